@@ -73,6 +73,11 @@ uint64_t swi_tensors_file_bytes(const swi_tensors *file);
  * checksums.
  */
 SW_MUST_USE sw_status swi_tensors_verify(swi_tensors *file);
+/* The same of one tensor. */
+SW_MUST_USE sw_status swi_tensors_verify_one(swi_tensors *file, const swi_tensors_entry *entry);
+/* Some bytes of a tensor, from byte `at` of it on, which are not checked. */
+SW_MUST_USE sw_status swi_tensors_read_part(swi_tensors *file, const swi_tensors_entry *entry,
+                                            uint64_t at, void *to, size_t bytes);
 /* The bytes of one tensor, checked. */
 SW_MUST_USE sw_status swi_tensors_read(swi_tensors *file, const swi_tensors_entry *entry,
                                        void *to, size_t bytes);

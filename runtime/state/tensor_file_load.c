@@ -77,6 +77,32 @@ sw_status swi_tensors_verify(swi_tensors *file)
     return status;
 }
 
+sw_status swi_tensors_verify_one(swi_tensors *file, const swi_tensors_entry *entry)
+{
+    if (!has_sums(file))
+        return SW_OK;
+    void *block;
+    const size_t room = room_for(file);
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, room));
+    sw_status status = seek_to(file, entry);
+    if (status == SW_OK)
+        status = pass_over(file, entry, block, room);
+    sw_heap_free(block, SW_HEAP_FILES, room);
+    return status;
+}
+
+sw_status swi_tensors_read_part(swi_tensors *file, const swi_tensors_entry *entry, uint64_t at,
+                                void *to, size_t bytes)
+{
+    const uint64_t all = entry->end - entry->begin;
+    if (at > all || bytes > all - at)
+        SW_FAIL(SW_INVALID,
+                "%s: '%s' has %" PRIu64 " bytes (%zu from %" PRIu64 " are asked for)",
+                swi_tensors_path(file), entry->name, all, bytes, at);
+    SW_TRY(sw_file_seek(file->file, file->data_begin + entry->begin + at));
+    return swi_tensors_get(file, to, bytes);
+}
+
 sw_status swi_tensors_read(swi_tensors *file, const swi_tensors_entry *entry, void *to,
                            size_t bytes)
 {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const char *const commands[] = {"train", "plan",   "report", "bench",
-                                       "place", "sample", "top",    "help"};
+                                       "place", "sample", "info",   "top",    "help"};
 #define N_COMMANDS (sizeof commands / sizeof *commands)
 
 /* What the program prints for these words; give back by free(). */

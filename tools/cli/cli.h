@@ -97,7 +97,7 @@ int cli_library_error(sw_status status, bool input);
 void cli_set_command(const char *name); /* for the prefix */
 /* The same line for what is worth knowing and no failure. */
 void cli_note(const char *format, ...) SW_PRINTF(1, 2);
-/* After a file was saved: print sw_last_note(), if there is one. Returns `status`. */
+/* After a file was saved, or parameters were loaded: print sw_last_note(), if there is one. Returns `status`. */
 sw_status cli_saved(sw_status status);
 
 #define CLI_COLUMNS SW_WRITER_COLUMNS
@@ -191,6 +191,7 @@ int tool_report(int argc, char **argv);
 int tool_bench(int argc, char **argv);
 int tool_place(int argc, char **argv);
 int tool_sample(int argc, char **argv);
+int tool_info(int argc, char **argv);
 int tool_top(int argc, char **argv);
 
 #endif

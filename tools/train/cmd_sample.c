@@ -134,7 +134,7 @@ static int prepare(sampler *s)
     sw_status status = open_model(s);
     if (status != SW_OK)
         return cli_library_error(status, false);
-    status = sw_model_load(s->model, s->opts->load);
+    status = cli_saved(sw_model_load(s->model, s->opts->load));
     if (status != SW_OK)
         return cli_library_error(status, true);
     for (const char *c = s->opts->prompt; *c != '\0'; c++)

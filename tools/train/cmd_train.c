@@ -145,7 +145,7 @@ static int prepare(train *t)
     if (ready != SW_OK)
         return cli_library_error(ready, false);
     if (t->opts.load != NULL) {
-        const sw_status loaded = sw_model_load(t->job.net.model, t->opts.load);
+        const sw_status loaded = cli_saved(sw_model_load(t->job.net.model, t->opts.load));
         if (loaded != SW_OK)
             return cli_library_error(loaded, true);
     }

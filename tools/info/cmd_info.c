@@ -1,0 +1,190 @@
+/* stepwell info: what a checkpoint or a file of parameters has, and whether it is whole. */
+#include "alloc/base/sys.h"
+#include "runtime/base/checksum.h"
+#include "tools/info/info.h"
+#include <string.h>
+
+/* ---- one file ---------------------------------------------------------------------------- */
+
+static sw_status verify(info_file *info)
+{
+    for (uint32_t i = 0; i < swi_tensors_count(info->file); i++) {
+        const sw_status status =
+            swi_tensors_verify_one(info->file, swi_tensors_at(info->file, i));
+        if (status != SW_OK && status != SW_FORMAT)
+            return status;
+        if (status == SW_FORMAT && info->n_damaged++ == 0)
+            snprintf(info->damage, sizeof info->damage, "%s", sw_last_error());
+    }
+    return SW_OK;
+}
+
+sw_status info_open(info_file *info, const char *path)
+{
+    *info = (info_file){0};
+    SW_TRY(swi_tensors_open(&info->file, path));
+    sw_status status = verify(info);
+    if (status == SW_OK && info->n_damaged == 0 && swi_tensors_is_checkpoint(info->file))
+        status = swi_run_summary_read(info->file, &info->run);
+    if (status != SW_OK)
+        info_close(info);
+    return status;
+}
+
+void info_close(info_file *info)
+{
+    swi_run_summary_free(&info->run);
+    swi_tensors_close(info->file);
+    info->file = NULL;
+}
+
+const char *info_kind(const info_file *info)
+{
+    return swi_tensors_is_checkpoint(info->file)   ? "checkpoint"
+           : swi_tensors_has_checksums(info->file) ? "parameters"
+                                                   : "safetensors";
+}
+
+bool info_is_check(const char *key)
+{
+    return strcmp(key, SWI_OWN_PREFIX "checksums") == 0 ||
+           strcmp(key, SWI_OWN_PREFIX "header") == 0;
+}
+
+/* A name of ours stands alone, or behind the model's name and a slash. */
+info_group info_group_of(const char *name)
+{
+    static const struct {
+        const char *begins;
+        info_group group;
+    } groups[] = {{"optimizer/", INFO_OPTIMIZER}, {"state/", INFO_STATES},
+                  {"gradient/", INFO_GRADIENTS},  {"knobs", INFO_KNOBS},
+                  {"blob/", INFO_BLOBS},          {"run", INFO_RUN}};
+    const char *own = strstr(name, SWI_OWN_PREFIX);
+    if (own == NULL || (own != name && own[-1] != '/'))
+        return INFO_PARAMETERS;
+    own += strlen(SWI_OWN_PREFIX);
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        if (strncmp(own, groups[i].begins, strlen(groups[i].begins)) == 0)
+            return groups[i].group;
+    return INFO_PARAMETERS;
+}
+
+const char *info_group_name(info_group group)
+{
+    static const char *const names[] = {
+        "parameters and buffers", "optimizer", "states", "gradients", "knobs", "blobs", "run"};
+    return names[group];
+}
+
+const char *info_type(char *to, const swi_tensors_entry *entry)
+{
+    size_t at = (size_t)snprintf(to, INFO_TYPE_TEXT, "%.20s (", entry->dtype);
+    for (int i = 0; i < entry->rank && i < SW_MAX_RANK; i++)
+        at += (size_t)snprintf(to + at, INFO_TYPE_TEXT - at, "%s%lld", i > 0 ? ", " : "",
+                               (long long)entry->dim[i]);
+    snprintf(to + at, INFO_TYPE_TEXT - at, "%s)", entry->rank > SW_MAX_RANK ? ", ..." : "");
+    return to;
+}
+
+void info_generations(const char *path, info_take_generation *take, void *context)
+{
+    char name[4096];
+    for (int i = 1; i < 1000; i++) {
+        info_file info;
+        if (snprintf(name, sizeof name, "%s.%d", path, i) >= (int)sizeof name ||
+            !sw_file_there(name))
+            return;
+        if (info_open(&info, name) != SW_OK) {
+            take(context, name, 0, sw_last_error());
+            continue;
+        }
+        take(context, name, info.run.step, info.damage);
+        info_close(&info);
+    }
+}
+
+/* ---- the command ------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *file, *diff;
+    bool json;
+} info_opts;
+
+static int show(const info_opts *o)
+{
+    info_file info;
+    const sw_status opened = info_open(&info, o->file);
+    if (opened != SW_OK) {
+        const int status = cli_library_error(opened, true);
+        if (!o->json)
+            info_print_generations(o->file); /* what to go back to */
+        return cli_finish(status);
+    }
+    sw_status status = SW_OK;
+    if (o->json)
+        status = info_json(&info, o->file);
+    else
+        info_print(&info, o->file);
+    const bool damaged = info.n_damaged > 0;
+    if (damaged)
+        (void)cli_error(CLI_DAMAGED, "%s", info.damage);
+    info_close(&info);
+    if (status != SW_OK)
+        return cli_library_error(status, false);
+    return cli_finish(damaged ? CLI_DAMAGED : CLI_DONE);
+}
+
+static int compare(const info_opts *o)
+{
+    info_file a, b = {0};
+    sw_status status = info_open(&a, o->file);
+    if (status != SW_OK)
+        return cli_library_error(status, true);
+    status = info_open(&b, o->diff);
+    int end = CLI_DAMAGED;
+    if (status != SW_OK)
+        end = cli_library_error(status, true);
+    else if (a.n_damaged + b.n_damaged > 0)
+        (void)cli_error(CLI_DAMAGED, "%s", a.n_damaged > 0 ? a.damage : b.damage);
+    else
+        end = info_diff(&a, &b, o->json);
+    if (status == SW_OK)
+        info_close(&b);
+    info_close(&a);
+    return cli_finish(end);
+}
+
+int tool_info(int argc, char **argv)
+{
+    info_opts o = {0};
+    const cli_option options[] = {
+        {"--diff", "FILE", CLI_WORD, &o.diff, NULL,
+         "compare with this file: the first tensor that differs, and where", 0, 0, NULL},
+        {"--json", NULL, CLI_FLAG, &o.json, NULL, "one JSON object on standard output", 0, 0,
+         NULL},
+    };
+    const cli_command command = {
+        .name = "info",
+        .usage = "FILE [options]",
+        .about = "Show what a checkpoint or a file of parameters has, and whether it is whole.",
+        .options = options,
+        .n_options = (int)(sizeof options / sizeof *options),
+        .operand = &o.file,
+        .max_operands = 1,
+        .notes =
+            "All of the file is read once and held against its checksums. Generations of a "
+            "checkpoint beside it (FILE.1, FILE.2) have a line each. The status is 3 where "
+            "the file is damaged, foreign or missing.\n"
+            "With --diff the status is 0 where tensors and metadata are the same, 1 where "
+            "they differ, 3 where a file is damaged. When and by which command a checkpoint "
+            "was saved is shown and makes no difference.",
+    };
+    const int status = cli_parse(&command, argc, argv);
+    if (status != CLI_GO)
+        return status;
+    if (o.file == NULL)
+        return cli_error(CLI_USAGE,
+                         "FILE must be given: a checkpoint, or a file of parameters");
+    return o.diff != NULL ? compare(&o) : show(&o);
+}

@@ -1,0 +1,130 @@
+/* What `stepwell info` prints. */
+#include "profiler/record/utf8.h"
+#include "runtime/base/checksum.h"
+#include "tools/info/info.h"
+#include <inttypes.h>
+#include <string.h>
+
+#define NAME_BYTES 200
+#define NAME_COLUMNS 60 /* longer names lose their middle */
+
+static const char *shown(char *to, const char *name)
+{
+    sw_utf8_clean(to, NAME_BYTES, name);
+    return to;
+}
+
+static void print_run(const swi_run_summary *run)
+{
+    printf("  step %s, seed %" PRIu64 ", %s, %s\n", cli_digits(run->step).text, run->seed,
+           run->isa, run->device);
+    for (uint32_t i = 0; i < run->n_models; i++)
+        printf("  model %s, layout %s, %s member%s\n", run->models[i].name,
+               run->models[i].layout, cli_digits(run->models[i].members).text,
+               run->models[i].members == 1 ? "" : "s");
+    for (uint32_t i = 0; i < run->n_loaders; i++) {
+        const swi_run_loader *l = &run->loaders[i];
+        printf("  loader %u: epoch %s, batch %s of %s rows, %s samples, seed %s%s%s, data %s\n",
+               i, cli_digits(l->epoch).text, cli_digits(l->batch_index).text,
+               cli_digits(l->batch_rows).text, cli_digits(l->samples).text, l->seed,
+               l->shuffle ? ", shuffled" : "", l->drop_last ? ", last batch dropped" : "",
+               l->data);
+    }
+}
+
+static void print_notes(const info_file *info)
+{
+    swi_tensors_note note;
+    for (uint32_t i = 0; swi_tensors_note_at(info->file, i, &note); i++)
+        if (!info_is_check(note.key)) {
+            char key[NAME_BYTES], text[400];
+            sw_utf8_clean(text, sizeof text, note.text);
+            printf("  %s: %s\n", shown(key, note.key), text);
+        }
+}
+
+static int widest(const info_file *info)
+{
+    size_t width = 0;
+    for (uint32_t i = 0; i < swi_tensors_count(info->file); i++) {
+        const size_t n = strlen(swi_tensors_at(info->file, i)->name);
+        width = n > width ? n : width;
+    }
+    return (int)(width < NAME_COLUMNS ? width : NAME_COLUMNS);
+}
+
+static void print_group(const info_file *info, info_group group, int width)
+{
+    uint64_t bytes = 0, n = 0;
+    for (uint32_t i = 0; i < swi_tensors_count(info->file); i++) {
+        const swi_tensors_entry *entry = swi_tensors_at(info->file, i);
+        if (info_group_of(entry->name) == group) {
+            bytes += entry->end - entry->begin;
+            n++;
+        }
+    }
+    if (n == 0)
+        return;
+    printf("%s: %s tensor%s, %s\n", info_group_name(group), cli_digits(n).text,
+           n == 1 ? "" : "s", cli_bytes((size_t)bytes).text);
+    for (uint32_t i = 0; i < swi_tensors_count(info->file); i++) {
+        const swi_tensors_entry *entry = swi_tensors_at(info->file, i);
+        char name[NAME_BYTES], type[INFO_TYPE_TEXT];
+        if (info_group_of(entry->name) != group)
+            continue;
+        shown(name, entry->name);
+        fputs("  ", stdout);
+        const int left = cli_fitted(stdout, name, strlen(name), width);
+        printf("%*s  %-22s %12s bytes\n", left, "", info_type(type, entry),
+               cli_digits(entry->end - entry->begin).text);
+    }
+}
+
+static void print_whole(const info_file *info)
+{
+    const uint32_t n = swi_tensors_count(info->file);
+    if (info->n_damaged > 0)
+        printf("damaged: %u of %u tensors; the first: %s\n", info->n_damaged, n, info->damage);
+    else if (!swi_tensors_has_checksums(info->file))
+        puts("no checksums: whether it is whole is not known");
+    else if (!swi_checksum_there())
+        puts("its checksums were not looked at: built without libxxhash");
+    else
+        printf("whole: all %u tensors and the header match their checksums\n", n);
+}
+
+void info_print(const info_file *info, const char *path)
+{
+    static const char *const what[][2] = {{"checkpoint", "a checkpoint"},
+                                          {"parameters", "parameters with checksums"},
+                                          {"safetensors", "safetensors of another program"}};
+    const char *kind = info_kind(info);
+    const char *version = swi_tensors_text(info->file, SWI_TENSORS_MARK);
+    for (size_t i = 0; i < sizeof what / sizeof *what; i++)
+        if (strcmp(kind, what[i][0]) == 0)
+            kind = what[i][1];
+    printf("%s: %s%s%s, %s bytes\n", path, kind, version != NULL ? ", version " : "",
+           version != NULL ? version : "", cli_digits(swi_tensors_file_bytes(info->file)).text);
+    if (info->n_damaged == 0 && swi_tensors_is_checkpoint(info->file))
+        print_run(&info->run);
+    print_notes(info);
+    const int width = widest(info);
+    for (int group = 0; group < INFO_GROUPS; group++)
+        print_group(info, (info_group)group, width);
+    print_whole(info);
+    info_print_generations(path);
+}
+
+static void print_generation(void *context, const char *path, uint64_t step, const char *damage)
+{
+    (void)context;
+    if (damage[0] != '\0')
+        printf("%s: damaged: %s\n", path, damage);
+    else
+        printf("%s: step %s, whole\n", path, cli_digits(step).text);
+}
+
+void info_print_generations(const char *path)
+{
+    info_generations(path, print_generation, NULL);
+}
