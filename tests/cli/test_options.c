@@ -139,7 +139,7 @@ static void what_is_no_step_and_no_time_is_refused(void)
         "10M",
         "10ms",
         "10sm",
-        "1 0",
+        "1,0",
         "0x10s",
         "0x10",
         "nans",
