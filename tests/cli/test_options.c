@@ -139,7 +139,7 @@ static void what_is_no_step_and_no_time_is_refused(void)
         "10M",
         "10ms",
         "10sm",
-        "1 0",
+        "1,0",
         "0x10s",
         "0x10",
         "nans",
@@ -158,13 +158,11 @@ static void what_is_no_step_and_no_time_is_refused(void)
     };
     operands = 0;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        char words[64], says[80];
+        char words[64];
         snprintf(words, sizeof words, "--every=%s", texts[i]);
-        snprintf(says, sizeof says, "above 0 (got '%.*s')", (int)strcspn(texts[i], " "),
-                 texts[i]);
         const int status = parse(words);
-        SW_CHECK(status == CLI_USAGE &&
-                     (strchr(texts[i], ' ') != NULL || strstr(cli_last_line(), says) != NULL),
+        SW_CHECK(status == CLI_USAGE && strstr(cli_last_line(), "above 0 (got '") != NULL &&
+                     strstr(cli_last_line(), texts[i]) != NULL,
                  "%s: status %d: %s", words, status, cli_last_line());
     }
     CU_ASSERT_EQUAL(parse("--every=5d"), CLI_USAGE);
