@@ -158,7 +158,9 @@ class Writer(Training):
                 continue  # it has just ended
             if thread:
                 child.send_signal(signal.SIGSTOP)
-                return thread
+                if os.path.exists(f"/proc/{child.pid}/task/{thread}"):
+                    return thread
+                child.send_signal(signal.SIGCONT)  # it ended just before
             time.sleep(0.0002)
         return None
 
