@@ -132,7 +132,7 @@ typedef struct {
     uint64_t metrics_bytes; /* of whole rows, and the head */
     bool metrics_lost;      /* a row could not be written: it is given up */
     bool metrics_named;     /* for who syncs: its folder was synced */
-    int trouble;      /* CLI_DONE, or how a file that could not be written fails the run */
+    int trouble; /* CLI_DONE, or how a file that could not be written fails the run */
 } train;
 
 /* Options: CLI_GO or an exit status. Sets opts, command and the batch. */

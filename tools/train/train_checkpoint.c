@@ -58,8 +58,8 @@ int train_checkpoint_check(const train_opts *o)
     return CLI_GO;
 }
 
-/* On the thread that writes: what must not be older than the checkpoint. A profile that cannot be
- * written any more fails the run at its end, and no save. */
+/* On the thread that writes: what must not be older than the checkpoint. A profile that cannot
+ * be written any more fails the run at its end, and no save. */
 static sw_status sync_files(void *user)
 {
     train *t = user;
