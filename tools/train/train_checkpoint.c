@@ -173,6 +173,8 @@ int train_resume(train *t)
     sw_loader *const loaders[] = {t->train_loader, t->test_loader};
     for (int i = 0; i < 2 && status == SW_OK; i++)
         status = sw_checkpoint_loader(t->job.checkpoint, loaders[i]);
+    if (status == SW_OK && t->opts.job.checkpoint != NULL)
+        status = sw_checkpoint_ready(t->job.checkpoint);
     if (status == SW_OK && t->opts.resume != NULL)
         status = sw_checkpoint_find(t->job.checkpoint, path, &found);
     if (status != SW_OK)
