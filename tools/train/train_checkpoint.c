@@ -45,10 +45,11 @@ int train_checkpoint_check(const train_opts *o)
     if (path != NULL && strcmp(path, "-") == 0)
         return cli_error(CLI_USAGE,
                          "--checkpoint must be a file: standard output has the result");
-    if (path != NULL && o->resume == NULL && any_generation(path))
+    const bool goes_on = o->resume != NULL && path != NULL && strcmp(resume_path(o), path) == 0;
+    if (path != NULL && !goes_on && any_generation(path))
         return cli_error(CLI_USAGE,
                          "--checkpoint %s: a checkpoint is there already. --resume goes on "
-                         "from it; to begin a new run remove it, or name another file",
+                         "from it; to save another run remove it, or name another file",
                          path);
     if (o->witness && (path != NULL || o->resume != NULL))
         return cli_error(CLI_USAGE,
@@ -311,6 +312,7 @@ void train_checkpoint_end(train *t)
     if (status != SW_OK) {
         const int failed = cli_library_error(status, false);
         t->trouble = t->trouble == CLI_DONE ? failed : t->trouble;
+        t->saving.lost = true;
         return;
     }
     if (sw_checkpoint_state(t->job.checkpoint, &info) == SW_OK && info.text[0] != '\0' &&
