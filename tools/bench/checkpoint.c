@@ -135,7 +135,8 @@ static void end(subject *s)
     for (int i = 0; i < 2 && s->folder[0] != '\0'; i++) {
         char path[1200];
         snprintf(path, sizeof path, "%s%s", s->path, endings[i]);
-        (void)unlink(path);
+        if (sw_file_taken(path) && sw_file_remove(path) != SW_OK)
+            cli_note("%s", sw_last_error());
     }
     if (s->folder[0] != '\0')
         (void)rmdir(s->folder);
