@@ -102,6 +102,13 @@ static swi_stage stage_of(sw_checkpoint *c)
     return stage;
 }
 
+static void set_stage(sw_checkpoint *c, swi_stage stage)
+{
+    pthread_mutex_lock(&c->mutex);
+    c->stage = stage;
+    pthread_mutex_unlock(&c->mutex);
+}
+
 sw_status sw_checkpoint_take(sw_checkpoint *c, uint64_t step)
 {
     static const char call[] = "sw_checkpoint_take";
@@ -113,14 +120,14 @@ sw_status sw_checkpoint_take(sw_checkpoint *c, uint64_t step)
         SW_FAIL(SW_BUSY, "%s: the save of step %llu is still being written", call,
                 (unsigned long long)c->step);
     const uint64_t start = sw_clock_ns();
-    c->stage = SWI_CHECKPOINT_IDLE; /* what was taken before is given up */
+    set_stage(c, SWI_CHECKPOINT_IDLE); /* what was taken before is given up */
     SW_TRY(swi_checkpoint_take_models(c));
     const sw_status status = take(c, step);
     swi_checkpoint_give_models(c);
     SW_TRY(status);
     name_time(c->created, sizeof c->created);
-    c->stage = SWI_CHECKPOINT_TAKEN;
     pthread_mutex_lock(&c->mutex);
+    c->stage = SWI_CHECKPOINT_TAKEN;
     c->info.copy_ns = sw_clock_ns() - start;
     pthread_mutex_unlock(&c->mutex);
     return SW_OK;

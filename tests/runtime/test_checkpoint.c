@@ -1,6 +1,7 @@
 /* Checkpoints by the public header: a run goes on with the same bits, whatever it was saved and
  * loaded with; what does not fit is refused by name; failures leave the checkpoint before. */
 #include "alloc/base/fault.h"
+#include "alloc/base/poison.h"
 #include "alloc/base/sys.h"
 #include "runtime/base/checksum.h"
 #include "tests/runtime/saved_runs.h"
@@ -245,7 +246,8 @@ static void misuse_is_refused(void)
         .size = sizeof opts, .models = &run->model, .n_models = 1, .keep = -1};
     REFUSED(sw_checkpoint_create(&none, run->exec, &opts), SW_INVALID, "keep");
     saved_checkpoint_end(c);
-    REFUSED(sw_checkpoint_load(c), SW_INVALID, "destroyed");
+    if (!SW_SANITIZED) /* a sanitizer finds it by itself */
+        REFUSED(sw_checkpoint_load(c), SW_INVALID, "destroyed");
     sw_checkpoint_destroy(NULL);
 }
 
