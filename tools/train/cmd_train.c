@@ -236,7 +236,7 @@ static int train_and_report(train *t)
                  " in a row",
                  t->now.step, t->now.waited);
     say_lost(t);
-    int status = cli_interrupted() ? CLI_INTERRUPTED : t->trouble;
+    int status = cli_interrupted() && !t->saving.lost ? CLI_INTERRUPTED : t->trouble;
     if (status == CLI_DONE)
         status = train_check_witness(t);
     return train_print(t, status);

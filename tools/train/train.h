@@ -100,6 +100,7 @@ typedef struct {
     train_progress taken;        /* with what was taken, and is not written yet */
     bool waits;                  /* for its step to be told */
     bool running;                /* a save may be on its way */
+    bool lost;                   /* the last save of the run failed */
     bool told_trouble;           /* the last save failed, and it was said */
     bool say;                    /* that the save on its way is in its file */
     uint64_t next_step, next_ns; /* when the next one is due; 0: not by that */

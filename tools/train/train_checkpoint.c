@@ -45,16 +45,15 @@ int train_checkpoint_check(const train_opts *o)
     if (path != NULL && strcmp(path, "-") == 0)
         return cli_error(CLI_USAGE,
                          "--checkpoint must be a file: standard output has the result");
+    const bool goes_on = o->resume != NULL && path != NULL && strcmp(resume_path(o), path) == 0;
     bool any = false;
-    if (path != NULL && o->resume == NULL) {
-        const sw_status looked = any_generation(path, &any);
-        if (looked != SW_OK)
-            return cli_library_error(looked, false);
-    }
+    const sw_status looked = path != NULL && !goes_on ? any_generation(path, &any) : SW_OK;
+    if (looked != SW_OK)
+        return cli_library_error(looked, false);
     if (any)
         return cli_error(CLI_USAGE,
                          "--checkpoint %s: a checkpoint is there already. --resume goes on "
-                         "from it; to begin a new run remove it, or name another file",
+                         "from it; to save another run remove it, or name another file",
                          path);
     if (o->witness && (path != NULL || o->resume != NULL))
         return cli_error(CLI_USAGE,
@@ -177,6 +176,8 @@ int train_resume(train *t)
     sw_loader *const loaders[] = {t->train_loader, t->test_loader};
     for (int i = 0; i < 2 && status == SW_OK; i++)
         status = sw_checkpoint_loader(t->job.checkpoint, loaders[i]);
+    if (status == SW_OK && t->opts.job.checkpoint != NULL)
+        status = sw_checkpoint_ready(t->job.checkpoint);
     if (status == SW_OK && t->opts.resume != NULL)
         status = sw_checkpoint_find(t->job.checkpoint, path, &found);
     if (status != SW_OK)
@@ -314,6 +315,7 @@ void train_checkpoint_end(train *t)
     if (status != SW_OK) {
         const int failed = cli_library_error(status, false);
         t->trouble = t->trouble == CLI_DONE ? failed : t->trouble;
+        t->saving.lost = true;
         return;
     }
     if (sw_checkpoint_state(t->job.checkpoint, &info) == SW_OK && info.text[0] != '\0' &&
