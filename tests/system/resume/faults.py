@@ -228,7 +228,8 @@ def half_done(scene):
 
 def profiled(scene):
     folder = scene.folder()
-    argv = [*scene.train[:scene.train.index("--quiet")], "--quiet", "--profile", "F", "--steps", "2"]
+    words = [word for word in scene.train[:scene.train.index("--quiet")] if word != "--checkpoint-pauses"]
+    argv = [*words, "--quiet", "--profile", "F", "--steps", "2"]
     outcome = resume_scene.run(argv, folder, scene.env, scene.limit)
     if outcome.status != 0:
         raise resume_scene.Failed(f"with --profile: exit status {outcome.status}: {resume_scene.said(outcome)}")

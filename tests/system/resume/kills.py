@@ -234,6 +234,9 @@ def options():
 
 def main():
     given = options()
+    for number in (*REQUESTS, signal.SIGUSR1):  # one that is ignored here, as behind nohup, would be ignored there
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
     names = given.scenes.split(",")
     rng = random.Random(given.seed)
     ways = [given.only] if given.only else ["kill"] if given.without_checkpoints else WAYS

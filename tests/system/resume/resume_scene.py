@@ -26,6 +26,7 @@ SCENES = {
     "gpt": (f"--model gpt --data text:../{TEXT} --layers 2 --width 32 --heads 2 --context 16 --dropout 0.1 --batch 4 "
             "--epochs 1 --steps 24", {}),
     "threads": ("--model mlp --optimizer rmsprop --threads 2 " + SYNTHETIC, {}),
+    "pauses": ("--model mlp --optimizer nesterov --checkpoint-pauses " + SYNTHETIC, {}),
     "card": ("--model mlp --optimizer adam --device cuda " + SYNTHETIC, {"STEPWELL_FAKE_LAZY": "5"}),
 }
 
@@ -85,7 +86,8 @@ class Scene:
     def __init__(self, program, name, work, checkpoints=True, module=None, limit=60):
         words, env = SCENES[name]
         self.program, self.name, self.work, self.checkpoints = words_of(program), name, work, checkpoints
-        self.train = [*self.program, "train", *words.split(), *SAVES, *(CHECKPOINTS if checkpoints else [])]
+        words = [word for word in words.split() if checkpoints or word != "--checkpoint-pauses"]
+        self.train = [*self.program, "train", *words, *SAVES, *(CHECKPOINTS if checkpoints else [])]
         self.env = {**env, "STEPWELL_CUDA_MODULE": module} if module and "cuda" in words else dict(env)
         self.folders, self.limit = 0, limit
         self.reference, self.seconds = None, 0.0
