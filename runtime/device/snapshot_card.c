@@ -61,6 +61,12 @@ static sw_status wait_for(swi_snapshot *s)
     return SW_OK;
 }
 
+static sw_status sync_card(swi_snapshot *s)
+{
+    SW_TRY(enter(s));
+    return said(s, s->device->api->sync(s->device->card));
+}
+
 /* No event is behind copies that were asked for and not ended; the queue may be gone with its
  * exec. What a broken card says was said before. */
 static void free_card(swi_snapshot *s)
@@ -79,4 +85,5 @@ const swi_snapshot_ways swi_snapshot_by_stream = {.create = create,
                                                   .copy = copy,
                                                   .end = end,
                                                   .wait = wait_for,
+                                                  .sync = sync_card,
                                                   .free = free_card};

@@ -19,7 +19,25 @@ static sw_status check_models(const sw_checkpoint *c)
         if (model->damaged)
             SW_FAIL(SW_STALE, "model %s: a run failed after an update; restore it first",
                     model->name);
+        if (!c->no_copy) /* a copy is made where the exec works */
+            SW_TRY(swi_model_is_here(model, c->exec));
     }
+    return SW_OK;
+}
+
+/* The copy is in the order of the exec's own work. What another exec has left to do on a model
+ * is waited for here, as a run does; and its next run waits for the copy, since the model was
+ * last in our hands. */
+static sw_status own_models(sw_checkpoint *c)
+{
+    const uint64_t own = swi_target_of(c->exec)->queue;
+    bool elsewhere = false;
+    for (uint32_t i = 0; i < c->n_models; i++)
+        elsewhere |= c->models[i]->queue != 0 && c->models[i]->queue != own;
+    if (elsewhere)
+        SW_TRY(swi_snapshot_sync(c->snapshot));
+    for (uint32_t i = 0; i < c->n_models; i++)
+        c->models[i]->queue = own;
     return SW_OK;
 }
 
@@ -27,6 +45,7 @@ static sw_status copy_models(sw_checkpoint *c)
 {
     if (c->no_copy)
         return SW_OK;
+    SW_TRY(own_models(c));
     for (uint32_t g = 0; g < c->n_groups; g++)
         for (uint32_t m = 0; m < c->groups[g].n; m++) {
             const sw_model *model = c->models[c->groups[g].first + m];
