@@ -260,6 +260,7 @@ static void another_exec_may_have_trained_the_model(void)
     saved_run *reader = saved_run_new(&on_cpu);
     for (uint64_t lazy = 0; lazy < seeds; lazy++) {
         char what[40];
+        double loss = 0;
         saved_run *r = begin(lazy);
         sw_exec *own = r->exec, *other = NULL;
         sw_exec_opts opts = {.size = sizeof opts, .device = "cuda", .seed = 3};
@@ -272,6 +273,8 @@ static void another_exec_may_have_trained_the_model(void)
             OK(sw_checkpoint_take(c, step));
             r->exec = step % 3 == 2 ? own : other; /* as before it, and the other one */
             step_on(r);
+            OK(sw_metric_past(r->exec, 0, "loss",
+                              &loss)); /* the copy may still be to be made */
             OK(sw_checkpoint_write(c));
             OK(sw_checkpoint_wait(c));
             file_is_of(reader, path, step, what);
