@@ -97,6 +97,7 @@ static void make_whole(void)
     }
     OK(sw_optimizer_skipped(r->opt, &all, &row));
     CU_ASSERT(all == 1 && row == 0);
+    CU_ASSERT(r->model->entries[r->opt->counts].offset < whole.n);
     end(r);
 }
 
@@ -304,6 +305,63 @@ static void a_model_elsewhere_is_refused(void)
     end(r);
 }
 
+/* ---- a file that changes ----------------------------------------------------------------- */
+
+static struct {
+    const sw_cuda_api *real;
+    const char *path; /* of a file of which a byte near the end changes with the next copy */
+} hooked;
+
+static sw_status copy_and_damage(const sw_cuda_queue *queue, void *to, const void *from,
+                                 size_t bytes, sw_cuda_way way)
+{
+    if (hooked.path != NULL && way == SW_CUDA_TO_DEVICE) {
+        const char *path = hooked.path;
+        hooked.path = NULL;
+        FILE *file = fopen(path, "r+b");
+        CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+        CU_ASSERT(fseek(file, -4000, SEEK_END) == 0 && fputs("damage", file) >= 0);
+        fclose(file);
+    }
+    return hooked.real->copy(queue, to, from, bytes, way);
+}
+
+/* Read whole, and then again for the card: what changes between is seen, and the model that has
+ * a part of it already is refused until it is restored. */
+static void a_file_that_changes_while_it_is_loaded_is_noticed(void)
+{
+    NEEDS_CHECKSUMS();
+    char path[1024];
+    sw_checkpoint_found found = {.size = sizeof found};
+    snprintf(path, sizeof path, "%s", sw_temp_path("changes"));
+    make_whole();
+    saved_run *r = begin(0);
+    sw_checkpoint *c = saved_run_checkpoint(r, path, &(sw_checkpoint_opts){.keep = 2});
+    for (int k = 1; k <= 2; k++) {
+        step_on(r);
+        OK(sw_checkpoint_save(c, r->step));
+    }
+    OK(sw_checkpoint_find(c, NULL, &found));
+    swi_device *device = r->model->device;
+    sw_cuda_api with = *device->api;
+    with.copy = copy_and_damage;
+    hooked.real = device->api;
+    hooked.path = path;
+    device->api = &with;
+    REFUSED(sw_checkpoint_load(c), SW_FORMAT, "is damaged: checksum");
+    CU_ASSERT_PTR_NULL(hooked.path);
+    device->api = hooked.real;
+    CU_ASSERT(r->model->damaged);
+    CU_ASSERT_EQUAL(saved_run_try(r), SW_STALE);
+    REFUSED(sw_checkpoint_take(c, 3), SW_STALE, "restore it first");
+    OK(sw_checkpoint_find(c, NULL, &found));
+    CU_ASSERT(found.generation == 1 && found.step == 1);
+    OK(sw_checkpoint_load(c));
+    CU_ASSERT(is_as_behind(r, 1) && has_knobs_of(r, 1));
+    saved_checkpoint_end(c);
+    end(r);
+}
+
 /* ---- faults ------------------------------------------------------------------------------ */
 
 /* A save of step 1, then one of step 2 whose `call` (NULL: a copy on the card) fails. */
@@ -364,6 +422,8 @@ static const sw_test tests[] = {
     {"a run on a card goes on with the same bits", a_run_on_a_card_goes_on_with_the_same_bits},
     {"another exec may have trained the model", another_exec_may_have_trained_the_model},
     {"a model elsewhere is refused", a_model_elsewhere_is_refused},
+    {"a file that changes while it is loaded is noticed",
+     a_file_that_changes_while_it_is_loaded_is_noticed},
     {"a fault of the card fails the save and the run",
      a_fault_of_the_card_fails_the_save_and_the_run},
 };
