@@ -1024,10 +1024,11 @@ SW_API int64_t sw_loader_batches(const sw_loader *loader);
 /* ---- checkpoints: a run goes on as if it had never stopped ------------------------------- */
 
 /* A checkpoint is a safetensors file: parameters and buffers under their names, so that other
- * programs and sw_model_load read them; beside them, under names that begin with "stepwell.",
- * optimizer state, states, kept gradients and knobs of each model, the positions of loaders,
- * the step, and what the program puts in. All of it is under checksums; a file that is damaged
- * anywhere is SW_FORMAT by the name of what is damaged, and changes nothing.
+ * programs and sw_model_load read them, and the notes of a single model; beside them, under
+ * names that begin with "stepwell.", optimizer state, states, kept gradients and knobs of each
+ * model, the positions of loaders, the step, and what the program puts in. All of it is under
+ * checksums; a file that is damaged anywhere is SW_FORMAT by the name of what is damaged, and
+ * changes nothing.
  *
  * With several models, tensors are MODEL/NAME. Models of one name must have one layout: their
  * tensors are stacked, (models, dims...).
@@ -1065,6 +1066,8 @@ SW_API void sw_checkpoint_destroy(sw_checkpoint *checkpoint);
  * loader that is given goes on as the i-th of the run that saved. Reads all its samples once,
  * for their checksum. Borrowed: destroy it after the checkpoint. */
 SW_MUST_USE SW_API sw_status sw_checkpoint_loader(sw_checkpoint *checkpoint, sw_loader *loader);
+/* Take the memory of the copy now; else the first sw_checkpoint_take does. */
+SW_MUST_USE SW_API sw_status sw_checkpoint_ready(sw_checkpoint *checkpoint);
 /* Of the copy: what of the budget the checkpoint takes; 0 with no_copy. */
 SW_API size_t sw_checkpoint_bytes(const sw_checkpoint *checkpoint);
 

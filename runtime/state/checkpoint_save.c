@@ -55,6 +55,14 @@ static sw_status copy_models(sw_checkpoint *c)
     return swi_snapshot_end(c->snapshot);
 }
 
+/* Of several models no note says whose it is: they have none. */
+static void keep_notes(sw_checkpoint *c)
+{
+    c->n_notes = c->n_models == 1 ? c->models[0]->n_notes : 0;
+    if (c->n_notes > 0)
+        memcpy(c->notes, c->models[0]->notes, sizeof c->notes);
+}
+
 static sw_status keep_positions(sw_checkpoint *c)
 {
     for (uint32_t i = 0; i < c->n_loaders; i++) {
@@ -68,15 +76,29 @@ static sw_status keep_positions(sw_checkpoint *c)
     return SW_OK;
 }
 
+static sw_status take_room(sw_checkpoint *c)
+{
+    if (c->snapshot == NULL || c->has_room)
+        return SW_OK;
+    SW_TRY(swi_snapshot_room(c->snapshot));
+    c->has_room = true;
+    return SW_OK;
+}
+
+sw_status sw_checkpoint_ready(sw_checkpoint *c)
+{
+    SW_TRY(swi_checkpoint_check(c, "sw_checkpoint_ready"));
+    swi_checkpoint_idle(c);
+    return take_room(c);
+}
+
 static sw_status take(sw_checkpoint *c, uint64_t step)
 {
     SW_TRY(check_models(c));
-    if (c->snapshot != NULL && !c->has_room) {
-        SW_TRY(swi_snapshot_room(c->snapshot));
-        c->has_room = true;
-    }
+    SW_TRY(take_room(c));
     SW_TRY(keep_positions(c));
     SW_TRY(copy_models(c));
+    keep_notes(c);
     swi_checkpoint_keep_knobs(c);
     c->step = step;
     return SW_OK;
@@ -99,6 +121,13 @@ static swi_stage stage_of(sw_checkpoint *c)
     return stage;
 }
 
+static void set_stage(sw_checkpoint *c, swi_stage stage)
+{
+    pthread_mutex_lock(&c->mutex);
+    c->stage = stage;
+    pthread_mutex_unlock(&c->mutex);
+}
+
 sw_status sw_checkpoint_take(sw_checkpoint *c, uint64_t step)
 {
     static const char call[] = "sw_checkpoint_take";
@@ -110,14 +139,14 @@ sw_status sw_checkpoint_take(sw_checkpoint *c, uint64_t step)
         SW_FAIL(SW_BUSY, "%s: the save of step %llu is still being written", call,
                 (unsigned long long)c->step);
     const uint64_t start = sw_clock_ns();
-    c->stage = SWI_CHECKPOINT_IDLE; /* what was taken before is given up */
+    set_stage(c, SWI_CHECKPOINT_IDLE); /* what was taken before is given up */
     SW_TRY(swi_checkpoint_take_models(c));
     const sw_status status = take(c, step);
     swi_checkpoint_give_models(c);
     SW_TRY(status);
     name_time(c->created, sizeof c->created);
-    c->stage = SWI_CHECKPOINT_TAKEN;
     pthread_mutex_lock(&c->mutex);
+    c->stage = SWI_CHECKPOINT_TAKEN;
     c->info.copy_ns = sw_clock_ns() - start;
     pthread_mutex_unlock(&c->mutex);
     return SW_OK;
@@ -160,10 +189,12 @@ static sw_status prepare(sw_checkpoint *c)
 static sw_status write_file(void *context, sw_file *file)
 {
     const sw_checkpoint *c = context;
-    const swi_tensors_note notes[] = {{SWI_TENSORS_MARK, "1"},
-                                      {SWI_OWN_PREFIX "created", c->created},
-                                      {SWI_OWN_PREFIX "command", c->command}};
-    const uint32_t n = c->command[0] != '\0' ? 3 : 2;
+    swi_tensors_note notes[3 + SWI_NOTES] = {{SWI_TENSORS_MARK, "1"},
+                                             {SWI_OWN_PREFIX "created", c->created},
+                                             {SWI_OWN_PREFIX "command", c->command}};
+    uint32_t n = c->command[0] != '\0' ? 3 : 2;
+    for (int i = 0; i < c->n_notes; i++)
+        notes[n++] = (swi_tensors_note){c->notes[i].key, c->notes[i].text};
     return swi_tensors_write(file, &c->list, notes, n);
 }
 

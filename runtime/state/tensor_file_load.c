@@ -291,20 +291,27 @@ static void put_all(const loading *l, const unsigned char *kept)
     }
 }
 
-static sw_status take_all(const loading *l)
+/* The small block is given back before data are put on a device, which takes one too. */
+static sw_status read_once(const loading *l, unsigned char *kept)
 {
-    void *block, *kept = NULL;
+    void *block;
     const size_t room = room_for(l->file);
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, room));
-    sw_status status = sw_heap_alloc(&kept, SW_HEAP_FILES, l->kept);
-    if (status == SW_OK)
-        status = read_all(l, kept, block, room);
+    const sw_status status = read_all(l, kept, block, room);
+    sw_heap_free(block, SW_HEAP_FILES, room);
+    return status;
+}
+
+static sw_status take_all(const loading *l)
+{
+    void *kept;
+    SW_TRY(sw_heap_alloc(&kept, SW_HEAP_FILES, l->kept));
+    sw_status status = read_once(l, kept);
     if (status == SW_OK)
         status = stream_all(l);
     if (status == SW_OK)
         put_all(l, kept);
     sw_heap_free(kept, SW_HEAP_FILES, l->kept);
-    sw_heap_free(block, SW_HEAP_FILES, room);
     return status;
 }
 

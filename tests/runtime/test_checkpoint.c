@@ -1,6 +1,7 @@
 /* Checkpoints by the public header: a run goes on with the same bits, whatever it was saved and
  * loaded with; what does not fit is refused by name; failures leave the checkpoint before. */
 #include "alloc/base/fault.h"
+#include "alloc/base/poison.h"
 #include "alloc/base/sys.h"
 #include "runtime/base/checksum.h"
 #include "tests/runtime/saved_runs.h"
@@ -171,6 +172,8 @@ static void save_plain(void)
     /* One generation: what cannot be read must not be found in an older one. */
     sw_checkpoint *c = saved_run_checkpoint(run, saved_path, &(sw_checkpoint_opts){.keep = 1});
     OK(sw_checkpoint_put(c, "note", "abc", 3));
+    OK(sw_model_note(run->model, "pixels", "0.1,0.3"));
+    OK(sw_checkpoint_ready(c));
     OK(sw_checkpoint_save(c, run->step));
     saved_checkpoint_end(c);
 }
@@ -231,6 +234,8 @@ static void misuse_is_refused(void)
     OK(sw_checkpoint_find(c, saved_path, &found));
     OK(sw_checkpoint_get(c, "note", &bytes, &n));
     CU_ASSERT(n == 3 && memcmp(bytes, "abc", 3) == 0);
+    OK(sw_params_note(saved_path, "pixels", text, sizeof text));
+    CU_ASSERT_STRING_EQUAL(text, "0.1,0.3");
     OK(sw_checkpoint_get(c, "none", &bytes, &n));
     CU_ASSERT(n == 0 && bytes == NULL);
     found.size = 1;
@@ -241,7 +246,8 @@ static void misuse_is_refused(void)
         .size = sizeof opts, .models = &run->model, .n_models = 1, .keep = -1};
     REFUSED(sw_checkpoint_create(&none, run->exec, &opts), SW_INVALID, "keep");
     saved_checkpoint_end(c);
-    REFUSED(sw_checkpoint_load(c), SW_INVALID, "destroyed");
+    if (!SW_SANITIZED) /* a sanitizer finds it by itself */
+        REFUSED(sw_checkpoint_load(c), SW_INVALID, "destroyed");
     sw_checkpoint_destroy(NULL);
 }
 

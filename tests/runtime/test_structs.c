@@ -27,6 +27,7 @@ typedef union {
     sw_loader_opts loader;
     sw_op_desc op;
     sw_conv_opts conv;
+    sw_checkpoint_opts checkpoint;
 } room;
 
 static const char *a_file(const char *name, const char *text)
@@ -219,6 +220,52 @@ static sw_status try_profile(scene *s, room *r)
     return sw_profile_destroy(made);
 }
 
+/* Made without a path: it takes no name and no thread. */
+static sw_status try_checkpoint(scene *s, room *r)
+{
+    sw_checkpoint *made = NULL;
+    r->checkpoint.models = &s->n->model;
+    r->checkpoint.n_models = 1;
+    const sw_status status = sw_checkpoint_create(&made, s->exec, &r->checkpoint);
+    if (status == SW_OK)
+        sw_checkpoint_destroy(made);
+    return status;
+}
+
+/* The call with a checkpoint that reads and writes nothing. */
+static sw_status with_checkpoint(scene *s, sw_status (*call)(sw_checkpoint *c, room *r),
+                                 room *r)
+{
+    const sw_checkpoint_opts opts = {
+        .size = sizeof opts, .models = &s->n->model, .n_models = 1};
+    sw_checkpoint *made;
+    SW_TRY(sw_checkpoint_create(&made, s->exec, &opts));
+    const sw_status status = call(made, r);
+    sw_checkpoint_destroy(made);
+    return status;
+}
+
+static sw_status ask_state(sw_checkpoint *c, room *r)
+{
+    return sw_checkpoint_state(c, (sw_checkpoint_info *)(void *)r);
+}
+
+static sw_status try_checkpoint_info(scene *s, room *r)
+{
+    return with_checkpoint(s, ask_state, r);
+}
+
+static sw_status ask_find(sw_checkpoint *c, room *r)
+{
+    return sw_checkpoint_find(c, sw_temp_path("no checkpoint"),
+                              (sw_checkpoint_found *)(void *)r);
+}
+
+static sw_status try_checkpoint_found(scene *s, room *r)
+{
+    return with_checkpoint(s, ask_find, r);
+}
+
 /* An op can be registered once: what is accepted is refused for its name. */
 static sw_status try_op(scene *s, room *r)
 {
@@ -252,6 +299,9 @@ static const struct {
     {SWI_STRUCT_sw_dataset_info, try_describe, true},
     {SWI_STRUCT_sw_loader_opts, try_loader, false},
     {SWI_STRUCT_sw_profile_opts, try_profile, false},
+    {SWI_STRUCT_sw_checkpoint_opts, try_checkpoint, false},
+    {SWI_STRUCT_sw_checkpoint_info, try_checkpoint_info, true},
+    {SWI_STRUCT_sw_checkpoint_found, try_checkpoint_found, true},
     {SWI_STRUCT_sw_op_desc, try_op, false},
 };
 

@@ -329,6 +329,30 @@ static void another_version_is_unsupported(void)
     bytes_free(&file);
 }
 
+/* Loading takes the file's bytes once, and a little: here and of a checkpoint. */
+static void loading_takes_the_file_once(void)
+{
+    enum { ROWS = 1024, COLUMNS = 768 };
+    sw_exec *exec = NULL;
+    sw_model *model = NULL;
+    sw_heap_stats before;
+    CHECK_OK(sw_exec_create(&exec, NULL));
+    sw_after((void (*)(void *))sw_exec_destroy, exec);
+    CHECK_OK(sw_model_create(&model, "large"));
+    sw_after((void (*)(void *))sw_model_destroy, model);
+    sw_param_new(model, "w", SW_F32, SW_SHAPE(ROWS, COLUMNS), "ones");
+    sw_param_new(model, "v", SW_F32, SW_SHAPE(ROWS, COLUMNS), "ones");
+    CHECK_OK(sw_model_ready(model, exec, 1));
+    const size_t bytes_of_file = 2 * ROWS * COLUMNS * sizeof(float);
+    CHECK_OK(sw_model_save(model, path_of("large")));
+    sw_heap_read(SW_HEAP_FILES, &before);
+    CU_ASSERT(before.peak_bytes < (size_t)1 << 20); /* saving copies nothing */
+    CHECK_OK(sw_model_load(model, path_of("large")));
+    const size_t peak = heap_peak(SW_HEAP_FILES) - before.bytes;
+    sw_note("%zu bytes beside the file's %zu", peak - bytes_of_file, bytes_of_file);
+    CU_ASSERT(peak > bytes_of_file && peak <= bytes_of_file + ((size_t)1 << 20));
+}
+
 /* More tensors or notes than a file may have: a clear answer, and no more memory than bounds
  * say. */
 static void hostile_headers_are_bounded(void)
@@ -490,6 +514,8 @@ static const sw_test tests[] = {
     {"every call can fail", every_call_can_fail},
     {"without checksums files of parameters load, and say so",
      without_checksums_files_of_parameters_load_and_say_so},
+    /* These two raise the peak of the heap, which others look at, and come last. */
+    {"loading takes the file once", loading_takes_the_file_once},
     {"hostile headers are bounded", hostile_headers_are_bounded},
 };
 SW_SUITE("tensor file", tests)

@@ -22,6 +22,7 @@ static const bench benches[] = {
     {"plan", bench_plan, "tracing and planning LeNet5; arenas beside their lower bounds"},
     {"place", bench_place, "the placement solver over files and random buffers"},
     {"budget", bench_budget, "what a smaller budget costs: three deep programs"},
+    {"checkpoint", bench_checkpoint, "what saving costs a training that goes on"},
     {"device", bench_device, "whole steps of six networks on a device, and what the card can"},
     {"accuracy", bench_accuracy, "functions of one number against float64, over every float"},
 };
@@ -82,7 +83,7 @@ static int print_help(FILE *to)
           to);
     for (int i = 0; i < N_BENCHES; i++)
         if (benches[i].run != NULL)
-            fprintf(to, "  %-8s %s\n", benches[i].name, benches[i].about);
+            fprintf(to, "  %-10s %s\n", benches[i].name, benches[i].about);
     fputs("\n  --help after a name lists its options\n", to);
     return to == stdout ? cli_finish(CLI_DONE) : CLI_USAGE;
 }

@@ -246,8 +246,6 @@ int cli_set(const cli_option *o, const char *text)
         }
         memcpy(o->to, &text, sizeof text);
         break;
-    case CLI_NOT_BUILT:
-        return cli_error(CLI_USAGE, "%s is not built yet", o->name);
     }
     return good ? CLI_GO : refuse_number(o, text);
 }
@@ -299,29 +297,14 @@ static int print_page(const cli_command *c)
 
 static int print_help(const cli_command *c)
 {
-    char missing[512] = "Not built yet: ";
-    size_t used = strlen(missing);
-    bool some = false;
     printf("usage: stepwell %s %s\n\n", c->name, c->usage);
     cli_wrap(stdout, 0, 0, c->about);
     putchar('\n');
-    for (int i = 0; i < c->n_options; i++) {
-        const cli_option *o = &c->options[i];
-        if (o->kind != CLI_NOT_BUILT) {
-            if (o->help != NULL)
-                print_option(o);
-        } else if (used + strlen(o->name) + 3 < sizeof missing) {
-            used += (size_t)snprintf(missing + used, sizeof missing - used, "%s%s",
-                                     some ? ", " : "", o->name);
-            some = true;
-        }
-    }
+    for (int i = 0; i < c->n_options; i++)
+        if (c->options[i].help != NULL)
+            print_option(&c->options[i]);
     const cli_option help = {.name = "--help", .help = "this text"};
     print_option(&help);
-    if (some) {
-        putchar('\n');
-        cli_wrap(stdout, 0, 0, missing);
-    }
     print_notes(c->notes);
     return cli_finish(CLI_DONE);
 }
@@ -365,8 +348,6 @@ static int read_option(const cli_command *c, int argc, char **argv, int *i)
     const cli_option *o = find(c, name, length);
     if (o == NULL)
         return unknown_option(c, name, length);
-    if (o->kind == CLI_NOT_BUILT)
-        return cli_set(o, NULL);
     if (o->value == NULL)
         return equals != NULL ? cli_error(CLI_USAGE, "%s takes no value", o->name)
                               : cli_set(o, NULL);

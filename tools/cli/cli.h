@@ -33,8 +33,7 @@ typedef enum {
     CLI_OPTIONAL, /* const char *: the value, "" where the option is given without one. It is
                      "--x=V", or the next argument where that does not begin with "-" */
     CLI_LIST,     /* cli_list: 1,32,128, each in min..max */
-    CLI_EVERY,    /* cli_every: 100 (steps), or a time: 30s, 10m, 1.5h; not 0 */
-    CLI_NOT_BUILT /* refused by name */
+    CLI_EVERY     /* cli_every: 100 (steps), or a time: 30s, 10m, 1.5h; not 0 */
 } cli_kind;
 
 #define CLI_LIST_MAX 64
@@ -97,7 +96,8 @@ int cli_library_error(sw_status status, bool input);
 void cli_set_command(const char *name); /* for the prefix */
 /* The same line for what is worth knowing and no failure. */
 void cli_note(const char *format, ...) SW_PRINTF(1, 2);
-/* After a file was saved, or parameters were loaded: print sw_last_note(), if there is one. Returns `status`. */
+/* After a file was saved, or parameters were loaded: print sw_last_note(), if there is one.
+ * Returns `status`. */
 sw_status cli_saved(sw_status status);
 
 #define CLI_COLUMNS SW_WRITER_COLUMNS

@@ -5,7 +5,7 @@
 
 static bool is_shown(const cli_option *o)
 {
-    return o->kind != CLI_NOT_BUILT && o->help != NULL;
+    return o->help != NULL;
 }
 
 /* A word that is no number and has no list is, or begins, the name of a file. */

@@ -60,7 +60,7 @@ static void put_options(const cli_command *c)
 {
     const cli_option help = {.name = "--help", .help = "show this text"};
     for (int i = 0; i < c->n_options; i++)
-        if (c->options[i].kind != CLI_NOT_BUILT && c->options[i].help != NULL)
+        if (c->options[i].help != NULL)
             put_option(&c->options[i]);
     put_option(&help);
 }

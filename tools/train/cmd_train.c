@@ -213,7 +213,7 @@ static int train_and_report(train *t)
         cli_note("stopped at step %" PRIu64 ": no validation has been better for %" PRId64
                  " in a row",
                  t->now.step, t->now.waited);
-    int status = cli_interrupted() ? CLI_INTERRUPTED : t->trouble;
+    int status = cli_interrupted() && !t->saving.lost ? CLI_INTERRUPTED : t->trouble;
     if (status == CLI_DONE)
         status = train_check_witness(t);
     return train_print(t, status);

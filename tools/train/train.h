@@ -100,6 +100,7 @@ typedef struct {
     train_progress taken;        /* with what was taken, and is not written yet */
     bool waits;                  /* for its step to be told */
     bool running;                /* a save may be on its way */
+    bool lost;                   /* the last save of the run failed */
     bool told_trouble;           /* the last save failed, and it was said */
     bool say;                    /* that the save on its way is in its file */
     uint64_t next_step, next_ns; /* when the next one is due; 0: not by that */
@@ -132,7 +133,7 @@ typedef struct {
     uint64_t metrics_bytes; /* of whole rows, and the head */
     bool metrics_lost;      /* a row could not be written: it is given up */
     bool metrics_named;     /* for who syncs: its folder was synced */
-    int trouble;      /* CLI_DONE, or how a file that could not be written fails the run */
+    int trouble; /* CLI_DONE, or how a file that could not be written fails the run */
 } train;
 
 /* Options: CLI_GO or an exit status. Sets opts, command and the batch. */

@@ -45,10 +45,11 @@ int train_checkpoint_check(const train_opts *o)
     if (path != NULL && strcmp(path, "-") == 0)
         return cli_error(CLI_USAGE,
                          "--checkpoint must be a file: standard output has the result");
-    if (path != NULL && o->resume == NULL && any_generation(path))
+    const bool goes_on = o->resume != NULL && path != NULL && strcmp(resume_path(o), path) == 0;
+    if (path != NULL && !goes_on && any_generation(path))
         return cli_error(CLI_USAGE,
                          "--checkpoint %s: a checkpoint is there already. --resume goes on "
-                         "from it; to begin a new run remove it, or name another file",
+                         "from it; to save another run remove it, or name another file",
                          path);
     if (o->witness && (path != NULL || o->resume != NULL))
         return cli_error(CLI_USAGE,
@@ -58,8 +59,8 @@ int train_checkpoint_check(const train_opts *o)
     return CLI_GO;
 }
 
-/* On the thread that writes: what must not be older than the checkpoint. A profile that cannot be
- * written any more fails the run at its end, and no save. */
+/* On the thread that writes: what must not be older than the checkpoint. A profile that cannot
+ * be written any more fails the run at its end, and no save. */
 static sw_status sync_files(void *user)
 {
     train *t = user;
@@ -173,6 +174,8 @@ int train_resume(train *t)
     sw_loader *const loaders[] = {t->train_loader, t->test_loader};
     for (int i = 0; i < 2 && status == SW_OK; i++)
         status = sw_checkpoint_loader(t->job.checkpoint, loaders[i]);
+    if (status == SW_OK && t->opts.job.checkpoint != NULL)
+        status = sw_checkpoint_ready(t->job.checkpoint);
     if (status == SW_OK && t->opts.resume != NULL)
         status = sw_checkpoint_find(t->job.checkpoint, path, &found);
     if (status != SW_OK)
@@ -309,6 +312,7 @@ void train_checkpoint_end(train *t)
     if (status != SW_OK) {
         const int failed = cli_library_error(status, false);
         t->trouble = t->trouble == CLI_DONE ? failed : t->trouble;
+        t->saving.lost = true;
         return;
     }
     if (sw_checkpoint_state(t->job.checkpoint, &info) == SW_OK && info.text[0] != '\0' &&
