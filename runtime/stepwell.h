@@ -1077,7 +1077,9 @@ SW_MUST_USE SW_API sw_status sw_checkpoint_put(sw_checkpoint *checkpoint, const 
                                                const void *bytes, size_t n);
 /* Keep models and loaders as they are now, behind step `step`: a copy, not a file yet. SW_BUSY
  * while the save before is being written (sw_checkpoint_state says when). A loader that another
- * thread fills is kept as what the caller has had of it. */
+ * thread fills is kept as what the caller has had of it. On a card it waits for nothing, unless
+ * another exec has run a model last: then for all that the card has to do. SW_INVALID where a
+ * model lies on another device than the exec of the checkpoint works on. */
 SW_MUST_USE SW_API sw_status sw_checkpoint_take(sw_checkpoint *checkpoint, uint64_t step);
 /* Have what was taken written, with what was put until now. Returns when the thread has begun;
  * with no_copy when the file is there, and the models are written as they are now. */
