@@ -269,17 +269,21 @@ static bool model_is(const sw_model *model, const unsigned char *must)
     return true;
 }
 
-/* The step that is found at a name, whole; -1: none, with the reason in its.why. */
+/* The step of the file of that name, which is whole; -1: it is not, with the reason in its.why.
+ */
 static int found_at(const char *name)
 {
     char path[600];
     sw_checkpoint_found found = {.size = sizeof found};
     path_in(path, sizeof path, name);
     const sw_status status = sw_checkpoint_find(its.c, path, &found);
-    if (status == SW_OK && found.found == 1 && found.step >= 1 && found.step <= SAVES)
+    if (status == SW_OK && found.found == 1 && found.generation == 0 && found.step >= 1 &&
+        found.step <= SAVES)
         return (int)found.step;
-    snprintf(its.why, sizeof its.why, "%s: %s", name,
-             status == SW_OK ? "nothing is found" : sw_last_error());
+    snprintf(its.why, sizeof its.why, "%.60s: %.500s", name,
+             status != SW_OK            ? sw_last_error()
+             : found.skipped[0] != '\0' ? found.skipped
+                                        : "nothing is found");
     return -1;
 }
 
