@@ -84,12 +84,15 @@ static sw_status find(sw_checkpoint *c, const char *path, sw_checkpoint_found *f
             SW_FAIL(SW_INVALID,
                     "%.100s...: the path of a checkpoint must have at most %zu bytes", path,
                     sizeof name - 8);
-        if (!sw_file_taken(name)) {
+        bool taken = false;
+        sw_status status = sw_file_look(name, &taken);
+        if (status == SW_OK && !taken) {
             missing++;
             continue;
         }
         missing = 0;
-        const sw_status status = try_file(c, name);
+        if (status == SW_OK)
+            status = try_file(c, name);
         if (status == SW_OK) {
             f->found = 1;
             f->generation = i;
@@ -126,7 +129,7 @@ sw_status sw_checkpoint_find(sw_checkpoint *c, const char *path, sw_checkpoint_f
         snprintf(f.device, sizeof f.device, "%s", c->found_run.device);
         /* The next save must not move a damaged file into the place of the whole one. */
         if (c->path != NULL && strcmp(from, c->path) == 0)
-            c->drop_old = f.generation > 0 && sw_file_taken(c->path);
+            c->drop_old = f.generation > 0;
     }
     swi_struct_write(SWI_STRUCT_sw_checkpoint_found, out, &f);
     return SW_OK;

@@ -131,8 +131,9 @@ typedef struct {
     train_saving saving;
     sw_file *metrics;       /* NULL: not asked for */
     uint64_t metrics_bytes; /* of whole rows, and the head */
-    bool metrics_lost;      /* a row could not be written: it is given up */
+    bool metrics_lost;      /* a row could not be written in this run: it is given up */
     bool metrics_named;     /* for who syncs: its folder was synced */
+    bool best_told;         /* the last save of the best parameters failed, and it was said */
     int trouble; /* CLI_DONE, or how a file that could not be written fails the run */
 } train;
 

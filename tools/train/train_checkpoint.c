@@ -20,13 +20,13 @@ static const char *resume_path(const train_opts *o)
     return o->resume != NULL && *o->resume != '\0' ? o->resume : o->job.checkpoint;
 }
 
-static bool any_generation(const char *path)
+static sw_status any_generation(const char *path, bool *any)
 {
     char name[FILE_PATH_BYTES];
-    for (int i = 0; i < 3; i++)
-        if (sw_generation_name(name, sizeof name, path, i) && sw_file_taken(name))
-            return true;
-    return false;
+    *any = false;
+    for (int i = 0; i < 3 && !*any && sw_generation_name(name, sizeof name, path, i); i++)
+        SW_TRY(sw_file_look(name, any));
+    return SW_OK;
 }
 
 int train_checkpoint_check(const train_opts *o)
@@ -46,7 +46,11 @@ int train_checkpoint_check(const train_opts *o)
         return cli_error(CLI_USAGE,
                          "--checkpoint must be a file: standard output has the result");
     const bool goes_on = o->resume != NULL && path != NULL && strcmp(resume_path(o), path) == 0;
-    if (path != NULL && !goes_on && any_generation(path))
+    bool any = false;
+    const sw_status looked = path != NULL && !goes_on ? any_generation(path, &any) : SW_OK;
+    if (looked != SW_OK)
+        return cli_library_error(looked, false);
+    if (any)
         return cli_error(CLI_USAGE,
                          "--checkpoint %s: a checkpoint is there already. --resume goes on "
                          "from it; to save another run remove it, or name another file",
@@ -169,8 +173,6 @@ int train_resume(train *t)
     int gone_on = CLI_GO;
     if (!t->job.saves)
         return CLI_GO;
-    if (t->opts.job.checkpoint != NULL)
-        cli_catch_save();
     sw_loader *const loaders[] = {t->train_loader, t->test_loader};
     for (int i = 0; i < 2 && status == SW_OK; i++)
         status = sw_checkpoint_loader(t->job.checkpoint, loaders[i]);
@@ -254,6 +256,7 @@ sw_status train_checkpoint_told(train *t, uint64_t step)
     s->taken.epoch_loss = t->now.epoch_loss;
     s->taken.last_loss = t->now.last_loss;
     s->taken.diverged = t->now.diverged;
+    s->taken.rows_lost = t->now.rows_lost;
     return write_taken(t);
 }
 

@@ -117,6 +117,7 @@ static sw_status free_name(const char *path, uint64_t step, char *kept, size_t b
 {
     for (unsigned n = 1;; n++) {
         char ending[32] = "";
+        bool taken;
         if (n > 1)
             snprintf(ending, sizeof ending, ".%u", n);
         const int length = snprintf(kept, bytes, "%s.before-%" PRIu64 "%s", path, step, ending);
@@ -124,7 +125,8 @@ static sw_status free_name(const char *path, uint64_t step, char *kept, size_t b
             SW_FAIL(SW_INVALID,
                     "--profile %s: the name to keep it under has no room in %zu bytes", path,
                     bytes);
-        if (!sw_file_taken(kept))
+        SW_TRY(sw_file_look(kept, &taken));
+        if (!taken)
             return SW_OK;
     }
 }
@@ -134,9 +136,13 @@ sw_status train_keep_profile(const char *path, uint64_t step, char *kept, size_t
 {
     struct stat st;
     sw_file *file;
+    bool taken;
     SW_ASSERT(bytes > 0);
     kept[0] = '\0';
-    if (path == NULL || stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+    if (path == NULL)
+        return SW_OK;
+    SW_TRY(sw_file_look(path, &taken));
+    if (!taken || (stat(path, &st) == 0 && !S_ISREG(st.st_mode)))
         return SW_OK;
     SW_TRY(sw_file_take(&file, path, false));
     sw_status status = free_name(path, step, kept, bytes);
