@@ -144,11 +144,6 @@ static sw_status make_checkpoint(job *j)
                : SW_OK;
 }
 
-size_t job_counted_checkpoint_bytes(const job *j)
-{
-    return job_on_device(j->opts) ? 0 : j->checkpoint_bytes;
-}
-
 sw_status job_make(job *j)
 {
     const job_opts *o = j->opts;
