@@ -59,6 +59,9 @@ static sw_status take(sw_checkpoint *c, uint64_t step)
     SW_TRY(keep_positions(c));
     SW_TRY(copy_models(c));
     swi_checkpoint_keep_knobs(c);
+    /* As a file of parameters has them; notes of several models would have one name. */
+    c->n_notes = c->n_models == 1 ? c->models[0]->n_notes : 0;
+    memcpy(c->notes, c->models[0]->notes, sizeof c->notes);
     c->step = step;
     return SW_OK;
 }
@@ -141,10 +144,12 @@ static sw_status prepare(sw_checkpoint *c)
 static sw_status write_file(void *context, sw_file *file)
 {
     const sw_checkpoint *c = context;
-    const swi_tensors_note notes[] = {{SWI_TENSORS_MARK, "1"},
-                                      {SWI_OWN_PREFIX "created", c->created},
-                                      {SWI_OWN_PREFIX "command", c->command}};
-    const uint32_t n = c->command[0] != '\0' ? 3 : 2;
+    swi_tensors_note notes[3 + SWI_NOTES] = {{SWI_TENSORS_MARK, "1"},
+                                             {SWI_OWN_PREFIX "created", c->created},
+                                             {SWI_OWN_PREFIX "command", c->command}};
+    uint32_t n = c->command[0] != '\0' ? 3 : 2;
+    for (int i = 0; i < c->n_notes; i++)
+        notes[n++] = (swi_tensors_note){c->notes[i].key, c->notes[i].text};
     return swi_tensors_write(file, &c->list, notes, n);
 }
 

@@ -106,14 +106,19 @@ static void a_process_for_each_step(const run_case *c, const going_end *whole)
     going_copy(name, "R");
     const sw_outcome *o = NULL;
     for (int step = 1; step <= (int)whole->steps; step++) {
-        leave_files(whole, step, false);
+        if (step == 1) /* later ones have the files of the process before */
+            leave_files(whole, step, false);
+        (void)unlink(going_at("P"));
+        if (whole->best_step >= step)
+            (void)unlink(going_at("B"));
         (void)sw_shell("rm -f '%s'*", going_at("D"));
         o = going_run("train --json --quiet " FILES "--resume @/R --checkpoint @/D "
                       "--checkpoint-pauses " EACH "%s %s",
                       c->words, step % 2 == 0 ? c->first : c->then);
-        failed(o, c->words);
-        SW_CHECK(program_number(o->out, "resumed_from_step") == step, "%s: step %d", c->words,
-                 step);
+        if (failed(o, c->words) ||
+            !SW_CHECK(program_number(o->out, "resumed_from_step") == step, "%s: step %d",
+                      c->words, step))
+            return;
         snprintf(name, sizeof name, "D.%d", (int)whole->steps - step);
         if (step < (int)whole->steps)
             going_copy(name, "R");

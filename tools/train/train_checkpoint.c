@@ -79,6 +79,13 @@ int train_checkpoint_check(const train_opts *o)
                          "--witness and %s exclude each other: witnesses look at the first "
                          "steps of a run alone",
                          path != NULL ? "--checkpoint" : "--resume");
+    struct stat st;
+    if ((path != NULL || o->resume != NULL) && o->metrics != NULL &&
+        stat(o->metrics, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+        return cli_error(CLI_USAGE,
+                         "--metrics %s must be a regular file with %s: a run that goes on cuts "
+                         "off the rows behind its checkpoint",
+                         o->metrics, path != NULL ? "--checkpoint" : "--resume");
     return check_taken(o);
 }
 
@@ -102,6 +109,18 @@ void train_checkpoint_opts(train *t)
                                          .before = sync_files,
                                          .user = t};
     t->job.saves = t->opts.job.checkpoint != NULL || t->opts.resume != NULL;
+}
+
+/* What is damaged is passed over here too, and named once it is loaded. */
+const char *train_resumed_params(const train_opts *o)
+{
+    static char name[FILE_PATH_BYTES];
+    char text[JOB_NORMAL_BYTES];
+    for (int i = 0; o->resume != NULL && i < TRAIN_GENERATIONS; i++)
+        if (sw_generation_name(name, sizeof name, resume_path(o), i) && sw_file_taken(name) &&
+            sw_params_note(name, JOB_NORMAL_KEY, text, sizeof text) == SW_OK)
+            return name;
+    return NULL;
 }
 
 /* ---- going on ---------------------------------------------------------------------------- */
