@@ -33,8 +33,8 @@ static bool any_generation(const char *path)
     char name[FILE_PATH_BYTES];
     struct stat st;
     for (int i = 0; i < TRAIN_GENERATIONS; i++)
-        if (sw_generation_name(name, sizeof name, path, i) && sw_file_taken(name) &&
-            (stat(name, &st) != 0 || S_ISREG(st.st_mode)))
+        if (sw_generation_name(name, sizeof name, path, i) && stat(name, &st) == 0 &&
+            S_ISREG(st.st_mode))
             return true;
     return false;
 }
