@@ -52,7 +52,9 @@ struct sw_checkpoint {
     char *path; /* NULL: nothing is saved */
     size_t path_bytes;
     char command[512];
-    char created[32]; /* when what is written was taken */
+    char created[32];          /* when what is written was taken */
+    swi_note notes[SWI_NOTES]; /* of a single model, as taken */
+    int n_notes;
     sw_model **models;
     uint32_t n_models;
     sw_loader **loaders;
