@@ -45,6 +45,11 @@ int train_checkpoint_check(const train_opts *o)
     if (path != NULL && strcmp(path, "-") == 0)
         return cli_error(CLI_USAGE,
                          "--checkpoint must be a file: standard output has the result");
+    if (path != NULL && !sw_file_replaceable(path))
+        return cli_error(CLI_USAGE,
+                         "--checkpoint %s: must be a regular file, by its own name: this is a "
+                         "link, a folder, a device or a pipe",
+                         path);
     const bool goes_on = o->resume != NULL && path != NULL && strcmp(resume_path(o), path) == 0;
     if (path != NULL && !goes_on && any_generation(path))
         return cli_error(CLI_USAGE,

@@ -38,12 +38,30 @@ static int check_parts(const train_opts *o, const char *option, const char *path
     return CLI_GO;
 }
 
+/* Nor may a file be an older generation of the checkpoint, or its lock. */
+static int check_generations(const train_opts *o, const char *option, const char *path)
+{
+    char name[PATH_BYTES];
+    const char *checkpoint = o->job.checkpoint;
+    const int keep = o->keep > 0 ? (int)o->keep : 2;
+    if (checkpoint == NULL || path == NULL)
+        return CLI_GO;
+    for (int i = 1; i < keep; i++)
+        if (sw_generation_name(name, sizeof name, checkpoint, i) && file_same(path, name))
+            return refuse(option, path, "an older generation of --checkpoint");
+    if (snprintf(name, sizeof name, "%s.lock", checkpoint) < (int)sizeof name &&
+        file_same(path, name))
+        return refuse(option, path, "the lock of --checkpoint");
+    return CLI_GO;
+}
+
 int train_check_files(const train_opts *o)
 {
     const struct {
         const char *option, *path;
         bool read, params; /* parameters may replace those that the run began with */
     } files[] = {{"--profile", o->profile, false, false},
+                 {"--checkpoint", o->job.checkpoint, false, false},
                  {"--metrics", o->metrics, false, false},
                  {"--heap-profile", o->heap_profile, false, false},
                  {"--save-best", o->best, false, true},
@@ -58,8 +76,10 @@ int train_check_files(const train_opts *o)
         if (status != CLI_GO)
             return status;
     }
-    for (size_t i = 1; i < sizeof files / sizeof *files; i++) {
-        const int status = check_parts(o, files[i].option, files[i].path);
+    for (size_t i = 0; i < n; i++) {
+        int status = i > 0 ? check_parts(o, files[i].option, files[i].path) : CLI_GO;
+        if (status == CLI_GO && !files[i].read)
+            status = check_generations(o, files[i].option, files[i].path);
         if (status != CLI_GO)
             return status;
     }
@@ -100,7 +120,9 @@ static int check_no_pipe(const char *option, const char *path)
 
 int train_check_writable(const train_opts *o)
 {
-    int status = check_writable("--save-params", o->save, true);
+    int status = check_writable("--checkpoint", o->job.checkpoint, true);
+    if (status == CLI_GO)
+        status = check_writable("--save-params", o->save, true);
     if (status == CLI_GO)
         status = check_writable("--save-best", o->best, true);
     if (status == CLI_GO)
