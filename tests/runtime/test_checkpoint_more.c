@@ -3,6 +3,7 @@
 #include "alloc/base/poison.h"
 #include "alloc/base/sys.h"
 #include "runtime/base/checksum.h"
+#include "tests/runtime/random_seeds.h"
 #include "tests/runtime/saved_runs.h"
 #include <stdio.h>
 #include <string.h>
@@ -167,6 +168,97 @@ static void a_model_that_was_destroyed_is_named(void)
     sw_checkpoint_destroy(c);
 }
 
+/* ---- random networks --------------------------------------------------------------------- */
+
+enum { STEPS = 6 };
+
+static sw_exec *planned, *others[3];
+static const bool immediately[] = {false, true, false};
+
+static bool begin(random_life *life, sw_exec *exec, uint64_t seed)
+{
+    if (!seed_well(random_life_begin(life, &seed_net, false, false), "declare"))
+        return false;
+    for (int i = 0; i < seed_net.n_models; i++)
+        if (!seed_well(sw_model_ready(life->models[i], exec, seed), "ready"))
+            return false;
+    return true;
+}
+
+/* The knob is set in front of the save alone. */
+static bool walk(random_life *life, sw_exec *exec, uint64_t from, uint64_t to, bool immediate)
+{
+    for (uint64_t k = from; k < to; k++) {
+        if (k == 0)
+            sw_knob_set(life->knob[seed_net.n_models - 1], 0.6f);
+        sw_run_args args = random_life_args(life, k);
+        args.immediate = immediate;
+        if (!seed_well(sw_run(exec, &args), "run"))
+            return false;
+    }
+    return true;
+}
+
+static sw_checkpoint *checkpoint_of(random_life *life, sw_exec *exec, const char *path)
+{
+    sw_checkpoint *c = NULL;
+    const sw_checkpoint_opts opts = {.size = sizeof opts,
+                                     .path = path,
+                                     .models = life->models,
+                                     .n_models = seed_net.n_models,
+                                     .no_copy = seed_net.seed % 2 == 0};
+    return seed_well(sw_checkpoint_create(&c, exec, &opts), "create") ? c : NULL;
+}
+
+static bool go_on(random_life *from, random_life *life, sw_exec *exec, uint64_t step)
+{
+    const char *path = sw_temp_path("random");
+    sw_checkpoint_found found = {.size = sizeof found};
+    sw_checkpoint *c = checkpoint_of(from, planned, path);
+    bool well = c != NULL && seed_well(sw_checkpoint_save(c, step), "save");
+    sw_checkpoint_destroy(c);
+    c = well ? checkpoint_of(life, exec, NULL) : NULL;
+    well = c != NULL && seed_well(sw_checkpoint_find(c, path, &found), "find") &&
+           seed_well(sw_checkpoint_load(c), "load");
+    seed_check(!well || found.step == step, "find", "another step");
+    sw_checkpoint_destroy(c);
+    return well;
+}
+
+static void one_goes_on(void)
+{
+    random_life whole = {0}, first = {0}, second = {0};
+    const uint64_t at = 1 + seed_net.seed % (STEPS - 1);
+    const size_t way = seed_net.seed / 3 % 3;
+    const bool well = begin(&whole, planned, 1) && begin(&first, planned, 1) &&
+                      begin(&second, others[way], 2) &&
+                      walk(&whole, planned, 0, STEPS, false) &&
+                      walk(&first, planned, 0, at, false) &&
+                      walk(&second, others[way], 1, 2, immediately[way]) &&
+                      go_on(&first, &second, others[way], at) &&
+                      walk(&second, others[way], at, STEPS, immediately[way]);
+    for (int i = 0; well && i < seed_net.n_models; i++) {
+        seed_check(net_same(whole.models[i], second.models[i]), "going on", "other bits");
+        seed_check(sw_knob_get(whole.knob[i]) == sw_knob_get(second.knob[i]), "going on",
+                   "another knob");
+    }
+    random_life_end(&whole);
+    random_life_end(&first);
+    random_life_end(&second);
+}
+
+static void random_networks_go_on(void)
+{
+    NEEDS_CHECKSUMS();
+    planned = net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .seed = 5});
+    others[0] =
+        net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .seed = 5, .threads = 3});
+    others[1] = net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .seed = 5});
+    others[2] = net_exec(&(sw_exec_opts){
+        .size = sizeof(sw_exec_opts), .seed = 5, .no_inplace = 1, .no_rebuild = 1});
+    seed_each(60, 2000, one_goes_on);
+}
+
 static const sw_test tests[] = {
     {"a path that is no regular file is refused", a_path_that_is_no_regular_file_is_refused},
     {"models that cannot be saved are refused", models_that_cannot_be_saved_are_refused},
@@ -175,5 +267,6 @@ static const sw_test tests[] = {
     {"members alone stand under their name", members_alone_stand_under_their_name},
     {"loading gives up what was taken", loading_gives_up_what_was_taken},
     {"a model that was destroyed is named", a_model_that_was_destroyed_is_named},
+    {"random networks go on", random_networks_go_on},
 };
 SW_SUITE("checkpoint more", tests)
