@@ -1030,23 +1030,25 @@ SW_API int64_t sw_loader_batches(const sw_loader *loader);
  * checksums; a file that is damaged anywhere is SW_FORMAT by the name of what is damaged, and
  * changes nothing.
  *
- * With several models, tensors are MODEL/NAME. Models of one name must have one layout: their
- * tensors are stacked, (models, dims...).
+ * With several models, tensors are MODEL/NAME. Models of one name must have one layout and
+ * follow each other: their tensors are stacked, (models, dims...).
  *
  * A save is PATH.<16 digits>.tmp, or a file without a name, until it is synced; then it takes
  * the name PATH, and the one before is PATH.1, PATH.2 and so on. PATH is at every moment one
  * whole checkpoint, or not yet there. One process at a time saves to PATH (PATH.lock). */
 typedef struct {
     size_t size;
-    const char *path;        /* copied; NULL: nothing is saved, only loaded */
+    const char *path;        /* copied, at most 507 bytes; not there yet, or a regular file, no
+                                link. NULL: nothing is saved, only loaded */
     sw_model *const *models; /* the list is copied; the models are borrowed until the end */
     int n_models;
-    const char *command; /* said by `stepwell info`; copied; NULL: none */
-    int keep;            /* generations, 1 to 1000; 0: 2 */
-    int no_copy; /* 1: a save writes straight from the models, and returns when the file is
-                    there. It takes no memory, and the run stops for it. 0: the models are
-                    copied first, into memory that the budget of the exec is charged for, and
-                    a thread writes while the run goes on */
+    const char
+        *command; /* said by `stepwell info`; the first 511 bytes are copied; NULL: none */
+    int keep;     /* generations, 1 to 1000; 0: 2 */
+    int no_copy;  /* 1: a save writes straight from the models, and returns when the file is
+                     there. It takes no memory, and the run stops for it. 0: the models are
+                     copied first, into memory that the budget of the exec is charged for, and
+                     a thread writes while the run goes on */
     sw_status (*before)(void *user); /* NULL: none. Called on the thread that writes, when the
                                         new file is synced and has not its name yet: sync here
                                         what must not be older than the checkpoint (a log). A
@@ -1079,7 +1081,9 @@ SW_MUST_USE SW_API sw_status sw_checkpoint_put(sw_checkpoint *checkpoint, const 
  * while the save before is being written (sw_checkpoint_state says when). A loader that another
  * thread fills is kept as what the caller has had of it. On a card it waits for nothing, unless
  * another exec has run a model last: then for all that the card has to do. SW_INVALID where a
- * model lies on another device than the exec of the checkpoint works on. */
+ * model lies on another device than the exec of the checkpoint works on. What was
+ * taken and is not written yet is given up by the next take, by sw_checkpoint_load and by
+ * sw_checkpoint_loader. */
 SW_MUST_USE SW_API sw_status sw_checkpoint_take(sw_checkpoint *checkpoint, uint64_t step);
 /* Have what was taken written, with what was put until now. Returns when the thread has begun;
  * with no_copy when the file is there, and the models are written as they are now. */

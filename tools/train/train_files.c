@@ -108,7 +108,7 @@ int train_check_files(const train_opts *o)
         if (status != CLI_GO)
             return status;
     }
-    for (size_t i = 1; i < sizeof files / sizeof *files; i++) {
+    for (size_t i = 1; i < n; i++) {
         const int status = check_parts(o, files[i].option, files[i].path);
         if (status != CLI_GO)
             return status;
