@@ -185,7 +185,7 @@ static sw_status begin(sw_members *m, uint32_t index, uint64_t seed)
         if (model.entries[i].role != SWI_ROLE_KNOB)
             SW_TRY(swi_init_entry(&model, &model.entries[i], seed));
     if (model.n_knobs > 0)
-        memcpy(knobs_of(m, index), m->first_knobs, model.n_knobs * sizeof(float));
+        memcpy(knobs_of(m, index), m->first_knobs, model.n_knobs * sizeof *m->metrics);
     return SW_OK;
 }
 

@@ -224,7 +224,8 @@ static sw_status run_member(const group_run *g, swi_lane *lane, size_t k)
     for (uint32_t i = 0; i < t->n_metrics; i++) {
         const swi_value *v = &t->values[t->metrics[i].value];
         memcpy(&m->metrics[i * g->args->n + k],
-               base[SWI_SEG_STEP] + t->storages[v->storage].offset + v->offset, sizeof(float));
+               base[SWI_SEG_STEP] + t->storages[v->storage].offset + v->offset,
+               sizeof *m->metrics);
     }
     return judge(g, range, before);
 }
