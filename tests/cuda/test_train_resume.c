@@ -186,7 +186,9 @@ static void a_run_that_is_stopped_ends_with_the_same_files(void)
     place whole;
     int stopped = 0, resumed = 0;
     new_place(&whole, "whole");
+    const uint64_t start = sw_clock_ns();
     run_to_its_end(&whole, "cuda", NULL, "A=");
+    const uint64_t took_ms = (sw_clock_ns() - start) / 1000000;
     for (uint64_t seed = 0; seed < seeds; seed++) {
         place p;
         char name[40], setting[40];
@@ -197,7 +199,8 @@ static void a_run_that_is_stopped_ends_with_the_same_files(void)
         for (int i = 0; i < STOPS; i++) {
             const int by = sw_dice_below(&dice, 3) == 0 ? SIGTERM : SIGKILL;
             const bool there = sw_file_taken(p.files[CHECKPOINT]);
-            if (!stop_once(&p, every, setting, 20 + sw_dice_below(&dice, 250), by))
+            if (!stop_once(&p, every, setting,
+                           took_ms / 20 + sw_dice_below(&dice, took_ms / 2 + 1), by))
                 break;
             stopped++;
             resumed += there;
