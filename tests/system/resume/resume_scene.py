@@ -50,12 +50,14 @@ def words_of(program):
 
 
 def run(argv, folder, env=None, limit=60):
-    try:
-        done = subprocess.run(argv, cwd=folder, env={**os.environ, **(env or {})}, timeout=limit, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
-    except subprocess.TimeoutExpired as late:
-        return Outcome("no end", late.stdout or b"", late.stderr or b"")
-    return Outcome(done.returncode, done.stdout, done.stderr)
+    with subprocess.Popen(argv, cwd=folder, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, start_new_session=True) as child:
+        try:
+            out, err = child.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)  # what strace traces does not end with it
+            return Outcome("no end", *child.communicate())
+    return Outcome(child.returncode, out, err)
 
 
 def complaint(outcome):
