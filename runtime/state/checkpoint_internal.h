@@ -76,8 +76,6 @@ struct sw_checkpoint {
     bool has_room; /* the memory of the copy was taken */
     float *knobs;  /* of all models, as taken */
     size_t n_knobs;
-    swi_note notes[SWI_NOTES]; /* of the one model, as taken */
-    int n_notes;
     swi_blob *blobs;
     uint32_t n_blobs, cap_blobs;
     char *record; /* SWI_TENSORS_RUN as text */

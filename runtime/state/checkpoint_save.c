@@ -101,9 +101,6 @@ static sw_status take(sw_checkpoint *c, uint64_t step)
     SW_TRY(copy_models(c));
     keep_notes(c);
     swi_checkpoint_keep_knobs(c);
-    /* As a file of parameters has them; notes of several models would have one name. */
-    c->n_notes = c->n_models == 1 ? c->models[0]->n_notes : 0;
-    memcpy(c->notes, c->models[0]->notes, sizeof c->notes);
     c->step = step;
     return SW_OK;
 }
