@@ -219,8 +219,11 @@ static sw_status write_in_place(const char *path, const sw_replace_opts *opts)
 
 sw_status sw_file_replace_with(const char *path, const sw_replace_opts *opts)
 {
+    bool taken = false;
     swi_note_set("%s", "");
-    if (strcmp(path, "-") == 0 || !sw_file_replaceable(path))
+    if (strcmp(path, "-") != 0)
+        SW_TRY(sw_file_look(path, &taken)); /* a link or a device that cannot be seen stays */
+    if (strcmp(path, "-") == 0 || (taken && !sw_file_replaceable(path)))
         return write_in_place(path, opts);
     void *block;
     const size_t length = strlen(path), room = length + 256 + ADDED;

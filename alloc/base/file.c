@@ -129,11 +129,15 @@ static int open_path(const char *path, sw_file_mode mode, bool *waits)
         *waits = fd >= 0 && fstat(fd, &st) == 0 && waits_for_peer(fd, &st);
         return fd;
     }
-    const int fd = above_standard(open_now(path, flags[mode]));
-    if (fd < 0 || look_at(fd, waits))
+    const int opened = open_now(path, flags[mode]);
+    const int fd = above_standard(opened);
+    if (opened < 0 || (fd >= 0 && look_at(fd, waits)))
         return fd;
     const int because = errno;
-    close(fd);
+    if (mode == SW_FILE_CREATE)
+        (void)unlink(path); /* ours, and empty */
+    if (fd >= 0)
+        (void)close(fd);
     errno = because;
     return -1;
 }

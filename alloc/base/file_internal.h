@@ -21,9 +21,6 @@ bool swi_file_hit(void);
  * answers. */
 sw_status swi_file_refuse(const char *path);
 
-/* Is there anything at `path`? SW_IO where it is a folder, or cannot be looked at. */
-SW_MUST_USE sw_status swi_file_look(const char *path, bool *there);
-
 /* The folder that the name `path` stands in. False, with errno, where it is too long. */
 bool swi_folder_of(char to[PATH_MAX], const char *path);
 

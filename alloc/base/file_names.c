@@ -64,15 +64,13 @@ bool sw_file_taken(const char *path)
     return lstat(path, &now) == 0;
 }
 
-sw_status swi_file_look(const char *path, bool *there)
+sw_status sw_file_look(const char *path, bool *taken)
 {
     struct stat now;
     const bool found = !swi_file_hit() && lstat(path, &now) == 0;
-    if (!found && errno != ENOENT)
+    if (!found && errno != ENOENT && errno != ENOTDIR)
         return swi_file_refuse(path);
-    if (found && S_ISDIR(now.st_mode))
-        SW_FAIL(SW_IO, "%s: is a folder, and cannot become an older generation", path);
-    *there = found;
+    *taken = found;
     return SW_OK;
 }
 

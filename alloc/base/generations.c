@@ -4,6 +4,7 @@
 #include "alloc/base/file_internal.h"
 #include "alloc/base/sys.h"
 #include <stdio.h>
+#include <sys/stat.h>
 
 bool sw_generation_name(char *to, size_t bytes, const char *path, int i)
 {
@@ -19,13 +20,21 @@ static sw_status name(const swi_generations *g, char *to, int i)
     return SW_OK;
 }
 
+static bool is_folder(const char *path)
+{
+    struct stat now;
+    return lstat(path, &now) == 0 && S_ISDIR(now.st_mode);
+}
+
 sw_status swi_generations_look(const swi_generations *g, int *free)
 {
     *free = 1;
     for (int i = 1; i < g->keep; i++) {
         bool there;
         SW_TRY(name(g, g->to, i));
-        SW_TRY(swi_file_look(g->to, &there));
+        SW_TRY(sw_file_look(g->to, &there));
+        if (there && is_folder(g->to))
+            SW_FAIL(SW_IO, "%s: is a folder, and cannot become an older generation", g->to);
         *free = i;
         if (!there)
             break;
@@ -36,8 +45,12 @@ sw_status swi_generations_look(const swi_generations *g, int *free)
 sw_status swi_generations_move(const swi_generations *g, bool *kept)
 {
     int free;
+    bool there;
     *kept = true;
-    if (g->keep <= 1 || !sw_file_taken(g->path))
+    if (g->keep <= 1)
+        return SW_OK;
+    SW_TRY(sw_file_look(g->path, &there));
+    if (!there)
         return SW_OK;
     SW_TRY(name(g, g->to, 1));
     if (sw_file_same(g->path, g->to))

@@ -67,8 +67,10 @@ void sw_file_drop(sw_file *file);
 bool sw_file_is(const sw_file *file, const char *path);
 /* Is anything at `path`? What cannot be looked at is not there. */
 bool sw_file_there(const char *path);
-/* Is the name taken, be it by a link that leads nowhere? */
+/* Is the name taken, be it by a link that leads nowhere? What cannot be looked at is not. */
 bool sw_file_taken(const char *path);
+/* The same for who would lose a file that is there: SW_IO where it cannot be looked at. */
+SW_MUST_USE sw_status sw_file_look(const char *path, bool *taken);
 /* May a new file be renamed to `path`: is nothing there, or a regular file? A device, a pipe or
  * a link is to be written, not replaced. */
 bool sw_file_replaceable(const char *path);

@@ -83,13 +83,16 @@ static sw_status find(sw_checkpoint *c, const char *path, sw_checkpoint_found *f
         if (!sw_generation_name(name, sizeof name, path, i))
             SW_FAIL(SW_INVALID,
                     "%.100s...: the path of a checkpoint must have at most %zu bytes", path,
-                    sizeof name - 8);
-        if (!sw_file_taken(name)) {
+                    sizeof name - SWI_GENERATION_DIGITS);
+        bool taken = false;
+        sw_status status = sw_file_look(name, &taken);
+        if (status == SW_OK && !taken) {
             missing++;
             continue;
         }
         missing = 0;
-        const sw_status status = try_file(c, name);
+        if (status == SW_OK)
+            status = try_file(c, name);
         if (status == SW_OK) {
             f->found = 1;
             f->generation = i;
@@ -126,7 +129,7 @@ sw_status sw_checkpoint_find(sw_checkpoint *c, const char *path, sw_checkpoint_f
         snprintf(f.device, sizeof f.device, "%s", c->found_run.device);
         /* The next save must not move a damaged file into the place of the whole one. */
         if (c->path != NULL && strcmp(from, c->path) == 0)
-            c->drop_old = f.generation > 0 && sw_file_taken(c->path);
+            c->drop_old = f.generation > 0;
     }
     swi_struct_write(SWI_STRUCT_sw_checkpoint_found, out, &f);
     return SW_OK;
@@ -156,11 +159,13 @@ sw_status sw_checkpoint_get(sw_checkpoint *c, const char *name, const void **byt
 
 static sw_status check_ready(const sw_checkpoint *c)
 {
-    for (uint32_t i = 0; i < c->n_models; i++)
+    for (uint32_t i = 0; i < c->n_models; i++) {
         if (!c->models[i]->ready)
             SW_FAIL(SW_INVALID,
                     "sw_checkpoint_load: model %s must be ready: call sw_model_ready first",
                     c->models[i]->name);
+        SW_TRY(swi_model_is_here(c->models[i], c->exec));
+    }
     return SW_OK;
 }
 
@@ -198,6 +203,8 @@ static void set_knobs(sw_checkpoint *c)
 /* Knobs first, into memory of our own, so that nothing can be refused behind the models. */
 static sw_status load_knobs(sw_checkpoint *c)
 {
+    swi_checkpoint_keep_knobs(
+        c); /* those that the file does not have are told by swi_tensors_load */
     for (uint32_t i = 0; i < c->models_end.n; i++) {
         const swi_tensor *t = &c->list.at[i];
         const swi_tensors_entry *entry = swi_tensors_find(c->found, t->name);
@@ -208,14 +215,24 @@ static sw_status load_knobs(sw_checkpoint *c)
     return check_knobs(c);
 }
 
-/* What the file has of models must be in the list. */
+static bool is_of_model(const char *name)
+{
+    return strcmp(name, SWI_TENSORS_RUN) != 0 &&
+           strncmp(name, SWI_BLOB_PREFIX, strlen(SWI_BLOB_PREFIX)) != 0;
+}
+
+/* What the file has of models must be in the list. Names are unique in both, so they are
+ * counted; only a file that is refused is searched. */
 static sw_status check_names(const sw_checkpoint *c)
 {
-    for (uint32_t i = 0; i < swi_tensors_count(c->found); i++) {
+    uint32_t there = 0, known = 0;
+    for (uint32_t i = 0; i < swi_tensors_count(c->found); i++)
+        there += is_of_model(swi_tensors_at(c->found, i)->name);
+    for (uint32_t i = 0; i < c->list.n; i++)
+        known += swi_tensors_find(c->found, c->list.at[i].name) != NULL;
+    for (uint32_t i = 0; known < there && i < swi_tensors_count(c->found); i++) {
         const char *name = swi_tensors_at(c->found, i)->name;
-        if (strcmp(name, SWI_TENSORS_RUN) != 0 &&
-            strncmp(name, SWI_BLOB_PREFIX, strlen(SWI_BLOB_PREFIX)) != 0 &&
-            swi_list_find(&c->list, name) == NULL)
+        if (is_of_model(name) && swi_list_find(&c->list, name) == NULL)
             SW_FAIL(SW_INVALID, "%s: it has '%s', which the run that goes on has not",
                     swi_tensors_path(c->found), name);
     }
@@ -253,7 +270,7 @@ sw_status sw_checkpoint_load(sw_checkpoint *c)
     SW_TRY(swi_checkpoint_check(c, call));
     if (c->found == NULL)
         SW_FAIL(SW_INVALID, "%s: call sw_checkpoint_find first; it must find one", call);
-    swi_checkpoint_idle(c);
+    swi_checkpoint_give_up(c);
     SW_TRY(swi_checkpoint_take_models(c));
     const sw_status status = load(c);
     swi_checkpoint_give_models(c);

@@ -16,6 +16,7 @@ static sw_status check_models(const sw_checkpoint *c)
         const sw_model *model = c->models[i];
         if (!model->ready)
             SW_FAIL(SW_INVALID, "sw_checkpoint_take: model %s must be ready", model->name);
+        SW_TRY(swi_model_is_here(model, c->exec));
         if (model->damaged)
             SW_FAIL(SW_STALE, "model %s: a run failed after an update; restore it first",
                     model->name);
@@ -188,14 +189,15 @@ static sw_status prepare(sw_checkpoint *c)
 
 static sw_status write_file(void *context, sw_file *file)
 {
-    const sw_checkpoint *c = context;
+    sw_checkpoint *c = context;
     swi_tensors_note notes[3 + SWI_NOTES] = {{SWI_TENSORS_MARK, "1"},
                                              {SWI_OWN_PREFIX "created", c->created},
                                              {SWI_OWN_PREFIX "command", c->command}};
     uint32_t n = c->command[0] != '\0' ? 3 : 2;
     for (int i = 0; i < c->n_notes; i++)
         notes[n++] = (swi_tensors_note){c->notes[i].key, c->notes[i].text};
-    return swi_tensors_write(file, &c->list, notes, n);
+    SW_TRY(swi_tensors_write(file, &c->list, notes, n));
+    return sw_file_size(file, &c->file_bytes);
 }
 
 static sw_status call_before(void *context)
@@ -221,12 +223,8 @@ static void save_and_tell(sw_checkpoint *c)
 {
     const uint64_t start = sw_clock_ns();
     const sw_status status = save(c);
-    uint64_t bytes = 0;
-    if (status == SW_OK) {
+    if (status == SW_OK)
         c->drop_old = false;
-        for (uint32_t i = 0; i < c->list.n; i++)
-            bytes += (uint64_t)c->list.at[i].part_bytes * c->list.at[i].n_parts;
-    }
     pthread_mutex_lock(&c->mutex);
     sw_checkpoint_info *info = &c->info;
     info->last = status;
@@ -236,7 +234,7 @@ static void save_and_tell(sw_checkpoint *c)
     if (status == SW_OK) {
         info->saved++;
         info->step = c->step;
-        info->file_bytes = bytes;
+        info->file_bytes = c->file_bytes;
     } else {
         info->failed++;
     }
@@ -302,6 +300,12 @@ void swi_checkpoint_idle(sw_checkpoint *c)
     while (c->stage == SWI_CHECKPOINT_WRITING)
         pthread_cond_wait(&c->changed, &c->mutex);
     pthread_mutex_unlock(&c->mutex);
+}
+
+void swi_checkpoint_give_up(sw_checkpoint *c)
+{
+    swi_checkpoint_idle(c);
+    set_stage(c, SWI_CHECKPOINT_IDLE);
 }
 
 sw_status sw_checkpoint_wait(sw_checkpoint *c)

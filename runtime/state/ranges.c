@@ -44,14 +44,6 @@ static sw_status reserve(swi_tensor_list *list, uint32_t more)
     return SW_OK;
 }
 
-static bool can_be_written(const char *name)
-{
-    for (size_t n; *name != '\0'; name += n)
-        if ((n = sw_utf8_sequence(name)) == 0)
-            return false;
-    return true;
-}
-
 static bool stands_in(const swi_tensor_list *list, uint32_t n, const char *name)
 {
     uint32_t i = 0;
@@ -118,7 +110,7 @@ static bool is_in(const swi_entry *entry, uint32_t roles)
 static sw_status check_entry(const sw_model *model, const swi_entry *entry, uint32_t n)
 {
     const bool own = strncmp(entry->name, SWI_OWN_PREFIX, strlen(SWI_OWN_PREFIX)) == 0;
-    if (own || !can_be_written(entry->name) || strcmp(entry->name, "__metadata__") == 0)
+    if (own || !sw_utf8_whole(entry->name) || strcmp(entry->name, "__metadata__") == 0)
         SW_FAIL(SW_INVALID, "model %s: a safetensors file cannot hold the name '%s'%s",
                 model->name, entry->name,
                 own ? ": what begins with '" SWI_OWN_PREFIX "' is the library's own" : "");
@@ -132,7 +124,7 @@ static sw_status check_entry(const sw_model *model, const swi_entry *entry, uint
 static sw_status check_models(sw_model *const *models, uint32_t n, uint32_t roles,
                               const char *prefix)
 {
-    if (!can_be_written(prefix) || strncmp(prefix, SWI_OWN_PREFIX, strlen(SWI_OWN_PREFIX)) == 0)
+    if (!sw_utf8_whole(prefix) || strncmp(prefix, SWI_OWN_PREFIX, strlen(SWI_OWN_PREFIX)) == 0)
         SW_FAIL(SW_INVALID,
                 "model %s: a safetensors file cannot hold names that begin with "
                 "'%s'",
@@ -197,7 +189,9 @@ sw_status swi_list_models(swi_tensor_list *list, sw_model *const *models, uint32
         if (stands_in(list, before, name)) {
             const sw_status status = sw_error_set(
                 SW_INVALID, __FILE__, __LINE__,
-                "model %s: '%s' stands in the list of tensors already", model->name, name);
+                "model %s: '%s' is a tensor of a model before it already; models of one name "
+                "must follow each other",
+                model->name, name);
             list->n = before;
             give_text(list);
             return status;
@@ -213,7 +207,7 @@ sw_status swi_list_models(swi_tensor_list *list, sw_model *const *models, uint32
 sw_status swi_list_bytes(swi_tensor_list *list, const char *name, const void *bytes, size_t n)
 {
     char *copy = NULL;
-    if (!can_be_written(name) || strcmp(name, "__metadata__") == 0)
+    if (!sw_utf8_whole(name) || strcmp(name, "__metadata__") == 0)
         SW_FAIL(SW_INVALID, "a safetensors file cannot hold the name '%s'", name);
     if (swi_list_find(list, name) != NULL)
         SW_FAIL(SW_INVALID, "'%s' stands in the list of tensors already", name);

@@ -235,9 +235,9 @@ static void fail_every_call(const char *name, uint64_t all_failing)
 
 static void every_call_can_fail(void)
 {
-    fail_every_call("faults", 6); /* open, mode, write, name, sync, rename */
+    fail_every_call("faults", 7); /* look, open, mode, write, name, sync, rename */
     sw_fault_unnamed(false);
-    fail_every_call("faults, named", 6); /* two opens, mode, write, sync, rename */
+    fail_every_call("faults, named", 7); /* look, two opens, mode, write, sync, rename */
     sw_fault_unnamed(true);
 }
 

@@ -227,6 +227,22 @@ static void a_file_stays_when_the_next_cannot_be_opened(void)
     CU_ASSERT(read_file(path, text, sizeof text, &got) == SW_OK && got == 4);
 }
 
+/* What cannot be looked at is not taken for a name that is free. */
+static void a_name_is_taken_free_or_unknown(void)
+{
+    bool taken = false;
+    CU_ASSERT_EQUAL(symlink("leads nowhere", sw_temp_path("dangling")), 0);
+    CU_ASSERT_EQUAL(write_file(sw_temp_path("regular"), SW_FILE_WRITE, "", 0), SW_OK);
+    CU_ASSERT(sw_file_look(sw_temp_path("dangling"), &taken) == SW_OK && taken);
+    CU_ASSERT(sw_file_look(sw_temp_path("free"), &taken) == SW_OK && !taken);
+    CU_ASSERT(sw_file_look(sw_temp_path("regular"), &taken) == SW_OK && taken);
+    CU_ASSERT(sw_file_look(sw_temp_path("regular/in it"), &taken) == SW_OK && !taken);
+    sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_ONCE);
+    const sw_status unseen = sw_file_look(sw_temp_path("regular"), &taken);
+    sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_OFF);
+    CU_ASSERT(unseen == SW_IO && !taken);
+}
+
 static void every_file_call_can_fail(void)
 {
     CU_ASSERT_EQUAL(sw_sweep(SW_FAULT_FILE, SW_IO, every_file_call, NULL), 10);
@@ -409,6 +425,7 @@ static const sw_test tests[] = {
     {"a file is known again under its name", a_file_is_known_again_under_its_name},
     {"a folder is gone through", a_folder_is_gone_through},
     {"a full disk is reported", a_full_disk_is_reported},
+    {"a name is taken, free or unknown", a_name_is_taken_free_or_unknown},
     {"every file call can fail, names a path and leaks nothing", every_file_call_can_fail},
     {"a file can have two names", a_file_can_have_two_names},
     {"a file stays when the next cannot be opened",

@@ -581,7 +581,7 @@ static void every_call_can_fail(void)
                    memory = sweep_save(SW_FAULT_MEMORY, SW_NOMEM);
     sw_note("saving: %llu sites of files, %llu of memory", (unsigned long long)files,
             (unsigned long long)memory);
-    CU_ASSERT(files == 9 && memory == (swi_checksum_there() ? 8 : 6));
+    CU_ASSERT(files == 10 && memory == (swi_checksum_there() ? 8 : 6));
     const uint64_t reads = sweep_load(SW_FAULT_FILE, SW_IO),
                    blocks = sweep_load(SW_FAULT_MEMORY, SW_NOMEM);
     sw_note("loading: %llu sites of files, %llu of memory", (unsigned long long)reads,
@@ -595,7 +595,7 @@ static void what_stays_behind_is_named(void)
     sw_model *model = small_model(1);
     const char *path = path_of("behind");
     sw_fault_unnamed(false); /* else there is a name, for a moment, when all is written */
-    sw_fault_plan(SW_FAULT_FILE, 3, SW_FAULT_FROM);
+    sw_fault_plan(SW_FAULT_FILE, 4, SW_FAULT_FROM);
     const sw_status status = sw_model_save(model, path);
     sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_OFF);
     sw_fault_unnamed(true);

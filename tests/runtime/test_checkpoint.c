@@ -228,6 +228,10 @@ static void misuse_is_refused(void)
     REFUSED(sw_checkpoint_put(c, "a", NULL, 1), SW_INVALID, "bytes must not be NULL");
     OK(sw_checkpoint_find(c, sw_temp_path("nothing is here"), &found));
     CU_ASSERT_EQUAL(found.found, 0);
+    sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_ONCE); /* else a new run would take its place */
+    const sw_status unseen = sw_checkpoint_find(c, saved_path, &found);
+    sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_OFF);
+    CU_ASSERT_EQUAL(unseen, SW_IO);
     memset(text, 'x', sizeof text);
     text[sizeof text - 1] = '\0';
     REFUSED(sw_checkpoint_find(c, text, &found), SW_INVALID, "at most");

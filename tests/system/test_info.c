@@ -262,14 +262,15 @@ static void generations_have_a_line_each(void)
     older.step = 6;
     (void)write_scene("g.1", &older, true);
     flip(write_scene("g.2", &older, true), 1);
-    (void)write_scene("g.4", &older, true); /* behind a gap: none of them */
+    (void)write_scene("g.4", &older,
+                      true); /* a process may have ended while it moved them up */
     CU_ASSERT_EQUAL(run("info %s", path, ""), 0);
     (void)says("g.1: step 6, whole\n");
     (void)says("g.2: damaged: ");
-    CU_ASSERT_PTR_NULL(strstr(outcome.out, "g.4"));
+    (void)says("g.4: step 6, whole\n");
     CU_ASSERT_EQUAL(run("info --json %s", path, ""), 0);
     const json_t *list = json_object_get(as_json(), "generations");
-    CU_ASSERT_EQUAL(json_array_size(list), 2);
+    CU_ASSERT_EQUAL(json_array_size(list), 3);
     CU_ASSERT_EQUAL(json_integer_value(json_object_get(json_array_get(list, 0), "step")), 6);
     CU_ASSERT(json_is_false(json_object_get(json_array_get(list, 1), "whole")));
     CU_ASSERT(file_write(path, "x", 1)); /* damaged itself: what to go back to is said */

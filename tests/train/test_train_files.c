@@ -279,6 +279,14 @@ static void a_lost_row_ends_the_metrics_and_not_the_run(void)
     CU_ASSERT_EQUAL(train_metrics_sync(&t), SW_OK);
     train_metrics_close(&t);
     CU_ASSERT_EQUAL(t.trouble, CLI_FAILED);
+    CU_ASSERT_EQUAL(t.now.rows_lost,
+                    3); /* for checkpoints: rows of a run that goes on do not */
+    CU_ASSERT_EQUAL(train_metrics_go_on(&t, (uint64_t)bytes), SW_OK); /* bring it back */
+    CU_ASSERT_EQUAL(t.now.rows_lost, 3);
+    train_metrics_close(&t);
+    CU_ASSERT_EQUAL(train_metrics_open(&t), SW_OK);
+    CU_ASSERT_EQUAL(t.now.rows_lost, 0); /* another file */
+    train_metrics_close(&t);
 }
 
 /* The file each time, and its folder until that worked. */

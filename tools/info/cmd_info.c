@@ -90,12 +90,18 @@ const char *info_type(char *to, const swi_tensors_entry *entry)
 void info_generations(const char *path, info_take_generation *take, void *context)
 {
     char name[4096];
-    for (int i = 1; i < 1000; i++) {
+    for (int i = 1, missing = 0; i < 1000 && missing < 16; i++) {
         info_file info;
-        if (snprintf(name, sizeof name, "%s.%d", path, i) >= (int)sizeof name ||
-            !sw_file_there(name))
+        bool taken = false;
+        if (!sw_generation_name(name, sizeof name, path, i))
             return;
-        if (info_open(&info, name) != SW_OK) {
+        const sw_status looked = sw_file_look(name, &taken);
+        if (looked == SW_OK && !taken) {
+            missing++;
+            continue;
+        }
+        missing = 0;
+        if (looked != SW_OK || info_open(&info, name) != SW_OK) {
             take(context, name, 0, sw_last_error());
             continue;
         }

@@ -126,10 +126,12 @@ static int check_heap_profile(const train *t)
 static int prepare(train *t)
 {
     cli_catch_interrupt();
+    if (t->opts.job.checkpoint != NULL)
+        cli_catch_save(); /* not later: it would end a run that is about to begin */
     int status = check_heap_profile(t);
     if (status == CLI_GO)
         status = train_check_writable(&t->opts);
-    t->opts.job.params = t->opts.load;
+    t->opts.job.params = t->opts.load != NULL ? t->opts.load : train_resumed_params(&t->opts);
     if (status == CLI_GO)
         status = job_load(&t->job, false);
     if (status == CLI_GO)
@@ -175,6 +177,26 @@ static int end_of_failed(train *t, sw_status trained)
     return status;
 }
 
+/* What the files of the run lack and cannot get any more fails it, be it by a fault in front of
+ * the checkpoint that it went on from. It is said here unless it was said when it happened. */
+static void say_lost(train *t)
+{
+    int failed = CLI_DONE;
+    if (t->opts.best != NULL && t->now.best_lost)
+        failed = t->best_told ? CLI_FAILED
+                              : cli_error(CLI_FAILED,
+                                          "the best parameters, those of step %" PRIu64
+                                          ", could not be saved in %s",
+                                          t->now.best_step, t->opts.best);
+    if (t->opts.metrics != NULL && t->now.rows_lost > 0 && !t->metrics_lost)
+        failed = cli_error(CLI_FAILED,
+                           "--metrics %s: rows are missing from step %" PRIu64
+                           " on: they could not be written",
+                           t->opts.metrics, t->now.rows_lost);
+    if (t->trouble == CLI_DONE)
+        t->trouble = failed;
+}
+
 static int train_and_report(train *t)
 {
     t->start_ns = cli_clock_ns();
@@ -213,6 +235,7 @@ static int train_and_report(train *t)
         cli_note("stopped at step %" PRIu64 ": no validation has been better for %" PRId64
                  " in a row",
                  t->now.step, t->now.waited);
+    say_lost(t);
     int status = cli_interrupted() && !t->saving.lost ? CLI_INTERRUPTED : t->trouble;
     if (status == CLI_DONE)
         status = train_check_witness(t);

@@ -137,18 +137,37 @@ static sw_status evaluate(train *t, train_score *out)
     return land(t);
 }
 
-/* The best parameters so far are in their file before training goes on. A failure costs the
- * file, not the training, which may have gone on for days: it is told now and fails the run at
- * its end. */
+/* A failure costs the file, not the training, which may have gone on for days: it is told now,
+ * once, and fails the run at its end unless a later save succeeds. */
+static void save_best(train *t)
+{
+    t->now.best_lost = true;
+    if (t->opts.best == NULL)
+        return;
+    const sw_status saved = cli_saved(sw_model_save(t->job.net.model, t->opts.best));
+    if (saved != SW_OK && !t->best_told)
+        (void)cli_library_error(saved, false);
+    else if (saved == SW_OK && t->best_told)
+        cli_note("the best parameters, those of step %" PRIu64 ", are saved in %s",
+                 t->now.best_step, t->opts.best);
+    t->now.best_lost = t->best_told = saved != SW_OK;
+}
+
+/* The model still has the best parameters, and their file does not: try again. An interrupted
+ * step may have changed its buffers. */
+static void save_best_again(train *t)
+{
+    if (t->opts.best != NULL && t->now.best_lost && t->now.best_step == t->now.step &&
+        !cli_interrupted())
+        save_best(t);
+}
+
+/* The best parameters so far are in their file before training goes on. */
 static void keep_best(train *t)
 {
     t->now.best = t->now.test;
     t->now.best_step = t->now.step;
-    if (t->opts.best == NULL)
-        return;
-    const sw_status saved = cli_saved(sw_model_save(t->job.net.model, t->opts.best));
-    if (saved != SW_OK && t->trouble == CLI_DONE)
-        t->trouble = cli_library_error(saved, false);
+    save_best(t);
 }
 
 /* Better by less than --min-delta is kept, and still counts as no improvement. */
@@ -366,6 +385,7 @@ static sw_status train_epoch(train *t)
 sw_status train_all(train *t)
 {
     t->batches = sw_loader_batches(t->train_loader);
+    save_best_again(t);
     while (t->inside || goes_on(t)) {
         if (!t->inside)
             SW_TRY(begin_epoch(t));
@@ -375,5 +395,6 @@ sw_status train_all(train *t)
             SW_TRY(validate(t));
         say_validation(t);
     }
+    save_best_again(t);
     return SW_OK;
 }

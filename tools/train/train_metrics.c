@@ -25,7 +25,7 @@ int train_metrics_check(const char *path)
 
 /* What could not be written is told once and fails the run at its end; training goes on. The
  * file stays open: another thread may be syncing it. */
-static void put(train *t, const char *text, size_t n)
+static void put(train *t, uint64_t step, const char *text, size_t n)
 {
     const sw_status status = sw_file_write(t->metrics, text, n);
     if (status == SW_OK) {
@@ -34,6 +34,8 @@ static void put(train *t, const char *text, size_t n)
     }
     t->trouble = t->trouble == CLI_DONE ? cli_library_error(status, false) : t->trouble;
     t->metrics_lost = true;
+    if (t->now.rows_lost == 0)
+        t->now.rows_lost = step;
 }
 
 static const char heads[] = "kind,step,epoch,loss,accuracy,rate,ms\n";
@@ -53,6 +55,7 @@ sw_status train_metrics_open(train *t)
         return SW_OK;
     SW_TRY(sw_file_take(&t->metrics, t->opts.metrics, true)); /* as the only writer */
     t->metrics_bytes = 0;
+    t->now.rows_lost = 0;
     return write_head(t);
 }
 
@@ -100,9 +103,11 @@ sw_status train_metrics_go_on(train *t, uint64_t bytes)
 {
     const char *path = t->opts.metrics;
     struct stat st;
+    bool taken;
     if (path == NULL)
         return SW_OK;
-    if (!sw_file_taken(path)) {
+    SW_TRY(sw_file_look(path, &taken)); /* or rows that are there would be gone */
+    if (!taken) {
         SW_TRY(train_metrics_open(t));
         cli_note("--metrics %s is a new file: it has the rows from here on", path);
         return SW_OK;
@@ -187,7 +192,7 @@ void train_metrics_row(train *t, const train_row *row)
     char text[LINE_BYTES];
     if (t->metrics == NULL || t->metrics_lost)
         return;
-    put(t, text,
+    put(t, row->step, text,
         ends_with(t->opts.metrics, ".csv") ? write_csv(t, row, text)
                                            : write_json(t, row, text));
 }

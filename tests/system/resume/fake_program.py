@@ -11,6 +11,7 @@ import time
 
 STEPS, VALIDATE = 24, 8
 WRONG = os.environ.get("FAKE", "")
+REQUESTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 TEMPORARY = ".0123456789abcdef.tmp"
 
 
@@ -85,9 +86,10 @@ def metrics_cut(lines):
     kept = file.read().splitlines(True)[:lines]
     if len(kept) < lines:
         raise OSError("metrics are shorter")
-    if WRONG != "repeats lines":
-        file.truncate(sum(map(len, kept)))
-        file.seek(0, os.SEEK_END)
+    file.truncate(sum(map(len, kept)))
+    file.seek(0, os.SEEK_END)
+    if WRONG == "repeats lines" and kept:
+        file.write(kept[-1])
     return file
 
 
@@ -100,8 +102,33 @@ def go_on():
     return 0, "begin", 0
 
 
+asked = {"end": False, "save": False}
+
+
+def on_request(_number, _frame):
+    for number in REQUESTS:
+        signal.signal(number, signal.SIG_DFL)
+    asked["end"] = WRONG != "takes no requests"
+
+
+def on_save(_number, _frame):
+    asked["save"] = WRONG != "saves when it likes"
+
+
+def catch():
+    signal.signal(signal.SIGUSR1, on_save)
+    for number in REQUESTS:
+        signal.signal(number, on_request)
+
+
+def is_due():
+    every = [word for before, word in zip(sys.argv, sys.argv[1:]) if before == "--checkpoint-every"]
+    return every[-1:] == ["1"] or asked["save"]
+
+
 def train():
     saves = "--checkpoint" in sys.argv
+    catch()
     for name in os.listdir("."):
         if name.endswith(TEMPORARY) and WRONG != "leaves a file":
             os.unlink(name)
@@ -117,8 +144,14 @@ def train():
         if step % VALIDATE == 0:
             put("B", f"best {state}".encode())
         os.fsync(file.fileno())
-        if saves:
+        ends = step == STEPS or asked["end"]
+        if saves and (ends or is_due()) and not (asked["end"] and WRONG == "ends unsaved"):
             writer.save(step, state, lines)
+            if asked["save"]:
+                os.write(2, f"step {step} is saved in C\n".encode())
+            asked["save"] = False
+        if asked["end"]:
+            sys.exit(130)
     file.close()
     put("P", f"last {state}".encode())
     if "--profile" in sys.argv:

@@ -1,15 +1,22 @@
 #!/usr/bin/env python3
-"""Trainings that save a checkpoint behind each step, killed (SIGKILL) at random moments, several times in a row, and started
-again by the same command until they end: they leave what a training leaves that nothing stopped.
+"""Trainings that save a checkpoint behind each step, stopped at random moments, several times in a row, and started again by the
+same command until they end: they leave what a training leaves that nothing stopped.
 
-usage: kills.py PROGRAM [--kills N] [--seed N] [--scenes LIST] [--module FILE] [--row N] [--without-checkpoints]
+usage: kills.py PROGRAM [--kills N] [--seed N] [--scenes LIST] [--module FILE] [--row N] [--only WAY] [--without-checkpoints]
 
-PROGRAM may be several words in one argument. The same: the sha256 of the parameters and of the best ones, and the lines of the
-metrics but for their times. Behind each kill the checkpoint that is there is whole, and at the end no temporary file and no lock
-is left. --module: the module over the fake card, for the scene `card`. --without-checkpoints: each start begins anew."""
+PROGRAM may be several words in one argument. Ways to stop one: `kill` (SIGKILL; --kills counts these), `request` (SIGINT, SIGTERM
+or SIGHUP: exit status 130, and the checkpoint is of the last step that the metrics have), `two` (two requests, the second of which
+kills), `save` (SIGUSR1, where no checkpoint is due otherwise: the step behind it is saved, and the training goes on to its end or
+to a kill). A signal that the program did not catch yet, or not any more, may end it.
+
+The same: the sha256 of the parameters and of the best ones, and the lines of the metrics but for their times. Behind each stop the
+checkpoint that is there is whole, and at the end no temporary file and no lock is left. --module: the module over the fake card,
+for the scene `card`. --without-checkpoints: each start begins anew; kills alone."""
 import argparse
+import collections
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -20,9 +27,15 @@ import time
 import resume_scene
 
 
+WAYS = ("kill", "kill", "kill", "request", "two", "save")
+REQUESTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # caught in this order
+LONG = ["--checkpoint-every", "10m"]  # so that nothing is due but what is asked for
+
+
 class Count:
     def __init__(self):
-        self.kills = self.writing = self.ends = self.trainings = self.longest = 0
+        self.kills = self.writing = self.ends = self.trainings = self.longest = self.noted = 0
+        self.ways = collections.Counter()
 
 
 def is_writing(pid, folder):
@@ -49,10 +62,51 @@ def stand_still(child):
     return False
 
 
-def start_and_kill(scene, folder, seconds, count):
-    """True: it was killed; false: it had ended before, as it should."""
-    with subprocess.Popen(scene.train, cwd=folder, env={**os.environ, **scene.env}, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as child:
+def start(scene, folder, more=()):
+    return subprocess.Popen([*scene.train, *more], cwd=folder, env={**os.environ, **scene.env}, stdin=subprocess.DEVNULL,
+                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def catches(pid, number):
+    """Whether the process has a handler for it; false where that cannot be told."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+            mask = next(line for line in file if line.startswith("SigCgt:"))
+    except (OSError, StopIteration):
+        return False
+    return bool(int(mask.split()[1], 16) >> (number - 1) & 1)
+
+
+def ended(child, late):
+    """How it ended by itself."""
+    try:
+        _, err = child.communicate(timeout=late)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.communicate()
+        raise resume_scene.Failed("it did not end") from None
+    return resume_scene.Outcome(child.returncode, b"", err)
+
+
+def must_be(outcome, right, when):
+    if outcome.status not in right:
+        raise resume_scene.Failed(f"exit status {outcome.status} {when}, and not {' or '.join(map(str, sorted(right)))}: "
+                                  f"{resume_scene.said(outcome)}")
+
+
+def last_step(folder):
+    """Of the metrics; 0 where they have none."""
+    path = os.path.join(folder, "M.jsonl")
+    lines = resume_scene.lines_without_times(path) if os.path.exists(path) else []
+    steps = [int(found.group(1)) for found in (re.search(r'"step": (\d+)', line) for line in lines if '"train"' in line) if found]
+    return steps[-1] if steps else 0
+
+
+# ---- ways to stop one: true where it was stopped, false where it had ended before, as it should -----
+
+
+def kill(scene, folder, seconds, _rng, count):
+    with start(scene, folder) as child:
         time.sleep(seconds)
         if child.poll() is None and stand_still(child):
             count.writing += is_writing(child.pid, folder)
@@ -60,47 +114,109 @@ def start_and_kill(scene, folder, seconds, count):
             child.wait()
             count.kills += 1
             return True
-        outcome = resume_scene.Outcome(child.returncode, b"", child.stderr.read())
-    if outcome.status != 0:
-        raise resume_scene.Failed(f"exit status {outcome.status}, behind a kill: {resume_scene.said(outcome)}")
-    count.ends += 1
+        must_be(ended(child, scene.limit), {0}, "behind a stop")
     return False
 
 
-def one_training(scene, most, rng, count):
-    """Killed up to `most` times; then it may end. Its folder is kept where something is wrong."""
+def request(scene, folder, seconds, rng, count):
+    number = rng.choice(REQUESTS)
+    with start(scene, folder) as child:
+        time.sleep(seconds)
+        caught = catches(child.pid, REQUESTS[-1])
+        child.send_signal(number)
+        at = last_step(folder)
+        outcome = ended(child, scene.limit)
+    must_be(outcome, {0, 130} if caught else {0, 130, -number}, f"when asked to end by signal {int(number)}")
+    if outcome.status == 130 and b"interrupted" not in outcome.err:  # else before the first step
+        saved = re.search(rb"step ([\d,]+)", scene.info(folder).out)
+        saved = int(saved.group(1).replace(b",", b"")) if saved else 0
+        if saved != last_step(folder):
+            raise resume_scene.Failed(f"asked to end it saved step {saved}, and the metrics have step {last_step(folder)}")
+    if caught and outcome.status == 0 and at + 3 <= last_step(folder):
+        raise resume_scene.Failed(f"asked to end behind step {at} it went on to step {last_step(folder)}")
+    count.ways["requests"] += outcome.status == 130
+    return outcome.status != 0
+
+
+def two(scene, folder, seconds, rng, count):
+    first, second = rng.choice(REQUESTS), rng.choice(REQUESTS)
+    with start(scene, folder) as child:
+        time.sleep(seconds)
+        caught = catches(child.pid, REQUESTS[-1])
+        child.send_signal(first)
+        time.sleep(rng.choice((0.0, rng.uniform(0.0, 0.005))))
+        child.send_signal(second)
+        outcome = ended(child, scene.limit)
+    must_be(outcome, {0, 130, -first, -second}, "behind two requests to end")  # the system may tell the second one first
+    count.ways["second requests that killed"] += caught and outcome.status < 0
+    return outcome.status != 0
+
+
+def save(scene, folder, seconds, rng, count):
+    with start(scene, folder, LONG) as child:
+        time.sleep(seconds)
+        caught = catches(child.pid, signal.SIGUSR1)
+        child.send_signal(signal.SIGUSR1)
+        at = last_step(folder)
+        if rng.random() < 0.3:
+            time.sleep(rng.uniform(0.0, scene.seconds / 2))
+            child.send_signal(signal.SIGKILL)
+            right, ended_itself = {0, -signal.SIGKILL}, False
+        else:
+            right, ended_itself = {0}, True
+        outcome = ended(child, scene.limit)
+    must_be(outcome, right if caught else {*right, -signal.SIGUSR1}, "when asked to save")
+    count.ways["asked to save"] += caught
+    noted = b"is saved in C" in outcome.err
+    count.noted += noted
+    # Two steps or more came behind the signal: one of them was saved, and that is said.
+    if caught and ended_itself and at + 3 <= last_step(folder) and not noted:
+        raise resume_scene.Failed(f"asked to save behind step {at} it says nothing of a save")
+    return outcome.status != 0
+
+
+def one_training(scene, most, ways, rng, count):
+    """Stopped up to `most` times; then it may end. Its folder is kept where something is wrong."""
     folder = scene.folder()
-    row = 0
-    while row < most and start_and_kill(scene, folder, rng.uniform(0.0, scene.seconds), count):
-        row += 1
-        wrong = scene.damaged(folder)
+    row, stopped = 0, True
+    how = []
+    try:
+        while row < most and stopped:
+            way = rng.choice(ways)
+            how.append(way)
+            stopped = globals()[way](scene, folder, rng.uniform(0.0, scene.seconds), rng, count)
+            wrong = scene.damaged(folder)
+            if wrong:
+                raise resume_scene.Failed(wrong)
+            row += stopped
+        count.longest = max(count.longest, row)
+        outcome = scene.run(folder) if stopped else resume_scene.Outcome(0, b"", b"")
+        must_be(outcome, {0}, "at the end")
+        count.ends += stopped
+        wrong = scene.differences(folder)
         if wrong:
-            raise resume_scene.Failed(f"behind {row} kills: {wrong}; kept: {folder}")
-    count.longest = max(count.longest, row)
-    outcome = scene.run(folder)
-    if outcome.status != 0:
-        raise resume_scene.Failed(f"behind {row} kills: exit status {outcome.status}: {resume_scene.said(outcome)}; "
-                                  f"kept: {folder}")
-    wrong = scene.differences(folder)
-    if wrong:
-        raise resume_scene.Failed(f"behind {row} kills: {'; '.join(wrong)}; kept: {folder}")
+            raise resume_scene.Failed("; ".join(wrong))
+    except resume_scene.Failed as failed:
+        raise resume_scene.Failed(f"behind {', '.join(how)}: {failed}; kept: {folder}") from None
     count.trainings += 1
     shutil.rmtree(folder)
 
 
-def one_scene(scene, kills, row, rng):
-    """So many kills, spread over trainings of 1 to `row` kills each."""
+def one_scene(scene, kills, row, ways, rng):
+    """So many kills, spread over trainings of 1 to `row` stops each."""
     count = Count()
     scene.begin()
     without = 0
-    while count.kills < kills:
-        before = count.kills
-        one_training(scene, min(rng.randint(1, row), kills - count.kills), rng, count)
-        without = without + 1 if count.kills == before else 0
+    while (count.kills if "kill" in ways else count.trainings) < kills:
+        before = count.kills + sum(count.ways.values())
+        one_training(scene, rng.randint(1, row), ways, rng, count)
+        without = without + 1 if count.kills + sum(count.ways.values()) == before else 0
         if without == 100:
             raise resume_scene.Failed("it ends before it can be killed")
-    print(f"{scene.name}: {count.kills} kills ({count.writing} while a file was written, at most {count.longest} in a row) of "
-          f"{count.trainings} trainings of {scene.seconds:.2f} s: the same bits, nothing left", flush=True)
+    others = "".join(f", {n} {name}" for name, n in sorted(count.ways.items()))
+    print(f"{scene.name}: {count.kills} kills ({count.writing} while a file was written){others} ({count.noted} said it), at most "
+          f"{count.longest} in a row, in {count.trainings} trainings of {scene.seconds:.2f} s: the same bits, nothing left", flush=True)
+    return count
 
 
 def options():
@@ -109,7 +225,8 @@ def options():
     parser.add_argument("--kills", type=int, default=20, help="of all scenes together (default 20)")
     parser.add_argument("--seed", type=int, default=1, help="of the moments")
     parser.add_argument("--scenes", default=",".join(resume_scene.SCENES), help="names, with commas between")
-    parser.add_argument("--row", type=int, default=8, help="the most kills of one training (default 8)")
+    parser.add_argument("--row", type=int, default=8, help="the most stops of one training (default 8)")
+    parser.add_argument("--only", choices=sorted(set(WAYS)), help="stop by this way alone")
     parser.add_argument("--module", help="the CUDA module over the fake card")
     parser.add_argument("--without-checkpoints", action="store_true", help="leave out --checkpoint and --resume")
     return parser.parse_args()
@@ -119,7 +236,8 @@ def main():
     given = options()
     names = given.scenes.split(",")
     rng = random.Random(given.seed)
-    passed, failed, skipped = 0, 0, 0
+    ways = [given.only] if given.only else ["kill"] if given.without_checkpoints else WAYS
+    passed, failed, skipped, kills, writing, others = 0, 0, 0, 0, 0, collections.Counter()
     work = os.path.realpath(tempfile.mkdtemp(prefix="kills."))
     for i, name in enumerate(names):
         why = resume_scene.missing(name, given.module)
@@ -130,13 +248,16 @@ def main():
         scene = resume_scene.Scene(given.program, name, work, not given.without_checkpoints, given.module)
         share = (i + 1) * given.kills // len(names) - i * given.kills // len(names)
         try:
-            one_scene(scene, max(share, 1), given.row, rng)
+            count = one_scene(scene, max(share, 1), given.row, ways, rng)
+            kills, writing = kills + count.kills, writing + count.writing
+            others.update(count.ways)
             passed += 1
         except resume_scene.Failed as wrong:
             print(f"{name}: FAILED: {wrong}; --seed {given.seed}", flush=True)
             failed += 1
     if not failed:
         shutil.rmtree(work)
+    print(", ".join([f"{kills} kills, {writing} of them while a file was written"] + [f"{n} {name}" for name, n in others.items()]))
     resume_scene.totals(passed, failed, skipped)
 
 
