@@ -29,6 +29,7 @@ static sw_outcome outcome;
 
 typedef struct {
     char folder[600];
+    bool pauses; /* saves are written from the card, without a copy */
     char files[4][700];
 } place;
 
@@ -37,6 +38,7 @@ enum { PARAMS, BEST, METRICS, CHECKPOINT };
 static void new_place(place *p, const char *name)
 {
     static const char *const names[] = {"P", "B", "M.csv", "C"};
+    p->pauses = false;
     snprintf(p->folder, sizeof p->folder, "%s", sw_temp_path(name));
     CU_ASSERT_EQUAL_FATAL(mkdir(p->folder, 0700), 0);
     for (int i = 0; i < 4; i++)
@@ -84,6 +86,7 @@ static void fill(const char **argv, const place *p, const char *device, const ch
                                "--checkpoint-every",
                                every,
                                "--resume",
+                               p->pauses ? "--checkpoint-pauses" : NULL,
                                NULL};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         argv[i] = all[i];
@@ -195,6 +198,7 @@ static void a_run_that_is_stopped_ends_with_the_same_files(void)
         snprintf(name, sizeof name, "seed %d", (int)seed);
         snprintf(setting, sizeof setting, "STEPWELL_FAKE_LAZY=%d", (int)seed);
         new_place(&p, name);
+        p.pauses = seed % 3 == 2;
         const char *every = everys[seed % 2];
         for (int i = 0; i < STOPS; i++) {
             const int by = sw_dice_below(&dice, 3) == 0 ? SIGTERM : SIGKILL;
