@@ -97,7 +97,8 @@ int cli_library_error(sw_status status, bool input);
 void cli_set_command(const char *name); /* for the prefix */
 /* The same line for what is worth knowing and no failure. */
 void cli_note(const char *format, ...) SW_PRINTF(1, 2);
-/* After a file was saved, or parameters were loaded: print sw_last_note(), if there is one. Returns `status`. */
+/* After a file was saved, or parameters were loaded: print sw_last_note(), if there is one.
+ * Returns `status`. */
 sw_status cli_saved(sw_status status);
 
 #define CLI_COLUMNS SW_WRITER_COLUMNS

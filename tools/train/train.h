@@ -166,8 +166,8 @@ SW_MUST_USE sw_status train_progress_read(const char *text, size_t bytes, const 
 int train_checkpoint_check(const train_opts *opts);
 /* What job_open makes the checkpoint from. */
 void train_checkpoint_opts(train *t);
-/* The file of --resume that says how pixels become numbers, as that of --load-params does; NULL:
- * there is none yet. Valid until the next call. */
+/* The file of --resume that says how pixels become numbers, as that of --load-params does;
+ * NULL: there is none yet. Valid until the next call. */
 const char *train_resumed_params(const train_opts *opts);
 /* Once models and loaders are there: go on from the newest whole checkpoint. CLI_GO, or an exit
  * status. */

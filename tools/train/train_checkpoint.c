@@ -163,6 +163,11 @@ static int go_on(train *t, const sw_checkpoint_found *found)
     const int status = read_progress(t, found->path);
     if (status != CLI_GO)
         return status;
+    if (t->now.step > t->total_steps)
+        return cli_error(CLI_USAGE,
+                         "--resume %s: it is behind step %" PRIu64 ", and this run has %" PRIu64
+                         " steps in all: give more --epochs or --steps",
+                         found->path, t->now.step, t->total_steps);
     const sw_status loaded = sw_checkpoint_load(t->job.checkpoint);
     if (loaded == SW_INVALID)
         return cli_error(CLI_USAGE, "--resume %s", sw_last_error());
