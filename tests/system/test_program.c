@@ -197,7 +197,7 @@ static void unknown_words_are_wrong_usage(void)
                                         "train --batch x",
                                         "train --model gpt9",
                                         "train --memory-budget 5XB",
-                                        "train --checkpoint here",
+                                        "train --checkpoint-every 5",
                                         "train --steps",
                                         ""};
     static sw_outcome outcome;
