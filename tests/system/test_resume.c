@@ -484,6 +484,11 @@ static void more_epochs_are_one_long_run(void)
         going_equal(&whole, &end, words);
         going_free(&end);
         going_free(&whole);
+        words[strlen(words) - 1] = '4';
+        o = going_run("train --quiet --checkpoint @/C --resume %s", words);
+        SW_CHECK(program_failed_cleanly(o, 2) &&
+                     strstr(o->err, "behind step 20, and this run has 16 steps in all") != NULL,
+                 "%s: status %d: %s", words, o->status, o->err);
     }
 }
 

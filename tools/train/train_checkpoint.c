@@ -173,6 +173,11 @@ static int go_on(train *t, const sw_checkpoint_found *found)
     const int status = read_progress(t, found->path);
     if (status != CLI_GO)
         return status;
+    if (t->now.step > t->total_steps)
+        return cli_error(CLI_USAGE,
+                         "--resume %s: it is behind step %" PRIu64 ", and this run has %" PRIu64
+                         " steps in all: give more --epochs or --steps",
+                         found->path, t->now.step, t->total_steps);
     const sw_status loaded = sw_checkpoint_load(t->job.checkpoint);
     if (loaded == SW_INVALID)
         return cli_error(CLI_USAGE, "--resume %s", sw_last_error());
@@ -252,6 +257,13 @@ int train_resume(train *t)
 
 /* ---- saving ------------------------------------------------------------------------------ */
 
+static void say_failure(const char *why)
+{
+    cli_note("the checkpoint could not be saved: %s; training goes on, and the save is tried "
+             "again",
+             why);
+}
+
 /* How the save that was on its way ended, once it did. A failure is said once, until one
  * succeeds again: the next save tries again, and the one before is there. */
 static sw_status look(train *t)
@@ -265,10 +277,7 @@ static sw_status look(train *t)
         return SW_OK;
     s->running = false;
     if (info.last != SW_OK && !s->told_trouble)
-        cli_note(
-            "the checkpoint could not be saved: %s; training goes on, and the save is tried "
-            "again",
-            info.text);
+        say_failure(info.text);
     else if (info.last == SW_OK && (s->told_trouble || s->say))
         cli_note("step %" PRIu64 " is saved in %s", info.step, t->opts.job.checkpoint);
     if (info.last == SW_OK && info.text[0] != '\0' && info.saved == 1)
@@ -293,10 +302,22 @@ static sw_status write_taken(train *t)
         status = sw_checkpoint_put(t->job.checkpoint, BLOB, json.bytes, json.used);
     sw_json_free(&json);
     SW_TRY(status);
-    s->running = true;
     const sw_status written = sw_checkpoint_write(t->job.checkpoint);
-    /* With a pause the save has ended, and is looked at like the others. */
-    return t->opts.job.checkpoint_pauses || written == SW_OK ? look(t) : written;
+    s->running =
+        written == SW_OK; /* with a pause it has ended, and is looked at all the same */
+    return written == SW_OK ? look(t) : written;
+}
+
+/* What cannot be saved on the way is said, once, and tried again: training goes on, unless the
+ * card or the model has failed. */
+static sw_status tried(train *t, sw_status status)
+{
+    if (status == SW_OK || status == SW_DEVICE || status == SW_STALE)
+        return status;
+    if (!t->saving.told_trouble)
+        say_failure(sw_last_error());
+    t->saving.told_trouble = true;
+    return SW_OK;
 }
 
 sw_status train_checkpoint_told(train *t, uint64_t step)
@@ -310,7 +331,7 @@ sw_status train_checkpoint_told(train *t, uint64_t step)
     s->taken.last_loss = t->now.last_loss;
     s->taken.diverged = t->now.diverged;
     s->taken.rows_lost = t->now.rows_lost;
-    return write_taken(t);
+    return tried(t, write_taken(t));
 }
 
 static sw_status take(train *t)
@@ -341,12 +362,12 @@ sw_status train_checkpoint_step(train *t)
     first_due(t);
     if (t->opts.job.checkpoint_pauses)
         SW_TRY(train_catch_up(t));
-    SW_TRY(take(t));
-    if (t->flight.there) {
+    sw_status status = take(t);
+    if (status == SW_OK && t->flight.there)
         s->waits = true; /* for the step to be told */
-        return SW_OK;
-    }
-    return write_taken(t);
+    else if (status == SW_OK)
+        status = write_taken(t);
+    return tried(t, status);
 }
 
 /* Once more, behind what is on its way. */
