@@ -192,7 +192,8 @@ static sw_status make_list(sw_checkpoint *c)
         SW_TRY(swi_list_models(&c->list, c->models + group->first, group->n, all, prefix));
     }
     c->models_end = swi_list_end(&c->list);
-    return SW_OK;
+    uint64_t bytes; /* what no file can have is said now, and not at each save */
+    return swi_tensors_bytes(&c->list, NULL, 0, &bytes);
 }
 
 static sw_status make(sw_checkpoint *c, const sw_checkpoint_opts *o)

@@ -215,24 +215,14 @@ static sw_status load_knobs(sw_checkpoint *c)
     return check_knobs(c);
 }
 
-static bool is_of_model(const char *name)
-{
-    return strcmp(name, SWI_TENSORS_RUN) != 0 &&
-           strncmp(name, SWI_BLOB_PREFIX, strlen(SWI_BLOB_PREFIX)) != 0;
-}
-
-/* What the file has of models must be in the list. Names are unique in both, so they are
- * counted; only a file that is refused is searched. */
+/* What the file has of models must be in the list. */
 static sw_status check_names(const sw_checkpoint *c)
 {
-    uint32_t there = 0, known = 0;
-    for (uint32_t i = 0; i < swi_tensors_count(c->found); i++)
-        there += is_of_model(swi_tensors_at(c->found, i)->name);
-    for (uint32_t i = 0; i < c->list.n; i++)
-        known += swi_tensors_find(c->found, c->list.at[i].name) != NULL;
-    for (uint32_t i = 0; known < there && i < swi_tensors_count(c->found); i++) {
+    for (uint32_t i = 0; i < swi_tensors_count(c->found); i++) {
         const char *name = swi_tensors_at(c->found, i)->name;
-        if (is_of_model(name) && swi_list_find(&c->list, name) == NULL)
+        if (strcmp(name, SWI_TENSORS_RUN) != 0 &&
+            strncmp(name, SWI_BLOB_PREFIX, strlen(SWI_BLOB_PREFIX)) != 0 &&
+            swi_list_find(&c->list, name) == NULL)
             SW_FAIL(SW_INVALID, "%s: it has '%s', which the run that goes on has not",
                     swi_tensors_path(c->found), name);
     }

@@ -76,6 +76,29 @@ static void models_that_cannot_be_saved_are_refused(void)
     CU_ASSERT(!sw_file_taken(sw_temp_path("cannot.lock")));
 }
 
+/* It is said before the training, not at each save. */
+static void more_tensors_than_a_file_has_are_refused(void)
+{
+    NEEDS_CHECKSUMS();
+    saved_run *run = saved_run_new(NULL);
+    enum { MODELS = 132, BUFFERS = 500 };
+    sw_model *models[MODELS];
+    sw_checkpoint *c;
+    char name[16];
+    for (int m = 0; m < MODELS; m++) {
+        snprintf(name, sizeof name, "m%d", m);
+        OK(sw_model_create(&models[m], name));
+        for (int i = 0; i < BUFFERS; i++) {
+            snprintf(name, sizeof name, "b%d", i);
+            (void)sw_buffer_new(models[m], name, SW_F32, SW_SHAPE(1), "zeros");
+        }
+    }
+    REFUSED(make(&c, run, sw_temp_path("many"), models, MODELS), SW_INVALID,
+            "at most 65536 tensors (got 66000)");
+    for (int m = 0; m < MODELS; m++)
+        sw_model_destroy(models[m]);
+}
+
 /* Bytes of any file name may stand in a command line, and it may be cut inside of a character.
  */
 static void any_command_can_be_saved(void)
@@ -262,6 +285,7 @@ static void random_networks_go_on(void)
 static const sw_test tests[] = {
     {"a path that is no regular file is refused", a_path_that_is_no_regular_file_is_refused},
     {"models that cannot be saved are refused", models_that_cannot_be_saved_are_refused},
+    {"more tensors than a file has are refused", more_tensors_than_a_file_has_are_refused},
     {"any command can be saved", any_command_can_be_saved},
     {"the bytes of a file are those of all of it", the_bytes_of_a_file_are_those_of_all_of_it},
     {"members alone stand under their name", members_alone_stand_under_their_name},
