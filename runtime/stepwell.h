@@ -1131,7 +1131,8 @@ typedef struct {
     sw_status (*before)(void *user); /* NULL: none. Called on the thread that writes, when the
                                         new file is synced and has not its name yet: sync here
                                         what must not be older than the checkpoint (a log). A
-                                        failure fails the save */
+                                        failure fails the save. Calls of this checkpoint are
+                                        SW_BUSY in it */
     void *user;
 } sw_checkpoint_opts;
 

@@ -6,9 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
+_Thread_local const sw_checkpoint *swi_checkpoint_saving;
+
 sw_status swi_checkpoint_check(const sw_checkpoint *c, const char *call)
 {
     SW_TRY(sw_handle_check(c, SW_HANDLE_CHECKPOINT, call));
+    if (swi_checkpoint_saving == c)
+        SW_FAIL(SW_BUSY, "%s: not in `before`, which is a part of a save", call);
     if (c->forks != sw_fork_number())
         SW_FAIL(SW_BUSY,
                 "%s: the checkpoint was made before a fork, and belongs to the parent: make "

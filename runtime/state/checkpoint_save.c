@@ -68,6 +68,7 @@ static sw_status keep_positions(sw_checkpoint *c)
 {
     for (uint32_t i = 0; i < c->n_loaders; i++) {
         swi_loader_state *l = &c->positions[i];
+        SW_TRY(sw_handle_check(c->loaders[i], SW_HANDLE_LOADER, "sw_checkpoint_take"));
         l->epoch = 0;
         l->batch = 0;
         l->begun = swi_loader_begun(c->loaders[i]);
@@ -222,7 +223,9 @@ static sw_status save(sw_checkpoint *c)
 static void save_and_tell(sw_checkpoint *c)
 {
     const uint64_t start = sw_clock_ns();
+    swi_checkpoint_saving = c;
     const sw_status status = save(c);
+    swi_checkpoint_saving = NULL;
     if (status == SW_OK)
         c->drop_old = false;
     pthread_mutex_lock(&c->mutex);
