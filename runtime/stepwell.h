@@ -72,6 +72,7 @@ typedef struct sw_profile sw_profile;
 typedef struct sw_dataset sw_dataset;
 typedef struct sw_loader sw_loader;
 typedef struct sw_checkpoint sw_checkpoint;
+typedef struct sw_members sw_members;
 
 /* A tensor of one run of one ctx; {0} after an error. */
 typedef struct {
@@ -861,6 +862,84 @@ SW_MUST_USE SW_API sw_status sw_metric_past(sw_exec *exec, int ago, const char *
 /* data is valid until the exec's next run. */
 SW_MUST_USE SW_API sw_status sw_output_get(sw_exec *exec, const char *name, sw_array *out);
 
+/* ---- members: many models of one shape, one trace and one plan --------------------------- */
+
+/* Members are models without a handle of their own: each is a range of memory with the layout
+ * of one model, the shape, and a seed. A step function that was written for the shape runs for
+ * any number of them: it is traced once for each key, whatever their number. Members run side
+ * by side, each on one thread of the exec; the bits of a member are those of a model that is
+ * trained alone by an exec with its seed, and depend on neither the other members nor the
+ * number of threads. CPU only: SW_UNSUPPORTED on a device. */
+typedef struct {
+    size_t size;
+    sw_model *shape; /* its layers, optimizers, knobs and frozen set; borrowed until the end. It
+                        needs no memory of its own */
+    sw_step_fn *fn;
+    void *user;
+} sw_members_opts;
+
+/* A member of `of`; {0} is none. */
+typedef struct {
+    sw_members *of;
+    uint32_t index, generation;
+} sw_member;
+
+/* Uses the exec's threads, device and budget, which is charged for each member and for a step
+ * arena for each thread; a plan is not made smaller for it. Destroy it before shape and exec.
+ */
+SW_MUST_USE SW_API sw_status sw_members_create(sw_members **out, sw_exec *exec,
+                                               const sw_members_opts *opts);
+SW_API void sw_members_destroy(sw_members *members);
+/* How many there are; bytes of one: its range. */
+SW_API size_t sw_members_count(const sw_members *members);
+SW_API size_t sw_members_bytes(const sw_members *members);
+
+/* A member whose first values are those of sw_model_ready(shape, exec, seed), with the shape's
+ * knobs; random ops draw by `seed`. SW_NOMEM where the budget has no room for it. */
+SW_MUST_USE SW_API sw_status sw_member_new(sw_member *out, sw_members *members, uint64_t seed);
+/* Its range is free for the next one. {0} is fine. */
+SW_API void sw_member_end(sw_member member);
+/* One copy of parameters, optimizer state, buffers, states, kept gradients and knobs; `to`
+ * keeps its seed, and is well again where it had failed. Both are members of one shape. */
+SW_MUST_USE SW_API sw_status sw_member_copy(sw_member to, sw_member from);
+/* All of it between a member and a model of the shape's layout that is ready in host memory. */
+SW_MUST_USE SW_API sw_status sw_member_to_model(sw_model *to, sw_member from);
+SW_MUST_USE SW_API sw_status sw_member_from_model(sw_member to, const sw_model *from);
+/* All elements of a parameter, buffer or state, which `param` names in the shape. */
+SW_MUST_USE SW_API sw_status sw_member_read(sw_member member, sw_param param, void *to,
+                                            size_t bytes);
+SW_MUST_USE SW_API sw_status sw_member_write(sw_member member, sw_param param, const void *from,
+                                             size_t bytes);
+/* A knob of the shape, of this member alone. The value must be one that sw_knob_set accepts. */
+SW_MUST_USE SW_API sw_status sw_member_knob_set(sw_member member, sw_knob knob, float value);
+SW_MUST_USE SW_API sw_status sw_member_knob_get(sw_member member, sw_knob knob, float *out);
+
+typedef struct {
+    size_t size;
+    const sw_member *members; /* each at most once */
+    size_t n;
+    const sw_array *inputs; /* n_inputs arrays that all members read; with own_inputs n times so
+                               many, member by member, of the same types and shapes */
+    int n_inputs;
+    int own_inputs;
+    sw_mode mode;
+    uint32_t variant;
+    uint64_t step; /* of all of them */
+    uint32_t run;  /* in the step */
+} sw_members_args;
+
+/* Run the step function once for each of the members. A member that fails (an op refuses its
+ * operands, or too many updates were skipped in a row, sw_optimizer_opts) has a status of its
+ * own, and the others go on. One that failed behind an update is refused (SW_STALE) until it
+ * is copied to or written from a model. SW_OK where the group ran, whatever its members'
+ * status. */
+SW_MUST_USE SW_API sw_status sw_members_run(sw_members *members, const sw_members_args *args);
+/* Of the last run, n values in the order of its members: a metric (NaN where a member failed),
+ * and how each ended. SW_INVALID for an unknown name and another n. */
+SW_MUST_USE SW_API sw_status sw_members_metric(sw_members *members, const char *name,
+                                               double *out, size_t n);
+SW_MUST_USE SW_API sw_status sw_members_status(sw_members *members, sw_status *out, size_t n);
+
 /* ---- witnesses: how "measured" is measured ----------------------------------------------- */
 
 #define SW_WITNESS_ACCESS 1u
@@ -1030,27 +1109,30 @@ SW_API int64_t sw_loader_batches(const sw_loader *loader);
  * checksums; a file that is damaged anywhere is SW_FORMAT by the name of what is damaged, and
  * changes nothing.
  *
- * With several models, tensors are MODEL/NAME. Models of one name must have one layout: their
- * tensors are stacked, (models, dims...).
+ * With several models, tensors are MODEL/NAME. Models of one name must have one layout and
+ * follow each other: their tensors are stacked, (models, dims...).
  *
  * A save is PATH.<16 digits>.tmp, or a file without a name, until it is synced; then it takes
  * the name PATH, and the one before is PATH.1, PATH.2 and so on. PATH is at every moment one
  * whole checkpoint, or not yet there. One process at a time saves to PATH (PATH.lock). */
 typedef struct {
     size_t size;
-    const char *path;        /* copied; NULL: nothing is saved, only loaded */
+    const char *path;        /* copied, at most 507 bytes; not there yet, or a regular file, no
+                                link. NULL: nothing is saved, only loaded */
     sw_model *const *models; /* the list is copied; the models are borrowed until the end */
     int n_models;
-    const char *command; /* said by `stepwell info`; copied; NULL: none */
-    int keep;            /* generations, 1 to 1000; 0: 2 */
-    int no_copy; /* 1: a save writes straight from the models, and returns when the file is
-                    there. It takes no memory, and the run stops for it. 0: the models are
-                    copied first, into memory that the budget of the exec is charged for, and
-                    a thread writes while the run goes on */
+    const char
+        *command; /* said by `stepwell info`; the first 511 bytes are copied; NULL: none */
+    int keep;     /* generations, 1 to 1000; 0: 2 */
+    int no_copy;  /* 1: a save writes straight from the models, and returns when the file is
+                     there. It takes no memory, and the run stops for it. 0: the models are
+                     copied first, into memory that the budget of the exec is charged for, and
+                     a thread writes while the run goes on */
     sw_status (*before)(void *user); /* NULL: none. Called on the thread that writes, when the
                                         new file is synced and has not its name yet: sync here
                                         what must not be older than the checkpoint (a log). A
-                                        failure fails the save */
+                                        failure fails the save. Calls of this checkpoint are
+                                        SW_BUSY in it */
     void *user;
 } sw_checkpoint_opts;
 
@@ -1077,7 +1159,11 @@ SW_MUST_USE SW_API sw_status sw_checkpoint_put(sw_checkpoint *checkpoint, const 
                                                const void *bytes, size_t n);
 /* Keep models and loaders as they are now, behind step `step`: a copy, not a file yet. SW_BUSY
  * while the save before is being written (sw_checkpoint_state says when). A loader that another
- * thread fills is kept as what the caller has had of it. */
+ * thread fills is kept as what the caller has had of it. On a card it waits for nothing, unless
+ * another exec has run a model last: then for all that the card has to do. SW_INVALID where a
+ * model lies on another device than the exec of the checkpoint works on. What was
+ * taken and is not written yet is given up by the next take, by sw_checkpoint_load and by
+ * sw_checkpoint_loader. */
 SW_MUST_USE SW_API sw_status sw_checkpoint_take(sw_checkpoint *checkpoint, uint64_t step);
 /* Have what was taken written, with what was put until now. Returns when the thread has begun;
  * with no_copy when the file is there, and the models are written as they are now. */
@@ -1125,8 +1211,8 @@ SW_MUST_USE SW_API sw_status sw_checkpoint_get(sw_checkpoint *checkpoint, const 
  * SW_INVALID or SW_FORMAT names the first thing that is not as in the run that saved it: a
  * model's name, optimizer, tensor or shape, the seed of the exec, batch, seed, number of
  * samples or the samples themselves of a loader. Threads, budget, planned or immediate mode and
- * device may be others.
- */
+ * device may be others. Which parameters are frozen is as the program has it now: that is not
+ * in the file. */
 SW_MUST_USE SW_API sw_status sw_checkpoint_load(sw_checkpoint *checkpoint);
 
 /* ---- profile ----------------------------------------------------------------------------- */

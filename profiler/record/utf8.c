@@ -22,6 +22,14 @@ size_t sw_utf8_sequence(const char *text)
 }
 
 /* C0, delete, and the C1 controls, which are two bytes in UTF-8. */
+bool sw_utf8_whole(const char *s)
+{
+    for (size_t n; *s != '\0'; s += n)
+        if ((n = sw_utf8_sequence(s)) == 0)
+            return false;
+    return true;
+}
+
 static bool is_control(const char *s, size_t n)
 {
     const unsigned char c = (unsigned char)s[0];

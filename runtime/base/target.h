@@ -13,6 +13,7 @@ typedef struct swi_device swi_device; /* device/device.h */
 typedef struct {
     swi_device *device;           /* never NULL; its table is device/backend.h */
     const sw_cuda_queue *compute; /* a card's stream that ops are launched in; NULL: the CPU */
+    uint64_t queue;               /* the number by which models know it; 0: the CPU */
     int threads;
     sw_isa isa;
     sw_budget *budget;

@@ -262,6 +262,7 @@ bool swi_loader_begun(const sw_loader *l)
 sw_status swi_loader_identify(const sw_loader *l, swi_loader_identity *out)
 {
     uint64_t data;
+    SW_TRY(check_fork(l, "sw_checkpoint_loader")); /* it could not seek */
     SW_TRY(sw_dataset_hash(l->dataset, &data));
     *out = (swi_loader_identity){.batch = l->batch,
                                  .samples = l->dataset->n,

@@ -67,6 +67,11 @@ sw_status swi_snapshot_wait(swi_snapshot *s)
     return ways_of(s)->wait(s);
 }
 
+sw_status swi_snapshot_sync(swi_snapshot *s)
+{
+    return ways_of(s)->sync != NULL ? ways_of(s)->sync(s) : SW_OK;
+}
+
 unsigned char *swi_snapshot_bytes(const swi_snapshot *s)
 {
     return s->bytes;

@@ -35,7 +35,8 @@ static sw_status pin(swi_snapshot *s)
 static sw_status copy(swi_snapshot *s, size_t at, const void *from, size_t bytes)
 {
     SW_TRY(enter(s));
-    SW_ASSERT(s->state != SWI_SNAPSHOT_RECORDED); /* it was waited for */
+    /* What was taken before and not waited for is given up: these copies come behind it in the
+     * stream, and the event moves behind them. */
     s->state = SWI_SNAPSHOT_ASKED;
     return said(s,
                 s->device->api->copy(s->compute, s->bytes + at, from, bytes, SW_CUDA_TO_HOST));
@@ -44,7 +45,6 @@ static sw_status copy(swi_snapshot *s, size_t at, const void *from, size_t bytes
 static sw_status end(swi_snapshot *s)
 {
     SW_TRY(enter(s));
-    SW_ASSERT(s->state != SWI_SNAPSHOT_RECORDED);
     SW_TRY(said(s, s->device->api->record(s->there, s->compute)));
     s->state = SWI_SNAPSHOT_RECORDED;
     return SW_OK;
@@ -59,6 +59,12 @@ static sw_status wait_for(swi_snapshot *s)
     SW_TRY(said(s, s->device->api->wait(s->there)));
     s->state = SWI_SNAPSHOT_STILL;
     return SW_OK;
+}
+
+static sw_status sync_card(swi_snapshot *s)
+{
+    SW_TRY(enter(s));
+    return said(s, s->device->api->sync(s->device->card));
 }
 
 /* No event is behind copies that were asked for and not ended; the queue may be gone with its
@@ -79,4 +85,5 @@ const swi_snapshot_ways swi_snapshot_by_stream = {.create = create,
                                                   .copy = copy,
                                                   .end = end,
                                                   .wait = wait_for,
+                                                  .sync = sync_card,
                                                   .free = free_card};

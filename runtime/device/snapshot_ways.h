@@ -25,6 +25,7 @@ struct swi_snapshot_ways {
     sw_status (*copy)(swi_snapshot *snapshot, size_t at, const void *from, size_t bytes);
     sw_status (*end)(swi_snapshot *snapshot);
     sw_status (*wait)(swi_snapshot *snapshot);
+    sw_status (*sync)(swi_snapshot *snapshot); /* NULL: no work is ever left to do */
     void (*free)(swi_snapshot *snapshot); /* what create and room took, all or a part of it */
 };
 

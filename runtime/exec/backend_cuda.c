@@ -14,6 +14,7 @@ static sw_status open_exec(sw_exec *exec, const sw_exec_opts *o)
                                  .budget = o->budget};
     SW_TRY(swi_queue_create(&exec->queue, exec->target.device, &opts));
     exec->target.compute = swi_queue_compute(exec->queue);
+    exec->target.queue = swi_queue_number(exec->queue);
     return SW_OK;
 }
 

@@ -156,6 +156,11 @@ const sw_cuda_queue *swi_queue_compute(const swi_queue *q)
     return &q->compute;
 }
 
+uint64_t swi_queue_number(const swi_queue *q)
+{
+    return q->number;
+}
+
 /* ---- memory ------------------------------------------------------------------------------ */
 
 unsigned char *swi_queue_inputs(const swi_queue *q)

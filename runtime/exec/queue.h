@@ -29,6 +29,8 @@ sw_status swi_queue_create(swi_queue **out, swi_device *device, const swi_queue_
 void swi_queue_destroy(swi_queue *queue);
 /* What entries launch on. */
 const sw_cuda_queue *swi_queue_compute(const swi_queue *queue);
+/* By which models know whose work touched them last; never 0. */
+uint64_t swi_queue_number(const swi_queue *queue);
 
 /* ---- memory ------------------------------------------------------------------------------ */
 

@@ -1,13 +1,18 @@
 /* The object behind checkpoints: what it is made of, what was put, how saves went. */
 #include "alloc/base/assert.h"
+#include "profiler/record/utf8.h"
 #include "runtime/base/checksum.h"
 #include "runtime/state/checkpoint_internal.h"
 #include <stdio.h>
 #include <string.h>
 
+_Thread_local const sw_checkpoint *swi_checkpoint_saving;
+
 sw_status swi_checkpoint_check(const sw_checkpoint *c, const char *call)
 {
     SW_TRY(sw_handle_check(c, SW_HANDLE_CHECKPOINT, call));
+    if (swi_checkpoint_saving == c)
+        SW_FAIL(SW_BUSY, "%s: not in `before`, which is a part of a save", call);
     if (c->forks != sw_fork_number())
         SW_FAIL(SW_BUSY,
                 "%s: the checkpoint was made before a fork, and belongs to the parent: make "
@@ -21,7 +26,9 @@ sw_status swi_checkpoint_check(const sw_checkpoint *c, const char *call)
 sw_status swi_checkpoint_take_models(sw_checkpoint *c)
 {
     for (uint32_t i = 0; i < c->n_models; i++) {
-        const sw_status status = swi_model_take(c->models[i]);
+        sw_status status = sw_handle_check(c->models[i], SW_HANDLE_MODEL, "sw_checkpoint");
+        if (status == SW_OK)
+            status = swi_model_take(c->models[i]);
         while (status != SW_OK && i > 0)
             swi_model_give(c->models[--i]);
         SW_TRY(status);
@@ -67,14 +74,33 @@ void swi_checkpoint_aim(sw_checkpoint *c, bool copy)
 
 /* ---- making ------------------------------------------------------------------------------ */
 
+/* What is no regular file is written in place, and has no generation: it could not promise that
+ * a whole checkpoint is there at every moment. */
+static sw_status check_path(const char *path, const char *call)
+{
+    const size_t longest = sizeof((sw_checkpoint_found *)NULL)->path - SWI_GENERATION_DIGITS;
+    if (path[0] == '\0')
+        SW_FAIL(SW_INVALID, "%s: path must not be empty", call);
+    if (strlen(path) > longest)
+        SW_FAIL(SW_INVALID,
+                "%.100s...: the path of a checkpoint must have at most %zu bytes (got %zu)",
+                path, longest, strlen(path));
+    if (strcmp(path, "-") == 0 || !sw_file_replaceable(path))
+        SW_FAIL(SW_INVALID,
+                "%s: a checkpoint must be a regular file, by its own name: this is a link, a "
+                "folder, a device or a pipe",
+                path);
+    return SW_OK;
+}
+
 static sw_status read_opts(const sw_checkpoint_opts *given, sw_checkpoint_opts *o)
 {
     static const char call[] = "sw_checkpoint_create";
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_checkpoint_opts, o, given, call));
     if (!swi_checksum_there())
         SW_FAIL(SW_UNSUPPORTED, "%s: this library was built without libxxhash", call);
-    if (o->path != NULL && o->path[0] == '\0')
-        SW_FAIL(SW_INVALID, "%s: path must not be empty", call);
+    if (o->path != NULL)
+        SW_TRY(check_path(o->path, call));
     if (o->n_models < 1 || o->models == NULL)
         SW_FAIL(SW_INVALID, "%s: at least one model must be given (got %d)", call, o->n_models);
     if (o->keep < 0 || o->keep > SWI_GENERATIONS)
@@ -84,6 +110,8 @@ static sw_status read_opts(const sw_checkpoint_opts *given, sw_checkpoint_opts *
         size_t bytes;
         SW_TRY(sw_handle_check(o->models[i], SW_HANDLE_MODEL, call));
         SW_TRY(sw_model_bytes(o->models[i], &bytes)); /* fixes the layout */
+        if (!sw_utf8_whole(o->models[i]->name))
+            SW_FAIL(SW_INVALID, "%s: the name of model %d must be UTF-8", call, i);
     }
     return SW_OK;
 }
@@ -111,6 +139,21 @@ static sw_status keep_lists(sw_checkpoint *c, const sw_checkpoint_opts *o)
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, n_models * sizeof *c->groups));
     c->groups = block;
     return SW_OK;
+}
+
+/* A model that is there twice could never be taken. */
+static sw_status check_once(sw_checkpoint *c)
+{
+    uint32_t n = 0;
+    while (n < c->n_models && swi_model_take(c->models[n]) == SW_OK)
+        n++;
+    for (uint32_t i = 0; i < n; i++)
+        swi_model_give(c->models[i]);
+    for (uint32_t i = 0; n < c->n_models && i < n; i++)
+        if (c->models[i] == c->models[n])
+            SW_FAIL(SW_INVALID, "sw_checkpoint_create: models %u and %u are the same model", i,
+                    n);
+    return SW_OK; /* one that another thread uses can be given too */
 }
 
 /* Models of one name that follow each other are one group. */
@@ -148,12 +191,13 @@ static sw_status make_list(sw_checkpoint *c)
     for (uint32_t g = 0; g < c->n_groups; g++) {
         const swi_group *group = &c->groups[g];
         char prefix[80] = "";
-        if (c->n_groups > 1)
+        if (c->n_models > 1)
             snprintf(prefix, sizeof prefix, "%s/", c->models[group->first]->name);
         SW_TRY(swi_list_models(&c->list, c->models + group->first, group->n, all, prefix));
     }
     c->models_end = swi_list_end(&c->list);
-    return SW_OK;
+    uint64_t bytes; /* what no file can have is said now, and not at each save */
+    return swi_tensors_bytes(&c->list, NULL, 0, &bytes);
 }
 
 static sw_status make(sw_checkpoint *c, const sw_checkpoint_opts *o)
@@ -162,8 +206,9 @@ static sw_status make(sw_checkpoint *c, const sw_checkpoint_opts *o)
     c->no_copy = o->no_copy != 0;
     c->before = o->before;
     c->user = o->user;
-    snprintf(c->command, sizeof c->command, "%s", o->command != NULL ? o->command : "");
+    sw_utf8_clean(c->command, sizeof c->command, o->command != NULL ? o->command : "");
     SW_TRY(keep_lists(c, o));
+    SW_TRY(check_once(c));
     SW_TRY(make_groups(c));
     SW_TRY(make_list(c));
     if (c->path == NULL)
@@ -253,7 +298,7 @@ sw_status sw_checkpoint_loader(sw_checkpoint *c, sw_loader *loader)
     static const char call[] = "sw_checkpoint_loader";
     SW_TRY(swi_checkpoint_check(c, call));
     SW_TRY(sw_handle_check(loader, SW_HANDLE_LOADER, call));
-    swi_checkpoint_idle(c);
+    swi_checkpoint_give_up(c);
     void *loaders = c->loaders, *positions = c->positions;
     SW_TRY(sw_heap_reserve(&loaders, SW_HEAP_RECORDS, &c->cap_loaders, c->n_loaders + 1,
                            sizeof *c->loaders));

@@ -18,6 +18,7 @@
 #define SWI_BLOB_NAME 64
 #define SWI_BLOB_PREFIX SWI_OWN_PREFIX "blob/"
 #define SWI_GENERATIONS 1000
+#define SWI_GENERATION_DIGITS 5 /* ".999" and the zero byte */
 #define SWI_RUN_VERSION 1
 
 typedef enum { SWI_CHECKPOINT_IDLE, SWI_CHECKPOINT_TAKEN, SWI_CHECKPOINT_WRITING } swi_stage;
@@ -52,7 +53,9 @@ struct sw_checkpoint {
     char *path; /* NULL: nothing is saved */
     size_t path_bytes;
     char command[512];
-    char created[32]; /* when what is written was taken */
+    char created[32];          /* when what is written was taken */
+    swi_note notes[SWI_NOTES]; /* of a single model, as taken */
+    int n_notes;
     sw_model **models;
     uint32_t n_models;
     sw_loader **loaders;
@@ -73,14 +76,13 @@ struct sw_checkpoint {
     bool has_room; /* the memory of the copy was taken */
     float *knobs;  /* of all models, as taken */
     size_t n_knobs;
-    swi_note notes[SWI_NOTES]; /* of the one model, as taken */
-    int n_notes;
     swi_blob *blobs;
     uint32_t n_blobs, cap_blobs;
     char *record; /* SWI_TENSORS_RUN as text */
     size_t record_bytes, record_cap;
-    uint64_t step; /* that was taken */
-    bool drop_old; /* what stands at `path` is damaged: the next save does not keep it */
+    uint64_t step;       /* that was taken */
+    uint64_t file_bytes; /* of the file that is being written, once it is full */
+    bool drop_old;       /* what stands at `path` is damaged: the next save does not keep it */
 
     sw_thread *thread;
     pthread_mutex_t mutex;
@@ -103,8 +105,12 @@ void swi_checkpoint_keep_knobs(sw_checkpoint *c);
 /* Take all models, or none. */
 sw_status swi_checkpoint_take_models(sw_checkpoint *c);
 void swi_checkpoint_give_models(sw_checkpoint *c);
+/* That this thread is saving: its `before` may not call it. */
+extern _Thread_local const sw_checkpoint *swi_checkpoint_saving;
 /* Wait for the save that goes on, if one does. */
 void swi_checkpoint_idle(sw_checkpoint *c);
+/* The same; what was taken and not written yet is given up. */
+void swi_checkpoint_give_up(sw_checkpoint *c);
 /* Handle and fork; `call` begins the message. */
 sw_status swi_checkpoint_check(const sw_checkpoint *c, const char *call);
 

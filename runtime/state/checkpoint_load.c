@@ -83,7 +83,7 @@ static sw_status find(sw_checkpoint *c, const char *path, sw_checkpoint_found *f
         if (!sw_generation_name(name, sizeof name, path, i))
             SW_FAIL(SW_INVALID,
                     "%.100s...: the path of a checkpoint must have at most %zu bytes", path,
-                    sizeof name - 8);
+                    sizeof name - SWI_GENERATION_DIGITS);
         bool taken = false;
         sw_status status = sw_file_look(name, &taken);
         if (status == SW_OK && !taken) {
@@ -159,11 +159,13 @@ sw_status sw_checkpoint_get(sw_checkpoint *c, const char *name, const void **byt
 
 static sw_status check_ready(const sw_checkpoint *c)
 {
-    for (uint32_t i = 0; i < c->n_models; i++)
+    for (uint32_t i = 0; i < c->n_models; i++) {
         if (!c->models[i]->ready)
             SW_FAIL(SW_INVALID,
                     "sw_checkpoint_load: model %s must be ready: call sw_model_ready first",
                     c->models[i]->name);
+        SW_TRY(swi_model_is_here(c->models[i], c->exec));
+    }
     return SW_OK;
 }
 
@@ -201,6 +203,8 @@ static void set_knobs(sw_checkpoint *c)
 /* Knobs first, into memory of our own, so that nothing can be refused behind the models. */
 static sw_status load_knobs(sw_checkpoint *c)
 {
+    swi_checkpoint_keep_knobs(
+        c); /* those that the file does not have are told by swi_tensors_load */
     for (uint32_t i = 0; i < c->models_end.n; i++) {
         const swi_tensor *t = &c->list.at[i];
         const swi_tensors_entry *entry = swi_tensors_find(c->found, t->name);
@@ -256,7 +260,7 @@ sw_status sw_checkpoint_load(sw_checkpoint *c)
     SW_TRY(swi_checkpoint_check(c, call));
     if (c->found == NULL)
         SW_FAIL(SW_INVALID, "%s: call sw_checkpoint_find first; it must find one", call);
-    swi_checkpoint_idle(c);
+    swi_checkpoint_give_up(c);
     SW_TRY(swi_checkpoint_take_models(c));
     const sw_status status = load(c);
     swi_checkpoint_give_models(c);

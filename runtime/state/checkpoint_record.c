@@ -142,11 +142,15 @@ static sw_status check_loader(const sw_checkpoint *c, uint32_t k, const char *pa
     const swi_run_loader *there = &c->found_run.loaders[k];
     const swi_loader_identity *here = &c->positions[k].identity;
     char data[sizeof there->data];
+    const int64_t n_batches = sw_loader_batches(c->loaders[k]);
     SW_TRY(same(path, k, "the batch", there->batch_rows, (uint64_t)here->batch));
     SW_TRY(same(path, k, "the number of samples", there->samples, (uint64_t)here->samples));
     SW_TRY(same(path, k, "the seed", strtoull(there->seed, NULL, 10), here->seed));
     SW_TRY(same(path, k, "shuffle", there->shuffle, here->shuffle));
     SW_TRY(same(path, k, "drop_last", there->drop_last, here->drop_last));
+    if (there->begun && there->batch_index > (uint64_t)n_batches)
+        SW_FAIL(SW_FORMAT, "%s: loader %u is behind batch %" PRIu64 " of %" PRId64, path, k,
+                there->batch_index, n_batches);
     snprintf(data, sizeof data, "%016" PRIx64, here->data);
     if (strcmp(there->data, data) != 0)
         SW_FAIL(SW_INVALID,

@@ -16,10 +16,29 @@ static sw_status check_models(const sw_checkpoint *c)
         const sw_model *model = c->models[i];
         if (!model->ready)
             SW_FAIL(SW_INVALID, "sw_checkpoint_take: model %s must be ready", model->name);
+        SW_TRY(swi_model_is_here(model, c->exec));
         if (model->damaged)
             SW_FAIL(SW_STALE, "model %s: a run failed after an update; restore it first",
                     model->name);
+        if (!c->no_copy) /* a copy is made where the exec works */
+            SW_TRY(swi_model_is_here(model, c->exec));
     }
+    return SW_OK;
+}
+
+/* The copy is in the order of the exec's own work. What another exec has left to do on a model
+ * is waited for here, as a run does; and its next run waits for the copy, since the model was
+ * last in our hands. */
+static sw_status own_models(sw_checkpoint *c)
+{
+    const uint64_t own = swi_target_of(c->exec)->queue;
+    bool elsewhere = false;
+    for (uint32_t i = 0; i < c->n_models; i++)
+        elsewhere |= c->models[i]->queue != 0 && c->models[i]->queue != own;
+    if (elsewhere)
+        SW_TRY(swi_snapshot_sync(c->snapshot));
+    for (uint32_t i = 0; i < c->n_models; i++)
+        c->models[i]->queue = own;
     return SW_OK;
 }
 
@@ -27,6 +46,7 @@ static sw_status copy_models(sw_checkpoint *c)
 {
     if (c->no_copy)
         return SW_OK;
+    SW_TRY(own_models(c));
     for (uint32_t g = 0; g < c->n_groups; g++)
         for (uint32_t m = 0; m < c->groups[g].n; m++) {
             const sw_model *model = c->models[c->groups[g].first + m];
@@ -48,6 +68,7 @@ static sw_status keep_positions(sw_checkpoint *c)
 {
     for (uint32_t i = 0; i < c->n_loaders; i++) {
         swi_loader_state *l = &c->positions[i];
+        SW_TRY(sw_handle_check(c->loaders[i], SW_HANDLE_LOADER, "sw_checkpoint_take"));
         l->epoch = 0;
         l->batch = 0;
         l->begun = swi_loader_begun(c->loaders[i]);
@@ -169,14 +190,15 @@ static sw_status prepare(sw_checkpoint *c)
 
 static sw_status write_file(void *context, sw_file *file)
 {
-    const sw_checkpoint *c = context;
+    sw_checkpoint *c = context;
     swi_tensors_note notes[3 + SWI_NOTES] = {{SWI_TENSORS_MARK, "1"},
                                              {SWI_OWN_PREFIX "created", c->created},
                                              {SWI_OWN_PREFIX "command", c->command}};
     uint32_t n = c->command[0] != '\0' ? 3 : 2;
     for (int i = 0; i < c->n_notes; i++)
         notes[n++] = (swi_tensors_note){c->notes[i].key, c->notes[i].text};
-    return swi_tensors_write(file, &c->list, notes, n);
+    SW_TRY(swi_tensors_write(file, &c->list, notes, n));
+    return sw_file_size(file, &c->file_bytes);
 }
 
 static sw_status call_before(void *context)
@@ -201,13 +223,11 @@ static sw_status save(sw_checkpoint *c)
 static void save_and_tell(sw_checkpoint *c)
 {
     const uint64_t start = sw_clock_ns();
+    swi_checkpoint_saving = c;
     const sw_status status = save(c);
-    uint64_t bytes = 0;
-    if (status == SW_OK) {
+    swi_checkpoint_saving = NULL;
+    if (status == SW_OK)
         c->drop_old = false;
-        for (uint32_t i = 0; i < c->list.n; i++)
-            bytes += (uint64_t)c->list.at[i].part_bytes * c->list.at[i].n_parts;
-    }
     pthread_mutex_lock(&c->mutex);
     sw_checkpoint_info *info = &c->info;
     info->last = status;
@@ -217,7 +237,7 @@ static void save_and_tell(sw_checkpoint *c)
     if (status == SW_OK) {
         info->saved++;
         info->step = c->step;
-        info->file_bytes = bytes;
+        info->file_bytes = c->file_bytes;
     } else {
         info->failed++;
     }
@@ -283,6 +303,12 @@ void swi_checkpoint_idle(sw_checkpoint *c)
     while (c->stage == SWI_CHECKPOINT_WRITING)
         pthread_cond_wait(&c->changed, &c->mutex);
     pthread_mutex_unlock(&c->mutex);
+}
+
+void swi_checkpoint_give_up(sw_checkpoint *c)
+{
+    swi_checkpoint_idle(c);
+    set_stage(c, SWI_CHECKPOINT_IDLE);
 }
 
 sw_status sw_checkpoint_wait(sw_checkpoint *c)

@@ -33,39 +33,37 @@ static void give_text(swi_tensor_list *list)
     sw_heap_free(block, SW_HEAP_FILES, HEAD + bytes);
 }
 
+static const char *tensor_name(const void *list, uint32_t i)
+{
+    return ((const swi_tensor_list *)list)->at[i].name;
+}
+
+static void name_again(swi_tensor_list *list)
+{
+    swi_names_clear(&list->names);
+    for (uint32_t i = 0; i < list->n; i++)
+        (void)swi_names_add(&list->names, i, tensor_name, list); /* they are unique */
+}
+
 static sw_status reserve(swi_tensor_list *list, uint32_t more)
 {
     void *array = list->at;
-    if (more > UINT32_MAX / 2 - list->n)
+    bool emptied;
+    if (more > UINT32_MAX / 8 - list->n)
         SW_FAIL(SW_INVALID, "%u tensors and %u more are too many for a file", list->n, more);
     SW_TRY(
         sw_heap_reserve(&array, SW_HEAP_FILES, &list->cap, list->n + more, sizeof *list->at));
     list->at = array;
+    SW_TRY(swi_names_room(&list->names, list->cap, &emptied));
+    if (emptied)
+        name_again(list);
     return SW_OK;
-}
-
-static bool can_be_written(const char *name)
-{
-    for (size_t n; *name != '\0'; name += n)
-        if ((n = sw_utf8_sequence(name)) == 0)
-            return false;
-    return true;
-}
-
-static bool stands_in(const swi_tensor_list *list, uint32_t n, const char *name)
-{
-    uint32_t i = 0;
-    while (i < n && strcmp(list->at[i].name, name) != 0)
-        i++;
-    return i < n;
 }
 
 const swi_tensor *swi_list_find(const swi_tensor_list *list, const char *name)
 {
-    for (uint32_t i = 0; i < list->n; i++)
-        if (strcmp(list->at[i].name, name) == 0)
-            return &list->at[i];
-    return NULL;
+    const uint32_t i = swi_names_find(&list->names, name, tensor_name, list);
+    return i < list->n ? &list->at[i] : NULL;
 }
 
 void swi_list_free(swi_tensor_list *list)
@@ -74,6 +72,7 @@ void swi_list_free(swi_tensor_list *list)
         give_text(list);
     sw_heap_free(list->texts, SW_HEAP_FILES, list->cap_texts * sizeof *list->texts);
     sw_heap_free(list->at, SW_HEAP_FILES, list->cap * sizeof *list->at);
+    swi_names_free(&list->names);
     *list = (swi_tensor_list){0};
 }
 
@@ -87,8 +86,11 @@ void swi_list_cut(swi_tensor_list *list, swi_list_mark end)
     SW_ASSERT(end.n <= list->n && end.n_texts <= list->n_texts);
     while (list->n_texts > end.n_texts)
         give_text(list);
+    const bool shorter = end.n < list->n;
     list->n = end.n;
     list->n_groups = end.n_groups;
+    if (shorter)
+        name_again(list);
 }
 
 /* ---- models ------------------------------------------------------------------------------ */
@@ -118,7 +120,7 @@ static bool is_in(const swi_entry *entry, uint32_t roles)
 static sw_status check_entry(const sw_model *model, const swi_entry *entry, uint32_t n)
 {
     const bool own = strncmp(entry->name, SWI_OWN_PREFIX, strlen(SWI_OWN_PREFIX)) == 0;
-    if (own || !can_be_written(entry->name) || strcmp(entry->name, "__metadata__") == 0)
+    if (own || !sw_utf8_whole(entry->name) || strcmp(entry->name, "__metadata__") == 0)
         SW_FAIL(SW_INVALID, "model %s: a safetensors file cannot hold the name '%s'%s",
                 model->name, entry->name,
                 own ? ": what begins with '" SWI_OWN_PREFIX "' is the library's own" : "");
@@ -132,7 +134,7 @@ static sw_status check_entry(const sw_model *model, const swi_entry *entry, uint
 static sw_status check_models(sw_model *const *models, uint32_t n, uint32_t roles,
                               const char *prefix)
 {
-    if (!can_be_written(prefix) || strncmp(prefix, SWI_OWN_PREFIX, strlen(SWI_OWN_PREFIX)) == 0)
+    if (!sw_utf8_whole(prefix) || strncmp(prefix, SWI_OWN_PREFIX, strlen(SWI_OWN_PREFIX)) == 0)
         SW_FAIL(SW_INVALID,
                 "model %s: a safetensors file cannot hold names that begin with "
                 "'%s'",
@@ -147,18 +149,23 @@ static sw_status check_models(sw_model *const *models, uint32_t n, uint32_t role
     return SW_OK;
 }
 
-static void append(swi_tensor_list *list, sw_model *const *models, uint32_t n,
+/* False where the name is there already. */
+static bool append(swi_tensor_list *list, sw_model *const *models, uint32_t n,
                    const swi_entry *entry, const char *name)
 {
-    list->at[list->n++] = (swi_tensor){.name = name,
-                                       .role = entry->role,
-                                       .dtype = entry->dtype,
-                                       .shape = entry->shape,
-                                       .part_bytes = entry->bytes,
-                                       .n_parts = n,
-                                       .models = models,
-                                       .offset = entry->offset,
-                                       .group = list->n_groups};
+    list->at[list->n] = (swi_tensor){.name = name,
+                                     .role = entry->role,
+                                     .dtype = entry->dtype,
+                                     .shape = entry->shape,
+                                     .part_bytes = entry->bytes,
+                                     .n_parts = n,
+                                     .models = models,
+                                     .offset = entry->offset,
+                                     .group = list->n_groups};
+    if (!swi_names_add(&list->names, list->n, tensor_name, list))
+        return false;
+    list->n++;
+    return true;
 }
 
 /* Room for the names of all of them, and for the tensors. */
@@ -182,7 +189,7 @@ sw_status swi_list_models(swi_tensor_list *list, sw_model *const *models, uint32
                           uint32_t roles, const char *prefix)
 {
     const sw_model *model = models[0];
-    const uint32_t before = list->n;
+    const swi_list_mark before = swi_list_end(list);
     char *name = NULL;
     size_t left;
     SW_TRY(check_models(models, n, roles, prefix));
@@ -194,15 +201,15 @@ sw_status swi_list_models(swi_tensor_list *list, sw_model *const *models, uint32
         const size_t used =
             (size_t)snprintf(name, left, "%s%s%s", prefix, kind_of(entry->role), entry->name) +
             1;
-        if (stands_in(list, before, name)) {
+        if (!append(list, models, n, entry, name)) {
             const sw_status status = sw_error_set(
                 SW_INVALID, __FILE__, __LINE__,
-                "model %s: '%s' stands in the list of tensors already", model->name, name);
-            list->n = before;
-            give_text(list);
+                "model %s: '%s' is a tensor of a model before it already; models of one name "
+                "must follow each other",
+                model->name, name);
+            swi_list_cut(list, before);
             return status;
         }
-        append(list, models, n, entry, name);
         name += used;
         left -= used;
     }
@@ -213,7 +220,7 @@ sw_status swi_list_models(swi_tensor_list *list, sw_model *const *models, uint32
 sw_status swi_list_bytes(swi_tensor_list *list, const char *name, const void *bytes, size_t n)
 {
     char *copy = NULL;
-    if (!can_be_written(name) || strcmp(name, "__metadata__") == 0)
+    if (!sw_utf8_whole(name) || strcmp(name, "__metadata__") == 0)
         SW_FAIL(SW_INVALID, "a safetensors file cannot hold the name '%s'", name);
     if (swi_list_find(list, name) != NULL)
         SW_FAIL(SW_INVALID, "'%s' stands in the list of tensors already", name);
@@ -230,5 +237,6 @@ sw_status swi_list_bytes(swi_tensor_list *list, const char *name, const void *by
                                                    : (unsigned char *)copy, /* never NULL */
                                        .stride = n,
                                        .group = SWI_NONE};
+    (void)swi_names_add(&list->names, list->n - 1, tensor_name, list); /* looked for above */
     return SW_OK;
 }

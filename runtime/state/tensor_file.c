@@ -97,33 +97,6 @@ static sw_status take_note(void *context, const char *key, const char *text, siz
 
 /* ---- names ------------------------------------------------------------------------------- */
 
-static uint32_t hash_of(const char *name)
-{
-    uint64_t hash = 0xcbf29ce484222325ull;
-    for (; *name != '\0'; name++)
-        hash = (hash ^ (unsigned char)*name) * 0x100000001b3ull;
-    return (uint32_t)(hash ^ hash >> 32);
-}
-
-static sw_status make_places(swi_tensors *file, uint32_t n)
-{
-    uint32_t places = 4;
-    while (places < 2 * n)
-        places *= 2;
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, places * sizeof *file->places));
-    file->places = block;
-    file->n_places = places;
-    return SW_OK;
-}
-
-static void drop_places(swi_tensors *file)
-{
-    sw_heap_free(file->places, SW_HEAP_FILES, file->n_places * sizeof *file->places);
-    file->places = NULL;
-    file->n_places = 0;
-}
-
 /* A name for a message: cut, without what is not printable. */
 #define NAME_SHOWN 160
 static const char *shown(char *to, const char *name)
@@ -132,41 +105,38 @@ static const char *shown(char *to, const char *name)
     return to;
 }
 
-/* Fill the empty table with n names; the first that is there already, or NULL. */
-static const char *place_names(swi_tensors *file, uint32_t n,
-                               const char *(*name_of)(const swi_tensors *file, uint32_t i))
+/* Add n names; the first that is there already, or NULL. */
+static const char *add_names(const swi_tensors *file, swi_name_table *names, uint32_t n,
+                             swi_name_of *name_of)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        const char *name = name_of(file, i);
-        uint32_t at = hash_of(name) & (file->n_places - 1);
-        for (; file->places[at] != 0; at = (at + 1) & (file->n_places - 1))
-            if (strcmp(name_of(file, file->places[at] - 1), name) == 0)
-                return name;
-        file->places[at] = i + 1;
-    }
+    for (uint32_t i = 0; i < n; i++)
+        if (!swi_names_add(names, i, name_of, file))
+            return name_of(file, i);
     return NULL;
 }
 
-static const char *tensor_name(const swi_tensors *file, uint32_t i)
+static const char *tensor_name(const void *file, uint32_t i)
 {
-    return file->entries[i].name;
+    return ((const swi_tensors *)file)->entries[i].name;
 }
 
-static const char *note_key(const swi_tensors *file, uint32_t i)
+static const char *note_key(const void *file, uint32_t i)
 {
-    return file->notes[i].key;
+    return ((const swi_tensors *)file)->notes[i].key;
 }
 
 /* No key twice, no name twice; the table of names stays. */
 static sw_status check_names(swi_tensors *file)
 {
     char text[NAME_SHOWN];
-    SW_TRY(make_places(file, file->n_notes));
-    const char *twice = place_names(file, file->n_notes, note_key);
-    drop_places(file);
+    swi_name_table keys = {0};
+    bool emptied;
+    SW_TRY(swi_names_room(&keys, file->n_notes, &emptied));
+    const char *twice = add_names(file, &keys, file->n_notes, note_key);
+    swi_names_free(&keys);
     if (twice == NULL) {
-        SW_TRY(make_places(file, file->n));
-        twice = place_names(file, file->n, tensor_name);
+        SW_TRY(swi_names_room(&file->names, file->n, &emptied));
+        twice = add_names(file, &file->names, file->n, tensor_name);
     }
     if (twice != NULL)
         SW_FAIL(SW_FORMAT, "%s: '%s' is there twice", swi_tensors_path(file),
@@ -176,11 +146,8 @@ static sw_status check_names(swi_tensors *file)
 
 const swi_tensors_entry *swi_tensors_find(const swi_tensors *file, const char *name)
 {
-    uint32_t at = hash_of(name) & (file->n_places - 1);
-    for (; file->places[at] != 0; at = (at + 1) & (file->n_places - 1))
-        if (strcmp(file->entries[file->places[at] - 1].name, name) == 0)
-            return &file->entries[file->places[at] - 1];
-    return NULL;
+    const uint32_t i = swi_names_find(&file->names, name, tensor_name, file);
+    return i < file->n ? &file->entries[i] : NULL;
 }
 
 /* ---- checksums --------------------------------------------------------------------------- */
@@ -369,8 +336,8 @@ static sw_status read_text(swi_tensors *file, char *text, size_t bytes)
     if (own)
         SW_TRY(take_checksums(file));
     sort_entries(file);
-    memset(file->places, 0, file->n_places * sizeof *file->places);
-    (void)place_names(file, file->n, tensor_name);
+    swi_names_clear(&file->names);
+    (void)add_names(file, &file->names, file->n, tensor_name);
     return check_cover(file);
 }
 
@@ -413,7 +380,7 @@ void swi_tensors_close(swi_tensors *file)
 {
     if (file == NULL)
         return;
-    drop_places(file);
+    swi_names_free(&file->names);
     sw_heap_free(file->notes, SW_HEAP_FILES, file->cap_notes * sizeof *file->notes);
     sw_heap_free(file->entries, SW_HEAP_FILES, file->cap * sizeof *file->entries);
     sw_heap_free(file->texts, SW_HEAP_FILES, file->text_bytes);

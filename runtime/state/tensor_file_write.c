@@ -40,20 +40,13 @@ static uint64_t bytes_of(const swi_tensor *tensor)
 
 /* ---- what can be written ----------------------------------------------------------------- */
 
-static bool is_text(const char *text)
-{
-    for (size_t n; *text != '\0'; text += n)
-        if ((n = sw_utf8_sequence(text)) == 0)
-            return false;
-    return true;
-}
-
 static sw_status check_notes(const writing *w)
 {
     for (uint32_t i = 0; i < w->n_notes; i++) {
         const swi_tensors_note *note = &w->notes[i];
-        if (!is_text(note->key) || !is_text(note->text) || strcmp(note->key, "format") == 0 ||
-            strcmp(note->key, SWI_KEY_CHECKSUMS) == 0 || strcmp(note->key, SWI_KEY_HEADER) == 0)
+        if (!sw_utf8_whole(note->key) || !sw_utf8_whole(note->text) ||
+            strcmp(note->key, "format") == 0 || strcmp(note->key, SWI_KEY_CHECKSUMS) == 0 ||
+            strcmp(note->key, SWI_KEY_HEADER) == 0)
             SW_FAIL(SW_INVALID, "a safetensors file cannot hold the note '%s'", note->key);
         for (uint32_t k = 0; k < i; k++)
             if (strcmp(note->key, w->notes[k].key) == 0)

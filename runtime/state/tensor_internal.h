@@ -3,6 +3,7 @@
 #define SW_TENSOR_INTERNAL_H
 
 #include "runtime/model/model_bytes.h"
+#include "runtime/state/name_table.h"
 #include "runtime/state/tensor_file.h"
 #include "runtime/state/tensor_header.h"
 
@@ -11,8 +12,7 @@
 #define SWI_TENSORS_VERSION "1"
 #define SWI_VERIFY_BYTES ((size_t)256 << 10) /* of the block that data go through */
 
-/* An open file. The names of tensors are found by a table of places, which is twice as large as
- * they are many; 0 is empty, i + 1 stands for tensor i. */
+/* An open file. */
 struct swi_tensors {
     sw_file *file;
     uint64_t file_bytes, data_begin, data_bytes;
@@ -22,8 +22,7 @@ struct swi_tensors {
     uint32_t n, cap;
     swi_tensors_note *notes;
     uint32_t n_notes, cap_notes;
-    uint32_t *places;
-    uint32_t n_places; /* a power of two */
+    swi_name_table names; /* of the tensors */
     bool has_checksums, is_checkpoint, checked;
 };
 

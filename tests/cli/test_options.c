@@ -25,12 +25,13 @@ static int parse(const char *words)
         {"--every", "N|Ns", CLI_EVERY, &o.every, "10m", "how often", 0, 0, NULL},
         {"--word", "TEXT", CLI_WORD, &o.word, NULL, "a word", 0, 0, NULL},
         {"--json", NULL, CLI_FLAG, &o.json, NULL, "as JSON", 0, 0, NULL},
+        {"--fills-all-the-column", "N|Ns", CLI_EVERY, &o.every, NULL, "no room", 0, 0, NULL},
     };
     const cli_command command = {.name = "demo",
                                  .usage = "[options]",
                                  .about = "Show what options do.",
                                  .options = table,
-                                 .n_options = 4,
+                                 .n_options = 5,
                                  .operand = &o.operand,
                                  .max_operands = operands};
     int argc = 0;
@@ -208,9 +209,11 @@ static void pages_say_that_the_value_may_be_left_out(void)
     } cases[] = {
         {CLI_PAGE_HELP, "  --resume [FILE]          go on\n"},
         {CLI_PAGE_HELP, "  --every N|Ns             how often (default 10m)\n"},
+        {CLI_PAGE_HELP, "  --fills-all-the-column N|Ns\n                           no room\n"},
         {CLI_PAGE_MAN, "\\fB\\-\\-resume\\fR [\\fIFILE\\fR]\n"},
         {CLI_PAGE_MAN, "\\fB\\-\\-every\\fR \\fIN|Ns\\fR\n"},
-        {CLI_PAGE_BASH, "--resume) words='--resume --every --word --json --help' files=1 ;;\n"},
+        {CLI_PAGE_BASH, "--resume) words='--resume --every --word --json "
+                        "--fills-all-the-column --help' files=1 ;;\n"},
         {CLI_PAGE_ZSH, "'--resume[go on]::FILE:_files'"},
         {CLI_PAGE_FISH, "-l resume -F -d 'go on'\n"},
         {CLI_PAGE_FISH, "-l every -x -d"},

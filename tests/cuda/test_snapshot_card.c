@@ -145,6 +145,30 @@ static void it_is_what_was_behind_its_run(void)
     }
 }
 
+/* A copy that no one waited for is given up by the next one, which holds what is behind its own
+ * run. */
+static void one_that_was_not_waited_for_is_taken_again(void)
+{
+    enum { RUNS = 2 };
+    size_t bytes = 0;
+    const unsigned char *all = history(RUNS, &bytes);
+    for (uint64_t lazy = 0; lazy < 5; lazy++) {
+        scene s;
+        begin(&s, lazy);
+        run(&s);
+        make(&s);
+        take(&s);
+        run(&s);
+        take(&s);
+        run(&s);
+        OK(wait_elsewhere(s.snapshot));
+        SW_CHECK(memcmp(swi_snapshot_bytes(s.snapshot), all + bytes, bytes) == 0, "seed %d",
+                 (int)lazy);
+        swi_snapshot_destroy(s.snapshot);
+        end(&s);
+    }
+}
+
 /* ---- who waits --------------------------------------------------------------------------- */
 
 static void the_exec_does_not_wait(void)
@@ -328,6 +352,7 @@ static void a_fault_of_any_call_is_kept(void)
 
 static const sw_test tests[] = {
     {"it is what was behind its run, whatever runs behind it", it_is_what_was_behind_its_run},
+    {"one that was not waited for is taken again", one_that_was_not_waited_for_is_taken_again},
     {"the exec does not wait", the_exec_does_not_wait},
     {"a run behind it does not wait for it", a_run_behind_it_does_not_wait_for_it},
     {"its memory is pinned, and no budget's", its_memory_is_pinned_and_no_budgets},

@@ -34,14 +34,22 @@ static void last_step(sw_ctx *ctx, void *user)
 
 /* ---- making ------------------------------------------------------------------------------ */
 
-static void end_run(void *run)
+void saved_run_end(saved_run *r)
 {
-    saved_run *r = run;
     sw_loader_destroy(r->loader);
     sw_dataset_destroy(r->set);
     sw_model_destroy(r->model);
     sw_exec_destroy(r->exec);
-    free(r);
+    r->loader = NULL;
+    r->set = NULL;
+    r->model = NULL;
+    r->exec = NULL;
+}
+
+static void end_run(void *run)
+{
+    saved_run_end(run);
+    free(run);
 }
 
 static void make_model(saved_run *r, const saved_opts *o)
@@ -101,7 +109,7 @@ static const sw_array *next(saved_run *r, int *n)
     return inputs;
 }
 
-void saved_run_micro(saved_run *r)
+sw_status saved_run_try(saved_run *r)
 {
     int n = 0;
     const sw_array *inputs = next(r, &n);
@@ -117,9 +125,15 @@ void saved_run_micro(saved_run *r)
                               .step = r->step,
                               .run = r->micro};
     sw_knob_set(sw_optimizer_lr(r->opt, 0), 0.01f / (1.0f + 0.1f * (float)r->step));
-    OK(sw_run(r->exec, &args));
+    SW_TRY(sw_run(r->exec, &args));
     r->micro = (r->micro + 1) % MICRO;
     r->step += r->micro == 0;
+    return SW_OK;
+}
+
+void saved_run_micro(saved_run *r)
+{
+    OK(saved_run_try(r));
 }
 
 void saved_run_steps(saved_run *r, int n)

@@ -34,10 +34,14 @@ typedef struct {
 
 /* All of it ends when the test ends. */
 saved_run *saved_run_new(const saved_opts *opts);
+/* All but its struct ends now, behind its checkpoint. */
+void saved_run_end(saved_run *run);
 /* n steps more, over the ends of epochs. */
 void saved_run_steps(saved_run *run, int n);
 /* One micro-batch more. */
 void saved_run_micro(saved_run *run);
+/* The same, where it may fail. */
+sw_status saved_run_try(saved_run *run);
 /* A checkpoint of the run, loader included. `more` NULL: defaults; path may be NULL. Ends when
  * the test ends, in front of the run. */
 sw_checkpoint *saved_run_checkpoint(saved_run *run, const char *path,

@@ -413,10 +413,13 @@ static void every_call_of_a_load_can_fail(void)
     }
 }
 
+static sw_checkpoint *saving;
+
 static sw_status refuse(void *user)
 {
     ++*(int *)user;
-    return SW_STOPPED;
+    return sw_checkpoint_wait(saving) == SW_BUSY ? SW_STOPPED
+                                                 : SW_IO; /* it would wait for itself */
 }
 
 /* The call in front of the rename may refuse; the checkpoint before stays. */
@@ -432,6 +435,7 @@ static void what_must_be_synced_first_may_fail_the_save(void)
     saved_checkpoint_end(c);
     c = saved_run_checkpoint(run, path,
                              &(sw_checkpoint_opts){.before = refuse, .user = &called});
+    saving = c;
     CU_ASSERT(sw_checkpoint_save(c, 2) == SW_STOPPED && called == 1);
     sw_checkpoint_info info = {.size = sizeof info};
     OK(sw_checkpoint_state(c, &info));

@@ -28,6 +28,7 @@ static float some[4];
 static const sw_value no_value;
 static const sw_param no_param;
 static const sw_knob no_knob;
+static const sw_member no_member;
 static const sw_shape four = {1, {4}};
 
 static void nothing(sw_ctx *c, void *user)
@@ -151,6 +152,36 @@ static things make_things(void)
     X(sw_profile_least(t->exec, &args, 1, NULL, NULL))                                         \
     X(sw_profile_flush(NULL))                                                                  \
     X(sw_profile_sync(NULL))                                                                   \
+    X(sw_checkpoint_create(NULL, t->exec, NULL))                                               \
+    X(sw_checkpoint_loader(NULL, t->loader))                                                   \
+    X(sw_checkpoint_ready(NULL))                                                               \
+    X(sw_checkpoint_put(NULL, "b", some, 4))                                                   \
+    X(sw_checkpoint_take(NULL, 1))                                                             \
+    X(sw_checkpoint_write(NULL))                                                               \
+    X(sw_checkpoint_wait(NULL))                                                                \
+    X(sw_checkpoint_save(NULL, 1))                                                             \
+    X(sw_checkpoint_state(NULL, NULL))                                                         \
+    X(sw_checkpoint_find(NULL, "x", NULL))                                                     \
+    X(sw_checkpoint_get(NULL, "b", NULL, &bytes))                                              \
+    X(sw_checkpoint_load(NULL))                                                                \
+    X(sw_checkpoint_bytes(NULL) == 0 ? SW_INVALID : SW_OK)                                     \
+    X((sw_checkpoint_destroy(NULL), SW_INVALID))                                               \
+    X(sw_members_create(NULL, t->exec, NULL))                                                  \
+    X(sw_member_new(NULL, NULL, 1))                                                            \
+    X(sw_member_copy(no_member, no_member))                                                    \
+    X(sw_member_to_model(t->model, no_member))                                                 \
+    X(sw_member_from_model(no_member, t->model))                                               \
+    X(sw_member_read(no_member, t->layer.bias, some, 4))                                       \
+    X(sw_member_write(no_member, t->layer.bias, some, 4))                                      \
+    X(sw_member_knob_set(no_member, no_knob, 1.0f))                                            \
+    X(sw_member_knob_get(no_member, no_knob, some))                                            \
+    X(sw_members_run(NULL, NULL))                                                              \
+    X(sw_members_metric(NULL, "loss", &number, 1))                                             \
+    X(sw_members_status(NULL, NULL, 1))                                                        \
+    X(sw_members_count(NULL) == 0 ? SW_INVALID : SW_OK)                                        \
+    X(sw_members_bytes(NULL) == 0 ? SW_INVALID : SW_OK)                                        \
+    X((sw_member_end(no_member), SW_INVALID))                                                  \
+    X((sw_members_destroy(NULL), SW_INVALID))                                                  \
     X(sw_op_register(NULL, &id))                                                               \
     X(sw_op_register(sw_op_at(0), NULL))                                                       \
     X((sw_param_freeze(no_param, 1), SW_INVALID))                                              \

@@ -28,6 +28,8 @@ typedef union {
     sw_op_desc op;
     sw_conv_opts conv;
     sw_checkpoint_opts checkpoint;
+    sw_members_opts members;
+    sw_members_args group;
 } room;
 
 static const char *a_file(const char *name, const char *text)
@@ -220,6 +222,36 @@ static sw_status try_profile(scene *s, room *r)
     return sw_profile_destroy(made);
 }
 
+static sw_status try_members(scene *s, room *r)
+{
+    sw_members *made = NULL;
+    r->members.shape = s->n->model;
+    r->members.fn = net_step;
+    r->members.user = s->n;
+    const sw_status status = sw_members_create(&made, s->exec, &r->members);
+    if (status == SW_OK)
+        sw_members_destroy(made);
+    return status;
+}
+
+static sw_status try_group(scene *s, room *r)
+{
+    const sw_members_opts opts = {
+        .size = sizeof opts, .shape = s->n->model, .fn = net_step, .user = s->n};
+    sw_members *made;
+    sw_member one = {NULL, 0, 0};
+    SW_TRY(sw_members_create(&made, s->exec, &opts));
+    sw_status status = sw_member_new(&one, made, 1);
+    r->group.members = &one;
+    r->group.n = 1;
+    r->group.inputs = s->b.in;
+    r->group.n_inputs = 2;
+    if (status == SW_OK)
+        status = sw_members_run(made, &r->group);
+    sw_members_destroy(made);
+    return status;
+}
+
 /* Made without a path: it takes no name and no thread. */
 static sw_status try_checkpoint(scene *s, room *r)
 {
@@ -291,6 +323,8 @@ static const struct {
     {SWI_STRUCT_sw_plan_info, try_plan, true},
     {SWI_STRUCT_sw_plan_visitor, try_visitor, false},
     {SWI_STRUCT_sw_run_info, try_run_info, true},
+    {SWI_STRUCT_sw_members_opts, try_members, false},
+    {SWI_STRUCT_sw_members_args, try_group, false},
     {SWI_STRUCT_sw_witness_info, try_witness, true},
     {SWI_STRUCT_sw_idx_opts, try_idx, false},
     {SWI_STRUCT_sw_cifar_opts, try_cifar, false},

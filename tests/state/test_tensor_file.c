@@ -234,7 +234,7 @@ static void lists_refuse_what_a_file_cannot_hold(void)
     CHECK_OK(swi_list_models(&list, &model, 1, ALL_ROLES, ""));
     const uint32_t n = list.n;
     failed_as(swi_list_models(&list, &again, 1, ALL_ROLES, ""), SW_INVALID,
-              "'conv.weight' stands in the list of tensors already");
+              "'conv.weight' is a tensor of a model before it already");
     failed_as(swi_list_models(&list, &again, 1, ALL_ROLES, "stepwell.x/"), SW_INVALID,
               "stepwell.x/");
     failed_as(swi_list_models(&list, &again, 1, ALL_ROLES, "\xff/"), SW_INVALID, "model m");

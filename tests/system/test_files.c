@@ -86,6 +86,15 @@ static void no_file_is_written_under_two_names(void)
         SMALL "--profile @/new --profile-max 1GiB --metrics @/new.csv --save-best @/new.new",
         SMALL "--profile @/old --profile-max 1GiB --load-params @/old.1",
         SMALL "--metrics @/hard.csv --load-params @/old",
+        SMALL "--checkpoint @/new --save-params @/./new",
+        SMALL "--checkpoint @/new --save-best @/dangling",
+        SMALL "--checkpoint @/new --profile @/new",
+        SMALL "--checkpoint @/new.csv --metrics @/new.csv",
+        SMALL "--checkpoint @/new --save-params @/new.1",
+        SMALL "--checkpoint @/new --keep-checkpoints 3 --profile @/new.2",
+        SMALL "--checkpoint @/new --save-best @/new.lock",
+        SMALL "--profile @/new --profile-max 1GiB --checkpoint @/new.1",
+        "--data idx:@ --checkpoint @/t10k-images-idx3-ubyte.gz",
         "--data idx:@ --metrics @/data.csv",
         "--data idx:@ --save-best @/train-labels-idx1-ubyte",
         "--data idx:@ --profile @/./train-labels-idx1-ubyte",
@@ -109,6 +118,29 @@ static void no_file_is_written_under_two_names(void)
     }
     CU_ASSERT(has_text("old", "old") && has_text("train-labels-idx1-ubyte", "labels") &&
               !exists("new"));
+}
+
+/* The way out is said before the training begins, by the name that was given. */
+static void a_checkpoint_that_cannot_be_saved_is_refused(void)
+{
+    new_folder("no-checkpoint");
+    CU_ASSERT_EQUAL(mkdir(at("sub"), 0700), 0);
+    CU_ASSERT_EQUAL(symlink("new", at("soft")), 0);
+    const struct {
+        const char *options, *part;
+        int status;
+    } refused[] = {
+        {SMALL "--checkpoint @/sub", "Is a directory", 1},
+        {SMALL "--checkpoint @/soft --resume", "this is a link", 1},
+        {SMALL "--checkpoint /dev/null", "must be a regular file", 1},
+        {SMALL "--checkpoint @/none/new", "none/new: No such file or directory", 1},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        const sw_outcome *o = train(refused[i].options);
+        SW_CHECK(program_failed_cleanly(o, refused[i].status) &&
+                     strstr(o->err, refused[i].part) != NULL,
+                 "%s: status %d: %s", refused[i].options, o->status, o->err);
+    }
 }
 
 /* What a report reads is not what it writes, by whatever name. */
@@ -436,6 +468,8 @@ static void an_ignored_signal_stays_ignored(void)
 static const sw_test tests[] = {
     {"a profile in parts is bounded", a_profile_in_parts_is_bounded},
     {"no file is written under two names", no_file_is_written_under_two_names},
+    {"a checkpoint that cannot be saved is refused",
+     a_checkpoint_that_cannot_be_saved_is_refused},
     {"no report is written over its profile", no_report_is_written_over_its_profile},
     {"what cannot be lost may be named twice", what_cannot_be_lost_may_be_named_twice},
     {"a refused run keeps the old profile", a_refused_run_keeps_the_old_profile},

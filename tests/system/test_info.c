@@ -132,7 +132,8 @@ static void a_checkpoint_is_described(void)
         ": a checkpoint, version 1, ",
         "step 7, seed 5, avx512, cpu",
         "model lenet5, layout 0123456789abcdef, 1 member\n",
-        "loader 0: epoch 1, batch 2 of 64 rows, 1,200 samples, seed 9, shuffled, data "
+        "loader 0: epoch 1, 2 batches of 64 rows taken\n    1,200 samples, seed 9, shuffled, "
+        "data "
         "fedcba9876543210",
         "stepwell.command: stepwell train",
         "stepwell.created: 2026-01-02T03:04:05Z",

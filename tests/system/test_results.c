@@ -111,6 +111,7 @@ static void train_has_its_keys(void)
                                           "model_bytes",
                                           "arena_bytes",
                                           "data_bytes",
+                                          "checkpoint_bytes",
                                           "total_bytes",
                                           "lower_bound_bytes",
                                           "allocations_after_warmup",
@@ -144,14 +145,55 @@ static void train_has_its_keys(void)
     CU_ASSERT(number(root, "median_step_ns") <= number(root, "p99_step_ns"));
     CU_ASSERT(number(root, "p99_step_ns") <= number(root, "max_step_ns"));
     CU_ASSERT(number(root, "max_step_ns") < number(root, "wall_ns"));
+    CU_ASSERT(json_is_null(json_object_get(root, "checkpoint")) &&
+              json_is_null(json_object_get(root, "resumed_from_step")));
+}
+
+/* Each member is null where nothing is known under it. */
+static void a_run_with_checkpoints_has_their_keys(void)
+{
+    static const char *const numbers[] = {"every_steps",  "copy_bytes",    "saved",
+                                          "failed",       "last_step",     "file_bytes",
+                                          "last_copy_ns", "last_write_ns", NULL};
+    char words[1200], path[1024];
+    if (!SW_HAVE_XXHASH)
+        SW_SKIP("built without libxxhash, which checkpoints need");
+    snprintf(path, sizeof path, "%s", sw_temp_path("checkpoint"));
+    snprintf(words, sizeof words,
+             "train --json --synthetic-n 100 --batch 20 --checkpoint %s --checkpoint-every 2",
+             path);
+    const json_t *root = object_of(words), *saves = json_object_get(root, "checkpoint");
+    const char *const said = json_string_value(json_object_get(saves, "path"));
+    has_numbers(saves, "checkpoint", numbers);
+    CU_ASSERT(said != NULL && strcmp(said, path) == 0);
+    CU_ASSERT(json_is_null(json_object_get(saves, "every_ns")));
+    CU_ASSERT_EQUAL(json_object_size(saves), 10);
+    CU_ASSERT_EQUAL(number(saves, "last_step"), 5);
+    CU_ASSERT_EQUAL(number(saves, "copy_bytes"), number(root, "checkpoint_bytes"));
+    CU_ASSERT_EQUAL(number(root, "checkpoint_bytes"), number(root, "model_bytes"));
+    CU_ASSERT_EQUAL(number(root, "total_bytes"),
+                    number(root, "model_bytes") + number(root, "arena_bytes") +
+                        number(root, "data_bytes") + number(root, "checkpoint_bytes"));
+    snprintf(words, sizeof words,
+             "train --json --synthetic-n 100 --batch 20 --resume --checkpoint %s "
+             "--checkpoint-pauses",
+             path);
+    root = object_of(words);
+    saves = json_object_get(root, "checkpoint");
+    CU_ASSERT_EQUAL(number(root, "resumed_from_step"), 5);
+    CU_ASSERT(json_is_null(json_object_get(saves, "every_steps")) &&
+              json_is_null(json_object_get(saves, "last_copy_ns")) &&
+              number(saves, "every_ns") == 600e9 && number(saves, "copy_bytes") == 0);
 }
 
 static void plan_has_its_keys(void)
 {
     static const char *const strings[] = {"model", "device", NULL};
-    static const char *const numbers[] = {"batch",       "predicted_peak_bytes", "model_bytes",
-                                          "arena_bytes", "data_bytes",           "total_bytes",
-                                          "plan_ns",     "lower_bound_bytes",    NULL};
+    static const char *const numbers[] = {
+        "batch",       "predicted_peak_bytes", "model_bytes",
+        "arena_bytes", "data_bytes",           "total_bytes",
+        "plan_ns",     "lower_bound_bytes",    "checkpoint_bytes",
+        NULL};
     const json_t *one = object_of("plan --json --synthetic-n 100 --batch 16");
     has_strings(one, "plan", strings);
     has_numbers(one, "plan", numbers);
@@ -394,6 +436,7 @@ static void benches_print_tables(void)
 
 static const sw_test tests[] = {
     {"train prints the keys of the interface", train_has_its_keys},
+    {"a run with checkpoints has their keys", a_run_with_checkpoints_has_their_keys},
     {"plan prints the keys of the interface", plan_has_its_keys},
     {"what is planned is what the witnesses observe", the_plan_is_what_witnesses_observe},
     {"every mode has its roles and layers", every_mode_has_its_shares},

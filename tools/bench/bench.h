@@ -15,6 +15,7 @@ int bench_costs(int argc, char **argv);
 int bench_plan(int argc, char **argv);
 int bench_place(int argc, char **argv);
 int bench_budget(int argc, char **argv);
+int bench_members(int argc, char **argv);
 int bench_checkpoint(int argc, char **argv);
 int bench_device(int argc, char **argv);
 int bench_accuracy(int argc, char **argv);

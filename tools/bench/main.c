@@ -22,6 +22,7 @@ static const bench benches[] = {
     {"plan", bench_plan, "tracing and planning LeNet5; arenas beside their lower bounds"},
     {"place", bench_place, "the placement solver over files and random buffers"},
     {"budget", bench_budget, "what a smaller budget costs: three deep programs"},
+    {"members", bench_members, "many small networks: one shape, models, arithmetic"},
     {"checkpoint", bench_checkpoint, "what saving costs a training that goes on"},
     {"device", bench_device, "whole steps of six networks on a device, and what the card can"},
     {"accuracy", bench_accuracy, "functions of one number against float64, over every float"},

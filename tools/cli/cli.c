@@ -266,6 +266,8 @@ static void print_option(const cli_option *o)
     snprintf(text, sizeof text, o->initial != NULL ? "%s (default %s)" : "%s", o->help,
              o->initial);
     printf("  %-*s", HELP_COLUMN - 2, left);
+    if (strlen(left) > HELP_COLUMN - 3) /* no room for a gap: its text begins below */
+        printf("\n%*s", HELP_COLUMN, "");
     cli_wrap(stdout, HELP_COLUMN, HELP_COLUMN, text);
 }
 

@@ -24,9 +24,10 @@ static void print_run(const swi_run_summary *run)
                run->models[i].members == 1 ? "" : "s");
     for (uint32_t i = 0; i < run->n_loaders; i++) {
         const swi_run_loader *l = &run->loaders[i];
-        printf("  loader %u: epoch %s, batch %s of %s rows, %s samples, seed %s%s%s, data %s\n",
-               i, cli_digits(l->epoch).text, cli_digits(l->batch_index).text,
-               cli_digits(l->batch_rows).text, cli_digits(l->samples).text, l->seed,
+        printf("  loader %u: epoch %s, %s batches of %s rows taken\n", i,
+               cli_digits(l->epoch).text, cli_digits(l->batch_index).text,
+               cli_digits(l->batch_rows).text);
+        printf("    %s samples, seed %s%s%s, data %s\n", cli_digits(l->samples).text, l->seed,
                l->shuffle ? ", shuffled" : "", l->drop_last ? ", last batch dropped" : "",
                l->data);
     }
@@ -75,7 +76,7 @@ static void print_group(const info_file *info, info_group group, int width)
         shown(name, entry->name);
         fputs("  ", stdout);
         const int left = cli_fitted(stdout, name, strlen(name), width);
-        printf("%*s  %-22s %12s bytes\n", left, "", info_type(type, entry),
+        printf("%*s  %-20s %12s bytes\n", left, "", info_type(type, entry),
                cli_digits(entry->end - entry->begin).text);
     }
 }

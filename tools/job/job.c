@@ -144,11 +144,6 @@ static sw_status make_checkpoint(job *j)
                : SW_OK;
 }
 
-size_t job_counted_checkpoint_bytes(const job *j)
-{
-    return job_on_device(j->opts) ? 0 : j->checkpoint_bytes;
-}
-
 sw_status job_make(job *j)
 {
     const job_opts *o = j->opts;
@@ -245,7 +240,12 @@ static int plan_programs(job *j)
     }
     if (refused[0] == '\0')
         return CLI_GO;
-    return cli_error(CLI_NO_FIT, "%s%s", batch_name(j).text, refused);
+    char copy[120] = ""; /* the library counts it to what others have of the budget */
+    if (job_counted_checkpoint_bytes(j) > 0)
+        snprintf(copy, sizeof copy,
+                 "; the copy for --checkpoint takes %zu of it (--checkpoint-pauses takes none)",
+                 j->checkpoint_bytes);
+    return cli_error(CLI_NO_FIT, "%s%s%s", batch_name(j).text, refused, copy);
 }
 
 int job_begin(job *j)

@@ -147,7 +147,10 @@ void job_unload(job *j);
 
 /* Of that what lies in the memory that plans and budgets count: 0 on a device, where the copy
  * is in the host's. */
-size_t job_counted_checkpoint_bytes(const job *j);
+static inline size_t job_counted_checkpoint_bytes(const job *j)
+{
+    return job_on_device(j->opts) ? 0 : j->checkpoint_bytes;
+}
 /* The most that any program of the job needs. */
 size_t job_total_bytes(const job *j);
 /* The program that speaks for the job: the training program of a full batch where there is one.

@@ -110,11 +110,12 @@ static void put_repeats(sw_json *json, const sw_plan_info *plan)
     sw_json_end(json);
 }
 
-void result_put_totals(sw_json *json, const sw_plan_info *plan)
+void result_put_totals(sw_json *json, const job *j, const sw_plan_info *plan)
 {
     sw_json_put_u64(json, "model_bytes", plan->model_bytes);
     sw_json_put_u64(json, "arena_bytes", plan->arena_bytes);
     sw_json_put_u64(json, "data_bytes", plan->data_bytes);
+    sw_json_put_u64(json, "checkpoint_bytes", job_counted_checkpoint_bytes(j));
     sw_json_put_u64(json, "total_bytes", plan->total_bytes);
     sw_json_put_u64(json, "lower_bound_bytes", plan->lower_bound_bytes);
     sw_json_put_u64(json, "program_host_bytes", plan->program_host_bytes);
@@ -205,4 +206,11 @@ bool result_phases_equal(const sw_phase_info *a, const sw_phase_info *b)
         if (a[i].peak_bytes != b[i].peak_bytes || a[i].end_bytes != b[i].end_bytes)
             return false;
     return true;
+}
+
+void result_print_copy(const char *label, const job *j)
+{
+    const size_t bytes = job_counted_checkpoint_bytes(j);
+    if (bytes > 0)
+        printf("%s%s of the model, for checkpoints\n", label, result_both(bytes).text);
 }

@@ -16,10 +16,11 @@ void result_put_phases(sw_json *json, const char *key, const sw_phase_info *phas
 /* "predicted": the phases as planned; null in immediate mode, which gives nothing back before
  * the end of a run and so has no phases to predict. */
 void result_put_predicted(sw_json *json, const job *j, const job_program *program);
-/* model_bytes, arena_bytes, data_bytes, total_bytes, lower_bound_bytes, launches (of a step on
+/* model_bytes, arena_bytes, data_bytes, checkpoint_bytes (of the copy that checkpoints take,
+ * where total_bytes counts it, else 0), total_bytes, lower_bound_bytes, launches (of a step on
  * a device, null for the CPU), rebuilt_ops (cheap ops that run again in backward instead of
  * keeping their results); and "recompute", null where the budget asks for nothing. */
-void result_put_totals(sw_json *json, const sw_plan_info *plan);
+void result_put_totals(sw_json *json, const job *j, const sw_plan_info *plan);
 /* "device_memory": what sw_exec_device says, null for the CPU. */
 void result_put_device(sw_json *json, const sw_exec *exec);
 /* The same as one line behind `label`; nothing for the CPU. */
@@ -27,6 +28,9 @@ void result_print_device(const char *label, const sw_exec *exec);
 /* What is done so that the budget holds, in one sentence behind `label`; nothing where nothing
  * is. */
 void result_print_repeats(const char *label, const sw_plan_info *plan);
+
+/* The copy that checkpoints take, as one line behind `label`; nothing where none is counted. */
+void result_print_copy(const char *label, const job *j);
 
 /* "1.23 MiB (1,289,748 bytes)" */
 typedef struct {

@@ -22,7 +22,7 @@ static void put_program(sw_json *json, job *j, const job_program *p)
     result_put_predicted(json, j, p);
     sw_json_put_u64(json, "predicted_peak_bytes", p->plan.peak_bytes);
     sw_json_put_u64(json, "immediate_bytes", p->plan.immediate_bytes);
-    result_put_totals(json, &p->plan);
+    result_put_totals(json, j, &p->plan);
     sw_json_put_u64(json, "padding_bytes", p->plan.padding_bytes);
     sw_json_put_string(json, "peak_op", p->plan.peak_op);
     breakdown_put(json, j, (job_which)(p - j->program));
@@ -60,7 +60,7 @@ static void put_plan(sw_json *json, job *j, int64_t samples)
     sw_json_put_i64(json, "training_samples", samples);
     result_put_predicted(json, j, main);
     sw_json_put_u64(json, "predicted_peak_bytes", main->plan.peak_bytes);
-    result_put_totals(json, &main->plan);
+    result_put_totals(json, j, &main->plan);
     sw_json_put_u64(json, "plan_ns", plan_ns(j));
     breakdown_put(json, j, (job_which)(main - j->program));
     result_put_device(json, j->exec);
@@ -96,6 +96,7 @@ static sw_status print_plan(job *j, bool quiet)
                cli_digits(p->lower_bound_bytes).text);
     result_print_repeats("again  ", p);
     printf("data   %s\n", result_both(p->data_bytes).text);
+    result_print_copy("copy   ", j);
     printf("total  %s\n", result_both(p->total_bytes).text);
     printf("host   %s for the program's records, part of no total\n",
            result_both(p->program_host_bytes).text);

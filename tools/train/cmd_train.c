@@ -131,7 +131,7 @@ static int prepare(train *t)
     int status = check_heap_profile(t);
     if (status == CLI_GO)
         status = train_check_writable(&t->opts);
-    t->opts.job.params = t->opts.load;
+    t->opts.job.params = t->opts.load != NULL ? t->opts.load : train_resumed_params(&t->opts);
     if (status == CLI_GO)
         status = job_load(&t->job, false);
     if (status == CLI_GO)

@@ -95,6 +95,10 @@ typedef struct {
     uint64_t ns; /* 0: it has no time of its own */
 } train_row;
 
+/* In so many generations of a checkpoint in front of all others is looked for one that is
+ * there. */
+#define TRAIN_GENERATIONS 16
+
 /* Checkpoints of a run. */
 typedef struct {
     train_progress taken;        /* with what was taken, and is not written yet */
@@ -104,7 +108,7 @@ typedef struct {
     bool told_trouble;           /* the last save failed, and it was said */
     bool say;                    /* that the save on its way is in its file */
     uint64_t next_step, next_ns; /* when the next one is due; 0: not by that */
-    uint64_t failed;             /* saves, that were seen */
+    sw_checkpoint_info ended;    /* all saves of the run, once it is over */
     uint64_t resumed_step;       /* the run went on from there; 0: it began */
     char resumed_from[512];
 } train_saving;
@@ -164,6 +168,9 @@ SW_MUST_USE sw_status train_progress_read(const char *text, size_t bytes, const 
 int train_checkpoint_check(const train_opts *opts);
 /* What job_open makes the checkpoint from. */
 void train_checkpoint_opts(train *t);
+/* The file of --resume that says how pixels become numbers, as that of --load-params does;
+ * NULL: there is none yet. Valid until the next call. */
+const char *train_resumed_params(const train_opts *opts);
 /* Once models and loaders are there: go on from the newest whole checkpoint. CLI_GO, or an exit
  * status. */
 int train_resume(train *t);
@@ -171,6 +178,8 @@ int train_resume(train *t);
 SW_MUST_USE sw_status train_checkpoint_step(train *t);
 /* A step was told: what was taken behind it can be written. */
 SW_MUST_USE sw_status train_checkpoint_told(train *t, uint64_t step);
+/* Nanoseconds from one to the next, where steps do not say it. */
+uint64_t train_every_ns(const cli_every *every);
 /* The last one of the run. Says what failed, and fails the run. */
 void train_checkpoint_end(train *t);
 

@@ -9,6 +9,7 @@
 #include "tools/report/file_same.h"
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define DEFAULT_NS ((uint64_t)600 * 1000000000) /* 10 minutes */
 #define BLOB "train"
@@ -20,13 +21,51 @@ static const char *resume_path(const train_opts *o)
     return o->resume != NULL && *o->resume != '\0' ? o->resume : o->job.checkpoint;
 }
 
+/* The same name, or another of the same file. */
+static bool names_one(const char *a, const char *b)
+{
+    return strcmp(a, b) == 0 || file_same(a, b);
+}
+
+/* What is no regular file is refused for that, by train_check_writable. */
 static sw_status any_generation(const char *path, bool *any)
 {
     char name[FILE_PATH_BYTES];
+    struct stat st;
     *any = false;
-    for (int i = 0; i < 3 && !*any && sw_generation_name(name, sizeof name, path, i); i++)
-        SW_TRY(sw_file_look(name, any));
+    for (int i = 0; i < TRAIN_GENERATIONS && !*any; i++) {
+        bool there = false;
+        if (!sw_generation_name(name, sizeof name, path, i))
+            continue;
+        SW_TRY(sw_file_look(name, &there));
+        *any = there && stat(name, &st) == 0 && S_ISREG(st.st_mode);
+    }
     return SW_OK;
+}
+
+/* A checkpoint that is there is gone on from: not replaced, by a new run or by one that goes on
+ * from another file. */
+static int check_taken(const train_opts *o)
+{
+    const char *path = o->job.checkpoint, *from = resume_path(o);
+    bool any = false;
+    if (path == NULL || (o->resume != NULL && names_one(from, path)))
+        return CLI_GO;
+    const sw_status looked = any_generation(path, &any);
+    if (looked != SW_OK)
+        return cli_library_error(looked, false);
+    if (!any)
+        return CLI_GO;
+    if (o->resume != NULL)
+        return cli_error(CLI_USAGE,
+                         "--checkpoint %s: a checkpoint is there already, and --resume %s "
+                         "names another. --resume alone goes on from it; to go on from %s "
+                         "remove it, or save to another file",
+                         path, from, from);
+    return cli_error(CLI_USAGE,
+                     "--checkpoint %s: a checkpoint is there already. --resume goes on "
+                     "from it; to begin a new run remove it, or name another file",
+                     path);
 }
 
 int train_checkpoint_check(const train_opts *o)
@@ -45,22 +84,19 @@ int train_checkpoint_check(const train_opts *o)
     if (path != NULL && strcmp(path, "-") == 0)
         return cli_error(CLI_USAGE,
                          "--checkpoint must be a file: standard output has the result");
-    const bool goes_on = o->resume != NULL && path != NULL && strcmp(resume_path(o), path) == 0;
-    bool any = false;
-    const sw_status looked = path != NULL && !goes_on ? any_generation(path, &any) : SW_OK;
-    if (looked != SW_OK)
-        return cli_library_error(looked, false);
-    if (any)
-        return cli_error(CLI_USAGE,
-                         "--checkpoint %s: a checkpoint is there already. --resume goes on "
-                         "from it; to save another run remove it, or name another file",
-                         path);
     if (o->witness && (path != NULL || o->resume != NULL))
         return cli_error(CLI_USAGE,
                          "--witness and %s exclude each other: witnesses look at the first "
                          "steps of a run alone",
                          path != NULL ? "--checkpoint" : "--resume");
-    return CLI_GO;
+    struct stat st;
+    if ((path != NULL || o->resume != NULL) && o->metrics != NULL &&
+        stat(o->metrics, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+        return cli_error(CLI_USAGE,
+                         "--metrics %s must be a regular file with %s: a run that goes on cuts "
+                         "off the rows behind its checkpoint",
+                         o->metrics, path != NULL ? "--checkpoint" : "--resume");
+    return check_taken(o);
 }
 
 /* On the thread that writes: what must not be older than the checkpoint. A profile that cannot
@@ -83,6 +119,18 @@ void train_checkpoint_opts(train *t)
                                          .before = sync_files,
                                          .user = t};
     t->job.saves = t->opts.job.checkpoint != NULL || t->opts.resume != NULL;
+}
+
+/* What is damaged is passed over here too, and named once it is loaded. */
+const char *train_resumed_params(const train_opts *o)
+{
+    static char name[FILE_PATH_BYTES];
+    char text[JOB_NORMAL_BYTES];
+    for (int i = 0; o->resume != NULL && i < TRAIN_GENERATIONS; i++)
+        if (sw_generation_name(name, sizeof name, resume_path(o), i) && sw_file_taken(name) &&
+            sw_params_note(name, JOB_NORMAL_KEY, text, sizeof text) == SW_OK)
+            return name;
+    return NULL;
 }
 
 /* ---- going on ---------------------------------------------------------------------------- */
@@ -125,6 +173,11 @@ static int go_on(train *t, const sw_checkpoint_found *found)
     const int status = read_progress(t, found->path);
     if (status != CLI_GO)
         return status;
+    if (t->now.step > t->total_steps)
+        return cli_error(CLI_USAGE,
+                         "--resume %s: it is behind step %" PRIu64 ", and this run has %" PRIu64
+                         " steps in all: give more --epochs or --steps",
+                         found->path, t->now.step, t->total_steps);
     const sw_status loaded = sw_checkpoint_load(t->job.checkpoint);
     if (loaded == SW_INVALID)
         return cli_error(CLI_USAGE, "--resume %s", sw_last_error());
@@ -155,6 +208,11 @@ static int keep_profile(const train *t)
     return CLI_GO;
 }
 
+uint64_t train_every_ns(const cli_every *every)
+{
+    return every->ns > 0 ? every->ns : DEFAULT_NS;
+}
+
 static void first_due(train *t)
 {
     const cli_every *every = &t->opts.every;
@@ -162,12 +220,14 @@ static void first_due(train *t)
     if (every->steps > 0)
         s->next_step = (t->now.step / every->steps + 1) * every->steps;
     else
-        s->next_ns = cli_clock_ns() + (every->ns > 0 ? every->ns : DEFAULT_NS);
+        s->next_ns = cli_clock_ns() + train_every_ns(every);
 }
 
 int train_resume(train *t)
 {
     const char *path = resume_path(&t->opts);
+    const bool own = t->opts.job.checkpoint != NULL && path != NULL &&
+                     names_one(path, t->opts.job.checkpoint);
     sw_checkpoint_found found = {.size = sizeof found};
     sw_status status = SW_OK;
     int gone_on = CLI_GO;
@@ -179,11 +239,9 @@ int train_resume(train *t)
     if (status == SW_OK && t->opts.job.checkpoint != NULL)
         status = sw_checkpoint_ready(t->job.checkpoint);
     if (status == SW_OK && t->opts.resume != NULL)
-        status = sw_checkpoint_find(t->job.checkpoint, path, &found);
+        status = sw_checkpoint_find(t->job.checkpoint, own ? NULL : path, &found);
     if (status != SW_OK)
         return cli_library_error(status, true);
-    const bool own =
-        t->opts.job.checkpoint != NULL && strcmp(path, t->opts.job.checkpoint) == 0;
     if (found.found) {
         gone_on = go_on(t, &found);
         if (gone_on == CLI_GO)
@@ -199,6 +257,13 @@ int train_resume(train *t)
 
 /* ---- saving ------------------------------------------------------------------------------ */
 
+static void say_failure(const char *why)
+{
+    cli_note("the checkpoint could not be saved: %s; training goes on, and the save is tried "
+             "again",
+             why);
+}
+
 /* How the save that was on its way ended, once it did. A failure is said once, until one
  * succeeds again: the next save tries again, and the one before is there. */
 static sw_status look(train *t)
@@ -212,10 +277,7 @@ static sw_status look(train *t)
         return SW_OK;
     s->running = false;
     if (info.last != SW_OK && !s->told_trouble)
-        cli_note(
-            "the checkpoint could not be saved: %s; training goes on, and the save is tried "
-            "again",
-            info.text);
+        say_failure(info.text);
     else if (info.last == SW_OK && (s->told_trouble || s->say))
         cli_note("step %" PRIu64 " is saved in %s", info.step, t->opts.job.checkpoint);
     if (info.last == SW_OK && info.text[0] != '\0' && info.saved == 1)
@@ -240,10 +302,22 @@ static sw_status write_taken(train *t)
         status = sw_checkpoint_put(t->job.checkpoint, BLOB, json.bytes, json.used);
     sw_json_free(&json);
     SW_TRY(status);
-    s->running = true;
     const sw_status written = sw_checkpoint_write(t->job.checkpoint);
-    /* With a pause the save has ended, and is looked at like the others. */
-    return t->opts.job.checkpoint_pauses || written == SW_OK ? look(t) : written;
+    s->running =
+        written == SW_OK; /* with a pause it has ended, and is looked at all the same */
+    return written == SW_OK ? look(t) : written;
+}
+
+/* What cannot be saved on the way is said, once, and tried again: training goes on, unless the
+ * card or the model has failed. */
+static sw_status tried(train *t, sw_status status)
+{
+    if (status == SW_OK || status == SW_DEVICE || status == SW_STALE)
+        return status;
+    if (!t->saving.told_trouble)
+        say_failure(sw_last_error());
+    t->saving.told_trouble = true;
+    return SW_OK;
 }
 
 sw_status train_checkpoint_told(train *t, uint64_t step)
@@ -257,7 +331,7 @@ sw_status train_checkpoint_told(train *t, uint64_t step)
     s->taken.last_loss = t->now.last_loss;
     s->taken.diverged = t->now.diverged;
     s->taken.rows_lost = t->now.rows_lost;
-    return write_taken(t);
+    return tried(t, write_taken(t));
 }
 
 static sw_status take(train *t)
@@ -288,39 +362,43 @@ sw_status train_checkpoint_step(train *t)
     first_due(t);
     if (t->opts.job.checkpoint_pauses)
         SW_TRY(train_catch_up(t));
-    SW_TRY(take(t));
-    if (t->flight.there) {
+    sw_status status = take(t);
+    if (status == SW_OK && t->flight.there)
         s->waits = true; /* for the step to be told */
-        return SW_OK;
-    }
-    return write_taken(t);
+    else if (status == SW_OK)
+        status = write_taken(t);
+    return tried(t, status);
+}
+
+/* Once more, behind what is on its way. */
+static sw_status save_last(train *t)
+{
+    const sw_status before = sw_checkpoint_wait(t->job.checkpoint);
+    (void)before; /* look() says it */
+    SW_TRY(look(t));
+    t->saving.say = false;
+    SW_TRY(take(t));
+    SW_TRY(write_taken(t));
+    return sw_checkpoint_wait(t->job.checkpoint);
 }
 
 void train_checkpoint_end(train *t)
 {
-    sw_checkpoint_info info = {.size = sizeof info};
+    sw_checkpoint_info *ended = &t->saving.ended;
     if (t->opts.job.checkpoint == NULL || t->now.step == 0)
         return;
-    const sw_status before = sw_checkpoint_wait(t->job.checkpoint);
-    (void)before; /* look() says it */
-    sw_status status = look(t);
-    t->saving.say = false;
-    if (status == SW_OK)
-        status = take(t);
-    if (status == SW_OK)
-        status = write_taken(t);
-    if (status == SW_OK)
-        status = sw_checkpoint_wait(t->job.checkpoint);
+    const sw_status status = save_last(t);
     t->saving.running = false;
     if (status != SW_OK) {
         const int failed = cli_library_error(status, false);
         t->trouble = t->trouble == CLI_DONE ? failed : t->trouble;
         t->saving.lost = true;
-        return;
     }
-    if (sw_checkpoint_state(t->job.checkpoint, &info) == SW_OK && info.text[0] != '\0' &&
-        info.saved == 1)
-        cli_note("%s", info.text);
+    ended->size = sizeof *ended;
+    if (sw_checkpoint_state(t->job.checkpoint, ended) != SW_OK || status != SW_OK)
+        return;
+    if (ended->text[0] != '\0' && ended->saved == 1)
+        cli_note("%s", ended->text);
     if (!t->opts.quiet)
         cli_note("step %" PRIu64 " is saved in %s", t->now.step, t->opts.job.checkpoint);
 }

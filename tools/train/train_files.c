@@ -38,17 +38,67 @@ static int check_parts(const train_opts *o, const char *option, const char *path
     return CLI_GO;
 }
 
+/* A file of the command line, under a name of its own. */
+typedef struct {
+    const char *option, *path;
+    bool read, params; /* parameters may replace those that the run began with */
+} named_file;
+
+/* Whether one of `n` files is `name`, a file of --checkpoint, or of --resume which is read. */
+static int check_name(const named_file *files, size_t n, const char *option, const char *name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!files[i].read && file_same(files[i].path, name)) {
+            char other[PATH_BYTES + 32];
+            snprintf(other, sizeof other, "%s %s", option, name);
+            return refuse(files[i].option, files[i].path, other);
+        }
+    return CLI_GO;
+}
+
+/* All generations that there are, or may be soon. */
+static int check_generations(const named_file *files, size_t n, const char *option,
+                             const char *path, int64_t keep)
+{
+    char name[PATH_BYTES];
+    int64_t last = TRAIN_GENERATIONS > keep ? TRAIN_GENERATIONS : keep;
+    for (int64_t i = 0; i < last && sw_generation_name(name, sizeof name, path, (int)i); i++) {
+        const int status = check_name(files, n, option, name);
+        if (status != CLI_GO)
+            return status;
+        if (sw_file_taken(name) && i + TRAIN_GENERATIONS >= last)
+            last = i + 1 + TRAIN_GENERATIONS;
+    }
+    return CLI_GO;
+}
+
+/* FILE and FILE.lock may not be data, and no other file may be one of theirs. */
+static int check_checkpoint(const named_file *files, size_t n, const train_opts *o)
+{
+    static const char option[] = "--checkpoint";
+    const char *path = o->job.checkpoint;
+    char lock[PATH_BYTES];
+    int status = CLI_GO;
+    if (o->resume != NULL && *o->resume != '\0')
+        status = check_generations(files, n, "--resume", o->resume, 0);
+    if (path == NULL || status != CLI_GO)
+        return status;
+    status = check_generations(files, n, option, path, o->keep);
+    if (status == CLI_GO)
+        status = train_check_data(option, path, &o->job);
+    if (status == CLI_GO && snprintf(lock, sizeof lock, "%s.lock", path) < (int)sizeof lock)
+        status = check_name(files, n, option, lock);
+    return status;
+}
+
 int train_check_files(const train_opts *o)
 {
-    const struct {
-        const char *option, *path;
-        bool read, params; /* parameters may replace those that the run began with */
-    } files[] = {{"--profile", o->profile, false, false},
-                 {"--metrics", o->metrics, false, false},
-                 {"--heap-profile", o->heap_profile, false, false},
-                 {"--save-best", o->best, false, true},
-                 {"--save-params", o->save, false, true},
-                 {"--load-params", o->load, true, true}};
+    const named_file files[] = {{"--profile", o->profile, false, false},
+                                {"--metrics", o->metrics, false, false},
+                                {"--heap-profile", o->heap_profile, false, false},
+                                {"--save-best", o->best, false, true},
+                                {"--save-params", o->save, false, true},
+                                {"--load-params", o->load, true, true}};
     const size_t n = sizeof files / sizeof *files; /* the last is read */
     for (size_t i = 0; i + 1 < n; i++) {
         for (size_t k = i + 1; k < n; k++)
@@ -58,12 +108,13 @@ int train_check_files(const train_opts *o)
         if (status != CLI_GO)
             return status;
     }
-    for (size_t i = 1; i < sizeof files / sizeof *files; i++) {
+    for (size_t i = 1; i < n; i++) {
         const int status = check_parts(o, files[i].option, files[i].path);
         if (status != CLI_GO)
             return status;
     }
-    return CLI_GO;
+    const int status = check_parts(o, "--checkpoint", o->job.checkpoint);
+    return status == CLI_GO ? check_checkpoint(files, n, o) : status;
 }
 
 /* A file that is `replaced` is written beside the old one first, in the same folder. */
@@ -87,6 +138,15 @@ static int check_writable(const char *option, const char *path, bool replaced)
     return cli_error(CLI_FAILED, "%s %s: %s", option, path, strerror(errno));
 }
 
+/* A pipe or a device keeps nothing that a run could go on from. */
+static int check_regular(const char *option, const char *path)
+{
+    struct stat st;
+    if (path == NULL || stat(path, &st) != 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
+        return CLI_GO;
+    return cli_error(CLI_FAILED, "%s %s: must be a regular file", option, path);
+}
+
 /* For what is not opened by alloc/base/file.c: to open a pipe would wait where no signal ends
  * it. */
 static int check_no_pipe(const char *option, const char *path)
@@ -103,6 +163,10 @@ int train_check_writable(const train_opts *o)
     int status = check_writable("--save-params", o->save, true);
     if (status == CLI_GO)
         status = check_writable("--save-best", o->best, true);
+    if (status == CLI_GO)
+        status = check_regular("--checkpoint", o->job.checkpoint);
+    if (status == CLI_GO)
+        status = check_writable("--checkpoint", o->job.checkpoint, true);
     if (status == CLI_GO)
         status = check_writable("--heap-profile", o->heap_profile, false);
     if (status == CLI_GO)

@@ -25,6 +25,18 @@ static void add(train_identity *to, const char *name, const char *format, ...)
     va_end(list);
 }
 
+/* As many digits as it takes to read the number back. */
+static void add_real(train_identity *to, const char *name, double x)
+{
+    char text[40];
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, x);
+        if (strtod(text, NULL) == x)
+            break;
+    }
+    add(to, name, "%s", text);
+}
+
 static void add_data(train_identity *to, const train *t)
 {
     const job_opts *o = &t->opts.job;
@@ -38,10 +50,10 @@ static void add_data(train_identity *to, const train *t)
 static void add_optimizer(train_identity *to, const job_opts *o)
 {
     add(to, "--optimizer", "%s", o->optimizer);
-    add(to, "--lr", "%.17g", o->lr);
-    add(to, "--momentum", "%.17g", o->momentum);
-    add(to, "--weight-decay", "%.17g", o->weight_decay);
-    add(to, "--clip", "%.17g", o->clip);
+    add_real(to, "--lr", o->lr);
+    add_real(to, "--momentum", o->momentum);
+    add_real(to, "--weight-decay", o->weight_decay);
+    add_real(to, "--clip", o->clip);
     add(to, "--max-skipped", "%" PRId64, o->max_skipped);
     add(to, "--update", "%s", o->update);
     add(to, "--keep-gradients", "%s", o->keep_gradients ? "yes" : "no");
@@ -57,10 +69,10 @@ static void add_schedule(train_identity *to, const train *t)
     add(to, "--warmup", "%" PRId64, o->warmup);
     if ((takes & TOOL_LR_CUTS) != 0) {
         add(to, "--lr-every", "%" PRIu64, t->lr_every);
-        add(to, "--lr-gamma", "%.17g", o->lr_gamma);
+        add_real(to, "--lr-gamma", o->lr_gamma);
     }
     if ((takes & TOOL_LR_FLOOR) != 0)
-        add(to, "--lr-floor", "%.17g", o->lr_floor);
+        add_real(to, "--lr-floor", o->lr_floor);
     if ((takes & TOOL_LR_TOTAL) != 0)
         add(to, TRAIN_TOTAL, "%" PRIu64, t->total_steps);
 }
@@ -81,7 +93,7 @@ void train_identify(const train *t, train_identity *to)
     add_schedule(to, t);
     add(to, "--validate-every", "%" PRId64, t->opts.validate_every);
     add(to, "--patience", "%" PRId64, t->opts.patience);
-    add(to, "--min-delta", "%.17g", t->opts.min_delta);
+    add_real(to, "--min-delta", t->opts.min_delta);
 }
 
 /* ---- writing ----------------------------------------------------------------------------- */

@@ -147,6 +147,32 @@ static void put_validation(sw_json *json, const train *t)
     sw_json_put_bool(json, "stopped_early", t->now.stopped);
 }
 
+/* A key is null where nothing is known under it: no save ended well, or none ended at all. */
+static void put_checkpoint(sw_json *json, const train *t)
+{
+    const sw_checkpoint_info *ended = &t->saving.ended;
+    const cli_every *every = &t->opts.every;
+    sw_json_put_known(json, "resumed_from_step", t->saving.resumed_step > 0,
+                      t->saving.resumed_step);
+    if (t->opts.job.checkpoint == NULL) {
+        sw_json_put_null(json, "checkpoint");
+        return;
+    }
+    sw_json_open(json, "checkpoint", '{');
+    sw_json_put_string(json, "path", t->opts.job.checkpoint);
+    sw_json_put_known(json, "every_steps", every->steps > 0, every->steps);
+    sw_json_put_known(json, "every_ns", every->steps == 0, train_every_ns(every));
+    sw_json_put_u64(json, "copy_bytes", t->job.checkpoint_bytes);
+    sw_json_put_u64(json, "saved", ended->saved);
+    sw_json_put_u64(json, "failed", ended->failed);
+    sw_json_put_known(json, "last_step", ended->saved > 0, ended->step);
+    sw_json_put_known(json, "file_bytes", ended->saved > 0, ended->file_bytes);
+    sw_json_put_known(json, "last_copy_ns", ended->saved > 0 && t->job.checkpoint_bytes > 0,
+                      ended->copy_ns);
+    sw_json_put_known(json, "last_write_ns", ended->saved > 0, ended->write_ns);
+    sw_json_end(json);
+}
+
 static void put_run(sw_json *json, const train *t)
 {
     const job_opts *o = &t->opts.job;
@@ -168,6 +194,7 @@ static void put_run(sw_json *json, const train *t)
     sw_json_put_bool(json, "diverged", t->now.diverged > 0);
     sw_json_put_u64(json, "skipped", t->skipped);
     put_validation(json, t);
+    put_checkpoint(json, t);
 }
 
 static void put_times(sw_json *json, train *t)
@@ -193,7 +220,7 @@ static int print_json(train *t, int status)
     sw_json_put_string(&json, "measured_by", m->runs > 0 ? measured_by(t) : NULL);
     sw_json_put_u64(&json, "predicted_peak_bytes", main->plan.peak_bytes);
     sw_json_put_known(&json, "measured_peak_bytes", m->runs > 0, measured_peak(t, m));
-    result_put_totals(&json, &main->plan);
+    result_put_totals(&json, &t->job, &main->plan);
     breakdown_put_measured(&json, &t->job, (job_which)(main - t->job.program), &m->shares);
     if (t->opts.job.immediate) {
         sw_json_put_u64(&json, "immediate_bytes", main->plan.immediate_bytes);
@@ -244,6 +271,7 @@ static void print_memory(const train *t)
            result_both(main->plan.arena_bytes).text);
     result_print_repeats("again   ", &main->plan);
     printf("data    %s\n", result_both(main->plan.data_bytes).text);
+    result_print_copy("copy    ", &t->job);
     printf("total   %s\n", result_both(job_total_bytes(&t->job)).text);
     result_print_device("card    ", t->job.exec);
 }
@@ -285,6 +313,26 @@ static void print_pixels(const job_normal *normal)
     cli_wrap(stdout, 8, 8, text);
 }
 
+static void print_saved(const train *t)
+{
+    const sw_checkpoint_info *ended = &t->saving.ended;
+    char path[1024], failed[64] = "", text[1400];
+    if (t->opts.job.checkpoint == NULL || ended->saved + ended->failed == 0)
+        return;
+    sw_utf8_clean(path, sizeof path, t->opts.job.checkpoint);
+    if (ended->failed > 0)
+        snprintf(failed, sizeof failed, "; %s could not be saved",
+                 cli_digits(ended->failed).text);
+    if (ended->saved > 0)
+        snprintf(text, sizeof text, "%s checkpoint%s of %s in %s, the last behind step %s%s",
+                 cli_digits(ended->saved).text, ended->saved == 1 ? "" : "s",
+                 cli_bytes(ended->file_bytes).text, path, cli_digits(ended->step).text, failed);
+    else
+        snprintf(text, sizeof text, "no checkpoint in %s%s", path, failed);
+    printf("saved   ");
+    cli_wrap(stdout, 8, 8, text);
+}
+
 static void print_text(train *t)
 {
     const job_opts *o = &t->opts.job;
@@ -323,6 +371,7 @@ static void print_text(train *t)
     if (t->skipped > 0)
         printf("skipped %s update%s with gradients that were not finite\n",
                cli_digits(t->skipped).text, t->skipped == 1 ? "" : "s");
+    print_saved(t);
     print_score(t, "test    ", t->now.evaluated, &t->now.test);
     char label[64];
     snprintf(label, sizeof label, "best    step %s: ", cli_digits(t->now.best_step).text);

@@ -1,0 +1,430 @@
+/* Checkpoints of a run on a card, over the card that is not there: what is saved while further
+ * steps are begun, who waits, several execs on one model, and what a fault leaves. */
+#include "runtime/base/checksum.h"
+#include "runtime/model/model_bytes.h"
+#include "tests/cuda/fake_card.h"
+#include "tests/runtime/saved_runs.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS = 6, SKIPPED = 3, BROKEN = 700 }; /* BROKEN: cudaErrorIllegalAddress */
+
+#define NEEDS_CHECKSUMS()                                                                      \
+    do {                                                                                       \
+        if (!swi_checksum_there())                                                             \
+            SW_SKIP("built without libxxhash");                                                \
+    } while (0)
+
+static const saved_opts on_card = {.width = 8, .rows = 8, .exec = {.device = "cuda"}};
+static const saved_opts on_cpu = {.width = 8, .rows = 8, .seed = 99};
+
+static sw_fake_counts counted(void)
+{
+    sw_fake_counts c;
+    sw_fake_card_api()->counts(&c);
+    return c;
+}
+
+static saved_run *begin(uint64_t lazy)
+{
+    sw_fake_card_api()->reset(NULL);
+    sw_fake_card_api()->lazy(lazy);
+    return saved_run_new(&on_card);
+}
+
+/* Nothing is left of the card, and nothing was wrong. */
+static void all_is_well(void)
+{
+    sw_fake_live live;
+    SW_CHECK(sw_fake_card_api()->violation()[0] == '\0', "%s", sw_fake_card_api()->violation());
+    sw_fake_card_api()->live(&live);
+    CU_ASSERT_EQUAL(live.device_bytes + live.pinned + live.ranges + live.streams + live.events,
+                    0);
+}
+
+static void end(saved_run *r)
+{
+    saved_run_end(r);
+    all_is_well();
+}
+
+/* The next step. In step SKIPPED the loss is infinite, and the update is skipped. */
+static void step_on(saved_run *r)
+{
+    sw_knob_set(r->factor, r->step == SKIPPED ? 3e38f : 0.5f);
+    saved_run_steps(r, 1);
+}
+
+/* ---- what a run has ---------------------------------------------------------------------- */
+
+#define KNOBS 4
+
+/* All that a model has behind each step: its bytes, but for the knobs, and these. */
+static struct {
+    unsigned char *bytes[STEPS + 1];
+    float knobs[STEPS + 1][KNOBS];
+    size_t n; /* behind the last are the knobs' */
+} whole;
+
+static size_t numbers_of(const sw_model *m)
+{
+    return m->entries[m->knob_entry].offset;
+}
+
+/* Read behind step r->step, which waits for the card. */
+static void remember(const saved_run *r)
+{
+    unsigned char *to = malloc(whole.n);
+    sw_after(free, to);
+    OK(swi_model_read(r->model, to, 0, whole.n));
+    whole.bytes[r->step] = to;
+    CU_ASSERT_FATAL(r->model->n_knobs <= KNOBS);
+    for (uint32_t k = 0; k < r->model->n_knobs; k++)
+        whole.knobs[r->step][k] = r->model->knobs[k].value;
+}
+
+/* A run that waits behind each step. */
+static void make_whole(void)
+{
+    uint64_t all = 0, row = 0;
+    saved_run *r = begin(0);
+    whole.n = numbers_of(r->model);
+    remember(r);
+    while (r->step < STEPS) {
+        step_on(r);
+        remember(r);
+    }
+    OK(sw_optimizer_skipped(r->opt, &all, &row));
+    CU_ASSERT(all == 1 && row == 0);
+    CU_ASSERT(r->model->entries[r->opt->counts].offset < whole.n);
+    end(r);
+}
+
+static bool is_as_behind(const saved_run *r, uint64_t step)
+{
+    unsigned char *now = malloc(whole.n);
+    OK(swi_model_read(r->model, now, 0, whole.n));
+    const bool same = memcmp(now, whole.bytes[step], whole.n) == 0;
+    free(now);
+    return same && numbers_of(r->model) == whole.n;
+}
+
+static bool has_knobs_of(const saved_run *r, uint64_t step)
+{
+    bool same = true;
+    for (uint32_t k = 0; k < r->model->n_knobs; k++)
+        same = same && r->model->knobs[k].value == whole.knobs[step][k];
+    return same;
+}
+
+/* The file at `path` is that of `step`, as a run on the CPU loads it. */
+static void file_is_of(saved_run *reader, const char *path, uint64_t step, const char *what)
+{
+    sw_checkpoint_found found = {.size = sizeof found};
+    sw_checkpoint *c = saved_run_checkpoint(reader, NULL, NULL);
+    OK(sw_checkpoint_find(c, path, &found));
+    CU_ASSERT(found.found == 1 && found.step == step && found.generation == 0);
+    CU_ASSERT_STRING_EQUAL(found.device, "cuda:0");
+    OK(sw_checkpoint_load(c));
+    saved_checkpoint_end(c);
+    SW_CHECK(is_as_behind(reader, step), "%s: the model of step %d", what, (int)step);
+    SW_CHECK(has_knobs_of(reader, step), "%s: the knobs of step %d", what, (int)step);
+}
+
+static const char *path_of(const char *name)
+{
+    static char path[1024];
+    snprintf(path, sizeof path, "%s", sw_temp_path(name));
+    return path;
+}
+
+/* ---- what is saved ----------------------------------------------------------------------- */
+
+/* Taken behind step k, written when step k + 1 was begun, read when it is there. */
+static void each_file_is_what_was_behind_its_step(void)
+{
+    NEEDS_CHECKSUMS();
+    const uint64_t seeds = sw_tests_full() ? 20 : 4;
+    const char *path = path_of("each step");
+    int files = 0;
+    make_whole();
+    saved_run *reader = saved_run_new(&on_cpu);
+    for (uint64_t lazy = 0; lazy < seeds; lazy++) {
+        char what[40];
+        saved_run *r = begin(lazy);
+        sw_checkpoint *c = saved_run_checkpoint(r, path, NULL);
+        snprintf(what, sizeof what, "seed %d", (int)lazy);
+        step_on(r);
+        for (uint64_t step = 1; step < STEPS; step++, files++) {
+            OK(sw_checkpoint_take(c, step));
+            if (step % 2 == 0)
+                OK(sw_checkpoint_write(c));
+            step_on(r);
+            if (step % 2 == 1)
+                OK(sw_checkpoint_write(c));
+            OK(sw_checkpoint_wait(c));
+            file_is_of(reader, path, step, what);
+        }
+        CU_ASSERT(is_as_behind(r, STEPS));
+        saved_checkpoint_end(c);
+        end(r);
+    }
+    sw_note("%d files of %d orders", files, (int)seeds);
+}
+
+/* ---- who waits --------------------------------------------------------------------------- */
+
+/* How often the exec's thread waits in each step, with a copy in front of it or without. */
+static void waits_of(bool copies, uint64_t *waits, uint64_t *taking)
+{
+    saved_run *r = begin(1); /* as late as can be */
+    sw_checkpoint *c = saved_run_checkpoint(r, path_of(copies ? "waits" : "plain"), NULL);
+    step_on(r);
+    OK(sw_checkpoint_save(c, r->step)); /* has taken its memory */
+    for (int i = 0; i < STEPS; i++) {
+        const uint64_t before = counted().syncs;
+        if (copies)
+            OK(sw_checkpoint_take(c, r->step)); /* what was taken before is given up */
+        const uint64_t then = counted().syncs;
+        saved_run_steps(r, 1);
+        taking[i] = then - before;
+        waits[i] = counted().syncs - then;
+        if (copies) { /* the copy may not be given up while it is on its way */
+            OK(sw_checkpoint_write(c));
+            OK(sw_checkpoint_wait(c));
+        }
+    }
+    saved_checkpoint_end(c);
+    end(r);
+}
+
+static void taking_does_not_stop_the_queue(void)
+{
+    NEEDS_CHECKSUMS();
+    uint64_t plain[STEPS], with[STEPS], none[STEPS], taking[STEPS], sum[2] = {0, 0};
+    waits_of(false, plain, none);
+    waits_of(true, with, taking);
+    for (int i = 0; i < STEPS; i++) {
+        CU_ASSERT_EQUAL(taking[i], 0);
+        SW_CHECK(with[i] <= plain[i], "step %d waits %d times, without a copy %d", i,
+                 (int)with[i], (int)plain[i]);
+        sum[0] += plain[i];
+        sum[1] += with[i];
+    }
+    sw_note("%d steps wait %d times without copies, %d times with them", STEPS, (int)sum[0],
+            (int)sum[1]);
+}
+
+/* ---- going on ---------------------------------------------------------------------------- */
+
+static void a_run_on_a_card_goes_on_with_the_same_bits(void)
+{
+    NEEDS_CHECKSUMS();
+    const uint64_t seeds = sw_tests_full() ? 12 : 3;
+    const char *path = path_of("goes on");
+    make_whole();
+    for (uint64_t lazy = 0; lazy < seeds; lazy++)
+        for (uint64_t step = 1; step < STEPS; step += lazy == 0 ? 1 : 2) {
+            saved_run *r = begin(lazy);
+            sw_checkpoint *c = saved_run_checkpoint(r, path, NULL);
+            while (r->step < step)
+                step_on(r);
+            OK(sw_checkpoint_take(c, r->step));
+            step_on(r); /* is lost */
+            OK(sw_checkpoint_write(c));
+            saved_checkpoint_end(c);
+            end(r);
+            r = begin(lazy + 1);
+            step_on(r); /* what it has before does not matter */
+            c = saved_run_checkpoint(r, NULL, NULL);
+            saved_run_resume(r, c, path);
+            CU_ASSERT(r->step == step && is_as_behind(r, step));
+            while (r->step < STEPS)
+                step_on(r);
+            SW_CHECK(is_as_behind(r, STEPS), "saved behind step %d, seed %d", (int)step,
+                     (int)lazy);
+            saved_checkpoint_end(c);
+            end(r);
+        }
+}
+
+/* ---- several execs on one model ---------------------------------------------------------- */
+
+/* Steps of two execs in turn, and copies by one of them. */
+static void another_exec_may_have_trained_the_model(void)
+{
+    NEEDS_CHECKSUMS();
+    const uint64_t seeds = sw_tests_full() ? 30 : 8;
+    const char *path = path_of("two execs");
+    make_whole();
+    saved_run *reader = saved_run_new(&on_cpu);
+    for (uint64_t lazy = 0; lazy < seeds; lazy++) {
+        char what[40];
+        double loss = 0;
+        saved_run *r = begin(lazy);
+        sw_exec *own = r->exec, *other = NULL;
+        sw_exec_opts opts = {.size = sizeof opts, .device = "cuda", .seed = 3};
+        OK(sw_exec_create(&other, &opts));
+        sw_checkpoint *c = saved_run_checkpoint(r, path, NULL);
+        snprintf(what, sizeof what, "seed %d", (int)lazy);
+        r->exec = other;
+        step_on(r);
+        for (uint64_t step = 1; step < STEPS; step++) {
+            OK(sw_checkpoint_take(c, step));
+            r->exec = step % 3 == 2 ? own : other; /* as before it, and the other one */
+            step_on(r);
+            OK(sw_metric_past(r->exec, 0, "loss",
+                              &loss)); /* the copy may still be to be made */
+            OK(sw_checkpoint_write(c));
+            OK(sw_checkpoint_wait(c));
+            file_is_of(reader, path, step, what);
+        }
+        CU_ASSERT(is_as_behind(r, STEPS));
+        saved_checkpoint_end(c);
+        r->exec = own;
+        sw_model_destroy(r->model);
+        r->model = NULL;
+        sw_exec_destroy(other);
+        end(r);
+    }
+}
+
+/* A checkpoint of an exec that works elsewhere copies nothing. */
+static void a_model_elsewhere_is_refused(void)
+{
+    NEEDS_CHECKSUMS();
+    sw_checkpoint *c = NULL;
+    saved_run *r = begin(0), *reader = saved_run_new(&on_cpu);
+    step_on(r);
+    const sw_checkpoint_opts opts = {
+        .size = sizeof opts, .path = path_of("elsewhere"), .models = &r->model, .n_models = 1};
+    OK(sw_checkpoint_create(&c, reader->exec, &opts));
+    REFUSED(sw_checkpoint_take(c, 1), SW_INVALID, "lies in the memory of cuda:0");
+    sw_checkpoint_destroy(c);
+    end(r);
+}
+
+/* ---- a file that changes ----------------------------------------------------------------- */
+
+static struct {
+    const sw_cuda_api *real;
+    const char *path; /* of a file of which a byte near the end changes with the next copy */
+} hooked;
+
+static sw_status copy_and_damage(const sw_cuda_queue *queue, void *to, const void *from,
+                                 size_t bytes, sw_cuda_way way)
+{
+    if (hooked.path != NULL && way == SW_CUDA_TO_DEVICE) {
+        const char *path = hooked.path;
+        hooked.path = NULL;
+        FILE *file = fopen(path, "r+b");
+        CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+        CU_ASSERT(fseek(file, -4000, SEEK_END) == 0 && fputs("damage", file) >= 0);
+        fclose(file);
+    }
+    return hooked.real->copy(queue, to, from, bytes, way);
+}
+
+/* Read whole, and then again for the card: what changes between is seen, and the model that has
+ * a part of it already is refused until it is restored. */
+static void a_file_that_changes_while_it_is_loaded_is_noticed(void)
+{
+    NEEDS_CHECKSUMS();
+    char path[1024];
+    sw_checkpoint_found found = {.size = sizeof found};
+    snprintf(path, sizeof path, "%s", sw_temp_path("changes"));
+    make_whole();
+    saved_run *r = begin(0);
+    sw_checkpoint *c = saved_run_checkpoint(r, path, &(sw_checkpoint_opts){.keep = 2});
+    for (int k = 1; k <= 2; k++) {
+        step_on(r);
+        OK(sw_checkpoint_save(c, r->step));
+    }
+    OK(sw_checkpoint_find(c, NULL, &found));
+    swi_device *device = r->model->device;
+    sw_cuda_api with = *device->api;
+    with.copy = copy_and_damage;
+    hooked.real = device->api;
+    hooked.path = path;
+    device->api = &with;
+    REFUSED(sw_checkpoint_load(c), SW_FORMAT, "is damaged: checksum");
+    CU_ASSERT_PTR_NULL(hooked.path);
+    device->api = hooked.real;
+    CU_ASSERT(r->model->damaged);
+    CU_ASSERT_EQUAL(saved_run_try(r), SW_STALE);
+    REFUSED(sw_checkpoint_take(c, 3), SW_STALE, "restore it first");
+    OK(sw_checkpoint_find(c, NULL, &found));
+    CU_ASSERT(found.generation == 1 && found.step == 1);
+    OK(sw_checkpoint_load(c));
+    CU_ASSERT(is_as_behind(r, 1) && has_knobs_of(r, 1));
+    saved_checkpoint_end(c);
+    end(r);
+}
+
+/* ---- faults ------------------------------------------------------------------------------ */
+
+/* A save of step 1, then one of step 2 whose `call` (NULL: a copy on the card) fails. */
+static void a_fault_at(const char *call, bool no_copy)
+{
+    saved_run *r = begin(1), *reader = saved_run_new(&on_cpu);
+    char path[1024];
+    double loss = 0;
+    sw_checkpoint_info info = {.size = sizeof info};
+    snprintf(path, sizeof path, "%s", sw_temp_path("fault"));
+    sw_checkpoint *c =
+        saved_run_checkpoint(r, path, &(sw_checkpoint_opts){.no_copy = no_copy, .keep = 1});
+    step_on(r);
+    OK(sw_checkpoint_save(c, 1));
+    saved_run_steps(r, 1);
+    OK(sw_metric_past(r->exec, 0, "loss", &loss)); /* the step is done */
+    if (call != NULL)
+        sw_fake_card_api()->fail(call, 0, BROKEN);
+    else
+        sw_fake_card_api()->fail_work(0, BROKEN);
+    const char *what = call != NULL ? call : "work";
+    sw_status status = sw_checkpoint_take(c, 2);
+    const bool written = status == SW_OK;
+    if (status == SW_OK)
+        status = sw_checkpoint_write(c);
+    if (status == SW_OK)
+        status = sw_checkpoint_wait(c);
+    SW_CHECK(status == SW_DEVICE && strlen(sw_last_error()) > 0, "%s: %s, %s", what,
+             sw_status_name(status), sw_last_error());
+    CU_ASSERT_STRING_EQUAL(sw_fake_card_api()->failed(), what);
+    OK(sw_checkpoint_state(c, &info));
+    CU_ASSERT(info.saved == 1 && info.failed == (written ? 1 : 0) && !info.busy);
+    CU_ASSERT(!written || (info.last == SW_DEVICE && strlen(info.text) > 0));
+    REFUSED(sw_checkpoint_save(c, 3), SW_DEVICE, "failed before");
+    saved_checkpoint_end(c);
+    file_is_of(reader, path, 1, what);
+    CU_ASSERT_EQUAL(saved_run_try(r), SW_DEVICE);
+    sw_fake_card_api()->fail(NULL, UINT64_MAX, 0);
+    saved_run_end(r);
+}
+
+static void a_fault_of_the_card_fails_the_save_and_the_run(void)
+{
+    NEEDS_CHECKSUMS();
+    static const char *const copied[] = {NULL, "cudaMemcpyAsync", "cudaEventRecordWithFlags",
+                                         "cudaEventSynchronize", "cudaSetDevice"};
+    static const char *const straight[] = {NULL, "cudaMemcpyAsync", "cudaDeviceSynchronize"};
+    make_whole();
+    for (size_t i = 0; i < sizeof copied / sizeof *copied; i++)
+        a_fault_at(copied[i], false);
+    for (size_t i = 0; i < sizeof straight / sizeof *straight; i++)
+        a_fault_at(straight[i], true);
+}
+
+static const sw_test tests[] = {
+    {"each file is what was behind its step", each_file_is_what_was_behind_its_step},
+    {"taking does not stop the queue", taking_does_not_stop_the_queue},
+    {"a run on a card goes on with the same bits", a_run_on_a_card_goes_on_with_the_same_bits},
+    {"another exec may have trained the model", another_exec_may_have_trained_the_model},
+    {"a model elsewhere is refused", a_model_elsewhere_is_refused},
+    {"a file that changes while it is loaded is noticed",
+     a_file_that_changes_while_it_is_loaded_is_noticed},
+    {"a fault of the card fails the save and the run",
+     a_fault_of_the_card_fails_the_save_and_the_run},
+};
+SW_SUITE("checkpoints of a card", tests)

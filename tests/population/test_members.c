@@ -1,0 +1,427 @@
+/* Members: what they compute is what models compute that are trained alone. */
+#include "alloc/base/fault.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/poison.h"
+#include "tests/runtime/nets.h"
+#include "tests/support/heap_sweep.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N = 23, IN = 12, HIDDEN = 20, OUT = 5, ROWS = 16, STEPS = 6 };
+
+/* ---- a net with dropout, batch norm, a state and a knob of its own ----------------------- */
+
+typedef struct {
+    sw_model *model;
+    sw_linear f1, f2;
+    sw_batch_norm2d norm;
+    sw_param seen;
+    sw_knob factor;
+    sw_optimizer *opt;
+} tiny;
+
+static void tiny_step(sw_ctx *ctx, void *user)
+{
+    tiny *t = user;
+    const int64_t rows = sw_dim(ctx, sw_input(ctx, 0), 0);
+    sw_value x = sw_apply_linear(ctx, t->f1, sw_input(ctx, 0));
+    x = sw_reshape(ctx, x, SW_SHAPE(rows, HIDDEN, 1, 1));
+    x = sw_flatten(ctx, sw_tanh(ctx, sw_apply_batch_norm2d(ctx, t->norm, x)));
+    x = sw_apply_linear(ctx, t->f2, sw_dropout(ctx, x, 0.25f));
+    const sw_value loss = sw_softmax_ce(ctx, x, sw_input(ctx, 1));
+    sw_metric(ctx, "loss", loss);
+    sw_metric(ctx, "accuracy", sw_accuracy(ctx, x, sw_input(ctx, 1)));
+    if (sw_ctx_mode(ctx) == SW_EVAL)
+        return;
+    const sw_value now = sw_reshape(ctx, sw_detach(ctx, loss), SW_SHAPE(1));
+    sw_assign(ctx, t->seen, sw_add(ctx, sw_use(ctx, t->seen), now));
+    sw_backward(ctx, sw_scale(ctx, loss, t->factor), &t->opt, 1);
+    sw_update(ctx, t->opt);
+}
+
+static void end_tiny(void *tiny_net)
+{
+    sw_model_destroy(((tiny *)tiny_net)->model);
+    free(tiny_net);
+}
+
+static tiny *tiny_new(const char *kind)
+{
+    tiny *t = calloc(1, sizeof *t);
+    sw_after(end_tiny, t);
+    OK(sw_model_create(&t->model, "tiny"));
+    t->f1 = sw_linear_new(t->model, "f1", IN, HIDDEN);
+    t->norm = sw_batch_norm2d_new(t->model, "norm", HIDDEN);
+    t->f2 = sw_linear_new(t->model, "f2", HIDDEN, OUT);
+    t->seen = sw_state_new(t->model, "seen", SW_F32, SW_SHAPE(1));
+    t->factor = sw_knob_new(t->model, "factor", 1.0f);
+    const sw_optimizer_opts opts = {
+        .size = sizeof opts, .kind = kind, .lr = 0.02f, .max_skipped = 2};
+    OK(sw_optimizer_create(&t->opt, t->model, &opts));
+    return t;
+}
+
+/* ---- data -------------------------------------------------------------------------------- */
+
+static float numbers[N][ROWS * IN];
+static unsigned char labels[N][ROWS];
+static sw_array arrays[N][2];
+
+static void make_data(int64_t rows)
+{
+    sw_dice dice = {7};
+    for (int k = 0; k < N; k++) {
+        for (int i = 0; i < ROWS * IN; i++)
+            numbers[k][i] = (float)sw_dice_below(&dice, 2000) / 1000.0f - 1.0f;
+        for (int i = 0; i < ROWS; i++)
+            labels[k][i] = (unsigned char)sw_dice_below(&dice, OUT);
+        arrays[k][0] = (sw_array){SW_F32, SW_SHAPE(rows, IN), numbers[k]};
+        arrays[k][1] = (sw_array){SW_U8, SW_SHAPE(rows), labels[k]};
+    }
+}
+
+/* ---- groups ------------------------------------------------------------------------------ */
+
+typedef struct {
+    sw_exec *exec;
+    tiny *shape;
+    sw_members *all;
+    sw_member member[N];
+} group;
+
+static void end_group(void *g)
+{
+    sw_members_destroy(((group *)g)->all);
+    free(g);
+}
+
+static group *group_new(int threads, const char *kind, sw_budget *budget)
+{
+    group *g = calloc(1, sizeof *g);
+    const sw_exec_opts exec = {.size = sizeof exec, .threads = threads, .budget = budget};
+    g->exec = net_exec(&exec);
+    g->shape = tiny_new(kind);
+    sw_after(end_group, g);
+    const sw_members_opts opts = {
+        .size = sizeof opts, .shape = g->shape->model, .fn = tiny_step, .user = g->shape};
+    OK(sw_members_create(&g->all, g->exec, &opts));
+    for (int k = 0; k < N; k++)
+        OK(sw_member_new(&g->member[k], g->all, (uint64_t)(k % 7) + 1));
+    return g;
+}
+
+static sw_members_args args_of(const group *g, bool own, sw_mode mode, uint64_t step)
+{
+    return (sw_members_args){.size = sizeof(sw_members_args),
+                             .members = g->member,
+                             .n = N,
+                             .inputs = arrays[0],
+                             .n_inputs = 2,
+                             .own_inputs = own,
+                             .mode = mode,
+                             .step = step};
+}
+
+/* A model that is trained alone on the data of member k; its metrics in the last step. */
+static tiny *alone(int k, bool own, const char *kind, float factor, double *loss)
+{
+    tiny *t = tiny_new(kind);
+    const uint64_t seed = (uint64_t)(k % 7) + 1;
+    sw_exec *exec = net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .seed = seed});
+    OK(sw_model_ready(t->model, exec, seed));
+    sw_knob_set(t->factor, factor);
+    for (uint64_t step = 0; step < STEPS; step++) {
+        const sw_run_args args = {.size = sizeof args,
+                                  .fn = tiny_step,
+                                  .user = t,
+                                  .models = &t->model,
+                                  .n_models = 1,
+                                  .inputs = arrays[own ? k : 0],
+                                  .n_inputs = 2,
+                                  .mode = SW_TRAIN,
+                                  .step = step};
+        OK(sw_run(exec, &args));
+        OK(sw_metric_get(exec, "loss", loss));
+    }
+    return t;
+}
+
+/* Has the member the bytes of the model? The model has the member's afterwards. */
+static bool is_model(sw_member member, const tiny *t)
+{
+    void *bytes = net_copy_bytes(t->model);
+    return sw_member_to_model(t->model, member) == SW_OK && net_same_bytes(t->model, bytes);
+}
+
+static void compare(int threads, bool own, const char *kind)
+{
+    make_data(ROWS);
+    group *g = group_new(threads, kind, NULL);
+    double loss[N], its;
+    for (int k = 0; k < N; k++)
+        OK(sw_member_knob_set(g->member[k], g->shape->factor, k % 2 == 0 ? 1.0f : 0.5f));
+    for (uint64_t step = 0; step < STEPS; step++) {
+        const sw_members_args args = args_of(g, own, SW_TRAIN, step);
+        OK(sw_members_run(g->all, &args));
+    }
+    OK(sw_members_metric(g->all, "loss", loss, N));
+    for (int k = 0; k < N; k++) {
+        const tiny *t = alone(k, own, kind, k % 2 == 0 ? 1.0f : 0.5f, &its);
+        SW_CHECK(memcmp(&its, &loss[k], sizeof its) == 0, "%s, %d threads: loss of member %d",
+                 kind, threads, k);
+        SW_CHECK(is_model(g->member[k], t), "%s, %d threads: bytes of member %d", kind, threads,
+                 k);
+    }
+}
+
+static void one_thread(void)
+{
+    compare(1, false, "adam");
+}
+
+static void two_threads_and_own_data(void)
+{
+    compare(2, true, "adam");
+}
+
+static void three_threads_and_sgd(void)
+{
+    compare(3, true, "sgd");
+}
+
+static void five_threads_and_adafactor(void)
+{
+    compare(5, false, "adafactor");
+}
+
+/* ---- what a group can do ----------------------------------------------------------------- */
+
+static void steps_bring_no_allocation(void)
+{
+    make_data(ROWS);
+    group *g = group_new(2, "adam", NULL);
+    sw_members_args args = args_of(g, true, SW_TRAIN, 0);
+    for (int i = 0; i < 2; i++)
+        OK(sw_members_run(g->all, &args));
+    const uint64_t calls = sw_mem_calls();
+    for (args.step = 1; args.step < 50; args.step++)
+        OK(sw_members_run(g->all, &args));
+    CU_ASSERT_EQUAL(sw_mem_calls(), calls);
+}
+
+static void evaluation_changes_no_member(void)
+{
+    make_data(ROWS);
+    group *g = group_new(2, "adam", NULL);
+    float before[OUT], after[OUT];
+    double loss[N];
+    OK(sw_member_read(g->member[3], g->shape->f2.bias, before, sizeof before));
+    const sw_members_args args = args_of(g, true, SW_EVAL, 0);
+    OK(sw_members_run(g->all, &args));
+    OK(sw_members_metric(g->all, "loss", loss, N));
+    OK(sw_member_read(g->member[3], g->shape->f2.bias, after, sizeof after));
+    CU_ASSERT(memcmp(before, after, sizeof before) == 0);
+    CU_ASSERT(loss[0] != loss[1] && loss[0] > 0.0 && loss[N - 1] > 0.0);
+    REFUSED(sw_members_metric(g->all, "none", loss, N), SW_INVALID, "no metric 'none'");
+    REFUSED(sw_members_metric(g->all, "loss", loss, N - 1), SW_INVALID, "23 members");
+}
+
+static void members_come_and_go(void)
+{
+    make_data(ROWS);
+    group *g = group_new(2, "adam", NULL);
+    const sw_members_args args = args_of(g, true, SW_TRAIN, 0);
+    OK(sw_members_run(g->all, &args));
+    const sw_member gone = g->member[4];
+    float a[OUT], b[OUT];
+    OK(sw_member_copy(g->member[5], g->member[2]));
+    OK(sw_member_read(g->member[5], g->shape->f2.bias, a, sizeof a));
+    OK(sw_member_read(g->member[2], g->shape->f2.bias, b, sizeof b));
+    CU_ASSERT(memcmp(a, b, sizeof a) == 0);
+    sw_member_end(gone);
+    CU_ASSERT_EQUAL(sw_members_count(g->all), N - 1);
+    REFUSED(sw_member_read(gone, g->shape->f2.bias, a, sizeof a), SW_INVALID, "was ended");
+    REFUSED(sw_members_run(g->all, &args), SW_INVALID, "was ended");
+    OK(sw_member_new(&g->member[4], g->all, 99));
+    CU_ASSERT(g->member[4].index == gone.index && g->member[4].generation != gone.generation);
+    REFUSED(sw_member_read(gone, g->shape->f2.bias, a, sizeof a), SW_INVALID, "was ended");
+    g->member[6] = g->member[7];
+    REFUSED(sw_members_run(g->all, &args), SW_INVALID, "member 7 is named twice");
+}
+
+/* A label that no class has, and a number that is none: theirs alone. */
+static void a_member_that_fails_fails_alone(void)
+{
+    make_data(ROWS);
+    group *g = group_new(2, "adam", NULL);
+    sw_status ended[N];
+    double loss[N];
+    labels[3][2] = OUT;
+    numbers[9][5] = NAN;
+    for (uint64_t step = 0; step < 2; step++) {
+        const sw_members_args args = args_of(g, true, SW_TRAIN, step);
+        OK(sw_members_run(g->all, &args));
+        CU_ASSERT(strstr(sw_last_note(), "member 3") != NULL);
+        OK(sw_members_status(g->all, ended, N));
+        for (int k = 0; k < N; k++)
+            CU_ASSERT_EQUAL(ended[k] == SW_OK, k != 3 && !(k == 9 && step == 1));
+        OK(sw_members_metric(g->all, "loss", loss, N));
+        CU_ASSERT(isnan(loss[3]) && isnan(loss[9]) && !isnan(loss[4]));
+    }
+    labels[3][2] = 0; /* it had not been updated: it goes on */
+    const sw_members_args args = args_of(g, true, SW_TRAIN, 2);
+    OK(sw_members_run(g->all, &args));
+    OK(sw_members_status(g->all, ended, N));
+    CU_ASSERT(ended[3] == SW_OK);
+}
+
+/* ---- memory ------------------------------------------------------------------------------ */
+
+static void a_budget_counts_every_member(void)
+{
+    sw_budget *budget;
+    make_data(ROWS);
+    OK(sw_budget_create(&budget, (size_t)1 << 20));
+    group *g = group_new(2, "adam", budget);
+    const size_t bytes = sw_members_bytes(g->all);
+    CU_ASSERT_EQUAL(sw_budget_used(budget), N * bytes);
+    const sw_members_args args = args_of(g, false, SW_TRAIN, 0);
+    OK(sw_members_run(g->all, &args));
+    const size_t arenas = sw_budget_used(budget) - N * bytes;
+    CU_ASSERT(arenas > 0 && arenas % 2 == 0);
+    sw_status status = SW_OK;
+    size_t n = N;
+    sw_member more;
+    while ((status = sw_member_new(&more, g->all, 1)) == SW_OK)
+        n++;
+    CU_ASSERT(status == SW_NOMEM && strstr(sw_last_error(), "members") != NULL);
+    CU_ASSERT_EQUAL(n, (((size_t)1 << 20) - arenas) / bytes);
+    CU_ASSERT_EQUAL(sw_members_count(g->all), n);
+    sw_member_end(g->member[0]);
+    OK(sw_member_new(&g->member[0], g->all, 1));
+    OK(sw_members_run(g->all, &args));
+    sw_after((void (*)(void *))(void (*)(void))sw_budget_destroy, budget);
+}
+
+static sw_status whole_life(void *unused)
+{
+    (void)unused;
+    sw_exec *exec = NULL;
+    tiny t = {NULL};
+    sw_members *all = NULL;
+    sw_member one;
+    double loss;
+    sw_status status =
+        sw_exec_create(&exec, &(sw_exec_opts){.size = sizeof(sw_exec_opts), .threads = 2});
+    if (status == SW_OK)
+        status = sw_model_create(&t.model, "life");
+    if (status == SW_OK) {
+        t.f1 = sw_linear_new(t.model, "f1", IN, HIDDEN);
+        t.norm = sw_batch_norm2d_new(t.model, "norm", HIDDEN);
+        t.f2 = sw_linear_new(t.model, "f2", HIDDEN, OUT);
+        t.seen = sw_state_new(t.model, "seen", SW_F32, SW_SHAPE(1));
+        t.factor = sw_knob_new(t.model, "factor", 1.0f);
+        status = sw_optimizer_create(
+            &t.opt, t.model,
+            &(sw_optimizer_opts){.size = sizeof(sw_optimizer_opts), .kind = "adam"});
+    }
+    const sw_members_opts opts = {
+        .size = sizeof opts, .shape = t.model, .fn = tiny_step, .user = &t};
+    if (status == SW_OK)
+        status = sw_members_create(&all, exec, &opts);
+    if (status == SW_OK)
+        status = sw_member_new(&one, all, 1);
+    const sw_members_args args = {.size = sizeof args,
+                                  .members = &one,
+                                  .n = 1,
+                                  .inputs = arrays[0],
+                                  .n_inputs = 2,
+                                  .mode = SW_TRAIN};
+    if (status == SW_OK)
+        status = sw_members_run(all, &args);
+    if (status == SW_OK)
+        status = sw_members_metric(all, "loss", &loss, 1);
+    sw_members_destroy(all);
+    sw_model_destroy(t.model);
+    sw_exec_destroy(exec);
+    return status;
+}
+
+static void every_allocation_can_fail(void)
+{
+    make_data(ROWS);
+    OK(whole_life(NULL));
+    /* Addresses that cannot be had are asked for again, fewer: such a call may fail once. */
+    uint64_t k = 0, failed = 0;
+    for (bool hit = true; hit; k++) {
+        const uint64_t blocks = sw_heap_blocks();
+        sw_fault_plan(SW_FAULT_MEMORY, k, SW_FAULT_ONCE);
+        const sw_status status = whole_life(NULL);
+        hit = sw_fault_hits(SW_FAULT_MEMORY) > 0;
+        sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
+        failed += status == SW_NOMEM;
+        SW_CHECK(status == SW_NOMEM || status == SW_OK, "call %llu: %s", (unsigned long long)k,
+                 sw_last_error());
+        SW_CHECK(sw_heap_blocks() == blocks, "call %llu leaves blocks", (unsigned long long)k);
+    }
+    sw_note("%llu calls, of which %llu fail", (unsigned long long)k,
+            (unsigned long long)failed);
+    CU_ASSERT(failed > 100 && k - failed < 20);
+}
+
+/* A member costs its range and a record. */
+static void many_members_cost_their_ranges(void)
+{
+    const int64_t many = sw_tests_full() ? 100000 : 5000;
+    group *g = group_new(1, "sgd", NULL);
+    sw_heap_stats before, after;
+    sw_heap_read(SW_HEAP_RECORDS, &before);
+    sw_member one = {NULL, 0, 0};
+    for (int64_t i = 0; i < many; i++)
+        OK(sw_member_new(&one, g->all, (uint64_t)i));
+    sw_heap_read(SW_HEAP_RECORDS, &after);
+    const double each = (double)(after.bytes - before.bytes) / (double)many;
+    sw_note("%lld members, %.0f bytes of records each", (long long)many, each);
+    CU_ASSERT(each < 2048.0);
+}
+
+static void misuse_is_refused(void)
+{
+    make_data(ROWS);
+    group *g = group_new(1, "adam", NULL);
+    tiny *other = tiny_new("adam");
+    sw_members *none;
+    float x[OUT];
+    sw_members_args args = args_of(g, true, SW_TRAIN, 0);
+    const sw_members_opts no_step = {.size = sizeof no_step, .shape = other->model};
+    REFUSED(sw_members_create(&none, g->exec, &no_step), SW_INVALID, "step function");
+    REFUSED(sw_member_read(g->member[0], other->f2.bias, x, sizeof x), SW_INVALID, "the shape");
+    REFUSED(sw_member_read(g->member[0], g->shape->f2.bias, x, 4), SW_INVALID, "20 bytes");
+    REFUSED(sw_member_knob_set(g->member[0], g->shape->factor, NAN), SW_INVALID, "cannot be");
+    REFUSED(sw_member_knob_set(g->member[0], other->factor, 1), SW_INVALID, "the shape");
+    REFUSED(sw_members_status(g->all, NULL, N), SW_INVALID, "nothing has run yet");
+    args.n = 0;
+    REFUSED(sw_members_run(g->all, &args), SW_INVALID, "at least one member");
+    args.n = N;
+    arrays[5][0].shape.dim[0] = 3;
+    REFUSED(sw_members_run(g->all, &args), SW_INVALID, "input 0 of member 5");
+    sw_member_end((sw_member){NULL, 0, 0});
+    sw_members_destroy(NULL);
+}
+
+static const sw_test tests[] = {
+    {"a member is a model that is trained alone", one_thread},
+    {"so it is with two threads and data of its own", two_threads_and_own_data},
+    {"so it is with three threads and SGD", three_threads_and_sgd},
+    {"so it is with five threads and Adafactor", five_threads_and_adafactor},
+    {"steps bring no allocation", steps_bring_no_allocation},
+    {"evaluation changes no member", evaluation_changes_no_member},
+    {"members come and go", members_come_and_go},
+    {"a member that fails fails alone", a_member_that_fails_fails_alone},
+    {"a budget counts every member", a_budget_counts_every_member},
+    {"every allocation can fail", every_allocation_can_fail},
+    {"many members cost their ranges", many_members_cost_their_ranges},
+    {"misuse is refused", misuse_is_refused},
+};
+SW_SUITE("members", tests)

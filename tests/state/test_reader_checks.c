@@ -1,0 +1,434 @@
+/* Files that one check of the reader notices and no other one: the checksums are right, or
+ * there are none, and all else is as it must be. */
+#include "runtime/base/checksum.h"
+#include "tests/state/tensor_files.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *path_of(const char *name)
+{
+    static char path[600];
+    snprintf(path, sizeof path, "%s", sw_temp_path(name));
+    return path;
+}
+
+static void put_header(bytes *file, const char *header, size_t n_data)
+{
+    const uint64_t length = strlen(header);
+    *file = (bytes){NULL, 0};
+    bytes_put(file, &length, sizeof length);
+    bytes_put(file, header, length);
+    for (size_t i = 0; i < n_data; i++)
+        bytes_byte(file, (int)i + 1);
+}
+
+static sw_status open_bytes(const bytes *file)
+{
+    file_put(path_of("crafted"), file->at, file->n);
+    return open_and_verify(path_of("crafted"));
+}
+
+/* ---- headers of others ------------------------------------------------------------------- */
+
+#define ONE(name, dtype, shape, offsets)                                                       \
+    "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
+
+static void places_and_shapes_are_checked_one_by_one(void)
+{
+    static const struct {
+        const char *header;
+        size_t n_data;
+        const char *part; /* NULL: it opens */
+    } cases[] = {
+        /* Elements that are too many, of a type whose width is not known. */
+        {"{" ONE("a", "F4", "[4294967296,4294967296,4294967296]", "[0,8]") "}", 8,
+         "'a' has a shape of too many elements"},
+        /* 2^61 elements of 8 bytes are 0 bytes to who does not look. */
+        {"{" ONE("a", "F64", "[2305843009213693952]", "[0,0]") "}", 0,
+         "'a' has a shape of too many elements"},
+        {"{" ONE("a", "F4", "[2]", "[8,0]") "}", 8, "'a' lies at 8 to 0"},
+        {"{" ONE("a", "F4", "[2]", "[0,9]") "}", 8, "'a' lies at 0 to 9"},
+        {"{" ONE("a", "U8", "[3]", "[0,4]") "," ONE("b", "U8", "[4]", "[4,8]") "}", 8,
+         "'a' lies at 0 to 4; it has 3 bytes"},
+        {"{" ONE("a", "U8", "[4]", "[0,4]") "," ONE("b", "U8", "[3]", "[5,8]") "}", 8,
+         "'b' must begin at 4 (got 5): a hole"},
+        {"{" ONE("a", "U8", "[5]", "[0,5]") "," ONE("b", "U8", "[4]", "[4,8]") "}", 8,
+         "'b' must begin at 5 (got 4): tensors overlap"},
+        {"{" ONE("a", "U8", "[4]", "[0,4]") "}", 5, "1 bytes behind its last tensor"},
+        /* Ten dims, of which the last count. */
+        {"{" ONE("a", "U8", "[1,1,1,1,1,1,1,1,3,2]", "[0,6]") "}", 6, NULL},
+        /* A name of ours, and no checksum. */
+        {"{" ONE("stepwell.blob/a", "U8", "[4]", "[0,4]") "}", 4, "no 'stepwell.header'"},
+        {"{\"__metadata__\":{\"stepwell.x\":\"\"}," ONE("a", "U8", "[4]", "[0,4]") "}", 4,
+         "no 'stepwell.header'"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bytes file;
+        put_header(&file, cases[i].header, cases[i].n_data);
+        if (cases[i].part == NULL)
+            CHECK_OK(open_bytes(&file));
+        else
+            failed_as(open_bytes(&file), SW_FORMAT, cases[i].part);
+        bytes_free(&file);
+    }
+}
+
+/* ---- digits ------------------------------------------------------------------------------ */
+
+#define D15 "123456789abcdef"
+#define D16 "0" D15
+
+/* The header's own checksum is 16 plain digits. */
+static void the_headers_digits_are_plain(void)
+{
+    NEED_CHECKSUMS;
+    static const char *const values[] = {
+        D15,            /* too few */
+        D16 "0",        /* too many */
+        D16 "\\\"" D16, /* begins and ends as it must */
+        "\\u0030" D15,  /* escaped; ends as it must */
+        "\\\""
+        "3456789abcdef0\\/"}; /* 16 characters behind a quote; none of them ends it */
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        char header[300];
+        bytes file;
+        snprintf(header, sizeof header,
+                 "{\"__metadata__\":{\"stepwell.checksums\":\"" D16
+                 "\",\"stepwell.header\":\"%s\"}," ONE("a", "U8", "[4]", "[0,4]") "}",
+                 values[i]);
+        put_header(&file, header, 4);
+        failed_as(open_bytes(&file), SW_FORMAT, "the header's checksum must be 16 digits");
+        bytes_free(&file);
+    }
+}
+
+/* The first n digits of the tensor's checksum and what stands behind them; the header's is
+ * right. */
+static void with_digits(int n, const char *behind, bool upper, const char *part)
+{
+    char header[300], right[20], digits[40];
+    static const unsigned char data[] = {1, 2, 3, 4};
+    bytes file;
+    snprintf(right, sizeof right, "%016llx", (unsigned long long)swi_checksum_of(data, 4));
+    snprintf(digits, sizeof digits, "%.*s%s", n, right, behind);
+    for (char *c = digits; upper && *c != '\0'; c++)
+        *c = *c >= 'a' && *c <= 'f' ? (char)(*c - 'a' + 'A') : *c;
+    snprintf(header, sizeof header,
+             "{\"__metadata__\":{\"stepwell.checksums\":\"%s\",\"stepwell.header\":\"" D16
+             "\"}," ONE("a", "U8", "[4]", "[0,4]") "}",
+             digits);
+    put_header(&file, header, 4);
+    reseal(&file);
+    if (part == NULL)
+        CHECK_OK(open_bytes(&file));
+    else
+        failed_as(open_bytes(&file), SW_FORMAT, part);
+    bytes_free(&file);
+}
+
+static void a_tensors_digits_are_plain(void)
+{
+    NEED_CHECKSUMS;
+    with_digits(16, "", false, NULL);
+    with_digits(16, "", true, "must have 16 digits for each of 1 tensors (16 are there)");
+    with_digits(16, "0000000000000000", false, "(32 are there)");
+    with_digits(15, "", false, "(15 are there)");
+    with_digits(0, "0000000000000000", false, "'a', bytes ");
+}
+
+/* Each tensor has its own: two that were exchanged are both damaged. */
+static void checksums_belong_to_their_tensor(void)
+{
+    NEED_CHECKSUMS;
+    static const char key[] = "\"stepwell.checksums\":\"";
+    char kept[16];
+    write_checkpoint(path_of("exchanged"), chance_model("m", 3), 65536);
+    bytes file = file_get(path_of("exchanged"));
+    unsigned char *at = memmem(file.at, file.n, key, strlen(key));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(at);
+    at += strlen(key);
+    memcpy(kept, at, 16);
+    memcpy(at, at + 16, 16);
+    memcpy(at + 16, kept, 16);
+    reseal(&file);
+    failed_as(open_bytes(&file), SW_FORMAT, "is damaged: checksum");
+    bytes_free(&file);
+}
+
+/* ---- reading ----------------------------------------------------------------------------- */
+
+static void a_part_is_inside_of_its_tensor(void)
+{
+    NEED_CHECKSUMS;
+    unsigned char to[8];
+    swi_tensors *file;
+    write_checkpoint(path_of("parts"), chance_model("m", 3), 65536);
+    SW_CHECK(swi_tensors_open(&file, path_of("parts")) == SW_OK, "%s", sw_last_error());
+    const swi_tensors_entry *entry = swi_tensors_find(file, "scalar");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(entry);
+    CHECK_OK(swi_tensors_read_part(file, entry, 0, to, 4));
+    CHECK_OK(swi_tensors_read_part(file, entry, 4, to, 0));
+    failed_as(swi_tensors_read_part(file, entry, 0, to, 5), SW_INVALID, "has 4 bytes (5 from");
+    failed_as(swi_tensors_read_part(file, entry, 3, to, 2), SW_INVALID, "(2 from 3 are asked");
+    failed_as(swi_tensors_read_part(file, entry, 5, to, 0), SW_INVALID, "(0 from 5 are asked");
+    CHECK_OK(swi_tensors_read(file, entry, to, 4));
+    failed_as(swi_tensors_read(file, entry, to, 3), SW_INVALID, "(room for 3 is given)");
+    failed_as(swi_tensors_read(file, entry, to, 5), SW_INVALID, "(room for 5 is given)");
+    swi_tensors_close(file);
+}
+
+/* Damage that came behind the opening: each way to read looks for itself. */
+static void every_way_to_read_looks_at_the_checksum(void)
+{
+    NEED_CHECKSUMS;
+    unsigned char to[12];
+    swi_tensors *file;
+    write_checkpoint(path_of("later"), chance_model("m", 3), 65536);
+    SW_CHECK(swi_tensors_open(&file, path_of("later")) == SW_OK, "%s", sw_last_error());
+    const swi_tensors_entry *entry = swi_tensors_find(file, "conv.bias");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(entry);
+    CHECK_OK(swi_tensors_verify_one(file, entry));
+    bytes now = file_get(path_of("later"));
+    const size_t begins = now.n - swi_tensors_at(file, swi_tensors_count(file) - 1)->end;
+    now.at[begins + entry->begin + 7] ^= 64;
+    file_put(path_of("later"), now.at, now.n);
+    failed_as(swi_tensors_verify_one(file, entry), SW_FORMAT, "'conv.bias', bytes ");
+    failed_as(swi_tensors_read(file, entry, to, 12), SW_FORMAT, "'conv.bias', bytes ");
+    failed_as(swi_tensors_verify(file), SW_FORMAT, "'conv.bias', bytes ");
+    CHECK_OK(swi_tensors_verify_one(file, swi_tensors_find(file, "scalar")));
+    CHECK_OK(swi_tensors_read_part(file, entry, 4, to, 4)); /* says that it does not look */
+    CU_ASSERT_EQUAL(truncate(path_of("later"), (off_t)(begins + entry->begin + 6)), 0);
+    failed_as(swi_tensors_read_part(file, entry, 4, to, 4), SW_FORMAT,
+              "changed while it was read");
+    swi_tensors_close(file);
+    bytes_free(&now);
+}
+
+/* Nine dims, which no model can have: the ninth is not held against what lies behind the
+ * eighth. */
+static void nine_dims_fit_nothing(void)
+{
+    bytes file;
+    swi_tensors *open;
+    unsigned char to[2] = {0};
+    swi_tensor tensor = {.name = "b",
+                         .dtype = SW_U8,
+                         .shape = SW_SHAPE(1, 1, 1, 1, 1, 1, 1, 1),
+                         .part_bytes = 1,
+                         .n_parts = 2,
+                         .at = to,
+                         .stride = 1};
+    const swi_tensor_list list = {.at = &tensor, .n = 1};
+    put_header(&file,
+               "{" ONE("a", "U8", "[1]", "[0,1]") "," ONE("b", "U8", "[2,1,1,1,1,1,1,1,1]",
+                                                          "[1,3]") "}",
+               3);
+    CHECK_OK(open_bytes(&file));
+    SW_CHECK(swi_tensors_open(&open, path_of("crafted")) == SW_OK, "%s", sw_last_error());
+    failed_as(swi_tensors_load(open, &list, true, "the test"), SW_FORMAT, "'b' is U8 (2, 1");
+    CU_ASSERT_EQUAL(to[0], 0);
+    swi_tensors_close(open);
+    bytes_free(&file);
+}
+
+/* What waits for a writer is no file. */
+static void a_pipe_is_refused(void)
+{
+    int ends[2];
+    char path[64];
+    CU_ASSERT_EQUAL_FATAL(pipe(ends), 0);
+    CU_ASSERT_EQUAL(write(ends[1], "12345678", 8), 8);
+    snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
+    failed_as(open_and_verify(path), SW_FORMAT, "must be a regular file");
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* ---- what a run goes on from ------------------------------------------------------------- */
+
+typedef struct {
+    sw_exec *exec;
+    sw_dataset *set;
+    sw_loader *loader;
+    sw_model *model;
+    sw_checkpoint *c;
+    char record[2048]; /* that of a save */
+} scene;
+
+static void end_scene(void *at)
+{
+    scene *s = at;
+    sw_checkpoint_destroy(s->c);
+    sw_loader_destroy(s->loader);
+    sw_dataset_destroy(s->set);
+    sw_exec_destroy(s->exec);
+    free(s);
+}
+
+static void read_record(scene *s, const char *path)
+{
+    swi_tensors *file;
+    SW_CHECK(swi_tensors_open(&file, path) == SW_OK, "%s", sw_last_error());
+    const swi_tensors_entry *entry = swi_tensors_find(file, SWI_TENSORS_RUN);
+    CU_ASSERT_FATAL(entry != NULL && entry->end - entry->begin < sizeof s->record);
+    CHECK_OK(swi_tensors_read(file, entry, s->record, (size_t)(entry->end - entry->begin)));
+    swi_tensors_close(file);
+}
+
+/* A model and a loader, and a checkpoint of both that saved once. */
+static scene *new_scene(void)
+{
+    scene *s = calloc(1, sizeof *s);
+    const sw_exec_opts exec = {.size = sizeof exec, .threads = 1, .seed = 3};
+    const sw_loader_opts loader = {.size = sizeof loader, .batch = 4, .seed = 5, .shuffle = 1};
+    s->model = chance_model("m", 3);
+    sw_after(end_scene, s);
+    CHECK_OK(sw_exec_create(&s->exec, &exec));
+    CHECK_OK(sw_dataset_synthetic(&s->set, 20, 1));
+    CHECK_OK(sw_loader_create(&s->loader, s->set, &loader));
+    const sw_checkpoint_opts opts = {
+        .size = sizeof opts, .path = path_of("scene"), .models = &s->model, .n_models = 1};
+    CHECK_OK(sw_checkpoint_create(&s->c, s->exec, &opts));
+    CHECK_OK(sw_checkpoint_loader(s->c, s->loader));
+    CHECK_OK(sw_checkpoint_save(s->c, 1));
+    read_record(s, path_of("scene"));
+    return s;
+}
+
+static sw_status find_and_load(const scene *s, const char *path)
+{
+    sw_checkpoint_found found = {.size = sizeof found};
+    SW_TRY(sw_checkpoint_find(s->c, path, &found));
+    return sw_checkpoint_load(s->c);
+}
+
+/* A checkpoint that has the record and no more: what is refused is so by the record, which
+ * comes first. */
+static sw_status load_record(const scene *s, const char *from, const char *to)
+{
+    char text[2200];
+    const char *at = strstr(s->record, from);
+    swi_tensor_list list = {0};
+    if (!SW_CHECK(at != NULL, "'%s' is not in %s", from, s->record))
+        return SW_OK;
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(at - s->record), s->record, to,
+             at + strlen(from));
+    list_run(&list, text);
+    CHECK_OK(write_tensors(path_of("record"), &list, checkpoint_marks, N_MARKS));
+    swi_list_free(&list);
+    return find_and_load(s, path_of("record"));
+}
+
+static void each_difference_of_the_record_is_named(void)
+{
+    NEED_CHECKSUMS;
+    static const struct {
+        const char *from, *to;
+        sw_status status;
+        const char *part;
+    } rows[] = {
+        {"", "", SW_FORMAT, "is missing"}, /* the record as it is is right */
+        {"\"version\":1", "\"version\":2", SW_UNSUPPORTED, "a checkpoint of version 2"},
+        {"\"seed\":3,", "\"seed\":4,", SW_INVALID, "the seed of random ops was 4 there"},
+        {"\"name\":\"m\"", "\"name\":\"n\"", SW_INVALID, "model 0 is 'n' there and 'm' here"},
+        {"\"members\":1", "\"members\":2", SW_INVALID, "2 models are named 'm' there and 1"},
+        {"\"adam\"", "\"adam,sgd\"", SW_INVALID, "'adam,sgd' there and 'adam' here"},
+        {"\"models\":[", "\"models\":[{\"name\":\"m\",\"members\":1},", SW_INVALID,
+         "a run with 2 models and 1 loaders"},
+        {"\"loaders\":[", "\"loaders\":[{\"seed\":\"5\"},", SW_INVALID,
+         "a run with 1 models and 2 loaders"},
+        {"\"batch_rows\":4", "\"batch_rows\":5", SW_INVALID, "the batch of loader 0 was 5"},
+        {"\"samples\":20", "\"samples\":21", SW_INVALID, "the number of samples of loader 0"},
+        {"\"seed\":\"5\"", "\"seed\":\"6\"", SW_INVALID, "the seed of loader 0 was 6"},
+        {"\"shuffle\":true", "\"shuffle\":false", SW_INVALID, "shuffle of loader 0 was 0"},
+        {"\"drop_last\":false", "\"drop_last\":true", SW_INVALID, "drop_last of loader 0"},
+        {"\"data\":\"", "\"data\":\"0", SW_INVALID, "the samples of loader 0 are others"},
+    };
+    const scene *s = new_scene();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        failed_as(load_record(s, rows[i].from, rows[i].to), rows[i].status, rows[i].part);
+}
+
+static swi_tensor *of_list(swi_tensor_list *list, const char *name)
+{
+    for (uint32_t i = 0; i < list->n; i++)
+        if (strcmp(list->at[i].name, name) == 0)
+            return &list->at[i];
+    CU_FAIL_FATAL("no such tensor");
+    return NULL;
+}
+
+/* The record fits, and the tensors do not. */
+static void tensors_that_do_not_fit_are_named(void)
+{
+    NEED_CHECKSUMS;
+    scene *s = new_scene();
+    float knobs[2] = {0.5f, (float)NAN};
+    for (int what = 0; what < 3; what++) {
+        swi_tensor_list list = {0};
+        CHECK_OK(swi_list_models(&list, &s->model, 1, ALL_ROLES, ""));
+        list_run(&list, s->record);
+        CHECK_OK(swi_list_bytes(&list, "stepwell.blob/fine", "x", 1));
+        swi_tensor *of_knobs = of_list(&list, "stepwell.knobs");
+        CU_ASSERT_EQUAL_FATAL(of_knobs->part_bytes, sizeof knobs);
+        knobs[1] = what == 1 ? (float)NAN : 0.01f;
+        of_knobs->at = (unsigned char *)knobs;
+        if (what == 2)
+            CHECK_OK(swi_list_bytes(&list, "extra", "x", 1));
+        CHECK_OK(write_tensors(path_of("fits"), &list, checkpoint_marks, N_MARKS));
+        swi_list_free(&list);
+        const sw_status status = find_and_load(s, path_of("fits"));
+        if (what == 0)
+            CHECK_OK(status);
+        else
+            failed_as(status, SW_INVALID,
+                      what == 1 ? "cannot be nan"
+                                : "it has 'extra', which the run that goes on has not");
+    }
+}
+
+static void parameters_alone_are_no_checkpoint(void)
+{
+    NEED_CHECKSUMS;
+    scene *s = new_scene();
+    CHECK_OK(sw_model_save(s->model, path_of("params")));
+    failed_as(find_and_load(s, path_of("params")), SW_FORMAT,
+              "it has parameters alone, and is no checkpoint");
+}
+
+static void a_model_that_is_not_ready_takes_nothing(void)
+{
+    NEED_CHECKSUMS;
+    scene *s = new_scene();
+    sw_model *bare = NULL;
+    sw_checkpoint *c = NULL;
+    sw_checkpoint_found found = {.size = sizeof found};
+    CHECK_OK(sw_model_create(&bare, "m"));
+    sw_param_new(bare, "scalar", SW_F32, SW_SCALAR, "zeros");
+    const sw_checkpoint_opts opts = {.size = sizeof opts, .models = &bare, .n_models = 1};
+    CHECK_OK(sw_checkpoint_create(&c, s->exec, &opts));
+    CHECK_OK(sw_checkpoint_find(c, path_of("scene"), &found));
+    failed_as(sw_checkpoint_load(c), SW_INVALID, "model m must be ready");
+    sw_checkpoint_destroy(c);
+    sw_model_destroy(bare);
+}
+
+static const sw_test tests[] = {
+    {"places and shapes are checked one by one", places_and_shapes_are_checked_one_by_one},
+    {"the header's digits are plain", the_headers_digits_are_plain},
+    {"a tensor's digits are plain", a_tensors_digits_are_plain},
+    {"checksums belong to their tensor", checksums_belong_to_their_tensor},
+    {"a part is inside of its tensor", a_part_is_inside_of_its_tensor},
+    {"every way to read looks at the checksum", every_way_to_read_looks_at_the_checksum},
+    {"nine dims fit nothing", nine_dims_fit_nothing},
+    {"a pipe is refused", a_pipe_is_refused},
+    {"each difference of the record is named", each_difference_of_the_record_is_named},
+    {"tensors that do not fit are named", tensors_that_do_not_fit_are_named},
+    {"parameters alone are no checkpoint", parameters_alone_are_no_checkpoint},
+    {"a model that is not ready takes nothing", a_model_that_is_not_ready_takes_nothing},
+};
+SW_SUITE("checks of the reader", tests)
