@@ -227,7 +227,7 @@ def options():
     parser.add_argument("--scenes", default=",".join(resume_scene.SCENES), help="names, with commas between")
     parser.add_argument("--row", type=int, default=8, help="the most stops of one training (default 8)")
     parser.add_argument("--only", choices=sorted(set(WAYS)), help="stop by this way alone")
-    parser.add_argument("--module", help="the CUDA module over the fake card")
+    parser.add_argument("--module", type=os.path.abspath, help="the CUDA module over the fake card")
     parser.add_argument("--without-checkpoints", action="store_true", help="leave out --checkpoint and --resume")
     return parser.parse_args()
 
