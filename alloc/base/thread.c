@@ -8,7 +8,10 @@
 #include <errno.h>
 #include <link.h>
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 struct sw_thread {
@@ -124,6 +127,15 @@ sw_status sw_thread_start(sw_thread **out, void (*body)(void *arg), void *arg, c
     swi_address_map_add(&thread->claim, describe);
     *out = thread;
     return SW_OK;
+}
+
+/* A thread of the class SCHED_BATCH never takes the place of one that runs when it wakes; its
+ * nice value keeps its share small where it competes. */
+void sw_thread_yield_to_others(void)
+{
+    const struct sched_param none = {0};
+    (void)!sched_setscheduler(0, SCHED_BATCH, &none);
+    (void)!setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 10);
 }
 
 void sw_thread_join(sw_thread *thread)

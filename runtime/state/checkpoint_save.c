@@ -251,6 +251,7 @@ void swi_checkpoint_writer(void *checkpoint)
 {
     sw_checkpoint *c = checkpoint;
     sw_mem_aside(); /* steps go on meanwhile, and take no memory */
+    sw_thread_yield_to_others();
     pthread_mutex_lock(&c->mutex);
     while (c->stage == SWI_CHECKPOINT_WRITING || !c->stop) {
         if (c->stage != SWI_CHECKPOINT_WRITING) {
