@@ -37,7 +37,7 @@ typedef struct {
  * as SWI_OWN_PREFIX and "optimizer/", "state/", "gradient/" in front of the entry's name, and
  * "knobs". SW_INVALID where a name is no UTF-8, stands in the list already or begins with
  * SWI_OWN_PREFIX, and where several models have an entry of SW_MAX_RANK dims. Knobs lie in the
- * model; the caller who wants the values that were set sets `at`. */
+ * model; a caller who saves the values as they were set gives them by `at`. */
 SW_MUST_USE sw_status swi_list_models(swi_tensor_list *list, sw_model *const *models,
                                       uint32_t n, uint32_t roles, const char *prefix);
 /* Append `n` bytes of host memory, borrowed, as a U8 tensor (n) with this name, copied. */

@@ -17,11 +17,11 @@ static uint64_t hash_of(const sw_dataset *set)
     return hash;
 }
 
-static void need_checksums(void)
-{
-    if (!swi_checksum_there())
-        SW_SKIP("the library was built without libxxhash");
-}
+#define NEEDS_CHECKSUMS()                                                                      \
+    do {                                                                                       \
+        if (!swi_checksum_there())                                                             \
+            SW_SKIP("the library was built without libxxhash");                                \
+    } while (0)
 
 /* Memory of all fields, one behind the other in *at and *n. */
 static int blocks_of(const sw_dataset *set, unsigned char **at, size_t *n)
@@ -73,7 +73,7 @@ static sw_dataset *text_of(size_t n, int64_t context)
 static void every_byte_of_every_field_counts(void)
 {
     sw_dataset *digits, *vectors;
-    need_checksums();
+    NEEDS_CHECKSUMS();
     CU_ASSERT_EQUAL_FATAL(sw_dataset_synthetic(&digits, 5, 1), SW_OK);
     sw_after(drop_set, digits);
     CU_ASSERT_EQUAL_FATAL(sw_dataset_vectors(&vectors, 9, 3, 1), SW_OK);
@@ -88,7 +88,7 @@ static void every_byte_of_every_field_counts(void)
 /* 11 windows of 8 tokens that begin at one of 8 places, and the token behind them. */
 static void bytes_that_no_window_reaches_do_not_count(void)
 {
-    need_checksums();
+    NEEDS_CHECKSUMS();
     CU_ASSERT_EQUAL(bytes_that_count(text_of(100, 8)), 96);
     CU_ASSERT_NOT_EQUAL(hash_of(text_of(100, 8)), hash_of(text_of(100, 4)));
 }
@@ -136,7 +136,7 @@ static void types_shapes_and_numbers_count(void)
     };
     enum { N = sizeof forms / sizeof *forms };
     uint64_t hash[N];
-    need_checksums();
+    NEEDS_CHECKSUMS();
     for (int i = 0; i < N; i++) {
         hash[i] = hash_of(zeros_of(&forms[i]));
         CU_ASSERT_EQUAL(hash[i], hash_of(zeros_of(&forms[i])));
@@ -148,7 +148,7 @@ static void types_shapes_and_numbers_count(void)
 static void samples_in_another_order_are_others(void)
 {
     sw_dataset *set;
-    need_checksums();
+    NEEDS_CHECKSUMS();
     CU_ASSERT_EQUAL_FATAL(sw_dataset_vectors(&set, 4, 3, 1), SW_OK);
     sw_after(drop_set, set);
     unsigned char *x = set->field[0].data, kept[64];
@@ -192,7 +192,7 @@ static void put_images(bool compressed, int last)
 
 static void plain_and_compressed_files_have_one_hash(void)
 {
-    need_checksums();
+    NEEDS_CHECKSUMS();
     put_images(false, 7);
     const uint64_t hash = hash_of_folder();
     CU_ASSERT_EQUAL(hash_of_folder(), hash);

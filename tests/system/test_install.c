@@ -1,5 +1,6 @@
 /* The library as a user meets it: what it exports, its name, its header in C and C++, and
  * programs built against an installed tree with nothing but pkg-config. */
+#include "runtime/base/checksum.h"
 #include "tests/support/suite.h"
 #include "tests/system/program.h"
 #include <ctype.h>
@@ -342,7 +343,11 @@ static void build_and_run(const char *folder, int least)
     closedir(dir);
     for (int i = 0; i < n; i++) {
         sw_process_wait(&outcome, pids[i], tags[i], 120);
-        SW_CHECK(outcome.status == 0 && outcome.out[0] != '\0' && outcome.err[0] == '\0',
+        /* 77: a part that it shows was left out of this build, and it says so. */
+        const bool skipped = outcome.status == 77 &&
+                             strncmp(outcome.out, "skipped: ", 9) == 0 && !swi_checksum_there();
+        SW_CHECK((outcome.status == 0 || skipped) && outcome.out[0] != '\0' &&
+                     outcome.err[0] == '\0',
                  "%s, %s: status %d, signal %d: %s%s", folder, tags[i], outcome.status,
                  outcome.signal, outcome.out, outcome.err);
     }
