@@ -33,9 +33,9 @@ import time
 import resume_scene
 
 CALLS = ("write pwrite64 writev fsync fdatasync rename renameat renameat2 link linkat unlink unlinkat openat open ftruncate lseek "
-         "flock fcntl close mmap munmap brk clone clone3 fstat newfstatat statx read pread64 statfs fstatfs fchmod getdents64 "
+         "flock fcntl close mmap munmap clone clone3 fstat newfstatat statx read pread64 statfs fstatfs fchmod getdents64 "
          "mkdir").split()
-MEMORY_CALLS = ("mmap", "munmap", "brk")
+MEMORY_CALLS = ("mmap", "munmap")  # brk answers with an address, never with an error
 ERRORS = ("ENOSPC", "EIO", "EINTR", "ENOMEM")
 INTERRUPTIONS = 40
 CALL_LINE = re.compile(r"^(?:(\d+)\s+)?(\w+)\(")  # no thread where there is one alone
