@@ -869,7 +869,8 @@ SW_MUST_USE SW_API sw_status sw_output_get(sw_exec *exec, const char *name, sw_a
  * any number of them: it is traced once for each key, whatever their number. Members run side
  * by side, each on one thread of the exec; the bits of a member are those of a model that is
  * trained alone by an exec with its seed, and depend on neither the other members nor the
- * number of threads. CPU only: SW_UNSUPPORTED on a device. */
+ * number of threads. A group and its members are used by one thread at a time, the one that
+ * uses the exec. CPU only: SW_UNSUPPORTED on a device. */
 typedef struct {
     size_t size;
     sw_model *shape; /* its layers, optimizers, knobs and frozen set; borrowed until the end. It

@@ -87,6 +87,7 @@ static sw_status make(sw_members *m, const sw_members_opts *o)
     SW_TRY(make_lanes(m));
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, o->shape->n_knobs * sizeof *m->first_knobs));
     m->first_knobs = block;
+    m->n_first_knobs = o->shape->n_knobs;
     for (uint32_t i = 0; i < o->shape->n_knobs; i++)
         m->first_knobs[i] = o->shape->knobs[i].value;
     return make_arena(m, &m->arena, "members", SW_ARENA_MODEL);
@@ -108,7 +109,7 @@ static void end(sw_members *m)
     sw_heap_free(m->programs, SW_HEAP_PROGRAMS, m->cap_programs * sizeof(void *));
     sw_exec_destroy(m->planner); /* the programs are its own */
     sw_arena_destroy(m->arena);
-    sw_heap_free(m->first_knobs, SW_HEAP_RECORDS, m->shape->n_knobs * sizeof *m->first_knobs);
+    sw_heap_free(m->first_knobs, SW_HEAP_RECORDS, m->n_first_knobs * sizeof *m->first_knobs);
     sw_heap_free(m->slots, SW_HEAP_RECORDS, m->cap_slots * sizeof *m->slots);
     sw_heap_free(m->metrics, SW_HEAP_RECORDS, m->cap_metrics * sizeof *m->metrics);
     sw_heap_free(m->ended, SW_HEAP_RECORDS, m->cap_ended * sizeof *m->ended);

@@ -36,6 +36,7 @@ struct sw_members {
     swi_slot_record *slots;
     uint32_t n_slots, cap_slots, first_free, n_members;
     float *first_knobs; /* as the shape had them when the members were made */
+    uint32_t n_first_knobs;
     const swi_program **programs;
     uint32_t n_programs, cap_programs;
     swi_lane *lanes;
