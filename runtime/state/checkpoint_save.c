@@ -56,7 +56,7 @@ static sw_status copy_models(sw_checkpoint *c)
     return swi_snapshot_end(c->snapshot);
 }
 
-/* Of several models no note says whose it is: they have none. */
+/* A note does not name its model. So a checkpoint of several models has no notes. */
 static void keep_notes(sw_checkpoint *c)
 {
     c->n_notes = c->n_models == 1 ? c->models[0]->n_notes : 0;

@@ -250,7 +250,7 @@ static void members_come_and_go(void)
     REFUSED(sw_members_run(g->all, &args), SW_INVALID, "member 7 is named twice");
 }
 
-/* A label that no class has, and a number that is none: theirs alone. */
+/* Member 3 has a label past the last class, member 9 a NaN in its input. The others train. */
 static void a_member_that_fails_fails_alone(void)
 {
     make_data(ROWS);

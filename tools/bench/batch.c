@@ -1,11 +1,19 @@
 /* Batches of random numbers: what is measured is memory and time. */
 #include "alloc/base/mem.h"
 #include "tools/bench/bench.h"
+#include <string.h>
 
 static size_t bytes_of(const sw_array *a)
 {
     const sw_type type = {a->dtype, SW_PLAIN, a->shape};
     return sw_type_bytes(&type);
+}
+
+sw_array bench_batch_of(const sw_array *field, int64_t batch)
+{
+    sw_array a = {field->dtype, {field->shape.rank + 1, {batch}}, NULL};
+    memcpy(a.shape.dim + 1, field->shape.dim, (size_t)field->shape.rank * sizeof(int64_t));
+    return a;
 }
 
 sw_status bench_batch_make(sw_array *arrays, int n, int64_t ids)

@@ -80,6 +80,8 @@ void bench_lenet_destroy(bench_lenet *lenet);
  * them too. */
 SW_MUST_USE sw_status bench_batch_make(sw_array *arrays, int n, int64_t ids);
 void bench_batch_free(sw_array *arrays, int n);
+/* `batch` samples of a field: its type, and its shape with a batch axis in front. No data. */
+sw_array bench_batch_of(const sw_array *field, int64_t batch);
 
 /* ---- taking turns ------------------------------------------------------------------------ */
 

@@ -102,12 +102,8 @@ static sw_status make(subject *s)
     SW_TRY(net_of(o, &net));
     SW_TRY(sw_exec_create(&s->exec, &exec));
     SW_TRY(tool_net_create(&s->net, &net));
-    for (int i = 0; i < 2; i++) {
-        const sw_array *field = &net.data.field[i];
-        s->inputs[i] = (sw_array){field->dtype, {field->shape.rank + 1, {rows(o)}}, NULL};
-        memcpy(s->inputs[i].shape.dim + 1, field->shape.dim,
-               (size_t)field->shape.rank * sizeof(int64_t));
-    }
+    for (int i = 0; i < 2; i++)
+        s->inputs[i] = bench_batch_of(&net.data.field[i], rows(o));
     SW_TRY(bench_batch_make(s->inputs, 2, net.data.n_classes));
     SW_TRY(sw_model_ready(s->net.model, s->exec, 1));
     SW_TRY(bench_make_folder(s->folder, sizeof s->folder));

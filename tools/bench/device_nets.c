@@ -82,13 +82,6 @@ static sw_dataset_info data_of(const bench_device_case *c)
     return d;
 }
 
-static sw_array batch_of(const sw_array *field, int64_t batch)
-{
-    sw_array a = {field->dtype, {field->shape.rank + 1, {batch}}, NULL};
-    memcpy(a.shape.dim + 1, field->shape.dim, (size_t)field->shape.rank * sizeof(int64_t));
-    return a;
-}
-
 static sw_run_args args_of(subject *s)
 {
     return (sw_run_args){.size = sizeof(sw_run_args),
@@ -132,7 +125,7 @@ static sw_status make(subject *s, const bench_device_case *c, int64_t batch)
     SW_TRY(sw_exec_create(&s->exec, &exec));
     SW_TRY(tool_net_create(&s->net, &net));
     for (int i = 0; i < 2; i++)
-        s->inputs[i] = batch_of(&net.data.field[i], batch);
+        s->inputs[i] = bench_batch_of(&net.data.field[i], batch);
     return bench_batch_make(s->inputs, 2, c->classes > 0 ? c->classes : 1);
 }
 

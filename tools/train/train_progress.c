@@ -208,7 +208,7 @@ static sw_status read_bits(reader *r, double *to)
     SW_TRY(read_text(r, digits, sizeof digits));
     const uint64_t bits = strtoull(digits, &end, 16);
     if (*end != '\0' || end == digits)
-        return sw_json_bad(&r->json, "a number that is none");
+        return sw_json_bad(&r->json, "a number must be 16 hexadecimal digits");
     memcpy(to, &bits, sizeof bits);
     return SW_OK;
 }
