@@ -312,3 +312,26 @@ sw_status sw_json_get_word(sw_json_in *in, sw_json_word *out)
         }
     return sw_json_bad(in, "a value was expected");
 }
+
+sw_status sw_json_get_text(sw_json_in *in, char *to, size_t bytes)
+{
+    sw_json_text text = {.to = to, .cap = bytes - 1};
+    SW_TRY(sw_json_get_string(in, &text));
+    to[text.length < text.cap ? text.length : text.cap] = '\0';
+    return SW_OK;
+}
+
+sw_status sw_json_get_object(sw_json_in *in, sw_json_member *member, void *context)
+{
+    bool end, more = true;
+    SW_TRY(sw_json_expect(in, '{'));
+    SW_TRY(sw_json_accept(in, '}', &end));
+    while (!end && more) {
+        char key[SW_JSON_KEY];
+        SW_TRY(sw_json_get_text(in, key, sizeof key));
+        SW_TRY(sw_json_expect(in, ':'));
+        SW_TRY(member(in, key, context));
+        SW_TRY(sw_json_accept(in, ',', &more));
+    }
+    return end ? SW_OK : sw_json_expect(in, '}');
+}

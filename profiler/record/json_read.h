@@ -46,6 +46,13 @@ struct sw_json_text {
     sw_status (*grow)(sw_json_text *text);
 };
 SW_MUST_USE sw_status sw_json_get_string(sw_json_in *in, sw_json_text *out);
+/* A string of `bytes` at most with its zero, cut where it is longer. */
+SW_MUST_USE sw_status sw_json_get_text(sw_json_in *in, char *to, size_t bytes);
+/* An object: `member` is called behind each key (cut to SW_JSON_KEY bytes) and reads the value.
+ */
+#define SW_JSON_KEY 48
+typedef sw_status sw_json_member(sw_json_in *in, const char *key, void *context);
+SW_MUST_USE sw_status sw_json_get_object(sw_json_in *in, sw_json_member *member, void *context);
 
 typedef struct {
     bool minus;

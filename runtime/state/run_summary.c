@@ -10,14 +10,6 @@
 /* A member of an object of `what`, whose key is given; *known says whether it was taken. */
 typedef sw_status take_member(sw_json_in *in, const char *key, void *what, bool *known);
 
-static sw_status get_string(sw_json_in *in, char *to, size_t bytes)
-{
-    sw_json_text text = {.to = to, .cap = bytes - 1};
-    SW_TRY(sw_json_get_string(in, &text));
-    to[text.length < text.cap ? text.length : text.cap] = '\0';
-    return SW_OK;
-}
-
 static sw_status get_bool(sw_json_in *in, bool *out)
 {
     sw_json_word word;
@@ -95,33 +87,34 @@ static sw_status skip_value(sw_json_in *in)
 
 /* ---- objects ----------------------------------------------------------------------------- */
 
+typedef struct {
+    take_member *take;
+    void *what;
+} object;
+
+static sw_status take_or_skip(sw_json_in *in, const char *key, void *context)
+{
+    const object *o = context;
+    bool known = true;
+    SW_TRY(o->take(in, key, o->what, &known));
+    return known ? SW_OK : skip_value(in);
+}
+
 static sw_status get_object(sw_json_in *in, take_member *take, void *what)
 {
-    bool end, more = true;
-    SW_TRY(sw_json_expect(in, '{'));
-    SW_TRY(sw_json_accept(in, '}', &end));
-    while (!end && more) {
-        char key[32];
-        bool known = true;
-        SW_TRY(get_string(in, key, sizeof key));
-        SW_TRY(sw_json_expect(in, ':'));
-        SW_TRY(take(in, key, what, &known));
-        if (!known)
-            SW_TRY(skip_value(in));
-        SW_TRY(sw_json_accept(in, ',', &more));
-    }
-    return end ? SW_OK : sw_json_expect(in, '}');
+    object o = {take, what};
+    return sw_json_get_object(in, take_or_skip, &o);
 }
 
 static sw_status take_of_model(sw_json_in *in, const char *key, void *what, bool *known)
 {
     swi_run_model *model = what;
     if (strcmp(key, "name") == 0)
-        return get_string(in, model->name, sizeof model->name);
+        return sw_json_get_text(in, model->name, sizeof model->name);
     if (strcmp(key, "layout") == 0)
-        return get_string(in, model->layout, sizeof model->layout);
+        return sw_json_get_text(in, model->layout, sizeof model->layout);
     if (strcmp(key, "optimizers") == 0)
-        return get_string(in, model->optimizers, sizeof model->optimizers);
+        return sw_json_get_text(in, model->optimizers, sizeof model->optimizers);
     if (strcmp(key, "members") == 0)
         return get_number(in, &model->members);
     *known = false;
@@ -142,9 +135,9 @@ static sw_status take_of_loader(sw_json_in *in, const char *key, void *what, boo
         if (strcmp(key, numbers[i].key) == 0)
             return get_number(in, numbers[i].to);
     if (strcmp(key, "seed") == 0)
-        return get_string(in, loader->seed, sizeof loader->seed);
+        return sw_json_get_text(in, loader->seed, sizeof loader->seed);
     if (strcmp(key, "data") == 0)
-        return get_string(in, loader->data, sizeof loader->data);
+        return sw_json_get_text(in, loader->data, sizeof loader->data);
     if (strcmp(key, "begun") == 0)
         return get_bool(in, &loader->begun);
     if (strcmp(key, "shuffle") == 0)
@@ -181,9 +174,9 @@ static sw_status take_of_run(sw_json_in *in, const char *key, void *what, bool *
     if (strcmp(key, "seed") == 0)
         return get_number(in, &run->seed);
     if (strcmp(key, "isa") == 0)
-        return get_string(in, run->isa, sizeof run->isa);
+        return sw_json_get_text(in, run->isa, sizeof run->isa);
     if (strcmp(key, "device") == 0)
-        return get_string(in, run->device, sizeof run->device);
+        return sw_json_get_text(in, run->device, sizeof run->device);
     if (strcmp(key, "models") == 0) {
         void *array = run->models;
         const sw_status status = get_array(in, &array, &run->n_models, &run->cap_models,

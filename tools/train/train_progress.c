@@ -146,31 +146,6 @@ typedef struct {
     uint32_t n_members;
 } reader;
 
-typedef sw_status read_member(reader *r, const char *key);
-
-static sw_status read_text(reader *r, char *to, size_t bytes)
-{
-    sw_json_text text = {.to = to, .cap = bytes - 1};
-    SW_TRY(sw_json_get_string(&r->json, &text));
-    to[text.length < text.cap ? text.length : text.cap] = '\0';
-    return SW_OK;
-}
-
-static sw_status read_object(reader *r, read_member *member)
-{
-    bool end, more = true;
-    SW_TRY(sw_json_expect(&r->json, '{'));
-    SW_TRY(sw_json_accept(&r->json, '}', &end));
-    while (!end && more) {
-        char key[48];
-        SW_TRY(read_text(r, key, sizeof key));
-        SW_TRY(sw_json_expect(&r->json, ':'));
-        SW_TRY(member(r, key));
-        SW_TRY(sw_json_accept(&r->json, ',', &more));
-    }
-    return end ? SW_OK : sw_json_expect(&r->json, '}');
-}
-
 static sw_status total_differs(const reader *r, const char *there, const char *here)
 {
     SW_FAIL(SW_INVALID,
@@ -180,10 +155,11 @@ static sw_status total_differs(const reader *r, const char *there, const char *h
             r->path, there, here, r->path);
 }
 
-static sw_status option_member(reader *r, const char *key)
+static sw_status option_member(sw_json_in *in, const char *key, void *context)
 {
+    reader *r = context;
     char there[sizeof r->identity->at[0].text];
-    SW_TRY(read_text(r, there, sizeof there));
+    SW_TRY(sw_json_get_text(in, there, sizeof there));
     for (int i = 0; i < r->identity->n; i++) {
         const train_choice *here = &r->identity->at[i];
         if (strcmp(here->name, key) != 0)
@@ -202,28 +178,24 @@ static sw_status option_member(reader *r, const char *key)
             r->path, key, there);
 }
 
-static sw_status read_bits(reader *r, double *to)
+static sw_status read_bits(sw_json_in *in, double *to)
 {
     char digits[32], *end;
-    SW_TRY(read_text(r, digits, sizeof digits));
+    SW_TRY(sw_json_get_text(in, digits, sizeof digits));
     const uint64_t bits = strtoull(digits, &end, 16);
     if (*end != '\0' || end == digits)
-        return sw_json_bad(&r->json, "a number must be 16 hexadecimal digits");
+        return sw_json_bad(in, "a number must be 16 hexadecimal digits");
     memcpy(to, &bits, sizeof bits);
     return SW_OK;
 }
 
-static sw_status read_u64(reader *r, uint64_t *to)
+static sw_status score_member(sw_json_in *in, const char *key, void *context)
 {
-    return sw_json_get_count(&r->json, to);
-}
-
-static sw_status score_member(reader *r, const char *key)
-{
+    reader *r = context;
     uint64_t n = 0;
     if (strcmp(key, "loss") == 0)
-        return read_bits(r, &r->score->loss);
-    SW_TRY(read_u64(r, &n));
+        return read_bits(in, &r->score->loss);
+    SW_TRY(sw_json_get_count(in, &n));
     if (strcmp(key, "right") == 0)
         r->score->right = (int64_t)n;
     else
@@ -231,49 +203,51 @@ static sw_status score_member(reader *r, const char *key)
     return SW_OK;
 }
 
-static sw_status progress_member(reader *r, const char *key)
+static sw_status progress_member(sw_json_in *in, const char *key, void *context)
 {
+    reader *r = context;
     train_progress *p = r->p;
     uint64_t n = 0;
     sw_json_word word;
     r->n_members++;
 #define TRAIN_U64(field)                                                                       \
     if (strcmp(key, #field) == 0) {                                                            \
-        SW_TRY(read_u64(r, &n));                                                               \
+        SW_TRY(sw_json_get_count(in, &n));                                                     \
         p->field = n;                                                                          \
         return SW_OK;                                                                          \
     }
 #define TRAIN_I64(field)                                                                       \
     if (strcmp(key, #field) == 0) {                                                            \
-        SW_TRY(read_u64(r, &n));                                                               \
+        SW_TRY(sw_json_get_count(in, &n));                                                     \
         p->field = (int64_t)n;                                                                 \
         return SW_OK;                                                                          \
     }
 #define TRAIN_BOOL(field)                                                                      \
     if (strcmp(key, #field) == 0) {                                                            \
-        SW_TRY(sw_json_get_word(&r->json, &word));                                             \
+        SW_TRY(sw_json_get_word(in, &word));                                                   \
         p->field = word == SW_JSON_TRUE;                                                       \
         return SW_OK;                                                                          \
     }
 #define TRAIN_F64(field)                                                                       \
     if (strcmp(key, #field) == 0)                                                              \
-        return read_bits(r, &p->field);
+        return read_bits(in, &p->field);
 #define TRAIN_SCORE(field)                                                                     \
     if (strcmp(key, #field) == 0) {                                                            \
         r->score = &p->field;                                                                  \
-        return read_object(r, score_member);                                                   \
+        return sw_json_get_object(in, score_member, r);                                        \
     }
 #include "tools/train/train_progress.def"
-    return sw_json_bad(&r->json, "an unknown member");
+    return sw_json_bad(in, "an unknown member");
 }
 
-static sw_status top_member(reader *r, const char *key)
+static sw_status top_member(sw_json_in *in, const char *key, void *context)
 {
+    reader *r = context;
     if (strcmp(key, "options") == 0)
-        return read_object(r, option_member);
+        return sw_json_get_object(in, option_member, r);
     if (strcmp(key, "progress") == 0)
-        return read_object(r, progress_member);
-    return sw_json_bad(&r->json, "an unknown member");
+        return sw_json_get_object(in, progress_member, r);
+    return sw_json_bad(in, "an unknown member");
 }
 
 sw_status train_progress_read(const char *text, size_t bytes, const char *path,
@@ -284,7 +258,7 @@ sw_status train_progress_read(const char *text, size_t bytes, const char *path,
                 .identity = identity,
                 .p = out};
     r.json.of = " of what train put into it";
-    SW_TRY(read_object(&r, top_member));
+    SW_TRY(sw_json_get_object(&r.json, top_member, &r));
     for (int i = 0; i < identity->n; i++)
         if (!r.seen[i])
             SW_FAIL(SW_INVALID,
