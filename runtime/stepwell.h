@@ -73,6 +73,9 @@ typedef struct sw_dataset sw_dataset;
 typedef struct sw_loader sw_loader;
 typedef struct sw_checkpoint sw_checkpoint;
 typedef struct sw_members sw_members;
+typedef struct sw_feed sw_feed;
+typedef struct sw_space sw_space;
+typedef struct sw_pbt sw_pbt;
 
 /* A tensor of one run of one ctx; {0} after an error. */
 typedef struct {
@@ -871,19 +874,40 @@ SW_MUST_USE SW_API sw_status sw_output_get(sw_exec *exec, const char *name, sw_a
  * trained alone by an exec with its seed, and depend on neither the other members nor the
  * number of threads. A group and its members are used by one thread at a time, the one that
  * uses the exec. CPU only: SW_UNSUPPORTED on a device. */
+/* A member of `of`; {0} is none. */
+typedef struct {
+    sw_members *of;
+    uint32_t index, generation;
+} sw_member;
+
+/* What a callback sees of a member; valid during the call. */
+typedef struct {
+    sw_member member;
+    void *state; /* state_bytes of them, to be read and written */
+    size_t state_bytes;
+    const float *knobs; /* of the shape, by their index */
+    int n_knobs;
+    uint64_t seed, step;
+    double score; /* to be set: the metric "score" */
+} sw_member_view;
+/* A status that is not SW_OK is the member's. */
+typedef sw_status sw_member_fn(sw_member_view *view, void *user);
+
 typedef struct {
     size_t size;
     sw_model *shape; /* its layers, optimizers, knobs and frozen set; borrowed until the end. It
                         needs no memory of its own */
     sw_step_fn *fn;
     void *user;
+    int threads; /* that each member runs on; 0: 1. A group that asks for all of the exec's runs
+                    its members one after the other. The same bits for every number */
+    /* Members that are no networks: this is called in the place of the step function, on any
+     * thread, for different members at one time. `shape` is then a model of knobs alone, or of
+     * states and knobs. NULL: a step function */
+    sw_member_fn *callback;
+    size_t state_bytes; /* with a callback: bytes of each member that are the program's own,
+                           aligned to 64 and zero at first; copied, saved and moved with it */
 } sw_members_opts;
-
-/* A member of `of`; {0} is none. */
-typedef struct {
-    sw_members *of;
-    uint32_t index, generation;
-} sw_member;
 
 /* Uses the exec's threads, device and budget, which is charged for each member and for a step
  * arena for each thread; a plan is not made smaller for it. Destroy it before shape and exec.
@@ -927,6 +951,18 @@ typedef struct {
     uint32_t variant;
     uint64_t step; /* of all of them */
     uint32_t run;  /* in the step */
+    /* In the place of inputs: each member has the next batch of the feed, in the order of its
+     * own stream, and goes on by one with every run in mode SW_TRAIN that did not fail. In mode
+     * SW_EVAL all have batch `step` of the feed. The batch is filled by the thread that runs
+     * the member, into memory of the thread. Borrowed. */
+    const sw_feed *feed;
+    int same_data; /* 1: the stream of all is that of `data_seed`; 0: its seed is the member's
+                    */
+    uint64_t data_seed;
+    int own_steps;  /* 1: the step is how many the member has made (sw_member_progress), which
+                       counts on; `step` is not looked at */
+    uint32_t steps; /* runs in a row of each member, with a feed or a callback; 0: 1. A thread
+                       makes them all before its next member */
 } sw_members_args;
 
 /* Run the step function once for each of the members. A member that fails (an op refuses its
@@ -935,11 +971,213 @@ typedef struct {
  * is copied to or written from a model. SW_OK where the group ran, whatever its members'
  * status. */
 SW_MUST_USE SW_API sw_status sw_members_run(sw_members *members, const sw_members_args *args);
-/* Of the last run, n values in the order of its members: a metric (NaN where a member failed),
- * and how each ended. SW_INVALID for an unknown name and another n. */
+/* Runs of several groups of one exec, side by side, as if they were one: n groups with the
+ * arguments of each. What needs memory is done first, for all of them. */
+SW_MUST_USE SW_API sw_status sw_members_run_all(sw_members *const *groups,
+                                                const sw_members_args *args, size_t n);
+/* Trace and plan what a run with these arguments would need, and take the memory for it: the
+ * inputs' data may be NULL. *out: bytes that the group's exec then has for steps and batches,
+ * of all its threads and groups; NULL is fine. */
+SW_MUST_USE SW_API sw_status sw_members_plan(sw_members *members, const sw_members_args *args,
+                                             size_t *out);
+/* Of the last run, n values in the order of its members: a metric (NaN where a member failed)
+ * of the last of its steps, its mean over all of them, and how each ended. SW_INVALID for an
+ * unknown name and another n. */
 SW_MUST_USE SW_API sw_status sw_members_metric(sw_members *members, const char *name,
                                                double *out, size_t n);
+SW_MUST_USE SW_API sw_status sw_members_mean(sw_members *members, const char *name, double *out,
+                                             size_t n);
 SW_MUST_USE SW_API sw_status sw_members_status(sw_members *members, sw_status *out, size_t n);
+
+/* Steps that a member has made, and batches that it has had: 0 at first; a copy takes the
+ * donor's. Either may be NULL. */
+SW_MUST_USE SW_API sw_status sw_member_progress(sw_member member, uint64_t *steps,
+                                                uint64_t *batches);
+SW_MUST_USE SW_API sw_status sw_member_progress_set(sw_member member, uint64_t steps,
+                                                    uint64_t batches);
+/* Bytes of all that a member is (range, seed, progress), for sw_member_pack and _unpack: state
+ * that is kept elsewhere while its slot is another's. A pack of one group fits every member of
+ * a group whose shape has the same layout; seed and progress are in it too. */
+SW_API size_t sw_members_packed_bytes(const sw_members *members);
+SW_MUST_USE SW_API sw_status sw_member_pack(sw_member member, void *to, size_t bytes);
+SW_MUST_USE SW_API sw_status sw_member_unpack(sw_member member, const void *from, size_t bytes);
+
+/* ---- feeds: batches by number, for many members ------------------------------------------ */
+
+typedef struct {
+    size_t size;
+    int64_t batch;
+    int shuffle;   /* 1: each stream and epoch has an order of its own, by a keyed bijection of
+                      the samples; 0: as stored */
+    int drop_last; /* leave a smaller last batch out */
+} sw_feed_opts;
+/* Nothing is kept for a stream, whatever their number: the order of epoch e of stream s is a
+ * function of s, e and the number of samples. The samples are borrowed as by a loader. A loader
+ * with `keyed` gives out the same batches. */
+SW_MUST_USE SW_API sw_status sw_feed_create(sw_feed **out, const sw_dataset *dataset,
+                                            const sw_feed_opts *opts);
+SW_API void sw_feed_destroy(sw_feed *feed);
+SW_API int64_t sw_feed_batches(const sw_feed *feed); /* of an epoch */
+SW_API size_t sw_feed_bytes(const sw_feed *feed);    /* of one batch, as it is counted */
+/* Which sample is number i (0 to n - 1) of an epoch of a stream. */
+SW_MUST_USE SW_API sw_status sw_feed_sample(const sw_feed *feed, uint64_t stream,
+                                            uint64_t epoch, int64_t i, int64_t *out);
+
+/* ---- spaces of hyper-parameters ---------------------------------------------------------- */
+
+typedef enum {
+    SW_UNIFORM,     /* low to high */
+    SW_LOG_UNIFORM, /* low to high, low above 0; the logarithm is uniform */
+    SW_INTEGER,     /* whole numbers, low to high, both of them too */
+    SW_CHOICE       /* one of a list, in its order */
+} sw_hyper_kind;
+
+/* `name` has 1 to 47 letters, digits, "_", "-" and "."; dots nest ("optimizer.lr"). */
+typedef struct {
+    size_t size;
+    const char *name;
+    sw_hyper_kind kind;
+    double low, high;
+    const double *choices;     /* n_choices of them, all different and finite; copied */
+    const char *const *labels; /* of the choices, in logs; copied; NULL: their numbers */
+    int n_choices;
+    int resample; /* SW_CHOICE: 1: explored by a new draw alone, never by a neighbour */
+} sw_hyper;
+
+/* A space is a list of hyper-parameters. SW_INVALID names the one whose bounds are reversed or
+ * not finite, whose list is empty, or whose name is there already. */
+SW_MUST_USE SW_API sw_status sw_space_create(sw_space **out);
+SW_API void sw_space_destroy(sw_space *space);
+SW_MUST_USE SW_API sw_status sw_space_add(sw_space *space, const sw_hyper *hyper);
+/* One from a text: NAME=uniform:LOW..HIGH, NAME=log:LOW..HIGH, NAME=int:LOW..HIGH, and
+ * NAME=choice:A,B,C (numbers, or words, which are numbered from 0). */
+SW_MUST_USE SW_API sw_status sw_space_parse(sw_space *space, const char *text);
+SW_API int sw_space_count(const sw_space *space);
+/* Position of a name; -1: there is none. */
+SW_API int sw_space_find(const sw_space *space, const char *name);
+/* Filled as sw_space_add was given it; pointers are valid as long as the space. */
+SW_MUST_USE SW_API sw_status sw_space_at(const sw_space *space, int i, sw_hyper *out);
+/* A draw of number i: a function of (seed, i, draw) alone. */
+SW_MUST_USE SW_API sw_status sw_space_draw(const sw_space *space, int i, uint64_t seed,
+                                           uint64_t draw, double *out);
+/* Whether a value lies within what was declared; integers and choices exactly. */
+SW_API int sw_space_has(const sw_space *space, int i, double value);
+
+/* ---- population based training ----------------------------------------------------------- */
+
+/* Who is replaced by whom. Truncation: the worst share copies members of the best, drawn
+ * uniformly. Tournament: a member that reports is compared with another one, drawn uniformly,
+ * and copies it where that is better. T-test: the same, where Welch's t-test over the last 10
+ * scores of both says so at 5 %. (Jaderberg et al. 2017, section 4.1.1) */
+typedef enum { SW_TRUNCATION, SW_TOURNAMENT, SW_T_TEST } sw_exploit;
+/* How new values are found behind an exploit. Perturb: resampled with resample_probability,
+ * else multiplied by one of the factors, and kept within the declared bounds; choices take a
+ * neighbour in the list. PB2: a time-varying Gaussian process over what was reported, upper
+ * confidence bound (Parker-Holder et al. 2020); numbers only, choices are perturbed. */
+typedef enum { SW_PERTURB, SW_PB2 } sw_explore;
+
+/* Called behind each explore, with the values in the order of the space, to be changed; what
+ * it leaves outside of the bounds is SW_INVALID and names the hyper-parameter. */
+typedef sw_status sw_explore_fn(int member, double *values, int n, void *user);
+
+typedef struct {
+    size_t size;
+    const sw_space *space; /* copied */
+    int members;           /* 1 to 1,000,000 */
+    int minimize;          /* 1: a lower score is better */
+    uint64_t seed;
+    double interval; /* of time (whatever sw_pbt_report is told: steps, say) between a member's
+                        turns; above 0 */
+    double burn_in;  /* no exploit before this time */
+    double quantile; /* share that is replaced and share that donates, 0 to 0.5: ceil of it of
+                        the members that have a score and have not ended, at most half of them,
+                        none where there is one; 0: 0.25; negative: none */
+    double replaced, donors; /* shares of their own in the place of quantile, each above 0 and
+                                at most 1, together at most 1; 0: quantile */
+    double resample_probability; /* 0: 0.25; negative: never */
+    double factors[2];           /* 0: 1.2 and 0.8 */
+    int synch; /* 1: a turn is when all that go on have reported; 0: members take turns in the
+                  order of (time, index), and donors give the state of their last turn */
+    sw_exploit exploit;
+    sw_explore explore;
+    sw_explore_fn *custom; /* NULL: none */
+    void *user;
+    double stop_time;  /* a member ends at this time; 0: never */
+    double stop_score; /* and where its score is as good as this; with has_stop_score */
+    int has_stop_score;
+    uint64_t without; /* number, from 1, of an exploit that is left out: a replay of the same
+                         run that lacks it. 0: none */
+} sw_pbt_opts;
+
+/* Decisions only: it knows members by their index, trains none and reads no clock. The same
+ * options and the same reports give the same decisions. */
+SW_MUST_USE SW_API sw_status sw_pbt_create(sw_pbt **out, const sw_pbt_opts *opts);
+SW_API void sw_pbt_destroy(sw_pbt *pbt);
+/* The present value of hyper-parameter `hyper` of a member: at first a draw; what was set
+ * within the bounds afterwards. */
+SW_MUST_USE SW_API sw_status sw_pbt_value(const sw_pbt *pbt, int member, int hyper,
+                                          double *out);
+SW_MUST_USE SW_API sw_status sw_pbt_value_set(sw_pbt *pbt, int member, int hyper, double value);
+
+/* Who should run next, and until which time: of those that go on the ones with the least time,
+ * at most `room` of them in the order of their index, all of them until *until. *n 0: none goes
+ * on. In synch mode members wait for the last one of their turn. */
+SW_MUST_USE SW_API sw_status sw_pbt_next(sw_pbt *pbt, int *members, int room, int *n,
+                                         double *until);
+/* A member has come to `time` with `score` (NaN: it has none). Decisions wait until
+ * sw_pbt_event. SW_INVALID where it goes back in time, or has ended. */
+SW_MUST_USE SW_API sw_status sw_pbt_report(sw_pbt *pbt, int member, double time, double score);
+/* A member is out: it failed, or ended on its own. It is neither replaced nor a donor, and none
+ * waits for it. */
+SW_MUST_USE SW_API sw_status sw_pbt_leave(sw_pbt *pbt, int member);
+
+typedef enum {
+    SW_PBT_NONE,    /* nothing (more) to do: ask sw_pbt_next */
+    SW_PBT_KEEP,    /* copy the state of `member` aside: it may be a donor later. Asynchronous
+                       runs only */
+    SW_PBT_DROP,    /* what was kept of `member` is needed no more */
+    SW_PBT_EXPLOIT, /* copy the kept state of `donor` (synch: its present one) to `member`, then
+                       take member's values, which are new */
+    SW_PBT_STOP     /* `member` has ended */
+} sw_pbt_what;
+typedef struct {
+    size_t size;
+    sw_pbt_what what;
+    int member, donor;
+    uint64_t number;         /* of exploits, from 1 */
+    double time, donor_time; /* of member, before, and of what the donor gives */
+    double score, donor_score;
+} sw_pbt_event;
+/* The next thing to do, in order; each must have been done when the next one is asked for. */
+SW_MUST_USE SW_API sw_status sw_pbt_next_event(sw_pbt *pbt, sw_pbt_event *out);
+
+typedef struct {
+    size_t size;
+    double time, score; /* of its last report; score NaN: none yet */
+    int ended;          /* by a stop rule or by sw_pbt_leave */
+    int kept;           /* its state was copied aside */
+    uint64_t exploits;  /* how often it was replaced */
+} sw_pbt_member;
+SW_MUST_USE SW_API sw_status sw_pbt_look(const sw_pbt *pbt, int member, sw_pbt_member *out);
+
+/* Logs in JSON lines, in folder `dir`, which must be there: pbt_global.txt, of all exploits,
+ * and pbt_policy_<member>.txt, of the exploits that its present state comes from. A line is
+ * [target, donor, target time, donor time, donor's values, new values], values as nested
+ * objects. NULL: no logs. Written at each exploit; SW_IO names the file. */
+SW_MUST_USE SW_API sw_status sw_pbt_log(sw_pbt *pbt, const char *dir);
+
+/* All that decisions depend on, for a checkpoint. Restored by a sw_pbt of the same options:
+ * SW_INVALID names the option that is another; logs are cut to what they had. */
+SW_MUST_USE SW_API sw_status sw_pbt_save(const sw_pbt *pbt, void **bytes, size_t *n);
+SW_API void sw_pbt_free(void *bytes, size_t n); /* what sw_pbt_save gave */
+SW_MUST_USE SW_API sw_status sw_pbt_restore(sw_pbt *pbt, const void *bytes, size_t n);
+
+/* The schedule of one lineage, from a policy file: change k takes place at time *time with
+ * these values (in the order of the space; NULL is fine). Change 0 is at time 0. SW_FORMAT
+ * names file and line; SW_INVALID past the last change. */
+SW_MUST_USE SW_API sw_status sw_policy_changes(const char *path, const sw_space *space, int *n);
+SW_MUST_USE SW_API sw_status sw_policy_change(const char *path, const sw_space *space, int k,
+                                              double *time, double *values);
 
 /* ---- witnesses: how "measured" is measured ----------------------------------------------- */
 
@@ -1079,6 +1317,7 @@ typedef struct {
     int drop_last;     /* leave a smaller last batch out */
     sw_budget *budget; /* NULL: none */
     int inline_fill;   /* 1: fill in sw_loader_next, without a thread */
+    int keyed;         /* 1: with shuffle, in the order of a sw_feed, which takes no memory */
 } sw_loader_opts;
 /* A thread that fills a ring of batch slots. The samples stay until the last loader of a
  * dataset has ended. */
