@@ -907,6 +907,7 @@ typedef struct {
     sw_member_fn *callback;
     size_t state_bytes; /* with a callback: bytes of each member that are the program's own,
                            aligned to 64 and zero at first; copied, saved and moved with it */
+    size_t arena_bytes; /* the most that a plan of the group may take for steps; 0: no limit */
 } sw_members_opts;
 
 /* Uses the exec's threads, device and budget, which is charged for each member and for a step
@@ -1317,7 +1318,7 @@ typedef struct {
     int drop_last;     /* leave a smaller last batch out */
     sw_budget *budget; /* NULL: none */
     int inline_fill;   /* 1: fill in sw_loader_next, without a thread */
-    int keyed;         /* 1: with shuffle, in the order of a sw_feed, which takes no memory */
+    uint64_t keyed;    /* 1: with shuffle, in the order of a sw_feed, which takes no memory */
 } sw_loader_opts;
 /* A thread that fills a ring of batch slots. The samples stay until the last loader of a
  * dataset has ended. */

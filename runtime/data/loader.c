@@ -12,6 +12,7 @@
 #include "kernels/rng.h"
 #include "alloc/base/fork.h"
 #include "runtime/data/data_internal.h"
+#include "runtime/data/feed.h"
 #include "runtime/data/loader.h"
 #include "runtime/base/owner.h"
 #include "runtime/base/structs.h"
@@ -33,13 +34,14 @@ struct sw_loader {
     int64_t batch, n_batches;
     uint32_t n_slots;
     uint64_t seed;
-    bool shuffle, inline_fill, drop_last;
+    bool shuffle, keyed, inline_fill, drop_last;
     size_t bytes;
     sw_arena *arena;
     slot *slots;
-    uint32_t
-        *order; /* of this epoch (data sets have at most 2^32 - 1 samples); NULL: as stored */
-    size_t first_byte; /* where sample 0 of this epoch begins in each field */
+    uint32_t *order; /* of this epoch (data sets have at most 2^32 - 1 samples); NULL: as
+                        stored, or keyed */
+    swi_feed_order keyed_order; /* of this epoch */
+    size_t first_byte;          /* where sample 0 of this epoch begins in each field */
     sw_thread *thread;
 
     pthread_mutex_t mutex;
@@ -60,6 +62,11 @@ static int64_t rows_of(const sw_loader *l, int64_t batch)
     return left < l->batch ? left : l->batch;
 }
 
+static size_t sample_at(const sw_loader *l, int64_t i)
+{
+    return l->keyed ? sw_bijection_at(&l->keyed_order.samples, (uint32_t)i) : l->order[i];
+}
+
 static void fill(const sw_loader *l, slot *to, int64_t batch)
 {
     const int64_t first = batch * l->batch, rows = rows_of(l, batch);
@@ -70,20 +77,26 @@ static void fill(const sw_loader *l, slot *to, int64_t batch)
         SW_ASSERT(to->at[f] != NULL && (const void *)to->at[f] == to->input[f].data);
         const size_t bytes = field->sample_bytes;
         to->input[f].shape.dim[0] = rows;
-        if (l->order == NULL) {
+        if (!l->shuffle) {
             memcpy(to->at[f], from + (size_t)first * bytes, (size_t)rows * bytes);
             continue;
         }
         for (int64_t i = 0; i < rows; i++)
-            memcpy(to->at[f] + (size_t)i * bytes, from + l->order[first + i] * bytes, bytes);
+            memcpy(to->at[f] + (size_t)i * bytes, from + sample_at(l, first + i) * bytes,
+                   bytes);
     }
 }
 
 static void make_order(sw_loader *l)
 {
     uint32_t words[4];
-    if (l->order == NULL)
+    if (!l->shuffle)
         return;
+    if (l->keyed) {
+        l->keyed_order = swi_feed_order_of(l->dataset, l->seed, l->epoch);
+        l->first_byte = l->keyed_order.first_byte;
+        return;
+    }
     sw_rng_shuffle(l->order, (uint32_t)l->dataset->n, l->seed, l->epoch);
     sw_rng_words(words, l->seed, 0, sw_rng_stream("window"), (uint32_t)l->epoch,
                  (uint32_t)(l->epoch >> 32));
@@ -268,6 +281,7 @@ sw_status swi_loader_identify(const sw_loader *l, swi_loader_identity *out)
                                  .samples = l->dataset->n,
                                  .seed = l->seed,
                                  .shuffle = l->shuffle,
+                                 .keyed = l->shuffle && l->keyed,
                                  .drop_last = l->drop_last,
                                  .data = data};
     return SW_OK;
@@ -346,7 +360,7 @@ static sw_status make_loader(sw_loader *l, sw_budget *budget)
 {
     SW_TRY(make_arena(l, budget));
     SW_TRY(make_slots(l));
-    if (l->shuffle) {
+    if (l->shuffle && !l->keyed) {
         void *order;
         SW_TRY(
             sw_heap_alloc(&order, SW_HEAP_RECORDS, (size_t)l->dataset->n * sizeof(uint32_t)));
@@ -426,6 +440,7 @@ sw_status sw_loader_create(sw_loader **out, const sw_dataset *dataset,
     l->n_slots = (uint32_t)opts.slots;
     l->seed = opts.seed;
     l->shuffle = opts.shuffle != 0;
+    l->keyed = opts.keyed != 0;
     l->inline_fill = opts.inline_fill != 0;
     l->drop_last = opts.drop_last != 0;
     pthread_mutex_init(&l->mutex, NULL);

@@ -8,7 +8,7 @@
 typedef struct {
     int64_t batch, samples;
     uint64_t seed;
-    bool shuffle, drop_last;
+    bool shuffle, keyed, drop_last;
     uint64_t data; /* sw_dataset_hash */
 } swi_loader_identity;
 

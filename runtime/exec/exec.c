@@ -143,7 +143,7 @@ sw_status swi_exec_create(sw_exec **out, const sw_exec_opts *given)
 }
 
 /* A key, or the exec's last run, needs it no more. */
-static void drop_frame(sw_exec *exec, swi_frame *f)
+void swi_exec_drop_frame(sw_exec *exec, swi_frame *f)
 {
     SW_ASSERT(f == NULL || f->refs > 0);
     if (f == NULL || --f->refs > 0)
@@ -159,7 +159,7 @@ void swi_exec_set_last(sw_exec *exec, swi_frame *f)
 {
     if (f != NULL)
         f->refs++;
-    drop_frame(exec, exec->last_frame);
+    swi_exec_drop_frame(exec, exec->last_frame);
     exec->last_frame = f;
     exec->last = f != NULL ? f->program : NULL;
 }
@@ -185,6 +185,11 @@ void sw_exec_destroy(sw_exec *exec)
     if (exec->busy != 0 && exec->forks == sw_fork_number()) {
         (void)sw_error_set(SW_BUSY, __FILE__, __LINE__, "%s: the exec is in use by %s", call,
                            swi_owner_text(&exec->busy));
+        return;
+    }
+    if (exec->lanes != NULL) {
+        (void)sw_error_set(SW_BUSY, __FILE__, __LINE__,
+                           "%s: groups of members use the exec; destroy them first", call);
         return;
     }
     swi_observe_close(exec);
@@ -298,7 +303,7 @@ static swi_key *find_key(sw_exec *exec, uint64_t hash, size_t bytes)
 static void forget(sw_exec *exec, swi_key *key)
 {
     SW_ASSERT(key >= exec->keys && key < exec->keys + exec->n_keys);
-    drop_frame(exec, exec->frames[key->frame]);
+    swi_exec_drop_frame(exec, exec->frames[key->frame]);
     free_key(key);
     *key = exec->keys[--exec->n_keys];
 }
@@ -471,7 +476,7 @@ static sw_status make_program(sw_exec *exec, const sw_run_args *args, uint64_t h
         forget_oldest(exec);
     status = add_key(exec, args, hash, bytes, slot);
     if (status != SW_OK) {
-        drop_frame(exec, f);
+        swi_exec_drop_frame(exec, f);
         return status;
     }
     if (!exec->checks) /* those trace before each run */

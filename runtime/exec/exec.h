@@ -89,6 +89,8 @@ struct sw_exec {
     uint32_t cap_op_ns;
     void *key_scratch;
     size_t cap_key_scratch;
+    size_t arena_limit;      /* of programs that are planned now, beside the budget's; 0: none */
+    struct swi_lanes *lanes; /* of members (population/lanes.h), which are to end first */
 };
 
 /* sw_exec_create. */
@@ -101,6 +103,9 @@ sw_status swi_exec_create_on(sw_exec **out, const sw_exec_opts *opts,
 /* Find or make the program of these arguments, in its frame; *fresh: this call traced. */
 sw_status swi_exec_program(sw_exec *exec, const sw_run_args *args, swi_frame **out,
                            bool *fresh);
+
+/* A frame that was held (refs) is needed no more. */
+void swi_exec_drop_frame(sw_exec *exec, swi_frame *frame);
 
 /* Around each op of a run; any may be NULL. */
 typedef struct {

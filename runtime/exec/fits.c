@@ -58,6 +58,8 @@ static swi_need beside_arena(const sw_exec *exec, const sw_run_args *args,
 
 size_t swi_arena_limit(const sw_exec *exec, const sw_run_args *args, const swi_trace *trace)
 {
+    if (exec->arena_limit != 0)
+        return exec->arena_limit;
     if (exec->target.budget == NULL || args->immediate)
         return SIZE_MAX;
     return less(sw_budget_limit(exec->target.budget), beside_arena(exec, args, trace).bytes);

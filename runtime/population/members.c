@@ -1,18 +1,12 @@
-/* Members: ranges of one arena, each with the layout of the shape. */
+/* Groups of members: ranges of one arena, each with the layout of the shape. */
 #include "runtime/population/members_internal.h"
 #include "alloc/base/assert.h"
 #include "alloc/base/poison.h"
-#include "kernels/dispatch.h"
+#include "alloc/base/size.h"
 #include "runtime/device/device.h"
 #include <string.h>
 
 #define NO_SLOT UINT32_MAX
-
-unsigned char *swi_member_base(const sw_members *m, uint32_t index)
-{
-    SW_ASSERT(index < m->n_slots);
-    return (unsigned char *)sw_arena_base(m->arena) + (size_t)index * m->stride;
-}
 
 sw_status swi_member_check(sw_member member, const char *call)
 {
@@ -23,118 +17,143 @@ sw_status swi_member_check(sw_member member, const char *call)
     return SW_OK;
 }
 
-sw_status swi_members_enter(sw_members *m, const sw_run_args *args, const void *frame)
+float *swi_member_knobs(const sw_members *m, uint32_t index)
 {
-    return swi_enter(m->exec, args, frame);
+    if (m->shape->n_knobs == 0)
+        return NULL;
+    const swi_entry *entry = &m->shape->entries[m->shape->knob_entry];
+    return (float *)(void *)(swi_member_base(m, index) + entry->offset);
 }
 
-void swi_members_leave(sw_members *m, const sw_run_args *args)
+/* ---- slots ------------------------------------------------------------------------------- */
+
+sw_status swi_slot_take(sw_members *m, uint32_t *out)
 {
-    swi_leave(m->exec, args);
+    if (m->first_free != NO_SLOT) {
+        *out = m->first_free;
+        m->first_free = m->slots[*out].next_free;
+        return SW_OK;
+    }
+    void *slots = m->slots;
+    size_t bytes;
+    SW_TRY(sw_heap_reserve(&slots, SW_HEAP_RECORDS, &m->cap_slots, m->n_slots + 1,
+                           sizeof *m->slots));
+    m->slots = slots;
+    if (!sw_size_mul((size_t)m->n_slots + 1, m->stride, &bytes))
+        SW_FAIL(SW_NOMEM, "%u members of %zu bytes overflow", m->n_slots + 1, m->stride);
+    SW_TRY(sw_arena_grow(m->arena, bytes, true));
+    *out = m->n_slots++;
+    sw_unpoison(swi_member_base(m, *out), m->stride);
+    return SW_OK;
+}
+
+void swi_slot_give(sw_members *m, uint32_t index)
+{
+    m->slots[index].next_free = m->first_free;
+    m->first_free = index;
 }
 
 /* ---- making ------------------------------------------------------------------------------ */
 
-static sw_status make_arena(sw_members *m, sw_arena **out, const char *label, sw_arena_use use)
+static sw_status make_arena(sw_members *m)
 {
     const swi_target *target = swi_target_of(m->exec);
     sw_store *store;
     SW_TRY(swi_device_store(target->device, &store, 0));
     const sw_arena_opts opts = {
-        .label = label, .use = use, .store = store, .budget = target->budget};
-    const sw_status status = sw_arena_create(out, &opts);
+        .label = "members", .use = SW_ARENA_MODEL, .store = store, .budget = target->budget};
+    const sw_status status = sw_arena_create(&m->arena, &opts);
     if (status != SW_OK)
         sw_store_destroy(store);
     return status;
 }
 
-/* Traces and plans with one thread; nothing ever runs in its arena. */
-static sw_status make_planner(sw_members *m)
+static sw_status measure(sw_members *m)
 {
-    const swi_target *target = swi_target_of(m->exec);
-    sw_exec_opts opts = target->opts;
-    opts.device = NULL;
-    opts.threads = 1;
-    opts.budget = NULL;
-    opts.profile = NULL;
-    opts.isa = sw_isa_name(target->isa);
-    opts.nvtx = SW_NVTX_OFF;
-    opts.checks = opts.op_clocks = opts.shares = 0;
-    return swi_exec_create(&m->planner, &opts);
-}
-
-static sw_status make_lanes(sw_members *m)
-{
-    void *block;
-    const int n = swi_target_of(m->exec)->threads;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (size_t)n * sizeof *m->lanes));
-    m->lanes = block;
-    m->n_lanes = n;
-    for (int i = 0; i < n; i++)
-        SW_TRY(make_arena(m, &m->lanes[i].arena, "member's step", SW_ARENA_STEP));
+    size_t state;
+    SW_TRY(sw_model_bytes(m->shape, &m->model_bytes));
+    if (!sw_size_align(m->opts.state_bytes, SW_ALIGN, &state) ||
+        !sw_size_add(m->model_bytes, state, &m->stride))
+        SW_FAIL(SW_NOMEM, "sw_members_create: state_bytes of %zu overflow",
+                m->opts.state_bytes);
+    if (m->stride == 0)
+        m->stride = SW_ALIGN;
     return SW_OK;
 }
 
-static sw_status make(sw_members *m, const sw_members_opts *o)
+static sw_status make(sw_members *m)
 {
     void *block;
-    m->shape = o->shape;
-    m->fn = o->fn;
-    m->user = o->user;
     m->first_free = NO_SLOT;
-    SW_TRY(sw_model_bytes(o->shape, &m->stride));
-    SW_TRY(make_planner(m));
-    SW_TRY(make_lanes(m));
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, o->shape->n_knobs * sizeof *m->first_knobs));
+    SW_TRY(measure(m));
+    SW_TRY(swi_lanes_take(&m->lanes, m->exec, m->opts.threads));
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, m->shape->n_knobs * sizeof *m->first_knobs));
     m->first_knobs = block;
-    m->n_first_knobs = o->shape->n_knobs;
-    for (uint32_t i = 0; i < o->shape->n_knobs; i++)
-        m->first_knobs[i] = o->shape->knobs[i].value;
-    return make_arena(m, &m->arena, "members", SW_ARENA_MODEL);
+    m->n_first_knobs = m->shape->n_knobs;
+    for (uint32_t i = 0; i < m->n_first_knobs; i++)
+        m->first_knobs[i] = m->shape->knobs[i].value;
+    return make_arena(m);
 }
 
-static void free_lane(const sw_members *m, swi_lane *lane)
+static void free_program(const sw_members *m, swi_group_program *p)
 {
-    for (uint32_t i = 0; i < m->n_programs && i < lane->cap_frames; i++)
-        swi_frame_free(lane->frames[i]);
-    sw_heap_free(lane->frames, SW_HEAP_PROGRAMS, lane->cap_frames * sizeof(void *));
-    sw_arena_destroy(lane->arena);
+    for (int i = 0; i < m->lanes->n && p->frame != NULL; i++)
+        swi_frame_free(p->frame[i]);
+    sw_heap_free(p->frame, SW_HEAP_PROGRAMS, (size_t)m->lanes->n * sizeof(void *));
+    swi_exec_drop_frame(m->lanes->planner, p->planned);
 }
 
 static void end(sw_members *m)
 {
-    for (int i = 0; i < m->n_lanes; i++)
-        free_lane(m, &m->lanes[i]);
-    sw_heap_free(m->lanes, SW_HEAP_RECORDS, (size_t)m->n_lanes * sizeof *m->lanes);
-    sw_heap_free(m->programs, SW_HEAP_PROGRAMS, m->cap_programs * sizeof(void *));
-    sw_exec_destroy(m->planner); /* the programs are its own */
+    for (uint32_t i = 0; i < m->n_programs; i++)
+        free_program(m, &m->programs[i]);
+    sw_heap_free(m->programs, SW_HEAP_PROGRAMS, m->cap_programs * sizeof *m->programs);
+    swi_lanes_give(m->lanes);
     sw_arena_destroy(m->arena);
     sw_heap_free(m->first_knobs, SW_HEAP_RECORDS, m->n_first_knobs * sizeof *m->first_knobs);
     sw_heap_free(m->slots, SW_HEAP_RECORDS, m->cap_slots * sizeof *m->slots);
     sw_heap_free(m->metrics, SW_HEAP_RECORDS, m->cap_metrics * sizeof *m->metrics);
+    sw_heap_free(m->sums, SW_HEAP_RECORDS, m->cap_sums * sizeof *m->sums);
+    sw_heap_free(m->made, SW_HEAP_RECORDS, m->cap_made * sizeof *m->made);
     sw_heap_free(m->ended, SW_HEAP_RECORDS, m->cap_ended * sizeof *m->ended);
     sw_handle_give(m, SW_HANDLE_MEMBERS, sizeof *m);
+}
+
+static sw_status check(const sw_exec *exec, sw_members_opts *o, const char *call)
+{
+    const int threads = swi_target_of(exec)->threads;
+    SW_TRY(sw_handle_check(o->shape, SW_HANDLE_MODEL, call));
+    if ((o->fn == NULL) == (o->callback == NULL))
+        SW_FAIL(SW_INVALID, "%s: give a step function or a callback, one of them", call);
+    if (o->state_bytes > 0 && o->callback == NULL)
+        SW_FAIL(SW_INVALID, "%s: state_bytes (got %zu) are of callbacks alone", call,
+                o->state_bytes);
+    if (o->threads == 0)
+        o->threads = 1;
+    if (o->threads < 1 || o->threads > threads)
+        SW_FAIL(SW_INVALID, "%s: threads must be 1 to %d, as many as the exec has (got %d)",
+                call, threads, o->threads);
+    if (!swi_target_of(exec)->device->backend->host_memory)
+        SW_FAIL(SW_UNSUPPORTED, "%s: members run on the CPU alone", call);
+    return SW_OK;
 }
 
 sw_status sw_members_create(sw_members **out, sw_exec *exec, const sw_members_opts *given)
 {
     static const char call[] = "sw_members_create";
     sw_members_opts opts;
+    void *block;
     if (out == NULL)
         SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, call));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_members_opts, &opts, given, call));
-    SW_TRY(sw_handle_check(opts.shape, SW_HANDLE_MODEL, call));
-    if (opts.fn == NULL)
-        SW_FAIL(SW_INVALID, "%s: the step function must not be NULL", call);
-    if (!swi_target_of(exec)->device->backend->host_memory)
-        SW_FAIL(SW_UNSUPPORTED, "%s: members run on the CPU alone", call);
-    void *block;
+    SW_TRY(check(exec, &opts, call));
     SW_TRY(sw_handle_take(&block, SW_HANDLE_MEMBERS, sizeof(sw_members)));
     sw_members *m = block;
     m->exec = exec;
     m->shape = opts.shape;
-    const sw_status status = make(m, &opts);
+    m->opts = opts;
+    const sw_status status = make(m);
     if (status != SW_OK) {
         end(m);
         return status;
@@ -159,215 +178,4 @@ size_t sw_members_count(const sw_members *m)
 size_t sw_members_bytes(const sw_members *m)
 {
     return sw_handle_check(m, SW_HANDLE_MEMBERS, "sw_members_bytes") == SW_OK ? m->stride : 0;
-}
-
-/* ---- members ----------------------------------------------------------------------------- */
-
-static float *knobs_of(const sw_members *m, uint32_t index)
-{
-    const swi_entry *entry = &m->shape->entries[m->shape->knob_entry];
-    return (float *)(void *)(swi_member_base(m, index) + entry->offset);
-}
-
-/* The shape with the member's bytes, for the functions that fill models. */
-static sw_model stand_in(const sw_members *m, uint32_t index)
-{
-    sw_model model = *m->shape;
-    model.base = swi_member_base(m, index);
-    model.device = swi_device_cpu();
-    return model;
-}
-
-static sw_status begin(sw_members *m, uint32_t index, uint64_t seed)
-{
-    sw_model model = stand_in(m, index);
-    memset(model.base, 0, m->stride);
-    for (uint32_t i = 1; i < model.n_entries; i++)
-        if (model.entries[i].role != SWI_ROLE_KNOB)
-            SW_TRY(swi_init_entry(&model, &model.entries[i], seed));
-    if (model.n_knobs > 0)
-        memcpy(knobs_of(m, index), m->first_knobs, model.n_knobs * sizeof *m->metrics);
-    return SW_OK;
-}
-
-static sw_status take_slot(sw_members *m, uint32_t *out)
-{
-    if (m->first_free != NO_SLOT) {
-        *out = m->first_free;
-        m->first_free = m->slots[*out].next_free;
-        return SW_OK;
-    }
-    void *slots = m->slots;
-    SW_TRY(sw_heap_reserve(&slots, SW_HEAP_RECORDS, &m->cap_slots, m->n_slots + 1,
-                           sizeof *m->slots));
-    m->slots = slots;
-    SW_TRY(sw_arena_grow(m->arena, ((size_t)m->n_slots + 1) * m->stride, true));
-    *out = m->n_slots++;
-    sw_unpoison(swi_member_base(m, *out), m->stride);
-    return SW_OK;
-}
-
-static void give_slot(sw_members *m, uint32_t index)
-{
-    m->slots[index].next_free = m->first_free;
-    m->first_free = index;
-}
-
-sw_status sw_member_new(sw_member *out, sw_members *m, uint64_t seed)
-{
-    uint32_t index;
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "sw_member_new: out must not be NULL");
-    SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, "sw_member_new"));
-    SW_TRY(take_slot(m, &index));
-    const sw_status status = begin(m, index, seed);
-    if (status != SW_OK) {
-        give_slot(m, index);
-        return status;
-    }
-    swi_slot_record *slot = &m->slots[index];
-    slot->seed = seed;
-    slot->generation++;
-    slot->damaged = false;
-    m->n_members++;
-    *out = (sw_member){m, index, slot->generation};
-    return SW_OK;
-}
-
-void sw_member_end(sw_member member)
-{
-    if (member.of == NULL || swi_member_check(member, "sw_member_end") != SW_OK)
-        return;
-    member.of->slots[member.index].generation++;
-    member.of->n_members--;
-    give_slot(member.of, member.index);
-}
-
-sw_status sw_member_copy(sw_member to, sw_member from)
-{
-    static const char call[] = "sw_member_copy";
-    SW_TRY(swi_member_check(to, call));
-    SW_TRY(swi_member_check(from, call));
-    if (to.of->shape->layout_hash != from.of->shape->layout_hash ||
-        to.of->stride != from.of->stride)
-        SW_FAIL(SW_INVALID, "%s: %s and %s have different layouts", call, to.of->shape->name,
-                from.of->shape->name);
-    if (from.of->slots[from.index].damaged)
-        SW_FAIL(SW_STALE, "%s: the member to copy from failed behind an update", call);
-    if (to.of != from.of || to.index != from.index)
-        memcpy(swi_member_base(to.of, to.index), swi_member_base(from.of, from.index),
-               to.of->stride);
-    to.of->slots[to.index].damaged = false;
-    return SW_OK;
-}
-
-/* ---- to and from models ------------------------------------------------------------------ */
-
-static sw_status check_model(const sw_members *m, const sw_model *model, const char *call)
-{
-    SW_TRY(sw_handle_check(model, SW_HANDLE_MODEL, call));
-    if (!model->ready || model->layout_hash != m->shape->layout_hash ||
-        model->bytes != m->stride)
-        SW_FAIL(SW_INVALID, "%s: model %s must be ready and have the layout of %s", call,
-                model->name, m->shape->name);
-    if (!model->device->backend->host_memory)
-        SW_FAIL(SW_UNSUPPORTED, "%s: model %s does not lie in host memory", call, model->name);
-    return SW_OK;
-}
-
-sw_status sw_member_to_model(sw_model *to, sw_member from)
-{
-    static const char call[] = "sw_member_to_model";
-    SW_TRY(swi_member_check(from, call));
-    SW_TRY(check_model(from.of, to, call));
-    if (from.of->slots[from.index].damaged)
-        SW_FAIL(SW_STALE, "%s: the member failed behind an update", call);
-    SW_TRY(swi_model_take(to));
-    memcpy(to->base, swi_member_base(from.of, from.index), from.of->stride);
-    for (uint32_t i = 0; i < to->n_knobs; i++) {
-        to->knobs[i].value = knobs_of(from.of, from.index)[i];
-        swi_knob_accept(to, i);
-    }
-    to->damaged = false;
-    swi_model_give(to);
-    return SW_OK;
-}
-
-sw_status sw_member_from_model(sw_member to, const sw_model *from)
-{
-    static const char call[] = "sw_member_from_model";
-    SW_TRY(swi_member_check(to, call));
-    SW_TRY(check_model(to.of, from, call));
-    if (from->damaged)
-        SW_FAIL(SW_STALE, "model %s: a run failed after an update; restore it first",
-                from->name);
-    SW_TRY(swi_model_take(from));
-    memcpy(swi_member_base(to.of, to.index), from->base, to.of->stride);
-    to.of->slots[to.index].damaged = false;
-    swi_model_give(from);
-    return SW_OK;
-}
-
-/* The entry that `param` names, of the shape. */
-static sw_status entry_of(sw_member member, sw_param param, const void *at, size_t bytes,
-                          const char *call, const swi_entry **out)
-{
-    SW_TRY(swi_member_check(member, call));
-    const swi_entry *entry = swi_entry_of(param);
-    if (entry == NULL || param.model != member.of->shape)
-        SW_FAIL(SW_INVALID, "%s: the parameter must be one of the shape %s", call,
-                member.of->shape->name);
-    if (at == NULL || bytes != entry->bytes)
-        SW_FAIL(SW_INVALID, "%s: '%s' must have %zu bytes (got %zu)", call, entry->name,
-                entry->bytes, at == NULL ? 0 : bytes);
-    *out = entry;
-    return SW_OK;
-}
-
-sw_status sw_member_read(sw_member member, sw_param param, void *to, size_t bytes)
-{
-    const swi_entry *entry;
-    SW_TRY(entry_of(member, param, to, bytes, "sw_member_read", &entry));
-    memcpy(to, swi_member_base(member.of, member.index) + entry->offset, bytes);
-    return SW_OK;
-}
-
-sw_status sw_member_write(sw_member member, sw_param param, const void *from, size_t bytes)
-{
-    const swi_entry *entry;
-    SW_TRY(entry_of(member, param, from, bytes, "sw_member_write", &entry));
-    memcpy(swi_member_base(member.of, member.index) + entry->offset, from, bytes);
-    return SW_OK;
-}
-
-static sw_status knob_at(sw_member member, sw_knob knob, const char *call, float **out)
-{
-    SW_TRY(swi_member_check(member, call));
-    if (knob.model != member.of->shape || knob.index >= member.of->shape->n_knobs)
-        SW_FAIL(SW_INVALID, "%s: the knob must be one of the shape %s", call,
-                member.of->shape->name);
-    *out = knobs_of(member.of, member.index) + knob.index;
-    return SW_OK;
-}
-
-sw_status sw_member_knob_set(sw_member member, sw_knob knob, float value)
-{
-    static const char call[] = "sw_member_knob_set";
-    float *at = NULL;
-    SW_TRY(knob_at(member, knob, call, &at));
-    const swi_knob *its = &member.of->shape->knobs[knob.index];
-    if (!swi_knob_can_be(its, value))
-        SW_FAIL(SW_INVALID, "%s: knob '%s' cannot be %g", call, its->name, (double)value);
-    *at = value;
-    return SW_OK;
-}
-
-sw_status sw_member_knob_get(sw_member member, sw_knob knob, float *out)
-{
-    float *at = NULL;
-    if (out == NULL)
-        SW_FAIL(SW_INVALID, "sw_member_knob_get: out must not be NULL");
-    SW_TRY(knob_at(member, knob, "sw_member_knob_get", &at));
-    *out = *at;
-    return SW_OK;
 }

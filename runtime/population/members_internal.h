@@ -4,57 +4,80 @@
 
 #include "alloc/base/handle.h"
 #include "runtime/base/structs.h"
-#include "runtime/exec/backend.h"
-#include "runtime/exec/run_internal.h"
+#include "runtime/data/feed.h"
+#include "runtime/population/lanes.h"
 
 typedef struct {
     uint64_t seed;
-    uint32_t generation; /* odd: there is a member */
+    uint64_t steps, batches; /* its progress */
+    uint64_t used;           /* number of the run that it was named in last */
+    uint32_t generation;     /* odd: there is a member */
     uint32_t next_free;
-    bool damaged;  /* it failed behind an update */
-    uint64_t used; /* number of the run that it was named in last */
+    bool damaged; /* it failed behind an update */
 } swi_slot_record;
 
-/* A thread's own: its arena, and a frame of each program that it runs. */
+/* A program of the planner's, and a frame of it in each lane. */
 typedef struct {
-    sw_arena *arena;
-    swi_frame **frames; /* by the program's position in `programs` */
-    uint32_t cap_frames;
-    size_t failed; /* first member of the run that failed here; SIZE_MAX: none */
-    char why[300];
-} swi_lane;
+    swi_frame *planned; /* held */
+    swi_frame **frame;
+} swi_group_program;
+
+/* A run of the group, as it was read and made ready. */
+typedef struct {
+    sw_members_args args;
+    sw_run_args of_one;                /* of a run of the shape */
+    sw_array batch[2][SWI_MAX_FIELDS]; /* with a feed: a full batch, and the last of an epoch */
+    uint32_t program[2];               /* for each; without a feed the first */
+    int64_t full_rows;                 /* of the first */
+    size_t first;                      /* item of member 0 among all of the run */
+    bool going_on;
+} swi_group_run;
 
 struct sw_members {
     sw_handle handle;
-    sw_exec *exec;    /* the caller's: its threads, its turn */
-    sw_exec *planner; /* one thread; traces and plans */
+    sw_exec *exec; /* the caller's: its threads, its turn */
+    swi_lanes *lanes;
     sw_model *shape;
-    sw_step_fn *fn;
-    void *user;
-    size_t stride;   /* bytes of a member */
-    sw_arena *arena; /* of all of them */
+    sw_members_opts opts;
+    size_t stride, model_bytes; /* of a member; of its part that is the shape's */
+    sw_arena *arena;            /* of all of them */
     swi_slot_record *slots;
     uint32_t n_slots, cap_slots, first_free, n_members;
     float *first_knobs; /* as the shape had them when the members were made */
     uint32_t n_first_knobs;
-    const swi_program **programs;
+    swi_group_program *programs;
     uint32_t n_programs, cap_programs;
-    swi_lane *lanes;
-    int n_lanes;
+    swi_group_run run;
     /* Of the last run. */
-    const swi_program *last;
-    float *metrics; /* n_members of the run, then the next metric */
+    const swi_trace *last; /* its metrics; NULL with a callback */
+    float *metrics;        /* n_members of the run, then the next metric */
+    double *sums;          /* of all steps, in the same order */
+    uint32_t *made;        /* steps that the sums are of */
     sw_status *ended;
-    uint32_t cap_metrics, cap_ended;
+    uint32_t cap_metrics, cap_sums, cap_made, cap_ended;
     size_t n_last;
     uint64_t n_runs;
 };
 
-unsigned char *swi_member_base(const sw_members *members, uint32_t index);
+static inline unsigned char *swi_member_base(const sw_members *m, uint32_t index)
+{
+    SW_ASSERT(index < m->n_slots);
+    return (unsigned char *)sw_arena_base(m->arena) + (size_t)index * m->stride;
+}
+
+/* The knobs in a member's range; NULL: the shape has none. */
+float *swi_member_knobs(const sw_members *members, uint32_t index);
 /* SW_INVALID: it is none, or was ended. */
 sw_status swi_member_check(sw_member member, const char *call);
-/* Take exec and shape for a call; give them back. */
-sw_status swi_members_enter(sw_members *members, const sw_run_args *args, const void *frame);
-void swi_members_leave(sw_members *members, const sw_run_args *args);
+/* A slot for a member, whose range is committed; give it back. */
+sw_status swi_slot_take(sw_members *members, uint32_t *out);
+void swi_slot_give(sw_members *members, uint32_t index);
+
+/* Read the arguments into members->run, find the programs and take the memory for a run. */
+sw_status swi_members_prepare(sw_members *members, const sw_members_args *given,
+                              const char *call);
+/* How many metrics a run leaves, and the name of one. */
+uint32_t swi_members_n_metrics(const sw_members *members);
+const char *swi_members_metric_name(const sw_members *members, uint32_t i);
 
 #endif

@@ -1,7 +1,6 @@
-/* One run of many members: the program of the shape, with each member's range in the place of
- * the shape's. Threads take members some at a time; what a member computes does not depend on
- * who runs it, since its op loop is one thread's and its addresses are no part of the program.
- */
+/* One run of many members: the program of a shape, with each member's range in the place of the
+ * shape's. Threads take members some at a time; what a member computes does not depend on who
+ * runs it, since its op loop is one lane's and its addresses are no part of the program. */
 #include "alloc/base/assert.h"
 #include "alloc/base/note.h"
 #include "alloc/base/poison.h"
@@ -12,163 +11,52 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CHUNKS = 8 }; /* for each thread, so that one that is slow has fewer */
+enum { CHUNKS = 8 }; /* for each lane, so that one that is slow has fewer */
 
+/* Items are the members of all groups, one after the other. */
 typedef struct {
-    sw_members *members;
-    const sw_members_args *args;
-    const sw_run_args *of_one; /* the arguments of a run of the shape */
-    uint32_t program;
+    sw_members *const *groups;
+    size_t n_groups, n_items, chunk;
+    swi_lanes *lanes;
     atomic_size_t next;
-    size_t chunk;
-} group_run;
+} many_run;
 
-/* ---- what runs --------------------------------------------------------------------------- */
+/* A member in a lane. */
+typedef struct {
+    sw_members *m;
+    swi_lane *lane;
+    int n_lane;
+    size_t k; /* position in the call */
+    swi_slot_record *slot;
+    unsigned char *range;
+    unsigned char *base[SWI_SEG_COUNT + 1];
+    bool updated;
+} member_run;
 
-static sw_status check_members(sw_members *m, const sw_members_args *a)
+uint32_t swi_members_n_metrics(const sw_members *m)
 {
-    m->n_runs++;
-    for (size_t k = 0; k < a->n; k++) {
-        const sw_member member = a->members[k];
-        SW_TRY(swi_member_check(member, "sw_members_run"));
-        if (member.of != m)
-            SW_FAIL(SW_INVALID, "sw_members_run: member %zu belongs to others", k);
-        swi_slot_record *slot = &m->slots[member.index];
-        if (slot->used == m->n_runs)
-            SW_FAIL(SW_INVALID, "sw_members_run: member %zu is named twice", k);
-        slot->used = m->n_runs;
-    }
-    return SW_OK;
+    return m->opts.callback != NULL ? 1 : m->last->n_metrics;
 }
 
-static bool same_array(const sw_array *a, const sw_array *b)
+const char *swi_members_metric_name(const sw_members *m, uint32_t i)
 {
-    bool same = a->dtype == b->dtype && a->shape.rank == b->shape.rank;
-    for (int d = 0; same && d < a->shape.rank; d++)
-        same = a->shape.dim[d] == b->shape.dim[d];
-    return same;
+    return m->opts.callback != NULL ? "score" : m->last->metrics[i].name;
 }
 
-static const sw_array *inputs_of(const sw_members_args *a, size_t k)
-{
-    return a->inputs + (a->own_inputs ? k * (size_t)a->n_inputs : 0);
-}
+/* ---- one step of one member -------------------------------------------------------------- */
 
-static sw_status check_inputs(const sw_members_args *a)
-{
-    for (size_t k = 1; a->own_inputs && k < a->n; k++)
-        for (int i = 0; i < a->n_inputs; i++) {
-            const sw_array *its = &inputs_of(a, k)[i];
-            if (!same_array(its, &a->inputs[i]) || its->data == NULL)
-                SW_FAIL(SW_INVALID,
-                        "sw_members_run: input %d of member %zu must have the type and shape "
-                        "of member 0's, and data",
-                        i, k);
-        }
-    return SW_OK;
-}
-
-static sw_status read_args(sw_members *m, const sw_members_args *given, sw_members_args *a,
-                           sw_run_args *of_one)
-{
-    SW_TRY(swi_struct_read(SWI_STRUCT_sw_members_args, a, given, "sw_members_run"));
-    if (given == NULL || a->n == 0 || a->members == NULL)
-        SW_FAIL(SW_INVALID, "sw_members_run: at least one member must be given");
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = m->fn,
-                              .user = m->user,
-                              .models = &m->shape,
-                              .n_models = 1,
-                              .inputs = a->inputs,
-                              .n_inputs = a->n_inputs,
-                              .mode = a->mode,
-                              .variant = a->variant,
-                              .step = a->step,
-                              .run = a->run};
-    SW_TRY(swi_read_args(of_one, &args, true, "sw_members_run"));
-    SW_TRY(check_members(m, a));
-    return check_inputs(a);
-}
-
-/* ---- the program ------------------------------------------------------------------------- */
-
-static sw_status room_for_lanes(sw_members *m, uint32_t i)
-{
-    const swi_program *p = m->programs[i];
-    for (int k = 0; k < m->n_lanes; k++) {
-        swi_lane *lane = &m->lanes[k];
-        void *frames = lane->frames;
-        SW_TRY(sw_heap_reserve(&frames, SW_HEAP_PROGRAMS, &lane->cap_frames, i + 1,
-                               sizeof(void *)));
-        lane->frames = frames;
-        if (lane->frames[i] == NULL)
-            SW_TRY(swi_frame_create(&lane->frames[i], p));
-        SW_TRY(sw_arena_grow(lane->arena, p->height, true));
-        sw_unpoison(sw_arena_base(lane->arena), p->height);
-    }
-    return SW_OK;
-}
-
-/* Its position; the planner keeps it from now on. */
-static sw_status keep_program(sw_members *m, swi_frame *frame, uint32_t *out)
-{
-    for (uint32_t i = 0; i < m->n_programs; i++)
-        if (m->programs[i] == frame->program) {
-            *out = i;
-            return SW_OK;
-        }
-    void *programs = m->programs;
-    SW_TRY(sw_heap_reserve(&programs, SW_HEAP_PROGRAMS, &m->cap_programs, m->n_programs + 1,
-                           sizeof(void *)));
-    m->programs = programs;
-    m->programs[m->n_programs] = frame->program;
-    frame->refs++;
-    *out = m->n_programs++;
-    return SW_OK;
-}
-
-static sw_status find_program(sw_members *m, const sw_run_args *of_one, uint32_t *out)
-{
-    swi_frame *frame;
-    bool fresh;
-    SW_TRY(swi_enter(m->planner, of_one, SWI_FRAME));
-    sw_status status = swi_exec_program(m->planner, of_one, &frame, &fresh);
-    if (status == SW_OK)
-        status = keep_program(m, frame, out);
-    swi_leave(m->planner, of_one);
-    return status == SW_OK ? room_for_lanes(m, *out) : status;
-}
-
-static sw_status room_for_results(sw_members *m, const swi_program *p, size_t n)
-{
-    void *metrics = m->metrics, *ended = m->ended;
-    const size_t all = n * (p->trace.n_metrics > 0 ? p->trace.n_metrics : 1);
-    if (n > UINT32_MAX / 64 || all > UINT32_MAX / 2)
-        SW_FAIL(SW_NOMEM, "sw_members_run: %zu members are too many for one run", n);
-    SW_TRY(sw_heap_reserve(&metrics, SW_HEAP_RECORDS, &m->cap_metrics, (uint32_t)all,
-                           sizeof *m->metrics));
-    m->metrics = metrics;
-    SW_TRY(
-        sw_heap_reserve(&ended, SW_HEAP_RECORDS, &m->cap_ended, (uint32_t)n, sizeof *m->ended));
-    m->ended = ended;
-    return SW_OK;
-}
-
-/* ---- one member -------------------------------------------------------------------------- */
-
-static sw_status run_ops(const group_run *g, swi_frame *f, unsigned char *const *base,
-                         uint64_t seed, bool *updated)
+static sw_status run_ops(member_run *r, swi_frame *f, uint64_t step)
 {
     const swi_program *p = f->program;
-    sw_exec *planner = g->members->planner;
+    sw_exec *planner = r->m->lanes->planner;
     for (uint32_t i = 0; i < p->n_ops; i++) {
-        sw_launch *l = swi_frame_resolve(f, i, base, p->binds);
-        l->par = swi_pool_par(planner->pool);
+        sw_launch *l = swi_frame_resolve(f, i, r->base, p->binds);
+        l->par = r->lane->par;
         l->isa = planner->target.isa;
-        l->seed = seed;
-        l->step = (uint32_t)g->of_one->step;
-        l->run = g->of_one->run;
-        *updated |= p->ops[i].is_update;
+        l->seed = r->slot->seed;
+        l->step = (uint32_t)step;
+        l->run = r->m->run.args.run;
+        r->updated |= p->ops[i].is_update;
         const sw_status status = planner->backend->launch(planner, f, i);
         if (status != SW_OK)
             return swi_blame(p, i, status);
@@ -179,132 +67,283 @@ static sw_status run_ops(const group_run *g, swi_frame *f, unsigned char *const 
 /* Counts of skipped updates as they were; the optimizers of a shape are at most as many. */
 enum { COUNTED = 16 };
 
-static double *counts_of(const sw_members *m, const sw_optimizer *o, unsigned char *range)
+static double *counts_of(const member_run *r, uint32_t optimizer)
 {
+    const sw_model *shape = r->m->shape;
+    const sw_optimizer *o = shape->optimizers[optimizer];
     return o->counts == SWI_NONE
                ? NULL
-               : (double *)(void *)(range + m->shape->entries[o->counts].offset);
+               : (double *)(void *)(r->range + shape->entries[o->counts].offset);
 }
 
-static sw_status judge(const group_run *g, unsigned char *range, const double *before)
+static void note_counts(const member_run *r, double *before)
 {
-    const sw_members *m = g->members;
-    for (uint32_t i = 0; i < m->shape->n_optimizers && i < COUNTED; i++) {
-        const sw_optimizer *o = m->shape->optimizers[i];
-        const double *counts = counts_of(m, o, range);
+    for (uint32_t i = 0; i < r->m->shape->n_optimizers && i < COUNTED; i++) {
+        const double *counts = counts_of(r, i);
+        before[i] = counts != NULL ? counts[SWI_SKIPPED_ALL] : 0.0;
+    }
+}
+
+static sw_status judge_counts(const member_run *r, const double *before)
+{
+    for (uint32_t i = 0; i < r->m->shape->n_optimizers && i < COUNTED; i++) {
+        const sw_optimizer *o = r->m->shape->optimizers[i];
+        const double *counts = counts_of(r, i);
         if (counts != NULL && o->max_skipped > 0)
             SW_TRY(swi_skipped_judge(o, counts, before[i], NULL)); /* the shape has no bytes */
     }
     return SW_OK;
 }
 
-static sw_status run_member(const group_run *g, swi_lane *lane, size_t k)
+static void put_metric(const member_run *r, uint32_t i, float value)
 {
-    sw_members *m = g->members;
-    const sw_member member = g->args->members[k];
-    swi_slot_record *slot = &m->slots[member.index];
-    swi_frame *f = lane->frames[g->program];
-    unsigned char *base[SWI_SEG_COUNT + 1] = {NULL}, *range = swi_member_base(m, member.index);
-    double before[COUNTED] = {0};
-    bool updated = false;
-    if (slot->damaged)
-        SW_FAIL(SW_STALE, "it failed behind an update: copy another one to it first");
-    for (uint32_t i = 0; i < m->shape->n_optimizers && i < COUNTED; i++) {
-        const double *counts = counts_of(m, m->shape->optimizers[i], range);
-        before[i] = counts != NULL ? counts[SWI_SKIPPED_ALL] : 0.0;
-    }
-    base[SWI_SEG_STEP] = sw_arena_base(lane->arena);
-    base[SWI_SEG_MODEL] = range;
-    for (int i = 0; i < g->args->n_inputs; i++)
-        base[SWI_SEG_INPUT + i] = (unsigned char *)(uintptr_t)inputs_of(g->args, k)[i].data;
-    const sw_status status = run_ops(g, f, base, slot->seed, &updated);
-    slot->damaged = status != SW_OK && updated;
-    SW_TRY(status);
-    const swi_trace *t = &f->program->trace;
+    const size_t at = i * r->m->run.args.n + r->k;
+    r->m->metrics[at] = value;
+    r->m->sums[at] += (double)value;
+}
+
+static void read_metrics(const member_run *r, const swi_trace *t)
+{
     for (uint32_t i = 0; i < t->n_metrics; i++) {
         const swi_value *v = &t->values[t->metrics[i].value];
-        memcpy(&m->metrics[i * g->args->n + k],
-               base[SWI_SEG_STEP] + t->storages[v->storage].offset + v->offset,
-               sizeof *m->metrics);
+        float value;
+        memcpy(&value, r->base[SWI_SEG_STEP] + t->storages[v->storage].offset + v->offset,
+               sizeof value);
+        put_metric(r, i, value);
     }
-    return judge(g, range, before);
+}
+
+/* The program of the batch, which is filled. */
+static uint32_t bind_feed(member_run *r, uint64_t step)
+{
+    const swi_group_run *run = &r->m->run;
+    const sw_feed *feed = run->args.feed;
+    const uint64_t number = run->args.mode == SW_TRAIN ? r->slot->batches : step;
+    unsigned char *to = sw_arena_base(r->lane->batches);
+    swi_feed_fill(feed, run->args.same_data ? run->args.data_seed : r->slot->seed, number, to);
+    for (int i = 0; i < feed->dataset->n_fields; i++)
+        r->base[SWI_SEG_INPUT + i] = to + feed->at[i];
+    return run->program[swi_feed_rows(feed, number) != run->full_rows];
+}
+
+static uint32_t bind_inputs(member_run *r)
+{
+    const sw_members_args *a = &r->m->run.args;
+    const sw_array *inputs = a->inputs + (a->own_inputs ? r->k * (size_t)a->n_inputs : 0);
+    for (int i = 0; i < a->n_inputs; i++)
+        r->base[SWI_SEG_INPUT + i] = (unsigned char *)(uintptr_t)inputs[i].data;
+    return r->m->run.program[0];
+}
+
+static sw_status network_step(member_run *r, uint64_t step)
+{
+    double before[COUNTED] = {0};
+    const uint32_t program = r->m->run.args.feed != NULL ? bind_feed(r, step) : bind_inputs(r);
+    swi_frame *f = r->m->programs[program].frame[r->n_lane];
+    note_counts(r, before);
+    r->updated = false;
+    const sw_status status = run_ops(r, f, step);
+    r->slot->damaged = status != SW_OK && r->updated;
+    SW_TRY(status);
+    read_metrics(r, &f->program->trace);
+    return judge_counts(r, before);
+}
+
+/* A callback that failed may have written half of its state. */
+static sw_status callback_step(member_run *r, uint64_t step)
+{
+    sw_members *m = r->m;
+    sw_member_view view = {.member = m->run.args.members[r->k],
+                           .state = r->range + m->model_bytes,
+                           .state_bytes = m->opts.state_bytes,
+                           .knobs = swi_member_knobs(m, (uint32_t)(r->slot - m->slots)),
+                           .n_knobs = (int)m->shape->n_knobs,
+                           .seed = r->slot->seed,
+                           .step = step,
+                           .score = NAN};
+    const sw_status status = m->opts.callback(&view, m->opts.user);
+    r->slot->damaged = status != SW_OK;
+    if (status != SW_OK)
+        SW_FAIL(status, "the callback says: %s", sw_last_error());
+    put_metric(r, 0, (float)view.score);
+    return SW_OK;
+}
+
+/* All its steps. */
+static sw_status run_member(member_run *r)
+{
+    const sw_members_args *a = &r->m->run.args;
+    if (r->slot->damaged)
+        SW_FAIL(SW_STALE, "it failed behind an update: copy another one to it first");
+    for (uint32_t s = 0; s < a->steps; s++) {
+        const uint64_t step = a->own_steps ? r->slot->steps : a->step + s;
+        SW_TRY(r->m->opts.callback != NULL ? callback_step(r, step) : network_step(r, step));
+        r->m->made[r->k]++;
+        if (a->mode != SW_TRAIN)
+            continue;
+        r->slot->steps++;
+        r->slot->batches += a->feed != NULL;
+    }
+    return SW_OK;
 }
 
 /* ---- all of them ------------------------------------------------------------------------- */
 
+static void run_item(sw_members *m, swi_lane *lane, int n_lane, size_t k, size_t item)
+{
+    const uint32_t index = m->run.args.members[k].index;
+    member_run r = {.m = m,
+                    .lane = lane,
+                    .n_lane = n_lane,
+                    .k = k,
+                    .slot = &m->slots[index],
+                    .range = swi_member_base(m, index)};
+    r.base[SWI_SEG_STEP] = sw_arena_base(lane->steps);
+    r.base[SWI_SEG_MODEL] = r.range;
+    m->ended[k] = run_member(&r);
+    if (m->ended[k] == SW_OK)
+        return;
+    for (uint32_t i = 0; i < swi_members_n_metrics(m); i++)
+        m->metrics[i * m->run.args.n + k] = NAN;
+    if (item < lane->failed) {
+        lane->failed = item;
+        snprintf(lane->why, sizeof lane->why, "%s", sw_last_error());
+    }
+}
+
 static void run_lane(void *arg, int part)
 {
-    group_run *g = arg;
-    sw_members *m = g->members;
-    swi_lane *lane = &m->lanes[part];
-    const size_t n = g->args->n;
+    many_run *g = arg;
+    swi_lane *lane = &g->lanes->lane[part];
     const uint32_t fp = swi_fp_enter();
     for (;;) {
         const size_t from = atomic_fetch_add_explicit(&g->next, g->chunk, memory_order_relaxed);
-        if (from >= n)
+        if (from >= g->n_items)
             break;
-        for (size_t k = from; k < n && k < from + g->chunk; k++) {
-            m->ended[k] = run_member(g, lane, k);
-            if (m->ended[k] != SW_OK && k < lane->failed) {
-                lane->failed = k;
-                snprintf(lane->why, sizeof lane->why, "%s", sw_last_error());
-            }
+        size_t of = 0;
+        for (size_t item = from; item < g->n_items && item < from + g->chunk; item++) {
+            while (item >= g->groups[of]->run.first + g->groups[of]->run.args.n)
+                of++;
+            run_item(g->groups[of], lane, part, item - g->groups[of]->run.first, item);
         }
     }
     swi_fp_leave(fp);
 }
 
 /* The first of those that failed, in the order of the call. */
-static void note_failure(const sw_members *m)
+static void note_failure(const swi_lanes *lanes)
 {
-    const swi_lane *first = &m->lanes[0];
-    for (int i = 1; i < m->n_lanes; i++)
-        if (m->lanes[i].failed < first->failed)
-            first = &m->lanes[i];
+    const swi_lane *first = &lanes->lane[0];
+    for (int i = 1; i < lanes->n; i++)
+        if (lanes->lane[i].failed < first->failed)
+            first = &lanes->lane[i];
     if (first->failed == SIZE_MAX)
         swi_note_set("%s", "");
     else
         swi_note_set("member %zu: %s", first->failed, first->why);
 }
 
-static sw_status run_group(sw_members *m, const sw_members_args *a, const sw_run_args *of_one)
+static void clear_results(sw_members *m)
 {
-    group_run g = {.members = m, .args = a, .of_one = of_one};
-    m->last = NULL;
-    SW_TRY(swi_model_layout(m->shape));
-    SW_TRY(find_program(m, of_one, &g.program));
-    const swi_program *p = m->programs[g.program];
-    SW_TRY(room_for_results(m, p, a->n));
-    for (size_t i = 0; i < a->n * p->trace.n_metrics; i++)
+    const size_t n = m->run.args.n, all = n * swi_members_n_metrics(m);
+    for (size_t i = 0; i < all; i++) {
         m->metrics[i] = NAN;
-    for (int i = 0; i < m->n_lanes; i++)
-        m->lanes[i].failed = SIZE_MAX;
-    g.chunk = a->n / ((size_t)m->n_lanes * CHUNKS) + 1;
-    const sw_par *par = swi_pool_par(m->exec->pool);
-    par->run(par, run_lane, &g, m->n_lanes);
-    note_failure(m);
-    m->last = p;
-    m->n_last = a->n;
+        m->sums[i] = 0.0;
+    }
+    for (size_t k = 0; k < n; k++)
+        m->made[k] = 0;
+}
+
+static void run_all(many_run *g)
+{
+    for (size_t i = 0; i < g->n_groups; i++) {
+        clear_results(g->groups[i]);
+        g->groups[i]->run.first = g->n_items;
+        g->n_items += g->groups[i]->run.args.n;
+    }
+    g->lanes = g->groups[0]->lanes;
+    for (int i = 0; i < g->lanes->n; i++)
+        g->lanes->lane[i].failed = SIZE_MAX;
+    g->chunk = g->n_items / ((size_t)g->lanes->n * CHUNKS) + 1;
+    const sw_par *par = swi_pool_par(g->lanes->exec->pool);
+    if (g->lanes->n == 1)
+        run_lane(g, 0);
+    else
+        par->run(par, run_lane, g, g->lanes->n);
+    note_failure(g->lanes);
+    for (size_t i = 0; i < g->n_groups; i++)
+        g->groups[i]->n_last = g->groups[i]->run.args.n;
+}
+
+static sw_status check_groups(sw_members *const *groups, const sw_members_args *args, size_t n,
+                              const char *call)
+{
+    if (groups == NULL || args == NULL || n == 0)
+        SW_FAIL(SW_INVALID, "%s: at least one group must be given, with its arguments", call);
+    for (size_t i = 0; i < n; i++) {
+        SW_TRY(sw_handle_check(groups[i], SW_HANDLE_MEMBERS, call));
+        if (groups[i]->lanes != groups[0]->lanes)
+            SW_FAIL(SW_INVALID,
+                    "%s: groups must be of one exec and have as many threads for a member "
+                    "(group %zu has others than group 0)",
+                    call, i);
+    }
     return SW_OK;
 }
 
-sw_status sw_members_run(sw_members *m, const sw_members_args *given)
+/* Each group at most once. */
+static sw_status prepare_all(sw_members *const *groups, const sw_members_args *args, size_t n,
+                             const char *call)
 {
-    sw_members_args a;
-    sw_run_args of_one;
-    const sw_run_args none = {.n_models = 0};
-    SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, "sw_members_run"));
-    SW_TRY(read_args(m, given, &a, &of_one));
-    SW_TRY(swi_enter(m->exec, &none, SWI_FRAME));
-    const sw_status status = run_group(m, &a, &of_one);
-    swi_leave(m->exec, &none);
+    sw_status status = SW_OK;
+    size_t i = 0;
+    for (; i < n && status == SW_OK; i++) {
+        if (groups[i]->run.going_on)
+            status = sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                  "%s: group %zu is named twice", call, i);
+        else
+            status = swi_members_prepare(groups[i], &args[i], call);
+        groups[i]->run.going_on = true;
+    }
+    for (size_t k = 0; k < i; k++)
+        groups[k]->run.going_on = false;
     return status;
 }
+
+static sw_status run_groups(sw_members *const *groups, const sw_members_args *args, size_t n,
+                            const char *call, const void *frame)
+{
+    const sw_run_args none = {.n_models = 0};
+    many_run g = {.groups = groups, .n_groups = n};
+    SW_TRY(check_groups(groups, args, n, call));
+    sw_exec *exec = groups[0]->exec;
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, call));
+    SW_TRY(swi_enter(exec, &none, frame));
+    const sw_status status = prepare_all(groups, args, n, call);
+    if (status == SW_OK)
+        run_all(&g);
+    swi_leave(exec, &none);
+    return status;
+}
+
+sw_status sw_members_run_all(sw_members *const *groups, const sw_members_args *args, size_t n)
+{
+    return run_groups(groups, args, n, "sw_members_run_all", SWI_FRAME);
+}
+
+sw_status sw_members_run(sw_members *m, const sw_members_args *args)
+{
+    SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, "sw_members_run"));
+    const sw_members_args none = {.size = sizeof none};
+    return run_groups(&m, args != NULL ? args : &none, 1, "sw_members_run", SWI_FRAME);
+}
+
+/* ---- results ----------------------------------------------------------------------------- */
 
 static sw_status check_last(const sw_members *m, const void *out, size_t n, const char *call)
 {
     SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, call));
-    if (m->last == NULL)
+    if (m->n_last == 0)
         SW_FAIL(SW_INVALID, "%s: nothing has run yet, or the last run failed", call);
     if (out == NULL || n != m->n_last)
         SW_FAIL(SW_INVALID, "%s: the last run had %zu members (got room for %zu)", call,
@@ -312,18 +351,38 @@ static sw_status check_last(const sw_members *m, const void *out, size_t n, cons
     return SW_OK;
 }
 
-sw_status sw_members_metric(sw_members *m, const char *name, double *out, size_t n)
+static sw_status find_metric(const sw_members *m, const char *name, const char *call,
+                             uint32_t *out)
 {
-    static const char call[] = "sw_members_metric";
-    SW_TRY(check_last(m, out, n, call));
-    const swi_trace *t = &m->last->trace;
-    for (uint32_t i = 0; name != NULL && i < t->n_metrics; i++)
-        if (strcmp(t->metrics[i].name, name) == 0) {
-            for (size_t k = 0; k < n; k++)
-                out[k] = (double)m->metrics[i * n + k];
+    const uint32_t n = swi_members_n_metrics(m);
+    for (uint32_t i = 0; name != NULL && i < n; i++)
+        if (strcmp(swi_members_metric_name(m, i), name) == 0) {
+            *out = i;
             return SW_OK;
         }
     SW_FAIL(SW_INVALID, "%s: the last run had no metric '%s'", call, name != NULL ? name : "");
+}
+
+sw_status sw_members_metric(sw_members *m, const char *name, double *out, size_t n)
+{
+    static const char call[] = "sw_members_metric";
+    uint32_t i;
+    SW_TRY(check_last(m, out, n, call));
+    SW_TRY(find_metric(m, name, call, &i));
+    for (size_t k = 0; k < n; k++)
+        out[k] = (double)m->metrics[i * n + k];
+    return SW_OK;
+}
+
+sw_status sw_members_mean(sw_members *m, const char *name, double *out, size_t n)
+{
+    static const char call[] = "sw_members_mean";
+    uint32_t i;
+    SW_TRY(check_last(m, out, n, call));
+    SW_TRY(find_metric(m, name, call, &i));
+    for (size_t k = 0; k < n; k++)
+        out[k] = m->ended[k] == SW_OK ? m->sums[i * n + k] / (double)m->made[k] : (double)NAN;
+    return SW_OK;
 }
 
 sw_status sw_members_status(sw_members *m, sw_status *out, size_t n)

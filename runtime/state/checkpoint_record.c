@@ -65,6 +65,8 @@ static void put_loaders(sw_json *json, const sw_checkpoint *c)
         sw_json_put_i64(json, "samples", l->identity.samples);
         put_decimal(json, "seed", l->identity.seed);
         sw_json_put_bool(json, "shuffle", l->identity.shuffle);
+        if (l->identity.keyed) /* what others do not know they would not do */
+            sw_json_put_bool(json, "keyed", true);
         sw_json_put_bool(json, "drop_last", l->identity.drop_last);
         put_hex(json, "data", l->identity.data);
         sw_json_end(json);
@@ -147,6 +149,7 @@ static sw_status check_loader(const sw_checkpoint *c, uint32_t k, const char *pa
     SW_TRY(same(path, k, "the number of samples", there->samples, (uint64_t)here->samples));
     SW_TRY(same(path, k, "the seed", strtoull(there->seed, NULL, 10), here->seed));
     SW_TRY(same(path, k, "shuffle", there->shuffle, here->shuffle));
+    SW_TRY(same(path, k, "keyed", there->keyed, here->keyed));
     SW_TRY(same(path, k, "drop_last", there->drop_last, here->drop_last));
     if (there->begun && there->batch_index > (uint64_t)n_batches)
         SW_FAIL(SW_FORMAT, "%s: loader %u is behind batch %" PRIu64 " of %" PRId64, path, k,

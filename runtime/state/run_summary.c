@@ -142,6 +142,8 @@ static sw_status take_of_loader(sw_json_in *in, const char *key, void *what, boo
         return get_bool(in, &loader->begun);
     if (strcmp(key, "shuffle") == 0)
         return get_bool(in, &loader->shuffle);
+    if (strcmp(key, "keyed") == 0)
+        return get_bool(in, &loader->keyed);
     if (strcmp(key, "drop_last") == 0)
         return get_bool(in, &loader->drop_last);
     *known = false;

@@ -14,7 +14,7 @@ typedef struct {
 typedef struct {
     uint64_t epoch, batch_index, batch_rows, samples;
     char seed[24], data[24];
-    bool begun, shuffle, drop_last;
+    bool begun, shuffle, keyed, drop_last;
 } swi_run_loader;
 
 typedef struct {

@@ -1,0 +1,126 @@
+/* Lanes: step arenas by thread, shared by the groups of an exec. */
+#include "runtime/population/lanes.h"
+#include "alloc/base/assert.h"
+#include "alloc/base/poison.h"
+#include "kernels/dispatch.h"
+#include "runtime/device/device.h"
+
+static sw_status make_arena(sw_arena **out, const sw_exec *exec, const char *label,
+                            sw_arena_use use)
+{
+    const swi_target *target = swi_target_of(exec);
+    sw_store *store;
+    SW_TRY(swi_device_store(target->device, &store, 0));
+    const sw_arena_opts opts = {
+        .label = label, .use = use, .store = store, .budget = target->budget};
+    const sw_status status = sw_arena_create(out, &opts);
+    if (status != SW_OK)
+        sw_store_destroy(store);
+    return status;
+}
+
+static sw_status make_planner(swi_lanes *l)
+{
+    const swi_target *target = swi_target_of(l->exec);
+    sw_exec_opts opts = target->opts;
+    opts.device = NULL;
+    opts.threads = l->threads;
+    opts.budget = NULL;
+    opts.profile = NULL;
+    opts.isa = sw_isa_name(target->isa);
+    opts.nvtx = SW_NVTX_OFF;
+    opts.checks = opts.op_clocks = opts.shares = 0;
+    opts.max_programs = 1 << 20; /* of every shape */
+    return swi_exec_create(&l->planner, &opts);
+}
+
+static sw_status make_lane(const swi_lanes *l, swi_lane *lane)
+{
+    SW_TRY(make_arena(&lane->steps, l->exec, "member's step", SW_ARENA_STEP));
+    SW_TRY(make_arena(&lane->batches, l->exec, "member's batch", SW_ARENA_DATA));
+    lane->par = swi_pool_par(l->n == 1 ? l->exec->pool : l->planner->pool);
+    if (l->n == 1 || l->threads == 1)
+        return SW_OK;
+    SW_TRY(swi_pool_create(&lane->pool, l->threads));
+    lane->par = swi_pool_par(lane->pool);
+    return SW_OK;
+}
+
+static sw_status make(swi_lanes *l)
+{
+    void *block;
+    SW_TRY(make_planner(l));
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (size_t)l->n * sizeof *l->lane));
+    l->lane = block;
+    for (int i = 0; i < l->n; i++)
+        SW_TRY(make_lane(l, &l->lane[i]));
+    return SW_OK;
+}
+
+static void end(swi_lanes *l)
+{
+    for (int i = 0; i < l->n && l->lane != NULL; i++) {
+        swi_pool_destroy(l->lane[i].pool);
+        sw_arena_destroy(l->lane[i].steps);
+        sw_arena_destroy(l->lane[i].batches);
+    }
+    sw_heap_free(l->lane, SW_HEAP_RECORDS, (size_t)l->n * sizeof *l->lane);
+    sw_exec_destroy(l->planner);
+    sw_heap_free(l, SW_HEAP_RECORDS, sizeof *l);
+}
+
+sw_status swi_lanes_take(swi_lanes **out, sw_exec *exec, int threads)
+{
+    const int all = swi_target_of(exec)->threads;
+    void *block;
+    for (swi_lanes *l = exec->lanes; l != NULL; l = l->next)
+        if (l->threads == threads) {
+            l->users++;
+            *out = l;
+            return SW_OK;
+        }
+    SW_ASSERT(threads >= 1 && threads <= all);
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(swi_lanes)));
+    swi_lanes *l = block;
+    *l = (swi_lanes){.exec = exec, .threads = threads, .users = 1, .n = all / threads};
+    const sw_status status = make(l);
+    if (status != SW_OK) {
+        end(l);
+        return status;
+    }
+    l->next = exec->lanes;
+    exec->lanes = l;
+    *out = l;
+    return SW_OK;
+}
+
+void swi_lanes_give(swi_lanes *l)
+{
+    if (l == NULL || --l->users > 0)
+        return;
+    swi_lanes **at = &l->exec->lanes;
+    while (*at != l)
+        at = &(*at)->next;
+    *at = l->next;
+    end(l);
+}
+
+sw_status swi_lanes_grow(swi_lanes *l, size_t steps_bytes, size_t batch_bytes)
+{
+    for (int i = 0; i < l->n; i++) {
+        SW_TRY(sw_arena_grow(l->lane[i].steps, steps_bytes, true));
+        SW_TRY(sw_arena_grow(l->lane[i].batches, batch_bytes, true));
+        sw_unpoison(sw_arena_base(l->lane[i].steps), steps_bytes);
+        sw_unpoison(sw_arena_base(l->lane[i].batches), batch_bytes);
+    }
+    return SW_OK;
+}
+
+size_t swi_lanes_bytes(const sw_exec *exec)
+{
+    size_t bytes = 0;
+    for (const swi_lanes *l = exec->lanes; l != NULL; l = l->next)
+        for (int i = 0; i < l->n; i++)
+            bytes += sw_arena_height(l->lane[i].steps) + sw_arena_height(l->lane[i].batches);
+    return bytes;
+}
