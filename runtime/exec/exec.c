@@ -187,7 +187,7 @@ void sw_exec_destroy(sw_exec *exec)
                            swi_owner_text(&exec->busy));
         return;
     }
-    if (exec->lanes != NULL) {
+    if (exec->crew != NULL) {
         (void)sw_error_set(SW_BUSY, __FILE__, __LINE__,
                            "%s: groups of members use the exec; destroy them first", call);
         return;

@@ -90,7 +90,7 @@ struct sw_exec {
     void *key_scratch;
     size_t cap_key_scratch;
     size_t arena_limit;      /* of programs that are planned now, beside the budget's; 0: none */
-    struct swi_lanes *lanes; /* of members (population/lanes.h), which are to end first */
+    struct swi_crew *crew; /* of members (population/crew.h), which are to end first */
 };
 
 /* sw_exec_create. */

@@ -1,23 +1,9 @@
 /* Lanes: step arenas by thread, shared by the groups of an exec. */
-#include "runtime/population/lanes.h"
+#include "runtime/population/crew_internal.h"
 #include "alloc/base/assert.h"
 #include "alloc/base/poison.h"
 #include "kernels/dispatch.h"
 #include "runtime/device/device.h"
-
-static sw_status make_arena(sw_arena **out, const sw_exec *exec, const char *label,
-                            sw_arena_use use)
-{
-    const swi_target *target = swi_target_of(exec);
-    sw_store *store;
-    SW_TRY(swi_device_store(target->device, &store, 0));
-    const sw_arena_opts opts = {
-        .label = label, .use = use, .store = store, .budget = target->budget};
-    const sw_status status = sw_arena_create(out, &opts);
-    if (status != SW_OK)
-        sw_store_destroy(store);
-    return status;
-}
 
 static sw_status make_planner(swi_lanes *l)
 {
@@ -36,8 +22,8 @@ static sw_status make_planner(swi_lanes *l)
 
 static sw_status make_lane(const swi_lanes *l, swi_lane *lane)
 {
-    SW_TRY(make_arena(&lane->steps, l->exec, "member's step", SW_ARENA_STEP));
-    SW_TRY(make_arena(&lane->batches, l->exec, "member's batch", SW_ARENA_DATA));
+    SW_TRY(swi_crew_arena(&lane->steps, l->exec, "member's step", SW_ARENA_STEP));
+    SW_TRY(swi_crew_arena(&lane->batches, l->exec, "member's batch", SW_ARENA_DATA));
     lane->par = swi_pool_par(l->n == 1 ? l->exec->pool : l->planner->pool);
     if (l->n == 1 || l->threads == 1)
         return SW_OK;
@@ -69,11 +55,11 @@ static void end(swi_lanes *l)
     sw_heap_free(l, SW_HEAP_RECORDS, sizeof *l);
 }
 
-sw_status swi_lanes_take(swi_lanes **out, sw_exec *exec, int threads)
+sw_status swi_lanes_take(swi_lanes **out, swi_crew *crew, int threads)
 {
-    const int all = swi_target_of(exec)->threads;
+    const int all = swi_target_of(crew->exec)->threads;
     void *block;
-    for (swi_lanes *l = exec->lanes; l != NULL; l = l->next)
+    for (swi_lanes *l = crew->lanes; l != NULL; l = l->next)
         if (l->threads == threads) {
             l->users++;
             *out = l;
@@ -82,23 +68,23 @@ sw_status swi_lanes_take(swi_lanes **out, sw_exec *exec, int threads)
     SW_ASSERT(threads >= 1 && threads <= all);
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(swi_lanes)));
     swi_lanes *l = block;
-    *l = (swi_lanes){.exec = exec, .threads = threads, .users = 1, .n = all / threads};
+    *l = (swi_lanes){.exec = crew->exec, .threads = threads, .users = 1, .n = all / threads};
     const sw_status status = make(l);
     if (status != SW_OK) {
         end(l);
         return status;
     }
-    l->next = exec->lanes;
-    exec->lanes = l;
+    l->next = crew->lanes;
+    crew->lanes = l;
     *out = l;
     return SW_OK;
 }
 
-void swi_lanes_give(swi_lanes *l)
+void swi_lanes_give(swi_crew *crew, swi_lanes *l)
 {
     if (l == NULL || --l->users > 0)
         return;
-    swi_lanes **at = &l->exec->lanes;
+    swi_lanes **at = &crew->lanes;
     while (*at != l)
         at = &(*at)->next;
     *at = l->next;
@@ -116,10 +102,10 @@ sw_status swi_lanes_grow(swi_lanes *l, size_t steps_bytes, size_t batch_bytes)
     return SW_OK;
 }
 
-size_t swi_lanes_bytes(const sw_exec *exec)
+size_t swi_lanes_bytes(const swi_crew *crew)
 {
     size_t bytes = 0;
-    for (const swi_lanes *l = exec->lanes; l != NULL; l = l->next)
+    for (const swi_lanes *l = crew->lanes; l != NULL; l = l->next)
         for (int i = 0; i < l->n; i++)
             bytes += sw_arena_height(l->lane[i].steps) + sw_arena_height(l->lane[i].batches);
     return bytes;

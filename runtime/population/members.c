@@ -1,7 +1,6 @@
 /* Groups of members: ranges of one arena, each with the layout of the shape. */
 #include "runtime/population/members_internal.h"
 #include "alloc/base/assert.h"
-#include "alloc/base/poison.h"
 #include "alloc/base/size.h"
 #include "runtime/device/device.h"
 #include <string.h>
@@ -27,7 +26,8 @@ float *swi_member_knobs(const sw_members *m, uint32_t index)
 
 /* ---- slots ------------------------------------------------------------------------------- */
 
-sw_status swi_slot_take(sw_members *m, uint32_t *out)
+/* A new one, or the free one that is next. */
+static sw_status pick_slot(sw_members *m, uint32_t *out)
 {
     if (m->first_free != NO_SLOT) {
         *out = m->first_free;
@@ -35,38 +35,40 @@ sw_status swi_slot_take(sw_members *m, uint32_t *out)
         return SW_OK;
     }
     void *slots = m->slots;
-    size_t bytes;
     SW_TRY(sw_heap_reserve(&slots, SW_HEAP_RECORDS, &m->cap_slots, m->n_slots + 1,
                            sizeof *m->slots));
     m->slots = slots;
-    if (!sw_size_mul((size_t)m->n_slots + 1, m->stride, &bytes))
-        SW_FAIL(SW_NOMEM, "%u members of %zu bytes overflow", m->n_slots + 1, m->stride);
-    SW_TRY(sw_arena_grow(m->arena, bytes, true));
     *out = m->n_slots++;
-    sw_unpoison(swi_member_base(m, *out), m->stride);
+    m->slots[*out] = (swi_slot_record){.offset = SWI_NO_RANGE};
+    return SW_OK;
+}
+
+sw_status swi_slot_take(sw_members *m, uint32_t *out)
+{
+    uint32_t index;
+    SW_TRY(pick_slot(m, &index));
+    if (m->slots[index].offset == SWI_NO_RANGE) {
+        const sw_status status = swi_crew_range(m->crew, m->stride, &m->slots[index].offset);
+        if (status != SW_OK) {
+            swi_slot_give(m, index);
+            return status;
+        }
+    }
+    m->slots[index].taken = true;
+    m->crew->live += m->stride;
+    *out = index;
     return SW_OK;
 }
 
 void swi_slot_give(sw_members *m, uint32_t index)
 {
+    m->crew->live -= m->slots[index].taken ? m->stride : 0;
+    m->slots[index].taken = false;
     m->slots[index].next_free = m->first_free;
     m->first_free = index;
 }
 
 /* ---- making ------------------------------------------------------------------------------ */
-
-static sw_status make_arena(sw_members *m)
-{
-    const swi_target *target = swi_target_of(m->exec);
-    sw_store *store;
-    SW_TRY(swi_device_store(target->device, &store, 0));
-    const sw_arena_opts opts = {
-        .label = "members", .use = SW_ARENA_MODEL, .store = store, .budget = target->budget};
-    const sw_status status = sw_arena_create(&m->arena, &opts);
-    if (status != SW_OK)
-        sw_store_destroy(store);
-    return status;
-}
 
 static sw_status measure(sw_members *m)
 {
@@ -86,13 +88,14 @@ static sw_status make(sw_members *m)
     void *block;
     m->first_free = NO_SLOT;
     SW_TRY(measure(m));
-    SW_TRY(swi_lanes_take(&m->lanes, m->exec, m->opts.threads));
+    SW_TRY(swi_crew_join(m, m->exec));
+    SW_TRY(swi_lanes_take(&m->lanes, m->crew, m->opts.threads));
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, m->shape->n_knobs * sizeof *m->first_knobs));
     m->first_knobs = block;
     m->n_first_knobs = m->shape->n_knobs;
     for (uint32_t i = 0; i < m->n_first_knobs; i++)
         m->first_knobs[i] = m->shape->knobs[i].value;
-    return make_arena(m);
+    return SW_OK;
 }
 
 static void free_program(const sw_members *m, swi_group_program *p)
@@ -108,8 +111,10 @@ static void end(sw_members *m)
     for (uint32_t i = 0; i < m->n_programs; i++)
         free_program(m, &m->programs[i]);
     sw_heap_free(m->programs, SW_HEAP_PROGRAMS, m->cap_programs * sizeof *m->programs);
-    swi_lanes_give(m->lanes);
-    sw_arena_destroy(m->arena);
+    for (uint32_t i = 0; i < m->n_slots; i++)
+        m->crew->live -= m->slots[i].taken ? m->stride : 0;
+    swi_lanes_give(m->crew, m->lanes);
+    swi_crew_leave(m);
     sw_heap_free(m->first_knobs, SW_HEAP_RECORDS, m->n_first_knobs * sizeof *m->first_knobs);
     sw_heap_free(m->slots, SW_HEAP_RECORDS, m->cap_slots * sizeof *m->slots);
     sw_heap_free(m->metrics, SW_HEAP_RECORDS, m->cap_metrics * sizeof *m->metrics);

@@ -5,14 +5,18 @@
 #include "alloc/base/handle.h"
 #include "runtime/base/structs.h"
 #include "runtime/data/feed.h"
-#include "runtime/population/lanes.h"
+#include "runtime/population/crew.h"
+
+#define SWI_NO_RANGE SIZE_MAX
 
 typedef struct {
     uint64_t seed;
     uint64_t steps, batches; /* its progress */
     uint64_t used;           /* number of the run that it was named in last */
+    size_t offset;           /* of its range in the crew's arena; SWI_NO_RANGE: none */
     uint32_t generation;     /* odd: there is a member */
     uint32_t next_free;
+    bool taken;   /* its range is in use */
     bool damaged; /* it failed behind an update */
 } swi_slot_record;
 
@@ -36,11 +40,12 @@ typedef struct {
 struct sw_members {
     sw_handle handle;
     sw_exec *exec; /* the caller's: its threads, its turn */
+    swi_crew *crew;
+    sw_members *next; /* of the crew */
     swi_lanes *lanes;
     sw_model *shape;
     sw_members_opts opts;
     size_t stride, model_bytes; /* of a member; of its part that is the shape's */
-    sw_arena *arena;            /* of all of them */
     swi_slot_record *slots;
     uint32_t n_slots, cap_slots, first_free, n_members;
     float *first_knobs; /* as the shape had them when the members were made */
@@ -61,15 +66,15 @@ struct sw_members {
 
 static inline unsigned char *swi_member_base(const sw_members *m, uint32_t index)
 {
-    SW_ASSERT(index < m->n_slots);
-    return (unsigned char *)sw_arena_base(m->arena) + (size_t)index * m->stride;
+    SW_ASSERT(index < m->n_slots && m->slots[index].offset != SWI_NO_RANGE);
+    return (unsigned char *)sw_arena_base(m->crew->ranges) + m->slots[index].offset;
 }
 
 /* The knobs in a member's range; NULL: the shape has none. */
 float *swi_member_knobs(const sw_members *members, uint32_t index);
 /* SW_INVALID: it is none, or was ended. */
 sw_status swi_member_check(sw_member member, const char *call);
-/* A slot for a member, whose range is committed; give it back. */
+/* A slot for a member, with a range; give it back. */
 sw_status swi_slot_take(sw_members *members, uint32_t *out);
 void swi_slot_give(sw_members *members, uint32_t index);
 

@@ -1,0 +1,158 @@
+/* What groups of an exec share: the ranges of their members. */
+#include "alloc/base/assert.h"
+#include "alloc/base/poison.h"
+#include "alloc/base/size.h"
+#include "runtime/device/device.h"
+#include "runtime/population/crew_internal.h"
+#include "runtime/population/members_internal.h"
+#include <stdlib.h>
+#include <string.h>
+
+sw_status swi_crew_arena(sw_arena **out, const sw_exec *exec, const char *label,
+                         sw_arena_use use)
+{
+    const swi_target *target = swi_target_of(exec);
+    sw_store *store;
+    SW_TRY(swi_device_store(target->device, &store, 0));
+    const sw_arena_opts opts = {
+        .label = label, .use = use, .store = store, .budget = target->budget};
+    const sw_status status = sw_arena_create(out, &opts);
+    if (status != SW_OK)
+        sw_store_destroy(store);
+    return status;
+}
+
+static void end(swi_crew *c)
+{
+    SW_ASSERT(c->groups == NULL && c->lanes == NULL);
+    sw_arena_destroy(c->ranges);
+    sw_heap_free(c, SW_HEAP_RECORDS, sizeof *c);
+}
+
+static sw_status make(swi_crew **out, sw_exec *exec)
+{
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(swi_crew)));
+    swi_crew *c = block;
+    *c = (swi_crew){.exec = exec};
+    const sw_status status = swi_crew_arena(&c->ranges, exec, "members", SW_ARENA_MODEL);
+    if (status != SW_OK) {
+        end(c);
+        return status;
+    }
+    *out = c;
+    return SW_OK;
+}
+
+sw_status swi_crew_join(sw_members *m, sw_exec *exec)
+{
+    if (exec->crew == NULL)
+        SW_TRY(make(&exec->crew, exec));
+    m->crew = exec->crew;
+    m->crew->users++;
+    m->next = m->crew->groups;
+    m->crew->groups = m;
+    return SW_OK;
+}
+
+void swi_crew_leave(sw_members *m)
+{
+    swi_crew *c = m->crew;
+    if (c == NULL)
+        return;
+    sw_members **at = &c->groups;
+    while (*at != m)
+        at = &(*at)->next;
+    *at = m->next;
+    m->crew = NULL;
+    if (--c->users > 0)
+        return;
+    c->exec->crew = NULL;
+    end(c);
+}
+
+/* ---- ranges ------------------------------------------------------------------------------ */
+
+typedef struct {
+    sw_members *of;
+    uint32_t slot;
+    size_t offset;
+} range;
+
+static int by_offset(const void *a, const void *b)
+{
+    const range *x = a, *y = b;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+static size_t list_ranges(const swi_crew *c, range *list)
+{
+    size_t n = 0;
+    for (sw_members *m = c->groups; m != NULL; m = m->next)
+        for (uint32_t i = 0; i < m->n_slots; i++)
+            if (m->slots[i].taken) {
+                if (list != NULL)
+                    list[n] = (range){m, i, m->slots[i].offset};
+                n++;
+            }
+    return n;
+}
+
+/* Free slots have no range from then on. */
+static void forget_free_ranges(swi_crew *c)
+{
+    for (sw_members *m = c->groups; m != NULL; m = m->next)
+        for (uint32_t i = 0; i < m->n_slots; i++)
+            if (!m->slots[i].taken)
+                m->slots[i].offset = SWI_NO_RANGE;
+}
+
+/* All that live move down, in their order, until there is no hole. */
+static sw_status close_holes(swi_crew *c)
+{
+    void *block;
+    const size_t n = list_ranges(c, NULL);
+    unsigned char *base = sw_arena_base(c->ranges);
+    size_t top = 0;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (n + 1) * sizeof(range)));
+    range *list = block;
+    list_ranges(c, list);
+    qsort(list, n, sizeof *list, by_offset);
+    for (size_t i = 0; i < n; i++) {
+        const size_t bytes = list[i].of->stride;
+        SW_ASSERT(top <= list[i].offset);
+        if (top != list[i].offset)
+            memmove(base + top, base + list[i].offset, bytes);
+        list[i].of->slots[list[i].slot].offset = top;
+        top += bytes;
+    }
+    sw_heap_free(block, SW_HEAP_RECORDS, (n + 1) * sizeof(range));
+    forget_free_ranges(c);
+    c->top = top;
+    return SW_OK;
+}
+
+static sw_status grow_to(swi_crew *c, size_t bytes, size_t *offset)
+{
+    size_t end_of_it;
+    if (!sw_size_add(c->top, bytes, &end_of_it))
+        SW_FAIL(SW_NOMEM, "members: a range of %zu bytes overflows", bytes);
+    SW_TRY(sw_arena_grow(c->ranges, end_of_it, true));
+    *offset = c->top;
+    c->top = end_of_it;
+    sw_unpoison((unsigned char *)sw_arena_base(c->ranges) + *offset, bytes);
+    return SW_OK;
+}
+
+sw_status swi_crew_range(swi_crew *c, size_t bytes, size_t *offset)
+{
+    const size_t height = sw_arena_height(c->ranges), holes = c->top - c->live;
+    if (c->top + bytes > height && holes >= bytes && holes >= height / 4)
+        SW_TRY(close_holes(c));
+    const sw_status status = grow_to(c, bytes, offset);
+    if (status != SW_NOMEM)
+        return status;
+    const size_t top = c->top;
+    SW_TRY(close_holes(c));
+    return c->top < top ? grow_to(c, bytes, offset) : status;
+}

@@ -1,0 +1,59 @@
+/* What the groups of members of an exec share.
+ *
+ * Lanes: a step arena, a place for a batch and the threads of one member. Groups that ask for
+ * as many threads share them, and the exec that traces and plans for them, so that memory grows
+ * with threads and not with shapes. Ranges: one arena for the members of all shapes. A range
+ * that is given back is used again by its own group. All that live are moved together where the
+ * arena cannot grow, so that members fit where their sum does, and where a quarter of it would
+ * be holes. */
+#ifndef SW_CREW_H
+#define SW_CREW_H
+
+#include "runtime/exec/backend.h"
+#include "runtime/exec/run_internal.h"
+
+typedef struct {
+    sw_arena *steps;   /* as high as the highest plan that ran in it */
+    sw_arena *batches; /* one batch */
+    sw_pool *pool;     /* NULL: that of the exec, or none */
+    const sw_par *par; /* of a member's kernels */
+    size_t failed;     /* first item of the run that failed here; SIZE_MAX: none */
+    char why[300];
+} swi_lane;
+
+typedef struct swi_lanes {
+    struct swi_lanes *next; /* of the same exec */
+    sw_exec *exec;          /* whose threads they are */
+    sw_exec *planner;       /* as many threads as a member has; nothing runs in its arena */
+    int threads;            /* of a member */
+    int users;              /* groups */
+    int n;
+    swi_lane *lane;
+} swi_lanes;
+
+typedef struct swi_crew {
+    sw_exec *exec;
+    swi_lanes *lanes;   /* by threads of a member */
+    sw_members *groups; /* all that live */
+    sw_arena *ranges;
+    size_t top;  /* where the last range ends */
+    size_t live; /* bytes of ranges that are in use */
+    int users;
+} swi_crew;
+
+/* Join the crew of an exec, which is made where there is none; leave it. */
+sw_status swi_crew_join(sw_members *members, sw_exec *exec);
+void swi_crew_leave(sw_members *members);
+/* A range of so many bytes, a multiple of SW_ALIGN: *offset in the crew's arena. */
+sw_status swi_crew_range(swi_crew *crew, size_t bytes, size_t *offset);
+
+/* Those for members of so many threads, made where they are not there yet. */
+sw_status swi_lanes_take(swi_lanes **out, swi_crew *crew, int threads);
+void swi_lanes_give(swi_crew *crew,
+                    swi_lanes *lanes); /* NULL is fine; the last group ends them */
+/* So much in every lane. */
+sw_status swi_lanes_grow(swi_lanes *lanes, size_t steps_bytes, size_t batch_bytes);
+/* Bytes that all lanes have. */
+size_t swi_lanes_bytes(const swi_crew *crew);
+
+#endif
