@@ -1024,6 +1024,38 @@ SW_API size_t sw_feed_bytes(const sw_feed *feed);    /* of one batch, as it is c
 SW_MUST_USE SW_API sw_status sw_feed_sample(const sw_feed *feed, uint64_t stream,
                                             uint64_t epoch, int64_t i, int64_t *out);
 
+/* ---- packing: who lies in the budget, who waits ------------------------------------------ */
+
+/* Members of one shape. What they need is known from their plan: sw_members_bytes,
+ * sw_plan_info.arena_bytes, sw_feed_bytes. */
+typedef struct {
+    size_t member_bytes, arena_bytes, batch_bytes;
+    size_t members;
+    uint64_t reserved[2]; /* must be zero */
+} sw_pack_shape;
+
+typedef struct {
+    size_t size;
+    int threads;       /* lanes, at most as many as were asked for: as many as fit */
+    size_t bytes;      /* of the budget that the packing takes, at most all of it */
+    size_t all_bytes;  /* with every member resident */
+    size_t lane_bytes; /* of all lanes: arenas, batches and, where members wait, the slots that
+                          they take turns in */
+    size_t resident, waiting;
+    size_t resident_bytes; /* ranges of those that are resident */
+    size_t bound_bytes;    /* no packing has more resident bytes */
+} sw_packing;
+
+/* Place members into `budget` bytes: lanes (threads x (the largest arena + the largest batch)),
+ * then as many bytes of members as fit beside them. The others wait elsewhere and take turns in
+ * one slot of each lane, as large as the largest of them. Fewer threads are used where not all
+ * fit. `resident` receives how many of each shape stay, n values. Whether it fits does not
+ * depend on who comes first: every member that fits alone, in one lane, has its turn.
+ * SW_NOMEM names the first shape that does not, and the least budget. Exact where sizes are
+ * whole multiples of budget / 2^20; else at most members x budget / 2^20 bytes below it. */
+SW_MUST_USE SW_API sw_status sw_pack(const sw_pack_shape *shapes, size_t n, size_t budget,
+                                     int threads, size_t *resident, sw_packing *out);
+
 /* ---- spaces of hyper-parameters ---------------------------------------------------------- */
 
 typedef enum {
