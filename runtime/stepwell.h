@@ -981,6 +981,19 @@ SW_MUST_USE SW_API sw_status sw_members_run_all(sw_members *const *groups,
  * of all its threads and groups; NULL is fine. */
 SW_MUST_USE SW_API sw_status sw_members_plan(sw_members *members, const sw_members_args *args,
                                              size_t *out);
+/* The same, and no memory is taken for it: what a step needs, arena_bytes the larger one of a
+ * full batch and of the last one of an epoch. model_bytes is that of one member, data_bytes
+ * that of one batch of a feed. SW_INVALID for callbacks. */
+SW_MUST_USE SW_API sw_status sw_members_look(sw_members *members, const sw_members_args *args,
+                                             sw_plan_info *out);
+typedef struct {
+    size_t size;
+    int lanes;          /* of this group: threads of the exec by threads of a member */
+    size_t lane_bytes;  /* step arenas and batches of the lanes of all groups of the exec */
+    size_t range_bytes; /* that the members of all of them have had at most */
+    size_t live_bytes;  /* that they have now */
+} sw_members_memory;
+SW_MUST_USE SW_API sw_status sw_members_used(const sw_members *members, sw_members_memory *out);
 /* Of the last run, n values in the order of its members: a metric (NaN where a member failed)
  * of the last of its steps, its mean over all of them, and how each ended. SW_INVALID for an
  * unknown name and another n. */
@@ -996,6 +1009,9 @@ SW_MUST_USE SW_API sw_status sw_member_progress(sw_member member, uint64_t *step
                                                 uint64_t *batches);
 SW_MUST_USE SW_API sw_status sw_member_progress_set(sw_member member, uint64_t steps,
                                                     uint64_t batches);
+/* The seed of its random ops and of its own stream of a feed. */
+SW_MUST_USE SW_API sw_status sw_member_seed(sw_member member, uint64_t *out);
+SW_MUST_USE SW_API sw_status sw_member_seed_set(sw_member member, uint64_t seed);
 /* Bytes of all that a member is (range, seed, progress), for sw_member_pack and _unpack: state
  * that is kept elsewhere while its slot is another's. A pack of one group fits every member of
  * a group whose shape has the same layout; seed and progress are in it too. */

@@ -4,8 +4,8 @@
  * as many threads share them, and the exec that traces and plans for them, so that memory grows
  * with threads and not with shapes. Ranges: one arena for the members of all shapes. A range
  * that is given back is used again by its own group. All that live are moved together where the
- * arena cannot grow, so that members fit where their sum does, and where a quarter of it would
- * be holes. */
+ * arena cannot grow, so that members fit where their sum does; where a quarter of it would be
+ * holes; and under a budget wherever holes have the room. */
 #ifndef SW_CREW_H
 #define SW_CREW_H
 

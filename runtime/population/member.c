@@ -209,6 +209,22 @@ sw_status sw_member_progress_set(sw_member member, uint64_t steps, uint64_t batc
     return SW_OK;
 }
 
+sw_status sw_member_seed(sw_member member, uint64_t *out)
+{
+    SW_TRY(swi_member_check(member, "sw_member_seed"));
+    if (out == NULL)
+        SW_FAIL(SW_INVALID, "sw_member_seed: out must not be NULL");
+    *out = member.of->slots[member.index].seed;
+    return SW_OK;
+}
+
+sw_status sw_member_seed_set(sw_member member, uint64_t seed)
+{
+    SW_TRY(swi_member_check(member, "sw_member_seed_set"));
+    member.of->slots[member.index].seed = seed;
+    return SW_OK;
+}
+
 /* In front of the range, so that it is aligned as the range is. */
 typedef struct {
     uint64_t layout, state_bytes, seed, steps, batches, damaged, reserved[2];

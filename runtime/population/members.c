@@ -174,6 +174,22 @@ void sw_members_destroy(sw_members *m)
         end(m);
 }
 
+sw_status sw_members_used(const sw_members *m, sw_members_memory *out)
+{
+    static const char call[] = "sw_members_used";
+    SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, call));
+    if (out == NULL)
+        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_members_memory, out->size, call));
+    const sw_members_memory used = {.size = out->size,
+                                    .lanes = m->lanes->n,
+                                    .lane_bytes = swi_lanes_bytes(m->crew),
+                                    .range_bytes = sw_arena_height(m->crew->ranges),
+                                    .live_bytes = m->crew->live};
+    swi_struct_write(SWI_STRUCT_sw_members_memory, out, &used);
+    return SW_OK;
+}
+
 size_t sw_members_count(const sw_members *m)
 {
     return sw_handle_check(m, SW_HANDLE_MEMBERS, "sw_members_count") == SW_OK ? m->n_members

@@ -82,7 +82,8 @@ static sw_status read_args(sw_members *m, const sw_members_args *given, bool wit
     SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, call));
     SW_TRY(sw_handle_check(m->exec, SW_HANDLE_EXEC, call));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_members_args, &r->args, given, call));
-    SW_TRY(check_members(m, &r->args, call));
+    if (with_data || r->args.n > 0)
+        SW_TRY(check_members(m, &r->args, call));
     SW_TRY(check_source(m, &r->args, call));
     if (r->args.steps == 0)
         r->args.steps = 1;
@@ -244,4 +245,40 @@ sw_status sw_members_plan(sw_members *m, const sw_members_args *given, size_t *o
     if (status == SW_OK && out != NULL)
         *out = swi_lanes_bytes(m->crew);
     return status;
+}
+
+/* ---- what is needed ---------------------------------------------------------------------- */
+
+/* Of the programs that were found, the one with the larger arena. */
+static void describe(const sw_members *m, sw_plan_info *out)
+{
+    const swi_group_run *r = &m->run;
+    const swi_program *p = m->programs[r->program[0]].planned->program;
+    if (r->args.feed != NULL) {
+        const swi_program *last = m->programs[r->program[1]].planned->program;
+        p = last->height > p->height ? last : p;
+    }
+    sw_plan_info info = p->info;
+    info.model_bytes = m->stride;
+    info.data_bytes = r->args.feed != NULL ? r->args.feed->bytes : 0;
+    info.total_bytes = info.model_bytes + info.data_bytes + info.arena_bytes;
+    swi_struct_write(SWI_STRUCT_sw_plan_info, out, &info);
+}
+
+sw_status sw_members_look(sw_members *m, const sw_members_args *given, sw_plan_info *out)
+{
+    static const char call[] = "sw_members_look";
+    SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, call));
+    if (out == NULL)
+        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_plan_info, out->size, call));
+    if (m->opts.callback != NULL)
+        SW_FAIL(SW_INVALID, "%s: a callback has no plan", call);
+    m->n_last = 0;
+    m->last = NULL;
+    SW_TRY(read_args(m, given, false, call));
+    SW_TRY(swi_model_layout(m->shape));
+    SW_TRY(find_programs(m));
+    describe(m, out);
+    return SW_OK;
 }
