@@ -28,14 +28,30 @@ double swi_log(double x)
 /* x = k log 2 + r with |r| <= 0.35; the Taylor series of exp r to the 14th power. */
 double swi_exp(double x)
 {
+    static const double factor[] = {/* 1 / 14! ... 1 / 0! */
+                                    1 / 87178291200.0,
+                                    1 / 6227020800.0,
+                                    1 / 479001600.0,
+                                    1 / 39916800.0,
+                                    1 / 3628800.0,
+                                    1 / 362880.0,
+                                    1 / 40320.0,
+                                    1 / 5040.0,
+                                    1 / 720.0,
+                                    1 / 120.0,
+                                    1 / 24.0,
+                                    1 / 6.0,
+                                    1 / 2.0,
+                                    1,
+                                    1};
     if (x > 709.78)
         return (double)INFINITY;
-    if (x < -745)
+    if (!(x >= -745))
         return 0;
     const double k = floor(x * 0x1.71547652b82fep0 + 0.5);
     const double r = (x - k * LN2_HIGH) - k * LN2_LOW;
-    double sum = 1;
-    for (int i = 14; i >= 1; i--)
-        sum = 1 + r * sum / i;
+    double sum = factor[0];
+    for (size_t i = 1; i < sizeof factor / sizeof *factor; i++)
+        sum = sum * r + factor[i];
     return ldexp(sum, (int)k);
 }

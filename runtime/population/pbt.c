@@ -77,7 +77,7 @@ static sw_status check_opts(sw_pbt_opts *o)
 /* ---- making ------------------------------------------------------------------------------ */
 
 /* Bytes of all arrays, and where each begins. Bounded by 1,000,000 members of 1,024 numbers. */
-static size_t lay_out(sw_pbt *p, char *base)
+size_t swi_pbt_lay_out(sw_pbt *p, char *base)
 {
     size_t at = 0;
     const size_t n = p->n, numbers = n * p->h * sizeof(double);
@@ -97,6 +97,11 @@ static size_t lay_out(sw_pbt *p, char *base)
     TAKE(rank, n * sizeof *p->rank);
     TAKE(queue, synch ? n * sizeof *p->queue : 0);
     TAKE(fresh, p->h * sizeof *p->fresh);
+    TAKE(trial, p->h * sizeof *p->trial);
+    if (p->opts.explore == SW_PB2) {
+        TAKE(points, SWI_POINTS * (3 + (size_t)p->h) * sizeof *p->points);
+        TAKE(recent, SWI_RECENT * sizeof *p->recent);
+    }
 #undef TAKE
     return at;
 }
@@ -119,20 +124,21 @@ static sw_status make(sw_pbt *p, const sw_pbt_opts *o)
     p->opts.space = p->space;
     p->n = (uint32_t)o->members;
     p->h = p->space->n;
-    p->block_bytes = lay_out(p, NULL);
+    p->block_bytes = swi_pbt_lay_out(p, NULL);
     SW_TRY(sw_heap_alloc(&p->block, SW_HEAP_RECORDS, p->block_bytes));
-    (void)lay_out(p, p->block);
+    (void)swi_pbt_lay_out(p, p->block);
     SW_TRY(first_values(p));
     p->s.n_go_on = p->n;
     p->s.target = p->s.donor = -1;
     if (!o->synch)
         swi_pbt_heap_fill(p);
-    return SW_OK;
+    return o->explore == SW_PB2 ? swi_pb2_create(p) : SW_OK;
 }
 
 static void end(sw_pbt *p)
 {
     swi_pbt_log_end(p);
+    swi_pb2_destroy(p);
     sw_heap_free(p->block, SW_HEAP_RECORDS, p->block_bytes);
     sw_space_destroy(p->space);
     sw_handle_give(p, SW_HANDLE_PBT, sizeof *p);

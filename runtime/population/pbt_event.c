@@ -32,10 +32,9 @@ sw_status sw_pbt_report(sw_pbt *p, int member, double time, double score)
     if (m->due || m->ready)
         SW_FAIL(SW_INVALID, "%s: the report before of member %d still waits for other members",
                 call, member);
-    if (!(time >= m->time) || isinf(time))
-        SW_FAIL(SW_INVALID,
-                "%s: the time of member %d must be at least %.17g and finite (got %g)", call,
-                member, m->time, time);
+    if (!(time > m->time) || isinf(time))
+        SW_FAIL(SW_INVALID, "%s: the time of member %d must be above %.17g and finite (got %g)",
+                call, member, m->time, time);
     m->due = 1;
     m->due_time = time;
     m->due_score = swi_pbt_sign(p, score);
@@ -70,21 +69,34 @@ static bool waits(const swi_pbt_one *m)
     return m->ended || m->leaving || m->due || m->ready;
 }
 
-/* Of those that can run the least time, and of these the nearest turn: each member runs from
- * turn to turn, whatever the number that run side by side. */
-static bool least(const sw_pbt *p, double *time, double *until)
+/* Where a member stands: who comes first in this order runs first. */
+typedef struct {
+    double clock, time, until;
+} stand;
+
+static stand stand_of(const sw_pbt *p, const swi_pbt_one *m)
+{
+    return (stand){m->clock, m->time, swi_pbt_until(p, m)};
+}
+
+static bool is_before(stand a, stand b)
+{
+    return a.clock != b.clock ? a.clock < b.clock
+           : a.time != b.time ? a.time < b.time
+                              : a.until < b.until;
+}
+
+/* Each member runs from turn to turn, whatever the number that run side by side. */
+static bool find_least(const sw_pbt *p, stand *least)
 {
     bool any = false;
     for (uint32_t i = 0; i < p->n; i++) {
-        const swi_pbt_one *m = &p->one[i];
-        if (waits(m))
+        if (waits(&p->one[i]))
             continue;
-        const double u = swi_pbt_until(p, m);
-        if (any && (m->time > *time || (m->time == *time && u >= *until)))
-            continue;
+        const stand s = stand_of(p, &p->one[i]);
+        if (!any || is_before(s, *least))
+            *least = s;
         any = true;
-        *time = m->time;
-        *until = u;
     }
     return any;
 }
@@ -92,7 +104,7 @@ static bool least(const sw_pbt *p, double *time, double *until)
 sw_status sw_pbt_next(sw_pbt *p, int *members, int room, int *n, double *until)
 {
     static const char call[] = "sw_pbt_next";
-    double time = 0, to = 0;
+    stand least = {0, 0, 0};
     int count = 0;
     SW_TRY(swi_pbt_check(p, call));
     if (members == NULL || n == NULL || until == NULL || room < 1)
@@ -103,17 +115,17 @@ sw_status sw_pbt_next(sw_pbt *p, int *members, int room, int *n, double *until)
         SW_FAIL(SW_INVALID, "%s: ask sw_pbt_next_event first until it answers SW_PBT_NONE",
                 call);
     SW_TRY(swi_pbt_log_begin(p));
-    if (!least(p, &time, &to)) {
+    if (!find_least(p, &least)) {
         *n = 0;
         return SW_OK;
     }
     for (uint32_t i = 0; i < p->n && count < room; i++) {
         const swi_pbt_one *m = &p->one[i];
-        if (!waits(m) && m->time == time && swi_pbt_until(p, m) == to)
+        if (!waits(m) && !is_before(least, stand_of(p, m)))
             members[count++] = (int)i;
     }
     *n = count;
-    *until = to;
+    *until = least.until;
     return SW_OK;
 }
 
@@ -151,6 +163,7 @@ static void change(sw_pbt *p, uint32_t target, uint32_t donor, double donor_time
     m->n_scores = 0;
     m->fresh = 1;
     m->exploits++;
+    swi_pb2_explored(p, target);
     if (!p->opts.synch)
         swi_pbt_heap_move(p, target);
 }

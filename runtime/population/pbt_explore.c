@@ -4,10 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The random numbers of a member's decision depend on the seed, on its index, on how many
- * decisions it had before, and on what they are for; and on nothing else. */
-static void words(uint32_t out[4], const sw_pbt *p, uint32_t member, const char *purpose,
-                  uint32_t which)
+void swi_pbt_words(uint32_t out[4], const sw_pbt *p, uint32_t member, const char *purpose,
+                   uint32_t which)
 {
     const uint64_t draws = p->one[member].draws;
     sw_rng_words(out, p->opts.seed ^ (draws >> 32), which, sw_rng_stream(purpose), member,
@@ -17,7 +15,7 @@ static void words(uint32_t out[4], const sw_pbt *p, uint32_t member, const char 
 uint64_t swi_pbt_draw(const sw_pbt *p, uint32_t member, uint64_t n)
 {
     uint32_t w[4];
-    words(w, p, member, "sw_pbt donor", 0);
+    swi_pbt_words(w, p, member, "sw_pbt donor", 0);
     return (uint64_t)(swi_unit53(w[0], w[1]) * (double)n);
 }
 
@@ -40,8 +38,8 @@ static double perturb(const sw_pbt *p, const sw_hyper *h, double x, uint32_t mem
                       uint32_t which)
 {
     uint32_t w[4], more[4];
-    words(w, p, member, "sw_pbt explore", which);
-    words(more, p, member, "sw_pbt resample", which);
+    swi_pbt_words(w, p, member, "sw_pbt explore", which);
+    swi_pbt_words(more, p, member, "sw_pbt resample", which);
     const int at = h->kind == SW_CHOICE ? swi_hyper_choice(h, x) : 0;
     const bool one = (w[2] & 1u) != 0;
     if (swi_unit53(w[0], w[1]) < p->opts.resample_probability || at < 0 ||
@@ -69,7 +67,12 @@ static sw_status call_custom(sw_pbt *p, uint32_t member)
 sw_status swi_pbt_explore(sw_pbt *p, uint32_t member, uint32_t donor)
 {
     const double *from = swi_pbt_values(p, donor);
-    for (uint32_t k = 0; k < p->h; k++)
-        p->fresh[k] = perturb(p, &p->space->hypers[k].is, from[k], member, k);
+    for (uint32_t k = 0; k < p->h; k++) {
+        const sw_hyper *h = &p->space->hypers[k].is;
+        const bool kept = p->pb2 != NULL && h->kind != SW_CHOICE;
+        p->fresh[k] = kept ? from[k] : perturb(p, h, from[k], member, k);
+    }
+    if (p->pb2 != NULL)
+        swi_pb2_explore(p, member, donor);
     return p->opts.custom != NULL ? call_custom(p, member) : SW_OK;
 }

@@ -49,11 +49,14 @@ sw_status swi_values_read(sw_json_in *in, const sw_space *space, double *values)
 
 /* ---- population based training ----------------------------------------------------------- */
 
-#define SWI_SCORES 10 /* that the t-test looks at */
+#define SWI_SCORES 10   /* that the t-test looks at */
+#define SWI_POINTS 1000 /* that PB2 remembers */
+#define SWI_RECENT 64   /* explores of PB2 whose outcome is not known yet */
 
 /* A member. Scores in here are such that higher is better. */
 typedef struct {
     double time, seen; /* of its last report that was taken; seen: NaN without a score */
+    double clock;      /* how long it has trained itself: never goes back */
     double last;       /* time of its last turn */
     double score;      /* by which it is ranked, of its last turn; NaN: none. With the t-test
                           the mean of its last scores */
@@ -105,17 +108,20 @@ struct sw_pbt {
     bool busy;     /* in the caller's explore function */
     swi_pbt_state s;
     swi_pbt_todo todo[4]; /* events that wait */
-    /* One block of n each: */
+    /* In one block: */
     swi_pbt_one *one;
     double *values;    /* (n, h) */
     double *first;     /* (n, h): as they were when the logs began */
     double *scores;    /* (n, SWI_SCORES), t-test */
-    uint32_t *heap;    /* asynchronous: members that go on, the least (time, index) on top */
+    uint32_t *heap;    /* asynchronous: members that go on, the least (clock, index) on top */
     uint32_t *heap_at; /* position of a member in it */
     uint32_t *rank;    /* members that have a score, ascending by (score, index); in synch mode
                           as they were when the turn began */
     uint32_t *queue;   /* synch: members whose report waits, in the order they came */
     double *fresh;     /* (h): values that are being found */
+    double *trial;     /* (h): a candidate for them */
+    double *points;    /* PB2: (SWI_POINTS, 3 + h): a ring of what was seen */
+    uint32_t *recent;  /* PB2: members that were explored last */
     void *block;
     size_t block_bytes;
     swi_pb2 *pb2; /* NULL: perturb */
@@ -135,6 +141,8 @@ static inline double swi_pbt_sign(const sw_pbt *pbt, double score)
 {
     return pbt->opts.minimize ? -score : score;
 }
+/* Bytes of all arrays; `base` not NULL: they begin there. */
+size_t swi_pbt_lay_out(sw_pbt *pbt, char *base);
 /* The time of a member's next turn, or of its end. */
 double swi_pbt_until(const sw_pbt *pbt, const swi_pbt_one *m);
 /* Whether its turn is at this time. */
@@ -142,7 +150,12 @@ bool swi_pbt_is_turn(const sw_pbt *pbt, const swi_pbt_one *m, double time);
 
 /* The heap of the virtual order and the ranking. */
 void swi_pbt_heap_fill(sw_pbt *pbt);
-void swi_pbt_heap_move(sw_pbt *pbt, uint32_t member); /* its time has changed */
+void swi_pbt_heap_move(sw_pbt *pbt, uint32_t member); /* its clock has changed */
+/* What the clock says at the report that waits, or now. */
+static inline double swi_pbt_clock(const swi_pbt_one *m)
+{
+    return m->due ? m->clock + (m->due_time - m->time) : m->clock;
+}
 void swi_pbt_heap_drop(sw_pbt *pbt, uint32_t member);
 /* Where a member is, or would be, in the ranking. */
 uint64_t swi_pbt_rank_of(const sw_pbt *pbt, uint32_t member);
@@ -173,8 +186,25 @@ sw_status swi_log_read(const char *path, void **out, size_t *bytes);
 /* The first line of a policy; a policy in the place of the one that is there. */
 void swi_policy_first(const sw_pbt *pbt, sw_json *json, uint32_t member, double time,
                       const double *values);
+/* One line, for messages by its number. */
+sw_json_in swi_log_line(const char *text, size_t bytes, const char *path, uint64_t line);
+/* The logs as they were when the state was saved. */
+sw_status swi_pbt_log_restore(const sw_pbt *pbt);
 sw_status swi_policy_write(const sw_pbt *pbt, uint32_t member, const void *bytes, size_t n);
 
+/* PB2, where it is asked for: a member's turn, its new values, that they are its values now,
+ * and that the state was replaced. */
+sw_status swi_pb2_create(sw_pbt *pbt);
+void swi_pb2_destroy(sw_pbt *pbt);
+void swi_pb2_saw(sw_pbt *pbt, uint32_t member);
+void swi_pb2_explore(sw_pbt *pbt, uint32_t member, uint32_t donor);
+void swi_pb2_explored(sw_pbt *pbt, uint32_t member);
+void swi_pb2_changed(sw_pbt *pbt);
+
+/* The random numbers of a member's decision depend on the seed, on its index, on how many
+ * decisions it had before, and on what they are for; and on nothing else. */
+void swi_pbt_words(uint32_t out[4], const sw_pbt *pbt, uint32_t member, const char *purpose,
+                   uint32_t which);
 /* One of 0 .. n-1, for the choice of a donor by `member`. */
 uint64_t swi_pbt_draw(const sw_pbt *pbt, uint32_t member, uint64_t n);
 /* The values of `member` behind an exploit of `donor`, into pbt->fresh: explored, bounded. */

@@ -153,6 +153,8 @@ sw_status sw_pbt_log(sw_pbt *p, const char *dir)
     p->log = memcpy(block, dir, n);
     swi_pbt_log_path(p, path, -1, "");
     sw_status status = sw_file_open(&p->log_file, path, SW_FILE_KEEP);
+    if (status == SW_OK && p->s.logged)
+        status = swi_pbt_log_restore(p);
     if (status != SW_OK)
         swi_pbt_log_end(p);
     return status;
@@ -181,8 +183,10 @@ sw_status swi_pbt_log_exploit(sw_pbt *p, uint32_t target, uint32_t donor)
 {
     char path[SWI_LOG_PATH];
     sw_json j;
-    if (p->log == NULL)
+    if (p->log == NULL) {
+        p->s.logged = 0; /* logs that begin later begin with what is then */
         return SW_OK;
+    }
     const swi_pbt_one *m = &p->one[target], *d = &p->one[donor];
     const double times[2] = {m->time, p->opts.synch ? d->time : d->kept_time};
     swi_pbt_log_path(p, path, donor, "");

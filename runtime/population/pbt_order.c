@@ -1,9 +1,12 @@
 /* The virtual order of asynchronous turns, and the ranking of members by their scores.
  *
- * The heap has all members that go on. The key of one is the time of the report that waits, or
- * its present time, and then its index. Where the top has a report no other member can have an
- * earlier turn any more, so it is taken; where it has none it is the one to run next. So
- * decisions do not depend on the order in which reports come. */
+ * The heap has all members that go on. The key of one is how long it has trained itself, with
+ * the report that waits, and then its index: as if all trained at once and equally fast. Who
+ * has no report comes behind those that have one, since its next report will be later. (The
+ * time of its state will not do. It goes back with an exploit, so a member that stays the worst
+ * would always come first, and donors would never get on.) Where the top has a report no other
+ * member can have an earlier turn any more, so it is taken; where it has none it is the one to
+ * run next. So decisions do not depend on the order in which reports come. */
 #include "runtime/population/pbt_internal.h"
 #include <math.h>
 #include <string.h>
@@ -13,8 +16,8 @@
 static bool before(const sw_pbt *p, uint32_t a, uint32_t b)
 {
     const swi_pbt_one *x = &p->one[a], *y = &p->one[b];
-    const double s = x->due ? x->due_time : x->time, t = y->due ? y->due_time : y->time;
-    return s != t ? s < t : a < b;
+    const double s = swi_pbt_clock(x), t = swi_pbt_clock(y);
+    return s != t ? s < t : x->due != y->due ? x->due : a < b;
 }
 
 static void put(sw_pbt *p, uint64_t at, uint32_t member)

@@ -56,6 +56,7 @@ static bool take_report(sw_pbt *p, uint32_t member)
     swi_pbt_one *m = &p->one[member];
     const sw_pbt_opts *o = &p->opts;
     const double score = m->due_score;
+    m->clock = swi_pbt_clock(m);
     m->due = 0;
     m->time = m->due_time;
     m->seen = score;
@@ -148,6 +149,7 @@ static bool step_asynchronous(sw_pbt *p)
         m->last = m->time;
         m->score = ranked_by(p, member, m->seen);
         m->fresh = 0;
+        swi_pb2_saw(p, member);
         swi_pbt_rank_add(p, member);
         if (p->opts.exploit == SW_TRUNCATION)
             truncation_turn(p, member);
@@ -190,6 +192,7 @@ static void begin_turn(sw_pbt *p)
         m->last = last;
         m->score = ranked_by(p, i, m->seen);
         m->fresh = 0;
+        swi_pb2_saw(p, i);
     }
     p->s.n_ready = 0;
     swi_pbt_rank_all(p);

@@ -13,11 +13,6 @@ static void end_space(void *s)
     sw_space_destroy(s);
 }
 
-static void end_pbt(void *p)
-{
-    sw_pbt_destroy(p);
-}
-
 static sw_space *space_of_three(void)
 {
     sw_space *s = NULL;
@@ -32,7 +27,7 @@ static sw_space *space_of_three(void)
 /* ---- the model --------------------------------------------------------------------------- */
 
 typedef struct {
-    double time, last, score, due_time, due_score, kept_time;
+    double clock, time, last, score, due_time, due_score, kept_time;
     bool due, ready, kept, ended, scored, leaves;
     int came;
 } one;
@@ -117,6 +112,7 @@ static void result(model *md, int i)
         return;
     }
     m->due = false;
+    m->clock += m->due_time - m->time;
     m->time = m->due_time;
     if (stops(md, i) || m->time < md->o->burn_in || m->time - m->last < md->o->interval)
         return;
@@ -142,19 +138,21 @@ static void result(model *md, int i)
         e->donors[e->n_donors++] = order[j];
 }
 
-/* The pending report that none can come in front of any more; -1: none. */
+/* The pending report that none can come in front of any more; -1: none. At one moment reports
+ * come before members that are still to report, which will be later. */
 static int next_result(const model *md)
 {
     int best = -1;
     double least = 0;
-    for (int i = 0; i < md->o->members; i++) {
-        const one *m = &md->m[i];
-        const double key = m->due ? m->due_time : m->time;
-        if (!m->ended && (best < 0 || key < least)) {
-            best = i;
-            least = key;
+    for (int due = 1; due >= 0; due--)
+        for (int i = 0; i < md->o->members; i++) {
+            const one *m = &md->m[i];
+            const double key = m->clock + (m->due ? m->due_time - m->time : 0);
+            if (!m->ended && m->due == (due == 1) && (best < 0 || key < least)) {
+                best = i;
+                least = key;
+            }
         }
-    }
     return best >= 0 && (md->m[best].due || md->m[best].leaves) ? best : -1;
 }
 
@@ -163,6 +161,7 @@ static void synch_result(model *md, int i)
 {
     one *m = &md->m[i];
     m->due = false;
+    m->clock += m->due_time - m->time;
     m->time = m->due_time;
     if (!stops(md, i) && m->time >= md->o->burn_in && m->time - m->last >= md->o->interval)
         m->ready = true;
@@ -305,7 +304,6 @@ static int compare(model *md, sw_pbt *p, double values[][3])
 
 /* ---- random schedules -------------------------------------------------------------------- */
 
-
 static double random_score(sw_dice *dice)
 {
     const uint64_t k = sw_dice_below(dice, 40);
@@ -329,7 +327,7 @@ static void report_some(model *md, sw_pbt *p, sw_dice *dice, int *who, int n, do
             m->ended = true;
             continue;
         }
-        m->due_time = sw_dice_below(dice, 6) == 0 ? floor((m->time + until) / 2) : until;
+        m->due_time = sw_dice_below(dice, 6) == 0 ? m->time / 2 + until / 2 : until;
         m->due_score = random_score(dice);
         m->due = true;
         m->came = came++;
@@ -337,27 +335,28 @@ static void report_some(model *md, sw_pbt *p, sw_dice *dice, int *who, int n, do
     }
 }
 
-/* Whether next gives whom it should: the least time, then the nearest turn, by index. */
+/* Whether next gives whom it should: who trained least, then the least time, then the nearest
+ * turn, by index. */
 static void check_next(const model *md, const int *who, int n, int room, double until)
 {
     const double stop = md->o->stop_time > 0 ? md->o->stop_time : (double)INFINITY;
-    double time = (double)INFINITY, nearest = (double)INFINITY;
+    double least[3] = {(double)INFINITY, (double)INFINITY, (double)INFINITY};
     int count = 0;
-    for (int pass = 0; pass < 3; pass++)
+    for (int pass = 0; pass < 4; pass++)
         for (int i = 0; i < md->o->members; i++) {
             const one *m = &md->m[i];
             const double u = fmin(stop, fmax(m->last + md->o->interval, md->o->burn_in));
-            if (m->ended || m->due || m->ready || m->leaves)
-                continue;
-            if (pass == 0)
-                time = fmin(time, m->time);
-            else if (m->time == time && pass == 1)
-                nearest = fmin(nearest, u);
-            else if (m->time == time && u == nearest && count < room)
+            const double is[3] = {m->clock, m->time, u};
+            bool equal = !m->ended && !m->due && !m->ready && !m->leaves;
+            for (int k = 0; k < pass; k++)
+                equal &= is[k] == least[k];
+            if (equal && pass < 3)
+                least[pass] = fmin(least[pass], is[pass]);
+            else if (equal && count < room)
                 SW_CHECK(count < n && who[count++] == i, "%d runs next", i);
         }
-    SW_CHECK(count == n && (n == 0 || until == nearest), "%d of %d run until %g, %g", n, count,
-             until, nearest);
+    SW_CHECK(count == n && (n == 0 || until == least[2]), "%d of %d run until %g, %g", n, count,
+             until, least[2]);
 }
 
 /* Until all have ended, or `rounds` are over. Returns the number of exploits. */
