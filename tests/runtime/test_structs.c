@@ -31,6 +31,8 @@ typedef union {
     sw_checkpoint_opts checkpoint;
     sw_members_opts members;
     sw_members_args group;
+    sw_hyper hyper;
+    sw_pbt_opts pbt;
 } room;
 
 static const char *a_file(const char *name, const char *text)
@@ -253,6 +255,78 @@ static sw_status try_group(scene *s, room *r)
     return status;
 }
 
+static sw_status try_hyper(scene *s, room *r)
+{
+    sw_space *made;
+    (void)s;
+    SW_TRY(sw_space_create(&made));
+    r->hyper.name = "x";
+    const sw_status status = sw_space_add(made, &r->hyper);
+    sw_space_destroy(made);
+    return status;
+}
+
+/* The call with a space and a population of two. */
+static sw_status with_pbt(sw_status (*call)(sw_pbt_opts *o, room *r), room *r)
+{
+    sw_space *made;
+    SW_TRY(sw_space_create(&made));
+    sw_status status = sw_space_parse(made, "x=uniform:0..1");
+    sw_pbt_opts o = {.size = sizeof o, .space = made, .members = 2, .interval = 1};
+    if (status == SW_OK)
+        status = call(&o, r);
+    sw_space_destroy(made);
+    return status;
+}
+
+static sw_status create_pbt(sw_pbt_opts *o, room *r)
+{
+    sw_pbt *made = NULL;
+    r->pbt.space = o->space;
+    r->pbt.members = o->members;
+    r->pbt.interval = o->interval;
+    const sw_status status = sw_pbt_create(&made, &r->pbt);
+    if (status == SW_OK)
+        sw_pbt_destroy(made);
+    return status;
+}
+
+static sw_status try_pbt(scene *s, room *r)
+{
+    (void)s;
+    return with_pbt(create_pbt, r);
+}
+
+static sw_status ask_pbt_event(sw_pbt_opts *o, room *r)
+{
+    sw_pbt *made;
+    SW_TRY(sw_pbt_create(&made, o));
+    const sw_status status = sw_pbt_next_event(made, (sw_pbt_event *)(void *)r);
+    sw_pbt_destroy(made);
+    return status;
+}
+
+static sw_status try_pbt_event(scene *s, room *r)
+{
+    (void)s;
+    return with_pbt(ask_pbt_event, r);
+}
+
+static sw_status ask_pbt_member(sw_pbt_opts *o, room *r)
+{
+    sw_pbt *made;
+    SW_TRY(sw_pbt_create(&made, o));
+    const sw_status status = sw_pbt_look(made, 1, (sw_pbt_member *)(void *)r);
+    sw_pbt_destroy(made);
+    return status;
+}
+
+static sw_status try_pbt_member(scene *s, room *r)
+{
+    (void)s;
+    return with_pbt(ask_pbt_member, r);
+}
+
 /* Made without a path: it takes no name and no thread. */
 static sw_status try_checkpoint(scene *s, room *r)
 {
@@ -326,6 +400,10 @@ static const struct {
     {SWI_STRUCT_sw_run_info, try_run_info, true},
     {SWI_STRUCT_sw_members_opts, try_members, false},
     {SWI_STRUCT_sw_members_args, try_group, false},
+    {SWI_STRUCT_sw_hyper, try_hyper, false},
+    {SWI_STRUCT_sw_pbt_opts, try_pbt, false},
+    {SWI_STRUCT_sw_pbt_event, try_pbt_event, true},
+    {SWI_STRUCT_sw_pbt_member, try_pbt_member, true},
     {SWI_STRUCT_sw_witness_info, try_witness, true},
     {SWI_STRUCT_sw_idx_opts, try_idx, false},
     {SWI_STRUCT_sw_cifar_opts, try_cifar, false},

@@ -1,0 +1,100 @@
+/* See pbt_help.h. */
+#include "tests/population/pbt_help.h"
+
+static void end_space(void *s)
+{
+    sw_space_destroy(s);
+}
+
+static void end_pbt(void *p)
+{
+    sw_pbt_destroy(p);
+}
+
+sw_space *help_space(const char *const *texts, int n)
+{
+    sw_space *s = NULL;
+    OK(sw_space_create(&s));
+    sw_after(end_space, s);
+    for (int i = 0; i < n; i++)
+        OK(sw_space_parse(s, texts[i]));
+    return s;
+}
+
+sw_pbt *help_pbt(const sw_pbt_opts *opts)
+{
+    sw_pbt *p = NULL;
+    OK(sw_pbt_create(&p, opts));
+    sw_after(end_pbt, p);
+    return p;
+}
+
+double help_value(const sw_pbt *p, int member, int hyper)
+{
+    double x = (double)NAN;
+    OK(sw_pbt_value(p, member, hyper, &x));
+    return x;
+}
+
+static void add(uint64_t *sum, const void *bytes, size_t n)
+{
+    const unsigned char *b = bytes;
+    for (size_t i = 0; i < n; i++)
+        *sum = (*sum ^ b[i]) * 0x100000001b3ull;
+}
+
+static void note(const sw_pbt *p, help_run *r, const sw_pbt_event *e)
+{
+    add(&r->sum, e, sizeof *e);
+    r->keeps += e->what == SW_PBT_KEEP;
+    r->drops += e->what == SW_PBT_DROP;
+    r->stops += e->what == SW_PBT_STOP;
+    if (e->what != SW_PBT_EXPLOIT)
+        return;
+    r->exploits++;
+    r->last = *e;
+    double x;
+    for (int k = 0; sw_pbt_value(p, e->member, k, &x) == SW_OK; k++)
+        add(&r->sum, &x, sizeof x);
+}
+
+bool help_round(sw_pbt *p, help_run *r, help_score *score, help_event *each, void *user)
+{
+    int who[64], n = 0;
+    double until = 0;
+    OK(sw_pbt_next(p, who, 64, &n, &until));
+    for (int i = 0; i < n; i++)
+        OK(sw_pbt_report(p, who[i], until, score(p, who[i], until, user)));
+    for (sw_pbt_event e;;) {
+        memset(&e, 0, sizeof e);
+        e.size = sizeof e;
+        OK(sw_pbt_next_event(p, &e));
+        if (e.what == SW_PBT_NONE)
+            break;
+        note(p, r, &e);
+        if (each != NULL)
+            each(p, &e, user);
+    }
+    r->turns++;
+    r->reports += n;
+    return n > 0;
+}
+
+void help_rounds(sw_pbt *p, int n, help_run *r, help_score *score, help_event *each, void *user)
+{
+    while (n-- > 0 && help_round(p, r, score, each, user))
+        ;
+}
+
+double help_random(const sw_pbt *p, int member, double time, void *user)
+{
+    (void)p, (void)user;
+    sw_dice dice = {(uint64_t)member * 1000003 + (uint64_t)(time * 16)};
+    return (double)sw_dice_below(&dice, 1000);
+}
+
+double help_index(const sw_pbt *p, int member, double time, void *user)
+{
+    (void)p, (void)time, (void)user;
+    return member;
+}
