@@ -90,6 +90,8 @@ typedef struct {
 typedef struct {
     float beta1, beta2; /* adam_tick; steps_tick: decay, and 0 */
     int32_t has_flags, has_finite_check;
+    int32_t
+        reads; /* as in swi_update_attrs, of the operand behind the flags; 0: there is none */
 } swi_tick_attrs;
 
 typedef struct {
@@ -97,6 +99,10 @@ typedef struct {
     float momentum; /* batch norm's running statistics: the share of the batch */
     int64_t groups; /* group norm */
 } swi_norm_attrs;
+
+/* Numbers of an update that stand behind the rate in its operand, in this order: they are
+ * knobs, and those of the attributes are not looked at. */
+enum { SWI_READS_DECAY = 1, SWI_READS_MOMENTUM = 2, SWI_READS_BETAS = 4 };
 
 /* Of all updates: in {param, grad, lr, states..., [corrections], [scale], [flag], [finite
  * check]}, out {param, states...}. */
@@ -106,6 +112,7 @@ typedef struct {
     int32_t rule;           /* sw_optim, of what is elementwise */
     int32_t decoupled, fixed;
     int32_t n_state, has_corrections, has_scale, has_flag, has_finite_check;
+    int32_t reads; /* bits of SWI_READS; 0: lr is the rate alone */
 } swi_update_attrs;
 
 /* Is every element finite? What is said where one is not. */

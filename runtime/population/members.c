@@ -356,8 +356,12 @@ sw_status sw_member_knob_set(sw_member member, sw_knob knob, float value)
     float *at = NULL;
     SW_TRY(knob_at(member, knob, call, &at));
     const swi_knob *its = &member.of->shape->knobs[knob.index];
-    if (!swi_knob_can_be(its, value))
-        SW_FAIL(SW_INVALID, "%s: knob '%s' cannot be %g", call, its->name, (double)value);
+    if (!swi_knob_can_be(its, value)) {
+        char name[SWI_KNOB_NAME];
+        swi_knob_name(member.of->shape, knob.index, name, sizeof name);
+        SW_FAIL(SW_INVALID, "%s: %s cannot be %g: it must be %s", call, name, (double)value,
+                swi_knob_range(its));
+    }
     *at = value;
     return SW_OK;
 }
