@@ -89,9 +89,9 @@ typedef struct {
 
 typedef struct {
     float beta1, beta2; /* adam_tick; steps_tick: decay, and 0 */
-    int32_t has_flags, has_finite_check;
-    int32_t
-        reads; /* as in swi_update_attrs, of the operand behind the flags; 0: there is none */
+    int16_t has_flags;
+    int16_t reads; /* SWI_READS of the operand behind the flags; 0: it is not there */
+    int32_t has_finite_check;
 } swi_tick_attrs;
 
 typedef struct {
@@ -110,9 +110,9 @@ typedef struct {
     float weight_decay, momentum, beta1, beta2, epsilon;
     float threshold, least; /* adafactor */
     int32_t rule;           /* sw_optim, of what is elementwise */
-    int32_t decoupled, fixed;
-    int32_t n_state, has_corrections, has_scale, has_flag, has_finite_check;
+    int16_t decoupled, fixed;
     int32_t reads; /* bits of SWI_READS; 0: lr is the rate alone */
+    int32_t n_state, has_corrections, has_scale, has_flag, has_finite_check;
 } swi_update_attrs;
 
 /* Is every element finite? What is said where one is not. */

@@ -283,7 +283,7 @@ static void counters(void)
     for (int i = 0; i < 2 * 3 * 3 * 2; i++) {
         const bool powers = i % 2 == 0;
         const swi_tick_attrs a = {powers ? 0.9f : 0.8f, powers ? 0.999f : 0.0f, i / 2 % 3 != 0,
-                                  i / 6 % 3 != 0};
+                                  0, i / 6 % 3 != 0};
         if (!begin(powers ? &sw_op_adam_tick : &sw_op_steps_tick, &a, 0, "tick"))
             return;
         in_doubles(2, state);

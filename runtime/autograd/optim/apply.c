@@ -256,8 +256,11 @@ static sw_status tick(sw_ctx *ctx, const sw_optimizer *o, uint32_t g,
     const sw_type pair = ctx->trace.values[powers].type;
     const sw_type types[] = {pair, pair};
     const uint32_t into[] = {SWI_NONE, powers};
-    const swi_tick_attrs attrs = {o->attrs.beta1, o->attrs.beta2, o->keep,
-                                  finite_check != SWI_NONE, reads};
+    const swi_tick_attrs attrs = {.beta1 = o->attrs.beta1,
+                                  .beta2 = o->attrs.beta2,
+                                  .has_flags = o->keep,
+                                  .reads = (int16_t)reads,
+                                  .has_finite_check = finite_check != SWI_NONE};
     const swi_append_args args = {.op = o->kind->tick,
                                   .grad = -1,
                                   .in = in,
