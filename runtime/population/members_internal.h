@@ -53,6 +53,9 @@ struct sw_members {
 unsigned char *swi_member_base(const sw_members *members, uint32_t index);
 /* SW_INVALID: it is none, or was ended. */
 sw_status swi_member_check(sw_member member, const char *call);
+/* SW_INVALID where a knob of it is what it cannot be: it was set before a step function said
+ * what the knob is for. */
+sw_status swi_member_knobs_check(const sw_members *members, uint32_t index);
 /* Take exec and shape for a call; give them back. */
 sw_status swi_members_enter(sw_members *members, const sw_run_args *args, const void *frame);
 void swi_members_leave(sw_members *members, const sw_run_args *args);

@@ -209,6 +209,7 @@ static sw_status run_member(const group_run *g, swi_lane *lane, size_t k)
     bool updated = false;
     if (slot->damaged)
         SW_FAIL(SW_STALE, "it failed behind an update: copy another one to it first");
+    SW_TRY(swi_member_knobs_check(m, member.index));
     for (uint32_t i = 0; i < m->shape->n_optimizers && i < COUNTED; i++) {
         const double *counts = counts_of(m, m->shape->optimizers[i], range);
         before[i] = counts != NULL ? counts[SWI_SKIPPED_ALL] : 0.0;
