@@ -89,7 +89,9 @@ typedef struct {
 
 typedef struct {
     float beta1, beta2; /* adam_tick; steps_tick: decay, and 0 */
-    int32_t has_flags, has_finite_check;
+    int16_t has_flags;
+    int16_t reads; /* SWI_READS of the operand behind the flags; 0: it is not there */
+    int32_t has_finite_check;
 } swi_tick_attrs;
 
 typedef struct {
@@ -98,13 +100,18 @@ typedef struct {
     int64_t groups; /* group norm */
 } swi_norm_attrs;
 
+/* Numbers of an update that stand behind the rate in its operand, in this order: they are
+ * knobs, and those of the attributes are not looked at. */
+enum { SWI_READS_DECAY = 1, SWI_READS_MOMENTUM = 2, SWI_READS_BETAS = 4 };
+
 /* Of all updates: in {param, grad, lr, states..., [corrections], [scale], [flag], [finite
  * check]}, out {param, states...}. */
 typedef struct {
     float weight_decay, momentum, beta1, beta2, epsilon;
     float threshold, least; /* adafactor */
     int32_t rule;           /* sw_optim, of what is elementwise */
-    int32_t decoupled, fixed;
+    int16_t decoupled, fixed;
+    int32_t reads; /* bits of SWI_READS; 0: lr is the rate alone */
     int32_t n_state, has_corrections, has_scale, has_flag, has_finite_check;
 } swi_update_attrs;
 

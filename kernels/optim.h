@@ -23,7 +23,7 @@ typedef enum {
 
 typedef struct {
     sw_optim kind;
-    float lr; /* the knob's present value */
+    float lr; /* this and the next may be knobs: their present values */
     float weight_decay, momentum, beta1, beta2, epsilon;
     bool decoupled; /* the decay is the parameter's alone, not the gradient's */
     double correction1, correction2; /* adam: 1 - beta^t */

@@ -4,6 +4,7 @@
 #ifndef SW_OPTIM_STEP_H
 #define SW_OPTIM_STEP_H
 
+#include "kernels/attrs.h"
 #include "kernels/inline.h"
 #include "kernels/optim.h"
 #include <math.h>
@@ -16,6 +17,21 @@ typedef struct {
     float rest1, rest2; /* 1 - beta */
     float step, root;   /* adam: lr / c1, 1 / sqrt(c2) */
 } sw_optim_numbers;
+
+/* The rate, and behind it what `reads` (SWI_READS of kernels/attrs.h) says of weight decay,
+ * momentum and betas. */
+SW_INLINE void sw_optim_read(sw_optim_rule *r, const float *from, int32_t reads)
+{
+    r->lr = *from++;
+    if ((reads & SWI_READS_DECAY) != 0)
+        r->weight_decay = *from++;
+    if ((reads & SWI_READS_MOMENTUM) != 0)
+        r->momentum = *from++;
+    if ((reads & SWI_READS_BETAS) != 0) {
+        r->beta1 = from[0];
+        r->beta2 = from[1];
+    }
+}
 
 SW_INLINE sw_optim_numbers sw_optim_numbers_of(const sw_optim_rule *r, float scale)
 {

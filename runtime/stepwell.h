@@ -281,10 +281,11 @@ SW_MUST_USE SW_API sw_status sw_params_note(const char *path, const char *key, c
 SW_API sw_knob sw_knob_new(sw_model *model, const char *name, float value);
 /* The knob that was registered by that name; index UINT32_MAX when there is none. */
 SW_API sw_knob sw_knob_find(sw_model *model, const char *name);
-/* The value must be finite, and not negative where the knob is a learning rate or the bound of
- * sw_clip_norm. What is not is kept beside the value that is there, which stays:
- * sw_last_error() says so, and every sw_run with the model is SW_INVALID and names the knob
- * until it is set again. */
+/* The value must be finite, not negative where the knob is a learning rate, a weight decay or
+ * the bound of sw_clip_norm, in [0, 1) where it is a momentum or a beta, and in [0, 1] where it
+ * is the rate of sw_dropout_knob. What is not is kept beside the value that is there, which
+ * stays: sw_last_error() says so, and every sw_run with the model is SW_INVALID and names the
+ * knob until it is set again. */
 SW_API void sw_knob_set(sw_knob knob, float value);
 SW_API float sw_knob_get(sw_knob knob);
 
@@ -407,6 +408,8 @@ typedef struct {
     int max_skipped; /* updates in a row that are skipped before sw_run says so; 0: 10; -1: any
                         number */
     int no_check;    /* 1: losses and gradients are not looked at, and nothing is skipped */
+    uint64_t knobs; /* 1: weight_decay, momentum, beta1 and beta2 of each group are knobs of the
+                       model, read at each run (sw_optimizer_knob); 0: they stay */
 } sw_optimizer_opts;
 
 /* Owned by the model. Parameters must be of that model, each owned by one optimizer at most.
@@ -435,6 +438,18 @@ SW_MUST_USE SW_API sw_status sw_optimizer_skipped(const sw_optimizer *optimizer,
                                                   uint64_t *total, uint64_t *in_a_row);
 /* The learning rate of a group. index UINT32_MAX when there is no such group. */
 SW_API sw_knob sw_optimizer_lr(sw_optimizer *optimizer, int group);
+/* A knob of a group: "lr", and with the option knobs "weight_decay", "momentum" (sgd, rmsprop),
+ * "beta1" and "beta2" (adam, adamw, lion). A rate and a decay must be finite and at least 0,
+ * the others at least 0 and below 1. index UINT32_MAX where the kind has no such number, the
+ * option is 0 or there is no such group.
+ *
+ * With the same numbers bits are those without the option. Groups of adam and adamw then count
+ * their steps each for itself, and the correction of a beta that changed is 1 - the product of
+ * the betas of all steps. sgd and rmsprop keep their momentum even where it is 0, and nesterov
+ * needs none above 0. A momentum of 0 gives the parameters of the kind without one while the
+ * momentum that is kept, or a gradient with its decay, is finite; only a parameter that is -0
+ * may be 0 there. Of one that is not finite 0 times it is NaN. */
+SW_API sw_knob sw_optimizer_knob(sw_optimizer *optimizer, int group, const char *name);
 
 typedef struct {
     size_t size;
@@ -494,6 +509,11 @@ SW_API sw_value sw_matmul(sw_ctx *ctx, sw_value a, sw_value b);
  * nothing: backward draws the same numbers again. The streams of a scope's calls are "dropout",
  * "dropout.1", "dropout.2" and so on, as they come. */
 SW_API sw_value sw_dropout(sw_ctx *ctx, sw_value x, float p);
+/* The same with the value that the knob has in each run, in [0, 1]: what sw_dropout drops with
+ * that p, bit by bit, and for 0 x as it is. It counts as one of its scope's calls whatever the
+ * rate is, where sw_dropout with p 0 does not. A run is SW_INVALID where the knob is not 0 to
+ * 1, or is a learning rate, a weight decay or the bound of a norm too. */
+SW_API sw_value sw_dropout_knob(sw_ctx *ctx, sw_value x, sw_knob p);
 
 /* y = (x - mean) / sqrt(variance + epsilon) * weight + bias; weight and bias {0}: none, a bias
  * only with a weight. Layer norm: of each row of the last axis. RMS norm: the same with a mean

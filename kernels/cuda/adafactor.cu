@@ -142,7 +142,9 @@ struct sizes {
     {
         const double n = (double)f.n * (double)f.rows * (double)f.cols;
         sw_adafactor_rule rule = f.rule;
-        rule.lr = *f.in.lr;
+        rule.lr = f.in.lr[0];
+        if (f.in.reads != 0)
+            rule.weight_decay = f.in.lr[1];
         rule.most = f.in.corrections[1];
         f.step[0] = sw_adafactor_step(&rule, sqrt(sum[0] / n), sqrt(sum[1] / n));
         f.step[1] = 1.0f - rule.lr * rule.weight_decay;

@@ -1,6 +1,6 @@
 /* What optimizers append: elementwise updates, kept gradients, step counters, clipping,
- * finite checks. Learning rate, corrections, scales, flags and finite checks are read on the
- * device: they change between replays of a graph. */
+ * finite checks. Learning rate and other knobs, corrections, scales, flags and finite checks
+ * are read on the device: they change between replays of a graph. */
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/updates.h"
@@ -61,7 +61,7 @@ __global__ void update_kernel(update u, int wide)
     if (u.in.off())
         return;
     sw_optim_rule rule = u.rule;
-    rule.lr = *u.in.lr;
+    sw_optim_read(&rule, u.in.lr, u.in.reads);
     rule.correction1 = u.in.corrections != nullptr ? u.in.corrections[0] : 1.0;
     rule.correction2 = u.in.corrections != nullptr ? u.in.corrections[1] : 1.0;
     const sw_optim_numbers n = sw_optim_numbers_of(&rule, u.in.gradient_scale());
@@ -191,18 +191,23 @@ static __device__ bool any_flag(const float *flags, int64_t n)
     return any;
 }
 
-/* Step counters: in {state f64[2], [flags], [finite check]}, out {corrections, state}. With
- * `powers` the state is 1 - beta^t of both betas, else t, of which the corrections are t^-decay
- * and 1 / sqrt(t). */
+/* Step counters: in {state f64[2], [flags], [lr], [finite check]}, out {corrections, state}.
+ * With `powers` the state is 1 - beta^t of both betas (behind lr where they are knobs), else t,
+ * of which the corrections are t^-decay and 1 / sqrt(t). */
 struct tick {
     const double *state, *finite_check;
-    const float *flags;
+    const float *flags, *lr;
     double *corrections, *next;
     int64_t n_flags;
-    double beta[2];
+    sw_optim_rule rule; /* its betas, but for what is read on the device */
+    int32_t reads;
     int powers;
     __device__ void run(void) const
     {
+        sw_optim_rule now = rule;
+        if (reads != 0)
+            sw_optim_read(&now, lr, reads);
+        const double beta[2] = {(double)now.beta1, (double)now.beta2};
         const bool steps =
             any_flag(flags, n_flags) && (finite_check == nullptr || *finite_check == 0.0);
         double to[2] = {state[0] + 1.0, 0.0};
@@ -227,8 +232,10 @@ static sw_status tick_run(const char *op, const sw_launch *l, int powers,
     t.finite_check = a->has_finite_check ? doubles_in(l, l->n_in - 1) : nullptr;
     t.corrections = doubles_out(l, 0);
     t.next = doubles_out(l, 1);
-    t.beta[0] = (double)a->beta1;
-    t.beta[1] = (double)a->beta2;
+    t.rule.beta1 = a->beta1;
+    t.rule.beta2 = a->beta2;
+    t.reads = a->reads;
+    t.lr = a->reads != 0 ? sw_cuda_in(l, 1 + a->has_flags) : nullptr;
     t.powers = powers;
     return alone(op, t, queue);
 }

@@ -53,11 +53,8 @@ template <class F> __global__ void draw_kernel(draw d, F f)
         draw_at(d, f, step, run, block);
 }
 
-template <class F>
-static sw_status draw_run(const char *op, F f, const sw_launch *l, const sw_cuda_queue *queue)
+static draw draw_of(const sw_launch *l, const sw_cuda_queue *queue)
 {
-    const auto kernel = draw_kernel<F>;
-    SW_TRY(sw_cuda_all_plain(op, l));
     draw d = {};
     d.y = sw_cuda_out(l, 0);
     d.x = l->n_in > 0 ? sw_cuda_in(l, 0) : nullptr;
@@ -67,6 +64,15 @@ static sw_status draw_run(const char *op, F f, const sw_launch *l, const sw_cuda
     d.counters = queue->counters;
     d.add = sw_cuda_adds(l, 0);
     d.wide = sw_cuda_aligned(d.y) && sw_cuda_aligned(d.x);
+    return d;
+}
+
+template <class F>
+static sw_status draw_run(const char *op, F f, const sw_launch *l, const sw_cuda_queue *queue)
+{
+    const auto kernel = draw_kernel<F>;
+    SW_TRY(sw_cuda_all_plain(op, l));
+    const draw d = draw_of(l, queue);
     if (d.n == 0)
         return SW_OK;
     SW_CUDA_LAUNCH(kernel, sw_cuda_blocks(d.n, 4 * SW_CUDA_THREADS), SW_CUDA_THREADS, 0, queue,
@@ -99,6 +105,15 @@ struct dropped {
     }
 };
 
+/* By a rate that is read on the device: a knob. */
+__global__ void drop_by_kernel(draw d, const float *rate)
+{
+    const uint32_t step = d.counters->step, run = d.counters->run;
+    const dropped f = {sw_drop_below(*rate), sw_drop_scale(*rate)};
+    for (int64_t block = sw_cuda_thread(); 4 * block < d.n; block += sw_cuda_threads())
+        draw_at(d, f, step, run, block);
+}
+
 extern "C" sw_status sw_cuda_rand_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
     return draw_run("rand", uniform{}, l, queue);
@@ -117,10 +132,27 @@ extern "C" sw_status sw_cuda_dropout_grad0(const sw_launch *l, const sw_cuda_que
 {
     return sw_cuda_dropout_forward(l, queue);
 }
+/* in: x or dy, the rate */
+extern "C" sw_status sw_cuda_dropout_by_forward(const sw_launch *l, const sw_cuda_queue *queue)
+{
+    SW_TRY(sw_cuda_all_plain("dropout_by", l));
+    const draw d = draw_of(l, queue);
+    if (d.n == 0)
+        return SW_OK;
+    SW_CUDA_LAUNCH(drop_by_kernel, sw_cuda_blocks(d.n, 4 * SW_CUDA_THREADS), SW_CUDA_THREADS, 0,
+                   queue, d, sw_cuda_in(l, 1));
+    return sw_cuda_launched("dropout_by");
+}
+extern "C" sw_status sw_cuda_dropout_by_grad0(const sw_launch *l, const sw_cuda_queue *queue)
+{
+    return sw_cuda_dropout_by_forward(l, queue);
+}
 
 /* clang-format off */
 SW_CUDA_ENTRY(rand, -1, sw_cuda_rand_forward, NULL, 1)
 SW_CUDA_ENTRY(randn, -1, sw_cuda_randn_forward, NULL, 1)
 SW_CUDA_ENTRY(dropout, -1, sw_cuda_dropout_forward, NULL, 1)
 SW_CUDA_ENTRY(dropout, 0, sw_cuda_dropout_grad0, NULL, 1)
+SW_CUDA_ENTRY(dropout_by, -1, sw_cuda_dropout_by_forward, NULL, 1)
+SW_CUDA_ENTRY(dropout_by, 0, sw_cuda_dropout_by_grad0, NULL, 1)
 /* clang-format on */

@@ -8,8 +8,10 @@
 #include "kernels/cuda/device.h"
 
 struct sw_cuda_update_inputs {
-    const float *lr, *scale, *flag;           /* scale, flag NULL: 1 */
+    const float *lr, *scale, *flag;           /* lr: the rate and what `reads` says of knobs;
+                                                 scale, flag NULL: 1 */
     const double *corrections, *finite_check; /* NULL: 1, 0 */
+    int32_t reads;
 
     /* No update is made: no gradient waits for one, or there was one that is not finite. */
     __device__ bool off(void) const
@@ -29,6 +31,7 @@ static inline sw_cuda_update_inputs sw_cuda_update_inputs_of(const sw_launch *l)
     int next = 3 + a->n_state;
     sw_cuda_update_inputs in = {};
     in.lr = sw_cuda_in(l, 2);
+    in.reads = a->reads;
     in.corrections =
         a->has_corrections ? static_cast<const double *>(l->in[next++].ptr) : nullptr;
     in.scale = a->has_scale ? sw_cuda_in(l, next++) : nullptr;

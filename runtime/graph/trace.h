@@ -194,6 +194,8 @@ uint32_t swi_model_value(sw_ctx *ctx, sw_model *model, uint32_t entry);
 /* One element of an entry: a scalar on the entry's bytes, at its present version. */
 uint32_t swi_model_element(sw_ctx *ctx, sw_model *model, uint32_t entry, uint32_t index);
 uint32_t swi_knob_value(sw_ctx *ctx, sw_knob knob);
+/* n knobs from `first` on: a vector, or for n 1 a scalar. */
+uint32_t swi_knob_values(sw_ctx *ctx, sw_knob first, uint32_t n);
 
 /* The step function has returned: append what sw_assign left to be written. */
 sw_status swi_write_states(sw_ctx *ctx);

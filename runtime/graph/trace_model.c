@@ -66,29 +66,43 @@ uint32_t swi_model_value(sw_ctx *ctx, sw_model *model, uint32_t entry)
     return *known;
 }
 
-uint32_t swi_model_element(sw_ctx *ctx, sw_model *model, uint32_t entry, uint32_t index)
+/* A tensor of this shape from element `index` of an entry on. */
+static uint32_t value_in(sw_ctx *ctx, sw_model *model, uint32_t entry, uint32_t index,
+                         sw_shape shape)
 {
     const uint32_t block = swi_model_value(ctx, model, entry);
     if (block == SWI_NONE)
         return SWI_NONE;
     const sw_dtype dtype = model->entries[entry].dtype;
-    const sw_type scalar = {dtype, SW_PLAIN, {0, {0}}};
-    const uint32_t v = swi_new_value(ctx, &scalar, ctx->trace.values[block].storage);
+    const sw_type type = {dtype, SW_PLAIN, shape};
+    const uint32_t v = swi_new_value(ctx, &type, ctx->trace.values[block].storage);
     if (v != SWI_NONE)
         ctx->trace.values[v].offset = index * sw_dtype_bytes(dtype);
     return v;
 }
 
+uint32_t swi_model_element(sw_ctx *ctx, sw_model *model, uint32_t entry, uint32_t index)
+{
+    return value_in(ctx, model, entry, index, (sw_shape){0, {0}});
+}
+
 uint32_t swi_knob_value(sw_ctx *ctx, sw_knob knob)
+{
+    return swi_knob_values(ctx, knob, 1);
+}
+
+uint32_t swi_knob_values(sw_ctx *ctx, sw_knob first, uint32_t n)
 {
     if (!swi_ctx_works(ctx))
         return SWI_NONE;
-    if (!sw_handle_lives(knob.model, SW_HANDLE_MODEL) || knob.index >= knob.model->n_knobs) {
+    if (!sw_handle_lives(first.model, SW_HANDLE_MODEL) || first.index >= first.model->n_knobs ||
+        n > first.model->n_knobs - first.index) {
         (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
                                           "the knob must be one of this model"));
         return SWI_NONE;
     }
-    return swi_model_element(ctx, knob.model, knob.model->knob_entry, knob.index);
+    return value_in(ctx, first.model, first.model->knob_entry, first.index,
+                    n == 1 ? (sw_shape){0, {0}} : SW_SHAPE(n));
 }
 
 sw_value sw_use(sw_ctx *ctx, sw_param param)

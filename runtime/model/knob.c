@@ -5,36 +5,58 @@
 #include <math.h>
 #include <stdio.h>
 
-static const char *const uses[] = {
-    [SWI_KNOB_NUMBER] = "",
-    [SWI_KNOB_RATE] = ", a learning rate,",
-    [SWI_KNOB_NORM] = ", the bound of a norm,",
+/* What it is used for, behind its name; what it can be. */
+static const struct {
+    const char *use, *range;
+} kinds[] = {
+    [SWI_KNOB_NUMBER] = {"", "finite"},
+    [SWI_KNOB_RATE] = {", a learning rate,", "finite and at least 0"},
+    [SWI_KNOB_NORM] = {", the bound of a norm,", "finite and at least 0"},
+    [SWI_KNOB_DECAY] = {", a weight decay,", "finite and at least 0"},
+    [SWI_KNOB_FACTOR] = {", a momentum or beta,", "at least 0 and below 1"},
+    [SWI_KNOB_SHARE] = {", the rate of dropout,", "0 to 1"},
 };
 
 bool swi_knob_can_be(const swi_knob *knob, float value)
 {
-    return isfinite(value) && (knob->use == SWI_KNOB_NUMBER || value >= 0.0f);
+    switch ((swi_knob_kind)knob->use) {
+    case SWI_KNOB_RATE:
+    case SWI_KNOB_NORM:
+    case SWI_KNOB_DECAY:
+        return isfinite(value) && value >= 0.0f;
+    case SWI_KNOB_FACTOR:
+        return value >= 0.0f && value < 1.0f;
+    case SWI_KNOB_SHARE:
+        return value >= 0.0f && value <= 1.0f;
+    case SWI_KNOB_NUMBER:
+        break;
+    }
+    return isfinite(value);
 }
 
-/* A rate has no name: it is group g's of its optimizer. */
-static void name_of(const sw_model *model, uint32_t index, char *to, size_t bytes)
+const char *swi_knob_range(const swi_knob *knob)
 {
-    snprintf(to, bytes, "knob '%s'", model->knobs[index].name);
-    for (uint32_t i = 0; i < model->n_optimizers; i++)
-        for (uint32_t g = 0; g < model->optimizers[i]->n_groups; g++)
-            if (model->optimizers[i]->lr_knob[g] == index)
-                snprintf(to, bytes, "the learning rate of optimizer %u (%s), group %u", i,
-                         model->optimizers[i]->kind->name, g);
+    return kinds[knob->use].range;
+}
+
+void swi_knob_name(const sw_model *model, uint32_t index, char *to, size_t bytes)
+{
+    const swi_knob *knob = &model->knobs[index];
+    if (knob->what == NULL)
+        snprintf(to, bytes, "knob '%s'", knob->name);
+    else
+        snprintf(to, bytes, "the %s of optimizer %u (%s), group %u", knob->what,
+                 knob->optimizer, model->optimizers[knob->optimizer]->kind->name, knob->group);
 }
 
 static sw_status say(const sw_model *model, uint32_t index, float value)
 {
-    char name[128];
+    char name[SWI_KNOB_NAME];
     const swi_knob *knob = &model->knobs[index];
-    name_of(model, index, name, sizeof name);
-    SW_FAIL(SW_INVALID, "model %s: %s%s must be finite%s (got %g); set it again (sw_knob_set)",
-            model->name, name, knob->name[0] != '\0' ? uses[knob->use] : "",
-            knob->use == SWI_KNOB_NUMBER ? "" : " and at least 0", (double)value);
+    swi_knob_name(model, index, name, sizeof name);
+    SW_FAIL(SW_INVALID, "model %s: %s%s must be %s (got %g); set it again (sw_knob_set)",
+            model->name, name, knob->what == NULL ? kinds[knob->use].use : "",
+            kinds[knob->use].range, (double)value);
 }
 
 void swi_knob_refuse(sw_model *model, uint32_t index, float value)
@@ -67,5 +89,11 @@ sw_status swi_knob_use(sw_knob knob, swi_knob_kind use)
     swi_knob *k = &knob.model->knobs[knob.index];
     if (k->use == SWI_KNOB_NUMBER)
         k->use = (uint8_t)use;
+    if (use == SWI_KNOB_SHARE && k->use != SWI_KNOB_SHARE && k->use != SWI_KNOB_FACTOR) {
+        char name[SWI_KNOB_NAME];
+        swi_knob_name(knob.model, knob.index, name, sizeof name);
+        SW_FAIL(SW_INVALID, "model %s: %s%s may be above 1 and cannot be the rate of dropout",
+                knob.model->name, name, k->what == NULL ? kinds[k->use].use : "");
+    }
     return swi_knob_can_be(k, k->value) ? SW_OK : say(knob.model, knob.index, k->value);
 }

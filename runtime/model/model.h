@@ -71,23 +71,33 @@ struct sw_optimizer {
     bool keep;
     int max_skipped; /* updates in a row; 0: gradients are not looked at, below 0: any number */
     uint32_t n_groups;
-    uint32_t lr_knob[SWI_MAX_GROUPS];
+    uint32_t lr_knob[SWI_MAX_GROUPS]; /* behind it lie its other knobs, as attrs.reads says */
     float weight_decay[SWI_MAX_GROUPS];
     uint8_t release[SWI_MAX_GROUPS]; /* swi_release of the group's updates */
-    uint32_t tick;                   /* entry of the step scalars (f64[2]); SWI_NONE */
+    uint32_t tick[SWI_MAX_GROUPS];   /* entries of the step scalars (f64[2]); SWI_NONE */
     uint32_t n_kept;                 /* parameters whose gradients are kept */
     uint32_t flags;  /* entry (f32, n_kept): 1 where a kept gradient waits for an update */
     uint32_t counts; /* entry (f64, SWI_SKIPPED_N) of what was skipped; SWI_NONE */
     double skipped_before; /* the run that uses the model now */
 };
 
-/* What a knob is used for: a rate and the bound of a norm cannot be negative. */
-typedef enum { SWI_KNOB_NUMBER, SWI_KNOB_RATE, SWI_KNOB_NORM } swi_knob_kind;
+/* What a knob is used for, and so what it can be (knob.c): FACTOR is a momentum or a beta,
+ * SHARE the rate of dropout. */
+typedef enum {
+    SWI_KNOB_NUMBER,
+    SWI_KNOB_RATE,
+    SWI_KNOB_NORM,
+    SWI_KNOB_DECAY,
+    SWI_KNOB_FACTOR,
+    SWI_KNOB_SHARE
+} swi_knob_kind;
 
 typedef struct {
-    char name[48]; /* "": an optimizer's rate, found by sw_optimizer_lr alone */
-    float value;   /* as set; the arena's copy is what runs read */
-    float refused; /* that cannot be, and was set since */
+    char name[48];             /* "": an optimizer's, found by sw_optimizer_knob alone */
+    const char *what;          /* then its name for messages; NULL: not an optimizer's */
+    uint32_t optimizer, group; /* whose it is */
+    float value;               /* as set; the arena's copy is what runs read */
+    float refused;             /* that cannot be, and was set since */
     bool is_refused;
     uint8_t use; /* swi_knob_kind */
 } swi_knob;
@@ -143,6 +153,11 @@ sw_status swi_model_is_here(const sw_model *model, const sw_exec *exec);
 
 /* Can the knob be that? What cannot be is kept for swi_knobs_check, until it is accepted. */
 bool swi_knob_can_be(const swi_knob *knob, float value);
+/* "knob 'x'", "the momentum of optimizer 0 (sgd), group 0"; and the numbers it can be, behind
+ * "must be". */
+enum { SWI_KNOB_NAME = 128 };
+void swi_knob_name(const sw_model *model, uint32_t index, char *to, size_t bytes);
+const char *swi_knob_range(const swi_knob *knob);
 void swi_knob_refuse(sw_model *model, uint32_t index, float value);
 void swi_knob_accept(sw_model *model, uint32_t index);
 

@@ -1,6 +1,7 @@
 /* What optimizers append around their updates: norms, kept gradients, step counters. None has a
  * gradient and none can be called from a step function; the tests of optimizers cover them. */
 #include "kernels/dispatch.h"
+#include "kernels/optim_step.h"
 #include "runtime/ops/ops.h"
 #include <math.h>
 
@@ -97,9 +98,11 @@ static uint64_t accumulate_into_operations(const sw_kernel_info *info)
 
 SWI_APPENDED(accumulate_into, 3, 3, 2, .infer = accumulate_infer);
 
-/* ---- step counters: in {state f64[2], [flags], [finite check]}; out {corrections, state}
+/* ---- step counters: in {state f64[2], [flags], [lr], [finite check]}; out {corrections,
+ * state}
  * ---------- What waits for an update is what the flags say; where all are 0, and where the
- * finite check is not, no step is made and none is counted. */
+ * finite check is not, no step is made and none is counted. lr: a rate and the knobs behind it,
+ * where the betas are knobs. */
 
 static bool makes_a_step(const sw_launch *l)
 {
@@ -128,13 +131,16 @@ static uint64_t tick_operations(const sw_kernel_info *info, uint64_t counted)
 }
 
 /* The state holds 1 - beta^t, so that zeros are its start: 1 - beta^(t+1) = beta (1 - beta^t) +
- * 1 - beta. */
+ * 1 - beta. Where beta changes from step to step it is 1 - the product of the betas so far. */
 static sw_status adam_tick_forward(const sw_launch *l)
 {
     const swi_tick_attrs *a = l->attrs;
     const double *powers = l->in[0].ptr;
     double *corrections = l->out[0].ptr, *next = l->out[1].ptr;
-    const double beta[2] = {(double)a->beta1, (double)a->beta2};
+    sw_optim_rule rule = {.beta1 = a->beta1, .beta2 = a->beta2};
+    if (a->reads != 0)
+        sw_optim_read(&rule, swi_in(l, 1 + a->has_flags), a->reads);
+    const double beta[2] = {(double)rule.beta1, (double)rule.beta2};
     for (int i = 0; i < 2; i++)
         corrections[i] = beta[i] * powers[i] + (1.0 - beta[i]);
     for (int i = 0; i < 2 && makes_a_step(l); i++)
@@ -165,5 +171,5 @@ static uint64_t steps_tick_operations(const sw_kernel_info *info)
     return tick_operations(info, 4); /* sum, power, root, quotient */
 }
 
-SWI_APPENDED(adam_tick, 1, 3, 2, .infer = tick_infer, .attrs_bytes = sizeof(swi_tick_attrs));
+SWI_APPENDED(adam_tick, 1, 4, 2, .infer = tick_infer, .attrs_bytes = sizeof(swi_tick_attrs));
 SWI_APPENDED(steps_tick, 1, 3, 2, .infer = tick_infer, .attrs_bytes = sizeof(swi_tick_attrs));

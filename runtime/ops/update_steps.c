@@ -1,8 +1,10 @@
 /* Updates of one parameter: in {param, grad, lr, states..., [corrections], [scale], [flag],
- * [finite check]}, out {param, states...}. None has a gradient and none can be called from a
+ * [finite check]}, out {param, states...}; lr is a rate, or a rate and the knobs behind it
+ * (SWI_READS). None has a gradient and none can be called from a
  * step function; the tests of optimizers cover them. */
 #include "alloc/base/assert.h"
 #include "kernels/dispatch.h"
+#include "kernels/optim_step.h"
 #include "runtime/ops/ops.h"
 
 /* ---- operands ---------------------------------------------------------------------------- */
@@ -57,16 +59,16 @@ static sw_status elementwise_forward(const sw_launch *l)
     const swi_update_attrs *a = l->attrs;
     const double *corrections = corrections_of(l);
     const int64_t n = swi_update_is_off(l) ? 0 : sw_type_elements(&l->in[0].type);
-    const sw_optim_rule rule = {.kind = (sw_optim)a->rule,
-                                .lr = *swi_in(l, 2),
-                                .weight_decay = a->weight_decay,
-                                .momentum = a->momentum,
-                                .beta1 = a->beta1,
-                                .beta2 = a->beta2,
-                                .epsilon = a->epsilon,
-                                .decoupled = a->decoupled != 0,
-                                .correction1 = corrections != NULL ? corrections[0] : 1.0,
-                                .correction2 = corrections != NULL ? corrections[1] : 1.0};
+    sw_optim_rule rule = {.kind = (sw_optim)a->rule,
+                          .weight_decay = a->weight_decay,
+                          .momentum = a->momentum,
+                          .beta1 = a->beta1,
+                          .beta2 = a->beta2,
+                          .epsilon = a->epsilon,
+                          .decoupled = a->decoupled != 0,
+                          .correction1 = corrections != NULL ? corrections[0] : 1.0,
+                          .correction2 = corrections != NULL ? corrections[1] : 1.0};
+    sw_optim_read(&rule, swi_in(l, 2), a->reads);
     float *state[SW_OPTIM_STATES] = {NULL};
     const int n_state = states_of(a->rule);
     SW_ASSERT(a->n_state == n_state); /* what its kind keeps is what its line says */
@@ -125,8 +127,9 @@ static sw_status adafactor_forward(const sw_launch *l)
 {
     const swi_update_attrs *a = l->attrs;
     const double *corrections = corrections_of(l);
-    const sw_adafactor_rule rule = {.lr = *swi_in(l, 2),
-                                    .weight_decay = a->weight_decay,
+    const float *lr = swi_in(l, 2);
+    const sw_adafactor_rule rule = {.lr = lr[0],
+                                    .weight_decay = a->reads != 0 ? lr[1] : a->weight_decay,
                                     .epsilon = a->epsilon,
                                     .least = a->least,
                                     .threshold = a->threshold,

@@ -166,14 +166,31 @@ static sw_status knob_at(sw_member member, sw_knob knob, const char *call, float
     return SW_OK;
 }
 
+static sw_status check_knob(const sw_model *shape, uint32_t index, float value,
+                            const char *call)
+{
+    char name[SWI_KNOB_NAME];
+    if (swi_knob_can_be(&shape->knobs[index], value))
+        return SW_OK;
+    swi_knob_name(shape, index, name, sizeof name);
+    SW_FAIL(SW_INVALID, "%s: %s cannot be %g: it must be %s", call, name, (double)value,
+            swi_knob_range(&shape->knobs[index]));
+}
+
+sw_status swi_member_knobs_check(const sw_members *m, uint32_t index)
+{
+    const float *knobs = swi_member_knobs(m, index);
+    for (uint32_t i = 0; i < m->shape->n_knobs; i++)
+        SW_TRY(check_knob(m->shape, i, knobs[i], "sw_members_run"));
+    return SW_OK;
+}
+
 sw_status sw_member_knob_set(sw_member member, sw_knob knob, float value)
 {
     static const char call[] = "sw_member_knob_set";
     float *at = NULL;
     SW_TRY(knob_at(member, knob, call, &at));
-    const swi_knob *its = &member.of->shape->knobs[knob.index];
-    if (!swi_knob_can_be(its, value))
-        SW_FAIL(SW_INVALID, "%s: knob '%s' cannot be %g", call, its->name, (double)value);
+    SW_TRY(check_knob(member.of->shape, knob.index, value, call));
     *at = value;
     return SW_OK;
 }

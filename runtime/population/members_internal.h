@@ -84,5 +84,8 @@ sw_status swi_members_prepare(sw_members *members, const sw_members_args *given,
 /* How many metrics a run leaves, and the name of one. */
 uint32_t swi_members_n_metrics(const sw_members *members);
 const char *swi_members_metric_name(const sw_members *members, uint32_t i);
+/* SW_INVALID where a knob of it is what it cannot be: it was set before a step function said
+ * what the knob is for. */
+sw_status swi_member_knobs_check(const sw_members *members, uint32_t index);
 
 #endif

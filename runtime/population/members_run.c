@@ -175,6 +175,7 @@ static sw_status run_member(member_run *r)
     const sw_members_args *a = &r->m->run.args;
     if (r->slot->damaged)
         SW_FAIL(SW_STALE, "it failed behind an update: copy another one to it first");
+    SW_TRY(swi_member_knobs_check(r->m, (uint32_t)(r->slot - r->m->slots)));
     for (uint32_t s = 0; s < a->steps; s++) {
         const uint64_t step = a->own_steps ? r->slot->steps : a->step + s;
         SW_TRY(r->m->opts.callback != NULL ? callback_step(r, step) : network_step(r, step));

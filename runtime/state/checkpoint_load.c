@@ -176,10 +176,12 @@ static sw_status check_knobs(const sw_checkpoint *c)
         const sw_model *model = c->models[c->groups[g].first];
         for (uint32_t k = 0; k < c->groups[g].n * model->n_knobs; k++) {
             const float value = c->knobs[c->groups[g].knobs_at + k];
-            const swi_knob *knob = &model->knobs[k % model->n_knobs];
-            if (!swi_knob_can_be(knob, value))
-                SW_FAIL(SW_INVALID, "%s: knob '%s' of model %s cannot be %g",
-                        swi_tensors_path(c->found), knob->name, model->name, (double)value);
+            char name[SWI_KNOB_NAME];
+            if (swi_knob_can_be(&model->knobs[k % model->n_knobs], value))
+                continue;
+            swi_knob_name(model, k % model->n_knobs, name, sizeof name);
+            SW_FAIL(SW_INVALID, "%s: %s of model %s cannot be %g", swi_tensors_path(c->found),
+                    name, model->name, (double)value);
         }
     }
     return SW_OK;

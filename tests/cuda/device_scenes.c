@@ -30,7 +30,7 @@ static void mlp_step(sw_ctx *ctx, void *user)
     sw_scene_net *net = user;
     const mlp *m = (const mlp *)net->layers.bytes;
     sw_value x = sw_relu(ctx, sw_apply_linear(ctx, m->in, sw_input(ctx, 0)));
-    x = sw_dropout(ctx, x, 0.25f);
+    x = net->knobs ? sw_dropout_knob(ctx, x, net->dropout) : sw_dropout(ctx, x, 0.25f);
     x = sw_swish(ctx, sw_apply_linear(ctx, m->middle, x));
     x = sw_apply_linear(ctx, m->out, x);
     sw_metric(ctx, "accuracy", sw_accuracy(ctx, x, sw_input(ctx, 1)));
@@ -140,6 +140,22 @@ const sw_scene sw_scenes[] = {
      mlp_step,
      {{SW_F32, {2, {12, 20}}, NULL}, {SW_I32, {1, {12}}, NULL}},
      {0, 5}},
+    {"mlp, sgd by knobs",
+     "sgd",
+     0.05f,
+     mlp_build,
+     mlp_step,
+     {{SW_F32, {2, {12, 20}}, NULL}, {SW_I32, {1, {12}}, NULL}},
+     {0, 5},
+     .knobs = true},
+    {"mlp, adam by knobs",
+     "adam",
+     0.002f,
+     mlp_build,
+     mlp_step,
+     {{SW_F32, {2, {12, 20}}, NULL}, {SW_I32, {1, {12}}, NULL}},
+     {0, 5},
+     .knobs = true},
     {"lenet5",
      "sgd",
      0.02f,
@@ -196,6 +212,18 @@ static void fill(const sw_scene *scene, int input, int step, unsigned char *to)
     }
 }
 
+/* Other numbers in each step. */
+static void turn_knobs(const sw_scene_net *net, int step)
+{
+    static const char *const names[] = {"weight_decay", "momentum", "beta1", "beta2"};
+    for (int i = 0; i < 4; i++) {
+        const sw_knob knob = sw_optimizer_knob(net->optimizer, 0, names[i]);
+        if (knob.index != UINT32_MAX)
+            sw_knob_set(knob, (float)((step * 7 + i * 3) % 11) / 12.0f);
+    }
+    sw_knob_set(net->dropout, (float)(step % 5) / 4.0f);
+}
+
 static sw_status one_step(const sw_scene *scene, const sw_scene_run *run, sw_exec *exec,
                           sw_model *model, sw_scene_net *net, int step)
 {
@@ -209,6 +237,8 @@ static sw_status one_step(const sw_scene *scene, const sw_scene_run *run, sw_exe
     if (run->vary)
         sw_knob_set(sw_optimizer_lr(net->optimizer, 0),
                     scene->lr / (1.0f + 0.1f * (float)step));
+    if (scene->knobs)
+        turn_knobs(net, step);
     const sw_run_args args = {sizeof args,
                               scene->step,
                               net,
@@ -251,7 +281,11 @@ static sw_status train(const sw_scene *scene, const sw_scene_run *run, sw_exec *
                        sw_model *model, sw_scene_end *end)
 {
     sw_scene_net net = {.clip = sw_knob_new(model, "clip", 0.5f)};
-    const sw_optimizer_opts opts = {sizeof opts, .kind = scene->optimizer, .lr = scene->lr};
+    const sw_optimizer_opts opts = {sizeof opts, .kind = scene->optimizer, .lr = scene->lr,
+                                    .knobs = scene->knobs};
+    net.knobs = scene->knobs;
+    if (scene->knobs)
+        net.dropout = sw_knob_new(model, "dropout", 0.25f);
     scene->build(model, net.layers.bytes);
     SW_TRY(sw_optimizer_create(&net.optimizer, model, &opts));
     SW_TRY(sw_model_ready(model, exec, 7));

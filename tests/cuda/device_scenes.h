@@ -18,6 +18,7 @@ struct sw_scene {
     sw_array inputs[SW_SCENE_INPUTS]; /* without data */
     uint32_t below[SW_SCENE_INPUTS];  /* of whole numbers; 0: floats in -1..1 */
     bool convolves;                   /* not depthwise alone */
+    bool knobs; /* the optimizer's numbers and the rate of dropout change in each step */
 };
 extern const sw_scene sw_scenes[];
 extern const int sw_n_scenes;
@@ -26,6 +27,8 @@ const sw_scene *sw_scene_of(const char *name);
 typedef struct {
     sw_optimizer *optimizer;
     sw_knob clip;
+    sw_knob dropout;
+    bool knobs;
     union {
         uint64_t align;
         unsigned char bytes[4096];

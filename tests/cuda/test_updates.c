@@ -96,25 +96,33 @@ static const swi_update_attrs numbers[] = {
      .decoupled = 1,
      .has_corrections = 1}};
 
-/* bits: 1 a scale, 2 a flag that is set, 4 one that is not, 8 a good verdict, 16 a bad one. */
+/* The rate, and behind it numbers that are knobs: not those of the attributes. */
+static const float knobs[] = {0.05f, 0.03f, 0.6f, 0.7f, 0.85f};
+#define READS (SWI_READS_DECAY | SWI_READS_MOMENTUM | SWI_READS_BETAS)
+
+/* bits: 1 a scale, 2 a flag that is set, 4 one that is not, 8 a good verdict, 16 a bad one, 32
+ * knobs, 64 those of a kind without a momentum. */
 static void update(size_t u, int way, int64_t n, size_t shift, int bits)
 {
     swi_update_attrs a = numbers[way];
     a.rule = rules[u].rule;
     a.n_state = rules[u].n_state;
-    static const float lr[] = {0.05f}, scale[] = {0.7f}, set[] = {1.0f}, unset[] = {0.0f};
+    static const float scale[] = {0.7f}, set[] = {1.0f}, unset[] = {0.0f};
     static const double corrections[] = {0.19, 0.0199}, good[] = {0.0}, bad[] = {3.0};
     char what[80];
     a.has_scale = (bits & 1) != 0;
     a.has_flag = (bits & 6) != 0;
     a.has_finite_check = (bits & 24) != 0;
+    a.reads = (bits & 32) != 0   ? READS
+              : (bits & 64) != 0 ? SWI_READS_DECAY | SWI_READS_BETAS
+                                 : 0;
     snprintf(what, sizeof what, "%s %d, %lld elements, %d", rules[u].name, way, (long long)n,
              bits);
     if (!begin(rules[u].op, &a, shift, what))
         return;
     in_random(n, false);
     in_random(n, false);
-    in_floats(1, lr);
+    in_floats(a.reads == 0 ? 1 : a.reads == READS ? 5 : 4, knobs);
     for (int k = 0; k < a.n_state; k++)
         in_random(n, true);
     if (a.has_corrections)
@@ -141,6 +149,11 @@ static void updates_do_what_the_cpu_does(void)
         update(u, 0, 2605, 0, 1);
         update(u, 1, 2605, 1, 0);
         update(u, 0, 4096, 0, 0);
+        for (int b = 32; b <= 64; b += 32)
+            for (int way = 0; way < 2; way++) {
+                update(u, way, 37, 0, b | 9);
+                update(u, way, 2605, (size_t)way, b);
+            }
     }
 }
 
@@ -174,7 +187,7 @@ static sw_shape without(const sw_shape *s, int from_end)
 /* bits as of update(); k chooses how the rate comes about. */
 static void adafactor(const sw_shape *s, size_t shift, int bits, int k)
 {
-    static const float lr[] = {0.05f}, scale[] = {0.7f}, set[] = {1.0f}, unset[] = {0.0f};
+    static const float scale[] = {0.7f}, set[] = {1.0f}, unset[] = {0.0f};
     static const double good[] = {0.0}, bad[] = {3.0};
     static const double corrections[][2] = {{0.3, 0.01}, {0.9, 0.3}};
     const bool factored = s->rank > 1;
@@ -184,6 +197,7 @@ static void adafactor(const sw_shape *s, size_t shift, int bits, int k)
                           .threshold = k == 0 ? 0.5f : 40.0f,
                           .least = k == 3 ? 3.0f : 1e-3f,
                           .fixed = k == 1,
+                          .reads = (bits & 32) != 0 ? SWI_READS_DECAY : 0,
                           .n_state = factored ? 2 : 1,
                           .has_corrections = 1,
                           .has_scale = (bits & 1) != 0,
@@ -196,7 +210,7 @@ static void adafactor(const sw_shape *s, size_t shift, int bits, int k)
         return;
     in_matrices(s, false);
     in_matrices(s, false);
-    in_floats(1, lr);
+    in_floats(a.reads != 0 ? 2 : 1, knobs);
     in_matrices(&row, true);
     if (factored)
         in_matrices(&col, true);
@@ -228,6 +242,8 @@ static void adafactor_does(void)
         for (size_t b = 0; b < sizeof bits / sizeof *bits; b++)
             adafactor(&shapes[i], b % 2, bits[b], (int)b % 4);
     adafactor(&shapes[4], 1, 0, 0);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        adafactor(&shapes[i], 0, 32 | 1, (int)i % 4);
 }
 
 /* ---- the rest ---------------------------------------------------------------------------- */
@@ -280,15 +296,21 @@ static void counters(void)
 {
     static const float flags[3][3] = {{0, 0, 0}, {0, 0, 1}, {1, 0, 0}};
     static const double state[2] = {0.271, 0.002}, verdicts[] = {0.0, -1.0};
-    for (int i = 0; i < 2 * 3 * 3 * 2; i++) {
-        const bool powers = i % 2 == 0;
-        const swi_tick_attrs a = {powers ? 0.9f : 0.8f, powers ? 0.999f : 0.0f, i / 2 % 3 != 0,
-                                  i / 6 % 3 != 0};
+    for (int k = 0; k < 2 * 3 * 3 * 2 * 2; k++) {
+        const int i = k / 2;
+        const bool powers = i % 2 == 0, reads = powers && k % 2 == 1;
+        const swi_tick_attrs a = {.beta1 = powers ? 0.9f : 0.8f,
+                                  .beta2 = powers ? 0.999f : 0.0f,
+                                  .has_flags = i / 2 % 3 != 0,
+                                  .reads = reads ? SWI_READS_DECAY | SWI_READS_BETAS : 0,
+                                  .has_finite_check = i / 6 % 3 != 0};
         if (!begin(powers ? &sw_op_adam_tick : &sw_op_steps_tick, &a, 0, "tick"))
             return;
         in_doubles(2, state);
         if (a.has_flags)
             in_floats(3, flags[i / 2 % 3 - 1 + i / 18]);
+        if (reads)
+            in_floats(4, knobs);
         if (a.has_finite_check)
             in_doubles(1, &verdicts[i / 6 % 3 - 1]);
         out(vector(SW_F64, 2), -1);

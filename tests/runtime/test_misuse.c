@@ -231,6 +231,7 @@ static things make_things(void)
     X(sw_knob_find(t->model, NULL).index == UINT32_MAX ? SW_INVALID : SW_OK)                   \
     X(sw_knob_get(no_knob) == 0.0f ? SW_INVALID : SW_OK)                                       \
     X(sw_optimizer_lr(NULL, 0).index == UINT32_MAX ? SW_INVALID : SW_OK)                       \
+    X(sw_optimizer_knob(NULL, 0, "lr").index == UINT32_MAX ? SW_INVALID : SW_OK)               \
     X(sw_loader_bytes(NULL) == 0 ? SW_INVALID : SW_OK)                                         \
     X(sw_loader_batches(NULL) == 0 ? SW_INVALID : SW_OK)                                       \
     X(sw_linear_new(NULL, "l", 4, 4).weight.index == 0 ? SW_INVALID : SW_OK)                   \
@@ -276,6 +277,7 @@ static things make_things(void)
     X(sw_embedding_op(c, no_value, no_value))                                                  \
     X(sw_matmul(c, no_value, no_value))                                                        \
     X(sw_dropout(c, no_value, 0.5f))                                                           \
+    X(sw_dropout_knob(c, no_value, no_knob))                                                   \
     X(sw_layer_norm_op(c, no_value, no_value, no_value, 1e-5f))                                \
     X(sw_rms_norm_op(c, no_value, no_value, 1e-5f))                                            \
     X(sw_group_norm_op(c, no_value, no_value, no_value, 2, 1e-5f))                             \

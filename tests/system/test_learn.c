@@ -141,6 +141,29 @@ static void kept_gradients_lie_in_the_model(void)
     CU_ASSERT(number("predicted_peak_bytes") >= peak);
 }
 
+/* ---- dropout ----------------------------------------------------------------------------- */
+
+/* 0 is a program without; a rate changes what is learned, the same for every number of threads,
+ * and measured is what was planned. */
+static void dropout_of_an_mlp_is_its_share(void)
+{
+    const char *const plain = MLP "--steps 5 --batch 32";
+    CU_ASSERT(distance(plain, MLP "--steps 5 --batch 32 --dropout 0") == 0.0);
+    CU_ASSERT(distance(plain, MLP "--steps 5 --batch 32 --dropout 0.4") > 1e-4);
+    CU_ASSERT(distance(MLP "--steps 5 --batch 32 --dropout 0.4",
+                       MLP "--steps 5 --batch 32 --dropout 0.4 --threads 2") == 0.0);
+    run("train --json --quiet --steps 2 --dropout 0.4 " MLP "--witness");
+    CU_ASSERT_EQUAL(number("measured_peak_bytes"), number("predicted_peak_bytes"));
+    static const char *const bad[] = {"plan --model mlp --dropout 1",
+                                      "plan --model lenet5 --dropout 1"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        program_run(&outcome, bad[i], NULL);
+        CU_ASSERT_EQUAL(outcome.status, 2);
+        SW_CHECK(strstr(outcome.err, "--dropout must be below 1 (got 1)") != NULL, "%s",
+                 outcome.err);
+    }
+}
+
 /* ---- validations ------------------------------------------------------------------------- */
 
 /* Nothing is learned at rate 0: the first validation is the best, and none improves on it. */
@@ -386,6 +409,7 @@ static const sw_test tests[] = {
     {"updates are released unless all gradients are needed",
      updates_are_released_unless_all_gradients_are_needed},
     {"kept gradients lie in the model", kept_gradients_lie_in_the_model},
+    {"dropout of an mlp is its share", dropout_of_an_mlp_is_its_share},
     {"patience ends a run that does not improve", patience_ends_a_run_that_does_not_improve},
     {"a diverged run has no best parameters", a_diverged_run_has_no_best},
     {"updates that are no numbers are skipped", updates_that_are_no_numbers_are_skipped},

@@ -107,12 +107,14 @@ tool_net_opts job_net_opts(const job *j)
         .pixels = j->normal.pixels,
         .clip = (float)o->clip,
         .accumulate = o->accumulate > 1,
+        .knobs = o->knobs,
         .optimizer = {.size = sizeof net.optimizer,
                       .lr = (float)o->lr,
                       .weight_decay = (float)o->weight_decay,
                       .update = o->release ? SW_UPDATE_RELEASE : SW_UPDATE_AFTER,
                       .keep_gradients = o->keep_gradients || o->accumulate > 1,
-                      .max_skipped = o->max_skipped > 0 ? (int)o->max_skipped : -1}};
+                      .max_skipped = o->max_skipped > 0 ? (int)o->max_skipped : -1,
+                      .knobs = o->knobs}};
     tool_optimizer_set(&net.optimizer, o->optimizer, o->momentum);
     return net;
 }

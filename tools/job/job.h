@@ -25,6 +25,7 @@ typedef struct {
     /* No options. */
     bool release; /* `update` is "release" */
     bool shares;  /* runs note what each role and layer holds */
+    bool knobs;   /* the optimizer's numbers and the dropout of mlp and lenet5 are knobs */
     const char
         *params; /* parameters to begin with, whose note says how pixels become numbers */
 } job_opts;

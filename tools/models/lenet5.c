@@ -29,6 +29,7 @@ static sw_status accepts(const tool_net_opts *o)
 static sw_status declare(tool_net *net, const tool_net_opts *o)
 {
     SW_TRY(tool_net_own(net, sizeof(lenet5)));
+    SW_TRY(tool_chain_drop(net, o));
     lenet5 *own = net->own;
     own->fc.layer = own->layer;
     own->conv[0] = sw_conv2d_new(net->model, "conv1", 1, 6, 5);
@@ -56,7 +57,7 @@ const tool_model tool_lenet5 = {
     .name = "lenet5",
     .about = "two convolutions and three fully connected layers, for images of 28 x 28",
     .learns = TOOL_CLASSIFY,
-    .takes = {[TOOL_ACTIVATION] = "relu"},
+    .takes = {[TOOL_DROPOUT] = "0", [TOOL_ACTIVATION] = "relu"},
     .accepts = accepts,
     .declare = declare,
     .forward = forward,

@@ -128,6 +128,8 @@ struct tool_net {
     int clipped;     /* 1: use it */
     sw_knob share;   /* of this micro-batch in the step's loss */
     int accumulates; /* 1: use it */
+    sw_knob dropout; /* of chains: its rate */
+    int drops;       /* 1: use it, and not that of the settings */
     int channels;    /* byte pixels become x * scale + shift, by channel or with one pair */
     float scale[TOOL_CHANNELS], shift[TOOL_CHANNELS]; /* channels 0: the input has no pixels */
 };
@@ -140,6 +142,7 @@ struct tool_net_opts {
     tool_pixels pixels;
     float clip;     /* 0: no clipping */
     int accumulate; /* 1: a step may be several micro-batches; the optimizer keeps gradients */
+    int knobs;      /* 1: the dropout of chains is the knob "dropout" */
 };
 
 /* What the data are for. */
@@ -188,6 +191,9 @@ typedef struct {
     int n, active_end;
     sw_linear *layer; /* room for all of them, of the model's own handles */
 } tool_chain;
+/* The dropout of the settings, behind each activation: SW_INVALID where it is not below 1. A
+ * model that takes --dropout calls it where it declares its chain. */
+SW_MUST_USE sw_status tool_chain_drop(tool_net *net, const tool_net_opts *opts);
 void tool_chain_add(tool_net *net, tool_chain *chain, int64_t in, int64_t out);
 sw_value tool_chain_apply(sw_ctx *ctx, const tool_net *net, const tool_chain *chain,
                           sw_value x);

@@ -103,6 +103,26 @@ void tool_chain_add(tool_net *net, tool_chain *chain, int64_t in, int64_t out)
     chain->layer[chain->n++] = sw_linear_new(net->model, name, in, out);
 }
 
+sw_status tool_chain_drop(tool_net *net, const tool_net_opts *o)
+{
+    if (o->settings.dropout >= 1.0)
+        SW_FAIL(SW_INVALID, "%s: --dropout must be below 1 (got %g)", o->model->name,
+                o->settings.dropout);
+    if (o->knobs) {
+        net->dropout = sw_knob_new(net->model, "dropout", (float)o->settings.dropout);
+        net->drops = 1;
+    }
+    return SW_OK;
+}
+
+static sw_value drop(sw_ctx *ctx, const tool_net *net, sw_value x)
+{
+    const double rate = net->settings.dropout;
+    if (net->drops)
+        return sw_dropout_knob(ctx, x, net->dropout);
+    return rate > 0.0 ? sw_dropout(ctx, x, (float)rate) : x; /* below 0: not taken */
+}
+
 sw_value tool_chain_apply(sw_ctx *ctx, const tool_net *net, const tool_chain *chain, sw_value x)
 {
     char name[16];
@@ -112,7 +132,7 @@ sw_value tool_chain_apply(sw_ctx *ctx, const tool_net *net, const tool_chain *ch
             break;
         snprintf(name, sizeof name, "fc%d", i + 1);
         sw_scope_begin(ctx, name); /* what follows a layer counts as part of it in reports */
-        x = tool_activate(ctx, net, x);
+        x = drop(ctx, net, tool_activate(ctx, net, x));
         sw_scope_end(ctx);
     }
     return x;

@@ -227,17 +227,28 @@ static uint32_t take_clip_scale(sw_ctx *ctx, const sw_optimizer *o)
     return scale;
 }
 
-/* The corrections of this update, a tensor of this run; its step is counted. */
-static sw_status tick(sw_ctx *ctx, const sw_optimizer *o, const swi_finite_checks *v,
-                      uint32_t *out)
+/* The rate of group g, and behind it the numbers that are knobs. */
+static uint32_t rate_of(sw_ctx *ctx, const sw_optimizer *o, uint32_t g)
 {
+    return swi_knob_values(ctx, (sw_knob){o->model, o->lr_knob[g]},
+                           swi_knobs_read(o->attrs.reads));
+}
+
+/* The corrections of this update of group g (0: of all), a tensor of this run; its step is
+ * counted. */
+static sw_status tick(sw_ctx *ctx, const sw_optimizer *o, uint32_t g,
+                      const swi_finite_checks *v, uint32_t *out)
+{
+    const int32_t reads = (o->attrs.reads & SWI_READS_BETAS) != 0 ? o->attrs.reads : 0;
     const uint8_t release = swi_first_release(o);
     const uint32_t finite_check = release == SWI_RELEASED ? v->losses : v->all;
-    const uint32_t powers = swi_model_value(ctx, o->model, o->tick);
-    uint32_t in[3] = {powers}, outs[2];
+    const uint32_t powers = swi_model_value(ctx, o->model, o->tick[g]);
+    uint32_t in[4] = {powers}, outs[2];
     int n = 1;
     if (o->keep)
         in[n++] = swi_model_value(ctx, o->model, o->flags);
+    if (reads != 0)
+        in[n++] = rate_of(ctx, o, g);
     if (finite_check != SWI_NONE)
         in[n++] = finite_check;
     if (ctx->status != SW_OK)
@@ -245,8 +256,11 @@ static sw_status tick(sw_ctx *ctx, const sw_optimizer *o, const swi_finite_check
     const sw_type pair = ctx->trace.values[powers].type;
     const sw_type types[] = {pair, pair};
     const uint32_t into[] = {SWI_NONE, powers};
-    const swi_tick_attrs attrs = {o->attrs.beta1, o->attrs.beta2, o->keep,
-                                  finite_check != SWI_NONE};
+    const swi_tick_attrs attrs = {.beta1 = o->attrs.beta1,
+                                  .beta2 = o->attrs.beta2,
+                                  .has_flags = o->keep,
+                                  .reads = (int16_t)reads,
+                                  .has_finite_check = finite_check != SWI_NONE};
     const swi_append_args args = {.op = o->kind->tick,
                                   .grad = -1,
                                   .in = in,
@@ -274,7 +288,7 @@ static bool has_kept(const sw_optimizer *o)
 
 /* What the updates of one sw_update share; SWI_NONE: there is none. */
 typedef struct {
-    uint32_t scale, corrections;
+    uint32_t scale, corrections[SWI_MAX_GROUPS];
     swi_finite_checks finite_checks;
 } shared;
 
@@ -285,16 +299,16 @@ static sw_status append_one(sw_ctx *ctx, const sw_optimizer *o, uint32_t e, uint
     const swi_entry *entry = &o->model->entries[e];
     const uint8_t release = o->release[entry->group];
     swi_update_attrs attrs = o->attrs;
-    uint32_t in[3 + SWI_MAX_STATE + 4] = {
-        swi_model_value(ctx, o->model, e), grad,
-        swi_knob_value(ctx, (sw_knob){o->model, o->lr_knob[entry->group]})};
+    uint32_t in[3 + SWI_MAX_STATE + 4] = {swi_model_value(ctx, o->model, e), grad,
+                                          rate_of(ctx, o, entry->group)};
     uint32_t into[1 + SWI_MAX_STATE] = {in[0]};
     int n = 3;
     for (; attrs.n_state < SWI_MAX_STATE && entry->state[attrs.n_state] != SWI_NONE;
          attrs.n_state++)
         into[1 + attrs.n_state] = in[n++] =
             swi_model_value(ctx, o->model, entry->state[attrs.n_state]);
-    const uint32_t more[] = {with->corrections, with->scale, swi_flag_of(ctx, o, e),
+    const uint32_t corrections = with->corrections[swi_ticks(o) > 1 ? entry->group : 0];
+    const uint32_t more[] = {corrections, with->scale, swi_flag_of(ctx, o, e),
                              release == SWI_RELEASED ? ctx->finite_checks[e]
                                                      : with->finite_checks.all};
     int32_t *const has[] = {&attrs.has_corrections, &attrs.has_scale, &attrs.has_flag,
@@ -343,11 +357,11 @@ static sw_status update(sw_ctx *ctx, const sw_optimizer *o)
         SW_FAIL(SW_INVALID, "sw_update: this optimizer has no parameter that is not frozen");
     if (!o->keep && !has_pending(ctx, o))
         SW_FAIL(SW_INVALID, "sw_update: sw_backward has made no gradient for this optimizer");
-    shared with = {.scale = take_clip_scale(ctx, o), .corrections = SWI_NONE};
+    shared with = {.scale = take_clip_scale(ctx, o), .corrections = {SWI_NONE}};
     SW_TRY(reserve_finite_checks(ctx, o));
     SW_TRY(swi_append_finite_checks(ctx, o, ctx->finite_checks, &with.finite_checks));
-    if (o->kind->tick != 0)
-        SW_TRY(tick(ctx, o, &with.finite_checks, &with.corrections));
+    for (uint32_t g = 0; g < swi_ticks(o); g++)
+        SW_TRY(tick(ctx, o, g, &with.finite_checks, &with.corrections[g]));
     for (uint32_t e = 1; e < o->model->n_entries; e++) {
         const uint32_t grad = swi_gradient_for(ctx, o, e);
         if (ctx->status != SW_OK)

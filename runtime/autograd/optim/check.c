@@ -66,8 +66,11 @@ static sw_status check_numbers(const sw_optimizer_opts *o, const swi_optimizer_k
                     numbers[i].name, owners);
         }
     }
-    if (o->nesterov && o->momentum == 0.0f)
+    if (o->nesterov && o->momentum == 0.0f && o->knobs == 0)
         SW_FAIL(SW_INVALID, "optimizer %s: nesterov needs a momentum above 0", o->kind);
+    if (o->knobs > 1)
+        SW_FAIL(SW_INVALID, "optimizer %s: knobs must be 0 or 1 (got %llu)", o->kind,
+                (unsigned long long)o->knobs);
     if (o->max_skipped < -1)
         SW_FAIL(SW_INVALID,
                 "optimizer %s: max_skipped must be -1 (any number), 0 (the default, 10) or "

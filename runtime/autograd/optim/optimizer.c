@@ -128,25 +128,6 @@ static sw_status own_all(sw_optimizer *o, const sw_optimizer_opts *opts)
     return SW_OK;
 }
 
-static sw_status make_groups(sw_optimizer *o, const sw_optimizer_opts *opts)
-{
-    o->n_groups = opts->n_groups > 0 ? (uint32_t)opts->n_groups : 1;
-    for (uint32_t g = 0; g < o->n_groups; g++) {
-        float lr =
-            opts->n_groups > 0 && opts->groups[g].lr != 0.0f ? opts->groups[g].lr : opts->lr;
-        if (lr == 0.0f)
-            lr = o->kind->lr;
-        o->weight_decay[g] =
-            opts->n_groups > 0 ? opts->groups[g].weight_decay : opts->weight_decay;
-        o->release[g] = swi_release_of(opts, g);
-        o->lr_knob[g] = swi_model_knob(o->model, "", lr);
-        if (o->lr_knob[g] == UINT32_MAX)
-            return o->model->declared;
-        o->model->knobs[o->lr_knob[g]].use = SWI_KNOB_RATE;
-    }
-    return SW_OK;
-}
-
 /* Numbers of the optimizer as a whole (f64): what counts its steps, and what was skipped. */
 static sw_status make_numbers(sw_optimizer *o, const char *what, int64_t n, uint32_t *out)
 {
@@ -154,6 +135,15 @@ static sw_status make_numbers(sw_optimizer *o, const char *what, int64_t n, uint
     snprintf(name, sizeof name, "optimizer%u.%s", o->index, what);
     *out = swi_model_entry(o->model, name, SWI_ROLE_OPTIMIZER_STATE, SW_F64, SW_SHAPE(n), NULL);
     return *out != 0 ? SW_OK : o->model->declared;
+}
+
+/* What its steps are counted in: of the optimizer, or of each group. */
+static sw_status make_powers(sw_optimizer *o, uint32_t g)
+{
+    char what[24] = "powers";
+    if (g > 0)
+        snprintf(what, sizeof what, "powers%u", g);
+    return make_numbers(o, what, 2, &o->tick[g]);
 }
 
 /* One flag per kept gradient, side by side: parameters come and go with the loss of a run. */
@@ -183,6 +173,7 @@ static swi_update_attrs attrs_of(const sw_optimizer_opts *opts, const swi_optimi
     attrs.beta1 = or_default(opts->beta1, kind->beta1, as_given);
     attrs.beta2 = or_default(opts->beta2, kind->beta2, as_given);
     attrs.epsilon = or_default(opts->epsilon, kind->epsilon, as_given);
+    attrs.reads = swi_reads_of(opts, kind);
     if (kind->set_attrs != NULL)
         kind->set_attrs(opts, &attrs);
     return attrs;
@@ -199,7 +190,9 @@ static sw_status take_slot(sw_model *model, sw_optimizer **out)
     sw_optimizer *o = block;
     o->model = model;
     o->index = model->n_optimizers;
-    o->tick = o->counts = SWI_NONE;
+    o->counts = SWI_NONE;
+    for (int g = 0; g < SWI_MAX_GROUPS; g++)
+        o->tick[g] = SWI_NONE;
     SW_ASSERT(model->n_optimizers < model->cap_optimizers);
     model->optimizers[model->n_optimizers++] = o; /* the model's from here on, whatever fails */
     *out = o;
@@ -208,9 +201,9 @@ static sw_status take_slot(sw_model *model, sw_optimizer **out)
 
 static sw_status declare(sw_optimizer *o, const sw_optimizer_opts *opts)
 {
-    SW_TRY(make_groups(o, opts));
-    if (o->kind->tick != 0)
-        SW_TRY(make_numbers(o, "powers", 2, &o->tick));
+    SW_TRY(swi_make_groups(o, opts));
+    for (uint32_t g = 0; g < swi_ticks(o); g++)
+        SW_TRY(make_powers(o, g));
     if (o->max_skipped != 0)
         SW_TRY(make_numbers(o, "skipped", SWI_SKIPPED_N, &o->counts));
     SW_TRY(own_all(o, opts));
@@ -245,13 +238,4 @@ sw_status sw_optimizer_create(sw_optimizer **out, sw_model *model,
     SW_TRY(declare(o, &opts));
     *out = o;
     return SW_OK;
-}
-
-sw_knob sw_optimizer_lr(sw_optimizer *o, int group)
-{
-    if (sw_handle_check(o, SW_HANDLE_OPTIMIZER, "sw_optimizer_lr") != SW_OK)
-        return (sw_knob){NULL, UINT32_MAX};
-    if (group < 0 || (uint32_t)group >= o->n_groups)
-        return (sw_knob){o->model, UINT32_MAX};
-    return (sw_knob){o->model, o->lr_knob[group]};
 }

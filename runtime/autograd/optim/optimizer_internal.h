@@ -32,6 +32,27 @@ sw_status swi_check_release(const sw_optimizer_opts *opts, const sw_model *model
 /* swi_release of group g; the options have been checked. */
 uint8_t swi_release_of(const sw_optimizer_opts *opts, uint32_t g);
 
+/* ---- knobs ------------------------------------------------------------------------------- */
+
+/* Which numbers of updates are knobs by these options: bits of SWI_READS. */
+int32_t swi_reads_of(const sw_optimizer_opts *opts, const swi_optimizer_kind *kind);
+/* How many numbers an operand then has, the rate among them. */
+uint32_t swi_knobs_read(int32_t reads);
+/* Is there a momentum, or can there be one in a later run? */
+static inline bool swi_keeps_momentum(const sw_optimizer_opts *opts)
+{
+    return opts->momentum != 0.0f || opts->knobs != 0;
+}
+/* Rates, decays, times of updates and knobs of all groups. */
+sw_status swi_make_groups(sw_optimizer *o, const sw_optimizer_opts *opts);
+
+/* How many count the steps: one for all groups, or one for each where betas are knobs; 0: no
+ * update has a correction. */
+static inline uint32_t swi_ticks(const sw_optimizer *o)
+{
+    return o->kind->tick == 0 ? 0 : (o->attrs.reads & SWI_READS_BETAS) != 0 ? o->n_groups : 1;
+}
+
 /* ---- in a step function ------------------------------------------------------------------ */
 
 /* The finite checks that the parts of one sw_update read; SWI_NONE where nobody looks. */

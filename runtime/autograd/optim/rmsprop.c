@@ -5,7 +5,7 @@
 
 static void set_attrs(const sw_optimizer_opts *opts, swi_update_attrs *attrs)
 {
-    const bool has_momentum = opts->momentum != 0.0f;
+    const bool has_momentum = swi_keeps_momentum(opts);
     if (opts->centered)
         attrs->rule =
             has_momentum ? SW_OPTIM_rmsprop_centered_momentum : SW_OPTIM_rmsprop_centered;
@@ -19,7 +19,7 @@ static int states(const sw_optimizer_opts *opts, const sw_shape *shape, swi_stat
     int n = 0;
     (void)shape;
     out[n++].suffix = "v";
-    if (opts->momentum != 0.0f)
+    if (swi_keeps_momentum(opts))
         out[n++].suffix = "momentum";
     if (opts->centered)
         out[n++].suffix = "mean";

@@ -4,16 +4,16 @@
 
 static void set_attrs(const sw_optimizer_opts *opts, swi_update_attrs *attrs)
 {
-    attrs->rule = opts->momentum == 0.0f ? SW_OPTIM_sgd
-                  : opts->nesterov       ? SW_OPTIM_nesterov
-                                         : SW_OPTIM_momentum;
+    attrs->rule = !swi_keeps_momentum(opts) ? SW_OPTIM_sgd
+                  : opts->nesterov          ? SW_OPTIM_nesterov
+                                            : SW_OPTIM_momentum;
 }
 
 static int states(const sw_optimizer_opts *opts, const sw_shape *shape, swi_state *out)
 {
     (void)shape;
     out[0].suffix = "momentum";
-    return opts->momentum != 0.0f;
+    return swi_keeps_momentum(opts);
 }
 
 const swi_optimizer_kind swi_sgd = {.name = "sgd",
