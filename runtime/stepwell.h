@@ -954,7 +954,8 @@ typedef struct {
     uint32_t run;  /* in the step */
     /* In the place of inputs: each member has the next batch of the feed, in the order of its
      * own stream, and goes on by one with every run in mode SW_TRAIN that did not fail. In mode
-     * SW_EVAL all have batch `step` of the feed. The batch is filled by the thread that runs
+     * SW_EVAL all have batch `step` of their stream, and with `steps` those behind it, whatever
+     * own_steps is. The batch is filled by the thread that runs
      * the member, into memory of the thread. Borrowed. */
     const sw_feed *feed;
     int same_data; /* 1: the stream of all is that of `data_seed`; 0: its seed is the member's
