@@ -1,10 +1,12 @@
 /* Feeds: orders that are a function of stream and epoch, and batches that are those of a loader
  * with `keyed`. */
 #include "alloc/base/fault.h"
+#include "runtime/base/checksum.h"
 #include "runtime/data/feed.h"
 #include "tests/data/data_files.h"
 #include "tests/support/heap_sweep.h"
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -259,6 +261,98 @@ static void a_dataset_lives_as_long_as_its_feeds(void)
     CHECK_NO_LEAK(before);
 }
 
+/* ---- checkpoints ------------------------------------------------------------------------- */
+
+typedef struct {
+    sw_exec *exec;
+    sw_model *model;
+} run;
+
+static void end_run(void *of)
+{
+    run *r = of;
+    sw_model_destroy(r->model);
+    sw_exec_destroy(r->exec);
+}
+
+/* A checkpoint at `path` of the run with that loader. */
+static sw_checkpoint *checkpoint_of(const run *r, const char *path, sw_loader *loader)
+{
+    sw_checkpoint *c = NULL;
+    const sw_checkpoint_opts opts = {
+        .size = sizeof opts, .path = path, .models = &r->model, .n_models = 1};
+    OK(sw_checkpoint_create(&c, r->exec, &opts));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(c);
+    OK(sw_checkpoint_loader(c, loader));
+    return c;
+}
+
+static sw_loader *loader_of(const sw_dataset *d, int shuffle, uint64_t keyed)
+{
+    sw_loader *l = NULL;
+    const sw_loader_opts opts = {.size = sizeof opts,
+                                 .batch = 4,
+                                 .seed = 3,
+                                 .shuffle = shuffle,
+                                 .keyed = keyed,
+                                 .inline_fill = 1};
+    OK(sw_loader_create(&l, d, &opts));
+    return l;
+}
+
+/* Saved by a loader in the middle of an epoch, loaded into another one. SW_OK: it goes on with
+ * the same batch. */
+static sw_status save_and_load(const run *r, const sw_dataset *d, const int of[2],
+                               const uint64_t keyed[2])
+{
+    char path[500];
+    const sw_array *in[2] = {NULL, NULL};
+    int n;
+    sw_loader *l[2] = {loader_of(d, of[0], keyed[0]), loader_of(d, of[1], keyed[1])};
+    sw_checkpoint_found found = {.size = sizeof found};
+    snprintf(path, sizeof path, "%s", sw_temp_path("keyed"));
+    sw_checkpoint *c = checkpoint_of(r, path, l[0]);
+    OK(sw_loader_epoch(l[0], 2));
+    OK(sw_loader_next(l[0], &in[0], &n));
+    OK(sw_checkpoint_save(c, 1));
+    sw_checkpoint_destroy(c);
+    OK(sw_loader_next(l[0], &in[0], &n));
+    c = checkpoint_of(r, path, l[1]);
+    OK(sw_checkpoint_find(c, NULL, &found));
+    CU_ASSERT_EQUAL(found.found, 1);
+    const sw_status status = sw_checkpoint_load(c);
+    if (status == SW_OK) {
+        OK(sw_loader_next(l[1], &in[1], &n));
+        CU_ASSERT(memcmp(in[0][0].data, in[1][0].data, 4 * d->field[0].sample_bytes) == 0);
+    }
+    sw_checkpoint_destroy(c);
+    sw_loader_destroy(l[0]);
+    sw_loader_destroy(l[1]);
+    return status;
+}
+
+static void a_checkpoint_tells_keyed_loaders_from_others(void)
+{
+    static run r; /* destroyed behind the test */
+    const sw_dataset *d = vectors(21, 3);
+    if (!swi_checksum_there())
+        SW_SKIP("built without libxxhash");
+    sw_after(end_run, &r);
+    OK(sw_exec_create(&r.exec, NULL));
+    OK(sw_model_create(&r.model, "m"));
+    (void)sw_linear_new(r.model, "l", 3, 3);
+    OK(sw_model_ready(r.model, r.exec, 1));
+    static const int mixed[2] = {1, 1}, in_order[2] = {0, 0};
+    static const uint64_t no[2] = {0, 0}, yes[2] = {1, 1}, was[2] = {1, 0}, is[2] = {0, 1};
+    OK(save_and_load(&r, d, mixed, no));
+    OK(save_and_load(&r, d, mixed, yes));
+    CU_ASSERT(failed_as(save_and_load(&r, d, mixed, was), SW_INVALID,
+                        "keyed of loader 0 was 1 there and is 0 here"));
+    CU_ASSERT(failed_as(save_and_load(&r, d, mixed, is), SW_INVALID,
+                        "keyed of loader 0 was 0 there and is 1 here"));
+    OK(save_and_load(&r, d, in_order, was)); /* there is no order that it could be of */
+}
+
 /* ---- refusals ---------------------------------------------------------------------------- */
 
 static void refuse(const sw_dataset *d, int64_t batch, int drop_last, const char *part)
@@ -309,6 +403,8 @@ static const sw_test tests[] = {
     {"batches are those of a keyed loader", batches_are_those_of_a_keyed_loader},
     {"so are windows of a text", so_are_windows_of_a_text},
     {"a dataset lives as long as its feeds", a_dataset_lives_as_long_as_its_feeds},
+    {"a checkpoint tells keyed loaders from others",
+     a_checkpoint_tells_keyed_loaders_from_others},
     {"what cannot be is refused", what_cannot_be_is_refused},
     {"every allocation can fail", every_allocation_can_fail},
 };
