@@ -6,13 +6,14 @@
 
 /* ---- arguments --------------------------------------------------------------------------- */
 
-static sw_status check_members(sw_members *m, const sw_members_args *a, const char *call)
+sw_status swi_members_check_list(sw_members *m, const sw_member *list, size_t n,
+                                 const char *call)
 {
-    if (a->n == 0 || a->members == NULL)
+    if (n == 0 || list == NULL)
         SW_FAIL(SW_INVALID, "%s: at least one member must be given", call);
     m->n_runs++;
-    for (size_t k = 0; k < a->n; k++) {
-        const sw_member member = a->members[k];
+    for (size_t k = 0; k < n; k++) {
+        const sw_member member = list[k];
         SW_TRY(swi_member_check(member, call));
         if (member.of != m)
             SW_FAIL(SW_INVALID, "%s: member %zu belongs to others", call, k);
@@ -82,7 +83,7 @@ static sw_status read_args(sw_members *m, const sw_members_args *given, bool wit
     SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, call));
     SW_TRY(sw_handle_check(m->exec, SW_HANDLE_EXEC, call));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_members_args, &r->args, given, call));
-    SW_TRY(check_members(m, &r->args, call));
+    SW_TRY(swi_members_check_list(m, r->args.members, r->args.n, call));
     SW_TRY(check_source(m, &r->args, call));
     if (r->args.steps == 0)
         r->args.steps = 1;
