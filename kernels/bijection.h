@@ -8,12 +8,17 @@
 
 #include "kernels/rng.h"
 
+/* Halves of few bits mix slowly: over 200,000 keys, 8 rounds make the 720 orders of 6 samples
+ * differ by 39 % (root mean square), and 32 rounds by what chance does. */
 #define SW_BIJECTION_ROUNDS 8
+#define SW_BIJECTION_ROUNDS_SMALL 32
+#define SW_BIJECTION_SMALL_BITS 7
 
 typedef struct {
     uint32_t n;         /* 1 to 2^32 - 1 */
     uint32_t high, low; /* bits of the halves; high <= low */
-    uint32_t key[SW_BIJECTION_ROUNDS];
+    uint32_t rounds;
+    uint32_t key[SW_BIJECTION_ROUNDS_SMALL];
 } sw_bijection;
 
 /* Multiply and xorshift, so that every bit of the half and of the key reaches every bit. */
@@ -36,7 +41,9 @@ SW_INLINE sw_bijection sw_bijection_of(uint32_t n, uint64_t seed, uint32_t strea
     b.n = n;
     b.high = bits / 2;
     b.low = bits - b.high;
-    for (uint32_t i = 0; i < SW_BIJECTION_ROUNDS; i += 4)
+    b.rounds =
+        bits <= SW_BIJECTION_SMALL_BITS ? SW_BIJECTION_ROUNDS_SMALL : SW_BIJECTION_ROUNDS;
+    for (uint32_t i = 0; i < b.rounds; i += 4)
         sw_rng_words(&b.key[i], seed, 1 + i / 4, stream, (uint32_t)number,
                      (uint32_t)(number >> 32));
     return b;
@@ -51,7 +58,7 @@ SW_INLINE uint32_t sw_bijection_at(const sw_bijection *b, uint32_t i)
         return 0;
     do {
         uint32_t low = i & low_mask, high = i >> b->low;
-        for (int r = 0; r < SW_BIJECTION_ROUNDS; r += 2) {
+        for (uint32_t r = 0; r < b->rounds; r += 2) {
             high ^= sw_bijection_mix(low, b->key[r]) & high_mask;
             low ^= sw_bijection_mix(high, b->key[r + 1]) & low_mask;
         }

@@ -974,7 +974,8 @@ typedef struct {
     uint32_t run;  /* in the step */
     /* In the place of inputs: each member has the next batch of the feed, in the order of its
      * own stream, and goes on by one with every run in mode SW_TRAIN that did not fail. In mode
-     * SW_EVAL all have batch `step` of the feed. The batch is filled by the thread that runs
+     * SW_EVAL all have batch `step` of their stream, and with `steps` those behind it, whatever
+     * own_steps is. The batch is filled by the thread that runs
      * the member, into memory of the thread. Borrowed. */
     const sw_feed *feed;
     int same_data; /* 1: the stream of all is that of `data_seed`; 0: its seed is the member's
@@ -1429,7 +1430,7 @@ typedef struct {
     const char *path;        /* copied, at most 507 bytes; not there yet, or a regular file, no
                                 link. NULL: nothing is saved, only loaded */
     sw_model *const *models; /* the list is copied; the models are borrowed until the end */
-    int n_models;
+    int n_models;            /* 0 where all that is saved are members */
     const char
         *command; /* said by `stepwell info`; the first 511 bytes are copied; NULL: none */
     int keep;     /* generations, 1 to 1000; 0: 2 */
@@ -1457,6 +1458,18 @@ SW_API void sw_checkpoint_destroy(sw_checkpoint *checkpoint);
  * loader that is given goes on as the i-th of the run that saved. Reads all its samples once,
  * for their checksum. Borrowed: destroy it after the checkpoint. */
 SW_MUST_USE SW_API sw_status sw_checkpoint_loader(sw_checkpoint *checkpoint, sw_loader *loader);
+/* From now on saves keep these members (n, each once) of a group of the checkpoint's exec, in
+ * this order, and sw_checkpoint_load puts them back: the i-th that is given becomes the i-th of
+ * the run that saved, with its seed, progress, knobs and, of callbacks, state. Their tensors
+ * are stacked, (n, dims...), under SHAPE/NAME, whatever the number of models; seed, steps,
+ * batches and whether it failed behind an update are four 64-bit words each in
+ * SHAPE/stepwell.members. One call for each group; two groups must not have shapes of one name.
+ * The list is copied, the group is borrowed until the end: destroy it after the checkpoint. A
+ * take, and a load, are SW_INVALID where a member has ended. The copy is charged now
+ * (sw_checkpoint_bytes). What was taken and is not written yet is given up. */
+SW_MUST_USE SW_API sw_status sw_checkpoint_members(sw_checkpoint *checkpoint,
+                                                   sw_members *members, const sw_member *list,
+                                                   size_t n);
 /* Take the memory of the copy now; else the first sw_checkpoint_take does. */
 SW_MUST_USE SW_API sw_status sw_checkpoint_ready(sw_checkpoint *checkpoint);
 /* Of the copy: what of the budget the checkpoint takes; 0 with no_copy. */
@@ -1516,9 +1529,9 @@ SW_MUST_USE SW_API sw_status sw_checkpoint_find(sw_checkpoint *checkpoint, const
  * until the next find, or the end. */
 SW_MUST_USE SW_API sw_status sw_checkpoint_get(sw_checkpoint *checkpoint, const char *name,
                                                const void **bytes, size_t *n);
-/* Go on from what was found: models and loaders, all or nothing. Models must be ready.
+/* Go on from what was found: models, members and loaders, all or nothing. Models must be ready.
  * SW_INVALID or SW_FORMAT names the first thing that is not as in the run that saved it: a
- * model's name, optimizer, tensor or shape, the seed of the exec, batch, seed, number of
+ * model's name, optimizer, tensor or shape, a number of members, the seed of the exec, batch, seed, number of
  * samples or the samples themselves of a loader. Threads, budget, planned or immediate mode and
  * device may be others. Which parameters are frozen is as the program has it now: that is not
  * in the file. */

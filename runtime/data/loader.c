@@ -440,7 +440,7 @@ sw_status sw_loader_create(sw_loader **out, const sw_dataset *dataset,
     l->n_slots = (uint32_t)opts.slots;
     l->seed = opts.seed;
     l->shuffle = opts.shuffle != 0;
-    l->keyed = opts.keyed != 0;
+    l->keyed = l->shuffle && opts.keyed != 0; /* without it there is no order */
     l->inline_fill = opts.inline_fill != 0;
     l->drop_last = opts.drop_last != 0;
     pthread_mutex_init(&l->mutex, NULL);

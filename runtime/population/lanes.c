@@ -24,8 +24,9 @@ static sw_status make_lane(const swi_lanes *l, swi_lane *lane)
 {
     SW_TRY(swi_crew_arena(&lane->steps, l->exec, "member's step", SW_ARENA_STEP));
     SW_TRY(swi_crew_arena(&lane->batches, l->exec, "member's batch", SW_ARENA_DATA));
-    lane->par = swi_pool_par(l->n == 1 ? l->exec->pool : l->planner->pool);
-    if (l->n == 1 || l->threads == 1)
+    const bool all = l->threads == swi_target_of(l->exec)->threads;
+    lane->par = swi_pool_par(all ? l->exec->pool : l->planner->pool);
+    if (all || l->threads == 1) /* else as many as its plans have scratch for, and no more */
         return SW_OK;
     SW_TRY(swi_pool_create(&lane->pool, l->threads));
     lane->par = swi_pool_par(lane->pool);

@@ -62,7 +62,7 @@ sw_status sw_member_copy(sw_member to, sw_member from)
     SW_TRY(swi_member_check(to, call));
     SW_TRY(swi_member_check(from, call));
     if (to.of->shape->layout_hash != from.of->shape->layout_hash ||
-        to.of->stride != from.of->stride)
+        to.of->opts.state_bytes != from.of->opts.state_bytes)
         SW_FAIL(SW_INVALID, "%s: %s and %s have different layouts", call, to.of->shape->name,
                 from.of->shape->name);
     if (from.of->slots[from.index].damaged)

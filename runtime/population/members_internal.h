@@ -78,6 +78,9 @@ sw_status swi_member_check(sw_member member, const char *call);
 sw_status swi_slot_take(sw_members *members, uint32_t *out);
 void swi_slot_give(sw_members *members, uint32_t index);
 
+/* All are of the group, each at most once, and at least one. */
+sw_status swi_members_check_list(sw_members *members, const sw_member *list, size_t n,
+                                 const char *call);
 /* Read the arguments into members->run, find the programs and take the memory for a run. */
 sw_status swi_members_prepare(sw_members *members, const sw_members_args *given,
                               const char *call);

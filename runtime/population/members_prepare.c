@@ -6,13 +6,14 @@
 
 /* ---- arguments --------------------------------------------------------------------------- */
 
-static sw_status check_members(sw_members *m, const sw_members_args *a, const char *call)
+sw_status swi_members_check_list(sw_members *m, const sw_member *list, size_t n,
+                                 const char *call)
 {
-    if (a->n == 0 || a->members == NULL)
+    if (n == 0 || list == NULL)
         SW_FAIL(SW_INVALID, "%s: at least one member must be given", call);
     m->n_runs++;
-    for (size_t k = 0; k < a->n; k++) {
-        const sw_member member = a->members[k];
+    for (size_t k = 0; k < n; k++) {
+        const sw_member member = list[k];
         SW_TRY(swi_member_check(member, call));
         if (member.of != m)
             SW_FAIL(SW_INVALID, "%s: member %zu belongs to others", call, k);
@@ -83,7 +84,7 @@ static sw_status read_args(sw_members *m, const sw_members_args *given, bool wit
     SW_TRY(sw_handle_check(m->exec, SW_HANDLE_EXEC, call));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_members_args, &r->args, given, call));
     if (with_data || r->args.n > 0)
-        SW_TRY(check_members(m, &r->args, call));
+        SW_TRY(swi_members_check_list(m, r->args.members, r->args.n, call));
     SW_TRY(check_source(m, &r->args, call));
     if (r->args.steps == 0)
         r->args.steps = 1;
@@ -132,6 +133,17 @@ static sw_status keep_program(sw_members *m, swi_frame *planned, uint32_t *out)
     return SW_OK;
 }
 
+/* What could not be planned within arena_bytes was planned as low as it can be. */
+static sw_status refuse_height(const sw_members *m, const swi_program *p)
+{
+    sw_plan_info info = {.size = sizeof info};
+    swi_plan_info(p, 0, &info);
+    SW_FAIL(SW_NOMEM,
+            "members of %s: arena_bytes must be at least %zu for this step (got %zu); the peak "
+            "is at %s, held by %s",
+            m->shape->name, p->height, m->opts.arena_bytes, info.peak_op, info.holders);
+}
+
 static sw_status find_program(sw_members *m, const sw_run_args *of_one, uint32_t *out)
 {
     sw_exec *planner = m->lanes->planner;
@@ -143,11 +155,28 @@ static sw_status find_program(sw_members *m, const sw_run_args *of_one, uint32_t
     planner->arena_limit = 0;
     if (status == SW_OK && m->opts.arena_bytes != 0 &&
         planned->program->height > m->opts.arena_bytes)
-        status = swi_does_not_fit(planner, of_one, planned->program, SW_NOMEM);
+        status = refuse_height(m, planned->program);
     if (status == SW_OK)
         status = keep_program(m, planned, out);
     swi_leave(planner, of_one);
     return status;
+}
+
+/* Metrics are one array for all members, whatever batch each is at. */
+static sw_status check_metrics(const sw_members *m)
+{
+    const swi_trace *t[2];
+    for (int k = 0; k < 2; k++)
+        t[k] = &m->programs[m->run.program[k]].planned->program->trace;
+    bool same = t[0]->n_metrics == t[1]->n_metrics;
+    for (uint32_t i = 0; same && i < t[0]->n_metrics; i++)
+        same = strcmp(t[0]->metrics[i].name, t[1]->metrics[i].name) == 0;
+    if (!same)
+        SW_FAIL(SW_INVALID,
+                "members of %s: the step function must have the same metrics for a full batch "
+                "and for the last of an epoch, which is smaller",
+                m->shape->name);
+    return SW_OK;
 }
 
 /* With a feed a full batch and the last of an epoch have a program each. */
@@ -172,7 +201,7 @@ static sw_status find_programs(sw_members *m)
         of_one.n_inputs = feed->dataset->n_fields;
         SW_TRY(find_program(m, &of_one, &r->program[k]));
     }
-    return SW_OK;
+    return check_metrics(m);
 }
 
 /* ---- memory ------------------------------------------------------------------------------ */

@@ -2,6 +2,7 @@
  * shape's. Threads take members some at a time; what a member computes does not depend on who
  * runs it, since its op loop is one lane's and its addresses are no part of the program. */
 #include "alloc/base/assert.h"
+#include "alloc/base/error.h"
 #include "alloc/base/note.h"
 #include "alloc/base/poison.h"
 #include "runtime/autograd/autograd.h"
@@ -114,11 +115,11 @@ static void read_metrics(const member_run *r, const swi_trace *t)
 }
 
 /* The program of the batch, which is filled. */
-static uint32_t bind_feed(member_run *r, uint64_t step)
+static uint32_t bind_feed(member_run *r, uint32_t s)
 {
     const swi_group_run *run = &r->m->run;
     const sw_feed *feed = run->args.feed;
-    const uint64_t number = run->args.mode == SW_TRAIN ? r->slot->batches : step;
+    const uint64_t number = run->args.mode == SW_TRAIN ? r->slot->batches : run->args.step + s;
     unsigned char *to = sw_arena_base(r->lane->batches);
     swi_feed_fill(feed, run->args.same_data ? run->args.data_seed : r->slot->seed, number, to);
     for (int i = 0; i < feed->dataset->n_fields; i++)
@@ -135,10 +136,10 @@ static uint32_t bind_inputs(member_run *r)
     return r->m->run.program[0];
 }
 
-static sw_status network_step(member_run *r, uint64_t step)
+static sw_status network_step(member_run *r, uint64_t step, uint32_t s)
 {
     double before[COUNTED] = {0};
-    const uint32_t program = r->m->run.args.feed != NULL ? bind_feed(r, step) : bind_inputs(r);
+    const uint32_t program = r->m->run.args.feed != NULL ? bind_feed(r, s) : bind_inputs(r);
     swi_frame *f = r->m->programs[program].frame[r->n_lane];
     note_counts(r, before);
     r->updated = false;
@@ -161,10 +162,13 @@ static sw_status callback_step(member_run *r, uint64_t step)
                            .seed = r->slot->seed,
                            .step = step,
                            .score = NAN};
+    const uint64_t errors = sw_error_count();
     const sw_status status = m->opts.callback(&view, m->opts.user);
     r->slot->damaged = status != SW_OK;
-    if (status != SW_OK)
-        SW_FAIL(status, "the callback says: %s", sw_last_error());
+    if (status != SW_OK) /* only a call of the library says more */
+        SW_FAIL(status, "the callback ended with %s%s%s", sw_status_name(status),
+                sw_error_count() != errors ? ": " : "",
+                sw_error_count() != errors ? sw_last_error() : "");
     put_metric(r, 0, (float)view.score);
     return SW_OK;
 }
@@ -178,7 +182,7 @@ static sw_status run_member(member_run *r)
     SW_TRY(swi_member_knobs_check(r->m, (uint32_t)(r->slot - r->m->slots)));
     for (uint32_t s = 0; s < a->steps; s++) {
         const uint64_t step = a->own_steps ? r->slot->steps : a->step + s;
-        SW_TRY(r->m->opts.callback != NULL ? callback_step(r, step) : network_step(r, step));
+        SW_TRY(r->m->opts.callback != NULL ? callback_step(r, step) : network_step(r, step, s));
         r->m->made[r->k]++;
         if (a->mode != SW_TRAIN)
             continue;

@@ -56,7 +56,7 @@ void swi_checkpoint_keep_knobs(sw_checkpoint *c)
 void swi_checkpoint_aim(sw_checkpoint *c, bool copy)
 {
     SW_ASSERT(!copy || c->snapshot != NULL);
-    for (uint32_t i = 0; i < c->models_end.n; i++) {
+    for (uint32_t i = 0; i < c->n_of_models; i++) {
         swi_tensor *t = &c->list.at[i];
         const swi_group *group = &c->groups[t->group];
         const sw_model *model = c->models[group->first];
@@ -70,6 +70,7 @@ void swi_checkpoint_aim(sw_checkpoint *c, bool copy)
             t->at = NULL;
         }
     }
+    swi_stacks_aim(c, copy);
 }
 
 /* ---- making ------------------------------------------------------------------------------ */
@@ -101,8 +102,9 @@ static sw_status read_opts(const sw_checkpoint_opts *given, sw_checkpoint_opts *
         SW_FAIL(SW_UNSUPPORTED, "%s: this library was built without libxxhash", call);
     if (o->path != NULL)
         SW_TRY(check_path(o->path, call));
-    if (o->n_models < 1 || o->models == NULL)
-        SW_FAIL(SW_INVALID, "%s: at least one model must be given (got %d)", call, o->n_models);
+    if (o->n_models < 0 || (o->n_models > 0 && o->models == NULL))
+        SW_FAIL(SW_INVALID, "%s: n_models must be 0 or more (got %d), models not NULL", call,
+                o->n_models);
     if (o->keep < 0 || o->keep > SWI_GENERATIONS)
         SW_FAIL(SW_INVALID, "%s: keep must be 1 to %d (got %d)", call, SWI_GENERATIONS,
                 o->keep);
@@ -119,7 +121,8 @@ static sw_status read_opts(const sw_checkpoint_opts *given, sw_checkpoint_opts *
 static sw_status copy_bytes(void **out, const void *from, size_t bytes)
 {
     SW_TRY(sw_heap_alloc(out, SW_HEAP_RECORDS, bytes));
-    memcpy(*out, from, bytes);
+    if (bytes > 0)
+        memcpy(*out, from, bytes);
     return SW_OK;
 }
 
@@ -196,6 +199,7 @@ static sw_status make_list(sw_checkpoint *c)
         SW_TRY(swi_list_models(&c->list, c->models + group->first, group->n, all, prefix));
     }
     c->models_end = swi_list_end(&c->list);
+    c->n_of_models = c->list.n;
     uint64_t bytes; /* what no file can have is said now, and not at each save */
     return swi_tensors_bytes(&c->list, NULL, 0, &bytes);
 }
@@ -256,6 +260,7 @@ static void end(sw_checkpoint *c)
         sw_file_drop(c->held);
     else
         sw_file_let_go(c->held);
+    swi_stacks_end(c);
     free_blobs(c);
     sw_heap_free(c->record, SW_HEAP_FILES, c->record_cap);
     swi_list_free(&c->list);
@@ -320,10 +325,13 @@ void sw_checkpoint_destroy(sw_checkpoint *c)
 
 size_t sw_checkpoint_bytes(const sw_checkpoint *c)
 {
-    return sw_handle_check(c, SW_HANDLE_CHECKPOINT, "sw_checkpoint_bytes") == SW_OK &&
-                   c->snapshot != NULL
-               ? c->copy_bytes
-               : 0;
+    if (sw_handle_check(c, SW_HANDLE_CHECKPOINT, "sw_checkpoint_bytes") != SW_OK ||
+        c->snapshot == NULL)
+        return 0;
+    size_t bytes = c->copy_bytes;
+    for (uint32_t i = 0; i < c->n_stacks; i++)
+        bytes += c->stacks[i].copy_bytes;
+    return bytes;
 }
 
 /* ---- blobs ------------------------------------------------------------------------------- */

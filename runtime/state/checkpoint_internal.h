@@ -13,6 +13,7 @@
 #include "runtime/base/structs.h"
 #include "runtime/data/loader.h"
 #include "runtime/device/snapshot.h"
+#include "runtime/state/checkpoint_stack.h"
 #include "runtime/state/run_summary.h"
 
 #define SWI_BLOB_NAME 64
@@ -37,6 +38,17 @@ typedef struct {
     size_t at;         /* where the first one begins in the copy; the others follow */
     size_t knobs_at;   /* of its values in `knobs` */
 } swi_group;
+
+/* Members of one shape. */
+typedef struct {
+    swi_stack_source source;
+    swi_run_model
+        what; /* for the record of the run: the shape may be gone when it is written */
+    swi_snapshot *snapshot; /* NULL as that of the models */
+    size_t copy_bytes;
+    swi_stack_record *records;   /* as taken, or as found */
+    uint32_t first, entries_end; /* tensors of the list; behind them that of the records */
+} swi_stack;
 
 /* Where a loader is. */
 typedef struct {
@@ -63,14 +75,18 @@ struct sw_checkpoint {
     uint32_t n_loaders, cap_loaders, cap_positions;
     swi_group *groups;
     uint32_t n_groups;
+    swi_stack *stacks;
+    uint32_t n_stacks, cap_stacks;
     int keep;
     bool no_copy;
     sw_status (*before)(void *user);
     void *user;
     sw_file *held; /* PATH.lock */
 
-    swi_tensor_list list;     /* of the models; behind them, while writing, record and blobs */
-    swi_list_mark models_end; /* of the list */
+    swi_tensor_list list;     /* of models, then members; behind them, while writing, record
+                                 and blobs */
+    uint32_t n_of_models;     /* tensors */
+    swi_list_mark models_end; /* of the list, members included */
     swi_snapshot *snapshot;   /* NULL: no_copy, or nothing is saved */
     size_t copy_bytes;
     bool has_room; /* the memory of the copy was taken */
@@ -111,9 +127,23 @@ extern _Thread_local const sw_checkpoint *swi_checkpoint_saving;
 void swi_checkpoint_idle(sw_checkpoint *c);
 /* The same; what was taken and not written yet is given up. */
 void swi_checkpoint_give_up(sw_checkpoint *c);
+/* Members: whether all are there; the memory of their copies; copied, and the copies awaited;
+ * their records; where their tensors are; what a file says of them, held against what can be;
+ * and put into them. */
+sw_status swi_stacks_check(const sw_checkpoint *c, const char *call);
+sw_status swi_stacks_room(const sw_checkpoint *c);
+sw_status swi_stacks_copy(const sw_checkpoint *c);
+sw_status swi_stacks_wait(const sw_checkpoint *c);
+void swi_stacks_read(const sw_checkpoint *c);
+void swi_stacks_aim(const sw_checkpoint *c, bool copy);
+sw_status swi_stacks_look(const sw_checkpoint *c);
+void swi_stacks_write(const sw_checkpoint *c);
+void swi_stacks_end(sw_checkpoint *c);
 /* Handle and fork; `call` begins the message. */
 sw_status swi_checkpoint_check(const sw_checkpoint *c, const char *call);
 
+/* Name, layout and optimizers of a model. */
+void swi_run_describe(const sw_model *model, swi_run_model *out);
 /* The record as text into c->record. */
 sw_status swi_run_record_write(sw_checkpoint *c);
 /* Hold what was found against the models and loaders: SW_INVALID names the first difference. */

@@ -207,7 +207,7 @@ static sw_status load_knobs(sw_checkpoint *c)
 {
     swi_checkpoint_keep_knobs(
         c); /* those that the file does not have are told by swi_tensors_load */
-    for (uint32_t i = 0; i < c->models_end.n; i++) {
+    for (uint32_t i = 0; i < c->n_of_models; i++) {
         const swi_tensor *t = &c->list.at[i];
         const swi_tensors_entry *entry = swi_tensors_find(c->found, t->name);
         const size_t bytes = t->part_bytes * t->n_parts;
@@ -245,14 +245,18 @@ static sw_status load(sw_checkpoint *c)
 {
     char who[80];
     SW_TRY(check_ready(c));
+    SW_TRY(swi_stacks_check(c, "sw_checkpoint_load"));
     SW_TRY(swi_run_record_check(c));
     swi_list_cut(&c->list, c->models_end);
     swi_checkpoint_aim(c, false);
     SW_TRY(check_names(c));
     SW_TRY(load_knobs(c));
-    snprintf(who, sizeof who, "model %s", c->models[0]->name);
+    SW_TRY(swi_stacks_look(c));
+    snprintf(who, sizeof who, "%s%s", c->n_models > 0 ? "model " : "the run",
+             c->n_models > 0 ? c->models[0]->name : "");
     SW_TRY(swi_tensors_load(c->found, &c->list, true, who));
     set_knobs(c);
+    swi_stacks_write(c);
     return seek(c);
 }
 

@@ -21,6 +21,14 @@ static void optimizers_of(const sw_model *model, char *to, size_t bytes)
                                model->optimizers[i]->kind->name);
 }
 
+void swi_run_describe(const sw_model *model, swi_run_model *out)
+{
+    *out = (swi_run_model){.members = 1};
+    snprintf(out->name, sizeof out->name, "%s", model->name);
+    snprintf(out->layout, sizeof out->layout, "%016" PRIx64, model->layout_hash);
+    optimizers_of(model, out->optimizers, sizeof out->optimizers);
+}
+
 static void put_hex(sw_json *json, const char *key, uint64_t number)
 {
     char digits[20];
@@ -47,6 +55,25 @@ static void put_models(sw_json *json, const sw_checkpoint *c)
         put_hex(json, "layout", model->layout_hash);
         sw_json_put_u64(json, "members", c->groups[g].n);
         sw_json_put_string(json, "optimizers", optimizers);
+        sw_json_end(json);
+    }
+    sw_json_end(json);
+}
+
+/* Not there without any: others know of none. */
+static void put_stacks(sw_json *json, const sw_checkpoint *c)
+{
+    if (c->n_stacks == 0)
+        return;
+    sw_json_open(json, "groups", '[');
+    for (uint32_t i = 0; i < c->n_stacks; i++) {
+        const swi_run_model *what = &c->stacks[i].what;
+        sw_json_begin(json, '{');
+        sw_json_put_string(json, "name", what->name);
+        sw_json_put_string(json, "layout", what->layout);
+        sw_json_put_u64(json, "members", what->members);
+        sw_json_put_string(json, "optimizers", what->optimizers);
+        sw_json_put_u64(json, "state_bytes", what->state_bytes);
         sw_json_end(json);
     }
     sw_json_end(json);
@@ -90,6 +117,7 @@ sw_status swi_run_record_write(sw_checkpoint *c)
                            ? "cpu"
                            : swi_device_name(target->device, device, sizeof device));
     put_models(&json, c);
+    put_stacks(&json, c);
     put_loaders(&json, c);
     sw_json_end(&json);
     sw_status status = json.status;
@@ -127,6 +155,25 @@ static sw_status check_model(const sw_checkpoint *c, uint32_t k, const char *pat
     if (strcmp(optimizers, there->optimizers) != 0)
         SW_FAIL(SW_INVALID, "%s: the optimizer of model %s is '%s' there and '%s' here", path,
                 model->name, there->optimizers, optimizers);
+    return SW_OK;
+}
+
+static sw_status check_stack(const sw_checkpoint *c, uint32_t k, const char *path)
+{
+    const swi_run_model *there = &c->found_run.groups[k], *here = &c->stacks[k].what;
+    if (strcmp(here->name, there->name) != 0)
+        SW_FAIL(SW_INVALID, "%s: group %u is of '%s' there and of '%s' here", path, k,
+                there->name, here->name);
+    if (there->members != here->members)
+        SW_FAIL(SW_INVALID, "%s: %s has %" PRIu64 " members there and %" PRIu64 " here", path,
+                here->name, there->members, here->members);
+    if (strcmp(here->optimizers, there->optimizers) != 0)
+        SW_FAIL(SW_INVALID, "%s: the optimizer of %s is '%s' there and '%s' here", path,
+                here->name, there->optimizers, here->optimizers);
+    if (there->state_bytes != here->state_bytes)
+        SW_FAIL(SW_INVALID,
+                "%s: a member of %s has %" PRIu64 " bytes of state there and %" PRIu64 " here",
+                path, here->name, there->state_bytes, here->state_bytes);
     return SW_OK;
 }
 
@@ -173,8 +220,14 @@ sw_status swi_run_record_check(const sw_checkpoint *c)
                 "%s: it is of a run with %u models and %u loaders; the run that goes on has %u "
                 "and %u",
                 path, run->n_models, run->n_loaders, c->n_groups, c->n_loaders);
+    if (run->n_groups != c->n_stacks)
+        SW_FAIL(SW_INVALID,
+                "%s: it is of a run with %u groups of members; the run that goes on has %u",
+                path, run->n_groups, c->n_stacks);
     for (uint32_t k = 0; k < run->n_models; k++)
         SW_TRY(check_model(c, k, path));
+    for (uint32_t k = 0; k < run->n_groups; k++)
+        SW_TRY(check_stack(c, k, path));
     if (run->seed != seed)
         SW_FAIL(SW_INVALID,
                 "%s: the seed of random ops was %" PRIu64 " there and is %" PRIu64 " here",

@@ -53,7 +53,8 @@ static sw_status copy_models(sw_checkpoint *c)
             SW_TRY(swi_snapshot_copy(c->snapshot, c->groups[g].at + m * model->bytes,
                                      model->base, model->bytes));
         }
-    return swi_snapshot_end(c->snapshot);
+    SW_TRY(swi_snapshot_end(c->snapshot));
+    return swi_stacks_copy(c);
 }
 
 /* A note does not name its model. So a checkpoint of several models has no notes. */
@@ -83,6 +84,7 @@ static sw_status take_room(sw_checkpoint *c)
     if (c->snapshot == NULL || c->has_room)
         return SW_OK;
     SW_TRY(swi_snapshot_room(c->snapshot));
+    SW_TRY(swi_stacks_room(c));
     c->has_room = true;
     return SW_OK;
 }
@@ -96,12 +98,16 @@ sw_status sw_checkpoint_ready(sw_checkpoint *c)
 
 static sw_status take(sw_checkpoint *c, uint64_t step)
 {
+    if (c->n_models == 0 && c->n_stacks == 0)
+        SW_FAIL(SW_INVALID, "sw_checkpoint_take: there are no models and no members to save");
     SW_TRY(check_models(c));
+    SW_TRY(swi_stacks_check(c, "sw_checkpoint_take"));
     SW_TRY(take_room(c));
     SW_TRY(keep_positions(c));
     SW_TRY(copy_models(c));
     keep_notes(c);
     swi_checkpoint_keep_knobs(c);
+    swi_stacks_read(c);
     c->step = step;
     return SW_OK;
 }
@@ -180,6 +186,8 @@ static sw_status keep_blobs(sw_checkpoint *c)
 /* The list is complete, and each of its tensors knows where its bytes are. */
 static sw_status prepare(sw_checkpoint *c)
 {
+    if (c->no_copy)
+        SW_TRY(swi_stacks_check(c, "sw_checkpoint_write"));
     swi_list_cut(&c->list, c->models_end);
     SW_TRY(swi_run_record_write(c));
     SW_TRY(swi_list_bytes(&c->list, SWI_TENSORS_RUN, c->record, c->record_bytes));
@@ -216,6 +224,7 @@ static sw_status save(sw_checkpoint *c)
                                   .drop_old = c->drop_old};
     if (c->snapshot != NULL)
         SW_TRY(swi_snapshot_wait(c->snapshot));
+    SW_TRY(swi_stacks_wait(c));
     return sw_file_replace_with(c->path, &opts);
 }
 
@@ -268,9 +277,12 @@ void swi_checkpoint_writer(void *checkpoint)
 static sw_status write_now(sw_checkpoint *c)
 {
     SW_TRY(swi_checkpoint_take_models(c));
-    const sw_status status = check_models(c);
+    sw_status status = check_models(c);
+    if (status == SW_OK)
+        status = swi_stacks_check(c, "sw_checkpoint_write");
     if (status == SW_OK) {
         swi_checkpoint_keep_knobs(c);
+        swi_stacks_read(c);
         save_and_tell(c);
     }
     swi_checkpoint_give_models(c);

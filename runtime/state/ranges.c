@@ -131,21 +131,26 @@ static sw_status check_entry(const sw_model *model, const swi_entry *entry, uint
     return SW_OK;
 }
 
-static sw_status check_models(sw_model *const *models, uint32_t n, uint32_t roles,
-                              const char *prefix)
+static sw_status check_names(const sw_model *model, uint32_t n, uint32_t roles,
+                             const char *prefix)
 {
     if (!sw_utf8_whole(prefix) || strncmp(prefix, SWI_OWN_PREFIX, strlen(SWI_OWN_PREFIX)) == 0)
         SW_FAIL(SW_INVALID,
                 "model %s: a safetensors file cannot hold names that begin with "
                 "'%s'",
-                models[0]->name, prefix);
+                model->name, prefix);
+    for (uint32_t i = 1; i < model->n_entries; i++)
+        if (is_in(&model->entries[i], roles))
+            SW_TRY(check_entry(model, &model->entries[i], n));
+    return SW_OK;
+}
+
+static sw_status check_layouts(sw_model *const *models, uint32_t n)
+{
     for (uint32_t i = 1; i < n; i++)
         if (models[i]->layout_hash != models[0]->layout_hash)
             SW_FAIL(SW_INVALID, "models %s: model %u of %u has another layout than the first",
                     models[0]->name, i + 1, n);
-    for (uint32_t i = 1; i < models[0]->n_entries; i++)
-        if (is_in(&models[0]->entries[i], roles))
-            SW_TRY(check_entry(models[0], &models[0]->entries[i], n));
     return SW_OK;
 }
 
@@ -185,14 +190,14 @@ static sw_status make_room(swi_tensor_list *list, const sw_model *model, uint32_
     return take_text(list, names, *bytes);
 }
 
-sw_status swi_list_models(swi_tensor_list *list, sw_model *const *models, uint32_t n,
-                          uint32_t roles, const char *prefix)
+sw_status swi_list_stack(swi_tensor_list *list, sw_model *const *models, uint32_t n,
+                         uint32_t roles, const char *prefix)
 {
     const sw_model *model = models[0];
     const swi_list_mark before = swi_list_end(list);
     char *name = NULL;
     size_t left;
-    SW_TRY(check_models(models, n, roles, prefix));
+    SW_TRY(check_names(model, n, roles, prefix));
     SW_TRY(make_room(list, model, roles, prefix, &name, &left));
     for (uint32_t i = 1; i < model->n_entries; i++) {
         const swi_entry *entry = &model->entries[i];
@@ -217,7 +222,15 @@ sw_status swi_list_models(swi_tensor_list *list, sw_model *const *models, uint32
     return SW_OK;
 }
 
-sw_status swi_list_bytes(swi_tensor_list *list, const char *name, const void *bytes, size_t n)
+sw_status swi_list_models(swi_tensor_list *list, sw_model *const *models, uint32_t n,
+                          uint32_t roles, const char *prefix)
+{
+    SW_TRY(check_layouts(models, n));
+    return swi_list_stack(list, models, n, roles, prefix);
+}
+
+sw_status swi_list_parts(swi_tensor_list *list, const char *name, const void *bytes, size_t n,
+                         uint32_t n_parts)
 {
     char *copy = NULL;
     if (!sw_utf8_whole(name) || strcmp(name, "__metadata__") == 0)
@@ -232,11 +245,16 @@ sw_status swi_list_bytes(swi_tensor_list *list, const char *name, const void *by
                                        .dtype = SW_U8,
                                        .shape = {.rank = 1, .dim = {(int64_t)n}},
                                        .part_bytes = n,
-                                       .n_parts = 1,
+                                       .n_parts = n_parts,
                                        .at = n > 0 ? (unsigned char *)(uintptr_t)bytes
                                                    : (unsigned char *)copy, /* never NULL */
                                        .stride = n,
                                        .group = SWI_NONE};
     (void)swi_names_add(&list->names, list->n - 1, tensor_name, list); /* looked for above */
     return SW_OK;
+}
+
+sw_status swi_list_bytes(swi_tensor_list *list, const char *name, const void *bytes, size_t n)
+{
+    return swi_list_parts(list, name, bytes, n, 1);
 }

@@ -18,6 +18,8 @@ typedef struct {
     unsigned char
         *at; /* host memory: part k begins k * stride behind it; NULL: in the models */
     size_t stride;
+    const uint32_t
+        *slots; /* with `at`: part k begins slots[k] * stride behind it; NULL: as above */
     sw_model *const *models; /* part k is in models[k]; borrowed */
     size_t offset;           /* there */
     uint32_t group; /* of the call of swi_list_models that appended it; SWI_NONE: none */
@@ -40,9 +42,15 @@ typedef struct {
  * model; a caller who saves the values as they were set gives them by `at`. */
 SW_MUST_USE sw_status swi_list_models(swi_tensor_list *list, sw_model *const *models,
                                       uint32_t n, uint32_t roles, const char *prefix);
+/* The same of n members with the layout of `shape`: their bytes are given by `at`. */
+SW_MUST_USE sw_status swi_list_stack(swi_tensor_list *list, sw_model *const *shape, uint32_t n,
+                                     uint32_t roles, const char *prefix);
 /* Append `n` bytes of host memory, borrowed, as a U8 tensor (n) with this name, copied. */
 SW_MUST_USE sw_status swi_list_bytes(swi_tensor_list *list, const char *name, const void *bytes,
                                      size_t n);
+/* The same of n_parts parts of `n` bytes each, one behind the other. */
+SW_MUST_USE sw_status swi_list_parts(swi_tensor_list *list, const char *name, const void *bytes,
+                                     size_t n, uint32_t n_parts);
 /* Where a list ends now; and make it end there again. */
 typedef struct {
     uint32_t n, n_groups, n_texts;
@@ -51,5 +59,11 @@ swi_list_mark swi_list_end(const swi_tensor_list *list);
 void swi_list_cut(swi_tensor_list *list, swi_list_mark end);
 const swi_tensor *swi_list_find(const swi_tensor_list *list, const char *name);
 void swi_list_free(swi_tensor_list *list);
+
+/* Of a tensor with `at`. */
+static inline unsigned char *swi_tensor_part(const swi_tensor *tensor, uint32_t k)
+{
+    return tensor->at + (tensor->slots != NULL ? tensor->slots[k] : k) * tensor->stride;
+}
 
 #endif

@@ -117,6 +117,8 @@ static sw_status take_of_model(sw_json_in *in, const char *key, void *what, bool
         return sw_json_get_text(in, model->optimizers, sizeof model->optimizers);
     if (strcmp(key, "members") == 0)
         return get_number(in, &model->members);
+    if (strcmp(key, "state_bytes") == 0)
+        return get_number(in, &model->state_bytes);
     *known = false;
     return SW_OK;
 }
@@ -186,6 +188,13 @@ static sw_status take_of_run(sw_json_in *in, const char *key, void *what, bool *
         run->models = array;
         return status;
     }
+    if (strcmp(key, "groups") == 0) {
+        void *array = run->groups;
+        const sw_status status = get_array(in, &array, &run->n_groups, &run->cap_groups,
+                                           sizeof *run->groups, take_of_model);
+        run->groups = array;
+        return status;
+    }
     if (strcmp(key, "loaders") == 0) {
         void *array = run->loaders;
         const sw_status status = get_array(in, &array, &run->n_loaders, &run->cap_loaders,
@@ -235,6 +244,7 @@ sw_status swi_run_summary_read(swi_tensors *file, swi_run_summary *out)
 void swi_run_summary_free(swi_run_summary *run)
 {
     sw_heap_free(run->models, SW_HEAP_FILES, run->cap_models * sizeof *run->models);
+    sw_heap_free(run->groups, SW_HEAP_FILES, run->cap_groups * sizeof *run->groups);
     sw_heap_free(run->loaders, SW_HEAP_FILES, run->cap_loaders * sizeof *run->loaders);
     *run = (swi_run_summary){0};
 }

@@ -7,8 +7,8 @@
 
 typedef struct {
     char name[64], layout[24];
-    char optimizers[256]; /* their kinds: "adam,sgd" */
-    uint64_t members;
+    char optimizers[256];          /* their kinds: "adam,sgd" */
+    uint64_t members, state_bytes; /* state_bytes: of groups of members alone */
 } swi_run_model;
 
 typedef struct {
@@ -22,6 +22,8 @@ typedef struct {
     char isa[16], device[16];
     swi_run_model *models;
     uint32_t n_models, cap_models;
+    swi_run_model *groups; /* of members */
+    uint32_t n_groups, cap_groups;
     swi_run_loader *loaders;
     uint32_t n_loaders, cap_loaders;
 } swi_run_summary;

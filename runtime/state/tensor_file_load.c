@@ -285,7 +285,7 @@ static void put_all(const loading *l, const unsigned char *kept)
             continue;
         for (uint32_t k = 0; k < tensor->n_parts; k++, kept += tensor->part_bytes)
             if (tensor->part_bytes > 0)
-                memcpy(tensor->at != NULL ? tensor->at + k * tensor->stride
+                memcpy(tensor->at != NULL ? swi_tensor_part(tensor, k)
                                           : tensor->models[k]->base + tensor->offset,
                        kept, tensor->part_bytes);
     }

@@ -138,13 +138,36 @@ static sw_status count_header(const writing *w, size_t *bytes)
 
 /* ---- data -------------------------------------------------------------------------------- */
 
+/* Parts in host memory. Small ones are gathered, so that a file has few writes. */
+static sw_status pour_memory(const swi_tensor *tensor, swi_take_piece *take, void *context)
+{
+    unsigned char block[16384];
+    const size_t bytes = tensor->part_bytes;
+    size_t used = 0;
+    if (tensor->slots == NULL && (tensor->stride == bytes || tensor->n_parts == 1))
+        return take(context, tensor->at, 0, bytes * tensor->n_parts);
+    for (uint32_t k = 0; k < tensor->n_parts; k++) {
+        if (bytes > sizeof block / 2) {
+            SW_TRY(take(context, swi_tensor_part(tensor, k), 0, bytes));
+            continue;
+        }
+        memcpy(block + used, swi_tensor_part(tensor, k), bytes);
+        used += bytes;
+        if (bytes > sizeof block - used || k + 1 == tensor->n_parts) {
+            SW_TRY(take(context, block, 0, used));
+            used = 0;
+        }
+    }
+    return SW_OK;
+}
+
 static sw_status pour(const swi_tensor *tensor, swi_take_piece *take, void *context)
 {
+    if (tensor->at != NULL)
+        return pour_memory(tensor, take, context);
     for (uint32_t k = 0; k < tensor->n_parts; k++)
-        SW_TRY(tensor->at != NULL
-                   ? take(context, tensor->at + k * tensor->stride, 0, tensor->part_bytes)
-                   : swi_model_pour(tensor->models[k], tensor->offset, tensor->part_bytes, take,
-                                    context));
+        SW_TRY(swi_model_pour(tensor->models[k], tensor->offset, tensor->part_bytes, take,
+                              context));
     return SW_OK;
 }
 

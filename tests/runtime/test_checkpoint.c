@@ -244,8 +244,8 @@ static void misuse_is_refused(void)
     CU_ASSERT(n == 0 && bytes == NULL);
     found.size = 1;
     REFUSED(sw_checkpoint_find(c, saved_path, &found), SW_INVALID, "sw_checkpoint_found");
-    sw_checkpoint_opts opts = {.size = sizeof opts, .n_models = 0};
-    REFUSED(sw_checkpoint_create(&none, run->exec, &opts), SW_INVALID, "at least one model");
+    sw_checkpoint_opts opts = {.size = sizeof opts, .n_models = 1};
+    REFUSED(sw_checkpoint_create(&none, run->exec, &opts), SW_INVALID, "models not NULL");
     opts = (sw_checkpoint_opts){
         .size = sizeof opts, .models = &run->model, .n_models = 1, .keep = -1};
     REFUSED(sw_checkpoint_create(&none, run->exec, &opts), SW_INVALID, "keep");

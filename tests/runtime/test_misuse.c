@@ -178,6 +178,21 @@ static things make_things(void)
     X(sw_members_run(NULL, NULL))                                                              \
     X(sw_members_metric(NULL, "loss", &number, 1))                                             \
     X(sw_members_status(NULL, NULL, 1))                                                        \
+    X(sw_members_run_all(NULL, NULL, 1))                                                       \
+    X(sw_members_plan(NULL, NULL, &bytes))                                                     \
+    X(sw_members_mean(NULL, "loss", &number, 1))                                               \
+    X(sw_member_progress(no_member, NULL, NULL))                                               \
+    X(sw_member_progress_set(no_member, 1, 1))                                                 \
+    X(sw_member_pack(no_member, some, 4))                                                      \
+    X(sw_member_unpack(no_member, some, 4))                                                    \
+    X(sw_members_packed_bytes(NULL) == 0 ? SW_INVALID : SW_OK)                                 \
+    X(sw_feed_create(NULL, t->data, NULL))                                                     \
+    X(sw_feed_create(&feed, NULL, NULL))                                                       \
+    X(sw_feed_create(&feed, t->data, NULL))                                                    \
+    X(sw_feed_sample(NULL, 0, 0, 0, NULL))                                                     \
+    X(sw_feed_batches(NULL) == 0 ? SW_INVALID : SW_OK)                                         \
+    X(sw_feed_bytes(NULL) == 0 ? SW_INVALID : SW_OK)                                           \
+    X((sw_feed_destroy(NULL), SW_INVALID))                                                     \
     X(sw_members_count(NULL) == 0 ? SW_INVALID : SW_OK)                                        \
     X(sw_members_bytes(NULL) == 0 ? SW_INVALID : SW_OK)                                        \
     X((sw_member_end(no_member), SW_INVALID))                                                  \
@@ -413,6 +428,7 @@ static sw_status call_number(things *t, int k, bool without)
     sw_model *model;
     sw_optimizer *opt;
     sw_dataset *data;
+    sw_feed *feed;
     sw_loader *loader;
     sw_array array;
     const sw_array *inputs;

@@ -26,6 +26,7 @@ typedef union {
     sw_optimizer_opts optimizer;
     sw_schedule schedule;
     sw_loader_opts loader;
+    sw_feed_opts feed;
     sw_op_desc op;
     sw_conv_opts conv;
     sw_checkpoint_opts checkpoint;
@@ -214,6 +215,16 @@ static sw_status try_loader(scene *s, room *r)
     const sw_status status = sw_loader_create(&made, s->data, &r->loader);
     if (status == SW_OK)
         sw_loader_destroy(made);
+    return status;
+}
+
+static sw_status try_feed(scene *s, room *r)
+{
+    sw_feed *made = NULL;
+    r->feed.batch = 4;
+    const sw_status status = sw_feed_create(&made, s->data, &r->feed);
+    if (status == SW_OK)
+        sw_feed_destroy(made);
     return status;
 }
 
@@ -411,6 +422,7 @@ static const struct {
     {SWI_STRUCT_sw_text_opts, try_text, false},
     {SWI_STRUCT_sw_dataset_info, try_describe, true},
     {SWI_STRUCT_sw_loader_opts, try_loader, false},
+    {SWI_STRUCT_sw_feed_opts, try_feed, false},
     {SWI_STRUCT_sw_profile_opts, try_profile, false},
     {SWI_STRUCT_sw_checkpoint_opts, try_checkpoint, false},
     {SWI_STRUCT_sw_checkpoint_info, try_checkpoint_info, true},

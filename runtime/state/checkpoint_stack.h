@@ -1,0 +1,32 @@
+/* Members that a checkpoint keeps: many of one layout, whose ranges are no models. The folder
+ * of members says where they are and what stands beside them. */
+#ifndef SW_CHECKPOINT_STACK_H
+#define SW_CHECKPOINT_STACK_H
+
+#include "runtime/state/ranges.h"
+
+/* Of each member, beside its range. */
+typedef struct {
+    uint64_t seed, steps, batches, damaged; /* damaged: 0 or 1 */
+} swi_stack_record;
+
+typedef struct {
+    sw_exec *exec;
+    sw_model *const *shape; /* name, layout, optimizers; stays where it is */
+    uint32_t n;
+    size_t stride;                /* from slot to slot: a member's range */
+    size_t state_at, state_bytes; /* of the program's own in it; 0 bytes: none */
+    const uint32_t *slots;        /* n; stay where they are */
+    void *owner;                  /* given to all of these */
+    sw_status (*check)(const void *owner, const char *call); /* are all of them there yet? */
+    unsigned char *(*base)(const void *owner);               /* of slot 0 */
+    void (*read)(const void *owner, swi_stack_record *to);
+    void (*write)(void *owner, const swi_stack_record *from);
+    void (*end)(void *owner);
+} swi_stack_source;
+
+/* From now on saves keep them too. On success the checkpoint ends the owner. */
+SW_MUST_USE sw_status swi_checkpoint_stack(sw_checkpoint *checkpoint,
+                                           const swi_stack_source *source, const char *call);
+
+#endif

@@ -1,0 +1,261 @@
+/* Members that a feed trains are models that a keyed loader trains, whatever the threads, the
+ * order of members and the steps of each call. */
+#include "tests/population/small_net.h"
+#include <math.h>
+#include <string.h>
+
+enum { N = 11, SAMPLES = 45, BATCH = 8, STEPS = 17, HIDDEN = 9 };
+
+static sw_members_args args_of(const sw_member *members, const sw_feed *feed, uint32_t steps)
+{
+    return (sw_members_args){.size = sizeof(sw_members_args),
+                             .members = members,
+                             .n = N,
+                             .feed = feed,
+                             .mode = SW_TRAIN,
+                             .own_steps = 1,
+                             .steps = steps};
+}
+
+static void shuffle(sw_dice *dice, sw_member *members)
+{
+    for (size_t i = N; i > 1; i--) {
+        const size_t k = sw_dice_below(dice, i);
+        const sw_member kept = members[i - 1];
+        members[i - 1] = members[k];
+        members[k] = kept;
+    }
+}
+
+/* STEPS steps of each member, the calls cut as the dice say, in any order of members. */
+static void train(sw_members *all, const sw_member *members, const sw_feed *feed,
+                  sw_members_args args, sw_dice *dice)
+{
+    sw_member mixed[N];
+    memcpy(mixed, members, sizeof mixed);
+    args.members = mixed;
+    args.feed = feed;
+    for (uint32_t done = 0; done < STEPS; done += args.steps) {
+        const uint32_t some = 1 + (uint32_t)sw_dice_below(dice, 7);
+        args.steps = some < STEPS - done ? some : STEPS - done;
+        shuffle(dice, mixed);
+        OK(sw_members_run(all, &args));
+    }
+}
+
+static void check_progress(sw_member member, uint64_t steps, uint64_t batches)
+{
+    uint64_t has_steps = 0, has_batches = 0;
+    OK(sw_member_progress(member, &has_steps, &has_batches));
+    SW_CHECK(has_steps == steps && has_batches == batches, "%llu steps, %llu batches",
+             (unsigned long long)has_steps, (unsigned long long)has_batches);
+}
+
+static void compare(int threads, int drop_last, uint64_t dice_seed)
+{
+    sw_dice dice = {dice_seed};
+    const sw_dataset *data = small_data(SAMPLES);
+    const sw_feed *feed = small_feed(data, BATCH, drop_last);
+    small *shape = small_new(HIDDEN);
+    sw_members *all = small_group(small_exec(threads), shape, NULL);
+    sw_member member[N];
+    double last, sum;
+    small_members(member, N, all, 20);
+    train(all, member, feed, args_of(member, feed, 1), &dice);
+    for (uint64_t k = 0; k < N; k++) {
+        const small *t =
+            small_alone(HIDDEN, data, BATCH, drop_last, 20 + k, 20 + k, STEPS, &last, &sum);
+        SW_CHECK(small_is(member[k], t->model), "%d threads: member %d", threads, (int)k);
+        check_progress(member[k], STEPS, STEPS);
+    }
+}
+
+static void one_thread(void)
+{
+    compare(1, 0, 1);
+    compare(1, 1, 2);
+}
+
+static void two_threads(void)
+{
+    compare(2, 0, 3);
+    compare(2, 1, 4);
+}
+
+static void three_threads(void)
+{
+    compare(3, 0, 5);
+}
+
+static void five_threads(void)
+{
+    compare(5, 0, 6);
+}
+
+/* All have the batches of one stream, and dropout by their own seeds. */
+static void same_data_has_one_stream(void)
+{
+    sw_dice dice = {9};
+    const sw_dataset *data = small_data(SAMPLES);
+    const sw_feed *feed = small_feed(data, BATCH, 0);
+    sw_members *all = small_group(small_exec(2), small_new(HIDDEN), NULL);
+    sw_member member[N];
+    double last, sum;
+    small_members(member, N, all, 1);
+    sw_members_args args = args_of(member, feed, 1);
+    args.same_data = 1;
+    args.data_seed = 77;
+    train(all, member, feed, args, &dice);
+    for (uint64_t k = 0; k < N; k++) {
+        const small *t = small_alone(HIDDEN, data, BATCH, 0, 1 + k, 77, STEPS, &last, &sum);
+        SW_CHECK(small_is(member[k], t->model), "member %d", (int)k);
+    }
+}
+
+/* In one call some are at the last batch of an epoch, which is smaller, and others are not. The
+ * metric is that of the last step and the mean that of all. */
+static void members_stand_at_different_batches(void)
+{
+    const sw_dataset *data = small_data(SAMPLES);
+    const sw_feed *feed = small_feed(data, BATCH, 0);
+    sw_members *all = small_group(small_exec(2), small_new(HIDDEN), NULL);
+    sw_member member[N];
+    double last[N], mean[N], its, sum;
+    small_members(member, N, all, 50);
+    for (uint32_t k = 1; k < N; k++) { /* member k makes k steps alone */
+        sw_members_args args = args_of(&member[k], feed, k);
+        args.n = 1;
+        OK(sw_members_run(all, &args));
+    }
+    sw_members_args args = args_of(member, feed, 8);
+    OK(sw_members_run(all, &args));
+    OK(sw_members_metric(all, "loss", last, N));
+    OK(sw_members_mean(all, "loss", mean, N));
+    for (uint64_t k = 0; k < N; k++) {
+        double before;
+        (void)small_alone(HIDDEN, data, BATCH, 0, 50 + k, 50 + k, k, &its, &before);
+        const small *t = small_alone(HIDDEN, data, BATCH, 0, 50 + k, 50 + k, k + 8, &its, &sum);
+        SW_CHECK(small_is(member[k], t->model), "member %d", (int)k);
+        SW_CHECK(memcmp(&its, &last[k], sizeof its) == 0, "loss of member %d", (int)k);
+        SW_CHECK(fabs(mean[k] - (sum - before) / 8.0) < 1e-12, "mean of member %d", (int)k);
+    }
+}
+
+/* Batch `step` and those behind it, of the member's own stream, whatever it has made. */
+static void evaluation_takes_the_batch_of_its_step(void)
+{
+    const sw_dataset *data = small_data(SAMPLES);
+    const sw_feed_opts opts = {.size = sizeof opts, .batch = BATCH};
+    sw_feed *plain = NULL;
+    OK(sw_feed_create(&plain, data, &opts));
+    const sw_feed *feed = small_feed(data, BATCH, 0);
+    small *shape = small_new(HIDDEN);
+    sw_exec *exec = small_exec(2);
+    sw_members *all = small_group(exec, shape, NULL);
+    sw_member member[N];
+    double loss[N], mean[N], its, sum = 0.0;
+    small_members(member, N, all, 3);
+    sw_members_args args = args_of(member, feed, 3);
+    OK(sw_members_run(all, &args));
+    OK(sw_model_ready(shape->model, exec, 1));
+    OK(sw_member_to_model(shape->model, member[4]));
+    sw_loader *loader = NULL;
+    const sw_loader_opts in_order = {.size = sizeof in_order, .batch = BATCH, .inline_fill = 1};
+    OK(sw_loader_create(&loader, data, &in_order));
+    OK(sw_loader_seek(loader, 0, 2));
+    for (uint64_t step = 2; step < 6; step++) { /* the last one is the small one */
+        const sw_array *in;
+        int n;
+        OK(sw_loader_next(loader, &in, &n));
+        const sw_run_args one = {.size = sizeof one,
+                                 .fn = small_step,
+                                 .user = shape,
+                                 .models = &shape->model,
+                                 .n_models = 1,
+                                 .inputs = in,
+                                 .n_inputs = n,
+                                 .mode = SW_EVAL,
+                                 .step = step};
+        OK(sw_run(exec, &one));
+        OK(sw_metric_get(exec, "loss", &its));
+        sum += its;
+    }
+    for (int own = 0; own < 2; own++) {
+        args = args_of(member, plain, 4);
+        args.mode = SW_EVAL;
+        args.step = 2;
+        args.own_steps = own;
+        OK(sw_members_run(all, &args));
+        OK(sw_members_metric(all, "loss", loss, N));
+        OK(sw_members_mean(all, "loss", mean, N));
+        SW_CHECK(memcmp(&its, &loss[4], sizeof its) == 0, "%.9g and %.9g", its, loss[4]);
+        CU_ASSERT(fabs(mean[4] - sum / 4.0) < 1e-12);
+        for (int k = 0; k < N; k++)
+            check_progress(member[k], 3, 3);
+    }
+    sw_loader_destroy(loader);
+    sw_feed_destroy(plain);
+}
+
+/* A metric that is there for full batches alone has no place in an array for all members. */
+static void uneven_step(sw_ctx *ctx, void *user)
+{
+    small_step(ctx, user);
+    if (sw_dim(ctx, sw_input(ctx, 0), 0) != BATCH)
+        sw_metric(ctx, "last", sw_mse(ctx, sw_input(ctx, 0), sw_input(ctx, 1)));
+}
+
+static void both_batches_have_the_same_metrics(void)
+{
+    small *shape = small_new(HIDDEN);
+    const sw_members_opts opts = {
+        .size = sizeof opts, .shape = shape->model, .fn = uneven_step, .user = shape};
+    const sw_dataset *data = small_data(SAMPLES);
+    const sw_feed *feed = small_feed(data, BATCH, 0), *even = small_feed(data, BATCH, 1);
+    sw_exec *exec = small_exec(1);
+    sw_members *all = NULL;
+    sw_member member[N];
+    OK(sw_members_create(&all, exec, &opts));
+    small_members(member, N, all, 3);
+    sw_members_args args = args_of(member, feed, 2);
+    REFUSED(sw_members_run(all, &args), SW_INVALID, "the same metrics");
+    check_progress(member[0], 0, 0);
+    args.feed = even;
+    OK(sw_members_run(all, &args));
+    sw_members_destroy(all);
+}
+
+static void misuse_is_refused(void)
+{
+    const sw_dataset *data = small_data(SAMPLES);
+    const sw_feed *feed = small_feed(data, BATCH, 0);
+    sw_members *all = small_group(small_exec(1), small_new(HIDDEN), NULL);
+    sw_member member[N];
+    const sw_array in[2] = {{SW_F32, SW_SHAPE(2, SMALL_WIDTH), member},
+                            {SW_F32, SW_SHAPE(2, SMALL_WIDTH), member}};
+    small_members(member, N, all, 3);
+    sw_members_args args = args_of(member, feed, 2);
+    args.inputs = in;
+    args.n_inputs = 2;
+    REFUSED(sw_members_run(all, &args), SW_INVALID, "inputs or a feed, not both");
+    args.feed = NULL;
+    REFUSED(sw_members_run(all, &args), SW_INVALID, "steps (got 2) beyond 1 need a feed");
+    args = args_of(member, feed, 2);
+    args.own_inputs = 1;
+    REFUSED(sw_members_run(all, &args), SW_INVALID, "not both");
+    for (int k = 0; k < N; k++)
+        check_progress(member[k], 0, 0);
+}
+
+static const sw_test tests[] = {
+    {"a member by a feed is a model by a keyed loader", one_thread},
+    {"so it is with two threads", two_threads},
+    {"so it is with three threads", three_threads},
+    {"so it is with five threads", five_threads},
+    {"same_data has one stream", same_data_has_one_stream},
+    {"members stand at different batches", members_stand_at_different_batches},
+    {"evaluation takes the batch of its step", evaluation_takes_the_batch_of_its_step},
+    {"both batches have the same metrics", both_batches_have_the_same_metrics},
+    {"misuse is refused", misuse_is_refused},
+};
+SW_SUITE("members by feeds", tests)

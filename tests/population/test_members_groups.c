@@ -1,0 +1,214 @@
+/* Several groups in one run, members of several threads, and what is refused without a change.
+ */
+#include "tests/population/small_net.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { G = 3, N = 7, SAMPLES = 45, BATCH = 8 };
+
+/* Groups of different widths, on one exec. */
+typedef struct {
+    sw_exec *exec;
+    const sw_feed *feed;
+    sw_members *group[G];
+    sw_member member[G][N];
+    sw_members_args args[G];
+} scene;
+
+static void scene_fill(scene *s, int threads, const sw_dataset *data)
+{
+    s->exec = small_exec(threads);
+    s->feed = small_feed(data, BATCH, 0);
+    for (int g = 0; g < G; g++) {
+        s->group[g] = small_group(s->exec, small_new(5 + 4 * g), NULL);
+        small_members(s->member[g], N, s->group[g], (uint64_t)(10 * g));
+        s->args[g] = (sw_members_args){.size = sizeof(sw_members_args),
+                                       .members = s->member[g],
+                                       .n = (size_t)(N - g),
+                                       .feed = s->feed,
+                                       .mode = SW_TRAIN,
+                                       .own_steps = 1,
+                                       .steps = (uint32_t)(2 + g)};
+    }
+}
+
+static void runs_of_several_groups_are_those_of_each(void)
+{
+    const sw_dataset *data = small_data(SAMPLES);
+    for (int threads = 1; threads <= 5; threads += 1 + (threads == 3)) {
+        scene together, apart;
+        double a[N], b[N];
+        scene_fill(&together, threads, data);
+        scene_fill(&apart, 1, data);
+        for (int i = 0; i < 5; i++) {
+            OK(sw_members_run_all(together.group, together.args, G));
+            for (int g = G; g-- > 0;)
+                OK(sw_members_run(apart.group[g], &apart.args[g]));
+        }
+        for (int g = 0; g < G; g++) {
+            const size_t n = together.args[g].n;
+            OK(sw_members_metric(together.group[g], "loss", a, n));
+            OK(sw_members_metric(apart.group[g], "loss", b, n));
+            CU_ASSERT(memcmp(a, b, n * sizeof *a) == 0);
+            OK(sw_members_mean(together.group[g], "loss", a, n));
+            OK(sw_members_mean(apart.group[g], "loss", b, n));
+            CU_ASSERT(memcmp(a, b, n * sizeof *a) == 0);
+            for (int k = 0; k < N; k++)
+                SW_CHECK(small_same(together.member[g][k], apart.member[g][k]),
+                         "%d threads: member %d of group %d", threads, k, g);
+        }
+    }
+}
+
+/* ---- refusals ---------------------------------------------------------------------------- */
+
+static void *all_bytes(const scene *s)
+{
+    size_t bytes = 0, at = 0;
+    for (int g = 0; g < G; g++)
+        bytes += N * sw_members_packed_bytes(s->group[g]);
+    unsigned char *all = malloc(bytes + sizeof bytes);
+    for (int g = 0; g < G; g++)
+        for (int k = 0; k < N; k++) {
+            const size_t its = sw_members_packed_bytes(s->group[g]);
+            OK(sw_member_pack(s->member[g][k], all + sizeof bytes + at, its));
+            at += its;
+        }
+    memcpy(all, &bytes, sizeof bytes);
+    return all;
+}
+
+static void check_same(const scene *s, void *before)
+{
+    size_t bytes;
+    void *now = all_bytes(s);
+    memcpy(&bytes, now, sizeof bytes);
+    CU_ASSERT(memcmp(now, before, bytes + sizeof bytes) == 0);
+    free(now);
+}
+
+static void a_refused_run_changes_nothing(void)
+{
+    const sw_dataset *data = small_data(SAMPLES);
+    scene s, other;
+    scene_fill(&s, 4, data);
+    scene_fill(&other, 4, data);
+    OK(sw_members_run_all(s.group, s.args, G));
+    void *before = all_bytes(&s);
+    sw_members *const twice[] = {s.group[0], s.group[1], s.group[0]};
+    sw_members *const foreign[] = {s.group[0], other.group[1]};
+    sw_members *const with_null[] = {s.group[0], NULL};
+    REFUSED(sw_members_run_all(twice, s.args, 3), SW_INVALID, "group 2 is named twice");
+    REFUSED(sw_members_run_all(foreign, s.args, 2), SW_INVALID, "group 1 has others");
+    REFUSED(sw_members_run_all(with_null, s.args, 2), SW_INVALID, "sw_members_run_all");
+    REFUSED(sw_members_run_all(s.group, s.args, 0), SW_INVALID, "at least one group");
+    REFUSED(sw_members_run_all(s.group, NULL, 1), SW_INVALID, "at least one group");
+    REFUSED(sw_members_run_all(NULL, s.args, 1), SW_INVALID, "at least one group");
+    const sw_members_opts two = {.threads = 2};
+    sw_members *const wider[] = {s.group[0], small_group(s.exec, small_new(5), &two)};
+    REFUSED(sw_members_run_all(wider, s.args, 2), SW_INVALID, "as many threads");
+    sw_member gone = s.member[2][3];
+    s.args[2].members = (sw_member[]){s.member[2][0], {gone.of, gone.index, 7}};
+    s.args[2].n = 2; /* the last of the groups: the others were made ready */
+    REFUSED(sw_members_run_all(s.group, s.args, G), SW_INVALID, "was ended");
+    check_same(&s, before);
+    free(before);
+    s.args[2].members = s.member[2];
+    OK(sw_members_run_all(s.group, s.args, G)); /* none is marked as going on */
+}
+
+static void an_exec_is_not_destroyed_before_its_groups(void)
+{
+    sw_exec *exec = NULL;
+    small *shape = small_new(5);
+    sw_members *all = NULL;
+    sw_member member[N];
+    const sw_members_opts opts = {
+        .size = sizeof opts, .shape = shape->model, .fn = small_step, .user = shape};
+    OK(sw_exec_create(&exec, &(sw_exec_opts){.size = sizeof(sw_exec_opts), .threads = 2}));
+    OK(sw_members_create(&all, exec, &opts));
+    small_members(member, N, all, 1);
+    sw_exec_destroy(exec);
+    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "destroy them first"));
+    const sw_members_args args = {.size = sizeof args,
+                                  .members = member,
+                                  .n = N,
+                                  .feed = small_feed(small_data(SAMPLES), BATCH, 0),
+                                  .mode = SW_TRAIN};
+    OK(sw_members_run(all, &args));
+    sw_members_destroy(all);
+    sw_exec_destroy(exec);
+}
+
+/* ---- members of several threads ---------------------------------------------------------- */
+
+/* Convolutions have scratch for each thread: a plan of two threads has none for a third. */
+static void compare_threads(int of_exec, int of_member)
+{
+    enum { IMAGES = 5, RUNS = 3 };
+    const sw_optimizer_opts adam = {.size = sizeof adam, .kind = "adam", .lr = 0.01f};
+    net *shape = net_new(true, &adam);
+    const batch b = net_batch(true, 0, 20);
+    const sw_exec_opts exec_opts = {.size = sizeof exec_opts, .threads = of_exec};
+    sw_members *all = NULL;
+    sw_member member[IMAGES];
+    const sw_members_opts opts = {.size = sizeof opts,
+                                  .shape = shape->model,
+                                  .fn = net_step,
+                                  .user = shape,
+                                  .threads = of_member};
+    sw_exec *exec = NULL;
+    OK(sw_exec_create(&exec, &exec_opts));
+    OK(sw_members_create(&all, exec, &opts));
+    small_members(member, IMAGES, all, 1);
+    sw_members_args args = {.size = sizeof args,
+                            .members = member,
+                            .n = IMAGES,
+                            .inputs = b.in,
+                            .n_inputs = 2,
+                            .mode = SW_TRAIN};
+    for (args.step = 0; args.step < RUNS; args.step++)
+        OK(sw_members_run(all, &args));
+    for (uint64_t k = 0; k < IMAGES; k++) {
+        net *t = net_new(true, &adam);
+        sw_exec *alone = NULL;
+        OK(sw_exec_create(&alone, &(sw_exec_opts){.size = sizeof exec_opts, .seed = 1 + k}));
+        OK(sw_model_ready(t->model, alone, 1 + k));
+        (void)net_train(alone, t, &b, RUNS);
+        SW_CHECK(small_is(member[k], t->model), "%d of %d threads: member %d", of_member,
+                 of_exec, (int)k);
+        sw_exec_destroy(alone);
+    }
+    sw_members_destroy(all);
+    sw_exec_destroy(exec);
+}
+
+static void a_member_of_several_threads_has_the_same_bits(void)
+{
+    static const int cases[][2] = {{4, 2}, {4, 4}, {3, 2}, {4, 3}, {5, 2}, {4, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        compare_threads(cases[i][0], cases[i][1]);
+}
+
+static void too_many_threads_are_refused(void)
+{
+    const small *shape = small_new(5);
+    sw_members *none = NULL;
+    for (int threads = -1; threads <= 3; threads += 4) {
+        const sw_members_opts opts = {
+            .size = sizeof opts, .shape = shape->model, .fn = small_step, .threads = threads};
+        REFUSED(sw_members_create(&none, small_exec(2), &opts), SW_INVALID,
+                "threads must be 1 to 2");
+    }
+    CU_ASSERT_PTR_NULL(none);
+}
+
+static const sw_test tests[] = {
+    {"runs of several groups are those of each", runs_of_several_groups_are_those_of_each},
+    {"a refused run changes nothing", a_refused_run_changes_nothing},
+    {"an exec is not destroyed before its groups", an_exec_is_not_destroyed_before_its_groups},
+    {"a member of several threads has the same bits",
+     a_member_of_several_threads_has_the_same_bits},
+    {"too many threads are refused", too_many_threads_are_refused},
+};
+SW_SUITE("groups of members", tests)

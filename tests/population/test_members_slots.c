@@ -1,0 +1,284 @@
+/* Slots: members that come, go, are copied and kept elsewhere, against a plain model. */
+#include "alloc/base/mem.h"
+#include "tests/population/small_net.h"
+#include <stdlib.h>
+#include <string.h>
+
+static void check_progress(sw_member member, uint64_t steps, uint64_t batches)
+{
+    uint64_t has_steps = 0, has_batches = 0;
+    OK(sw_member_progress(member, &has_steps, &has_batches));
+    SW_CHECK(has_steps == steps && has_batches == batches, "%llu steps, %llu batches",
+             (unsigned long long)has_steps, (unsigned long long)has_batches);
+}
+
+/* ---- progress and packs ------------------------------------------------------------------ */
+
+static void a_copy_takes_the_donors_progress(void)
+{
+    sw_members *all = small_group(small_exec(1), small_new(5), NULL);
+    sw_member member[3];
+    small_members(member, 3, all, 1);
+    check_progress(member[0], 0, 0);
+    OK(sw_member_progress_set(member[0], 12, UINT64_MAX));
+    OK(sw_member_copy(member[1], member[0]));
+    check_progress(member[1], 12, UINT64_MAX);
+    check_progress(member[2], 0, 0);
+    OK(sw_member_progress(member[0], NULL, NULL));
+    sw_member_end(member[0]);
+    OK(sw_member_new(&member[0], all, 4)); /* of the same slot */
+    check_progress(member[0], 0, 0);
+}
+
+/* A member that moves to another group goes on there, with its seed and its data. */
+static void a_packed_member_goes_on_elsewhere(void)
+{
+    enum { BATCH = 8, STEPS = 9 };
+    const sw_dataset *data = small_data(30);
+    const sw_feed *feed = small_feed(data, BATCH, 0);
+    sw_exec *exec = small_exec(2);
+    sw_members *from = small_group(exec, small_new(7), NULL);
+    sw_members *to = small_group(exec, small_new(7), NULL);
+    sw_member a[2], b[2];
+    double last, sum;
+    small_members(a, 2, from, 30);
+    small_members(b, 2, to, 90);
+    const size_t bytes = sw_members_packed_bytes(from);
+    unsigned char *kept = malloc(bytes);
+    sw_members_args args = {.size = sizeof args,
+                            .members = a,
+                            .n = 2,
+                            .feed = feed,
+                            .mode = SW_TRAIN,
+                            .own_steps = 1,
+                            .steps = 4};
+    OK(sw_members_run(from, &args));
+    OK(sw_member_pack(a[1], kept, bytes));
+    OK(sw_member_unpack(b[0], kept, bytes));
+    free(kept);
+    args.members = b;
+    args.steps = STEPS - 4;
+    OK(sw_members_run(to, &args));
+    const small *t = small_alone(7, data, BATCH, 0, 31, 31, STEPS, &last, &sum);
+    CU_ASSERT(small_is(b[0], t->model));
+    check_progress(b[0], STEPS, STEPS);
+    check_progress(b[1], STEPS - 4, STEPS - 4);
+    check_progress(a[1], 4, 4);
+}
+
+static sw_status fails(sw_member_view *view, void *user)
+{
+    (void)view;
+    (void)user;
+    return SW_IO;
+}
+
+/* A pack of a member that failed is of one that failed. */
+static void a_pack_keeps_the_damage(void)
+{
+    small *shape = small_new(5);
+    const sw_members_opts opts = {
+        .size = sizeof opts, .shape = shape->model, .callback = fails, .state_bytes = 70};
+    sw_members *all = NULL;
+    sw_member member[2];
+    sw_status ended[2];
+    OK(sw_members_create(&all, small_exec(1), &opts));
+    small_members(member, 2, all, 1);
+    sw_members_args args = {.size = sizeof args, .members = member, .n = 1};
+    OK(sw_members_run(all, &args));
+    const size_t bytes = sw_members_packed_bytes(all);
+    unsigned char *kept = malloc(bytes);
+    OK(sw_member_pack(member[0], kept, bytes));
+    OK(sw_member_unpack(member[1], kept, bytes));
+    args.members = &member[1];
+    OK(sw_members_run(all, &args));
+    OK(sw_members_status(all, ended, 1));
+    CU_ASSERT_EQUAL(ended[0], SW_STALE);
+    free(kept);
+    sw_members_destroy(all);
+}
+
+static void packs_of_other_layouts_are_refused(void)
+{
+    sw_exec *exec = small_exec(1);
+    sw_members *a = small_group(exec, small_new(5), NULL), *b;
+    sw_member from, to;
+    small *walk = small_new(5);
+    const sw_members_opts opts = {
+        .size = sizeof opts, .shape = walk->model, .callback = fails, .state_bytes = 64};
+    b = small_group(exec, small_new(21), NULL);
+    sw_members *c = NULL;
+    OK(sw_members_create(&c, exec, &opts));
+    OK(sw_member_new(&from, a, 1));
+    OK(sw_member_new(&to, b, 2));
+    const size_t bytes = sw_members_packed_bytes(a);
+    unsigned char *kept = calloc(1, sw_members_packed_bytes(b)), *before = calloc(1, bytes);
+    OK(sw_member_pack(from, kept, bytes));
+    REFUSED(sw_member_unpack(to, kept, bytes), SW_INVALID, "packed in");
+    REFUSED(sw_member_unpack(to, kept, sw_members_packed_bytes(b)), SW_INVALID, "layout");
+    REFUSED(sw_member_copy(to, from), SW_INVALID, "different layouts");
+    REFUSED(sw_member_pack(from, kept, bytes - 1), SW_INVALID, "packed in");
+    REFUSED(sw_member_pack(from, NULL, bytes), SW_INVALID, "(got 0)");
+    REFUSED(sw_member_unpack(from, NULL, bytes), SW_INVALID, "(got 0)");
+    OK(sw_member_pack(from, before, bytes));
+    memset(kept, 0xa5, bytes);
+    REFUSED(sw_member_unpack(from, kept, bytes), SW_INVALID, "layout");
+    OK(sw_member_pack(from, kept, bytes));
+    CU_ASSERT(memcmp(kept, before, bytes) == 0);
+    sw_member walker;
+    OK(sw_member_new(&walker, c, 1));
+    REFUSED(sw_member_copy(walker, from), SW_INVALID, "different layouts"); /* its state */
+    free(kept);
+    free(before);
+    sw_members_destroy(c);
+}
+
+/* ---- a schedule against a plain model ---------------------------------------------------- */
+
+enum { MOST = 300 };
+
+typedef struct {
+    bool there;
+    sw_member member;
+    uint64_t seed, steps;
+    float mark; /* in the knob */
+} plain;
+
+typedef struct {
+    sw_members *all;
+    sw_knob knob;
+    plain at[MOST];
+    int n;
+} schedule;
+
+static void check_plain(const schedule *s, const plain *p)
+{
+    float mark = 0.0f;
+    OK(sw_member_knob_get(p->member, s->knob, &mark));
+    check_progress(p->member, p->steps, 0);
+    SW_CHECK(mark == p->mark, "mark %g, not %g", (double)mark, (double)p->mark);
+}
+
+static void begin(schedule *s, plain *p, sw_dice *dice)
+{
+    if (p->there)
+        return;
+    *p = (plain){true, {NULL, 0, 0}, sw_dice_next(dice), 0, 1.0f};
+    OK(sw_member_new(&p->member, s->all, p->seed));
+    s->n++;
+}
+
+static void end(schedule *s, plain *p)
+{
+    if (!p->there)
+        return;
+    const sw_member gone = p->member;
+    check_plain(s, p);
+    sw_member_end(gone);
+    sw_member_end(gone); /* a second time it is none */
+    SW_CHECK(sw_member_progress(gone, NULL, NULL) == SW_INVALID, "it is there");
+    p->there = false;
+    s->n--;
+}
+
+static void change(schedule *s, plain *p, sw_dice *dice)
+{
+    if (!p->there)
+        return;
+    p->mark = (float)sw_dice_below(dice, 1000);
+    p->steps = sw_dice_below(dice, 1000);
+    OK(sw_member_knob_set(p->member, s->knob, p->mark));
+    OK(sw_member_progress_set(p->member, p->steps, 0));
+}
+
+static void copy(schedule *s, plain *to, const plain *from)
+{
+    (void)s;
+    if (!to->there || !from->there)
+        return;
+    OK(sw_member_copy(to->member, from->member));
+    to->mark = from->mark;
+    to->steps = from->steps;
+}
+
+static void members_come_and_go_in_any_order(void)
+{
+    static schedule s;
+    sw_dice dice = {4};
+    const small *shape = small_new(3);
+    s = (schedule){.all = small_group(small_exec(1), shape, NULL), .knob = shape->factor};
+    for (int i = 0; i < 100000; i++) {
+        plain *p = &s.at[sw_dice_below(&dice, MOST)];
+        switch (sw_dice_below(&dice, 4)) {
+        case 0:
+            begin(&s, p, &dice);
+            break;
+        case 1:
+            end(&s, p);
+            break;
+        case 2:
+            change(&s, p, &dice);
+            break;
+        default:
+            copy(&s, p, &s.at[sw_dice_below(&dice, MOST)]);
+        }
+        if (sw_members_count(s.all) != (size_t)s.n)
+            SW_CHECK(false, "%zu members, not %d", sw_members_count(s.all), s.n);
+    }
+    uint32_t highest = 0;
+    for (int i = 0; i < MOST; i++)
+        if (s.at[i].there) {
+            check_plain(&s, &s.at[i]);
+            highest = s.at[i].member.index > highest ? s.at[i].member.index : highest;
+            for (int k = 0; k < i; k++)
+                SW_CHECK(!s.at[k].there || s.at[k].member.index != s.at[i].member.index,
+                         "two have slot %u", s.at[i].member.index);
+        }
+    CU_ASSERT(highest < MOST); /* slots are used again */
+}
+
+/* ---- many of them ------------------------------------------------------------------------ */
+
+static void a_hundred_thousand_members(void)
+{
+    enum { MANY = 100000 };
+    sw_members *all = small_group(small_exec(2), small_new(3), NULL);
+    sw_member *member = calloc(MANY, sizeof *member);
+    double *loss = calloc(MANY, sizeof *loss), last, sum;
+    sw_heap_stats before, after;
+    const sw_dataset *data = small_data(30);
+    sw_heap_read(SW_HEAP_RECORDS, &before);
+    small_members(member, MANY, all, 0);
+    const sw_members_args args = {.size = sizeof args,
+                                  .members = member,
+                                  .n = MANY,
+                                  .feed = small_feed(data, 8, 0),
+                                  .mode = SW_TRAIN,
+                                  .own_steps = 1,
+                                  .steps = 2};
+    OK(sw_members_run(all, &args));
+    sw_heap_read(SW_HEAP_RECORDS, &after);
+    const double each = (double)(after.bytes - before.bytes) / MANY;
+    sw_note("%.0f bytes of records and results each, beside %zu", each, sw_members_bytes(all));
+    CU_ASSERT(each <= 2048.0);
+    OK(sw_members_metric(all, "loss", loss, MANY));
+    for (uint64_t k = 0; k < MANY; k += 24999) {
+        const small *t = small_alone(3, data, 8, 0, k, k, 2, &last, &sum);
+        SW_CHECK(small_is(member[k], t->model) && loss[k] == last, "member %d", (int)k);
+    }
+    for (size_t k = 0; k < MANY; k += 2)
+        sw_member_end(member[k]);
+    CU_ASSERT_EQUAL(sw_members_count(all), MANY / 2);
+    free(member);
+    free(loss);
+}
+
+static const sw_test tests[] = {
+    {"a copy takes the donor's progress", a_copy_takes_the_donors_progress},
+    {"a packed member goes on elsewhere", a_packed_member_goes_on_elsewhere},
+    {"a pack keeps the damage", a_pack_keeps_the_damage},
+    {"packs of other layouts are refused", packs_of_other_layouts_are_refused},
+    {"members come and go in any order", members_come_and_go_in_any_order},
+    {"a hundred thousand members", a_hundred_thousand_members},
+};
+SW_SUITE("slots of members", tests)
