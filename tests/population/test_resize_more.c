@@ -1,0 +1,1 @@
+#include "tests/population/resize_nets.h"
