@@ -35,6 +35,13 @@ static const void *attrs_of(const walk *w)
     return w->net->attrs + w->node->attrs;
 }
 
+/* Of the same node in the net of that side. */
+static const void *attrs_on(const walk *w, int side)
+{
+    const swi_net *net = w->axes->net[side];
+    return net->attrs + net->nodes[w->node - w->net->nodes].attrs;
+}
+
 static uint32_t axis_of(const walk *w, uint32_t k, int d)
 {
     return value_of(w, k) * SW_MAX_RANK + (uint32_t)d;
@@ -255,22 +262,33 @@ static void tie_linear(walk *w)
         tie(w, 2, 0, 1, 0);
 }
 
+/* Does each channel have its own group, in both nets? One channel alone may be either. */
+static bool is_depthwise(const walk *w)
+{
+    int64_t groups[2];
+    for (int s = 0; s < 2; s++) {
+        groups[s] = ((const swi_conv_attrs *)attrs_on(w, s))->groups;
+        if (groups[s] != w->axes->net[s]->values[value_of(w, 0)].shape.dim[1])
+            return false;
+    }
+    return groups[SWI_FROM] > 1 || groups[SWI_TO] > 1;
+}
+
 static void tie_conv(walk *w)
 {
-    const swi_conv_attrs *a = attrs_of(w);
+    const int64_t groups = ((const swi_conv_attrs *)attrs_of(w))->groups;
     const uint32_t out = w->node->n_in;
     tie(w, 0, 0, out, 0);
     tie(w, out, 1, 1, 0);
     if (w->node->n_in > 2)
         tie(w, 2, 0, 1, 0);
-    if (a->groups == 1) {
-        tie(w, 0, 1, 1, 1);
-        must_read_by(w, 1, 1);
-    } else if (a->groups == shape_of(w, 0)->dim[1]) {
-        /* each channel makes one, or a run of them */
-        const int64_t each = shape_of(w, out)->dim[1] / a->groups;
+    if (is_depthwise(w)) {
+        const int64_t each = shape_of(w, out)->dim[1] / groups; /* that a channel makes */
         if (each > 0)
             block(w, out, 1, 0, 1, each);
+    } else if (groups == 1) {
+        tie(w, 0, 1, 1, 1);
+        must_read_by(w, 1, 1);
     }
 }
 
@@ -405,18 +423,12 @@ static void tie_heads(walk *w)
     const uint32_t v = value_of(w, 0);
     const int64_t from = w->axes->net[SWI_FROM]->values[v].shape.dim[2];
     const int64_t to = w->axes->net[SWI_TO]->values[v].shape.dim[2];
-    const uint32_t at = (uint32_t)(w->node - w->net->nodes);
-    int64_t heads[2];
-    for (int s = 0; s < 2; s++) {
-        const swi_net *net = w->axes->net[s];
-        heads[s] =
-            ((const swi_attention_attrs *)(const void *)(net->attrs + net->nodes[at].attrs))
-                ->heads;
-    }
+    const int64_t heads = ((const swi_attention_attrs *)attrs_on(w, SWI_FROM))->heads;
+    const int64_t heads_to = ((const swi_attention_attrs *)attrs_on(w, SWI_TO))->heads;
     tie_front(w, 0, out, 2);
     for (uint32_t k = 1; k < n_in; k++)
         tie(w, k, 0, out, 0);
-    if (from / heads[SWI_FROM] != to / heads[SWI_TO])
+    if (from / heads != to / heads_to)
         return;
     for (uint32_t k = 0; k <= out; k++)
         join_heads(w, k, k < n_in ? parts : 1, out);
