@@ -1048,9 +1048,9 @@ typedef struct {
  * to a new unit are those of sw_model_ready with opts->seed: a weight by its initialiser, a
  * batch norm's weight 1, bias 0, mean 0 and variance 1, optimizer state as it begins; but the
  * weights by which others read the new unit are zero. So where the new unit's values are finite
- * the net computes in evaluation what it did: products of zero are added to sums, which are the
- * same up to the order of their terms, and the same bit for bit on the CPU. Dropout, and
- * statistics of batch norm, are no exception; but dropout draws other numbers in training.
+ * the net computes what it did: on the CPU the same bits, but for the sign of zeros, in
+ * evaluation and up to the first update; on a card up to the order of sums. Dropout draws other
+ * numbers.
  *
  * Narrowed: the most useful units stay, in their order; of equals those with the lower number.
  * The default utility of a unit is the product of two 2-norms: of all elements of parameters

@@ -392,14 +392,13 @@ static sw_status resize_model(void *arg)
     /* An exec may do without some of its memory: such a failure is none of the call's. */
     const bool spent = s->exec == NULL && sw_fault_hits(SW_FAULT_MEMORY) > 0;
     sw_status status = resize(exec, s->to, s->from, &usual);
-    if (spent)
+    if (status == SW_OK)
+        memcpy(s->to->model->base, s->bytes, s->to->model->bytes);
+    SW_CHECK(net_same_bytes(s->to->model, s->bytes), "a failure changed the model");
+    if (spent && status == SW_OK)
         status = sw_error_set(SW_NOMEM, __FILE__, __LINE__, "memory that was not needed");
     if (s->exec == NULL)
         sw_exec_destroy(exec);
-    if (status != SW_OK)
-        SW_CHECK(net_same_bytes(s->to->model, s->bytes), "a failure changed the model");
-    else
-        memcpy(s->to->model->base, s->bytes, s->to->model->bytes);
     return status;
 }
 

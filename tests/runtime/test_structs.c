@@ -13,6 +13,7 @@ typedef struct {
     net *n;
     batch b;
     sw_run_args args;
+    net *other; /* that is alike */
     sw_dataset *data;
     const char *text_path, *csv_path, *no_folder;
 } scene;
@@ -31,6 +32,7 @@ typedef union {
     sw_checkpoint_opts checkpoint;
     sw_members_opts members;
     sw_members_args group;
+    sw_resize_opts resize;
 } room;
 
 static const char *a_file(const char *name, const char *text)
@@ -47,6 +49,7 @@ static const char *a_file(const char *name, const char *text)
 static scene scene_new(void)
 {
     scene s = {.exec = net_exec(NULL), .n = net_new(false, NULL), .b = net_batch(false, 0, 4)};
+    s.other = net_new(false, NULL);
     OK(sw_dataset_synthetic(&s.data, 16, 1));
     s.text_path = a_file("sizes.txt", "some bytes of a text that is long enough for a window");
     s.no_folder = sw_temp_path("no folder");
@@ -253,6 +256,24 @@ static sw_status try_group(scene *s, room *r)
     return status;
 }
 
+/* Of the scene's model to one that is alike. */
+static sw_status plan_resize(scene *s, const sw_resize_opts *opts, sw_resize_info *info)
+{
+    const sw_run_args from = net_args(s->n, &s->b), to = net_args(s->other, &s->b);
+    return sw_model_resize_plan(s->other->model, s->n->model, s->exec, &to, &from, opts, info);
+}
+
+static sw_status try_resize(scene *s, room *r)
+{
+    sw_resize_info info = {.size = sizeof info};
+    return plan_resize(s, &r->resize, &info);
+}
+
+static sw_status try_resize_info(scene *s, room *r)
+{
+    return plan_resize(s, NULL, (sw_resize_info *)(void *)r);
+}
+
 /* Made without a path: it takes no name and no thread. */
 static sw_status try_checkpoint(scene *s, room *r)
 {
@@ -326,6 +347,8 @@ static const struct {
     {SWI_STRUCT_sw_run_info, try_run_info, true},
     {SWI_STRUCT_sw_members_opts, try_members, false},
     {SWI_STRUCT_sw_members_args, try_group, false},
+    {SWI_STRUCT_sw_resize_opts, try_resize, false},
+    {SWI_STRUCT_sw_resize_info, try_resize_info, true},
     {SWI_STRUCT_sw_witness_info, try_witness, true},
     {SWI_STRUCT_sw_idx_opts, try_idx, false},
     {SWI_STRUCT_sw_cifar_opts, try_cifar, false},
