@@ -101,17 +101,17 @@ static bool is_axis(const swi_axes *x, uint32_t axis)
     return (int)(axis % SW_MAX_RANK) < value_of(x, SWI_FROM, axis)->shape.rank;
 }
 
-static int64_t length_of(const swi_axes *x, int side, uint32_t axis)
+int64_t swi_axis_length(const swi_axes *x, int side, uint32_t axis)
 {
     return value_of(x, side, axis)->shape.dim[axis % SW_MAX_RANK];
 }
 
-static bool is_resized(const swi_axes *x, uint32_t axis)
+bool swi_axis_is_resized(const swi_axes *x, uint32_t axis)
 {
     return is_axis(x, axis) && x->resized[swi_axis_root(x, axis)] != 0;
 }
 
-static bool is_tensor(const swi_axes *x, uint32_t axis)
+bool swi_axis_is_tensor(const swi_axes *x, uint32_t axis)
 {
     const swi_net_value *v = value_of(x, SWI_FROM, axis);
     return v->source == SWI_OF_MODEL && v->model == x->which &&
@@ -124,8 +124,8 @@ sw_status swi_axis_refuse(const swi_axes *x, uint32_t axis, sw_status status, co
     const uint32_t its = swi_axis_root(x, axis);
     for (int changes = 1; changes >= 0; changes--)
         for (uint32_t a = 0; a < x->n_axes; a++)
-            if (is_axis(x, a) && swi_axis_root(x, a) == its && is_tensor(x, a) &&
-                (!changes || length_of(x, SWI_FROM, a) != length_of(x, SWI_TO, a)))
+            if (is_axis(x, a) && swi_axis_root(x, a) == its && swi_axis_is_tensor(x, a) &&
+                (!changes || swi_axis_length(x, SWI_FROM, a) != swi_axis_length(x, SWI_TO, a)))
                 SW_FAIL(status, "axis %u of '%s' cannot have another length: it %s %s",
                         a % SW_MAX_RANK,
                         x->model[SWI_FROM]->entries[value_of(x, SWI_FROM, a)->entry].name, what,
@@ -150,8 +150,8 @@ static void tie_tensors(swi_axes *x, int side)
             const uint32_t a = v * SW_MAX_RANK + (uint32_t)d, b = u * SW_MAX_RANK + (uint32_t)d;
             if (side < 0)
                 swi_axis_join(x, a, b);
-            else if (is_resized(x, a))
-                for (int64_t p = 0; p < length_of(x, side, a); p++)
+            else if (swi_axis_is_resized(x, a))
+                for (int64_t p = 0; p < swi_axis_length(x, side, a); p++)
                     swi_position_join(x, side, x->at[side][a] + (uint32_t)p,
                                       x->at[side][b] + (uint32_t)p);
         }
@@ -163,7 +163,7 @@ static sw_status check_borders(const swi_axes *x)
 {
     for (uint32_t a = 0; a < x->n_axes; a++) {
         const swi_net_value *v = value_of(x, SWI_FROM, a);
-        if (!is_resized(x, a))
+        if (!swi_axis_is_resized(x, a))
             continue;
         if (v->source == SWI_GIVEN)
             return swi_axis_refuse(x, a, SW_INVALID, "reaches an input of",
@@ -177,7 +177,7 @@ static sw_status check_borders(const swi_axes *x)
     const swi_net *net = x->net[SWI_FROM];
     for (uint32_t i = 0; i < net->n_outputs; i++)
         for (uint32_t d = 0; d < SW_MAX_RANK; d++)
-            if (is_resized(x, net->outputs[i] * SW_MAX_RANK + d))
+            if (swi_axis_is_resized(x, net->outputs[i] * SW_MAX_RANK + d))
                 return swi_axis_refuse(x, net->outputs[i] * SW_MAX_RANK + d, SW_INVALID,
                                        "reaches an output of", "the step function");
     return SW_OK;
@@ -198,7 +198,7 @@ static sw_status find_axes(swi_axes *x)
     SW_TRY(swi_axes_tie(x, SWI_FROM, false));
     SW_TRY(swi_axes_tie(x, SWI_TO, false));
     for (uint32_t a = 0; a < x->n_axes; a++)
-        if (is_axis(x, a) && length_of(x, SWI_FROM, a) != length_of(x, SWI_TO, a))
+        if (is_axis(x, a) && swi_axis_length(x, SWI_FROM, a) != swi_axis_length(x, SWI_TO, a))
             x->resized[swi_axis_root(x, a)] = 1;
     return check_borders(x);
 }
@@ -209,8 +209,8 @@ static sw_status find_positions(swi_axes *x, int side)
 {
     uint64_t n = 0;
     for (uint32_t a = 0; a < x->n_axes; a++)
-        if (is_resized(x, a)) {
-            const uint64_t length = (uint64_t)length_of(x, side, a);
+        if (swi_axis_is_resized(x, a)) {
+            const uint64_t length = (uint64_t)swi_axis_length(x, side, a);
             if (length >= SWI_NONE - n)
                 SW_FAIL(SW_NOMEM, "the axes that are resized have too many positions");
             x->at[side][a] = (uint32_t)n;
@@ -232,104 +232,6 @@ static void number_classes(swi_axes *x, int side)
         parent[i] = parent[i] == i ? x->n_classes[side]++ : parent[parent[i]];
 }
 
-static sw_status add_sized(swi_axes *x, uint32_t axis)
-{
-    void *sized = x->sized;
-    const swi_net_value *v = value_of(x, SWI_FROM, axis);
-    SW_TRY(sw_heap_reserve(&sized, SW_HEAP_PROGRAMS, &x->cap_sized, x->n_sized + 1,
-                           sizeof *x->sized));
-    x->sized = sized;
-    x->sized[x->n_sized++] =
-        (swi_sized){.entry = v->entry, .axis = axis, .dim = (int)(axis % SW_MAX_RANK)};
-    return SW_OK;
-}
-
-/* Of each tensor its first value, in the order of values; what reads through any of them. */
-static sw_status find_sized(swi_axes *x)
-{
-    for (uint32_t a = 0; a < x->n_axes; a++) {
-        if (!is_resized(x, a) || !is_tensor(x, a))
-            continue;
-        const uint32_t entry = value_of(x, SWI_FROM, a)->entry;
-        uint32_t i = 0;
-        while (i < x->n_sized &&
-               (x->sized[i].entry != entry || x->sized[i].dim != (int)(a % SW_MAX_RANK)))
-            i++;
-        if (i == x->n_sized)
-            SW_TRY(add_sized(x, a));
-        x->sized[i].read |= x->read[a] != 0;
-    }
-    return SW_OK;
-}
-
-/* ---- groups ------------------------------------------------------------------------------ */
-
-static uint64_t mix(uint64_t h, uint64_t word)
-{
-    h = (h ^ word) * 0x9e3779b97f4a7c15u;
-    return h ^ h >> 29;
-}
-
-static sw_status add_unit(swi_axes *x, int side, uint64_t like, uint32_t unit)
-{
-    uint32_t g = 0;
-    while (g < x->n_groups && x->groups[g].like != like)
-        g++;
-    if (g == x->n_groups) {
-        void *groups = x->groups;
-        SW_TRY(sw_heap_reserve(&groups, SW_HEAP_PROGRAMS, &x->cap_groups, g + 1,
-                               sizeof *x->groups));
-        x->groups = groups;
-        x->groups[x->n_groups++] = (swi_group){.like = like};
-    }
-    swi_group *to = &x->groups[g];
-    void *units = to->unit[side];
-    SW_TRY(sw_heap_reserve(&units, SW_HEAP_PROGRAMS, &to->cap[side], to->n[side] + 1,
-                           sizeof *to->unit[side]));
-    to->unit[side] = units;
-    to->unit[side][to->n[side]++] = unit;
-    return SW_OK;
-}
-
-/* How often each class is on each sized axis makes its mark. */
-static void mark_classes(const swi_axes *x, int side, uint64_t *mark, uint32_t *count)
-{
-    for (uint32_t i = 0; i < x->n_sized; i++) {
-        const uint32_t *its = x->joined[side] + x->at[side][x->sized[i].axis];
-        const int64_t n = length_of(x, side, x->sized[i].axis);
-        for (int64_t p = 0; p < n; p++)
-            count[its[p]]++;
-        for (int64_t p = 0; p < n; p++)
-            if (count[its[p]] > 0) {
-                mark[its[p]] = mix(mix(mark[its[p]], x->sized[i].axis + 1), count[its[p]]);
-                count[its[p]] = 0;
-            }
-    }
-}
-
-static sw_status find_groups(swi_axes *x, int side)
-{
-    typedef struct {
-        uint64_t mark;
-        uint32_t count, pad;
-    } of_class;
-    void *block;
-    const size_t n = x->n_classes[side] + (size_t)1;
-    sw_status status = SW_OK;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, n * sizeof(of_class)));
-    uint64_t *mark = block;
-    uint32_t *count = (uint32_t *)(void *)(mark + n);
-    mark_classes(x, side, mark, count);
-    for (uint32_t i = 0; i < x->n_sized; i++) {
-        const uint32_t *its = x->joined[side] + x->at[side][x->sized[i].axis];
-        for (int64_t p = 0; status == SW_OK && p < length_of(x, side, x->sized[i].axis); p++)
-            if (count[its[p]]++ == 0)
-                status = add_unit(x, side, mark[its[p]], its[p]);
-    }
-    sw_heap_free(block, SW_HEAP_PROGRAMS, n * sizeof(of_class));
-    return status;
-}
-
 sw_status swi_axes_find(swi_axes *x)
 {
     x->exact = true;
@@ -338,7 +240,5 @@ sw_status swi_axes_find(swi_axes *x)
         SW_TRY(find_positions(x, s));
         number_classes(x, s);
     }
-    SW_TRY(find_sized(x));
-    SW_TRY(find_groups(x, SWI_FROM));
-    return find_groups(x, SWI_TO);
+    return swi_axes_group(x);
 }

@@ -77,6 +77,11 @@ typedef struct {
     uint32_t *comes_from; /* by class of `to`: class of `from`, SWI_NONE: new */
 } swi_axes;
 
+/* Is there such an axis, in a class whose lengths change? Is it one of a tensor of the model?
+ */
+bool swi_axis_is_resized(const swi_axes *axes, uint32_t axis);
+bool swi_axis_is_tensor(const swi_axes *axes, uint32_t axis);
+int64_t swi_axis_length(const swi_axes *axes, int side, uint32_t axis);
 uint32_t swi_axis_root(const swi_axes *axes, uint32_t axis);
 void swi_axis_join(swi_axes *axes, uint32_t a, uint32_t b);
 void swi_position_join(swi_axes *axes, int side, uint32_t a, uint32_t b);
@@ -90,6 +95,7 @@ sw_status swi_axes_tie(swi_axes *axes, int side, bool positions);
 
 /* Units and groups; *axes has nets, models, which and approximate, the rest is empty. */
 sw_status swi_axes_find(swi_axes *axes);
+sw_status swi_axes_group(swi_axes *axes);
 void swi_axes_free(swi_axes *axes);
 
 /* Choose who stays, and set `map` of each sized axis. bytes: of `from`; NULL: the first ones

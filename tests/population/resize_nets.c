@@ -58,6 +58,19 @@ static void declare_others(resize_net *n)
         n->product =
             sw_param_new(n->model, "product", SW_F32, SW_SHAPE(w[0], w[1]), "xavier_uniform");
         n->f[1] = sw_linear_new(n->model, "head", 7 * w[1], RN_OUT);
+    } else if (n->spec.kind == RN_SQUEEZED) {
+        const sw_conv_opts pairs = {.size = sizeof pairs, .groups = (int)w[0]};
+        n->c[0] = sw_conv2d_new(n->model, "c0", 1, w[0], 3);
+        n->c[1] = sw_conv2d_new_with(n->model, "c1", w[0], 2 * w[0], 1, &pairs);
+        n->f[0] = sw_linear_new(n->model, "squeeze", 2 * w[0], w[1]);
+        n->f[1] = sw_linear_new(n->model, "excite", w[1], 2 * w[0]);
+        n->f[2] = sw_linear_new(n->model, "head", 2 * w[0], RN_OUT);
+    } else if (n->spec.kind == RN_TOKENS) {
+        n->table = sw_embedding_new(n->model, "table", RN_OUT, w[0]);
+        n->f[0] = sw_linear_new(n->model, "f0", RN_IN, w[0]);
+        n->f[1] = sw_linear_new(n->model, "f1", w[0], w[1]);
+        n->f[2] = sw_linear_new(n->model, "f2", w[1], w[0]);
+        n->seen = sw_state_new(n->model, "seen", SW_F32, SW_SHAPE(w[0]));
     } else {
         n->f[0] = sw_linear_new(n->model, "f0", RN_IN, w[0]);
         n->norm = sw_layer_norm_new(n->model, "norm", w[0]);
@@ -172,10 +185,40 @@ static sw_value normed(sw_ctx *ctx, resize_net *n, sw_value x)
     return sw_apply_linear(ctx, n->f[1], x);
 }
 
+/* Each channel of c0 makes two; their means say how much each counts. */
+static sw_value squeezed(sw_ctx *ctx, resize_net *n, sw_value x)
+{
+    x = sw_reshape(ctx, x, SW_SHAPE(-1, 1, 7, 7));
+    x = sw_avg_pool2d(ctx, sw_gelu(ctx, sw_apply_conv2d(ctx, n->c[0], x)), 2, 1, 0);
+    x = sw_apply_conv2d(ctx, n->c[1], x);
+    const int64_t rows = sw_dim(ctx, x, 0), channels = sw_dim(ctx, x, 1);
+    sw_value s = sw_flatten(ctx, sw_global_avg_pool(ctx, x));
+    s = sw_relu(ctx, sw_apply_linear(ctx, n->f[0], s));
+    s = sw_sigmoid(ctx, sw_apply_linear(ctx, n->f[1], s));
+    x = sw_channel_scale(ctx, x, sw_reshape(ctx, s, SW_SHAPE(rows, channels, 1, 1)));
+    return sw_apply_linear(ctx, n->f[2], sw_mean(ctx, x, 1u << 2 | 1u << 3));
+}
+
+/* Its body; the last weight is the table. */
+static sw_value tokens(sw_ctx *ctx, resize_net *n, sw_value x)
+{
+    x = sw_apply_linear(ctx, n->f[0], x);
+    x = sw_add(ctx, x, sw_apply_embedding(ctx, n->table, sw_input(ctx, 1)));
+    const sw_value y = sw_swiglu(ctx, sw_apply_linear(ctx, n->f[1], x),
+                                 sw_apply_linear(ctx, n->f[1], sw_scale_by(ctx, x, 0.5f)));
+    x = sw_add(ctx, x, sw_apply_linear(ctx, n->f[2], y));
+    x = sw_add(ctx, x, sw_use(ctx, n->seen));
+    if (sw_ctx_mode(ctx) == SW_TRAIN)
+        sw_assign(ctx, n->seen, sw_scale_by(ctx, sw_mean(ctx, sw_detach(ctx, x), 1), 0.1f));
+    const sw_value weight = sw_use(ctx, n->table.weight), none = {0, 0};
+    sw_metric(ctx, "fused", sw_linear_ce(ctx, x, weight, none, sw_input(ctx, 1)));
+    return sw_linear_op(ctx, x, weight, none);
+}
+
 void resize_step(sw_ctx *ctx, void *user)
 {
     static sw_value (*const bodies[])(sw_ctx *, resize_net *, sw_value) = {
-        chain, conv, residual, gated, joined, attend, normed};
+        chain, conv, residual, gated, joined, attend, squeezed, tokens, normed};
     resize_net *n = user;
     const sw_value logits = bodies[n->spec.kind](ctx, n, sw_input(ctx, 0));
     const sw_value loss = sw_softmax_ce(ctx, logits, sw_input(ctx, 1));

@@ -13,7 +13,10 @@ typedef enum {
     RN_GATED,     /* one linear for both halves of a swiglu */
     RN_JOINED,    /* two branches, joined along the channels, with a permutation on the way */
     RN_ATTENTION, /* heads of 4, one tensor for q, k and v; products of tensors by matmul */
-    RN_NORMED,    /* layer norm over the width */
+    RN_SQUEEZED, /* conv, pools, channels scaled by a small net of their means, sums over places
+                  */
+    RN_TOKENS,   /* embedding that is the last weight too, a state, a loss of its own */
+    RN_NORMED,   /* layer norm over the width */
     RN_KINDS
 } resize_kind;
 
@@ -31,7 +34,8 @@ typedef struct {
     sw_conv2d c[3];
     sw_batch_norm2d bn;
     sw_layer_norm norm;
-    sw_param product;
+    sw_embedding table;
+    sw_param product, seen;
     sw_knob factor;
     sw_optimizer *opt;
     bool show_hidden; /* the hidden values of a chain leave the run */

@@ -32,6 +32,8 @@ static const struct {
     {"joined, both", {RN_JOINED, 0, {7, 9}, NULL}, {RN_JOINED, 0, {11, 12}, NULL}},
     {"heads", {RN_ATTENTION, 0, {8, 5}, NULL}, {RN_ATTENTION, 0, {20, 5}, NULL}},
     {"heads and product", {RN_ATTENTION, 0, {8, 5}, NULL}, {RN_ATTENTION, 0, {12, 9}, NULL}},
+    {"squeezed", {RN_SQUEEZED, 0, {6, 4}, NULL}, {RN_SQUEEZED, 0, {11, 9}, NULL}},
+    {"tokens", {RN_TOKENS, 0, {8, 5}, NULL}, {RN_TOKENS, 0, {14, 9}, NULL}},
     {"adafactor", {RN_CHAIN, 2, {24, 16}, "adafactor"}, {RN_CHAIN, 2, {37, 16}, "adafactor"}},
     {"conv, adafactor",
      {RN_CONV, 0, {5, 6, 11}, "adafactor"},
