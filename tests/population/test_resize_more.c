@@ -95,6 +95,19 @@ static void members_are_resized_as_models(void)
     OK(sw_members_run(few, &args));
 }
 
+/* Of one shape too: all of it is taken over. */
+static void equal_widths_are_a_copy(void)
+{
+    sw_exec *exec = net_exec(NULL);
+    resize_net *from = ready(exec, &wide, 1), *to = ready(exec, &wide, 2);
+    sw_resize_info info;
+    resize_train(exec, from, 3);
+    OK(resize(exec, to, from, NULL));
+    CU_ASSERT(net_same(to->model, from->model));
+    OK(cost(exec, to, from, &info));
+    CU_ASSERT(info.exact == 1 && info.added == 0 && info.dropped == 0);
+}
+
 static void members_cost_what_their_plans_say(void)
 {
     sw_exec *exec = net_exec(NULL);
@@ -130,6 +143,12 @@ static void members_that_failed_or_ended_are_refused(void)
     const sw_members_args args = group_args(NULL, 0);
     REFUSED(sw_member_resize(from, from, &args, NULL), SW_INVALID, "different");
     REFUSED(sw_member_resize(to, from, NULL, NULL), SW_INVALID, "arguments");
+    from.of->slots[from.index].damaged = true;
+    REFUSED(sw_member_resize(to, from, &args, NULL), SW_STALE, "failed");
+    from.of->slots[from.index].damaged = false;
+    to.of->slots[to.index].damaged = true;
+    OK(sw_member_resize(to, from, &args, NULL));
+    CU_ASSERT_FALSE(to.of->slots[to.index].damaged);
     sw_member_end(from);
     REFUSED(sw_member_resize(to, from, &args, NULL), SW_INVALID, "ended");
 }
@@ -439,8 +458,9 @@ static void failures_change_nothing(void)
 
 static const sw_test tests[] = {
     {"members are resized as models are", members_are_resized_as_models},
+    {"equal widths are a copy", equal_widths_are_a_copy},
     {"members cost what their plans say", members_cost_what_their_plans_say},
-    {"members that ended are refused", members_that_failed_or_ended_are_refused},
+    {"members that failed or ended are refused", members_that_failed_or_ended_are_refused},
     {"states of optimizers go with their units", states_go_with_their_units},
     {"other nets are refused by the name of what differs", other_nets_are_refused},
     {"bad utilities are refused", bad_utilities_are_refused},
