@@ -1040,6 +1040,93 @@ SW_API size_t sw_members_packed_bytes(const sw_members *members);
 SW_MUST_USE SW_API sw_status sw_member_pack(sw_member member, void *to, size_t bytes);
 SW_MUST_USE SW_API sw_status sw_member_unpack(sw_member member, const void *from, size_t bytes);
 
+/* ---- resizing: the same net with other widths ---------------------------------------------
+ */
+
+/* How useful the positions of one axis of a tensor are, for narrowing: n finite numbers, n the
+ * axis's length in `from`. The tensor is one of `from` (of the shape, for members). A unit that
+ * has several positions on the axis has their sum. Of an axis that is not narrowed: not used.
+ */
+typedef struct {
+    sw_param tensor;
+    int axis;
+    int64_t n;
+    const float *values;
+    uint64_t reserved[2]; /* must be zero */
+} sw_utility;
+
+typedef struct {
+    size_t size;
+    uint64_t seed;               /* of the first values of new units */
+    const sw_utility *utilities; /* n_utilities of them; units without any have the default */
+    size_t n_utilities;
+    int approximate; /* 1: units may be added to or taken from an axis that an op normalises
+                        over (layer norm, RMS norm), which changes what the net computes; 0:
+                        that is SW_UNSUPPORTED */
+} sw_resize_opts;
+
+typedef struct {
+    size_t size;                             /* set by the caller */
+    size_t from_bytes, to_bytes;             /* of the model or member */
+    size_t from_arena_bytes, to_arena_bytes; /* of a step, as planned */
+    int64_t added, dropped;                  /* units */
+    int exact; /* 1: nothing is dropped, and no axis is resized that an op normalises over: the
+                  net computes what it did */
+} sw_resize_info;
+
+/* Take over all that a model is (parameters, buffers, states, optimizer state, kept gradients,
+ * knobs) into a model of the same tensors by name, with other widths. Which axes of which
+ * tensors belong to one unit (a neuron, a channel) follows from the ops between them: both step
+ * functions are traced, with args_to and args_from, and must apply the same ops to inputs of
+ * the same types and shapes. The models are at the same place in the two lists; their inputs'
+ * data may be NULL. A unit is added, or dropped, everywhere at once: where a residual adds two
+ * results, in all that make and all that read the sum.
+ *
+ * Widened: units keep their numbers, new ones are behind them. Elements of tensors that belong
+ * to a new unit are those of sw_model_ready with opts->seed: a weight by its initialiser, a
+ * batch norm's weight 1, bias 0, mean 0 and variance 1, optimizer state as it begins; but the
+ * weights by which others read the new unit are zero. So where the new unit's values are finite
+ * the net computes what it did: on the CPU the same bits, but for the sign of zeros, in
+ * evaluation and up to the first update; on a card up to the order of sums. Dropout draws other
+ * numbers.
+ *
+ * Narrowed: the most useful units stay, in their order; of equals those with the lower number.
+ * The default utility of a unit is the product of two 2-norms: of all elements of parameters
+ * that belong to it, and of those by which others read it; float64, summed in a fixed order;
+ * NaN counts as 0. What was widened by new units is narrowed to the same bits of parameters
+ * again, as long as it was not trained and no old unit has utility 0.
+ *
+ * Optimizer state of a parameter's shape follows its parameter; adafactor's rows and columns
+ * follow their axes. Step counters go on: the first updates of new units are larger by that.
+ *
+ * On failure `to` is as it was. Both models must be ready, and `to` not `from`. SW_INVALID
+ * names the tensor that has another name, rank, type or optimizer, the tensor whose axis
+ * reaches an input, a loss or an output of the step function (these cannot be resized), or the
+ * first op that differs. SW_UNSUPPORTED names the op that a resized axis goes through and that
+ * does not say what it ties (ops from outside, softmax, attention and group norm along the
+ * axis). SW_NOMEM, SW_STALE (`from` is damaged) and SW_BUSY as elsewhere. */
+SW_MUST_USE SW_API sw_status sw_model_resize(sw_model *to, const sw_model *from, sw_exec *exec,
+                                             const sw_run_args *args_to,
+                                             const sw_run_args *args_from,
+                                             const sw_resize_opts *opts);
+/* The same between members, of two groups whose shapes differ in widths. Of `args` the inputs
+ * (types and shapes), n_inputs, mode and variant are looked at, for both groups; `to` keeps its
+ * seed, and is well again where it had failed. */
+SW_MUST_USE SW_API sw_status sw_member_resize(sw_member to, sw_member from,
+                                              const sw_members_args *args,
+                                              const sw_resize_opts *opts);
+/* What it would cost, and whether it can be: the same refusals. The models need no memory; a
+ * narrowing is counted, and no utilities are. */
+SW_MUST_USE SW_API sw_status sw_model_resize_plan(sw_model *to, sw_model *from, sw_exec *exec,
+                                                  const sw_run_args *args_to,
+                                                  const sw_run_args *args_from,
+                                                  const sw_resize_opts *opts,
+                                                  sw_resize_info *out);
+SW_MUST_USE SW_API sw_status sw_members_resize_plan(sw_members *to, sw_members *from,
+                                                    const sw_members_args *args,
+                                                    const sw_resize_opts *opts,
+                                                    sw_resize_info *out);
+
 /* ---- feeds: batches by number, for many members ------------------------------------------ */
 
 typedef struct {

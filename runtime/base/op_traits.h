@@ -44,10 +44,39 @@ typedef enum {
     SWI_DUTY_TILED         /* makes a gradient and updates by it, some rows at a time */
 } swi_op_duty;
 
+/* Which axes of its operands are one: where a net gets other widths, a position is added to, or
+ * taken from, all of them at once. What is not tied here cannot be resized. */
+typedef enum {
+    SWI_AXES_NONE,     /* none */
+    SWI_AXES_MOVES,    /* the result is the input, at most laid in another way */
+    SWI_AXES_SAME,     /* element by element: equal axes, counted from the last, of inputs and
+                          outputs */
+    SWI_AXES_HALVES,   /* the same of two inputs; or of one, the two halves of its last axis */
+    SWI_AXES_RESHAPE,  /* axes that are as they were; a run of axes that become one, or one that
+                          becomes a run: the one of the run whose length changes */
+    SWI_AXES_PERMUTE,  /* swi_permute_attrs */
+    SWI_AXES_SLICE,    /* swi_slice_attrs */
+    SWI_AXES_CONCAT,   /* swi_concat_attrs */
+    SWI_AXES_LINEAR,   /* (..., in), (out, in), (out) -> (..., out); `in` is summed over */
+    SWI_AXES_CONV,     /* (n, in, ...), (out, in / groups, ...), (out) -> (n, out, ...); `in` is
+                          summed over, unless each channel has its own group */
+    SWI_AXES_MATMUL,   /* (..., m, k), (..., k, n) -> (..., m, n); k is summed over */
+    SWI_AXES_IMAGE,    /* (n, c, ...) -> (n, c, ...): the first two axes */
+    SWI_AXES_CHANNELS, /* (n, c, ...) or (c), and others whose last axis is c */
+    SWI_AXES_NORM,     /* (..., c), others (c); normalised over c */
+    SWI_AXES_ROWS,     /* all but the last axis */
+    SWI_AXES_REDUCE,   /* swi_sum_attrs: axes that stay */
+    SWI_AXES_LOOKUP,   /* ids (n...), (rows, width) -> (n..., width); rows are numbered */
+    SWI_AXES_HEADS,    /* swi_attention_attrs: (n, s, heads size); a head is one unit */
+    SWI_AXES_LOSS,     /* the end of a net */
+    SWI_AXES_LINEAR_LOSS /* (rows, in), (out, in), (out); `in` is summed over, the rest ends */
+} swi_op_axes;
+
 typedef struct {
     swi_op_call call;
     swi_op_work work;
     swi_op_duty duty;
+    swi_op_axes axes;
 } swi_op_traits;
 
 const swi_op_traits *swi_op_traits_of(uint32_t op);

@@ -175,6 +175,12 @@ static things make_things(void)
     X(sw_member_write(no_member, t->layer.bias, some, 4))                                      \
     X(sw_member_knob_set(no_member, no_knob, 1.0f))                                            \
     X(sw_member_knob_get(no_member, no_knob, some))                                            \
+    X(sw_model_resize(NULL, t->model, t->exec, &args, &args, NULL))                            \
+    X(sw_model_resize(t->model, NULL, t->exec, &args, &args, NULL))                            \
+    X(sw_model_resize(t->model, t->model, NULL, &args, &args, NULL))                           \
+    X(sw_member_resize(no_member, no_member, NULL, NULL))                                      \
+    X(sw_model_resize_plan(t->model, t->model, t->exec, NULL, NULL, NULL, NULL))               \
+    X(sw_members_resize_plan(NULL, NULL, NULL, NULL, NULL))                                    \
     X(sw_members_run(NULL, NULL))                                                              \
     X(sw_members_metric(NULL, "loss", &number, 1))                                             \
     X(sw_members_status(NULL, NULL, 1))                                                        \

@@ -13,6 +13,7 @@ typedef struct {
     net *n;
     batch b;
     sw_run_args args;
+    net *other; /* that is alike */
     sw_dataset *data;
     const char *text_path, *csv_path, *no_folder;
 } scene;
@@ -34,6 +35,7 @@ typedef union {
     sw_members_args group;
     sw_hyper hyper;
     sw_pbt_opts pbt;
+    sw_resize_opts resize;
 } room;
 
 static const char *a_file(const char *name, const char *text)
@@ -50,6 +52,7 @@ static const char *a_file(const char *name, const char *text)
 static scene scene_new(void)
 {
     scene s = {.exec = net_exec(NULL), .n = net_new(false, NULL), .b = net_batch(false, 0, 4)};
+    s.other = net_new(false, NULL);
     OK(sw_dataset_synthetic(&s.data, 16, 1));
     s.text_path = a_file("sizes.txt", "some bytes of a text that is long enough for a window");
     s.no_folder = sw_temp_path("no folder");
@@ -338,6 +341,24 @@ static sw_status try_pbt_member(scene *s, room *r)
     return with_pbt(ask_pbt_member, r);
 }
 
+/* Of the scene's model to one that is alike. */
+static sw_status plan_resize(scene *s, const sw_resize_opts *opts, sw_resize_info *info)
+{
+    const sw_run_args from = net_args(s->n, &s->b), to = net_args(s->other, &s->b);
+    return sw_model_resize_plan(s->other->model, s->n->model, s->exec, &to, &from, opts, info);
+}
+
+static sw_status try_resize(scene *s, room *r)
+{
+    sw_resize_info info = {.size = sizeof info};
+    return plan_resize(s, &r->resize, &info);
+}
+
+static sw_status try_resize_info(scene *s, room *r)
+{
+    return plan_resize(s, NULL, (sw_resize_info *)(void *)r);
+}
+
 /* Made without a path: it takes no name and no thread. */
 static sw_status try_checkpoint(scene *s, room *r)
 {
@@ -415,6 +436,8 @@ static const struct {
     {SWI_STRUCT_sw_pbt_opts, try_pbt, false},
     {SWI_STRUCT_sw_pbt_event, try_pbt_event, true},
     {SWI_STRUCT_sw_pbt_member, try_pbt_member, true},
+    {SWI_STRUCT_sw_resize_opts, try_resize, false},
+    {SWI_STRUCT_sw_resize_info, try_resize_info, true},
     {SWI_STRUCT_sw_witness_info, try_witness, true},
     {SWI_STRUCT_sw_idx_opts, try_idx, false},
     {SWI_STRUCT_sw_cifar_opts, try_cifar, false},
