@@ -55,7 +55,8 @@ static sw_status make_group(subject *s)
     SW_TRY(sw_exec_create(&s->exec, &exec));
     SW_TRY(members_group_batch(&s->group, MEMBERS_SMALL, o->common.batch));
     const uint64_t start = cli_clock_ns();
-    SW_TRY(members_group_make(&s->group, s->exec, MEMBERS_SMALL, o->members, 0));
+    SW_TRY(members_group_make(&s->group, s->exec, MEMBERS_SMALL, o->members, 0,
+                              o->member_threads));
     SW_TRY(loop(s));
     const uint64_t between = cli_clock_ns();
     SW_TRY(loop(s));
@@ -200,26 +201,32 @@ static const struct {
     const char *name;
     int (*run)(const members_opts *opts);
     int64_t members, loops; /* where none are given */
-} cases[] = {{"loop", members_loop, 200, 200},
-             {"pauses", members_pauses, 200, 20000},
-             {"first", members_first, 200, 20},
-             {"sweep", members_sweep, 1920, 20},
-             {"distinct", members_distinct, 200, 100}};
+} cases[] = {{"loop", members_loop, 200, 200},         {"pauses", members_pauses, 200, 20000},
+             {"first", members_first, 200, 20},        {"sweep", members_sweep, 1920, 20},
+             {"distinct", members_distinct, 200, 100}, {"lenet5", members_lenet5, 5, 5}};
 enum { CASES = sizeof cases / sizeof *cases };
 
 int bench_members(int argc, char **argv)
 {
-    static const char *const words[] = {"loop", "pauses", "first", "sweep", "distinct", NULL};
+    static const char *const words[] = {"loop",     "pauses", "first", "sweep",
+                                        "distinct", "lenet5", NULL};
     members_opts o = {0};
     const cli_option options[] = {
         {"--case", "NAME", CLI_WORD, &o.which, "loop",
          "loop: members, models and arithmetic; pauses: the slowest of many loops; first: new "
-         "networks; sweep: larger ones; distinct: of all widths",
+         "networks; sweep: larger ones; distinct: of all widths; lenet5: epochs, own orders",
          0, 0, words},
         {"--members", "N", CLI_COUNT, &o.members, NULL,
-         "networks (200; sweep: 1920 of the smallest)", 1, 100000, NULL},
+         "networks (200; sweep: 1920 of the smallest; lenet5: 5)", 1, 100000, NULL},
         {"--loops", "N", CLI_COUNT, &o.loops, NULL,
-         "steps of all of them (200; pauses: 20000, first and sweep: 20, distinct: 100)", 1,
+         "steps of all of them (200; pauses: 20000, first and sweep: 20, distinct: 100); "
+         "lenet5: epochs (5)",
+         1, 1 << 20, NULL},
+        {"--member-threads", "N", CLI_COUNT, &o.member_threads, "1", "threads of each network",
+         1, 256, NULL},
+        {"--data", "SPEC", CLI_WORD, &o.data, "synthetic", "lenet5: synthetic, or idx:DIR", 0,
+         0, NULL},
+        {"--slice", "N", CLI_COUNT, &o.slice, "7", "lenet5: steps of a network in a row", 1,
          1 << 20, NULL},
         {"--turns", NULL, CLI_FLAG, &o.turns, NULL,
          "answer lines of NAME WARM COUNT on standard input: loops of members, models or "

@@ -9,6 +9,8 @@ typedef struct {
     bench_common common;
     const char *which, *data;
     int64_t members, loops; /* of the case, where none were given */
+    int64_t member_threads; /* that each member runs on */
+    int64_t slice;          /* lenet5: steps of a member in a row */
     bool turns;
 } members_opts;
 
@@ -38,12 +40,15 @@ void members_step(sw_ctx *ctx, void *user);
 SW_MUST_USE sw_status members_declare(members_net *net, members_widths widths);
 int64_t members_parameters(members_widths widths); /* how many numbers one has */
 
-/* Shape, group and n members with seeds from `seed` on; after a failure destroy it too. */
+/* Shape, group and n members with seeds from `seed` on, each on so many threads; after a
+ * failure destroy it too. */
 SW_MUST_USE sw_status members_group_make(members_group *g, sw_exec *exec, members_widths widths,
-                                         int64_t n, uint64_t seed);
+                                         int64_t n, uint64_t seed, int64_t threads);
 /* Its batch. */
 SW_MUST_USE sw_status members_group_batch(members_group *g, members_widths widths,
                                           int64_t batch);
+/* What it is run with; and that. */
+sw_members_args members_group_args(const members_group *g, uint64_t step);
 SW_MUST_USE sw_status members_group_run(members_group *g, uint64_t step);
 void members_group_destroy(members_group *g);
 
@@ -59,5 +64,6 @@ int members_pauses(const members_opts *opts);
 int members_first(const members_opts *opts);
 int members_sweep(const members_opts *opts);
 int members_distinct(const members_opts *opts);
+int members_lenet5(const members_opts *opts);
 
 #endif

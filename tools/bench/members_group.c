@@ -33,12 +33,15 @@ int64_t members_parameters(members_widths w)
 }
 
 sw_status members_group_make(members_group *g, sw_exec *exec, members_widths widths, int64_t n,
-                             uint64_t seed)
+                             uint64_t seed, int64_t threads)
 {
     void *block;
     SW_TRY(members_declare(&g->shape, widths));
-    const sw_members_opts opts = {
-        .size = sizeof opts, .shape = g->shape.model, .fn = members_step, .user = &g->shape};
+    const sw_members_opts opts = {.size = sizeof opts,
+                                  .shape = g->shape.model,
+                                  .fn = members_step,
+                                  .user = &g->shape,
+                                  .threads = (int)threads};
     SW_TRY(sw_members_create(&g->group, exec, &opts));
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (size_t)n * sizeof *g->members));
     g->members = block;
@@ -55,15 +58,20 @@ sw_status members_group_batch(members_group *g, members_widths w, int64_t batch)
     return bench_batch_make(g->inputs, 2, w.out);
 }
 
+sw_members_args members_group_args(const members_group *g, uint64_t step)
+{
+    return (sw_members_args){.size = sizeof(sw_members_args),
+                             .members = g->members,
+                             .n = (size_t)g->n,
+                             .inputs = g->inputs,
+                             .n_inputs = 2,
+                             .mode = SW_TRAIN,
+                             .step = step};
+}
+
 sw_status members_group_run(members_group *g, uint64_t step)
 {
-    const sw_members_args args = {.size = sizeof args,
-                                  .members = g->members,
-                                  .n = (size_t)g->n,
-                                  .inputs = g->inputs,
-                                  .n_inputs = 2,
-                                  .mode = SW_TRAIN,
-                                  .step = step};
+    const sw_members_args args = members_group_args(g, step);
     return sw_members_run(g->group, &args);
 }
 

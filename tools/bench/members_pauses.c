@@ -61,7 +61,8 @@ static sw_status run(pauses *p, const members_opts *o)
     SW_TRY(cli_times_init(&p->controls, (uint64_t)o->loops));
     SW_TRY(sw_exec_create(&p->exec, &exec));
     SW_TRY(members_group_batch(&p->group, MEMBERS_SMALL, o->common.batch));
-    SW_TRY(members_group_make(&p->group, p->exec, MEMBERS_SMALL, o->members, 0));
+    SW_TRY(members_group_make(&p->group, p->exec, MEMBERS_SMALL, o->members, 0,
+                              o->member_threads));
     SW_TRY(members_calibrate(&p->turns, loop, p));
     return measure(p, o->loops);
 }
@@ -121,7 +122,7 @@ static sw_status measure_new(const members_opts *o, members_group *g, sw_exec *e
 {
     SW_TRY(members_group_batch(g, MEMBERS_SMALL, o->common.batch));
     const uint64_t start = cli_clock_ns();
-    SW_TRY(members_group_make(g, exec, MEMBERS_SMALL, o->members, 0));
+    SW_TRY(members_group_make(g, exec, MEMBERS_SMALL, o->members, 0, o->member_threads));
     const uint64_t made = cli_clock_ns();
     SW_TRY(members_group_run(g, 0));
     const uint64_t first = cli_clock_ns();

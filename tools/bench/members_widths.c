@@ -2,8 +2,9 @@
  *
  * sweep: groups of larger and larger members that have the same number of parameters together,
  * so that time per parameter and sample can be compared. distinct: networks that all differ in
- * their first width, a group of one for each, beside one group of equal networks that have the
- * mean of these widths, and so the same number of operations. */
+ * their first width, a group of one for each, in one call and one after the other; beside one
+ * group of equal networks that have the mean of these widths, and so the same number of
+ * operations. */
 #include "alloc/base/mem.h"
 #include "tools/bench/members.h"
 
@@ -42,7 +43,7 @@ static sw_status make_sizes(sweep *s, const members_opts *o)
         s->widths[i] = w;
         snprintf(s->names[i], sizeof s->names[i], "%lld", (long long)members_parameters(w));
         s->variants[i] = (bench_variant){.name = s->names[i], .key = s->names[i]};
-        SW_TRY(members_group_make(&s->groups[i], s->exec, w, n, 0));
+        SW_TRY(members_group_make(&s->groups[i], s->exec, w, n, 0, o->member_threads));
         SW_TRY(members_group_batch(&s->groups[i], w, o->common.batch));
         for (int warm = 0; warm < 2; warm++)
             SW_TRY(run_size(s, i));
@@ -108,15 +109,24 @@ typedef struct {
     const members_opts *opts;
     sw_exec *exec;
     members_group equal, *groups;
+    sw_members **handles;  /* of the groups */
+    sw_members_args *args; /* of a run of each */
     uint64_t step;
 } distinct;
+
+enum { EQUAL, TOGETHER, ONE_BY_ONE, WAYS };
 
 static sw_status run_distinct(void *context, int which)
 {
     distinct *d = context;
+    const size_t n = (size_t)d->opts->members;
     d->step++;
-    if (which == 0)
+    if (which == EQUAL)
         return members_group_run(&d->equal, d->step);
+    for (size_t i = 0; which == TOGETHER && i < n; i++)
+        d->args[i].step = d->step;
+    if (which == TOGETHER)
+        return sw_members_run_all(d->handles, d->args, n);
     for (int64_t i = 0; i < d->opts->members; i++)
         SW_TRY(members_group_run(&d->groups[i], d->step));
     return SW_OK;
@@ -137,18 +147,24 @@ static sw_status make_distinct(distinct *d)
     SW_TRY(sw_exec_create(&d->exec, &exec));
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (size_t)o->members * sizeof *d->groups));
     d->groups = block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (size_t)o->members * sizeof *d->handles));
+    d->handles = block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (size_t)o->members * sizeof *d->args));
+    d->args = block;
     w.h1 = NARROWEST + o->members / 2;
-    SW_TRY(members_group_make(&d->equal, d->exec, w, o->members, 0));
+    SW_TRY(members_group_make(&d->equal, d->exec, w, o->members, 0, o->member_threads));
     SW_TRY(members_group_batch(&d->equal, w, o->common.batch));
     for (int64_t i = 0; i < o->members; i++) {
         members_group *g = &d->groups[i];
         w.h1 = width_of(i, o->members);
-        SW_TRY(members_group_make(g, d->exec, w, 1, (uint64_t)i));
+        SW_TRY(members_group_make(g, d->exec, w, 1, (uint64_t)i, o->member_threads));
         g->inputs[0] = d->equal.inputs[0];
         g->inputs[1] = d->equal.inputs[1];
+        d->handles[i] = g->group;
+        d->args[i] = members_group_args(g, 0);
     }
-    for (int i = 0; i < 4; i++)
-        SW_TRY(run_distinct(d, i % 2));
+    for (int i = 0; i < 2 * WAYS; i++)
+        SW_TRY(run_distinct(d, i % WAYS));
     return SW_OK;
 }
 
@@ -159,6 +175,8 @@ static void end_distinct(distinct *d)
         d->groups[i].inputs[0].data = d->groups[i].inputs[1].data = NULL;
         members_group_destroy(&d->groups[i]);
     }
+    sw_heap_free(d->args, SW_HEAP_RECORDS, (size_t)n * sizeof *d->args);
+    sw_heap_free(d->handles, SW_HEAP_RECORDS, (size_t)n * sizeof *d->handles);
     sw_heap_free(d->groups, SW_HEAP_RECORDS, (size_t)n * sizeof *d->groups);
     members_group_destroy(&d->equal);
     sw_exec_destroy(d->exec);
@@ -170,7 +188,7 @@ static int report_distinct(const members_opts *o, const bench_variant *v)
     if (o->common.json) {
         sw_json json;
         result_json_begin(&json);
-        bench_put_variants(&json, "distinct", v, 2);
+        bench_put_variants(&json, "distinct", v, WAYS);
         return result_json_end(&json, status);
     }
     if (!o->common.quiet)
@@ -180,18 +198,19 @@ static int report_distinct(const members_opts *o, const bench_variant *v)
                (long long)width_of(o->members - 1, o->members),
                (long long)(NARROWEST + o->members / 2), (long long)o->common.batch,
                (long long)o->common.threads);
-    bench_print_variants("", v, 2);
+    bench_print_variants("", v, WAYS);
     return cli_finish(status);
 }
 
 int members_distinct(const members_opts *o)
 {
     distinct d = {.opts = o};
-    bench_variant v[] = {{.name = "equal", .key = "equal"},
-                         {.name = "one by one", .key = "one_by_one"}};
+    bench_variant v[WAYS] = {{.name = "equal", .key = "equal"},
+                             {.name = "one call", .key = "one_call"},
+                             {.name = "one by one", .key = "one_by_one"}};
     sw_status status = make_distinct(&d);
     if (status == SW_OK)
-        status = bench_take_turns(v, 2, o->loops, run_distinct, &d);
+        status = bench_take_turns(v, WAYS, o->loops, run_distinct, &d);
     const int code = status == SW_OK ? report_distinct(o, v) : cli_library_error(status, false);
     end_distinct(&d);
     return code;
