@@ -13,7 +13,8 @@ threads that spin for work are asleep when the next side begins.
 
 The first loop of new networks counts making them, tracing and compiling (with empty caches), but no import. PyTorch
 runs with malloc told to keep large blocks, denormals flushed, fused Adam; --preload names another malloc for the
-peers, such as jemalloc. On one thread JAX is held on one core, since it has no option for that.
+peers, such as jemalloc. On one thread JAX is held on one core, since it has no option for that; on several it runs a
+second time with the networks shared out over as many CPU devices, where that number divides theirs.
 """
 import argparse
 import json
@@ -28,7 +29,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 OURS = [("members", "stepwell, members"), ("models", "stepwell, models, 1 thread"), ("control", "arithmetic")]
 PEERS = [("bmm", "torch", "PyTorch, stacked bmm"), ("compile", "torch", "PyTorch, stacked, compiled"),
          ("vmap", "torch", "PyTorch, torch.func.vmap"), ("nets", "torch", "PyTorch, net by net"),
-         ("jax", "jax", "JAX, vmap and jit")]
+         ("jax", "jax", "JAX, vmap and jit"), ("sharded", "jax", "JAX, the same on a device a thread")]
 ENV = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "17179869184", "MALLOC_TOP_PAD_": "268435456",
        "TORCHINDUCTOR_FX_GRAPH_CACHE": "0"}
 
@@ -109,6 +110,8 @@ def start_all(args, threads, missing, cache):
     sides += [(side, name, ours) for side, name in OURS if side == "members" or args.only is None or side in args.only]
     for side, module, name in PEERS:
         if module in missing or (args.only is not None and side not in args.only):
+            continue
+        if side == "sharded" and (threads == 1 or args.members % threads != 0):
             continue
         env = {**os.environ, **ENV, "OMP_NUM_THREADS": str(threads), "TORCHINDUCTOR_CACHE_DIR":
                os.path.join(cache, f"{side}-{threads}")}

@@ -8,6 +8,7 @@ SIDE    bmm        PyTorch: parameters of all stacked, products by baddbmm, back
         vmap       torch.func: vmap of the gradient of one network, one fused Adam over stacked parameters
         nets       one nn.Sequential and one fused Adam for each network, one after the other
         jax        vmap of the gradient of one network and Adam, jit, arguments donated
+        sharded    the same with the networks shared out over a CPU device for each thread
 
 All read one batch, as the members do. The first line on standard output is a JSON object: the time of the first loop
 of new networks (made, traced and compiled, without imports), of the second, and the version. Then each line NAME
@@ -136,6 +137,8 @@ def torch_nets():
 
 
 def jax_vmap():
+    if SIDE == "sharded":  # read when jax is imported
+        os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={THREADS}"
     if THREADS == 1:  # the pool of XLA has as many threads as the process may use
         os.sched_setaffinity(0, [max(os.sched_getaffinity(0))])
     import jax
@@ -165,6 +168,9 @@ def jax_vmap():
             p += [jax.random.uniform(key, (MEMBERS, rows, cols), minval=-bound, maxval=bound),
                   jax.random.uniform(key, (MEMBERS, 1, cols), minval=-bound, maxval=bound)]
         state = [p, [np.zeros_like(a) for a in p], [np.zeros_like(a) for a in p]]
+        if SIDE == "sharded":
+            axis = jax.make_mesh((THREADS,), ("networks",))
+            state = jax.device_put(state, jax.sharding.NamedSharding(axis, jax.sharding.PartitionSpec("networks")))
         run = jax.jit(jax.vmap(one, in_axes=(0, 0, 0, None)), donate_argnums=(0, 1, 2))
         steps = [0]
 
@@ -178,7 +184,7 @@ def jax_vmap():
 
 def main():
     make, version = {"bmm": torch_bmm, "compile": torch_compile, "vmap": torch_vmap, "nets": torch_nets,
-                     "jax": jax_vmap}[SIDE]()
+                     "jax": jax_vmap, "sharded": jax_vmap}[SIDE]()
     start = time.perf_counter_ns()
     loop = make()
     first_loss = loop()

@@ -18,9 +18,11 @@ one thread for each trial, no dashboard. --at-once trials live at one time (defa
 of --cpus); fewer take turns, which Ray does by a checkpoint and a restart.
 
 --too-wide gives member 0 that width. --memory-limit holds for all processes together where a cgroup can be made,
-else for the addresses of each trial (RLIMIT_AS). What happens then is printed, not prevented.
+else for the addresses of each trial (RLIMIT_AS). What happens then is printed, not prevented. RLIMIT_AS counts addresses:
+PyTorch alone has several GB of them.
 
-Memory is the sum of PSS over the whole tree of processes, sampled five times a second. What a process of another
+Memory is the sum of PSS over the whole tree of processes, sampled five times a second (in the
+first two seconds as often as goes). What a process of another
 parent shares with none of them is not seen.
 """
 import argparse
@@ -28,6 +30,8 @@ import ctypes
 import gzip
 import json
 import os
+import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -52,16 +56,21 @@ def parents():
     return found
 
 
-def tree_bytes(root):
-    """PSS of root and all below it, and how many processes these are."""
-    above, members = parents(), {root}
+def below_us():
+    """All processes that this one has started, and those of theirs."""
+    above, members = parents(), {os.getpid()}
     grown = True
     while grown:
         more = {pid for pid, parent in above.items() if parent in members} - members
         members |= more
         grown = bool(more)
+    return members - {os.getpid()}
+
+
+def tree_bytes():
+    """PSS of all below us, and how many processes these are."""
     total, n = 0, 0
-    for pid in members - {os.getpid()}:
+    for pid in below_us():
         try:
             with open(f"/proc/{pid}/smaps_rollup") as file:
                 total += sum(int(line.split()[1]) * 1024 for line in file if line.startswith("Pss:"))
@@ -83,19 +92,28 @@ def watch(command, env, limit):
             with open(os.path.join(group, "cgroup.procs"), "w") as file:
                 file.write(str(os.getpid()))
 
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     start, peak, most = time.monotonic(), 0, 0
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env, preexec_fn=enter)
     lines = []
     reader = threading.Thread(target=lambda: lines.extend(child.stdout), daemon=True)
     reader.start()
-    while child.poll() is None:
-        now, n = tree_bytes(os.getpid())
-        if now > peak:
-            peak, most = now, n
-        time.sleep(0.2)
-    wall = time.monotonic() - start
+    try:
+        while child.poll() is None:
+            now, n = tree_bytes()
+            if now > peak:
+                peak, most = now, n
+            time.sleep(0.2 if time.monotonic() - start > 2 else 0.005)
+        wall = time.monotonic() - start
+    finally:
+        for pid in below_us():  # what an interrupt or a failure leaves
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                pass
     reader.join(5)
-    found = {"wall_s": wall, "peak_pss_bytes": peak, "processes": most, "status": child.returncode}
+    found = {"wall_s": wall, "peak_pss_bytes": peak, "processes": most, "status": child.returncode,
+             "largest_resident_bytes": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024}
     if limit:
         found["limit"] = {"bytes": limit, "by": "cgroup" if group else "RLIMIT_AS of each trial"}
     if group:
@@ -110,7 +128,12 @@ def make_group(limit):
         with open("/proc/self/cgroup") as file:
             inside = [line.split("::")[1].strip() for line in file if line.startswith("0::")]
         group = f"/sys/fs/cgroup{inside[0]}/pbt-ray-{os.getpid()}"
+        if not os.path.exists(os.path.join(os.path.dirname(group), "cgroup.subtree_control")):
+            return None  # no such file system, or none that knows memory
         os.mkdir(group)
+        if not os.path.exists(os.path.join(group, "memory.max")):
+            os.rmdir(group)
+            return None
         with open(os.path.join(group, "memory.max"), "w") as file:
             file.write(str(limit))
         if os.path.exists(os.path.join(group, "memory.swap.max")):
@@ -144,7 +167,6 @@ def trainable(tune, torch):
         def setup(self, config, data=None):
             limit = os.environ.get("PBT_RAY_LIMIT")
             if limit:
-                import resource
                 resource.setrlimit(resource.RLIMIT_AS, (int(limit), int(limit)))
             torch.set_num_threads(1)
             self.data = [torch.from_numpy(part) for part in data]
@@ -278,7 +300,8 @@ def report(args, found, inner):
         return
     print(f"wall time    {found['wall_s']:.1f} s" + (f", {inner['fit_s']:.1f} s of them training" if inner and
           "fit_s" in inner else ""))
-    print(f"memory       {found['peak_pss_bytes'] / 2**20:,.1f} MiB at most (PSS), then {found['processes']} processes")
+    print(f"memory       {found['peak_pss_bytes'] / 2**20:,.1f} MiB at most (PSS), then {found['processes']} processes; "
+          f"the largest one {found['largest_resident_bytes'] / 2**20:,.1f} MiB resident")
     if "limit" in found:
         print(f"limit        {found['limit']}")
     if inner and "accuracies" in inner:
