@@ -55,7 +55,7 @@ class Worker:
         if not line.startswith("{"):
             self.end()
             self.errors.seek(0)
-            said = self.errors.read().strip().splitlines() or ["it ended without a word"]
+            said = self.errors.read().strip().splitlines() or [f"{self.command[0]} ended without a word"]
             raise Failed(said[-1])
         return json.loads(line)
 
@@ -92,9 +92,10 @@ def busy():
 def lacks(python):
     """Modules of the peers that this interpreter has not."""
     test = "import importlib.util as u; print(' '.join(n for n in ('torch', 'jax') if not u.find_spec(n)))"
-    done = subprocess.run([python, "-c", test], capture_output=True, text=True)
-    if done.returncode != 0:
-        print(f"members.py: {python} does not run; stepwell alone", file=sys.stderr)
+    try:
+        done = subprocess.run([python, "-c", test], capture_output=True, text=True)
+    except OSError as why:
+        print(f"members.py: --python {python}: {why.strerror}; stepwell alone", file=sys.stderr)
         return ["torch", "jax"]
     for name in done.stdout.split():
         print(f"members.py: {python} has no {name} (pip install {name}): left out", file=sys.stderr)
@@ -121,7 +122,7 @@ def start_all(args, threads, missing, cache):
                    str(args.batch)]
         try:
             sides.append((side, name, Worker(command, env, args.patience)))
-            print(f"{threads} threads: {name} is ready", file=sys.stderr)
+            print(f"threads {threads}: {name} is ready", file=sys.stderr)
         except Failed as why:
             without[name] = str(why)
     return sides, without
@@ -143,6 +144,7 @@ def take_turns(args, sides, without):
                 if side == "members":
                     raise
                 without[name] = str(why)
+        print(f"round {turn + 1} of {args.rounds}", file=sys.stderr)
     others = busy() - before - sum(w.used() for w in workers if w.process.poll() is None)
     return found, max(0.0, others / (time.monotonic() - start))
 
@@ -201,6 +203,8 @@ def main():
     args = parser.parse_args()
     if args.rounds < 1 or args.block < 1 or args.warm < 0:
         parser.error("--rounds and --block must be at least 1, --warm at least 0")
+    if args.preload and not os.path.exists(args.preload):
+        parser.error(f"--preload must be a library (got {args.preload})")
     try:
         text = run(args)
     except (Failed, OSError) as why:

@@ -290,7 +290,10 @@ def missing(python):
     """Names of what this interpreter lacks."""
     test = ("import importlib.util as u; "
             "print(' '.join(n for n in ('torch', 'numpy', 'ray', 'ray.tune') if not u.find_spec(n)))")
-    done = subprocess.run([python, "-c", test], capture_output=True, text=True)
+    try:
+        done = subprocess.run([python, "-c", test], capture_output=True, text=True)
+    except OSError as why:
+        sys.exit(f"pbt_ray.py: --python {python}: {why.strerror}")
     return done.stdout.split() if done.returncode == 0 else ["torch", "ray[tune]"]
 
 
