@@ -26,7 +26,7 @@ typedef struct {
     int64_t batch, threads;
     bool json, quiet;
 } bench_common;
-/* Read a command line of these, behind the command's own n options (at most 4): CLI_GO or an
+/* Read a command line of these, behind the command's own n options (at most 8): CLI_GO or an
  * exit status. */
 int bench_parse(const char *name, const char *about, const cli_option *own, int n,
                 bench_common *common, int argc, char **argv);

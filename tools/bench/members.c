@@ -1,78 +1,30 @@
 /* bench members: one step of many small networks, as members of one shape and as models of
- * their own, taking turns; beside a loop of pure arithmetic of the same length. */
+ * their own, taking turns; beside a loop of pure arithmetic of the same length. Its other cases
+ * are in the files beside this one; members.py adds the loops of other frameworks. */
 #include "alloc/base/mem.h"
-#include "tools/bench/bench.h"
+#include "tools/bench/members.h"
+#include <string.h>
 
-typedef struct {
-    bench_common common;
-    int64_t members, loops;
-} members_opts;
-
-enum { IN = 49, H1 = 64, H2 = 24, OUT = 10, VARIANTS = 3 };
-
-/* The layers of one model; members take those of the shape. */
-typedef struct {
-    sw_model *model;
-    sw_linear fc[3];
-    sw_optimizer *adam;
-} net;
+enum { VARIANTS = 3 };
+static const char *const names[VARIANTS] = {"members", "models", "control"};
 
 typedef struct {
     const members_opts *opts;
     sw_exec *exec, *alone; /* alone: one thread, for models of their own */
-    net shape, *nets;
-    sw_members *group;
-    sw_member *members;
-    sw_array inputs[2];
-    uint64_t step, turns;
+    members_group group;
+    members_net *nets;
+    uint64_t step, turns, first_ns, second_ns;
 } subject;
-
-static void step(sw_ctx *ctx, void *user)
-{
-    net *n = user;
-    sw_value x = sw_input(ctx, 0);
-    for (int i = 0; i < 3; i++) {
-        x = sw_apply_linear(ctx, n->fc[i], x);
-        x = i < 2 ? sw_relu(ctx, x) : x;
-    }
-    const sw_value loss = sw_softmax_ce(ctx, x, sw_input(ctx, 1));
-    sw_metric(ctx, "loss", loss);
-    sw_backward(ctx, loss, &n->adam, 1);
-    sw_update(ctx, n->adam);
-}
-
-static sw_status declare(net *n)
-{
-    const sw_optimizer_opts adam = {
-        .size = sizeof adam, .kind = "adam", .update = SW_UPDATE_RELEASE};
-    SW_TRY(sw_model_create(&n->model, "net"));
-    n->fc[0] = sw_linear_new(n->model, "fc1", IN, H1);
-    n->fc[1] = sw_linear_new(n->model, "fc2", H1, H2);
-    n->fc[2] = sw_linear_new(n->model, "fc3", H2, OUT);
-    return sw_optimizer_create(&n->adam, n->model, &adam);
-}
-
-static sw_status run_members(subject *s)
-{
-    const sw_members_args args = {.size = sizeof args,
-                                  .members = s->members,
-                                  .n = (size_t)s->opts->members,
-                                  .inputs = s->inputs,
-                                  .n_inputs = 2,
-                                  .mode = SW_TRAIN,
-                                  .step = s->step};
-    return sw_members_run(s->group, &args);
-}
 
 static sw_status run_models(subject *s)
 {
     for (int64_t i = 0; i < s->opts->members; i++) {
         const sw_run_args args = {.size = sizeof args,
-                                  .fn = step,
+                                  .fn = members_step,
                                   .user = &s->nets[i],
                                   .models = &s->nets[i].model,
                                   .n_models = 1,
-                                  .inputs = s->inputs,
+                                  .inputs = s->group.inputs,
                                   .n_inputs = 2,
                                   .mode = SW_TRAIN,
                                   .step = s->step};
@@ -81,83 +33,126 @@ static sw_status run_models(subject *s)
     return SW_OK;
 }
 
-static volatile uint64_t sink;
-
-static sw_status control(const subject *s)
-{
-    uint64_t x = sink;
-    for (uint64_t i = 0; i < s->turns; i++)
-        x = x * 6364136223846793005u + 1442695040888963407u;
-    sink = x;
-    return SW_OK;
-}
-
 static sw_status turn(void *context, int i)
 {
     subject *s = context;
     s->step++;
-    return i == 0 ? run_members(s) : i == 1 ? run_models(s) : control(s);
+    if (i == 2)
+        members_control(s->turns);
+    return i == 0 ? members_group_run(&s->group, s->step) : i == 1 ? run_models(s) : SW_OK;
+}
+
+static sw_status loop(void *context)
+{
+    return turn(context, 0);
+}
+
+/* The members, and how long they took from their making to the end of the first loop. */
+static sw_status make_group(subject *s)
+{
+    const members_opts *o = s->opts;
+    const sw_exec_opts exec = {.size = sizeof exec, .threads = (int)o->common.threads};
+    SW_TRY(sw_exec_create(&s->exec, &exec));
+    SW_TRY(members_group_batch(&s->group, MEMBERS_SMALL, o->common.batch));
+    const uint64_t start = cli_clock_ns();
+    SW_TRY(members_group_make(&s->group, s->exec, MEMBERS_SMALL, o->members, 0,
+                              o->member_threads));
+    SW_TRY(loop(s));
+    const uint64_t between = cli_clock_ns();
+    SW_TRY(loop(s));
+    s->first_ns = between - start;
+    s->second_ns = cli_clock_ns() - between;
+    return SW_OK;
 }
 
 static sw_status make(subject *s)
 {
     const members_opts *o = s->opts;
-    const sw_exec_opts exec = {.size = sizeof exec, .threads = (int)o->common.threads};
     const sw_exec_opts alone = {.size = sizeof alone, .threads = 1};
     void *block;
-    SW_TRY(sw_exec_create(&s->exec, &exec));
+    SW_TRY(make_group(s));
     SW_TRY(sw_exec_create(&s->alone, &alone));
-    SW_TRY(declare(&s->shape));
-    const sw_members_opts group = {
-        .size = sizeof group, .shape = s->shape.model, .fn = step, .user = &s->shape};
-    SW_TRY(sw_members_create(&s->group, s->exec, &group));
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (size_t)o->members * sizeof *s->members));
-    s->members = block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (size_t)o->members * sizeof *s->nets));
     s->nets = block;
     for (int64_t i = 0; i < o->members; i++) {
-        SW_TRY(sw_member_new(&s->members[i], s->group, (uint64_t)i));
-        SW_TRY(declare(&s->nets[i]));
+        SW_TRY(members_declare(&s->nets[i], MEMBERS_SMALL));
         SW_TRY(sw_model_ready(s->nets[i].model, s->alone, (uint64_t)i));
     }
-    s->inputs[0] = (sw_array){SW_F32, SW_SHAPE(o->common.batch, IN), NULL};
-    s->inputs[1] = (sw_array){SW_U8, SW_SHAPE(o->common.batch), NULL};
-    SW_TRY(bench_batch_make(s->inputs, 2, OUT));
-    for (int i = 0; i < 4; i++)
-        SW_TRY(turn(s, i % 2));
-    return SW_OK;
-}
-
-/* Turns of the control that take as long as a loop over the members. */
-static sw_status calibrate(subject *s)
-{
-    s->turns = 1000000;
-    for (int round = 0; round < 3; round++) {
-        const uint64_t start = cli_clock_ns();
-        SW_TRY(turn(s, 0));
-        const uint64_t between = cli_clock_ns();
-        SW_TRY(turn(s, 2));
-        const uint64_t end = cli_clock_ns();
-        s->turns =
-            (uint64_t)((double)s->turns * (double)(between - start) / (double)(end - between)) +
-            1;
-    }
-    return SW_OK;
+    for (int i = 0; i < 2; i++)
+        SW_TRY(turn(s, 1));
+    return members_calibrate(&s->turns, loop, s);
 }
 
 static void end(subject *s)
 {
     const int64_t n = s->opts->members;
-    sw_members_destroy(s->group);
+    members_group_destroy(&s->group);
     for (int64_t i = 0; s->nets != NULL && i < n; i++)
         sw_model_destroy(s->nets[i].model);
     sw_heap_free(s->nets, SW_HEAP_RECORDS, (size_t)n * sizeof *s->nets);
-    sw_heap_free(s->members, SW_HEAP_RECORDS, (size_t)n * sizeof *s->members);
-    sw_model_destroy(s->shape.model);
     sw_exec_destroy(s->alone);
     sw_exec_destroy(s->exec);
-    bench_batch_free(s->inputs, 2);
 }
+
+/* ---- turns by lines ---------------------------------------------------------------------- */
+
+static int put_line(sw_json *json)
+{
+    const int status = result_json_end(json, CLI_DONE);
+    cli_flush();
+    return status;
+}
+
+static int say_ready(const subject *s)
+{
+    sw_json json;
+    result_json_begin(&json);
+    sw_json_put_u64(&json, "first_ns", s->first_ns);
+    sw_json_put_u64(&json, "second_ns", s->second_ns);
+    return put_line(&json);
+}
+
+/* "members 1 4": one loop that is not timed, then four that are. */
+static int answer(subject *s, const char *line)
+{
+    char name[16];
+    int warm, count, which = 0;
+    if (sscanf(line, "%15s %d %d", name, &warm, &count) != 3 || warm < 0 || count < 1)
+        return cli_error(CLI_USAGE, "--turns: a line must be NAME WARM COUNT (got %s)", line);
+    while (which < VARIANTS && strcmp(name, names[which]) != 0)
+        which++;
+    if (which == VARIANTS)
+        return cli_error(CLI_USAGE,
+                         "--turns: the name must be members, models or control "
+                         "(got %s)",
+                         name);
+    sw_json json;
+    result_json_begin(&json);
+    sw_json_open(&json, "ns", '[');
+    for (int i = -warm; i < count; i++) {
+        const uint64_t start = cli_clock_ns();
+        const sw_status status = turn(s, which);
+        if (status != SW_OK) {
+            sw_json_free(&json);
+            return cli_library_error(status, false);
+        }
+        if (i >= 0)
+            sw_json_u64(&json, cli_clock_ns() - start);
+    }
+    sw_json_end(&json);
+    return put_line(&json);
+}
+
+static int answer_lines(subject *s)
+{
+    char line[64];
+    int status = say_ready(s);
+    while (status == CLI_DONE && !cli_interrupted() && fgets(line, sizeof line, stdin) != NULL)
+        status = answer(s, line);
+    return status == CLI_DONE && cli_interrupted() ? CLI_INTERRUPTED : status;
+}
+
+/* ---- turns of its own -------------------------------------------------------------------- */
 
 static int report(subject *s, const bench_variant *v)
 {
@@ -167,7 +162,7 @@ static int report(subject *s, const bench_variant *v)
         sw_json json;
         result_json_begin(&json);
         sw_json_put_i64(&json, "members", o->members);
-        sw_json_put_u64(&json, "member_bytes", sw_members_bytes(s->group));
+        sw_json_put_u64(&json, "member_bytes", sw_members_bytes(s->group.group));
         for (int i = 0; i < VARIANTS; i++)
             bench_put(&json, v[i].key, &v[i].summary);
         return result_json_end(&json, status);
@@ -177,19 +172,66 @@ static int report(subject *s, const bench_variant *v)
             "%lld perceptrons 49-64-24-10, batch %lld, Adam, %lld threads: one step of each; "
             "a member takes %s\n\n",
             (long long)o->members, (long long)o->common.batch, (long long)o->common.threads,
-            cli_bytes(sw_members_bytes(s->group)).text);
+            cli_bytes(sw_members_bytes(s->group.group)).text);
     printf("%-12s %12s %12s %12s %12s\n", "", "min", "median", "p99", "max");
     for (int i = 0; i < VARIANTS; i++)
         bench_print(v[i].name, &v[i].summary);
     return cli_finish(status);
 }
 
+int members_loop(const members_opts *o)
+{
+    subject s = {.opts = o};
+    bench_variant v[VARIANTS];
+    for (int i = 0; i < VARIANTS; i++)
+        v[i] = (bench_variant){.name = names[i], .key = names[i]};
+    sw_status status = make(&s);
+    if (status == SW_OK && !o->turns)
+        status = bench_take_turns(v, VARIANTS, o->loops, turn, &s);
+    const int code = status != SW_OK ? cli_library_error(status, false)
+                     : o->turns      ? answer_lines(&s)
+                                     : report(&s, v);
+    end(&s);
+    return code;
+}
+
+/* ---- the command ------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    int (*run)(const members_opts *opts);
+    int64_t members, loops; /* where none are given */
+} cases[] = {{"loop", members_loop, 200, 200},         {"pauses", members_pauses, 200, 20000},
+             {"first", members_first, 200, 20},        {"sweep", members_sweep, 1920, 20},
+             {"distinct", members_distinct, 200, 100}, {"lenet5", members_lenet5, 5, 5}};
+enum { CASES = sizeof cases / sizeof *cases };
+
 int bench_members(int argc, char **argv)
 {
-    members_opts o = {.common.threads = 2};
+    static const char *const words[] = {"loop",     "pauses", "first", "sweep",
+                                        "distinct", "lenet5", NULL};
+    members_opts o = {0};
     const cli_option options[] = {
-        {"--members", "N", CLI_COUNT, &o.members, "200", "networks", 1, 100000, NULL},
-        {"--loops", "N", CLI_COUNT, &o.loops, "200", "steps of all of them", 1, 1 << 20, NULL},
+        {"--case", "NAME", CLI_WORD, &o.which, "loop",
+         "loop: members, models and arithmetic; pauses: the slowest of many loops; first: new "
+         "networks; sweep: larger ones; distinct: of all widths; lenet5: epochs, own orders",
+         0, 0, words},
+        {"--members", "N", CLI_COUNT, &o.members, NULL,
+         "networks (200; sweep: 1920 of the smallest; lenet5: 5)", 1, 100000, NULL},
+        {"--loops", "N", CLI_COUNT, &o.loops, NULL,
+         "steps of all of them (200; pauses: 20000, first and sweep: 20, distinct: 100); "
+         "lenet5: epochs (5)",
+         1, 1 << 20, NULL},
+        {"--member-threads", "N", CLI_COUNT, &o.member_threads, "1", "threads of each network",
+         1, 256, NULL},
+        {"--data", "SPEC", CLI_WORD, &o.data, "synthetic", "lenet5: synthetic, or idx:DIR", 0,
+         0, NULL},
+        {"--slice", "N", CLI_COUNT, &o.slice, "7", "lenet5: steps of a network in a row", 1,
+         1 << 20, NULL},
+        {"--turns", NULL, CLI_FLAG, &o.turns, NULL,
+         "answer lines of NAME WARM COUNT on standard input: loops of members, models or "
+         "control",
+         0, 0, NULL},
     };
     const int parsed =
         bench_parse("bench members",
@@ -197,17 +239,13 @@ int bench_members(int argc, char **argv)
                     options, (int)(sizeof options / sizeof *options), &o.common, argc, argv);
     if (parsed != CLI_GO)
         return parsed;
-    subject s = {.opts = &o};
-    bench_variant v[VARIANTS] = {{.name = "members", .key = "members"},
-                                 {.name = "models", .key = "models"},
-                                 {.name = "control", .key = "control"}};
+    int i = 0;
+    while (i < CASES - 1 && strcmp(o.which, cases[i].name) != 0)
+        i++;
+    if (o.turns && cases[i].run != members_loop)
+        return cli_error(CLI_USAGE, "--turns is for --case loop");
+    o.members = o.members > 0 ? o.members : cases[i].members;
+    o.loops = o.loops > 0 ? o.loops : cases[i].loops;
     cli_catch_interrupt();
-    sw_status status = make(&s);
-    if (status == SW_OK)
-        status = calibrate(&s);
-    if (status == SW_OK)
-        status = bench_take_turns(v, VARIANTS, o.loops, turn, &s);
-    const int code = status == SW_OK ? report(&s, v) : cli_library_error(status, false);
-    end(&s);
-    return code;
+    return cases[i].run(&o);
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 8, OWN_OPTIONS = 4 };
+enum { MOST = 8, OWN_OPTIONS = 8 };
 
 int bench_parse(const char *name, const char *about, const cli_option *own, int n,
                 bench_common *o, int argc, char **argv)
