@@ -1233,9 +1233,11 @@ typedef enum { SW_TRUNCATION, SW_TOURNAMENT, SW_T_TEST } sw_exploit;
  * confidence bound (Parker-Holder et al. 2020); numbers only, choices are perturbed. */
 typedef enum { SW_PERTURB, SW_PB2 } sw_explore;
 
-/* Called behind each explore, with the values in the order of the space, to be changed; what
- * it leaves outside of the bounds is SW_INVALID and names the hyper-parameter. */
-typedef sw_status sw_explore_fn(int member, double *values, int n, void *user);
+/* Called behind each explore, with the values in the order of the space, to be changed, and
+ * those of the donor that they were found from; what it leaves outside of the bounds is
+ * SW_INVALID and names the hyper-parameter. */
+typedef sw_status sw_explore_fn(int member, const double *donors, double *values, int n,
+                                void *user);
 
 typedef struct {
     size_t size;
@@ -1329,12 +1331,13 @@ SW_MUST_USE SW_API sw_status sw_pbt_save(const sw_pbt *pbt, void **bytes, size_t
 SW_API void sw_pbt_free(void *bytes, size_t n); /* what sw_pbt_save gave */
 SW_MUST_USE SW_API sw_status sw_pbt_restore(sw_pbt *pbt, const void *bytes, size_t n);
 
-/* The schedule of one lineage, from a policy file: change k takes place at time *time with
- * these values (in the order of the space; NULL is fine). Change 0 is at time 0. SW_FORMAT
+/* The schedule of one lineage, from a policy file: from change k, at time *time, on member
+ * *member of the run goes on with these values (in the order of the space). Both, and the
+ * values, may be NULL. Change 0 is at time 0. SW_FORMAT
  * names file and line; SW_INVALID past the last change. */
 SW_MUST_USE SW_API sw_status sw_policy_changes(const char *path, const sw_space *space, int *n);
 SW_MUST_USE SW_API sw_status sw_policy_change(const char *path, const sw_space *space, int k,
-                                              double *time, double *values);
+                                              int *member, double *time, double *values);
 
 /* ---- witnesses: how "measured" is measured ----------------------------------------------- */
 
@@ -1618,10 +1621,10 @@ SW_MUST_USE SW_API sw_status sw_checkpoint_get(sw_checkpoint *checkpoint, const 
                                                const void **bytes, size_t *n);
 /* Go on from what was found: models, members and loaders, all or nothing. Models must be ready.
  * SW_INVALID or SW_FORMAT names the first thing that is not as in the run that saved it: a
- * model's name, optimizer, tensor or shape, a number of members, the seed of the exec, batch, seed, number of
- * samples or the samples themselves of a loader. Threads, budget, planned or immediate mode and
- * device may be others. Which parameters are frozen is as the program has it now: that is not
- * in the file. */
+ * model's name, optimizer, tensor or shape, a number of members, the seed of the exec, batch,
+ * seed, number of samples or the samples themselves of a loader. Threads, budget, planned or
+ * immediate mode and device may be others. Which parameters are frozen is as the program has it
+ * now: that is not in the file. */
 SW_MUST_USE SW_API sw_status sw_checkpoint_load(sw_checkpoint *checkpoint);
 
 /* ---- profile ----------------------------------------------------------------------------- */

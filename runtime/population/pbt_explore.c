@@ -48,10 +48,11 @@ static double perturb(const sw_pbt *p, const sw_hyper *h, double x, uint32_t mem
     return h->kind == SW_CHOICE ? neighbour(h, at, one) : scaled(h, x, p->opts.factors[one]);
 }
 
-static sw_status call_custom(sw_pbt *p, uint32_t member)
+static sw_status call_custom(sw_pbt *p, uint32_t member, const double *from)
 {
     p->busy = true;
-    const sw_status status = p->opts.custom((int)member, p->fresh, (int)p->h, p->opts.user);
+    const sw_status status =
+        p->opts.custom((int)member, from, p->fresh, (int)p->h, p->opts.user);
     p->busy = false;
     if (status != SW_OK)
         return status;
@@ -74,5 +75,5 @@ sw_status swi_pbt_explore(sw_pbt *p, uint32_t member, uint32_t donor)
     }
     if (p->pb2 != NULL)
         swi_pb2_explore(p, member, donor);
-    return p->opts.custom != NULL ? call_custom(p, member) : SW_OK;
+    return p->opts.custom != NULL ? call_custom(p, member, from) : SW_OK;
 }

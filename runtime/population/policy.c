@@ -91,7 +91,7 @@ static sw_status read_lines(policy *p, uint64_t last, uint64_t *n)
 
 /* With room for two rows of values. */
 static sw_status read_policy(const char *path, const sw_space *space, uint64_t last,
-                             uint64_t *n, double *time, double *values)
+                             uint64_t *n, int *member, double *time, double *values)
 {
     void *text, *rows;
     const size_t row = space->n * sizeof(double);
@@ -104,7 +104,10 @@ static sw_status read_policy(const char *path, const sw_space *space, uint64_t l
         p.to = p.from + space->n;
         status = read_lines(&p, last, n);
         if (status == SW_OK && *n > last) {
-            *time = p.time;
+            if (member != NULL)
+                *member = (int)p.before;
+            if (time != NULL)
+                *time = p.time;
             if (values != NULL)
                 memcpy(values, p.to, row);
         }
@@ -125,22 +128,21 @@ static sw_status check(const char *path, const sw_space *space, const void *out,
 sw_status sw_policy_changes(const char *path, const sw_space *space, int *n)
 {
     uint64_t count;
-    double time;
     SW_TRY(check(path, space, n, "sw_policy_changes"));
-    SW_TRY(read_policy(path, space, UINT64_MAX, &count, &time, NULL));
+    SW_TRY(read_policy(path, space, UINT64_MAX, &count, NULL, NULL, NULL));
     *n = (int)count; /* a file has less than 2^30 bytes */
     return SW_OK;
 }
 
-sw_status sw_policy_change(const char *path, const sw_space *space, int k, double *time,
-                           double *values)
+sw_status sw_policy_change(const char *path, const sw_space *space, int k, int *member,
+                           double *time, double *values)
 {
     static const char call[] = "sw_policy_change";
     uint64_t count;
-    SW_TRY(check(path, space, time, call));
+    SW_TRY(check(path, space, path, call));
     if (k < 0)
         SW_FAIL(SW_INVALID, "%s: the change must be 0 or more (got %d)", call, k);
-    SW_TRY(read_policy(path, space, (uint64_t)k, &count, time, values));
+    SW_TRY(read_policy(path, space, (uint64_t)k, &count, member, time, values));
     if (count <= (uint64_t)k)
         SW_FAIL(SW_INVALID, "%s: %s has %llu changes (got %d)", call, path,
                 (unsigned long long)count, k);

@@ -170,9 +170,12 @@ static sw_status trace_shape(swi_net *net, sw_members *m, const sw_members_args 
 {
     sw_run_args of_one;
     const sw_run_args none = {.n_models = 0};
+    if (m->opts.callback != NULL)
+        SW_FAIL(SW_INVALID, "%s: the members of %s are callbacks, without widths", call,
+                m->shape->name);
     const sw_run_args args = {.size = sizeof args,
-                              .fn = m->fn,
-                              .user = m->user,
+                              .fn = m->opts.fn,
+                              .user = m->opts.user,
                               .models = &m->shape,
                               .n_models = 1,
                               .inputs = a->inputs,
@@ -181,7 +184,7 @@ static sw_status trace_shape(swi_net *net, sw_members *m, const sw_members_args 
                               .variant = a->variant};
     SW_TRY(swi_read_args(&of_one, &args, false, call));
     SW_TRY(swi_enter(m->exec, &none, frame));
-    const sw_status status = trace_model(net, m->planner, &of_one, frame);
+    const sw_status status = trace_model(net, m->lanes->planner, &of_one, frame);
     swi_leave(m->exec, &none);
     return status;
 }

@@ -12,11 +12,11 @@
 
 enum { SWI_FROM, SWI_TO };
 
-typedef enum { SWI_MADE, SWI_GIVEN, SWI_OF_MODEL, SWI_OF_BACKWARD } swi_source;
+typedef enum { SWI_MADE, SWI_GIVEN, SWI_OF_MODEL, SWI_OF_BACKWARD } swi_origin;
 
 typedef struct {
     sw_shape shape;
-    swi_source source;     /* SWI_MADE by a node of the net */
+    swi_origin source;     /* SWI_MADE by a node of the net */
     uint32_t model, entry; /* of a model: the whole of that entry. Given: the input's number */
 } swi_net_value;
 

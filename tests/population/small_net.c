@@ -57,10 +57,10 @@ static void end_feed(void *feed)
     sw_feed_destroy(feed);
 }
 
-sw_feed *small_feed(const sw_dataset *data, int64_t batch, int drop_last)
+sw_feed *small_feed(const sw_dataset *data, int64_t rows, int drop_last)
 {
     const sw_feed_opts opts = {
-        .size = sizeof opts, .batch = batch, .shuffle = 1, .drop_last = drop_last};
+        .size = sizeof opts, .batch = rows, .shuffle = 1, .drop_last = drop_last};
     sw_feed *feed = NULL;
     OK(sw_feed_create(&feed, data, &opts));
     CU_ASSERT_PTR_NOT_NULL_FATAL(feed);
@@ -100,12 +100,12 @@ void small_members(sw_member *out, size_t n, sw_members *of, uint64_t first_seed
         OK(sw_member_new(&out[k], of, first_seed + k));
 }
 
-small *small_alone(int64_t hidden, const sw_dataset *data, int64_t batch, int drop_last,
+small *small_alone(int64_t hidden, const sw_dataset *data, int64_t rows, int drop_last,
                    uint64_t seed, uint64_t stream, uint64_t steps, double *last, double *sum)
 {
     small *t = small_new(hidden);
     const sw_loader_opts opts = {.size = sizeof opts,
-                                 .batch = batch,
+                                 .batch = rows,
                                  .seed = stream,
                                  .shuffle = 1,
                                  .drop_last = drop_last,

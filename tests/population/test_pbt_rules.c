@@ -161,7 +161,7 @@ static void integers_lose_their_fraction(void)
     CU_ASSERT_EQUAL(r.exploits, 60);
 }
 
-static sw_status custom(int member, double *values, int n, void *user)
+static sw_status custom(int member, const double *donors, double *values, int n, void *user)
 {
     int *mode = user;
     if (*mode == 2)

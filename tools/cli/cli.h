@@ -186,6 +186,7 @@ typedef struct {
  * list of commands; else the status to leave with. */
 int tool_help(const cli_tool *tools, int n, int argc, char **argv, const char **name);
 int tool_train(int argc, char **argv);
+int tool_pbt(int argc, char **argv);
 int tool_plan(int argc, char **argv);
 int tool_report(int argc, char **argv);
 int tool_bench(int argc, char **argv);

@@ -1,0 +1,187 @@
+/* --metrics: a line for each member and turn. --save-params: of the best member, or of all. */
+#include "alloc/base/sys.h"
+#include "profiler/record/json.h"
+#include "tools/population/population.h"
+#include <math.h>
+#include <string.h>
+
+/* ---- metrics ----------------------------------------------------------------------------- */
+
+static bool ends_with(const char *path, const char *end)
+{
+    const size_t n = strlen(path), m = strlen(end);
+    return n > m && strcmp(path + n - m, end) == 0;
+}
+
+int pop_files_check(const pop *p)
+{
+    const char *path = p->opts.metrics, *save = p->opts.save;
+    if (path != NULL && !ends_with(path, ".csv") && !ends_with(path, ".jsonl"))
+        return cli_error(CLI_USAGE, "--metrics must be FILE.csv or FILE.jsonl (got '%s')",
+                         path);
+    if (save != NULL && strchr(save, '%') != NULL &&
+        (strstr(save, "%d") == NULL || strchr(strstr(save, "%d") + 1, '%') != NULL))
+        return cli_error(CLI_USAGE,
+                         "--save-params: the only %% must be that of %%d, the member's number "
+                         "(got '%s')",
+                         save);
+    if (path != NULL && save != NULL && strcmp(path, save) == 0)
+        return cli_error(CLI_USAGE, "--metrics and --save-params name one file: '%s'", path);
+    return CLI_GO;
+}
+
+static sw_status put(pop *p, const char *text, size_t n)
+{
+    SW_TRY(sw_file_write(p->metrics, text, n));
+    p->metrics_bytes += n;
+    return SW_OK;
+}
+
+static sw_status put_head(pop *p)
+{
+    char line[POP_HYPERS * 50 + 100];
+    size_t used =
+        (size_t)snprintf(line, sizeof line, "member,step,score,train_loss,loss,accuracy");
+    for (int i = 0; i < p->n_hypers; i++)
+        used += (size_t)snprintf(line + used, sizeof line - used, ",%s", p->hyper[i].name);
+    used += (size_t)snprintf(line + used, sizeof line - used, "\n");
+    return put(p, line, used);
+}
+
+/* A run that goes on cuts off what was written behind its checkpoint. */
+sw_status pop_metrics_open(pop *p)
+{
+    const char *path = p->opts.metrics;
+    if (path == NULL)
+        return SW_OK;
+    if (p->resumed && sw_file_there(path)) {
+        uint64_t bytes;
+        SW_TRY(sw_file_open(&p->metrics, path, SW_FILE_KEEP));
+        SW_TRY(sw_file_size(p->metrics, &bytes));
+        if (bytes < p->metrics_bytes)
+            SW_FAIL(SW_FORMAT,
+                    "--metrics %s has %llu bytes, and had %llu when the checkpoint was saved",
+                    path, (unsigned long long)bytes, (unsigned long long)p->metrics_bytes);
+        SW_TRY(sw_file_cut(p->metrics, p->metrics_bytes));
+        return sw_file_seek(p->metrics, p->metrics_bytes);
+    }
+    p->metrics_bytes = 0;
+    SW_TRY(sw_file_open(&p->metrics, path, SW_FILE_WRITE));
+    return ends_with(path, ".csv") ? put_head(p) : SW_OK;
+}
+
+static sw_status csv_row(pop *p, int k, const double *values)
+{
+    const pop_score *s = &p->members[k].score;
+    char line[POP_HYPERS * 40 + 300];
+    size_t used = (size_t)snprintf(line, sizeof line, "%d,%llu,%.9g,%.9g,%.9g,%.9g", k,
+                                   (unsigned long long)s->step, s->score, s->train_loss,
+                                   s->loss, s->accuracy);
+    for (int i = 0; i < p->n_hypers; i++)
+        used += (size_t)snprintf(line + used, sizeof line - used, ",%.9g", values[i]);
+    used += (size_t)snprintf(line + used, sizeof line - used, "\n");
+    return put(p, line, used);
+}
+
+static sw_status json_row(pop *p, int k, const double *values)
+{
+    const pop_score *s = &p->members[k].score;
+    sw_json json;
+    sw_json_growing(&json, SW_HEAP_RECORDS);
+    sw_json_begin(&json, '{');
+    sw_json_put_i64(&json, "member", k);
+    sw_json_put_u64(&json, "step", s->step);
+    sw_json_put_f64(&json, "score", s->score);
+    sw_json_put_f64(&json, "train_loss", s->train_loss);
+    sw_json_put_f64(&json, "loss", s->loss);
+    sw_json_put_f64(&json, "accuracy", s->accuracy);
+    sw_json_open(&json, "values", '{');
+    for (int i = 0; i < p->n_hypers; i++)
+        sw_json_put_f64(&json, p->hyper[i].name, values[i]);
+    sw_json_end(&json);
+    sw_json_end(&json);
+    sw_json_line(&json);
+    const sw_status status = json.status != SW_OK ? json.status : put(p, json.bytes, json.used);
+    sw_json_free(&json);
+    return status;
+}
+
+sw_status pop_metrics_row(pop *p, int k)
+{
+    double values[POP_HYPERS];
+    if (p->metrics == NULL)
+        return SW_OK;
+    SW_TRY(pop_values(p, k, values));
+    return ends_with(p->opts.metrics, ".csv") ? csv_row(p, k, values) : json_row(p, k, values);
+}
+
+sw_status pop_metrics_close(pop *p)
+{
+    sw_file *file = p->metrics;
+    p->metrics = NULL;
+    return sw_file_close(file);
+}
+
+/* ---- parameters -------------------------------------------------------------------------- */
+
+/* A model of the member's form in an exec without a budget: `net` and `group` are its own. */
+static sw_status to_model(pop *p, int k, sw_exec *exec, tool_net *net, sw_members **group)
+{
+    const pop_member *m = &p->members[k];
+    const int shape = m->member.of == NULL && m->waiting.there ? m->waiting.shape : m->shape;
+    tool_net_opts opts = job_net_opts(&p->job);
+    sw_member member;
+    opts.settings.hidden = p->shapes[shape]->form.hidden;
+    SW_TRY(tool_net_create(net, &opts));
+    SW_TRY(sw_model_ready(net->model, exec, m->seed));
+    const sw_members_opts of = {
+        .size = sizeof of, .shape = net->model, .fn = tool_net_step, .user = net};
+    SW_TRY(sw_members_create(group, exec, &of));
+    SW_TRY(sw_member_new(&member, *group, m->seed));
+    if (m->member.of != NULL || m->waiting.there) {
+        const size_t n = sw_members_packed_bytes(*group);
+        void *bytes;
+        SW_TRY(sw_heap_alloc(&bytes, SW_HEAP_RECORDS, n));
+        sw_status status = pop_state_of(p, k, bytes);
+        if (status == SW_OK)
+            status = sw_member_unpack(member, bytes, n);
+        sw_heap_free(bytes, SW_HEAP_RECORDS, n);
+        SW_TRY(status);
+    }
+    if (*p->job.normal.text != '\0')
+        SW_TRY(sw_model_note(net->model, JOB_NORMAL_KEY, p->job.normal.text));
+    return sw_member_to_model(net->model, member);
+}
+
+static sw_status save_one(pop *p, int k, const char *path)
+{
+    const sw_exec_opts opts = {.size = sizeof opts};
+    sw_exec *exec;
+    tool_net net = {0};
+    sw_members *group = NULL;
+    SW_TRY(sw_exec_create(&exec, &opts));
+    sw_status status = to_model(p, k, exec, &net, &group);
+    if (status == SW_OK)
+        status = cli_saved(sw_model_save(net.model, path));
+    sw_members_destroy(group);
+    if (net.model != NULL)
+        tool_net_destroy(&net);
+    sw_exec_destroy(exec);
+    return status;
+}
+
+sw_status pop_save_params(pop *p)
+{
+    const char *save = p->opts.save, *at = save != NULL ? strstr(save, "%d") : NULL;
+    const int best = pop_best(p);
+    char path[600];
+    if (save == NULL || (at == NULL && best < 0))
+        return SW_OK;
+    if (at == NULL)
+        return save_one(p, best, save);
+    for (int k = 0; k < p->n_members; k++) {
+        snprintf(path, sizeof path, "%.*s%d%s", (int)(at - save), save, k, at + 2);
+        SW_TRY(save_one(p, k, path));
+    }
+    return SW_OK;
+}

@@ -1,0 +1,67 @@
+/* --replay: one member along the schedule of a policy file. The file is a lineage: the first
+ * line has who began, each further one who went on from there, from which step on and with
+ * which values; so the seeds are known too, and the bits are those of the population's member.
+ */
+#include "tools/population/population.h"
+#include <inttypes.h>
+
+static sw_status values_to(pop *p, const double *values)
+{
+    for (int i = 0; i < p->n_hypers; i++)
+        SW_TRY(sw_pbt_value_set(p->pbt, 0, i, values[i]));
+    return SW_OK;
+}
+
+/* The member goes on as `who`, with other values. */
+static sw_status change(pop *p, int who, const double *values)
+{
+    pop_member *m = &p->members[0];
+    const pop_form form = pop_form_of(p, values);
+    int shape;
+    SW_TRY(pop_pause(p, 0)); /* nothing is there before the first */
+    SW_TRY(values_to(p, values));
+    SW_TRY(pop_shape_of(p, &form, &shape));
+    m->resized = m->waiting.there && m->waiting.shape != shape;
+    m->shape = shape;
+    m->seed = (uint64_t)p->opts.job.seed + (uint64_t)who;
+    return pop_bring(p, 0);
+}
+
+static sw_status along(pop *p, int n)
+{
+    double values[POP_HYPERS], next, time;
+    const int first = 0;
+    for (int k = 0; k < n && !cli_interrupted(); k++) {
+        int who;
+        SW_TRY(sw_policy_change(p->opts.replay, p->space, k, &who, &time, values));
+        SW_TRY(change(p, who, values));
+        next = p->steps_to_do;
+        if (k + 1 < n)
+            SW_TRY(sw_policy_change(p->opts.replay, p->space, k + 1, NULL, &next, NULL));
+        if (!p->opts.quiet)
+            cli_note("step %.0f: the values of member %d", time, who);
+        p->members[0].target = (uint64_t)(next < p->steps_to_do ? next : p->steps_to_do);
+        SW_TRY(pop_advance(p, &first, 1));
+        pop_shapes_sweep(p);
+    }
+    return cli_interrupted() ? SW_OK : pop_test(p, &first, 1);
+}
+
+int pop_replay(pop *p)
+{
+    int n;
+    sw_status status = sw_policy_changes(p->opts.replay, p->space, &n);
+    if (status != SW_OK)
+        return cli_library_error(status, true);
+    p->memory.packing = (sw_packing){.size = sizeof p->memory.packing, .threads = 1};
+    const uint64_t start = cli_clock_ns();
+    status = along(p, n);
+    p->wall_ns = cli_clock_ns() - start;
+    if (status == SW_OK)
+        status = pop_measure(p);
+    if (status == SW_OK && !cli_interrupted())
+        status = pop_save_params(p);
+    if (status != SW_OK)
+        return cli_library_error(status, false);
+    return pop_print(p, cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE);
+}

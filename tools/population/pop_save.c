@@ -1,0 +1,267 @@
+/* --checkpoint and --resume of a population: what was decided, where every member is and all
+ * that it is, in the checkpoint that exists, as bytes of the program's own. */
+#include "alloc/base/mem.h"
+#include "tools/population/population.h"
+#include <inttypes.h>
+#include <string.h>
+
+#define DEFAULT_NS ((uint64_t)600 * 1000000000)
+#define VERSION 1
+
+/* What of a run decides its numbers, as text: a run that goes on must say the same. */
+static void identify(const pop *p, char *to, size_t bytes)
+{
+    const pop_opts *o = &p->opts;
+    const job_opts *j = &o->job;
+    size_t used = (size_t)snprintf(
+        to, bytes,
+        "%s %s batch %lld optimizer %s lr %g momentum %g decay %g clip %g seed %lld members "
+        "%lld interval %lld same-data %d",
+        j->model, j->data, (long long)j->batch.at[0], j->optimizer, j->lr, j->momentum,
+        j->weight_decay, j->clip, (long long)j->seed, (long long)o->members,
+        (long long)o->interval, (int)o->same_data);
+    for (int i = 0; i < o->n_hypers && used < bytes; i++)
+        used += (size_t)snprintf(to + used, bytes - used, " %s", o->hyper[i]);
+    char setting[300];
+    for (int i = 0; i < TOOL_SETTINGS && used < bytes; i++) {
+        const char *name = tool_settings_say(&j->settings, i, setting, sizeof setting);
+        used += (size_t)snprintf(to + used, bytes - used, " %s %s", name, setting);
+    }
+}
+
+/* ---- one blob ---------------------------------------------------------------------------- */
+
+typedef struct {
+    uint32_t version;
+    int32_t n_members;
+    uint64_t turn, exploits, refused, member_steps, metrics_bytes, pbt_bytes;
+    uint64_t predicted_peak, measured_peak;
+    char identity[3000];
+} saved_run;
+
+typedef struct {
+    pop_form form, waiting_form, kept_form;
+    pop_score score;
+    uint64_t steps, target, state_bytes, kept_bytes;
+    uint8_t there, kept, resized, ended, failed, diverged, reserved[2];
+    char why[200];
+} saved_member;
+
+static size_t blob_bytes(const pop *p, size_t pbt_bytes)
+{
+    size_t n = sizeof(saved_run) + pbt_bytes;
+    for (int k = 0; k < p->n_members; k++) {
+        const pop_member *m = &p->members[k];
+        n += sizeof(saved_member);
+        if (m->member.of != NULL || m->waiting.there)
+            n += pop_state_bytes(p, k);
+        n += m->kept.there ? m->kept.n : 0;
+    }
+    return n;
+}
+
+static sw_status put_member(pop *p, int k, unsigned char **at)
+{
+    const pop_member *m = &p->members[k];
+    saved_member s;
+    memset(&s, 0, sizeof s); /* padding goes into the file too */
+    s.there = m->member.of != NULL || m->waiting.there;
+    s.form = p->shapes[m->shape]->form;
+    s.waiting_form =
+        p->shapes[m->member.of == NULL && m->waiting.there ? m->waiting.shape : m->shape]->form;
+    s.kept = m->kept.there;
+    if (s.kept)
+        s.kept_form = p->shapes[m->kept.shape]->form;
+    s.score = m->score;
+    s.steps = m->steps;
+    s.target = m->target;
+    s.state_bytes = s.there ? pop_state_bytes(p, k) : 0;
+    s.kept_bytes = s.kept ? m->kept.n : 0;
+    s.resized = m->member.of == NULL && m->resized;
+    s.ended = m->ended;
+    s.failed = m->failed;
+    s.diverged = m->diverged;
+    memcpy(s.why, m->why, sizeof s.why);
+    memcpy(*at, &s, sizeof s);
+    *at += sizeof s;
+    if (s.there)
+        SW_TRY(pop_state_of(p, k, *at));
+    *at += s.state_bytes;
+    if (s.kept)
+        SW_TRY(pop_state_read(p, &m->kept, *at));
+    *at += s.kept_bytes;
+    return SW_OK;
+}
+
+static sw_status fill_blob(pop *p, unsigned char *at, const void *pbt, size_t pbt_bytes)
+{
+    saved_run run;
+    memset(&run, 0, sizeof run);
+    run.version = VERSION;
+    run.n_members = p->n_members;
+    run.turn = p->turn;
+    run.exploits = p->exploits;
+    run.refused = p->refused;
+    run.member_steps = p->member_steps;
+    run.metrics_bytes = p->metrics_bytes;
+    run.pbt_bytes = pbt_bytes;
+    run.predicted_peak = p->memory.predicted_peak;
+    run.measured_peak = p->memory.measured_peak;
+    identify(p, run.identity, sizeof run.identity);
+    memcpy(at, &run, sizeof run);
+    at += sizeof run;
+    memcpy(at, pbt, pbt_bytes);
+    at += pbt_bytes;
+    for (int k = 0; k < p->n_members; k++)
+        SW_TRY(put_member(p, k, &at));
+    return SW_OK;
+}
+
+sw_status pop_save_now(pop *p)
+{
+    void *pbt, *blob;
+    size_t pbt_bytes;
+    if (p->checkpoint == NULL || p->opts.job.checkpoint == NULL)
+        return SW_OK;
+    if (p->metrics != NULL)
+        SW_TRY(sw_file_sync(p->metrics));
+    SW_TRY(sw_pbt_save(p->pbt, &pbt, &pbt_bytes));
+    const size_t n = blob_bytes(p, pbt_bytes);
+    sw_status status = sw_heap_alloc(&blob, SW_HEAP_FILES, n);
+    if (status == SW_OK) {
+        status = fill_blob(p, blob, pbt, pbt_bytes);
+        if (status == SW_OK)
+            status = sw_checkpoint_put(p->checkpoint, "population", blob, n);
+        sw_heap_free(blob, SW_HEAP_FILES, n);
+    }
+    sw_pbt_free(pbt, pbt_bytes);
+    SW_TRY(status);
+    p->saved_turn = p->turn;
+    p->saved_ns = cli_clock_ns();
+    return cli_saved(sw_checkpoint_save(p->checkpoint, p->turn));
+}
+
+sw_status pop_save_due(pop *p)
+{
+    const cli_every *every = &p->opts.every;
+    const uint64_t ns = every->steps > 0 ? UINT64_MAX : every->ns > 0 ? every->ns : DEFAULT_NS;
+    const bool due = (every->steps > 0 && p->turn >= p->saved_turn + every->steps) ||
+                     cli_clock_ns() - p->saved_ns >= ns || cli_save_asked();
+    return p->checkpoint != NULL && due ? pop_save_now(p) : SW_OK;
+}
+
+sw_status pop_save_open(pop *p)
+{
+    const sw_checkpoint_opts opts = {.size = sizeof opts,
+                                     .path = p->opts.job.checkpoint,
+                                     .command = p->command,
+                                     .keep = (int)p->opts.keep};
+    if (p->opts.job.checkpoint == NULL && p->opts.resume == NULL)
+        return SW_OK;
+    p->saved_ns = cli_clock_ns();
+    return sw_checkpoint_create(&p->checkpoint, p->job.exec, &opts);
+}
+
+/* ---- going on ---------------------------------------------------------------------------- */
+
+static sw_status get_state(pop *p, pop_state *s, const pop_form *form, const unsigned char *at,
+                           size_t n)
+{
+    int shape;
+    SW_TRY(pop_shape_of(p, form, &shape));
+    return pop_state_put(p, s, at, n, shape);
+}
+
+static sw_status get_member(pop *p, int k, const unsigned char **at, size_t *left,
+                            const char *path)
+{
+    pop_member *m = &p->members[k];
+    saved_member s;
+    if (*left < sizeof s)
+        SW_FAIL(SW_FORMAT, "%s: the population is cut at member %d", path, k);
+    memcpy(&s, *at, sizeof s);
+    *at += sizeof s;
+    *left -= sizeof s;
+    if (s.state_bytes > *left || s.kept_bytes > *left - s.state_bytes)
+        SW_FAIL(SW_FORMAT, "%s: the state of member %d is cut", path, k);
+    SW_TRY(pop_shape_of(p, &s.form, &m->shape));
+    m->score = s.score;
+    m->steps = s.steps;
+    m->target = s.target;
+    m->resized = s.resized;
+    m->ended = s.ended;
+    m->failed = s.failed;
+    m->diverged = s.diverged;
+    memcpy(m->why, s.why, sizeof m->why);
+    m->why[sizeof m->why - 1] = '\0';
+    if (s.there)
+        SW_TRY(get_state(p, &m->waiting, &s.waiting_form, *at, s.state_bytes));
+    if (s.kept)
+        SW_TRY(get_state(p, &m->kept, &s.kept_form, *at + s.state_bytes, s.kept_bytes));
+    *at += s.state_bytes + s.kept_bytes;
+    *left -= s.state_bytes + s.kept_bytes;
+    return SW_OK;
+}
+
+static sw_status read_blob(pop *p, const unsigned char *at, size_t n, const char *path)
+{
+    saved_run run;
+    char identity[sizeof run.identity];
+    if (n < sizeof run)
+        SW_FAIL(SW_FORMAT, "%s: it has no population", path);
+    memcpy(&run, at, sizeof run);
+    run.identity[sizeof run.identity - 1] = '\0';
+    identify(p, identity, sizeof identity);
+    if (run.version != VERSION)
+        SW_FAIL(SW_FORMAT, "%s: the population is of version %u, this program reads %d", path,
+                run.version, VERSION);
+    if (strcmp(run.identity, identity) != 0)
+        SW_FAIL(SW_INVALID, "%s: the run was '%s' there and is '%s' here", path, run.identity,
+                identity);
+    if (run.n_members != p->n_members || run.pbt_bytes > n - sizeof run)
+        SW_FAIL(SW_FORMAT, "%s: the population is damaged", path);
+    at += sizeof run;
+    SW_TRY(sw_pbt_restore(p->pbt, at, run.pbt_bytes));
+    at += run.pbt_bytes;
+    size_t left = n - sizeof run - run.pbt_bytes;
+    for (int k = 0; k < p->n_members; k++)
+        SW_TRY(get_member(p, k, &at, &left, path));
+    p->turn = p->saved_turn = run.turn;
+    p->exploits = run.exploits;
+    p->refused = run.refused;
+    p->member_steps = run.member_steps;
+    p->metrics_bytes = run.metrics_bytes;
+    p->memory.predicted_peak = run.predicted_peak;
+    p->memory.measured_peak = run.measured_peak;
+    return SW_OK;
+}
+
+int pop_resume(pop *p)
+{
+    const char *path = p->opts.resume;
+    sw_checkpoint_found found = {.size = sizeof found};
+    const void *blob;
+    size_t n;
+    if (path == NULL)
+        return CLI_GO;
+    path = *path != '\0' ? path : p->opts.job.checkpoint;
+    sw_status status = sw_checkpoint_find(p->checkpoint, path, &found);
+    if (status != SW_OK)
+        return cli_library_error(status, true);
+    if (!found.found) {
+        if (*p->opts.resume == '\0')
+            return CLI_GO; /* that of --checkpoint need not be there yet */
+        return cli_error(CLI_DAMAGED, "--resume %s: there is no checkpoint", path);
+    }
+    if (*found.skipped != '\0')
+        cli_note("damaged checkpoints were passed over: %s", found.skipped);
+    status = sw_checkpoint_get(p->checkpoint, "population", &blob, &n);
+    if (status == SW_OK)
+        status = read_blob(p, blob, blob != NULL ? n : 0, found.path);
+    if (status != SW_OK)
+        return status == SW_INVALID ? cli_error(CLI_USAGE, "--resume: %s", sw_last_error())
+                                    : cli_library_error(status, true);
+    p->resumed = true;
+    cli_note("going on at turn %" PRIu64 " of %s", p->turn, found.path);
+    return CLI_GO;
+}

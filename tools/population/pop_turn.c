@@ -1,0 +1,393 @@
+/* Turns: members run to the time that the decisions name, are tested, report, and copy each
+ * other. */
+#include "alloc/base/mem.h"
+#include "tools/population/population.h"
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#define SLICE_NS 300e6 /* a call of the library takes about so long: Ctrl-C waits for one */
+
+/* ---- running ----------------------------------------------------------------------------- */
+
+/* Arguments of the groups of one call, and which members they are. */
+typedef struct {
+    sw_members **groups;
+    sw_members_args *args;
+    int *shape;
+    size_t n, cap;
+} calls;
+
+static sw_status calls_new(calls *c, const pop *p)
+{
+    void *block;
+    const size_t cap = (size_t)p->n_shapes;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS,
+                         cap * (sizeof(sw_members_args) + sizeof(void *) + sizeof(int))));
+    *c = (calls){.args = block, .cap = cap};
+    c->groups = (sw_members **)(void *)(c->args + cap);
+    c->shape = (int *)(c->groups + cap);
+    return SW_OK;
+}
+
+static void calls_free(calls *c)
+{
+    sw_heap_free(c->args, SW_HEAP_RECORDS,
+                 c->cap * (sizeof(sw_members_args) + sizeof(void *) + sizeof(int)));
+}
+
+/* Members of each shape lie together in p->list, those of p->order in the same order. With
+ * `until_target` only those that have steps to make; all of a shape make as many. */
+static void gather(pop *p, calls *c, const int *members, int n, sw_mode mode, uint64_t most)
+{
+    size_t at = 0;
+    c->n = 0;
+    for (int s = 0; s < p->n_shapes; s++) {
+        const size_t first = at;
+        uint64_t steps = most;
+        for (int i = 0; i < n; i++) {
+            const pop_member *m = &p->members[members[i]];
+            const uint64_t left = m->target > m->steps ? m->target - m->steps : 0;
+            if (m->shape != s || m->failed || (mode == SW_TRAIN && left == 0))
+                continue;
+            steps = mode == SW_TRAIN && left < steps ? left : steps;
+            p->order[at] = members[i];
+            p->list[at++] = m->member;
+        }
+        if (at == first)
+            continue;
+        sw_members_args a = pop_args(p->shapes[s], mode);
+        a.members = p->list + first;
+        a.n = at - first;
+        a.steps = (uint32_t)steps;
+        a.same_data = p->opts.same_data;
+        a.data_seed = (uint64_t)p->opts.job.seed;
+        c->groups[c->n] = p->shapes[s]->group;
+        c->shape[c->n] = s;
+        c->args[c->n++] = a;
+    }
+}
+
+/* A member whose updates were skipped too often has diverged: it waits for its turn, where it
+ * is the worst. Whatever else fails a member ends it. */
+static sw_status note_failure(pop *p, int k, sw_status status)
+{
+    pop_member *m = &p->members[k];
+    snprintf(m->why, sizeof m->why, "%.190s", sw_last_note());
+    if (status == SW_INVALID) {
+        m->diverged = true;
+        m->steps = m->target;
+        uint64_t batches;
+        SW_TRY(sw_member_progress(m->member, NULL, &batches));
+        return sw_member_progress_set(m->member, m->steps, batches);
+    }
+    m->failed = true;
+    return SW_OK;
+}
+
+static sw_status read_call(pop *p, const calls *c, size_t i, sw_mode mode)
+{
+    const sw_members_args *a = &c->args[i];
+    const size_t first = (size_t)(a->members - p->list);
+    SW_TRY(sw_members_status(c->groups[i], p->ended + first, a->n));
+    SW_TRY(sw_members_mean(c->groups[i], "loss", p->values + first, a->n));
+    for (size_t k = first; k < first + a->n; k++) {
+        pop_member *m = &p->members[p->order[k]];
+        if (p->ended[k] != SW_OK) {
+            SW_TRY(note_failure(p, p->order[k], p->ended[k]));
+            continue;
+        }
+        if (mode == SW_TRAIN) {
+            m->steps += a->steps;
+            m->score.train_loss = p->values[k];
+            p->member_steps += a->steps;
+        }
+    }
+    return SW_OK;
+}
+
+sw_status pop_advance(pop *p, const int *members, int n)
+{
+    calls c;
+    uint64_t slice = 1;
+    sw_status status = SW_OK;
+    SW_TRY(calls_new(&c, p));
+    while (status == SW_OK && !cli_interrupted()) {
+        const uint64_t start = cli_clock_ns();
+        gather(p, &c, members, n, SW_TRAIN, slice);
+        if (c.n == 0)
+            break;
+        status = sw_members_run_all(c.groups, c.args, c.n);
+        for (size_t i = 0; i < c.n && status == SW_OK; i++)
+            status = read_call(p, &c, i, SW_TRAIN);
+        const double took = (double)(cli_clock_ns() - start);
+        if (took * 2.0 < SLICE_NS && slice < 1 << 20)
+            slice *= 2;
+        else if (took > SLICE_NS * 2.0 && slice > 1)
+            slice /= 2;
+    }
+    calls_free(&c);
+    return status;
+}
+
+/* ---- testing ----------------------------------------------------------------------------- */
+
+/* Adds `share` of the metrics of a call to the scores. */
+static sw_status add_scores(pop *p, const calls *c, size_t i, double share)
+{
+    const sw_members_args *a = &c->args[i];
+    const size_t first = (size_t)(a->members - p->list);
+    SW_TRY(read_call(p, c, i, SW_EVAL)); /* the loss is in p->values */
+    for (size_t k = first; k < first + a->n; k++)
+        p->members[p->order[k]].score.loss += share * p->values[k];
+    if (p->by_loss && p->job.train.info.n_classes == 0)
+        return SW_OK;
+    SW_TRY(sw_members_mean(c->groups[i], "accuracy", p->values + first, a->n));
+    for (size_t k = first; k < first + a->n; k++)
+        p->members[p->order[k]].score.accuracy += share * p->values[k];
+    return SW_OK;
+}
+
+/* Full batches of the test set, or the smaller one at its end. */
+static sw_status test_part(pop *p, calls *c, const int *members, int n, bool last)
+{
+    sw_status status = SW_OK;
+    gather(p, c, members, n, SW_EVAL, 1);
+    size_t used = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        const pop_shape *s = p->shapes[c->shape[i]];
+        const int64_t rows = job_slot_rows(&p->job.test, s->form.batch);
+        const int64_t full = p->job.test.n / rows;
+        sw_members_args a = c->args[i];
+        a.steps = last ? 1 : (uint32_t)full;
+        a.step = last ? (uint64_t)full : 0;
+        if (last && p->job.test.n % rows == 0)
+            continue;
+        c->groups[used] = c->groups[i];
+        c->shape[used] = c->shape[i];
+        c->args[used++] = a;
+    }
+    c->n = used;
+    if (used == 0)
+        return SW_OK;
+    status = sw_members_run_all(c->groups, c->args, c->n);
+    for (size_t i = 0; i < c->n && status == SW_OK; i++) {
+        const int64_t rows = job_slot_rows(&p->job.test, p->shapes[c->shape[i]]->form.batch);
+        const int64_t of = last ? p->job.test.n % rows : p->job.test.n / rows * rows;
+        status = add_scores(p, c, i, (double)of / (double)p->job.test.n);
+    }
+    return status;
+}
+
+static void judge(const pop *p, pop_member *m)
+{
+    pop_score *s = &m->score;
+    const double worst = p->minimize ? DBL_MAX : -DBL_MAX;
+    s->step = m->steps;
+    s->score = p->by_loss ? s->loss : s->accuracy;
+    if (m->diverged || !isfinite(s->loss))
+        s->score = worst;
+}
+
+sw_status pop_test(pop *p, const int *members, int n)
+{
+    calls c;
+    for (int i = 0; i < n; i++) {
+        p->members[members[i]].score.loss = 0.0;
+        p->members[members[i]].score.accuracy = 0.0;
+    }
+    SW_TRY(calls_new(&c, p));
+    sw_status status = test_part(p, &c, members, n, false);
+    if (status == SW_OK)
+        status = test_part(p, &c, members, n, true);
+    calls_free(&c);
+    for (int i = 0; i < n; i++)
+        judge(p, &p->members[members[i]]);
+    return status;
+}
+
+/* ---- waves ------------------------------------------------------------------------------- */
+
+static sw_status wave(pop *p, const int *members, int n)
+{
+    const uint64_t start = cli_clock_ns();
+    SW_TRY(pop_advance(p, members, n));
+    const uint64_t between = cli_clock_ns();
+    p->train_ns += between - start;
+    if (cli_interrupted())
+        return SW_OK;
+    SW_TRY(pop_test(p, members, n));
+    p->test_ns += cli_clock_ns() - between;
+    return SW_OK;
+}
+
+/* First all that stay, then those that wait, as many at a time as there are lanes. */
+static sw_status run_turn(pop *p, int *turn, int n)
+{
+    int some[256], n_stay = 0;
+    int *stay = turn + n; /* room for as many again */
+    for (int i = 0; i < n; i++)
+        if (p->members[turn[i]].stays)
+            stay[n_stay++] = turn[i];
+    if (n_stay > 0)
+        SW_TRY(wave(p, stay, n_stay));
+    for (int i = 0; i < n && !cli_interrupted();) {
+        int k = 0;
+        for (; i < n && k < p->memory.packing.threads; i++)
+            if (!p->members[turn[i]].stays)
+                some[k++] = turn[i];
+        for (int j = 0; j < k; j++)
+            SW_TRY(pop_bring(p, some[j]));
+        if (k > 0)
+            SW_TRY(wave(p, some, k));
+        for (int j = 0; j < k; j++)
+            SW_TRY(pop_pause(p, some[j]));
+    }
+    return SW_OK;
+}
+
+/* ---- decisions --------------------------------------------------------------------------- */
+
+static void take_form(const pop *p, const pop_form *form, double *values)
+{
+    for (int i = 0; i < p->n_hypers; i++) {
+        const pop_hyper *h = &p->hyper[i];
+        if (h->kind == POP_BATCH)
+            values[i] = (double)form->batch;
+        else if (h->kind == POP_WIDTH)
+            values[i] = (double)form->hidden.at[h->layer > 0 ? h->layer : 0];
+    }
+}
+
+/* An explored shape that does not fit: the donor's stays, or the batch is halved. What is no
+ * value of the space (a batch that is no choice, say) gives way to the donor's too. */
+sw_status pop_explored(int member, const double *donors, double *values, int n, void *user)
+{
+    pop *p = user;
+    bool changed, fits;
+    pop_form form = pop_form_of(p, values);
+    const pop_form asked = form, before = pop_form_of(p, donors);
+    if (!pop_changes_form(p))
+        return SW_OK;
+    SW_TRY(pop_fit(p, &form, &changed, &fits));
+    if (fits && !changed)
+        return SW_OK;
+    p->refused++;
+    if (fits)
+        take_form(p, &form, values);
+    for (int i = 0; i < n; i++)
+        fits = fits && sw_space_has(p->space, i, values[i]);
+    if (!fits) {
+        form = before;
+        take_form(p, &form, values);
+    }
+    cli_note("member %d: %s does not fit the budget; it takes %s", member,
+             pop_form_text(&asked).text, pop_form_text(&form).text);
+    return SW_OK;
+}
+
+static sw_status exploit(pop *p, const sw_pbt_event *e)
+{
+    pop_member *to = &p->members[e->member];
+    SW_TRY(pop_copy(p, e->member, e->donor));
+    to->steps = (uint64_t)e->donor_time;
+    to->diverged = false;
+    p->exploits++;
+    if (!p->opts.quiet)
+        cli_note("step %.0f: member %d (score %.5g) copies member %d (%.5g)", e->time,
+                 e->member, e->score, e->donor, e->donor_score);
+    return SW_OK;
+}
+
+static sw_status act(pop *p, const sw_pbt_event *e)
+{
+    switch (e->what) {
+    case SW_PBT_KEEP:
+        return pop_keep(p, e->member);
+    case SW_PBT_DROP:
+        pop_drop(p, e->member);
+        return SW_OK;
+    case SW_PBT_EXPLOIT:
+        return exploit(p, e);
+    case SW_PBT_STOP:
+        p->members[e->member].ended = true;
+        return SW_OK;
+    default:
+        return SW_OK;
+    }
+}
+
+static sw_status act_on_all(pop *p)
+{
+    sw_pbt_event e = {.size = sizeof e};
+    for (;;) {
+        SW_TRY(sw_pbt_next_event(p->pbt, &e));
+        if (e.what == SW_PBT_NONE)
+            return SW_OK;
+        SW_TRY(act(p, &e));
+    }
+}
+
+/* In the order of their numbers, each with what follows from it. */
+static sw_status report(pop *p, const int *turn, int n)
+{
+    const uint64_t start = cli_clock_ns();
+    for (int i = 0; i < n; i++) {
+        pop_member *m = &p->members[turn[i]];
+        SW_TRY(pop_metrics_row(p, turn[i]));
+        if (m->failed) {
+            cli_note("member %d failed at step %" PRIu64 ": %s", turn[i], m->steps, m->why);
+            m->ended = true;
+            SW_TRY(sw_pbt_leave(p->pbt, turn[i]));
+        } else {
+            SW_TRY(sw_pbt_report(p->pbt, turn[i], (double)m->steps, m->score.score));
+        }
+        SW_TRY(act_on_all(p));
+    }
+    p->exploit_ns += cli_clock_ns() - start;
+    return SW_OK;
+}
+
+static void say_turn(const pop *p, const int *turn, int n)
+{
+    const int best = pop_best(p);
+    if (p->opts.quiet || n == 0 || best < 0)
+        return;
+    cli_progress("%s", "");
+    fprintf(stderr, "turn %" PRIu64 "  step %" PRIu64 "  best member %d  %s %.5g\n", p->turn,
+            p->members[turn[0]].target, best, p->by_loss ? "loss" : "accuracy",
+            p->members[best].score.score);
+}
+
+sw_status pop_run(pop *p)
+{
+    void *block;
+    const size_t bytes = 2 * (size_t)p->n_members * sizeof(int);
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, bytes));
+    int *turn = block, n = 0;
+    double until;
+    sw_status status = SW_OK;
+    while (status == SW_OK && !cli_interrupted()) {
+        status = sw_pbt_next(p->pbt, turn, p->n_members, &n, &until);
+        if (status != SW_OK || n == 0)
+            break;
+        for (int i = 0; i < n; i++)
+            p->members[turn[i]].target = (uint64_t)until;
+        status = pop_arrange(p);
+        if (status == SW_OK)
+            status = run_turn(p, turn, n);
+        if (status == SW_OK)
+            status = pop_measure(p);
+        if (status != SW_OK || cli_interrupted())
+            break;
+        p->turn++;
+        say_turn(p, turn, n);
+        status = report(p, turn, n);
+        pop_shapes_sweep(p);
+        if (status == SW_OK)
+            status = pop_save_due(p);
+    }
+    sw_heap_free(block, SW_HEAP_RECORDS, bytes);
+    return status;
+}

@@ -1,0 +1,236 @@
+/* `stepwell pbt`: a population of models that train side by side, and learn from each other how
+ * to train. On top of the library's members, feeds, packing and decisions; here is what a
+ * command adds: which hyper-parameter is what, shapes by batch and width, who lies in the
+ * budget, files. */
+#ifndef STEPWELL_POPULATION_H
+#define STEPWELL_POPULATION_H
+
+#include "alloc/base/sys.h"
+#include "tools/job/job.h"
+
+#define POP_HYPERS 64
+
+/* ---- options ----------------------------------------------------------------------------- */
+
+typedef struct {
+    job_opts job;
+#define POP_OPTION(type, field, ...) type field;
+#include "tools/population/pop_options.def"
+    const char *hyper[POP_HYPERS]; /* NAME=RANGE, as given */
+    int n_hypers;
+    double factor[2];
+} pop_opts;
+
+enum {
+    POP_OPTIONS_MAX = JOB_OPTIONS_MAX
+#define POP_OPTION(type, field, ...) +1
+#include "tools/population/pop_options.def"
+};
+
+/* ---- hyper-parameters -------------------------------------------------------------------- */
+
+typedef enum { POP_KNOB, POP_BATCH, POP_WIDTH } pop_hyper_kind;
+typedef struct {
+    pop_hyper_kind kind;
+    char name[48];
+    int layer; /* POP_WIDTH: of the hidden layers, from 0; -1: all */
+} pop_hyper;
+
+/* ---- shapes ------------------------------------------------------------------------------ */
+
+/* What decides a shape. */
+typedef struct {
+    int64_t batch;
+    cli_list hidden; /* n 0: the model has none */
+} pop_form;
+
+/* Models of one form: one program for each batch, whatever their number. */
+typedef struct {
+    pop_form form;
+    tool_net net;
+    sw_members *group;
+    sw_feed *train, *test;
+    size_t member_bytes, arena_bytes, batch_bytes;
+} pop_shape;
+
+/* ---- members ----------------------------------------------------------------------------- */
+
+/* A state that lies outside of the budget: bytes, or a place in the file of --pause-to. */
+typedef struct {
+    void *bytes;
+    size_t n;
+    uint64_t offset; /* in the file */
+    int shape;       /* that it is of */
+    bool there;
+} pop_state;
+
+/* The file of --pause-to: it has no name once it is open, so nothing is left of it whatever
+ * ends the process. */
+typedef struct {
+    sw_file *write, *read; /* NULL: states are in memory */
+    uint64_t end;
+    pop_state *free; /* places that were given back, with their sizes */
+    uint32_t n_free, cap_free;
+} pop_pause_file;
+
+typedef struct {
+    double loss, accuracy; /* of all test samples */
+    double train_loss;     /* mean since the turn before */
+    double score;          /* NaN: none */
+    uint64_t step;
+} pop_score;
+
+typedef struct {
+    int shape;
+    uint64_t seed;
+    sw_member member; /* .of NULL: it waits, and `waiting` is its state */
+    pop_state waiting, kept;
+    bool ended, failed;
+    bool stays;      /* in the budget, by the present packing */
+    bool diverged;   /* too many updates in a row were skipped since its last turn */
+    bool resized;    /* `waiting` is of another shape, and is fitted when it comes in */
+    uint64_t steps;  /* made */
+    uint64_t target; /* of this turn */
+    pop_score score;
+    char why[200]; /* it failed */
+} pop_member;
+
+/* What memory is predicted to take and takes. */
+typedef struct {
+    sw_packing packing; /* of the present turn */
+    size_t predicted_peak, measured_peak;
+    int64_t n_forms, n_refused; /* that the space can reach; of them those that do not fit */
+    pop_form largest, first_refused;
+    size_t largest_bytes, first_refused_bytes;
+    size_t arena, batch, member; /* the largest of all shapes there can be */
+    size_t most;                 /* a shape that takes more, alone, does not fit */
+    size_t staging;              /* beside the packing: where a width changes both are there */
+    size_t arena_limit;          /* of plans; 0: none */
+    int threads;
+    size_t paused_peak; /* bytes outside of the budget */
+    size_t paused;
+} pop_memory;
+
+typedef struct {
+    pop_opts opts;
+    char command[512];
+    job job; /* data, normalisation; its exec and budget are the population's */
+    sw_space *space;
+    pop_hyper hyper[POP_HYPERS];
+    int n_hypers;
+    sw_pbt *pbt;
+    bool minimize, by_loss;
+    double steps_to_do;
+    pop_shape **shapes; /* their addresses stay: a net is the user of its step function */
+    int n_shapes, cap_shapes;
+    pop_member *members;
+    int n_members;
+    pop_memory memory;
+    uint64_t turn, exploits, refused, member_steps;
+    uint64_t start_ns, wall_ns, exploit_ns, train_ns, test_ns;
+    double slice_ns_per_step; /* of a wave, as it went */
+    sw_file *metrics;
+    uint64_t metrics_bytes;
+    sw_checkpoint *checkpoint;
+    uint64_t saved_turn, saved_ns;
+    bool resumed;
+    pop_pause_file pause;
+    void *scratch; /* a packed member */
+    size_t scratch_bytes;
+    /* Scratch for calls of the library, n_members each. */
+    sw_member *list;
+    int *order;
+    double *values;
+    sw_status *ended;
+} pop;
+
+/* pop_opts.c: CLI_GO or an exit status. */
+int pop_parse(pop *p, int argc, char **argv);
+extern const char *const pop_metric_words[];
+extern const char *const pop_exploit_words[];
+extern const char *const pop_explore_words[];
+extern const char *const pop_too_large_words[];
+int pop_word(const char *const *words, const char *word);
+
+/* pop_hypers.c: which hyper-parameter is what. CLI_GO, or CLI_USAGE with a line that names it.
+ */
+int pop_hypers_read(pop *p);
+/* The form that values ask for. */
+pop_form pop_form_of(const pop *p, const double *values);
+/* Does the space have anything that is no knob? */
+bool pop_changes_form(const pop *p);
+/* Put the knobs of values into a member that is resident. */
+SW_MUST_USE sw_status pop_set_knobs(pop *p, int member, const double *values);
+SW_MUST_USE sw_status pop_values(const pop *p, int member, double *values);
+
+/* pop_shapes.c */
+/* The shape of a form, declared and planned in the exec of the job, found where it is there. */
+SW_MUST_USE sw_status pop_shape_of(pop *p, const pop_form *form, int *out);
+/* Shapes without members and kept states give back what they have. */
+void pop_shapes_sweep(pop *p);
+void pop_shape_free(pop_shape *shape);
+sw_members_args pop_args(const pop_shape *shape, sw_mode mode);
+/* "batch 128, hidden 64,24" */
+cli_text pop_form_text(const pop_form *form);
+
+/* pop_states.c: members in and out of the budget. */
+SW_MUST_USE sw_status pop_bring(pop *p, int member); /* in */
+SW_MUST_USE sw_status pop_pause(pop *p, int member); /* out */
+SW_MUST_USE sw_status pop_keep(pop *p, int member);  /* a copy for who may copy it */
+void pop_drop(pop *p, int member);
+/* The donor's state, kept or (synch) present, becomes the target's; widths that differ are
+ * fitted when the target comes in. */
+SW_MUST_USE sw_status pop_copy(pop *p, int target, int donor);
+/* A copy of a state that is in either place; the bytes are those of sw_member_pack. */
+SW_MUST_USE sw_status pop_state_read(pop *p, const pop_state *state, void *to);
+SW_MUST_USE sw_status pop_state_put(pop *p, pop_state *state, const void *bytes, size_t n,
+                                    int shape);
+void pop_state_free(pop *p, pop_state *state);
+/* The same bytes of a member, wherever it is; `to` has room for pop_state_bytes. */
+size_t pop_state_bytes(const pop *p, int member);
+SW_MUST_USE sw_status pop_state_of(pop *p, int member, void *to);
+SW_MUST_USE sw_status pop_pause_open(pop *p);
+void pop_pause_close(pop *p);
+
+/* pop_pack.c */
+/* Look at every shape that the space can reach, decide lanes and plans, and make the exec of
+ * the run. CLI_GO or an exit status. */
+int pop_open(pop *p);
+/* --prove: what pop_open found. */
+int pop_say_proof(pop *p);
+/* Who stays in this turn. */
+SW_MUST_USE sw_status pop_arrange(pop *p);
+/* Bytes of the budget as the library counts them, noted in memory.measured_peak. */
+SW_MUST_USE sw_status pop_measure(pop *p);
+/* Whether a form fits; where it does not and --too-large says so, the batch is halved. */
+SW_MUST_USE sw_status pop_fit(pop *p, pop_form *form, bool *changed, bool *fits);
+
+/* The explore function of the decisions: what does not fit is changed before it is logged. */
+sw_status pop_explored(int member, const double *donors, double *values, int n, void *user);
+/* pop_turn.c: all turns; interrupted: SW_OK, and cli_interrupted(). */
+SW_MUST_USE sw_status pop_run(pop *p);
+/* One member's test. */
+SW_MUST_USE sw_status pop_advance(pop *p, const int *members, int n);
+SW_MUST_USE sw_status pop_test(pop *p, const int *members, int n);
+
+/* pop_save.c */
+SW_MUST_USE sw_status pop_save_open(pop *p);
+int pop_resume(pop *p); /* CLI_GO or an exit status */
+SW_MUST_USE sw_status pop_save_due(pop *p);
+SW_MUST_USE sw_status pop_save_now(pop *p);
+
+/* pop_files.c: --metrics and --save-params. */
+int pop_files_check(const pop *p);
+SW_MUST_USE sw_status pop_metrics_open(pop *p);
+SW_MUST_USE sw_status pop_metrics_row(pop *p, int member);
+SW_MUST_USE sw_status pop_metrics_close(pop *p);
+SW_MUST_USE sw_status pop_save_params(pop *p);
+
+/* pop_result.c */
+int pop_best(const pop *p); /* by score; -1: none has one */
+int pop_print(pop *p, int status);
+
+/* pop_replay.c: --replay, and what --without was worth. */
+int pop_replay(pop *p);
+
+#endif
