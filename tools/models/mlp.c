@@ -6,7 +6,7 @@ static sw_status declare(tool_net *net, const tool_net_opts *o)
     const cli_list *hidden = &o->settings.hidden;
     int64_t in = tool_field_elements(o, 0);
     SW_TRY(tool_net_own(net, sizeof(tool_chain) + sizeof(sw_linear) * (size_t)(hidden->n + 1)));
-    SW_TRY(tool_chain_drop(net, o));
+    tool_chain_drop(net, o);
     tool_chain *chain = net->own;
     chain->layer = (sw_linear *)(chain + 1);
     for (int i = 0; i < hidden->n; i++) {

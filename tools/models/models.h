@@ -191,9 +191,9 @@ typedef struct {
     int n, active_end;
     sw_linear *layer; /* room for all of them, of the model's own handles */
 } tool_chain;
-/* The dropout of the settings, behind each activation: SW_INVALID where it is not below 1. A
- * model that takes --dropout calls it where it declares its chain. */
-SW_MUST_USE sw_status tool_chain_drop(tool_net *net, const tool_net_opts *opts);
+/* The dropout behind each activation is a knob where the options ask for it. A model that takes
+ * --dropout calls it where it declares its chain. */
+void tool_chain_drop(tool_net *net, const tool_net_opts *opts);
 void tool_chain_add(tool_net *net, tool_chain *chain, int64_t in, int64_t out);
 sw_value tool_chain_apply(sw_ctx *ctx, const tool_net *net, const tool_chain *chain,
                           sw_value x);

@@ -103,16 +103,12 @@ void tool_chain_add(tool_net *net, tool_chain *chain, int64_t in, int64_t out)
     chain->layer[chain->n++] = sw_linear_new(net->model, name, in, out);
 }
 
-sw_status tool_chain_drop(tool_net *net, const tool_net_opts *o)
+void tool_chain_drop(tool_net *net, const tool_net_opts *o)
 {
-    if (o->settings.dropout >= 1.0)
-        SW_FAIL(SW_INVALID, "%s: --dropout must be below 1 (got %g)", o->model->name,
-                o->settings.dropout);
-    if (o->knobs) {
-        net->dropout = sw_knob_new(net->model, "dropout", (float)o->settings.dropout);
-        net->drops = 1;
-    }
-    return SW_OK;
+    if (!o->knobs)
+        return;
+    net->dropout = sw_knob_new(net->model, "dropout", (float)o->settings.dropout);
+    net->drops = 1;
 }
 
 static sw_value drop(sw_ctx *ctx, const tool_net *net, sw_value x)
@@ -160,7 +156,12 @@ sw_status tool_net_accepts(const tool_net_opts *o)
     if ((o->model->learns & task) == 0)
         SW_FAIL(SW_INVALID, "%s does not learn %s, which is what %s has", o->model->name,
                 task_name(task), o->data.name != NULL ? o->data.name : "the data set");
-    return o->model->accepts != NULL ? o->model->accepts(o) : SW_OK;
+    if (o->model->accepts != NULL)
+        SW_TRY(o->model->accepts(o));
+    if (o->settings.dropout >= 1.0)
+        SW_FAIL(SW_INVALID, "%s: --dropout must be below 1 (got %g)", o->model->name,
+                o->settings.dropout);
+    return SW_OK;
 }
 
 static void scale_pixels(tool_net *net, const tool_pixels *p)
