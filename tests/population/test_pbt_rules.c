@@ -163,6 +163,7 @@ static void integers_lose_their_fraction(void)
 
 static sw_status custom(int member, const double *donors, double *values, int n, void *user)
 {
+    (void)donors;
     int *mode = user;
     if (*mode == 2)
         return sw_error_set(SW_STOPPED, __FILE__, __LINE__, "custom says no");

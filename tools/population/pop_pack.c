@@ -349,7 +349,6 @@ int pop_say_proof(pop *p)
     const pop_memory *m = &p->memory;
     const size_t budget = p->opts.job.budget_bytes;
     const need all = {m->arena, m->batch, m->member};
-    sw_json json;
     printf(
         "%lld shapes can be reached; the largest%s is %s: %s alone (a step %s, a batch %s, a "
         "member %s)\n",

@@ -25,7 +25,7 @@ int pop_best(const pop *p)
 /* The worst possible score stands for none. */
 static double told(double score)
 {
-    return fabs(score) < DBL_MAX ? score : NAN;
+    return fabs(score) < DBL_MAX ? score : (double)NAN;
 }
 
 /* ---- JSON -------------------------------------------------------------------------------- */
