@@ -172,10 +172,10 @@ def trainable(tune, torch):
                 resource.setrlimit(resource.RLIMIT_AS, (int(limit), int(limit)))
             torch.set_num_threads(1)
             self.data = [torch.from_numpy(part) for part in data]
-            self.done_steps = 0
             self.build(config)
 
         def build(self, config):
+            self.done_steps = 0
             nn, h = torch.nn, config["hidden"]
             self.net = nn.Sequential(nn.Linear(784, h), nn.ReLU(), nn.Dropout(0.2), nn.Linear(h, h // 2), nn.ReLU(),
                                      nn.Dropout(0.2), nn.Linear(h // 2, 10))
@@ -183,9 +183,7 @@ def trainable(tune, torch):
                                              fused=True)
 
         def reset_config(self, config):
-            if config["hidden"] != self.net[0].out_features:
-                self.build(config)
-            self.knobs(config)
+            self.build(config)  # another trial's actor: this one's state comes from its checkpoint, if it has one
             return True
 
         def knobs(self, config):
