@@ -21,9 +21,9 @@ of --cpus); fewer take turns, which Ray does by a checkpoint and a restart.
 else for the addresses of each trial (RLIMIT_AS). What happens then is printed, not prevented. RLIMIT_AS counts addresses:
 PyTorch alone has several GB of them.
 
-Memory is the sum of PSS over the whole tree of processes, sampled five times a second (in the
-first two seconds as often as goes). What a process of another
-parent shares with none of them is not seen.
+Memory is the sum of PSS over the whole tree of processes, sampled five times a second where that takes at most a
+twentieth of a core (in the first two seconds as often as goes). What a process of another parent shares with none of
+them is not seen.
 """
 import argparse
 import ctypes
@@ -100,10 +100,12 @@ def watch(command, env, limit):
     reader.start()
     try:
         while child.poll() is None:
+            before = time.monotonic()
             now, n = tree_bytes()
             if now > peak:
                 peak, most = now, n
-            time.sleep(0.2 if time.monotonic() - start > 2 else 0.005)
+            took = time.monotonic() - before
+            time.sleep(max(0.2, 20 * took) if before - start > 2 else 0.005)
         wall = time.monotonic() - start
     finally:
         for pid in below_us():  # what an interrupt or a failure leaves
@@ -170,10 +172,10 @@ def trainable(tune, torch):
                 resource.setrlimit(resource.RLIMIT_AS, (int(limit), int(limit)))
             torch.set_num_threads(1)
             self.data = [torch.from_numpy(part) for part in data]
-            self.done_steps = 0
             self.build(config)
 
         def build(self, config):
+            self.done_steps = 0
             nn, h = torch.nn, config["hidden"]
             self.net = nn.Sequential(nn.Linear(784, h), nn.ReLU(), nn.Dropout(0.2), nn.Linear(h, h // 2), nn.ReLU(),
                                      nn.Dropout(0.2), nn.Linear(h // 2, 10))
@@ -181,9 +183,7 @@ def trainable(tune, torch):
                                              fused=True)
 
         def reset_config(self, config):
-            if config["hidden"] != self.net[0].out_features:
-                self.build(config)
-            self.knobs(config)
+            self.build(config)  # another trial's actor: this one's state comes from its checkpoint, if it has one
             return True
 
         def knobs(self, config):
