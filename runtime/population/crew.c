@@ -148,7 +148,8 @@ sw_status swi_crew_range(swi_crew *c, size_t bytes, size_t *offset)
 {
     const size_t height = sw_arena_height(c->ranges), holes = c->top - c->live;
     const bool tight = swi_target_of(c->exec)->budget != NULL; /* a hole is bytes of it */
-    if (c->top + bytes > height && holes >= bytes && (tight || holes >= height / 4))
+    const bool large = holes >= bytes && holes >= height / 4;
+    if (c->top + bytes > height && holes > 0 && (tight || large))
         SW_TRY(close_holes(c));
     const sw_status status = grow_to(c, bytes, offset);
     if (status != SW_NOMEM)

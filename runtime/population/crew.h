@@ -5,7 +5,8 @@
  * with threads and not with shapes. Ranges: one arena for the members of all shapes. A range
  * that is given back is used again by its own group. All that live are moved together where the
  * arena cannot grow, so that members fit where their sum does; where a quarter of it would be
- * holes; and under a budget wherever holes have the room. */
+ * holes; and under a budget before the arena grows, which is then never
+ * higher than the members that lived at one time. */
 #ifndef SW_CREW_H
 #define SW_CREW_H
 
