@@ -113,9 +113,8 @@ void swi_tie_matmul(swi_walk *w)
 /* A loss, or the numbers of rows: the axis's length has a meaning outside of the net. */
 static void ends(swi_walk *w, uint32_t k)
 {
-    for (int d = 0; d < swi_walk_shape_of(w, k)->rank; d++) {
+    for (int d = 0; d < swi_walk_shape_of(w, k)->rank; d++)
         swi_walk_fix(w, k, d, "reaches the loss");
-    }
 }
 
 void swi_tie_linear_loss(swi_walk *w)
