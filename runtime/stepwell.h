@@ -1075,36 +1075,37 @@ typedef struct {
 } sw_resize_info;
 
 /* Take over all that a model is (parameters, buffers, states, optimizer state, kept gradients,
- * knobs) into a model of the same tensors by name, with other widths. Which axes of which
- * tensors belong to one unit (a neuron, a channel) follows from the ops between them: both step
- * functions are traced, with args_to and args_from, and must apply the same ops to inputs of
- * the same types and shapes. The models are at the same place in the two lists; their inputs'
- * data may be NULL. A unit is added, or dropped, everywhere at once: where a residual adds two
- * results, in all that make and all that read the sum.
+ * knobs) into a model of the same tensors by name, with other widths. Which positions of which
+ * tensors are one unit (a neuron, a channel, a head) follows from the ops between them: both
+ * step functions are traced, with args_to and args_from, whose inputs' data may be NULL, and
+ * must apply the same ops to inputs of the same types and shapes. The models are at the same
+ * place of the two lists. A unit is added, or dropped, everywhere at once: where a residual
+ * adds two results, in all that make and all that read the sum. opts NULL: all zero.
  *
- * Widened: units keep their numbers, new ones are behind them. Elements of tensors that belong
- * to a new unit are those of sw_model_ready with opts->seed: a weight by its initialiser, a
- * batch norm's weight 1, bias 0, mean 0 and variance 1, optimizer state as it begins; but the
- * weights by which others read the new unit are zero. So where the new unit's values are finite
+ * Widened: units keep their order, new ones are behind them. What belongs to a new unit begins
+ * as in sw_model_ready with opts->seed: a weight by its initialiser, a batch norm's weight 1,
+ * bias 0, mean 0 and variance 1, optimizer state as it begins, kept gradients 0; but the
+ * weights by which others read the new unit are 0. As long as the new unit's values are finite,
  * the net computes what it did: on the CPU the same bits, but for the sign of zeros, in
  * evaluation and up to the first update; on a card up to the order of sums. Dropout draws other
  * numbers.
  *
- * Narrowed: the most useful units stay, in their order; of equals those with the lower number.
- * The default utility of a unit is the product of two 2-norms: of all elements of parameters
- * that belong to it, and of those by which others read it; float64, summed in a fixed order;
- * NaN counts as 0. What was widened by new units is narrowed to the same bits of parameters
- * again, as long as it was not trained and no old unit has utility 0.
+ * Narrowed: the most useful units stay, in their order; of equals those in front. The default
+ * utility of a unit is the product of two 2-norms: of all elements of parameters that belong to
+ * it, and of those by which others read it; float64, summed in a fixed order, NaN counts as 0.
+ * So new units go first, and what was widened and not trained since has its bits again, all of
+ * them, unless an old unit has utility 0 too.
  *
- * Optimizer state of a parameter's shape follows its parameter; adafactor's rows and columns
- * follow their axes. Step counters go on: the first updates of new units are larger by that.
+ * Optimizer state of a parameter's shape follows it; adafactor's rows and columns follow their
+ * axes. Step counters go on, so the first updates of new units are larger than those of a new
+ * net.
  *
  * On failure `to` is as it was. Both models must be ready, and `to` not `from`. SW_INVALID
- * names the tensor that has another name, rank, type or optimizer, the tensor whose axis
- * reaches an input, a loss or an output of the step function (these cannot be resized), or the
- * first op that differs. SW_UNSUPPORTED names the op that a resized axis goes through and that
- * does not say what it ties (ops from outside, softmax, attention and group norm along the
- * axis). SW_NOMEM, SW_STALE (`from` is damaged) and SW_BUSY as elsewhere. */
+ * names the tensor that has another name, rank or type, the optimizer, or the first op that
+ * differs, or the tensor whose units reach an input, a loss, an output of the step function or
+ * another model, which cannot be resized. SW_UNSUPPORTED names the op that a resized axis goes
+ * through and that does not tie it: ops from outside, and those that sum or normalise over it
+ * (sums, softmax, group norm; see approximate). SW_STALE: `from` is damaged. */
 SW_MUST_USE SW_API sw_status sw_model_resize(sw_model *to, const sw_model *from, sw_exec *exec,
                                              const sw_run_args *args_to,
                                              const sw_run_args *args_from,

@@ -85,6 +85,7 @@ void swi_axes_free(swi_axes *x)
             sw_heap_free(x->groups[g].unit[s], SW_HEAP_PROGRAMS,
                          x->groups[g].cap[s] * sizeof(uint32_t));
     sw_heap_free(x->groups, SW_HEAP_PROGRAMS, x->cap_groups * sizeof *x->groups);
+    sw_heap_free(x->fixed, SW_HEAP_PROGRAMS, x->cap_fixed * sizeof *x->fixed);
     free_words(x->comes_from, x->n_at[SWI_TO]);
     memset(x, 0, sizeof *x);
 }
@@ -158,28 +159,37 @@ static void tie_tensors(swi_axes *x, int side)
     }
 }
 
+sw_status swi_axis_fix(swi_axes *x, uint32_t axis, const char *what, const char *who)
+{
+    void *fixed = x->fixed;
+    SW_TRY(sw_heap_reserve(&fixed, SW_HEAP_PROGRAMS, &x->cap_fixed, x->n_fixed + 1,
+                           sizeof *x->fixed));
+    x->fixed = fixed;
+    x->fixed[x->n_fixed++] = (swi_fixed){axis, what, who};
+    return SW_OK;
+}
+
 /* Inputs, outputs, and tensors of other models stay as they are. */
-static sw_status check_borders(const swi_axes *x)
+static sw_status fix_borders(swi_axes *x)
 {
     for (uint32_t a = 0; a < x->n_axes; a++) {
         const swi_net_value *v = value_of(x, SWI_FROM, a);
         if (!swi_axis_is_resized(x, a))
             continue;
-        if (v->source == SWI_GIVEN)
-            return swi_axis_refuse(x, a, SW_INVALID, "reaches an input of",
-                                   "the step function");
         if (v->source == SWI_OF_BACKWARD)
             return swi_axis_refuse(x, a, SW_UNSUPPORTED, "reaches what",
                                    "backward or an optimizer has made");
+        if (v->source == SWI_GIVEN)
+            SW_TRY(swi_axis_fix(x, a, "reaches an input of", "the step function"));
         if (v->source == SWI_OF_MODEL && v->model != x->which)
-            return swi_axis_refuse(x, a, SW_INVALID, "reaches a tensor of", "another model");
+            SW_TRY(swi_axis_fix(x, a, "reaches a tensor of", "another model"));
     }
     const swi_net *net = x->net[SWI_FROM];
     for (uint32_t i = 0; i < net->n_outputs; i++)
         for (uint32_t d = 0; d < SW_MAX_RANK; d++)
             if (swi_axis_is_resized(x, net->outputs[i] * SW_MAX_RANK + d))
-                return swi_axis_refuse(x, net->outputs[i] * SW_MAX_RANK + d, SW_INVALID,
-                                       "reaches an output of", "the step function");
+                SW_TRY(swi_axis_fix(x, net->outputs[i] * SW_MAX_RANK + d,
+                                    "reaches an output of", "the step function"));
     return SW_OK;
 }
 
@@ -200,7 +210,7 @@ static sw_status find_axes(swi_axes *x)
     for (uint32_t a = 0; a < x->n_axes; a++)
         if (is_axis(x, a) && swi_axis_length(x, SWI_FROM, a) != swi_axis_length(x, SWI_TO, a))
             x->resized[swi_axis_root(x, a)] = 1;
-    return check_borders(x);
+    return fix_borders(x);
 }
 
 /* ---- classes of positions ---------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* Tensors that have resized axes, and groups: units that lie in them in the same way. */
 #include "runtime/population/resize_internal.h"
 
-/* ---- tensors ------------------------------------------------------------ */
+/* ---- tensors --------------------------------------------------------------------------- */
 
 static sw_status add_sized(swi_axes *x, uint32_t axis)
 {

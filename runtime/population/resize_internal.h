@@ -11,6 +11,7 @@
 #include "runtime/exec/run_internal.h"
 
 enum { SWI_FROM, SWI_TO };
+#define SWI_OF_NO_TENSOR (SWI_NONE - 1) /* a class that no tensor has */
 
 typedef enum { SWI_MADE, SWI_GIVEN, SWI_OF_MODEL, SWI_OF_BACKWARD } swi_origin;
 
@@ -59,6 +60,12 @@ typedef struct {
     size_t n_map;
 } swi_sized;
 
+/* An axis whose positions stay where they are: of an input, an output, a loss. */
+typedef struct {
+    uint32_t axis;
+    const char *what, *who; /* as for swi_axis_refuse */
+} swi_fixed;
+
 typedef struct {
     const swi_net *net[2];
     const sw_model *model[2];
@@ -74,7 +81,9 @@ typedef struct {
     uint32_t n_sized, cap_sized;
     swi_group *groups;
     uint32_t n_groups, cap_groups;
-    uint32_t *comes_from; /* by class of `to`: class of `from`, SWI_NONE: new */
+    swi_fixed *fixed;
+    uint32_t n_fixed, cap_fixed;
+    uint32_t *comes_from; /* by class of `to`: class of `from`; SWI_NONE: new */
 } swi_axes;
 
 /* Is there such an axis, in a class whose lengths change? Is it one of a tensor of the model?
@@ -88,6 +97,10 @@ void swi_position_join(swi_axes *axes, int side, uint32_t a, uint32_t b);
 /* SW_INVALID or so, by the name of a tensor of the axis's class: "axis 0 of 'f1.weight' ..." */
 sw_status swi_axis_refuse(const swi_axes *axes, uint32_t axis, sw_status status,
                           const char *what, const char *who);
+
+/* The axis is in a class that is resized: swi_axes_match refuses where its own positions do not
+ * stay. */
+sw_status swi_axis_fix(swi_axes *axes, uint32_t axis, const char *what, const char *who);
 
 /* What the ops tie: axes, or positions, of one side. The latter also refuses axes that cannot
  * be resized. */

@@ -132,6 +132,8 @@ static void choose(swi_axes *x, const swi_group *g, const double *utility, candi
         qsort(best, n, sizeof *best, by_utility);
         qsort(best, stay, sizeof *best, by_index);
     }
+    for (uint32_t i = 0; i < g->n[SWI_TO]; i++)
+        x->comes_from[g->unit[SWI_TO][i]] = SWI_NONE;
     for (uint32_t i = 0; i < stay; i++)
         x->comes_from[g->unit[SWI_TO][i]] = g->unit[SWI_FROM][best[i].index];
 }
@@ -150,6 +152,25 @@ static sw_status match_groups(swi_axes *x, const double *utility)
         x->exact &= x->groups[g].n[SWI_TO] >= x->groups[g].n[SWI_FROM];
     }
     sw_heap_free(best, SW_HEAP_PROGRAMS, bytes);
+    return SW_OK;
+}
+
+/* Do these positions stay where they are? */
+static sw_status check_fixed(const swi_axes *x)
+{
+    for (uint32_t i = 0; i < x->n_fixed; i++) {
+        const swi_fixed *f = &x->fixed[i];
+        const int64_t n = swi_axis_length(x, SWI_FROM, f->axis);
+        const uint32_t *was = x->joined[SWI_FROM] + x->at[SWI_FROM][f->axis];
+        const uint32_t *is = x->joined[SWI_TO] + x->at[SWI_TO][f->axis];
+        bool stays = n == swi_axis_length(x, SWI_TO, f->axis);
+        for (int64_t p = 0; stays && p < n; p++) {
+            const uint32_t from = x->comes_from[is[p]];
+            stays = from == SWI_OF_NO_TENSOR || from == was[p];
+        }
+        if (!stays)
+            return swi_axis_refuse(x, f->axis, SW_INVALID, f->what, f->who);
+    }
     return SW_OK;
 }
 
@@ -209,7 +230,7 @@ sw_status swi_axes_match(swi_axes *x, const unsigned char *bytes, const sw_resiz
     SW_TRY(sw_heap_alloc(&from, SW_HEAP_PROGRAMS, n_to));
     x->comes_from = from;
     for (uint32_t i = 0; i <= x->n_at[SWI_TO]; i++)
-        x->comes_from[i] = SWI_NONE;
+        x->comes_from[i] = SWI_OF_NO_TENSOR;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, n));
     double *utility = block;
     sw_status status = SW_OK;
@@ -219,6 +240,8 @@ sw_status swi_axes_match(swi_axes *x, const unsigned char *bytes, const sw_resiz
         status = check_utilities(x, opts);
     if (status == SW_OK)
         status = match_groups(x, bytes != NULL ? utility : NULL);
+    if (status == SW_OK)
+        status = check_fixed(x);
     sw_heap_free(block, SW_HEAP_PROGRAMS, n);
     return status == SW_OK ? map_axes(x) : status;
 }

@@ -46,13 +46,12 @@ static bool reads_by(swi_walk *w, uint32_t k, int d)
 static void must_read_by(swi_walk *w, uint32_t k, int d)
 {
     if (!reads_by(w, k, d))
-        swi_walk_refuse(w, k, d, SW_UNSUPPORTED,
-                        "is summed over by what is no tensor of the model, in");
+        swi_walk_refuse(w, k, d, "is summed over by what is no tensor of the model, in");
 }
 
-/* ---- products ------------------------------------------------------------ */
+/* ---- products -------------------------------------------------------------------------- */
 
-/* in {x, weight, [bias]}; the axis of x at `d` is summed over. */
+/* in {x, weight, [bias]}: the last axis of x is summed over. */
 void swi_tie_linear(swi_walk *w)
 {
     const uint32_t out = w->node->n_in;
@@ -108,27 +107,22 @@ void swi_tie_matmul(swi_walk *w)
     }
     const bool left = reads_by(w, 0, a), right = reads_by(w, 1, b - 1);
     if (!left && !right)
-        swi_walk_refuse(w, 0, a, SW_UNSUPPORTED,
-                        "is summed over by what is no tensor of the model, in");
+        swi_walk_refuse(w, 0, a, "is summed over by what is no tensor of the model, in");
 }
 
 /* A loss, or the numbers of rows: the axis's length has a meaning outside of the net. */
 static void ends(swi_walk *w, uint32_t k)
 {
-    for (int d = 0; d < swi_walk_shape_of(w, k)->rank; d++) {
-        swi_walk_see(w, k, d);
-        swi_walk_refuse(w, k, d, SW_INVALID, "reaches the loss");
-    }
+    for (int d = 0; d < swi_walk_shape_of(w, k)->rank; d++)
+        swi_walk_fix(w, k, d, "reaches the loss");
 }
 
 void swi_tie_linear_loss(swi_walk *w)
 {
     swi_walk_tie(w, 0, 1, 1, 1);
     must_read_by(w, 1, 1);
-    swi_walk_see(w, 0, 0);
-    swi_walk_refuse(w, 0, 0, SW_INVALID, "reaches the loss");
-    swi_walk_see(w, 1, 0);
-    swi_walk_refuse(w, 1, 0, SW_INVALID, "reaches the loss");
+    swi_walk_fix(w, 0, 0, "reaches the loss");
+    swi_walk_fix(w, 1, 0, "reaches the loss");
     for (uint32_t k = 2; k < w->node->n_in; k++)
         ends(w, k);
 }

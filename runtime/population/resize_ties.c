@@ -3,11 +3,19 @@
 #include "runtime/population/resize_walk.h"
 #include <string.h>
 
-void swi_walk_refuse(swi_walk *w, uint32_t k, int d, sw_status status, const char *what)
+void swi_walk_refuse(swi_walk *w, uint32_t k, int d, const char *what)
 {
     if (w->status == SW_OK && swi_walk_is_resized(w, k, d))
-        w->status = swi_axis_refuse(w->axes, swi_walk_axis_of(w, k, d), status, what,
+        w->status = swi_axis_refuse(w->axes, swi_walk_axis_of(w, k, d), SW_UNSUPPORTED, what,
                                     swi_op(w->node->op)->name);
+}
+
+void swi_walk_fix(swi_walk *w, uint32_t k, int d, const char *what)
+{
+    swi_walk_see(w, k, d);
+    if (w->status == SW_OK && w->side == SWI_FROM && swi_walk_is_resized(w, k, d))
+        w->status =
+            swi_axis_fix(w->axes, swi_walk_axis_of(w, k, d), what, swi_op(w->node->op)->name);
 }
 
 /* Position i of the one and position i of the other, from these on, are one. */
@@ -109,7 +117,7 @@ static void tie_norm(swi_walk *w)
         return;
     if (!w->axes->approximate)
         swi_walk_refuse(
-            w, 0, swi_walk_last_of(w, 0), SW_UNSUPPORTED,
+            w, 0, swi_walk_last_of(w, 0),
             "is normalised over, so that other widths change what the net computes (see "
             "sw_resize_opts.approximate), by");
     w->axes->exact = false;
@@ -132,8 +140,7 @@ static void tie_lookup(swi_walk *w)
 {
     swi_walk_tie_front(w, 0, 2, swi_walk_shape_of(w, 0)->rank);
     swi_walk_tie(w, 1, 1, 2, swi_walk_last_of(w, 2));
-    swi_walk_see(w, 1, 0);
-    swi_walk_refuse(w, 1, 0, SW_INVALID, "is counted by an input of");
+    swi_walk_fix(w, 1, 0, "is counted by an input of");
 }
 
 /* ---- one op, all ops --------------------------------------------------------------------- */
@@ -208,8 +215,7 @@ static void refuse_others(swi_walk *w)
     for (uint32_t k = 0; k < n; k++)
         for (int d = 0; d < swi_walk_shape_of(w, k)->rank; d++)
             if ((w->seen[k] >> d & 1u) == 0)
-                swi_walk_refuse(w, k, d, SW_UNSUPPORTED,
-                                "goes through an op that does not tie it,");
+                swi_walk_refuse(w, k, d, "goes through an op that does not tie it,");
 }
 
 sw_status swi_axes_tie(swi_axes *axes, int side, bool positions)

@@ -56,8 +56,10 @@ static inline bool swi_walk_is_resized(const swi_walk *w, uint32_t k, int d)
     return w->positions && w->axes->at[w->side][swi_walk_axis_of(w, k, d)] != SWI_NONE;
 }
 
-/* Refuse the axis, if it is resized: swi_axis_refuse, with the op's name. */
-void swi_walk_refuse(swi_walk *w, uint32_t k, int d, sw_status status, const char *what);
+/* SW_UNSUPPORTED, by the op's name, where the axis is resized. */
+void swi_walk_refuse(swi_walk *w, uint32_t k, int d, const char *what);
+/* The axis's positions must stay: swi_axis_fix, with the op's name. */
+void swi_walk_fix(swi_walk *w, uint32_t k, int d, const char *what);
 /* n positions of the one and of the other, from these on, are one. */
 void swi_walk_span(swi_walk *w, uint32_t a, int da, int64_t from_a, uint32_t b, int db,
                    int64_t from_b, int64_t n);

@@ -71,6 +71,10 @@ static void declare_others(resize_net *n)
         n->f[1] = sw_linear_new(n->model, "f1", w[0], w[1]);
         n->f[2] = sw_linear_new(n->model, "f2", w[1], w[0]);
         n->seen = sw_state_new(n->model, "seen", SW_F32, SW_SHAPE(w[0]));
+    } else if (n->spec.kind == RN_SKIPPED) {
+        n->f[0] = sw_linear_new(n->model, "f0", RN_IN, w[0]);
+        n->f[1] = sw_linear_new(n->model, "side", w[0], 3);
+        n->f[2] = sw_linear_new(n->model, "head", w[0] + RN_IN + 3, RN_OUT);
     } else {
         n->f[0] = sw_linear_new(n->model, "f0", RN_IN, w[0]);
         n->norm = sw_layer_norm_new(n->model, "norm", w[0]);
@@ -215,10 +219,19 @@ static sw_value tokens(sw_ctx *ctx, resize_net *n, sw_value x)
     return sw_linear_op(ctx, x, weight, none);
 }
 
+static sw_value skipped(sw_ctx *ctx, resize_net *n, sw_value x)
+{
+    const sw_value y = sw_swish(ctx, sw_apply_linear(ctx, n->f[0], x));
+    const sw_value side = sw_apply_linear(ctx, n->f[1], y);
+    const sw_value all[] = {x, y, side};
+    sw_output(ctx, "side", side);
+    return sw_apply_linear(ctx, n->f[2], sw_concat(ctx, all, 3, 1));
+}
+
 void resize_step(sw_ctx *ctx, void *user)
 {
     static sw_value (*const bodies[])(sw_ctx *, resize_net *, sw_value) = {
-        chain, conv, residual, gated, joined, attend, squeezed, tokens, normed};
+        chain, conv, residual, gated, joined, attend, squeezed, tokens, skipped, normed};
     resize_net *n = user;
     const sw_value logits = bodies[n->spec.kind](ctx, n, sw_input(ctx, 0));
     const sw_value loss = sw_softmax_ce(ctx, logits, sw_input(ctx, 1));

@@ -16,6 +16,7 @@ typedef enum {
     RN_SQUEEZED, /* conv, pools, channels scaled by a small net of their means, sums over places
                   */
     RN_TOKENS,   /* embedding that is the last weight too, a state, a loss of its own */
+    RN_SKIPPED,  /* the last layer reads the input and an output too */
     RN_NORMED,   /* layer norm over the width */
     RN_KINDS
 } resize_kind;

@@ -298,6 +298,8 @@ typedef enum {
     ODD_ROWS,
     ODD_TARGET,
     ODD_UNUSED,
+    ODD_INPUT,
+    ODD_RANK,
     ODD_KINDS
 } odd_kind;
 
@@ -315,6 +317,12 @@ static void odd_step(sw_ctx *ctx, void *user)
     sw_value x = sw_relu(ctx, sw_apply_linear(ctx, n->f, sw_input(ctx, 0)));
     const sw_value none = {0, 0};
     const int64_t rows = sw_dim(ctx, x, 0), width = sw_dim(ctx, x, 1);
+    if (n->kind == ODD_INPUT)
+        sw_metric(ctx, "some",
+                  sw_mean(ctx,
+                          sw_linear_op(ctx, sw_slice(ctx, sw_input(ctx, 0), 1, 0, width),
+                                       sw_use(ctx, n->unused), none),
+                          0));
     if (n->kind == ODD_SOFTMAX)
         x = sw_softmax(ctx, x);
     if (n->kind == ODD_SUM)
@@ -351,6 +359,11 @@ static odd_net *odd_new(odd_kind kind, bool more)
         n->e = sw_embedding_new(n->model, "e", RN_OUT + more, width);
     if (kind == ODD_UNUSED)
         n->unused = sw_param_new(n->model, "unused", SW_F32, SW_SHAPE(3 + more), "zeros");
+    if (kind == ODD_INPUT)
+        n->unused = sw_param_new(n->model, "mask", SW_F32, SW_SHAPE(4, width), "ones");
+    if (kind == ODD_RANK)
+        n->unused =
+            sw_param_new(n->model, "flat", SW_F32, more ? SW_SHAPE(3, 1) : SW_SHAPE(3), "ones");
     return n;
 }
 
@@ -359,10 +372,17 @@ static void axes_that_cannot_be_resized_are_named(void)
     static const struct {
         sw_status status;
         const char *part;
-    } answers[] = {{SW_UNSUPPORTED, "softmax"},  {SW_UNSUPPORTED, "sum"},
-                   {SW_UNSUPPORTED, "matmul"},   {SW_UNSUPPORTED, "group_norm"},
-                   {SW_INVALID, "'g.weight'"},   {SW_INVALID, "'e.weight'"},
-                   {SW_INVALID, "the loss mse"}, {SW_INVALID, "'unused'"}};
+    } answers[] = {
+        {SW_UNSUPPORTED, "softmax"},
+        {SW_UNSUPPORTED, "sum"},
+        {SW_UNSUPPORTED, "matmul"},
+        {SW_UNSUPPORTED, "group_norm"},
+        {SW_INVALID, "'g.weight'"},
+        {SW_INVALID, "'e.weight'"},
+        {SW_INVALID, "the loss mse"},
+        {SW_INVALID, "'unused'"},
+        {SW_INVALID, "axis 1 of 'mask' cannot have another length: it reaches an input"},
+        {SW_INVALID, "'flat'"}};
     sw_exec *exec = net_exec(NULL);
     for (int k = 0; k < ODD_KINDS; k++) {
         odd_net *from = odd_new((odd_kind)k, false), *to = odd_new((odd_kind)k, true);
