@@ -81,13 +81,11 @@ static need largest(const need *needs, int64_t n, size_t most)
 }
 
 /* With so many lanes, nobody resident: each lane with its member, and where a width changes the
- * old one and the new one side by side. */
+ * old one beside the new one. */
 static size_t least(const pop *p, const need *all, int threads)
 {
-    const size_t staging = pop_changes_form(p) ? 2 * all->member : 0;
-    const size_t lanes = (size_t)threads * (all->arena + all->batch);
-    const size_t members = (size_t)threads * all->member;
-    return lanes + (members > staging ? members : staging);
+    const size_t members = (size_t)threads + pop_changes_form(p);
+    return (size_t)threads * (all->arena + all->batch) + members * all->member;
 }
 
 /* The largest `most` for which all that need no more fit together. */
@@ -119,7 +117,7 @@ static void decide(pop *p, const need *needs, int64_t n)
     m->arena = all.arena;
     m->batch = all.batch;
     m->member = all.member;
-    m->staging = pop_changes_form(p) ? 2 * all.member : 0;
+    m->staging = pop_changes_form(p) ? all.member : 0;
     m->threads = (int)p->opts.job.threads;
     while (budget > 0 && m->threads > 1 && least(p, &all, m->threads) > budget)
         m->threads--;
@@ -273,13 +271,8 @@ static sw_status pack(pop *p, sw_pack_shape *shapes, size_t *resident, int *of, 
     room -= p->memory.staging < room ? p->memory.staging : 0;
     if (used == 0)
         return SW_OK;
-    sw_status status =
-        sw_pack(shapes, (size_t)used, room, p->memory.threads, resident, &p->memory.packing);
-    if (status == SW_NOMEM) { /* what is staged lies in the slots of the lanes */
-        status = sw_pack(shapes, (size_t)used, budget, p->memory.threads, resident,
-                         &p->memory.packing);
-    }
-    SW_TRY(status);
+    SW_TRY(
+        sw_pack(shapes, (size_t)used, room, p->memory.threads, resident, &p->memory.packing));
     for (int i = 0; i < used; i++)
         for (int k = 0; k < p->n_members; k++)
             if (p->members[k].shape == of[i] && !p->members[k].ended && resident[i] > 0) {
