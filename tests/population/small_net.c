@@ -1,4 +1,5 @@
 #include "tests/population/small_net.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +29,9 @@ small *small_new(int64_t hidden)
     small *t = calloc(1, sizeof *t);
     CU_ASSERT_PTR_NOT_NULL_FATAL(t);
     sw_after(end_small, t);
-    OK(sw_model_create(&t->model, "small"));
+    char name[32];
+    snprintf(name, sizeof name, "small%lld", (long long)hidden);
+    OK(sw_model_create(&t->model, name));
     t->f1 = sw_linear_new(t->model, "f1", SMALL_WIDTH, hidden);
     t->f2 = sw_linear_new(t->model, "f2", hidden, SMALL_WIDTH);
     t->seen = sw_state_new(t->model, "seen", SW_F32, SW_SHAPE(1));
@@ -57,10 +60,10 @@ static void end_feed(void *feed)
     sw_feed_destroy(feed);
 }
 
-sw_feed *small_feed(const sw_dataset *data, int64_t batch, int drop_last)
+sw_feed *small_feed(const sw_dataset *data, int64_t rows, int drop_last)
 {
     const sw_feed_opts opts = {
-        .size = sizeof opts, .batch = batch, .shuffle = 1, .drop_last = drop_last};
+        .size = sizeof opts, .batch = rows, .shuffle = 1, .drop_last = drop_last};
     sw_feed *feed = NULL;
     OK(sw_feed_create(&feed, data, &opts));
     CU_ASSERT_PTR_NOT_NULL_FATAL(feed);
@@ -100,12 +103,12 @@ void small_members(sw_member *out, size_t n, sw_members *of, uint64_t first_seed
         OK(sw_member_new(&out[k], of, first_seed + k));
 }
 
-small *small_alone(int64_t hidden, const sw_dataset *data, int64_t batch, int drop_last,
+small *small_alone(int64_t hidden, const sw_dataset *data, int64_t rows, int drop_last,
                    uint64_t seed, uint64_t stream, uint64_t steps, double *last, double *sum)
 {
     small *t = small_new(hidden);
     const sw_loader_opts opts = {.size = sizeof opts,
-                                 .batch = batch,
+                                 .batch = rows,
                                  .seed = stream,
                                  .shuffle = 1,
                                  .drop_last = drop_last,
