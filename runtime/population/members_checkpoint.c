@@ -80,7 +80,7 @@ sw_status sw_checkpoint_members(sw_checkpoint *c, sw_members *m, const sw_member
                                 size_t n)
 {
     static const char call[] = "sw_checkpoint_members";
-    kept *l;
+    kept *l = NULL;
     SW_TRY(sw_handle_check(c, SW_HANDLE_CHECKPOINT, call));
     SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, call));
     SW_TRY(swi_members_check_list(m, list, n, call));

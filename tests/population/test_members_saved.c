@@ -373,7 +373,7 @@ static void other_layouts_are_refused_by_name(void)
         sw_exec *exec = NULL;
         sw_model *shape = NULL;
         sw_members *all = NULL;
-        sw_member member[2];
+        sw_member member[1];
         sw_checkpoint *c = NULL;
         static plan none = {UINT64_MAX};
         OK(sw_exec_create(&exec, NULL));
@@ -382,15 +382,15 @@ static void other_layouts_are_refused_by_name(void)
         const sw_members_opts opts = {
             .size = sizeof opts, .shape = shape, .callback = walk_step, .user = &none};
         OK(sw_members_create(&all, exec, &opts));
-        small_members(member, 2, all, 1);
+        small_members(member, 1, all, 1); /* one is stacked too */
         OK(sw_checkpoint_create(
             &c, exec, &(sw_checkpoint_opts){.size = sizeof(sw_checkpoint_opts), .path = path}));
-        OK(sw_checkpoint_members(c, all, member, 2));
+        OK(sw_checkpoint_members(c, all, member, 1));
         sw_checkpoint_found found = {.size = sizeof found};
         OK(sw_checkpoint_find(c, NULL, &found));
         if (second)
             REFUSED(sw_checkpoint_load(c), SW_FORMAT,
-                    "'one/l.weight' is F32 (2, 4, 3); the run needs F32 (2, 5, 3)");
+                    "'one/l.weight' is F32 (1, 4, 3); the run needs F32 (1, 5, 3)");
         else
             OK(sw_checkpoint_save(c, 1));
         sw_checkpoint_destroy(c);
