@@ -1463,10 +1463,10 @@ SW_MUST_USE SW_API sw_status sw_checkpoint_get(sw_checkpoint *checkpoint, const 
                                                const void **bytes, size_t *n);
 /* Go on from what was found: models, members and loaders, all or nothing. Models must be ready.
  * SW_INVALID or SW_FORMAT names the first thing that is not as in the run that saved it: a
- * model's name, optimizer, tensor or shape, a number of members, the seed of the exec, batch, seed, number of
- * samples or the samples themselves of a loader. Threads, budget, planned or immediate mode and
- * device may be others. Which parameters are frozen is as the program has it now: that is not
- * in the file. */
+ * model's name, optimizer, tensor or shape, a number of members, the seed of the exec, batch,
+ * seed, number of samples or the samples themselves of a loader. Threads, budget, planned or
+ * immediate mode and device may be others. Which parameters are frozen is as the program has it
+ * now: that is not in the file. */
 SW_MUST_USE SW_API sw_status sw_checkpoint_load(sw_checkpoint *checkpoint);
 
 /* ---- profile ----------------------------------------------------------------------------- */
