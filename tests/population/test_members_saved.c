@@ -430,6 +430,43 @@ static void lists_that_cannot_be_kept_are_refused(void)
     run_end(&other);
 }
 
+/* Members are in the middle of a step there. */
+static sw_status saves_itself(sw_member_view *view, void *user)
+{
+    sw_checkpoint *const *c = user;
+    view->score = sw_checkpoint_save(*c, 1) == SW_BUSY && sw_checkpoint_load(*c) != SW_OK;
+    return SW_OK;
+}
+
+static void callbacks_save_nothing(void)
+{
+    NEEDS_CHECKSUMS();
+    (void)begin_test();
+    sw_checkpoint *c = NULL;
+    sw_exec *exec = NULL;
+    sw_members *all = NULL;
+    sw_member member;
+    double score = 0.0;
+    small *shape = small_new(3);
+    OK(sw_exec_create(&exec, NULL));
+    const sw_members_opts opts = {
+        .size = sizeof opts, .shape = shape->model, .callback = saves_itself, .user = &c};
+    OK(sw_members_create(&all, exec, &opts));
+    OK(sw_member_new(&member, all, 1));
+    OK(sw_checkpoint_create(
+        &c, exec, &(sw_checkpoint_opts){.size = sizeof(sw_checkpoint_opts), .path = path}));
+    OK(sw_checkpoint_members(c, all, &member, 1));
+    OK(sw_checkpoint_save(c, 1));
+    const sw_members_args args = {.size = sizeof args, .members = &member, .n = 1};
+    OK(sw_members_run(all, &args));
+    OK(sw_members_metric(all, "score", &score, 1));
+    CU_ASSERT_EQUAL(score, 1.0);
+    OK(sw_checkpoint_save(c, 2));
+    sw_checkpoint_destroy(c);
+    sw_members_destroy(all);
+    sw_exec_destroy(exec);
+}
+
 /* ---- damage ------------------------------------------------------------------------------ */
 
 static size_t read_file(unsigned char *to, size_t room)
@@ -632,6 +669,7 @@ static const sw_test tests[] = {
     {"other runs are refused by name", other_runs_are_refused_by_name},
     {"other layouts are refused by name", other_layouts_are_refused_by_name},
     {"lists that cannot be kept are refused", lists_that_cannot_be_kept_are_refused},
+    {"callbacks save nothing", callbacks_save_nothing},
     {"every flipped bit is refused", every_flipped_bit_is_refused},
     {"every call can fail", every_call_can_fail},
     {"many members are saved in linear time", many_members_are_saved_in_linear_time},
