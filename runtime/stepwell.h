@@ -1556,8 +1556,9 @@ SW_MUST_USE SW_API sw_status sw_checkpoint_loader(sw_checkpoint *checkpoint, sw_
  * batches and whether it failed behind an update are four 64-bit words each in
  * SHAPE/stepwell.members. One call for each group; two groups must not have shapes of one name.
  * The list is copied, the group is borrowed until the end: destroy it after the checkpoint. A
- * take, and a load, are SW_INVALID where a member has ended. The copy is charged now
- * (sw_checkpoint_bytes). What was taken and is not written yet is given up. */
+ * take, and a load, are SW_INVALID where a member has ended, and SW_BUSY in a callback. The
+ * copy is charged now (sw_checkpoint_bytes). What was taken and is not written yet is given up.
+ */
 SW_MUST_USE SW_API sw_status sw_checkpoint_members(sw_checkpoint *checkpoint,
                                                    sw_members *members, const sw_member *list,
                                                    size_t n);

@@ -1,6 +1,7 @@
 /* Members in checkpoints: which slots they have, and what stands in their records. */
 #include "alloc/base/assert.h"
 #include "alloc/base/size.h"
+#include "runtime/base/owner.h"
 #include "runtime/population/members_internal.h"
 #include "runtime/state/checkpoint_stack.h"
 
@@ -17,6 +18,9 @@ static sw_status check(const void *owner, const char *call)
 {
     const kept *l = owner;
     SW_TRY(sw_handle_check(l->of, SW_HANDLE_MEMBERS, call));
+    if (l->of->exec->busy != 0) /* they are in the middle of a step */
+        SW_FAIL(SW_BUSY, "%s: the exec of members is in use by %s", call,
+                swi_owner_text(&l->of->exec->busy));
     for (uint32_t k = 0; k < l->n; k++)
         if (l->of->slots[l->slots[k]].generation != l->generations[k])
             SW_FAIL(SW_INVALID, "%s: member %u of %s was ended", call, k, l->of->shape->name);

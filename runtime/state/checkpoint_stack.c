@@ -40,10 +40,12 @@ static sw_status list_tensors(sw_checkpoint *c, swi_stack *s)
         snprintf(name, sizeof name, "%s" SWI_OWN_PREFIX "bytes", prefix);
         SW_TRY(swi_list_parts(&c->list, name, name, of->state_bytes, of->n));
         c->list.at[c->list.n - 1].offset = of->state_at;
+        c->list.at[c->list.n - 1].stacked = true;
         s->entries_end = c->list.n;
     }
     snprintf(name, sizeof name, "%s" SWI_OWN_PREFIX "members", prefix);
     SW_TRY(swi_list_parts(&c->list, name, s->records, sizeof *s->records, of->n));
+    c->list.at[c->list.n - 1].stacked = true;
     uint64_t bytes; /* what no file can have is said now, and not at each save */
     return swi_tensors_bytes(&c->list, NULL, 0, &bytes);
 }

@@ -190,8 +190,8 @@ static sw_status make_room(swi_tensor_list *list, const sw_model *model, uint32_
     return take_text(list, names, *bytes);
 }
 
-sw_status swi_list_stack(swi_tensor_list *list, sw_model *const *models, uint32_t n,
-                         uint32_t roles, const char *prefix)
+static sw_status add_entries(swi_tensor_list *list, sw_model *const *models, uint32_t n,
+                             uint32_t roles, const char *prefix)
 {
     const sw_model *model = models[0];
     const swi_list_mark before = swi_list_end(list);
@@ -222,11 +222,21 @@ sw_status swi_list_stack(swi_tensor_list *list, sw_model *const *models, uint32_
     return SW_OK;
 }
 
+sw_status swi_list_stack(swi_tensor_list *list, sw_model *const *shape, uint32_t n,
+                         uint32_t roles, const char *prefix)
+{
+    const uint32_t first = list->n;
+    SW_TRY(add_entries(list, shape, n, roles, prefix));
+    for (uint32_t i = first; i < list->n; i++)
+        list->at[i].stacked = true;
+    return SW_OK;
+}
+
 sw_status swi_list_models(swi_tensor_list *list, sw_model *const *models, uint32_t n,
                           uint32_t roles, const char *prefix)
 {
     SW_TRY(check_layouts(models, n));
-    return swi_list_stack(list, models, n, roles, prefix);
+    return add_entries(list, models, n, roles, prefix);
 }
 
 sw_status swi_list_parts(swi_tensor_list *list, const char *name, const void *bytes, size_t n,

@@ -15,6 +15,7 @@ typedef struct {
     sw_shape shape;
     size_t part_bytes;
     uint32_t n_parts;
+    bool stacked; /* one part stands in a stack too: (1, dims...) */
     unsigned char
         *at; /* host memory: part k begins k * stride behind it; NULL: in the models */
     size_t stride;
@@ -42,7 +43,8 @@ typedef struct {
  * model; a caller who saves the values as they were set gives them by `at`. */
 SW_MUST_USE sw_status swi_list_models(swi_tensor_list *list, sw_model *const *models,
                                       uint32_t n, uint32_t roles, const char *prefix);
-/* The same of n members with the layout of `shape`: their bytes are given by `at`. */
+/* The same of n members with the layout of `shape`, one too in a stack: their bytes are given
+ * by `at`. */
 SW_MUST_USE sw_status swi_list_stack(swi_tensor_list *list, sw_model *const *shape, uint32_t n,
                                      uint32_t roles, const char *prefix);
 /* Append `n` bytes of host memory, borrowed, as a U8 tensor (n) with this name, copied. */
@@ -59,6 +61,11 @@ swi_list_mark swi_list_end(const swi_tensor_list *list);
 void swi_list_cut(swi_tensor_list *list, swi_list_mark end);
 const swi_tensor *swi_list_find(const swi_tensor_list *list, const char *name);
 void swi_list_free(swi_tensor_list *list);
+
+static inline bool swi_tensor_stacked(const swi_tensor *tensor)
+{
+    return tensor->stacked || tensor->n_parts > 1;
+}
 
 /* Of a tensor with `at`. */
 static inline unsigned char *swi_tensor_part(const swi_tensor *tensor, uint32_t k)

@@ -139,7 +139,7 @@ static void describe(char *to, size_t bytes, const char *dtype, int rank, const 
 static int shape_of(const swi_tensor *tensor, int64_t *dim)
 {
     int rank = 0;
-    if (tensor->n_parts > 1)
+    if (swi_tensor_stacked(tensor))
         dim[rank++] = tensor->n_parts;
     for (int i = 0; i < tensor->shape.rank; i++)
         dim[rank++] = tensor->shape.dim[i];

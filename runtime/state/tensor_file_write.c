@@ -81,7 +81,7 @@ static sw_status check(const writing *w)
             __builtin_add_overflow(all, bytes, &all) || all > INT64_MAX)
             SW_FAIL(SW_INVALID, "'%s': %u times %zu bytes are too many for a file",
                     list->at[i].name, list->at[i].n_parts, list->at[i].part_bytes);
-        if (list->at[i].n_parts > 1 && list->at[i].shape.rank == SW_MAX_RANK)
+        if (swi_tensor_stacked(&list->at[i]) && list->at[i].shape.rank == SW_MAX_RANK)
             SW_FAIL(SW_INVALID, "'%s' has %d dims, and no place for one more", list->at[i].name,
                     list->at[i].shape.rank);
     }
@@ -95,7 +95,7 @@ static void put_tensor(swi_st_text *text, const swi_tensor *tensor, uint64_t *at
 {
     int64_t dim[SW_MAX_RANK];
     int rank = 0;
-    if (tensor->n_parts > 1)
+    if (swi_tensor_stacked(tensor))
         dim[rank++] = tensor->n_parts;
     for (int i = 0; i < tensor->shape.rank; i++)
         dim[rank++] = tensor->shape.dim[i];

@@ -1,4 +1,5 @@
 #include "tests/population/small_net.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +29,9 @@ small *small_new(int64_t hidden)
     small *t = calloc(1, sizeof *t);
     CU_ASSERT_PTR_NOT_NULL_FATAL(t);
     sw_after(end_small, t);
-    OK(sw_model_create(&t->model, "small"));
+    char name[32];
+    snprintf(name, sizeof name, "small%lld", (long long)hidden);
+    OK(sw_model_create(&t->model, name));
     t->f1 = sw_linear_new(t->model, "f1", SMALL_WIDTH, hidden);
     t->f2 = sw_linear_new(t->model, "f2", hidden, SMALL_WIDTH);
     t->seen = sw_state_new(t->model, "seen", SW_F32, SW_SHAPE(1));

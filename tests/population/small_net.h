@@ -15,7 +15,8 @@ typedef struct {
     sw_optimizer *opt;
 } small;
 
-/* All are destroyed when the test ends, the last one first. */
+/* Its name is small and the hidden width. All are destroyed when the test ends, the last one
+ * first. */
 small *small_new(int64_t hidden);
 void small_step(sw_ctx *ctx, void *user);
 sw_dataset *small_data(int64_t n);

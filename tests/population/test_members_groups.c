@@ -183,11 +183,91 @@ static void compare_threads(int of_exec, int of_member)
     sw_exec_destroy(exec);
 }
 
+/* Attention too: one slot of scratch for each thread. */
+enum { SEQ = 64, SIZE = 32, HEADS = 4, SENTENCES = 3 };
+
+static void attention_step(sw_ctx *ctx, void *user)
+{
+    small *t = user;
+    const sw_shape apart = SW_SHAPE(SENTENCES, SEQ, SIZE);
+    const sw_value x = sw_input(ctx, 0);
+    const sw_value q = sw_reshape(ctx, sw_apply_linear(ctx, t->f1, x), apart);
+    const sw_value k = sw_reshape(ctx, sw_apply_linear(ctx, t->f2, x), apart);
+    const sw_value y = sw_attention(ctx, q, k, k, HEADS, 1, 0.0f);
+    const sw_value loss =
+        sw_mse(ctx, sw_reshape(ctx, y, SW_SHAPE(SENTENCES * SEQ, SIZE)), sw_input(ctx, 0));
+    sw_metric(ctx, "loss", loss);
+    sw_backward(ctx, loss, &t->opt, 1);
+    sw_update(ctx, t->opt);
+}
+
+static void attention_fill(small *t)
+{
+    OK(sw_model_create(&t->model, "attention"));
+    t->f1 = sw_linear_new(t->model, "f1", SIZE, SIZE);
+    t->f2 = sw_linear_new(t->model, "f2", SIZE, SIZE);
+    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd", .lr = 0.1f};
+    OK(sw_optimizer_create(&t->opt, t->model, &sgd));
+}
+
+static void compare_attention(int of_exec, int of_member)
+{
+    static float x[SENTENCES * SEQ * SIZE];
+    const sw_array in = {SW_F32, SW_SHAPE(SENTENCES * SEQ, SIZE), x};
+    small shape, one;
+    sw_exec *exec = NULL, *alone = NULL;
+    sw_members *all = NULL;
+    sw_member member;
+    for (int i = 0; i < SENTENCES * SEQ * SIZE; i++)
+        x[i] = (float)(i * 37 % 101) / 50.0f - 1.0f;
+    attention_fill(&shape);
+    attention_fill(&one);
+    OK(sw_exec_create(&exec,
+                      &(sw_exec_opts){.size = sizeof(sw_exec_opts), .threads = of_exec}));
+    OK(sw_exec_create(&alone, &(sw_exec_opts){.size = sizeof(sw_exec_opts), .seed = 3}));
+    const sw_members_opts opts = {.size = sizeof opts,
+                                  .shape = shape.model,
+                                  .fn = attention_step,
+                                  .user = &shape,
+                                  .threads = of_member};
+    OK(sw_members_create(&all, exec, &opts));
+    OK(sw_member_new(&member, all, 3));
+    OK(sw_model_ready(one.model, alone, 3));
+    for (uint64_t step = 0; step < 3; step++) {
+        const sw_members_args args = {.size = sizeof args,
+                                      .members = &member,
+                                      .n = 1,
+                                      .inputs = &in,
+                                      .n_inputs = 1,
+                                      .mode = SW_TRAIN,
+                                      .step = step};
+        const sw_run_args its = {.size = sizeof its,
+                                 .fn = attention_step,
+                                 .user = &one,
+                                 .models = &one.model,
+                                 .n_models = 1,
+                                 .inputs = &in,
+                                 .n_inputs = 1,
+                                 .mode = SW_TRAIN,
+                                 .step = step};
+        OK(sw_members_run(all, &args));
+        OK(sw_run(alone, &its));
+    }
+    SW_CHECK(small_is(member, one.model), "%d of %d threads", of_member, of_exec);
+    sw_members_destroy(all);
+    sw_model_destroy(shape.model);
+    sw_exec_destroy(exec);
+    sw_model_destroy(one.model);
+    sw_exec_destroy(alone);
+}
+
 static void a_member_of_several_threads_has_the_same_bits(void)
 {
-    static const int cases[][2] = {{4, 2}, {4, 4}, {3, 2}, {4, 3}, {5, 2}, {4, 1}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    static const int cases[][2] = {{4, 2}, {4, 4}, {3, 2}, {4, 3}, {5, 2}, {4, 1}, {7, 4}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         compare_threads(cases[i][0], cases[i][1]);
+        compare_attention(cases[i][0], cases[i][1]);
+    }
 }
 
 static void too_many_threads_are_refused(void)

@@ -154,6 +154,7 @@ static things make_things(void)
     X(sw_profile_sync(NULL))                                                                   \
     X(sw_checkpoint_create(NULL, t->exec, NULL))                                               \
     X(sw_checkpoint_loader(NULL, t->loader))                                                   \
+    X(sw_checkpoint_members(NULL, NULL, NULL, 1))                                              \
     X(sw_checkpoint_ready(NULL))                                                               \
     X(sw_checkpoint_put(NULL, "b", some, 4))                                                   \
     X(sw_checkpoint_take(NULL, 1))                                                             \

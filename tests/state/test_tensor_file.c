@@ -250,6 +250,46 @@ static void lists_refuse_what_a_file_cannot_hold(void)
               "not begin with 'stepwell.'");
 }
 
+/* Parts that lie apart, and in any order, are one tensor of the file, and go back to where they
+ * are. */
+static void parts_may_lie_in_any_order(void)
+{
+    enum { PARTS = 5, ROOM = 8 * 20100 };
+    static const size_t sizes[] = {1, 20, 3000, 8192, 8193, 20000};
+    static const uint32_t order[PARTS] = {6, 2, 0, 7, 3};
+    static unsigned char from[ROOM], to[ROOM], whole[PARTS * 20000];
+    for (size_t i = 0; i < ROOM; i++)
+        from[i] = (unsigned char)(i * 31 + i / 251);
+    for (size_t k = 0; k < 2 * sizeof sizes / sizeof *sizes; k++) {
+        const size_t n = sizes[k / 2];
+        const uint32_t *slots = k % 2 ? order : NULL;
+        swi_tensor_list list = {0};
+        swi_tensors *file;
+        CHECK_OK(swi_list_parts(&list, "parts", from, n, PARTS));
+        list.at[0].stride = n + 100;
+        list.at[0].slots = slots;
+        CHECK_OK(write_tensors(path_of("parts"), &list, NULL, 0));
+        CHECK_OK(swi_tensors_open(&file, path_of("parts")));
+        const swi_tensors_entry *entry = swi_tensors_find(file, "parts");
+        CU_ASSERT(entry->rank == 2 && entry->dim[0] == PARTS && entry->dim[1] == (int64_t)n);
+        CHECK_OK(swi_tensors_read(file, entry, whole, n * PARTS));
+        for (size_t p = 0; p < PARTS; p++)
+            SW_CHECK(memcmp(whole + p * n, from + (slots ? slots[p] : p) * (n + 100), n) == 0,
+                     "part %zu of %zu bytes", p, n);
+        memset(to, 0xa5, sizeof to);
+        list.at[0].at = to;
+        list.at[0].slots = slots == NULL ? order : NULL;
+        CHECK_OK(swi_tensors_load(file, &list, false, "a list"));
+        for (size_t p = 0; p < PARTS; p++) {
+            const unsigned char *part = to + (slots ? p : order[p]) * (n + 100);
+            SW_CHECK(memcmp(part, whole + p * n, n) == 0 && part[n] == 0xa5,
+                     "part %zu of %zu bytes, read", p, n);
+        }
+        swi_tensors_close(file);
+        swi_list_free(&list);
+    }
+}
+
 static void notes_that_are_ours_are_refused(void)
 {
     swi_tensor_list list = {0};
@@ -507,6 +547,7 @@ static const sw_test tests[] = {
     {"a model loads from a checkpoint", a_model_loads_from_a_checkpoint},
     {"the run is read", the_run_is_read},
     {"lists refuse what a file cannot hold", lists_refuse_what_a_file_cannot_hold},
+    {"parts may lie in any order", parts_may_lie_in_any_order},
     {"notes that are ours are refused", notes_that_are_ours_are_refused},
     {"marks and checksums come together", marks_and_checksums_come_together},
     {"digits are compared as bytes", digits_are_compared_as_bytes},

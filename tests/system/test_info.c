@@ -73,6 +73,8 @@ static void add_own(swi_tensor_list *list, const char *run_text)
     add(list, "stepwell.state/hidden", SW_F32, &state, sizeof state);
     add(list, "stepwell.gradient/fc.weight", SW_F32, &state, sizeof state);
     add(list, "stepwell.knobs", SW_F32, &rate, sizeof rate);
+    add(list, "mlp/stepwell.members", SW_U8, "seeds...", 8);
+    add(list, "mlp/stepwell.bytes", SW_U8, "abc", 3);
     add(list, "stepwell.blob/best", SW_U8, "0.5", 3);
     add(list, "stepwell.run", SW_U8, run_text, strlen(run_text));
 }
@@ -84,12 +86,14 @@ static const char *write_scene(const char *name, const scene *s, bool checkpoint
     const swi_tensors_note notes[] = {{"stepwell.checkpoint", "1"},
                                       {"stepwell.command", "stepwell train"},
                                       {"stepwell.created", s->created}};
-    char text[600];
+    char text[700];
     swi_tensor_list list = {0};
     sw_file *file;
     snprintf(text, sizeof text,
              "{\"version\":1,\"step\":%d,\"seed\":5,\"isa\":\"avx512\",\"device\":\"cpu\","
              "\"models\":[{\"name\":\"lenet5\",\"layout\":\"0123456789abcdef\",\"members\":1}],"
+             "\"groups\":[{\"name\":\"mlp\",\"layout\":\"00000000000000ab\","
+             "\"members\":100000,\"state_bytes\":24}],"
              "\"loaders\":[{\"epoch\":1,\"batch_index\":2,\"batch_rows\":64,\"samples\":1200,"
              "\"seed\":\"9\",\"shuffle\":true,\"drop_last\":false,\"data\":"
              "\"fedcba9876543210\"}]}",
@@ -132,6 +136,7 @@ static void a_checkpoint_is_described(void)
         ": a checkpoint, version 1, ",
         "step 7, seed 5, avx512, cpu",
         "model lenet5, layout 0123456789abcdef, 1 member\n",
+        "group mlp, layout 00000000000000ab, 100,000 members, 24 bytes of state each\n",
         "loader 0: epoch 1, 2 batches of 64 rows taken\n    1,200 samples, seed 9, shuffled, "
         "data "
         "fedcba9876543210",
@@ -142,10 +147,11 @@ static void a_checkpoint_is_described(void)
         "states: 1 tensor, 4 B",
         "gradients: 1 tensor",
         "knobs: 1 tensor",
+        "members: 2 tensors, 11 B",
         "blobs: 1 tensor, 3 B",
         "run: 1 tensor",
         "F32 (6)",
-        "whole: all 9 tensors and the header match their checksums"};
+        "whole: all 11 tensors and the header match their checksums"};
     CU_ASSERT_EQUAL(run("info %s", write_scene("c", &usual, true), ""), 0);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         (void)says(parts[i]);
@@ -160,9 +166,13 @@ static void its_json_says_the_same(void)
     CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(j, "kind")), "checkpoint");
     CU_ASSERT(json_is_true(json_object_get(j, "whole")));
     CU_ASSERT_EQUAL(json_integer_value(json_object_get(j, "step")), 7);
-    CU_ASSERT_EQUAL(json_array_size(tensors), 9);
+    CU_ASSERT_EQUAL(json_array_size(tensors), 11);
     CU_ASSERT_EQUAL(json_array_size(json_object_get(j, "models")), 1);
     CU_ASSERT_EQUAL(json_array_size(json_object_get(j, "loaders")), 1);
+    const json_t *group = json_array_get(json_object_get(j, "groups"), 0);
+    CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(group, "name")), "mlp");
+    CU_ASSERT_EQUAL(json_integer_value(json_object_get(group, "members")), 100000);
+    CU_ASSERT_EQUAL(json_integer_value(json_object_get(group, "state_bytes")), 24);
     json_int_t bytes = 0;
     for (size_t i = 0; i < json_array_size(tensors); i++) {
         const json_t *tensor = json_array_get(tensors, i);
@@ -212,7 +222,7 @@ static void damage_is_named(void)
     flip(path, 1); /* in the run's text, which comes last */
     (void)run("info %s", path, "");
     is_damaged("'stepwell.run', bytes ");
-    (void)says("damaged: 1 of 9 tensors; the first: ");
+    (void)says("damaged: 1 of 11 tensors; the first: ");
     (void)run("info --json %s", path, "");
     is_damaged("'stepwell.run', bytes ");
     const json_t *j = as_json();

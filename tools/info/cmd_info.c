@@ -59,6 +59,7 @@ info_group info_group_of(const char *name)
         info_group group;
     } groups[] = {{"optimizer/", INFO_OPTIMIZER}, {"state/", INFO_STATES},
                   {"gradient/", INFO_GRADIENTS},  {"knobs", INFO_KNOBS},
+                  {"members", INFO_MEMBERS},      {"bytes", INFO_MEMBERS},
                   {"blob/", INFO_BLOBS},          {"run", INFO_RUN}};
     const char *own = strstr(name, SWI_OWN_PREFIX);
     if (own == NULL || (own != name && own[-1] != '/'))
@@ -72,8 +73,14 @@ info_group info_group_of(const char *name)
 
 const char *info_group_name(info_group group)
 {
-    static const char *const names[] = {
-        "parameters and buffers", "optimizer", "states", "gradients", "knobs", "blobs", "run"};
+    static const char *const names[] = {"parameters and buffers",
+                                        "optimizer",
+                                        "states",
+                                        "gradients",
+                                        "knobs",
+                                        "members",
+                                        "blobs",
+                                        "run"};
     return names[group];
 }
 

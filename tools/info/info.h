@@ -13,6 +13,7 @@ typedef enum {
     INFO_STATES,
     INFO_GRADIENTS,
     INFO_KNOBS,
+    INFO_MEMBERS, /* seeds and progress of members, bytes of callbacks */
     INFO_BLOBS,
     INFO_RUN,
     INFO_GROUPS

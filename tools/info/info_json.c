@@ -5,21 +5,30 @@
 #include <inttypes.h>
 #include <string.h>
 
+static void put_models(sw_json *j, const char *key, const swi_run_model *models, uint32_t n,
+                       bool with_state)
+{
+    sw_json_open(j, key, '[');
+    for (uint32_t i = 0; i < n; i++) {
+        sw_json_begin(j, '{');
+        sw_json_put_string(j, "name", models[i].name);
+        sw_json_put_string(j, "layout", models[i].layout);
+        sw_json_put_u64(j, "members", models[i].members);
+        if (with_state)
+            sw_json_put_u64(j, "state_bytes", models[i].state_bytes);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+}
+
 static void put_run(sw_json *j, const swi_run_summary *run)
 {
     sw_json_put_u64(j, "step", run->step);
     sw_json_put_u64(j, "seed", run->seed);
     sw_json_put_string(j, "isa", run->isa);
     sw_json_put_string(j, "device", run->device);
-    sw_json_open(j, "models", '[');
-    for (uint32_t i = 0; i < run->n_models; i++) {
-        sw_json_begin(j, '{');
-        sw_json_put_string(j, "name", run->models[i].name);
-        sw_json_put_string(j, "layout", run->models[i].layout);
-        sw_json_put_u64(j, "members", run->models[i].members);
-        sw_json_end(j);
-    }
-    sw_json_end(j);
+    put_models(j, "models", run->models, run->n_models, false);
+    put_models(j, "groups", run->groups, run->n_groups, true);
     sw_json_open(j, "loaders", '[');
     for (uint32_t i = 0; i < run->n_loaders; i++) {
         const swi_run_loader *l = &run->loaders[i];

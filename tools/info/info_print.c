@@ -22,6 +22,14 @@ static void print_run(const swi_run_summary *run)
         printf("  model %s, layout %s, %s member%s\n", run->models[i].name,
                run->models[i].layout, cli_digits(run->models[i].members).text,
                run->models[i].members == 1 ? "" : "s");
+    for (uint32_t i = 0; i < run->n_groups; i++) {
+        const swi_run_model *group = &run->groups[i];
+        printf("  group %s, layout %s, %s member%s", group->name, group->layout,
+               cli_digits(group->members).text, group->members == 1 ? "" : "s");
+        if (group->state_bytes > 0)
+            printf(", %s bytes of state each", cli_digits(group->state_bytes).text);
+        puts("");
+    }
     for (uint32_t i = 0; i < run->n_loaders; i++) {
         const swi_run_loader *l = &run->loaders[i];
         printf("  loader %u: epoch %s, %s batches of %s rows taken\n", i,
