@@ -91,6 +91,7 @@ static sw_status make_members(pop *p, uint64_t without)
     for (int k = 0; k < p->n_members; k++) {
         p->members[k] = (pop_member){.seed = (uint64_t)p->opts.job.seed + (uint64_t)k};
         p->members[k].score.score = NAN;
+        p->members[k].mark = p->members[k].best_loss = INFINITY;
         p->members[k].shape = -1;
     }
     for (int k = 0; k < p->n_members; k++)
@@ -142,11 +143,16 @@ static int prepare(pop *p)
     if (status != CLI_GO)
         return status;
     count_steps(p);
-    status = pop_open(p);
+    p->best_loss = INFINITY;
+    status = p->independent ? pop_train_plan(p) : CLI_GO;
+    if (status == CLI_GO)
+        status = pop_open(p);
     if (status != CLI_GO || p->opts.prove)
         return status;
     p->n_members = p->opts.replay != NULL ? 1 : (int)p->opts.members;
     sw_status made = room(p);
+    if (made == SW_OK && p->independent)
+        made = cli_times_init(&p->times, (uint64_t)p->steps_to_do);
     if (made == SW_OK)
         made = pop_pause_open(p);
     if (made == SW_OK)
@@ -239,17 +245,26 @@ static void close_all(pop *p)
     sw_exec_destroy(p->job.exec);
     sw_budget_destroy(p->job.budget);
     sw_space_destroy(p->space);
+    if (p->times.ns != NULL)
+        cli_times_free(&p->times);
     job_unload(&p->job);
+}
+
+int pop_go(pop *p)
+{
+    int status = prepare(p);
+    if (status == CLI_GO)
+        status = run(p);
+    close_all(p);
+    return status;
 }
 
 int tool_pbt(int argc, char **argv)
 {
     static pop p; /* large */
-    int status = pop_parse(&p, argc, argv);
+    const int status = pop_parse(&p, argc, argv);
     if (status == CLI_GO)
-        status = prepare(&p);
-    if (status == CLI_GO)
-        status = run(&p);
+        return pop_go(&p);
     close_all(&p);
     return status;
 }

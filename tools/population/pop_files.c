@@ -170,18 +170,25 @@ static sw_status save_one(pop *p, int k, const char *path)
     return status;
 }
 
+sw_status pop_save_member(pop *p, int k, const char *path)
+{
+    const char *at = strstr(path, "%d");
+    char name[600];
+    if (at == NULL)
+        return save_one(p, k, path);
+    snprintf(name, sizeof name, "%.*s%d%s", (int)(at - path), path, k, at + 2);
+    return save_one(p, k, name);
+}
+
 sw_status pop_save_params(pop *p)
 {
     const char *save = p->opts.save, *at = save != NULL ? strstr(save, "%d") : NULL;
     const int best = pop_best(p);
-    char path[600];
     if (save == NULL || (at == NULL && best < 0))
         return SW_OK;
     if (at == NULL)
         return save_one(p, best, save);
-    for (int k = 0; k < p->n_members; k++) {
-        snprintf(path, sizeof path, "%.*s%d%s", (int)(at - save), save, k, at + 2);
-        SW_TRY(save_one(p, k, path));
-    }
+    for (int k = 0; k < p->n_members; k++)
+        SW_TRY(pop_save_member(p, k, save));
     return SW_OK;
 }

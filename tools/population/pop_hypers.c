@@ -150,6 +150,13 @@ bool pop_changes_form(const pop *p)
     return false;
 }
 
+sw_status pop_set_rate(pop *p, int k, float rate)
+{
+    const pop_member *m = &p->members[k];
+    return sw_member_knob_set(m->member, sw_optimizer_lr(p->shapes[m->shape]->net.optimizer, 0),
+                              rate);
+}
+
 sw_status pop_set_knobs(pop *p, int k, const double *values)
 {
     pop_member *m = &p->members[k];

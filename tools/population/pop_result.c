@@ -108,7 +108,7 @@ static void put_memory(sw_json *json, const pop *p)
     sw_json_end(json);
 }
 
-static void put_all(sw_json *json, const pop *p)
+static void put_all(sw_json *json, pop *p)
 {
     const int best = pop_best(p);
     sw_json_begin(json, '{');
@@ -137,6 +137,13 @@ static void put_all(sw_json *json, const pop *p)
     sw_json_end(json);
     put_shapes(json, p);
     put_memory(json, p);
+    if (p->independent) {
+        const cli_summary s = cli_times_summary(&p->times);
+        sw_json_put_u64(json, "min_step_ns", s.min);
+        sw_json_put_u64(json, "median_step_ns", s.median);
+        sw_json_put_u64(json, "p99_step_ns", s.p99);
+        sw_json_put_u64(json, "max_step_ns", s.max);
+    }
     sw_json_put_u64(json, "wall_ns", p->wall_ns);
     sw_json_put_u64(json, "train_ns", p->train_ns);
     sw_json_put_u64(json, "test_ns", p->test_ns);
@@ -145,7 +152,7 @@ static void put_all(sw_json *json, const pop *p)
     sw_json_line(json);
 }
 
-static int print_json(const pop *p, int status)
+static int print_json(pop *p, int status)
 {
     sw_json json;
     sw_json_growing(&json, SW_HEAP_RECORDS);
@@ -165,8 +172,9 @@ static void print_member(const pop *p, int k)
 {
     const pop_member *m = &p->members[k];
     double values[POP_HYPERS];
-    printf("  %6d  %8" PRIu64 "  %10.5g  %10.5g", k, m->steps, told(m->score.score),
-           m->score.loss);
+    printf("  %6d  %8" PRIu64 "  %10.5g", k, m->steps, m->score.loss);
+    if (p->job.train.info.n_classes > 0)
+        printf("  %10.5g", m->score.accuracy);
     if (pop_values(p, k, values) == SW_OK)
         for (int i = 0; i < p->n_hypers; i++)
             printf("  %*.5g", (int)sizeof "12345.67890" - 1, values[i]);
@@ -188,7 +196,9 @@ static void print_members(pop *p)
         }
         order[at] = k;
     }
-    printf("\n  member      step  %10s  %10s", p->by_loss ? "loss" : "accuracy", "loss");
+    printf("\n  member      step  %10s", "loss");
+    if (p->job.train.info.n_classes > 0)
+        printf("  %10s", "accuracy");
     for (int i = 0; i < p->n_hypers; i++)
         printf("  %11.11s", p->hyper[i].name);
     putchar('\n');
@@ -219,10 +229,18 @@ static void print_memory(const pop *p)
 static int print_text(pop *p, int status)
 {
     const int best = pop_best(p);
-    printf("%d members of %s, %" PRIu64 " turns, %" PRIu64 " exploits in %s (training %s, "
-           "testing %s, exploits and files %s)\n",
-           p->n_members, p->opts.job.model, p->turn, p->exploits, cli_ns(p->wall_ns).text,
-           cli_ns(p->train_ns).text, cli_ns(p->test_ns).text, cli_ns(p->exploit_ns).text);
+    printf("%d members of %s, %" PRIu64 " %s", p->n_members, p->opts.job.model, p->turn,
+           p->independent ? "tests" : "turns");
+    if (!p->independent)
+        printf(", %" PRIu64 " exploits", p->exploits);
+    printf(" in %s (training %s, testing %s, %s %s)\n", cli_ns(p->wall_ns).text,
+           cli_ns(p->train_ns).text, cli_ns(p->test_ns).text,
+           p->independent ? "files" : "exploits and files", cli_ns(p->exploit_ns).text);
+    if (p->independent) {
+        const cli_summary s = cli_times_summary(&p->times);
+        printf("a step of all: min %s, median %s, p99 %s, max %s\n", cli_ns(s.min).text,
+               cli_ns(s.median).text, cli_ns(s.p99).text, cli_ns(s.max).text);
+    }
     print_members(p);
     print_memory(p);
     if (best >= 0)

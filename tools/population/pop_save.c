@@ -20,6 +20,10 @@ static void identify(const pop *p, char *to, size_t bytes)
         j->model, j->data, (long long)j->batch.at[0], j->optimizer, j->lr, j->momentum,
         j->weight_decay, j->clip, (long long)j->seed, (long long)o->members,
         (long long)o->interval, (int)o->same_data);
+    if (p->scheduled && used < bytes)
+        used += (size_t)snprintf(
+            to + used, bytes - used, " schedule %s warmup %lld of %.0f floor %g gamma %g",
+            p->schedule.kind, (long long)j->warmup, p->steps_to_do, j->lr_floor, j->lr_gamma);
     for (int i = 0; i < o->n_hypers && used < bytes; i++)
         used += (size_t)snprintf(to + used, bytes - used, " %s", o->hyper[i]);
     char setting[300];
@@ -42,6 +46,8 @@ typedef struct {
 typedef struct {
     pop_form form, waiting_form, kept_form;
     pop_score score;
+    double mark, best_loss;
+    int64_t waited;
     uint64_t steps, target, state_bytes, kept_bytes;
     uint8_t there, kept, resized, ended, failed, diverged, reserved[2];
     char why[200];
@@ -73,6 +79,9 @@ static sw_status put_member(pop *p, int k, unsigned char **at)
     if (s.kept)
         s.kept_form = p->shapes[m->kept.shape]->form;
     s.score = m->score;
+    s.mark = m->mark;
+    s.best_loss = m->best_loss;
+    s.waited = m->waited;
     s.steps = m->steps;
     s.target = m->target;
     s.state_bytes = s.there ? pop_state_bytes(p, k) : 0;
@@ -186,6 +195,10 @@ static sw_status get_member(pop *p, int k, const unsigned char **at, size_t *lef
         SW_FAIL(SW_FORMAT, "%s: the state of member %d is cut", path, k);
     SW_TRY(pop_shape_of(p, &s.form, &m->shape));
     m->score = s.score;
+    m->mark = s.mark;
+    m->best_loss = s.best_loss;
+    p->best_loss = s.best_loss < p->best_loss ? s.best_loss : p->best_loss;
+    m->waited = s.waited;
     m->steps = s.steps;
     m->target = s.target;
     m->resized = s.resized;

@@ -107,6 +107,17 @@ static sw_status read_call(pop *p, const calls *c, size_t i, sw_mode mode)
     return SW_OK;
 }
 
+static sw_status set_rates(pop *p, const int *members, int n)
+{
+    for (int i = 0; i < n; i++) {
+        float rate;
+        SW_TRY(sw_schedule_at(&p->schedule, p->members[members[i]].steps, &rate));
+        if (p->members[members[i]].member.of != NULL)
+            SW_TRY(pop_set_rate(p, members[i], rate));
+    }
+    return SW_OK;
+}
+
 sw_status pop_advance(pop *p, const int *members, int n)
 {
     calls c;
@@ -115,13 +126,17 @@ sw_status pop_advance(pop *p, const int *members, int n)
     SW_TRY(calls_new(&c, p));
     while (status == SW_OK && !cli_interrupted()) {
         const uint64_t start = cli_clock_ns();
-        gather(p, &c, members, n, SW_TRAIN, slice);
+        gather(p, &c, members, n, SW_TRAIN, p->scheduled ? 1 : slice);
         if (c.n == 0)
             break;
-        status = sw_members_run_all(c.groups, c.args, c.n);
+        status = p->scheduled ? set_rates(p, members, n) : SW_OK;
+        if (status == SW_OK)
+            status = sw_members_run_all(c.groups, c.args, c.n);
         for (size_t i = 0; i < c.n && status == SW_OK; i++)
             status = read_call(p, &c, i, SW_TRAIN);
         const double took = (double)(cli_clock_ns() - start);
+        if (p->independent && p->times.ns != NULL)
+            cli_times_add(&p->times, (uint64_t)(took / (double)c.args[0].steps));
         if (took * 2.0 < SLICE_NS && slice < 1 << 20)
             slice *= 2;
         else if (took > SLICE_NS * 2.0 && slice > 1)
@@ -329,6 +344,33 @@ static sw_status act_on_all(pop *p)
     }
 }
 
+/* --save-best: its parameters, or those of the best of all. --patience: it ends. */
+static sw_status judge_alone(pop *p, int k)
+{
+    pop_member *m = &p->members[k];
+    const double loss = m->score.loss;
+    const bool each = p->best_path != NULL && strstr(p->best_path, "%d") != NULL;
+    if (isfinite(loss) && loss < (each ? m->best_loss : p->best_loss) && p->best_path != NULL)
+        SW_TRY(pop_save_member(p, k, p->best_path));
+    if (isfinite(loss)) {
+        m->best_loss = loss < m->best_loss ? loss : m->best_loss;
+        p->best_loss = loss < p->best_loss ? loss : p->best_loss;
+    }
+    if (isfinite(loss) && loss < m->mark - p->min_delta) {
+        m->mark = loss;
+        m->waited = 0;
+    } else {
+        m->waited++;
+    }
+    if (p->patience == 0 || m->waited < p->patience || m->ended)
+        return SW_OK;
+    m->ended = true;
+    cli_note("member %d ends at step %" PRIu64 ": no test has been better for %" PRId64
+             " in a row",
+             k, m->steps, m->waited);
+    return sw_pbt_leave(p->pbt, k);
+}
+
 /* In the order of their numbers, each with what follows from it. */
 static sw_status report(pop *p, const int *turn, int n)
 {
@@ -344,6 +386,8 @@ static sw_status report(pop *p, const int *turn, int n)
             SW_TRY(sw_pbt_report(p->pbt, turn[i], (double)m->steps, m->score.score));
         }
         SW_TRY(act_on_all(p));
+        if (p->independent && !m->failed)
+            SW_TRY(judge_alone(p, turn[i]));
     }
     p->exploit_ns += cli_clock_ns() - start;
     return SW_OK;

@@ -92,7 +92,9 @@ typedef struct {
     uint64_t steps;  /* made */
     uint64_t target; /* of this turn */
     pop_score score;
-    char why[200]; /* it failed */
+    double mark, best_loss; /* of its tests: what the next must be better than; the lowest */
+    int64_t waited;         /* tests in a row without a better one */
+    char why[200];          /* it failed */
 } pop_member;
 
 /* What memory is predicted to take and takes. */
@@ -128,12 +130,19 @@ typedef struct {
     pop_memory memory;
     uint64_t turn, exploits, refused, member_steps;
     uint64_t start_ns, wall_ns, exploit_ns, train_ns, test_ns;
-    double slice_ns_per_step; /* of a wave, as it went */
     sw_file *metrics;
     uint64_t metrics_bytes;
     sw_checkpoint *checkpoint;
     uint64_t saved_turn, saved_ns;
     bool resumed;
+    /* Of `train --members` alone. */
+    bool independent; /* nothing is copied */
+    bool scheduled;   /* the rate follows `schedule` */
+    sw_schedule schedule;
+    int64_t validate_every, patience;
+    double min_delta, best_loss;
+    const char *best_path; /* --save-best */
+    cli_times times;       /* of one step of all */
     pop_pause_file pause;
     void *scratch; /* a packed member */
     size_t scratch_bytes;
@@ -161,6 +170,7 @@ pop_form pop_form_of(const pop *p, const double *values);
 bool pop_changes_form(const pop *p);
 /* Put the knobs of values into a member that is resident. */
 SW_MUST_USE sw_status pop_set_knobs(pop *p, int member, const double *values);
+SW_MUST_USE sw_status pop_set_rate(pop *p, int member, float rate);
 SW_MUST_USE sw_status pop_values(const pop *p, int member, double *values);
 
 /* pop_shapes.c */
@@ -225,10 +235,17 @@ SW_MUST_USE sw_status pop_metrics_open(pop *p);
 SW_MUST_USE sw_status pop_metrics_row(pop *p, int member);
 SW_MUST_USE sw_status pop_metrics_close(pop *p);
 SW_MUST_USE sw_status pop_save_params(pop *p);
+/* Of one member; %d in the path is its number. */
+SW_MUST_USE sw_status pop_save_member(pop *p, int member, const char *path);
 
 /* pop_result.c */
 int pop_best(const pop *p); /* by score; -1: none has one */
 int pop_print(pop *p, int status);
+
+/* cmd_pbt.c: from the options to the exit status. */
+int pop_go(pop *p);
+/* pop_train.c: steps, schedule and turns, once the data are there. */
+int pop_train_plan(pop *p);
 
 /* pop_replay.c: --replay, and what --without was worth. */
 int pop_replay(pop *p);

@@ -276,6 +276,8 @@ int tool_train(int argc, char **argv)
     const int parsed = train_parse(&t, argc, argv);
     if (parsed != CLI_GO)
         return parsed;
+    if (t.opts.members > 0)
+        return pop_train(&t.opts, t.command);
     int status = prepare(&t);
     if (status == CLI_GO)
         status = train_and_report(&t);

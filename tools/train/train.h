@@ -152,6 +152,8 @@ int train_check_data(const char *option, const char *path, const job_opts *opts)
 int train_check_writable(const train_opts *opts);
 /* Whether what is trained has classes, and so an accuracy. */
 bool train_has_classes(const train *t);
+/* With --members: all of it (tools/population/pop_train.c). The exit status. */
+int pop_train(const train_opts *opts, const char *command);
 /* All epochs, as far as they go. */
 SW_MUST_USE sw_status train_all(train *t);
 /* All that was begun is over, read and told. */

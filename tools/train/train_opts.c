@@ -100,6 +100,8 @@ static int check(train_opts *o)
     const int checkpoint = train_checkpoint_check(o);
     if (checkpoint != CLI_GO)
         return checkpoint;
+    if (o->same_data && o->members == 0)
+        return cli_error(CLI_USAGE, "--same-data has no effect without --members");
     if (o->min_delta >= 0.0 && o->patience == 0)
         return cli_error(CLI_USAGE, "--min-delta has no effect without --patience");
     o->min_delta = o->min_delta < 0.0 ? 0.0 : o->min_delta;
