@@ -76,8 +76,7 @@ bool help_round(sw_pbt *p, help_run *r, help_score *score, help_event *each, voi
         OK(sw_pbt_report(p, who[i], until, score(p, who[i], until, user)));
     for (sw_pbt_event e;;) {
         e.size = sizeof e;
-        OK(sw_pbt_next_event(p, &e));
-        if (e.what == SW_PBT_NONE)
+        if (!OK(sw_pbt_next_event(p, &e)) || e.what == SW_PBT_NONE)
             break;
         note(p, r, &e);
         if (each != NULL)
