@@ -188,13 +188,13 @@ static things make_things(void)
     X(sw_space_count(NULL) == 0 ? SW_INVALID : SW_OK)                                          \
     X(sw_space_find(NULL, "x") < 0 ? SW_INVALID : SW_OK)                                       \
     X(sw_space_at(NULL, 0, NULL))                                                              \
-    X(sw_space_draw(NULL, 0, 1, 1, &number))                                                     \
+    X(sw_space_draw(NULL, 0, 1, 1, &number))                                                   \
     X(sw_space_has(NULL, 0, 1.0) ? SW_OK : SW_INVALID)                                         \
     X((sw_space_destroy(NULL), SW_INVALID))                                                    \
     X(sw_pbt_create(NULL, NULL))                                                               \
-    X(sw_pbt_value(NULL, 0, 0, &number))                                                         \
+    X(sw_pbt_value(NULL, 0, 0, &number))                                                       \
     X(sw_pbt_value_set(NULL, 0, 0, 1.0))                                                       \
-    X(sw_pbt_next(NULL, NULL, 1, NULL, &number))                                                 \
+    X(sw_pbt_next(NULL, NULL, 1, NULL, &number))                                               \
     X(sw_pbt_report(NULL, 0, 1.0, 1.0))                                                        \
     X(sw_pbt_leave(NULL, 0))                                                                   \
     X(sw_pbt_next_event(NULL, NULL))                                                           \
@@ -204,7 +204,7 @@ static things make_things(void)
     X((sw_pbt_free(NULL, 0), SW_INVALID))                                                      \
     X(sw_pbt_restore(NULL, some, 4))                                                           \
     X(sw_policy_changes(NULL, NULL, NULL))                                                     \
-    X(sw_policy_change("x", NULL, 0, &number, NULL))                                             \
+    X(sw_policy_change("x", NULL, 0, &number, NULL))                                           \
     X((sw_pbt_destroy(NULL), SW_INVALID))                                                      \
     X(sw_op_register(NULL, &id))                                                               \
     X(sw_op_register(sw_op_at(0), NULL))                                                       \
