@@ -32,7 +32,8 @@ static void copy(const sw_pbt *p, const sw_pbt_event *e, void *user)
         w->score[e->member] = w->score[e->donor];
 }
 
-static double regret_of(const sw_space *s, uint64_t seed, sw_explore explore, uint64_t *sum)
+static double regret_of(const sw_space *s, uint64_t seed, sw_explore explore, int rounds,
+                        uint64_t *sum)
 {
     const sw_pbt_opts o = {.size = sizeof o,
                            .space = s,
@@ -47,7 +48,7 @@ static double regret_of(const sw_space *s, uint64_t seed, sw_explore explore, ui
     world w = {.regret = 0};
     help_run r = {0};
     OK(sw_pbt_create(&p, &o));
-    help_rounds(p, 30, &r, grow, copy, &w);
+    help_rounds(p, rounds, &r, grow, copy, &w);
     sw_pbt_destroy(p);
     *sum = r.sum;
     return w.regret / r.reports;
@@ -60,8 +61,8 @@ static void better_than_chance(void)
     double of[2] = {0, 0};
     uint64_t sum, again;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
-        const double bandit = regret_of(s, seed, SW_PB2, &sum);
-        const double chance = regret_of(s, seed, SW_PERTURB, &again);
+        const double bandit = regret_of(s, seed, SW_PB2, 30, &sum);
+        const double chance = regret_of(s, seed, SW_PERTURB, 30, &again);
         wins += bandit < chance;
         of[0] += bandit / SEEDS;
         of[1] += chance / SEEDS;
@@ -75,9 +76,9 @@ static void the_same_bits_twice(void)
 {
     sw_space *s = help_space(two, 4);
     uint64_t sum, again;
-    CU_ASSERT(regret_of(s, 5, SW_PB2, &sum) == regret_of(s, 5, SW_PB2, &again));
+    CU_ASSERT(regret_of(s, 5, SW_PB2, 12, &sum) == regret_of(s, 5, SW_PB2, 12, &again));
     CU_ASSERT(sum == again && sum != 0);
-    (void)regret_of(s, 6, SW_PB2, &again);
+    (void)regret_of(s, 6, SW_PB2, 12, &again);
     CU_ASSERT(sum != again);
 }
 
@@ -131,15 +132,15 @@ static void the_oldest_points_are_forgotten(void)
     sw_space *s = help_space(two, 1);
     const sw_pbt_opts o = {.size = sizeof o,
                            .space = s,
-                           .members = 100,
+                           .members = 64,
                            .interval = 5,
                            .quantile = 0.02,
                            .synch = 1,
                            .explore = SW_PB2};
     help_run r = {0};
     sw_pbt *p = help_pbt(&o);
-    help_rounds(p, 12, &r, help_random, inside, s);
-    CU_ASSERT_EQUAL(r.exploits, 24);
+    help_rounds(p, 18, &r, help_random, inside, s); /* 17 of them give points */
+    CU_ASSERT_EQUAL(r.exploits, 36);
 }
 
 static void choices_alone_are_refused(void)
