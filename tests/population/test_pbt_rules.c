@@ -34,7 +34,7 @@ static void bounds_hold(void)
         o.factors[0] = 1.7;
         o.factors[1] = 0.4;
         sw_pbt *p = help_pbt(&o);
-        while (r.exploits * 5 < 500000 * (synch + 1))
+        while (r.exploits * 5 < 500000 * (synch + 1) && CU_get_number_of_failure_records() == 0)
             help_rounds(p, 100, &r, help_random, inside, s);
     }
     sw_note("%d explores", r.exploits * 5);
