@@ -1190,20 +1190,24 @@ typedef enum {
     SW_CHOICE       /* one of a list, in its order */
 } sw_hyper_kind;
 
-/* `name` has 1 to 47 letters, digits, "_", "-" and "."; dots nest ("optimizer.lr"). */
+/* `name` has 1 to 47 letters, digits, "_", "-" and "."; dots nest ("optimizer.lr"), so that
+ * "optimizer" cannot be one beside it. */
 typedef struct {
     size_t size;
     const char *name;
     sw_hyper_kind kind;
     double low, high;
-    const double *choices;     /* n_choices of them, all different and finite; copied */
-    const char *const *labels; /* of the choices, in logs; copied; NULL: their numbers */
+    const double *choices;     /* n_choices of them, 1 to 4096, all different and finite;
+                                  copied */
+    const char *const *labels; /* of the choices, in logs: 1 to 63 bytes each, all different;
+                                  copied; NULL: their numbers */
     int n_choices;
     int resample; /* SW_CHOICE: 1: explored by a new draw alone, never by a neighbour */
 } sw_hyper;
 
-/* A space is a list of hyper-parameters. SW_INVALID names the one whose bounds are reversed or
- * not finite, whose list is empty, or whose name is there already. */
+/* A space is a list of at most 1024 hyper-parameters. SW_INVALID names the one whose bounds are
+ * reversed or not finite, whose list is empty, or whose name is there already. Bounds of
+ * integers are whole numbers up to 2^53. */
 SW_MUST_USE SW_API sw_status sw_space_create(sw_space **out);
 SW_API void sw_space_destroy(sw_space *space);
 SW_MUST_USE SW_API sw_status sw_space_add(sw_space *space, const sw_hyper *hyper);
@@ -1215,7 +1219,8 @@ SW_API int sw_space_count(const sw_space *space);
 SW_API int sw_space_find(const sw_space *space, const char *name);
 /* Filled as sw_space_add was given it; pointers are valid as long as the space. */
 SW_MUST_USE SW_API sw_status sw_space_at(const sw_space *space, int i, sw_hyper *out);
-/* A draw of number i: a function of (seed, i, draw) alone. */
+/* A draw of number i: a function of (seed, i, draw) alone, with the same bits on every machine.
+ */
 SW_MUST_USE SW_API sw_status sw_space_draw(const sw_space *space, int i, uint64_t seed,
                                            uint64_t draw, double *out);
 /* Whether a value lies within what was declared; integers and choices exactly. */
@@ -1256,8 +1261,9 @@ typedef struct {
                                 at most 1, together at most 1; 0: quantile */
     double resample_probability; /* 0: 0.25; negative: never */
     double factors[2];           /* 0: 1.2 and 0.8 */
-    int synch; /* 1: a turn is when all that go on have reported; 0: members take turns in the
-                  order of (time, index), and donors give the state of their last turn */
+    int synch; /* 1: a turn is when all that go on have reported. 0: members take turns in the
+                  order of (how long they have trained themselves, index), as if all trained at
+                  once and equally fast, and donors give the state of their last turn */
     sw_exploit exploit;
     sw_explore explore;
     sw_explore_fn *custom; /* NULL: none */
@@ -1279,16 +1285,24 @@ SW_MUST_USE SW_API sw_status sw_pbt_value(const sw_pbt *pbt, int member, int hyp
                                           double *out);
 SW_MUST_USE SW_API sw_status sw_pbt_value_set(sw_pbt *pbt, int member, int hyper, double value);
 
-/* Who should run next, and until which time: of those that go on the ones with the least time,
- * at most `room` of them in the order of their index, all of them until *until. *n 0: none goes
- * on. In synch mode members wait for the last one of their turn. */
+/* Who should run next, and until which time: of those that go on the ones that have trained
+ * least themselves; of these, those with the least time and the nearest turn, so that all have
+ * the same time before and the same *until. At most `room` of them in the order of their index.
+ * *n 0: none goes on. In synch mode members wait for the last one of their turn. Whatever
+ * `room` is, a member runs from turn to turn. SW_INVALID while decisions are due. */
 SW_MUST_USE SW_API sw_status sw_pbt_next(sw_pbt *pbt, int *members, int room, int *n,
                                          double *until);
-/* A member has come to `time` with `score` (NaN: it has none). Decisions wait until
- * sw_pbt_event. SW_INVALID where it goes back in time, or has ended. */
+/* A member has come to `time` with `score` (NaN: it has none, and is in no quantile). Decisions
+ * wait until sw_pbt_next_event, and in asynchronous runs for the members that are behind: one
+ * that will never report must leave. A report before the member's turn counts for stop rules
+ * and the t-test alone. SW_INVALID where it does not go forward in time, has ended, or has a
+ * report that waits, and until sw_pbt_next_event has answered SW_PBT_NONE. */
 SW_MUST_USE SW_API sw_status sw_pbt_report(sw_pbt *pbt, int member, double time, double score);
-/* A member is out: it failed, or ended on its own. It is neither replaced nor a donor, and none
- * waits for it. */
+/* A member is out: it failed, or ended on its own. A report of it that waits is forgotten. It
+ * is not replaced, and none waits for it. In asynchronous runs it is out at its place in the
+ * order, so that decisions do not depend on when the call is made: what was kept of it may
+ * still be given to a member whose turn is before that, and SW_PBT_DROP follows. In synch mode
+ * it is no donor any more. */
 SW_MUST_USE SW_API sw_status sw_pbt_leave(sw_pbt *pbt, int member);
 
 typedef enum {
@@ -1304,11 +1318,13 @@ typedef struct {
     size_t size;
     sw_pbt_what what;
     int member, donor;
-    uint64_t number;         /* of exploits, from 1 */
-    double time, donor_time; /* of member, before, and of what the donor gives */
-    double score, donor_score;
+    uint64_t number;           /* of exploits, from 1 */
+    double time, donor_time;   /* of member, before, and of what the donor gives */
+    double score, donor_score; /* t-test: the donor's is the mean of its last ones */
 } sw_pbt_event;
-/* The next thing to do, in order; each must have been done when the next one is asked for. */
+/* The next thing to do, in order; each must have been done when the next one is asked for. What
+ * fails (the explore function, the logs) has changed nothing, and can be asked for again. PB2
+ * takes some 0.1 s for an exploit once it has 1000 points. */
 SW_MUST_USE SW_API sw_status sw_pbt_next_event(sw_pbt *pbt, sw_pbt_event *out);
 
 typedef struct {
@@ -1323,19 +1339,26 @@ SW_MUST_USE SW_API sw_status sw_pbt_look(const sw_pbt *pbt, int member, sw_pbt_m
 /* Logs in JSON lines, in folder `dir`, which must be there: pbt_global.txt, of all exploits,
  * and pbt_policy_<member>.txt, of the exploits that its present state comes from. A line is
  * [target, donor, target time, donor time, donor's values, new values], values as nested
- * objects. NULL: no logs. Written at each exploit; SW_IO names the file. */
+ * objects; the first line of a policy is [member, member, 0, 0, first values, first values]. An
+ * exploit copies the donor's policy over the target's and appends its line. NULL: no logs. Call
+ * it before the first sw_pbt_next, which begins the files, or beside sw_pbt_restore, in any
+ * order. Written at each exploit, so that a process that is killed leaves whole lines; not
+ * synced. SW_IO names the file. */
 SW_MUST_USE SW_API sw_status sw_pbt_log(sw_pbt *pbt, const char *dir);
 
-/* All that decisions depend on, for a checkpoint. Restored by a sw_pbt of the same options:
- * SW_INVALID names the option that is another; logs are cut to what they had. */
+/* All that decisions depend on, for a checkpoint; at any moment, with events that are not given
+ * out yet. Restored by a sw_pbt of the same options: SW_INVALID names the option that is
+ * another; damaged bytes are SW_FORMAT. Logs are cut to what they had, and policies made of
+ * them again. The bytes are for machines of the same byte order. On failure nothing changes,
+ * but for logs. */
 SW_MUST_USE SW_API sw_status sw_pbt_save(const sw_pbt *pbt, void **bytes, size_t *n);
 SW_API void sw_pbt_free(void *bytes, size_t n); /* what sw_pbt_save gave */
 SW_MUST_USE SW_API sw_status sw_pbt_restore(sw_pbt *pbt, const void *bytes, size_t n);
 
 /* The schedule of one lineage, from a policy file: from change k, at time *time, on member
- * *member of the run goes on with these values (in the order of the space). Both, and the
- * values, may be NULL. Change 0 is at time 0. SW_FORMAT
- * names file and line; SW_INVALID past the last change. */
+ * *member of the run goes on with these values (in the order of the space). All three may be
+ * NULL. Change 0 is at time 0, the others at the time of the donor's state. SW_FORMAT names
+ * file and line; SW_INVALID past the last change. */
 SW_MUST_USE SW_API sw_status sw_policy_changes(const char *path, const sw_space *space, int *n);
 SW_MUST_USE SW_API sw_status sw_policy_change(const char *path, const sw_space *space, int k,
                                               int *member, double *time, double *values);

@@ -71,6 +71,9 @@ void swi_crew_leave(sw_members *m)
     end(c);
 }
 
+/* With a budget a hole is bytes of it; few members are moved in no time. */
+#define FEW 1024
+
 /* ---- ranges ------------------------------------------------------------------------------ */
 
 typedef struct {
@@ -147,7 +150,7 @@ static sw_status grow_to(swi_crew *c, size_t bytes, size_t *offset)
 sw_status swi_crew_range(swi_crew *c, size_t bytes, size_t *offset)
 {
     const size_t height = sw_arena_height(c->ranges), holes = c->top - c->live;
-    const bool tight = swi_target_of(c->exec)->budget != NULL; /* a hole is bytes of it */
+    const bool tight = swi_target_of(c->exec)->budget != NULL || c->n_live <= FEW;
     const bool large = holes >= bytes && holes >= height / 4;
     if (c->top + bytes > height && holes > 0 && (tight || large))
         SW_TRY(close_holes(c));

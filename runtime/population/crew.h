@@ -37,8 +37,8 @@ typedef struct swi_crew {
     swi_lanes *lanes;   /* by threads of a member */
     sw_members *groups; /* all that live */
     sw_arena *ranges;
-    size_t top;  /* where the last range ends */
-    size_t live; /* bytes of ranges that are in use */
+    size_t top;          /* where the last range ends */
+    size_t live, n_live; /* bytes of ranges that are in use, and how many */
     int users;
 } swi_crew;
 

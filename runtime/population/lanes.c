@@ -92,8 +92,8 @@ void swi_lanes_give(swi_crew *crew, swi_lanes *l)
     end(l);
 }
 
-/* Its pages are there from now on: a thread that takes its first member late, on a busy machine,
- * meets no fault in a step. */
+/* Its pages are there from now on: a thread that takes its first member late, on a busy
+ * machine, meets no fault in a step. */
 static sw_status grow(sw_arena *arena, size_t bytes)
 {
     const size_t page = 4096, height = sw_arena_height(arena);

@@ -56,13 +56,17 @@ sw_status swi_slot_take(sw_members *m, uint32_t *out)
     }
     m->slots[index].taken = true;
     m->crew->live += m->stride;
+    m->crew->n_live++;
     *out = index;
     return SW_OK;
 }
 
 void swi_slot_give(sw_members *m, uint32_t index)
 {
-    m->crew->live -= m->slots[index].taken ? m->stride : 0;
+    if (m->slots[index].taken) {
+        m->crew->live -= m->stride;
+        m->crew->n_live--;
+    }
     m->slots[index].taken = false;
     m->slots[index].next_free = m->first_free;
     m->first_free = index;
@@ -112,7 +116,8 @@ static void end(sw_members *m)
         free_program(m, &m->programs[i]);
     sw_heap_free(m->programs, SW_HEAP_PROGRAMS, m->cap_programs * sizeof *m->programs);
     for (uint32_t i = 0; i < m->n_slots; i++)
-        m->crew->live -= m->slots[i].taken ? m->stride : 0;
+        if (m->slots[i].taken)
+            swi_slot_give(m, i);
     swi_lanes_give(m->crew, m->lanes);
     swi_crew_leave(m);
     sw_heap_free(m->first_knobs, SW_HEAP_RECORDS, m->n_first_knobs * sizeof *m->first_knobs);

@@ -50,11 +50,12 @@ static void sift(sw_pbt *p, uint64_t at)
 void swi_pbt_heap_fill(sw_pbt *p)
 {
     p->s.n_heap = 0;
-    for (uint32_t i = 0; i < p->n; i++)
-        if (!p->one[i].ended)
-            put(p, p->s.n_heap++, i);
-    for (uint64_t at = p->s.n_heap / 2; at-- > 0;)
-        sift(p, at);
+    for (uint32_t i = 0; i < p->n; i++) {
+        if (p->one[i].ended)
+            continue;
+        put(p, p->s.n_heap++, i);
+        sift(p, p->s.n_heap - 1);
+    }
 }
 
 void swi_pbt_heap_move(sw_pbt *p, uint32_t member)

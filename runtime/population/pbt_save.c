@@ -9,20 +9,21 @@
 
 /* ---- options ----------------------------------------------------------------------------- */
 
-#define NAMES(X)                                                                               \
-    X(members)                                                                                 \
-    X(minimize)                                                                                \
-    X(seed)                                                                                    \
-    X(interval)                                                                                \
-    X(burn_in) X(quantile) X(replaced) X(donors) X(resample_probability) X(factors) X(synch)   \
-        X(exploit) X(explore) X(stop_time) X(stop_score) X(has_stop_score) X(without)
-
 typedef struct {
     const char *name;
     size_t at, bytes;
 } option;
-#define OPTION(name) {#name, offsetof(sw_pbt_opts, name), sizeof(((sw_pbt_opts *)0)->name)},
-static const option options[] = {NAMES(OPTION)};
+#define OPTION(name)                                                                           \
+    {                                                                                          \
+#name, offsetof(sw_pbt_opts, name), sizeof(((sw_pbt_opts *)0)->name)                   \
+    }
+static const option options[] = {
+    OPTION(members),        OPTION(minimize),  OPTION(seed),
+    OPTION(interval),       OPTION(burn_in),   OPTION(quantile),
+    OPTION(replaced),       OPTION(donors),    OPTION(resample_probability),
+    OPTION(factors),        OPTION(synch),     OPTION(exploit),
+    OPTION(explore),        OPTION(stop_time), OPTION(stop_score),
+    OPTION(has_stop_score), OPTION(without)};
 #define N_OPTIONS (sizeof options / sizeof *options)
 
 typedef struct {

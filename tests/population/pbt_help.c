@@ -43,9 +43,21 @@ static void add(uint64_t *sum, const void *bytes, size_t n)
         *sum = (*sum ^ b[i]) * 0x100000001b3ull;
 }
 
+void help_add(const sw_pbt *p, uint64_t *sum, const sw_pbt_event *e)
+{
+    const int what[3] = {(int)e->what, e->member, e->donor};
+    const double times[4] = {e->time, e->donor_time, e->score, e->donor_score};
+    double x;
+    add(sum, what, sizeof what);
+    add(sum, times, sizeof times);
+    add(sum, &e->number, sizeof e->number);
+    for (int k = 0; sw_pbt_value(p, e->member, k, &x) == SW_OK; k++)
+        add(sum, &x, sizeof x);
+}
+
 static void note(const sw_pbt *p, help_run *r, const sw_pbt_event *e)
 {
-    add(&r->sum, e, sizeof *e);
+    help_add(p, &r->sum, e);
     r->keeps += e->what == SW_PBT_KEEP;
     r->drops += e->what == SW_PBT_DROP;
     r->stops += e->what == SW_PBT_STOP;
@@ -53,9 +65,6 @@ static void note(const sw_pbt *p, help_run *r, const sw_pbt_event *e)
         return;
     r->exploits++;
     r->last = *e;
-    double x;
-    for (int k = 0; sw_pbt_value(p, e->member, k, &x) == SW_OK; k++)
-        add(&r->sum, &x, sizeof x);
 }
 
 bool help_round(sw_pbt *p, help_run *r, help_score *score, help_event *each, void *user)
@@ -66,10 +75,8 @@ bool help_round(sw_pbt *p, help_run *r, help_score *score, help_event *each, voi
     for (int i = 0; i < n; i++)
         OK(sw_pbt_report(p, who[i], until, score(p, who[i], until, user)));
     for (sw_pbt_event e;;) {
-        memset(&e, 0, sizeof e);
         e.size = sizeof e;
-        OK(sw_pbt_next_event(p, &e));
-        if (e.what == SW_PBT_NONE)
+        if (!OK(sw_pbt_next_event(p, &e)) || e.what == SW_PBT_NONE)
             break;
         note(p, r, &e);
         if (each != NULL)

@@ -16,6 +16,8 @@ typedef struct {
     sw_pbt_event last; /* exploit */
 } help_run;
 
+/* An event and the values of its member, as a part of the sum. */
+void help_add(const sw_pbt *pbt, uint64_t *sum, const sw_pbt_event *event);
 /* The score of a member at a time. */
 typedef double help_score(const sw_pbt *pbt, int member, double time, void *user);
 

@@ -247,7 +247,8 @@ static void all_that_is_saved_may_be_members(void)
     run_begin(&a, feed, &(run_opts){.seed = 5});
     const sw_checkpoint_opts opts = {.size = sizeof opts, .path = path};
     OK(sw_checkpoint_create(&a.checkpoint, a.exec, &opts));
-    REFUSED(sw_checkpoint_save(a.checkpoint, 1), SW_INVALID, "no models, no members and no bytes");
+    REFUSED(sw_checkpoint_save(a.checkpoint, 1), SW_INVALID,
+            "no models, no members and no bytes");
     OK(sw_checkpoint_members(a.checkpoint, a.group[0], a.order[0], N));
     OK(sw_checkpoint_members(a.checkpoint, a.group[1], a.order[1], N));
     OK(sw_checkpoint_members(a.checkpoint, a.group[2], a.order[2], N));
