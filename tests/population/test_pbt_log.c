@@ -341,7 +341,7 @@ static void policies_that_are_refused(void)
     }
     REFUSED(sw_policy_changes(sw_temp_path("none"), s, &n), SW_IO, "none");
     REFUSED(sw_policy_changes(path, NULL, &n), SW_INVALID, "space");
-    REFUSED(sw_policy_change(NULL, s, 0, &time, NULL), SW_INVALID, "must not be NULL");
+    REFUSED(sw_policy_change(NULL, s, 0, NULL, &time, NULL), SW_INVALID, "must not be NULL");
 }
 
 /* Any one byte of a good file changed: read, or refused by file and line. */

@@ -105,8 +105,9 @@ static void goes_on_as_it_was(void)
 
 /* ---- what is refused --------------------------------------------------------------------- */
 
-static sw_status no_change(int member, double *values, int n, void *user)
+static sw_status no_change(int member, const double *donors, double *values, int n, void *user)
 {
+    (void)donors;
     (void)member, (void)values, (void)n, (void)user;
     return SW_OK;
 }
