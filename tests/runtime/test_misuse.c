@@ -188,6 +188,11 @@ static things make_things(void)
     X(sw_members_run_all(NULL, NULL, 1))                                                       \
     X(sw_members_plan(NULL, NULL, &bytes))                                                     \
     X(sw_members_mean(NULL, "loss", &number, 1))                                               \
+    X(sw_members_look(NULL, NULL, NULL))                                                       \
+    X(sw_members_used(NULL, NULL))                                                             \
+    X(sw_member_seed(no_member, NULL))                                                         \
+    X(sw_member_seed_set(no_member, 1))                                                        \
+    X(sw_pack(NULL, 1, 1, 1, &bytes, NULL))                                                    \
     X(sw_member_progress(no_member, NULL, NULL))                                               \
     X(sw_member_progress_set(no_member, 1, 1))                                                 \
     X(sw_member_pack(no_member, some, 4))                                                      \

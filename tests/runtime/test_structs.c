@@ -359,6 +359,25 @@ static sw_status try_resize_info(scene *s, room *r)
     return plan_resize(s, NULL, (sw_resize_info *)(void *)r);
 }
 
+static sw_status try_packing(scene *s, room *r)
+{
+    const sw_pack_shape shape = {.member_bytes = 64, .members = 1};
+    size_t resident;
+    (void)s;
+    return sw_pack(&shape, 1, 64, 1, &resident, (sw_packing *)(void *)r);
+}
+
+static sw_status try_members_memory(scene *s, room *r)
+{
+    const sw_members_opts opts = {
+        .size = sizeof opts, .shape = s->n->model, .fn = net_step, .user = s->n};
+    sw_members *made;
+    SW_TRY(sw_members_create(&made, s->exec, &opts));
+    const sw_status status = sw_members_used(made, (sw_members_memory *)(void *)r);
+    sw_members_destroy(made);
+    return status;
+}
+
 /* Made without a path: it takes no name and no thread. */
 static sw_status try_checkpoint(scene *s, room *r)
 {
@@ -432,12 +451,15 @@ static const struct {
     {SWI_STRUCT_sw_run_info, try_run_info, true},
     {SWI_STRUCT_sw_members_opts, try_members, false},
     {SWI_STRUCT_sw_members_args, try_group, false},
+    {SWI_STRUCT_sw_members_memory, try_members_memory, true},
+    {SWI_STRUCT_sw_resize_opts, try_resize, false},
+    {SWI_STRUCT_sw_resize_info, try_resize_info, true},
+    {SWI_STRUCT_sw_feed_opts, try_feed, false},
+    {SWI_STRUCT_sw_packing, try_packing, true},
     {SWI_STRUCT_sw_hyper, try_hyper, false},
     {SWI_STRUCT_sw_pbt_opts, try_pbt, false},
     {SWI_STRUCT_sw_pbt_event, try_pbt_event, true},
     {SWI_STRUCT_sw_pbt_member, try_pbt_member, true},
-    {SWI_STRUCT_sw_resize_opts, try_resize, false},
-    {SWI_STRUCT_sw_resize_info, try_resize_info, true},
     {SWI_STRUCT_sw_witness_info, try_witness, true},
     {SWI_STRUCT_sw_idx_opts, try_idx, false},
     {SWI_STRUCT_sw_cifar_opts, try_cifar, false},
@@ -445,11 +467,10 @@ static const struct {
     {SWI_STRUCT_sw_text_opts, try_text, false},
     {SWI_STRUCT_sw_dataset_info, try_describe, true},
     {SWI_STRUCT_sw_loader_opts, try_loader, false},
-    {SWI_STRUCT_sw_feed_opts, try_feed, false},
-    {SWI_STRUCT_sw_profile_opts, try_profile, false},
     {SWI_STRUCT_sw_checkpoint_opts, try_checkpoint, false},
     {SWI_STRUCT_sw_checkpoint_info, try_checkpoint_info, true},
     {SWI_STRUCT_sw_checkpoint_found, try_checkpoint_found, true},
+    {SWI_STRUCT_sw_profile_opts, try_profile, false},
     {SWI_STRUCT_sw_op_desc, try_op, false},
 };
 
