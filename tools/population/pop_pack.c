@@ -321,6 +321,16 @@ sw_status pop_measure(pop *p)
     return SW_OK;
 }
 
+sw_status pop_form_bytes(pop *p, const pop_form *form, size_t *member, size_t *lane)
+{
+    need its;
+    SW_TRY(look_at(p, form, &its));
+    *member = its.member;
+    *lane = its.arena + its.batch;
+    pop_shapes_sweep(p);
+    return SW_OK;
+}
+
 sw_status pop_fit(pop *p, pop_form *form, bool *changed, bool *fits)
 {
     need its;

@@ -275,6 +275,21 @@ static void take_form(const pop *p, const pop_form *form, double *values)
     }
 }
 
+/* What another shape costs, before it is taken. */
+static sw_status say_change(pop *p, int member, const pop_form *before, const pop_form *form)
+{
+    size_t was[2], is[2];
+    if (p->opts.quiet || memcmp(before, form, sizeof *form) == 0)
+        return SW_OK;
+    SW_TRY(pop_form_bytes(p, before, &was[0], &was[1]));
+    SW_TRY(pop_form_bytes(p, form, &is[0], &is[1]));
+    cli_note("member %d: %s becomes %s: a member takes %zu bytes (%zu), its step and batch %zu "
+             "(%zu)",
+             member, pop_form_text(before).text, pop_form_text(form).text, is[0], was[0], is[1],
+             was[1]);
+    return SW_OK;
+}
+
 /* An explored shape that does not fit: the donor's stays, or the batch is halved. What is no
  * value of the space (a batch that is no choice, say) gives way to the donor's too. */
 sw_status pop_explored(int member, const double *donors, double *values, int n, void *user)
@@ -287,7 +302,7 @@ sw_status pop_explored(int member, const double *donors, double *values, int n, 
         return SW_OK;
     SW_TRY(pop_fit(p, &form, &changed, &fits));
     if (fits && !changed)
-        return SW_OK;
+        return say_change(p, member, &before, &form);
     p->refused++;
     if (fits)
         take_form(p, &form, values);

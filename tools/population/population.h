@@ -212,6 +212,9 @@ int pop_say_proof(pop *p);
 SW_MUST_USE sw_status pop_arrange(pop *p);
 /* Bytes of the budget as the library counts them, noted in memory.measured_peak. */
 SW_MUST_USE sw_status pop_measure(pop *p);
+/* What a member of a form takes, and its step with its batch. */
+SW_MUST_USE sw_status pop_form_bytes(pop *p, const pop_form *form, size_t *member,
+                                     size_t *lane);
 /* Whether a form fits; where it does not and --too-large says so, the batch is halved. */
 SW_MUST_USE sw_status pop_fit(pop *p, pop_form *form, bool *changed, bool *fits);
 
