@@ -203,18 +203,20 @@ static const struct {
     int64_t members, loops; /* where none are given */
 } cases[] = {{"loop", members_loop, 200, 200},         {"pauses", members_pauses, 200, 20000},
              {"first", members_first, 200, 20},        {"sweep", members_sweep, 1920, 20},
-             {"distinct", members_distinct, 200, 100}, {"lenet5", members_lenet5, 5, 5}};
+             {"distinct", members_distinct, 200, 100}, {"lenet5", members_lenet5, 5, 5},
+             {"copy", members_copy, 200, 200}};
 enum { CASES = sizeof cases / sizeof *cases };
 
 int bench_members(int argc, char **argv)
 {
     static const char *const words[] = {"loop",     "pauses", "first", "sweep",
-                                        "distinct", "lenet5", NULL};
+                                        "distinct", "lenet5", "copy",  NULL};
     members_opts o = {0};
     const cli_option options[] = {
         {"--case", "NAME", CLI_WORD, &o.which, "loop",
          "loop: members, models and arithmetic; pauses: the slowest of many loops; first: new "
-         "networks; sweep: larger ones; distinct: of all widths; lenet5: epochs, own orders",
+         "networks; sweep: larger ones; distinct: of all widths; lenet5: epochs, own orders; "
+         "copy: of members, beside memcpy",
          0, 0, words},
         {"--members", "N", CLI_COUNT, &o.members, NULL,
          "networks (200; sweep: 1920 of the smallest; lenet5: 5)", 1, 100000, NULL},

@@ -65,5 +65,6 @@ int members_first(const members_opts *opts);
 int members_sweep(const members_opts *opts);
 int members_distinct(const members_opts *opts);
 int members_lenet5(const members_opts *opts);
+int members_copy(const members_opts *opts);
 
 #endif
