@@ -32,6 +32,8 @@ typedef struct {
     unsigned char *range;
     unsigned char *base[SWI_SEG_COUNT + 1];
     bool updated;
+    const unsigned char *next; /* range of the member behind it in this lane; NULL: none */
+    size_t next_bytes;
 } member_run;
 
 uint32_t swi_members_n_metrics(const sw_members *m)
@@ -46,11 +48,23 @@ const char *swi_members_metric_name(const sw_members *m, uint32_t i)
 
 /* ---- one step of one member -------------------------------------------------------------- */
 
+/* The lines of the next member's range come nearer while this one computes: a part behind each
+ * op, so that they are asked for no faster than memory gives them. */
+static void fetch_next(const member_run *r, uint32_t op, uint32_t n_ops)
+{
+    const size_t line = 64, part = r->next_bytes / n_ops / line * line + line;
+    const size_t from = op * part, end = from + part;
+    for (size_t at = from; at < end && at < r->next_bytes; at += line)
+        __builtin_prefetch(r->next + at, 1, 2);
+}
+
 static sw_status run_ops(member_run *r, swi_frame *f, uint64_t step)
 {
     const swi_program *p = f->program;
     sw_exec *planner = r->m->lanes->planner;
     for (uint32_t i = 0; i < p->n_ops; i++) {
+        if (r->next != NULL)
+            fetch_next(r, i, p->n_ops);
         sw_launch *l = swi_frame_resolve(f, i, r->base, p->binds);
         l->par = r->lane->par;
         l->isa = planner->target.isa;
@@ -194,8 +208,28 @@ static sw_status run_member(member_run *r)
 
 /* ---- all of them ------------------------------------------------------------------------- */
 
-static void run_item(sw_members *m, swi_lane *lane, int n_lane, size_t k, size_t item)
+/* Ranges of which two and a step are at home in a core's second cache. */
+#define FETCHED ((size_t)256 << 10)
+
+/* The item behind one of group `of`: it has the same lane where the chunk goes on. */
+static void find_next(member_run *r, const many_run *g, size_t of, size_t item)
 {
+    const sw_members *m = g->groups[of];
+    if (++item >= g->n_items || m->run.args.steps > 1)
+        return;
+    if (item >= m->run.first + m->run.args.n)
+        m = g->groups[of + 1];
+    if (m->stride > FETCHED)
+        return;
+    r->next = swi_member_base(m, m->run.args.members[item - m->run.first].index);
+    r->next_bytes = m->stride;
+}
+
+static void run_item(const many_run *g, size_t of, int n_lane, size_t item, bool last)
+{
+    sw_members *m = g->groups[of];
+    swi_lane *lane = &g->lanes->lane[n_lane];
+    const size_t k = item - m->run.first;
     const uint32_t index = m->run.args.members[k].index;
     member_run r = {.m = m,
                     .lane = lane,
@@ -205,6 +239,8 @@ static void run_item(sw_members *m, swi_lane *lane, int n_lane, size_t k, size_t
                     .range = swi_member_base(m, index)};
     r.base[SWI_SEG_STEP] = sw_arena_base(lane->steps);
     r.base[SWI_SEG_MODEL] = r.range;
+    if (!last)
+        find_next(&r, g, of, item);
     m->ended[k] = run_member(&r);
     if (m->ended[k] == SW_OK)
         return;
@@ -219,7 +255,6 @@ static void run_item(sw_members *m, swi_lane *lane, int n_lane, size_t k, size_t
 static void run_lane(void *arg, int part)
 {
     many_run *g = arg;
-    swi_lane *lane = &g->lanes->lane[part];
     const uint32_t fp = swi_fp_enter();
     for (;;) {
         const size_t from = atomic_fetch_add_explicit(&g->next, g->chunk, memory_order_relaxed);
@@ -229,7 +264,7 @@ static void run_lane(void *arg, int part)
         for (size_t item = from; item < g->n_items && item < from + g->chunk; item++) {
             while (item >= g->groups[of]->run.first + g->groups[of]->run.args.n)
                 of++;
-            run_item(g->groups[of], lane, part, item - g->groups[of]->run.first, item);
+            run_item(g, of, part, item, item + 1 == from + g->chunk);
         }
     }
     swi_fp_leave(fp);
