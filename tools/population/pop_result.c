@@ -67,27 +67,37 @@ static void put_member(sw_json *json, const pop *p, int k)
     sw_json_end(json);
 }
 
+static void put_shape(sw_json *json, const pop *p, int shape)
+{
+    const pop_shape *s = p->shapes[shape];
+    int64_t n = 0;
+    for (int k = 0; k < p->n_members; k++)
+        n += p->members[k].shape == shape;
+    sw_json_begin(json, '{');
+    sw_json_put_i64(json, "batch", s->form.batch);
+    sw_json_open(json, "hidden", '[');
+    for (int k = 0; k < s->form.hidden.n; k++)
+        sw_json_i64(json, s->form.hidden.at[k]);
+    sw_json_end(json);
+    sw_json_put_u64(json, "member_bytes", s->member_bytes);
+    sw_json_put_u64(json, "arena_bytes", s->arena_bytes);
+    sw_json_put_u64(json, "batch_bytes", s->batch_bytes);
+    sw_json_put_i64(json, "members", n);
+    sw_json_end(json);
+}
+
+/* In the order of the first member of each, whatever was planned before. */
 static void put_shapes(sw_json *json, const pop *p)
 {
+    for (int i = 0; i < p->n_shapes; i++)
+        if (p->shapes[i] != NULL)
+            p->shapes[i]->listed = false;
     sw_json_open(json, "shapes", '[');
-    for (int i = 0; i < p->n_shapes; i++) {
-        const pop_shape *s = p->shapes[i];
-        int64_t n = 0;
-        if (s == NULL)
-            continue;
-        for (int k = 0; k < p->n_members; k++)
-            n += p->members[k].shape == i;
-        sw_json_begin(json, '{');
-        sw_json_put_i64(json, "batch", s->form.batch);
-        sw_json_open(json, "hidden", '[');
-        for (int k = 0; k < s->form.hidden.n; k++)
-            sw_json_i64(json, s->form.hidden.at[k]);
-        sw_json_end(json);
-        sw_json_put_u64(json, "member_bytes", s->member_bytes);
-        sw_json_put_u64(json, "arena_bytes", s->arena_bytes);
-        sw_json_put_u64(json, "batch_bytes", s->batch_bytes);
-        sw_json_put_i64(json, "members", n);
-        sw_json_end(json);
+    for (int k = 0; k < p->n_members; k++) {
+        pop_shape *s = p->shapes[p->members[k].shape];
+        if (!s->listed)
+            put_shape(json, p, p->members[k].shape);
+        s->listed = true;
     }
     sw_json_end(json);
 }

@@ -15,6 +15,7 @@ typedef struct {
     int32_t n_members;
     uint64_t turn, exploits, refused, member_steps, metrics_bytes, pbt_bytes;
     uint64_t predicted_peak, measured_peak, identity_bytes;
+    sw_packing packing;
 } saved_run;
 
 typedef struct {
@@ -86,6 +87,7 @@ static sw_status fill_blob(pop *p, unsigned char *at, const pop_identity *identi
     run.pbt_bytes = pbt_bytes;
     run.predicted_peak = p->memory.predicted_peak;
     run.measured_peak = p->memory.measured_peak;
+    run.packing = p->memory.packing;
     run.identity_bytes = identity->used;
     memcpy(at, &run, sizeof run);
     at += sizeof run;
@@ -241,6 +243,7 @@ static sw_status read_blob(pop *p, const unsigned char *at, size_t n, const char
     p->metrics_bytes = run.metrics_bytes;
     p->memory.predicted_peak = run.predicted_peak;
     p->memory.measured_peak = run.measured_peak;
+    p->memory.packing = run.packing;
     return SW_OK;
 }
 

@@ -213,9 +213,20 @@ static sw_status test_part(pop *p, calls *c, const int *members, int n, bool las
     return status;
 }
 
+/* A share of what was asked is whole again: batches of other sizes round otherwise. */
+static double whole(const pop *p, double share)
+{
+    const sw_shape *target = &p->job.train.info.field[1].shape;
+    double n = (double)p->job.test.n;
+    for (int i = 0; i < target->rank; i++)
+        n *= (double)target->dim[i];
+    return round(share * n) / n;
+}
+
 static void judge(const pop *p, pop_member *m)
 {
     pop_score *s = &m->score;
+    s->accuracy = whole(p, s->accuracy);
     const double worst = p->minimize ? DBL_MAX : -DBL_MAX;
     s->step = m->steps;
     s->score = p->by_loss ? s->loss : s->accuracy;

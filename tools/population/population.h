@@ -51,6 +51,7 @@ typedef struct {
     sw_members *group;
     sw_feed *train, *test;
     size_t member_bytes, arena_bytes, batch_bytes;
+    bool listed; /* in the result */
 } pop_shape;
 
 /* ---- members ----------------------------------------------------------------------------- */
