@@ -1,6 +1,7 @@
 /* What each hyper-parameter is: a knob of the member, or a part of its form. */
 #include "tools/job/optimizer.h"
 #include "tools/population/population.h"
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,11 +58,12 @@ static int check_bounds(const pop_hyper *h, const sw_hyper *is)
         if (is->choices[i] != floor(is->choices[i]))
             return cli_error(CLI_USAGE, "%s: choices must be whole numbers (got %g)", h->name,
                              is->choices[i]);
-    if (low < (whole ? 1.0 : 0.0) || (below_one && high >= 1.0) || high > 1 << 24)
+    if (low < (whole ? 1.0 : 0.0) || (below_one && high >= 1.0) ||
+        high > (whole ? 1 << 24 : (double)FLT_MAX))
         return cli_error(CLI_USAGE, "%s must be %s (got %g to %g)", h->name,
                          whole       ? "1 to 16777216"
                          : below_one ? "at least 0 and below 1"
-                                     : "at least 0",
+                                     : "at least 0, and as a float holds",
                          low, high);
     return CLI_GO;
 }

@@ -120,15 +120,11 @@ static int check_job(const pop_opts *o)
 /* What has no part in a run of another kind: --prove, --replay, --without. */
 static int check_kind(const pop_opts *o)
 {
-    const char *kind = o->prove            ? "--prove"
-                       : o->replay != NULL ? "--replay"
-                       : o->without > 0    ? "--without"
-                                           : NULL;
     const struct {
         bool given, prove, replay, without; /* and whether it excludes that kind */
         const char *name;
     } list[] = {
-        {o->replay != NULL, true, false, true, "--replay"},
+        {o->replay != NULL, true, false, false, "--replay"},
         {o->without > 0, true, true, false, "--without"},
         {o->job.checkpoint != NULL, true, true, true, "--checkpoint"},
         {o->resume != NULL, true, true, true, "--resume"},
@@ -136,11 +132,15 @@ static int check_kind(const pop_opts *o)
         {o->logs != NULL, true, true, false, "--log-dir"},
         {o->save != NULL, true, false, false, "--save-params"},
     };
-    for (size_t i = 0; i < sizeof list / sizeof *list && kind != NULL; i++)
-        if (list[i].given &&
-            ((o->prove && list[i].prove) || (o->replay != NULL && list[i].replay) ||
-             (o->without > 0 && list[i].without)))
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        const char *kind = !list[i].given                        ? NULL
+                           : o->prove && list[i].prove           ? "--prove"
+                           : o->replay != NULL && list[i].replay ? "--replay"
+                           : o->without > 0 && list[i].without   ? "--without"
+                                                                 : NULL;
+        if (kind != NULL)
             return cli_error(CLI_USAGE, "%s and %s exclude each other", kind, list[i].name);
+    }
     return CLI_GO;
 }
 
