@@ -94,7 +94,9 @@ static void replays(const char *words, const char *more)
         snprintf(both, sizeof both, "%s --replay @/L/pbt_policy_%d.txt --save-params @/R", more,
                  k);
         o = population_only(words, both);
-        SW_CHECK(o->status == 0 && going_same_file(name, "R"),
+        SW_CHECK(o->status == 0 && going_same_file(name, "R") &&
+                     program_number(o->out, "measured_peak_bytes") <=
+                         program_number(o->out, "predicted_peak_bytes"),
                  "%s %s: member %d replayed: status %d: %s", words, more, k, o->status, o->err);
     }
 }

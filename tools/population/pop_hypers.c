@@ -154,9 +154,12 @@ int pop_knobs_check(const pop *p, const pop_shape *shape)
 {
     for (int i = 0; i < p->n_hypers; i++) {
         const char *name = p->hyper[i].name;
-        if (p->hyper[i].kind == POP_KNOB && find_knob(shape, name).index == UINT32_MAX)
-            return cli_error(CLI_USAGE, "%s: --optimizer %s has none", name,
-                             p->opts.job.optimizer);
+        if (p->hyper[i].kind != POP_KNOB || find_knob(shape, name).index != UINT32_MAX)
+            continue;
+        if (strcmp(name, "dropout") == 0)
+            return cli_error(CLI_USAGE, "dropout: --model %s has a fixed one",
+                             p->opts.job.model);
+        return cli_error(CLI_USAGE, "%s: --optimizer %s has none", name, p->opts.job.optimizer);
     }
     return CLI_GO;
 }

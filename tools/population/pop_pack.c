@@ -327,8 +327,10 @@ sw_status pop_arrange(pop *p)
     sw_heap_free(block, SW_HEAP_RECORDS, bytes);
     SW_TRY(status);
     const size_t predicted = p->memory.packing.bytes + p->memory.staging;
-    if (predicted > p->memory.predicted_peak)
+    if (predicted > p->memory.predicted_peak) {
         p->memory.predicted_peak = predicted;
+        p->memory.most_of = p->memory.packing;
+    }
     for (int k = 0; k < p->n_members; k++)
         if (!p->members[k].stays)
             SW_TRY(pop_pause(p, k));

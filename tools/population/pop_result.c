@@ -110,10 +110,10 @@ static void put_memory(sw_json *json, const pop *p)
                       p->opts.job.budget_bytes);
     sw_json_put_u64(json, "predicted_peak_bytes", m->predicted_peak);
     sw_json_put_u64(json, "measured_peak_bytes", m->measured_peak);
-    sw_json_put_u64(json, "lane_bytes", m->packing.lane_bytes);
-    sw_json_put_u64(json, "resident_bytes", m->packing.resident_bytes);
-    sw_json_put_u64(json, "resident", m->packing.resident);
-    sw_json_put_u64(json, "waiting", m->packing.waiting);
+    sw_json_put_u64(json, "lane_bytes", m->most_of.lane_bytes);
+    sw_json_put_u64(json, "resident_bytes", m->most_of.resident_bytes);
+    sw_json_put_u64(json, "resident", m->most_of.resident);
+    sw_json_put_u64(json, "waiting", m->most_of.waiting);
     sw_json_put_u64(json, "paused_peak_bytes", m->paused_peak);
     sw_json_end(json);
 }
@@ -208,6 +208,7 @@ static void print_members(pop *p)
         printf("  and %d more (--json has all of them)\n", p->n_members - ROWS);
 }
 
+/* As it was in the turn that took the most. */
 static void print_memory(const pop *p)
 {
     const pop_memory *m = &p->memory;
@@ -215,12 +216,12 @@ static void print_memory(const pop *p)
            cli_bytes(m->measured_peak).text);
     if (p->opts.job.budget_bytes > 0)
         printf(" of a budget of %s", cli_bytes(p->opts.job.budget_bytes).text);
-    printf("; %d threads with %s each, members %s, %zu of %zu in it", m->packing.threads,
-           cli_bytes(m->packing.lane_bytes /
-                     (size_t)(m->packing.threads > 0 ? m->packing.threads : 1))
+    printf("; %d threads with %s each, members %s, %zu of %zu in it", m->most_of.threads,
+           cli_bytes(m->most_of.lane_bytes /
+                     (size_t)(m->most_of.threads > 0 ? m->most_of.threads : 1))
                .text,
-           cli_bytes(m->packing.resident_bytes).text, m->packing.resident,
-           m->packing.resident + m->packing.waiting);
+           cli_bytes(m->most_of.resident_bytes).text, m->most_of.resident,
+           m->most_of.resident + m->most_of.waiting);
     if (m->paused_peak > 0)
         printf("; at most %s outside of it", cli_bytes(m->paused_peak).text);
     putchar('\n');

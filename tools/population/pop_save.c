@@ -87,7 +87,7 @@ static sw_status fill_blob(pop *p, unsigned char *at, const pop_identity *identi
     run.pbt_bytes = pbt_bytes;
     run.predicted_peak = p->memory.predicted_peak;
     run.measured_peak = p->memory.measured_peak;
-    run.packing = p->memory.packing;
+    run.packing = p->memory.most_of;
     run.identity_bytes = identity->used;
     memcpy(at, &run, sizeof run);
     at += sizeof run;
@@ -243,7 +243,7 @@ static sw_status read_blob(pop *p, const unsigned char *at, size_t n, const char
     p->metrics_bytes = run.metrics_bytes;
     p->memory.predicted_peak = run.predicted_peak;
     p->memory.measured_peak = run.measured_peak;
-    p->memory.packing = run.packing;
+    p->memory.most_of = run.packing;
     return SW_OK;
 }
 

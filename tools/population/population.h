@@ -99,6 +99,7 @@ typedef struct {
 /* What memory is predicted to take and takes. */
 typedef struct {
     sw_packing packing; /* of the present turn */
+    sw_packing most_of; /* of the turn that takes the most */
     size_t predicted_peak, measured_peak;
     int64_t n_forms, n_refused; /* that the space can reach; of them those that do not fit */
     pop_form largest, first_refused;
