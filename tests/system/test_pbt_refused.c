@@ -270,6 +270,11 @@ static void damaged_policies_are_refused(void)
     const sw_outcome *o =
         population_only("--optimizer momentum" LR " momentum=uniform:0..0.9", "--replay @/cut");
     SW_CHECK(program_failed_cleanly(o, 3), "status %d: %s", o->status, o->err);
+    going_put("wide", "[0,0,0,0,{\"hidden\":900},{\"hidden\":900}]\n");
+    o = population_only("hidden=choice:8,900", "--replay @/wide --memory-budget 300000");
+    SW_CHECK(program_failed_cleanly(o, 4) &&
+                 strstr(o->err, "hidden 900 does not fit --memory-budget 300000") != NULL,
+             "status %d: %s", o->status, o->err);
 }
 
 static const sw_test tests[] = {

@@ -157,7 +157,7 @@ int pop_knobs_check(const pop *p, const pop_shape *shape)
         if (p->hyper[i].kind != POP_KNOB || find_knob(shape, name).index != UINT32_MAX)
             continue;
         if (strcmp(name, "dropout") == 0)
-            return cli_error(CLI_USAGE, "dropout: --model %s has a fixed one",
+            return cli_error(CLI_USAGE, "dropout: that of --model %s is fixed",
                              p->opts.job.model);
         return cli_error(CLI_USAGE, "%s: --optimizer %s has none", name, p->opts.job.optimizer);
     }
