@@ -183,27 +183,37 @@ static void print_member(const pop *p, int k)
     printf("%s\n", m->failed ? "  failed" : m->diverged ? "  diverged" : "");
 }
 
-/* By score, the best first; those without a score last. */
+/* Whether `a` stands above `b`: by score, then as they come; those without a score last. */
+static bool above(const pop *p, int a, int b)
+{
+    const double x = told(p->members[a].score.score), y = told(p->members[b].score.score);
+    return !isnan(x) && (isnan(y) || better(p, x, y));
+}
+
+/* The best ones into p->order, as many as are shown. */
+static int rank(pop *p)
+{
+    int n = 0;
+    for (int k = 0; k < p->n_members; k++) {
+        int at = n < ROWS ? n++ : ROWS - 1;
+        if (k >= ROWS && !above(p, k, p->order[at]))
+            continue;
+        for (; at > 0 && above(p, k, p->order[at - 1]); at--)
+            p->order[at] = p->order[at - 1];
+        p->order[at] = k;
+    }
+    return n;
+}
+
 static void print_members(pop *p)
 {
-    int *order = p->order;
-    for (int k = 0; k < p->n_members; k++) {
-        int at = k;
-        const double its = told(p->members[k].score.score);
-        for (; at > 0; at--) {
-            const double other = told(p->members[order[at - 1]].score.score);
-            if (isnan(its) || (!isnan(other) && !better(p, its, other)))
-                break;
-            order[at] = order[at - 1];
-        }
-        order[at] = k;
-    }
+    const int n = rank(p);
     printf("\n  member      step  %10s  %10s", p->by_loss ? "loss" : "accuracy", "loss");
     for (int i = 0; i < p->n_hypers; i++)
         printf("  %11.11s", p->hyper[i].name);
     putchar('\n');
-    for (int i = 0; i < p->n_members && i < ROWS; i++)
-        print_member(p, order[i]);
+    for (int i = 0; i < n; i++)
+        print_member(p, p->order[i]);
     if (p->n_members > ROWS)
         printf("  and %d more (--json has all of them)\n", p->n_members - ROWS);
 }

@@ -37,7 +37,10 @@ SCENES = {
     "tournament": "--optimizer adam --exploit tournament lr=log:0.001..0.1 beta1=uniform:0.5..0.95 hidden=int:4..20",
     "t-test": "--optimizer momentum --exploit t-test --interval 2 --synch " + KNOBS,
     "pb2": "--optimizer momentum --scheduler pb2 " + SHAPES,
+    "others": "--optimizer momentum --dropout 0.2 " + SHAPES,  # each start has other threads and another budget
 }
+STARTS = (["--threads", "1"], ["--threads", "3"], ["--memory-budget", "700000", "--threads", "2"],
+          ["--memory-budget", "700000", "--pause-to", "Z"])
 REQUESTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 WAYS = ("kill", "kill", "kill", "request", "save")
 OF_THE_PROCESS = {"paused_peak_bytes", "measured_peak_bytes"}  # beside times
@@ -86,8 +89,9 @@ class Scene:
                         found[os.path.relpath(path, folder)] = hashlib.sha256(file.read()).hexdigest()
         return found
 
-    def start(self, folder, every="1"):
-        return subprocess.Popen([*self.words, *self.saves, every], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    def start(self, folder, rng, every="1"):
+        start = rng.choice(STARTS) if self.name == "others" else []
+        return subprocess.Popen([*self.words, *start, *self.saves, every], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE)
 
     def check_saved(self, folder):
@@ -99,7 +103,7 @@ class Scene:
 
 def stop(scene, folder, way, rng, count):
     """One run; what it printed where it came to its end, else None."""
-    with scene.start(folder, "10m" if way == "save" else "1") as child:
+    with scene.start(folder, rng, "10m" if way == "save" else "1") as child:
         time.sleep(rng.uniform(0.0, scene.seconds))
         if way == "kill":
             child.kill()
@@ -132,11 +136,13 @@ def one(scene, most, rng, count):
             out = stop(scene, folder, how[-1], rng, count)
             scene.check_saved(folder)
         if out is None:
-            with scene.start(folder) as child:
+            with scene.start(folder, rng) as child:
                 out, err = child.communicate(timeout=120)
             if child.returncode != 0:
                 raise resume_scene.Failed(f"exit status {child.returncode} at the end: {err.decode()[-300:]}")
         now = scene.results(folder, out)
+        for name in ("memory", "threads") if scene.name == "others" else ():
+            now["json"][name] = scene.reference["json"][name]
         other = [name for name in sorted(set(now) | set(scene.reference)) if now.get(name) != scene.reference.get(name)]
         if other == ["json"]:
             other = [f"{k} of the JSON: {now['json'][k]} and not {v}" for k, v in scene.reference["json"].items() if now["json"].get(k) != v]
