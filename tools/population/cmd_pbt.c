@@ -59,18 +59,31 @@ static sw_pbt_opts pbt_opts(const pop *p, uint64_t without)
                          .without = without};
 }
 
+static void say_refused(pop *p, int k, const pop_form *asked, const pop_form *form)
+{
+    p->refused++;
+    cli_note("member %d: %s does not fit the budget; it begins with %s", k,
+             pop_form_text(asked).text, pop_form_text(form).text);
+}
+
 /* A first draw that does not fit is drawn again. */
 static sw_status first_values(pop *p, int k)
 {
     enum { DRAWS = 1000 };
     double values[POP_HYPERS];
     bool changed, fits;
+    pop_form asked;
     for (uint64_t draw = 1;; draw++) {
         SW_TRY(pop_values(p, k, values));
         pop_form form = pop_form_of(p, values);
+        if (draw == 1)
+            asked = form;
         SW_TRY(pop_fit(p, &form, &changed, &fits));
-        if (fits && !changed)
+        if (fits && !changed) {
+            if (draw > 1)
+                say_refused(p, k, &asked, &form);
             return pop_shape_of(p, &form, &p->members[k].shape);
+        }
         if (draw > DRAWS)
             SW_FAIL(SW_NOMEM, "member %d: none of %d draws fits the budget; narrow the ranges",
                     k, DRAWS);
@@ -183,7 +196,19 @@ static int end_of(pop *p, sw_status ran)
     return pop_print(p, cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE);
 }
 
-/* The run as it is, then once more without exploit N. */
+/* From the start again, without exploit N. */
+static sw_status begin_again(pop *p, uint64_t without)
+{
+    const sw_status closed = pop_metrics_close(p);
+    end_members(p);
+    p->turn = p->exploits = p->refused = p->member_steps = 0;
+    SW_TRY(closed);
+    SW_TRY(make_members(p, without));
+    return pop_metrics_open(p);
+}
+
+/* The run as it is, then once more without exploit N: its files, and what is printed, are those
+ * of the second. */
 static int compare(pop *p)
 {
     const uint64_t without = (uint64_t)p->opts.without;
@@ -194,15 +219,21 @@ static int compare(pop *p)
     if (ran == SW_OK && !cli_interrupted() && without > exploits)
         return cli_error(CLI_USAGE, "--without %" PRIu64 ": the run has %" PRIu64 " exploits",
                          without, exploits);
-    end_members(p);
-    p->turn = p->exploits = p->refused = p->member_steps = 0;
     if (ran == SW_OK && !cli_interrupted())
-        ran = make_members(p, without);
+        ran = begin_again(p, without);
     if (ran == SW_OK && !cli_interrupted())
         ran = pop_run(p);
-    const int best_without = p->pbt != NULL ? pop_best(p) : -1;
-    if (ran != SW_OK || cli_interrupted() || best < 0 || best_without < 0)
-        return ran == SW_OK ? CLI_INTERRUPTED : cli_library_error(ran, false);
+    p->wall_ns = cli_clock_ns() - p->start_ns;
+    cli_progress("%s", "");
+    if (ran != SW_OK)
+        return cli_library_error(ran, false);
+    if (cli_interrupted())
+        return cli_error(CLI_INTERRUPTED, "interrupted: both runs must end to be compared");
+    const int best_without = pop_best(p);
+    if (best < 0 || best_without < 0)
+        return cli_error(CLI_FAILED,
+                         "no member of the run with%s exploit %" PRIu64 " has a score",
+                         best < 0 ? "" : "out", without);
     const double score = p->members[best_without].score.score;
     cli_note("exploit %" PRIu64 " was worth %.5g: the best %s is %.5g with it and %.5g without",
              without, p->minimize ? score - with : with - score,

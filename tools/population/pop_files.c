@@ -13,23 +13,6 @@ static bool ends_with(const char *path, const char *end)
     return n > m && strcmp(path + n - m, end) == 0;
 }
 
-int pop_files_check(const pop *p)
-{
-    const char *path = p->opts.metrics, *save = p->opts.save;
-    if (path != NULL && !ends_with(path, ".csv") && !ends_with(path, ".jsonl"))
-        return cli_error(CLI_USAGE, "--metrics must be FILE.csv or FILE.jsonl (got '%s')",
-                         path);
-    if (save != NULL && strchr(save, '%') != NULL &&
-        (strstr(save, "%d") == NULL || strchr(strstr(save, "%d") + 1, '%') != NULL))
-        return cli_error(CLI_USAGE,
-                         "--save-params: the only %% must be that of %%d, the member's number "
-                         "(got '%s')",
-                         save);
-    if (path != NULL && save != NULL && strcmp(path, save) == 0)
-        return cli_error(CLI_USAGE, "--metrics and --save-params name one file: '%s'", path);
-    return CLI_GO;
-}
-
 static sw_status put(pop *p, const char *text, size_t n)
 {
     SW_TRY(sw_file_write(p->metrics, text, n));

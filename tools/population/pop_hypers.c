@@ -1,6 +1,7 @@
 /* What each hyper-parameter is: a knob of the member, or a part of its form. */
 #include "tools/job/optimizer.h"
 #include "tools/population/population.h"
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +42,7 @@ static int check_width(const pop *p, const pop_hyper *h)
 }
 
 /* Of what is declared: bounds that the thing itself has. */
-static int check_bounds(const pop *p, const pop_hyper *h, const sw_hyper *is)
+static int check_bounds(const pop_hyper *h, const sw_hyper *is)
 {
     double low = is->low, high = is->high;
     for (int i = 0; is->kind == SW_CHOICE && i < is->n_choices; i++) {
@@ -57,13 +58,36 @@ static int check_bounds(const pop *p, const pop_hyper *h, const sw_hyper *is)
         if (is->choices[i] != floor(is->choices[i]))
             return cli_error(CLI_USAGE, "%s: choices must be whole numbers (got %g)", h->name,
                              is->choices[i]);
-    if (low < (whole ? 1.0 : 0.0) || (below_one && high >= 1.0) || high > 1 << 24)
+    if (low < (whole ? 1.0 : 0.0) || (below_one && high >= 1.0) ||
+        high > (whole ? 1 << 24 : (double)FLT_MAX))
         return cli_error(CLI_USAGE, "%s must be %s (got %g to %g)", h->name,
                          whole       ? "1 to 16777216"
                          : below_one ? "at least 0 and below 1"
-                                     : "at least 0",
+                                     : "at least 0, and as a float holds",
                          low, high);
-    (void)p;
+    return CLI_GO;
+}
+
+/* Words are choices of a program that knows what they mean. */
+static int check_words(const sw_hyper *is)
+{
+    if (is->kind == SW_CHOICE && is->labels != NULL)
+        return cli_error(CLI_USAGE, "%s: choices must be numbers (got '%s')", is->name,
+                         is->labels[0]);
+    return CLI_GO;
+}
+
+/* All widths and those of one layer would both decide that one. */
+static int check_widths(const pop *p)
+{
+    const pop_hyper *all = NULL, *one = NULL;
+    for (int i = 0; i < p->n_hypers; i++) {
+        const pop_hyper *h = &p->hyper[i];
+        if (h->kind == POP_WIDTH)
+            *(h->layer < 0 ? &all : &one) = h;
+    }
+    if (all != NULL && one != NULL)
+        return cli_error(CLI_USAGE, "%s and %s exclude each other", all->name, one->name);
     return CLI_GO;
 }
 
@@ -92,7 +116,8 @@ static int read_one(pop *p, const sw_hyper *is)
     if (strcmp(h->name, "dropout") == 0 && p->opts.job.kind->takes[TOOL_DROPOUT] == NULL)
         return cli_error(CLI_USAGE, "dropout: --model %s has none", p->opts.job.model);
     p->n_hypers++;
-    return check_bounds(p, h, is);
+    const int words = check_words(is);
+    return words == CLI_GO ? check_bounds(h, is) : words;
 }
 
 int pop_hypers_read(pop *p)
@@ -115,6 +140,26 @@ int pop_hypers_read(pop *p)
         const int read = read_one(p, &is);
         if (read != CLI_GO)
             return read;
+    }
+    return check_widths(p);
+}
+
+static sw_knob find_knob(const pop_shape *shape, const char *name)
+{
+    return strcmp(name, "dropout") == 0 ? sw_knob_find(shape->net.model, name)
+                                        : sw_optimizer_knob(shape->net.optimizer, 0, name);
+}
+
+int pop_knobs_check(const pop *p, const pop_shape *shape)
+{
+    for (int i = 0; i < p->n_hypers; i++) {
+        const char *name = p->hyper[i].name;
+        if (p->hyper[i].kind != POP_KNOB || find_knob(shape, name).index != UINT32_MAX)
+            continue;
+        if (strcmp(name, "dropout") == 0)
+            return cli_error(CLI_USAGE, "dropout: that of --model %s is fixed",
+                             p->opts.job.model);
+        return cli_error(CLI_USAGE, "%s: --optimizer %s has none", name, p->opts.job.optimizer);
     }
     return CLI_GO;
 }
@@ -162,16 +207,9 @@ sw_status pop_set_knobs(pop *p, int k, const double *values)
     pop_member *m = &p->members[k];
     const pop_shape *shape = p->shapes[m->shape];
     for (int i = 0; i < p->n_hypers; i++) {
-        const char *name = p->hyper[i].name;
-        if (p->hyper[i].kind != POP_KNOB)
-            continue;
-        const sw_knob knob = strcmp(name, "dropout") == 0
-                                 ? sw_knob_find(shape->net.model, name)
-                                 : sw_optimizer_knob(shape->net.optimizer, 0, name);
-        if (knob.index == UINT32_MAX)
-            SW_FAIL(SW_INVALID, "%s: the optimizer %s has no such number", name,
-                    p->opts.job.optimizer);
-        SW_TRY(sw_member_knob_set(m->member, knob, (float)values[i]));
+        if (p->hyper[i].kind == POP_KNOB)
+            SW_TRY(sw_member_knob_set(m->member, find_knob(shape, p->hyper[i].name),
+                                      (float)values[i]));
     }
     return SW_OK;
 }

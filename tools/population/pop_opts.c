@@ -33,6 +33,9 @@ static const char notes[] =
     "predicted_peak_bytes, measured_peak_bytes, lane_bytes, resident_bytes, "
     "paused_peak_bytes), "
     "wall_ns, train_ns, test_ns, exploit_ns.\n"
+    "With --prove it has: model, data, shapes, shapes_refused, largest and first_refused "
+    "(batch, hidden, bytes), too_large, threads, arena_bytes, batch_bytes, member_bytes, "
+    "explore_bytes, budget_bytes.\n"
     "Exit status: 0 done, 1 failed, 2 wrong usage, 3 damaged or foreign file, 4 does not fit "
     "the memory, 130 interrupted. Ctrl-C ends after the running steps, and with --checkpoint "
     "--resume goes on from there.";
@@ -106,8 +109,38 @@ static int check_job(const pop_opts *o)
     if (o->resume != NULL && *o->resume == '\0' && j->checkpoint == NULL)
         return cli_error(CLI_USAGE,
                          "--resume must have a FILE, or --checkpoint FILE beside it");
-    if (o->without > 0 && o->replay != NULL)
-        return cli_error(CLI_USAGE, "--without and --replay exclude each other");
+    if (o->resume != NULL && strchr(o->resume, '=') != NULL && !sw_file_there(o->resume))
+        return cli_error(CLI_USAGE,
+                         "--resume takes '%s' as its FILE: give --resume=FILE, or --resume in "
+                         "front of another option",
+                         o->resume);
+    return CLI_GO;
+}
+
+/* What has no part in a run of another kind: --prove, --replay, --without. */
+static int check_kind(const pop_opts *o)
+{
+    const struct {
+        bool given, prove, replay, without; /* and whether it excludes that kind */
+        const char *name;
+    } list[] = {
+        {o->replay != NULL, true, false, false, "--replay"},
+        {o->without > 0, true, true, false, "--without"},
+        {o->job.checkpoint != NULL, true, true, true, "--checkpoint"},
+        {o->resume != NULL, true, true, true, "--resume"},
+        {o->metrics != NULL, true, true, false, "--metrics"},
+        {o->logs != NULL, true, true, false, "--log-dir"},
+        {o->save != NULL, true, false, false, "--save-params"},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        const char *kind = !list[i].given                        ? NULL
+                           : o->prove && list[i].prove           ? "--prove"
+                           : o->replay != NULL && list[i].replay ? "--replay"
+                           : o->without > 0 && list[i].without   ? "--without"
+                                                                 : NULL;
+        if (kind != NULL)
+            return cli_error(CLI_USAGE, "%s and %s exclude each other", kind, list[i].name);
+    }
     return CLI_GO;
 }
 
@@ -155,6 +188,8 @@ int pop_parse(pop *p, int argc, char **argv)
         status = check_shares(o);
     if (status == CLI_GO)
         status = check_job(o);
+    if (status == CLI_GO)
+        status = check_kind(o);
     p->job.opts = &o->job;
     return status == CLI_GO ? pop_hypers_read(p) : status;
 }

@@ -60,6 +60,8 @@ static sw_status look_at(pop *p, const pop_form *form, need *out)
     int shape;
     SW_TRY(pop_shape_of(p, form, &shape));
     const pop_shape *s = p->shapes[shape];
+    if (p->memory.refused_knob == 0)
+        p->memory.refused_knob = pop_knobs_check(p, s) == CLI_GO ? 0 : CLI_USAGE;
     *out = (need){s->arena_bytes, s->batch_bytes, s->member_bytes};
     return SW_OK;
 }
@@ -86,6 +88,12 @@ static size_t least(const pop *p, const need *all, int threads)
 {
     const size_t members = (size_t)threads + pop_changes_form(p);
     return (size_t)threads * (all->arena + all->batch) + members * all->member;
+}
+
+size_t pop_least(const pop *p)
+{
+    const need all = {p->memory.arena, p->memory.batch, p->memory.member};
+    return least(p, &all, p->memory.threads);
 }
 
 /* The largest `most` for which all that need no more fit together. */
@@ -139,7 +147,7 @@ static void decide(pop *p, const need *needs, int64_t n)
 
 static sw_status look_at_all(pop *p, need *needs, int64_t n)
 {
-    for (int64_t i = 0; i < n && !cli_interrupted(); i++) {
+    for (int64_t i = 0; i < n && !cli_interrupted() && p->memory.refused_knob == 0; i++) {
         const pop_form form = form_at(p, i);
         SW_TRY(look_at(p, &form, &needs[i]));
         pop_shapes_sweep(p);
@@ -210,13 +218,46 @@ static sw_status look(pop *p, need *needs, int64_t n)
     return status;
 }
 
-static int refuse(const pop *p)
+/* The least budget of all, for the smallest shape as it is planned without one. */
+static int refuse(const pop *p, const need *needs)
 {
+    size_t smallest = SIZE_MAX;
+    int64_t at = 0;
+    for (int64_t i = 0; i < p->memory.n_forms; i++)
+        if (alone(&needs[i]) < smallest) {
+            smallest = alone(&needs[i]);
+            at = i;
+        }
+    const need all = largest(needs, p->memory.n_forms, smallest);
+    const pop_form form = form_at(p, at);
     return cli_error(CLI_NO_FIT,
-                     "no shape fits --memory-budget %zu: %s takes %zu bytes alone; raise the "
-                     "budget, or lower --batch or the widths",
-                     p->opts.job.budget_bytes, pop_form_text(&p->memory.first_refused).text,
-                     p->memory.first_refused_bytes);
+                     "no shape fits --memory-budget %zu: the smallest, %s, needs %zu bytes%s; "
+                     "raise the budget, or lower --batch or the widths",
+                     p->opts.job.budget_bytes, pop_form_text(&form).text, least(p, &all, 1),
+                     pop_changes_form(p) ? " with a second member to change it" : "");
+}
+
+static int look_into(pop *p, need *needs, int64_t n)
+{
+    const sw_status status = look(p, needs, n);
+    if (p->memory.refused_knob != 0)
+        return p->memory.refused_knob;
+    if (cli_interrupted())
+        return cli_error(CLI_INTERRUPTED, "interrupted before the first step");
+    if (status != SW_OK)
+        return cli_library_error(status, false);
+    return p->memory.n_refused == p->memory.n_forms ? refuse(p, needs) : CLI_GO;
+}
+
+/* Ranges under a budget are never higher than what lives at one time, so there always is one.
+ */
+static int open_exec(pop *p)
+{
+    const size_t budget = p->opts.job.budget_bytes;
+    sw_status status = sw_budget_create(&p->job.budget, budget > 0 ? budget : SIZE_MAX / 2);
+    if (status == SW_OK)
+        status = make_exec(p, p->memory.threads, p->job.budget);
+    return status == SW_OK ? CLI_GO : cli_library_error(status, false);
 }
 
 int pop_open(pop *p)
@@ -230,21 +271,11 @@ int pop_open(pop *p)
             "batches and widths, as choice:64,128,256",
             n, MOST_FORMS);
     sw_status status = sw_heap_alloc(&needs, SW_HEAP_RECORDS, (size_t)n * sizeof(need));
-    if (status == SW_OK) {
-        status = look(p, needs, (int64_t)n);
-        sw_heap_free(needs, SW_HEAP_RECORDS, (size_t)n * sizeof(need));
-    }
-    if (cli_interrupted())
-        return cli_error(CLI_INTERRUPTED, "interrupted before the first step");
     if (status != SW_OK)
         return cli_library_error(status, false);
-    if (p->memory.n_refused == p->memory.n_forms)
-        return refuse(p);
-    if (p->opts.job.budget_bytes > 0)
-        status = sw_budget_create(&p->job.budget, p->opts.job.budget_bytes);
-    if (status == SW_OK)
-        status = make_exec(p, p->memory.threads, p->job.budget);
-    return status == SW_OK ? CLI_GO : cli_library_error(status, false);
+    const int found = look_into(p, needs, (int64_t)n);
+    sw_heap_free(needs, SW_HEAP_RECORDS, (size_t)n * sizeof(need));
+    return found == CLI_GO ? open_exec(p) : found;
 }
 
 /* ---- one turn ---------------------------------------------------------------------------- */
@@ -296,8 +327,10 @@ sw_status pop_arrange(pop *p)
     sw_heap_free(block, SW_HEAP_RECORDS, bytes);
     SW_TRY(status);
     const size_t predicted = p->memory.packing.bytes + p->memory.staging;
-    if (predicted > p->memory.predicted_peak)
+    if (predicted > p->memory.predicted_peak) {
         p->memory.predicted_peak = predicted;
+        p->memory.most_of = p->memory.packing;
+    }
     for (int k = 0; k < p->n_members; k++)
         if (!p->members[k].stays)
             SW_TRY(pop_pause(p, k));
@@ -345,30 +378,4 @@ sw_status pop_fit(pop *p, pop_form *form, bool *changed, bool *fits)
     }
     pop_shapes_sweep(p);
     return SW_OK;
-}
-
-int pop_say_proof(pop *p)
-{
-    const pop_memory *m = &p->memory;
-    const size_t budget = p->opts.job.budget_bytes;
-    const need all = {m->arena, m->batch, m->member};
-    printf(
-        "%lld shapes can be reached; the largest%s is %s: %s alone (a step %s, a batch %s, a "
-        "member %s)\n",
-        (long long)m->n_forms, m->n_refused > 0 ? " that fits" : "",
-        pop_form_text(&m->largest).text, cli_bytes(m->largest_bytes).text,
-        cli_bytes(m->arena).text, cli_bytes(m->batch).text, cli_bytes(m->member).text);
-    if (budget > 0)
-        printf("with %d threads no explore takes more than %zu of the %zu bytes of the budget; "
-               "what is left is for members that stay\n",
-               m->threads, least(p, &all, m->threads), budget);
-    if (m->n_refused > 0)
-        printf(
-            "%lld shapes do not fit, the first %s: %zu bytes alone. An explore that asks for "
-            "one is %s\n",
-            (long long)m->n_refused, pop_form_text(&m->first_refused).text,
-            m->first_refused_bytes,
-            strcmp(p->opts.too_large, "batch") == 0 ? "given half the batch until it fits"
-                                                    : "refused: the donor's shape stays");
-    return cli_finish(CLI_DONE);
 }

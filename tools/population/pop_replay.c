@@ -12,12 +12,25 @@ static sw_status values_to(pop *p, const double *values)
     return SW_OK;
 }
 
+/* A schedule is kept as it is: what does not fit is no other shape. */
+static sw_status check_fit(pop *p, const pop_form *form)
+{
+    pop_form its = *form;
+    bool changed, fits;
+    SW_TRY(pop_fit(p, &its, &changed, &fits));
+    if (!fits || changed)
+        SW_FAIL(SW_NOMEM, "--replay %s: %s does not fit --memory-budget %zu", p->opts.replay,
+                pop_form_text(form).text, p->opts.job.budget_bytes);
+    return SW_OK;
+}
+
 /* The member goes on as `who`, with other values. */
 static sw_status change(pop *p, int who, const double *values)
 {
     pop_member *m = &p->members[0];
     const pop_form form = pop_form_of(p, values);
     int shape;
+    SW_TRY(check_fit(p, &form));
     SW_TRY(pop_pause(p, 0)); /* nothing is there before the first */
     SW_TRY(values_to(p, values));
     SW_TRY(pop_shape_of(p, &form, &shape));
@@ -53,7 +66,14 @@ int pop_replay(pop *p)
     sw_status status = sw_policy_changes(p->opts.replay, p->space, &n);
     if (status != SW_OK)
         return cli_library_error(status, true);
-    p->memory.packing = (sw_packing){.size = sizeof p->memory.packing, .threads = 1};
+    const pop_memory *m = &p->memory;
+    p->memory.packing = (sw_packing){.size = sizeof p->memory.packing,
+                                     .threads = m->threads,
+                                     .lane_bytes = (size_t)m->threads * (m->arena + m->batch),
+                                     .resident = 1,
+                                     .resident_bytes = m->member};
+    p->memory.most_of = p->memory.packing;
+    p->memory.predicted_peak = pop_least(p);
     const uint64_t start = cli_clock_ns();
     status = along(p, n);
     p->wall_ns = cli_clock_ns() - start;

@@ -67,27 +67,37 @@ static void put_member(sw_json *json, const pop *p, int k)
     sw_json_end(json);
 }
 
+static void put_shape(sw_json *json, const pop *p, int shape)
+{
+    const pop_shape *s = p->shapes[shape];
+    int64_t n = 0;
+    for (int k = 0; k < p->n_members; k++)
+        n += p->members[k].shape == shape;
+    sw_json_begin(json, '{');
+    sw_json_put_i64(json, "batch", s->form.batch);
+    sw_json_open(json, "hidden", '[');
+    for (int k = 0; k < s->form.hidden.n; k++)
+        sw_json_i64(json, s->form.hidden.at[k]);
+    sw_json_end(json);
+    sw_json_put_u64(json, "member_bytes", s->member_bytes);
+    sw_json_put_u64(json, "arena_bytes", s->arena_bytes);
+    sw_json_put_u64(json, "batch_bytes", s->batch_bytes);
+    sw_json_put_i64(json, "members", n);
+    sw_json_end(json);
+}
+
+/* In the order of the first member of each, whatever was planned before. */
 static void put_shapes(sw_json *json, const pop *p)
 {
+    for (int i = 0; i < p->n_shapes; i++)
+        if (p->shapes[i] != NULL)
+            p->shapes[i]->listed = false;
     sw_json_open(json, "shapes", '[');
-    for (int i = 0; i < p->n_shapes; i++) {
-        const pop_shape *s = p->shapes[i];
-        int64_t n = 0;
-        if (s == NULL)
-            continue;
-        for (int k = 0; k < p->n_members; k++)
-            n += p->members[k].shape == i;
-        sw_json_begin(json, '{');
-        sw_json_put_i64(json, "batch", s->form.batch);
-        sw_json_open(json, "hidden", '[');
-        for (int k = 0; k < s->form.hidden.n; k++)
-            sw_json_i64(json, s->form.hidden.at[k]);
-        sw_json_end(json);
-        sw_json_put_u64(json, "member_bytes", s->member_bytes);
-        sw_json_put_u64(json, "arena_bytes", s->arena_bytes);
-        sw_json_put_u64(json, "batch_bytes", s->batch_bytes);
-        sw_json_put_i64(json, "members", n);
-        sw_json_end(json);
+    for (int k = 0; k < p->n_members; k++) {
+        pop_shape *s = p->shapes[p->members[k].shape];
+        if (!s->listed)
+            put_shape(json, p, p->members[k].shape);
+        s->listed = true;
     }
     sw_json_end(json);
 }
@@ -100,10 +110,10 @@ static void put_memory(sw_json *json, const pop *p)
                       p->opts.job.budget_bytes);
     sw_json_put_u64(json, "predicted_peak_bytes", m->predicted_peak);
     sw_json_put_u64(json, "measured_peak_bytes", m->measured_peak);
-    sw_json_put_u64(json, "lane_bytes", m->packing.lane_bytes);
-    sw_json_put_u64(json, "resident_bytes", m->packing.resident_bytes);
-    sw_json_put_u64(json, "resident", m->packing.resident);
-    sw_json_put_u64(json, "waiting", m->packing.waiting);
+    sw_json_put_u64(json, "lane_bytes", m->most_of.lane_bytes);
+    sw_json_put_u64(json, "resident_bytes", m->most_of.resident_bytes);
+    sw_json_put_u64(json, "resident", m->most_of.resident);
+    sw_json_put_u64(json, "waiting", m->most_of.waiting);
     sw_json_put_u64(json, "paused_peak_bytes", m->paused_peak);
     sw_json_end(json);
 }
@@ -181,33 +191,44 @@ static void print_member(const pop *p, int k)
     printf("%s\n", m->failed ? "  failed" : m->diverged ? "  diverged" : "");
 }
 
-/* By score, the best first; those without a score last. */
+/* Whether `a` stands above `b`: by score, then as they come; those without a score last. */
+static bool above(const pop *p, int a, int b)
+{
+    const double x = told(p->members[a].score.score), y = told(p->members[b].score.score);
+    return !isnan(x) && (isnan(y) || better(p, x, y));
+}
+
+/* The best ones into p->order, as many as are shown. */
+static int rank(pop *p)
+{
+    int n = 0;
+    for (int k = 0; k < p->n_members; k++) {
+        int at = n < ROWS ? n++ : ROWS - 1;
+        if (k >= ROWS && !above(p, k, p->order[at]))
+            continue;
+        for (; at > 0 && above(p, k, p->order[at - 1]); at--)
+            p->order[at] = p->order[at - 1];
+        p->order[at] = k;
+    }
+    return n;
+}
+
 static void print_members(pop *p)
 {
-    int *order = p->order;
-    for (int k = 0; k < p->n_members; k++) {
-        int at = k;
-        const double its = told(p->members[k].score.score);
-        for (; at > 0; at--) {
-            const double other = told(p->members[order[at - 1]].score.score);
-            if (isnan(its) || (!isnan(other) && !better(p, its, other)))
-                break;
-            order[at] = order[at - 1];
-        }
-        order[at] = k;
-    }
+    const int n = rank(p);
     printf("\n  member      step  %10s", "loss");
     if (p->job.train.info.n_classes > 0)
         printf("  %10s", "accuracy");
     for (int i = 0; i < p->n_hypers; i++)
         printf("  %11.11s", p->hyper[i].name);
     putchar('\n');
-    for (int i = 0; i < p->n_members && i < ROWS; i++)
-        print_member(p, order[i]);
+    for (int i = 0; i < n; i++)
+        print_member(p, p->order[i]);
     if (p->n_members > ROWS)
         printf("  and %d more (--json has all of them)\n", p->n_members - ROWS);
 }
 
+/* As it was in the turn that took the most. */
 static void print_memory(const pop *p)
 {
     const pop_memory *m = &p->memory;
@@ -215,12 +236,12 @@ static void print_memory(const pop *p)
            cli_bytes(m->measured_peak).text);
     if (p->opts.job.budget_bytes > 0)
         printf(" of a budget of %s", cli_bytes(p->opts.job.budget_bytes).text);
-    printf("; %d threads with %s each, members %s, %zu of %zu in it", m->packing.threads,
-           cli_bytes(m->packing.lane_bytes /
-                     (size_t)(m->packing.threads > 0 ? m->packing.threads : 1))
+    printf("; %d threads with %s each, members %s, %zu of %zu in it", m->most_of.threads,
+           cli_bytes(m->most_of.lane_bytes /
+                     (size_t)(m->most_of.threads > 0 ? m->most_of.threads : 1))
                .text,
-           cli_bytes(m->packing.resident_bytes).text, m->packing.resident,
-           m->packing.resident + m->packing.waiting);
+           cli_bytes(m->most_of.resident_bytes).text, m->most_of.resident,
+           m->most_of.resident + m->most_of.waiting);
     if (m->paused_peak > 0)
         printf("; at most %s outside of it", cli_bytes(m->paused_peak).text);
     putchar('\n');

@@ -6,32 +6,7 @@
 #include <string.h>
 
 #define DEFAULT_NS ((uint64_t)600 * 1000000000)
-#define VERSION 1
-
-/* What of a run decides its numbers, as text: a run that goes on must say the same. */
-static void identify(const pop *p, char *to, size_t bytes)
-{
-    const pop_opts *o = &p->opts;
-    const job_opts *j = &o->job;
-    size_t used = (size_t)snprintf(
-        to, bytes,
-        "%s %s batch %lld optimizer %s lr %g momentum %g decay %g clip %g seed %lld members "
-        "%lld interval %lld same-data %d",
-        j->model, j->data, (long long)j->batch.at[0], j->optimizer, j->lr, j->momentum,
-        j->weight_decay, j->clip, (long long)j->seed, (long long)o->members,
-        (long long)o->interval, (int)o->same_data);
-    if (p->scheduled && used < bytes)
-        used += (size_t)snprintf(
-            to + used, bytes - used, " schedule %s warmup %lld of %.0f floor %g gamma %g",
-            p->schedule.kind, (long long)j->warmup, p->steps_to_do, j->lr_floor, j->lr_gamma);
-    for (int i = 0; i < o->n_hypers && used < bytes; i++)
-        used += (size_t)snprintf(to + used, bytes - used, " %s", o->hyper[i]);
-    char setting[300];
-    for (int i = 0; i < TOOL_SETTINGS && used < bytes; i++) {
-        const char *name = tool_settings_say(&j->settings, i, setting, sizeof setting);
-        used += (size_t)snprintf(to + used, bytes - used, " %s %s", name, setting);
-    }
-}
+#define VERSION 3
 
 /* ---- one blob ---------------------------------------------------------------------------- */
 
@@ -39,8 +14,8 @@ typedef struct {
     uint32_t version;
     int32_t n_members;
     uint64_t turn, exploits, refused, member_steps, metrics_bytes, pbt_bytes;
-    uint64_t predicted_peak, measured_peak;
-    char identity[3000];
+    uint64_t predicted_peak, measured_peak, identity_bytes;
+    sw_packing packing;
 } saved_run;
 
 typedef struct {
@@ -53,9 +28,9 @@ typedef struct {
     char why[200];
 } saved_member;
 
-static size_t blob_bytes(const pop *p, size_t pbt_bytes)
+static size_t blob_bytes(const pop *p, size_t identity_bytes, size_t pbt_bytes)
 {
-    size_t n = sizeof(saved_run) + pbt_bytes;
+    size_t n = sizeof(saved_run) + identity_bytes + pbt_bytes;
     for (int k = 0; k < p->n_members; k++) {
         const pop_member *m = &p->members[k];
         n += sizeof(saved_member);
@@ -102,7 +77,8 @@ static sw_status put_member(pop *p, int k, unsigned char **at)
     return SW_OK;
 }
 
-static sw_status fill_blob(pop *p, unsigned char *at, const void *pbt, size_t pbt_bytes)
+static sw_status fill_blob(pop *p, unsigned char *at, const pop_identity *identity,
+                           const void *pbt, size_t pbt_bytes)
 {
     saved_run run;
     memset(&run, 0, sizeof run);
@@ -116,9 +92,12 @@ static sw_status fill_blob(pop *p, unsigned char *at, const void *pbt, size_t pb
     run.pbt_bytes = pbt_bytes;
     run.predicted_peak = p->memory.predicted_peak;
     run.measured_peak = p->memory.measured_peak;
-    identify(p, run.identity, sizeof run.identity);
+    run.packing = p->memory.most_of;
+    run.identity_bytes = identity->used;
     memcpy(at, &run, sizeof run);
     at += sizeof run;
+    memcpy(at, identity->text, identity->used);
+    at += identity->used;
     memcpy(at, pbt, pbt_bytes);
     at += pbt_bytes;
     for (int k = 0; k < p->n_members; k++)
@@ -130,15 +109,17 @@ sw_status pop_save_now(pop *p)
 {
     void *pbt, *blob;
     size_t pbt_bytes;
+    static pop_identity identity; /* large */
     if (p->checkpoint == NULL || p->opts.job.checkpoint == NULL)
         return SW_OK;
     if (p->metrics != NULL)
         SW_TRY(sw_file_sync(p->metrics));
+    SW_TRY(pop_identify(p, &identity));
     SW_TRY(sw_pbt_save(p->pbt, &pbt, &pbt_bytes));
-    const size_t n = blob_bytes(p, pbt_bytes);
+    const size_t n = blob_bytes(p, identity.used, pbt_bytes);
     sw_status status = sw_heap_alloc(&blob, SW_HEAP_FILES, n);
     if (status == SW_OK) {
-        status = fill_blob(p, blob, pbt, pbt_bytes);
+        status = fill_blob(p, blob, &identity, pbt, pbt_bytes);
         if (status == SW_OK)
             status = sw_checkpoint_put(p->checkpoint, "population", blob, n);
         sw_heap_free(blob, SW_HEAP_FILES, n);
@@ -173,6 +154,16 @@ sw_status pop_save_open(pop *p)
 
 /* ---- going on ---------------------------------------------------------------------------- */
 
+/* Forms as the space can have them. */
+static bool is_form(const pop *p, const pop_form *form)
+{
+    bool is = form->hidden.n == p->opts.job.settings.hidden.n && form->batch >= 1 &&
+              form->batch <= JOB_BATCH_MAX;
+    for (int i = 0; is && i < form->hidden.n; i++)
+        is = form->hidden.at[i] >= 1 && form->hidden.at[i] <= 1 << 24;
+    return is;
+}
+
 static sw_status get_state(pop *p, pop_state *s, const pop_form *form, const unsigned char *at,
                            size_t n)
 {
@@ -193,6 +184,9 @@ static sw_status get_member(pop *p, int k, const unsigned char **at, size_t *lef
     *left -= sizeof s;
     if (s.state_bytes > *left || s.kept_bytes > *left - s.state_bytes)
         SW_FAIL(SW_FORMAT, "%s: the state of member %d is cut", path, k);
+    if (!is_form(p, &s.form) || !is_form(p, &s.waiting_form) ||
+        (s.kept && !is_form(p, &s.kept_form)))
+        SW_FAIL(SW_FORMAT, "%s: the shape of member %d is damaged", path, k);
     SW_TRY(pop_shape_of(p, &s.form, &m->shape));
     m->score = s.score;
     m->mark = s.mark;
@@ -216,27 +210,39 @@ static sw_status get_member(pop *p, int k, const unsigned char **at, size_t *lef
     return SW_OK;
 }
 
+/* The same options as there; *at and *left are behind them then. */
+static sw_status read_identity(const pop *p, const saved_run *run, const unsigned char **at,
+                               size_t *left, const char *path)
+{
+    static pop_identity here; /* large */
+    if (run->identity_bytes > *left)
+        SW_FAIL(SW_FORMAT, "%s: the options of the population are cut", path);
+    SW_TRY(pop_identify(p, &here));
+    SW_TRY(pop_identity_same(&here, (const char *)*at, run->identity_bytes, path));
+    *at += run->identity_bytes;
+    *left -= run->identity_bytes;
+    return SW_OK;
+}
+
 static sw_status read_blob(pop *p, const unsigned char *at, size_t n, const char *path)
 {
     saved_run run;
-    char identity[sizeof run.identity];
+    if (at == NULL)
+        SW_FAIL(SW_INVALID, "%s: `stepwell pbt` did not save it", path);
     if (n < sizeof run)
-        SW_FAIL(SW_FORMAT, "%s: it has no population", path);
+        SW_FAIL(SW_FORMAT, "%s: the population is cut", path);
     memcpy(&run, at, sizeof run);
-    run.identity[sizeof run.identity - 1] = '\0';
-    identify(p, identity, sizeof identity);
     if (run.version != VERSION)
         SW_FAIL(SW_FORMAT, "%s: the population is of version %u, this program reads %d", path,
                 run.version, VERSION);
-    if (strcmp(run.identity, identity) != 0)
-        SW_FAIL(SW_INVALID, "%s: the run was '%s' there and is '%s' here", path, run.identity,
-                identity);
-    if (run.n_members != p->n_members || run.pbt_bytes > n - sizeof run)
-        SW_FAIL(SW_FORMAT, "%s: the population is damaged", path);
     at += sizeof run;
+    size_t left = n - sizeof run;
+    SW_TRY(read_identity(p, &run, &at, &left, path));
+    if (run.n_members != p->n_members || run.pbt_bytes > left)
+        SW_FAIL(SW_FORMAT, "%s: the population is damaged", path);
     SW_TRY(sw_pbt_restore(p->pbt, at, run.pbt_bytes));
     at += run.pbt_bytes;
-    size_t left = n - sizeof run - run.pbt_bytes;
+    left -= run.pbt_bytes;
     for (int k = 0; k < p->n_members; k++)
         SW_TRY(get_member(p, k, &at, &left, path));
     p->turn = p->saved_turn = run.turn;
@@ -246,6 +252,7 @@ static sw_status read_blob(pop *p, const unsigned char *at, size_t n, const char
     p->metrics_bytes = run.metrics_bytes;
     p->memory.predicted_peak = run.predicted_peak;
     p->memory.measured_peak = run.measured_peak;
+    p->memory.most_of = run.packing;
     return SW_OK;
 }
 
@@ -270,7 +277,7 @@ int pop_resume(pop *p)
         cli_note("damaged checkpoints were passed over: %s", found.skipped);
     status = sw_checkpoint_get(p->checkpoint, "population", &blob, &n);
     if (status == SW_OK)
-        status = read_blob(p, blob, blob != NULL ? n : 0, found.path);
+        status = read_blob(p, blob, n, found.path);
     if (status != SW_OK)
         return status == SW_INVALID ? cli_error(CLI_USAGE, "--resume: %s", sw_last_error())
                                     : cli_library_error(status, true);

@@ -63,7 +63,11 @@ static void take_options(pop *p, const train_opts *o)
 /* The rate is the one number that a space needs; it has one choice. */
 static sw_status make_space(pop *p)
 {
+    static char text[64];
     const double rate = p->opts.job.lr;
+    snprintf(text, sizeof text, "lr=choice:%.17g", rate);
+    p->opts.hyper[0] = text;
+    p->opts.n_hypers = 1;
     const sw_hyper lr = {
         .size = sizeof lr, .name = "lr", .kind = SW_CHOICE, .choices = &rate, .n_choices = 1};
     SW_TRY(sw_space_create(&p->space));

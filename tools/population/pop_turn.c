@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#define LAST_STEPS 8   /* whose mean loss is noted */
 #define SLICE_NS 300e6 /* a call of the library takes about so long: Ctrl-C waits for one */
 
 /* ---- running ----------------------------------------------------------------------------- */
@@ -37,21 +38,53 @@ static void calls_free(calls *c)
                  c->cap * (sizeof(sw_members_args) + sizeof(void *) + sizeof(int)));
 }
 
-/* Members of each shape lie together in p->list, those of p->order in the same order. With
- * `until_target` only those that have steps to make; all of a shape make as many. */
+static uint64_t left_of(const pop_member *m)
+{
+    return m->target > m->steps ? m->target - m->steps : 0;
+}
+
+/* Steps of the next call for the members of a shape, 0 where all are done; *tail: for those
+ * alone that have so many left. Up to the last steps before the target by as many as the clock
+ * lets; the last steps are one call, whose mean loss is then the same whatever interrupted. */
+static uint64_t next_steps(const pop *p, int shape, const int *members, int n, uint64_t most,
+                           bool *tail)
+{
+    uint64_t body = 0, last = 0;
+    for (int i = 0; i < n; i++) {
+        const pop_member *m = &p->members[members[i]];
+        const uint64_t left = m->shape == shape && !m->failed ? left_of(m) : 0;
+        if (left > LAST_STEPS && (body == 0 || left - LAST_STEPS < body))
+            body = left - LAST_STEPS;
+        else if (left <= LAST_STEPS && left > last)
+            last = left;
+    }
+    *tail = body == 0;
+    return *tail ? last : body < most ? body : most;
+}
+
+static bool has_part(const pop_member *m, int shape, bool tail, uint64_t steps)
+{
+    if (m->shape != shape || m->failed)
+        return false;
+    return tail ? left_of(m) == steps : left_of(m) > LAST_STEPS;
+}
+
+/* Members of each shape lie together in p->list, those of p->order in the same order. In
+ * training those that have steps to make; all of a shape make as many. */
 static void gather(pop *p, calls *c, const int *members, int n, sw_mode mode, uint64_t most)
 {
     size_t at = 0;
     c->n = 0;
     for (int s = 0; s < p->n_shapes; s++) {
         const size_t first = at;
-        uint64_t steps = most;
+        bool tail = false;
+        const uint64_t steps =
+            mode == SW_TRAIN ? next_steps(p, s, members, n, most, &tail) : most;
         for (int i = 0; i < n; i++) {
             const pop_member *m = &p->members[members[i]];
-            const uint64_t left = m->target > m->steps ? m->target - m->steps : 0;
-            if (m->shape != s || m->failed || (mode == SW_TRAIN && left == 0))
+            if (mode == SW_TRAIN ? steps == 0 || !has_part(m, s, tail, steps)
+                                 : m->shape != s || m->failed)
                 continue;
-            steps = mode == SW_TRAIN && left < steps ? left : steps;
             p->order[at] = members[i];
             p->list[at++] = m->member;
         }
@@ -195,9 +228,20 @@ static sw_status test_part(pop *p, calls *c, const int *members, int n, bool las
     return status;
 }
 
+/* A share of what was asked is whole again: batches of other sizes round otherwise. */
+static double whole(const pop *p, double share)
+{
+    const sw_shape *target = &p->job.train.info.field[1].shape;
+    double n = (double)p->job.test.n;
+    for (int i = 0; i < target->rank; i++)
+        n *= (double)target->dim[i];
+    return round(share * n) / n;
+}
+
 static void judge(const pop *p, pop_member *m)
 {
     pop_score *s = &m->score;
+    s->accuracy = whole(p, s->accuracy);
     const double worst = p->minimize ? DBL_MAX : -DBL_MAX;
     s->step = m->steps;
     s->score = p->by_loss ? s->loss : s->accuracy;
@@ -419,6 +463,14 @@ static void say_turn(const pop *p, const int *turn, int n)
             p->members[best].score.score);
 }
 
+/* A new turn, or the one that was interrupted. */
+static void aim(pop_member *m, uint64_t until)
+{
+    if (m->steps < until)
+        m->diverged = false;
+    m->target = until;
+}
+
 sw_status pop_run(pop *p)
 {
     void *block;
@@ -432,7 +484,7 @@ sw_status pop_run(pop *p)
         if (status != SW_OK || n == 0)
             break;
         for (int i = 0; i < n; i++)
-            p->members[turn[i]].target = (uint64_t)until;
+            aim(&p->members[turn[i]], (uint64_t)until);
         status = pop_arrange(p);
         if (status == SW_OK)
             status = run_turn(p, turn, n);

@@ -51,6 +51,7 @@ typedef struct {
     sw_members *group;
     sw_feed *train, *test;
     size_t member_bytes, arena_bytes, batch_bytes;
+    bool listed; /* in the result */
 } pop_shape;
 
 /* ---- members ----------------------------------------------------------------------------- */
@@ -75,7 +76,7 @@ typedef struct {
 
 typedef struct {
     double loss, accuracy; /* of all test samples */
-    double train_loss;     /* mean since the turn before */
+    double train_loss;     /* mean over the last steps before the turn */
     double score;          /* NaN: none */
     uint64_t step;
 } pop_score;
@@ -100,6 +101,7 @@ typedef struct {
 /* What memory is predicted to take and takes. */
 typedef struct {
     sw_packing packing; /* of the present turn */
+    sw_packing most_of; /* of the turn that takes the most */
     size_t predicted_peak, measured_peak;
     int64_t n_forms, n_refused; /* that the space can reach; of them those that do not fit */
     pop_form largest, first_refused;
@@ -111,6 +113,7 @@ typedef struct {
     int threads;
     size_t paused_peak; /* bytes outside of the budget */
     size_t paused;
+    int refused_knob; /* 0, or the exit status that said which knob there is not */
 } pop_memory;
 
 typedef struct {
@@ -164,6 +167,8 @@ int pop_word(const char *const *words, const char *word);
 /* pop_hypers.c: which hyper-parameter is what. CLI_GO, or CLI_USAGE with a line that names it.
  */
 int pop_hypers_read(pop *p);
+/* Whether the optimizer has every knob. CLI_GO, or CLI_USAGE with a line that names it. */
+int pop_knobs_check(const pop *p, const pop_shape *shape);
 /* The form that values ask for. */
 pop_form pop_form_of(const pop *p, const double *values);
 /* Does the space have anything that is no knob? */
@@ -206,8 +211,8 @@ void pop_pause_close(pop *p);
 /* Look at every shape that the space can reach, decide lanes and plans, and make the exec of
  * the run. CLI_GO or an exit status. */
 int pop_open(pop *p);
-/* --prove: what pop_open found. */
-int pop_say_proof(pop *p);
+/* What the lanes take with nobody resident: no explore needs more. */
+size_t pop_least(const pop *p);
 /* Who stays in this turn. */
 SW_MUST_USE sw_status pop_arrange(pop *p);
 /* Bytes of the budget as the library counts them, noted in memory.measured_peak. */
@@ -226,14 +231,27 @@ SW_MUST_USE sw_status pop_run(pop *p);
 SW_MUST_USE sw_status pop_advance(pop *p, const int *members, int n);
 SW_MUST_USE sw_status pop_test(pop *p, const int *members, int n);
 
+/* pop_identity.c: what decides the numbers of a run. */
+typedef struct {
+    char text[POP_HYPERS * 400];
+    size_t used;
+    bool full; /* there is more than that */
+} pop_identity;
+SW_MUST_USE sw_status pop_identify(const pop *p, pop_identity *to);
+/* SW_INVALID names the first that differs from those of a file. */
+SW_MUST_USE sw_status pop_identity_same(const pop_identity *here, const char *there, size_t n,
+                                        const char *path);
+
 /* pop_save.c */
 SW_MUST_USE sw_status pop_save_open(pop *p);
 int pop_resume(pop *p); /* CLI_GO or an exit status */
 SW_MUST_USE sw_status pop_save_due(pop *p);
 SW_MUST_USE sw_status pop_save_now(pop *p);
 
-/* pop_files.c: --metrics and --save-params. */
+/* pop_names.c: the files that are to be written. CLI_GO or an exit status. */
 int pop_files_check(const pop *p);
+
+/* pop_files.c: --metrics and --save-params. */
 SW_MUST_USE sw_status pop_metrics_open(pop *p);
 SW_MUST_USE sw_status pop_metrics_row(pop *p, int member);
 SW_MUST_USE sw_status pop_metrics_close(pop *p);
@@ -249,6 +267,8 @@ int pop_print(pop *p, int status);
 int pop_go(pop *p);
 /* pop_train.c: steps, schedule and turns, once the data are there. */
 int pop_train_plan(pop *p);
+/* pop_proof.c: what pop_open found. Returns the exit status. */
+int pop_say_proof(const pop *p);
 
 /* pop_replay.c: --replay, and what --without was worth. */
 int pop_replay(pop *p);

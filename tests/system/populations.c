@@ -1,0 +1,83 @@
+/* See populations.h. */
+#include "tests/system/populations.h"
+#include "tests/support/suite.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define NET                                                                                    \
+    "--data synthetic --synthetic-n 96 --batch 16 --model mlp --hidden 12 --members 6 "        \
+    "--interval 3 --steps 24 --seed 3 --quiet --json "
+
+static void new_folder(void)
+{
+    going_new_folder("population");
+    CU_ASSERT(mkdir(going_at("L"), 0700) == 0 && mkdir(going_at("Z"), 0700) == 0);
+}
+
+const sw_outcome *population_run(const char *words, const char *more)
+{
+    new_folder();
+    return going_run("pbt " NET "--metrics @/M.csv --log-dir @/L --save-params @/P%%d %s %s",
+                     words, more);
+}
+
+const sw_outcome *population_only(const char *words, const char *more)
+{
+    return going_run("pbt " NET "%s %s", words, more);
+}
+
+/* FNV-1a; 0: there is no such file. */
+static uint64_t hash_of(const char *name)
+{
+    size_t n;
+    uint64_t hash = 0xcbf29ce484222325u;
+    unsigned char *bytes = file_read(going_at(name), &n);
+    if (bytes == NULL)
+        return 0;
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ bytes[i]) * 0x100000001b3u;
+    free(bytes);
+    return hash;
+}
+
+static size_t put_file(char *to, size_t room, const char *name, bool *missing)
+{
+    const uint64_t hash = hash_of(name);
+    *missing = *missing || hash == 0;
+    const int n = snprintf(to, room, "%s %016" PRIx64 "\n", name, hash);
+    return n > 0 && (size_t)n < room ? (size_t)n : 0;
+}
+
+char *population_read(const sw_outcome *out)
+{
+    enum { ROOM = 1 << 16 };
+    char name[40];
+    bool missing = false;
+    const char *from = strstr(out->out, "\"population\":");
+    const char *to = strstr(out->out, "\"shapes\":");
+    if (out->status != 0 || from == NULL || to == NULL)
+        return NULL;
+    char *text = malloc(ROOM);
+    size_t n = put_file(text, ROOM, "M.csv", &missing);
+    n += put_file(text + n, ROOM - n, "L/pbt_global.txt", &missing);
+    for (int k = 0; k < POPULATION; k++) {
+        snprintf(name, sizeof name, "P%d", k);
+        n += put_file(text + n, ROOM - n, name, &missing);
+        snprintf(name, sizeof name, "L/pbt_policy_%d.txt", k);
+        n += put_file(text + n, ROOM - n, name, &missing);
+    }
+    (void)snprintf(text + n, ROOM - n, "%.*s", (int)(to - from), from);
+    if (!missing)
+        return text;
+    free(text);
+    return NULL;
+}
+
+double population_best(const sw_outcome *out)
+{
+    const char *best = strstr(out->out, "\"best\":{");
+    return program_number(best != NULL ? best : "", "score");
+}

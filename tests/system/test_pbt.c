@@ -1,0 +1,235 @@
+/* `stepwell pbt` from outside: the same bytes whatever computes and wherever members wait, what
+ * a schedule replays, what an exploit was worth, and what is planned against what is taken. */
+#include "tests/support/suite.h"
+#include "tests/system/populations.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KNOBS " lr=log:0.01..1 momentum=uniform:0..0.95"
+#define SHAPES " batch=choice:8,16,24 hidden=int:4..20"
+#define DROPS " --dropout 0.2 dropout=uniform:0..0.5"
+
+/* ---- the same bytes ---------------------------------------------------------------------- */
+
+typedef struct {
+    const char *words;
+    bool full;
+} kind;
+
+static const kind kinds[] = {
+    {"--optimizer momentum" DROPS KNOBS SHAPES, false},
+    {"--optimizer momentum --synch" DROPS KNOBS SHAPES, false},
+    {"--optimizer adam --exploit tournament lr=log:0.001..0.1 beta1=uniform:0.5..0.95 "
+     "beta2=uniform:0.9..0.999" SHAPES,
+     false},
+    {"--optimizer momentum --scheduler pb2" KNOBS SHAPES, false},
+    {"--optimizer momentum --exploit t-test --interval 2" KNOBS SHAPES, true},
+    {"--optimizer momentum --exploit tournament --synch" DROPS KNOBS SHAPES, true},
+    {"--optimizer adam --scheduler pb2 --synch lr=log:0.001..0.1 beta1=uniform:0.5..0.95",
+     true},
+    {"--optimizer sgd lr=log:0.01..1 weight_decay=log:0.0001..0.1" SHAPES, true},
+    {"--optimizer nesterov --synch" KNOBS, true},
+    {"--optimizer adamw lr=log:0.001..0.1 weight_decay=uniform:0..0.1" SHAPES, true},
+    {"--optimizer rmsprop lr=log:0.0001..0.01" DROPS, true},
+    {"--optimizer adagrad --same-data lr=log:0.001..0.1" SHAPES, true},
+    {"--optimizer lion lr=log:0.0001..0.01 beta1=uniform:0.5..0.95 weight_decay=uniform:0..0.1",
+     true},
+    {"--optimizer adafactor lr=log:0.001..0.1" SHAPES, true},
+    {"--optimizer momentum --hidden 12,7 hidden2=int:3..9 --metric loss" KNOBS, true},
+    {"--optimizer momentum --replaced 0.5 --donors 0.2 --resample 0 --burn-in 6" KNOBS, true},
+};
+
+static void same_as(const char *reference, const char *words, const char *more)
+{
+    const sw_outcome *o = population_run(words, more);
+    char *now = population_read(o);
+    SW_CHECK(o->status == 0 && now != NULL && strcmp(now, reference) == 0,
+             "%s %s: status %d: %s\n%s\nand not\n%s", words, more, o->status, o->err,
+             now != NULL ? now : "", reference);
+    free(now);
+}
+
+static void one_kind(const char *words)
+{
+    static const char *const threads[] = {"--threads 2", "--threads 3", "--threads 5"};
+    char more[200];
+    const sw_outcome *o = population_run(words, "--threads 1");
+    char *reference = population_read(o);
+    const double peak = program_number(o->out, "predicted_peak_bytes");
+    SW_CHECK(o->status == 0 && reference != NULL && program_number(o->out, "exploits") > 3,
+             "%s: status %d: %s", words, o->status, o->err);
+    SW_CHECK(program_number(o->out, "measured_peak_bytes") <= peak, "%s: %s", words, o->out);
+    const sw_outcome *p = population_only(words, "--prove --threads 2");
+    const double largest = program_number(p->out, "explore_bytes");
+    for (size_t i = 0; i < (sw_tests_full() ? 3 : 2) && reference != NULL; i++)
+        same_as(reference, words, threads[i]);
+    /* All shapes fit, and not all members. */
+    for (int to_file = 0; to_file < 2 && reference != NULL; to_file++) {
+        snprintf(more, sizeof more, "--threads 2 --memory-budget %.0f%s", largest,
+                 to_file != 0 ? " --pause-to @/Z" : "");
+        same_as(reference, words, more);
+    }
+    free(reference);
+}
+
+static void the_same_bytes_whatever_computes(void)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (!kinds[i].full || sw_tests_full())
+            one_kind(kinds[i].words);
+}
+
+/* ---- schedules --------------------------------------------------------------------------- */
+
+static void replays(const char *words, const char *more)
+{
+    const sw_outcome *o = population_run(words, more);
+    SW_CHECK(o->status == 0, "%s %s: status %d: %s", words, more, o->status, o->err);
+    for (int k = 0; k < POPULATION; k++) {
+        char name[20], both[300];
+        snprintf(name, sizeof name, "P%d", k);
+        snprintf(both, sizeof both, "%s --replay @/L/pbt_policy_%d.txt --save-params @/R", more,
+                 k);
+        o = population_only(words, both);
+        SW_CHECK(o->status == 0 && going_same_file(name, "R") &&
+                     program_number(o->out, "measured_peak_bytes") <=
+                         program_number(o->out, "predicted_peak_bytes"),
+                 "%s %s: member %d replayed: status %d: %s", words, more, k, o->status, o->err);
+    }
+}
+
+static void a_schedule_gives_its_member_bit_for_bit(void)
+{
+    replays("--optimizer momentum" DROPS KNOBS SHAPES, "--threads 2");
+    replays("--optimizer momentum --synch --hidden 12,7" KNOBS SHAPES, "");
+    replays("--optimizer momentum" KNOBS SHAPES, "--memory-budget 300000"); /* refuses some */
+    replays("--optimizer momentum --too-large batch" KNOBS " batch=int:2..24 hidden=int:4..20",
+            "--memory-budget 300000");
+    if (!sw_tests_full())
+        return;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        replays(kinds[i].words, "");
+}
+
+/* "exploit 1 was worth W: the best accuracy is A with it and B without" */
+static void what_an_exploit_was_worth(void)
+{
+    static const char words[] = "--optimizer momentum" KNOBS SHAPES;
+    const sw_outcome *o = population_run(words, "");
+    const int n = (int)program_number(o->out, "exploits");
+    const double with = population_best(o);
+    CU_ASSERT_FATAL(o->status == 0 && n > 3);
+    for (int i = 1; i <= (sw_tests_full() ? n : 2); i++) {
+        char more[40];
+        double worth = NAN, a = NAN, b = NAN;
+        snprintf(more, sizeof more, "--without %d", i);
+        o = population_only(words, more);
+        const char *at = strstr(o->err, "was worth");
+        if (at == NULL || sscanf(at, "was worth %lf: the best accuracy is %lf with it and %lf",
+                                 &worth, &a, &b) != 3)
+            worth = a = b = NAN;
+        SW_CHECK(o->status == 0 && fabs(a - with) < 1e-4 &&
+                     fabs(b - population_best(o)) < 1e-4 && fabs(worth - (a - b)) < 1e-4,
+                 "--without %d: status %d: %s", i, o->status, o->err);
+    }
+    char past[40];
+    snprintf(past, sizeof past, "--without %d", n + 1);
+    o = population_only(words, past);
+    SW_CHECK(o->status == 2 && strstr(o->err, "exploits") != NULL, "%s: %d: %s", past,
+             o->status, o->err);
+}
+
+/* ---- memory ------------------------------------------------------------------------------ */
+
+/* Without a member too many: what --prove says holds for every explore, for many seeds. */
+static void what_is_proved_is_what_is_taken(void)
+{
+    static const char words[] =
+        "--optimizer momentum --interval 1 --steps 40 --resample 0.5" KNOBS
+        " batch=int:2..24 hidden=int:4..24";
+    const int seeds = sw_tests_full() ? 40 : 3;
+    double exploits = 0;
+    const sw_outcome *o = population_only(words, "--prove --threads 2");
+    const double bytes = program_number(o->out, "explore_bytes");
+    CU_ASSERT_EQUAL(program_number(o->out, "shapes"), 23 * 21);
+    CU_ASSERT_EQUAL(program_number(o->out, "shapes_refused"), 0);
+    for (int i = 0; i < seeds; i++) {
+        char more[200];
+        snprintf(more, sizeof more, "--threads 2 --seed %d --memory-budget %.0f", i, bytes);
+        o = population_only(words, more);
+        exploits += program_number(o->out, "exploits");
+        SW_CHECK(o->status == 0 && program_number(o->out, "refused") == 0 &&
+                     program_number(o->out, "measured_peak_bytes") <= bytes &&
+                     program_number(o->out, "predicted_peak_bytes") <= bytes,
+                 "%s: status %d: %s%s", more, o->status, o->err, o->out);
+    }
+    sw_note("%d runs, %.0f explores: none took more than %.0f bytes", seeds, exploits, bytes);
+    CU_ASSERT(exploits > 30 * seeds);
+}
+
+/* Every budget from far too small on: it is refused before the first step, with the least that
+ * will do, or nothing fails. */
+static void budgets_that_are_too_small(void)
+{
+    static const char words[] = "--optimizer momentum" KNOBS SHAPES;
+    double least = 0;
+    for (int bytes = 20000; bytes < 300000; bytes += sw_tests_full() ? 3000 : 17000) {
+        char more[80];
+        snprintf(more, sizeof more, "--memory-budget %d", bytes);
+        const sw_outcome *o = population_only(words, more);
+        const char *needs = strstr(o->err, " needs ");
+        SW_CHECK(o->status == 0 || (program_failed_cleanly(o, 4) && needs != NULL),
+                 "%s: status %d: %s", more, o->status, o->err);
+        if (o->status == 4 && needs != NULL)
+            least = strtod(needs + 7, NULL);
+        SW_CHECK(o->status == 4 || program_number(o->out, "measured_peak_bytes") <= bytes,
+                 "%s: %s", more, o->out);
+    }
+    char more[80];
+    snprintf(more, sizeof more, "--memory-budget %.0f", least);
+    const sw_outcome *o = population_only(words, more);
+    SW_CHECK(least > 0 && o->status == 0, "%s: status %d: %s", more, o->status, o->err);
+}
+
+/* ---- unusual populations ----------------------------------------------------------------- */
+
+static void populations_of_few_members(void)
+{
+    const sw_outcome *o = population_only("--members 1" KNOBS " --optimizer momentum", "");
+    SW_CHECK(o->status == 0 && program_number(o->out, "exploits") == 0, "status %d: %s",
+             o->status, o->err);
+    o = population_only("--members 2 --quantile 0.5" KNOBS " --optimizer momentum", "");
+    SW_CHECK(o->status == 0 && program_number(o->out, "exploits") > 0, "status %d: %s",
+             o->status, o->err);
+    o = population_only("--members 2 --quantile 0" KNOBS " --optimizer momentum", "");
+    SW_CHECK(o->status == 0 && program_number(o->out, "exploits") == 0, "status %d: %s",
+             o->status, o->err);
+}
+
+/* A rate of a million: those members are the worst, are replaced, and the others go on. */
+static void members_that_diverge_are_replaced(void)
+{
+    const sw_outcome *o = population_run(
+        "--optimizer sgd --max-skipped 2 lr=choice:0.05,1e15,1e18 --resample 0", "");
+    SW_CHECK(o->status == 0 && program_number(o->out, "exploits") > 2 &&
+                 strstr(o->out, "\"failed\":null") != NULL,
+             "status %d: %s%s", o->status, o->err, o->out);
+    o = population_run("--optimizer sgd --max-skipped 2 lr=uniform:1e18..2e18", "");
+    SW_CHECK(o->status == 0 && strstr(o->out, "\"best\":null") != NULL, "all: status %d: %s%s",
+             o->status, o->err, o->out);
+}
+
+static const sw_test tests[] = {
+    {"the same bytes whatever computes and wherever members wait",
+     the_same_bytes_whatever_computes},
+    {"a schedule gives its member bit for bit", a_schedule_gives_its_member_bit_for_bit},
+    {"what an exploit was worth", what_an_exploit_was_worth},
+    {"what is proved is what is taken", what_is_proved_is_what_is_taken},
+    {"budgets that are too small", budgets_that_are_too_small},
+    {"populations of few members", populations_of_few_members},
+    {"members that diverge are replaced", members_that_diverge_are_replaced},
+};
+SW_SUITE("pbt", tests)

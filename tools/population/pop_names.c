@@ -1,0 +1,120 @@
+/* The files that `stepwell pbt` is told to write: their names, and whether they can be written,
+ * are looked at before anything runs. */
+#include "tools/population/population.h"
+#include "tools/report/file_same.h"
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool ends_with(const char *path, const char *end)
+{
+    const size_t n = strlen(path), m = strlen(end);
+    return n > m && strcmp(path + n - m, end) == 0;
+}
+
+static int check_words(const pop_opts *o)
+{
+    const char *path = o->metrics, *save = o->save;
+    if (path != NULL && !ends_with(path, ".csv") && !ends_with(path, ".jsonl"))
+        return cli_error(CLI_USAGE, "--metrics must be FILE.csv or FILE.jsonl (got '%s')",
+                         path);
+    if (save == NULL)
+        return CLI_GO;
+    if (strcmp(save, "-") == 0)
+        return cli_error(CLI_USAGE, "--save-params must be a file, not standard output");
+    const char *number = strchr(save, '%');
+    if (number != NULL && (number[1] != 'd' || strchr(number + 1, '%') != NULL))
+        return cli_error(CLI_USAGE,
+                         "--save-params: the only %% must be that of %%d, the member's number "
+                         "(got '%s')",
+                         save);
+    return CLI_GO;
+}
+
+static int refuse(const char *option, const char *path, const char *other)
+{
+    return cli_error(CLI_USAGE, "%s %s, the same file as %s", option, path, other);
+}
+
+/* Of one file: not the data, and none of a checkpoint's. */
+static int check_one(const pop_opts *o, const char *option, const char *path)
+{
+    char name[FILE_PATH_BYTES];
+    for (int i = 0; job_file_name(&o->job, i, name, sizeof name); i++)
+        if (file_same(path, name))
+            return refuse(option, path, name);
+    const int64_t keep = o->keep > 0 ? o->keep : 2;
+    for (int64_t i = -1; o->job.checkpoint != NULL && i < keep; i++) {
+        const bool named =
+            i < 0 ? snprintf(name, sizeof name, "%s.lock", o->job.checkpoint) < (int)sizeof name
+                  : sw_generation_name(name, sizeof name, o->job.checkpoint, (int)i);
+        if (named && file_same(path, name))
+            return refuse(option, path, "--checkpoint");
+    }
+    if (o->resume != NULL && *o->resume != '\0' && file_same(path, o->resume))
+        return refuse(option, path, "--resume");
+    if (o->replay != NULL && file_same(path, o->replay))
+        return refuse(option, path, "--replay");
+    return CLI_GO;
+}
+
+/* A file beside `path`, or itself where it is a device, can be written. */
+static int check_writable(const char *option, const char *path)
+{
+    char folder[FILE_PATH_BYTES];
+    struct stat st;
+    if (path == NULL || strlen(path) >= sizeof folder)
+        return CLI_GO;
+    memcpy(folder, path, strlen(path) + 1);
+    char *slash = strrchr(folder, '/');
+    if (slash != NULL)
+        slash[slash == folder] = '\0';
+    const bool there = stat(path, &st) == 0;
+    if (there && S_ISDIR(st.st_mode))
+        errno = EISDIR;
+    else if (access(there && !S_ISREG(st.st_mode) ? path
+                    : slash != NULL               ? folder
+                                                  : ".",
+                    W_OK) == 0)
+        return CLI_GO;
+    return cli_error(CLI_FAILED, "%s %s: %s", option, path, strerror(errno));
+}
+
+static int check_folder(const char *option, const char *path)
+{
+    struct stat st;
+    if (path == NULL ||
+        (stat(path, &st) == 0 && S_ISDIR(st.st_mode) && access(path, W_OK) == 0))
+        return CLI_GO;
+    if (errno == 0 || (stat(path, &st) == 0 && !S_ISDIR(st.st_mode)))
+        errno = ENOTDIR;
+    return cli_error(CLI_FAILED, "%s %s: %s", option, path, strerror(errno));
+}
+
+int pop_files_check(const pop *p)
+{
+    const pop_opts *o = &p->opts;
+    char first[FILE_PATH_BYTES];
+    int status = check_words(o);
+    if (o->metrics != NULL && status == CLI_GO)
+        status = check_one(o, "--metrics", o->metrics);
+    if (o->save != NULL && status == CLI_GO) {
+        const char *number = strstr(o->save, "%d");
+        const int n = number != NULL ? (int)(number - o->save) : (int)strlen(o->save);
+        snprintf(first, sizeof first, "%.*s%s%s", n, o->save, number != NULL ? "0" : "",
+                 number != NULL ? number + 2 : "");
+        status = check_one(o, "--save-params", first);
+        if (status == CLI_GO && file_same(first, o->metrics))
+            status = refuse("--save-params", first, "--metrics");
+        if (status == CLI_GO)
+            status = check_writable("--save-params", first);
+    }
+    if (status == CLI_GO)
+        status = check_writable("--metrics", o->metrics);
+    if (status == CLI_GO)
+        status = check_writable("--checkpoint", o->job.checkpoint);
+    if (status == CLI_GO)
+        status = check_folder("--log-dir", o->logs);
+    return status == CLI_GO ? check_folder("--pause-to", o->pause_to) : status;
+}

@@ -1,0 +1,84 @@
+/* --prove: what planning every shape that the ranges can reach has found. */
+#include "profiler/record/json.h"
+#include "tools/population/population.h"
+#include <string.h>
+
+static bool halves(const pop *p)
+{
+    return strcmp(p->opts.too_large, "batch") == 0;
+}
+
+static int say_text(const pop *p)
+{
+    const pop_memory *m = &p->memory;
+    const size_t budget = p->opts.job.budget_bytes;
+    printf("%lld shape%s can be reached; the largest%s is %s: %s alone (a step %s, a batch %s, "
+           "a member %s)\n",
+           (long long)m->n_forms, m->n_forms > 1 ? "s" : "",
+           m->n_refused > 0 ? " that fits" : "", pop_form_text(&m->largest).text,
+           cli_bytes(m->largest_bytes).text, cli_bytes(m->arena).text, cli_bytes(m->batch).text,
+           cli_bytes(m->member).text);
+    if (budget > 0)
+        printf("with %d thread%s no explore takes more than %zu of the %zu bytes of the "
+               "budget; what is left is for members that stay\n",
+               m->threads, m->threads > 1 ? "s" : "", pop_least(p), budget);
+    if (m->n_refused > 0)
+        printf("%lld shape%s not fit, the first %s: %zu bytes alone. An explore that asks for "
+               "one is %s\n",
+               (long long)m->n_refused, m->n_refused > 1 ? "s do" : " does",
+               pop_form_text(&m->first_refused).text, m->first_refused_bytes,
+               halves(p) ? "given half the batch until it fits"
+                         : "refused: the donor's shape stays");
+    return cli_finish(CLI_DONE);
+}
+
+static void put_form(sw_json *json, const char *key, const pop_form *form, size_t bytes)
+{
+    sw_json_open(json, key, '{');
+    sw_json_put_i64(json, "batch", form->batch);
+    sw_json_open(json, "hidden", '[');
+    for (int i = 0; i < form->hidden.n; i++)
+        sw_json_i64(json, form->hidden.at[i]);
+    sw_json_end(json);
+    sw_json_put_u64(json, "bytes", bytes);
+    sw_json_end(json);
+}
+
+static void put_all(sw_json *json, const pop *p)
+{
+    const pop_memory *m = &p->memory;
+    sw_json_begin(json, '{');
+    sw_json_put_string(json, "model", p->opts.job.model);
+    sw_json_put_string(json, "data", p->opts.job.data);
+    sw_json_put_i64(json, "shapes", m->n_forms);
+    sw_json_put_i64(json, "shapes_refused", m->n_refused);
+    put_form(json, "largest", &m->largest, m->largest_bytes);
+    if (m->n_refused > 0)
+        put_form(json, "first_refused", &m->first_refused, m->first_refused_bytes);
+    else
+        sw_json_put_null(json, "first_refused");
+    sw_json_put_string(json, "too_large", p->opts.too_large);
+    sw_json_put_i64(json, "threads", m->threads);
+    sw_json_put_u64(json, "arena_bytes", m->arena);
+    sw_json_put_u64(json, "batch_bytes", m->batch);
+    sw_json_put_u64(json, "member_bytes", m->member);
+    sw_json_put_u64(json, "explore_bytes", pop_least(p));
+    sw_json_put_known(json, "budget_bytes", p->opts.job.budget_bytes > 0,
+                      p->opts.job.budget_bytes);
+    sw_json_end(json);
+    sw_json_line(json);
+}
+
+int pop_say_proof(const pop *p)
+{
+    sw_json json;
+    if (!p->opts.json)
+        return say_text(p);
+    sw_json_growing(&json, SW_HEAP_RECORDS);
+    put_all(&json, p);
+    if (json.status == SW_OK)
+        fwrite(json.bytes, 1, json.used, stdout);
+    const sw_status written = json.status;
+    sw_json_free(&json);
+    return written == SW_OK ? cli_finish(CLI_DONE) : cli_library_error(written, false);
+}
