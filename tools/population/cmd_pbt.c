@@ -159,6 +159,8 @@ static int prepare(pop *p)
     if (status != CLI_GO)
         return status;
     made = pop_metrics_open(p);
+    if (made == SW_OK)
+        made = pop_profile_open(p);
     if (made == SW_OK && p->opts.logs != NULL && p->opts.replay == NULL)
         made = sw_pbt_log(p->pbt, p->opts.logs);
     return made == SW_OK ? CLI_GO : cli_library_error(made, false);
@@ -250,6 +252,7 @@ int tool_pbt(int argc, char **argv)
         status = prepare(&p);
     if (status == CLI_GO)
         status = run(&p);
+    status = pop_profile_close(&p, status);
     close_all(&p);
     return status;
 }

@@ -25,6 +25,10 @@ int pop_files_check(const pop *p)
                          "--save-params: the only %% must be that of %%d, the member's number "
                          "(got '%s')",
                          save);
+    if (p->opts.profile != NULL && ((path != NULL && strcmp(path, p->opts.profile) == 0) ||
+                                    (save != NULL && strcmp(save, p->opts.profile) == 0)))
+        return cli_error(CLI_USAGE, "--profile and another option name one file: '%s'",
+                         p->opts.profile);
     if (path != NULL && save != NULL && strcmp(path, save) == 0)
         return cli_error(CLI_USAGE, "--metrics and --save-params name one file: '%s'", path);
     return CLI_GO;

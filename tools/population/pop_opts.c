@@ -106,6 +106,11 @@ static int check_job(const pop_opts *o)
     if (o->resume != NULL && *o->resume == '\0' && j->checkpoint == NULL)
         return cli_error(CLI_USAGE,
                          "--resume must have a FILE, or --checkpoint FILE beside it");
+    if (o->profile != NULL && (o->prove || o->replay != NULL || o->without > 0))
+        return cli_error(CLI_USAGE, "--profile and %s exclude each other",
+                         o->prove            ? "--prove"
+                         : o->replay != NULL ? "--replay"
+                                             : "--without");
     if (o->without > 0 && o->replay != NULL)
         return cli_error(CLI_USAGE, "--without and --replay exclude each other");
     return CLI_GO;
