@@ -54,6 +54,16 @@ static bool same(double a, double b)
     return a == b || (isnan(a) && isnan(b));
 }
 
+static size_t note_value(char *to, size_t bytes, const char *between, const char *name,
+                         double a, double b)
+{
+    char text[2][32];
+    snprintf(text[0], sizeof text[0], "%.5g", a);
+    snprintf(text[1], sizeof text[1], "%.5g", b);
+    return (size_t)snprintf(to, bytes, "%s%.40s %s to %s", between, name,
+                            isnan(a) ? "none" : text[0], isnan(b) ? "none" : text[1]);
+}
+
 /* "lr 0.01 to 0.012, batch 64 to 32"; a side that lacks the member has no values. */
 static const char *values_note(view *v, size_t i)
 {
@@ -65,9 +75,8 @@ static const char *values_note(view *v, size_t i)
     for (uint32_t k = 0; k < p->n_names && used < sizeof v->note; k++) {
         const double a = value_of(v, 0, i, p->names[k]), b = value_of(v, 1, i, p->names[k]);
         if (!same(a, b))
-            used +=
-                (size_t)snprintf(v->note + used, sizeof v->note - used, "%s%.40s %.5g to %.5g",
-                                 used > 0 ? ", " : "", p->names[k], a, b);
+            used += note_value(v->note + used, sizeof v->note - used, used > 0 ? ", " : "",
+                               p->names[k], a, b);
     }
     return v->note;
 }
@@ -94,7 +103,7 @@ static const table_column columns[] = {{"member", "member", TABLE_COUNT, 6},
                                        {"shape_a", NULL, TABLE_TEXT, 0},
                                        {"shape_b", NULL, TABLE_TEXT, 0},
                                        {"shape", "shape", TABLE_TEXT, 64},
-                                       {"values", "values", TABLE_TEXT, 70}};
+                                       {"changed_values", "values", TABLE_TEXT, 70}};
 
 static table_cell score_cell(const population_member *m)
 {
@@ -248,6 +257,24 @@ static void put_totals(sw_json *j, const population_pair *x)
     sw_json_end(j);
 }
 
+static void put_values(sw_json *j, const view *v)
+{
+    static const char *const keys[] = {"a", "b"};
+    sw_json_open(j, "values", '[');
+    for (uint32_t i = 0; i < v->n; i++) {
+        sw_json_begin(j, '{');
+        sw_json_put_u64(j, "member", i);
+        for (int s = 0; s < 2; s++)
+            if (member_at(v, s, i) != NULL)
+                population_put_values(j, keys[s], v->pair->of[s],
+                                      population_values(v->pair->of[s], v->pair->turn[s], i));
+            else
+                sw_json_put_null(j, keys[s]);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+}
+
 static sw_status print_json(view *v, const table *t, const report_style *style)
 {
     sw_json j;
@@ -264,6 +291,7 @@ static sw_status print_json(view *v, const table *t, const report_style *style)
     sw_json_put_u64(&j, "changed_values", values);
     sw_json_put_u64(&j, "copies", copies);
     table_put(&j, "members", t);
+    put_values(&j, v);
     population_put_end(&j, v->pair->of[v->pair->newer]);
     sw_json_end(&j);
     return report_print_object(&j, style);
