@@ -65,7 +65,7 @@ static sw_status print_json(const view *v)
     sw_json_put_u64(&j, "turn", v->turn->turn);
     sw_json_put_u64(&j, "member", m->member);
     sw_json_put_u64(&j, "step", m->step);
-    sw_json_put_u64(&j, "seed", m->seed);
+    sw_json_put_u64(&j, "member_seed", m->seed);
     sw_json_put_string(&j, "shape", v->shape->name);
     sw_json_put_string(&j, "place", m->place);
     sw_json_put_string(&j, "member_status", m->status);
