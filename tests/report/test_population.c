@@ -150,6 +150,9 @@ static void turns_are_compared(void)
     CU_ASSERT_EQUAL(number_of(json_object_get(o, "b"), "turn"), 3);
     CU_ASSERT(number_of(o, "copies") == 2 && number_of(o, "changed_values") == 2 &&
               number_of(o, "changed_shape") == 2);
+    const json_t *members = json_object_get(o, "members");
+    CU_ASSERT(number_of(json_array_get(members, 0), "origin") == 0 &&
+              number_of(json_array_get(members, 3), "origin") == 1);
     check_pair(o, 1);
     check_pair(object_of(call_words("%s --turns 3,1 --json", path)), 1);
     o = object_of(call_words("%s --turns 2,2 --json", path));

@@ -180,23 +180,46 @@ static void a_killed_run_leaves_a_file(void)
     CU_ASSERT(read > 0 && some > 0);
 }
 
+static bool has_turn(const char *path)
+{
+    size_t n = 0;
+    unsigned char *text = file_read(path, &n);
+    const bool there = text != NULL && memmem(text, n, "\"type\":\"turn\"", 13) != NULL;
+    free(text);
+    return there;
+}
+
+/* Interrupted when both files have a turn, or one where they are the same: status 130. */
+static void run_interrupted(const char *words, const char *path, const char *other)
+{
+    const pid_t pid = program_start("interrupted", words, NULL);
+    for (int i = 0; i < 4000 && !(has_turn(other) && has_turn(path)); i++)
+        usleep(5000);
+    (void)kill(pid, SIGINT);
+    sw_process_wait(&outcome, pid, "interrupted", 60);
+    SW_CHECK(outcome.status == 130, "status %d: %s", outcome.status, outcome.err);
+}
+
 /* What the run before wrote is kept beside it. */
 static void a_run_that_goes_on_keeps_the_profile_before(void)
 {
     char profile[1024], checkpoint[1024], words[4000], kept[1100];
     snprintf(profile, sizeof profile, "%s", sw_temp_path("on.jsonl"));
     snprintf(checkpoint, sizeof checkpoint, "%s", sw_temp_path("on.checkpoint"));
-    for (int i = 0; i < 2; i++) {
-        snprintf(words, sizeof words,
-                 "pbt --model mlp --hidden 8 --quiet --json --synthetic-n 200 --members 3 "
-                 "--steps %d --interval 5 --checkpoint %s --profile %s lr=log:0.001..0.1 %s",
-                 i == 0 ? 10 : 20, checkpoint, profile, i == 0 ? "" : "--resume");
-        (void)object_of(words);
-    }
-    snprintf(kept, sizeof kept, "%s.before-2", profile);
-    CU_ASSERT_EQUAL(number(report_of(kept, ""), "last_turn"), 2);
+    snprintf(words, sizeof words,
+             "pbt --model mlp --hidden 8 --quiet --synthetic-n 200 --members 3 --steps 1000000 "
+             "--interval 5 --checkpoint %s --profile %s lr=log:0.001..0.1",
+             checkpoint, profile);
+    run_interrupted(words, profile, profile);
+    const json_t *before = report_of(profile, "");
+    const json_int_t last = number(before, "last_turn");
+    CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(before, "status")), "interrupted");
+    strcat(words, " --resume");
+    (void)snprintf(kept, sizeof kept, "%s.before-%lld", profile, (long long)last);
+    run_interrupted(words, profile, kept);
+    check_rows(report_of(kept, ""));
     const json_t *after = report_of(profile, "");
-    CU_ASSERT(number(after, "first_turn") == 3);
+    CU_ASSERT_EQUAL(number(after, "first_turn"), last + 1);
 }
 
 static void what_has_no_profile_is_refused(void)

@@ -94,7 +94,8 @@ static int check(const settings *s)
                     report_gate_asked(&s->limits)))
         return cli_error(CLI_USAGE, "--live shows what is there now, and takes --json alone");
     if (s->turns != NULL || s->member != NULL)
-        return cli_error(CLI_USAGE, "%s is of populations, and FILE is the profile of none",
+        return cli_error(CLI_USAGE,
+                         "%s needs the profile of a population, and FILE is of one run",
                          s->turns != NULL ? "--turns" : "--member");
     if (is_export(s) && s->by != NULL)
         return cli_error(CLI_USAGE, "--by goes out as text, json or csv");

@@ -140,7 +140,7 @@ static int no_such_turn(const population *p, uint64_t turn)
 
 static int print_turns(population *p, const plan *x, const report_style *style)
 {
-    population_pair pair = {.of = {p, p}, .newer = 1};
+    population_pair pair = {.of = {p, p}, .newer = 1, .origin = p->origin, .copies = p->copies};
     for (int i = 0; i < 2; i++) {
         pair.turn[i] = population_find(p, x->want.turn[i]);
         if (pair.turn[i] == NULL)

@@ -1,156 +1,7 @@
-/* Two turns member by member: who changed shape, bytes, values and score. */
-#include "profiler/inspect/population/population_report.h"
-#include "profiler/inspect/report/report_table.h"
+/* Two turns compared: what they take in sum, and member by member. */
+#include "profiler/inspect/population/population_pair.h"
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
-
-enum { NOTE_BYTES = 512 };
-
-typedef struct {
-    const population_pair *pair;
-    uint32_t n;                            /* members of the larger side */
-    char note[NOTE_BYTES], shapes[2 * 48]; /* of the latest row */
-} view;
-
-/* ---- one member -------------------------------------------------------------------------- */
-
-static const population_member *member_at(const view *v, int side, size_t i)
-{
-    const population_turn *t = v->pair->turn[side];
-    return i < t->n ? &t->at[i] : NULL;
-}
-
-static const char *shape_of(const view *v, int side, const population_member *m)
-{
-    return m != NULL ? v->pair->of[side]->shapes[m->shape].name : NULL;
-}
-
-/* Of side 1 less side 0, or the other way about. */
-static double difference(const view *v, double a, double b)
-{
-    return v->pair->newer == 1 ? b - a : a - b;
-}
-
-/* The place of a hyper-parameter of one side among those of the other; -1: it has none. */
-static int64_t find_name(const population *p, const char *name)
-{
-    for (uint32_t i = 0; i < p->n_names; i++)
-        if (strcmp(p->names[i], name) == 0)
-            return i;
-    return -1;
-}
-
-static double value_of(const view *v, int side, size_t i, const char *name)
-{
-    const int64_t k = find_name(v->pair->of[side], name);
-    return k < 0 ? (double)NAN
-                 : population_values(v->pair->of[side], v->pair->turn[side], (uint32_t)i)[k];
-}
-
-static bool same(double a, double b)
-{
-    return a == b || (isnan(a) && isnan(b));
-}
-
-static size_t note_value(char *to, size_t bytes, const char *between, const char *name,
-                         double a, double b)
-{
-    char text[2][32];
-    snprintf(text[0], sizeof text[0], "%.5g", a);
-    snprintf(text[1], sizeof text[1], "%.5g", b);
-    return (size_t)snprintf(to, bytes, "%s%.40s %s to %s", between, name,
-                            isnan(a) ? "none" : text[0], isnan(b) ? "none" : text[1]);
-}
-
-/* "lr 0.01 to 0.012, batch 64 to 32"; a side that lacks the member has no values. */
-static const char *values_note(view *v, size_t i)
-{
-    const population *p = v->pair->of[1];
-    size_t used = 0;
-    v->note[0] = '\0';
-    if (member_at(v, 0, i) == NULL || member_at(v, 1, i) == NULL)
-        return v->note;
-    for (uint32_t k = 0; k < p->n_names && used < sizeof v->note; k++) {
-        const double a = value_of(v, 0, i, p->names[k]), b = value_of(v, 1, i, p->names[k]);
-        if (!same(a, b))
-            used += note_value(v->note + used, sizeof v->note - used, used > 0 ? ", " : "",
-                               p->names[k], a, b);
-    }
-    return v->note;
-}
-
-static uint64_t bytes_of(const population_member *m)
-{
-    return m != NULL ? m->range_bytes + m->waiting_bytes + m->kept_bytes : 0;
-}
-
-/* ---- table ------------------------------------------------------------------------------- */
-
-static const table_column columns[] = {{"member", "member", TABLE_COUNT, 6},
-                                       {"score_a", "score A", TABLE_REAL, 9},
-                                       {"score_b", "score B", TABLE_REAL, 9},
-                                       {"score_difference", "change", TABLE_REAL, 11},
-                                       {"range_bytes_a", "range A", TABLE_BYTES, 11},
-                                       {"range_bytes_b", "range B", TABLE_BYTES, 11},
-                                       {"range_difference_bytes", "change", TABLE_CHANGE, 12},
-                                       {"all_bytes_a", NULL, TABLE_BYTES, 0},
-                                       {"all_bytes_b", NULL, TABLE_BYTES, 0},
-                                       {"place_a", NULL, TABLE_TEXT, 0},
-                                       {"place_b", NULL, TABLE_TEXT, 0},
-                                       {"donor_b", "donor", TABLE_COUNT, 6},
-                                       {"shape_a", NULL, TABLE_TEXT, 0},
-                                       {"shape_b", NULL, TABLE_TEXT, 0},
-                                       {"shape", "shape", TABLE_TEXT, 64},
-                                       {"changed_values", "values", TABLE_TEXT, 70}};
-
-static table_cell score_cell(const population_member *m)
-{
-    return (table_cell){.share = m != NULL ? m->score : 0.0,
-                        .none = m == NULL || isnan(m->score)};
-}
-
-static table_cell range_cell(const population_member *m)
-{
-    return (table_cell){.n = m != NULL ? m->range_bytes : 0, .none = m == NULL};
-}
-
-static const char *shapes_note(view *v, const char *a, const char *b)
-{
-    if (a != NULL && b != NULL && strcmp(a, b) == 0)
-        return "the same";
-    snprintf(v->shapes, sizeof v->shapes, "%.44s to %.44s", a != NULL ? a : "none",
-             b != NULL ? b : "none");
-    return v->shapes;
-}
-
-static void row(const void *context, size_t i, table_cell *c)
-{
-    view *v = (view *)(uintptr_t)context; /* has the room for the row's text */
-    const population_member *a = member_at(v, 0, i), *b = member_at(v, 1, i);
-    const bool scores = a != NULL && b != NULL && !isnan(a->score) && !isnan(b->score);
-    *c++ = (table_cell){.n = i};
-    *c++ = score_cell(a);
-    *c++ = score_cell(b);
-    *c++ = (table_cell){.share = scores ? difference(v, a->score, b->score) : 0.0,
-                        .none = !scores};
-    *c++ = range_cell(a);
-    *c++ = range_cell(b);
-    *c++ = (table_cell){.share = difference(v, a != NULL ? (double)a->range_bytes : 0.0,
-                                            b != NULL ? (double)b->range_bytes : 0.0)};
-    *c++ = (table_cell){.n = bytes_of(a)};
-    *c++ = (table_cell){.n = bytes_of(b)};
-    *c++ = (table_cell){.text = a != NULL ? a->place : NULL};
-    *c++ = (table_cell){.text = b != NULL ? b->place : NULL};
-    *c++ = (table_cell){.n = b != NULL ? (uint64_t)b->donor : 0,
-                        .none = b == NULL || b->donor < 0};
-    *c++ = (table_cell){.text = shape_of(v, 0, a)};
-    *c++ = (table_cell){.text = shape_of(v, 1, b)};
-    *c++ = (table_cell){.text = shapes_note(v, shape_of(v, 0, a), shape_of(v, 1, b))};
-    *c++ =
-        (table_cell){.text = values_note(v, i), .shown = *v->note != '\0' ? NULL : "the same"};
-}
 
 /* ---- sums -------------------------------------------------------------------------------- */
 
@@ -184,29 +35,16 @@ static int64_t total_difference(const population_pair *x, const total *t)
     return x->newer == 1 ? more : -more;
 }
 
-static void counts_of(view *v, uint32_t *shapes, uint32_t *values, uint32_t *copies)
-{
-    *shapes = *values = *copies = 0;
-    for (uint32_t i = 0; i < v->n; i++) {
-        const population_member *a = member_at(v, 0, i), *b = member_at(v, 1, i);
-        if (a == NULL || b == NULL)
-            continue;
-        *shapes += strcmp(shape_of(v, 0, a), shape_of(v, 1, b)) != 0;
-        *values += *values_note(v, i) != '\0';
-        *copies += b->donor >= 0;
-    }
-}
-
 /* ---- output ------------------------------------------------------------------------------ */
 
-static void print_text(view *v, const table *t, const report_style *style)
+static void print_text(population_pair_view *v, const table *t, const report_style *style)
 {
     const population_pair *x = v->pair;
     const sw_writer *to = style->to;
     total sums[TOTALS];
-    uint32_t shapes, values, copies;
+    uint32_t shapes, values;
     totals_of(x, sums);
-    counts_of(v, &shapes, &values, &copies);
+    population_pair_counts(v, &shapes, &values);
     for (int s = 0; s < 2; s++)
         sw_writer_say(to, 0, 2, "%c: turn %" PRIu64 ", step %" PRIu64 " of %s", 'A' + s,
                       x->turn[s]->turn, x->turn[s]->step, x->of[s]->shown);
@@ -226,9 +64,13 @@ static void print_text(view *v, const table *t, const report_style *style)
     }
     sw_writer_print(to, "\n");
     sw_writer_say(to, 0, 2,
-                  "of %" PRIu32 " members %" PRIu32 " changed shape, %" PRIu32
-                  " values, and %" PRIu32 " began turn B as a copy",
-                  v->n, shapes, values, copies);
+                  "of %" PRIu32 " members %" PRIu32 " changed shape and %" PRIu32 " values",
+                  v->n, shapes, values);
+    if (x->origin != NULL)
+        sw_writer_say(to, 0, 2,
+                      "%s copies were made between the turns; \"from\" is the member of the "
+                      "earlier one that a member comes from",
+                      sw_text_digits(x->copies).text);
     table_print(t, t->n, style);
 }
 
@@ -257,7 +99,7 @@ static void put_totals(sw_json *j, const population_pair *x)
     sw_json_end(j);
 }
 
-static void put_values(sw_json *j, const view *v)
+static void put_values(sw_json *j, const population_pair_view *v)
 {
     static const char *const keys[] = {"a", "b"};
     sw_json_open(j, "values", '[');
@@ -265,7 +107,7 @@ static void put_values(sw_json *j, const view *v)
         sw_json_begin(j, '{');
         sw_json_put_u64(j, "member", i);
         for (int s = 0; s < 2; s++)
-            if (member_at(v, s, i) != NULL)
+            if (i < v->pair->turn[s]->n)
                 population_put_values(j, keys[s], v->pair->of[s],
                                       population_values(v->pair->of[s], v->pair->turn[s], i));
             else
@@ -275,11 +117,11 @@ static void put_values(sw_json *j, const view *v)
     sw_json_end(j);
 }
 
-static sw_status print_json(view *v, const table *t, const report_style *style)
+static sw_status print_json(population_pair_view *v, const table *t, const report_style *style)
 {
     sw_json j;
-    uint32_t shapes, values, copies;
-    counts_of(v, &shapes, &values, &copies);
+    uint32_t shapes, values;
+    population_pair_counts(v, &shapes, &values);
     sw_json_growing(&j, SW_HEAP_PROFILE);
     sw_json_begin(&j, '{');
     sw_json_put_string(&j, "kind", "population");
@@ -289,7 +131,7 @@ static sw_status print_json(view *v, const table *t, const report_style *style)
     put_totals(&j, v->pair);
     sw_json_put_u64(&j, "changed_shape", shapes);
     sw_json_put_u64(&j, "changed_values", values);
-    sw_json_put_u64(&j, "copies", copies);
+    sw_json_put_known(&j, "copies", v->pair->origin != NULL, v->pair->copies);
     table_put(&j, "members", t);
     put_values(&j, v);
     population_put_end(&j, v->pair->of[v->pair->newer]);
@@ -300,14 +142,10 @@ static sw_status print_json(view *v, const table *t, const report_style *style)
 sw_status population_compare(const population_pair *pair, population_format format,
                              const report_style *style)
 {
-    view v = {.pair = pair};
+    population_pair_view v = {.pair = pair};
     for (int s = 0; s < 2; s++)
         v.n = pair->turn[s]->n > v.n ? pair->turn[s]->n : v.n;
-    const table t = {.columns = columns,
-                     .n_columns = (int)(sizeof columns / sizeof *columns),
-                     .n = v.n,
-                     .row = row,
-                     .context = &v};
+    const table t = population_pair_table(&v);
     if (format == POPULATION_JSON)
         return print_json(&v, &t, style);
     if (format == POPULATION_CSV)

@@ -67,6 +67,9 @@ typedef struct {
     uint32_t n_turns, cap_turns;
     uint64_t first_turn, last_turn, seen_turns; /* of the file; seen 0: none has ended */
     uint32_t cut_members;                       /* records of a turn that the file lacks */
+    uint32_t *origin; /* of two turns: for each member of the later one, whose descendant it is
+                         in the earlier one; NULL: a turn is missing */
+    uint64_t copies;  /* that were made between them */
     uint64_t peak_bytes, peak_turn;
     bool ended;
     char status[16], error[512];
@@ -152,6 +155,8 @@ typedef struct {
     population *of[2];
     const population_turn *turn[2];
     int newer;
+    const uint32_t *origin; /* of turns of one file; NULL: not known */
+    uint64_t copies;        /* where origin is known */
 } population_pair;
 SW_MUST_USE sw_status population_compare(const population_pair *pair, population_format format,
                                          const report_style *style);

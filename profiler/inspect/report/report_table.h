@@ -32,7 +32,7 @@ typedef struct {
     bool none; /* "-" and null */
 } table_cell;
 
-#define TABLE_COLUMNS 16
+#define TABLE_COLUMNS 20
 
 typedef struct {
     const table_column *columns;
