@@ -61,8 +61,8 @@ static void lay_out(layout *l, size_t n)
     l->unit = table_unit_for(largest, l->style);
     for (int k = 0; k < t->n_columns; k++) {
         const table_column *c = &t->columns[k];
-        const bool bytes = c->kind == TABLE_BYTES || c->kind == TABLE_SCALED ||
-                           c->kind == TABLE_CHANGE;
+        const bool bytes =
+            c->kind == TABLE_BYTES || c->kind == TABLE_SCALED || c->kind == TABLE_CHANGE;
         l->width[k] = c->head == NULL ? 0 : c->width;
         if (l->style->exact && c->head != NULL && (bytes || c->kind == TABLE_BAR))
             l->width[k] = bytes ? EXACT_WIDTH : 0;
