@@ -1013,8 +1013,39 @@ typedef struct {
     size_t lane_bytes;  /* step arenas and batches of the lanes of all groups of the exec */
     size_t range_bytes; /* that the members of all of them have had at most */
     size_t live_bytes;  /* that they have now */
+    size_t step_bytes;  /* of lane_bytes: the step arenas */
+    size_t batch_bytes; /* of lane_bytes: what the lanes fill from feeds */
 } sw_members_memory;
 SW_MUST_USE SW_API sw_status sw_members_used(const sw_members *members, sw_members_memory *out);
+/* Whose the bytes of a member are: each tensor of its range, as a storage that lives all the
+ * time (no op; birth 0, death UINT32_MAX; offset from where the range begins), by id. Roles are
+ * parameter, optimizer_state, buffer, state, gradient and knob; with a callback the bytes of
+ * its own are a state without a layer. Bytes and padding add up to sw_members_bytes. While it
+ * shows, exec and groups refuse calls (SW_BUSY). */
+SW_MUST_USE SW_API sw_status sw_members_visit(sw_members *members,
+                                              const sw_plan_visitor *visitor);
+/* Whose the bytes of a lane's step are, as sw_plan_visit shows a plan: of a full batch or of
+ * the last one of an epoch the one that has the larger arena. Takes no memory for it.
+ * SW_INVALID for callbacks. */
+SW_MUST_USE SW_API sw_status sw_members_visit_step(sw_members *members,
+                                                   const sw_members_args *args,
+                                                   const sw_plan_visitor *visitor);
+/* The same by role and by layer, as sw_plan_shares shows a plan: one member, its batch and the
+ * step in its lane. */
+SW_MUST_USE SW_API sw_status sw_members_shares(sw_members *members, const sw_members_args *args,
+                                               sw_share_visitor *visitor, void *to);
+/* Write into a profile what the shape is: a record with the tensors of a member's range, and in
+ * front of it the plans of the programs that n runs with these arguments have (n 0: of none).
+ *
+ * args   n of them, as far apart as their first size says; NULL with a callback
+ * name   of the shape in reports, kept in the file alone
+ * shape  receives its number, from 0 in each profile; NULL is fine. Untouched on failure
+ *
+ * An error of the file is the profile's, as for steps. */
+SW_MUST_USE SW_API sw_status sw_members_profile(sw_members *members,
+                                                const sw_members_args *args, size_t n,
+                                                sw_profile *profile, const char *name,
+                                                uint32_t *shape);
 /* Of the last run, n values in the order of its members: a metric (NaN where a member failed)
  * of the last of its steps, its mean over all of them, and how each ended. SW_INVALID for an
  * unknown name and another n. */

@@ -202,6 +202,8 @@ static void write_header(sw_profile *p, const sw_prof_header *h)
         sw_json_put_u64(j, "planned_steps", h->steps);
     if (h->budget_bytes > 0)
         sw_json_put_u64(j, "budget_bytes", h->budget_bytes);
+    if (h->members > 0)
+        sw_json_put_u64(j, "members", h->members);
     if (p->keeps) {
         swi_prof_keep_header(p);
         return;

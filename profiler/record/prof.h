@@ -42,6 +42,7 @@ typedef struct {
     uint64_t steps;      /* that the run will have; 0: not known */
     size_t budget_bytes; /* 0: none */
     bool measures;       /* write nothing: sw_prof_least tells what max_bytes must be */
+    uint64_t members;    /* of a population; 0: it is a run of one model */
 } sw_prof_header;
 
 SW_MUST_USE sw_status sw_prof_create(sw_profile **out, const sw_prof_header *header);
@@ -155,5 +156,51 @@ typedef struct {
     uint64_t ns;
 } sw_prof_witness;
 void sw_prof_witness_record(sw_profile *profile, const sw_prof_witness *witness);
+
+/* ---- populations ------------------------------------------------------------------------- */
+
+/* What members have in common: behind the plans of its programs. */
+typedef struct {
+    const char *name;
+    size_t member_bytes;      /* of one, its padding included */
+    size_t batch_bytes;       /* that a lane has for a batch of a feed; 0: no feed */
+    uint32_t exec;            /* of the programs */
+    const uint32_t *programs; /* n_programs of them */
+    uint32_t n_programs;
+} sw_prof_shape;
+/* A shape record is begun, gets the tensors of a member's range as values of a plan, and is
+ * ended by sw_prof_plan_end. The number of the shape: 0, 1, 2 and so on. */
+uint32_t sw_prof_shape_begin(sw_profile *profile, const sw_prof_shape *shape);
+
+/* A member as it is in a turn; a record of the turn follows behind those of all members. Texts
+ * and values are not kept. NaN is null. */
+typedef struct {
+    uint64_t turn;   /* from 1 */
+    uint32_t member; /* from 0 */
+    uint32_t shape;
+    uint64_t step, seed;
+    const char *place;  /* "resident": its range is in the budget; "waiting": outside of it;
+                           "none": it has no state yet */
+    size_t range_bytes; /* in the budget; 0: it is not resident */
+    size_t waiting_bytes, kept_bytes; /* outside of it: its state; a copy for who may copy it */
+    double score, loss, train_loss;
+    int64_t donor;            /* whose copy it became in front of this turn; -1: it went on */
+    const char *status;       /* "runs", "ended" or "failed" */
+    const char *const *names; /* of n_values hyper-parameters */
+    const double *values;
+    uint32_t n_values;
+} sw_prof_member;
+void sw_prof_member_record(sw_profile *profile, const sw_prof_member *member);
+
+/* What all of it takes at the end of a turn. */
+typedef struct {
+    uint64_t turn, step; /* step: the most that a member has made */
+    uint32_t members, lanes;
+    size_t step_bytes, batch_bytes; /* of all lanes */
+    size_t range_bytes, live_bytes; /* ranges, with those that are free; of members alone */
+    size_t predicted_bytes;         /* the most that planning allows for the turn */
+    size_t outside_bytes;           /* states that wait or are kept */
+} sw_prof_turn;
+void sw_prof_turn_record(sw_profile *profile, const sw_prof_turn *turn);
 
 #endif

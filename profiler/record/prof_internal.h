@@ -33,6 +33,7 @@ struct sw_profile {
     size_t predicted_peak_bytes, measured_peak_bytes;
     char end_status[16], end_error[512]; /* "": done, no error */
     uint32_t n_execs;
+    uint32_t n_shapes; /* records of shapes */
     uint32_t event_room;
     uint64_t every;
     sw_prof_step last; /* the step that was only counted last, if nothing was written since */

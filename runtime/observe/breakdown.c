@@ -271,7 +271,7 @@ const swi_observer swi_breakdown_observer = {
 
 /* ---- public ------------------------------------------------------------------------------ */
 
-static void show(const swi_breakdown *x, sw_share_visitor *visitor, void *to)
+void swi_breakdown_show(const swi_breakdown *x, sw_share_visitor *visitor, void *to)
 {
     for (uint32_t i = 0; i < x->n; i++) {
         const swi_breakdown_line *line = &x->lines[i];
@@ -293,13 +293,13 @@ static sw_status plan_breakdown(sw_exec *exec, const sw_run_args *args,
     SW_TRY(swi_exec_program(exec, args, &f, &fresh));
     if (!args->immediate) {
         SW_TRY(swi_program_breakdown(f, args));
-        show(&f->breakdown, visitor, to);
+        swi_breakdown_show(&f->breakdown, visitor, to);
         return SW_OK;
     }
     swi_breakdown bump = {0};
     const sw_status status = bump_breakdown(&bump, f->program, args);
     if (status == SW_OK)
-        show(&bump, visitor, to);
+        swi_breakdown_show(&bump, visitor, to);
     swi_breakdown_free(&bump);
     return status;
 }
@@ -326,7 +326,7 @@ static sw_status last_breakdown(const sw_exec *exec, sw_share_visitor *visitor, 
     if (!immediate && exec->last == NULL)
         SW_FAIL(SW_INVALID, "sw_last_shares: nothing has run yet, or the last run failed");
     if (!immediate && exec->info.replayed) { /* nobody looked: as planned */
-        show(&exec->last_frame->breakdown, visitor, to);
+        swi_breakdown_show(&exec->last_frame->breakdown, visitor, to);
         return SW_OK;
     }
     swi_breakdown seen = {0};
@@ -336,7 +336,7 @@ static sw_status last_breakdown(const sw_exec *exec, sw_share_visitor *visitor, 
         status = follow_notes(&seen, &exec->watch,
                               immediate ? &exec->immediate_trace : &exec->last->trace);
     if (status == SW_OK)
-        show(&seen, visitor, to);
+        swi_breakdown_show(&seen, visitor, to);
     swi_breakdown_free(&seen);
     return status;
 }
@@ -345,7 +345,7 @@ static sw_status witness_breakdown(const sw_exec *exec, sw_share_visitor *visito
 {
     if (exec->witness_breakdown.n == 0)
         SW_FAIL(SW_INVALID, "sw_witness_shares: no access witness has been at work yet");
-    show(&exec->witness_breakdown, visitor, to);
+    swi_breakdown_show(&exec->witness_breakdown, visitor, to);
     return SW_OK;
 }
 

@@ -24,6 +24,9 @@ sw_status swi_breakdown_died(swi_breakdown *breakdown, swi_role role, const char
 /* All that is born at this moment is there: is it the peak? */
 void swi_breakdown_mark(swi_breakdown *breakdown);
 
+/* Lines with bytes, for sw_plan_shares's visitors. */
+void swi_breakdown_show(const swi_breakdown *breakdown, sw_share_visitor *visitor, void *to);
+
 /* Empty `to`, then the base alone: what models and inputs hold in every phase. */
 sw_status swi_breakdown_of_args(swi_breakdown *to, const sw_run_args *args);
 /* "conv1.weight" belongs to layer "conv1", and so does "conv1.weight.momentum";

@@ -15,6 +15,9 @@ typedef struct {
 bool swi_plan_tensor(const swi_program *program, uint32_t s, swi_plan_names *names,
                      sw_tensor *out);
 
+/* A plan for sw_plan_visit's visitors. */
+void swi_plan_show(const swi_program *program, const sw_plan_visitor *visitor);
+
 /* Once for each program, in front of its first run. */
 void swi_profile_plan(sw_exec *exec, const sw_run_args *args, swi_frame *frame);
 
@@ -25,6 +28,9 @@ uint32_t swi_profile_trace(sw_exec *exec, const sw_run_args *args);
 /* A record of a plan or, with `trace`, of what an immediate run did; false: there is none. */
 bool swi_profile_program(sw_profile *profile, const sw_prof_plan *head, const swi_program *p,
                          const sw_run_args *args);
+/* The head of a plan's record; `exec`: its number in the profile. */
+sw_prof_plan swi_profile_head(uint32_t exec, size_t data_bytes, const sw_run_args *args,
+                              const swi_program *p);
 const char *swi_run_name(const sw_run_args *args);
 int64_t swi_run_batch(const sw_run_args *args);
 

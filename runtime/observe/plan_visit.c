@@ -55,7 +55,7 @@ static void visit_storage(const swi_program *p, uint32_t s, const sw_plan_visito
     v->storage(v->to, &storage);
 }
 
-static void visit(const swi_program *p, const sw_plan_visitor *v)
+void swi_plan_show(const swi_program *p, const sw_plan_visitor *v)
 {
     swi_plan_names names;
     for (uint32_t i = 0; v->op != NULL && i < p->n_ops; i++)
@@ -81,7 +81,7 @@ sw_status sw_plan_visit(sw_exec *exec, const sw_run_args *given, const sw_plan_v
     bool fresh;
     const sw_status status = swi_exec_program(exec, &args, &f, &fresh);
     if (status == SW_OK)
-        visit(f->program, &v);
+        swi_plan_show(f->program, &v);
     swi_leave(exec, &args);
     return status;
 }

@@ -161,11 +161,12 @@ static size_t model_padding(const sw_run_args *args)
     return sum;
 }
 
-static sw_prof_plan head_of(const sw_exec *exec, const sw_run_args *args, const swi_program *p)
+sw_prof_plan swi_profile_head(uint32_t exec, size_t data_bytes, const sw_run_args *args,
+                              const swi_program *p)
 {
     sw_plan_info info = {.size = sizeof info};
-    swi_plan_info(p, swi_data_bytes(exec, args, &p->trace), &info);
-    sw_prof_plan plan = {.exec = exec->rec.number,
+    swi_plan_info(p, data_bytes, &info);
+    sw_prof_plan plan = {.exec = exec,
                          .program = p->id,
                          .run = swi_run_name(args),
                          .batch = swi_run_batch(args),
@@ -186,6 +187,11 @@ static sw_prof_plan head_of(const sw_exec *exec, const sw_run_args *args, const 
                          .peak_op = p->info.peak_op};
     copy_phases(plan.phase, info.phase);
     return plan;
+}
+
+static sw_prof_plan head_of(const sw_exec *exec, const sw_run_args *args, const swi_program *p)
+{
+    return swi_profile_head(exec->rec.number, swi_data_bytes(exec, args, &p->trace), args, p);
 }
 
 static void storage_value(sw_profile *profile, const swi_program *p, uint32_t s)

@@ -30,6 +30,9 @@ typedef struct swi_lanes {
     int users;              /* groups */
     int n;
     swi_lane *lane;
+    const sw_profile *profile; /* that the planner's programs were written to last; its number
+                                  there. Compared, not followed */
+    uint32_t profile_generation, profile_number;
 } swi_lanes;
 
 typedef struct swi_crew {
@@ -54,7 +57,9 @@ void swi_lanes_give(swi_crew *crew,
                     swi_lanes *lanes); /* NULL is fine; the last group ends them */
 /* So much in every lane. */
 sw_status swi_lanes_grow(swi_lanes *lanes, size_t steps_bytes, size_t batch_bytes);
-/* Bytes that all lanes have. */
+/* Bytes that all lanes have: in their step arenas, for their batches, and both. */
+size_t swi_lanes_step_bytes(const swi_crew *crew);
+size_t swi_lanes_batch_bytes(const swi_crew *crew);
 size_t swi_lanes_bytes(const swi_crew *crew);
 
 #endif

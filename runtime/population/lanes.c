@@ -114,11 +114,25 @@ sw_status swi_lanes_grow(swi_lanes *l, size_t steps_bytes, size_t batch_bytes)
     return SW_OK;
 }
 
-size_t swi_lanes_bytes(const swi_crew *crew)
+size_t swi_lanes_step_bytes(const swi_crew *crew)
 {
     size_t bytes = 0;
     for (const swi_lanes *l = crew->lanes; l != NULL; l = l->next)
         for (int i = 0; i < l->n; i++)
-            bytes += sw_arena_height(l->lane[i].steps) + sw_arena_height(l->lane[i].batches);
+            bytes += sw_arena_height(l->lane[i].steps);
     return bytes;
+}
+
+size_t swi_lanes_batch_bytes(const swi_crew *crew)
+{
+    size_t bytes = 0;
+    for (const swi_lanes *l = crew->lanes; l != NULL; l = l->next)
+        for (int i = 0; i < l->n; i++)
+            bytes += sw_arena_height(l->lane[i].batches);
+    return bytes;
+}
+
+size_t swi_lanes_bytes(const swi_crew *crew)
+{
+    return swi_lanes_step_bytes(crew) + swi_lanes_batch_bytes(crew);
 }

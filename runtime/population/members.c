@@ -190,7 +190,9 @@ sw_status sw_members_used(const sw_members *m, sw_members_memory *out)
                                     .lanes = m->lanes->n,
                                     .lane_bytes = swi_lanes_bytes(m->crew),
                                     .range_bytes = sw_arena_height(m->crew->ranges),
-                                    .live_bytes = m->crew->live};
+                                    .live_bytes = m->crew->live,
+                                    .step_bytes = swi_lanes_step_bytes(m->crew),
+                                    .batch_bytes = swi_lanes_batch_bytes(m->crew)};
     swi_struct_write(SWI_STRUCT_sw_members_memory, out, &used);
     return SW_OK;
 }

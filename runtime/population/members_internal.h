@@ -84,6 +84,12 @@ sw_status swi_members_check_list(sw_members *members, const sw_member *list, siz
 /* Read the arguments into members->run, find the programs and take the memory for a run. */
 sw_status swi_members_prepare(sw_members *members, const sw_members_args *given,
                               const char *call);
+/* Read the arguments of a run without its data, and find its programs; the memory stays. */
+sw_status swi_members_find(sw_members *members, const sw_members_args *given, const char *call);
+/* Of the programs that were found, the one with the larger arena: full batch (*which 0) or last
+ * of an epoch (1). And the arguments of either for one model. `which` may be NULL. */
+swi_frame *swi_members_larger(const sw_members *members, uint32_t *which);
+sw_run_args swi_members_args_of(const sw_members *members, uint32_t which);
 /* How many metrics a run leaves, and the name of one. */
 uint32_t swi_members_n_metrics(const sw_members *members);
 const char *swi_members_metric_name(const sw_members *members, uint32_t i);

@@ -278,20 +278,47 @@ sw_status sw_members_plan(sw_members *m, const sw_members_args *given, size_t *o
 
 /* ---- what is needed ---------------------------------------------------------------------- */
 
-/* Of the programs that were found, the one with the larger arena. */
-static void describe(const sw_members *m, sw_plan_info *out)
+swi_frame *swi_members_larger(const sw_members *m, uint32_t *which)
 {
     const swi_group_run *r = &m->run;
-    const swi_program *p = m->programs[r->program[0]].planned->program;
-    if (r->args.feed != NULL) {
-        const swi_program *last = m->programs[r->program[1]].planned->program;
-        p = last->height > p->height ? last : p;
-    }
-    sw_plan_info info = p->info;
+    swi_frame *full = m->programs[r->program[0]].planned;
+    swi_frame *last = r->args.feed != NULL ? m->programs[r->program[1]].planned : full;
+    const bool larger = last->program->height > full->program->height;
+    if (which != NULL)
+        *which = larger;
+    return larger ? last : full;
+}
+
+sw_run_args swi_members_args_of(const sw_members *m, uint32_t which)
+{
+    const swi_group_run *r = &m->run;
+    sw_run_args args = r->of_one;
+    if (r->args.feed == NULL)
+        return args;
+    args.inputs = r->batch[which];
+    args.n_inputs = r->args.feed->dataset->n_fields;
+    return args;
+}
+
+static void describe(const sw_members *m, sw_plan_info *out)
+{
+    const sw_feed *feed = m->run.args.feed;
+    sw_plan_info info = swi_members_larger(m, NULL)->program->info;
     info.model_bytes = m->stride;
-    info.data_bytes = r->args.feed != NULL ? r->args.feed->bytes : 0;
+    info.data_bytes = feed != NULL ? feed->bytes : 0;
     info.total_bytes = info.model_bytes + info.data_bytes + info.arena_bytes;
     swi_struct_write(SWI_STRUCT_sw_plan_info, out, &info);
+}
+
+sw_status swi_members_find(sw_members *m, const sw_members_args *given, const char *call)
+{
+    if (m->opts.callback != NULL)
+        SW_FAIL(SW_INVALID, "%s: a callback has no plan", call);
+    m->n_last = 0;
+    m->last = NULL;
+    SW_TRY(read_args(m, given, false, call));
+    SW_TRY(swi_model_layout(m->shape));
+    return find_programs(m);
 }
 
 sw_status sw_members_look(sw_members *m, const sw_members_args *given, sw_plan_info *out)
@@ -301,13 +328,7 @@ sw_status sw_members_look(sw_members *m, const sw_members_args *given, sw_plan_i
     if (out == NULL)
         SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
     SW_TRY(swi_struct_check(SWI_STRUCT_sw_plan_info, out->size, call));
-    if (m->opts.callback != NULL)
-        SW_FAIL(SW_INVALID, "%s: a callback has no plan", call);
-    m->n_last = 0;
-    m->last = NULL;
-    SW_TRY(read_args(m, given, false, call));
-    SW_TRY(swi_model_layout(m->shape));
-    SW_TRY(find_programs(m));
+    SW_TRY(swi_members_find(m, given, call));
     describe(m, out);
     return SW_OK;
 }

@@ -187,6 +187,10 @@ static things make_things(void)
     X(sw_members_status(NULL, NULL, 1))                                                        \
     X(sw_members_run_all(NULL, NULL, 1))                                                       \
     X(sw_members_plan(NULL, NULL, &bytes))                                                     \
+    X(sw_members_visit(NULL, NULL))                                                            \
+    X(sw_members_visit_step(NULL, NULL, NULL))                                                 \
+    X(sw_members_shares(NULL, NULL, NULL, NULL))                                               \
+    X(sw_members_profile(NULL, NULL, 0, NULL, "shape", NULL))                                  \
     X(sw_members_mean(NULL, "loss", &number, 1))                                               \
     X(sw_members_look(NULL, NULL, NULL))                                                       \
     X(sw_members_used(NULL, NULL))                                                             \

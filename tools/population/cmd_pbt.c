@@ -178,6 +178,8 @@ static int prepare(pop *p)
     if (status != CLI_GO)
         return status;
     made = pop_metrics_open(p);
+    if (made == SW_OK)
+        made = pop_profile_open(p);
     if (made == SW_OK && p->opts.logs != NULL && p->opts.replay == NULL)
         made = sw_pbt_log(p->pbt, p->opts.logs);
     return made == SW_OK ? CLI_GO : cli_library_error(made, false);
@@ -286,6 +288,7 @@ int pop_go(pop *p)
     int status = prepare(p);
     if (status == CLI_GO)
         status = run(p);
+    status = pop_profile_close(p, status);
     close_all(p);
     return status;
 }

@@ -99,6 +99,10 @@ int pop_files_check(const pop *p)
     int status = check_words(o);
     if (o->metrics != NULL && status == CLI_GO)
         status = check_one(o, "--metrics", o->metrics);
+    if (o->profile != NULL && status == CLI_GO)
+        status = check_one(o, "--profile", o->profile);
+    if (o->profile != NULL && status == CLI_GO && file_same(o->profile, o->metrics))
+        status = refuse("--profile", o->profile, "--metrics");
     if (o->save != NULL && status == CLI_GO) {
         const char *number = strstr(o->save, "%d");
         const int n = number != NULL ? (int)(number - o->save) : (int)strlen(o->save);
@@ -107,6 +111,8 @@ int pop_files_check(const pop *p)
         status = check_one(o, "--save-params", first);
         if (status == CLI_GO && file_same(first, o->metrics))
             status = refuse("--save-params", first, "--metrics");
+        if (status == CLI_GO && file_same(first, o->profile))
+            status = refuse("--save-params", first, "--profile");
         if (status == CLI_GO)
             status = check_writable("--save-params", first);
     }

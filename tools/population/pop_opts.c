@@ -129,6 +129,7 @@ static int check_kind(const pop_opts *o)
         {o->job.checkpoint != NULL, true, true, true, "--checkpoint"},
         {o->resume != NULL, true, true, true, "--resume"},
         {o->metrics != NULL, true, true, false, "--metrics"},
+        {o->profile != NULL, true, true, true, "--profile"},
         {o->logs != NULL, true, true, false, "--log-dir"},
         {o->save != NULL, true, false, false, "--save-params"},
     };

@@ -21,7 +21,7 @@ sw_members_args pop_args(const pop_shape *s, sw_mode mode)
                              .own_steps = mode == SW_TRAIN};
 }
 
-static bool same_form(const pop_form *a, const pop_form *b)
+bool pop_same_form(const pop_form *a, const pop_form *b)
 {
     bool same = a->batch == b->batch && a->hidden.n == b->hidden.n;
     for (int i = 0; same && i < a->hidden.n; i++)
@@ -101,7 +101,7 @@ sw_status pop_shape_of(pop *p, const pop_form *form, int *out)
     void *block;
     int slot;
     for (int i = 0; i < p->n_shapes; i++)
-        if (p->shapes[i] != NULL && same_form(&p->shapes[i]->form, form)) {
+        if (p->shapes[i] != NULL && pop_same_form(&p->shapes[i]->form, form)) {
             *out = i;
             return SW_OK;
         }

@@ -366,6 +366,7 @@ static sw_status exploit(pop *p, const sw_pbt_event *e)
     pop_member *to = &p->members[e->member];
     SW_TRY(pop_copy(p, e->member, e->donor));
     to->steps = (uint64_t)e->donor_time;
+    to->copied = e->donor + 1;
     to->diverged = false;
     p->exploits++;
     if (!p->opts.quiet)
@@ -494,7 +495,9 @@ sw_status pop_run(pop *p)
             break;
         p->turn++;
         say_turn(p, turn, n);
-        status = report(p, turn, n);
+        status = pop_profile_turn(p);
+        if (status == SW_OK)
+            status = report(p, turn, n);
         pop_shapes_sweep(p);
         if (status == SW_OK)
             status = pop_save_due(p);

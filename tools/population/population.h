@@ -90,6 +90,7 @@ typedef struct {
     bool stays;      /* in the budget, by the present packing */
     bool diverged;   /* too many updates in a row were skipped since its last turn */
     bool resized;    /* `waiting` is of another shape, and is fitted when it comes in */
+    int copied;      /* in front of this turn: number of the donor plus 1; 0: of none */
     uint64_t steps;  /* made */
     uint64_t target; /* of this turn */
     pop_score score;
@@ -147,6 +148,9 @@ typedef struct {
     const char *best_path; /* --save-best */
     cli_times times;       /* of one step of all */
     pop_pause_file pause;
+    sw_profile *profile; /* NULL: none */
+    pop_form *told;      /* n_told forms whose shapes are in it, by their numbers there */
+    uint32_t n_told, cap_told;
     void *scratch; /* a packed member */
     size_t scratch_bytes;
     /* Scratch for calls of the library, n_members each. */
@@ -185,6 +189,7 @@ SW_MUST_USE sw_status pop_shape_of(pop *p, const pop_form *form, int *out);
 void pop_shapes_sweep(pop *p);
 void pop_shape_free(pop_shape *shape);
 sw_members_args pop_args(const pop_shape *shape, sw_mode mode);
+bool pop_same_form(const pop_form *a, const pop_form *b);
 /* "batch 128, hidden 64,24" */
 cli_text pop_form_text(const pop_form *form);
 
@@ -258,6 +263,12 @@ SW_MUST_USE sw_status pop_metrics_close(pop *p);
 SW_MUST_USE sw_status pop_save_params(pop *p);
 /* Of one member; %d in the path is its number. */
 SW_MUST_USE sw_status pop_save_member(pop *p, int member, const char *path);
+
+/* pop_profile.c: --profile. Each turn has a record of each member as it was when it reported,
+ * and one of what all of it takes. Closing returns the exit status. */
+SW_MUST_USE sw_status pop_profile_open(pop *p);
+SW_MUST_USE sw_status pop_profile_turn(pop *p);
+int pop_profile_close(pop *p, int status);
 
 /* pop_result.c */
 int pop_best(const pop *p); /* by score; -1: none has one */

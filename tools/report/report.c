@@ -5,11 +5,13 @@
 #include "tools/report/report_diff.h"
 #include "tools/report/report_end.h"
 #include "tools/report/report_export.h"
+#include "tools/report/report_population.h"
+#include "profiler/inspect/population/population_report.h"
 #include "tools/top/top.h"
 #include <string.h>
 
 typedef struct {
-    const char *file, *format, *diff, *out, *html, *by, *steps;
+    const char *file, *format, *diff, *out, *html, *by, *steps, *turns, *member;
     bool json, list, live;
     report_style style;
     report_limits limits;
@@ -91,6 +93,10 @@ static int check(const settings *s)
                     s->style.exact || s->style.quiet || s->style.ascii || is_export(s) ||
                     report_gate_asked(&s->limits)))
         return cli_error(CLI_USAGE, "--live shows what is there now, and takes --json alone");
+    if (s->turns != NULL || s->member != NULL)
+        return cli_error(CLI_USAGE,
+                         "%s needs the profile of a population, and FILE is of one run",
+                         s->turns != NULL ? "--turns" : "--member");
     if (is_export(s) && s->by != NULL)
         return cli_error(CLI_USAGE, "--by goes out as text, json or csv");
     if (is_export(s) && s->steps != NULL)
@@ -108,10 +114,34 @@ static int check(const settings *s)
     return CLI_GO;
 }
 
+static int run_population(settings *s)
+{
+    const sw_writer to = cli_writer(stdout);
+    s->style.ascii |= !cli_utf8();
+    s->style.to = &to;
+    const report_population_asked asked = {.file = s->file,
+                                           .diff = s->diff,
+                                           .turns = s->turns,
+                                           .member = s->member,
+                                           .html = s->html,
+                                           .out = s->out,
+                                           .format = s->format,
+                                           .json = s->json,
+                                           .style = &s->style,
+                                           .no = s->by != NULL      ? "--by"
+                                                 : s->steps != NULL ? "--steps"
+                                                 : report_gate_asked(&s->limits)
+                                                     ? "--max-peak or --fail-on-increase"
+                                                     : NULL};
+    return report_population(&asked);
+}
+
 static int run(settings *s)
 {
     const sw_writer to = cli_writer(stdout);
     report_steps_wanted steps;
+    if (!s->live && population_is(s->file))
+        return run_population(s);
     int status = check(s);
     if (status == CLI_GO && s->steps != NULL)
         status = report_read_steps(s->steps, &steps);
@@ -135,7 +165,8 @@ static int run(settings *s)
 }
 
 static const char notes[] =
-    "FILE is what `stepwell train --profile FILE` wrote, or a PyTorch memory snapshot.\n"
+    "FILE is what `stepwell train --profile FILE` or `stepwell pbt --profile FILE` wrote, or a "
+    "PyTorch memory snapshot.\n"
     "With --diff A is FILE, B is OTHER and differences are A - B: what FILE has more. With "
     "--steps they are B - A. Lines by role, layer, maker and "
     "tensor add up to the difference of the peaks. --fail-on-increase judges "
@@ -193,6 +224,10 @@ int tool_report(int argc, char **argv)
         {"--steps", "A,B", CLI_WORD, &s.steps, NULL,
          "why step B uses more than step A, tensor by tensor; eval:B is an evaluation", 0, 0,
          NULL},
+        {"--turns", "A,B", CLI_WORD, &s.turns, NULL,
+         "of a population: what turn B has that turn A has not, member by member", 0, 0, NULL},
+        {"--member", "K", CLI_WORD, &s.member, NULL,
+         "of a population: member K alone, by layer and role", 0, 0, NULL},
         {"--by", "WHAT", CLI_WORD, &s.by, NULL,
          "one table, by layer, role, op or phase; as text, json or csv", 0, 0, report_by_words},
         {"--max-peak", "SIZE", CLI_BYTES, &s.limits.max_peak, NULL,

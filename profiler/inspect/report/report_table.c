@@ -2,6 +2,7 @@
 #include "profiler/inspect/report/report_table.h"
 #include "profiler/inspect/report/bars.h"
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -60,7 +61,8 @@ static void lay_out(layout *l, size_t n)
     l->unit = table_unit_for(largest, l->style);
     for (int k = 0; k < t->n_columns; k++) {
         const table_column *c = &t->columns[k];
-        const bool bytes = c->kind == TABLE_BYTES || c->kind == TABLE_SCALED;
+        const bool bytes =
+            c->kind == TABLE_BYTES || c->kind == TABLE_SCALED || c->kind == TABLE_CHANGE;
         l->width[k] = c->head == NULL ? 0 : c->width;
         if (l->style->exact && c->head != NULL && (bytes || c->kind == TABLE_BAR))
             l->width[k] = bytes ? EXACT_WIDTH : 0;
@@ -82,6 +84,16 @@ static sw_text number(const layout *l, const table_column *c, const table_cell *
         return t;
     case TABLE_COUNT:
         return sw_text_digits(x->n);
+    case TABLE_REAL:
+        snprintf(t.text, sizeof t.text, "%.5g", x->share);
+        return t;
+    case TABLE_CHANGE:
+        snprintf(t.text, sizeof t.text, "%s%.38s",
+                 x->share > 0.0   ? "+"
+                 : x->share < 0.0 ? "-"
+                                  : "",
+                 table_bytes((uint64_t)fabs(x->share), l->style).text);
+        return t;
     default:
         snprintf(t.text, sizeof t.text, "%.1f%%", 100.0 * x->share);
         return t;
@@ -197,6 +209,10 @@ static void print_csv_cell(const report_style *style, const table_column *c,
         return;
     else if (c->kind == TABLE_SHARE)
         sw_writer_print(style->to, "%.6f", x->share);
+    else if (c->kind == TABLE_REAL)
+        sw_writer_print(style->to, "%.17g", x->share);
+    else if (c->kind == TABLE_CHANGE)
+        sw_writer_print(style->to, "%.0f", x->share);
     else
         sw_writer_print(style->to, "%" PRIu64, x->n);
 }
@@ -234,8 +250,10 @@ static void put_cell(sw_json *j, const table_column *c, const table_cell *x)
         sw_json_string(j, x->text);
     else if (x->none)
         sw_json_null(j);
-    else if (c->kind == TABLE_SHARE)
+    else if (c->kind == TABLE_SHARE || c->kind == TABLE_REAL)
         sw_json_f64(j, x->share);
+    else if (c->kind == TABLE_CHANGE)
+        sw_json_i64(j, (int64_t)x->share);
     else
         sw_json_u64(j, x->n);
 }

@@ -11,8 +11,10 @@ typedef enum {
     TABLE_BYTES,  /* to the right, as the style says; exact ones are wider */
     TABLE_SCALED, /* bytes, in one unit for the whole table that stands in its first head */
     TABLE_COUNT,
-    TABLE_SHARE, /* a fraction: percent in text */
-    TABLE_BAR    /* the fraction as a bar, in text only */
+    TABLE_SHARE,  /* a fraction: percent in text */
+    TABLE_REAL,   /* `share` as a number */
+    TABLE_CHANGE, /* bytes, `share` of them with its sign */
+    TABLE_BAR     /* the fraction as a bar, in text only */
 } table_kind;
 
 typedef struct {
@@ -30,7 +32,7 @@ typedef struct {
     bool none; /* "-" and null */
 } table_cell;
 
-#define TABLE_COLUMNS 16
+#define TABLE_COLUMNS 20
 
 typedef struct {
     const table_column *columns;

@@ -1,0 +1,189 @@
+/* The report of a population: which turns are read, and what is made of them. */
+#include "tools/report/report_population.h"
+#include "alloc/base/sys.h"
+#include "profiler/inspect/population/population_report.h"
+#include "tools/cli/cli.h"
+#include "tools/report/file_same.h"
+#include <inttypes.h>
+#include <string.h>
+
+typedef struct {
+    population_want want;
+    int64_t member; /* -1: all */
+    population_format format;
+    const char *html; /* NULL: none */
+} plan;
+
+/* ---- what was asked for ------------------------------------------------------------------ */
+
+static const char *read_number(const char *text, uint64_t *out)
+{
+    *out = 0;
+    if (*text < '0' || *text > '9')
+        return NULL;
+    for (; *text >= '0' && *text <= '9'; text++) {
+        if (*out > (UINT64_MAX - 9) / 10)
+            return NULL;
+        *out = *out * 10 + (uint64_t)(*text - '0');
+    }
+    return text;
+}
+
+static int read_turns(const char *text, uint64_t *turn)
+{
+    const char *rest = read_number(text, &turn[0]);
+    rest = rest != NULL && *rest == ',' ? read_number(rest + 1, &turn[1]) : NULL;
+    if (rest == NULL || *rest != '\0' || turn[0] == 0 || turn[1] == 0)
+        return cli_error(CLI_USAGE, "--turns must be two turns such as 1,20 (got '%s')", text);
+    return CLI_GO;
+}
+
+static int read_member(const char *text, int64_t *out)
+{
+    uint64_t n;
+    const char *rest = read_number(text, &n);
+    if (rest == NULL || *rest != '\0' || n > UINT32_MAX)
+        return cli_error(CLI_USAGE, "--member must be the number of a member (got '%s')", text);
+    *out = (int64_t)n;
+    return CLI_GO;
+}
+
+static int read_format(const report_population_asked *a, plan *out)
+{
+    const bool html = strcmp(a->format, "html") == 0;
+    if (a->html != NULL && (a->json || a->out != NULL || strcmp(a->format, "text") != 0))
+        return cli_error(CLI_USAGE, "--html writes one format to one file: leave out --format, "
+                                    "--json and --out");
+    if (a->json && strcmp(a->format, "text") != 0 && strcmp(a->format, "json") != 0)
+        return cli_error(CLI_USAGE, "--json and --format %s are two formats: leave one out",
+                         a->format);
+    out->html = a->html != NULL ? a->html : html ? a->out != NULL ? a->out : "-" : NULL;
+    out->format = a->json                         ? POPULATION_JSON
+                  : strcmp(a->format, "csv") == 0 ? POPULATION_CSV
+                                                  : POPULATION_TEXT;
+    if (!a->json && !html && out->format == POPULATION_TEXT && strcmp(a->format, "text") != 0)
+        return cli_error(CLI_USAGE,
+                         "--format %s is of one run: the profile of a population goes out as "
+                         "text, json, csv or html",
+                         a->format);
+    if (a->out != NULL && !html)
+        return cli_error(CLI_USAGE, "--out has no effect with --format %s: use a redirection",
+                         a->format);
+    if (file_same(out->html, a->file))
+        return cli_error(CLI_USAGE, "%s is the file that is read", out->html);
+    return CLI_GO;
+}
+
+static int read_asked(const report_population_asked *a, plan *out)
+{
+    *out = (plan){.member = -1};
+    if (a->no != NULL)
+        return cli_error(CLI_USAGE, "%s is of one run, and FILE is the profile of a population",
+                         a->no);
+    if ((a->diff != NULL) + (a->turns != NULL) + (a->member != NULL) > 1)
+        return cli_error(CLI_USAGE,
+                         "--diff, --turns and --member are three reports: ask for one of them");
+    int code = read_format(a, out);
+    if (code == CLI_GO && out->html != NULL &&
+        (a->diff != NULL || a->turns != NULL || a->member != NULL))
+        code = cli_error(CLI_USAGE, "--diff, --turns and --member go out as text, json or csv");
+    if (code == CLI_GO && a->turns != NULL)
+        code = read_turns(a->turns, out->want.turn);
+    if (code == CLI_GO && a->member != NULL)
+        code = read_member(a->member, &out->member);
+    out->want.all = out->html != NULL;
+    return code;
+}
+
+/* ---- reports ----------------------------------------------------------------------------- */
+
+static int end_of(const population *p, int code)
+{
+    cli_flush();
+    if (p->damaged_line > 0)
+        code = cli_error(CLI_DAMAGED, "%s", p->damaged_why);
+    return cli_finish(code);
+}
+
+static sw_status write_piece(void *context, const char *bytes, size_t n)
+{
+    return sw_file_write(context, bytes, n);
+}
+
+static sw_status write_page(void *context, sw_file *file)
+{
+    return population_html(context, write_piece, file);
+}
+
+static int print_one(population *p, const plan *x, const report_population_asked *a)
+{
+    const population_turn *last = population_last(p);
+    if (x->member >= 0 && (last == NULL || x->member >= last->n))
+        return end_of(p, last == NULL ? cli_error(CLI_FAILED, "%s: no turn has ended", p->shown)
+                                      : cli_error(CLI_USAGE,
+                                                  "--member must be 0 to %" PRIu32 " (got %s)",
+                                                  last->n - 1, a->member));
+    const sw_status status = x->html != NULL
+                                 ? cli_saved(sw_file_replace(x->html, write_page, p))
+                                 : population_print(p, x->member, x->format, a->style);
+    return status == SW_OK ? end_of(p, CLI_DONE) : cli_library_error(status, false);
+}
+
+static int no_such_turn(const population *p, uint64_t turn)
+{
+    if (p->seen_turns == 0)
+        return cli_error(CLI_FAILED, "%s: no turn has ended", p->shown);
+    return cli_error(CLI_FAILED,
+                     "%s: no turn %" PRIu64 "; it has turns %" PRIu64 " to %" PRIu64, p->shown,
+                     turn, p->first_turn, p->last_turn);
+}
+
+static int print_turns(population *p, const plan *x, const report_style *style)
+{
+    population_pair pair = {.of = {p, p}, .newer = 1, .origin = p->origin, .copies = p->copies};
+    for (int i = 0; i < 2; i++) {
+        pair.turn[i] = population_find(p, x->want.turn[i]);
+        if (pair.turn[i] == NULL)
+            return end_of(p, no_such_turn(p, x->want.turn[i]));
+    }
+    const sw_status status = population_compare(&pair, x->format, style);
+    return status == SW_OK ? end_of(p, CLI_DONE) : cli_library_error(status, false);
+}
+
+static int print_difference(population *a, population *b, const plan *x,
+                            const report_style *style)
+{
+    const population_pair pair = {.of = {a, b},
+                                  .turn = {population_last(a), population_last(b)}};
+    for (int i = 0; i < 2; i++)
+        if (pair.turn[i] == NULL)
+            return end_of(pair.of[i], no_such_turn(pair.of[i], 0));
+    const sw_status status = population_compare(&pair, x->format, style);
+    if (status != SW_OK)
+        return cli_library_error(status, false);
+    const int code = end_of(b, CLI_DONE);
+    return a->damaged_line > 0 ? end_of(a, code) : code;
+}
+
+int report_population(const report_population_asked *a)
+{
+    plan x;
+    population *p = NULL, *other = NULL;
+    int code = read_asked(a, &x);
+    if (code != CLI_GO)
+        return code;
+    sw_status status = population_open(&p, a->file, &x.want);
+    if (status == SW_OK && a->diff != NULL)
+        status = population_open(&other, a->diff, &x.want);
+    if (status != SW_OK)
+        code = cli_library_error(status, true);
+    else if (a->diff != NULL)
+        code = print_difference(p, other, &x, a->style);
+    else if (a->turns != NULL)
+        code = print_turns(p, &x, a->style);
+    else
+        code = print_one(p, &x, a);
+    population_free(other);
+    population_free(p);
+    return code;
+}

@@ -1,0 +1,17 @@
+/* `stepwell report` of the profile of a population. */
+#ifndef STEPWELL_REPORT_POPULATION_H
+#define STEPWELL_REPORT_POPULATION_H
+
+#include "profiler/inspect/report/print.h"
+
+/* What was asked for; NULL: not. */
+typedef struct {
+    const char *file, *diff, *turns, *member, *html, *out, *format;
+    bool json;
+    const char *no; /* an option that populations do not have */
+    const report_style *style;
+} report_population_asked;
+/* The exit status. */
+int report_population(const report_population_asked *asked);
+
+#endif
