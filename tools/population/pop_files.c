@@ -13,6 +13,19 @@ static bool ends_with(const char *path, const char *end)
     return n > m && strcmp(path + n - m, end) == 0;
 }
 
+static int check_plot(const pop_opts *o)
+{
+    const char *plot = o->plot;
+    if (plot == NULL)
+        return CLI_GO;
+    if (!ends_with(plot, ".svg") && !ends_with(plot, ".html"))
+        return cli_error(CLI_USAGE, "--plot must be FILE.svg or FILE.html (got '%s')", plot);
+    if (o->replay != NULL || o->prove)
+        return cli_error(CLI_USAGE, "--plot has no effect with %s",
+                         o->prove ? "--prove" : "--replay");
+    return CLI_GO;
+}
+
 int pop_files_check(const pop *p)
 {
     const char *path = p->opts.metrics, *save = p->opts.save;
@@ -27,7 +40,7 @@ int pop_files_check(const pop *p)
                          save);
     if (path != NULL && save != NULL && strcmp(path, save) == 0)
         return cli_error(CLI_USAGE, "--metrics and --save-params name one file: '%s'", path);
-    return CLI_GO;
+    return check_plot(&p->opts);
 }
 
 static sw_status put(pop *p, const char *text, size_t n)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define DEFAULT_NS ((uint64_t)600 * 1000000000)
-#define VERSION 1
+#define VERSION 2
 
 /* What of a run decides its numbers, as text: a run that goes on must say the same. */
 static void identify(const pop *p, char *to, size_t bytes)
@@ -34,7 +34,7 @@ static void identify(const pop *p, char *to, size_t bytes)
 typedef struct {
     uint32_t version;
     int32_t n_members;
-    uint64_t turn, exploits, refused, member_steps, metrics_bytes, pbt_bytes;
+    uint64_t turn, exploits, refused, member_steps, metrics_bytes, pbt_bytes, history_bytes;
     uint64_t predicted_peak, measured_peak;
     char identity[3000];
 } saved_run;
@@ -49,7 +49,7 @@ typedef struct {
 
 static size_t blob_bytes(const pop *p, size_t pbt_bytes)
 {
-    size_t n = sizeof(saved_run) + pbt_bytes;
+    size_t n = sizeof(saved_run) + pbt_bytes + pop_history_bytes(p);
     for (int k = 0; k < p->n_members; k++) {
         const pop_member *m = &p->members[k];
         n += sizeof(saved_member);
@@ -105,6 +105,7 @@ static sw_status fill_blob(pop *p, unsigned char *at, const void *pbt, size_t pb
     run.member_steps = p->member_steps;
     run.metrics_bytes = p->metrics_bytes;
     run.pbt_bytes = pbt_bytes;
+    run.history_bytes = pop_history_bytes(p);
     run.predicted_peak = p->memory.predicted_peak;
     run.measured_peak = p->memory.measured_peak;
     identify(p, run.identity, sizeof run.identity);
@@ -112,6 +113,8 @@ static sw_status fill_blob(pop *p, unsigned char *at, const void *pbt, size_t pb
     at += sizeof run;
     memcpy(at, pbt, pbt_bytes);
     at += pbt_bytes;
+    pop_history_save(p, at);
+    at += run.history_bytes;
     for (int k = 0; k < p->n_members; k++)
         SW_TRY(put_member(p, k, &at));
     return SW_OK;
@@ -218,12 +221,15 @@ static sw_status read_blob(pop *p, const unsigned char *at, size_t n, const char
     if (strcmp(run.identity, identity) != 0)
         SW_FAIL(SW_INVALID, "%s: the run was '%s' there and is '%s' here", path, run.identity,
                 identity);
-    if (run.n_members != p->n_members || run.pbt_bytes > n - sizeof run)
+    if (run.n_members != p->n_members || run.pbt_bytes > n - sizeof run ||
+        run.history_bytes > n - sizeof run - run.pbt_bytes)
         SW_FAIL(SW_FORMAT, "%s: the population is damaged", path);
     at += sizeof run;
     SW_TRY(sw_pbt_restore(p->pbt, at, run.pbt_bytes));
     at += run.pbt_bytes;
-    size_t left = n - sizeof run - run.pbt_bytes;
+    SW_TRY(pop_history_restore(p, at, run.history_bytes, path));
+    at += run.history_bytes;
+    size_t left = n - sizeof run - run.pbt_bytes - run.history_bytes;
     for (int k = 0; k < p->n_members; k++)
         SW_TRY(get_member(p, k, &at, &left, path));
     p->turn = p->saved_turn = run.turn;
