@@ -1,6 +1,6 @@
 /* --plot: scores of all members over steps, and below them a panel for each explored value. A
- * line is a member's; it breaks where there is no score, and goes to the donor's place where it
- * copied one. The same run gives the same bytes. */
+ * line is a member's; it breaks where there is no score, and begins anew at the donor's place
+ * where it copied one, which may be some steps back. The same run gives the same bytes. */
 #include "tools/population/population.h"
 #include <inttypes.h>
 #include <math.h>
@@ -45,7 +45,8 @@ static void style(svg *to)
                   ".shade{stroke:#5b87b5;stroke-width:0.7;stroke-opacity:0.35}"
                   ".best{stroke:#d6311f;stroke-width:2.6}\n");
     svg_print(to, ".jump{fill:none;stroke:#1b1f24;stroke-width:4;stroke-linecap:round}"
-                  ".jump.small{stroke-width:2}\n");
+                  ".jump.small{stroke-width:2}"
+                  ".leap{fill:none;stroke:#6d757e;stroke-width:0.8;stroke-dasharray:2 2}\n");
     for (int i = 0; i < COLOURS; i++)
         svg_print(to, ".c%d{stroke:%s}%s", i, palette[i], i + 1 == COLOURS ? "\n" : "");
     svg_print(to, "@media (prefers-color-scheme:dark){.paper{fill:#14181d}"
@@ -158,12 +159,14 @@ static void go_on(const plot *d, bool *down, double step, double score)
     *down = true;
 }
 
+/* Behind a copy it begins anew, at the donor's place. */
 static void score_line(const plot *d, int k)
 {
     bool down = false;
     for (uint32_t i = 0; i < d->p->history[k].n; i++) {
         const double *row = pop_history_row(d->p, k, i);
         go_on(d, &down, row[POP_ROW_STEP], row[POP_ROW_SCORE]);
+        down = down && row[POP_ROW_DONOR] < 0.0;
         if (row[POP_ROW_DONOR] >= 0.0)
             go_on(d, &down, row[POP_ROW_DONOR_STEP], row[POP_ROW_DONOR_SCORE]);
     }
@@ -190,22 +193,18 @@ static long long value_at(const plot *d, int k, uint32_t i)
 static void value_line(const plot *d, int k)
 {
     const uint32_t n = d->p->history[k].n;
-    double from = 0.0;
-    long long y = value_at(d, k, 0);
-    point(d, "M", 0.0, y);
+    double from = 0.0, to = 0.0;
     for (uint32_t i = 0; i < n; i++) {
         const double *row = pop_history_row(d->p, k, i);
+        const long long y = value_at(d, k, i);
         const bool copied = row[POP_ROW_DONOR] >= 0.0;
-        const double next = copied ? row[POP_ROW_DONOR_STEP] : row[POP_ROW_STEP];
-        const long long next_y = copied || i + 1 < n ? value_at(d, k, i + 1) : y;
-        if (next_y == y && next == row[POP_ROW_STEP] && i + 1 < n)
+        to = row[POP_ROW_STEP];
+        if (!copied && i + 1 < n && value_at(d, k, i + 1) == y)
             continue;
-        if (row[POP_ROW_STEP] != from)
-            svg_print(d->to, "H"), number(d, svg_at(&d->x, row[POP_ROW_STEP]));
-        if (next_y != y || next != row[POP_ROW_STEP])
-            point(d, "L", next, next_y);
-        from = next;
-        y = next_y;
+        point(d, "M", from, y);
+        svg_print(d->to, "H");
+        number(d, svg_at(&d->x, to));
+        from = copied ? row[POP_ROW_DONOR_STEP] : to;
     }
 }
 
@@ -221,20 +220,41 @@ static void member_line(const plot *d, int k, const char *class)
     svg_print(d->to, "\"><title>member %d</title></path>\n", k);
 }
 
-/* Behind each copy: the donor's score, or the member's new value. */
-static void jumps(const plot *d)
+/* Where the line of a member is on both sides of a copy. False: it has no place there. */
+static bool copy_at(const plot *d, int k, uint32_t i, long long *before, long long *behind)
+{
+    const double *row = pop_history_row(d->p, k, i);
+    if (row[POP_ROW_DONOR] < 0.0)
+        return false;
+    if (d->hyper >= 0) {
+        *before = value_at(d, k, i);
+        *behind = value_at(d, k, i + 1);
+        return true;
+    }
+    if (!isfinite(row[POP_ROW_DONOR_SCORE]))
+        return false;
+    *behind = svg_at(&d->y, row[POP_ROW_DONOR_SCORE]);
+    *before = isfinite(row[POP_ROW_SCORE]) ? svg_at(&d->y, row[POP_ROW_SCORE]) : *behind;
+    return true;
+}
+
+/* Copies: dots at the donor's score, or at the member's new value; and thin lines that lead
+ * there, which are left out where there are too many to be seen. */
+static void copies(const plot *d, bool dots)
 {
     const char *small = d->p->n_members > SHADES ? " small" : "";
-    svg_print(d->to, "<path class=\"jump%s\" d=\"", small);
+    svg_print(d->to, "<path class=\"%s%s\" d=\"", dots ? "jump" : "leap", small);
     for (int k = 0; k < d->p->n_members; k++)
         for (uint32_t i = 0; i < d->p->history[k].n; i++) {
             const double *row = pop_history_row(d->p, k, i);
-            const double score = row[POP_ROW_DONOR_SCORE];
-            if (row[POP_ROW_DONOR] < 0.0 || (d->hyper < 0 && !isfinite(score)))
+            long long before, behind;
+            if (!copy_at(d, k, i, &before, &behind))
                 continue;
-            point(d, "M", row[POP_ROW_DONOR_STEP],
-                  d->hyper < 0 ? svg_at(&d->y, score) : value_at(d, k, i + 1));
-            svg_print(d->to, "h0");
+            if (!dots)
+                point(d, "M", row[POP_ROW_STEP], before);
+            point(d, dots ? "M" : "L", row[POP_ROW_DONOR_STEP], behind);
+            if (dots)
+                svg_print(d->to, "h0");
         }
     svg_print(d->to, "\"/>\n");
 }
@@ -249,7 +269,9 @@ static void lines(const plot *d)
     }
     if (d->best >= 0)
         member_line(d, d->best, "best");
-    jumps(d);
+    if (d->p->n_members <= SHADES)
+        copies(d, false);
+    copies(d, true);
 }
 
 /* ---- panels ------------------------------------------------------------------------------ */
@@ -324,7 +346,9 @@ static void legend(const plot *d, int y)
     svg_print(d->to, "the best member at the end</text>\n");
     svg_print(d->to, "<path class=\"jump\" d=\"M%d %dh0\"/>\n", LEFT + 258, y + 18);
     svg_open_text(d->to, "text", 100LL * (LEFT + 271), 100LL * (y + 22));
-    svg_print(d->to, "a member copied a donor: the donor's score, its own new values</text>\n");
+    svg_print(
+        d->to,
+        "a member copied a donor: the donor's score and step, its own new values</text>\n");
 }
 
 void pop_plot_draw(const pop *p, svg *to, bool alone)
