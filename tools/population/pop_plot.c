@@ -1,7 +1,7 @@
 /* --plot: scores of all members over steps, and below them a panel for each explored value. A
  * line is a member's; it breaks where there is no score, and begins anew at the donor's place
  * where it copied one, which may be some steps back. The same run gives the same bytes. */
-#include "tools/population/population.h"
+#include "tools/population/pop_plot.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -15,23 +15,12 @@ enum {
     HYPER_H = 120,
     GAP = 52, /* between panels: ticks of the upper one, the name of the lower one */
     INSET = 6,
-    FOOT = 70,
-    SHADES = 64 /* members beyond which lines are shades of one colour */
+    FOOT = 70
 };
 
-static const char *const palette[] = {"#3d85c6", "#e08a2b", "#4aa564", "#c65cae",
-                                      "#8f77d1", "#b8972a", "#2fa3a3", "#d9674f",
-                                      "#7a8f3a", "#5c7fa8", "#b0705f", "#9a6fa0"};
-enum { COLOURS = sizeof palette / sizeof *palette };
-
-typedef struct {
-    const pop *p;
-    svg *to;
-    svg_axis x, y;
-    int hyper; /* of the panel; -1: scores */
-    sw_hyper is;
-    int best, top, height;
-} plot;
+static const char *const palette[POP_COLOURS] = {"#3d85c6", "#e08a2b", "#4aa564", "#c65cae",
+                                                 "#8f77d1", "#b8972a", "#2fa3a3", "#d9674f",
+                                                 "#7a8f3a", "#5c7fa8", "#b0705f", "#9a6fa0"};
 
 /* ---- frame ------------------------------------------------------------------------------- */
 
@@ -47,14 +36,14 @@ static void style(svg *to)
     svg_print(to, ".jump{fill:none;stroke:#1b1f24;stroke-width:4;stroke-linecap:round}"
                   ".jump.small{stroke-width:2}"
                   ".leap{fill:none;stroke:#6d757e;stroke-width:0.8;stroke-dasharray:2 2}\n");
-    for (int i = 0; i < COLOURS; i++)
-        svg_print(to, ".c%d{stroke:%s}%s", i, palette[i], i + 1 == COLOURS ? "\n" : "");
+    for (int i = 0; i < POP_COLOURS; i++)
+        svg_print(to, ".c%d{stroke:%s}%s", i, palette[i], i + 1 == POP_COLOURS ? "\n" : "");
     svg_print(to, "@media (prefers-color-scheme:dark){.paper{fill:#14181d}"
                   ".text,.axis,.mark,.big{fill:#e4e8ec}.jump{stroke:#e4e8ec}"
                   ".best{stroke:#ff6a57}}\n</style>\n");
 }
 
-static void head(const plot *d)
+static void head(const pop_plot *d)
 {
     const pop *p = d->p;
     style(d->to);
@@ -72,13 +61,13 @@ static void head(const plot *d)
     svg_print(d->to, "</text>\n");
 }
 
-static void across(const plot *d, long long y)
+static void across(const pop_plot *d, long long y)
 {
     svg_grid_line(d->to, 100 * LEFT, y, 100 * (LEFT + PLOT_W), y);
 }
 
 /* Names of choices stand on their levels; of many every k-th. */
-static void levels(const plot *d)
+static void levels(const pop_plot *d)
 {
     const int apart = (d->is.n_choices - 1) / 8 + 1;
     for (int i = 0; i < d->is.n_choices; i += apart) {
@@ -92,7 +81,7 @@ static void levels(const plot *d)
     }
 }
 
-static void frame(const plot *d)
+static void frame(const pop_plot *d)
 {
     svg_tick tick[SVG_TICKS];
     const long long bottom = 100 * (d->top + d->height);
@@ -117,7 +106,7 @@ static void frame(const plot *d)
     }
 }
 
-static void name_panel(const plot *d)
+static void name_panel(const pop_plot *d)
 {
     svg_open_text(d->to, "text", 100 * LEFT, 100 * (d->top - 9));
     if (d->hyper < 0)
@@ -130,150 +119,6 @@ static void name_panel(const plot *d)
     svg_print(d->to, "</text>\n");
 }
 
-/* ---- lines ------------------------------------------------------------------------------- */
-
-static void number(const plot *d, long long hundredths)
-{
-    const long long tenths = (hundredths + 5) / 10;
-    svg_print(d->to, "%lld.%lld", tenths / 10, tenths % 10);
-}
-
-static void point(const plot *d, const char *before, double x, long long y)
-{
-    svg_print(d->to, "%s", before);
-    number(d, svg_at(&d->x, x));
-    svg_print(d->to, " ");
-    number(d, y);
-}
-
-/* A line of one point is a dot: it goes to where it is. */
-static void go_on(const plot *d, bool *down, double step, double score)
-{
-    if (!isfinite(score)) {
-        *down = false;
-        return;
-    }
-    if (!*down)
-        point(d, "M", step, svg_at(&d->y, score));
-    point(d, *down ? " " : "L", step, svg_at(&d->y, score));
-    *down = true;
-}
-
-/* Behind a copy it begins anew, at the donor's place. */
-static void score_line(const plot *d, int k)
-{
-    bool down = false;
-    for (uint32_t i = 0; i < d->p->history[k].n; i++) {
-        const double *row = pop_history_row(d->p, k, i);
-        go_on(d, &down, row[POP_ROW_STEP], row[POP_ROW_SCORE]);
-        down = down && row[POP_ROW_DONOR] < 0.0;
-        if (row[POP_ROW_DONOR] >= 0.0)
-            go_on(d, &down, row[POP_ROW_DONOR_STEP], row[POP_ROW_DONOR_SCORE]);
-    }
-}
-
-/* Where the value of the panel lies that a member has behind its i-th row. */
-static long long value_at(const plot *d, int k, uint32_t i)
-{
-    double values[POP_HYPERS] = {0};
-    if (i < d->p->history[k].n)
-        values[d->hyper] = pop_history_row(d->p, k, i)[POP_ROW_VALUES + d->hyper];
-    else if (pop_values(d->p, k, values) != SW_OK)
-        return svg_at(&d->y, d->y.low);
-    const double v = values[d->hyper];
-    int level = 0;
-    if (d->is.kind != SW_CHOICE)
-        return svg_at(&d->y, v);
-    while (level + 1 < d->is.n_choices && d->is.choices[level] != v)
-        level++;
-    return svg_at(&d->y, level);
-}
-
-/* A value stays from turn to turn, until the member copies a donor. */
-static void value_line(const plot *d, int k)
-{
-    const uint32_t n = d->p->history[k].n;
-    double from = 0.0, to = 0.0;
-    for (uint32_t i = 0; i < n; i++) {
-        const double *row = pop_history_row(d->p, k, i);
-        const long long y = value_at(d, k, i);
-        const bool copied = row[POP_ROW_DONOR] >= 0.0;
-        to = row[POP_ROW_STEP];
-        if (!copied && i + 1 < n && value_at(d, k, i + 1) == y)
-            continue;
-        point(d, "M", from, y);
-        svg_print(d->to, "H");
-        number(d, svg_at(&d->x, to));
-        from = copied ? row[POP_ROW_DONOR_STEP] : to;
-    }
-}
-
-static void member_line(const plot *d, int k, const char *class)
-{
-    if (d->p->history[k].n == 0)
-        return;
-    svg_print(d->to, "<path class=\"m %s\" d=\"", class);
-    if (d->hyper < 0)
-        score_line(d, k);
-    else
-        value_line(d, k);
-    svg_print(d->to, "\"><title>member %d</title></path>\n", k);
-}
-
-/* Where the line of a member is on both sides of a copy. False: it has no place there. */
-static bool copy_at(const plot *d, int k, uint32_t i, long long *before, long long *behind)
-{
-    const double *row = pop_history_row(d->p, k, i);
-    if (row[POP_ROW_DONOR] < 0.0)
-        return false;
-    if (d->hyper >= 0) {
-        *before = value_at(d, k, i);
-        *behind = value_at(d, k, i + 1);
-        return true;
-    }
-    if (!isfinite(row[POP_ROW_DONOR_SCORE]))
-        return false;
-    *behind = svg_at(&d->y, row[POP_ROW_DONOR_SCORE]);
-    *before = isfinite(row[POP_ROW_SCORE]) ? svg_at(&d->y, row[POP_ROW_SCORE]) : *behind;
-    return true;
-}
-
-/* Copies: dots at the donor's score, or at the member's new value; and thin lines that lead
- * there, which are left out where there are too many to be seen. */
-static void copies(const plot *d, bool dots)
-{
-    const char *small = d->p->n_members > SHADES ? " small" : "";
-    svg_print(d->to, "<path class=\"%s%s\" d=\"", dots ? "jump" : "leap", small);
-    for (int k = 0; k < d->p->n_members; k++)
-        for (uint32_t i = 0; i < d->p->history[k].n; i++) {
-            const double *row = pop_history_row(d->p, k, i);
-            long long before, behind;
-            if (!copy_at(d, k, i, &before, &behind))
-                continue;
-            if (!dots)
-                point(d, "M", row[POP_ROW_STEP], before);
-            point(d, dots ? "M" : "L", row[POP_ROW_DONOR_STEP], behind);
-            if (dots)
-                svg_print(d->to, "h0");
-        }
-    svg_print(d->to, "\"/>\n");
-}
-
-static void lines(const plot *d)
-{
-    for (int k = 0; k < d->p->n_members; k++) {
-        char class[16];
-        snprintf(class, sizeof class, d->p->n_members > SHADES ? "shade" : "c%d", k % COLOURS);
-        if (k != d->best)
-            member_line(d, k, class);
-    }
-    if (d->best >= 0)
-        member_line(d, d->best, "best");
-    if (d->p->n_members <= SHADES)
-        copies(d, false);
-    copies(d, true);
-}
-
 /* ---- panels ------------------------------------------------------------------------------ */
 
 static void widen(double *low, double *high, double value)
@@ -284,7 +129,7 @@ static void widen(double *low, double *high, double value)
     }
 }
 
-static void score_axes(plot *d)
+static void score_axes(pop_plot *d)
 {
     double low = INFINITY, high = -INFINITY, first = 0.0, last = 0.0;
     for (int k = 0; k < d->p->n_members; k++)
@@ -303,7 +148,7 @@ static void score_axes(plot *d)
                        d->top + d->height - INSET, 2 * INSET - d->height);
 }
 
-static void hyper_axis(plot *d)
+static void hyper_axis(pop_plot *d)
 {
     const bool choice = d->is.kind == SW_CHOICE;
     const double low = choice ? 0.0 : d->is.low;
@@ -313,19 +158,19 @@ static void hyper_axis(plot *d)
     d->y.whole = d->is.kind == SW_INTEGER;
 }
 
-static void panel(plot *d)
+static void panel(pop_plot *d)
 {
     name_panel(d);
     frame(d);
-    lines(d);
+    pop_plot_lines(d);
 }
 
-static void legend(const plot *d, int y)
+static void legend(const pop_plot *d, int y)
 {
     const pop *p = d->p;
     int x = LEFT;
-    const char *class = p->n_members > SHADES ? "shade" : "c0";
-    const bool each = p->n_members <= COLOURS;
+    const char *class = p->n_members > POP_SHADES ? "shade" : "c0";
+    const bool each = p->n_members <= POP_COLOURS;
     for (int k = 0; k < (each ? p->n_members : 1); k++) {
         char its[16];
         snprintf(its, sizeof its, "c%d", k);
@@ -353,7 +198,7 @@ static void legend(const plot *d, int y)
 
 void pop_plot_draw(const pop *p, svg *to, bool alone)
 {
-    plot d = {.p = p, .to = to, .hyper = -1, .best = pop_best(p), .top = TOP};
+    pop_plot d = {.p = p, .to = to, .hyper = -1, .best = pop_best(p), .top = TOP};
     d.height = SCORE_H;
     svg_open(to, WIDTH, TOP + SCORE_H + p->n_hypers * (GAP + HYPER_H) + FOOT, alone);
     head(&d);
