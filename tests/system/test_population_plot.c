@@ -193,12 +193,95 @@ static void refusals_come_before_the_first_step(void)
     }
 }
 
+/* How many calls of a kind one run makes. */
+static unsigned long long sites(const char *line, const char *kind)
+{
+    char plan[100], word[40];
+    snprintf(plan, sizeof plan, "STEPWELL_FAULT=%s:count", kind);
+    snprintf(word, sizeof word, " %s ", kind);
+    program_run(&outcome, line, plan);
+    const char *number = strstr(outcome.err, word);
+    CU_ASSERT_FATAL(outcome.status == 0 && number != NULL);
+    return strtoull(number + strlen(word), NULL, 10);
+}
+
+/* Is the page there, and whole? */
+static bool whole_page(const char *path)
+{
+    size_t n = 0;
+    unsigned char *bytes = file_read(path, &n);
+    char *text = malloc(n + 1);
+    if (bytes != NULL && text != NULL) {
+        memcpy(text, bytes, n);
+        text[n] = '\0';
+    }
+    const bool whole = bytes != NULL && text != NULL && malformed(text, PAGE_BEGINS) == NULL;
+    free(bytes);
+    free(text);
+    return whole;
+}
+
+/* Whichever call fails, the run says so in one line, and a picture is whole or not there. */
+static void failures_leave_no_part_of_a_picture(void)
+{
+    static const char *const kinds[] = {"memory", "file"};
+    char line[2000], path[1024];
+    snprintf(path, sizeof path, "%s", sw_temp_path("fault.html"));
+    snprintf(line, sizeof line,
+             SMALL "--members 4 --steps 8 --interval 2 lr=log:0.001..1 hidden=choice:3,4 "
+                   "--plot %s",
+             path);
+    for (int kind = 0; kind < 2; kind++) {
+        const unsigned long long n = sites(line, kinds[kind]);
+        const unsigned long long apart = sw_tests_full() ? 1 : n / 25 + 1;
+        int failed = 0;
+        CU_ASSERT(n > 2);
+        for (unsigned long long k = 1; k <= n; k += n - k < 20 ? 1 : apart) {
+            char plan[100];
+            (void)unlink(path);
+            snprintf(plan, sizeof plan, "STEPWELL_FAULT=%s:%llu", kinds[kind], k);
+            program_run(&outcome, line, plan);
+            failed += outcome.status != 0;
+            SW_CHECK(outcome.signal == 0 && (outcome.status == 0 || outcome.err[0] != '\0'),
+                     "%s: status %d, signal %d: %s", plan, outcome.status, outcome.signal,
+                     outcome.err);
+            if (access(path, F_OK) == 0)
+                SW_CHECK(whole_page(path), "%s", plan);
+            else
+                SW_CHECK(outcome.status != 0, "%s: no picture, and status 0", plan);
+        }
+        sw_note("%s: %llu sites, %d runs failed", kinds[kind], n, failed);
+        CU_ASSERT(failed > 0);
+    }
+}
+
+/* The command of the user guide, on data that the program draws, and shorter. */
+static void the_guide_has_a_command_that_works(void)
+{
+    static const char begins[] = "\nstepwell pbt --data idx:DIR ";
+    char path[1024], line[2000];
+    snprintf(path, sizeof path, "%s/tools/docs/populations.md", sw_source_root());
+    const char *at = strstr(text_of(path), begins);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(at);
+    at += sizeof begins - 1;
+    const char *name = strstr(at, "population.svg\n");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(name);
+    snprintf(line, sizeof line, "pbt --quiet --synthetic-n 500 %.*s%s", (int)(name - at), at,
+             sw_temp_path("guide.svg"));
+    program_run(&outcome, line, NULL);
+    SW_CHECK(outcome.status == 0 && strstr(outcome.out, "\nbest: member ") != NULL,
+             "%s: status %d: %s", line, outcome.status, outcome.err);
+    CU_ASSERT_PTR_NULL(malformed(text_of(sw_temp_path("guide.svg")), SVG_BEGINS));
+}
+
 static const sw_test tests[] = {
     {"every population is drawn", every_population_is_drawn},
     {"members without scores have values", members_without_scores_have_values},
     {"equal runs have equal bytes", equal_runs_have_equal_bytes},
     {"a resumed run draws what a whole one does", a_resumed_run_draws_what_a_whole_one_does},
     {"long runs are thinned", long_runs_are_thinned},
+    {"failures leave no part of a picture", failures_leave_no_part_of_a_picture},
+    {"the guide has a command that works", the_guide_has_a_command_that_works},
     {"refusals come before the first step", refusals_come_before_the_first_step},
 };
 SW_SUITE("population plot", tests)
