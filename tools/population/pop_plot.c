@@ -54,7 +54,8 @@ static void head(const pop_plot *d)
     svg_escaped(d->to, p->opts.job.data);
     svg_print(d->to, ": %d member%s</text>\n", p->n_members, p->n_members == 1 ? "" : "s");
     svg_open_text(d->to, "text", 100 * LEFT, 4800);
-    svg_print(d->to, "%" PRIu64 " turns, %" PRIu64 " exploits", p->turn, p->exploits);
+    svg_print(d->to, "%" PRIu64 " turn%s, %" PRIu64 " exploit%s", p->turn,
+              p->turn == 1 ? "" : "s", p->exploits, p->exploits == 1 ? "" : "s");
     if (d->best >= 0)
         svg_print(d->to, "; best: member %d, %s %.5g", d->best,
                   p->by_loss ? "loss" : "accuracy", p->members[d->best].score.score);
