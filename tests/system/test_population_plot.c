@@ -142,7 +142,11 @@ static void interrupted_once(const char *words, const char *ending)
     sw_note("interrupted %d times", times);
     program_run(&outcome, line, NULL);
     SW_CHECK(outcome.status == 0, "status %d: %s", outcome.status, outcome.err);
-    SW_CHECK(strcmp(text_of(plot), whole) == 0, "%s: another picture", words);
+    /* What a process measured is its own: holes between ranges depend on what it did. */
+    char *resumed = text_of(plot), *memory = strstr(resumed, "<p>memory: predicted at most ");
+    const size_t n = memory != NULL ? (size_t)(memory - resumed) : strlen(resumed) + 1;
+    CU_ASSERT((memory == NULL) == (strstr(ending, "svg") != NULL));
+    SW_CHECK(strncmp(resumed, whole, n) == 0, "%s: another picture", words);
 }
 
 static void a_resumed_run_draws_what_a_whole_one_does(void)
