@@ -1,6 +1,7 @@
 /* stepwell plan: the table of several batches, the largest batch that fits, the picture. */
 #include "tests/support/suite.h"
 #include "tests/system/program.h"
+#include "tests/system/well_formed.h"
 #include "tools/plan/plan_search.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -439,56 +440,6 @@ static void a_budget_of_the_size_takes_the_answer(void)
 
 /* ---- the picture ------------------------------------------------------------------------- */
 
-/* Whether a text is well-formed: tags nest, attributes are quoted, and nothing stands bare that
- * would begin a tag or an entity. Enough for what has neither CDATA nor comments. */
-static const char *malformed(const char *text)
-{
-    char open[32][32];
-    int depth = 0;
-    const char *at = text;
-    if (strncmp(at, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg ", 44) != 0)
-        return at;
-    for (at = strchr(at, '\n') + 1; *at != '\0';) {
-        if (*at == '&' && strncmp(at, "&amp;", 5) != 0 && strncmp(at, "&lt;", 4) != 0 &&
-            strncmp(at, "&gt;", 4) != 0)
-            return at;
-        if ((unsigned char)*at > 0x7e || ((unsigned char)*at < 0x20 && *at != '\n') ||
-            *at == '>' || (depth == 0 && *at != '<' && *at != '\n'))
-            return at;
-        if (*at++ != '<')
-            continue;
-        const bool closes = *at == '/';
-        at += closes;
-        const size_t n = strspn(at, "abcdefghijklmnopqrstuvwxyz");
-        if (n == 0 || n >= sizeof open[0] || depth == 32)
-            return at;
-        if (closes) {
-            if (depth == 0 || strncmp(open[--depth], at, n) != 0 || open[depth][n] != '\0' ||
-                at[n] != '>')
-                return at;
-            at += n + 1;
-            continue;
-        }
-        memcpy(open[depth], at, n);
-        open[depth++][n] = '\0';
-        for (at += n; *at == ' ';) {
-            at += 1 + strcspn(at + 1, "=<>&\"");
-            if (at[0] != '=' || at[1] != '"')
-                return at;
-            at += 2 + strcspn(at + 2, "<&\"");
-            if (*at++ != '"')
-                return at;
-        }
-        if (*at == '/') {
-            depth--;
-            at++;
-        }
-        if (*at++ != '>')
-            return at;
-    }
-    return depth == 0 ? NULL : at;
-}
-
 /* The bytes of a file as a text, for free(). */
 static char *text_of(const char *path)
 {
@@ -525,7 +476,7 @@ static char *drawn(const char *words, const char *name)
     program_run(&outcome, line, NULL);
     SW_CHECK(outcome.status == 0, "%s: status %d: %s", line, outcome.status, outcome.err);
     char *text = text_of(path);
-    const char *wrong = malformed(text);
+    const char *wrong = malformed(text, SVG_BEGINS);
     SW_CHECK(wrong == NULL, "%s: %.60s", words, wrong);
     return text;
 }
@@ -640,12 +591,13 @@ static void a_picture_is_whole_or_the_old_one_stays(void)
         snprintf(fault, sizeof fault, "STEPWELL_FAULT=memory:%ld", k);
         program_run(&outcome, line, fault);
         const char *text = text_of_once(path);
-        SW_CHECK(
-            outcome.signal == 0 &&
-                ((outcome.status == 0 && malformed(text) == NULL) ||
-                 (program_failed_cleanly(&outcome, 4) && strcmp(text, "old") == 0) ||
-                 (outcome.status == 4 && outcome.out[0] == '\0' && malformed(text) == NULL)),
-            "%s: status %d, signal %d: %s", fault, outcome.status, outcome.signal, outcome.err);
+        SW_CHECK(outcome.signal == 0 &&
+                     ((outcome.status == 0 && malformed(text, SVG_BEGINS) == NULL) ||
+                      (program_failed_cleanly(&outcome, 4) && strcmp(text, "old") == 0) ||
+                      (outcome.status == 4 && outcome.out[0] == '\0' &&
+                       malformed(text, SVG_BEGINS) == NULL)),
+                 "%s: status %d, signal %d: %s", fault, outcome.status, outcome.signal,
+                 outcome.err);
     }
     if (sw_shell("test -w /dev/full") == 0) {
         program_run(&outcome, "plan --svg /dev/full", NULL);

@@ -170,6 +170,8 @@ static int prepare(pop *p)
         made = pop_pause_open(p);
     if (made == SW_OK)
         made = make_members(p, 0);
+    if (made == SW_OK)
+        made = pop_history_open(p);
     if (made == SW_OK && p->opts.replay == NULL)
         made = pop_save_open(p);
     if (made != SW_OK)
@@ -191,6 +193,8 @@ static int end_of(pop *p, sw_status ran)
         ran = pop_save_now(p);
     if (ran == SW_OK)
         ran = pop_save_params(p);
+    if (ran == SW_OK)
+        ran = pop_plot_save(p);
     const sw_status closed = pop_metrics_close(p);
     ran = ran == SW_OK ? closed : ran;
     if (ran != SW_OK)
@@ -203,6 +207,7 @@ static sw_status begin_again(pop *p, uint64_t without)
 {
     const sw_status closed = pop_metrics_close(p);
     end_members(p);
+    pop_history_clear(p);
     p->turn = p->exploits = p->refused = p->member_steps = 0;
     SW_TRY(closed);
     SW_TRY(make_members(p, without));
@@ -264,6 +269,7 @@ static void close_all(pop *p)
     const size_t n = (size_t)p->n_members;
     sw_checkpoint_destroy(p->checkpoint);
     sw_file_drop(p->metrics);
+    pop_history_close(p);
     end_members(p);
     pop_pause_close(p);
     for (int i = 0; i < p->n_shapes; i++)

@@ -19,6 +19,8 @@ static int check_words(const pop_opts *o)
     if (path != NULL && !ends_with(path, ".csv") && !ends_with(path, ".jsonl"))
         return cli_error(CLI_USAGE, "--metrics must be FILE.csv or FILE.jsonl (got '%s')",
                          path);
+    if (o->plot != NULL && !ends_with(o->plot, ".svg") && !ends_with(o->plot, ".html"))
+        return cli_error(CLI_USAGE, "--plot must be FILE.svg or FILE.html (got '%s')", o->plot);
     if (save == NULL)
         return CLI_GO;
     if (strcmp(save, "-") == 0)
@@ -99,6 +101,11 @@ int pop_files_check(const pop *p)
     int status = check_words(o);
     if (o->metrics != NULL && status == CLI_GO)
         status = check_one(o, "--metrics", o->metrics);
+    if (o->plot != NULL && status == CLI_GO)
+        status = check_one(o, "--plot", o->plot);
+    if (o->plot != NULL && status == CLI_GO &&
+        (file_same(o->plot, o->metrics) || file_same(o->plot, o->profile)))
+        status = refuse("--plot", o->plot, "--metrics or --profile");
     if (o->profile != NULL && status == CLI_GO)
         status = check_one(o, "--profile", o->profile);
     if (o->profile != NULL && status == CLI_GO && file_same(o->profile, o->metrics))

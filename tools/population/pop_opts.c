@@ -130,6 +130,7 @@ static int check_kind(const pop_opts *o)
         {o->resume != NULL, true, true, true, "--resume"},
         {o->metrics != NULL, true, true, false, "--metrics"},
         {o->profile != NULL, true, true, true, "--profile"},
+        {o->plot != NULL, true, true, false, "--plot"},
         {o->logs != NULL, true, true, false, "--log-dir"},
         {o->save != NULL, true, false, false, "--save-params"},
     };

@@ -4,6 +4,8 @@
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
+#include <string.h>
 
 static bool better(const pop *p, double a, double b)
 {
@@ -22,8 +24,7 @@ int pop_best(const pop *p)
     return best;
 }
 
-/* The worst possible score stands for none. */
-static double told(double score)
+double pop_told(double score)
 {
     return fabs(score) < DBL_MAX ? score : (double)NAN;
 }
@@ -44,7 +45,7 @@ static void put_score(sw_json *json, const pop *p, int k)
 {
     const pop_score *s = &p->members[k].score;
     sw_json_put_i64(json, "member", k);
-    sw_json_put_f64(json, "score", told(s->score));
+    sw_json_put_f64(json, "score", pop_told(s->score));
     sw_json_put_f64(json, "loss", s->loss);
     sw_json_put_known_f64(json, "accuracy", p->job.train.info.n_classes > 0, s->accuracy);
 }
@@ -194,7 +195,8 @@ static void print_member(const pop *p, int k)
 /* Whether `a` stands above `b`: by score, then as they come; those without a score last. */
 static bool above(const pop *p, int a, int b)
 {
-    const double x = told(p->members[a].score.score), y = told(p->members[b].score.score);
+    const double x = pop_told(p->members[a].score.score),
+                 y = pop_told(p->members[b].score.score);
     return !isnan(x) && (isnan(y) || better(p, x, y));
 }
 
@@ -228,23 +230,38 @@ static void print_members(pop *p)
         printf("  and %d more (--json has all of them)\n", p->n_members - ROWS);
 }
 
-/* As it was in the turn that took the most. */
-static void print_memory(const pop *p)
+SW_PRINTF(3, 4)
+static void add(char *to, size_t bytes, const char *format, ...)
+{
+    const size_t used = strlen(to);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(to + used, bytes - used, format, args);
+    va_end(args);
+}
+
+void pop_memory_line(const pop *p, bool paused, char *to, size_t bytes)
 {
     const pop_memory *m = &p->memory;
-    printf("\nmemory: predicted at most %s, measured %s", cli_bytes(m->predicted_peak).text,
-           cli_bytes(m->measured_peak).text);
+    const size_t threads = (size_t)(m->packing.threads > 0 ? m->packing.threads : 1);
+    *to = '\0';
+    add(to, bytes, "memory: predicted at most %s, measured %s",
+        cli_bytes(m->predicted_peak).text, cli_bytes(m->measured_peak).text);
     if (p->opts.job.budget_bytes > 0)
-        printf(" of a budget of %s", cli_bytes(p->opts.job.budget_bytes).text);
-    printf("; %d threads with %s each, members %s, %zu of %zu in it", m->most_of.threads,
-           cli_bytes(m->most_of.lane_bytes /
-                     (size_t)(m->most_of.threads > 0 ? m->most_of.threads : 1))
-               .text,
-           cli_bytes(m->most_of.resident_bytes).text, m->most_of.resident,
-           m->most_of.resident + m->most_of.waiting);
-    if (m->paused_peak > 0)
-        printf("; at most %s outside of it", cli_bytes(m->paused_peak).text);
-    putchar('\n');
+        add(to, bytes, " of a budget of %s", cli_bytes(p->opts.job.budget_bytes).text);
+    add(to, bytes, "; %d threads with %s each, members %s, %zu of %zu in it",
+        m->most_of.threads, cli_bytes(m->most_of.lane_bytes / threads).text,
+        cli_bytes(m->most_of.resident_bytes).text, m->most_of.resident,
+        m->most_of.resident + m->most_of.waiting);
+    if (paused && m->paused_peak > 0)
+        add(to, bytes, "; at most %s outside of it", cli_bytes(m->paused_peak).text);
+}
+
+static void print_memory(const pop *p)
+{
+    char line[500];
+    pop_memory_line(p, true, line, sizeof line);
+    printf("\n%s\n", line);
 }
 
 static int print_text(pop *p, int status)

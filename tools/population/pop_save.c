@@ -6,14 +6,14 @@
 #include <string.h>
 
 #define DEFAULT_NS ((uint64_t)600 * 1000000000)
-#define VERSION 3
+#define VERSION 4
 
 /* ---- one blob ---------------------------------------------------------------------------- */
 
 typedef struct {
     uint32_t version;
     int32_t n_members;
-    uint64_t turn, exploits, refused, member_steps, metrics_bytes, pbt_bytes;
+    uint64_t turn, exploits, refused, member_steps, metrics_bytes, pbt_bytes, history_bytes;
     uint64_t predicted_peak, measured_peak, identity_bytes;
     sw_packing packing;
 } saved_run;
@@ -30,7 +30,7 @@ typedef struct {
 
 static size_t blob_bytes(const pop *p, size_t identity_bytes, size_t pbt_bytes)
 {
-    size_t n = sizeof(saved_run) + identity_bytes + pbt_bytes;
+    size_t n = sizeof(saved_run) + identity_bytes + pbt_bytes + pop_history_bytes(p);
     for (int k = 0; k < p->n_members; k++) {
         const pop_member *m = &p->members[k];
         n += sizeof(saved_member);
@@ -90,6 +90,7 @@ static sw_status fill_blob(pop *p, unsigned char *at, const pop_identity *identi
     run.member_steps = p->member_steps;
     run.metrics_bytes = p->metrics_bytes;
     run.pbt_bytes = pbt_bytes;
+    run.history_bytes = pop_history_bytes(p);
     run.predicted_peak = p->memory.predicted_peak;
     run.measured_peak = p->memory.measured_peak;
     run.packing = p->memory.most_of;
@@ -100,6 +101,8 @@ static sw_status fill_blob(pop *p, unsigned char *at, const pop_identity *identi
     at += identity->used;
     memcpy(at, pbt, pbt_bytes);
     at += pbt_bytes;
+    pop_history_save(p, at);
+    at += run.history_bytes;
     for (int k = 0; k < p->n_members; k++)
         SW_TRY(put_member(p, k, &at));
     return SW_OK;
@@ -238,11 +241,15 @@ static sw_status read_blob(pop *p, const unsigned char *at, size_t n, const char
     at += sizeof run;
     size_t left = n - sizeof run;
     SW_TRY(read_identity(p, &run, &at, &left, path));
-    if (run.n_members != p->n_members || run.pbt_bytes > left)
+    if (run.n_members != p->n_members || run.pbt_bytes > left ||
+        run.history_bytes > left - run.pbt_bytes)
         SW_FAIL(SW_FORMAT, "%s: the population is damaged", path);
     SW_TRY(sw_pbt_restore(p->pbt, at, run.pbt_bytes));
     at += run.pbt_bytes;
     left -= run.pbt_bytes;
+    SW_TRY(pop_history_restore(p, at, run.history_bytes, path));
+    at += run.history_bytes;
+    left -= run.history_bytes;
     for (int k = 0; k < p->n_members; k++)
         SW_TRY(get_member(p, k, &at, &left, path));
     p->turn = p->saved_turn = run.turn;

@@ -368,6 +368,7 @@ static sw_status exploit(pop *p, const sw_pbt_event *e)
     to->steps = (uint64_t)e->donor_time;
     to->copied = e->donor + 1;
     to->diverged = false;
+    pop_history_copied(p, e->member, e->donor, e->donor_time, e->donor_score);
     p->exploits++;
     if (!p->opts.quiet)
         cli_note("step %.0f: member %d (score %.5g) copies member %d (%.5g)", e->time,
@@ -438,6 +439,7 @@ static sw_status report(pop *p, const int *turn, int n)
     for (int i = 0; i < n; i++) {
         pop_member *m = &p->members[turn[i]];
         SW_TRY(pop_metrics_row(p, turn[i]));
+        SW_TRY(pop_history_turn(p, turn[i]));
         if (m->failed) {
             cli_note("member %d failed at step %" PRIu64 ": %s", turn[i], m->steps, m->why);
             m->ended = true;

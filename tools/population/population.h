@@ -6,6 +6,7 @@
 #define STEPWELL_POPULATION_H
 
 #include "alloc/base/sys.h"
+#include "tools/cli/svg.h"
 #include "tools/job/job.h"
 
 #define POP_HYPERS 64
@@ -99,6 +100,22 @@ typedef struct {
     char why[200];          /* it failed */
 } pop_member;
 
+/* Turns of a member for the picture: `n` rows of doubles (POP_ROW_...). */
+typedef struct {
+    double *rows;
+    uint32_t n, cap;
+    uint32_t apart; /* every so manieth turn is kept, and the last one */
+    uint64_t turns; /* that it has had */
+} pop_history;
+enum {
+    POP_ROW_STEP,
+    POP_ROW_SCORE, /* NaN: none */
+    POP_ROW_DONOR, /* that it copied behind the turn; -1: none */
+    POP_ROW_DONOR_STEP,
+    POP_ROW_DONOR_SCORE,
+    POP_ROW_VALUES /* of the steps up to here, in the order of the space */
+};
+
 /* What memory is predicted to take and takes. */
 typedef struct {
     sw_packing packing; /* of the present turn */
@@ -136,6 +153,7 @@ typedef struct {
     uint64_t start_ns, wall_ns, exploit_ns, train_ns, test_ns;
     sw_file *metrics;
     uint64_t metrics_bytes;
+    pop_history *history; /* of each member; NULL: not kept */
     sw_checkpoint *checkpoint;
     uint64_t saved_turn, saved_ns;
     bool resumed;
@@ -270,7 +288,35 @@ SW_MUST_USE sw_status pop_profile_open(pop *p);
 SW_MUST_USE sw_status pop_profile_turn(pop *p);
 int pop_profile_close(pop *p, int status);
 
+/* pop_history.c: what members did in their turns. All but _open do nothing where it is not
+ * kept. */
+SW_MUST_USE sw_status pop_history_open(pop *p);
+void pop_history_clear(pop *p);
+void pop_history_close(pop *p);
+/* A member has been tested. */
+SW_MUST_USE sw_status pop_history_turn(pop *p, int member);
+/* Behind its last turn it copied a donor, as that was then. */
+void pop_history_copied(pop *p, int member, int donor, double step, double score);
+uint32_t pop_history_most(const pop *p); /* rows of a member */
+size_t pop_history_width(const pop *p);  /* doubles of a row */
+const double *pop_history_row(const pop *p, int member, uint32_t i);
+size_t pop_history_bytes(const pop *p);
+void pop_history_save(const pop *p, unsigned char *to);
+SW_MUST_USE sw_status pop_history_restore(pop *p, const unsigned char *at, size_t n,
+                                          const char *path);
+
+/* pop_plot.c: --plot. */
+SW_MUST_USE sw_status pop_plot_save(pop *p);
+/* Appends the picture to `to`; alone: as a file of its own. */
+void pop_plot_draw(const pop *p, svg *to, bool alone);
+/* pop_page.c: the picture and tables as HTML. */
+void pop_page_draw(const pop *p, svg *to);
+
 /* pop_result.c */
+/* The worst possible score stands for none: NaN. */
+double pop_told(double score);
+/* One line without its end: what memory was predicted to take and took. */
+void pop_memory_line(const pop *p, bool paused, char *to, size_t bytes);
 int pop_best(const pop *p); /* by score; -1: none has one */
 int pop_print(pop *p, int status);
 
