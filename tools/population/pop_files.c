@@ -163,6 +163,10 @@ sw_status pop_save_params(pop *p)
     if (at == NULL)
         return save_one(p, best, save);
     for (int k = 0; k < p->n_members; k++) {
+        if (p->members[k].failed) { /* what an update left half done is no net */
+            cli_note("member %d failed: its parameters are not saved", k);
+            continue;
+        }
         snprintf(path, sizeof path, "%.*s%d%s", (int)(at - save), save, k, at + 2);
         SW_TRY(save_one(p, k, path));
     }
