@@ -15,8 +15,12 @@
     X(seed)                                                                                    \
     X(interval)                                                                                \
     X(burn_in)                                                                                 \
-    X(quantile) X(replaced) X(donors) X(resample_probability) X(factors) X(synch) X(exploit)   \
-        X(explore) X(stop_time) X(stop_score) X(has_stop_score) X(without)
+    X(quantile)                                                                                \
+    X(replaced)                                                                                \
+    X(donors)                                                                                  \
+    X(resample_probability)                                                                    \
+    X(factors)                                                                                 \
+    X(synch) X(exploit) X(explore) X(stop_time) X(stop_score) X(has_stop_score) X(without)
 
 typedef struct {
     const char *name;

@@ -99,7 +99,8 @@ sw_status sw_checkpoint_ready(sw_checkpoint *c)
 static sw_status take(sw_checkpoint *c, uint64_t step)
 {
     if (c->n_models == 0 && c->n_stacks == 0 && c->n_blobs == 0)
-        SW_FAIL(SW_INVALID, "sw_checkpoint_take: there are no models, no members and no bytes to save");
+        SW_FAIL(SW_INVALID,
+                "sw_checkpoint_take: there are no models, no members and no bytes to save");
     SW_TRY(check_models(c));
     SW_TRY(swi_stacks_check(c, "sw_checkpoint_take"));
     SW_TRY(take_room(c));
