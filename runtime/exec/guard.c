@@ -12,6 +12,7 @@
 #include "alloc/base/size.h"
 #include "runtime/exec/exec.h"
 #include "runtime/graph/trace_internal.h"
+#include <pthread.h>
 #include <string.h>
 
 #define BAND ((size_t)256)
@@ -19,6 +20,8 @@
 static const unsigned char fills[] = {0xb5, 0x4a};
 
 struct swi_guard {
+    pthread_mutex_t
+        mutex; /* lanes of members share the guard of the exec that plans for them */
     unsigned char *block;
     size_t bytes;
 };
@@ -45,7 +48,12 @@ sw_status swi_guard_create(swi_guard **out)
 {
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(swi_guard)));
-    *out = block;
+    swi_guard *g = block;
+    if (pthread_mutex_init(&g->mutex, NULL) != 0) {
+        sw_heap_free(block, SW_HEAP_RECORDS, sizeof(swi_guard));
+        SW_FAIL(SW_NOMEM, "no mutex for the guards of kernels");
+    }
+    *out = g;
     return SW_OK;
 }
 
@@ -53,6 +61,7 @@ void swi_guard_destroy(swi_guard *g)
 {
     if (g == NULL)
         return;
+    (void)pthread_mutex_destroy(&g->mutex);
     sw_heap_free(g->block, SW_HEAP_RECORDS, g->bytes);
     sw_heap_free(g, SW_HEAP_RECORDS, sizeof *g);
 }
@@ -295,7 +304,7 @@ static sw_status run_over(call *c, sw_kernel *kernel, unsigned char fill)
     return check(c);
 }
 
-sw_status swi_guarded(swi_guard *g, sw_kernel *kernel, const sw_launch *launch)
+static sw_status run_guarded(swi_guard *g, sw_kernel *kernel, const sw_launch *launch)
 {
     call c = {.given = launch};
     look(&c);
@@ -312,4 +321,13 @@ sw_status swi_guarded(swi_guard *g, sw_kernel *kernel, const sw_launch *launch)
         if (c.guarded[k] != NULL)
             memcpy(c.out_span[k].at, c.guarded[k], c.out_span[k].bytes);
     return SW_OK;
+}
+
+/* One kernel at a time: checks are not for speed. */
+sw_status swi_guarded(swi_guard *g, sw_kernel *kernel, const sw_launch *launch)
+{
+    (void)pthread_mutex_lock(&g->mutex);
+    const sw_status status = run_guarded(g, kernel, launch);
+    (void)pthread_mutex_unlock(&g->mutex);
+    return status;
 }

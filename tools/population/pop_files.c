@@ -171,7 +171,12 @@ sw_status pop_save_params(pop *p)
         return SW_OK;
     if (at == NULL)
         return save_one(p, best, save);
-    for (int k = 0; k < p->n_members; k++)
+    for (int k = 0; k < p->n_members; k++) {
+        if (p->members[k].failed) { /* what an update left half done is no net */
+            cli_note("member %d failed: its parameters are not saved", k);
+            continue;
+        }
         SW_TRY(pop_save_member(p, k, save));
+    }
     return SW_OK;
 }
