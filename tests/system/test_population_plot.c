@@ -187,8 +187,8 @@ static void refusals_come_before_the_first_step(void)
     } refused[] = {
         {SMALL "lr=log:0.001..1 --plot x", "--plot must be FILE.svg or FILE.html (got 'x')"},
         {SMALL "lr=log:0.001..1 --plot .svg", "--plot must be FILE.svg or FILE.html"},
-        {SMALL "lr=log:0.001..1 --plot x.svg --prove", "no effect with --prove"},
-        {SMALL "lr=log:0.001..1 --plot x.svg --replay y", "no effect with --replay"},
+        {SMALL "lr=log:0.001..1 --plot x.svg --prove", "--prove and --plot exclude"},
+        {SMALL "lr=log:0.001..1 --plot x.svg --replay y", "--replay and --plot exclude"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         program_run(&outcome, refused[i].words, NULL);

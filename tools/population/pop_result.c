@@ -179,16 +179,26 @@ static int print_json(pop *p, int status)
 
 #define ROWS 24 /* of members: the best ones of larger populations */
 
+/* What is no number has no sign. */
+static void print_number(double x, int width)
+{
+    if (isnan(x))
+        printf("  %*s", width, "nan");
+    else
+        printf("  %*.5g", width, x);
+}
+
 static void print_member(const pop *p, int k)
 {
     const pop_member *m = &p->members[k];
     double values[POP_HYPERS];
-    printf("  %6d  %8" PRIu64 "  %10.5g", k, m->steps, m->score.loss);
+    printf("  %6d  %8" PRIu64, k, m->steps);
+    print_number(m->score.loss, 10);
     if (p->job.train.info.n_classes > 0)
-        printf("  %10.5g", m->score.accuracy);
+        print_number(m->score.accuracy, 10);
     if (pop_values(p, k, values) == SW_OK)
         for (int i = 0; i < p->n_hypers; i++)
-            printf("  %*.5g", (int)sizeof "12345.67890" - 1, values[i]);
+            print_number(values[i], 11);
     printf("%s\n", m->failed ? "  failed" : m->diverged ? "  diverged" : "");
 }
 
