@@ -6,7 +6,6 @@
 #include "tools/report/report_end.h"
 #include "tools/report/report_export.h"
 #include "tools/report/report_population.h"
-#include "profiler/inspect/population/population_report.h"
 #include "tools/top/top.h"
 #include <string.h>
 
@@ -140,7 +139,7 @@ static int run(settings *s)
 {
     const sw_writer to = cli_writer(stdout);
     report_steps_wanted steps;
-    if (!s->live && population_is(s->file))
+    if (!s->live && report_is_population(s->file))
         return run_population(s);
     int status = check(s);
     if (status == CLI_GO && s->steps != NULL)

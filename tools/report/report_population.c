@@ -6,6 +6,7 @@
 #include "tools/report/file_same.h"
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 
 typedef struct {
     population_want want;
@@ -163,6 +164,13 @@ static int print_difference(population *a, population *b, const plan *x,
         return cli_library_error(status, false);
     const int code = end_of(b, CLI_DONE);
     return a->damaged_line > 0 ? end_of(a, code) : code;
+}
+
+/* What is no regular file is opened once, by who reads all of it. */
+bool report_is_population(const char *path)
+{
+    struct stat st;
+    return path != NULL && stat(path, &st) == 0 && S_ISREG(st.st_mode) && population_is(path);
 }
 
 int report_population(const report_population_asked *a)

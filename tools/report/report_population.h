@@ -11,6 +11,7 @@ typedef struct {
     const char *no; /* an option that populations do not have */
     const report_style *style;
 } report_population_asked;
+bool report_is_population(const char *path);
 /* The exit status. */
 int report_population(const report_population_asked *asked);
 
