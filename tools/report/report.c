@@ -139,9 +139,11 @@ static int run(settings *s)
 {
     const sw_writer to = cli_writer(stdout);
     report_steps_wanted steps;
-    if (!s->live && report_is_population(s->file))
-        return run_population(s);
-    int status = check(s);
+    bool population = false;
+    int status = s->live ? CLI_GO : report_is_population(s->file, &population);
+    if (population || status != CLI_GO)
+        return population ? run_population(s) : status;
+    status = check(s);
     if (status == CLI_GO && s->steps != NULL)
         status = report_read_steps(s->steps, &steps);
     if (status == CLI_GO)

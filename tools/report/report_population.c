@@ -167,10 +167,14 @@ static int print_difference(population *a, population *b, const plan *x,
 }
 
 /* What is no regular file is opened once, by who reads all of it. */
-bool report_is_population(const char *path)
+int report_is_population(const char *path, bool *is)
 {
     struct stat st;
-    return path != NULL && stat(path, &st) == 0 && S_ISREG(st.st_mode) && population_is(path);
+    *is = false;
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+        return CLI_GO;
+    const sw_status status = population_is(path, is);
+    return status == SW_OK ? CLI_GO : cli_library_error(status, true);
 }
 
 int report_population(const report_population_asked *a)

@@ -11,7 +11,8 @@ typedef struct {
     const char *no; /* an option that populations do not have */
     const report_style *style;
 } report_population_asked;
-bool report_is_population(const char *path);
+/* CLI_GO, or the exit status where the file cannot be read. */
+int report_is_population(const char *path, bool *is);
 /* The exit status. */
 int report_population(const report_population_asked *asked);
 

@@ -84,9 +84,8 @@ typedef struct {
     uint64_t turn[2];
 } population_want;
 
-/* Whether the file begins as the profile of a population does; false where it cannot be read.
- */
-bool population_is(const char *path);
+/* Whether the file begins as the profile of a population does. */
+SW_MUST_USE sw_status population_is(const char *path, bool *is);
 /* Owner: the caller, by population_free. What is damaged behind the header ends the reading,
  * and what was read stays. SW_FORMAT: it is no profile of a population. */
 SW_MUST_USE sw_status population_open(population **out, const char *path,
