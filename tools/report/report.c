@@ -127,12 +127,12 @@ static int run_population(settings *s)
                                            .format = s->format,
                                            .json = s->json,
                                            .style = &s->style,
+                                           .limits = &s->limits,
                                            .no = s->by != NULL      ? "--by"
                                                  : s->steps != NULL ? "--steps"
-                                                 : report_gate_asked(&s->limits)
-                                                     ? "--max-peak or --fail-on-increase"
-                                                     : NULL};
-    return report_population(&asked);
+                                                                    : NULL};
+    const int status = report_limits_read(&s->limits, s->diff != NULL);
+    return status == CLI_GO ? report_population(&asked) : status;
 }
 
 static int run(settings *s)
