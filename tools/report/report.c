@@ -6,7 +6,6 @@
 #include "tools/report/report_end.h"
 #include "tools/report/report_export.h"
 #include "tools/report/report_population.h"
-#include "profiler/inspect/population/population_report.h"
 #include "tools/top/top.h"
 #include <string.h>
 
@@ -128,21 +127,23 @@ static int run_population(settings *s)
                                            .format = s->format,
                                            .json = s->json,
                                            .style = &s->style,
+                                           .limits = &s->limits,
                                            .no = s->by != NULL      ? "--by"
                                                  : s->steps != NULL ? "--steps"
-                                                 : report_gate_asked(&s->limits)
-                                                     ? "--max-peak or --fail-on-increase"
-                                                     : NULL};
-    return report_population(&asked);
+                                                                    : NULL};
+    const int status = report_limits_read(&s->limits, s->diff != NULL);
+    return status == CLI_GO ? report_population(&asked) : status;
 }
 
 static int run(settings *s)
 {
     const sw_writer to = cli_writer(stdout);
     report_steps_wanted steps;
-    if (!s->live && population_is(s->file))
-        return run_population(s);
-    int status = check(s);
+    bool population = false;
+    int status = s->live ? CLI_GO : report_is_population(s->file, &population);
+    if (population || status != CLI_GO)
+        return population ? run_population(s) : status;
+    status = check(s);
     if (status == CLI_GO && s->steps != NULL)
         status = report_read_steps(s->steps, &steps);
     if (status == CLI_GO)

@@ -6,6 +6,7 @@
 #include "tools/report/file_same.h"
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 
 typedef struct {
     population_want want;
@@ -87,6 +88,10 @@ static int read_asked(const report_population_asked *a, plan *out)
     if (code == CLI_GO && out->html != NULL &&
         (a->diff != NULL || a->turns != NULL || a->member != NULL))
         code = cli_error(CLI_USAGE, "--diff, --turns and --member go out as text, json or csv");
+    if (code == CLI_GO && report_gate_asked(a->limits) &&
+        (out->html != NULL || out->format == POPULATION_CSV))
+        code = cli_error(CLI_USAGE,
+                         "--max-peak and --fail-on-increase belong to reports in text or json");
     if (code == CLI_GO && a->turns != NULL)
         code = read_turns(a->turns, out->want.turn);
     if (code == CLI_GO && a->member != NULL)
@@ -115,18 +120,33 @@ static sw_status write_page(void *context, sw_file *file)
     return population_html(context, write_piece, file);
 }
 
+static report_gate_peak peak_of(const population *p)
+{
+    const bool known = p->seen_turns > 0;
+    return (report_gate_peak){p->shown, known, known, p->peak_bytes};
+}
+
+/* The report was printed: does its peak keep the limits? */
+static int judged(const report_population_asked *a, const plan *x, const report_gate *gate)
+{
+    return report_gate_judge(gate, x->format == POPULATION_TEXT && !a->style->quiet);
+}
+
 static int print_one(population *p, const plan *x, const report_population_asked *a)
 {
     const population_turn *last = population_last(p);
-    if (x->member >= 0 && (last == NULL || x->member >= last->n))
-        return end_of(p, last == NULL ? cli_error(CLI_FAILED, "%s: no turn has ended", p->shown)
-                                      : cli_error(CLI_USAGE,
-                                                  "--member must be 0 to %" PRIu32 " (got %s)",
-                                                  last->n - 1, a->member));
+    const report_gate gate = {.limits = a->limits, .run = peak_of(p)};
+    const report_tail tail = {report_gate_more, &gate},
+                      *more = report_gate_asked(a->limits) ? &tail : NULL;
+    if (x->member >= 0 && last == NULL)
+        return end_of(p, cli_error(CLI_FAILED, "%s: no turn has ended", p->shown));
+    if (x->member >= 0 && x->member >= last->n)
+        return end_of(p, cli_error(CLI_USAGE, "--member must be 0 to %" PRIu32 " (got %s)",
+                                   last->n - 1, a->member));
     const sw_status status = x->html != NULL
                                  ? cli_saved(sw_file_replace(x->html, write_page, p))
-                                 : population_print(p, x->member, x->format, a->style);
-    return status == SW_OK ? end_of(p, CLI_DONE) : cli_library_error(status, false);
+                                 : population_print(p, x->member, x->format, more, a->style);
+    return status == SW_OK ? end_of(p, judged(a, x, &gate)) : cli_library_error(status, false);
 }
 
 static int no_such_turn(const population *p, uint64_t turn)
@@ -138,7 +158,24 @@ static int no_such_turn(const population *p, uint64_t turn)
                      turn, p->first_turn, p->last_turn);
 }
 
-static int print_turns(population *p, const plan *x, const report_style *style)
+static int print_pair(const population_pair *pair, const plan *x,
+                      const report_population_asked *a)
+{
+    const bool two = pair->of[0] != pair->of[1];
+    const report_gate gate = {
+        .limits = a->limits, .run = peak_of(pair->of[0]), .base = peak_of(pair->of[1])};
+    const report_tail tail = {report_gate_more, &gate},
+                      *more = report_gate_asked(a->limits) ? &tail : NULL;
+    const sw_status status = population_compare(pair, x->format, more, a->style);
+    if (status != SW_OK)
+        return cli_library_error(status, false);
+    int code = judged(a, x, &gate);
+    if (two && pair->of[1]->damaged_line > 0)
+        code = end_of(pair->of[1], code);
+    return end_of(pair->of[0], code);
+}
+
+static int print_turns(population *p, const plan *x, const report_population_asked *a)
 {
     population_pair pair = {.of = {p, p}, .newer = 1, .origin = p->origin, .copies = p->copies};
     for (int i = 0; i < 2; i++) {
@@ -146,23 +183,29 @@ static int print_turns(population *p, const plan *x, const report_style *style)
         if (pair.turn[i] == NULL)
             return end_of(p, no_such_turn(p, x->want.turn[i]));
     }
-    const sw_status status = population_compare(&pair, x->format, style);
-    return status == SW_OK ? end_of(p, CLI_DONE) : cli_library_error(status, false);
+    return print_pair(&pair, x, a);
 }
 
-static int print_difference(population *a, population *b, const plan *x,
-                            const report_style *style)
+static int print_difference(population *p, population *other, const plan *x,
+                            const report_population_asked *a)
 {
-    const population_pair pair = {.of = {a, b},
-                                  .turn = {population_last(a), population_last(b)}};
+    const population_pair pair = {.of = {p, other},
+                                  .turn = {population_last(p), population_last(other)}};
     for (int i = 0; i < 2; i++)
         if (pair.turn[i] == NULL)
             return end_of(pair.of[i], no_such_turn(pair.of[i], 0));
-    const sw_status status = population_compare(&pair, x->format, style);
-    if (status != SW_OK)
-        return cli_library_error(status, false);
-    const int code = end_of(b, CLI_DONE);
-    return a->damaged_line > 0 ? end_of(a, code) : code;
+    return print_pair(&pair, x, a);
+}
+
+/* What is no regular file is opened once, by who reads all of it. */
+int report_is_population(const char *path, bool *is)
+{
+    struct stat st;
+    *is = false;
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+        return CLI_GO;
+    const sw_status status = population_is(path, is);
+    return status == SW_OK ? CLI_GO : cli_library_error(status, true);
 }
 
 int report_population(const report_population_asked *a)
@@ -178,9 +221,9 @@ int report_population(const report_population_asked *a)
     if (status != SW_OK)
         code = cli_library_error(status, true);
     else if (a->diff != NULL)
-        code = print_difference(p, other, &x, a->style);
+        code = print_difference(p, other, &x, a);
     else if (a->turns != NULL)
-        code = print_turns(p, &x, a->style);
+        code = print_turns(p, &x, a);
     else
         code = print_one(p, &x, a);
     population_free(other);

@@ -117,7 +117,8 @@ static void put_values(sw_json *j, const population_pair_view *v)
     sw_json_end(j);
 }
 
-static sw_status print_json(population_pair_view *v, const table *t, const report_style *style)
+static sw_status print_json(population_pair_view *v, const table *t, const report_tail *more,
+                            const report_style *style)
 {
     sw_json j;
     uint32_t shapes, values;
@@ -134,20 +135,20 @@ static sw_status print_json(population_pair_view *v, const table *t, const repor
     sw_json_put_known(&j, "copies", v->pair->origin != NULL, v->pair->copies);
     table_put(&j, "members", t);
     put_values(&j, v);
-    population_put_end(&j, v->pair->of[v->pair->newer]);
+    population_put_end(&j, v->pair->of[v->pair->newer], more);
     sw_json_end(&j);
     return report_print_object(&j, style);
 }
 
 sw_status population_compare(const population_pair *pair, population_format format,
-                             const report_style *style)
+                             const report_tail *more, const report_style *style)
 {
     population_pair_view v = {.pair = pair};
     for (int s = 0; s < 2; s++)
         v.n = pair->turn[s]->n > v.n ? pair->turn[s]->n : v.n;
     const table t = population_pair_table(&v);
     if (format == POPULATION_JSON)
-        return print_json(&v, &t, style);
+        return print_json(&v, &t, more, style);
     if (format == POPULATION_CSV)
         table_print_csv(style, &t);
     else

@@ -23,18 +23,20 @@ void population_put_head(sw_json *j, const population *p)
     sw_json_put_u64(j, "measured_peak_bytes", p->peak_bytes);
 }
 
-void population_put_end(sw_json *j, const population *p)
+void population_put_end(sw_json *j, const population *p, const report_tail *more)
 {
     report_put_text(j, "status", p->status);
     report_put_text(j, "error", p->error);
     if (p->damaged_line == 0) {
         sw_json_put_null(j, "damaged");
-        return;
+    } else {
+        sw_json_open(j, "damaged", '{');
+        sw_json_put_u64(j, "line", p->damaged_line);
+        sw_json_put_string(j, "why", p->damaged_why);
+        sw_json_end(j);
     }
-    sw_json_open(j, "damaged", '{');
-    sw_json_put_u64(j, "line", p->damaged_line);
-    sw_json_put_string(j, "why", p->damaged_why);
-    sw_json_end(j);
+    if (more != NULL)
+        more->put(j, more->context);
 }
 
 void population_put_values(sw_json *j, const char *key, const population *p,
@@ -132,7 +134,7 @@ sw_status population_print_json(const population_view *v)
     if (v->turn != NULL)
         put_turn(&j, v);
     put_shapes(&j, v);
-    population_put_end(&j, v->p);
+    population_put_end(&j, v->p, v->more);
     sw_json_end(&j);
     return report_print_object(&j, v->style);
 }

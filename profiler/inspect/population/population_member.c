@@ -14,6 +14,7 @@ typedef struct {
     const sw_tl_program *program; /* NULL: it has none */
     population_step step;
     const report_style *style;
+    const report_tail *more; /* of JSON; NULL: none */
 } view;
 
 static const table_column columns[] = {{"layer", "layer", TABLE_NAME, 24},
@@ -83,15 +84,15 @@ static sw_status print_json(const view *v)
         population_put_step(&j, &v->step, v->program);
     else
         sw_json_put_null(&j, "step_arena");
-    population_put_end(&j, v->p);
+    population_put_end(&j, v->p, v->more);
     sw_json_end(&j);
     return report_print_object(&j, v->style);
 }
 
 sw_status population_print_member(population *p, uint32_t member, population_format format,
-                                  const report_style *style)
+                                  const report_tail *more, const report_style *style)
 {
-    view v = {.p = p, .turn = population_last(p), .style = style};
+    view v = {.p = p, .turn = population_last(p), .style = style, .more = more};
     if (v.turn == NULL)
         SW_FAIL(SW_INVALID, "%s: no turn has ended in this file", p->shown);
     if (member >= v.turn->n)

@@ -78,24 +78,33 @@ static sw_status read_file(population_reader *r, const char *path)
     return SW_OK;
 }
 
-bool population_is(const char *path)
+static const char header_start[] = "{\"type\":\"header\"";
+
+static sw_status has_members(profile_lines *lines, bool *is)
 {
-    static const char start[] = "{\"type\":\"header\"";
-    profile_lines lines;
+    char head[sizeof header_start];
     profile_line line;
     profile_position at;
-    char head[sizeof start];
     size_t n = 0;
     bool there = false;
-    if (profile_lines_open(&lines, path) != SW_OK)
-        return false;
-    bool is = profile_lines_head(&lines, head, sizeof head - 1, &n) == SW_OK &&
-              n == sizeof head - 1 && memcmp(head, start, n) == 0 &&
-              profile_lines_next(&lines, &line) == SW_OK && line.text != NULL &&
-              profile_record(&lines, &line, &at, &there) == SW_OK && there;
-    is = is && value_at(at.record, "members") != 0;
+    SW_TRY(profile_lines_head(lines, head, sizeof head - 1, &n));
+    if (n < sizeof head - 1 || memcmp(head, header_start, n) != 0)
+        return SW_OK;
+    SW_TRY(profile_lines_next(lines, &line));
+    if (line.text != NULL)
+        SW_TRY(profile_record(lines, &line, &at, &there));
+    *is = there && value_at(at.record, "members") != 0;
+    return SW_OK;
+}
+
+sw_status population_is(const char *path, bool *is)
+{
+    profile_lines lines;
+    *is = false;
+    SW_TRY(profile_lines_open(&lines, path));
+    const sw_status status = has_members(&lines, is);
     profile_lines_close(&lines);
-    return is;
+    return status == SW_FORMAT ? SW_OK : status; /* who reads all of it says what is wrong */
 }
 
 sw_status population_open(population **out, const char *path, const population_want *want)

@@ -84,9 +84,8 @@ typedef struct {
     uint64_t turn[2];
 } population_want;
 
-/* Whether the file begins as the profile of a population does; false where it cannot be read.
- */
-bool population_is(const char *path);
+/* Whether the file begins as the profile of a population does. */
+SW_MUST_USE sw_status population_is(const char *path, bool *is);
 /* Owner: the caller, by population_free. What is damaged behind the header ends the reading,
  * and what was read stays. SW_FORMAT: it is no profile of a population. */
 SW_MUST_USE sw_status population_open(population **out, const char *path,
@@ -146,9 +145,10 @@ void population_rows_free(population_rows *rows);
 /* ---- output ------------------------------------------------------------------------------ */
 
 typedef enum { POPULATION_TEXT, POPULATION_JSON, POPULATION_CSV } population_format;
-/* member: -1, or the one that is shown alone. */
+/* member: -1, or the one that is shown alone. more: members behind the others of JSON, or NULL.
+ */
 SW_MUST_USE sw_status population_print(population *p, int64_t member, population_format format,
-                                       const report_style *style);
+                                       const report_tail *more, const report_style *style);
 /* Member by member, what b has that a has not: turns of one file or two. `newer` 1: differences
  * are b less a; 0: a less b. */
 typedef struct {
@@ -159,7 +159,7 @@ typedef struct {
     uint64_t copies;        /* where origin is known */
 } population_pair;
 SW_MUST_USE sw_status population_compare(const population_pair *pair, population_format format,
-                                         const report_style *style);
+                                         const report_tail *more, const report_style *style);
 /* A page of members and turns, for a timeline sink's output. */
 SW_MUST_USE sw_status population_html(population *p,
                                       sw_status (*write)(void *context, const char *bytes,
@@ -168,7 +168,7 @@ SW_MUST_USE sw_status population_html(population *p,
 
 /* Between the files. */
 SW_MUST_USE sw_status population_print_member(population *p, uint32_t member,
-                                              population_format format,
+                                              population_format format, const report_tail *more,
                                               const report_style *style);
 void population_print_parts(const population_shape *shape, const report_style *style);
 void population_print_step(const population_step *step, const sw_tl_program *program,
@@ -177,7 +177,8 @@ void population_put_parts(sw_json *j, const char *key, const population_parts *p
 void population_put_step(sw_json *j, const population_step *step, const sw_tl_program *program);
 void population_head_text(const population *p, const report_style *style);
 void population_put_head(sw_json *j, const population *p);
-void population_put_end(sw_json *j, const population *p);
+/* Status and damage, then `more`. */
+void population_put_end(sw_json *j, const population *p, const report_tail *more);
 void population_put_values(sw_json *j, const char *key, const population *p,
                            const double *values);
 

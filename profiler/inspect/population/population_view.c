@@ -169,11 +169,11 @@ static sw_status print_all(const population_view *v, population_format format)
 }
 
 sw_status population_print(population *p, int64_t member, population_format format,
-                           const report_style *style)
+                           const report_tail *more, const report_style *style)
 {
-    population_view v = {.p = p, .turn = population_last(p), .style = style};
+    population_view v = {.p = p, .turn = population_last(p), .style = style, .more = more};
     if (member >= 0)
-        return population_print_member(p, (uint32_t)member, format, style);
+        return population_print_member(p, (uint32_t)member, format, more, style);
     sw_status status = make_view(&v);
     if (status == SW_OK)
         status = print_all(&v, format);

@@ -14,6 +14,7 @@ typedef struct {
     population_step *step; /* of each of them */
     population_rows rows;
     const report_style *style;
+    const report_tail *more; /* of JSON; NULL: none */
 } population_view;
 table population_member_table(const population_view *v);
 table population_shape_table(const population_view *v);
