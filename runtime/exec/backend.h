@@ -29,6 +29,8 @@ struct swi_exec_backend {
     /* What inputs take of the budget for these arguments and this trace; what they have taken;
      * charge the budget for them. */
     size_t (*data_bytes)(const sw_exec *exec, const sw_run_args *args, const swi_trace *trace);
+    /* Runs with these arguments and this trace are to come: data_bytes counts them, too. */
+    void (*expect)(sw_exec *exec, const sw_run_args *args, const swi_trace *trace);
     size_t (*data_height)(const sw_exec *exec);
     sw_status (*reserve)(sw_exec *exec, size_t data_bytes);
     /* Take all memory that runs of the program need. */
@@ -52,6 +54,9 @@ struct swi_exec_backend {
     sw_status (*await)(sw_exec *exec, swi_history_run *run);
     /* SW_INVALID where updates were skipped too often in a row. */
     sw_status (*skipped)(sw_exec *exec, const sw_run_args *args);
+    /* The same of one run, which is over, and of the optimizers of one model alone. */
+    sw_status (*skipped_in)(const sw_exec *exec, const swi_history_run *run,
+                            const sw_model *model);
     /* Output i of a trace, at *data on the device: *data becomes what host code may read. */
     sw_status (*output)(sw_exec *exec, const swi_trace *trace, uint32_t i, const void **data);
 

@@ -73,6 +73,7 @@ typedef struct {
 typedef struct {
     const swi_program *program;
     unsigned char *base[SWI_SEG_COUNT + 1]; /* the last: where the block is gathered */
+    uint64_t seed;                          /* of the exec: launches have it */
     sw_cuda_graph *graph;
     swi_phase_events phase_events;
     uint64_t used;
@@ -86,6 +87,7 @@ struct swi_queue {
     bool sync_ops, no_graphs;
     sw_arena *data; /* on the device: place, staging of each slot, block */
     size_t slot_bytes, knob_bytes, block_bytes;
+    size_t expected_slot, expected_block; /* of programs to come (swi_queue_expect) */
     void *pinned; /* both slots, then SWI_HISTORY blocks */
     size_t pinned_bytes;
     size_t input_at[SWI_MAX_INPUTS]; /* in a slot */

@@ -107,29 +107,53 @@ static void forget_free_ranges(swi_crew *c)
                 m->slots[i].offset = SWI_NO_RANGE;
 }
 
+/* A range moves down, over its own bytes where it is longer than its way. */
+static sw_status move_down(const swi_crew *c, size_t to, size_t from, size_t bytes)
+{
+    swi_device *device = swi_target_of(c->exec)->device;
+    unsigned char *base = sw_arena_base(c->ranges);
+    const size_t way = from - to;
+    SW_ASSERT(to <= from);
+    if (device->backend->host_memory) {
+        memmove(base + to, base + from, bytes);
+        return SW_OK;
+    }
+    for (size_t at = 0; at < bytes && way > 0; at += way)
+        SW_TRY(swi_device_copy(device, base + to + at, base + from + at,
+                               bytes - at < way ? bytes - at : way));
+    return SW_OK;
+}
+
+static sw_status move_all(swi_crew *c, const range *list, size_t n)
+{
+    size_t top = 0;
+    for (size_t i = 0; i < n; i++) {
+        swi_slot_record *slot = &list[i].of->slots[list[i].slot];
+        const sw_status status = move_down(c, top, list[i].offset, list[i].of->stride);
+        if (status != SW_OK) {
+            slot->damaged = true;
+            return status;
+        }
+        slot->offset = top;
+        top += list[i].of->stride;
+    }
+    c->top = top;
+    return SW_OK;
+}
+
 /* All that live move down, in their order, until there is no hole. */
 static sw_status close_holes(swi_crew *c)
 {
     void *block;
     const size_t n = list_ranges(c, NULL);
-    unsigned char *base = sw_arena_base(c->ranges);
-    size_t top = 0;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (n + 1) * sizeof(range)));
     range *list = block;
     list_ranges(c, list);
     qsort(list, n, sizeof *list, by_offset);
-    for (size_t i = 0; i < n; i++) {
-        const size_t bytes = list[i].of->stride;
-        SW_ASSERT(top <= list[i].offset);
-        if (top != list[i].offset)
-            memmove(base + top, base + list[i].offset, bytes);
-        list[i].of->slots[list[i].slot].offset = top;
-        top += bytes;
-    }
+    const sw_status status = move_all(c, list, n);
     sw_heap_free(block, SW_HEAP_RECORDS, (n + 1) * sizeof(range));
     forget_free_ranges(c);
-    c->top = top;
-    return SW_OK;
+    return status;
 }
 
 static sw_status grow_to(swi_crew *c, size_t bytes, size_t *offset)
@@ -140,7 +164,8 @@ static sw_status grow_to(swi_crew *c, size_t bytes, size_t *offset)
     SW_TRY(sw_arena_grow(c->ranges, end_of_it, true));
     *offset = c->top;
     c->top = end_of_it;
-    sw_unpoison((unsigned char *)sw_arena_base(c->ranges) + *offset, bytes);
+    if (swi_target_of(c->exec)->device->backend->host_memory)
+        sw_unpoison((unsigned char *)sw_arena_base(c->ranges) + *offset, bytes);
     return SW_OK;
 }
 
