@@ -83,6 +83,11 @@ sw_status sw_checkpoint_members(sw_checkpoint *c, sw_members *m, const sw_member
     kept *l = NULL;
     SW_TRY(sw_handle_check(c, SW_HANDLE_CHECKPOINT, call));
     SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, call));
+    if (!swi_members_on_host(m))
+        SW_FAIL(SW_UNSUPPORTED,
+                "%s: members of %s lie in the memory of a device: pack them (sw_member_pack) "
+                "and keep the bytes (sw_checkpoint_put)",
+                call, m->shape->name);
     SW_TRY(swi_members_check_list(m, list, n, call));
     SW_TRY(keep(&l, m, list, n));
     const swi_stack_source source = {.exec = m->exec,

@@ -94,7 +94,6 @@ static int check_job(const pop_opts *o)
                      : j->accumulate > 1    ? "--accumulate"
                      : j->keep_gradients    ? "--keep-gradients"
                      : j->checkpoint_pauses ? "--checkpoint-pauses"
-                     : job_on_device(j)     ? "--device cuda"
                                             : NULL;
     if (no != NULL)
         return cli_error(CLI_USAGE, "%s is not supported for populations", no);
