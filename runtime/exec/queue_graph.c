@@ -164,8 +164,7 @@ static swi_binding *find(swi_queue *q, const swi_program *p, unsigned char *cons
     for (uint32_t i = 0; i < q->n_bindings; i++) {
         const uint32_t k = (q->next_binding + i) % q->n_bindings;
         swi_binding *b = q->bindings[k];
-        if (b->program == p && b->seed == seed &&
-            memcmp(b->base, base, sizeof b->base) == 0) {
+        if (b->program == p && b->seed == seed && memcmp(b->base, base, sizeof b->base) == 0) {
             q->next_binding = k + 1;
             b->used = ++q->clock;
             return b;

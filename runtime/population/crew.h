@@ -26,10 +26,10 @@ typedef struct {
 typedef struct swi_lanes {
     struct swi_lanes *next; /* of the same exec */
     sw_exec *exec;          /* whose threads they are */
-    sw_exec *planner;       /* as many threads as a member has; on a device members run in it, on
-                               the CPU nothing runs in its arena */
-    int threads;            /* of a member */
-    int users;              /* groups */
+    sw_exec *planner; /* as many threads as a member has; on a device members run in it, on
+                         the CPU nothing runs in its arena */
+    int threads;      /* of a member */
+    int users;        /* groups */
     int n;
     swi_lane *lane;
 } swi_lanes;

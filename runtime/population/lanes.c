@@ -131,7 +131,8 @@ static size_t bytes_of(const swi_lanes *l)
 {
     size_t bytes = 0;
     if (!swi_lanes_on_host(l))
-        return sw_arena_height(l->planner->arena) + l->planner->backend->data_height(l->planner);
+        return sw_arena_height(l->planner->arena) +
+               l->planner->backend->data_height(l->planner);
     for (int i = 0; i < l->n; i++)
         bytes += sw_arena_height(l->lane[i].steps) + sw_arena_height(l->lane[i].batches);
     return bytes;

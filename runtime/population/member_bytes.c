@@ -72,7 +72,8 @@ sw_status swi_member_settle(const sw_members *m, uint32_t index)
     if (!slot->knobs_changed || swi_members_on_host(m))
         return SW_OK;
     SW_TRY(swi_device_write(swi_members_device(m), swi_member_base(m, index) + knobs_at(m),
-                            swi_member_knobs(m, index), m->n_first_knobs * sizeof *m->knob_copies));
+                            swi_member_knobs(m, index),
+                            m->n_first_knobs * sizeof *m->knob_copies));
     slot->knobs_changed = false;
     return SW_OK;
 }

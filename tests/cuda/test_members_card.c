@@ -1,135 +1,11 @@
 /* Members on the card that is not there (fake/): what they compute is what models compute that
- * are trained alone on it; what they take of its memory, and what a fault leaves. */
-#include "alloc/base/sys.h"
-#include "runtime/device/device.h"
+ * are trained alone on it, however many there are, and wherever their ranges lie. */
 #include "runtime/exec/queue_internal.h"
 #include "runtime/model/model_bytes.h"
-#include "runtime/population/members_internal.h"
-#include "tests/cuda/fake_card.h"
-#include "tests/population/small_net.h"
-#include "tests/support/heap_sweep.h"
+#include "tests/cuda/members_card.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { N = 7, HIDDEN = 10, ROWS = 8, SAMPLES = 20, STEPS = 5, LAUNCH_FAILURE = 719 };
-
-/* ---- a card, an exec, a group ------------------------------------------------------------ */
-
-typedef struct {
-    const char *device;
-    sw_budget *budget;
-    sw_exec *exec;
-    small *shape;
-    sw_members *all;
-    sw_member member[N];
-} group;
-
-static void new_card(const sw_fake_card *card, uint64_t lazy)
-{
-    sw_fake_card_api()->reset(card);
-    sw_fake_card_api()->lazy(lazy);
-}
-
-static void end_card(void)
-{
-    sw_fake_live live;
-    sw_heap_stats pinned;
-    SW_CHECK(sw_fake_card_api()->violation()[0] == '\0', "%s", sw_fake_card_api()->violation());
-    sw_fake_card_api()->live(&live);
-    sw_heap_read(SW_HEAP_PINNED, &pinned);
-    CU_ASSERT_EQUAL(live.device_bytes + live.pinned + live.ranges + live.streams + live.execs,
-                    0);
-    CU_ASSERT_EQUAL(pinned.bytes, 0);
-}
-
-static sw_exec *exec_on(const char *device, sw_budget *budget, bool graphs)
-{
-    const sw_exec_opts opts = {.size = sizeof opts,
-                               .device = device,
-                               .budget = budget,
-                               .no_graphs = !graphs && device != NULL};
-    sw_exec *exec = NULL;
-    OK(sw_exec_create(&exec, &opts));
-    CU_ASSERT_PTR_NOT_NULL_FATAL(exec);
-    return exec;
-}
-
-static sw_members *members_of(sw_exec *exec, small *shape)
-{
-    const sw_members_opts opts = {
-        .size = sizeof opts, .shape = shape->model, .fn = small_step, .user = shape};
-    sw_members *made = NULL;
-    OK(sw_members_create(&made, exec, &opts));
-    CU_ASSERT_PTR_NOT_NULL_FATAL(made);
-    return made;
-}
-
-static uint64_t seed_of(int k)
-{
-    return (uint64_t)(k % 5) + 1;
-}
-
-static float factor_of(int k)
-{
-    return k % 2 == 0 ? 1.0f : 0.5f;
-}
-
-static group group_on(const char *device, sw_budget *budget, bool graphs)
-{
-    group g = {.device = device, .budget = budget, .shape = small_new(HIDDEN)};
-    g.exec = exec_on(device, budget, graphs);
-    g.all = members_of(g.exec, g.shape);
-    for (int k = 0; k < N; k++) {
-        OK(sw_member_new(&g.member[k], g.all, seed_of(k)));
-        OK(sw_member_knob_set(g.member[k], g.shape->factor, factor_of(k)));
-    }
-    return g;
-}
-
-static void group_end(group *g)
-{
-    sw_members_destroy(g->all);
-    sw_exec_destroy(g->exec);
-}
-
-static sw_members_args feed_args(const sw_member *members, size_t n, const sw_feed *feed)
-{
-    return (sw_members_args){.size = sizeof(sw_members_args),
-                             .members = members,
-                             .n = n,
-                             .feed = feed,
-                             .mode = SW_TRAIN,
-                             .own_steps = 1,
-                             .steps = STEPS};
-}
-
-static const sw_feed *a_feed(void)
-{
-    return small_feed(small_data(SAMPLES), ROWS, 0);
-}
-
-/* ---- bytes ------------------------------------------------------------------------------- */
-
-enum { HEAD = 64 };
-
-static unsigned char *packed(sw_member member)
-{
-    const size_t bytes = sw_members_packed_bytes(member.of);
-    unsigned char *to = malloc(bytes);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(to);
-    OK(sw_member_pack(member, to, bytes));
-    return to;
-}
-
-static bool same_members(sw_member a, sw_member b)
-{
-    unsigned char *x = packed(a), *y = packed(b);
-    const bool same = memcmp(x + HEAD, y + HEAD, a.of->stride) == 0;
-    free(x);
-    free(y);
-    return same;
-}
 
 /* The largest difference of two parameters. */
 static double far(sw_member a, sw_param of_a, sw_member b, sw_param of_b, size_t n)
@@ -158,16 +34,16 @@ static trained alone(const char *device, int k, const sw_dataset *data, const sw
     trained out = {.loss = NAN};
     const sw_loader_opts opts = {.size = sizeof opts,
                                  .batch = ROWS,
-                                 .seed = seed_of(k),
+                                 .seed = crew_seed(k),
                                  .shuffle = 1,
                                  .keyed = 1,
                                  .inline_fill = 1};
-    const sw_exec_opts its = {.size = sizeof its, .device = device, .seed = seed_of(k)};
+    const sw_exec_opts its = {.size = sizeof its, .device = device, .seed = crew_seed(k)};
     OK(sw_exec_create(&exec, &its));
-    OK(sw_model_ready(t->model, exec, seed_of(k)));
+    OK(sw_model_ready(t->model, exec, crew_seed(k)));
     OK(sw_loader_create(&loader, data, &opts));
     OK(sw_loader_epoch(loader, 0));
-    sw_knob_set(t->factor, factor_of(k));
+    sw_knob_set(t->factor, crew_factor(k));
     for (uint64_t step = 0, epoch = 0; step < STEPS; step++) {
         const sw_array *in = own;
         int n = 2;
@@ -200,15 +76,15 @@ static trained alone(const char *device, int k, const sw_dataset *data, const sw
     return out;
 }
 
-static void check_alone(const group *g, const sw_dataset *data, const sw_array *own,
+static void check_alone(const crew *g, const sw_dataset *data, const sw_array *own,
                         const double *loss, const char *what)
 {
     for (int k = 0; k < N; k++) {
         trained t = alone(g->device, k, data, own != NULL ? own + 2 * k : NULL);
-        unsigned char *bytes = packed(g->member[k]);
-        SW_CHECK(memcmp(&t.loss, &loss[k], sizeof t.loss) == 0, "%s: loss of %d: %g and %g", what,
-                 k, t.loss, loss[k]);
-        SW_CHECK(memcmp(bytes + HEAD, t.bytes, g->all->model_bytes) == 0,
+        unsigned char *bytes = crew_packed(g->member[k]);
+        SW_CHECK(memcmp(&t.loss, &loss[k], sizeof t.loss) == 0, "%s: loss of %d: %g and %g",
+                 what, k, t.loss, loss[k]);
+        SW_CHECK(memcmp(bytes + CREW_HEAD, t.bytes, g->all->model_bytes) == 0,
                  "%s: bytes of member %d", what, k);
         free(t.bytes);
         free(bytes);
@@ -225,9 +101,9 @@ static void a_member_is_a_model_that_is_trained_alone(void)
     const sw_feed *feed = small_feed(data, ROWS, 0);
     for (int way = 0; way < 4; way++) {
         double loss[N], mean[N];
-        new_card(&(sw_fake_card){.cannot_map = way == 3}, (uint64_t)way);
-        group g = group_on("cuda", NULL, way != 2);
-        sw_members_args args = feed_args(g.member, N, feed);
+        crew_new_card(&(sw_fake_card){.cannot_map = way == 3}, (uint64_t)way);
+        crew g = crew_on("cuda", NULL, way != 2);
+        sw_members_args args = crew_args(g.member, N, feed);
         args.steps = 2;
         OK(sw_members_run(g.all, &args));
         args.steps = STEPS - 2;
@@ -236,8 +112,8 @@ static void a_member_is_a_model_that_is_trained_alone(void)
         OK(sw_members_mean(g.all, "loss", mean, N));
         CU_ASSERT(mean[0] > 0.0 && mean[0] != loss[0]);
         check_alone(&g, data, NULL, loss, "feed");
-        group_end(&g);
-        end_card();
+        crew_end(&g);
+        crew_end_card();
     }
 }
 
@@ -253,8 +129,8 @@ static void own_inputs_are_those_of_each_member(void)
                 numbers[k][i][j] = (float)sw_dice_below(&dice, 2000) / 1000.0f - 1.0f;
             own[2 * k + i] = (sw_array){SW_F32, SW_SHAPE(ROWS, SMALL_WIDTH), numbers[k][i]};
         }
-    new_card(NULL, 1);
-    group g = group_on("cuda", NULL, true);
+    crew_new_card(NULL, 1);
+    crew g = crew_on("cuda", NULL, true);
     sw_members_args args = {.size = sizeof args,
                             .members = g.member,
                             .n = N,
@@ -266,18 +142,18 @@ static void own_inputs_are_those_of_each_member(void)
         OK(sw_members_run(g.all, &args));
     OK(sw_members_metric(g.all, "loss", loss, N));
     check_alone(&g, small_data(SAMPLES), own, loss, "own inputs");
-    group_end(&g);
-    end_card();
+    crew_end(&g);
+    crew_end_card();
 }
 
 static void it_is_near_a_member_of_the_cpu(void)
 {
-    const sw_feed *feed = a_feed();
+    const sw_feed *feed = crew_feed();
     double loss[2][N];
-    new_card(NULL, 2);
-    group g[2] = {group_on("cuda", NULL, true), group_on(NULL, NULL, true)};
+    crew_new_card(NULL, 2);
+    crew g[2] = {crew_on("cuda", NULL, true), crew_on(NULL, NULL, true)};
     for (int i = 0; i < 2; i++) {
-        const sw_members_args args = feed_args(g[i].member, N, feed);
+        const sw_members_args args = crew_args(g[i].member, N, feed);
         OK(sw_members_run(g[i].all, &args));
         OK(sw_members_metric(g[i].all, "loss", loss[i], N));
     }
@@ -287,26 +163,26 @@ static void it_is_near_a_member_of_the_cpu(void)
         CU_ASSERT(far(g[0].member[k], g[0].shape->f1.weight, g[1].member[k],
                       g[1].shape->f1.weight, HIDDEN * SMALL_WIDTH) < 1e-4);
     }
-    group_end(&g[0]);
-    group_end(&g[1]);
-    end_card();
+    crew_end(&g[0]);
+    crew_end(&g[1]);
+    crew_end_card();
 }
 
 /* Two shapes in one call have the bits that they have in calls of their own. */
 static void groups_run_together(void)
 {
-    const sw_feed *feed = a_feed();
+    const sw_feed *feed = crew_feed();
     unsigned char *bytes[2][3] = {{NULL}};
     for (int way = 0; way < 2; way++) {
-        new_card(NULL, (uint64_t)way);
-        sw_exec *exec = exec_on("cuda", NULL, true);
-        sw_members *all[2] = {members_of(exec, small_new(HIDDEN)),
-                              members_of(exec, small_new(HIDDEN + 7))};
+        crew_new_card(NULL, (uint64_t)way);
+        sw_exec *exec = crew_exec("cuda", NULL, true);
+        sw_members *all[2] = {crew_members(exec, small_new(HIDDEN)),
+                              crew_members(exec, small_new(HIDDEN + 7))};
         sw_member member[2][3];
         sw_members_args args[2];
         for (int i = 0; i < 2; i++) {
             small_members(member[i], 3, all[i], 4);
-            args[i] = feed_args(member[i], 3, feed);
+            args[i] = crew_args(member[i], 3, feed);
             args[i].steps = (uint32_t)(3 + 2 * i);
             if (way == 1)
                 OK(sw_members_run(all[i], &args[i]));
@@ -315,7 +191,7 @@ static void groups_run_together(void)
             OK(sw_members_run_all(all, args, 2));
         for (int i = 0; i < 2; i++)
             for (int k = 0; k < 3; k++) {
-                unsigned char *now = packed(member[i][k]);
+                unsigned char *now = crew_packed(member[i][k]);
                 if (way == 0) {
                     bytes[i][k] = now;
                     continue;
@@ -327,17 +203,17 @@ static void groups_run_together(void)
         sw_members_destroy(all[0]);
         sw_members_destroy(all[1]);
         sw_exec_destroy(exec);
-        end_card();
+        crew_end_card();
     }
 }
 
 static void evaluation_changes_no_member(void)
 {
     double loss[N], again[N];
-    new_card(NULL, 1);
-    group g = group_on("cuda", NULL, true);
-    sw_members_args args = feed_args(g.member, N, a_feed());
-    unsigned char *before = packed(g.member[3]);
+    crew_new_card(NULL, 1);
+    crew g = crew_on("cuda", NULL, true);
+    sw_members_args args = crew_args(g.member, N, crew_feed());
+    unsigned char *before = crew_packed(g.member[3]);
     args.mode = SW_EVAL;
     args.own_steps = 0;
     args.steps = 3;
@@ -345,132 +221,13 @@ static void evaluation_changes_no_member(void)
     OK(sw_members_mean(g.all, "loss", loss, N));
     OK(sw_members_run(g.all, &args));
     OK(sw_members_mean(g.all, "loss", again, N));
-    unsigned char *after = packed(g.member[3]);
+    unsigned char *after = crew_packed(g.member[3]);
     CU_ASSERT(memcmp(before, after, sw_members_packed_bytes(g.all)) == 0);
     CU_ASSERT(memcmp(loss, again, sizeof loss) == 0 && loss[0] != loss[1] && loss[0] > 0.0);
     free(before);
     free(after);
-    group_end(&g);
-    end_card();
-}
-
-/* ---- copies ------------------------------------------------------------------------------ */
-
-static void copies_are_exact_wherever_they_go(void)
-{
-    const sw_feed *feed = a_feed();
-    float knob = 0.0f;
-    uint64_t steps = 0;
-    new_card(NULL, 3);
-    group g = group_on("cuda", NULL, true), cpu = group_on(NULL, NULL, true);
-    sw_members_args args = feed_args(g.member, 2, feed);
-    OK(sw_members_run(g.all, &args));
-    OK(sw_member_knob_set(g.member[0], g.shape->factor, 0.75f)); /* it is not uploaded yet */
-    OK(sw_member_copy(g.member[1], g.member[0]));
-    OK(sw_member_knob_get(g.member[1], g.shape->factor, &knob));
-    CU_ASSERT(knob == 0.75f && same_members(g.member[0], g.member[1]));
-    OK(sw_member_progress(g.member[1], &steps, NULL));
-    CU_ASSERT_EQUAL(steps, STEPS);
-    /* To the CPU and back. */
-    OK(sw_member_copy(cpu.member[2], g.member[0]));
-    CU_ASSERT(same_members(cpu.member[2], g.member[0]));
-    OK(sw_member_copy(g.member[4], cpu.member[2]));
-    OK(sw_member_knob_get(g.member[4], g.shape->factor, &knob));
-    CU_ASSERT(knob == 0.75f && same_members(g.member[4], g.member[0]));
-    unsigned char *bytes = packed(g.member[0]);
-    OK(sw_member_unpack(g.member[5], bytes, sw_members_packed_bytes(g.all)));
-    OK(sw_member_unpack(cpu.member[5], bytes, sw_members_packed_bytes(g.all)));
-    CU_ASSERT(same_members(g.member[5], g.member[0]));
-    CU_ASSERT(same_members(cpu.member[5], g.member[0]));
-    OK(sw_member_knob_get(g.member[5], g.shape->factor, &knob));
-    CU_ASSERT_EQUAL(knob, 0.75f);
-    /* They go on alike: the unpacked one has the seed too. */
-    args.members = &g.member[0];
-    args.n = 1;
-    OK(sw_members_run(g.all, &args));
-    args.members = &g.member[5];
-    OK(sw_members_run(g.all, &args));
-    CU_ASSERT(same_members(g.member[5], g.member[0]));
-    CU_ASSERT(!same_members(g.member[1], g.member[0]));
-    free(bytes);
-    group_end(&g);
-    group_end(&cpu);
-    end_card();
-}
-
-/* A model of the card and one of the host; knobs on their way go with the bytes. */
-static void a_member_and_a_model_take_each_other_over(void)
-{
-    float knob = 0.0f, x[SMALL_WIDTH], y[SMALL_WIDTH];
-    new_card(NULL, 1);
-    for (int on_card = 0; on_card < 2; on_card++) {
-        group g = group_on("cuda", NULL, true);
-        sw_exec *host = exec_on(NULL, NULL, true);
-        small *t = small_new(HIDDEN);
-        sw_members_args args = feed_args(g.member, 1, a_feed());
-        OK(sw_model_ready(t->model, on_card != 0 ? g.exec : host, 77));
-        sw_knob_set(t->factor, 0.25f);
-        OK(sw_member_from_model(g.member[0], t->model));
-        OK(sw_member_knob_get(g.member[0], g.shape->factor, &knob));
-        OK(sw_member_read(g.member[0], g.shape->f2.bias, x, sizeof x));
-        OK(sw_param_read(t->f2.bias, y, sizeof y));
-        CU_ASSERT(knob == 0.25f && memcmp(x, y, sizeof x) == 0);
-        OK(sw_members_run(g.all, &args));
-        OK(sw_member_knob_set(g.member[0], g.shape->factor, 2.0f));
-        OK(sw_member_to_model(t->model, g.member[0]));
-        CU_ASSERT_EQUAL(sw_knob_get(t->factor), 2.0f);
-        OK(sw_member_from_model(g.member[1], t->model));
-        CU_ASSERT(same_members(g.member[0], g.member[1]));
-        sw_member_end(g.member[1]);
-        sw_model_destroy(t->model);
-        OK(sw_model_create(&t->model, "gone"));
-        sw_exec_destroy(host);
-        group_end(&g);
-    }
-    end_card();
-}
-
-static void what_is_written_is_read(void)
-{
-    float x[SMALL_WIDTH] = {1, 2, 3, 4, 5, 6}, y[SMALL_WIDTH];
-    new_card(NULL, 1);
-    group g = group_on("cuda", NULL, true);
-    OK(sw_member_write(g.member[2], g.shape->f2.bias, x, sizeof x));
-    OK(sw_member_read(g.member[2], g.shape->f2.bias, y, sizeof y));
-    CU_ASSERT(memcmp(x, y, sizeof x) == 0);
-    OK(sw_member_read(g.member[3], g.shape->f2.bias, y, sizeof y));
-    CU_ASSERT(memcmp(x, y, sizeof x) != 0);
-    REFUSED(sw_member_knob_set(g.member[0], g.shape->factor, NAN), SW_INVALID, "cannot be");
-    group_end(&g);
-    end_card();
-}
-
-/* The same bits as on the CPU, where the bytes were the same. */
-static void a_member_is_resized_as_on_the_cpu(void)
-{
-    const sw_array in[2] = {{SW_F32, SW_SHAPE(ROWS, SMALL_WIDTH), NULL},
-                            {SW_F32, SW_SHAPE(ROWS, SMALL_WIDTH), NULL}};
-    const sw_members_args args = {
-        .size = sizeof args, .inputs = in, .n_inputs = 2, .mode = SW_TRAIN};
-    const sw_resize_opts opts = {.size = sizeof opts, .seed = 5};
-    sw_members *wide[2];
-    sw_member grown[2];
-    new_card(NULL, 1);
-    group g[2] = {group_on("cuda", NULL, true), group_on(NULL, NULL, true)};
-    const sw_members_args some = feed_args(g[0].member, 1, a_feed());
-    OK(sw_members_run(g[0].all, &some));
-    OK(sw_member_copy(g[1].member[0], g[0].member[0]));
-    for (int i = 0; i < 2; i++) {
-        wide[i] = members_of(g[i].exec, small_new(HIDDEN + 6));
-        OK(sw_member_new(&grown[i], wide[i], 9));
-        OK(sw_member_resize(grown[i], g[i].member[0], &args, &opts));
-    }
-    CU_ASSERT(same_members(grown[0], grown[1]));
-    for (int i = 0; i < 2; i++) {
-        sw_members_destroy(wide[i]);
-        group_end(&g[i]);
-    }
-    end_card();
+    crew_end(&g);
+    crew_end_card();
 }
 
 /* ---- many members ------------------------------------------------------------------------ */
@@ -486,9 +243,9 @@ static void there_can_be_more_members_than_graphs(void)
     const sw_dataset *data = small_data(SAMPLES);
     const sw_feed *feed = small_feed(data, ROWS, 0);
     double loss[N];
-    new_card(NULL, 1);
-    group g = group_on("cuda", NULL, true);
-    sw_members_args args = feed_args(g.member, N, feed);
+    crew_new_card(NULL, 1);
+    crew g = crew_on("cuda", NULL, true);
+    sw_members_args args = crew_args(g.member, N, feed);
     queue_of(g.all)->most_graphs = 3;
     args.steps = 1;
     for (int i = 0; i < STEPS; i++) {
@@ -497,24 +254,24 @@ static void there_can_be_more_members_than_graphs(void)
     }
     OK(sw_members_metric(g.all, "loss", loss, N));
     check_alone(&g, data, NULL, loss, "few graphs");
-    group_end(&g);
-    end_card();
+    crew_end(&g);
+    crew_end_card();
 }
 
 /* A slot that is taken again, another seed, and a range that has moved are other bindings. */
 static void members_come_and_go(void)
 {
-    const sw_feed *feed = a_feed();
+    const sw_feed *feed = crew_feed();
     sw_member extra;
     sw_budget *budget = NULL;
-    new_card(NULL, 2);
+    crew_new_card(NULL, 2);
     OK(sw_budget_create(&budget, (size_t)1 << 20));
-    group g = group_on("cuda", budget, true), cpu = group_on("cuda", NULL, false);
-    group *both[2] = {&g, &cpu};
-    sw_members *wide = members_of(g.exec, small_new(HIDDEN * 4));
+    crew g = crew_on("cuda", budget, true), plain = crew_on("cuda", NULL, false);
+    crew *both[2] = {&g, &plain};
+    sw_members *wide = crew_members(g.exec, small_new(HIDDEN * 4));
     for (int i = 0; i < 2; i++) {
-        group *its = both[i];
-        sw_members_args args = feed_args(its->member, N, feed);
+        crew *its = both[i];
+        sw_members_args args = crew_args(its->member, N, feed);
         OK(sw_members_run(its->all, &args));
         sw_member_end(its->member[1]);
         OK(sw_member_new(&its->member[1], its->all, 50)); /* in the same range */
@@ -522,7 +279,7 @@ static void members_come_and_go(void)
         OK(sw_members_run(its->all, &args));
     }
     for (int k = 0; k < N; k++)
-        SW_CHECK(same_members(g.member[k], cpu.member[k]), "taken again: member %d", k);
+        SW_CHECK(crew_same(g.member[k], plain.member[k]), "taken again: member %d", k);
     for (int i = 0; i < 2; i++)
         for (int k = 0; k < 4; k++)
             sw_member_end(both[i]->member[k]);
@@ -531,296 +288,16 @@ static void members_come_and_go(void)
         OK(sw_member_new(&extra, wide, 3));
     CU_ASSERT(g.member[4].of->slots[g.member[4].index].offset != before);
     for (int i = 0; i < 2; i++) {
-        const sw_members_args args = feed_args(both[i]->member + 4, N - 4, feed);
+        const sw_members_args args = crew_args(both[i]->member + 4, N - 4, feed);
         OK(sw_members_run(both[i]->all, &args));
     }
     for (int k = 4; k < N; k++)
-        SW_CHECK(same_members(g.member[k], cpu.member[k]), "moved: member %d", k);
+        SW_CHECK(crew_same(g.member[k], plain.member[k]), "moved: member %d", k);
     sw_members_destroy(wide);
-    group_end(&g);
-    group_end(&cpu);
+    crew_end(&g);
+    crew_end(&plain);
     sw_budget_destroy(budget);
-    end_card();
-}
-
-/* ---- memory ------------------------------------------------------------------------------ */
-
-static size_t whole(size_t bytes, size_t of)
-{
-    return (bytes + of - 1) / of * of;
-}
-
-/* What is planned, what is taken, what the budget has, and what the card has given. */
-static void a_budget_counts_what_the_card_gives(void)
-{
-    const sw_feed *feed = a_feed();
-    sw_budget *budget = NULL;
-    sw_fake_live live;
-    sw_plan_info info = {.size = sizeof info};
-    sw_members_memory used = {.size = sizeof used};
-    size_t lanes = 0;
-    for (int plain = 0; plain < 2; plain++) {
-        new_card(&(sw_fake_card){.cannot_map = plain != 0}, 1);
-        OK(sw_budget_create(&budget, (size_t)4 << 20));
-        group g = group_on("cuda", budget, true);
-        sw_members_args args = feed_args(g.member, N, feed);
-        sw_members_args test = args;
-        test.mode = SW_EVAL;
-        OK(sw_members_look(g.all, &args, &info));
-        const size_t steps = info.arena_bytes;
-        OK(sw_members_look(g.all, &test, &info));
-        CU_ASSERT_EQUAL(info.model_bytes, sw_members_bytes(g.all));
-        CU_ASSERT_EQUAL(sw_budget_used(budget), N * info.model_bytes);
-        OK(sw_members_plan(g.all, &args, NULL));
-        OK(sw_members_plan(g.all, &test, &lanes));
-        CU_ASSERT_EQUAL(lanes, steps + info.data_bytes);
-        CU_ASSERT_EQUAL(sw_budget_used(budget), N * info.model_bytes + lanes);
-        OK(sw_members_run(g.all, &args));
-        OK(sw_members_run(g.all, &test));
-        OK(sw_members_used(g.all, &used));
-        CU_ASSERT(used.lanes == 1 && used.lane_bytes == lanes);
-        CU_ASSERT_EQUAL(used.range_bytes, N * info.model_bytes);
-        CU_ASSERT_EQUAL(sw_budget_used(budget), used.range_bytes + used.lane_bytes);
-        sw_device_info d = {.size = sizeof d};
-        OK(sw_exec_device(g.exec, &d));
-        sw_fake_card_api()->live(&live);
-        const size_t given = d.model_bytes + d.arena_bytes + d.data_bytes;
-        sw_note("%zu bytes, the card gave %zu (%zu live)", sw_budget_used(budget), given,
-                live.device_bytes);
-        const size_t step = plain != 0 ? sw_page_bytes() : SW_FAKE_GRANULARITY;
-        CU_ASSERT_EQUAL(given, whole(used.range_bytes, step) + whole(steps, step) +
-                                   whole(lanes - steps, step));
-        CU_ASSERT_EQUAL(given, live.device_bytes);
-        group_end(&g);
-        CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
-        sw_budget_destroy(budget);
-        end_card();
-    }
-}
-
-static void a_budget_that_is_too_small_says_so(void)
-{
-    const sw_feed *feed = a_feed();
-    sw_budget *budget = NULL;
-    sw_member more;
-    new_card(NULL, 0);
-    small *shape = small_new(HIDDEN);
-    size_t bytes = 0;
-    OK(sw_model_bytes(shape->model, &bytes));
-    OK(sw_budget_create(&budget, N * bytes));
-    group g = group_on("cuda", budget, true);
-    sw_members_args args = feed_args(g.member, N, feed);
-    REFUSED(sw_member_new(&more, g.all, 1), SW_NOMEM, "members");
-    REFUSED(sw_members_run(g.all, &args), SW_NOMEM, "step");
-    CU_ASSERT_EQUAL(sw_members_count(g.all), N);
-    uint64_t made = 1;
-    OK(sw_member_progress(g.member[0], &made, NULL));
-    CU_ASSERT_EQUAL(made, 0);
-    group_end(&g);
-    sw_budget_destroy(budget);
-    end_card();
-}
-
-static void steps_bring_no_allocation(void)
-{
-    double loss[N];
-    sw_fake_counts before, after;
-    new_card(NULL, 0);
-    group g = group_on("cuda", NULL, true);
-    sw_members_args args = feed_args(g.member, N, a_feed());
-    args.steps = 3; /* an epoch: the program of its last batch, too */
-    for (int i = 0; i < 2; i++)
-        OK(sw_members_run(g.all, &args));
-    const uint64_t calls = sw_mem_calls();
-    sw_fake_card_api()->counts(&before);
-    for (int i = 0; i < 10; i++) {
-        OK(sw_members_run(g.all, &args));
-        OK(sw_members_metric(g.all, "loss", loss, N));
-        OK(sw_member_knob_set(g.member[i % N], g.shape->factor, 0.5f));
-        OK(sw_member_copy(g.member[i % N], g.member[(i + 1) % N]));
-    }
-    sw_fake_card_api()->counts(&after);
-    CU_ASSERT_EQUAL(sw_mem_calls(), calls);
-    CU_ASSERT_EQUAL(after.captures, before.captures);
-    CU_ASSERT_EQUAL(after.graph_launches - before.graph_launches, 10 * N * 3);
-    CU_ASSERT_EQUAL(after.launches, before.launches);
-    CU_ASSERT_EQUAL(after.pageable - before.pageable, 0);
-    group_end(&g);
-    end_card();
-}
-
-/* ---- what fails -------------------------------------------------------------------------- */
-
-/* A member whose input is not a number skips its updates, and fails alone. */
-static void a_member_that_fails_fails_alone(void)
-{
-    static float numbers[N][ROWS * SMALL_WIDTH];
-    sw_array own[N * 2];
-    double loss[N];
-    sw_status ended[N];
-    for (int k = 0; k < N; k++)
-        for (int i = 0; i < ROWS * SMALL_WIDTH; i++) {
-            numbers[k][i] = (float)(i % 5) * 0.1f;
-            own[2 * k] = own[2 * k + 1] =
-                (sw_array){SW_F32, SW_SHAPE(ROWS, SMALL_WIDTH), numbers[k]};
-        }
-    numbers[3][7] = NAN;
-    new_card(NULL, 1);
-    group g = group_on("cuda", NULL, true);
-    g.shape->opt->max_skipped = 0;
-    sw_members_destroy(g.all);
-    sw_model_destroy(g.shape->model);
-    const sw_optimizer_opts opts = {
-        .size = sizeof opts, .kind = "adam", .lr = 0.02f, .max_skipped = 2};
-    OK(sw_model_create(&g.shape->model, "careful"));
-    g.shape->f1 = sw_linear_new(g.shape->model, "f1", SMALL_WIDTH, HIDDEN);
-    g.shape->f2 = sw_linear_new(g.shape->model, "f2", HIDDEN, SMALL_WIDTH);
-    g.shape->seen = sw_state_new(g.shape->model, "seen", SW_F32, SW_SHAPE(1));
-    g.shape->factor = sw_knob_new(g.shape->model, "factor", 1.0f);
-    OK(sw_optimizer_create(&g.shape->opt, g.shape->model, &opts));
-    g.all = members_of(g.exec, g.shape);
-    small_members(g.member, N, g.all, 1);
-    sw_members_args args = {.size = sizeof args,
-                            .members = g.member,
-                            .n = N,
-                            .inputs = own,
-                            .n_inputs = 2,
-                            .own_inputs = 1,
-                            .mode = SW_TRAIN};
-    for (args.step = 0; args.step < 3; args.step++) {
-        OK(sw_members_run(g.all, &args));
-        OK(sw_members_status(g.all, ended, N));
-        for (int k = 0; k < N; k++)
-            CU_ASSERT_EQUAL(ended[k], k == 3 && args.step > 0 ? SW_INVALID : SW_OK);
-        OK(sw_members_metric(g.all, "loss", loss, N));
-        CU_ASSERT(isnan(loss[3]) && !isnan(loss[2]) && !isnan(loss[4]));
-    }
-    CU_ASSERT(strstr(sw_last_note(), "member 3") != NULL);
-    numbers[3][7] = 0.0f;
-    OK(sw_member_copy(g.member[3], g.member[2]));
-    OK(sw_members_run(g.all, &args));
-    OK(sw_members_status(g.all, ended, N));
-    CU_ASSERT_EQUAL(ended[3], SW_OK);
-    group_end(&g);
-    end_card();
-}
-
-/* A fault ends the work on the card, as it does for models: the call says so, and so do all
- * that come after it. */
-static void a_fault_ends_the_work_on_the_card(void)
-{
-    for (int way = 0; way < 3; way++) {
-        double loss[N];
-        sw_status ended[N];
-        new_card(NULL, 1);
-        group g = group_on("cuda", NULL, true);
-        sw_members_args args = feed_args(g.member, N, a_feed());
-        OK(sw_members_run(g.all, &args));
-        if (way == 0)
-            sw_fake_card_api()->fail("cudaGraphLaunch", 3, LAUNCH_FAILURE);
-        else
-            sw_fake_card_api()->fail_work(way == 1 ? 11 : 200, LAUNCH_FAILURE);
-        REFUSED(sw_members_run(g.all, &args), SW_DEVICE, "cuda");
-        REFUSED(sw_members_run(g.all, &args), SW_DEVICE, "failed before");
-        REFUSED(sw_members_metric(g.all, "loss", loss, N), SW_INVALID, "nothing has run yet");
-        REFUSED(sw_members_status(g.all, ended, N), SW_INVALID, "nothing has run yet");
-        REFUSED(sw_member_copy(g.member[0], g.member[5]), SW_DEVICE, "failed before");
-        sw_fake_card_api()->fail(NULL, UINT64_MAX, -1);
-        group_end(&g);
-        sw_fake_card_api()->reset(NULL);
-    }
-}
-
-static sw_status whole_life(void *feed)
-{
-    sw_exec *exec = NULL;
-    sw_members *all = NULL;
-    small t = {NULL};
-    sw_member one[2];
-    const sw_exec_opts exec_opts = {.size = sizeof exec_opts, .device = "cuda"};
-    const sw_optimizer_opts adam = {.size = sizeof adam, .kind = "adam"};
-    sw_status status = sw_exec_create(&exec, &exec_opts);
-    if (status == SW_OK)
-        status = sw_model_create(&t.model, "life");
-    if (status == SW_OK) {
-        t.f1 = sw_linear_new(t.model, "f1", SMALL_WIDTH, 3);
-        t.f2 = sw_linear_new(t.model, "f2", 3, SMALL_WIDTH);
-        t.seen = sw_state_new(t.model, "seen", SW_F32, SW_SHAPE(1));
-        t.factor = sw_knob_new(t.model, "factor", 1.0f);
-        status = sw_optimizer_create(&t.opt, t.model, &adam);
-    }
-    const sw_members_opts opts = {
-        .size = sizeof opts, .shape = t.model, .fn = small_step, .user = &t};
-    if (status == SW_OK)
-        status = sw_members_create(&all, exec, &opts);
-    for (int k = 0; k < 2 && status == SW_OK; k++)
-        status = sw_member_new(&one[k], all, 1);
-    sw_members_args args = feed_args(one, 2, feed);
-    args.steps = 2;
-    sw_status ended[2] = {SW_OK, SW_OK};
-    if (status == SW_OK)
-        status = sw_members_run(all, &args);
-    if (status == SW_OK)
-        status = sw_members_status(all, ended, 2);
-    sw_members_destroy(all);
-    sw_model_destroy(t.model);
-    sw_exec_destroy(exec);
-    return status != SW_OK ? status : ended[0] != SW_OK ? ended[0] : ended[1];
-}
-
-static void every_allocation_can_fail(void)
-{
-    const sw_feed *feed = a_feed();
-    new_card(NULL, 0);
-    OK(whole_life((void *)(uintptr_t)feed));
-    uint64_t k = 0, failed = 0;
-    for (bool hit = true; hit; k++) {
-        const uint64_t blocks = sw_heap_blocks();
-        sw_fault_plan(SW_FAULT_MEMORY, k, SW_FAULT_ONCE);
-        const sw_status status = whole_life((void *)(uintptr_t)feed);
-        hit = sw_fault_hits(SW_FAULT_MEMORY) > 0;
-        sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
-        failed += status == SW_NOMEM;
-        SW_CHECK(status == SW_NOMEM || status == SW_OK, "call %llu: %s", (unsigned long long)k,
-                 sw_last_error());
-        SW_CHECK(sw_heap_blocks() == blocks, "call %llu leaves blocks", (unsigned long long)k);
-    }
-    sw_note("%llu calls, of which %llu fail", (unsigned long long)k,
-            (unsigned long long)failed);
-    CU_ASSERT(failed > 100 && k - failed < 30);
-    end_card();
-}
-
-static sw_status a_callback(sw_member_view *view, void *user)
-{
-    (void)user;
-    view->score = 0.0;
-    return SW_OK;
-}
-
-static void what_is_of_the_cpu_is_refused(void)
-{
-    sw_members *none = NULL;
-    new_card(NULL, 0);
-    sw_exec *exec = exec_on("cuda", NULL, true);
-    const small *shape = small_new(HIDDEN);
-    sw_members_opts opts = {
-        .size = sizeof opts, .shape = shape->model, .callback = a_callback, .state_bytes = 8};
-    REFUSED(sw_members_create(&none, exec, &opts), SW_UNSUPPORTED, "callbacks are of the CPU");
-    opts = (sw_members_opts){
-        .size = sizeof opts, .shape = shape->model, .fn = small_step, .threads = 2};
-    REFUSED(sw_members_create(&none, exec, &opts), SW_UNSUPPORTED, "threads of a member");
-    CU_ASSERT_PTR_NULL(none);
-    sw_exec_destroy(exec);
-    group g = group_on("cuda", NULL, true);
-    sw_checkpoint *checkpoint = NULL;
-    const sw_checkpoint_opts kept = {.size = sizeof kept, .path = sw_temp_path("members")};
-    OK(sw_checkpoint_create(&checkpoint, g.exec, &kept));
-    REFUSED(sw_checkpoint_members(checkpoint, g.all, g.member, N), SW_UNSUPPORTED,
-            "sw_checkpoint_put");
-    sw_checkpoint_destroy(checkpoint);
-    group_end(&g);
-    end_card();
+    crew_end_card();
 }
 
 static const sw_test tests[] = {
@@ -829,18 +306,7 @@ static const sw_test tests[] = {
     {"it is near a member of the CPU", it_is_near_a_member_of_the_cpu},
     {"groups run together", groups_run_together},
     {"evaluation changes no member", evaluation_changes_no_member},
-    {"copies are exact wherever they go", copies_are_exact_wherever_they_go},
-    {"a member and a model take each other over", a_member_and_a_model_take_each_other_over},
-    {"what is written is read", what_is_written_is_read},
-    {"a member is resized as on the CPU", a_member_is_resized_as_on_the_cpu},
     {"there can be more members than graphs", there_can_be_more_members_than_graphs},
     {"members come and go", members_come_and_go},
-    {"a budget counts what the card gives", a_budget_counts_what_the_card_gives},
-    {"a budget that is too small says so", a_budget_that_is_too_small_says_so},
-    {"steps bring no allocation", steps_bring_no_allocation},
-    {"a member that fails fails alone", a_member_that_fails_fails_alone},
-    {"a fault ends the work on the card", a_fault_ends_the_work_on_the_card},
-    {"every allocation can fail", every_allocation_can_fail},
-    {"what is of the CPU is refused", what_is_of_the_cpu_is_refused},
 };
 SW_SUITE("members on a card", tests)

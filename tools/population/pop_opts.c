@@ -34,7 +34,8 @@ static const char notes[] =
     "paused_peak_bytes), "
     "wall_ns, train_ns, test_ns, exploit_ns.\n"
     "Exit status: 0 done, 1 failed, 2 wrong usage, 3 damaged or foreign file, 4 does not fit "
-    "the memory, 130 interrupted. Ctrl-C ends after the running steps, and with --checkpoint "
+    "the memory, 5 no such device, 130 interrupted. Ctrl-C ends after the running steps, and "
+    "with --checkpoint "
     "--resume goes on from there.";
 
 int pop_word(const char *const *words, const char *word)
