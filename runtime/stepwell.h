@@ -1015,7 +1015,7 @@ SW_MUST_USE SW_API sw_status sw_members_plan(sw_members *members, const sw_membe
                                              size_t *out);
 /* The same, and no memory is taken for it: what a step needs, arena_bytes the larger one of a
  * full batch and of the last one of an epoch. model_bytes is that of one member, data_bytes
- * that of one batch of a feed; on a device what all that were looked at so far take there for
+ * that of one batch of a feed; on a device what all looks at the group so far take there for
  * inputs. SW_INVALID for callbacks. */
 SW_MUST_USE SW_API sw_status sw_members_look(sw_members *members, const sw_members_args *args,
                                              sw_plan_info *out);

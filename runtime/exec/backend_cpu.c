@@ -46,11 +46,13 @@ static size_t data_bytes(const sw_exec *exec, const sw_run_args *args, const swi
     return args->data_bytes > slots ? args->data_bytes : slots;
 }
 
-static void expect(sw_exec *exec, const sw_run_args *args, const swi_trace *trace)
+/* Inputs lie where they are. */
+static size_t data_need(const sw_run_args *args, const swi_trace *trace, swi_data_need *need)
 {
-    (void)exec;
     (void)args;
     (void)trace;
+    (void)need;
+    return 0;
 }
 
 static size_t data_height(const sw_exec *exec)
@@ -171,7 +173,7 @@ const swi_exec_backend swi_exec_cpu = {.open = open_exec,
                                        .count_launches = count_launches,
                                        .forget = forget,
                                        .data_bytes = data_bytes,
-                                       .expect = expect,
+                                       .data_need = data_need,
                                        .data_height = data_height,
                                        .reserve = reserve,
                                        .room = room,

@@ -39,11 +39,6 @@ static size_t data_bytes(const sw_exec *exec, const sw_run_args *args, const swi
     return swi_queue_data_bytes(exec->queue, args, trace);
 }
 
-static void expect(sw_exec *exec, const sw_run_args *args, const swi_trace *trace)
-{
-    swi_queue_expect(exec->queue, args, trace);
-}
-
 static size_t data_height(const sw_exec *exec)
 {
     return swi_queue_data_height(exec->queue);
@@ -96,7 +91,7 @@ const swi_exec_backend swi_exec_cuda = {.open = open_exec,
                                         .count_launches = count_launches,
                                         .forget = forget,
                                         .data_bytes = data_bytes,
-                                        .expect = expect,
+                                        .data_need = swi_queue_data_need,
                                         .data_height = data_height,
                                         .reserve = reserve,
                                         .room = swi_queue_prepare,

@@ -226,16 +226,16 @@ size_t swi_queue_data_bytes(const swi_queue *q, const sw_run_args *args, const s
     size_t block = 0;
     if (!args->immediate)
         (void)swi_readback_of(args, trace, &block, NULL); /* counts, and takes nothing */
-    return data_of(larger(slot_of(args), larger(q->slot_bytes, q->expected_slot)),
-                   larger(block, larger(q->block_bytes, q->expected_block)));
+    return data_of(larger(slot_of(args), q->slot_bytes), larger(block, q->block_bytes));
 }
 
-void swi_queue_expect(swi_queue *q, const sw_run_args *args, const swi_trace *trace)
+size_t swi_queue_data_need(const sw_run_args *args, const swi_trace *trace, swi_data_need *need)
 {
     size_t block = 0;
     (void)swi_readback_of(args, trace, &block, NULL); /* counts, and takes nothing */
-    q->expected_slot = larger(q->expected_slot, slot_of(args));
-    q->expected_block = larger(q->expected_block, block);
+    need->inputs = larger(need->inputs, slot_of(args));
+    need->results = larger(need->results, block);
+    return data_of(need->inputs, need->results);
 }
 
 sw_status swi_queue_reserve(swi_queue *q, size_t data_bytes)

@@ -38,8 +38,9 @@ uint64_t swi_queue_number(const swi_queue *queue);
  * exec will have taken when they run, for larger ones before too. */
 size_t swi_queue_data_bytes(const swi_queue *queue, const sw_run_args *args,
                             const swi_trace *trace);
-/* Runs with these arguments and this trace are to come: swi_queue_data_bytes counts them. */
-void swi_queue_expect(swi_queue *queue, const sw_run_args *args, const swi_trace *trace);
+/* Of runs of these arguments and this trace beside those that `need` has counted. */
+size_t swi_queue_data_need(const sw_run_args *args, const swi_trace *trace,
+                           swi_data_need *need);
 size_t swi_queue_data_height(const swi_queue *queue); /* promised so far */
 size_t swi_queue_host_bytes(const swi_queue *queue);  /* pinned */
 /* Charge the budget for them without taking memory. */

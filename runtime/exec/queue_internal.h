@@ -87,8 +87,7 @@ struct swi_queue {
     bool sync_ops, no_graphs;
     sw_arena *data; /* on the device: place, staging of each slot, block */
     size_t slot_bytes, knob_bytes, block_bytes;
-    size_t expected_slot, expected_block; /* of programs to come (swi_queue_expect) */
-    void *pinned;                         /* both slots, then SWI_HISTORY blocks */
+    void *pinned; /* both slots, then SWI_HISTORY blocks */
     size_t pinned_bytes;
     size_t input_at[SWI_MAX_INPUTS]; /* in a slot */
     swi_slot slots[SWI_SLOTS];

@@ -57,6 +57,7 @@ struct sw_members {
     swi_group_program *programs;
     uint32_t n_programs, cap_programs;
     swi_group_run run;
+    swi_data_need data_need; /* on a device: of all that sw_members_look was asked */
     /* Of the last run. */
     const swi_trace *last; /* its metrics; NULL with a callback */
     float *metrics;        /* n_members of the run, then the next metric */

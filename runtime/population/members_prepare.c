@@ -309,22 +309,21 @@ sw_status sw_members_plan(sw_members *m, const sw_members_args *given, size_t *o
 
 /* ---- what is needed ---------------------------------------------------------------------- */
 
-/* What inputs take: host memory of a lane, or what the device's exec has for them. */
-static size_t data_bytes(const sw_members *m)
+/* What inputs take: a batch in host memory of a lane; on a device what its exec has for all
+ * that the group has looked at. */
+static size_t data_bytes(sw_members *m)
 {
-    sw_exec *planner = m->lanes->planner;
     size_t bytes = m->run.args.feed != NULL ? m->run.args.feed->bytes : 0;
     for (int k = 0; k < n_batches(m) && !swi_members_on_host(m); k++) {
         const swi_trace *t = &m->programs[m->run.program[k]].planned->program->trace;
         const sw_run_args of_one = swi_members_of_one(m, k);
-        planner->backend->expect(planner, &of_one, t);
-        bytes = planner->backend->data_bytes(planner, &of_one, t);
+        bytes = m->lanes->planner->backend->data_need(&of_one, t, &m->data_need);
     }
     return bytes;
 }
 
 /* Of the programs that were found, the one with the larger arena. */
-static void describe(const sw_members *m, sw_plan_info *out)
+static void describe(sw_members *m, sw_plan_info *out)
 {
     const swi_group_run *r = &m->run;
     const swi_program *p = m->programs[r->program[0]].planned->program;
