@@ -300,6 +300,39 @@ static void members_come_and_go(void)
     crew_end_card();
 }
 
+/* A hole in front of a range that is longer: twice as long (pieces on the card), and hundreds
+ * of times (by host memory). */
+static void long_ranges_close_short_holes(void)
+{
+    static const int64_t before[] = {300, 1}, behind[] = {700, 3000};
+    for (int i = 0; i < 2; i++) {
+        sw_budget *budget = NULL;
+        sw_member hole, member, more;
+        crew_new_card(NULL, 1);
+        OK(sw_budget_create(&budget, (size_t)64 << 20));
+        sw_exec *exec = crew_exec("cuda", budget, true);
+        sw_members *first = crew_members(exec, small_new(before[i]));
+        sw_members *second = crew_members(exec, small_new(behind[i]));
+        OK(sw_member_new(&hole, first, 1));
+        OK(sw_member_new(&member, second, 2));
+        unsigned char *was = crew_packed(member);
+        CU_ASSERT(second->slots[0].offset > 0 && second->slots[0].offset < second->stride);
+        CU_ASSERT_EQUAL(second->slots[0].offset < second->stride / 64, i == 1);
+        sw_member_end(hole);
+        OK(sw_member_new(&more, second, 3)); /* a hole is closed before the arena grows */
+        CU_ASSERT_EQUAL(second->slots[0].offset, 0);
+        unsigned char *is = crew_packed(member);
+        CU_ASSERT(memcmp(was, is, sw_members_packed_bytes(second)) == 0);
+        free(was);
+        free(is);
+        sw_members_destroy(first);
+        sw_members_destroy(second);
+        sw_exec_destroy(exec);
+        sw_budget_destroy(budget);
+        crew_end_card();
+    }
+}
+
 static const sw_test tests[] = {
     {"a member is a model that is trained alone", a_member_is_a_model_that_is_trained_alone},
     {"own inputs are those of each member", own_inputs_are_those_of_each_member},
@@ -308,5 +341,6 @@ static const sw_test tests[] = {
     {"evaluation changes no member", evaluation_changes_no_member},
     {"there can be more members than graphs", there_can_be_more_members_than_graphs},
     {"members come and go", members_come_and_go},
+    {"long ranges close short holes", long_ranges_close_short_holes},
 };
 SW_SUITE("members on a card", tests)
