@@ -893,7 +893,14 @@ SW_MUST_USE SW_API sw_status sw_output_get(sw_exec *exec, const char *name, sw_a
  * by side, each on one thread of the exec; the bits of a member are those of a model that is
  * trained alone by an exec with its seed, and depend on neither the other members nor the
  * number of threads. A group and its members are used by one thread at a time, the one that
- * uses the exec. CPU only: SW_UNSUPPORTED on a device. */
+ * uses the exec.
+ *
+ * On a device members lie in its memory and run one after the other in one stream; their bits
+ * are those of a model that is trained alone there. A program is captured for each member that
+ * runs, by its range and seed; at most 256 of these captures are kept, and the one that was
+ * used longest ago goes. Where the device fails the call is SW_DEVICE, nothing of it can be
+ * asked for, and no member there can be used any more. Callbacks and `threads` above 1 are
+ * SW_UNSUPPORTED. */
 /* A member of `of`; {0} is none. */
 typedef struct {
     sw_members *of;
@@ -931,7 +938,8 @@ typedef struct {
 } sw_members_opts;
 
 /* Uses the exec's threads, device and budget, which is charged for each member and for a step
- * arena for each thread; a plan is not made smaller for it. Destroy it before shape and exec.
+ * arena for each thread; on a device for one step arena and its inputs, beside those of the
+ * exec's own runs. A plan is not made smaller for it. Destroy it before shape and exec.
  */
 SW_MUST_USE SW_API sw_status sw_members_create(sw_members **out, sw_exec *exec,
                                                const sw_members_opts *opts);
@@ -946,9 +954,12 @@ SW_MUST_USE SW_API sw_status sw_member_new(sw_member *out, sw_members *members, 
 /* Its range is free for the next one. {0} is fine. */
 SW_API void sw_member_end(sw_member member);
 /* One copy of parameters, optimizer state, buffers, states, kept gradients and knobs; `to`
- * keeps its seed, and is well again where it had failed. Both are members of one shape. */
+ * keeps its seed, and is well again where it had failed. Both are members of one shape, or of
+ * shapes with one layout, on whatever device. */
 SW_MUST_USE SW_API sw_status sw_member_copy(sw_member to, sw_member from);
-/* All of it between a member and a model of the shape's layout that is ready in host memory. */
+/* All of it between a member and a model of the shape's layout that is ready, on whatever
+ * device.
+ */
 SW_MUST_USE SW_API sw_status sw_member_to_model(sw_model *to, sw_member from);
 SW_MUST_USE SW_API sw_status sw_member_from_model(sw_member to, const sw_model *from);
 /* All elements of a parameter, buffer or state, which `param` names in the shape. */
@@ -1004,13 +1015,15 @@ SW_MUST_USE SW_API sw_status sw_members_plan(sw_members *members, const sw_membe
                                              size_t *out);
 /* The same, and no memory is taken for it: what a step needs, arena_bytes the larger one of a
  * full batch and of the last one of an epoch. model_bytes is that of one member, data_bytes
- * that of one batch of a feed. SW_INVALID for callbacks. */
+ * that of one batch of a feed; on a device what all looks at the group so far take there for
+ * inputs. SW_INVALID for callbacks. */
 SW_MUST_USE SW_API sw_status sw_members_look(sw_members *members, const sw_members_args *args,
                                              sw_plan_info *out);
 typedef struct {
     size_t size;
     int lanes;          /* of this group: threads of the exec by threads of a member */
-    size_t lane_bytes;  /* step arenas and batches of the lanes of all groups of the exec */
+    size_t lane_bytes;  /* step arenas and batches of the lanes of all groups of the exec; on a
+                           device its step arena and inputs */
     size_t range_bytes; /* that the members of all of them have had at most */
     size_t live_bytes;  /* that they have now */
     size_t step_bytes;  /* of lane_bytes: the step arenas */
@@ -1612,7 +1625,7 @@ SW_MUST_USE SW_API sw_status sw_checkpoint_loader(sw_checkpoint *checkpoint, sw_
  * The list is copied, the group is borrowed until the end: destroy it after the checkpoint. A
  * take, and a load, are SW_INVALID where a member has ended, and SW_BUSY in a callback. The
  * copy is charged now (sw_checkpoint_bytes). What was taken and is not written yet is given up.
- */
+ * SW_UNSUPPORTED for members on a device: pack them, and sw_checkpoint_put the bytes. */
 SW_MUST_USE SW_API sw_status sw_checkpoint_members(sw_checkpoint *checkpoint,
                                                    sw_members *members, const sw_member *list,
                                                    size_t n);

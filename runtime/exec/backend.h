@@ -14,6 +14,11 @@ typedef sw_status swi_run_ops(sw_exec *exec, swi_frame *frame, const sw_run_args
 typedef sw_status swi_collective(sw_exec *exec, const char *name, void *data, sw_dtype dtype,
                                  int64_t n);
 
+/* The largest of several programs: what goes to a device for a run, and what comes back. */
+typedef struct {
+    size_t inputs, results;
+} swi_data_need;
+
 struct swi_exec_backend {
     /* The last of making an exec, and the first of destroying it: what was launched uses all
      * the rest. close follows an open that failed, too. */
@@ -29,6 +34,9 @@ struct swi_exec_backend {
     /* What inputs take of the budget for these arguments and this trace; what they have taken;
      * charge the budget for them. */
     size_t (*data_bytes)(const sw_exec *exec, const sw_run_args *args, const swi_trace *trace);
+    /* Of an exec that runs these arguments and this trace, and what `need` has counted, and
+     * nothing else: inputs take so much of a budget. Raises `need`. */
+    size_t (*data_need)(const sw_run_args *args, const swi_trace *trace, swi_data_need *need);
     size_t (*data_height)(const sw_exec *exec);
     sw_status (*reserve)(sw_exec *exec, size_t data_bytes);
     /* Take all memory that runs of the program need. */
@@ -52,6 +60,9 @@ struct swi_exec_backend {
     sw_status (*await)(sw_exec *exec, swi_history_run *run);
     /* SW_INVALID where updates were skipped too often in a row. */
     sw_status (*skipped)(sw_exec *exec, const sw_run_args *args);
+    /* The same of one run, which is over, and of the optimizers of one model alone. */
+    sw_status (*skipped_in)(const sw_exec *exec, const swi_history_run *run,
+                            const sw_model *model);
     /* Output i of a trace, at *data on the device: *data becomes what host code may read. */
     sw_status (*output)(sw_exec *exec, const swi_trace *trace, uint32_t i, const void **data);
 

@@ -46,6 +46,15 @@ static size_t data_bytes(const sw_exec *exec, const sw_run_args *args, const swi
     return args->data_bytes > slots ? args->data_bytes : slots;
 }
 
+/* Inputs lie where they are. */
+static size_t data_need(const sw_run_args *args, const swi_trace *trace, swi_data_need *need)
+{
+    (void)args;
+    (void)trace;
+    (void)need;
+    return 0;
+}
+
 static size_t data_height(const sw_exec *exec)
 {
     return sw_budget_slots(exec->target.budget);
@@ -140,6 +149,16 @@ static sw_status skipped(sw_exec *exec, const sw_run_args *args)
     return swi_skipped_end(args);
 }
 
+/* Who has the model reads its counts. */
+static sw_status skipped_in(const sw_exec *exec, const swi_history_run *run,
+                            const sw_model *model)
+{
+    (void)exec;
+    (void)run;
+    (void)model;
+    return SW_OK;
+}
+
 static sw_status output(sw_exec *exec, const swi_trace *trace, uint32_t i, const void **data)
 {
     (void)exec;
@@ -154,6 +173,7 @@ const swi_exec_backend swi_exec_cpu = {.open = open_exec,
                                        .count_launches = count_launches,
                                        .forget = forget,
                                        .data_bytes = data_bytes,
+                                       .data_need = data_need,
                                        .data_height = data_height,
                                        .reserve = reserve,
                                        .room = room,
@@ -165,4 +185,5 @@ const swi_exec_backend swi_exec_cpu = {.open = open_exec,
                                        .end_immediate = end_immediate,
                                        .await = await,
                                        .skipped = skipped,
+                                       .skipped_in = skipped_in,
                                        .output = output};

@@ -229,6 +229,15 @@ size_t swi_queue_data_bytes(const swi_queue *q, const sw_run_args *args, const s
     return data_of(larger(slot_of(args), q->slot_bytes), larger(block, q->block_bytes));
 }
 
+size_t swi_queue_data_need(const sw_run_args *args, const swi_trace *trace, swi_data_need *need)
+{
+    size_t block = 0;
+    (void)swi_readback_of(args, trace, &block, NULL); /* counts, and takes nothing */
+    need->inputs = larger(need->inputs, slot_of(args));
+    need->results = larger(need->results, block);
+    return data_of(need->inputs, need->results);
+}
+
 sw_status swi_queue_reserve(swi_queue *q, size_t data_bytes)
 {
     return sw_arena_grow(q->data, data_bytes, false);

@@ -38,6 +38,9 @@ uint64_t swi_queue_number(const swi_queue *queue);
  * exec will have taken when they run, for larger ones before too. */
 size_t swi_queue_data_bytes(const swi_queue *queue, const sw_run_args *args,
                             const swi_trace *trace);
+/* Of runs of these arguments and this trace beside those that `need` has counted. */
+size_t swi_queue_data_need(const sw_run_args *args, const swi_trace *trace,
+                           swi_data_need *need);
 size_t swi_queue_data_height(const swi_queue *queue); /* promised so far */
 size_t swi_queue_host_bytes(const swi_queue *queue);  /* pinned */
 /* Charge the budget for them without taking memory. */
@@ -79,6 +82,9 @@ sw_status swi_queue_await(sw_exec *exec, swi_history_run *run);
 /* What was skipped in runs that are over, and in that of three runs ago: SW_INVALID where it is
  * too much in a row. */
 sw_status swi_queue_skipped(sw_exec *exec, const sw_run_args *args);
+/* In this run alone, which is over: for the optimizers of `model`. Nobody else is told. */
+sw_status swi_queue_skipped_in(const sw_exec *exec, const swi_history_run *run,
+                               const sw_model *model);
 /* In the immediate run that is over. */
 sw_status swi_queue_skipped_immediate(sw_exec *exec, const sw_run_args *args);
 

@@ -1,7 +1,8 @@
 /* The ops of a run on a device: one by one, captured, or replayed.
  *
- * A graph holds addresses, so there is one for each binding of a program: the step arena, the
- * place of inputs, the models. The least recently used goes where there are too many. */
+ * A graph holds addresses and the seed, so there is one for each binding of a program: the step
+ * arena, the place of inputs, the models, and the seed, which members have of their own. The
+ * least recently used goes where there are too many. */
 #include "alloc/base/assert.h"
 #include "profiler/record/nvtx_run.h"
 #include "runtime/exec/queue_internal.h"
@@ -157,12 +158,13 @@ void swi_queue_forget(swi_queue *q, const swi_program *p)
 }
 
 /* Members are visited in order: the one behind the last found is the best guess. */
-static swi_binding *find(swi_queue *q, const swi_program *p, unsigned char *const *base)
+static swi_binding *find(swi_queue *q, const swi_program *p, unsigned char *const *base,
+                         uint64_t seed)
 {
     for (uint32_t i = 0; i < q->n_bindings; i++) {
         const uint32_t k = (q->next_binding + i) % q->n_bindings;
         swi_binding *b = q->bindings[k];
-        if (b->program == p && memcmp(b->base, base, sizeof b->base) == 0) {
+        if (b->program == p && b->seed == seed && memcmp(b->base, base, sizeof b->base) == 0) {
             q->next_binding = k + 1;
             b->used = ++q->clock;
             return b;
@@ -245,21 +247,22 @@ static sw_status capture_told(swi_queue *q, swi_frame *f, swi_binding *b,
     return status;
 }
 
-static sw_status add_graph(swi_queue *q, swi_frame *f, unsigned char *const *base, bool clocks,
-                           const sw_nvtx_run *tool)
+static sw_status add_graph(sw_exec *exec, swi_frame *f, unsigned char *const *base, bool clocks)
 {
+    swi_queue *q = exec->queue;
     void *block;
     SW_TRY(reserve_binding(q));
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, sizeof(swi_binding)));
     swi_binding *b = block;
     b->program = f->program;
+    b->seed = exec->seed;
     memcpy(b->base, base, sizeof b->base);
     sw_status status =
         clocks ? swi_phase_events_reserve(q, &b->phase_events, swi_phase_events_of(f->program))
                : SW_OK;
     q->phase_events = clocks ? &b->phase_events : NULL;
     if (status == SW_OK)
-        status = capture_told(q, f, b, tool);
+        status = capture_told(q, f, b, exec->watch.nvtx);
     q->phase_events = NULL;
     if (status != SW_OK) {
         free_binding(q, b);
@@ -316,7 +319,7 @@ sw_status swi_queue_run(sw_exec *exec, swi_frame *f, const sw_run_args *args, sw
     unsigned char *base[SWI_SEG_COUNT + 1];
     swi_bases(exec, args, base);
     base[SWI_SEG_COUNT] = swi_queue_block(q);
-    swi_binding *b = is_by_op(exec) ? NULL : find(q, p, base);
+    swi_binding *b = is_by_op(exec) ? NULL : find(q, p, base, exec->seed);
     if (b != NULL) {
         readback->phase_events = clocks ? &b->phase_events : NULL;
         SW_TRY(replay(exec, p, b, updated));
@@ -335,5 +338,5 @@ sw_status swi_queue_run(sw_exec *exec, swi_frame *f, const sw_run_args *args, sw
     if (b != NULL || is_by_op(exec))
         return SW_OK;
     *fresh = true;
-    return add_graph(q, f, base, clocks, exec->watch.nvtx);
+    return add_graph(exec, f, base, clocks);
 }

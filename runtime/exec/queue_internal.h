@@ -73,6 +73,7 @@ typedef struct {
 typedef struct {
     const swi_program *program;
     unsigned char *base[SWI_SEG_COUNT + 1]; /* the last: where the block is gathered */
+    uint64_t seed;                          /* of the exec: launches have it */
     sw_cuda_graph *graph;
     swi_phase_events phase_events;
     uint64_t used;

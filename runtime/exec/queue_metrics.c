@@ -324,6 +324,24 @@ static sw_status tell(swi_queue *q, const sw_run_args *args)
     return SW_OK;
 }
 
+sw_status swi_queue_skipped_in(const sw_exec *exec, const swi_history_run *run,
+                               const sw_model *model)
+{
+    swi_run_readback *readback = swi_queue_readback_of(exec, run);
+    SW_ASSERT(run->there && !run->waits);
+    readback->judged = true;
+    for (uint32_t i = 0; i < readback->n_watched; i++) {
+        const swi_watched *w = &readback->watched[i];
+        double before, counts[SWI_SKIPPED_N];
+        if (w->most <= 0)
+            continue;
+        memcpy(&before, readback->pinned + w->at, sizeof before);
+        memcpy(counts, readback->pinned + w->at + BEFORE_BYTES, sizeof counts);
+        SW_TRY(swi_skipped_judge(model->optimizers[w->optimizer], counts, before, NULL));
+    }
+    return SW_OK;
+}
+
 sw_status swi_queue_skipped_immediate(sw_exec *exec, const sw_run_args *args)
 {
     double counts[SWI_SKIPPED_N];

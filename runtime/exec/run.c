@@ -287,6 +287,24 @@ static sw_status run_planned(sw_exec *exec, const sw_run_args *args, bool *updat
     return SW_OK;
 }
 
+/* What the run is of the history is asked for by its number: exec->history.n behind the call.
+ */
+sw_status swi_run_frame(sw_exec *exec, swi_frame *f, const sw_run_args *args, bool *updated)
+{
+    bool fresh = false;
+    swi_history_run *run = swi_history_begin(&exec->history);
+    memset(&exec->info, 0, sizeof exec->info);
+    exec->info.size = sizeof exec->info;
+    SW_TRY(swi_device_fault(exec->target.device));
+    SW_TRY(swi_history_reserve(&exec->history, f->program->trace.n_metrics));
+    sw_arena_reset(exec->arena);
+    swi_history_name(run, &f->program->trace);
+    SW_TRY(exec->backend->run(exec, f, args, run_ops, updated, &fresh));
+    run->info = exec->info;
+    run->there = true;
+    return SW_OK;
+}
+
 static const swi_trace *last_trace(const sw_exec *exec)
 {
     if (exec->last_immediate)

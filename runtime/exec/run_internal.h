@@ -46,6 +46,12 @@ typedef struct {
 } swi_need;
 swi_need swi_need_of(const sw_exec *exec, const sw_run_args *args, const swi_program *program);
 
+/* One run of a program whose memory is all there (the arena, backend->room), for models that
+ * need no handle; the exec has been entered. Nothing is told to a profile. *updated: an update
+ * may have run. */
+sw_status swi_run_frame(sw_exec *exec, swi_frame *frame, const sw_run_args *args,
+                        bool *updated);
+
 /* Copy what the exec's watch saw into its run info. */
 void swi_read_watch(sw_exec *exec);
 

@@ -3,6 +3,7 @@
 #include "alloc/base/poison.h"
 #include "alloc/base/size.h"
 #include "runtime/device/device.h"
+#include "runtime/model/model_bytes.h"
 #include "runtime/population/crew_internal.h"
 #include "runtime/population/members_internal.h"
 #include <stdlib.h>
@@ -110,29 +111,82 @@ static void forget_free_ranges(swi_crew *c)
                 m->slots[i].offset = SWI_NO_RANGE;
 }
 
+/* In pieces, front to back: those of a device are no longer than the way, since a copy may not
+ * run into itself; where that is short they go by host memory. */
+static sw_status move_by_host(swi_device *device, unsigned char *to, const unsigned char *from,
+                              size_t bytes)
+{
+    const size_t piece = bytes < SWI_PIECE_BYTES ? bytes : SWI_PIECE_BYTES;
+    sw_status status = SW_OK;
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, piece));
+    for (size_t at = 0; at < bytes && status == SW_OK; at += piece) {
+        const size_t n = bytes - at < piece ? bytes - at : piece;
+        status = swi_device_read(device, block, from + at, n);
+        if (status == SW_OK)
+            status = swi_device_write(device, to + at, block, n);
+    }
+    sw_heap_free(block, SW_HEAP_RECORDS, piece);
+    return status;
+}
+
+static sw_status move_on_device(swi_device *device, unsigned char *to,
+                                const unsigned char *from, size_t bytes)
+{
+    enum { MOST_PIECES = 64 };
+    const size_t way = (size_t)(from - to);
+    if (way < bytes / MOST_PIECES)
+        return move_by_host(device, to, from, bytes);
+    for (size_t at = 0; at < bytes; at += way)
+        SW_TRY(
+            swi_device_copy(device, to + at, from + at, bytes - at < way ? bytes - at : way));
+    return SW_OK;
+}
+
+/* A range moves down, over its own bytes where it is longer than its way. */
+static sw_status move_down(const swi_crew *c, size_t to, size_t from, size_t bytes)
+{
+    swi_device *device = swi_target_of(c->exec)->device;
+    unsigned char *base = sw_arena_base(c->ranges);
+    SW_ASSERT(to <= from);
+    if (to == from)
+        return SW_OK;
+    if (!device->backend->host_memory)
+        return move_on_device(device, base + to, base + from, bytes);
+    memmove(base + to, base + from, bytes);
+    return SW_OK;
+}
+
+static sw_status move_all(swi_crew *c, const range *list, size_t n)
+{
+    size_t top = 0;
+    for (size_t i = 0; i < n; i++) {
+        swi_slot_record *slot = &list[i].of->slots[list[i].slot];
+        const sw_status status = move_down(c, top, list[i].offset, list[i].of->stride);
+        if (status != SW_OK) {
+            slot->damaged |= status == SW_DEVICE;
+            return status;
+        }
+        slot->offset = top;
+        top += list[i].of->stride;
+    }
+    c->top = top;
+    return SW_OK;
+}
+
 /* All that live move down, in their order, until there is no hole. */
 static sw_status close_holes(swi_crew *c)
 {
     void *block;
     const size_t n = list_ranges(c, NULL);
-    unsigned char *base = sw_arena_base(c->ranges);
-    size_t top = 0;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (n + 1) * sizeof(range)));
     range *list = block;
     list_ranges(c, list);
     qsort(list, n, sizeof *list, by_offset);
-    for (size_t i = 0; i < n; i++) {
-        const size_t bytes = list[i].of->stride;
-        SW_ASSERT(top <= list[i].offset);
-        if (top != list[i].offset)
-            memmove(base + top, base + list[i].offset, bytes);
-        list[i].of->slots[list[i].slot].offset = top;
-        top += bytes;
-    }
+    const sw_status status = move_all(c, list, n);
     sw_heap_free(block, SW_HEAP_RECORDS, (n + 1) * sizeof(range));
     forget_free_ranges(c);
-    c->top = top;
-    return SW_OK;
+    return status;
 }
 
 static sw_status grow_to(swi_crew *c, size_t bytes, size_t *offset)
@@ -143,7 +197,8 @@ static sw_status grow_to(swi_crew *c, size_t bytes, size_t *offset)
     SW_TRY(sw_arena_grow(c->ranges, end_of_it, true));
     *offset = c->top;
     c->top = end_of_it;
-    sw_unpoison((unsigned char *)sw_arena_base(c->ranges) + *offset, bytes);
+    if (swi_target_of(c->exec)->device->backend->host_memory)
+        sw_unpoison((unsigned char *)sw_arena_base(c->ranges) + *offset, bytes);
     return SW_OK;
 }
 

@@ -1,6 +1,7 @@
 /* What the groups of members of an exec share.
  *
- * Lanes: a step arena, a place for a batch and the threads of one member. Groups that ask for
+ * Lanes: a step arena, a place for a batch and the threads of one member; on a device the
+ * stream of an exec of its own. Groups that ask for
  * as many threads share them, and the exec that traces and plans for them, so that memory grows
  * with threads and not with shapes. Ranges: one arena for the members of all shapes. A range
  * that is given back is used again by its own group. All that live are moved together where the
@@ -14,8 +15,8 @@
 #include "runtime/exec/run_internal.h"
 
 typedef struct {
-    sw_arena *steps;   /* as high as the highest plan that ran in it */
-    sw_arena *batches; /* one batch */
+    sw_arena *steps;   /* as high as the highest plan that ran in it; NULL on a device */
+    sw_arena *batches; /* one batch, in host memory */
     sw_pool *pool;     /* NULL: that of the exec, or none */
     const sw_par *par; /* of a member's kernels */
     size_t failed;     /* first item of the run that failed here; SIZE_MAX: none */
@@ -25,9 +26,10 @@ typedef struct {
 typedef struct swi_lanes {
     struct swi_lanes *next; /* of the same exec */
     sw_exec *exec;          /* whose threads they are */
-    sw_exec *planner;       /* as many threads as a member has; nothing runs in its arena */
-    int threads;            /* of a member */
-    int users;              /* groups */
+    sw_exec *planner; /* as many threads as a member has; on a device members run in it, on
+                         the CPU nothing runs in its arena */
+    int threads;      /* of a member */
+    int users;        /* groups */
     int n;
     swi_lane *lane;
     const sw_profile *profile; /* that the planner's programs were written to last; its number
@@ -55,7 +57,9 @@ sw_status swi_crew_range(swi_crew *crew, size_t bytes, size_t *offset);
 sw_status swi_lanes_take(swi_lanes **out, swi_crew *crew, int threads);
 void swi_lanes_give(swi_crew *crew,
                     swi_lanes *lanes); /* NULL is fine; the last group ends them */
-/* So much in every lane. */
+/* Do its members lie in host memory? */
+bool swi_lanes_on_host(const swi_lanes *lanes);
+/* So much in every lane; on a device the batch alone. */
 sw_status swi_lanes_grow(swi_lanes *lanes, size_t steps_bytes, size_t batch_bytes);
 /* Bytes that all lanes have: in their step arenas, for their batches, and both. */
 size_t swi_lanes_step_bytes(const swi_crew *crew);

@@ -1,9 +1,16 @@
-/* Lanes: step arenas by thread, shared by the groups of an exec. */
+/* Lanes: step arenas by thread, shared by the groups of an exec. On a device there is one, and
+ * its steps are the planner's: members run in the planner's stream, its arena and its inputs,
+ * which the budget of the exec pays for. */
 #include "runtime/population/crew_internal.h"
 #include "alloc/base/assert.h"
 #include "alloc/base/poison.h"
 #include "kernels/dispatch.h"
 #include "runtime/device/device.h"
+
+bool swi_lanes_on_host(const swi_lanes *l)
+{
+    return swi_target_of(l->exec)->device->backend->host_memory;
+}
 
 static sw_status make_planner(swi_lanes *l)
 {
@@ -11,17 +18,32 @@ static sw_status make_planner(swi_lanes *l)
     sw_exec_opts opts = target->opts;
     opts.device = NULL;
     opts.threads = l->threads;
-    opts.budget = NULL;
+    opts.budget = swi_lanes_on_host(l) ? NULL : target->budget;
     opts.profile = NULL;
     opts.isa = sw_isa_name(target->isa);
     opts.nvtx = SW_NVTX_OFF;
     opts.checks = opts.op_clocks = opts.shares = 0;
+    opts.no_phases = opts.no_phases != 0 || !swi_lanes_on_host(l);
     opts.max_programs = 1 << 20; /* of every shape */
-    return swi_exec_create(&l->planner, &opts);
+    return swi_exec_create_on(&l->planner, &opts, l->exec->backend, target->device);
+}
+
+/* A device gets its inputs from host memory, where a batch is filled. */
+static sw_status make_host_arena(sw_arena **out, const char *label)
+{
+    sw_store *store;
+    SW_TRY(swi_device_store(swi_device_cpu(), &store, 0));
+    const sw_arena_opts opts = {.label = label, .use = SW_ARENA_DATA, .store = store};
+    const sw_status status = sw_arena_create(out, &opts);
+    if (status != SW_OK)
+        sw_store_destroy(store);
+    return status;
 }
 
 static sw_status make_lane(const swi_lanes *l, swi_lane *lane)
 {
+    if (!swi_lanes_on_host(l))
+        return make_host_arena(&lane->batches, "member's batch");
     SW_TRY(swi_crew_arena(&lane->steps, l->exec, "member's step", SW_ARENA_STEP));
     SW_TRY(swi_crew_arena(&lane->batches, l->exec, "member's batch", SW_ARENA_DATA));
     const bool all = l->threads == swi_target_of(l->exec)->threads;
@@ -108,27 +130,36 @@ static sw_status grow(sw_arena *arena, size_t bytes)
 sw_status swi_lanes_grow(swi_lanes *l, size_t steps_bytes, size_t batch_bytes)
 {
     for (int i = 0; i < l->n; i++) {
-        SW_TRY(grow(l->lane[i].steps, steps_bytes));
         SW_TRY(grow(l->lane[i].batches, batch_bytes));
+        if (swi_lanes_on_host(l))
+            SW_TRY(grow(l->lane[i].steps, steps_bytes));
     }
     return SW_OK;
 }
 
+/* On a device members run in the arena of the planner, and its inputs are what a batch takes.
+ */
 size_t swi_lanes_step_bytes(const swi_crew *crew)
 {
     size_t bytes = 0;
-    for (const swi_lanes *l = crew->lanes; l != NULL; l = l->next)
-        for (int i = 0; i < l->n; i++)
+    for (const swi_lanes *l = crew->lanes; l != NULL; l = l->next) {
+        if (!swi_lanes_on_host(l))
+            bytes += sw_arena_height(l->planner->arena);
+        for (int i = 0; i < l->n && swi_lanes_on_host(l); i++)
             bytes += sw_arena_height(l->lane[i].steps);
+    }
     return bytes;
 }
 
 size_t swi_lanes_batch_bytes(const swi_crew *crew)
 {
     size_t bytes = 0;
-    for (const swi_lanes *l = crew->lanes; l != NULL; l = l->next)
-        for (int i = 0; i < l->n; i++)
+    for (const swi_lanes *l = crew->lanes; l != NULL; l = l->next) {
+        if (!swi_lanes_on_host(l))
+            bytes += l->planner->backend->data_height(l->planner);
+        for (int i = 0; i < l->n && swi_lanes_on_host(l); i++)
             bytes += sw_arena_height(l->lane[i].batches);
+    }
     return bytes;
 }
 

@@ -16,14 +16,6 @@ sw_status swi_member_check(sw_member member, const char *call)
     return SW_OK;
 }
 
-float *swi_member_knobs(const sw_members *m, uint32_t index)
-{
-    if (m->shape->n_knobs == 0)
-        return NULL;
-    const swi_entry *entry = &m->shape->entries[m->shape->knob_entry];
-    return (float *)(void *)(swi_member_base(m, index) + entry->offset);
-}
-
 /* ---- slots ------------------------------------------------------------------------------- */
 
 /* A new one, or the free one that is next. */
@@ -35,6 +27,7 @@ static sw_status pick_slot(sw_members *m, uint32_t *out)
         return SW_OK;
     }
     void *slots = m->slots;
+    SW_TRY(swi_member_knob_room(m));
     SW_TRY(sw_heap_reserve(&slots, SW_HEAP_RECORDS, &m->cap_slots, m->n_slots + 1,
                            sizeof *m->slots));
     m->slots = slots;
@@ -99,6 +92,10 @@ static sw_status make(sw_members *m)
     m->n_first_knobs = m->shape->n_knobs;
     for (uint32_t i = 0; i < m->n_first_knobs; i++)
         m->first_knobs[i] = m->shape->knobs[i].value;
+    if (swi_members_on_host(m))
+        return SW_OK;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, m->n_first_knobs * sizeof *m->knobs));
+    m->knobs = block;
     return SW_OK;
 }
 
@@ -121,12 +118,27 @@ static void end(sw_members *m)
     swi_lanes_give(m->crew, m->lanes);
     swi_crew_leave(m);
     sw_heap_free(m->first_knobs, SW_HEAP_RECORDS, m->n_first_knobs * sizeof *m->first_knobs);
+    sw_heap_free(m->knobs, SW_HEAP_RECORDS, m->n_first_knobs * sizeof *m->knobs);
+    sw_heap_free(m->knob_copies, SW_HEAP_RECORDS, m->cap_knob_copies * sizeof *m->knob_copies);
     sw_heap_free(m->slots, SW_HEAP_RECORDS, m->cap_slots * sizeof *m->slots);
     sw_heap_free(m->metrics, SW_HEAP_RECORDS, m->cap_metrics * sizeof *m->metrics);
     sw_heap_free(m->sums, SW_HEAP_RECORDS, m->cap_sums * sizeof *m->sums);
     sw_heap_free(m->made, SW_HEAP_RECORDS, m->cap_made * sizeof *m->made);
     sw_heap_free(m->ended, SW_HEAP_RECORDS, m->cap_ended * sizeof *m->ended);
     sw_handle_give(m, SW_HANDLE_MEMBERS, sizeof *m);
+}
+
+/* What host threads do. */
+static sw_status check_device(const swi_device *device, const sw_members_opts *o,
+                              const char *call)
+{
+    char name[24];
+    const char *what = o->callback != NULL ? "callbacks" : "threads of a member";
+    if (device->backend->host_memory || (o->callback == NULL && o->threads <= 1))
+        return SW_OK;
+    SW_FAIL(SW_UNSUPPORTED,
+            "%s: %s are of the CPU alone: on %s members run one after the other in a stream",
+            call, what, swi_device_name(device, name, sizeof name));
 }
 
 static sw_status check(const sw_exec *exec, sw_members_opts *o, const char *call)
@@ -140,11 +152,10 @@ static sw_status check(const sw_exec *exec, sw_members_opts *o, const char *call
                 o->state_bytes);
     if (o->threads == 0)
         o->threads = 1;
+    SW_TRY(check_device(swi_target_of(exec)->device, o, call));
     if (o->threads < 1 || o->threads > threads)
         SW_FAIL(SW_INVALID, "%s: threads must be 1 to %d, as many as the exec has (got %d)",
                 call, threads, o->threads);
-    if (!swi_target_of(exec)->device->backend->host_memory)
-        SW_FAIL(SW_UNSUPPORTED, "%s: members run on the CPU alone", call);
     return SW_OK;
 }
 

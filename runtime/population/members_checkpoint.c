@@ -10,8 +10,8 @@ typedef struct {
     sw_members *of;
     size_t bytes; /* of the block */
     uint32_t n;
-    uint32_t *generations;
-    uint32_t slots[];
+    uint32_t *slots, *generations;
+    size_t places[];
 } kept;
 
 static sw_status check(const void *owner, const char *call)
@@ -27,9 +27,13 @@ static sw_status check(const void *owner, const char *call)
     return SW_OK;
 }
 
-static unsigned char *base(const void *owner)
+/* Ranges move when others come and go. */
+static unsigned char *base(void *owner)
 {
-    return swi_member_base(((const kept *)owner)->of, 0);
+    kept *l = owner;
+    for (uint32_t k = 0; k < l->n; k++)
+        l->places[k] = l->of->slots[l->slots[k]].offset;
+    return sw_arena_base(l->of->crew->ranges);
 }
 
 static void read_records(const void *owner, swi_stack_record *to)
@@ -63,7 +67,7 @@ static sw_status keep(kept **out, sw_members *m, const sw_member *list, size_t n
 {
     size_t bytes;
     void *block;
-    if (n > UINT32_MAX / 8 || !sw_size_mul(n, 2 * sizeof(uint32_t), &bytes) ||
+    if (n > UINT32_MAX / 8 || !sw_size_mul(n, sizeof(size_t) + 2 * sizeof(uint32_t), &bytes) ||
         !sw_size_add(bytes, sizeof(kept), &bytes))
         SW_FAIL(SW_INVALID, "sw_checkpoint_members: %zu members are too many", n);
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, bytes));
@@ -71,6 +75,7 @@ static sw_status keep(kept **out, sw_members *m, const sw_member *list, size_t n
     l->of = m;
     l->bytes = bytes;
     l->n = (uint32_t)n;
+    l->slots = (uint32_t *)(void *)(l->places + n);
     l->generations = l->slots + n;
     for (size_t k = 0; k < n; k++) {
         l->slots[k] = list[k].index;
@@ -87,6 +92,11 @@ sw_status sw_checkpoint_members(sw_checkpoint *c, sw_members *m, const sw_member
     kept *l = NULL;
     SW_TRY(sw_handle_check(c, SW_HANDLE_CHECKPOINT, call));
     SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, call));
+    if (!swi_members_on_host(m))
+        SW_FAIL(SW_UNSUPPORTED,
+                "%s: members of %s lie in the memory of a device: pack them (sw_member_pack) "
+                "and keep the bytes (sw_checkpoint_put)",
+                call, m->shape->name);
     SW_TRY(swi_members_check_list(m, list, n, call));
     SW_TRY(keep(&l, m, list, n));
     const swi_stack_source source = {.exec = m->exec,
@@ -95,7 +105,7 @@ sw_status sw_checkpoint_members(sw_checkpoint *c, sw_members *m, const sw_member
                                      .stride = m->stride,
                                      .state_at = m->model_bytes,
                                      .state_bytes = m->opts.state_bytes,
-                                     .slots = l->slots,
+                                     .places = l->places,
                                      .owner = l,
                                      .check = check,
                                      .base = base,

@@ -16,11 +16,12 @@ typedef struct {
     size_t offset;           /* of its range in the crew's arena; SWI_NO_RANGE: none */
     uint32_t generation;     /* odd: there is a member */
     uint32_t next_free;
-    bool taken;   /* its range is in use */
-    bool damaged; /* it failed behind an update */
+    bool taken;         /* its range is in use */
+    bool damaged;       /* it failed behind an update */
+    bool knobs_changed; /* on a device: since they were uploaded */
 } swi_slot_record;
 
-/* A program of the planner's, and a frame of it in each lane. */
+/* A program of the planner's, and on the CPU a frame of it in each lane. */
 typedef struct {
     swi_frame *planned; /* held */
     swi_frame **frame;
@@ -50,9 +51,13 @@ struct sw_members {
     uint32_t n_slots, cap_slots, first_free, n_members;
     float *first_knobs; /* as the shape had them when the members were made */
     uint32_t n_first_knobs;
+    float *knob_copies; /* on a device: the knobs of all slots */
+    uint32_t cap_knob_copies;
+    swi_knob *knobs; /* on a device, n_first_knobs: of the member that is launched */
     swi_group_program *programs;
     uint32_t n_programs, cap_programs;
     swi_group_run run;
+    swi_data_need data_need; /* on a device: of all that sw_members_look was asked */
     /* Of the last run. */
     const swi_trace *last; /* its metrics; NULL with a callback */
     float *metrics;        /* n_members of the run, then the next metric */
@@ -70,8 +75,24 @@ static inline unsigned char *swi_member_base(const sw_members *m, uint32_t index
     return (unsigned char *)sw_arena_base(m->crew->ranges) + m->slots[index].offset;
 }
 
-/* The knobs in a member's range; NULL: the shape has none. */
+swi_device *swi_members_device(const sw_members *members);
+/* Do they lie in host memory? Else swi_member_base is an address of the device. */
+bool swi_members_on_host(const sw_members *members);
+/* The shape with a member's range, for the functions that work with models. */
+sw_model swi_member_stand_in(const sw_members *members, uint32_t index);
+/* Room for the knobs of one slot more. */
+sw_status swi_member_knob_room(sw_members *members);
+/* A member's knobs, which host code may read; NULL: the shape has none. */
 float *swi_member_knobs(const sw_members *members, uint32_t index);
+void swi_member_knobs_put(sw_members *members, uint32_t index, const float *from);
+/* Knobs that were set are in the range. */
+sw_status swi_member_settle(const sw_members *members, uint32_t index);
+/* The whole range, from and to host memory, and from one member to another. A device that fails
+ * leaves the member that was written to damaged. */
+sw_status swi_member_take(const sw_members *members, uint32_t index, void *to);
+sw_status swi_member_put(sw_members *members, uint32_t index, const void *from);
+sw_status swi_member_copy_range(sw_members *to, uint32_t to_index, const sw_members *from,
+                                uint32_t from_index);
 /* SW_INVALID: it is none, or was ended. */
 sw_status swi_member_check(sw_member member, const char *call);
 /* A slot for a member, with a range; give it back. */
@@ -87,12 +108,20 @@ sw_status swi_members_prepare(sw_members *members, const sw_members_args *given,
 /* Read the arguments of a run without its data, and find its programs; the memory stays. */
 sw_status swi_members_find(sw_members *members, const sw_members_args *given, const char *call);
 /* Of the programs that were found, the one with the larger arena: full batch (*which 0) or last
- * of an epoch (1). And the arguments of either for one model. `which` may be NULL. */
+ * of an epoch (1). `which` may be NULL. */
 swi_frame *swi_members_larger(const sw_members *members, uint32_t *which);
-sw_run_args swi_members_args_of(const sw_members *members, uint32_t which);
+/* The arguments of a run of the shape: with a feed a full batch (0), or the last one (1). */
+sw_run_args swi_members_of_one(const sw_members *members, int batch);
 /* How many metrics a run leaves, and the name of one. */
 uint32_t swi_members_n_metrics(const sw_members *members);
 const char *swi_members_metric_name(const sw_members *members, uint32_t i);
+/* One run of a member left a metric; a member of a run, item `item` of all, has ended. */
+void swi_member_metric(sw_members *members, size_t k, uint32_t metric, float value);
+void swi_member_ended(sw_members *members, swi_lane *lane, size_t k, size_t item,
+                      sw_status status);
+/* The members of all groups, one after the other in the stream of the lanes' exec. SW_DEVICE:
+ * the device is broken, and nothing of the run can be asked for. */
+sw_status swi_members_run_stream(sw_members *const *groups, size_t n, swi_lanes *lanes);
 /* SW_INVALID where a knob of it is what it cannot be: it was set before a step function said
  * what the knob is for. */
 sw_status swi_member_knobs_check(const sw_members *members, uint32_t index);

@@ -100,6 +100,8 @@ static sw_status read_args(sw_members *m, const sw_members_args *given, bool wit
 static sw_status make_frames(const sw_members *m, swi_group_program *p)
 {
     void *block;
+    if (!swi_members_on_host(m)) /* they run in the planner's frame */
+        return SW_OK;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, (size_t)m->lanes->n * sizeof(void *)));
     p->frame = block;
     for (int i = 0; i < m->lanes->n; i++)
@@ -150,7 +152,7 @@ static sw_status find_program(sw_members *m, const sw_run_args *of_one, uint32_t
     swi_frame *planned;
     bool fresh;
     SW_TRY(swi_enter(planner, of_one, SWI_FRAME));
-    planner->arena_limit = m->opts.arena_bytes;
+    planner->arena_limit = m->opts.arena_bytes != 0 ? m->opts.arena_bytes : SIZE_MAX;
     sw_status status = swi_exec_program(planner, of_one, &planned, &fresh);
     planner->arena_limit = 0;
     if (status == SW_OK && m->opts.arena_bytes != 0 &&
@@ -179,6 +181,22 @@ static sw_status check_metrics(const sw_members *m)
     return SW_OK;
 }
 
+sw_run_args swi_members_of_one(const sw_members *m, int batch)
+{
+    const swi_group_run *r = &m->run;
+    sw_run_args of_one = r->of_one;
+    if (r->args.feed != NULL) {
+        of_one.inputs = r->batch[batch];
+        of_one.n_inputs = r->args.feed->dataset->n_fields;
+    }
+    return of_one;
+}
+
+static int n_batches(const sw_members *m)
+{
+    return m->run.args.feed != NULL ? 2 : 1;
+}
+
 /* With a feed a full batch and the last of an epoch have a program each. */
 static sw_status find_programs(sw_members *m)
 {
@@ -196,9 +214,7 @@ static sw_status find_programs(sw_members *m)
             r->program[1] = r->program[0];
             return SW_OK;
         }
-        sw_run_args of_one = r->of_one;
-        of_one.inputs = r->batch[k];
-        of_one.n_inputs = feed->dataset->n_fields;
+        const sw_run_args of_one = swi_members_of_one(m, k);
         SW_TRY(find_program(m, &of_one, &r->program[k]));
     }
     return check_metrics(m);
@@ -206,13 +222,28 @@ static sw_status find_programs(sw_members *m)
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
+/* Steps and inputs of one program, in the exec that members run in. */
+static sw_status room_on_device(const sw_members *m, int batch)
+{
+    sw_exec *planner = m->lanes->planner;
+    swi_frame *f = m->programs[m->run.program[batch]].planned;
+    const sw_run_args of_one = swi_members_of_one(m, batch);
+    SW_TRY(swi_enter(planner, &of_one, SWI_FRAME));
+    sw_status status = sw_arena_grow(planner->arena, f->program->height, true);
+    if (status == SW_OK)
+        status = planner->backend->room(planner, &of_one, f);
+    swi_leave(planner, &of_one);
+    return status;
+}
+
 static sw_status room_in_lanes(sw_members *m)
 {
     const swi_group_run *r = &m->run;
     size_t height = 0;
-    for (int k = 0; k < (r->args.feed != NULL ? 2 : 1); k++) {
+    for (int k = 0; k < n_batches(m); k++) {
         const swi_program *p = m->programs[r->program[k]].planned->program;
         height = p->height > height ? p->height : height;
+        SW_TRY(swi_members_on_host(m) ? SW_OK : room_on_device(m, k));
     }
     return swi_lanes_grow(m->lanes, height, r->args.feed != NULL ? r->args.feed->bytes : 0);
 }
@@ -278,6 +309,19 @@ sw_status sw_members_plan(sw_members *m, const sw_members_args *given, size_t *o
 
 /* ---- what is needed ---------------------------------------------------------------------- */
 
+/* What inputs take: a batch in host memory of a lane; on a device what its exec has for all
+ * that the group has looked at. */
+static size_t data_bytes(sw_members *m)
+{
+    size_t bytes = m->run.args.feed != NULL ? m->run.args.feed->bytes : 0;
+    for (int k = 0; k < n_batches(m) && !swi_members_on_host(m); k++) {
+        const swi_trace *t = &m->programs[m->run.program[k]].planned->program->trace;
+        const sw_run_args of_one = swi_members_of_one(m, k);
+        bytes = m->lanes->planner->backend->data_need(&of_one, t, &m->data_need);
+    }
+    return bytes;
+}
+
 swi_frame *swi_members_larger(const sw_members *m, uint32_t *which)
 {
     const swi_group_run *r = &m->run;
@@ -289,23 +333,11 @@ swi_frame *swi_members_larger(const sw_members *m, uint32_t *which)
     return larger ? last : full;
 }
 
-sw_run_args swi_members_args_of(const sw_members *m, uint32_t which)
+static void describe(sw_members *m, sw_plan_info *out)
 {
-    const swi_group_run *r = &m->run;
-    sw_run_args args = r->of_one;
-    if (r->args.feed == NULL)
-        return args;
-    args.inputs = r->batch[which];
-    args.n_inputs = r->args.feed->dataset->n_fields;
-    return args;
-}
-
-static void describe(const sw_members *m, sw_plan_info *out)
-{
-    const sw_feed *feed = m->run.args.feed;
     sw_plan_info info = swi_members_larger(m, NULL)->program->info;
     info.model_bytes = m->stride;
-    info.data_bytes = feed != NULL ? feed->bytes : 0;
+    info.data_bytes = data_bytes(m);
     info.total_bytes = info.model_bytes + info.data_bytes + info.arena_bytes;
     swi_struct_write(SWI_STRUCT_sw_plan_info, out, &info);
 }

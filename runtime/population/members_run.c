@@ -110,11 +110,11 @@ static sw_status judge_counts(const member_run *r, const double *before)
     return SW_OK;
 }
 
-static void put_metric(const member_run *r, uint32_t i, float value)
+void swi_member_metric(sw_members *m, size_t k, uint32_t i, float value)
 {
-    const size_t at = i * r->m->run.args.n + r->k;
-    r->m->metrics[at] = value;
-    r->m->sums[at] += (double)value;
+    const size_t at = i * m->run.args.n + k;
+    m->metrics[at] = value;
+    m->sums[at] += (double)value;
 }
 
 static void read_metrics(const member_run *r, const swi_trace *t)
@@ -124,7 +124,7 @@ static void read_metrics(const member_run *r, const swi_trace *t)
         float value;
         memcpy(&value, r->base[SWI_SEG_STEP] + t->storages[v->storage].offset + v->offset,
                sizeof value);
-        put_metric(r, i, value);
+        swi_member_metric(r->m, r->k, i, value);
     }
 }
 
@@ -183,7 +183,7 @@ static sw_status callback_step(member_run *r, uint64_t step)
         SW_FAIL(status, "the callback ended with %s%s%s", sw_status_name(status),
                 sw_error_count() != errors ? ": " : "",
                 sw_error_count() != errors ? sw_last_error() : "");
-    put_metric(r, 0, (float)view.score);
+    swi_member_metric(m, r->k, 0, (float)view.score);
     return SW_OK;
 }
 
@@ -204,6 +204,19 @@ static sw_status run_member(member_run *r)
         r->slot->batches += a->feed != NULL;
     }
     return SW_OK;
+}
+
+void swi_member_ended(sw_members *m, swi_lane *lane, size_t k, size_t item, sw_status status)
+{
+    m->ended[k] = status;
+    if (status == SW_OK)
+        return;
+    for (uint32_t i = 0; i < swi_members_n_metrics(m); i++)
+        m->metrics[i * m->run.args.n + k] = NAN;
+    if (item < lane->failed) {
+        lane->failed = item;
+        snprintf(lane->why, sizeof lane->why, "%s", sw_last_error());
+    }
 }
 
 /* ---- all of them ------------------------------------------------------------------------- */
@@ -241,15 +254,7 @@ static void run_item(const many_run *g, size_t of, int n_lane, size_t item, bool
     r.base[SWI_SEG_MODEL] = r.range;
     if (!last)
         find_next(&r, g, of, item);
-    m->ended[k] = run_member(&r);
-    if (m->ended[k] == SW_OK)
-        return;
-    for (uint32_t i = 0; i < swi_members_n_metrics(m); i++)
-        m->metrics[i * m->run.args.n + k] = NAN;
-    if (item < lane->failed) {
-        lane->failed = item;
-        snprintf(lane->why, sizeof lane->why, "%s", sw_last_error());
-    }
+    swi_member_ended(m, lane, k, item, run_member(&r));
 }
 
 static void run_lane(void *arg, int part)
@@ -294,7 +299,17 @@ static void clear_results(sw_members *m)
         m->made[k] = 0;
 }
 
-static void run_all(many_run *g)
+static void run_threads(many_run *g)
+{
+    const sw_par *par = swi_pool_par(g->lanes->exec->pool);
+    g->chunk = g->n_items / ((size_t)g->lanes->n * CHUNKS) + 1;
+    if (g->lanes->n == 1)
+        run_lane(g, 0);
+    else
+        par->run(par, run_lane, g, g->lanes->n);
+}
+
+static sw_status run_all(many_run *g)
 {
     for (size_t i = 0; i < g->n_groups; i++) {
         clear_results(g->groups[i]);
@@ -304,15 +319,14 @@ static void run_all(many_run *g)
     g->lanes = g->groups[0]->lanes;
     for (int i = 0; i < g->lanes->n; i++)
         g->lanes->lane[i].failed = SIZE_MAX;
-    g->chunk = g->n_items / ((size_t)g->lanes->n * CHUNKS) + 1;
-    const sw_par *par = swi_pool_par(g->lanes->exec->pool);
-    if (g->lanes->n == 1)
-        run_lane(g, 0);
+    if (swi_lanes_on_host(g->lanes))
+        run_threads(g);
     else
-        par->run(par, run_lane, g, g->lanes->n);
+        SW_TRY(swi_members_run_stream(g->groups, g->n_groups, g->lanes));
     note_failure(g->lanes);
     for (size_t i = 0; i < g->n_groups; i++)
         g->groups[i]->n_last = g->groups[i]->run.args.n;
+    return SW_OK;
 }
 
 static sw_status check_groups(sw_members *const *groups, const sw_members_args *args, size_t n,
@@ -359,9 +373,9 @@ static sw_status run_groups(sw_members *const *groups, const sw_members_args *ar
     sw_exec *exec = groups[0]->exec;
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, call));
     SW_TRY(swi_enter(exec, &none, frame));
-    const sw_status status = prepare_all(groups, args, n, call);
+    sw_status status = prepare_all(groups, args, n, call);
     if (status == SW_OK)
-        run_all(&g);
+        status = run_all(&g);
     swi_leave(exec, &none);
     return status;
 }

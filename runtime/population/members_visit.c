@@ -123,7 +123,7 @@ static sw_status show_shares(sw_members *m, const sw_members_args *given,
     uint32_t which;
     SW_TRY(swi_members_find(m, given, call));
     swi_frame *frame = swi_members_larger(m, &which);
-    const sw_run_args args = swi_members_args_of(m, which);
+    const sw_run_args args = swi_members_of_one(m, (int)which);
     SW_TRY(swi_program_breakdown(frame, &args));
     swi_breakdown_show(&frame->breakdown, visitor, to);
     return SW_OK;
@@ -162,7 +162,7 @@ static void write_plan(const sw_members *m, sw_profile *to, uint32_t number, uin
 {
     const swi_group_run *r = &m->run;
     const swi_program *p = m->programs[r->program[which]].planned->program;
-    const sw_run_args args = swi_members_args_of(m, which);
+    const sw_run_args args = swi_members_of_one(m, (int)which);
     const size_t batch = r->args.feed != NULL ? r->args.feed->bytes : 0;
     const sw_prof_plan head = swi_profile_head(number, batch, &args, p);
     (void)swi_profile_program(to, &head, p, &args);

@@ -200,20 +200,36 @@ static sw_status trace_shapes(swi_resize *r, sw_members *to, sw_members *from,
     return trace_shape(&r->net[SWI_TO], to, &args, call, frame);
 }
 
+/* From the bytes of a member, in host memory. */
+static sw_status fill_from(swi_resize *r, sw_member to, const sw_model *from,
+                           const unsigned char *was, const sw_resize_opts *opts)
+{
+    void *is;
+    const size_t bytes = to.of->stride;
+    SW_TRY(swi_resize_match(r, to.of->shape, from, 0, was, opts));
+    SW_TRY(sw_heap_alloc(&is, SW_HEAP_RECORDS, bytes));
+    sw_status status = swi_resize_bytes(r, is, was, opts->seed);
+    if (status == SW_OK)
+        status = swi_member_put(to.of, to.index, is);
+    if (status == SW_OK)
+        to.of->slots[to.index].damaged = false;
+    sw_heap_free(is, SW_HEAP_RECORDS, bytes);
+    return status;
+}
+
 static sw_status fill_member(swi_resize *r, sw_member to, sw_member from,
                              const sw_resize_opts *opts)
 {
-    void *is;
-    const unsigned char *was = swi_member_base(from.of, from.index);
-    const size_t bytes = to.of->stride;
-    SW_TRY(swi_resize_match(r, to.of->shape, from.of->shape, 0, was, opts));
-    SW_TRY(sw_heap_alloc(&is, SW_HEAP_RECORDS, bytes));
-    const sw_status status = swi_resize_bytes(r, is, was, opts->seed);
-    if (status == SW_OK) {
-        memcpy(swi_member_base(to.of, to.index), is, bytes);
-        to.of->slots[to.index].damaged = false;
-    }
-    sw_heap_free(is, SW_HEAP_RECORDS, bytes);
+    void *copy;
+    const sw_model *shape = from.of->shape;
+    const size_t bytes = from.of->stride;
+    if (swi_members_on_host(from.of))
+        return fill_from(r, to, shape, swi_member_base(from.of, from.index), opts);
+    SW_TRY(sw_heap_alloc(&copy, SW_HEAP_RECORDS, bytes));
+    sw_status status = swi_member_take(from.of, from.index, copy);
+    if (status == SW_OK)
+        status = fill_from(r, to, shape, copy, opts);
+    sw_heap_free(copy, SW_HEAP_RECORDS, bytes);
     return status;
 }
 

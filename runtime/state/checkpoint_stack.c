@@ -126,8 +126,8 @@ sw_status swi_stacks_copy(const sw_checkpoint *c)
         const swi_stack_source *of = &s->source;
         const unsigned char *base = of->base(of->owner);
         for (size_t k = 0; k < of->n; k++)
-            SW_TRY(swi_snapshot_copy(s->snapshot, k * of->stride,
-                                     base + of->slots[k] * of->stride, of->stride));
+            SW_TRY(swi_snapshot_copy(s->snapshot, k * of->stride, base + of->places[k],
+                                     of->stride));
         SW_TRY(swi_snapshot_end(s->snapshot));
     }
     return SW_OK;
@@ -157,7 +157,7 @@ void swi_stacks_aim(const sw_checkpoint *c, bool copy)
         for (uint32_t t = s->first; t < s->entries_end; t++) {
             c->list.at[t].at = base + c->list.at[t].offset;
             c->list.at[t].stride = s->source.stride;
-            c->list.at[t].slots = copy ? NULL : s->source.slots;
+            c->list.at[t].places = copy ? NULL : s->source.places;
         }
     }
 }

@@ -14,12 +14,12 @@ typedef struct {
     sw_exec *exec;
     sw_model *const *shape; /* name, layout, optimizers; stays where it is */
     uint32_t n;
-    size_t stride;                /* from slot to slot: a member's range */
+    size_t stride;                /* a member's range */
     size_t state_at, state_bytes; /* of the program's own in it; 0 bytes: none */
-    const uint32_t *slots;        /* n; stay where they are */
+    const size_t *places;         /* n, behind `base`, which sets them; the list stays */
     void *owner;                  /* given to all of these */
     sw_status (*check)(const void *owner, const char *call); /* are all of them there yet? */
-    unsigned char *(*base)(const void *owner);               /* of slot 0 */
+    unsigned char *(*base)(void *owner);                     /* as the ranges are now */
     void (*read)(const void *owner, swi_stack_record *to);
     void (*write)(void *owner, const swi_stack_record *from);
     void (*end)(void *owner);

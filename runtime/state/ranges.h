@@ -19,8 +19,7 @@ typedef struct {
     unsigned char
         *at; /* host memory: part k begins k * stride behind it; NULL: in the models */
     size_t stride;
-    const uint32_t
-        *slots; /* with `at`: part k begins slots[k] * stride behind it; NULL: as above */
+    const size_t *places;    /* with `at`: part k begins places[k] behind it; NULL: as above */
     sw_model *const *models; /* part k is in models[k]; borrowed */
     size_t offset;           /* there */
     uint32_t group; /* of the call of swi_list_models that appended it; SWI_NONE: none */
@@ -70,7 +69,7 @@ static inline bool swi_tensor_stacked(const swi_tensor *tensor)
 /* Of a tensor with `at`. */
 static inline unsigned char *swi_tensor_part(const swi_tensor *tensor, uint32_t k)
 {
-    return tensor->at + (tensor->slots != NULL ? tensor->slots[k] : k) * tensor->stride;
+    return tensor->at + (tensor->places != NULL ? tensor->places[k] : k * tensor->stride);
 }
 
 #endif

@@ -144,7 +144,7 @@ static sw_status pour_memory(const swi_tensor *tensor, swi_take_piece *take, voi
     unsigned char block[16384];
     const size_t bytes = tensor->part_bytes;
     size_t used = 0;
-    if (tensor->slots == NULL && (tensor->stride == bytes || tensor->n_parts == 1))
+    if (tensor->places == NULL && (tensor->stride == bytes || tensor->n_parts == 1))
         return take(context, tensor->at, 0, bytes * tensor->n_parts);
     for (uint32_t k = 0; k < tensor->n_parts; k++) {
         if (bytes > sizeof block / 2) {

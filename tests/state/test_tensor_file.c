@@ -263,11 +263,14 @@ static void parts_may_lie_in_any_order(void)
     for (size_t k = 0; k < 2 * sizeof sizes / sizeof *sizes; k++) {
         const size_t n = sizes[k / 2];
         const uint32_t *slots = k % 2 ? order : NULL;
+        size_t places[PARTS];
+        for (size_t p = 0; p < PARTS; p++)
+            places[p] = order[p] * (n + 100);
         swi_tensor_list list = {0};
         swi_tensors *file;
         CHECK_OK(swi_list_parts(&list, "parts", from, n, PARTS));
         list.at[0].stride = n + 100;
-        list.at[0].slots = slots;
+        list.at[0].places = slots != NULL ? places : NULL;
         CHECK_OK(write_tensors(path_of("parts"), &list, NULL, 0));
         CHECK_OK(swi_tensors_open(&file, path_of("parts")));
         const swi_tensors_entry *entry = swi_tensors_find(file, "parts");
@@ -278,7 +281,7 @@ static void parts_may_lie_in_any_order(void)
                      "part %zu of %zu bytes", p, n);
         memset(to, 0xa5, sizeof to);
         list.at[0].at = to;
-        list.at[0].slots = slots == NULL ? order : NULL;
+        list.at[0].places = slots == NULL ? places : NULL;
         CHECK_OK(swi_tensors_load(file, &list, false, "a list"));
         for (size_t p = 0; p < PARTS; p++) {
             const unsigned char *part = to + (slots ? p : order[p]) * (n + 100);

@@ -37,7 +37,8 @@ static const char notes[] =
     "(batch, hidden, bytes), too_large, threads, arena_bytes, batch_bytes, member_bytes, "
     "explore_bytes, budget_bytes.\n"
     "Exit status: 0 done, 1 failed, 2 wrong usage, 3 damaged or foreign file, 4 does not fit "
-    "the memory, 130 interrupted. Ctrl-C ends after the running steps, and with --checkpoint "
+    "the memory, 5 no such device, 130 interrupted. Ctrl-C ends after the running steps, and "
+    "with --checkpoint "
     "--resume goes on from there.";
 
 int pop_word(const char *const *words, const char *word)
@@ -97,7 +98,6 @@ static int check_job(const pop_opts *o)
                      : j->accumulate > 1    ? "--accumulate"
                      : j->keep_gradients    ? "--keep-gradients"
                      : j->checkpoint_pauses ? "--checkpoint-pauses"
-                     : job_on_device(j)     ? "--device cuda"
                                             : NULL;
     if (no != NULL)
         return cli_error(CLI_USAGE, "%s is not supported for populations", no);

@@ -126,7 +126,7 @@ static void decide(pop *p, const need *needs, int64_t n)
     m->batch = all.batch;
     m->member = all.member;
     m->staging = pop_changes_form(p) ? all.member : 0;
-    m->threads = (int)p->opts.job.threads;
+    m->threads = job_on_device(&p->opts.job) ? 1 : (int)p->opts.job.threads;
     while (budget > 0 && m->threads > 1 && least(p, &all, m->threads) > budget)
         m->threads--;
     m->n_forms = n;

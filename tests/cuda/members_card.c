@@ -1,0 +1,107 @@
+#include "tests/cuda/members_card.h"
+#include <stdlib.h>
+#include <string.h>
+
+void crew_new_card(const sw_fake_card *card, uint64_t lazy)
+{
+    sw_fake_card_api()->reset(card);
+    sw_fake_card_api()->lazy(lazy);
+}
+
+void crew_end_card(void)
+{
+    sw_fake_live live;
+    sw_heap_stats pinned;
+    SW_CHECK(sw_fake_card_api()->violation()[0] == '\0', "%s", sw_fake_card_api()->violation());
+    sw_fake_card_api()->live(&live);
+    sw_heap_read(SW_HEAP_PINNED, &pinned);
+    CU_ASSERT_EQUAL(live.device_bytes + live.pinned + live.ranges + live.streams + live.execs,
+                    0);
+    CU_ASSERT_EQUAL(pinned.bytes, 0);
+}
+
+sw_exec *crew_exec(const char *device, sw_budget *budget, bool graphs)
+{
+    const sw_exec_opts opts = {.size = sizeof opts,
+                               .device = device,
+                               .budget = budget,
+                               .no_graphs = !graphs && device != NULL};
+    sw_exec *exec = NULL;
+    OK(sw_exec_create(&exec, &opts));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(exec);
+    return exec;
+}
+
+sw_members *crew_members(sw_exec *exec, small *shape)
+{
+    const sw_members_opts opts = {
+        .size = sizeof opts, .shape = shape->model, .fn = small_step, .user = shape};
+    sw_members *made = NULL;
+    OK(sw_members_create(&made, exec, &opts));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(made);
+    return made;
+}
+
+uint64_t crew_seed(int k)
+{
+    return (uint64_t)(k % 5) + 1;
+}
+
+float crew_factor(int k)
+{
+    return k % 2 == 0 ? 1.0f : 0.5f;
+}
+
+crew crew_on(const char *device, sw_budget *budget, bool graphs)
+{
+    crew g = {.device = device, .budget = budget, .shape = small_new(HIDDEN)};
+    g.exec = crew_exec(device, budget, graphs);
+    g.all = crew_members(g.exec, g.shape);
+    for (int k = 0; k < N; k++) {
+        OK(sw_member_new(&g.member[k], g.all, crew_seed(k)));
+        OK(sw_member_knob_set(g.member[k], g.shape->factor, crew_factor(k)));
+    }
+    return g;
+}
+
+void crew_end(crew *g)
+{
+    sw_members_destroy(g->all);
+    sw_exec_destroy(g->exec);
+}
+
+sw_members_args crew_args(const sw_member *members, size_t n, const sw_feed *feed)
+{
+    return (sw_members_args){.size = sizeof(sw_members_args),
+                             .members = members,
+                             .n = n,
+                             .feed = feed,
+                             .mode = SW_TRAIN,
+                             .own_steps = 1,
+                             .steps = STEPS};
+}
+
+const sw_feed *crew_feed(void)
+{
+    return small_feed(small_data(SAMPLES), ROWS, 0);
+}
+
+/* ---- bytes ------------------------------------------------------------------------------- */
+
+unsigned char *crew_packed(sw_member member)
+{
+    const size_t bytes = sw_members_packed_bytes(member.of);
+    unsigned char *to = malloc(bytes);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(to);
+    OK(sw_member_pack(member, to, bytes));
+    return to;
+}
+
+bool crew_same(sw_member a, sw_member b)
+{
+    unsigned char *x = crew_packed(a), *y = crew_packed(b);
+    const bool same = memcmp(x + CREW_HEAD, y + CREW_HEAD, a.of->stride) == 0;
+    free(x);
+    free(y);
+    return same;
+}

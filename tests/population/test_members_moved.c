@@ -1,0 +1,88 @@
+/* Members in checkpoints: of several groups whose ranges lie among each other, and that move
+ * between a save and the load behind it. */
+#include "tests/population/small_net.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { N = 3, ROWS = 8 };
+
+static unsigned char *packed(sw_member member)
+{
+    const size_t bytes = sw_members_packed_bytes(member.of);
+    unsigned char *to = malloc(bytes);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(to);
+    sw_after(free, to);
+    OK(sw_member_pack(member, to, bytes));
+    return to;
+}
+
+static sw_members *named_group(sw_exec *exec, const char *name, int64_t hidden)
+{
+    small *t = small_new(hidden);
+    sw_model_destroy(t->model);
+    OK(sw_model_create(&t->model, name));
+    t->f1 = sw_linear_new(t->model, "f1", SMALL_WIDTH, hidden);
+    t->f2 = sw_linear_new(t->model, "f2", hidden, SMALL_WIDTH);
+    t->seen = sw_state_new(t->model, "seen", SW_F32, SW_SHAPE(1));
+    t->factor = sw_knob_new(t->model, "factor", 1.0f);
+    const sw_optimizer_opts opts = {.size = sizeof opts, .kind = "adam", .lr = 0.02f};
+    OK(sw_optimizer_create(&t->opt, t->model, &opts));
+    return small_group(exec, t, NULL);
+}
+
+static void train(sw_members *of, const sw_member *member, const sw_feed *feed)
+{
+    const sw_members_args args = {.size = sizeof args,
+                                  .members = member,
+                                  .n = N,
+                                  .feed = feed,
+                                  .mode = SW_TRAIN,
+                                  .own_steps = 1,
+                                  .steps = 2};
+    OK(sw_members_run(of, &args));
+}
+
+static void ranges_among_each_other_are_kept(void)
+{
+    const sw_feed *feed = small_feed(small_data(20), ROWS, 0);
+    for (int no_copy = 0; no_copy < 2; no_copy++) {
+        sw_exec *exec = small_exec(2);
+        sw_members *of[2] = {named_group(exec, "narrow", 5), named_group(exec, "wide", 14)};
+        sw_member member[2][N], gone;
+        unsigned char *was[2][N];
+        sw_checkpoint *c = NULL;
+        const sw_checkpoint_opts opts = {
+            .size = sizeof opts, .path = sw_temp_path("ranges"), .no_copy = no_copy};
+        OK(sw_checkpoint_create(&c, exec, &opts));
+        OK(sw_member_new(&gone, of[1], 9));
+        for (int k = 0; k < N; k++)
+            for (int g = 0; g < 2; g++)
+                OK(sw_member_new(&member[g][k], of[g], (uint64_t)(k + 3 * g)));
+        for (int g = 0; g < 2; g++) {
+            train(of[g], member[g], feed);
+            OK(sw_checkpoint_members(c, of[g], member[g], N));
+            for (int k = 0; k < N; k++)
+                was[g][k] = packed(member[g][k]);
+        }
+        OK(sw_checkpoint_save(c, 1));
+        sw_member_end(gone);
+        for (int k = 0; k < 9; k++) /* holes close while the arena grows */
+            OK(sw_member_new(&gone, of[k % 2], 77));
+        for (int g = 0; g < 2; g++)
+            train(of[g], member[g], feed);
+        sw_checkpoint_found found = {.size = sizeof found};
+        OK(sw_checkpoint_find(c, NULL, &found));
+        OK(sw_checkpoint_load(c));
+        for (int g = 0; g < 2; g++)
+            for (int k = 0; k < N; k++)
+                SW_CHECK(memcmp(was[g][k], packed(member[g][k]),
+                                sw_members_packed_bytes(of[g])) == 0,
+                         "no_copy %d: member %d of group %d", no_copy, k, g);
+        sw_checkpoint_destroy(c);
+    }
+}
+
+static const sw_test tests[] = {
+    {"ranges that lie among each other are kept", ranges_among_each_other_are_kept},
+};
+SW_SUITE("members that are saved", tests)
