@@ -1034,7 +1034,7 @@ SW_MUST_USE SW_API sw_status sw_members_used(const sw_members *members, sw_membe
  * time (no op; birth 0, death UINT32_MAX; offset from where the range begins), by id. Roles are
  * parameter, optimizer_state, buffer, state, gradient and knob; with a callback the bytes of
  * its own are a state without a layer. Bytes and padding add up to sw_members_bytes. While it
- * shows, exec and groups refuse calls (SW_BUSY). */
+ * shows, runs of the exec are refused (SW_BUSY), and the group may not be destroyed. */
 SW_MUST_USE SW_API sw_status sw_members_visit(sw_members *members,
                                               const sw_plan_visitor *visitor);
 /* Whose the bytes of a lane's step are, as sw_plan_visit shows a plan: of a full batch or of
