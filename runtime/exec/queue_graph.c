@@ -15,7 +15,8 @@ sw_status swi_phase_events_reserve(const swi_queue *q, swi_phase_events *b, uint
 {
     void *p = b->at;
     uint32_t cap = b->cap;
-    if (n <= b->cap)
+    SW_ASSERT(n > 0);
+    if (n <= b->cap && b->at[n - 1].event != NULL) /* they are made in order, until one fails */
         return SW_OK;
     SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &cap, n, sizeof *b->at));
     b->at = p;
