@@ -79,7 +79,6 @@ static void options_that_mean_nothing(void)
         {"--exploit best" LR, 2, "truncation, tournament, t-test"},
         {"--scheduler grid" LR, 2, "perturb, pb2"},
         {"--immediate" LR, 2, "--immediate is not supported for populations"},
-        {"--device cuda" LR, 2, "--device cuda is not supported for populations"},
         {"--pause-to @/L" LR, 2, "--pause-to has no effect without --memory-budget"},
         {"--checkpoint-every 3" LR, 2, "--checkpoint-every has no effect without --checkpoint"},
         {"--resume lr=log:0.01..1", 2, ""},
