@@ -189,9 +189,9 @@ static sw_status do_exploit(sw_pbt *p, sw_pbt_event *e)
     return SW_OK;
 }
 
-static void take_todo(sw_pbt *p, sw_pbt_event *e)
+static void take_waiting(sw_pbt *p, sw_pbt_event *e)
 {
-    const swi_pbt_todo *t = &p->todo[0];
+    const swi_pbt_waiting *t = &p->waiting[0];
     *e = (sw_pbt_event){.size = sizeof *e,
                         .what = (sw_pbt_what)t->what,
                         .member = (int)t->member,
@@ -200,7 +200,7 @@ static void take_todo(sw_pbt *p, sw_pbt_event *e)
                         .donor_time = t->time,
                         .score = swi_pbt_sign(p, p->one[t->member].seen),
                         .donor_score = (double)NAN};
-    memmove(p->todo, p->todo + 1, --p->s.n_events * sizeof *t);
+    memmove(p->waiting, p->waiting + 1, --p->s.n_events * sizeof *t);
 }
 
 sw_status sw_pbt_next_event(sw_pbt *p, sw_pbt_event *out)
@@ -214,7 +214,7 @@ sw_status sw_pbt_next_event(sw_pbt *p, sw_pbt_event *out)
     SW_TRY(swi_pbt_log_begin(p));
     while (e.what == SW_PBT_NONE) {
         if (p->s.n_events > 0)
-            take_todo(p, &e);
+            take_waiting(p, &e);
         else if (p->s.target >= 0)
             SW_TRY(do_exploit(p, &e));
         else if (!swi_pbt_step(p))

@@ -96,7 +96,7 @@ typedef struct {
 typedef struct {
     uint32_t what, member;
     double time;
-} swi_pbt_todo;
+} swi_pbt_waiting;
 
 typedef struct swi_pb2 swi_pb2;
 
@@ -107,7 +107,7 @@ struct sw_pbt {
     uint32_t n, h; /* members, hyper-parameters */
     bool busy;     /* in the caller's explore function */
     swi_pbt_state s;
-    swi_pbt_todo todo[4]; /* events that wait */
+    swi_pbt_waiting waiting[4]; /* events that wait */
     /* In one block: */
     swi_pbt_one *one;
     double *values;    /* (n, h) */

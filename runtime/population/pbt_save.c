@@ -91,7 +91,7 @@ static size_t front_bytes(const sw_pbt *p)
 
 static size_t all_bytes(const sw_pbt *p)
 {
-    return front_bytes(p) + sizeof p->s + sizeof p->todo + p->block_bytes;
+    return front_bytes(p) + sizeof p->s + sizeof p->waiting + p->block_bytes;
 }
 
 /* ---- saving ------------------------------------------------------------------------------ */
@@ -114,8 +114,8 @@ sw_status sw_pbt_save(const sw_pbt *p, void **bytes, size_t *n)
         memcpy(to, &r, sizeof r);
     }
     memcpy(to, &p->s, sizeof p->s);
-    memcpy(to + sizeof p->s, p->todo, sizeof p->todo);
-    memcpy(to + sizeof p->s + sizeof p->todo, p->block, p->block_bytes);
+    memcpy(to + sizeof p->s, p->waiting, sizeof p->waiting);
+    memcpy(to + sizeof p->s + sizeof p->waiting, p->block, p->block_bytes);
     *bytes = block;
     *n = all;
     return SW_OK;
@@ -221,7 +221,7 @@ static sw_status check_state(const sw_pbt *p)
         s->points_at >= SWI_POINTS || s->n_recent > SWI_RECENT)
         return damaged("a count");
     for (uint64_t i = 0; i < s->n_events; i++)
-        if (p->todo[i].member >= n || p->todo[i].what > SW_PBT_STOP)
+        if (p->waiting[i].member >= n || p->waiting[i].what > SW_PBT_STOP)
             return damaged("an event");
     if (!is_list(p->rank, s->n_rank, p->n) || (p->opts.synch && !is_list(p->queue, n, p->n)) ||
         !is_ranked(p) || (p->recent != NULL && !is_list(p->recent, s->n_recent, p->n)))
@@ -233,8 +233,8 @@ static sw_status take(sw_pbt *t, const char *from)
 {
     from += front_bytes(t);
     memcpy(&t->s, from, sizeof t->s);
-    memcpy(t->todo, from + sizeof t->s, sizeof t->todo);
-    memcpy(t->block, from + sizeof t->s + sizeof t->todo, t->block_bytes);
+    memcpy(t->waiting, from + sizeof t->s, sizeof t->waiting);
+    memcpy(t->block, from + sizeof t->s + sizeof t->waiting, t->block_bytes);
     SW_TRY(check_state(t));
     if (!t->opts.synch)
         swi_pbt_heap_fill(t);

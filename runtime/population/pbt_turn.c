@@ -8,8 +8,8 @@
 
 static void add(sw_pbt *p, sw_pbt_what what, uint32_t member)
 {
-    p->todo[p->s.n_events++] =
-        (swi_pbt_todo){.what = (uint32_t)what, .member = member, .time = p->one[member].time};
+    p->waiting[p->s.n_events++] = (swi_pbt_waiting){
+        .what = (uint32_t)what, .member = member, .time = p->one[member].time};
 }
 
 static void drop_kept(sw_pbt *p, uint32_t member)

@@ -79,7 +79,7 @@ static sw_status read_label(sw_json_in *in, const sw_hyper *h, double *out)
             *out = h->choices[i];
             return SW_OK;
         }
-    return sw_json_bad(in, "a word that is none of the choices");
+    return sw_json_bad(in, "the word must be one of the choices");
 }
 
 static sw_status read_value(sw_json_in *in, const reader *r, int i)
