@@ -316,7 +316,7 @@ static void policies_that_are_refused(void)
         {OTHER("{\"opt\":{\"lr\":0.5,\"momentum\":0},\"act\":\"relu\"}"), "is missing"},
         {OTHER("{\"opt\":{\"lr\":2,\"momentum\":0}}"), "outside of the space"},
         {OTHER("{\"opt\":{\"lr\":0.5,\"lr\":0.5}}"), "was there already"},
-        {OTHER("{\"act\":\"mish\"}"), "none of the choices"},
+        {OTHER("{\"act\":\"mish\"}"), "must be one of the choices"},
         {OTHER("{\"net\":{\"width\":8.5}}"), "outside of the space"},
         {OTHER("{\"depth\":8}"), "no hyper-parameter's"},
         {OTHER("{\"opt\":8}"), "no hyper-parameter's"},
