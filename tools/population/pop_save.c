@@ -108,6 +108,22 @@ static sw_status fill_blob(pop *p, unsigned char *at, const pop_identity *identi
     return SW_OK;
 }
 
+/* The log of exploits, from which those of members can be made again, is never older than the
+ * checkpoint that says how long it is. */
+static sw_status sync_log(const pop *p)
+{
+    char path[600];
+    sw_file *file;
+    if (p->opts.logs == NULL)
+        return SW_OK;
+    snprintf(path, sizeof path, "%s/pbt_global.txt", p->opts.logs);
+    if (!sw_file_there(path))
+        return SW_OK;
+    SW_TRY(sw_file_open(&file, path, SW_FILE_KEEP));
+    const sw_status synced = sw_file_sync(file), closed = sw_file_close(file);
+    return synced != SW_OK ? synced : closed;
+}
+
 sw_status pop_save_now(pop *p)
 {
     void *pbt, *blob;
@@ -117,6 +133,7 @@ sw_status pop_save_now(pop *p)
         return SW_OK;
     if (p->metrics != NULL)
         SW_TRY(sw_file_sync(p->metrics));
+    SW_TRY(sync_log(p));
     SW_TRY(pop_identify(p, &identity));
     SW_TRY(sw_pbt_save(p->pbt, &pbt, &pbt_bytes));
     const size_t n = blob_bytes(p, identity.used, pbt_bytes);
