@@ -212,14 +212,19 @@ static void fill(const sw_scene *scene, int input, int step, unsigned char *to)
     }
 }
 
-/* Other numbers in each step. */
+/* Other numbers in each step. Betas are not 0: where dropout leaves no gradient, Adam would
+ * then divide a mean that is left by epsilon alone, and small differences would grow without
+ * bound.
+ */
 static void turn_knobs(const sw_scene_net *net, int step)
 {
     static const char *const names[] = {"weight_decay", "momentum", "beta1", "beta2"};
     for (int i = 0; i < 4; i++) {
         const sw_knob knob = sw_optimizer_knob(net->optimizer, 0, names[i]);
         if (knob.index != UINT32_MAX)
-            sw_knob_set(knob, (float)((step * 7 + i * 3) % 11) / 12.0f);
+            sw_knob_set(knob,
+                        (float)(i < 2 ? (step * 7 + i * 3) % 11 : 1 + (step * 7 + i * 3) % 10) /
+                            12.0f);
     }
     sw_knob_set(net->dropout, (float)(step % 5) / 4.0f);
 }
