@@ -95,7 +95,7 @@ typedef enum {
 typedef struct {
     char name[48];             /* "": an optimizer's, found by sw_optimizer_knob alone */
     const char *what;          /* then its name for messages; NULL: not an optimizer's */
-    uint32_t optimizer, group; /* whose it is */
+    uint32_t optimizer, group; /* of a number of an optimizer: which one */
     float value;               /* as set; the arena's copy is what runs read */
     float refused;             /* that cannot be, and was set since */
     bool is_refused;

@@ -440,21 +440,6 @@ static void a_budget_of_the_size_takes_the_answer(void)
 
 /* ---- the picture ------------------------------------------------------------------------- */
 
-/* The bytes of a file as a text, for free(). */
-static char *text_of(const char *path)
-{
-    size_t n = 0;
-    unsigned char *bytes = file_read(path, &n);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
-    char *text = malloc(n + 1);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
-    memcpy(text, bytes, n);
-    text[n] = '\0';
-    free(bytes);
-    sw_after(free, text);
-    return text;
-}
-
 /* The same, valid until the next call. */
 static const char *text_of_once(const char *path)
 {

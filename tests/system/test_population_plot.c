@@ -15,21 +15,6 @@
 
 static sw_outcome outcome;
 
-/* The bytes of a file as a text, until the test ends. */
-static char *text_of(const char *path)
-{
-    size_t n = 0;
-    unsigned char *bytes = file_read(path, &n);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
-    char *text = malloc(n + 1);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
-    memcpy(text, bytes, n);
-    text[n] = '\0';
-    free(bytes);
-    sw_after(free, text);
-    return text;
-}
-
 /* What `words` draw; `name` decides the format. */
 static const char *drawn(const char *words, const char *name)
 {

@@ -1,6 +1,9 @@
 /* See well_formed.h. */
 #include "tests/system/well_formed.h"
+#include "tests/support/suite.h"
+#include "tests/system/program.h"
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *malformed(const char *text, const char *begins)
@@ -49,4 +52,18 @@ const char *malformed(const char *text, const char *begins)
             return at;
     }
     return depth == 0 ? NULL : at;
+}
+
+char *text_of(const char *path)
+{
+    size_t n = 0;
+    unsigned char *bytes = file_read(path, &n);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
+    char *text = malloc(n + 1);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+    memcpy(text, bytes, n);
+    text[n] = '\0';
+    free(bytes);
+    sw_after(free, text);
+    return text;
 }

@@ -7,5 +7,7 @@
  * comments. `begins` is how the text must begin. */
 #define SVG_BEGINS "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg "
 const char *malformed(const char *text, const char *begins);
+/* The bytes of a file as a text, until the test ends. */
+char *text_of(const char *path);
 
 #endif

@@ -113,7 +113,7 @@ SW_MUST_USE sw_status population_add(population_parts *parts, const char *layer,
 void population_parts_free(population_parts *parts);
 population_kind population_kind_of(const char *role);
 
-/* The step arena of a program: the most that lives of it in each phase, and whose it is at the
+/* The step arena of a program: the most that lives of it in each phase, and who holds it at the
  * highest point, largest first. */
 typedef struct {
     uint64_t phase[SW_PROF_PHASES], peak;
