@@ -41,6 +41,27 @@ typedef struct {
     int32_t stride, pad, dilation, groups;
 } swi_conv_attrs;
 
+/* Noise of a parameter, a matrix (rows, cols): kernels/noise.h. */
+typedef struct {
+    int32_t kind, distribution; /* sw_noise_kind, sw_noise_distribution */
+    int32_t sides, rank;        /* PERMUTED, SIGN_FLIP; LOW_RANK */
+    int64_t rows, cols;
+    int64_t keep_rows, keep_cols; /* PERMUTED, SPARSE: positions that are not 0, in channels */
+    int32_t taps;                 /* columns of a channel */
+    uint32_t stream, window;      /* window: generations that the factor B stays; 0: one */
+    int32_t zero;
+} sw_noise_spec;
+
+/* What perturbs the result of a layer: noise of its weight and of its bias, of which rows 0
+ * says that there is none. A batch is (repeats, directions, rows of each evaluation). */
+typedef struct {
+    sw_noise_spec weight, bias;
+    int64_t repeats, directions;
+    int64_t channel_axis; /* noise_affine */
+    swi_conv_attrs conv;  /* noise_conv2d */
+    int32_t antithetic, zero;
+} swi_noise_attrs;
+
 typedef struct {
     int32_t kernel_h, kernel_w, stride, pad;
 } swi_pool_attrs;

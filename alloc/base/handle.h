@@ -28,7 +28,9 @@
     X(FEED, "feed", SW_HEAP_RECORDS, SW_HANDLE_KEPT)                                           \
     X(MEMBERS, "group of members", SW_HEAP_RECORDS, SW_HANDLE_KEPT)                            \
     X(SPACE, "space", SW_HEAP_RECORDS, SW_HANDLE_KEPT)                                         \
-    X(PBT, "population", SW_HEAP_RECORDS, SW_HANDLE_KEPT)
+    X(PBT, "population", SW_HEAP_RECORDS, SW_HANDLE_KEPT)                                      \
+    X(ES, "evolution strategy", SW_HEAP_RECORDS, SW_HANDLE_KEPT)                               \
+    X(ZO, "zeroth-order trainer", SW_HEAP_RECORDS, SW_HANDLE_KEPT)
 #define SW_HANDLE_ENUM(id, name, heap, kept) SW_HANDLE_##id,
 typedef enum { SW_HANDLE_LIST(SW_HANDLE_ENUM) SW_HANDLE_KINDS } sw_handle_kind;
 
