@@ -99,6 +99,14 @@ typedef struct {
     int32_t zero;
 } swi_linear_ce_attrs;
 
+/* noise_linear_ce: as linear_ce, rows first. */
+typedef struct {
+    int64_t rows;
+    swi_ce_attrs ce;
+    int32_t has_bias;
+    swi_noise_attrs noise;
+} swi_noise_ce_attrs;
+
 /* attention: of q, k and v, or of one tensor that has the three side by side. scale 0: 1 / the
  * root of a head's size. */
 typedef struct {
