@@ -171,10 +171,6 @@ sw_status swi_knob_use(sw_knob knob, swi_knob_kind use);
 void swi_knobs_changed(sw_model *model);
 sw_status swi_model_ready(sw_model *model, sw_exec *exec, uint64_t seed);
 
-/* The entry as a matrix with noise (kernels/noise.h): rows, cols, taps and the stream, which is
- * that of "es/" and its name. The rest is 0. */
-void swi_noise_of(const swi_entry *entry, sw_noise_spec *out);
-
 /* What a handle names; NULL for none and for what the library keeps for itself. */
 swi_entry *swi_entry_of(sw_param param);
 uint32_t swi_model_entry(sw_model *model, const char *name, swi_role role, sw_dtype dtype,

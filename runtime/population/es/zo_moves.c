@@ -2,6 +2,7 @@
  * move are an input of its program, so that models that are ready already need nothing more. */
 #include "kernels/noise.h"
 #include "runtime/graph/trace.h"
+#include "runtime/model/noise_mode.h"
 #include "runtime/population/es/zo_internal.h"
 #include <string.h>
 
@@ -30,18 +31,14 @@ static shape_of_move decode(uint64_t variant)
 
 static void set_attrs(const shape_of_move *m, const swi_entry *entry, swi_move_attrs *to)
 {
-    const bool matrix = entry->shape.rank > 1;
+    const sw_noise_spec like = {.kind = m->rank > 0 ? SW_NOISE_LOW_RANK : SW_NOISE_IID,
+                                .distribution = SW_NOISE_NORMAL,
+                                .rank = m->rank,
+                                .window = m->window};
     memset(to, 0, sizeof *to);
-    swi_noise_of(entry, &to->noise);
-    to->noise.kind = SW_NOISE_IID;
-    to->noise.distribution = SW_NOISE_NORMAL;
-    if (m->rank > 0 && matrix) {
-        to->noise.kind = SW_NOISE_LOW_RANK;
-        to->noise.rank = m->rank;
-        to->noise.window = m->window;
-    }
+    swi_noise_spec(&to->noise, &like, 0.0f, 0.0f, &entry->shape, swi_noise_stream(entry->name));
     to->move = (int32_t)m->move;
-    to->decays = m->decays && matrix && m->move != SWI_MOVE_BY_NOISE;
+    to->decays = m->decays && entry->shape.rank > 1 && m->move != SWI_MOVE_BY_NOISE;
 }
 
 static bool is_moved(const swi_entry *e)
