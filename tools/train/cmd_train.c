@@ -173,7 +173,7 @@ static int prepare(train *t)
  * them: what was trained until then is saved all the same. */
 static int end_of_failed(train *t, sw_status trained)
 {
-    const int status = cli_library_error(trained, false);
+    const int status = cli_library_error(trained, t->opts.replay != NULL);
     if (trained == SW_INVALID && t->opts.save != NULL && t->now.step > 0 &&
         cli_saved(sw_model_save(t->job.net.model, t->opts.save)) == SW_OK)
         cli_note("the parameters of step %" PRIu64 " are in %s", t->now.step, t->opts.save);
