@@ -26,6 +26,7 @@
 
 #include "kernels/attrs.h"
 #include "kernels/bijection.h"
+#include <stdbool.h>
 
 #define SW_NOISE_DOMAIN 0x6e6f6973u /* "nois" */
 #define SW_NOISE_SHARED UINT32_MAX  /* the direction of what all directions share */
