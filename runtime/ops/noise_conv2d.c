@@ -227,7 +227,20 @@ ATTRS(sparse, SW_NOISE_SPARSE, 6, 4, 1, 1);
         .name = a_name, .n_in = 2, .in = {SWI_F32(images, 4, 7, 6), SWI_F32_SCALAR},           \
         .fill = {SW_FILL_NORMAL, SW_FILL_UNIT}, .attrs = a_attrs                               \
     }
+static const swi_noise_attrs pointwise = {
+    .weight =
+        {.kind = SW_NOISE_LOW_RANK, .rank = 1, .rows = 3, .cols = 2, .taps = 1, .stream = 23},
+    .repeats = 1,
+    .directions = 3,
+    .conv = {.stride = 1, .dilation = 1, .groups = 1},
+    .kernel_h = 1};
+
 static const sw_op_case cases[] = {
+    {.name = "one position",
+     .n_in = 2,
+     .in = {SWI_F32(3, 2, 2, 3), SWI_F32_SCALAR},
+     .fill = {SW_FILL_NORMAL, SW_FILL_UNIT},
+     .attrs = &pointwise},
     CASE("sparse", &sparse, 6),
     CASE("low rank", &low_rank, 6),
     CASE("many images", &low_rank, 30),
