@@ -132,7 +132,7 @@ static void pack_piece(float *to, const sw_gemm *g, const piece *x)
 
 static int rows_of_block(int64_t left)
 {
-    return left >= ROWS ? ROWS : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+    return swi_strip_rows(left);
 }
 
 /* Strips [k][rows] of the register blocks of r, the one at row i beginning at (i - r->i) *
@@ -505,4 +505,11 @@ void swi_gemm(const sw_gemm *g, void *scratch, const sw_par *par)
         job.work = job.pack;
         job.strips = job.to;
     }
+}
+
+void swi_gemm_strips(const sw_gemm *g, const float *strips, const sw_par *par)
+{
+    gemm_job job = {.g = g, .work = {0, g->m, 0, g->k}, .strips = strips};
+    const bool worth = (double)g->m * (double)g->n * (double)g->k >= SWI_WORTH;
+    run_region(&job, par != NULL && worth ? par->n_threads : 1, par);
 }
