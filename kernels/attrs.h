@@ -58,9 +58,21 @@ typedef struct {
     sw_noise_spec weight, bias;
     int64_t repeats, directions;
     int64_t channel_axis; /* noise_affine */
+    int64_t kernel_h;     /* noise_conv2d: rows of taps */
     swi_conv_attrs conv;  /* noise_conv2d */
-    int32_t antithetic, zero;
+    int32_t antithetic;
+    int32_t has_gain, has_shift, has_sigmas; /* noise_affine; operands that are there */
 } swi_noise_attrs;
+
+/* each: an op that makes a scalar of a batch, once for each of `evaluations` equal parts of it.
+ */
+enum { SWI_EACH_ATTRS = 112 }; /* bytes of the op's attributes that fit */
+typedef struct {
+    int64_t evaluations;
+    uint32_t op;
+    int32_t zero;
+    unsigned char attrs[SWI_EACH_ATTRS];
+} swi_each_attrs;
 
 typedef struct {
     int32_t kernel_h, kernel_w, stride, pad;

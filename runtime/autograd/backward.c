@@ -478,7 +478,7 @@ static sw_status backward(session *s, sw_value loss, sw_optimizer *const *optimi
 
 void sw_backward(sw_ctx *ctx, sw_value loss, sw_optimizer *const *optimizers, int n)
 {
-    if (!swi_ctx_works(ctx))
+    if (!swi_ctx_works(ctx) || ctx->noise != NULL)
         return;
     session s = {ctx, ctx->trace.n_nodes, ctx->trace.n_storages, SWI_NONE};
     const int phase = ctx->phase_now;

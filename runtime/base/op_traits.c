@@ -4,14 +4,14 @@
 #include "runtime/base/common.h"
 
 static const swi_op_traits inside[] = {
-#define SW_OP(op, call, work, duty, axes)                                                      \
-    {SWI_CALL_##call, SWI_WORK_##work, SWI_DUTY_##duty, SWI_AXES_##axes},
+#define SW_OP(op, call, work, duty, axes, noise)                                               \
+    {SWI_CALL_##call, SWI_WORK_##work, SWI_DUTY_##duty, SWI_AXES_##axes, SWI_NOISE_##noise},
 #include "runtime/ops.def"
 #undef SW_OP
 };
 
 static const swi_op_traits outside = {SWI_CALL_OWN, SWI_WORK_LOOPS, SWI_DUTY_NONE,
-                                      SWI_AXES_NONE};
+                                      SWI_AXES_NONE, SWI_NOISE_NONE};
 
 const swi_op_traits *swi_op_traits_of(uint32_t op)
 {

@@ -242,7 +242,7 @@ static void put(unsigned char **to, const void *from, size_t bytes)
 static sw_status write_key(sw_exec *exec, const sw_run_args *a, size_t *bytes)
 {
     const size_t most =
-        64 + (size_t)a->n_models * 24 + (size_t)a->n_inputs * (8 + 8 * SW_MAX_RANK);
+        96 + (size_t)a->n_models * 24 + (size_t)a->n_inputs * (8 + 8 * SW_MAX_RANK);
     if (most > exec->cap_key_scratch) {
         SW_TRY(
             sw_heap_resize(&exec->key_scratch, SW_HEAP_PROGRAMS, exec->cap_key_scratch, most));
@@ -254,6 +254,9 @@ static sw_status write_key(sw_exec *exec, const sw_run_args *a, size_t *bytes)
     put(&p, &a->user, sizeof a->user);
     put(&p, &a->variant, sizeof a->variant);
     put(&p, words, sizeof words);
+    const uint64_t noise[] = {a->es != NULL ? swi_noise_mode_of(a->es)->uid : 0,
+                              a->es_slice == SWI_ES_UPDATE};
+    put(&p, noise, sizeof noise);
     for (int i = 0; i < a->n_models; i++) {
         put(&p, &a->models[i]->uid, sizeof a->models[i]->uid);
         put(&p, &a->models[i]->layout_hash, sizeof a->models[i]->layout_hash);

@@ -100,6 +100,12 @@ sw_status swi_exec_create(sw_exec **out, const sw_exec_opts *opts);
 sw_status swi_exec_create_on(sw_exec **out, const sw_exec_opts *opts,
                              const swi_exec_backend *backend, swi_device *device);
 
+/* The seed of a run's random ops: that of the noise, where it has some. */
+static inline uint64_t swi_run_seed(const sw_exec *exec, const sw_run_args *args)
+{
+    return args->es != NULL ? swi_noise_mode_of(args->es)->seed : exec->seed;
+}
+
 /* Find or make the program of these arguments, in its frame; *fresh: this call traced. */
 sw_status swi_exec_program(sw_exec *exec, const sw_run_args *args, swi_frame **out,
                            bool *fresh);

@@ -50,6 +50,10 @@ sw_status swi_ctx_begin(sw_exec *exec, const sw_run_args *args, bool immediate)
     ctx->args = args;
     ctx->status = SW_OK;
     ctx->generation = __atomic_add_fetch(&generations, 1, __ATOMIC_RELAXED);
+    ctx->noise = args->es != NULL && args->es_slice != SWI_ES_UPDATE
+                     ? swi_noise_mode_of(args->es)
+                     : NULL;
+    ctx->noise_depth = 0;
     ctx->immediate = immediate;
     ctx->run_node = give_and_run;
     ctx->phase_override = ctx->phase_now = -1;
@@ -173,7 +177,7 @@ static sw_status give_and_run(sw_ctx *ctx, uint32_t index)
         .accumulate = node->accumulate,
         .par = swi_pool_par(ctx->exec->pool),
         .isa = ctx->exec->target.isa,
-        .seed = ctx->exec->seed,
+        .seed = swi_run_seed(ctx->exec, ctx->args),
         .stream = node->stream,
         .step = (uint32_t)ctx->args->step,
         .run = ctx->args->run};

@@ -248,7 +248,8 @@ static sw_status capture_told(swi_queue *q, swi_frame *f, swi_binding *b,
     return status;
 }
 
-static sw_status add_graph(sw_exec *exec, swi_frame *f, unsigned char *const *base, bool clocks)
+static sw_status add_graph(sw_exec *exec, swi_frame *f, unsigned char *const *base,
+                           uint64_t seed, bool clocks)
 {
     swi_queue *q = exec->queue;
     void *block;
@@ -256,7 +257,7 @@ static sw_status add_graph(sw_exec *exec, swi_frame *f, unsigned char *const *ba
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, sizeof(swi_binding)));
     swi_binding *b = block;
     b->program = f->program;
-    b->seed = exec->seed;
+    b->seed = seed;
     memcpy(b->base, base, sizeof b->base);
     sw_status status =
         clocks ? swi_phase_events_reserve(q, &b->phase_events, swi_phase_events_of(f->program))
@@ -320,7 +321,7 @@ sw_status swi_queue_run(sw_exec *exec, swi_frame *f, const sw_run_args *args, sw
     unsigned char *base[SWI_SEG_COUNT + 1];
     swi_bases(exec, args, base);
     base[SWI_SEG_COUNT] = swi_queue_block(q);
-    swi_binding *b = is_by_op(exec) ? NULL : find(q, p, base, exec->seed);
+    swi_binding *b = is_by_op(exec) ? NULL : find(q, p, base, swi_run_seed(exec, args));
     if (b != NULL) {
         readback->phase_events = clocks ? &b->phase_events : NULL;
         SW_TRY(replay(exec, p, b, updated));
@@ -339,5 +340,5 @@ sw_status swi_queue_run(sw_exec *exec, swi_frame *f, const sw_run_args *args, sw
     if (b != NULL || is_by_op(exec))
         return SW_OK;
     *fresh = true;
-    return add_graph(exec, f, base, clocks);
+    return add_graph(exec, f, base, swi_run_seed(exec, args), clocks);
 }

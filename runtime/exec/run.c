@@ -30,6 +30,28 @@ static sw_status check_inputs(const sw_run_args *a, bool with_data)
     return SW_OK;
 }
 
+/* The generation is the step, and the first direction of the slice the run. */
+static sw_status read_noise(sw_run_args *a, const char *call)
+{
+    SW_TRY(sw_handle_check(a->es, SW_HANDLE_ES, call));
+    const swi_noise_mode *mode = swi_noise_mode_of(a->es);
+    bool there = false;
+    for (int i = 0; i < a->n_models; i++)
+        there |= a->models[i] == mode->model;
+    if (!there)
+        SW_FAIL(
+            SW_INVALID,
+            "%s: the models of the run must have '%s' among them, whose parameters have noise",
+            call, mode->model->name);
+    if (a->es_slice != SWI_ES_UPDATE && a->es_slice >= swi_noise_slices(mode))
+        SW_FAIL(SW_INVALID,
+                "%s: es_slice must be below %u, the slices of a generation (got %llu)", call,
+                swi_noise_slices(mode), (unsigned long long)a->es_slice);
+    a->step = mode->generation;
+    a->run = a->es_slice != SWI_ES_UPDATE ? (uint32_t)a->es_slice * mode->slice : 0;
+    return SW_OK;
+}
+
 sw_status swi_read_args(sw_run_args *to, const sw_run_args *from, bool with_data,
                         const char *call)
 {
@@ -54,6 +76,8 @@ sw_status swi_read_args(sw_run_args *to, const sw_run_args *from, bool with_data
     }
     if (to->mode != SW_TRAIN && to->mode != SW_EVAL)
         SW_FAIL(SW_INVALID, "the mode must be SW_TRAIN or SW_EVAL (got %d)", (int)to->mode);
+    if (to->es != NULL)
+        SW_TRY(read_noise(to, call));
     if (to->step > UINT32_MAX)
         SW_FAIL(SW_INVALID,
                 "step must be at most %u, so that each step draws its own random numbers (got "
@@ -88,7 +112,7 @@ static inline sw_status launch(sw_exec *exec, swi_frame *f, uint32_t i, const sw
     sw_launch *l = swi_frame_resolve(f, i, base, binds);
     l->par = swi_pool_par(exec->pool);
     l->isa = exec->target.isa;
-    l->seed = exec->seed;
+    l->seed = swi_run_seed(exec, args);
     l->step = (uint32_t)args->step;
     l->run = args->run;
     return exec->backend->launch(exec, f, i);

@@ -4,7 +4,7 @@
 #define SW_TRACE_H
 
 #include "runtime/device/device.h"
-#include "runtime/model/model.h"
+#include "runtime/model/noise_mode.h"
 
 typedef struct {
     size_t bytes;   /* payload */
@@ -142,7 +142,9 @@ struct sw_ctx {
     swi_trace trace;
     sw_status status;
     uint32_t generation;
-    bool open; /* its step function runs: from swi_ctx_begin to swi_ctx_end */
+    const swi_noise_mode *noise; /* parameters have noise; NULL: they have none */
+    uint32_t noise_depth;        /* above 0: what takes an op's place is appended */
+    bool open;                   /* its step function runs: from swi_ctx_begin to swi_ctx_end */
     bool immediate;
     int phase_override; /* -1 none */
     int phase_now;      /* inside sw_backward, sw_update; -1 none */

@@ -239,6 +239,15 @@ sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *inputs, int n_in,
         return swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
                                            "%s: must have %d to %d inputs (got %d)", desc->name,
                                            desc->n_in, max_in, n_in));
+    if (ctx->noise != NULL && ctx->noise_depth == 0) {
+        bool done = false;
+        ctx->noise_depth++;
+        const sw_status status =
+            swi_noise_apply(ctx, op, inputs, n_in, attrs, outs != NULL ? outs : made, &done);
+        ctx->noise_depth--;
+        if (done || status != SW_OK)
+            return status;
+    }
     for (int i = 0; i < n_in; i++)
         in[i] = inputs[i];
     if (lay_out_inputs(ctx, desc, in, n_in, attrs) != SW_OK)

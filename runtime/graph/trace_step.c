@@ -131,9 +131,31 @@ static void append_output(sw_ctx *ctx, const char *name, sw_value x, bool metric
     }
 }
 
+/* With noise a metric may have a number for each evaluation: an output, whose mean is the
+ * metric. */
+static sw_value mean_of_evaluations(sw_ctx *ctx, const char *name, sw_value x)
+{
+    const swi_value *v = swi_value_at(ctx, x);
+    if (v == NULL || ctx->noise == NULL || v->type.shape.rank != 1 ||
+        v->type.shape.dim[0] != swi_evaluations(ctx->noise))
+        return x;
+    append_output(ctx, name, x, false);
+    swi_sum_attrs a;
+    memset(&a, 0, sizeof a);
+    a.axes = 1;
+    a.scale = 1.0 / (double)v->type.shape.dim[0];
+    uint32_t in = x.id - 1, mean = SWI_NONE;
+    ctx->noise_depth++;
+    (void)swi_apply(ctx, SW_OP_sum, &in, 1, &a, NULL, 0, NULL, &mean);
+    ctx->noise_depth--;
+    return ctx->status == SW_OK ? swi_handle(ctx, mean) : (sw_value){0, 0};
+}
+
 void sw_metric(sw_ctx *ctx, const char *name, sw_value scalar)
 {
-    append_output(ctx, name, scalar, true);
+    if (!swi_ctx_works(ctx))
+        return;
+    append_output(ctx, name, mean_of_evaluations(ctx, name, scalar), true);
 }
 
 void sw_output(sw_ctx *ctx, const char *name, sw_value x)

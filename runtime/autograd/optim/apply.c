@@ -130,7 +130,7 @@ static sw_status accumulate(sw_ctx *ctx, const sw_optimizer *o)
 static void append_in_step(sw_ctx *ctx, const sw_optimizer *o, const char *call,
                            sw_status (*append)(sw_ctx *ctx, const sw_optimizer *o))
 {
-    if (!swi_ctx_works(ctx))
+    if (!swi_ctx_works(ctx) || ctx->noise != NULL)
         return;
     const int phase = ctx->phase_now;
     ctx->phase_now = SW_STEP;
@@ -204,7 +204,7 @@ static sw_status clip(sw_ctx *ctx, const sw_optimizer *o, sw_knob max)
 
 void sw_clip_norm(sw_ctx *ctx, sw_optimizer *optimizer, sw_knob max)
 {
-    if (!swi_ctx_works(ctx))
+    if (!swi_ctx_works(ctx) || ctx->noise != NULL)
         return;
     const int phase = ctx->phase_now;
     ctx->phase_now = SW_STEP;

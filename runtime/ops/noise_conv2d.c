@@ -1,0 +1,269 @@
+/* What noise on weight and bias adds to a convolution: y (batch, out, h', w') = s sigma
+ * (conv(x, E) + e), with the direction and the sign s of each image's evaluation. in {x, sigma,
+ * [sigmas of the weight, of the bias]}; the weight is a matrix (out, in / groups x taps). */
+#include "runtime/ops/noise.h"
+
+enum { X, SIGMA, SIGMAS };
+
+static int64_t out_dim(int64_t in, int64_t kernel, const swi_conv_attrs *a)
+{
+    return (in + 2 * a->pad - (kernel - 1) * a->dilation - 1) / a->stride + 1;
+}
+
+/* Kernels are square or the attributes say otherwise: height and width of taps. */
+static void taps_of(const swi_noise_attrs *a, int64_t *kernel_h, int64_t *kernel_w)
+{
+    *kernel_h = a->kernel_h;
+    *kernel_w = a->weight.taps / a->kernel_h;
+}
+
+static int64_t channels_of(const swi_noise_attrs *a)
+{
+    return a->weight.rows != 0 ? a->weight.rows : a->bias.cols;
+}
+
+static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    const swi_noise_attrs *a = attrs;
+    const sw_shape *x = &in[X].shape;
+    char s[SWI_SHAPE_TEXT];
+    int64_t kernel_h, kernel_w;
+    (void)n_in;
+    SW_TRY(swi_want_f32("noise_conv2d", in, 1));
+    if (x->rank != 4 || a->kernel_h < 1 || a->weight.taps % a->kernel_h != 0 ||
+        a->conv.groups < 1 || a->conv.stride < 1 || a->conv.dilation < 1 ||
+        x->dim[1] != a->weight.cols / a->weight.taps * a->conv.groups ||
+        (a->bias.rows != 0 && a->bias.cols != channels_of(a)))
+        SW_FAIL(SW_INVALID, "noise_conv2d: x must be (batch, %lld, h, w) (got %s)",
+                (long long)(a->weight.cols * a->conv.groups), swi_shape_text(x, s));
+    SW_TRY(swi_noise_infer("noise_conv2d", a, x->dim[0], &in[SIGMA]));
+    taps_of(a, &kernel_h, &kernel_w);
+    out[0] = (sw_type){SW_F32,
+                       in[X].layout,
+                       {4,
+                        {x->dim[0], channels_of(a), out_dim(x->dim[2], kernel_h, &a->conv),
+                         out_dim(x->dim[3], kernel_w, &a->conv)}}};
+    return SW_OK;
+}
+
+/* Element (n, c, y, x) of an image tensor. */
+static int64_t place(const sw_type *t, int64_t n, int64_t c, int64_t y, int64_t x)
+{
+    const int64_t *d = t->shape.dim;
+    if (t->layout == SW_N16)
+        return (((n / 16 * d[1] + c) * d[2] + y) * d[3] + x) * 16 + n % 16;
+    return ((n * d[1] + c) * d[2] + y) * d[3] + x;
+}
+
+typedef struct {
+    const sw_launch *l;
+    sw_noise_direction d;
+    int64_t kernel_h, kernel_w, per_group;
+} work;
+
+/* The sum of one output: taps in the order of the weight's columns. */
+static float one_sum(const work *w, const float *e, int64_t n, int64_t o, int64_t oy,
+                     int64_t ox)
+{
+    const swi_noise_attrs *a = w->l->attrs;
+    const sw_type *t = &w->l->in[X].type;
+    const int64_t in_each = a->weight.cols / a->weight.taps;
+    const int64_t first = o / w->per_group * in_each;
+    float sum = 0.0f;
+    for (int64_t c = 0; c < in_each; c++)
+        for (int64_t k = 0; k < a->weight.taps; k++) {
+            const int64_t y =
+                oy * a->conv.stride - a->conv.pad + k / w->kernel_w * a->conv.dilation;
+            const int64_t x =
+                ox * a->conv.stride - a->conv.pad + k % w->kernel_w * a->conv.dilation;
+            if (y >= 0 && y < t->shape.dim[2] && x >= 0 && x < t->shape.dim[3])
+                sum = fmaf(swi_in(w->l, X)[place(t, n, first + c, y, x)],
+                           e[c * a->weight.taps + k], sum);
+        }
+    return sum;
+}
+
+static void one_plane(const work *w, const float *e, float bias, int64_t evaluation, int64_t n,
+                      int64_t o)
+{
+    const sw_launch *l = w->l;
+    const swi_noise_attrs *a = l->attrs;
+    const sw_type *t = &l->out[0].type;
+    const float scale = sw_noise_sign(a, evaluation) * *swi_in(l, SIGMA);
+    for (int64_t y = 0; y < t->shape.dim[2]; y++)
+        for (int64_t x = 0; x < t->shape.dim[3]; x++) {
+            const float sum = a->weight.rows != 0 ? one_sum(w, e, n, o, y, x) : 0.0f;
+            float *to = swi_out(l, 0) + place(t, n, o, y, x);
+            *to = (swi_adds(l, 0) ? *to : 0.0f) + scale * (sum + bias);
+        }
+}
+
+static void one_direction(const sw_launch *l, int64_t i)
+{
+    const swi_noise_attrs *a = l->attrs;
+    const int64_t rows = l->in[X].type.shape.dim[0], each = swi_noise_rows_each(a, rows);
+    const int64_t out = channels_of(a);
+    const sw_noise_at at = swi_noise_at(l, i);
+    work w = {.l = l, .per_group = out / a->conv.groups};
+    float *e = (float *)l->scratch + i * a->weight.cols;
+    taps_of(a, &w.kernel_h, &w.kernel_w);
+    sw_noise_prepare(&w.d, &a->weight, &at, *swi_in(l, SIGMA));
+    for (int64_t o = 0; o < out; o++) {
+        float bias = 0.0f;
+        for (int64_t j = 0; a->weight.rows != 0 && j < a->weight.cols; j++) {
+            e[j] = sw_noise_element(&a->weight, &w.d, o, j, 0.0f);
+            if (a->has_sigmas)
+                e[j] *= swi_in(l, SIGMAS)[o * a->weight.cols + j];
+        }
+        if (a->bias.rows != 0)
+            bias = sw_noise_number(&a->bias, SW_NOISE_ELEMENTS, &at, o) *
+                   (a->has_sigmas ? swi_in(l, l->n_in - 1)[o] : 1.0f);
+        for (int64_t k = 0; k < a->repeats * each; k++) {
+            const int64_t evaluation = k / each * a->directions + i;
+            one_plane(&w, e, bias, evaluation, evaluation * each + k % each, o);
+        }
+    }
+}
+
+static size_t scratch_bytes(const sw_kernel_info *info)
+{
+    const swi_noise_attrs *a = info->attrs;
+    return (size_t)(a->directions * a->weight.cols) * sw_dtype_bytes(SW_F32);
+}
+
+/* Lanes past the batch are zero where nothing is added. */
+static void clear_padding(const sw_launch *l)
+{
+    const sw_type *t = &l->out[0].type;
+    const int64_t rows = t->shape.dim[0];
+    for (int64_t n = rows; n < (rows + 15) / 16 * 16; n++)
+        for (int64_t o = 0; o < t->shape.dim[1]; o++)
+            for (int64_t y = 0; y < t->shape.dim[2]; y++)
+                for (int64_t x = 0; x < t->shape.dim[3]; x++)
+                    swi_out(l, 0)[place(t, n, o, y, x)] = 0.0f;
+}
+
+static sw_status forward(const sw_launch *l)
+{
+    if (l->out[0].type.layout == SW_N16 && !swi_adds(l, 0))
+        clear_padding(l);
+    swi_noise_directions(l, one_direction);
+    return SW_OK;
+}
+
+static sw_status reference(const sw_reference *r)
+{
+    const swi_noise_attrs *a = r->attrs;
+    sw_type xt = r->in_type[X], yt = r->out_type[0];
+    xt.layout = yt.layout = SW_PLAIN;
+    const int64_t *d = yt.shape.dim, each = swi_noise_rows_each(a, d[0]);
+    const int64_t in_each = a->weight.cols / a->weight.taps, per_group = d[1] / a->conv.groups;
+    int64_t kernel_h, kernel_w;
+    taps_of(a, &kernel_h, &kernel_w);
+    for (int64_t n = 0; n < d[0]; n++) {
+        const int64_t evaluation = n / each;
+        const sw_noise_at at = {r->seed, r->step,
+                                r->run + (uint32_t)(evaluation % a->directions)};
+        const double scale = (double)sw_noise_sign(a, evaluation) * r->in[SIGMA][0];
+        sw_noise_direction nd;
+        sw_noise_prepare(&nd, &a->weight, &at, (float)r->in[SIGMA][0]);
+        for (int64_t o = 0; o < d[1]; o++)
+            for (int64_t p = 0; p < d[2] * d[3]; p++) {
+                double sum = 0.0;
+                for (int64_t j = 0; a->weight.rows != 0 && j < a->weight.cols; j++) {
+                    const int64_t c = o / per_group * in_each + j / a->weight.taps;
+                    const int64_t k = j % a->weight.taps;
+                    const int64_t y = p / d[3] * a->conv.stride - a->conv.pad +
+                                      k / kernel_w * a->conv.dilation;
+                    const int64_t x = p % d[3] * a->conv.stride - a->conv.pad +
+                                      k % kernel_w * a->conv.dilation;
+                    if (y >= 0 && y < xt.shape.dim[2] && x >= 0 && x < xt.shape.dim[3])
+                        sum += r->in[X][place(&xt, n, c, y, x)] *
+                               (double)sw_noise_element(&a->weight, &nd, o, j, 0.0f) *
+                               (a->has_sigmas ? r->in[SIGMAS][o * a->weight.cols + j] : 1.0);
+                }
+                if (a->bias.rows != 0)
+                    sum += (double)sw_noise_number(&a->bias, SW_NOISE_ELEMENTS, &at, o) *
+                           (a->has_sigmas ? r->in[r->n_in - 1][o] : 1.0);
+                r->out[0][(n * d[1] + o) * d[2] * d[3] + p] = scale * sum;
+            }
+    }
+    return SW_OK;
+}
+
+static uint64_t operations(const sw_kernel_info *info)
+{
+    const swi_noise_attrs *a = info->attrs;
+    return swi_count_add(
+        swi_count_mul((uint64_t)a->directions,
+                      swi_count_mul(SWI_NORMAL, swi_count_mul((uint64_t)a->weight.rows,
+                                                              (uint64_t)a->weight.cols))),
+        swi_count_per_element(&info->out[0], 2 * (uint64_t)(a->weight.cols + 1)));
+}
+
+#define SPEC(a_kind, outputs, inputs)                                                          \
+    {                                                                                          \
+        .kind = a_kind, .sides = SW_NOISE_IN | SW_NOISE_OUT, .rank = 2, .rows = outputs,       \
+        .cols = (inputs)*9, .keep_rows = (outputs)-1, .keep_cols = (inputs)-1, .taps = 9,      \
+        .stream = 23                                                                           \
+    }
+#define ATTRS(name, a_kind, out, in, a_groups, a_stride)                                       \
+    static const swi_noise_attrs name = {                                                      \
+        .weight = SPEC(a_kind, out, in),                                                       \
+        .bias = {.kind = SW_NOISE_IID, .rows = 1, .cols = out, .taps = 1, .stream = 24},       \
+        .repeats = 2,                                                                          \
+        .directions = 3,                                                                       \
+        .conv = {.stride = a_stride, .pad = 1, .dilation = 1, .groups = a_groups},             \
+        .kernel_h = 3,                                                                         \
+        .antithetic = 1}
+ATTRS(low_rank, SW_NOISE_LOW_RANK, 6, 4, 1, 1);
+ATTRS(grouped, SW_NOISE_LOW_RANK, 6, 2, 2, 2);
+ATTRS(iid, SW_NOISE_IID, 6, 4, 1, 1);
+ATTRS(permuted, SW_NOISE_PERMUTED, 6, 4, 1, 1);
+ATTRS(flip, SW_NOISE_SIGN_FLIP, 6, 4, 1, 1);
+ATTRS(sparse, SW_NOISE_SPARSE, 6, 4, 1, 1);
+#define CASE(a_name, a_attrs, images)                                                          \
+    {                                                                                          \
+        .name = a_name, .n_in = 2, .in = {SWI_F32(images, 4, 7, 6), SWI_F32_SCALAR},           \
+        .fill = {SW_FILL_NORMAL, SW_FILL_UNIT}, .attrs = a_attrs                               \
+    }
+static const swi_noise_attrs pointwise = {
+    .weight =
+        {.kind = SW_NOISE_LOW_RANK, .rank = 1, .rows = 3, .cols = 2, .taps = 1, .stream = 23},
+    .repeats = 1,
+    .directions = 3,
+    .conv = {.stride = 1, .dilation = 1, .groups = 1},
+    .kernel_h = 1};
+
+static const sw_op_case cases[] = {
+    {.name = "one position",
+     .n_in = 2,
+     .in = {SWI_F32(3, 2, 2, 3), SWI_F32_SCALAR},
+     .fill = {SW_FILL_NORMAL, SW_FILL_UNIT},
+     .attrs = &pointwise},
+    CASE("sparse", &sparse, 6),
+    CASE("low rank", &low_rank, 6),
+    CASE("many images", &low_rank, 30),
+    CASE("groups", &grouped, 12),
+    CASE("iid", &iid, 6),
+    CASE("permuted", &permuted, 18),
+    CASE("sign-flip", &flip, 18),
+};
+
+const sw_op_desc sw_op_noise_conv2d = {.size = sizeof(sw_op_desc),
+                                       .name = "noise_conv2d",
+                                       .n_in = 2,
+                                       .max_in = 4,
+                                       .n_out = 1,
+                                       .attrs_bytes = sizeof(swi_noise_attrs),
+                                       .infer = infer,
+                                       .layout = swi_layout_first,
+                                       .image_in = 1,
+                                       .scratch_bytes = scratch_bytes,
+                                       .forward = forward,
+                                       .no_gradient = 1,
+                                       .random = 1,
+                                       .reference = reference,
+                                       .cases = cases,
+                                       .n_cases = SWI_COUNT(cases),
+                                       .operations = operations};

@@ -1,0 +1,152 @@
+/* What noise on a table adds to an embedding: y (n..., width) = s sigma E(id), rows of the
+ * matrix of noise by ids (n...). in {ids, sigma, [table: dropout], [sigmas]}. */
+#include "runtime/ops/noise.h"
+
+enum { IDS, SIGMA, MORE };
+
+static bool drops(const swi_noise_attrs *a)
+{
+    return a->weight.kind == SW_NOISE_DROPOUT;
+}
+
+static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    const swi_noise_attrs *a = attrs;
+    const sw_shape *ids = &in[IDS].shape;
+    if ((in[IDS].dtype != SW_U8 && in[IDS].dtype != SW_I32) || ids->rank < 1 ||
+        ids->rank >= SW_MAX_RANK)
+        SW_FAIL(SW_INVALID, "noise_embedding: ids must be u8 or i32 with 1 to %d axes (got %s)",
+                SW_MAX_RANK - 1, sw_dtype_name(in[IDS].dtype));
+    if (n_in != MORE + drops(a) + a->has_sigmas)
+        SW_FAIL(SW_INVALID, "noise_embedding: must have %d inputs (got %d)",
+                MORE + drops(a) + a->has_sigmas, n_in);
+    SW_TRY(swi_noise_infer("noise_embedding", a, ids->dim[0], &in[SIGMA]));
+    out[0] = (sw_type){SW_F32, SW_PLAIN, *ids};
+    out[0].shape.dim[out[0].shape.rank++] = a->weight.cols;
+    return SW_OK;
+}
+
+static int64_t id_at(const sw_buffer *b, int64_t i)
+{
+    return b->type.dtype == SW_U8 ? (int64_t)((const uint8_t *)b->ptr)[i]
+                                  : (int64_t)((const int32_t *)b->ptr)[i];
+}
+
+static void one_row(const sw_launch *l, const sw_noise_direction *d, int64_t id, float scale,
+                    float *y)
+{
+    const swi_noise_attrs *a = l->attrs;
+    const int64_t width = a->weight.cols;
+    for (int64_t j = 0; j < width; j++) {
+        const float w = drops(a) ? swi_in(l, MORE)[id * width + j] : 0.0f;
+        float e = sw_noise_element(&a->weight, d, id, j, w);
+        if (a->has_sigmas)
+            e *= swi_in(l, l->n_in - 1)[id * width + j];
+        y[j] = (swi_adds(l, 0) ? y[j] : 0.0f) + scale * e;
+    }
+}
+
+static void one_direction(const sw_launch *l, int64_t i)
+{
+    const swi_noise_attrs *a = l->attrs;
+    const int64_t each = swi_noise_rows_each(a, swi_elements(&l->in[IDS].type.shape));
+    const sw_noise_at at = swi_noise_at(l, i);
+    sw_noise_direction d;
+    sw_noise_prepare(&d, &a->weight, &at, *swi_in(l, SIGMA));
+    for (int64_t k = 0; k < a->repeats * each; k++) {
+        const int64_t evaluation = k / each * a->directions + i;
+        const int64_t row = evaluation * each + k % each;
+        one_row(l, &d, id_at(&l->in[IDS], row),
+                sw_noise_sign(a, evaluation) * *swi_in(l, SIGMA),
+                swi_out(l, 0) + row * a->weight.cols);
+    }
+}
+
+static sw_status forward(const sw_launch *l)
+{
+    const swi_noise_attrs *a = l->attrs;
+    for (int64_t i = 0; i < swi_elements(&l->in[IDS].type.shape); i++)
+        if (id_at(&l->in[IDS], i) < 0 || id_at(&l->in[IDS], i) >= a->weight.rows)
+            SW_FAIL(SW_INVALID, "noise_embedding: id %lld must be 0 or more and below %lld",
+                    (long long)id_at(&l->in[IDS], i), (long long)a->weight.rows);
+    swi_noise_directions(l, one_direction);
+    return SW_OK;
+}
+
+static sw_status reference(const sw_reference *r)
+{
+    const swi_noise_attrs *a = r->attrs;
+    const int64_t rows = swi_elements(&r->in_type[IDS].shape), width = a->weight.cols;
+    const int64_t each = swi_noise_rows_each(a, rows);
+    for (int64_t row = 0; row < rows; row++) {
+        const int64_t evaluation = row / each, id = (int64_t)r->in[IDS][row];
+        const uint32_t direction = r->run + (uint32_t)(evaluation % a->directions);
+        const sw_noise_at at = {r->seed, r->step, direction};
+        sw_noise_direction d;
+        sw_noise_prepare(&d, &a->weight, &at, (float)r->in[SIGMA][0]);
+        for (int64_t j = 0; j < width; j++) {
+            const float w = drops(a) ? (float)r->in[MORE][id * width + j] : 0.0f;
+            r->out[0][row * width + j] =
+                (double)sw_noise_sign(a, evaluation) * r->in[SIGMA][0] *
+                (double)sw_noise_element(&a->weight, &d, id, j, w) *
+                (a->has_sigmas ? r->in[r->n_in - 1][id * width + j] : 1.0);
+        }
+    }
+    return SW_OK;
+}
+
+static uint64_t operations(const sw_kernel_info *info)
+{
+    return swi_count_per_element(&info->out[0], SWI_NORMAL + 4);
+}
+
+#define SPEC(a_kind, outputs, inputs)                                                          \
+    {                                                                                          \
+        .kind = a_kind, .sides = SW_NOISE_IN | SW_NOISE_OUT, .rank = 2, .rows = outputs,       \
+        .cols = inputs, .keep_rows = (outputs)-2, .keep_cols = (inputs)-3, .taps = 1,          \
+        .stream = 19                                                                           \
+    }
+#define ATTRS(name, kind, out, in)                                                             \
+    static const swi_noise_attrs name = {                                                      \
+        .weight = SPEC(kind, out, in), .repeats = 2, .directions = 3, .antithetic = 1}
+ATTRS(low_rank, SW_NOISE_LOW_RANK, 7, 20);
+ATTRS(iid, SW_NOISE_IID, 7, 20);
+ATTRS(permuted, SW_NOISE_PERMUTED, 7, 20);
+ATTRS(flip, SW_NOISE_SIGN_FLIP, 7, 20);
+ATTRS(sparse, SW_NOISE_SPARSE, 7, 20);
+ATTRS(dropout, SW_NOISE_DROPOUT, 7, 20);
+#define CASE(a_name, a_attrs, ids)                                                             \
+    {                                                                                          \
+        .name = a_name, .n_in = 2, .in = {ids, SWI_F32_SCALAR},                                \
+        .fill = {SW_FILL_LABELS, SW_FILL_UNIT}, .limit = 7, .attrs = a_attrs                   \
+    }
+#define TOKENS SWI_I32(6, 4)
+#define BYTES SWI_U8(12)
+static const sw_op_case cases[] = {
+    CASE("low rank", &low_rank, TOKENS),
+    CASE("iid", &iid, BYTES),
+    CASE("permuted", &permuted, TOKENS),
+    CASE("sign-flip", &flip, BYTES),
+    CASE("sparse", &sparse, TOKENS),
+    {.name = "dropout",
+     .n_in = 3,
+     .in = {TOKENS, SWI_F32_SCALAR, SWI_F32(7, 20)},
+     .fill = {SW_FILL_LABELS, SW_FILL_UNIT, SW_FILL_NORMAL},
+     .limit = 7,
+     .attrs = &dropout},
+};
+
+const sw_op_desc sw_op_noise_embedding = {.size = sizeof(sw_op_desc),
+                                          .name = "noise_embedding",
+                                          .n_in = 2,
+                                          .max_in = 4,
+                                          .n_out = 1,
+                                          .attrs_bytes = sizeof(swi_noise_attrs),
+                                          .infer = infer,
+                                          .forward = forward,
+                                          .no_gradient = 1,
+                                          .random = 1,
+                                          .reference = reference,
+                                          .cases = cases,
+                                          .n_cases = SWI_COUNT(cases),
+                                          .operations = operations};

@@ -1,0 +1,230 @@
+/* What noise on weight and bias adds to a linear layer: y (rows, out) = s sigma (x E^T + e),
+ * with the direction and the sign s of each row's evaluation. With `has_sigmas` each element of
+ * the weight has a sigma of its own beside: in {x, sigma, sigmas of the weight, of the bias}.
+ */
+#include "runtime/ops/noise.h"
+
+enum { X, SIGMA, SIGMAS };
+
+static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    const swi_noise_attrs *a = attrs;
+    const sw_shape *x = &in[X].shape;
+    const int64_t width = a->weight.rows != 0 ? a->weight.rows : a->bias.cols;
+    char s[SWI_SHAPE_TEXT];
+    (void)n_in;
+    SW_TRY(swi_want_f32("noise_linear", in, 1));
+    if (x->rank != 2 || (a->weight.rows != 0 && x->dim[1] != a->weight.cols) ||
+        (a->bias.rows != 0 && a->bias.cols != width))
+        SW_FAIL(SW_INVALID, "noise_linear: x must be (rows, %lld) (got %s)",
+                (long long)a->weight.cols, swi_shape_text(x, s));
+    SW_TRY(swi_noise_infer("noise_linear", a, x->dim[0], &in[SIGMA]));
+    out[0] = (sw_type){SW_F32, SW_PLAIN, {2, {x->dim[0], width}}};
+    return SW_OK;
+}
+
+enum { ROWS = 16, COLS = 256 }; /* of a block */
+
+/* sums[r] = x_r . E(row, all) for n rows of x, `step` apart in rows of evaluations. */
+static void dot_rows(float *sums, const float *const *x, int n, const swi_noise_attrs *a,
+                     const sw_noise_direction *d, int64_t row, const float *sigmas)
+{
+    float e[COLS];
+    const sw_noise_spec *s = &a->weight;
+    for (int r = 0; r < n; r++)
+        sums[r] = 0.0f;
+    for (int64_t from = 0; from < s->cols; from += COLS) {
+        const int64_t m = s->cols - from < COLS ? s->cols - from : COLS;
+        for (int64_t j = 0; j < m; j++) {
+            e[j] = sw_noise_element(s, d, row, from + j, 0.0f);
+            if (sigmas != NULL)
+                e[j] *= sigmas[row * s->cols + from + j];
+        }
+        for (int r = 0; r < n; r++)
+            for (int64_t j = 0; j < m; j++)
+                sums[r] = fmaf(x[r][from + j], e[j], sums[r]);
+    }
+}
+
+/* The noise of one output for some rows of a direction. */
+static void one_output(const sw_launch *l, const float *const *x, float *const *y,
+                       const float *sign, int n, const sw_noise_direction *d, int64_t o)
+{
+    const swi_noise_attrs *a = l->attrs;
+    const float sigma = *swi_in(l, SIGMA);
+    float sums[ROWS] = {0}, e = 0.0f;
+    if (a->weight.rows != 0)
+        dot_rows(sums, x, n, a, d, o, a->has_sigmas ? swi_in(l, SIGMAS) : NULL);
+    if (a->bias.rows != 0) {
+        e = sw_noise_number(&a->bias, SW_NOISE_ELEMENTS, &d->at, o);
+        if (a->has_sigmas)
+            e *= swi_in(l, l->n_in - 1)[o];
+    }
+    for (int r = 0; r < n; r++)
+        y[r][o] = (swi_adds(l, 0) ? y[r][o] : 0.0f) + sign[r] * sigma * (sums[r] + e);
+}
+
+static void one_direction(const sw_launch *l, int64_t i)
+{
+    const swi_noise_attrs *a = l->attrs;
+    const int64_t width = l->out[0].type.shape.dim[1], depth = l->in[X].type.shape.dim[1];
+    const int64_t each = swi_noise_rows_each(a, l->in[X].type.shape.dim[0]);
+    const sw_noise_at at = swi_noise_at(l, i);
+    sw_noise_direction d;
+    sw_noise_prepare(&d, &a->weight, &at, *swi_in(l, SIGMA));
+    const float *x[ROWS];
+    float *y[ROWS], sign[ROWS];
+    int n = 0;
+    for (int64_t k = 0; k < a->repeats * each; k++) {
+        const int64_t evaluation = k / each * a->directions + i;
+        const int64_t row = evaluation * each + k % each;
+        x[n] = swi_in(l, X) + row * depth;
+        y[n] = swi_out(l, 0) + row * width;
+        sign[n++] = sw_noise_sign(a, evaluation);
+        if (n == ROWS || k + 1 == a->repeats * each) {
+            for (int64_t o = 0; o < width; o++)
+                one_output(l, x, y, sign, n, &d, o);
+            n = 0;
+        }
+    }
+}
+
+static sw_status forward(const sw_launch *l)
+{
+    swi_noise_directions(l, one_direction);
+    return SW_OK;
+}
+
+/* As the definition has it: number by number, in float64. */
+static sw_status reference(const sw_reference *r)
+{
+    const swi_noise_attrs *a = r->attrs;
+    const int64_t rows = r->in_type[X].shape.dim[0], width = r->out_type[0].shape.dim[1];
+    const int64_t each = swi_noise_rows_each(a, rows), depth = a->weight.cols;
+    for (int64_t row = 0; row < rows; row++) {
+        const int64_t evaluation = row / each;
+        const uint32_t direction = r->run + (uint32_t)(evaluation % a->directions);
+        const sw_noise_at at = {r->seed, r->step, direction};
+        const double scale = (double)sw_noise_sign(a, evaluation) * r->in[SIGMA][0];
+        sw_noise_direction d;
+        sw_noise_prepare(&d, &a->weight, &at, (float)r->in[SIGMA][0]);
+        for (int64_t o = 0; o < width; o++) {
+            double sum = 0.0;
+            for (int64_t j = 0; a->weight.rows != 0 && j < depth; j++)
+                sum += r->in[X][row * depth + j] *
+                       (double)sw_noise_element(&a->weight, &d, o, j, 0.0f) *
+                       (a->has_sigmas ? r->in[SIGMAS][o * depth + j] : 1.0);
+            if (a->bias.rows != 0)
+                sum += (double)sw_noise_number(&a->bias, SW_NOISE_ELEMENTS, &at, o) *
+                       (a->has_sigmas ? r->in[r->n_in - 1][o] : 1.0);
+            r->out[0][row * width + o] = scale * sum;
+        }
+    }
+    return SW_OK;
+}
+
+static uint64_t operations(const sw_kernel_info *info)
+{
+    const swi_noise_attrs *a = info->attrs;
+    return swi_count_add(
+        swi_count_mul((uint64_t)a->directions,
+                      swi_count_mul(SWI_NORMAL, swi_count_mul((uint64_t)a->weight.rows,
+                                                              (uint64_t)a->weight.cols))),
+        swi_count_mul(2 * (uint64_t)(a->weight.cols + 1),
+                      swi_count_per_element(&info->out[0], 1)));
+}
+
+#define SPEC(a_kind, a_sides, outputs, inputs)                                                 \
+    {                                                                                          \
+        .kind = a_kind, .sides = a_sides, .rank = 2, .rows = outputs, .cols = inputs,          \
+        .keep_rows = (outputs)-2, .keep_cols = (inputs)-3, .taps = 1, .stream = 17             \
+    }
+#define BIAS(n)                                                                                \
+    {                                                                                          \
+        .kind = SW_NOISE_IID, .rows = 1, .cols = n, .taps = 1, .stream = 18                    \
+    }
+#define CASE(a_name, a_attrs, a_rows, inputs)                                                  \
+    {                                                                                          \
+        .name = a_name, .n_in = 2, .in = {SWI_F32(a_rows, inputs), SWI_F32_SCALAR},            \
+        .fill = {SW_FILL_NORMAL, SW_FILL_UNIT}, .attrs = a_attrs                               \
+    }
+
+static const swi_noise_attrs low_rank = {.weight = SPEC(SW_NOISE_LOW_RANK, 0, 9, 7),
+                                         .bias = BIAS(9),
+                                         .repeats = 2,
+                                         .directions = 5,
+                                         .antithetic = 1};
+static const swi_noise_attrs iid = {
+    .weight = SPEC(SW_NOISE_IID, 0, 21, 37), .repeats = 1, .directions = 6};
+static const swi_noise_attrs permuted_in = {.weight =
+                                                SPEC(SW_NOISE_PERMUTED, SW_NOISE_IN, 9, 20),
+                                            .repeats = 3,
+                                            .directions = 2,
+                                            .antithetic = 1};
+static const swi_noise_attrs permuted_out = {
+    .weight = SPEC(SW_NOISE_PERMUTED, SW_NOISE_OUT, 20, 9), .repeats = 1, .directions = 4};
+static const swi_noise_attrs permuted = {
+    .weight = SPEC(SW_NOISE_PERMUTED, SW_NOISE_IN | SW_NOISE_OUT, 33, 18),
+    .bias = BIAS(33),
+    .repeats = 2,
+    .directions = 3,
+    .antithetic = 1};
+static const swi_noise_attrs flip_in = {
+    .weight = SPEC(SW_NOISE_SIGN_FLIP, SW_NOISE_IN, 9, 20), .repeats = 1, .directions = 4};
+static const swi_noise_attrs flip_out = {
+    .weight = SPEC(SW_NOISE_SIGN_FLIP, SW_NOISE_OUT, 20, 9), .repeats = 1, .directions = 4};
+static const swi_noise_attrs flip = {
+    .weight = SPEC(SW_NOISE_SIGN_FLIP, SW_NOISE_IN | SW_NOISE_OUT, 33, 18),
+    .bias = BIAS(33),
+    .repeats = 2,
+    .directions = 3,
+    .antithetic = 1};
+static const swi_noise_attrs sparse = {
+    .weight = SPEC(SW_NOISE_SPARSE, 0, 13, 15), .repeats = 2, .directions = 3};
+static const swi_noise_attrs bias_alone = {
+    .bias = BIAS(40), .repeats = 2, .directions = 3, .antithetic = 1};
+static const swi_noise_attrs large = {.weight = SPEC(SW_NOISE_LOW_RANK, 0, 150, 270),
+                                      .bias = BIAS(150),
+                                      .repeats = 2,
+                                      .directions = 20,
+                                      .antithetic = 1};
+static const swi_noise_attrs with_sigmas = {.weight = SPEC(SW_NOISE_IID, 0, 6, 5),
+                                            .bias = BIAS(6),
+                                            .repeats = 2,
+                                            .directions = 3,
+                                            .antithetic = 1,
+                                            .has_sigmas = 1};
+
+static const sw_op_case cases[] = {
+    CASE("low rank", &low_rank, 10, 7),
+    CASE("iid", &iid, 12, 37),
+    CASE("permuted in", &permuted_in, 6, 20),
+    CASE("permuted out", &permuted_out, 4, 9),
+    CASE("permuted", &permuted, 12, 18),
+    CASE("sign-flip in", &flip_in, 4, 20),
+    CASE("sign-flip out", &flip_out, 8, 9),
+    CASE("sign-flip", &flip, 6, 18),
+    CASE("sparse", &sparse, 6, 15),
+    CASE("bias alone", &bias_alone, 6, 3),
+    CASE("large", &large, 40, 270),
+    {.name = "sigmas",
+     .n_in = 4,
+     .in = {SWI_F32(6, 5), SWI_F32_SCALAR, SWI_F32(6, 5), SWI_F32(6)},
+     .fill = {SW_FILL_NORMAL, SW_FILL_UNIT, SW_FILL_UNIT, SW_FILL_UNIT},
+     .attrs = &with_sigmas},
+};
+
+const sw_op_desc sw_op_noise_linear = {.size = sizeof(sw_op_desc),
+                                       .name = "noise_linear",
+                                       .n_in = 2,
+                                       .max_in = 4,
+                                       .n_out = 1,
+                                       .attrs_bytes = sizeof(swi_noise_attrs),
+                                       .infer = infer,
+                                       .forward = forward,
+                                       .no_gradient = 1,
+                                       .random = 1,
+                                       .reference = reference,
+                                       .cases = cases,
+                                       .n_cases = SWI_COUNT(cases),
+                                       .operations = operations};

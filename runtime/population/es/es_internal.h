@@ -1,0 +1,45 @@
+/* Evolution strategies: what a strategy has, and the program that updates by it. */
+#ifndef SW_ES_INTERNAL_H
+#define SW_ES_INTERNAL_H
+
+#include "runtime/model/noise_mode.h"
+
+typedef enum {
+    SWI_SHAPE_RANKS,
+    SWI_SHAPE_STANDARDISED,
+    SWI_SHAPE_RAW,
+    SWI_SHAPE_ARS,
+    SWI_SHAPE_SNES
+} swi_es_shaping;
+
+struct sw_es {
+    swi_noise_mode mode; /* first: traces read it (noise_mode.h) */
+    swi_es_shaping shaping;
+    sw_optimizer *owner;
+    float l1, l2;
+    float sigma_lr; /* snes; 0: by the number of elements */
+    bool maximise;
+    uint32_t top; /* ars */
+    sw_es_shape_fn *shape;
+    void *shape_user;
+    uint32_t *sigmas; /* by entry of the model; NULL: not snes */
+    uint32_t n_sigmas;
+    /* Of the generation, from the exec's budget once it runs: numbers in the order (repeat,
+     * direction), NaN where none was told; room for their order, in which weights of the
+     * directions are made. */
+    float *fitness;
+    uint32_t *order;
+    float *weights;
+    size_t bytes; /* of the three */
+    size_t told;
+    sw_budget *budget;
+};
+
+/* The step function of an update, user: the strategy. Input 0: f32 (directions), the weight w
+ * of each direction; the estimate is sum over d of w_d E_d (plus l1 and l2), for each parameter
+ * with noise; its optimizer updates by it. For snes input 1: f32 (directions), the weights of
+ * the squares in the gradient of the logarithms of sigma. Run with .es and .es_slice
+ * SWI_ES_UPDATE: seed and step of the launches are those of the noise, and the run is 0. */
+void swi_es_update(sw_ctx *ctx, void *user);
+
+#endif
