@@ -1,4 +1,4 @@
-/* Perturbed linear layers whose noise belongs to a direction: low rank, iid, sparse, dropout.
+/* Perturbed linear layers whose noise belongs to a direction: low rank, iid, sparse.
  * Parts of the work are ranges of directions, cut by rows too where there are few directions. A
  * part makes what belongs to a direction once, on its stack, and uses it for all rows of the
  * direction: repeats with both signs, each with several rows. */
@@ -24,6 +24,7 @@ typedef struct {
     const linear_job *j;
     int64_t d, row, end;
     sw_noise_at at;
+    swi_noise_source cols, rows, bias; /* B, A; noise of the bias */
 } linear_part;
 
 /* Where row q of direction d lies in the batch; its sign. */
@@ -35,8 +36,7 @@ static int64_t row_at(const linear_part *p, int64_t q)
 static float factor_at(const linear_part *p, int64_t q)
 {
     const linear_job *j = p->j;
-    return j->l->sigma *
-           sw_noise_sign(j->l->a, q / j->per * j->l->a->directions + p->d);
+    return j->l->sigma * sw_noise_sign(j->l->a, q / j->per * j->l->a->directions + p->d);
 }
 
 static float dot(const float *a, const float *b, int64_t n)
@@ -50,9 +50,9 @@ static float dot(const float *a, const float *b, int64_t n)
             s[k] = vfma(vload(a + i + k * VW), vload(b + i + k * VW), s[k]);
     }
     for (int k = 0; i < n; i += VW, k++)
-        s[k] = n - i >= VW ? vfma(vload(a + i), vload(b + i), s[k])
-                           : vfma(vload_n(a + i, (int)(n - i)), vload_n(b + i, (int)(n - i)),
-                                  s[k]);
+        s[k] = n - i >= VW
+                   ? vfma(vload(a + i), vload(b + i), s[k])
+                   : vfma(vload_n(a + i, (int)(n - i)), vload_n(b + i, (int)(n - i)), s[k]);
     vsum4(lanes, s[0], s[1], s[2], s[3]);
     return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
 }
@@ -65,24 +65,29 @@ static void add_times(float *y, float t, const float *a, int64_t n)
     for (; i + VW <= n; i += VW)
         vstore(y + i, vfma(v, vload(a + i), vload(y + i)));
     if (i < n)
-        vstore_n(y + i,
-                 vfma(v, vload_n(a + i, (int)(n - i)), vload_n(y + i, (int)(n - i))),
+        vstore_n(y + i, vfma(v, vload_n(a + i, (int)(n - i)), vload_n(y + i, (int)(n - i))),
                  (int)(n - i));
 }
 
-/* The noise of the bias, for rows of one direction. */
+/* Noise of the bias, outputs [o, o + n). */
+static void bias_noise(float *to, const linear_part *p, int64_t o, int64_t n)
+{
+    const sw_noise_layer *l = p->j->l;
+    swi_noise_draw(to, o, n, &p->bias);
+    for (int64_t i = 0; i < n && l->bias_sigmas != NULL; i++)
+        to[i] *= l->bias_sigmas[o + i];
+}
+
+/* It alone, for rows of one direction. */
 static void add_bias(const linear_part *p)
 {
     const linear_job *j = p->j;
-    const sw_noise_spec *s = &j->l->a->bias;
-    swi_noise_source from;
     float e[PIECE];
-    if (s->rows < 1)
+    if (j->l->a->bias.rows < 1)
         return;
-    swi_noise_source_of(&from, s, SW_NOISE_ELEMENTS, &p->at);
     for (int64_t o = 0; o < j->out; o += PIECE) {
         const int64_t n = j->out - o < PIECE ? j->out - o : PIECE;
-        swi_noise_draw(e, o, n, &from);
+        bias_noise(e, p, o, n);
         for (int64_t q = p->row; q < p->end; q++)
             add_times(j->y + row_at(p, q) * j->out + o, factor_at(p, q), e, n);
     }
@@ -111,15 +116,10 @@ static void low_rank_kept(const linear_part *p, float *kept)
     const sw_noise_spec *s = &j->l->a->weight, *b = &j->l->a->bias;
     float *cols = kept, *rows = cols + s->rank * j->in, *bias = rows + s->rank * j->out;
     const float scale = sw_noise_scale(s);
-    swi_noise_source from;
-    swi_noise_source_of(&from, s, SW_NOISE_COLS, &p->at);
-    swi_noise_draw(cols, 0, s->rank * j->in, &from);
-    swi_noise_source_of(&from, s, SW_NOISE_ROWS, &p->at);
-    swi_noise_draw(rows, 0, s->rank * j->out, &from);
-    if (b->rows > 0) {
-        swi_noise_source_of(&from, b, SW_NOISE_ELEMENTS, &p->at);
-        swi_noise_draw(bias, 0, j->out, &from);
-    }
+    swi_noise_draw(cols, 0, s->rank * j->in, &p->cols);
+    swi_noise_draw(rows, 0, s->rank * j->out, &p->rows);
+    if (b->rows > 0)
+        bias_noise(bias, p, 0, j->out);
     for (int64_t q = p->row; q < p->end; q++) {
         const int64_t at = row_at(p, q);
         const float *x = j->x + at * j->in, factor = factor_at(p, q), t = factor * scale;
@@ -141,21 +141,18 @@ static void low_rank_pieces(const linear_part *p, int64_t q, int64_t end)
     const linear_job *j = p->j;
     const sw_noise_spec *s = &j->l->a->weight;
     const float scale = sw_noise_scale(s);
-    swi_noise_source cols, rows;
     float t[ROWS], e[PIECE];
-    swi_noise_source_of(&cols, s, SW_NOISE_COLS, &p->at);
-    swi_noise_source_of(&rows, s, SW_NOISE_ROWS, &p->at);
     for (int32_t k = 0; k < s->rank; k++) {
         memset(t, 0, sizeof t);
         for (int64_t c = 0; c < j->in; c += PIECE) {
             const int64_t n = j->in - c < PIECE ? j->in - c : PIECE;
-            swi_noise_draw(e, k * j->in + c, n, &cols);
+            swi_noise_draw(e, k * j->in + c, n, &p->cols);
             for (int64_t i = q; i < end; i++)
                 t[i - q] += dot(j->x + row_at(p, i) * j->in + c, e, n);
         }
         for (int64_t o = 0; o < j->out; o += PIECE) {
             const int64_t n = j->out - o < PIECE ? j->out - o : PIECE;
-            swi_noise_draw(e, k * j->out + o, n, &rows);
+            swi_noise_draw(e, k * j->out + o, n, &p->rows);
             for (int64_t i = q; i < end; i++)
                 add_times(j->y + row_at(p, i) * j->out + o, factor_at(p, i) * scale * t[i - q],
                           e, n);
@@ -180,47 +177,39 @@ static void low_rank(const linear_part *p)
 
 /* ---- other kinds ------------------------------------------------------------------------- */
 
-/* Row by row of E, as long as it is, in pieces. */
+/* Row by row of E, a piece of its columns at a time. */
 static void by_rows(const linear_part *p)
 {
     const linear_job *j = p->j;
-    swi_noise_rows e;
-    float piece[PIECE];
-    if (p->row >= p->end)
-        return;
-    swi_noise_rows_of(&e, &j->l->a->weight, &p->at, j->l->sigma);
-    for (int64_t o = 0; o < j->out; o++)
-        for (int64_t c = 0; c < j->in; c += PIECE) {
-            const int64_t n = j->in - c < PIECE ? j->in - c : PIECE;
+    const sw_noise_spec *s = &j->l->a->weight;
+    const float *sigmas = j->l->weight_sigmas;
+    const int64_t most = swi_noise_piece(s);
+    swi_noise_elements e;
+    float piece[SWI_NOISE_KEPT / 2];
+    swi_noise_elements_of(&e, s, &p->at, j->l->sigma);
+    for (int64_t c = 0; c < j->in; c += most)
+        for (int64_t o = 0; o < j->out; o++) {
+            const int64_t n = j->in - c < most ? j->in - c : most;
             if (!swi_noise_row(piece, &e, o, c, n, NULL))
                 continue;
+            for (int64_t i = 0; i < n && sigmas != NULL; i++)
+                piece[i] *= sigmas[o * j->in + c + i];
             for (int64_t q = p->row; q < p->end; q++) {
                 const int64_t at = row_at(p, q);
-                j->y[at * j->out + o] +=
-                    factor_at(p, q) * dot(j->x + at * j->in + c, piece, n);
+                j->y[at * j->out + o] += factor_at(p, q) * dot(j->x + at * j->in + c, piece, n);
             }
         }
-    add_bias(p);
 }
 
-/* E x is e (W x), and W x is y less the bias. */
-static void dropout(const linear_part *p)
+static void run_direction(const linear_part *p)
 {
-    const linear_job *j = p->j;
-    sw_noise_direction dir;
-    float e[PIECE];
-    sw_noise_prepare(&dir, &j->l->a->weight, &p->at, j->l->sigma);
-    for (int64_t o = 0; o < j->out; o += PIECE) {
-        const int64_t n = j->out - o < PIECE ? j->out - o : PIECE;
-        for (int64_t i = 0; i < n; i++)
-            e[i] = sw_noise_dropped(&j->l->a->weight, &dir, o + i);
-        for (int64_t q = p->row; q < p->end; q++) {
-            const float factor = factor_at(p, q), *b = j->l->bias;
-            float *y = j->y + row_at(p, q) * j->out + o;
-            for (int64_t i = 0; i < n; i++)
-                y[i] += factor * e[i] * (y[i] - (b != NULL ? b[o + i] : 0.0f));
-        }
+    const sw_noise_spec *s = &p->j->l->a->weight;
+    if (s->rows != 0 && s->kind == SW_NOISE_LOW_RANK) {
+        low_rank(p);
+        return;
     }
+    if (s->rows != 0 && !swi_noise_is_product(p->j->l->a))
+        by_rows(p);
     add_bias(p);
 }
 
@@ -232,35 +221,35 @@ static void run_part(void *arg, int part)
     linear_part p = {.j = j};
     p.row = vpiece(j->rows, 1, rp, j->row_parts);
     p.end = vpiece(j->rows, 1, rp + 1, j->row_parts);
+    p.at = (sw_noise_at){j->l->seed, j->l->generation, 0};
+    swi_noise_source_of(&p.cols, &j->l->a->weight, SW_NOISE_COLS, &p.at);
+    swi_noise_source_of(&p.rows, &j->l->a->weight, SW_NOISE_ROWS, &p.at);
+    swi_noise_source_of(&p.bias, &j->l->a->bias, SW_NOISE_ELEMENTS, &p.at);
     for (p.d = vpiece(n, 1, dp, j->dir_parts); p.d < vpiece(n, 1, dp + 1, j->dir_parts);
          p.d++) {
-        p.at = (sw_noise_at){j->l->seed, j->l->generation, j->l->first + (uint32_t)p.d};
-        if (j->l->a->weight.kind == SW_NOISE_LOW_RANK)
-            low_rank(&p);
-        else if (j->l->a->weight.kind == SW_NOISE_DROPOUT)
-            dropout(&p);
-        else
-            by_rows(&p);
+        p.at.direction = j->l->first + (uint32_t)p.d;
+        swi_noise_turn(&p.cols, p.at.direction);
+        swi_noise_turn(&p.rows, p.at.direction);
+        swi_noise_turn(&p.bias, p.at.direction);
+        run_direction(&p);
     }
 }
 
 size_t swi_noise_linear_bytes(const swi_noise_attrs *a, int64_t batch, int threads)
 {
-    return swi_noise_is_shared(&a->weight) ? swi_noise_product_bytes(a, batch, threads) : 0;
+    return swi_noise_product_bytes(a, batch, threads);
 }
 
-void swi_noise_linear(float *y, const float *x, int64_t batch, const sw_noise_layer *l,
-                      void *scratch, const sw_par *par)
+void swi_noise_linear(float *y, const float *x, int64_t batch, int64_t out,
+                      const sw_noise_layer *l, void *scratch, const sw_par *par)
 {
-    linear_job j = {.y = y, .x = x, .l = l, .in = l->a->weight.cols, .out = l->a->weight.rows};
+    linear_job j = {.y = y, .x = x, .l = l, .in = l->a->weight.cols, .out = out};
     const int64_t n = l->a->directions, evaluations = l->a->repeats * n;
     const int threads = par != NULL ? par->n_threads : 1;
     if (batch < 1 || evaluations < 1)
         return;
-    if (swi_noise_is_shared(&l->a->weight)) {
+    if (swi_noise_is_product(l->a))
         swi_noise_product(y, x, batch, l, scratch, par);
-        return;
-    }
     j.per = batch / evaluations;
     j.rows = j.per * l->a->repeats;
     j.dir_parts = (int)(n < 8 * threads ? n : 8 * threads);
