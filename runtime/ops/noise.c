@@ -1,5 +1,6 @@
 /* Shared by the ops with noise on parameters: noise.h. */
 #include "runtime/ops/noise.h"
+#include <string.h>
 
 sw_status swi_noise_check(const char *op, const sw_noise_spec *s)
 {
@@ -36,6 +37,20 @@ sw_status swi_noise_infer(const char *op, const swi_noise_attrs *a, int64_t rows
         SW_FAIL(SW_INVALID, "%s: sigma must be an f32 scalar", op);
     SW_TRY(swi_noise_check(op, &a->weight));
     return swi_noise_check(op, &a->bias);
+}
+
+sw_noise_layer swi_noise_layer(const sw_launch *l, int sigma)
+{
+    return (sw_noise_layer){.a = l->attrs,
+                            .seed = l->seed,
+                            .generation = l->step,
+                            .first = l->run,
+                            .sigma = *swi_in(l, sigma)};
+}
+
+void swi_noise_clear(const sw_launch *l)
+{
+    memset(l->out[0].ptr, 0, sw_type_bytes(&l->out[0].type));
 }
 
 typedef struct {

@@ -2,7 +2,7 @@
 #ifndef SW_OPS_NOISE_H
 #define SW_OPS_NOISE_H
 
-#include "kernels/noise.h"
+#include "kernels/noise_kernels.h"
 #include "runtime/ops/ops.h"
 
 /* SW_INVALID names what of a parameter's noise cannot be. */
@@ -16,6 +16,11 @@ static inline sw_noise_at swi_noise_at(const sw_launch *l, int64_t i)
 {
     return (sw_noise_at){l->seed, l->step, l->run + (uint32_t)i};
 }
+
+/* What a kernel adds, but for sigmas of elements. sigma: the input that has it. */
+sw_noise_layer swi_noise_layer(const sw_launch *l, int sigma);
+/* Output 0 becomes zeros, lanes past a batch too. */
+void swi_noise_clear(const sw_launch *l);
 
 /* Rows of each evaluation. */
 static inline int64_t swi_noise_rows_each(const swi_noise_attrs *a, int64_t rows)
