@@ -26,8 +26,7 @@ scene *scene_new(const sw_es_opts *es, const sw_optimizer_opts *opt, int64_t lar
     s->param[VECTOR] = sw_param_new(s->model, "vector", SW_F32, SW_SHAPE(41), init);
     s->param[CHANNELS] = sw_param_new(s->model, "channels", SW_F32, SW_SHAPE(7, 1, 1), init);
     if (large > 0)
-        s->param[LARGE] =
-            sw_param_new(s->model, "large", SW_F32, SW_SHAPE(large, 300), init);
+        s->param[LARGE] = sw_param_new(s->model, "large", SW_F32, SW_SHAPE(large, 300), init);
     OK(sw_optimizer_create(&s->opt, s->model, opt != NULL ? opt : &sgd));
     OK(sw_es_create(&s->es, s->opt, es));
     return s;
@@ -101,8 +100,8 @@ double *scene_sum(const scene *s, int p, const double *weights, const float *the
         sw_noise_direction d;
         sw_noise_prepare(&d, &spec, &at, 0.25f);
         for (int64_t i = 0; i < n; i++)
-            g[i] += weights[k] * (double)sw_noise_element(&spec, &d, i / spec.cols,
-                                                          i % spec.cols, theta[i]);
+            g[i] += weights[k] *
+                    (double)sw_noise_element(&spec, &d, i / spec.cols, i % spec.cols, theta[i]);
     }
     return g;
 }
@@ -133,4 +132,44 @@ void scene_update_fill(scene_update *u, scene *s, const float *weights, const fl
                             .mode = SW_TRAIN,
                             .es = s->es,
                             .es_slice = SWI_ES_UPDATE};
+}
+
+/* The weight of a direction as the header has it, of raw numbers that were told. */
+static double weight_of(const sw_es *es, uint32_t d)
+{
+    const swi_noise_mode *m = &es->mode;
+    double w = 0.0;
+    for (uint32_t r = 0; r < m->repeats; r++) {
+        const double sign = m->antithetic && r >= (m->repeats + 1) / 2 ? -1.0 : 1.0;
+        w += sign * (double)es->fitness[(size_t)r * m->directions + d];
+    }
+    return w / (0.25 * (double)m->repeats * (double)m->directions);
+}
+
+double scene_step(scene *s, sw_exec *exec)
+{
+    double worst = 0.0, *weights = calloc(s->es->mode.directions, sizeof *weights);
+    double *g[PARAMS];
+    float *before[PARAMS];
+    sw_es_info info = {.size = sizeof info};
+    for (uint32_t d = 0; d < s->es->mode.directions; d++)
+        weights[d] = weight_of(s->es, d);
+    for (int p = 0; p < LARGE; p++) {
+        before[p] = scene_values(s, p);
+        g[p] = scene_sum(s, p, weights, before[p]);
+        for (size_t i = 0; i < scene_size(s, p); i++) {
+            const double t = (double)before[p][i];
+            g[p][i] += (double)s->es->l1 * ((t > 0.0) - (t < 0.0)) + (double)s->es->l2 * t;
+        }
+    }
+    OK(sw_es_step(s->es, exec, &info));
+    for (int p = 0; p < LARGE; p++) {
+        float *after = scene_values(s, p);
+        worst = fmax(worst, scene_distance(before[p], after, g[p], scene_size(s, p)));
+        free(after);
+        free(before[p]);
+        free(g[p]);
+    }
+    free(weights);
+    return worst;
 }

@@ -38,6 +38,10 @@ double *scene_sum(const scene *s, int p, const double *weights, const float *the
  * the difference over that of the gradient. */
 double scene_distance(const float *before, const float *after, const double *g, size_t n);
 
+/* One step by what was told: how far the worst parameter's, but for the large one, is from the
+ * explicit sum. The rate must be 1. */
+double scene_step(scene *s, sw_exec *exec);
+
 /* The program that updates, by these weights (and of squares: snes, else NULL). */
 typedef struct {
     sw_array in[2];
