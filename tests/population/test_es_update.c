@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 700, DIRECTIONS = 6 };
+enum { ROWS = 900, DIRECTIONS = 6 }; /* so many rows are past what a kernel draws in parts */
 
 static const float weights[DIRECTIONS] = {0.5f, -1.0f, 0.25f, 2.0f, -0.125f, 0.0f};
 static const float squares[DIRECTIONS] = {0.1f, -0.1f, 0.2f, -0.05f, 0.0f, 0.3f};
@@ -75,6 +75,28 @@ static void tiles_do_not_show_in_the_bits(void)
         same_bits(isas[k % ((int)sw_cpu_isa() + 1)], scene_noises[k % NOISES], &rules[k]);
     for (int k = 0; k < NOISES; k++)
         same_bits(isas[(k + 1) % ((int)sw_cpu_isa() + 1)], scene_noises[k], &rules[0]);
+}
+
+static bool is_same(const scene *a, const scene *b, int p)
+{
+    float *x = scene_values(a, p), *y = scene_values(b, p);
+    const bool same = memcmp(x, y, 4 * scene_size(a, p)) == 0;
+    free(x);
+    free(y);
+    return same;
+}
+
+/* An optimizer that keeps its gradients has them all at once, and the same steps. */
+static void kept_gradients_make_the_same_steps(void)
+{
+    sw_optimizer_opts keep = rules[1];
+    sw_plan_info plan;
+    keep.keep_gradients = 1;
+    scene *a = updated("low-rank", &rules[1], scene_exec(2, NULL, 0), false, &plan);
+    scene *b = updated("low-rank", &keep, scene_exec(2, NULL, 0), false, &plan);
+    CU_ASSERT_EQUAL(plan.n_tiled, 0);
+    for (int p = 0; p < PARAMS; p++)
+        SW_CHECK(is_same(a, b, p), "parameter %d", p);
 }
 
 /* ---- bytes ---------------------------------------------------------------------------------
@@ -192,15 +214,6 @@ static void an_update_takes_no_more_than_inference(void)
 
 /* ---- what stays ----------------------------------------------------------------------------
  */
-
-static bool is_same(const scene *a, const scene *b, int p)
-{
-    float *x = scene_values(a, p), *y = scene_values(b, p);
-    const bool same = memcmp(x, y, 4 * scene_size(a, p)) == 0;
-    free(x);
-    free(y);
-    return same;
-}
 
 static void what_has_no_noise_stays(void)
 {
@@ -404,6 +417,7 @@ static void what_cannot_be_updated_says_so(void)
 static const sw_test tests[] = {
     {"tiles, threads and times of updates do not show in the bits",
      tiles_do_not_show_in_the_bits},
+    {"kept gradients make the same steps", kept_gradients_make_the_same_steps},
     {"no whole gradient exists", no_whole_gradient_exists},
     {"witnesses agree", witnesses_agree},
     {"an update takes no more than inference", an_update_takes_no_more_than_inference},
