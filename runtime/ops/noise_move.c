@@ -20,13 +20,19 @@ static sw_status noise_move_forward(const sw_launch *l)
     return SW_OK;
 }
 
+/* z: one normal number for each element; or a product and a sum for each rank and the scale,
+ * and the numbers of both factors once. */
 static uint64_t noise_move_operations(const sw_kernel_info *info)
 {
-    static const uint64_t of_move[] = {2, 7, 11};
+    static const uint64_t of_move[] = {2, 5, 9};
     const swi_move_attrs *a = info->attrs;
-    const uint64_t rank = a->noise.kind == SW_NOISE_LOW_RANK ? (uint64_t)a->noise.rank : 0;
-    const uint64_t z = rank == 0 ? SWI_NORMAL : rank * (SWI_NORMAL + 2) + 1;
-    return swi_count_per_element(&info->in[0], z + of_move[a->move]);
+    const sw_noise_spec *s = &a->noise;
+    const uint64_t use = of_move[a->move] + (a->decays != 0 ? 2 : 0);
+    if (s->kind != SW_NOISE_LOW_RANK)
+        return swi_count_per_element(&info->in[0], SWI_NORMAL + use);
+    const uint64_t rank = (uint64_t)s->rank, factors = (uint64_t)(s->rows + s->cols) * rank;
+    return swi_count_add(swi_count_per_element(&info->in[0], 2 * rank + 1 + use),
+                         swi_count_mul(factors, SWI_NORMAL));
 }
 
 SWI_APPENDED(noise_move, 2, 2, 1, .infer = move_infer, .attrs_bytes = sizeof(swi_move_attrs));
