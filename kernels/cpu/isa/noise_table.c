@@ -12,4 +12,5 @@ const sw_noise_kernels sw_noise_kernels_table = {
     .move = swi_noise_move,
     .gradient_bytes = swi_noise_gradient_bytes,
     .gradient = swi_noise_gradient,
+    .step = swi_noise_step,
 };
