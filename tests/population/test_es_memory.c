@@ -15,7 +15,7 @@ enum { NOISES = sizeof noises / sizeof *noises };
 typedef enum { MLP, LENET, NORMED, GPT, GPT_FUSED, KINDS } subject_kind;
 static const char *const names[KINDS] = {"mlp", "lenet5", "batch norm", "gpt", "gpt linear_ce"};
 
-enum { WORDS = 64, WIDTH = 32, LENGTH = 16, BLOCKS = 2 };
+enum { WORDS = 1000, WIDTH = 32, LENGTH = 16, BLOCKS = 2 };
 
 typedef struct {
     subject_kind kind;
