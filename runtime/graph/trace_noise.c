@@ -299,12 +299,7 @@ static sw_status linear_loss(sw_ctx *ctx, const uint32_t *in, int n_in, const vo
     n = add_sigmas(ctx, bias, more, n);
     if (ctx->status != SW_OK)
         return ctx->status;
-    if (a.noise.weight.rows == 0 || a.noise.weight.kind != SW_NOISE_DROPOUT)
-        return swi_apply(ctx, SW_OP_noise_linear_ce, more, n, &a, NULL, 0, "noise", outs);
-    const uint32_t x[] = {in[0], in[1], a.has_bias ? in[3] : SWI_NONE};
-    uint32_t y[] = {SWI_NONE, in[2]};
-    SW_TRY(product(ctx, SW_OP_linear, x, 2 + a.has_bias, NULL, &y[0]));
-    return loss(ctx, SW_OP_softmax_ce, y, 2, &a.ce, outs);
+    return swi_apply(ctx, SW_OP_noise_linear_ce, more, n, &a, NULL, 0, "noise", outs);
 }
 
 /* ---- all ops ------------------------------------------------------------------------------

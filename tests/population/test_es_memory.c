@@ -236,11 +236,12 @@ static sw_plan_info plan_of(sw_exec *exec, subject *s, bool noise)
 
 /* ---- plans ------------------------------------------------------------------------------- */
 
-/* Storages that ops of noise write first and that are no scratch. */
+/* Storages that ops of noise write first: no scratch, and no losses of evaluations. */
 static void see_storage(void *to, const sw_plan_storage *storage)
 {
     if (storage->op != NULL && strstr(storage->op, "noise_") != NULL &&
-        storage->alias == UINT32_MAX && strcmp(storage->role, "workspace") != 0)
+        storage->alias == UINT32_MAX && strcmp(storage->role, "workspace") != 0 &&
+        strcmp(storage->role, "output") != 0)
         *(size_t *)to += storage->bytes;
 }
 
