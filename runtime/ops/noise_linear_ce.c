@@ -149,7 +149,8 @@ static void drop_row(void *arg, int part)
     const swi_noise_ce_attrs *a = l->attrs;
     const float *bias = a->has_bias ? swi_in(l, MORE) : NULL;
     const int64_t evaluation = (j->first + part) / j->p->each;
-    const sw_noise_at at = swi_noise_at(l, evaluation % a->noise.directions);
+    const sw_noise_at at = {l->seed, l->step,
+                            l->run + (uint32_t)(evaluation % a->noise.directions)};
     const float scale = sw_noise_sign(&a->noise, evaluation) * *swi_in(l, SIGMA);
     float *y = j->p->logits + part * j->p->classes;
     sw_noise_direction d;
