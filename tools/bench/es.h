@@ -5,10 +5,11 @@
 #include "tools/bench/bench.h"
 
 typedef struct {
-    const char *layers;      /* "dense", "conv", "all" */
-    const char *modes;       /* "nesgpu", "ours", "all" */
-    int64_t layer;           /* 1 to ES_LAYERS: that one alone; 0: all */
-    int64_t runs, slow_runs; /* slow: of what makes or runs each member by itself */
+    const char *layers; /* "dense", "conv", "all" */
+    const char *modes;  /* "nesgpu", "ours", "all" */
+    int64_t layer;      /* 1 to ES_LAYERS: that one alone; 0: all */
+    int64_t runs;       /* of each mode */
+    int64_t seconds;    /* after which a mode has no more of them */
     int64_t batch, threads;
     bool forward, json, quiet; /* forward: no updates */
 } es_opts;
@@ -28,7 +29,6 @@ typedef struct {
     const char *distribution;
     float in_share, out_share;  /* below 0: so many channels, not a share */
     bool pairs;                 /* antithetic: half as many directions, two rows of each */
-    bool each;                  /* slow: noise or runs of each member by itself */
     bool ours;                  /* not in NESgpu's table */
     int of;                     /* ES_DENSE, ES_CONV */
     float published[ES_LAYERS]; /* of NESgpu, times its base, by layer; 0: not known */

@@ -15,6 +15,7 @@ typedef struct {
     sw_optimizer *sgd;
     sw_es *es;
     cli_times layer_ns, update_ns, estimate_ns;
+    uint64_t taken_ns; /* by all its runs */
 } subject;
 
 typedef struct {
@@ -68,7 +69,7 @@ static sw_status make_subject(bench *b, const es_mode *mode)
 {
     subject *s = &b->subjects[b->n++];
     const es_layer *l = b->layer;
-    const uint64_t runs = (uint64_t)(mode->each ? b->opts->slow_runs : b->opts->runs);
+    const uint64_t runs = (uint64_t)b->opts->runs;
     const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd", .lr = 1e-6f};
     const sw_conv_opts conv = {.size = sizeof conv, .pad = l->kernel / 2};
     *s = (subject){.layer = l, .mode = mode};
@@ -175,33 +176,34 @@ static sw_status run_round(bench *b, int64_t round)
     for (int turn = 0; turn < b->n && !cli_interrupted(); turn++) {
         subject *s = &b->subjects[(round + turn) % b->n];
         uint64_t ns, estimate;
-        if (round >= (s->mode->each ? b->opts->slow_runs : b->opts->runs))
+        if (s->taken_ns / 1000000000u >= (uint64_t)b->opts->seconds)
             continue;
+        const uint64_t start = cli_clock_ns();
         SW_TRY(run_layer(b, s, &ns));
         cli_times_add(&s->layer_ns, ns);
-        if (!has_update(b, s))
-            continue;
-        SW_TRY(run_update(b, s, &ns, &estimate));
-        cli_times_add(&s->update_ns, ns);
-        cli_times_add(&s->estimate_ns, estimate);
+        if (has_update(b, s)) {
+            SW_TRY(run_update(b, s, &ns, &estimate));
+            cli_times_add(&s->update_ns, ns);
+            cli_times_add(&s->estimate_ns, estimate);
+        }
+        s->taken_ns += cli_clock_ns() - start;
     }
     return SW_OK;
 }
 
-/* Once each, untimed; what is slow is traced and planned alone. */
+/* Once each, untimed; what then took the seconds has one run that counts. */
 static sw_status warm_up(bench *b)
 {
-    for (int i = 0; i < b->n; i++) {
+    for (int i = 0; i < b->n && !cli_interrupted(); i++) {
         subject *s = &b->subjects[i];
-        const sw_run_args args = args_of(b, s);
-        sw_plan_info plan = {.size = sizeof plan};
+        const uint64_t start = cli_clock_ns();
         uint64_t ns, estimate;
-        SW_TRY(sw_plan(b->exec, &args, &plan));
-        if (s->mode->each)
-            continue;
         SW_TRY(run_layer(b, s, &ns));
         if (has_update(b, s))
             SW_TRY(run_update(b, s, &ns, &estimate));
+        s->taken_ns = cli_clock_ns() - start;
+        if (s->taken_ns / 1000000000u >= (uint64_t)b->opts->seconds)
+            s->taken_ns = 0;
     }
     return SW_OK;
 }
@@ -246,11 +248,11 @@ sw_status es_measure(const es_opts *opts, const es_layer *layer, const es_mode *
     bench *b = memset(p, 0, sizeof(bench));
     b->opts = opts;
     b->layer = layer;
-    const int64_t rounds = opts->runs > opts->slow_runs ? opts->runs : opts->slow_runs;
     sw_status status = make(b, modes, n);
     if (status == SW_OK)
         status = warm_up(b);
-    for (int64_t round = 0; status == SW_OK && round < rounds && !cli_interrupted(); round++)
+    for (int64_t round = 0; status == SW_OK && round < opts->runs && !cli_interrupted();
+         round++)
         status = run_round(b, round);
     for (int i = 0; status == SW_OK && i < n; i++) {
         es_found *f = &found[i];
