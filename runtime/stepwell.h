@@ -1423,7 +1423,9 @@ SW_MUST_USE SW_API sw_status sw_policy_change(const char *path, const sw_space *
  *     g = 1 / (sigma n) sum over the n evaluations of u s E,
  *
  * with the sign s of the noise and the shaped fitness u: a mean, sigma outside. It goes to an
- * optimizer, negated where fitness is maximised. */
+ * optimizer, negated where fitness is maximised. With ars n counts the evaluations that are
+ * kept. With snes the utilities are of rank and add up to 0, and what goes to the optimizer is
+ * - sigma sum of u s E: the step of the paper is sgd's with a rate of 1. */
 
 /* Shape the fitness: n numbers in place, in the order (repeat, direction). NaN and infinities
  * have become the worst finite one (all 0 where there is none). Anything but SW_OK ends

@@ -48,7 +48,8 @@ static sw_status read_noise(sw_run_args *a, const char *call)
                 "%s: es_slice must be below %u, the slices of a generation (got %llu)", call,
                 swi_noise_slices(mode), (unsigned long long)a->es_slice);
     a->step = mode->generation;
-    a->run = a->es_slice != SWI_ES_UPDATE ? (uint32_t)a->es_slice * mode->slice : 0;
+    if (a->es_slice != SWI_ES_UPDATE)
+        a->run = (uint32_t)a->es_slice * mode->slice;
     return SW_OK;
 }
 

@@ -117,9 +117,10 @@ static sw_status drop_rows(sw_ctx *ctx, const swi_noise_attrs *layer, uint32_t y
 }
 
 /* linear and conv2d: in {x, weight [, bias]}. */
-static sw_status product(sw_ctx *ctx, uint32_t op, const uint32_t *in, int n_in,
+static sw_status product(sw_ctx *ctx, uint32_t op, const uint32_t *given, int n_in,
                          const void *attrs, uint32_t *outs)
 {
+    uint32_t in[3] = {given[0], given[1], n_in > 2 ? given[2] : SWI_NONE};
     const char *name = swi_op(op)->name;
     const bool is_image = op == SW_OP_conv2d;
     const swi_entry *weight = parameter(ctx, name, in[1]);
@@ -128,8 +129,8 @@ static sw_status product(sw_ctx *ctx, uint32_t op, const uint32_t *in, int n_in,
     begin_attrs(ctx, &a);
     set_spec(ctx, &a.weight, weight);
     set_spec(ctx, &a.bias, bias);
-    if (ctx->status != SW_OK)
-        return ctx->status;
+    if (ctx->status != SW_OK || swi_lay_out_inputs(ctx, swi_op(op), in, n_in, attrs) != SW_OK)
+        return ctx->status; /* x as both the product and the noise read it */
     if (a.weight.rows != 0 && a.weight.kind == SW_NOISE_DROPOUT) {
         uint32_t y = SWI_NONE;
         SW_TRY(swi_apply(ctx, op, in, 2, attrs, NULL, 0, NULL, &y));

@@ -2,6 +2,7 @@
 #ifndef SW_ES_INTERNAL_H
 #define SW_ES_INTERNAL_H
 
+#include "runtime/exec/exec.h"
 #include "runtime/model/noise_mode.h"
 
 typedef enum {
@@ -24,16 +25,32 @@ struct sw_es {
     void *shape_user;
     uint32_t *sigmas; /* by entry of the model; NULL: not snes */
     uint32_t n_sigmas;
-    /* Of the generation, from the exec's budget once it runs: numbers in the order (repeat,
-     * direction), NaN where none was told; room for their order, in which weights of the
-     * directions are made. */
+    /* Of the generation: fitness in the order (repeat, direction); which of them were told,
+     * later their order by rank, then for snes the weights of squares; the weights of
+     * directions. */
     float *fitness;
     uint32_t *order;
     float *weights;
-    size_t bytes; /* of the three */
+    size_t bytes;      /* of the three, in one block */
+    sw_budget *budget; /* that they are charged to; NULL: none */
     size_t told;
-    sw_budget *budget;
 };
+
+static inline size_t swi_es_evaluations(const sw_es *es)
+{
+    return (size_t)es->mode.repeats * es->mode.directions;
+}
+
+/* Memory of a generation, once; exec NULL: without a budget. */
+sw_status swi_es_reserve(sw_es *es, sw_exec *exec);
+
+/* Nothing of the generation was told. */
+void swi_es_forget(sw_es *es);
+
+/* Figures of what was told; NaN and infinities become the worst. */
+void swi_es_look(sw_es *es, sw_es_info *info);
+/* Weights of the directions (and of squares) from the fitness, which is used up. */
+sw_status swi_es_weigh(sw_es *es, float sigma);
 
 /* The step function of an update, user: the strategy. Input 0: f32 (directions), the weight w
  * of each direction; the estimate is sum over d of w_d E_d (plus l1 and l2), for each parameter
