@@ -198,7 +198,8 @@ static noise_images images_of(const sw_launch *l, const sw_cuda_queue *queue)
 {
     const int64_t *x = l->in[0].type.shape.dim, *y = l->out[0].type.shape.dim;
     noise_images j = {};
-    j.n = sw_cuda_noise_of(l, x[0], queue);
+    j.n = sw_cuda_noise_of(l, static_cast<const swi_noise_attrs *>(l->attrs), sw_cuda_in(l, 1),
+                           x[0], queue);
     j.x = sw_cuda_in(l, 0);
     j.y = sw_cuda_out(l, 0);
     j.in = x[1], j.h = x[2], j.w = x[3];

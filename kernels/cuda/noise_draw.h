@@ -23,11 +23,13 @@ struct sw_cuda_noise {
     const float *sigma;
     const float *weight_sigmas, *bias_sigmas; /* NULL: 1 */
     int64_t each, members;
+    int64_t from; /* the first direction, counted from the run's */
+    float sign;   /* of all */
 
     /* Whose noise the batch's direction i has. */
     __device__ sw_noise_at at(int64_t i) const
     {
-        return sw_noise_at{seed, counters->step, counters->run + (uint32_t)i};
+        return sw_noise_at{seed, counters->step, counters->run + (uint32_t)(from + i)};
     }
     /* Evaluation and row of the batch of member k of direction i. */
     __device__ int64_t evaluation(int64_t i, int64_t k) const
@@ -41,19 +43,21 @@ struct sw_cuda_noise {
     /* What the noise of member k is multiplied by. */
     __device__ float scale(int64_t i, int64_t k) const
     {
-        return sw_noise_sign(&a, evaluation(i, k)) * *sigma;
+        return sign * sw_noise_sign(&a, evaluation(i, k)) * *sigma;
     }
 };
 
-/* in: x, sigma, ...; rows: of the batch. */
-static inline sw_cuda_noise sw_cuda_noise_of(const sw_launch *l, int64_t rows,
+/* rows: of the batch. */
+static inline sw_cuda_noise sw_cuda_noise_of(const sw_launch *l, const swi_noise_attrs *a,
+                                             const float *sigma, int64_t rows,
                                              const sw_cuda_queue *queue)
 {
     sw_cuda_noise n = {};
-    n.a = *static_cast<const swi_noise_attrs *>(l->attrs);
+    n.a = *a;
     n.seed = l->seed;
     n.counters = queue->counters;
-    n.sigma = sw_cuda_in(l, 1);
+    n.sigma = sigma;
+    n.sign = 1.0f;
     n.each = rows / (n.a.repeats * n.a.directions);
     n.members = n.each * n.a.repeats;
     return n;
@@ -126,5 +130,11 @@ static __device__ inline void sw_cuda_noise_vector(float *to, const sw_noise_spe
     for (int64_t j = threadIdx.x; j < n; j += blockDim.x)
         to[j] *= sigmas[first + j];
 }
+
+/* y (rows, width) = (or += where `add`) the noise of a linear layer of x (rows, depth):
+ * noise_linear.cu. */
+sw_status sw_cuda_noise_layer(const char *op, const sw_cuda_noise &n, float *y, const float *x,
+                              int64_t width, int64_t depth, int add,
+                              const sw_cuda_queue *queue);
 
 #endif

@@ -173,36 +173,47 @@ __global__ void dense_element_kernel(noise_dense j)
 
 /* ---- entry ------------------------------------------------------------------------------- */
 
-extern "C" sw_status sw_cuda_noise_linear_forward(const sw_launch *l,
-                                                  const sw_cuda_queue *queue)
+sw_status sw_cuda_noise_layer(const char *op, const sw_cuda_noise &n, float *y, const float *x,
+                              int64_t width, int64_t depth, int add, const sw_cuda_queue *queue)
 {
-    const sw_shape *x = &l->in[0].type.shape;
     noise_dense j = {};
-    j.n = sw_cuda_noise_of(l, x->dim[0], queue);
-    j.x = sw_cuda_in(l, 0);
-    j.y = sw_cuda_out(l, 0);
-    j.depth = x->dim[1];
-    j.width = l->out[0].type.shape.dim[1];
-    j.add = sw_cuda_adds(l, 0);
-    const swi_noise_attrs *a = &j.n.a;
-    if (a->has_sigmas != 0) {
-        j.n.weight_sigmas = a->weight.rows != 0 ? sw_cuda_in(l, 2) : nullptr;
-        j.n.bias_sigmas = a->bias.rows != 0 ? sw_cuda_in(l, l->n_in - 1) : nullptr;
-    }
-    if (x->dim[0] == 0 || j.width == 0)
+    const swi_noise_attrs *a = &n.a;
+    j.n = n;
+    j.x = x;
+    j.y = y;
+    j.depth = depth;
+    j.width = width;
+    j.add = add;
+    if (n.members == 0 || width == 0)
         return SW_OK;
     if ((a->weight.rows == 0 || a->weight.kind == SW_NOISE_LOW_RANK) && a->has_sigmas == 0) {
-        j.pieces = (j.n.members + MEMBERS - 1) / MEMBERS;
+        j.pieces = (n.members + MEMBERS - 1) / MEMBERS;
         SW_CUDA_LAUNCH(dense_low_rank_kernel, sw_cuda_blocks(a->directions * j.pieces, 1),
                        SW_CUDA_THREADS, 0, queue, j);
     } else {
-        j.pieces = (j.n.members + OUTPUTS - 1) / OUTPUTS;
-        j.tiles = (j.width + OUTPUTS - 1) / OUTPUTS;
+        j.pieces = (n.members + OUTPUTS - 1) / OUTPUTS;
+        j.tiles = (width + OUTPUTS - 1) / OUTPUTS;
         SW_CUDA_LAUNCH(dense_element_kernel,
                        sw_cuda_blocks(a->directions * j.pieces * j.tiles, 1), SW_CUDA_THREADS,
                        0, queue, j);
     }
-    return sw_cuda_launched("noise_linear");
+    return sw_cuda_launched(op);
+}
+
+/* in: x, sigma, [sigmas of the weight], [of the bias] */
+extern "C" sw_status sw_cuda_noise_linear_forward(const sw_launch *l,
+                                                  const sw_cuda_queue *queue)
+{
+    const swi_noise_attrs *a = static_cast<const swi_noise_attrs *>(l->attrs);
+    const sw_shape *x = &l->in[0].type.shape;
+    sw_cuda_noise n = sw_cuda_noise_of(l, a, sw_cuda_in(l, 1), x->dim[0], queue);
+    if (a->has_sigmas != 0) {
+        n.weight_sigmas = a->weight.rows != 0 ? sw_cuda_in(l, 2) : nullptr;
+        n.bias_sigmas = a->bias.rows != 0 ? sw_cuda_in(l, l->n_in - 1) : nullptr;
+    }
+    return sw_cuda_noise_layer("noise_linear", n, sw_cuda_out(l, 0), sw_cuda_in(l, 0),
+                               l->out[0].type.shape.dim[1], x->dim[1], sw_cuda_adds(l, 0),
+                               queue);
 }
 
 /* clang-format off */

@@ -88,7 +88,8 @@ extern "C" sw_status sw_cuda_noise_embedding_forward(const sw_launch *l,
                                                      const sw_cuda_queue *queue)
 {
     noise_lookup j = {};
-    j.n = sw_cuda_noise_of(l, sw_cuda_elements(&l->in[0].type), queue);
+    j.n = sw_cuda_noise_of(l, static_cast<const swi_noise_attrs *>(l->attrs), sw_cuda_in(l, 1),
+                           sw_cuda_elements(&l->in[0].type), queue);
     const sw_noise_spec *s = &j.n.a.weight;
     j.ids = sw_cuda_ids_in(l, 0);
     j.table = s->kind == SW_NOISE_DROPOUT ? sw_cuda_in(l, 2) : nullptr;
@@ -177,7 +178,8 @@ extern "C" sw_status sw_cuda_noise_affine_forward(const sw_launch *l,
     int next = 2;
     noise_gain j = {};
     SW_TRY(sw_cuda_all_plain("noise_affine", l));
-    j.n = sw_cuda_noise_of(l, x->dim[0], queue);
+    j.n = sw_cuda_noise_of(l, static_cast<const swi_noise_attrs *>(l->attrs), sw_cuda_in(l, 1),
+                           x->dim[0], queue);
     const swi_noise_attrs *a = &j.n.a;
     j.x = sw_cuda_in(l, 0);
     j.y = sw_cuda_out(l, 0);
