@@ -83,8 +83,9 @@ void job_set_batch(job *j, int64_t batch)
 
 sw_run_args job_args(job *j, job_which which, const sw_array *inputs, uint64_t step)
 {
+    sw_step_fn *fn = j->fn != NULL ? j->fn : tool_net_step;
     sw_run_args args = {.size = sizeof args,
-                        .fn = which == JOB_MICRO ? tool_net_micro_step : tool_net_step,
+                        .fn = which == JOB_MICRO ? tool_net_micro_step : fn,
                         .user = &j->net,
                         .models = &j->net.model,
                         .n_models = 1,

@@ -108,6 +108,7 @@ typedef struct {
     sw_checkpoint *checkpoint;
     swi_snapshot *copy;      /* plan: what its copy takes of the budget */
     size_t checkpoint_bytes; /* of the copy; 0: none */
+    sw_step_fn *fn; /* in the place of tool_net_step; its user is the net. NULL: that */
     tool_net net;
     sw_es_opts es_opts; /* of JOB_ES: what job_make makes `es` from */
     sw_es *es;          /* of programs of training */

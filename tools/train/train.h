@@ -152,6 +152,12 @@ int train_check_files(const train_opts *opts);
 int train_check_data(const char *option, const char *path, const job_opts *opts);
 /* CLI_GO, or CLI_FAILED when a file that is to be written cannot be. */
 int train_check_writable(const train_opts *opts);
+/* The same for one; NULL is fine. What is `replaced` is written beside the old one first, in
+ * the same folder. */
+int train_check_file(const char *option, const char *path, bool replaced);
+/* CLI_FAILED where it is there and no regular file: a pipe or a device keeps nothing that a run
+ * could go on from. */
+int train_check_regular(const char *option, const char *path);
 /* Whether what is trained has classes, and so an accuracy. */
 bool train_has_classes(const train *t);
 /* With --members: all of it (tools/population/pop_train.c). The exit status. */
