@@ -55,8 +55,8 @@ static __device__ void es_factor(float *to, const es_sum &g, sw_noise_part part,
                                  int64_t from, int n, int64_t q0, int64_t q_end, bool weighs)
 {
     for (int t = (int)threadIdx.x; t < LINES * (ROOM / 4 + 1); t += (int)blockDim.x) {
-        const int64_t q = q0 + t % LINES, d = q / g.s.rank;
-        const int64_t first = q % g.s.rank * total + from, four = first / 4 + t / LINES;
+        const int64_t q = q0 + t % LINES, d = g.s.rank == 1 ? q : q / g.s.rank;
+        const int64_t first = (q - d * g.s.rank) * total + from, four = first / 4 + t / LINES;
         const int at = (int)(4 * four - first);
         float v[4] = {};
         if (q < q_end && at < n) {
@@ -200,22 +200,22 @@ __global__ void es_rest_kernel(es_sum g, int64_t n_parts)
 
 /* ---- entry ------------------------------------------------------------------------------- */
 
-typedef sw_cuda_tile<128, 128, 16, 8, 8, 2> large_tile;
-typedef sw_cuda_tile<64, 64, 16, 4, 4, 3> middle_tile;
+typedef sw_cuda_tile<128, 64, 16, 8, 4, 2> large_tile;
+typedef sw_cuda_tile<64, 64, 16, 4, 4, 2> middle_tile;
 typedef sw_cuda_tile<32, 32, 16, 4, 4, 8> small_tile;
 
-static int64_t tiles_of(int64_t rows, int64_t cols, int64_t side)
+template <class TILE> static int64_t tiles_of(int64_t rows, int64_t cols)
 {
-    return (rows + side - 1) / side * ((cols + side - 1) / side);
+    return (rows + TILE::ROWS - 1) / TILE::ROWS * ((cols + TILE::COLS - 1) / TILE::COLS);
 }
 
-/* The tile's side; 0: the noise is not low-rank. */
+/* The rows of a tile; 0: the noise is not low-rank. */
 static int side_of(const sw_noise_spec *s, int64_t rows)
 {
     const int64_t least = rows < s->cols ? rows : s->cols;
     if (s->kind != SW_NOISE_LOW_RANK)
         return 0;
-    return least > 64 && tiles_of(rows, s->cols, 128) >= 16 ? 128 : least > 32 ? 64 : 32;
+    return least > 64 && tiles_of<large_tile>(rows, s->cols) >= 32 ? 128 : least > 32 ? 64 : 32;
 }
 
 /* Blocks beside each other: of elements or tiles, by shape. */
@@ -223,8 +223,10 @@ static int64_t blocks_of(const sw_noise_spec *s, int64_t rows)
 {
     const int side = side_of(s, rows);
     const int64_t n = rows * s->cols;
-    return side != 0 ? tiles_of(rows, s->cols, side)
-                     : n / SW_CUDA_THREADS / (s->kind == SW_NOISE_IID ? 4 : 1) + 1;
+    return side == 128  ? tiles_of<large_tile>(rows, s->cols)
+           : side == 64 ? tiles_of<middle_tile>(rows, s->cols)
+           : side == 32 ? tiles_of<small_tile>(rows, s->cols)
+                        : n / SW_CUDA_THREADS / (s->kind == SW_NOISE_IID ? 4 : 1) + 1;
 }
 
 /* Parts of the directions: few, of as many directions each as are worth it. */
