@@ -2,6 +2,7 @@
  * within rounding, launches are those stated, and one capture serves all slices and
  * generations. */
 #include "runtime/population/es/es_internal.h"
+#include "tests/cuda/device_scenes.h"
 #include "tests/cuda/fake_card.h"
 #include "tests/population/es_nets.h"
 #include <math.h>
@@ -191,9 +192,71 @@ static void launches_are_those_stated(void)
                      "%s, %s: an update of %d launches, %d stated", es_net_names[kind],
                      noises[n], (int)(sw_fake_all_run(&three) - sw_fake_all_run(&two)),
                      (int)update.launches);
-            sw_note("%s, %s: %d launches for each slice, %d for an update", es_net_names[kind],
-                    noises[n], (int)info.launches, (int)update.launches);
         }
+    }
+}
+
+/* Launches of a slice of all directions and of an update. */
+typedef struct {
+    uint32_t slice, update;
+} stated;
+
+static stated stated_for(const sw_scene *scene, uint32_t directions, sw_exec *exec)
+{
+    const sw_es_opts o = {.size = sizeof o, .directions = directions, .seed = 3};
+    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd", .lr = 0.1f};
+    sw_plan_info info = {.size = sizeof info};
+    sw_array inputs[SW_SCENE_INPUTS];
+    sw_model *model;
+    sw_es *es;
+    OK(sw_model_create(&model, scene->name));
+    sw_scene_net own = {.clip = sw_knob_new(model, "clip", 0.5f)};
+    scene->build(model, own.layers.bytes);
+    OK(sw_optimizer_create(&own.optimizer, model, &sgd));
+    OK(sw_es_create(&es, own.optimizer, &o));
+    OK(sw_model_ready(model, exec, 7));
+    for (int i = 0; i < SW_SCENE_INPUTS; i++) {
+        inputs[i] = scene->inputs[i];
+        inputs[i].shape.dim[0] = (int64_t)sw_es_rows(es);
+    }
+    const sw_run_args args = {.size = sizeof args,
+                              .fn = scene->step,
+                              .user = &own,
+                              .models = &model,
+                              .n_models = 1,
+                              .inputs = inputs,
+                              .n_inputs = SW_SCENE_INPUTS,
+                              .mode = SW_EVAL,
+                              .es = es};
+    stated n;
+    OK(sw_plan(exec, &args, &info));
+    n.slice = info.launches;
+    OK(sw_es_plan(es, exec, &info));
+    n.update = info.launches;
+    sw_es_destroy(es);
+    sw_model_destroy(model);
+    return n;
+}
+
+/* Of a parameter an update has the estimate, what looks at it and the step; where the
+ * directions go in parts, one more. */
+static void launches_do_not_grow_with_the_population(void)
+{
+    static const struct {
+        const char *scene;
+        uint32_t parameters;
+    } cases[] = {{"mlp", 6}, {"lenet5", 10}};
+    begin();
+    sw_exec *exec = exec_of("cuda", true);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const sw_scene *scene = sw_scene_of(cases[i].scene);
+        const stated few = stated_for(scene, 8, exec), many = stated_for(scene, 512, exec);
+        const stated most = stated_for(scene, 4096, exec);
+        CU_ASSERT_EQUAL(few.slice, most.slice);
+        CU_ASSERT_EQUAL(many.update, most.update);
+        CU_ASSERT(most.update > few.update && most.update <= few.update + cases[i].parameters);
+        sw_note("%s: %u launches for a slice; for an update %u of 8 directions, %u of 4096",
+                cases[i].scene, most.slice, few.update, most.update);
     }
 }
 
@@ -258,6 +321,7 @@ static void a_card_trains_as_the_cpu_does(void)
 static const sw_test tests[] = {
     {"a card evaluates as the CPU does", a_card_evaluates_as_the_cpu_does},
     {"launches are those stated", launches_are_those_stated},
+    {"launches do not grow with the population", launches_do_not_grow_with_the_population},
     {"a card trains as the CPU does", a_card_trains_as_the_cpu_does},
 };
 SW_SUITE("es on a card", tests)
