@@ -15,9 +15,9 @@ struct noise_images {
     sw_cuda_noise n;
     const float *x;
     float *y;
-    int64_t out, in, h, w, y_h, y_w; /* channels; planes */
+    int64_t out, in, y_h, y_w; /* channels; planes */
     int64_t per_group, pieces;
-    int kernel_h, kernel_w, add;
+    int h, w, kernel_w, add;
 };
 
 /* A place of a plane of results: its image, row and column. */
@@ -34,37 +34,41 @@ static __device__ __forceinline__ noise_place place_of(const noise_images &j, in
     return noise_place{j.n.row(i, t / plane), at, (int)(at / j.y_w), (int)(at % j.y_w)};
 }
 
-/* A tap of a filter: its channel in the group, its row and column. */
+/* A tap of a filter: how far it is from the first one, in rows, columns and elements of an
+ * image. */
 struct noise_tap {
-    int64_t channel;
-    int y, x;
-    __device__ void next(const noise_images &j)
-    {
-        if (++x < j.kernel_w)
-            return;
-        x = 0;
-        if (++y < j.kernel_h)
-            return;
-        y = 0;
-        channel++;
-    }
+    int y, x, at;
 };
-static __device__ __forceinline__ noise_tap tap_of(const noise_images &j, int64_t column)
+
+/* Those of columns from..from+n-1 of the weight, by all threads; they wait behind it. */
+static __device__ void make_taps(noise_tap *to, const noise_images &j, int64_t from, int n)
 {
-    const int64_t taps = j.n.a.weight.taps, k = column % taps;
-    return noise_tap{column / taps, (int)(k / j.kernel_w), (int)(k % j.kernel_w)};
+    const int taps = j.n.a.weight.taps, apart = j.n.a.conv.dilation;
+    for (int c = (int)threadIdx.x; c < n; c += (int)blockDim.x) {
+        const int channel = (int)((from + c) / taps), k = (int)((from + c) % taps);
+        const int y = k / j.kernel_w * apart, x = k % j.kernel_w * apart;
+        to[c] = noise_tap{y, x, (channel * j.h + y) * j.w + x};
+    }
 }
 
-/* What a tap reads there; 0 outside of the image. */
-static __device__ __forceinline__ float read_tap(const noise_images &j, const noise_place &p,
-                                                 const noise_tap &t, int64_t first_channel)
+/* Where the first tap of a group lies: it may be outside of the image. */
+struct noise_window {
+    const float *x; /* of all */
+    int64_t at;
+    int y, x0, h, w;
+    /* 0 outside of the image. */
+    __device__ float read(const noise_tap &t) const
+    {
+        const unsigned row = (unsigned)(y + t.y), col = (unsigned)(x0 + t.x);
+        return row < (unsigned)h && col < (unsigned)w ? x[at + t.at] : 0.0f;
+    }
+};
+static __device__ __forceinline__ noise_window window_of(const noise_images &j,
+                                                         const noise_place &p, int64_t channel)
 {
     const swi_conv_attrs &c = j.n.a.conv;
-    const int64_t y = (int64_t)p.y * c.stride - c.pad + (int64_t)t.y * c.dilation;
-    const int64_t x = (int64_t)p.x * c.stride - c.pad + (int64_t)t.x * c.dilation;
-    if (y < 0 || y >= j.h || x < 0 || x >= j.w)
-        return 0.0f;
-    return j.x[((p.image * j.in + first_channel + t.channel) * j.h + y) * j.w + x];
+    const int y = p.y * c.stride - c.pad, x = p.x * c.stride - c.pad;
+    return noise_window{j.x, ((p.image * j.in + channel) * j.h + y) * j.w + x, y, x, j.h, j.w};
 }
 
 static __device__ __forceinline__ float *place_in(const noise_images &j, const noise_place &p,
@@ -94,11 +98,13 @@ static __device__ void low_rank_out(const noise_images &j, const noise_place &p,
 /* One group, for factors from `rank` on. */
 static __device__ void low_rank_group(const noise_images &j, const sw_noise_at &at,
                                       const noise_place &p, bool is, float scale, int64_t group,
-                                      int rank, int ranks, float *b, float *a, float *bias)
+                                      int rank, int ranks, noise_tap *taps, float *b, float *a,
+                                      float *bias)
 {
     const sw_noise_spec &s = j.n.a.weight;
     const int64_t in_each = s.cols / s.taps, end = (group + 1) * j.per_group;
     const bool shifts = rank == 0 && j.n.a.bias.rows != 0;
+    const noise_window x = window_of(j, p, group * in_each);
     float sum[RANKS] = {};
     for (int64_t from = 0; ranks > 0 && from < s.cols; from += CHUNK) {
         const int n = (int)(s.cols - from < CHUNK ? s.cols - from : CHUNK);
@@ -106,10 +112,10 @@ static __device__ void low_rank_group(const noise_images &j, const sw_noise_at &
         for (int k = 0; k < ranks; k++)
             sw_cuda_noise_fill(b + k * CHUNK, s, SW_NOISE_COLS, at, (rank + k) * s.cols + from,
                                n);
+        make_taps(taps, j, from, n);
         __syncthreads();
-        noise_tap t = tap_of(j, from);
-        for (int c = 0; c < n && is; c++, t.next(j)) {
-            const float v = read_tap(j, p, t, group * in_each);
+        for (int c = 0; c < n && is; c++) {
+            const float v = x.read(taps[c]);
             for (int k = 0; k < RANKS; k++)
                 if (k < ranks)
                     sum[k] = fmaf(v, b[k * CHUNK + c], sum[k]);
@@ -132,6 +138,7 @@ static __device__ void low_rank_group(const noise_images &j, const sw_noise_at &
 
 __global__ void images_low_rank_kernel(noise_images j)
 {
+    SW_SHARED(noise_tap, taps, CHUNK);
     SW_SHARED(float, b, RANKS *CHUNK);
     SW_SHARED(float, a, RANKS *OUTPUTS);
     SW_SHARED(float, bias, OUTPUTS);
@@ -146,7 +153,7 @@ __global__ void images_low_rank_kernel(noise_images j)
         for (int64_t group = 0; group < j.n.a.conv.groups; group++)
             for (int k = 0; k == 0 || k < rank; k += RANKS)
                 low_rank_group(j, at, p, is, scale, group, k,
-                               rank - k < RANKS ? rank - k : RANKS, b, a, bias);
+                               rank - k < RANKS ? rank - k : RANKS, taps, b, a, bias);
     }
 }
 
@@ -154,22 +161,23 @@ __global__ void images_low_rank_kernel(noise_images j)
 
 /* One output of the images of direction i, columns from..from+n-1 of its filter. */
 static __device__ void filter_places(const noise_images &j, int64_t i, int64_t o, int64_t from,
-                                     int n, const float *e, float shift)
+                                     int n, const noise_tap *taps, const float *e, float shift)
 {
     const sw_noise_spec &s = j.n.a.weight;
     const int64_t plane = j.y_h * j.y_w, first = o / j.per_group * (s.cols / s.taps);
     for (int64_t t = threadIdx.x; t < j.n.members * plane; t += blockDim.x) {
         const noise_place p = place_of(j, i, t);
+        const noise_window x = window_of(j, p, first);
         float *y = place_in(j, p, o), sum = 0.0f;
-        noise_tap k = tap_of(j, from);
-        for (int c = 0; c < n; c++, k.next(j))
-            sum = fmaf(read_tap(j, p, k, first), e[c], sum);
+        for (int c = 0; c < n; c++)
+            sum = fmaf(x.read(taps[c]), e[c], sum);
         *y = (j.add || from > 0 ? *y : 0.0f) + j.n.scale(i, t / plane) * (sum + shift);
     }
 }
 
 __global__ void images_element_kernel(noise_images j)
 {
+    SW_SHARED(noise_tap, taps, CHUNK);
     SW_SHARED(float, e, CHUNK);
     SW_SHARED(float, bias, 1);
     SW_SHARED(sw_noise_direction, d, 1);
@@ -183,10 +191,11 @@ __global__ void images_element_kernel(noise_images j)
         for (int64_t from = 0; from == 0 || from < cols; from += CHUNK) {
             const int n = (int)(cols - from < CHUNK ? cols - from : CHUNK);
             __syncthreads();
+            make_taps(taps, j, from, n);
             if (n > 0)
                 sw_cuda_noise_elements(e, s, d[0], o, 1, from, n, j.n.weight_sigmas);
             __syncthreads();
-            filter_places(j, i, o, from, n, e,
+            filter_places(j, i, o, from, n, taps, e,
                           from == 0 && j.n.a.bias.rows != 0 ? bias[0] : 0.0f);
         }
     }
@@ -202,11 +211,10 @@ static noise_images images_of(const sw_launch *l, const sw_cuda_queue *queue)
                            x[0], queue);
     j.x = sw_cuda_in(l, 0);
     j.y = sw_cuda_out(l, 0);
-    j.in = x[1], j.h = x[2], j.w = x[3];
+    j.in = x[1], j.h = (int)x[2], j.w = (int)x[3];
     j.out = y[1], j.y_h = y[2], j.y_w = y[3];
     j.per_group = j.out / j.n.a.conv.groups;
-    j.kernel_h = (int)j.n.a.kernel_h;
-    j.kernel_w = j.n.a.weight.taps / j.kernel_h;
+    j.kernel_w = j.n.a.weight.taps / (int)j.n.a.kernel_h;
     j.add = sw_cuda_adds(l, 0);
     if (j.n.a.has_sigmas != 0) {
         j.n.weight_sigmas = j.n.a.weight.rows != 0 ? sw_cuda_in(l, 2) : nullptr;
@@ -218,7 +226,7 @@ static noise_images images_of(const sw_launch *l, const sw_cuda_queue *queue)
 extern "C" sw_status sw_cuda_noise_conv2d_forward(const sw_launch *l,
                                                   const sw_cuda_queue *queue)
 {
-    SW_TRY(sw_cuda_all_plain("noise_conv2d", l));
+    SW_TRY(sw_cuda_images("noise_conv2d", l));
     noise_images j = images_of(l, queue);
     const swi_noise_attrs *a = &j.n.a;
     const int64_t places = j.n.members * j.y_h * j.y_w;
