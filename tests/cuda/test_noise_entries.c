@@ -1,5 +1,6 @@
-/* Updates that make their noise again, on both sides: the sigmas of snes_update and the steps
- * of noise_move, whose descriptors have no cases. */
+/* What descriptors of ops with noise have no cases for, on both sides: the sigmas of
+ * snes_update and the steps of noise_move, and numbers of each evaluation of ops that have
+ * attributes. */
 #include "kernels/noise.h"
 #include "kernels/rng.h"
 #include "runtime/ops/ops.h"
@@ -7,6 +8,7 @@
 #include "tests/cuda/side.h"
 #include "tests/support/suite.h"
 #include <stdio.h>
+#include <string.h>
 
 static sw_entry_run run;
 static char label[160];
@@ -130,8 +132,91 @@ static void moves_are_those_of_the_cpu(void)
     CU_ASSERT(sw_entry_draws - drawn >= n);
 }
 
+/* ---- one number of each evaluation ------------------------------------------------------- */
+
+static swi_each_attrs each_of(uint32_t op, const char *name, const void *attrs, size_t bytes)
+{
+    swi_each_attrs a = {.evaluations = 6, .op = op};
+    snprintf(a.name, sizeof a.name, "%s", name);
+    memcpy(a.attrs, attrs, bytes);
+    return a;
+}
+
+/* x (6 n, cols), labels or targets beside it where `labels` is 1 or 2. */
+static void each(const swi_each_attrs *a, int64_t n, int64_t cols, int labels, bool adds)
+{
+    char what[80];
+    const sw_type x = {SW_F32, SW_PLAIN, {2, {6 * n, cols}}};
+    const sw_type id = {SW_U8, SW_PLAIN, {1, {6 * n}}}, y = {SW_F32, SW_PLAIN, {1, {6}}};
+    float *numbers = sw_entry_block((size_t)(6 * n * cols + 1) * sizeof *numbers, 0);
+    uint8_t *ids = sw_entry_block((size_t)(6 * n), 0);
+    sw_rng_normal(numbers, 0, 6 * n * cols + 1, 51, 52, 53, 0);
+    for (int64_t i = 0; i < 6 * n; i++)
+        ids[i] = (uint8_t)(i < n ? 1 : i * 7 % cols); /* the first counts nothing */
+    snprintf(what, sizeof what, "%s, %lld x %lld", a->name, (long long)n, (long long)cols);
+    begin(&sw_op_each, a, 0, what);
+    run.scratch_bytes = sw_op_each.scratch_bytes;
+    run.random = false;
+    run.must_alias = false;
+    run.in[run.n_in++] = sw_entry_fill(&x, numbers, false, 0.0f, 0);
+    if (labels == 1)
+        run.in[run.n_in++] = sw_entry_fill(&id, ids, false, 0.0f, 0);
+    if (labels == 2)
+        run.in[run.n_in++] = sw_entry_fill(&x, numbers + 1, false, 0.0f, 0);
+    run.alias[0] = -1;
+    run.accumulate = adds;
+    run.out[0] = sw_entry_buffer(&y, 0);
+    sw_rng_normal(run.out[0].ptr, 0, 6, 54, 55, 56, 0);
+    run.n_out = 1;
+    compare();
+}
+
+static void numbers_of_evaluations_are_those_of_the_cpu(void)
+{
+    static const swi_number_attrs number = {0.75f};
+    static const swi_ce_attrs rules[] = {{0.1f, 0, 0}, {0.0f, 1, 1}, {0.2f, 1, 1}};
+    const swi_each_attrs bce = each_of(SW_OP_bce, "bce", &number, sizeof number);
+    const swi_each_attrs huber = each_of(SW_OP_huber, "huber", &number, sizeof number);
+    swi_sum_attrs all;
+    memset(&all, 0, sizeof all);
+    all.axes = 3;
+    all.scale = 0.125;
+    const swi_each_attrs sum = each_of(SW_OP_sum, "sum", &all, sizeof all);
+    const swi_each_attrs max = each_of(SW_OP_max, "max", &all, sizeof all);
+    for (int64_t n = 1; n < 300; n = n * 7 + 2) {
+        each(&bce, n, 5, 0, false);
+        each(&huber, n, 5, 2, false);
+        each(&sum, n, 5, 0, false);
+        each(&sum, n, 5, 0, true);
+        each(&max, n, 5, 0, false);
+        for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+            const swi_each_attrs ce =
+                each_of(SW_OP_softmax_ce, "softmax_ce", &rules[i], sizeof rules[i]);
+            each(&ce, n, 37, 1, false);
+        }
+    }
+}
+
+static void another_op_is_refused_by_name(void)
+{
+    const swi_each_attrs a = each_of(SW_OP_mse, "median", "", 0);
+    float x[12] = {0.0f};
+    const sw_type type = {SW_F32, SW_PLAIN, {2, {6, 2}}}, y = {SW_F32, SW_PLAIN, {1, {6}}};
+    const sw_cuda_entry *entry = sw_side_entry("each", SW_CUDA_FORWARD);
+    const sw_buffer in = sw_entry_fill(&type, x, false, 0.0f, 0), out = sw_entry_buffer(&y, 0);
+    const sw_launch l = {
+        .size = sizeof l, .in = &in, .n_in = 1, .out = &out, .n_out = 1, .attrs = &a};
+    sw_side_choose(0);
+    CU_ASSERT_EQUAL(sw_side_launch(entry, &l, (sw_cuda_counters){0, 0}), SW_UNSUPPORTED);
+    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "median"));
+    sw_entry_free();
+}
+
 static const sw_test tests[] = {
     {"sigmas learn as on the CPU", sigmas_learn_as_on_the_cpu},
     {"moves are those of the CPU", moves_are_those_of_the_cpu},
+    {"numbers of evaluations are those of the CPU",
+     numbers_of_evaluations_are_those_of_the_cpu},
+    {"another op is refused by name", another_op_is_refused_by_name},
 };
-SW_SUITE("noise updates", tests)
+SW_SUITE("noise entries", tests)
