@@ -270,6 +270,7 @@ static sw_status loss(sw_ctx *ctx, uint32_t op, const uint32_t *in, int n_in, co
     memset(&a, 0, sizeof a);
     a.evaluations = swi_evaluations(ctx->noise);
     a.op = op;
+    snprintf(a.name, sizeof a.name, "%s", desc->name);
     if (attrs != NULL)
         memcpy(a.attrs, attrs, desc->attrs_bytes);
     if (op == SW_OP_sum) { /* a mean has its factor from the number of all elements */
