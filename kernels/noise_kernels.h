@@ -81,6 +81,12 @@ typedef struct {
 
     size_t (*gradient_bytes)(const sw_noise_spec *spec, int64_t n_rows, int threads);
     void (*gradient)(const sw_noise_sum *g, void *scratch, const sw_par *par);
+
+    /* What noise_move does with a parameter, of iid or low-rank noise of normal numbers: theta
+     * (rows, cols) in place, by numbers[SWI_MOVE_*]. Products and sums are rounded one by one
+     * and z has the bits of sw_noise_element, in every instruction set. */
+    void (*step)(float *theta, const swi_move_attrs *a, const sw_noise_at *at,
+                 const float *numbers, const sw_par *par);
 } sw_noise_kernels;
 
 #endif

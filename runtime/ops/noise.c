@@ -52,21 +52,3 @@ void swi_noise_clear(const sw_launch *l)
 {
     memset(l->out[0].ptr, 0, sw_type_bytes(&l->out[0].type));
 }
-
-typedef struct {
-    const sw_launch *l;
-    swi_noise_body *body;
-} job;
-
-static void run_part(void *arg, int part)
-{
-    const job *j = arg;
-    j->body(j->l, part);
-}
-
-void swi_noise_directions(const sw_launch *l, swi_noise_body *body)
-{
-    job j = {l, body};
-    const swi_noise_attrs *a = l->attrs;
-    l->par->run(l->par, run_part, &j, (int)a->directions);
-}

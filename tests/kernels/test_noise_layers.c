@@ -193,10 +193,10 @@ static swi_noise_attrs attrs_of(const sw_noise_spec *s, const batch_case *b)
 }
 
 /* Noise of a direction, number by number. */
-static double matrix[200000];
+static double matrix[262144];
 static void take_matrix(const sw_noise_spec *s, uint32_t direction, float sigma)
 {
-    CU_ASSERT_FATAL(s->rows * s->cols <= 200000);
+    CU_ASSERT_FATAL(s->rows * s->cols <= 262144);
     for (int64_t e = 0; e < s->rows * s->cols; e++)
         matrix[e] = element(s, direction, sigma, e / s->cols, e % s->cols, 0.0f);
 }
@@ -314,12 +314,185 @@ static void embedding_adds_rows_of_noise(void)
         }
 }
 
+/* ---- convolution ---------------------------------------------------------------------------
+ */
+
+typedef struct {
+    noise_case noise; /* rows, cols: channels of y, channels of x in a group */
+    int64_t h, w, kh, kw;
+    int stride, pad, dilation, groups;
+    bool sigmas;
+} conv_case;
+
+static const conv_case convs[] = {
+    {{"rank 1", SW_NOISE_LOW_RANK, 0, 1, 10, 3, 9, 0, 0}, 9, 11, 3, 3, 1, 1, 1, 1, false},
+    {{"rank 2, groups", SW_NOISE_LOW_RANK, 0, 2, 6, 2, 6, 0, 0}, 5, 7, 3, 2, 2, 1, 1, 3, false},
+    {{"wide", SW_NOISE_LOW_RANK, 0, 1, 2, 1, 3, 0, 0}, 1, 1100, 1, 3, 1, 2, 2, 1, false},
+    {{"many", SW_NOISE_LOW_RANK, 0, 1, 130, 180, 9, 0, 0}, 2, 2, 3, 3, 1, 1, 1, 1, false},
+    {{"iid", SW_NOISE_IID, 0, 1, 9, 3, 4, 0, 0}, 6, 5, 2, 2, 1, 0, 2, 1, false},
+    {{"iid, sigmas", SW_NOISE_IID, 0, 1, 5, 3, 9, 0, 0}, 6, 19, 3, 3, 1, 1, 1, 1, true},
+    {{"permuted", SW_NOISE_PERMUTED, 3, 1, 8, 5, 6, 2, 1}, 6, 7, 2, 3, 1, 1, 1, 1, false},
+    {{"sign-flip", SW_NOISE_SIGN_FLIP, 3, 1, 8, 2, 9, 0, 0}, 7, 7, 3, 3, 2, 1, 1, 2, false},
+    {{"sparse", SW_NOISE_SPARSE, 0, 1, 6, 4, 1, 3, 1}, 4, 4, 1, 1, 1, 0, 1, 1, false},
+    {{"enormous", SW_NOISE_IID, 0, 1, 2, 1, 1600, 0, 0}, 40, 41, 40, 40, 1, 0, 1, 1, true},
+};
+
+/* What noise adds to place (oy, ox) of channel o of an image. */
+static double conv_sum(const sw_conv *s, const float *x, const float *sigmas, int64_t image,
+                       int64_t o, int64_t oy, int64_t ox)
+{
+    const int64_t in_per = s->in_c / s->groups, taps = s->kernel_h * s->kernel_w;
+    const int64_t first = o / (s->out_c / s->groups) * in_per, cols = in_per * taps;
+    double sum = 0.0;
+    for (int64_t i = 0; i < cols; i++) {
+        const int64_t iy = oy * s->stride - s->pad + i % taps / s->kernel_w * s->dilation;
+        const int64_t ix = ox * s->stride - s->pad + i % s->kernel_w * s->dilation;
+        const int64_t at = ((first + i / taps) * s->in_h + iy) * s->in_w + ix;
+        if (iy >= 0 && iy < s->in_h && ix >= 0 && ix < s->in_w)
+            sum += matrix[o * cols + i] *
+                   (sigmas != NULL ? (double)sigmas[o * cols + i] : 1.0) *
+                   (double)x[s->plain ? image * s->in_c * s->in_h * s->in_w + at
+                                      : n16(image, at, s->in_c * s->in_h * s->in_w)];
+    }
+    return sum;
+}
+
+static void check_conv(int isa, const conv_case *c, bool plain)
+{
+    const sw_noise_spec spec = spec_of(&c->noise);
+    const batch_case b = {2, 9, 1, true, true, false};
+    swi_noise_attrs a = attrs_of(&spec, &b);
+    sw_conv s = conv_of(18, c->noise.cols * c->groups, c->h, c->w, spec.rows, c->kh, c->kw,
+                        c->stride, c->pad, c->groups, c->dilation);
+    const int64_t plane = s.out_h * s.out_w, in = s.in_c * s.in_h * s.in_w;
+    const size_t size = n16_floats(18, s.out_c * plane);
+    float *x = images(18, in, 5), *before = numbers(size, 6);
+    float *y = copy_of(before, size), *other = copy_of(before, size);
+    float *sigmas = numbers((size_t)(spec.rows * spec.cols), 7);
+    float *more = numbers((size_t)spec.rows, 8);
+    sw_noise_layer l = {.a = &a, .seed = 99, .generation = 7, .first = 3, .sigma = 0.2f};
+    l.weight_sigmas = c->sigmas ? sigmas : NULL;
+    l.bias_sigmas = c->sigmas ? more : NULL;
+    s.plain = plain;
+    sw_noise((sw_isa)isa)->conv(y, x, &s, &l, &one_thread);
+    sw_noise((sw_isa)isa)->conv(other, x, &s, &l, &reversed);
+    CU_ASSERT_EQUAL(memcmp(y, other, size * sizeof *y), 0);
+    int wrong = 0;
+    for (int64_t d = 0; d < 9; d++) {
+        take_matrix(&spec, 3 + (uint32_t)d, 0.2f);
+        for (int64_t image = d; image < 18; image += 9)
+            for (int64_t o = 0; o < s.out_c; o++) {
+                double e = element(&a.bias, 3 + (uint32_t)d, 0.2f, 0, o, 0.0f);
+                e *= c->sigmas ? (double)more[o] : 1.0;
+                for (int64_t p = 0; p < plane; p++) {
+                    const int64_t in_plane = o * plane + p;
+                    const int64_t at = plain ? image * s.out_c * plane + in_plane
+                                             : n16(image, in_plane, s.out_c * plane);
+                    const double sum =
+                        conv_sum(&s, x, l.weight_sigmas, image, o, p / s.out_w, p % s.out_w);
+                    wrong += !close_to(y[at],
+                                       (double)before[at] +
+                                           (double)sw_noise_sign(&a, image) * 0.2 * (sum + e),
+                                       40.0);
+                }
+            }
+    }
+    SW_CHECK(wrong == 0, "%s isa %d plain %d: %d wrong", c->noise.name, isa, plain, wrong);
+    give_all();
+}
+
+static void convolution_adds_each_images_own_noise(void)
+{
+    for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
+        for (size_t i = 0; i < sizeof convs / sizeof *convs; i++)
+            for (int plain = 0; plain < 2; plain++)
+                check_conv(isa, &convs[i], plain != 0);
+}
+
+/* ---- gains and shifts ----------------------------------------------------------------------
+ */
+
+typedef struct {
+    int64_t middle, channels, inner;
+    bool gain, shift, sigmas, dropout, add;
+} affine_case;
+
+static void check_affine(int isa, const affine_case *c, bool blocks)
+{
+    enum { BATCH = 20 };
+    const sw_noise_kernels *k = sw_noise((sw_isa)isa);
+    const int64_t row = c->middle * c->channels * c->inner;
+    const size_t size = n16_floats(BATCH, row), n = (size_t)c->channels;
+    swi_noise_attrs a = {.repeats = 2, .directions = 5, .antithetic = 1};
+    if (c->gain || c->dropout)
+        a.weight = (sw_noise_spec){.kind = c->dropout ? SW_NOISE_DROPOUT : SW_NOISE_IID,
+                                   .rows = c->dropout ? c->channels : 1,
+                                   .cols = c->dropout ? 3 : c->channels,
+                                   .taps = 1,
+                                   .stream = 40};
+    if (c->shift)
+        a.bias = (sw_noise_spec){
+            .kind = SW_NOISE_IID, .rows = 1, .cols = c->channels, .taps = 1, .stream = 41};
+    float *x = numbers(size, 1), *before = numbers(size, 2), *y = copy_of(before, size);
+    float *other = copy_of(before, size), *gain = numbers(n, 3), *shift = numbers(n, 4);
+    float *sigmas = numbers(n, 5), *more = numbers(n, 6);
+    sw_noise_layer l = {.a = &a, .seed = 99, .generation = 7, .first = 3, .sigma = 0.2f};
+    l.weight_sigmas = c->sigmas ? sigmas : NULL;
+    l.bias_sigmas = c->sigmas ? more : NULL;
+    sw_noise_affine f = {y,      x,         c->gain ? gain : NULL, c->shift ? shift : NULL,
+                         BATCH,  c->middle, c->channels,           c->inner,
+                         blocks, c->add};
+    k->affine(&f, &l, &one_thread);
+    f.y = other;
+    k->affine(&f, &l, &reversed);
+    CU_ASSERT_EQUAL(memcmp(y, other, size * sizeof *y), 0);
+    int wrong = 0;
+    for (int64_t i = 0; i < BATCH * row; i++) {
+        const int64_t image = i / row, channel = i / c->inner % c->channels;
+        const int64_t at = blocks ? n16(image, i % row, row) : i, evaluation = image / 2;
+        const uint32_t d = 3 + (uint32_t)(evaluation % 5);
+        const double scale = (double)sw_noise_sign(&a, evaluation) * 0.2;
+        double g = c->gain ? (double)gain[channel] : 1.0;
+        double h = c->shift ? (double)shift[channel] : 0.0;
+        if (a.weight.rows != 0)
+            g += scale * (c->sigmas ? (double)sigmas[channel] : 1.0) *
+                 (c->dropout ? element(&a.weight, d, 0.2f, channel, 0, 1.0f)
+                             : element(&a.weight, d, 0.2f, 0, channel, 0.0f));
+        if (c->shift)
+            h += scale * (c->sigmas ? (double)more[channel] : 1.0) *
+                 element(&a.bias, d, 0.2f, 0, channel, 0.0f);
+        wrong +=
+            !close_to(y[at], (c->add ? (double)before[at] : 0.0) + (double)x[at] * g + h, 3.0);
+    }
+    SW_CHECK(wrong == 0, "isa %d channels %ld blocks %d: %d wrong", isa, (long)c->channels,
+             blocks, wrong);
+    give_all();
+}
+
+static void gains_and_shifts_have_noise(void)
+{
+    static const affine_case cases[] = {
+        {1, 37, 1, true, true, false, false, false},
+        {3, 1030, 1, true, true, false, false, true},
+        {1, 7, 10, true, true, true, false, false},
+        {1, 140, 3, false, true, false, false, true},
+        {2, 21, 1, false, false, false, true, false},
+        {1, 33, 5, false, true, false, true, false},
+    };
+    for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+            for (int blocks = 0; blocks < (cases[i].middle == 1 ? 2 : 1); blocks++)
+                check_affine(isa, &cases[i], blocks != 0);
+}
+
 static const sw_test tests[] = {
     {"the estimate is the weighted sum", the_estimate_is_the_weighted_sum},
     {"a large estimate is the sum too", a_large_estimate_is_the_sum_too},
     {"move adds one direction", move_adds_one_direction},
     {"linear adds each row's own noise", linear_adds_each_rows_own_noise},
     {"large layers are cut", large_layers_are_cut},
+    {"convolution adds each image's own noise", convolution_adds_each_images_own_noise},
+    {"gains and shifts have noise", gains_and_shifts_have_noise},
     {"embedding adds rows of noise", embedding_adds_rows_of_noise},
 };
 

@@ -403,6 +403,20 @@ static bool count_estimate(const swi_trace *t, const swi_node *node, uint64_t *n
     return true;
 }
 
+/* theta += a z: 2; theta -= 2 a z and theta += a z: 4; theta -= lr c z: 3, with wd theta 5. z:
+ * 61 for a normal number, or 2 for each rank and 1, with the numbers of both factors. */
+static uint64_t count_move(const swi_move_attrs *a, uint64_t n)
+{
+    const uint64_t rank = (uint64_t)a->noise.rank, normal = 25 + 36;
+    uint64_t each = 2;
+    each += a->move == SWI_MOVE_ALL ? 4 : 0;
+    each += a->move == SWI_MOVE_BY_NOISE ? 0 : a->decays != 0 ? 5 : 3;
+    if (rank == 0)
+        return n * (normal + each);
+    return n * (2 * rank + 1 + each) +
+           (uint64_t)(a->noise.rows + a->noise.cols) * rank * normal;
+}
+
 /* What optimizers append around updates, and updates. */
 static bool count_optimizer(const swi_trace *t, const swi_node *node, uint64_t *n)
 {
@@ -431,6 +445,8 @@ static bool count_optimizer(const swi_trace *t, const swi_node *node, uint64_t *
     } else if (swi_op_traits_of(node->op)->duty == SWI_DUTY_UPDATE) {
         *n = count_rule(((const swi_update_attrs *)attrs)->rule) *
              plain_size(plain_type(t, node, 0));
+    } else if (plain_is(node, "noise_move", -1)) {
+        *n = count_move(attrs, plain_size(plain_type(t, node, 0)));
     } else if (plain_is(node, "adafactor_update", -1)) {
         *n = (plain_type(t, node, 0)->shape.rank > 1 ? 26u : 25u) *
              plain_size(plain_type(t, node, 0));

@@ -15,6 +15,7 @@ typedef struct {
 #define swi_noise_source_of SW_ISA_FN(swi_noise_source_of)
 #define swi_noise_draw SW_ISA_FN(swi_noise_draw)
 #define swi_noise_words SW_ISA_FN(swi_noise_words)
+#define swi_noise_words_of SW_ISA_FN(swi_noise_words_of)
 #define swi_noise_fill SW_ISA_FN(swi_noise_fill)
 #define swi_noise_linear_bytes SW_ISA_FN(swi_noise_linear_bytes)
 #define swi_noise_linear SW_ISA_FN(swi_noise_linear)
@@ -31,6 +32,7 @@ typedef struct {
 #define swi_noise_move SW_ISA_FN(swi_noise_move)
 #define swi_noise_gradient_bytes SW_ISA_FN(swi_noise_gradient_bytes)
 #define swi_noise_gradient SW_ISA_FN(swi_noise_gradient)
+#define swi_noise_step SW_ISA_FN(swi_noise_step)
 
 void swi_noise_source_of(swi_noise_source *from, const sw_noise_spec *spec, sw_noise_part part,
                          const sw_noise_at *at);
@@ -43,6 +45,10 @@ static inline void swi_noise_turn(swi_noise_source *from, uint32_t direction)
 void swi_noise_draw(float *to, int64_t first, int64_t n, const swi_noise_source *from);
 /* The words of blocks [first, first + n), four each; room for 8 blocks more than n. */
 void swi_noise_words(uint32_t *to, int64_t first, int64_t n, const swi_noise_source *from);
+
+/* The first `words` words of each of the directions [first, first + n): to (n, words). */
+void swi_noise_words_of(uint32_t *to, int64_t words, uint32_t first, int64_t n,
+                        const swi_noise_source *from);
 
 void swi_noise_fill(float *to, int64_t first, int64_t n, const sw_noise_spec *spec,
                     sw_noise_part part, const sw_noise_at *at);
@@ -57,6 +63,8 @@ void swi_noise_affine(const sw_noise_affine *f, const sw_noise_layer *l, const s
 void swi_noise_move(const sw_noise_shift *m, const sw_par *par);
 size_t swi_noise_gradient_bytes(const sw_noise_spec *spec, int64_t n_rows, int threads);
 void swi_noise_gradient(const sw_noise_sum *g, void *scratch, const sw_par *par);
+void swi_noise_step(float *theta, const swi_move_attrs *a, const sw_noise_at *at,
+                    const float *numbers, const sw_par *par);
 
 /* ---- rows of E ----------------------------------------------------------------------------
  */

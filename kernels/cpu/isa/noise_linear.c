@@ -16,6 +16,7 @@ typedef struct {
     const float *x;
     const sw_noise_layer *l;
     int64_t in, out, per, rows; /* per: of an evaluation; rows: of a direction */
+    bool is_product;            /* of one S: done, but for the bias */
     int dir_parts, row_parts;
 } linear_job;
 
@@ -204,11 +205,11 @@ static void by_rows(const linear_part *p)
 static void run_direction(const linear_part *p)
 {
     const sw_noise_spec *s = &p->j->l->a->weight;
-    if (s->rows != 0 && s->kind == SW_NOISE_LOW_RANK) {
+    if (s->rows != 0 && s->kind == SW_NOISE_LOW_RANK && p->j->l->weight_sigmas == NULL) {
         low_rank(p);
         return;
     }
-    if (s->rows != 0 && !swi_noise_is_product(p->j->l->a))
+    if (s->rows != 0 && !p->j->is_product)
         by_rows(p);
     add_bias(p);
 }
@@ -248,7 +249,8 @@ void swi_noise_linear(float *y, const float *x, int64_t batch, int64_t out,
     const int threads = par != NULL ? par->n_threads : 1;
     if (batch < 1 || evaluations < 1)
         return;
-    if (swi_noise_is_product(l->a))
+    j.is_product = l->weight_sigmas == NULL && swi_noise_is_product(l->a);
+    if (j.is_product)
         swi_noise_product(y, x, batch, l, scratch, par);
     j.per = batch / evaluations;
     j.rows = j.per * l->a->repeats;

@@ -4,8 +4,8 @@
  *
  * Sign-flip: signs of the inputs go to copies of rows on the stack; signs of the outputs go to
  * y before the product is added and again behind it. The bits of a group of directions wait in
- * scratch. Permuted: a group's inputs are put in order into scratch, and its products, where
- * outputs are permuted, come from there.
+ * scratch. Permuted: a group's inputs are put in order into scratch, and so are the products
+ * whose outputs are permuted.
  *
  * Parts of the work are columns of y, cut by rows too where there are few. */
 #include "kernels/cpu/isa/dense_internal.h"
@@ -14,6 +14,8 @@
 enum {
     COLS = SWI_GEMM_COLS,  /* of a piece of S: outputs */
     DEPTH = SW_GEMM_BLOCK, /* inputs */
+    PIECE = COLS * DEPTH,  /* floats of a packed piece */
+    PART = 2 * COLS,       /* outputs of a part of the work */
     SLOT = 64 << 10,       /* bytes of scratch of a thread */
     CHUNK = 24,            /* rows that are copied at a time */
     LONGEST = 16384        /* of a row that is permuted */
@@ -62,7 +64,8 @@ static float sign_of(const product_job *j, int64_t repeat)
 /* ---- S ------------------------------------------------------------------------------------
  */
 
-/* sigma scale S of outputs [o, o + cols) and inputs [k, k + depth), of rows of `width`. */
+/* sigma scale S of outputs [o, o + cols) and inputs [k, k + depth), of rows of `width`: one
+ * packed piece of COLS outputs after the other, PIECE floats apart. */
 static void pack_s(float *packed, const product_job *j, int64_t o, int64_t cols, int64_t k,
                    int64_t depth, int64_t width)
 {
@@ -71,12 +74,26 @@ static void pack_s(float *packed, const product_job *j, int64_t o, int64_t cols,
     _Alignas(64) float rows[COLS * DEPTH];
     swi_noise_source from;
     swi_noise_source_of(&from, j->s, SW_NOISE_ELEMENTS, &shared);
-    for (int64_t r = 0; r < cols; r++)
-        swi_noise_draw(rows + r * depth, (o + r) * width + k, depth, &from);
-    for (int64_t i = 0; i < cols * depth; i += VW)
-        vstore(rows + i, vmul(factor, vload(rows + i)));
-    const sw_gemm g = {.b = rows, .b_row = 1, .b_col = depth, .n = cols, .k = depth};
-    swi_gemm_pack(packed, &g);
+    for (int64_t c = 0; c < cols; c += COLS, packed += PIECE) {
+        const int64_t n = least(cols - c, COLS);
+        for (int64_t r = 0; r < n; r++)
+            swi_noise_draw(rows + r * depth, (o + c + r) * width + k, depth, &from);
+        for (int64_t i = 0; i < n * depth; i += VW)
+            vstore(rows + i, vmul(factor, vload(rows + i)));
+        const sw_gemm g = {.b = rows, .b_row = 1, .b_col = depth, .n = n, .k = depth};
+        swi_gemm_pack(packed, &g);
+    }
+}
+
+/* c (rows, cols) += a S, for what pack_s has packed; g->n and k are the columns and depth. */
+static void along(const sw_gemm *g, const float *packed)
+{
+    for (int64_t c = 0; c < g->n; c += COLS, packed += PIECE) {
+        sw_gemm piece = *g;
+        piece.c += c;
+        piece.n = least(g->n - c, COLS);
+        swi_gemm_along(&piece, packed);
+    }
 }
 
 /* ---- sign-flip ----------------------------------------------------------------------------
@@ -137,7 +154,7 @@ static void flip_outputs(const product_job *j, int64_t repeat, int64_t row, int6
 static void flip_columns(const product_job *j, int64_t row, int64_t end, int64_t o,
                          int64_t cols)
 {
-    _Alignas(64) float packed[COLS * DEPTH], copy[CHUNK * DEPTH];
+    _Alignas(64) float packed[2 * PIECE], copy[CHUNK * DEPTH];
     const int64_t repeats = j->l->a->repeats;
     for (int64_t r = 0; r < repeats && j->out_bits != NULL; r++)
         flip_outputs(j, r, row, end, o, cols);
@@ -152,38 +169,33 @@ static void flip_columns(const product_job *j, int64_t row, int64_t end, int64_t
                 g.c_row = j->out;
                 g.accumulate = true;
                 copy_signed(copy, j, q, i, g.m, k, depth);
-                swi_gemm_along(&g, packed);
+                along(&g, packed);
             }
     }
     for (int64_t r = 0; r < repeats && j->out_bits != NULL; r++)
         flip_outputs(j, r, row, end, o, cols);
 }
 
-/* Words of one direction's signs, of n elements. */
-static void take_bits(uint32_t *to, const product_job *j, sw_noise_part side, int64_t d,
-                      int64_t n)
+enum { TOGETHER = 32 }; /* directions whose signs are drawn at a time */
+
+static void take_bits(uint32_t *to, const product_job *j, sw_noise_part side, int64_t words,
+                      int64_t d)
 {
-    enum { BLOCKS = 64 };
-    const sw_noise_at at = {j->l->seed, j->l->generation, j->l->first + (uint32_t)d};
-    uint32_t words[4 * (BLOCKS + 8)];
+    const sw_noise_at at = {j->l->seed, j->l->generation, 0};
     swi_noise_source from;
     swi_noise_source_of(&from, j->s, side, &at);
-    const int64_t all = (n + 31) / 32;
-    for (int64_t w = 0; w < all; w += 4 * BLOCKS) {
-        const int64_t m = least(all - w, 4 * BLOCKS);
-        swi_noise_words(words, w / 4, (m + 3) / 4, &from);
-        memcpy(to + w, words, (size_t)m * sizeof *to);
-    }
+    swi_noise_words_of(to + (d - j->d) * words, words, j->l->first + (uint32_t)d,
+                       least(j->d_end - d, TOGETHER), &from);
 }
 
 static void bits_part(void *arg, int part)
 {
     const product_job *j = arg;
-    const int64_t d = j->d + part;
+    const int64_t d = j->d + part * (int64_t)TOGETHER;
     if (j->in_bits != NULL)
-        take_bits(j->in_bits + part * j->in_words, j, SW_NOISE_COLS, d, j->in);
+        take_bits(j->in_bits, j, SW_NOISE_COLS, j->in_words, d);
     if (j->out_bits != NULL)
-        take_bits(j->out_bits + part * j->out_words, j, SW_NOISE_ROWS, d, j->out);
+        take_bits(j->out_bits, j, SW_NOISE_ROWS, j->out_words, d);
 }
 
 /* ---- permuted -----------------------------------------------------------------------------
@@ -202,19 +214,14 @@ static void inputs_part(void *arg, int part)
 {
     const product_job *j = arg;
     const int64_t keep = j->s->keep_cols, rows = group_rows(j), each = j->i_end - j->i;
-    const bool permutes = (j->s->sides & SW_NOISE_IN) != 0;
     uint32_t place[LONGEST];
-    if (permutes)
-        permutation(place, j, SW_NOISE_COLS, j->d + part, j->in);
+    permutation(place, j, SW_NOISE_COLS, j->d + part, j->in);
     for (int64_t r = 0; r < j->l->a->repeats; r++)
         for (int64_t i = 0; i < each; i++) {
             const int64_t row = part * each + i;
             const float *x = j->x + (first_row(j, r) + row) * j->in, sign = sign_of(j, r);
             float *to = j->inputs + (r * rows + row) * keep;
-            if (!permutes)
-                for (int64_t c = 0; c < keep; c++)
-                    to[c] = sign * x[c];
-            else if (keep == j->in)
+            if (keep == j->in)
                 for (int64_t c = 0; c < j->in; c++)
                     to[place[c]] = sign * x[c];
             else
@@ -234,13 +241,14 @@ static void outputs_part(void *arg, int part)
         for (int64_t i = 0; i < each; i++) {
             const int64_t row = part * each + i;
             const float *z = j->products + (r * rows + row) * keep;
+            const float sign = j->inputs != NULL ? 1.0f : sign_of(j, r); /* inputs have it */
             float *y = j->y + (first_row(j, r) + row) * j->out;
             if (keep == j->out)
                 for (int64_t o = 0; o < j->out; o++)
-                    y[o] += z[place[o]];
+                    y[o] += sign * z[place[o]];
             else
                 for (int64_t o = 0; o < j->out; o++)
-                    y[o] += place[o] < keep ? z[place[o]] : 0.0f;
+                    y[o] += place[o] < keep ? sign * z[place[o]] : 0.0f;
         }
 }
 
@@ -248,19 +256,21 @@ static void outputs_part(void *arg, int part)
 static void permuted_columns(const product_job *j, int64_t row, int64_t end, int64_t o,
                              int64_t cols)
 {
-    _Alignas(64) float packed[COLS * DEPTH];
+    _Alignas(64) float packed[2 * PIECE];
     const int64_t keep = j->s->keep_cols, rows = group_rows(j);
     for (int64_t k = 0; k < keep; k += DEPTH) {
         const int64_t depth = least(keep - k, DEPTH);
         pack_s(packed, j, o, cols, k, depth, keep);
         for (int64_t q = 0; q < j->l->a->repeats; q++) {
-            sw_gemm g = {.a_row = keep, .a_col = 1, .n = cols, .k = depth, .m = end - row};
-            g.a = j->inputs + (q * rows + row) * keep + k;
+            sw_gemm g = {.a_col = 1, .n = cols, .k = depth, .m = end - row};
+            g.a_row = j->inputs != NULL ? keep : j->in;
+            g.a = j->inputs != NULL ? j->inputs + (q * rows + row) * keep + k
+                                    : j->x + (first_row(j, q) + row) * j->in + k;
             g.c_row = j->products != NULL ? j->s->keep_rows : j->out;
             g.c = j->products != NULL ? j->products + (q * rows + row) * g.c_row + o
                                       : j->y + (first_row(j, q) + row) * g.c_row + o;
             g.accumulate = j->products == NULL || k > 0;
-            swi_gemm_along(&g, packed);
+            along(&g, packed);
         }
     }
 }
@@ -273,11 +283,11 @@ static void columns_part(void *arg, int part)
     const product_job *j = arg;
     const bool flips = j->s->kind == SW_NOISE_SIGN_FLIP;
     const int64_t outputs = flips ? j->out : j->s->keep_rows, rows = group_rows(j);
-    const int64_t o = part / j->row_parts * COLS;
+    const int64_t o = part / j->row_parts * PART;
     const int64_t row = vpiece(rows, 6, part % j->row_parts, j->row_parts);
     const int64_t end = vpiece(rows, 6, part % j->row_parts + 1, j->row_parts);
     if (row < end)
-        (flips ? flip_columns : permuted_columns)(j, row, end, o, least(outputs - o, COLS));
+        (flips ? flip_columns : permuted_columns)(j, row, end, o, least(outputs - o, PART));
 }
 
 /* Bytes of a direction's signs, or of a row, in scratch. */
@@ -287,7 +297,8 @@ static size_t bytes_each(const sw_noise_spec *s)
         return (size_t)(((s->sides & SW_NOISE_IN) != 0 ? (s->cols + 31) / 32 : 0) +
                         ((s->sides & SW_NOISE_OUT) != 0 ? (s->rows + 31) / 32 : 0)) *
                sizeof(uint32_t);
-    return (size_t)(s->keep_cols + ((s->sides & SW_NOISE_OUT) != 0 ? s->keep_rows : 0)) *
+    return (size_t)(((s->sides & SW_NOISE_IN) != 0 ? s->keep_cols : 0) +
+                    ((s->sides & SW_NOISE_OUT) != 0 ? s->keep_rows : 0)) *
            sizeof(float);
 }
 
@@ -298,7 +309,7 @@ static bool next_group(product_job *j)
     if (j->s->kind == SW_NOISE_SIGN_FLIP) {
         const size_t each = bytes_each(j->s);
         j->d = j->d_end;
-        j->d_end = each == 0 ? all : least(all, j->d + (int64_t)(j->bytes / each));
+        j->d_end = least(all, j->d + (int64_t)(j->bytes / each));
         j->i_end = j->per;
         return j->d < all;
     }
@@ -326,15 +337,17 @@ static void run_group(product_job *j, void *scratch, int threads, const sw_par *
         j->out_words = (j->out + 31) / 32;
         j->in_bits = in ? scratch : NULL;
         j->out_bits = out ? (uint32_t *)scratch + (in ? n * j->in_words : 0) : NULL;
-        vparts(par, bits_part, j, (int)n, true);
+        vparts(par, bits_part, j, (int)((n + TOGETHER - 1) / TOGETHER), true);
     } else {
-        j->inputs = scratch;
-        j->products = out ? j->inputs + j->l->a->repeats * rows * s->keep_cols : NULL;
-        vparts(par, inputs_part, j, (int)n, true);
+        const int64_t taken = in ? j->l->a->repeats * rows * s->keep_cols : 0;
+        j->inputs = in ? scratch : NULL;
+        j->products = out ? (float *)scratch + taken : NULL;
+        if (in)
+            vparts(par, inputs_part, j, (int)n, true);
     }
-    j->col_parts = (int)(((flips ? j->out : s->keep_rows) + COLS - 1) / COLS);
+    j->col_parts = (int)(((flips ? j->out : s->keep_rows) + PART - 1) / PART);
     j->row_parts = 1;
-    while (j->col_parts * j->row_parts < 2 * threads && threads > 1 && j->row_parts * 48 < rows)
+    while (j->col_parts * j->row_parts < threads && j->row_parts * 48 < rows)
         j->row_parts++;
     vparts(par, columns_part, j, j->col_parts * j->row_parts, true);
     if (!flips && out)
@@ -354,7 +367,8 @@ bool swi_noise_is_product(const swi_noise_attrs *a)
 {
     const int kind = a->weight.kind;
     return a->weight.rows != 0 && a->weight.taps == 1 &&
-           (kind == SW_NOISE_SIGN_FLIP || kind == SW_NOISE_PERMUTED) && !is_too_long(a);
+           (kind == SW_NOISE_SIGN_FLIP || kind == SW_NOISE_PERMUTED) &&
+           bytes_each(&a->weight) > 0 && !is_too_long(a);
 }
 
 /* That of the plain product, where it has any, or a slot for each thread. */

@@ -37,54 +37,96 @@ void swi_noise_elements_of(swi_noise_elements *e, const sw_noise_spec *spec,
 /* ---- permutations --------------------------------------------------------------------------
  */
 
-enum { SIDE = 64 }; /* that go through the rounds together */
+typedef uint32_t vu __attribute__((vector_size(4 * VW)));
+enum {
+    VECTORS = SW_ISA_ID == 2 ? 8 : 4, /* that go through the rounds together */
+    SIDE = VECTORS * VW
+};
+
+/* sw_bijection_mix of a vector. */
+SW_VEC_FN vu mixed(vu half, uint32_t key)
+{
+    vu x = (half ^ key) * 0x9e3779b1u;
+    x = (x ^ (x >> 15)) * 0x85ebca77u;
+    x = (x ^ (x >> 13)) * 0xc2b2ae3du;
+    return x ^ (x >> 16);
+}
 
 /* value[i] through the network once. */
 static void through(uint32_t value[SIDE], const sw_bijection *b)
 {
     const uint32_t low_mask = ((uint32_t)1 << b->low) - 1;
     const uint32_t high_mask = ((uint32_t)1 << b->high) - 1;
-    uint32_t low[SIDE], high[SIDE];
-    for (int i = 0; i < SIDE; i++) {
-        low[i] = value[i] & low_mask;
-        high[i] = value[i] >> b->low;
+    vu low[VECTORS], high[VECTORS];
+    SW_UNROLL
+    for (int i = 0; i < VECTORS; i++) {
+        memcpy(&high[i], value + i * VW, sizeof high[i]);
+        low[i] = high[i] & low_mask;
+        high[i] >>= b->low;
     }
     for (uint32_t r = 0; r < b->rounds; r += 2) {
         const uint32_t k0 = b->key[r], k1 = b->key[r + 1];
-        for (int i = 0; i < SIDE; i++) {
-            high[i] ^= sw_bijection_mix(low[i], k0) & high_mask;
-            low[i] ^= sw_bijection_mix(high[i], k1) & low_mask;
-        }
+        SW_UNROLL
+        for (int i = 0; i < VECTORS; i++)
+            high[i] ^= mixed(low[i], k0) & high_mask;
+        SW_UNROLL
+        for (int i = 0; i < VECTORS; i++)
+            low[i] ^= mixed(high[i], k1) & low_mask;
     }
-    for (int i = 0; i < SIDE; i++)
-        value[i] = high[i] << b->low | low[i];
+    SW_UNROLL
+    for (int i = 0; i < VECTORS; i++) {
+        high[i] = high[i] << b->low | low[i];
+        memcpy(value + i * VW, &high[i], sizeof high[i]);
+    }
 }
 
-/* What falls past n goes through again, with the next that do. */
+/* What has fallen past n and goes through again. */
+typedef struct {
+    uint32_t value[SIDE], place[SIDE];
+    int n;
+} walkers;
+
+static void walk(walkers *w, uint32_t *to, const sw_bijection *b)
+{
+    const int before = w->n;
+    for (int i = before; i < SIDE; i++)
+        w->value[i] = 0;
+    through(w->value, b);
+    w->n = 0;
+    for (int i = 0; i < before; i++) {
+        to[w->place[i]] = w->value[i]; /* written again where it goes on */
+        w->value[w->n] = w->value[i];
+        w->place[w->n] = w->place[i];
+        w->n += w->value[i] >= b->n;
+    }
+}
+
 void swi_noise_permutation(uint32_t *to, const sw_bijection *b)
 {
-    uint32_t value[SIDE], place[SIDE], next = 0;
-    int n = 0;
+    const bool whole = b->n == (uint32_t)1 << (b->low + b->high);
+    walkers w = {.n = 0};
     if (b->low == 0) {
         for (uint32_t i = 0; i < b->n; i++)
             to[i] = 0;
         return;
     }
-    while (n > 0 || next < b->n) {
-        for (; n < SIDE && next < b->n; n++)
-            value[n] = place[n] = next++;
-        for (int i = n; i < SIDE; i++)
-            value[i] = place[i] = 0;
+    for (uint32_t from = 0; from < b->n; from += SIDE) {
+        uint32_t value[SIDE];
+        const uint32_t m = b->n - from < SIDE ? b->n - from : SIDE;
+        for (uint32_t i = 0; i < SIDE; i++)
+            value[i] = from + i;
         through(value, b);
-        const int done = n;
-        n = 0;
-        for (int i = 0; i < done; i++) {
-            to[place[i]] = value[i]; /* written again where it goes on */
-            value[n] = value[i];
-            place[n] = place[i];
-            n += value[i] >= b->n;
+        memcpy(to + from, value, m * sizeof *to);
+        for (uint32_t i = 0; i < m && !whole; i++) {
+            w.value[w.n] = value[i];
+            w.place[w.n] = from + i;
+            w.n += value[i] >= b->n;
+            if (w.n == SIDE)
+                walk(&w, to, b);
         }
     }
+    while (w.n > 0)
+        walk(&w, to, b);
 }
 
 /* ---- pieces of columns --------------------------------------------------------------------
