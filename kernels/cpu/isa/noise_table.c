@@ -11,7 +11,7 @@ const sw_noise_kernels sw_noise_kernels_table = {
     .conv = swi_noise_conv,
     .affine = swi_noise_affine,
     .embedding = swi_noise_embedding,
-    .move = swi_noise_move,
+    .elements = swi_noise_matrix,
     .gradient_bytes = swi_noise_gradient_bytes,
     .gradient = swi_noise_gradient,
 };
