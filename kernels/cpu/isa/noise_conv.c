@@ -8,12 +8,13 @@
  * Plain images: a part is a direction; rows of y are sums of rows of x. */
 #include "kernels/cpu/isa/dense_internal.h"
 #include "kernels/cpu/isa/noise_internal.h"
+#include <math.h>
 
 enum {
     LANES = SWI_LANES,
     WEIGHTS = 1536, /* vectors of sixteen weights on the stack: 96 KiB */
     PLACES = 1024,  /* positions of a tile: 64 KiB */
-    FACTORS = 4096, /* numbers of B of a plain image */
+    FACTORS = 8192, /* numbers of B of a plain image that are there at a time: 32 KiB */
     SOME = 128,     /* numbers of a lane that are drawn at a time */
     CHANNELS = 128, /* of y whose factors are there at a time */
     OB = 4,         /* channels of y whose E is there at a time */
@@ -363,36 +364,58 @@ static void block_part(void *arg, int part)
 }
 
 /* ---- plain images --------------------------------------------------------------------------
+ * The same sums in the same order as in blocks, so that the layout does not show in the bits.
  */
 
-/* to [0, out_w) += w times a row of x, for tap kx. */
-static void add_tap(const sw_conv *s, float *to, const float *x, float w, int64_t kx)
+/* a b + c of one lane. */
+static inline float fma_one(float a, float b, float c)
 {
-    const int64_t first = kx * s->dilation - s->pad;
-    int64_t lo = 0, hi = s->out_w;
+#if SW_ISA_ID >= 1
+    return fmaf(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
+/* to[i] += w x[i], as lanes do it. */
+static void add_scaled(float *to, float w, const float *x, int64_t n)
+{
+    const vf v = vset1(w);
+    int64_t i = 0;
+    for (; i + VW <= n; i += VW)
+        vstore(to + i, vfma(v, vload(x + i), vload(to + i)));
+    if (i < n) {
+        const int left = (int)(n - i);
+        vstore_n(to + i, vfma(v, vload_n(x + i, left), vload_n(to + i, left)), left);
+    }
+}
+
+/* Columns of y: to [0, n) is those from `col` on. */
+typedef struct {
+    int64_t col, n;
+} span;
+
+/* to += w times a row of x, for tap kx. */
+static void add_tap(const sw_conv *s, float *to, span at, const float *x, float w, int64_t kx)
+{
+    const int64_t first = kx * s->dilation - s->pad + at.col * s->stride;
+    int64_t lo = 0, hi = at.n;
     while (lo < hi && lo * s->stride + first < 0)
         lo++;
     while (hi > lo && (hi - 1) * s->stride + first >= s->in_w)
         hi--;
-    if (s->stride != 1) {
-        for (int64_t i = lo; i < hi; i++)
-            to[i] += w * x[i * s->stride + first];
+    if (s->stride == 1) {
+        add_scaled(to + lo, w, x + lo + first, hi - lo);
         return;
     }
-    const vf v = vset1(w);
-    for (int64_t i = lo; i < hi; i += VW) {
-        const int n = (int)least(hi - i, VW);
-        if (n == VW)
-            vstore(to + i, vfma(v, vload(x + i + first), vload(to + i)));
-        else
-            vstore_n(to + i, vfma(v, vload_n(x + i + first, n), vload_n(to + i, n)), n);
-    }
+    for (int64_t i = lo; i < hi; i++)
+        to[i] = fma_one(w, x[i * s->stride + first], to[i]);
 }
 
 /* One row of one channel: to += sums over channels [c, c_end) of a group of x, each times f. w:
  * their weights. */
-static void add_row(const conv_job *j, float *to, const float *x, const float *w, float f,
-                    int64_t c, int64_t c_end, int64_t oy)
+static void add_row(const conv_job *j, float *to, span at, const float *x, const float *w,
+                    float f, int64_t c, int64_t c_end, int64_t oy)
 {
     const sw_conv *s = &j->s;
     for (; c < c_end; c++)
@@ -401,7 +424,7 @@ static void add_row(const conv_job *j, float *to, const float *x, const float *w
             if (iy < 0 || iy >= s->in_h)
                 continue;
             for (int64_t kx = 0; kx < s->kernel_w; kx++)
-                add_tap(s, to, x + (c * s->in_h + iy) * s->in_w, f * w[kx], kx);
+                add_tap(s, to, at, x + (c * s->in_h + iy) * s->in_w, f * w[kx], kx);
         }
 }
 
@@ -429,37 +452,68 @@ static const float *group_of(const conv_job *j, int64_t image, int64_t group)
     return j->x + (image * j->s.in_c + group * j->in_per) * j->s.in_h * j->s.in_w;
 }
 
-/* Channels [c, c_end) of each group, by weights b of one rank: rows of t, then y += A t, for
- * columns of y in pieces of PLACES. */
-static void plain_low_rank(const plain_part *p, int32_t k, int64_t c, int64_t c_end,
-                           const float *b)
+/* The numbers of B of one rank: all of them, or, where they are too many, those of the channels
+ * that are added next. */
+typedef struct {
+    swi_noise_source from;
+    int64_t first; /* of the rank */
+    bool whole;
+    float b[FACTORS];
+} factors;
+
+/* t = conv(x, B) in one row of y. */
+static void factor_row(const plain_part *p, factors *f, float *t, span at, const float *x,
+                       int64_t oy)
 {
     const conv_job *j = p->j;
-    const sw_conv *s = &j->s;
+    const int64_t taps = j->l->a->weight.taps, most = f->whole ? j->in_per : FACTORS / taps;
+    memset(t, 0, (size_t)at.n * sizeof *t);
+    for (int64_t c = 0; c < j->in_per; c += most) {
+        const int64_t end = least(c + most, j->in_per);
+        if (!f->whole)
+            swi_noise_draw(f->b, f->first + c * taps, (end - c) * taps, &f->from);
+        add_row(j, t, at, x, f->b, 1.0f, c, end, oy);
+    }
+}
+
+/* n channels of y from o on, of one image: y += A t, row by row; a: their factors. */
+static void factor_image(const plain_part *p, factors *f, int64_t image, const float *a,
+                         int64_t o, int64_t n)
+{
+    const conv_job *j = p->j;
+    float t[PLACES];
+    for (int64_t oy = 0; oy < j->s.out_h; oy++)
+        for (span at = {0, 0}; at.col < j->s.out_w; at.col += at.n) {
+            at.n = least(j->s.out_w - at.col, PLACES);
+            factor_row(p, f, t, at, group_of(j, image, o / j->out_per), oy);
+            for (int64_t i = 0; i < n; i++)
+                add_scaled(plane_of(j, image, o + i) + oy * j->s.out_w + at.col, a[i], t, at.n);
+        }
+}
+
+/* One rank: B, then A of some channels of a group at a time. */
+static void plain_low_rank(const plain_part *p, int32_t k)
+{
+    const conv_job *j = p->j;
     const sw_noise_spec *spec = &j->l->a->weight;
     const sw_noise_at at = noise_of(j, p->direction);
-    float a[CHANNELS], t[PLACES];
-    swi_noise_source from;
-    swi_noise_source_of(&from, spec, SW_NOISE_ROWS, &at);
-    for (int64_t o = 0; o < s->out_c;) {
-        const int64_t group = o / j->out_per;
-        const int64_t n = least((group + 1) * j->out_per - o, CHANNELS);
-        swi_noise_draw(a, k * spec->rows + o, n, &from);
+    float a[CHANNELS], scaled[CHANNELS];
+    swi_noise_source rows;
+    factors f = {.first = k * j->cols, .whole = j->cols <= FACTORS};
+    swi_noise_source_of(&f.from, spec, SW_NOISE_COLS, &at);
+    swi_noise_source_of(&rows, spec, SW_NOISE_ROWS, &at);
+    if (f.whole)
+        swi_noise_draw(f.b, f.first, j->cols, &f.from);
+    for (int64_t o = 0, n; o < j->s.out_c; o += n) {
+        n = least((o / j->out_per + 1) * j->out_per - o, CHANNELS);
+        swi_noise_draw(a, k * spec->rows + o, n, &rows);
         for (int64_t q = 0; q < p->images; q++) {
             float factor;
             const int64_t image = image_at(p, q, &factor);
-            factor *= sw_noise_scale(spec);
-            for (int64_t oy = 0; oy < s->out_h; oy++) {
-                memset(t, 0, (size_t)s->out_w * sizeof *t);
-                add_row(j, t, group_of(j, image, group), b, 1.0f, c, c_end, oy);
-                for (int64_t i = 0; i < n; i++) {
-                    float *y = plane_of(j, image, o + i) + oy * s->out_w;
-                    for (int64_t x = 0; x < s->out_w; x++)
-                        y[x] += factor * a[i] * t[x];
-                }
-            }
+            for (int64_t i = 0; i < n; i++)
+                scaled[i] = a[i] * (factor * sw_noise_scale(spec));
+            factor_image(p, &f, image, scaled, o, n);
         }
-        o += n;
     }
 }
 
@@ -485,8 +539,8 @@ static void plain_any(const plain_part *p)
                 const int64_t image = image_at(p, q, &factor);
                 const float *x = group_of(j, image, o / j->out_per);
                 for (int64_t oy = 0; oy < j->s.out_h; oy++)
-                    add_row(j, plane_of(j, image, o) + oy * j->s.out_w, x, row, factor, c, end,
-                            oy);
+                    add_row(j, plane_of(j, image, o) + oy * j->s.out_w, (span){0, j->s.out_w},
+                            x, row, factor, c, end, oy);
             }
         }
 }
@@ -499,15 +553,15 @@ static void plain_bias(const plain_part *p)
     for (int64_t o = 0; o < j->s.out_c; o += CHANNELS) {
         const int64_t n = least(j->s.out_c - o, CHANNELS);
         swi_noise_fill(e, o, n, &j->l->a->bias, SW_NOISE_ELEMENTS, &at);
-        for (int64_t i = 0; i < n && j->l->bias_sigmas != NULL; i++)
-            e[i] *= j->l->bias_sigmas[o + i];
         for (int64_t q = 0; q < p->images; q++) {
             float factor;
             const int64_t image = image_at(p, q, &factor);
             for (int64_t i = 0; i < n; i++) {
-                float *y = plane_of(j, image, o + i);
+                float *y = plane_of(j, image, o + i), shift = factor * e[i];
+                if (j->l->bias_sigmas != NULL)
+                    shift *= j->l->bias_sigmas[o + i];
                 for (int64_t x = 0; x < j->s.out_h * j->s.out_w; x++)
-                    y[x] += factor * e[i];
+                    y[x] += shift;
             }
         }
     }
@@ -518,17 +572,9 @@ static void plain_direction(void *arg, int part)
     const conv_job *j = arg;
     const sw_noise_spec *s = &j->l->a->weight;
     const plain_part p = {j, part, j->l->a->repeats * j->per};
-    if (is_factored(j) && j->s.out_w <= PLACES) {
-        const sw_noise_at at = noise_of(j, part);
-        const int64_t most = FACTORS / s->taps;
-        float b[FACTORS];
+    if (is_factored(j)) {
         for (int32_t k = 0; k < s->rank; k++)
-            for (int64_t c = 0; c < j->in_per; c += most) {
-                const int64_t end = least(c + most, j->in_per);
-                swi_noise_fill(b, k * j->cols + c * s->taps, (end - c) * s->taps, s,
-                               SW_NOISE_COLS, &at);
-                plain_low_rank(&p, k, c, end, b);
-            }
+            plain_low_rank(&p, k);
     } else if (s->rows != 0) {
         plain_any(&p);
     }
