@@ -372,7 +372,20 @@ bool swi_noise_is_product(const swi_noise_attrs *a)
            bytes_each(&a->weight) > 0 && !is_too_long(a);
 }
 
-/* That of the plain product, where it has any, or a slot for each thread. */
+/* Bytes of the first group, the largest, where there is room for so many. */
+static size_t group_bytes(const swi_noise_attrs *a, int64_t batch, size_t room)
+{
+    const sw_noise_layer l = {.a = a};
+    product_job j = {.l = &l, .s = &a->weight, .bytes = room};
+    j.per = batch / (a->repeats * a->directions);
+    if (!next_group(&j))
+        return 0;
+    return bytes_each(j.s) * (size_t)(j.s->kind == SW_NOISE_SIGN_FLIP
+                                          ? j.d_end - j.d
+                                          : a->repeats * group_rows(&j));
+}
+
+/* At most that of the plain product, where it has any, or a slot for each thread. */
 size_t swi_noise_product_bytes(const swi_noise_attrs *a, int64_t batch, int threads)
 {
     const sw_noise_spec *s = &a->weight;
@@ -383,7 +396,7 @@ size_t swi_noise_product_bytes(const swi_noise_attrs *a, int64_t batch, int thre
     const size_t slots = (size_t)threads * SLOT, most = plain > slots ? plain : slots;
     const size_t need =
         bytes_each(s) * (size_t)(s->kind == SW_NOISE_SIGN_FLIP ? n : batch / repeats * repeats);
-    return need < most ? need : most;
+    return need < most ? need : group_bytes(a, batch, most);
 }
 
 void swi_noise_product(float *y, const float *x, int64_t batch, const sw_noise_layer *l,
