@@ -26,21 +26,6 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     return SW_OK;
 }
 
-/* E of elements [first, first + n). */
-static void make(float *e, const swi_snes_attrs *a, const sw_launch *l, const sw_noise_at *at,
-                 int64_t first, int64_t n)
-{
-    const sw_noise_spec *s = &a->spec;
-    sw_noise_direction d;
-    if (s->kind == SW_NOISE_IID) {
-        sw_noise(l->isa)->fill(e, first, n, s, SW_NOISE_ELEMENTS, at);
-        return;
-    }
-    sw_noise_prepare(&d, s, at, 1.0f);
-    for (int64_t i = 0; i < n; i++)
-        e[i] = sw_noise_element(s, &d, (first + i) / s->cols, (first + i) % s->cols, 0.0f);
-}
-
 static void one_part(void *arg, int part)
 {
     const sw_launch *l = *(const sw_launch *const *)arg;
@@ -54,7 +39,7 @@ static void one_part(void *arg, int part)
     for (int64_t d = 0; d < directions; d++) {
         const sw_noise_at at = {l->seed, l->step, l->run + (uint32_t)d};
         const float w = swi_in(l, WEIGHTS)[d];
-        make(e, a, l, &at, first, n);
+        sw_noise(l->isa)->elements(e, first, n, &a->spec, &at, 1.0f, NULL);
         for (int64_t i = 0; i < n; i++)
             block[i] += w * (e[i] * e[i] - 1.0f);
         for (int64_t i = 0; (d + 1) % BLOCK == 0 && i < n; i++) {

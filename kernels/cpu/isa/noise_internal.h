@@ -32,6 +32,7 @@ typedef struct {
 #define swi_noise_matrix SW_ISA_FN(swi_noise_matrix)
 #define swi_noise_gradient_bytes SW_ISA_FN(swi_noise_gradient_bytes)
 #define swi_noise_gradient SW_ISA_FN(swi_noise_gradient)
+#define swi_noise_step SW_ISA_FN(swi_noise_step)
 
 void swi_noise_source_of(swi_noise_source *from, const sw_noise_spec *spec, sw_noise_part part,
                          const sw_noise_at *at);
@@ -63,6 +64,8 @@ void swi_noise_matrix(float *to, int64_t first, int64_t n, const sw_noise_spec *
                       const sw_noise_at *at, float sigma, const float *w);
 size_t swi_noise_gradient_bytes(const sw_noise_spec *spec, int64_t n_rows, int threads);
 void swi_noise_gradient(const sw_noise_sum *g, void *scratch, const sw_par *par);
+void swi_noise_step(float *theta, const swi_move_attrs *a, const sw_noise_at *at,
+                    const float *numbers, const sw_par *par);
 
 /* ---- rows of E ----------------------------------------------------------------------------
  */

@@ -14,4 +14,5 @@ const sw_noise_kernels sw_noise_kernels_table = {
     .elements = swi_noise_matrix,
     .gradient_bytes = swi_noise_gradient_bytes,
     .gradient = swi_noise_gradient,
+    .step = swi_noise_step,
 };
