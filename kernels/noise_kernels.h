@@ -72,7 +72,8 @@ typedef struct {
     void (*elements)(float *to, int64_t first, int64_t n, const sw_noise_spec *spec,
                      const sw_noise_at *at, float sigma, const float *w);
 
-    size_t (*gradient_bytes)(const sw_noise_spec *spec, int64_t n_rows, int threads);
+    /* Scratch of n directions. */
+    size_t (*gradient_bytes)(const sw_noise_spec *spec, int64_t n_rows, int64_t n);
     void (*gradient)(const sw_noise_sum *g, void *scratch, const sw_par *par);
 
     /* What noise_move does with a parameter, of iid or low-rank noise of normal numbers: theta

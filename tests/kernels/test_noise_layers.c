@@ -73,7 +73,7 @@ static void the_estimate_is_the_weighted_sum(void)
             const int64_t first = 2, rows = s.rows - 3, size = rows * s.cols;
             float *weights = numbers(N, 3), *w = numbers((size_t)size, 4);
             float *to = copy_of(w, (size_t)size), *again = take((size_t)size);
-            float *scratch = take(k->gradient_bytes(&s, rows, 3) / sizeof(float) + 1);
+            float *scratch = take(k->gradient_bytes(&s, rows, N) / sizeof(float) + 1);
             weights[4] = 0.0f;
             sw_noise_sum g = {&s, 99, 7, 5, N, weights, to, w, 0.3f, first, rows, true};
             k->gradient(&g, scratch, &one_thread);
@@ -115,7 +115,7 @@ static void a_large_estimate_is_the_sum_too(void)
     for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++) {
         const sw_noise_kernels *k = sw_noise((sw_isa)isa);
         float *weights = numbers(N, 3), *to = take(ROWS * COLS), *other = take(ROWS * COLS);
-        const size_t bytes = k->gradient_bytes(&s, ROWS, 3);
+        const size_t bytes = k->gradient_bytes(&s, ROWS, N);
         float *scratch = take(bytes / sizeof(float) + 1);
         sw_noise_sum g = {&s, 99, 7, 0, N, weights, to, NULL, 0.0f, 0, ROWS, false};
         CU_ASSERT(bytes > 0 && bytes <= 2 << 20);
