@@ -71,7 +71,7 @@ static size_t scratch_bytes(const sw_kernel_info *info)
 {
     const swi_es_gradient_attrs *a = info->attrs;
     return sw_noise(info->isa)->gradient_bytes(&a->spec, rows_of(a, &info->out[0]),
-                                               info->threads);
+                                               info->in[WEIGHTS].shape.dim[0]);
 }
 
 /* ---- what is left to do to each element: in parts of a fixed size -------------------------

@@ -5,16 +5,16 @@
  * goes to every channel of y times A. Other kinds make some channels of E, lane by lane. A part
  * of the work is one block and a tile of positions of y.
  *
- * Plain images: a part is a direction; rows of y are sums of rows of x. */
+ * Plain images: a part is a direction; rows of y are sums of rows of x. In one instruction set
+ * the bits are those of the blocks: the same terms in the same order. */
 #include "kernels/cpu/isa/dense_internal.h"
 #include "kernels/cpu/isa/noise_internal.h"
-#include <math.h>
 
 enum {
     LANES = SWI_LANES,
     WEIGHTS = 1536, /* vectors of sixteen weights on the stack: 96 KiB */
     PLACES = 1024,  /* positions of a tile: 64 KiB */
-    FACTORS = 8192, /* numbers of B of a plain image that are there at a time: 32 KiB */
+    FACTORS = 4096, /* numbers of B of a plain image */
     SOME = 128,     /* numbers of a lane that are drawn at a time */
     CHANNELS = 128, /* of y whose factors are there at a time */
     OB = 4,         /* channels of y whose E is there at a time */
@@ -245,8 +245,8 @@ static void add_channel(const tile *t, int64_t o, const float *a, const float *s
     }
 }
 
-/* One rank and group: t = conv(x, B), then y += A t. */
-static void low_rank_group(const tile *t, int32_t k, int64_t group)
+/* One rank and group, channels [c, c_end) of x: t = conv(x, B), then y += A t. */
+static void low_rank_group(const tile *t, int32_t k, int64_t group, int64_t c, int64_t c_end)
 {
     const conv_job *j = t->j;
     const sw_noise_spec *s = &j->l->a->weight;
@@ -262,8 +262,8 @@ static void low_rank_group(const tile *t, int32_t k, int64_t group)
     sum.w = w;
     sum.to = sums;
     sum.to_row = t->cols * LANES;
-    for (sum.c = 0; sum.c < j->in_per; sum.c = sum.c_end) {
-        sum.c_end = least(sum.c + most, j->in_per);
+    for (sum.c = c; sum.c < c_end; sum.c = sum.c_end) {
+        sum.c_end = least(sum.c + most, c_end);
         draw_lanes(w, &t->v, one, s, SW_NOISE_COLS, k * j->cols + sum.c * taps,
                    (sum.c_end - sum.c) * taps);
         sum_one(&sum);
@@ -330,12 +330,17 @@ static void bias_lanes(const tile *t)
     const conv_job *j = t->j;
     const float *sigmas = j->l->bias_sigmas;
     _Alignas(64) float e[CHANNELS * LANES];
+    float one[LANES];
+    for (int k = 0; k < LANES; k++)
+        one[k] = 1.0f;
     for (int64_t o = 0; o < j->s.out_c; o += CHANNELS) {
         const int64_t n = least(j->s.out_c - o, CHANNELS);
-        draw_lanes(e, &t->v, t->v.factor, &j->l->a->bias, SW_NOISE_ELEMENTS, o, n);
+        draw_lanes(e, &t->v, one, &j->l->a->bias, SW_NOISE_ELEMENTS, o, n);
         for (int64_t i = 0; i < n; i++) {
-            for (int k = 0; k < LANES && sigmas != NULL; k++)
-                e[i * LANES + k] *= sigmas[o + i];
+            for (int k = 0; k < LANES; k++)
+                e[i * LANES + k] =
+                    t->v.factor[k] *
+                    (sigmas != NULL ? e[i * LANES + k] * sigmas[o + i] : e[i * LANES + k]);
             add_channel(t, o + i, e + i * LANES, NULL);
         }
     }
@@ -354,8 +359,9 @@ static void block_part(void *arg, int part)
     t.cols = least(j->s.out_w - t.col, j->tile_cols);
     if (is_factored(j)) {
         for (int32_t k = 0; k < s->rank; k++)
-            for (int64_t g = 0; g < j->s.groups; g++)
-                low_rank_group(&t, k, g);
+            for (int64_t c = 0; c < j->in_per; c += FACTORS / s->taps)
+                for (int64_t g = 0; g < j->s.groups; g++)
+                    low_rank_group(&t, k, g, c, least(c + FACTORS / s->taps, j->in_per));
     } else if (s->rows != 0) {
         any_kind(&t);
     }
@@ -364,58 +370,49 @@ static void block_part(void *arg, int part)
 }
 
 /* ---- plain images --------------------------------------------------------------------------
- * The same sums in the same order as in blocks, so that the layout does not show in the bits.
  */
 
-/* a b + c of one lane. */
-static inline float fma_one(float a, float b, float c)
+/* a * b + c as vfma has it. */
+static inline float multiply_add(float a, float b, float c)
 {
 #if SW_ISA_ID >= 1
-    return fmaf(a, b, c);
+    return __builtin_fmaf(a, b, c);
 #else
     return a * b + c;
 #endif
 }
 
-/* to[i] += w x[i], as lanes do it. */
-static void add_scaled(float *to, float w, const float *x, int64_t n)
+/* to += a x, n numbers. */
+static void add_times(float *to, float a, const float *x, int64_t n)
 {
-    const vf v = vset1(w);
+    const vf v = vset1(a);
     int64_t i = 0;
     for (; i + VW <= n; i += VW)
         vstore(to + i, vfma(v, vload(x + i), vload(to + i)));
-    if (i < n) {
-        const int left = (int)(n - i);
-        vstore_n(to + i, vfma(v, vload_n(x + i, left), vload_n(to + i, left)), left);
-    }
+    for (; i < n; i++)
+        to[i] = multiply_add(a, x[i], to[i]);
 }
 
-/* Columns of y: to [0, n) is those from `col` on. */
-typedef struct {
-    int64_t col, n;
-} span;
-
-/* to += w times a row of x, for tap kx. */
-static void add_tap(const sw_conv *s, float *to, span at, const float *x, float w, int64_t kx)
+/* to (n), columns [col, col + n) of y, += w times a row of x, for tap kx. */
+static void add_tap(const sw_conv *s, float *to, int64_t col, int64_t n, const float *x,
+                    float w, int64_t kx)
 {
-    const int64_t first = kx * s->dilation - s->pad + at.col * s->stride;
-    int64_t lo = 0, hi = at.n;
+    const int64_t first = (col * s->stride) + kx * s->dilation - s->pad;
+    int64_t lo = 0, hi = n;
     while (lo < hi && lo * s->stride + first < 0)
         lo++;
     while (hi > lo && (hi - 1) * s->stride + first >= s->in_w)
         hi--;
-    if (s->stride == 1) {
-        add_scaled(to + lo, w, x + lo + first, hi - lo);
-        return;
-    }
-    for (int64_t i = lo; i < hi; i++)
-        to[i] = fma_one(w, x[i * s->stride + first], to[i]);
+    if (s->stride == 1)
+        add_times(to + lo, w, x + lo + first, hi - lo);
+    else
+        for (int64_t i = lo; i < hi; i++)
+            to[i] = multiply_add(w, x[i * s->stride + first], to[i]);
 }
 
-/* One row of one channel: to += sums over channels [c, c_end) of a group of x, each times f. w:
- * their weights. */
-static void add_row(const conv_job *j, float *to, span at, const float *x, const float *w,
-                    float f, int64_t c, int64_t c_end, int64_t oy)
+/* The same of all taps of channels [c, c_end) of a group of x, by weights w times f. */
+static void add_row(const conv_job *j, float *to, int64_t col, int64_t n, const float *x,
+                    const float *w, float f, int64_t c, int64_t c_end, int64_t oy)
 {
     const sw_conv *s = &j->s;
     for (; c < c_end; c++)
@@ -424,7 +421,7 @@ static void add_row(const conv_job *j, float *to, span at, const float *x, const
             if (iy < 0 || iy >= s->in_h)
                 continue;
             for (int64_t kx = 0; kx < s->kernel_w; kx++)
-                add_tap(s, to, at, x + (c * s->in_h + iy) * s->in_w, f * w[kx], kx);
+                add_tap(s, to, col, n, x + (c * s->in_h + iy) * s->in_w, f * w[kx], kx);
         }
 }
 
@@ -452,68 +449,38 @@ static const float *group_of(const conv_job *j, int64_t image, int64_t group)
     return j->x + (image * j->s.in_c + group * j->in_per) * j->s.in_h * j->s.in_w;
 }
 
-/* The numbers of B of one rank: all of them, or, where they are too many, those of the channels
- * that are added next. */
-typedef struct {
-    swi_noise_source from;
-    int64_t first; /* of the rank */
-    bool whole;
-    float b[FACTORS];
-} factors;
-
-/* t = conv(x, B) in one row of y. */
-static void factor_row(const plain_part *p, factors *f, float *t, span at, const float *x,
-                       int64_t oy)
+/* Channels [c, c_end) of each group, by weights b of one rank: rows of t, then y += A t, for
+ * columns of y in pieces of PLACES. */
+static void plain_low_rank(const plain_part *p, int32_t k, int64_t c, int64_t c_end,
+                           const float *b)
 {
     const conv_job *j = p->j;
-    const int64_t taps = j->l->a->weight.taps, most = f->whole ? j->in_per : FACTORS / taps;
-    memset(t, 0, (size_t)at.n * sizeof *t);
-    for (int64_t c = 0; c < j->in_per; c += most) {
-        const int64_t end = least(c + most, j->in_per);
-        if (!f->whole)
-            swi_noise_draw(f->b, f->first + c * taps, (end - c) * taps, &f->from);
-        add_row(j, t, at, x, f->b, 1.0f, c, end, oy);
-    }
-}
-
-/* n channels of y from o on, of one image: y += A t, row by row; a: their factors. */
-static void factor_image(const plain_part *p, factors *f, int64_t image, const float *a,
-                         int64_t o, int64_t n)
-{
-    const conv_job *j = p->j;
-    float t[PLACES];
-    for (int64_t oy = 0; oy < j->s.out_h; oy++)
-        for (span at = {0, 0}; at.col < j->s.out_w; at.col += at.n) {
-            at.n = least(j->s.out_w - at.col, PLACES);
-            factor_row(p, f, t, at, group_of(j, image, o / j->out_per), oy);
-            for (int64_t i = 0; i < n; i++)
-                add_scaled(plane_of(j, image, o + i) + oy * j->s.out_w + at.col, a[i], t, at.n);
-        }
-}
-
-/* One rank: B, then A of some channels of a group at a time. */
-static void plain_low_rank(const plain_part *p, int32_t k)
-{
-    const conv_job *j = p->j;
+    const sw_conv *s = &j->s;
     const sw_noise_spec *spec = &j->l->a->weight;
     const sw_noise_at at = noise_of(j, p->direction);
-    float a[CHANNELS], scaled[CHANNELS];
-    swi_noise_source rows;
-    factors f = {.first = k * j->cols, .whole = j->cols <= FACTORS};
-    swi_noise_source_of(&f.from, spec, SW_NOISE_COLS, &at);
-    swi_noise_source_of(&rows, spec, SW_NOISE_ROWS, &at);
-    if (f.whole)
-        swi_noise_draw(f.b, f.first, j->cols, &f.from);
-    for (int64_t o = 0, n; o < j->s.out_c; o += n) {
-        n = least((o / j->out_per + 1) * j->out_per - o, CHANNELS);
-        swi_noise_draw(a, k * spec->rows + o, n, &rows);
+    const int64_t pieces = (s->out_w + PLACES - 1) / PLACES;
+    float a[CHANNELS], t[PLACES];
+    swi_noise_source from;
+    swi_noise_source_of(&from, spec, SW_NOISE_ROWS, &at);
+    for (int64_t o = 0; o < s->out_c;) {
+        const int64_t group = o / j->out_per;
+        const int64_t n = least((group + 1) * j->out_per - o, CHANNELS);
+        swi_noise_draw(a, k * spec->rows + o, n, &from);
         for (int64_t q = 0; q < p->images; q++) {
             float factor;
             const int64_t image = image_at(p, q, &factor);
-            for (int64_t i = 0; i < n; i++)
-                scaled[i] = a[i] * (factor * sw_noise_scale(spec));
-            factor_image(p, &f, image, scaled, o, n);
+            factor *= sw_noise_scale(spec);
+            for (int64_t i = 0; i < s->out_h * pieces; i++) {
+                const int64_t oy = i / pieces, col = i % pieces * PLACES;
+                const int64_t m = least(s->out_w - col, PLACES);
+                memset(t, 0, (size_t)m * sizeof *t);
+                add_row(j, t, col, m, group_of(j, image, group), b, 1.0f, c, c_end, oy);
+                for (int64_t k_o = 0; k_o < n; k_o++)
+                    add_times(plane_of(j, image, o + k_o) + oy * s->out_w + col,
+                              factor * a[k_o], t, m);
+            }
         }
+        o += n;
     }
 }
 
@@ -539,8 +506,8 @@ static void plain_any(const plain_part *p)
                 const int64_t image = image_at(p, q, &factor);
                 const float *x = group_of(j, image, o / j->out_per);
                 for (int64_t oy = 0; oy < j->s.out_h; oy++)
-                    add_row(j, plane_of(j, image, o) + oy * j->s.out_w, (span){0, j->s.out_w},
-                            x, row, factor, c, end, oy);
+                    add_row(j, plane_of(j, image, o) + oy * j->s.out_w, 0, j->s.out_w, x, row,
+                            factor, c, end, oy);
             }
         }
 }
@@ -553,15 +520,15 @@ static void plain_bias(const plain_part *p)
     for (int64_t o = 0; o < j->s.out_c; o += CHANNELS) {
         const int64_t n = least(j->s.out_c - o, CHANNELS);
         swi_noise_fill(e, o, n, &j->l->a->bias, SW_NOISE_ELEMENTS, &at);
+        for (int64_t i = 0; i < n && j->l->bias_sigmas != NULL; i++)
+            e[i] *= j->l->bias_sigmas[o + i];
         for (int64_t q = 0; q < p->images; q++) {
             float factor;
             const int64_t image = image_at(p, q, &factor);
             for (int64_t i = 0; i < n; i++) {
-                float *y = plane_of(j, image, o + i), shift = factor * e[i];
-                if (j->l->bias_sigmas != NULL)
-                    shift *= j->l->bias_sigmas[o + i];
+                float *y = plane_of(j, image, o + i);
                 for (int64_t x = 0; x < j->s.out_h * j->s.out_w; x++)
-                    y[x] += shift;
+                    y[x] += factor * e[i];
             }
         }
     }
@@ -573,8 +540,16 @@ static void plain_direction(void *arg, int part)
     const sw_noise_spec *s = &j->l->a->weight;
     const plain_part p = {j, part, j->l->a->repeats * j->per};
     if (is_factored(j)) {
+        const sw_noise_at at = noise_of(j, part);
+        const int64_t most = FACTORS / s->taps;
+        float b[FACTORS];
         for (int32_t k = 0; k < s->rank; k++)
-            plain_low_rank(&p, k);
+            for (int64_t c = 0; c < j->in_per; c += most) {
+                const int64_t end = least(c + most, j->in_per);
+                swi_noise_fill(b, k * j->cols + c * s->taps, (end - c) * s->taps, s,
+                               SW_NOISE_COLS, &at);
+                plain_low_rank(&p, k, c, end, b);
+            }
     } else if (s->rows != 0) {
         plain_any(&p);
     }

@@ -372,20 +372,7 @@ bool swi_noise_is_product(const swi_noise_attrs *a)
            bytes_each(&a->weight) > 0 && !is_too_long(a);
 }
 
-/* Bytes of the first group, the largest, where there is room for so many. */
-static size_t group_bytes(const swi_noise_attrs *a, int64_t batch, size_t room)
-{
-    const sw_noise_layer l = {.a = a};
-    product_job j = {.l = &l, .s = &a->weight, .bytes = room};
-    j.per = batch / (a->repeats * a->directions);
-    if (!next_group(&j))
-        return 0;
-    return bytes_each(j.s) * (size_t)(j.s->kind == SW_NOISE_SIGN_FLIP
-                                          ? j.d_end - j.d
-                                          : a->repeats * group_rows(&j));
-}
-
-/* At most that of the plain product, where it has any, or a slot for each thread. */
+/* That of the plain product, where it has any, or a slot for each thread. */
 size_t swi_noise_product_bytes(const swi_noise_attrs *a, int64_t batch, int threads)
 {
     const sw_noise_spec *s = &a->weight;
@@ -394,9 +381,13 @@ size_t swi_noise_product_bytes(const swi_noise_attrs *a, int64_t batch, int thre
         return 0;
     const size_t plain = swi_gemm_bytes(batch, s->rows, s->cols, false);
     const size_t slots = (size_t)threads * SLOT, most = plain > slots ? plain : slots;
-    const size_t need =
-        bytes_each(s) * (size_t)(s->kind == SW_NOISE_SIGN_FLIP ? n : batch / repeats * repeats);
-    return need < most ? need : group_bytes(a, batch, most);
+    const int64_t fit = (int64_t)(most / bytes_each(s)), per = batch / (repeats * n);
+    if (s->kind == SW_NOISE_SIGN_FLIP)
+        return bytes_each(s) * (size_t)least(n, fit);
+    /* Rows of the largest group, as next_group makes it. */
+    const int64_t rows = fit / repeats;
+    const int64_t group = rows >= per && per > 0 ? least(n, rows / per) * per : rows;
+    return bytes_each(s) * (size_t)(repeats * least(group, n * per));
 }
 
 void swi_noise_product(float *y, const float *x, int64_t batch, const sw_noise_layer *l,
