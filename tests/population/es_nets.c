@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const es_net_names[ES_NETS] = {"mlp", "conv", "tokens", "vectors"};
+const char *const es_net_names[ES_NETS] = {"mlp", "conv", "tokens", "vectors", "words"};
 
 enum {
     IN = 11,
@@ -42,9 +42,26 @@ static sw_value logits_of(sw_ctx *ctx, es_net *t)
     }
 }
 
+/* The logits of a chunk at a time. */
+static void words_step(sw_ctx *ctx, es_net *t)
+{
+    sw_value x = sw_apply_embedding(ctx, t->table, sw_input(ctx, 0));
+    x = sw_reshape(ctx, sw_swish(ctx, sw_apply_rms_norm(ctx, t->rms, x)), SW_SHAPE(-1, WIDTH));
+    const sw_value labels = sw_reshape(ctx, sw_input(ctx, 1), SW_SHAPE(-1));
+    const sw_value loss = sw_linear_ce_with(ctx, x, sw_use(ctx, t->f1.weight),
+                                            sw_use(ctx, t->f1.bias), labels, 0.1f, 3);
+    sw_metric(ctx, "loss", loss);
+    sw_backward(ctx, loss, &t->opt, 1);
+    sw_update(ctx, t->opt);
+}
+
 void es_net_step(sw_ctx *ctx, void *user)
 {
     es_net *t = user;
+    if (t->kind == ES_WORDS) {
+        words_step(ctx, t);
+        return;
+    }
     const sw_value logits = logits_of(ctx, t);
     const sw_value labels = sw_reshape(ctx, sw_input(ctx, 1), SW_SHAPE(-1));
     const sw_value loss = sw_softmax_ce(ctx, logits, labels);
@@ -77,6 +94,11 @@ static void declare(es_net *t)
     case ES_TOKENS:
         t->table = sw_embedding_new(m, "table", WORDS, WIDTH);
         t->rms = sw_rms_norm_new(m, "rms", WIDTH);
+        break;
+    case ES_WORDS:
+        t->table = sw_embedding_new(m, "table", WORDS, WIDTH);
+        t->rms = sw_rms_norm_new(m, "rms", WIDTH);
+        t->f1 = sw_linear_new(m, "f1", WIDTH, WORDS);
         break;
     default:
         t->gain = sw_param_new(m, "gain", SW_F32, SW_SHAPE(IN), "ones");
@@ -112,7 +134,7 @@ es_batch es_batch_new(es_net_kind kind, int64_t rows, uint64_t seed)
     es_batch b;
     const sw_shape images = SW_SHAPE(rows, CHANNELS, SIDE, SIDE), vectors = SW_SHAPE(rows, IN);
     const sw_shape tokens = SW_SHAPE(rows, LENGTH), labels = SW_SHAPE(rows);
-    const bool words = kind == ES_TOKENS;
+    const bool words = kind == ES_TOKENS || kind == ES_WORDS;
     b.in[0] = (sw_array){words ? SW_I32 : SW_F32,
                          words             ? tokens
                          : kind == ES_CONV ? images

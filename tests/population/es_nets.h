@@ -5,7 +5,7 @@
 
 #include "tests/runtime/nets.h"
 
-typedef enum { ES_MLP, ES_CONV, ES_TOKENS, ES_VECTORS, ES_NETS } es_net_kind;
+typedef enum { ES_MLP, ES_CONV, ES_TOKENS, ES_VECTORS, ES_WORDS, ES_NETS } es_net_kind;
 extern const char *const es_net_names[ES_NETS];
 
 typedef struct {

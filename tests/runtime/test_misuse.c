@@ -237,6 +237,16 @@ static things make_things(void)
     X(sw_policy_changes(NULL, NULL, NULL))                                                     \
     X(sw_policy_change("x", NULL, 0, NULL, &number, NULL))                                     \
     X((sw_pbt_destroy(NULL), SW_INVALID))                                                      \
+    X(sw_zo_create(NULL, t->model, NULL))                                                      \
+    X(sw_zo_create(&zo, NULL, NULL))                                                           \
+    X(sw_zo_step(NULL, t->exec, NULL, "loss", &number))                                        \
+    X(sw_zo_steps(NULL) == 0 ? SW_INVALID : SW_OK)                                             \
+    X(sw_zo_not_finite(NULL) == 0 ? SW_INVALID : SW_OK)                                        \
+    X(sw_zo_save(NULL, "x"))                                                                   \
+    X(sw_zo_replay(NULL, t->exec, "x", NULL, NULL))                                            \
+    X(sw_zo_replay(t->model, NULL, "x", NULL, NULL))                                           \
+    X(sw_zo_replay(t->model, t->exec, NULL, NULL, NULL))                                       \
+    X((sw_zo_destroy(NULL), SW_INVALID))                                                       \
     X(sw_op_register(NULL, &id))                                                               \
     X(sw_op_register(sw_op_at(0), NULL))                                                       \
     X((sw_param_freeze(no_param, 1), SW_INVALID))                                              \
@@ -445,6 +455,7 @@ static sw_status call_number(things *t, int k, bool without)
     sw_optimizer *opt;
     sw_dataset *data;
     sw_feed *feed;
+    sw_zo *zo;
     sw_loader *loader;
     sw_array array;
     const sw_array *inputs;

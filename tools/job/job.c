@@ -131,7 +131,10 @@ tool_net_opts job_net_opts(const job *j)
                       .keep_gradients = o->keep_gradients || o->accumulate > 1,
                       .max_skipped = o->max_skipped > 0 ? (int)o->max_skipped : -1,
                       .knobs = o->knobs}};
-    tool_optimizer_set(&net.optimizer, o->optimizer, o->momentum);
+    if (o->method == JOB_MEZO)
+        net.optimizer.kind = NULL;
+    else
+        tool_optimizer_set(&net.optimizer, o->optimizer, o->momentum);
     return net;
 }
 

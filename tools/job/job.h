@@ -15,6 +15,8 @@
  * for a backward part. */
 typedef enum { JOB_BACKPROP, JOB_MEZO, JOB_ES } job_method;
 
+#define JOB_MEZO_RATE 1e-4 /* where none is given: found by trying, tools/docs/training.md */
+
 /* As the command line says it: a field for each option of job_options.def, as it was given, and
  * what is made of them. */
 typedef struct {

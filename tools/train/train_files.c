@@ -98,11 +98,16 @@ int train_check_files(const train_opts *o)
                                 {"--heap-profile", o->heap_profile, false, false},
                                 {"--save-best", o->best, false, true},
                                 {"--save-params", o->save, false, true},
+                                {"--record", o->record, false, false},
+                                {"--replay", o->replay, true, false},
                                 {"--load-params", o->load, true, true}};
-    const size_t n = sizeof files / sizeof *files; /* the last is read */
-    for (size_t i = 0; i + 1 < n; i++) {
+    const size_t n = sizeof files / sizeof *files;
+    for (size_t i = 0; i < n; i++) {
+        if (files[i].read)
+            continue;
         for (size_t k = i + 1; k < n; k++)
-            if (!(files[k].read && files[i].params) && file_same(files[i].path, files[k].path))
+            if (!(files[k].read && files[k].params && files[i].params) &&
+                file_same(files[i].path, files[k].path))
                 return refuse(files[i].option, files[i].path, files[k].option);
         const int status = train_check_data(files[i].option, files[i].path, &o->job);
         if (status != CLI_GO)
@@ -161,6 +166,8 @@ int train_check_writable(const train_opts *o)
     int status = train_check_file("--save-params", o->save, true);
     if (status == CLI_GO)
         status = train_check_file("--save-best", o->best, true);
+    if (status == CLI_GO)
+        status = train_check_file("--record", o->record, true);
     if (status == CLI_GO)
         status = train_check_regular("--checkpoint", o->job.checkpoint);
     if (status == CLI_GO)
