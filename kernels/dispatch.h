@@ -5,6 +5,7 @@
 
 #include "kernels/axes.h"
 #include "kernels/dense.h"
+#include "kernels/noise_kernels.h"
 #include "kernels/norm.h"
 #include "kernels/par.h"
 #include "kernels/pointwise.h"
@@ -17,5 +18,6 @@ const sw_dense_kernels *sw_dense(sw_isa isa);
 const sw_norm_kernels *sw_norm(sw_isa isa);
 const sw_pointwise_kernels *sw_pointwise(sw_isa isa);
 const sw_axes_kernels *sw_axes(sw_isa isa);
+const sw_noise_kernels *sw_noise(sw_isa isa);
 
 #endif

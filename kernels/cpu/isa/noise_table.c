@@ -1,0 +1,12 @@
+/* The kernels of noise of this instruction set. */
+#include "kernels/cpu/isa/noise_internal.h"
+
+#define sw_noise_kernels_table SW_ISA_FN(sw_noise_kernels_table)
+extern const sw_noise_kernels sw_noise_kernels_table;
+
+const sw_noise_kernels sw_noise_kernels_table = {
+    .fill = swi_noise_fill,
+    .move = swi_noise_move,
+    .gradient_bytes = swi_noise_gradient_bytes,
+    .gradient = swi_noise_gradient,
+};
