@@ -64,6 +64,14 @@ typedef struct {
     int32_t has_gain, has_shift, has_sigmas; /* noise_affine; operands that are there */
 } swi_noise_attrs;
 
+/* Layers of bits: their noise (rows 0 for none; repeats and directions 1 then), a kernel of
+ * taps, sums in the place of bits. */
+typedef struct {
+    swi_noise_attrs noise;
+    int32_t kernel_h, kernel_w, stride, pad;
+    int32_t sums, has_bias;
+} swi_binary_attrs;
+
 /* each: an op that makes a scalar of a batch, once for each of `evaluations` equal parts of it.
  */
 enum { SWI_EACH_ATTRS = 112 }; /* bytes of the op's attributes that fit */

@@ -84,7 +84,8 @@ typedef enum {
     SWI_NOISE_GAIN,       /* a b: the same */
     SWI_NOISE_LOSS,       /* one number of a batch: one of each evaluation */
     SWI_NOISE_REDUCE,     /* the same where it is over all axes */
-    SWI_NOISE_LINEAR_LOSS /* x, weight, labels [, bias] */
+    SWI_NOISE_LINEAR_LOSS, /* x, weight, labels [, bias] */
+    SWI_NOISE_BITS         /* x, logits [, bias], swi_binary_attrs */
 } swi_op_noise;
 
 typedef struct {

@@ -47,3 +47,16 @@ void swi_noise_spec(sw_noise_spec *out, const sw_noise_spec *like, float in_shar
     out->keep_rows = part_of(shape->dim[0], out_share);
     out->keep_cols = part_of(shape->dim[1], in_share);
 }
+
+void swi_noise_spec_of(sw_noise_spec *out, const swi_noise_mode *mode, const swi_entry *entry)
+{
+    swi_noise_spec(out, &mode->like, mode->in_share, mode->out_share, &entry->shape,
+                   swi_noise_stream(entry->name));
+    if (!entry->logits)
+        return;
+    out->kind = SW_NOISE_BITS_OF_LOGITS;
+    out->distribution = SW_NOISE_NORMAL; /* draws are bits of words: none of what follows */
+    out->sides = out->rank = 0;
+    out->window = 0;
+    out->keep_rows = out->keep_cols = 0;
+}
