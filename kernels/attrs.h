@@ -64,6 +64,29 @@ typedef struct {
     int32_t has_gain, has_shift, has_sigmas; /* noise_affine; operands that are there */
 } swi_noise_attrs;
 
+/* Of an op that makes a range of rows of its result: where it begins, and the rows of all; 1
+ * where it can be no range of axis 0. */
+typedef struct {
+    int64_t first, all;
+} swi_rows_attrs;
+
+/* es_gradient: the sum over directions of weight times noise, plus l1 sign(theta) + l2 theta.
+ * in: {weights (directions), [theta: dropout, bits, l1, l2], [sigma: dropout, bits], [scale of
+ * the logits: bits], [sigmas of each element]}. */
+typedef struct {
+    swi_rows_attrs rows; /* of the matrix that spec sees */
+    sw_noise_spec spec;
+    sw_shape shape; /* of the parameter, all of it */
+    float l1, l2;
+    int32_t has_sigmas, antithetic; /* antithetic: bits have mirrored pairs */
+} swi_es_gradient_attrs;
+
+/* snes_update: in {sigmas, weights (directions), rate, [finite check]}. */
+typedef struct {
+    sw_noise_spec spec;
+    int32_t has_finite_check, zero;
+} swi_snes_attrs;
+
 /* Layers of bits: their noise (rows 0 for none; repeats and directions 1 then), a kernel of
  * taps, sums in the place of bits. */
 typedef struct {
@@ -106,6 +129,14 @@ typedef struct {
     swi_ce_attrs ce;
     int32_t zero;
 } swi_linear_ce_attrs;
+
+/* noise_linear_ce: as linear_ce, rows first. */
+typedef struct {
+    int64_t rows;
+    swi_ce_attrs ce;
+    int32_t has_bias;
+    swi_noise_attrs noise;
+} swi_noise_ce_attrs;
 
 /* attention: of q, k and v, or of one tensor that has the three side by side. scale 0: 1 / the
  * root of a head's size. */
@@ -166,15 +197,20 @@ typedef struct {
 /* tile_update. in: the operands of the kernel that makes the gradient; those of the check (op
  * `finite`) of it, where there is one; those of the update; the gradient and the finite check
  * on it left out. out: those of the update, then the finite check. */
-enum { SWI_TILE_ATTRS = 128 }; /* bytes of an update's attributes that fit */
+enum {
+    SWI_TILE_ATTRS = 128,
+    SWI_TILE_MAKE_ATTRS = 184
+}; /* bytes of an update's attributes,
+      and of a maker's, that fit */
 typedef struct {
     uint32_t make_op, update_op;
-    int32_t make_grad;          /* the kernel: index in make_op's grads */
+    int32_t make_grad;          /* the kernel: index in make_op's grads; -1: its forward one */
     int32_t n_make;             /* its operands */
     int32_t has_check, n_check; /* is the gradient looked at; operands */
     swi_finite_attrs check;
     int64_t rows; /* of the parameter, at a time; the last tile may have fewer */
-    unsigned char attrs[SWI_TILE_ATTRS]; /* of the update; aligned as what is before it */
+    unsigned char make[SWI_TILE_MAKE_ATTRS]; /* attributes of the maker */
+    unsigned char attrs[SWI_TILE_ATTRS];     /* of the update; aligned as what is before it */
 } swi_tile_attrs;
 
 /* A product sums so many terms for each element; factors of more elements than `worth` cost

@@ -1,16 +1,22 @@
-/* A weight's gradient and its update by tiles of rows: the launches that one of tile_update
+/* A parameter's gradient and its update by tiles of rows: the launches that one of tile_update
  * consists of, for the kernels of every device. C and C++ read it. */
 #ifndef SW_TILE_LAUNCH_H
 #define SW_TILE_LAUNCH_H
 
 #include "kernels/attrs.h"
+#include <stdbool.h>
+#include <string.h>
 
-enum { SW_TILE_OPERANDS = 40 };
+enum { SW_TILE_OPERANDS = 40, SW_TILE_BY_ATTRS = -1 };
 
-/* A launch and its operands; it must stay where it is. */
+/* A launch, its operands and attributes; it must stay where it is. */
 typedef struct {
     sw_buffer in[SW_TILE_OPERANDS], out[SW_TILE_OPERANDS];
     sw_launch launch;
+    union {
+        swi_rows_attrs rows; /* what the maker's begin with, where it has some */
+        unsigned char all[SWI_TILE_MAKE_ATTRS];
+    } attrs;
 } sw_tile_part;
 
 static inline const swi_tile_attrs *sw_tile_attrs_of(const sw_launch *l)
@@ -54,14 +60,21 @@ static inline sw_buffer sw_tile_rows_if(const sw_buffer *b, const sw_buffer *par
 }
 
 /* Make the rows of `gradient` from `first` on; the operand of which a range along an axis is
- * that range of rows. `tile` bytes of scratch are the gradient's. */
+ * that range of rows, or SW_TILE_BY_ATTRS. `tile` bytes of scratch are the gradient's. */
 static inline void sw_tile_make(sw_tile_part *p, const sw_launch *l, int operand, int axis,
                                 const sw_buffer *gradient, int64_t first, size_t tile)
 {
     const swi_tile_attrs *a = sw_tile_attrs_of(l);
+    const int64_t rows = gradient->type.shape.dim[0];
+    const bool by_attrs = operand == SW_TILE_BY_ATTRS;
     for (int i = 0; i < a->n_make; i++)
-        p->in[i] = l->in[i];
-    p->in[operand] = sw_tile_range(&l->in[operand], axis, first, gradient->type.shape.dim[0]);
+        p->in[i] = by_attrs ? sw_tile_rows_if(&l->in[i], &l->out[0], first, rows) : l->in[i];
+    if (by_attrs) {
+        memcpy(p->attrs.all, a->make, sizeof a->make);
+        p->attrs.rows.first = first;
+    } else {
+        p->in[operand] = sw_tile_range(&l->in[operand], axis, first, rows);
+    }
     p->out[0] = *gradient;
     p->launch = *l;
     p->launch.in = p->in;
@@ -70,7 +83,7 @@ static inline void sw_tile_make(sw_tile_part *p, const sw_launch *l, int operand
     p->launch.n_out = 1;
     p->launch.scratch = (unsigned char *)l->scratch + tile;
     p->launch.scratch_bytes = l->scratch_bytes - tile;
-    p->launch.attrs = NULL;
+    p->launch.attrs = by_attrs ? p->attrs.all : NULL;
     p->launch.accumulate = 0;
 }
 

@@ -23,6 +23,25 @@ sw_status swi_append_finite(sw_ctx *ctx, uint32_t value, double code, uint32_t b
 sw_status swi_append_any(sw_ctx *ctx, const uint32_t *finite_checks, uint32_t n,
                          uint8_t release, uint32_t *out);
 
+/* Note a whole gradient of a parameter for accumulate, clip and update; it is added to one that
+ * is there. model: segment; finite_check: on what it comes from, or SWI_NONE; name: of its
+ * storage, in the trace's strings. */
+sw_status swi_note_gradient(sw_ctx *ctx, uint32_t model, uint32_t entry, uint32_t gradient,
+                            uint32_t finite_check, uint32_t name);
+
+/* sw_update where gradients come one by one and nothing else needs them: updates are released
+ * unless the optimizer says after, or keeps its gradients. */
+void swi_update_released(sw_ctx *ctx, sw_optimizer *optimizer);
+
+/* What follows is listed under the layer of this name: that of an entry, "block1.up.weight" is
+ * of "block1/up". `before`: SWI_MAX_SCOPE bytes, to which swi_leave_layer goes back. */
+void swi_enter_layer(sw_ctx *ctx, const char *name, char *before);
+void swi_leave_layer(sw_ctx *ctx, const char *before);
+
+/* Append an op of an optimizer: in = given, the outputs overwrite `into`. */
+sw_status swi_append_update(sw_ctx *ctx, uint8_t release, uint32_t op, const uint32_t *in,
+                            int n_in, const void *attrs, const uint32_t *into, int n_into);
+
 /* Does this optimizer look at losses and gradients? */
 bool swi_looks(const sw_optimizer *o);
 

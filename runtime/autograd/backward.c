@@ -371,18 +371,44 @@ static sw_status walk(session *s)
     return ctx->status;
 }
 
-/* A gradient that comes from this loss too. Not an op of backward: nothing is kept for it. */
-static sw_status add_finite_check(session *s, uint32_t *finite_check)
+/* A gradient that comes from one more loss. Not an op of backward: nothing is kept for it. */
+static sw_status add_finite_check(sw_ctx *ctx, uint32_t *finite_check, uint32_t more)
 {
-    const uint32_t both[] = {*finite_check, s->finite_check};
+    const uint32_t both[] = {*finite_check, more};
     if (both[0] == SWI_NONE || both[1] == SWI_NONE) {
         *finite_check = both[0] == SWI_NONE ? both[1] : both[0];
         return SW_OK;
     }
-    s->ctx->in_backward = false;
-    const sw_status status = swi_append_any(s->ctx, both, 2, SWI_STAYS, finite_check);
-    s->ctx->in_backward = true;
+    const bool in_backward = ctx->in_backward;
+    ctx->in_backward = false;
+    const sw_status status = swi_append_any(ctx, both, 2, SWI_STAYS, finite_check);
+    ctx->in_backward = in_backward;
     return status;
+}
+
+sw_status swi_note_gradient(sw_ctx *ctx, uint32_t model, uint32_t entry, uint32_t gradient,
+                            uint32_t finite_check, uint32_t name)
+{
+    swi_param_grad *known = NULL;
+    for (uint32_t i = 0; i < ctx->n_grads; i++)
+        if (ctx->grads[i].model == model && ctx->grads[i].entry == entry)
+            known = &ctx->grads[i];
+    if (known != NULL) {
+        SW_TRY(swi_own_gradient(ctx, &known->value, 0));
+        uint32_t sum = SWI_NONE;
+        SW_TRY(swi_apply(ctx, SW_OP_copy, &gradient, 1, NULL, &known->value, 1u, NULL, &sum));
+        known->value = sum;
+        return add_finite_check(ctx, &known->finite_check, finite_check);
+    }
+    void *p = ctx->grads;
+    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &ctx->cap_grads, ctx->n_grads + 1,
+                           sizeof *ctx->grads));
+    ctx->grads = p;
+    ctx->grads[ctx->n_grads++] = (swi_param_grad){model, entry, gradient, finite_check};
+    swi_storage *storage = &ctx->trace.storages[ctx->trace.values[gradient].storage];
+    if (storage->name == 0)
+        storage->name = name;
+    return SW_OK;
 }
 
 /* Note the gradient of each wanted parameter for accumulate, clip and update. */
@@ -404,26 +430,7 @@ static sw_status collect(session *s, sw_optimizer *const *optimizers, int n, uin
         const uint32_t whole = swi_contiguous(ctx, g); /* may move values and storages */
         if (ctx->status != SW_OK)
             return ctx->status;
-        swi_param_grad *known = NULL;
-        for (uint32_t i = 0; i < ctx->n_grads; i++)
-            if (ctx->grads[i].model == model && ctx->grads[i].entry == entry)
-                known = &ctx->grads[i];
-        if (known != NULL) {
-            SW_TRY(swi_own_gradient(ctx, &known->value, 0));
-            uint32_t sum = SWI_NONE;
-            SW_TRY(swi_apply(ctx, SW_OP_copy, &whole, 1, NULL, &known->value, 1u, NULL, &sum));
-            known->value = sum;
-            SW_TRY(add_finite_check(s, &known->finite_check));
-            continue;
-        }
-        void *p = ctx->grads;
-        SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &ctx->cap_grads, ctx->n_grads + 1,
-                               sizeof *ctx->grads));
-        ctx->grads = p;
-        ctx->grads[ctx->n_grads++] = (swi_param_grad){model, entry, whole, s->finite_check};
-        const swi_value *gv = &ctx->trace.values[whole];
-        if (ctx->trace.storages[gv->storage].name == 0)
-            ctx->trace.storages[gv->storage].name = name;
+        SW_TRY(swi_note_gradient(ctx, model, entry, whole, s->finite_check, name));
     }
     return ctx->status;
 }

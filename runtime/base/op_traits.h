@@ -36,6 +36,8 @@ typedef enum {
     SWI_DUTY_FACTORS,      /* its gradient of input 1 is the product of two factors */
     SWI_DUTY_PARTS,        /* goes through the rows of input 0 in parts, and through input 1 in
                               each; its attributes begin with the rows of a part */
+    SWI_DUTY_ROWS,         /* makes any range of rows of its result, which its attributes begin
+                              with (swi_rows_attrs) */
     SWI_DUTY_CHECK,        /* says whether input 0 is finite */
     SWI_DUTY_JOIN,         /* joins two such verdicts */
     SWI_DUTY_TICK,         /* counts steps, unless a verdict forbids it */

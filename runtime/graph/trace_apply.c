@@ -38,9 +38,8 @@ static bool is_image(const sw_op_desc *desc, int i, const sw_type *type)
     return desc->image_in == 0 || (i < 32 && (desc->image_in >> i & 1u) != 0);
 }
 
-/* Bring inputs into the layout that the op wants, and plain for all others. */
-static sw_status lay_out_inputs(sw_ctx *ctx, const sw_op_desc *desc, uint32_t *in, int n_in,
-                                const void *attrs)
+sw_status swi_lay_out_inputs(sw_ctx *ctx, const sw_op_desc *desc, uint32_t *in, int n_in,
+                             const void *attrs)
 {
     sw_type types[SWI_MAX_OPERANDS];
     bool any = false;
@@ -250,7 +249,7 @@ sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *inputs, int n_in,
     }
     for (int i = 0; i < n_in; i++)
         in[i] = inputs[i];
-    if (lay_out_inputs(ctx, desc, in, n_in, attrs) != SW_OK)
+    if (swi_lay_out_inputs(ctx, desc, in, n_in, attrs) != SW_OK)
         return ctx->status;
     for (int i = 0; i < n_in; i++) {
         const bool strided =

@@ -16,6 +16,10 @@ void swi_contiguous_strides(const sw_type *type, int64_t *stride);
 /* The phase of an op over these inputs. */
 sw_phase swi_phase_of(const sw_ctx *ctx, const sw_op_desc *desc, const uint32_t *in, int n_in);
 
+/* Bring inputs into the layout that the op takes, and plain for all others. */
+sw_status swi_lay_out_inputs(sw_ctx *ctx, const sw_op_desc *desc, uint32_t *in, int n_in,
+                             const void *attrs);
+
 /* In a run with noise on parameters: what takes the place of this op; *done false: nothing. */
 sw_status swi_noise_apply(sw_ctx *ctx, uint32_t op, const uint32_t *in, int n_in,
                           const void *attrs, uint32_t *outs, bool *done);

@@ -116,9 +116,10 @@ static sw_status drop_rows(sw_ctx *ctx, const swi_noise_attrs *layer, uint32_t y
 }
 
 /* linear and conv2d: in {x, weight [, bias]}. */
-static sw_status product(sw_ctx *ctx, uint32_t op, const uint32_t *in, int n_in,
+static sw_status product(sw_ctx *ctx, uint32_t op, const uint32_t *given, int n_in,
                          const void *attrs, uint32_t *outs)
 {
+    uint32_t in[3] = {given[0], given[1], n_in > 2 ? given[2] : SWI_NONE};
     const char *name = swi_op(op)->name;
     const bool is_image = op == SW_OP_conv2d;
     const swi_entry *weight = parameter(ctx, name, in[1]);
@@ -127,8 +128,8 @@ static sw_status product(sw_ctx *ctx, uint32_t op, const uint32_t *in, int n_in,
     begin_attrs(ctx, &a);
     set_spec(ctx, &a.weight, weight);
     set_spec(ctx, &a.bias, bias);
-    if (ctx->status != SW_OK)
-        return ctx->status;
+    if (ctx->status != SW_OK || swi_lay_out_inputs(ctx, swi_op(op), in, n_in, attrs) != SW_OK)
+        return ctx->status; /* x as both the product and the noise read it */
     if (a.weight.rows != 0 && a.weight.kind == SW_NOISE_DROPOUT) {
         uint32_t y = SWI_NONE;
         SW_TRY(swi_apply(ctx, op, in, 2, attrs, NULL, 0, NULL, &y));
@@ -304,14 +305,32 @@ static sw_status loss(sw_ctx *ctx, uint32_t op, const uint32_t *in, int n_in, co
     return swi_apply(ctx, SW_OP_each, in, n_in, &a, NULL, 0, NULL, outs);
 }
 
+/* The loss of each evaluation, without all logits at one time. in: x, weight, labels [, bias].
+ */
 static sw_status linear_loss(sw_ctx *ctx, const uint32_t *in, int n_in, const void *attrs,
                              uint32_t *outs)
 {
-    const uint32_t x[] = {in[0], in[1], n_in > 3 ? in[3] : SWI_NONE};
-    uint32_t logits = SWI_NONE;
-    SW_TRY(product(ctx, SW_OP_linear, x, n_in > 3 ? 3 : 2, NULL, &logits));
-    const uint32_t y[] = {logits, in[2]};
-    return loss(ctx, SW_OP_softmax_ce, y, 2, &((const swi_linear_ce_attrs *)attrs)->ce, outs);
+    const char *name = swi_op(SW_OP_linear_ce)->name;
+    const swi_entry *weight = parameter(ctx, name, in[1]);
+    const swi_entry *bias = n_in > 3 ? parameter(ctx, name, in[3]) : NULL;
+    swi_noise_ce_attrs a;
+    memset(&a, 0, sizeof a);
+    a.ce = ((const swi_linear_ce_attrs *)attrs)->ce;
+    a.has_bias = n_in > 3;
+    begin_attrs(ctx, &a.noise);
+    set_spec(ctx, &a.noise.weight, weight);
+    set_spec(ctx, &a.noise.bias, bias);
+    uint32_t more[8] = {in[0], in[1], in[2], sigma_of(ctx), a.has_bias ? in[3] : SWI_NONE};
+    int n = add_sigmas(ctx, weight, more, 4 + a.has_bias);
+    n = add_sigmas(ctx, bias, more, n);
+    if (ctx->status != SW_OK)
+        return ctx->status;
+    if (a.noise.weight.rows == 0 || a.noise.weight.kind != SW_NOISE_DROPOUT)
+        return swi_apply(ctx, SW_OP_noise_linear_ce, more, n, &a, NULL, 0, "noise", outs);
+    const uint32_t x[] = {in[0], in[1], a.has_bias ? in[3] : SWI_NONE};
+    uint32_t y[] = {SWI_NONE, in[2]};
+    SW_TRY(product(ctx, SW_OP_linear, x, 2 + a.has_bias, NULL, &y[0]));
+    return loss(ctx, SW_OP_softmax_ce, y, 2, &a.ce, outs);
 }
 
 /* ---- all ops ------------------------------------------------------------------------------

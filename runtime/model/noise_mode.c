@@ -30,7 +30,7 @@ void swi_noise_spec(sw_noise_spec *out, const sw_noise_spec *like, float in_shar
     out->distribution = like->distribution;
     out->stream = stream;
     out->taps = 1;
-    if (shape->rank < 2) {
+    if (shape->rank < 2 || shape->rank == 3) {
         out->kind = SW_NOISE_IID;
         out->cols = swi_elements(shape);
         out->rows = like->kind == SW_NOISE_DROPOUT ? 0 : 1;

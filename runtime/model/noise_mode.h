@@ -46,8 +46,9 @@ static inline uint32_t swi_noise_slices(const swi_noise_mode *mode)
 bool swi_is_perturbed(const swi_noise_mode *mode, const swi_entry *entry);
 /* The stream of a parameter's noise, by its name. */
 uint32_t swi_noise_stream(const char *name);
-/* The noise of a parameter of this shape: a matrix by `like`, a vector by iid noise. out->rows
- * is 0 where there is none. Shares: of columns and rows; 0: all. */
+/* The noise of a parameter of this shape: a matrix (rank 2, or 4 as of a convolution) by
+ * `like`, a vector, of rank 1 or (c, 1, 1), by iid noise. out->rows is 0 where there is none.
+ * Shares: of columns and rows; 0: all. */
 void swi_noise_spec(sw_noise_spec *out, const sw_noise_spec *like, float in_share,
                     float out_share, const sw_shape *shape, uint32_t stream);
 /* The same of an entry of the mode's model; of logits it is that of their bits. */

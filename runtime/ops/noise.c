@@ -1,7 +1,7 @@
 /* Shared by the ops with noise on parameters: noise.h. */
 #include "runtime/ops/noise.h"
 
-static sw_status check_spec(const char *op, const sw_noise_spec *s)
+sw_status swi_noise_check(const char *op, const sw_noise_spec *s)
 {
     if (s->rows == 0)
         return SW_OK;
@@ -34,8 +34,8 @@ sw_status swi_noise_infer(const char *op, const swi_noise_attrs *a, int64_t rows
                 op, (long long)rows, (long long)a->repeats, (long long)a->directions);
     if (sigma->dtype != SW_F32 || sw_type_elements(sigma) != 1)
         SW_FAIL(SW_INVALID, "%s: sigma must be an f32 scalar", op);
-    SW_TRY(check_spec(op, &a->weight));
-    return check_spec(op, &a->bias);
+    SW_TRY(swi_noise_check(op, &a->weight));
+    return swi_noise_check(op, &a->bias);
 }
 
 typedef struct {

@@ -5,6 +5,8 @@
 #include "kernels/noise.h"
 #include "runtime/ops/ops.h"
 
+/* SW_INVALID names what of a parameter's noise cannot be. */
+sw_status swi_noise_check(const char *op, const sw_noise_spec *spec);
 /* SW_INVALID names what of the attributes cannot be, for a batch whose axis 0 has `rows`. */
 sw_status swi_noise_infer(const char *op, const swi_noise_attrs *a, int64_t rows,
                           const sw_type *sigma);

@@ -2,18 +2,30 @@
 #ifndef SW_TILE_H
 #define SW_TILE_H
 
+#include "kernels/tile_launch.h"
 #include "runtime/ops/ops.h"
 
-/* A gradient kernel that makes any range of rows of its result, contiguous, when it is given
- * that range along an axis of an operand, strides as they were. Each element is a sum of
- * products of the two operands, one for each step of axis 0. */
+/* A kernel that makes any range of rows of its result, contiguous, when it is given that range
+ * along an axis of an operand, strides as they were; or, operand SW_TILE_BY_ATTRS, in its
+ * attributes (swi_rows_attrs), and operands of the result's shape by those rows. */
 typedef struct {
     uint32_t op;
-    int grad;
-    uint32_t operand;
-    int axis;
+    int grad; /* -1: the forward kernel */
+    int operand, axis;
+    /* What no element of the result exceeds, by a look at the operands; not below any number
+     * where one of them is not finite. And the operations of that look. */
+    double (*bound)(const sw_launch *launch);
+    uint64_t (*bound_operations)(const sw_kernel_info *info);
+    /* Its tiles: of gradients from so many bytes on; rows of about `most` bytes, at least
+     * `rows`. */
+    size_t from, most;
+    int64_t rows;
 } swi_row_range;
 const swi_row_range *swi_rows_of(uint32_t op, int grad); /* NULL: it does not */
+
+/* es_gradient.c */
+double swi_es_gradient_bound(const sw_launch *launch);
+uint64_t swi_es_gradient_bound_operations(const sw_kernel_info *info);
 
 /* Operations of the two parts of a tile_update. */
 void swi_tile_operations(const sw_kernel_info *info, uint64_t *make, uint64_t *update);

@@ -1,5 +1,5 @@
-/* A weight's gradient and its update, tile by tile: the work of two kernels, called through
- * their descriptors for some rows at a time. Only the pass in tile_update.c makes such a node;
+/* A parameter's gradient and its update, tile by tile: the work of two kernels, called through
+ * their descriptors for some rows at a time. Only the pass in plan/tiles.c makes such a node;
  * the tests of optimizers and of that pass cover it. */
 #include "alloc/base/size.h"
 #include "runtime/ops/tile.h"
@@ -7,7 +7,32 @@
 #include "kernels/tile_launch.h"
 #include <float.h>
 
-static const swi_row_range ranges[] = {{SW_OP_linear, 1, 1, 1}}; /* dw: columns of dy */
+static double largest(const sw_launch *l, int i)
+{
+    const int64_t n = sw_type_elements(&l->in[i].type);
+    return (double)sw_pointwise(l->isa)->largest(swi_in(l, i), n, l->par);
+}
+
+/* Each element is a sum of products of the two operands, one for each step of axis 0. */
+static double product_bound(const sw_launch *l)
+{
+    return largest(l, 0) * largest(l, 1) * ((double)l->in[0].type.shape.dim[0] + 1.0);
+}
+
+static uint64_t product_bound_operations(const sw_kernel_info *info)
+{
+    return swi_count_add(2, swi_count_add(swi_count_per_element(&info->in[0], 1),
+                                          swi_count_per_element(&info->in[1], 1)));
+}
+
+static const swi_row_range ranges[] = {
+    /* dw: columns of dy. Tiles are large enough for a fast product. */
+    {SW_OP_linear, 1, 1, 1, product_bound, product_bound_operations, 1 << 20, 4 << 20, 24},
+    /* Each tile draws the noise of all columns again: 96 rows are that much of the work or
+     * less, a twentieth of a product of low rank by 512 columns. */
+    {SW_OP_es_gradient, -1, SW_TILE_BY_ATTRS, 0, swi_es_gradient_bound,
+     swi_es_gradient_bound_operations, 128 << 10, 512 << 10, 96},
+};
 
 const swi_row_range *swi_rows_of(uint32_t op, int grad)
 {
@@ -30,6 +55,23 @@ static const sw_grad_desc *maker(const swi_tile_attrs *a)
     return &swi_op(a->make_op)->grads[a->make_grad];
 }
 
+static uint64_t make_operations(const swi_tile_attrs *a, const sw_kernel_info *info)
+{
+    return a->make_grad < 0 ? swi_op(a->make_op)->operations(info) : maker(a)->operations(info);
+}
+
+static size_t make_scratch(const swi_tile_attrs *a, const sw_kernel_info *info)
+{
+    size_t (*const bytes)(const sw_kernel_info *) =
+        a->make_grad < 0 ? swi_op(a->make_op)->scratch_bytes : maker(a)->scratch_bytes;
+    return bytes != NULL ? bytes(info) : 0;
+}
+
+static sw_status make(const swi_tile_attrs *a, const sw_launch *l)
+{
+    return a->make_grad < 0 ? swi_op(a->make_op)->forward(l) : maker(a)->kernel(l);
+}
+
 /* ---- what each part is asked about ------------------------------------------------------- */
 
 typedef struct {
@@ -41,15 +83,21 @@ static void ask_maker(part_info *p, const sw_kernel_info *info, int64_t rows)
 {
     const swi_tile_attrs *a = info->attrs;
     const swi_row_range *r = swi_rows_of(a->make_op, a->make_grad);
-    for (int i = 0; i < a->n_make; i++)
+    const bool by_attrs = r->operand == SW_TILE_BY_ATTRS;
+    for (int i = 0; i < a->n_make; i++) {
         p->in[i] = info->in[i];
-    p->in[r->operand].shape.dim[r->axis] = rows;
+        if (by_attrs && swi_same_shape(&p->in[i].shape, &info->out[0].shape))
+            p->in[i].shape.dim[0] = rows;
+    }
+    if (!by_attrs)
+        p->in[r->operand].shape.dim[r->axis] = rows;
     p->gradient = info->out[0];
     p->gradient.shape.dim[0] = rows;
     p->info = (sw_kernel_info){.in = p->in,
                                .out = &p->gradient,
                                .n_in = a->n_make,
                                .n_out = 1,
+                               .attrs = by_attrs ? a->make : NULL,
                                .threads = info->threads,
                                .isa = info->isa};
 }
@@ -72,31 +120,34 @@ static void ask_update(part_info *p, const sw_kernel_info *info)
         p->in[p->info.n_in++] = info->out[p->info.n_out];
 }
 
-/* Of the check: the factors' elements instead of the gradient's (is_surely_finite), or what a
- * bound says of them. */
-static uint64_t check_operations(const sw_kernel_info *info)
+/* Of the check: a look at the operands instead of the gradient (is_surely_finite), or at what
+ * a bound says of them. */
+static uint64_t check_operations(const sw_kernel_info *info, const sw_kernel_info *maker_info)
 {
     const swi_tile_attrs *a = info->attrs;
-    const uint64_t factors = swi_count_add(swi_count_per_element(&info->in[0], 1),
-                                           swi_count_per_element(&info->in[1], 1));
-    return !a->has_check ? 0 : a->check.is_bounded ? 2 : swi_count_add(factors, 2);
+    if (!a->has_check)
+        return 0;
+    return a->check.is_bounded
+               ? 2
+               : swi_rows_of(a->make_op, a->make_grad)->bound_operations(maker_info);
 }
 
-void swi_tile_operations(const sw_kernel_info *info, uint64_t *make, uint64_t *update)
+void swi_tile_operations(const sw_kernel_info *info, uint64_t *making, uint64_t *updating)
 {
     const swi_tile_attrs *a = info->attrs;
     part_info p;
     ask_maker(&p, info, info->out[0].shape.dim[0]);
-    *make = maker(a)->operations(&p.info);
+    *making = make_operations(a, &p.info);
+    const uint64_t check = check_operations(info, &p.info);
     ask_update(&p, info);
-    *update = swi_count_add(swi_op(a->update_op)->operations(&p.info), check_operations(info));
+    *updating = swi_count_add(swi_op(a->update_op)->operations(&p.info), check);
 }
 
 static uint64_t operations(const sw_kernel_info *info)
 {
-    uint64_t make, update;
-    swi_tile_operations(info, &make, &update);
-    return swi_count_add(make, update);
+    uint64_t making, updating;
+    swi_tile_operations(info, &making, &updating);
+    return swi_count_add(making, updating);
 }
 
 static size_t gradient_bytes(const sw_type *param, int64_t rows)
@@ -109,23 +160,34 @@ static size_t gradient_bytes(const sw_type *param, int64_t rows)
 size_t swi_tile_bytes(const sw_kernel_info *info)
 {
     const swi_tile_attrs *a = info->attrs;
+    const int64_t last = info->out[0].shape.dim[0] % a->rows;
     part_info p;
     ask_maker(&p, info, a->rows);
-    const sw_grad_desc *grad = maker(a);
-    return gradient_bytes(&info->out[0], a->rows) +
-           (grad->scratch_bytes != NULL ? grad->scratch_bytes(&p.info) : 0);
+    size_t most = make_scratch(a, &p.info);
+    if (last > 0) {
+        ask_maker(&p, info, last);
+        const size_t bytes = make_scratch(a, &p.info);
+        most = bytes > most ? bytes : most;
+    }
+    return gradient_bytes(&info->out[0], a->rows) + most;
 }
 
 /* ---- running ----------------------------------------------------------------------------- */
 
-static sw_status make_rows(const sw_launch *l, const sw_buffer *gradient, int64_t first)
+static void launch_of(sw_tile_part *p, const sw_launch *l, const sw_buffer *gradient,
+                      int64_t first)
 {
     const swi_tile_attrs *a = l->attrs;
     const swi_row_range *r = swi_rows_of(a->make_op, a->make_grad);
-    sw_tile_part p;
-    sw_tile_make(&p, l, (int)r->operand, r->axis, gradient, first,
+    sw_tile_make(p, l, r->operand, r->axis, gradient, first,
                  gradient_bytes(&l->out[0].type, a->rows));
-    return maker(a)->kernel(&p.launch);
+}
+
+static sw_status make_rows(const sw_launch *l, const sw_buffer *gradient, int64_t first)
+{
+    sw_tile_part p;
+    launch_of(&p, l, gradient, first);
+    return make(l->attrs, &p.launch);
 }
 
 static sw_status update_rows(const sw_launch *l, const sw_buffer *gradient, int64_t first)
@@ -143,21 +205,16 @@ static sw_buffer tile_of(const sw_launch *l, int64_t first)
 
 /* ---- looking at it ----------------------------------------------------------------------- */
 
-static double largest(const sw_launch *l, int i)
-{
-    const int64_t n = sw_type_elements(&l->in[i].type);
-    return (double)sw_pointwise(l->isa)->largest(swi_in(l, i), n, l->par);
-}
-
-/* Are the operands so small that no sum of their products can leave the range of floats? */
+/* Are the operands so small that no sum on the way can leave the range of floats? */
 static bool is_surely_finite(const sw_launch *l)
 {
     const swi_tile_attrs *a = l->attrs;
     if (a->check.is_bounded &&
         *(const double *)l->in[a->n_make + a->n_check - 1].ptr < SWI_SURELY_FINITE)
         return true;
-    const double terms = (double)l->in[0].type.shape.dim[0] + 1.0;
-    const double bound = largest(l, 0) * largest(l, 1) * terms;
+    sw_tile_part p;
+    launch_of(&p, l, &l->out[0], 0); /* of all rows */
+    const double bound = swi_rows_of(a->make_op, a->make_grad)->bound(&p.launch);
     return bound < (double)FLT_MAX / 2.0; /* not where it is NaN */
 }
 

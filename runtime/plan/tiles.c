@@ -4,11 +4,7 @@
 #include "runtime/graph/trace_internal.h"
 #include <string.h>
 
-enum {
-    TILE_FROM = 1 << 20, /* bytes of a gradient that is worth it */
-    TILE_MOST = 4 << 20, /* of a tile, about: rows enough for a fast product */
-    TILE_UNIT = 24       /* rows: whole register blocks */
-};
+enum { TILE_UNIT = 24 /* rows: whole register blocks */ };
 
 /* Who touches a storage, by position. */
 typedef struct {
@@ -35,13 +31,15 @@ static void count_uses(const swi_trace *t, const swi_order *order, use *uses)
     }
 }
 
-/* Tiles of about one size, four or more of them, of TILE_MOST bytes and whole units. */
-static int64_t tile_rows(const sw_type *param)
+/* Tiles of about one size, four or more of them, of `most` bytes and whole units; fewer where
+ * they would have less than the least rows. */
+static int64_t tile_rows(const sw_type *param, const swi_row_range *range)
 {
     const int64_t rows = param->shape.dim[0];
-    const int64_t wanted = (int64_t)((sw_type_bytes(param) + TILE_MOST - 1) / TILE_MOST);
-    const int64_t tiles = wanted > 4 ? wanted : 4;
-    return ((rows + tiles - 1) / tiles + TILE_UNIT - 1) / TILE_UNIT * TILE_UNIT;
+    const int64_t asked = (int64_t)((sw_type_bytes(param) + range->most - 1) / range->most);
+    const int64_t tiles = asked > 4 ? asked : 4;
+    const int64_t each = ((rows + tiles - 1) / tiles + TILE_UNIT - 1) / TILE_UNIT * TILE_UNIT;
+    return each > range->rows ? each : range->rows;
 }
 
 /* Is this update one of its kind, of a whole gradient in bytes of its own? */
@@ -53,11 +51,9 @@ static bool is_update(const swi_trace *t, const swi_node *node, const use *uses)
         return false;
     const swi_value *param = operand(t, node, 0), *g = operand(t, node, 1);
     const swi_storage *s = &t->storages[g->storage];
-    return param->type.shape.rank == 2 && sw_type_bytes(&param->type) >= TILE_FROM &&
-           tile_rows(&param->type) < param->type.shape.dim[0] &&
-           swi_same_shape(&param->type.shape, &g->type.shape) && g->contiguous &&
-           s->segment == SWI_SEG_STEP && !s->pinned && s->bytes == sw_type_bytes(&g->type) &&
-           uses[g->storage].writes == 1;
+    return param->type.shape.rank >= 2 && swi_same_shape(&param->type.shape, &g->type.shape) &&
+           g->contiguous && s->segment == SWI_SEG_STEP && !s->pinned &&
+           s->bytes == sw_type_bytes(&g->type) && uses[g->storage].writes == 1;
 }
 
 /* The position of the check of this update's gradient: SWI_NONE where it has none. false:
@@ -108,10 +104,23 @@ static bool may_wait(const swi_trace *t, const swi_order *order, uint32_t from, 
     return true;
 }
 
-static bool makes_rows(const swi_node *make)
+/* How the kernel of this node makes rows of a gradient of this type; NULL: it cannot, or tiles
+ * are not worth it. A device's tile_update makes those alone that are a range of an operand. */
+static const swi_row_range *range_of(const swi_trace *t, const swi_node *make,
+                                     const sw_type *param)
 {
-    return make->grad >= 0 && swi_rows_of(make->op, make->grad) != NULL && make->n_out == 1 &&
-           make->accumulate == 0 && swi_op(make->op)->attrs_bytes == 0;
+    const swi_row_range *range = swi_rows_of(make->op, make->grad);
+    const size_t bytes = swi_op(make->op)->attrs_bytes;
+    if (range == NULL || make->n_out != 1 || make->accumulate != 0 ||
+        sw_type_bytes(param) < range->from || tile_rows(param, range) >= param->shape.dim[0])
+        return NULL;
+    if (range->operand != SW_TILE_BY_ATTRS)
+        return bytes == 0 ? range : NULL;
+    const swi_rows_attrs *rows = (const void *)(t->attrs + make->attrs);
+    return bytes <= SWI_TILE_MAKE_ATTRS && rows->all == param->shape.dim[0] &&
+                   make->on_device == NULL
+               ? range
+               : NULL;
 }
 
 static sw_status select_tile(const swi_trace *t, const sw_exec *exec, const swi_node *node,
@@ -148,7 +157,7 @@ static uint32_t write_operands(swi_trace *t, const swi_node *make, const swi_nod
 }
 
 static void write_attrs(swi_trace *t, const swi_node *make, const swi_node *check,
-                        const swi_node *update)
+                        const swi_node *update, const swi_row_range *range)
 {
     swi_tile_attrs a;
     memset(&a, 0, sizeof a);
@@ -156,7 +165,8 @@ static void write_attrs(swi_trace *t, const swi_node *make, const swi_node *chec
     a.update_op = update->op;
     a.make_grad = make->grad;
     a.n_make = (int32_t)make->n_in;
-    a.rows = tile_rows(&operand(t, update, 0)->type);
+    a.rows = tile_rows(&operand(t, update, 0)->type, range);
+    memcpy(a.make, t->attrs + make->attrs, swi_op(make->op)->attrs_bytes);
     memcpy(a.attrs, t->attrs + update->attrs, swi_op(update->op)->attrs_bytes);
     if (check != NULL) {
         a.has_check = 1;
@@ -169,14 +179,14 @@ static void write_attrs(swi_trace *t, const swi_node *make, const swi_node *chec
 /* The node of the update becomes that of all; the bytes of the gradient become its workspace.
  */
 static sw_status join(swi_trace *t, const swi_node *make, const swi_node *check,
-                      swi_node *update, const sw_exec *exec)
+                      swi_node *update, const swi_row_range *range, const sw_exec *exec)
 {
     const uint32_t gradient = operand(t, update, 1)->storage;
     uint32_t n_in;
     SW_TRY(swi_reserve_operands(t, SWI_MAX_OPERANDS));
     SW_TRY(swi_reserve_attrs(t, sizeof(swi_tile_attrs) + 8));
     t->n_attrs = (t->n_attrs + 7) / 8 * 8;
-    write_attrs(t, make, check, update);
+    write_attrs(t, make, check, update, range);
     const uint32_t n = write_operands(t, make, check, update, &n_in);
     update->op = swi_op_with(SWI_DUTY_TILED);
     update->n_in = n_in;
@@ -215,13 +225,17 @@ static sw_status join_all(swi_trace *t, swi_order *order, const use *uses, const
         if (!is_update(t, update, uses))
             continue;
         const uint32_t from = uses[operand(t, update, 1)->storage].writer;
+        const swi_row_range *range =
+            from < at ? range_of(t, &t->nodes[order->nodes[from]], &operand(t, update, 0)->type)
+                      : NULL;
         uint32_t check;
-        if (from >= at || !makes_rows(&t->nodes[order->nodes[from]]) ||
-            !find_check(t, order, at, uses, &check) || !may_wait(t, order, from, at) ||
+        if (range == NULL || !find_check(t, order, at, uses, &check) ||
+            !may_wait(t, order, from, at) ||
             (check != SWI_NONE && !may_wait(t, order, check, at)))
             continue;
         SW_TRY(join(t, &t->nodes[order->nodes[from]],
-                    check != SWI_NONE ? &t->nodes[order->nodes[check]] : NULL, update, exec));
+                    check != SWI_NONE ? &t->nodes[order->nodes[check]] : NULL, update, range,
+                    exec));
         order->nodes[from] = SWI_NONE;
         if (check != SWI_NONE)
             order->nodes[check] = SWI_NONE;

@@ -205,6 +205,27 @@ static const swi_program *plan_of(net *n, sw_exec *exec, const sw_optimizer_opts
     return frame->program;
 }
 
+/* The update of an evolution strategy with sigmas of each element. */
+static void plan_sigmas(sw_exec *exec)
+{
+    static net n;
+    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd"};
+    const sw_es_opts snes = {.size = sizeof snes, .strategy = "snes", .directions = 9};
+    sw_plan_info info = {.size = sizeof info};
+    sw_es *es;
+    OK(sw_model_create(&n.model, "net"));
+    sw_after(drop_net, &n);
+    n.layer = sw_linear_new(n.model, "layer", 7, 5);
+    OK(sw_optimizer_create(&n.opt, n.model, &sgd));
+    OK(sw_es_create(&es, n.opt, &snes));
+    sw_after((void (*)(void *))sw_es_destroy, es);
+    OK(sw_es_plan(es, exec, &info));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(exec->last_frame != NULL ? exec->last_frame : exec->frames[0]);
+    for (uint32_t f = 0; f < exec->n_frames; f++)
+        if (exec->frames[f] != NULL)
+            compare(&exec->frames[f]->program->trace, "snes");
+}
+
 static void optimizers_count_too(void)
 {
     static const sw_optimizer_opts opts[] = {
@@ -228,6 +249,7 @@ static void optimizers_count_too(void)
             .size = sizeof released, .kind = "sgd", .release = 1, .no_check = !check};
         compare(&plan_of(&tiled[check], exec, &released, 520, 3)->trace, "sgd in tiles");
     }
+    plan_sigmas(exec);
     for (uint32_t id = 0; id < SW_OPS_INSIDE; id++)
         SW_CHECK(!swi_op_is_private(id) || seen[id][0], "%s: no optimizer has it",
                  swi_op(id)->name);

@@ -324,19 +324,29 @@ static sw_status append_one(sw_ctx *ctx, const sw_optimizer *o, uint32_t e, uint
     return swi_append_update(ctx, release, o->kind->op, in, n, &attrs, into, 1 + attrs.n_state);
 }
 
-/* Reports list an update under the layer of its parameter. */
-static sw_status update_one(sw_ctx *ctx, const sw_optimizer *o, uint32_t e, uint32_t grad,
-                            const shared *with)
+void swi_enter_layer(sw_ctx *ctx, const char *name, char *before)
 {
-    char scope[SWI_MAX_SCOPE];
-    memcpy(scope, ctx->scope, sizeof scope);
-    snprintf(ctx->scope, sizeof ctx->scope, "%s", o->model->entries[e].name);
+    memcpy(before, ctx->scope, sizeof ctx->scope);
+    snprintf(ctx->scope, sizeof ctx->scope, "%s", name);
     char *dot = strrchr(ctx->scope, '.');
     if (dot != NULL)
         *dot = '\0';
     swi_path_of(ctx->scope);
+}
+
+void swi_leave_layer(sw_ctx *ctx, const char *before)
+{
+    memcpy(ctx->scope, before, sizeof ctx->scope);
+}
+
+/* Reports list an update under the layer of its parameter. */
+static sw_status update_one(sw_ctx *ctx, const sw_optimizer *o, uint32_t e, uint32_t grad,
+                            const shared *with)
+{
+    char before[SWI_MAX_SCOPE];
+    swi_enter_layer(ctx, o->model->entries[e].name, before);
     const sw_status status = append_one(ctx, o, e, grad, with);
-    memcpy(ctx->scope, scope, sizeof scope);
+    swi_leave_layer(ctx, before);
     return status;
 }
 
@@ -378,4 +388,18 @@ static sw_status update(sw_ctx *ctx, const sw_optimizer *o)
 void sw_update(sw_ctx *ctx, sw_optimizer *optimizer)
 {
     append_in_step(ctx, optimizer, "sw_update", update);
+}
+
+static sw_status update_released(sw_ctx *ctx, const sw_optimizer *o)
+{
+    sw_optimizer released = *o; /* the same but for the times of its updates */
+    for (uint32_t g = 0; g < o->n_groups && !o->keep; g++)
+        if (o->release[g] == SWI_RELEASABLE)
+            released.release[g] = SWI_RELEASED;
+    return update(ctx, &released);
+}
+
+void swi_update_released(sw_ctx *ctx, sw_optimizer *optimizer)
+{
+    append_in_step(ctx, optimizer, "sw_update", update_released);
 }

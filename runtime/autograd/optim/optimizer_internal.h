@@ -66,9 +66,6 @@ swi_param_grad *swi_pending(sw_ctx *ctx, const sw_optimizer *o, uint32_t entry);
 uint32_t swi_gradient_for(sw_ctx *ctx, const sw_optimizer *o, uint32_t e);
 /* The flag of entry e's kept gradient; SWI_NONE: nothing is kept. */
 uint32_t swi_flag_of(sw_ctx *ctx, const sw_optimizer *o, uint32_t e);
-/* Append an op of an optimizer: in = given, the outputs overwrite `into`. */
-sw_status swi_append_update(sw_ctx *ctx, uint8_t release, uint32_t op, const uint32_t *in,
-                            int n_in, const void *attrs, const uint32_t *into, int n_into);
 /* When what serves all updates of an optimizer runs: as early as one of them asks for. */
 uint8_t swi_first_release(const sw_optimizer *o);
 /* Note the losses of pending gradients for the next update, which is another run's. */

@@ -1,0 +1,421 @@
+/* The estimate of an evolution strategy: g = sum over d of w_d E_d, with the noise E of the
+ * directions from the launch's run on (kernels/noise.h), times the sigma of each element where
+ * there are such, plus l1 sign(theta) + l2 theta. Of logits it is sigma times the sum of scores
+ * of their bits (kernels/binary.h). Of a matrix any range of rows can be made
+ * alone, with the same bits; theta and sigmas then are those rows. Nothing of it grows with the
+ * number of directions. */
+#include "alloc/base/assert.h"
+#include "kernels/dispatch.h"
+#include "runtime/ops/noise.h"
+#include "runtime/ops/tile.h"
+
+/* Which operand is what; NONE: it is not there. */
+enum { WEIGHTS, NONE = -1 };
+typedef struct {
+    int theta, sigma, scale, sigmas, n;
+} operands;
+
+static operands operands_of(const swi_es_gradient_attrs *a)
+{
+    const bool bits = a->spec.kind == SW_NOISE_BITS_OF_LOGITS;
+    const bool drops = a->spec.kind == SW_NOISE_DROPOUT;
+    operands o = {NONE, NONE, NONE, NONE, 1};
+    if (drops || bits || a->l1 != 0.0f || a->l2 != 0.0f)
+        o.theta = o.n++;
+    if (drops || bits)
+        o.sigma = o.n++;
+    if (bits)
+        o.scale = o.n++;
+    if (a->has_sigmas)
+        o.sigmas = o.n++;
+    return o;
+}
+
+static bool of_bits(const swi_es_gradient_attrs *a)
+{
+    return a->spec.kind == SW_NOISE_BITS_OF_LOGITS;
+}
+
+static sw_status check_like(const sw_type *in, const sw_shape *shape, const char *what)
+{
+    char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
+    if (in->dtype != SW_F32 || !swi_same_shape(&in->shape, shape))
+        SW_FAIL(SW_INVALID, "es_gradient: %s must be f32 %s (got %s %s)", what,
+                swi_shape_text(shape, s), sw_dtype_name(in->dtype),
+                swi_shape_text(&in->shape, t));
+    return SW_OK;
+}
+
+static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    const swi_es_gradient_attrs *a = attrs;
+    const operands o = operands_of(a);
+    char s[SWI_SHAPE_TEXT];
+    if (!of_bits(a))
+        SW_TRY(swi_noise_check("es_gradient", &a->spec));
+    else if (a->has_sigmas || a->spec.taps < 1 || a->spec.cols % a->spec.taps != 0)
+        SW_FAIL(SW_INVALID, "es_gradient: bits have no sigmas, and whole channels");
+    if (a->spec.rows * a->spec.cols != swi_elements(&a->shape) || a->rows.first != 0)
+        SW_FAIL(SW_INVALID, "es_gradient: noise of %lld x %lld from row %lld is not that of %s",
+                (long long)a->spec.rows, (long long)a->spec.cols, (long long)a->rows.first,
+                swi_shape_text(&a->shape, s));
+    if (n_in != o.n)
+        SW_FAIL(SW_INVALID, "es_gradient: must have %d inputs (got %d)", o.n, n_in);
+    if (in[WEIGHTS].dtype != SW_F32 || in[WEIGHTS].shape.rank != 1)
+        SW_FAIL(SW_INVALID, "es_gradient: the weights must be f32 (directions) (got %s %s)",
+                sw_dtype_name(in[WEIGHTS].dtype), swi_shape_text(&in[WEIGHTS].shape, s));
+    if (o.theta != NONE)
+        SW_TRY(check_like(&in[o.theta], &a->shape, "theta"));
+    if (o.sigma != NONE && (in[o.sigma].dtype != SW_F32 || sw_type_elements(&in[o.sigma]) != 1))
+        SW_FAIL(SW_INVALID, "es_gradient: sigma must be an f32 scalar");
+    if (o.scale != NONE && (in[o.scale].dtype != SW_F32 || sw_type_elements(&in[o.scale]) != 1))
+        SW_FAIL(SW_INVALID, "es_gradient: the scale of logits must be an f32 scalar");
+    if (o.sigmas != NONE)
+        SW_TRY(check_like(&in[o.sigmas], &a->shape, "sigmas"));
+    out[0] = (sw_type){SW_F32, SW_PLAIN, a->shape};
+    return SW_OK;
+}
+
+static int64_t rows_of(const swi_es_gradient_attrs *a, const sw_type *out)
+{
+    return a->spec.cols > 0 ? sw_type_elements(out) / a->spec.cols : 0;
+}
+
+static size_t scratch_bytes(const sw_kernel_info *info)
+{
+    const swi_es_gradient_attrs *a = info->attrs;
+    if (of_bits(a))
+        return sw_binary(info->isa)->gradient_bytes(&a->spec, info->threads);
+    return sw_noise(info->isa)->gradient_bytes(&a->spec, rows_of(a, &info->out[0]),
+                                               info->threads);
+}
+
+/* ---- what is left to do to each element: in parts of a fixed size -------------------------
+ */
+
+#define PART 16384
+
+typedef struct {
+    const swi_es_gradient_attrs *a;
+    float *g;
+    const float *theta, *sigmas;
+    int64_t n;
+} rest;
+
+static void finish_part(void *arg, int part)
+{
+    const rest *r = arg;
+    const int64_t first = (int64_t)part * PART;
+    const int64_t end = r->n - first < PART ? r->n : first + PART;
+    const float l1 = r->a->l1, l2 = r->a->l2;
+    for (int64_t i = first; r->sigmas != NULL && i < end; i++)
+        r->g[i] *= r->sigmas[i];
+    for (int64_t i = first; (l1 != 0.0f || l2 != 0.0f) && i < end; i++) {
+        const float theta = r->theta[i];
+        r->g[i] += l1 * (float)((theta > 0.0f) - (theta < 0.0f)) + l2 * theta;
+    }
+}
+
+static void sum_scores(const sw_launch *l, const operands *o)
+{
+    const swi_es_gradient_attrs *a = l->attrs;
+    const sw_binary_sum sum = {.spec = &a->spec,
+                               .seed = l->seed,
+                               .generation = l->step,
+                               .first = l->run,
+                               .n = l->in[WEIGHTS].type.shape.dim[0],
+                               .weights = swi_in(l, WEIGHTS),
+                               .logits = swi_in(l, o->theta),
+                               .to = swi_out(l, 0),
+                               .scale = *swi_in(l, o->scale),
+                               .sigma = *swi_in(l, o->sigma),
+                               .antithetic = a->antithetic != 0,
+                               .first_row = a->rows.first,
+                               .n_rows = rows_of(a, &l->out[0].type)};
+    sw_binary(l->isa)->gradient(&sum, l->scratch, l->par);
+}
+
+static sw_status forward(const sw_launch *l)
+{
+    const swi_es_gradient_attrs *a = l->attrs;
+    const operands o = operands_of(a);
+    const float *theta = o.theta != NONE ? swi_in(l, o.theta) : NULL;
+    const sw_noise_sum sum = {.spec = &a->spec,
+                              .seed = l->seed,
+                              .generation = l->step,
+                              .first = l->run,
+                              .n = l->in[WEIGHTS].type.shape.dim[0],
+                              .weights = swi_in(l, WEIGHTS),
+                              .to = swi_out(l, 0),
+                              .parameter = theta,
+                              .sigma = o.sigma != NONE ? *swi_in(l, o.sigma) : 0.0f,
+                              .first_row = a->rows.first,
+                              .n_rows = rows_of(a, &l->out[0].type)};
+    rest r = {a, sum.to, theta, o.sigmas != NONE ? swi_in(l, o.sigmas) : NULL,
+              sw_type_elements(&l->out[0].type)};
+    SW_ASSERT(l->accumulate == 0); /* the first and only contribution to its gradient */
+    if (of_bits(a))
+        sum_scores(l, &o);
+    else
+        sw_noise(l->isa)->gradient(&sum, l->scratch, l->par);
+    if (r.sigmas != NULL || a->l1 != 0.0f || a->l2 != 0.0f)
+        l->par->run(l->par, finish_part, &r, (int)((r.n + PART - 1) / PART));
+    return SW_OK;
+}
+
+/* ---- a bound ------------------------------------------------------------------------------
+ */
+
+/* What no number of a distribution exceeds: the normal ones come from words of 24 bits, whose
+ * largest is sqrt(2 ln 2^24) = 5.77. */
+static double largest_number(const sw_noise_spec *s)
+{
+    return s->distribution == SW_NOISE_NORMAL ? 5.8
+           : s->distribution == SW_NOISE_BITS ? 4.0
+                                              : 1.0;
+}
+
+static double largest_noise(const sw_noise_spec *s, float sigma)
+{
+    const double one = largest_number(s);
+    switch (s->kind) {
+    case SW_NOISE_LOW_RANK:
+        return one * one * (double)s->rank;
+    case SW_NOISE_DROPOUT:
+        return fmax((double)sigma, 1.0 / (double)sigma);
+    case SW_NOISE_BITS_OF_LOGITS:
+        return (double)sigma;
+    default:
+        return one * fmax(1.0, (double)sw_noise_scale(s));
+    }
+}
+
+static double largest(const sw_launch *l, int i)
+{
+    return (double)sw_pointwise(l->isa)->largest(swi_in(l, i), sw_type_elements(&l->in[i].type),
+                                                 l->par);
+}
+
+double swi_es_gradient_bound(const sw_launch *l)
+{
+    const swi_es_gradient_attrs *a = l->attrs;
+    const operands o = operands_of(a);
+    const double theta = o.theta != NONE ? largest(l, o.theta) : 0.0;
+    double each = largest_noise(&a->spec, o.sigma != NONE ? *swi_in(l, o.sigma) : 1.0f);
+    if (o.sigma != NONE && o.scale == NONE)
+        each *= theta;
+    if (o.sigmas != NONE)
+        each *= fmax(1.0, largest(l, o.sigmas));
+    return each * largest(l, WEIGHTS) * ((double)l->in[WEIGHTS].type.shape.dim[0] + 1.0) +
+           fabs((double)a->l1) + fabs((double)a->l2) * theta;
+}
+
+uint64_t swi_es_gradient_bound_operations(const sw_kernel_info *info)
+{
+    uint64_t n = 8;
+    for (int i = 0; i < info->n_in; i++)
+        n = swi_count_add(n, swi_count_per_element(&info->in[i], 1));
+    return n;
+}
+
+/* ---- checks and costs ---------------------------------------------------------------------
+ */
+
+/* sigma times the sum of the scores of a logit's bits. */
+static double score_of(const sw_reference *r, const operands *o, int64_t i)
+{
+    const swi_es_gradient_attrs *a = r->attrs;
+    const int64_t row = i / a->spec.cols, col = i % a->spec.cols;
+    const uint16_t below =
+        sw_binary_below((float)r->in[o->theta][i], (float)r->in[o->scale][0]);
+    const double p = (double)below / 65536.0;
+    double sum = 0.0;
+    for (int64_t k = 0; k < r->in_type[WEIGHTS].shape.dim[0]; k++) {
+        const sw_noise_at at = {r->seed, r->step, r->run + (uint32_t)k};
+        const double bit = sw_binary_bit(&a->spec, &at, row, col, below, false);
+        const double other = sw_binary_bit(&a->spec, &at, row, col, below, true);
+        sum += r->in[WEIGHTS][k] * (a->antithetic ? fmax(p, 1.0 - p) * (bit - other) : bit - p);
+    }
+    return r->in[o->sigma][0] * sum;
+}
+
+/* As the definition has it, in float64. */
+static sw_status reference(const sw_reference *r)
+{
+    const swi_es_gradient_attrs *a = r->attrs;
+    const operands o = operands_of(a);
+    const int64_t n = r->in_type[WEIGHTS].shape.dim[0], cols = a->spec.cols;
+    const float sigma = o.sigma != NONE ? (float)r->in[o.sigma][0] : 0.0f;
+    double *g = r->out[0];
+    for (int64_t i = 0; i < a->spec.rows * cols && of_bits(a); i++)
+        g[i] = score_of(r, &o, i);
+    for (int64_t k = 0; k < n && !of_bits(a); k++) {
+        const sw_noise_at at = {r->seed, r->step, r->run + (uint32_t)k};
+        sw_noise_direction d;
+        sw_noise_prepare(&d, &a->spec, &at, sigma);
+        for (int64_t i = 0; i < a->spec.rows * cols; i++)
+            g[i] += r->in[WEIGHTS][k] *
+                    (double)sw_noise_element(&a->spec, &d, i / cols, i % cols,
+                                             o.theta != NONE ? (float)r->in[o.theta][i] : 0.0f);
+    }
+    for (int64_t i = 0; i < a->spec.rows * cols; i++) {
+        const double theta = o.theta != NONE ? r->in[o.theta][i] : 0.0;
+        g[i] = g[i] * (o.sigmas != NONE ? r->in[o.sigmas][i] : 1.0) +
+               (double)a->l1 * ((theta > 0.0) - (theta < 0.0)) + (double)a->l2 * theta;
+    }
+    return SW_OK;
+}
+
+/* By the definition: of low rank the factors are made once for each direction, else each
+ * element is. */
+static uint64_t operations(const sw_kernel_info *info)
+{
+    const swi_es_gradient_attrs *a = info->attrs;
+    const uint64_t n = (uint64_t)info->in[WEIGHTS].shape.dim[0];
+    const uint64_t cols = (uint64_t)a->spec.cols, rank = (uint64_t)a->spec.rank;
+    const uint64_t rows = (uint64_t)rows_of(a, &info->out[0]);
+    uint64_t each = SWI_NORMAL + 2, beside = 0;
+    if (a->spec.kind == SW_NOISE_LOW_RANK) {
+        each = 2 * rank;
+        beside = swi_count_mul(rank, swi_count_add(swi_count_mul(rows, SWI_NORMAL + 2),
+                                                   swi_count_mul(cols, SWI_NORMAL)));
+    } else if (a->spec.kind == SW_NOISE_DROPOUT) {
+        each = 2;
+        beside = swi_count_mul(rows, SWI_UNIFORM);
+    } else if (of_bits(a)) {
+        each = SWI_PHILOX / 2 + 3;
+    }
+    return swi_count_add(
+        swi_count_mul(n, swi_count_add(swi_count_per_element(&info->out[0], each), beside)),
+        swi_count_per_element(&info->out[0], (uint64_t)(a->has_sigmas != 0) +
+                                                 (a->l1 != 0.0f || a->l2 != 0.0f ? 6 : 0)));
+}
+
+/* ---- cases --------------------------------------------------------------------------------
+ */
+
+#define ATTRS(a_name, a_kind, a_sides, outputs, inputs, a_taps, ...)                           \
+    static const swi_es_gradient_attrs a_name = {.rows = {0, outputs},                         \
+                                                 .spec = {.kind = a_kind,                      \
+                                                          .sides = a_sides,                    \
+                                                          .rank = 2,                           \
+                                                          .rows = outputs,                     \
+                                                          .cols = (inputs) * (a_taps),         \
+                                                          .keep_rows = (outputs)-2,            \
+                                                          .keep_cols = (inputs)-3,             \
+                                                          .taps = a_taps,                      \
+                                                          .stream = 23},                       \
+                                                 .shape = {2, {outputs, (inputs) * (a_taps)}}, \
+                                                 __VA_ARGS__}
+#define BOTH (SW_NOISE_IN | SW_NOISE_OUT)
+ATTRS(low_rank, SW_NOISE_LOW_RANK, 0, 19, 37, 1, .l1 = 0.0f);
+ATTRS(wide, SW_NOISE_LOW_RANK, 0, 26, 70, 1, .l1 = 0.0f);
+ATTRS(iid, SW_NOISE_IID, 0, 7, 37, 1, .l1 = 0.0f);
+ATTRS(permuted_in, SW_NOISE_PERMUTED, SW_NOISE_IN, 9, 20, 1, .l1 = 0.0f);
+ATTRS(permuted_out, SW_NOISE_PERMUTED, SW_NOISE_OUT, 20, 9, 1, .l1 = 0.0f);
+ATTRS(permuted, SW_NOISE_PERMUTED, BOTH, 17, 9, 1, .l1 = 0.0f);
+ATTRS(flip_in, SW_NOISE_SIGN_FLIP, SW_NOISE_IN, 9, 20, 1, .l1 = 0.0f);
+ATTRS(flip_out, SW_NOISE_SIGN_FLIP, SW_NOISE_OUT, 20, 9, 1, .l1 = 0.0f);
+ATTRS(flip, SW_NOISE_SIGN_FLIP, BOTH, 18, 33, 1, .l1 = 0.0f);
+ATTRS(sparse, SW_NOISE_SPARSE, BOTH, 13, 15, 1, .l1 = 0.0f);
+ATTRS(dropout, SW_NOISE_DROPOUT, 0, 13, 15, 1, .l1 = 0.0f);
+ATTRS(decay, SW_NOISE_LOW_RANK, 0, 13, 15, 1, .l1 = 0.25f, .l2 = 0.5f);
+ATTRS(sigmas, SW_NOISE_IID, 0, 13, 15, 1, .l2 = 0.5f, .has_sigmas = 1);
+#define IMAGE(a_name, a_kind)                                                                  \
+    static const swi_es_gradient_attrs a_name = {.rows = {0, 6},                               \
+                                                 .spec = {.kind = a_kind,                      \
+                                                          .sides = BOTH,                       \
+                                                          .rank = 1,                           \
+                                                          .rows = 6,                           \
+                                                          .cols = 45,                          \
+                                                          .keep_rows = 4,                      \
+                                                          .keep_cols = 3,                      \
+                                                          .taps = 9,                           \
+                                                          .stream = 24},                       \
+                                                 .shape = {4, {6, 5, 3, 3}}}
+IMAGE(image, SW_NOISE_LOW_RANK);
+IMAGE(image_permuted, SW_NOISE_PERMUTED);
+IMAGE(image_flip, SW_NOISE_SIGN_FLIP);
+IMAGE(image_sparse, SW_NOISE_SPARSE);
+#define VECTOR(a_name, a_distribution, ...)                                                    \
+    static const swi_es_gradient_attrs a_name = {.rows = {0, 1},                               \
+                                                 .spec = {.kind = SW_NOISE_IID,                \
+                                                          .distribution = a_distribution,      \
+                                                          .rows = 1,                           \
+                                                          .cols = 41,                          \
+                                                          .taps = 1,                           \
+                                                          .stream = 25},                       \
+                                                 .shape = {__VA_ARGS__}}
+VECTOR(vector, SW_NOISE_NORMAL, 1, {41});
+VECTOR(channels, SW_NOISE_RADEMACHER, 3, {41, 1, 1});
+VECTOR(bits, SW_NOISE_BITS, 1, {41});
+ATTRS(logits, SW_NOISE_BITS_OF_LOGITS, 0, 13, 70, 1, .l2 = 0.5f, .antithetic = 1);
+ATTRS(filters, SW_NOISE_BITS_OF_LOGITS, 0, 6, 5, 9, .l1 = 0.0f);
+
+#define CASE(a_name, a_attrs, directions)                                                      \
+    {                                                                                          \
+        .name = a_name, .n_in = 1, .in = {SWI_F32(directions)}, .fill = {SW_FILL_NORMAL},      \
+        .attrs = a_attrs                                                                       \
+    }
+static const sw_op_case cases[] = {
+    CASE("one direction", &vector, 1),
+    CASE("low rank", &low_rank, 33),
+    CASE("low rank, many directions", &wide, 300),
+    CASE("iid", &iid, 20),
+    CASE("permuted in", &permuted_in, 20),
+    CASE("permuted out", &permuted_out, 20),
+    CASE("permuted", &permuted, 20),
+    CASE("sign-flip in", &flip_in, 20),
+    CASE("sign-flip out", &flip_out, 20),
+    CASE("sign-flip", &flip, 20),
+    CASE("sparse", &sparse, 20),
+    CASE("image", &image, 20),
+    CASE("image, permuted", &image_permuted, 20),
+    CASE("image, sign-flip", &image_flip, 20),
+    CASE("image, sparse", &image_sparse, 20),
+    CASE("vector", &vector, 70),
+    CASE("channels", &channels, 70),
+    CASE("bits", &bits, 70),
+    CASE("one direction of a matrix", &low_rank, 1),
+    {.name = "dropout",
+     .n_in = 3,
+     .in = {SWI_F32(20), SWI_F32(13, 15), SWI_F32_SCALAR},
+     .fill = {SW_FILL_NORMAL, SW_FILL_NORMAL, SW_FILL_UNIT},
+     .attrs = &dropout},
+    {.name = "l1 and l2",
+     .n_in = 2,
+     .in = {SWI_F32(20), SWI_F32(13, 15)},
+     .fill = {SW_FILL_NORMAL, SW_FILL_AWAY},
+     .attrs = &decay},
+    {.name = "logits, mirrored pairs",
+     .n_in = 4,
+     .in = {SWI_F32(30), SWI_F32(13, 70), SWI_F32_SCALAR, SWI_F32_SCALAR},
+     .fill = {SW_FILL_NORMAL, SW_FILL_AWAY, SW_FILL_UNIT, SW_FILL_UNIT},
+     .attrs = &logits},
+    {.name = "logits of filters",
+     .n_in = 4,
+     .in = {SWI_F32(30), SWI_F32(6, 45), SWI_F32_SCALAR, SWI_F32_SCALAR},
+     .fill = {SW_FILL_NORMAL, SW_FILL_NORMAL, SW_FILL_UNIT, SW_FILL_UNIT},
+     .attrs = &filters},
+    {.name = "sigmas",
+     .n_in = 3,
+     .in = {SWI_F32(20), SWI_F32(13, 15), SWI_F32(13, 15)},
+     .fill = {SW_FILL_NORMAL, SW_FILL_NORMAL, SW_FILL_UNIT},
+     .attrs = &sigmas},
+};
+
+const sw_op_desc sw_op_es_gradient = {.size = sizeof(sw_op_desc),
+                                      .name = "es_gradient",
+                                      .n_in = 1,
+                                      .max_in = 4,
+                                      .n_out = 1,
+                                      .attrs_bytes = sizeof(swi_es_gradient_attrs),
+                                      .infer = infer,
+                                      .scratch_bytes = scratch_bytes,
+                                      .forward = forward,
+                                      .no_gradient = 1,
+                                      .random = 1,
+                                      .reference = reference,
+                                      .cases = cases,
+                                      .n_cases = SWI_COUNT(cases),
+                                      .operations = operations};

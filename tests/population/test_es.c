@@ -1,0 +1,156 @@
+/* Runs with noise: each evaluation is the net with its own parameters, whatever the noise, the
+ * slices and the threads; what they take; what is refused. */
+#include "alloc/base/mem.h"
+#include "runtime/population/es/es_internal.h"
+#include "tests/population/es_nets.h"
+#include <math.h>
+#include <string.h>
+
+static const char *const noises[] = {
+    "low-rank",  "iid",          "permuted",      "permuted-in", "permuted-out",
+    "sign-flip", "sign-flip-in", "sign-flip-out", "sparse",      "dropout"};
+enum { NOISES = sizeof noises / sizeof *noises };
+
+static sw_es_opts opts_of(const char *noise, uint32_t directions, uint32_t repeats)
+{
+    const bool low = strcmp(noise, "low-rank") == 0;
+    const bool parts = strcmp(noise, "sparse") == 0 || strcmp(noise, "permuted") == 0;
+    return (sw_es_opts){.size = sizeof(sw_es_opts),
+                        .noise = noise,
+                        .rank = low ? 2 : 0,
+                        .in_share = parts ? 0.6f : 0.0f,
+                        .out_share = parts ? 0.7f : 0.0f,
+                        .sigma = 0.2f,
+                        .directions = directions,
+                        .repeats = repeats,
+                        .seed = 99};
+}
+
+static sw_exec *exec_of(int threads, const char *isa, int immediate_seed)
+{
+    sw_exec *exec;
+    const sw_exec_opts o = {.size = sizeof o,
+                            .threads = threads,
+                            .isa = isa,
+                            .seed = 5 + (uint64_t)immediate_seed,
+                            .checks = 1};
+    OK(sw_exec_create(&exec, &o));
+    sw_after((void (*)(void *))sw_exec_destroy, exec);
+    return exec;
+}
+
+/* The largest difference of one evaluation's loss from that of a net of its own. */
+static double worst_of(es_net *t, es_net *alone, sw_exec *exec, int64_t each)
+{
+    const int64_t rows = (int64_t)sw_es_rows(t->es) * each;
+    es_batch b = es_batch_new(t->kind, rows, 3);
+    const sw_run_args args = es_args(t, &b, SW_EVAL);
+    double worst = 0.0;
+    OK(sw_es_evaluate(t->es, exec, &args, 0, "loss"));
+    for (size_t e = 0; e < sw_es_rows(t->es); e++) {
+        sw_es_evaluation of = {.size = sizeof of};
+        double loss;
+        OK(sw_es_ask(t->es, 0, e, &of));
+        es_member_by_hand(t, alone, of.direction, of.sign);
+        const es_batch part = es_batch_rows(&b, (int64_t)e * each, each);
+        const sw_run_args one = es_args(alone, &part, SW_EVAL);
+        OK(sw_run(exec, &one));
+        OK(sw_metric_get(exec, "loss", &loss));
+        const double got =
+            (double)t->es->fitness[of.repeat * t->es->mode.directions + of.direction];
+        worst = fmax(worst, fabs(got - loss) / (1.0 + fabs(loss)));
+    }
+    return worst;
+}
+
+/* A net that has the same layout and updates nothing. */
+static es_net *bare_net(es_net_kind kind, const sw_es_opts *o, sw_exec *exec)
+{
+    es_net *t = es_net_new(kind, o, NULL);
+    OK(sw_model_ready(t->model, exec, 1));
+    return t;
+}
+
+static void evaluations_are_nets(void)
+{
+    sw_exec *exec = exec_of(2, NULL, 0);
+    for (int kind = 0; kind < ES_NETS; kind++)
+        for (int n = 0; n < NOISES; n++) {
+            const sw_es_opts o = opts_of(noises[n], 5, 3);
+            es_net *t = bare_net((es_net_kind)kind, &o, exec);
+            es_net *alone = bare_net((es_net_kind)kind, &o, exec);
+            OK(sw_model_ready(t->model, exec, 7));
+            const double worst = worst_of(t, alone, exec, 1 + kind % 2);
+            SW_CHECK(worst < 2e-5, "%s, %s: %g", es_net_names[kind], noises[n], worst);
+        }
+}
+
+/* All fitness of a generation, cut into slices, with these threads. */
+static void generation(float *out, const char *noise, uint32_t slice, int threads,
+                       bool immediate)
+{
+    sw_exec *exec = exec_of(threads, NULL, 0);
+    sw_es_opts o = opts_of(noise, 7, 2);
+    o.slice = slice;
+    es_net *t = bare_net(ES_CONV, &o, exec);
+    es_batch all = es_batch_new(ES_CONV, 14, 3);
+    OK(sw_es_generation_set(t->es, 3));
+    for (uint32_t s = 0; s < sw_es_slices(t->es); s++) {
+        es_batch b = es_batch_new(ES_CONV, (int64_t)sw_es_rows(t->es), 4);
+        for (size_t e = 0; e < sw_es_rows(t->es); e++) {
+            sw_es_evaluation of = {.size = sizeof of};
+            OK(sw_es_ask(t->es, s, e, &of));
+            for (int i = 0; i < 2 && of.counts; i++)
+                memcpy((char *)(uintptr_t)b.in[i].data + e * b.row_bytes[i],
+                       (const char *)all.in[i].data +
+                           (of.repeat * 7 + of.direction) * all.row_bytes[i],
+                       all.row_bytes[i]);
+        }
+        sw_run_args args = es_args(t, &b, SW_EVAL);
+        args.immediate = immediate;
+        OK(sw_es_evaluate(t->es, exec, &args, s, "loss"));
+    }
+    CU_ASSERT_EQUAL(t->es->told, 14);
+    memcpy(out, t->es->fitness, 14 * sizeof *out);
+}
+
+static void slices_change_no_bit(int first)
+{
+    for (int n = first; n < NOISES; n += 3) {
+        float whole[14], other[14];
+        generation(whole, noises[n], 7, 1, false);
+        static const struct {
+            uint32_t slice;
+            int threads;
+            bool immediate;
+        } ways[] = {{7, 2, false}, {3, 1, false}, {1, 2, false}, {4, 2, true}};
+        for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+            generation(other, noises[n], ways[w].slice, ways[w].threads, ways[w].immediate);
+            SW_CHECK(memcmp(whole, other, sizeof whole) == 0, "%s, slices of %u", noises[n],
+                     ways[w].slice);
+        }
+    }
+}
+
+static void slices_and_threads_change_no_bit_0(void)
+{
+    slices_change_no_bit(0);
+}
+
+static void slices_and_threads_change_no_bit_1(void)
+{
+    slices_change_no_bit(1);
+}
+
+static void slices_and_threads_change_no_bit_2(void)
+{
+    slices_change_no_bit(2);
+}
+
+static const sw_test tests[] = {
+    {"each evaluation is the net with parameters of its own", evaluations_are_nets},
+    {"slices, threads and immediate mode change no bit", slices_and_threads_change_no_bit_0},
+    {"slices change no bit of other noise", slices_and_threads_change_no_bit_1},
+    {"slices change no bit of the rest", slices_and_threads_change_no_bit_2},
+};
+SW_SUITE("es", tests)
