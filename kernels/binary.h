@@ -85,6 +85,9 @@ typedef struct {
     uint32_t generation, first;
     void *bits;
     float *sums;
+    /* Filters of every direction that `draw` made before, which are read in the place of draws:
+     * what storing them would be. NULL, or of noise without antithetic pairs. */
+    const uint64_t *stored;
 } sw_binary_layer;
 
 /* to = (or +=) sigma times the sum over d < n of weights[d] E(first + d): weights of strategies
@@ -113,6 +116,9 @@ typedef struct {
                      const sw_par *par);
     size_t (*layer_bytes)(const sw_binary_shape *s, int threads);
     void (*layer)(const sw_binary_layer *l, void *scratch, const sw_par *par);
+    /* to: stored_bytes of the filters of l->a->directions directions, drawn ahead. */
+    size_t (*stored_bytes)(const sw_binary_layer *l);
+    void (*draw)(uint64_t *to, const sw_binary_layer *l, void *scratch, const sw_par *par);
     size_t (*gradient_bytes)(const sw_noise_spec *spec, int threads);
     void (*gradient)(const sw_binary_sum *g, void *scratch, const sw_par *par);
     /* theta = 1 or -1 by the bits of a direction, for rows [first_row, first_row + n_rows), of

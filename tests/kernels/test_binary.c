@@ -235,6 +235,29 @@ static void layers_are_those_of_loops_over_bits(void)
     }
 }
 
+/* Filters that were drawn before give what is drawn in place. */
+static void stored_filters_are_those_of_draws(void)
+{
+    static uint64_t stored[MOST];
+    sw_dice dice = {5};
+    for (int round = 1; round < 20; round++) {
+        made m;
+        make(&m, round, &dice);
+        if (m.a.weight.rows == 0 || m.a.antithetic != 0)
+            continue;
+        m.l.a = &m.a;
+        CU_ASSERT_FATAL(sw_binary(SW_ISA_BASE)->stored_bytes(&m.l) <= sizeof stored);
+        run(&m, sw_cpu_isa(), &one, sums[0], y_bits[0]);
+        sw_binary(sw_cpu_isa())->draw(stored, &m.l, scratch, &three);
+        m.l.stored = stored;
+        run(&m, sw_cpu_isa(), &one, sums[1], y_bits[1]);
+        const sw_binary_shape *s = &m.l.s;
+        CU_ASSERT_EQUAL(
+            memcmp(sums[0], sums[1], (size_t)(s->batch * s->outputs * s->out_h * s->out_w) * 4),
+            0);
+    }
+}
+
 /* ---- draws --------------------------------------------------------------------------------
  */
 
@@ -376,6 +399,7 @@ static void a_member_has_the_bits_of_its_direction(void)
 static const sw_test tests[] = {
     {"packing and OR are those of plain loops", packing_and_or_are_those_of_plain_loops},
     {"layers are those of loops over bits", layers_are_those_of_loops_over_bits},
+    {"stored filters are those of draws", stored_filters_are_those_of_draws},
     {"draws have their probability", draws_have_their_probability},
     {"the estimate is the sum of scores", the_estimate_is_the_sum_of_scores},
     {"a member has the bits of its direction", a_member_has_the_bits_of_its_direction},

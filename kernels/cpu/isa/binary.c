@@ -130,13 +130,16 @@ typedef struct {
     size_t each;                       /* bytes of a part */
     int64_t words, taps, filter_words; /* of a position of x; of a filter */
     int64_t directions, repeats, rows; /* rows of an evaluation */
+    float root;                        /* 1 / sqrt(inputs) */
     bool sampled, noisy_bias, mirrors;
+    uint64_t *to; /* of draws that are stored; NULL: of a layer */
     int n_parts;
 } job;
 
 /* What a part works with: the tile of filters o, o + 1, ... */
 typedef struct {
     uint64_t *plus, *minus;
+    const uint64_t *filters; /* of the positive sign: plus, or stored ones */
     uint16_t *below;
     float bias[2][SWI_TILE]; /* of the positive and of the negative sign */
     int64_t o;
@@ -197,26 +200,51 @@ static void take_signs(const job *j, tile *t)
     }
 }
 
+/* Where the stored filters of a tile begin, in words. */
+static int64_t stored_at(const job *j, int64_t direction, int64_t o)
+{
+    const int64_t tiles = (j->l->s.outputs + SWI_TILE - 1) / SWI_TILE;
+    return (direction * tiles + o / SWI_TILE) * j->filter_words * SWI_TILE;
+}
+
 /* Filters and bias of one direction. */
 static void make_tile(const job *j, tile *t, int64_t direction)
 {
     const sw_binary_layer *l = j->l;
     const sw_noise_at at = {l->seed, l->generation, l->first + (uint32_t)direction};
     swi_noise_source from;
-    if (j->sampled) {
+    t->filters = t->plus;
+    if (l->stored != NULL && j->to == NULL) {
+        t->filters = l->stored + stored_at(j, direction, t->o);
+    } else if (j->sampled) {
         const swi_binary_filters f = {t->below, t->o, t->n, j->filter_words, SWI_TILE, 1};
         swi_noise_source_of(&from, &l->a->weight, SW_NOISE_ELEMENTS, &at);
         swi_binary_sample(t->plus, j->mirrors ? t->minus : NULL, &f, &from);
     }
+    float e[SWI_TILE] = {0};
+    if (j->noisy_bias) {
+        swi_noise_source_of(&from, &l->a->bias, SW_NOISE_ELEMENTS, &at);
+        swi_noise_draw(e, t->o, t->n, &from);
+    }
     for (int f = 0; f < t->n; f++) {
         const float b = l->bias != NULL ? l->bias[t->o + f] : 0.0f;
-        const float e =
-            j->noisy_bias
-                ? l->sigma * sw_noise_number(&l->a->bias, SW_NOISE_ELEMENTS, &at, t->o + f)
-                : 0.0f;
-        t->bias[0][f] = b + e;
-        t->bias[1][f] = b - e;
+        t->bias[0][f] = b + l->sigma * e[f];
+        t->bias[1][f] = b - l->sigma * e[f];
     }
+}
+
+/* Which of eight numbers are above 0. */
+SW_VEC_FN unsigned positive(const float y[SWI_TILE])
+{
+#if SW_ISA_ID >= 1
+    return (unsigned)_mm256_movemask_ps(
+        _mm256_cmp_ps(_mm256_loadu_ps(y), _mm256_setzero_ps(), _CMP_GT_OQ));
+#else
+    unsigned bits = 0;
+    for (int f = 0; f < SWI_TILE; f++)
+        bits |= (unsigned)(y[f] > 0.0f) << f;
+    return bits;
+#endif
 }
 
 /* Eight outputs of position `at` of image n. */
@@ -226,18 +254,16 @@ static void put(const job *j, const tile *t, const uint64_t *counts, const float
     const sw_binary_layer *l = j->l;
     const sw_binary_shape *s = &l->s;
     const int64_t positions = s->out_h * s->out_w;
-    const float root = 1.0f / sqrtf((float)(s->channels * j->taps));
-    unsigned bits = 0;
-    for (int f = 0; f < t->n; f++) {
-        const float y = (float)(inside - 2 * (int64_t)counts[f]) * root - bias[f];
-        bits |= (unsigned)(y > 0.0f) << f;
-        if (l->sums != NULL)
-            l->sums[(n * s->outputs + t->o + f) * positions + at] = y;
-    }
+    float y[SWI_TILE];
+    for (int f = 0; f < SWI_TILE; f++)
+        y[f] = (float)((int32_t)inside - 2 * (int32_t)counts[f]) * j->root - bias[f];
+    for (int f = 0; l->sums != NULL && f < t->n; f++)
+        l->sums[(n * s->outputs + t->o + f) * positions + at] = y[f];
     if (l->bits == NULL)
         return;
     const int64_t bytes = 8 * sw_binary_words(s->outputs);
     const int64_t from = t->o / SWI_TILE;
+    const unsigned bits = positive(y) & (0xffu >> (SWI_TILE - t->n));
     uint64_t word = bload(l->bits, ((n * positions + at) * bytes + from) / 8);
     const int shift = (int)(from % 8 * 8);
     word = from % 8 == 0 ? bits : word | (uint64_t)bits << shift;
@@ -279,14 +305,19 @@ static void one_image(const job *j, const tile *t, bool mirrored, int64_t n)
     const sw_binary_shape *s = &j->l->s;
     for (int64_t oy = 0; oy < s->out_h; oy++)
         for (int64_t ox = 0; ox < s->out_w; ox++)
-            one_position(j, t, mirrored && j->mirrors ? t->minus : t->plus, t->bias[mirrored],
-                         n, oy, ox);
+            one_position(j, t, mirrored && j->mirrors ? t->minus : t->filters,
+                         t->bias[mirrored], n, oy, ox);
 }
 
 /* A tile over the rows of all evaluations of a direction. */
 static void one_direction(const job *j, tile *t, int64_t d)
 {
     make_tile(j, t, d);
+    if (j->to != NULL) {
+        memcpy(j->to + stored_at(j, d, t->o), t->plus,
+               (size_t)j->filter_words * SWI_TILE * sizeof *t->plus);
+        return;
+    }
     for (int64_t k = 0; k < j->repeats; k++) {
         const int64_t evaluation = k * j->directions + d;
         const bool mirrored = sw_noise_sign(j->l->a, evaluation) < 0.0f;
@@ -305,7 +336,7 @@ static void run_part(void *arg, int part)
     const int64_t n = plain ? s->batch : j->directions;
     const int64_t from = vpiece(n, 1, part, j->n_parts),
                   to = vpiece(n, 1, part + 1, j->n_parts);
-    tile t = {.plus = (uint64_t *)(void *)(j->scratch + j->each * (size_t)part)};
+    tile t = {.bias = {{0}}, .plus = (uint64_t *)(void *)(j->scratch + j->each * (size_t)part)};
     t.minus = t.plus + j->filter_words * SWI_TILE;
     t.below = (uint16_t *)(void *)(t.minus + j->filter_words * SWI_TILE);
     for (t.o = 0; from < to && t.o < s->outputs; t.o += SWI_TILE) {
@@ -326,7 +357,7 @@ static void run_part(void *arg, int part)
     }
 }
 
-void swi_binary_layer(const sw_binary_layer *l, void *scratch, const sw_par *par)
+static void run(const sw_binary_layer *l, uint64_t *to, void *scratch, const sw_par *par)
 {
     const swi_noise_attrs *a = l->a;
     job j = {.l = l,
@@ -337,12 +368,31 @@ void swi_binary_layer(const sw_binary_layer *l, void *scratch, const sw_par *par
              .filter_words = filter_words(&l->s),
              .sampled = a->weight.rows > 0,
              .noisy_bias = a->bias.rows > 0,
+             .to = to,
              .n_parts = par->n_threads};
+    j.root = 1.0f / sqrtf((float)(l->s.channels * j.taps));
     j.directions = a->directions;
     j.repeats = a->repeats;
     j.rows = l->s.batch / (a->directions * a->repeats);
     j.mirrors = j.sampled && a->antithetic != 0 && a->repeats > 1;
     vparts(par, run_part, &j, j.n_parts, 1);
+}
+
+void swi_binary_layer(const sw_binary_layer *l, void *scratch, const sw_par *par)
+{
+    run(l, NULL, scratch, par);
+}
+
+size_t swi_binary_stored_bytes(const sw_binary_layer *l)
+{
+    const int64_t tiles = (l->s.outputs + SWI_TILE - 1) / SWI_TILE;
+    return (size_t)(l->a->directions * tiles * filter_words(&l->s) * SWI_TILE) *
+           sizeof(uint64_t);
+}
+
+void swi_binary_draw(uint64_t *to, const sw_binary_layer *l, void *scratch, const sw_par *par)
+{
+    run(l, to, scratch, par);
 }
 
 /* ---- bits of numbers, pooling, sums -------------------------------------------------------

@@ -13,6 +13,8 @@ enum { SWI_TILE = 8 };
 #define swi_binary_row_sums SW_ISA_FN(swi_binary_row_sums)
 #define swi_binary_layer_bytes SW_ISA_FN(swi_binary_layer_bytes)
 #define swi_binary_layer SW_ISA_FN(swi_binary_layer)
+#define swi_binary_stored_bytes SW_ISA_FN(swi_binary_stored_bytes)
+#define swi_binary_draw SW_ISA_FN(swi_binary_draw)
 #define swi_binary_gradient_bytes SW_ISA_FN(swi_binary_gradient_bytes)
 #define swi_binary_gradient SW_ISA_FN(swi_binary_gradient)
 #define swi_binary_member SW_ISA_FN(swi_binary_member)
@@ -26,6 +28,8 @@ void swi_binary_row_sums(double *sums, const float *w, int64_t rows, int64_t col
                          const sw_par *par);
 size_t swi_binary_layer_bytes(const sw_binary_shape *s, int threads);
 void swi_binary_layer(const sw_binary_layer *l, void *scratch, const sw_par *par);
+size_t swi_binary_stored_bytes(const sw_binary_layer *l);
+void swi_binary_draw(uint64_t *to, const sw_binary_layer *l, void *scratch, const sw_par *par);
 size_t swi_binary_gradient_bytes(const sw_noise_spec *spec, int threads);
 void swi_binary_gradient(const sw_binary_sum *g, void *scratch, const sw_par *par);
 void swi_binary_member(float *theta, const sw_noise_spec *spec, const sw_noise_at *at,
