@@ -1,5 +1,5 @@
-/* Nets of bits learn digits by evolution, on the public header alone: weights and activations are
- * bits, no gradient is made, and each direction of a generation has bits of its own.
+/* Nets of bits learn digits by evolution, on the public header alone: weights and activations
+ * are bits, no gradient is made, and each direction of a generation has bits of its own.
  *
  *     train_binary_mnist DIR|synthetic [mlp|conv [SECONDS [THREADS]]] */
 #include <stdio.h>
@@ -17,11 +17,12 @@ typedef struct {
     sw_binary_conv2d c[2];
 } net;
 
-/* 784 inputs; or two convolutions, each pooled by OR. */
+/* Two hidden layers of 256; or two convolutions, the second pooled by OR. */
 static void declare(net *n, sw_model *model)
 {
     if (n->conv) {
-        n->c[0] = sw_binary_conv2d_new(model, "c1", 1, 64, 5);
+        n->c[0] = sw_binary_conv2d_new(model, "c1", 1, 64, 4);
+        n->c[0].stride = 2;
         n->c[1] = sw_binary_conv2d_new(model, "c2", 64, 64, 3);
         n->fc[0] = sw_binary_linear_new(model, "out", 64, 10, 5 * 5);
         return;
@@ -40,10 +41,9 @@ static sw_value forward(sw_ctx *c, const net *n, sw_value x)
         return sw_apply_binary_linear(c, n->fc[2], x, SW_BINARY_SUMS);
     }
     x = sw_binarize(c, x, 0.3f);
-    x = sw_apply_binary_conv2d(c, n->c[0], x, SW_BINARY_BITS);             /* 24 x 24 */
-    x = sw_binary_max_pool2d(c, x, 2, 2);                                  /* 12 x 12 */
-    x = sw_apply_binary_conv2d(c, n->c[1], x, SW_BINARY_BITS);             /* 10 x 10 */
-    x = sw_binary_max_pool2d(c, x, 2, 2);                                  /* 5 x 5 */
+    x = sw_apply_binary_conv2d(c, n->c[0], x, SW_BINARY_BITS); /* 13 x 13 */
+    x = sw_apply_binary_conv2d(c, n->c[1], x, SW_BINARY_BITS); /* 11 x 11 */
+    x = sw_binary_max_pool2d(c, x, 2, 2);                      /* 5 x 5 */
     return sw_apply_binary_linear(c, n->fc[0], x, SW_BINARY_SUMS);
 }
 
@@ -104,10 +104,15 @@ static int train(net *n, sw_dataset *data, sw_dataset *held_back, double limit, 
     const sw_loader_opts batches = {
         .size = sizeof batches, .batch = SLICE * ROWS, .shuffle = 1, .drop_last = 1};
     const sw_loader_opts tests = {.size = sizeof tests, .batch = 500};
-    const sw_optimizer_opts adam = {.size = sizeof adam, .kind = getenv("OPT")?getenv("OPT"):"adam", .lr = getenv("LR")?(float)atof(getenv("LR")):0.02f, .momentum=getenv("OPT")&&getenv("OPT")[0]=='s'?0.9f:0, .weight_decay=getenv("WD")?(float)atof(getenv("WD")):0};
+    const sw_optimizer_opts adam = {
+        .size = sizeof adam,
+        .kind = getenv("OPT") ? getenv("OPT") : "adam",
+        .lr = getenv("LR") ? (float)atof(getenv("LR")) : 0.02f,
+        .momentum = getenv("OPT") && getenv("OPT")[0] == 's' ? 0.9f : 0,
+        .weight_decay = getenv("WD") ? (float)atof(getenv("WD")) : 0};
     const sw_es_opts strategy = {.size = sizeof strategy,
                                  .noise = "iid",
-                                 .sigma = getenv("SIGMA")?(float)atof(getenv("SIGMA")):0.1f,
+                                 .sigma = getenv("SIGMA") ? (float)atof(getenv("SIGMA")) : 0.1f,
                                  .directions = DIRECTIONS,
                                  .slice = SLICE,
                                  .seed = 1};
@@ -123,9 +128,8 @@ static int train(net *n, sw_dataset *data, sw_dataset *held_back, double limit, 
     int bad = sw_exec_create(&exec, &how) || sw_model_create(&model, "bits");
     if (!bad)
         declare(n, model);
-    bad = bad || sw_optimizer_create(&opt, model, &adam) ||
-          sw_es_create(&es, opt, &strategy) || sw_model_ready(model, exec, 1) ||
-          sw_loader_create(&loader, data, &batches) ||
+    bad = bad || sw_optimizer_create(&opt, model, &adam) || sw_es_create(&es, opt, &strategy) ||
+          sw_model_ready(model, exec, 1) || sw_loader_create(&loader, data, &batches) ||
           sw_loader_create(&test_loader, held_back, &tests) || sw_loader_epoch(loader, 0);
     sw_run_args run = {.size = sizeof run, .fn = step, .user = n, .models = &model};
     run.n_models = 1, run.n_inputs = 2, run.inputs = twice;
@@ -133,8 +137,8 @@ static int train(net *n, sw_dataset *data, sw_dataset *held_back, double limit, 
     double now = 0, told = 0;
     while (!bad && now < limit) {
         for (uint32_t s = 0; s < sw_es_slices(es) && !bad; s++)
-            bad = next_slice(loader, &epoch, twice) ||
-                  sw_es_evaluate(es, exec, &run, s, "loss");
+            bad =
+                next_slice(loader, &epoch, twice) || sw_es_evaluate(es, exec, &run, s, "loss");
         bad = bad || sw_es_step(es, exec, &info);
         now = seconds() - start;
         if (bad || (now < told && now < limit))
@@ -142,6 +146,7 @@ static int train(net *n, sw_dataset *data, sw_dataset *held_back, double limit, 
         bad = test(exec, run, test_loader, &share);
         printf("%6.1f s  generation %5llu  loss %.3f  right in %.2f %% of the test set\n", now,
                (unsigned long long)sw_es_generation(es), info.mean, 100 * share);
+        fflush(stdout);
         told += limit / 12;
     }
     if (bad)
@@ -156,7 +161,8 @@ int main(int argc, char **argv)
     net n = {.conv = argc > 2 && strcmp(argv[2], "conv") == 0};
     sw_dataset *data = NULL, *held_back = NULL;
     if (argc < 2) {
-        fputs("usage: train_binary_mnist DIR|synthetic [mlp|conv [SECONDS [THREADS]]]\n", stderr);
+        fputs("usage: train_binary_mnist DIR|synthetic [mlp|conv [SECONDS [THREADS]]]\n",
+              stderr);
         return 2;
     }
     const int drawn = strcmp(argv[1], "synthetic") == 0;
