@@ -87,6 +87,16 @@ typedef struct {
     int32_t has_finite_check, zero;
 } swi_snes_attrs;
 
+/* noise_move: what is done with a parameter, by its numbers. BY_NOISE: theta += a z. STEP:
+ * theta += a z; theta -= lr (c z + wd theta). ALL: theta += a z, theta -= 2 a z, then STEP. */
+typedef enum { SWI_MOVE_BY_NOISE, SWI_MOVE_STEP, SWI_MOVE_ALL } swi_move;
+enum { SWI_MOVE_A, SWI_MOVE_C, SWI_MOVE_LR, SWI_MOVE_WD, SWI_MOVE_NUMBERS };
+typedef struct {
+    sw_noise_spec noise;
+    int32_t move;   /* swi_move */
+    int32_t decays; /* 0: wd is not looked at */
+} swi_move_attrs;
+
 /* Layers of bits: their noise (rows 0 for none; repeats and directions 1 then), a kernel of
  * taps, sums in the place of bits. */
 typedef struct {

@@ -1605,7 +1605,7 @@ typedef struct {
     float eps;        /* of the perturbation; 0: 0.001 */
     float lr;         /* 0: 1e-6 */
     float weight_decay;          /* of matrices: vectors have none */
-    int rank;                    /* lozo; 0: 2 */
+    int rank;                    /* lozo, 1 to 256; 0: 2 */
     uint32_t window;             /* lozo; 0: 50 */
     const sw_schedule *schedule; /* of lr, copied; NULL: constant */
     uint64_t seed;
@@ -1613,25 +1613,37 @@ typedef struct {
 } sw_zo_opts;
 
 /* Of all parameters of the model that are not frozen; MeZO (Malladi et al. 2023), LOZO (Chen et
- * al. 2024). It borrows the model, which gets nothing more, and has no bytes of tensors. */
+ * al. 2024). It borrows the model, which gets nothing more, and has no bytes of tensors: the
+ * most that a step takes is what its runs take. Destroy it before the model. SW_INVALID for
+ * numbers that are negative or not finite, and for rank and window with "mezo". */
 SW_MUST_USE SW_API sw_status sw_zo_create(sw_zo **out, sw_model *model, const sw_zo_opts *opts);
 SW_API void sw_zo_destroy(sw_zo *zo);
 /* One step: theta += eps z; a run, L+; theta -= 2 eps z; a run, L-; theta += eps z;
  * c = (L+ - L-) / (2 eps); theta -= lr (c z + weight_decay theta). The runs are sw_run with
- * these arguments; `loss` is their metric. What rounding leaves of the perturbation is part of
- * the trajectory. *out (or NULL): (L+ + L-) / 2. Where a run fails the model is damaged
- * (SW_STALE until it is restored). A loss that is not finite: c is 0, and that is counted. */
+ * these arguments; `loss` is their metric. Each product and each sum is rounded, and what
+ * rounding leaves of the perturbation is part of the trajectory. *out (or NULL): (L+ + L-) / 2.
+ * A loss that is not finite, or a c that no float is: c is 0, and that is counted.
+ *
+ * What can be refused ahead is, and the model is as before: no memory, a step function with
+ * sw_update or without the metric, other parameters frozen than in the first step of a record,
+ * a record that is full. Where a run fails behind that the model is damaged (SW_STALE until it
+ * is restored), and a record with steps in front of it cannot be saved any more. Moves are runs
+ * of the exec too: behind the call sw_metric_past has the run of L- as 1, that of L+ as 3. */
 SW_MUST_USE SW_API sw_status sw_zo_step(sw_zo *zo, sw_exec *exec, const sw_run_args *args,
                                         const char *loss, double *out);
 SW_API uint64_t sw_zo_steps(const sw_zo *zo);
 SW_API uint64_t sw_zo_not_finite(const sw_zo *zo);
-/* The steps as a file: a hash of the parameters in front of the first step and behind the last,
- * the options, one number for each step, a checksum: 4 bytes a step and less than 1 KiB.
- * Written whole or not at all. */
+/* The steps as a file: a sum of the parameters in front of the first step and behind the last
+ * (names, shapes, which are frozen, elements), the options, one number for each step, a sum of
+ * the file: 4 bytes a step and 264. Written whole or not at all. Between its first step and
+ * this call nothing else may change the parameters: the record would be of other ones. */
 SW_MUST_USE SW_API sw_status sw_zo_save(const sw_zo *zo, const char *path);
-/* Make the steps of a record with a model that is as the first step found it (SW_INVALID else):
- * bit for bit what the recorded run left (SW_FORMAT where it is not). No data is needed.
- * progress (or NULL) is called behind each step; anything but SW_OK ends it. */
+/* Make the steps of a record with a ready model that is as the first step found it (SW_INVALID
+ * else, and it is as before): bit for bit what the recorded run left, on any number of threads
+ * and any instruction set. Where that is not so the answer is SW_FORMAT, and the model is
+ * damaged. A file that is damaged, cut or no record is SW_FORMAT, and nothing has changed. No
+ * data is needed. progress (or NULL) is called behind each step; anything but SW_OK ends it,
+ * and is returned: the model is then as it was behind that step. */
 typedef sw_status sw_zo_progress_fn(void *user, uint64_t step, uint64_t steps);
 SW_MUST_USE SW_API sw_status sw_zo_replay(sw_model *model, sw_exec *exec, const char *path,
                                           sw_zo_progress_fn *progress, void *user);

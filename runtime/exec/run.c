@@ -407,6 +407,49 @@ static sw_status run(sw_exec *exec, const sw_run_args *args, uint64_t start)
     return status == SW_OK ? exec->backend->skipped(exec, args) : status;
 }
 
+sw_status swi_run_seeded(sw_exec *exec, const sw_run_args *given, uint64_t seed)
+{
+    sw_run_args args;
+    SW_TRY(swi_read_args(&args, given, true, "a run"));
+    SW_TRY(swi_enter(exec, &args, SWI_FRAME));
+    const uint64_t own = exec->seed;
+    exec->seed = seed;
+    const sw_status status = run(exec, &args, sw_clock_ns());
+    exec->seed = own;
+    swi_leave(exec, &args);
+    return status;
+}
+
+static sw_status prepare(sw_exec *exec, const sw_run_args *args, swi_look *look, void *context)
+{
+    swi_frame *f;
+    bool fresh;
+    SW_TRY(swi_device_fault(exec->target.device));
+    if (args->immediate)
+        return swi_make_ready(exec, args);
+    SW_TRY(swi_exec_program(exec, args, &f, &fresh));
+    exec->attempt = f;
+    if (look != NULL)
+        SW_TRY(look(context, f->program));
+    SW_TRY(exec->op_clocks ? reserve_op_clocks(exec, f->program->n_ops) : SW_OK);
+    SW_TRY(swi_history_reserve(&exec->history, f->program->trace.n_metrics));
+    const sw_status fits = reserve_run(exec, args, f);
+    return fits == SW_NOMEM ? swi_does_not_fit(exec, args, f->program, fits) : fits;
+}
+
+sw_status swi_run_prepare(sw_exec *exec, const sw_run_args *given, swi_look *look,
+                          void *context, const char *call)
+{
+    sw_run_args args;
+    SW_TRY(swi_read_args(&args, given, true, call));
+    SW_TRY(swi_enter(exec, &args, SWI_FRAME));
+    exec->attempt = NULL;
+    const sw_status status =
+        swi_observe_denied(exec, &args, false, prepare(exec, &args, look, context));
+    swi_leave(exec, &args);
+    return status;
+}
+
 sw_status sw_run(sw_exec *exec, const sw_run_args *given)
 {
     sw_run_args args;

@@ -52,6 +52,16 @@ swi_need swi_need_of(const sw_exec *exec, const sw_run_args *args, const swi_pro
 sw_status swi_run_frame(sw_exec *exec, swi_frame *frame, const sw_run_args *args,
                         bool *updated);
 
+/* sw_run with another seed of random ops than the exec's. */
+sw_status swi_run_seeded(sw_exec *exec, const sw_run_args *args, uint64_t seed);
+
+/* All that sw_run with these arguments needs in front of its first op: program, memory, models
+ * made ready. What fails here has changed no model. look (or NULL): refuses the program. Of an
+ * immediate run the models alone, and nothing to look at. `call` begins the messages. */
+typedef sw_status swi_look(void *context, const swi_program *program);
+sw_status swi_run_prepare(sw_exec *exec, const sw_run_args *args, swi_look *look, void *context,
+                          const char *call);
+
 /* Copy what the exec's watch saw into its run info. */
 void swi_read_watch(sw_exec *exec);
 

@@ -237,6 +237,16 @@ static things make_things(void)
     X(sw_policy_changes(NULL, NULL, NULL))                                                     \
     X(sw_policy_change("x", NULL, 0, NULL, &number, NULL))                                     \
     X((sw_pbt_destroy(NULL), SW_INVALID))                                                      \
+    X(sw_zo_create(NULL, t->model, NULL))                                                      \
+    X(sw_zo_create(&zo, NULL, NULL))                                                           \
+    X(sw_zo_step(NULL, t->exec, NULL, "loss", &number))                                        \
+    X(sw_zo_steps(NULL) == 0 ? SW_INVALID : SW_OK)                                             \
+    X(sw_zo_not_finite(NULL) == 0 ? SW_INVALID : SW_OK)                                        \
+    X(sw_zo_save(NULL, "x"))                                                                   \
+    X(sw_zo_replay(NULL, t->exec, "x", NULL, NULL))                                            \
+    X(sw_zo_replay(t->model, NULL, "x", NULL, NULL))                                           \
+    X(sw_zo_replay(t->model, t->exec, NULL, NULL, NULL))                                       \
+    X((sw_zo_destroy(NULL), SW_INVALID))                                                       \
     X(sw_op_register(NULL, &id))                                                               \
     X(sw_op_register(sw_op_at(0), NULL))                                                       \
     X((sw_param_freeze(no_param, 1), SW_INVALID))                                              \
@@ -272,6 +282,12 @@ static things make_things(void)
     X(sw_conv2d_new_with(NULL, NULL, 4, 4, 3, NULL).weight.index == 0 ? SW_INVALID : SW_OK)    \
     X(sw_embedding_new(NULL, "l", 4, 4).weight.index == 0 ? SW_INVALID : SW_OK)                \
     X(sw_embedding_new(t->model, NULL, 4, 4).weight.index == 0 ? SW_INVALID : SW_OK)           \
+    X(sw_binary_linear_new(NULL, "l", 4, 4, 1).logits.index == 0 ? SW_INVALID : SW_OK)         \
+    X(sw_binary_linear_new(t->model, NULL, 4, 4, 1).logits.index == 0 ? SW_INVALID : SW_OK)    \
+    X(sw_binary_conv2d_new(NULL, "l", 4, 4, 3).logits.index == 0 ? SW_INVALID : SW_OK)         \
+    X(sw_binary_conv2d_new(t->model, NULL, 4, 4, 3).logits.index == 0 ? SW_INVALID : SW_OK)    \
+    X(sw_logits_new(NULL, "w", four, NULL).index == 0 ? SW_INVALID : SW_OK)                    \
+    X(sw_logits_new(t->model, NULL, four, NULL).index == 0 ? SW_INVALID : SW_OK)               \
     X(sw_layer_norm_new(NULL, NULL, 4).weight.index == 0 ? SW_INVALID : SW_OK)                 \
     X(sw_rms_norm_new(NULL, NULL, 4).weight.index == 0 ? SW_INVALID : SW_OK)                   \
     X(sw_group_norm_new(NULL, NULL, 2, 4).weight.index == 0 ? SW_INVALID : SW_OK)              \
@@ -302,6 +318,12 @@ static things make_things(void)
     X(sw_apply_rms_norm(c, rms_norm, no_value))                                                \
     X(sw_apply_group_norm(c, group_norm, no_value))                                            \
     X(sw_apply_batch_norm2d(c, batch_norm, x))                                                 \
+    X(sw_binarize(c, no_value, 0.0f))                                                          \
+    X(sw_binary_max_pool2d(c, no_value, 2, 2))                                                 \
+    X(sw_binary_linear_op(c, no_value, no_value, no_value, SW_BINARY_BITS))                    \
+    X(sw_binary_conv2d_op(c, no_value, no_value, no_value, 1, 0, SW_BINARY_SUMS))              \
+    X(sw_apply_binary_linear(c, binary_linear, x, SW_BINARY_BITS))                             \
+    X(sw_apply_binary_conv2d(c, binary_conv, x, SW_BINARY_BITS))                               \
     X(sw_linear_op(c, no_value, no_value, no_value))                                           \
     X(sw_conv2d_op(c, no_value, no_value, no_value, 1, 0))                                     \
     X(sw_conv2d_op_with(c, no_value, no_value, no_value, NULL))                                \
@@ -419,6 +441,8 @@ static void call_inside(sw_ctx *ctx, void *user)
     const sw_value x = sw_rand(ctx, "x", four), scalar = sw_mean(ctx, x, 0);
     const sw_linear linear = {.reserved = {0}};
     const sw_conv2d conv = {.reserved = {0}};
+    const sw_binary_linear binary_linear = {.reserved = {0}};
+    const sw_binary_conv2d binary_conv = {.reserved = {0}};
     const sw_embedding embedding = {.reserved = {0}};
     const sw_layer_norm layer_norm = {.reserved = {0}};
     const sw_rms_norm rms_norm = {.reserved = {0}};
@@ -445,6 +469,7 @@ static sw_status call_number(things *t, int k, bool without)
     sw_optimizer *opt;
     sw_dataset *data;
     sw_feed *feed;
+    sw_zo *zo;
     sw_loader *loader;
     sw_array array;
     const sw_array *inputs;

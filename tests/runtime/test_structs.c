@@ -35,6 +35,7 @@ typedef union {
     sw_members_args group;
     sw_hyper hyper;
     sw_pbt_opts pbt;
+    sw_zo_opts zo;
     sw_resize_opts resize;
 } room;
 
@@ -341,6 +342,14 @@ static sw_status try_pbt_member(scene *s, room *r)
     return with_pbt(ask_pbt_member, r);
 }
 
+static sw_status try_zo(scene *s, room *r)
+{
+    sw_zo *made;
+    SW_TRY(sw_zo_create(&made, s->n->model, &r->zo));
+    sw_zo_destroy(made);
+    return SW_OK;
+}
+
 /* Of the scene's model to one that is alike. */
 static sw_status plan_resize(scene *s, const sw_resize_opts *opts, sw_resize_info *info)
 {
@@ -460,6 +469,7 @@ static const struct {
     {SWI_STRUCT_sw_pbt_opts, try_pbt, false},
     {SWI_STRUCT_sw_pbt_event, try_pbt_event, true},
     {SWI_STRUCT_sw_pbt_member, try_pbt_member, true},
+    {SWI_STRUCT_sw_zo_opts, try_zo, false},
     {SWI_STRUCT_sw_witness_info, try_witness, true},
     {SWI_STRUCT_sw_idx_opts, try_idx, false},
     {SWI_STRUCT_sw_cifar_opts, try_cifar, false},

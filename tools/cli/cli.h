@@ -187,6 +187,7 @@ typedef struct {
 int tool_help(const cli_tool *tools, int n, int argc, char **argv, const char **name);
 int tool_train(int argc, char **argv);
 int tool_pbt(int argc, char **argv);
+int tool_es(int argc, char **argv);
 int tool_plan(int argc, char **argv);
 int tool_report(int argc, char **argv);
 int tool_bench(int argc, char **argv);

@@ -27,16 +27,18 @@ static size_t field_bytes(const sw_array *field)
     return bytes;
 }
 
-/* A loader's ring: each field of a slot begins at a multiple of the alignment. */
-static size_t ring_bytes(const job_data *data, int64_t batch)
+/* A batch: each field begins at a multiple of the alignment. */
+static size_t slot_bytes(const job_data *data, int64_t rows)
 {
     size_t slot = 0;
-    for (int i = 0; i < data->info.n_fields; i++) {
-        const size_t bytes =
-            field_bytes(&data->info.field[i]) * (size_t)job_slot_rows(data, batch);
-        slot += sw_size_round(bytes);
-    }
-    return slot * JOB_SLOTS;
+    for (int i = 0; i < data->info.n_fields; i++)
+        slot += sw_size_round(field_bytes(&data->info.field[i]) * (size_t)rows);
+    return slot;
+}
+
+static size_t ring_bytes(const job_data *data, int64_t batch)
+{
+    return slot_bytes(data, job_slot_rows(data, batch)) * JOB_SLOTS;
 }
 
 size_t job_image_bytes(const job *j)
@@ -44,7 +46,19 @@ size_t job_image_bytes(const job *j)
     size_t sum = 0;
     for (int i = 0; i < j->train.info.n_fields; i++)
         sum += field_bytes(&j->train.info.field[i]);
-    return sum * JOB_SLOTS;
+    return j->opts->method == JOB_ES ? sum : sum * JOB_SLOTS;
+}
+
+/* A generation takes its samples one by one, so that every slice is whole. */
+static int64_t batch_of_program(const job *j, job_which which)
+{
+    const job_data *data = which >= JOB_EVAL ? &j->test : &j->train;
+    const bool last = which == JOB_TRAIN_LAST || which == JOB_EVAL_LAST;
+    if (j->opts->method == JOB_ES && which < JOB_EVAL)
+        return which == JOB_TRAIN ? j->batch : 0;
+    if (which == JOB_MICRO && (j->opts->accumulate == 1 || data->n <= j->batch))
+        return 0;
+    return last ? data->n % j->batch : data->n >= j->batch ? j->batch : 0;
 }
 
 void job_set_batch(job *j, int64_t batch)
@@ -55,22 +69,23 @@ void job_set_batch(job *j, int64_t batch)
     for (int i = 0; i < JOB_PROGRAMS; i++) {
         job_program *p = &j->program[i];
         const job_data *data = i >= JOB_EVAL ? &j->test : &j->train;
-        const bool last = i == JOB_TRAIN_LAST || i == JOB_EVAL_LAST;
-        *p = (job_program){.name = names[i], .mode = i >= JOB_EVAL ? SW_EVAL : SW_TRAIN};
-        p->batch = last ? data->n % j->batch : data->n >= j->batch ? j->batch : 0;
-        if (i == JOB_MICRO && (j->opts->accumulate == 1 || data->n <= j->batch))
-            p->batch = 0;
+        const bool learns = i < JOB_EVAL && j->opts->method != JOB_MEZO;
+        *p = (job_program){.name = names[i], .mode = learns ? SW_TRAIN : SW_EVAL};
+        p->batch = batch_of_program(j, (job_which)i);
         for (int k = 0; k < data->info.n_fields; k++)
             p->inputs[k] = batch_of(&data->info.field[k], p->batch);
         p->plan.size = sizeof p->plan;
     }
-    j->data_bytes = ring_bytes(&j->train, j->batch) + ring_bytes(&j->test, j->batch);
+    j->data_bytes = j->opts->method == JOB_ES
+                        ? slot_bytes(&j->train, j->batch)
+                        : ring_bytes(&j->train, j->batch) + ring_bytes(&j->test, j->batch);
 }
 
 sw_run_args job_args(job *j, job_which which, const sw_array *inputs, uint64_t step)
 {
+    sw_step_fn *fn = j->fn != NULL ? j->fn : tool_net_step;
     sw_run_args args = {.size = sizeof args,
-                        .fn = which == JOB_MICRO ? tool_net_micro_step : tool_net_step,
+                        .fn = which == JOB_MICRO ? tool_net_micro_step : fn,
                         .user = &j->net,
                         .models = &j->net.model,
                         .n_models = 1,
@@ -79,7 +94,8 @@ sw_run_args job_args(job *j, job_which which, const sw_array *inputs, uint64_t s
                         .mode = j->program[which].mode,
                         .immediate = j->opts->immediate,
                         .step = step,
-                        .data_bytes = j->data_bytes};
+                        .data_bytes = j->data_bytes,
+                        .es = which < JOB_EVAL ? j->es : NULL};
     return args;
 }
 
@@ -115,7 +131,10 @@ tool_net_opts job_net_opts(const job *j)
                       .keep_gradients = o->keep_gradients || o->accumulate > 1,
                       .max_skipped = o->max_skipped > 0 ? (int)o->max_skipped : -1,
                       .knobs = o->knobs}};
-    tool_optimizer_set(&net.optimizer, o->optimizer, o->momentum);
+    if (o->method == JOB_MEZO)
+        net.optimizer.kind = NULL;
+    else
+        tool_optimizer_set(&net.optimizer, o->optimizer, o->momentum);
     return net;
 }
 
@@ -164,6 +183,8 @@ sw_status job_make(job *j)
     SW_TRY(sw_exec_create(&j->exec, &exec));
     const tool_net_opts net = job_net_opts(j);
     SW_TRY(tool_net_create(&j->net, &net));
+    if (o->method == JOB_ES)
+        SW_TRY(sw_es_create(&j->es, j->net.optimizer, &j->es_opts));
     return make_checkpoint(j);
 }
 
@@ -324,6 +345,8 @@ void job_close(job *j)
     swi_snapshot_destroy(j->copy);
     j->checkpoint = NULL;
     j->copy = NULL;
+    sw_es_destroy(j->es);
+    j->es = NULL;
     if (j->net.model != NULL)
         tool_net_destroy(&j->net);
     sw_exec_destroy(j->exec);

@@ -10,6 +10,13 @@
 #define JOB_SLOTS 3             /* batch slots of each loader */
 #define JOB_BATCH_MAX (1 << 24) /* the most that --batch takes */
 
+/* How parameters are changed. MEZO: by the differences of two runs forward, so that programs of
+ * training are those of inference; ES: by the fitness of runs under noise. Both keep nothing
+ * for a backward part. */
+typedef enum { JOB_BACKPROP, JOB_MEZO, JOB_ES } job_method;
+
+#define JOB_MEZO_RATE 1e-4 /* where none is given: found by trying, tools/docs/training.md */
+
 /* As the command line says it: a field for each option of job_options.def, as it was given, and
  * what is made of them. */
 typedef struct {
@@ -23,6 +30,7 @@ typedef struct {
     int64_t epochs, steps, warmup, lr_every;
     double lr_gamma, lr_floor;
     /* No options. */
+    job_method method;
     bool release; /* `update` is "release" */
     bool shares;  /* runs note what each role and layer holds */
     bool knobs;   /* the optimizer's numbers and the dropout of mlp and lenet5 are knobs */
@@ -100,9 +108,12 @@ typedef struct {
     sw_checkpoint *checkpoint;
     swi_snapshot *copy;      /* plan: what its copy takes of the budget */
     size_t checkpoint_bytes; /* of the copy; 0: none */
+    sw_step_fn *fn; /* in the place of tool_net_step; its user is the net. NULL: that */
     tool_net net;
+    sw_es_opts es_opts; /* of JOB_ES: what job_make makes `es` from */
+    sw_es *es;          /* of programs of training */
     job_program program[JOB_PROGRAMS];
-    size_t data_bytes; /* of both loaders */
+    size_t data_bytes; /* of both loaders; with JOB_ES of one batch, which all programs share */
 } job;
 
 /* Load the data sets. With `shapes_only` synthetic data are not made, and of files as much is

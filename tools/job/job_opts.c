@@ -55,6 +55,8 @@ static int derive_options(job_opts *o)
         o->optimizer = usual;
     double usual_momentum;
     const bool heavy = tool_optimizer_has_momentum(o->optimizer, &usual_momentum);
+    if (o->lr < 0.0 && o->method == JOB_MEZO)
+        o->lr = JOB_MEZO_RATE;
     if (o->lr < 0.0)
         o->lr = o->kind->lr > 0.0f && strcmp(o->optimizer, usual) == 0
                     ? (double)o->kind->lr

@@ -84,7 +84,8 @@ typedef struct {
     sw_value (*loss)(sw_ctx *ctx, const tool_net *net);
 } tool_model;
 
-extern const tool_model tool_mlp, tool_lenet5, tool_swishnet, tool_gpt, tool_mbconv;
+extern const tool_model tool_mlp, tool_lenet5, tool_swishnet, tool_gpt, tool_mbconv,
+    tool_resnet9;
 
 /* The models by position, NULL past the last; by name, NULL when there is none. */
 const tool_model *tool_model_at(int i);
@@ -184,6 +185,23 @@ int64_t tool_field_elements(const tool_net_opts *opts, int field);
 /* The activation that the settings name. */
 sw_value tool_activate(sw_ctx *ctx, const tool_net *net, sw_value x);
 const char *const *tool_activation_words(void);
+
+/* The channels that --width-factor makes of these, by EfficientNet's rounding: to multiples of
+ * 8, at least 8, not more than a tenth down. */
+int64_t tool_widened(int64_t channels, const tool_settings *settings);
+
+/* A convolution without bias, as wide as its images, batch norm with the momentum of the
+ * settings, and where it is `active` their activation, which counts as part of it in reports.
+ */
+typedef struct {
+    sw_conv2d conv;
+    sw_batch_norm2d norm;
+    char name[32];
+} tool_conv_norm;
+tool_conv_norm tool_conv_norm_new(tool_net *net, const char *name, int64_t in, int64_t out,
+                                  int kernel, int stride, int64_t groups);
+sw_value tool_conv_norm_apply(sw_ctx *ctx, const tool_net *net, const tool_conv_norm *layer,
+                              sw_value x, int active);
 
 /* Layers "fc1", "fc2"... with the activation of the settings between them, and with
  * `active_end` behind the last one too; an activation counts as part of the layer before it. */

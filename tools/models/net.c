@@ -191,7 +191,9 @@ static sw_status declare(tool_net *net, const tool_net_opts *o)
         net->share = sw_knob_new(net->model, "share", 1.0f);
         net->accumulates = 1;
     }
-    return sw_optimizer_create(&net->optimizer, net->model, &o->optimizer);
+    return o->optimizer.kind == NULL
+               ? SW_OK
+               : sw_optimizer_create(&net->optimizer, net->model, &o->optimizer);
 }
 
 sw_status tool_net_create(tool_net *net, const tool_net_opts *opts)

@@ -2,8 +2,8 @@
 #include "tools/models/models.h"
 #include <string.h>
 
-static const tool_model *const models[] = {&tool_mlp, &tool_lenet5, &tool_swishnet, &tool_gpt,
-                                           &tool_mbconv};
+static const tool_model *const models[] = {&tool_mlp, &tool_lenet5, &tool_swishnet,
+                                           &tool_gpt, &tool_mbconv, &tool_resnet9};
 enum { N_MODELS = sizeof models / sizeof *models };
 
 const tool_model *tool_model_at(int i)

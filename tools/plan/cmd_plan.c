@@ -186,8 +186,7 @@ static int plan_one(const plan_opts *o, job *j, sw_json *json)
     plan_fit fit = {0};
     const bool fits = o->fit_bytes > 0;
     const int64_t samples = j->train.n;
-    int status =
-        fits ? plan_fit_find(j, o->fit_bytes, &fit) : open_for(j, o->job.batch.at[0], samples);
+    int status = fits ? plan_fit_find(o, j, &fit) : open_for(j, o->job.batch.at[0], samples);
     if (status == CLI_GO && o->svg != NULL)
         status = plan_svg_write(j, o->svg);
     if (status == CLI_GO && json != NULL) {
@@ -232,8 +231,11 @@ static int plan_all(const plan_opts *o, job *j)
 /* ---- options ----------------------------------------------------------------------------- */
 
 /* Before job_check, which gives --batch its default. */
-static int check(const plan_opts *o)
+static int check(plan_opts *o)
 {
+    const int methods = plan_methods_check(o);
+    if (methods != CLI_GO)
+        return methods;
     if (o->fit_bytes > 0 && o->job.batch.n > 0)
         return cli_error(CLI_USAGE,
                          "--fit and --batch exclude each other: --fit finds the batch");
@@ -254,7 +256,7 @@ static int check(const plan_opts *o)
 int tool_plan(int argc, char **argv)
 {
     plan_opts o = {0};
-    cli_option table[JOB_OPTIONS_MAX + 4];
+    cli_option table[JOB_OPTIONS_MAX + 7];
     int n = job_options(&o.job, table, 0, false);
     const cli_option own[] = {
         {"--fit", "SIZE", CLI_BYTES, &o.fit_bytes, NULL,
@@ -262,6 +264,17 @@ int tool_plan(int argc, char **argv)
          "programs of the job, no op run again) is at most this; it may be larger than the "
          "data set, which is then planned as if it had as many images",
          1, 0, NULL},
+        {"--method", "LIST", CLI_WORD, &o.methods, NULL,
+         "backprop, mezo or es, or several with commas: what each takes, side by side (default "
+         "backprop)",
+         0, 0, NULL},
+        {"--population", "N", CLI_COUNT, &o.population, NULL,
+         "with --method es: evaluations of a generation (default as many as a batch has)", 2,
+         (int64_t)1 << 32, NULL},
+        {"--slice", "N", CLI_COUNT, &o.slice, NULL,
+         "with --method es: evaluations of one run, which share the batch (default: one for "
+         "each sample of it)",
+         2, JOB_BATCH_MAX, NULL},
         {"--svg", "FILE", CLI_WORD, &o.svg, NULL,
          "draw the training step's arena: time to the right, addresses upward", 0, 0, NULL},
         {"--json", NULL, CLI_FLAG, &o.json, NULL, "one JSON object on standard output", 0, 0,
@@ -291,7 +304,7 @@ int tool_plan(int argc, char **argv)
     job j = {.opts = &o.job};
     status = job_load(&j, true);
     if (status == CLI_GO)
-        status = plan_all(&o, &j);
+        status = plan_compares(&o) ? plan_methods(&o, &j) : plan_all(&o, &j);
     job_unload(&j);
     return status;
 }

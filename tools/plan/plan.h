@@ -10,6 +10,10 @@ typedef struct {
     size_t fit_bytes; /* --fit; 0: not asked for */
     const char *svg;  /* --svg; NULL: not asked for */
     bool json, quiet;
+    const char *methods; /* --method */
+    job_method method[3];
+    int n_methods;
+    int64_t population, slice; /* es: evaluations of a generation and of a run; 0: not given */
 } plan_opts;
 
 /* "The data have only ...", for people, where a batch of `batch` samples was planned as if a
@@ -35,12 +39,25 @@ typedef struct {
 /* The largest batch whose total_bytes fits, and no word about it; found.batch is 0 where none
  * does. job_load and opts come first, job_close last. */
 SW_MUST_USE sw_status plan_fit_search(job *j, size_t fit_bytes, plan_found *found);
-/* Search the largest batch whose total_bytes fits, and leave the job planned for it. CLI_NO_FIT
- * with a message when none does. job_load and opts come first, job_close last. */
-int plan_fit_find(job *j, size_t fit_bytes, plan_fit *out);
+/* Search the largest batch whose total_bytes fits --fit, and leave the job planned for it.
+ * CLI_NO_FIT with a message when none does. job_load and opts come first, job_close last. */
+int plan_fit_find(const plan_opts *opts, job *j, plan_fit *out);
 /* Members of the open object; a text. */
 void plan_fit_put(sw_json *json, const plan_opts *opts, const plan_fit *fit);
 void plan_fit_print(const plan_opts *opts, const plan_fit *fit);
+
+/* ---- plan_methods.c ---------------------------------------------------------------------- */
+
+/* Read --method: CLI_GO, or CLI_USAGE. */
+int plan_methods_check(plan_opts *opts);
+/* Whether it asks for more than what backprop takes. */
+bool plan_compares(const plan_opts *opts);
+/* A row for each method, on standard output. The exit status. */
+int plan_methods(const plan_opts *opts, job *j);
+/* With es: what batches are multiples of; the strategy whose runs have such a batch, in pairs.
+ */
+int64_t plan_es_unit(const plan_opts *opts);
+sw_es_opts plan_es_opts(const plan_opts *opts, int64_t batch);
 
 /* ---- plan_svg.c -------------------------------------------------------------------------- */
 

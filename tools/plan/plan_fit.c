@@ -30,19 +30,42 @@ typedef struct {
     job *job;
     size_t fit_bytes;
     int64_t images;
+    const plan_opts *opts; /* of a search for es; else what is searched are batches */
+    int64_t unit;          /* rows of a run are multiples of it: what is searched is how many */
 } task;
 
-static void set_batch(const task *t, int64_t batch)
+/* A strategy has a number of evaluations in a run that is its own: another batch is another
+ * strategy, whose knobs and states the model has. */
+static sw_status set_batch(const task *t, int64_t units)
 {
+    const int64_t batch = units * t->unit;
     t->job->train.n = batch > t->images ? batch : t->images;
+    if (t->opts != NULL && t->opts->slice == 0) {
+        job_close(t->job);
+        t->job->es_opts = plan_es_opts(t->opts, batch);
+        SW_TRY(job_make(t->job));
+    }
     job_set_batch(t->job, batch);
+    return SW_OK;
+}
+
+/* Beside the programs: what updates by the fitness of a generation. */
+static sw_status update_of(const task *t, size_t *out)
+{
+    sw_plan_info update = {.size = sizeof update};
+    *out = 0;
+    if (t->opts == NULL)
+        return SW_OK;
+    SW_TRY(sw_es_plan(t->job->es, t->job->exec, &update));
+    *out = update.total_bytes;
+    return SW_OK;
 }
 
 static sw_status bound_of(void *context, int64_t batch, plan_bound *out)
 {
     const task *t = context;
     const sw_plan_info *p = &t->job->program[JOB_TRAIN].plan;
-    set_batch(t, batch);
+    SW_TRY(set_batch(t, batch));
     SW_TRY(job_plan(t->job, JOB_TRAIN));
     out->bytes = t->job->opts->immediate
                      ? p->total_bytes
@@ -55,8 +78,8 @@ static sw_status bound_of(void *context, int64_t batch, plan_bound *out)
 /* The whole job, or as much of it as shows that it does not fit. */
 static sw_status plan_job(const task *t, int64_t batch, size_t enough, size_t *out)
 {
-    set_batch(t, batch);
-    *out = 0;
+    SW_TRY(set_batch(t, batch));
+    SW_TRY(update_of(t, out));
     for (int i = 0; i < JOB_PROGRAMS && *out <= enough; i++) {
         const job_program *p = &t->job->program[i];
         if (p->batch == 0)
@@ -89,18 +112,28 @@ static int no_batch(const task *t)
             most = p;
     }
     return cli_error(CLI_NO_FIT,
-                     "no batch fits %zu bytes: a batch of 1 needs total_bytes %zu (model %zu, "
-                     "arena %zu, data %zu, checkpoint %zu); the peak is at %s, held by %s",
-                     t->fit_bytes, total, most->plan.model_bytes, most->plan.arena_bytes,
-                     most->plan.data_bytes, job_counted_checkpoint_bytes(t->job),
-                     most->plan.peak_op, most->plan.holders);
+                     "no batch fits %zu bytes: a batch of %lld needs total_bytes %zu (model "
+                     "%zu, arena %zu, data %zu, checkpoint %zu); the peak is at %s, held by %s",
+                     t->fit_bytes, (long long)t->unit, total, most->plan.model_bytes,
+                     most->plan.arena_bytes, most->plan.data_bytes,
+                     job_counted_checkpoint_bytes(t->job), most->plan.peak_op,
+                     most->plan.holders);
+}
+
+/* As far as --batch and --population go. */
+static int64_t most_units(const task *t)
+{
+    int64_t most = JOB_BATCH_MAX;
+    if (t->opts != NULL && t->opts->slice == 0 && t->opts->population > 0)
+        most = t->opts->population;
+    return (most < JOB_BATCH_MAX ? most : JOB_BATCH_MAX) / t->unit;
 }
 
 /* The batches that follow, for people to see; the answer is planned last and stays. */
 static sw_status plan_answer(const task *t, plan_fit *fit)
 {
-    for (int i = 1; i <= PLAN_NEXT && fit->found.batch + i <= JOB_BATCH_MAX; i++) {
-        fit->next[fit->n_next].batch = fit->found.batch + i;
+    for (int i = 1; i <= PLAN_NEXT && fit->found.batch + i <= most_units(t); i++) {
+        fit->next[fit->n_next].batch = (fit->found.batch + i) * t->unit;
         SW_TRY(
             plan_job(t, fit->found.batch + i, SIZE_MAX, &fit->next[fit->n_next].total_bytes));
         fit->n_next++;
@@ -111,10 +144,10 @@ static sw_status plan_answer(const task *t, plan_fit *fit)
 
 static sw_status search(task *t, plan_found *found)
 {
-    const size_t by_inputs = t->fit_bytes / job_image_bytes(t->job);
+    const size_t by_inputs = t->fit_bytes / job_image_bytes(t->job) / (size_t)t->unit;
+    const int64_t most = most_units(t);
     const plan_search search = {.fit_bytes = t->fit_bytes,
-                                .most = by_inputs < JOB_BATCH_MAX ? (int64_t)by_inputs
-                                                                  : JOB_BATCH_MAX,
+                                .most = by_inputs < (size_t)most ? (int64_t)by_inputs : most,
                                 .grows_from = SWI_ONE_LAYOUT_FROM,
                                 .bound = bound_of,
                                 .total = total_of,
@@ -125,7 +158,7 @@ static sw_status search(task *t, plan_found *found)
 static task task_of(job *j, size_t fit_bytes)
 {
     j->keep_programs = JOB_PROGRAMS; /* each batch is looked at once */
-    return (task){.job = j, .fit_bytes = fit_bytes, .images = j->train.n};
+    return (task){.job = j, .fit_bytes = fit_bytes, .images = j->train.n, .unit = 1};
 }
 
 sw_status plan_fit_search(job *j, size_t fit_bytes, plan_found *found)
@@ -135,11 +168,16 @@ sw_status plan_fit_search(job *j, size_t fit_bytes, plan_found *found)
     return search(&t, found);
 }
 
-int plan_fit_find(job *j, size_t fit_bytes, plan_fit *out)
+int plan_fit_find(const plan_opts *opts, job *j, plan_fit *out)
 {
-    task t = task_of(j, fit_bytes);
+    task t = task_of(j, opts->fit_bytes);
     plan_fit fit = {.images = j->train.n};
     const uint64_t start = cli_clock_ns();
+    if (j->opts->method == JOB_ES) {
+        t.opts = opts;
+        t.unit = plan_es_unit(opts);
+        j->es_opts = plan_es_opts(opts, t.unit);
+    }
     const int status = job_begin(j);
     if (status != CLI_GO)
         return status;
@@ -150,7 +188,9 @@ int plan_fit_find(job *j, size_t fit_bytes, plan_fit *out)
         searched = plan_answer(&t, &fit);
     if (searched != SW_OK)
         return cli_library_error(searched, false);
-    fit.capped = fit.found.batch == JOB_BATCH_MAX;
+    fit.capped = fit.found.batch == most_units(&t);
+    fit.found.batch *= t.unit;
+    fit.found.excluded_from *= t.unit;
     fit.ns = cli_clock_ns() - start;
     *out = fit;
     return CLI_GO;
@@ -200,7 +240,7 @@ static void print_proof(const plan_fit *fit)
     if (fit->capped)
         snprintf(text, sizeof text,
                  "%s is the most that --batch takes: no larger one was asked.",
-                 cli_digits(JOB_BATCH_MAX).text);
+                 cli_digits((uint64_t)fit->found.batch).text);
     else if (f->excluded_bytes > 0)
         snprintf(text, sizeof text,
                  "None of %s or more fits: model, data and what lives at one time alone are %s "

@@ -154,6 +154,9 @@ static int prepare(train *t)
     status = train_resume(t);
     if (status != CLI_GO)
         return status;
+    const sw_status zeroth = train_zeroth_open(t);
+    if (zeroth != SW_OK)
+        return cli_library_error(zeroth, false);
     if (cli_interrupted())
         return cli_error(CLI_INTERRUPTED, "interrupted before the first step: no file was "
                                           "written");
@@ -170,7 +173,7 @@ static int prepare(train *t)
  * them: what was trained until then is saved all the same. */
 static int end_of_failed(train *t, sw_status trained)
 {
-    const int status = cli_library_error(trained, false);
+    const int status = cli_library_error(trained, t->opts.replay != NULL);
     if (trained == SW_INVALID && t->opts.save != NULL && t->now.step > 0 &&
         cli_saved(sw_model_save(t->job.net.model, t->opts.save)) == SW_OK)
         cli_note("the parameters of step %" PRIu64 " are in %s", t->now.step, t->opts.save);
@@ -200,9 +203,11 @@ static void say_lost(train *t)
 static int train_and_report(train *t)
 {
     t->start_ns = cli_clock_ns();
-    const sw_status trained = train_all(t);
+    sw_status trained = t->opts.replay != NULL ? train_replay(t) : train_all(t);
     t->wall_ns = cli_clock_ns() - t->start_ns;
     cli_progress("%s", "");
+    if (trained == SW_OK)
+        trained = train_zeroth_save(t);
     if (trained == SW_OK)
         train_checkpoint_end(t);
     sw_checkpoint_destroy(t->job.checkpoint); /* it syncs the metrics */
@@ -210,7 +215,12 @@ static int train_and_report(train *t)
     train_metrics_close(t);
     if (trained != SW_OK)
         return end_of_failed(t, trained);
-    const sw_status counted = sw_optimizer_skipped(t->job.net.optimizer, &t->skipped, NULL);
+    if (t->zo != NULL)
+        t->skipped = sw_zo_not_finite(t->zo);
+    const sw_status counted =
+        t->job.net.optimizer != NULL
+            ? sw_optimizer_skipped(t->job.net.optimizer, &t->skipped, NULL)
+            : SW_OK;
     if (counted != SW_OK)
         return cli_library_error(counted, false);
     if (t->profile != NULL)
@@ -223,10 +233,12 @@ static int train_and_report(train *t)
             return cli_library_error(written, false);
     }
     if (t->now.diverged > 0)
-        cli_note("the loss is not a finite number any more since step %" PRIu64 ": a smaller "
-                 "--lr or --clip may help",
-                 t->now.diverged);
-    if (t->opts.save != NULL && t->now.step > 0) { /* else they are those of the beginning */
+        cli_note("the loss is not a finite number any more since step %" PRIu64 ": a smaller %s "
+                 "may help",
+                 t->now.diverged, t->zo != NULL ? "--lr" : "--lr or --clip");
+    const bool whole = t->opts.replay == NULL || !cli_interrupted();
+    if (t->opts.save != NULL && t->now.step > 0 &&
+        whole) { /* else they are those of the beginning */
         const sw_status saved = cli_saved(sw_model_save(t->job.net.model, t->opts.save));
         if (saved != SW_OK)
             return cli_library_error(saved, false);
@@ -249,6 +261,8 @@ static int close_all(train *t, int status)
     sw_checkpoint_destroy(t->job.checkpoint);
     t->job.checkpoint = NULL;
     train_metrics_close(t);
+    sw_zo_destroy(t->zo);
+    t->zo = NULL;
     sw_loader_destroy(t->test_loader);
     sw_loader_destroy(t->train_loader);
     job_close(&t->job);

@@ -125,6 +125,8 @@ typedef struct {
     train_progress now; /* where it is, all that was told included */
     bool inside;        /* of an epoch that was begun */
     uint64_t total_steps, lr_every;
+    sw_zo *zo;             /* of --method mezo and lozo; NULL: backprop, or --replay */
+    uint64_t record_bytes; /* of --record, once it is written; 0: it is not */
     uint64_t warm_runs, allocations; /* runs that neither traced nor were immediate; theirs */
     uint64_t skipped;                /* updates whose gradients were not finite */
     uint64_t start_ns, wall_ns;
@@ -150,6 +152,12 @@ int train_check_files(const train_opts *opts);
 int train_check_data(const char *option, const char *path, const job_opts *opts);
 /* CLI_GO, or CLI_FAILED when a file that is to be written cannot be. */
 int train_check_writable(const train_opts *opts);
+/* The same for one; NULL is fine. What is `replaced` is written beside the old one first, in
+ * the same folder. */
+int train_check_file(const char *option, const char *path, bool replaced);
+/* CLI_FAILED where it is there and no regular file: a pipe or a device keeps nothing that a run
+ * could go on from. */
+int train_check_regular(const char *option, const char *path);
 /* Whether what is trained has classes, and so an accuracy. */
 bool train_has_classes(const train *t);
 /* With --members: all of it (tools/population/pop_train.c). The exit status. */
@@ -158,6 +166,22 @@ int pop_train(const train_opts *opts, const char *command);
 SW_MUST_USE sw_status train_all(train *t);
 /* All that was begun is over, read and told. */
 SW_MUST_USE sw_status train_catch_up(train *t);
+
+/* Zeroth order: --method, --replay and what goes with them, before any default is taken.
+ * CLI_GO, or CLI_USAGE. */
+int train_zeroth_check(train_opts *opts);
+/* The trainer, once the model is there. */
+SW_MUST_USE sw_status train_zeroth_open(train *t);
+/* In the place of sw_run for a batch of training. */
+SW_MUST_USE sw_status train_zeroth_step(train *t, const sw_run_args *args);
+/* --record, where it was asked for and a step was made. */
+SW_MUST_USE sw_status train_zeroth_save(train *t);
+/* --replay, in the place of train_all. */
+SW_MUST_USE sw_status train_replay(train *t);
+/* The rates of all steps. */
+sw_schedule train_schedule(const train *t);
+/* One validation, and what is said of it. */
+SW_MUST_USE sw_status train_validate(train *t);
 
 /* What decides the numbers of the run, in the order in which differences are told. */
 void train_identify(const train *t, train_identity *to);

@@ -98,11 +98,16 @@ int train_check_files(const train_opts *o)
                                 {"--heap-profile", o->heap_profile, false, false},
                                 {"--save-best", o->best, false, true},
                                 {"--save-params", o->save, false, true},
+                                {"--record", o->record, false, false},
+                                {"--replay", o->replay, true, false},
                                 {"--load-params", o->load, true, true}};
-    const size_t n = sizeof files / sizeof *files; /* the last is read */
-    for (size_t i = 0; i + 1 < n; i++) {
+    const size_t n = sizeof files / sizeof *files;
+    for (size_t i = 0; i < n; i++) {
+        if (files[i].read)
+            continue;
         for (size_t k = i + 1; k < n; k++)
-            if (!(files[k].read && files[i].params) && file_same(files[i].path, files[k].path))
+            if (!(files[k].read && files[k].params && files[i].params) &&
+                file_same(files[i].path, files[k].path))
                 return refuse(files[i].option, files[i].path, files[k].option);
         const int status = train_check_data(files[i].option, files[i].path, &o->job);
         if (status != CLI_GO)
@@ -117,8 +122,7 @@ int train_check_files(const train_opts *o)
     return status == CLI_GO ? check_checkpoint(files, n, o) : status;
 }
 
-/* A file that is `replaced` is written beside the old one first, in the same folder. */
-static int check_writable(const char *option, const char *path, bool replaced)
+int train_check_file(const char *option, const char *path, bool replaced)
 {
     char folder[PATH_BYTES];
     struct stat st;
@@ -138,8 +142,7 @@ static int check_writable(const char *option, const char *path, bool replaced)
     return cli_error(CLI_FAILED, "%s %s: %s", option, path, strerror(errno));
 }
 
-/* A pipe or a device keeps nothing that a run could go on from. */
-static int check_regular(const char *option, const char *path)
+int train_check_regular(const char *option, const char *path)
 {
     struct stat st;
     if (path == NULL || stat(path, &st) != 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
@@ -160,18 +163,20 @@ static int check_no_pipe(const char *option, const char *path)
 
 int train_check_writable(const train_opts *o)
 {
-    int status = check_writable("--save-params", o->save, true);
+    int status = train_check_file("--save-params", o->save, true);
     if (status == CLI_GO)
-        status = check_writable("--save-best", o->best, true);
+        status = train_check_file("--save-best", o->best, true);
     if (status == CLI_GO)
-        status = check_regular("--checkpoint", o->job.checkpoint);
+        status = train_check_file("--record", o->record, true);
     if (status == CLI_GO)
-        status = check_writable("--checkpoint", o->job.checkpoint, true);
+        status = train_check_regular("--checkpoint", o->job.checkpoint);
     if (status == CLI_GO)
-        status = check_writable("--heap-profile", o->heap_profile, false);
+        status = train_check_file("--checkpoint", o->job.checkpoint, true);
+    if (status == CLI_GO)
+        status = train_check_file("--heap-profile", o->heap_profile, false);
     if (status == CLI_GO)
         status = check_no_pipe("--heap-profile", o->heap_profile);
-    return status == CLI_GO ? check_writable("--metrics", o->metrics, false) : status;
+    return status == CLI_GO ? train_check_file("--metrics", o->metrics, false) : status;
 }
 
 /* ---- a run that goes on ------------------------------------------------------------------ */

@@ -82,6 +82,22 @@ static bool reads_at_once(const train *t)
     return !job_on_device(o) || o->exec.sync_ops || o->immediate;
 }
 
+/* A step of two runs, whose moves are runs of the exec too: the score is of both. What a
+ * program shows by roles and layers is a run's of its own, which changes nothing. */
+static sw_status run_zeroth(train *t, const sw_run_args *args, const train_flight *f)
+{
+    train_measured *m = &t->measured[f->which];
+    if (t->opts.json && f->first) {
+        SW_TRY(sw_run(t->job.exec, args));
+        SW_TRY(keep_shares(t, m));
+        m->runs++;
+    }
+    SW_TRY(train_zeroth_step(t, args));
+    m->runs += 2;
+    SW_TRY(read_run(t, 3, f));
+    return read_run(t, 1, f);
+}
+
 /* Run one batch, the micro-th of its step, for `score`; the first of each program is its
  * warm-up and is the one that is witnessed. */
 static sw_status run(train *t, job_which which, const sw_array *inputs, uint32_t micro,
@@ -100,6 +116,8 @@ static sw_status run(train *t, job_which which, const sw_array *inputs, uint32_t
         m->witness.size = sizeof m->witness;
         SW_TRY(sw_witness(t->job.exec, &args, SW_WITNESS_ALL, &m->witness));
     }
+    if (step != NULL && t->zo != NULL)
+        return run_zeroth(t, &args, &f);
     SW_TRY(sw_run(t->job.exec, &args));
     if (t->opts.json && f.first)
         SW_TRY(keep_shares(t, m));
@@ -223,20 +241,34 @@ static sw_status validate(train *t)
     return SW_OK;
 }
 
+sw_status train_validate(train *t)
+{
+    SW_TRY(validate(t));
+    say_validation(t);
+    return SW_OK;
+}
+
 /* ---- training ---------------------------------------------------------------------------- */
 
+sw_schedule train_schedule(const train *t)
+{
+    return (sw_schedule){.size = sizeof(sw_schedule),
+                         .kind = t->opts.job.schedule,
+                         .base = (float)t->opts.job.lr,
+                         .warmup_steps = (uint64_t)t->opts.job.warmup,
+                         .total_steps = t->total_steps,
+                         .every = t->lr_every,
+                         .gamma = (float)t->opts.job.lr_gamma,
+                         .floor = (float)t->opts.job.lr_floor};
+}
+
+/* A trainer of zeroth order has the schedule itself. */
 static sw_status set_rate(train *t, float *rate)
 {
-    const sw_schedule schedule = {.size = sizeof schedule,
-                                  .kind = t->opts.job.schedule,
-                                  .base = (float)t->opts.job.lr,
-                                  .warmup_steps = (uint64_t)t->opts.job.warmup,
-                                  .total_steps = t->total_steps,
-                                  .every = t->lr_every,
-                                  .gamma = (float)t->opts.job.lr_gamma,
-                                  .floor = (float)t->opts.job.lr_floor};
+    const sw_schedule schedule = train_schedule(t);
     SW_TRY(sw_schedule_at(&schedule, t->now.step, rate));
-    sw_knob_set(sw_optimizer_lr(t->job.net.optimizer, 0), *rate);
+    if (t->zo == NULL)
+        sw_knob_set(sw_optimizer_lr(t->job.net.optimizer, 0), *rate);
     return SW_OK;
 }
 

@@ -13,8 +13,13 @@ static const char notes[] =
     "three times its immediate_bytes and model_bytes (stepwell plan --json) on top.\n"
     "With --json standard output has one object when training ran to its end or was "
     "interrupted, and nothing when it was refused or failed. Its keys: model, device, data, "
-    "batch, steps (updates), epochs, seed, threads, optimizer, update, keep_gradients, "
-    "accumulate, final_loss, diverged, skipped (updates); validation_loss and, where classes "
+    "batch, steps (updates), epochs, seed, threads, method, optimizer and update (null with "
+    "mezo "
+    "and lozo), eps, zo_rank, zo_window, record and record_bytes (null where they say "
+    "nothing), "
+    "replayed (the file, or null), keep_gradients, "
+    "accumulate, final_loss, diverged, skipped (updates; of mezo and lozo steps whose losses "
+    "were not finite); validation_loss and, where classes "
     "are learned, "
     "test_accuracy, of the last parameters, null when they were not validated; validations, "
     "best_step, best_validation_loss, best_accuracy, stopped_early; resumed_from_step (null: "
@@ -37,6 +42,8 @@ static const char notes[] =
     "device the last step in front of a validation has no ms: it began before the one in front "
     "of it was over.";
 
+static const char *const method_words[] = {"backprop", "mezo", "lozo", NULL};
+
 static const char *schedule_help(void)
 {
     static char text[500];
@@ -51,7 +58,7 @@ static int train_table(train_opts *o, cli_option *table)
 #define TRAIN_ROW(field, name, value, kind, ...) {name, value, kind, &o->field, __VA_ARGS__},
 #include "tools/train/train_options.def"
     };
-    j->lr_gamma = j->lr_floor = o->min_delta = -1.0; /* not given */
+    j->lr_gamma = j->lr_floor = o->min_delta = o->eps = -1.0; /* not given */
     const int n = job_options(j, table, 0, true);
     memcpy(table + n, options, sizeof options);
     return n + (int)(sizeof options / sizeof *options);
@@ -94,6 +101,9 @@ static int check(train_opts *o)
                          : is_stream(o->save)  ? "--save-params"
                          : is_stream(o->best)  ? "--save-best"
                                                : "--heap-profile");
+    const int zeroth = train_zeroth_check(o);
+    if (zeroth != CLI_GO)
+        return zeroth;
     const int metrics = train_metrics_check(o->metrics);
     if (metrics != CLI_GO)
         return metrics;

@@ -5,6 +5,7 @@
 #include "tools/train/train.h"
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 static const struct {
     const char *name;
@@ -173,6 +174,22 @@ static void put_checkpoint(sw_json *json, const train *t)
     sw_json_end(json);
 }
 
+static void put_method(sw_json *json, const train *t)
+{
+    const job_opts *o = &t->opts.job;
+    const bool zeroth = t->zo != NULL, lozo = zeroth && strcmp(t->opts.method, "lozo") == 0;
+    const bool replay = t->opts.replay != NULL;
+    sw_json_put_string(json, "method", replay ? NULL : t->opts.method);
+    sw_json_put_string(json, "optimizer", o->method == JOB_MEZO ? NULL : o->optimizer);
+    sw_json_put_string(json, "update", o->method == JOB_MEZO ? NULL : o->update);
+    sw_json_put_known_f64(json, "eps", zeroth, t->opts.eps);
+    sw_json_put_known(json, "zo_rank", lozo, (uint64_t)t->opts.zo_rank);
+    sw_json_put_known(json, "zo_window", lozo, (uint64_t)t->opts.zo_window);
+    sw_json_put_string(json, "record", t->opts.record);
+    sw_json_put_known(json, "record_bytes", t->record_bytes > 0, t->record_bytes);
+    sw_json_put_string(json, "replayed", t->opts.replay);
+}
+
 static void put_run(sw_json *json, const train *t)
 {
     const job_opts *o = &t->opts.job;
@@ -186,8 +203,7 @@ static void put_run(sw_json *json, const train *t)
     sw_json_put_u64(json, "epochs", t->now.epochs);
     sw_json_put_i64(json, "seed", o->seed);
     sw_json_put_i64(json, "threads", o->threads);
-    sw_json_put_string(json, "optimizer", o->optimizer);
-    sw_json_put_string(json, "update", o->update);
+    put_method(json, t);
     sw_json_put_bool(json, "keep_gradients", o->keep_gradients || o->accumulate > 1);
     sw_json_put_i64(json, "accumulate", o->accumulate);
     sw_json_put_f64(json, "final_loss", t->now.step > 0 ? t->now.last_loss : (double)NAN);
@@ -333,6 +349,35 @@ static void print_saved(const train *t)
     cli_wrap(stdout, 8, 8, text);
 }
 
+/* "adam 0.005", "lozo 0.0001 (eps 0.001, rank 2, window 50)" */
+static cli_text method_text(const train *t)
+{
+    const train_opts *o = &t->opts;
+    cli_text text = {"replay"};
+    char low[64] = "";
+    if (o->replay != NULL)
+        return text;
+    const bool zeroth = t->zo != NULL;
+    if (zeroth && strcmp(o->method, "lozo") == 0)
+        snprintf(low, sizeof low, ", rank %" PRId64 ", window %" PRId64, o->zo_rank,
+                 o->zo_window);
+    const int n = snprintf(text.text, sizeof text.text, "%s %g",
+                           zeroth ? o->method : o->job.optimizer, (double)(float)o->job.lr);
+    if (zeroth)
+        snprintf(text.text + n, sizeof text.text - (size_t)n, " (eps %g%s)", o->eps, low);
+    return text;
+}
+
+static void print_record(const train *t)
+{
+    char path[1024];
+    if (t->record_bytes == 0)
+        return;
+    sw_utf8_clean(path, sizeof path, t->opts.record);
+    printf("record  %s step%s in %s: %s\n", cli_digits(t->now.step).text,
+           t->now.step == 1 ? "" : "s", path, result_both((size_t)t->record_bytes).text);
+}
+
 static void print_text(train *t)
 {
     const job_opts *o = &t->opts.job;
@@ -342,11 +387,11 @@ static void print_text(train *t)
     if (o->accumulate > 1)
         snprintf(each, sizeof each, " x %" PRId64, o->accumulate);
     snprintf(title, sizeof title,
-             "%s on %s, %s + %s samples, batch %" PRId64 "%s, %s %g, seed %" PRId64
+             "%s on %s, %s + %s samples, batch %" PRId64 "%s, %s, seed %" PRId64
              ", %s, %" PRId64 " thread%s",
              o->model, name, cli_digits((uint64_t)t->job.train.n).text,
-             cli_digits((uint64_t)t->job.test.n).text, t->job.batch, each, o->optimizer,
-             (double)(float)o->lr, o->seed, o->device, o->threads, o->threads == 1 ? "" : "s");
+             cli_digits((uint64_t)t->job.test.n).text, t->job.batch, each, method_text(t).text,
+             o->seed, o->device, o->threads, o->threads == 1 ? "" : "s");
     cli_wrap(stdout, 0, 0, title);
     if (*t->job.normal.text != '\0')
         print_pixels(&t->job.normal);
@@ -369,8 +414,10 @@ static void print_text(train *t)
         printf("loss    %s in the last step, %s on average over the last epoch\n",
                train_loss(t->now.last_loss).text, train_loss(t->now.epoch_loss).text);
     if (t->skipped > 0)
-        printf("skipped %s update%s with gradients that were not finite\n",
-               cli_digits(t->skipped).text, t->skipped == 1 ? "" : "s");
+        printf("skipped %s %s%s with %s that were not finite\n", cli_digits(t->skipped).text,
+               t->zo != NULL ? "step" : "update", t->skipped == 1 ? "" : "s",
+               t->zo != NULL ? "losses" : "gradients");
+    print_record(t);
     print_saved(t);
     print_score(t, "test    ", t->now.evaluated, &t->now.test);
     char label[64];

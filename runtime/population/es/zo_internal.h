@@ -1,0 +1,89 @@
+/* Zeroth-order training between its files: what a trainer is, its moves, sums of parameters. */
+#ifndef SW_ZO_INTERNAL_H
+#define SW_ZO_INTERNAL_H
+
+#include "runtime/exec/run_internal.h"
+
+/* The options with their defaults, and all that moves depend on beside the model. */
+typedef struct {
+    float eps, lr, weight_decay;
+    int32_t rank;    /* lozo: of noise of matrices; mezo: 0 */
+    uint32_t window; /* mezo: 0 */
+    uint64_t seed;
+    sw_schedule schedule; /* kind NULL: lr is constant */
+} swi_zo_rule;
+
+/* SW_INVALID names the number that is out of range; `call` begins the message. */
+sw_status swi_zo_check(const swi_zo_rule *rule, const char *call);
+/* The rate of a step, from 0. */
+sw_status swi_zo_rate(const swi_zo_rule *rule, uint64_t step, float *out);
+
+#define SWI_ZO_RANK_MAX 256 /* of lozo */
+#define SWI_ZO_STEPS_MAX                                                                       \
+    ((uint64_t)UINT32_MAX + 1) /* a step is a word of the noise's counter */
+
+struct sw_zo {
+    sw_handle handle;
+    sw_model *model;
+    uint32_t model_generation; /* of its handle */
+    swi_zo_rule rule;
+    uint64_t steps, not_finite;
+    uint64_t room;   /* steps that there is memory for in `slopes`; 0: no record */
+    float *slopes;   /* c of each step */
+    uint64_t before; /* sum of the parameters in front of the first step */
+    uint64_t frozen; /* frozen_hash of the model then */
+    bool cut;        /* a step failed behind the first: what the model is now is no step's */
+};
+
+/* One pass over the parameters that are not frozen: a program of `exec` with no bytes of its
+ * own. `a` and c: as swi_move has them. */
+typedef struct {
+    swi_move move;
+    uint64_t step;
+    float a, c, lr;
+} swi_zo_move;
+sw_status swi_zo_run_move(const swi_zo_rule *rule, sw_model *model, sw_exec *exec,
+                          const swi_zo_move *move);
+/* That run's arguments but for the step; `model` and `numbers` (SWI_MOVE_NUMBERS of F32) are
+ * borrowed. */
+sw_run_args swi_zo_move_args(const swi_zo_rule *rule, sw_model *const *model, swi_move move,
+                             const sw_array *numbers);
+/* Its memory, in front of a step: what can be refused is refused before anything moves. */
+sw_status swi_zo_prepare_move(const swi_zo_rule *rule, sw_model *model, sw_exec *exec,
+                              swi_move move);
+/* Has the model a parameter that is not frozen? SW_INVALID else. */
+sw_status swi_zo_has_parameters(const sw_model *model, const char *call);
+
+/* ---- sums ---------------------------------------------------------------------------------
+ */
+
+/* 64 bits of bytes that come piece by piece: four lanes of multiply and rotate, each step of
+ * which can be undone, so that no change of one word goes unseen. Always there, on every
+ * machine the same; against damage, not against forgers. */
+typedef struct {
+    uint64_t lane[4];
+    unsigned char waits[32]; /* the last n % 32 bytes */
+    uint64_t n;
+} swi_zo_sum;
+void swi_zo_sum_begin(swi_zo_sum *sum);
+void swi_zo_sum_add(swi_zo_sum *sum, const void *bytes, size_t n);
+uint64_t swi_zo_sum_end(const swi_zo_sum *sum);
+
+/* Of all parameters: names, shapes, which are frozen, elements. The model is ready and taken.
+ */
+sw_status swi_zo_sum_model(const sw_model *model, uint64_t *out);
+
+/* ---- records ------------------------------------------------------------------------------
+ */
+
+typedef struct {
+    swi_zo_rule rule;
+    uint64_t steps, not_finite;
+    uint64_t before, behind; /* sums of the parameters */
+    float *slopes;           /* of the heap: swi_zo_record_free */
+} swi_zo_record;
+/* SW_FORMAT names the file and what is wrong with it. *out is to be freed on success. */
+sw_status swi_zo_record_read(swi_zo_record *out, const char *path);
+void swi_zo_record_free(swi_zo_record *record);
+
+#endif

@@ -1,0 +1,520 @@
+/* Steps of zeroth order: their numbers, their memory, what is refused, and what fails. */
+#include "alloc/base/mem.h"
+#include "tests/population/zo_scene.h"
+#include "tests/support/heap_sweep.h"
+#include <math.h>
+#include <string.h>
+
+/* ---- numbers ----------------------------------------------------------------------------- */
+
+static const sw_zo_opts mezo = {
+    .size = sizeof(sw_zo_opts), .kind = "mezo", .eps = 0.002f, .lr = 0.01f, .seed = 5};
+static const sw_zo_opts lozo = {.size = sizeof(sw_zo_opts),
+                                .kind = "lozo",
+                                .eps = 0.004f,
+                                .lr = 0.02f,
+                                .weight_decay = 0.1f,
+                                .rank = 3,
+                                .window = 2,
+                                .seed = 99};
+
+static void as_in_plain_code(bool image, const sw_zo_opts *opts, bool freeze)
+{
+    sw_exec *exec = net_exec(NULL);
+    net *a = zo_net(exec, image, 3), *b = zo_net(exec, image, 3);
+    const batch data = net_batch(image, 0, 8);
+    const sw_run_args args = zo_args(a, &data);
+    if (freeze) {
+        sw_param_freeze(sw_param_find(a->model, "f1.weight"), 1);
+        sw_param_freeze(sw_param_find(b->model, "f1.weight"), 1);
+    }
+    sw_zo *zo = zo_of(a, opts);
+    for (uint64_t step = 0; step < 5; step++) {
+        OK(sw_zo_step(zo, exec, &args, "loss", NULL));
+        zo_plain_step(b, exec, &data, opts, step, opts->lr);
+        SW_CHECK(zo_same(a->model, b->model), "step %d of %s%s%s differs", (int)step,
+                 opts->kind, image ? ", image" : "", freeze ? ", frozen" : "");
+    }
+    CU_ASSERT_EQUAL(sw_zo_steps(zo), 5);
+    CU_ASSERT_EQUAL(sw_zo_not_finite(zo), 0);
+}
+
+static void a_step_is_its_formula(void)
+{
+    as_in_plain_code(false, &mezo, false);
+    as_in_plain_code(false, &lozo, false);
+    as_in_plain_code(true, &mezo, true);
+    as_in_plain_code(true, &lozo, true);
+}
+
+static void the_rate_is_the_schedules(void)
+{
+    const sw_schedule schedule = {.size = sizeof schedule,
+                                  .kind = "linear",
+                                  .base = 0.05f,
+                                  .warmup_steps = 2,
+                                  .total_steps = 6};
+    sw_zo_opts opts = mezo;
+    sw_exec *exec = net_exec(NULL);
+    net *a = zo_net(exec, false, 3), *b = zo_net(exec, false, 3);
+    const batch data = net_batch(false, 0, 8);
+    opts.schedule = &schedule;
+    sw_zo *zo = zo_of(a, &opts);
+    for (uint64_t step = 0; step < 6; step++) {
+        float lr = 0.0f;
+        OK(sw_schedule_at(&schedule, step, &lr));
+        (void)zo_train(zo, exec, a, &data, 1);
+        zo_plain_step(b, exec, &data, &opts, step, lr);
+        CU_ASSERT(zo_same(a->model, b->model));
+    }
+}
+
+/* By threads, immediate or planned, and alone or behind another trainer's programs. */
+static void the_same_bits_for_any_way_to_run(void)
+{
+    const batch data = net_batch(true, 0, 20);
+    sw_exec *exec = net_exec(NULL);
+    net *first = zo_net(exec, true, 3);
+    (void)zo_train(zo_of(first, &mezo), exec, first, &data, 1);
+    for (int way = 0; way < 4; way++) {
+        const sw_exec_opts opts = {
+            .size = sizeof opts, .seed = 11 + (uint64_t)way, .threads = 1 + way % 2};
+        sw_exec *other = net_exec(&opts);
+        net *n = zo_net(other, true, 3);
+        sw_run_args args = zo_args(n, &data);
+        sw_zo *zo = zo_of(n, &mezo);
+        args.immediate = way / 2;
+        OK(sw_zo_step(zo, other, &args, "loss", NULL));
+        SW_CHECK(zo_same(first->model, n->model), "way %d differs", way);
+    }
+}
+
+/* A dropout layer in SW_TRAIN without an optimizer: both runs of a step draw the same. */
+static void dropped(sw_ctx *ctx, void *user)
+{
+    net *n = user;
+    const sw_value x = sw_dropout(ctx, sw_input(ctx, 0), 0.5f);
+    const sw_value logits =
+        sw_apply_linear(ctx, n->f2, sw_tanh(ctx, sw_apply_linear(ctx, n->f1, x)));
+    sw_metric(ctx, "loss", sw_softmax_ce(ctx, logits, sw_input(ctx, 1)));
+}
+
+static void runs_of_a_step_draw_the_same(void)
+{
+    sw_exec *exec = net_exec(NULL);
+    net *n = zo_net(exec, false, 3);
+    const batch data = net_batch(false, 0, 8);
+    sw_run_args args = net_args(n, &data);
+    sw_zo_opts opts = mezo;
+    double plus, minus, mean;
+    opts.eps = 1e-6f; /* so small that only other numbers could make other losses */
+    args.fn = dropped;
+    sw_zo *zo = zo_of(n, &opts);
+    for (args.step = 0; args.step < 3; args.step++) {
+        OK(sw_zo_step(zo, exec, &args, "loss", &mean));
+        OK(sw_metric_past(exec, 3, "loss", &plus));
+        OK(sw_metric_past(exec, 1, "loss", &minus));
+        SW_CHECK(fabs(plus - minus) < 1e-4, "%g and %g", plus, minus);
+        CU_ASSERT_EQUAL(mean, 0.5 * (plus + minus));
+    }
+}
+
+static void it_learns(void)
+{
+    sw_exec *exec = net_exec(NULL);
+    const batch data = net_batch(false, 0, 32);
+    const sw_zo_opts kinds[] = {{.size = sizeof(sw_zo_opts), .lr = 0.002f, .seed = 1},
+                                {.size = sizeof(sw_zo_opts),
+                                 .kind = "lozo",
+                                 .lr = 0.002f,
+                                 .rank = 2,
+                                 .window = 10,
+                                 .seed = 1}};
+    for (size_t i = 0; i < 2; i++) {
+        net *n = zo_net(exec, false, 3);
+        sw_zo *zo = zo_of(n, &kinds[i]);
+        const double before = zo_train(zo, exec, n, &data, 1);
+        const double after = zo_train(zo, exec, n, &data, sw_tests_full() ? 2000 : 400);
+        sw_note("%s: loss %.3f, then %.3f", i == 0 ? "mezo" : "lozo", before, after);
+        CU_ASSERT(after < before - 0.3);
+    }
+}
+
+static void a_loss_that_is_not_finite_counts(void)
+{
+    sw_exec *exec = net_exec(NULL);
+    net *n = zo_net(exec, false, 3);
+    const batch data = net_batch(false, 0, 8);
+    sw_zo *zo = zo_of(n, &mezo);
+    double loss = 0.0;
+    const sw_run_args args = zo_args(n, &data);
+    (void)zo_train(zo, exec, n, &data, 1);
+    sw_knob_set(n->factor, 3e38f);
+    OK(sw_zo_step(zo, exec, &args, "loss", &loss));
+    CU_ASSERT(!isfinite(loss));
+    CU_ASSERT_EQUAL(sw_zo_not_finite(zo), 1);
+    sw_knob_set(n->factor, 1.0f);
+    CU_ASSERT(isfinite(zo_train(zo, exec, n, &data, 1)));
+    CU_ASSERT_EQUAL(sw_zo_not_finite(zo), 1);
+    CU_ASSERT_EQUAL(sw_zo_steps(zo), 3);
+}
+
+/* ---- memory ------------------------------------------------------------------------------ */
+
+static void a_step_takes_what_inference_takes(void)
+{
+    for (int image = 0; image < 2; image++) {
+        sw_exec *exec = net_exec(NULL);
+        net *n = zo_net(exec, image != 0, 3);
+        const batch data = net_batch(image != 0, 0, 32);
+        const sw_run_args args = zo_args(n, &data);
+        sw_plan_info plan = {.size = sizeof plan};
+        sw_run_info run = {.size = sizeof run};
+        OK(sw_plan(exec, &args, &plan));
+        OK(sw_run(exec, &args));
+        OK(sw_last_run(exec, &run));
+        const size_t inference = run.peak_bytes, height = sw_arena_height(exec->arena);
+        CU_ASSERT_EQUAL(inference, plan.peak_bytes);
+        sw_zo_opts opts = lozo;
+        opts.max_steps = 10;
+        sw_zo *zo = zo_of(n, &opts);
+        OK(sw_zo_step(zo, exec, &args, "loss", NULL));
+        size_t most = 0;
+        for (int ago = 0; ago < 4; ago++) {
+            OK(sw_run_past(exec, ago, &run));
+            most = run.peak_bytes > most ? run.peak_bytes : most;
+            CU_ASSERT_EQUAL(run.arena_bytes, ago % 2 == 1 ? plan.arena_bytes : 0);
+            CU_ASSERT_EQUAL(run.model_bytes, plan.model_bytes);
+        }
+        sw_note("peak %zu bytes, of which the model %zu and the arena %zu", most,
+                plan.model_bytes, plan.arena_bytes);
+        CU_ASSERT_EQUAL(most, inference);
+        CU_ASSERT_EQUAL(sw_arena_height(exec->arena), height);
+    }
+}
+
+/* The runs of a step, and its moves, one by one: what lives at the peak is what was planned,
+ * and a move touches its parameter and its numbers and has nothing else. */
+static void witnesses_see_nothing_more(void)
+{
+    sw_exec *exec = net_exec(NULL);
+    net *n = zo_net(exec, true, 3);
+    const batch data = net_batch(true, 0, 32);
+    const sw_run_args args = zo_args(n, &data);
+    sw_plan_info plan = {.size = sizeof plan};
+    sw_witness_info seen = {.size = sizeof seen};
+    OK(sw_plan(exec, &args, &plan));
+    OK(sw_witness(exec, &args, SW_WITNESS_ALL, &seen));
+    CU_ASSERT_EQUAL(seen.n_faults, 0);
+    CU_ASSERT_EQUAL(seen.peak_bytes, plan.peak_bytes);
+    const float x[SWI_MOVE_NUMBERS] = {0.1f, 0.2f, 0.3f, 0.4f};
+    const sw_array numbers = {SW_F32, SW_SHAPE(SWI_MOVE_NUMBERS), x};
+    for (int rank = 0; rank < 3; rank += 2)
+        for (int k = SWI_MOVE_BY_NOISE; k <= SWI_MOVE_ALL; k++) {
+            const swi_zo_rule rule = {
+                .eps = 0.1f, .weight_decay = 0.4f, .rank = rank, .window = (uint32_t)rank};
+            const sw_run_args move = swi_zo_move_args(&rule, &n->model, (swi_move)k, &numbers);
+            sw_plan_info own = {.size = sizeof own};
+            OK(sw_plan(exec, &move, &own));
+            CU_ASSERT_EQUAL(own.arena_bytes, 0);
+            CU_ASSERT_EQUAL(own.n_storages, sw_param_count(n->model) + 1);
+            CU_ASSERT(own.peak_bytes <= plan.peak_bytes);
+            OK(sw_witness(exec, &move, SW_WITNESS_ALL, &seen));
+            SW_CHECK(seen.n_faults == 0, "%s", seen.first_fault);
+            CU_ASSERT_EQUAL(seen.agreed, SW_WITNESS_ALL);
+            CU_ASSERT_EQUAL(seen.peak_bytes, own.peak_bytes);
+        }
+}
+
+/* A budget that inference just fits is enough; one byte less is refused before anything moves.
+ */
+static void it_fits_the_budget_of_inference(void)
+{
+    const batch data = net_batch(true, 0, 32);
+    sw_exec *exec = net_exec(NULL);
+    net *n = zo_net(exec, true, 3);
+    sw_plan_info plan = {.size = sizeof plan};
+    const sw_run_args args = zo_args(n, &data);
+    OK(sw_plan(exec, &args, &plan));
+    const size_t least = plan.model_bytes + plan.arena_bytes;
+    for (size_t less = 0; less < 2; less++) {
+        sw_budget *budget = NULL;
+        OK(sw_budget_create(&budget, least - less));
+        const sw_exec_opts opts = {.size = sizeof opts, .budget = budget};
+        sw_exec *small = NULL;
+        OK(sw_exec_create(&small, &opts));
+        net *m = net_new(
+            true, &(sw_optimizer_opts){.size = sizeof(sw_optimizer_opts), .kind = "sgd"});
+        const sw_run_args own = zo_args(m, &data);
+        OK(sw_model_ready(m->model, small, 3));
+        void *before = net_copy_bytes(m->model);
+        sw_zo *zo = zo_of(m, &lozo);
+        const sw_status status = sw_zo_step(zo, small, &own, "loss", NULL);
+        SW_CHECK(status == (less == 0 ? SW_OK : SW_NOMEM), "%s", sw_last_error());
+        CU_ASSERT_EQUAL(net_same_bytes(m->model, before), less == 1);
+        CU_ASSERT_FALSE(m->model->damaged);
+        sw_model_destroy(m->model);
+        m->model = NULL;
+        sw_exec_destroy(small);
+        sw_budget_destroy(budget);
+    }
+}
+
+static void steps_allocate_nothing(void)
+{
+    sw_exec *exec = net_exec(NULL);
+    net *n = zo_net(exec, true, 3);
+    const batch data = net_batch(true, 0, 8);
+    sw_zo_opts opts = lozo;
+    opts.max_steps = 100;
+    sw_zo *zo = zo_of(n, &opts);
+    (void)zo_train(zo, exec, n, &data, 2);
+    const uint64_t calls = sw_mem_calls();
+    (void)zo_train(zo, exec, n, &data, 20);
+    CU_ASSERT_EQUAL(sw_mem_calls(), calls);
+}
+
+/* ---- failures ---------------------------------------------------------------------------- */
+
+static struct {
+    int calls, fails; /* the call that fails */
+} ops;
+
+static sw_status fails_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    (void)n_in, (void)attrs;
+    out[0] = in[0];
+    return SW_OK;
+}
+
+static sw_status fails_forward(const sw_launch *l)
+{
+    memcpy(l->out[0].ptr, l->in[0].ptr, (size_t)sw_type_bytes(&l->out[0].type));
+    if (ops.calls++ == ops.fails)
+        return sw_error_set(SW_INVALID, __FILE__, __LINE__, "planted");
+    return SW_OK;
+}
+
+static uint32_t fails_op(void)
+{
+    static uint32_t id;
+    static const sw_op_desc desc = {.size = sizeof desc,
+                                    .name = "zo_fails",
+                                    .n_in = 1,
+                                    .n_out = 1,
+                                    .infer = fails_infer,
+                                    .forward = fails_forward,
+                                    .no_gradient = 1};
+    if (id == 0)
+        OK(sw_op_register(&desc, &id));
+    return id;
+}
+
+static void failing_step(sw_ctx *ctx, void *user)
+{
+    net *n = user;
+    const sw_value in = sw_input(ctx, 0), x = sw_op_apply(ctx, fails_op(), &in, 1, NULL);
+    const sw_value logits =
+        sw_apply_linear(ctx, n->f2, sw_tanh(ctx, sw_apply_linear(ctx, n->f1, x)));
+    sw_metric(ctx, "loss", sw_softmax_ce(ctx, logits, sw_input(ctx, 1)));
+}
+
+/* The run that fails is the first or the second one, of the first or the third step. */
+static void a_step_that_fails_says_so(void)
+{
+    sw_exec *exec = net_exec(NULL);
+    const batch data = net_batch(false, 0, 8);
+    for (int fails = 0; fails < 6; fails++) {
+        net *n = zo_net(exec, false, 3), *spare = zo_net(exec, false, 4);
+        sw_run_args args = zo_args(n, &data);
+        sw_zo_opts opts = mezo;
+        opts.max_steps = 10;
+        sw_zo *zo = zo_of(n, &opts);
+        args.fn = failing_step;
+        args.immediate = fails % 4 == 3;
+        ops.calls = 0;
+        ops.fails = fails;
+        sw_status status = SW_OK;
+        for (int i = 0; i < 3 && status == SW_OK; i++)
+            status = sw_zo_step(zo, exec, &args, "loss", NULL);
+        CU_ASSERT_EQUAL(status, SW_INVALID);
+        CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "planted"));
+        CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "must be restored"));
+        CU_ASSERT_EQUAL(sw_zo_steps(zo), (uint64_t)fails / 2);
+        REFUSED(sw_zo_step(zo, exec, &args, "loss", NULL), SW_STALE, "restore");
+        REFUSED(sw_run(exec, &args), SW_STALE, "restore");
+        OK(sw_model_copy(n->model, spare->model));
+        OK(sw_zo_step(zo, exec, &args, "loss", NULL));
+        if (fails < 2)
+            OK(sw_zo_save(zo, sw_temp_path("cut")));
+        else
+            REFUSED(sw_zo_save(zo, sw_temp_path("cut")), SW_INVALID, "a step failed");
+    }
+}
+
+static void bad_labels_leave_a_damaged_model(void)
+{
+    sw_exec *exec = net_exec(NULL);
+    net *n = zo_net(exec, false, 3);
+    uint8_t labels[4] = {1, 2, 200, 3};
+    batch data = net_batch(false, 0, 4);
+    const sw_run_args args = zo_args(n, &data);
+    sw_zo *zo = zo_of(n, &mezo);
+    data.in[1].data = labels;
+    REFUSED(sw_zo_step(zo, exec, &args, "loss", NULL), SW_INVALID, "200");
+    REFUSED(sw_run(exec, &args), SW_STALE, "restore");
+    labels[2] = 0;
+    OK(sw_model_ready(n->model, exec, 3));
+    OK(sw_zo_step(zo, exec, &args, "loss", NULL));
+}
+
+/* An exec can do without some of what it asks for; that is not looked at here. */
+static sw_status make_exec(sw_exec **out)
+{
+    SW_TRY(sw_exec_create(out, &(sw_exec_opts){.size = sizeof(sw_exec_opts)}));
+    if (sw_fault_hits(SW_FAULT_MEMORY) == 0)
+        return SW_OK;
+    sw_exec_destroy(*out);
+    return sw_error_set(SW_NOMEM, __FILE__, __LINE__, "while the exec was made");
+}
+
+/* Everything that a trainer allocates fails once. A step that was refused for memory has
+ * changed nothing. */
+static sw_status live(void *arg)
+{
+    const batch *data = arg;
+    sw_exec *exec = NULL;
+    sw_zo *zo = NULL;
+    sw_zo_opts opts = lozo;
+    opts.max_steps = 4;
+    SW_TRY(make_exec(&exec));
+    net n = {.image = false};
+    sw_status status = sw_model_create(&n.model, "net");
+    if (status == SW_OK) {
+        n.f1 = sw_linear_new(n.model, "f1", NET_PIXELS, 24);
+        n.f2 = sw_linear_new(n.model, "f2", 24, NET_CLASSES);
+        n.factor = sw_knob_new(n.model, "factor", 1.0f);
+        status = sw_model_ready(n.model, exec, 3);
+    }
+    if (status == SW_OK)
+        status = sw_zo_create(&zo, n.model, &opts);
+    const sw_run_args args = zo_args(&n, data);
+    for (int i = 0; i < 2 && status == SW_OK; i++) {
+        static unsigned char before[1 << 16];
+        memcpy(before, n.model->base, n.model->bytes);
+        status = sw_zo_step(zo, exec, &args, "loss", NULL);
+        SW_CHECK(status == SW_OK ||
+                     (!n.model->damaged && memcmp(before, n.model->base, n.model->bytes) == 0),
+                 "step %d: %s", i, sw_last_error());
+    }
+    if (status == SW_OK)
+        status = sw_zo_save(zo, sw_temp_path("swept"));
+    sw_zo_destroy(zo);
+    sw_model_destroy(n.model);
+    sw_exec_destroy(exec);
+    return status;
+}
+
+static void every_allocation_can_fail(void)
+{
+    batch data = net_batch(false, 0, 4);
+    const uint64_t sites = sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, live, &data);
+    sw_note("%llu sites", (unsigned long long)sites);
+    CU_ASSERT(sites > 20);
+}
+
+/* ---- refusals ---------------------------------------------------------------------------- */
+
+static void refused_opts(net *n, sw_zo_opts opts, const char *part)
+{
+    sw_zo *zo = NULL;
+    opts.size = sizeof opts;
+    REFUSED(sw_zo_create(&zo, n->model, &opts), SW_INVALID, part);
+    CU_ASSERT_PTR_NULL(zo);
+}
+
+static void options_are_refused_by_name(void)
+{
+    sw_exec *exec = net_exec(NULL);
+    net *n = zo_net(exec, false, 3);
+    refused_opts(n, (sw_zo_opts){.kind = "spsa"}, "mezo");
+    refused_opts(n, (sw_zo_opts){.eps = -1.0f}, "eps");
+    refused_opts(n, (sw_zo_opts){.eps = INFINITY}, "eps");
+    refused_opts(n, (sw_zo_opts){.lr = NAN}, "lr");
+    refused_opts(n, (sw_zo_opts){.weight_decay = -0.1f}, "weight_decay");
+    refused_opts(n, (sw_zo_opts){.rank = 2}, "lozo");
+    refused_opts(n, (sw_zo_opts){.window = 2}, "lozo");
+    refused_opts(n, (sw_zo_opts){.kind = "lozo", .rank = -1}, "rank");
+    refused_opts(n, (sw_zo_opts){.kind = "lozo", .rank = 257}, "rank");
+    refused_opts(n, (sw_zo_opts){.max_steps = (uint64_t)1 << 33}, "max_steps");
+    const sw_schedule bad = {.size = sizeof bad, .kind = "cosine", .base = 1.0f};
+    refused_opts(n, (sw_zo_opts){.schedule = &bad}, "cosine");
+}
+
+static void steps_are_refused_before_anything_moves(void)
+{
+    sw_exec *exec = net_exec(NULL);
+    net *n = zo_net(exec, false, 3), *other = zo_net(exec, false, 4);
+    const batch data = net_batch(false, 0, 8);
+    sw_zo_opts opts = mezo;
+    opts.max_steps = 1;
+    sw_zo *zo = zo_of(n, &opts);
+    void *before = net_copy_bytes(n->model);
+    sw_run_args args = zo_args(n, &data), bad = args;
+    REFUSED(sw_zo_step(zo, exec, NULL, "loss", NULL), SW_INVALID, "sw_zo_step");
+    REFUSED(sw_zo_step(zo, exec, &args, NULL, NULL), SW_INVALID, "the loss");
+    REFUSED(sw_zo_step(zo, exec, &args, "lost", NULL), SW_INVALID, "lost");
+    bad.mode = SW_TRAIN;
+    REFUSED(sw_zo_step(zo, exec, &bad, "loss", NULL), SW_INVALID, "sw_update");
+    bad = zo_args(other, &data);
+    REFUSED(sw_zo_step(zo, exec, &bad, "loss", NULL), SW_INVALID, "among the models");
+    for (size_t i = 0; i < sw_param_count(n->model); i++)
+        sw_param_freeze(sw_param_at(n->model, i), 1);
+    REFUSED(sw_zo_step(zo, exec, &args, "loss", NULL), SW_INVALID, "not frozen");
+    for (size_t i = 0; i < sw_param_count(n->model); i++)
+        sw_param_freeze(sw_param_at(n->model, i), 0);
+    CU_ASSERT(net_same_bytes(n->model, before));
+    OK(sw_zo_step(zo, exec, &args, "loss", NULL));
+    before = net_copy_bytes(n->model);
+    REFUSED(sw_zo_step(zo, exec, &args, "loss", NULL), SW_INVALID, "full");
+    CU_ASSERT(net_same_bytes(n->model, before));
+    CU_ASSERT_FALSE(n->model->damaged);
+    opts.max_steps = 3;
+    sw_zo *frozen = zo_of(other, &opts);
+    bad = zo_args(other, &data);
+    OK(sw_zo_step(frozen, exec, &bad, "loss", NULL));
+    sw_param_freeze(sw_param_find(other->model, "f2.bias"), 1);
+    REFUSED(sw_zo_step(frozen, exec, &bad, "loss", NULL), SW_INVALID, "frozen");
+}
+
+/* In immediate mode it is seen once it has happened. */
+static void an_immediate_update_is_refused(void)
+{
+    sw_exec *exec = net_exec(NULL);
+    net *n = zo_net(exec, false, 3);
+    const batch data = net_batch(false, 0, 8);
+    sw_run_args args = net_args(n, &data);
+    args.immediate = 1;
+    REFUSED(sw_zo_step(zo_of(n, &mezo), exec, &args, "loss", NULL), SW_INVALID, "sw_update");
+    CU_ASSERT(n->model->damaged);
+}
+
+static const sw_test tests[] = {
+    {"a step is its formula, bit by bit", a_step_is_its_formula},
+    {"the rate is the schedule's", the_rate_is_the_schedules},
+    {"the same bits for any way to run", the_same_bits_for_any_way_to_run},
+    {"both runs of a step draw the same numbers", runs_of_a_step_draw_the_same},
+    {"the loss falls", it_learns},
+    {"a loss that is not finite counts, and moves nothing", a_loss_that_is_not_finite_counts},
+    {"the peak of a step is that of inference", a_step_takes_what_inference_takes},
+    {"witnesses see no byte more", witnesses_see_nothing_more},
+    {"it fits the least budget of inference", it_fits_the_budget_of_inference},
+    {"warm steps allocate nothing", steps_allocate_nothing},
+    {"a step that fails midway says so", a_step_that_fails_says_so},
+    {"bad labels leave a damaged model", bad_labels_leave_a_damaged_model},
+    {"every allocation can fail", every_allocation_can_fail},
+    {"options are refused by name", options_are_refused_by_name},
+    {"steps are refused before anything moves", steps_are_refused_before_anything_moves},
+    {"an immediate update is refused", an_immediate_update_is_refused},
+};
+SW_SUITE("zeroth order", tests)

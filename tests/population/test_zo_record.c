@@ -1,0 +1,479 @@
+/* Records of zeroth order: their size, replays bit for bit, and files that are none. */
+#include "tests/population/zo_scene.h"
+#include "tests/support/heap_sweep.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- a net of a few numbers -------------------------------------------------------------- */
+
+typedef struct {
+    sw_model *model;
+    sw_linear f1, f2;
+} tiny;
+
+static void tiny_step(sw_ctx *ctx, void *user)
+{
+    const tiny *t = user;
+    const sw_value x = sw_tanh(ctx, sw_apply_linear(ctx, t->f1, sw_input(ctx, 0)));
+    sw_metric(ctx, "loss", sw_mse(ctx, sw_apply_linear(ctx, t->f2, x), sw_input(ctx, 1)));
+}
+
+static void tiny_end(void *model)
+{
+    sw_model_destroy(model);
+}
+
+static void tiny_make(tiny *t, sw_exec *exec, uint64_t seed)
+{
+    OK(sw_model_create(&t->model, "tiny"));
+    sw_after(tiny_end, t->model);
+    t->f1 = sw_linear_new(t->model, "f1", 3, 5);
+    t->f2 = sw_linear_new(t->model, "f2", 5, 2);
+    OK(sw_model_ready(t->model, exec, seed));
+}
+
+static void tiny_steps(tiny *t, sw_exec *exec, sw_zo *zo, int n)
+{
+    static const float x[4][3] = {{1, 0, 2}, {0, 1, -1}, {-1, 1, 0}, {2, -2, 1}};
+    static const float y[4][2] = {{1, -1}, {0, 1}, {-1, 0}, {0.5f, 0.5f}};
+    const sw_array in[] = {{SW_F32, SW_SHAPE(4, 3), x}, {SW_F32, SW_SHAPE(4, 2), y}};
+    const sw_run_args args = {.size = sizeof args,
+                              .fn = tiny_step,
+                              .user = t,
+                              .models = &t->model,
+                              .n_models = 1,
+                              .inputs = in,
+                              .n_inputs = 2,
+                              .mode = SW_EVAL};
+    for (int i = 0; i < n; i++)
+        OK(sw_zo_step(zo, exec, &args, "loss", NULL));
+}
+
+static long long bytes_of(const char *path)
+{
+    struct stat file;
+    return stat(path, &file) == 0 ? (long long)file.st_size : -1;
+}
+
+static const sw_zo_opts fast = {
+    .size = sizeof(sw_zo_opts), .lr = 0.01f, .seed = 7, .max_steps = 10000};
+
+/* Every number of threads and every instruction set of the machine. */
+static void replayed_everywhere(const sw_model *end, const char *path, bool image,
+                                uint64_t seed)
+{
+    static const char *const isas[] = {"base", "avx2", "avx512"};
+    for (int i = 0; i < 6; i++) {
+        const sw_exec_opts opts = {
+            .size = sizeof opts, .isa = isas[i / 2], .threads = 1 + i % 2, .seed = 77};
+        sw_exec *exec = NULL;
+        if (sw_exec_create(&exec, &opts) != SW_OK) {
+            sw_note("%s: %s", isas[i / 2], sw_last_error());
+            continue;
+        }
+        net *n = zo_net(exec, image, seed);
+        OK(sw_zo_replay(n->model, exec, path, NULL, NULL));
+        SW_CHECK(zo_same(n->model, end), "%s, %d threads", isas[i / 2], opts.threads);
+        sw_exec_destroy(exec);
+    }
+}
+
+/* ---- replays ----------------------------------------------------------------------------- */
+
+static void ten_thousand_steps_are_40_kB(void)
+{
+    sw_exec *exec = net_exec(NULL);
+    tiny a, b;
+    char path[512];
+    snprintf(path, sizeof path, "%s", sw_temp_path("long.zo"));
+    tiny_make(&a, exec, 1);
+    tiny_make(&b, exec, 1);
+    sw_zo *zo = NULL;
+    OK(sw_zo_create(&zo, a.model, &fast));
+    tiny_steps(&a, exec, zo, 10000);
+    OK(sw_zo_save(zo, path));
+    sw_zo_destroy(zo);
+    sw_note("%lld bytes", bytes_of(path));
+    CU_ASSERT_EQUAL(bytes_of(path), 40264);
+    CU_ASSERT_FALSE(zo_same(a.model, b.model));
+    OK(sw_zo_replay(b.model, exec, path, NULL, NULL));
+    CU_ASSERT(zo_same(a.model, b.model));
+}
+
+static void replays_have_the_same_bits(void)
+{
+    const sw_schedule cosine = {
+        .size = sizeof cosine, .kind = "cosine", .base = 0.01f, .total_steps = 90};
+    const sw_zo_opts kinds[] = {
+        {.size = sizeof(sw_zo_opts), .lr = 0.003f, .seed = 4, .max_steps = 200},
+        {.size = sizeof(sw_zo_opts),
+         .kind = "lozo",
+         .schedule = &cosine,
+         .weight_decay = 0.05f,
+         .rank = 2,
+         .window = 7,
+         .seed = UINT64_MAX,
+         .max_steps = 200}};
+    char path[512];
+    snprintf(path, sizeof path, "%s", sw_temp_path("kind.zo"));
+    for (int i = 0; i < 4; i++) {
+        const bool image = i / 2 != 0;
+        sw_exec *exec = net_exec(NULL);
+        net *n = zo_net(exec, image, 21);
+        const batch data = net_batch(image, 0, 16);
+        sw_zo *zo = zo_of(n, &kinds[i % 2]);
+        (void)zo_train(zo, exec, n, &data, sw_tests_full() ? 200 : 40);
+        OK(sw_zo_save(zo, path));
+        replayed_everywhere(n->model, path, image, 21);
+    }
+}
+
+/* A record may be saved at any step, and again later. */
+static void a_record_grows(void)
+{
+    sw_exec *exec = net_exec(NULL);
+    tiny a;
+    sw_zo *zo = NULL;
+    char path[512];
+    snprintf(path, sizeof path, "%s", sw_temp_path("grows.zo"));
+    tiny_make(&a, exec, 1);
+    OK(sw_zo_create(&zo, a.model, &fast));
+    for (int i = 0; i < 4; i++) {
+        tiny b;
+        OK(sw_zo_save(zo, path));
+        CU_ASSERT_EQUAL(bytes_of(path), 264 + 4 * i);
+        tiny_make(&b, exec, 1);
+        OK(sw_zo_replay(b.model, exec, path, NULL, NULL));
+        CU_ASSERT(zo_same(a.model, b.model));
+        tiny_steps(&a, exec, zo, 1);
+    }
+    sw_zo_destroy(zo);
+}
+
+static sw_status stop_at_three(void *user, uint64_t step, uint64_t steps)
+{
+    uint64_t *last = user;
+    CU_ASSERT_EQUAL(steps, 5);
+    CU_ASSERT_EQUAL(step, *last + 1);
+    *last = step;
+    return step == 3 ? sw_error_set(SW_STOPPED, __FILE__, __LINE__, "enough") : SW_OK;
+}
+
+static void progress_can_end_a_replay(void)
+{
+    sw_exec *exec = net_exec(NULL);
+    tiny a, b, c;
+    sw_zo *zo = NULL;
+    uint64_t last = 0;
+    char path[512];
+    snprintf(path, sizeof path, "%s", sw_temp_path("ends.zo"));
+    tiny_make(&a, exec, 1);
+    tiny_make(&b, exec, 1);
+    tiny_make(&c, exec, 1);
+    OK(sw_zo_create(&zo, a.model, &fast));
+    tiny_steps(&a, exec, zo, 3);
+    OK(sw_model_copy(c.model, a.model));
+    tiny_steps(&a, exec, zo, 2);
+    OK(sw_zo_save(zo, path));
+    sw_zo_destroy(zo);
+    REFUSED(sw_zo_replay(b.model, exec, path, stop_at_three, &last), SW_STOPPED, "enough");
+    CU_ASSERT_EQUAL(last, 3);
+    CU_ASSERT(zo_same(b.model, c.model));
+    CU_ASSERT_FALSE(b.model->damaged);
+}
+
+/* ---- other models ------------------------------------------------------------------------ */
+
+static void another_start_is_refused(void)
+{
+    sw_exec *exec = net_exec(NULL);
+    tiny a, b;
+    sw_zo *zo = NULL;
+    char path[512];
+    snprintf(path, sizeof path, "%s", sw_temp_path("start.zo"));
+    tiny_make(&a, exec, 1);
+    tiny_make(&b, exec, 2);
+    OK(sw_zo_create(&zo, a.model, &fast));
+    tiny_steps(&a, exec, zo, 5);
+    OK(sw_zo_save(zo, path));
+    sw_zo_destroy(zo);
+    void *before = net_copy_bytes(b.model);
+    REFUSED(sw_zo_replay(b.model, exec, path, NULL, NULL), SW_INVALID, "begins with");
+    REFUSED(sw_zo_replay(a.model, exec, path, NULL, NULL), SW_INVALID, "begins with");
+    CU_ASSERT(net_same_bytes(b.model, before));
+    OK(sw_model_ready(b.model, exec, 1));
+    sw_param_freeze(b.f2.bias, 1);
+    REFUSED(sw_zo_replay(b.model, exec, path, NULL, NULL), SW_INVALID, "begins with");
+    sw_param_freeze(b.f2.bias, 0);
+    OK(sw_zo_replay(b.model, exec, path, NULL, NULL));
+    CU_ASSERT(zo_same(a.model, b.model));
+    sw_model *raw = NULL;
+    OK(sw_model_create(&raw, "raw"));
+    REFUSED(sw_zo_replay(raw, exec, path, NULL, NULL), SW_INVALID, "ready");
+    sw_model_destroy(raw);
+}
+
+static void parameters_that_were_changed_are_found(void)
+{
+    sw_exec *exec = net_exec(NULL);
+    tiny a, b;
+    sw_zo *zo = NULL;
+    const float zero[2] = {0};
+    char path[512];
+    snprintf(path, sizeof path, "%s", sw_temp_path("changed.zo"));
+    tiny_make(&a, exec, 1);
+    tiny_make(&b, exec, 1);
+    OK(sw_zo_create(&zo, a.model, &fast));
+    tiny_steps(&a, exec, zo, 2);
+    OK(sw_param_write(a.f2.bias, zero, sizeof zero));
+    tiny_steps(&a, exec, zo, 2);
+    OK(sw_zo_save(zo, path));
+    sw_zo_destroy(zo);
+    REFUSED(sw_zo_replay(b.model, exec, path, NULL, NULL), SW_FORMAT, "do not lead");
+    CU_ASSERT(b.model->damaged);
+    REFUSED(sw_zo_replay(b.model, exec, path, NULL, NULL), SW_STALE, "damaged");
+}
+
+/* ---- files that are none ----------------------------------------------------------------- */
+
+enum { STEPS = 6, RECORD = 264 + 4 * STEPS };
+
+typedef struct {
+    sw_exec *exec;
+    tiny t;
+    unsigned char bytes[RECORD + 1];
+    char path[512];
+} damage;
+
+static void write_file(const damage *d, const unsigned char *bytes, size_t n)
+{
+    FILE *f = fopen(d->path, "wb");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    CU_ASSERT_EQUAL(fwrite(bytes, 1, n, f), n);
+    CU_ASSERT_EQUAL(fclose(f), 0);
+}
+
+static void damage_make(damage *d)
+{
+    tiny a;
+    sw_zo *zo = NULL;
+    memset(d, 0, sizeof *d);
+    d->exec = net_exec(NULL);
+    snprintf(d->path, sizeof d->path, "%s", sw_temp_path("damaged.zo"));
+    const sw_schedule cosine = {
+        .size = sizeof cosine, .kind = "cosine", .base = 0.01f, .total_steps = 90};
+    sw_zo_opts opts = fast;
+    opts.schedule = &cosine;
+    tiny_make(&a, d->exec, 1);
+    tiny_make(&d->t, d->exec, 1);
+    OK(sw_zo_create(&zo, a.model, &opts));
+    tiny_steps(&a, d->exec, zo, STEPS);
+    OK(sw_zo_save(zo, d->path));
+    sw_zo_destroy(zo);
+    FILE *f = fopen(d->path, "rb");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    CU_ASSERT_EQUAL(fread(d->bytes, 1, sizeof d->bytes, f), RECORD);
+    fclose(f);
+}
+
+static void is_refused(const damage *d, const unsigned char *bytes, size_t n, const char *what)
+{
+    void *before = malloc(d->t.model->bytes);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(before);
+    memcpy(before, d->t.model->base, d->t.model->bytes);
+    write_file(d, bytes, n);
+    const sw_status status = sw_zo_replay(d->t.model, d->exec, d->path, NULL, NULL);
+    SW_CHECK(status == SW_FORMAT, "%s, %zu bytes: %s: %s", what, n, sw_status_name(status),
+             sw_last_error());
+    SW_CHECK(strstr(sw_last_error(), d->path) != NULL, "%s", sw_last_error());
+    CU_ASSERT(net_same_bytes(d->t.model, before) && !d->t.model->damaged);
+    free(before);
+}
+
+static void damaged_files_are_refused(void)
+{
+    damage d;
+    damage_make(&d);
+    for (size_t i = 0; i < RECORD; i++) {
+        for (size_t bit = 0; bit < 8; bit++) {
+            if (!sw_tests_full() && bit != i % 8)
+                continue;
+            d.bytes[i] ^= (unsigned char)(1u << bit);
+            is_refused(&d, d.bytes, RECORD, "a flipped bit");
+            d.bytes[i] ^= (unsigned char)(1u << bit);
+        }
+        if (sw_tests_full() || i % 7 == 0)
+            is_refused(&d, d.bytes, i, "cut");
+    }
+    is_refused(&d, d.bytes, RECORD + 1, "one byte more");
+    write_file(&d, d.bytes, RECORD);
+    OK(sw_zo_replay(d.t.model, d.exec, d.path, NULL, NULL));
+}
+
+static void seal(unsigned char *bytes)
+{
+    swi_zo_sum sum;
+    swi_zo_sum_begin(&sum);
+    swi_zo_sum_add(&sum, bytes, RECORD - 8);
+    const uint64_t end = swi_zo_sum_end(&sum);
+    for (int i = 0; i < 8; i++)
+        bytes[RECORD - 8 + i] = (unsigned char)(end >> 8 * i);
+}
+
+/* With a sum that is right: options that no trainer has, and bytes that mean nothing. */
+static void forged_files_are_refused(void)
+{
+    static const struct {
+        const char *what;
+        size_t at;
+        unsigned char byte;
+    } forged[] = {{"kind", 8, 'x'},
+                  {"behind the kind", 13, 1},
+                  {"rank", 28, 1},
+                  {"window", 32, 1},
+                  {"padding", 37, 1},
+                  {"eps below 0", 19, 0xff},
+                  {"lr not finite", 23, 0xff},
+                  {"decay below 0", 27, 0xbf},
+                  {"schedule", 80, 'x'},
+                  {"behind the schedule", 95, 1},
+                  {"base", 99, 0xff},
+                  {"warm-up", 113, 1},
+                  {"what is not used", 140, 1},
+                  {"not finite", 56, STEPS + 1}};
+    damage d;
+    damage_make(&d);
+    for (size_t i = 0; i < sizeof forged / sizeof *forged; i++) {
+        unsigned char bytes[RECORD];
+        memcpy(bytes, d.bytes, RECORD);
+        bytes[forged[i].at] = forged[i].byte;
+        seal(bytes);
+        is_refused(&d, bytes, RECORD, forged[i].what);
+    }
+    unsigned char bytes[RECORD];
+    memcpy(bytes, d.bytes, RECORD);
+    bytes[256 + 3] = 0x7f; /* the first step's: NaN */
+    bytes[256 + 2] = 0xff;
+    seal(bytes);
+    is_refused(&d, bytes, RECORD, "a number that is not finite");
+    memcpy(bytes, d.bytes, RECORD);
+    bytes[256 + 2] ^= 0x10; /* another number */
+    seal(bytes);
+    write_file(&d, bytes, RECORD);
+    REFUSED(sw_zo_replay(d.t.model, d.exec, d.path, NULL, NULL), SW_FORMAT, "do not lead");
+}
+
+static void foreign_files_are_refused(void)
+{
+    damage d;
+    unsigned char other[600];
+    damage_make(&d);
+    memset(other, 'x', sizeof other);
+    is_refused(&d, other, sizeof other, "letters");
+    is_refused(&d, (const unsigned char *)"", 0, "nothing");
+    memcpy(other, d.bytes, 48);
+    memset(other + 48, 0xff, 8); /* more steps than any file has */
+    is_refused(&d, other, sizeof other, "steps");
+    REFUSED(sw_zo_replay(d.t.model, d.exec, sw_temp_path("not there"), NULL, NULL), SW_IO,
+            "not there");
+    REFUSED(sw_zo_replay(d.t.model, d.exec, sw_temp_path(""), NULL, NULL), SW_IO, "");
+}
+
+/* ---- failures ---------------------------------------------------------------------------- */
+
+typedef struct {
+    sw_zo *zo;
+    char path[512];
+} saving;
+
+static sw_status save(void *arg)
+{
+    const saving *s = arg;
+    return sw_zo_save(s->zo, s->path);
+}
+
+/* A save that fails leaves the file that was there. */
+static void every_file_call_can_fail(void)
+{
+    damage d;
+    saving s;
+    damage_make(&d);
+    tiny_steps(&d.t, d.exec, NULL, 0);
+    OK(sw_zo_create(&s.zo, d.t.model, &fast));
+    tiny_steps(&d.t, d.exec, s.zo, 2);
+    snprintf(s.path, sizeof s.path, "%s", d.path);
+    for (uint64_t k = 0;; k++) {
+        unsigned char there[RECORD + 1] = {0};
+        write_file(&d, d.bytes, RECORD);
+        sw_fault_plan(SW_FAULT_FILE, k, SW_FAULT_ONCE);
+        const sw_status status = save(&s);
+        const bool reached = sw_fault_hits(SW_FAULT_FILE) > 0;
+        sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_OFF);
+        if (!reached)
+            break;
+        FILE *f = fopen(d.path, "rb");
+        CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+        const size_t n = fread(there, 1, sizeof there, f);
+        fclose(f);
+        const bool old = n == RECORD && memcmp(there, d.bytes, RECORD) == 0;
+        SW_CHECK(old || n == 272, "call %llu left %zu bytes", (unsigned long long)k, n);
+        SW_CHECK(status != SW_OK || n == 272, "call %llu", (unsigned long long)k);
+    }
+    OK(save(&s));
+    CU_ASSERT_EQUAL(bytes_of(s.path), 272);
+    const uint64_t sites = sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, save, &s);
+    CU_ASSERT(sites > 0);
+    sw_zo_destroy(s.zo);
+}
+
+static sw_status replay(void *arg)
+{
+    damage *d = arg;
+    OK(sw_model_ready(d->t.model, d->exec, 1));
+    return sw_zo_replay(d->t.model, d->exec, d->path, NULL, NULL);
+}
+
+static void reading_can_fail(void)
+{
+    damage d;
+    damage_make(&d);
+    OK(replay(&d)); /* its programs are there */
+    CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, replay, &d) > 0);
+    CU_ASSERT(sw_sweep(SW_FAULT_FILE, SW_OK, replay, &d) > 4);
+}
+
+static void records_are_refused_by_reason(void)
+{
+    sw_exec *exec = net_exec(NULL);
+    tiny t;
+    sw_zo *zo = NULL;
+    sw_zo_opts opts = fast;
+    tiny_make(&t, exec, 1);
+    OK(sw_zo_create(&zo, t.model, &fast));
+    REFUSED(sw_zo_save(zo, NULL), SW_INVALID, "path");
+    REFUSED(sw_zo_save(zo, sw_temp_path("no/such/folder")), SW_IO, "folder");
+    sw_zo_destroy(zo);
+    opts.max_steps = 0;
+    OK(sw_zo_create(&zo, t.model, &opts));
+    REFUSED(sw_zo_save(zo, sw_temp_path("none")), SW_INVALID, "max_steps");
+    sw_zo_destroy(zo);
+    REFUSED(sw_zo_replay(t.model, exec, NULL, NULL, NULL), SW_INVALID, "path");
+}
+
+static const sw_test tests[] = {
+    {"10,000 steps are 40 kB, and come again", ten_thousand_steps_are_40_kB},
+    {"replays have the same bits", replays_have_the_same_bits},
+    {"a record grows", a_record_grows},
+    {"progress can end a replay", progress_can_end_a_replay},
+    {"another start is refused", another_start_is_refused},
+    {"parameters that were changed are found", parameters_that_were_changed_are_found},
+    {"damaged and cut files are refused", damaged_files_are_refused},
+    {"forged files are refused", forged_files_are_refused},
+    {"foreign files are refused", foreign_files_are_refused},
+    {"every file call of a save can fail", every_file_call_can_fail},
+    {"reading can fail", reading_can_fail},
+    {"records are refused by reason", records_are_refused_by_reason},
+};
+SW_SUITE("zeroth order records", tests)

@@ -1,0 +1,151 @@
+/* What the files of `stepwell es` share: evolution strategies on data, or on an environment.
+ *
+ * A generation is `directions` directions with `repeats` evaluations each, run slice by slice;
+ * a run's batch is (repeats, directions of the slice, samples). From the fitness of all
+ * evaluations the library makes the estimate of a gradient, which an optimizer takes. */
+#ifndef STEPWELL_ES_H
+#define STEPWELL_ES_H
+
+#include "alloc/base/sys.h"
+#include "kernels/bijection.h"
+#include "tools/es/cart_pole.h"
+#include "tools/job/job.h"
+
+/* A field for each option of es_options.def, as it was given. */
+typedef struct {
+    job_opts job;
+#define ES_OPTION(type, field, ...) type field;
+#include "tools/es/es_options.def"
+} es_opts;
+enum {
+    ES_OPTIONS_MAX = JOB_OPTIONS_MAX
+#define ES_ROW(field, ...) +1
+#include "tools/es/es_options.def"
+};
+
+/* What was observed of one program. */
+typedef struct {
+    uint64_t runs;
+    size_t peak_bytes;       /* the highest of all runs */
+    sw_witness_info witness; /* size 0: none */
+} es_measured;
+
+/* Without noise, over the test part: loss and what was right, or the steps of episodes. */
+typedef struct {
+    bool there;
+    double loss, score; /* score: a share of 1 that is right, or mean steps; NAN: neither */
+    int64_t rows;
+} es_test;
+
+typedef struct {
+    es_opts opts;
+    char command[512]; /* as typed, for profile and checkpoints */
+    job job;
+    bool on_environment;
+    uint64_t generations; /* in all */
+    int64_t slice;        /* directions of a run */
+    int64_t rows;         /* of a run: evaluations x samples */
+    int64_t sets;         /* of samples that a direction has: its antithetic pairs */
+    sw_profile *profile;
+    sw_checkpoint *checkpoint;
+    sw_file *metrics;
+    uint64_t metrics_bytes;
+
+    /* A batch, its fields one behind the other; poles and fitness of an environment's run. */
+    unsigned char *slot;
+    size_t slot_bytes;
+    sw_array inputs[4];
+    int n_inputs;
+    cart_pole *poles;
+    float *fitness;
+    sw_bijection order; /* of the samples in epoch order_of */
+    uint64_t order_of;
+    bool ordered;
+
+    /* Where it is. */
+    uint64_t generation;
+    sw_es_info last; /* of the last generation */
+    es_test test;    /* of the last test; its generation */
+    uint64_t tested; /* behind generation */
+    bool reached;    /* --target */
+    uint64_t evaluations, not_finite;
+
+    /* What was measured. */
+    es_measured measured[JOB_PROGRAMS];
+    sw_plan_info update;   /* of the program that updates */
+    size_t inference_peak; /* of the same batch without noise, planned; 0: not known */
+    size_t noise_bytes;    /* of the plan of a run: noise that outlives its op, and model */
+    size_t scratch_bytes;  /* of the op of noise that has the most */
+    uint64_t wall_ns, evaluate_ns, update_ns, test_ns;
+    uint64_t resumed; /* generation that the run went on behind; 0: it began */
+    uint64_t saved;   /* checkpoints of this process */
+    uint64_t next_save_ns;
+} es_run;
+
+/* ---- es_opts.c --------------------------------------------------------------------------- */
+
+/* CLI_GO or an exit status; fills in what follows from the options alone. */
+int es_parse(es_run *r, int argc, char **argv);
+/* Once the data are there: generations, and their bounds. */
+int es_count(es_run *r);
+sw_es_opts es_library_opts(const es_run *r);
+int64_t es_directions(const es_opts *o);
+
+/* ---- es_batch.c -------------------------------------------------------------------------- */
+
+SW_MUST_USE sw_status es_batch_open(es_run *r);
+void es_batch_close(es_run *r);
+/* The samples of a slice of this generation. */
+SW_MUST_USE sw_status es_batch_fill(es_run *r, uint32_t slice);
+/* Samples first, first + 1, ... of the test part: rows of them. */
+void es_batch_test(es_run *r, int64_t first, int64_t rows);
+/* The set of samples of an evaluation of this generation: the number of its first one. */
+uint64_t es_batch_number(const es_run *r, const sw_es_evaluation *e);
+/* Set the rows of the inputs. */
+void es_batch_rows(es_run *r, int64_t rows);
+
+/* ---- es_episodes.c ----------------------------------------------------------------------- */
+
+/* The job of an environment: what its net reads and gives, in the place of data. */
+void es_episodes_describe(es_run *r);
+/* The step function: logits of what is seen, as the output "logits". */
+void es_policy(sw_ctx *ctx, void *net);
+/* All episodes of a slice; tells their fitness. */
+SW_MUST_USE sw_status es_episodes_slice(es_run *r, uint32_t slice);
+/* Episodes first, first + 1, ... of the test: adds their steps to *steps. */
+SW_MUST_USE sw_status es_episodes_test(es_run *r, int64_t first, int64_t n, double *steps);
+
+/* ---- es_loop.c --------------------------------------------------------------------------- */
+
+/* One run of a program, witnessed where it is its first and that was asked for. */
+SW_MUST_USE sw_status es_run_one(es_run *r, job_which which, const sw_run_args *args);
+SW_MUST_USE sw_status es_loop(es_run *r);
+/* Test, unless this generation was: r->test. Interrupted: it stays as it was. */
+SW_MUST_USE sw_status es_test_now(es_run *r);
+
+/* ---- es_files.c -------------------------------------------------------------------------- */
+
+int es_files_check(const es_opts *o);    /* options alone: CLI_GO or CLI_USAGE */
+int es_files_writable(const es_opts *o); /* CLI_GO or CLI_FAILED */
+SW_MUST_USE sw_status es_metrics_open(es_run *r);
+SW_MUST_USE sw_status es_metrics_row(es_run *r, bool test, double rate, uint64_t ns);
+SW_MUST_USE sw_status es_metrics_close(es_run *r);
+SW_MUST_USE sw_status es_profile_open(es_run *r);
+
+/* ---- es_save.c --------------------------------------------------------------------------- */
+
+/* Before the first generation: CLI_GO or an exit status. */
+int es_resume(es_run *r);
+/* Behind a generation, where one is due. What fails is said, and tried again. */
+void es_save_due(es_run *r);
+SW_MUST_USE sw_status es_save_last(es_run *r);
+
+/* ---- es_result.c ------------------------------------------------------------------------- */
+
+/* What of the plan of a run is noise; before the first. */
+SW_MUST_USE sw_status es_look_at_plan(es_run *r);
+int es_check_witness(const es_run *r);
+/* The result on standard output, as text or JSON. Returns the exit status. */
+int es_print(es_run *r, int status);
+
+#endif

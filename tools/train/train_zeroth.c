@@ -1,0 +1,157 @@
+/* Training of zeroth order: `stepwell train --method mezo|lozo`, --record and --replay. The
+ * runs of a step are those of validation, so a training needs what inference needs. */
+#include "tools/train/train.h"
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- options ----------------------------------------------------------------------------- */
+
+/* An option that was given, in words; NULL: it was not. */
+static const char *given(bool is, const char *option)
+{
+    return is ? option : NULL;
+}
+
+static const char *first_of(const char *const *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i] != NULL)
+            return list[i];
+    return NULL;
+}
+
+/* What is of gradients, and what needs more of a trainer than it keeps. */
+static const char *not_zeroth(const train_opts *o)
+{
+    const job_opts *j = &o->job;
+    const char *const list[] = {given(j->optimizer != NULL, "--optimizer"),
+                                given(j->momentum >= 0.0, "--momentum"),
+                                given(j->clip > 0.0, "--clip"),
+                                given(j->max_skipped != 10, "--max-skipped"),
+                                given(j->update != NULL, "--update"),
+                                given(j->keep_gradients, "--keep-gradients"),
+                                given(j->accumulate > 1, "--accumulate"),
+                                given(o->members > 0, "--members"),
+                                given(j->checkpoint != NULL, "--checkpoint"),
+                                given(o->resume != NULL, "--resume")};
+    return first_of(list, sizeof list / sizeof *list);
+}
+
+/* A replay's steps are the record's. */
+static const char *not_replay(const train_opts *o)
+{
+    const job_opts *j = &o->job;
+    const char *const list[] = {given(strcmp(o->method, "backprop") != 0, "--method"),
+                                given(o->record != NULL, "--record"),
+                                given(j->lr >= 0.0, "--lr"),
+                                given(j->weight_decay > 0.0, "--weight-decay"),
+                                given(j->epochs > 0, "--epochs"),
+                                given(j->steps > 0, "--steps"),
+                                given(strcmp(j->schedule, "cosine") != 0, "--schedule"),
+                                given(j->warmup > 0, "--warmup"),
+                                given(o->validate_every > 0, "--validate-every"),
+                                given(o->patience > 0, "--patience"),
+                                given(o->best != NULL, "--save-best"),
+                                given(o->metrics != NULL, "--metrics")};
+    return first_of(list, sizeof list / sizeof *list);
+}
+
+static int check_numbers(const train_opts *o, bool zeroth, bool lozo)
+{
+    const char *of_both = o->eps >= 0.0 ? "--eps" : o->record != NULL ? "--record" : NULL;
+    const char *of_lozo = o->zo_rank > 0     ? "--zo-rank"
+                          : o->zo_window > 0 ? "--zo-window"
+                                             : NULL;
+    if (!zeroth && of_both != NULL)
+        return cli_error(CLI_USAGE, "%s has no effect without --method mezo or lozo", of_both);
+    if (!lozo && of_lozo != NULL)
+        return cli_error(CLI_USAGE, "%s has no effect without --method lozo", of_lozo);
+    if (o->eps == 0.0)
+        return cli_error(CLI_USAGE, "--eps must be above 0 (got 0)");
+    if (o->record != NULL && strcmp(o->record, "-") == 0)
+        return cli_error(CLI_USAGE, "--record must be a file: standard output has the result");
+    return CLI_GO;
+}
+
+int train_zeroth_check(train_opts *o)
+{
+    const bool lozo = strcmp(o->method, "lozo") == 0;
+    const bool zeroth = lozo || strcmp(o->method, "mezo") == 0, replay = o->replay != NULL;
+    const char *other = replay ? not_replay(o) : NULL;
+    if (other == NULL && (zeroth || replay))
+        other = not_zeroth(o);
+    if (other != NULL && replay)
+        return cli_error(CLI_USAGE, "%s and --replay exclude each other", other);
+    if (other != NULL)
+        return cli_error(CLI_USAGE, "%s and --method %s exclude each other", other, o->method);
+    const int status = check_numbers(o, zeroth, lozo);
+    if (status != CLI_GO)
+        return status;
+    o->job.method = zeroth || replay ? JOB_MEZO : JOB_BACKPROP;
+    o->eps = o->eps < 0.0 ? 0.001 : o->eps;
+    if (lozo && o->zo_rank == 0)
+        o->zo_rank = 2;
+    if (lozo && o->zo_window == 0)
+        o->zo_window = 50;
+    return CLI_GO;
+}
+
+/* ---- training ---------------------------------------------------------------------------- */
+
+sw_status train_zeroth_open(train *t)
+{
+    const train_opts *o = &t->opts;
+    if (o->job.method != JOB_MEZO || o->replay != NULL)
+        return SW_OK;
+    const sw_schedule schedule = train_schedule(t);
+    const sw_zo_opts opts = {.size = sizeof opts,
+                             .kind = o->method,
+                             .eps = (float)o->eps,
+                             .lr = (float)o->job.lr,
+                             .weight_decay = (float)o->job.weight_decay,
+                             .rank = (int)o->zo_rank,
+                             .window = (uint32_t)o->zo_window,
+                             .schedule = &schedule,
+                             .seed = (uint64_t)o->job.seed,
+                             .max_steps = o->record != NULL ? t->total_steps : 0};
+    return sw_zo_create(&t->zo, t->job.net.model, &opts);
+}
+
+sw_status train_zeroth_step(train *t, const sw_run_args *args)
+{
+    return sw_zo_step(t->zo, t->job.exec, args, "loss", NULL);
+}
+
+sw_status train_zeroth_save(train *t)
+{
+    if (t->opts.record == NULL || t->now.step == 0)
+        return SW_OK;
+    SW_TRY(cli_saved(sw_zo_save(t->zo, t->opts.record)));
+    sw_file *file;
+    SW_TRY(sw_file_open(&file, t->opts.record, SW_FILE_READ));
+    const sw_status status = sw_file_size(file, &t->record_bytes);
+    sw_file_drop(file);
+    return status;
+}
+
+/* ---- replay ------------------------------------------------------------------------------ */
+
+static sw_status say_step(void *user, uint64_t step, uint64_t steps)
+{
+    train *t = user;
+    t->now.step = step;
+    if (!t->opts.quiet)
+        cli_progress("replay  step %" PRIu64 "/%" PRIu64, step, steps);
+    return cli_interrupted() ? SW_STOPPED : SW_OK;
+}
+
+sw_status train_replay(train *t)
+{
+    const sw_status status =
+        sw_zo_replay(t->job.net.model, t->job.exec, t->opts.replay, say_step, t);
+    t->total_steps = t->now.step;
+    if (status == SW_STOPPED && cli_interrupted())
+        return SW_OK;
+    SW_TRY(status);
+    return train_validate(t);
+}
