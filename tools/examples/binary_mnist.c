@@ -1,7 +1,9 @@
 /* Nets of bits learn digits by evolution, on the public header alone: weights and activations
  * are bits, no gradient is made, and each direction of a generation has bits of its own.
  *
- *     train_binary_mnist DIR|synthetic [mlp|conv [SECONDS [THREADS]]] */
+ *     train_binary_mnist [DIR|synthetic [mlp|conv [SECONDS [THREADS]]]]
+ *
+ * DIR has MNIST; without words digits that the library draws are learned for five seconds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +12,7 @@
 
 /* Of a generation; directions of a run; images that each evaluation reads. */
 enum { DIRECTIONS = 512, SLICE = 64, ROWS = 16, IMAGE = 28 * 28 };
+#define RATE 0.05f /* of the logits, which begin in -1 to 1; falls to a tenth */
 
 typedef struct {
     int conv;
@@ -104,15 +107,10 @@ static int train(net *n, sw_dataset *data, sw_dataset *held_back, double limit, 
     const sw_loader_opts batches = {
         .size = sizeof batches, .batch = SLICE * ROWS, .shuffle = 1, .drop_last = 1};
     const sw_loader_opts tests = {.size = sizeof tests, .batch = 500};
-    const sw_optimizer_opts adam = {
-        .size = sizeof adam,
-        .kind = getenv("OPT") ? getenv("OPT") : "adam",
-        .lr = getenv("LR") ? (float)atof(getenv("LR")) : 0.02f,
-        .momentum = getenv("OPT") && getenv("OPT")[0] == 's' ? 0.9f : 0,
-        .weight_decay = getenv("WD") ? (float)atof(getenv("WD")) : 0};
+    const sw_optimizer_opts adam = {.size = sizeof adam, .kind = "adam", .lr = RATE};
     const sw_es_opts strategy = {.size = sizeof strategy,
                                  .noise = "iid",
-                                 .sigma = getenv("SIGMA") ? (float)atof(getenv("SIGMA")) : 0.1f,
+                                 .sigma = 0.1f,
                                  .directions = DIRECTIONS,
                                  .slice = SLICE,
                                  .seed = 1};
@@ -135,10 +133,11 @@ static int train(net *n, sw_dataset *data, sw_dataset *held_back, double limit, 
     run.n_models = 1, run.n_inputs = 2, run.inputs = twice;
     const double start = seconds();
     double now = 0, told = 0;
-    while (!bad && now < limit) {
+    while (!bad && now < limit) { /* the rate falls with the time */
         for (uint32_t s = 0; s < sw_es_slices(es) && !bad; s++)
             bad =
                 next_slice(loader, &epoch, twice) || sw_es_evaluate(es, exec, &run, s, "loss");
+        sw_knob_set(sw_optimizer_lr(opt, 0), RATE * (float)(1 - 0.9 * now / limit));
         bad = bad || sw_es_step(es, exec, &info);
         now = seconds() - start;
         if (bad || (now < told && now < limit))
@@ -160,19 +159,17 @@ int main(int argc, char **argv)
 {
     net n = {.conv = argc > 2 && strcmp(argv[2], "conv") == 0};
     sw_dataset *data = NULL, *held_back = NULL;
-    if (argc < 2) {
-        fputs("usage: train_binary_mnist DIR|synthetic [mlp|conv [SECONDS [THREADS]]]\n",
-              stderr);
-        return 2;
-    }
-    const int drawn = strcmp(argv[1], "synthetic") == 0;
+    const int drawn = argc < 2 || strcmp(argv[1], "synthetic") == 0;
     int bad = drawn ? sw_dataset_synthetic(&data, 8192, 1) ||
                           sw_dataset_synthetic(&held_back, 1000, 2)
                     : sw_dataset_idx(&data, argv[1], "train") ||
                           sw_dataset_idx(&held_back, argv[1], "t10k");
     if (bad)
         fprintf(stderr, "%s\n", sw_last_error());
-    bad = bad || train(&n, data, held_back, argc > 3 ? atof(argv[3]) : 60,
+    bad = bad || train(&n, data, held_back,
+                       argc > 3   ? atof(argv[3])
+                       : argc > 1 ? 60
+                                  : 5,
                        argc > 4 ? atoi(argv[4]) : 2);
     sw_dataset_destroy(data), sw_dataset_destroy(held_back);
     return bad;

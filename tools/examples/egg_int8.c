@@ -4,7 +4,9 @@
  * for the sign with the smaller loss; a weight moves by one where the votes times its noise add
  * up to more than chance would have them.
  *
- *     train_egg_int8 FILE [SECONDS [THREADS]]
+ *     train_egg_int8 [FILE [SECONDS [THREADS]]]
+ *
+ * Without a FILE it reads numbers in words, which it writes itself, for five seconds.
  *
  * The pairs are shared out among members of a group whose step is a callback: what a member
  * needs is its state, so all memory is there, and known, before the first step. */
@@ -16,12 +18,12 @@
 #include <stepwell.h>
 
 enum {
-    WIDTH = 64,    /* of the hidden state */
+    WIDTH = 32,    /* of the hidden state */
     SYMBOLS = 256, /* bytes that may occur */
-    PAIRS = 512,   /* of a generation */
-    LENGTH = 24,   /* bytes that a copy reads */
+    PAIRS = 1024,  /* of a generation */
+    LENGTH = 32,   /* bytes that a copy reads */
     MEMBERS = 16,  /* that share the pairs */
-    Z2 = 12,       /* votes must be more than sqrt(Z2) standard deviations from 0 */
+    Z2 = 3,        /* votes must be more than sqrt(Z2) standard deviations from 0 */
     FRACTION = 4,  /* bits */
     SAMPLE = 20000 /* bytes of the test */
 };
@@ -227,6 +229,21 @@ static uint8_t *read_text(const char *path, int64_t *n)
     return text;
 }
 
+/* Numbers in words. */
+static uint8_t *write_text(int64_t *n)
+{
+    static const char *const digits[10] = {"zero ", "one ", "two ",   "three ", "four ",
+                                           "five ", "six ", "seven ", "eight ", "nine "};
+    uint8_t *text = malloc(200000);
+    *n = 0;
+    for (uint64_t i = 0; text != NULL && *n < 200000 - 8; i++) {
+        const char *word = digits[hash(3, 4, i) % 10];
+        memcpy(text + *n, word, strlen(word));
+        *n += (int64_t)strlen(word);
+    }
+    return text;
+}
+
 /* Bytes become symbols, numbered as they come; how many there are. */
 static int number(uint8_t *text, int64_t n)
 {
@@ -329,6 +346,7 @@ static int train(world *w, int64_t n_test, double limit, int threads)
         if (now > told || now >= limit) {
             printf("%6.1f s  generation %6llu  %.3f bits per byte\n", now,
                    (unsigned long long)w->step, test(w, n_test));
+            fflush(stdout);
             told += limit / 12;
         }
     }
@@ -343,11 +361,9 @@ int main(int argc, char **argv)
     static world w;
     int64_t n = 0;
     double unigram, bigram;
-    uint8_t *text = argc > 1 ? read_text(argv[1], &n) : NULL;
+    uint8_t *text = argc > 1 ? read_text(argv[1], &n) : write_text(&n);
     if (text == NULL || n < 20 * LENGTH) {
-        fprintf(stderr,
-                "usage: train_egg_int8 FILE [SECONDS [THREADS]]: a text of at least %d "
-                "bytes\n",
+        fprintf(stderr, "%s: must be a text of at least %d bytes\n", argc > 1 ? argv[1] : "egg",
                 20 * LENGTH);
         free(text);
         return 2;
@@ -364,8 +380,11 @@ int main(int argc, char **argv)
     printf(
         "%lld bytes held back: %.3f bits each by counts of symbols, %.3f by counts of pairs\n",
         (long long)n_test, unigram, bigram);
-    const int bad =
-        train(&w, n_test, argc > 2 ? atof(argv[2]) : 60, argc > 3 ? atoi(argv[3]) : 2);
+    const int bad = train(&w, n_test,
+                          argc > 2   ? atof(argv[2])
+                          : argc > 1 ? 60
+                                     : 5,
+                          argc > 3 ? atoi(argv[3]) : 2);
     free(text);
     return bad;
 }
