@@ -1578,9 +1578,9 @@ SW_MUST_USE SW_API sw_status sw_es_tell(sw_es *es, uint32_t direction, uint32_t 
 SW_MUST_USE SW_API sw_status sw_es_tell_slice(sw_es *es, uint32_t slice, const float *fitness,
                                               size_t n);
 /* Write theta + sign sigma E of a direction of this generation into a model of the same layout:
- * the member itself, for what runs without noise. */
-SW_MUST_USE SW_API sw_status sw_es_member(sw_es *es, sw_exec *exec, uint32_t direction,
-                                          int sign, sw_model *to);
+ * the member itself, for what runs without noise. It has all else of the model too. */
+SW_MUST_USE SW_API sw_status sw_es_member(sw_es *es, uint32_t direction, int sign,
+                                          sw_model *to);
 
 typedef struct {
     size_t size;
