@@ -196,7 +196,11 @@ static void print(const subject *s, const bench_variant *v, size_t stored)
     printf("%-18s %12s", name, cli_ns(v[FLOAT].summary.median).text);
     for (int i = DRAWN; i < VARIANTS; i++)
         printf(" %9.3f", (double)v[i].summary.median / (double)v[FLOAT].summary.median);
-    printf(" %12s\n", cli_bytes(stored).text);
+    printf(" %12s\n%-18s %12s", cli_bytes(stored).text, "  at least",
+           cli_ns(v[FLOAT].summary.min).text);
+    for (int i = DRAWN; i < VARIANTS; i++)
+        printf(" %9.3f", (double)v[i].summary.min / (double)v[FLOAT].summary.min);
+    printf("\n");
 }
 
 static void put(sw_json *json, const subject *s, const bench_variant *v, size_t stored)
@@ -251,7 +255,8 @@ static int run(const binary_opts *o)
     } else {
         if (!o->quiet)
             printf(
-                "%lld rows, or %lld images, a direction each; medians over the float layer's\n"
+                "%lld rows, or %lld images, a direction each; medians and minima over the "
+                "float layer's\n"
                 "drawn: bits of each direction, made where they are used; pairs: half as many "
                 "directions, mirrored;\nstored: drawn before, in as many bytes; one net: the "
                 "same bits for all\n\n",
