@@ -108,10 +108,12 @@ typedef struct {
 /* each: an op that makes a scalar of a batch, once for each of `evaluations` equal parts of it.
  */
 enum { SWI_EACH_ATTRS = 112 }; /* bytes of the op's attributes that fit */
+enum { SWI_EACH_NAME = 24 };
 typedef struct {
     int64_t evaluations;
     uint32_t op;
     int32_t zero;
+    char name[SWI_EACH_NAME]; /* of the op, cut: by it a device finds what it has */
     unsigned char attrs[SWI_EACH_ATTRS];
 } swi_each_attrs;
 
