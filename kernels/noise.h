@@ -38,7 +38,8 @@ typedef enum {
     SW_NOISE_SIGN_FLIP,
     SW_NOISE_SPARSE,
     SW_NOISE_DROPOUT,
-    SW_NOISE_KINDS
+    SW_NOISE_KINDS,
+    SW_NOISE_BITS_OF_LOGITS = SW_NOISE_KINDS /* of layers of bits alone: kernels/binary.h */
 } sw_noise_kind;
 enum { SW_NOISE_IN = 1, SW_NOISE_OUT = 2 }; /* sides: cols, rows */
 

@@ -39,11 +39,7 @@ static void one_part(void *arg, int part)
     for (int64_t d = 0; d < directions; d++) {
         const sw_noise_at at = {l->seed, l->step, l->run + (uint32_t)d};
         const float w = swi_in(l, WEIGHTS)[d];
-<<<<<<< HEAD
         sw_noise(l->isa)->fill(e, first, n, &a->spec, SW_NOISE_ELEMENTS, &at);
-=======
-        sw_noise(l->isa)->elements(e, first, n, &a->spec, &at, 1.0f, NULL);
->>>>>>> h-noise
         for (int64_t i = 0; i < n; i++)
             block[i] += w * (e[i] * e[i] - 1.0f);
         for (int64_t i = 0; (d + 1) % BLOCK == 0 && i < n; i++) {
