@@ -116,6 +116,21 @@ static sw_status drop_rows(sw_ctx *ctx, const swi_noise_attrs *layer, uint32_t y
     return swi_apply(ctx, SW_OP_noise_affine, in, n, &a, NULL, 0, "noise", out);
 }
 
+/* y + s sigma e of a layer whose weight has no noise: x is not read again. */
+static sw_status shift_channels(sw_ctx *ctx, const swi_noise_attrs *layer,
+                                const swi_entry *bias, bool is_image, uint32_t *y)
+{
+    swi_noise_attrs a;
+    uint32_t in[3] = {*y, sigma_of(ctx)};
+    begin_attrs(ctx, &a);
+    a.bias = layer->bias;
+    a.channel_axis = is_image ? 1 : ctx->trace.values[*y].type.shape.rank - 1;
+    const int n = add_sigmas(ctx, bias, in, 2);
+    if (ctx->status != SW_OK || a.bias.rows == 0)
+        return ctx->status;
+    return swi_apply(ctx, SW_OP_noise_affine, in, n, &a, NULL, 0, "noise", y);
+}
+
 /* linear and conv2d: in {x, weight [, bias]}. */
 static sw_status product(sw_ctx *ctx, uint32_t op, const uint32_t *given, int n_in,
                          const void *attrs, uint32_t *outs)
@@ -137,15 +152,12 @@ static sw_status product(sw_ctx *ctx, uint32_t op, const uint32_t *given, int n_
         return drop_rows(ctx, &a, y, n_in > 2 ? in[2] : SWI_NONE, is_image, outs);
     }
     SW_TRY(swi_apply(ctx, op, in, n_in, attrs, NULL, 0, NULL, outs));
+    if (a.weight.rows == 0)
+        return shift_channels(ctx, &a, bias, is_image, outs);
     uint32_t more[4] = {in[0], sigma_of(ctx)};
     if (is_image) {
-        const swi_value *w = &ctx->trace.values[in[1]];
         a.conv = *(const swi_conv_attrs *)attrs;
-        a.kernel_h = w->type.shape.dim[2];
-        if (a.weight.rows == 0) { /* the geometry is that of the weight all the same */
-            a.weight.cols = w->type.shape.dim[1] * w->type.shape.dim[2] * w->type.shape.dim[3];
-            a.weight.taps = (int32_t)(w->type.shape.dim[2] * w->type.shape.dim[3]);
-        }
+        a.kernel_h = ctx->trace.values[in[1]].type.shape.dim[2];
     }
     int n = add_sigmas(ctx, weight, more, 2);
     n = add_sigmas(ctx, bias, more, n);
@@ -300,12 +312,7 @@ static sw_status linear_loss(sw_ctx *ctx, const uint32_t *in, int n_in, const vo
     n = add_sigmas(ctx, bias, more, n);
     if (ctx->status != SW_OK)
         return ctx->status;
-    if (a.noise.weight.rows == 0 || a.noise.weight.kind != SW_NOISE_DROPOUT)
-        return swi_apply(ctx, SW_OP_noise_linear_ce, more, n, &a, NULL, 0, "noise", outs);
-    const uint32_t x[] = {in[0], in[1], a.has_bias ? in[3] : SWI_NONE};
-    uint32_t y[] = {SWI_NONE, in[2]};
-    SW_TRY(product(ctx, SW_OP_linear, x, 2 + a.has_bias, NULL, &y[0]));
-    return loss(ctx, SW_OP_softmax_ce, y, 2, &a.ce, outs);
+    return swi_apply(ctx, SW_OP_noise_linear_ce, more, n, &a, NULL, 0, "noise", outs);
 }
 
 /* ---- all ops ------------------------------------------------------------------------------

@@ -23,6 +23,9 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
                 "noise_linear_ce: input and weight must be (rows, width) and (classes, width) "
                 "(got %s and %s)",
                 swi_shape_text(x, s), swi_shape_text(w, t));
+    if (a->has_bias && swi_elements(&in[MORE].shape) != w->dim[0])
+        SW_FAIL(SW_INVALID, "noise_linear_ce: the bias must have %lld numbers (got %lld)",
+                (long long)w->dim[0], (long long)swi_elements(&in[MORE].shape));
     const sw_shape logits = {2, {x->dim[0], w->dim[0]}};
     SW_TRY(swi_labels_infer("noise_linear_ce", &logits, &in[LABELS]));
     SW_TRY(swi_ce_attrs_infer("noise_linear_ce", &a->ce));
@@ -59,11 +62,17 @@ static bool has_noise(const swi_noise_ce_attrs *a)
     return a->noise.weight.rows != 0 || a->noise.bias.rows != 0;
 }
 
+/* Classes are dropped: logits are multiplied before the bias is added. */
+static bool drops(const swi_noise_ce_attrs *a)
+{
+    return a->noise.weight.rows != 0 && a->noise.weight.kind == SW_NOISE_DROPOUT;
+}
+
 /* Scratch of the noise of a chunk. */
 static size_t noise_bytes(const sw_kernel_info *info, int64_t rows)
 {
     const swi_noise_ce_attrs *a = info->attrs;
-    if (!has_noise(a) || sw_op_noise_linear.scratch_bytes == NULL)
+    if (!has_noise(a) || drops(a) || sw_op_noise_linear.scratch_bytes == NULL)
         return 0;
     const int64_t each = swi_noise_rows_each(&a->noise, info->in[X].shape.dim[0]);
     const swi_noise_attrs part = chunk_attrs(a, rows, each);
@@ -120,11 +129,35 @@ static void make_logits(const pass *p, int64_t first, int64_t rows)
                        .b = swi_in(p->l, W),
                        .b_row = 1,
                        .b_col = p->width,
-                       .bias = a->has_bias ? swi_in(p->l, MORE) : NULL,
+                       .bias = a->has_bias && !drops(a) ? swi_in(p->l, MORE) : NULL,
                        .m = rows,
                        .n = p->classes,
                        .k = p->width};
     sw_dense(p->l->isa)->gemm(&g, p->l->scratch, p->l->par);
+}
+
+typedef struct {
+    const pass *p;
+    int64_t first;
+} drop_job;
+
+/* One row: y (1 + s sigma E / W) + b. */
+static void drop_row(void *arg, int part)
+{
+    const drop_job *j = arg;
+    const sw_launch *l = j->p->l;
+    const swi_noise_ce_attrs *a = l->attrs;
+    const float *bias = a->has_bias ? swi_in(l, MORE) : NULL;
+    const int64_t evaluation = (j->first + part) / j->p->each;
+    const sw_noise_at at = {l->seed, l->step,
+                            l->run + (uint32_t)(evaluation % a->noise.directions)};
+    const float scale = sw_noise_sign(&a->noise, evaluation) * *swi_in(l, SIGMA);
+    float *y = j->p->logits + part * j->p->classes;
+    sw_noise_direction d;
+    sw_noise_prepare(&d, &a->noise.weight, &at, *swi_in(l, SIGMA));
+    for (int64_t o = 0; o < j->p->classes; o++)
+        y[o] = fmaf(y[o], 1.0f + scale * sw_noise_dropped(&a->noise.weight, &d, o),
+                    bias != NULL ? bias[o] : 0.0f);
 }
 
 static sw_status add_noise(const pass *p, int64_t first, int64_t rows)
@@ -138,6 +171,11 @@ static sw_status add_noise(const pass *p, int64_t first, int64_t rows)
     int n = 0;
     if (!has_noise(a))
         return SW_OK;
+    if (drops(a)) {
+        drop_job j = {p, first};
+        l->par->run(l->par, drop_row, &j, (int)rows);
+        return SW_OK;
+    }
     in[n] = l->in[X];
     in[n].ptr = (float *)l->in[X].ptr + first * p->width;
     in[n++].type.shape.dim[0] = rows;
@@ -238,7 +276,8 @@ static double logit(const sw_reference *r, int64_t row, int64_t o, const sw_nois
         sum += r->in[X][row * width + j] * r->in[W][o * width + j];
         if (a->noise.weight.rows != 0)
             noise += r->in[X][row * width + j] *
-                     (double)sw_noise_element(&a->noise.weight, d, o, j, 0.0f) *
+                     (double)sw_noise_element(&a->noise.weight, d, o, j,
+                                              (float)r->in[W][o * width + j]) *
                      (a->noise.has_sigmas ? r->in[sigmas][o * width + j] : 1.0);
     }
     if (a->noise.bias.rows != 0)
@@ -296,6 +335,13 @@ static const swi_noise_ce_attrs whole = {
 static const swi_noise_ce_attrs parts = {
     .rows = 2,
     .noise = {.weight = LOW_RANK(11, 6), .repeats = 2, .directions = 3, .antithetic = 1}};
+static const swi_noise_ce_attrs dropped = {
+    .rows = 4,
+    .noise = {
+        .weight = {.kind = SW_NOISE_DROPOUT, .rows = 11, .cols = 6, .taps = 1, .stream = 31},
+        .repeats = 2,
+        .directions = 3,
+        .antithetic = 1}};
 #define FILL .fill = {SW_FILL_NORMAL, SW_FILL_NORMAL, SW_FILL_LABELS, SW_FILL_UNIT}, .limit = 11
 static const sw_op_case cases[] = {
     {.name = "whole",
@@ -308,6 +354,11 @@ static const sw_op_case cases[] = {
      .in = {SWI_F32(18, 6), SWI_F32(11, 6), SWI_U8(18), SWI_F32_SCALAR},
      FILL,
      .attrs = &parts},
+    {.name = "dropout",
+     .n_in = 4,
+     .in = {SWI_F32(12, 6), SWI_F32(11, 6), SWI_U8(12), SWI_F32_SCALAR},
+     FILL,
+     .attrs = &dropped},
 };
 
 const sw_op_desc sw_op_noise_linear_ce = {.size = sizeof(sw_op_desc),

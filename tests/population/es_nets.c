@@ -210,12 +210,16 @@ static void perturb(const swi_noise_mode *mode, sw_model *model, uint32_t e, uin
     free(sigmas);
 }
 
+void es_perturb_by_hand(const sw_es *es, sw_model *to, uint32_t direction, float sign)
+{
+    const float sigma = sw_knob_get((sw_knob){es->mode.model, es->mode.sigma});
+    for (uint32_t e = 1; e < to->n_entries; e++)
+        if (swi_is_perturbed(&es->mode, &to->entries[e]))
+            perturb(&es->mode, to, e, direction, sign * sigma, sigma);
+}
+
 void es_member_by_hand(const es_net *t, es_net *to, uint32_t direction, float sign)
 {
-    const swi_noise_mode *mode = &t->es->mode;
-    const float sigma = sw_knob_get(sw_es_sigma(t->es));
     OK(sw_model_copy(to->model, t->model));
-    for (uint32_t e = 1; e < to->model->n_entries; e++)
-        if (swi_is_perturbed(mode, &to->model->entries[e]))
-            perturb(mode, to->model, e, direction, sign * sigma, sigma);
+    es_perturb_by_hand(t->es, to->model, direction, sign);
 }

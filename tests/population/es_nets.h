@@ -38,7 +38,8 @@ es_batch es_batch_rows(const es_batch *of, int64_t from, int64_t n);
 sw_run_args es_args(es_net *t, const es_batch *of, sw_mode mode);
 
 /* Another model of the net's layout with theta + sign sigma E of a direction, by the definition
- * of the noise alone. */
+ * of the noise alone; or into a model that has theta. */
+void es_perturb_by_hand(const sw_es *es, sw_model *to, uint32_t direction, float sign);
 void es_member_by_hand(const es_net *t, es_net *to, uint32_t direction, float sign);
 
 #endif

@@ -26,6 +26,7 @@ static const bench benches[] = {
     {"checkpoint", bench_checkpoint, "what saving costs a training that goes on"},
     {"device", bench_device, "whole steps of six networks on a device, and what the card can"},
     {"accuracy", bench_accuracy, "functions of one number against float64, over every float"},
+    {"es", bench_es, "layers under the noise of evolution strategies: NESgpu's table"},
 };
 enum { N_BENCHES = sizeof benches / sizeof *benches };
 
