@@ -136,32 +136,26 @@ static void a_large_estimate_is_the_sum_too(void)
     }
 }
 
-static void move_adds_one_direction(void)
+static void elements_have_the_bits_of_the_definition(void)
 {
     for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
         for (int i = 0; i < KINDS; i++) {
-            const sw_noise_kernels *k = sw_noise((sw_isa)isa);
             const sw_noise_spec s = spec_of(&kinds[i]);
-            const int64_t rows = s.rows - 2, size = rows * s.cols;
-            float *w = numbers((size_t)size, 4), *to = copy_of(w, (size_t)size);
-            float *other = copy_of(w, (size_t)size);
-            sw_noise_shift m = {&s, {99, 7, 12}, -0.25f, 0.3f, to, 1, rows};
-            k->move(&m, &one_thread);
+            const sw_noise_at at = {99, 7, 12};
+            const int64_t size = s.rows * s.cols;
+            float *w = numbers((size_t)size, 4), *to = take((size_t)size);
+            sw_dice dice = {(uint64_t)i};
             int wrong = 0;
-            for (int64_t e = 0; e < size; e++) {
-                const double t =
-                    element(&s, 12, 0.3f, 1 + e / s.cols, e % s.cols, w[e]) * -0.25;
-                wrong += !close_to(to[e], (double)w[e] + t, fabs((double)w[e]) + fabs(t));
+            for (int64_t from = 0; from < size;) {
+                const int64_t left = size - from;
+                const int64_t some = 1 + (int64_t)sw_dice_below(&dice, 5000);
+                const int64_t n = some < left ? some : left;
+                sw_noise((sw_isa)isa)->elements(to + from, from, n, &s, &at, 0.3f, w + from);
+                from += n;
             }
+            for (int64_t e = 0; e < size; e++)
+                wrong += (double)to[e] != element(&s, 12, 0.3f, e / s.cols, e % s.cols, w[e]);
             SW_CHECK(wrong == 0, "%s isa %d: %d wrong", kinds[i].name, isa, wrong);
-            for (int64_t r = 0; r < rows; r += 4) { /* some rows at a time */
-                sw_noise_shift part = m;
-                part.theta = other + r * s.cols;
-                part.first_row = 1 + r;
-                part.n_rows = rows - r < 4 ? rows - r : 4;
-                k->move(&part, &reversed);
-            }
-            CU_ASSERT_EQUAL(memcmp(to, other, (size_t)size * sizeof *to), 0);
             give_all();
         }
 }
@@ -488,7 +482,7 @@ static void gains_and_shifts_have_noise(void)
 static const sw_test tests[] = {
     {"the estimate is the weighted sum", the_estimate_is_the_weighted_sum},
     {"a large estimate is the sum too", a_large_estimate_is_the_sum_too},
-    {"move adds one direction", move_adds_one_direction},
+    {"elements have the bits of the definition", elements_have_the_bits_of_the_definition},
     {"linear adds each row's own noise", linear_adds_each_rows_own_noise},
     {"large layers are cut", large_layers_are_cut},
     {"convolution adds each image's own noise", convolution_adds_each_images_own_noise},

@@ -206,7 +206,8 @@ static void permutation(uint32_t *to, const product_job *j, sw_noise_part side, 
                         int64_t n)
 {
     const sw_noise_at at = {j->l->seed, j->l->generation, j->l->first + (uint32_t)d};
-    const sw_bijection b = sw_noise_bijection(j->s, side, &at, n);
+    sw_bijection b;
+    sw_noise_bijection(&b, j->s, side, &at, n);
     swi_noise_permutation(to, &b);
 }
 
