@@ -260,19 +260,13 @@ static void launches_do_not_grow_with_the_population(void)
     }
 }
 
-/* Parameters after some generations; freed when the test ends. */
-static float *trained(const data *in, const char *strategy, const char *noise, sw_exec *exec,
-                      size_t *n)
+/* All parameters, n numbers; freed when the test ends. */
+static float *parameters_of(sw_model *model, size_t *n)
 {
-    es_net *t = net_of(in->kind, strategy, noise, exec);
-    for (int g = 0; g < GENERATIONS; g++) {
-        evaluate(t, exec, in, g, false);
-        OK(sw_es_step(t->es, exec, NULL));
-    }
     float *all = NULL;
     *n = 0;
-    for (size_t i = 0; i < sw_param_count(t->model); i++) {
-        const sw_param p = sw_param_at(t->model, i);
+    for (size_t i = 0; i < sw_param_count(model); i++) {
+        const sw_param p = sw_param_at(model, i);
         const sw_shape s = sw_param_shape(p);
         size_t each = 1;
         for (int k = 0; k < s.rank; k++)
@@ -283,6 +277,18 @@ static float *trained(const data *in, const char *strategy, const char *noise, s
     }
     sw_after(free, all);
     return all;
+}
+
+/* Parameters after some generations. */
+static float *trained(const data *in, const char *strategy, const char *noise, sw_exec *exec,
+                      size_t *n)
+{
+    es_net *t = net_of(in->kind, strategy, noise, exec);
+    for (int g = 0; g < GENERATIONS; g++) {
+        evaluate(t, exec, in, g, false);
+        OK(sw_es_step(t->es, exec, NULL));
+    }
+    return parameters_of(t->model, n);
 }
 
 static void compare_trainings(const data *in, const char *strategy, const char *noise)
@@ -318,10 +324,64 @@ static void a_card_trains_as_the_cpu_does(void)
     }
 }
 
+/* ---- zeroth order ------------------------------------------------------------------------ */
+
+static void forward_step(sw_ctx *ctx, void *user)
+{
+    es_net *t = user;
+    sw_value x =
+        sw_apply_layer_norm(ctx, t->norm, sw_apply_linear(ctx, t->f1, sw_input(ctx, 0)));
+    x = sw_apply_linear(ctx, t->f2, sw_swish(ctx, x));
+    sw_metric(ctx, "loss", sw_softmax_ce(ctx, x, sw_input(ctx, 1)));
+}
+
+static float *moved(const char *kind, sw_exec *exec, const es_batch *b, size_t *n)
+{
+    es_net *t = es_net_new(ES_MLP, NULL, NULL);
+    const sw_zo_opts o = {.size = sizeof o,
+                          .kind = kind,
+                          .eps = 0.01f,
+                          .lr = 0.01f,
+                          .weight_decay = 0.1f,
+                          .window = strcmp(kind, "lozo") == 0 ? 2 : 0,
+                          .seed = 17};
+    sw_zo *zo = NULL;
+    sw_run_args args = es_args(t, b, SW_EVAL);
+    args.fn = forward_step;
+    OK(sw_model_ready(t->model, exec, 7));
+    OK(sw_zo_create(&zo, t->model, &o));
+    for (int step = 0; step < 5; step++)
+        OK(sw_zo_step(zo, exec, &args, "loss", NULL));
+    sw_zo_destroy(zo);
+    return parameters_of(t->model, n);
+}
+
+/* Losses of both sides differ by rounding, which goes into the steps divided by eps. */
+static void a_card_moves_as_the_cpu_does(void)
+{
+    static const char *const kinds[] = {"mezo", "lozo"};
+    begin();
+    const es_batch b = es_batch_new(ES_MLP, 24, 5);
+    for (int i = 0; i < 2; i++) {
+        size_t n, m;
+        sw_exec *by_op = exec_of("cuda", false);
+        const float *want = moved(kinds[i], exec_of(NULL, false), &b, &n);
+        const sw_fake_counts before = counted();
+        const float *got = moved(kinds[i], exec_of("cuda", true), &b, &m);
+        CU_ASSERT(counted().graph_launches > before.graph_launches);
+        CU_ASSERT_EQUAL_FATAL(n, m);
+        const double d = apart(got, want, n);
+        SW_CHECK(d < 1e-4, "%s: %g apart", kinds[i], d);
+        const float *slow = moved(kinds[i], by_op, &b, &m);
+        SW_CHECK(memcmp(slow, got, n * sizeof *got) == 0, "%s: op by op", kinds[i]);
+    }
+}
+
 static const sw_test tests[] = {
     {"a card evaluates as the CPU does", a_card_evaluates_as_the_cpu_does},
     {"launches are those stated", launches_are_those_stated},
     {"launches do not grow with the population", launches_do_not_grow_with_the_population},
     {"a card trains as the CPU does", a_card_trains_as_the_cpu_does},
+    {"a card moves as the CPU does", a_card_moves_as_the_cpu_does},
 };
 SW_SUITE("es on a card", tests)
