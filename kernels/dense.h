@@ -22,7 +22,8 @@
 #define SW_GEMM_BLOCK 256
 
 typedef struct {
-    float *c; /* row-major, contiguous (m, n) */
+    float *c;      /* row-major (m, n) */
+    int64_t c_row; /* its rows are so far apart; 0: contiguous */
     const float *a;
     int64_t a_row, a_col; /* A(i, j) = a[i * a_row + j * a_col] */
     const float *b;

@@ -12,16 +12,26 @@
 #include "kernels/dense.h"
 #include "kernels/noise.h"
 
-/* What perturbs a layer in one launch: y += sign sigma E_d x for the rows of direction `first`
- * + d, d < a->directions, in place; y has the plain result. With `a->bias.rows` above 0 the
- * noise of the bias is added too. DROPOUT reads the parameter: weight (rows, cols). */
+/* What perturbs a layer in one launch: y += s sigma E_d x for the rows of direction `first` +
+ * d, d < a->directions, with the sign s of each repeat. Noise of weight or bias is left out
+ * where its rows are 0. Sigmas (NULL: 1) multiply each element of the noise. */
 typedef struct {
     const swi_noise_attrs *a;
     uint64_t seed;
     uint32_t generation, first;
     float sigma;
-    const float *weight, *bias; /* DROPOUT; else NULL is fine */
+    const float *weight_sigmas, *bias_sigmas;
 } sw_noise_layer;
+
+/* y (batch, middle, channels, inner) = or += x (g + s sigma e) + (b + s sigma f) by channel,
+ * where a->weight has e and a->bias has f. blocks: sixteen of the batch in the lanes; lanes
+ * past it get x. y may be x. */
+typedef struct {
+    float *y;
+    const float *x, *gain, *shift; /* NULL: 1; 0 */
+    int64_t batch, middle, channels, inner;
+    bool blocks, accumulate;
+} sw_noise_affine;
 
 /* The estimate: to = (or +=) the sum over d < n of weights[d] E(first + d), for rows
  * [first_row, first_row + n_rows) of the parameter. to: (n_rows, spec->cols), contiguous. The
@@ -56,27 +66,27 @@ typedef struct {
     void (*fill)(float *to, int64_t first, int64_t n, const sw_noise_spec *spec,
                  sw_noise_part part, const sw_noise_at *at);
 
-    /* y (batch, weight.rows), x (batch, weight.cols); batch: a multiple of repeats x
-     * directions. */
+    /* y (batch, out), x (batch, in); batch: a multiple of repeats x directions. No DROPOUT. */
     size_t (*linear_bytes)(const swi_noise_attrs *a, int64_t batch, int threads);
-    void (*linear)(float *y, const float *x, int64_t batch, const sw_noise_layer *l,
-                   void *scratch, const sw_par *par);
-    /* y and x are the images of s: s->batch of them. */
-    size_t (*conv_bytes)(const swi_noise_attrs *a, const sw_conv *s, int threads);
+    void (*linear)(float *y, const float *x, int64_t batch, int64_t out,
+                   const sw_noise_layer *l, void *scratch, const sw_par *par);
+    /* y and x are the images of s: s->batch of them. No DROPOUT; no scratch. */
     void (*conv)(float *y, const float *x, const sw_conv *s, const sw_noise_layer *l,
-                 void *scratch, const sw_par *par);
-    /* y (ids, weight.cols) += the noise of rows of a table. */
-    void (*embedding)(float *y, const sw_ids *ids, const sw_noise_layer *l, const sw_par *par);
-    /* y (batch, channels, inner) += sign sigma (E_w(channel) x + E_b(channel)), with noise of
-     * vectors: l->a->weight (a factor) and l->a->bias, of either of which rows 0 says that
-     * there is none; then x, or bias, is not looked at. blocks: sixteen of the batch in the
-     * lanes. x may be y's input, not y. */
-    void (*affine)(float *y, const float *x, int64_t batch, int64_t channels, int64_t inner,
-                   bool blocks, const sw_noise_layer *l, const sw_par *par);
+                 const sw_par *par);
+    /* y (ids, cols) += noise of rows of a table, which DROPOUT reads. */
+    void (*embedding)(float *y, const sw_ids *ids, const float *table, const sw_noise_layer *l,
+                      const sw_par *par);
+    void (*affine)(const sw_noise_affine *f, const sw_noise_layer *l, const sw_par *par);
     void (*move)(const sw_noise_shift *m, const sw_par *par);
 
     size_t (*gradient_bytes)(const sw_noise_spec *spec, int64_t n_rows, int threads);
     void (*gradient)(const sw_noise_sum *g, void *scratch, const sw_par *par);
+
+    /* What noise_move does with a parameter, of iid or low-rank noise of normal numbers: theta
+     * (rows, cols) in place, by numbers[SWI_MOVE_*]. Products and sums are rounded one by one
+     * and z has the bits of sw_noise_element, in every instruction set. */
+    void (*step)(float *theta, const swi_move_attrs *a, const sw_noise_at *at,
+                 const float *numbers, const sw_par *par);
 } sw_noise_kernels;
 
 #endif

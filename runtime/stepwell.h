@@ -1523,9 +1523,9 @@ SW_MUST_USE SW_API sw_status sw_es_tell(sw_es *es, uint32_t direction, uint32_t 
 SW_MUST_USE SW_API sw_status sw_es_tell_slice(sw_es *es, uint32_t slice, const float *fitness,
                                               size_t n);
 /* Write theta + sign sigma E of a direction of this generation into a model of the same layout:
- * the member itself, for what runs without noise. */
-SW_MUST_USE SW_API sw_status sw_es_member(sw_es *es, sw_exec *exec, uint32_t direction,
-                                          int sign, sw_model *to);
+ * the member itself, for what runs without noise. It has all else of the model too. */
+SW_MUST_USE SW_API sw_status sw_es_member(sw_es *es, uint32_t direction, int sign,
+                                          sw_model *to);
 
 typedef struct {
     size_t size;
@@ -1535,7 +1535,8 @@ typedef struct {
 } sw_es_info;
 /* Estimate the gradient and update the model by its optimizer: a program without backward, in
  * which the estimate of a large weight exists some rows at a time. SW_INVALID where evaluations
- * have not been told, by their number. Then the next generation begins. out: NULL is fine. */
+ * have not been told, by their number. Then the next generation begins. Where the program fails
+ * (SW_NOMEM) another try goes on with what was told. out: NULL is fine. */
 SW_MUST_USE SW_API sw_status sw_es_step(sw_es *es, sw_exec *exec, sw_es_info *out);
 /* What that program needs, without memory for it. */
 SW_MUST_USE SW_API sw_status sw_es_plan(sw_es *es, sw_exec *exec, sw_plan_info *out);

@@ -1,5 +1,6 @@
 /* Shared by the ops with noise on parameters: noise.h. */
 #include "runtime/ops/noise.h"
+#include <string.h>
 
 sw_status swi_noise_check(const char *op, const sw_noise_spec *s)
 {
@@ -38,20 +39,16 @@ sw_status swi_noise_infer(const char *op, const swi_noise_attrs *a, int64_t rows
     return swi_noise_check(op, &a->bias);
 }
 
-typedef struct {
-    const sw_launch *l;
-    swi_noise_body *body;
-} job;
-
-static void run_part(void *arg, int part)
+sw_noise_layer swi_noise_layer(const sw_launch *l, int sigma)
 {
-    const job *j = arg;
-    j->body(j->l, part);
+    return (sw_noise_layer){.a = l->attrs,
+                            .seed = l->seed,
+                            .generation = l->step,
+                            .first = l->run,
+                            .sigma = *swi_in(l, sigma)};
 }
 
-void swi_noise_directions(const sw_launch *l, swi_noise_body *body)
+void swi_noise_clear(const sw_launch *l)
 {
-    job j = {l, body};
-    const swi_noise_attrs *a = l->attrs;
-    l->par->run(l->par, run_part, &j, (int)a->directions);
+    memset(l->out[0].ptr, 0, sw_type_bytes(&l->out[0].type));
 }

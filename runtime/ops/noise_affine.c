@@ -3,6 +3,7 @@
  * there is no g it counts as 1 without noise, no b as 0; weight is the noise of the gain, bias
  * that of the shift, and each may be there alone. With dropout in `weight` channels are rows of
  * the layer's weight: x (1 + s sigma E / W), and g is not there. */
+#include "kernels/dispatch.h"
 #include "runtime/ops/noise.h"
 
 enum { X, SIGMA, MORE };
@@ -55,28 +56,6 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     return SW_OK;
 }
 
-/* The numbers of channel c in an evaluation: y = x gain + shift. */
-static void numbers(const swi_noise_attrs *a, const operands *o, const sw_noise_direction *d,
-                    float scale, int64_t c, float *gain, float *shift)
-{
-    *gain = o->gain != NULL ? o->gain[c] : 1.0f;
-    *shift = o->shift != NULL ? o->shift[c] : 0.0f;
-    if (a->weight.rows != 0) {
-        float e = a->weight.kind == SW_NOISE_DROPOUT
-                      ? sw_noise_dropped(&a->weight, d, c)
-                      : sw_noise_number(&a->weight, SW_NOISE_ELEMENTS, &d->at, c);
-        if (o->gain_sigmas != NULL)
-            e *= o->gain_sigmas[c];
-        *gain += scale * e;
-    }
-    if (a->bias.rows != 0) {
-        float e = sw_noise_number(&a->bias, SW_NOISE_ELEMENTS, &d->at, c);
-        if (o->shift_sigmas != NULL)
-            e *= o->shift_sigmas[c];
-        *shift += scale * e;
-    }
-}
-
 /* Where the elements of (row, channel) lie: groups of `inner`, each `step` apart. */
 typedef struct {
     int64_t channels, middle, inner, step;
@@ -102,44 +81,26 @@ static int64_t place_at(const places *p, int64_t row, int64_t middle, int64_t c)
     return ((row * p->middle + middle) * p->channels + c) * p->inner;
 }
 
-static void one_row(const sw_launch *l, const places *p, int64_t row, int64_t c, float gain,
-                    float shift)
-{
-    for (int64_t m = 0; m < p->middle; m++) {
-        const int64_t at = place_at(p, row, m, c);
-        for (int64_t i = 0; i < p->inner; i++) {
-            const int64_t k = at + i * p->step;
-            const float y = fmaf(swi_in(l, X)[k], gain, shift);
-            swi_out(l, 0)[k] = swi_adds(l, 0) ? swi_out(l, 0)[k] + y : y;
-        }
-    }
-}
-
-static void one_direction(const sw_launch *l, int64_t i)
-{
-    const swi_noise_attrs *a = l->attrs;
-    const places p = places_of(&l->in[X].type, a->channel_axis);
-    const int64_t rows = l->in[X].type.shape.dim[0], each = swi_noise_rows_each(a, rows);
-    const operands o = operands_of(l);
-    const sw_noise_at at = swi_noise_at(l, i);
-    sw_noise_direction d;
-    sw_noise_prepare(&d, &a->weight, &at, *swi_in(l, SIGMA));
-    for (int64_t c = 0; c < p.channels; c++)
-        for (int64_t k = 0; k < a->repeats * each; k++) {
-            const int64_t evaluation = k / each * a->directions + i;
-            float gain, shift;
-            numbers(a, &o, &d, sw_noise_sign(a, evaluation) * *swi_in(l, SIGMA), c, &gain,
-                    &shift);
-            one_row(l, &p, evaluation * each + k % each, c, gain, shift);
-        }
-    for (int64_t row = rows; i == 0 && p.blocks && row < (rows + 15) / 16 * 16; row++)
-        for (int64_t c = 0; c < p.channels; c++)
-            one_row(l, &p, row, c, 1.0f, 0.0f); /* lanes past the batch stay finite */
-}
-
 static sw_status forward(const sw_launch *l)
 {
-    swi_noise_directions(l, one_direction);
+    const swi_noise_attrs *a = l->attrs;
+    const sw_type *x = &l->in[X].type;
+    const operands o = operands_of(l);
+    const places p = places_of(x, a->channel_axis);
+    sw_noise_layer layer = swi_noise_layer(l, SIGMA);
+    const sw_noise_affine f = {.y = swi_out(l, 0),
+                               .x = swi_in(l, X),
+                               .gain = o.gain,
+                               .shift = o.shift,
+                               .batch = x->shape.dim[0],
+                               .middle = p.middle,
+                               .channels = p.channels,
+                               .inner = p.inner,
+                               .blocks = p.blocks,
+                               .accumulate = swi_adds(l, 0)};
+    layer.weight_sigmas = o.gain_sigmas;
+    layer.bias_sigmas = o.shift_sigmas;
+    sw_noise(l->isa)->affine(&f, &layer, l->par);
     return SW_OK;
 }
 

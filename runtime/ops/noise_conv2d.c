@@ -1,6 +1,7 @@
 /* What noise on weight and bias adds to a convolution: y (batch, out, h', w') = s sigma
  * (conv(x, E) + e), with the direction and the sign s of each image's evaluation. in {x, sigma,
  * [sigmas of the weight, of the bias]}; the weight is a matrix (out, in / groups x taps). */
+#include "kernels/dispatch.h"
 #include "runtime/ops/noise.h"
 
 enum { X, SIGMA, SIGMAS };
@@ -55,99 +56,24 @@ static int64_t place(const sw_type *t, int64_t n, int64_t c, int64_t y, int64_t 
     return ((n * d[1] + c) * d[2] + y) * d[3] + x;
 }
 
-typedef struct {
-    const sw_launch *l;
-    sw_noise_direction d;
-    int64_t kernel_h, kernel_w, per_group;
-} work;
-
-/* The sum of one output: taps in the order of the weight's columns. */
-static float one_sum(const work *w, const float *e, int64_t n, int64_t o, int64_t oy,
-                     int64_t ox)
-{
-    const swi_noise_attrs *a = w->l->attrs;
-    const sw_type *t = &w->l->in[X].type;
-    const int64_t in_each = a->weight.cols / a->weight.taps;
-    const int64_t first = o / w->per_group * in_each;
-    float sum = 0.0f;
-    for (int64_t c = 0; c < in_each; c++)
-        for (int64_t k = 0; k < a->weight.taps; k++) {
-            const int64_t y =
-                oy * a->conv.stride - a->conv.pad + k / w->kernel_w * a->conv.dilation;
-            const int64_t x =
-                ox * a->conv.stride - a->conv.pad + k % w->kernel_w * a->conv.dilation;
-            if (y >= 0 && y < t->shape.dim[2] && x >= 0 && x < t->shape.dim[3])
-                sum = fmaf(swi_in(w->l, X)[place(t, n, first + c, y, x)],
-                           e[c * a->weight.taps + k], sum);
-        }
-    return sum;
-}
-
-static void one_plane(const work *w, const float *e, float bias, int64_t evaluation, int64_t n,
-                      int64_t o)
-{
-    const sw_launch *l = w->l;
-    const swi_noise_attrs *a = l->attrs;
-    const sw_type *t = &l->out[0].type;
-    const float scale = sw_noise_sign(a, evaluation) * *swi_in(l, SIGMA);
-    for (int64_t y = 0; y < t->shape.dim[2]; y++)
-        for (int64_t x = 0; x < t->shape.dim[3]; x++) {
-            const float sum = a->weight.rows != 0 ? one_sum(w, e, n, o, y, x) : 0.0f;
-            float *to = swi_out(l, 0) + place(t, n, o, y, x);
-            *to = (swi_adds(l, 0) ? *to : 0.0f) + scale * (sum + bias);
-        }
-}
-
-static void one_direction(const sw_launch *l, int64_t i)
-{
-    const swi_noise_attrs *a = l->attrs;
-    const int64_t rows = l->in[X].type.shape.dim[0], each = swi_noise_rows_each(a, rows);
-    const int64_t out = channels_of(a);
-    const sw_noise_at at = swi_noise_at(l, i);
-    work w = {.l = l, .per_group = out / a->conv.groups};
-    float *e = (float *)l->scratch + i * a->weight.cols;
-    taps_of(a, &w.kernel_h, &w.kernel_w);
-    sw_noise_prepare(&w.d, &a->weight, &at, *swi_in(l, SIGMA));
-    for (int64_t o = 0; o < out; o++) {
-        float bias = 0.0f;
-        for (int64_t j = 0; a->weight.rows != 0 && j < a->weight.cols; j++) {
-            e[j] = sw_noise_element(&a->weight, &w.d, o, j, 0.0f);
-            if (a->has_sigmas)
-                e[j] *= swi_in(l, SIGMAS)[o * a->weight.cols + j];
-        }
-        if (a->bias.rows != 0)
-            bias = sw_noise_number(&a->bias, SW_NOISE_ELEMENTS, &at, o) *
-                   (a->has_sigmas ? swi_in(l, l->n_in - 1)[o] : 1.0f);
-        for (int64_t k = 0; k < a->repeats * each; k++) {
-            const int64_t evaluation = k / each * a->directions + i;
-            one_plane(&w, e, bias, evaluation, evaluation * each + k % each, o);
-        }
-    }
-}
-
-static size_t scratch_bytes(const sw_kernel_info *info)
-{
-    const swi_noise_attrs *a = info->attrs;
-    return (size_t)(a->directions * a->weight.cols) * sw_dtype_bytes(SW_F32);
-}
-
-/* Lanes past the batch are zero where nothing is added. */
-static void clear_padding(const sw_launch *l)
-{
-    const sw_type *t = &l->out[0].type;
-    const int64_t rows = t->shape.dim[0];
-    for (int64_t n = rows; n < (rows + 15) / 16 * 16; n++)
-        for (int64_t o = 0; o < t->shape.dim[1]; o++)
-            for (int64_t y = 0; y < t->shape.dim[2]; y++)
-                for (int64_t x = 0; x < t->shape.dim[3]; x++)
-                    swi_out(l, 0)[place(t, n, o, y, x)] = 0.0f;
-}
-
 static sw_status forward(const sw_launch *l)
 {
-    if (l->out[0].type.layout == SW_N16 && !swi_adds(l, 0))
-        clear_padding(l);
-    swi_noise_directions(l, one_direction);
+    const swi_noise_attrs *a = l->attrs;
+    const int64_t *x = l->in[X].type.shape.dim, *y = l->out[0].type.shape.dim;
+    sw_noise_layer layer = swi_noise_layer(l, SIGMA);
+    sw_conv s = {.batch = x[0], .in_c = x[1], .in_h = x[2], .in_w = x[3]};
+    s.out_c = y[1], s.out_h = y[2], s.out_w = y[3];
+    taps_of(a, &s.kernel_h, &s.kernel_w);
+    s.stride = a->conv.stride, s.pad = a->conv.pad;
+    s.groups = a->conv.groups, s.dilation = a->conv.dilation;
+    s.plain = l->out[0].type.layout == SW_PLAIN;
+    if (a->has_sigmas && a->weight.rows != 0)
+        layer.weight_sigmas = swi_in(l, SIGMAS);
+    if (a->has_sigmas && a->bias.rows != 0)
+        layer.bias_sigmas = swi_in(l, l->n_in - 1);
+    if (!swi_adds(l, 0))
+        swi_noise_clear(l);
+    sw_noise(l->isa)->conv(swi_out(l, 0), swi_in(l, X), &s, &layer, l->par);
     return SW_OK;
 }
 
@@ -259,7 +185,6 @@ const sw_op_desc sw_op_noise_conv2d = {.size = sizeof(sw_op_desc),
                                        .infer = infer,
                                        .layout = swi_layout_first,
                                        .image_in = 1,
-                                       .scratch_bytes = scratch_bytes,
                                        .forward = forward,
                                        .no_gradient = 1,
                                        .random = 1,

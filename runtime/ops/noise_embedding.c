@@ -1,5 +1,6 @@
 /* What noise on a table adds to an embedding: y (n..., width) = s sigma E(id), rows of the
  * matrix of noise by ids (n...). in {ids, sigma, [table: dropout], [sigmas]}. */
+#include "kernels/dispatch.h"
 #include "runtime/ops/noise.h"
 
 enum { IDS, SIGMA, MORE };
@@ -32,36 +33,6 @@ static int64_t id_at(const sw_buffer *b, int64_t i)
                                   : (int64_t)((const int32_t *)b->ptr)[i];
 }
 
-static void one_row(const sw_launch *l, const sw_noise_direction *d, int64_t id, float scale,
-                    float *y)
-{
-    const swi_noise_attrs *a = l->attrs;
-    const int64_t width = a->weight.cols;
-    for (int64_t j = 0; j < width; j++) {
-        const float w = drops(a) ? swi_in(l, MORE)[id * width + j] : 0.0f;
-        float e = sw_noise_element(&a->weight, d, id, j, w);
-        if (a->has_sigmas)
-            e *= swi_in(l, l->n_in - 1)[id * width + j];
-        y[j] = (swi_adds(l, 0) ? y[j] : 0.0f) + scale * e;
-    }
-}
-
-static void one_direction(const sw_launch *l, int64_t i)
-{
-    const swi_noise_attrs *a = l->attrs;
-    const int64_t each = swi_noise_rows_each(a, swi_elements(&l->in[IDS].type.shape));
-    const sw_noise_at at = swi_noise_at(l, i);
-    sw_noise_direction d;
-    sw_noise_prepare(&d, &a->weight, &at, *swi_in(l, SIGMA));
-    for (int64_t k = 0; k < a->repeats * each; k++) {
-        const int64_t evaluation = k / each * a->directions + i;
-        const int64_t row = evaluation * each + k % each;
-        one_row(l, &d, id_at(&l->in[IDS], row),
-                sw_noise_sign(a, evaluation) * *swi_in(l, SIGMA),
-                swi_out(l, 0) + row * a->weight.cols);
-    }
-}
-
 static sw_status forward(const sw_launch *l)
 {
     const swi_noise_attrs *a = l->attrs;
@@ -69,7 +40,17 @@ static sw_status forward(const sw_launch *l)
         if (id_at(&l->in[IDS], i) < 0 || id_at(&l->in[IDS], i) >= a->weight.rows)
             SW_FAIL(SW_INVALID, "noise_embedding: id %lld must be 0 or more and below %lld",
                     (long long)id_at(&l->in[IDS], i), (long long)a->weight.rows);
-    swi_noise_directions(l, one_direction);
+    const sw_buffer *in = &l->in[IDS];
+    const sw_ids ids = {.i32 = in->type.dtype == SW_I32 ? in->ptr : NULL,
+                        .u8 = in->type.dtype == SW_U8 ? in->ptr : NULL,
+                        .n = swi_elements(&in->type.shape)};
+    sw_noise_layer layer = swi_noise_layer(l, SIGMA);
+    if (a->has_sigmas)
+        layer.weight_sigmas = swi_in(l, l->n_in - 1);
+    if (!swi_adds(l, 0))
+        swi_noise_clear(l);
+    sw_noise(l->isa)->embedding(swi_out(l, 0), &ids, drops(a) ? swi_in(l, MORE) : NULL, &layer,
+                                l->par);
     return SW_OK;
 }
 

@@ -31,7 +31,7 @@ static const swi_row_range ranges[] = {
     /* Each tile draws the noise of all columns again: 96 rows are that much of the work or
      * less, a twentieth of a product of low rank by 512 columns. */
     {SW_OP_es_gradient, -1, SW_TILE_BY_ATTRS, 0, swi_es_gradient_bound,
-     swi_es_gradient_bound_operations, 128 << 10, 512 << 10, 96},
+     swi_es_gradient_bound_operations, 512 << 10, 960 << 10, 96},
 };
 
 const swi_row_range *swi_rows_of(uint32_t op, int grad)

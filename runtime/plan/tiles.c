@@ -56,12 +56,66 @@ static bool is_update(const swi_trace *t, const swi_node *node, const use *uses)
            s->bytes == sw_type_bytes(&g->type) && uses[g->storage].writes == 1;
 }
 
+static bool touches(const swi_trace *t, const swi_node *node, uint32_t from, uint32_t to,
+                    uint32_t storage)
+{
+    for (uint32_t i = from; i < to; i++)
+        if (operand(t, node, i)->storage == storage)
+            return true;
+    return false;
+}
+
+static bool reads(const swi_trace *t, const swi_node *node, uint32_t storage)
+{
+    return touches(t, node, 0, node->n_in, storage);
+}
+
+static bool writes(const swi_trace *t, const swi_node *node, uint32_t storage)
+{
+    return touches(t, node, node->n_in, node->n_in + node->n_out, storage);
+}
+
+/* Can these two run in either order? */
+static bool are_apart(const swi_trace *t, const swi_node *a, const swi_node *b)
+{
+    for (uint32_t i = 0; i < b->n_in + b->n_out; i++)
+        if (writes(t, a, operand(t, b, i)->storage))
+            return false;
+    for (uint32_t i = b->n_in; i < b->n_in + b->n_out; i++)
+        if (reads(t, a, operand(t, b, i)->storage))
+            return false;
+    return true;
+}
+
+/* Let the update at `at` run right behind `from` where it may: others read the check there that
+ * it takes over. Its new position; SWI_NONE: it may not. */
+static uint32_t move_up(const swi_trace *t, swi_order *order, uint32_t from, uint32_t at,
+                        use *uses)
+{
+    const uint32_t moved = order->nodes[at];
+    for (uint32_t k = from + 1; k < at; k++)
+        if (order->nodes[k] != SWI_NONE &&
+            !are_apart(t, &t->nodes[order->nodes[k]], &t->nodes[moved]))
+            return SWI_NONE;
+    for (uint32_t k = at; k > from + 1; k--) {
+        order->nodes[k] = order->nodes[k - 1];
+        const swi_node *node = order->nodes[k] != SWI_NONE ? &t->nodes[order->nodes[k]] : NULL;
+        for (uint32_t i = 0; node != NULL && i < node->n_out; i++) {
+            use *u = &uses[operand(t, node, node->n_in + i)->storage];
+            u->writer = u->writer == k - 1 ? k : u->writer;
+        }
+    }
+    order->nodes[from + 1] = moved;
+    return from + 1;
+}
+
 /* The position of the check of this update's gradient: SWI_NONE where it has none. false:
- * others read the gradient, or the finite check too early. */
-static bool find_check(const swi_trace *t, const swi_order *order, uint32_t at, const use *uses,
+ * others read the gradient, or the finite check too early. The update, at *at, may move up to
+ * its check. */
+static bool find_check(const swi_trace *t, swi_order *order, uint32_t *at, use *uses,
                        uint32_t *check)
 {
-    const swi_node *update = &t->nodes[order->nodes[at]];
+    const swi_node *update = &t->nodes[order->nodes[*at]];
     const swi_update_attrs *a = (const void *)(t->attrs + update->attrs);
     const uint32_t gradient = operand(t, update, 1)->storage;
     *check = SWI_NONE;
@@ -71,21 +125,19 @@ static bool find_check(const swi_trace *t, const swi_order *order, uint32_t at, 
         return false;
     const uint32_t finite_check = operand(t, update, update->n_in - 1)->storage;
     const uint32_t from = uses[finite_check].writer;
-    if (uses[gradient].reads != 2 || uses[finite_check].writes != 1 || from >= at ||
+    if (uses[gradient].reads != 2 || uses[finite_check].writes != 1 || from >= *at ||
         t->storages[finite_check].segment != SWI_SEG_STEP)
         return false;
     const swi_node *node = &t->nodes[order->nodes[from]];
     if (swi_op_traits_of(node->op)->duty != SWI_DUTY_CHECK || node->grad >= 0 ||
         operand(t, node, 0)->storage != gradient)
         return false;
-    for (uint32_t k = from + 1; k < at; k++) {
-        const swi_node *between =
-            order->nodes[k] != SWI_NONE ? &t->nodes[order->nodes[k]] : NULL;
-        for (uint32_t i = 0; between != NULL && i < between->n_in; i++)
-            if (operand(t, between, i)->storage == finite_check)
-                return false;
-    }
     *check = from;
+    for (uint32_t k = from + 1; k < *at; k++)
+        if (order->nodes[k] != SWI_NONE && reads(t, &t->nodes[order->nodes[k]], finite_check)) {
+            *at = move_up(t, order, from, *at, uses);
+            return *at != SWI_NONE;
+        }
     return true;
 }
 
@@ -93,14 +145,10 @@ static bool find_check(const swi_trace *t, const swi_order *order, uint32_t at, 
 static bool may_wait(const swi_trace *t, const swi_order *order, uint32_t from, uint32_t to)
 {
     const swi_node *waits = &t->nodes[order->nodes[from]];
-    for (uint32_t at = from + 1; at < to; at++) {
-        const swi_node *node =
-            order->nodes[at] != SWI_NONE ? &t->nodes[order->nodes[at]] : NULL;
-        for (uint32_t i = 0; node != NULL && i < node->n_out; i++)
-            for (uint32_t k = 0; k < waits->n_in; k++)
-                if (operand(t, node, node->n_in + i)->storage == operand(t, waits, k)->storage)
-                    return false;
-    }
+    for (uint32_t at = from + 1; at < to; at++)
+        for (uint32_t k = 0; order->nodes[at] != SWI_NONE && k < waits->n_in; k++)
+            if (writes(t, &t->nodes[order->nodes[at]], operand(t, waits, k)->storage))
+                return false;
     return true;
 }
 
@@ -217,10 +265,11 @@ static sw_status join(swi_trace *t, const swi_node *make, const swi_node *check,
     return SW_OK;
 }
 
-static sw_status join_all(swi_trace *t, swi_order *order, const use *uses, const sw_exec *exec)
+static sw_status join_all(swi_trace *t, swi_order *order, use *uses, const sw_exec *exec)
 {
     bool any = false;
-    for (uint32_t at = 0; at < order->n; at++) {
+    for (uint32_t i = 0; i < order->n; i++) {
+        uint32_t at = i, check;
         swi_node *update = &t->nodes[order->nodes[at]];
         if (!is_update(t, update, uses))
             continue;
@@ -228,8 +277,7 @@ static sw_status join_all(swi_trace *t, swi_order *order, const use *uses, const
         const swi_row_range *range =
             from < at ? range_of(t, &t->nodes[order->nodes[from]], &operand(t, update, 0)->type)
                       : NULL;
-        uint32_t check;
-        if (range == NULL || !find_check(t, order, at, uses, &check) ||
+        if (range == NULL || !find_check(t, order, &at, uses, &check) ||
             !may_wait(t, order, from, at) ||
             (check != SWI_NONE && !may_wait(t, order, check, at)))
             continue;

@@ -1,4 +1,5 @@
 /* The counts of cost tests: loops over shapes, and a table of the formulas. */
+#include "kernels/noise.h"
 #include "tests/ops/plain_costs.h"
 #include "kernels/optim.h"
 #include "runtime/ops/ops.h"
@@ -321,6 +322,8 @@ static bool count_special(const swi_trace *t, const swi_node *node, uint64_t *n)
              (36 + 3 * smooth + ignores) * rows + 1;
     } else if (plain_is(node, "tile_update", -1)) { /* dw and plain SGD */
         const swi_tile_attrs *a = (const void *)(t->attrs + node->attrs);
+        if (a->make_op != SW_OP_linear)
+            return false;
         const uint64_t factors =
             plain_size(plain_type(t, node, 0)) + plain_size(plain_type(t, node, 1));
         *n = count_product(&x->shape, &out_of(t, node, 0)->shape) +
@@ -374,6 +377,46 @@ static uint64_t count_rule(int32_t rule)
     return known[rule] != 0 ? known[rule] : said[rule];
 }
 
+/* The estimate of an evolution strategy: numbers that are drawn, products and sums of them, and
+ * what is done to each element of the sum. A normal number takes 61. */
+static bool count_estimate(const swi_trace *t, const swi_node *node, uint64_t *n)
+{
+    if (plain_is(node, "snes_update",
+                 -1)) { /* e, u (e^2 - 1) and a sum; exp and two products */
+        *n = plain_size(out_of(t, node, 0)) *
+             (plain_size(plain_type(t, node, 1)) * (61 + 4) + 23 + 2);
+        return true;
+    }
+    if (!plain_is(node, "es_gradient", -1))
+        return false;
+    const swi_es_gradient_attrs *a = (const void *)(t->attrs + node->attrs);
+    const uint64_t directions = plain_size(plain_type(t, node, 0));
+    const uint64_t rows = (uint64_t)a->spec.rows, cols = (uint64_t)a->spec.cols;
+    const uint64_t rank = (uint64_t)a->spec.rank;
+    uint64_t one = (61 + 2) * rows * cols;
+    if (a->spec.kind == SW_NOISE_LOW_RANK) /* A and B; A by weight and scale */
+        one = rank * (63 * rows + 61 * cols + 2 * rows * cols);
+    else if (a->spec.kind == SW_NOISE_DROPOUT) /* a uniform number of each row */
+        one = 27 * rows + 2 * rows * cols;
+    const uint64_t each = (a->has_sigmas != 0) + (a->l1 != 0.0f || a->l2 != 0.0f ? 6u : 0u);
+    *n = directions * one + each * rows * cols;
+    return true;
+}
+
+/* theta += a z: 2; theta -= 2 a z and theta += a z: 4; theta -= lr c z: 3, with wd theta 5. z:
+ * 61 for a normal number, or 2 for each rank and 1, with the numbers of both factors. */
+static uint64_t count_move(const swi_move_attrs *a, uint64_t n)
+{
+    const uint64_t rank = (uint64_t)a->noise.rank, normal = 25 + 36;
+    uint64_t each = 2;
+    each += a->move == SWI_MOVE_ALL ? 4 : 0;
+    each += a->move == SWI_MOVE_BY_NOISE ? 0 : a->decays != 0 ? 5 : 3;
+    if (rank == 0)
+        return n * (normal + each);
+    return n * (2 * rank + 1 + each) +
+           (uint64_t)(a->noise.rows + a->noise.cols) * rank * normal;
+}
+
 /* What optimizers append around updates, and updates. */
 static bool count_optimizer(const swi_trace *t, const swi_node *node, uint64_t *n)
 {
@@ -402,6 +445,8 @@ static bool count_optimizer(const swi_trace *t, const swi_node *node, uint64_t *
     } else if (swi_op_traits_of(node->op)->duty == SWI_DUTY_UPDATE) {
         *n = count_rule(((const swi_update_attrs *)attrs)->rule) *
              plain_size(plain_type(t, node, 0));
+    } else if (plain_is(node, "noise_move", -1)) {
+        *n = count_move(attrs, plain_size(plain_type(t, node, 0)));
     } else if (plain_is(node, "adafactor_update", -1)) {
         *n = (plain_type(t, node, 0)->shape.rank > 1 ? 26u : 25u) *
              plain_size(plain_type(t, node, 0));
@@ -414,5 +459,6 @@ static bool count_optimizer(const swi_trace *t, const swi_node *node, uint64_t *
 bool plain_count(const swi_trace *t, const swi_node *node, uint64_t *n)
 {
     return count_dense(t, node, n) || count_formula(t, node, n) || count_special(t, node, n) ||
-           count_norm(t, node, n) || count_attention(t, node, n) || count_optimizer(t, node, n);
+           count_norm(t, node, n) || count_attention(t, node, n) ||
+           count_estimate(t, node, n) || count_optimizer(t, node, n);
 }

@@ -226,6 +226,41 @@ static void plan_sigmas(sw_exec *exec)
             compare(&exec->frames[f]->program->trace, "snes");
 }
 
+static void quiet(sw_ctx *c, void *user)
+{
+    net *n = user;
+    sw_metric(c, "loss", sw_mean(c, sw_apply_linear(c, n->layer, sw_input(c, 0)), 0));
+}
+
+/* The moves of a zeroth-order step, of either kind. */
+static void run_moves(sw_exec *exec, const char *kind)
+{
+    static net both[2];
+    net *n = &both[kind[0] == 'l'];
+    static const float x[14];
+    const sw_array in = {SW_F32, SW_SHAPE(2, 7), x};
+    const sw_zo_opts opts = {
+        .size = sizeof opts, .kind = kind, .weight_decay = kind[0] == 'l' ? 0.1f : 0.0f};
+    sw_zo *zo;
+    OK(sw_model_create(&n->model, "net"));
+    sw_after(drop_net, n);
+    n->layer = sw_linear_new(n->model, "layer", 7, 5);
+    const sw_run_args args = {.size = sizeof args,
+                              .fn = quiet,
+                              .user = n,
+                              .models = &n->model,
+                              .n_models = 1,
+                              .inputs = &in,
+                              .n_inputs = 1,
+                              .mode = SW_EVAL};
+    OK(sw_zo_create(&zo, n->model, &opts));
+    OK(sw_zo_step(zo, exec, &args, "loss", NULL));
+    sw_zo_destroy(zo);
+    for (uint32_t f = 0; f < exec->n_frames; f++)
+        if (exec->frames[f] != NULL)
+            compare(&exec->frames[f]->program->trace, kind);
+}
+
 static void optimizers_count_too(void)
 {
     static const sw_optimizer_opts opts[] = {
@@ -250,6 +285,8 @@ static void optimizers_count_too(void)
         compare(&plan_of(&tiled[check], exec, &released, 520, 3)->trace, "sgd in tiles");
     }
     plan_sigmas(exec);
+    run_moves(exec_of(NULL), "mezo");
+    run_moves(exec_of(NULL), "lozo");
     for (uint32_t id = 0; id < SW_OPS_INSIDE; id++)
         SW_CHECK(!swi_op_is_private(id) || seen[id][0], "%s: no optimizer has it",
                  swi_op(id)->name);

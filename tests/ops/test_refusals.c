@@ -495,9 +495,10 @@ static void an_op_without_a_gradient_says_so(void)
 /* Updates of all kinds, and what stands around them. */
 static bool is_of_optimizers(const char *op)
 {
-    static const char *const names[] = {
-        "sumsq",       "clip_scale",   "accumulate_into", "finite",    "product_bound",
-        "any_verdict", "note_verdict", "count_skipped",   "adam_tick", "steps_tick"};
+    static const char *const names[] = {"sumsq",        "clip_scale",    "accumulate_into",
+                                        "finite",       "product_bound", "any_verdict",
+                                        "note_verdict", "count_skipped", "adam_tick",
+                                        "steps_tick",   "noise_move"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(op, names[i]) == 0)
             return true;

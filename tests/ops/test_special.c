@@ -35,6 +35,7 @@ static const struct {
     {"any_verdict", "joins what `finite` says"},
     {"note_verdict", "counts"},
     {"steps_tick", "counts"},
+    {"noise_move", "moves parameters along their noise: tests/population/test_zo.c"},
 };
 
 typedef struct {

@@ -71,6 +71,8 @@ static void duties_are_those_of_descriptors_that_can_do_them(void)
                  d->name);
         SW_CHECK(duty != SWI_DUTY_CHECK || d->attrs_bytes == sizeof(swi_finite_attrs), "%s",
                  d->name);
+        SW_CHECK(duty != SWI_DUTY_ROWS || d->attrs_bytes >= sizeof(swi_rows_attrs), "%s",
+                 d->name);
         SW_CHECK(duty != SWI_DUTY_PARTS || d->attrs_bytes >= sizeof(int64_t), "%s", d->name);
     }
     CU_ASSERT(updates > 4);

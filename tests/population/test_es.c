@@ -147,7 +147,94 @@ static void slices_and_threads_change_no_bit_2(void)
     slices_change_no_bit(2);
 }
 
+static void members_are_models(void)
+{
+    sw_exec *exec = exec_of(1, NULL, 0);
+    for (int n = 0; n < NOISES; n++) {
+        const sw_es_opts o = opts_of(noises[n], 5, 3);
+        es_net *t = bare_net(ES_CONV, &o, exec);
+        es_net *by_hand = bare_net(ES_CONV, &o, exec), *member = bare_net(ES_CONV, &o, exec);
+        for (uint32_t d = 0; d < 5; d += 2) {
+            es_member_by_hand(t, by_hand, d, d == 2 ? -1.0f : 1.0f);
+            OK(sw_es_member(t->es, d, d == 2 ? -1 : 1, member->model));
+            SW_CHECK(net_same(by_hand->model, member->model), "%s, direction %u", noises[n], d);
+        }
+        REFUSED(sw_es_member(t->es, 5, 1, member->model), SW_INVALID, "below 5");
+        REFUSED(sw_es_member(t->es, 0, 0, member->model), SW_INVALID, "1 or -1");
+        REFUSED(sw_es_member(t->es, 0, 1, t->model), SW_INVALID, "another model");
+    }
+}
+
+/* ---- learning -------------------------------------------------------------------------------
+ */
+
+/* The loss of the net's batch behind so many generations. */
+static double learn(const char *strategy, const char *noise, const sw_optimizer_opts *optimizer,
+                    int generations, double *before)
+{
+    sw_exec *exec = exec_of(2, NULL, 0);
+    sw_es_opts o = {.size = sizeof o,
+                    .strategy = strategy,
+                    .noise = noise,
+                    .sigma = 0.05f,
+                    .directions = 64,
+                    .slice = 32,
+                    .seed = 4};
+    es_net *t = es_net_new(ES_MLP, &o, optimizer);
+    es_batch all = es_batch_new(ES_MLP, 8, 3), b = es_batch_new(ES_MLP, 8 * 64, 3);
+    const sw_run_args look = es_args(t, &all, SW_EVAL), args = es_args(t, &b, SW_EVAL);
+    double loss = 0.0;
+    OK(sw_model_ready(t->model, exec, 2));
+    for (int e = 0; e < 64; e++) /* each evaluation has the same samples */
+        for (int i = 0; i < 2; i++)
+            memcpy((char *)(uintptr_t)b.in[i].data + (size_t)e * 8 * b.row_bytes[i],
+                   all.in[i].data, 8 * b.row_bytes[i]);
+    OK(sw_run(exec, &look));
+    OK(sw_metric_get(exec, "loss", before));
+    for (int g = 0; g < generations; g++) {
+        sw_es_info info = {.size = sizeof info};
+        for (uint32_t s = 0; s < sw_es_slices(t->es); s++)
+            OK(sw_es_evaluate(t->es, exec, &args, s, "loss"));
+        OK(sw_es_step(t->es, exec, &info));
+        CU_ASSERT_EQUAL(info.generation, (uint64_t)g);
+        CU_ASSERT_EQUAL(info.evaluations, 128);
+        CU_ASSERT(g > 0 || (info.best < info.mean && info.mean < info.worst));
+        CU_ASSERT(g > 0 || info.deviation > 0.0);
+    }
+    CU_ASSERT_EQUAL(sw_es_generation(t->es), (uint64_t)generations);
+    OK(sw_run(exec, &look));
+    OK(sw_metric_get(exec, "loss", &loss));
+    return loss;
+}
+
+static void every_strategy_learns(void)
+{
+    static const struct {
+        const char *strategy, *noise;
+        sw_optimizer_opts optimizer;
+    } ways[] = {{"nes", NULL, {.kind = "adam", .lr = 0.02f}},
+                {"nes", "iid", {.kind = "sgd", .lr = 0.1f, .momentum = 0.9f}},
+                {"nes", "permuted", {.kind = "adam", .lr = 0.02f}},
+                {"nes", "sign-flip", {.kind = "adam", .lr = 0.02f}},
+                {"nes", "sparse", {.kind = "adam", .lr = 0.02f}},
+                {"nes", "dropout", {.kind = "adam", .lr = 0.02f}},
+                {"ars", NULL, {.kind = "sgd", .lr = 0.02f}},
+                {"eggroll", NULL, {.kind = "adamw", .lr = 0.02f}},
+                {"snes", NULL, {.kind = "sgd", .lr = 1.0f}}};
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+        sw_optimizer_opts optimizer = ways[w].optimizer;
+        optimizer.size = sizeof optimizer;
+        double before;
+        const double after = learn(ways[w].strategy, ways[w].noise, &optimizer, 40, &before);
+        sw_note("%s, %s: %.3f to %.3f", ways[w].strategy,
+                ways[w].noise != NULL ? ways[w].noise : "its own noise", before, after);
+        SW_CHECK(after < 0.8 * before, "%s: %g to %g", ways[w].strategy, before, after);
+    }
+}
+
 static const sw_test tests[] = {
+    {"a member is a model", members_are_models},
+    {"every strategy learns", every_strategy_learns},
     {"each evaluation is the net with parameters of its own", evaluations_are_nets},
     {"slices, threads and immediate mode change no bit", slices_and_threads_change_no_bit_0},
     {"slices change no bit of other noise", slices_and_threads_change_no_bit_1},

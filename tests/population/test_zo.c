@@ -18,9 +18,14 @@ static const sw_zo_opts lozo = {.size = sizeof(sw_zo_opts),
                                 .window = 2,
                                 .seed = 99};
 
-static void as_in_plain_code(bool image, const sw_zo_opts *opts, bool freeze)
+static void as_in_plain_code(const char *isa, bool image, const sw_zo_opts *opts, bool freeze)
 {
-    sw_exec *exec = net_exec(NULL);
+    const sw_exec_opts options = {.size = sizeof options, .isa = isa, .threads = 2};
+    sw_exec *exec = NULL;
+    if (sw_exec_create(&exec, &options) != SW_OK) {
+        sw_note("%s: %s", isa, sw_last_error());
+        return;
+    }
     net *a = zo_net(exec, image, 3), *b = zo_net(exec, image, 3);
     const batch data = net_batch(image, 0, 8);
     const sw_run_args args = zo_args(a, &data);
@@ -32,19 +37,23 @@ static void as_in_plain_code(bool image, const sw_zo_opts *opts, bool freeze)
     for (uint64_t step = 0; step < 5; step++) {
         OK(sw_zo_step(zo, exec, &args, "loss", NULL));
         zo_plain_step(b, exec, &data, opts, step, opts->lr);
-        SW_CHECK(zo_same(a->model, b->model), "step %d of %s%s%s differs", (int)step,
+        SW_CHECK(zo_same(a->model, b->model), "%s: step %d of %s%s%s differs", isa, (int)step,
                  opts->kind, image ? ", image" : "", freeze ? ", frozen" : "");
     }
     CU_ASSERT_EQUAL(sw_zo_steps(zo), 5);
     CU_ASSERT_EQUAL(sw_zo_not_finite(zo), 0);
+    sw_exec_destroy(exec);
 }
 
 static void a_step_is_its_formula(void)
 {
-    as_in_plain_code(false, &mezo, false);
-    as_in_plain_code(false, &lozo, false);
-    as_in_plain_code(true, &mezo, true);
-    as_in_plain_code(true, &lozo, true);
+    static const char *const isas[] = {"base", "avx2", "avx512"};
+    for (size_t i = 0; i < 3; i++) {
+        as_in_plain_code(isas[i], false, &mezo, false);
+        as_in_plain_code(isas[i], false, &lozo, false);
+        as_in_plain_code(isas[i], true, &mezo, true);
+        as_in_plain_code(isas[i], true, &lozo, true);
+    }
 }
 
 static void the_rate_is_the_schedules(void)

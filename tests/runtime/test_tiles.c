@@ -255,6 +255,56 @@ static void what_is_added_to_stays_whole(void)
     CU_ASSERT(net_same(n[0].model, n[1].model));
 }
 
+/* The last gradient that is made is a large one: the check of all gradients stands right behind
+ * its own, and its update goes up to that. */
+typedef struct {
+    sw_model *model;
+    sw_optimizer *optimizer;
+    sw_param first, second;
+} bare;
+
+static void bare_step(sw_ctx *ctx, void *user)
+{
+    const bare *n = user;
+    const sw_value none = {0, 0};
+    sw_value x = sw_linear_op(ctx, sw_input(ctx, 0), sw_use(ctx, n->first), none);
+    x = sw_linear_op(ctx, sw_tanh(ctx, x), sw_use(ctx, n->second), none);
+    sw_backward(ctx, sw_mse(ctx, x, sw_input(ctx, 1)), &n->optimizer, 1);
+    sw_update(ctx, n->optimizer);
+}
+
+static void the_last_gradient_goes_in_tiles_too(void)
+{
+    static bare n[2];
+    for (size_t rule = 0; rule < 3; rule++) {
+        sw_optimizer_opts opts = released(rule);
+        opts.no_check = 0;
+        for (int without = 0; without < 2; without++) {
+            bare *b = &n[without];
+            sw_array inputs[2];
+            sw_plan_info plan = {.size = sizeof plan};
+            sw_exec *exec = net_exec(&(sw_exec_opts){
+                .size = sizeof(sw_exec_opts), .threads = 2, .no_tiles = without});
+            OK(sw_model_create(&b->model, "bare"));
+            sw_after(end_model, b->model);
+            b->first = sw_param_new(b->model, "first", SW_F32, SW_SHAPE(WIDTH, IN), "normal:1");
+            b->second =
+                sw_param_new(b->model, "second", SW_F32, SW_SHAPE(OUT, WIDTH), "normal:1");
+            OK(sw_optimizer_create(&b->optimizer, b->model, &opts));
+            tower unused = {.model = b->model};
+            sw_run_args args = args_of(&unused, inputs);
+            args.fn = bare_step;
+            args.user = b;
+            args.models = &b->model;
+            OK(sw_plan(exec, &args, &plan));
+            CU_ASSERT_EQUAL(plan.n_tiled, without ? 0 : 1);
+            for (int k = 0; k < 3; k++)
+                OK(sw_run(exec, &args));
+        }
+        SW_CHECK(net_same(n[0].model, n[1].model), "%s: other bits", rules[rule].kind);
+    }
+}
+
 static void stop_faults(void *arg)
 {
     (void)arg;
@@ -295,6 +345,7 @@ static const sw_test tests[] = {
     {"a budget is held with tiles", a_budget_is_held_with_tiles, false},
     {"what is not finite is skipped whole", what_is_not_finite_is_skipped_whole, false},
     {"what is added to stays whole", what_is_added_to_stays_whole, false},
+    {"the last gradient goes in tiles too", the_last_gradient_goes_in_tiles_too, false},
     {"a refused allocation is an answer", a_refused_allocation_is_an_answer, false},
 };
 SW_SUITE("tiles", tests)

@@ -156,11 +156,57 @@ static void a_record_of_another_start_is_refused(void)
     CU_ASSERT_FALSE(going_exists("Q"));
 }
 
+/* A net that gradients have begun to train goes on without them: the loss over data that
+ * neither has seen falls, for three seeds. */
+static void improves(const char *name, const char *net, const char *begin, const char *go_on)
+{
+    char folder[32];
+    snprintf(folder, sizeof folder, "better-%s", name);
+    going_new_folder(folder);
+    for (int seed = 1; seed <= 3; seed++) {
+        const sw_outcome *o = going_run(
+            "train %s %s --seed %d --quiet --json --save-params @/S", net, begin, seed);
+        SW_CHECK(o->status == 0, "%s", o->err);
+        const double before = program_number(o->out, "validation_loss");
+        o = going_run("train %s %s --seed %d --quiet --json --method mezo --load-params @/S "
+                      "--record @/R",
+                      net, go_on, seed);
+        SW_CHECK(o->status == 0, "%s", o->err);
+        const double after = program_number(o->out, "validation_loss");
+        sw_note("%s, seed %d: loss over data held back %.4f, after %.0f steps %.4f", name, seed,
+                before, program_number(o->out, "steps"), after);
+        SW_CHECK(after < before, "%s, seed %d: %g, then %g", name, seed, before, after);
+    }
+}
+
+static void lenet5_gets_better(void)
+{
+    const char *data = sw_data_path("mnist");
+    char net[600];
+    if (data == NULL)
+        SW_SKIP("MNIST is not there");
+    snprintf(net, sizeof net, "--model lenet5 --data idx:%s", data);
+    improves("lenet5", net, "--steps 20 --batch 64", "--steps 600 --batch 128 --lr 6e-4");
+}
+
+static void gpt_gets_better(void)
+{
+    const char *data = sw_data_path("tinyshakespeare/input.txt");
+    char net[600];
+    if (data == NULL)
+        SW_SKIP("tinyshakespeare is not there");
+    snprintf(net, sizeof net,
+             "--model gpt --data text:%s --context 32 --layers 2 --heads 2 --width 32", data);
+    improves("gpt", net, "--steps 100 --batch 32", "--steps 600 --batch 32 --lr 1e-3");
+}
+
 static const sw_test tests[] = {
     {"it needs what inference needs", it_needs_what_inference_needs},
     {"a record makes the same parameters", a_record_makes_the_same_parameters},
     {"an interrupted run leaves its record", an_interrupted_run_leaves_its_record},
     {"what does not go together is refused by name", what_does_not_go_together_is_refused},
     {"a record of another start is refused", a_record_of_another_start_is_refused},
+    {"a trained lenet5 gets better on data held back", lenet5_gets_better, .full = true},
+    {"a trained gpt gets better on data held back", gpt_gets_better, .full = true},
 };
 SW_SUITE("train: zeroth order", tests)

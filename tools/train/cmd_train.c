@@ -233,7 +233,8 @@ static int train_and_report(train *t)
             return cli_library_error(written, false);
     }
     if (t->now.diverged > 0)
-        cli_note("the loss is not a finite number any more since step %" PRIu64 ": a smaller %s "
+        cli_note("the loss is not a finite number any more since step %" PRIu64
+                 ": a smaller %s "
                  "may help",
                  t->now.diverged, t->zo != NULL ? "--lr" : "--lr or --clip");
     const bool whole = t->opts.replay == NULL || !cli_interrupted();

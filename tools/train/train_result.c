@@ -349,23 +349,20 @@ static void print_saved(const train *t)
     cli_wrap(stdout, 8, 8, text);
 }
 
-/* "adam 0.005", "lozo 0.0001 (eps 0.001, rank 2, window 50)" */
-static cli_text method_text(const train *t)
+/* "adam 0.005", "lozo 0.0001 (eps 0.001, rank 2, window 50)", "replay" */
+static void say_method(const train *t, char *to, size_t bytes)
 {
     const train_opts *o = &t->opts;
-    cli_text text = {"replay"};
-    char low[64] = "";
+    const double lr = (double)(float)o->job.lr;
     if (o->replay != NULL)
-        return text;
-    const bool zeroth = t->zo != NULL;
-    if (zeroth && strcmp(o->method, "lozo") == 0)
-        snprintf(low, sizeof low, ", rank %" PRId64 ", window %" PRId64, o->zo_rank,
-                 o->zo_window);
-    const int n = snprintf(text.text, sizeof text.text, "%s %g",
-                           zeroth ? o->method : o->job.optimizer, (double)(float)o->job.lr);
-    if (zeroth)
-        snprintf(text.text + n, sizeof text.text - (size_t)n, " (eps %g%s)", o->eps, low);
-    return text;
+        snprintf(to, bytes, "replay");
+    else if (t->zo == NULL)
+        snprintf(to, bytes, "%s %g", o->job.optimizer, lr);
+    else if (strcmp(o->method, "lozo") == 0)
+        snprintf(to, bytes, "lozo %g (eps %g, rank %" PRId64 ", window %" PRId64 ")", lr,
+                 o->eps, o->zo_rank, o->zo_window);
+    else
+        snprintf(to, bytes, "%s %g (eps %g)", o->method, lr, o->eps);
 }
 
 static void print_record(const train *t)
@@ -381,17 +378,18 @@ static void print_record(const train *t)
 static void print_text(train *t)
 {
     const job_opts *o = &t->opts.job;
-    char name[1024], title[1400];
+    char name[1024], method[160], title[1400];
     char each[40] = "";
     sw_utf8_clean(name, sizeof name, t->job.train.info.name);
+    say_method(t, method, sizeof method);
     if (o->accumulate > 1)
         snprintf(each, sizeof each, " x %" PRId64, o->accumulate);
     snprintf(title, sizeof title,
              "%s on %s, %s + %s samples, batch %" PRId64 "%s, %s, seed %" PRId64
              ", %s, %" PRId64 " thread%s",
              o->model, name, cli_digits((uint64_t)t->job.train.n).text,
-             cli_digits((uint64_t)t->job.test.n).text, t->job.batch, each, method_text(t).text,
-             o->seed, o->device, o->threads, o->threads == 1 ? "" : "s");
+             cli_digits((uint64_t)t->job.test.n).text, t->job.batch, each, method, o->seed,
+             o->device, o->threads, o->threads == 1 ? "" : "s");
     cli_wrap(stdout, 0, 0, title);
     if (*t->job.normal.text != '\0')
         print_pixels(&t->job.normal);

@@ -24,6 +24,12 @@ static inline int swi_channel_block(int64_t left)
     return left >= 4 ? 4 : left >= 2 ? 2 : 1;
 }
 
+/* Rows of the next strip of A, of which `left` are left. */
+static inline int swi_strip_rows(int64_t left)
+{
+    return left >= 6 ? 6 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+}
+
 /* Channels of x and of y in one group. Kernels see groups and dilation of at least 1. */
 static inline int64_t swi_in_per(const sw_conv *s)
 {
@@ -56,6 +62,9 @@ void swi_conv_run(swi_conv_job *job, const sw_par *par); /* sets step and bands 
 
 #define swi_gemm_bytes SW_ISA_FN(swi_gemm_bytes)
 #define swi_gemm SW_ISA_FN(swi_gemm)
+#define swi_gemm_strips SW_ISA_FN(swi_gemm_strips)
+#define swi_gemm_pack SW_ISA_FN(swi_gemm_pack)
+#define swi_gemm_along SW_ISA_FN(swi_gemm_along)
 #define swi_column_sums SW_ISA_FN(swi_column_sums)
 #define swi_conv SW_ISA_FN(swi_conv)
 #define swi_conv_dx_bytes SW_ISA_FN(swi_conv_dx_bytes)
@@ -88,6 +97,14 @@ void swi_conv_run(swi_conv_job *job, const sw_par *par); /* sets step and bands 
 
 size_t swi_gemm_bytes(int64_t m, int64_t n, int64_t k, bool turned);
 void swi_gemm(const sw_gemm *g, void *scratch, const sw_par *par);
+/* The same with A in strips, the one from row i on at strips + i * k: [k][swi_strip_rows(m -
+ * i)]. k: at most SW_GEMM_BLOCK. g->a is not looked at. */
+void swi_gemm_strips(const sw_gemm *g, const float *strips, const sw_par *par);
+/* A product of at most SWI_GEMM_COLS columns and a depth of SW_GEMM_BLOCK in two steps: B is
+ * packed once, rows of A go along it. */
+enum { SWI_GEMM_COLS = 64 };
+void swi_gemm_pack(float *packed, const sw_gemm *g);
+void swi_gemm_along(const sw_gemm *g, const float *packed);
 void swi_column_sums(float *y, const float *x, int64_t rows, int64_t cols, int64_t step,
                      bool accumulate, const sw_par *par);
 void swi_conv(float *y, const float *x, const float *w, const float *bias, const sw_conv *s,

@@ -23,7 +23,7 @@
 
 enum {
     KC = SW_GEMM_BLOCK,
-    COLS = 64,            /* of a task at a time: 64 KiB of packed B */
+    COLS = SWI_GEMM_COLS, /* of a task at a time: 64 KiB of packed B */
     ROWS = 6,             /* of a register block */
     LINE = 16,            /* numbers of a cache line */
     GROUP = 4 * ROWS,     /* rows that run along one panel before the next */
@@ -132,7 +132,7 @@ static void pack_piece(float *to, const sw_gemm *g, const piece *x)
 
 static int rows_of_block(int64_t left)
 {
-    return left >= ROWS ? ROWS : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+    return swi_strip_rows(left);
 }
 
 /* Strips [k][rows] of the register blocks of r, the one at row i beginning at (i - r->i) *
@@ -223,8 +223,8 @@ typedef struct {
     const float *panel;
     int64_t i, end, limit; /* rows up to `limit` follow in later tiles */
     int64_t k, depth;
-    int64_t j; /* column of c */
-    int n;     /* columns */
+    int64_t j, c_row; /* column of c; its rows are so far apart */
+    int n;            /* columns */
     bool load, finish;
 } tile;
 
@@ -283,7 +283,8 @@ SW_VEC_FN void block(const tile *t, int mr, int nv)
 {
     const sw_gemm *g = t->g;
     vf acc[12][PANEL];
-    float *c = g->c + t->i * g->n + t->j;
+    const int64_t c_row = t->c_row;
+    float *c = g->c + t->i * c_row + t->j;
     const int last = t->n - (nv - 1) * VW; /* lanes of the last vector */
     const int64_t next = t->i + 2 * mr <= t->limit ? mr : 0;
     SW_UNROLL
@@ -291,9 +292,9 @@ SW_VEC_FN void block(const tile *t, int mr, int nv)
         SW_UNROLL
     for (int v = 0; v < nv; v++) {
         const bool whole = v < nv - 1 || last == VW;
-        const float *from = c + r * g->n + v * VW;
+        const float *from = c + r * c_row + v * VW;
         acc[r][v] = !t->load ? vzero() : whole ? vload(from) : vload_n(from, last);
-        __builtin_prefetch(from + next * g->n, 1, 2);
+        __builtin_prefetch(from + next * c_row, 1, 2);
     }
     if (t->strips != NULL)
         multiply(acc, t->strips + (t->i - t->first) * t->depth, 1, mr, 0, t->panel, t->depth,
@@ -310,7 +311,7 @@ SW_VEC_FN void block(const tile *t, int mr, int nv)
             add = whole ? vload(bias + v * VW) : vload_n(bias + v * VW, last);
         SW_UNROLL
         for (int r = 0; r < mr; r++) {
-            float *to = c + r * g->n + v * VW;
+            float *to = c + r * c_row + v * VW;
             const vf x = bias != NULL ? vadd(acc[r][v], add) : acc[r][v];
             if (whole)
                 vstore(to, x);
@@ -372,6 +373,7 @@ static void rows_along(const gemm_job *job, const range *r, const piece *x, cons
     tile t = {
         .g = g, .strips = job->strips, .first = job->work.i, .k = x->k, .depth = x->depth};
     t.soon = soon;
+    t.c_row = g->c_row != 0 ? g->c_row : g->n;
     t.load = g->accumulate || x->k > 0;
     t.finish = x->k + x->depth == g->k;
     t.limit = r->end;
@@ -505,4 +507,26 @@ void swi_gemm(const sw_gemm *g, void *scratch, const sw_par *par)
         job.work = job.pack;
         job.strips = job.to;
     }
+}
+
+void swi_gemm_strips(const sw_gemm *g, const float *strips, const sw_par *par)
+{
+    gemm_job job = {.g = g, .work = {0, g->m, 0, g->k}, .strips = strips};
+    const bool worth = (double)g->m * (double)g->n * (double)g->k >= SWI_WORTH;
+    run_region(&job, par != NULL && worth ? par->n_threads : 1, par);
+}
+
+void swi_gemm_pack(float *packed, const sw_gemm *g)
+{
+    const piece x = {0, g->n, 0, g->k};
+    pack_piece(packed, g, &x);
+}
+
+void swi_gemm_along(const sw_gemm *g, const float *packed)
+{
+    const gemm_job job = {.g = g, .work = {0, g->m, 0, g->k}};
+    const range rows = {0, g->m, 0, g->k};
+    const piece x = {0, g->n, 0, g->k};
+    asking soon = {0};
+    rows_along(&job, &rows, &x, packed, &soon);
 }

@@ -173,19 +173,11 @@ enum { BLOCKS = 8 };
 enum { NUMBERS = 4 * BLOCKS }; /* of a set */
 
 #if SW_ISA_ID >= 1
-/* The words of `sets` sets of blocks from `first` on: words 0 and 2 of each, words 1 and 3. */
-SW_VEC_FN void philox(vi even[SETS], vi odd[SETS], const swi_noise_source *from, uint32_t first,
+/* The words of counters c: words 0 and 2 of each, words 1 and 3. */
+SW_VEC_FN void rounds(vi even[SETS], vi odd[SETS], vw c[SETS][4], const swi_noise_source *from,
                       int sets)
 {
-    vw c[SETS][4];
     const vw m0 = wset1(0xd2511f53u), m1 = wset1(0xcd9e8d57u);
-    SW_UNROLL
-    for (int s = 0; s < sets; s++) {
-        c[s][0] = wadd(wcount(first), wset1((uint64_t)s * BLOCKS));
-        SW_UNROLL
-        for (int i = 0; i < 3; i++)
-            c[s][i + 1] = wset1(from->counter[i]);
-    }
     SW_UNROLL
     for (int round = 0; round < 10; round++) {
         vw a[SETS], b[SETS];
@@ -207,6 +199,21 @@ SW_VEC_FN void philox(vi even[SETS], vi odd[SETS], const swi_noise_source *from,
         even[s] = wmerge(c[s][0], c[s][2]);
         odd[s] = wmerge(c[s][1], c[s][3]);
     }
+}
+
+/* Those of `sets` sets of blocks from `first` on. */
+SW_VEC_FN void philox(vi even[SETS], vi odd[SETS], const swi_noise_source *from, uint32_t first,
+                      int sets)
+{
+    vw c[SETS][4];
+    SW_UNROLL
+    for (int s = 0; s < sets; s++) {
+        c[s][0] = wadd(wcount(first), wset1((uint64_t)s * BLOCKS));
+        SW_UNROLL
+        for (int i = 0; i < 3; i++)
+            c[s][i + 1] = wset1(from->counter[i]);
+    }
+    rounds(even, odd, c, from, sets);
 }
 
 /* p = p x + k of every set: a product, then a sum, as sw_noise_normal4 has them. */
@@ -287,6 +294,25 @@ static void words_of_sets(uint32_t *to, const swi_noise_source *from, uint32_t f
         wstore(to + s * NUMBERS, even[s], odd[s]);
 }
 
+/* One block of each of the directions [first, first + SETS * BLOCKS). */
+static void words_of_directions(uint32_t *to, const swi_noise_source *from, uint32_t block,
+                                uint32_t first)
+{
+    vi even[SETS], odd[SETS];
+    vw c[SETS][4];
+    SW_UNROLL
+    for (int s = 0; s < SETS; s++) {
+        c[s][0] = wset1(block);
+        c[s][1] = wset1(from->counter[0]);
+        c[s][2] = wset1(from->counter[1]);
+        c[s][3] = wadd(wcount(first), wset1((uint64_t)s * BLOCKS));
+    }
+    rounds(even, odd, c, from, SETS);
+    SW_UNROLL
+    for (int s = 0; s < SETS; s++)
+        wstore(to + s * NUMBERS, even[s], odd[s]);
+}
+
 static void normals_of_set(float *to, const swi_noise_source *from, uint32_t first)
 {
     normals(to, from, first, 1);
@@ -305,6 +331,19 @@ static void words_of_set(uint32_t *to, const swi_noise_source *from, uint32_t fi
         uint32_t *w = to + 4 * i;
         w[0] = first + i;
         memcpy(w + 1, from->counter, sizeof from->counter);
+        sw_philox(w, (uint32_t)from->key[0], (uint32_t)from->key[1]);
+    }
+}
+
+static void words_of_directions(uint32_t *to, const swi_noise_source *from, uint32_t block,
+                                uint32_t first)
+{
+    for (uint32_t i = 0; i < SETS * BLOCKS; i++) {
+        uint32_t *w = to + 4 * i;
+        w[0] = block;
+        w[1] = from->counter[0];
+        w[2] = from->counter[1];
+        w[3] = first + i;
         sw_philox(w, (uint32_t)from->key[0], (uint32_t)from->key[1]);
     }
 }
@@ -357,6 +396,19 @@ void swi_noise_words(uint32_t *to, int64_t first, int64_t n, const swi_noise_sou
     }
     for (; n > 0; n -= BLOCKS, first += BLOCKS, to += NUMBERS)
         words_of_set(to, from, (uint32_t)first);
+}
+
+void swi_noise_words_of(uint32_t *to, int64_t words, uint32_t first, int64_t n,
+                        const swi_noise_source *from)
+{
+    uint32_t block[SETS * NUMBERS];
+    for (int64_t d = 0; d < n; d += SETS * BLOCKS)
+        for (int64_t w = 0; w < words; w += 4) {
+            words_of_directions(block, from, (uint32_t)(w / 4), first + (uint32_t)d);
+            for (int64_t i = 0; i < SETS * BLOCKS && d + i < n; i++)
+                memcpy(to + (d + i) * words + w, block + 4 * i,
+                       (size_t)(words - w < 4 ? words - w : 4) * sizeof *to);
+        }
 }
 
 /* Numbers [first, first + n), first a multiple of four. */

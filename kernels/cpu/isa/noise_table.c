@@ -6,7 +6,13 @@ extern const sw_noise_kernels sw_noise_kernels_table;
 
 const sw_noise_kernels sw_noise_kernels_table = {
     .fill = swi_noise_fill,
+    .linear_bytes = swi_noise_linear_bytes,
+    .linear = swi_noise_linear,
+    .conv = swi_noise_conv,
+    .affine = swi_noise_affine,
+    .embedding = swi_noise_embedding,
     .move = swi_noise_move,
     .gradient_bytes = swi_noise_gradient_bytes,
     .gradient = swi_noise_gradient,
+    .step = swi_noise_step,
 };

@@ -40,9 +40,12 @@ static sw_status look_at_weights(sw_ctx *ctx, estimate *s)
     ctx->phase_now = SW_LOSS;
     SW_TRY(swi_append_finite(ctx, s->weights, SWI_LOSS, SWI_NONE, SWI_NONE, SWI_STAYS,
                              &s->finite_check));
-    if (s->squares != SWI_NONE)
+    if (s->squares != SWI_NONE) {
+        swi_set_role(ctx, ctx->trace.values[s->finite_check].storage, SWI_ROLE_TEMPORARY);
         SW_TRY(swi_append_finite(ctx, s->squares, SWI_LOSS, s->finite_check, SWI_NONE,
                                  SWI_STAYS, &s->finite_check));
+    }
+    swi_set_role(ctx, ctx->trace.values[s->finite_check].storage, SWI_ROLE_TEMPORARY);
     return SW_OK;
 }
 

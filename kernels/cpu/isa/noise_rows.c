@@ -1,0 +1,255 @@
+/* Elements of a perturbation by rows, whatever its kind. */
+#include "kernels/cpu/isa/noise_internal.h"
+
+/* What the vectors do not cover is made number by number. */
+static bool by_number(const sw_noise_spec *s)
+{
+    if (s->kind == SW_NOISE_LOW_RANK)
+        return s->rank > SWI_NOISE_RANK;
+    return (s->kind == SW_NOISE_PERMUTED || s->kind == SW_NOISE_SPARSE) &&
+           s->keep_cols * s->taps > SWI_NOISE_KEPT;
+}
+
+int64_t swi_noise_piece(const sw_noise_spec *s)
+{
+    const int64_t n =
+        s->kind == SW_NOISE_LOW_RANK && s->rank > 1 ? SWI_NOISE_KEPT / s->rank : SWI_NOISE_KEPT;
+    return n > 128 ? n / 2 : 64;
+}
+
+void swi_noise_elements_of(swi_noise_elements *e, const sw_noise_spec *spec,
+                           const sw_noise_at *at, float sigma)
+{
+    const bool flips = spec->kind == SW_NOISE_SIGN_FLIP;
+    const sw_noise_at shared = {at->seed, at->generation, SW_NOISE_SHARED};
+    sw_noise_spec signs = *spec;
+    signs.distribution = SW_NOISE_RADEMACHER;
+    e->spec = spec;
+    e->n = 0;
+    e->row = -1;
+    sw_noise_prepare(&e->d, spec, at, sigma);
+    swi_noise_source_of(&e->elements, spec, SW_NOISE_ELEMENTS,
+                        flips || spec->kind == SW_NOISE_PERMUTED ? &shared : at);
+    swi_noise_source_of(&e->rows, flips ? &signs : spec, SW_NOISE_ROWS, at);
+    swi_noise_source_of(&e->cols, flips ? &signs : spec, SW_NOISE_COLS, at);
+}
+
+/* ---- permutations --------------------------------------------------------------------------
+ */
+
+typedef uint32_t vu __attribute__((vector_size(4 * VW)));
+enum {
+    VECTORS = SW_ISA_ID == 2 ? 8 : 4, /* that go through the rounds together */
+    SIDE = VECTORS * VW
+};
+
+/* sw_bijection_mix of a vector. */
+SW_VEC_FN vu mixed(vu half, uint32_t key)
+{
+    vu x = (half ^ key) * 0x9e3779b1u;
+    x = (x ^ (x >> 15)) * 0x85ebca77u;
+    x = (x ^ (x >> 13)) * 0xc2b2ae3du;
+    return x ^ (x >> 16);
+}
+
+/* value[i] through the network once. */
+static void through(uint32_t value[SIDE], const sw_bijection *b)
+{
+    const uint32_t low_mask = ((uint32_t)1 << b->low) - 1;
+    const uint32_t high_mask = ((uint32_t)1 << b->high) - 1;
+    vu low[VECTORS], high[VECTORS];
+    SW_UNROLL
+    for (int i = 0; i < VECTORS; i++) {
+        memcpy(&high[i], value + i * VW, sizeof high[i]);
+        low[i] = high[i] & low_mask;
+        high[i] >>= b->low;
+    }
+    for (uint32_t r = 0; r < b->rounds; r += 2) {
+        const uint32_t k0 = b->key[r], k1 = b->key[r + 1];
+        SW_UNROLL
+        for (int i = 0; i < VECTORS; i++)
+            high[i] ^= mixed(low[i], k0) & high_mask;
+        SW_UNROLL
+        for (int i = 0; i < VECTORS; i++)
+            low[i] ^= mixed(high[i], k1) & low_mask;
+    }
+    SW_UNROLL
+    for (int i = 0; i < VECTORS; i++) {
+        high[i] = high[i] << b->low | low[i];
+        memcpy(value + i * VW, &high[i], sizeof high[i]);
+    }
+}
+
+/* What has fallen past n and goes through again. */
+typedef struct {
+    uint32_t value[SIDE], place[SIDE];
+    int n;
+} walkers;
+
+static void walk(walkers *w, uint32_t *to, const sw_bijection *b)
+{
+    const int before = w->n;
+    for (int i = before; i < SIDE; i++)
+        w->value[i] = 0;
+    through(w->value, b);
+    w->n = 0;
+    for (int i = 0; i < before; i++) {
+        to[w->place[i]] = w->value[i]; /* written again where it goes on */
+        w->value[w->n] = w->value[i];
+        w->place[w->n] = w->place[i];
+        w->n += w->value[i] >= b->n;
+    }
+}
+
+void swi_noise_permutation(uint32_t *to, const sw_bijection *b)
+{
+    const bool whole = b->n == (uint32_t)1 << (b->low + b->high);
+    walkers w = {.n = 0};
+    if (b->low == 0) {
+        for (uint32_t i = 0; i < b->n; i++)
+            to[i] = 0;
+        return;
+    }
+    for (uint32_t from = 0; from < b->n; from += SIDE) {
+        uint32_t value[SIDE];
+        const uint32_t m = b->n - from < SIDE ? b->n - from : SIDE;
+        for (uint32_t i = 0; i < SIDE; i++)
+            value[i] = from + i;
+        through(value, b);
+        memcpy(to + from, value, m * sizeof *to);
+        for (uint32_t i = 0; i < m && !whole; i++) {
+            w.value[w.n] = value[i];
+            w.place[w.n] = from + i;
+            w.n += value[i] >= b->n;
+            if (w.n == SIDE)
+                walk(&w, to, b);
+        }
+    }
+    while (w.n > 0)
+        walk(&w, to, b);
+}
+
+/* ---- pieces of columns --------------------------------------------------------------------
+ */
+
+/* Signs of the channels of columns [col, col + n), one for each column. */
+static void column_signs(swi_noise_elements *e, int64_t col, int64_t n)
+{
+    const int64_t taps = e->spec->taps, first = col / taps;
+    const int64_t channels = (col + n - 1) / taps - first + 1;
+    float *to = e->cols_of;
+    swi_noise_draw(to, first, channels, &e->cols);
+    for (int64_t i = n - 1; i >= 0 && taps > 1;
+         i--) /* each reads at or below where it writes */
+        to[i] = to[(col + i) / taps - first];
+}
+
+static void take_piece(swi_noise_elements *e, int64_t col, int64_t n)
+{
+    const sw_noise_spec *s = e->spec;
+    if (e->col == col && e->n == n)
+        return;
+    e->col = col;
+    e->n = n;
+    if (s->kind == SW_NOISE_LOW_RANK) {
+        for (int32_t k = 0; k < s->rank; k++)
+            swi_noise_draw(e->cols_of + k * n, k * s->cols + col, n, &e->cols);
+    } else if (s->kind == SW_NOISE_SIGN_FLIP) {
+        if ((s->sides & SW_NOISE_IN) != 0)
+            column_signs(e, col, n);
+    } else {
+        const int64_t last = (col + n - 1) / s->taps;
+        for (int64_t c = col / s->taps; c <= last; c++)
+            e->channel[c - col / s->taps] =
+                e->d.cols.n != 0 ? sw_bijection_at(&e->d.cols, (uint32_t)c) : (uint32_t)c;
+    }
+}
+
+/* ---- rows ---------------------------------------------------------------------------------
+ */
+
+static void low_rank_row(float *to, swi_noise_elements *e, int64_t row, int64_t n)
+{
+    const sw_noise_spec *s = e->spec;
+    if (e->row < 0 || row < e->row || row >= e->row + SWI_NOISE_AHEAD) {
+        const int64_t left = s->rows - row;
+        e->row = row;
+        for (int32_t k = 0; k < s->rank; k++)
+            swi_noise_draw(e->rows_of + k * SWI_NOISE_AHEAD, k * s->rows + row,
+                           left < SWI_NOISE_AHEAD ? left : SWI_NOISE_AHEAD, &e->rows);
+    }
+    for (int64_t i = 0; i < n; i += VW) {
+        const bool whole = n - i >= VW;
+        vf sum = vzero();
+        for (int32_t k = 0; k < s->rank; k++) {
+            const float *b = e->cols_of + k * n + i;
+            sum = vfma(vset1(e->rows_of[k * SWI_NOISE_AHEAD + row - e->row]),
+                       whole ? vload(b) : vload_n(b, (int)(n - i)), sum);
+        }
+        sum = vmul(sum, vset1(e->d.scale));
+        if (whole)
+            vstore(to + i, sum);
+        else
+            vstore_n(to + i, sum, (int)(n - i));
+    }
+}
+
+static void flipped_row(float *to, swi_noise_elements *e, int64_t row, int64_t col, int64_t n)
+{
+    const sw_noise_spec *s = e->spec;
+    const float sign =
+        (s->sides & SW_NOISE_OUT) != 0 ? sw_noise_flip(s, SW_NOISE_ROWS, &e->d.at, row) : 1.0f;
+    swi_noise_draw(to, row * s->cols + col, n, &e->elements);
+    if ((s->sides & SW_NOISE_IN) != 0)
+        for (int64_t i = 0; i < n; i++)
+            to[i] *= sign * e->cols_of[i];
+    else
+        for (int64_t i = 0; i < n; i++)
+            to[i] *= sign;
+}
+
+static bool permuted_row(float *to, swi_noise_elements *e, int64_t row, int64_t col, int64_t n)
+{
+    const sw_noise_spec *s = e->spec;
+    const int64_t r = e->d.rows.n != 0 ? sw_bijection_at(&e->d.rows, (uint32_t)row) : row;
+    const int64_t taps = s->taps, width = s->keep_cols * taps, first = col / taps;
+    if (r >= s->keep_rows)
+        return false;
+    swi_noise_draw(e->rows_of, r * width, width, &e->elements);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t c = e->channel[(col + i) / taps - first];
+        to[i] = c < s->keep_cols ? e->d.scale * e->rows_of[c * taps + (col + i) % taps] : 0.0f;
+    }
+    return true;
+}
+
+bool swi_noise_row(float *to, swi_noise_elements *e, int64_t row, int64_t col, int64_t n,
+                   const float *w)
+{
+    const sw_noise_spec *s = e->spec;
+    if (s->kind == SW_NOISE_IID) {
+        swi_noise_draw(to, row * s->cols + col, n, &e->elements);
+        return true;
+    }
+    if (s->kind == SW_NOISE_DROPOUT) {
+        const float factor = sw_noise_dropped(s, &e->d, row);
+        for (int64_t i = 0; i < n; i++)
+            to[i] = w[i] * factor;
+        return true;
+    }
+    if (by_number(s)) {
+        for (int64_t i = 0; i < n; i++)
+            to[i] = sw_noise_element(s, &e->d, row, col + i, 0.0f);
+        return true;
+    }
+    take_piece(e, col, n);
+    if (s->kind == SW_NOISE_LOW_RANK) {
+        low_rank_row(to, e, row, n);
+        return true;
+    }
+    if (s->kind == SW_NOISE_SIGN_FLIP) {
+        flipped_row(to, e, row, col, n);
+        return true;
+    }
+    return permuted_row(to, e, row, col, n);
+}

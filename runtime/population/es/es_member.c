@@ -1,0 +1,81 @@
+/* One member of a generation as a model of its own: theta + s sigma E, by the definition of the
+ * noise, in pieces. */
+#include "alloc/base/error.h"
+#include "kernels/noise.h"
+#include "runtime/model/model_bytes.h"
+#include "runtime/population/es/es_internal.h"
+#include <string.h>
+
+enum { PIECE = 2048 }; /* elements */
+
+typedef struct {
+    const swi_noise_mode *mode;
+    sw_model *to;
+    float sigma, sign;
+    sw_noise_spec spec;
+    sw_noise_direction direction;
+} member;
+
+static sw_status perturb_piece(member *m, const swi_entry *entry, const swi_entry *sigmas,
+                               int64_t first, int64_t n)
+{
+    float theta[PIECE], of[PIECE];
+    const size_t size = sw_dtype_bytes(SW_F32), bytes = (size_t)n * size;
+    SW_TRY(swi_model_read(m->to, theta, entry->offset + (size_t)first * size, bytes));
+    if (sigmas != NULL)
+        SW_TRY(swi_model_read(m->to, of, sigmas->offset + (size_t)first * size, bytes));
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t row = (first + i) / m->spec.cols, col = (first + i) % m->spec.cols;
+        float e = sw_noise_element(&m->spec, &m->direction, row, col, theta[i]);
+        if (sigmas != NULL)
+            e *= of[i];
+        theta[i] += m->sign * m->sigma * e;
+    }
+    return swi_model_write(m->to, entry->offset + (size_t)first * size, theta, bytes);
+}
+
+static sw_status perturb(member *m, uint32_t e, const sw_noise_at *at)
+{
+    const swi_entry *entry = &m->to->entries[e];
+    const swi_entry *sigmas =
+        m->mode->sigmas != NULL ? &m->to->entries[m->mode->sigmas[e]] : NULL;
+    const int64_t n = swi_elements(&entry->shape);
+    swi_noise_spec(&m->spec, &m->mode->like, m->mode->in_share, m->mode->out_share,
+                   &entry->shape, swi_noise_stream(entry->name));
+    sw_noise_prepare(&m->direction, &m->spec, at, m->sigma);
+    for (int64_t first = 0; m->spec.rows != 0 && first < n; first += PIECE)
+        SW_TRY(perturb_piece(m, entry, sigmas, first, n - first < PIECE ? n - first : PIECE));
+    return SW_OK;
+}
+
+static sw_status perturb_all(member *m, uint32_t direction)
+{
+    const sw_noise_at at = {m->mode->seed, (uint32_t)m->mode->generation, direction};
+    for (uint32_t e = 1; e < m->to->n_entries; e++)
+        if (swi_is_perturbed(m->mode, &m->to->entries[e]))
+            SW_TRY(perturb(m, e, &at));
+    return SW_OK;
+}
+
+sw_status sw_es_member(sw_es *es, uint32_t direction, int sign, sw_model *to)
+{
+    SW_TRY(sw_handle_check(es, SW_HANDLE_ES, "sw_es_member"));
+    SW_TRY(sw_handle_check(to, SW_HANDLE_MODEL, "sw_es_member"));
+    if (direction >= es->mode.directions || (sign != 1 && sign != -1))
+        SW_FAIL(SW_INVALID,
+                "sw_es_member: direction must be below %u and sign 1 or -1 (got %u and %d)",
+                es->mode.directions, direction, sign);
+    if (to == es->mode.model)
+        SW_FAIL(SW_INVALID, "sw_es_member: the member must be another model than '%s'",
+                to->name);
+    member m = {.mode = &es->mode,
+                .to = to,
+                .sigma = sw_knob_get(sw_es_sigma(es)),
+                .sign = (float)sign};
+    SW_TRY(sw_model_copy(to, es->mode.model));
+    SW_TRY(swi_model_take(to));
+    const sw_status status = perturb_all(&m, direction);
+    to->damaged |= status != SW_OK;
+    swi_model_give(to);
+    return status;
+}
