@@ -237,7 +237,7 @@ static things make_things(void)
     X(sw_policy_changes(NULL, NULL, NULL))                                                     \
     X(sw_policy_change("x", NULL, 0, NULL, &number, NULL))                                     \
     X((sw_pbt_destroy(NULL), SW_INVALID))                                                      \
-    X(sw_es_create(NULL, t->optimizer, NULL))                                                  \
+    X(sw_es_create(NULL, t->opt, NULL))                                                        \
     X(sw_es_create(&es, NULL, NULL))                                                           \
     X(sw_es_generation_set(NULL, 1))                                                           \
     X(sw_es_ask(NULL, 0, 0, NULL))                                                             \
@@ -471,6 +471,7 @@ static sw_status call_number(things *t, int k, bool without)
     sw_optimizer *opt;
     sw_dataset *data;
     sw_feed *feed;
+    sw_es *es;
     sw_zo *zo;
     sw_loader *loader;
     sw_array array;
