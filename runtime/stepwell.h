@@ -1592,7 +1592,8 @@ typedef struct {
 } sw_es_info;
 /* Estimate the gradient and update the model by its optimizer: a program without backward, in
  * which the estimate of a large weight exists some rows at a time. SW_INVALID where evaluations
- * have not been told, by their number. Then the next generation begins. out: NULL is fine. */
+ * have not been told, by their number. Then the next generation begins. Where the program fails
+ * (SW_NOMEM) another try goes on with what was told. out: NULL is fine. */
 SW_MUST_USE SW_API sw_status sw_es_step(sw_es *es, sw_exec *exec, sw_es_info *out);
 /* What that program needs, without memory for it. */
 SW_MUST_USE SW_API sw_status sw_es_plan(sw_es *es, sw_exec *exec, sw_plan_info *out);

@@ -237,6 +237,22 @@ static things make_things(void)
     X(sw_policy_changes(NULL, NULL, NULL))                                                     \
     X(sw_policy_change("x", NULL, 0, NULL, &number, NULL))                                     \
     X((sw_pbt_destroy(NULL), SW_INVALID))                                                      \
+    X(sw_es_create(NULL, t->opt, NULL))                                                        \
+    X(sw_es_create(&es, NULL, NULL))                                                           \
+    X(sw_es_generation_set(NULL, 1))                                                           \
+    X(sw_es_ask(NULL, 0, 0, NULL))                                                             \
+    X(sw_es_tell(NULL, 0, 0, 1.0f))                                                            \
+    X(sw_es_tell_slice(NULL, 0, some, 4))                                                      \
+    X(sw_es_evaluate(NULL, t->exec, &args, 0, "loss"))                                         \
+    X(sw_es_step(NULL, t->exec, NULL))                                                         \
+    X(sw_es_plan(NULL, t->exec, &plan))                                                        \
+    X(sw_es_member(NULL, 0, 1, t->model))                                                      \
+    X(sw_es_sigma(NULL).index == UINT32_MAX ? SW_INVALID : SW_OK)                              \
+    X(sw_es_generation(NULL) == 0 ? SW_INVALID : SW_OK)                                        \
+    X(sw_es_slices(NULL) == 0 ? SW_INVALID : SW_OK)                                            \
+    X(sw_es_rows(NULL) == 0 ? SW_INVALID : SW_OK)                                              \
+    X(sw_es_bytes(NULL) == 0 ? SW_INVALID : SW_OK)                                             \
+    X((sw_es_destroy(NULL), SW_INVALID))                                                       \
     X(sw_zo_create(NULL, t->model, NULL))                                                      \
     X(sw_zo_create(&zo, NULL, NULL))                                                           \
     X(sw_zo_step(NULL, t->exec, NULL, "loss", &number))                                        \
@@ -469,6 +485,7 @@ static sw_status call_number(things *t, int k, bool without)
     sw_optimizer *opt;
     sw_dataset *data;
     sw_feed *feed;
+    sw_es *es;
     sw_zo *zo;
     sw_loader *loader;
     sw_array array;
