@@ -38,7 +38,8 @@ typedef enum {
     SW_NOISE_SIGN_FLIP,
     SW_NOISE_SPARSE,
     SW_NOISE_DROPOUT,
-    SW_NOISE_KINDS
+    SW_NOISE_KINDS,
+    SW_NOISE_BITS_OF_LOGITS = SW_NOISE_KINDS /* of layers of bits alone: kernels/binary.h */
 } sw_noise_kind;
 enum { SW_NOISE_IN = 1, SW_NOISE_OUT = 2 }; /* sides: cols, rows */
 
@@ -227,7 +228,7 @@ SW_INLINE void sw_noise_prepare(sw_noise_direction *d, const sw_noise_spec *s,
     d->at = *at;
     d->scale = sw_noise_scale(s);
     d->sigma = sigma;
-    d->rows.n = d->cols.n = 0;
+    d->rows.n = d->cols.n = d->rows.rounds = d->cols.rounds = 0;
     if (sparse || (s->kind == SW_NOISE_PERMUTED && (s->sides & SW_NOISE_OUT) != 0))
         sw_noise_bijection(&d->rows, s, SW_NOISE_ROWS, at, s->rows);
     if (sparse || (s->kind == SW_NOISE_PERMUTED && (s->sides & SW_NOISE_IN) != 0))

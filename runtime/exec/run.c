@@ -47,6 +47,10 @@ static sw_status read_noise(sw_run_args *a, const char *call)
         SW_FAIL(SW_INVALID,
                 "%s: es_slice must be below %u, the slices of a generation (got %llu)", call,
                 swi_noise_slices(mode), (unsigned long long)a->es_slice);
+    const float sigma = sw_knob_get((sw_knob){mode->model, mode->sigma});
+    if (!(sigma > 0.0f))
+        SW_FAIL(SW_INVALID, "%s: sigma of the noise must be above 0 (got %g)", call,
+                (double)sigma);
     a->step = mode->generation;
     if (a->es_slice != SWI_ES_UPDATE)
         a->run = (uint32_t)a->es_slice * mode->slice;

@@ -237,6 +237,22 @@ static things make_things(void)
     X(sw_policy_changes(NULL, NULL, NULL))                                                     \
     X(sw_policy_change("x", NULL, 0, NULL, &number, NULL))                                     \
     X((sw_pbt_destroy(NULL), SW_INVALID))                                                      \
+    X(sw_es_create(NULL, t->opt, NULL))                                                        \
+    X(sw_es_create(&es, NULL, NULL))                                                           \
+    X(sw_es_generation_set(NULL, 1))                                                           \
+    X(sw_es_ask(NULL, 0, 0, NULL))                                                             \
+    X(sw_es_tell(NULL, 0, 0, 1.0f))                                                            \
+    X(sw_es_tell_slice(NULL, 0, some, 4))                                                      \
+    X(sw_es_evaluate(NULL, t->exec, &args, 0, "loss"))                                         \
+    X(sw_es_step(NULL, t->exec, NULL))                                                         \
+    X(sw_es_plan(NULL, t->exec, &plan))                                                        \
+    X(sw_es_member(NULL, 0, 1, t->model))                                                      \
+    X(sw_es_sigma(NULL).index == UINT32_MAX ? SW_INVALID : SW_OK)                              \
+    X(sw_es_generation(NULL) == 0 ? SW_INVALID : SW_OK)                                        \
+    X(sw_es_slices(NULL) == 0 ? SW_INVALID : SW_OK)                                            \
+    X(sw_es_rows(NULL) == 0 ? SW_INVALID : SW_OK)                                              \
+    X(sw_es_bytes(NULL) == 0 ? SW_INVALID : SW_OK)                                             \
+    X((sw_es_destroy(NULL), SW_INVALID))                                                       \
     X(sw_zo_create(NULL, t->model, NULL))                                                      \
     X(sw_zo_create(&zo, NULL, NULL))                                                           \
     X(sw_zo_step(NULL, t->exec, NULL, "loss", &number))                                        \
@@ -282,6 +298,12 @@ static things make_things(void)
     X(sw_conv2d_new_with(NULL, NULL, 4, 4, 3, NULL).weight.index == 0 ? SW_INVALID : SW_OK)    \
     X(sw_embedding_new(NULL, "l", 4, 4).weight.index == 0 ? SW_INVALID : SW_OK)                \
     X(sw_embedding_new(t->model, NULL, 4, 4).weight.index == 0 ? SW_INVALID : SW_OK)           \
+    X(sw_binary_linear_new(NULL, "l", 4, 4, 1).logits.index == 0 ? SW_INVALID : SW_OK)         \
+    X(sw_binary_linear_new(t->model, NULL, 4, 4, 1).logits.index == 0 ? SW_INVALID : SW_OK)    \
+    X(sw_binary_conv2d_new(NULL, "l", 4, 4, 3).logits.index == 0 ? SW_INVALID : SW_OK)         \
+    X(sw_binary_conv2d_new(t->model, NULL, 4, 4, 3).logits.index == 0 ? SW_INVALID : SW_OK)    \
+    X(sw_logits_new(NULL, "w", four, NULL).index == 0 ? SW_INVALID : SW_OK)                    \
+    X(sw_logits_new(t->model, NULL, four, NULL).index == 0 ? SW_INVALID : SW_OK)               \
     X(sw_layer_norm_new(NULL, NULL, 4).weight.index == 0 ? SW_INVALID : SW_OK)                 \
     X(sw_rms_norm_new(NULL, NULL, 4).weight.index == 0 ? SW_INVALID : SW_OK)                   \
     X(sw_group_norm_new(NULL, NULL, 2, 4).weight.index == 0 ? SW_INVALID : SW_OK)              \
@@ -312,6 +334,12 @@ static things make_things(void)
     X(sw_apply_rms_norm(c, rms_norm, no_value))                                                \
     X(sw_apply_group_norm(c, group_norm, no_value))                                            \
     X(sw_apply_batch_norm2d(c, batch_norm, x))                                                 \
+    X(sw_binarize(c, no_value, 0.0f))                                                          \
+    X(sw_binary_max_pool2d(c, no_value, 2, 2))                                                 \
+    X(sw_binary_linear_op(c, no_value, no_value, no_value, SW_BINARY_BITS))                    \
+    X(sw_binary_conv2d_op(c, no_value, no_value, no_value, 1, 0, SW_BINARY_SUMS))              \
+    X(sw_apply_binary_linear(c, binary_linear, x, SW_BINARY_BITS))                             \
+    X(sw_apply_binary_conv2d(c, binary_conv, x, SW_BINARY_BITS))                               \
     X(sw_linear_op(c, no_value, no_value, no_value))                                           \
     X(sw_conv2d_op(c, no_value, no_value, no_value, 1, 0))                                     \
     X(sw_conv2d_op_with(c, no_value, no_value, no_value, NULL))                                \
@@ -429,6 +457,8 @@ static void call_inside(sw_ctx *ctx, void *user)
     const sw_value x = sw_rand(ctx, "x", four), scalar = sw_mean(ctx, x, 0);
     const sw_linear linear = {.reserved = {0}};
     const sw_conv2d conv = {.reserved = {0}};
+    const sw_binary_linear binary_linear = {.reserved = {0}};
+    const sw_binary_conv2d binary_conv = {.reserved = {0}};
     const sw_embedding embedding = {.reserved = {0}};
     const sw_layer_norm layer_norm = {.reserved = {0}};
     const sw_rms_norm rms_norm = {.reserved = {0}};
@@ -455,6 +485,7 @@ static sw_status call_number(things *t, int k, bool without)
     sw_optimizer *opt;
     sw_dataset *data;
     sw_feed *feed;
+    sw_es *es;
     sw_zo *zo;
     sw_loader *loader;
     sw_array array;

@@ -62,7 +62,7 @@ void swi_noise_embedding(float *y, const sw_ids *ids, const float *table,
 void swi_noise_affine(const sw_noise_affine *f, const sw_noise_layer *l, const sw_par *par);
 void swi_noise_matrix(float *to, int64_t first, int64_t n, const sw_noise_spec *spec,
                       const sw_noise_at *at, float sigma, const float *w);
-size_t swi_noise_gradient_bytes(const sw_noise_spec *spec, int64_t n_rows, int threads);
+size_t swi_noise_gradient_bytes(const sw_noise_spec *spec, int64_t n_rows, int64_t n);
 void swi_noise_gradient(const sw_noise_sum *g, void *scratch, const sw_par *par);
 void swi_noise_step(float *theta, const swi_move_attrs *a, const sw_noise_at *at,
                     const float *numbers, const sw_par *par);

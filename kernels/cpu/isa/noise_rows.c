@@ -247,7 +247,7 @@ bool swi_noise_row(float *to, swi_noise_elements *e, int64_t row, int64_t col, i
     if (s->kind == SW_NOISE_DROPOUT) {
         const float factor = sw_noise_dropped(s, &e->d, row);
         for (int64_t i = 0; i < n; i++)
-            to[i] = w[i] * factor;
+            to[i] = w != NULL ? w[i] * factor : 0.0f;
         return true;
     }
     if (by_number(s)) {

@@ -193,6 +193,9 @@ static sw_status declare(sw_es *es, const sw_es_opts *o)
                 model->name);
     char name[48];
     snprintf(name, sizeof name, "es.sigma.%u", es->mode.optimizer);
+    if (sw_knob_find(model, name).index != SWI_NONE)
+        SW_FAIL(SW_INVALID, "model %s: the optimizer has an evolution strategy already",
+                model->name);
     es->mode.sigma = swi_model_knob(model, name, o->sigma != 0 ? o->sigma : 0.01f);
     if (es->mode.sigma == SWI_NONE)
         return model->declared;
@@ -294,6 +297,7 @@ uint64_t sw_es_generation(const sw_es *es)
 void swi_es_forget(sw_es *es)
 {
     es->told = 0;
+    es->weighed = false;
     if (es->order != NULL)
         memset(es->order, 0, swi_es_evaluations(es) * sizeof *es->order);
 }
@@ -359,6 +363,8 @@ sw_status sw_es_ask(const sw_es *es, uint32_t slice, size_t e, sw_es_evaluation 
 static void tell(sw_es *es, uint32_t direction, uint32_t repeat, float fitness)
 {
     const size_t i = (size_t)repeat * es->mode.directions + direction;
+    if (es->weighed)
+        swi_es_forget(es); /* the others were used up */
     es->fitness[i] = fitness;
     es->told += es->order[i] == 0;
     es->order[i] = 1;

@@ -34,6 +34,8 @@ struct sw_es {
     size_t bytes;      /* of the three, in one block */
     sw_budget *budget; /* that they are charged to; NULL: none */
     size_t told;
+    bool weighed; /* a step failed when the fitness was used up: another goes on from weights */
+    sw_es_info info; /* then that of the fitness */
 };
 
 static inline size_t swi_es_evaluations(const sw_es *es)

@@ -36,9 +36,20 @@ static sw_status check_told(const sw_es *es)
             n - es->told, n, first / es->mode.directions, first % es->mode.directions);
 }
 
+/* Figures and weights, once: a run that fails can be tried again. */
+static sw_status weigh(sw_es *es, float sigma)
+{
+    SW_TRY(check_told(es));
+    swi_es_look(es, &es->info);
+    const sw_status status = swi_es_weigh(es, sigma);
+    if (status != SW_OK)
+        swi_es_forget(es);
+    es->weighed = status == SW_OK;
+    return status;
+}
+
 sw_status sw_es_step(sw_es *es, sw_exec *exec, sw_es_info *out)
 {
-    sw_es_info info;
     sw_model *model;
     sw_array inputs[2];
     SW_TRY(sw_handle_check(es, SW_HANDLE_ES, "sw_es_step"));
@@ -50,17 +61,14 @@ sw_status sw_es_step(sw_es *es, sw_exec *exec, sw_es_info *out)
         SW_FAIL(SW_INVALID, "sw_es_step: sigma must be above 0 (got %g)", (double)sigma);
     if (es->mode.generation >= UINT32_MAX)
         SW_FAIL(SW_INVALID, "sw_es_step: there are no generations behind %u", UINT32_MAX);
-    SW_TRY(check_told(es));
-    swi_es_look(es, &info);
-    sw_status status = swi_es_weigh(es, sigma);
+    if (!es->weighed)
+        SW_TRY(weigh(es, sigma));
     const sw_run_args args = update_args(es, &model, inputs);
-    if (status == SW_OK)
-        status = sw_run(exec, &args);
-    es->mode.generation += status == SW_OK;
-    swi_es_forget(es);
-    SW_TRY(status);
+    SW_TRY(sw_run(exec, &args));
+    es->mode.generation++;
     if (out != NULL)
-        swi_struct_write(SWI_STRUCT_sw_es_info, out, &info);
+        swi_struct_write(SWI_STRUCT_sw_es_info, out, &es->info);
+    swi_es_forget(es);
     return SW_OK;
 }
 
