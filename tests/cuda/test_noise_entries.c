@@ -100,7 +100,7 @@ static void sigmas_learn_as_on_the_cpu(void)
     for (size_t i = 0; i < sizeof some / sizeof *some; i++)
         for (int check = 0; check < 3; check++)
             snes(&some[i], i == 1 ? 5 : 9 + 65 * (int64_t)(i % 2 == 0), i % 2, check);
-    CU_ASSERT(sw_entry_draws - drawn >= 8); /* a bad check draws nothing */
+    CU_ASSERT(sw_entry_draws - drawn >= 6); /* not with a bad check, nor where e^2 is 1 */
 }
 
 static void moves_are_those_of_the_cpu(void)
