@@ -71,14 +71,14 @@ typedef struct {
 } swi_rows_attrs;
 
 /* es_gradient: the sum over directions of weight times noise, plus l1 sign(theta) + l2 theta.
- * in: {weights (directions), [theta: dropout, l1, l2], [sigma: dropout], [sigmas of each
- * element]}. */
+ * in: {weights (directions), [theta: dropout, bits, l1, l2], [sigma: dropout, bits], [scale of
+ * the logits: bits], [sigmas of each element]}. */
 typedef struct {
     swi_rows_attrs rows; /* of the matrix that spec sees */
     sw_noise_spec spec;
     sw_shape shape; /* of the parameter, all of it */
     float l1, l2;
-    int32_t has_sigmas, zero;
+    int32_t has_sigmas, antithetic; /* antithetic: bits have mirrored pairs */
 } swi_es_gradient_attrs;
 
 /* snes_update: in {sigmas, weights (directions), rate, [finite check]}. */
@@ -97,13 +97,23 @@ typedef struct {
     int32_t decays; /* 0: wd is not looked at */
 } swi_move_attrs;
 
+/* Layers of bits: their noise (rows 0 for none; repeats and directions 1 then), a kernel of
+ * taps, sums in the place of bits. */
+typedef struct {
+    swi_noise_attrs noise;
+    int32_t kernel_h, kernel_w, stride, pad;
+    int32_t sums, has_bias;
+} swi_binary_attrs;
+
 /* each: an op that makes a scalar of a batch, once for each of `evaluations` equal parts of it.
  */
 enum { SWI_EACH_ATTRS = 112 }; /* bytes of the op's attributes that fit */
+enum { SWI_EACH_NAME = 24 };
 typedef struct {
     int64_t evaluations;
     uint32_t op;
     int32_t zero;
+    char name[SWI_EACH_NAME]; /* of the op, cut: by it a device finds what it has */
     unsigned char attrs[SWI_EACH_ATTRS];
 } swi_each_attrs;
 

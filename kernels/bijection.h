@@ -30,22 +30,27 @@ SW_INLINE uint32_t sw_bijection_mix(uint32_t half, uint32_t key)
     return x ^ (x >> 16);
 }
 
-/* That of (seed, stream, number). */
+/* That of (seed, stream, number), made where it lies. */
+SW_INLINE void sw_bijection_make(sw_bijection *b, uint32_t n, uint64_t seed, uint32_t stream,
+                                 uint64_t number)
+{
+    uint32_t bits = 0;
+    while (bits < 32 && (uint64_t)1 << bits < n)
+        bits++;
+    b->n = n;
+    b->high = bits / 2;
+    b->low = bits - b->high;
+    b->rounds =
+        bits <= SW_BIJECTION_SMALL_BITS ? SW_BIJECTION_ROUNDS_SMALL : SW_BIJECTION_ROUNDS;
+    for (uint32_t i = 0; i < b->rounds; i += 4)
+        sw_rng_words(&b->key[i], seed, 1 + i / 4, stream, (uint32_t)number,
+                     (uint32_t)(number >> 32));
+}
 SW_INLINE sw_bijection sw_bijection_of(uint32_t n, uint64_t seed, uint32_t stream,
                                        uint64_t number)
 {
     sw_bijection b;
-    uint32_t bits = 0;
-    while (bits < 32 && (uint64_t)1 << bits < n)
-        bits++;
-    b.n = n;
-    b.high = bits / 2;
-    b.low = bits - b.high;
-    b.rounds =
-        bits <= SW_BIJECTION_SMALL_BITS ? SW_BIJECTION_ROUNDS_SMALL : SW_BIJECTION_ROUNDS;
-    for (uint32_t i = 0; i < b.rounds; i += 4)
-        sw_rng_words(&b.key[i], seed, 1 + i / 4, stream, (uint32_t)number,
-                     (uint32_t)(number >> 32));
+    sw_bijection_make(&b, n, seed, stream, number);
     return b;
 }
 

@@ -6,12 +6,14 @@ extern const sw_norm_kernels sw_norm_kernels_table_base;
 extern const sw_pointwise_kernels sw_pointwise_kernels_table_base;
 extern const sw_axes_kernels sw_axes_kernels_table_base;
 extern const sw_noise_kernels sw_noise_kernels_table_base;
+extern const sw_binary_kernels sw_binary_kernels_table_base;
 #if SW_ISA_COUNT > 1
 extern const sw_dense_kernels sw_dense_kernels_table_avx2, sw_dense_kernels_table_avx512;
 extern const sw_pointwise_kernels sw_pointwise_kernels_table_avx2,
     sw_pointwise_kernels_table_avx512;
 extern const sw_axes_kernels sw_axes_kernels_table_avx2, sw_axes_kernels_table_avx512;
 extern const sw_noise_kernels sw_noise_kernels_table_avx2, sw_noise_kernels_table_avx512;
+extern const sw_binary_kernels sw_binary_kernels_table_avx2, sw_binary_kernels_table_avx512;
 extern const sw_norm_kernels sw_norm_kernels_table_avx2, sw_norm_kernels_table_avx512;
 static const sw_norm_kernels *const norm[] = {
     &sw_norm_kernels_table_base, &sw_norm_kernels_table_avx2, &sw_norm_kernels_table_avx512};
@@ -24,7 +26,11 @@ static const sw_axes_kernels *const axes[] = {
     &sw_axes_kernels_table_base, &sw_axes_kernels_table_avx2, &sw_axes_kernels_table_avx512};
 static const sw_noise_kernels *const noise[] = {
     &sw_noise_kernels_table_base, &sw_noise_kernels_table_avx2, &sw_noise_kernels_table_avx512};
+static const sw_binary_kernels *const binary[] = {&sw_binary_kernels_table_base,
+                                                  &sw_binary_kernels_table_avx2,
+                                                  &sw_binary_kernels_table_avx512};
 #else
+static const sw_binary_kernels *const binary[] = {&sw_binary_kernels_table_base};
 static const sw_axes_kernels *const axes[] = {&sw_axes_kernels_table_base};
 static const sw_noise_kernels *const noise[] = {&sw_noise_kernels_table_base};
 static const sw_norm_kernels *const norm[] = {&sw_norm_kernels_table_base};
@@ -79,4 +85,9 @@ const sw_axes_kernels *sw_axes(sw_isa isa)
 const sw_noise_kernels *sw_noise(sw_isa isa)
 {
     return noise[built(isa)];
+}
+
+const sw_binary_kernels *sw_binary(sw_isa isa)
+{
+    return binary[built(isa)];
 }

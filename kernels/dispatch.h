@@ -4,6 +4,7 @@
 #define SW_DISPATCH_H
 
 #include "kernels/axes.h"
+#include "kernels/binary.h"
 #include "kernels/dense.h"
 #include "kernels/noise_kernels.h"
 #include "kernels/norm.h"
@@ -19,5 +20,6 @@ const sw_norm_kernels *sw_norm(sw_isa isa);
 const sw_pointwise_kernels *sw_pointwise(sw_isa isa);
 const sw_axes_kernels *sw_axes(sw_isa isa);
 const sw_noise_kernels *sw_noise(sw_isa isa);
+const sw_binary_kernels *sw_binary(sw_isa isa);
 
 #endif

@@ -38,7 +38,8 @@ typedef enum {
     SW_NOISE_SIGN_FLIP,
     SW_NOISE_SPARSE,
     SW_NOISE_DROPOUT,
-    SW_NOISE_KINDS
+    SW_NOISE_KINDS,
+    SW_NOISE_BITS_OF_LOGITS = SW_NOISE_KINDS /* of layers of bits alone: kernels/binary.h */
 } sw_noise_kind;
 enum { SW_NOISE_IN = 1, SW_NOISE_OUT = 2 }; /* sides: cols, rows */
 
@@ -147,6 +148,14 @@ SW_INLINE void sw_noise_normal4(float out[4], const uint32_t words[4])
     }
 }
 
+/* One of four, without an address: a device has no registers by index. */
+SW_INLINE uint32_t sw_noise_word(const uint32_t words[4], uint32_t i)
+{
+    const uint32_t low = (i & 1u) != 0 ? words[1] : words[0];
+    const uint32_t high = (i & 1u) != 0 ? words[3] : words[2];
+    return (i & 2u) != 0 ? high : low;
+}
+
 /* Number i of a part. */
 SW_INLINE float sw_noise_number(const sw_noise_spec *s, sw_noise_part part,
                                 const sw_noise_at *at, int64_t i)
@@ -157,15 +166,17 @@ SW_INLINE float sw_noise_number(const sw_noise_spec *s, sw_noise_part part,
     const uint32_t within = (uint32_t)(i % per);
     sw_noise_words(words, s, part, at, (uint32_t)(i / per));
     if (s->distribution == SW_NOISE_RADEMACHER)
-        return (words[within / 32] >> within % 32 & 1u) != 0 ? 1.0f : -1.0f;
+        return (sw_noise_word(words, within / 32) >> within % 32 & 1u) != 0 ? 1.0f : -1.0f;
     if (s->distribution == SW_NOISE_BITS) {
-        uint32_t bits = words[within / 2] >> within % 2 * 16 & 0xffffu, n = 0;
+        uint32_t bits = sw_noise_word(words, within / 2) >> within % 2 * 16 & 0xffffu, n = 0;
         for (; bits != 0; bits &= bits - 1)
             n++;
         return ((float)n - 8.0f) * 0.5f;
     }
     sw_noise_normal4(four, words);
-    return four[within];
+    const float low = (within & 1u) != 0 ? four[1] : four[0];
+    const float high = (within & 1u) != 0 ? four[3] : four[2];
+    return (within & 2u) != 0 ? high : low;
 }
 
 /* Sign i of a part: one bit, as Rademacher numbers. */
@@ -192,12 +203,12 @@ typedef struct {
 } sw_noise_direction;
 
 /* The permutation of a part: position of i, below n. */
-SW_INLINE sw_bijection sw_noise_bijection(const sw_noise_spec *s, sw_noise_part part,
-                                          const sw_noise_at *at, int64_t n)
+SW_INLINE void sw_noise_bijection(sw_bijection *b, const sw_noise_spec *s, sw_noise_part part,
+                                  const sw_noise_at *at, int64_t n)
 {
-    return sw_bijection_of(
-        (uint32_t)n, sw_noise_seed(at->seed), sw_noise_stream(s->stream, part),
-        (uint64_t)at->direction << 32 | sw_noise_generation(s, part, at->generation));
+    sw_bijection_make(b, (uint32_t)n, sw_noise_seed(at->seed), sw_noise_stream(s->stream, part),
+                      (uint64_t)at->direction << 32 |
+                          sw_noise_generation(s, part, at->generation));
 }
 
 SW_INLINE float sw_noise_scale(const sw_noise_spec *s)
@@ -217,11 +228,11 @@ SW_INLINE void sw_noise_prepare(sw_noise_direction *d, const sw_noise_spec *s,
     d->at = *at;
     d->scale = sw_noise_scale(s);
     d->sigma = sigma;
-    d->rows.n = d->cols.n = 0;
+    d->rows.n = d->cols.n = d->rows.rounds = d->cols.rounds = 0;
     if (sparse || (s->kind == SW_NOISE_PERMUTED && (s->sides & SW_NOISE_OUT) != 0))
-        d->rows = sw_noise_bijection(s, SW_NOISE_ROWS, at, s->rows);
+        sw_noise_bijection(&d->rows, s, SW_NOISE_ROWS, at, s->rows);
     if (sparse || (s->kind == SW_NOISE_PERMUTED && (s->sides & SW_NOISE_IN) != 0))
-        d->cols = sw_noise_bijection(s, SW_NOISE_COLS, at, sw_noise_channels(s));
+        sw_noise_bijection(&d->cols, s, SW_NOISE_COLS, at, sw_noise_channels(s));
     const double s2 = (double)sigma * (double)sigma;
     d->drop_below = (uint32_t)(s2 / (1.0 + s2) * 4294967295.0);
 }
@@ -232,7 +243,8 @@ SW_INLINE float sw_noise_dropped(const sw_noise_spec *s, const sw_noise_directio
 {
     uint32_t words[4];
     sw_noise_words(words, s, SW_NOISE_ROWS, &d->at, (uint32_t)(row / 4));
-    return words[row % 4] < d->drop_below ? -1.0f / d->sigma : d->sigma;
+    return sw_noise_word(words, (uint32_t)(row % 4)) < d->drop_below ? -1.0f / d->sigma
+                                                                     : d->sigma;
 }
 
 /* E(row, col) of the direction; w: the parameter's element, for DROPOUT alone. */
@@ -258,8 +270,10 @@ SW_INLINE float sw_noise_element(const sw_noise_spec *s, const sw_noise_directio
             d->cols.n != 0 ? sw_bijection_at(&d->cols, (uint32_t)channel) : channel;
         if (r >= s->keep_rows || c >= s->keep_cols)
             return 0.0f;
-        return d->scale * sw_noise_number(s, SW_NOISE_ELEMENTS,
-                                          s->kind == SW_NOISE_SPARSE ? &d->at : &shared,
+        const sw_noise_at whose = {d->at.seed, d->at.generation,
+                                   s->kind == SW_NOISE_SPARSE ? d->at.direction
+                                                              : SW_NOISE_SHARED};
+        return d->scale * sw_noise_number(s, SW_NOISE_ELEMENTS, &whose,
                                           (r * s->keep_cols + c) * s->taps + tap);
     }
     case SW_NOISE_SIGN_FLIP: {

@@ -50,17 +50,6 @@ typedef struct {
     bool accumulate;
 } sw_noise_sum;
 
-/* theta += factor E in place, for rows [first_row, first_row + n_rows); theta points to the
- * first of them. */
-typedef struct {
-    const sw_noise_spec *spec;
-    sw_noise_at at;
-    float factor;
-    float sigma; /* DROPOUT */
-    float *theta;
-    int64_t first_row, n_rows;
-} sw_noise_shift;
-
 typedef struct {
     /* to[i] = sw_noise_number(spec, part, at, first + i), i < n. */
     void (*fill)(float *to, int64_t first, int64_t n, const sw_noise_spec *spec,
@@ -77,9 +66,14 @@ typedef struct {
     void (*embedding)(float *y, const sw_ids *ids, const float *table, const sw_noise_layer *l,
                       const sw_par *par);
     void (*affine)(const sw_noise_affine *f, const sw_noise_layer *l, const sw_par *par);
-    void (*move)(const sw_noise_shift *m, const sw_par *par);
+    /* to[i] = sw_noise_element of element first + i of the matrix, i < n: by rows, so many rows
+     * at a time are best. w: the parameter's same elements, for DROPOUT, which alone reads w
+     * (NULL: zeros) and sigma. Runs on the calling thread. */
+    void (*elements)(float *to, int64_t first, int64_t n, const sw_noise_spec *spec,
+                     const sw_noise_at *at, float sigma, const float *w);
 
-    size_t (*gradient_bytes)(const sw_noise_spec *spec, int64_t n_rows, int threads);
+    /* Scratch of n directions. */
+    size_t (*gradient_bytes)(const sw_noise_spec *spec, int64_t n_rows, int64_t n);
     void (*gradient)(const sw_noise_sum *g, void *scratch, const sw_par *par);
 
     /* What noise_move does with a parameter, of iid or low-rank noise of normal numbers: theta

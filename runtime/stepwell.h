@@ -214,6 +214,12 @@ SW_API void sw_model_destroy(sw_model *model);
  * has index 0. Once the layout is fixed it is refused and changes nothing. */
 SW_API sw_param sw_param_new(sw_model *model, const char *name, sw_dtype dtype, sw_shape shape,
                              const char *init);
+/* A parameter of logits: (out, in, ...), the weight of a layer of bits, whose bits without
+ * noise are w > 0 (sw_binary_linear_op). With the noise of an evolution strategy each direction
+ * has bits of its own, 1 with probability sigmoid(5 w / (mean |w| + 1e-5)); backward gives it
+ * no gradient. Rank 2 at least. */
+SW_API sw_param sw_logits_new(sw_model *model, const char *name, sw_shape shape,
+                              const char *init);
 /* A buffer: not trained, saved with the parameters (running statistics). */
 SW_API sw_param sw_buffer_new(sw_model *model, const char *name, sw_dtype dtype, sw_shape shape,
                               const char *init);
@@ -315,6 +321,16 @@ typedef struct {
     sw_param weight;      /* (vocabulary, width) */
     uint64_t reserved[2]; /* must be zero */
 } sw_embedding;
+/* Layers of bits; a bias may be {0}: none. */
+typedef struct {
+    sw_param logits, bias; /* (out, in) or (out, in, positions), (out) */
+    uint64_t reserved[2];  /* must be zero */
+} sw_binary_linear;
+typedef struct {
+    sw_param logits, bias; /* (out, in, kernel, kernel), (out) */
+    int stride, pad;
+    uint64_t reserved[2]; /* must be zero */
+} sw_binary_conv2d;
 /* Weights and biases may be {0}: none. */
 typedef struct {
     sw_param weight, bias; /* (size), (size) */
@@ -359,6 +375,14 @@ SW_API sw_conv2d sw_conv2d_new(sw_model *model, const char *name, int64_t in, in
  * options without their size, are an error of the declarations. */
 SW_API sw_conv2d sw_conv2d_new_with(sw_model *model, const char *name, int64_t in, int64_t out,
                                     int kernel, const sw_conv_opts *opts);
+
+/* Logits, uniform in -1 to 1, named ".logits", and a bias of zeros. positions above 1: of an
+ * image of so many positions (h times w), which sw_binary_linear_op takes as it is. */
+SW_API sw_binary_linear sw_binary_linear_new(sw_model *model, const char *name, int64_t in,
+                                             int64_t out, int64_t positions);
+/* stride 1, pad 0; set the fields for others. No groups, no dilation. */
+SW_API sw_binary_conv2d sw_binary_conv2d_new(sw_model *model, const char *name, int64_t in,
+                                             int64_t out, int kernel);
 
 /* ---- optimizers -------------------------------------------------------------------------- */
 
@@ -607,6 +631,39 @@ SW_API sw_value sw_max_pool2d(sw_ctx *ctx, sw_value x, int k, int stride, int pa
 SW_API sw_value sw_avg_pool2d(sw_ctx *ctx, sw_value x, int k, int stride, int pad);
 SW_API sw_value sw_global_max_pool(sw_ctx *ctx, sw_value x);
 SW_API sw_value sw_global_avg_pool(sw_ctx *ctx, sw_value x);
+
+/* Layers of bits, for evolution strategies: no gradient passes through them. Bits are U8
+ * tensors whose last axis has the channels, 64 to a word of 8 bytes: channel c is bit c % 64 of
+ * word c / 64 in the machine's byte order, and bits past the channels are 0. Rows are (batch,
+ * bytes), images (batch, h, w, bytes), channels last. 1 stands for 1 and 0 for -1.
+ *
+ * sw_binarize: F32 (batch, c) or (batch, c, h, w) -> bits x > threshold.
+ *
+ * sw_binary_linear_op, sw_binary_conv2d_op: y = (2 equal - n) / sqrt(inputs) - bias, where
+ * equal of n inputs have the bit of the weight, which is w > 0 of its logits. n is `inputs` but
+ * where a kernel leaves the image: padding has no value. SW_BINARY_BITS: bits y > 0, (batch,
+ * bytes) or (batch, h', w', bytes); SW_BINARY_SUMS: y as F32, (batch, out) or (batch, out, h',
+ * w'). linear takes images as they are, with logits (out, in, positions). bias {0}: none.
+ *
+ * In a run with noise (sw_run_args.es) the logits, which must be of sw_logits_new, have bits of
+ * each direction, by counter, made eight filters at a time where they are used; an evaluation
+ * of negative sign has the bits of the mirrored draw 1 - u. The bias has noise as elsewhere,
+ * sigma E. The estimate of a logit is the mean over evaluations of u (bit - P), the score of
+ * the bit, made as max(P, 1 - P) (bit - mirrored bit) of antithetic pairs; sigma is no factor
+ * of it. SW_UNSUPPORTED with "snes", and on devices.
+ *
+ * sw_binary_max_pool2d: OR over k x k windows. */
+typedef enum { SW_BINARY_BITS, SW_BINARY_SUMS } sw_binary_result;
+SW_API sw_value sw_binarize(sw_ctx *ctx, sw_value x, float threshold);
+SW_API sw_value sw_binary_linear_op(sw_ctx *ctx, sw_value bits, sw_value logits, sw_value bias,
+                                    sw_binary_result what);
+SW_API sw_value sw_binary_conv2d_op(sw_ctx *ctx, sw_value bits, sw_value logits, sw_value bias,
+                                    int stride, int pad, sw_binary_result what);
+SW_API sw_value sw_binary_max_pool2d(sw_ctx *ctx, sw_value bits, int k, int stride);
+SW_API sw_value sw_apply_binary_linear(sw_ctx *ctx, sw_binary_linear layer, sw_value bits,
+                                       sw_binary_result what);
+SW_API sw_value sw_apply_binary_conv2d(sw_ctx *ctx, sw_binary_conv2d layer, sw_value bits,
+                                       sw_binary_result what);
 
 /* (batch, c, h, w) times one number for each image and channel (batch, c, 1, 1), as
  * squeeze-and-excitation ends: sw_mul without copies for images in blocks. Keeps both. */

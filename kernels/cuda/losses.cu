@@ -3,6 +3,7 @@
 #include "kernels/attrs.h"
 #include "kernels/cuda/cross_entropy.h"
 #include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/loss_terms.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/scalar.h"
@@ -12,40 +13,8 @@ static float number_of(const sw_launch *l)
     return static_cast<const swi_number_attrs *>(l->attrs)->value;
 }
 
-/* ---- terms of pairs ---------------------------------------------------------------------- */
-
-/* x, t: an element and its target; p: the loss's number. */
-struct mse_term {
-    static __device__ double of(float x, float t, float)
-    {
-        const double d = (double)(x - t);
-        return d * d;
-    }
-};
-struct bce_term {
-    static __device__ double of(float x, float t, float)
-    {
-        return (double)sw_bce_value(x, t);
-    }
-};
-struct huber_term {
-    static __device__ double of(float x, float t, float p)
-    {
-        return (double)sw_huber_value(x, t, p);
-    }
-};
-struct l1_term {
-    static __device__ double of(float x, float t, float)
-    {
-        return (double)sw_absf(x - t);
-    }
-};
-struct kl_div_term {
-    static __device__ double of(float x, float t, float)
-    {
-        return (double)sw_kl_value(x, t);
-    }
-};
+/* ---- losses of pairs ----------------------------------------------------------------------
+ */
 
 /* The sum of the terms by `share`. t NULL: the target is p. */
 template <class TERM> struct elementwise_sum {
@@ -181,21 +150,21 @@ static sw_status slope_run(const char *op, const sw_launch *l, double by, double
 #define SLOPE(op, g, inputs, slope, by, share, p, swap)                                        \
     ENTRY(op##_grad##g, (slope_run<inputs, slope>(#op, l, by, share, p, swap, queue)))
 
-LOSS(mse, mse_term, 0.0f, elements_of(l))
+LOSS(mse, sw_cuda_mse_term, 0.0f, elements_of(l))
 SLOPE(mse, 0, 2, difference_slope, 2.0, elements_of(l), 0.0f, 0)
 SLOPE(mse, 1, 2, difference_slope, 2.0, elements_of(l), 0.0f, 1)
-LOSS(bce, bce_term, number_of(l), elements_of(l))
+LOSS(bce, sw_cuda_bce_term, number_of(l), elements_of(l))
 SLOPE(bce, 0, 1, bce_slope, 1.0, elements_of(l), number_of(l), 0)
-LOSS(bce_with, bce_term, 0.0f, elements_of(l))
+LOSS(bce_with, sw_cuda_bce_term, 0.0f, elements_of(l))
 SLOPE(bce_with, 0, 2, bce_with_slope, 1.0, elements_of(l), 0.0f, 0)
 SLOPE(bce_with, 1, 1, times_slope, -1.0, elements_of(l), 0.0f, 0)
-LOSS(huber, huber_term, number_of(l), elements_of(l))
+LOSS(huber, sw_cuda_huber_term, number_of(l), elements_of(l))
 SLOPE(huber, 0, 2, huber_slope, 1.0, elements_of(l), number_of(l), 0)
 SLOPE(huber, 1, 2, huber_slope, 1.0, elements_of(l), number_of(l), 1)
-LOSS(l1, l1_term, 0.0f, elements_of(l))
+LOSS(l1, sw_cuda_l1_term, 0.0f, elements_of(l))
 SLOPE(l1, 0, 2, l1_slope, 1.0, elements_of(l), 0.0f, 0)
 SLOPE(l1, 1, 2, l1_slope, 1.0, elements_of(l), 0.0f, 1)
-LOSS(kl_div, kl_div_term, 0.0f, rows_in(l))
+LOSS(kl_div, sw_cuda_kl_div_term, 0.0f, rows_in(l))
 SLOPE(kl_div, 0, 1, times_slope, -1.0, rows_in(l), 0.0f, 0)
 SLOPE(kl_div, 1, 2, kl_div_slope, 1.0, rows_in(l), 0.0f, 0)
 
@@ -364,33 +333,15 @@ extern "C" sw_status sw_cuda_softmax_ce_grad0(const sw_launch *l, const sw_cuda_
 
 /* ---- accuracy ---------------------------------------------------------------------------- */
 
-/* A position and its number; the larger number wins, a NaN above all, the first of equals. */
-struct best {
-    float x;
-    int at;
-};
-static __device__ __forceinline__ best better(best a, best b)
-{
-    const bool equal = b.x == a.x || (b.x != b.x && a.x != a.x);
-    return sw_wins(b.x, a.x) || (equal && b.at < a.at) ? b : a;
-}
-
-/* A warp for each row; all lanes begin with the first element. */
+/* A warp for each row. */
 __global__ void hits_kernel(double *hits, const float *x, sw_cuda_ids label, int64_t rows,
                             int64_t cols)
 {
     const int lane = (int)threadIdx.x % 32;
     for (int64_t r = sw_cuda_thread() / 32; r < rows; r += sw_cuda_threads() / 32) {
-        best v = {x[r * cols], 0};
-        for (int64_t c = lane; c < cols; c += 32)
-            v = better(v, best{x[r * cols + c], (int)c});
-        for (int by = 16; by > 0; by /= 2) {
-            const float other = __shfl_xor_sync(0xffffffffu, v.x, by);
-            const int at = __shfl_xor_sync(0xffffffffu, v.at, by);
-            v = better(v, best{other, at});
-        }
+        const int at = sw_cuda_best_of_row(x + r * cols, cols);
         if (lane == 0)
-            hits[r] = v.at == label.at(r) ? 1.0 : 0.0;
+            hits[r] = at == label.at(r) ? 1.0 : 0.0;
     }
 }
 

@@ -188,6 +188,58 @@ sw_value sw_apply_embedding(sw_ctx *ctx, sw_embedding layer, sw_value ids)
     return end_layer(ctx, sw_embedding_op(ctx, ids, sw_use(ctx, layer.weight)));
 }
 
+/* ---- layers of bits ------------------------------------------------------------------------
+ */
+
+/* Logits and bias of a layer; outputs: axis 0. */
+static void declare_bits(sw_model *model, const char *name, sw_shape shape, sw_param *logits,
+                         sw_param *bias)
+{
+    char full[128];
+    *logits = *bias = (sw_param){model, 0};
+    if (!has_name(model, name))
+        return;
+    snprintf(full, sizeof full, "%s.logits", name);
+    *logits = sw_logits_new(model, full, shape, "uniform:-1,1");
+    *bias = declare_zeros(model, name, shape.dim[0]);
+}
+
+sw_binary_linear sw_binary_linear_new(sw_model *model, const char *name, int64_t in,
+                                      int64_t out, int64_t positions)
+{
+    sw_binary_linear layer = {.reserved = {0}};
+    declare_bits(model, name, positions > 1 ? SW_SHAPE(out, in, positions) : SW_SHAPE(out, in),
+                 &layer.logits, &layer.bias);
+    return layer;
+}
+
+sw_binary_conv2d sw_binary_conv2d_new(sw_model *model, const char *name, int64_t in,
+                                      int64_t out, int kernel)
+{
+    sw_binary_conv2d layer = {.stride = 1};
+    declare_bits(model, name, SW_SHAPE(out, in, kernel, kernel), &layer.logits, &layer.bias);
+    return layer;
+}
+
+sw_value sw_apply_binary_linear(sw_ctx *ctx, sw_binary_linear layer, sw_value bits,
+                                sw_binary_result what)
+{
+    if (!BEGIN(ctx, sw_binary_linear, layer, logits))
+        return (sw_value){0, 0};
+    const sw_value logits = sw_use(ctx, layer.logits), bias = use_if_any(ctx, layer.bias);
+    return end_layer(ctx, sw_binary_linear_op(ctx, bits, logits, bias, what));
+}
+
+sw_value sw_apply_binary_conv2d(sw_ctx *ctx, sw_binary_conv2d layer, sw_value bits,
+                                sw_binary_result what)
+{
+    if (!BEGIN(ctx, sw_binary_conv2d, layer, logits))
+        return (sw_value){0, 0};
+    const sw_value logits = sw_use(ctx, layer.logits), bias = use_if_any(ctx, layer.bias);
+    return end_layer(
+        ctx, sw_binary_conv2d_op(ctx, bits, logits, bias, layer.stride, layer.pad, what));
+}
+
 /* ---- normalisation ----------------------------------------------------------------------- */
 
 sw_layer_norm sw_layer_norm_new(sw_model *model, const char *name, int64_t size)

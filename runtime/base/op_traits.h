@@ -76,17 +76,18 @@ typedef enum {
 
 /* What a run with noise on parameters (graph/trace_noise.c) does with it. */
 typedef enum {
-    SWI_NOISE_NONE,       /* it may not read a parameter with noise */
-    SWI_NOISE_VIEW,       /* what reads its result reads the parameter */
-    SWI_NOISE_LINEAR,     /* x, weight [, bias] */
-    SWI_NOISE_CONV,       /* the same, swi_conv_attrs */
-    SWI_NOISE_LOOKUP,     /* ids, table */
-    SWI_NOISE_NORM,       /* x, statistics [, weight [, bias]] of the channels */
-    SWI_NOISE_SHIFT,      /* a + b: a vector along the last axis or the channels */
-    SWI_NOISE_GAIN,       /* a b: the same */
-    SWI_NOISE_LOSS,       /* one number of a batch: one of each evaluation */
-    SWI_NOISE_REDUCE,     /* the same where it is over all axes */
-    SWI_NOISE_LINEAR_LOSS /* x, weight, labels [, bias] */
+    SWI_NOISE_NONE,        /* it may not read a parameter with noise */
+    SWI_NOISE_VIEW,        /* what reads its result reads the parameter */
+    SWI_NOISE_LINEAR,      /* x, weight [, bias] */
+    SWI_NOISE_CONV,        /* the same, swi_conv_attrs */
+    SWI_NOISE_LOOKUP,      /* ids, table */
+    SWI_NOISE_NORM,        /* x, statistics [, weight [, bias]] of the channels */
+    SWI_NOISE_SHIFT,       /* a + b: a vector along the last axis or the channels */
+    SWI_NOISE_GAIN,        /* a b: the same */
+    SWI_NOISE_LOSS,        /* one number of a batch: one of each evaluation */
+    SWI_NOISE_REDUCE,      /* the same where it is over all axes */
+    SWI_NOISE_LINEAR_LOSS, /* x, weight, labels [, bias] */
+    SWI_NOISE_BITS         /* x, logits [, bias], swi_binary_attrs */
 } swi_op_noise;
 
 typedef struct {

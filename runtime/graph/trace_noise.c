@@ -64,8 +64,7 @@ static void begin_attrs(const sw_ctx *ctx, swi_noise_attrs *a)
 static void set_spec(const sw_ctx *ctx, sw_noise_spec *to, const swi_entry *entry)
 {
     if (entry != NULL)
-        swi_noise_spec(to, &ctx->noise->like, ctx->noise->in_share, ctx->noise->out_share,
-                       &entry->shape, swi_noise_stream(entry->name));
+        swi_noise_spec_of(to, ctx->noise, entry);
 }
 
 static uint32_t sigma_of(sw_ctx *ctx)
@@ -252,6 +251,33 @@ static sw_status vector(sw_ctx *ctx, uint32_t op, const uint32_t *in, uint32_t *
                   op == SW_OP_add ? in[p] : SWI_NONE, axis, outs);
 }
 
+/* binary_linear and binary_conv2d: in {bits, logits [, bias]}; then the scale of the logits,
+ * and sigma for the bias. */
+static sw_status layer_of_bits(sw_ctx *ctx, uint32_t op, const uint32_t *in, int n_in,
+                               const void *attrs, uint32_t *outs)
+{
+    const char *name = swi_op(op)->name;
+    const swi_entry *logits = parameter(ctx, name, in[1]);
+    const swi_entry *bias = n_in > 2 ? parameter(ctx, name, in[2]) : NULL;
+    swi_binary_attrs a = *(const swi_binary_attrs *)attrs;
+    uint32_t more[5] = {in[0], in[1]};
+    if (n_in > 2)
+        more[2] = in[2];
+    if (ctx->status != SW_OK)
+        return ctx->status;
+    if (logits != NULL && !logits->logits)
+        return refuse(ctx, name, logits, "it is no parameter of logits (sw_logits_new)");
+    if (ctx->noise->sigmas != NULL)
+        return refuse(ctx, name, logits != NULL ? logits : bias,
+                      "snes has a sigma of each element, and bits have none");
+    begin_attrs(ctx, &a.noise);
+    set_spec(ctx, &a.noise.weight, logits);
+    set_spec(ctx, &a.noise.bias, bias);
+    SW_TRY(swi_apply(ctx, SW_OP_logit_scale, &in[1], 1, NULL, NULL, 0, NULL, &more[n_in]));
+    more[n_in + 1] = sigma_of(ctx);
+    return swi_apply(ctx, op, more, n_in + 2, &a, NULL, 0, "noise", outs);
+}
+
 /* ---- losses -------------------------------------------------------------------------------
  */
 
@@ -270,6 +296,7 @@ static sw_status loss(sw_ctx *ctx, uint32_t op, const uint32_t *in, int n_in, co
     memset(&a, 0, sizeof a);
     a.evaluations = swi_evaluations(ctx->noise);
     a.op = op;
+    snprintf(a.name, sizeof a.name, "%s", desc->name);
     if (attrs != NULL)
         memcpy(a.attrs, attrs, desc->attrs_bytes);
     if (op == SW_OP_sum) { /* a mean has its factor from the number of all elements */
@@ -332,6 +359,11 @@ sw_status swi_noise_apply(sw_ctx *ctx, uint32_t op, const uint32_t *in, int n_in
     for (int i = 0; i < n_in && entry == NULL; i++)
         entry = entry_of(ctx, in[i]);
     *done = entry != NULL && noise != SWI_NOISE_VIEW;
+    for (int i = 0; i < n_in && *done; i++) {
+        const swi_entry *read = entry_of(ctx, in[i]);
+        if (read != NULL && read->logits && (noise != SWI_NOISE_BITS || i != 1))
+            return refuse(ctx, swi_op(op)->name, read, "only layers of bits can read logits");
+    }
     if (noise == SWI_NOISE_LOSS ||
         (noise == SWI_NOISE_REDUCE && reduces_all(ctx, in[0], attrs) && is_batch(ctx, in[0]))) {
         *done = true;
@@ -357,6 +389,10 @@ sw_status swi_noise_apply(sw_ctx *ctx, uint32_t op, const uint32_t *in, int n_in
         if (entry_of(ctx, in[0]) != NULL)
             break;
         return norm(ctx, op, in, n_in, attrs, outs);
+    case SWI_NOISE_BITS:
+        if (entry_of(ctx, in[0]) != NULL)
+            break;
+        return layer_of_bits(ctx, op, in, n_in, attrs, outs);
     case SWI_NOISE_SHIFT:
     case SWI_NOISE_GAIN:
         return vector(ctx, op, in, outs);

@@ -22,6 +22,7 @@ typedef struct {
     size_t bytes;  /* payload */
     size_t offset; /* in the model arena, once laid out */
     bool frozen;
+    bool logits;                   /* of bits: with noise it has bits of each direction */
     uint32_t optimizer;            /* index of the owner; SWI_NONE */
     uint32_t group;                /* parameter group of the owner */
     uint32_t kept;                 /* entry of the kept gradient; SWI_NONE */

@@ -47,3 +47,26 @@ void swi_noise_spec(sw_noise_spec *out, const sw_noise_spec *like, float in_shar
     out->keep_rows = part_of(shape->dim[0], out_share);
     out->keep_cols = part_of(shape->dim[1], in_share);
 }
+
+/* Of logits (out, in, ...): a matrix, each channel with the positions behind it. */
+static void spec_of_bits(sw_noise_spec *out, const sw_shape *shape, uint32_t stream)
+{
+    memset(out, 0, sizeof *out);
+    out->kind = SW_NOISE_BITS_OF_LOGITS;
+    out->stream = stream;
+    out->rows = shape->dim[0];
+    out->taps = 1;
+    for (int i = 2; i < shape->rank; i++)
+        out->taps *= (int32_t)shape->dim[i];
+    out->cols = swi_elements(shape) / shape->dim[0];
+}
+
+void swi_noise_spec_of(sw_noise_spec *out, const swi_noise_mode *mode, const swi_entry *entry)
+{
+    const uint32_t stream = swi_noise_stream(entry->name);
+    if (entry->logits && entry->shape.rank >= 2 && swi_elements(&entry->shape) > 0)
+        spec_of_bits(out, &entry->shape, stream);
+    else
+        swi_noise_spec(out, &mode->like, mode->in_share, mode->out_share, &entry->shape,
+                       stream);
+}

@@ -51,5 +51,7 @@ uint32_t swi_noise_stream(const char *name);
  * Shares: of columns and rows; 0: all. */
 void swi_noise_spec(sw_noise_spec *out, const sw_noise_spec *like, float in_share,
                     float out_share, const sw_shape *shape, uint32_t stream);
+/* The same of an entry of the mode's model; of logits it is that of their bits. */
+void swi_noise_spec_of(sw_noise_spec *out, const swi_noise_mode *mode, const swi_entry *entry);
 
 #endif

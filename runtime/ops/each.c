@@ -190,11 +190,20 @@ static uint64_t operations(const sw_kernel_info *info)
     return swi_count_mul((uint64_t)a->evaluations, desc->operations(&q.info));
 }
 
-static const swi_each_attrs mse = {.evaluations = 6, .op = SW_OP_mse};
-static const swi_each_attrs softmax_ce = {.evaluations = 3, .op = SW_OP_softmax_ce};
-static const swi_each_attrs accuracy = {.evaluations = 4, .op = SW_OP_accuracy};
+#define OF(n, a_op) .evaluations = n, .op = SW_OP_##a_op, .name = #a_op
+static const swi_each_attrs mse = {OF(6, mse)}, bce_with = {OF(6, bce_with)}, l1 = {OF(6, l1)};
+static const swi_each_attrs kl_div = {OF(6, kl_div)}, softmax_ce = {OF(3, softmax_ce)};
+static const swi_each_attrs accuracy = {OF(4, accuracy)};
+#define PAIR(a_name, a_attrs, a_fill, b_fill)                                                  \
+    {                                                                                          \
+        .name = a_name, .n_in = 2, .in = {SWI_F32(12, 5), SWI_F32(12, 5)},                     \
+        .fill = {a_fill, b_fill}, .attrs = a_attrs                                             \
+    }
 static const sw_op_case cases[] = {
-    {.name = "mse", .n_in = 2, .in = {SWI_F32(12, 5), SWI_F32(12, 5)}, .attrs = &mse},
+    PAIR("mse", &mse, SW_FILL_NORMAL, SW_FILL_NORMAL),
+    PAIR("bce with targets", &bce_with, SW_FILL_NORMAL, SW_FILL_UNIT),
+    PAIR("l1", &l1, SW_FILL_NORMAL, SW_FILL_NORMAL),
+    PAIR("divergence", &kl_div, SW_FILL_NORMAL, SW_FILL_UNIT),
     {.name = "cross-entropy",
      .n_in = 2,
      .in = {SWI_F32(12, 7), SWI_U8(12)},

@@ -1,6 +1,7 @@
 /* The estimate of an evolution strategy: g = sum over d of w_d E_d, with the noise E of the
  * directions from the launch's run on (kernels/noise.h), times the sigma of each element where
- * there are such, plus l1 sign(theta) + l2 theta. Of a matrix any range of rows can be made
+ * there are such, plus l1 sign(theta) + l2 theta. Of logits it is sigma times the sum of scores
+ * of their bits (kernels/binary.h). Of a matrix any range of rows can be made
  * alone, with the same bits; theta and sigmas then are those rows. Nothing of it grows with the
  * number of directions. */
 #include "alloc/base/assert.h"
@@ -11,20 +12,28 @@
 /* Which operand is what; NONE: it is not there. */
 enum { WEIGHTS, NONE = -1 };
 typedef struct {
-    int theta, sigma, sigmas, n;
+    int theta, sigma, scale, sigmas, n;
 } operands;
 
 static operands operands_of(const swi_es_gradient_attrs *a)
 {
+    const bool bits = a->spec.kind == SW_NOISE_BITS_OF_LOGITS;
     const bool drops = a->spec.kind == SW_NOISE_DROPOUT;
-    operands o = {NONE, NONE, NONE, 1};
-    if (drops || a->l1 != 0.0f || a->l2 != 0.0f)
+    operands o = {NONE, NONE, NONE, NONE, 1};
+    if (drops || bits || a->l1 != 0.0f || a->l2 != 0.0f)
         o.theta = o.n++;
-    if (drops)
+    if (drops || bits)
         o.sigma = o.n++;
+    if (bits)
+        o.scale = o.n++;
     if (a->has_sigmas)
         o.sigmas = o.n++;
     return o;
+}
+
+static bool of_bits(const swi_es_gradient_attrs *a)
+{
+    return a->spec.kind == SW_NOISE_BITS_OF_LOGITS;
 }
 
 static sw_status check_like(const sw_type *in, const sw_shape *shape, const char *what)
@@ -42,7 +51,10 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     const swi_es_gradient_attrs *a = attrs;
     const operands o = operands_of(a);
     char s[SWI_SHAPE_TEXT];
-    SW_TRY(swi_noise_check("es_gradient", &a->spec));
+    if (!of_bits(a))
+        SW_TRY(swi_noise_check("es_gradient", &a->spec));
+    else if (a->has_sigmas || a->spec.taps < 1 || a->spec.cols % a->spec.taps != 0)
+        SW_FAIL(SW_INVALID, "es_gradient: bits have no sigmas, and whole channels");
     if (a->spec.rows * a->spec.cols != swi_elements(&a->shape) || a->rows.first != 0)
         SW_FAIL(SW_INVALID, "es_gradient: noise of %lld x %lld from row %lld is not that of %s",
                 (long long)a->spec.rows, (long long)a->spec.cols, (long long)a->rows.first,
@@ -56,6 +68,8 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
         SW_TRY(check_like(&in[o.theta], &a->shape, "theta"));
     if (o.sigma != NONE && (in[o.sigma].dtype != SW_F32 || sw_type_elements(&in[o.sigma]) != 1))
         SW_FAIL(SW_INVALID, "es_gradient: sigma must be an f32 scalar");
+    if (o.scale != NONE && (in[o.scale].dtype != SW_F32 || sw_type_elements(&in[o.scale]) != 1))
+        SW_FAIL(SW_INVALID, "es_gradient: the scale of logits must be an f32 scalar");
     if (o.sigmas != NONE)
         SW_TRY(check_like(&in[o.sigmas], &a->shape, "sigmas"));
     out[0] = (sw_type){SW_F32, SW_PLAIN, a->shape};
@@ -70,8 +84,10 @@ static int64_t rows_of(const swi_es_gradient_attrs *a, const sw_type *out)
 static size_t scratch_bytes(const sw_kernel_info *info)
 {
     const swi_es_gradient_attrs *a = info->attrs;
+    if (of_bits(a))
+        return sw_binary(info->isa)->gradient_bytes(&a->spec, info->threads);
     return sw_noise(info->isa)->gradient_bytes(&a->spec, rows_of(a, &info->out[0]),
-                                               info->threads);
+                                               info->in[WEIGHTS].shape.dim[0]);
 }
 
 /* ---- what is left to do to each element: in parts of a fixed size -------------------------
@@ -100,6 +116,25 @@ static void finish_part(void *arg, int part)
     }
 }
 
+static void sum_scores(const sw_launch *l, const operands *o)
+{
+    const swi_es_gradient_attrs *a = l->attrs;
+    const sw_binary_sum sum = {.spec = &a->spec,
+                               .seed = l->seed,
+                               .generation = l->step,
+                               .first = l->run,
+                               .n = l->in[WEIGHTS].type.shape.dim[0],
+                               .weights = swi_in(l, WEIGHTS),
+                               .logits = swi_in(l, o->theta),
+                               .to = swi_out(l, 0),
+                               .scale = *swi_in(l, o->scale),
+                               .sigma = *swi_in(l, o->sigma),
+                               .antithetic = a->antithetic != 0,
+                               .first_row = a->rows.first,
+                               .n_rows = rows_of(a, &l->out[0].type)};
+    sw_binary(l->isa)->gradient(&sum, l->scratch, l->par);
+}
+
 static sw_status forward(const sw_launch *l)
 {
     const swi_es_gradient_attrs *a = l->attrs;
@@ -119,7 +154,10 @@ static sw_status forward(const sw_launch *l)
     rest r = {a, sum.to, theta, o.sigmas != NONE ? swi_in(l, o.sigmas) : NULL,
               sw_type_elements(&l->out[0].type)};
     SW_ASSERT(l->accumulate == 0); /* the first and only contribution to its gradient */
-    sw_noise(l->isa)->gradient(&sum, l->scratch, l->par);
+    if (of_bits(a))
+        sum_scores(l, &o);
+    else
+        sw_noise(l->isa)->gradient(&sum, l->scratch, l->par);
     if (r.sigmas != NULL || a->l1 != 0.0f || a->l2 != 0.0f)
         l->par->run(l->par, finish_part, &r, (int)((r.n + PART - 1) / PART));
     return SW_OK;
@@ -145,6 +183,8 @@ static double largest_noise(const sw_noise_spec *s, float sigma)
         return one * one * (double)s->rank;
     case SW_NOISE_DROPOUT:
         return fmax((double)sigma, 1.0 / (double)sigma);
+    case SW_NOISE_BITS_OF_LOGITS:
+        return (double)sigma;
     default:
         return one * fmax(1.0, (double)sw_noise_scale(s));
     }
@@ -162,7 +202,7 @@ double swi_es_gradient_bound(const sw_launch *l)
     const operands o = operands_of(a);
     const double theta = o.theta != NONE ? largest(l, o.theta) : 0.0;
     double each = largest_noise(&a->spec, o.sigma != NONE ? *swi_in(l, o.sigma) : 1.0f);
-    if (o.sigma != NONE)
+    if (o.sigma != NONE && o.scale == NONE)
         each *= theta;
     if (o.sigmas != NONE)
         each *= fmax(1.0, largest(l, o.sigmas));
@@ -181,6 +221,24 @@ uint64_t swi_es_gradient_bound_operations(const sw_kernel_info *info)
 /* ---- checks and costs ---------------------------------------------------------------------
  */
 
+/* sigma times the sum of the scores of a logit's bits. */
+static double score_of(const sw_reference *r, const operands *o, int64_t i)
+{
+    const swi_es_gradient_attrs *a = r->attrs;
+    const int64_t row = i / a->spec.cols, col = i % a->spec.cols;
+    const uint16_t below =
+        sw_binary_below((float)r->in[o->theta][i], (float)r->in[o->scale][0]);
+    const double p = (double)below / 65536.0;
+    double sum = 0.0;
+    for (int64_t k = 0; k < r->in_type[WEIGHTS].shape.dim[0]; k++) {
+        const sw_noise_at at = {r->seed, r->step, r->run + (uint32_t)k};
+        const double bit = sw_binary_bit(&a->spec, &at, row, col, below, false);
+        const double other = sw_binary_bit(&a->spec, &at, row, col, below, true);
+        sum += r->in[WEIGHTS][k] * (a->antithetic ? fmax(p, 1.0 - p) * (bit - other) : bit - p);
+    }
+    return r->in[o->sigma][0] * sum;
+}
+
 /* As the definition has it, in float64. */
 static sw_status reference(const sw_reference *r)
 {
@@ -189,7 +247,9 @@ static sw_status reference(const sw_reference *r)
     const int64_t n = r->in_type[WEIGHTS].shape.dim[0], cols = a->spec.cols;
     const float sigma = o.sigma != NONE ? (float)r->in[o.sigma][0] : 0.0f;
     double *g = r->out[0];
-    for (int64_t k = 0; k < n; k++) {
+    for (int64_t i = 0; i < a->spec.rows * cols && of_bits(a); i++)
+        g[i] = score_of(r, &o, i);
+    for (int64_t k = 0; k < n && !of_bits(a); k++) {
         const sw_noise_at at = {r->seed, r->step, r->run + (uint32_t)k};
         sw_noise_direction d;
         sw_noise_prepare(&d, &a->spec, &at, sigma);
@@ -222,6 +282,8 @@ static uint64_t operations(const sw_kernel_info *info)
     } else if (a->spec.kind == SW_NOISE_DROPOUT) {
         each = 2;
         beside = swi_count_mul(rows, SWI_UNIFORM);
+    } else if (of_bits(a)) {
+        each = SWI_PHILOX / 2 + 3;
     }
     return swi_count_add(
         swi_count_mul(n, swi_count_add(swi_count_per_element(&info->out[0], each), beside)),
@@ -287,6 +349,8 @@ IMAGE(image_sparse, SW_NOISE_SPARSE);
 VECTOR(vector, SW_NOISE_NORMAL, 1, {41});
 VECTOR(channels, SW_NOISE_RADEMACHER, 3, {41, 1, 1});
 VECTOR(bits, SW_NOISE_BITS, 1, {41});
+ATTRS(logits, SW_NOISE_BITS_OF_LOGITS, 0, 13, 70, 1, .l2 = 0.5f, .antithetic = 1);
+ATTRS(filters, SW_NOISE_BITS_OF_LOGITS, 0, 6, 5, 9, .l1 = 0.0f);
 
 #define CASE(a_name, a_attrs, directions)                                                      \
     {                                                                                          \
@@ -323,6 +387,16 @@ static const sw_op_case cases[] = {
      .in = {SWI_F32(20), SWI_F32(13, 15)},
      .fill = {SW_FILL_NORMAL, SW_FILL_AWAY},
      .attrs = &decay},
+    {.name = "logits, mirrored pairs",
+     .n_in = 4,
+     .in = {SWI_F32(30), SWI_F32(13, 70), SWI_F32_SCALAR, SWI_F32_SCALAR},
+     .fill = {SW_FILL_NORMAL, SW_FILL_AWAY, SW_FILL_UNIT, SW_FILL_UNIT},
+     .attrs = &logits},
+    {.name = "logits of filters",
+     .n_in = 4,
+     .in = {SWI_F32(30), SWI_F32(6, 45), SWI_F32_SCALAR, SWI_F32_SCALAR},
+     .fill = {SW_FILL_NORMAL, SW_FILL_NORMAL, SW_FILL_UNIT, SW_FILL_UNIT},
+     .attrs = &filters},
     {.name = "sigmas",
      .n_in = 3,
      .in = {SWI_F32(20), SWI_F32(13, 15), SWI_F32(13, 15)},

@@ -13,8 +13,8 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     const swi_snes_attrs *a = attrs;
     SW_TRY(swi_want_f32("snes_update", in, RATE + 1));
     SW_TRY(swi_noise_check("snes_update", &a->spec));
-    if (a->spec.kind == SW_NOISE_DROPOUT)
-        SW_FAIL(SW_INVALID, "snes_update: dropout has no sigma of each element");
+    if (a->spec.kind != SW_NOISE_IID)
+        SW_FAIL(SW_INVALID, "snes_update: the noise must be iid (got kind %d)", a->spec.kind);
     if (a->spec.rows * a->spec.cols != sw_type_elements(&in[SIGMAS]) ||
         in[WEIGHTS].shape.rank != 1 || sw_type_elements(&in[RATE]) != 1 ||
         n_in != RATE + 1 + (a->has_finite_check != 0))
@@ -24,21 +24,6 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
                 (long long)a->spec.rows, (long long)a->spec.cols);
     out[0] = in[SIGMAS];
     return SW_OK;
-}
-
-/* E of elements [first, first + n). */
-static void make(float *e, const swi_snes_attrs *a, const sw_launch *l, const sw_noise_at *at,
-                 int64_t first, int64_t n)
-{
-    const sw_noise_spec *s = &a->spec;
-    sw_noise_direction d;
-    if (s->kind == SW_NOISE_IID) {
-        sw_noise(l->isa)->fill(e, first, n, s, SW_NOISE_ELEMENTS, at);
-        return;
-    }
-    sw_noise_prepare(&d, s, at, 1.0f);
-    for (int64_t i = 0; i < n; i++)
-        e[i] = sw_noise_element(s, &d, (first + i) / s->cols, (first + i) % s->cols, 0.0f);
 }
 
 static void one_part(void *arg, int part)
@@ -54,7 +39,7 @@ static void one_part(void *arg, int part)
     for (int64_t d = 0; d < directions; d++) {
         const sw_noise_at at = {l->seed, l->step, l->run + (uint32_t)d};
         const float w = swi_in(l, WEIGHTS)[d];
-        make(e, a, l, &at, first, n);
+        sw_noise(l->isa)->fill(e, first, n, &a->spec, SW_NOISE_ELEMENTS, &at);
         for (int64_t i = 0; i < n; i++)
             block[i] += w * (e[i] * e[i] - 1.0f);
         for (int64_t i = 0; (d + 1) % BLOCK == 0 && i < n; i++) {

@@ -69,9 +69,10 @@ static bool is_good(const sw_op_desc *d, const sw_op_case *c)
  * plain. */
 static bool is_for_plain(const char *op)
 {
-    static const char *const ops[] = {"conv2d",     "channel_scale",    "max_pool2d",
-                                      "avg_pool2d", "dropout",          "dropout_by",
-                                      "batch_norm", "batch_norm_fixed", "group_norm"};
+    static const char *const ops[] = {"conv2d",       "channel_scale",    "max_pool2d",
+                                      "avg_pool2d",   "dropout",          "dropout_by",
+                                      "batch_norm",   "batch_norm_fixed", "group_norm",
+                                      "noise_conv2d", "noise_affine"};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         if (strcmp(ops[i], op) == 0)
             return true;
@@ -100,6 +101,14 @@ static void settle(const sw_op_desc *d, sw_op_case *c, bool blocks)
 static bool is_heavy(const sw_op_desc *d)
 {
     return strcmp(d->name, "attention") == 0;
+}
+
+/* Elements of the largest operand behind growing, about: less where each of them is made of
+ * random numbers. */
+static int64_t grown_elements(const sw_op_desc *d)
+{
+    return strncmp(d->name, "noise_", 6) == 0 || strcmp(d->name, "es_gradient") == 0 ? 200
+                                                                                     : 2600;
 }
 
 /* false: the variant says nothing about this case. */
@@ -132,7 +141,7 @@ static bool vary(const sw_op_desc *d, const variant *v, sw_op_case *c)
     if (s->rank == 0 || c->n_in == 0)
         return false;
     const bool first = v->grow != 2;
-    const int64_t old = first ? s->dim[0] : s->dim[s->rank - 1], by = 2600 / n + 1;
+    const int64_t old = first ? s->dim[0] : s->dim[s->rank - 1], by = grown_elements(d) / n + 1;
     if (old < 2 && v->grow != 3)
         return false;
     sw_op_case odd = *c;
@@ -547,7 +556,7 @@ static void entries_do_what_the_cpu_does(void)
             continue;
         last = name;
         n_ops++;
-        n_random += desc->random != 0;
+        n_random += desc->random != 0 && desc->n_cases > 0;
         n_cases += cases_of(id, desc);
     }
     CU_ASSERT(sw_entry_draws - drawn >= 2 * n_random);

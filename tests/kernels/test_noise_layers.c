@@ -73,7 +73,7 @@ static void the_estimate_is_the_weighted_sum(void)
             const int64_t first = 2, rows = s.rows - 3, size = rows * s.cols;
             float *weights = numbers(N, 3), *w = numbers((size_t)size, 4);
             float *to = copy_of(w, (size_t)size), *again = take((size_t)size);
-            float *scratch = take(k->gradient_bytes(&s, rows, 3) / sizeof(float) + 1);
+            float *scratch = take(k->gradient_bytes(&s, rows, N) / sizeof(float) + 1);
             weights[4] = 0.0f;
             sw_noise_sum g = {&s, 99, 7, 5, N, weights, to, w, 0.3f, first, rows, true};
             k->gradient(&g, scratch, &one_thread);
@@ -115,7 +115,7 @@ static void a_large_estimate_is_the_sum_too(void)
     for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++) {
         const sw_noise_kernels *k = sw_noise((sw_isa)isa);
         float *weights = numbers(N, 3), *to = take(ROWS * COLS), *other = take(ROWS * COLS);
-        const size_t bytes = k->gradient_bytes(&s, ROWS, 3);
+        const size_t bytes = k->gradient_bytes(&s, ROWS, N);
         float *scratch = take(bytes / sizeof(float) + 1);
         sw_noise_sum g = {&s, 99, 7, 0, N, weights, to, NULL, 0.0f, 0, ROWS, false};
         CU_ASSERT(bytes > 0 && bytes <= 2 << 20);
@@ -136,32 +136,26 @@ static void a_large_estimate_is_the_sum_too(void)
     }
 }
 
-static void move_adds_one_direction(void)
+static void elements_have_the_bits_of_the_definition(void)
 {
     for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
         for (int i = 0; i < KINDS; i++) {
-            const sw_noise_kernels *k = sw_noise((sw_isa)isa);
             const sw_noise_spec s = spec_of(&kinds[i]);
-            const int64_t rows = s.rows - 2, size = rows * s.cols;
-            float *w = numbers((size_t)size, 4), *to = copy_of(w, (size_t)size);
-            float *other = copy_of(w, (size_t)size);
-            sw_noise_shift m = {&s, {99, 7, 12}, -0.25f, 0.3f, to, 1, rows};
-            k->move(&m, &one_thread);
+            const sw_noise_at at = {99, 7, 12};
+            const int64_t size = s.rows * s.cols;
+            float *w = numbers((size_t)size, 4), *to = take((size_t)size);
+            sw_dice dice = {(uint64_t)i};
             int wrong = 0;
-            for (int64_t e = 0; e < size; e++) {
-                const double t =
-                    element(&s, 12, 0.3f, 1 + e / s.cols, e % s.cols, w[e]) * -0.25;
-                wrong += !close_to(to[e], (double)w[e] + t, fabs((double)w[e]) + fabs(t));
+            for (int64_t from = 0; from < size;) {
+                const int64_t left = size - from;
+                const int64_t some = 1 + (int64_t)sw_dice_below(&dice, 5000);
+                const int64_t n = some < left ? some : left;
+                sw_noise((sw_isa)isa)->elements(to + from, from, n, &s, &at, 0.3f, w + from);
+                from += n;
             }
+            for (int64_t e = 0; e < size; e++)
+                wrong += (double)to[e] != element(&s, 12, 0.3f, e / s.cols, e % s.cols, w[e]);
             SW_CHECK(wrong == 0, "%s isa %d: %d wrong", kinds[i].name, isa, wrong);
-            for (int64_t r = 0; r < rows; r += 4) { /* some rows at a time */
-                sw_noise_shift part = m;
-                part.theta = other + r * s.cols;
-                part.first_row = 1 + r;
-                part.n_rows = rows - r < 4 ? rows - r : 4;
-                k->move(&part, &reversed);
-            }
-            CU_ASSERT_EQUAL(memcmp(to, other, (size_t)size * sizeof *to), 0);
             give_all();
         }
 }
@@ -401,6 +395,42 @@ static void check_conv(int isa, const conv_case *c, bool plain)
     give_all();
 }
 
+/* A slice of few images is plain and one of many is not: both have the same bits. */
+static void check_layouts(int isa, const conv_case *c)
+{
+    const sw_noise_spec spec = spec_of(&c->noise);
+    const batch_case b = {2, 9, 1, true, true, false};
+    const swi_noise_attrs a = attrs_of(&spec, &b);
+    sw_conv s = conv_of(18, c->noise.cols * c->groups, c->h, c->w, spec.rows, c->kh, c->kw,
+                        c->stride, c->pad, c->groups, c->dilation);
+    const int64_t in = s.in_c * s.in_h * s.in_w, out = s.out_c * s.out_h * s.out_w;
+    float *x = images(18, in, 5), *y = images(18, out, 6), *plain_x = take((size_t)(18 * in));
+    float *plain_y = take((size_t)(18 * out)),
+          *sigmas = numbers((size_t)(spec.rows * spec.cols), 7);
+    float *more = numbers((size_t)spec.rows, 8);
+    sw_noise_layer l = {.a = &a, .seed = 99, .generation = 7, .first = 3, .sigma = 0.2f};
+    l.weight_sigmas = c->sigmas ? sigmas : NULL;
+    l.bias_sigmas = c->sigmas ? more : NULL;
+    sw_dense((sw_isa)isa)->from_n16(plain_x, x, 18, in, false, &one_thread);
+    sw_dense((sw_isa)isa)->from_n16(plain_y, y, 18, out, false, &one_thread);
+    sw_noise((sw_isa)isa)->conv(y, x, &s, &l, &one_thread);
+    s.plain = true;
+    sw_noise((sw_isa)isa)->conv(plain_y, plain_x, &s, &l, &one_thread);
+    int wrong = 0;
+    for (int64_t image = 0; image < 18; image++)
+        for (int64_t i = 0; i < out; i++)
+            wrong += memcmp(&plain_y[image * out + i], &y[n16(image, i, out)], sizeof *y) != 0;
+    SW_CHECK(wrong == 0, "%s isa %d: %d differ", c->noise.name, isa, wrong);
+    give_all();
+}
+
+static void layouts_have_the_same_bits(void)
+{
+    for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
+        for (size_t i = 0; i < sizeof convs / sizeof *convs; i++)
+            check_layouts(isa, &convs[i]);
+}
+
 static void convolution_adds_each_images_own_noise(void)
 {
     for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
@@ -488,10 +518,11 @@ static void gains_and_shifts_have_noise(void)
 static const sw_test tests[] = {
     {"the estimate is the weighted sum", the_estimate_is_the_weighted_sum},
     {"a large estimate is the sum too", a_large_estimate_is_the_sum_too},
-    {"move adds one direction", move_adds_one_direction},
+    {"elements have the bits of the definition", elements_have_the_bits_of_the_definition},
     {"linear adds each row's own noise", linear_adds_each_rows_own_noise},
     {"large layers are cut", large_layers_are_cut},
     {"convolution adds each image's own noise", convolution_adds_each_images_own_noise},
+    {"layouts of images have the same bits", layouts_have_the_same_bits},
     {"gains and shifts have noise", gains_and_shifts_have_noise},
     {"embedding adds rows of noise", embedding_adds_rows_of_noise},
 };

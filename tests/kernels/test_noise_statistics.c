@@ -164,7 +164,7 @@ static const kind_case kinds[] = {
 static void take(float e[SIZE], const sw_noise_spec *s, uint32_t generation, uint32_t direction)
 {
     const sw_noise_at at = {31, generation, direction};
-    sw_noise_direction d;
+    sw_noise_direction d = {.sigma = 0.5f};
     sw_noise_prepare(&d, s, &at, 0.5f);
     for (int i = 0; i < SIZE; i++)
         e[i] = sw_noise_element(s, &d, i / COLS, i % COLS, 1.0f);

@@ -190,14 +190,15 @@ static void plans_of(tower *t, sw_exec *exec, int64_t width, uint32_t directions
 static void an_update_takes_no_more_than_inference(void)
 {
     static const int64_t widths[] = {64, 256, 512, 1024, 2048};
-    static tower t[5][3];
+    static tower t[2][5][3];
     for (int threads = 1; threads <= 2; threads++) {
         sw_exec *exec = scene_exec(threads, NULL, 0);
         for (int w = 0; w < 5; w++) {
             size_t inference, update[3];
             for (int k = 0; k < 3; k++) {
-                memset(&t[w][k], 0, sizeof t[w][k]);
-                plans_of(&t[w][k], exec, widths[w], 1u << (10 + 5 * k), 512, &inference,
+                tower *each = &t[threads - 1][w][k];
+                memset(each, 0, sizeof *each);
+                plans_of(each, exec, widths[w], 1u << (10 + 5 * k), 512, &inference,
                          &update[k]);
             }
             SW_CHECK(update[0] == update[1] && update[0] == update[2],

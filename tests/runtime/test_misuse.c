@@ -298,6 +298,12 @@ static things make_things(void)
     X(sw_conv2d_new_with(NULL, NULL, 4, 4, 3, NULL).weight.index == 0 ? SW_INVALID : SW_OK)    \
     X(sw_embedding_new(NULL, "l", 4, 4).weight.index == 0 ? SW_INVALID : SW_OK)                \
     X(sw_embedding_new(t->model, NULL, 4, 4).weight.index == 0 ? SW_INVALID : SW_OK)           \
+    X(sw_binary_linear_new(NULL, "l", 4, 4, 1).logits.index == 0 ? SW_INVALID : SW_OK)         \
+    X(sw_binary_linear_new(t->model, NULL, 4, 4, 1).logits.index == 0 ? SW_INVALID : SW_OK)    \
+    X(sw_binary_conv2d_new(NULL, "l", 4, 4, 3).logits.index == 0 ? SW_INVALID : SW_OK)         \
+    X(sw_binary_conv2d_new(t->model, NULL, 4, 4, 3).logits.index == 0 ? SW_INVALID : SW_OK)    \
+    X(sw_logits_new(NULL, "w", four, NULL).index == 0 ? SW_INVALID : SW_OK)                    \
+    X(sw_logits_new(t->model, NULL, four, NULL).index == 0 ? SW_INVALID : SW_OK)               \
     X(sw_layer_norm_new(NULL, NULL, 4).weight.index == 0 ? SW_INVALID : SW_OK)                 \
     X(sw_rms_norm_new(NULL, NULL, 4).weight.index == 0 ? SW_INVALID : SW_OK)                   \
     X(sw_group_norm_new(NULL, NULL, 2, 4).weight.index == 0 ? SW_INVALID : SW_OK)              \
@@ -328,6 +334,12 @@ static things make_things(void)
     X(sw_apply_rms_norm(c, rms_norm, no_value))                                                \
     X(sw_apply_group_norm(c, group_norm, no_value))                                            \
     X(sw_apply_batch_norm2d(c, batch_norm, x))                                                 \
+    X(sw_binarize(c, no_value, 0.0f))                                                          \
+    X(sw_binary_max_pool2d(c, no_value, 2, 2))                                                 \
+    X(sw_binary_linear_op(c, no_value, no_value, no_value, SW_BINARY_BITS))                    \
+    X(sw_binary_conv2d_op(c, no_value, no_value, no_value, 1, 0, SW_BINARY_SUMS))              \
+    X(sw_apply_binary_linear(c, binary_linear, x, SW_BINARY_BITS))                             \
+    X(sw_apply_binary_conv2d(c, binary_conv, x, SW_BINARY_BITS))                               \
     X(sw_linear_op(c, no_value, no_value, no_value))                                           \
     X(sw_conv2d_op(c, no_value, no_value, no_value, 1, 0))                                     \
     X(sw_conv2d_op_with(c, no_value, no_value, no_value, NULL))                                \
@@ -445,6 +457,8 @@ static void call_inside(sw_ctx *ctx, void *user)
     const sw_value x = sw_rand(ctx, "x", four), scalar = sw_mean(ctx, x, 0);
     const sw_linear linear = {.reserved = {0}};
     const sw_conv2d conv = {.reserved = {0}};
+    const sw_binary_linear binary_linear = {.reserved = {0}};
+    const sw_binary_conv2d binary_conv = {.reserved = {0}};
     const sw_embedding embedding = {.reserved = {0}};
     const sw_layer_norm layer_norm = {.reserved = {0}};
     const sw_rms_norm rms_norm = {.reserved = {0}};

@@ -19,6 +19,7 @@ int bench_members(int argc, char **argv);
 int bench_checkpoint(int argc, char **argv);
 int bench_device(int argc, char **argv);
 int bench_accuracy(int argc, char **argv);
+int bench_binary(int argc, char **argv);
 int bench_es(int argc, char **argv);
 
 /* What commands that time steps share, in the order of their help: --batch, --threads, --json

@@ -25,6 +25,7 @@ static const bench benches[] = {
     {"members", bench_members, "many small networks: one shape, models, arithmetic"},
     {"checkpoint", bench_checkpoint, "what saving costs a training that goes on"},
     {"device", bench_device, "whole steps of six networks on a device, and what the card can"},
+    {"binary", bench_binary, "layers of bits of a population, beside float ones"},
     {"accuracy", bench_accuracy, "functions of one number against float64, over every float"},
     {"es", bench_es, "layers under the noise of evolution strategies: NESgpu's table"},
 };

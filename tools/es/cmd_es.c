@@ -28,6 +28,19 @@ static int load(es_run *r)
                            r->opts.job.model);
 }
 
+/* The plans fit; the fitness of a generation is to do so beside them. */
+static int check_budget(const es_run *r)
+{
+    const size_t budget = r->opts.job.budget_bytes, needed = es_total_bytes(r);
+    if (budget == 0 || needed <= budget)
+        return CLI_GO;
+    return cli_error(
+        CLI_NO_FIT,
+        "does not fit: %zu bytes are needed, %zu of them for the fitness of %" PRId64
+        " evaluations; the budget is %zu",
+        needed, sw_es_bytes(r->job.es), r->opts.population, budget);
+}
+
 /* Everything up to the first generation. CLI_GO or the exit status. */
 static int prepare(es_run *r)
 {
@@ -48,7 +61,9 @@ static int prepare(es_run *r)
     sw_status made = make_ready(r);
     if (made != SW_OK)
         return cli_library_error(made, made == SW_FORMAT || made == SW_IO);
-    status = es_resume(r);
+    status = check_budget(r);
+    if (status == CLI_GO)
+        status = es_resume(r);
     if (status != CLI_GO)
         return status;
     if (cli_interrupted())

@@ -90,6 +90,7 @@ int es_parse(es_run *r, int argc, char **argv);
 int es_count(es_run *r);
 sw_es_opts es_library_opts(const es_run *r);
 int64_t es_directions(const es_opts *o);
+const char *es_noise(const es_opts *o); /* its kind */
 
 /* ---- es_batch.c -------------------------------------------------------------------------- */
 
@@ -142,8 +143,10 @@ SW_MUST_USE sw_status es_save_last(es_run *r);
 
 /* ---- es_result.c ------------------------------------------------------------------------- */
 
-/* What of the plan of a run is noise; before the first. */
+/* What of the plan of a run is noise, and what updates; before the first. */
 SW_MUST_USE sw_status es_look_at_plan(es_run *r);
+/* The most that any program needs, with the fitness of a generation. */
+size_t es_total_bytes(const es_run *r);
 int es_check_witness(const es_run *r);
 /* The result on standard output, as text or JSON. Returns the exit status. */
 int es_print(es_run *r, int status);

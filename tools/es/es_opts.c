@@ -67,12 +67,21 @@ static bool is_left_out(const char *name)
  * an environment is. */
 static int job_table(es_opts *o, cli_option *table)
 {
+    static char rate[700];
     const int all = job_options(&o->job, table, 0, true);
     int n = 0;
+    snprintf(rate, sizeof rate,
+             "learning rate (default 0.01, cart-pole 0.1, with --optimizer %s)",
+             tool_optimizer_rates());
     for (int i = 0; i < all; i++) {
         if (is_left_out(table[i].name))
             continue;
         table[n] = table[i];
+        if (table[n].to == (void *)&o->job.lr)
+            table[n].help = rate;
+        if (table[n].to == (void *)&o->job.budget_bytes)
+            table[n].help = "hard limit for model, arena, batch and fitness together (default "
+                            "none)";
         if (table[n].to == (void *)&o->job.model || table[n].to == (void *)&o->job.data)
             table[n].initial = NULL;
         n++;
@@ -143,11 +152,32 @@ static int check_source(const es_opts *o)
     return CLI_GO;
 }
 
+const char *es_noise(const es_opts *o)
+{
+    return o->noise != NULL ? o->noise : strcmp(o->strategy, "snes") == 0 ? "iid" : "low-rank";
+}
+
+/* ars and snes have a shaping of their own, snes its noise too. */
+static int check_strategy(const es_opts *o)
+{
+    const bool snes = strcmp(o->strategy, "snes") == 0, ars = strcmp(o->strategy, "ars") == 0;
+    if (o->shaping != NULL && (snes || ars))
+        return cli_error(CLI_USAGE,
+                         "--shaping has no effect with --strategy %s, which has its "
+                         "own",
+                         o->strategy);
+    if (snes && strcmp(es_noise(o), "iid") != 0)
+        return cli_error(CLI_USAGE, "--strategy snes has --noise iid (got %s)", o->noise);
+    if (o->sigma_lr >= 0.0 && !snes)
+        return no_effect("--sigma-lr", "--strategy snes");
+    if (o->top > 0 && !ars)
+        return no_effect("--top", "--strategy ars");
+    return CLI_GO;
+}
+
 static int check_noise(const es_opts *o)
 {
-    const char *noise = o->noise != NULL                   ? o->noise
-                        : strcmp(o->strategy, "snes") == 0 ? "iid"
-                                                           : "low-rank";
+    const char *noise = es_noise(o);
     const bool shares = strncmp(noise, "permuted", 8) == 0 || strcmp(noise, "sparse") == 0;
     if (o->rank > 0 && strcmp(noise, "low-rank") != 0)
         return no_effect("--rank", "--noise low-rank");
@@ -162,10 +192,6 @@ static int check_noise(const es_opts *o)
     }
     if (o->sigma == 0.0)
         return cli_error(CLI_USAGE, "--sigma must be above 0 (got 0)");
-    if (o->sigma_lr >= 0.0 && strcmp(o->strategy, "snes") != 0)
-        return no_effect("--sigma-lr", "--strategy snes");
-    if (o->top > 0 && strcmp(o->strategy, "ars") != 0)
-        return no_effect("--top", "--strategy ars");
     if (o->target == 0.0)
         return cli_error(CLI_USAGE, "--target must be above 0 (got 0)");
     return CLI_GO;
@@ -237,6 +263,10 @@ static int check(es_run *r)
 {
     es_opts *o = &r->opts;
     int status = check_source(o);
+    if (o->strategy == NULL)
+        o->strategy = o->environment != NULL ? "nes" : "eggroll";
+    if (status == CLI_GO)
+        status = check_strategy(o);
     if (status == CLI_GO)
         status = check_noise(o);
     if (status == CLI_GO)
@@ -247,9 +277,9 @@ static int check(es_run *r)
         return status;
     choose_net(o);
     if (o->job.lr < 0.0 && o->job.optimizer == NULL)
-        o->job.lr = o->environment != NULL ? 0.05 : 0.01;
+        o->job.lr = o->environment != NULL ? 0.1 : 0.01;
     if (o->sigma < 0.0)
-        o->sigma = o->environment != NULL ? 0.1 : 0.02;
+        o->sigma = o->environment != NULL ? 0.2 : 0.02;
     if (o->test_episodes == 0)
         o->test_episodes = 100;
     if (o->target > 0.0 && o->test_every == 0)

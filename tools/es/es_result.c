@@ -53,6 +53,12 @@ sw_status es_look_at_plan(es_run *r)
     return plan_inference(r);
 }
 
+size_t es_total_bytes(const es_run *r)
+{
+    const size_t runs = job_total_bytes(&r->job), update = r->update.total_bytes;
+    return (runs > update ? runs : update) + sw_es_bytes(r->job.es);
+}
+
 /* ---- witnesses --------------------------------------------------------------------------- */
 
 static const struct {
@@ -122,7 +128,7 @@ static void put_run(sw_json *json, const es_run *r)
     sw_json_put_i64(json, "rows", r->rows);
     sw_json_put_i64(json, "samples", o->samples);
     sw_json_put_string(json, "strategy", o->strategy);
-    sw_json_put_string(json, "noise", o->noise);
+    sw_json_put_string(json, "noise", es_noise(o));
     sw_json_put_f64(json, "sigma", o->sigma);
     sw_json_put_string(json, "optimizer", o->job.optimizer);
     sw_json_put_f64(json, "lr", o->job.lr);
@@ -161,7 +167,7 @@ static void put_memory(sw_json *json, const es_run *r)
     sw_json_put_u64(json, "model_bytes", p->model_bytes);
     sw_json_put_u64(json, "arena_bytes", p->arena_bytes);
     sw_json_put_u64(json, "data_bytes", p->data_bytes);
-    sw_json_put_u64(json, "total_bytes", job_total_bytes(&r->job));
+    sw_json_put_u64(json, "total_bytes", es_total_bytes(r));
     sw_json_put_u64(json, "lower_bound_bytes", p->lower_bound_bytes);
     sw_json_put_u64(json, "update_arena_bytes", r->update.arena_bytes);
     sw_json_put_u64(json, "update_peak_bytes", r->update.peak_bytes);
@@ -200,11 +206,8 @@ static void print_title(const es_run *r)
              "%s on %s by %s, %s noise of %g, %s evaluations (%s directions x %" PRId64
              "), %s of them and %" PRId64 " rows a run, %s %g, seed %" PRId64 ", %s, %" PRId64
              " thread%s",
-             o->job.model, name, o->strategy,
-             o->noise != NULL                   ? o->noise
-             : strcmp(o->strategy, "snes") == 0 ? "iid"
-                                                : "low-rank",
-             o->sigma, cli_digits((uint64_t)o->population).text,
+             o->job.model, name, o->strategy, es_noise(o), o->sigma,
+             cli_digits((uint64_t)o->population).text,
              cli_digits((uint64_t)es_directions(o)).text, o->repeats,
              cli_digits((uint64_t)o->slice).text, r->rows, o->job.optimizer,
              (double)(float)o->job.lr, o->job.seed, o->job.device, o->job.threads,
@@ -230,7 +233,7 @@ static void print_memory(const es_run *r)
     printf("noise   %s; fitness and order of a generation %s\n",
            result_both(r->noise_bytes).text, cli_bytes(sw_es_bytes(r->job.es)).text);
     printf("data    %s\n", result_both(p->data_bytes).text);
-    printf("total   %s\n", result_both(job_total_bytes(&r->job)).text);
+    printf("total   %s\n", result_both(es_total_bytes(r)).text);
     result_print_device("card    ", r->job.exec);
 }
 

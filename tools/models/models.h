@@ -14,6 +14,7 @@
 /* One line each in the table of settings.c: the option's name, kind, bounds and help. */
 typedef enum {
     TOOL_HIDDEN,
+    TOOL_POOL,
     TOOL_LAYERS,
     TOOL_WIDTH,
     TOOL_HEADS,
@@ -34,7 +35,7 @@ typedef enum {
  * is to come from the data. */
 typedef struct {
     cli_list hidden;
-    int64_t layers, width, heads, context, vocabulary, image_size, classes, stem_stride;
+    int64_t layers, width, heads, context, vocabulary, image_size, classes, stem_stride, pool;
     double width_factor, depth_factor, dropout, bn_momentum;
     const char *activation;
 } tool_settings;

@@ -16,6 +16,8 @@ typedef struct {
 static const setting settings[TOOL_SETTINGS] = {
     [TOOL_HIDDEN] = {"--hidden", "LIST", CLI_LIST, AT(hidden), "widths of the hidden layers", 1,
                      1 << 20},
+    [TOOL_POOL] = {"--pool", "N", CLI_COUNT, AT(pool),
+                   "means of N x N pixels in front of the first layer", 1, 1 << 10},
     [TOOL_LAYERS] = {"--layers", "N", CLI_COUNT, AT(layers), "number of layers", 1, 1024},
     [TOOL_WIDTH] = {"--width", "N", CLI_COUNT, AT(width), "features of each layer", 1, 1 << 20},
     [TOOL_HEADS] = {"--heads", "N", CLI_COUNT, AT(heads), "heads of each attention", 1, 1024},

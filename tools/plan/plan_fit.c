@@ -49,15 +49,16 @@ static sw_status set_batch(const task *t, int64_t units)
     return SW_OK;
 }
 
-/* Beside the programs: what updates by the fitness of a generation. */
-static sw_status update_of(const task *t, size_t *out)
+/* Beside the programs: what updates by the fitness of a generation, and that fitness. */
+static sw_status update_of(const task *t, size_t *total, size_t *fitness)
 {
     sw_plan_info update = {.size = sizeof update};
-    *out = 0;
+    *total = *fitness = 0;
     if (t->opts == NULL)
         return SW_OK;
     SW_TRY(sw_es_plan(t->job->es, t->job->exec, &update));
-    *out = update.total_bytes;
+    *fitness = sw_es_bytes(t->job->es);
+    *total = update.total_bytes + *fitness;
     return SW_OK;
 }
 
@@ -79,14 +80,15 @@ static sw_status bound_of(void *context, int64_t batch, plan_bound *out)
 static sw_status plan_job(const task *t, int64_t batch, size_t enough, size_t *out)
 {
     SW_TRY(set_batch(t, batch));
-    SW_TRY(update_of(t, out));
+    size_t fitness; /* beside each program */
+    SW_TRY(update_of(t, out, &fitness));
     for (int i = 0; i < JOB_PROGRAMS && *out <= enough; i++) {
         const job_program *p = &t->job->program[i];
         if (p->batch == 0)
             continue;
         SW_TRY(job_plan(t->job, (job_which)i));
-        if (p->plan.total_bytes > *out)
-            *out = p->plan.total_bytes;
+        if (p->plan.total_bytes + fitness > *out)
+            *out = p->plan.total_bytes + fitness;
     }
     return SW_OK;
 }

@@ -135,6 +135,7 @@ static sw_status fill(row *r, job *j)
     r->population = (uint64_t)j->es_opts.directions * 2;
     if (r->update.total_bytes > r->total_bytes)
         r->total_bytes = r->update.total_bytes;
+    r->total_bytes += r->es_bytes;
     return SW_OK;
 }
 

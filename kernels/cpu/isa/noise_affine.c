@@ -121,13 +121,13 @@ static void plain_part(void *arg, int part)
 
 /* to (n, LANES): of each lane base + scale times its numbers. */
 static void turn(float *to, float rows[LANES][SOME], const float scale[LANES],
-                 const float *base, float otherwise, int64_t n)
+                 const float *base, float otherwise, int64_t n, int64_t lanes)
 {
     for (int64_t i = 0; i < n; i++)
         for (int k = 0; k < LANES; k++)
             to[i * LANES + k] =
-                scale[k] != 0.0f ? (base != NULL ? base[i] : otherwise) + scale[k] * rows[k][i]
-                                 : otherwise; /* past the batch */
+                k < lanes ? (base != NULL ? base[i] : otherwise) + scale[k] * rows[k][i]
+                          : otherwise; /* past the batch */
 }
 
 static void block_part(void *arg, int part)
@@ -138,17 +138,18 @@ static void block_part(void *arg, int part)
     _Alignas(64) float e[LANES][SOME], h[LANES][SOME];
     _Alignas(64) float gain[SOME * LANES], shift[SOME * LANES];
     float scale[LANES] = {0};
+    const int64_t lanes = least(f->batch - part * (int64_t)LANES, LANES);
     memset(e, 0, sizeof e);
     memset(h, 0, sizeof h);
     for (int64_t c = 0; c < f->channels; c += SOME) {
         const int64_t n = least(f->channels - c, SOME);
-        for (int64_t k = 0; k < LANES && part * (int64_t)LANES + k < f->batch; k++) {
+        for (int64_t k = 0; k < lanes; k++) {
             const int64_t evaluation = (part * (int64_t)LANES + k) / j->per;
             scale[k] = sw_noise_sign(a, evaluation) * j->l->sigma;
             draw(e[k], h[k], j, evaluation % a->directions, c, n);
         }
-        turn(gain, e, scale, f->gain != NULL ? f->gain + c : NULL, 1.0f, n);
-        turn(shift, h, scale, f->shift != NULL ? f->shift + c : NULL, 0.0f, n);
+        turn(gain, e, scale, f->gain != NULL ? f->gain + c : NULL, 1.0f, n, lanes);
+        turn(shift, h, scale, f->shift != NULL ? f->shift + c : NULL, 0.0f, n, lanes);
         for (int64_t i = 0; i < n; i++) {
             const int64_t at = ((part * f->channels + c + i) * f->inner) * LANES;
             for (int64_t p = 0; p < f->inner; p++)

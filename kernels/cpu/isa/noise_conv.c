@@ -5,7 +5,8 @@
  * goes to every channel of y times A. Other kinds make some channels of E, lane by lane. A part
  * of the work is one block and a tile of positions of y.
  *
- * Plain images: a part is a direction; rows of y are sums of rows of x. */
+ * Plain images: a part is a direction; rows of y are sums of rows of x. In one instruction set
+ * the bits are those of the blocks: the same terms in the same order. */
 #include "kernels/cpu/isa/dense_internal.h"
 #include "kernels/cpu/isa/noise_internal.h"
 
@@ -244,8 +245,8 @@ static void add_channel(const tile *t, int64_t o, const float *a, const float *s
     }
 }
 
-/* One rank and group: t = conv(x, B), then y += A t. */
-static void low_rank_group(const tile *t, int32_t k, int64_t group)
+/* One rank and group, channels [c, c_end) of x: t = conv(x, B), then y += A t. */
+static void low_rank_group(const tile *t, int32_t k, int64_t group, int64_t c, int64_t c_end)
 {
     const conv_job *j = t->j;
     const sw_noise_spec *s = &j->l->a->weight;
@@ -261,8 +262,8 @@ static void low_rank_group(const tile *t, int32_t k, int64_t group)
     sum.w = w;
     sum.to = sums;
     sum.to_row = t->cols * LANES;
-    for (sum.c = 0; sum.c < j->in_per; sum.c = sum.c_end) {
-        sum.c_end = least(sum.c + most, j->in_per);
+    for (sum.c = c; sum.c < c_end; sum.c = sum.c_end) {
+        sum.c_end = least(sum.c + most, c_end);
         draw_lanes(w, &t->v, one, s, SW_NOISE_COLS, k * j->cols + sum.c * taps,
                    (sum.c_end - sum.c) * taps);
         sum_one(&sum);
@@ -329,12 +330,17 @@ static void bias_lanes(const tile *t)
     const conv_job *j = t->j;
     const float *sigmas = j->l->bias_sigmas;
     _Alignas(64) float e[CHANNELS * LANES];
+    float one[LANES];
+    for (int k = 0; k < LANES; k++)
+        one[k] = 1.0f;
     for (int64_t o = 0; o < j->s.out_c; o += CHANNELS) {
         const int64_t n = least(j->s.out_c - o, CHANNELS);
-        draw_lanes(e, &t->v, t->v.factor, &j->l->a->bias, SW_NOISE_ELEMENTS, o, n);
+        draw_lanes(e, &t->v, one, &j->l->a->bias, SW_NOISE_ELEMENTS, o, n);
         for (int64_t i = 0; i < n; i++) {
-            for (int k = 0; k < LANES && sigmas != NULL; k++)
-                e[i * LANES + k] *= sigmas[o + i];
+            for (int k = 0; k < LANES; k++)
+                e[i * LANES + k] =
+                    t->v.factor[k] *
+                    (sigmas != NULL ? e[i * LANES + k] * sigmas[o + i] : e[i * LANES + k]);
             add_channel(t, o + i, e + i * LANES, NULL);
         }
     }
@@ -353,8 +359,9 @@ static void block_part(void *arg, int part)
     t.cols = least(j->s.out_w - t.col, j->tile_cols);
     if (is_factored(j)) {
         for (int32_t k = 0; k < s->rank; k++)
-            for (int64_t g = 0; g < j->s.groups; g++)
-                low_rank_group(&t, k, g);
+            for (int64_t c = 0; c < j->in_per; c += FACTORS / s->taps)
+                for (int64_t g = 0; g < j->s.groups; g++)
+                    low_rank_group(&t, k, g, c, least(c + FACTORS / s->taps, j->in_per));
     } else if (s->rows != 0) {
         any_kind(&t);
     }
@@ -365,34 +372,47 @@ static void block_part(void *arg, int part)
 /* ---- plain images --------------------------------------------------------------------------
  */
 
-/* to [0, out_w) += w times a row of x, for tap kx. */
-static void add_tap(const sw_conv *s, float *to, const float *x, float w, int64_t kx)
+/* a * b + c as vfma has it. */
+static inline float multiply_add(float a, float b, float c)
 {
-    const int64_t first = kx * s->dilation - s->pad;
-    int64_t lo = 0, hi = s->out_w;
+#if SW_ISA_ID >= 1
+    return __builtin_fmaf(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
+/* to += a x, n numbers. */
+static void add_times(float *to, float a, const float *x, int64_t n)
+{
+    const vf v = vset1(a);
+    int64_t i = 0;
+    for (; i + VW <= n; i += VW)
+        vstore(to + i, vfma(v, vload(x + i), vload(to + i)));
+    for (; i < n; i++)
+        to[i] = multiply_add(a, x[i], to[i]);
+}
+
+/* to (n), columns [col, col + n) of y, += w times a row of x, for tap kx. */
+static void add_tap(const sw_conv *s, float *to, int64_t col, int64_t n, const float *x,
+                    float w, int64_t kx)
+{
+    const int64_t first = (col * s->stride) + kx * s->dilation - s->pad;
+    int64_t lo = 0, hi = n;
     while (lo < hi && lo * s->stride + first < 0)
         lo++;
     while (hi > lo && (hi - 1) * s->stride + first >= s->in_w)
         hi--;
-    if (s->stride != 1) {
+    if (s->stride == 1)
+        add_times(to + lo, w, x + lo + first, hi - lo);
+    else
         for (int64_t i = lo; i < hi; i++)
-            to[i] += w * x[i * s->stride + first];
-        return;
-    }
-    const vf v = vset1(w);
-    for (int64_t i = lo; i < hi; i += VW) {
-        const int n = (int)least(hi - i, VW);
-        if (n == VW)
-            vstore(to + i, vfma(v, vload(x + i + first), vload(to + i)));
-        else
-            vstore_n(to + i, vfma(v, vload_n(x + i + first, n), vload_n(to + i, n)), n);
-    }
+            to[i] = multiply_add(w, x[i * s->stride + first], to[i]);
 }
 
-/* One row of one channel: to += sums over channels [c, c_end) of a group of x, each times f. w:
- * their weights. */
-static void add_row(const conv_job *j, float *to, const float *x, const float *w, float f,
-                    int64_t c, int64_t c_end, int64_t oy)
+/* The same of all taps of channels [c, c_end) of a group of x, by weights w times f. */
+static void add_row(const conv_job *j, float *to, int64_t col, int64_t n, const float *x,
+                    const float *w, float f, int64_t c, int64_t c_end, int64_t oy)
 {
     const sw_conv *s = &j->s;
     for (; c < c_end; c++)
@@ -401,7 +421,7 @@ static void add_row(const conv_job *j, float *to, const float *x, const float *w
             if (iy < 0 || iy >= s->in_h)
                 continue;
             for (int64_t kx = 0; kx < s->kernel_w; kx++)
-                add_tap(s, to, x + (c * s->in_h + iy) * s->in_w, f * w[kx], kx);
+                add_tap(s, to, col, n, x + (c * s->in_h + iy) * s->in_w, f * w[kx], kx);
         }
 }
 
@@ -438,6 +458,7 @@ static void plain_low_rank(const plain_part *p, int32_t k, int64_t c, int64_t c_
     const sw_conv *s = &j->s;
     const sw_noise_spec *spec = &j->l->a->weight;
     const sw_noise_at at = noise_of(j, p->direction);
+    const int64_t pieces = (s->out_w + PLACES - 1) / PLACES;
     float a[CHANNELS], t[PLACES];
     swi_noise_source from;
     swi_noise_source_of(&from, spec, SW_NOISE_ROWS, &at);
@@ -449,14 +470,14 @@ static void plain_low_rank(const plain_part *p, int32_t k, int64_t c, int64_t c_
             float factor;
             const int64_t image = image_at(p, q, &factor);
             factor *= sw_noise_scale(spec);
-            for (int64_t oy = 0; oy < s->out_h; oy++) {
-                memset(t, 0, (size_t)s->out_w * sizeof *t);
-                add_row(j, t, group_of(j, image, group), b, 1.0f, c, c_end, oy);
-                for (int64_t i = 0; i < n; i++) {
-                    float *y = plane_of(j, image, o + i) + oy * s->out_w;
-                    for (int64_t x = 0; x < s->out_w; x++)
-                        y[x] += factor * a[i] * t[x];
-                }
+            for (int64_t i = 0; i < s->out_h * pieces; i++) {
+                const int64_t oy = i / pieces, col = i % pieces * PLACES;
+                const int64_t m = least(s->out_w - col, PLACES);
+                memset(t, 0, (size_t)m * sizeof *t);
+                add_row(j, t, col, m, group_of(j, image, group), b, 1.0f, c, c_end, oy);
+                for (int64_t k_o = 0; k_o < n; k_o++)
+                    add_times(plane_of(j, image, o + k_o) + oy * s->out_w + col,
+                              factor * a[k_o], t, m);
             }
         }
         o += n;
@@ -485,8 +506,8 @@ static void plain_any(const plain_part *p)
                 const int64_t image = image_at(p, q, &factor);
                 const float *x = group_of(j, image, o / j->out_per);
                 for (int64_t oy = 0; oy < j->s.out_h; oy++)
-                    add_row(j, plane_of(j, image, o) + oy * j->s.out_w, x, row, factor, c, end,
-                            oy);
+                    add_row(j, plane_of(j, image, o) + oy * j->s.out_w, 0, j->s.out_w, x, row,
+                            factor, c, end, oy);
             }
         }
 }
@@ -518,7 +539,7 @@ static void plain_direction(void *arg, int part)
     const conv_job *j = arg;
     const sw_noise_spec *s = &j->l->a->weight;
     const plain_part p = {j, part, j->l->a->repeats * j->per};
-    if (is_factored(j) && j->s.out_w <= PLACES) {
+    if (is_factored(j)) {
         const sw_noise_at at = noise_of(j, part);
         const int64_t most = FACTORS / s->taps;
         float b[FACTORS];

@@ -171,12 +171,18 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Floats of a tile in scratch; 0: there is none. */
-static int64_t shared_floats(const sw_noise_spec *s, int64_t n_rows)
+/* Slots of a tile in scratch, for n directions; 0: there is none. */
+static int64_t shared_slots(const sw_noise_spec *s, int64_t n_rows, int64_t n)
 {
+    const int64_t each = least(n_rows, MOST_ROWS) + least(s->cols, MOST_COLS);
     if (s->kind != SW_NOISE_LOW_RANK || n_rows * s->cols < SHARED_FROM)
         return 0;
-    return least(SHARED, SLOTS * (least(n_rows, MOST_ROWS) + least(s->cols, MOST_COLS)));
+    return least(least(SHARED / each, SLOTS), n * s->rank);
+}
+
+static int64_t shared_floats(const sw_noise_spec *s, int64_t n_rows, int64_t n)
+{
+    return shared_slots(s, n_rows, n) * (least(n_rows, MOST_ROWS) + least(s->cols, MOST_COLS));
 }
 
 enum { DRAWN = 16 }; /* slots of a part */
@@ -208,9 +214,10 @@ static void sum_together(const sw_noise_sum *g, const block *at, float *tile, in
 
 static void low_rank(const sw_noise_sum *g, float *scratch, const sw_par *par)
 {
-    const int64_t shared = shared_floats(g->spec, g->n_rows), cols = g->spec->cols;
+    const int64_t shared = shared_floats(g->spec, g->n_rows, g->n), cols = g->spec->cols;
     if (scratch != NULL && shared > 0) {
         block at;
+        scratch[shared - 1] = 0.0f; /* all is touched whatever the weights are */
         for (at.row = 0; at.row < g->n_rows; at.row += MOST_ROWS)
             for (at.col = 0; at.col < cols; at.col += MOST_COLS) {
                 at.rows = least(g->n_rows - at.row, MOST_ROWS);
@@ -302,10 +309,9 @@ static void rows_part(void *arg, int part)
 /* --------------------------------------------------------------------------------------------
  */
 
-size_t swi_noise_gradient_bytes(const sw_noise_spec *spec, int64_t n_rows, int threads)
+size_t swi_noise_gradient_bytes(const sw_noise_spec *spec, int64_t n_rows, int64_t n)
 {
-    (void)threads;
-    return (size_t)shared_floats(spec, n_rows) * sizeof(float);
+    return (size_t)shared_floats(spec, n_rows, n) * sizeof(float);
 }
 
 void swi_noise_gradient(const sw_noise_sum *g, void *scratch, const sw_par *par)

@@ -29,7 +29,7 @@ typedef struct {
 #define swi_noise_conv SW_ISA_FN(swi_noise_conv)
 #define swi_noise_embedding SW_ISA_FN(swi_noise_embedding)
 #define swi_noise_affine SW_ISA_FN(swi_noise_affine)
-#define swi_noise_move SW_ISA_FN(swi_noise_move)
+#define swi_noise_matrix SW_ISA_FN(swi_noise_matrix)
 #define swi_noise_gradient_bytes SW_ISA_FN(swi_noise_gradient_bytes)
 #define swi_noise_gradient SW_ISA_FN(swi_noise_gradient)
 #define swi_noise_step SW_ISA_FN(swi_noise_step)
@@ -60,8 +60,9 @@ void swi_noise_conv(float *y, const float *x, const sw_conv *s, const sw_noise_l
 void swi_noise_embedding(float *y, const sw_ids *ids, const float *table,
                          const sw_noise_layer *l, const sw_par *par);
 void swi_noise_affine(const sw_noise_affine *f, const sw_noise_layer *l, const sw_par *par);
-void swi_noise_move(const sw_noise_shift *m, const sw_par *par);
-size_t swi_noise_gradient_bytes(const sw_noise_spec *spec, int64_t n_rows, int threads);
+void swi_noise_matrix(float *to, int64_t first, int64_t n, const sw_noise_spec *spec,
+                      const sw_noise_at *at, float sigma, const float *w);
+size_t swi_noise_gradient_bytes(const sw_noise_spec *spec, int64_t n_rows, int64_t n);
 void swi_noise_gradient(const sw_noise_sum *g, void *scratch, const sw_par *par);
 void swi_noise_step(float *theta, const swi_move_attrs *a, const sw_noise_at *at,
                     const float *numbers, const sw_par *par);

@@ -206,7 +206,8 @@ static void permutation(uint32_t *to, const product_job *j, sw_noise_part side, 
                         int64_t n)
 {
     const sw_noise_at at = {j->l->seed, j->l->generation, j->l->first + (uint32_t)d};
-    const sw_bijection b = sw_noise_bijection(j->s, side, &at, n);
+    sw_bijection b;
+    sw_noise_bijection(&b, j->s, side, &at, n);
     swi_noise_permutation(to, &b);
 }
 
@@ -380,9 +381,13 @@ size_t swi_noise_product_bytes(const swi_noise_attrs *a, int64_t batch, int thre
         return 0;
     const size_t plain = swi_gemm_bytes(batch, s->rows, s->cols, false);
     const size_t slots = (size_t)threads * SLOT, most = plain > slots ? plain : slots;
-    const size_t need =
-        bytes_each(s) * (size_t)(s->kind == SW_NOISE_SIGN_FLIP ? n : batch / repeats * repeats);
-    return need < most ? need : most;
+    const int64_t fit = (int64_t)(most / bytes_each(s)), per = batch / (repeats * n);
+    if (s->kind == SW_NOISE_SIGN_FLIP)
+        return bytes_each(s) * (size_t)least(n, fit);
+    /* Rows of the largest group, as next_group makes it. */
+    const int64_t rows = fit / repeats;
+    const int64_t group = rows >= per && per > 0 ? least(n, rows / per) * per : rows;
+    return bytes_each(s) * (size_t)(repeats * least(group, n * per));
 }
 
 void swi_noise_product(float *y, const float *x, int64_t batch, const sw_noise_layer *l,

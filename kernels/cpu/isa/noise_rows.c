@@ -168,6 +168,18 @@ static void take_piece(swi_noise_elements *e, int64_t col, int64_t n)
 /* ---- rows ---------------------------------------------------------------------------------
  */
 
+/* a * b + c, rounded once in every instruction set. */
+SW_VEC_FN vf fused(vf a, vf b, vf c)
+{
+#if SW_ISA_ID == 0
+    for (int i = 0; i < VW; i++)
+        c[i] = fmaf(a[i], b[i], c[i]);
+    return c;
+#else
+    return vfma(a, b, c);
+#endif
+}
+
 static void low_rank_row(float *to, swi_noise_elements *e, int64_t row, int64_t n)
 {
     const sw_noise_spec *s = e->spec;
@@ -183,8 +195,9 @@ static void low_rank_row(float *to, swi_noise_elements *e, int64_t row, int64_t 
         vf sum = vzero();
         for (int32_t k = 0; k < s->rank; k++) {
             const float *b = e->cols_of + k * n + i;
-            sum = vfma(vset1(e->rows_of[k * SWI_NOISE_AHEAD + row - e->row]),
-                       whole ? vload(b) : vload_n(b, (int)(n - i)), sum);
+            const vf v = whole ? vload(b) : vload_n(b, (int)(n - i));
+            const vf a = vset1(e->rows_of[k * SWI_NOISE_AHEAD + row - e->row]);
+            sum = k == 0 ? vmul(a, v) : fused(a, v, sum);
         }
         sum = vmul(sum, vset1(e->d.scale));
         if (whole)
@@ -234,7 +247,7 @@ bool swi_noise_row(float *to, swi_noise_elements *e, int64_t row, int64_t col, i
     if (s->kind == SW_NOISE_DROPOUT) {
         const float factor = sw_noise_dropped(s, &e->d, row);
         for (int64_t i = 0; i < n; i++)
-            to[i] = w[i] * factor;
+            to[i] = w != NULL ? w[i] * factor : 0.0f;
         return true;
     }
     if (by_number(s)) {
@@ -252,4 +265,39 @@ bool swi_noise_row(float *to, swi_noise_elements *e, int64_t row, int64_t col, i
         return true;
     }
     return permuted_row(to, e, row, col, n);
+}
+
+/* Some columns of rows [row, end). */
+static void columns_of(float *to, swi_noise_elements *e, int64_t row, int64_t end, int64_t col,
+                       int64_t n, const float *w)
+{
+    const int64_t cols = e->spec->cols, most = swi_noise_piece(e->spec);
+    for (int64_t c = col; c < col + n; c += most) {
+        const int64_t m = col + n - c < most ? col + n - c : most;
+        for (int64_t r = row; r < end; r++) {
+            const int64_t at = (r - row) * cols + c - col;
+            if (!swi_noise_row(to + at, e, r, c, m, w != NULL ? w + at : NULL))
+                memset(to + at, 0, (size_t)m * sizeof *to);
+        }
+    }
+}
+
+/* The rest of a row, whole rows, the beginning of one. */
+void swi_noise_matrix(float *to, int64_t first, int64_t n, const sw_noise_spec *spec,
+                      const sw_noise_at *at, float sigma, const float *w)
+{
+    swi_noise_elements e;
+    const int64_t cols = spec->cols, col = first % cols;
+    int64_t row = first / cols, done = 0;
+    swi_noise_elements_of(&e, spec, at, sigma);
+    if (col != 0 && n > 0) {
+        done = cols - col < n ? cols - col : n;
+        columns_of(to, &e, row++, first / cols + 1, col, done, w);
+    }
+    const int64_t whole = (n - done) / cols;
+    columns_of(to + done, &e, row, row + whole, 0, cols, w != NULL ? w + done : NULL);
+    done += whole * cols;
+    if (done < n)
+        columns_of(to + done, &e, row + whole, row + whole + 1, 0, n - done,
+                   w != NULL ? w + done : NULL);
 }

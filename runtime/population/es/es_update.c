@@ -21,8 +21,7 @@ static bool noise_of(const swi_noise_mode *mode, uint32_t e, sw_noise_spec *out)
     const swi_entry *entry = &mode->model->entries[e];
     if (!swi_is_perturbed(mode, entry))
         return false;
-    swi_noise_spec(out, &mode->like, mode->in_share, mode->out_share, &entry->shape,
-                   swi_noise_stream(entry->name));
+    swi_noise_spec_of(out, mode, entry);
     return out->rows != 0;
 }
 
@@ -54,6 +53,7 @@ static sw_status estimate_one(sw_ctx *ctx, const estimate *s, uint32_t e,
                               const sw_noise_spec *spec)
 {
     const swi_noise_mode *mode = &s->es->mode;
+    const bool bits = spec->kind == SW_NOISE_BITS_OF_LOGITS;
     const bool drops = spec->kind == SW_NOISE_DROPOUT;
     const uint32_t theta = swi_model_value(ctx, mode->model, e);
     uint32_t in[4] = {s->weights}, g = SWI_NONE;
@@ -66,10 +66,19 @@ static sw_status estimate_one(sw_ctx *ctx, const estimate *s, uint32_t e,
     a.l2 = s->es->l2;
     a.has_sigmas = mode->sigmas != NULL;
     swi_set_shape(&a.shape, &mode->model->entries[e].shape);
-    if (drops || a.l1 != 0.0f || a.l2 != 0.0f)
+    a.antithetic = bits && mode->antithetic && mode->repeats > 1;
+    if (bits && a.has_sigmas)
+        SW_FAIL(SW_UNSUPPORTED,
+                "sw_es_step: '%s' has bits, and snes has a sigma of each element",
+                mode->model->entries[e].name);
+    if (drops || bits || a.l1 != 0.0f || a.l2 != 0.0f)
         in[n++] = theta;
-    if (drops)
+    if (drops || bits)
         in[n++] = swi_knob_value(ctx, (sw_knob){mode->model, mode->sigma});
+    if (bits) { /* of all logits, in front of any update of them */
+        SW_TRY(swi_apply(ctx, SW_OP_logit_scale, &theta, 1, NULL, NULL, 0, NULL, &in[n]));
+        n++;
+    }
     if (a.has_sigmas)
         in[n++] = sigmas_of(ctx, mode, e);
     if (ctx->status != SW_OK)

@@ -1,0 +1,492 @@
+/* Layers of bits. Eight filters go side by side, one in each 64-bit lane: a word of the input
+ * meets theirs at once, and the bits that differ are counted by lane, so nothing is summed
+ * across lanes. Filters are made tile by tile where they are used, from signs or from draws. */
+#include "kernels/cpu/isa/binary_internal.h"
+#include <math.h>
+
+/* ---- bits that differ ---------------------------------------------------------------------
+ */
+
+#if SW_ISA_ID == 2
+typedef __m512i vb;
+enum { LANES = 8 };
+SW_VEC_FN vb bset1(uint64_t word)
+{
+    return _mm512_set1_epi64((long long)word);
+}
+SW_VEC_FN vb bnone(void)
+{
+    return _mm512_setzero_si512();
+}
+SW_VEC_FN vb bload_tile(const uint64_t *p)
+{
+    return _mm512_loadu_si512(p);
+}
+/* a plus the bits of each byte of x ^ y. */
+SW_VEC_FN vb bcount(vb a, vb x, vb y)
+{
+    const vb table =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4));
+    const vb low = _mm512_set1_epi8(15), v = _mm512_xor_si512(x, y);
+    a = _mm512_add_epi8(a, _mm512_shuffle_epi8(table, _mm512_and_si512(v, low)));
+    return _mm512_add_epi8(
+        a, _mm512_shuffle_epi8(table, _mm512_and_si512(_mm512_srli_epi16(v, 4), low)));
+}
+/* a plus the sum of the bytes of each lane of b. */
+SW_VEC_FN vb bsum(vb a, vb b)
+{
+    return _mm512_add_epi64(a, _mm512_sad_epu8(b, bnone()));
+}
+SW_VEC_FN void bstore_lanes(uint64_t *to, vb a)
+{
+    _mm512_storeu_si512(to, a);
+}
+#elif SW_ISA_ID == 1
+typedef __m256i vb;
+enum { LANES = 4 };
+SW_VEC_FN vb bset1(uint64_t word)
+{
+    return _mm256_set1_epi64x((long long)word);
+}
+SW_VEC_FN vb bnone(void)
+{
+    return _mm256_setzero_si256();
+}
+SW_VEC_FN vb bload_tile(const uint64_t *p)
+{
+    return _mm256_loadu_si256((const __m256i *)(const void *)p);
+}
+SW_VEC_FN vb bcount(vb a, vb x, vb y)
+{
+    const vb table = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1,
+                                      2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
+    const vb low = _mm256_set1_epi8(15), v = _mm256_xor_si256(x, y);
+    a = _mm256_add_epi8(a, _mm256_shuffle_epi8(table, _mm256_and_si256(v, low)));
+    return _mm256_add_epi8(
+        a, _mm256_shuffle_epi8(table, _mm256_and_si256(_mm256_srli_epi16(v, 4), low)));
+}
+SW_VEC_FN vb bsum(vb a, vb b)
+{
+    return _mm256_add_epi64(a, _mm256_sad_epu8(b, bnone()));
+}
+SW_VEC_FN void bstore_lanes(uint64_t *to, vb a)
+{
+    _mm256_storeu_si256((__m256i *)(void *)to, a);
+}
+#endif
+
+/* Runs of words of the input, and where in the tile their filters' words begin. */
+enum { RUNS = 16, BYTES_HOLD = 31 }; /* words that a byte counts at most */
+typedef struct {
+    const unsigned char *x[RUNS];
+    int64_t at[RUNS], words; /* of each run */
+    int n;
+} runs;
+
+/* counts[f] += bits of filter f that differ from the input's. tile: word w of filter f at [w
+ * SWI_TILE + f]. */
+static void count_differing(uint64_t counts[SWI_TILE], const runs *r, const uint64_t *tile)
+{
+#if SW_ISA_ID >= 1
+    vb sum[SWI_TILE / LANES], bytes[SWI_TILE / LANES];
+    int64_t held = 0;
+    for (int v = 0; v < SWI_TILE / LANES; v++) {
+        sum[v] = bload_tile(counts + v * LANES);
+        bytes[v] = bnone();
+    }
+    for (int i = 0; i < r->n; i++)
+        for (int64_t w = 0; w < r->words; w++) {
+            const vb x = bset1(bload(r->x[i], w));
+            const uint64_t *filters = tile + (r->at[i] + w) * SWI_TILE;
+            for (int v = 0; v < SWI_TILE / LANES; v++)
+                bytes[v] = bcount(bytes[v], x, bload_tile(filters + v * LANES));
+            if (++held < BYTES_HOLD)
+                continue;
+            for (int v = 0; v < SWI_TILE / LANES; v++) {
+                sum[v] = bsum(sum[v], bytes[v]);
+                bytes[v] = bnone();
+            }
+            held = 0;
+        }
+    for (int v = 0; v < SWI_TILE / LANES; v++)
+        bstore_lanes(counts + v * LANES, bsum(sum[v], bytes[v]));
+#else
+    for (int i = 0; i < r->n; i++)
+        for (int64_t w = 0; w < r->words; w++) {
+            const uint64_t x = bload(r->x[i], w);
+            for (int f = 0; f < SWI_TILE; f++)
+                counts[f] +=
+                    (uint64_t)__builtin_popcountll(x ^ tile[(r->at[i] + w) * SWI_TILE + f]);
+        }
+#endif
+}
+
+/* ---- layers -------------------------------------------------------------------------------
+ */
+
+typedef struct {
+    const sw_binary_layer *l;
+    unsigned char *scratch;
+    size_t each;                       /* bytes of a part */
+    int64_t words, taps, filter_words; /* of a position of x; of a filter */
+    int64_t directions, repeats, rows; /* rows of an evaluation */
+    float root;                        /* 1 / sqrt(inputs) */
+    bool sampled, noisy_bias, mirrors;
+    uint64_t *to; /* of draws that are stored; NULL: of a layer */
+    int n_parts;
+} job;
+
+/* What a part works with: the tile of filters o, o + 1, ... */
+typedef struct {
+    uint64_t *plus, *minus;
+    const uint64_t *filters; /* of the positive sign: plus, or stored ones */
+    uint16_t *below;
+    float bias[2][SWI_TILE]; /* of the positive and of the negative sign */
+    int64_t o;
+    int n;
+} tile;
+
+static int64_t filter_words(const sw_binary_shape *s)
+{
+    return s->kernel_h * s->kernel_w * sw_binary_words(s->channels);
+}
+
+static size_t part_bytes(const sw_binary_shape *s)
+{
+    return (size_t)filter_words(s) * SWI_TILE * (2 * 8 + 64 * sizeof(uint16_t));
+}
+
+size_t swi_binary_layer_bytes(const sw_binary_shape *s, int threads)
+{
+    return part_bytes(s) * (size_t)threads;
+}
+
+/* Bits of up to 64 numbers that are `step` apart. */
+static uint64_t pack_word(const float *x, int64_t n, int64_t step, float threshold)
+{
+    uint64_t word = 0;
+#if SW_ISA_ID == 2
+    if (n == 64 && step == 1) {
+        for (int i = 0; i < 64; i += 16)
+            word |= (uint64_t)_mm512_cmp_ps_mask(vload(x + i), vset1(threshold), _CMP_GT_OQ)
+                    << i;
+        return word;
+    }
+#elif SW_ISA_ID == 1
+    if (n == 64 && step == 1) {
+        for (int i = 0; i < 64; i += 8)
+            word |= (uint64_t)(uint32_t)_mm256_movemask_ps(
+                        _mm256_cmp_ps(vload(x + i), vset1(threshold), _CMP_GT_OQ))
+                    << i;
+        return word;
+    }
+#endif
+    for (int64_t i = 0; i < n; i++)
+        word |= (uint64_t)(x[i * step] > threshold) << i;
+    return word;
+}
+
+/* Signs of the logits, without noise. */
+static void take_signs(const job *j, tile *t)
+{
+    const sw_binary_shape *s = &j->l->s;
+    for (int f = 0; f < t->n; f++) {
+        const float *w = j->l->logits + (t->o + f) * s->channels * j->taps;
+        for (int64_t i = 0; i < j->filter_words; i++) {
+            const int64_t tap = i / j->words, c = 64 * (i % j->words), rest = s->channels - c;
+            t->plus[i * SWI_TILE + f] =
+                pack_word(w + c * j->taps + tap, rest < 64 ? rest : 64, j->taps, 0.0f);
+        }
+    }
+}
+
+/* Where the stored filters of a tile begin, in words. */
+static int64_t stored_at(const job *j, int64_t direction, int64_t o)
+{
+    const int64_t tiles = (j->l->s.outputs + SWI_TILE - 1) / SWI_TILE;
+    return (direction * tiles + o / SWI_TILE) * j->filter_words * SWI_TILE;
+}
+
+/* Filters and bias of one direction. */
+static void make_tile(const job *j, tile *t, int64_t direction)
+{
+    const sw_binary_layer *l = j->l;
+    const sw_noise_at at = {l->seed, l->generation, l->first + (uint32_t)direction};
+    swi_noise_source from;
+    t->filters = t->plus;
+    if (l->stored != NULL && j->to == NULL) {
+        t->filters = l->stored + stored_at(j, direction, t->o);
+    } else if (j->sampled) {
+        const swi_binary_filters f = {t->below, t->o, t->n, j->filter_words, SWI_TILE, 1};
+        swi_noise_source_of(&from, &l->a->weight, SW_NOISE_ELEMENTS, &at);
+        swi_binary_sample(t->plus, j->mirrors ? t->minus : NULL, &f, &from);
+    }
+    float e[SWI_TILE] = {0};
+    if (j->noisy_bias) {
+        swi_noise_source_of(&from, &l->a->bias, SW_NOISE_ELEMENTS, &at);
+        swi_noise_draw(e, t->o, t->n, &from);
+    }
+    for (int f = 0; f < t->n; f++) {
+        const float b = l->bias != NULL ? l->bias[t->o + f] : 0.0f;
+        t->bias[0][f] = b + l->sigma * e[f];
+        t->bias[1][f] = b - l->sigma * e[f];
+    }
+}
+
+/* Which of eight numbers are above 0. */
+SW_VEC_FN unsigned positive(const float y[SWI_TILE])
+{
+#if SW_ISA_ID >= 1
+    return (unsigned)_mm256_movemask_ps(
+        _mm256_cmp_ps(_mm256_loadu_ps(y), _mm256_setzero_ps(), _CMP_GT_OQ));
+#else
+    unsigned bits = 0;
+    for (int f = 0; f < SWI_TILE; f++)
+        bits |= (unsigned)(y[f] > 0.0f) << f;
+    return bits;
+#endif
+}
+
+/* Eight outputs of position `at` of image n. */
+static void put(const job *j, const tile *t, const uint64_t *counts, const float *bias,
+                int64_t inside, int64_t n, int64_t at)
+{
+    const sw_binary_layer *l = j->l;
+    const sw_binary_shape *s = &l->s;
+    const int64_t positions = s->out_h * s->out_w;
+    float y[SWI_TILE];
+    for (int f = 0; f < SWI_TILE; f++)
+        y[f] = (float)((int32_t)inside - 2 * (int32_t)counts[f]) * j->root - bias[f];
+    for (int f = 0; l->sums != NULL && f < t->n; f++)
+        l->sums[(n * s->outputs + t->o + f) * positions + at] = y[f];
+    if (l->bits == NULL)
+        return;
+    const int64_t bytes = 8 * sw_binary_words(s->outputs);
+    const int64_t from = t->o / SWI_TILE;
+    const unsigned bits = positive(y) & (0xffu >> (SWI_TILE - t->n));
+    uint64_t word = bload(l->bits, ((n * positions + at) * bytes + from) / 8);
+    const int shift = (int)(from % 8 * 8);
+    word = from % 8 == 0 ? bits : word | (uint64_t)bits << shift;
+    bstore(l->bits, ((n * positions + at) * bytes + from) / 8, word);
+}
+
+/* The part of [0, kernel) at `from` that lies in [0, size). */
+static int64_t clip(int64_t from, int64_t kernel, int64_t size, int64_t *first)
+{
+    *first = from < 0 ? -from : 0;
+    const int64_t end = size - from < kernel ? size - from : kernel;
+    return end > *first ? end - *first : 0;
+}
+
+static void one_position(const job *j, const tile *t, const uint64_t *filters,
+                         const float *bias, int64_t n, int64_t oy, int64_t ox)
+{
+    const sw_binary_shape *s = &j->l->s;
+    const int64_t y = oy * s->stride - s->pad, x = ox * s->stride - s->pad;
+    uint64_t counts[SWI_TILE] = {0};
+    int64_t ky, kx;
+    const int64_t high = clip(y, s->kernel_h, s->in_h, &ky);
+    const int64_t wide = clip(x, s->kernel_w, s->in_w, &kx);
+    runs r = {.words = wide * j->words};
+    for (int64_t k = ky; wide > 0 && k < ky + high; k++) {
+        const int64_t at = ((n * s->in_h + y + k) * s->in_w + x + kx) * j->words;
+        r.x[r.n] = (const unsigned char *)j->l->x + 8 * at;
+        r.at[r.n++] = (k * s->kernel_w + kx) * j->words;
+        if (r.n == RUNS || k + 1 == ky + high) {
+            count_differing(counts, &r, filters);
+            r.n = 0;
+        }
+    }
+    put(j, t, counts, bias, high * wide * s->channels, n, oy * s->out_w + ox);
+}
+
+static void one_image(const job *j, const tile *t, bool mirrored, int64_t n)
+{
+    const sw_binary_shape *s = &j->l->s;
+    for (int64_t oy = 0; oy < s->out_h; oy++)
+        for (int64_t ox = 0; ox < s->out_w; ox++)
+            one_position(j, t, mirrored && j->mirrors ? t->minus : t->filters,
+                         t->bias[mirrored], n, oy, ox);
+}
+
+/* A tile over the rows of all evaluations of a direction. */
+static void one_direction(const job *j, tile *t, int64_t d)
+{
+    make_tile(j, t, d);
+    if (j->to != NULL) {
+        memcpy(j->to + stored_at(j, d, t->o), t->plus,
+               (size_t)j->filter_words * SWI_TILE * sizeof *t->plus);
+        return;
+    }
+    for (int64_t k = 0; k < j->repeats; k++) {
+        const int64_t evaluation = k * j->directions + d;
+        const bool mirrored = sw_noise_sign(j->l->a, evaluation) < 0.0f;
+        for (int64_t i = 0; i < j->rows; i++)
+            one_image(j, t, mirrored, evaluation * j->rows + i);
+    }
+}
+
+/* Directions are shared out, or the images where no direction has anything of its own. */
+static void run_part(void *arg, int part)
+{
+    const job *j = arg;
+    const sw_binary_layer *l = j->l;
+    const sw_binary_shape *s = &l->s;
+    const bool plain = !j->sampled && !j->noisy_bias;
+    const int64_t n = plain ? s->batch : j->directions;
+    const int64_t from = vpiece(n, 1, part, j->n_parts),
+                  to = vpiece(n, 1, part + 1, j->n_parts);
+    tile t = {.bias = {{0}}, .plus = (uint64_t *)(void *)(j->scratch + j->each * (size_t)part)};
+    t.minus = t.plus + j->filter_words * SWI_TILE;
+    t.below = (uint16_t *)(void *)(t.minus + j->filter_words * SWI_TILE);
+    for (t.o = 0; from < to && t.o < s->outputs; t.o += SWI_TILE) {
+        t.n = (int)(s->outputs - t.o < SWI_TILE ? s->outputs - t.o : SWI_TILE);
+        memset(t.plus, 0, (size_t)j->filter_words * SWI_TILE * 2 * sizeof *t.plus);
+        if (!j->sampled)
+            take_signs(j, &t);
+        else
+            swi_binary_bounds(t.below, l->logits + t.o * s->channels * j->taps, t.n,
+                              s->channels, j->taps, l->scale);
+        if (plain)
+            make_tile(j, &t, 0);
+        for (int64_t i = from; i < to; i++)
+            if (plain)
+                one_image(j, &t, false, i);
+            else
+                one_direction(j, &t, i);
+    }
+}
+
+static void run(const sw_binary_layer *l, uint64_t *to, void *scratch, const sw_par *par)
+{
+    const swi_noise_attrs *a = l->a;
+    job j = {.l = l,
+             .scratch = scratch,
+             .each = part_bytes(&l->s),
+             .words = sw_binary_words(l->s.channels),
+             .taps = l->s.kernel_h * l->s.kernel_w,
+             .filter_words = filter_words(&l->s),
+             .sampled = a->weight.rows > 0,
+             .noisy_bias = a->bias.rows > 0,
+             .to = to,
+             .n_parts = par->n_threads};
+    j.root = 1.0f / sqrtf((float)(l->s.channels * j.taps));
+    j.directions = a->directions;
+    j.repeats = a->repeats;
+    j.rows = l->s.batch / (a->directions * a->repeats);
+    j.mirrors = j.sampled && a->antithetic != 0 && a->repeats > 1;
+    vparts(par, run_part, &j, j.n_parts, 1);
+}
+
+void swi_binary_layer(const sw_binary_layer *l, void *scratch, const sw_par *par)
+{
+    run(l, NULL, scratch, par);
+}
+
+size_t swi_binary_stored_bytes(const sw_binary_layer *l)
+{
+    const int64_t tiles = (l->s.outputs + SWI_TILE - 1) / SWI_TILE;
+    return (size_t)(l->a->directions * tiles * filter_words(&l->s) * SWI_TILE) *
+           sizeof(uint64_t);
+}
+
+void swi_binary_draw(uint64_t *to, const sw_binary_layer *l, void *scratch, const sw_par *par)
+{
+    run(l, to, scratch, par);
+}
+
+/* ---- bits of numbers, pooling, sums -------------------------------------------------------
+ */
+
+typedef struct {
+    unsigned char *bits;
+    const float *x;
+    int64_t batch, channels, positions;
+    float threshold;
+    int n_parts;
+} pack_job;
+
+static void pack_part(void *arg, int part)
+{
+    const pack_job *j = arg;
+    const int64_t words = sw_binary_words(j->channels), n = j->batch * j->positions;
+    const int64_t to = vpiece(n, 1, part + 1, j->n_parts);
+    for (int64_t i = vpiece(n, 1, part, j->n_parts); i < to; i++)
+        for (int64_t w = 0; w < words; w++) {
+            const int64_t c = 64 * w, rest = j->channels - c;
+            const float *x =
+                j->x + (i / j->positions * j->channels + c) * j->positions + i % j->positions;
+            bstore(j->bits, i * words + w,
+                   pack_word(x, rest < 64 ? rest : 64, j->positions, j->threshold));
+        }
+}
+
+void swi_binary_pack(void *bits, const float *x, int64_t batch, int64_t channels,
+                     int64_t positions, float threshold, const sw_par *par)
+{
+    pack_job j = {bits, x, batch, channels, positions, threshold, par->n_threads};
+    vparts(par, pack_part, &j, j.n_parts, batch * channels * positions > 1 << 14);
+}
+
+typedef struct {
+    void *y;
+    const void *x;
+    const sw_binary_shape *s;
+    int n_parts;
+} pool_job;
+
+static void pool_part(void *arg, int part)
+{
+    const pool_job *j = arg;
+    const sw_binary_shape *s = j->s;
+    const int64_t words = sw_binary_words(s->channels), n = s->batch * s->out_h * s->out_w;
+    const int64_t to = vpiece(n, 1, part + 1, j->n_parts);
+    for (int64_t i = vpiece(n, 1, part, j->n_parts); i < to; i++) {
+        const int64_t x = i % s->out_w * s->stride, y = i / s->out_w % s->out_h * s->stride;
+        const int64_t image = i / s->out_w / s->out_h;
+        for (int64_t w = 0; w < words; w++) {
+            uint64_t any = 0;
+            for (int64_t k = 0; k < s->kernel_h * s->kernel_w; k++)
+                any |= bload(j->x, ((image * s->in_h + y + k / s->kernel_w) * s->in_w + x +
+                                    k % s->kernel_w) *
+                                           words +
+                                       w);
+            bstore(j->y, i * words + w, any);
+        }
+    }
+}
+
+void swi_binary_max_pool(void *y, const void *x, const sw_binary_shape *s, const sw_par *par)
+{
+    pool_job j = {y, x, s, par->n_threads};
+    vparts(par, pool_part, &j, j.n_parts, s->batch * s->in_h * s->in_w > 1 << 12);
+}
+
+typedef struct {
+    double *sums;
+    const float *w;
+    int64_t rows, cols;
+    int n_parts;
+} rows_job;
+
+static void rows_part(void *arg, int part)
+{
+    const rows_job *j = arg;
+    const int64_t to = vpiece(j->rows, 1, part + 1, j->n_parts);
+    for (int64_t r = vpiece(j->rows, 1, part, j->n_parts); r < to; r++) {
+        double lane[8] = {0}; /* eight sums side by side, then in order */
+        const float *w = j->w + r * j->cols;
+        for (int64_t c = 0; c < j->cols; c++)
+            lane[c % 8] += (double)fabsf(w[c]);
+        j->sums[r] = 0.0;
+        for (int i = 0; i < 8; i++)
+            j->sums[r] += lane[i];
+    }
+}
+
+void swi_binary_row_sums(double *sums, const float *w, int64_t rows, int64_t cols,
+                         const sw_par *par)
+{
+    rows_job j = {sums, w, rows, cols, par->n_threads};
+    vparts(par, rows_part, &j, j.n_parts, rows * cols > 1 << 14);
+}
