@@ -1555,9 +1555,9 @@ SW_API size_t sw_es_bytes(const sw_es *es);
  * - sw_backward, sw_clip_norm, sw_accumulate and sw_update do nothing.
  *
  * The generation stands for the step and the slice for .step and .run. What depends on how a
- * generation is cut: batch norm in SW_TRAIN has the statistics of the slice, random ops (dropout
- * in SW_TRAIN) draw by the row in the slice, and group norm of images adds up in another order
- * where rows fill blocks of sixteen. */
+ * generation is cut: batch norm in SW_TRAIN has the statistics of the slice, random ops
+ * (dropout in SW_TRAIN) draw by the row in the slice, and group norm of images adds up in
+ * another order where rows fill blocks of sixteen. */
 
 /* Run a slice and tell what metric `fitness` came to in each evaluation. */
 SW_MUST_USE SW_API sw_status sw_es_evaluate(sw_es *es, sw_exec *exec, const sw_run_args *args,
