@@ -1,5 +1,6 @@
 /* Evolution strategies from outside: what is refused, by name, and changes nothing; failures of
  * memory. */
+#include "alloc/base/poison.h"
 #include "tests/population/es_nets.h"
 #include "tests/support/heap_sweep.h"
 #include <math.h>
