@@ -54,6 +54,29 @@ static void digits_are_learned(void)
              number(o, "test_accuracy"));
 }
 
+/* 28 x 28 pixels become 9 x 9 means, and an edge that fills no square is left out. */
+static void a_pooled_mlp_reads_means(void)
+{
+    static const char words[] = "train --quiet --json --model mlp --hidden 10 --synthetic-n 40 "
+                                "--batch 20 --optimizer sgd --witness --pool 3 --save-params "
+                                "@/P";
+    going_new_folder("pool");
+    const sw_outcome *o = good(words, "");
+    CU_ASSERT_EQUAL(number(o, "measured_peak_bytes"), number(o, "predicted_peak_bytes"));
+    size_t n = 0;
+    float *numbers = program_numbers(going_at("P"), &n);
+    CU_ASSERT_EQUAL(n, 81 * 10 + 10 + 10 * 10 + 10);
+    free(numbers);
+    o = going_run("plan --model mlp --pool 29");
+    SW_CHECK(program_failed_cleanly(o, 2) && strstr(o->err, "28 x 28 (got 29)") != NULL,
+             "status %d: %s", o->status, o->err);
+    o = going_run("plan --model lenet5 --pool 2");
+    SW_CHECK(program_failed_cleanly(o, 2) && strstr(o->err, "--pool") != NULL, "status %d: %s",
+             o->status, o->err);
+    o = going_run("es --environment cart-pole --pool 2");
+    SW_CHECK(program_failed_cleanly(o, 2), "status %d: %s", o->status, o->err);
+}
+
 /* ---- the same bytes ---------------------------------------------------------------------- */
 
 /* Slices of pairs, of repeats, of samples; the last one is filled up. */
@@ -365,6 +388,7 @@ static void every_site_fails_cleanly(void)
 static const sw_test tests[] = {
     {"a pole stays up", a_pole_stays_up},
     {"digits are learned", digits_are_learned},
+    {"a pooled mlp reads means", a_pooled_mlp_reads_means},
     {"threads and slices change no bit", threads_and_slices_change_no_bit},
     {"it begins with given parameters", it_begins_with_given_parameters},
     {"bytes are as planned, and none is noise", bytes_are_as_planned_and_none_is_noise},
