@@ -105,6 +105,13 @@ typedef struct {
     int32_t sums, has_bias;
 } swi_binary_attrs;
 
+/* noise_table: the result's shape, whose last axes but one are rows first, first + 1, ... */
+typedef struct {
+    swi_noise_attrs noise;
+    sw_shape shape;
+    int64_t first;
+} swi_noise_table_attrs;
+
 /* each: an op that makes a scalar of a batch, once for each of `evaluations` equal parts of it.
  */
 enum { SWI_EACH_ATTRS = 112 }; /* bytes of the op's attributes that fit */

@@ -1476,9 +1476,7 @@ SW_MUST_USE SW_API sw_status sw_policy_change(const char *path, const sw_space *
  * and is stored nowhere: kernels make its parts where they use them. A population is
  * `directions` directions with `repeats` evaluations each, and many evaluations are rows of one
  * batch. From one number for each evaluation, its fitness, comes an estimate of the gradient,
- *
- *     g = 1 / (sigma n) sum over the n evaluations of u s E,
- *
+ * g = 1 / (sigma n) times the sum over the n evaluations of u s E,
  * with the sign s of the noise and the shaped fitness u: a mean, sigma outside. It goes to an
  * optimizer, negated where fitness is maximised. With ars n counts the evaluations that are
  * kept. With snes the utilities are of rank and add up to 0, and what goes to the optimizer is
@@ -1526,8 +1524,8 @@ typedef struct {
 
 /* For the parameters that the optimizer owns, of its model, which is to be declared still: its
  * sigma is a knob, and those of snes are states. It has 12 bytes for each evaluation, from the
- * exec's budget, once a run or a plan is made; nothing of it grows with a parameter. Destroy it
- * before the model. */
+ * exec's budget, once sw_es_plan, sw_es_evaluate or sw_es_step is called; nothing of it grows
+ * with a parameter. Destroy it before the model. */
 SW_MUST_USE SW_API sw_status sw_es_create(sw_es **out, sw_optimizer *optimizer,
                                           const sw_es_opts *opts);
 SW_API void sw_es_destroy(sw_es *es);
@@ -1547,9 +1545,10 @@ SW_API size_t sw_es_bytes(const sw_es *es);
  *
  * - every batch is (repeats, slice, rows of an evaluation): axis 0 of what parameters meet is a
  *   multiple of sw_es_rows, and row i belongs to evaluation i / (rows of each);
- * - linear, conv2d, embedding and norms, and sw_add and sw_mul of a vector along the last axis
- *   or the channels, use the noise of their parameters; another op that reads a parameter is
- *   SW_UNSUPPORTED, by name: freeze it or make it another op;
+ * - linear, conv2d, embedding and norms, sw_add and sw_mul of a vector along the last axis or
+ *   the channels, and sw_add of rows of a table to each sample, use the noise of their
+ * parameters; another op that reads a parameter is SW_UNSUPPORTED, by name: freeze it or make
+ * it another op;
  * - losses, and sums, means and maxima over all axes, give one number for each evaluation, a
  *   vector; sw_metric of such a vector is its mean, and the vector an output of that name;
  * - sw_backward, sw_clip_norm, sw_accumulate and sw_update do nothing.

@@ -234,19 +234,59 @@ static int64_t axis_of(const sw_shape *x, const sw_shape *p)
     return -1;
 }
 
+/* Rows of a table that are added to each sample, (rows, ..., n, width) + (n, width): where the
+ * first of them is; -1: they are no such rows. */
+static int64_t rows_from(const sw_ctx *ctx, uint32_t x, uint32_t p, const swi_entry *entry)
+{
+    const swi_value *v = &ctx->trace.values[p];
+    const sw_shape *to = &ctx->trace.values[x].type.shape, *s = &v->type.shape;
+    if (entry->shape.rank != 2 || s->rank != 2 || to->rank < 3 || !v->contiguous ||
+        s->dim[1] != entry->shape.dim[1] || s->dim[1] != to->dim[to->rank - 1] ||
+        s->dim[0] != to->dim[to->rank - 2] || s->dim[0] > INT32_MAX)
+        return -1;
+    const size_t row = (size_t)s->dim[1] * sw_dtype_bytes(SW_F32);
+    return row != 0 && v->offset % row == 0 ? (int64_t)(v->offset / row) : -1;
+}
+
+static sw_status add_rows(sw_ctx *ctx, uint32_t x, uint32_t p, const swi_entry *entry,
+                          int64_t first, uint32_t *outs)
+{
+    const uint32_t both[] = {x, p};
+    const uint32_t whole =
+        swi_model_value(ctx, ctx->noise->model, (uint32_t)(entry - ctx->noise->model->entries));
+    uint32_t in[3] = {sigma_of(ctx), whole};
+    swi_noise_table_attrs a;
+    memset(&a, 0, sizeof a);
+    begin_attrs(ctx, &a.noise);
+    set_spec(ctx, &a.noise.weight, entry);
+    a.first = first;
+    SW_TRY(swi_apply(ctx, SW_OP_add, both, 2, NULL, NULL, 0, NULL, outs));
+    swi_set_shape(&a.shape, &ctx->trace.values[outs[0]].type.shape);
+    const int n = add_sigmas(ctx, entry, in, 1 + (a.noise.weight.kind == SW_NOISE_DROPOUT));
+    const uint32_t into = outs[0];
+    if (ctx->status != SW_OK)
+        return ctx->status;
+    return swi_apply(ctx, SW_OP_noise_table, in, n, &a, &into, 1u, "noise", outs);
+}
+
 /* add and mul of a vector. */
 static sw_status vector(sw_ctx *ctx, uint32_t op, const uint32_t *in, uint32_t *outs)
 {
     const char *name = swi_op(op)->name;
     const int p = entry_of(ctx, in[1]) != NULL ? 1 : 0;
-    const swi_entry *entry = parameter(ctx, name, in[p]);
+    const swi_entry *entry = entry_of(ctx, in[p]);
+    const int64_t first = rows_from(ctx, in[1 - p], in[p], entry);
+    if (op == SW_OP_add && first >= 0 && entry_of(ctx, in[1 - p]) == NULL)
+        return add_rows(ctx, in[1 - p], in[p], entry, first, outs);
+    entry = parameter(ctx, name, in[p]);
     if (ctx->status != SW_OK)
         return ctx->status;
     const int64_t axis = axis_of(&ctx->trace.values[in[1 - p]].type.shape, &entry->shape);
     if (entry_of(ctx, in[1 - p]) != NULL || axis < 0)
-        return refuse(
-            ctx, name, entry,
-            "it can be a vector along the last axis, or (c, 1, 1) along the channels");
+        return refuse(ctx, name, entry,
+                      "it can be a vector along the last axis, (c, 1, 1) along the channels, "
+                      "or rows of a "
+                      "matrix that are added to each sample");
     return affine(ctx, name, in[1 - p], op == SW_OP_mul ? in[p] : SWI_NONE,
                   op == SW_OP_add ? in[p] : SWI_NONE, axis, outs);
 }

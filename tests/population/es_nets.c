@@ -31,6 +31,7 @@ static sw_value logits_of(sw_ctx *ctx, es_net *t)
         return sw_apply_linear(ctx, t->f1, sw_flatten(ctx, sw_avg_pool(ctx, x, 2)));
     case ES_TOKENS:
         x = sw_apply_embedding(ctx, t->table, x);
+        x = sw_add(ctx, x, sw_slice(ctx, sw_use(ctx, t->places), 0, 1, LENGTH));
         x = sw_add(ctx, x, sw_attention(ctx, x, x, x, 2, 1, 0.0f));
         x = sw_apply_rms_norm(ctx, t->rms, x);
         x = sw_reshape(ctx, x, SW_SHAPE(-1, WIDTH));
@@ -93,6 +94,8 @@ static void declare(es_net *t)
     }
     case ES_TOKENS:
         t->table = sw_embedding_new(m, "table", WORDS, WIDTH);
+        t->places =
+            sw_param_new(m, "places", SW_F32, SW_SHAPE(LENGTH + 2, WIDTH), "normal:0.1");
         t->rms = sw_rms_norm_new(m, "rms", WIDTH);
         break;
     case ES_WORDS:

@@ -19,7 +19,7 @@ typedef struct {
     sw_batch_norm2d bn;
     sw_embedding table;
     sw_rms_norm rms;
-    sw_param gain, shift, channels;
+    sw_param gain, shift, channels, places;
 } es_net;
 
 /* Destroyed when the test ends. es: NULL for none; optimizer: NULL for sgd with a rate of 1. */

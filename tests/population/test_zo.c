@@ -355,9 +355,9 @@ static void a_step_that_fails_says_so(void)
         OK(sw_model_copy(n->model, spare->model));
         OK(sw_zo_step(zo, exec, &args, "loss", NULL));
         if (fails < 2)
-            OK(sw_zo_save(zo, sw_temp_path("cut")));
+            OK(sw_zo_save(zo, sw_temp_path("midway")));
         else
-            REFUSED(sw_zo_save(zo, sw_temp_path("cut")), SW_INVALID, "a step failed");
+            REFUSED(sw_zo_save(zo, sw_temp_path("midway")), SW_INVALID, "a step failed");
     }
 }
 
