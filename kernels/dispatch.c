@@ -91,3 +91,13 @@ const sw_binary_kernels *sw_binary(sw_isa isa)
 {
     return binary[built(isa)];
 }
+
+static void run_alone(const sw_par *par, void (*body)(void *arg, int part), void *arg,
+                      int n_parts)
+{
+    (void)par;
+    for (int i = 0; i < n_parts; i++)
+        body(arg, i);
+}
+
+const sw_par sw_par_alone = {1, run_alone};

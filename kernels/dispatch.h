@@ -14,6 +14,8 @@
 /* The best that this build and this machine have; asked of the processor once. */
 sw_isa sw_cpu_isa(void);
 const char *sw_isa_name(sw_isa isa);
+/* One thread: a plain loop. */
+extern const sw_par sw_par_alone;
 /* Tables; an instruction set that is not built falls back to the next lower one. */
 const sw_dense_kernels *sw_dense(sw_isa isa);
 const sw_norm_kernels *sw_norm(sw_isa isa);

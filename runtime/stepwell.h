@@ -1555,9 +1555,9 @@ SW_API size_t sw_es_bytes(const sw_es *es);
  * - sw_backward, sw_clip_norm, sw_accumulate and sw_update do nothing.
  *
  * The generation stands for the step and the slice for .step and .run. What depends on how a
- * generation is cut: batch norm in SW_TRAIN has the statistics of the slice, random ops (dropout
- * in SW_TRAIN) draw by the row in the slice, and group norm of images adds up in another order
- * where rows fill blocks of sixteen. */
+ * generation is cut: batch norm in SW_TRAIN has the statistics of the slice, random ops
+ * (dropout in SW_TRAIN) draw by the row in the slice, and group norm of images adds up in
+ * another order where rows fill blocks of sixteen. */
 
 /* Run a slice and tell what metric `fitness` came to in each evaluation. */
 SW_MUST_USE SW_API sw_status sw_es_evaluate(sw_es *es, sw_exec *exec, const sw_run_args *args,
@@ -1580,7 +1580,8 @@ SW_MUST_USE SW_API sw_status sw_es_tell(sw_es *es, uint32_t direction, uint32_t 
 SW_MUST_USE SW_API sw_status sw_es_tell_slice(sw_es *es, uint32_t slice, const float *fitness,
                                               size_t n);
 /* Write theta + sign sigma E of a direction of this generation into a model of the same layout:
- * the member itself, for what runs without noise. It has all else of the model too. */
+ * the member itself, for what runs without noise. Logits become 1 and -1, by its bits. It has
+ * all else of the model too. */
 SW_MUST_USE SW_API sw_status sw_es_member(sw_es *es, uint32_t direction, int sign,
                                           sw_model *to);
 

@@ -33,6 +33,16 @@ static noise_sizes sizes_of(const sw_type *x, const sw_type *w, const swi_noise_
     return s;
 }
 
+/* Classes are dropped before the bias is added; else the product adds it. */
+static bool drops(const swi_noise_ce_attrs *a)
+{
+    return a->noise.weight.rows != 0 && a->noise.weight.kind == SW_NOISE_DROPOUT;
+}
+static bool product_adds_bias(const swi_noise_ce_attrs *a)
+{
+    return a->has_bias != 0 && !drops(a);
+}
+
 static sw_cuda_product logits_of(const noise_sizes &s, int64_t rows)
 {
     return sw_cuda_product_of(rows, s.classes, s.width, s.width, 1, 1, s.width);
@@ -92,7 +102,8 @@ extern "C" size_t sw_cuda_noise_linear_ce_scratch(const sw_kernel_info *info,
                                                   const sw_cuda_queue *queue)
 {
     const swi_noise_ce_attrs *a = static_cast<const swi_noise_ce_attrs *>(info->attrs);
-    return scratch_of(sizes_of(&info->in[X], &info->in[W], a), a->has_bias != 0, queue).bytes;
+    return scratch_of(sizes_of(&info->in[X], &info->in[W], a), product_adds_bias(a), queue)
+        .bytes;
 }
 
 /* ---- forward ----------------------------------------------------------------------------- */
@@ -131,13 +142,17 @@ static sw_status chunk(const noise_pass &p, sw_cuda_ce e, int64_t first, int64_t
     const swi_noise_attrs *noise = &p.a->noise;
     const float *x = sw_cuda_in(p.l, X) + first * p.s.width;
     sw_cuda_product g = logits_of(p.s, rows);
-    g.bias = p.a->has_bias != 0 ? sw_cuda_in(p.l, MORE) : nullptr;
+    const float *bias = p.a->has_bias != 0 ? sw_cuda_in(p.l, MORE) : nullptr;
+    g.bias = product_adds_bias(p.a) ? bias : nullptr;
     g.p.c = p.logits;
     g.p.a = x;
     g.p.b = sw_cuda_in(p.l, W);
     SW_TRY(sw_cuda_product_run("noise_linear_ce", &g, p.scratch + p.at.product,
                                p.at.product_bytes, p.queue));
-    if (noise->weight.rows != 0 || noise->bias.rows != 0)
+    if (drops(p.a))
+        SW_TRY(sw_cuda_noise_channels("noise_linear_ce", noise_of(p, first, rows), p.logits,
+                                      p.logits, nullptr, bias, p.s.classes, 1, 1, 0, p.queue));
+    else if (noise->weight.rows != 0 || noise->bias.rows != 0)
         SW_TRY(sw_cuda_noise_layer("noise_linear_ce", noise_of(p, first, rows), p.logits, x,
                                    p.s.classes, p.s.width, 1, p.queue));
     e.rows = rows;
@@ -156,7 +171,7 @@ extern "C" sw_status sw_cuda_noise_linear_ce_forward(const sw_launch *l,
     p.queue = queue;
     p.a = static_cast<const swi_noise_ce_attrs *>(l->attrs);
     p.s = sizes_of(&l->in[X].type, &l->in[W].type, p.a);
-    p.at = scratch_of(p.s, p.a->has_bias != 0, queue);
+    p.at = scratch_of(p.s, product_adds_bias(p.a), queue);
     p.scratch = static_cast<unsigned char *>(l->scratch);
     p.logits = reinterpret_cast<float *>(p.scratch + p.at.logits);
     e.x = p.logits;

@@ -170,41 +170,55 @@ __global__ void affine_kernel(noise_gain j)
     }
 }
 
+sw_status sw_cuda_noise_channels(const char *op, const sw_cuda_noise &n, float *y,
+                                 const float *x, const float *gain, const float *shift,
+                                 int64_t channels, int64_t middle, int64_t inner, int add,
+                                 const sw_cuda_queue *queue)
+{
+    noise_gain j = {};
+    j.n = n;
+    j.y = y;
+    j.x = x;
+    j.gain = gain;
+    j.shift = shift;
+    j.channels = channels;
+    j.middle = middle;
+    j.inner = inner;
+    j.add = add;
+    j.tiles = (channels + CHUNK - 1) / CHUNK;
+    j.pieces = (n.members * middle + MEMBERS - 1) / MEMBERS;
+    if (j.tiles * j.pieces * inner == 0)
+        return SW_OK;
+    SW_CUDA_LAUNCH(affine_kernel, sw_cuda_blocks(n.a.directions * j.tiles * j.pieces, 1),
+                   SW_CUDA_THREADS, 0, queue, j);
+    return sw_cuda_launched(op);
+}
+
 /* in: x, sigma, [gain], [shift], [sigmas of the gain], [sigmas of the shift] */
 extern "C" sw_status sw_cuda_noise_affine_forward(const sw_launch *l,
                                                   const sw_cuda_queue *queue)
 {
+    const swi_noise_attrs *a = static_cast<const swi_noise_attrs *>(l->attrs);
     const sw_shape *x = &l->in[0].type.shape;
     int next = 2;
-    noise_gain j = {};
+    int64_t middle = 1, inner = 1;
     SW_TRY(sw_cuda_all_plain("noise_affine", l));
-    j.n = sw_cuda_noise_of(l, static_cast<const swi_noise_attrs *>(l->attrs), sw_cuda_in(l, 1),
-                           x->dim[0], queue);
-    const swi_noise_attrs *a = &j.n.a;
-    j.x = sw_cuda_in(l, 0);
-    j.y = sw_cuda_out(l, 0);
-    j.add = sw_cuda_adds(l, 0);
-    j.gain = a->has_gain != 0 ? sw_cuda_in(l, next++) : nullptr;
-    j.shift = a->has_shift != 0 ? sw_cuda_in(l, next++) : nullptr;
+    sw_cuda_noise n = sw_cuda_noise_of(l, a, sw_cuda_in(l, 1), x->dim[0], queue);
+    const float *gain = a->has_gain != 0 ? sw_cuda_in(l, next++) : nullptr;
+    const float *shift = a->has_shift != 0 ? sw_cuda_in(l, next++) : nullptr;
     if (a->has_sigmas != 0 && a->has_gain != 0 && a->weight.rows != 0)
-        j.n.weight_sigmas = sw_cuda_in(l, next++);
+        n.weight_sigmas = sw_cuda_in(l, next++);
     if (a->has_sigmas != 0 && a->bias.rows != 0)
-        j.n.bias_sigmas = sw_cuda_in(l, next);
-    j.channels = x->dim[a->channel_axis];
-    j.middle = j.inner = 1;
+        n.bias_sigmas = sw_cuda_in(l, next);
     for (int k = 1; k < x->rank; k++)
         if (k != a->channel_axis)
-            *(k < a->channel_axis ? &j.middle : &j.inner) *= x->dim[k];
-    j.tiles = (j.channels + CHUNK - 1) / CHUNK;
-    j.pieces = (j.n.members * j.middle + MEMBERS - 1) / MEMBERS;
-    if (sw_cuda_elements(&l->in[0].type) == 0)
-        return SW_OK;
-    SW_CUDA_LAUNCH(affine_kernel, sw_cuda_blocks(a->directions * j.tiles * j.pieces, 1),
-                   SW_CUDA_THREADS, 0, queue, j);
-    return sw_cuda_launched("noise_affine");
+            *(k < a->channel_axis ? &middle : &inner) *= x->dim[k];
+    return sw_cuda_noise_channels("noise_affine", n, sw_cuda_out(l, 0), sw_cuda_in(l, 0), gain,
+                                  shift, x->dim[a->channel_axis], middle, inner,
+                                  sw_cuda_adds(l, 0), queue);
 }
 
 /* clang-format off */
 SW_CUDA_ENTRY(noise_embedding, -1, sw_cuda_noise_embedding_forward, NULL, 1)
-SW_CUDA_ENTRY(noise_affine, -1, sw_cuda_noise_affine_forward, NULL, 1)
+SW_CUDA_ENTRY(noise_affine, -1, sw_cuda_noise_affine_forward, NULL, 0)
 /* clang-format on */

@@ -2,7 +2,6 @@
  * w_d (e_d^2 - 1)), with the numbers e made again. Elementwise, so that bits are the CPU's. */
 #include "kernels/cuda/noise_draw.h"
 
-static constexpr int AHEAD = 8;  /* directions that a block prepares at a time */
 static constexpr int BLOCK = 64; /* directions that are summed apart */
 
 struct snes_job {
@@ -62,27 +61,16 @@ __global__ void snes_iid_kernel(snes_job j)
     }
 }
 
+/* Other numbers, each alone. */
 __global__ void snes_element_kernel(snes_job j)
 {
-    SW_SHARED(sw_noise_direction, ahead, AHEAD);
-    for (int64_t block = blockIdx.x; block * blockDim.x < j.n; block += gridDim.x) {
-        const int64_t i = block * blockDim.x + threadIdx.x;
+    for (int64_t i = sw_cuda_thread(); i < j.n && !j.off(); i += sw_cuda_threads()) {
         snes_total total = {};
-        for (int64_t d = 0; d < j.directions; d += AHEAD) {
-            const int some = (int)(j.directions - d < AHEAD ? j.directions - d : AHEAD);
-            __syncthreads();
-            if ((int)threadIdx.x < some) {
-                const sw_noise_at at = j.at(d + threadIdx.x);
-                sw_noise_prepare(&ahead[threadIdx.x], &j.s, &at, 1.0f);
-            }
-            __syncthreads();
-            for (int k = 0; k < some && i < j.n; k++)
-                total.add(j.weights[d + k],
-                          sw_noise_element(&j.s, &ahead[k], i / j.s.cols, i % j.s.cols, 0.0f),
-                          d + k);
+        for (int64_t d = 0; d < j.directions; d++) {
+            const sw_noise_at at = j.at(d);
+            total.add(j.weights[d], sw_noise_number(&j.s, SW_NOISE_ELEMENTS, &at, i), d);
         }
-        if (i < j.n && !j.off())
-            j.sigmas[i] *= total.factor(*j.rate);
+        j.sigmas[i] *= total.factor(*j.rate);
     }
 }
 
@@ -104,7 +92,7 @@ extern "C" sw_status sw_cuda_snes_update_forward(const sw_launch *l, const sw_cu
     j.directions = l->in[1].type.shape.dim[0];
     if (j.n == 0)
         return SW_OK;
-    if (j.s.kind == SW_NOISE_IID && j.s.distribution == SW_NOISE_NORMAL)
+    if (j.s.distribution == SW_NOISE_NORMAL)
         SW_CUDA_LAUNCH(snes_iid_kernel, sw_cuda_blocks(j.n, 4 * SW_CUDA_THREADS),
                        SW_CUDA_THREADS, 0, queue, j);
     else

@@ -1,6 +1,7 @@
 /* An op that makes one number of a batch, for each of `evaluations` equal parts of the batch: y
  * (evaluations). Inputs are cut along axis 0. Only traces with noise make it, of losses and of
  * reductions over all axes. */
+#include "kernels/dispatch.h"
 #include "runtime/ops/ops.h"
 #include <string.h>
 
@@ -79,14 +80,6 @@ static size_t scratch_bytes(const sw_kernel_info *info)
     return part_scratch(info) * (size_t)info->threads;
 }
 
-static void run_alone(const sw_par *par, void (*body)(void *arg, int part), void *arg,
-                      int n_parts)
-{
-    (void)par;
-    for (int i = 0; i < n_parts; i++)
-        body(arg, i);
-}
-
 typedef struct {
     const sw_launch *l;
     asked q;
@@ -98,7 +91,6 @@ typedef struct {
 
 static sw_status run_one(const job *j, int64_t e, unsigned char *scratch)
 {
-    static const sw_par alone = {1, run_alone};
     const sw_launch *l = j->l;
     sw_buffer in[4], out[4];
     for (int i = 0; i < l->n_in; i++) {
@@ -118,7 +110,7 @@ static sw_status run_one(const job *j, int64_t e, unsigned char *scratch)
     part.scratch_bytes = j->scratch;
     part.attrs = j->q.info.attrs;
     part.accumulate = l->accumulate & 1u;
-    part.par = &alone;
+    part.par = &sw_par_alone;
     return j->kernel(&part);
 }
 

