@@ -1524,7 +1524,7 @@ typedef struct {
 
 /* For the parameters that the optimizer owns, of its model, which is to be declared still: its
  * sigma is a knob, and those of snes are states. It has 12 bytes for each evaluation, from the
- * exec's budget, once sw_es_plan, sw_es_evaluate or sw_es_step is called; nothing of it grows
+ * exec's budget, once sw_es_evaluate is called; nothing of it grows
  * with a parameter. Destroy it before the model. */
 SW_MUST_USE SW_API sw_status sw_es_create(sw_es **out, sw_optimizer *optimizer,
                                           const sw_es_opts *opts);

@@ -35,6 +35,24 @@ static size_t scratch_bytes(const sw_kernel_info *info)
     return (size_t)a->shape.dim[a->shape.rank - 2] * sw_dtype_bytes(SW_I32);
 }
 
+/* Rows that are dropped, or not: y += s sigma e W, n rows of `width`. */
+static void drop_rows(const sw_launch *l, float *y, int64_t n, int part)
+{
+    const swi_noise_table_attrs *a = l->attrs;
+    const int64_t width = a->noise.weight.cols;
+    const sw_noise_at at = swi_noise_at(l, part % a->noise.directions);
+    const float sigma = *swi_in(l, SIGMA);
+    sw_noise_direction d;
+    sw_noise_prepare(&d, &a->noise.weight, &at, sigma);
+    for (int64_t t = 0; t < n; t++) {
+        const float *w = swi_in(l, MORE) + (a->first + t) * width;
+        const float e = sw_noise_sign(&a->noise, part) * sigma *
+                        sw_noise_dropped(&a->noise.weight, &d, a->first + t);
+        for (int64_t j = 0; j < width; j++)
+            y[t * width + j] += e * w[j];
+    }
+}
+
 /* The tables of one evaluation, each a batch of its own. */
 static void one_evaluation(void *arg, int part)
 {
@@ -52,9 +70,13 @@ static void one_evaluation(void *arg, int part)
     if (a->noise.has_sigmas)
         layer.weight_sigmas = swi_in(l, l->n_in - 1);
     const sw_ids ids = {.i32 = l->scratch, .n = n};
-    for (int64_t k = 0; k < tables; k++)
-        sw_noise(l->isa)->embedding(swi_out(l, 0) + (part * tables + k) * size, &ids,
-                                    drops(a) ? swi_in(l, MORE) : NULL, &layer, &sw_par_alone);
+    for (int64_t k = 0; k < tables; k++) {
+        float *y = swi_out(l, 0) + (part * tables + k) * size;
+        if (drops(a))
+            drop_rows(l, y, n, part);
+        else
+            sw_noise(l->isa)->embedding(y, &ids, NULL, &layer, &sw_par_alone);
+    }
 }
 
 static sw_status forward(const sw_launch *l)
