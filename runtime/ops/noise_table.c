@@ -40,7 +40,7 @@ static void drop_rows(const sw_launch *l, float *y, int64_t n, int part)
 {
     const swi_noise_table_attrs *a = l->attrs;
     const int64_t width = a->noise.weight.cols;
-    const sw_noise_at at = swi_noise_at(l, part % a->noise.directions);
+    const sw_noise_at at = {l->seed, l->step, l->run + (uint32_t)(part % a->noise.directions)};
     const float sigma = *swi_in(l, SIGMA);
     sw_noise_direction d;
     sw_noise_prepare(&d, &a->noise.weight, &at, sigma);

@@ -396,6 +396,8 @@ static bool count_estimate(const swi_trace *t, const swi_node *node, uint64_t *n
     uint64_t one = (61 + 2) * rows * cols;
     if (a->spec.kind == SW_NOISE_LOW_RANK) /* A and B; A by weight and scale */
         one = rank * (63 * rows + 61 * cols + 2 * rows * cols);
+    else if (a->spec.kind == SW_NOISE_BITS_OF_LOGITS) /* half a number, its score, a sum */
+        one = (25 / 2 + 3) * rows * cols;
     else if (a->spec.kind == SW_NOISE_DROPOUT) /* a uniform number of each row */
         one = 27 * rows + 2 * rows * cols;
     const uint64_t each = (a->has_sigmas != 0) + (a->l1 != 0.0f || a->l2 != 0.0f ? 6u : 0u);
