@@ -17,7 +17,7 @@ enum {
     TILE = 28672,          /* floats of a tile on the stack: 112 KiB */
     MOST_ROWS = 1024,      /* of a block of `to` */
     MOST_COLS = 1024,
-    SHARED_FROM = 1 << 18, /* elements of `to` */
+    SHARED_FROM = 1 << 15, /* elements of `to` */
     SHARED = 1 << 19       /* floats of a tile in scratch */
 };
 

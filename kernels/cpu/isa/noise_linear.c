@@ -8,7 +8,8 @@
 enum {
     KEPT = 24576, /* floats of a direction's factors that are kept: 96 KiB of the stack */
     PIECE = 4096, /* numbers that are made at a time where there are more */
-    ROWS = 32     /* rows that such a piece is used for */
+    ROWS = 32,    /* rows that such a piece is used for */
+    PLACES = 4096 /* of a side that is sparse: longer ones go row by row of E */
 };
 
 typedef struct {
@@ -176,6 +177,80 @@ static void low_rank(const linear_part *p)
     add_bias(p);
 }
 
+/* ---- sparse ------------------------------------------------------------------------------ */
+
+/* Which inputs, or outputs, the first `keep` positions of S are: to[position]. */
+static void kept_places(uint32_t *to, const linear_part *p, sw_noise_part side, int64_t n,
+                        int64_t keep)
+{
+    uint32_t position[PLACES];
+    sw_bijection b;
+    sw_noise_bijection(&b, &p->j->l->a->weight, side, &p->at, n);
+    swi_noise_permutation(position, &b);
+    for (int64_t i = 0; i < n; i++)
+        if (position[i] < keep)
+            to[position[i]] = (uint32_t)i;
+}
+
+/* Rows [q, end), at most ROWS: the inputs that have noise, side by side. */
+static void take_inputs(float *to, const linear_part *p, const uint32_t *from, int64_t keep,
+                        int64_t q, int64_t end)
+{
+    for (; q < end; q++, to += keep) {
+        const float *x = p->j->x + row_at(p, q) * p->j->in;
+        for (int64_t i = 0; i < keep; i++)
+            to[i] = x[from[i]];
+    }
+}
+
+/* n numbers, few: one after the other. */
+static float short_dot(const float *a, const float *b, int64_t n)
+{
+    float sum = a[0] * b[0];
+    for (int64_t i = 1; i < n; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
+
+/* S (keep_rows, keep_cols) of the direction, some rows at a time, times the inputs that it
+ * has. */
+static void sparse(const linear_part *p)
+{
+    const linear_job *j = p->j;
+    const sw_noise_spec *s = &j->l->a->weight;
+    const int64_t keep = s->keep_cols, most = PIECE / keep;
+    const float scale = sw_noise_scale(s);
+    uint32_t from[PLACES], to[PLACES];
+    float e[PIECE], x[PIECE];
+    swi_noise_source numbers;
+    kept_places(from, p, SW_NOISE_COLS, j->in, keep);
+    kept_places(to, p, SW_NOISE_ROWS, j->out, s->keep_rows);
+    swi_noise_source_of(&numbers, s, SW_NOISE_ELEMENTS, &p->at);
+    for (int64_t q = p->row, end; q < p->end; q = end) {
+        end = q + (most < ROWS ? most : ROWS);
+        end = end < p->end ? end : p->end;
+        take_inputs(x, p, from, keep, q, end);
+        for (int64_t r = 0, n; r < s->keep_rows; r += n) {
+            n = s->keep_rows - r < most ? s->keep_rows - r : most;
+            swi_noise_draw(e, r * keep, n * keep, &numbers);
+            for (int64_t k = q; k < end; k++) {
+                const float *row = x + (k - q) * keep, factor = factor_at(p, k) * scale;
+                float *y = j->y + row_at(p, k) * j->out;
+                for (int64_t i = 0; i < n; i++)
+                    y[to[r + i]] += factor * (keep < 16 ? short_dot(row, e + i * keep, keep)
+                                                        : dot(row, e + i * keep, keep));
+            }
+        }
+    }
+}
+
+static bool is_sparse(const linear_job *j)
+{
+    const sw_noise_spec *s = &j->l->a->weight;
+    return s->rows != 0 && s->kind == SW_NOISE_SPARSE && j->l->weight_sigmas == NULL &&
+           j->in <= PLACES && j->out <= PLACES;
+}
+
 /* ---- other kinds ------------------------------------------------------------------------- */
 
 /* Row by row of E, a piece of its columns at a time. */
@@ -209,7 +284,9 @@ static void run_direction(const linear_part *p)
         low_rank(p);
         return;
     }
-    if (s->rows != 0 && !p->j->is_product)
+    if (is_sparse(p->j))
+        sparse(p);
+    else if (s->rows != 0 && !p->j->is_product)
         by_rows(p);
     add_bias(p);
 }
