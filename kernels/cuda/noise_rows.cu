@@ -17,7 +17,14 @@ struct noise_lookup {
     float *y;
     int64_t pieces;
     int add, ranks; /* ranks: of factors; 0: element by element */
+    /* Above 0: no ids, but rows first, first + 1, ... of so many, again and again. */
+    int64_t period, first;
 };
+
+static __device__ __forceinline__ int64_t lookup_id(const noise_lookup &j, int64_t row)
+{
+    return j.period > 0 ? j.first + row % j.period : j.ids.at(row);
+}
 
 /* E(id, from + c); factors: a of the member, b of these columns. */
 static __device__ __forceinline__ float lookup_element(const noise_lookup &j,
@@ -43,7 +50,7 @@ static __device__ void lookup_out(const noise_lookup &j, const sw_noise_directio
     const sw_noise_spec &s = j.n.a.weight;
     for (unsigned t = threadIdx.x; t < (unsigned)members * n; t += blockDim.x) {
         const unsigned m = t / n, c = t % n;
-        const int64_t row = j.n.row(i, first + m), id = j.ids.at(row);
+        const int64_t row = j.n.row(i, first + m), id = lookup_id(j, row);
         float *y = j.y + row * s.cols + from + c, e = sw_float_of(0x7fc00000u);
         if (id >= 0 && id < s.rows) {
             e = lookup_element(j, d, id, a + m * RANKS, b, from, c);
@@ -66,7 +73,7 @@ __global__ void lookup_kernel(noise_lookup j)
         const int members = (int)(left < MEMBERS ? left : MEMBERS);
         sw_cuda_noise_begin(d, s, j.n.at(i), *j.n.sigma);
         for (int t = (int)threadIdx.x; t < members * j.ranks; t += (int)blockDim.x) {
-            const int64_t id = j.ids.at(j.n.row(i, first + t / j.ranks)), k = t % j.ranks;
+            const int64_t id = lookup_id(j, j.n.row(i, first + t / j.ranks)), k = t % j.ranks;
             if (id >= 0 && id < s.rows)
                 a[t / j.ranks * RANKS + k] =
                     sw_noise_number(&s, SW_NOISE_ROWS, &d[0].at, k * s.rows + id);
@@ -83,16 +90,12 @@ __global__ void lookup_kernel(noise_lookup j)
     }
 }
 
-/* in: ids, sigma, [table: dropout], [sigmas] */
-extern "C" sw_status sw_cuda_noise_embedding_forward(const sw_launch *l,
-                                                     const sw_cuda_queue *queue)
+/* What is looked up has its ids; in: ..., sigma, [table: dropout], [sigmas]. */
+static sw_status launch_lookup(noise_lookup j, const sw_launch *l, int sigma, const char *name,
+                               const sw_cuda_queue *queue)
 {
-    noise_lookup j = {};
-    j.n = sw_cuda_noise_of(l, static_cast<const swi_noise_attrs *>(l->attrs), sw_cuda_in(l, 1),
-                           sw_cuda_elements(&l->in[0].type), queue);
     const sw_noise_spec *s = &j.n.a.weight;
-    j.ids = sw_cuda_ids_in(l, 0);
-    j.table = s->kind == SW_NOISE_DROPOUT ? sw_cuda_in(l, 2) : nullptr;
+    j.table = s->kind == SW_NOISE_DROPOUT ? sw_cuda_in(l, sigma + 1) : nullptr;
     j.n.weight_sigmas = j.n.a.has_sigmas != 0 ? sw_cuda_in(l, l->n_in - 1) : nullptr;
     j.y = sw_cuda_out(l, 0);
     j.add = sw_cuda_adds(l, 0);
@@ -102,7 +105,31 @@ extern "C" sw_status sw_cuda_noise_embedding_forward(const sw_launch *l,
         return SW_OK;
     SW_CUDA_LAUNCH(lookup_kernel, sw_cuda_blocks(j.n.a.directions * j.pieces, 1),
                    SW_CUDA_THREADS, 0, queue, j);
-    return sw_cuda_launched("noise_embedding");
+    return sw_cuda_launched(name);
+}
+
+/* in: ids, sigma, ... */
+extern "C" sw_status sw_cuda_noise_embedding_forward(const sw_launch *l,
+                                                     const sw_cuda_queue *queue)
+{
+    noise_lookup j = {};
+    j.n = sw_cuda_noise_of(l, static_cast<const swi_noise_attrs *>(l->attrs), sw_cuda_in(l, 1),
+                           sw_cuda_elements(&l->in[0].type), queue);
+    j.ids = sw_cuda_ids_in(l, 0);
+    return launch_lookup(j, l, 1, "noise_embedding", queue);
+}
+
+/* in: sigma, ... */
+extern "C" sw_status sw_cuda_noise_table_forward(const sw_launch *l, const sw_cuda_queue *queue)
+{
+    noise_lookup j = {};
+    const swi_noise_table_attrs *a = static_cast<const swi_noise_table_attrs *>(l->attrs);
+    const int64_t width = a->noise.weight.cols > 0 ? a->noise.weight.cols : 1;
+    j.n = sw_cuda_noise_of(l, &a->noise, sw_cuda_in(l, 0),
+                           sw_cuda_elements(&l->out[0].type) / width, queue);
+    j.period = a->shape.dim[a->shape.rank - 2];
+    j.first = a->first;
+    return launch_lookup(j, l, 0, "noise_table", queue);
 }
 
 /* ---- gain and shift: y (+)= x (g + s sigma e) + (b + s sigma f) -------------------------- */
@@ -220,5 +247,6 @@ extern "C" sw_status sw_cuda_noise_affine_forward(const sw_launch *l,
 
 /* clang-format off */
 SW_CUDA_ENTRY(noise_embedding, -1, sw_cuda_noise_embedding_forward, NULL, 1)
+SW_CUDA_ENTRY(noise_table, -1, sw_cuda_noise_table_forward, NULL, 1)
 SW_CUDA_ENTRY(noise_affine, -1, sw_cuda_noise_affine_forward, NULL, 0)
 /* clang-format on */

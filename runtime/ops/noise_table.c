@@ -41,15 +41,14 @@ static void drop_rows(const sw_launch *l, float *y, int64_t n, int part)
     const swi_noise_table_attrs *a = l->attrs;
     const int64_t width = a->noise.weight.cols;
     const sw_noise_at at = {l->seed, l->step, l->run + (uint32_t)(part % a->noise.directions)};
-    const float sigma = *swi_in(l, SIGMA);
+    const float sigma = *swi_in(l, SIGMA), scale = sw_noise_sign(&a->noise, part) * sigma;
     sw_noise_direction d;
     sw_noise_prepare(&d, &a->noise.weight, &at, sigma);
     for (int64_t t = 0; t < n; t++) {
         const float *w = swi_in(l, MORE) + (a->first + t) * width;
-        const float e = sw_noise_sign(&a->noise, part) * sigma *
-                        sw_noise_dropped(&a->noise.weight, &d, a->first + t);
+        const float e = sw_noise_dropped(&a->noise.weight, &d, a->first + t);
         for (int64_t j = 0; j < width; j++)
-            y[t * width + j] += e * w[j];
+            y[t * width + j] += scale * (w[j] * e);
     }
 }
 

@@ -35,6 +35,7 @@ typedef union {
     sw_members_args group;
     sw_hyper hyper;
     sw_pbt_opts pbt;
+    sw_es_opts es;
     sw_zo_opts zo;
     sw_resize_opts resize;
 } room;
@@ -342,6 +343,56 @@ static sw_status try_pbt_member(scene *s, room *r)
     return with_pbt(ask_pbt_member, r);
 }
 
+/* A strategy of a model of its own, with 2 directions; `opts` NULL: the plainest. */
+static sw_status with_es(sw_status (*ask)(scene *s, sw_es *es, room *r), scene *s, room *r,
+                         const sw_es_opts *opts)
+{
+    const sw_es_opts plain = {.size = sizeof plain, .directions = 2};
+    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd"};
+    sw_model *model = NULL;
+    sw_optimizer *optimizer;
+    sw_es *es = NULL;
+    OK(sw_model_create(&model, "es"));
+    (void)sw_linear_new(model, "l", 2, 2);
+    OK(sw_optimizer_create(&optimizer, model, &sgd));
+    sw_status status = sw_es_create(&es, optimizer, opts != NULL ? opts : &plain);
+    if (status == SW_OK && ask != NULL)
+        status = ask(s, es, r);
+    if (es != NULL)
+        sw_es_destroy(es);
+    sw_model_destroy(model);
+    return status;
+}
+
+static sw_status try_es(scene *s, room *r)
+{
+    r->es.directions = 2;
+    return with_es(NULL, s, r, &r->es);
+}
+
+static sw_status ask_es(scene *s, sw_es *es, room *r)
+{
+    (void)s;
+    return sw_es_ask(es, 0, 1, (sw_es_evaluation *)(void *)r);
+}
+
+static sw_status try_es_evaluation(scene *s, room *r)
+{
+    return with_es(ask_es, s, r, NULL);
+}
+
+static sw_status step_es(scene *s, sw_es *es, room *r)
+{
+    const float fitness[] = {1, 2, 3, 4};
+    OK(sw_es_tell_slice(es, 0, fitness, 4));
+    return sw_es_step(es, s->exec, (sw_es_info *)(void *)r);
+}
+
+static sw_status try_es_info(scene *s, room *r)
+{
+    return with_es(step_es, s, r, NULL);
+}
+
 static sw_status try_zo(scene *s, room *r)
 {
     sw_zo *made;
@@ -469,6 +520,9 @@ static const struct {
     {SWI_STRUCT_sw_pbt_opts, try_pbt, false},
     {SWI_STRUCT_sw_pbt_event, try_pbt_event, true},
     {SWI_STRUCT_sw_pbt_member, try_pbt_member, true},
+    {SWI_STRUCT_sw_es_opts, try_es, false},
+    {SWI_STRUCT_sw_es_evaluation, try_es_evaluation, true},
+    {SWI_STRUCT_sw_es_info, try_es_info, true},
     {SWI_STRUCT_sw_zo_opts, try_zo, false},
     {SWI_STRUCT_sw_witness_info, try_witness, true},
     {SWI_STRUCT_sw_idx_opts, try_idx, false},
