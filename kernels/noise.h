@@ -234,7 +234,8 @@ SW_INLINE void sw_noise_prepare(sw_noise_direction *d, const sw_noise_spec *s,
     if (sparse || (s->kind == SW_NOISE_PERMUTED && (s->sides & SW_NOISE_IN) != 0))
         sw_noise_bijection(&d->cols, s, SW_NOISE_COLS, at, sw_noise_channels(s));
     const double s2 = (double)sigma * (double)sigma;
-    d->drop_below = (uint32_t)(s2 / (1.0 + s2) * 4294967295.0);
+    const double share = s2 < 1e300 ? s2 / (1.0 + s2) : 0.0; /* 0 for what is no number */
+    d->drop_below = (uint32_t)(share * 4294967295.0);
 }
 
 /* DROPOUT: what row `row` is multiplied by, less 1, over sigma: E = W times this. */

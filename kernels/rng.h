@@ -61,7 +61,8 @@ SW_INLINE void sw_rng_normal4(float out[4], const uint32_t words[4])
  * others are multiplied with the scale. */
 SW_INLINE uint32_t sw_drop_below(float p)
 {
-    const double bound = (double)p * 0x1p24; /* exact */
+    const float share = p > 0.0f ? p < 1.0f ? p : 1.0f : 0.0f; /* 0 for what is no number */
+    const double bound = (double)share * 0x1p24;               /* exact */
     const uint32_t below = (uint32_t)bound;
     return below + ((double)below < bound);
 }
