@@ -163,10 +163,6 @@ static int plan_row(const plan_opts *o, job *j, row *r)
     job_opts opts = o->job;
     const int64_t samples = j->train.n;
     opts.method = r->method;
-    if (r->method == JOB_MEZO) { /* no optimizer state */
-        opts.optimizer = "sgd";
-        opts.momentum = 0.0;
-    }
     j->opts = &opts;
     int status = CLI_GO;
     if (o->fit_bytes > 0) {
