@@ -7,11 +7,6 @@
 #include "runtime/base/structs.h"
 #include <string.h>
 
-static int64_t out_dim(int64_t in, int64_t kernel, const swi_conv_attrs *a)
-{
-    return (in + 2 * a->pad - (kernel - 1) * a->dilation - 1) / a->stride + 1;
-}
-
 /* The kernel is there and lies in the padded input at least once. */
 static bool fits(int64_t in, int64_t kernel, const swi_conv_attrs *a)
 {
@@ -52,8 +47,8 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     out[0] = (sw_type){SW_F32,
                        in[0].layout,
                        {4,
-                        {x->dim[0], w->dim[0], out_dim(x->dim[2], w->dim[2], a),
-                         out_dim(x->dim[3], w->dim[3], a)}}};
+                        {x->dim[0], w->dim[0], swi_conv_out(x->dim[2], w->dim[2], a),
+                         swi_conv_out(x->dim[3], w->dim[3], a)}}};
     return SW_OK;
 }
 
@@ -65,8 +60,8 @@ static sw_conv geometry(const sw_type *image, const sw_shape *w, const swi_conv_
                      .in_h = x->dim[2],
                      .in_w = x->dim[3],
                      .out_c = w->dim[0],
-                     .out_h = out_dim(x->dim[2], w->dim[2], a),
-                     .out_w = out_dim(x->dim[3], w->dim[3], a),
+                     .out_h = swi_conv_out(x->dim[2], w->dim[2], a),
+                     .out_w = swi_conv_out(x->dim[3], w->dim[3], a),
                      .kernel_h = w->dim[2],
                      .kernel_w = w->dim[3],
                      .stride = a->stride,

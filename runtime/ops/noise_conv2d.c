@@ -6,11 +6,6 @@
 
 enum { X, SIGMA, SIGMAS };
 
-static int64_t out_dim(int64_t in, int64_t kernel, const swi_conv_attrs *a)
-{
-    return (in + 2 * a->pad - (kernel - 1) * a->dilation - 1) / a->stride + 1;
-}
-
 /* Kernels are square or the attributes say otherwise: height and width of taps. */
 static void taps_of(const swi_noise_attrs *a, int64_t *kernel_h, int64_t *kernel_w)
 {
@@ -42,8 +37,8 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     out[0] = (sw_type){SW_F32,
                        in[X].layout,
                        {4,
-                        {x->dim[0], channels_of(a), out_dim(x->dim[2], kernel_h, &a->conv),
-                         out_dim(x->dim[3], kernel_w, &a->conv)}}};
+                        {x->dim[0], channels_of(a), swi_conv_out(x->dim[2], kernel_h, &a->conv),
+                         swi_conv_out(x->dim[3], kernel_w, &a->conv)}}};
     return SW_OK;
 }
 

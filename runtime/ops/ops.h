@@ -64,6 +64,12 @@ int64_t swi_broadcast_index(int64_t i, const sw_shape *to, const sw_shape *from)
 
 /* Options with their defaults; SW_INVALID where their size cannot be. */
 sw_status swi_conv_opts(const sw_conv_opts *given, sw_conv_opts *out, const char *call);
+/* Positions of a convolution's result along an axis. */
+static inline int64_t swi_conv_out(int64_t in, int64_t kernel, const swi_conv_attrs *a)
+{
+    return (in + 2 * a->pad - (kernel - 1) * a->dilation - 1) / a->stride + 1;
+}
+
 static inline const float *swi_in(const sw_launch *l, int i)
 {
     return (const float *)l->in[i].ptr;

@@ -1,6 +1,5 @@
 /* One member of a generation as a model of its own: theta + s sigma E, by the definition of the
  * noise, in pieces. */
-#include "alloc/base/error.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
 #include "kernels/binary.h"
@@ -8,7 +7,6 @@
 #include "kernels/noise.h"
 #include "runtime/model/model_bytes.h"
 #include "runtime/population/es/es_internal.h"
-#include <string.h>
 
 enum { PIECE = 2048 }; /* elements */
 
@@ -17,24 +15,19 @@ typedef struct {
     sw_model *to;
     float sigma, sign;
     sw_noise_spec spec;
-    sw_noise_direction direction;
 } member;
 
 static sw_status perturb_piece(member *m, const swi_entry *entry, const swi_entry *sigmas,
-                               int64_t first, int64_t n)
+                               const sw_noise_at *at, int64_t first, int64_t n)
 {
-    float theta[PIECE], of[PIECE];
+    float theta[PIECE], of[PIECE], e[PIECE];
     const size_t size = sw_dtype_bytes(SW_F32), bytes = (size_t)n * size;
     SW_TRY(swi_model_read(m->to, theta, entry->offset + (size_t)first * size, bytes));
     if (sigmas != NULL)
         SW_TRY(swi_model_read(m->to, of, sigmas->offset + (size_t)first * size, bytes));
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t row = (first + i) / m->spec.cols, col = (first + i) % m->spec.cols;
-        float e = sw_noise_element(&m->spec, &m->direction, row, col, theta[i]);
-        if (sigmas != NULL)
-            e *= of[i];
-        theta[i] += m->sign * m->sigma * e;
-    }
+    sw_noise(sw_cpu_isa())->elements(e, first, n, &m->spec, at, m->sigma, theta);
+    for (int64_t i = 0; i < n; i++)
+        theta[i] += m->sign * m->sigma * (sigmas != NULL ? e[i] * of[i] : e[i]);
     return swi_model_write(m->to, entry->offset + (size_t)first * size, theta, bytes);
 }
 
@@ -77,9 +70,9 @@ static sw_status perturb(member *m, uint32_t e, const sw_noise_at *at)
     swi_noise_spec_of(&m->spec, m->mode, entry);
     if (m->spec.kind == SW_NOISE_BITS_OF_LOGITS)
         return draw_bits(m, entry, at);
-    sw_noise_prepare(&m->direction, &m->spec, at, m->sigma);
     for (int64_t first = 0; m->spec.rows != 0 && first < n; first += PIECE)
-        SW_TRY(perturb_piece(m, entry, sigmas, first, n - first < PIECE ? n - first : PIECE));
+        SW_TRY(
+            perturb_piece(m, entry, sigmas, at, first, n - first < PIECE ? n - first : PIECE));
     return SW_OK;
 }
 
