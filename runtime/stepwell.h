@@ -78,6 +78,10 @@ typedef struct sw_space sw_space;
 typedef struct sw_pbt sw_pbt;
 typedef struct sw_es sw_es;
 typedef struct sw_zo sw_zo;
+typedef struct sw_genome sw_genome;
+typedef struct sw_search_space sw_search_space;
+typedef struct sw_net sw_net;
+typedef struct sw_evolution sw_evolution;
 
 /* A tensor of one run of one ctx; {0} after an error. */
 typedef struct {
@@ -1650,6 +1654,481 @@ SW_MUST_USE SW_API sw_status sw_zo_save(const sw_zo *zo, const char *path);
 typedef sw_status sw_zo_progress_fn(void *user, uint64_t step, uint64_t steps);
 SW_MUST_USE SW_API sw_status sw_zo_replay(sw_model *model, sw_exec *exec, const char *path,
                                           sw_zo_progress_fn *progress, void *user);
+
+/* ---- genomes: nets as data -----------------------------------------------------------------
+ */
+
+/* A genome is a net and how it is trained, as data: a graph of layers, an optimizer, a batch
+ * size and a loss. Its text is JSON, one vertex a line (tools/docs/architectures.md). A genome
+ * is valid at every moment: what makes or changes one refuses what could not be trained. */
+typedef enum {
+    SW_VERTEX_INPUT, /* vertex 0, and no other */
+    SW_VERTEX_LINEAR,
+    SW_VERTEX_CONV2D,
+    SW_VERTEX_BATCH_NORM,
+    SW_VERTEX_MAX_POOL,
+    SW_VERTEX_AVG_POOL,
+    SW_VERTEX_GLOBAL_MAX_POOL, /* these two give vectors */
+    SW_VERTEX_GLOBAL_AVG_POOL,
+    SW_VERTEX_ACTIVATION,
+    SW_VERTEX_DROPOUT,
+    SW_VERTEX_FLATTEN, /* an image to a vector */
+    SW_VERTEX_ADD,     /* of inputs of one shape */
+    SW_VERTEX_CONCAT   /* of channels: images of one height and width, or vectors */
+} sw_vertex_kind;
+#define SW_VERTEX_KINDS 13
+/* "conv2d" and so on; NULL past the end. */
+SW_API const char *sw_vertex_kind_name(sw_vertex_kind kind);
+
+/* What mutations and crossover leave alone. */
+#define SW_SHIELD_SIZE 1u    /* its number of outputs */
+#define SW_SHIELD_REMOVE 2u  /* it stays */
+#define SW_SHIELD_INPUTS 4u  /* it reads what it reads, and nothing is put in between */
+#define SW_SHIELD_OUTPUTS 8u /* the same of those that read it */
+#define SW_SHIELD_KERNEL 16u /* kernel, and what kind of pool it is */
+#define SW_SHIELD_ACTIVATION 32u
+#define SW_SHIELD_CROSSOVER 64u /* it is in no segment that is swapped */
+#define SW_SHIELD_ALL 127u
+
+/* A vertex; pointers are valid as long as the genome. */
+typedef struct {
+    size_t size; /* set by the caller */
+    const char *name;
+    sw_vertex_kind kind;
+    const char *activation; /* "relu", ...; NULL: it is none */
+    const uint32_t *inputs; /* vertices, all in front of it */
+    int n_inputs;
+    uint32_t shield;
+    int kernel, stride, dilation, groups; /* groups 0: depthwise, as many as channels */
+    float rate;                           /* of dropout */
+    int64_t channels, height, width;      /* of a sample's result; a vector has height 0 */
+    uint64_t parameters;
+    sw_update_time update; /* RELEASE or AFTER */
+    int identity;          /* 1: its weights begin as those of the identity */
+} sw_vertex;
+
+typedef struct {
+    size_t size; /* set by the caller */
+    const char *name;
+    uint32_t n_vertices, n_edges;
+    int64_t channels, height, width; /* of an input sample; a vector has height 0 */
+    int64_t classes;
+    uint64_t parameters;
+    const char *optimizer, *loss;
+    float lr, momentum, weight_decay;
+    float clip;      /* bound of the norm of each gradient, by a hook; 0: none */
+    float clip_norm; /* bound of the norm of all of them, which updates after backward need;
+                        0: none */
+    int64_t batch;
+    uint64_t hash; /* of all that its text says but for its own name */
+} sw_genome_info;
+
+/* Read a text. SW_FORMAT names `path` (which is for messages alone) and the line of what is
+ * damaged, unknown, missing, or cannot be: an input that is not in front of its vertex, sizes
+ * or images that do not fit, an even kernel that is not a pool's, updates that cannot be mixed.
+ */
+SW_MUST_USE SW_API sw_status sw_genome_parse(sw_genome **out, const char *text, size_t bytes,
+                                             const char *path);
+SW_MUST_USE SW_API sw_status sw_genome_load(sw_genome **out, const char *path);
+/* Written whole or not at all. */
+SW_MUST_USE SW_API sw_status sw_genome_save(const sw_genome *genome, const char *path);
+/* The text, with a zero behind its *bytes; for sw_text_free. The same genome has the same
+ * text. */
+SW_MUST_USE SW_API sw_status sw_genome_print(const sw_genome *genome, char **text,
+                                             size_t *bytes);
+SW_API void sw_text_free(char *text, size_t bytes);
+SW_MUST_USE SW_API sw_status sw_genome_copy(sw_genome **out, const sw_genome *from);
+SW_API void sw_genome_destroy(sw_genome *genome);
+SW_MUST_USE SW_API sw_status sw_genome_look(const sw_genome *genome, sw_genome_info *out);
+SW_MUST_USE SW_API sw_status sw_genome_vertex(const sw_genome *genome, uint32_t i,
+                                              sw_vertex *out);
+
+/* ---- search spaces: which genomes there are ------------------------------------------------
+ */
+
+/* What is to be learnt. */
+typedef struct {
+    size_t size;
+    int64_t channels, height, width; /* of a sample; height 0: a vector of `channels` */
+    int64_t classes;
+} sw_task;
+
+/* A tree of layers with ranges, chains, repeats, forks, residuals, choices and conditions, and
+ * beside it ranges of optimizer, rate and batch: JSON (tools/docs/architectures.md). SW_FORMAT
+ * names the line. */
+SW_MUST_USE SW_API sw_status sw_search_space_parse(sw_search_space **out, const char *text,
+                                                   size_t bytes, const char *path);
+SW_MUST_USE SW_API sw_status sw_search_space_load(sw_search_space **out, const char *path);
+/* The space that is there without a file: classifiers of images, or of vectors. Its text is
+ * what sw_search_space_text gives. */
+SW_MUST_USE SW_API sw_status sw_search_space_default(sw_search_space **out,
+                                                     const sw_task *task);
+SW_API const char *sw_search_space_text(const sw_search_space *space); /* as it was read */
+SW_API void sw_search_space_destroy(sw_search_space *space);
+/* A genome of the space: a function of (space, task, seed) alone. SW_INVALID where the space
+ * has none for the task, by the node and why. */
+SW_MUST_USE SW_API sw_status sw_search_space_draw(const sw_search_space *space,
+                                                  const sw_task *task, uint64_t seed,
+                                                  sw_genome **out);
+
+/* ---- nets: genomes that run ----------------------------------------------------------------
+ */
+
+/* The loss of logits (batch, classes) and labels (batch). */
+typedef sw_value sw_loss_fn(sw_ctx *ctx, sw_value logits, sw_value labels, void *user);
+/* Called for each gradient in front of its update: what it returns, of the same shape, is used
+ * in its place. */
+typedef sw_value sw_gradient_fn(sw_ctx *ctx, sw_param param, sw_value gradient, void *user);
+
+/* A loss that genomes name. */
+typedef struct {
+    const char *name;
+    sw_loss_fn *fn;
+    void *user;
+    uint64_t reserved[2]; /* must be zero */
+} sw_named_loss;
+
+typedef struct {
+    size_t size;
+    float scale[4], shift[4]; /* of bytes, by channel (n_scales of them; 0: 1 / 255 and 0):
+                                 x * scale + shift */
+    int n_scales;
+    const sw_named_loss *losses; /* n_losses, beside "cross_entropy"; borrowed */
+    int n_losses;
+    sw_gradient_fn *hook; /* NULL: none */
+    void *hook_user;
+    int utility;        /* 1: states of neuron utility, which variant 1 of the step averages */
+    float utility_rate; /* new = (1 - rate) old + rate now; 0: 0.05 */
+} sw_net_opts;
+
+/* A model and a step function of a genome, which is copied. Parameters are VERTEX.weight and
+ * so on. opts NULL: all zero. */
+SW_MUST_USE SW_API sw_status sw_net_create(sw_net **out, const sw_genome *genome,
+                                           const sw_net_opts *opts);
+SW_API void sw_net_destroy(sw_net *net);
+SW_API sw_model *sw_net_model(sw_net *net);
+SW_API sw_optimizer *sw_net_optimizer(sw_net *net);
+SW_API const sw_genome *sw_net_genome(const sw_net *net);
+/* The step function; user: the net. Inputs: samples (batch, channels, height, width) or (batch,
+ * channels), U8 or F32, and labels (batch). Metrics "loss" and "accuracy"; SW_TRAIN updates
+ * too. Variant 1 of a net with utility also averages the utility of the neurons of each vertex
+ * that has a size: the mean over the batch of |mean over positions of activation x gradient|
+ * (Molchanov et al. 2017), into the state VERTEX.utility. */
+SW_API void sw_net_step(sw_ctx *ctx, void *net);
+
+/* What training a genome takes, before anything of it runs. */
+typedef struct {
+    size_t size;       /* set by the caller */
+    size_t peak_bytes; /* of a training step with its batch: model, step and batch */
+    size_t model_bytes, arena_bytes, batch_bytes;
+    uint64_t operations; /* of a training step; per_sample: of it, of each sample */
+    double operations_per_sample;
+    uint64_t parameters;
+    uint64_t ns; /* that finding out took */
+} sw_price;
+/* Trace and plan a training step of the genome's batch, without tensor memory: bytes to the
+ * byte. `input` is the type of a sample's numbers (SW_U8 or SW_F32). */
+SW_MUST_USE SW_API sw_status sw_genome_price(const sw_genome *genome, sw_exec *exec,
+                                             const sw_net_opts *opts, sw_dtype input,
+                                             sw_price *out);
+
+/* Take over from the nets of a genome's parents what it has of them: weights, buffers,
+ * optimizer state of the same kind, utility, by the neurons' descent, which the genome of `to`
+ * has (sw_genome_mutate, sw_genome_crossover). New outputs begin by their initialiser, what
+ * reads a new input with 0, filters stay aligned; vertices of neither parent as in
+ * sw_model_ready, or as the identity. b NULL: of one parent. All models are ready. On failure
+ * `to` is as it was. SW_INVALID: `a` is not a net of the parent. */
+SW_MUST_USE SW_API sw_status sw_net_inherit(sw_net *to, const sw_net *a, const sw_net *b,
+                                            uint64_t seed);
+
+/* A function on gradients in a step function: called by each sw_update behind it of this ctx
+ * for every gradient that the model's optimizers use, in front of its update. It is appended
+ * where the update is, so a released update stays released; the gradient that goes in ends
+ * with it. fn NULL: none any more. Kept gradients: of the sum that is used. */
+SW_API void sw_gradient_hook(sw_ctx *ctx, sw_model *model, sw_gradient_fn *fn, void *user);
+
+/* ---- mutation and crossover ----------------------------------------------------------------
+ */
+
+typedef enum {
+    SW_MUTATE_SIZE,          /* outputs of a vertex: by a share of low to high of them */
+    SW_MUTATE_ADD_VERTEX,    /* behind it: a draw from the space */
+    SW_MUTATE_REMOVE_VERTEX, /* what reads it reads what it read */
+    SW_MUTATE_ADD_EDGE,      /* from it to a later one, by an add or a concat in between */
+    SW_MUTATE_REMOVE_EDGE,   /* of an add or a concat */
+    SW_MUTATE_KERNEL,        /* by low to high, in steps of two; filters stay aligned */
+    SW_MUTATE_ACTIVATION,
+    SW_MUTATE_POOL,           /* max to average and back */
+    SW_MUTATE_RATE,           /* of learning: times 1 + a share of low to high; 1e-6 to 1 */
+    SW_MUTATE_OPTIMIZER,      /* another kind, the rate stays */
+    SW_MUTATE_OPTIMIZER_PART, /* weight decay, momentum or clip: there, or gone */
+    SW_MUTATE_BATCH,          /* times 1 + a share of low to high, in multiples of 8 */
+    SW_MUTATE_GROW /* all sizes by the largest share up to high that sw_mutate_opts.fits: found
+                      by bisection */
+} sw_mutation_kind;
+#define SW_MUTATION_KINDS 13
+SW_API const char *sw_mutation_kind_name(sw_mutation_kind kind); /* NULL past the end */
+
+/* By which vertices are preferred: with the utility u of a vertex (the mean of its neurons), m
+ * the largest and a the mean of all, the probability is p^((2 m^s - u^s) / (2 m^s - a^s)), s =
+ * 1/2, for HIGH, and p^(1 / that), s = 2, for LOW. Without utilities: p. */
+typedef enum { SW_WEIGH_NOTHING, SW_WEIGH_HIGH, SW_WEIGH_LOW } sw_weigh;
+
+typedef int sw_vertex_filter(const sw_genome *genome, uint32_t vertex, void *user);
+/* One of a list, applied in its order. */
+typedef struct {
+    sw_mutation_kind kind;
+    sw_weigh weigh;
+    double probability; /* of each vertex that it could change; of the genome for those of
+                           optimizer and batch, and for GROW */
+    double low, high;   /* both 0: -0.2 and 0.2 of sizes, -2 and 2 of kernels, -0.15 and 0.15 of
+                           rates, -0.5 and 0.5 of batches, 0 and 1 of GROW */
+    const sw_search_space *space; /* ADD_VERTEX: its "insert" part; NULL: that of the opts */
+    uint32_t min_vertices;        /* not where the genome has fewer */
+    uint64_t max_parameters;      /* not where it has more; 0: no bound */
+    sw_vertex_filter *filter;     /* 0: not this vertex; NULL: all */
+    void *user;
+    uint64_t reserved[2]; /* must be zero */
+} sw_mutation;
+
+/* What was done; `text` says it: "conv3: 16 to 19 outputs". */
+typedef struct {
+    size_t size;
+    sw_mutation_kind kind;
+    const char *vertex; /* NULL: of optimizer or batch */
+    const char *text;
+    int exact; /* 1: the net computes what it did, up to 1e-6 */
+} sw_mutation_record;
+typedef void sw_mutation_fn(const sw_mutation_record *record, void *user);
+
+/* Utility of the neurons of a vertex; vertices without any: 1 for each. */
+typedef struct {
+    uint32_t vertex;
+    int64_t n; /* its channels */
+    const float *values;
+    uint64_t reserved[2]; /* must be zero */
+} sw_neuron_utility;
+
+/* May this genome be? 1: yes; 0: no; below 0: it failed, sw_last_error() says why. */
+typedef int sw_genome_fits(const sw_genome *genome, void *user);
+
+typedef struct {
+    size_t size;
+    const sw_mutation *mutations; /* n_mutations; none: sw_mutations_default */
+    size_t n_mutations;
+    uint64_t seed;
+    const sw_search_space *space;       /* NULL: the default one */
+    const sw_neuron_utility *utilities; /* n_utilities */
+    size_t n_utilities;
+    sw_genome_fits *fits; /* a hard constraint: a mutation whose result does not is undone;
+                             NULL: all do */
+    void *fits_user;
+    sw_mutation_fn *record; /* NULL: none */
+    void *record_user;
+    uint32_t max_vertices; /* 0: 1024 */
+    int64_t max_size;      /* of a vertex; 0: 4096 */
+} sw_mutate_opts;
+/* The mutations that a run has by itself. */
+SW_API const sw_mutation *sw_mutations_default(size_t *n);
+/* A child of a genome: a function of its arguments alone. It may be equal to the parent. */
+SW_MUST_USE SW_API sw_status sw_genome_mutate(sw_genome **out, const sw_genome *parent,
+                                              const sw_mutate_opts *opts);
+
+typedef struct {
+    size_t size;
+    uint64_t seed;
+    double vertices, optimizer, rate, batch; /* probability that each is exchanged; all 0: 0.5,
+                                                0.25, 0.25 and 0.25 */
+    double deviation; /* of the position of the segments, as a share of the depth; 0: 0.1 */
+    const sw_neuron_utility *utilities_a, *utilities_b;
+    size_t n_utilities_a, n_utilities_b;
+} sw_crossover_opts;
+/* Two children of two genomes of one task, with segments of similar position exchanged and
+ * sizes aligned. Either `out` may be NULL. Where no segment fits they are copies. */
+SW_MUST_USE SW_API sw_status sw_genome_crossover(sw_genome **out_a, sw_genome **out_b,
+                                                 const sw_genome *a, const sw_genome *b,
+                                                 const sw_crossover_opts *opts);
+
+/* ---- selection -----------------------------------------------------------------------------
+ */
+
+/* Of n fitnesses, higher is better and NaN the worst; equals are in the order of their index.
+ * Functions of their arguments alone. */
+typedef enum {
+    SW_SELECT_ELITE,     /* the best ones, in order */
+    SW_SELECT_SUS,       /* stochastic universal sampling: evenly spaced pointers over the
+                            fitness, from which the least one, if below 0, is subtracted */
+    SW_SELECT_TOURNAMENT /* of k contestants, drawn by dealing shuffled copies, the one of rank
+                            i wins with probability p (1 - p)^i, the last one with what
+                            remains */
+} sw_selection_kind;
+typedef struct {
+    sw_selection_kind kind;
+    uint32_t n;           /* that it selects */
+    uint32_t contestants; /* tournament: k; 0: 2 */
+    double p;             /* tournament: above 0 to 1; 0: 1 */
+    int stage;            /* those of one stage select side by side, one behind the other in the
+                             result; those of the next one from what they selected */
+    int keep; /* 1: what it selects goes on as it is: no crossover and no mutation */
+    uint64_t reserved[2]; /* must be zero */
+} sw_selection;
+/* *n_out indices in `out` (room for the sum of the last stage's n), and with `kept` (or NULL)
+ * for each whether it goes on as it is. */
+SW_MUST_USE SW_API sw_status sw_select(const double *fitness, size_t n,
+                                       const sw_selection *selections, size_t n_selections,
+                                       uint64_t seed, uint32_t *out, int *kept, size_t *n_out);
+/* Rank (from 0: dominated by none) and crowding distance of n points with m objectives each,
+ * all to be maximised (Deb et al. 2002); a point with a NaN is behind all. crowding may be
+ * NULL. */
+SW_MUST_USE SW_API sw_status sw_pareto(const double *objectives, size_t n, size_t m,
+                                       uint32_t *rank, double *crowding);
+
+/* ---- evolution: a population of architectures ----------------------------------------------
+ */
+
+typedef enum {
+    SW_FITNESS_ACCURACY,       /* on the validation part, behind the training of a generation */
+    SW_FITNESS_TRAIN_ACCURACY, /* of the generation's training steps, the first `drop` of them
+                                  left out */
+    SW_FITNESS_LOSS,           /* on the validation part, negated */
+    SW_FITNESS_TIME,           /* ns of training a sample, negated: differs from run to run */
+    SW_FITNESS_PARAMETERS,     /* these three negated too: smaller is fitter */
+    SW_FITNESS_PEAK_BYTES,     /* as predicted; costs no run */
+    SW_FITNESS_OPERATIONS,     /* of a training sample */
+    SW_FITNESS_CUSTOM          /* what `fn` says */
+} sw_fitness_kind;
+#define SW_FITNESS_KINDS 8
+SW_API const char *sw_fitness_kind_name(sw_fitness_kind kind); /* NULL past the end */
+
+/* A member as callbacks see it. */
+typedef struct {
+    size_t size;
+    uint64_t id, parents[2]; /* ids of the run, from 1; 0: none */
+    uint64_t born;           /* generation */
+    uint64_t steps;          /* that it has been trained, its parents' among them */
+    const sw_genome *genome;
+    const sw_price *price;
+    size_t measured_bytes; /* most that lived in its training steps, model and batch too; 0: not
+                              yet */
+    double fitness;        /* NaN: none */
+    double loss, accuracy, train_accuracy; /* of the last generation; NaN: none */
+    uint64_t ns_per_sample;
+    uint32_t rank; /* Pareto */
+    int invalid;   /* 1: its numbers became NaN or infinite, or it failed */
+    const char *why;
+} sw_candidate;
+typedef double sw_fitness_fn(const sw_candidate *candidate, void *user);
+/* A term; the fitness is the sum of the terms of objective 0. With objectives above 0 members
+ * are compared by Pareto rank, then by crowding distance. */
+typedef struct {
+    sw_fitness_kind kind;
+    int objective;
+    double factor; /* 0: 1 */
+    double
+        average; /* over generations, of a member: (1 - average) now + average before; 0: none
+                  */
+    double drop; /* TRAIN_ACCURACY; 0: 0.5 */
+    double (*map)(double x, void *user); /* of the term, in front of its factor; NULL: none */
+    sw_fitness_fn *fn;
+    void *user;
+    uint64_t reserved[2]; /* must be zero */
+} sw_fitness;
+
+typedef struct {
+    size_t size;
+    const sw_dataset *train, *validation; /* borrowed */
+    const sw_search_space *space;         /* NULL: the default one; borrowed */
+    const sw_genome *const *first;        /* the first members, n_first of them; the others are
+                                             drawn from the space */
+    size_t n_first;
+    uint32_t population; /* 0: 20 */
+    uint64_t samples;    /* that each member is trained with in a generation; 0: 12,800 */
+    uint64_t validation_samples; /* 0: all, at most 2,000 */
+    uint64_t seed;
+    const sw_net_opts *net;       /* NULL: all zero; `utility` is always on */
+    const sw_mutation *mutations; /* n_mutations; none: the default ones */
+    size_t n_mutations;
+    double mutate, crossover; /* probability for each child; 0: 0.8 and 0.3; below 0: never */
+    const sw_selection *selections; /* n_selections; none: 2 elite, the others by tournament */
+    size_t n_selections;
+    const sw_fitness *fitness; /* n_fitness; none: accuracy to two digits + min(0.001, 1 /
+                                  parameters) */
+    size_t n_fitness;
+    size_t candidate_bytes;  /* hard limit of a member's peak_bytes; 0: the budget's alone */
+    const char *dir;         /* of the run: log, members at rest, what it goes on from; NULL:
+                                nothing is kept, and members rest in memory */
+    int (*stop)(void *user); /* asked between batches; not 0: stop. NULL: never */
+    void *stop_user;
+    uint64_t generation_ns; /* a generation's training ends when it took so long; 0: never */
+    uint64_t step_ns;  /* a member whose steps take longer `patience` times in a row is trained
+                          no  further in this generation; 0: no limit */
+    uint32_t patience; /* 0: 5 */
+} sw_evolution_opts;
+
+/* A population in the exec's memory and budget, on its threads, which are side by side for
+ * different members; the same bits for every number. Members that the packer finds no room for
+ * beside the others rest in files (without dir: in memory of the budget) and take turns.
+ *
+ * A generation: every member is trained with the same samples, in its own batch size; then
+ * fitness; then selection, crossover and mutation make the next one. A child is accepted if its
+ * predicted peak is within candidate_bytes and the whole next generation can be packed into the
+ * budget: no member can be refused memory later.
+ *
+ * SW_NOMEM: not even the smallest draws fit, with the least budget that would do. */
+SW_MUST_USE SW_API sw_status sw_evolution_create(sw_evolution **out, sw_exec *exec,
+                                                 const sw_evolution_opts *opts);
+SW_API void sw_evolution_destroy(sw_evolution *evolution);
+
+typedef enum {
+    SW_EVOLVE_TRAINED,    /* a part of the generation's steps were made */
+    SW_EVOLVE_EVALUATED,  /* all have a fitness: members can be looked at as they are */
+    SW_EVOLVE_GENERATION, /* the next generation is there */
+    SW_EVOLVE_STOPPED     /* `stop` said so; call it again to go on */
+} sw_evolve_what;
+typedef struct {
+    size_t size;
+    sw_evolve_what what;
+    uint64_t generation;       /* that is trained, from 0 */
+    uint64_t done, all;        /* samples of it, over all members */
+    uint64_t steps;            /* of all members since the run began */
+    uint64_t longest_gap_ns;   /* between two batches, since the process began */
+    uint64_t mutants, refused; /* that were priced; that did not fit */
+} sw_evolve_progress;
+/* Go on, up to the next thing that can be told; some ten milliseconds, or a step. What fails
+ * leaves the last generation that was complete in `dir`. */
+SW_MUST_USE SW_API sw_status sw_evolution_advance(sw_evolution *evolution,
+                                                  sw_evolve_progress *out);
+/* Members by position; in front of GENERATION in the order in which they were made. */
+SW_API uint32_t sw_evolution_count(const sw_evolution *evolution);
+SW_MUST_USE SW_API sw_status sw_evolution_member(sw_evolution *evolution, uint32_t i,
+                                                 sw_candidate *out);
+/* The fittest member that any generation had, as it was then. SW_INVALID before the first
+ * evaluation. */
+SW_MUST_USE SW_API sw_status sw_evolution_best(sw_evolution *evolution, sw_candidate *out);
+/* A net with a copy of that member's state, ready in the exec; position UINT32_MAX: the best.
+ * The caller destroys it. */
+SW_MUST_USE SW_API sw_status sw_evolution_net(sw_evolution *evolution, uint32_t i,
+                                              sw_net **out);
+/* Bytes that the population has now, of the budget; the most so far; members at rest. */
+typedef struct {
+    size_t size;
+    size_t bytes, peak_bytes, lane_bytes, member_bytes;
+    uint32_t resident, resting;
+} sw_evolution_memory;
+SW_MUST_USE SW_API sw_status sw_evolution_used(const sw_evolution *evolution,
+                                               sw_evolution_memory *out);
+
+/* With `dir` every generation is kept as it begins (a new one is written beside the last and
+ * takes its place when it is whole), and a line of DIR/history.jsonl says what became of each
+ * member. Go on where the files of `dir` end: the same bits as if the run had never stopped.
+ * *found 0: there is none. SW_INVALID names the option that is another; SW_FORMAT the file that
+ * is damaged. Call it before the first sw_evolution_advance. */
+SW_MUST_USE SW_API sw_status sw_evolution_resume(sw_evolution *evolution, int *found);
+/* Make a member of the run in `dir` again from its history: the genomes and weights of its line
+ * are drawn, trained, crossed and mutated anew, by their seeds. Bit for bit as it was when it
+ * was born. The options are those of the run. Takes as long as its line was trained. */
+SW_MUST_USE SW_API sw_status sw_evolution_rebuild(sw_evolution *evolution, uint64_t id,
+                                                  sw_net **out);
 
 /* ---- witnesses: how "measured" is measured ----------------------------------------------- */
 

@@ -30,7 +30,11 @@
     X(SPACE, "space", SW_HEAP_RECORDS, SW_HANDLE_KEPT)                                         \
     X(PBT, "population", SW_HEAP_RECORDS, SW_HANDLE_KEPT)                                      \
     X(ES, "evolution strategy", SW_HEAP_RECORDS, SW_HANDLE_KEPT)                               \
-    X(ZO, "zeroth-order trainer", SW_HEAP_RECORDS, SW_HANDLE_KEPT)
+    X(ZO, "zeroth-order trainer", SW_HEAP_RECORDS, SW_HANDLE_KEPT)                             \
+    X(GENOME, "genome", SW_HEAP_RECORDS, SW_HANDLE_KEPT)                                       \
+    X(SEARCH_SPACE, "search space", SW_HEAP_RECORDS, SW_HANDLE_KEPT)                           \
+    X(NET, "net", SW_HEAP_RECORDS, SW_HANDLE_KEPT)                                             \
+    X(EVOLUTION, "evolution", SW_HEAP_RECORDS, SW_HANDLE_KEPT)
 #define SW_HANDLE_ENUM(id, name, heap, kept) SW_HANDLE_##id,
 typedef enum { SW_HANDLE_LIST(SW_HANDLE_ENUM) SW_HANDLE_KINDS } sw_handle_kind;
 

@@ -120,4 +120,10 @@ sw_value swi_sum_to(sw_ctx *ctx, sw_value g, const sw_shape *shape);
  * to be put together. */
 sw_value swi_whole_of(sw_ctx *ctx, const sw_value *pieces, int n);
 
+/* x itself. Its backward also averages the utility of x's neurons into `state`, F32 (channels):
+ * new = (1 - rate) old + rate u, where u of channel c is the mean over the batch of |mean over
+ * positions of x dx| (Molchanov et al. 2017). x: (batch, channels, ...). It costs what backward
+ * makes of it, and keeps x. */
+sw_value swi_neuron_utility(sw_ctx *ctx, sw_value x, sw_param state, float rate);
+
 #endif

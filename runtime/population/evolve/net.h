@@ -1,0 +1,39 @@
+/* Nets: the model and the step function of a genome. */
+#ifndef SW_NET_H
+#define SW_NET_H
+
+#include "runtime/model/model.h"
+#include "runtime/population/evolve/genome.h"
+
+typedef struct {
+    sw_param weight, bias;
+    sw_param mean, variance; /* of batch norm */
+    sw_param utility;        /* index 0: none */
+} swi_net_layer;
+
+struct sw_net {
+    sw_handle handle;
+    sw_genome *genome;
+    sw_net_opts opts;
+    sw_model *model;
+    sw_optimizer *optimizer;
+    swi_net_layer *layers; /* by vertex */
+    sw_loss_fn *loss;
+    void *loss_user;
+    sw_knob clip, clip_norm;
+};
+
+/* As sw_net_inherit, into the bytes of a model (or of a member's range) of `to`, from those of
+ * the parents' nets (b NULL: one parent): bytes of whole models in host memory, which need not
+ * be ready. What descends from nobody begins as sw_model_ready(seed) has it. */
+sw_status swi_net_inherit(const sw_net *to, unsigned char *bytes, const sw_net *a,
+                          const unsigned char *a_bytes, const sw_net *b,
+                          const unsigned char *b_bytes, uint64_t seed);
+/* First values alone: of a genome without parents. */
+sw_status swi_net_begin(const sw_net *net, unsigned char *bytes, uint64_t seed);
+
+/* Utilities of a net's neurons out of the bytes of its model: `out` has room for as many as the
+ * genome has vertices; values point into `bytes`. How many there are. */
+size_t swi_net_utilities(const sw_net *net, const unsigned char *bytes, sw_neuron_utility *out);
+
+#endif
