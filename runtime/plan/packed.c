@@ -46,16 +46,38 @@ static uint32_t word_at(const unsigned char *bytes, size_t n, size_t i)
     return word;
 }
 
+/* How many words from i on are equal, at most `most`; up to `whole` both arrays have whole
+ * ones.
+ */
+static size_t equal_words(const unsigned char *a, const unsigned char *b, size_t i,
+                          size_t whole, size_t most)
+{
+    const size_t end = whole < i ? i : whole - i < most ? whole : i + most;
+    const size_t from = i;
+    for (; i + 8 <= end; i += 8) { /* traces are long, and mostly equal */
+        uint64_t x[4], y[4];
+        memcpy(x, a + 4 * i, sizeof x);
+        memcpy(y, b + 4 * i, sizeof y);
+        if (((x[0] ^ y[0]) | (x[1] ^ y[1]) | (x[2] ^ y[2]) | (x[3] ^ y[3])) != 0)
+            break;
+    }
+    while (i < end && memcmp(a + 4 * i, b + 4 * i, 4) == 0)
+        i++;
+    return i - from;
+}
+
 /* Write the runs of one array, or count their words where `to` is NULL. */
 static size_t pack_array(const column *mine, const column *other, uint32_t *to)
 {
     const unsigned char *a = *mine->at, *b = *other->at;
     const size_t bytes = *mine->n * mine->element, known = *other->n * other->element;
-    const size_t words = words_of(bytes);
+    const size_t words = words_of(bytes), whole = (bytes < known ? bytes : known) / 4;
     size_t n = 0;
     for (size_t i = 0; i < words;) {
-        size_t same = 0, others = 0;
-        while (same < MOST && i < words && word_at(a, bytes, i) == word_at(b, known, i))
+        size_t same = equal_words(a, b, i, whole, MOST), others = 0;
+        i += same;
+        while (same < MOST && i >= whole && i < words &&
+               word_at(a, bytes, i) == word_at(b, known, i))
             same++, i++;
         const size_t from = i;
         while (others < MOST && i < words && word_at(a, bytes, i) != word_at(b, known, i))
