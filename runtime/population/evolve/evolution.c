@@ -68,7 +68,6 @@ static sw_status check_data(sw_evolution *e, const char *call)
                         .height = x->rank == 3 ? x->dim[1] : 0,
                         .width = x->rank == 3 ? x->dim[2] : 0,
                         .classes = t.n_classes};
-    e->dtype = t.field[0].dtype;
     e->n_train = t.n;
     if (e->opts.validation_samples > (uint64_t)v.n)
         SW_FAIL(SW_INVALID, "%s: validation_samples must be at most %lld (got %llu)", call,
@@ -129,9 +128,8 @@ static sw_status try_selections(const sw_evolution_opts *o)
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, bytes));
     double *fitness = block;
-    const sw_status status =
-        sw_select(fitness, n, o->selections, o->n_selections, 0,
-                  (uint32_t *)(void *)(fitness + n), NULL, &n_out);
+    const sw_status status = sw_select(fitness, n, o->selections, o->n_selections, 0,
+                                       (uint32_t *)(void *)(fitness + n), NULL, &n_out);
     sw_heap_free(block, SW_HEAP_RECORDS, bytes);
     return status;
 }
@@ -146,40 +144,38 @@ static sw_status keep_first(sw_evolution *e, const sw_genome *const *first)
     list = block;
     e->opts.first = (const sw_genome *const *)list;
     for (size_t i = 0; i < e->opts.n_first; i++) {
-        sw_task task;
+        sw_genome_info is = {.size = sizeof is};
         SW_TRY(sw_handle_check(first[i], SW_HANDLE_GENOME, "sw_evolution_create"));
         SW_TRY(sw_genome_copy(&list[i], first[i]));
-        task = swi_genome_task(list[i]);
-        if (task.channels != e->task.channels || task.height != e->task.height ||
-            task.width != e->task.width || task.classes != e->task.classes)
-            SW_FAIL(SW_INVALID, "sw_evolution_create: genome %s is of another task than the "
-                                "data set's", list[i]->name);
+        SW_TRY(sw_genome_look(list[i], &is));
+        if (is.channels != e->task.channels || is.height != e->task.height ||
+            is.width != e->task.width || is.classes != e->task.classes)
+            SW_FAIL(SW_INVALID,
+                    "sw_evolution_create: genome %s is of another task than the "
+                    "data set's",
+                    list[i]->name);
     }
     return SW_OK;
 }
 
 /* Lists of the caller's, one by one: what was kept before a failure is freed by end(). */
-static sw_status keep_lists(sw_evolution *e, const char *call)
+static sw_status keep_lists(sw_evolution *e, const sw_evolution_opts *given, const char *call)
 {
-    const sw_evolution_opts given = e->opts;
     const void *block;
     sw_evolution_opts *o = &e->opts;
-    o->first = NULL;
-    o->mutations = NULL;
-    o->selections = NULL;
-    o->dir = NULL;
-    SW_TRY(swi_fitness_read(&e->fitness, given.fitness, given.n_fitness, call));
-    SW_TRY(keep(&block, given.mutations, given.n_mutations * sizeof *given.mutations));
+    SW_TRY(check_data(e, call));
+    SW_TRY(swi_fitness_read(&e->fitness, given->fitness, given->n_fitness, call));
+    SW_TRY(keep(&block, given->mutations, given->n_mutations * sizeof *given->mutations));
     o->mutations = block;
-    SW_TRY(keep(&block, given.selections, given.n_selections * sizeof *given.selections));
+    SW_TRY(keep(&block, given->selections, given->n_selections * sizeof *given->selections));
     o->selections = block;
-    if (given.n_selections == 0)
+    if (given->n_selections == 0)
         SW_TRY(default_selections(o));
     SW_TRY(check_selections(o, call));
     SW_TRY(try_selections(o));
-    SW_TRY(keep(&block, given.dir, given.dir != NULL ? strlen(given.dir) + 1 : 0));
+    SW_TRY(keep(&block, given->dir, given->dir != NULL ? strlen(given->dir) + 1 : 0));
     o->dir = block;
-    return keep_first(e, given.first);
+    return keep_first(e, given->first);
 }
 
 static void free_lists(sw_evolution *e)
@@ -250,9 +246,8 @@ static sw_status populate(sw_evolution *e)
         swi_one *one = &e->members[i];
         const bool given = i < e->opts.n_first;
         one->id = e->next_id++;
-        one->birth = (swi_birth){.how = given ? SWI_BORN_FIRST : SWI_BORN_DRAWN,
-                                 .index = i,
-                                 .limits = limits};
+        one->birth = (swi_birth){
+            .how = given ? SWI_BORN_FIRST : SWI_BORN_DRAWN, .index = i, .limits = limits};
         SW_TRY(swi_breed_first(e, one, false));
         limits.most = swi_need_most(limits.most, one->need);
     }
@@ -265,8 +260,7 @@ static sw_status make(sw_evolution *e, const sw_evolution_opts *given, const cha
     e->net_opts.utility = 1;
     e->opts.net = &e->net_opts;
     set_defaults(&e->opts);
-    SW_TRY(keep_lists(e, call));
-    SW_TRY(check_data(e, call));
+    SW_TRY(keep_lists(e, given, call));
     e->space = e->opts.space;
     if (e->space == NULL) {
         SW_TRY(sw_search_space_default(&e->own_space, &e->task));
@@ -284,10 +278,7 @@ static sw_status make(sw_evolution *e, const sw_evolution_opts *given, const cha
 static void end(sw_evolution *e)
 {
     sw_file_drop(e->history);
-    if (e->call_of != NULL)
-        free_arrays(e);
-    else /* of those that were made nothing is in use */
-        free_arrays(e);
+    free_arrays(e);
     swi_feeds_free(e);
     sw_search_space_destroy(e->own_space);
     free_lists(e);
@@ -306,11 +297,17 @@ sw_status sw_evolution_create(sw_evolution **out, sw_exec *exec, const sw_evolut
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_evolution_opts, &opts, given, call));
     SW_TRY(check_numbers(&opts, call));
     if (!swi_target_of(exec)->device->backend->host_memory)
-        SW_FAIL(SW_UNSUPPORTED, "%s: architectures evolve on the CPU; give an exec of it", call);
+        SW_FAIL(SW_UNSUPPORTED, "%s: architectures evolve on the CPU; give an exec of it",
+                call);
     SW_TRY(sw_handle_take(&block, SW_HANDLE_EVOLUTION, sizeof(sw_evolution)));
     sw_evolution *e = block;
     e->exec = exec;
     e->opts = opts;
+    e->opts.first = NULL; /* the caller's lists: ours take their place one by one */
+    e->opts.mutations = NULL;
+    e->opts.selections = NULL;
+    e->opts.fitness = NULL;
+    e->opts.dir = NULL;
     const sw_status status = make(e, &opts, call);
     if (status != SW_OK) {
         end(e);
@@ -350,7 +347,7 @@ static sw_status start(sw_evolution *e)
         SW_TRY(status);
     }
     if (e->opts.dir != NULL)
-        SW_TRY(swi_history_begin(e));
+        SW_TRY(swi_evolution_log_begin(e));
     if (e->opts.dir != NULL && !e->resumed)
         SW_TRY(swi_generation_write(e));
     e->phase = SWI_PHASE_TRAIN;

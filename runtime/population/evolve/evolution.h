@@ -49,7 +49,7 @@ typedef struct {
 
 typedef struct {
     bool there;
-    void *block;         /* without files */
+    void *block; /* without files */
     size_t bytes;
     uint64_t generation; /* of its file: at whose begin the member was this */
     uint64_t sum;
@@ -114,20 +114,17 @@ struct sw_evolution {
     sw_search_space *own_space; /* NULL: the caller's */
     const sw_search_space *space;
     sw_task task;
-    sw_dtype dtype;
     int64_t n_train;
-    bool grows; /* a mutation of the list asks what fits */
     sw_budget *budget;
-    size_t others; /* of the budget: taken before */
+    size_t others;               /* of the budget: taken before */
     swi_one *members, *children; /* opts.population of each */
-    uint32_t n_children;
-    swi_one best; /* genome, numbers, rest */
+    swi_one best;                /* genome, numbers, rest */
     bool has_best;
     swi_kept_feed *feeds;
     uint32_t n_feeds, cap_feeds;
     uint64_t generation, next_id, steps, mutants, refused;
     swi_phase phase;
-    bool started, broken;
+    bool resumed, broken;
     /* The wave: positions of members. */
     uint32_t *wave, n_wave, cursor, n_waved;
     bool *waved;
@@ -143,7 +140,7 @@ struct sw_evolution {
     swi_old_file *old;
     uint32_t n_old, cap_old;
     sw_file *history;
-    uint64_t history_bytes, options_sum;
+    uint64_t history_bytes;
 };
 
 /* ---- evolution_candidate.c --------------------------------------------------------------- */
@@ -262,10 +259,15 @@ sw_status swi_evolution_judge_wave(sw_evolution *e);
 sw_status swi_evolution_judge(sw_evolution *e);
 sw_status swi_evolution_next(sw_evolution *e);
 
+/* ---- evolution_look.c -------------------------------------------------------------------- */
+
+/* The bytes of a range into a model that is ready. */
+sw_status swi_net_fill(sw_net *net, const unsigned char *bytes, size_t n);
+
 /* ---- evolution_files.c, evolution_history.c ---------------------------------------------- */
 
 sw_status swi_generation_write(sw_evolution *e);
-sw_status swi_history_begin(sw_evolution *e);
-sw_status swi_history_write(sw_evolution *e);
+sw_status swi_evolution_log_begin(sw_evolution *e);
+sw_status swi_evolution_log_write(sw_evolution *e);
 
 #endif

@@ -29,8 +29,8 @@ uint64_t swi_child_seed(const sw_evolution *e, uint64_t generation, uint32_t ind
 static bool fits(sw_evolution *e, const swi_limits *limits, const swi_one *one)
 {
     const size_t most = e->opts.candidate_bytes;
-    const bool may = (most == 0 || one->price.peak_bytes <= most) &&
-                     swi_limits_fit(limits, one->need);
+    const bool may =
+        (most == 0 || one->price.peak_bytes <= most) && swi_limits_fit(limits, one->need);
     e->mutants++;
     e->refused += !may;
     return may;
@@ -62,8 +62,7 @@ static int may_be(const sw_genome *genome, void *user)
 /* Without a limit nothing is priced on the way. */
 static bool is_limited(const swi_brood *b)
 {
-    return b->e->opts.candidate_bytes > 0 ||
-           b->child->birth.limits.room < SIZE_MAX / 4;
+    return b->e->opts.candidate_bytes > 0 || b->child->birth.limits.room < SIZE_MAX / 4;
 }
 
 /* ---- records ----------------------------------------------------------------------------- */
@@ -118,8 +117,7 @@ static void utilities_free(const sw_net *net, sw_neuron_utility *u)
 static sw_status cross_genomes(swi_brood *b)
 {
     const swi_one *x = b->parent.one, *y = b->mate.one;
-    sw_crossover_opts opts = {.size = sizeof opts,
-                              .seed = swi_draw_seed(b->seed, SEED_CROSS)};
+    sw_crossover_opts opts = {.size = sizeof opts, .seed = swi_draw_seed(b->seed, SEED_CROSS)};
     sw_neuron_utility *of_x, *of_y = NULL;
     SW_TRY(utilities_of(x->net, b->parent.bytes, &of_x, &opts.n_utilities_a));
     sw_status status = utilities_of(y->net, b->mate.bytes, &of_y, &opts.n_utilities_b);
@@ -330,6 +328,7 @@ sw_status swi_breed_first(sw_evolution *e, swi_one *one, bool again)
             "sw_evolution_create: no genome for member %llu fits: %s, and the smallest of %u "
             "needs %zu bytes of the %zu that there are; raise the budget or candidate_bytes, "
             "or lower sizes or batches",
-            (unsigned long long)one->id, first ? "it was given" : "it was drawn", behind - begin,
-            least, most > 0 && most < one->birth.limits.room ? most : one->birth.limits.room);
+            (unsigned long long)one->id, first ? "it was given" : "it was drawn",
+            behind - begin, least,
+            most > 0 && most < one->birth.limits.room ? most : one->birth.limits.room);
 }

@@ -108,7 +108,7 @@ sw_status swi_evolution_judge(sw_evolution *e)
     if (status == SW_OK)
         note_order(e, order, ranks);
     sw_heap_free(block, SW_HEAP_RECORDS, bytes);
-    return status == SW_OK ? swi_history_write(e) : status;
+    return status == SW_OK ? swi_evolution_log_write(e) : status;
 }
 
 /* ---- children ---------------------------------------------------------------------------- */
@@ -131,9 +131,8 @@ static sw_status choose(making *m)
     double *order = block;
     for (uint32_t i = 0; i < e->opts.population; i++)
         order[i] = e->members[i].order;
-    const sw_status status =
-        sw_select(order, e->opts.population, e->opts.selections, e->opts.n_selections, seed,
-                  m->chosen, m->kept, &m->n);
+    const sw_status status = sw_select(order, e->opts.population, e->opts.selections,
+                                       e->opts.n_selections, seed, m->chosen, m->kept, &m->n);
     sw_heap_free(block, SW_HEAP_RECORDS, e->opts.population * sizeof *order);
     SW_ASSERT(status != SW_OK || m->n == e->opts.population);
     return status;

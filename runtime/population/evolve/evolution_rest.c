@@ -55,7 +55,8 @@ void swi_rest_sweep(sw_evolution *e)
     char path[SWI_EVOLUTION_PATH];
     for (uint32_t i = 0; i < e->n_old; i++) {
         path_of(e, &e->old[i], path);
-        (void)sw_file_remove(path);
+        if (sw_file_remove(path) != SW_OK)
+            continue; /* it is in nobody's way */
     }
     e->n_old = 0;
 }

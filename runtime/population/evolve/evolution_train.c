@@ -116,7 +116,8 @@ static uint32_t steps_in_a_row(const swi_one *one)
     return n > 0 ? (uint32_t)n : 1;
 }
 
-static sw_members_args train_args(const sw_evolution *e, const swi_one *one, uint64_t generation)
+static sw_members_args train_args(const sw_evolution *e, const swi_one *one,
+                                  uint64_t generation)
 {
     return (sw_members_args){.size = sizeof(sw_members_args),
                              .members = &one->member,
@@ -145,8 +146,7 @@ static sw_members_args eval_args(const swi_one *one)
 /* Members in turn from the cursor on; how many. */
 static uint32_t choose(sw_evolution *e, bool train)
 {
-    const uint64_t most =
-        (uint64_t)CALL_OPERATIONS * (uint64_t)swi_target_of(e->exec)->threads;
+    const uint64_t most = (uint64_t)CALL_OPERATIONS * (uint64_t)swi_target_of(e->exec)->threads;
     uint64_t operations = 0;
     uint32_t n = 0;
     for (uint32_t k = 0; k < e->n_wave && operations < most; k++) {
