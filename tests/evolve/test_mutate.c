@@ -186,6 +186,12 @@ static void joins_are_removed_with_dead_ends(void)
         g = mutant_of(a, SW_MUTATE_REMOVE_VERTEX, "both", 0, 0, seed, &notes);
         CU_ASSERT(mutant_is_sound(g, a, NULL));
         CU_ASSERT_PTR_NULL(mutant_vertex(g, "both"));
+        if (mutant_vertex(g, "a") != NULL)
+            LIST_IS(mutant_vertex(g, "c2"), cols, 0, 1, 2);
+        else if (mutant_vertex(g, "b") != NULL)
+            LIST_IS(mutant_vertex(g, "c2"), cols, 7, 8, 9, 10, 11);
+        else
+            LIST_IS(mutant_vertex(g, "c2"), cols, 3, 4, 5, 6);
     }
 }
 

@@ -102,7 +102,7 @@ sw_status swi_child_align(swi_child *c, const swi_wish *wishes, size_t n_wishes,
     return swi_align(c->genome, &opts, info != NULL ? info : &own);
 }
 
-void swi_child_record(swi_child *c, sw_mutation_kind kind, const swi_note *note)
+void swi_child_record(swi_child *c, sw_mutation_kind kind, const swi_change_note *note)
 {
     const sw_mutation_record record = {.size = sizeof record,
                                        .kind = kind,

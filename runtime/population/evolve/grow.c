@@ -87,7 +87,7 @@ static sw_status bisect(swi_child *c, growth *best, double low, double high)
     return SW_OK;
 }
 
-sw_status swi_grow(swi_child *c, const sw_mutation *m, uint32_t vertex, swi_note *note)
+sw_status swi_grow(swi_child *c, const sw_mutation *m, uint32_t vertex, swi_change_note *note)
 {
     growth best = {0};
     double low, high;

@@ -14,7 +14,7 @@ static bool applies(const swi_child *c, const sw_mutation *m)
 /* One change of vertex v, or of the whole. */
 static sw_status change(swi_child *c, const sw_mutation *m, uint32_t v)
 {
-    swi_note note = {.exact = false};
+    swi_change_note note = {.exact = false};
     bool stays;
     SW_TRY(swi_child_begin(c));
     const sw_status status = swi_mutation_rule_of(m->kind)->apply(c, m, v, &note);

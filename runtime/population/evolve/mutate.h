@@ -35,7 +35,7 @@ typedef struct {
     char vertex[SWI_VERTEX_NAME]; /* "": of optimizer or batch, or of all */
     char text[160];
     bool exact;
-} swi_note;
+} swi_change_note;
 
 typedef struct {
     sw_genome *genome; /* with descent; valid between two changes */
@@ -65,7 +65,7 @@ SW_MUST_USE sw_status swi_child_settle(swi_child *c, sw_status status, bool *sta
 SW_MUST_USE sw_status swi_child_fits(swi_child *c, const sw_genome *genome, bool *fits);
 SW_MUST_USE sw_status swi_child_align(swi_child *c, const swi_wish *wishes, size_t n_wishes,
                                       const swi_tie *ties, size_t n_ties, swi_align_info *info);
-void swi_child_record(swi_child *c, sw_mutation_kind kind, const swi_note *note);
+void swi_child_record(swi_child *c, sw_mutation_kind kind, const swi_change_note *note);
 
 /* ---- mutate.c, mutations.c, choose.c ----------------------------------------------------- */
 
@@ -76,7 +76,7 @@ SW_MUST_USE sw_status swi_mutate(sw_genome **genome, const sw_mutate_opts *opts,
                                  const swi_parent_utility parents[2]);
 
 typedef sw_status swi_mutate_fn(swi_child *c, const sw_mutation *m, uint32_t vertex,
-                                swi_note *note);
+                                swi_change_note *note);
 typedef enum {
     SWI_EACH,  /* chosen vertices, each a change of its own */
     SWI_JOINT, /* chosen vertices, one change of all */
@@ -130,6 +130,8 @@ bool swi_growth_is_exact(const sw_genome *now, const sw_genome *before);
  * add x alone. Sizes are aligned first. SW_UNSUPPORTED, or SW_INVALID, where that cannot be:
  * the genome is then neither as it was nor valid. */
 SW_MUST_USE sw_status swi_bypass(swi_child *c, uint32_t v, uint32_t x);
+/* Concat v reads input k alone, and is passed by; its readers lose the other columns. */
+SW_MUST_USE sw_status swi_bypass_concat(swi_child *c, uint32_t v, uint32_t k);
 /* The same where sizes and images are equal. */
 SW_MUST_USE sw_status swi_pass_over(sw_genome *g, uint32_t v, uint32_t x);
 /* Remove what nobody reads, and its shields allow it. */
@@ -138,12 +140,12 @@ SW_MUST_USE sw_status swi_prune(sw_genome *g);
 /* ---- positions.c ------------------------------------------------------------------------- */
 
 /* After an edit that moved elements, not units: of images that are flattened and have another
- * height or width, or of concat `cut` of `now` (UINT32_MAX: none), which lost its input number
- * `part`. Whoever reads them reads what it did by its columns; elements that were not there are
- * new. `was` is the genome in front of the edit; heights and widths of `now` are inferred.
- * SW_UNSUPPORTED where a vertex cannot read them otherwise. */
+ * height or width, or of concat `cut` of `now` (UINT32_MAX: none), which lost its inputs `gone`
+ * (a bit each, by their numbers there). Whoever reads them reads what it did by its columns;
+ * elements that were not there are new. `was` is the genome in front of the edit; heights and
+ * widths of `now` are inferred. SW_UNSUPPORTED where a vertex cannot read them otherwise. */
 SW_MUST_USE sw_status swi_positions_follow(sw_genome *now, const sw_genome *was, uint32_t cut,
-                                           uint32_t part);
+                                           uint32_t gone);
 
 /* ---- crossover_segments.c ---------------------------------------------------------------- */
 

@@ -154,7 +154,7 @@ static sw_status join_by_concat(swi_child *c, edge e)
     return status;
 }
 
-sw_status swi_add_edge(swi_child *c, const sw_mutation *m, uint32_t v, swi_note *note)
+sw_status swi_add_edge(swi_child *c, const sw_mutation *m, uint32_t v, swi_change_note *note)
 {
     edge e = {0};
     bool add = swi_draw_happens(&c->draws, 0.5);
@@ -209,7 +209,7 @@ static uint32_t draw_cut(swi_child *c, uint32_t v)
     return can[swi_draw_below(&c->draws, n)];
 }
 
-sw_status swi_remove_edge(swi_child *c, const sw_mutation *m, uint32_t v, swi_note *note)
+sw_status swi_remove_edge(swi_child *c, const sw_mutation *m, uint32_t v, swi_change_note *note)
 {
     sw_genome *g = c->genome;
     swi_vertex *join = &g->vertices[v];
@@ -221,7 +221,7 @@ sw_status swi_remove_edge(swi_child *c, const sw_mutation *m, uint32_t v, swi_no
     memmove(join->in + k, join->in + k + 1, (join->n_in - k - 1) * sizeof *join->in);
     join->n_in--;
     if (join->kind == SW_VERTEX_CONCAT)
-        SW_TRY(swi_positions_follow(g, c->before, v, k));
+        SW_TRY(swi_positions_follow(g, c->before, v, 1u << k));
     if (join->n_in > 1)
         return SW_OK;
     const uint32_t x = join->in[0];

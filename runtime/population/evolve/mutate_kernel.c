@@ -43,7 +43,8 @@ static int32_t draw_kernel(swi_child *c, const sw_mutation *m, const swi_vertex 
 }
 
 /* Odd windows are padded, so that images keep their size. */
-sw_status swi_change_kernel(swi_child *c, const sw_mutation *m, uint32_t v, swi_note *note)
+sw_status swi_change_kernel(swi_child *c, const sw_mutation *m, uint32_t v,
+                            swi_change_note *note)
 {
     sw_genome *g = c->genome;
     swi_vertex *x = &g->vertices[v];
@@ -84,7 +85,7 @@ bool swi_can_pool(const sw_genome *g, uint32_t v)
            (g->vertices[v].shield & SW_SHIELD_KERNEL) == 0;
 }
 
-sw_status swi_change_pool(swi_child *c, const sw_mutation *m, uint32_t v, swi_note *note)
+sw_status swi_change_pool(swi_child *c, const sw_mutation *m, uint32_t v, swi_change_note *note)
 {
     swi_vertex *x = &c->genome->vertices[v];
     const sw_vertex_kind had = x->kind;
@@ -104,7 +105,8 @@ bool swi_can_activation(const sw_genome *g, uint32_t v)
            (g->vertices[v].shield & SW_SHIELD_ACTIVATION) == 0;
 }
 
-sw_status swi_change_activation(swi_child *c, const sw_mutation *m, uint32_t v, swi_note *note)
+sw_status swi_change_activation(swi_child *c, const sw_mutation *m, uint32_t v,
+                                swi_change_note *note)
 {
     const sw_search_space *space;
     swi_vertex *x = &c->genome->vertices[v];

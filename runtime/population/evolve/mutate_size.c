@@ -54,7 +54,7 @@ static void record(swi_child *c, bool exact)
 {
     for (uint32_t i = 0; i < c->genome->n; i++) {
         const swi_vertex *v = &c->genome->vertices[i], *was = &c->before->vertices[i];
-        swi_note note = {.exact = exact};
+        swi_change_note note = {.exact = exact};
         if (!swi_vertex_is_sized(v) || v->size == was->size)
             continue;
         memcpy(note.vertex, v->name, sizeof note.vertex);

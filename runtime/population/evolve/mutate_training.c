@@ -7,7 +7,7 @@
 
 /* ---- rate -------------------------------------------------------------------------------- */
 
-sw_status swi_change_rate(swi_child *c, const sw_mutation *m, uint32_t v, swi_note *note)
+sw_status swi_change_rate(swi_child *c, const sw_mutation *m, uint32_t v, swi_change_note *note)
 {
     double low, high;
     const float had = c->genome->lr;
@@ -31,7 +31,8 @@ static bool has_momentum(const char *optimizer)
 }
 
 /* The rate stays; so does momentum where the kind has one. */
-sw_status swi_change_optimizer(swi_child *c, const sw_mutation *m, uint32_t v, swi_note *note)
+sw_status swi_change_optimizer(swi_child *c, const sw_mutation *m, uint32_t v,
+                               swi_change_note *note)
 {
     const sw_search_space *space;
     sw_genome *g = c->genome;
@@ -56,7 +57,7 @@ sw_status swi_change_optimizer(swi_child *c, const sw_mutation *m, uint32_t v, s
     return SW_OK;
 }
 
-static void toggle(float *x, float on, const char *name, swi_note *note)
+static void toggle(float *x, float on, const char *name, swi_change_note *note)
 {
     *x = *x != 0 ? 0 : on;
     if (*x != 0)
@@ -66,7 +67,7 @@ static void toggle(float *x, float on, const char *name, swi_note *note)
 }
 
 sw_status swi_change_optimizer_part(swi_child *c, const sw_mutation *m, uint32_t v,
-                                    swi_note *note)
+                                    swi_change_note *note)
 {
     sw_genome *g = c->genome;
     (void)m;
@@ -121,7 +122,8 @@ static int64_t step_range(const swi_space_training *t, int64_t batch, double sha
     return unit * clamp(units, first, last);
 }
 
-sw_status swi_change_batch(swi_child *c, const sw_mutation *m, uint32_t v, swi_note *note)
+sw_status swi_change_batch(swi_child *c, const sw_mutation *m, uint32_t v,
+                           swi_change_note *note)
 {
     double low, high;
     const sw_search_space *space;

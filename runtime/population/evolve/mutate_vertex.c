@@ -56,14 +56,17 @@ static bool are_identity(const sw_genome *g, uint32_t first, uint32_t n)
     return true;
 }
 
-/* Not behind the input, whose size is given: a layer there would have its size. */
-sw_status swi_add_vertex(swi_child *c, const sw_mutation *m, uint32_t v, swi_note *note)
+/* Three times in four it begins as the identity, so that what was learnt is not disturbed;
+ * joins, pools and norms, which cannot, are among the others. Not behind the input, whose size
+ * is given: a layer there would have its size. */
+sw_status swi_add_vertex(swi_child *c, const sw_mutation *m, uint32_t v, swi_change_note *note)
 {
     uint32_t first = 0, n = 0;
     const sw_search_space *space = m->space;
     if (space == NULL)
         SW_TRY(swi_child_space(c, &space));
-    SW_TRY(swi_space_insert(space, c->genome, v, true, &c->draws, &first, &n));
+    const bool identity = swi_draw_happens(&c->draws, 0.75);
+    SW_TRY(swi_space_insert(space, c->genome, v, identity, &c->draws, &first, &n));
     if (c->genome->n > c->opts->max_vertices)
         SW_FAIL(SW_UNSUPPORTED, "the genome has %u vertices, and more than %u must not be",
                 c->genome->n, c->opts->max_vertices);
@@ -90,7 +93,8 @@ bool swi_can_remove_vertex(const sw_genome *g, uint32_t v)
 }
 
 /* Of an add or a concat one input goes on, and what made the others goes too. */
-sw_status swi_remove_vertex(swi_child *c, const sw_mutation *m, uint32_t v, swi_note *note)
+sw_status swi_remove_vertex(swi_child *c, const sw_mutation *m, uint32_t v,
+                            swi_change_note *note)
 {
     const swi_vertex *x = &c->genome->vertices[v];
     const uint32_t n = c->genome->n;
@@ -98,7 +102,11 @@ sw_status swi_remove_vertex(swi_child *c, const sw_mutation *m, uint32_t v, swi_
     (void)m;
     memcpy(note->vertex, x->name, sizeof note->vertex);
     note->exact = is_identity(c->genome, x);
-    SW_TRY(swi_bypass(c, v, x->in[swi_draw_below(&c->draws, x->n_in)]));
+    const uint32_t k = swi_draw_below(&c->draws, x->n_in);
+    if (kind == SW_VERTEX_CONCAT)
+        SW_TRY(swi_bypass_concat(c, v, k));
+    else
+        SW_TRY(swi_bypass(c, v, x->in[k]));
     char more[48] = "";
     if (n - c->genome->n > 1)
         snprintf(more, sizeof more, ", and %u that it needed", n - c->genome->n - 1);

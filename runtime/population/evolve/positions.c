@@ -14,7 +14,7 @@ typedef struct {
     sw_genome *now;
     const sw_genome *was;
     moved *of; /* by vertex of `now` */
-    uint32_t cut, part;
+    uint32_t cut, gone;
 } follow;
 
 static sw_status make(moved *m, int64_t n)
@@ -112,7 +112,7 @@ static sw_status follow_concat(follow *f, uint32_t i)
     int32_t *out = f->of[i].map;
     for (uint32_t k = 0, was = 0; was < old->n_in; was++) {
         const int64_t had = f->was->vertices[old->in[was]].channels;
-        if (i != f->cut || was != f->part) {
+        if (i != f->cut || (f->gone >> was & 1) == 0) {
             const moved *m = &f->of[v->in[k]];
             const int64_t part = count(f, v->in[k++]);
             for (int64_t j = 0; j < part; j++) {
@@ -175,12 +175,12 @@ static sw_status check_last(const follow *f)
 }
 
 sw_status swi_positions_follow(sw_genome *now, const sw_genome *was, uint32_t cut,
-                               uint32_t part)
+                               uint32_t gone)
 {
     void *block;
     const size_t bytes = now->n * sizeof(moved);
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, bytes));
-    follow f = {.now = now, .was = was, .of = block, .cut = cut, .part = part};
+    follow f = {.now = now, .was = was, .of = block, .cut = cut, .gone = gone};
     sw_status status = SW_OK;
     for (uint32_t i = 0; i < now->n && status == SW_OK; i++)
         status = follow_vertex(&f, i);

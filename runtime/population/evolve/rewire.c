@@ -69,16 +69,11 @@ static sw_status read_once(sw_genome *g, uint32_t x)
 
 /* ---- by -------------------------------------------------------------------------------- */
 
-/* What it gives has the units of what it reads, one by one. */
-static bool keeps_units(const swi_vertex *v)
-{
-    return swi_vertex_is_invariant(v);
-}
-
+/* Invariant vertices give the units that they read, one by one. */
 static sw_status align(swi_child *c, uint32_t v, uint32_t x)
 {
     const swi_tie tie = {.a = x, .b = v};
-    if (keeps_units(&c->genome->vertices[v]))
+    if (swi_vertex_is_invariant(&c->genome->vertices[v]))
         return SW_OK;
     return swi_child_align(c, NULL, 0, &tie, 1, NULL);
 }
@@ -112,4 +107,14 @@ sw_status swi_bypass(swi_child *c, uint32_t v, uint32_t x)
     const bool moved = from->height != to->height || from->width != to->width;
     SW_TRY(align(c, v, x));
     return moved ? redirect_moved(c->genome, v, x) : swi_pass_over(c->genome, v, x);
+}
+
+sw_status swi_bypass_concat(swi_child *c, uint32_t v, uint32_t k)
+{
+    swi_vertex *join = &c->genome->vertices[v];
+    const uint32_t x = join->in[k], all = (1u << join->n_in) - 1;
+    join->in[0] = x;
+    join->n_in = 1;
+    SW_TRY(swi_positions_follow(c->genome, c->before, v, all & ~(1u << k)));
+    return swi_pass_over(c->genome, v, x);
 }
