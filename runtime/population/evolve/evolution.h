@@ -16,7 +16,8 @@
 #include "runtime/population/evolve/net.h"
 #include "runtime/population/members_internal.h"
 
-#define SWI_UTILITY_STEPS 20 /* each so many steps of a member one is of variant 1 */
+#define SWI_UTILITY_STEPS                                                                      \
+    20 /* of a generation: the first and each so many behind it are of variant 1 */
 #define SWI_EVOLUTION_PATH 1024
 #define SWI_WHY 200
 

@@ -104,7 +104,7 @@ static bool is_to_evaluate(const swi_one *one)
 static uint32_t steps_in_a_row(const swi_one *one)
 {
     const uint64_t operations = one->price.operations > 0 ? one->price.operations : 1;
-    const uint64_t turn = one->steps % SWI_UTILITY_STEPS;
+    const uint64_t turn = one->made % SWI_UTILITY_STEPS;
     uint64_t n = one->todo - one->made;
     if (turn == 0)
         return 1;
@@ -123,7 +123,7 @@ static sw_members_args train_args(const sw_evolution *e, const swi_one *one,
                              .members = &one->member,
                              .n = 1,
                              .mode = SW_TRAIN,
-                             .variant = one->steps % SWI_UTILITY_STEPS == 0,
+                             .variant = one->made % SWI_UTILITY_STEPS == 0,
                              .feed = one->train,
                              .same_data = 1,
                              .data_seed = swi_draw_seed(e->opts.seed, generation),
