@@ -327,7 +327,7 @@ static void members_are_rebuilt_from_their_history(void)
     sw_evolve_progress p = {.size = sizeof p};
     const uint64_t generations = sw_tests_full() ? 8 : 4;
     while (p.generation < generations) {
-        OK(sw_evolution_advance(e, &p));
+        CU_ASSERT_FATAL(OK(sw_evolution_advance(e, &p)));
         if (p.what == SW_EVOLVE_GENERATION)
             note_births(e, &b);
     }
@@ -335,7 +335,7 @@ static void members_are_rebuilt_from_their_history(void)
     OK(sw_evolution_member(e, sw_evolution_count(e) - 1, &last));
     const uint64_t young = last.id;
     while (p.what != SW_EVOLVE_EVALUATED)
-        OK(sw_evolution_advance(e, &p));
+        CU_ASSERT_FATAL(OK(sw_evolution_advance(e, &p)));
     const uint64_t before = evo_sum(e);
     CU_ASSERT_FATAL(b.n > 10 && b.n < MOST_BORN);
     for (uint64_t id = 1; id < b.n; id++) {
