@@ -281,7 +281,314 @@ static void what_is_tied_stays_tied(void)
             stopped);
 }
 
+/* ---- plain cells ----------------------------------------------------------------------------
+ */
+
+#define LABELS 256
+#define LEAST_MOST 8 /* of all sizes; of random genomes they are at most 12 */
+
+typedef struct {
+    elements at[2 * VERTICES + 8];
+    int n_labels;
+    int next[LABELS]; /* which label is behind it everywhere; -1: none; -2: not there */
+    bool has_front[LABELS], fixed[LABELS], cut[LABELS];
+    int head[LABELS], n_cells; /* first label by cell */
+    int length[LABELS];        /* by cell */
+    bool doubtful;             /* a flattened channel beside a concat of the same unit */
+} plain;
+
+static bool is_source(const sw_genome *g, uint32_t i)
+{
+    return i == 0 || swi_vertex_is_sized(&g->vertices[i]);
+}
+
+static int run_of(const elements *x, int e)
+{
+    int n = 1;
+    while (e + n < x->n && x->at[e + n] == x->at[e])
+        n++;
+    return n;
+}
+
+static int count_runs(const sw_genome *g, const plain *p, int label)
+{
+    int n = 0;
+    for (uint32_t i = 0; i < g->n; i++)
+        for (int e = 0; is_source(g, i) && e < p->at[i].n; e += run_of(&p->at[i], e))
+            n += p->at[i].at[e] == label;
+    return n;
+}
+
+static void find_next(const sw_genome *g, plain *p)
+{
+    for (int k = 0; k < LABELS; k++)
+        p->next[k] = -2;
+    for (uint32_t i = 0; i < g->n; i++)
+        for (int e = 0, n; is_source(g, i) && e < p->at[i].n; e += n) {
+            const elements *x = &p->at[i];
+            n = run_of(x, e);
+            int *next = &p->next[x->at[e]];
+            const int behind =
+                e + n < x->n && run_of(x, e + n) == n && !p->cut[x->at[e]] ? x->at[e + n] : -1;
+            *next = *next == -2 || *next == behind ? behind : -1;
+        }
+    for (int k = 0; k < LABELS; k++) {
+        if (p->next[k] >= 0 && count_runs(g, p, k) != count_runs(g, p, p->next[k]))
+            p->next[k] = -1;
+        if (p->next[k] >= 0)
+            p->has_front[p->next[k]] = true;
+    }
+}
+
+static void cut(const sw_genome *g, plain *p, uint32_t vertex, int groups)
+{
+    const int per_group = (int)g->vertices[vertex].channels / groups;
+    for (int e = per_group; e < p->at[vertex].n; e += per_group) {
+        p->cut[p->at[vertex].at[e - 1]] = true;
+        p->doubtful |= p->at[vertex].at[e - 1] == p->at[vertex].at[e];
+    }
+}
+
+/* Units that occur twice in a row beside flattened images. */
+static void find_doubts(const sw_genome *g, plain *p)
+{
+    bool flat = false, twice = false;
+    for (uint32_t i = 0; i < g->n; i++) {
+        flat |= g->vertices[i].kind == SW_VERTEX_FLATTEN;
+        for (int e = 1; e < p->at[i].n; e++)
+            twice |=
+                g->vertices[i].kind == SW_VERTEX_CONCAT && p->at[i].at[e] == p->at[i].at[e - 1];
+    }
+    p->doubtful |= flat && twice;
+}
+
+static plain *plain_cells(const sw_genome *g)
+{
+    static plain own;
+    plain *p = &own;
+    memset(p, 0, sizeof *p);
+    p->n_labels = label_all(g, p->at);
+    CU_ASSERT_FATAL(p->n_labels <= LABELS);
+    for (uint32_t i = 0; i < g->n; i++) {
+        const swi_vertex *v = &g->vertices[i];
+        if (i == 0 || i + 1 == g->n || (v->shield & SW_SHIELD_SIZE) != 0)
+            for (int e = 0; e < p->at[i].n; e++)
+                p->fixed[p->at[i].at[e]] = true;
+        if (v->kind == SW_VERTEX_CONV2D && v->groups > 1) {
+            cut(g, p, i, v->groups);
+            cut(g, p, v->in[0], v->groups);
+        }
+    }
+    find_doubts(g, p);
+    find_next(g, p);
+    for (int k = 0; k < LABELS; k++) {
+        if (p->next[k] == -2 || p->has_front[k])
+            continue;
+        for (int u = k; u >= 0; u = p->next[u])
+            p->length[p->n_cells]++;
+        p->head[p->n_cells++] = k;
+    }
+    return p;
+}
+
+/* ---- the best sizes of all ------------------------------------------------------------------
+ */
+
+/* Outputs from e on to before `end`, of a vertex, with z units in each cell. */
+static int64_t count_outputs(const plain *p, uint32_t vertex, int e, int end, const int *z)
+{
+    int64_t n = 0;
+    for (; e < end; e++)
+        for (int c = 0; c < p->n_cells; c++)
+            n += p->head[c] == p->at[vertex].at[e] ? z[c] : 0;
+    return n;
+}
+
+static bool groups_are_equal(const sw_genome *g, const plain *p, uint32_t vertex, int groups,
+                             const int *z)
+{
+    const int per_group = (int)g->vertices[vertex].channels / groups;
+    for (int k = 1; k < groups; k++)
+        if (count_outputs(p, vertex, k * per_group, (k + 1) * per_group, z) !=
+            count_outputs(p, vertex, 0, per_group, z))
+            return false;
+    return true;
+}
+
+static void mark_wished(const sw_genome *g, uint32_t i, bool *wished)
+{
+    wished[i] = true;
+    for (uint32_t k = 0; swi_vertex_is_invariant(&g->vertices[i]) && k < g->vertices[i].n_in;
+         k++)
+        mark_wished(g, g->vertices[i].in[k], wished);
+}
+
+/* What sizes cost; INFINITY: they cannot be. */
+static double price(const sw_genome *g, const plain *p, const swi_wish *wish, const int *z)
+{
+    bool wished[2 * VERTICES + 8] = {false};
+    double sum = 0, largest = 0;
+    mark_wished(g, wish->vertex, wished);
+    if (count_outputs(p, wish->vertex, 0, p->at[wish->vertex].n, z) != wish->size)
+        return (double)INFINITY;
+    for (uint32_t i = 1; i < g->n; i++) {
+        const swi_vertex *v = &g->vertices[i];
+        if (v->kind == SW_VERTEX_CONV2D && v->groups > 1 &&
+            (!groups_are_equal(g, p, i, v->groups, z) ||
+             !groups_are_equal(g, p, v->in[0], v->groups, z)))
+            return (double)INFINITY;
+        if (!swi_vertex_is_sized(v))
+            continue;
+        const int64_t size = count_outputs(p, i, 0, p->at[i].n, z);
+        if (size < 1 || size > (v->size > LEAST_MOST ? v->size : LEAST_MOST))
+            return (double)INFINITY;
+        const double off = fabs((double)(size - v->size)) / (double)v->size;
+        sum += wished[i] ? 0 : off;
+        largest = !wished[i] && off > largest ? off : largest;
+    }
+    return 0.1 * sum + 0.8 * largest;
+}
+
+static double try_all(const sw_genome *g, const plain *p, const swi_wish *wish)
+{
+    int z[LABELS], free_cell[LABELS], n = 0;
+    double least = (double)INFINITY;
+    for (int c = 0; c < p->n_cells; c++) {
+        bool fixed = false;
+        for (int u = p->head[c]; u >= 0; u = p->next[u])
+            fixed |= p->fixed[u];
+        z[c] = fixed ? p->length[c] : 0;
+        if (!fixed)
+            free_cell[n++] = c;
+    }
+    if (n > CELLS)
+        return -1;
+    for (int at = 0; at >= 0;) {
+        const double cost = price(g, p, wish, z);
+        least = cost < least ? cost : least;
+        for (at = n - 1; at >= 0 && ++z[free_cell[at]] > 12; at--)
+            z[free_cell[at]] = 0;
+    }
+    return least;
+}
+
+static double cost_of(const sw_genome *g, const sw_genome *old, const swi_wish *wish)
+{
+    bool wished[2 * VERTICES + 8] = {false};
+    double sum = 0, largest = 0;
+    mark_wished(g, wish->vertex, wished);
+    for (uint32_t i = 1; i < g->n; i++) {
+        const double off = fabs((double)(g->vertices[i].size - old->vertices[i].size)) /
+                           (double)(old->vertices[i].size > 0 ? old->vertices[i].size : 1);
+        sum += wished[i] ? 0 : off;
+        largest = !wished[i] && off > largest ? off : largest;
+    }
+    return 0.1 * sum + 0.8 * largest;
+}
+
+/* Sizes are those of least cost, and refused where there are none. */
+static void sizes_are_the_best_of_all(void)
+{
+    sw_dice dice = {23};
+    const int n = sw_tests_full() ? 20000 : 1200;
+    int compared = 0, moved = 0, impossible = 0, wrong = 0;
+    for (int i = 0; i < n; i++) {
+        sw_genome *g = random_genome(&dice, 4 + (uint32_t)sw_dice_below(&dice, 6)), *old = NULL;
+        const plain *p = plain_cells(g);
+        swi_wish wish = {pick(&dice, g), 1};
+        wish.size +=
+            (int64_t)sw_dice_below(&dice, 2 * (uint64_t)g->vertices[wish.vertex].channels);
+        const swi_align_opts opts = {.wishes = &wish, .n_wishes = 1, .max_size = LEAST_MOST};
+        const double least = p->doubtful ? -1 : try_all(g, p, &wish);
+        OK(sw_genome_copy(&old, g));
+        const sw_status status = least >= 0 ? swi_align(g, &opts, NULL) : SW_OK;
+        compared += least >= 0;
+        impossible += least >= 0 && isinf(least);
+        if (least >= 0 && isinf(least))
+            wrong += status != SW_UNSUPPORTED;
+        else if (least >= 0)
+            wrong += status != SW_OK || fabs(cost_of(g, old, &wish) - least) > 1e-8;
+        moved += least > 0 && !isinf(least);
+        sw_genome_destroy(old);
+        sw_genome_destroy(g);
+    }
+    CU_ASSERT_EQUAL(wrong, 0);
+    CU_ASSERT(compared > n / 3 && moved > n / 50 && impossible > n / 20);
+    sw_note("%d compared, %d impossible, %d with others that move", compared, impossible,
+            moved);
+}
+
+/* ---- who stays ------------------------------------------------------------------------------
+ */
+
+/* Whether output e of a source that it was is there. */
+static bool is_there(const swi_vertex *v, int e)
+{
+    for (uint32_t k = 0; k < v->n_rows; k++)
+        if (v->rows[k] == e)
+            return true;
+    return false;
+}
+
+/* Units in the place of which one of the same cell would be worth more, or was in front. */
+static int count_misplaced(const sw_genome *g, const sw_genome *old, const plain *p,
+                           const double *utility)
+{
+    bool stays[LABELS] = {false};
+    int wrong = 0;
+    for (uint32_t i = 0; i < old->n; i++)
+        for (int e = 0; is_source(old, i) && e < p->at[i].n; e++)
+            stays[p->at[i].at[e]] |= i == 0 || is_there(&g->vertices[i], e);
+    for (int c = 0; c < p->n_cells; c++)
+        for (int u = p->head[c]; u >= 0; u = p->next[u])
+            for (int w = p->next[u]; w >= 0; w = p->next[w])
+                wrong += (stays[u] && !stays[w] && utility[u] < utility[w]) ||
+                         (!stays[u] && stays[w] && utility[u] >= utility[w]);
+    return wrong;
+}
+
+/* Of each cell the units stay that are worth the most in sum, of equals those in front. */
+static void those_with_the_most_utility_stay(void)
+{
+    sw_dice dice = {31};
+    int done = 0, wrong = 0;
+    for (int i = 0; i < 1500; i++) {
+        sw_genome *g = random_genome(&dice, 4 + (uint32_t)sw_dice_below(&dice, 10)),
+                  *old = NULL;
+        const plain *p = plain_cells(g);
+        double utility[LABELS] = {0};
+        float values[2 * VERTICES + 8][ELEMENTS];
+        sw_neuron_utility list[2 * VERTICES + 8];
+        swi_align_opts opts = {.utilities = list};
+        for (uint32_t v = 0; v < g->n; v++) {
+            const bool given = sw_dice_below(&dice, 4) > 0;
+            for (int e = 0; e < p->at[v].n; e++) {
+                values[v][e] = given ? (float)sw_dice_below(&dice, 5) : 1;
+                utility[p->at[v].at[e]] += is_source(g, v) ? (double)values[v][e] : 0;
+            }
+            if (given)
+                list[opts.n_utilities++] =
+                    (sw_neuron_utility){.vertex = v, .n = p->at[v].n, .values = values[v]};
+        }
+        const swi_wish wish = {pick(&dice, g), 2};
+        opts.wishes = &wish;
+        opts.n_wishes = 1;
+        OK(sw_genome_copy(&old, g));
+        if (!p->doubtful && swi_align(g, &opts, NULL) == SW_OK) {
+            done++;
+            wrong += count_misplaced(g, old, p, utility);
+        }
+        sw_genome_destroy(old);
+        sw_genome_destroy(g);
+    }
+    CU_ASSERT_EQUAL(wrong, 0);
+    CU_ASSERT(done > 300);
+    sw_note("%d aligned", done);
+}
+
 static const sw_test tests[] = {
     {"what is tied stays tied", what_is_tied_stays_tied},
+    {"sizes are the best of all", sizes_are_the_best_of_all},
+    {"those with the most utility stay", those_with_the_most_utility_stay},
 };
 SW_SUITE("align_random", tests)
