@@ -1,6 +1,7 @@
 /* Sizes that fit together: known cases. */
 #include "tests/evolve/align_scene.h"
 #include "tests/support/heap_sweep.h"
+#include <math.h>
 #include <string.h>
 
 /* Numbers of rows or columns, which end with -2. */
@@ -135,7 +136,6 @@ static void ties_of_flattened_images_take_whole_channels(void)
     const uint32_t a = scene_conv(g, 0, 1, 1), f = scene_through(g, a, SW_VERTEX_FLATTEN);
     const uint32_t b = scene_linear(g, f, 6);
     scene_end(g, b);
-    g->vertices[b].shield = 0;
     const swi_tie tie = {f, b};
     const swi_align_opts opts = {.ties = &tie, .n_ties = 1};
     OK(swi_align(g, &opts, NULL));
@@ -205,6 +205,43 @@ static void relaxed_wishes_come_as_near_as_they_can(void)
     OK(swi_genome_check(g, NULL));
 }
 
+/* Sizes that fit, of a vertex that would have more parameters than can be. */
+static void what_shapes_refuse_leaves_the_genome(void)
+{
+    sw_genome *g = scene_genome(4000, 0), *before = NULL;
+    const uint32_t a = scene_linear(g, 0, 4);
+    scene_end(g, a);
+    OK(sw_genome_copy(&before, g));
+    const swi_wish wish = {a, 600000};
+    const swi_align_opts opts = {.wishes = &wish, .n_wishes = 1, .max_size = 1000000};
+    REFUSED(swi_align(g, &opts, NULL), SW_UNSUPPORTED, "'v1': it must have at most");
+    CU_ASSERT(scene_same(g, before));
+    const swi_align_opts none = {.wishes = NULL};
+    OK(swi_align(g, &none, NULL));
+    CU_ASSERT(scene_same(g, before));
+    sw_genome_destroy(before);
+}
+
+/* Options that are none say which. */
+static void options_are_checked(void)
+{
+    sw_genome *g = scene_genome(3, 0);
+    scene_end(g, scene_linear(g, 0, 2));
+    const float values[] = {1, (float)NAN};
+    sw_neuron_utility utility = {.vertex = 1, .n = 2, .values = values};
+    const swi_wish wish = {1, 1}, far = {9, 1};
+    const swi_tie tie = {1, 9};
+    swi_align_opts opts = {.wishes = &far, .n_wishes = 1};
+    REFUSED(swi_align(g, &opts, NULL), SW_INVALID, "wish 0: its vertex must be below 3");
+    opts = (swi_align_opts){.ties = &tie, .n_ties = 1};
+    REFUSED(swi_align(g, &opts, NULL), SW_INVALID, "tie 0: its vertex must be below 3");
+    opts = (swi_align_opts){
+        .wishes = &wish, .n_wishes = 1, .utilities = &utility, .n_utilities = 1};
+    REFUSED(swi_align(g, &opts, NULL), SW_INVALID, "'v1': each must be finite (output 1");
+    utility.n = 3;
+    REFUSED(swi_align(g, &opts, NULL), SW_INVALID, "one for each of its 2 outputs (got 3)");
+}
+
 /* ---- memory ------------------------------------------------------------------------------ */
 
 static sw_genome *swept, *swept_before;
@@ -248,6 +285,8 @@ static const sw_test tests[] = {
     {"groups of convolutions stay equal", groups_stay_equal},
     {"what is fixed stays", what_is_fixed_stays},
     {"relaxed wishes come as near as they can", relaxed_wishes_come_as_near_as_they_can},
+    {"what shapes refuse leaves the genome as it was", what_shapes_refuse_leaves_the_genome},
+    {"options are checked", options_are_checked},
     {"refused memory leaves the genome as it was", refused_memory_leaves_the_genome},
 };
 SW_SUITE("align", tests)

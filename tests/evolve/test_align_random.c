@@ -82,10 +82,13 @@ static sw_genome *random_genome(sw_dice *dice, uint32_t n)
 {
     sw_genome *g = NULL;
     const int64_t height = sw_dice_below(dice, 3) > 0 ? 2 : 0;
-    const sw_task task = {sizeof task, 1 + (int64_t)sw_dice_below(dice, 4), height, height, 10};
+    const int64_t channels = 1 + (int64_t)sw_dice_below(dice, 4);
+    const sw_task task = {sizeof task, channels, height, height, 10};
     OK(swi_genome_new(&g, &task));
-    for (int tries = 0; g->n < n && tries < 200; tries++)
-        grow(dice, g, pick(dice, g), pick(dice, g));
+    for (int tries = 0; g->n < n && tries < 200; tries++) {
+        const uint32_t a = pick(dice, g);
+        grow(dice, g, a, pick(dice, g));
+    }
     close_genome(g);
     for (uint32_t i = 1; i < g->n; i++)
         if (sw_dice_below(dice, 12) == 0)
@@ -241,7 +244,8 @@ static sw_status random_align(sw_dice *dice, sw_genome *g, bool ties, swi_tie *t
         wishes[k].size = 1 + (int64_t)sw_dice_below(
                                  dice, 2 * (uint64_t)g->vertices[wishes[k].vertex].channels);
     }
-    *tie = (swi_tie){pick(dice, g), pick(dice, g)};
+    tie->a = pick(dice, g);
+    tie->b = pick(dice, g);
     const sw_status status = swi_align(g, &opts, info);
     for (size_t k = 0; status == SW_OK && !opts.relax && k < opts.n_wishes; k++)
         CU_ASSERT_EQUAL(g->vertices[wishes[k].vertex].channels, wishes[k].size);

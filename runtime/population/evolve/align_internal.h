@@ -17,10 +17,12 @@ typedef struct swi_scratch_block swi_scratch_block;
 typedef struct {
     swi_scratch_block *blocks;
 } swi_scratch;
-sw_status swi_scratch_take(swi_scratch *scratch, void **out, size_t n, size_t element);
+/* n zeroed elements; NULL: SW_NOMEM, which is recorded. */
+void *swi_scratch_take(swi_scratch *scratch, size_t n, size_t element);
 void swi_scratch_end(swi_scratch *scratch);
 #define SWI_TAKE(scratch, array, n)                                                            \
-    swi_scratch_take(scratch, (void **)&(array), (size_t)(n), sizeof *(array))
+    (((array) = swi_scratch_take(scratch, (size_t)(n), sizeof *(array))) != NULL ? SW_OK       \
+                                                                                 : SW_NOMEM)
 
 /* ---- numbers of units: the solver ---------------------------------------------------------
  */

@@ -135,7 +135,7 @@ static void add_groups(builder *b, const grouped *x, int k)
 static sw_status find_grouped(swi_alignment *al, grouped **out, uint32_t *n)
 {
     const sw_genome *g = al->genome;
-    SW_TRY(swi_scratch_take(&al->scratch, (void **)out, 2 * (size_t)g->n, sizeof **out));
+    SW_TRY(SWI_TAKE(&al->scratch, *out, 2 * (size_t)g->n));
     for (uint32_t i = 0; i < g->n; i++) {
         const swi_vertex *v = &g->vertices[i];
         if (v->kind != SW_VERTEX_CONV2D || v->groups <= 1)
