@@ -104,6 +104,51 @@ static void flattened_channels_go_whole(void)
     OK(swi_genome_check(g, NULL));
 }
 
+/* What is added may come in any order, and through a vertex in between. */
+static void flattened_channels_tie_from_both_sides(void)
+{
+    sw_genome *g = scene_genome(1, 2);
+    const uint32_t a = scene_conv(g, 0, 1, 1), f = scene_through(g, a, SW_VERTEX_FLATTEN);
+    const uint32_t b = scene_linear(g, f, 4), c = scene_linear(g, f, 4);
+    const uint32_t x = scene_join(g, SW_VERTEX_ADD, b, f);
+    scene_end(g, scene_join(g, SW_VERTEX_ADD, c, scene_join(g, SW_VERTEX_ADD, b, x)));
+    OK(scene_resize(g, a, 2));
+    ROWS(g, b, 0, 1, 2, 3, -1, -1, -1, -1);
+    ROWS(g, c, 0, 1, 2, 3, -1, -1, -1, -1);
+    OK(swi_genome_check(g, NULL));
+}
+
+/* Where a channel lies across two parts of a concat, a new one would lie behind it here, and
+ * inside of it there: there are no new ones, but it may be wide. */
+static void a_channel_across_parts_has_no_new_one(void)
+{
+    for (int between = 0; between < 2; between++) {
+        sw_genome *g = scene_genome(1, 2);
+        const uint32_t a = scene_conv(g, 0, 2, 1), f = scene_through(g, a, SW_VERTEX_FLATTEN);
+        const uint32_t b = scene_linear(g, f, 2), c = scene_linear(g, f, 6);
+        const uint32_t both = scene_join(g, SW_VERTEX_CONCAT, b, c);
+        const uint32_t y = scene_linear(g, f, 8);
+        uint32_t x = scene_join(g, SW_VERTEX_ADD, both, between ? y : f);
+        if (between)
+            x = scene_join(g, SW_VERTEX_CONCAT, x, scene_join(g, SW_VERTEX_ADD, y, f));
+        scene_end(g, between ? x : scene_join(g, SW_VERTEX_CONCAT, x, y));
+        const float values[] = {2, 1};
+        const sw_neuron_utility utility = {.vertex = a, .n = 2, .values = values};
+        const swi_wish wish = {a, 3}, less = {c, 2};
+        swi_align_opts opts = {
+            .wishes = &wish, .n_wishes = 1, .utilities = &utility, .n_utilities = 1};
+        OK(swi_align(g, &opts, NULL)); /* the second channel has new ones behind it */
+        ROWS(g, b, 0, 1);
+        ROWS(g, c, 0, 1, 2, 3, 4, 5, -1, -1, -1, -1);
+        opts = (swi_align_opts){.wishes = &less, .n_wishes = 1};
+        OK(swi_align(g, &opts, NULL));
+        ROWS(g, a, 0);
+        ROWS(g, c, 0, 1);
+        REFUSED(scene_resize(g, a, 2), SW_UNSUPPORTED, "'v1'");
+        OK(swi_genome_check(g, NULL));
+    }
+}
+
 /* Two vertices that become one: the shorter one gets new outputs, or the longer one loses some,
  * whichever costs less. */
 static void ties_make_outputs_one(void)
@@ -279,6 +324,9 @@ static const sw_test tests[] = {
     {"an add takes its inputs along", an_add_takes_its_inputs_along},
     {"parts of a concat keep their places", parts_of_a_concat_keep_their_places},
     {"flattened channels come and go whole", flattened_channels_go_whole},
+    {"flattened channels tie from both sides", flattened_channels_tie_from_both_sides},
+    {"a channel across parts of a concat has no new one behind it",
+     a_channel_across_parts_has_no_new_one},
     {"ties make outputs one", ties_make_outputs_one},
     {"ties of flattened images take whole channels",
      ties_of_flattened_images_take_whole_channels},
