@@ -209,6 +209,22 @@ static void groups_stay_equal(void)
     OK(swi_genome_check(g, NULL));
 }
 
+/* Groups that lie across the parts of a concat: they are equal in sum. */
+static void groups_across_parts_stay_equal(void)
+{
+    sw_genome *g = scene_genome(3, 4);
+    const uint32_t a = scene_conv(g, 0, 2, 1), b = scene_conv(g, 0, 4, 1);
+    const uint32_t c = scene_conv(g, scene_join(g, SW_VERTEX_CONCAT, a, b), 4, 2);
+    scene_end(g, c);
+    OK(scene_resize(g, b, 6)); /* 2 + 2 and 4 */
+    ROWS(g, a, 0, 1);
+    ROWS(g, b, 0, -1, 1, 2, 3, -1);
+    COLS(g, c, 0, 1, 2, -1, 3, 4, 5, -1);
+    OK(scene_resize(g, b, 5)); /* 1 + 2 and 3, or 3 + 1 and 4: one of `a`, either way */
+    CU_ASSERT(g->vertices[a].size == 1 || g->vertices[a].size == 3);
+    OK(swi_genome_check(g, NULL));
+}
+
 /* Input, last vertex and shields stay; what hangs on them is refused and says so. */
 static void what_is_fixed_stays(void)
 {
@@ -331,6 +347,7 @@ static const sw_test tests[] = {
     {"ties of flattened images take whole channels",
      ties_of_flattened_images_take_whole_channels},
     {"groups of convolutions stay equal", groups_stay_equal},
+    {"groups across parts of a concat stay equal", groups_across_parts_stay_equal},
     {"what is fixed stays", what_is_fixed_stays},
     {"relaxed wishes come as near as they can", relaxed_wishes_come_as_near_as_they_can},
     {"what shapes refuse leaves the genome as it was", what_shapes_refuse_leaves_the_genome},
