@@ -22,19 +22,19 @@ static bool is_list(const int32_t *numbers, uint32_t n, const int32_t *list)
 /* A chain: one vertex changes, and what the next one reads. */
 static void a_chain_changes_in_one_place(void)
 {
-    sw_genome *g = scene_genome(3, 0);
-    const uint32_t a = scene_linear(g, 0, 4);
-    const uint32_t b = scene_linear(g, scene_through(g, a, SW_VERTEX_ACTIVATION), 2);
-    scene_end(g, b);
-    OK(scene_resize(g, a, 6));
+    sw_genome *g = aligned_genome(3, 0);
+    const uint32_t a = aligned_linear(g, 0, 4);
+    const uint32_t b = aligned_linear(g, aligned_through(g, a, SW_VERTEX_ACTIVATION), 2);
+    aligned_end(g, b);
+    OK(aligned_resize(g, a, 6));
     ROWS(g, a, 0, 1, 2, 3, -1, -1);
     COLS(g, a, 0, 1, 2);
     ROWS(g, b, 0, 1);
     COLS(g, b, 0, 1, 2, 3, -1, -1);
-    OK(scene_resize(g, a, 2));
+    OK(aligned_resize(g, a, 2));
     ROWS(g, a, 0, 1);
     COLS(g, b, 0, 1);
-    OK(scene_resize(g, a, 3)); /* what was lost stays lost */
+    OK(aligned_resize(g, a, 3)); /* what was lost stays lost */
     ROWS(g, a, 0, 1, -1);
     CU_ASSERT_EQUAL(g->vertices[b].size, 2);
     OK(swi_genome_check(g, NULL));
@@ -43,11 +43,12 @@ static void a_chain_changes_in_one_place(void)
 /* An add: both of its inputs change, and batch norms on the way. */
 static void an_add_takes_its_inputs_along(void)
 {
-    sw_genome *g = scene_genome(3, 4);
-    const uint32_t a = scene_conv(g, 0, 4, 1), n = scene_through(g, a, SW_VERTEX_BATCH_NORM);
-    const uint32_t b = scene_conv(g, n, 4, 1);
-    const uint32_t sum = scene_join(g, SW_VERTEX_ADD, n, b);
-    scene_end(g, sum);
+    sw_genome *g = aligned_genome(3, 4);
+    const uint32_t a = aligned_conv(g, 0, 4, 1),
+                   n = aligned_through(g, a, SW_VERTEX_BATCH_NORM);
+    const uint32_t b = aligned_conv(g, n, 4, 1);
+    const uint32_t sum = aligned_join(g, SW_VERTEX_ADD, n, b);
+    aligned_end(g, sum);
     const float values[] = {1, 5, 2, 4}, others[] = {0, 0, 3, 0};
     const sw_neuron_utility utilities[] = {{.vertex = a, .n = 4, .values = values},
                                            {.vertex = b, .n = 4, .values = others}};
@@ -70,11 +71,11 @@ static void an_add_takes_its_inputs_along(void)
 /* A concat beside a vertex of its size: the part that was wished, and its place there. */
 static void parts_of_a_concat_keep_their_places(void)
 {
-    sw_genome *g = scene_genome(3, 0);
-    const uint32_t a = scene_linear(g, 0, 2), b = scene_linear(g, 0, 3);
-    const uint32_t c = scene_join(g, SW_VERTEX_CONCAT, a, b), d = scene_linear(g, 0, 5);
-    scene_end(g, scene_join(g, SW_VERTEX_ADD, c, d));
-    OK(scene_resize(g, a, 3));
+    sw_genome *g = aligned_genome(3, 0);
+    const uint32_t a = aligned_linear(g, 0, 2), b = aligned_linear(g, 0, 3);
+    const uint32_t c = aligned_join(g, SW_VERTEX_CONCAT, a, b), d = aligned_linear(g, 0, 5);
+    aligned_end(g, aligned_join(g, SW_VERTEX_ADD, c, d));
+    OK(aligned_resize(g, a, 3));
     ROWS(g, a, 0, 1, -1);
     ROWS(g, b, 0, 1, 2);
     ROWS(g, d, 0, 1, -1, 2, 3, 4);
@@ -85,10 +86,10 @@ static void parts_of_a_concat_keep_their_places(void)
 /* Elements of a flattened image come and go with their channel. */
 static void flattened_channels_go_whole(void)
 {
-    sw_genome *g = scene_genome(1, 2);
-    const uint32_t a = scene_conv(g, 0, 3, 1), f = scene_through(g, a, SW_VERTEX_FLATTEN);
-    const uint32_t b = scene_linear(g, f, 12), sum = scene_join(g, SW_VERTEX_ADD, f, b);
-    scene_end(g, sum);
+    sw_genome *g = aligned_genome(1, 2);
+    const uint32_t a = aligned_conv(g, 0, 3, 1), f = aligned_through(g, a, SW_VERTEX_FLATTEN);
+    const uint32_t b = aligned_linear(g, f, 12), sum = aligned_join(g, SW_VERTEX_ADD, f, b);
+    aligned_end(g, sum);
     const float values[] = {2, 1, 3};
     const sw_neuron_utility utility = {.vertex = a, .n = 3, .values = values};
     const swi_wish wish = {b, 8};
@@ -98,8 +99,8 @@ static void flattened_channels_go_whole(void)
     ROWS(g, a, 0, 2);
     ROWS(g, b, 0, 1, 2, 3, 8, 9, 10, 11);
     COLS(g, b, 0, 1, 2, 3, 8, 9, 10, 11);
-    REFUSED(scene_resize(g, b, 7), SW_UNSUPPORTED, "'v3': it cannot have 7 outputs");
-    OK(scene_resize(g, b, 12));
+    REFUSED(aligned_resize(g, b, 7), SW_UNSUPPORTED, "'v3': it cannot have 7 outputs");
+    OK(aligned_resize(g, b, 12));
     ROWS(g, b, 0, 1, 2, 3, 8, 9, 10, 11, -1, -1, -1, -1);
     OK(swi_genome_check(g, NULL));
 }
@@ -107,12 +108,12 @@ static void flattened_channels_go_whole(void)
 /* What is added may come in any order, and through a vertex in between. */
 static void flattened_channels_tie_from_both_sides(void)
 {
-    sw_genome *g = scene_genome(1, 2);
-    const uint32_t a = scene_conv(g, 0, 1, 1), f = scene_through(g, a, SW_VERTEX_FLATTEN);
-    const uint32_t b = scene_linear(g, f, 4), c = scene_linear(g, f, 4);
-    const uint32_t x = scene_join(g, SW_VERTEX_ADD, b, f);
-    scene_end(g, scene_join(g, SW_VERTEX_ADD, c, scene_join(g, SW_VERTEX_ADD, b, x)));
-    OK(scene_resize(g, a, 2));
+    sw_genome *g = aligned_genome(1, 2);
+    const uint32_t a = aligned_conv(g, 0, 1, 1), f = aligned_through(g, a, SW_VERTEX_FLATTEN);
+    const uint32_t b = aligned_linear(g, f, 4), c = aligned_linear(g, f, 4);
+    const uint32_t x = aligned_join(g, SW_VERTEX_ADD, b, f);
+    aligned_end(g, aligned_join(g, SW_VERTEX_ADD, c, aligned_join(g, SW_VERTEX_ADD, b, x)));
+    OK(aligned_resize(g, a, 2));
     ROWS(g, b, 0, 1, 2, 3, -1, -1, -1, -1);
     ROWS(g, c, 0, 1, 2, 3, -1, -1, -1, -1);
     OK(swi_genome_check(g, NULL));
@@ -123,15 +124,16 @@ static void flattened_channels_tie_from_both_sides(void)
 static void a_channel_across_parts_has_no_new_one(void)
 {
     for (int between = 0; between < 2; between++) {
-        sw_genome *g = scene_genome(1, 2);
-        const uint32_t a = scene_conv(g, 0, 2, 1), f = scene_through(g, a, SW_VERTEX_FLATTEN);
-        const uint32_t b = scene_linear(g, f, 2), c = scene_linear(g, f, 6);
-        const uint32_t both = scene_join(g, SW_VERTEX_CONCAT, b, c);
-        const uint32_t y = scene_linear(g, f, 8);
-        uint32_t x = scene_join(g, SW_VERTEX_ADD, both, between ? y : f);
+        sw_genome *g = aligned_genome(1, 2);
+        const uint32_t a = aligned_conv(g, 0, 2, 1),
+                       f = aligned_through(g, a, SW_VERTEX_FLATTEN);
+        const uint32_t b = aligned_linear(g, f, 2), c = aligned_linear(g, f, 6);
+        const uint32_t both = aligned_join(g, SW_VERTEX_CONCAT, b, c);
+        const uint32_t y = aligned_linear(g, f, 8);
+        uint32_t x = aligned_join(g, SW_VERTEX_ADD, both, between ? y : f);
         if (between)
-            x = scene_join(g, SW_VERTEX_CONCAT, x, scene_join(g, SW_VERTEX_ADD, y, f));
-        scene_end(g, between ? x : scene_join(g, SW_VERTEX_CONCAT, x, y));
+            x = aligned_join(g, SW_VERTEX_CONCAT, x, aligned_join(g, SW_VERTEX_ADD, y, f));
+        aligned_end(g, between ? x : aligned_join(g, SW_VERTEX_CONCAT, x, y));
         const float values[] = {2, 1};
         const sw_neuron_utility utility = {.vertex = a, .n = 2, .values = values};
         const swi_wish wish = {a, 3}, less = {c, 2};
@@ -144,7 +146,7 @@ static void a_channel_across_parts_has_no_new_one(void)
         OK(swi_align(g, &opts, NULL));
         ROWS(g, a, 0);
         ROWS(g, c, 0, 1);
-        REFUSED(scene_resize(g, a, 2), SW_UNSUPPORTED, "'v1'");
+        REFUSED(aligned_resize(g, a, 2), SW_UNSUPPORTED, "'v1'");
         OK(swi_genome_check(g, NULL));
     }
 }
@@ -153,9 +155,9 @@ static void a_channel_across_parts_has_no_new_one(void)
  * whichever costs less. */
 static void ties_make_outputs_one(void)
 {
-    sw_genome *g = scene_genome(3, 0);
-    const uint32_t a = scene_linear(g, 0, 4), b = scene_linear(g, a, 5);
-    scene_end(g, b);
+    sw_genome *g = aligned_genome(3, 0);
+    const uint32_t a = aligned_linear(g, 0, 4), b = aligned_linear(g, a, 5);
+    aligned_end(g, b);
     const swi_tie tie = {a, b};
     const swi_align_opts opts = {.ties = &tie, .n_ties = 1};
     OK(swi_align(g, &opts, NULL)); /* 1 of 5 is less than 1 of 4 */
@@ -163,9 +165,9 @@ static void ties_make_outputs_one(void)
     ROWS(g, b, 0, 1, 2, 3);
     COLS(g, g->n - 1, 0, 1, 2, 3);
 
-    sw_genome *h = scene_genome(3, 0);
-    const uint32_t c = scene_linear(h, 0, 4), d = scene_linear(h, c, 6);
-    scene_end(h, d);
+    sw_genome *h = aligned_genome(3, 0);
+    const uint32_t c = aligned_linear(h, 0, 4), d = aligned_linear(h, c, 6);
+    aligned_end(h, d);
     h->vertices[d].shield = SW_SHIELD_SIZE;
     OK(swi_align(h, &opts, NULL));
     ROWS(h, c, 0, 1, 2, 3, -1, -1);
@@ -177,10 +179,10 @@ static void ties_make_outputs_one(void)
 /* A flattened image of 2 x 2 and a vector of 6: two whole channels, or one. */
 static void ties_of_flattened_images_take_whole_channels(void)
 {
-    sw_genome *g = scene_genome(1, 2);
-    const uint32_t a = scene_conv(g, 0, 1, 1), f = scene_through(g, a, SW_VERTEX_FLATTEN);
-    const uint32_t b = scene_linear(g, f, 6);
-    scene_end(g, b);
+    sw_genome *g = aligned_genome(1, 2);
+    const uint32_t a = aligned_conv(g, 0, 1, 1), f = aligned_through(g, a, SW_VERTEX_FLATTEN);
+    const uint32_t b = aligned_linear(g, f, 6);
+    aligned_end(g, b);
     const swi_tie tie = {f, b};
     const swi_align_opts opts = {.ties = &tie, .n_ties = 1};
     OK(swi_align(g, &opts, NULL));
@@ -193,15 +195,15 @@ static void ties_of_flattened_images_take_whole_channels(void)
 /* Groups of a grouped convolution stay equal, in what it reads and in what it gives. */
 static void groups_stay_equal(void)
 {
-    sw_genome *g = scene_genome(3, 4);
-    const uint32_t a = scene_conv(g, 0, 6, 1), b = scene_conv(g, a, 4, 2);
-    scene_end(g, b);
-    OK(scene_resize(g, a, 8));
+    sw_genome *g = aligned_genome(3, 4);
+    const uint32_t a = aligned_conv(g, 0, 6, 1), b = aligned_conv(g, a, 4, 2);
+    aligned_end(g, b);
+    OK(aligned_resize(g, a, 8));
     ROWS(g, a, 0, 1, 2, -1, 3, 4, 5, -1);
     COLS(g, b, 0, 1, 2, -1, 3, 4, 5, -1);
-    OK(scene_resize(g, b, 2));
+    OK(aligned_resize(g, b, 2));
     ROWS(g, b, 0, 2);
-    REFUSED(scene_resize(g, a, 7), SW_UNSUPPORTED, "7 outputs in the place of 8");
+    REFUSED(aligned_resize(g, a, 7), SW_UNSUPPORTED, "7 outputs in the place of 8");
     const swi_wish wish = {a, 9};
     const swi_align_opts opts = {.wishes = &wish, .n_wishes = 1, .relax = true};
     OK(swi_align(g, &opts, NULL)); /* 10: it must move towards 9 */
@@ -212,15 +214,15 @@ static void groups_stay_equal(void)
 /* Groups that lie across the parts of a concat: they are equal in sum. */
 static void groups_across_parts_stay_equal(void)
 {
-    sw_genome *g = scene_genome(3, 4);
-    const uint32_t a = scene_conv(g, 0, 2, 1), b = scene_conv(g, 0, 4, 1);
-    const uint32_t c = scene_conv(g, scene_join(g, SW_VERTEX_CONCAT, a, b), 4, 2);
-    scene_end(g, c);
-    OK(scene_resize(g, b, 6)); /* 2 + 2 and 4 */
+    sw_genome *g = aligned_genome(3, 4);
+    const uint32_t a = aligned_conv(g, 0, 2, 1), b = aligned_conv(g, 0, 4, 1);
+    const uint32_t c = aligned_conv(g, aligned_join(g, SW_VERTEX_CONCAT, a, b), 4, 2);
+    aligned_end(g, c);
+    OK(aligned_resize(g, b, 6)); /* 2 + 2 and 4 */
     ROWS(g, a, 0, 1);
     ROWS(g, b, 0, -1, 1, 2, 3, -1);
     COLS(g, c, 0, 1, 2, -1, 3, 4, 5, -1);
-    OK(scene_resize(g, b, 5)); /* 1 + 2 and 3, or 3 + 1 and 4: one of `a`, either way */
+    OK(aligned_resize(g, b, 5)); /* 1 + 2 and 3, or 3 + 1 and 4: one of `a`, either way */
     CU_ASSERT(g->vertices[a].size == 1 || g->vertices[a].size == 3);
     OK(swi_genome_check(g, NULL));
 }
@@ -228,31 +230,31 @@ static void groups_across_parts_stay_equal(void)
 /* Input, last vertex and shields stay; what hangs on them is refused and says so. */
 static void what_is_fixed_stays(void)
 {
-    sw_genome *g = scene_genome(4, 0);
-    const uint32_t a = scene_linear(g, 0, 4), sum = scene_join(g, SW_VERTEX_ADD, 0, a);
-    const uint32_t b = scene_linear(g, sum, 5);
-    scene_end(g, b);
+    sw_genome *g = aligned_genome(4, 0);
+    const uint32_t a = aligned_linear(g, 0, 4), sum = aligned_join(g, SW_VERTEX_ADD, 0, a);
+    const uint32_t b = aligned_linear(g, sum, 5);
+    aligned_end(g, b);
     sw_genome *before = NULL;
     OK(sw_genome_copy(&before, g));
-    REFUSED(scene_resize(g, a, 5), SW_UNSUPPORTED, "'v1'");
-    REFUSED(scene_resize(g, g->n - 1, 5), SW_UNSUPPORTED, "5 outputs in the place of 10");
-    REFUSED(scene_resize(g, b, 0), SW_UNSUPPORTED, "0 outputs");
-    REFUSED(scene_resize(g, b, 5000), SW_UNSUPPORTED, "5000 outputs");
+    REFUSED(aligned_resize(g, a, 5), SW_UNSUPPORTED, "'v1'");
+    REFUSED(aligned_resize(g, g->n - 1, 5), SW_UNSUPPORTED, "5 outputs in the place of 10");
+    REFUSED(aligned_resize(g, b, 0), SW_UNSUPPORTED, "0 outputs");
+    REFUSED(aligned_resize(g, b, 5000), SW_UNSUPPORTED, "5000 outputs");
     g->vertices[b].shield = SW_SHIELD_SIZE;
-    REFUSED(scene_resize(g, b, 6), SW_UNSUPPORTED, "6 outputs");
+    REFUSED(aligned_resize(g, b, 6), SW_UNSUPPORTED, "6 outputs");
     g->vertices[b].shield = 0;
-    CU_ASSERT(scene_same(before, g));
+    CU_ASSERT(aligned_same(before, g));
     sw_genome_destroy(before);
 }
 
 /* What is out of reach: as near as can be. */
 static void relaxed_wishes_come_as_near_as_they_can(void)
 {
-    sw_genome *g = scene_genome(4, 0);
-    const uint32_t a = scene_linear(g, 0, 4), b = scene_linear(g, 0, 6);
-    const uint32_t sum = scene_join(g, SW_VERTEX_CONCAT, a, b);
+    sw_genome *g = aligned_genome(4, 0);
+    const uint32_t a = aligned_linear(g, 0, 4), b = aligned_linear(g, 0, 6);
+    const uint32_t sum = aligned_join(g, SW_VERTEX_CONCAT, a, b);
     g->vertices[b].shield = SW_SHIELD_SIZE;
-    scene_end(g, scene_linear(g, sum, 3));
+    aligned_end(g, aligned_linear(g, sum, 3));
     const swi_wish wishes[] = {{sum, 3}, {a, 8}};
     swi_align_opts opts = {.wishes = wishes, .n_wishes = 1};
     REFUSED(swi_align(g, &opts, NULL), SW_UNSUPPORTED, "'v3'");
@@ -269,25 +271,25 @@ static void relaxed_wishes_come_as_near_as_they_can(void)
 /* Sizes that fit, of a vertex that would have more parameters than can be. */
 static void what_shapes_refuse_leaves_the_genome(void)
 {
-    sw_genome *g = scene_genome(4000, 0), *before = NULL;
-    const uint32_t a = scene_linear(g, 0, 4);
-    scene_end(g, a);
+    sw_genome *g = aligned_genome(4000, 0), *before = NULL;
+    const uint32_t a = aligned_linear(g, 0, 4);
+    aligned_end(g, a);
     OK(sw_genome_copy(&before, g));
     const swi_wish wish = {a, 600000};
     const swi_align_opts opts = {.wishes = &wish, .n_wishes = 1, .max_size = 1000000};
     REFUSED(swi_align(g, &opts, NULL), SW_UNSUPPORTED, "'v1': it must have at most");
-    CU_ASSERT(scene_same(g, before));
+    CU_ASSERT(aligned_same(g, before));
     const swi_align_opts none = {.wishes = NULL};
     OK(swi_align(g, &none, NULL));
-    CU_ASSERT(scene_same(g, before));
+    CU_ASSERT(aligned_same(g, before));
     sw_genome_destroy(before);
 }
 
 /* Options that are none say which. */
 static void options_are_checked(void)
 {
-    sw_genome *g = scene_genome(3, 0);
-    scene_end(g, scene_linear(g, 0, 2));
+    sw_genome *g = aligned_genome(3, 0);
+    aligned_end(g, aligned_linear(g, 0, 2));
     const float values[] = {1, (float)NAN};
     sw_neuron_utility utility = {.vertex = 1, .n = 2, .values = values};
     const swi_wish wish = {1, 1}, far = {9, 1};
@@ -317,7 +319,7 @@ static sw_status align_swept(void *arg)
     SW_TRY(sw_genome_copy(&g, swept));
     const sw_status status = swi_align(g, &opts, NULL);
     if (status != SW_OK)
-        CU_ASSERT(scene_same(g, swept_before));
+        CU_ASSERT(aligned_same(g, swept_before));
     sw_genome_destroy(g);
     return status;
 }
@@ -325,10 +327,10 @@ static sw_status align_swept(void *arg)
 /* Whatever memory is refused, the genome is as it was. */
 static void refused_memory_leaves_the_genome(void)
 {
-    swept = scene_genome(3, 4);
-    const uint32_t a = scene_conv(swept, 0, 6, 1), b = scene_conv(swept, a, 4, 2);
-    const uint32_t n = scene_through(swept, b, SW_VERTEX_BATCH_NORM);
-    scene_end(swept, scene_conv(swept, n, 5, 1));
+    swept = aligned_genome(3, 4);
+    const uint32_t a = aligned_conv(swept, 0, 6, 1), b = aligned_conv(swept, a, 4, 2);
+    const uint32_t n = aligned_through(swept, b, SW_VERTEX_BATCH_NORM);
+    aligned_end(swept, aligned_conv(swept, n, 5, 1));
     OK(sw_genome_copy(&swept_before, swept));
     const uint64_t sites = sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, align_swept, NULL);
     CU_ASSERT(sites > 10);
