@@ -1,6 +1,7 @@
 /* Search spaces: draws, all nodes, refusals, insertions. */
 #include "runtime/population/evolve/search_space_internal.h"
 #include "tests/evolve/genome_texts.h"
+#include "tests/evolve/net_scene.h"
 #include "tests/support/heap_sweep.h"
 #include <stdio.h>
 #include <string.h>
@@ -104,6 +105,28 @@ static void default_draws_are_valid(void)
 {
     draw_many(&image, 0, sw_tests_full() ? 10000 : 1500);
     draw_many(&vector, 7000000, sw_tests_full() ? 10000 : 1500);
+}
+
+/* What is drawn has a price, and trains. */
+static void draws_train(void)
+{
+    sw_search_space *s = default_space();
+    for (uint64_t seed = 0; seed < (sw_tests_full() ? 200 : 30); seed++) {
+        sw_genome *g = NULL;
+        sw_price price = {.size = sizeof price};
+        sw_exec *exec = scene_exec(1);
+        if (!OK(sw_search_space_draw(s, seed % 4 == 0 ? &vector : &image, seed, &g)))
+            return;
+        g->batch = 4;
+        OK(sw_genome_price(g, exec, NULL, SW_F32, &price));
+        CU_ASSERT_EQUAL(price.parameters, swi_genome_parameters(g));
+        sw_net *made = scene_ready(g, NULL, exec, seed);
+        const scene_batch data = scene_data(g, SW_F32, g->batch, seed);
+        const sw_run_args args = scene_args(made, &data, SW_TRAIN);
+        OK(sw_run(exec, &args));
+        sw_genome_destroy(g);
+        scene_sweep();
+    }
 }
 
 /* Tasks of other sizes have genomes too: one pixel, long images, one element, two classes. */
@@ -555,6 +578,7 @@ static void training_is_drawn_as_it_is_said(void)
 
 static const sw_test tests[] = {
     {"draws of the default space are valid, and come again", default_draws_are_valid},
+    {"draws train", draws_train},
     {"the default space has genomes of any task", default_space_has_genomes_of_any_task},
     {"seeds differ", seeds_differ},
     {"every node draws what it says", every_node_draws_what_it_says},
