@@ -576,7 +576,46 @@ static void training_is_drawn_as_it_is_said(void)
     CU_ASSERT(batches[3] > 60 && batches[4] > 60 && batches[5] > 60);
 }
 
+/* Block number k of JSON in the guide, with a zero behind it. */
+static char *guide_block(char *guide, int k)
+{
+    char *at = guide, *end;
+    for (int i = 0; at != NULL && i <= k; i++) {
+        at = strstr(at, "```json\n");
+        at = at != NULL ? at + 8 : NULL;
+    }
+    end = at != NULL ? strstr(at, "```") : NULL;
+    if (end == NULL)
+        return NULL;
+    *end = '\0';
+    return at;
+}
+
+/* The texts that the guide shows are read, and its genome is printed as it stands there. */
+static void examples_of_the_guide_are_read(void)
+{
+    static char guide[2][20000];
+    for (int k = 0; k < 2; k++) {
+        FILE *f = fopen(SW_SOURCE_ROOT "/tools/docs/architectures.md", "r");
+        if (f == NULL)
+            SW_SKIP("the sources are not here");
+        guide[k][fread(guide[k], 1, sizeof guide[k] - 1, f)] = '\0';
+        fclose(f);
+    }
+    const char *genome = guide_block(guide[0], 0), *space = guide_block(guide[1], 1);
+    CU_ASSERT_FATAL(genome != NULL && space != NULL);
+    sw_genome *g = genome_of(genome);
+    CU_ASSERT_STRING_EQUAL(genome_print(g), genome);
+    sw_search_space *s = space_of(space);
+    for (uint64_t seed = 0; seed < 50; seed++) {
+        g = NULL;
+        OK(sw_search_space_draw(s, &image, seed, &g));
+        sw_genome_destroy(g);
+    }
+}
+
 static const sw_test tests[] = {
+    {"examples of the guide are read", examples_of_the_guide_are_read},
     {"draws of the default space are valid, and come again", default_draws_are_valid},
     {"draws train", draws_train},
     {"the default space has genomes of any task", default_space_has_genomes_of_any_task},
