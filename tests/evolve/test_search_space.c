@@ -596,7 +596,7 @@ static void examples_of_the_guide_are_read(void)
 {
     static char guide[2][20000];
     for (int k = 0; k < 2; k++) {
-        FILE *f = fopen(SW_SOURCE_ROOT "/tools/docs/architectures.md", "r");
+        FILE *f = fopen(SW_SOURCE_ROOT "/tools/docs/genomes.md", "r");
         if (f == NULL)
             SW_SKIP("the sources are not here");
         guide[k][fread(guide[k], 1, sizeof guide[k] - 1, f)] = '\0';
