@@ -1827,7 +1827,9 @@ typedef struct {
     uint64_t ns; /* that finding out took */
 } sw_price;
 /* Trace and plan a training step of the genome's batch, without tensor memory: bytes to the
- * byte. `input` is the type of a sample's numbers (SW_U8 or SW_F32). */
+ * byte, those of a member of a group. With utility arena_bytes is the larger one of both
+ * variants. `input` is the type of a sample's numbers (SW_U8 or SW_F32). Nothing is kept, and
+ * no budget is asked. */
 SW_MUST_USE SW_API sw_status sw_genome_price(const sw_genome *genome, sw_exec *exec,
                                              const sw_net_opts *opts, sw_dtype input,
                                              sw_price *out);

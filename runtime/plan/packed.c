@@ -80,7 +80,10 @@ static size_t pack_array(const column *mine, const column *other, uint32_t *to)
                word_at(a, bytes, i) == word_at(b, known, i))
             same++, i++;
         const size_t from = i;
-        while (others < MOST && i < words && word_at(a, bytes, i) != word_at(b, known, i))
+        while (others < MOST && i < whole && memcmp(a + 4 * i, b + 4 * i, 4) != 0)
+            others++, i++;
+        while (others < MOST && i >= whole && i < words &&
+               word_at(a, bytes, i) != word_at(b, known, i))
             others++, i++;
         if (to != NULL) {
             to[n] = (uint32_t)(same << 16 | others);
