@@ -33,32 +33,33 @@ static void grow(sw_dice *dice, sw_genome *g, uint32_t a, uint32_t b)
     switch (sw_dice_below(dice, 8)) {
     case 0:
     case 1:
-        (void)(image ? scene_conv(g, a, size, 1) : scene_linear(g, a, size));
+        (void)(image ? aligned_conv(g, a, size, 1) : aligned_linear(g, a, size));
         break;
     case 2: /* of the size of another one, for adds */
         if (y->channels <= 12)
-            (void)(image ? scene_conv(g, a, y->channels, 1) : scene_linear(g, a, y->channels));
+            (void)(image ? aligned_conv(g, a, y->channels, 1)
+                         : aligned_linear(g, a, y->channels));
         break;
     case 3:
-        (void)scene_through(g, a, image ? SW_VERTEX_BATCH_NORM : SW_VERTEX_ACTIVATION);
+        (void)aligned_through(g, a, image ? SW_VERTEX_BATCH_NORM : SW_VERTEX_ACTIVATION);
         break;
     case 4:
         if (image && sw_dice_below(dice, 2) == 0 && x->channels <= 6)
-            (void)scene_through(g, a, SW_VERTEX_FLATTEN);
+            (void)aligned_through(g, a, SW_VERTEX_FLATTEN);
         else if (image && sw_dice_below(dice, 2) == 0)
-            (void)scene_through(g, a, SW_VERTEX_GLOBAL_MAX_POOL);
+            (void)aligned_through(g, a, SW_VERTEX_GLOBAL_MAX_POOL);
         else if (image && x->channels % 2 == 0)
-            (void)scene_conv(g, a, 2 * size, 2);
+            (void)aligned_conv(g, a, 2 * size, 2);
         else if (image)
-            (void)scene_conv(g, a, 0, 0);
+            (void)aligned_conv(g, a, 0, 0);
         break;
     case 5:
         if (is_shape(x, y, false) && x->channels + y->channels <= 24)
-            (void)scene_join(g, SW_VERTEX_CONCAT, a, b);
+            (void)aligned_join(g, SW_VERTEX_CONCAT, a, b);
         break;
     default:
         if (a != b && is_shape(x, y, true))
-            (void)scene_join(g, SW_VERTEX_ADD, a, b);
+            (void)aligned_join(g, SW_VERTEX_ADD, a, b);
     }
 }
 
@@ -70,10 +71,10 @@ static void close_genome(sw_genome *g)
         if (swi_vertex_readers(g, i, NULL, 0) > 0)
             continue;
         const uint32_t end =
-            g->vertices[i].height > 0 ? scene_through(g, i, SW_VERTEX_GLOBAL_AVG_POOL) : i;
-        last = last == UINT32_MAX ? end : scene_join(g, SW_VERTEX_CONCAT, last, end);
+            g->vertices[i].height > 0 ? aligned_through(g, i, SW_VERTEX_GLOBAL_AVG_POOL) : i;
+        last = last == UINT32_MAX ? end : aligned_join(g, SW_VERTEX_CONCAT, last, end);
     }
-    scene_end(g, last);
+    aligned_end(g, last);
 }
 
 static sw_genome *random_genome(sw_dice *dice, uint32_t n)
@@ -268,7 +269,7 @@ static void what_is_tied_stays_tied(void)
             untied += ties && count_untied(g, old, tie.a, tie.b) != 0;
         } else {
             refused += status == SW_UNSUPPORTED;
-            wrong += !scene_same(g, old);
+            wrong += !aligned_same(g, old);
         }
         sw_genome_destroy(old);
         sw_genome_destroy(g);
