@@ -61,6 +61,7 @@ static void damaged_texts_are_refused_by_line(void)
         {"vertices", "\"conv1\"", "\"conv 1\"", "line 9: column 20: a name must be of letters"},
         {"vertices", "\"conv1\"", "\"input\"", "vertex 'input': line 4 has this name too"},
         {"vertices", "\"conv1\"", "\"a-name-that-is-longer-than-31-bytes\"", "1 to 31 bytes"},
+        {"vertices", "\"conv1\"", "\"stepwell\"", "the library's own"},
         {"vertices", "\"conv1\"", "7", "\"name\" must be a string"},
         {"vertices", "\"conv2d\"", "\"conv3d\"", "line 9: column 37: 'conv3d' is no kind"},
         {"vertices", "\"conv2d\"", "\"input\"", "the input is no line of its own"},
@@ -318,7 +319,20 @@ static void pools_are_those_of_the_op(void)
                 }
 }
 
+/* A graph without parameters could not be trained. */
+static void there_is_something_to_train(void)
+{
+    static const char text[] =
+        "{\n\"format\": \"stepwell genome 1\",\n\"name\": \"g\",\n\"input\": [3, 4, 4],\n"
+        "\"optimizer\": {\"kind\": \"sgd\", \"lr\": 0.1},\n\"batch\": 4,\n\"vertices\": [\n"
+        "{\"name\": \"p\", \"kind\": \"global_avg_pool\", \"in\": [\"input\"]}\n]}";
+    sw_genome *g = NULL;
+    REFUSED(sw_genome_parse(&g, text, sizeof text - 1, "x.json"), SW_FORMAT, "line 8");
+    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "a vertex with parameters"));
+}
+
 static const sw_test tests[] = {
+    {"there is something to train", there_is_something_to_train},
     {"damaged texts are refused by line", damaged_texts_are_refused_by_line},
     {"the last vertex is a vector", the_last_vertex_is_a_vector},
     {"clip_norm needs updates behind backward", clip_norm_needs_updates_behind_backward},
