@@ -135,7 +135,8 @@ sw_status swi_genome_insert(sw_genome *g, uint32_t at, const swi_vertex *vertex)
         return status;
     }
     g->vertices = block;
-    renumber(g, at, 1);
+    if (at < g->n)
+        renumber(g, at, 1);
     memmove(g->vertices + at + 1, g->vertices + at, (g->n - at) * sizeof *g->vertices);
     g->vertices[at] = own;
     g->n++;

@@ -27,7 +27,7 @@
 #define SWI_NEW (-1)
 
 /* Fields that a kind does not have are never read: neither text nor hash nor checks know them.
- */
+ * The input is named "input" and has no shield. */
 typedef struct {
     char name[SWI_VERTEX_NAME]; /* letters, digits, "_" and "-"; unique in the genome */
     sw_vertex_kind kind;

@@ -1,6 +1,6 @@
 /* What a valid genome promises; names, hash, and the public view. */
 #include "runtime/autograd/optim/optimizer_internal.h"
-#include "runtime/population/evolve/genome_names.h"
+#include "runtime/population/evolve/genome_internal.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -10,6 +10,10 @@ static sw_status check_names(const sw_genome *g, uint32_t *bad)
 {
     swi_names table;
     swi_names_begin(&table, g->n);
+    *bad = 0;
+    if (strcmp(g->vertices[0].name, "input") != 0)
+        SW_FAIL(SW_INVALID, "vertex 0: the name of the input must be 'input' (got '%.40s')",
+                g->vertices[0].name);
     for (uint32_t i = 0; i < g->n; i++) {
         const char *name = g->vertices[i].name;
         *bad = i;
@@ -18,6 +22,9 @@ static sw_status check_names(const sw_genome *g, uint32_t *bad)
                     "vertex %u: its name must be of 1 to %d letters, digits, '_' "
                     "and '-' (got '%.40s')",
                     i, SWI_VERTEX_NAME - 1, name);
+        if (strcmp(name, "stepwell") == 0)
+            SW_FAIL(SW_INVALID, "vertex %u: the name 'stepwell' is the library's own in files",
+                    i);
         uint16_t *slot = swi_names_slot(&table, g, name);
         if (*slot != 0)
             SW_FAIL(SW_INVALID, "vertex '%s': vertices %d and %u have the same name", name,
@@ -49,6 +56,34 @@ static sw_status check_read(const sw_genome *g, uint32_t *bad)
                 "vertex '%s': the last vertex gives the logits: it must be a "
                 "vector, and not the input",
                 last->name);
+    return SW_OK;
+}
+
+/* There is something to train. */
+static sw_status check_parameters(const sw_genome *g, uint32_t *bad)
+{
+    *bad = g->n - 1;
+    for (uint32_t i = 0; i < g->n; i++)
+        if (swi_vertex_has_parameters(&g->vertices[i]))
+            return SW_OK;
+    SW_FAIL(SW_INVALID,
+            "vertex '%s': a genome must have a vertex with parameters: a linear, conv2d or "
+            "batch_norm",
+            g->vertices[g->n - 1].name);
+}
+
+/* The statistics of a batch are of two numbers at least. */
+static sw_status check_norms(const sw_genome *g, uint32_t *bad)
+{
+    for (uint32_t i = 0; i < g->n; i++) {
+        const swi_vertex *v = &g->vertices[i];
+        *bad = i;
+        if (v->kind == SW_VERTEX_BATCH_NORM && g->batch * v->height * v->width < 2)
+            SW_FAIL(SW_INVALID,
+                    "vertex '%s': batch_norm needs two numbers of each channel at least, and a "
+                    "batch of 1 with images of 1 x 1 has one",
+                    v->name);
+    }
     return SW_OK;
 }
 
@@ -112,16 +147,26 @@ static sw_status check_updates(const sw_genome *g, uint32_t *bad)
     return SW_OK;
 }
 
-static sw_status check_training(const sw_genome *g)
+static sw_status check_name(const sw_genome *g)
 {
     if (g->name[0] != '\0' && !swi_name_is_one(g->name, SWI_GENOME_NAME, true))
         SW_FAIL(SW_INVALID,
                 "the name of a genome must be of at most %d letters, digits, '_', "
                 "'-' and '.' (got '%.60s')",
                 SWI_GENOME_NAME - 1, g->name);
+    return SW_OK;
+}
+
+static sw_status check_batch(const sw_genome *g)
+{
     if (g->batch < 1 || g->batch > SWI_MAX_BATCH)
         SW_FAIL(SW_INVALID, "batch must be 1 to %d (got %lld)", SWI_MAX_BATCH,
                 (long long)g->batch);
+    return SW_OK;
+}
+
+static sw_status check_loss(const sw_genome *g)
+{
     if (!swi_name_is_one(g->loss, sizeof g->loss, false))
         SW_FAIL(SW_INVALID,
                 "the name of a loss must be of 1 to %d letters, digits, '_' and "
@@ -131,8 +176,16 @@ static sw_status check_training(const sw_genome *g)
         SW_FAIL(SW_INVALID, "smoothing must be at least 0 and below 1 (got %g)",
                 (double)g->smoothing);
     if (g->smoothing > 0 && strcmp(g->loss, "cross_entropy") != 0)
-        SW_FAIL(SW_INVALID, "smoothing is cross_entropy's, and the loss is %s", g->loss);
-    return check_optimizer(g);
+        SW_FAIL(SW_INVALID, "smoothing is cross_entropy's, and the loss is '%s'", g->loss);
+    return SW_OK;
+}
+
+sw_status swi_genome_check_part(const sw_genome *g, swi_genome_part part)
+{
+    return part == SWI_PART_NAME        ? check_name(g)
+           : part == SWI_PART_OPTIMIZER ? check_optimizer(g)
+           : part == SWI_PART_BATCH     ? check_batch(g)
+                                        : check_loss(g);
 }
 
 sw_status swi_genome_check(sw_genome *g, uint32_t *bad)
@@ -152,9 +205,12 @@ sw_status swi_genome_check(sw_genome *g, uint32_t *bad)
                     g->vertices[i].shield);
     }
     SW_TRY(check_read(g, bad));
+    SW_TRY(check_parameters(g, bad));
     *bad = UINT32_MAX;
-    SW_TRY(check_training(g));
+    for (swi_genome_part part = SWI_PART_NAME; part < SWI_PARTS; part++)
+        SW_TRY(swi_genome_check_part(g, part));
     SW_TRY(check_updates(g, bad));
+    SW_TRY(check_norms(g, bad));
     *bad = UINT32_MAX;
     return SW_OK;
 }

@@ -13,6 +13,7 @@ static void mix(uint64_t *h, uint64_t x)
 static void mix_f32(uint64_t *h, float x)
 {
     uint32_t bits;
+    x = x != 0 ? x : 0; /* of -0 too, which the text has no word for */
     memcpy(&bits, &x, sizeof bits);
     mix(h, bits);
 }
@@ -33,7 +34,7 @@ static void mix_text(uint64_t *h, const char *text)
 static void mix_vertex(uint64_t *h, const swi_vertex *v)
 {
     mix_text(h, v->name);
-    mix(h, (uint64_t)v->kind << 32 | v->shield);
+    mix(h, (uint64_t)v->kind << 32 | (v->kind == SW_VERTEX_INPUT ? 0 : v->shield));
     for (uint32_t k = 0; k < v->n_in; k++)
         mix(h, v->in[k]);
     mix(h, v->n_in);

@@ -1,11 +1,13 @@
-/* Names of vertices: what they are made of, and a table to find them by. */
-#ifndef SW_GENOME_NAMES_H
-#define SW_GENOME_NAMES_H
+/* Between the files of genomes and of search spaces. */
+#ifndef SW_GENOME_INTERNAL_H
+#define SW_GENOME_INTERNAL_H
 
 #include "runtime/population/evolve/genome.h"
 #include <string.h>
 
-/* Open addressing; 0: free, else a position and 1. */
+/* ---- names ------------------------------------------------------------------------------- */
+
+/* A table to find vertices by name. Open addressing; 0: free, else a position and 1. */
 typedef struct {
     uint16_t slot[2 * SWI_MAX_VERTICES];
     uint32_t mask;
@@ -46,5 +48,29 @@ static inline bool swi_name_is_one(const char *name, size_t room, bool dots)
     }
     return n > 0 && n < room;
 }
+
+/* ---- texts ------------------------------------------------------------------------------- */
+
+#define SWI_GENOME_FORMAT "stepwell genome 1"
+#define SWI_TEXT_MAX ((size_t)8 << 20) /* bytes of a genome's or a space's text */
+
+/* What swi_genome_check looks at beside the vertices, one by one. */
+typedef enum {
+    SWI_PART_NAME,
+    SWI_PART_OPTIMIZER,
+    SWI_PART_BATCH,
+    SWI_PART_LOSS,
+    SWI_PARTS
+} swi_genome_part;
+/* As swi_genome_infer, where all in front of `first` is known. */
+sw_status swi_genome_infer_from(sw_genome *genome, uint32_t first, uint32_t *bad);
+sw_status swi_genome_check_part(const sw_genome *genome, swi_genome_part part);
+
+/* Bits of SW_SHIELD_* by name: "size" is bit 0; "all" is all of them. NULL past the end. */
+const char *swi_shield_name(uint32_t bit);
+
+/* A whole file: *bytes and a zero behind them, for sw_text_free. SW_FORMAT where it is larger
+ * than SWI_TEXT_MAX; `is` says what it should be. */
+sw_status swi_text_load(char **out, size_t *bytes, const char *path, const char *is);
 
 #endif
