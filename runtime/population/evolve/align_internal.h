@@ -3,8 +3,9 @@
  *   align_units.c  outputs of vertices as slots; which slots are one unit
  *   align_ties.c   slots for new units, where a tie takes them
  *   align_cells.c  units that go together: cells
- *   align_rows.c   what their numbers must fulfil
- *   align_solve.c  the numbers
+ *   align_groups.c, align_rows.c   what their numbers must fulfil
+ *   align_sizes.c  which of them are solved for
+ *   align_solve.c, align_bound.c   the solver
  *   align_keep.c   which units stay, and for each vertex where its new outputs come from
  *   align.c        the genome takes them over */
 #ifndef SW_ALIGN_INTERNAL_H
