@@ -7,7 +7,7 @@ static void end_genome(void *genome)
     sw_genome_destroy(genome);
 }
 
-sw_genome *scene_genome(int64_t channels, int64_t height)
+sw_genome *aligned_genome(int64_t channels, int64_t height)
 {
     sw_genome *g = NULL;
     const sw_task task = {sizeof task, channels, height, height, 10};
@@ -24,7 +24,7 @@ static uint32_t append(sw_genome *g, swi_vertex v)
     return g->n - 1;
 }
 
-uint32_t scene_linear(sw_genome *g, uint32_t in, int64_t size)
+uint32_t aligned_linear(sw_genome *g, uint32_t in, int64_t size)
 {
     swi_vertex v = swi_vertex_of(SW_VERTEX_LINEAR);
     v.in[v.n_in++] = in;
@@ -32,7 +32,7 @@ uint32_t scene_linear(sw_genome *g, uint32_t in, int64_t size)
     return append(g, v);
 }
 
-uint32_t scene_conv(sw_genome *g, uint32_t in, int64_t size, int groups)
+uint32_t aligned_conv(sw_genome *g, uint32_t in, int64_t size, int groups)
 {
     swi_vertex v = swi_vertex_of(SW_VERTEX_CONV2D);
     v.in[v.n_in++] = in;
@@ -41,14 +41,14 @@ uint32_t scene_conv(sw_genome *g, uint32_t in, int64_t size, int groups)
     return append(g, v);
 }
 
-uint32_t scene_through(sw_genome *g, uint32_t in, sw_vertex_kind kind)
+uint32_t aligned_through(sw_genome *g, uint32_t in, sw_vertex_kind kind)
 {
     swi_vertex v = swi_vertex_of(kind);
     v.in[v.n_in++] = in;
     return append(g, v);
 }
 
-uint32_t scene_join(sw_genome *g, sw_vertex_kind kind, uint32_t a, uint32_t b)
+uint32_t aligned_join(sw_genome *g, sw_vertex_kind kind, uint32_t a, uint32_t b)
 {
     swi_vertex v = swi_vertex_of(kind);
     v.in[v.n_in++] = a;
@@ -56,11 +56,11 @@ uint32_t scene_join(sw_genome *g, sw_vertex_kind kind, uint32_t a, uint32_t b)
     return append(g, v);
 }
 
-void scene_end(sw_genome *g, uint32_t in)
+void aligned_end(sw_genome *g, uint32_t in)
 {
     if (g->vertices[in].height > 0)
-        in = scene_through(g, in, SW_VERTEX_GLOBAL_AVG_POOL);
-    scene_linear(g, in, 10);
+        in = aligned_through(g, in, SW_VERTEX_GLOBAL_AVG_POOL);
+    aligned_linear(g, in, 10);
     OK(swi_genome_infer(g, NULL));
     OK(swi_genome_descend(g));
 }
@@ -71,7 +71,7 @@ static bool same_numbers(const int32_t *a, uint32_t n_a, const int32_t *b, uint3
            (a == NULL || memcmp(a, b, n_a * sizeof *a) == 0);
 }
 
-bool scene_same(const sw_genome *a, const sw_genome *b)
+bool aligned_same(const sw_genome *a, const sw_genome *b)
 {
     bool same = a->n == b->n;
     for (uint32_t i = 0; same && i < a->n; i++) {
@@ -84,7 +84,7 @@ bool scene_same(const sw_genome *a, const sw_genome *b)
     return same;
 }
 
-sw_status scene_resize(sw_genome *g, uint32_t vertex, int64_t size)
+sw_status aligned_resize(sw_genome *g, uint32_t vertex, int64_t size)
 {
     const swi_wish wish = {vertex, size};
     const swi_align_opts opts = {.wishes = &wish, .n_wishes = 1};

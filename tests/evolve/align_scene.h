@@ -6,17 +6,17 @@
 #include "tests/runtime/nets.h"
 
 /* An input alone; height 0: a vector. It ends with the test. */
-sw_genome *scene_genome(int64_t channels, int64_t height);
+sw_genome *aligned_genome(int64_t channels, int64_t height);
 /* Each appends a vertex and returns its number. */
-uint32_t scene_linear(sw_genome *g, uint32_t in, int64_t size);
-uint32_t scene_conv(sw_genome *g, uint32_t in, int64_t size, int groups);
-uint32_t scene_through(sw_genome *g, uint32_t in, sw_vertex_kind kind);
-uint32_t scene_join(sw_genome *g, sw_vertex_kind kind, uint32_t a, uint32_t b);
+uint32_t aligned_linear(sw_genome *g, uint32_t in, int64_t size);
+uint32_t aligned_conv(sw_genome *g, uint32_t in, int64_t size, int groups);
+uint32_t aligned_through(sw_genome *g, uint32_t in, sw_vertex_kind kind);
+uint32_t aligned_join(sw_genome *g, sw_vertex_kind kind, uint32_t a, uint32_t b);
 /* What may be behind the vertex, to 10 logits; then the genome is checked, and descends. */
-void scene_end(sw_genome *g, uint32_t in);
+void aligned_end(sw_genome *g, uint32_t in);
 /* Equal in all that alignment may change, and in descent. */
-bool scene_same(const sw_genome *a, const sw_genome *b);
+bool aligned_same(const sw_genome *a, const sw_genome *b);
 /* Give one vertex a size. */
-sw_status scene_resize(sw_genome *g, uint32_t vertex, int64_t size);
+sw_status aligned_resize(sw_genome *g, uint32_t vertex, int64_t size);
 
 #endif
