@@ -222,36 +222,45 @@ static void children_of_random_pairs_are_sound(void)
     CU_ASSERT(mixed > pairs / 2);
 }
 
-/* Utility of both parents' neurons decides who goes. */
+/* Output i of the segment that comes in takes the place of output i of the one that goes. Of 4
+ * and 8 there are 5 then, which costs least; of those that only one has the most useful stays:
+ * its row where it comes in, its column where it goes. */
 static void utility_of_both_parents_counts(void)
 {
-    static const float last[] = {0, 0, 0, 0, 1, 1, 1, 1};
-    const sw_genome *a = mutant_base(
-        "[1, 8, 8]",
-        CONV("c1", "input", 4, ", \"shield\": [\"size\", \"crossover\"]") CONV("m", "c1", 4, "")
-            V("sum", "add", "\"c1\", \"m\"") ", \"shield\": [\"crossover\"]" END TAIL("sum"));
-    const sw_genome *b = mutant_base(
-        "[1, 8, 8]",
-        CONV("d1", "input", 8, ", \"shield\": [\"crossover\"]") CONV("w", "d1", 8, "")
-            V("sum2", "add", "\"d1\", \"w\"") ", \"shield\": [\"crossover\"]" END TAIL("sum2"));
-    const sw_neuron_utility utility = {.vertex = 2, .n = 8, .values = last};
-    sw_crossover_opts opts = always;
-    opts.utilities_b = &utility;
-    opts.n_utilities_b = 1;
-    opts.deviation = 0.01;
+    static const float of_m[] = {1, 1, 1, 1}, of_w[] = {0, 0, 0, 0, 0.1f, 0.2f, 1, 0.3f};
+    const sw_genome *a =
+        mutant_base("[1, 8, 8]", CONV("c1", "input", 4, ", \"shield\": [\"crossover\"]")
+                                     CONV("m", "c1", 4, "") RELU("r", "m") TAIL("r"));
+    const sw_genome *b =
+        mutant_base("[1, 8, 8]", CONV("d1", "input", 4, ", \"shield\": [\"crossover\"]")
+                                     CONV("w", "d1", 8, "") RELU("s", "w") TAIL("s"));
+    const sw_neuron_utility m = {.vertex = 2, .n = 4, .values = of_m};
+    const sw_neuron_utility w = {.vertex = 2, .n = 8, .values = of_w};
     int exchanged = 0;
-    for (opts.seed = 0; opts.seed < 30; opts.seed++) {
-        sw_genome *one = NULL;
-        OK(sw_genome_crossover(&one, NULL, a, b, &opts));
-        const swi_vertex *w = mutant_vertex(one, "w");
-        if (w != NULL && mutant_vertex(one, "c1") != NULL && w->size == 4) {
+    sw_crossover_opts opts = {.size = sizeof opts,
+                              .vertices = 1,
+                              .deviation = 0.01,
+                              .utilities_a = &m,
+                              .n_utilities_a = 1,
+                              .utilities_b = &w,
+                              .n_utilities_b = 1};
+    for (opts.seed = 0; opts.seed < 60; opts.seed++) {
+        static const int32_t want[] = {0, 1, 2, 3, 6};
+        sw_genome *one = NULL, *two = NULL;
+        OK(sw_genome_crossover(&one, &two, a, b, &opts));
+        const swi_vertex *v = mutant_vertex(one, "w"), *out = mutant_vertex(two, "out");
+        if (v != NULL && mutant_vertex(one, "c1") != NULL) {
             exchanged++;
-            for (uint32_t i = 0; i < 4; i++)
-                CU_ASSERT_EQUAL(w->rows[i], (int32_t)i + 4);
+            CU_ASSERT_EQUAL_FATAL(v->size, 5);
+            CU_ASSERT_EQUAL_FATAL(out->n_cols, 5);
+            for (uint32_t i = 0; i < 5; i++) {
+                CU_ASSERT_EQUAL(v->rows[i], want[i]);
+                CU_ASSERT_EQUAL(out->cols[i], want[i]);
+            }
         }
-        sw_genome_destroy(one);
+        drop_both(one, two);
     }
-    CU_ASSERT(exchanged > 0);
+    CU_ASSERT(exchanged > 5);
 }
 
 /* ---- training ---------------------------------------------------------------------------- */
