@@ -153,6 +153,28 @@ static void clip_norm_needs_updates_behind_backward(void)
             "line 13: vertex 'a': its update is released");
 }
 
+/* Batch norm has at least two numbers of each channel to compute statistics of. */
+static void batch_norm_needs_two_numbers(void)
+{
+    static const char text[] =
+        "{\"format\": \"stepwell genome 1\", \"input\": [3, 1, %d], \"optimizer\": {\"kind\": "
+        "\"sgd\", \"lr\": 0.1}, \"batch\": %d, \"loss\": {\"kind\": \"own\"}, \"vertices\": "
+        "[\n{\"name\": \"a\", \"kind\": \"batch_norm\", \"in\": [\"input\"]},\n{\"name\": "
+        "\"b\", \"kind\": \"flatten\", \"in\": [\"a\"]}]}";
+    for (int width = 1; width <= 2; width++)
+        for (int rows = 1; rows <= 2; rows++) {
+            char own[500];
+            sw_genome *g = NULL;
+            snprintf(own, sizeof own, text, width, rows);
+            if (width * rows > 1) {
+                CU_ASSERT_PTR_NOT_NULL(genome_of(own));
+                continue;
+            }
+            REFUSED(sw_genome_parse(&g, own, strlen(own), "a text"), SW_FORMAT,
+                    "line 2: vertex 'a': batch_norm needs two");
+        }
+}
+
 /* Sizes whose products pass 64 bits, or a memory, are refused and not computed. */
 static void large_products_are_refused(void)
 {
@@ -300,6 +322,7 @@ static const sw_test tests[] = {
     {"damaged texts are refused by line", damaged_texts_are_refused_by_line},
     {"the last vertex is a vector", the_last_vertex_is_a_vector},
     {"clip_norm needs updates behind backward", clip_norm_needs_updates_behind_backward},
+    {"batch norm needs two numbers", batch_norm_needs_two_numbers},
     {"large products are refused", large_products_are_refused},
     {"too many vertices are refused", too_many_vertices_are_refused},
     {"damage never crashes", damage_never_crashes},

@@ -56,6 +56,21 @@ static sw_status check_read(const sw_genome *g, uint32_t *bad)
     return SW_OK;
 }
 
+/* The statistics of a batch are of two numbers at least. */
+static sw_status check_norms(const sw_genome *g, uint32_t *bad)
+{
+    for (uint32_t i = 0; i < g->n; i++) {
+        const swi_vertex *v = &g->vertices[i];
+        *bad = i;
+        if (v->kind == SW_VERTEX_BATCH_NORM && g->batch * v->height * v->width < 2)
+            SW_FAIL(SW_INVALID,
+                    "vertex '%s': batch_norm needs two numbers of each channel at least, and a "
+                    "batch of 1 with images of 1 x 1 has one",
+                    v->name);
+    }
+    return SW_OK;
+}
+
 /* ---- training ---------------------------------------------------------------------------- */
 
 static const swi_optimizer_kind *find_optimizer(const char *name)
@@ -178,6 +193,7 @@ sw_status swi_genome_check(sw_genome *g, uint32_t *bad)
     for (swi_genome_part part = SWI_PART_NAME; part < SWI_PARTS; part++)
         SW_TRY(swi_genome_check_part(g, part));
     SW_TRY(check_updates(g, bad));
+    SW_TRY(check_norms(g, bad));
     *bad = UINT32_MAX;
     return SW_OK;
 }
