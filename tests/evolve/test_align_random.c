@@ -14,8 +14,6 @@ typedef struct {
 
 /* ---- random genomes ---------------------------------------------------------------------- */
 
-static int64_t scale = 1; /* of sizes */
-
 static uint32_t pick(sw_dice *dice, const sw_genome *g)
 {
     return (uint32_t)sw_dice_below(dice, g->n);
@@ -31,36 +29,37 @@ static void grow(sw_dice *dice, sw_genome *g, uint32_t a, uint32_t b)
 {
     const swi_vertex *x = &g->vertices[a], *y = &g->vertices[b];
     const bool image = x->height > 0;
-    const int64_t size = 1 + (int64_t)sw_dice_below(dice, 4 * (uint64_t)scale);
+    const int64_t size = 1 + (int64_t)sw_dice_below(dice, 4);
     switch (sw_dice_below(dice, 8)) {
     case 0:
     case 1:
-        (void)(image ? scene_conv(g, a, size, 1) : scene_linear(g, a, size));
+        (void)(image ? aligned_conv(g, a, size, 1) : aligned_linear(g, a, size));
         break;
     case 2: /* of the size of another one, for adds */
-        if (y->channels <= 12 * scale)
-            (void)(image ? scene_conv(g, a, y->channels, 1) : scene_linear(g, a, y->channels));
+        if (y->channels <= 12)
+            (void)(image ? aligned_conv(g, a, y->channels, 1)
+                         : aligned_linear(g, a, y->channels));
         break;
     case 3:
-        (void)scene_through(g, a, image ? SW_VERTEX_BATCH_NORM : SW_VERTEX_ACTIVATION);
+        (void)aligned_through(g, a, image ? SW_VERTEX_BATCH_NORM : SW_VERTEX_ACTIVATION);
         break;
     case 4:
-        if (image && sw_dice_below(dice, 2) == 0 && x->channels <= 6 * scale)
-            (void)scene_through(g, a, SW_VERTEX_FLATTEN);
+        if (image && sw_dice_below(dice, 2) == 0 && x->channels <= 6)
+            (void)aligned_through(g, a, SW_VERTEX_FLATTEN);
         else if (image && sw_dice_below(dice, 2) == 0)
-            (void)scene_through(g, a, SW_VERTEX_GLOBAL_MAX_POOL);
+            (void)aligned_through(g, a, SW_VERTEX_GLOBAL_MAX_POOL);
         else if (image && x->channels % 2 == 0)
-            (void)scene_conv(g, a, 2 * size, 2);
+            (void)aligned_conv(g, a, 2 * size, 2);
         else if (image)
-            (void)scene_conv(g, a, 0, 0);
+            (void)aligned_conv(g, a, 0, 0);
         break;
     case 5:
-        if (is_shape(x, y, false) && x->channels + y->channels <= 24 * scale)
-            (void)scene_join(g, SW_VERTEX_CONCAT, a, b);
+        if (is_shape(x, y, false) && x->channels + y->channels <= 24)
+            (void)aligned_join(g, SW_VERTEX_CONCAT, a, b);
         break;
     default:
         if (a != b && is_shape(x, y, true))
-            (void)scene_join(g, SW_VERTEX_ADD, a, b);
+            (void)aligned_join(g, SW_VERTEX_ADD, a, b);
     }
 }
 
@@ -72,10 +71,10 @@ static void close_genome(sw_genome *g)
         if (swi_vertex_readers(g, i, NULL, 0) > 0)
             continue;
         const uint32_t end =
-            g->vertices[i].height > 0 ? scene_through(g, i, SW_VERTEX_GLOBAL_AVG_POOL) : i;
-        last = last == UINT32_MAX ? end : scene_join(g, SW_VERTEX_CONCAT, last, end);
+            g->vertices[i].height > 0 ? aligned_through(g, i, SW_VERTEX_GLOBAL_AVG_POOL) : i;
+        last = last == UINT32_MAX ? end : aligned_join(g, SW_VERTEX_CONCAT, last, end);
     }
-    scene_end(g, last);
+    aligned_end(g, last);
 }
 
 static sw_genome *random_genome(sw_dice *dice, uint32_t n)
@@ -270,7 +269,7 @@ static void what_is_tied_stays_tied(void)
             untied += ties && count_untied(g, old, tie.a, tie.b) != 0;
         } else {
             refused += status == SW_UNSUPPORTED;
-            wrong += !scene_same(g, old);
+            wrong += !aligned_same(g, old);
         }
         sw_genome_destroy(old);
         sw_genome_destroy(g);
@@ -281,43 +280,6 @@ static void what_is_tied_stays_tied(void)
     CU_ASSERT(done > n / 4 && refused > n / 20);
     sw_note("%d genomes: %d aligned, %d refused, %d searches stopped", n, done, refused,
             stopped);
-}
-
-/* Searches in larger genomes with larger sizes end by themselves, soon: with wishes of sized
- * vertices, or one of any. */
-static void searches_end_soon(void)
-{
-    sw_dice dice = {47};
-    const int n = sw_tests_full() ? 20000 : 1000;
-    int done = 0, stopped = 0;
-    uint64_t most = 0;
-    scale = 40;
-    for (int i = 0; i < n; i++) {
-        sw_genome *g = random_genome(&dice, 10 + (uint32_t)sw_dice_below(&dice, 50));
-        swi_wish wishes[4];
-        swi_align_opts opts = {.wishes = wishes, .relax = sw_dice_below(&dice, 2) == 0};
-        swi_align_info info;
-        const uint32_t n_wishes = 1 + (uint32_t)sw_dice_below(&dice, 4);
-        while (opts.n_wishes < n_wishes) {
-            uint32_t v = pick(&dice, g);
-            while (n_wishes > 1 && !swi_vertex_is_sized(&g->vertices[v]))
-                v = pick(&dice, g);
-            const double share = 0.8 + 0.1 * (double)sw_dice_below(&dice, 5);
-            wishes[opts.n_wishes++] =
-                (swi_wish){v, (int64_t)(share * (double)g->vertices[v].channels + 0.5)};
-        }
-        if (swi_align(g, &opts, &info) == SW_OK) {
-            done++;
-            stopped += !info.optimal;
-            most = info.nodes > most ? info.nodes : most;
-        }
-        sw_genome_destroy(g);
-    }
-    scale = 1;
-    CU_ASSERT_EQUAL(stopped, 0);
-    CU_ASSERT(done > n / 4);
-    sw_note("%d of %d aligned, at most %llu nodes, stopped %d", done, n,
-            (unsigned long long)most, stopped);
 }
 
 /* ---- plain cells ----------------------------------------------------------------------------
@@ -627,7 +589,6 @@ static void those_with_the_most_utility_stay(void)
 
 static const sw_test tests[] = {
     {"what is tied stays tied", what_is_tied_stays_tied},
-    {"searches end soon", searches_end_soon},
     {"sizes are the best of all", sizes_are_the_best_of_all},
     {"those with the most utility stay", those_with_the_most_utility_stay},
 };

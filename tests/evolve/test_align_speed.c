@@ -13,44 +13,46 @@ static int by_size(const void *a, const void *b)
 /* Convolutions and batch norms with residuals around every two; a stage's size doubles. */
 static sw_genome *residual_net(uint32_t n)
 {
-    sw_genome *g = scene_genome(3, 8);
-    uint32_t x = scene_conv(g, 0, 16, 1);
+    sw_genome *g = aligned_genome(3, 8);
+    uint32_t x = aligned_conv(g, 0, 16, 1);
     for (int64_t size = 16; g->n < n; size = g->n % 40 < 8 ? size * 2 : size) {
         if (g->vertices[x].channels != size)
-            x = scene_conv(g, x, size, 1);
-        const uint32_t a = scene_through(g, scene_conv(g, x, size, 1), SW_VERTEX_BATCH_NORM);
-        const uint32_t r = scene_through(g, a, SW_VERTEX_ACTIVATION);
-        const uint32_t b = scene_through(g, scene_conv(g, r, size, 1), SW_VERTEX_BATCH_NORM);
-        x = scene_join(g, SW_VERTEX_ADD, x, b);
+            x = aligned_conv(g, x, size, 1);
+        const uint32_t a =
+            aligned_through(g, aligned_conv(g, x, size, 1), SW_VERTEX_BATCH_NORM);
+        const uint32_t r = aligned_through(g, a, SW_VERTEX_ACTIVATION);
+        const uint32_t b =
+            aligned_through(g, aligned_conv(g, r, size, 1), SW_VERTEX_BATCH_NORM);
+        x = aligned_join(g, SW_VERTEX_ADD, x, b);
     }
-    scene_end(g, x);
+    aligned_end(g, x);
     return g;
 }
 
 /* Forks of four whose concat is added to what they read. */
 static sw_genome *fork_net(uint32_t n, int64_t size)
 {
-    sw_genome *g = scene_genome(3, 8);
-    uint32_t x = scene_conv(g, 0, 4 * size, 1);
+    sw_genome *g = aligned_genome(3, 8);
+    uint32_t x = aligned_conv(g, 0, 4 * size, 1);
     while (g->n < n) {
         uint32_t part[4];
         for (int k = 0; k < 4; k++)
-            part[k] = scene_conv(g, x, size, 1);
-        const uint32_t a = scene_join(g, SW_VERTEX_CONCAT, part[0], part[1]);
-        const uint32_t b = scene_join(g, SW_VERTEX_CONCAT, part[2], part[3]);
-        x = scene_join(g, SW_VERTEX_ADD, x, scene_join(g, SW_VERTEX_CONCAT, a, b));
+            part[k] = aligned_conv(g, x, size, 1);
+        const uint32_t a = aligned_join(g, SW_VERTEX_CONCAT, part[0], part[1]);
+        const uint32_t b = aligned_join(g, SW_VERTEX_CONCAT, part[2], part[3]);
+        x = aligned_join(g, SW_VERTEX_ADD, x, aligned_join(g, SW_VERTEX_CONCAT, a, b));
     }
-    scene_end(g, x);
+    aligned_end(g, x);
     return g;
 }
 
 static sw_genome *wide_net(uint32_t n, int64_t size)
 {
-    sw_genome *g = scene_genome(size, 0);
-    uint32_t x = scene_linear(g, 0, size);
+    sw_genome *g = aligned_genome(size, 0);
+    uint32_t x = aligned_linear(g, 0, size);
     while (g->n < n)
-        x = scene_join(g, SW_VERTEX_ADD, x, scene_linear(g, x, size));
-    scene_end(g, x);
+        x = aligned_join(g, SW_VERTEX_ADD, x, aligned_linear(g, x, size));
+    aligned_end(g, x);
     return g;
 }
 

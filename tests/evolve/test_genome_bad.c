@@ -105,6 +105,7 @@ static void damaged_texts_are_refused_by_line(void)
         {"\"drop\"", "\"remove\"", "\"all\"", "'inputs' is there already"},
         {"\"out\"", "[\"drop\"]", "[\"gap\"]", "line 22: vertex 'drop': no vertex reads it"},
         {"\"out\"", "\"linear\"", "\"activation\"", "line 23: "},
+        {"vertices", "\"out\"", "\"stepwell\"", "line 23: vertex 15: the name 'stepwell' is"},
         {"\"out\"", "]\n}", "]\n} {", "line 25: column 3: the text must end here"},
         {"\"out\"", "]\n}", "]\n", "'}' was expected"},
     };
@@ -125,6 +126,12 @@ static void the_last_vertex_is_a_vector(void)
     REFUSED(sw_genome_parse(&g, own, strlen(own), "a text"), SW_FORMAT,
             "line 4: vertex 'a': the last vertex gives the logits");
     snprintf(own, sizeof own, text, "global_max_pool");
+    REFUSED(sw_genome_parse(&g, own, strlen(own), "a text"), SW_FORMAT,
+            "line 4: vertex 'a': a genome must have a vertex with parameters");
+    char *tail = strstr(own, "}]}");
+    snprintf(tail, 100,
+             "},\n{\"name\": \"b\", \"kind\": \"linear\", \"in\": [\"a\"], "
+             "\"size\": 3}]}");
     g = genome_of(own);
     CU_ASSERT_FATAL(g != NULL);
     CU_ASSERT_STRING_EQUAL(g->loss, "own");
