@@ -1841,10 +1841,12 @@ SW_MUST_USE SW_API sw_status sw_genome_price(const sw_genome *genome, sw_exec *e
 SW_MUST_USE SW_API sw_status sw_net_inherit(sw_net *to, const sw_net *a, const sw_net *b,
                                             uint64_t seed);
 
-/* A function on gradients in a step function: called by each sw_update behind it of this ctx
- * for every gradient that the model's optimizers use, in front of its update. It is appended
- * where the update is, so a released update stays released; the gradient that goes in ends
- * with it. fn NULL: none any more. Kept gradients: of the sum that is used. */
+/* A function on gradients in a step function: called for every gradient that the model's
+ * optimizers use, before the next sw_clip_norm or sw_update looks at it, with an open ctx.
+ * What it appends runs where the update does: a released update stays released, and the
+ * gradient that goes in ends with it. The result is what is checked for NaN and infinities. fn
+ * NULL: none any more. Ends with the step function. SW_UNSUPPORTED, at the update, with
+ * keep_gradients. */
 SW_API void sw_gradient_hook(sw_ctx *ctx, sw_model *model, sw_gradient_fn *fn, void *user);
 
 /* ---- mutation and crossover ----------------------------------------------------------------

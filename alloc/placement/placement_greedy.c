@@ -11,15 +11,21 @@
 #include <stdbool.h>
 #include <string.h>
 
+/* A buffer that has its place; the times stand here so that a walk reads nothing else of those
+ * that live at other times. */
+typedef struct {
+    uint32_t lower, upper, index;
+} placed;
+
 typedef struct {
     const sw_placement_item *items;
     size_t n;
-    uint32_t *order;  /* buffers in the order of this attempt */
-    uint64_t *key;    /* of each buffer, for sorting */
-    uint32_t *sorted; /* placed buffers by offset */
-    uint32_t *temp;   /* for merging */
-    size_t *offset;   /* of this attempt */
-    size_t *best;     /* of the best attempt */
+    uint32_t *order; /* buffers in the order of this attempt */
+    uint64_t *key;   /* of each buffer, for sorting */
+    placed *sorted;  /* placed buffers by offset */
+    uint32_t *temp;  /* for merging */
+    size_t *offset;  /* of this attempt */
+    size_t *best;    /* of the best attempt */
 } work;
 
 /* ---- orders ------------------------------------------------------------------------------ */
@@ -91,11 +97,12 @@ static sw_status lower_bound(work *w, size_t *out)
 {
     size_t live = 0, peak = 0;
     sort_by(w, BY_START);
-    memcpy(w->sorted, w->order, w->n * sizeof *w->sorted);
+    for (size_t i = 0; i < w->n; i++)
+        w->sorted[i].index = w->order[i];
     sort_by(w, BY_END);
     size_t last = w->n; /* ends stand latest first */
     for (size_t i = 0; i < w->n; i++) {
-        const sw_placement_item *item = &w->items[w->sorted[i]];
+        const sw_placement_item *item = &w->items[w->sorted[i].index];
         while (w->items[w->order[last - 1]].upper <= item->lower)
             live -= w->items[w->order[--last]].bytes;
         SW_ASSERT(last > 0 && live <= SIZE_MAX - item->bytes);
@@ -115,13 +122,12 @@ static size_t find_gap(const work *w, size_t n_placed, const sw_placement_item *
 {
     size_t floor = 0, found = SIZE_MAX, slack = SIZE_MAX;
     for (size_t k = 0; k < n_placed; k++) {
-        const uint32_t other = w->sorted[k];
-        SW_ASSERT(other < w->n);
-        SW_ASSERT(k == 0 || w->offset[w->sorted[k - 1]] <= w->offset[other]);
-        const sw_placement_item *o = &w->items[other];
+        const placed *o = &w->sorted[k];
         if (o->upper <= item->lower || o->lower >= item->upper)
             continue;
-        const size_t start = w->offset[other];
+        SW_ASSERT(o->index < w->n);
+        SW_ASSERT(k == 0 || w->offset[w->sorted[k - 1].index] <= w->offset[o->index]);
+        const size_t start = w->offset[o->index];
         const size_t from = swi_align_up(floor, item->align);
         if (start > from && start - from >= item->bytes) {
             if (!best_fit)
@@ -131,7 +137,7 @@ static size_t find_gap(const work *w, size_t n_placed, const sw_placement_item *
                 found = from;
             }
         }
-        const size_t end = start + o->bytes;
+        const size_t end = start + w->items[o->index].bytes;
         floor = end > floor ? end : floor;
     }
     return found != SIZE_MAX ? found : swi_align_up(floor, item->align);
@@ -152,13 +158,13 @@ static size_t attempt(work *w, bool best_fit, size_t give_up)
         size_t lo = 0, hi = i;
         while (lo < hi) {
             const size_t mid = (lo + hi) / 2;
-            if (w->offset[w->sorted[mid]] <= at)
+            if (w->offset[w->sorted[mid].index] <= at)
                 lo = mid + 1;
             else
                 hi = mid;
         }
         memmove(w->sorted + lo + 1, w->sorted + lo, (i - lo) * sizeof *w->sorted);
-        w->sorted[lo] = index;
+        w->sorted[lo] = (placed){w->items[index].lower, w->items[index].upper, index};
     }
     return height;
 }
@@ -199,16 +205,17 @@ sw_status sw_placement_greedy(sw_placement_item *items, size_t n, const sw_place
         return SW_OK;
     void *block;
     size_t bytes = 0;
-    const size_t per_item = sizeof(uint64_t) + 2 * sizeof(size_t) + 3 * sizeof(uint32_t);
+    const size_t per_item =
+        sizeof(uint64_t) + 2 * sizeof(size_t) + sizeof(placed) + 2 * sizeof(uint32_t);
     if (!sw_size_mul(n, per_item, &bytes))
         SW_FAIL(SW_NOMEM, "placement: %zu buffers overflow", n);
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));
     work w = {.items = items, .n = n, .key = block};
     w.offset = (size_t *)(void *)(w.key + n);
     w.best = w.offset + n;
-    w.order = (uint32_t *)(void *)(w.best + n);
-    w.sorted = w.order + n;
-    w.temp = w.sorted + n;
+    w.sorted = (placed *)(void *)(w.best + n);
+    w.order = (uint32_t *)(void *)(w.sorted + n);
+    w.temp = w.order + n;
     sw_status status = lower_bound(&w, &out->lower_bound);
     if (status == SW_OK) {
         try_orders(&w, opts, out);

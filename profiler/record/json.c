@@ -94,12 +94,27 @@ static void misuse(sw_json *j, const char *what)
         j->status = sw_error_set(SW_INVALID, __FILE__, __LINE__, "json: %s", what);
 }
 
+/* The new line that was asked for. */
+static void break_line(sw_json *j)
+{
+    uint32_t blanks = j->breaks - 1;
+    j->breaks = 0;
+    emit(j, "\n", 1);
+    for (; blanks > 0; blanks--)
+        emit(j, " ", 1);
+}
+
 static void comma(sw_json *j)
 {
     SW_ASSERT(j->depth <= SW_JSON_DEPTH);
     const uint64_t bit = (uint64_t)1 << j->depth;
-    if (j->depth > 0 && (j->nonempty & bit) != 0)
+    const bool more = j->depth > 0 && (j->nonempty & bit) != 0;
+    if (more)
         emit(j, ",", 1);
+    if (j->breaks > 0)
+        break_line(j);
+    else if (more && j->spaced)
+        emit(j, " ", 1);
     j->nonempty |= bit;
 }
 
@@ -140,9 +155,17 @@ void sw_json_end(sw_json *j)
         misuse(j, "a bracket closes that is not open, or a key has no value");
     if (j->status != SW_OK)
         return;
+    if (j->breaks > 0)
+        break_line(j);
     emit(j, (j->arrays >> j->depth & 1) != 0 ? "]" : "}", 1);
     j->depth--;
     SW_ASSERT(!j->keyed);
+}
+
+void sw_json_break(sw_json *j, uint32_t indent)
+{
+    SW_ASSERT(indent < 1000 && !j->keyed);
+    j->breaks = indent + 1;
 }
 
 void sw_json_line(sw_json *j)
@@ -216,7 +239,7 @@ void sw_json_key(sw_json *j, const char *key)
         return;
     comma(j);
     quoted(j, key);
-    emit(j, ":", 1);
+    emit(j, ": ", j->spaced ? 2 : 1);
     j->keyed = true;
 }
 
@@ -275,7 +298,7 @@ void sw_json_u32s(sw_json *j, const uint32_t *x, size_t n)
 {
     enum { LONGEST = 11 }; /* a comma and ten digits */
     for (size_t i = 0; i < n; i++) {
-        if (i == 0 || j->status != SW_OK || j->capacity - j->used < LONGEST) {
+        if (i == 0 || j->status != SW_OK || j->spaced || j->capacity - j->used < LONGEST) {
             sw_json_u64(j, x[i]);
             continue;
         }
@@ -302,6 +325,15 @@ void sw_json_thousandths(sw_json *j, uint64_t x)
     emit(j, decimals, sizeof decimals);
 }
 
+/* What snprintf made, whatever the radix character of the program's locale is. */
+static void emit_real(sw_json *j, char *text, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (strchr("0123456789+-e", text[i]) == NULL)
+            text[i] = '.';
+    emit(j, text, (size_t)n);
+}
+
 void sw_json_f64(sw_json *j, double x)
 {
     char text[40];
@@ -319,10 +351,26 @@ void sw_json_f64(sw_json *j, double x)
         if (memcmp(&back, &x, sizeof x) == 0)
             break;
     }
-    for (int i = 0; i < n; i++) /* the radix character of the program's locale */
-        if (strchr("0123456789+-e", text[i]) == NULL)
-            text[i] = '.';
-    emit(j, text, (size_t)n);
+    emit_real(j, text, n);
+}
+
+void sw_json_f32(sw_json *j, float x)
+{
+    char text[40];
+    if (!isfinite(x)) {
+        sw_json_null(j);
+        return;
+    }
+    if (!value(j))
+        return;
+    int n = 0;
+    for (int precision = 1; precision <= 9; precision++) { /* 9 digits tell all floats apart */
+        n = snprintf(text, sizeof text, "%.*g", precision, (double)x);
+        const float back = (float)strtod(text, NULL); /* as readers do */
+        if (memcmp(&back, &x, sizeof x) == 0)
+            break;
+    }
+    emit_real(j, text, n);
 }
 
 void sw_json_bool(sw_json *j, bool x)
@@ -361,6 +409,12 @@ void sw_json_put_f64(sw_json *j, const char *key, double x)
 {
     sw_json_key(j, key);
     sw_json_f64(j, x);
+}
+
+void sw_json_put_f32(sw_json *j, const char *key, float x)
+{
+    sw_json_key(j, key);
+    sw_json_f32(j, x);
 }
 
 void sw_json_put_bool(sw_json *j, const char *key, bool x)

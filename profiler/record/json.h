@@ -31,6 +31,8 @@ typedef struct {
     uint64_t arrays;   /* bit d: level d is an array */
     uint64_t nonempty; /* bit d: level d has a member, the next one needs a comma */
     bool keyed;        /* a key waits for its value */
+    bool spaced;       /* set by the caller: a blank behind each comma and colon */
+    uint32_t breaks;   /* not 0: a new line and one blank less comes next */
 } sw_json;
 
 /* Write into `buffer`; a full buffer goes to drain(context, ...), or is SW_NOMEM when drain is
@@ -44,6 +46,8 @@ void sw_json_free(sw_json *json);
 
 void sw_json_begin(sw_json *json, char bracket); /* '{' or '[' */
 void sw_json_end(sw_json *json);
+/* A new line and `indent` blanks in front of the next key, element or closing bracket. */
+void sw_json_break(sw_json *json, uint32_t indent);
 /* End of a top-level value: a newline. SW_INVALID when a bracket is open. */
 void sw_json_line(sw_json *json);
 
@@ -54,6 +58,7 @@ void sw_json_u32s(sw_json *json, const uint32_t *x, size_t n);
 void sw_json_u64(sw_json *json, uint64_t x);
 void sw_json_i64(sw_json *json, int64_t x);
 void sw_json_f64(sw_json *json, double x);
+void sw_json_f32(sw_json *json, float x); /* as few digits as tell it from other floats */
 /* x / 1000 with all three decimals: nanoseconds as microseconds, exactly. */
 void sw_json_thousandths(sw_json *json, uint64_t x);
 void sw_json_bool(sw_json *json, bool x);
@@ -64,6 +69,7 @@ void sw_json_put_string(sw_json *json, const char *key, const char *text);
 void sw_json_put_u64(sw_json *json, const char *key, uint64_t x);
 void sw_json_put_i64(sw_json *json, const char *key, int64_t x);
 void sw_json_put_f64(sw_json *json, const char *key, double x);
+void sw_json_put_f32(sw_json *json, const char *key, float x);
 void sw_json_put_bool(sw_json *json, const char *key, bool x);
 void sw_json_put_null(sw_json *json, const char *key);
 /* The value where it is known, else null. */

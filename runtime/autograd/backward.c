@@ -398,13 +398,14 @@ sw_status swi_note_gradient(sw_ctx *ctx, uint32_t model, uint32_t entry, uint32_
         uint32_t sum = SWI_NONE;
         SW_TRY(swi_apply(ctx, SW_OP_copy, &gradient, 1, NULL, &known->value, 1u, NULL, &sum));
         known->value = sum;
+        known->hooked = false;
         return add_finite_check(ctx, &known->finite_check, finite_check);
     }
     void *p = ctx->grads;
     SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &ctx->cap_grads, ctx->n_grads + 1,
                            sizeof *ctx->grads));
     ctx->grads = p;
-    ctx->grads[ctx->n_grads++] = (swi_param_grad){model, entry, gradient, finite_check};
+    ctx->grads[ctx->n_grads++] = (swi_param_grad){model, entry, gradient, finite_check, false};
     swi_storage *storage = &ctx->trace.storages[ctx->trace.values[gradient].storage];
     if (storage->name == 0)
         storage->name = name;

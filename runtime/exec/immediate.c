@@ -63,6 +63,8 @@ sw_status swi_ctx_begin(sw_exec *exec, const sw_run_args *args, bool immediate)
     ctx->n_grads = ctx->n_assignments = 0;
     ctx->done_storages = ctx->done_ops = 0;
     ctx->updated = false;
+    ctx->release = SWI_STAYS;
+    memset(ctx->hooks, 0, sizeof ctx->hooks);
     memset(ctx->clip_scale, 0xff, sizeof ctx->clip_scale);
     SW_TRY(swi_trace_reset(&ctx->trace));
     SW_TRY(reserve_model_values(ctx, args));

@@ -126,7 +126,15 @@ typedef struct {
     uint32_t model, entry;
     uint32_t value;
     uint32_t finite_check; /* of the losses that it comes from; SWI_NONE: nobody asks */
+    bool hooked;           /* a gradient hook has seen it */
 } swi_param_grad;
+
+/* sw_gradient_hook of one model. */
+typedef struct {
+    const sw_model *model; /* NULL: none */
+    sw_gradient_fn *fn;
+    void *user;
+} swi_gradient_hook;
 
 /* A state's next value; the bytes are written behind all that the step function appended. */
 typedef struct {
@@ -165,6 +173,8 @@ struct sw_ctx {
     uint32_t n_value_grads, cap_value_grads; /* values that were there when it began */
     uint32_t *finite_checks; /* of each entry's gradient in the running sw_update */
     uint32_t cap_finite_checks;
+    swi_gradient_hook hooks[SWI_MAX_MODELS]; /* by the model's place in the arguments */
+    uint8_t release; /* swi_release of what is appended without one: in a gradient hook */
     uint32_t clip_scale[SWI_MAX_MODELS]
                        [8]; /* value of the pending gradient scale per optimizer */
     /* immediate mode */

@@ -169,7 +169,7 @@ sw_status swi_append(sw_ctx *ctx, const swi_append_args *args, uint32_t *outs)
                      .phase = phase,
                      .layer = layer,
                      .is_update = args->update,
-                     .release = args->release,
+                     .release = args->release != SWI_STAYS ? args->release : ctx->release,
                      .gradient_of = ctx->gradient_of,
                      .is_backward = ctx->in_backward};
     if (attrs_bytes > 0) {

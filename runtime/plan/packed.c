@@ -46,26 +46,47 @@ static uint32_t word_at(const unsigned char *bytes, size_t n, size_t i)
     return word;
 }
 
+/* Where the first word from i on is, up to `end`, of which both have all bytes, that is not
+ * equal (or equal, for `other`); most words of most traces are equal. */
+static size_t end_of_equal(const unsigned char *a, const unsigned char *b, size_t i, size_t end)
+{
+    enum { STRIDE = 16 };
+    while (i + STRIDE <= end && memcmp(a + 4 * i, b + 4 * i, (size_t)4 * STRIDE) == 0)
+        i += STRIDE;
+    while (i < end && memcmp(a + 4 * i, b + 4 * i, 4) == 0)
+        i++;
+    return i;
+}
+
+static size_t end_of_other(const unsigned char *a, const unsigned char *b, size_t i, size_t end)
+{
+    while (i < end && memcmp(a + 4 * i, b + 4 * i, 4) != 0)
+        i++;
+    return i;
+}
+
 /* Write the runs of one array, or count their words where `to` is NULL. */
 static size_t pack_array(const column *mine, const column *other, uint32_t *to)
 {
     const unsigned char *a = *mine->at, *b = *other->at;
     const size_t bytes = *mine->n * mine->element, known = *other->n * other->element;
-    const size_t words = words_of(bytes);
+    const size_t words = words_of(bytes), both = (bytes < known ? bytes : known) / 4;
     size_t n = 0;
     for (size_t i = 0; i < words;) {
-        size_t same = 0, others = 0;
-        while (same < MOST && i < words && word_at(a, bytes, i) == word_at(b, known, i))
-            same++, i++;
-        const size_t from = i;
-        while (others < MOST && i < words && word_at(a, bytes, i) != word_at(b, known, i))
-            others++, i++;
+        const size_t begin = i, most = begin + MOST < words ? begin + MOST : words;
+        i = end_of_equal(a, b, i, both < most ? both : most);
+        while (i >= both && i < most && word_at(a, bytes, i) == word_at(b, known, i))
+            i++;
+        const size_t from = i, last = from + MOST < words ? from + MOST : words;
+        i = end_of_other(a, b, i, both < last ? both : last);
+        while (i >= both && i < last && word_at(a, bytes, i) != word_at(b, known, i))
+            i++;
         if (to != NULL) {
-            to[n] = (uint32_t)(same << 16 | others);
-            for (size_t k = 0; k < others; k++)
-                to[n + 1 + k] = word_at(a, bytes, from + k);
+            to[n] = (uint32_t)((from - begin) << 16 | (i - from));
+            for (size_t k = from; k < i; k++)
+                to[n + 1 + k - from] = word_at(a, bytes, k);
         }
-        n += 1 + others;
+        n += 1 + i - from;
     }
     return n;
 }
@@ -90,18 +111,33 @@ sw_status swi_pack(swi_packed *to, const swi_trace *trace, const swi_trace *othe
     return SW_OK;
 }
 
+/* `n` bytes at `at` of an array that has `known` of them; zeros behind. */
+static void copy_known(unsigned char *to, const unsigned char *from, size_t known, size_t at,
+                       size_t n)
+{
+    const size_t there = at >= known ? 0 : known - at < n ? known - at : n;
+    if (there > 0)
+        memcpy(to + at, from + at, there);
+    if (there < n)
+        memset(to + at + there, 0, n - there);
+}
+
 static const uint32_t *unpack_array(unsigned char *to, size_t bytes, const column *other,
                                     const uint32_t *from)
 {
     const unsigned char *b = *other->at;
-    const size_t known = *other->n * other->element, words = words_of(bytes);
-    for (size_t i = 0; i < words;) {
-        const size_t same = *from >> 16, end = i + same + (*from & MOST);
+    const size_t known = *other->n * other->element;
+    for (size_t at = 0; at < bytes;) {
+        const size_t same = 4 * (size_t)(*from >> 16), others = 4 * (size_t)(*from & MOST);
         from++;
-        for (const size_t until = i + same; i < end; i++) {
-            const uint32_t word = i < until ? word_at(b, known, i) : *from++;
-            memcpy(to + 4 * i, &word, bytes - 4 * i < 4 ? bytes - 4 * i : 4);
-        }
+        const size_t n = same < bytes - at ? same : bytes - at;
+        copy_known(to, b, known, at, n);
+        at += n;
+        const size_t more = others < bytes - at ? others : bytes - at;
+        if (more > 0)
+            memcpy(to + at, from, more);
+        at += more;
+        from += others / 4;
     }
     return from;
 }

@@ -170,6 +170,7 @@ static sw_status clip(sw_ctx *ctx, const sw_optimizer *o, sw_knob max)
 {
     SW_TRY(refuse_released(o, "sw_clip_norm"));
     SW_TRY(swi_knob_use(max, SWI_KNOB_NORM));
+    SW_TRY(swi_hook_gradients(ctx, o));
     if (o->keep && has_pending(ctx, o))
         SW_TRY(accumulate(ctx, o));
     const sw_type f64 = {SW_F64, SW_PLAIN, {0, {0}}};
@@ -361,6 +362,7 @@ static sw_status reserve_finite_checks(sw_ctx *ctx, const sw_optimizer *o)
 
 static sw_status update(sw_ctx *ctx, const sw_optimizer *o)
 {
+    SW_TRY(swi_hook_gradients(ctx, o));
     if (o->keep && has_pending(ctx, o))
         SW_TRY(accumulate(ctx, o));
     if (o->keep && !has_kept(o))

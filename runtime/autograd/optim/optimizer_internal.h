@@ -64,6 +64,8 @@ typedef struct {
 swi_param_grad *swi_pending(sw_ctx *ctx, const sw_optimizer *o, uint32_t entry);
 /* The gradient that an update of entry e uses; SWI_NONE: none came. */
 uint32_t swi_gradient_for(sw_ctx *ctx, const sw_optimizer *o, uint32_t e);
+/* Give pending gradients to the hook of the optimizer's model, each once. */
+sw_status swi_hook_gradients(sw_ctx *ctx, const sw_optimizer *o);
 /* The flag of entry e's kept gradient; SWI_NONE: nothing is kept. */
 uint32_t swi_flag_of(sw_ctx *ctx, const sw_optimizer *o, uint32_t e);
 /* When what serves all updates of an optimizer runs: as early as one of them asks for. */

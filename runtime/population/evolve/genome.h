@@ -20,24 +20,31 @@
 #define SWI_MAX_INPUTS 16
 #define SWI_MAX_VERTICES 4096
 #define SWI_MAX_UNITS (1 << 20)
+#define SWI_MAX_WINDOW 255 /* kernel, stride and dilation */
+#define SWI_MAX_BATCH 65536
+#define SWI_GENOME_NAME 48
 #define SWI_NO_PARENT 255
 #define SWI_NEW (-1)
 
+/* Fields that a kind does not have are never read: neither text nor hash nor checks know them.
+ * The input is named "input" and has no shield. */
 typedef struct {
     char name[SWI_VERTEX_NAME]; /* letters, digits, "_" and "-"; unique in the genome */
     sw_vertex_kind kind;
     int activation; /* swi_activation_name */
     uint32_t shield;
-    int32_t kernel, stride, dilation, groups; /* groups 0: depthwise */
+    int32_t kernel, stride;   /* of conv2d and pools */
+    int32_t dilation, groups; /* of conv2d; groups 0: depthwise */
     float rate;
-    sw_update_time update; /* DEFAULT: that of the genome */
-    bool identity;
+    sw_update_time update; /* of vertices with parameters; DEFAULT: that of the genome */
+    bool identity;         /* of linear and conv2d */
     uint32_t in[SWI_MAX_INPUTS], n_in;
     int64_t size; /* of sized vertices; else 0 */
     /* By swi_genome_infer: of its result. A vector has height and width 0. */
     int64_t channels, height, width;
     /* Descent. rows: `channels` of them, of vertices with parameters; cols: swi_vertex_reads()
-     * of them, of sized vertices. NULL: of no parent. */
+     * of them, of sized vertices. NULL: of no parent. Each is a block of its own of
+     * SW_HEAP_RECORDS, of as many numbers as n_rows and n_cols say. */
     uint8_t parent; /* 0 or 1; SWI_NO_PARENT */
     uint32_t was;
     int32_t *rows, *cols;
@@ -46,14 +53,14 @@ typedef struct {
 
 struct sw_genome {
     sw_handle handle;
-    char name[48];
+    char name[SWI_GENOME_NAME]; /* letters, digits, "_", "-" and "."; it may have none */
     swi_vertex *vertices;
     uint32_t n, cap;
     char optimizer[16], loss[32];
     float lr, momentum, weight_decay, clip, clip_norm, smoothing;
     sw_update_time update; /* RELEASE or AFTER */
     int64_t batch;
-    uint32_t next;       /* number of the next new name */
+    uint32_t next;       /* number of the next new name; 0 at the begin of a child */
     uint32_t n_parents;  /* 0: no descent */
     uint64_t parents[2]; /* their hashes */
 };
@@ -62,8 +69,9 @@ struct sw_genome {
 
 /* Of a task: an input alone, adam, batch 64; for the caller to fill, then swi_genome_check. */
 sw_status swi_genome_new(sw_genome **out, const sw_task *task);
-/* Put a copy of `vertex` in front of position `at`; those from there on move up by one, and all
- * inputs are renumbered, but those of `vertex` itself, which must be below `at`. */
+/* Put a copy of `vertex`, with its own rows and cols, in front of position `at`; those from
+ * there on move up by one, and all inputs are renumbered, but those of `vertex` itself, which
+ * must be below `at`. */
 sw_status swi_genome_insert(sw_genome *genome, uint32_t at, const swi_vertex *vertex);
 /* Nobody reads it. */
 void swi_genome_remove(sw_genome *genome, uint32_t i);
@@ -73,27 +81,35 @@ void swi_genome_redirect(sw_genome *genome, uint32_t from, uint32_t to);
  * as can be. SW_INVALID: a cycle. */
 sw_status swi_genome_order(sw_genome *genome);
 /* Set what follows of each vertex. SW_INVALID says what does not fit; *bad (or NULL) is the
- * vertex. */
+ * vertex. What follows of it and of those behind it is then undefined. */
 sw_status swi_genome_infer(sw_genome *genome, uint32_t *bad);
 /* All that a valid genome promises; infers too. *bad UINT32_MAX: of no vertex. */
 sw_status swi_genome_check(sw_genome *genome, uint32_t *bad);
-/* Begin a child: every vertex was itself in parent 0, rows and cols are their own. */
+/* Begin a child: every vertex was itself in parent 0, rows and cols are their own. Names count
+ * on from those that are there, so that a child is a function of its parent's text. On failure
+ * the genome has no descent. */
 sw_status swi_genome_descend(sw_genome *genome);
+/* It has no parents. */
+void swi_genome_forget(sw_genome *genome);
 /* Of all that the text says but for the genome's own name. */
 uint64_t swi_genome_hash(const sw_genome *genome);
 /* The position of that name; UINT32_MAX: there is none. */
 uint32_t swi_genome_find(const sw_genome *genome, const char *name);
-/* A name that no vertex has: "v" and a number, which counts up. */
+/* A name that no vertex has: "v" and a number above those of all such names. */
 void swi_genome_fresh_name(sw_genome *genome, char name[SWI_VERTEX_NAME]);
 uint64_t swi_genome_parameters(const sw_genome *genome);
 
 /* ---- vertex.c ---------------------------------------------------------------------------- */
 
+/* Of that kind: windows of 1, of no parent, the rest 0. */
+swi_vertex swi_vertex_of(sw_vertex_kind kind);
 bool swi_vertex_is_sized(const swi_vertex *v);
+bool swi_vertex_has_window(const swi_vertex *v); /* kernel and stride */
 bool swi_vertex_is_depthwise(const swi_vertex *v);
+bool swi_vertex_is_identity(const swi_vertex *v); /* it has the flag, and weights for it */
 bool swi_vertex_has_parameters(const swi_vertex *v);
-/* Its output has as many channels as each of its inputs: norm, pool, activation, dropout, add,
- * depthwise. */
+/* Its output has as many channels as each of its inputs: norm, pool, global pool, activation,
+ * dropout, add, depthwise. */
 bool swi_vertex_is_invariant(const swi_vertex *v);
 /* How many it reads of its inputs: channels; of a flattened image elements. */
 int64_t swi_vertex_reads(const sw_genome *genome, const swi_vertex *v);

@@ -1,4 +1,5 @@
-/* Nets: the model and the step function of a genome. */
+/* Nets: the model and the step function of a genome. A net's layout is fixed when it is made.
+ */
 #ifndef SW_NET_H
 #define SW_NET_H
 
@@ -13,15 +14,24 @@ typedef struct {
 
 struct sw_net {
     sw_handle handle;
-    sw_genome *genome;
-    sw_net_opts opts;
+    const sw_genome *genome;
+    sw_genome *own;   /* the same, to be destroyed with the net; NULL: it is borrowed */
+    sw_net_opts opts; /* without the losses; what 0 stands for is set */
     sw_model *model;
     sw_optimizer *optimizer;
     swi_net_layer *layers; /* by vertex */
-    sw_loss_fn *loss;
+    sw_value *values;      /* of vertices, in the step function */
+    sw_loss_fn *loss;      /* NULL: cross entropy */
     void *loss_user;
-    sw_knob clip, clip_norm;
+    sw_knob clip, clip_norm; /* index UINT32_MAX: none */
 };
+
+/* As sw_net_create with options that are read; the genome is borrowed. `call` begins messages.
+ */
+sw_status swi_net_create(sw_net **out, const sw_genome *genome, const sw_net_opts *opts,
+                         const char *call);
+/* Activation `i` of swi_activation_name. */
+sw_value swi_activate(sw_ctx *ctx, int i, sw_value x);
 
 /* As sw_net_inherit, into the bytes of a model (or of a member's range) of `to`, from those of
  * the parents' nets (b NULL: one parent): bytes of whole models in host memory, which need not
