@@ -371,7 +371,7 @@ static sw_status add_key(sw_exec *exec, const sw_run_args *args, uint64_t hash, 
 
 /* ---- programs ---------------------------------------------------------------------------- */
 
-static sw_status trace(sw_exec *exec, const sw_run_args *args)
+sw_status swi_exec_trace(sw_exec *exec, const sw_run_args *args)
 {
     SW_TRY(swi_ctx_begin(exec, args, false));
     args->fn(&exec->ctx, args->user);
@@ -440,7 +440,7 @@ static swi_frame *insert_program(sw_exec *exec, uint32_t slot, swi_frame *fresh)
 static sw_status make_frame(sw_exec *exec, const sw_run_args *args, swi_frame **out)
 {
     const uint64_t start = sw_clock_ns();
-    SW_TRY(trace(exec, args));
+    SW_TRY(swi_exec_trace(exec, args));
     const uint64_t traced = sw_clock_ns();
     swi_program *p;
     SW_TRY(swi_program_create(&p, &exec->ctx, swi_arena_limit(exec, args, &exec->ctx.trace)));
@@ -511,7 +511,7 @@ static sw_status check_again(sw_exec *exec, const sw_run_args *args, const swi_p
 {
     swi_trace room = {0};
     const swi_trace *was_traced = NULL;
-    SW_TRY(trace(exec, args));
+    SW_TRY(swi_exec_trace(exec, args));
     sw_status status = swi_program_traced(p, &room, &was_traced);
     if (status == SW_OK)
         status = same_trace(was_traced, &exec->ctx.trace);

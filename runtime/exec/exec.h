@@ -110,6 +110,13 @@ static inline uint64_t swi_run_seed(const sw_exec *exec, const sw_run_args *args
 sw_status swi_exec_program(sw_exec *exec, const sw_run_args *args, swi_frame **out,
                            bool *fresh);
 
+/* Run the step function with these arguments for the trace that exec->ctx has behind it. */
+sw_status swi_exec_trace(sw_exec *exec, const sw_run_args *args);
+
+/* Trace and plan these arguments as an exec of `threads` threads without a budget would, and
+ * keep nothing of it: neither key nor program. The exec is entered. */
+sw_status swi_exec_look(sw_exec *exec, const sw_run_args *args, int threads, sw_plan_info *out);
+
 /* A frame that was held (refs) is needed no more. */
 void swi_exec_drop_frame(sw_exec *exec, swi_frame *frame);
 

@@ -75,9 +75,9 @@ static sw_status find_loss(sw_net *net, const char *call)
             used += (size_t)snprintf(known + used, sizeof known - used, ", '%s'", l->name);
     }
     SW_FAIL(SW_INVALID,
-            "%s: genome %s: the loss must be 'cross_entropy'%s (got '%s'): give it in the "
+            "%s: the loss of the genome must be 'cross_entropy'%s (got '%s'): give it in the "
             "losses of sw_net_opts",
-            call, net->genome->name, known, name);
+            call, known, name);
 }
 
 static sw_status check_input(const sw_net *net, const char *call)
@@ -85,8 +85,8 @@ static sw_status check_input(const sw_net *net, const char *call)
     const swi_vertex *in = &net->genome->vertices[0];
     if (net->opts.n_scales > 1 && net->opts.n_scales != in->channels)
         SW_FAIL(SW_INVALID,
-                "%s: n_scales must be 0, 1 or %lld, the channels of genome %s (got %d)", call,
-                (long long)in->channels, net->genome->name, net->opts.n_scales);
+                "%s: n_scales must be 0, 1 or %lld, the channels of the input (got %d)", call,
+                (long long)in->channels, net->opts.n_scales);
     return SW_OK;
 }
 
@@ -97,12 +97,10 @@ static void declare_conv2d(sw_net *net, const swi_vertex *v, swi_net_layer *laye
     const sw_conv_opts opts = {.size = sizeof opts,
                                .stride = v->stride,
                                .pad = swi_vertex_pad(v),
-                               .groups =
-                                   v->groups == 0 ? (int)v->channels : (int)v->groups,
+                               .groups = v->groups == 0 ? (int)v->channels : (int)v->groups,
                                .dilation = v->dilation};
-    const sw_conv2d l =
-        sw_conv2d_new_with(net->model, v->name, swi_vertex_reads(net->genome, v), v->channels,
-                           v->kernel, &opts);
+    const sw_conv2d l = sw_conv2d_new_with(
+        net->model, v->name, swi_vertex_reads(net->genome, v), v->channels, v->kernel, &opts);
     layer->weight = l.weight;
     layer->bias = l.bias;
 }
@@ -122,8 +120,8 @@ static void declare_vertex(sw_net *net, uint32_t i)
     const swi_vertex *v = &net->genome->vertices[i];
     swi_net_layer *layer = &net->layers[i];
     if (v->kind == SW_VERTEX_LINEAR) {
-        const sw_linear l = sw_linear_new(net->model, v->name,
-                                          swi_vertex_reads(net->genome, v), v->channels);
+        const sw_linear l =
+            sw_linear_new(net->model, v->name, swi_vertex_reads(net->genome, v), v->channels);
         layer->weight = l.weight;
         layer->bias = l.bias;
     } else if (v->kind == SW_VERTEX_CONV2D) {

@@ -28,11 +28,11 @@ static sw_value refuse_sample(sw_ctx *ctx, const sw_net *net, const sw_type *giv
     for (int d = 0; d < given->shape.rank && used < sizeof got; d++)
         used += (size_t)snprintf(got + used, sizeof got - used, "%s%lld", d > 0 ? ", " : "",
                                  (long long)given->shape.dim[d]);
-    (void)swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
-                                      "net %s: input 0 must be %s of u8 or f32 (got (%s) of "
-                                      "%s)",
-                                      net->genome->name, wanted, got,
-                                      sw_dtype_name(given->dtype)));
+    (void)swi_stick(ctx,
+                    sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                 "model %s: input 0 must be %s of u8 or f32 (got (%s) of "
+                                 "%s)",
+                                 net->model->name, wanted, got, sw_dtype_name(given->dtype)));
     return (sw_value){0, 0};
 }
 
@@ -70,10 +70,17 @@ typedef sw_value activation_fn(sw_ctx *ctx, sw_value x);
 static const struct {
     const char *name;
     activation_fn *fn;
-} activations[] = {{"relu", sw_relu},         {"leaky_relu", leaky_relu}, {"tanh", sw_tanh},
-                   {"sigmoid", sw_sigmoid},   {"swish", sw_swish},        {"gelu", sw_gelu},
-                   {"gelu_tanh", sw_gelu_tanh}, {"mish", sw_mish},
-                   {"softplus", sw_softplus}, {"hard_swish", sw_hard_swish}, {"elu", elu},
+} activations[] = {{"relu", sw_relu},
+                   {"leaky_relu", leaky_relu},
+                   {"tanh", sw_tanh},
+                   {"sigmoid", sw_sigmoid},
+                   {"swish", sw_swish},
+                   {"gelu", sw_gelu},
+                   {"gelu_tanh", sw_gelu_tanh},
+                   {"mish", sw_mish},
+                   {"softplus", sw_softplus},
+                   {"hard_swish", sw_hard_swish},
+                   {"elu", elu},
                    {"selu", sw_selu}};
 
 sw_value swi_activate(sw_ctx *ctx, int i, sw_value x)
@@ -203,7 +210,8 @@ static sw_value loss_of(sw_ctx *ctx, const sw_net *net, sw_value logits, sw_valu
 /* The gradient times min(1, clip / its norm). */
 static sw_value clipped(sw_ctx *ctx, const sw_net *net, sw_value gradient)
 {
-    if (swi_value_at(ctx, gradient) == NULL)
+    if (swi_value_at(ctx, gradient) == NULL ||
+        swi_stick(ctx, swi_knob_use(net->clip, SWI_KNOB_NORM)) != SW_OK)
         return gradient;
     uint32_t in[2] = {gradient.id - 1, SWI_NONE}, sum = SWI_NONE, scale = SWI_NONE;
     if (swi_apply(ctx, SW_OP_sumsq, in, 1, NULL, NULL, 0, NULL, &sum) != SW_OK)

@@ -1,0 +1,409 @@
+/* Nets of genomes: what they compute, that they train, what is refused. */
+#include "tests/evolve/net_scene.h"
+#include "tests/support/heap_sweep.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- what they compute ------------------------------------------------------------------- */
+
+/* Statistics that are not 0 and 1, so that a norm does something. */
+static void stir_norms(sw_net *made, sw_dice *dice)
+{
+    for (uint32_t i = 0; i < made->genome->n; i++) {
+        const swi_net_layer *l = &made->layers[i];
+        const sw_param all[] = {l->mean, l->variance, l->weight, l->bias};
+        for (int k = 0; k < 4 && l->mean.index != 0; k++) {
+            float v[16];
+            const int64_t n = sw_param_shape(all[k]).dim[0];
+            for (int64_t j = 0; j < n && j < 16; j++)
+                v[j] = (float)(1 + sw_dice_below(dice, 8)) / 4;
+            if (n <= 16)
+                OK(sw_param_write(all[k], v, (size_t)n * 4));
+        }
+    }
+}
+
+static double distance(const float *a, const double *b, int64_t n)
+{
+    double most = 0, scale = 1e-3;
+    for (int64_t i = 0; i < n; i++) {
+        most = fmax(most, fabs((double)a[i] - b[i]));
+        scale = fmax(scale, fabs(b[i]));
+    }
+    return most / scale;
+}
+
+static double compare(sw_exec *exec, const sw_genome *g, sw_dtype dtype, sw_dice *dice,
+                      const sw_net_opts *opts)
+{
+    sw_net *made = scene_ready(g, opts, exec, sw_dice_next(dice));
+    stir_norms(made, dice);
+    const scene_batch b = scene_data(g, dtype, 3, sw_dice_next(dice));
+    const float *logits = scene_run_logits(exec, made, &b);
+    return distance(logits, scene_logits(made, &b), b.rows * 10);
+}
+
+static void nets_compute_what_the_genome_says(void)
+{
+    sw_exec *exec = scene_exec(1);
+    sw_dice dice = {11};
+    double most = 0;
+    for (int i = 0; i < 40; i++) {
+        const sw_genome *g = scene_random(&dice);
+        const double d = compare(exec, g, i % 2 ? SW_U8 : SW_F32, &dice, NULL);
+        SW_CHECK(d < 2e-4, "genome %d of %u vertices: %g", i, g->n, d);
+        most = fmax(most, d);
+    }
+    sw_note("largest distance from a float64 interpreter: %.1e of the largest logit", most);
+}
+
+static void every_activation_is_its_own(void)
+{
+    sw_exec *exec = scene_exec(1);
+    sw_dice dice = {5};
+    int n = 0;
+    for (; swi_activation_name(n) != NULL; n++) {
+        sw_genome *g = scene_genome(7, 0, 0);
+        scene_linear(g, "a", 0, 12);
+        scene_activation(g, "b", 1, swi_activation_name(n));
+        scene_linear(g, "c", 2, 10);
+        scene_check(g);
+        const double d = compare(exec, g, SW_F32, &dice, NULL);
+        SW_CHECK(d < 1e-5, "%s: %g", swi_activation_name(n), d);
+    }
+    CU_ASSERT_EQUAL(n, 12);
+}
+
+static void bytes_are_scaled_by_channel(void)
+{
+    const sw_net_opts opts = {.size = sizeof opts,
+                              .scale = {0.5f, 0.25f, 0.125f},
+                              .shift = {-1, 2, 0},
+                              .n_scales = 3};
+    sw_exec *exec = scene_exec(1);
+    sw_dice dice = {6};
+    sw_genome *g = scene_genome(3, 4, 4);
+    scene_conv(g, "a", 0, 5, 3);
+    scene_add(g, SW_VERTEX_GLOBAL_AVG_POOL, "b", 1);
+    scene_linear(g, "c", 2, 10);
+    scene_check(g);
+    CU_ASSERT(compare(exec, g, SW_U8, &dice, &opts) < 1e-5);
+}
+
+/* ---- training ---------------------------------------------------------------------------- */
+
+static double train(sw_exec *exec, sw_net *made, const scene_batch *b, int steps,
+                    uint64_t variant)
+{
+    sw_run_args args = scene_args(made, b, SW_TRAIN);
+    args.variant = variant;
+    double loss = 0;
+    for (int i = 0; i < steps; i++) {
+        args.step = (uint64_t)i;
+        OK(sw_run(exec, &args));
+        OK(sw_metric_get(exec, "loss", &loss));
+    }
+    return loss;
+}
+
+static void every_parameter_is_trained(void)
+{
+    sw_exec *exec = scene_exec(1);
+    sw_dice dice = {21};
+    for (int i = 0; i < 30; i++) {
+        const sw_genome *g = scene_random(&dice);
+        sw_net *made = scene_ready(g, NULL, exec, 3);
+        const scene_batch b = scene_data(g, SW_F32, 4, 9);
+        const size_t bytes = made->model->bytes;
+        unsigned char *before = scene_block(bytes);
+        memcpy(before, made->model->base, bytes);
+        const double loss = train(exec, made, &b, 2, 0);
+        CU_ASSERT(isfinite(loss) && loss > 0);
+        for (uint32_t k = 0; k < g->n; k++) {
+            const sw_param w = made->layers[k].bias;
+            if (w.index == 0)
+                continue;
+            const swi_entry *e = &made->model->entries[w.index];
+            /* A norm behind a bias takes it out again, and a relu may be off for all. */
+            if (k + 1 == g->n)
+                SW_CHECK(memcmp(before + e->offset, made->model->base + e->offset, e->bytes) !=
+                             0,
+                         "genome %d: '%s' did not change", i, e->name);
+        }
+    }
+}
+
+static void losses_fall(void)
+{
+    sw_exec *exec = scene_exec(1);
+    for (int k = 0; k < 4; k++) {
+        sw_genome *g = scene_lenet();
+        g->update = k % 2 ? SW_UPDATE_AFTER : SW_UPDATE_RELEASE;
+        g->clip = k == 2 ? 0.5f : 0;
+        g->clip_norm = k == 3 ? 0.5f : 0;
+        g->smoothing = k == 1 ? 0.1f : 0;
+        scene_check(g);
+        sw_net *made = scene_ready(g, NULL, exec, 1);
+        const scene_batch b = scene_data(g, SW_U8, 16, 2);
+        const double first = train(exec, made, &b, 1, 0), last = train(exec, made, &b, 60, 0);
+        SW_CHECK(last < 0.6 * first, "%d: %g to %g", k, first, last);
+        double accuracy = 0;
+        OK(sw_metric_get(exec, "accuracy", &accuracy));
+        CU_ASSERT(accuracy > 0.9);
+    }
+}
+
+/* Updates released during backward, or behind it, or some of each: the same bits. */
+static void times_of_updates_change_no_bit(void)
+{
+    sw_exec *exec = scene_exec(1);
+    unsigned char *bytes[3];
+    size_t n = 0;
+    for (int k = 0; k < 3; k++) {
+        sw_genome *g = scene_lenet();
+        g->update = k == 0 ? SW_UPDATE_RELEASE : SW_UPDATE_AFTER;
+        if (k == 2) {
+            g->vertices[1].update = SW_UPDATE_RELEASE;
+            g->vertices[8].update = SW_UPDATE_RELEASE;
+        }
+        scene_check(g);
+        sw_net *made = scene_ready(g, NULL, exec, 1);
+        const scene_batch b = scene_data(g, SW_F32, 8, 2);
+        train(exec, made, &b, 5, 0);
+        n = made->model->role_bytes[SWI_ROLE_PARAMETER];
+        bytes[k] = scene_block(n);
+        memcpy(bytes[k], made->model->base, n);
+    }
+    CU_ASSERT(memcmp(bytes[0], bytes[1], n) == 0);
+    CU_ASSERT(memcmp(bytes[0], bytes[2], n) == 0);
+}
+
+typedef struct {
+    int calls;
+    float by;
+} hook_notes;
+
+static sw_value scale_gradient(sw_ctx *ctx, sw_param param, sw_value gradient, void *user)
+{
+    hook_notes *notes = user;
+    (void)param;
+    notes->calls++;
+    return sw_scale_by(ctx, gradient, notes->by);
+}
+
+/* The bound holds for each gradient by itself: what goes beyond is scaled by the norm. */
+static void clip_bounds_each_gradient(void)
+{
+    sw_exec *exec = scene_exec(1);
+    float weight[2][70], bias[2][10];
+    for (int k = 0; k < 2; k++) {
+        hook_notes notes = {0, 1};
+        const sw_net_opts opts = {
+            .size = sizeof opts, .hook = scale_gradient, .hook_user = &notes};
+        sw_genome *g = scene_genome(7, 0, 0);
+        scene_linear(g, "fc", 0, 10);
+        snprintf(g->optimizer, sizeof g->optimizer, "sgd");
+        g->lr = 1;
+        g->clip = k == 0 ? 0 : 0.01f;
+        scene_check(g);
+        sw_net *made = scene_ready(g, &opts, exec, 1);
+        const swi_net_layer *l = &made->layers[1];
+        float w[70], c[10];
+        OK(sw_param_read(l->weight, w, sizeof w));
+        OK(sw_param_read(l->bias, c, sizeof c));
+        const scene_batch b = scene_data(g, SW_F32, 8, 2);
+        train(exec, made, &b, 1, 0);
+        CU_ASSERT_EQUAL(notes.calls, 2);
+        OK(sw_param_read(l->weight, weight[k], sizeof w));
+        OK(sw_param_read(l->bias, bias[k], sizeof c));
+        for (int i = 0; i < 70; i++)
+            weight[k][i] -= w[i];
+        for (int i = 0; i < 10; i++)
+            bias[k][i] -= c[i];
+    }
+    double sum[2] = {0, 0}, sum_bias[2] = {0, 0}, apart = 0;
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < 70; i++)
+            sum[k] += (double)weight[k][i] * (double)weight[k][i];
+        for (int i = 0; i < 10; i++)
+            sum_bias[k] += (double)bias[k][i] * (double)bias[k][i];
+    }
+    const double factor = 0.01 / sqrt(sum[0]);
+    for (int i = 0; i < 70; i++)
+        apart = fmax(apart, fabs((double)weight[1][i] - factor * (double)weight[0][i]));
+    CU_ASSERT(sum[0] > 0.01 * 0.01 && sum_bias[0] > 0.01 * 0.01);
+    CU_ASSERT(fabs(sqrt(sum[1]) - 0.01) < 1e-5 && fabs(sqrt(sum_bias[1]) - 0.01) < 1e-5);
+    CU_ASSERT(apart < 1e-6);
+}
+
+/* ---- losses ------------------------------------------------------------------------------ */
+
+static sw_value twice(sw_ctx *ctx, sw_value logits, sw_value labels, void *user)
+{
+    ++*(int *)user;
+    return sw_scale_by(ctx, sw_softmax_ce(ctx, logits, labels), 2);
+}
+
+static void genomes_bring_their_loss(void)
+{
+    int calls = 0;
+    const sw_named_loss losses[] = {{.name = "twice", .fn = twice, .user = &calls}};
+    const sw_net_opts opts = {.size = sizeof opts, .losses = losses, .n_losses = 1};
+    sw_exec *exec = scene_exec(1);
+    double loss[2];
+    for (int k = 0; k < 2; k++) {
+        sw_genome *g = scene_genome(7, 0, 0);
+        scene_linear(g, "fc", 0, 10);
+        snprintf(g->loss, sizeof g->loss, "%s", k == 0 ? "cross_entropy" : "twice");
+        scene_check(g);
+        sw_net *made = scene_ready(g, &opts, exec, 1);
+        const scene_batch b = scene_data(g, SW_F32, 8, 2);
+        loss[k] = train(exec, made, &b, 1, 0);
+    }
+    CU_ASSERT_EQUAL(calls, 1);
+    CU_ASSERT(fabs(loss[1] - 2 * loss[0]) < 1e-6);
+}
+
+/* ---- utility ----------------------------------------------------------------------------- */
+
+static void utilities_are_averaged_in_variant_1(void)
+{
+    const sw_net_opts opts = {.size = sizeof opts, .utility = 1};
+    sw_exec *exec = scene_exec(1);
+    sw_genome *g = scene_lenet();
+    sw_net *made = scene_ready(g, &opts, exec, 1);
+    const scene_batch b = scene_data(g, SW_U8, 16, 2);
+    sw_neuron_utility u[16];
+    CU_ASSERT_EQUAL(swi_net_utilities(made, made->model->base, u), 5);
+    train(exec, made, &b, 2, 0);
+    for (int k = 0; k < 5; k++)
+        for (int64_t i = 0; i < u[k].n; i++)
+            CU_ASSERT(u[k].values[i] == 0);
+    train(exec, made, &b, 2, 1);
+    for (int k = 0; k < 5; k++) {
+        double sum = 0;
+        CU_ASSERT_EQUAL(u[k].n, g->vertices[u[k].vertex].channels);
+        for (int64_t i = 0; i < u[k].n; i++)
+            sum += (double)u[k].values[i];
+        SW_CHECK(sum > 0 && isfinite(sum), "vertex %u: %g", u[k].vertex, sum);
+    }
+    CU_ASSERT_PTR_NOT_NULL(sw_param_find(sw_net_model(made), "conv1.utility").model);
+    CU_ASSERT(sw_param_find(sw_net_model(made), "fc3.utility").index != 0);
+}
+
+/* Bits of training do not depend on whether utilities are averaged. */
+static void utilities_change_no_parameter(void)
+{
+    const sw_net_opts opts = {.size = sizeof opts, .utility = 1};
+    sw_exec *exec = scene_exec(1);
+    sw_genome *g = scene_lenet();
+    const scene_batch b = scene_data(g, SW_U8, 16, 2);
+    sw_net *plain = scene_ready(g, &opts, exec, 1), *with = scene_ready(g, &opts, exec, 1);
+    train(exec, plain, &b, 3, 0);
+    train(exec, with, &b, 3, 1);
+    CU_ASSERT(memcmp(plain->model->base, with->model->base,
+                     plain->model->role_bytes[SWI_ROLE_PARAMETER]) == 0);
+}
+
+/* ---- what is refused --------------------------------------------------------------------- */
+
+static void misuse_is_refused(void)
+{
+    sw_genome *g = scene_lenet();
+    sw_net *made = NULL;
+    sw_net_opts opts = {.size = sizeof opts};
+    REFUSED(sw_net_create(NULL, g, NULL), SW_INVALID, "out");
+    REFUSED(sw_net_create(&made, NULL, NULL), SW_INVALID, "genome");
+    opts.n_scales = 5;
+    REFUSED(sw_net_create(&made, g, &opts), SW_INVALID, "n_scales");
+    opts.n_scales = 3;
+    REFUSED(sw_net_create(&made, g, &opts), SW_INVALID, "0, 1 or 1");
+    opts.n_scales = 1;
+    opts.scale[0] = NAN;
+    REFUSED(sw_net_create(&made, g, &opts), SW_INVALID, "finite");
+    opts = (sw_net_opts){.size = sizeof opts, .n_losses = 1};
+    REFUSED(sw_net_create(&made, g, &opts), SW_INVALID, "losses");
+    sw_named_loss loss = {.name = "cross_entropy", .fn = twice};
+    opts.losses = &loss;
+    REFUSED(sw_net_create(&made, g, &opts), SW_INVALID, "cross_entropy");
+    loss.name = "twice";
+    loss.reserved[1] = 1;
+    REFUSED(sw_net_create(&made, g, &opts), SW_INVALID, "reserved");
+    loss.reserved[1] = 0;
+    snprintf(g->loss, sizeof g->loss, "thrice");
+    REFUSED(sw_net_create(&made, g, &opts), SW_INVALID, "'cross_entropy', 'twice'");
+    opts = (sw_net_opts){.size = sizeof opts, .utility_rate = 1.5f};
+    REFUSED(sw_net_create(&made, g, &opts), SW_INVALID, "utility_rate");
+    CU_ASSERT_PTR_NULL(made);
+    CU_ASSERT_PTR_NULL(sw_net_model(NULL));
+    CU_ASSERT_PTR_NULL(sw_net_optimizer(NULL));
+    CU_ASSERT_PTR_NULL(sw_net_genome(NULL));
+    sw_net_destroy(NULL);
+}
+
+static void wrong_inputs_are_refused_by_their_shape(void)
+{
+    sw_exec *exec = scene_exec(1);
+    sw_genome *g = scene_lenet();
+    sw_net *made = scene_ready(g, NULL, exec, 1);
+    scene_batch b = scene_data(g, SW_U8, 4, 2);
+    sw_run_args args = scene_args(made, &b, SW_TRAIN);
+    b.in[0].shape = SW_SHAPE(4, 784);
+    REFUSED(sw_run(exec, &args), SW_INVALID, "(batch, 1, 28, 28)");
+    b.in[0].shape = SW_SHAPE(2, 1, 14, 28);
+    REFUSED(sw_run(exec, &args), SW_INVALID, "(2, 1, 14, 28)");
+    b.in[0].shape = SW_SHAPE(4, 1, 28, 28);
+    OK(sw_run(exec, &args));
+}
+
+static void a_net_keeps_a_genome_of_its_own(void)
+{
+    sw_exec *exec = scene_exec(1);
+    sw_genome *g = scene_lenet(), *copy = NULL;
+    OK(sw_genome_copy(&copy, g));
+    sw_net *made = scene_net(copy, NULL);
+    sw_genome_destroy(copy);
+    CU_ASSERT_EQUAL(swi_genome_hash(sw_net_genome(made)), swi_genome_hash(g));
+    const scene_batch b = scene_data(g, SW_U8, 4, 2);
+    const sw_run_args args = scene_args(made, &b, SW_TRAIN);
+    OK(sw_run(exec, &args));
+    CU_ASSERT_PTR_EQUAL(sw_net_model(made), made->model);
+    CU_ASSERT_PTR_EQUAL(sw_net_optimizer(made), made->optimizer);
+}
+
+static sw_status make_one(void *genome)
+{
+    const sw_net_opts opts = {.size = sizeof opts, .utility = 1};
+    sw_net *made;
+    SW_TRY(sw_net_create(&made, genome, &opts));
+    sw_net_destroy(made);
+    return SW_OK;
+}
+
+static void making_survives_every_failure(void)
+{
+    sw_genome *g = scene_lenet();
+    g->clip = 1;
+    scene_check(g);
+    const uint64_t sites = sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, make_one, g);
+    CU_ASSERT(sites > 8);
+}
+
+static const sw_test tests[] = {
+    {"nets compute what the genome says", nets_compute_what_the_genome_says},
+    {"every activation is its own", every_activation_is_its_own},
+    {"bytes are scaled by channel", bytes_are_scaled_by_channel},
+    {"every genome trains", every_parameter_is_trained},
+    {"losses fall", losses_fall},
+    {"times of updates change no bit", times_of_updates_change_no_bit},
+    {"clip bounds each gradient", clip_bounds_each_gradient},
+    {"genomes bring their loss", genomes_bring_their_loss},
+    {"utilities are averaged in variant 1", utilities_are_averaged_in_variant_1},
+    {"utilities change no parameter", utilities_change_no_parameter},
+    {"misuse is refused", misuse_is_refused},
+    {"wrong inputs are refused by their shape", wrong_inputs_are_refused_by_their_shape},
+    {"a net keeps a genome of its own", a_net_keeps_a_genome_of_its_own},
+    {"making survives every failure", making_survives_every_failure},
+};
+SW_SUITE("nets", tests)
