@@ -13,7 +13,13 @@ typedef struct {
     sw_genome_info info;
     svg *to;
     layout at;
+    int shift; /* of all places, so that a narrow graph is in the middle */
 } drawing;
+
+static long middle_of(const drawing *d, uint32_t node)
+{
+    return lround(d->at.nodes[node].x) + d->shift;
+}
 
 /* ---- words ------------------------------------------------------------------------------- */
 
@@ -100,15 +106,14 @@ static void style(svg *to)
                   ".v-join{fill:#1f4a2b}.v-plain{fill:#2a3037}}\n</style>\n");
 }
 
-static void head(const drawing *d, int width)
+static void head(const drawing *d)
 {
     const sw_genome_info *g = &d->info;
-    const int middle = width / 2 < 10 ? 10 : 20;
     svg_print(d->to, "<rect class=\"g-paper\" width=\"100%%\" height=\"100%%\"/>\n");
-    svg_open_text(d->to, "g-big", 100 * middle, 2600);
+    svg_open_text(d->to, "g-big", 2000, 2600);
     svg_escaped(d->to, g->name);
     svg_print(d->to, "</text>\n");
-    svg_open_text(d->to, "g-small", 100 * middle, 4600);
+    svg_open_text(d->to, "g-small", 2000, 4600);
     svg_print(d->to, "%u vertices, %u edges, %s parameters; ", g->n_vertices, g->n_edges,
               cli_digits(g->parameters).text);
     svg_escaped(d->to, g->optimizer);
@@ -119,7 +124,7 @@ static void head(const drawing *d, int width)
 
 static int left_of(const drawing *d, uint32_t v)
 {
-    return (int)lround(d->at.nodes[v].x) - BOX_W / 2;
+    return (int)middle_of(d, v) - BOX_W / 2;
 }
 
 static int top_of(const drawing *d, uint32_t node)
@@ -172,14 +177,14 @@ static void box(const drawing *d, uint32_t i, const sw_vertex *v)
 /* From the bottom of `from` by its passes to the top of `to`. */
 static void edge(const drawing *d, uint32_t from, uint32_t to, const char *title)
 {
-    long x = lround(d->at.nodes[from].x), y = top_of(d, from) + BOX_H;
+    long x = middle_of(d, from), y = top_of(d, from) + BOX_H;
     svg_print(d->to, "<path class=\"g-edge\" d=\"M%ld %ld", x, y);
     const uint32_t end = d->at.nodes[to].layer;
     for (uint32_t k = d->at.nodes[from].layer + 1; k <= end; k++) {
         const uint32_t node = k < end ? layout_pass(&d->at, from, k) : to;
         if (node == from) /* no place to pass: straight on */
             continue;
-        const long at = lround(d->at.nodes[node].x), top = top_of(d, node);
+        const long at = middle_of(d, node), top = top_of(d, node);
         const long half = (y + top) / 2;
         svg_print(d->to, "C%ld %ld %ld %ld %ld %ld", x, half, at, half, at, top);
         x = at;
@@ -209,9 +214,10 @@ static sw_status edges_of(const drawing *d, uint32_t i)
 static sw_status draw(drawing *d, bool alone)
 {
     const int width = d->at.width > 420 ? d->at.width : 420;
+    d->shift = (width - d->at.width) / 2;
     svg_open(d->to, width, HEAD + (int)d->at.n_layers * ROW - RISE + FOOT, alone);
     style(d->to);
-    head(d, width);
+    head(d);
     for (uint32_t i = 0; i < d->info.n_vertices; i++)
         SW_TRY(edges_of(d, i));
     for (uint32_t i = 0; i < d->info.n_vertices; i++) {
