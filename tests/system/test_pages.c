@@ -131,7 +131,8 @@ static void a_missing_option_is_found(void)
 static void options_of_the_guide_exist(void)
 {
     static const char *const guide[] = {"README",  "training", "budgets",  "memory",
-                                        "formats", "gpu",      "programs", "ops"};
+                                        "formats", "gpu",      "programs", "ops",
+                                        "architectures"};
     char all[1 << 16] = "", name[64];
     size_t used = 0, n;
     int seen = 0;
