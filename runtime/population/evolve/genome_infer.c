@@ -1,5 +1,5 @@
 /* Shapes of genomes: what each vertex gives, and why it cannot. */
-#include "runtime/population/evolve/genome.h"
+#include "runtime/population/evolve/genome_internal.h"
 #include <stdio.h>
 
 #define MAX_ELEMENTS ((int64_t)1 << 31)    /* of one sample's result */
@@ -260,15 +260,20 @@ static sw_status infer_vertex(sw_genome *g, uint32_t i)
     return check_bounds(g, v);
 }
 
-sw_status swi_genome_infer(sw_genome *g, uint32_t *bad)
+sw_status swi_genome_infer_from(sw_genome *g, uint32_t first, uint32_t *bad)
 {
-    for (uint32_t i = 0; i < g->n; i++) {
+    for (uint32_t i = first; i < g->n; i++) {
         const sw_status status = infer_vertex(g, i);
         if (status != SW_OK && bad != NULL)
             *bad = i;
         SW_TRY(status);
     }
     return SW_OK;
+}
+
+sw_status swi_genome_infer(sw_genome *g, uint32_t *bad)
+{
+    return swi_genome_infer_from(g, 0, bad);
 }
 
 uint64_t swi_genome_parameters(const sw_genome *g)

@@ -1,0 +1,277 @@
+/* Genomes as graphs: copies, edits, order, descent, names; and what these cost. */
+#include "runtime/population/evolve/draws.h"
+#include "tests/evolve/genome_texts.h"
+#include "tests/support/heap_sweep.h"
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* A copy is the same genome, with its own descent, and lives without the first one. */
+static void copies_stand_alone(void)
+{
+    sw_genome *g = genome_of(genome_text), *copy = NULL, *second = NULL;
+    const uint64_t hash = swi_genome_hash(g);
+    OK(sw_genome_copy(&copy, g));
+    CU_ASSERT_FATAL(copy != NULL);
+    OK(swi_genome_descend(copy));
+    OK(sw_genome_copy(&second, copy));
+    sw_genome_destroy(copy);
+    CU_ASSERT_FATAL(second != NULL);
+    sw_after(genome_drop, second);
+    CU_ASSERT_EQUAL(swi_genome_hash(second), hash);
+    CU_ASSERT_EQUAL(second->n_parents, 1);
+    CU_ASSERT_EQUAL(second->parents[0], hash);
+    CU_ASSERT_EQUAL(g->n_parents, 0);
+    for (uint32_t i = 0; i < second->n; i++) {
+        const swi_vertex *v = &second->vertices[i];
+        CU_ASSERT_EQUAL(v->parent, 0);
+        CU_ASSERT_EQUAL(v->was, i);
+        CU_ASSERT_EQUAL(v->rows != NULL, swi_vertex_has_parameters(v));
+        CU_ASSERT_EQUAL(v->cols != NULL, swi_vertex_is_sized(v));
+        CU_ASSERT_EQUAL(v->n_rows, v->rows != NULL ? v->channels : 0);
+        CU_ASSERT_EQUAL(v->n_cols, v->cols != NULL ? swi_vertex_reads(second, v) : 0);
+        for (uint32_t k = 0; k < v->n_rows; k++)
+            CU_ASSERT_EQUAL(v->rows[k], (int32_t)k);
+        for (uint32_t k = 0; k < v->n_cols; k++)
+            CU_ASSERT_EQUAL(v->cols[k], (int32_t)k);
+        CU_ASSERT_PTR_NULL(g->vertices[i].rows);
+    }
+    swi_genome_forget(second);
+    CU_ASSERT_EQUAL(second->n_parents, 0);
+    CU_ASSERT_EQUAL(second->vertices[1].parent, SWI_NO_PARENT);
+    CU_ASSERT_PTR_NULL(second->vertices[1].rows);
+}
+
+/* Descent taken from a genome with another one takes the place of that, whatever sizes were. */
+static void descent_begins_anew(void)
+{
+    sw_genome *g = genome_chain(20);
+    OK(swi_genome_descend(g));
+    const uint64_t first = g->parents[0];
+    for (uint32_t i = 1; i + 1 < g->n; i++)
+        if (swi_vertex_is_sized(&g->vertices[i]))
+            g->vertices[i].size = 11;
+    OK(swi_genome_check(g, NULL));
+    OK(swi_genome_descend(g));
+    CU_ASSERT_NOT_EQUAL(g->parents[0], first);
+    CU_ASSERT_EQUAL(g->vertices[1].n_rows, 11);
+    CU_ASSERT_EQUAL(g->vertices[5].n_cols, 11);
+    CU_ASSERT_EQUAL(g->vertices[5].cols[10], 10);
+}
+
+/* Who reads whom, by name: what edits must keep. */
+typedef struct {
+    char name[64][SWI_VERTEX_NAME], in[64][4][SWI_VERTEX_NAME];
+    uint32_t n_in[64], n;
+} edges;
+
+static void note_edges(edges *e, const sw_genome *g)
+{
+    memset(e, 0, sizeof *e);
+    e->n = g->n;
+    for (uint32_t i = 0; i < g->n; i++) {
+        memcpy(e->name[i], g->vertices[i].name, SWI_VERTEX_NAME);
+        e->n_in[i] = g->vertices[i].n_in;
+        for (uint32_t k = 0; k < e->n_in[i]; k++)
+            memcpy(e->in[i][k], g->vertices[g->vertices[i].in[k]].name, SWI_VERTEX_NAME);
+    }
+}
+
+/* Every vertex of `e` but `gone` is in g and reads the same names. */
+static bool same_edges(const edges *e, const sw_genome *g, const char *gone)
+{
+    for (uint32_t i = 0; i < e->n; i++) {
+        const uint32_t at = swi_genome_find(g, e->name[i]);
+        if (strcmp(e->name[i], gone) == 0) {
+            if (at != UINT32_MAX)
+                return false;
+            continue;
+        }
+        if (at == UINT32_MAX || g->vertices[at].n_in != e->n_in[i])
+            return false;
+        for (uint32_t k = 0; k < e->n_in[i]; k++)
+            if (strcmp(g->vertices[g->vertices[at].in[k]].name, e->in[i][k]) != 0)
+                return false;
+    }
+    return true;
+}
+
+/* Insertions and removals at any place leave all other edges as they are, by name. */
+static void edits_keep_the_other_edges(void)
+{
+    swi_draws d = swi_draws_of(3, 9);
+    sw_genome *g = genome_chain(30);
+    edges before;
+    for (int round = 0; round < 2000; round++) {
+        note_edges(&before, g);
+        if (g->n < 50 && swi_draw_happens(&d, 0.55)) {
+            const uint32_t at = 1 + swi_draw_below(&d, g->n);
+            swi_vertex v = swi_vertex_of(SW_VERTEX_DROPOUT);
+            v.in[0] = swi_draw_below(&d, at);
+            v.n_in = 1;
+            swi_genome_fresh_name(g, v.name);
+            CU_ASSERT_EQUAL(swi_genome_find(g, v.name), UINT32_MAX);
+            OK(swi_genome_insert(g, at, &v));
+            CU_ASSERT_STRING_EQUAL(g->vertices[at].name, v.name);
+            CU_ASSERT_EQUAL(g->vertices[at].in[0], v.in[0]);
+            CU_ASSERT_FATAL(same_edges(&before, g, "-"));
+        } else {
+            const uint32_t i = 1 + swi_draw_below(&d, g->n - 1);
+            if (swi_vertex_readers(g, i, NULL, 0) > 0 || g->n < 10)
+                continue;
+            swi_genome_remove(g, i);
+            CU_ASSERT_FATAL(same_edges(&before, g, before.name[i]));
+        }
+    }
+}
+
+/* Who reads a vertex: counted once each, cut at the room. */
+static void readers_are_counted_once(void)
+{
+    sw_genome *g = genome_of(genome_text);
+    uint32_t out[4] = {99, 99, 99, 99};
+    const uint32_t join = swi_genome_find(g, "join");
+    CU_ASSERT_EQUAL(swi_vertex_readers(g, join, out, 2), 3);
+    CU_ASSERT_EQUAL(out[0], swi_genome_find(g, "gap"));
+    CU_ASSERT_EQUAL(out[1], swi_genome_find(g, "gmp"));
+    CU_ASSERT_EQUAL(out[2], 99);
+    const uint32_t all = swi_genome_find(g, "all");
+    swi_genome_redirect(g, swi_genome_find(g, "gap"), swi_genome_find(g, "gmp"));
+    CU_ASSERT_EQUAL(g->vertices[all].in[0], swi_genome_find(g, "gmp"));
+    CU_ASSERT_EQUAL(swi_vertex_readers(g, swi_genome_find(g, "gmp"), out, 4), 1);
+    CU_ASSERT_EQUAL(swi_vertex_readers(g, swi_genome_find(g, "gap"), out, 4), 0);
+}
+
+/* A shuffled genome is brought into an order that has the same edges; the input stays first and
+ * the logits last. One that is in order stays as it is. */
+static void shuffled_genomes_are_ordered(void)
+{
+    swi_draws d = swi_draws_of(4, 4);
+    for (int round = 0; round < 200; round++) {
+        sw_genome *g = genome_chain(30);
+        const uint64_t hash = swi_genome_hash(g);
+        edges before;
+        note_edges(&before, g);
+        OK(swi_genome_order(g));
+        CU_ASSERT_EQUAL(swi_genome_hash(g), hash);
+        for (uint32_t i = 1; i + 2 < g->n; i++) { /* swap i and k, and all who read them */
+            const uint32_t k = i + swi_draw_below(&d, g->n - 1 - i);
+            const swi_vertex v = g->vertices[i];
+            g->vertices[i] = g->vertices[k];
+            g->vertices[k] = v;
+            for (uint32_t r = 0; r < g->n; r++)
+                for (uint32_t j = 0; j < g->vertices[r].n_in; j++) {
+                    uint32_t *in = &g->vertices[r].in[j];
+                    *in = *in == i ? k : *in == k ? i : *in;
+                }
+        }
+        CU_ASSERT_FATAL(same_edges(&before, g, "-"));
+        OK(swi_genome_order(g));
+        CU_ASSERT_FATAL(same_edges(&before, g, "-"));
+        OK(swi_genome_check(g, NULL));
+        CU_ASSERT_STRING_EQUAL(g->vertices[0].name, "input");
+        CU_ASSERT_STRING_EQUAL(g->vertices[g->n - 1].name, before.name[before.n - 1]);
+    }
+}
+
+/* One vertex that moved goes where it must, and the others stay in their order. */
+static void order_changes_little(void)
+{
+    sw_genome *g = genome_chain(12);
+    swi_vertex v = swi_vertex_of(SW_VERTEX_DROPOUT);
+    v.in[0] = 3;
+    v.n_in = 1;
+    snprintf(v.name, sizeof v.name, "new");
+    OK(swi_genome_insert(g, g->n - 1, &v)); /* far behind, and vertex 4 is to read it */
+    g->vertices[4].in[0] = g->n - 2;
+    edges before;
+    note_edges(&before, g);
+    OK(swi_genome_order(g));
+    CU_ASSERT(same_edges(&before, g, "-"));
+    CU_ASSERT_EQUAL(swi_genome_find(g, "new"), 4);
+    for (uint32_t i = 0; i < 4; i++)
+        CU_ASSERT_STRING_EQUAL(g->vertices[i].name, before.name[i]);
+    for (uint32_t i = 5; i + 1 < g->n; i++)
+        CU_ASSERT_STRING_EQUAL(g->vertices[i].name, before.name[i - 1]);
+}
+
+/* A cycle is refused, and the genome stays as it is. */
+static void cycles_are_refused(void)
+{
+    sw_genome *g = genome_chain(20);
+    g->vertices[3].in[0] = 7;
+    const uint64_t hash = swi_genome_hash(g);
+    REFUSED(swi_genome_order(g), SW_INVALID, "a cycle");
+    CU_ASSERT_EQUAL(swi_genome_hash(g), hash);
+    g->vertices[3].in[0] = g->n - 1; /* the logits, which all others lead to */
+    REFUSED(swi_genome_order(g), SW_INVALID, "a cycle");
+}
+
+/* New names are above all of their kind, and taken from the text alone. */
+static void new_names_are_new(void)
+{
+    sw_genome *g = genome_chain(10);
+    char name[SWI_VERTEX_NAME], again[SWI_VERTEX_NAME];
+    snprintf(g->vertices[2].name, SWI_VERTEX_NAME, "v41");
+    snprintf(g->vertices[3].name, SWI_VERTEX_NAME, "v999x");
+    swi_genome_fresh_name(g, name);
+    CU_ASSERT_STRING_EQUAL(name, "v42");
+    swi_genome_fresh_name(g, name);
+    CU_ASSERT_STRING_EQUAL(name, "v43"); /* though none has v42 yet */
+    sw_genome *read = genome_of(genome_print(g));
+    OK(swi_genome_descend(g));
+    OK(swi_genome_descend(read));
+    swi_genome_fresh_name(g, name);
+    swi_genome_fresh_name(read, again);
+    CU_ASSERT_STRING_EQUAL(name, "v42");
+    CU_ASSERT_STRING_EQUAL(name, again);
+    snprintf(g->vertices[4].name, SWI_VERTEX_NAME, "v999999999");
+    swi_genome_fresh_name(g, name);
+    CU_ASSERT_STRING_EQUAL(name, "v1000000000");
+    snprintf(g->vertices[5].name, SWI_VERTEX_NAME, "%s", name);
+    OK(swi_genome_descend(g));
+    swi_genome_fresh_name(g, name);
+    CU_ASSERT_STRING_EQUAL(name, "v1000000001");
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* What a mutation does beside its own work, of 100 vertices: a copy with descent, shapes and a
+ * hash. A bound with room for a slow machine; the note says what it is. */
+static void a_child_costs_microseconds(void)
+{
+    sw_genome *g = genome_chain(100);
+    double least = 1;
+    for (int round = 0; round < 200; round++) {
+        sw_genome *child = NULL;
+        const double began = seconds();
+        OK(sw_genome_copy(&child, g));
+        OK(swi_genome_descend(child));
+        OK(swi_genome_check(child, NULL));
+        const uint64_t hash = swi_genome_hash(child);
+        sw_genome_destroy(child);
+        const double took = seconds() - began;
+        least = took < least ? took : least;
+        CU_ASSERT_EQUAL(hash, swi_genome_hash(g));
+    }
+    sw_note("copy, descent, check, hash and end of 100 vertices: %.1f us", least * 1e6);
+    CU_ASSERT(least < 1e-3);
+}
+
+static const sw_test tests[] = {
+    {"copies stand alone", copies_stand_alone},
+    {"descent begins anew", descent_begins_anew},
+    {"edits keep the other edges", edits_keep_the_other_edges},
+    {"readers are counted once", readers_are_counted_once},
+    {"shuffled genomes are ordered", shuffled_genomes_are_ordered},
+    {"order changes little", order_changes_little},
+    {"cycles are refused", cycles_are_refused},
+    {"new names are new", new_names_are_new},
+    {"a child costs microseconds", a_child_costs_microseconds},
+};
+SW_SUITE("genome", tests)
