@@ -1,0 +1,254 @@
+/* Sizes that fit together: known cases. */
+#include "tests/evolve/align_scene.h"
+#include "tests/support/heap_sweep.h"
+#include <string.h>
+
+/* Numbers of rows or columns, which end with -2. */
+static bool is_list(const int32_t *numbers, uint32_t n, const int32_t *list)
+{
+    uint32_t k = 0;
+    while (k < n && list[k] == numbers[k])
+        k++;
+    return k == n && list[n] == -2;
+}
+#define ROWS(g, i, ...)                                                                        \
+    CU_ASSERT(is_list((g)->vertices[i].rows, (g)->vertices[i].n_rows,                          \
+                      (const int32_t[]){__VA_ARGS__, -2}))
+#define COLS(g, i, ...)                                                                        \
+    CU_ASSERT(is_list((g)->vertices[i].cols, (g)->vertices[i].n_cols,                          \
+                      (const int32_t[]){__VA_ARGS__, -2}))
+
+/* A chain: one vertex changes, and what the next one reads. */
+static void a_chain_changes_in_one_place(void)
+{
+    sw_genome *g = aligned_genome(3, 0);
+    const uint32_t a = aligned_linear(g, 0, 4);
+    const uint32_t b = aligned_linear(g, aligned_through(g, a, SW_VERTEX_ACTIVATION), 2);
+    aligned_end(g, b);
+    OK(aligned_resize(g, a, 6));
+    ROWS(g, a, 0, 1, 2, 3, -1, -1);
+    COLS(g, a, 0, 1, 2);
+    ROWS(g, b, 0, 1);
+    COLS(g, b, 0, 1, 2, 3, -1, -1);
+    OK(aligned_resize(g, a, 2));
+    ROWS(g, a, 0, 1);
+    COLS(g, b, 0, 1);
+    OK(aligned_resize(g, a, 3)); /* what was lost stays lost */
+    ROWS(g, a, 0, 1, -1);
+    CU_ASSERT_EQUAL(g->vertices[b].size, 2);
+    OK(swi_genome_check(g, NULL));
+}
+
+/* An add: both of its inputs change, and batch norms on the way. */
+static void an_add_takes_its_inputs_along(void)
+{
+    sw_genome *g = aligned_genome(3, 4);
+    const uint32_t a = aligned_conv(g, 0, 4, 1),
+                   n = aligned_through(g, a, SW_VERTEX_BATCH_NORM);
+    const uint32_t b = aligned_conv(g, n, 4, 1);
+    const uint32_t sum = aligned_join(g, SW_VERTEX_ADD, n, b);
+    aligned_end(g, sum);
+    const float values[] = {1, 5, 2, 4}, others[] = {0, 0, 3, 0};
+    const sw_neuron_utility utilities[] = {{.vertex = a, .n = 4, .values = values},
+                                           {.vertex = b, .n = 4, .values = others}};
+    const swi_wish wish = {sum, 2};
+    const swi_align_opts opts = {
+        .wishes = &wish, .n_wishes = 1, .utilities = utilities, .n_utilities = 2};
+    swi_align_info info;
+    OK(swi_align(g, &opts, &info)); /* 1, 5, 5, 4 */
+    ROWS(g, a, 1, 2);
+    ROWS(g, n, 1, 2);
+    ROWS(g, b, 1, 2);
+    COLS(g, b, 1, 2);
+    COLS(g, g->n - 1, 1, 2);
+    CU_ASSERT_EQUAL(info.dropped, 4);
+    CU_ASSERT_EQUAL(info.added, 0);
+    CU_ASSERT_TRUE(info.optimal);
+    OK(swi_genome_check(g, NULL));
+}
+
+/* A concat beside a vertex of its size: the part that was wished, and its place there. */
+static void parts_of_a_concat_keep_their_places(void)
+{
+    sw_genome *g = aligned_genome(3, 0);
+    const uint32_t a = aligned_linear(g, 0, 2), b = aligned_linear(g, 0, 3);
+    const uint32_t c = aligned_join(g, SW_VERTEX_CONCAT, a, b), d = aligned_linear(g, 0, 5);
+    aligned_end(g, aligned_join(g, SW_VERTEX_ADD, c, d));
+    OK(aligned_resize(g, a, 3));
+    ROWS(g, a, 0, 1, -1);
+    ROWS(g, b, 0, 1, 2);
+    ROWS(g, d, 0, 1, -1, 2, 3, 4);
+    COLS(g, g->n - 1, 0, 1, -1, 2, 3, 4);
+    OK(swi_genome_check(g, NULL));
+}
+
+/* Elements of a flattened image come and go with their channel. */
+static void flattened_channels_go_whole(void)
+{
+    sw_genome *g = aligned_genome(1, 2);
+    const uint32_t a = aligned_conv(g, 0, 3, 1), f = aligned_through(g, a, SW_VERTEX_FLATTEN);
+    const uint32_t b = aligned_linear(g, f, 12), sum = aligned_join(g, SW_VERTEX_ADD, f, b);
+    aligned_end(g, sum);
+    const float values[] = {2, 1, 3};
+    const sw_neuron_utility utility = {.vertex = a, .n = 3, .values = values};
+    const swi_wish wish = {b, 8};
+    const swi_align_opts opts = {
+        .wishes = &wish, .n_wishes = 1, .utilities = &utility, .n_utilities = 1};
+    OK(swi_align(g, &opts, NULL));
+    ROWS(g, a, 0, 2);
+    ROWS(g, b, 0, 1, 2, 3, 8, 9, 10, 11);
+    COLS(g, b, 0, 1, 2, 3, 8, 9, 10, 11);
+    REFUSED(aligned_resize(g, b, 7), SW_UNSUPPORTED, "'v3': it cannot have 7 outputs");
+    OK(aligned_resize(g, b, 12));
+    ROWS(g, b, 0, 1, 2, 3, 8, 9, 10, 11, -1, -1, -1, -1);
+    OK(swi_genome_check(g, NULL));
+}
+
+/* Two vertices that become one: the shorter one gets new outputs, or the longer one loses some,
+ * whichever costs less. */
+static void ties_make_outputs_one(void)
+{
+    sw_genome *g = aligned_genome(3, 0);
+    const uint32_t a = aligned_linear(g, 0, 4), b = aligned_linear(g, a, 5);
+    aligned_end(g, b);
+    const swi_tie tie = {a, b};
+    const swi_align_opts opts = {.ties = &tie, .n_ties = 1};
+    OK(swi_align(g, &opts, NULL)); /* 1 of 5 is less than 1 of 4 */
+    ROWS(g, a, 0, 1, 2, 3);
+    ROWS(g, b, 0, 1, 2, 3);
+    COLS(g, g->n - 1, 0, 1, 2, 3);
+
+    sw_genome *h = aligned_genome(3, 0);
+    const uint32_t c = aligned_linear(h, 0, 4), d = aligned_linear(h, c, 6);
+    aligned_end(h, d);
+    h->vertices[d].shield = SW_SHIELD_SIZE;
+    OK(swi_align(h, &opts, NULL));
+    ROWS(h, c, 0, 1, 2, 3, -1, -1);
+    ROWS(h, d, 0, 1, 2, 3, 4, 5);
+    COLS(h, d, 0, 1, 2, 3, -1, -1);
+    OK(swi_genome_check(h, NULL));
+}
+
+/* A flattened image of 2 x 2 and a vector of 6: two whole channels, or one. */
+static void ties_of_flattened_images_take_whole_channels(void)
+{
+    sw_genome *g = aligned_genome(1, 2);
+    const uint32_t a = aligned_conv(g, 0, 1, 1), f = aligned_through(g, a, SW_VERTEX_FLATTEN);
+    const uint32_t b = aligned_linear(g, f, 6);
+    aligned_end(g, b);
+    g->vertices[b].shield = 0;
+    const swi_tie tie = {f, b};
+    const swi_align_opts opts = {.ties = &tie, .n_ties = 1};
+    OK(swi_align(g, &opts, NULL));
+    CU_ASSERT_EQUAL(g->vertices[f].channels, g->vertices[b].channels);
+    ROWS(g, a, 0);
+    ROWS(g, b, 0, 1, 2, 3);
+    OK(swi_genome_check(g, NULL));
+}
+
+/* Groups of a grouped convolution stay equal, in what it reads and in what it gives. */
+static void groups_stay_equal(void)
+{
+    sw_genome *g = aligned_genome(3, 4);
+    const uint32_t a = aligned_conv(g, 0, 6, 1), b = aligned_conv(g, a, 4, 2);
+    aligned_end(g, b);
+    OK(aligned_resize(g, a, 8));
+    ROWS(g, a, 0, 1, 2, -1, 3, 4, 5, -1);
+    COLS(g, b, 0, 1, 2, -1, 3, 4, 5, -1);
+    OK(aligned_resize(g, b, 2));
+    ROWS(g, b, 0, 2);
+    REFUSED(aligned_resize(g, a, 7), SW_UNSUPPORTED, "7 outputs in the place of 8");
+    const swi_wish wish = {a, 9};
+    const swi_align_opts opts = {.wishes = &wish, .n_wishes = 1, .relax = true};
+    OK(swi_align(g, &opts, NULL)); /* 10: it must move towards 9 */
+    CU_ASSERT_EQUAL(g->vertices[a].size, 10);
+    OK(swi_genome_check(g, NULL));
+}
+
+/* Input, last vertex and shields stay; what hangs on them is refused and says so. */
+static void what_is_fixed_stays(void)
+{
+    sw_genome *g = aligned_genome(4, 0);
+    const uint32_t a = aligned_linear(g, 0, 4), sum = aligned_join(g, SW_VERTEX_ADD, 0, a);
+    const uint32_t b = aligned_linear(g, sum, 5);
+    aligned_end(g, b);
+    sw_genome *before = NULL;
+    OK(sw_genome_copy(&before, g));
+    REFUSED(aligned_resize(g, a, 5), SW_UNSUPPORTED, "'v1'");
+    REFUSED(aligned_resize(g, g->n - 1, 5), SW_UNSUPPORTED, "5 outputs in the place of 10");
+    REFUSED(aligned_resize(g, b, 0), SW_UNSUPPORTED, "0 outputs");
+    REFUSED(aligned_resize(g, b, 5000), SW_UNSUPPORTED, "5000 outputs");
+    g->vertices[b].shield = SW_SHIELD_SIZE;
+    REFUSED(aligned_resize(g, b, 6), SW_UNSUPPORTED, "6 outputs");
+    g->vertices[b].shield = 0;
+    CU_ASSERT(aligned_same(before, g));
+    sw_genome_destroy(before);
+}
+
+/* What is out of reach: as near as can be. */
+static void relaxed_wishes_come_as_near_as_they_can(void)
+{
+    sw_genome *g = aligned_genome(4, 0);
+    const uint32_t a = aligned_linear(g, 0, 4), b = aligned_linear(g, 0, 6);
+    const uint32_t sum = aligned_join(g, SW_VERTEX_CONCAT, a, b);
+    g->vertices[b].shield = SW_SHIELD_SIZE;
+    aligned_end(g, aligned_linear(g, sum, 3));
+    const swi_wish wishes[] = {{sum, 3}, {a, 8}};
+    swi_align_opts opts = {.wishes = wishes, .n_wishes = 1};
+    REFUSED(swi_align(g, &opts, NULL), SW_UNSUPPORTED, "'v3'");
+    opts.relax = true;
+    OK(swi_align(g, &opts, NULL));
+    CU_ASSERT_EQUAL(g->vertices[a].size, 1);
+    CU_ASSERT_EQUAL(g->vertices[b].size, 6);
+    opts = (swi_align_opts){.wishes = wishes + 1, .n_wishes = 1, .relax = true, .max_size = 5};
+    OK(swi_align(g, &opts, NULL));
+    CU_ASSERT_EQUAL(g->vertices[a].size, 5);
+    OK(swi_genome_check(g, NULL));
+}
+
+/* ---- memory ------------------------------------------------------------------------------ */
+
+static sw_genome *swept, *swept_before;
+
+static sw_status align_swept(void *arg)
+{
+    (void)arg;
+    sw_genome *g = NULL;
+    const swi_tie tie = {1, 4};
+    const swi_wish wish = {2, 2};
+    const swi_align_opts opts = {.wishes = &wish, .n_wishes = 1, .ties = &tie, .n_ties = 1};
+    SW_TRY(sw_genome_copy(&g, swept));
+    const sw_status status = swi_align(g, &opts, NULL);
+    if (status != SW_OK)
+        CU_ASSERT(aligned_same(g, swept_before));
+    sw_genome_destroy(g);
+    return status;
+}
+
+/* Whatever memory is refused, the genome is as it was. */
+static void refused_memory_leaves_the_genome(void)
+{
+    swept = aligned_genome(3, 4);
+    const uint32_t a = aligned_conv(swept, 0, 6, 1), b = aligned_conv(swept, a, 4, 2);
+    const uint32_t n = aligned_through(swept, b, SW_VERTEX_BATCH_NORM);
+    aligned_end(swept, aligned_conv(swept, n, 5, 1));
+    OK(sw_genome_copy(&swept_before, swept));
+    const uint64_t sites = sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, align_swept, NULL);
+    CU_ASSERT(sites > 10);
+    sw_genome_destroy(swept_before);
+}
+
+static const sw_test tests[] = {
+    {"a chain changes in one place", a_chain_changes_in_one_place},
+    {"an add takes its inputs along", an_add_takes_its_inputs_along},
+    {"parts of a concat keep their places", parts_of_a_concat_keep_their_places},
+    {"flattened channels come and go whole", flattened_channels_go_whole},
+    {"ties make outputs one", ties_make_outputs_one},
+    {"ties of flattened images take whole channels",
+     ties_of_flattened_images_take_whole_channels},
+    {"groups of convolutions stay equal", groups_stay_equal},
+    {"what is fixed stays", what_is_fixed_stays},
+    {"relaxed wishes come as near as they can", relaxed_wishes_come_as_near_as_they_can},
+    {"refused memory leaves the genome as it was", refused_memory_leaves_the_genome},
+};
+SW_SUITE("align", tests)

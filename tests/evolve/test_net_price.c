@@ -1,0 +1,311 @@
+/* Prices: to the byte what members take, and nothing stays of them. */
+#include "alloc/base/sys.h"
+#include "tests/evolve/net_scene.h"
+#include "tests/support/heap_sweep.h"
+#include <stdio.h>
+#include <string.h>
+
+static sw_price price_of(const sw_genome *g, sw_exec *exec, sw_dtype input)
+{
+    sw_price price = {.size = sizeof price};
+    OK(sw_genome_price(g, exec, NULL, input, &price));
+    return price;
+}
+
+static void end_members(void *members)
+{
+    sw_members_destroy(members);
+}
+
+static sw_members *members_of(sw_exec *exec, sw_net *shape)
+{
+    const sw_members_opts opts = {
+        .size = sizeof opts, .shape = shape->model, .fn = sw_net_step, .user = shape};
+    sw_members *members = NULL;
+    OK(sw_members_create(&members, exec, &opts));
+    return members;
+}
+
+/* ---- to the byte ------------------------------------------------------------------------- */
+
+/* Whatever the threads of the exec are: a member has one. */
+static void prices_are_those_of_members(void)
+{
+    sw_dice dice = {31};
+    for (int threads = 1; threads <= 2; threads++) {
+        sw_exec *exec = scene_exec(threads);
+        for (int i = 0; i < 25; i++) {
+            const sw_dtype input = i % 2 ? SW_U8 : SW_F32;
+            sw_genome *g = i == 0 ? scene_lenet() : scene_random(&dice);
+            g->batch = 1 + (int64_t)sw_dice_below(&dice, 30);
+            const sw_price price = price_of(g, exec, input);
+            sw_members *members = members_of(exec, scene_net(g, NULL));
+            const scene_batch b = scene_data(g, input, g->batch, 1);
+            const sw_members_args args = {.size = sizeof args, .inputs = b.in, .n_inputs = 2};
+            sw_plan_info info = {.size = sizeof info};
+            OK(sw_members_look(members, &args, &info));
+            CU_ASSERT_EQUAL(price.arena_bytes, info.arena_bytes);
+            CU_ASSERT_EQUAL(price.model_bytes, info.model_bytes);
+            CU_ASSERT_EQUAL(price.model_bytes, sw_members_bytes(members));
+            CU_ASSERT_EQUAL(price.operations, info.operations);
+            CU_ASSERT_EQUAL(price.peak_bytes,
+                            price.model_bytes + price.arena_bytes + price.batch_bytes);
+            CU_ASSERT_EQUAL(price.parameters, swi_genome_parameters(g));
+            CU_ASSERT(price.operations_per_sample * (double)g->batch ==
+                      (double)price.operations);
+            end_members(members);
+            scene_sweep();
+        }
+    }
+}
+
+static void end_dataset(void *dataset)
+{
+    sw_dataset_destroy(dataset);
+}
+
+static void end_feed(void *feed)
+{
+    sw_feed_destroy(feed);
+}
+
+/* Digits; or a table of 13 numbers and a class. */
+static sw_dataset *dataset_new(bool image)
+{
+    sw_dataset *dataset = NULL;
+    if (image) {
+        OK(sw_dataset_synthetic(&dataset, 200, 1));
+    } else {
+        const char *path = sw_temp_path("numbers.csv");
+        const sw_csv_opts opts = {.size = sizeof opts, .label = "label"};
+        FILE *file = fopen(path, "w");
+        CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+        for (int c = 0; c < 13; c++)
+            fprintf(file, "x%d,", c);
+        fprintf(file, "label\n");
+        for (int i = 0; i < 200; i++) {
+            for (int c = 0; c < 13; c++)
+                fprintf(file, "%d.5,", i * c % 7);
+            fprintf(file, "%d\n", i % 10);
+        }
+        fclose(file);
+        OK(sw_dataset_csv(&dataset, NULL, path, &opts));
+    }
+    sw_after(end_dataset, dataset);
+    return dataset;
+}
+
+static sw_genome *genome_for(bool image)
+{
+    if (image)
+        return scene_lenet();
+    sw_genome *g = scene_genome(13, 0, 0);
+    scene_linear(g, "fc", 0, 10);
+    scene_check(g);
+    return g;
+}
+
+/* Bytes of images, numbers of vectors. */
+static void batches_are_counted_as_feeds_count_them(void)
+{
+    sw_exec *exec = scene_exec(1);
+    for (int image = 0; image < 2; image++) {
+        const sw_dataset *dataset = dataset_new(image != 0);
+        sw_genome *g = genome_for(image != 0);
+        for (g->batch = 1; g->batch < 100; g->batch += 7) {
+            sw_feed *feed = NULL;
+            const sw_feed_opts opts = {.size = sizeof opts, .batch = g->batch};
+            OK(sw_feed_create(&feed, dataset, &opts));
+            sw_after(end_feed, feed);
+            CU_ASSERT_EQUAL(price_of(g, exec, image ? SW_U8 : SW_F32).batch_bytes,
+                            sw_feed_bytes(feed));
+        }
+    }
+}
+
+/* What a run measures is what lived; the price has the arena's height, which may have holes. */
+static void runs_measure_what_was_priced(void)
+{
+    sw_exec *exec = scene_exec(1);
+    sw_dice dice = {41};
+    int equal = 0, n = 60;
+    for (int i = 0; i < n; i++) {
+        sw_genome *g = i == 0 ? scene_lenet() : scene_random(&dice);
+        g->batch = 2 + (int64_t)sw_dice_below(&dice, 12);
+        const sw_price price = price_of(g, exec, SW_F32);
+        sw_net *made = scene_ready(g, NULL, exec, 1);
+        const scene_batch b = scene_data(g, SW_F32, g->batch, 1);
+        const sw_run_args args = scene_args(made, &b, SW_TRAIN);
+        sw_run_info info = {.size = sizeof info};
+        OK(sw_run(exec, &args));
+        OK(sw_last_run(exec, &info));
+        CU_ASSERT_EQUAL(info.arena_bytes, price.arena_bytes);
+        CU_ASSERT_EQUAL(info.model_bytes, price.model_bytes);
+        SW_CHECK(info.peak_bytes <= price.peak_bytes, "genome %d: %zu of %zu", i,
+                 info.peak_bytes, price.peak_bytes);
+        equal += info.peak_bytes == price.peak_bytes;
+        scene_sweep();
+    }
+    sw_note("%d of %d measured peaks are the whole of model, arena and batch", equal, n);
+}
+
+/* ---- nothing stays ----------------------------------------------------------------------- */
+
+static size_t heap_bytes(void)
+{
+    size_t bytes = 0;
+    for (int k = 0; k < SW_HEAP_KINDS; k++) {
+        sw_heap_stats stats;
+        sw_heap_read((sw_heap)k, &stats);
+        bytes += stats.bytes;
+    }
+    return bytes;
+}
+
+/* 2,000 genomes, each another one, leave nothing; a thousand a second and more. */
+static void pricing_leaves_nothing(void)
+{
+    sw_exec *exec = scene_exec(1);
+    sw_genome *g = scene_lenet();
+    const int n = sw_tests_full() ? 2000 : 300;
+    uint64_t ns = 0, most = 0;
+    size_t before = 0;
+    for (int i = 0; i < n + 80; i++) {
+        if (i == 80) /* handles of what was destroyed wait for their turn */
+            before = heap_bytes();
+        g->vertices[1].size = 1 + i % 40;
+        g->vertices[8].size = 20 + i / 40;
+        scene_check(g);
+        const sw_price price = price_of(g, exec, SW_U8);
+        ns += price.ns;
+        most = price.ns > most ? price.ns : most;
+    }
+    CU_ASSERT_EQUAL(heap_bytes(), before);
+    sw_note("lenet5: %.0f prices a second, the slowest %.0f us", 1e9 * (n + 80) / (double)ns,
+            (double)most / 1e3);
+}
+
+static uint64_t time_of(sw_exec *exec, const sw_genome *g, uint64_t *plan_ns)
+{
+    uint64_t least = UINT64_MAX;
+    *plan_ns = UINT64_MAX;
+    for (int i = 0; i < 60; i++) {
+        const sw_price price = price_of(g, exec, SW_U8);
+        least = price.ns < least ? price.ns : least;
+        sw_net *made = scene_net(g, NULL);
+        scene_batch b = scene_data(g, SW_U8, g->batch, 1);
+        const sw_run_args args = scene_args(made, &b, SW_TRAIN);
+        sw_plan_info info = {.size = sizeof info};
+        OK(sw_plan(exec, &args, &info));
+        const uint64_t plan = info.trace_ns + info.plan_ns;
+        *plan_ns = plan < *plan_ns ? plan : *plan_ns;
+    }
+    return least;
+}
+
+static void times_of_prices(void)
+{
+    sw_exec *exec = scene_exec(1);
+    static const int vertices[] = {20, 50, 100, 200};
+    for (int k = 0; k < 4; k++) {
+        uint64_t plan;
+        const uint64_t price = time_of(exec, scene_deep(vertices[k]), &plan);
+        sw_note("%d vertices: price %.0f us, of which trace and plan %.0f us", vertices[k],
+                (double)price / 1e3, (double)plan / 1e3);
+        CU_ASSERT(price > 0);
+        scene_sweep();
+    }
+}
+
+/* Programs, metrics and outputs of the exec's runs stay as they are. */
+static void a_price_disturbs_no_run(void)
+{
+    sw_exec *exec = scene_exec(1);
+    const sw_genome *g = scene_lenet();
+    sw_net *made = scene_ready(g, NULL, exec, 1);
+    const scene_batch b = scene_data(g, SW_U8, 8, 1);
+    const sw_run_args args = scene_args(made, &b, SW_TRAIN);
+    double loss = 0, again = 0;
+    OK(sw_run(exec, &args));
+    OK(sw_metric_get(exec, "loss", &loss));
+    price_of(scene_deep(30), exec, SW_F32);
+    OK(sw_metric_get(exec, "loss", &again));
+    CU_ASSERT_EQUAL(loss, again);
+    sw_run_info info = {.size = sizeof info};
+    OK(sw_run(exec, &args));
+    OK(sw_last_run(exec, &info));
+    CU_ASSERT(info.warm);
+}
+
+/* ---- budgets, misuse, failures ----------------------------------------------------------- */
+
+static void end_budget(void *budget)
+{
+    sw_budget_destroy(budget);
+}
+
+/* A price is what it is: no budget makes the plan smaller, and nothing is taken of it. */
+static void budgets_are_not_touched(void)
+{
+    sw_budget *budget = NULL;
+    OK(sw_budget_create(&budget, 1 << 16));
+    sw_after(end_budget, budget);
+    sw_exec *small = net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .budget = budget});
+    sw_exec *exec = scene_exec(1);
+    const sw_genome *g = scene_lenet();
+    const sw_price a = price_of(g, exec, SW_U8), b = price_of(g, small, SW_U8);
+    CU_ASSERT_EQUAL(a.peak_bytes, b.peak_bytes);
+    CU_ASSERT(b.peak_bytes > 1 << 16);
+}
+
+static void misuse_is_refused(void)
+{
+    sw_exec *exec = scene_exec(1);
+    sw_genome *g = scene_lenet();
+    sw_price price = {.size = sizeof price, .peak_bytes = 77};
+    REFUSED(sw_genome_price(NULL, exec, NULL, SW_U8, &price), SW_INVALID, "genome");
+    REFUSED(sw_genome_price(g, NULL, NULL, SW_U8, &price), SW_INVALID, "exec");
+    REFUSED(sw_genome_price(g, exec, NULL, SW_U8, NULL), SW_INVALID, "out");
+    REFUSED(sw_genome_price(g, exec, NULL, SW_I32, &price), SW_INVALID, "SW_U8");
+    price.size = 3;
+    REFUSED(sw_genome_price(g, exec, NULL, SW_U8, &price), SW_INVALID, "size");
+    price.size = sizeof price;
+    snprintf(g->loss, sizeof g->loss, "thrice");
+    REFUSED(sw_genome_price(g, exec, NULL, SW_U8, &price), SW_INVALID, "thrice");
+    CU_ASSERT_EQUAL(price.peak_bytes, 77);
+}
+
+typedef struct {
+    sw_exec *exec;
+    const sw_genome *g;
+} pair;
+
+static sw_status price_one(void *arg)
+{
+    const pair *p = arg;
+    sw_price price = {.size = sizeof price};
+    return sw_genome_price(p->g, p->exec, NULL, SW_U8, &price);
+}
+
+static void every_failure_leaves_nothing(void)
+{
+    sw_genome *g = scene_genome(7, 0, 0);
+    scene_linear(g, "fc", 0, 10);
+    scene_check(g);
+    pair p = {scene_exec(1), g};
+    OK(price_one(&p)); /* what the exec keeps from its first trace on */
+    CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, price_one, &p) > 20);
+}
+
+static const sw_test tests[] = {
+    {"prices are those of members", prices_are_those_of_members},
+    {"batches are counted as feeds count them", batches_are_counted_as_feeds_count_them},
+    {"runs measure what was priced", runs_measure_what_was_priced},
+    {"pricing leaves nothing", pricing_leaves_nothing},
+    {"times of prices", times_of_prices},
+    {"a price disturbs no run", a_price_disturbs_no_run},
+    {"budgets are not touched", budgets_are_not_touched},
+    {"misuse is refused", misuse_is_refused},
+    {"every failure leaves nothing", every_failure_leaves_nothing},
+};
+SW_SUITE("net prices", tests)
