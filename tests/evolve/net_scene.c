@@ -31,7 +31,7 @@ static void end_things(void *unused)
     cap_things = 0;
 }
 
-static void end_later(void (*end)(void *), void *what)
+void scene_later(void (*end)(void *), void *what)
 {
     if (cap_things == 0)
         sw_after(end_things, NULL);
@@ -60,7 +60,7 @@ sw_genome *scene_genome(int64_t channels, int64_t height, int64_t width)
     sw_genome *g = NULL;
     OK(swi_genome_new(&g, &task));
     CU_ASSERT_PTR_NOT_NULL_FATAL(g);
-    end_later(end_genome, g);
+    scene_later(end_genome, g);
     return g;
 }
 
@@ -294,7 +294,7 @@ sw_net *scene_net(const sw_genome *g, const sw_net_opts *opts)
     sw_net *made = NULL;
     OK(sw_net_create(&made, g, opts));
     CU_ASSERT_PTR_NOT_NULL_FATAL(made);
-    end_later(end_net, made);
+    scene_later(end_net, made);
     return made;
 }
 
@@ -316,7 +316,7 @@ void *scene_block(size_t bytes)
 {
     void *block = calloc(1, bytes > 0 ? bytes : 1);
     CU_ASSERT_PTR_NOT_NULL_FATAL(block);
-    end_later(free, block);
+    scene_later(free, block);
     return block;
 }
 

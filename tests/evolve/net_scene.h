@@ -5,6 +5,8 @@
 #include "runtime/population/evolve/net.h"
 #include "tests/runtime/nets.h"
 
+/* end(what) behind the test, or when scene_sweep is called. */
+void scene_later(void (*end)(void *), void *what);
 /* End all that was made so far, in the middle of a test of thousands. */
 void scene_sweep(void);
 
