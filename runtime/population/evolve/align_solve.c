@@ -88,8 +88,12 @@ static bool bound(search *s)
     bool better = true;
     for (int pass = 0; pass < 64 && better; pass++) {
         better = false;
-        for (uint32_t i = 0; i < s->x->n_rows; i++)
-            better |= narrow_row(s, &s->x->rows[i]);
+        for (uint32_t i = 0; i < s->x->n_rows; i++) {
+            const swi_row *row = &s->x->rows[i];
+            if (row->n_terms == 0 && (row->low > 0 || row->high < 0))
+                return false;
+            better |= narrow_row(s, row);
+        }
         for (uint32_t v = 0; v < s->x->n_vars; v++)
             if (s->low[v] > s->high[v])
                 return false;

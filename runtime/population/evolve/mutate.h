@@ -1,4 +1,4 @@
-/* Between the files of mutations. */
+/* Between the files of mutations and crossover. */
 #ifndef SW_MUTATE_H
 #define SW_MUTATE_H
 
@@ -6,16 +6,165 @@
 #include "runtime/population/evolve/draws.h"
 #include "runtime/population/evolve/search_space.h"
 
-/* A child while it is made. */
+/* ---- utilities.c ------------------------------------------------------------------------- */
+
+/* Of the neurons of the parents' vertices with parameters. */
 typedef struct {
-    sw_genome *genome; /* valid between two mutations */
+    const sw_neuron_utility *list;
+    size_t n;
+} swi_parent_utility;
+
+/* Of the neurons of a genome that descends from them. */
+typedef struct {
+    sw_neuron_utility *list; /* n, by position */
+    float *values;
+    uint32_t n, cap, values_cap;
+} swi_utilities;
+
+/* Neurons of the parents have what they had there, new ones next to nothing. */
+SW_MUST_USE sw_status swi_utilities_of(swi_utilities *u, const sw_genome *genome,
+                                       const swi_parent_utility parents[2]);
+void swi_utilities_end(swi_utilities *u);
+SW_MUST_USE sw_status swi_utility_check(const sw_genome *genome, const sw_neuron_utility *list,
+                                        size_t n, const char *call);
+
+/* ---- child.c: a child while it is made --------------------------------------------------- */
+
+/* What a mutation did. */
+typedef struct {
+    char vertex[SWI_VERTEX_NAME]; /* "": of optimizer or batch, or of all */
+    char text[160];
+    bool exact;
+} swi_change_note;
+
+typedef struct {
+    sw_genome *genome; /* with descent; valid between two changes */
+    sw_genome *before; /* the change that is being made, or was made last; else NULL */
     const sw_mutate_opts *opts;
-    const sw_search_space *space;
+    const sw_search_space *space; /* swi_child_space */
+    sw_search_space *own_space;
     swi_draws draws;
-    /* Utility of each vertex of the genome as it is now: the mean of its neurons; and of its
-     * neurons, moved along with them. */
-    sw_neuron_utility *utilities;
-    size_t n_utilities;
+    swi_parent_utility parents[2];
+    swi_utilities utilities;
+    swi_wish *wishes;
+    char (*names)[SWI_VERTEX_NAME];
+    uint32_t wishes_cap, names_cap;
+    bool asked; /* what it fits was asked of the genome as it is */
 } swi_child;
+
+/* What the child took besides the genome. */
+void swi_child_end(swi_child *c);
+SW_MUST_USE sw_status swi_child_space(swi_child *c, const sw_search_space **out);
+/* A change begins: the genome may be edited. */
+SW_MUST_USE sw_status swi_child_begin(swi_child *c);
+/* The edit returned `status`. Where it is not possible (SW_UNSUPPORTED, or the result is not
+ * valid), or the result does not fit, the genome is again as it was. Other failures are
+ * returned. */
+SW_MUST_USE sw_status swi_child_settle(swi_child *c, sw_status status, bool *stays);
+/* Ask sw_mutate_opts.fits. */
+SW_MUST_USE sw_status swi_child_fits(swi_child *c, const sw_genome *genome, bool *fits);
+SW_MUST_USE sw_status swi_child_align(swi_child *c, const swi_wish *wishes, size_t n_wishes,
+                                      const swi_tie *ties, size_t n_ties, swi_align_info *info);
+void swi_child_record(swi_child *c, sw_mutation_kind kind, const swi_change_note *note);
+
+/* ---- mutate.c, mutations.c, choose.c ----------------------------------------------------- */
+
+/* Mutate a genome that has descent, which stays as it is: of a crossover, for one. `opts` were
+ * read; its utilities are not used, but those of the parents. On failure the genome is to be
+ * destroyed. */
+SW_MUST_USE sw_status swi_mutate(sw_genome **genome, const sw_mutate_opts *opts,
+                                 const swi_parent_utility parents[2]);
+
+typedef sw_status swi_mutate_fn(swi_child *c, const sw_mutation *m, uint32_t vertex,
+                                swi_change_note *note);
+typedef enum {
+    SWI_EACH,  /* chosen vertices, each a change of its own */
+    SWI_JOINT, /* chosen vertices, one change of all */
+    SWI_WHOLE  /* of the genome */
+} swi_mutation_scope;
+typedef struct {
+    const char *name;
+    swi_mutation_scope scope;
+    double low, high, least; /* where both are 0; low must be above `least` */
+    bool (*can)(const sw_genome *genome, uint32_t vertex); /* WHOLE: NULL */
+    swi_mutate_fn *apply; /* SW_OK: it changed something, as the note says. JOINT: NULL */
+} swi_mutation_rule;
+const swi_mutation_rule *swi_mutation_rule_of(sw_mutation_kind kind);
+SW_MUST_USE sw_status swi_mutations_check(const sw_mutation *list, size_t n, const char *call);
+void swi_mutation_range(const sw_mutation *m, double *low, double *high);
+
+/* Draw which vertices are changed: their names in c->names, *n of them. */
+SW_MUST_USE sw_status swi_mutation_choose(swi_child *c, const sw_mutation *m, uint32_t *n);
+/* p of a vertex with utility u, where m is the largest and a the mean. */
+double swi_weighed(double p, sw_weigh weigh, double u, double m, double a);
+
+/* ---- the mutations ----------------------------------------------------------------------- */
+
+bool swi_can_size(const sw_genome *g, uint32_t v);
+bool swi_can_add_vertex(const sw_genome *g, uint32_t v);
+bool swi_can_remove_vertex(const sw_genome *g, uint32_t v);
+bool swi_can_add_edge(const sw_genome *g, uint32_t v);
+bool swi_can_remove_edge(const sw_genome *g, uint32_t v);
+bool swi_can_kernel(const sw_genome *g, uint32_t v);
+bool swi_can_activation(const sw_genome *g, uint32_t v);
+bool swi_can_pool(const sw_genome *g, uint32_t v);
+swi_mutate_fn swi_add_vertex, swi_remove_vertex, swi_add_edge, swi_remove_edge,
+    swi_change_kernel, swi_change_activation, swi_change_pool, swi_change_rate,
+    swi_change_optimizer, swi_change_optimizer_part, swi_change_batch, swi_grow;
+/* Of the n vertices in c->names: one change, settled and recorded. */
+SW_MUST_USE sw_status swi_change_sizes(swi_child *c, const sw_mutation *m, uint32_t n);
+
+/* size * (1 + share), at least one further; within 1 and what the options allow. */
+int64_t swi_size_by(const swi_child *c, int64_t size, double share);
+/* Neither its own nor its readers' shields speak against other readers. */
+bool swi_outputs_free(const sw_genome *g, uint32_t v);
+/* The same of what it reads. */
+bool swi_inputs_free(const sw_genome *g, uint32_t v);
+/* No vertex that begins by its initialiser, or as the identity, has another shape than in
+ * `before`, which has the same vertices: what grew computes what it did. */
+bool swi_growth_is_exact(const sw_genome *now, const sw_genome *before);
+
+/* ---- rewire.c ---------------------------------------------------------------------------- */
+
+/* Who reads v reads x, which it reads; v goes, and what nobody reads then, and adds that would
+ * add x alone. Sizes are aligned first. SW_UNSUPPORTED, or SW_INVALID, where that cannot be:
+ * the genome is then neither as it was nor valid. */
+SW_MUST_USE sw_status swi_bypass(swi_child *c, uint32_t v, uint32_t x);
+/* Concat v reads input k alone, and is passed by; its readers lose the other columns. */
+SW_MUST_USE sw_status swi_bypass_concat(swi_child *c, uint32_t v, uint32_t k);
+/* The same where sizes and images are equal. */
+SW_MUST_USE sw_status swi_pass_over(sw_genome *g, uint32_t v, uint32_t x);
+/* Remove what nobody reads, and its shields allow it. */
+SW_MUST_USE sw_status swi_prune(sw_genome *g);
+
+/* ---- positions.c ------------------------------------------------------------------------- */
+
+/* After an edit that moved elements, not units: of images that are flattened and have another
+ * height or width, or of concat `cut` of `now` (UINT32_MAX: none), which lost its inputs `gone`
+ * (a bit each, by their numbers there). Whoever reads them reads what it did by its columns;
+ * elements that were not there are new. `was` is the genome in front of the edit; heights and
+ * widths of `now` are inferred. SW_UNSUPPORTED where a vertex cannot read them otherwise. */
+SW_MUST_USE sw_status swi_positions_follow(sw_genome *now, const sw_genome *was, uint32_t cut,
+                                           uint32_t gone);
+
+/* ---- crossover_segments.c ---------------------------------------------------------------- */
+
+/* Vertices between `entry`, which is not of them, and `exit`, which is: all that they read is
+ * of them or the entry, and nobody else reads any of them but the exit. */
+typedef struct {
+    uint32_t entry, exit, n;
+    double from, to; /* where these two lie: 0 is the input, 1 the last vertex */
+} swi_segment;
+typedef struct {
+    swi_segment *list;
+    uint32_t n, cap;
+} swi_segments;
+
+#define SWI_SEGMENT_MOST 64 /* vertices */
+/* All that shields allow to be exchanged, of at most SWI_SEGMENT_MOST vertices. */
+SW_MUST_USE sw_status swi_segments_of(swi_segments *s, const sw_genome *g);
+void swi_segments_end(swi_segments *s);
+/* Its vertices in order; `out` has room for SWI_SEGMENT_MOST. */
+void swi_segment_vertices(const sw_genome *g, const swi_segment *s, uint32_t *out);
 
 #endif
