@@ -54,7 +54,8 @@ static sw_status init_times(cli_times *times, int n, const evolve_bench_opts *o)
     return SW_OK;
 }
 
-/* A net of its own each time, so that no program is remembered. */
+/* Equal traces share a program as long as one is remembered: the exec remembers one, and a run
+ * without training takes its place. */
 static sw_status plan_once(sw_exec *exec, const sw_genome *genome, const sw_array inputs[2],
                            cli_times *t)
 {
@@ -70,6 +71,11 @@ static sw_status plan_once(sw_exec *exec, const sw_genome *genome, const sw_arra
     sw_status status = evolve_args(&args, net, &model, inputs);
     if (status == SW_OK)
         status = sw_plan(exec, &args, &plan);
+    if (status == SW_OK) {
+        sw_plan_info other = {.size = sizeof other};
+        args.mode = SW_EVAL;
+        status = sw_plan(exec, &args, &other);
+    }
     sw_net_destroy(net);
     if (status == SW_OK) {
         cli_times_add(&t[TRACE], plan.trace_ns);
@@ -113,7 +119,8 @@ static sw_status plan_subject(const evolve_out *out, sw_exec *exec, evolve_subje
 
 static sw_status make_exec(const evolve_out *out, sw_exec **exec)
 {
-    const sw_exec_opts opts = {.size = sizeof opts, .threads = (int)out->opts->common.threads};
+    const sw_exec_opts opts = {
+        .size = sizeof opts, .threads = (int)out->opts->common.threads, .max_programs = 1};
     return sw_exec_create(exec, &opts);
 }
 

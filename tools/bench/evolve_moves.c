@@ -129,7 +129,8 @@ static sw_status move_once(moving *m, uint64_t seed, bool chosen)
 
 static sw_status open_moving(moving *m, const evolve_out *out, evolve_subject which)
 {
-    const sw_exec_opts exec = {.size = sizeof exec, .threads = (int)out->opts->common.threads};
+    const sw_exec_opts exec = {
+        .size = sizeof exec, .threads = (int)out->opts->common.threads, .max_programs = 1};
     SW_TRY(sw_exec_create(&m->exec, &exec));
     SW_TRY(evolve_subject_make(&m->genome, which));
     SW_TRY(evolve_batch_make(m->inputs, m->genome));

@@ -151,7 +151,7 @@ static int read_fitness_part(reader *r, sw_fitness *f)
 
 static int read_term(reader *r, sw_fitness *f)
 {
-    char all[300];
+    char all[360];
     if (!next(r, "*:+,"))
         return refuse(r, "must be the name of a fitness");
     if (r->stop == '*') {
