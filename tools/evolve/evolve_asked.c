@@ -1,6 +1,7 @@
 /* What evolve prints or makes without a search: the space, the price of a genome, a member that
  * was. */
 #include "tools/evolve/evolve.h"
+#include "tools/evolve/evolve_graph.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -115,6 +116,8 @@ static int price(evolve *e, const sw_genome *genome)
         status = sw_genome_price(genome, e->exec, &e->net, e->input, &found);
     if (status == SW_OK)
         status = plan_phases(e, genome, info.batch, &plan);
+    if (status == SW_OK && e->opts.plot != NULL)
+        status = evolve_graph_save(genome, e->opts.plot);
     if (status != SW_OK)
         return cli_library_error(status, false);
     if (e->opts.json)

@@ -8,7 +8,7 @@
 #include "alloc/base/mem.h"
 #include <string.h>
 
-enum { SWEEPS = 8, GAP = 24, PASS_WIDTH = 12, MARGIN = 20, PASSES_MAX = 1 << 16 };
+enum { SWEEPS = 8, SETTLES = 40, GAP = 24, PASS_WIDTH = 12, MARGIN = 20, PASSES_MAX = 1 << 16 };
 
 /* While it is made. A segment joins nodes of two layers that lie one behind the other. */
 typedef struct {
@@ -212,7 +212,7 @@ static void place_nodes(making *m, double *x)
         x[i] = m->key[i] = 0.0;
     for (uint32_t k = 0; k < l->n_layers; k++)
         place_layer(m, k, x);
-    for (int sweep = 0; sweep < 2 * SWEEPS; sweep++)
+    for (int sweep = 0; sweep < SWEEPS + SETTLES; sweep++)
         for (uint32_t i = 0; i < l->n_layers; i++) {
             const uint32_t k = sweep % 2 == 0 ? i : l->n_layers - 1 - i;
             const bool both = sweep >= SWEEPS;

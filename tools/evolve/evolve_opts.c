@@ -44,6 +44,36 @@ static bool is_taken(const char *name)
     return false;
 }
 
+static const char data_help[] =
+    "synthetic (digits that are drawn), idx:DIR for MNIST and its relatives, cifar:DIR for "
+    "CIFAR-10's binary batches, or csv:FILE for numbers and a class per line";
+
+static const char pixel_help[] =
+    "how pixels of 0 to 1 become numbers, (x - MEAN) / STD: MEAN,STD or for each channel "
+    "M1/M2/M3,S1/S2/S3; none: they stay; auto: by mean and deviation of the training images "
+    "(default auto)";
+
+/* In the place of the help of a job's option, where it says something else here. */
+static const char *help_of(const cli_option *option, const job_opts *o)
+{
+    const struct {
+        const void *to;
+        const char *help;
+    } own[] = {{&o->data, data_help},
+               {&o->normalise, pixel_help},
+               {&o->synthetic_n, "synthetic training samples (default 10000); a fifth as many "
+                                 "for testing"},
+               {&o->seed, "seed of everything that is drawn; the data have their own"},
+               {&o->threads, "members that are trained side by side; the bits are the same for "
+                             "any number"},
+               {&o->budget_bytes, "hard limit for all members, steps and batches together "
+                                  "(default 1GiB)"}};
+    for (size_t i = 0; i < sizeof own / sizeof *own && option->help != NULL; i++)
+        if (own[i].to == option->to)
+            return own[i].help;
+    return option->help;
+}
+
 static int job_table(evolve_opts *o, cli_option *table)
 {
     const int all = job_options(&o->job, table, 0, true);
@@ -52,14 +82,7 @@ static int job_table(evolve_opts *o, cli_option *table)
         if (!is_taken(table[i].name))
             continue;
         table[n] = table[i];
-        if (table[n].to == (void *)&o->job.seed)
-            table[n].help = "seed of everything that is drawn; the data have their own";
-        if (table[n].to == (void *)&o->job.threads && table[n].help != NULL)
-            table[n].help = "members that are trained side by side; the bits are the same for "
-                            "any number";
-        if (table[n].to == (void *)&o->job.budget_bytes)
-            table[n].help = "hard limit for all members, steps and batches together (default "
-                            "1GiB)";
+        table[n].help = help_of(&table[n], &o->job);
         n++;
     }
     o->job.model = "mlp"; /* any net that takes every kind of classes: none of it is made */
@@ -99,6 +122,8 @@ static int check_asked(const evolve_opts *o)
             return cli_error(CLI_USAGE, "%s and %s exclude each other", first, asked[i]);
         first = first != NULL ? first : asked[i];
     }
+    if (o->plot != NULL && o->price == NULL)
+        return no_effect("--plot", "without --price");
     if (o->save != NULL && o->rebuild == 0)
         return no_effect("--save", "without --rebuild");
     if (first != NULL && o->resume)
