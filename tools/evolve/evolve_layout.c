@@ -8,7 +8,7 @@
 #include "alloc/base/mem.h"
 #include <string.h>
 
-enum { SWEEPS = 8, SETTLES = 40, GAP = 24, PASS_WIDTH = 12, MARGIN = 20, PASSES_MAX = 1 << 16 };
+enum { SWEEPS = 8, SETTLES = 24, GAP = 24, PASS_WIDTH = 12, MARGIN = 20, PASSES_MAX = 1 << 16 };
 
 /* While it is made. A segment joins nodes of two layers that lie one behind the other. */
 typedef struct {
@@ -19,8 +19,7 @@ typedef struct {
     layout_edge *segments;     /* by the layer of `to` */
     uint32_t *ends;            /* segments that end in a layer: from ends[k] to ends[k + 1] */
     uint32_t *order, *first;   /* nodes by layer, and where each layer begins */
-    double *key, *sum;         /* of a node */
-    uint32_t *count;
+    double *key, *sum, *total; /* of a node */
     double *block_mean, *block_weight; /* of the regression */
     uint32_t *block_n;
 } making;
@@ -112,24 +111,33 @@ static void sort_nodes(making *m)
 
 /* ---- order within layers ----------------------------------------------------------------- */
 
+/* How much a node follows a neighbour: boxes hardly follow lines that pass by others. */
+static double pull(const layout *l, uint32_t node, uint32_t neighbour)
+{
+    return node < l->n && neighbour >= l->n ? 0.1 : 1.0;
+}
+
+static void add_pull(making *m, uint32_t node, uint32_t neighbour, const double *value)
+{
+    const double weight = pull(m->l, node, neighbour);
+    m->sum[node] += weight * value[neighbour];
+    m->total[node] += weight;
+}
+
 /* The mean of `value` over the neighbours of the nodes of layer k that are in front of it
  * (down), behind it (up), or both; nodes without any keep what they have. */
 static void means(making *m, uint32_t k, bool down, bool up, const double *value, double *to)
 {
     for (uint32_t i = m->first[k]; i < m->first[k + 1]; i++)
-        m->sum[m->order[i]] = m->count[m->order[i]] = 0;
-    for (uint32_t s = m->ends[k]; s < m->ends[k + 1] && down; s++) {
-        m->sum[m->segments[s].to] += value[m->segments[s].from];
-        m->count[m->segments[s].to]++;
-    }
+        m->sum[m->order[i]] = m->total[m->order[i]] = 0.0;
+    for (uint32_t s = m->ends[k]; s < m->ends[k + 1] && down; s++)
+        add_pull(m, m->segments[s].to, m->segments[s].from, value);
     const bool last = k + 1 == m->l->n_layers;
-    for (uint32_t s = m->ends[k + 1]; !last && s < m->ends[k + 2] && up; s++) {
-        m->sum[m->segments[s].from] += value[m->segments[s].to];
-        m->count[m->segments[s].from]++;
-    }
+    for (uint32_t s = m->ends[k + 1]; !last && s < m->ends[k + 2] && up; s++)
+        add_pull(m, m->segments[s].from, m->segments[s].to, value);
     for (uint32_t i = m->first[k]; i < m->first[k + 1]; i++) {
         const uint32_t node = m->order[i];
-        to[node] = m->count[node] > 0 ? m->sum[node] / m->count[node] : value[node];
+        to[node] = m->total[node] > 0.0 ? m->sum[node] / m->total[node] : value[node];
     }
 }
 
@@ -173,8 +181,8 @@ static double apart(const layout *l, uint32_t a, uint32_t b)
     return half_width(l, a) + GAP + half_width(l, b);
 }
 
-/* As near to m->key as can be, in order and apart: weighted least squares, by pooling. Long
- * edges pull more, so that they are straight. */
+/* As near to m->key as can be, in order and apart: weighted least squares, by pooling. Lines
+ * give way to boxes. */
 static void place_layer(making *m, uint32_t k, double *x)
 {
     const uint32_t *order = m->order + m->first[k], n = m->first[k + 1] - m->first[k];
@@ -183,7 +191,7 @@ static void place_layer(making *m, uint32_t k, double *x)
     for (uint32_t i = 0; i < n; i++) {
         offset += i > 0 ? apart(m->l, order[i - 1], order[i]) : 0.0;
         m->block_mean[blocks] = m->key[order[i]] - offset;
-        m->block_weight[blocks] = order[i] < m->l->n ? 1.0 : 4.0;
+        m->block_weight[blocks] = order[i] < m->l->n ? 1.0 : 0.25;
         m->block_n[blocks++] = 1;
         for (; blocks > 1 && m->block_mean[blocks - 2] > m->block_mean[blocks - 1]; blocks--) {
             const uint32_t a = blocks - 2, b = blocks - 1;
@@ -212,11 +220,10 @@ static void place_nodes(making *m, double *x)
         x[i] = m->key[i] = 0.0;
     for (uint32_t k = 0; k < l->n_layers; k++)
         place_layer(m, k, x);
-    for (int sweep = 0; sweep < SWEEPS + SETTLES; sweep++)
+    for (int sweep = 0; sweep < SETTLES; sweep++)
         for (uint32_t i = 0; i < l->n_layers; i++) {
             const uint32_t k = sweep % 2 == 0 ? i : l->n_layers - 1 - i;
-            const bool both = sweep >= SWEEPS;
-            means(m, k, both || sweep % 2 == 0, both || sweep % 2 == 1, x, m->key);
+            means(m, k, true, true, x, m->key);
             place_layer(m, k, x);
         }
     for (uint32_t i = 0; i < l->n_nodes; i++) {
@@ -253,7 +260,7 @@ static size_t carve_all(making *m, void *block, uint32_t n, uint32_t nodes, doub
     m->first = carve(block, &used, layers, sizeof *m->first);
     m->key = carve(block, &used, nodes, sizeof *m->key);
     m->sum = carve(block, &used, nodes, sizeof *m->sum);
-    m->count = carve(block, &used, nodes, sizeof *m->count);
+    m->total = carve(block, &used, nodes, sizeof *m->total);
     m->block_mean = carve(block, &used, nodes, sizeof *m->block_mean);
     m->block_weight = carve(block, &used, nodes, sizeof *m->block_weight);
     m->block_n = carve(block, &used, nodes, sizeof *m->block_n);
