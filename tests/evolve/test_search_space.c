@@ -61,6 +61,7 @@ static void draw_many(const sw_task *task, uint64_t from, int n)
     sw_search_space *s = default_space();
     uint64_t least = UINT64_MAX, most = 0, sum = 0, vertices = 0;
     int small = 0, large = 0;
+    double macs = 0;
     for (int i = 0; i < n; i++) {
         sw_genome *g = NULL, *again = NULL;
         sw_genome_info info = {.size = sizeof info};
@@ -79,15 +80,20 @@ static void draw_many(const sw_task *task, uint64_t from, int n)
         small += info.parameters < 2000;
         large += info.parameters > 200000;
         sum += info.parameters;
+        for (uint32_t v = 1; v < g->n; v++) {
+            const swi_vertex *x = &g->vertices[v];
+            macs += (double)swi_vertex_parameters(g, x) *
+                    (x->height > 0 ? (double)(x->height * x->width) : 1.0);
+        }
         vertices += info.n_vertices;
         sw_genome_destroy(g);
         sw_genome_destroy(again);
     }
     sw_note("%d draws: %llu to %llu parameters (mean %llu; %d below 2,000, %d above 200,000), "
-            "%.1f vertices",
+            "%.1f vertices, %.2f million multiplications a sample",
             n, (unsigned long long)least, (unsigned long long)most,
-            (unsigned long long)(sum / (uint64_t)n), small, large,
-            (double)vertices / (double)n);
+            (unsigned long long)(sum / (uint64_t)n), small, large, (double)vertices / (double)n,
+            macs / n * 1e-6);
     CU_ASSERT(large < n / 20);
     CU_ASSERT(most > 4 * least);
 }
@@ -144,11 +150,11 @@ static void seeds_differ(void)
  * f(activation) d F + and |. */
 static const char *letters(const sw_search_space *s, const sw_task *task, uint64_t seed)
 {
-    static char text[4100];
+    static char text[60];
     sw_genome *g = NULL;
     size_t n = 0;
     if (OK(sw_search_space_draw(s, task, seed, &g)))
-        for (uint32_t i = 1; i < g->n; i++)
+        for (uint32_t i = 1; i < g->n && n + 1 < sizeof text; i++)
             text[n++] = "ilcnmaMArdF+|"[g->vertices[i].kind];
     text[n] = '\0';
     sw_genome_destroy(g);
@@ -204,7 +210,7 @@ static void every_node_draws_what_it_says(void)
         sw_search_space *s = body_of(nodes[i].body);
         char all[200] = " ";
         for (uint64_t seed = 0; seed < 60; seed++) {
-            char one[60];
+            char one[64];
             snprintf(one, sizeof one, " %s ",
                      letters(s, nodes[i].image ? &image : &vector, seed));
             SW_CHECK(strstr(nodes[i].wants, one) != NULL, "%s: %s", nodes[i].body, one);
@@ -304,10 +310,10 @@ static void damaged_spaces_are_refused_by_line(void)
         const char *text, *why;
     } bad[] = {
         {"{\"format\": \"stepwell search space 2\"}", "line 1: "},
-        {"{\"body\": " RELU "}", "line 1: column 8: the first must be \"format\""},
+        {"{\"body\": " RELU "}", "line 1: column 9: the first must be \"format\""},
         {"{\"format\": \"stepwell search space 1\"}", "must have \"format\" and \"body\""},
 #define SPACE(rest) "{\"format\": \"stepwell search space 1\",\n" rest "}"
-        {SPACE("\"body\": {}"), "line 2: column 10: a node must be one of"},
+        {SPACE("\"body\": {}"), "line 2: column 11: a node must be one of"},
         {SPACE("\"body\":\n{\"vertex\": \"conv3d\"}"), "line 3: "},
         {SPACE("\"body\": {\"vertex\": \"input\"}"), "no kind of vertex"},
         {SPACE("\"body\": {\"vertex\": \"add\"}"), "drawn by \"residual\""},
@@ -396,8 +402,11 @@ static void damage_never_crashes(void)
         memcpy(text, swi_space_default_text, bytes);
         if (i % 4 == 0)
             n = swi_draw_below(&d, (uint32_t)bytes);
-        for (uint32_t k = 0; i % 4 != 0 && k <= swi_draw_below(&d, 3); k++)
-            text[swi_draw_below(&d, (uint32_t)bytes)] = (char)swi_draw_bits(&d);
+        for (uint32_t k = 0; i % 4 != 0 && k < 1 + swi_draw_below(&d, 3); k++) {
+            char *at = &text[swi_draw_below(&d, (uint32_t)bytes)];
+            const bool digit = *at >= '0' && *at <= '9';
+            *at = digit ? (char)('0' + swi_draw_below(&d, 10)) : (char)swi_draw_bits(&d);
+        }
         sw_search_space *s = NULL;
         sw_genome *g = NULL;
         const sw_status status = sw_search_space_parse(&s, text, n, "a space");
@@ -411,6 +420,7 @@ static void damage_never_crashes(void)
         sw_genome_destroy(g);
         sw_search_space_destroy(s);
     }
+    sw_note("%d refused, %d still draw", refused, good);
     CU_ASSERT(refused > 500 && good > 10);
     CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
 }

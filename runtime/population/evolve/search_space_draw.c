@@ -108,7 +108,7 @@ static sw_status put(swi_drawing *d, swi_vertex *v, uint32_t *at)
         v->in[0] = *at;
         v->n_in = 1;
     }
-    swi_genome_fresh_name(g, v->name);
+    snprintf(v->name, sizeof v->name, "v%u", g->n); /* all have such names */
     SW_TRY(swi_genome_insert(g, g->n, v));
     *at = g->n - 1;
     return swi_genome_infer_from(g, *at, NULL);
