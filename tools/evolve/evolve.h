@@ -32,24 +32,24 @@ enum {
 
 /* What is told of a generation: a line of the table, and of generations.jsonl. */
 typedef struct {
-    uint64_t generation;
     double best, mean; /* fitness; NAN: none */
     double accuracy, mean_accuracy;
-    uint64_t best_id, parameters;     /* of the one with the best fitness */
-    size_t best_bytes, largest_bytes; /* predicted peaks: its, and the largest */
-    uint64_t mutants, refused;        /* so far */
-    uint32_t invalid;
-    uint64_t steps; /* so far */
+    uint64_t generation, best_id, parameters; /* of the one with the best fitness */
+    uint64_t best_bytes, largest_bytes;       /* predicted peaks: its, and the largest */
+    uint64_t population_bytes; /* that all together had of the budget, at most so far */
+    uint64_t mutants, refused; /* so far */
+    uint64_t invalid;
+    uint64_t compared, differ; /* members whose step was measured; not as predicted */
+    uint64_t steps;            /* so far */
     uint64_t ns;
 } evolve_row;
 
 /* A member of the last generation that was complete. */
 typedef struct {
     uint64_t id, parents[2], born, steps, parameters, operations, ns_per_sample;
-    uint32_t vertices, rank;
-    size_t predicted_bytes, measured_bytes;
+    uint64_t vertices, rank, predicted_bytes, measured_bytes; /* measured 0: not run */
     double fitness, accuracy, loss, train_accuracy;
-    int invalid;
+    bool invalid;
     char why[120];
 } evolve_member;
 
@@ -94,9 +94,7 @@ typedef struct {
     /* What was found. */
     bool has_best;
     evolve_member best;
-    sw_genome *genome;         /* of the best */
-    uint64_t compared, differ; /* members whose step was measured; not as predicted */
-    sw_evolution_memory memory;
+    sw_genome *genome; /* of the best */
     evolve_test test, retrained;
     uint64_t wall_ns;
 } evolve;
@@ -112,7 +110,7 @@ int evolve_read_selection(evolve *e); /* CLI_GO or CLI_USAGE */
 int evolve_read_fitness(evolve *e);
 int evolve_read_mutations(evolve *e);
 
-/* ---- evolve_files.c ---------------------------------------------------------------------- */
+/* ---- evolve_files.c, evolve_history.c ---------------------------------------------------- */
 
 /* DIR/name; the text is good until the fourth next call. */
 const char *evolve_path(const evolve *e, const char *name);
@@ -130,6 +128,10 @@ SW_MUST_USE sw_status evolve_row_add(evolve *e, const evolve_row *row);
 /* The rows of the file that are of generations in front of this one; the file has these alone
  * then. */
 SW_MUST_USE sw_status evolve_rows_read(evolve *e, uint64_t generation);
+/* The members of a generation out of history.jsonl. */
+SW_MUST_USE sw_status evolve_members_read(evolve *e, uint64_t generation);
+/* What all rows say together: sums of compared and differ, the last and largest of others. */
+evolve_row evolve_total(const evolve *e);
 /* best.json, best.safetensors, best.svg. */
 SW_MUST_USE sw_status evolve_save_best(evolve *e);
 

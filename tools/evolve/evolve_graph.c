@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { BOX_W = 196, BOX_H = 58, RISE = 34, ROW = BOX_H + RISE, HEAD = 62, FOOT = 20 };
+enum { BOX_W = 216, BOX_H = 58, RISE = 34, ROW = BOX_H + RISE, HEAD = 62, FOOT = 20 };
 
 typedef struct {
     const sw_genome *genome;
@@ -110,10 +110,13 @@ static void head(const drawing *d)
 {
     const sw_genome_info *g = &d->info;
     svg_print(d->to, "<rect class=\"g-paper\" width=\"100%%\" height=\"100%%\"/>\n");
-    svg_open_text(d->to, "g-big", 2000, 2600);
-    svg_escaped(d->to, g->name);
-    svg_print(d->to, "</text>\n");
-    svg_open_text(d->to, "g-small", 2000, 4600);
+    const bool named = *g->name != '\0';
+    if (named) {
+        svg_open_text(d->to, "g-big", 2000, 2600);
+        svg_escaped(d->to, g->name);
+        svg_print(d->to, "</text>\n");
+    }
+    svg_open_text(d->to, "g-small", 2000, named ? 4600 : 3400);
     svg_print(d->to, "%u vertices, %u edges, %s parameters; ", g->n_vertices, g->n_edges,
               cli_digits(g->parameters).text);
     svg_escaped(d->to, g->optimizer);

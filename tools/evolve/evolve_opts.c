@@ -34,7 +34,8 @@ static const char notes[] =
     "step was measured), differ (of these, not as predicted), longest_gap_ns, wall_ns, history "
     "(of each generation: generation, best, mean, accuracy, mean_accuracy, best_id, "
     "parameters, "
-    "best_bytes, largest_bytes, mutants, refused, invalid, steps, ns).";
+    "best_bytes, largest_bytes, population_bytes, mutants, refused, invalid, compared, differ, "
+    "steps, ns).";
 
 static bool is_taken(const char *name)
 {

@@ -2,7 +2,7 @@
 #include "tools/evolve/evolve.h"
 #include <math.h>
 
-enum { WIDTH = 1000, LEFT = 96, PLOT_W = 876, TOP = 34, HEIGHT = 220, GAP = 66, FOOT = 62 };
+enum { WIDTH = 1000, LEFT = 96, PLOT_W = 876, TOP = 34, HEIGHT = 220, GAP = 84, FOOT = 62 };
 
 typedef struct {
     const evolve *e;
@@ -35,6 +35,11 @@ static double largest_mib(const evolve_row *r)
     return (double)r->largest_bytes / 1048576.0;
 }
 
+static double population_mib(const evolve_row *r)
+{
+    return (double)r->population_bytes / 1048576.0;
+}
+
 typedef struct {
     row_value *value;
     const char *class, *text;
@@ -43,7 +48,8 @@ static const curve fitness_curves[] = {{best_of, "p-best", "best fitness"},
                                        {mean_of, "p-mean", "mean fitness"},
                                        {accuracy_of, "p-acc", "accuracy of the best"}},
                    byte_curves[] = {{best_mib, "p-best", "of the best"},
-                                    {largest_mib, "p-acc", "the largest"}};
+                                    {largest_mib, "p-acc", "the largest"},
+                                    {population_mib, "p-mean", "the population, so far"}};
 
 static void style(svg *to)
 {
@@ -165,11 +171,11 @@ void evolve_plot_draw(const evolve *e, svg *to)
         line(&p, &fitness_curves[k]);
     legend(&p, fitness_curves, 3);
     p.top += HEIGHT + GAP;
-    p.y = axis_of(&p, byte_curves, 2, 0.0, mib * 1.08);
-    frame(&p, "predicted peak of a member's training step, MiB");
+    p.y = axis_of(&p, byte_curves, 3, 0.0, mib * 1.08);
+    frame(&p, "bytes, MiB: predicted peaks of members' training steps, and all together");
     limit(&p, mib, own ? "limit of a member" : "budget of the population");
-    for (int k = 1; k >= 0; k--)
+    for (int k = 2; k >= 0; k--)
         line(&p, &byte_curves[k]);
-    legend(&p, byte_curves, 2);
+    legend(&p, byte_curves, 3);
     svg_print(to, "</svg>\n");
 }

@@ -105,6 +105,7 @@ static double share_of(const evolve_test *t)
 static int print_json(const evolve *e, int status)
 {
     const evolve_opts *o = &e->opts;
+    const evolve_row total = evolve_total(e);
     sw_json json;
     result_json_begin(&json);
     sw_json_put_string(&json, "data", o->job.data);
@@ -117,17 +118,17 @@ static int print_json(const evolve *e, int status)
     sw_json_put_bool(&json, "resumed", e->resumed);
     sw_json_put_bool(&json, "timed_out", e->timed_out);
     sw_json_put_u64(&json, "budget_bytes", o->job.budget_bytes);
-    sw_json_put_u64(&json, "peak_bytes", e->memory.peak_bytes);
+    sw_json_put_u64(&json, "peak_bytes", total.population_bytes);
     put_best(&json, e);
     sw_json_put_known_f64(&json, "test_accuracy", e->test.there, share_of(&e->test));
     sw_json_put_known(&json, "test_rows", e->test.there, (uint64_t)e->test.rows);
     sw_json_put_known_f64(&json, "retrained_accuracy", e->retrained.there,
                           share_of(&e->retrained));
-    sw_json_put_u64(&json, "steps", e->progress.steps);
-    sw_json_put_u64(&json, "mutants", e->progress.mutants);
-    sw_json_put_u64(&json, "refused", e->progress.refused);
-    sw_json_put_u64(&json, "compared", e->compared);
-    sw_json_put_u64(&json, "differ", e->differ);
+    sw_json_put_u64(&json, "steps", total.steps);
+    sw_json_put_u64(&json, "mutants", total.mutants);
+    sw_json_put_u64(&json, "refused", total.refused);
+    sw_json_put_u64(&json, "compared", total.compared);
+    sw_json_put_u64(&json, "differ", total.differ);
     sw_json_put_u64(&json, "longest_gap_ns", e->progress.longest_gap_ns);
     sw_json_put_u64(&json, "wall_ns", e->wall_ns);
     put_history(&json, e);
@@ -153,37 +154,39 @@ static void print_best(const evolve *e)
     printf("best     member %" PRIu64 ", born in generation %" PRIu64
            ": fitness %s, accuracy %s\n",
            b->id, b->born, number(b->fitness).text, percent(b->accuracy).text);
-    printf("         %u vertices, %s parameters; a training step takes %s, %s operations\n",
+    printf("         %" PRIu64
+           " vertices, %s parameters; a training step takes %s, %s operations\n",
            b->vertices, cli_digits(b->parameters).text, result_both(b->predicted_bytes).text,
            cli_digits(b->operations).text);
     print_test("test", &e->test);
     print_test("again", &e->retrained);
 }
 
-static void print_memory(const evolve *e)
+static void print_memory(const evolve *e, const evolve_row *total)
 {
-    printf("memory   at most %s of %s\n", result_both(e->memory.peak_bytes).text,
+    printf("memory   at most %s of %s\n", result_both(total->population_bytes).text,
            cli_bytes(e->opts.job.budget_bytes).text);
-    if (e->differ > 0)
+    if (total->differ > 0)
         printf("         %s of %s members took other bytes than predicted\n",
-               cli_digits(e->differ).text, cli_digits(e->compared).text);
-    else if (e->compared > 0)
+               cli_digits(total->differ).text, cli_digits(total->compared).text);
+    else if (total->compared > 0)
         printf("         %s members took the bytes that were predicted\n",
-               cli_digits(e->compared).text);
+               cli_digits(total->compared).text);
 }
 
 int evolve_print(evolve *e, int status)
 {
-    const sw_evolve_progress *p = &e->progress;
+    const evolve_row total = evolve_total(e);
     if (e->opts.json)
         return print_json(e, status);
     printf("%s", e->opts.quiet ? "" : "\n");
     print_best(e);
-    print_memory(e);
+    print_memory(e, &total);
     printf("search   %s generations, %s steps in %.1f s; %s mutants priced, %s did not fit\n",
-           cli_digits(e->done).text, cli_digits(p->steps).text, (double)e->wall_ns / 1e9,
-           cli_digits(p->mutants).text, cli_digits(p->refused).text);
-    printf("         longest pause between two batches %s\n", cli_ns(p->longest_gap_ns).text);
+           cli_digits(e->done).text, cli_digits(total.steps).text, (double)total.ns / 1e9,
+           cli_digits(total.mutants).text, cli_digits(total.refused).text);
+    printf("         longest pause between two batches %s\n",
+           cli_ns(e->progress.longest_gap_ns).text);
     if (e->has_best)
         printf("files    best.json, best.safetensors, best.svg, report.html in %s\n",
                e->opts.out);

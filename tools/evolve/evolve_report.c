@@ -65,6 +65,7 @@ static void tested(svg *to, const char *name, const evolve_test *t)
 
 static void summary(const evolve *e, svg *to)
 {
+    const evolve_row total = evolve_total(e);
     char text[200];
     svg_print(to, "<table>\n");
     snprintf(text, sizeof text, "%zu of %" PRId64 " members, seed %" PRId64, e->n_rows,
@@ -77,14 +78,14 @@ static void summary(const evolve *e, svg *to)
     }
     tested(to, "test accuracy of the best", &e->test);
     tested(to, "trained again from scratch", &e->retrained);
-    snprintf(text, sizeof text, "%s of %s bytes", cli_digits(e->memory.peak_bytes).text,
+    snprintf(text, sizeof text, "%s of %s bytes", cli_digits(total.population_bytes).text,
              cli_digits(e->opts.job.budget_bytes).text);
     line_of(to, "memory, at most", text);
-    snprintf(text, sizeof text, "%s, not as predicted: %s", cli_digits(e->compared).text,
-             cli_digits(e->differ).text);
+    snprintf(text, sizeof text, "%s, not as predicted: %s", cli_digits(total.compared).text,
+             cli_digits(total.differ).text);
     line_of(to, "members measured", text);
-    snprintf(text, sizeof text, "%s priced, %s did not fit",
-             cli_digits(e->progress.mutants).text, cli_digits(e->progress.refused).text);
+    snprintf(text, sizeof text, "%s priced, %s did not fit", cli_digits(total.mutants).text,
+             cli_digits(total.refused).text);
     line_of(to, "mutants", text);
     svg_print(to, "</table>\n");
 }
@@ -101,10 +102,11 @@ static void member_row(const evolve *e, svg *to, const evolve_member *m)
         svg_print(to, "<td>%" PRIu64 ", %" PRIu64 "</td>", m->parents[0], m->parents[1]);
     real(to, m->fitness);
     if (e->n_objectives > 1)
-        svg_print(to, "<td>%u</td>", m->rank);
+        svg_print(to, "<td>%" PRIu64 "</td>", m->rank);
     share(to, m->accuracy);
     real(to, m->loss);
-    svg_print(to, "<td>%u</td><td>%s</td>", m->vertices, cli_digits(m->parameters).text);
+    svg_print(to, "<td>%" PRIu64 "</td><td>%s</td>", m->vertices,
+              cli_digits(m->parameters).text);
     svg_print(to, "<td>%s</td>", cli_digits(m->predicted_bytes).text);
     svg_print(to, "<td>%s</td>",
               m->measured_bytes > 0 ? cli_digits(m->measured_bytes).text : "not run");

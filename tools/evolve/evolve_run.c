@@ -175,7 +175,7 @@ static evolve_member member_of(const sw_candidate *c)
                        .accuracy = c->accuracy,
                        .loss = c->loss,
                        .train_accuracy = c->train_accuracy,
-                       .invalid = c->invalid};
+                       .invalid = c->invalid != 0};
     sw_genome_info info = {.size = sizeof info};
     if (sw_genome_look(c->genome, &info) == SW_OK)
         m.vertices = info.n_vertices;
@@ -211,7 +211,9 @@ static evolve_row row_of(const evolve *e)
     for (size_t i = 0; i < e->n_members; i++) {
         const evolve_member *m = &e->members[i];
         best = ahead(m, best) ? m : best;
-        row.invalid += m->invalid != 0;
+        row.invalid += m->invalid;
+        row.compared += m->measured_bytes > 0;
+        row.differ += m->measured_bytes > 0 && m->measured_bytes != m->predicted_bytes;
         if (m->predicted_bytes > row.largest_bytes)
             row.largest_bytes = m->predicted_bytes;
         if (!isnan(m->fitness)) {
@@ -243,10 +245,11 @@ static sw_status take_generation(evolve *e)
         SW_TRY(sw_evolution_member(e->evolution, i, &c));
         evolve_member *m = &e->members[e->n_members++];
         *m = member_of(&c);
-        e->compared += m->measured_bytes > 0;
-        e->differ += m->measured_bytes > 0 && m->measured_bytes != m->predicted_bytes;
     }
-    const evolve_row row = row_of(e);
+    sw_evolution_memory memory = {.size = sizeof memory};
+    SW_TRY(sw_evolution_used(e->evolution, &memory));
+    evolve_row row = row_of(e);
+    row.population_bytes = memory.peak_bytes;
     SW_TRY(evolve_row_add(e, &row));
     e->done = row.generation + 1;
     evolve_say_row(e, &row);
@@ -256,8 +259,8 @@ static sw_status take_generation(evolve *e)
 sw_status evolve_find_best(evolve *e)
 {
     sw_candidate c = {.size = sizeof c};
-    e->memory = (sw_evolution_memory){.size = sizeof e->memory};
-    SW_TRY(sw_evolution_used(e->evolution, &e->memory));
+    if (e->n_members == 0 && e->done > 0) /* all of them were before this process */
+        SW_TRY(evolve_members_read(e, e->done - 1));
     const sw_status status = sw_evolution_best(e->evolution, &c);
     if (status == SW_INVALID) /* none was measured yet */
         return SW_OK;
@@ -312,7 +315,7 @@ sw_status evolve_loop(evolve *e)
         }
     }
     /* The last one is measured; the next one is bred too, for who goes on. */
-    while (e->n_members > 0 && e->progress.what == SW_EVOLVE_EVALUATED)
+    while (e->progress.what == SW_EVOLVE_EVALUATED)
         SW_TRY(sw_evolution_advance(e->evolution, &e->progress));
     return SW_OK;
 }
