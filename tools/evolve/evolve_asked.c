@@ -24,12 +24,21 @@ int evolve_print_space(evolve *e)
 
 /* ---- a price ----------------------------------------------------------------------------- */
 
+/* As a member of a run is, which has the utility of its neurons too. */
+static sw_net_opts member_opts(const evolve *e)
+{
+    sw_net_opts opts = e->net;
+    opts.utility = 1;
+    return opts;
+}
+
 /* The phases of a training step, which the price has as one. */
 static sw_status plan_phases(evolve *e, const sw_genome *genome, int64_t batch,
                              sw_plan_info *plan)
 {
+    const sw_net_opts opts = member_opts(e);
     sw_net *net;
-    SW_TRY(sw_net_create(&net, genome, &e->net));
+    SW_TRY(sw_net_create(&net, genome, &opts));
     sw_model *model = sw_net_model(net);
     const sw_array *field = e->job.train.info.field;
     sw_array inputs[2];
@@ -104,6 +113,7 @@ static int check_genome(const evolve *e, const sw_genome_info *g)
 static int price(evolve *e, const sw_genome *genome)
 {
     sw_genome_info info = {.size = sizeof info};
+    const sw_net_opts opts = member_opts(e);
     sw_price found = {.size = sizeof found};
     sw_plan_info plan = {.size = sizeof plan};
     sw_status status = sw_genome_look(genome, &info);
@@ -113,7 +123,7 @@ static int price(evolve *e, const sw_genome *genome)
     if (status == SW_OK)
         status = evolve_exec(e, &e->exec);
     if (status == SW_OK)
-        status = sw_genome_price(genome, e->exec, &e->net, e->input, &found);
+        status = sw_genome_price(genome, e->exec, &opts, e->input, &found);
     if (status == SW_OK)
         status = plan_phases(e, genome, info.batch, &plan);
     if (status == SW_OK && e->opts.plot != NULL)
