@@ -1827,7 +1827,9 @@ typedef struct {
     uint64_t ns; /* that finding out took */
 } sw_price;
 /* Trace and plan a training step of the genome's batch, without tensor memory: bytes to the
- * byte. `input` is the type of a sample's numbers (SW_U8 or SW_F32). */
+ * byte, those of a member of a group. With utility arena_bytes is the larger one of both
+ * variants. `input` is the type of a sample's numbers (SW_U8 or SW_F32). Nothing is kept, and
+ * no budget is asked. */
 SW_MUST_USE SW_API sw_status sw_genome_price(const sw_genome *genome, sw_exec *exec,
                                              const sw_net_opts *opts, sw_dtype input,
                                              sw_price *out);
@@ -1835,9 +1837,12 @@ SW_MUST_USE SW_API sw_status sw_genome_price(const sw_genome *genome, sw_exec *e
 /* Take over from the nets of a genome's parents what it has of them: weights, buffers,
  * optimizer state of the same kind, utility, by the neurons' descent, which the genome of `to`
  * has (sw_genome_mutate, sw_genome_crossover). New outputs begin by their initialiser, what
- * reads a new input with 0, filters stay aligned; vertices of neither parent as in
- * sw_model_ready, or as the identity. b NULL: of one parent. All models are ready. On failure
- * `to` is as it was. SW_INVALID: `a` is not a net of the parent. */
+ * reads a new input with 0, filters stay aligned, optimizer state of what is new as it begins,
+ * its utility with the machine epsilon; vertices of neither parent as in sw_model_ready, or as
+ * the identity. Step counters, and counts of skipped updates, are those of the first parent
+ * whose optimizer is of the same kind and of which a parameter comes; knobs those of `to`. b
+ * NULL: of one parent. All models are ready. On failure `to` is as it was. SW_INVALID: `a` is
+ * not a net of the parent. */
 SW_MUST_USE SW_API sw_status sw_net_inherit(sw_net *to, const sw_net *a, const sw_net *b,
                                             uint64_t seed);
 
