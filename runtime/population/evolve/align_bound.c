@@ -119,27 +119,6 @@ static int64_t cheapest_alone(const swi_bounds *b, uint32_t v)
     return from;
 }
 
-static swi_tail tail_of(const swi_bounds *b, const swi_term *t)
-{
-    const int64_t rest = cheapest_alone(b, t->var);
-    const double coef = t->coef, cost = alone(b, t->var, rest);
-    swi_tail tail = {.least = at_low(b, t), .most = at_high(b, t), .rest = t->coef * rest};
-    tail.up = fmax(0, alone(b, t->var, rest + 1) - cost) / coef;
-    tail.down = fmax(0, alone(b, t->var, rest - 1) - cost) / coef;
-    if (b->low[t->var] == b->high[t->var])
-        tail.up = tail.down = (double)INFINITY;
-    tail.grown = (double)INFINITY;
-    for (uint32_t u = b->first_use[t->var]; u < b->first_use[t->var + 1]; u++) {
-        const swi_row_state *r = &b->rows[b->uses[u].row];
-        if (r->row->n_terms != 1 || r->dev <= 0)
-            continue;
-        const double size = coef * (double)r->row->at / r->row->terms[0].coef;
-        tail.grown = fmin(tail.grown, size);
-        tail.shrunk = fmax(tail.shrunk, size);
-    }
-    return tail;
-}
-
 /* ---- rows ----------------------------------------------------------------------------------
  */
 
@@ -148,20 +127,61 @@ static sw_status prepare_tails(swi_scratch *scratch, const swi_bounds *b, swi_ro
     swi_tail *tails = NULL;
     const uint32_t n = r->row->n_terms;
     SW_TRY(SWI_TAKE(scratch, tails, n + 1));
-    tails[n].up = tails[n].down = (double)INFINITY;
     for (uint32_t i = n; i-- > 0;) {
-        const swi_tail *x = &tails[i + 1];
-        swi_tail t = tail_of(b, &r->row->terms[i]);
-        t.least += x->least;
-        t.most += x->most;
-        t.rest += x->rest;
-        t.up = fmin(t.up, x->up);
-        t.down = fmin(t.down, x->down);
-        t.grown += x->grown;
-        t.shrunk += x->shrunk;
-        tails[i] = t;
+        const swi_term *t = &r->row->terms[i];
+        tails[i].least = tails[i + 1].least + at_low(b, t);
+        tails[i].most = tails[i + 1].most + at_high(b, t);
+        tails[i].rest = tails[i + 1].rest + t->coef * cheapest_alone(b, t->var);
     }
     r->tails = tails;
+    return SW_OK;
+}
+
+static swi_taker taker_of(const swi_bounds *b, const swi_row *row, uint32_t term)
+{
+    const swi_term *t = &row->terms[term];
+    const int64_t rest = cheapest_alone(b, t->var);
+    const double coef = t->coef, cost = alone(b, t->var, rest);
+    const double up = alone(b, t->var, rest + 1) - cost,
+                 down = alone(b, t->var, rest - 1) - cost;
+    swi_taker taker = {.term = term, .size = (double)INFINITY};
+    taker.rate = fmax(0, fmin(up, down)) / coef;
+    for (uint32_t u = b->first_use[t->var]; u < b->first_use[t->var + 1]; u++) {
+        const swi_row_state *r = &b->rows[b->uses[u].row];
+        if (r->row->n_terms != 1 || r->dev <= 0)
+            continue;
+        const double size = coef * (double)r->row->at / r->row->terms[0].coef;
+        if (size < taker.size) {
+            taker.size = size;
+            taker.off = fabs(size - coef * (double)rest);
+        }
+    }
+    return taker;
+}
+
+/* In rows of several variables: who takes up what they differ. */
+static sw_status prepare_takers(swi_scratch *scratch, const swi_bounds *b, swi_row_state *r)
+{
+    swi_taker *takers = NULL;
+    const uint32_t n = r->row->n_terms;
+    if (n < 2 || r->mixed)
+        return SW_OK;
+    SW_TRY(SWI_TAKE(scratch, takers, n + 1));
+    for (uint32_t i = 0; i <= n; i++) {
+        const bool itself = i == n;
+        const uint32_t var = itself ? 0 : r->row->terms[i].var;
+        if (itself ? r->row->kind == SWI_ROW_BOUND : b->low[var] == b->high[var])
+            continue;
+        const swi_taker taker =
+            itself ? (swi_taker){SWI_ITSELF, r->slope,
+                                 r->dev > 0 ? (double)r->row->at : (double)INFINITY, 0}
+                   : taker_of(b, r->row, i);
+        uint32_t k = r->n_takers++;
+        for (; k > 0 && takers[k - 1].rate > taker.rate; k--)
+            takers[k] = takers[k - 1];
+        takers[k] = taker;
+    }
+    r->takers = takers;
     return SW_OK;
 }
 
@@ -196,8 +216,10 @@ sw_status swi_bounds_prepare(swi_scratch *scratch, swi_bounds *b)
             r->mixed |= r->row->terms[k].coef < 0;
         r->dev = r->row->kind == SWI_ROW_SIZE ? 1 / (double)r->row->at : 0;
     }
-    for (uint32_t i = 0; i < x->n_rows; i++)
+    for (uint32_t i = 0; i < x->n_rows; i++) {
         SW_TRY(prepare_tails(scratch, b, &b->rows[i]));
+        SW_TRY(prepare_takers(scratch, b, &b->rows[i]));
+    }
     return SW_OK;
 }
 
@@ -209,38 +231,39 @@ static double difference(int64_t at, int64_t low, int64_t high)
     return (double)(at < low ? low - at : at > high ? at - high : 0);
 }
 
-static int64_t clamp(int64_t x, int64_t low, int64_t high)
+/* Taking up a difference costs at least this, with the largest share, which is `most` already.
+ * With a larger share the cheaper ones take more: the best share is `most`, or one with which
+ * the cheapest ones take all there is. */
+static double take_up(const swi_row_state *r, uint32_t tail, double difference, double most)
 {
-    return x < low ? low : x > high ? high : x;
-}
-
-/* Of a sum of the row: what it costs itself, and its tail's variables by themselves. */
-static double with_tail(const swi_row_state *r, const swi_tail *t, int64_t sum, int64_t value)
-{
-    const int64_t more = value - sum - t->rest;
-    const double tail = more > 0   ? (double)more * t->up
-                        : more < 0 ? -(double)more * t->down
-                                   : 0;
-    return r->slope * fabs((double)(value - r->row->at)) + tail;
-}
-
-/* The largest share is at least this. Of the row's sum in [low, high] one line rises, that of
- * what is grown, and one falls; its own rises or falls. The worst pair meets at its least. */
-static double share(const swi_row_state *r, const swi_tail *t, double sum, double low,
-                    double high)
-{
-    const double at = (double)r->row->at;
-    double least = fmax(0, (low - sum) / t->grown - 1);
-    if (t->shrunk > 0)
-        least = fmax(least, 1 - (high - sum) / t->shrunk);
-    if (r->dev <= 0)
-        return least;
-    if (t->shrunk > 0) {
-        const double meet = (2 + sum / t->shrunk) / (1 / at + 1 / t->shrunk);
-        least = meet >= low && meet <= high ? fmax(least, meet / at - 1) : least;
+    double rest = difference, cost = 0, least = (double)INFINITY;
+    double off = 0, size = 0, fixed = 0, rate = 0; /* of the takers so far */
+    for (uint32_t i = 0; i < r->n_takers; i++) {
+        const swi_taker *t = &r->takers[i];
+        if (t->term < tail)
+            continue;
+        const double room = isinf(t->size) ? t->size : t->off + most * t->size;
+        if (room >= rest)
+            return fmin(least, cost + rest * t->rate + 0.8 * most);
+        cost += room * t->rate;
+        rest -= room;
+        off += t->off;
+        size += t->size;
+        fixed += t->off * t->rate;
+        rate += t->size * t->rate;
+        least = fmin(least, fixed + (rate + 0.8) * (difference - off) / size);
     }
-    const double meet = (2 + sum / t->grown) / (1 / at + 1 / t->grown);
-    return meet >= low && meet <= high ? fmax(least, 1 - meet / at) : least;
+    return least;
+}
+
+/* How far the row's sum is from where it costs nothing, with all others at rest. */
+static int64_t mismatch(const swi_row *row, int64_t at_rest)
+{
+    if (row->kind != SWI_ROW_BOUND)
+        return at_rest < row->at ? row->at - at_rest : at_rest - row->at;
+    return at_rest < row->low    ? row->low - at_rest
+           : at_rest > row->high ? at_rest - row->high
+                                 : 0;
 }
 
 /* Add a row whose terms in front of `tail` have this sum. */
@@ -250,42 +273,57 @@ static void add_row(swi_cost *c, const swi_row_state *r, uint32_t tail, int64_t 
     int64_t low = sum + t->least, high = sum + t->most;
     low = low < r->row->low ? r->row->low : low;
     high = high > r->row->high ? r->row->high : high;
-    const double d = difference(r->row->at, low, high), own = d * r->slope;
-    c->sum += own;
+    const double d = difference(r->row->at, low, high);
+    c->sum += d * r->slope;
     c->largest = fmax(c->largest, d * r->dev);
-    if (r->row->n_terms == 1 || tail == r->row->n_terms || r->mixed)
+}
+
+static void add_tail(swi_cost *c, const swi_row_state *r, uint32_t tail, int64_t sum)
+{
+    if (r->takers == NULL || tail == r->row->n_terms)
         return;
-    c->largest = fmax(c->largest, share(r, t, (double)sum, (double)low, (double)high));
-    const double near_at = with_tail(r, t, sum, clamp(r->row->at, low, high));
-    const double near_rest = with_tail(r, t, sum, clamp(sum + t->rest, low, high));
-    c->tail = fmax(c->tail, fmin(near_at, near_rest) - own);
+    const int64_t low = sum + r->tails[tail].least, high = sum + r->tails[tail].most;
+    const int64_t from = low < r->row->low ? r->row->low : low;
+    const int64_t to = high > r->row->high ? r->row->high : high;
+    const double own = difference(r->row->at, from, to) * r->slope;
+    const int64_t more = mismatch(r->row, sum + r->tails[tail].rest);
+    if (more > 0)
+        c->tail = fmax(c->tail, take_up(r, tail, (double)more, c->largest) - own);
 }
 
 swi_cost swi_cost_without(const swi_bounds *b, uint32_t v)
 {
     swi_cost c = {0, 0, 0};
-    uint32_t u = b->first_use[v];
-    for (uint32_t i = 0; i < b->x->n_rows; i++) {
-        if (u < b->first_use[v + 1] && b->uses[u].row == i)
-            u++;
-        else
-            add_row(&c, &b->rows[i], b->rows[i].next, b->rows[i].sum);
-    }
+    for (int pass = 0; pass < 2; pass++)
+        for (uint32_t i = 0, u = b->first_use[v]; i < b->x->n_rows; i++) {
+            const swi_row_state *r = &b->rows[i];
+            if (u < b->first_use[v + 1] && b->uses[u].row == i)
+                u++;
+            else if (pass == 0)
+                add_row(&c, r, r->next, r->sum);
+            else
+                add_tail(&c, r, r->next, r->sum);
+        }
     return c;
 }
 
 double swi_cost_total(const swi_cost *c)
 {
-    return c->sum + c->tail + 0.8 * c->largest;
+    return c->sum + fmax(c->tail, 0.8 * c->largest);
 }
 
 double swi_cost_with(const swi_bounds *b, const swi_cost *without, uint32_t v, int64_t z)
 {
     swi_cost c = *without;
-    for (uint32_t u = b->first_use[v]; u < b->first_use[v + 1]; u++) {
-        const swi_row_state *r = &b->rows[b->uses[u].row];
-        const uint32_t k = b->uses[u].term;
-        add_row(&c, r, k + 1, r->sum + r->row->terms[k].coef * z);
-    }
+    for (int pass = 0; pass < 2; pass++)
+        for (uint32_t u = b->first_use[v]; u < b->first_use[v + 1]; u++) {
+            const swi_row_state *r = &b->rows[b->uses[u].row];
+            const uint32_t k = b->uses[u].term;
+            const int64_t sum = r->sum + r->row->terms[k].coef * z;
+            if (pass == 0)
+                add_row(&c, r, k + 1, sum);
+            else
+                add_tail(&c, r, k + 1, sum);
+        }
     return swi_cost_total(&c);
 }

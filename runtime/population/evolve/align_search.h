@@ -6,21 +6,28 @@
 
 /* Of the terms of a row from one on. */
 typedef struct {
-    int64_t least, most;  /* their sum, at bounds of the variables */
-    int64_t rest;         /* their sum, where they cost least by themselves */
-    double up, down;      /* what one more, or one less, costs at least by themselves */
-    double grown, shrunk; /* all of them differ by a share of m at least where the sum is above
-                             (1 + m) grown, or below (1 - m) shrunk */
+    int64_t least, most; /* their sum, at bounds of the variables */
+    int64_t rest;        /* their sum, where each costs least by itself */
 } swi_tail;
+
+/* What can take up a difference of a row's sum: a variable, or the row itself. */
+typedef struct {
+    uint32_t term;    /* SWI_ITSELF: the row */
+    double rate;      /* what a difference of one costs at least */
+    double size, off; /* at most `off` and a share of `size`, which counts for the largest */
+} swi_taker;
+#define SWI_ITSELF UINT32_MAX
 
 /* A row while the search runs: its terms in front of `next` have values. */
 typedef struct {
     const swi_row *row;
     int64_t sum; /* of those with values */
     uint32_t next;
-    const swi_tail *tails; /* n_terms + 1 */
-    double slope, dev;     /* what a difference of one costs; and counts for the largest */
-    bool mixed;            /* has coefficients below 0 */
+    const swi_tail *tails;   /* n_terms + 1 */
+    const swi_taker *takers; /* cheapest first */
+    uint32_t n_takers;
+    double slope, dev; /* what a difference of one costs; and counts for the largest */
+    bool mixed;        /* has coefficients below 0 */
 } swi_row_state;
 
 typedef struct {
@@ -35,7 +42,8 @@ typedef struct {
     swi_use *uses;
 } swi_bounds;
 
-/* Least costs: sums of rows, the largest share, and what one row's tail adds. */
+/* Least costs: of the rows in sum, their largest share, and what one of them with what its
+ * variables must take up costs more than it does in `sum`, the largest share included. */
 typedef struct {
     double sum, largest, tail;
 } swi_cost;
