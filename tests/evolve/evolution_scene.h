@@ -20,6 +20,8 @@ sw_evolution *evo_evolution(sw_exec *exec, const sw_evolution_opts *opts);
 void evo_run(sw_evolution *evolution, uint64_t generations);
 /* A sum over genomes, numbers and weights of all members, without times. */
 uint64_t evo_sum(sw_evolution *evolution);
+/* Of genome and weights of one. */
+uint64_t evo_net_sum(const sw_net *made);
 /* A new folder, below the one of the process. */
 const char *evo_folder(void);
 /* The history of a folder without times, for free(). */

@@ -94,7 +94,7 @@ typedef struct {
 /* A file that the next generation no longer needs. */
 typedef struct {
     uint64_t id, generation;
-    bool best;
+    const char *what;
 } swi_old_file;
 
 typedef struct {
@@ -125,7 +125,7 @@ struct sw_evolution {
     uint32_t n_feeds, cap_feeds;
     uint64_t generation, next_id, steps, mutants, refused;
     swi_phase phase;
-    bool resumed, broken;
+    bool resumed, broken, rebuilding;
     /* The wave: positions of members. */
     uint32_t *wave, n_wave, cursor, n_waved;
     bool *waved;
@@ -192,6 +192,8 @@ sw_status swi_rest_end(sw_evolution *e, swi_one *one, const unsigned char *bytes
 /* A block ends at once, a file when the next generation is whole: swi_rest_sweep. */
 void swi_rest_drop(sw_evolution *e, swi_one *one);
 void swi_rest_sweep(sw_evolution *e);
+/* At once, file and block. */
+void swi_rest_remove(sw_evolution *e, swi_one *one);
 /* Bring it into a range; without files its block ends. */
 sw_status swi_one_load(sw_evolution *e, swi_one *one);
 /* Put the state of a resident to rest; it stays resident. */

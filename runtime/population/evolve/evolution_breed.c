@@ -135,11 +135,10 @@ static sw_status cross(swi_brood *b)
 {
     sw_evolution *e = b->e;
     swi_cross *c = &b->cross;
-    bool may = true;
+    bool may;
     size_t n;
     SW_TRY(cross_genomes(b));
-    if (!b->again)
-        SW_TRY(price(e, c->genome, &b->child->birth.limits, &may));
+    SW_TRY(price(e, c->genome, &b->child->birth.limits, &may));
     if (!may) {
         sw_genome_destroy(c->genome);
         c->genome = NULL;

@@ -71,19 +71,26 @@ sw_status swi_net_fill(sw_net *net, const unsigned char *bytes, size_t n)
     return SW_OK;
 }
 
+static sw_status fill_from(sw_evolution *e, const swi_one *one, sw_net *net, void *scratch)
+{
+    const bool begun = one->rest.there || one->member.of != NULL;
+    const unsigned char *bytes = scratch;
+    if (begun)
+        SW_TRY(swi_one_bytes(e, one, scratch, &bytes));
+    else
+        SW_TRY(swi_net_begin(one->net, scratch, swi_member_seed(e, one->id)));
+    return swi_net_fill(net, bytes, one->need.member);
+}
+
 static sw_status fill(sw_evolution *e, const swi_one *one, sw_net *net)
 {
     const size_t n = one->need.member;
-    const unsigned char *bytes;
+    const bool there = one->member.of != NULL || one->rest.block != NULL;
     void *scratch = NULL;
-    if (!one->rest.there && one->member.of == NULL) /* not begun: its first values */
-        return sw_model_ready(net->model, e->exec, swi_member_seed(e, one->id));
     SW_TRY(sw_model_ready(net->model, e->exec, 0));
-    if (one->member.of == NULL && e->opts.dir != NULL)
+    if (!there)
         SW_TRY(swi_charged_take(e, &scratch, n, &e->scratch_bytes));
-    sw_status status = swi_one_bytes(e, one, scratch, &bytes);
-    if (status == SW_OK)
-        status = swi_net_fill(net, bytes, n);
+    const sw_status status = fill_from(e, one, net, scratch);
     swi_charged_give(e, scratch, n, &e->scratch_bytes);
     return status;
 }

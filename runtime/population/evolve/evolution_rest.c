@@ -29,14 +29,14 @@ uint64_t swi_sum_of(const void *bytes, size_t n, uint64_t sum)
 static void path_of(const sw_evolution *e, const swi_old_file *file,
                     char path[SWI_EVOLUTION_PATH])
 {
-    (void)snprintf(path, SWI_EVOLUTION_PATH, "%s/%s-%llu-%llu.state", e->opts.dir,
-                   file->best ? "best" : "member", (unsigned long long)file->id,
-                   (unsigned long long)file->generation);
+    (void)snprintf(path, SWI_EVOLUTION_PATH, "%s/%s-%llu-%llu.state", e->opts.dir, file->what,
+                   (unsigned long long)file->id, (unsigned long long)file->generation);
 }
 
 static swi_old_file file_of(const sw_evolution *e, const swi_one *one, uint64_t generation)
 {
-    return (swi_old_file){one->id, generation, one == &e->best};
+    const char *what = one == &e->best ? "best" : e->rebuilding ? "rebuilt" : "member";
+    return (swi_old_file){one->id, generation, what};
 }
 
 /* Without memory for it the file stays, in nobody's way. */
@@ -134,6 +134,19 @@ void swi_rest_drop(sw_evolution *e, swi_one *one)
     swi_charged_give(e, one->rest.block, one->rest.bytes, &e->rest_bytes);
     if (one->rest.there && e->opts.dir != NULL)
         note_old(e, file_of(e, one, one->rest.generation));
+    one->rest = (swi_rest){.there = false};
+}
+
+void swi_rest_remove(sw_evolution *e, swi_one *one)
+{
+    char path[SWI_EVOLUTION_PATH];
+    swi_charged_give(e, one->rest.block, one->rest.bytes, &e->rest_bytes);
+    if (one->rest.there && e->opts.dir != NULL) {
+        const swi_old_file file = file_of(e, one, one->rest.generation);
+        path_of(e, &file, path);
+        if (sw_file_remove(path) != SW_OK)
+            one->rest.there = false; /* it is in nobody's way */
+    }
     one->rest = (swi_rest){.there = false};
 }
 
