@@ -61,12 +61,29 @@ static const char small_space[] =
     " \"batch\": [8, 16],\n"
     " \"activations\": [\"relu\", \"tanh\"]}\n";
 
-sw_search_space *evo_space(void)
+static const char dense_space[] =
+    "{\"format\": \"stepwell search space 1\",\n"
+    " \"body\": {\"chain\": [{\"vertex\": \"flatten\"},\n"
+    "  {\"vertex\": \"linear\", \"size\": {\"from\": 8, \"to\": 12}},\n"
+    "  {\"vertex\": \"activation\", \"activation\": \"relu\"}]},\n"
+    " \"optimizers\": [\"adam\"], \"lr\": 0.003, \"batch\": [8, 16]}\n";
+
+static sw_search_space *space_of(const char *text)
 {
     sw_search_space *space = NULL;
-    OK(sw_search_space_parse(&space, small_space, sizeof small_space - 1, "small"));
+    OK(sw_search_space_parse(&space, text, strlen(text), "a space"));
     sw_after(end_space, space);
     return space;
+}
+
+sw_search_space *evo_space(void)
+{
+    return space_of(small_space);
+}
+
+sw_search_space *evo_dense_space(void)
+{
+    return space_of(dense_space);
 }
 
 sw_evolution_opts evo_opts(const evo_data *data)

@@ -12,6 +12,8 @@ typedef struct {
 evo_data evo_digits(int64_t train, int64_t validation);
 /* A space of small nets of dense and convolutional layers, which ends with the test. */
 sw_search_space *evo_space(void);
+/* One hidden layer, which can grow. */
+sw_search_space *evo_dense_space(void);
 /* Six members, few samples. */
 sw_evolution_opts evo_opts(const evo_data *data);
 sw_exec *evo_exec(int threads, sw_budget *budget);

@@ -238,22 +238,6 @@ static void free_arrays(sw_evolution *e)
     sw_heap_free(e->old, SW_HEAP_RECORDS, e->cap_old * sizeof *e->old);
 }
 
-/* The first population: those that were given, then draws. No tensor memory yet. */
-static sw_status populate(sw_evolution *e)
-{
-    swi_limits limits = swi_limits_begin(e);
-    for (uint32_t i = 0; i < e->opts.population; i++) {
-        swi_one *one = &e->members[i];
-        const bool given = i < e->opts.n_first;
-        one->id = e->next_id++;
-        one->birth = (swi_birth){
-            .how = given ? SWI_BORN_FIRST : SWI_BORN_DRAWN, .index = i, .limits = limits};
-        SW_TRY(swi_breed_first(e, one, false));
-        limits.most = swi_need_most(limits.most, one->need);
-    }
-    return SW_OK;
-}
-
 static sw_status make(sw_evolution *e, const sw_evolution_opts *given, const char *call)
 {
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_net_opts, &e->net_opts, given->net, call));
@@ -272,7 +256,7 @@ static sw_status make(sw_evolution *e, const sw_evolution_opts *given, const cha
     e->others = sw_budget_used(e->budget);
     e->next_id = 1;
     SW_TRY(make_arrays(e));
-    return populate(e);
+    return swi_evolution_populate(e);
 }
 
 static void end(sw_evolution *e)

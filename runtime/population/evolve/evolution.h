@@ -249,10 +249,17 @@ sw_status swi_breed_child(swi_brood *b);
 /* Its first bytes. */
 sw_status swi_breed_weights(swi_brood *b, unsigned char *to);
 void swi_brood_end(swi_brood *b);
-/* The same of a member without parents: the first whose genome fits. */
-sw_status swi_breed_first(sw_evolution *e, swi_one *one, bool again);
+/* May it be, beside what the limits say? Counted. */
+bool swi_candidate_fits(sw_evolution *e, const swi_limits *limits, const swi_one *one);
 /* Of a child: all its draws follow from it. */
 uint64_t swi_child_seed(const sw_evolution *e, uint64_t generation, uint32_t index);
+
+/* ---- evolution_first.c ------------------------------------------------------------------- */
+
+/* All of the first population: genomes that fit, opened. */
+sw_status swi_evolution_populate(sw_evolution *e);
+/* One of it again, by its birth. */
+sw_status swi_first_again(sw_evolution *e, swi_one *one);
 
 /* ---- evolution_next.c -------------------------------------------------------------------- */
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 enum {
-    MOST_DRAWS = 100,
     CROSSED_ATTEMPTS = 5, /* from there on mutants of one parent */
     SHRINK = 9,           /* only smaller */
     COPY = 10             /* of the parent: it fits */
@@ -26,7 +25,7 @@ uint64_t swi_child_seed(const sw_evolution *e, uint64_t generation, uint32_t ind
 
 /* ---- what fits --------------------------------------------------------------------------- */
 
-static bool fits(sw_evolution *e, const swi_limits *limits, const swi_one *one)
+bool swi_candidate_fits(sw_evolution *e, const swi_limits *limits, const swi_one *one)
 {
     const size_t most = e->opts.candidate_bytes;
     const bool may =
@@ -47,7 +46,7 @@ static sw_status price(sw_evolution *e, const sw_genome *genome, const swi_limit
     swi_one_begin(&one);
     one.genome = (sw_genome *)(uintptr_t)genome;
     SW_TRY(swi_one_open(e, &one));
-    *may = fits(e, limits, &one);
+    *may = swi_candidate_fits(e, limits, &one);
     swi_one_close(&one);
     return SW_OK;
 }
@@ -213,7 +212,7 @@ static sw_status try_attempt(swi_brood *b, uint32_t attempt, bool *accepted)
     child->birth.attempt = attempt;
     if (child->genome->batch <= b->e->n_train) {
         SW_TRY(swi_one_open(b->e, child));
-        if (fits(b->e, &child->birth.limits, child) || b->again) {
+        if (swi_candidate_fits(b->e, &child->birth.limits, child) || b->again) {
             *accepted = true;
             return SW_OK;
         }
@@ -269,65 +268,4 @@ void swi_brood_end(swi_brood *b)
     swi_charged_give(b->e, b->cross.bytes, b->cross.n, &b->e->scratch_bytes);
     sw_genome_destroy(b->cross.genome);
     b->cross = (swi_cross){.genome = NULL};
-}
-
-/* ---- without parents --------------------------------------------------------------------- */
-
-static sw_status draw(sw_evolution *e, swi_one *one, uint32_t attempt)
-{
-    const uint64_t of_all = swi_draw_seed(e->opts.seed, UINT64_MAX);
-    const uint64_t number = (uint64_t)one->birth.index * MOST_DRAWS + attempt;
-    one->birth.attempt = attempt;
-    return sw_search_space_draw(e->space, &e->task, swi_draw_seed(of_all, number),
-                                &one->genome);
-}
-
-/* *least: the fewest bytes that a refused one needs. */
-static sw_status try_first(sw_evolution *e, swi_one *one, bool again, bool *accepted,
-                           size_t *least)
-{
-    *accepted = false;
-    if (one->genome->batch <= e->n_train || one->birth.how == SWI_BORN_FIRST) {
-        SW_TRY(swi_one_open(e, one));
-        const swi_limits *l = &one->birth.limits;
-        *accepted = fits(e, l, one) || again;
-        if (*accepted)
-            return SW_OK;
-        const size_t most = e->opts.candidate_bytes;
-        const size_t bytes = most > 0 && one->price.peak_bytes > most
-                                 ? one->price.peak_bytes
-                                 : swi_limits_bytes(l, one->need);
-        *least = bytes < *least ? bytes : *least;
-        swi_one_close(one);
-    }
-    sw_genome_destroy(one->genome);
-    one->genome = NULL;
-    return SW_OK;
-}
-
-sw_status swi_breed_first(sw_evolution *e, swi_one *one, bool again)
-{
-    const bool first = one->birth.how == SWI_BORN_FIRST;
-    const uint32_t begin = again ? one->birth.attempt : 0;
-    const uint32_t behind = again ? begin + 1 : first ? 1 : MOST_DRAWS;
-    size_t least = SIZE_MAX;
-    bool accepted = false;
-    for (uint32_t attempt = begin; attempt < behind && !accepted; attempt++) {
-        if (first)
-            SW_TRY(sw_genome_copy(&one->genome, e->opts.first[one->birth.index]));
-        else
-            SW_TRY(draw(e, one, attempt));
-        swi_genome_forget(one->genome);
-        SW_TRY(try_first(e, one, again, &accepted, &least));
-    }
-    if (accepted)
-        return SW_OK;
-    const size_t most = e->opts.candidate_bytes;
-    SW_FAIL(SW_NOMEM,
-            "sw_evolution_create: no genome for member %llu fits: %s, and the smallest of %u "
-            "needs %zu bytes of the %zu that there are; raise the budget or candidate_bytes, "
-            "or lower sizes or batches",
-            (unsigned long long)one->id, first ? "it was given" : "it was drawn",
-            behind - begin, least,
-            most > 0 && most < one->birth.limits.room ? most : one->birth.limits.room);
 }

@@ -143,7 +143,7 @@ static sw_status make(rebuild *r, ancestor *a)
     if (one->birth.how == SWI_BORN_CHILD) {
         SW_TRY(make_child(r, a));
     } else {
-        SW_TRY(swi_breed_first(r->e, one, true));
+        SW_TRY(swi_first_again(r->e, one));
         SW_TRY(put_to_rest(r, one, NULL));
     }
     if (one->genome == NULL || swi_genome_hash(one->genome) != a->line->genome)
