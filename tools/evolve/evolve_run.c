@@ -252,6 +252,7 @@ static sw_status take_generation(evolve *e)
     row.population_bytes = memory.peak_bytes;
     SW_TRY(evolve_row_add(e, &row));
     e->done = row.generation + 1;
+    e->generation_began_ns += row.ns; /* breeding the next one is part of it */
     evolve_say_row(e, &row);
     return SW_OK;
 }
@@ -308,11 +309,8 @@ sw_status evolve_loop(evolve *e)
             evolve_say_progress(e);
         if (e->progress.what == SW_EVOLVE_EVALUATED)
             SW_TRY(take_generation(e));
-        if (e->progress.what == SW_EVOLVE_GENERATION) {
-            e->generation_began_ns = cli_clock_ns();
-            if (stop(e))
-                break;
-        }
+        if (e->progress.what == SW_EVOLVE_GENERATION && stop(e))
+            break;
     }
     /* The last one is measured; the next one is bred too, for who goes on. */
     while (e->progress.what == SW_EVOLVE_EVALUATED)
