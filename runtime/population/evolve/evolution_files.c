@@ -3,7 +3,7 @@
  * before by a rename; then what that one needed is removed. */
 #include "alloc/base/mem.h"
 #include "runtime/population/evolve/evolution_files.h"
-#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define FORMAT "stepwell evolution 1"
@@ -61,9 +61,25 @@ static sw_status write_all(sw_json *j, const sw_evolution *e)
     if (e->has_best)
         SW_TRY(write_one(j, e, &e->best));
     sw_json_end(j);
+    swi_put_hex(j, "sum", 0);
     sw_json_end(j);
     sw_json_line(j);
     return j->status;
+}
+
+/* What stands behind the bytes that the sum is of: ,"sum":"0x0123456789abcdef"} and a line's
+ * end. */
+enum { SUM_BYTES = 30, SUM_DIGITS = 11 };
+
+/* The digits in the place of those zeros. */
+static sw_status put_sum(sw_json *j)
+{
+    char digits[24];
+    SW_TRY(j->status);
+    const uint64_t sum = swi_sum_of(j->bytes, j->used - SUM_BYTES, 0);
+    (void)snprintf(digits, sizeof digits, "%016llx", (unsigned long long)sum);
+    memcpy(j->bytes + j->used - SUM_BYTES + SUM_DIGITS, digits, 16);
+    return SW_OK;
 }
 
 static sw_status write_beside(const char *beside, const sw_json *j)
@@ -87,6 +103,8 @@ sw_status swi_generation_write(sw_evolution *e)
     sw_json_growing(&j, SW_HEAP_FILES);
     sw_status status = write_all(&j, e);
     if (status == SW_OK)
+        status = put_sum(&j);
+    if (status == SW_OK)
         status = write_beside(beside, &j);
     if (status == SW_OK)
         status = sw_file_rename(beside, path);
@@ -101,7 +119,7 @@ typedef struct {
     const char *path;
     swi_one *members, best; /* of the run, as far as they were read */
     uint32_t n_members, n_best;
-    uint64_t generation, next_id, history_bytes, steps, mutants, refused;
+    uint64_t generation, next_id, history_bytes, steps, mutants, refused, sum;
     swi_one *at; /* that is read */
     uint32_t seen, seen_one;
     char *text; /* room for any string of the file */
@@ -237,12 +255,12 @@ static sw_status read_field(sw_json_in *in, const char *key, void *context)
 {
     static const char *const fields[] = {"format",        "options", "generation", "next_id",
                                          "history_bytes", "steps",   "mutants",    "refused",
-                                         "members",       "best"};
+                                         "members",       "best",    "sum"};
     reader *r = context;
     uint64_t *const counts[] = {&r->generation, &r->next_id, &r->history_bytes,
                                 &r->steps,      &r->mutants, &r->refused};
     uint32_t which;
-    SW_TRY(swi_read_field(in, key, fields, 10, "a generation", &r->seen, &which));
+    SW_TRY(swi_read_field(in, key, fields, 11, "a generation", &r->seen, &which));
     if (which == 0)
         return read_format(in);
     if (which == 1)
@@ -251,6 +269,8 @@ static sw_status read_field(sw_json_in *in, const char *key, void *context)
         return swi_read_list(in, read_member, r);
     if (which == 9)
         return swi_read_list(in, read_best, r);
+    if (which == 10)
+        return swi_get_hex(in, &r->sum);
     return sw_json_get_count(in, counts[which - 2]);
 }
 
@@ -258,11 +278,14 @@ static sw_status parse(reader *r, const swi_text *file)
 {
     sw_json_in in = swi_read_begin(file->bytes, file->n, r->path);
     SW_TRY(sw_json_get_object(&in, read_field, r));
-    if (r->seen != 0x3ff)
+    if (r->seen != 0x7ff)
         return sw_json_bad(&in, "a field of the generation is missing");
     if (r->n_members != r->e->opts.population)
         return sw_json_bad(&in, "members are missing");
-    return swi_read_end(&in);
+    SW_TRY(swi_read_end(&in));
+    if (file->n < SUM_BYTES || r->sum != swi_sum_of(file->bytes, file->n - SUM_BYTES, 0))
+        SW_FAIL(SW_FORMAT, "%s: is damaged: it is not what was written", r->path);
+    return SW_OK;
 }
 
 /* ---- going on ---------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@ sw_status swi_evolution_log_begin(sw_evolution *e)
     char path[SWI_EVOLUTION_PATH];
     swi_evolution_path(e, "history.jsonl", path);
     SW_TRY(sw_file_open(&e->history, path, SW_FILE_KEEP));
+    SW_TRY(sw_file_own(e->history, path)); /* one run at a time writes into the folder */
     return sw_file_cut(e->history, e->history_bytes);
 }
 
