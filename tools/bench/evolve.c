@@ -252,6 +252,8 @@ int bench_evolve(int argc, char **argv)
          "search, gaps: of each member and generation", 1, 1 << 30, NULL},
         {"--epochs", "N", CLI_COUNT, &o.epochs, "10",
          "search: of the training from scratch that is compared", 1, 10000, NULL},
+        {"--repeats", "N", CLI_COUNT, &o.repeats, "3",
+         "search: trainings from scratch of each best, whose mean is compared", 1, 1000, NULL},
         {"--memory-budget", "SIZE", CLI_BYTES, &o.budget, "64MiB",
          "search, gaps: of the population", 1, 0, NULL},
         {"--threads", "N", CLI_COUNT, &o.common.threads, "1", "threads that compute", 1, 256,

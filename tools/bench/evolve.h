@@ -9,7 +9,7 @@ typedef struct {
     bench_common common;
     const char *which, *data;
     int64_t rounds; /* of each measurement */
-    int64_t seeds, generations, population, samples, epochs;
+    int64_t seeds, generations, population, samples, epochs, repeats;
     size_t budget;
 } evolve_bench_opts;
 

@@ -141,7 +141,7 @@ static sw_status evolve_once(const search_data *d, uint64_t seed, bool random, f
 }
 
 /* From scratch, on the whole training part; share of the test part that is right. */
-static sw_status train_again(const search_data *d, const found *f, uint64_t seed, double *share)
+static sw_status train_once(const search_data *d, const found *f, uint64_t seed, double *share)
 {
     const sw_exec_opts with = {.size = sizeof with, .threads = (int)d->opts->common.threads};
     int64_t right = 0, rows = 1;
@@ -157,6 +157,21 @@ static sw_status train_again(const search_data *d, const found *f, uint64_t seed
     sw_exec_destroy(exec);
     *share = (double)right / (double)rows;
     return status;
+}
+
+/* The mean of some first values. */
+static sw_status train_again(const search_data *d, const found *f, double *share)
+{
+    double sum = 0.0, one = 0.0;
+    for (int64_t i = 1; i <= d->opts->repeats; i++) {
+        SW_TRY(train_once(d, f, (uint64_t)i, &one));
+        sum += one;
+        if (!d->opts->common.quiet)
+            cli_progress("from scratch: %" PRId64 " of %" PRId64, i, d->opts->repeats);
+    }
+    cli_progress("%s", "");
+    *share = sum / (double)d->opts->repeats;
+    return SW_OK;
 }
 
 /* ---- the cases --------------------------------------------------------------------------- */
@@ -225,7 +240,7 @@ static sw_status compare(const evolve_out *out, const search_data *d, uint64_t s
         found f;
         sw_status status = evolve_once(d, seed, arm == 1, &f);
         if (status == SW_OK)
-            status = train_again(d, &f, seed, &share[arm]);
+            status = train_again(d, &f, &share[arm]);
         if (status == SW_OK && out->json != NULL)
             put_found(out->json, arms[arm], &f, share[arm]);
         else if (status == SW_OK)
@@ -247,9 +262,9 @@ static void say_search(const evolve_out *out)
     }
     printf("\n%s: %" PRId64 " members under %s; %" PRId64 " generations of %" PRId64
            " samples, or one of %" PRId64 "; the best then %" PRId64
-           " epochs from scratch, and tested\n",
+           " epochs from scratch, and tested (mean of %" PRId64 ")\n",
            o->data != NULL ? o->data : "synthetic", o->population, cli_bytes(o->budget).text,
-           o->generations, o->samples, o->samples * o->generations, o->epochs);
+           o->generations, o->samples, o->samples * o->generations, o->epochs, o->repeats);
     printf("%4s %-8s %11s %11s %10s %10s %10s %9s %7s\n", "seed", "", "validation", "test",
            "parameters", "bytes", "population", "steps", "as said");
 }
