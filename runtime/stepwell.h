@@ -1827,7 +1827,9 @@ typedef struct {
     uint64_t ns; /* that finding out took */
 } sw_price;
 /* Trace and plan a training step of the genome's batch, without tensor memory: bytes to the
- * byte. `input` is the type of a sample's numbers (SW_U8 or SW_F32). */
+ * byte, those of a member of a group. With utility arena_bytes is the larger one of both
+ * variants. `input` is the type of a sample's numbers (SW_U8 or SW_F32). Nothing is kept, and
+ * no budget is asked. */
 SW_MUST_USE SW_API sw_status sw_genome_price(const sw_genome *genome, sw_exec *exec,
                                              const sw_net_opts *opts, sw_dtype input,
                                              sw_price *out);
@@ -1835,9 +1837,12 @@ SW_MUST_USE SW_API sw_status sw_genome_price(const sw_genome *genome, sw_exec *e
 /* Take over from the nets of a genome's parents what it has of them: weights, buffers,
  * optimizer state of the same kind, utility, by the neurons' descent, which the genome of `to`
  * has (sw_genome_mutate, sw_genome_crossover). New outputs begin by their initialiser, what
- * reads a new input with 0, filters stay aligned; vertices of neither parent as in
- * sw_model_ready, or as the identity. b NULL: of one parent. All models are ready. On failure
- * `to` is as it was. SW_INVALID: `a` is not a net of the parent. */
+ * reads a new input with 0, filters stay aligned, optimizer state of what is new as it begins,
+ * its utility with the machine epsilon; vertices of neither parent as in sw_model_ready, or as
+ * the identity. Step counters, and counts of skipped updates, are those of the first parent
+ * whose optimizer is of the same kind and of which a parameter comes; knobs those of `to`. b
+ * NULL: of one parent. All models are ready. On failure `to` is as it was. SW_INVALID: `a` is
+ * not a net of the parent. */
 SW_MUST_USE SW_API sw_status sw_net_inherit(sw_net *to, const sw_net *a, const sw_net *b,
                                             uint64_t seed);
 
@@ -1854,10 +1859,12 @@ SW_API void sw_gradient_hook(sw_ctx *ctx, sw_model *model, sw_gradient_fn *fn, v
 
 typedef enum {
     SW_MUTATE_SIZE,          /* outputs of a vertex: by a share of low to high of them */
-    SW_MUTATE_ADD_VERTEX,    /* behind it: a draw from the space */
-    SW_MUTATE_REMOVE_VERTEX, /* what reads it reads what it read */
+    SW_MUTATE_ADD_VERTEX,    /* behind it: a draw from the space, three times in four one that
+                                begins as the identity; not behind the input */
+    SW_MUTATE_REMOVE_VERTEX, /* what reads it reads what it read, of a join one of them; what
+                                nobody reads then goes too */
     SW_MUTATE_ADD_EDGE,      /* from it to a later one, by an add or a concat in between */
-    SW_MUTATE_REMOVE_EDGE,   /* of an add or a concat */
+    SW_MUTATE_REMOVE_EDGE,   /* of an add or a concat, from what others read too */
     SW_MUTATE_KERNEL,        /* by low to high, in steps of two; filters stay aligned */
     SW_MUTATE_ACTIVATION,
     SW_MUTATE_POOL,           /* max to average and back */
@@ -1872,8 +1879,9 @@ typedef enum {
 SW_API const char *sw_mutation_kind_name(sw_mutation_kind kind); /* NULL past the end */
 
 /* By which vertices are preferred: with the utility u of a vertex (the mean of its neurons), m
- * the largest and a the mean of all, the probability is p^((2 m^s - u^s) / (2 m^s - a^s)), s =
- * 1/2, for HIGH, and p^(1 / that), s = 2, for LOW. Without utilities: p. */
+ * the largest and a the mean of all that the mutation could change, the probability is
+ * p^((2 m^s - u^s) / (2 m^s - a^s)), s = 1/2, for HIGH, and p^(1 / that), s = 2, for LOW. p for
+ * vertices without utilities. */
 typedef enum { SW_WEIGH_NOTHING, SW_WEIGH_HIGH, SW_WEIGH_LOW } sw_weigh;
 
 typedef int sw_vertex_filter(const sw_genome *genome, uint32_t vertex, void *user);
@@ -1884,7 +1892,7 @@ typedef struct {
     double probability; /* of each vertex that it could change; of the genome for those of
                            optimizer and batch, and for GROW */
     double low, high;   /* both 0: -0.2 and 0.2 of sizes, -2 and 2 of kernels, -0.15 and 0.15 of
-                           rates, -0.5 and 0.5 of batches, 0 and 1 of GROW */
+                           rates, -0.5 and 0.5 of batches, 0 and 1 of GROW. Others have none */
     const sw_search_space *space; /* ADD_VERTEX: its "insert" part; NULL: that of the opts */
     uint32_t min_vertices;        /* not where the genome has fewer */
     uint64_t max_parameters;      /* not where it has more; 0: no bound */
@@ -1903,7 +1911,8 @@ typedef struct {
 } sw_mutation_record;
 typedef void sw_mutation_fn(const sw_mutation_record *record, void *user);
 
-/* Utility of the neurons of a vertex; vertices without any: 1 for each. */
+/* Utility of the neurons of a vertex with parameters; vertices without any: 1 for each. What is
+ * below 0 or not finite counts as 0. */
 typedef struct {
     uint32_t vertex;
     int64_t n; /* its channels */
@@ -1911,7 +1920,8 @@ typedef struct {
     uint64_t reserved[2]; /* must be zero */
 } sw_neuron_utility;
 
-/* May this genome be? 1: yes; 0: no; below 0: it failed, sw_last_error() says why. */
+/* May this genome be? 1: yes; 0: no; below 0: it failed, sw_last_error() says why, and the call
+ * returns the status of which this is the negative. */
 typedef int sw_genome_fits(const sw_genome *genome, void *user);
 
 typedef struct {
@@ -2234,6 +2244,13 @@ typedef struct {
  * - 1 bytes behind the beginning, by Philox from seed and epoch. */
 SW_MUST_USE SW_API sw_status sw_dataset_text(sw_dataset **train, sw_dataset **validation,
                                              const char *path, const sw_text_opts *opts);
+
+/* Copies of the samples in two parts: n_second of them, which seed chooses, in *second, all
+ * others in *first, each in the order that they had. A function of its arguments alone. Windows
+ * of a text do not move any more. On failure neither is made. */
+SW_MUST_USE SW_API sw_status sw_dataset_split(sw_dataset **first, sw_dataset **second,
+                                              const sw_dataset *dataset, int64_t n_second,
+                                              uint64_t seed);
 
 /* A checksum (XXH3) of the samples: types, shapes, number and all bytes. SW_INVALID for shapes
  * alone, SW_UNSUPPORTED in a library without libxxhash. */

@@ -1,7 +1,9 @@
 /* See json_read.h. */
 #include "profiler/record/json_read.h"
 #include "profiler/record/utf8.h"
+#include <langinfo.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -252,6 +254,18 @@ static sw_status take_number(sw_json_in *in, number_text *t, bool *integer)
     return take_digits(in, t);
 }
 
+/* Of a number with a fraction or an exponent, whatever the radix character of the program's
+ * locale is, which strtod goes by. */
+static double decimal(const char *text)
+{
+    char local[NUMBER_CHARS + 16];
+    const char *radix = nl_langinfo(RADIXCHAR), *point = strchr(text, '.');
+    if (point == NULL || strcmp(radix, ".") == 0 || strlen(radix) > 8)
+        return strtod(text, NULL);
+    snprintf(local, sizeof local, "%.*s%s%s", (int)(point - text), text, radix, point + 1);
+    return strtod(local, NULL);
+}
+
 sw_status sw_json_get_number(sw_json_in *in, sw_json_number *out)
 {
     number_text t = {.n = 0};
@@ -264,7 +278,7 @@ sw_status sw_json_get_number(sw_json_in *in, sw_json_number *out)
             !__builtin_mul_overflow(out->magnitude, (uint64_t)10, &out->magnitude) &&
             !__builtin_add_overflow(out->magnitude, (uint64_t)(*p - '0'), &out->magnitude);
     out->real =
-        out->whole ? (double)out->magnitude * (out->minus ? -1.0 : 1.0) : strtod(t.text, NULL);
+        out->whole ? (double)out->magnitude * (out->minus ? -1.0 : 1.0) : decimal(t.text);
     return isfinite(out->real) ? SW_OK : sw_json_bad(in, "a number that is too large");
 }
 

@@ -106,7 +106,7 @@ static void pool(const swi_vertex *v, const plain *x, plain *y, bool largest)
     const int64_t k = v->kernel, pad = k % 2 ? (k - 1) / 2 : 0;
     for (int64_t i = 0; i < y->c * y->h * y->w; i++) {
         const int64_t c = i / (y->h * y->w), q = i % (y->h * y->w);
-        double most = -INFINITY, sum = 0;
+        double most = -HUGE_VAL, sum = 0;
         for (int64_t t = 0; t < k * k; t++) {
             const int64_t h = q / y->w * v->stride - pad + t / k;
             const int64_t w = q % y->w * v->stride - pad + t % k;
@@ -123,7 +123,7 @@ static void global_pool(const plain *x, plain *y, bool largest)
 {
     const int64_t n = x->h * x->w;
     for (int64_t c = 0; c < y->c; c++) {
-        double most = -INFINITY, sum = 0;
+        double most = -HUGE_VAL, sum = 0;
         for (int64_t i = 0; i < n; i++) {
             most = fmax(most, x->x[c * n + i]);
             sum += x->x[c * n + i];

@@ -105,6 +105,7 @@ static void damaged_texts_are_refused_by_line(void)
         {"\"drop\"", "\"remove\"", "\"all\"", "'inputs' is there already"},
         {"\"out\"", "[\"drop\"]", "[\"gap\"]", "line 22: vertex 'drop': no vertex reads it"},
         {"\"out\"", "\"linear\"", "\"activation\"", "line 23: "},
+        {"vertices", "\"out\"", "\"stepwell\"", "line 23: vertex 15: the name 'stepwell' is"},
         {"\"out\"", "]\n}", "]\n} {", "line 25: column 3: the text must end here"},
         {"\"out\"", "]\n}", "]\n", "'}' was expected"},
     };
@@ -125,6 +126,12 @@ static void the_last_vertex_is_a_vector(void)
     REFUSED(sw_genome_parse(&g, own, strlen(own), "a text"), SW_FORMAT,
             "line 4: vertex 'a': the last vertex gives the logits");
     snprintf(own, sizeof own, text, "global_max_pool");
+    REFUSED(sw_genome_parse(&g, own, strlen(own), "a text"), SW_FORMAT,
+            "line 4: vertex 'a': a genome must have a vertex with parameters");
+    char *tail = strstr(own, "}]}");
+    snprintf(tail, 100,
+             "},\n{\"name\": \"b\", \"kind\": \"linear\", \"in\": [\"a\"], "
+             "\"size\": 3}]}");
     g = genome_of(own);
     CU_ASSERT_FATAL(g != NULL);
     CU_ASSERT_STRING_EQUAL(g->loss, "own");
@@ -151,6 +158,45 @@ static void clip_norm_needs_updates_behind_backward(void)
     sw_genome *g = NULL;
     REFUSED(sw_genome_parse(&g, text, strlen(text), "a text"), SW_FORMAT,
             "line 13: vertex 'a': its update is released");
+}
+
+/* As many as the kernel of the pool takes. */
+static void a_global_max_pool_takes_255_places(void)
+{
+    static const char text[] =
+        "{\"format\": \"stepwell genome 1\", \"input\": [2, 15, %d], \"optimizer\": {\"kind\": "
+        "\"sgd\", \"lr\": 0.1}, \"batch\": 2, \"loss\": {\"kind\": \"own\"}, \"vertices\": "
+        "[\n{\"name\": \"a\", \"kind\": \"global_max_pool\", \"in\": [\"input\"]},\n{\"name\": "
+        "\"b\", \"kind\": \"linear\", \"in\": [\"a\"], \"size\": 3}]}";
+    char own[500];
+    sw_genome *g = NULL;
+    snprintf(own, sizeof own, text, 17);
+    CU_ASSERT_PTR_NOT_NULL(genome_of(own));
+    snprintf(own, sizeof own, text, 18);
+    REFUSED(sw_genome_parse(&g, own, strlen(own), "a text"), SW_FORMAT,
+            "line 2: vertex 'a': a global_max_pool takes at most 255 places (got 15 x 18)");
+}
+
+/* Batch norm has at least two numbers of each channel to compute statistics of. */
+static void batch_norm_needs_two_numbers(void)
+{
+    static const char text[] =
+        "{\"format\": \"stepwell genome 1\", \"input\": [3, 1, %d], \"optimizer\": {\"kind\": "
+        "\"sgd\", \"lr\": 0.1}, \"batch\": %d, \"loss\": {\"kind\": \"own\"}, \"vertices\": "
+        "[\n{\"name\": \"a\", \"kind\": \"batch_norm\", \"in\": [\"input\"]},\n{\"name\": "
+        "\"b\", \"kind\": \"flatten\", \"in\": [\"a\"]}]}";
+    for (int width = 1; width <= 2; width++)
+        for (int rows = 1; rows <= 2; rows++) {
+            char own[500];
+            sw_genome *g = NULL;
+            snprintf(own, sizeof own, text, width, rows);
+            if (width * rows > 1) {
+                CU_ASSERT_PTR_NOT_NULL(genome_of(own));
+                continue;
+            }
+            REFUSED(sw_genome_parse(&g, own, strlen(own), "a text"), SW_FORMAT,
+                    "line 2: vertex 'a': batch_norm needs two");
+        }
 }
 
 /* Sizes whose products pass 64 bits, or a memory, are refused and not computed. */
@@ -300,6 +346,8 @@ static const sw_test tests[] = {
     {"damaged texts are refused by line", damaged_texts_are_refused_by_line},
     {"the last vertex is a vector", the_last_vertex_is_a_vector},
     {"clip_norm needs updates behind backward", clip_norm_needs_updates_behind_backward},
+    {"a global max pool takes 255 places", a_global_max_pool_takes_255_places},
+    {"batch norm needs two numbers", batch_norm_needs_two_numbers},
     {"large products are refused", large_products_are_refused},
     {"too many vertices are refused", too_many_vertices_are_refused},
     {"damage never crashes", damage_never_crashes},

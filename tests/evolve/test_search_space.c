@@ -1,6 +1,7 @@
 /* Search spaces: draws, all nodes, refusals, insertions. */
 #include "runtime/population/evolve/search_space_internal.h"
 #include "tests/evolve/genome_texts.h"
+#include "tests/evolve/net_scene.h"
 #include "tests/support/heap_sweep.h"
 #include <stdio.h>
 #include <string.h>
@@ -106,6 +107,28 @@ static void default_draws_are_valid(void)
     draw_many(&vector, 7000000, sw_tests_full() ? 10000 : 1500);
 }
 
+/* What is drawn has a price, and trains. */
+static void draws_train(void)
+{
+    sw_search_space *s = default_space();
+    for (uint64_t seed = 0; seed < (sw_tests_full() ? 200 : 30); seed++) {
+        sw_genome *g = NULL;
+        sw_price price = {.size = sizeof price};
+        sw_exec *exec = scene_exec(1);
+        if (!OK(sw_search_space_draw(s, seed % 4 == 0 ? &vector : &image, seed, &g)))
+            return;
+        g->batch = 4;
+        OK(sw_genome_price(g, exec, NULL, SW_F32, &price));
+        CU_ASSERT_EQUAL(price.parameters, swi_genome_parameters(g));
+        sw_net *made = scene_ready(g, NULL, exec, seed);
+        const scene_batch data = scene_data(g, SW_F32, g->batch, seed);
+        const sw_run_args args = scene_args(made, &data, SW_TRAIN);
+        OK(sw_run(exec, &args));
+        sw_genome_destroy(g);
+        scene_sweep();
+    }
+}
+
 /* Tasks of other sizes have genomes too: one pixel, long images, one element, two classes. */
 static void default_space_has_genomes_of_any_task(void)
 {
@@ -198,7 +221,9 @@ static void every_node_draws_what_it_says(void)
          " rrrl "},
         {"{\"shield\": [\"remove\"], \"node\": " RELU "}", false, " rl "},
         {"{\"vertex\": \"flatten\"}", true, " Fl "},
-        {"{\"vertex\": \"global_max_pool\"}", true, " Ml "},
+        {"{\"chain\": [{\"vertex\": \"max_pool\", \"kernel\": 2, \"stride\": 2}, {\"vertex\": "
+         "\"global_max_pool\"}]}",
+         true, " mMl "},
         {"{\"vertex\": \"avg_pool\", \"kernel\": 2, \"stride\": 2}", true, " aAl "},
         {"{\"vertex\": \"batch_norm\"}", true, " nAl "},
         {"{\"vertex\": \"linear\", \"size\": \"classes\"}", false, " l "},
@@ -553,8 +578,48 @@ static void training_is_drawn_as_it_is_said(void)
     CU_ASSERT(batches[3] > 60 && batches[4] > 60 && batches[5] > 60);
 }
 
+/* Block number k of JSON in the guide, with a zero behind it. */
+static char *guide_block(char *guide, int k)
+{
+    char *at = guide, *end;
+    for (int i = 0; at != NULL && i <= k; i++) {
+        at = strstr(at, "```json\n");
+        at = at != NULL ? at + 8 : NULL;
+    }
+    end = at != NULL ? strstr(at, "```") : NULL;
+    if (end == NULL)
+        return NULL;
+    *end = '\0';
+    return at;
+}
+
+/* The texts that the guide shows are read, and its genome is printed as it stands there. */
+static void examples_of_the_guide_are_read(void)
+{
+    static char guide[2][20000];
+    for (int k = 0; k < 2; k++) {
+        FILE *f = fopen(SW_SOURCE_ROOT "/tools/docs/genomes.md", "r");
+        if (f == NULL)
+            SW_SKIP("the sources are not here");
+        guide[k][fread(guide[k], 1, sizeof guide[k] - 1, f)] = '\0';
+        fclose(f);
+    }
+    const char *genome = guide_block(guide[0], 0), *space = guide_block(guide[1], 1);
+    CU_ASSERT_FATAL(genome != NULL && space != NULL);
+    sw_genome *g = genome_of(genome);
+    CU_ASSERT_STRING_EQUAL(genome_print(g), genome);
+    sw_search_space *s = space_of(space);
+    for (uint64_t seed = 0; seed < 50; seed++) {
+        g = NULL;
+        OK(sw_search_space_draw(s, &image, seed, &g));
+        sw_genome_destroy(g);
+    }
+}
+
 static const sw_test tests[] = {
+    {"examples of the guide are read", examples_of_the_guide_are_read},
     {"draws of the default space are valid, and come again", default_draws_are_valid},
+    {"draws train", draws_train},
     {"the default space has genomes of any task", default_space_has_genomes_of_any_task},
     {"seeds differ", seeds_differ},
     {"every node draws what it says", every_node_draws_what_it_says},

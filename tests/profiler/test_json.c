@@ -367,7 +367,72 @@ static void random_values_read_back_equal(void)
     value_tree_close(&tree);
 }
 
+/* Line breaks and blanks are where they were asked for, and nothing else changes. */
+static void breaks_and_blanks_are_layout(void)
+{
+    static const char wants[] =
+        "{\n \"a\": [1, 2],\n \"b\": [\n  {\"x\": 0.1, \"y\": []},\n  7\n ]\n}\n";
+    sw_json j;
+    sw_json_growing(&j, SW_HEAP_FILES);
+    j.spaced = true;
+    sw_json_begin(&j, '{');
+    sw_json_break(&j, 1);
+    sw_json_open(&j, "a", '[');
+    sw_json_u32s(&j, (const uint32_t[]){1, 2}, 2);
+    sw_json_end(&j);
+    sw_json_break(&j, 1);
+    sw_json_open(&j, "b", '[');
+    sw_json_break(&j, 2);
+    sw_json_begin(&j, '{');
+    sw_json_put_f32(&j, "x", 0.1f);
+    sw_json_open(&j, "y", '[');
+    sw_json_end(&j);
+    sw_json_end(&j);
+    sw_json_break(&j, 2);
+    sw_json_u64(&j, 7);
+    sw_json_break(&j, 1);
+    sw_json_end(&j);
+    sw_json_break(&j, 0);
+    sw_json_end(&j);
+    sw_json_line(&j);
+    CU_ASSERT_EQUAL_FATAL(j.status, SW_OK);
+    CU_ASSERT_EQUAL(j.used, sizeof wants - 1);
+    CU_ASSERT_EQUAL(memcmp(j.bytes, wants, sizeof wants - 1), 0);
+    sw_json_free(&j);
+}
+
+/* Floats have the fewest digits that tell them apart, and come back bit for bit. */
+static void floats_come_back_bit_for_bit(void)
+{
+    sw_dice dice = {29};
+    for (int i = 0; i < 20000; i++) {
+        char text[64];
+        sw_json j;
+        uint32_t bits = (uint32_t)sw_dice_next(&dice), again;
+        float x, back;
+        memcpy(&x, &bits, sizeof x);
+        sw_json_fixed(&j, text, sizeof text, NULL, NULL);
+        sw_json_f32(&j, x);
+        CU_ASSERT_EQUAL_FATAL(j.status, SW_OK);
+        text[j.used] = '\0';
+        if (!isfinite(x)) {
+            CU_ASSERT_STRING_EQUAL(text, "null");
+            continue;
+        }
+        back = (float)strtod(text, NULL);
+        memcpy(&again, &back, sizeof back);
+        CU_ASSERT_EQUAL(again, bits);
+    }
+    char text[64];
+    sw_json j;
+    sw_json_fixed(&j, text, sizeof text, NULL, NULL);
+    sw_json_f32(&j, 0.001f);
+    CU_ASSERT(j.used == 5 && memcmp(text, "0.001", 5) == 0);
+}
+
 static const sw_test tests[] = {
+    {"breaks and blanks are layout", breaks_and_blanks_are_layout},
+    {"floats come back bit for bit", floats_come_back_bit_for_bit},
     {"commas, escapes and numbers", commas_and_escapes},
     {"a buffer of any size gives the same bytes", any_buffer_gives_the_same_bytes},
     {"a full buffer or a failing drain stops the writer",

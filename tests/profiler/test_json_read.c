@@ -5,6 +5,7 @@
 #include "tests/support/suite.h"
 #include <math.h>
 #include <stdlib.h>
+#include <locale.h>
 #include <string.h>
 
 /* ---- one text ---------------------------------------------------------------------------- */
@@ -202,6 +203,33 @@ static void brackets_are_bounded(void)
     value_tree_close(&tree);
 }
 
+static void put_locale_back(void *arg)
+{
+    (void)arg;
+    setlocale(LC_ALL, "C");
+}
+
+/* A program with a decimal comma reads what others wrote. */
+static void fractions_have_a_point_in_every_locale(void)
+{
+    static const char *const commas[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "de_DE"};
+    static const char text[] = "[0.001, -2.5e3, 7, 1E2]";
+    static const double is[] = {0.001, -2500, 7, 100};
+    const char *set = NULL;
+    for (size_t i = 0; set == NULL && i < sizeof commas / sizeof *commas; i++)
+        set = setlocale(LC_ALL, commas[i]);
+    if (set == NULL)
+        SW_SKIP("no locale with a decimal comma is installed");
+    sw_after(put_locale_back, NULL);
+    sw_json_in in = sw_json_in_text(text, sizeof text - 1, "text");
+    for (int i = 0; i < 4; i++) {
+        sw_json_number x;
+        CU_ASSERT_EQUAL(sw_json_expect(&in, i == 0 ? '[' : ','), SW_OK);
+        CU_ASSERT_EQUAL(sw_json_get_number(&in, &x), SW_OK);
+        CU_ASSERT(x.real == is[i]);
+    }
+}
+
 static void long_numbers_and_strings_are_bounded(void)
 {
     static char text[1 << 20];
@@ -306,6 +334,7 @@ static const sw_test tests[] = {
     {"numbers and texts arrive", numbers_and_texts_arrive},
     {"messages name line and column", messages_name_line_and_column},
     {"brackets are bounded", brackets_are_bounded},
+    {"fractions have a point in every locale", fractions_have_a_point_in_every_locale},
     {"long numbers and strings are bounded", long_numbers_and_strings_are_bounded},
     {"damaged texts are refused or whole", damaged_texts_are_refused_or_whole},
     {"every refusal of memory is told", every_refusal_of_memory_is_told},

@@ -134,18 +134,45 @@ static sw_status tie_unequal(swi_alignment *al, uint32_t a, uint32_t b)
     return SW_OK;
 }
 
+/* *unequal: they were not equally long. */
+static sw_status tie(swi_alignment *al, size_t k, bool *unequal)
+{
+    const uint32_t a = al->opts->ties[k].a, b = al->opts->ties[k].b;
+    const uint64_t length_a = swi_aligned_length(al, a), length_b = swi_aligned_length(al, b);
+    *unequal = length_a != length_b;
+    if (*unequal)
+        SW_TRY(length_a < length_b ? tie_unequal(al, a, b) : tie_unequal(al, b, a));
+    const uint64_t now_a = swi_aligned_length(al, a), now_b = swi_aligned_length(al, b);
+    al->tied[k] = now_a < now_b ? now_a : now_b;
+    if (al->n_tied == k)
+        al->n_tied++;
+    swi_align_unite(al);
+    return SW_OK;
+}
+
+/* New units of a later tie may come to one vertex of an earlier one: then that is made equal
+ * again. What is unequal in the end is cut. */
 sw_status swi_align_ties(swi_alignment *al)
 {
-    SW_TRY(SWI_TAKE(&al->scratch, al->tied, al->opts->n_ties));
-    for (size_t k = 0; k < al->opts->n_ties; k++) {
+    const size_t n = al->opts->n_ties;
+    bool unequal;
+    SW_TRY(SWI_TAKE(&al->scratch, al->tied, n));
+    for (size_t k = 0; k < n; k++)
+        SW_TRY(tie(al, k, &unequal));
+    bool any = n > 1;
+    for (size_t round = 0; round < n && any; round++) {
+        any = false;
+        for (size_t k = 0; k < n; k++) {
+            SW_TRY(tie(al, k, &unequal));
+            any = any || unequal;
+        }
+    }
+    for (size_t k = 0; k < n && any; k++) {
         const uint32_t a = al->opts->ties[k].a, b = al->opts->ties[k].b;
         const uint64_t length_a = swi_aligned_length(al, a),
                        length_b = swi_aligned_length(al, b);
         if (length_a != length_b)
-            SW_TRY(length_a < length_b ? tie_unequal(al, a, b) : tie_unequal(al, b, a));
-        const uint64_t now_a = swi_aligned_length(al, a), now_b = swi_aligned_length(al, b);
-        al->tied[al->n_tied++] = now_a < now_b ? now_a : now_b;
-        swi_align_unite(al);
+            cut_off(al, length_a < length_b ? b : a, length_a < length_b ? length_a : length_b);
     }
     return SW_OK;
 }

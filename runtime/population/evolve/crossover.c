@@ -26,17 +26,34 @@ typedef struct {
 
 /* ---- one segment in the place of another ------------------------------------------------- */
 
-/* A layer of its own size that reads x, of the image of x. */
-static sw_status insert_adapter(sw_genome *g, uint32_t at, uint32_t x, int64_t size)
+/* The vertex whose neurons vertex i gives; UINT32_MAX: they are of several, or of none. */
+static uint32_t maker(const sw_genome *g, uint32_t i)
 {
+    while (!swi_vertex_is_sized(&g->vertices[i]) && swi_vertex_is_invariant(&g->vertices[i]))
+        i = g->vertices[i].in[0];
+    return swi_vertex_is_sized(&g->vertices[i]) ? i : UINT32_MAX;
+}
+
+/* A layer that reads x and has the outputs of vertex `like` of `from`, whose utility they have
+ * too; of the image of x. */
+static sw_status insert_adapter(sw_genome *g, uint32_t at, uint32_t x, const sw_genome *from,
+                                uint32_t like, uint8_t parent)
+{
+    const uint32_t was = maker(from, like);
     swi_vertex v =
         swi_vertex_of(g->vertices[x].height > 0 ? SW_VERTEX_CONV2D : SW_VERTEX_LINEAR);
     swi_genome_fresh_name(g, v.name);
-    v.size = v.channels = size;
+    v.size = v.channels = from->vertices[like].channels;
     v.height = g->vertices[x].height;
     v.width = g->vertices[x].width;
     v.in[0] = x;
     v.n_in = 1;
+    if (was != UINT32_MAX) {
+        v.parent = parent;
+        v.was = was;
+        v.rows = from->vertices[was].rows;
+        v.n_rows = from->vertices[was].n_rows;
+    }
     return swi_genome_insert(g, at, &v);
 }
 
@@ -45,9 +62,8 @@ static sw_status insert_adapter(sw_genome *g, uint32_t at, uint32_t x, int64_t s
 static sw_status take_out(sw_genome *g, const swi_segment *s, uint32_t *adapter)
 {
     uint32_t list[SWI_SEGMENT_MOST];
-    const swi_vertex exit = g->vertices[s->exit];
     swi_segment_vertices(g, s, list);
-    SW_TRY(insert_adapter(g, s->exit + 1, s->exit, exit.channels));
+    SW_TRY(insert_adapter(g, s->exit + 1, s->exit, g, s->exit, 0));
     swi_genome_redirect(g, s->exit, s->exit + 1);
     g->vertices[s->exit + 1].in[0] = s->entry;
     for (uint32_t i = s->n; i-- > 0;)
@@ -86,7 +102,7 @@ static sw_status exchange(swi_child *c, const sw_genome *from, const swi_segment
     uint32_t last;
     const uint32_t first = out->entry + 1;
     SW_TRY(take_out(g, out, &last));
-    SW_TRY(insert_adapter(g, first, out->entry, from->vertices[in->entry].channels));
+    SW_TRY(insert_adapter(g, first, out->entry, from, in->entry, 1));
     SW_TRY(put_in(g, from, in, first));
     last += 1 + in->n;
     const uint32_t exit = first + in->n;

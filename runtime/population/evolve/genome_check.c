@@ -22,6 +22,9 @@ static sw_status check_names(const sw_genome *g, uint32_t *bad)
                     "vertex %u: its name must be of 1 to %d letters, digits, '_' "
                     "and '-' (got '%.40s')",
                     i, SWI_VERTEX_NAME - 1, name);
+        if (strcmp(name, "stepwell") == 0)
+            SW_FAIL(SW_INVALID, "vertex %u: the name 'stepwell' is the library's own in files",
+                    i);
         uint16_t *slot = swi_names_slot(&table, g, name);
         if (*slot != 0)
             SW_FAIL(SW_INVALID, "vertex '%s': vertices %d and %u have the same name", name,
@@ -53,6 +56,34 @@ static sw_status check_read(const sw_genome *g, uint32_t *bad)
                 "vertex '%s': the last vertex gives the logits: it must be a "
                 "vector, and not the input",
                 last->name);
+    return SW_OK;
+}
+
+/* There is something to train. */
+static sw_status check_parameters(const sw_genome *g, uint32_t *bad)
+{
+    *bad = g->n - 1;
+    for (uint32_t i = 0; i < g->n; i++)
+        if (swi_vertex_has_parameters(&g->vertices[i]))
+            return SW_OK;
+    SW_FAIL(SW_INVALID,
+            "vertex '%s': a genome must have a vertex with parameters: a linear, conv2d or "
+            "batch_norm",
+            g->vertices[g->n - 1].name);
+}
+
+/* The statistics of a batch are of two numbers at least. */
+static sw_status check_norms(const sw_genome *g, uint32_t *bad)
+{
+    for (uint32_t i = 0; i < g->n; i++) {
+        const swi_vertex *v = &g->vertices[i];
+        *bad = i;
+        if (v->kind == SW_VERTEX_BATCH_NORM && g->batch * v->height * v->width < 2)
+            SW_FAIL(SW_INVALID,
+                    "vertex '%s': batch_norm needs two numbers of each channel at least, and a "
+                    "batch of 1 with images of 1 x 1 has one",
+                    v->name);
+    }
     return SW_OK;
 }
 
@@ -174,10 +205,12 @@ sw_status swi_genome_check(sw_genome *g, uint32_t *bad)
                     g->vertices[i].shield);
     }
     SW_TRY(check_read(g, bad));
+    SW_TRY(check_parameters(g, bad));
     *bad = UINT32_MAX;
     for (swi_genome_part part = SWI_PART_NAME; part < SWI_PARTS; part++)
         SW_TRY(swi_genome_check_part(g, part));
     SW_TRY(check_updates(g, bad));
+    SW_TRY(check_norms(g, bad));
     *bad = UINT32_MAX;
     return SW_OK;
 }

@@ -8,95 +8,18 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct {
-    const sw_net *to;
-    unsigned char *bytes;
-    const sw_net *parent[2];      /* NULL: there is none */
-    const unsigned char *from[2]; /* their bytes */
-    uint64_t seed;
-    void *block; /* room for the moves of every vertex */
-    size_t block_bytes;
-    int32_t *pick;
-    swi_neighbours *runs;
-} heir;
-
 /* ---- what descends from what ------------------------------------------------------------- */
 
 /* The vertex that v was; NULL: it is of no parent. */
-static const swi_vertex *origin(const heir *h, const swi_vertex *v)
+static const swi_vertex *origin(const swi_heir *h, const swi_vertex *v)
 {
     if (v->parent == SWI_NO_PARENT || h->parent[0] == NULL)
         return NULL;
     return &h->parent[v->parent]->genome->vertices[v->was];
 }
 
-static sw_status check_map(const swi_vertex *v, const char *what, const int32_t *map,
-                           uint32_t n, int64_t must_be, int64_t below)
-{
-    if (map == NULL || (int64_t)n != must_be)
-        SW_FAIL(SW_INVALID, "vertex '%s': its %s must be %lld numbers (got %u)", v->name, what,
-                (long long)must_be, map == NULL ? 0 : n);
-    for (uint32_t i = 0; i < n; i++)
-        if (map[i] < SWI_NEW || map[i] >= below)
-            SW_FAIL(SW_INVALID,
-                    "vertex '%s': %s: number %u was %d, and its parent's vertex has %lld",
-                    v->name, what, i, map[i], (long long)below);
-    return SW_OK;
-}
-
-static sw_status check_vertex(const heir *h, const swi_vertex *v)
-{
-    if (v->parent == SWI_NO_PARENT)
-        return SW_OK;
-    const sw_net *net = v->parent < 2 ? h->parent[v->parent] : NULL;
-    if (net == NULL || v->was >= net->genome->n)
-        SW_FAIL(SW_INVALID,
-                "vertex '%s': it was vertex %u of parent %u, and there is no such vertex",
-                v->name, v->was, v->parent);
-    if (!swi_vertex_has_parameters(v))
-        return SW_OK;
-    const swi_vertex *was = &net->genome->vertices[v->was];
-    if (was->kind != v->kind || swi_vertex_is_depthwise(was) != swi_vertex_is_depthwise(v))
-        SW_FAIL(SW_INVALID, "vertex '%s': it was '%s', which is of another kind", v->name,
-                was->name);
-    SW_TRY(check_map(v, "rows", v->rows, v->n_rows, v->channels, was->channels));
-    if (!swi_vertex_is_sized(v))
-        return SW_OK;
-    return check_map(v, "cols", v->cols, v->n_cols, swi_vertex_reads(h->to->genome, v),
-                     swi_vertex_reads(net->genome, was));
-}
-
-static sw_status check_parent(const sw_net *to, int k, const sw_net *parent)
-{
-    const sw_genome *g = to->genome;
-    const uint64_t hash = parent != NULL ? swi_genome_hash(parent->genome) : 0;
-    if (hash == g->parents[k] && parent != NULL)
-        return SW_OK;
-    SW_FAIL(SW_INVALID,
-            "model %s: %s must be a net of its genome's %s parent, whose hash is %016llx (got "
-            "%016llx)",
-            to->model->name, k == 0 ? "a" : "b", k == 0 ? "first" : "second",
-            (unsigned long long)g->parents[k], (unsigned long long)hash);
-}
-
-static sw_status check(const heir *h)
-{
-    const sw_genome *g = h->to->genome;
-    if (g->n_parents == 0)
-        SW_FAIL(SW_INVALID, "model %s: its genome must have parents to inherit from",
-                h->to->model->name);
-    if (g->n_parents == 1 && h->parent[1] != NULL)
-        SW_FAIL(SW_INVALID, "model %s: b must be NULL, for its genome has one parent",
-                h->to->model->name);
-    for (uint32_t k = 0; k < g->n_parents; k++)
-        SW_TRY(check_parent(h->to, (int)k, h->parent[k]));
-    for (uint32_t i = 0; i < g->n; i++)
-        SW_TRY(check_vertex(h, &g->vertices[i]));
-    return SW_OK;
-}
-
 /* Room for the columns that were picked, and for the runs of rows and columns. */
-static sw_status make_room(heir *h)
+static sw_status make_room(swi_heir *h)
 {
     const sw_genome *g = h->to->genome;
     size_t rows = 1, cols = 1;
@@ -114,76 +37,20 @@ static sw_status make_room(heir *h)
     return SW_OK;
 }
 
-/* ---- first values ------------------------------------------------------------------------ */
-
-/* Initialisers were checked when they were declared. */
-static void write_first(const heir *h, const swi_entry *e, float *to, int64_t first, int64_t n)
-{
-    const sw_status status =
-        swi_init_values(to, first, n, &e->shape, e->init, h->seed, e->name);
-    SW_ASSERT(status == SW_OK);
-    (void)status;
-}
-
-/* An entry's place, which is all to be written; what pads it is zero, as in a model that is
- * made ready. */
-static float *place(const heir *h, const swi_entry *e)
-{
-    memset(h->bytes + e->offset + e->bytes, 0, sw_size_round(e->bytes) - e->bytes);
-    return (float *)(void *)(h->bytes + e->offset);
-}
-
-static int64_t elements(const swi_entry *e)
-{
-    return (int64_t)(e->bytes / sw_dtype_bytes(e->dtype));
-}
-
-static void begin_entry(const heir *h, const swi_entry *e)
-{
-    float *to = place(h, e);
-    if (e->dtype != SW_F32 || strcmp(e->init, "zeros") == 0)
-        memset(to, 0, e->bytes);
-    else
-        write_first(h, e, to, 0, elements(e));
-}
-
-/* Ones where input c of a group is what output r of the group shall be, in the middle tap. */
-static void begin_identity(const heir *h, const swi_vertex *v, const swi_entry *weight)
-{
-    float *to = place(h, weight);
-    const int64_t groups = v->kind != SW_VERTEX_CONV2D ? 1
-                           : v->groups == 0            ? v->channels
-                                                       : v->groups;
-    const int64_t cols = swi_vertex_reads(h->to->genome, v) / groups;
-    const int64_t rows = v->channels / groups;
-    const int64_t taps = v->kind == SW_VERTEX_CONV2D ? (int64_t)v->kernel * v->kernel : 1;
-    memset(to, 0, weight->bytes);
-    for (int64_t r = 0; r < v->channels; r++)
-        if (r % rows < cols)
-            to[(r * cols + r % rows) * taps + taps / 2] = 1;
-}
-
-static void begin_utility(const heir *h, const swi_entry *e)
-{
-    float *to = place(h, e);
-    for (int64_t i = 0; i < elements(e); i++)
-        to[i] = FLT_EPSILON;
-}
-
 /* ---- one tensor -------------------------------------------------------------------------- */
 
 /* Which axes it has of its vertex: its outputs, its inputs, or both with windows. */
 typedef enum { OF_ROWS, OF_COLS, OF_BOTH } axes;
 
 typedef struct {
-    const heir *h;
+    const swi_heir *h;
     const swi_entry *e;
 } first_values;
 
 static void write_new(void *context, float *to, int64_t first, int64_t n)
 {
     const first_values *f = context;
-    write_first(f->h, f->e, to, first, n);
+    swi_write_first(f->h, f->e, to, first, n);
 }
 
 static void write_utility(void *context, float *to, int64_t first, int64_t n)
@@ -209,7 +76,7 @@ static swi_carry vector_of(const int32_t *map, int64_t n, int64_t n_from)
                        .kx_from = 1};
 }
 
-static swi_carry both_of(const heir *h, const swi_vertex *v, const swi_vertex *was)
+static swi_carry both_of(const swi_heir *h, const swi_vertex *v, const swi_vertex *was)
 {
     swi_carry m = vector_of(v->rows, v->channels, was->channels);
     if (swi_vertex_is_sized(v)) {
@@ -226,7 +93,8 @@ static swi_carry both_of(const heir *h, const swi_vertex *v, const swi_vertex *w
     return m;
 }
 
-static swi_carry move_of(const heir *h, const swi_vertex *v, const swi_vertex *was, axes which)
+static swi_carry move_of(const swi_heir *h, const swi_vertex *v, const swi_vertex *was,
+                         axes which)
 {
     if (which == OF_ROWS)
         return vector_of(v->rows, v->channels, was->channels);
@@ -236,19 +104,20 @@ static swi_carry move_of(const heir *h, const swi_vertex *v, const swi_vertex *w
 }
 
 /* Entry `from` of the parent's model becomes `entry`; m has the axes. */
-static void take_over(const heir *h, const swi_vertex *v, const swi_entry *e, uint32_t from,
+static void take_over(const swi_heir *h, const swi_vertex *v, const swi_entry *e, uint32_t from,
                       swi_carry *m)
 {
     const swi_entry *origin = &h->parent[v->parent]->model->entries[from];
     first_values first = {h, e};
-    m->to = place(h, e);
+    m->to = swi_place(h, e);
     m->from = (const float *)(const void *)(h->from[v->parent] + origin->offset);
     m->write_new = m->write_new != NULL ? m->write_new : write_new;
     m->context = &first;
     m->pick = h->pick;
     m->runs = h->runs;
-    SW_ASSERT(m->rows * m->cols * m->ky * m->kx == elements(e));
-    SW_ASSERT(m->rows_from * m->cols_from * m->ky_from * m->kx_from == elements(origin));
+    SW_ASSERT(m->rows * m->cols * m->ky * m->kx == swi_entry_elements(e));
+    SW_ASSERT(m->rows_from * m->cols_from * m->ky_from * m->kx_from ==
+              swi_entry_elements(origin));
     swi_carry_tensor(m);
 }
 
@@ -275,7 +144,7 @@ static bool same_kind(const sw_net *a, const sw_net *b)
 
 /* Adafactor keeps the rows and columns of the last two axes: of a linear weight its outputs and
  * inputs, of a window its lines and columns. */
-static swi_carry move_of_state(const heir *h, const swi_vertex *v, const swi_vertex *was,
+static swi_carry move_of_state(const swi_heir *h, const swi_vertex *v, const swi_vertex *was,
                                const swi_entry *p, const swi_entry *state, axes which)
 {
     const bool rows = strcmp(state->name + strlen(p->name), ".rows") == 0;
@@ -289,7 +158,7 @@ static swi_carry move_of_state(const heir *h, const swi_vertex *v, const swi_ver
     return m;
 }
 
-static void inherit_states(const heir *h, const swi_vertex *v, const swi_vertex *was,
+static void inherit_states(const swi_heir *h, const swi_vertex *v, const swi_vertex *was,
                            const swi_entry *p, const swi_entry *from, axes which)
 {
     const swi_entry *entries = h->to->model->entries;
@@ -299,21 +168,21 @@ static void inherit_states(const heir *h, const swi_vertex *v, const swi_vertex 
         if (was != NULL && same_kind(h->to, h->parent[v->parent]))
             its = same_state(h->parent[v->parent], from, e->name + strlen(p->name));
         if (its == SWI_NONE) {
-            begin_entry(h, e);
+            swi_begin_entry(h, e);
             continue;
         }
         swi_carry m = move_of_state(h, v, was, p, e, which);
-        write_first(h, e, &m.fill, 0, 1);
+        swi_write_first(h, e, &m.fill, 0, 1);
         take_over(h, v, e, its, &m);
     }
 }
 
-static void inherit_param(const heir *h, const swi_vertex *v, const swi_vertex *was,
+static void inherit_param(const swi_heir *h, const swi_vertex *v, const swi_vertex *was,
                           sw_param param, sw_param from, axes which)
 {
     const swi_entry *p = entry_of(h->to, param);
     if (was == NULL) {
-        begin_entry(h, p);
+        swi_begin_entry(h, p);
         inherit_states(h, v, NULL, p, NULL, which);
         return;
     }
@@ -324,12 +193,12 @@ static void inherit_param(const heir *h, const swi_vertex *v, const swi_vertex *
 
 /* ---- vertices ---------------------------------------------------------------------------- */
 
-static void inherit_utility(const heir *h, const swi_vertex *v, const swi_vertex *was,
+static void inherit_utility(const swi_heir *h, const swi_vertex *v, const swi_vertex *was,
                             sw_param utility, sw_param from)
 {
     const swi_entry *e = entry_of(h->to, utility);
     if (was == NULL || from.index == 0) {
-        begin_utility(h, e);
+        swi_begin_utility(h, e);
         return;
     }
     swi_carry m = move_of(h, v, was, OF_ROWS);
@@ -337,7 +206,7 @@ static void inherit_utility(const heir *h, const swi_vertex *v, const swi_vertex
     take_over(h, v, e, from.index, &m);
 }
 
-static void inherit_vertex(const heir *h, uint32_t i)
+static void inherit_vertex(const swi_heir *h, uint32_t i)
 {
     static const swi_net_layer none;
     const swi_vertex *v = &h->to->genome->vertices[i], *was = origin(h, v);
@@ -356,8 +225,8 @@ static void inherit_vertex(const heir *h, uint32_t i)
         inherit_utility(h, v, was, l->utility, from->utility);
     if (was == NULL && swi_vertex_is_identity(v)) {
         const swi_entry *bias = entry_of(h->to, l->bias);
-        begin_identity(h, v, entry_of(h->to, l->weight));
-        memset(place(h, bias), 0, bias->bytes);
+        swi_begin_identity(h, v, entry_of(h->to, l->weight));
+        memset(swi_place(h, bias), 0, bias->bytes);
     }
 }
 
@@ -365,7 +234,7 @@ static void inherit_vertex(const heir *h, uint32_t i)
 
 /* The parent whose steps and skipped updates go on: the first that has a state of the same
  * kind, of which anything was taken over. NULL: none. */
-static const sw_net *counted_by(const heir *h, const unsigned char **bytes)
+static const sw_net *counted_by(const swi_heir *h, const unsigned char **bytes)
 {
     const sw_genome *g = h->to->genome;
     for (uint8_t k = 0; k < 2 && h->parent[k] != NULL; k++) {
@@ -380,20 +249,20 @@ static const sw_net *counted_by(const heir *h, const unsigned char **bytes)
     return NULL;
 }
 
-static void inherit_number(const heir *h, uint32_t entry, const sw_net *net,
+static void inherit_number(const swi_heir *h, uint32_t entry, const sw_net *net,
                            const unsigned char *bytes, uint32_t from)
 {
     const swi_entry *e = &h->to->model->entries[entry];
     if (net == NULL || from == SWI_NONE) {
-        begin_entry(h, e);
+        swi_begin_entry(h, e);
         return;
     }
     const swi_entry *its = &net->model->entries[from];
     SW_ASSERT(its->bytes == e->bytes);
-    memcpy(place(h, e), bytes + its->offset, e->bytes);
+    memcpy(swi_place(h, e), bytes + its->offset, e->bytes);
 }
 
-static void inherit_numbers(const heir *h)
+static void inherit_numbers(const swi_heir *h)
 {
     const unsigned char *bytes = NULL;
     const sw_net *net = counted_by(h, &bytes);
@@ -405,19 +274,19 @@ static void inherit_numbers(const heir *h)
         inherit_number(h, o->counts, net, bytes, from->counts);
 }
 
-static void write_knobs(const heir *h)
+static void write_knobs(const swi_heir *h)
 {
     const sw_model *model = h->to->model;
     if (model->n_knobs == 0)
         return;
-    float *to = place(h, &model->entries[model->knob_entry]);
+    float *to = swi_place(h, &model->entries[model->knob_entry]);
     for (uint32_t i = 0; i < model->n_knobs; i++)
         to[i] = model->knobs[i].value;
 }
 
 /* ---- calls ------------------------------------------------------------------------------- */
 
-static sw_status inherit(heir *h)
+static sw_status inherit(swi_heir *h)
 {
     SW_TRY(make_room(h));
     for (uint32_t i = 0; i < h->to->genome->n; i++)
@@ -432,15 +301,15 @@ sw_status swi_net_inherit(const sw_net *to, unsigned char *bytes, const sw_net *
                           const unsigned char *a_bytes, const sw_net *b,
                           const unsigned char *b_bytes, uint64_t seed)
 {
-    heir h = {
+    swi_heir h = {
         .to = to, .bytes = bytes, .parent = {a, b}, .from = {a_bytes, b_bytes}, .seed = seed};
-    SW_TRY(check(&h));
+    SW_TRY(swi_heir_check(&h));
     return inherit(&h);
 }
 
 sw_status swi_net_begin(const sw_net *net, unsigned char *bytes, uint64_t seed)
 {
-    heir h = {.to = net, .bytes = bytes, .seed = seed};
+    swi_heir h = {.to = net, .bytes = bytes, .seed = seed};
     return inherit(&h);
 }
 
@@ -454,7 +323,7 @@ size_t swi_net_utilities(const sw_net *net, const unsigned char *bytes, sw_neuro
         const swi_entry *e = entry_of(net, utility);
         out[n++] =
             (sw_neuron_utility){.vertex = i,
-                                .n = elements(e),
+                                .n = swi_entry_elements(e),
                                 .values = (const float *)(const void *)(bytes + e->offset)};
     }
     return n;

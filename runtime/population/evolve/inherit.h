@@ -31,6 +31,35 @@ typedef struct {
     int32_t *pick;        /* room for cols */
     swi_neighbours *runs; /* room for rows + cols */
 } swi_carry;
-void swi_carry_tensor(const swi_carry *move);
+void swi_carry_tensor(const swi_carry *carry); /* inherit_carry.c */
+
+/* Who inherits. */
+typedef struct {
+    const sw_net *to;
+    unsigned char *bytes;
+    const sw_net *parent[2];      /* NULL: there is none */
+    const unsigned char *from[2]; /* their bytes */
+    uint64_t seed;
+    void *block; /* room for the moves of every vertex */
+    size_t block_bytes;
+    int32_t *pick;
+    swi_neighbours *runs;
+} swi_heir;
+/* Has it parents, are these their nets, and is the descent of each vertex one of theirs? */
+sw_status swi_heir_check(const swi_heir *heir); /* inherit_check.c */
+
+/* ---- inherit_begin.c ----------------------------------------------------------------------
+ */
+
+int64_t swi_entry_elements(const swi_entry *entry);
+/* An entry's place, which is all to be written; what pads it is made zero. */
+float *swi_place(const swi_heir *heir, const swi_entry *entry);
+/* First values of elements first to first + n - 1, by the initialiser. */
+void swi_write_first(const swi_heir *heir, const swi_entry *entry, float *to, int64_t first,
+                     int64_t n);
+void swi_begin_entry(const swi_heir *heir, const swi_entry *entry);
+/* A weight that gives what it reads; as much of it as there are inputs and outputs. */
+void swi_begin_identity(const swi_heir *heir, const swi_vertex *v, const swi_entry *weight);
+void swi_begin_utility(const swi_heir *heir, const swi_entry *entry);
 
 #endif

@@ -33,7 +33,8 @@ static sw_status batch_bytes(const sw_genome *g, const sw_array in[2], size_t *o
     return SW_OK;
 }
 
-static sw_status look(sw_net *net, sw_exec *exec, const sw_array in[2], sw_plan_info *out)
+static sw_status look(sw_net *net, sw_exec *exec, const sw_array in[2], uint64_t variant,
+                      sw_plan_info *out)
 {
     const sw_run_args args = {.size = sizeof args,
                               .fn = sw_net_step,
@@ -42,11 +43,26 @@ static sw_status look(sw_net *net, sw_exec *exec, const sw_array in[2], sw_plan_
                               .n_models = 1,
                               .inputs = in,
                               .n_inputs = 2,
-                              .mode = SW_TRAIN};
+                              .mode = SW_TRAIN,
+                              .variant = variant};
     SW_TRY(swi_enter(exec, &args, SWI_FRAME));
     const sw_status status = swi_exec_look(exec, &args, 1, out);
     swi_leave(exec, &args);
     return status;
+}
+
+/* With utility each step may be of either variant: the arena is the larger one. */
+static sw_status look_at_all(sw_net *net, sw_exec *exec, const sw_array in[2],
+                             sw_plan_info *out)
+{
+    sw_plan_info with;
+    SW_TRY(look(net, exec, in, 0, out));
+    if (net->opts.utility == 0)
+        return SW_OK;
+    SW_TRY(look(net, exec, in, 1, &with));
+    if (with.arena_bytes > out->arena_bytes)
+        out->arena_bytes = with.arena_bytes;
+    return SW_OK;
 }
 
 /* As for members: a range has at least SW_ALIGN bytes. */
@@ -71,7 +87,7 @@ static sw_status price_net(sw_net *net, sw_exec *exec, sw_dtype input, sw_price 
     sw_plan_info info;
     inputs_of(net->genome, input, in);
     SW_TRY(batch_bytes(net->genome, in, &price->batch_bytes));
-    SW_TRY(look(net, exec, in, &info));
+    SW_TRY(look_at_all(net, exec, in, &info));
     return sum_up(net, &info, price);
 }
 

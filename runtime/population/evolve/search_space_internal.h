@@ -105,6 +105,9 @@ typedef struct {
 
 /* Draw node `node` behind vertex *at, which becomes the vertex that gives its result. */
 sw_status swi_space_draw_node(swi_drawing *d, uint32_t node, uint32_t *at);
+/* Put it behind vertex *at, or behind what its `in` says, at the end of the genome: it is then
+ * vertex *at, and its shape is known. */
+sw_status swi_space_put(swi_drawing *d, swi_vertex *v, uint32_t *at);
 /* Vertex v, one of those from `first` on, gets so many channels, by the size of what decides
  * them; then shapes from `first` on are inferred. SW_INVALID: it cannot. */
 sw_status swi_space_tie(sw_genome *genome, uint32_t v, uint32_t first, int64_t channels);

@@ -1,0 +1,380 @@
+/* Crossover: segments, children, what is exchanged. */
+#include "tests/evolve/mutants.h"
+#include "tests/support/heap_sweep.h"
+#include <stdio.h>
+#include <string.h>
+
+#define V(name, kind, in) "  {\"name\": \"" name "\", \"kind\": \"" kind "\", \"in\": [" in "]"
+#define END "},\n"
+#define LAST "}"
+#define CONV(name, in, size, more)                                                             \
+    V(name, "conv2d", "\"" in "\"") ", \"size\": " #size ", \"kernel\": 3" more END
+#define RELU(name, in) V(name, "activation", "\"" in "\"") ", \"activation\": \"relu\"" END
+#define TAIL(in)                                                                               \
+    V("gap", "global_avg_pool", "\"" in "\"")                                                  \
+    END V("out", "linear", "\"gap\"") ", \"size\": "                                           \
+                                      "10" LAST
+
+/* ---- segments ---------------------------------------------------------------------------- */
+
+/* Is each vertex of `set` (by position) on a path from entry to exit, and are edges across its
+ * border only from the entry and from the exit? From the definition. */
+static bool is_segment(const sw_genome *g, const bool *set, uint32_t entry, uint32_t exit)
+{
+    for (uint32_t i = 0; i < g->n; i++)
+        for (uint32_t k = 0; k < g->vertices[i].n_in; k++) {
+            const uint32_t x = g->vertices[i].in[k];
+            if (set[i] && !set[x] && x != entry)
+                return false;
+            if (!set[i] && set[x] && x != exit)
+                return false;
+        }
+    return set[exit] && !set[entry];
+}
+
+/* Vertices from which `exit` can be reached and which `entry` reaches. */
+static uint32_t between(const sw_genome *g, uint32_t entry, uint32_t exit, bool *set)
+{
+    bool from[256] = {false}, to[256] = {false};
+    uint32_t n = 0;
+    from[entry] = to[exit] = true;
+    for (uint32_t i = 0; i < g->n; i++)
+        for (uint32_t k = 0; k < g->vertices[i].n_in; k++)
+            from[i] = from[i] || from[g->vertices[i].in[k]];
+    for (uint32_t i = g->n; i-- > 0;)
+        for (uint32_t k = 0; to[i] && k < g->vertices[i].n_in; k++)
+            to[g->vertices[i].in[k]] = true;
+    for (uint32_t i = 0; i < g->n; i++) {
+        set[i] = from[i] && to[i] && i != entry;
+        n += set[i];
+    }
+    return n;
+}
+
+static uint32_t check_segments(const sw_genome *g)
+{
+    swi_segments s = {0};
+    uint32_t expected = 0;
+    OK(swi_segments_of(&s, g));
+    for (uint32_t exit = 1; exit + 1 < g->n; exit++)
+        for (uint32_t entry = 0; entry < exit; entry++) {
+            bool set[256], listed = false;
+            uint32_t list[SWI_SEGMENT_MOST];
+            const uint32_t n = between(g, entry, exit, set);
+            const bool is = n > 0 && n <= SWI_SEGMENT_MOST && is_segment(g, set, entry, exit);
+            expected += is;
+            for (uint32_t i = 0; i < s.n; i++) {
+                if (s.list[i].entry != entry || s.list[i].exit != exit)
+                    continue;
+                listed = true;
+                CU_ASSERT_EQUAL_FATAL(s.list[i].n, n);
+                swi_segment_vertices(g, &s.list[i], list);
+                for (uint32_t k = 0; k < n; k++)
+                    CU_ASSERT(set[list[k]] && (k == 0 || list[k] > list[k - 1]));
+            }
+            SW_CHECK(listed == is, "%s to %s: %d, not %d", g->vertices[entry].name,
+                     g->vertices[exit].name, listed, is);
+        }
+    CU_ASSERT_EQUAL(s.n, expected);
+    swi_segments_end(&s);
+    return expected;
+}
+
+/* All pairs of vertices, by the definition: of genomes by hand and of many drawn ones. */
+static void segments_are_all_there_are(void)
+{
+    sw_genome *all = genome_of(genome_text);
+    for (uint32_t i = 0; i < all->n; i++)
+        all->vertices[i].shield = 0;
+    uint32_t n = check_segments(all) + check_segments(genome_chain(30));
+    const sw_task task = {sizeof task, 1, 28, 28, 10};
+    sw_search_space *space = NULL;
+    OK(sw_search_space_default(&space, &task));
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        sw_genome *g = NULL;
+        OK(sw_search_space_draw(space, &task, seed, &g));
+        n += check_segments(g);
+        sw_genome_destroy(g);
+    }
+    sw_search_space_destroy(space);
+    CU_ASSERT(n > 500);
+}
+
+/* A chain of n vertices has n (n - 1) / 2 pairs; shields close what is around them. */
+static void shields_close_segments(void)
+{
+    static const struct {
+        const char *shield;
+        uint32_t n;
+    } cases[] = {
+        {"", 6 + 4}, /* of input, c1, r1, c2, gap: pairs in front of `out` */
+        {", \"shield\": [\"crossover\"]", 4},
+        {", \"shield\": [\"remove\"]", 4},
+        {", \"shield\": [\"inputs\"]", 6},  /* none ends at c1, or begins there */
+        {", \"shield\": [\"outputs\"]", 6}, /* none ends at r1, or begins there */
+        {", \"shield\": [\"size\", \"kernel\", \"activation\"]", 10},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[1024];
+        swi_segments s = {0};
+        snprintf(text, sizeof text, "%s%s%s%s",
+                 CONV("c1", "input", 4, "")
+                     V("r1", "activation", "\"c1\"") ", \"activation\": \"relu\"",
+                 cases[i].shield, "},\n" CONV("c2", "r1", 4, ""), TAIL("c2"));
+        const sw_genome *g = mutant_base("[1, 8, 8]", text);
+        OK(swi_segments_of(&s, g));
+        SW_CHECK(s.n == cases[i].n, "%s: %u, not %u", cases[i].shield, s.n, cases[i].n);
+        swi_segments_end(&s);
+    }
+}
+
+/* ---- children ---------------------------------------------------------------------------- */
+
+static const sw_crossover_opts always = {.size = sizeof always, .vertices = 1, .deviation = 1};
+
+static void drop_both(sw_genome *a, sw_genome *b)
+{
+    sw_genome_destroy(a);
+    sw_genome_destroy(b);
+}
+
+/* One segment each: what was the other's stands between the same vertices, with columns for
+ * what it reads there. */
+static void segments_take_each_others_place(void)
+{
+    const sw_genome *a = mutant_base(
+        "[1, 8, 8]",
+        CONV("c1", "input", 4, ", \"shield\": [\"crossover\"]") CONV("mine", "c1", 6, "")
+            CONV("c2", "mine", 3, ", \"shield\": [\"crossover\"]") TAIL("c2"));
+    const sw_genome *b = mutant_base(
+        "[1, 8, 8]",
+        CONV("c1", "input", 5, ", \"shield\": [\"crossover\"]") CONV("yours", "c1", 7, "")
+            CONV("c2", "yours", 3, ", \"shield\": [\"crossover\"]") TAIL("c2"));
+    sw_crossover_opts opts = always;
+    opts.deviation = 0.01;
+    int exchanged = 0;
+    for (opts.seed = 0; opts.seed < 20; opts.seed++) {
+        sw_genome *one = NULL, *two = NULL;
+        OK(sw_genome_crossover(&one, &two, a, b, &opts));
+        CU_ASSERT(mutant_is_sound(one, a, b));
+        CU_ASSERT(mutant_is_sound(two, b, a));
+        CU_ASSERT_EQUAL(one->n, a->n);
+        const swi_vertex *v = mutant_vertex(one, "yours");
+        CU_ASSERT_EQUAL(v != NULL, mutant_vertex(two, "mine") != NULL);
+        exchanged += v != NULL;
+        if (v != NULL) {
+            CU_ASSERT_EQUAL(v->parent, 1);
+            CU_ASSERT_EQUAL(v->was, 2);
+            CU_ASSERT_PTR_NULL(mutant_vertex(one, "mine"));
+            CU_ASSERT_STRING_EQUAL(one->vertices[v->in[0]].name, "c1");
+            CU_ASSERT_EQUAL(one->vertices[v->in[0]].parent, 0);
+            CU_ASSERT_EQUAL(v->n_cols, one->vertices[v->in[0]].channels);
+            CU_ASSERT_EQUAL(mutant_vertex(one, "c2")->n_cols, v->channels);
+            for (uint32_t i = 0; i < 4; i++)
+                CU_ASSERT_EQUAL(v->cols[i], (int32_t)i);
+        }
+        drop_both(one, two);
+    }
+    CU_ASSERT(exchanged > 0);
+}
+
+static uint32_t of_parent(const sw_genome *g, int parent)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < g->n; i++)
+        n += g->vertices[i].parent == parent;
+    return n;
+}
+
+/* Thousands of random pairs: valid children, which descend right, and mix both parents. */
+static void children_of_random_pairs_are_sound(void)
+{
+    enum { PARENTS = 24 };
+    const uint64_t pairs = sw_tests_full() ? 5000 : 150;
+    const sw_task task = {sizeof task, 1, 28, 28, 10};
+    sw_genome *parents[PARENTS] = {NULL};
+    sw_search_space *space = NULL;
+    uint64_t mixed = 0;
+    OK(sw_search_space_default(&space, &task));
+    for (uint64_t i = 0; i < PARENTS; i++)
+        OK(sw_search_space_draw(space, &task, i, &parents[i]));
+    sw_search_space_destroy(space);
+    for (uint64_t i = 0; i < pairs; i++) {
+        const sw_genome *a = parents[swi_draw_seed(i, 1) % PARENTS];
+        const sw_genome *b = parents[swi_draw_seed(i, 2) % PARENTS];
+        sw_crossover_opts opts = {.size = sizeof opts, .vertices = 1, .seed = i};
+        sw_genome *one = NULL, *two = NULL, *alone = NULL;
+        OK(sw_genome_crossover(&one, &two, a, b, &opts));
+        CU_ASSERT_FATAL(one != NULL && two != NULL);
+        CU_ASSERT_FATAL(mutant_is_sound(one, a, b));
+        CU_ASSERT_FATAL(mutant_is_sound(two, b, a));
+        mixed += of_parent(one, 1) > 0;
+        CU_ASSERT_EQUAL(of_parent(one, 1) > 0, of_parent(two, 1) > 0);
+        OK(sw_genome_crossover(&alone, NULL, a, b, &opts));
+        CU_ASSERT_EQUAL(swi_genome_hash(alone), swi_genome_hash(one));
+        sw_genome_destroy(alone);
+        drop_both(one, two);
+    }
+    for (int i = 0; i < PARENTS; i++)
+        sw_genome_destroy(parents[i]);
+    sw_note("%llu of %llu pairs exchanged segments", (unsigned long long)mixed,
+            (unsigned long long)pairs);
+    CU_ASSERT(mixed > pairs / 2);
+}
+
+/* Output i of the segment that comes in takes the place of output i of the one that goes. Of 4
+ * and 8 there are 5 then, which costs least; of those that only one has the most useful stays:
+ * its row where it comes in, its column where it goes. */
+static void utility_of_both_parents_counts(void)
+{
+    static const float of_m[] = {1, 1, 1, 1}, of_w[] = {0, 0, 0, 0, 0.1f, 0.2f, 1, 0.3f};
+    const sw_genome *a =
+        mutant_base("[1, 8, 8]", CONV("c1", "input", 4, ", \"shield\": [\"crossover\"]")
+                                     CONV("m", "c1", 4, "") RELU("r", "m") TAIL("r"));
+    const sw_genome *b =
+        mutant_base("[1, 8, 8]", CONV("d1", "input", 4, ", \"shield\": [\"crossover\"]")
+                                     CONV("w", "d1", 8, "") RELU("s", "w") TAIL("s"));
+    const sw_neuron_utility m = {.vertex = 2, .n = 4, .values = of_m};
+    const sw_neuron_utility w = {.vertex = 2, .n = 8, .values = of_w};
+    int exchanged = 0;
+    sw_crossover_opts opts = {.size = sizeof opts,
+                              .vertices = 1,
+                              .deviation = 0.01,
+                              .utilities_a = &m,
+                              .n_utilities_a = 1,
+                              .utilities_b = &w,
+                              .n_utilities_b = 1};
+    for (opts.seed = 0; opts.seed < 60; opts.seed++) {
+        static const int32_t want[] = {0, 1, 2, 3, 6};
+        sw_genome *one = NULL, *two = NULL;
+        OK(sw_genome_crossover(&one, &two, a, b, &opts));
+        const swi_vertex *v = mutant_vertex(one, "w"), *out = mutant_vertex(two, "out");
+        if (v != NULL && mutant_vertex(one, "c1") != NULL) {
+            exchanged++;
+            CU_ASSERT_EQUAL_FATAL(v->size, 5);
+            CU_ASSERT_EQUAL_FATAL(out->n_cols, 5);
+            for (uint32_t i = 0; i < 5; i++) {
+                CU_ASSERT_EQUAL(v->rows[i], want[i]);
+                CU_ASSERT_EQUAL(out->cols[i], want[i]);
+            }
+        }
+        drop_both(one, two);
+    }
+    CU_ASSERT(exchanged > 5);
+}
+
+/* ---- training ---------------------------------------------------------------------------- */
+
+/* Optimizer with all that belongs to it, rate and batch are exchanged, each by its chance. */
+static void training_is_exchanged(void)
+{
+    enum { SEEDS = 2000 };
+    sw_genome *a = genome_chain(8), *b = genome_chain(9);
+    int optimizer = 0, rate = 0, batches = 0;
+    snprintf(b->optimizer, sizeof b->optimizer, "sgd");
+    b->momentum = 0.9f;
+    b->clip = 1;
+    b->lr = 0.5f;
+    b->batch = 8;
+    OK(swi_genome_check(b, NULL));
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        const sw_crossover_opts opts = {
+            .size = sizeof opts, .optimizer = 0.25, .rate = 0.5, .batch = 0.75, .seed = seed};
+        sw_genome *one = NULL, *two = NULL;
+        OK(sw_genome_crossover(&one, &two, a, b, &opts));
+        const bool is_b = strcmp(one->optimizer, "sgd") == 0;
+        CU_ASSERT_EQUAL(one->momentum, is_b ? 0.9f : 0);
+        CU_ASSERT_EQUAL(one->clip, is_b ? 1 : 0);
+        CU_ASSERT_STRING_EQUAL(two->optimizer, is_b ? "adam" : "sgd");
+        CU_ASSERT_EQUAL(one->lr + two->lr, a->lr + b->lr);
+        CU_ASSERT_EQUAL(one->batch + two->batch, a->batch + b->batch);
+        CU_ASSERT_EQUAL(one->n, a->n);
+        optimizer += is_b;
+        rate += one->lr == b->lr;
+        batches += one->batch == b->batch;
+        drop_both(one, two);
+    }
+    CU_ASSERT(optimizer > SEEDS / 4 - 90 && optimizer < SEEDS / 4 + 90);
+    CU_ASSERT(rate > SEEDS / 2 - 100 && rate < SEEDS / 2 + 100);
+    CU_ASSERT(batches > 3 * SEEDS / 4 - 90 && batches < 3 * SEEDS / 4 + 90);
+}
+
+/* clip_norm cannot come to a vertex whose update is released by its own word. */
+static void updates_that_cannot_be_mixed_stay(void)
+{
+    sw_genome *a = genome_chain(8), *b = genome_chain(8);
+    a->vertices[1].update = SW_UPDATE_RELEASE;
+    b->update = SW_UPDATE_AFTER;
+    b->clip_norm = 1;
+    OK(swi_genome_check(a, NULL));
+    OK(swi_genome_check(b, NULL));
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        const sw_crossover_opts opts = {.size = sizeof opts, .optimizer = 1, .seed = seed};
+        sw_genome *one = NULL, *two = NULL;
+        OK(sw_genome_crossover(&one, &two, a, b, &opts));
+        CU_ASSERT(mutant_is_sound(one, a, b));
+        CU_ASSERT(mutant_is_sound(two, b, a));
+        CU_ASSERT_EQUAL(one->clip_norm, 0);
+        CU_ASSERT_EQUAL(two->clip_norm, 1);
+        drop_both(one, two);
+    }
+}
+
+/* ---- control ----------------------------------------------------------------------------- */
+
+static void other_tasks_are_refused(void)
+{
+    sw_genome *a = genome_chain(8), *out = NULL;
+    const sw_genome *b = genome_of(genome_text);
+    REFUSED(sw_genome_crossover(&out, NULL, a, b, NULL), SW_INVALID, "one task");
+    REFUSED(sw_genome_crossover(NULL, NULL, a, a, NULL), SW_INVALID, "both be NULL");
+    REFUSED(sw_genome_crossover(&out, NULL, a, NULL, NULL), SW_INVALID, "sw_genome_crossover");
+    sw_crossover_opts opts = {.size = sizeof opts, .rate = 2};
+    REFUSED(sw_genome_crossover(&out, NULL, a, a, &opts), SW_INVALID, "rate must be 0 to 1");
+    opts = (sw_crossover_opts){.size = sizeof opts, .deviation = -1};
+    REFUSED(sw_genome_crossover(&out, NULL, a, a, &opts), SW_INVALID, "deviation");
+    CU_ASSERT_PTR_NULL(out);
+}
+
+typedef struct {
+    const sw_genome *a, *b;
+    uint64_t seed;
+} crossing;
+
+static sw_status cross_once(void *arg)
+{
+    const crossing *c = arg;
+    sw_crossover_opts opts = always;
+    sw_genome *one = NULL, *two = NULL;
+    opts.seed = c->seed;
+    const sw_status status = sw_genome_crossover(&one, &two, c->a, c->b, &opts);
+    CU_ASSERT_EQUAL(status == SW_OK, one != NULL);
+    CU_ASSERT_EQUAL(status == SW_OK, two != NULL);
+    sw_genome_destroy(one);
+    sw_genome_destroy(two);
+    return status;
+}
+
+static void no_memory_leaves_nothing(void)
+{
+    crossing c = {genome_chain(14), genome_chain(10), 0};
+    uint64_t sites = 0;
+    OK(cross_once(&c));
+    for (c.seed = 0; c.seed < 3; c.seed++)
+        sites += sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, cross_once, &c);
+    sw_note("%llu sites", (unsigned long long)sites);
+    CU_ASSERT(sites > 60);
+}
+
+static const sw_test tests[] = {
+    {"segments are all there are", segments_are_all_there_are},
+    {"shields close segments", shields_close_segments},
+    {"segments take each other's place", segments_take_each_others_place},
+    {"children of random pairs are sound", children_of_random_pairs_are_sound},
+    {"utility of both parents counts", utility_of_both_parents_counts},
+    {"training is exchanged", training_is_exchanged},
+    {"updates that cannot be mixed stay", updates_that_cannot_be_mixed_stay},
+    {"other tasks are refused", other_tasks_are_refused},
+    {"no memory leaves nothing", no_memory_leaves_nothing},
+};
+SW_SUITE("crossover", tests)

@@ -1,0 +1,479 @@
+/* Inheritance: what nets compute is preserved, training goes on, what is refused changes
+ * nothing. */
+#include "alloc/base/sys.h"
+#include "tests/evolve/inherit_plain.h"
+#include "tests/support/heap_sweep.h"
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- functions are preserved ------------------------------------------------------------- */
+
+static void train(sw_exec *exec, sw_net *made, const scene_batch *b, int steps)
+{
+    sw_run_args args = scene_args(made, b, SW_TRAIN);
+    for (int i = 0; i < steps; i++) {
+        args.step = (uint64_t)i;
+        OK(sw_run(exec, &args));
+    }
+}
+
+static double apart(const float *a, const float *b, int64_t n)
+{
+    double most = 0, scale = 0;
+    for (int64_t i = 0; i < n; i++) {
+        most = fmax(most, fabs((double)a[i] - (double)b[i]));
+        scale = fmax(scale, fabs((double)a[i]));
+        CU_ASSERT(isfinite(a[i]) && isfinite(b[i]));
+    }
+    CU_ASSERT(scale > 0);
+    return scale > 0 ? most / scale : most;
+}
+
+/* Trained a little, so that nothing is as it began; then the child's logits. */
+static double change(sw_exec *exec, const sw_genome *parent, const sw_genome *child)
+{
+    const scene_batch b = scene_data(parent, SW_F32, 6, 3);
+    sw_net *from = scene_ready(parent, NULL, exec, 1), *to = scene_ready(child, NULL, exec, 2);
+    train(exec, from, &b, 2);
+    OK(sw_net_inherit(to, from, NULL, 5));
+    const float *logits = scene_run_logits(exec, from, &b);
+    const double d = apart(logits, scene_run_logits(exec, to, &b), b.rows * 10);
+    train(exec, to, &b, 2); /* and it trains on */
+    return d;
+}
+
+/* Every sized vertex of a chain in turn. */
+static void widening_preserves_the_function(void)
+{
+    sw_exec *exec = scene_exec(1);
+    double most = 0;
+    const sw_genome *lenet = scene_lenet();
+    for (uint32_t i = 1; i + 1 < lenet->n; i++) {
+        if (!swi_vertex_is_sized(&lenet->vertices[i]))
+            continue;
+        sw_genome *child = scene_child(lenet);
+        scene_widen(child, i, 3);
+        scene_follow(child, lenet);
+        most = fmax(most, change(exec, lenet, child));
+    }
+    CU_ASSERT(most <= 1e-6);
+    sw_note("logits change by at most %.1e", most);
+}
+
+static void widening_residuals_preserves_the_function(void)
+{
+    sw_exec *exec = scene_exec(1);
+    const sw_genome *deep = scene_deep(30);
+    sw_genome *child = scene_child(deep);
+    for (uint32_t i = 1; i < deep->n; i++)
+        if (deep->vertices[i].kind == SW_VERTEX_CONV2D)
+            scene_widen(child, i, 5);
+    scene_follow(child, deep);
+    const double d = change(exec, deep, child);
+    SW_CHECK(d <= 1e-6, "%g", d);
+}
+
+static void larger_kernels_preserve_the_function(void)
+{
+    sw_exec *exec = scene_exec(1);
+    for (int more = 2; more <= 4; more += 2) {
+        const sw_genome *deep = scene_deep(20);
+        sw_genome *child = scene_child(deep);
+        for (uint32_t i = 1; i < deep->n; i++)
+            if (deep->vertices[i].kind == SW_VERTEX_CONV2D)
+                child->vertices[i].kernel += more;
+        scene_follow(child, deep);
+        const double d = change(exec, deep, child);
+        SW_CHECK(d <= 1e-6, "%d: %g", more, d);
+    }
+}
+
+static void inserted_identities_preserve_the_function(void)
+{
+    sw_exec *exec = scene_exec(1);
+    const sw_genome *lenet = scene_lenet();
+    for (int groups = 0; groups <= 3; groups++) {
+        sw_genome *child = scene_child(lenet);
+        swi_vertex *conv = scene_between(child, 3, SW_VERTEX_CONV2D, "extra"); /* 6 channels */
+        conv->kernel = 3;
+        conv->groups = groups;
+        conv->size = groups == 0 ? 0 : 6;
+        scene_between(child, 9, SW_VERTEX_LINEAR, "more");
+        scene_follow(child, lenet);
+        const double d = change(exec, lenet, child);
+        SW_CHECK(d <= 1e-6, "%d groups: %g", groups, d);
+    }
+}
+
+/* All of it at once, generation upon generation. */
+static void generations_preserve_the_function(void)
+{
+    sw_exec *exec = scene_exec(1);
+    sw_dice dice = {9};
+    sw_genome *g = scene_lenet();
+    const scene_batch b = scene_data(g, SW_F32, 6, 3);
+    sw_net *from = scene_ready(g, NULL, exec, 1);
+    const float *logits = scene_run_logits(exec, from, &b);
+    double most = 0;
+    for (int k = 0; k < 12; k++) {
+        sw_genome *child = scene_child(from->genome);
+        for (uint32_t i = 1; i + 1 < child->n; i++)
+            if (swi_vertex_is_sized(&child->vertices[i]) && sw_dice_below(&dice, 2))
+                scene_widen(child, i, (int64_t)sw_dice_below(&dice, 4));
+        for (uint32_t i = 1; i < child->n; i++)
+            if (child->vertices[i].kind == SW_VERTEX_CONV2D && sw_dice_below(&dice, 4) == 0)
+                child->vertices[i].kernel += 2;
+        scene_follow(child, from->genome);
+        sw_net *to = scene_ready(child, NULL, exec, 2);
+        OK(sw_net_inherit(to, from, NULL, (uint64_t)k));
+        most = fmax(most, apart(logits, scene_run_logits(exec, to, &b), b.rows * 10));
+        from = to;
+    }
+    SW_CHECK(most <= 1e-6, "%g", most);
+}
+
+/* Shrunk by what was added, a net has its bits again. */
+static void narrowing_takes_back_what_widening_added(void)
+{
+    sw_exec *exec = scene_exec(1);
+    const sw_genome *lenet = scene_lenet();
+    sw_genome *wide = scene_child(lenet);
+    scene_widen(wide, 1, 4);
+    scene_widen(wide, 8, 7);
+    scene_follow(wide, lenet);
+    sw_genome *back = scene_child(wide);
+    scene_widen(back, 1, -4);
+    scene_widen(back, 8, -7);
+    scene_follow(back, wide);
+    const scene_batch b = scene_data(lenet, SW_F32, 6, 3);
+    sw_net *a = scene_ready(lenet, NULL, exec, 1), *w = scene_ready(wide, NULL, exec, 2);
+    sw_net *n = scene_ready(back, NULL, exec, 3);
+    train(exec, a, &b, 3);
+    OK(sw_net_inherit(w, a, NULL, 5));
+    OK(sw_net_inherit(n, w, NULL, 6));
+    CU_ASSERT_EQUAL(a->model->bytes, n->model->bytes);
+    CU_ASSERT(memcmp(a->model->base, n->model->base, a->model->bytes) == 0);
+}
+
+/* ---- optimizers -------------------------------------------------------------------------- */
+
+/* A child that is its parent trains on as the parent would have, bit for bit. */
+static void training_goes_on(void)
+{
+    static const char *const kinds[] = {"sgd",     "adam", "adamw",    "rmsprop",
+                                        "adagrad", "lion", "adafactor"};
+    sw_exec *exec = scene_exec(1);
+    for (int k = 0; k < 7; k++) {
+        sw_genome *g = scene_lenet();
+        snprintf(g->optimizer, sizeof g->optimizer, "%s", kinds[k]);
+        g->momentum = k == 0 || k == 3 ? 0.9f : 0;
+        scene_check(g);
+        const scene_batch b = scene_data(g, SW_F32, 6, 3);
+        sw_net *a = scene_ready(g, NULL, exec, 1);
+        sw_net *c = scene_ready(scene_child(g), NULL, exec, 2);
+        train(exec, a, &b, 3);
+        OK(sw_net_inherit(c, a, NULL, 7));
+        train(exec, a, &b, 3);
+        train(exec, c, &b, 3);
+        SW_CHECK(memcmp(a->model->base, c->model->base, a->model->bytes) == 0, "%s", kinds[k]);
+    }
+}
+
+/* Another kind begins anew; with momentum added, what was kept before stays. */
+static void state_of_another_kind_begins(void)
+{
+    sw_exec *exec = scene_exec(1);
+    sw_genome *g = scene_lenet();
+    snprintf(g->optimizer, sizeof g->optimizer, "rmsprop");
+    scene_check(g);
+    const scene_batch b = scene_data(g, SW_F32, 6, 3);
+    sw_net *a = scene_ready(g, NULL, exec, 1);
+    train(exec, a, &b, 3);
+    sw_genome *other = scene_child(g), *more = scene_child(g);
+    snprintf(other->optimizer, sizeof other->optimizer, "adam");
+    more->momentum = 0.5f;
+    scene_check(other);
+    scene_check(more);
+    sw_net *o = scene_ready(other, NULL, exec, 2), *m = scene_ready(more, NULL, exec, 2);
+    OK(sw_net_inherit(o, a, NULL, 7));
+    OK(sw_net_inherit(m, a, NULL, 7));
+    for (uint32_t i = 1; i < o->model->n_entries; i++) {
+        const swi_entry *e = &o->model->entries[i];
+        if (e->role == SWI_ROLE_OPTIMIZER_STATE)
+            for (size_t k = 0; k < e->bytes; k++)
+                CU_ASSERT_FATAL(o->model->base[e->offset + k] == 0);
+    }
+    const swi_entry *was = &a->model->entries[a->model->entries[1].state[0]];
+    bool kept = false;
+    for (int k = 0; k < SWI_MAX_STATE && m->model->entries[1].state[k] != SWI_NONE; k++)
+        kept |= memcmp(a->model->base + was->offset,
+                       m->model->base + m->model->entries[m->model->entries[1].state[k]].offset,
+                       was->bytes) == 0;
+    CU_ASSERT(kept);
+}
+
+/* Rates and bounds are those of the child's genome. */
+static void knobs_are_the_childs(void)
+{
+    sw_exec *exec = scene_exec(1);
+    const sw_genome *g = scene_lenet();
+    sw_genome *child = scene_child(g);
+    child->lr = 0.25f;
+    child->clip = 3;
+    scene_check(child);
+    sw_net *a = scene_ready(g, NULL, exec, 1), *c = scene_ready(child, NULL, exec, 2);
+    OK(sw_net_inherit(c, a, NULL, 7));
+    CU_ASSERT(sw_knob_get(sw_optimizer_lr(sw_net_optimizer(c), 0)) == 0.25f);
+    CU_ASSERT(sw_knob_get(c->clip) == 3);
+    const float *block =
+        (const float *)(const void *)(c->model->base +
+                                      c->model->entries[c->model->knob_entry].offset);
+    for (uint32_t i = 0; i < c->model->n_knobs; i++)
+        CU_ASSERT(block[i] == c->model->knobs[i].value);
+}
+
+/* ---- two parents ------------------------------------------------------------------------- */
+
+static void two_parents_give_each_its_part(void)
+{
+    sw_exec *exec = scene_exec(1);
+    const sw_genome *g = scene_lenet();
+    sw_genome *h = scene_lenet();
+    h->lr = 0.01f; /* another genome */
+    scene_check(h);
+    sw_genome *child = scene_child(g);
+    child->n_parents = 2;
+    child->parents[1] = swi_genome_hash(h);
+    child->vertices[8].parent = 1;
+    sw_net *a = scene_ready(g, NULL, exec, 1), *b = scene_ready(h, NULL, exec, 2);
+    sw_net *c = scene_ready(child, NULL, exec, 3);
+    OK(sw_net_inherit(c, a, b, 7));
+    for (uint32_t i = 1; i < g->n; i++) {
+        if (!swi_vertex_has_parameters(&g->vertices[i]))
+            continue;
+        const sw_net *from = i == 8 ? b : a;
+        const swi_entry *e = &c->model->entries[c->layers[i].weight.index];
+        CU_ASSERT(memcmp(c->model->base + e->offset, from->model->base + e->offset, e->bytes) ==
+                  0);
+    }
+    OK(sw_net_inherit(c, a, b, 7));
+    REFUSED(sw_net_inherit(c, a, NULL, 7), SW_INVALID, "b must be");
+    REFUSED(sw_net_inherit(c, b, a, 7), SW_INVALID, "a must be");
+    REFUSED(sw_net_inherit(c, a, a, 7), SW_INVALID, "b must be");
+}
+
+/* ---- utilities --------------------------------------------------------------------------- */
+
+static void utilities_follow_their_neurons(void)
+{
+    const sw_net_opts opts = {.size = sizeof opts, .utility = 1};
+    sw_exec *exec = scene_exec(1);
+    const sw_genome *g = scene_lenet();
+    sw_genome *child = scene_child(g);
+    scene_widen(child, 1, 2);
+    child->vertices[1].rows[0] = 5;
+    child->vertices[1].rows[5] = 0;
+    scene_follow(child, g);
+    sw_net *a = scene_ready(g, &opts, exec, 1), *c = scene_ready(child, &opts, exec, 2);
+    sw_neuron_utility u[16], was[16];
+    CU_ASSERT_EQUAL_FATAL(swi_net_utilities(a, a->model->base, was), 5);
+    CU_ASSERT_EQUAL_FATAL(swi_net_utilities(c, c->model->base, u), 5);
+    for (int64_t i = 0; i < 6; i++)
+        ((float *)(uintptr_t)was[0].values)[i] = (float)i + 1;
+    OK(sw_net_inherit(c, a, NULL, 7));
+    static const float must_be[8] = {6, 2, 3, 4, 5, 1, FLT_EPSILON, FLT_EPSILON};
+    CU_ASSERT_EQUAL(u[0].vertex, 1);
+    CU_ASSERT_EQUAL(u[0].n, 8);
+    CU_ASSERT(memcmp(u[0].values, must_be, sizeof must_be) == 0);
+}
+
+/* ---- what is refused --------------------------------------------------------------------- */
+
+static void what_is_refused_changes_nothing(void)
+{
+    sw_exec *exec = scene_exec(1);
+    const sw_genome *g = scene_lenet();
+    sw_genome *child = scene_child(g), *other = scene_lenet();
+    other->lr = 0.5f;
+    scene_check(other);
+    sw_net *a = scene_ready(g, NULL, exec, 1), *c = scene_ready(child, NULL, exec, 2);
+    sw_net *o = scene_ready(other, NULL, exec, 3), *raw = scene_net(g, NULL);
+    unsigned char *before = scene_block(c->model->bytes);
+    memcpy(before, c->model->base, c->model->bytes);
+    REFUSED(sw_net_inherit(NULL, a, NULL, 1), SW_INVALID, "net");
+    REFUSED(sw_net_inherit(c, NULL, NULL, 1), SW_INVALID, "net");
+    REFUSED(sw_net_inherit(c, o, NULL, 1), SW_INVALID, "a must be");
+    REFUSED(sw_net_inherit(c, raw, NULL, 1), SW_INVALID, "ready");
+    REFUSED(sw_net_inherit(c, c, NULL, 1), SW_INVALID, "own parent");
+    REFUSED(sw_net_inherit(c, a, o, 1), SW_INVALID, "one parent");
+    REFUSED(sw_net_inherit(o, a, NULL, 1), SW_INVALID, "parents");
+    a->model->damaged = true;
+    REFUSED(sw_net_inherit(c, a, NULL, 1), SW_STALE, "failed");
+    a->model->damaged = false;
+    CU_ASSERT(memcmp(before, c->model->base, c->model->bytes) == 0);
+    c->model->damaged = true;
+    OK(sw_net_inherit(c, a, NULL, 1));
+    CU_ASSERT(!c->model->damaged);
+}
+
+/* Descent that is not what the parents' nets are is refused by the vertex. */
+static void damaged_descent_is_refused(void)
+{
+    sw_exec *exec = scene_exec(1);
+    const sw_genome *g = scene_lenet();
+    sw_net *a = scene_ready(g, NULL, exec, 1);
+    static const char *const parts[] = {"'conv1'",      "'conv1'",        "'conv2'",
+                                        "another kind", "no such vertex", "no such vertex"};
+    for (int k = 0; k < 6; k++) {
+        sw_genome *child = scene_child(g);
+        if (k == 0)
+            child->vertices[1].rows[2] = 6;
+        else if (k == 1)
+            child->vertices[1].rows[2] = -2;
+        else if (k == 2)
+            child->vertices[4].cols[0] = 6;
+        else if (k == 3)
+            child->vertices[4].was = 8;
+        else if (k == 4)
+            child->vertices[4].was = 99;
+        else
+            child->vertices[4].parent = 1;
+        sw_net *c = scene_ready(child, NULL, exec, 2);
+        REFUSED(sw_net_inherit(c, a, NULL, 1), SW_INVALID, parts[k]);
+    }
+}
+
+typedef struct {
+    sw_net *to, *from;
+} pair;
+
+static sw_status inherit_one(void *arg)
+{
+    const pair *p = arg;
+    return sw_net_inherit(p->to, p->from, NULL, 3);
+}
+
+static void failures_change_nothing(void)
+{
+    sw_exec *exec = scene_exec(1);
+    const sw_genome *g = scene_lenet();
+    pair p = {scene_ready(scene_child(g), NULL, exec, 2), scene_ready(g, NULL, exec, 1)};
+    CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, inherit_one, &p) >= 1);
+}
+
+/* ---- times ------------------------------------------------------------------------------- */
+
+static sw_genome *wide(int64_t size)
+{
+    sw_genome *g = scene_genome(64, 0, 0);
+    scene_linear(g, "a", 0, size);
+    scene_activation(g, "b", 1, "relu");
+    scene_linear(g, "c", 2, size);
+    scene_activation(g, "d", 3, "relu");
+    scene_linear(g, "e", 4, 10);
+    scene_check(g);
+    return g;
+}
+
+/* Every so-manieth neuron of the parent goes. */
+static sw_genome *thinned(const sw_genome *g, int every)
+{
+    sw_genome *child = scene_child(g);
+    for (uint32_t i = 1; i <= 3; i += 2) {
+        const int64_t size = child->vertices[i].size;
+        int64_t n = 0;
+        for (int64_t r = 0; r < size; r++)
+            if (r % every != 0)
+                child->vertices[i].rows[n++] = (int32_t)r;
+        scene_widen(child, i, n - size);
+    }
+    scene_follow(child, g);
+    return child;
+}
+
+/* Least ns of one copy of the parent's whole state, or of what the child takes over. */
+static double least_ns(sw_net *to, const sw_net *from, unsigned char *room)
+{
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < 15; i++) {
+        const uint64_t start = sw_clock_ns();
+        if (room != NULL)
+            memcpy(room, from->model->base, from->model->bytes);
+        else
+            OK(swi_net_inherit(to, to->model->base, from, from->model->base, NULL, NULL, 3));
+        const uint64_t ns = sw_clock_ns() - start;
+        least = ns < least ? ns : least;
+    }
+    return (double)least;
+}
+
+static void bandwidth_is_near_that_of_copies(void)
+{
+    sw_exec *exec = scene_exec(1);
+    const sw_genome *g = wide(1200);
+    sw_net *a = scene_ready(g, NULL, exec, 1);
+    unsigned char *room = scene_block(a->model->bytes);
+    static const int every[] = {0, 97, 5, 2};
+    for (int k = 0; k < 4; k++) {
+        sw_genome *child = every[k] == 0 ? scene_child(g) : thinned(g, every[k]);
+        sw_net *c = scene_ready(child, NULL, exec, 2);
+        const double copy = (double)a->model->bytes / least_ns(c, a, room);
+        const double move = (double)c->model->bytes / least_ns(c, a, NULL);
+        char what[40] = "all neurons";
+        if (every[k] != 0)
+            snprintf(what, sizeof what, "all but one of %d", every[k]);
+        sw_note("%s: %.1f MB at %.1f GB/s, one copy at %.1f GB/s", what,
+                (double)c->model->bytes / 1e6, move, copy);
+        SW_CHECK(move > 0.01 * copy, "%g of %g", move, copy);
+    }
+}
+
+static void small_states_take_little_time(void)
+{
+    sw_exec *exec = scene_exec(1);
+    const sw_genome *g = scene_lenet();
+    sw_net *a = scene_ready(g, NULL, exec, 1);
+    sw_genome *child = scene_child(g);
+    scene_widen(child, 1, 2);
+    scene_widen(child, 4, -3);
+    scene_widen(child, 8, 9);
+    child->vertices[4].kernel = 3;
+    scene_follow(child, g);
+    sw_net *c = scene_ready(child, NULL, exec, 2);
+    uint64_t ns[200];
+    for (int i = 0; i < 200; i++) {
+        const uint64_t start = sw_clock_ns();
+        OK(sw_net_inherit(c, a, NULL, 3));
+        ns[i] = sw_clock_ns() - start;
+        for (int k = i; k > 0 && ns[k] < ns[k - 1]; k--) {
+            const uint64_t swap = ns[k];
+            ns[k] = ns[k - 1];
+            ns[k - 1] = swap;
+        }
+    }
+    sw_note("%zu bytes: median %.0f us, 99 of 100 within %.0f us", c->model->bytes,
+            (double)ns[100] / 1e3, (double)ns[198] / 1e3);
+    CU_ASSERT(ns[100] < 20000000);
+}
+
+static const sw_test tests[] = {
+    {"widening preserves the function", widening_preserves_the_function},
+    {"widening residuals preserves the function", widening_residuals_preserves_the_function},
+    {"larger kernels preserve the function", larger_kernels_preserve_the_function},
+    {"inserted identities preserve the function", inserted_identities_preserve_the_function},
+    {"generations preserve the function", generations_preserve_the_function},
+    {"narrowing takes back what widening added", narrowing_takes_back_what_widening_added},
+    {"training goes on", training_goes_on},
+    {"state of another kind begins", state_of_another_kind_begins},
+    {"knobs are the child's", knobs_are_the_childs},
+    {"two parents give each its part", two_parents_give_each_its_part},
+    {"utilities follow their neurons", utilities_follow_their_neurons},
+    {"what is refused changes nothing", what_is_refused_changes_nothing},
+    {"damaged descent is refused", damaged_descent_is_refused},
+    {"failures change nothing", failures_change_nothing},
+    {"bandwidth is near that of copies", bandwidth_is_near_that_of_copies},
+    {"small states take little time", small_states_take_little_time},
+};
+SW_SUITE("inheritance", tests)

@@ -1,0 +1,233 @@
+/* Children as nets: changes that are said to be exact compute what the parent did, and every
+ * child trains. */
+#include "tests/evolve/mutants.h"
+#include "tests/evolve/net_scene.h"
+#include <math.h>
+#include <string.h>
+
+#define ROWS 5
+
+static const sw_task tasks[] = {{sizeof tasks[0], 1, 14, 14, 10},
+                                {sizeof tasks[0], 12, 0, 0, 10}};
+
+static sw_genome *later(sw_genome *g)
+{
+    scene_later(genome_drop, g);
+    return g;
+}
+
+enum { SOURCES = 3 }; /* the default spaces of these tasks, and any kinds of vertices */
+
+static sw_search_space *space_of(int source)
+{
+    sw_search_space *space = NULL;
+    OK(sw_search_space_default(&space, &tasks[source < 2 ? source : 0]));
+    return space;
+}
+
+static sw_genome *draw(const sw_search_space *space, int source, uint64_t seed)
+{
+    sw_dice dice = {seed + 1};
+    sw_genome *g = NULL;
+    if (source == 2)
+        return scene_random(&dice);
+    OK(sw_search_space_draw(space, &tasks[source], seed, &g));
+    g->batch = 16;
+    return later(g);
+}
+
+static double train(sw_exec *exec, sw_net *made, const scene_batch *data)
+{
+    const sw_run_args args = scene_args(made, data, SW_TRAIN);
+    OK(sw_run(exec, &args));
+    return net_metric(exec, "loss");
+}
+
+/* ---- exact changes ----------------------------------------------------------------------- */
+
+/* The largest difference of logits as a share of the largest logit. */
+static double difference(sw_exec *exec, sw_net *a, sw_net *b, const scene_batch *data)
+{
+    const float *x = scene_run_logits(exec, a, data), *y = scene_run_logits(exec, b, data);
+    double most = 0, largest = 0;
+    for (int i = 0; i < ROWS * 10; i++) {
+        most = fmax(most, fabs((double)x[i] - (double)y[i]));
+        largest = fmax(largest, fabs((double)x[i]));
+        CU_ASSERT(isfinite(x[i]) && isfinite(y[i]));
+    }
+    CU_ASSERT(largest > 0);
+    return most / fmax(largest, 1e-30);
+}
+
+static sw_genome *child_of(const sw_genome *a, const sw_mutation *list, size_t n, uint64_t seed,
+                           const sw_search_space *space, mutant_notes *notes)
+{
+    sw_genome *child = NULL;
+    *notes = (mutant_notes){.all_exact = true};
+    const sw_mutate_opts opts = {.size = sizeof opts,
+                                 .mutations = list,
+                                 .n_mutations = n,
+                                 .seed = seed,
+                                 .space = space,
+                                 .record = mutant_note,
+                                 .record_user = notes,
+                                 .max_vertices = 60,
+                                 .max_size = 64};
+    OK(sw_genome_mutate(&child, a, &opts));
+    return later(child);
+}
+
+/* Several kinds at once, so that new layers are changed again before they ever ran. */
+static const sw_mutation exact_kinds[] = {
+    {.kind = SW_MUTATE_ADD_VERTEX, .probability = 0.2},
+    {.kind = SW_MUTATE_SIZE, .probability = 0.3, .low = 0.1, .high = 0.5},
+    {.kind = SW_MUTATE_ADD_EDGE, .probability = 0.1},
+    {.kind = SW_MUTATE_KERNEL, .probability = 0.2, .low = 2, .high = 2},
+    {.kind = SW_MUTATE_REMOVE_VERTEX, .probability = 0.05},
+    {.kind = SW_MUTATE_RATE, .probability = 0.3},
+    {.kind = SW_MUTATE_OPTIMIZER, .probability = 0.3},
+    {.kind = SW_MUTATE_BATCH, .probability = 0.3},
+    {.kind = SW_MUTATE_GROW, .probability = 0.1, .low = 0.1, .high = 0.2},
+};
+enum { EXACT_KINDS = sizeof exact_kinds / sizeof *exact_kinds };
+
+typedef struct {
+    uint64_t counts[SW_MUTATION_KINDS], others; /* exact; that compute something else */
+    double worst;
+} tally;
+
+static void compare(sw_exec *exec, const sw_search_space *space, int source, uint64_t i,
+                    tally *t)
+{
+    mutant_notes notes;
+    const sw_genome *a = draw(space, source, i % 997);
+    const scene_batch data = scene_data(a, SW_F32, ROWS, i);
+    sw_net *from = scene_ready(a, NULL, exec, i);
+    (void)train(exec, from, &data);
+    const sw_genome *child =
+        i % 3 == 0 ? child_of(a, exact_kinds, EXACT_KINDS, i, space, &notes)
+                   : child_of(a, &exact_kinds[i / 3 % EXACT_KINDS], 1, i, space, &notes);
+    sw_net *to = scene_ready(child, NULL, exec, i + 1);
+    OK(sw_net_inherit(to, from, NULL, i));
+    const double d = difference(exec, from, to, &data);
+    t->others += !notes.all_exact && d > 1e-3;
+    if (notes.all_exact) {
+        t->worst = fmax(t->worst, d);
+        SW_CHECK(d <= 1e-6, "child %llu: %g (%s)", (unsigned long long)i, d,
+                 notes.list[0].text);
+        for (int k = 0; k < notes.n && k < MUTANT_NOTES; k++)
+            t->counts[notes.list[k].kind]++;
+    }
+    scene_sweep();
+}
+
+/* Over thousands of children. */
+static void exact_changes_compute_the_same(void)
+{
+    sw_exec *exec = net_exec(NULL);
+    const uint64_t n = sw_tests_full() ? 4000 : 100;
+    tally all = {.worst = 0};
+    for (int source = 0; source < SOURCES; source++) {
+        sw_search_space *space = space_of(source);
+        for (uint64_t i = 0; i < n; i++)
+            compare(exec, space, source, i, &all);
+        sw_search_space_destroy(space);
+    }
+    const uint64_t *counts = all.counts;
+    sw_note("at most %.2g of the largest logit; sizes %llu, vertices %llu, edges %llu, kernels "
+            "%llu, growth %llu; %llu children compute something else, as they say",
+            all.worst, (unsigned long long)counts[SW_MUTATE_SIZE],
+            (unsigned long long)counts[SW_MUTATE_ADD_VERTEX],
+            (unsigned long long)counts[SW_MUTATE_ADD_EDGE],
+            (unsigned long long)counts[SW_MUTATE_KERNEL],
+            (unsigned long long)counts[SW_MUTATE_GROW], (unsigned long long)all.others);
+    CU_ASSERT(counts[SW_MUTATE_SIZE] > n / 20 && counts[SW_MUTATE_ADD_VERTEX] > n / 40 &&
+              counts[SW_MUTATE_ADD_EDGE] > n / 80 && counts[SW_MUTATE_KERNEL] > n / 40 &&
+              counts[SW_MUTATE_GROW] > n / 200 && all.others > n / 20);
+}
+
+/* ---- training ---------------------------------------------------------------------------- */
+
+static void all_kinds(sw_mutation list[SW_MUTATION_KINDS])
+{
+    for (int i = 0; i < SW_MUTATION_KINDS; i++)
+        list[i] = (sw_mutation){.kind = (sw_mutation_kind)i,
+                                .probability = i < SW_MUTATE_RATE ? 0.1 : 0.2};
+    list[SW_MUTATE_REMOVE_VERTEX].min_vertices = 5;
+    list[SW_MUTATE_ADD_VERTEX].probability = 0.05;
+    list[SW_MUTATE_GROW].high = 0.2;
+    list[SW_MUTATE_GROW].max_parameters = 100000;
+    list[SW_MUTATE_RATE].high = -0.1; /* rates that make losses of a single step finite */
+    list[SW_MUTATE_RATE].low = -0.5;
+}
+
+/* Chains of random children with what they inherited: each trains a step, of which the loss is
+ * finite. */
+static void random_children_train(void)
+{
+    sw_exec *exec = net_exec(NULL);
+    sw_mutation list[SW_MUTATION_KINDS];
+    const uint64_t children = sw_tests_full() ? 10000 : 60, every = sw_tests_full() ? 20 : 3;
+    uint64_t trained = 0;
+    all_kinds(list);
+    for (int source = 0; source < SOURCES; source++) {
+        sw_search_space *space = space_of(source);
+        sw_genome *parent = NULL;
+        for (uint64_t i = 0; i < children / SOURCES; i++) {
+            mutant_notes notes;
+            if (i % 25 == 0) {
+                scene_sweep();
+                parent = draw(space, source, i);
+            }
+            sw_genome *child = child_of(parent, list, SW_MUTATION_KINDS, i, space, &notes);
+            CU_ASSERT_FATAL(mutant_is_sound(child, parent, NULL));
+            if (i % every == 0) {
+                const scene_batch data = scene_data(child, SW_F32, ROWS, i);
+                sw_net *from = scene_ready(parent, NULL, exec, i);
+                sw_net *to = scene_ready(child, NULL, exec, i + 1);
+                OK(sw_net_inherit(to, from, NULL, i));
+                const double loss = train(exec, to, &data);
+                SW_CHECK(isfinite(loss), "child %llu: %g", (unsigned long long)i, loss);
+                trained++;
+            }
+            parent = child;
+        }
+        scene_sweep();
+        sw_search_space_destroy(space);
+    }
+    sw_note("%llu of %llu children trained", (unsigned long long)trained,
+            (unsigned long long)children);
+}
+
+/* The same of children of two parents, and of a mutant of such a child. */
+static void crossed_children_train(void)
+{
+    sw_exec *exec = net_exec(NULL);
+    sw_search_space *space = space_of(0);
+    const uint64_t n = sw_tests_full() ? 500 : 12;
+    for (uint64_t i = 0; i < n; i++) {
+        const sw_genome *a = draw(space, 0, 2 * i), *b = draw(space, 0, 2 * i + 1);
+        const sw_crossover_opts opts = {.size = sizeof opts, .vertices = 1, .seed = i};
+        sw_genome *one = NULL, *two = NULL;
+        OK(sw_genome_crossover(&one, &two, a, b, &opts));
+        sw_net *na = scene_ready(a, NULL, exec, i), *nb = scene_ready(b, NULL, exec, i + 1);
+        const scene_batch data = scene_data(a, SW_F32, ROWS, i);
+        sw_net *children[2] = {scene_ready(later(one), NULL, exec, 3),
+                               scene_ready(later(two), NULL, exec, 4)};
+        OK(sw_net_inherit(children[0], na, nb, i));
+        OK(sw_net_inherit(children[1], nb, na, i));
+        for (int k = 0; k < 2; k++) {
+            const double loss = train(exec, children[k], &data);
+            SW_CHECK(isfinite(loss), "child %llu: %g", (unsigned long long)i, loss);
+        }
+        scene_sweep();
+    }
+    sw_search_space_destroy(space);
+}
+
+static const sw_test tests[] = {
+    {"exact changes compute the same", exact_changes_compute_the_same},
+    {"random children train", random_children_train},
+    {"crossed children train", crossed_children_train},
+};
+SW_SUITE("mutate nets", tests)
