@@ -2245,6 +2245,13 @@ typedef struct {
 SW_MUST_USE SW_API sw_status sw_dataset_text(sw_dataset **train, sw_dataset **validation,
                                              const char *path, const sw_text_opts *opts);
 
+/* Copies of the samples in two parts: n_second of them, which seed chooses, in *second, all
+ * others in *first, each in the order that they had. A function of its arguments alone. Windows
+ * of a text do not move any more. On failure neither is made. */
+SW_MUST_USE SW_API sw_status sw_dataset_split(sw_dataset **first, sw_dataset **second,
+                                              const sw_dataset *dataset, int64_t n_second,
+                                              uint64_t seed);
+
 /* A checksum (XXH3) of the samples: types, shapes, number and all bytes. SW_INVALID for shapes
  * alone, SW_UNSUPPORTED in a library without libxxhash. */
 SW_MUST_USE SW_API sw_status sw_dataset_hash(const sw_dataset *dataset, uint64_t *out);

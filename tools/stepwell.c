@@ -11,6 +11,7 @@ static const cli_tool tools[] = {
     {"train", tool_train, "train a network from planned memory"},
     {"pbt", tool_pbt, "train a population of networks that learn from each other"},
     {"es", tool_es, "train a network by evolution strategies, in the memory of inference"},
+    {"evolve", tool_evolve, "evolve architectures under a memory budget"},
     {"plan", tool_plan, "peak and end bytes of every phase, without tensor memory"},
     {"report", tool_report, "read a profile that train wrote"},
     {"bench", tool_bench, "pauses, cost of recording, speed"},

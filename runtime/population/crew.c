@@ -216,3 +216,21 @@ sw_status swi_crew_range(swi_crew *c, size_t bytes, size_t *offset)
     SW_TRY(close_holes(c));
     return c->top < top ? grow_to(c, bytes, offset) : status;
 }
+
+static sw_status empty_ranges(swi_crew *c)
+{
+    sw_arena *ranges;
+    SW_TRY(swi_crew_arena(&ranges, c->exec, "members", SW_ARENA_MODEL));
+    forget_free_ranges(c);
+    sw_arena_destroy(c->ranges);
+    c->ranges = ranges;
+    c->top = 0;
+    return SW_OK;
+}
+
+sw_status swi_crew_trim(swi_crew *c)
+{
+    for (swi_lanes *l = c->lanes; l != NULL; l = l->next)
+        SW_TRY(swi_lanes_empty(l));
+    return c->n_live == 0 ? empty_ranges(c) : SW_OK;
+}

@@ -52,6 +52,9 @@ sw_status swi_crew_join(sw_members *members, sw_exec *exec);
 void swi_crew_leave(sw_members *members);
 /* A range of so many bytes, a multiple of SW_ALIGN: *offset in the crew's arena. */
 sw_status swi_crew_range(swi_crew *crew, size_t bytes, size_t *offset);
+/* Give back what lanes have, and ranges where no member lives, between two runs: the next run
+ * takes what it needs. Members that live stay where they are. */
+sw_status swi_crew_trim(swi_crew *crew);
 
 /* Those for members of so many threads, made where they are not there yet. */
 sw_status swi_lanes_take(swi_lanes **out, swi_crew *crew, int threads);
@@ -61,6 +64,8 @@ void swi_lanes_give(swi_crew *crew,
 bool swi_lanes_on_host(const swi_lanes *lanes);
 /* So much in every lane; on a device the batch alone. */
 sw_status swi_lanes_grow(swi_lanes *lanes, size_t steps_bytes, size_t batch_bytes);
+/* On the host: empty from now on. */
+sw_status swi_lanes_empty(swi_lanes *lanes);
 /* Bytes that all lanes have: in their step arenas, for their batches, and both. */
 size_t swi_lanes_step_bytes(const swi_crew *crew);
 size_t swi_lanes_batch_bytes(const swi_crew *crew);

@@ -16,6 +16,17 @@ static sw_status begin(sw_members *m, uint32_t index, uint64_t seed)
     return SW_OK;
 }
 
+static sw_member take_member(sw_members *m, uint32_t index, uint64_t seed)
+{
+    swi_slot_record *slot = &m->slots[index];
+    slot->seed = seed;
+    slot->steps = slot->batches = 0;
+    slot->generation++;
+    slot->damaged = false;
+    m->n_members++;
+    return (sw_member){m, index, slot->generation};
+}
+
 sw_status sw_member_new(sw_member *out, sw_members *m, uint64_t seed)
 {
     uint32_t index;
@@ -28,13 +39,15 @@ sw_status sw_member_new(sw_member *out, sw_members *m, uint64_t seed)
         swi_slot_give(m, index);
         return status;
     }
-    swi_slot_record *slot = &m->slots[index];
-    slot->seed = seed;
-    slot->steps = slot->batches = 0;
-    slot->generation++;
-    slot->damaged = false;
-    m->n_members++;
-    *out = (sw_member){m, index, slot->generation};
+    *out = take_member(m, index, seed);
+    return SW_OK;
+}
+
+sw_status swi_member_claim(sw_member *out, sw_members *m, uint64_t seed)
+{
+    uint32_t index;
+    SW_TRY(swi_slot_take(m, &index));
+    *out = take_member(m, index, seed);
     return SW_OK;
 }
 

@@ -13,6 +13,7 @@ typedef struct {
     uint64_t seed;
     uint64_t steps, batches; /* its progress */
     uint64_t used;           /* number of the run that it was named in last */
+    uint64_t ns;             /* that its last run took, all its steps; 0 on a device */
     size_t offset;           /* of its range in the crew's arena; SWI_NO_RANGE: none */
     uint32_t generation;     /* odd: there is a member */
     uint32_t next_free;
@@ -98,6 +99,8 @@ sw_status swi_member_check(sw_member member, const char *call);
 /* A slot for a member, with a range; give it back. */
 sw_status swi_slot_take(sw_members *members, uint32_t *out);
 void swi_slot_give(sw_members *members, uint32_t index);
+/* A member without first values: the caller writes its whole range. */
+sw_status swi_member_claim(sw_member *out, sw_members *members, uint64_t seed);
 
 /* All are of the group, each at most once, and at least one. */
 sw_status swi_members_check_list(sw_members *members, const sw_member *list, size_t n,

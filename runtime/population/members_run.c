@@ -5,6 +5,7 @@
 #include "alloc/base/error.h"
 #include "alloc/base/note.h"
 #include "alloc/base/poison.h"
+#include "alloc/base/sys.h"
 #include "runtime/autograd/autograd.h"
 #include "runtime/population/members_internal.h"
 #include <math.h>
@@ -254,7 +255,10 @@ static void run_item(const many_run *g, size_t of, int n_lane, size_t item, bool
     r.base[SWI_SEG_MODEL] = r.range;
     if (!last)
         find_next(&r, g, of, item);
-    swi_member_ended(m, lane, k, item, run_member(&r));
+    const uint64_t begin = sw_clock_ns();
+    const sw_status status = run_member(&r);
+    r.slot->ns = sw_clock_ns() - begin;
+    swi_member_ended(m, lane, k, item, status);
 }
 
 static void run_lane(void *arg, int part)

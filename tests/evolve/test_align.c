@@ -1,6 +1,7 @@
 /* Sizes that fit together: known cases. */
 #include "tests/evolve/align_scene.h"
 #include "tests/support/heap_sweep.h"
+#include <math.h>
 #include <string.h>
 
 /* Numbers of rows or columns, which end with -2. */
@@ -104,6 +105,52 @@ static void flattened_channels_go_whole(void)
     OK(swi_genome_check(g, NULL));
 }
 
+/* What is added may come in any order, and through a vertex in between. */
+static void flattened_channels_tie_from_both_sides(void)
+{
+    sw_genome *g = aligned_genome(1, 2);
+    const uint32_t a = aligned_conv(g, 0, 1, 1), f = aligned_through(g, a, SW_VERTEX_FLATTEN);
+    const uint32_t b = aligned_linear(g, f, 4), c = aligned_linear(g, f, 4);
+    const uint32_t x = aligned_join(g, SW_VERTEX_ADD, b, f);
+    aligned_end(g, aligned_join(g, SW_VERTEX_ADD, c, aligned_join(g, SW_VERTEX_ADD, b, x)));
+    OK(aligned_resize(g, a, 2));
+    ROWS(g, b, 0, 1, 2, 3, -1, -1, -1, -1);
+    ROWS(g, c, 0, 1, 2, 3, -1, -1, -1, -1);
+    OK(swi_genome_check(g, NULL));
+}
+
+/* Where a channel lies across two parts of a concat, a new one would lie behind it here, and
+ * inside of it there: there are no new ones, but it may be wide. */
+static void a_channel_across_parts_has_no_new_one(void)
+{
+    for (int between = 0; between < 2; between++) {
+        sw_genome *g = aligned_genome(1, 2);
+        const uint32_t a = aligned_conv(g, 0, 2, 1),
+                       f = aligned_through(g, a, SW_VERTEX_FLATTEN);
+        const uint32_t b = aligned_linear(g, f, 2), c = aligned_linear(g, f, 6);
+        const uint32_t both = aligned_join(g, SW_VERTEX_CONCAT, b, c);
+        const uint32_t y = aligned_linear(g, f, 8);
+        uint32_t x = aligned_join(g, SW_VERTEX_ADD, both, between ? y : f);
+        if (between)
+            x = aligned_join(g, SW_VERTEX_CONCAT, x, aligned_join(g, SW_VERTEX_ADD, y, f));
+        aligned_end(g, between ? x : aligned_join(g, SW_VERTEX_CONCAT, x, y));
+        const float values[] = {2, 1};
+        const sw_neuron_utility utility = {.vertex = a, .n = 2, .values = values};
+        const swi_wish wish = {a, 3}, less = {c, 2};
+        swi_align_opts opts = {
+            .wishes = &wish, .n_wishes = 1, .utilities = &utility, .n_utilities = 1};
+        OK(swi_align(g, &opts, NULL)); /* the second channel has new ones behind it */
+        ROWS(g, b, 0, 1);
+        ROWS(g, c, 0, 1, 2, 3, 4, 5, -1, -1, -1, -1);
+        opts = (swi_align_opts){.wishes = &less, .n_wishes = 1};
+        OK(swi_align(g, &opts, NULL));
+        ROWS(g, a, 0);
+        ROWS(g, c, 0, 1);
+        REFUSED(aligned_resize(g, a, 2), SW_UNSUPPORTED, "'v1'");
+        OK(swi_genome_check(g, NULL));
+    }
+}
+
 /* Two vertices that become one: the shorter one gets new outputs, or the longer one loses some,
  * whichever costs less. */
 static void ties_make_outputs_one(void)
@@ -136,7 +183,6 @@ static void ties_of_flattened_images_take_whole_channels(void)
     const uint32_t a = aligned_conv(g, 0, 1, 1), f = aligned_through(g, a, SW_VERTEX_FLATTEN);
     const uint32_t b = aligned_linear(g, f, 6);
     aligned_end(g, b);
-    g->vertices[b].shield = 0;
     const swi_tie tie = {f, b};
     const swi_align_opts opts = {.ties = &tie, .n_ties = 1};
     OK(swi_align(g, &opts, NULL));
@@ -162,6 +208,22 @@ static void groups_stay_equal(void)
     const swi_align_opts opts = {.wishes = &wish, .n_wishes = 1, .relax = true};
     OK(swi_align(g, &opts, NULL)); /* 10: it must move towards 9 */
     CU_ASSERT_EQUAL(g->vertices[a].size, 10);
+    OK(swi_genome_check(g, NULL));
+}
+
+/* Groups that lie across the parts of a concat: they are equal in sum. */
+static void groups_across_parts_stay_equal(void)
+{
+    sw_genome *g = aligned_genome(3, 4);
+    const uint32_t a = aligned_conv(g, 0, 2, 1), b = aligned_conv(g, 0, 4, 1);
+    const uint32_t c = aligned_conv(g, aligned_join(g, SW_VERTEX_CONCAT, a, b), 4, 2);
+    aligned_end(g, c);
+    OK(aligned_resize(g, b, 6)); /* 2 + 2 and 4 */
+    ROWS(g, a, 0, 1);
+    ROWS(g, b, 0, -1, 1, 2, 3, -1);
+    COLS(g, c, 0, 1, 2, -1, 3, 4, 5, -1);
+    OK(aligned_resize(g, b, 5)); /* 1 + 2 and 3, or 3 + 1 and 4: one of `a`, either way */
+    CU_ASSERT(g->vertices[a].size == 1 || g->vertices[a].size == 3);
     OK(swi_genome_check(g, NULL));
 }
 
@@ -206,6 +268,43 @@ static void relaxed_wishes_come_as_near_as_they_can(void)
     OK(swi_genome_check(g, NULL));
 }
 
+/* Sizes that fit, of a vertex that would have more parameters than can be. */
+static void what_shapes_refuse_leaves_the_genome(void)
+{
+    sw_genome *g = aligned_genome(4000, 0), *before = NULL;
+    const uint32_t a = aligned_linear(g, 0, 4);
+    aligned_end(g, a);
+    OK(sw_genome_copy(&before, g));
+    const swi_wish wish = {a, 600000};
+    const swi_align_opts opts = {.wishes = &wish, .n_wishes = 1, .max_size = 1000000};
+    REFUSED(swi_align(g, &opts, NULL), SW_UNSUPPORTED, "'v1': it must have at most");
+    CU_ASSERT(aligned_same(g, before));
+    const swi_align_opts none = {.wishes = NULL};
+    OK(swi_align(g, &none, NULL));
+    CU_ASSERT(aligned_same(g, before));
+    sw_genome_destroy(before);
+}
+
+/* Options that are none say which. */
+static void options_are_checked(void)
+{
+    sw_genome *g = aligned_genome(3, 0);
+    aligned_end(g, aligned_linear(g, 0, 2));
+    const float values[] = {1, (float)NAN};
+    sw_neuron_utility utility = {.vertex = 1, .n = 2, .values = values};
+    const swi_wish wish = {1, 1}, far = {9, 1};
+    const swi_tie tie = {1, 9};
+    swi_align_opts opts = {.wishes = &far, .n_wishes = 1};
+    REFUSED(swi_align(g, &opts, NULL), SW_INVALID, "wish 0: its vertex must be below 3");
+    opts = (swi_align_opts){.ties = &tie, .n_ties = 1};
+    REFUSED(swi_align(g, &opts, NULL), SW_INVALID, "tie 0: its vertex must be below 3");
+    opts = (swi_align_opts){
+        .wishes = &wish, .n_wishes = 1, .utilities = &utility, .n_utilities = 1};
+    REFUSED(swi_align(g, &opts, NULL), SW_INVALID, "'v1': each must be finite (output 1");
+    utility.n = 3;
+    REFUSED(swi_align(g, &opts, NULL), SW_INVALID, "one for each of its 2 outputs (got 3)");
+}
+
 /* ---- memory ------------------------------------------------------------------------------ */
 
 static sw_genome *swept, *swept_before;
@@ -243,12 +342,18 @@ static const sw_test tests[] = {
     {"an add takes its inputs along", an_add_takes_its_inputs_along},
     {"parts of a concat keep their places", parts_of_a_concat_keep_their_places},
     {"flattened channels come and go whole", flattened_channels_go_whole},
+    {"flattened channels tie from both sides", flattened_channels_tie_from_both_sides},
+    {"a channel across parts of a concat has no new one behind it",
+     a_channel_across_parts_has_no_new_one},
     {"ties make outputs one", ties_make_outputs_one},
     {"ties of flattened images take whole channels",
      ties_of_flattened_images_take_whole_channels},
     {"groups of convolutions stay equal", groups_stay_equal},
+    {"groups across parts of a concat stay equal", groups_across_parts_stay_equal},
     {"what is fixed stays", what_is_fixed_stays},
     {"relaxed wishes come as near as they can", relaxed_wishes_come_as_near_as_they_can},
+    {"what shapes refuse leaves the genome as it was", what_shapes_refuse_leaves_the_genome},
+    {"options are checked", options_are_checked},
     {"refused memory leaves the genome as it was", refused_memory_leaves_the_genome},
 };
 SW_SUITE("align", tests)

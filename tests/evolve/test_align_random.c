@@ -14,6 +14,8 @@ typedef struct {
 
 /* ---- random genomes ---------------------------------------------------------------------- */
 
+static int64_t scale = 1; /* of sizes */
+
 static uint32_t pick(sw_dice *dice, const sw_genome *g)
 {
     return (uint32_t)sw_dice_below(dice, g->n);
@@ -29,14 +31,14 @@ static void grow(sw_dice *dice, sw_genome *g, uint32_t a, uint32_t b)
 {
     const swi_vertex *x = &g->vertices[a], *y = &g->vertices[b];
     const bool image = x->height > 0;
-    const int64_t size = 1 + (int64_t)sw_dice_below(dice, 4);
+    const int64_t size = 1 + (int64_t)sw_dice_below(dice, 4 * (uint64_t)scale);
     switch (sw_dice_below(dice, 8)) {
     case 0:
     case 1:
         (void)(image ? aligned_conv(g, a, size, 1) : aligned_linear(g, a, size));
         break;
     case 2: /* of the size of another one, for adds */
-        if (y->channels <= 12)
+        if (y->channels <= 12 * scale)
             (void)(image ? aligned_conv(g, a, y->channels, 1)
                          : aligned_linear(g, a, y->channels));
         break;
@@ -44,7 +46,7 @@ static void grow(sw_dice *dice, sw_genome *g, uint32_t a, uint32_t b)
         (void)aligned_through(g, a, image ? SW_VERTEX_BATCH_NORM : SW_VERTEX_ACTIVATION);
         break;
     case 4:
-        if (image && sw_dice_below(dice, 2) == 0 && x->channels <= 6)
+        if (image && sw_dice_below(dice, 2) == 0 && x->channels <= 6 * scale)
             (void)aligned_through(g, a, SW_VERTEX_FLATTEN);
         else if (image && sw_dice_below(dice, 2) == 0)
             (void)aligned_through(g, a, SW_VERTEX_GLOBAL_MAX_POOL);
@@ -54,7 +56,7 @@ static void grow(sw_dice *dice, sw_genome *g, uint32_t a, uint32_t b)
             (void)aligned_conv(g, a, 0, 0);
         break;
     case 5:
-        if (is_shape(x, y, false) && x->channels + y->channels <= 24)
+        if (is_shape(x, y, false) && x->channels + y->channels <= 24 * scale)
             (void)aligned_join(g, SW_VERTEX_CONCAT, a, b);
         break;
     default:
@@ -81,10 +83,13 @@ static sw_genome *random_genome(sw_dice *dice, uint32_t n)
 {
     sw_genome *g = NULL;
     const int64_t height = sw_dice_below(dice, 3) > 0 ? 2 : 0;
-    const sw_task task = {sizeof task, 1 + (int64_t)sw_dice_below(dice, 4), height, height, 10};
+    const int64_t channels = 1 + (int64_t)sw_dice_below(dice, 4);
+    const sw_task task = {sizeof task, channels, height, height, 10};
     OK(swi_genome_new(&g, &task));
-    for (int tries = 0; g->n < n && tries < 200; tries++)
-        grow(dice, g, pick(dice, g), pick(dice, g));
+    for (int tries = 0; g->n < n && tries < 200; tries++) {
+        const uint32_t a = pick(dice, g);
+        grow(dice, g, a, pick(dice, g));
+    }
     close_genome(g);
     for (uint32_t i = 1; i < g->n; i++)
         if (sw_dice_below(dice, 12) == 0)
@@ -240,7 +245,8 @@ static sw_status random_align(sw_dice *dice, sw_genome *g, bool ties, swi_tie *t
         wishes[k].size = 1 + (int64_t)sw_dice_below(
                                  dice, 2 * (uint64_t)g->vertices[wishes[k].vertex].channels);
     }
-    *tie = (swi_tie){pick(dice, g), pick(dice, g)};
+    tie->a = pick(dice, g);
+    tie->b = pick(dice, g);
     const sw_status status = swi_align(g, &opts, info);
     for (size_t k = 0; status == SW_OK && !opts.relax && k < opts.n_wishes; k++)
         CU_ASSERT_EQUAL(g->vertices[wishes[k].vertex].channels, wishes[k].size);
@@ -280,6 +286,44 @@ static void what_is_tied_stays_tied(void)
     CU_ASSERT(done > n / 4 && refused > n / 20);
     sw_note("%d genomes: %d aligned, %d refused, %d searches stopped", n, done, refused,
             stopped);
+}
+
+/* Searches in larger genomes with larger sizes end by themselves, soon: with wishes of sized
+ * vertices, or one of any. All but 1 of 1,000: whether several wishes can hold in concats of
+ * twenty parts may take longer. */
+static void searches_end_soon(void)
+{
+    sw_dice dice = {47};
+    const int n = sw_tests_full() ? 20000 : 1000;
+    int done = 0, stopped = 0;
+    uint64_t most = 0;
+    scale = 40;
+    for (int i = 0; i < n; i++) {
+        sw_genome *g = random_genome(&dice, 10 + (uint32_t)sw_dice_below(&dice, 50));
+        swi_wish wishes[4];
+        swi_align_opts opts = {.wishes = wishes, .relax = sw_dice_below(&dice, 2) == 0};
+        swi_align_info info;
+        const uint32_t n_wishes = 1 + (uint32_t)sw_dice_below(&dice, 4);
+        while (opts.n_wishes < n_wishes) {
+            uint32_t v = pick(&dice, g);
+            while (n_wishes > 1 && !swi_vertex_is_sized(&g->vertices[v]))
+                v = pick(&dice, g);
+            const double share = 0.8 + 0.1 * (double)sw_dice_below(&dice, 5);
+            wishes[opts.n_wishes++] =
+                (swi_wish){v, (int64_t)(share * (double)g->vertices[v].channels + 0.5)};
+        }
+        if (swi_align(g, &opts, &info) == SW_OK) {
+            done++;
+            stopped += !info.optimal;
+            most = info.nodes > most ? info.nodes : most;
+        }
+        sw_genome_destroy(g);
+    }
+    scale = 1;
+    CU_ASSERT(stopped <= n / 1000);
+    CU_ASSERT(done > n / 4);
+    sw_note("%d of %d aligned, at most %llu nodes, stopped %d", done, n,
+            (unsigned long long)most, stopped);
 }
 
 /* ---- plain cells ----------------------------------------------------------------------------
@@ -589,6 +633,7 @@ static void those_with_the_most_utility_stay(void)
 
 static const sw_test tests[] = {
     {"what is tied stays tied", what_is_tied_stays_tied},
+    {"searches end soon", searches_end_soon},
     {"sizes are the best of all", sizes_are_the_best_of_all},
     {"those with the most utility stay", those_with_the_most_utility_stay},
 };

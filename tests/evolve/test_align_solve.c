@@ -28,7 +28,9 @@ static swi_row random_row(sw_dice *dice, const problem *p, swi_term *terms, int 
         present += coef * p->vars[v].present;
     }
     row.high = present + (int64_t)sw_dice_below(dice, 12);
-    row.at = row.before = present > 0 ? present : 1;
+    row.before = present > 0 ? present : 1;
+    row.at = 1 + (int64_t)sw_dice_below(dice, 3) * row.before / 2; /* another one, or it */
+    row.at = sw_dice_below(dice, 2) == 0 ? row.before : row.at;
     if (kind == 0) { /* groups: one less the other */
         row = (swi_row){.kind = SWI_ROW_BOUND, .terms = terms, .n_terms = row.n_terms};
         for (uint32_t i = 0; i < row.n_terms; i++)
@@ -51,7 +53,9 @@ static void random_problem(sw_dice *dice, problem *p)
     for (uint32_t v = 0; v < p->sizes.n_vars; v++) {
         const int64_t present = 1 + (int64_t)sw_dice_below(dice, MOST - 1);
         const bool fixed = sw_dice_below(dice, 8) == 0;
-        p->vars[v] = (swi_var){present, fixed ? present : 0, fixed ? present : MOST};
+        const int64_t low = (int64_t)sw_dice_below(dice, 3);
+        const int64_t high = MOST - (int64_t)sw_dice_below(dice, 4);
+        p->vars[v] = (swi_var){present, fixed ? present : low, fixed ? present : high};
     }
     for (uint32_t i = 0; i < p->sizes.n_rows; i++)
         p->rows[i] = random_row(dice, p, p->terms[i], (int)sw_dice_below(dice, 9));

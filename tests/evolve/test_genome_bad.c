@@ -160,6 +160,23 @@ static void clip_norm_needs_updates_behind_backward(void)
             "line 13: vertex 'a': its update is released");
 }
 
+/* As many as the kernel of the pool takes. */
+static void a_global_max_pool_takes_255_places(void)
+{
+    static const char text[] =
+        "{\"format\": \"stepwell genome 1\", \"input\": [2, 15, %d], \"optimizer\": {\"kind\": "
+        "\"sgd\", \"lr\": 0.1}, \"batch\": 2, \"loss\": {\"kind\": \"own\"}, \"vertices\": "
+        "[\n{\"name\": \"a\", \"kind\": \"global_max_pool\", \"in\": [\"input\"]},\n{\"name\": "
+        "\"b\", \"kind\": \"linear\", \"in\": [\"a\"], \"size\": 3}]}";
+    char own[500];
+    sw_genome *g = NULL;
+    snprintf(own, sizeof own, text, 17);
+    CU_ASSERT_PTR_NOT_NULL(genome_of(own));
+    snprintf(own, sizeof own, text, 18);
+    REFUSED(sw_genome_parse(&g, own, strlen(own), "a text"), SW_FORMAT,
+            "line 2: vertex 'a': a global_max_pool takes at most 255 places (got 15 x 18)");
+}
+
 /* Batch norm has at least two numbers of each channel to compute statistics of. */
 static void batch_norm_needs_two_numbers(void)
 {
@@ -329,6 +346,7 @@ static const sw_test tests[] = {
     {"damaged texts are refused by line", damaged_texts_are_refused_by_line},
     {"the last vertex is a vector", the_last_vertex_is_a_vector},
     {"clip_norm needs updates behind backward", clip_norm_needs_updates_behind_backward},
+    {"a global max pool takes 255 places", a_global_max_pool_takes_255_places},
     {"batch norm needs two numbers", batch_norm_needs_two_numbers},
     {"large products are refused", large_products_are_refused},
     {"too many vertices are refused", too_many_vertices_are_refused},

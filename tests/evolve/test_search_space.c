@@ -221,7 +221,9 @@ static void every_node_draws_what_it_says(void)
          " rrrl "},
         {"{\"shield\": [\"remove\"], \"node\": " RELU "}", false, " rl "},
         {"{\"vertex\": \"flatten\"}", true, " Fl "},
-        {"{\"vertex\": \"global_max_pool\"}", true, " Ml "},
+        {"{\"chain\": [{\"vertex\": \"max_pool\", \"kernel\": 2, \"stride\": 2}, {\"vertex\": "
+         "\"global_max_pool\"}]}",
+         true, " mMl "},
         {"{\"vertex\": \"avg_pool\", \"kernel\": 2, \"stride\": 2}", true, " aAl "},
         {"{\"vertex\": \"batch_norm\"}", true, " nAl "},
         {"{\"vertex\": \"linear\", \"size\": \"classes\"}", false, " l "},

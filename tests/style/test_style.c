@@ -294,13 +294,15 @@ static const struct {
 } shown_programs[] = {{"tools/examples/lenet5.c", "README.md"},
                       {"tests/api/swish_op.c", "tools/docs/ops.md"},
                       {"tools/examples/population.c", "tools/docs/populations.md"},
-                      {"tests/api/callbacks.c", "tools/docs/populations.md"}};
+                      {"tests/api/callbacks.c", "tools/docs/populations.md"},
+                      {"tests/api/architectures.c", "tools/docs/architectures.md"}};
 #define SHOWN (sizeof shown_programs / sizeof *shown_programs)
 static const char *const documents[] = {"README.md",
                                         "tools/docs/README.md",
                                         "tools/docs/training.md",
                                         "tools/docs/budgets.md",
                                         "tools/docs/populations.md",
+                                        "tools/docs/architectures.md",
                                         "tools/docs/memory.md",
                                         "tools/docs/formats.md",
                                         "tools/docs/gpu.md",

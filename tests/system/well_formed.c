@@ -24,7 +24,7 @@ const char *malformed(const char *text, const char *begins)
             continue;
         const bool closes = *at == '/';
         at += closes;
-        const size_t n = strspn(at, "abcdefghijklmnopqrstuvwxyz");
+        const size_t n = strspn(at, "abcdefghijklmnopqrstuvwxyz123456");
         if (n == 0 || n >= sizeof open[0] || depth == 32)
             return at;
         if (closes) {

@@ -21,6 +21,7 @@ int bench_device(int argc, char **argv);
 int bench_accuracy(int argc, char **argv);
 int bench_binary(int argc, char **argv);
 int bench_es(int argc, char **argv);
+int bench_evolve(int argc, char **argv);
 
 /* What commands that time steps share, in the order of their help: --batch, --threads, --json
  * and --quiet. */

@@ -28,6 +28,7 @@ static const bench benches[] = {
     {"binary", bench_binary, "layers of bits of a population, beside float ones"},
     {"accuracy", bench_accuracy, "functions of one number against float64, over every float"},
     {"es", bench_es, "layers under the noise of evolution strategies: NESgpu's table"},
+    {"evolve", bench_evolve, "new architectures: plans, moves, first steps; a search"},
 };
 enum { N_BENCHES = sizeof benches / sizeof *benches };
 

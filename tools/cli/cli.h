@@ -188,6 +188,7 @@ int tool_help(const cli_tool *tools, int n, int argc, char **argv, const char **
 int tool_train(int argc, char **argv);
 int tool_pbt(int argc, char **argv);
 int tool_es(int argc, char **argv);
+int tool_evolve(int argc, char **argv);
 int tool_plan(int argc, char **argv);
 int tool_report(int argc, char **argv);
 int tool_bench(int argc, char **argv);

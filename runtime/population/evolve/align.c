@@ -61,7 +61,7 @@ static sw_status map_of(swi_alignment *al, uint32_t vertex, int32_t **out, uint3
     if (length > SWI_MAX_UNITS)
         SW_FAIL(SW_UNSUPPORTED, "vertex '%s': it would have %llu outputs; at most %d can be",
                 al->genome->vertices[vertex].name, (unsigned long long)length, SWI_MAX_UNITS);
-    SW_TRY(swi_scratch_take(&al->scratch, (void **)out, length, sizeof **out));
+    SW_TRY(SWI_TAKE(&al->scratch, *out, length));
     *n = 0;
     for (uint32_t p = v->first_part; p < v->first_part + v->n_parts; p++) {
         const uint32_t each = al->parts[p].each;

@@ -9,8 +9,9 @@
  * choose them: the solver finds the best one, exactly, by branch and bound over cells.
  *
  * The objective is 0.1 times the sum plus 0.8 times the largest of |size - before| / before
- * over the sized vertices that nothing was wished of (NaiveNASlib's); ties go to the first
- * found in the order of cells, smaller first. Wishes hold exactly; where they cannot, and
+ * over the sized vertices that nothing was wished of (NaiveNASlib's); of equals
+ * (up to 1e-9 of it) the first in the order of cells, each from its present size outwards,
+ * smaller first. Wishes hold exactly; where they cannot, and
  * `relax` is set, 10^6 times the sum of |size - wish| / before is added instead, and at least
  * one wish moves at least by one towards what was wished. */
 #ifndef SW_ALIGN_H
@@ -36,8 +37,8 @@ typedef struct {
     size_t n_ties;
     bool relax;
     int64_t max_size; /* of a sized vertex; 0: 4096. One that is above it may stay as it is */
-    const sw_neuron_utility
-        *utilities; /* by position in `genome`; of its outputs as they are */
+    const sw_neuron_utility *utilities; /* by position in `genome`; of its outputs as they are.
+                                           Finite; those of sized vertices count */
     size_t n_utilities;
     uint64_t max_nodes; /* of the search; 0: 1,000,000 */
 } swi_align_opts;
@@ -45,7 +46,7 @@ typedef struct {
 typedef struct {
     int64_t added, dropped; /* outputs of sized vertices */
     uint64_t nodes;
-    bool optimal; /* the search ended by itself */
+    bool optimal; /* the search ended by itself, not by max_nodes */
 } swi_align_info;
 
 /* Give vertices other sizes: `size`, `rows` and `cols` of all that are concerned, and what

@@ -3,8 +3,9 @@
  *   align_units.c  outputs of vertices as slots; which slots are one unit
  *   align_ties.c   slots for new units, where a tie takes them
  *   align_cells.c  units that go together: cells
- *   align_rows.c   what their numbers must fulfil
- *   align_solve.c  the numbers
+ *   align_groups.c, align_rows.c   what their numbers must fulfil
+ *   align_sizes.c  which of them are solved for
+ *   align_solve.c, align_bound.c   the solver
  *   align_keep.c   which units stay, and for each vertex where its new outputs come from
  *   align.c        the genome takes them over */
 #ifndef SW_ALIGN_INTERNAL_H
@@ -17,10 +18,12 @@ typedef struct swi_scratch_block swi_scratch_block;
 typedef struct {
     swi_scratch_block *blocks;
 } swi_scratch;
-sw_status swi_scratch_take(swi_scratch *scratch, void **out, size_t n, size_t element);
+/* n zeroed elements; NULL: SW_NOMEM, which is recorded. */
+void *swi_scratch_take(swi_scratch *scratch, size_t n, size_t element);
 void swi_scratch_end(swi_scratch *scratch);
 #define SWI_TAKE(scratch, array, n)                                                            \
-    swi_scratch_take(scratch, (void **)&(array), (size_t)(n), sizeof *(array))
+    (((array) = swi_scratch_take(scratch, (size_t)(n), sizeof *(array))) != NULL ? SW_OK       \
+                                                                                 : SW_NOMEM)
 
 /* ---- numbers of units: the solver ---------------------------------------------------------
  */

@@ -1,29 +1,23 @@
 /* Which units stay, and for each source where its new outputs come from. */
 #include "runtime/population/evolve/align_internal.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- utility ----------------------------------------------------------------------------- */
 
-static const float *values_of(const swi_alignment *al, uint32_t vertex)
-{
-    for (size_t k = 0; k < al->opts->n_utilities; k++)
-        if (al->opts->utilities[k].vertex == vertex)
-            return al->opts->utilities[k].values;
-    return NULL;
-}
-
 /* By unit: the sum over all its neurons. */
-static void add_utilities(const swi_alignment *al, double *utility)
+static sw_status add_utilities(swi_alignment *al, double *utility)
 {
+    const float **values = NULL;
+    SW_TRY(SWI_TAKE(&al->scratch, values, al->genome->n));
+    for (size_t k = 0; k < al->opts->n_utilities; k++)
+        values[al->opts->utilities[k].vertex] = al->opts->utilities[k].values;
     for (uint32_t i = 0; i < al->genome->n; i++) {
         const swi_aligned *v = &al->vertices[i];
-        const float *values =
-            v->n_slots > 0 && al->opts->n_utilities > 0 ? values_of(al, i) : NULL;
         for (uint32_t s = v->first_slot; s < v->first_slot + v->n_slots; s++)
             if (al->real[s] != SWI_NEW)
-                utility[al->unit[s]] += values != NULL ? (double)values[al->real[s]] : 1.0;
+                utility[al->unit[s]] +=
+                    values[i] != NULL ? (double)values[i][al->real[s]] : 1.0;
     }
+    return SW_OK;
 }
 
 /* ---- who stays --------------------------------------------------------------------------- */
@@ -33,12 +27,22 @@ typedef struct {
     uint32_t unit, place;
 } choice;
 
-static int by_utility(const void *x, const void *y)
+static bool is_better(const choice *a, const choice *b)
 {
-    const choice *a = x, *b = y;
-    if (a->utility != b->utility)
-        return a->utility > b->utility ? -1 : 1;
-    return a->place < b->place ? -1 : 1;
+    return a->utility > b->utility || (a->utility == b->utility && a->place < b->place);
+}
+
+/* A heap, the best one at its root, but for element i, which goes down to its place. */
+static void sink(choice *heap, uint32_t n, uint32_t i)
+{
+    const choice x = heap[i];
+    for (uint32_t k = 2 * i + 1; k < n; i = k, k = 2 * i + 1) {
+        k += k + 1 < n && is_better(&heap[k + 1], &heap[k]);
+        if (!is_better(&heap[k], &x))
+            break;
+        heap[i] = heap[k];
+    }
+    heap[i] = x;
 }
 
 static void choose(const swi_alignment *al, const swi_cell *cell, const double *utility,
@@ -52,9 +56,13 @@ static void choose(const swi_alignment *al, const swi_cell *cell, const double *
     }
     for (uint32_t i = 0; i < cell->n; i++)
         room[i] = (choice){utility[units[i]], units[i], i};
-    qsort(room, cell->n, sizeof *room, by_utility);
-    for (int64_t i = 0; i < cell->size; i++)
-        stays[room[i].unit] = true;
+    for (uint32_t i = cell->n / 2; i-- > 0;)
+        sink(room, cell->n, i);
+    for (uint32_t n = cell->n; n > cell->n - (uint32_t)cell->size; n--) {
+        stays[room[0].unit] = true;
+        room[0] = room[n - 1];
+        sink(room, n - 1, 0);
+    }
 }
 
 /* ---- where outputs come from ------------------------------------------------------------- */
@@ -105,7 +113,7 @@ sw_status swi_align_keep(swi_alignment *al)
     SW_TRY(SWI_TAKE(&al->scratch, utility, al->n_slots));
     SW_TRY(SWI_TAKE(&al->scratch, room, al->n_slots));
     SW_TRY(SWI_TAKE(&al->scratch, stays, al->n_slots));
-    add_utilities(al, utility);
+    SW_TRY(add_utilities(al, utility));
     for (uint32_t c = 0; c < al->n_cells; c++)
         choose(al, &al->cells[c], utility, room, stays);
     for (uint32_t i = 0; i < al->genome->n; i++) {

@@ -11,24 +11,32 @@ struct swi_scratch_block {
 
 #define HEADER ((sizeof(swi_scratch_block) + UNIT - 1) / UNIT * UNIT)
 
-sw_status swi_scratch_take(swi_scratch *scratch, void **out, size_t n, size_t element)
+static sw_status add_block(swi_scratch *scratch, size_t n, size_t element)
 {
-    const size_t bytes = (n * element + UNIT - 1) / UNIT * UNIT;
-    swi_scratch_block *block = scratch->blocks;
-    if (n > SIZE_MAX / 2 / element)
+    void *fresh;
+    if (n > (SIZE_MAX / 2) / element)
         SW_FAIL(SW_NOMEM, "%zu elements of %zu bytes have no room", n, element);
-    if (block == NULL || block->bytes - block->used < bytes) {
-        void *fresh;
-        const size_t all =
-            HEADER + (bytes > BLOCK_BYTES - HEADER ? bytes : BLOCK_BYTES - HEADER);
-        SW_TRY(sw_heap_alloc(&fresh, SW_HEAP_RECORDS, all));
-        block = fresh;
-        *block = (swi_scratch_block){scratch->blocks, all, HEADER};
-        scratch->blocks = block;
-    }
-    *out = (char *)block + block->used;
-    block->used += bytes;
+    const size_t bytes = HEADER + UNIT + n * element;
+    const size_t all = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
+    SW_TRY(sw_heap_alloc(&fresh, SW_HEAP_RECORDS, all));
+    swi_scratch_block *block = fresh;
+    *block = (swi_scratch_block){scratch->blocks, all, HEADER};
+    scratch->blocks = block;
     return SW_OK;
+}
+
+void *swi_scratch_take(swi_scratch *scratch, size_t n, size_t element)
+{
+    swi_scratch_block *block = scratch->blocks;
+    if (block == NULL || n > (block->bytes - block->used) / element) {
+        if (add_block(scratch, n, element) != SW_OK)
+            return NULL;
+        block = scratch->blocks;
+    }
+    char *at = (char *)block + block->used;
+    const size_t used = block->used + (n * element + UNIT - 1) / UNIT * UNIT;
+    block->used = used < block->bytes ? used : block->bytes;
+    return at;
 }
 
 void swi_scratch_end(swi_scratch *scratch)

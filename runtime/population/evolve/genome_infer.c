@@ -160,6 +160,10 @@ static sw_status infer_pool(swi_vertex *v, const swi_vertex *x)
 static sw_status infer_to_vector(swi_vertex *v, const swi_vertex *x)
 {
     SW_TRY(need_image(v, x));
+    if (v->kind == SW_VERTEX_GLOBAL_MAX_POOL && x->height * x->width > 255)
+        SW_FAIL(SW_INVALID,
+                "vertex '%s': a global_max_pool takes at most 255 places (got %lld x %lld)",
+                v->name, (long long)x->height, (long long)x->width);
     v->channels =
         v->kind == SW_VERTEX_FLATTEN ? x->channels * x->height * x->width : x->channels;
     v->height = v->width = 0;

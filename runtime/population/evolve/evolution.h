@@ -1,0 +1,283 @@
+/* Between the files of the evolution loop.
+ *
+ * A candidate is a genome, a net of it, and a group of members with one member: its range when
+ * it is resident, else the same bytes at rest, in a file of the run's folder or in a block that
+ * the budget pays for. A generation goes through waves: the residents are trained and
+ * evaluated, then those that rest, as many at a time as there are lanes. Between two
+ * generations nothing runs, lanes are given back, and what children are made in takes their
+ * place: so it is part of what is accepted. */
+#ifndef SW_EVOLUTION_H
+#define SW_EVOLUTION_H
+
+#include "alloc/base/sys.h"
+#include "profiler/record/json_read.h"
+#include "runtime/population/evolve/draws.h"
+#include "runtime/population/evolve/fitness.h"
+#include "runtime/population/evolve/net.h"
+#include "runtime/population/members_internal.h"
+
+#define SWI_UTILITY_STEPS                                                                      \
+    20 /* of a generation: the first and each so many behind it are of variant 1 */
+#define SWI_EVOLUTION_PATH 1024
+#define SWI_WHY 200
+
+/* What a candidate takes: of a lane, and as a member. */
+typedef struct {
+    size_t arena, batch, member;
+} swi_candidate_need;
+
+/* What a child is accepted beside. */
+typedef struct {
+    swi_candidate_need most; /* the largest of each, of its generation and of the one before */
+    size_t resident;         /* ranges of the generation before, while children are made */
+    size_t best;             /* without files: the state of the fittest so far */
+    size_t room;             /* of the budget */
+    uint32_t lanes, population;
+    int files; /* members rest in files */
+} swi_limits;
+
+typedef enum { SWI_BORN_FIRST, SWI_BORN_DRAWN, SWI_BORN_CHILD } swi_birth_kind;
+
+/* How a candidate was made: enough to do it again. */
+typedef struct {
+    swi_birth_kind how;
+    uint64_t generation;
+    uint32_t index; /* of the opts' first; of the draw; of the child in its generation */
+    uint32_t attempt;
+    bool fresh; /* its parents were invalid: weights of its own */
+    swi_limits limits;
+} swi_birth;
+
+typedef struct {
+    bool there;
+    void *block; /* without files */
+    size_t bytes;
+    uint64_t generation; /* of its file: at whose begin the member was this */
+    uint64_t sum;
+} swi_rest;
+
+typedef struct {
+    uint64_t id, parents[2];
+    swi_birth birth;
+    char *ops; /* lines of what mutations did */
+    uint32_t ops_bytes, ops_cap;
+    sw_genome *genome;
+    sw_net *net;
+    sw_members *group;
+    sw_member member; /* {0}: at rest, or not begun */
+    const sw_feed *train, *eval;
+    int64_t eval_rows; /* of a batch */
+    sw_price price;
+    swi_candidate_need need;
+    swi_rest rest;
+    swi_fitness_averages averages;
+    uint64_t steps; /* with its parents' */
+    bool resident;  /* stays in the budget for the generation */
+    /* Of this generation. */
+    uint64_t todo, made, counted_from; /* steps; train_accuracy is of those from there on */
+    double loss_sum, accuracy_sum;
+    uint64_t counted, eval_made, eval_all; /* steps; batches */
+    double eval_loss, eval_right;
+    uint64_t ns;
+    uint32_t slow;
+    bool ended; /* trained no further */
+    /* What came of it. */
+    size_t measured;
+    double fitness, order, objectives[SWI_MAX_OBJECTIVES];
+    double loss, accuracy, train_accuracy;
+    uint64_t ns_per_sample;
+    uint32_t rank;
+    bool invalid;
+    char why[SWI_WHY];
+} swi_one;
+
+/* A file that the next generation no longer needs. */
+typedef struct {
+    uint64_t id, generation;
+    const char *what;
+} swi_old_file;
+
+typedef struct {
+    const sw_dataset *dataset;
+    int64_t batch;
+    sw_feed *feed;
+    bool used;
+} swi_kept_feed;
+
+typedef enum { SWI_PHASE_NEW, SWI_PHASE_TRAIN, SWI_PHASE_EVALUATED } swi_phase;
+
+struct sw_evolution {
+    sw_handle handle;
+    sw_exec *exec;
+    sw_evolution_opts opts; /* arrays are our own copies */
+    sw_net_opts net_opts;
+    swi_fitness_plan fitness;
+    sw_search_space *own_space; /* NULL: the caller's */
+    const sw_search_space *space;
+    sw_task task;
+    int64_t n_train;
+    sw_budget *budget;
+    size_t others;               /* of the budget: taken before */
+    swi_one *members, *children; /* opts.population of each */
+    swi_one best;                /* genome, numbers, rest */
+    bool has_best;
+    swi_kept_feed *feeds;
+    uint32_t n_feeds, cap_feeds;
+    uint64_t generation, next_id, steps, mutants, refused;
+    swi_phase phase;
+    bool resumed, broken, rebuilding;
+    /* The wave: positions of members. */
+    uint32_t *wave, n_wave, cursor, n_waved;
+    bool *waved;
+    uint64_t wave_ns;
+    sw_members **call_groups;
+    sw_members_args *call_args;
+    uint32_t *call_of;
+    /* Charged. */
+    size_t rest_bytes, scratch_bytes, peak_bytes;
+    /* Clocks. */
+    uint64_t last_end, longest_gap;
+    /* Files. */
+    swi_old_file *old;
+    uint32_t n_old, cap_old;
+    sw_file *history;
+    uint64_t history_bytes;
+};
+
+/* ---- evolution_candidate.c --------------------------------------------------------------- */
+
+/* Net, group, feeds and price of a genome that stands in `one`; no tensor memory. */
+sw_status swi_one_open(sw_evolution *e, swi_one *one);
+/* Ends member, group and net. */
+void swi_one_close(swi_one *one);
+/* All of it. */
+void swi_one_free(sw_evolution *e, swi_one *one);
+void swi_one_begin(swi_one *one); /* all zero, numbers NaN */
+sw_status swi_feed_get(sw_evolution *e, const sw_dataset *dataset, int64_t batch,
+                       const sw_feed **out);
+void swi_feeds_sweep(sw_evolution *e); /* end those that no member has */
+void swi_feeds_free(sw_evolution *e);
+/* As the public struct shows it; valid as long as `one`. */
+sw_candidate swi_one_view(const swi_one *one);
+/* The seed of its random ops, and of first weights. */
+uint64_t swi_member_seed(const sw_evolution *e, uint64_t id);
+
+/* ---- evolution_memory.c ------------------------------------------------------------------ */
+
+swi_candidate_need swi_need_most(swi_candidate_need a, swi_candidate_need b);
+/* Does `need` fit beside what the limits say? */
+bool swi_limits_fit(const swi_limits *limits, swi_candidate_need need);
+size_t swi_limits_bytes(const swi_limits *limits, swi_candidate_need need);
+/* Limits of a first population. */
+swi_limits swi_limits_begin(const sw_evolution *e);
+/* Memory that the budget pays for. */
+sw_status swi_charged_take(sw_evolution *e, void **out, size_t bytes, size_t *count);
+void swi_charged_give(sw_evolution *e, void *block, size_t bytes, size_t *count);
+/* Who stays: `resident` of all members. */
+sw_status swi_evolution_pack(sw_evolution *e);
+/* Lanes and ranges that are not used are given back, where there is a budget. */
+sw_status swi_evolution_trim(sw_evolution *e);
+void swi_evolution_note_peak(sw_evolution *e);
+size_t swi_evolution_bytes(const sw_evolution *e);
+
+/* ---- evolution_rest.c -------------------------------------------------------------------- */
+
+/* Where the bytes of a member that begins are to be written: a block that stays, or `scratch`.
+ */
+sw_status swi_rest_begin(sw_evolution *e, swi_one *one, unsigned char *scratch,
+                         unsigned char **out);
+/* They are written: it rests from now on, as the member at the begin of that generation. */
+sw_status swi_rest_end(sw_evolution *e, swi_one *one, const unsigned char *bytes,
+                       uint64_t generation);
+/* A block ends at once, a file when the next generation is whole: swi_rest_sweep. */
+void swi_rest_drop(sw_evolution *e, swi_one *one);
+void swi_rest_sweep(sw_evolution *e);
+/* At once, file and block. */
+void swi_rest_remove(sw_evolution *e, swi_one *one);
+/* Bring it into a range; without files its block ends. */
+sw_status swi_one_load(sw_evolution *e, swi_one *one);
+/* Put the state of a resident to rest; it stays resident. */
+sw_status swi_one_store(sw_evolution *e, swi_one *one, uint64_t generation);
+/* The bytes of a member: where they are, or read into `scratch`. */
+sw_status swi_one_bytes(sw_evolution *e, const swi_one *one, unsigned char *scratch,
+                        const unsigned char **out);
+/* Keep a copy of a resident state as that of the best. */
+sw_status swi_best_store(sw_evolution *e, const swi_one *one);
+sw_status swi_rest_read(const sw_evolution *e, const swi_one *one, unsigned char *to);
+uint64_t swi_sum_of(const void *bytes, size_t n, uint64_t sum);
+
+/* ---- evolution_train.c ------------------------------------------------------------------- */
+
+/* The generation begins: members are packed, residents loaded, the first wave is there. */
+sw_status swi_evolution_place(sw_evolution *e);
+/* One call of runs; *ended: all of the generation are evaluated. */
+sw_status swi_evolution_run(sw_evolution *e, bool *ended);
+/* Train one alone, `steps` steps of a generation. */
+sw_status swi_evolution_train_alone(sw_evolution *e, swi_one *one, uint64_t generation,
+                                    uint64_t steps);
+uint64_t swi_steps_of(const sw_evolution *e, const swi_one *one);
+
+/* ---- evolution_breed.c ------------------------------------------------------------------- */
+
+/* A parent while children are made. */
+typedef struct {
+    const swi_one *one;         /* NULL: there is none */
+    const unsigned char *bytes; /* of its range */
+} swi_parent;
+
+/* What crossover gave, in front of its mutation: a net with bytes of its own. */
+typedef struct {
+    sw_genome *genome;
+    sw_net *net;
+    void *bytes;
+    size_t n;
+    bool used; /* the child is a mutant of it */
+} swi_cross;
+
+typedef struct {
+    sw_evolution *e;
+    swi_one *child;
+    swi_parent parent, mate;
+    swi_cross cross;
+    uint64_t seed; /* of the child */
+    bool again;    /* that of birth.attempt alone, which was accepted once */
+} swi_brood;
+
+/* The genome of a child by its birth, opened and priced: attempt 0 on, up to the first that
+ * fits. */
+sw_status swi_breed_child(swi_brood *b);
+/* Its first bytes. */
+sw_status swi_breed_weights(swi_brood *b, unsigned char *to);
+void swi_brood_end(swi_brood *b);
+/* May it be, beside what the limits say? Counted. */
+bool swi_candidate_fits(sw_evolution *e, const swi_limits *limits, const swi_one *one);
+/* Of a child: all its draws follow from it. */
+uint64_t swi_child_seed(const sw_evolution *e, uint64_t generation, uint32_t index);
+
+/* ---- evolution_first.c ------------------------------------------------------------------- */
+
+/* All of the first population: genomes that fit, opened. */
+sw_status swi_evolution_populate(sw_evolution *e);
+/* One of it again, by its birth. */
+sw_status swi_first_again(sw_evolution *e, swi_one *one);
+
+/* ---- evolution_next.c -------------------------------------------------------------------- */
+
+/* Numbers and fitness of those of the wave, and the best, whose state is copied. */
+sw_status swi_evolution_judge_wave(sw_evolution *e);
+/* Ranks of all, and history. */
+sw_status swi_evolution_judge(sw_evolution *e);
+sw_status swi_evolution_next(sw_evolution *e);
+
+/* ---- evolution_look.c -------------------------------------------------------------------- */
+
+/* The bytes of a range into a model that is ready. */
+sw_status swi_net_fill(sw_net *net, const unsigned char *bytes, size_t n);
+
+/* ---- evolution_files.c, evolution_history.c ---------------------------------------------- */
+
+sw_status swi_generation_write(sw_evolution *e);
+sw_status swi_evolution_log_begin(sw_evolution *e);
+sw_status swi_evolution_log_write(sw_evolution *e);
+
+#endif

@@ -1,0 +1,55 @@
+/* Between the files of an evolution that write and read its folder. */
+#ifndef SW_EVOLUTION_FILES_H
+#define SW_EVOLUTION_FILES_H
+
+#include "profiler/record/json.h"
+#include "runtime/population/evolve/evolution.h"
+#include "runtime/population/evolve/text_read.h"
+
+/* A whole file on the heap, for SW_HEAP_FILES. */
+typedef struct {
+    void *bytes;
+    size_t n;
+} swi_text;
+sw_status swi_text_read_file(swi_text *out, const char *path);
+void swi_text_free(swi_text *text);
+
+/* Numbers past 2^53, and sums: "0x..." */
+void swi_put_hex(sw_json *j, const char *key, uint64_t x);
+sw_status swi_get_hex(sw_json_in *in, uint64_t *out);
+sw_status swi_get_count_or(sw_json_in *in, const char *field, uint64_t *out);
+/* NaN is null. */
+sw_status swi_get_real(sw_json_in *in, double *out);
+/* Exactly n numbers. */
+void swi_put_counts(sw_json *j, const char *key, const uint64_t *x, size_t n);
+sw_status swi_get_counts(sw_json_in *in, uint64_t *x, size_t n);
+void swi_put_reals(sw_json *j, const char *key, const double *x, size_t n);
+sw_status swi_get_reals(sw_json_in *in, double *x, size_t n);
+
+/* How a member was born; an object. */
+void swi_birth_write(sw_json *j, const char *key, const swi_birth *birth);
+sw_status swi_birth_read(sw_json_in *in, swi_birth *out);
+void swi_ops_write(sw_json *j, const swi_one *one);
+
+/* What a run with other values would not be the same run. */
+void swi_options_write(sw_json *j, const sw_evolution *e);
+sw_status swi_options_read(sw_json_in *in, const sw_evolution *e);
+
+/* Of a member in a generation. */
+typedef struct {
+    uint64_t generation, id, parents[2], genome, made;
+    swi_birth birth;
+} swi_line;
+typedef struct {
+    swi_line *all; /* by member, then by generation */
+    uint32_t n, cap;
+} swi_lines;
+sw_status swi_lines_read(const sw_evolution *e, swi_lines *out);
+void swi_lines_free(swi_lines *lines);
+/* NULL: there is none. */
+const swi_line *swi_lines_find(const swi_lines *lines, uint64_t id, uint64_t generation);
+const swi_line *swi_lines_birth(const swi_lines *lines, uint64_t id);
+
+void swi_evolution_path(const sw_evolution *e, const char *name, char path[SWI_EVOLUTION_PATH]);
+
+#endif

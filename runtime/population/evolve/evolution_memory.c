@@ -1,0 +1,159 @@
+/* The budget of an evolution: what is accepted, who stays, and what is given back.
+ *
+ * With files every member may rest, so what must fit is one of them in each lane: lanes x (the
+ * largest arena + the largest batch + the largest member). While children are made nothing runs
+ * and lanes are given back; a child, its parents and what lies between them then take at most
+ * four members in their place, so lanes count as at least that. Without files all members are
+ * resident, and children are made beside them: twice the population of the largest member, one
+ * in between, and the best so far. Both depend on the largest of each alone, so that a copy of
+ * a parent always fits: a child can be refused, and the generation can still be filled. */
+#include "alloc/base/mem.h"
+#include "runtime/population/crew.h"
+#include "runtime/population/evolve/evolution.h"
+#include <string.h>
+
+enum { IN_BETWEEN = 4 }; /* a child, two parents, and the net of both */
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+swi_candidate_need swi_need_most(swi_candidate_need a, swi_candidate_need b)
+{
+    return (swi_candidate_need){larger(a.arena, b.arena), larger(a.batch, b.batch),
+                                larger(a.member, b.member)};
+}
+
+/* Plans are far below 2^48 bytes, and there are at most 2^12 members. */
+static bool is_sane(swi_candidate_need n)
+{
+    const size_t most = (size_t)1 << 44;
+    return n.arena < most && n.batch < most && n.member < most;
+}
+
+/* Of one lane, but for the member's slot. */
+static size_t lane_bytes(swi_candidate_need most, uint32_t lanes, int files)
+{
+    const size_t between = (IN_BETWEEN * most.member + lanes - 1) / lanes;
+    const size_t step = most.arena + most.batch;
+    return files ? larger(step, (between + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN) : step;
+}
+
+size_t swi_limits_bytes(const swi_limits *l, swi_candidate_need need)
+{
+    const swi_candidate_need most = swi_need_most(l->most, need);
+    const size_t n = l->population, lanes = l->lanes;
+    const size_t steps = lanes * lane_bytes(most, l->lanes, l->files);
+    if (l->files)
+        return larger(steps + lanes * most.member, l->resident + IN_BETWEEN * most.member);
+    return larger(steps + n * most.member, (2 * n + 1) * most.member) +
+           larger(l->best, most.member);
+}
+
+bool swi_limits_fit(const swi_limits *l, swi_candidate_need need)
+{
+    return is_sane(need) && swi_limits_bytes(l, need) <= l->room;
+}
+
+static size_t room_of(const sw_evolution *e)
+{
+    const size_t limit = sw_budget_limit(e->budget);
+    if (e->budget == NULL)
+        return SIZE_MAX / 4;
+    return limit > e->others ? limit - e->others : 0;
+}
+
+swi_limits swi_limits_begin(const sw_evolution *e)
+{
+    return (swi_limits){.room = room_of(e),
+                        .lanes = (uint32_t)swi_target_of(e->exec)->threads,
+                        .population = e->opts.population,
+                        .files = e->opts.dir != NULL};
+}
+
+/* ---- charged ----------------------------------------------------------------------------- */
+
+sw_status swi_charged_take(sw_evolution *e, void **out, size_t bytes, size_t *count)
+{
+    SW_TRY(sw_budget_take(e->budget, bytes, "evolution"));
+    const sw_status status = sw_heap_alloc(out, SW_HEAP_RECORDS, bytes);
+    if (status != SW_OK) {
+        sw_budget_give(e->budget, bytes);
+        return status;
+    }
+    *count += bytes;
+    swi_evolution_note_peak(e);
+    return SW_OK;
+}
+
+void swi_charged_give(sw_evolution *e, void *block, size_t bytes, size_t *count)
+{
+    if (block == NULL)
+        return;
+    sw_heap_free(block, SW_HEAP_RECORDS, bytes);
+    sw_budget_give(e->budget, bytes);
+    *count -= bytes;
+}
+
+size_t swi_evolution_bytes(const sw_evolution *e)
+{
+    const swi_crew *crew = e->exec->crew;
+    const size_t members =
+        crew != NULL ? sw_arena_height(crew->ranges) + swi_lanes_bytes(crew) : 0;
+    return members + e->rest_bytes + e->scratch_bytes;
+}
+
+void swi_evolution_note_peak(sw_evolution *e)
+{
+    e->peak_bytes = larger(e->peak_bytes, swi_evolution_bytes(e));
+}
+
+sw_status swi_evolution_trim(sw_evolution *e)
+{
+    swi_evolution_note_peak(e);
+    if (e->budget == NULL || e->exec->crew == NULL)
+        return SW_OK;
+    return swi_crew_trim(e->exec->crew);
+}
+
+/* ---- packing ----------------------------------------------------------------------------- */
+
+static void stay_all(sw_evolution *e)
+{
+    for (uint32_t i = 0; i < e->opts.population; i++)
+        e->members[i].resident = true;
+}
+
+static sw_status pack_into(sw_evolution *e, sw_pack_shape *shapes, size_t *resident)
+{
+    const uint32_t n = e->opts.population;
+    const swi_limits l = swi_limits_begin(e);
+    swi_candidate_need most = {0};
+    sw_packing packing = {.size = sizeof packing};
+    for (uint32_t i = 0; i < n; i++)
+        most = swi_need_most(most, e->members[i].need);
+    for (uint32_t i = 0; i < n; i++)
+        shapes[i] = (sw_pack_shape){.member_bytes = e->members[i].need.member,
+                                    .arena_bytes = lane_bytes(most, l.lanes, l.files),
+                                    .members = 1};
+    SW_TRY(sw_pack(shapes, n, l.room, (int)l.lanes, resident, &packing));
+    for (uint32_t i = 0; i < n; i++)
+        e->members[i].resident = resident[i] > 0;
+    return SW_OK;
+}
+
+sw_status swi_evolution_pack(sw_evolution *e)
+{
+    const size_t bytes = e->opts.population * (sizeof(sw_pack_shape) + sizeof(size_t));
+    void *block;
+    stay_all(e);
+    if (e->budget == NULL || e->opts.dir == NULL)
+        return SW_OK;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, bytes));
+    sw_pack_shape *shapes = block;
+    const sw_status status =
+        pack_into(e, shapes, (size_t *)(void *)(shapes + e->opts.population));
+    sw_heap_free(block, SW_HEAP_RECORDS, bytes);
+    return status;
+}

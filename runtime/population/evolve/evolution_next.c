@@ -1,0 +1,314 @@
+/* From one generation to the next: fitness, selection, children, and who goes on. */
+#include "alloc/base/assert.h"
+#include "alloc/base/mem.h"
+#include "runtime/population/evolve/evolution.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- fitness ----------------------------------------------------------------------------- */
+
+static void take_numbers(const sw_evolution *e, swi_one *one)
+{
+    const double n = (double)e->opts.validation_samples;
+    const uint64_t samples = one->made * (uint64_t)one->genome->batch;
+    one->loss = one->invalid ? (double)NAN : one->eval_loss / n;
+    one->accuracy = one->invalid ? (double)NAN : one->eval_right / n;
+    one->train_accuracy =
+        one->counted > 0 ? one->accuracy_sum / (double)one->counted : (double)NAN;
+    one->ns_per_sample = samples > 0 ? one->ns / samples : 0;
+}
+
+static void judge_one(const sw_evolution *e, swi_one *one)
+{
+    uint32_t which;
+    take_numbers(e, one);
+    const sw_candidate view = swi_one_view(one);
+    const bool valid =
+        swi_fitness_of(&e->fitness, &view, &one->averages, one->objectives, &which);
+    one->fitness = valid ? one->objectives[0] : (double)NAN;
+    if (valid || one->invalid)
+        return;
+    one->invalid = true;
+    (void)snprintf(one->why, sizeof one->why, "fitness %u, %s, is no finite number", which,
+                   sw_fitness_kind_name(e->fitness.terms[which].kind));
+}
+
+/* Who is better does not depend on waves: of equals of one generation the first. */
+static bool is_better(const sw_evolution *e, const swi_one *one)
+{
+    if (one->invalid || isnan(one->fitness))
+        return false;
+    if (!e->has_best || one->fitness > e->best.fitness)
+        return true;
+    return one->fitness == e->best.fitness && e->best.rest.generation == e->generation &&
+           one->id < e->best.id;
+}
+
+static sw_status become_best(sw_evolution *e, const swi_one *one)
+{
+    sw_genome *genome;
+    swi_one *best = &e->best;
+    SW_TRY(sw_genome_copy(&genome, one->genome));
+    const sw_status status = swi_best_store(e, one);
+    if (status != SW_OK) {
+        sw_genome_destroy(genome);
+        return status;
+    }
+    const swi_rest rest = best->rest;
+    sw_genome_destroy(best->genome);
+    *best = *one;
+    best->genome = genome;
+    best->net = NULL;
+    best->group = NULL;
+    best->member = (sw_member){.of = NULL};
+    best->train = best->eval = NULL;
+    best->ops = NULL;
+    best->ops_bytes = best->ops_cap = 0;
+    best->rest = rest;
+    e->has_best = true;
+    return SW_OK;
+}
+
+sw_status swi_evolution_judge_wave(sw_evolution *e)
+{
+    const swi_one *best = NULL;
+    for (uint32_t k = 0; k < e->n_wave; k++) {
+        swi_one *one = &e->members[e->wave[k]];
+        judge_one(e, one);
+        if (!is_better(e, one))
+            continue;
+        if (best == NULL || one->fitness > best->fitness ||
+            (one->fitness == best->fitness && one->id < best->id))
+            best = one;
+    }
+    return best != NULL ? become_best(e, best) : SW_OK;
+}
+
+static void note_order(sw_evolution *e, const double *order, const uint32_t *ranks)
+{
+    for (uint32_t i = 0; i < e->opts.population; i++) {
+        e->members[i].order = order[i];
+        e->members[i].rank = ranks[i];
+    }
+}
+
+sw_status swi_evolution_judge(sw_evolution *e)
+{
+    const size_t n = e->opts.population;
+    const size_t bytes = n * ((SWI_MAX_OBJECTIVES + 1) * sizeof(double) + sizeof(uint32_t));
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, bytes));
+    double *objectives = block, *order = objectives + n * SWI_MAX_OBJECTIVES;
+    uint32_t *ranks = (uint32_t *)(void *)(order + n);
+    for (size_t i = 0; i < n; i++)
+        memcpy(objectives + i * SWI_MAX_OBJECTIVES, e->members[i].objectives,
+               sizeof e->members[i].objectives);
+    const sw_status status = swi_fitness_order(&e->fitness, objectives, n, order, ranks);
+    if (status == SW_OK)
+        note_order(e, order, ranks);
+    sw_heap_free(block, SW_HEAP_RECORDS, bytes);
+    return status == SW_OK ? swi_evolution_log_write(e) : status;
+}
+
+/* ---- children ---------------------------------------------------------------------------- */
+
+/* While a next generation is made. */
+typedef struct {
+    sw_evolution *e;
+    uint32_t *chosen; /* positions of members */
+    int *kept;
+    size_t n;
+    swi_limits limits;
+} making;
+
+static sw_status choose(making *m)
+{
+    sw_evolution *e = m->e;
+    const uint64_t seed = swi_draw_seed(e->opts.seed ^ 0x73656c65u /* "sele" */, e->generation);
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, e->opts.population * sizeof(double)));
+    double *order = block;
+    for (uint32_t i = 0; i < e->opts.population; i++)
+        order[i] = e->members[i].order;
+    const sw_status status = sw_select(order, e->opts.population, e->opts.selections,
+                                       e->opts.n_selections, seed, m->chosen, m->kept, &m->n);
+    sw_heap_free(block, SW_HEAP_RECORDS, e->opts.population * sizeof *order);
+    SW_ASSERT(status != SW_OK || m->n == e->opts.population);
+    return status;
+}
+
+/* A member goes on once, and not where its numbers are no numbers. */
+static void settle_kept(making *m)
+{
+    for (size_t i = 0; i < m->n; i++) {
+        m->kept[i] = m->kept[i] && !m->e->members[m->chosen[i]].invalid;
+        for (size_t k = 0; k < i && m->kept[i]; k++)
+            m->kept[i] = !(m->kept[k] && m->chosen[k] == m->chosen[i]);
+    }
+}
+
+static void begin_limits(making *m)
+{
+    sw_evolution *e = m->e;
+    m->limits = swi_limits_begin(e);
+    m->limits.best = e->opts.dir == NULL ? e->best.rest.bytes : 0;
+    for (uint32_t i = 0; i < e->opts.population; i++) {
+        const swi_one *one = &e->members[i];
+        m->limits.most = swi_need_most(m->limits.most, one->need);
+        m->limits.resident += one->member.of != NULL ? one->need.member : 0;
+    }
+}
+
+/* One of those that were chosen, if it is another one and both are valid. */
+static const swi_one *mate_of(const making *m, uint32_t i)
+{
+    const sw_evolution *e = m->e;
+    const swi_one *parent = &e->members[m->chosen[i]];
+    swi_draws draws = swi_draws_of(swi_child_seed(e, e->generation + 1, i), 2000);
+    if (!swi_draw_happens(&draws, e->opts.crossover))
+        return NULL;
+    const swi_one *mate = &e->members[m->chosen[swi_draw_below(&draws, (uint32_t)m->n)]];
+    return mate == parent || mate->invalid || parent->invalid ? NULL : mate;
+}
+
+/* Memory for the bytes of those that rest in files, and for a child's. */
+typedef struct {
+    void *block[3];
+    size_t bytes[3];
+} room;
+
+static sw_status take_room(sw_evolution *e, room *r, int i, size_t bytes, unsigned char **out)
+{
+    SW_TRY(swi_charged_take(e, &r->block[i], bytes, &e->scratch_bytes));
+    r->bytes[i] = bytes;
+    *out = r->block[i];
+    return SW_OK;
+}
+
+static void give_room(sw_evolution *e, room *r)
+{
+    for (int i = 0; i < 3; i++)
+        swi_charged_give(e, r->block[i], r->bytes[i], &e->scratch_bytes);
+}
+
+static sw_status read_parent(sw_evolution *e, room *r, int i, swi_parent *parent)
+{
+    unsigned char *scratch = NULL;
+    if (parent->one == NULL || parent->one->invalid)
+        return SW_OK;
+    if (parent->one->member.of == NULL && e->opts.dir != NULL)
+        SW_TRY(take_room(e, r, i, parent->one->need.member, &scratch));
+    return swi_one_bytes(e, parent->one, scratch, &parent->bytes);
+}
+
+static sw_status make_bytes(swi_brood *b, room *r)
+{
+    sw_evolution *e = b->e;
+    unsigned char *scratch = NULL, *to;
+    if (e->opts.dir != NULL)
+        SW_TRY(take_room(e, r, 2, b->child->need.member, &scratch));
+    SW_TRY(swi_rest_begin(e, b->child, scratch, &to));
+    SW_TRY(swi_breed_weights(b, to));
+    return swi_rest_end(e, b->child, to, e->generation + 1);
+}
+
+static sw_status breed(swi_brood *b, room *r)
+{
+    SW_TRY(read_parent(b->e, r, 0, &b->parent));
+    SW_TRY(read_parent(b->e, r, 1, &b->mate));
+    SW_TRY(swi_breed_child(b));
+    return make_bytes(b, r);
+}
+
+static sw_status make_child(making *m, uint32_t i)
+{
+    sw_evolution *e = m->e;
+    swi_one *child = &e->children[i];
+    const swi_one *parent = &e->members[m->chosen[i]], *mate = mate_of(m, i);
+    room r = {.block = {NULL}};
+    swi_one_begin(child);
+    child->id = e->next_id++;
+    child->parents[0] = parent->id;
+    child->parents[1] = mate != NULL ? mate->id : 0;
+    child->birth = (swi_birth){.how = SWI_BORN_CHILD,
+                               .generation = e->generation + 1,
+                               .index = i,
+                               .fresh = parent->invalid,
+                               .limits = m->limits};
+    child->steps = parent->invalid ? 0 : parent->steps;
+    swi_brood b = {.e = e, .child = child, .parent = {.one = parent}, .mate = {.one = mate}};
+    const sw_status status = breed(&b, &r);
+    swi_brood_end(&b);
+    give_room(e, &r);
+    m->limits.most = swi_need_most(m->limits.most, child->need);
+    return status;
+}
+
+/* Those that go on are at rest first, as they are at the begin of the next generation. */
+static sw_status make_all(making *m)
+{
+    sw_evolution *e = m->e;
+    SW_TRY(choose(m));
+    settle_kept(m);
+    begin_limits(m);
+    SW_TRY(swi_evolution_trim(e));
+    for (uint32_t i = 0; i < m->n; i++) {
+        swi_one *one = &e->members[m->chosen[i]];
+        if (!m->kept[i])
+            SW_TRY(make_child(m, i));
+        else if (one->member.of != NULL)
+            SW_TRY(swi_one_store(e, one, e->generation + 1));
+    }
+    return SW_OK;
+}
+
+/* ---- the change -------------------------------------------------------------------------- */
+
+/* Nothing of it can fail. */
+static void change(making *m)
+{
+    sw_evolution *e = m->e;
+    for (uint32_t i = 0; i < m->n; i++) {
+        swi_one *one = &e->members[m->chosen[i]];
+        if (!m->kept[i])
+            continue;
+        sw_member_end(one->member);
+        one->member = (sw_member){.of = NULL};
+        e->children[i] = *one;
+        swi_one_begin(one); /* moved */
+    }
+    for (uint32_t i = 0; i < e->opts.population; i++) {
+        swi_rest_drop(e, &e->members[i]);
+        swi_one_free(e, &e->members[i]);
+    }
+    swi_one *members = e->members;
+    e->members = e->children;
+    e->children = members;
+    e->generation++;
+    swi_feeds_sweep(e);
+}
+
+static sw_status make_next(making *m)
+{
+    sw_evolution *e = m->e;
+    SW_TRY(make_all(m));
+    change(m);
+    SW_TRY(swi_evolution_trim(e));
+    if (e->opts.dir != NULL)
+        SW_TRY(swi_generation_write(e));
+    swi_rest_sweep(e);
+    return swi_evolution_place(e);
+}
+
+sw_status swi_evolution_next(sw_evolution *e)
+{
+    const size_t bytes = e->opts.population * (sizeof(uint32_t) + sizeof(int));
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, bytes));
+    making m = {.e = e, .chosen = block};
+    m.kept = (int *)(void *)(m.chosen + e->opts.population);
+    const sw_status status = make_next(&m);
+    sw_heap_free(block, SW_HEAP_RECORDS, bytes);
+    return status;
+}

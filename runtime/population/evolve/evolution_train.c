@@ -1,0 +1,317 @@
+/* Waves: the residents, then those that rest, some at a time. A call of runs takes members in
+ * turn, as many steps of each as its operations say and not as clocks do: what a member's sums
+ * are made of depends on nothing but the member. */
+#include "alloc/base/assert.h"
+#include "runtime/population/evolve/evolution.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Operations of a call for each lane, and of one member in it: some ten and two milliseconds at
+ * ten operations a nanosecond. Found by no measurement: a step that has more is a call. */
+#define CALL_OPERATIONS 100000000u
+#define MEMBER_OPERATIONS 20000000u
+
+uint64_t swi_steps_of(const sw_evolution *e, const swi_one *one)
+{
+    const uint64_t steps = e->opts.samples / (uint64_t)one->genome->batch;
+    return steps > 0 ? steps : 1;
+}
+
+static void begin_one(const sw_evolution *e, swi_one *one)
+{
+    one->todo = swi_steps_of(e, one);
+    one->counted_from = (uint64_t)ceil(e->fitness.drop * (double)one->todo);
+    if (one->counted_from >= one->todo)
+        one->counted_from = one->todo - 1;
+    one->made = one->counted = one->eval_made = one->ns = 0;
+    one->loss_sum = one->accuracy_sum = one->eval_loss = one->eval_right = 0;
+    one->slow = 0;
+    one->ended = false;
+}
+
+static void begin_wave(sw_evolution *e)
+{
+    e->cursor = 0;
+    e->wave_ns = 0;
+}
+
+static sw_status add_to_wave(sw_evolution *e, uint32_t i)
+{
+    swi_one *one = &e->members[i];
+    SW_TRY(swi_one_load(e, one));
+    begin_one(e, one);
+    e->waved[i] = true;
+    e->n_waved++;
+    e->wave[e->n_wave++] = i;
+    return SW_OK;
+}
+
+sw_status swi_evolution_place(sw_evolution *e)
+{
+    SW_TRY(swi_evolution_pack(e));
+    e->n_wave = e->n_waved = 0;
+    for (uint32_t i = 0; i < e->opts.population; i++) {
+        e->waved[i] = false;
+        begin_one(e, &e->members[i]);
+        if (e->members[i].resident)
+            SW_TRY(add_to_wave(e, i));
+    }
+    begin_wave(e);
+    return SW_OK;
+}
+
+/* Those that do not stay rest again, as they are now: as at the begin of the next one. */
+static sw_status rest_wave(sw_evolution *e)
+{
+    for (uint32_t k = 0; k < e->n_wave; k++) {
+        swi_one *one = &e->members[e->wave[k]];
+        if (one->resident)
+            continue;
+        SW_TRY(swi_one_store(e, one, e->generation + 1));
+        sw_member_end(one->member);
+        one->member = (sw_member){.of = NULL};
+    }
+    e->n_wave = 0;
+    return SW_OK;
+}
+
+/* As many of those that rest take their turn as there are lanes. */
+static sw_status next_wave(sw_evolution *e)
+{
+    const uint32_t lanes = (uint32_t)swi_target_of(e->exec)->threads;
+    for (uint32_t i = 0; i < e->opts.population && e->n_wave < lanes; i++)
+        if (!e->waved[i])
+            SW_TRY(add_to_wave(e, i));
+    begin_wave(e);
+    return SW_OK;
+}
+
+/* ---- one call ---------------------------------------------------------------------------- */
+
+static bool trains(const swi_one *one)
+{
+    return !one->ended && !one->invalid && one->made < one->todo;
+}
+
+static bool is_to_evaluate(const swi_one *one)
+{
+    return !one->invalid && one->eval_made < one->eval_all;
+}
+
+/* Steps in a row: one of variant 1, or those up to the next one; not across where counting
+ * begins. */
+static uint32_t steps_in_a_row(const swi_one *one)
+{
+    const uint64_t operations = one->price.operations > 0 ? one->price.operations : 1;
+    const uint64_t turn = one->made % SWI_UTILITY_STEPS;
+    uint64_t n = one->todo - one->made;
+    if (turn == 0)
+        return 1;
+    n = n < SWI_UTILITY_STEPS - turn ? n : SWI_UTILITY_STEPS - turn;
+    if (one->made < one->counted_from && one->counted_from - one->made < n)
+        n = one->counted_from - one->made;
+    const uint64_t quick = MEMBER_OPERATIONS / operations;
+    n = n < quick ? n : quick;
+    return n > 0 ? (uint32_t)n : 1;
+}
+
+static sw_members_args train_args(const sw_evolution *e, const swi_one *one,
+                                  uint64_t generation)
+{
+    return (sw_members_args){.size = sizeof(sw_members_args),
+                             .members = &one->member,
+                             .n = 1,
+                             .mode = SW_TRAIN,
+                             .variant = one->made % SWI_UTILITY_STEPS == 0,
+                             .feed = one->train,
+                             .same_data = 1,
+                             .data_seed = swi_draw_seed(e->opts.seed, generation),
+                             .own_steps = 1,
+                             .steps = steps_in_a_row(one)};
+}
+
+static sw_members_args eval_args(const swi_one *one)
+{
+    return (sw_members_args){.size = sizeof(sw_members_args),
+                             .members = &one->member,
+                             .n = 1,
+                             .mode = SW_EVAL,
+                             .feed = one->eval,
+                             .same_data = 1,
+                             .step = one->eval_made,
+                             .steps = 1};
+}
+
+/* Members in turn from the cursor on; how many. */
+static uint32_t choose(sw_evolution *e, bool train)
+{
+    const uint64_t most = (uint64_t)CALL_OPERATIONS * (uint64_t)swi_target_of(e->exec)->threads;
+    uint64_t operations = 0;
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < e->n_wave && operations < most; k++) {
+        const uint32_t i = e->wave[e->cursor % e->n_wave];
+        const swi_one *one = &e->members[i];
+        e->cursor = (e->cursor + 1) % e->n_wave;
+        if (!(train ? trains(one) : is_to_evaluate(one)))
+            continue;
+        e->call_groups[n] = one->group;
+        e->call_args[n] = train ? train_args(e, one, e->generation) : eval_args(one);
+        e->call_of[n++] = i;
+        operations += one->price.operations * (train ? e->call_args[n - 1].steps : 1);
+    }
+    return n;
+}
+
+static sw_status run(sw_evolution *e, uint32_t n, uint64_t *took)
+{
+    const uint64_t begin = sw_clock_ns();
+    const uint64_t gap = e->last_end > 0 ? begin - e->last_end : 0;
+    e->longest_gap = gap > e->longest_gap ? gap : e->longest_gap;
+    SW_TRY(sw_members_run_all(e->call_groups, e->call_args, n));
+    e->last_end = sw_clock_ns();
+    *took = e->last_end - begin;
+    swi_evolution_note_peak(e);
+    return SW_OK;
+}
+
+/* ---- what came of it --------------------------------------------------------------------- */
+
+static void invalidate(swi_one *one, const char *what, double x)
+{
+    one->invalid = true;
+    (void)snprintf(one->why, sizeof one->why, "%s became %g in step %llu", what, x,
+                   (unsigned long long)one->steps);
+}
+
+/* False: the run of the member failed, which makes it invalid. */
+static sw_status ended_well(swi_one *one, bool *well)
+{
+    sw_status status;
+    SW_TRY(sw_members_status(one->group, &status, 1));
+    *well = status == SW_OK;
+    if (*well)
+        return SW_OK;
+    one->invalid = true;
+    (void)snprintf(one->why, sizeof one->why, "a step ended with %s: %s",
+                   sw_status_name(status), sw_last_note());
+    return SW_OK;
+}
+
+/* The most that its launches had: range, batch, and the step of the program that ran. */
+static void measure(swi_one *one, const sw_feed *feed)
+{
+    const sw_members *m = one->group;
+    for (int k = 0; k < 2; k++) {
+        const size_t arena = m->programs[m->run.program[k]].planned->program->height;
+        const size_t bytes = m->stride + arena + feed->bytes;
+        one->measured = bytes > one->measured ? bytes : one->measured;
+    }
+}
+
+static void judge_time(const sw_evolution *e, swi_one *one, uint64_t ns, uint32_t steps)
+{
+    one->ns += ns;
+    if (e->opts.step_ns == 0)
+        return;
+    one->slow = ns / steps > e->opts.step_ns ? one->slow + steps : 0;
+    one->ended |= one->slow >= e->opts.patience;
+}
+
+static sw_status take_training(sw_evolution *e, swi_one *one, uint32_t steps)
+{
+    double loss, accuracy;
+    bool well;
+    SW_TRY(ended_well(one, &well));
+    if (!well)
+        return SW_OK;
+    SW_TRY(sw_members_mean(one->group, "loss", &loss, 1));
+    SW_TRY(sw_members_mean(one->group, "accuracy", &accuracy, 1));
+    measure(one, one->train);
+    if (one->made >= one->counted_from) {
+        one->accuracy_sum += accuracy * steps;
+        one->counted += steps;
+    }
+    one->loss_sum += loss * steps;
+    one->made += steps;
+    one->steps += steps;
+    e->steps += steps;
+    judge_time(e, one, one->group->slots[one->member.index].ns, steps);
+    if (!isfinite(loss))
+        invalidate(one, "the loss of training", loss);
+    return SW_OK;
+}
+
+/* Shares of a batch times its rows: right answers are whole numbers. */
+static sw_status take_evaluation(swi_one *one)
+{
+    double loss, accuracy;
+    bool well;
+    SW_TRY(ended_well(one, &well));
+    if (!well)
+        return SW_OK;
+    SW_TRY(sw_members_metric(one->group, "loss", &loss, 1));
+    SW_TRY(sw_members_metric(one->group, "accuracy", &accuracy, 1));
+    const double rows = (double)swi_feed_rows(one->eval, one->eval_made);
+    measure(one, one->eval);
+    one->eval_loss += loss * rows;
+    one->eval_right += rint(accuracy * rows);
+    one->eval_made++;
+    if (!isfinite(loss))
+        invalidate(one, "the loss of evaluation", loss);
+    return SW_OK;
+}
+
+static sw_status run_training(sw_evolution *e, uint32_t n)
+{
+    uint64_t took = 0;
+    SW_TRY(run(e, n, &took));
+    for (uint32_t k = 0; k < n; k++)
+        SW_TRY(take_training(e, &e->members[e->call_of[k]], e->call_args[k].steps));
+    e->wave_ns += took;
+    if (e->opts.generation_ns == 0)
+        return SW_OK;
+    /* A wave has its share of the time. */
+    const double share = (double)e->n_wave / e->opts.population;
+    if ((double)e->wave_ns >= share * (double)e->opts.generation_ns)
+        for (uint32_t k = 0; k < e->n_wave; k++)
+            e->members[e->wave[k]].ended = true;
+    return SW_OK;
+}
+
+static sw_status run_evaluation(sw_evolution *e, uint32_t n)
+{
+    uint64_t took = 0;
+    SW_TRY(run(e, n, &took));
+    for (uint32_t k = 0; k < n; k++)
+        SW_TRY(take_evaluation(&e->members[e->call_of[k]]));
+    return SW_OK;
+}
+
+sw_status swi_evolution_run(sw_evolution *e, bool *ended)
+{
+    uint32_t n = choose(e, true);
+    *ended = false;
+    if (n > 0)
+        return run_training(e, n);
+    n = choose(e, false);
+    if (n > 0)
+        return run_evaluation(e, n);
+    SW_TRY(swi_evolution_judge_wave(e));
+    SW_TRY(rest_wave(e));
+    *ended = e->n_waved == e->opts.population;
+    return *ended ? SW_OK : next_wave(e);
+}
+
+sw_status swi_evolution_train_alone(sw_evolution *e, swi_one *one, uint64_t generation,
+                                    uint64_t steps)
+{
+    SW_TRY(sw_member_progress_set(one->member, one->steps, 0));
+    begin_one(e, one);
+    while (one->made < steps && !one->invalid) {
+        const sw_members_args args = train_args(e, one, generation);
+        SW_TRY(sw_members_run_all(&one->group, &args, 1));
+        SW_TRY(take_training(e, one, args.steps));
+    }
+    return SW_OK;
+}

@@ -1,0 +1,191 @@
+/* Small runs of an evolution. */
+#include "tests/evolve/evolution_scene.h"
+#include "runtime/population/evolve/evolution.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static void end_dataset(void *dataset)
+{
+    sw_dataset_destroy(dataset);
+}
+
+static void end_space(void *space)
+{
+    sw_search_space_destroy(space);
+}
+
+static void end_exec(void *exec)
+{
+    sw_exec_destroy(exec);
+}
+
+static void end_evolution(void *evolution)
+{
+    sw_evolution_destroy(evolution);
+}
+
+evo_data evo_digits(int64_t train, int64_t validation)
+{
+    evo_data data = {NULL, NULL};
+    OK(sw_dataset_synthetic(&data.train, train, 7));
+    sw_after(end_dataset, data.train);
+    OK(sw_dataset_synthetic(&data.validation, validation, 8));
+    sw_after(end_dataset, data.validation);
+    return data;
+}
+
+/* Images of 28 x 28 shrink at once to 7 x 7, or are flattened: a step takes microseconds. */
+static const char small_space[] =
+    "{\"format\": \"stepwell search space 1\",\n"
+    " \"parts\": {\n"
+    "  \"act\": {\"vertex\": \"activation\"},\n"
+    "  \"conv\": {\"chain\": [\n"
+    "   {\"vertex\": \"conv2d\", \"size\": {\"from\": 2, \"to\": 6}, \"kernel\": 3},\n"
+    "   {\"vertex\": \"batch_norm\"}, {\"use\": \"act\"}]},\n"
+    "  \"dense\": {\"chain\": [\n"
+    "   {\"vertex\": \"linear\", \"size\": {\"from\": 4, \"to\": 12}}, {\"use\": \"act\"}]}},\n"
+    " \"body\": {\"chain\": [\n"
+    "  {\"vertex\": \"avg_pool\", \"kernel\": 4, \"stride\": 4},\n"
+    "  {\"choice\": [{\"use\": \"conv\"}, {\"residual\": {\"use\": \"conv\"}},\n"
+    "   {\"chain\": []}]},\n"
+    "  {\"vertex\": \"flatten\"},\n"
+    "  {\"repeat\": {\"use\": \"dense\"}, \"times\": [0, 2]},\n"
+    "  {\"choice\": [{\"chain\": []}, {\"vertex\": \"dropout\", \"rate\": 0.1}]}]},\n"
+    " \"insert\": [{\"if\": \"image\", \"then\": {\"use\": \"conv\"},\n"
+    "  \"else\": {\"choice\": [{\"use\": \"dense\"}, {\"residual\": {\"use\": "
+    "\"dense\"}}]}}],\n"
+    " \"optimizers\": [\"adam\", \"sgd\"],\n"
+    " \"lr\": {\"from\": 0.001, \"to\": 0.02},\n"
+    " \"batch\": [8, 16],\n"
+    " \"activations\": [\"relu\", \"tanh\"]}\n";
+
+static const char dense_space[] =
+    "{\"format\": \"stepwell search space 1\",\n"
+    " \"body\": {\"chain\": [{\"vertex\": \"flatten\"},\n"
+    "  {\"vertex\": \"linear\", \"size\": {\"from\": 8, \"to\": 12}},\n"
+    "  {\"vertex\": \"activation\", \"activation\": \"relu\"}]},\n"
+    " \"optimizers\": [\"adam\"], \"lr\": 0.003, \"batch\": [8, 16]}\n";
+
+static sw_search_space *space_of(const char *text)
+{
+    sw_search_space *space = NULL;
+    OK(sw_search_space_parse(&space, text, strlen(text), "a space"));
+    sw_after(end_space, space);
+    return space;
+}
+
+sw_search_space *evo_space(void)
+{
+    return space_of(small_space);
+}
+
+sw_search_space *evo_dense_space(void)
+{
+    return space_of(dense_space);
+}
+
+sw_evolution_opts evo_opts(const evo_data *data)
+{
+    return (sw_evolution_opts){.size = sizeof(sw_evolution_opts),
+                               .train = data->train,
+                               .validation = data->validation,
+                               .space = evo_space(),
+                               .population = 6,
+                               .samples = 128,
+                               .seed = 5};
+}
+
+sw_exec *evo_exec(int threads, sw_budget *budget)
+{
+    const sw_exec_opts opts = {.size = sizeof opts, .threads = threads, .budget = budget};
+    sw_exec *exec = NULL;
+    OK(sw_exec_create(&exec, &opts));
+    sw_after(end_exec, exec);
+    return exec;
+}
+
+sw_evolution *evo_evolution(sw_exec *exec, const sw_evolution_opts *opts)
+{
+    sw_evolution *e = NULL;
+    OK(sw_evolution_create(&e, exec, opts));
+    sw_after(end_evolution, e);
+    return e;
+}
+
+void evo_run(sw_evolution *e, uint64_t generations)
+{
+    sw_evolve_progress p = {.size = sizeof p};
+    sw_status status = SW_OK;
+    while (status == SW_OK && p.generation < generations)
+        status = sw_evolution_advance(e, &p);
+    OK(status);
+}
+
+uint64_t evo_net_sum(const sw_net *made)
+{
+    const uint64_t hash = swi_genome_hash(made->genome);
+    return swi_sum_of(made->model->base, made->model->bytes, hash);
+}
+
+static uint64_t sum_of_member(sw_evolution *e, uint32_t i, uint64_t sum)
+{
+    sw_candidate c = {.size = sizeof c};
+    sw_genome_info info = {.size = sizeof info};
+    sw_net *made = NULL;
+    OK(sw_evolution_member(e, i, &c));
+    OK(sw_genome_look(c.genome, &info));
+    const uint64_t numbers[] = {c.id,    c.parents[0], c.parents[1],       c.born,
+                                c.steps, info.hash,    c.price->peak_bytes};
+    const double reals[] = {c.fitness, c.loss, c.accuracy, c.train_accuracy};
+    sum = swi_sum_of(numbers, sizeof numbers, sum);
+    sum = swi_sum_of(reals, sizeof reals, sum);
+    OK(sw_evolution_net(e, i, &made));
+    const uint64_t weights = evo_net_sum(made);
+    sum = swi_sum_of(&weights, sizeof weights, sum);
+    sw_net_destroy(made);
+    return sum;
+}
+
+uint64_t evo_sum(sw_evolution *e)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < sw_evolution_count(e); i++)
+        sum = sum_of_member(e, i, sum);
+    return sum;
+}
+
+const char *evo_folder(void)
+{
+    static int n;
+    static char path[1024];
+    char name[32];
+    (void)snprintf(name, sizeof name, "run%d", n++);
+    (void)snprintf(path, sizeof path, "%s", sw_temp_path(name));
+    CU_ASSERT_EQUAL_FATAL(mkdir(path, 0700), 0);
+    return path;
+}
+
+char *evo_history(const char *dir)
+{
+    char path[1100];
+    (void)snprintf(path, sizeof path, "%s/history.jsonl", dir);
+    FILE *f = fopen(path, "rb");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    char *text = NULL, *line = NULL;
+    size_t n = 0, cap = 0;
+    while (getline(&line, &cap, f) > 0) {
+        char *end = strstr(line, ",\"ns_per_sample\"");
+        CU_ASSERT_PTR_NOT_NULL_FATAL(end);
+        const size_t length = (size_t)(end - line);
+        text = realloc(text, n + length + 2);
+        memcpy(text + n, line, length);
+        n += length;
+        text[n++] = '\n';
+        text[n] = '\0';
+    }
+    free(line);
+    (void)fclose(f);
+    return text != NULL ? text : calloc(1, 1);
+}

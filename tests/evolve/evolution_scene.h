@@ -1,0 +1,32 @@
+/* Small runs of an evolution that its tests share. */
+#ifndef SW_TESTS_EVOLUTION_SCENE_H
+#define SW_TESTS_EVOLUTION_SCENE_H
+
+#include "runtime/stepwell.h"
+#include "tests/runtime/nets.h"
+
+/* Data that end with the test: synthetic digits. */
+typedef struct {
+    sw_dataset *train, *validation;
+} evo_data;
+evo_data evo_digits(int64_t train, int64_t validation);
+/* A space of small nets of dense and convolutional layers, which ends with the test. */
+sw_search_space *evo_space(void);
+/* One hidden layer, which can grow. */
+sw_search_space *evo_dense_space(void);
+/* Six members, few samples. */
+sw_evolution_opts evo_opts(const evo_data *data);
+sw_exec *evo_exec(int threads, sw_budget *budget);
+sw_evolution *evo_evolution(sw_exec *exec, const sw_evolution_opts *opts);
+/* Go on until generation `generations` begins. */
+void evo_run(sw_evolution *evolution, uint64_t generations);
+/* A sum over genomes, numbers and weights of all members, without times. */
+uint64_t evo_sum(sw_evolution *evolution);
+/* Of genome and weights of one. */
+uint64_t evo_net_sum(const sw_net *made);
+/* A new folder, below the one of the process. */
+const char *evo_folder(void);
+/* The history of a folder without times, for free(). */
+char *evo_history(const char *dir);
+
+#endif

@@ -1,0 +1,369 @@
+/* Runs that stop, and go on from their files. */
+#include "alloc/base/fault.h"
+#include "runtime/population/evolve/evolution.h"
+#include "tests/evolve/evolution_scene.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GENERATIONS = 3 };
+
+static int count_down(void *user)
+{
+    return --*(int *)user < 0;
+}
+
+typedef struct {
+    char *history;
+    uint64_t sum;
+} outcome;
+
+/* A run that never stops. */
+static outcome straight(const evo_data *data)
+{
+    const char *dir = evo_folder();
+    sw_evolution_opts opts = evo_opts(data);
+    opts.dir = dir;
+    sw_evolution *e = evo_evolution(evo_exec(1, NULL), &opts);
+    evo_run(e, GENERATIONS);
+    const outcome o = {evo_history(dir), evo_sum(e)};
+    sw_after(free, o.history);
+    return o;
+}
+
+/* One that is stopped behind so many calls, thrown away and begun anew, again and again. */
+static outcome interrupted(const evo_data *data, int calls)
+{
+    const char *dir = evo_folder();
+    sw_evolution_opts opts = evo_opts(data);
+    outcome o = {NULL, 0};
+    sw_exec *exec = evo_exec(1, NULL);
+    int left = calls, found = 0;
+    opts.dir = dir;
+    opts.stop = count_down;
+    opts.stop_user = &left;
+    for (int again = 0; o.history == NULL && again < 1000; again++) {
+        sw_evolve_progress p = {.size = sizeof p};
+        sw_evolution *e = NULL;
+        OK(sw_evolution_create(&e, exec, &opts));
+        OK(sw_evolution_resume(e, &found));
+        SW_CHECK(found == (again > 0), "found %d", found);
+        left = calls + again; /* it gets somewhere */
+        sw_status status = SW_OK;
+        do
+            status = sw_evolution_advance(e, &p);
+        while (status == SW_OK && p.what != SW_EVOLVE_STOPPED && p.generation < GENERATIONS);
+        OK(status);
+        if (p.generation == GENERATIONS && p.what != SW_EVOLVE_STOPPED)
+            o = (outcome){evo_history(dir), evo_sum(e)};
+        sw_evolution_destroy(e);
+    }
+    sw_after(free, o.history);
+    return o;
+}
+
+static void resuming_is_never_having_stopped(void)
+{
+    const evo_data data = evo_digits(256, 64);
+    const outcome whole = straight(&data);
+    static const int calls[] = {1, 3, 7, 20};
+    for (int i = 0; i < (sw_tests_full() ? 4 : 2); i++) {
+        const outcome parts = interrupted(&data, calls[i]);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(parts.history);
+        CU_ASSERT_STRING_EQUAL(parts.history, whole.history);
+        CU_ASSERT_EQUAL(parts.sum, whole.sum);
+    }
+}
+
+/* ---- failures ---------------------------------------------------------------------------- */
+
+/* A run to the end, with a failure of file call k; what fails is begun anew. *hit: it failed.
+ */
+static outcome run_with_failure(const evo_data *data, sw_exec *exec, uint64_t k, bool *hit)
+{
+    const char *dir = evo_folder();
+    sw_evolution_opts opts = evo_opts(data);
+    outcome o = {NULL, 0};
+    opts.dir = dir;
+    *hit = false;
+    sw_fault_plan(SW_FAULT_FILE, k, SW_FAULT_ONCE);
+    for (int again = 0; again < 3 && o.history == NULL; again++) {
+        sw_evolve_progress p = {.size = sizeof p};
+        sw_evolution *e = NULL;
+        int found;
+        OK(sw_evolution_create(&e, exec, &opts));
+        sw_status status = sw_evolution_resume(e, &found);
+        const bool resumed = status == SW_OK;
+        while (status == SW_OK && !(p.generation == 2 && p.what == SW_EVOLVE_EVALUATED))
+            status = sw_evolution_advance(e, &p);
+        if (status == SW_OK) {
+            *hit = sw_fault_hits(SW_FAULT_FILE) > 0;
+            sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_OFF);
+            o = (outcome){evo_history(dir), evo_sum(e)};
+        } else {
+            CU_ASSERT_EQUAL(status, SW_IO);
+            CU_ASSERT(!resumed || sw_evolution_advance(e, &p) == SW_STALE);
+        }
+        sw_evolution_destroy(e);
+    }
+    sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_OFF);
+    return o;
+}
+
+/* Whichever call of the file system fails: a run that is begun anew ends as if none had. */
+static void failures_lose_nothing(void)
+{
+    const evo_data data = evo_digits(64, 16);
+    sw_exec *exec = evo_exec(1, NULL);
+    bool hit;
+    const outcome whole = run_with_failure(&data, exec, UINT64_MAX / 2, &hit);
+    const uint64_t step = sw_tests_full() ? 1 : 7;
+    uint64_t k = 0;
+    CU_ASSERT_FALSE(hit);
+    for (hit = true; hit && k < 1000; k += step) {
+        const outcome o = run_with_failure(&data, exec, k, &hit);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(o.history);
+        CU_ASSERT_STRING_EQUAL(o.history, whole.history);
+        CU_ASSERT_EQUAL(o.sum, whole.sum);
+        free(o.history);
+    }
+    free(whole.history);
+    CU_ASSERT(k > 50);
+}
+
+/* ---- damage ------------------------------------------------------------------------------ */
+
+static size_t read_file(const char *path, char *to, size_t room)
+{
+    FILE *f = fopen(path, "rb");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    const size_t n = fread(to, 1, room, f);
+    (void)fclose(f);
+    return n;
+}
+
+static void write_file(const char *path, const char *from, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    CU_ASSERT_EQUAL_FATAL(fwrite(from, 1, n, f), n);
+    (void)fclose(f);
+}
+
+/* A run of one generation in a new folder. */
+static const char *short_run(const evo_data *data, sw_exec *exec, sw_evolution_opts *opts)
+{
+    static char dir[1024];
+    sw_evolution *e = NULL;
+    (void)snprintf(dir, sizeof dir, "%s", evo_folder());
+    *opts = evo_opts(data);
+    opts->dir = dir;
+    OK(sw_evolution_create(&e, exec, opts));
+    evo_run(e, 1);
+    sw_evolution_destroy(e);
+    return dir;
+}
+
+/* Changed bytes of the generation's file are SW_FORMAT, or SW_INVALID where they are the
+ * options'; the evolution that was to go on can begin anew. */
+static void damaged_generations_are_refused(void)
+{
+    static char text[1 << 20], changed[1 << 20];
+    const evo_data data = evo_digits(64, 16);
+    sw_exec *exec = evo_exec(1, NULL);
+    sw_evolution_opts opts;
+    char path[1100];
+    sw_dice dice = {4};
+    sw_evolution *e = NULL;
+    int found = 0;
+    (void)snprintf(path, sizeof path, "%s/generation.json", short_run(&data, exec, &opts));
+    const size_t n = read_file(path, text, sizeof text);
+    CU_ASSERT_FATAL(n > 1000 && n < sizeof text);
+    OK(sw_evolution_create(&e, exec, &opts));
+    for (int round = 0; round < (sw_tests_full() ? 2000 : 200); round++) {
+        const size_t at = sw_dice_below(&dice, n);
+        memcpy(changed, text, n);
+        changed[at] = (char)(changed[at] ^ (1 << sw_dice_below(&dice, 7)));
+        write_file(path, changed, round % 10 == 0 ? at : n);
+        const sw_status status = sw_evolution_resume(e, &found);
+        if (status == SW_OK && changed[n - 1] != text[n - 1])
+            continue; /* another blank at the end */
+        SW_CHECK(status == SW_FORMAT || status == SW_INVALID, "byte %zu: %s", at,
+                 sw_status_name(status));
+    }
+    write_file(path, text, n);
+    OK(sw_evolution_resume(e, &found));
+    CU_ASSERT_EQUAL(found, 1);
+    evo_run(e, 2);
+    sw_evolution_destroy(e);
+}
+
+/* The state files of the generation, one after the other. */
+static bool state_of(const char *dir, const sw_candidate *c, char *path, size_t bytes)
+{
+    (void)snprintf(path, bytes, "%s/member-%d-1.state", dir, (int)c->id);
+    return true;
+}
+
+static void damaged_states_are_refused(void)
+{
+    static char bytes[1 << 16];
+    const evo_data data = evo_digits(64, 16);
+    sw_exec *exec = evo_exec(1, NULL);
+    sw_evolution_opts opts;
+    char path[1100], history[1100];
+    sw_evolution *e = NULL;
+    int found = 0;
+    const char *dir = short_run(&data, exec, &opts);
+    OK(sw_evolution_create(&e, exec, &opts));
+    OK(sw_evolution_resume(e, &found));
+    sw_candidate c = {.size = sizeof c};
+    OK(sw_evolution_member(e, 4, &c));
+    CU_ASSERT_FATAL(state_of(dir, &c, path, sizeof path));
+    sw_evolution_destroy(e);
+    const size_t n = read_file(path, bytes, sizeof bytes);
+    CU_ASSERT_FATAL(n > 100 && n < sizeof bytes);
+    OK(sw_evolution_create(&e, exec, &opts));
+    bytes[n / 2] ^= 1;
+    write_file(path, bytes, n);
+    REFUSED(sw_evolution_resume(e, &found), SW_FORMAT, path);
+    bytes[n / 2] ^= 1;
+    write_file(path, bytes, n - 1);
+    REFUSED(sw_evolution_resume(e, &found), SW_FORMAT, path);
+    CU_ASSERT_EQUAL(remove(path), 0);
+    REFUSED(sw_evolution_resume(e, &found), SW_IO, path);
+    write_file(path, bytes, n);
+    (void)snprintf(history, sizeof history, "%s/history.jsonl", dir);
+    const size_t lines = read_file(history, bytes, sizeof bytes);
+    write_file(history, bytes, lines - 1);
+    REFUSED(sw_evolution_resume(e, &found), SW_FORMAT, "history.jsonl");
+    sw_evolution_destroy(e);
+}
+
+/* Another option is another run, and is named. */
+static void other_options_are_named(void)
+{
+    const evo_data data = evo_digits(64, 16), more = evo_digits(80, 16);
+    const sw_selection all = {.kind = SW_SELECT_SUS, .n = 6};
+    const sw_fitness loss = {.kind = SW_FITNESS_LOSS};
+    const sw_mutation rate = {.kind = SW_MUTATE_RATE, .probability = 1};
+    const sw_net_opts net_opts = {.size = sizeof net_opts, .utility_rate = 0.5f};
+    sw_exec *exec = evo_exec(1, NULL);
+    sw_evolution_opts good, opts;
+    sw_evolution *e = NULL;
+    int found = 7;
+    (void)short_run(&data, exec, &good);
+#define OTHER(change, part)                                                                    \
+    opts = good;                                                                               \
+    change;                                                                                    \
+    OK(sw_evolution_create(&e, exec, &opts));                                                  \
+    REFUSED(sw_evolution_resume(e, &found), SW_INVALID, "another " part);                      \
+    sw_evolution_destroy(e)
+    OTHER(opts.seed++, "seed");
+    OTHER(opts.samples++, "samples");
+    OTHER(opts.population = 5, "population");
+    OTHER(opts.validation_samples = 15, "validation_samples");
+    OTHER(opts.mutate = 0.7, "mutate");
+    OTHER(opts.crossover = 0.7, "crossover");
+    OTHER(opts.candidate_bytes = 1 << 20, "candidate_bytes");
+    OTHER(opts.generation_ns = 1, "generation_ns");
+    OTHER(opts.step_ns = 1, "step_ns");
+    OTHER(opts.patience = 3, "patience");
+    OTHER(opts.train = more.train, "data");
+    OTHER(opts.space = evo_dense_space(), "space");
+    OTHER(opts.net = &net_opts, "net");
+    OTHER((opts.selections = &all, opts.n_selections = 1), "selections");
+    OTHER((opts.fitness = &loss, opts.n_fitness = 1), "fitness");
+    OTHER((opts.mutations = &rate, opts.n_mutations = 1), "mutations");
+    CU_ASSERT_EQUAL(found, 7);
+    opts = good;
+    opts.dir = evo_folder();
+    OK(sw_evolution_create(&e, exec, &opts));
+    OK(sw_evolution_resume(e, &found)); /* nothing is there */
+    CU_ASSERT_EQUAL(found, 0);
+    sw_evolution_destroy(e);
+}
+
+/* ---- rebuilding -------------------------------------------------------------------------- */
+
+enum { MOST_BORN = 64 };
+
+typedef struct {
+    uint64_t sum[MOST_BORN]; /* by id, as they were born */
+    uint64_t n;
+} births;
+
+static void note_births(sw_evolution *e, births *b)
+{
+    for (uint32_t i = 0; i < sw_evolution_count(e); i++) {
+        sw_candidate c = {.size = sizeof c};
+        OK(sw_evolution_member(e, i, &c));
+        if (c.id < b->n || c.id >= MOST_BORN)
+            continue;
+        sw_net *made = NULL;
+        OK(sw_evolution_net(e, i, &made));
+        b->sum[c.id] = evo_net_sum(made);
+        sw_net_destroy(made);
+    }
+    for (uint32_t i = 0; i < sw_evolution_count(e); i++) {
+        sw_candidate c = {.size = sizeof c};
+        OK(sw_evolution_member(e, i, &c));
+        b->n = c.id >= b->n ? c.id + 1 : b->n;
+    }
+}
+
+static void members_are_rebuilt_from_their_history(void)
+{
+    const evo_data data = evo_digits(256, 64);
+    const char *dir = evo_folder();
+    sw_evolution_opts opts = evo_opts(&data);
+    sw_exec *exec = evo_exec(1, NULL);
+    births b = {.n = 1};
+    opts.dir = dir;
+    opts.crossover = 0.6;
+    sw_evolution *e = NULL;
+    OK(sw_evolution_create(&e, exec, &opts));
+    note_births(e, &b);
+    sw_evolve_progress p = {.size = sizeof p};
+    const uint64_t generations = sw_tests_full() ? 8 : 4;
+    while (p.generation < generations) {
+        OK(sw_evolution_advance(e, &p));
+        if (p.what == SW_EVOLVE_GENERATION)
+            note_births(e, &b);
+    }
+    sw_candidate last = {.size = sizeof last};
+    OK(sw_evolution_member(e, sw_evolution_count(e) - 1, &last));
+    const uint64_t young = last.id;
+    while (p.what != SW_EVOLVE_EVALUATED)
+        OK(sw_evolution_advance(e, &p));
+    const uint64_t before = evo_sum(e);
+    CU_ASSERT_FATAL(b.n > 10 && b.n < MOST_BORN);
+    for (uint64_t id = 1; id < b.n; id++) {
+        sw_net *made = NULL;
+        if (!OK(sw_evolution_rebuild(e, id, &made)))
+            continue;
+        SW_CHECK(evo_net_sum(made) == b.sum[id], "member %d", (int)id);
+        sw_net_destroy(made);
+    }
+    CU_ASSERT_EQUAL(evo_sum(e), before); /* the run is as it was */
+    CU_ASSERT(young < b.n);
+    sw_net *none = NULL;
+    REFUSED(sw_evolution_rebuild(e, b.n, &none), SW_INVALID, "no member");
+    sw_evolution_destroy(e);
+    /* A new process, before it goes on or begins. */
+    e = evo_evolution(exec, &opts);
+    OK(sw_evolution_rebuild(e, b.n - 1, &none));
+    CU_ASSERT_EQUAL(evo_net_sum(none), b.sum[b.n - 1]);
+    sw_net_destroy(none);
+}
+
+static const sw_test tests[] = {
+    {"a failure of the file system loses nothing", failures_lose_nothing},
+    {"damaged generations are refused", damaged_generations_are_refused},
+    {"damaged states and histories are refused", damaged_states_are_refused},
+    {"other options are named", other_options_are_named},
+    {"members are rebuilt from their history, bit for bit",
+     members_are_rebuilt_from_their_history},
+    {"resuming is never having stopped", resuming_is_never_having_stopped},
+};
+SW_SUITE("evolution files", tests)

@@ -1,0 +1,287 @@
+/* Bytes of an evolution: predicted, limited, given back. */
+#include "alloc/base/mem.h"
+#include "runtime/population/evolve/evolution.h"
+#include "tests/evolve/evolution_scene.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void end_budget(void *budget)
+{
+    sw_budget_destroy(budget);
+}
+
+static sw_budget *budget_of(size_t bytes)
+{
+    sw_budget *budget = NULL;
+    OK(sw_budget_create(&budget, bytes));
+    sw_after(end_budget, budget);
+    return budget;
+}
+
+/* What creation under a budget of 64 bytes says is needed. */
+static size_t least_of(const sw_evolution_opts *opts, int threads)
+{
+    sw_evolution *e = NULL;
+    sw_exec *exec = evo_exec(threads, budget_of(64));
+    REFUSED(sw_evolution_create(&e, exec, opts), SW_NOMEM, "need");
+    const char *at = strstr(sw_last_error(), "need ");
+    return at != NULL ? (size_t)strtoull(at + 5, NULL, 10) : 0;
+}
+
+/* With the least budget a run goes on to the end; with 64 bytes less there is none. */
+static void least_budget_is_enough(void)
+{
+    const evo_data data = evo_digits(128, 32);
+    for (int files = 0; files < 2; files++)
+        for (int threads = 1; threads <= 2; threads++) {
+            sw_evolution_opts opts = evo_opts(&data);
+            sw_evolution *e = NULL;
+            opts.dir = files ? evo_folder() : NULL;
+            opts.samples = 32;
+            const size_t least = least_of(&opts, threads);
+            CU_ASSERT_FATAL(least > 10000);
+            sw_exec *less = evo_exec(threads, budget_of(least - 64));
+            REFUSED(sw_evolution_create(&e, less, &opts), SW_NOMEM, "need");
+            sw_budget *budget = budget_of(least);
+            e = evo_evolution(evo_exec(threads, budget), &opts);
+            evo_run(e, 3);
+            sw_evolution_memory used = {.size = sizeof used};
+            OK(sw_evolution_used(e, &used));
+            CU_ASSERT(used.peak_bytes <= least);
+            CU_ASSERT_EQUAL(used.bytes, sw_budget_used(budget));
+            sw_note("%s, %d threads: %zu of %zu bytes, %u resting", files ? "files" : "memory",
+                    threads, used.peak_bytes, least, used.resting);
+        }
+}
+
+/* Members rest and take turns, children are refused, and nobody is ever denied memory; what was
+ * measured is what was predicted, to the byte, for all of them. */
+static void predictions_are_exact(void)
+{
+    const evo_data data = evo_digits(128, 32);
+    sw_evolution_opts opts = evo_opts(&data);
+    sw_evolve_progress p = {.size = sizeof p};
+    sw_evolution_memory used = {.size = sizeof used};
+    uint32_t rested = 0, looked = 0;
+    opts.dir = evo_folder();
+    opts.population = 10;
+    opts.samples = 64;
+    const size_t limit = least_of(&opts, 2) * 5 / 4;
+    sw_budget *budget = budget_of(limit);
+    sw_evolution *e = evo_evolution(evo_exec(2, budget), &opts);
+    while (p.generation < (sw_tests_full() ? 30 : 6)) {
+        if (!OK(sw_evolution_advance(e, &p)))
+            return;
+        OK(sw_evolution_used(e, &used));
+        CU_ASSERT_FATAL(used.peak_bytes <= limit && used.bytes == sw_budget_used(budget));
+        rested = used.resting > rested ? used.resting : rested;
+        for (uint32_t i = 0; i < opts.population && p.what == SW_EVOLVE_EVALUATED; i++) {
+            sw_candidate c = {.size = sizeof c};
+            OK(sw_evolution_member(e, i, &c));
+            CU_ASSERT_EQUAL(c.measured_bytes, c.price->peak_bytes);
+            CU_ASSERT(c.price->peak_bytes <= limit);
+            looked++;
+        }
+    }
+    CU_ASSERT(rested > 0 && looked >= 60);
+    CU_ASSERT(p.refused > 0);
+    sw_note("%u at rest, %d of %d mutants refused, peak %zu of %zu bytes", rested,
+            (int)p.refused, (int)p.mutants, used.peak_bytes, limit);
+}
+
+/* A member of that genome trained alone, with one thread, under a budget of so many bytes. */
+static sw_status train_alone(const sw_genome *genome, const evo_data *data, size_t bytes)
+{
+    const sw_net_opts net_opts = {.size = sizeof net_opts, .utility = 1};
+    const sw_feed_opts feed_opts = {
+        .size = sizeof feed_opts, .batch = genome->batch, .shuffle = 1, .drop_last = 1};
+    sw_budget *budget = NULL;
+    sw_exec *exec = NULL;
+    sw_net *made = NULL;
+    sw_feed *feed = NULL;
+    sw_members *group = NULL;
+    sw_member member;
+    OK(sw_budget_create(&budget, bytes));
+    const sw_exec_opts exec_opts = {.size = sizeof exec_opts, .budget = budget};
+    OK(sw_exec_create(&exec, &exec_opts));
+    OK(sw_net_create(&made, genome, &net_opts));
+    OK(sw_feed_create(&feed, data->train, &feed_opts));
+    const sw_members_opts opts = {
+        .size = sizeof opts, .shape = sw_net_model(made), .fn = sw_net_step, .user = made};
+    OK(sw_members_create(&group, exec, &opts));
+    sw_status status = sw_member_new(&member, group, 3);
+    for (uint32_t step = 0; step < 4 && status == SW_OK; step++) {
+        const sw_members_args args = {.size = sizeof args,
+                                      .members = &member,
+                                      .n = 1,
+                                      .mode = SW_TRAIN,
+                                      .variant = step % 2,
+                                      .feed = feed};
+        status = sw_members_run(group, &args);
+    }
+    sw_members_destroy(group);
+    sw_feed_destroy(feed);
+    sw_net_destroy(made);
+    sw_exec_destroy(exec);
+    sw_budget_destroy(budget);
+    return status;
+}
+
+/* The predicted bytes are enough for the member alone, and 64 less are not. */
+static void predictions_are_budgets(void)
+{
+    const evo_data data = evo_digits(128, 32);
+    sw_evolution_opts opts = evo_opts(&data);
+    opts.samples = 32;
+    sw_evolution *e = evo_evolution(evo_exec(1, NULL), &opts);
+    for (uint64_t generation = 0; generation < 3; generation++) {
+        evo_run(e, generation);
+        for (uint32_t i = 0; i < sw_evolution_count(e); i++) {
+            sw_candidate c = {.size = sizeof c};
+            OK(sw_evolution_member(e, i, &c));
+            OK(train_alone(c.genome, &data, c.price->peak_bytes));
+            REFUSED(train_alone(c.genome, &data, c.price->peak_bytes - 64), SW_NOMEM, "");
+        }
+    }
+}
+
+/* A member's peak is below candidate_bytes, whatever mutations would like, growth too. */
+static void candidates_have_a_hard_limit(void)
+{
+    const evo_data data = evo_digits(128, 32);
+    sw_evolution_opts opts = evo_opts(&data);
+    sw_evolve_progress p = {.size = sizeof p};
+    const sw_mutation grow[] = {{.kind = SW_MUTATE_GROW, .probability = 0.8},
+                                {.kind = SW_MUTATE_BATCH, .probability = 0.3}};
+    size_t largest = 0;
+    opts.samples = 32;
+    opts.mutations = grow;
+    opts.n_mutations = 2;
+    opts.space = evo_dense_space();
+    opts.candidate_bytes = 64;
+    sw_evolution *e = NULL;
+    REFUSED(sw_evolution_create(&e, evo_exec(1, NULL), &opts), SW_NOMEM, "at least");
+    opts.candidate_bytes = 200000;
+    e = evo_evolution(evo_exec(1, NULL), &opts);
+    while (p.generation < 6) {
+        if (!OK(sw_evolution_advance(e, &p)))
+            return;
+        for (uint32_t i = 0; i < opts.population; i++) {
+            sw_candidate c = {.size = sizeof c};
+            OK(sw_evolution_member(e, i, &c));
+            CU_ASSERT_FATAL(c.price->peak_bytes <= opts.candidate_bytes);
+            largest = c.price->peak_bytes > largest ? c.price->peak_bytes : largest;
+        }
+    }
+    CU_ASSERT(p.refused > 0);
+    SW_CHECK(largest > opts.candidate_bytes / 2, "%zu", largest);
+    sw_note("largest %zu of %zu bytes", largest, opts.candidate_bytes);
+}
+
+/* What an evolution took is given back. */
+static void everything_is_given_back(void)
+{
+    const evo_data data = evo_digits(128, 32);
+    for (int files = 0; files < 2; files++) {
+        sw_evolution_opts opts = evo_opts(&data);
+        sw_evolution *e = NULL;
+        opts.dir = files ? evo_folder() : NULL;
+        opts.samples = 32;
+        sw_budget *budget = budget_of(64 << 20);
+        sw_exec *exec = evo_exec(1, budget);
+        const size_t before = sw_budget_used(budget);
+        OK(sw_evolution_create(&e, exec, &opts));
+        evo_run(e, 2);
+        CU_ASSERT(sw_budget_used(budget) > before);
+        sw_evolution_destroy(e);
+        CU_ASSERT_EQUAL(sw_budget_used(budget), before);
+    }
+}
+
+typedef struct {
+    size_t heap, bytes;
+    uint64_t blocks;
+} footprint;
+
+static footprint look(sw_evolution *e)
+{
+    footprint f = {0, 0, 0};
+    sw_evolution_memory used = {.size = sizeof used};
+    for (int k = 0; k < SW_HEAP_KINDS; k++) {
+        sw_heap_stats stats;
+        sw_heap_read((sw_heap)k, &stats);
+        f.heap += stats.bytes;
+        f.blocks += stats.blocks;
+    }
+    OK(sw_evolution_used(e, &used));
+    f.bytes = used.bytes;
+    return f;
+}
+
+static footprint most_until(sw_evolution *e, uint64_t generations, uint64_t from)
+{
+    footprint most = {0, 0, 0};
+    for (uint64_t g = from; g < generations; g++) {
+        evo_run(e, g + 1);
+        const footprint f = look(e);
+        most.heap = f.heap > most.heap ? f.heap : most.heap;
+        most.bytes = f.bytes > most.bytes ? f.bytes : most.bytes;
+        most.blocks = f.blocks > most.blocks ? f.blocks : most.blocks;
+    }
+    return most;
+}
+
+/* Where all genomes are one, generations leave nothing behind: not a block, not a byte. */
+static void generations_leave_nothing_behind(void)
+{
+    const evo_data data = evo_digits(128, 32);
+    sw_evolution_opts opts = evo_opts(&data);
+    sw_genome *one = NULL;
+    const sw_genome *all[6];
+    const sw_task task = {
+        .size = sizeof task, .channels = 1, .height = 28, .width = 28, .classes = 10};
+    OK(sw_search_space_draw(opts.space, &task, 3, &one));
+    for (int i = 0; i < 6; i++)
+        all[i] = one;
+    opts.first = all;
+    opts.n_first = 6;
+    opts.samples = 16;
+    opts.mutate = -1;
+    sw_evolution *e = evo_evolution(evo_exec(1, NULL), &opts);
+    sw_genome_destroy(one);
+    const footprint early = most_until(e, 10, 0);
+    const footprint late = most_until(e, sw_tests_full() ? 1000 : 30, 10);
+    SW_CHECK(late.heap <= early.heap && late.blocks <= early.blocks, "%zu then %zu bytes",
+             early.heap, late.heap);
+    CU_ASSERT(late.bytes <= early.bytes);
+}
+
+/* With mutations, of genomes that are limited, memory stays where it was too. */
+static void memory_is_flat(void)
+{
+    const evo_data data = evo_digits(128, 32);
+    sw_evolution_opts opts = evo_opts(&data);
+    const uint64_t part = sw_tests_full() ? 250 : 12;
+    opts.samples = 16;
+    opts.candidate_bytes = 300000;
+    opts.dir = evo_folder();
+    sw_evolution *e = evo_evolution(evo_exec(1, budget_of(4 << 20)), &opts);
+    const footprint early = most_until(e, 2 * part, 0);
+    const footprint late = most_until(e, 4 * part, 2 * part);
+    sw_note("heap %zu, then %zu; tensors %zu, then %zu", early.heap, late.heap, early.bytes,
+            late.bytes);
+    SW_CHECK(late.heap <= 2 * early.heap, "%zu then %zu", early.heap, late.heap);
+    CU_ASSERT(late.bytes <= 4 << 20);
+}
+
+static const sw_test tests[] = {
+    {"the least budget is enough, and less is refused", least_budget_is_enough},
+    {"predictions are exact, and nobody is denied memory", predictions_are_exact},
+    {"a prediction is the least budget of a member alone", predictions_are_budgets},
+    {"candidates have a hard limit", candidates_have_a_hard_limit},
+    {"everything is given back", everything_is_given_back},
+    {"generations leave nothing behind", generations_leave_nothing_behind},
+    {"memory is flat over generations", memory_is_flat},
+};
+SW_SUITE("evolution memory", tests)

@@ -1,0 +1,298 @@
+/* bench evolve --case gaps and --case search: a whole search, its pauses; and its winners
+ * against the best of random nets that had as many samples in all, both trained from scratch.
+ *
+ * The random nets are a population of one generation: as many draws of the same space under
+ * the same budget, each trained with what a member of the search had in all generations. */
+#include "tools/bench/evolve.h"
+#include "tools/evolve/trial.h"
+#include <inttypes.h>
+#include <math.h>
+
+typedef struct {
+    const evolve_bench_opts *opts;
+    sw_dataset *all, *train, *validation, *test;
+    sw_net_opts net;
+} search_data;
+
+/* What came out of one population. */
+typedef struct {
+    sw_genome *genome;
+    double accuracy; /* on the validation part */
+    sw_price price;
+    uint64_t steps, gap_ns, mutants, refused, compared, differ, over;
+    size_t peak_bytes;
+} found;
+
+/* ---- data -------------------------------------------------------------------------------- */
+
+static sw_status open_data(search_data *d)
+{
+    const char *dir = d->opts->data;
+    float mean, deviation;
+    sw_dataset_info info = {.size = sizeof info};
+    SW_TRY(dir != NULL ? sw_dataset_idx(&d->all, dir, "train")
+                       : sw_dataset_synthetic(&d->all, 4000, 1));
+    SW_TRY(dir != NULL ? sw_dataset_idx(&d->test, dir, "t10k")
+                       : sw_dataset_synthetic(&d->test, 1000, 2));
+    SW_TRY(sw_dataset_moments(d->all, 0, 1, &mean, &deviation));
+    sw_dataset_describe(d->all, &info);
+    d->net = (sw_net_opts){.size = sizeof d->net,
+                           .scale = {1.0f / (255.0f * deviation)},
+                           .shift = {-mean / deviation},
+                           .n_scales = 1};
+    return sw_dataset_split(&d->train, &d->validation, d->all, info.n / 10, 1);
+}
+
+static void close_data(search_data *d)
+{
+    sw_dataset_destroy(d->train);
+    sw_dataset_destroy(d->validation);
+    sw_dataset_destroy(d->all);
+    sw_dataset_destroy(d->test);
+}
+
+/* ---- a population ------------------------------------------------------------------------ */
+
+static int stopped(void *user)
+{
+    (void)user;
+    return cli_interrupted();
+}
+
+static sw_status look_at_members(sw_evolution *evolution, size_t budget, found *out)
+{
+    for (uint32_t i = 0; i < sw_evolution_count(evolution); i++) {
+        sw_candidate c = {.size = sizeof c};
+        SW_TRY(sw_evolution_member(evolution, i, &c));
+        out->compared += c.measured_bytes > 0;
+        out->differ += c.measured_bytes > 0 && c.measured_bytes != c.price->peak_bytes;
+        out->over += c.price->peak_bytes > budget || c.measured_bytes > budget;
+    }
+    return SW_OK;
+}
+
+static sw_status take_best(sw_evolution *evolution, found *out)
+{
+    sw_candidate c = {.size = sizeof c};
+    sw_evolution_memory memory = {.size = sizeof memory};
+    SW_TRY(sw_evolution_best(evolution, &c));
+    SW_TRY(sw_genome_copy(&out->genome, c.genome));
+    out->accuracy = c.accuracy;
+    out->price = *c.price;
+    SW_TRY(sw_evolution_used(evolution, &memory));
+    out->peak_bytes = memory.peak_bytes;
+    return SW_OK;
+}
+
+static sw_status go(const search_data *d, sw_evolution *evolution, uint64_t generations,
+                    const char *name, found *out)
+{
+    for (uint64_t done = 0; done < generations;) {
+        sw_evolve_progress p = {.size = sizeof p};
+        SW_TRY(sw_evolution_advance(evolution, &p));
+        out->steps = p.steps;
+        out->gap_ns = p.longest_gap_ns;
+        out->mutants = p.mutants;
+        out->refused = p.refused;
+        if (p.what == SW_EVOLVE_STOPPED)
+            SW_FAIL(SW_STOPPED, "interrupted");
+        if (p.what == SW_EVOLVE_EVALUATED) {
+            SW_TRY(look_at_members(evolution, d->opts->budget, out));
+            done++;
+        }
+        if (!d->opts->common.quiet)
+            cli_progress("%s: generation %" PRIu64 " of %" PRIu64, name, p.generation + 1,
+                         generations);
+    }
+    return take_best(evolution, out);
+}
+
+/* random: one generation that stands for all of them. */
+static sw_status evolve_once(const search_data *d, uint64_t seed, bool random, found *out)
+{
+    const evolve_bench_opts *o = d->opts;
+    const uint64_t generations = random ? 1 : (uint64_t)o->generations;
+    const sw_evolution_opts opts = {.size = sizeof opts,
+                                    .train = d->train,
+                                    .validation = d->validation,
+                                    .population = (uint32_t)o->population,
+                                    .samples = (uint64_t)o->samples *
+                                               (uint64_t)(random ? o->generations : 1),
+                                    .seed = seed,
+                                    .net = &d->net,
+                                    .stop = stopped};
+    sw_budget *budget;
+    sw_exec *exec = NULL;
+    sw_evolution *evolution = NULL;
+    *out = (found){.price = {.size = sizeof out->price}};
+    SW_TRY(sw_budget_create(&budget, o->budget));
+    const sw_exec_opts with = {
+        .size = sizeof with, .threads = (int)o->common.threads, .budget = budget};
+    sw_status status = sw_exec_create(&exec, &with);
+    if (status == SW_OK)
+        status = sw_evolution_create(&evolution, exec, &opts);
+    if (status == SW_OK)
+        status = go(d, evolution, generations, random ? "random" : "search", out);
+    cli_progress("%s", "");
+    sw_evolution_destroy(evolution);
+    sw_exec_destroy(exec);
+    sw_budget_destroy(budget);
+    return status;
+}
+
+/* From scratch, on the whole training part; share of the test part that is right. */
+static sw_status train_once(const search_data *d, const found *f, uint64_t seed, double *share)
+{
+    const sw_exec_opts with = {.size = sizeof with, .threads = (int)d->opts->common.threads};
+    int64_t right = 0, rows = 1;
+    trial t = {0};
+    sw_exec *exec;
+    SW_TRY(sw_exec_create(&exec, &with));
+    sw_status status = trial_open(&t, exec, NULL, f->genome, &d->net, seed);
+    for (int64_t k = 0; k < d->opts->epochs && status == SW_OK; k++)
+        status = trial_epoch(&t, d->all, (uint64_t)k, NULL, NULL);
+    if (status == SW_OK)
+        status = trial_test(&t, d->test, &right, &rows);
+    trial_close(&t);
+    sw_exec_destroy(exec);
+    *share = (double)right / (double)rows;
+    return status;
+}
+
+/* The mean of some first values. */
+static sw_status train_again(const search_data *d, const found *f, double *share)
+{
+    double sum = 0.0, one = 0.0;
+    for (int64_t i = 1; i <= d->opts->repeats; i++) {
+        SW_TRY(train_once(d, f, (uint64_t)i, &one));
+        sum += one;
+        if (!d->opts->common.quiet)
+            cli_progress("from scratch: %" PRId64 " of %" PRId64, i, d->opts->repeats);
+    }
+    cli_progress("%s", "");
+    *share = sum / (double)d->opts->repeats;
+    return SW_OK;
+}
+
+/* ---- the cases --------------------------------------------------------------------------- */
+
+sw_status evolve_bench_gaps(const evolve_out *out)
+{
+    search_data d = {.opts = out->opts};
+    found f = {.genome = NULL};
+    sw_status status = open_data(&d);
+    const uint64_t start = cli_clock_ns();
+    if (status == SW_OK)
+        status = evolve_once(&d, 1, false, &f);
+    if (status == SW_OK) {
+        evolve_head(out, "gaps", "a search, selection and mutation included");
+        evolve_number(out, "longest_gap_ms", "longest pause of two batches",
+                      (double)f.gap_ns / 1e6, "ms");
+        evolve_number(out, "seconds", "the search", (double)(cli_clock_ns() - start) / 1e9,
+                      "s");
+        evolve_number(out, "steps", "steps", (double)f.steps, "");
+        evolve_number(out, "mutants", "mutants priced", (double)f.mutants, "");
+        evolve_number(out, "peak_bytes", "most bytes of the population", (double)f.peak_bytes,
+                      "");
+        evolve_end(out);
+    }
+    sw_genome_destroy(f.genome);
+    close_data(&d);
+    return status;
+}
+
+static void put_found(sw_json *json, const char *key, const found *f, double share)
+{
+    sw_json_open(json, key, '{');
+    sw_json_put_f64(json, "validation_accuracy", f->accuracy);
+    sw_json_put_f64(json, "test_accuracy", share);
+    sw_json_put_u64(json, "parameters", f->price.parameters);
+    sw_json_put_u64(json, "predicted_bytes", f->price.peak_bytes);
+    sw_json_put_u64(json, "steps", f->steps);
+    sw_json_put_u64(json, "refused", f->refused);
+    sw_json_put_u64(json, "compared", f->compared);
+    sw_json_put_u64(json, "differ", f->differ);
+    sw_json_put_u64(json, "over", f->over);
+    sw_json_put_u64(json, "population_peak_bytes", f->peak_bytes);
+    sw_json_put_u64(json, "longest_gap_ns", f->gap_ns);
+    sw_json_end(json);
+}
+
+static void print_found(uint64_t seed, const char *name, const found *f, double share)
+{
+    printf("%4" PRIu64 " %-8s %9.2f %% %9.2f %% %10s %10s %10s %9s %7s\n", seed, name,
+           100.0 * f->accuracy, 100.0 * share, cli_digits(f->price.parameters).text,
+           cli_bytes(f->price.peak_bytes).text, cli_bytes(f->peak_bytes).text,
+           cli_digits(f->steps).text, f->differ + f->over > 0 ? "no" : "yes");
+    cli_flush();
+}
+
+/* Returns the two test accuracies. */
+static sw_status compare(const evolve_out *out, const search_data *d, uint64_t seed,
+                         double share[2])
+{
+    static const char *const arms[] = {"evolved", "random"};
+    char key[32];
+    snprintf(key, sizeof key, "seed_%" PRIu64, seed);
+    if (out->json != NULL)
+        sw_json_open(out->json, key, '{');
+    for (int arm = 0; arm < 2; arm++) {
+        found f;
+        sw_status status = evolve_once(d, seed, arm == 1, &f);
+        if (status == SW_OK)
+            status = train_again(d, &f, &share[arm]);
+        if (status == SW_OK && out->json != NULL)
+            put_found(out->json, arms[arm], &f, share[arm]);
+        else if (status == SW_OK)
+            print_found(seed, arms[arm], &f, share[arm]);
+        sw_genome_destroy(f.genome);
+        SW_TRY(status);
+    }
+    if (out->json != NULL)
+        sw_json_end(out->json);
+    return SW_OK;
+}
+
+static void say_search(const evolve_out *out)
+{
+    const evolve_bench_opts *o = out->opts;
+    if (out->json != NULL) {
+        sw_json_open(out->json, "search", '{');
+        return;
+    }
+    printf("\n%s: %" PRId64 " members under %s; %" PRId64 " generations of %" PRId64
+           " samples, or one of %" PRId64 "; the best then %" PRId64
+           " epochs from scratch, and tested (mean of %" PRId64 ")\n",
+           o->data != NULL ? o->data : "synthetic", o->population, cli_bytes(o->budget).text,
+           o->generations, o->samples, o->samples * o->generations, o->epochs, o->repeats);
+    printf("%4s %-8s %11s %11s %10s %10s %10s %9s %7s\n", "seed", "", "validation", "test",
+           "parameters", "bytes", "population", "steps", "as said");
+}
+
+sw_status evolve_bench_search(const evolve_out *out)
+{
+    const int64_t n = out->opts->seeds;
+    search_data d = {.opts = out->opts};
+    double sum[2] = {0.0, 0.0};
+    int64_t wins = 0;
+    sw_status status = open_data(&d);
+    if (status == SW_OK)
+        say_search(out);
+    for (int64_t i = 1; i <= n && status == SW_OK; i++) {
+        double share[2];
+        status = compare(out, &d, (uint64_t)i, share);
+        if (status == SW_OK) {
+            wins += share[0] > share[1];
+            sum[0] += share[0];
+            sum[1] += share[1];
+        }
+    }
+    if (status == SW_OK) {
+        evolve_number(out, "evolved_mean", "evolved, mean", 100.0 * sum[0] / (double)n, "%");
+        evolve_number(out, "random_mean", "random, mean", 100.0 * sum[1] / (double)n, "%");
+        evolve_number(out, "wins", "seeds that evolved won", (double)wins, "");
+        evolve_end(out);
+    }
+    close_data(&d);
+    return status;
+}

@@ -1,0 +1,178 @@
+/* What the files of `stepwell evolve` share: a population of architectures that is evolved
+ * under a memory budget, and what is written about it.
+ *
+ * The training part of the data is split: members are trained with one part, fitness is
+ * measured with the other. The test part is for the best net alone, once the search is over. */
+#ifndef STEPWELL_EVOLVE_H
+#define STEPWELL_EVOLVE_H
+
+#include "alloc/base/sys.h"
+#include "tools/cli/svg.h"
+#include "tools/job/job.h"
+#include "tools/job/result.h"
+
+/* A field for each option of evolve_options.def, as it was given. */
+typedef struct {
+    job_opts job;
+#define EVOLVE_OPTION(type, field, ...) type field;
+#include "tools/evolve/evolve_options.def"
+} evolve_opts;
+enum {
+    EVOLVE_OPTIONS_MAX = JOB_OPTIONS_MAX
+#define EVOLVE_OPTION(type, field, ...) +1
+#include "tools/evolve/evolve_options.def"
+};
+
+enum {
+    EVOLVE_FIRST = 256, /* genomes of --first */
+    EVOLVE_TERMS = 32,  /* of --selection, --fitness and --mutations, each */
+    EVOLVE_PATH = 4096  /* a file of --out */
+};
+#define EVOLVE_BUDGET ((size_t)1 << 30) /* without --memory-budget */
+
+/* What is told of a generation: a line of the table, and of generations.jsonl. */
+typedef struct {
+    double best, mean; /* fitness; NAN: none */
+    double accuracy, mean_accuracy;
+    uint64_t generation, best_id, parameters; /* of the one with the best fitness */
+    uint64_t best_bytes, largest_bytes;       /* predicted peaks: its, and the largest */
+    uint64_t population_bytes; /* that all together had of the budget, at most so far */
+    uint64_t mutants, refused; /* so far */
+    uint64_t invalid;
+    uint64_t compared, differ; /* members whose step was measured; not as predicted */
+    uint64_t steps;            /* so far */
+    uint64_t ns;
+} evolve_row;
+
+/* A member of the last generation that was complete. */
+typedef struct {
+    uint64_t id, parents[2], born, steps, parameters, operations, ns_per_sample;
+    uint64_t vertices, rank, predicted_bytes, measured_bytes; /* measured 0: not run */
+    double fitness, accuracy, loss, train_accuracy;
+    bool invalid;
+    char why[120];
+} evolve_member;
+
+/* Over the test part. */
+typedef struct {
+    bool there;
+    int64_t right, rows;
+} evolve_test;
+
+typedef struct {
+    evolve_opts opts;
+    job job; /* its data; exec and model are not used */
+    sw_task task;
+    sw_dtype input;
+    sw_net_opts net;
+    int64_t n_train, n_validation;
+    sw_dataset *train, *validation;
+    sw_search_space *space; /* of --space; NULL: the default one */
+    sw_genome *first[EVOLVE_FIRST];
+    size_t n_first;
+    sw_selection selection[EVOLVE_TERMS];
+    sw_fitness fitness[EVOLVE_TERMS];
+    sw_mutation mutation[EVOLVE_TERMS];
+    size_t n_selection, n_fitness, n_mutation, n_objectives;
+    sw_budget *budget;
+    sw_exec *exec;
+    sw_evolution *evolution;
+    sw_file *held;                           /* DIR/run.lock */
+    bool made;                               /* the folder */
+    uint64_t generations, began_ns, ends_ns; /* 0: no limit of time */
+
+    /* Where it is. */
+    sw_evolve_progress progress;
+    evolve_row *rows; /* of all generations, those before a resume too */
+    size_t n_rows, cap_rows;
+    evolve_member *members; /* of the last one: population of them at most */
+    size_t n_members;
+    uint64_t generation_began_ns;
+    uint64_t done; /* generations that are complete */
+    bool resumed, timed_out;
+
+    /* What was found. */
+    bool has_best;
+    evolve_member best;
+    sw_genome *genome; /* of the best */
+    evolve_test test, retrained;
+    uint64_t wall_ns;
+} evolve;
+
+/* ---- evolve_opts.c ----------------------------------------------------------------------- */
+
+/* CLI_GO or an exit status. */
+int evolve_parse(evolve *e, int argc, char **argv);
+
+/* ---- evolve_terms.c: the little languages of --selection, --fitness, --mutations --------- */
+
+int evolve_read_selection(evolve *e); /* CLI_GO or CLI_USAGE */
+int evolve_read_fitness(evolve *e);
+int evolve_read_mutations(evolve *e);
+
+/* ---- evolve_files.c, evolve_history.c ---------------------------------------------------- */
+
+/* DIR/name; the text is good until the fourth next call. */
+const char *evolve_path(const evolve *e, const char *name);
+/* Can the folder be written, or be made, and is there a run in it where one is to be gone on
+ * from, and none where one begins? CLI_GO or an exit status. Makes nothing. */
+int evolve_files_check(const evolve *e);
+/* Makes the folder, and holds it. */
+int evolve_files_open(evolve *e);
+/* An empty folder that was made goes. */
+void evolve_files_close(evolve *e);
+/* Its members, into an object that is open. */
+void evolve_row_put(sw_json *json, const evolve_row *row);
+/* A line of generations.jsonl, and the row in memory. */
+SW_MUST_USE sw_status evolve_row_add(evolve *e, const evolve_row *row);
+/* The rows of the file that are of generations in front of this one; the file has these alone
+ * then. */
+SW_MUST_USE sw_status evolve_rows_read(evolve *e, uint64_t generation);
+/* The members of a generation out of history.jsonl. */
+SW_MUST_USE sw_status evolve_members_read(evolve *e, uint64_t generation);
+/* What all rows say together: sums of compared and differ, the last and largest of others. */
+evolve_row evolve_total(const evolve *e);
+/* best.json, best.safetensors, best.svg. */
+SW_MUST_USE sw_status evolve_save_best(evolve *e);
+
+/* ---- evolve_run.c ------------------------------------------------------------------------ */
+
+/* Space, first genomes, budget, exec, population: CLI_GO or an exit status. */
+int evolve_open(evolve *e);
+SW_MUST_USE sw_status evolve_loop(evolve *e);
+/* What there is of the best. */
+SW_MUST_USE sw_status evolve_find_best(evolve *e);
+/* An exec in the budget of the run. */
+SW_MUST_USE sw_status evolve_exec(evolve *e, sw_exec **out);
+/* The population and its exec, so that their memory is free for others. */
+void evolve_end_population(evolve *e);
+void evolve_close(evolve *e);
+
+/* ---- evolve_test.c ----------------------------------------------------------------------- */
+
+/* What the best net does on the test part. */
+SW_MUST_USE sw_status evolve_test_best(evolve *e);
+/* --retrain. */
+SW_MUST_USE sw_status evolve_retrain(evolve *e);
+
+/* ---- evolve_asked.c: what prints or makes something, and ends ---------------------------- */
+
+int evolve_print_space(evolve *e); /* exit statuses */
+int evolve_price(evolve *e);
+int evolve_rebuild(evolve *e);
+
+/* ---- evolve_progress.c ------------------------------------------------------------------- */
+
+void evolve_say_head(const evolve *e);
+void evolve_say_row(const evolve *e, const evolve_row *row);
+void evolve_say_progress(const evolve *e);
+/* What a run came to, as text or JSON. Returns the exit status. */
+int evolve_print(evolve *e, int status);
+
+/* ---- evolve_report.c and evolve_plot.c --------------------------------------------------- */
+
+SW_MUST_USE sw_status evolve_report_save(const evolve *e);
+/* Fitness, and bytes with the budget, over generations. */
+void evolve_plot_draw(const evolve *e, svg *to);
+
+#endif

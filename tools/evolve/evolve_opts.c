@@ -1,0 +1,201 @@
+/* The command line of `stepwell evolve`. */
+#include "tools/evolve/evolve.h"
+#include <inttypes.h>
+#include <string.h>
+
+/* Options of a job that have a part here: data and memory. How a net is trained is the
+ * genome's. */
+static const char *const taken[] = {
+    "--data",     "--normalise",  "--normalize",  "--synthetic-n",   "--seed",
+    "--threads",  "--isa",        "--no-chunks",  "--memory-budget", "--no-recompute",
+    "--no-tiles", "--no-rebuild", "--test-data",  "--test-share",    "--split-seed",
+    "--label",    "--header",     "--data-limit", "--standardise"};
+
+static const char notes[] =
+    "A generation trains every member with the same samples, measures its accuracy on the "
+    "validation part, selects, crosses and mutates. A child is traced and planned before it is "
+    "accepted: its peak is known to the byte, and the whole next generation can be packed into "
+    "--memory-budget, or the child is not made. Children take over their parents' weights. The "
+    "test part is for the best net alone, at the end.\n"
+    "Example: stepwell evolve --data idx:mnist --generations 20 --population 20 "
+    "--memory-budget 64MiB --threads 2 --out mnist-run --retrain 5\n"
+    "Example: stepwell evolve --data cifar:cifar10 --fitness accuracy,peak_bytes "
+    "--candidate-memory 8MiB --time-limit 30m\n"
+    "Exit status: 0 done, 1 failed, 2 wrong usage, 3 damaged or foreign file, 4 does not fit "
+    "the memory, 130 interrupted. Ctrl-C ends behind the running batches; the generation that "
+    "ran is left out, and --resume begins it again. A second one ends at once.\n"
+    "With --json standard output has one object when the run came to its end or was "
+    "interrupted, and nothing when it was refused or failed. Its keys: data, out, generations "
+    "(complete ones), population, samples, seed, threads, resumed, timed_out, budget_bytes, "
+    "peak_bytes (that the population had of it), best (id, born, fitness, accuracy, "
+    "loss, "
+    "parameters, vertices, predicted_bytes, measured_bytes, operations), test_accuracy, "
+    "test_rows, retrained_accuracy, steps, mutants, refused, compared (members whose training "
+    "step was measured), differ (of these, not as predicted), longest_gap_ns, wall_ns, history "
+    "(of each generation: generation, best, mean, accuracy, mean_accuracy, best_id, "
+    "parameters, "
+    "best_bytes, largest_bytes, population_bytes, mutants, refused, invalid, compared, differ, "
+    "steps, ns).";
+
+static bool is_taken(const char *name)
+{
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+        if (strcmp(taken[i], name) == 0)
+            return true;
+    return false;
+}
+
+static const char data_help[] =
+    "synthetic (digits that are drawn), idx:DIR for MNIST and its relatives, cifar:DIR for "
+    "CIFAR-10's binary batches, or csv:FILE for numbers and a class per line";
+
+static const char pixel_help[] =
+    "how pixels of 0 to 1 become numbers, (x - MEAN) / STD: MEAN,STD or for each channel "
+    "M1/M2/M3,S1/S2/S3; none: they stay; auto: by mean and deviation of the training images "
+    "(default auto)";
+
+/* In the place of the help of a job's option, where it says something else here. */
+static const char *help_of(const cli_option *option, const job_opts *o)
+{
+    const struct {
+        const void *to;
+        const char *help;
+    } own[] = {{&o->data, data_help},
+               {&o->normalise, pixel_help},
+               {&o->synthetic_n, "synthetic training samples (default 10000); a fifth as many "
+                                 "for testing"},
+               {&o->seed, "seed of everything that is drawn; the data have their own"},
+               {&o->threads, "members that are trained side by side; the bits are the same for "
+                             "any number"},
+               {&o->budget_bytes, "hard limit for all members, steps and batches together "
+                                  "(default 1GiB)"}};
+    for (size_t i = 0; i < sizeof own / sizeof *own && option->help != NULL; i++)
+        if (own[i].to == option->to)
+            return own[i].help;
+    return option->help;
+}
+
+static int job_table(evolve_opts *o, cli_option *table)
+{
+    const int all = job_options(&o->job, table, 0, true);
+    int n = 0;
+    for (int i = 0; i < all; i++) {
+        if (!is_taken(table[i].name))
+            continue;
+        table[n] = table[i];
+        table[n].help = help_of(&table[n], &o->job);
+        n++;
+    }
+    o->job.model = "mlp"; /* any net that takes every kind of classes: none of it is made */
+    o->job.settings = TOOL_SETTINGS_NONE;
+    o->job.device = "cpu";
+    o->job.accumulate = 1;
+    return n;
+}
+
+static int table_of(evolve_opts *o, cli_option *table)
+{
+    const cli_option options[] = {
+#define EVOLVE_OPTION(type, field, name, value, kind, ...)                                     \
+    {name, value, kind, &o->field, __VA_ARGS__},
+#include "tools/evolve/evolve_options.def"
+    };
+    const int n = job_table(o, table);
+    memcpy(table + n, options, sizeof options);
+    return n + (int)(sizeof options / sizeof *options);
+}
+
+/* ---- what the parser cannot see ---------------------------------------------------------- */
+
+static int no_effect(const char *option, const char *with)
+{
+    return cli_error(CLI_USAGE, "%s has no effect %s", option, with);
+}
+
+static int check_asked(const evolve_opts *o)
+{
+    const char *asked[] = {o->print_space ? "--print-space" : NULL,
+                           o->price != NULL ? "--price" : NULL,
+                           o->rebuild > 0 ? "--rebuild" : NULL};
+    const char *first = NULL;
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        if (asked[i] != NULL && first != NULL)
+            return cli_error(CLI_USAGE, "%s and %s exclude each other", first, asked[i]);
+        first = first != NULL ? first : asked[i];
+    }
+    if (o->plot != NULL && o->price == NULL)
+        return no_effect("--plot", "without --price");
+    if (o->save != NULL && o->rebuild == 0)
+        return no_effect("--save", "without --rebuild");
+    if (first != NULL && o->resume)
+        return no_effect("--resume", first == asked[2] ? "with --rebuild" : "without a run");
+    if (first != NULL && o->retrain > 0)
+        return no_effect("--retrain", "without a run");
+    return CLI_GO;
+}
+
+static int check_numbers(const evolve_opts *o)
+{
+    if (o->mutate > 1.0 || o->crossover > 1.0)
+        return cli_error(CLI_USAGE, "%s must be a probability, 0 to 1 (got %g)",
+                         o->mutate > 1.0 ? "--mutate" : "--crossover",
+                         o->mutate > 1.0 ? o->mutate : o->crossover);
+    if (o->validation_share <= 0.0 || o->validation_share >= 1.0)
+        return cli_error(CLI_USAGE, "--validation-share must be above 0 and below 1 (got %g)",
+                         o->validation_share);
+    if (o->time_limit.steps > 0 || o->generation_time.steps > 0)
+        return cli_error(CLI_USAGE, "%s must be a time: 90s, 30m or 2h (got %" PRIu64 ")",
+                         o->time_limit.steps > 0 ? "--time-limit" : "--generation-time",
+                         o->time_limit.steps > 0 ? o->time_limit.steps
+                                                 : o->generation_time.steps);
+    if (o->candidate_bytes > o->job.budget_bytes)
+        return cli_error(CLI_USAGE,
+                         "--candidate-memory must be at most --memory-budget %zu (got %zu)",
+                         o->job.budget_bytes, o->candidate_bytes);
+    return CLI_GO;
+}
+
+static int check(evolve *e)
+{
+    evolve_opts *o = &e->opts;
+    if (strncmp(o->job.data, "text:", 5) == 0)
+        return cli_error(CLI_USAGE,
+                         "--data %s has no classes: evolve fits classifiers of "
+                         "images and of vectors",
+                         o->job.data);
+    if (o->job.budget_bytes == 0)
+        o->job.budget_bytes = EVOLVE_BUDGET;
+    int status = check_asked(o);
+    if (status == CLI_GO)
+        status = check_numbers(o);
+    if (status == CLI_GO)
+        status = evolve_read_selection(e);
+    if (status == CLI_GO)
+        status = evolve_read_fitness(e);
+    if (status == CLI_GO)
+        status = evolve_read_mutations(e);
+    return status == CLI_GO ? job_check(&o->job) : status;
+}
+
+int evolve_parse(evolve *e, int argc, char **argv)
+{
+    cli_option table[EVOLVE_OPTIONS_MAX];
+    evolve_opts *o = &e->opts;
+    const cli_command command = {
+        .name = "evolve",
+        .usage = "[options]",
+        .about = "Evolve architectures for a classifier, each priced in bytes before it is "
+                 "made.",
+        .options = table,
+        .n_options = table_of(o, table),
+        .notes = notes};
+    int status = cli_parse(&command, argc, argv);
+    if (status != CLI_GO)
+        return status;
+    status = check(e);
+    e->job.opts = &o->job;
+    e->generations = o->generations > 0     ? (uint64_t)o->generations
+                     : o->time_limit.ns > 0 ? UINT64_MAX
+                                            : 20;
+    return status;
+}
