@@ -178,6 +178,27 @@ static void segments_take_each_others_place(void)
     CU_ASSERT(exchanged > 0);
 }
 
+/* Both borders of a segment at once: what the second one adds to the segment, which an add ties
+ * to what is in front of it, comes to the first one's other side too. */
+static void borders_are_aligned_together(void)
+{
+    sw_genome *g = mutant_base(
+        "[1, 8, 8]", CONV("c1", "input", 8, "") CONV("adapter", "c1", 12, "")
+                         CONV("w", "adapter", 12, "") V("sum", "add", "\"adapter\", \"w\"")
+                             END CONV("behind", "sum", 24, "") TAIL("behind"));
+    const swi_tie ties[2][2] = {{{1, 2}, {4, 5}}, {{4, 5}, {1, 2}}};
+    for (int i = 0; i < 2; i++) {
+        sw_genome *child = NULL;
+        OK(sw_genome_copy(&child, g));
+        OK(swi_genome_descend(child));
+        OK(swi_align(child, &(swi_align_opts){.ties = ties[i], .n_ties = 2}, NULL));
+        for (int k = 1; k < 6; k++)
+            CU_ASSERT_EQUAL(child->vertices[k].channels, child->vertices[1].channels);
+        CU_ASSERT(mutant_is_sound(child, g, NULL));
+        sw_genome_destroy(child);
+    }
+}
+
 static uint32_t of_parent(const sw_genome *g, int parent)
 {
     uint32_t n = 0;
@@ -370,6 +391,7 @@ static const sw_test tests[] = {
     {"segments are all there are", segments_are_all_there_are},
     {"shields close segments", shields_close_segments},
     {"segments take each other's place", segments_take_each_others_place},
+    {"borders are aligned together", borders_are_aligned_together},
     {"children of random pairs are sound", children_of_random_pairs_are_sound},
     {"utility of both parents counts", utility_of_both_parents_counts},
     {"training is exchanged", training_is_exchanged},
