@@ -148,6 +148,9 @@ struct sw_evolution {
 
 /* Net, group, feeds and price of a genome that stands in `one`; no tensor memory. */
 sw_status swi_one_open(sw_evolution *e, swi_one *one);
+/* The same by one plan in the place of three: for what is on its way to a member, which is
+ * opened when it is there. */
+sw_status swi_one_estimate(sw_evolution *e, swi_one *one);
 /* Ends member, group and net. */
 void swi_one_close(swi_one *one);
 /* All of it. */
