@@ -25,7 +25,7 @@ static outcome straight(const evo_data *data)
     sw_evolution_opts opts = evo_opts(data);
     opts.dir = dir;
     sw_evolution *e = evo_evolution(evo_exec(1, NULL), &opts);
-    evo_run(e, GENERATIONS);
+    evo_evaluate(e, GENERATIONS);
     const outcome o = {evo_history(dir), evo_sum(e)};
     sw_after(free, o.history);
     return o;
@@ -52,9 +52,10 @@ static outcome interrupted(const evo_data *data, int calls)
         sw_status status = SW_OK;
         do
             status = sw_evolution_advance(e, &p);
-        while (status == SW_OK && p.what != SW_EVOLVE_STOPPED && p.generation < GENERATIONS);
+        while (status == SW_OK && p.what != SW_EVOLVE_STOPPED &&
+               !(p.generation == GENERATIONS && p.what == SW_EVOLVE_EVALUATED));
         OK(status);
-        if (p.generation == GENERATIONS && p.what != SW_EVOLVE_STOPPED)
+        if (p.what == SW_EVOLVE_EVALUATED)
             o = (outcome){evo_history(dir), evo_sum(e)};
         sw_evolution_destroy(e);
     }

@@ -212,6 +212,8 @@ static sw_status make_arrays(sw_evolution *e)
     SW_TRY(array(&e->call_groups, n, sizeof *e->call_groups));
     SW_TRY(array(&e->call_args, n, sizeof *e->call_args));
     SW_TRY(array(&e->call_of, n, sizeof *e->call_of));
+    SW_TRY(array(&e->making.chosen, n, sizeof *e->making.chosen));
+    SW_TRY(array(&e->making.kept, n, sizeof *e->making.kept));
     for (size_t i = 0; i < n; i++) {
         swi_one_begin(&e->members[i]);
         swi_one_begin(&e->children[i]);
@@ -235,6 +237,8 @@ static void free_arrays(sw_evolution *e)
     sw_heap_free(e->call_groups, SW_HEAP_RECORDS, n * sizeof *e->call_groups);
     sw_heap_free(e->call_args, SW_HEAP_RECORDS, n * sizeof *e->call_args);
     sw_heap_free(e->call_of, SW_HEAP_RECORDS, n * sizeof *e->call_of);
+    sw_heap_free(e->making.chosen, SW_HEAP_RECORDS, n * sizeof *e->making.chosen);
+    sw_heap_free(e->making.kept, SW_HEAP_RECORDS, n * sizeof *e->making.kept);
     sw_heap_free(e->old, SW_HEAP_RECORDS, e->cap_old * sizeof *e->old);
 }
 
@@ -351,6 +355,21 @@ static sw_status train(sw_evolution *e, sw_evolve_what *what)
     return SW_OK;
 }
 
+static sw_status breed(sw_evolution *e, sw_evolve_what *what)
+{
+    bool ended;
+    if (e->phase == SWI_PHASE_EVALUATED)
+        SW_TRY(swi_evolution_breed_begin(e));
+    e->phase = SWI_PHASE_BREED;
+    *what = SW_EVOLVE_TRAINED;
+    SW_TRY(swi_evolution_breed(e, &ended));
+    if (!ended)
+        return SW_OK;
+    e->phase = SWI_PHASE_TRAIN;
+    *what = SW_EVOLVE_GENERATION;
+    return SW_OK;
+}
+
 static sw_status go_on(sw_evolution *e, sw_evolve_what *what)
 {
     *what = SW_EVOLVE_STOPPED;
@@ -360,10 +379,7 @@ static sw_status go_on(sw_evolution *e, sw_evolve_what *what)
         SW_TRY(start(e));
     if (e->phase == SWI_PHASE_TRAIN)
         return train(e, what);
-    *what = SW_EVOLVE_GENERATION;
-    SW_TRY(swi_evolution_next(e));
-    e->phase = SWI_PHASE_TRAIN;
-    return SW_OK;
+    return breed(e, what);
 }
 
 static void tell(const sw_evolution *e, sw_evolve_what what, sw_evolve_progress *out)
@@ -381,6 +397,8 @@ static void tell(const sw_evolution *e, sw_evolve_what what, sw_evolve_progress 
         p.all += one->todo * (uint64_t)one->genome->batch;
         p.done += (done ? one->todo : one->made) * (uint64_t)one->genome->batch;
     }
+    if (e->phase == SWI_PHASE_BREED) /* what is done already is of the next one */
+        p.done = p.all;
     swi_struct_write(SWI_STRUCT_sw_evolve_progress, out, &p);
 }
 

@@ -1,12 +1,12 @@
 /* The budget of an evolution: what is accepted, who stays, and what is given back.
  *
- * With files every member may rest, so what must fit is one of them in each lane: lanes x (the
- * largest arena + the largest batch + the largest member). While children are made nothing runs
- * and lanes are given back; a child, its parents and what lies between them then take at most
- * four members in their place, so lanes count as at least that. Without files all members are
- * resident, and children are made beside them: twice the population of the largest member, one
- * in between, and the best so far. Both depend on the largest of each alone, so that a copy of
- * a parent always fits: a child can be refused, and the generation can still be filled. */
+ * With files every member may rest, so what must fit is one of them in each lane, lanes x (the
+ * largest arena + the largest batch + the largest member), and what children are made in while
+ * others run: a child, its parents and what lies between them, at most four members. Without
+ * files all members are resident, and children are made beside them: twice the population of
+ * the largest member, one in between, and the best so far. Both depend on the largest of each
+ * alone, so that a copy of a parent always fits: a child can be refused, and the generation can
+ * still be filled. */
 #include "alloc/base/mem.h"
 #include "runtime/population/crew.h"
 #include "runtime/population/evolve/evolution.h"
@@ -32,23 +32,14 @@ static bool is_sane(swi_candidate_need n)
     return n.arena < most && n.batch < most && n.member < most;
 }
 
-/* Of one lane, but for the member's slot. */
-static size_t lane_bytes(swi_candidate_need most, uint32_t lanes, int files)
-{
-    const size_t between = (IN_BETWEEN * most.member + lanes - 1) / lanes;
-    const size_t step = most.arena + most.batch;
-    return files ? larger(step, (between + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN) : step;
-}
-
 size_t swi_limits_bytes(const swi_limits *l, swi_candidate_need need)
 {
     const swi_candidate_need most = swi_need_most(l->most, need);
     const size_t n = l->population, lanes = l->lanes;
-    const size_t steps = lanes * lane_bytes(most, l->lanes, l->files);
+    const size_t steps = lanes * (most.arena + most.batch);
     if (l->files)
-        return larger(steps + lanes * most.member, l->resident + IN_BETWEEN * most.member);
-    return larger(steps + n * most.member, (2 * n + 1) * most.member) +
-           larger(l->best, most.member);
+        return steps + IN_BETWEEN * most.member + larger(lanes * most.member, l->resident);
+    return steps + (2 * n + 1) * most.member + larger(l->best, most.member);
 }
 
 bool swi_limits_fit(const swi_limits *l, swi_candidate_need need)
@@ -135,9 +126,12 @@ static sw_status pack_into(sw_evolution *e, sw_pack_shape *shapes, size_t *resid
         most = swi_need_most(most, e->members[i].need);
     for (uint32_t i = 0; i < n; i++)
         shapes[i] = (sw_pack_shape){.member_bytes = e->members[i].need.member,
-                                    .arena_bytes = lane_bytes(most, l.lanes, l.files),
+                                    .arena_bytes = most.arena,
+                                    .batch_bytes = most.batch,
                                     .members = 1};
-    SW_TRY(sw_pack(shapes, n, l.room, (int)l.lanes, resident, &packing));
+    const size_t between = IN_BETWEEN * most.member; /* acceptance saw to it that it fits */
+    const size_t room = l.room > between ? l.room - between : 0;
+    SW_TRY(sw_pack(shapes, n, room, (int)l.lanes, resident, &packing));
     for (uint32_t i = 0; i < n; i++)
         e->members[i].resident = resident[i] > 0;
     return SW_OK;
