@@ -483,10 +483,10 @@ static void gaps_are_short(void)
     OK(sw_exec_create(&exec, &exec_opts));
     opts.space = space;
     opts.population = 20;
-    opts.samples = 320;
+    opts.samples = 1280;
     opts.dir = evo_folder();
     OK(sw_evolution_create(&e, exec, &opts));
-    while (p.generation < 6) {
+    while (p.generation < 4) {
         const uint64_t begin = sw_clock_ns();
         CU_ASSERT_FATAL(OK(sw_evolution_advance(e, &p)));
         if (p.what == SW_EVOLVE_GENERATION)
