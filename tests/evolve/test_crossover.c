@@ -1,5 +1,6 @@
 /* Crossover: segments, children, what is exchanged. */
 #include "tests/evolve/mutants.h"
+#include "tests/evolve/net_scene.h"
 #include "tests/support/heap_sweep.h"
 #include <stdio.h>
 #include <string.h>
@@ -243,6 +244,54 @@ static void children_of_random_pairs_are_sound(void)
     CU_ASSERT(mixed > pairs / 2);
 }
 
+/* A genome that has changed several times. */
+static sw_genome *relative_of(const sw_genome *a, uint64_t seed)
+{
+    sw_mutation list[SW_MUTATE_RATE];
+    sw_genome *g = NULL;
+    for (int i = 0; i < SW_MUTATE_RATE; i++)
+        list[i] = (sw_mutation){.kind = (sw_mutation_kind)i, .probability = 0.1};
+    OK(sw_genome_copy(&g, a));
+    for (uint64_t i = 0; i < 6; i++) {
+        sw_genome *next = NULL;
+        const sw_mutate_opts opts = {.size = sizeof opts,
+                                     .mutations = list,
+                                     .n_mutations = SW_MUTATE_RATE,
+                                     .seed = seed * 6 + i,
+                                     .max_vertices = 40,
+                                     .max_size = 40};
+        OK(sw_genome_mutate(&next, g, &opts));
+        sw_genome_destroy(g);
+        g = next;
+    }
+    return g;
+}
+
+/* The same of genomes with groups, flattened images and joins of all kinds: any one and what
+ * became of it. */
+static void children_of_relatives_are_sound(void)
+{
+    const uint64_t pairs = sw_tests_full() ? 3000 : 150;
+    uint64_t mixed = 0;
+    sw_dice dice = {5};
+    for (uint64_t i = 0; i < pairs; i++) {
+        const sw_genome *a = scene_random(&dice);
+        sw_genome *b = relative_of(a, i), *one = NULL, *two = NULL;
+        const sw_crossover_opts opts = {
+            .size = sizeof opts, .vertices = 1, .deviation = 0.2, .seed = i};
+        OK(sw_genome_crossover(&one, &two, a, b, &opts));
+        CU_ASSERT_FATAL(mutant_is_sound(one, a, b));
+        CU_ASSERT_FATAL(mutant_is_sound(two, b, a));
+        mixed += of_parent(one, 1) > 0;
+        drop_both(one, two);
+        sw_genome_destroy(b);
+        scene_sweep();
+    }
+    sw_note("%llu of %llu pairs exchanged segments", (unsigned long long)mixed,
+            (unsigned long long)pairs);
+    CU_ASSERT(mixed > pairs / 2);
+}
+
 /* Output i of the segment that comes in takes the place of output i of the one that goes. Of 4
  * and 8 there are 5 then, which costs least; of those that only one has the most useful stays:
  * its row where it comes in, its column where it goes. */
@@ -393,6 +442,7 @@ static const sw_test tests[] = {
     {"segments take each other's place", segments_take_each_others_place},
     {"borders are aligned together", borders_are_aligned_together},
     {"children of random pairs are sound", children_of_random_pairs_are_sound},
+    {"children of relatives are sound", children_of_relatives_are_sound},
     {"utility of both parents counts", utility_of_both_parents_counts},
     {"training is exchanged", training_is_exchanged},
     {"updates that cannot be mixed stay", updates_that_cannot_be_mixed_stay},
