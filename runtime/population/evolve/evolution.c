@@ -3,6 +3,7 @@
 #include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
 #include "runtime/base/owner.h"
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -258,6 +259,7 @@ static sw_status make(sw_evolution *e, const sw_evolution_opts *given, const cha
     e->budget = swi_target_of(e->exec)->budget;
     sw_budget_share(e->budget);
     e->others = sw_budget_used(e->budget);
+    e->lanes = swi_target_of(e->exec)->threads;
     e->next_id = 1;
     SW_TRY(make_arrays(e));
     return swi_evolution_populate(e);
@@ -267,6 +269,7 @@ static void end(sw_evolution *e)
 {
     sw_file_drop(e->history);
     free_arrays(e);
+    swi_evolution_use_lanes(e, INT_MAX); /* where others have members there */
     swi_feeds_free(e);
     sw_search_space_destroy(e->own_space);
     free_lists(e);

@@ -26,13 +26,12 @@ typedef struct {
     size_t arena, batch, member;
 } swi_candidate_need;
 
-/* What a child is accepted beside. */
+/* What a child is accepted beside: nothing of it depends on threads. */
 typedef struct {
     swi_candidate_need most; /* the largest of each, of its generation and of the one before */
-    size_t resident;         /* ranges of the generation before, while children are made */
     size_t best;             /* without files: the state of the fittest so far */
     size_t room;             /* of the budget */
-    uint32_t lanes, population;
+    uint32_t population;
     int files; /* members rest in files */
 } swi_limits;
 
@@ -116,6 +115,7 @@ typedef struct {
     int *kept;
     size_t n;
     uint32_t at; /* the next */
+    bool alone;  /* the members of this generation are all at rest, to make room */
     swi_limits limits;
 } swi_making;
 
@@ -143,6 +143,7 @@ struct sw_evolution {
     /* The wave: positions of members. */
     uint32_t *wave, n_wave, cursor, n_waved;
     bool *waved;
+    int lanes;                 /* that runs use: as many as fit */
     uint64_t wave_ns, trained; /* the generation of the samples */
     swi_making making;
     sw_members **call_groups;
@@ -193,6 +194,8 @@ sw_status swi_charged_take(sw_evolution *e, void **out, size_t bytes, size_t *co
 void swi_charged_give(sw_evolution *e, void *block, size_t bytes, size_t *count);
 /* Who stays: `resident` of all members. */
 sw_status swi_evolution_pack(sw_evolution *e);
+/* Tell the lanes how many runs use. */
+void swi_evolution_use_lanes(const sw_evolution *e, int lanes);
 /* Lanes and ranges that are not used are given back, where there is a budget. */
 sw_status swi_evolution_trim(sw_evolution *e);
 void swi_evolution_note_peak(sw_evolution *e);

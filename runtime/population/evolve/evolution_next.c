@@ -148,7 +148,6 @@ static void begin_limits(sw_evolution *e)
     for (uint32_t i = 0; i < e->opts.population; i++) {
         const swi_one *one = &e->members[i];
         l->most = swi_need_most(l->most, one->need);
-        l->resident += one->member.of != NULL ? one->need.member : 0;
     }
 }
 
@@ -161,6 +160,7 @@ sw_status swi_evolution_breed_begin(sw_evolution *e)
     settle_kept(e);
     begin_limits(e);
     m->at = 0;
+    m->alone = false;
     for (uint32_t i = 0; i < e->opts.population; i++) {
         swi_one *one = &e->members[i];
         if (one->kept && one->member.of != NULL)
@@ -237,7 +237,7 @@ static sw_status breed(swi_brood *b, room *r)
     return make_bytes(b, r);
 }
 
-static sw_status make_child(sw_evolution *e, uint32_t i)
+static sw_status try_child(sw_evolution *e, uint32_t i)
 {
     swi_making *m = &e->making;
     swi_one *child = &e->children[i];
@@ -258,8 +258,46 @@ static sw_status make_child(sw_evolution *e, uint32_t i)
     const sw_status status = breed(&b, &r);
     swi_brood_end(&b);
     give_room(e, &r);
-    m->limits.most = swi_need_most(m->limits.most, child->need);
+    if (status == SW_OK)
+        m->limits.most = swi_need_most(m->limits.most, child->need);
     return status;
+}
+
+/* All of this generation rest, and nothing runs: what children are made in has all the room. */
+static sw_status be_alone(sw_evolution *e)
+{
+    for (uint32_t i = 0; i < e->opts.population; i++) {
+        swi_one *one = &e->members[i];
+        if (one->member.of == NULL)
+            continue;
+        if (one->kept) {
+            SW_TRY(swi_one_pause(e, one));
+            continue;
+        }
+        SW_TRY(swi_one_store(e, one, e->generation + 1));
+        sw_member_end(one->member);
+        one->member = (sw_member){.of = NULL};
+    }
+    e->n_wave = 0;
+    e->making.alone = true;
+    return swi_evolution_trim(e);
+}
+
+/* Who lies in the budget depends on threads, and what is accepted does not: a child that is
+ * accepted and has no room beside the residents is made again when they are gone. */
+static sw_status make_child(sw_evolution *e, uint32_t i)
+{
+    const uint64_t counts[] = {e->next_id, e->mutants, e->refused};
+    const sw_status status = try_child(e, i);
+    if (status != SW_NOMEM || e->making.alone || e->opts.dir == NULL || e->budget == NULL)
+        return status;
+    swi_rest_drop(e, &e->children[i]);
+    swi_one_free(e, &e->children[i]);
+    e->next_id = counts[0];
+    e->mutants = counts[1];
+    e->refused = counts[2];
+    SW_TRY(be_alone(e));
+    return try_child(e, i);
 }
 
 /* ---- the change -------------------------------------------------------------------------- */

@@ -40,9 +40,9 @@ static swi_old_file file_of(const sw_evolution *e, const swi_one *one, uint64_t 
 }
 
 /* Of one that is put aside. */
-static swi_old_file pause_of(const sw_evolution *e, const swi_one *one)
+static swi_old_file pause_of(const swi_one *one)
 {
-    return (swi_old_file){one->id, e->generation, "paused"};
+    return (swi_old_file){one->id, 0, "paused"};
 }
 
 /* Without memory for it the file stays, in nobody's way. */
@@ -187,7 +187,7 @@ sw_status swi_one_pause(sw_evolution *e, swi_one *one)
 {
     char path[SWI_EVOLUTION_PATH];
     const unsigned char *range = swi_member_base(one->group, one->member.index);
-    const swi_old_file file = pause_of(e, one);
+    const swi_old_file file = pause_of(one);
     if (e->opts.dir == NULL) {
         memcpy(one->rest.block, range, one->need.member);
     } else {
@@ -218,7 +218,7 @@ sw_status swi_rest_read(const sw_evolution *e, const swi_one *one, unsigned char
 static sw_status read_pause(const sw_evolution *e, const swi_one *one, unsigned char *to)
 {
     char path[SWI_EVOLUTION_PATH];
-    const swi_old_file file = pause_of(e, one);
+    const swi_old_file file = pause_of(one);
     path_of(e, &file, path);
     SW_TRY(read_file(path, to, one->need.member, one->pause_sum));
     return sw_file_remove(path);

@@ -51,6 +51,7 @@ static sw_status add_to_wave(sw_evolution *e, uint32_t i)
 sw_status swi_evolution_place(sw_evolution *e)
 {
     SW_TRY(swi_evolution_pack(e));
+    swi_evolution_use_lanes(e, e->lanes);
     e->n_wave = e->n_waved = 0;
     e->trained = e->generation;
     e->early = 0;
@@ -102,8 +103,7 @@ static sw_status rest_wave(sw_evolution *e)
 /* As many of those that rest take their turn as there are lanes. */
 static sw_status next_wave(sw_evolution *e)
 {
-    const uint32_t lanes = (uint32_t)swi_target_of(e->exec)->threads;
-    for (uint32_t i = 0; i < e->opts.population && e->n_wave < lanes; i++)
+    for (uint32_t i = 0; i < e->opts.population && e->n_wave < (uint32_t)e->lanes; i++)
         if (!e->waved[i])
             SW_TRY(add_to_wave(e, i));
     begin_wave(e);
@@ -169,7 +169,7 @@ static sw_members_args eval_args(const swi_one *one)
 /* Members in turn from the cursor on; how many. */
 static uint32_t choose(sw_evolution *e, bool train)
 {
-    const uint64_t most = (uint64_t)CALL_OPERATIONS * (uint64_t)swi_target_of(e->exec)->threads;
+    const uint64_t most = (uint64_t)CALL_OPERATIONS * (uint64_t)e->lanes;
     uint64_t operations = 0;
     uint32_t n = 0;
     for (uint32_t k = 0; k < e->n_wave && operations < most; k++) {
