@@ -2050,8 +2050,8 @@ typedef struct {
     size_t size;
     const sw_dataset *train, *validation; /* borrowed */
     const sw_search_space *space;         /* NULL: the default one; borrowed */
-    const sw_genome *const *first;        /* the first members, n_first of them; the others are
-                                             drawn from the space */
+    const sw_genome *const *first;        /* the first members, n_first of them, copied; the
+                                             others are drawn from the space */
     size_t n_first;
     uint32_t population; /* 0: 20 */
     uint64_t samples;    /* that each member is trained with in a generation; 0: 12,800 */
@@ -2078,13 +2078,17 @@ typedef struct {
 } sw_evolution_opts;
 
 /* A population in the exec's memory and budget, on its threads, which are side by side for
- * different members; the same bits for every number. Members that the packer finds no room for
- * beside the others rest in files (without dir: in memory of the budget) and take turns.
+ * different members, as many at a time as the budget has room for; the same bits for every
+ * number. Members that the packer finds no room for beside the others rest in files and take
+ * turns; without dir all of them and their children have to fit at one time. SW_UNSUPPORTED on
+ * a device.
  *
  * A generation: every member is trained with the same samples, in its own batch size; then
  * fitness; then selection, crossover and mutation make the next one. A child is accepted if its
- * predicted peak is within candidate_bytes and the whole next generation can be packed into the
- * budget: no member can be refused memory later.
+ * predicted peak, the largest of training, of training with utility and of evaluation, is
+ * within candidate_bytes, and the budget has room for a lane as large as the largest of all,
+ * and for what children are made in: no member can be refused memory later. Where no mutant is
+ * accepted the child is a copy of its parent.
  *
  * SW_NOMEM: not even the smallest draws fit, with the least budget that would do. */
 SW_MUST_USE SW_API sw_status sw_evolution_create(sw_evolution **out, sw_exec *exec,
@@ -2106,8 +2110,9 @@ typedef struct {
     uint64_t longest_gap_ns;   /* between two batches, since the process began */
     uint64_t mutants, refused; /* that were priced; that did not fit */
 } sw_evolve_progress;
-/* Go on, up to the next thing that can be told; some ten milliseconds, or a step. What fails
- * leaves the last generation that was complete in `dir`. */
+/* Go on, up to the next thing that can be told; some ten milliseconds, or a step. Children are
+ * made one in a call, and those that go on are trained in between. What fails leaves the last
+ * generation that was complete in `dir`, and an evolution that can only be destroyed. */
 SW_MUST_USE SW_API sw_status sw_evolution_advance(sw_evolution *evolution,
                                                   sw_evolve_progress *out);
 /* Members by position; in front of GENERATION in the order in which they were made. */

@@ -132,6 +132,39 @@ static void failures_lose_nothing(void)
     CU_ASSERT(k > 50);
 }
 
+static bool count_states(void *context, const char *name)
+{
+    *(int *)context += strstr(name, ".state") != NULL;
+    return true;
+}
+
+/* A folder has the states of one generation and of the best, and nothing else that was left by
+ * those that were ended. */
+static void nothing_is_left_behind(void)
+{
+    const evo_data data = evo_digits(64, 16);
+    sw_exec *exec = evo_exec(1, NULL);
+    sw_evolution_opts opts = evo_opts(&data);
+    const char *dir = evo_folder();
+    opts.dir = dir;
+    for (int round = 0; round < 6; round++) {
+        sw_evolution *e = NULL;
+        sw_evolve_progress p = {.size = sizeof p};
+        int found, states = 0;
+        OK(sw_evolution_create(&e, exec, &opts));
+        OK(sw_evolution_resume(e, &found));
+        for (int i = 0; i < 5 + 4 * round; i++)
+            CU_ASSERT_FATAL(OK(sw_evolution_advance(e, &p)));
+        while (p.what != SW_EVOLVE_GENERATION)
+            CU_ASSERT_FATAL(OK(sw_evolution_advance(e, &p)));
+        OK(sw_folder_for_each(dir, count_states, &states));
+        CU_ASSERT_EQUAL(states, 7);
+        for (int i = 0; i < 3 * round; i++) /* somewhere in the middle */
+            CU_ASSERT_FATAL(OK(sw_evolution_advance(e, &p)));
+        sw_evolution_destroy(e);
+    }
+}
+
 /* ---- damage ------------------------------------------------------------------------------ */
 
 static size_t read_file(const char *path, char *to, size_t room)
@@ -360,6 +393,7 @@ static void members_are_rebuilt_from_their_history(void)
 
 static const sw_test tests[] = {
     {"a failure of the file system loses nothing", failures_lose_nothing},
+    {"nothing is left behind", nothing_is_left_behind},
     {"damaged generations are refused", damaged_generations_are_refused},
     {"damaged states and histories are refused", damaged_states_are_refused},
     {"other options are named", other_options_are_named},

@@ -63,13 +63,15 @@ static void predictions_are_exact(void)
     sw_evolution_opts opts = evo_opts(&data);
     sw_evolve_progress p = {.size = sizeof p};
     sw_evolution_memory used = {.size = sizeof used};
+    const sw_net_opts net_opts = {.size = sizeof net_opts, .utility = 1};
     uint32_t rested = 0, looked = 0;
     opts.dir = evo_folder();
     opts.population = 10;
     opts.samples = 64;
     const size_t limit = least_of(&opts, 2) * 5 / 4;
     sw_budget *budget = budget_of(limit);
-    sw_evolution *e = evo_evolution(evo_exec(2, budget), &opts);
+    sw_exec *exec = evo_exec(2, budget);
+    sw_evolution *e = evo_evolution(exec, &opts);
     while (p.generation < (sw_tests_full() ? 30 : 6)) {
         if (!OK(sw_evolution_advance(e, &p)))
             return;
@@ -81,6 +83,12 @@ static void predictions_are_exact(void)
             OK(sw_evolution_member(e, i, &c));
             CU_ASSERT_EQUAL(c.measured_bytes, c.price->peak_bytes);
             CU_ASSERT(c.price->peak_bytes <= limit);
+            sw_price price = {.size = sizeof price};
+            OK(sw_genome_price(c.genome, exec, &net_opts, SW_U8, &price));
+            CU_ASSERT_EQUAL(price.model_bytes, c.price->model_bytes);
+            CU_ASSERT_EQUAL(price.batch_bytes, c.price->batch_bytes);
+            CU_ASSERT(price.arena_bytes <= c.price->arena_bytes);
+            CU_ASSERT_EQUAL(price.operations, c.price->operations);
             looked++;
         }
     }
@@ -144,6 +152,44 @@ static void predictions_are_budgets(void)
             REFUSED(train_alone(c.genome, &data, c.price->peak_bytes - 64), SW_NOMEM, "");
         }
     }
+}
+
+/* Children that have no room beside their parents' generation, which all fits, are made when it
+ * rests; they are those that a run with all the room has. */
+static void residents_make_room_for_children(void)
+{
+    const evo_data data = evo_digits(128, 32);
+    const sw_mutation grow = {.kind = SW_MUTATE_GROW, .probability = 1, .high = 1.5};
+    const sw_selection keep[2] = {{.kind = SW_SELECT_ELITE, .n = 3, .keep = 1},
+                                  {.kind = SW_SELECT_TOURNAMENT, .n = 9}};
+    sw_evolution_opts opts = evo_opts(&data);
+    swi_candidate_need most = {0};
+    size_t all = 0;
+    uint64_t sums[2];
+    opts.space = evo_dense_space();
+    opts.population = 12;
+    opts.samples = 32;
+    opts.mutations = &grow;
+    opts.n_mutations = 1;
+    opts.mutate = 1;
+    opts.crossover = 1;
+    opts.selections = keep;
+    opts.n_selections = 2;
+    for (int tight = 0; tight < 2; tight++) {
+        const size_t room = most.arena + most.batch + all + 4 * most.member;
+        opts.dir = evo_folder();
+        sw_evolution *e = evo_evolution(evo_exec(1, tight ? budget_of(room) : NULL), &opts);
+        for (int i = 0; i < 12; i++) {
+            most = swi_need_most(most, e->members[i].need);
+            all += e->members[i].need.member;
+        }
+        evo_run(e, 1);
+        CU_ASSERT_EQUAL(e->making.alone, tight);
+        evo_evaluate(e, 1);
+        sums[tight] = evo_sum(e);
+        evo_run(e, 3);
+    }
+    CU_ASSERT_EQUAL(sums[0], sums[1]);
 }
 
 /* A member's peak is below candidate_bytes, whatever mutations would like, growth too. */
@@ -279,6 +325,7 @@ static const sw_test tests[] = {
     {"the least budget is enough, and less is refused", least_budget_is_enough},
     {"predictions are exact, and nobody is denied memory", predictions_are_exact},
     {"a prediction is the least budget of a member alone", predictions_are_budgets},
+    {"residents make room for children", residents_make_room_for_children},
     {"candidates have a hard limit", candidates_have_a_hard_limit},
     {"everything is given back", everything_is_given_back},
     {"generations leave nothing behind", generations_leave_nothing_behind},

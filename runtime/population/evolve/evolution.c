@@ -341,6 +341,8 @@ static sw_status start(sw_evolution *e)
         SW_TRY(swi_evolution_log_begin(e));
     if (e->opts.dir != NULL && !e->resumed)
         SW_TRY(swi_generation_write(e));
+    if (e->opts.dir != NULL)
+        SW_TRY(swi_rest_sweep_folder(e));
     e->phase = SWI_PHASE_TRAIN;
     return swi_evolution_place(e);
 }

@@ -4,6 +4,7 @@
 #include "alloc/base/mem.h"
 #include "runtime/population/evolve/evolution.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Four sums side by side, of 32 bytes at a time: against damage. */
@@ -91,6 +92,56 @@ static sw_status read_file(const char *path, void *to, size_t n, uint64_t sum)
         SW_FAIL(SW_FORMAT, "%s: has %zu bytes, and %zu were written", path, got, n);
     if (swi_sum_of(to, n, 0) != sum)
         SW_FAIL(SW_FORMAT, "%s: is damaged: its bytes are not those that were written", path);
+    return SW_OK;
+}
+
+/* ---- what was left behind ---------------------------------------------------------------- */
+
+/* WHAT-ID-GENERATION.state, and nothing else. */
+static bool is_state(const char *name, swi_old_file *out)
+{
+    static const char *const whats[] = {"member", "best", "paused", "rebuilt"};
+    for (int i = 0; i < 4; i++) {
+        const size_t n = strlen(whats[i]);
+        char *end;
+        if (strncmp(name, whats[i], n) != 0 || name[n] != '-' || name[n + 1] < '0' ||
+            name[n + 1] > '9')
+            continue;
+        *out = (swi_old_file){.what = whats[i]};
+        out->id = strtoull(name + n + 1, &end, 10);
+        if (*end != '-' || end[1] < '0' || end[1] > '9')
+            return false;
+        out->generation = strtoull(end + 1, &end, 10);
+        return strcmp(end, ".state") == 0;
+    }
+    return false;
+}
+
+static bool is_file_of(const sw_evolution *e, const swi_one *one, const swi_old_file *file)
+{
+    const swi_old_file its = file_of(e, one, one->rest.generation);
+    return one->rest.there && its.id == file->id && its.generation == file->generation &&
+           strcmp(its.what, file->what) == 0;
+}
+
+static bool note_left(void *context, const char *name)
+{
+    sw_evolution *e = context;
+    swi_old_file file;
+    if (!is_state(name, &file))
+        return true;
+    bool used = is_file_of(e, &e->best, &file);
+    for (uint32_t i = 0; i < e->opts.population; i++)
+        used |= is_file_of(e, &e->members[i], &file);
+    if (!used)
+        note_old(e, file);
+    return true;
+}
+
+sw_status swi_rest_sweep_folder(sw_evolution *e)
+{
+    SW_TRY(sw_folder_for_each(e->opts.dir, note_left, e));
+    swi_rest_sweep(e);
     return SW_OK;
 }
 
