@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Operations of a call for each lane, and of one member in it: some ten and two milliseconds at
- * ten operations a nanosecond. Found by no measurement: a step that has more is a call. */
+/* Operations of a call for each lane, and of one member in it: some ten milliseconds and half a
+ * one, at ten operations a nanosecond. A step that has more is a call by itself. */
 #define CALL_OPERATIONS 100000000u
-#define MEMBER_OPERATIONS 20000000u
+#define MEMBER_OPERATIONS 5000000u
 
 uint64_t swi_steps_of(const sw_evolution *e, const swi_one *one)
 {
@@ -166,13 +166,13 @@ static sw_members_args eval_args(const swi_one *one)
                              .steps = 1};
 }
 
-/* Members in turn from the cursor on; how many. */
-static uint32_t choose(sw_evolution *e, bool train)
+/* Members in turn from the cursor on, at most so many; how many. */
+static uint32_t choose(sw_evolution *e, bool train, uint32_t members)
 {
     const uint64_t most = (uint64_t)CALL_OPERATIONS * (uint64_t)e->lanes;
     uint64_t operations = 0;
     uint32_t n = 0;
-    for (uint32_t k = 0; k < e->n_wave && operations < most; k++) {
+    for (uint32_t k = 0; k < e->n_wave && n < members && operations < most; k++) {
         const uint32_t i = e->wave[e->cursor % e->n_wave];
         const swi_one *one = &e->members[i];
         e->cursor = (e->cursor + 1) % e->n_wave;
@@ -314,7 +314,7 @@ static sw_status run_evaluation(sw_evolution *e, uint32_t n)
 sw_status swi_evolution_run_kept(sw_evolution *e)
 {
     const uint64_t before = e->steps;
-    const uint32_t n = choose(e, true);
+    const uint32_t n = choose(e, true, 1); /* so that there is something for each child */
     if (n > 0)
         SW_TRY(run_training(e, n));
     e->early += e->steps - before;
@@ -323,11 +323,11 @@ sw_status swi_evolution_run_kept(sw_evolution *e)
 
 sw_status swi_evolution_run(sw_evolution *e, bool *ended)
 {
-    uint32_t n = choose(e, true);
+    uint32_t n = choose(e, true, e->n_wave);
     *ended = false;
     if (n > 0)
         return run_training(e, n);
-    n = choose(e, false);
+    n = choose(e, false, e->n_wave);
     if (n > 0)
         return run_evaluation(e, n);
     SW_TRY(swi_evolution_judge_wave(e));
