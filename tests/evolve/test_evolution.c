@@ -139,12 +139,14 @@ static void bits_depend_on_the_options_alone(void)
     CU_ASSERT_EQUAL(sum_of_run(&opts, 2, 0), sum);
     opts.dir = evo_folder();
     CU_ASSERT_EQUAL(sum_of_run(&opts, 1, 400000), sum);
-    uint64_t tight = 0;
-    for (int threads = 1; threads <= 3; threads++) { /* some rest, and some are refused */
-        opts.dir = evo_folder();
-        const uint64_t its = sum_of_run(&opts, threads, 170000);
-        CU_ASSERT(threads == 1 || its == tight);
-        tight = its;
+    for (int files = 0; files < 2; files++) { /* some rest, and some are refused */
+        uint64_t tight = 0;
+        for (int threads = 1; threads <= 3; threads++) {
+            opts.dir = files ? evo_folder() : NULL;
+            const uint64_t its = sum_of_run(&opts, threads, files ? 170000 : 330000);
+            CU_ASSERT(threads == 1 || its == tight);
+            tight = its;
+        }
     }
     opts.dir = NULL;
     opts.seed++;
