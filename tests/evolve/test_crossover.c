@@ -1,5 +1,6 @@
 /* Crossover: segments, children, what is exchanged. */
 #include "tests/evolve/mutants.h"
+#include "tests/evolve/net_scene.h"
 #include "tests/support/heap_sweep.h"
 #include <stdio.h>
 #include <string.h>
@@ -178,6 +179,27 @@ static void segments_take_each_others_place(void)
     CU_ASSERT(exchanged > 0);
 }
 
+/* Both borders of a segment at once: what the second one adds to the segment, which an add ties
+ * to what is in front of it, comes to the first one's other side too. */
+static void borders_are_aligned_together(void)
+{
+    sw_genome *g = mutant_base(
+        "[1, 8, 8]", CONV("c1", "input", 8, "") CONV("adapter", "c1", 12, "")
+                         CONV("w", "adapter", 12, "") V("sum", "add", "\"adapter\", \"w\"")
+                             END CONV("behind", "sum", 24, "") TAIL("behind"));
+    const swi_tie ties[2][2] = {{{1, 2}, {4, 5}}, {{4, 5}, {1, 2}}};
+    for (int i = 0; i < 2; i++) {
+        sw_genome *child = NULL;
+        OK(sw_genome_copy(&child, g));
+        OK(swi_genome_descend(child));
+        OK(swi_align(child, &(swi_align_opts){.ties = ties[i], .n_ties = 2}, NULL));
+        for (int k = 1; k < 6; k++)
+            CU_ASSERT_EQUAL(child->vertices[k].channels, child->vertices[1].channels);
+        CU_ASSERT(mutant_is_sound(child, g, NULL));
+        sw_genome_destroy(child);
+    }
+}
+
 static uint32_t of_parent(const sw_genome *g, int parent)
 {
     uint32_t n = 0;
@@ -217,6 +239,54 @@ static void children_of_random_pairs_are_sound(void)
     }
     for (int i = 0; i < PARENTS; i++)
         sw_genome_destroy(parents[i]);
+    sw_note("%llu of %llu pairs exchanged segments", (unsigned long long)mixed,
+            (unsigned long long)pairs);
+    CU_ASSERT(mixed > pairs / 2);
+}
+
+/* A genome that has changed several times. */
+static sw_genome *relative_of(const sw_genome *a, uint64_t seed)
+{
+    sw_mutation list[SW_MUTATE_RATE];
+    sw_genome *g = NULL;
+    for (int i = 0; i < SW_MUTATE_RATE; i++)
+        list[i] = (sw_mutation){.kind = (sw_mutation_kind)i, .probability = 0.1};
+    OK(sw_genome_copy(&g, a));
+    for (uint64_t i = 0; i < 6; i++) {
+        sw_genome *next = NULL;
+        const sw_mutate_opts opts = {.size = sizeof opts,
+                                     .mutations = list,
+                                     .n_mutations = SW_MUTATE_RATE,
+                                     .seed = seed * 6 + i,
+                                     .max_vertices = 40,
+                                     .max_size = 40};
+        OK(sw_genome_mutate(&next, g, &opts));
+        sw_genome_destroy(g);
+        g = next;
+    }
+    return g;
+}
+
+/* The same of genomes with groups, flattened images and joins of all kinds: any one and what
+ * became of it. */
+static void children_of_relatives_are_sound(void)
+{
+    const uint64_t pairs = sw_tests_full() ? 3000 : 150;
+    uint64_t mixed = 0;
+    sw_dice dice = {5};
+    for (uint64_t i = 0; i < pairs; i++) {
+        const sw_genome *a = scene_random(&dice);
+        sw_genome *b = relative_of(a, i), *one = NULL, *two = NULL;
+        const sw_crossover_opts opts = {
+            .size = sizeof opts, .vertices = 1, .deviation = 0.2, .seed = i};
+        OK(sw_genome_crossover(&one, &two, a, b, &opts));
+        CU_ASSERT_FATAL(mutant_is_sound(one, a, b));
+        CU_ASSERT_FATAL(mutant_is_sound(two, b, a));
+        mixed += of_parent(one, 1) > 0;
+        drop_both(one, two);
+        sw_genome_destroy(b);
+        scene_sweep();
+    }
     sw_note("%llu of %llu pairs exchanged segments", (unsigned long long)mixed,
             (unsigned long long)pairs);
     CU_ASSERT(mixed > pairs / 2);
@@ -370,7 +440,9 @@ static const sw_test tests[] = {
     {"segments are all there are", segments_are_all_there_are},
     {"shields close segments", shields_close_segments},
     {"segments take each other's place", segments_take_each_others_place},
+    {"borders are aligned together", borders_are_aligned_together},
     {"children of random pairs are sound", children_of_random_pairs_are_sound},
+    {"children of relatives are sound", children_of_relatives_are_sound},
     {"utility of both parents counts", utility_of_both_parents_counts},
     {"training is exchanged", training_is_exchanged},
     {"updates that cannot be mixed stay", updates_that_cannot_be_mixed_stay},

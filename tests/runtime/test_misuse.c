@@ -263,6 +263,53 @@ static things make_things(void)
     X(sw_zo_replay(t->model, NULL, "x", NULL, NULL))                                           \
     X(sw_zo_replay(t->model, t->exec, NULL, NULL, NULL))                                       \
     X((sw_zo_destroy(NULL), SW_INVALID))                                                       \
+    X(sw_genome_parse(NULL, "{}", 2, "x"))                                                     \
+    X(sw_genome_parse(&genome, NULL, 2, "x"))                                                  \
+    X(sw_genome_load(NULL, "x"))                                                               \
+    X(sw_genome_load(&genome, NULL))                                                           \
+    X(sw_genome_save(NULL, "x"))                                                               \
+    X(sw_genome_print(NULL, &text, &bytes))                                                    \
+    X(sw_genome_copy(NULL, NULL))                                                              \
+    X(sw_genome_copy(&genome, NULL))                                                           \
+    X(sw_genome_look(NULL, NULL))                                                              \
+    X(sw_genome_vertex(NULL, 0, NULL))                                                         \
+    X((sw_text_free(NULL, 0), SW_INVALID))                                                     \
+    X((sw_genome_destroy(NULL), SW_INVALID))                                                   \
+    X(sw_vertex_kind_name((sw_vertex_kind)99) == NULL ? SW_INVALID : SW_OK)                    \
+    X(sw_search_space_parse(NULL, "{}", 2, "x"))                                               \
+    X(sw_search_space_parse(&found_space, NULL, 2, "x"))                                       \
+    X(sw_search_space_load(NULL, "x"))                                                         \
+    X(sw_search_space_load(&found_space, NULL))                                                \
+    X(sw_search_space_default(NULL, &task))                                                    \
+    X(sw_search_space_default(&found_space, NULL))                                             \
+    X(sw_search_space_text(NULL) == NULL ? SW_INVALID : SW_OK)                                 \
+    X(sw_search_space_draw(NULL, &task, 1, &genome))                                           \
+    X((sw_search_space_destroy(NULL), SW_INVALID))                                             \
+    X(sw_net_create(NULL, NULL, NULL))                                                         \
+    X(sw_net_create(&net_made, NULL, NULL))                                                    \
+    X(sw_net_model(NULL) == NULL ? SW_INVALID : SW_OK)                                         \
+    X(sw_net_optimizer(NULL) == NULL ? SW_INVALID : SW_OK)                                     \
+    X(sw_net_genome(NULL) == NULL ? SW_INVALID : SW_OK)                                        \
+    X((sw_net_destroy(NULL), SW_INVALID))                                                      \
+    X(sw_genome_price(NULL, t->exec, NULL, SW_U8, NULL))                                       \
+    X(sw_net_inherit(NULL, NULL, NULL, 1))                                                     \
+    X(sw_mutation_kind_name((sw_mutation_kind)99) == NULL ? SW_INVALID : SW_OK)                \
+    X(sw_genome_mutate(NULL, NULL, NULL))                                                      \
+    X(sw_genome_mutate(&genome, NULL, NULL))                                                   \
+    X(sw_genome_crossover(&genome, NULL, NULL, NULL, NULL))                                    \
+    X(sw_select(NULL, 1, NULL, 1, 1, &id, NULL, &bytes))                                       \
+    X(sw_pareto(NULL, 1, 1, &id, NULL))                                                        \
+    X(sw_fitness_kind_name((sw_fitness_kind)99) == NULL ? SW_INVALID : SW_OK)                  \
+    X(sw_evolution_create(NULL, t->exec, NULL))                                                \
+    X(sw_evolution_advance(NULL, NULL))                                                        \
+    X(sw_evolution_count(NULL) == 0 ? SW_INVALID : SW_OK)                                      \
+    X(sw_evolution_member(NULL, 0, NULL))                                                      \
+    X(sw_evolution_best(NULL, NULL))                                                           \
+    X(sw_evolution_net(NULL, 0, &net_made))                                                    \
+    X(sw_evolution_used(NULL, NULL))                                                           \
+    X(sw_evolution_resume(NULL, &n))                                                           \
+    X(sw_evolution_rebuild(NULL, 1, &net_made))                                                \
+    X((sw_evolution_destroy(NULL), SW_INVALID))                                                \
     X(sw_op_register(NULL, &id))                                                               \
     X(sw_op_register(sw_op_at(0), NULL))                                                       \
     X((sw_param_freeze(no_param, 1), SW_INVALID))                                              \
@@ -417,6 +464,8 @@ static things make_things(void)
     X(sw_accuracy(c, no_value, no_value))                                                      \
     X(sw_randn(c, NULL, four))                                                                 \
     X(sw_rand(c, NULL, four))                                                                  \
+    X(sw_gradient_hook(c, NULL, NULL, NULL))                                                   \
+    X(sw_net_step(c, NULL))                                                                    \
     X(sw_backward(c, scalar, NULL, 1))                                                         \
     X(sw_backward(c, scalar, no_optimizers, 1))                                                \
     X(sw_accumulate(c, NULL))                                                                  \
@@ -487,6 +536,11 @@ static sw_status call_number(things *t, int k, bool without)
     sw_feed *feed;
     sw_es *es;
     sw_zo *zo;
+    sw_genome *genome;
+    sw_search_space *found_space;
+    sw_net *net_made;
+    char *text;
+    const sw_task task = {.size = sizeof task, .channels = 4, .classes = 2};
     sw_loader *loader;
     sw_array array;
     const sw_array *inputs;

@@ -38,6 +38,11 @@ typedef union {
     sw_es_opts es;
     sw_zo_opts zo;
     sw_resize_opts resize;
+    sw_task task;
+    sw_net_opts net;
+    sw_mutate_opts mutate;
+    sw_crossover_opts crossover;
+    sw_evolution_opts evolution;
 } room;
 
 static const char *a_file(const char *name, const char *text)
@@ -438,6 +443,156 @@ static sw_status try_members_memory(scene *s, room *r)
     return status;
 }
 
+/* ---- genomes and what is made of them ---------------------------------------------------- */
+
+static sw_genome *a_genome(void)
+{
+    static const char text[] =
+        "{\"format\": \"stepwell genome 1\", \"name\": \"g\", \"input\": [1, 28, 28], "
+        "\"optimizer\": {\"kind\": \"sgd\", \"lr\": 0.01}, \"batch\": 4, \"loss\": {\"kind\": "
+        "\"cross_entropy\"}, \"vertices\": "
+        "[\n{\"name\": \"c\", \"kind\": \"conv2d\", \"in\": [\"input\"], \"size\": 2, "
+        "\"kernel\": 3},\n{\"name\": \"p\", \"kind\": \"global_avg_pool\", \"in\": "
+        "[\"c\"]},\n{\"name\": \"out\", \"kind\": \"linear\", \"in\": [\"p\"], \"size\": "
+        "10}]}";
+    sw_genome *g = NULL;
+    OK(sw_genome_parse(&g, text, sizeof text - 1, "text"));
+    return g;
+}
+
+static sw_status try_vertex(scene *s, room *r)
+{
+    sw_genome *g = a_genome();
+    (void)s;
+    const sw_status status = sw_genome_vertex(g, 1, (sw_vertex *)(void *)r);
+    sw_genome_destroy(g);
+    return status;
+}
+
+static sw_status try_genome_info(scene *s, room *r)
+{
+    sw_genome *g = a_genome();
+    (void)s;
+    const sw_status status = sw_genome_look(g, (sw_genome_info *)(void *)r);
+    sw_genome_destroy(g);
+    return status;
+}
+
+static sw_status try_task(scene *s, room *r)
+{
+    sw_search_space *made = NULL;
+    (void)s;
+    r->task.channels = 1;
+    r->task.height = r->task.width = 28;
+    r->task.classes = 10;
+    const sw_status status = sw_search_space_default(&made, &r->task);
+    sw_search_space_destroy(made);
+    return status;
+}
+
+static sw_status try_net(scene *s, room *r)
+{
+    sw_genome *g = a_genome();
+    sw_net *made = NULL;
+    (void)s;
+    const sw_status status = sw_net_create(&made, g, &r->net);
+    sw_net_destroy(made);
+    sw_genome_destroy(g);
+    return status;
+}
+
+static sw_status try_price(scene *s, room *r)
+{
+    sw_genome *g = a_genome();
+    const sw_status status = sw_genome_price(g, s->exec, NULL, SW_U8, (sw_price *)(void *)r);
+    sw_genome_destroy(g);
+    return status;
+}
+
+static sw_status try_mutate(scene *s, room *r)
+{
+    sw_genome *g = a_genome(), *made = NULL;
+    (void)s;
+    const sw_status status = sw_genome_mutate(&made, g, &r->mutate);
+    sw_genome_destroy(made);
+    sw_genome_destroy(g);
+    return status;
+}
+
+static sw_status try_crossover(scene *s, room *r)
+{
+    sw_genome *g = a_genome(), *made = NULL;
+    (void)s;
+    const sw_status status = sw_genome_crossover(&made, NULL, g, g, &r->crossover);
+    sw_genome_destroy(made);
+    sw_genome_destroy(g);
+    return status;
+}
+
+static sw_status try_evolution(scene *s, room *r)
+{
+    sw_genome *g = a_genome();
+    sw_evolution *made = NULL;
+    r->evolution.train = r->evolution.validation = s->data;
+    r->evolution.first = (const sw_genome *const *)&g;
+    r->evolution.n_first = r->evolution.population = 1;
+    const sw_status status = sw_evolution_create(&made, s->exec, &r->evolution);
+    sw_evolution_destroy(made);
+    sw_genome_destroy(g);
+    return status;
+}
+
+/* The call with a population of one genome. */
+static sw_status with_evolution(scene *s, sw_status (*call)(sw_evolution *e, room *r), room *r)
+{
+    sw_genome *g = a_genome();
+    const sw_genome *const first[] = {g};
+    sw_evolution *made = NULL;
+    const sw_evolution_opts opts = {.size = sizeof opts,
+                                    .train = s->data,
+                                    .validation = s->data,
+                                    .first = first,
+                                    .n_first = 1,
+                                    .population = 1,
+                                    .samples = 4};
+    sw_status status = sw_evolution_create(&made, s->exec, &opts);
+    sw_genome_destroy(g);
+    if (status == SW_OK)
+        status = call(made, r);
+    sw_evolution_destroy(made);
+    return status;
+}
+
+static sw_status ask_candidate(sw_evolution *e, room *r)
+{
+    return sw_evolution_member(e, 0, (sw_candidate *)(void *)r);
+}
+
+static sw_status try_candidate(scene *s, room *r)
+{
+    return with_evolution(s, ask_candidate, r);
+}
+
+static sw_status ask_advance(sw_evolution *e, room *r)
+{
+    return sw_evolution_advance(e, (sw_evolve_progress *)(void *)r);
+}
+
+static sw_status try_progress(scene *s, room *r)
+{
+    return with_evolution(s, ask_advance, r);
+}
+
+static sw_status ask_used(sw_evolution *e, room *r)
+{
+    return sw_evolution_used(e, (sw_evolution_memory *)(void *)r);
+}
+
+static sw_status try_evolution_memory(scene *s, room *r)
+{
+    return with_evolution(s, ask_used, r);
+}
+
 /* Made without a path: it takes no name and no thread. */
 static sw_status try_checkpoint(scene *s, room *r)
 {
@@ -524,6 +679,17 @@ static const struct {
     {SWI_STRUCT_sw_es_evaluation, try_es_evaluation, true},
     {SWI_STRUCT_sw_es_info, try_es_info, true},
     {SWI_STRUCT_sw_zo_opts, try_zo, false},
+    {SWI_STRUCT_sw_vertex, try_vertex, true},
+    {SWI_STRUCT_sw_genome_info, try_genome_info, true},
+    {SWI_STRUCT_sw_task, try_task, false},
+    {SWI_STRUCT_sw_net_opts, try_net, false},
+    {SWI_STRUCT_sw_price, try_price, true},
+    {SWI_STRUCT_sw_mutate_opts, try_mutate, false},
+    {SWI_STRUCT_sw_crossover_opts, try_crossover, false},
+    {SWI_STRUCT_sw_candidate, try_candidate, true},
+    {SWI_STRUCT_sw_evolution_opts, try_evolution, false},
+    {SWI_STRUCT_sw_evolve_progress, try_progress, true},
+    {SWI_STRUCT_sw_evolution_memory, try_evolution_memory, true},
     {SWI_STRUCT_sw_witness_info, try_witness, true},
     {SWI_STRUCT_sw_idx_opts, try_idx, false},
     {SWI_STRUCT_sw_cifar_opts, try_cifar, false},
@@ -716,8 +882,8 @@ static void list_is_the_headers(void)
     }
     for (const char *p = text; (p = strstr(p, "{\n    size_t size;")) != NULL; p++)
         found++;
-    /* The library fills two itself: sw_plan_storage and sw_share. */
-    CU_ASSERT_EQUAL(found, SWI_STRUCTS + 2);
+    /* The library fills three itself: sw_plan_storage, sw_share and sw_mutation_record. */
+    CU_ASSERT_EQUAL(found, SWI_STRUCTS + 3);
     free(text);
 }
 

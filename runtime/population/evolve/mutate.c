@@ -54,8 +54,8 @@ static sw_status mutate_by(swi_child *c, const sw_mutation *m)
     }
 }
 
-sw_status swi_mutate(sw_genome **genome, const sw_mutate_opts *opts,
-                     const swi_parent_utility parents[2])
+/* *genome has descent; changes are of it, or of what takes its place. */
+static sw_status mutate(sw_genome **genome, const sw_mutate_opts *opts)
 {
     size_t n = opts->n_mutations;
     const sw_mutation *list = n > 0 ? opts->mutations : sw_mutations_default(&n);
@@ -63,7 +63,7 @@ sw_status swi_mutate(sw_genome **genome, const sw_mutate_opts *opts,
     swi_child c = {.genome = *genome,
                    .opts = opts,
                    .space = opts->space,
-                   .parents = {parents[0], parents[1]}};
+                   .parents = {{opts->utilities, opts->n_utilities}}};
     for (size_t i = 0; i < n && status == SW_OK; i++) {
         c.draws = swi_draws_of(opts->seed, i + 1); /* not moved by what others draw */
         status = mutate_by(&c, &list[i]);
@@ -102,11 +102,10 @@ sw_status sw_genome_mutate(sw_genome **out, const sw_genome *parent,
     if (out == NULL)
         SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
     SW_TRY(read_opts(&opts, given, parent, call));
-    const swi_parent_utility parents[2] = {{opts.utilities, opts.n_utilities}};
     SW_TRY(sw_genome_copy(&child, parent));
     sw_status status = swi_genome_descend(child);
     if (status == SW_OK)
-        status = swi_mutate(&child, &opts, parents);
+        status = mutate(&child, &opts);
     if (status != SW_OK)
         sw_genome_destroy(child);
     else

@@ -67,13 +67,7 @@ SW_MUST_USE sw_status swi_child_align(swi_child *c, const swi_wish *wishes, size
                                       const swi_tie *ties, size_t n_ties, swi_align_info *info);
 void swi_child_record(swi_child *c, sw_mutation_kind kind, const swi_change_note *note);
 
-/* ---- mutate.c, mutations.c, choose.c ----------------------------------------------------- */
-
-/* Mutate a genome that has descent, which stays as it is: of a crossover, for one. `opts` were
- * read; its utilities are not used, but those of the parents. On failure the genome is to be
- * destroyed. */
-SW_MUST_USE sw_status swi_mutate(sw_genome **genome, const sw_mutate_opts *opts,
-                                 const swi_parent_utility parents[2]);
+/* ---- mutations.c, choose.c --------------------------------------------------------------- */
 
 typedef sw_status swi_mutate_fn(swi_child *c, const sw_mutation *m, uint32_t vertex,
                                 swi_change_note *note);
@@ -166,5 +160,13 @@ SW_MUST_USE sw_status swi_segments_of(swi_segments *s, const sw_genome *g);
 void swi_segments_end(swi_segments *s);
 /* Its vertices in order; `out` has room for SWI_SEGMENT_MOST. */
 void swi_segment_vertices(const sw_genome *g, const swi_segment *s, uint32_t *out);
+
+/* ---- crossover_exchange.c ---------------------------------------------------------------- */
+
+/* Segment `in` of `from`, each vertex of which is itself in parent 1, takes the place of
+ * segment `out` of the child's genome, each of which is itself in parent 0. SW_UNSUPPORTED or
+ * SW_INVALID where that cannot be: the genome is then neither as it was nor valid. */
+SW_MUST_USE sw_status swi_segment_exchange(swi_child *c, const sw_genome *from,
+                                           const swi_segment *in, const swi_segment *out);
 
 #endif
