@@ -62,7 +62,10 @@ void swi_lanes_give(swi_crew *crew,
                     swi_lanes *lanes); /* NULL is fine; the last group ends them */
 /* Do its members lie in host memory? */
 bool swi_lanes_on_host(const swi_lanes *lanes);
-/* So much in every lane; on a device the batch alone. */
+/* How many lanes runs use from now on, at least 1; more than there are: all. Results do not
+ * depend on it. */
+void swi_lanes_use(swi_crew *crew, int lanes);
+/* So much in every lane that is used; on a device the batch alone. */
 sw_status swi_lanes_grow(swi_lanes *lanes, size_t steps_bytes, size_t batch_bytes);
 /* On the host: empty from now on. */
 sw_status swi_lanes_empty(swi_lanes *lanes);

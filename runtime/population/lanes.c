@@ -92,6 +92,7 @@ sw_status swi_lanes_take(swi_lanes **out, swi_crew *crew, int threads)
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(swi_lanes)));
     swi_lanes *l = block;
     *l = (swi_lanes){.exec = crew->exec, .threads = threads, .users = 1, .n = all / threads};
+    l->active = l->n;
     const sw_status status = make(l);
     if (status != SW_OK) {
         end(l);
@@ -127,9 +128,15 @@ static sw_status grow(sw_arena *arena, size_t bytes)
     return SW_OK;
 }
 
+void swi_lanes_use(swi_crew *crew, int lanes)
+{
+    for (swi_lanes *l = crew->lanes; l != NULL; l = l->next)
+        l->active = lanes < l->n ? lanes : l->n;
+}
+
 sw_status swi_lanes_grow(swi_lanes *l, size_t steps_bytes, size_t batch_bytes)
 {
-    for (int i = 0; i < l->n; i++) {
+    for (int i = 0; i < l->active; i++) {
         SW_TRY(grow(l->lane[i].batches, batch_bytes));
         if (swi_lanes_on_host(l))
             SW_TRY(grow(l->lane[i].steps, steps_bytes));

@@ -306,11 +306,12 @@ static void clear_results(sw_members *m)
 static void run_threads(many_run *g)
 {
     const sw_par *par = swi_pool_par(g->lanes->exec->pool);
-    g->chunk = g->n_items / ((size_t)g->lanes->n * CHUNKS) + 1;
-    if (g->lanes->n == 1)
+    const int n = g->lanes->active;
+    g->chunk = g->n_items / ((size_t)n * CHUNKS) + 1;
+    if (n == 1)
         run_lane(g, 0);
     else
-        par->run(par, run_lane, g, g->lanes->n);
+        par->run(par, run_lane, g, n);
 }
 
 static sw_status run_all(many_run *g)
