@@ -31,6 +31,7 @@ typedef struct swi_lanes {
     int threads;      /* of a member */
     int users;        /* groups */
     int n;
+    int active; /* that runs use */
     swi_lane *lane;
     const sw_profile *profile; /* that the planner's programs were written to last; its number
                                   there. Compared, not followed */

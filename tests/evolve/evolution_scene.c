@@ -114,6 +114,15 @@ sw_evolution *evo_evolution(sw_exec *exec, const sw_evolution_opts *opts)
     return e;
 }
 
+void evo_evaluate(sw_evolution *e, uint64_t generation)
+{
+    sw_evolve_progress p = {.size = sizeof p};
+    sw_status status = SW_OK;
+    while (status == SW_OK && !(p.generation == generation && p.what == SW_EVOLVE_EVALUATED))
+        status = sw_evolution_advance(e, &p);
+    OK(status);
+}
+
 void evo_run(sw_evolution *e, uint64_t generations)
 {
     sw_evolve_progress p = {.size = sizeof p};

@@ -20,6 +20,8 @@ sw_exec *evo_exec(int threads, sw_budget *budget);
 sw_evolution *evo_evolution(sw_exec *exec, const sw_evolution_opts *opts);
 /* Go on until generation `generations` begins. */
 void evo_run(sw_evolution *evolution, uint64_t generations);
+/* Go on until that generation is evaluated: what members are then depends on no clock. */
+void evo_evaluate(sw_evolution *evolution, uint64_t generation);
 /* A sum over genomes, numbers and weights of all members, without times. */
 uint64_t evo_sum(sw_evolution *evolution);
 /* Of genome and weights of one. */

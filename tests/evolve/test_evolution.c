@@ -35,7 +35,7 @@ static void generations_follow_each_other(void)
     sw_evolve_progress p = {.size = sizeof p};
     uint64_t first_of_generation = 1, last_steps = 0, events[4] = {0};
     while (p.generation < 4) {
-        OK(sw_evolution_advance(e, &p));
+        CU_ASSERT_FATAL(OK(sw_evolution_advance(e, &p)));
         CU_ASSERT_FATAL(p.done <= p.all && p.steps >= last_steps);
         last_steps = p.steps;
         events[p.what]++;
@@ -117,7 +117,7 @@ static uint64_t sum_of_run(const sw_evolution_opts *opts, int threads, size_t bu
     sw_evolution *e = NULL;
     OK(sw_exec_create(&exec, &exec_opts));
     OK(sw_evolution_create(&e, exec, opts));
-    evo_run(e, 3);
+    evo_evaluate(e, 2);
     sum = evo_sum(e);
     sw_evolution_destroy(e);
     sw_exec_destroy(exec);
@@ -138,7 +138,14 @@ static void bits_depend_on_the_options_alone(void)
     opts.dir = evo_folder();
     CU_ASSERT_EQUAL(sum_of_run(&opts, 2, 0), sum);
     opts.dir = evo_folder();
-    CU_ASSERT_EQUAL(sum_of_run(&opts, 1, 400000), sum); /* some rest */
+    CU_ASSERT_EQUAL(sum_of_run(&opts, 1, 400000), sum);
+    uint64_t tight = 0;
+    for (int threads = 1; threads <= 3; threads++) { /* some rest, and some are refused */
+        opts.dir = evo_folder();
+        const uint64_t its = sum_of_run(&opts, threads, 170000);
+        CU_ASSERT(threads == 1 || its == tight);
+        tight = its;
+    }
     opts.dir = NULL;
     opts.seed++;
     CU_ASSERT_NOT_EQUAL(sum_of_run(&opts, 1, 0), sum);
@@ -324,8 +331,8 @@ static void stops_are_told(void)
     opts.stop_user = &left;
     sw_evolution *e = evo_evolution(evo_exec(1, NULL), &opts);
     sw_evolve_progress p = {.size = sizeof p};
-    while (p.generation < 3 && stops < 1000) {
-        OK(sw_evolution_advance(e, &p));
+    while (!(p.generation == 2 && p.what == SW_EVOLVE_EVALUATED) && stops < 1000) {
+        CU_ASSERT_FATAL(OK(sw_evolution_advance(e, &p)));
         if (p.what != SW_EVOLVE_STOPPED)
             continue;
         stops++;
@@ -433,17 +440,72 @@ static sw_status short_run(void *arg)
     return status;
 }
 
-/* Each allocation of a run of two generations fails once, and from then on: the answer is
- * SW_NOMEM, and no block is left. */
+/* Each allocation of a run of two generations fails once: the answer is SW_NOMEM, or the run
+ * could do without it (plans that are looked for in less memory), and no block is left. */
 static void no_memory_is_an_answer(void)
 {
     const evo_data data = evo_digits(64, 16);
     sw_evolution_opts opts = evo_opts(&data);
+    uint64_t failed = 0, k = 0;
     opts.population = 2;
     opts.samples = 16;
     opts.crossover = 0.9;
     opts.seed = 9;
-    sw_note("%d sites", (int)sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, short_run, &opts));
+    OK(short_run(&opts));
+    const uint64_t blocks = sw_heap_blocks();
+    for (bool hit = true; hit; k++) {
+        sw_fault_plan(SW_FAULT_MEMORY, k, SW_FAULT_ONCE);
+        const sw_status status = short_run(&opts);
+        hit = sw_fault_hits(SW_FAULT_MEMORY) > 0;
+        sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
+        failed += status == SW_NOMEM;
+        SW_CHECK(status == SW_NOMEM || status == SW_OK, "site %d: %s", (int)k,
+                 sw_status_name(status));
+        if (!SW_CHECK(sw_heap_blocks() == blocks, "site %d: %d blocks for %d", (int)k,
+                      (int)sw_heap_blocks(), (int)blocks))
+            return;
+    }
+    CU_ASSERT(failed > k / 2);
+    sw_note("%d of %d sites", (int)failed, (int)k);
+}
+
+/* ---- gaps -------------------------------------------------------------------------------- */
+
+/* Twenty nets of the default space, with files and a budget: selection, mutation, plans,
+ * weights and files of a whole generation lie between two batches. */
+static void gaps_are_short(void)
+{
+    static const sw_task task = {
+        .size = sizeof task, .channels = 1, .height = 28, .width = 28, .classes = 10};
+    const evo_data data = evo_digits(2000, 200);
+    sw_evolution_opts opts = evo_opts(&data);
+    sw_search_space *space = NULL;
+    sw_budget *budget = NULL;
+    sw_evolve_progress p = {.size = sizeof p};
+    OK(sw_search_space_default(&space, &task));
+    OK(sw_budget_create(&budget, 256 << 20));
+    const sw_exec_opts exec_opts = {.size = sizeof exec_opts, .threads = 2, .budget = budget};
+    sw_exec *exec = NULL;
+    sw_evolution *e = NULL;
+    OK(sw_exec_create(&exec, &exec_opts));
+    opts.space = space;
+    opts.population = 20;
+    opts.samples = 1280;
+    opts.dir = evo_folder();
+    OK(sw_evolution_create(&e, exec, &opts));
+    while (p.generation < 4) {
+        const uint64_t begin = sw_clock_ns();
+        CU_ASSERT_FATAL(OK(sw_evolution_advance(e, &p)));
+        if (p.what == SW_EVOLVE_GENERATION)
+            sw_note("generation %d: %.1f ms, longest gap %.1f ms, %d mutants, %d refused",
+                    (int)p.generation, (double)(sw_clock_ns() - begin) / 1e6,
+                    (double)p.longest_gap_ns / 1e6, (int)p.mutants, (int)p.refused);
+    }
+    CU_ASSERT(p.longest_gap_ns < 2000000000u);
+    sw_evolution_destroy(e);
+    sw_exec_destroy(exec);
+    sw_budget_destroy(budget);
+    sw_search_space_destroy(space);
 }
 
 static const sw_test tests[] = {
@@ -457,6 +519,7 @@ static const sw_test tests[] = {
     {"stops are told, and lose nothing", stops_are_told},
     {"time ends training", time_ends_training},
     {"wrong options are refused", wrong_options_are_refused},
+    {"gaps are short", gaps_are_short, .full = true},
     {"no memory is an answer", no_memory_is_an_answer, .full = true},
 };
 SW_SUITE("evolution", tests)

@@ -25,7 +25,7 @@ static outcome straight(const evo_data *data)
     sw_evolution_opts opts = evo_opts(data);
     opts.dir = dir;
     sw_evolution *e = evo_evolution(evo_exec(1, NULL), &opts);
-    evo_run(e, GENERATIONS);
+    evo_evaluate(e, GENERATIONS);
     const outcome o = {evo_history(dir), evo_sum(e)};
     sw_after(free, o.history);
     return o;
@@ -52,9 +52,10 @@ static outcome interrupted(const evo_data *data, int calls)
         sw_status status = SW_OK;
         do
             status = sw_evolution_advance(e, &p);
-        while (status == SW_OK && p.what != SW_EVOLVE_STOPPED && p.generation < GENERATIONS);
+        while (status == SW_OK && p.what != SW_EVOLVE_STOPPED &&
+               !(p.generation == GENERATIONS && p.what == SW_EVOLVE_EVALUATED));
         OK(status);
-        if (p.generation == GENERATIONS && p.what != SW_EVOLVE_STOPPED)
+        if (p.what == SW_EVOLVE_EVALUATED)
             o = (outcome){evo_history(dir), evo_sum(e)};
         sw_evolution_destroy(e);
     }
@@ -327,7 +328,7 @@ static void members_are_rebuilt_from_their_history(void)
     sw_evolve_progress p = {.size = sizeof p};
     const uint64_t generations = sw_tests_full() ? 8 : 4;
     while (p.generation < generations) {
-        OK(sw_evolution_advance(e, &p));
+        CU_ASSERT_FATAL(OK(sw_evolution_advance(e, &p)));
         if (p.what == SW_EVOLVE_GENERATION)
             note_births(e, &b);
     }
@@ -335,7 +336,7 @@ static void members_are_rebuilt_from_their_history(void)
     OK(sw_evolution_member(e, sw_evolution_count(e) - 1, &last));
     const uint64_t young = last.id;
     while (p.what != SW_EVOLVE_EVALUATED)
-        OK(sw_evolution_advance(e, &p));
+        CU_ASSERT_FATAL(OK(sw_evolution_advance(e, &p)));
     const uint64_t before = evo_sum(e);
     CU_ASSERT_FATAL(b.n > 10 && b.n < MOST_BORN);
     for (uint64_t id = 1; id < b.n; id++) {

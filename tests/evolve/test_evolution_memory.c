@@ -39,7 +39,7 @@ static void least_budget_is_enough(void)
             sw_evolution *e = NULL;
             opts.dir = files ? evo_folder() : NULL;
             opts.samples = 32;
-            const size_t least = least_of(&opts, threads);
+            const size_t least = least_of(&opts, threads); /* of any number of threads */
             CU_ASSERT_FATAL(least > 10000);
             sw_exec *less = evo_exec(threads, budget_of(least - 64));
             REFUSED(sw_evolution_create(&e, less, &opts), SW_NOMEM, "need");

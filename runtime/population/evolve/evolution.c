@@ -3,6 +3,7 @@
 #include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
 #include "runtime/base/owner.h"
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -212,6 +213,8 @@ static sw_status make_arrays(sw_evolution *e)
     SW_TRY(array(&e->call_groups, n, sizeof *e->call_groups));
     SW_TRY(array(&e->call_args, n, sizeof *e->call_args));
     SW_TRY(array(&e->call_of, n, sizeof *e->call_of));
+    SW_TRY(array(&e->making.chosen, n, sizeof *e->making.chosen));
+    SW_TRY(array(&e->making.kept, n, sizeof *e->making.kept));
     for (size_t i = 0; i < n; i++) {
         swi_one_begin(&e->members[i]);
         swi_one_begin(&e->children[i]);
@@ -235,6 +238,8 @@ static void free_arrays(sw_evolution *e)
     sw_heap_free(e->call_groups, SW_HEAP_RECORDS, n * sizeof *e->call_groups);
     sw_heap_free(e->call_args, SW_HEAP_RECORDS, n * sizeof *e->call_args);
     sw_heap_free(e->call_of, SW_HEAP_RECORDS, n * sizeof *e->call_of);
+    sw_heap_free(e->making.chosen, SW_HEAP_RECORDS, n * sizeof *e->making.chosen);
+    sw_heap_free(e->making.kept, SW_HEAP_RECORDS, n * sizeof *e->making.kept);
     sw_heap_free(e->old, SW_HEAP_RECORDS, e->cap_old * sizeof *e->old);
 }
 
@@ -254,6 +259,7 @@ static sw_status make(sw_evolution *e, const sw_evolution_opts *given, const cha
     e->budget = swi_target_of(e->exec)->budget;
     sw_budget_share(e->budget);
     e->others = sw_budget_used(e->budget);
+    e->lanes = swi_target_of(e->exec)->threads;
     e->next_id = 1;
     SW_TRY(make_arrays(e));
     return swi_evolution_populate(e);
@@ -263,6 +269,7 @@ static void end(sw_evolution *e)
 {
     sw_file_drop(e->history);
     free_arrays(e);
+    swi_evolution_use_lanes(e, INT_MAX); /* where others have members there */
     swi_feeds_free(e);
     sw_search_space_destroy(e->own_space);
     free_lists(e);
@@ -351,6 +358,21 @@ static sw_status train(sw_evolution *e, sw_evolve_what *what)
     return SW_OK;
 }
 
+static sw_status breed(sw_evolution *e, sw_evolve_what *what)
+{
+    bool ended;
+    if (e->phase == SWI_PHASE_EVALUATED)
+        SW_TRY(swi_evolution_breed_begin(e));
+    e->phase = SWI_PHASE_BREED;
+    *what = SW_EVOLVE_TRAINED;
+    SW_TRY(swi_evolution_breed(e, &ended));
+    if (!ended)
+        return SW_OK;
+    e->phase = SWI_PHASE_TRAIN;
+    *what = SW_EVOLVE_GENERATION;
+    return SW_OK;
+}
+
 static sw_status go_on(sw_evolution *e, sw_evolve_what *what)
 {
     *what = SW_EVOLVE_STOPPED;
@@ -360,10 +382,7 @@ static sw_status go_on(sw_evolution *e, sw_evolve_what *what)
         SW_TRY(start(e));
     if (e->phase == SWI_PHASE_TRAIN)
         return train(e, what);
-    *what = SW_EVOLVE_GENERATION;
-    SW_TRY(swi_evolution_next(e));
-    e->phase = SWI_PHASE_TRAIN;
-    return SW_OK;
+    return breed(e, what);
 }
 
 static void tell(const sw_evolution *e, sw_evolve_what what, sw_evolve_progress *out)
@@ -381,6 +400,8 @@ static void tell(const sw_evolution *e, sw_evolve_what what, sw_evolve_progress 
         p.all += one->todo * (uint64_t)one->genome->batch;
         p.done += (done ? one->todo : one->made) * (uint64_t)one->genome->batch;
     }
+    if (e->phase == SWI_PHASE_BREED) /* what is done already is of the next one */
+        p.done = p.all;
     swi_struct_write(SWI_STRUCT_sw_evolve_progress, out, &p);
 }
 

@@ -26,13 +26,12 @@ typedef struct {
     size_t arena, batch, member;
 } swi_candidate_need;
 
-/* What a child is accepted beside. */
+/* What a child is accepted beside: nothing of it depends on threads. */
 typedef struct {
     swi_candidate_need most; /* the largest of each, of its generation and of the one before */
-    size_t resident;         /* ranges of the generation before, while children are made */
     size_t best;             /* without files: the state of the fittest so far */
     size_t room;             /* of the budget */
-    uint32_t lanes, population;
+    uint32_t population;
     int files; /* members rest in files */
 } swi_limits;
 
@@ -73,6 +72,10 @@ typedef struct {
     swi_fitness_averages averages;
     uint64_t steps; /* with its parents' */
     bool resident;  /* stays in the budget for the generation */
+    bool kept;      /* goes on in the next one; it may be trained while children are made: */
+    bool begun;     /* then its generation has begun already, */
+    uint64_t pause_sum;
+    uint64_t begin_steps; /* with so many steps behind it */
     /* Of this generation. */
     uint64_t todo, made, counted_from; /* steps; train_accuracy is of those from there on */
     double loss_sum, accuracy_sum;
@@ -104,7 +107,17 @@ typedef struct {
     bool used;
 } swi_kept_feed;
 
-typedef enum { SWI_PHASE_NEW, SWI_PHASE_TRAIN, SWI_PHASE_EVALUATED } swi_phase;
+typedef enum { SWI_PHASE_NEW, SWI_PHASE_TRAIN, SWI_PHASE_EVALUATED, SWI_PHASE_BREED } swi_phase;
+
+/* A next generation while it is made, a child in each call. */
+typedef struct {
+    uint32_t *chosen; /* positions of members: the parents of each child, or who goes on */
+    int *kept;
+    size_t n;
+    uint32_t at; /* the next */
+    bool alone;  /* the members of this generation are all at rest, to make room */
+    swi_limits limits;
+} swi_making;
 
 struct sw_evolution {
     sw_handle handle;
@@ -124,12 +137,15 @@ struct sw_evolution {
     swi_kept_feed *feeds;
     uint32_t n_feeds, cap_feeds;
     uint64_t generation, next_id, steps, mutants, refused;
+    uint64_t early; /* of steps: those of a generation that is not there yet */
     swi_phase phase;
     bool resumed, broken, rebuilding;
     /* The wave: positions of members. */
     uint32_t *wave, n_wave, cursor, n_waved;
     bool *waved;
-    uint64_t wave_ns;
+    int lanes;                 /* that runs use: as many as fit */
+    uint64_t wave_ns, trained; /* the generation of the samples */
+    swi_making making;
     sw_members **call_groups;
     sw_members_args *call_args;
     uint32_t *call_of;
@@ -148,6 +164,9 @@ struct sw_evolution {
 
 /* Net, group, feeds and price of a genome that stands in `one`; no tensor memory. */
 sw_status swi_one_open(sw_evolution *e, swi_one *one);
+/* The same by one plan in the place of three: for what is on its way to a member, which is
+ * opened when it is there. */
+sw_status swi_one_estimate(sw_evolution *e, swi_one *one);
 /* Ends member, group and net. */
 void swi_one_close(swi_one *one);
 /* All of it. */
@@ -175,6 +194,8 @@ sw_status swi_charged_take(sw_evolution *e, void **out, size_t bytes, size_t *co
 void swi_charged_give(sw_evolution *e, void *block, size_t bytes, size_t *count);
 /* Who stays: `resident` of all members. */
 sw_status swi_evolution_pack(sw_evolution *e);
+/* Tell the lanes how many runs use. */
+void swi_evolution_use_lanes(const sw_evolution *e, int lanes);
 /* Lanes and ranges that are not used are given back, where there is a budget. */
 sw_status swi_evolution_trim(sw_evolution *e);
 void swi_evolution_note_peak(sw_evolution *e);
@@ -198,9 +219,12 @@ void swi_rest_remove(sw_evolution *e, swi_one *one);
 sw_status swi_one_load(sw_evolution *e, swi_one *one);
 /* Put the state of a resident to rest; it stays resident. */
 sw_status swi_one_store(sw_evolution *e, swi_one *one, uint64_t generation);
-/* The bytes of a member: where they are, or read into `scratch`. */
+/* The bytes of a member: where they are, or read into `scratch`; of one that goes on those that
+ * it had when the generation ended. */
 sw_status swi_one_bytes(sw_evolution *e, const swi_one *one, unsigned char *scratch,
                         const unsigned char **out);
+/* Put a member aside whose generation has begun: its range ends, swi_one_load goes on there. */
+sw_status swi_one_pause(sw_evolution *e, swi_one *one);
 /* Keep a copy of a resident state as that of the best. */
 sw_status swi_best_store(sw_evolution *e, const swi_one *one);
 sw_status swi_rest_read(const sw_evolution *e, const swi_one *one, unsigned char *to);
@@ -210,6 +234,10 @@ uint64_t swi_sum_of(const void *bytes, size_t n, uint64_t sum);
 
 /* The generation begins: members are packed, residents loaded, the first wave is there. */
 sw_status swi_evolution_place(sw_evolution *e);
+/* Before the others of its generation: those that are resident and go on. */
+sw_status swi_evolution_train_kept(sw_evolution *e);
+/* One call of runs of them, if there is anything to train. */
+sw_status swi_evolution_run_kept(sw_evolution *e);
 /* One call of runs; *ended: all of the generation are evaluated. */
 sw_status swi_evolution_run(sw_evolution *e, bool *ended);
 /* Train one alone, `steps` steps of a generation. */
@@ -267,7 +295,10 @@ sw_status swi_first_again(sw_evolution *e, swi_one *one);
 sw_status swi_evolution_judge_wave(sw_evolution *e);
 /* Ranks of all, and history. */
 sw_status swi_evolution_judge(sw_evolution *e);
-sw_status swi_evolution_next(sw_evolution *e);
+/* Choose who goes on and who has children; the former are trained from now on. */
+sw_status swi_evolution_breed_begin(sw_evolution *e);
+/* One child; *ended: all are there, and so is the next generation. */
+sw_status swi_evolution_breed(sw_evolution *e, bool *ended);
 
 /* ---- evolution_look.c -------------------------------------------------------------------- */
 

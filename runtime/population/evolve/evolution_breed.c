@@ -45,7 +45,7 @@ static sw_status price(sw_evolution *e, const sw_genome *genome, const swi_limit
         return SW_OK;
     swi_one_begin(&one);
     one.genome = (sw_genome *)(uintptr_t)genome;
-    SW_TRY(swi_one_open(e, &one));
+    SW_TRY(swi_one_estimate(e, &one));
     *may = swi_candidate_fits(e, limits, &one);
     swi_one_close(&one);
     return SW_OK;

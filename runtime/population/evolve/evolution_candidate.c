@@ -96,31 +96,37 @@ static sw_status look(const swi_one *one, sw_mode mode, uint32_t variant, sw_pla
     return sw_members_look(one->group, &args, out);
 }
 
-static sw_status find_price(swi_one *one)
+/* The variant of training that averages utility, which has the most; for a member that other
+ * one too, and evaluation. */
+static sw_status find_price(swi_one *one, bool whole)
 {
     sw_plan_info info[3];
     size_t arena = 0, batch = 0;
-    SW_TRY(look(one, SW_TRAIN, 0, &info[0]));
-    SW_TRY(look(one, SW_TRAIN, 1, &info[1]));
-    SW_TRY(look(one, SW_EVAL, 0, &info[2]));
-    for (int i = 0; i < 3; i++) {
+    const int n = whole ? 3 : 1;
+    SW_TRY(look(one, SW_TRAIN, 1, &info[0]));
+    if (whole) {
+        SW_TRY(look(one, SW_TRAIN, 0, &info[1]));
+        SW_TRY(look(one, SW_EVAL, 0, &info[2]));
+    }
+    for (int i = 0; i < n; i++) {
         arena = info[i].arena_bytes > arena ? info[i].arena_bytes : arena;
         batch = info[i].data_bytes > batch ? info[i].data_bytes : batch;
     }
+    const uint64_t operations = info[n > 1].operations;
     one->need = (swi_candidate_need){arena, batch, sw_members_bytes(one->group)};
-    one->price = (sw_price){.size = sizeof one->price,
-                            .peak_bytes = arena + batch + one->need.member,
-                            .model_bytes = one->need.member,
-                            .arena_bytes = arena,
-                            .batch_bytes = batch,
-                            .operations = info[0].operations,
-                            .operations_per_sample =
-                                (double)info[0].operations / (double)one->genome->batch,
-                            .parameters = swi_genome_parameters(one->genome)};
+    one->price =
+        (sw_price){.size = sizeof one->price,
+                   .peak_bytes = arena + batch + one->need.member,
+                   .model_bytes = one->need.member,
+                   .arena_bytes = arena,
+                   .batch_bytes = batch,
+                   .operations = operations,
+                   .operations_per_sample = (double)operations / (double)one->genome->batch,
+                   .parameters = swi_genome_parameters(one->genome)};
     return SW_OK;
 }
 
-static sw_status open_all(sw_evolution *e, swi_one *one)
+static sw_status open_all(sw_evolution *e, swi_one *one, bool whole)
 {
     const uint64_t begin = sw_clock_ns();
     SW_TRY(swi_net_create(&one->net, one->genome, &e->net_opts, "sw_evolution"));
@@ -131,22 +137,32 @@ static sw_status open_all(sw_evolution *e, swi_one *one)
                                   .threads = 1};
     SW_TRY(sw_members_create(&one->group, e->exec, &opts));
     SW_TRY(find_feeds(e, one));
-    SW_TRY(find_price(one));
+    SW_TRY(find_price(one, whole));
     one->price.ns = sw_clock_ns() - begin;
     return SW_OK;
 }
 
-sw_status swi_one_open(sw_evolution *e, swi_one *one)
+static sw_status open_one(sw_evolution *e, swi_one *one, bool whole)
 {
     if (one->genome->batch > e->n_train)
         SW_FAIL(SW_INVALID,
                 "the batch of genome %s must be at most the %lld samples of the training set "
                 "(got %lld)",
                 one->genome->name, (long long)e->n_train, (long long)one->genome->batch);
-    const sw_status status = open_all(e, one);
+    const sw_status status = open_all(e, one, whole);
     if (status != SW_OK)
         swi_one_close(one);
     return status;
+}
+
+sw_status swi_one_open(sw_evolution *e, swi_one *one)
+{
+    return open_one(e, one, true);
+}
+
+sw_status swi_one_estimate(sw_evolution *e, swi_one *one)
+{
+    return open_one(e, one, false);
 }
 
 void swi_one_close(swi_one *one)

@@ -30,7 +30,7 @@ static sw_status write_one(sw_json *j, const sw_evolution *e, const swi_one *one
     swi_put_counts(j, "parents", one->parents, 2);
     swi_birth_write(j, "born", &one->birth);
     swi_ops_write(j, one);
-    sw_json_put_u64(j, "steps", one->steps);
+    sw_json_put_u64(j, "steps", one->begun ? one->begin_steps : one->steps);
     swi_put_reals(j, "averages", one->averages.of, e->fitness.n);
     swi_put_reals(j, "objectives", one->objectives, e->fitness.n_objectives);
     swi_put_reals(j, "numbers", numbers, 4);
@@ -50,7 +50,7 @@ static sw_status write_all(sw_json *j, const sw_evolution *e)
     sw_json_put_u64(j, "generation", e->generation);
     sw_json_put_u64(j, "next_id", e->next_id);
     sw_json_put_u64(j, "history_bytes", e->history_bytes);
-    sw_json_put_u64(j, "steps", e->steps);
+    sw_json_put_u64(j, "steps", e->steps - e->early);
     sw_json_put_u64(j, "mutants", e->mutants);
     sw_json_put_u64(j, "refused", e->refused);
     sw_json_open(j, "members", '[');

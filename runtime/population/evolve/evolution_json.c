@@ -132,15 +132,14 @@ sw_status swi_get_reals(sw_json_in *in, double *x, size_t n)
 
 /* ---- births ------------------------------------------------------------------------------ */
 
-enum { LIMITS = 9 };
+enum { LIMITS = 7 };
 static const char *const births[] = {"first", "drawn", "child"};
 
 void swi_birth_write(sw_json *j, const char *key, const swi_birth *b)
 {
     const swi_limits *l = &b->limits;
-    const uint64_t limits[LIMITS] = {l->most.arena, l->most.batch, l->most.member,
-                                     l->resident,   l->best,       l->room,
-                                     l->lanes,      l->population, (uint64_t)l->files};
+    const uint64_t limits[LIMITS] = {l->most.arena, l->most.batch, l->most.member,    l->best,
+                                     l->room,       l->population, (uint64_t)l->files};
     sw_json_open(j, key, '{');
     sw_json_put_string(j, "how", births[b->how]);
     sw_json_put_u64(j, "generation", b->generation);
@@ -161,13 +160,11 @@ static sw_status read_limits(sw_json_in *in, swi_limits *l)
     uint64_t x[LIMITS];
     SW_TRY(swi_get_counts(in, x, LIMITS));
     *l = (swi_limits){.most = {(size_t)x[0], (size_t)x[1], (size_t)x[2]},
-                      .resident = (size_t)x[3],
-                      .best = (size_t)x[4],
-                      .room = (size_t)x[5],
-                      .lanes = (uint32_t)x[6],
-                      .population = (uint32_t)x[7],
-                      .files = x[8] != 0};
-    return l->lanes > 0 ? SW_OK : sw_json_bad(in, "there must be lanes");
+                      .best = (size_t)x[3],
+                      .room = (size_t)x[4],
+                      .population = (uint32_t)x[5],
+                      .files = x[6] != 0};
+    return SW_OK;
 }
 
 static sw_status read_birth(sw_json_in *in, const char *key, void *context)

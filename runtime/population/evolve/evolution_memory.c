@@ -1,12 +1,12 @@
 /* The budget of an evolution: what is accepted, who stays, and what is given back.
  *
- * With files every member may rest, so what must fit is one of them in each lane: lanes x (the
- * largest arena + the largest batch + the largest member). While children are made nothing runs
- * and lanes are given back; a child, its parents and what lies between them then take at most
- * four members in their place, so lanes count as at least that. Without files all members are
+ * With files every member may rest, so what must fit is one lane, the largest arena + the
+ * largest batch + the largest member, and what children are made in while others run: a child,
+ * its parents and what lies between them, at most four members. Without files all members are
  * resident, and children are made beside them: twice the population of the largest member, one
  * in between, and the best so far. Both depend on the largest of each alone, so that a copy of
- * a parent always fits: a child can be refused, and the generation can still be filled. */
+ * a parent always fits: a child can be refused, and the generation can still be filled. What is
+ * left beyond that is for more lanes and more residents. */
 #include "alloc/base/mem.h"
 #include "runtime/population/crew.h"
 #include "runtime/population/evolve/evolution.h"
@@ -32,23 +32,13 @@ static bool is_sane(swi_candidate_need n)
     return n.arena < most && n.batch < most && n.member < most;
 }
 
-/* Of one lane, but for the member's slot. */
-static size_t lane_bytes(swi_candidate_need most, uint32_t lanes, int files)
-{
-    const size_t between = (IN_BETWEEN * most.member + lanes - 1) / lanes;
-    const size_t step = most.arena + most.batch;
-    return files ? larger(step, (between + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN) : step;
-}
-
 size_t swi_limits_bytes(const swi_limits *l, swi_candidate_need need)
 {
     const swi_candidate_need most = swi_need_most(l->most, need);
-    const size_t n = l->population, lanes = l->lanes;
-    const size_t steps = lanes * lane_bytes(most, l->lanes, l->files);
+    const size_t n = l->population, step = most.arena + most.batch;
     if (l->files)
-        return larger(steps + lanes * most.member, l->resident + IN_BETWEEN * most.member);
-    return larger(steps + n * most.member, (2 * n + 1) * most.member) +
-           larger(l->best, most.member);
+        return step + (1 + IN_BETWEEN) * most.member;
+    return step + (2 * n + 1) * most.member + larger(l->best, most.member);
 }
 
 bool swi_limits_fit(const swi_limits *l, swi_candidate_need need)
@@ -66,10 +56,8 @@ static size_t room_of(const sw_evolution *e)
 
 swi_limits swi_limits_begin(const sw_evolution *e)
 {
-    return (swi_limits){.room = room_of(e),
-                        .lanes = (uint32_t)swi_target_of(e->exec)->threads,
-                        .population = e->opts.population,
-                        .files = e->opts.dir != NULL};
+    return (swi_limits){
+        .room = room_of(e), .population = e->opts.population, .files = e->opts.dir != NULL};
 }
 
 /* ---- charged ----------------------------------------------------------------------------- */
@@ -119,8 +107,24 @@ sw_status swi_evolution_trim(sw_evolution *e)
 
 /* ---- packing ----------------------------------------------------------------------------- */
 
+static swi_candidate_need most_of_members(const sw_evolution *e)
+{
+    swi_candidate_need most = {0};
+    for (uint32_t i = 0; i < e->opts.population; i++)
+        most = swi_need_most(most, e->members[i].need);
+    return most;
+}
+
+/* As many lanes as there is room for. */
 static void stay_all(sw_evolution *e)
 {
+    const swi_candidate_need most = most_of_members(e);
+    const int threads = swi_target_of(e->exec)->threads;
+    swi_limits l = swi_limits_begin(e);
+    l.best = e->best.rest.bytes;
+    const size_t one = swi_limits_bytes(&l, most), more = most.arena + most.batch;
+    const size_t lanes = l.room > one ? 1 + (l.room - one) / (more + 1) : 1;
+    e->lanes = lanes < (size_t)threads ? (int)lanes : threads;
     for (uint32_t i = 0; i < e->opts.population; i++)
         e->members[i].resident = true;
 }
@@ -129,27 +133,36 @@ static sw_status pack_into(sw_evolution *e, sw_pack_shape *shapes, size_t *resid
 {
     const uint32_t n = e->opts.population;
     const swi_limits l = swi_limits_begin(e);
-    swi_candidate_need most = {0};
+    const swi_candidate_need most = most_of_members(e);
+    const size_t between = IN_BETWEEN * most.member;
     sw_packing packing = {.size = sizeof packing};
     for (uint32_t i = 0; i < n; i++)
-        most = swi_need_most(most, e->members[i].need);
-    for (uint32_t i = 0; i < n; i++)
         shapes[i] = (sw_pack_shape){.member_bytes = e->members[i].need.member,
-                                    .arena_bytes = lane_bytes(most, l.lanes, l.files),
+                                    .arena_bytes = most.arena,
+                                    .batch_bytes = most.batch,
                                     .members = 1};
-    SW_TRY(sw_pack(shapes, n, l.room, (int)l.lanes, resident, &packing));
+    SW_TRY(sw_pack(shapes, n, l.room > between ? l.room - between : 0,
+                   swi_target_of(e->exec)->threads, resident, &packing));
     for (uint32_t i = 0; i < n; i++)
         e->members[i].resident = resident[i] > 0;
+    e->lanes = packing.threads;
     return SW_OK;
+}
+
+void swi_evolution_use_lanes(const sw_evolution *e, int lanes)
+{
+    if (e->exec->crew != NULL)
+        swi_lanes_use(e->exec->crew, lanes);
 }
 
 sw_status swi_evolution_pack(sw_evolution *e)
 {
     const size_t bytes = e->opts.population * (sizeof(sw_pack_shape) + sizeof(size_t));
     void *block;
-    stay_all(e);
-    if (e->budget == NULL || e->opts.dir == NULL)
+    if (e->budget == NULL || e->opts.dir == NULL) {
+        stay_all(e);
         return SW_OK;
+    }
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, bytes));
     sw_pack_shape *shapes = block;
     const sw_status status =

@@ -113,18 +113,9 @@ sw_status swi_evolution_judge(sw_evolution *e)
 
 /* ---- children ---------------------------------------------------------------------------- */
 
-/* While a next generation is made. */
-typedef struct {
-    sw_evolution *e;
-    uint32_t *chosen; /* positions of members */
-    int *kept;
-    size_t n;
-    swi_limits limits;
-} making;
-
-static sw_status choose(making *m)
+static sw_status choose(sw_evolution *e)
 {
-    sw_evolution *e = m->e;
+    swi_making *m = &e->making;
     const uint64_t seed = swi_draw_seed(e->opts.seed ^ 0x73656c65u /* "sele" */, e->generation);
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, e->opts.population * sizeof(double)));
@@ -139,37 +130,61 @@ static sw_status choose(making *m)
 }
 
 /* A member goes on once, and not where its numbers are no numbers. */
-static void settle_kept(making *m)
+static void settle_kept(sw_evolution *e)
 {
+    swi_making *m = &e->making;
     for (size_t i = 0; i < m->n; i++) {
-        m->kept[i] = m->kept[i] && !m->e->members[m->chosen[i]].invalid;
-        for (size_t k = 0; k < i && m->kept[i]; k++)
-            m->kept[i] = !(m->kept[k] && m->chosen[k] == m->chosen[i]);
+        swi_one *one = &e->members[m->chosen[i]];
+        m->kept[i] = m->kept[i] && !one->invalid && !one->kept;
+        one->kept |= m->kept[i] != 0;
     }
 }
 
-static void begin_limits(making *m)
+static void begin_limits(sw_evolution *e)
 {
-    sw_evolution *e = m->e;
-    m->limits = swi_limits_begin(e);
-    m->limits.best = e->opts.dir == NULL ? e->best.rest.bytes : 0;
+    swi_limits *l = &e->making.limits;
+    *l = swi_limits_begin(e);
+    l->best = e->opts.dir == NULL ? e->best.rest.bytes : 0;
     for (uint32_t i = 0; i < e->opts.population; i++) {
         const swi_one *one = &e->members[i];
-        m->limits.most = swi_need_most(m->limits.most, one->need);
-        m->limits.resident += one->member.of != NULL ? one->need.member : 0;
+        l->most = swi_need_most(l->most, one->need);
     }
+}
+
+/* Those that go on are at rest first, as they are at the begin of the next generation; then
+ * they are trained while children are made. */
+sw_status swi_evolution_breed_begin(sw_evolution *e)
+{
+    swi_making *m = &e->making;
+    SW_TRY(choose(e));
+    settle_kept(e);
+    begin_limits(e);
+    m->at = 0;
+    m->alone = false;
+    for (uint32_t i = 0; i < e->opts.population; i++) {
+        swi_one *one = &e->members[i];
+        if (one->kept && one->member.of != NULL)
+            SW_TRY(swi_one_store(e, one, e->generation + 1));
+    }
+    return swi_evolution_train_kept(e);
+}
+
+/* As it was when the generation ended: what it is trained with since then is no reason. */
+static bool was_invalid(const swi_one *one)
+{
+    return one->invalid && !one->kept;
 }
 
 /* One of those that were chosen, if it is another one and both are valid. */
-static const swi_one *mate_of(const making *m, uint32_t i)
+static const swi_one *mate_of(const sw_evolution *e, uint32_t i)
 {
-    const sw_evolution *e = m->e;
+    const swi_making *m = &e->making;
     const swi_one *parent = &e->members[m->chosen[i]];
     swi_draws draws = swi_draws_of(swi_child_seed(e, e->generation + 1, i), 2000);
     if (!swi_draw_happens(&draws, e->opts.crossover))
         return NULL;
     const swi_one *mate = &e->members[m->chosen[swi_draw_below(&draws, (uint32_t)m->n)]];
-    return mate == parent || mate->invalid || parent->invalid ? NULL : mate;
+    return mate == parent || was_invalid(mate) || was_invalid(parent) ? NULL : mate;
 }
 
 /* Memory for the bytes of those that rest in files, and for a child's. */
@@ -195,9 +210,10 @@ static void give_room(sw_evolution *e, room *r)
 static sw_status read_parent(sw_evolution *e, room *r, int i, swi_parent *parent)
 {
     unsigned char *scratch = NULL;
-    if (parent->one == NULL || parent->one->invalid)
+    if (parent->one == NULL || was_invalid(parent->one))
         return SW_OK;
-    if (parent->one->member.of == NULL && e->opts.dir != NULL)
+    const bool here = parent->one->member.of != NULL && !parent->one->kept;
+    if (!here && e->opts.dir != NULL)
         SW_TRY(take_room(e, r, i, parent->one->need.member, &scratch));
     return swi_one_bytes(e, parent->one, scratch, &parent->bytes);
 }
@@ -221,11 +237,12 @@ static sw_status breed(swi_brood *b, room *r)
     return make_bytes(b, r);
 }
 
-static sw_status make_child(making *m, uint32_t i)
+static sw_status try_child(sw_evolution *e, uint32_t i)
 {
-    sw_evolution *e = m->e;
+    swi_making *m = &e->making;
     swi_one *child = &e->children[i];
-    const swi_one *parent = &e->members[m->chosen[i]], *mate = mate_of(m, i);
+    const swi_one *parent = &e->members[m->chosen[i]], *mate = mate_of(e, i);
+    const bool fresh = was_invalid(parent);
     room r = {.block = {NULL}};
     swi_one_begin(child);
     child->id = e->next_id++;
@@ -234,47 +251,66 @@ static sw_status make_child(making *m, uint32_t i)
     child->birth = (swi_birth){.how = SWI_BORN_CHILD,
                                .generation = e->generation + 1,
                                .index = i,
-                               .fresh = parent->invalid,
+                               .fresh = fresh,
                                .limits = m->limits};
-    child->steps = parent->invalid ? 0 : parent->steps;
+    child->steps = fresh ? 0 : parent->begin_steps;
     swi_brood b = {.e = e, .child = child, .parent = {.one = parent}, .mate = {.one = mate}};
     const sw_status status = breed(&b, &r);
     swi_brood_end(&b);
     give_room(e, &r);
-    m->limits.most = swi_need_most(m->limits.most, child->need);
+    if (status == SW_OK)
+        m->limits.most = swi_need_most(m->limits.most, child->need);
     return status;
 }
 
-/* Those that go on are at rest first, as they are at the begin of the next generation. */
-static sw_status make_all(making *m)
+/* All of this generation rest, and nothing runs: what children are made in has all the room. */
+static sw_status be_alone(sw_evolution *e)
 {
-    sw_evolution *e = m->e;
-    SW_TRY(choose(m));
-    settle_kept(m);
-    begin_limits(m);
-    SW_TRY(swi_evolution_trim(e));
-    for (uint32_t i = 0; i < m->n; i++) {
-        swi_one *one = &e->members[m->chosen[i]];
-        if (!m->kept[i])
-            SW_TRY(make_child(m, i));
-        else if (one->member.of != NULL)
-            SW_TRY(swi_one_store(e, one, e->generation + 1));
+    for (uint32_t i = 0; i < e->opts.population; i++) {
+        swi_one *one = &e->members[i];
+        if (one->member.of == NULL)
+            continue;
+        if (one->kept) {
+            SW_TRY(swi_one_pause(e, one));
+            continue;
+        }
+        SW_TRY(swi_one_store(e, one, e->generation + 1));
+        sw_member_end(one->member);
+        one->member = (sw_member){.of = NULL};
     }
-    return SW_OK;
+    e->n_wave = 0;
+    e->making.alone = true;
+    return swi_evolution_trim(e);
+}
+
+/* Who lies in the budget depends on threads, and what is accepted does not: a child that is
+ * accepted and has no room beside the residents is made again when they are gone. */
+static sw_status make_child(sw_evolution *e, uint32_t i)
+{
+    const uint64_t counts[] = {e->next_id, e->mutants, e->refused};
+    const sw_status status = try_child(e, i);
+    if (status != SW_NOMEM || e->making.alone || e->opts.dir == NULL || e->budget == NULL)
+        return status;
+    swi_rest_drop(e, &e->children[i]);
+    swi_one_free(e, &e->children[i]);
+    e->next_id = counts[0];
+    e->mutants = counts[1];
+    e->refused = counts[2];
+    SW_TRY(be_alone(e));
+    return try_child(e, i);
 }
 
 /* ---- the change -------------------------------------------------------------------------- */
 
-/* Nothing of it can fail. */
-static void change(making *m)
+/* Those that go on stand among the children; the others end. Nothing of it can fail. */
+static void change(sw_evolution *e)
 {
-    sw_evolution *e = m->e;
+    const swi_making *m = &e->making;
     for (uint32_t i = 0; i < m->n; i++) {
         swi_one *one = &e->members[m->chosen[i]];
         if (!m->kept[i])
             continue;
-        sw_member_end(one->member);
-        one->member = (sw_member){.of = NULL};
+        one->kept = false;
         e->children[i] = *one;
         swi_one_begin(one); /* moved */
     }
@@ -289,26 +325,35 @@ static void change(making *m)
     swi_feeds_sweep(e);
 }
 
-static sw_status make_next(making *m)
+/* Under a budget ranges and lanes begin anew, as high as this generation needs them; members
+ * that have begun it are put aside for that. */
+static sw_status make_room(sw_evolution *e)
 {
-    sw_evolution *e = m->e;
-    SW_TRY(make_all(m));
-    change(m);
-    SW_TRY(swi_evolution_trim(e));
+    for (uint32_t i = 0; i < e->opts.population && e->budget != NULL; i++)
+        if (e->members[i].member.of != NULL)
+            SW_TRY(swi_one_pause(e, &e->members[i]));
+    return swi_evolution_trim(e);
+}
+
+static sw_status begin_next(sw_evolution *e)
+{
+    change(e);
+    SW_TRY(make_room(e));
     if (e->opts.dir != NULL)
         SW_TRY(swi_generation_write(e));
     swi_rest_sweep(e);
     return swi_evolution_place(e);
 }
 
-sw_status swi_evolution_next(sw_evolution *e)
+sw_status swi_evolution_breed(sw_evolution *e, bool *ended)
 {
-    const size_t bytes = e->opts.population * (sizeof(uint32_t) + sizeof(int));
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, bytes));
-    making m = {.e = e, .chosen = block};
-    m.kept = (int *)(void *)(m.chosen + e->opts.population);
-    const sw_status status = make_next(&m);
-    sw_heap_free(block, SW_HEAP_RECORDS, bytes);
-    return status;
+    swi_making *m = &e->making;
+    while (m->at < m->n && m->kept[m->at])
+        m->at++;
+    *ended = m->at == m->n;
+    if (*ended)
+        return begin_next(e);
+    SW_TRY(make_child(e, m->at));
+    m->at++;
+    return swi_evolution_run_kept(e);
 }

@@ -254,10 +254,12 @@ sw_status sw_evolution_rebuild(sw_evolution *e, uint64_t id, sw_net **out)
     const uint64_t counts[] = {e->steps, e->mutants, e->refused};
     rebuild r = {.e = e};
     e->rebuilding = true;
+    swi_evolution_use_lanes(e, 1);
     const sw_status status = run(&r, id, out);
     for (uint32_t i = 0; i < r.n; i++)
         drop(&r, &r.all[i]);
     e->rebuilding = false;
+    swi_evolution_use_lanes(e, e->lanes);
     sw_heap_free(r.all, SW_HEAP_RECORDS, r.cap * sizeof *r.all);
     swi_lines_free(&r.lines);
     e->steps = counts[0];

@@ -39,6 +39,12 @@ static swi_old_file file_of(const sw_evolution *e, const swi_one *one, uint64_t 
     return (swi_old_file){one->id, generation, what};
 }
 
+/* Of one that is put aside. */
+static swi_old_file pause_of(const swi_one *one)
+{
+    return (swi_old_file){one->id, 0, "paused"};
+}
+
 /* Without memory for it the file stays, in nobody's way. */
 static void note_old(sw_evolution *e, swi_old_file file)
 {
@@ -176,6 +182,24 @@ sw_status swi_best_store(sw_evolution *e, const swi_one *one)
     return swi_rest_end(e, &e->best, range, e->generation);
 }
 
+/* Without files the block that it began with takes the bytes: it is not needed any more. */
+sw_status swi_one_pause(sw_evolution *e, swi_one *one)
+{
+    char path[SWI_EVOLUTION_PATH];
+    const unsigned char *range = swi_member_base(one->group, one->member.index);
+    const swi_old_file file = pause_of(one);
+    if (e->opts.dir == NULL) {
+        memcpy(one->rest.block, range, one->need.member);
+    } else {
+        path_of(e, &file, path);
+        SW_TRY(write_file(path, range, one->need.member));
+        one->pause_sum = swi_sum_of(range, one->need.member, 0);
+    }
+    sw_member_end(one->member);
+    one->member = (sw_member){.of = NULL};
+    return SW_OK;
+}
+
 /* ---- and back ---------------------------------------------------------------------------- */
 
 sw_status swi_rest_read(const sw_evolution *e, const swi_one *one, unsigned char *to)
@@ -190,12 +214,23 @@ sw_status swi_rest_read(const sw_evolution *e, const swi_one *one, unsigned char
     return read_file(path, to, one->need.member, one->rest.sum);
 }
 
+/* A file of one that was put aside goes when it is read. */
+static sw_status read_pause(const sw_evolution *e, const swi_one *one, unsigned char *to)
+{
+    char path[SWI_EVOLUTION_PATH];
+    const swi_old_file file = pause_of(one);
+    path_of(e, &file, path);
+    SW_TRY(read_file(path, to, one->need.member, one->pause_sum));
+    return sw_file_remove(path);
+}
+
 sw_status swi_one_load(sw_evolution *e, swi_one *one)
 {
     SW_ASSERT(one->rest.there && one->member.of == NULL);
     SW_TRY(swi_member_claim(&one->member, one->group, swi_member_seed(e, one->id)));
-    const sw_status status =
-        swi_rest_read(e, one, swi_member_base(one->group, one->member.index));
+    unsigned char *range = swi_member_base(one->group, one->member.index);
+    const sw_status status = one->begun && e->opts.dir != NULL ? read_pause(e, one, range)
+                                                               : swi_rest_read(e, one, range);
     if (status != SW_OK) {
         sw_member_end(one->member);
         one->member = (sw_member){.of = NULL};
@@ -205,13 +240,13 @@ sw_status swi_one_load(sw_evolution *e, swi_one *one)
     one->rest.block = NULL;
     one->rest.there = e->opts.dir != NULL;
     swi_evolution_note_peak(e);
-    return sw_member_progress_set(one->member, one->steps, 0);
+    return sw_member_progress_set(one->member, one->steps, one->begun ? one->made : 0);
 }
 
 sw_status swi_one_bytes(sw_evolution *e, const swi_one *one, unsigned char *scratch,
                         const unsigned char **out)
 {
-    if (one->member.of != NULL) {
+    if (one->member.of != NULL && !one->kept) {
         *out = swi_member_base(one->group, one->member.index);
         return SW_OK;
     }

@@ -39,8 +39,9 @@ static void begin_wave(sw_evolution *e)
 static sw_status add_to_wave(sw_evolution *e, uint32_t i)
 {
     swi_one *one = &e->members[i];
-    SW_TRY(swi_one_load(e, one));
-    begin_one(e, one);
+    if (one->member.of == NULL)
+        SW_TRY(swi_one_load(e, one));
+    one->begun = false;
     e->waved[i] = true;
     e->n_waved++;
     e->wave[e->n_wave++] = i;
@@ -50,12 +51,35 @@ static sw_status add_to_wave(sw_evolution *e, uint32_t i)
 sw_status swi_evolution_place(sw_evolution *e)
 {
     SW_TRY(swi_evolution_pack(e));
+    swi_evolution_use_lanes(e, e->lanes);
     e->n_wave = e->n_waved = 0;
+    e->trained = e->generation;
+    e->early = 0;
     for (uint32_t i = 0; i < e->opts.population; i++) {
+        swi_one *one = &e->members[i];
         e->waved[i] = false;
-        begin_one(e, &e->members[i]);
-        if (e->members[i].resident)
+        if (!one->begun)
+            begin_one(e, one);
+        if (one->resident)
             SW_TRY(add_to_wave(e, i));
+    }
+    begin_wave(e);
+    return SW_OK;
+}
+
+sw_status swi_evolution_train_kept(sw_evolution *e)
+{
+    e->n_wave = 0;
+    e->trained = e->generation + 1;
+    for (uint32_t i = 0; i < e->opts.population; i++) {
+        swi_one *one = &e->members[i];
+        one->begin_steps = one->steps;
+        if (!one->kept || one->member.of == NULL)
+            continue;
+        begin_one(e, one);
+        one->begun = true;
+        SW_TRY(sw_member_progress_set(one->member, one->steps, 0));
+        e->wave[e->n_wave++] = i;
     }
     begin_wave(e);
     return SW_OK;
@@ -79,8 +103,7 @@ static sw_status rest_wave(sw_evolution *e)
 /* As many of those that rest take their turn as there are lanes. */
 static sw_status next_wave(sw_evolution *e)
 {
-    const uint32_t lanes = (uint32_t)swi_target_of(e->exec)->threads;
-    for (uint32_t i = 0; i < e->opts.population && e->n_wave < lanes; i++)
+    for (uint32_t i = 0; i < e->opts.population && e->n_wave < (uint32_t)e->lanes; i++)
         if (!e->waved[i])
             SW_TRY(add_to_wave(e, i));
     begin_wave(e);
@@ -146,7 +169,7 @@ static sw_members_args eval_args(const swi_one *one)
 /* Members in turn from the cursor on; how many. */
 static uint32_t choose(sw_evolution *e, bool train)
 {
-    const uint64_t most = (uint64_t)CALL_OPERATIONS * (uint64_t)swi_target_of(e->exec)->threads;
+    const uint64_t most = (uint64_t)CALL_OPERATIONS * (uint64_t)e->lanes;
     uint64_t operations = 0;
     uint32_t n = 0;
     for (uint32_t k = 0; k < e->n_wave && operations < most; k++) {
@@ -156,7 +179,7 @@ static uint32_t choose(sw_evolution *e, bool train)
         if (!(train ? trains(one) : is_to_evaluate(one)))
             continue;
         e->call_groups[n] = one->group;
-        e->call_args[n] = train ? train_args(e, one, e->generation) : eval_args(one);
+        e->call_args[n] = train ? train_args(e, one, e->trained) : eval_args(one);
         e->call_of[n++] = i;
         operations += one->price.operations * (train ? e->call_args[n - 1].steps : 1);
     }
@@ -285,6 +308,16 @@ static sw_status run_evaluation(sw_evolution *e, uint32_t n)
     SW_TRY(run(e, n, &took));
     for (uint32_t k = 0; k < n; k++)
         SW_TRY(take_evaluation(&e->members[e->call_of[k]]));
+    return SW_OK;
+}
+
+sw_status swi_evolution_run_kept(sw_evolution *e)
+{
+    const uint64_t before = e->steps;
+    const uint32_t n = choose(e, true);
+    if (n > 0)
+        SW_TRY(run_training(e, n));
+    e->early += e->steps - before;
     return SW_OK;
 }
 
