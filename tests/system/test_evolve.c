@@ -161,6 +161,11 @@ static void threads_change_no_bit_and_the_seed_does(void)
     CU_ASSERT(going_same_file("A/best.safetensors", "B/best.safetensors"));
     CU_ASSERT(going_same_file("A/best.svg", "B/best.svg"));
     CU_ASSERT(!going_same_file("A/best.safetensors", "C/best.safetensors"));
+    /* Where the budget has no room for more than one member at a time too. */
+    (void)good(SMALL "--generations 3 --memory-budget 100KiB", "--out @/D");
+    (void)good(SMALL "--generations 3 --memory-budget 100KiB --threads 3", "--out @/E");
+    CU_ASSERT(going_same_file("D/best.safetensors", "E/best.safetensors"));
+    CU_ASSERT(going_same_file("D/best.json", "E/best.json"));
 }
 
 static void given_genomes_begin(void)
