@@ -185,7 +185,7 @@ sw_status evolve_bench_gaps(const evolve_out *out)
     if (status == SW_OK)
         status = evolve_once(&d, 1, false, &f);
     if (status == SW_OK) {
-        evolve_head(out, "gaps", "a search, selection and mutation included");
+        evolve_title(out, "gaps", "a search, selection and mutation included");
         evolve_number(out, "longest_gap_ms", "longest pause of two batches",
                       (double)f.gap_ns / 1e6, "ms");
         evolve_number(out, "seconds", "the search", (double)(cli_clock_ns() - start) / 1e9,
