@@ -27,8 +27,10 @@ typedef struct swi_frame {
     sw_nvtx_table names;     /* for an NVTX tool; empty until it runs under one */
     swi_readback *readback;  /* on a card: what is copied out of a run; NULL before the first */
     void (*free_readback)(swi_readback *readback);
-    bool profiled; /* the exec's profile has its plan */
-    bool ran;      /* at least once: later runs are warm */
+    bool profiled;  /* the exec's profile has its plan */
+    bool ran;       /* at least once: later runs are warm */
+    size_t reached; /* where what the launches of its first run as a member were given ends in
+                       the step arena, rounded up; 0: there was none */
 } swi_frame;
 
 sw_status swi_frame_create(swi_frame **out, const swi_program *program);

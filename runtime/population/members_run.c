@@ -5,6 +5,7 @@
 #include "alloc/base/error.h"
 #include "alloc/base/note.h"
 #include "alloc/base/poison.h"
+#include "alloc/base/size.h"
 #include "alloc/base/sys.h"
 #include "runtime/autograd/autograd.h"
 #include "runtime/population/members_internal.h"
@@ -59,10 +60,34 @@ static void fetch_next(const member_run *r, uint32_t op, uint32_t n_ops)
         __builtin_prefetch(r->next + at, 1, 2);
 }
 
+/* Where the bytes at `ptr` end in the lane's step arena; 0: they are elsewhere. */
+static size_t end_in_arena(const member_run *r, const void *ptr, size_t bytes)
+{
+    const uintptr_t base = (uintptr_t)sw_arena_base(r->lane->steps), at = (uintptr_t)ptr;
+    const bool inside =
+        ptr != NULL && at >= base && at - base < sw_arena_height(r->lane->steps);
+    return inside ? sw_size_round(at - base + bytes) : 0;
+}
+
+/* The highest end of what a launch was given, and `so_far`. */
+static size_t reach(const member_run *r, const sw_launch *l, size_t so_far)
+{
+    size_t end = end_in_arena(r, l->scratch, l->scratch_bytes);
+    so_far = end > so_far ? end : so_far;
+    for (int k = 0; k < l->n_in + l->n_out; k++) {
+        const sw_buffer *b = k < l->n_in ? &l->in[k] : &l->out[k - l->n_in];
+        end = end_in_arena(r, b->ptr, sw_type_bytes(&b->type));
+        so_far = end > so_far ? end : so_far;
+    }
+    return so_far;
+}
+
 static sw_status run_ops(member_run *r, swi_frame *f, uint64_t step)
 {
     const swi_program *p = f->program;
     sw_exec *planner = r->m->lanes->planner;
+    const bool first = f->reached == 0;
+    size_t reached = 0;
     for (uint32_t i = 0; i < p->n_ops; i++) {
         if (r->next != NULL)
             fetch_next(r, i, p->n_ops);
@@ -73,10 +98,14 @@ static sw_status run_ops(member_run *r, swi_frame *f, uint64_t step)
         l->step = (uint32_t)step;
         l->run = r->m->run.args.run;
         r->updated |= p->ops[i].is_update;
+        if (first)
+            reached = reach(r, l, reached);
         const sw_status status = planner->backend->launch(planner, f, i);
         if (status != SW_OK)
             return swi_blame(p, i, status);
     }
+    if (first)
+        f->reached = reached;
     return SW_OK;
 }
 

@@ -221,15 +221,18 @@ static sw_status ended_well(swi_one *one, bool *well)
     return SW_OK;
 }
 
-/* The most that its launches had: range, batch, and the step of the program that ran. */
+/* The most that its launches were given, in any lane: range, batch and step. */
 static void measure(swi_one *one, const sw_feed *feed)
 {
     const sw_members *m = one->group;
-    for (int k = 0; k < 2; k++) {
-        const size_t arena = m->programs[m->run.program[k]].planned->program->height;
-        const size_t bytes = m->stride + arena + feed->bytes;
-        one->measured = bytes > one->measured ? bytes : one->measured;
-    }
+    size_t reached = 0;
+    for (int k = 0; k < 2; k++)
+        for (int lane = 0; lane < m->lanes->n; lane++) {
+            const swi_frame *f = m->programs[m->run.program[k]].frame[lane];
+            reached = f->reached > reached ? f->reached : reached;
+        }
+    const size_t bytes = m->stride + reached + feed->bytes;
+    one->measured = bytes > one->measured ? bytes : one->measured;
 }
 
 static void judge_time(const sw_evolution *e, swi_one *one, uint64_t ns, uint32_t steps)
