@@ -173,7 +173,7 @@ static void check_boxes(const sw_genome *g, const char *picture)
 static void every_graph_is_drawn_whole(void)
 {
     sw_dice dice = {5};
-    for (int i = 0; i < (sw_tests_full() ? 200 : 30); i++) {
+    for (int i = 0; i < (sw_tests_full() ? 100 : 30); i++) {
         const sw_genome *g = random_graph(&dice, 1 + (int)sw_dice_below(&dice, 60));
         const char *picture = drawn(g);
         check_all_is_there(g, picture);

@@ -161,6 +161,11 @@ static void threads_change_no_bit_and_the_seed_does(void)
     CU_ASSERT(going_same_file("A/best.safetensors", "B/best.safetensors"));
     CU_ASSERT(going_same_file("A/best.svg", "B/best.svg"));
     CU_ASSERT(!going_same_file("A/best.safetensors", "C/best.safetensors"));
+    /* Where the budget has no room for more than one member at a time too. */
+    (void)good(SMALL "--generations 3 --memory-budget 100KiB", "--out @/D");
+    (void)good(SMALL "--generations 3 --memory-budget 100KiB --threads 3", "--out @/E");
+    CU_ASSERT(going_same_file("D/best.safetensors", "E/best.safetensors"));
+    CU_ASSERT(going_same_file("D/best.json", "E/best.json"));
 }
 
 static void given_genomes_begin(void)
@@ -219,6 +224,26 @@ static void an_interrupt_keeps_what_was_complete(void)
     (void)good(words, "--out @/W");
     CU_ASSERT(going_same_file("R/best.json", "W/best.json"));
     CU_ASSERT(going_same_file("R/best.safetensors", "W/best.safetensors"));
+}
+
+/* As it was born: the genome is that of the best, the weights are those before its training. */
+static void an_ancestor_is_made_again(void)
+{
+    char words[200];
+    new_folder("rebuild");
+    const sw_outcome *o = good(SMALL "--generations 4 --mutate 1", "--out @/R");
+    const double id = number(o, "id");
+    snprintf(words, sizeof words, SMALL "--mutate 1 --rebuild %.0f --out @/R", id);
+    (void)good(words, "--save @/P");
+    (void)good(words, "--save @/Q --threads 2");
+    CU_ASSERT(going_same_file("P.json", "R/best.json"));
+    CU_ASSERT(going_same_file("P.json", "Q.json"));
+    CU_ASSERT(going_same_file("P.safetensors", "Q.safetensors"));
+    CU_ASSERT(!going_same_file("P.safetensors", "R/best.safetensors"));
+    o = going_run(SMALL "--mutate 1 --rebuild 100000 --out @/R");
+    SW_CHECK(program_failed_cleanly(o, 2) && strstr(o->err, "100000") != NULL, "%d: %s",
+             o->status, o->err);
+    (void)good(SMALL "--generations 5 --mutate 1", "--out @/R --resume");
 }
 
 static void time_ends_a_run(void)
@@ -428,6 +453,7 @@ static const sw_test tests[] = {
     {"given genomes begin", given_genomes_begin},
     {"a run in parts is the run", a_run_in_parts_is_the_run},
     {"an interrupt keeps what was complete", an_interrupt_keeps_what_was_complete},
+    {"an ancestor is made again", an_ancestor_is_made_again},
     {"time ends a run", time_ends_a_run},
     {"what differs is refused by name", what_differs_is_refused_by_name},
     {"limits are kept", limits_are_kept},

@@ -6,14 +6,19 @@
 
 /* ---- output ------------------------------------------------------------------------------ */
 
+void evolve_title(const evolve_out *out, const char *key, const char *title)
+{
+    if (out->json != NULL)
+        sw_json_open(out->json, key, '{');
+    else
+        printf("\n%s\n", title);
+}
+
 void evolve_head(const evolve_out *out, const char *key, const char *title)
 {
-    if (out->json != NULL) {
-        sw_json_open(out->json, key, '{');
-        return;
-    }
-    printf("\n%s\n%-30s %7s %10s %10s %10s %10s\n", title, "", "n", "min", "median", "p99",
-           "max");
+    evolve_title(out, key, title);
+    if (out->json == NULL)
+        printf("%-30s %7s %10s %10s %10s %10s\n", "", "n", "min", "median", "p99", "max");
 }
 
 void evolve_times(const evolve_out *out, const char *key, const char *name, cli_times *times)

@@ -28,11 +28,13 @@ SW_MUST_USE sw_status evolve_batch_make(sw_array inputs[2], const sw_genome *gen
 SW_MUST_USE sw_status evolve_args(sw_run_args *args, sw_net *net, sw_model **model,
                                   const sw_array inputs[2]);
 
-/* A table of times, or their JSON below `key`. */
+/* What a case found: JSON below `key`, or text. */
 typedef struct {
     const evolve_bench_opts *opts;
     sw_json *json; /* NULL: text */
 } evolve_out;
+void evolve_title(const evolve_out *out, const char *key, const char *title);
+/* The same, and the head of a table of times. */
 void evolve_head(const evolve_out *out, const char *key, const char *title);
 void evolve_times(const evolve_out *out, const char *key, const char *name, cli_times *times);
 void evolve_number(const evolve_out *out, const char *key, const char *name, double x,

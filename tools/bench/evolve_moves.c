@@ -71,8 +71,6 @@ typedef struct {
     void *from, *to; /* for memcpy: as large as the parent's model */
     size_t bytes;
     cli_times times[PARTS];
-    double share; /* of memcpy's bandwidth, summed */
-    uint64_t moved;
 } moving;
 
 /* Each time another child of the parent, whose net is new. */
@@ -119,8 +117,6 @@ static sw_status move_once(moving *m, uint64_t seed, bool chosen)
         cli_times_add(&m->times[MOVE], at[4] - at[3]);
         cli_times_add(&m->times[ALL], at[2] - at[0] + at[4] - at[3]);
         cli_times_add(&m->times[COPY], at[5]);
-        m->share += (double)at[5] / (double)(at[4] - at[3]);
-        m->moved++;
     }
     sw_net_destroy(net);
     sw_genome_destroy(child);
@@ -158,6 +154,19 @@ static void close_moving(moving *m)
     sw_exec_destroy(m->exec);
 }
 
+/* By medians, and by minima. */
+static void put_bandwidth(const evolve_out *out, moving *m)
+{
+    const cli_summary copy = cli_times_summary(&m->times[COPY]),
+                      move = cli_times_summary(&m->times[MOVE]);
+    if (move.min == 0)
+        return;
+    evolve_number(out, "memcpy_share_median", "bandwidth, of memcpy's, median",
+                  (double)copy.median / (double)move.median, "");
+    evolve_number(out, "memcpy_share_min", "the same by minima",
+                  (double)copy.min / (double)move.min, "");
+}
+
 static sw_status moves_of(const evolve_out *out, evolve_subject which, bool chosen)
 {
     moving m = {.exec = NULL};
@@ -179,8 +188,7 @@ static sw_status moves_of(const evolve_out *out, evolve_subject which, bool chos
         evolve_head(out, key, title);
         for (int i = 0; i < PARTS; i++)
             evolve_times(out, keys[i], names[i], &m.times[i]);
-        evolve_number(out, "share_of_memcpy", "bandwidth of moves, of memcpy's",
-                      m.moved > 0 ? m.share / (double)m.moved : 0.0, "");
+        put_bandwidth(out, &m);
         evolve_number(out, "state_bytes", "state", (double)m.bytes, "bytes");
         evolve_end(out);
     }

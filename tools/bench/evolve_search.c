@@ -1,8 +1,9 @@
 /* bench evolve --case gaps and --case search: a whole search, its pauses; and its winners
- * against the best of random nets that had as many samples in all, both trained from scratch.
+ * against the best of random nets that had as many steps in all, both trained from scratch.
  *
  * The random nets are a population of one generation: as many draws of the same space under
- * the same budget, each trained with what a member of the search had in all generations. */
+ * the same budget, trained with as many steps in all as the search had. Fitness is the loss on
+ * the validation part, which tells nets apart where accuracy no longer does. */
 #include "tools/bench/evolve.h"
 #include "tools/evolve/trial.h"
 #include <inttypes.h>
@@ -107,34 +108,76 @@ static sw_status go(const search_data *d, sw_evolution *evolution, uint64_t gene
     return take_best(evolution, out);
 }
 
-/* random: one generation that stands for all of them. */
-static sw_status evolve_once(const search_data *d, uint64_t seed, bool random, found *out)
+static const sw_fitness by_loss = {.kind = SW_FITNESS_LOSS};
+
+static sw_evolution_opts opts_of(const search_data *d, uint64_t seed, uint64_t samples)
+{
+    return (sw_evolution_opts){.size = sizeof(sw_evolution_opts),
+                               .train = d->train,
+                               .validation = d->validation,
+                               .population = (uint32_t)d->opts->population,
+                               .samples = samples,
+                               .seed = seed,
+                               .net = &d->net,
+                               .fitness = &by_loss,
+                               .n_fitness = 1,
+                               .stop = stopped};
+}
+
+/* So many samples for each member that a population of draws makes so many steps in all. */
+static sw_status samples_for(const search_data *d, sw_exec *exec, uint64_t seed, uint64_t steps,
+                             uint64_t *out)
+{
+    const sw_evolution_opts opts = opts_of(d, seed, 1);
+    double of_a_sample = 0.0;
+    sw_evolution *drawn;
+    sw_status status = sw_evolution_create(&drawn, exec, &opts);
+    for (uint32_t i = 0; status == SW_OK && i < sw_evolution_count(drawn); i++) {
+        sw_candidate c = {.size = sizeof c};
+        sw_genome_info info = {.size = sizeof info};
+        status = sw_evolution_member(drawn, i, &c);
+        if (status == SW_OK)
+            status = sw_genome_look(c.genome, &info);
+        if (status == SW_OK)
+            of_a_sample += 1.0 / (double)info.batch;
+    }
+    if (status == SW_OK)
+        *out = (uint64_t)ceil((double)steps / of_a_sample);
+    sw_evolution_destroy(drawn);
+    return status;
+}
+
+/* steps: of random nets, in all; 0: a search. */
+static sw_status evolve_in(const search_data *d, sw_exec *exec, uint64_t seed, uint64_t steps,
+                           found *out)
 {
     const evolve_bench_opts *o = d->opts;
-    const uint64_t generations = random ? 1 : (uint64_t)o->generations;
-    const sw_evolution_opts opts = {.size = sizeof opts,
-                                    .train = d->train,
-                                    .validation = d->validation,
-                                    .population = (uint32_t)o->population,
-                                    .samples = (uint64_t)o->samples *
-                                               (uint64_t)(random ? o->generations : 1),
-                                    .seed = seed,
-                                    .net = &d->net,
-                                    .stop = stopped};
+    const bool random = steps > 0;
+    uint64_t samples = (uint64_t)o->samples;
+    sw_evolution *evolution = NULL;
+    if (random)
+        SW_TRY(samples_for(d, exec, seed, steps, &samples));
+    const sw_evolution_opts opts = opts_of(d, seed, samples);
+    SW_TRY(sw_evolution_create(&evolution, exec, &opts));
+    const sw_status status = go(d, evolution, random ? 1 : (uint64_t)o->generations,
+                                random ? "random" : "search", out);
+    sw_evolution_destroy(evolution);
+    return status;
+}
+
+static sw_status evolve_once(const search_data *d, uint64_t seed, uint64_t steps, found *out)
+{
+    const evolve_bench_opts *o = d->opts;
     sw_budget *budget;
     sw_exec *exec = NULL;
-    sw_evolution *evolution = NULL;
     *out = (found){.price = {.size = sizeof out->price}};
     SW_TRY(sw_budget_create(&budget, o->budget));
     const sw_exec_opts with = {
         .size = sizeof with, .threads = (int)o->common.threads, .budget = budget};
     sw_status status = sw_exec_create(&exec, &with);
     if (status == SW_OK)
-        status = sw_evolution_create(&evolution, exec, &opts);
-    if (status == SW_OK)
-        status = go(d, evolution, generations, random ? "random" : "search", out);
+        status = evolve_in(d, exec, seed, steps, out);
     cli_progress("%s", "");
-    sw_evolution_destroy(evolution);
     sw_exec_destroy(exec);
     sw_budget_destroy(budget);
     return status;
@@ -183,9 +226,9 @@ sw_status evolve_bench_gaps(const evolve_out *out)
     sw_status status = open_data(&d);
     const uint64_t start = cli_clock_ns();
     if (status == SW_OK)
-        status = evolve_once(&d, 1, false, &f);
+        status = evolve_once(&d, 1, 0, &f);
     if (status == SW_OK) {
-        evolve_head(out, "gaps", "a search, selection and mutation included");
+        evolve_title(out, "gaps", "a search, selection and mutation included");
         evolve_number(out, "longest_gap_ms", "longest pause of two batches",
                       (double)f.gap_ns / 1e6, "ms");
         evolve_number(out, "seconds", "the search", (double)(cli_clock_ns() - start) / 1e9,
@@ -236,9 +279,11 @@ static sw_status compare(const evolve_out *out, const search_data *d, uint64_t s
     snprintf(key, sizeof key, "seed_%" PRIu64, seed);
     if (out->json != NULL)
         sw_json_open(out->json, key, '{');
+    uint64_t steps = 0; /* the search comes first */
     for (int arm = 0; arm < 2; arm++) {
         found f;
-        sw_status status = evolve_once(d, seed, arm == 1, &f);
+        sw_status status = evolve_once(d, seed, steps, &f);
+        steps = f.steps;
         if (status == SW_OK)
             status = train_again(d, &f, &share[arm]);
         if (status == SW_OK && out->json != NULL)
@@ -261,10 +306,10 @@ static void say_search(const evolve_out *out)
         return;
     }
     printf("\n%s: %" PRId64 " members under %s; %" PRId64 " generations of %" PRId64
-           " samples, or one of %" PRId64 "; the best then %" PRId64
+           " samples, or one with as many steps in all; the best then %" PRId64
            " epochs from scratch, and tested (mean of %" PRId64 ")\n",
            o->data != NULL ? o->data : "synthetic", o->population, cli_bytes(o->budget).text,
-           o->generations, o->samples, o->samples * o->generations, o->epochs, o->repeats);
+           o->generations, o->samples, o->epochs, o->repeats);
     printf("%4s %-8s %11s %11s %10s %10s %10s %9s %7s\n", "seed", "", "validation", "test",
            "parameters", "bytes", "population", "steps", "as said");
 }

@@ -210,7 +210,10 @@ static sw_status take_row_number(sw_json_in *in, const char *key, void *row)
 
 static sw_status take_row(evolve *e, sw_json_in *in, uint64_t generation)
 {
-    evolve_row row = {.best = NAN, .mean = NAN, .accuracy = NAN, .mean_accuracy = NAN};
+    evolve_row row = {.best = (double)NAN,
+                      .mean = (double)NAN,
+                      .accuracy = (double)NAN,
+                      .mean_accuracy = (double)NAN};
     SW_TRY(sw_json_get_object(in, take_row_number, &row));
     return row.generation < generation && row.generation == e->n_rows ? keep_row(e, &row)
                                                                       : SW_OK;
@@ -296,8 +299,10 @@ static sw_status take_member_field(sw_json_in *in, const char *key, void *contex
 
 static sw_status take_member(evolve *e, sw_json_in *in, uint64_t generation)
 {
-    history_line l = {
-        .member = {.fitness = NAN, .accuracy = NAN, .loss = NAN, .train_accuracy = NAN}};
+    history_line l = {.member = {.fitness = (double)NAN,
+                                 .accuracy = (double)NAN,
+                                 .loss = (double)NAN,
+                                 .train_accuracy = (double)NAN}};
     SW_TRY(sw_json_get_object(in, take_member_field, &l));
     if (l.generation == generation && e->n_members < (size_t)e->opts.population)
         e->members[e->n_members++] = l.member;

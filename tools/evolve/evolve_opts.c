@@ -65,8 +65,8 @@ static const char *help_of(const cli_option *option, const job_opts *o)
                {&o->synthetic_n, "synthetic training samples (default 10000); a fifth as many "
                                  "for testing"},
                {&o->seed, "seed of everything that is drawn; the data have their own"},
-               {&o->threads, "members that are trained side by side; the bits are the same for "
-                             "any number"},
+               {&o->threads, "members that are trained side by side, as many as the budget has "
+                             "room for; the bits are the same for any number"},
                {&o->budget_bytes, "hard limit for all members, steps and batches together "
                                   "(default 1GiB)"}};
     for (size_t i = 0; i < sizeof own / sizeof *own && option->help != NULL; i++)

@@ -165,7 +165,7 @@ void evolve_plot_draw(const evolve *e, svg *to)
     svg_paper(to);
     p.x = svg_axis_of(0.0, last > 0 ? (double)last : 1.0, false, LEFT, PLOT_W);
     p.x.whole = true;
-    p.y = axis_of(&p, fitness_curves, 3, INFINITY, -INFINITY);
+    p.y = axis_of(&p, fitness_curves, 3, (double)INFINITY, -(double)INFINITY);
     frame(&p, "fitness and accuracy, over generations");
     for (int k = 2; k >= 0; k--)
         line(&p, &fitness_curves[k]);
