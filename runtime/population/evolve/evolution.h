@@ -160,6 +160,16 @@ struct sw_evolution {
     uint64_t history_bytes;
 };
 
+/* ---- evolution_opts.c -------------------------------------------------------------------- */
+
+/* Numbers alone; the lists are looked at where they are kept. */
+sw_status swi_opts_check(const sw_evolution_opts *opts, const char *call);
+void swi_opts_defaults(sw_evolution_opts *opts);
+/* Check the data, and copy the caller's lists; what was kept before a failure is freed by
+ * swi_opts_free. */
+sw_status swi_opts_keep(sw_evolution *e, const sw_evolution_opts *given, const char *call);
+void swi_opts_free(sw_evolution *e);
+
 /* ---- evolution_candidate.c --------------------------------------------------------------- */
 
 /* Net, group, feeds and price of a genome that stands in `one`; no tensor memory. */
@@ -232,6 +242,15 @@ sw_status swi_best_store(sw_evolution *e, const swi_one *one);
 sw_status swi_rest_read(const sw_evolution *e, const swi_one *one, unsigned char *to);
 uint64_t swi_sum_of(const void *bytes, size_t n, uint64_t sum);
 
+/* ---- evolution_waves.c ------------------------------------------------------------------- */
+
+/* Its counts of a generation are 0. */
+void swi_one_begin_generation(const sw_evolution *e, swi_one *one);
+/* Those of the wave that do not stay rest again, as they are at the begin of the next
+ * generation. */
+sw_status swi_wave_rest(sw_evolution *e);
+sw_status swi_wave_next(sw_evolution *e);
+
 /* ---- evolution_train.c ------------------------------------------------------------------- */
 
 /* The generation begins: members are packed, residents loaded, the first wave is there. */
@@ -291,7 +310,8 @@ sw_status swi_evolution_populate(sw_evolution *e);
 /* One of it again, by its birth. */
 sw_status swi_first_again(sw_evolution *e, swi_one *one);
 
-/* ---- evolution_next.c -------------------------------------------------------------------- */
+/* ---- evolution_judge.c, evolution_next.c
+ * -------------------------------------------------------------------- */
 
 /* Numbers and fitness of those of the wave, and the best, whose state is copied. */
 sw_status swi_evolution_judge_wave(sw_evolution *e);

@@ -6,6 +6,11 @@
 #include "runtime/population/evolve/evolution.h"
 #include "runtime/population/evolve/text_read.h"
 
+#define SWI_GENERATION_FORMAT "stepwell evolution 1"
+/* What stands behind the bytes that the sum of a generation's file is of:
+ * ,"sum":"0x0123456789abcdef"} and a line's end; its digits begin there. */
+enum { SWI_SUM_BYTES = 30, SWI_SUM_DIGITS = 11 };
+
 /* A whole file on the heap, for SW_HEAP_FILES. */
 typedef struct {
     void *bytes;

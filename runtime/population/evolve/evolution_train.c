@@ -1,4 +1,4 @@
-/* Waves: the residents, then those that rest, some at a time. A call of runs takes members in
+/* Runs of the members of a wave. A call takes members in
  * turn, as many steps of each as its operations say and not as clocks do: what a member's sums
  * are made of depends on nothing but the member. */
 #include "alloc/base/assert.h"
@@ -11,104 +11,6 @@
  * one, at ten operations a nanosecond. A step that has more is a call by itself. */
 #define CALL_OPERATIONS 100000000u
 #define MEMBER_OPERATIONS 5000000u
-
-uint64_t swi_steps_of(const sw_evolution *e, const swi_one *one)
-{
-    const uint64_t steps = e->opts.samples / (uint64_t)one->genome->batch;
-    return steps > 0 ? steps : 1;
-}
-
-static void begin_one(const sw_evolution *e, swi_one *one)
-{
-    one->todo = swi_steps_of(e, one);
-    one->counted_from = (uint64_t)ceil(e->fitness.drop * (double)one->todo);
-    if (one->counted_from >= one->todo)
-        one->counted_from = one->todo - 1;
-    one->made = one->counted = one->eval_made = one->ns = 0;
-    one->loss_sum = one->accuracy_sum = one->eval_loss = one->eval_right = 0;
-    one->slow = 0;
-    one->ended = false;
-}
-
-static void begin_wave(sw_evolution *e)
-{
-    e->cursor = 0;
-    e->wave_ns = 0;
-}
-
-static sw_status add_to_wave(sw_evolution *e, uint32_t i)
-{
-    swi_one *one = &e->members[i];
-    if (one->member.of == NULL)
-        SW_TRY(swi_one_load(e, one));
-    one->begun = false;
-    e->waved[i] = true;
-    e->n_waved++;
-    e->wave[e->n_wave++] = i;
-    return SW_OK;
-}
-
-sw_status swi_evolution_place(sw_evolution *e)
-{
-    SW_TRY(swi_evolution_pack(e));
-    swi_evolution_use_lanes(e, e->lanes);
-    e->n_wave = e->n_waved = 0;
-    e->trained = e->generation;
-    e->early = 0;
-    for (uint32_t i = 0; i < e->opts.population; i++) {
-        swi_one *one = &e->members[i];
-        e->waved[i] = false;
-        if (!one->begun)
-            begin_one(e, one);
-        if (one->resident)
-            SW_TRY(add_to_wave(e, i));
-    }
-    begin_wave(e);
-    return SW_OK;
-}
-
-sw_status swi_evolution_train_kept(sw_evolution *e)
-{
-    e->n_wave = 0;
-    e->trained = e->generation + 1;
-    for (uint32_t i = 0; i < e->opts.population; i++) {
-        swi_one *one = &e->members[i];
-        one->begin_steps = one->steps;
-        if (!one->kept || one->member.of == NULL)
-            continue;
-        begin_one(e, one);
-        one->begun = true;
-        SW_TRY(sw_member_progress_set(one->member, one->steps, 0));
-        e->wave[e->n_wave++] = i;
-    }
-    begin_wave(e);
-    return SW_OK;
-}
-
-/* Those that do not stay rest again, as they are now: as at the begin of the next one. */
-static sw_status rest_wave(sw_evolution *e)
-{
-    for (uint32_t k = 0; k < e->n_wave; k++) {
-        swi_one *one = &e->members[e->wave[k]];
-        if (one->resident)
-            continue;
-        SW_TRY(swi_one_store(e, one, e->generation + 1));
-        sw_member_end(one->member);
-        one->member = (sw_member){.of = NULL};
-    }
-    e->n_wave = 0;
-    return SW_OK;
-}
-
-/* As many of those that rest take their turn as there are lanes. */
-static sw_status next_wave(sw_evolution *e)
-{
-    for (uint32_t i = 0; i < e->opts.population && e->n_wave < (uint32_t)e->lanes; i++)
-        if (!e->waved[i])
-            SW_TRY(add_to_wave(e, i));
-    begin_wave(e);
-    return SW_OK;
-}
 
 /* ---- one call ---------------------------------------------------------------------------- */
 
@@ -334,16 +236,16 @@ sw_status swi_evolution_run(sw_evolution *e, bool *ended)
     if (n > 0)
         return run_evaluation(e, n);
     SW_TRY(swi_evolution_judge_wave(e));
-    SW_TRY(rest_wave(e));
+    SW_TRY(swi_wave_rest(e));
     *ended = e->n_waved == e->opts.population;
-    return *ended ? SW_OK : next_wave(e);
+    return *ended ? SW_OK : swi_wave_next(e);
 }
 
 sw_status swi_evolution_train_alone(sw_evolution *e, swi_one *one, uint64_t generation,
                                     uint64_t steps)
 {
     SW_TRY(sw_member_progress_set(one->member, one->steps, 0));
-    begin_one(e, one);
+    swi_one_begin_generation(e, one);
     while (one->made < steps && !one->invalid) {
         const sw_members_args args = train_args(e, one, generation);
         SW_TRY(sw_members_run_all(&one->group, &args, 1));

@@ -1,0 +1,342 @@
+/* A run goes on where its folder ends: DIR/generation.json is read, and everything that it
+ * names is checked, before anything changes. */
+#include "alloc/base/mem.h"
+#include "runtime/population/evolve/evolution_files.h"
+#include <string.h>
+
+/* ---- reading ----------------------------------------------------------------------------- */
+
+typedef struct {
+    sw_evolution *e;
+    const char *path;
+    swi_one *members, best; /* of the run, as far as they were read */
+    uint32_t n_members, n_best;
+    uint64_t generation, next_id, history_bytes, steps, mutants, refused, sum;
+    swi_one *at; /* that is read */
+    uint32_t seen, seen_one;
+    char *text; /* room for any string of the file */
+    size_t room;
+} reader;
+
+static sw_status read_op(sw_json_in *in, void *context)
+{
+    reader *r = context;
+    swi_one *one = r->at;
+    sw_json_text text = {.to = r->text, .cap = r->room};
+    void *ops = one->ops;
+    SW_TRY(sw_json_get_string(in, &text));
+    SW_TRY(sw_heap_reserve(&ops, SW_HEAP_RECORDS, &one->ops_cap,
+                           one->ops_bytes + (uint32_t)text.length + 1, 1));
+    one->ops = ops;
+    memcpy(one->ops + one->ops_bytes, r->text, text.length);
+    one->ops_bytes += (uint32_t)text.length + 1;
+    one->ops[one->ops_bytes - 1] = '\n';
+    return SW_OK;
+}
+
+static sw_status read_genome(sw_json_in *in, const reader *r)
+{
+    sw_json_text text = {.to = r->text, .cap = r->room};
+    SW_TRY(sw_json_get_string(in, &text));
+    if (r->at->genome != NULL)
+        return sw_json_bad(in, "a second genome");
+    return sw_genome_parse(&r->at->genome, r->text, text.length, r->path);
+}
+
+static sw_status read_numbers(sw_json_in *in, swi_one *one)
+{
+    double x[4];
+    SW_TRY(swi_get_reals(in, x, 4));
+    one->fitness = x[0];
+    one->loss = x[1];
+    one->accuracy = x[2];
+    one->train_accuracy = x[3];
+    return SW_OK;
+}
+
+static sw_status read_counts(sw_json_in *in, swi_one *one)
+{
+    uint64_t x[3];
+    SW_TRY(swi_get_counts(in, x, 3));
+    one->measured = (size_t)x[0];
+    one->ns_per_sample = x[1];
+    one->rank = (uint32_t)x[2];
+    return SW_OK;
+}
+
+static sw_status read_state(sw_json_in *in, swi_one *one)
+{
+    uint64_t x[2];
+    SW_TRY(swi_get_counts(in, x, 2));
+    one->rest.generation = x[0];
+    one->rest.bytes = (size_t)x[1];
+    return SW_OK;
+}
+
+static sw_status read_one_field(sw_json_in *in, const char *key, void *context)
+{
+    static const char *const fields[] = {"id",     "parents",  "born",       "ops",
+                                         "steps",  "averages", "objectives", "numbers",
+                                         "counts", "state",    "sum",        "genome"};
+    reader *r = context;
+    swi_one *one = r->at;
+    const swi_fitness_plan *p = &r->e->fitness;
+    uint32_t which;
+    SW_TRY(swi_read_field(in, key, fields, 12, "a member", &r->seen_one, &which));
+    switch (which) {
+    case 0:
+        return sw_json_get_count(in, &one->id);
+    case 1:
+        return swi_get_counts(in, one->parents, 2);
+    case 2:
+        return swi_birth_read(in, &one->birth);
+    case 3:
+        return swi_read_list(in, read_op, r);
+    case 4:
+        return sw_json_get_count(in, &one->steps);
+    case 5:
+        return swi_get_reals(in, one->averages.of, p->n);
+    case 6:
+        return swi_get_reals(in, one->objectives, p->n_objectives);
+    case 7:
+        return read_numbers(in, one);
+    case 8:
+        return read_counts(in, one);
+    case 9:
+        return read_state(in, one);
+    case 10:
+        return swi_get_hex(in, &one->rest.sum);
+    default:
+        return read_genome(in, r);
+    }
+}
+
+static sw_status read_one(sw_json_in *in, reader *r, swi_one *to)
+{
+    r->at = to;
+    r->seen_one = 0;
+    SW_TRY(sw_json_get_object(in, read_one_field, r));
+    return r->seen_one == 0xfff ? SW_OK : sw_json_bad(in, "a field of the member is missing");
+}
+
+static sw_status read_member(sw_json_in *in, void *context)
+{
+    reader *r = context;
+    if (r->n_members == r->e->opts.population)
+        return sw_json_bad(in, "more members than the population has");
+    return read_one(in, r, &r->members[r->n_members++]);
+}
+
+static sw_status read_best(sw_json_in *in, void *context)
+{
+    reader *r = context;
+    if (r->n_best++ > 0)
+        return sw_json_bad(in, "there is one best");
+    return read_one(in, r, &r->best);
+}
+
+static sw_status read_format(sw_json_in *in)
+{
+    char text[64];
+    SW_TRY(sw_json_get_text(in, text, sizeof text));
+    return strcmp(text, SWI_GENERATION_FORMAT) == 0
+               ? SW_OK
+               : sw_json_bad(in, "the format must be \"" SWI_GENERATION_FORMAT "\"");
+}
+
+static sw_status read_field(sw_json_in *in, const char *key, void *context)
+{
+    static const char *const fields[] = {"format",        "options", "generation", "next_id",
+                                         "history_bytes", "steps",   "mutants",    "refused",
+                                         "members",       "best",    "sum"};
+    reader *r = context;
+    uint64_t *const counts[] = {&r->generation, &r->next_id, &r->history_bytes,
+                                &r->steps,      &r->mutants, &r->refused};
+    uint32_t which;
+    SW_TRY(swi_read_field(in, key, fields, 11, "a generation", &r->seen, &which));
+    if (which == 0)
+        return read_format(in);
+    if (which == 1)
+        return swi_options_read(in, r->e);
+    if (which == 8)
+        return swi_read_list(in, read_member, r);
+    if (which == 9)
+        return swi_read_list(in, read_best, r);
+    if (which == 10)
+        return swi_get_hex(in, &r->sum);
+    return sw_json_get_count(in, counts[which - 2]);
+}
+
+static sw_status parse(reader *r, const swi_text *file)
+{
+    sw_json_in in = swi_read_begin(file->bytes, file->n, r->path);
+    SW_TRY(sw_json_get_object(&in, read_field, r));
+    if (r->seen != 0x7ff)
+        return sw_json_bad(&in, "a field of the generation is missing");
+    if (r->n_members != r->e->opts.population)
+        return sw_json_bad(&in, "members are missing");
+    SW_TRY(swi_read_end(&in));
+    if (file->n < SWI_SUM_BYTES ||
+        r->sum != swi_sum_of(file->bytes, file->n - SWI_SUM_BYTES, 0))
+        SW_FAIL(SW_FORMAT, "%s: is damaged: it is not what was written", r->path);
+    return SW_OK;
+}
+
+/* ---- going on ---------------------------------------------------------------------------- */
+
+/* Its state is as large as the genome says, and the bytes are those that were written. */
+static sw_status check_state(sw_evolution *e, swi_one *one, const swi_one *as)
+{
+    void *scratch;
+    one->rest.there = true;
+    if (one->rest.bytes != as->need.member)
+        SW_FAIL(SW_FORMAT,
+                "%s/generation.json: member %llu has %zu bytes, its genome needs %zu",
+                e->opts.dir, (unsigned long long)one->id, one->rest.bytes, as->need.member);
+    one->need = as->need;
+    one->price = as->price;
+    SW_TRY(swi_charged_take(e, &scratch, one->need.member, &e->scratch_bytes));
+    const sw_status status = swi_rest_read(e, one, scratch);
+    swi_charged_give(e, scratch, one->need.member, &e->scratch_bytes);
+    return status;
+}
+
+static sw_status open_members(reader *r)
+{
+    sw_evolution *e = r->e;
+    swi_limits limits = swi_limits_begin(e);
+    for (uint32_t i = 0; i < r->n_members; i++) {
+        swi_one *one = &r->members[i];
+        SW_TRY(swi_one_open(e, one));
+        if (!swi_limits_fit(&limits, one->need))
+            SW_FAIL(SW_NOMEM,
+                    "sw_evolution_resume: member %llu does not fit the budget: %zu bytes are "
+                    "needed, %zu are there",
+                    (unsigned long long)one->id, swi_limits_bytes(&limits, one->need),
+                    limits.room);
+        limits.most = swi_need_most(limits.most, one->need);
+        SW_TRY(check_state(e, one, one));
+    }
+    return SW_OK;
+}
+
+/* What its genome takes is found out by opening it; then it needs no net. */
+static sw_status open_best(reader *r)
+{
+    swi_one opened;
+    if (r->n_best == 0)
+        return SW_OK;
+    swi_one_begin(&opened);
+    opened.genome = r->best.genome;
+    SW_TRY(swi_one_open(r->e, &opened));
+    r->best.need = opened.need;
+    r->best.price = opened.price;
+    r->best.eval_rows = opened.eval_rows;
+    swi_one_close(&opened);
+    return SW_OK;
+}
+
+static void exchange(reader *r)
+{
+    sw_evolution *e = r->e;
+    for (uint32_t i = 0; i < e->opts.population; i++) {
+        swi_one_free(e, &e->members[i]);
+        e->members[i] = r->members[i];
+        swi_one_begin(&r->members[i]);
+    }
+    swi_one_free(e, &e->best);
+    e->best = r->best;
+    e->best.rest.there = r->n_best > 0;
+    e->has_best = r->n_best > 0;
+    swi_one_begin(&r->best);
+    e->generation = r->generation;
+    e->next_id = r->next_id;
+    e->history_bytes = r->history_bytes;
+    e->steps = r->steps;
+    e->mutants = r->mutants;
+    e->refused = r->refused;
+    e->resumed = true;
+    swi_feeds_sweep(e);
+}
+
+static sw_status check_history(const reader *r)
+{
+    char path[SWI_EVOLUTION_PATH];
+    sw_file *f;
+    uint64_t size;
+    swi_evolution_path(r->e, "history.jsonl", path);
+    SW_TRY(sw_file_open(&f, path, SW_FILE_READ));
+    const sw_status status = sw_file_size(f, &size);
+    sw_file_drop(f);
+    SW_TRY(status);
+    if (size < r->history_bytes)
+        SW_FAIL(SW_FORMAT, "%s: has %llu bytes, and had %llu when the generation began", path,
+                (unsigned long long)size, (unsigned long long)r->history_bytes);
+    return SW_OK;
+}
+
+/* Everything is read and checked before anything changes. */
+static sw_status restore(reader *r, const swi_text *file)
+{
+    SW_TRY(parse(r, file));
+    SW_TRY(check_history(r));
+    SW_TRY(open_members(r));
+    SW_TRY(open_best(r));
+    if (r->n_best > 0) {
+        swi_one *real = &r->e->best, was = *real; /* its file is named after where it stands */
+        *real = r->best;
+        const sw_status status = check_state(r->e, real, real);
+        *real = was;
+        SW_TRY(status);
+    }
+    exchange(r);
+    return SW_OK;
+}
+
+static sw_status resume(sw_evolution *e, const char *path)
+{
+    const size_t bytes = e->opts.population * sizeof(swi_one);
+    reader r = {.e = e, .path = path};
+    swi_text file;
+    void *members = NULL, *text = NULL;
+    SW_TRY(swi_text_read_file(&file, path));
+    sw_status status = sw_heap_alloc(&members, SW_HEAP_RECORDS, bytes);
+    if (status == SW_OK)
+        status = sw_heap_alloc(&text, SW_HEAP_FILES, file.n + 1);
+    r.members = members;
+    r.text = text;
+    r.room = file.n + 1;
+    swi_one_begin(&r.best);
+    for (uint32_t i = 0; i < e->opts.population && members != NULL; i++)
+        swi_one_begin(&r.members[i]);
+    if (status == SW_OK)
+        status = restore(&r, &file);
+    for (uint32_t i = 0; i < e->opts.population && members != NULL; i++)
+        swi_one_free(e, &r.members[i]);
+    swi_one_free(e, &r.best);
+    sw_heap_free(text, SW_HEAP_FILES, file.n + 1);
+    sw_heap_free(members, SW_HEAP_RECORDS, bytes);
+    swi_text_free(&file);
+    return status;
+}
+
+sw_status sw_evolution_resume(sw_evolution *e, int *found)
+{
+    static const char call[] = "sw_evolution_resume";
+    char path[SWI_EVOLUTION_PATH];
+    bool there;
+    SW_TRY(sw_handle_check(e, SW_HANDLE_EVOLUTION, call));
+    if (found == NULL)
+        SW_FAIL(SW_INVALID, "%s: found must not be NULL", call);
+    if (e->opts.dir == NULL || e->phase != SWI_PHASE_NEW)
+        SW_FAIL(SW_INVALID, "%s: %s", call,
+                e->opts.dir == NULL
+                    ? "the run has no dir"
+                    : "it must be called before the first sw_evolution_advance");
+    swi_evolution_path(e, "generation.json", path);
+    SW_TRY(sw_file_look(path, &there));
+    if (there)
+        SW_TRY(resume(e, path));
+    *found = there;
+    return SW_OK;
+}
