@@ -1862,7 +1862,7 @@ typedef enum {
     SW_MUTATE_ADD_VERTEX,    /* behind it: a draw from the space, three times in four one that
                                 begins as the identity; not behind the input */
     SW_MUTATE_REMOVE_VERTEX, /* what reads it reads what it read, of a join one of them; what
-                                nobody reads then goes too */
+                                no vertex reads then goes too */
     SW_MUTATE_ADD_EDGE,      /* from it to a later one, by an add or a concat in between */
     SW_MUTATE_REMOVE_EDGE,   /* of an add or a concat, from what others read too */
     SW_MUTATE_KERNEL,        /* by low to high, in steps of two; filters stay aligned */

@@ -414,8 +414,8 @@ static void wrong_options_are_refused(void)
     sw_candidate c = {.size = sizeof c};
     sw_net *none = NULL;
     int found;
-    REFUSED(sw_evolution_best(e, &c), SW_INVALID, "nobody");
-    REFUSED(sw_evolution_net(e, UINT32_MAX, &none), SW_INVALID, "nobody");
+    REFUSED(sw_evolution_best(e, &c), SW_INVALID, "no member");
+    REFUSED(sw_evolution_net(e, UINT32_MAX, &none), SW_INVALID, "no member");
     REFUSED(sw_evolution_member(e, 6, &c), SW_INVALID, "below 6");
     REFUSED(sw_evolution_resume(e, &found), SW_INVALID, "no dir");
     REFUSED(sw_evolution_rebuild(e, 1, &none), SW_INVALID, "no dir");

@@ -223,7 +223,7 @@ sw_status swi_rest_end(sw_evolution *e, swi_one *one, const unsigned char *bytes
 /* A block ends at once, a file when the next generation is whole: swi_rest_sweep. */
 void swi_rest_drop(sw_evolution *e, swi_one *one);
 void swi_rest_sweep(sw_evolution *e);
-/* States in the folder that are nobody's: of a process that was ended. */
+/* States in the folder that belong to no member: of a process that was ended. */
 sw_status swi_rest_sweep_folder(sw_evolution *e);
 /* At once, file and block. */
 void swi_rest_remove(sw_evolution *e, swi_one *one);

@@ -23,7 +23,7 @@ static sw_status check_out(const sw_evolution *e, const sw_candidate *out, const
 static sw_status check_position(const sw_evolution *e, uint32_t i, const char *call)
 {
     if (i == UINT32_MAX && !e->has_best)
-        SW_FAIL(SW_INVALID, "%s: nobody was evaluated yet, or nobody is valid", call);
+        SW_FAIL(SW_INVALID, "%s: no member was evaluated yet, or none is valid", call);
     if (i != UINT32_MAX && i >= e->opts.population)
         SW_FAIL(SW_INVALID, "%s: the position must be below %u (got %u)", call,
                 e->opts.population, i);

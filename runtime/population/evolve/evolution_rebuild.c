@@ -9,7 +9,7 @@
 /* An ancestor, or the member itself. */
 typedef struct {
     const swi_line *line; /* of its first generation */
-    uint64_t until;       /* generation behind which nobody needs it */
+    uint64_t until;       /* generation behind which no other line needs it */
     swi_one one;
 } ancestor;
 
@@ -133,7 +133,7 @@ static sw_status make(rebuild *r, ancestor *a)
     memcpy(one->parents, a->line->parents, sizeof one->parents);
     one->birth = a->line->birth;
     if (one->birth.how == SWI_BORN_CHILD && one->parents[0] == 0)
-        SW_FAIL(SW_FORMAT, "sw_evolution_rebuild: member %llu is a child of nobody",
+        SW_FAIL(SW_FORMAT, "sw_evolution_rebuild: member %llu has no parents in the history",
                 (unsigned long long)one->id);
     if (one->birth.how == SWI_BORN_FIRST && one->birth.index >= r->e->opts.n_first)
         SW_FAIL(SW_INVALID,

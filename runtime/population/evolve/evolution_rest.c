@@ -46,7 +46,7 @@ static swi_old_file pause_of(const swi_one *one)
     return (swi_old_file){one->id, 0, "paused"};
 }
 
-/* Without memory for it the file stays, in nobody's way. */
+/* Without memory for it the file stays; it does no harm. */
 static void note_old(sw_evolution *e, swi_old_file file)
 {
     void *old = e->old;
@@ -63,7 +63,7 @@ void swi_rest_sweep(sw_evolution *e)
     for (uint32_t i = 0; i < e->n_old; i++) {
         path_of(e, &e->old[i], path);
         if (sw_file_remove(path) != SW_OK)
-            continue; /* it is in nobody's way */
+            continue; /* it does no harm */
     }
     e->n_old = 0;
 }
@@ -202,7 +202,7 @@ void swi_rest_remove(sw_evolution *e, swi_one *one)
         const swi_old_file file = file_of(e, one, one->rest.generation);
         path_of(e, &file, path);
         if (sw_file_remove(path) != SW_OK)
-            one->rest.there = false; /* it is in nobody's way */
+            one->rest.there = false; /* it does no harm */
     }
     one->rest = (swi_rest){.there = false};
 }

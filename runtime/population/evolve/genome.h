@@ -73,7 +73,7 @@ sw_status swi_genome_new(sw_genome **out, const sw_task *task);
  * there on move up by one, and all inputs are renumbered, but those of `vertex` itself, which
  * must be below `at`. */
 sw_status swi_genome_insert(sw_genome *genome, uint32_t at, const swi_vertex *vertex);
-/* Nobody reads it. */
+/* No vertex may read it. */
 void swi_genome_remove(sw_genome *genome, uint32_t i);
 /* Everyone who reads `from` reads `to` instead; the order is the caller's to see to. */
 void swi_genome_redirect(sw_genome *genome, uint32_t from, uint32_t to);

@@ -120,15 +120,15 @@ bool swi_growth_is_exact(const sw_genome *now, const sw_genome *before);
 
 /* ---- rewire.c ---------------------------------------------------------------------------- */
 
-/* Who reads v reads x, which it reads; v goes, and what nobody reads then, and adds that would
- * add x alone. Sizes are aligned first. SW_UNSUPPORTED, or SW_INVALID, where that cannot be:
- * the genome is then neither as it was nor valid. */
+/* Who reads v reads x, which it reads; v goes, and what no vertex reads then, and adds that
+ * would add x alone. Sizes are aligned first. SW_UNSUPPORTED, or SW_INVALID, where that cannot
+ * be: the genome is then neither as it was nor valid. */
 SW_MUST_USE sw_status swi_bypass(swi_child *c, uint32_t v, uint32_t x);
 /* Concat v reads input k alone, and is passed by; its readers lose the other columns. */
 SW_MUST_USE sw_status swi_bypass_concat(swi_child *c, uint32_t v, uint32_t k);
 /* The same where sizes and images are equal. */
 SW_MUST_USE sw_status swi_pass_over(sw_genome *g, uint32_t v, uint32_t x);
-/* Remove what nobody reads, and its shields allow it. */
+/* Remove what no vertex reads, where its shields allow it. */
 SW_MUST_USE sw_status swi_prune(sw_genome *g);
 
 /* ---- positions.c ------------------------------------------------------------------------- */
@@ -144,7 +144,7 @@ SW_MUST_USE sw_status swi_positions_follow(sw_genome *now, const sw_genome *was,
 /* ---- crossover_segments.c ---------------------------------------------------------------- */
 
 /* Vertices between `entry`, which is not of them, and `exit`, which is: all that they read is
- * of them or the entry, and nobody else reads any of them but the exit. */
+ * of them or the entry, and no other vertex reads any of them but the exit. */
 typedef struct {
     uint32_t entry, exit, n;
     double from, to; /* where these two lie: 0 is the input, 1 the last vertex */

@@ -1,4 +1,5 @@
-/* Rewiring: a vertex is passed by, what nobody reads goes, what is read twice is read once. */
+/* Rewiring: a vertex is passed by, what no vertex reads goes, what is read twice is read once.
+ */
 #include "runtime/population/evolve/mutate.h"
 #include <string.h>
 

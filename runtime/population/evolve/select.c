@@ -78,7 +78,7 @@ static double weigh(stage *s)
     return sum;
 }
 
-/* Where nobody weighs anything all that are a number weigh the same; else all. */
+/* Where all weights are 0, all that are a number weigh the same. */
 static double weigh_all(stage *s)
 {
     double sum = 0;
