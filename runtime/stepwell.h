@@ -1808,6 +1808,9 @@ SW_MUST_USE SW_API sw_status sw_net_create(sw_net **out, const sw_genome *genome
 SW_API void sw_net_destroy(sw_net *net);
 SW_API sw_model *sw_net_model(sw_net *net);
 SW_API sw_optimizer *sw_net_optimizer(sw_net *net);
+/* sw_model_ready of its model, with the weights of vertices that begin as the identity, and
+ * utilities of 2^-23. */
+SW_MUST_USE SW_API sw_status sw_net_ready(sw_net *net, sw_exec *exec, uint64_t seed);
 SW_API const sw_genome *sw_net_genome(const sw_net *net);
 /* The step function; user: the net. Inputs: samples (batch, channels, height, width) or (batch,
  * channels), U8 or F32, and labels (batch). Metrics "loss" and "accuracy"; SW_TRAIN updates

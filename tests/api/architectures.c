@@ -76,7 +76,7 @@ int main(void)
         return say("draw");
     printf("%u vertices, %llu parameters: a step takes %zu bytes\n", info.n_vertices,
            (unsigned long long)price.parameters, price.peak_bytes);
-    if (sw_net_create(&old, parent, NULL) || sw_model_ready(sw_net_model(old), exec, 1) ||
+    if (sw_net_create(&old, parent, NULL) || sw_net_ready(old, exec, 1) ||
         train(old, info.batch, 60, &first, &last))
         return say("train");
     printf("loss %.3f, after 60 steps %.3f\n", first, last);
@@ -93,7 +93,7 @@ int main(void)
         return say("mutate");
     printf("the child: %u vertices, %llu parameters: a step takes %zu bytes\n", info.n_vertices,
            (unsigned long long)price.parameters, price.peak_bytes);
-    if (sw_net_create(&young, child, NULL) || sw_model_ready(sw_net_model(young), exec, 2) ||
+    if (sw_net_create(&young, child, NULL) || sw_net_ready(young, exec, 2) ||
         sw_net_inherit(young, old, NULL, 2) || train(young, info.batch, 60, &again, &end))
         return say("inherit");
     sw_run_info run = {.size = sizeof run};

@@ -52,8 +52,35 @@ static void nets_begin_as_models_do(void)
     }
 }
 
+/* The public way: a net that is made ready has the bytes that its definition says. */
+static void nets_are_made_ready_with_their_identities(void)
+{
+    const sw_net_opts with = {.size = sizeof with, .utility = 1};
+    sw_exec *exec = scene_exec(1);
+    sw_dice dice = {73};
+    int changed = 0;
+    for (int i = 0; i < 50; i++) {
+        sw_genome *g = scene_random(&dice);
+        for (uint32_t k = 0; k < g->n; k++)
+            g->vertices[k].identity = sw_dice_below(&dice, 4) == 0;
+        sw_net *made = scene_net(g, &with);
+        OK(sw_net_ready(made, exec, (uint64_t)i));
+        const char *name =
+            scene_differs(made, made->model->base,
+                          scene_inherited(exec, made, NULL, NULL, NULL, NULL, (uint64_t)i));
+        SW_CHECK(name == NULL, "net %d: '%s'", i, name != NULL ? name : "");
+        void *ready = scene_block(made->model->bytes);
+        memcpy(ready, made->model->base, made->model->bytes);
+        OK(sw_model_ready(made->model, exec, (uint64_t)i));
+        changed += memcmp(ready, made->model->base, made->model->bytes) != 0;
+        scene_sweep();
+    }
+    CU_ASSERT_EQUAL(changed, 50); /* utilities at least */
+}
+
 static const sw_test tests[] = {
     {"every bit is what the definition says", every_bit_is_what_the_definition_says},
     {"nets begin as models do", nets_begin_as_models_do},
+    {"nets are made ready with their identities", nets_are_made_ready_with_their_identities},
 };
 SW_SUITE("inheritance at random", tests)

@@ -291,6 +291,9 @@ static things make_things(void)
     X(sw_net_optimizer(NULL) == NULL ? SW_INVALID : SW_OK)                                     \
     X(sw_net_genome(NULL) == NULL ? SW_INVALID : SW_OK)                                        \
     X((sw_net_destroy(NULL), SW_INVALID))                                                      \
+    X(sw_net_ready(NULL, t->exec, 1))                                                          \
+    X(sw_dataset_split(NULL, NULL, t->data, 1, 1))                                             \
+    X(sw_dataset_split(&data, &data, NULL, 1, 1))                                              \
     X(sw_genome_price(NULL, t->exec, NULL, SW_U8, NULL))                                       \
     X(sw_net_inherit(NULL, NULL, NULL, 1))                                                     \
     X(sw_mutation_kind_name((sw_mutation_kind)99) == NULL ? SW_INVALID : SW_OK)                \

@@ -2,8 +2,10 @@
  * against the best of random nets that had as many steps in all, both trained from scratch.
  *
  * The random nets are a population of one generation: as many draws of the same space under
- * the same budget, trained with as many steps in all as the search had. Fitness is the loss on
- * the validation part, which tells nets apart where accuracy no longer does. */
+ * the same budget, trained with as many steps in all as the search had. Both search graphs
+ * alone: all nets are trained by adam with one rate and batch, for what a search comes to at
+ * its end otherwise, a low rate say, suits nets that are trained already. Fitness is the loss
+ * on the validation part, which tells nets apart where accuracy no longer does. */
 #include "tools/bench/evolve.h"
 #include "tools/evolve/trial.h"
 #include <inttypes.h>
@@ -14,6 +16,9 @@ typedef struct {
     const evolve_bench_opts *opts;
     sw_dataset *all, *train, *validation, *test;
     sw_net_opts net;
+    sw_search_space *space;
+    sw_mutation mutations[SW_MUTATION_KINDS * 2];
+    size_t n_mutations;
 } search_data;
 
 /* What came out of one population. */
@@ -24,6 +29,42 @@ typedef struct {
     uint64_t steps, gap_ns, mutants, refused, compared, differ, over;
     size_t peak_bytes;
 } found;
+
+/* ---- what is searched ---------------------------------------------------------------------
+ */
+
+/* The default space with one way to train. */
+static sw_status open_space(search_data *d, const sw_task *task)
+{
+    static const char *const lines[][2] = {{"\n \"optimizers\": ", "[\"adam\"],"},
+                                           {"\n \"lr\": ", "{\"from\": 0.002, \"to\": 0.002},"},
+                                           {"\n \"batch\": ", "[64],"}};
+    sw_search_space *usual;
+    char text[16384];
+    size_t n = 0;
+    SW_TRY(sw_search_space_default(&usual, task));
+    const char *from = sw_search_space_text(usual);
+    for (int k = 0; k < 3; k++) {
+        const char *at = strstr(from, lines[k][0]);
+        at = at != NULL ? at + strlen(lines[k][0]) : from;
+        n += (size_t)snprintf(text + n, sizeof text - n, "%.*s%s", (int)(at - from), from,
+                              lines[k][1]);
+        from = at + strcspn(at, "\n");
+    }
+    n += (size_t)snprintf(text + n, sizeof text - n, "%s", from);
+    sw_search_space_destroy(usual);
+    return sw_search_space_parse(&d->space, text, n, "the space of graphs");
+}
+
+/* Those of graphs. */
+static void take_mutations(search_data *d)
+{
+    size_t n;
+    const sw_mutation *all = sw_mutations_default(&n);
+    for (size_t i = 0; i < n && d->n_mutations < SW_MUTATION_KINDS * 2; i++)
+        if (all[i].kind < SW_MUTATE_RATE || all[i].kind == SW_MUTATE_GROW)
+            d->mutations[d->n_mutations++] = all[i];
+}
 
 /* ---- data -------------------------------------------------------------------------------- */
 
@@ -42,11 +83,20 @@ static sw_status open_data(search_data *d)
                            .scale = {1.0f / (255.0f * deviation)},
                            .shift = {-mean / deviation},
                            .n_scales = 1};
+    const sw_shape *x = &info.field[0].shape;
+    const sw_task task = {.size = sizeof task,
+                          .channels = x->rank == 3 ? x->dim[0] : 1,
+                          .height = x->dim[x->rank - 2],
+                          .width = x->dim[x->rank - 1],
+                          .classes = info.n_classes};
+    take_mutations(d);
+    SW_TRY(open_space(d, &task));
     return sw_dataset_split(&d->train, &d->validation, d->all, info.n / 10, 1);
 }
 
 static void close_data(search_data *d)
 {
+    sw_search_space_destroy(d->space);
     sw_dataset_destroy(d->train);
     sw_dataset_destroy(d->validation);
     sw_dataset_destroy(d->all);
@@ -120,6 +170,9 @@ static sw_evolution_opts opts_of(const search_data *d, uint64_t seed, uint64_t s
                                .samples = samples,
                                .seed = seed,
                                .net = &d->net,
+                               .space = d->space,
+                               .mutations = d->mutations,
+                               .n_mutations = d->n_mutations,
                                .fitness = &by_loss,
                                .n_fitness = 1,
                                .stop = stopped};
@@ -184,57 +237,15 @@ static sw_status evolve_once(const search_data *d, uint64_t seed, uint64_t steps
     return status;
 }
 
-/* The same graph with the optimizer and batch that all nets are trained from scratch with: what
- * a search has come to at its end, a low rate say, suits nets that are trained already. */
-static sw_status with_recipe(const sw_genome *genome, sw_genome **out)
-{
-    static const char *const keys[] = {"\n \"optimizer\": ", "\n \"batch\": "};
-    static const char *const recipe[] = {
-        "{\"kind\": \"adam\", \"lr\": 0.002, \"update\": \"release\"},", "64,"};
-    char *text, *own;
-    size_t bytes;
-    *out = NULL;
-    SW_TRY(sw_genome_print(genome, &text, &bytes));
-    void *block;
-    const size_t room = bytes + 256;
-    sw_status status = sw_heap_alloc(&block, SW_HEAP_RECORDS, room);
-    own = block;
-    if (status != SW_OK) {
-        sw_text_free(text, bytes);
-        return status;
-    }
-    size_t n = 0;
-    const char *from = text;
-    for (int k = 0; k < 2; k++) {
-        const char *at = strstr(from, keys[k]);
-        at = at != NULL ? at + strlen(keys[k]) : from;
-        memcpy(own + n, from, (size_t)(at - from));
-        n += (size_t)(at - from);
-        memcpy(own + n, recipe[k], strlen(recipe[k]));
-        n += strlen(recipe[k]);
-        from = at + strcspn(at, "\n");
-    }
-    memcpy(own + n, from, strlen(from));
-    n += strlen(from);
-    status = sw_genome_parse(out, own, n, "the best genome");
-    sw_heap_free(block, SW_HEAP_RECORDS, room);
-    sw_text_free(text, bytes);
-    return status;
-}
-
 /* From scratch, on the whole training part; share of the test part that is right. */
 static sw_status train_once(const search_data *d, const found *f, uint64_t seed, double *share)
 {
     const sw_exec_opts with = {.size = sizeof with, .threads = (int)d->opts->common.threads};
     int64_t right = 0, rows = 1;
     trial t = {0};
-    sw_exec *exec = NULL;
-    sw_genome *genome;
-    SW_TRY(with_recipe(f->genome, &genome));
-    sw_status status = sw_exec_create(&exec, &with);
-    if (status == SW_OK)
-        status = trial_open(&t, exec, NULL, genome, &d->net, seed);
-    sw_genome_destroy(genome);
+    sw_exec *exec;
+    SW_TRY(sw_exec_create(&exec, &with));
+    sw_status status = trial_open(&t, exec, NULL, f->genome, &d->net, seed);
     for (int64_t k = 0; k < d->opts->epochs && status == SW_OK; k++)
         status = trial_epoch(&t, d->all, (uint64_t)k, NULL, NULL);
     if (status == SW_OK)
@@ -350,8 +361,7 @@ static void say_search(const evolve_out *out)
     }
     printf("\n%s: %" PRId64 " members under %s; %" PRId64 " generations of %" PRId64
            " samples, or one with as many steps in all; the best then %" PRId64
-           " epochs from scratch by adam, rate 0.002, batch 64, and tested (mean of %" PRId64
-           ")\n",
+           " epochs from scratch, and tested (mean of %" PRId64 ")\n",
            o->data != NULL ? o->data : "synthetic", o->population, cli_bytes(o->budget).text,
            o->generations, o->samples, o->epochs, o->repeats);
     printf("%4s %-8s %11s %11s %10s %10s %10s %9s %7s\n", "seed", "", "validation", "test",

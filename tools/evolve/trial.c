@@ -16,7 +16,7 @@ sw_status trial_open(trial *t, sw_exec *exec, sw_budget *budget, const sw_genome
                             .user = t->net,
                             .models = &t->model,
                             .n_models = 1};
-    return sw_model_ready(t->model, exec, seed);
+    return sw_net_ready(t->net, exec, seed);
 }
 
 void trial_close(trial *t)

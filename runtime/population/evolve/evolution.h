@@ -322,11 +322,6 @@ sw_status swi_evolution_breed_begin(sw_evolution *e);
 /* One child; *ended: all are there, and so is the next generation. */
 sw_status swi_evolution_breed(sw_evolution *e, bool *ended);
 
-/* ---- evolution_look.c -------------------------------------------------------------------- */
-
-/* The bytes of a range into a model that is ready. */
-sw_status swi_net_fill(sw_net *net, const unsigned char *bytes, size_t n);
-
 /* ---- evolution_files.c, evolution_history.c ---------------------------------------------- */
 
 sw_status swi_generation_write(sw_evolution *e);

@@ -146,10 +146,14 @@ static sw_status keep_first(sw_evolution *e, const sw_genome *const *first)
         SW_TRY(sw_genome_look(list[i], &is));
         if (is.channels != e->task.channels || is.height != e->task.height ||
             is.width != e->task.width || is.classes != e->task.classes)
-            SW_FAIL(SW_INVALID,
-                    "sw_evolution_create: genome %s is of another task than the "
-                    "data set's",
-                    list[i]->name);
+            SW_FAIL(
+                SW_INVALID,
+                "sw_evolution_create: genome %zu of opts.first (%s) is for samples of %lld x "
+                "%lld x %lld and %lld classes; the data set has %lld x %lld x %lld and %lld",
+                (size_t)i, list[i]->name[0] != '\0' ? list[i]->name : "without a name",
+                (long long)is.channels, (long long)is.height, (long long)is.width,
+                (long long)is.classes, (long long)e->task.channels, (long long)e->task.height,
+                (long long)e->task.width, (long long)e->task.classes);
     }
     return SW_OK;
 }

@@ -1,7 +1,9 @@
 /* sw_net_inherit: models of nets, wherever they lie. */
+#include "alloc/base/assert.h"
 #include "runtime/device/device.h"
 #include "runtime/model/model_bytes.h"
 #include "runtime/population/evolve/net.h"
+#include <string.h>
 
 /* The bytes of a model in host memory: its own, or a copy of a device's. */
 typedef struct {
@@ -109,5 +111,46 @@ sw_status sw_net_inherit(sw_net *to, const sw_net *a, const sw_net *b, uint64_t 
     if (status == SW_OK)
         status = inherit_into(to, a, b, seed);
     give(nets, n);
+    return status;
+}
+
+/* ---- first values ------------------------------------------------------------------------ */
+
+sw_status swi_net_fill(sw_net *net, const unsigned char *bytes, size_t n)
+{
+    sw_model *model = net->model;
+    SW_ASSERT(model->bytes == n);
+    SW_TRY(swi_model_write(model, 0, bytes, n));
+    const swi_entry *knobs = model->n_knobs > 0 ? &model->entries[model->knob_entry] : NULL;
+    for (uint32_t i = 0; i < model->n_knobs; i++) {
+        memcpy(&model->knobs[i].value, bytes + knobs->offset + i * sizeof(uint32_t),
+               sizeof(uint32_t));
+        swi_knob_accept(model, i);
+    }
+    if (model->n_knobs > 0)
+        swi_knobs_changed(model);
+    return SW_OK;
+}
+
+static sw_status begin(sw_net *net, sw_exec *exec, uint64_t seed, unsigned char *bytes)
+{
+    SW_TRY(sw_model_ready(net->model, exec, seed));
+    SW_TRY(swi_net_begin(net, bytes, seed));
+    SW_TRY(swi_model_take(net->model));
+    const sw_status status = swi_net_fill(net, bytes, net->model->bytes);
+    swi_model_give(net->model);
+    return status;
+}
+
+sw_status sw_net_ready(sw_net *net, sw_exec *exec, uint64_t seed)
+{
+    void *bytes;
+    size_t n;
+    SW_TRY(sw_handle_check(net, SW_HANDLE_NET, "sw_net_ready"));
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_net_ready"));
+    SW_TRY(sw_model_bytes(net->model, &n));
+    SW_TRY(sw_heap_alloc(&bytes, SW_HEAP_FILES, n));
+    const sw_status status = begin(net, exec, seed, bytes);
+    sw_heap_free(bytes, SW_HEAP_FILES, n);
     return status;
 }
