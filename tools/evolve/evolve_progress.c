@@ -20,7 +20,7 @@ void evolve_say_head(const evolve *e)
            o->job.data, cli_digits((uint64_t)e->n_train).text,
            cli_digits((uint64_t)e->n_validation).text, cli_bytes(o->job.budget_bytes).text,
            o->population, o->job.seed);
-    printf("%5s %9s %9s %8s %10s %10s %10s %7s %7s\n", "gener", "best", "mean", "accuracy",
+    printf("%5s %9s %9s %8s %10s %10s %10s %7s %7s\n", "gen", "best", "mean", "accuracy",
            "parameters", "best peak", "largest", "refused", "seconds");
     cli_flush();
 }
