@@ -4,7 +4,6 @@
  * of their bits (kernels/binary.h). Of a matrix any range of rows can be made
  * alone, with the same bits; theta and sigmas then are those rows. Nothing of it grows with the
  * number of directions. */
-#include "alloc/base/assert.h"
 #include "kernels/dispatch.h"
 #include "runtime/ops/noise.h"
 #include "runtime/ops/tile.h"
@@ -153,7 +152,8 @@ static sw_status forward(const sw_launch *l)
                               .n_rows = rows_of(a, &l->out[0].type)};
     rest r = {a, sum.to, theta, o.sigmas != NONE ? swi_in(l, o.sigmas) : NULL,
               sw_type_elements(&l->out[0].type)};
-    SW_ASSERT(l->accumulate == 0); /* the first and only contribution to its gradient */
+    /* The first and only contribution to its gradient: it writes, whatever l->accumulate says.
+     */
     if (of_bits(a))
         sum_scores(l, &o);
     else
