@@ -1,11 +1,12 @@
 /* bench evolve --case gaps and --case search: a whole search, its pauses; and its winners
  * against the best of random nets that had as many steps in all, both trained from scratch.
  *
- * The random nets are a population of one generation: as many draws of the same space under
- * the same budget, trained with as many steps in all as the search had. Both search graphs
- * alone: all nets are trained by adam with one rate and batch, for what a search comes to at
- * its end otherwise, a low rate say, suits nets that are trained already. Fitness is the loss
- * on the validation part, which tells nets apart where accuracy no longer does. */
+ * A search has half of its steps for generations, and half for the fittest of the last one,
+ * which begin again. The random nets are a population of one generation: as many draws of the
+ * same space under the same budget, trained with as many steps in all as the search had. Both
+ * search graphs alone: all nets are trained by adam with one rate and batch, for what a search
+ * comes to at its end otherwise, a low rate say, suits nets that are trained already. Fitness
+ * is the loss on the validation part, which tells nets apart where accuracy no longer does. */
 #include "tools/bench/evolve.h"
 #include "tools/evolve/trial.h"
 #include <inttypes.h>
@@ -159,6 +160,46 @@ static sw_status go(const search_data *d, sw_evolution *evolution, uint64_t gene
     return take_best(evolution, out);
 }
 
+enum { FINALISTS = 64 }; /* at most */
+
+static sw_status copy_if_new(sw_genome **list, uint32_t *n, const sw_genome *genome)
+{
+    sw_genome_info is = {.size = sizeof is}, other = {.size = sizeof other};
+    SW_TRY(sw_genome_look(genome, &is));
+    for (uint32_t i = 0; i < *n; i++) {
+        SW_TRY(sw_genome_look(list[i], &other));
+        if (other.hash == is.hash)
+            return SW_OK;
+    }
+    SW_TRY(sw_genome_copy(&list[*n], genome));
+    (*n)++;
+    return SW_OK;
+}
+
+/* The fittest first; *n: at most so many, and how many there are. */
+static sw_status take_finalists(sw_evolution *evolution, sw_genome **list, uint32_t *n)
+{
+    const uint32_t members = sw_evolution_count(evolution), most = *n;
+    double before = (double)INFINITY;
+    *n = 0;
+    for (uint32_t turn = 0; turn < members && *n < most; turn++) {
+        double best = -(double)INFINITY;
+        sw_candidate c = {.size = sizeof c};
+        for (uint32_t i = 0; i < members; i++) {
+            SW_TRY(sw_evolution_member(evolution, i, &c));
+            if (c.fitness < before && c.fitness > best)
+                best = c.fitness;
+        }
+        for (uint32_t i = 0; i < members && *n < most; i++) {
+            SW_TRY(sw_evolution_member(evolution, i, &c));
+            if (c.fitness == best)
+                SW_TRY(copy_if_new(list, n, c.genome));
+        }
+        before = best;
+    }
+    return SW_OK;
+}
+
 static const sw_fitness by_loss = {.kind = SW_FITNESS_LOSS};
 
 static sw_evolution_opts opts_of(const search_data *d, uint64_t seed, uint64_t samples)
@@ -201,22 +242,74 @@ static sw_status samples_for(const search_data *d, sw_exec *exec, uint64_t seed,
     return status;
 }
 
+/* What a second population adds to the first: its best, sums and maxima. */
+static void add_found(found *sum, const found *more)
+{
+    found all = *more;
+    sw_genome_destroy(sum->genome);
+    all.steps += sum->steps;
+    all.mutants += sum->mutants;
+    all.refused += sum->refused;
+    all.compared += sum->compared;
+    all.differ += sum->differ;
+    all.over += sum->over;
+    all.gap_ns = sum->gap_ns > all.gap_ns ? sum->gap_ns : all.gap_ns;
+    all.peak_bytes = sum->peak_bytes > all.peak_bytes ? sum->peak_bytes : all.peak_bytes;
+    *sum = all;
+}
+
+/* One population from its beginning; finalists (or NULL): room for the fittest genomes of its
+ * last generation, all different, at most n. */
+static sw_status run_population(const search_data *d, sw_exec *exec,
+                                const sw_evolution_opts *opts, uint64_t generations,
+                                const char *name, sw_genome **finalists, uint32_t *n,
+                                found *out)
+{
+    sw_evolution *evolution;
+    SW_TRY(sw_evolution_create(&evolution, exec, opts));
+    sw_status status = go(d, evolution, generations, name, out);
+    if (status == SW_OK && finalists != NULL)
+        status = take_finalists(evolution, finalists, n);
+    sw_evolution_destroy(evolution);
+    return status;
+}
+
+/* Half of the steps for generations, and half for the fittest, which begin again: so the last
+ * choice is between nets that were trained from scratch, as it is for random ones. */
+static sw_status search(const search_data *d, sw_exec *exec, uint64_t seed, found *out)
+{
+    const evolve_bench_opts *o = d->opts;
+    const uint64_t generations = (uint64_t)o->generations / 2;
+    sw_genome *finalists[FINALISTS] = {NULL};
+    uint32_t n =
+        (uint32_t)o->population / 2 < FINALISTS ? (uint32_t)o->population / 2 : FINALISTS;
+    sw_evolution_opts opts = opts_of(d, seed, (uint64_t)o->samples);
+    found second = {.price = {.size = sizeof second.price}};
+    sw_status status = run_population(d, exec, &opts, generations > 0 ? generations : 1,
+                                      "search", finalists, &n, out);
+    if (status == SW_OK) {
+        opts = opts_of(d, seed, (uint64_t)(o->samples * o->generations));
+        opts.first = (const sw_genome *const *)finalists;
+        opts.n_first = opts.population = n;
+        status = run_population(d, exec, &opts, 1, "finalists", NULL, NULL, &second);
+    }
+    if (status == SW_OK)
+        add_found(out, &second);
+    for (uint32_t i = 0; i < FINALISTS; i++)
+        sw_genome_destroy(finalists[i]);
+    return status;
+}
+
 /* steps: of random nets, in all; 0: a search. */
 static sw_status evolve_in(const search_data *d, sw_exec *exec, uint64_t seed, uint64_t steps,
                            found *out)
 {
-    const evolve_bench_opts *o = d->opts;
-    const bool random = steps > 0;
-    uint64_t samples = (uint64_t)o->samples;
-    sw_evolution *evolution = NULL;
-    if (random)
-        SW_TRY(samples_for(d, exec, seed, steps, &samples));
+    uint64_t samples = 0;
+    if (steps == 0)
+        return search(d, exec, seed, out);
+    SW_TRY(samples_for(d, exec, seed, steps, &samples));
     const sw_evolution_opts opts = opts_of(d, seed, samples);
-    SW_TRY(sw_evolution_create(&evolution, exec, &opts));
-    const sw_status status = go(d, evolution, random ? 1 : (uint64_t)o->generations,
-                                random ? "random" : "search", out);
-    sw_evolution_destroy(evolution);
-    return status;
+    return run_population(d, exec, &opts, 1, "random", NULL, NULL, out);
 }
 
 static sw_status evolve_once(const search_data *d, uint64_t seed, uint64_t steps, found *out)
@@ -360,8 +453,10 @@ static void say_search(const evolve_out *out)
         return;
     }
     printf("\n%s: %" PRId64 " members under %s; %" PRId64 " generations of %" PRId64
-           " samples, or one with as many steps in all; the best then %" PRId64
-           " epochs from scratch, and tested (mean of %" PRId64 ")\n",
+           " samples (half of them, then the fittest from scratch), or draws with as many "
+           "steps in "
+           "all; the best then %" PRId64 " epochs from scratch, and tested (mean of %" PRId64
+           ")\n",
            o->data != NULL ? o->data : "synthetic", o->population, cli_bytes(o->budget).text,
            o->generations, o->samples, o->epochs, o->repeats);
     printf("%4s %-8s %11s %11s %10s %10s %10s %9s %7s\n", "seed", "", "validation", "test",

@@ -11,6 +11,7 @@
  * one, at ten operations a nanosecond. A step that has more is a call by itself. */
 #define CALL_OPERATIONS 100000000u
 #define MEMBER_OPERATIONS 5000000u
+#define MEMBERS_OF_A_LANE 4 /* at least, so that lanes end a call at about the same time */
 
 /* ---- one call ---------------------------------------------------------------------------- */
 
@@ -74,7 +75,10 @@ static uint32_t choose(sw_evolution *e, bool train, uint32_t members)
     const uint64_t most = (uint64_t)CALL_OPERATIONS * (uint64_t)e->lanes;
     uint64_t operations = 0;
     uint32_t n = 0;
-    for (uint32_t k = 0; k < e->n_wave && n < members && operations < most; k++) {
+    const uint32_t least = MEMBERS_OF_A_LANE * (uint32_t)e->lanes;
+    for (uint32_t k = 0; k < e->n_wave && n < members; k++) {
+        if (operations >= most && (n >= least || e->lanes == 1))
+            break;
         const uint32_t i = e->wave[e->cursor % e->n_wave];
         const swi_one *one = &e->members[i];
         e->cursor = (e->cursor + 1) % e->n_wave;
