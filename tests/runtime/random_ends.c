@@ -131,6 +131,7 @@ void random_make_optimizers(maker *m)
         }
         o->release = !o->keep && chance(m, 40);
         o->clip = !o->release && chance(m, 40);
+        o->hook = !o->keep && (r->seed >> i & 3) == 0; /* no draw: the nets stay as they are */
     }
     for (int p = 0; p < r->n_params; p++) {
         const int o = below(m, r->n_optimizers);

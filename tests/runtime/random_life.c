@@ -163,6 +163,12 @@ static sw_value compute(walk *w, const random_op *op, const char *name)
     }
 }
 
+static sw_value halve(sw_ctx *ctx, sw_param param, sw_value gradient, void *user)
+{
+    (void)param, (void)user;
+    return sw_scale_by(ctx, gradient, 0.5f);
+}
+
 static void train_op(walk *w, const random_op *op)
 {
     random_life *l = w->life;
@@ -183,6 +189,7 @@ static void train_op(walk *w, const random_op *op)
     } else if (op->kind == RANDOM_ACCUMULATE) {
         sw_accumulate(w->ctx, list[0]);
     } else if (!o->keep || l->updates) {
+        sw_gradient_hook(w->ctx, list[0]->model, o->hook ? halve : NULL, NULL);
         if (o->clip)
             sw_clip_norm(w->ctx, list[0], l->max_norm[o->model]);
         sw_update(w->ctx, list[0]);

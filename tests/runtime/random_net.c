@@ -198,10 +198,11 @@ void random_net_print(const random_net *r)
             r->n_models, r->twice ? ", updates every second run" : "");
     for (int i = 0; i < r->n_optimizers; i++) {
         const random_optimizer *o = &r->optimizer[i];
-        sw_note("  optimizer %d: %s of model %d%s%s%s%s%s%s, parameters 0x%x", i, o->kind,
+        sw_note("  optimizer %d: %s of model %d%s%s%s%s%s%s%s, parameters 0x%x", i, o->kind,
                 o->model, o->momentum > 0.0f ? " momentum" : "", o->nesterov ? " nesterov" : "",
                 o->weight_decay > 0.0f ? " decay" : "", o->keep ? " keep" : "",
-                o->release ? " release" : "", o->clip ? " clip" : "", o->params);
+                o->release ? " release" : "", o->clip ? " clip" : "", o->hook ? " hook" : "",
+                o->params);
     }
     for (int i = 0; i < r->n_ops; i++) {
         const random_op *op = &r->op[i];

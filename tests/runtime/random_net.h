@@ -106,6 +106,7 @@ typedef struct {
     const char *kind;
     float momentum, weight_decay;
     bool nesterov, keep, release, clip;
+    bool hook; /* its gradients are halved by a gradient hook */
     uint32_t params;
 } random_optimizer;
 
