@@ -296,6 +296,10 @@ static void launch_sum(const es_sum &g, unsigned parts, const sw_cuda_queue *que
 extern "C" sw_status sw_cuda_es_gradient_forward(const sw_launch *l, const sw_cuda_queue *queue)
 {
     es_sum g = sum_of(l, queue);
+    if (g.s.kind == SW_NOISE_BITS_OF_LOGITS)
+        return sw_cuda_its_host.fail(SW_UNSUPPORTED, __FILE__, __LINE__,
+                                     "es_gradient: the logits of layers of bits have no "
+                                     "estimate on a card: keep the model on the CPU");
     if (g.rows == 0)
         return SW_OK;
     const int64_t parts = parts_of(&g.s, g.rows, g.n);

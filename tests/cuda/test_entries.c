@@ -2,6 +2,7 @@
  * descriptor has: as they stand, grown along their first and last axes, images in blocks,
  * strided operands, addresses that allow no wide access, odd numbers, with and without what is
  * added to, in place where the descriptor allows it. */
+#include "kernels/noise.h"
 #include "kernels/rng.h"
 #include "runtime/verify/op_check.h"
 #include "tests/cuda/entry.h"
@@ -255,6 +256,13 @@ static double terms_of(const swi_check *c)
 }
 
 /* Leaves the CPU's outputs in f->out. */
+/* Layers of bits stay on the CPU, and so do the estimates of their logits. */
+static bool is_of_bits(const char *op, const void *attrs)
+{
+    return strcmp(op, "es_gradient") == 0 &&
+           ((const swi_es_gradient_attrs *)attrs)->spec.kind == SW_NOISE_BITS_OF_LOGITS;
+}
+
 static void forward_case(swi_check *c, const variant *v, const char *label, sw_entry_run *f)
 {
     sw_type types[2 * SWI_CHECK_OUTPUTS];
@@ -262,7 +270,7 @@ static void forward_case(swi_check *c, const variant *v, const char *label, sw_e
     *f = (sw_entry_run){
         .label = label, .attrs = c->spec->attrs, .shift = v->shift, .random = d->random != 0};
     f->factor = factor_of(d->name);
-    f->refused = v->blocks && is_for_plain(d->name);
+    f->refused = (v->blocks && is_for_plain(d->name)) || is_of_bits(d->name, c->spec->attrs);
     no_alias(f);
     f->terms = terms_of(c);
     f->n_in = c->n_in;
