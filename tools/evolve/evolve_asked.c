@@ -68,9 +68,10 @@ static sw_status plan_phases(evolve *e, const sw_genome *genome, int64_t batch,
     return status;
 }
 
-static void print_price(const sw_genome_info *g, const sw_price *p, const sw_plan_info *plan)
+static void print_price(const char *path, const sw_genome_info *g, const sw_price *p,
+                        const sw_plan_info *plan)
 {
-    printf("%s: %u vertices, %s parameters, %s, batch %" PRId64 "\n\n", g->name, g->n_vertices,
+    printf("%s: %u vertices, %s parameters, %s, batch %" PRId64 "\n\n", path, g->n_vertices,
            cli_digits(p->parameters).text, g->optimizer, g->batch);
     printf("peak       %s\n", result_both(p->peak_bytes).text);
     printf("model      %s\narena      %s\n", result_both(p->model_bytes).text,
@@ -138,7 +139,7 @@ static int price(evolve *e, const sw_genome *genome)
         return cli_library_error(status, false);
     if (e->opts.json)
         return put_price(&info, &found, &plan);
-    print_price(&info, &found, &plan);
+    print_price(e->opts.price, &info, &found, &plan);
     return cli_finish(CLI_DONE);
 }
 

@@ -117,8 +117,8 @@ static sw_status populate_smallest(sw_evolution *e)
         SW_TRY(find_smallest(e, one));
         if (most > 0 && one->price.peak_bytes > most)
             SW_FAIL(SW_NOMEM,
-                    "sw_evolution_create: candidate_bytes must be at least %zu (got %zu): so "
-                    "many needs %s genome for member %u",
+                    "sw_evolution_create: candidate_bytes must be at least %zu (got %zu), for "
+                    "%s genome for member %u needs as many",
                     one->price.peak_bytes, most,
                     one->birth.how == SWI_BORN_FIRST ? "the given" : "the smallest drawn",
                     i + 1);
