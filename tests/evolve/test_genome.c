@@ -142,69 +142,16 @@ static void readers_are_counted_once(void)
     CU_ASSERT_EQUAL(swi_vertex_readers(g, swi_genome_find(g, "gap"), out, 4), 0);
 }
 
-/* A shuffled genome is brought into an order that has the same edges; the input stays first and
- * the logits last. One that is in order stays as it is. */
-static void shuffled_genomes_are_ordered(void)
-{
-    swi_draws d = swi_draws_of(4, 4);
-    for (int round = 0; round < 200; round++) {
-        sw_genome *g = genome_chain(30);
-        const uint64_t hash = swi_genome_hash(g);
-        edges before;
-        note_edges(&before, g);
-        OK(swi_genome_order(g));
-        CU_ASSERT_EQUAL(swi_genome_hash(g), hash);
-        for (uint32_t i = 1; i + 2 < g->n; i++) { /* swap i and k, and all who read them */
-            const uint32_t k = i + swi_draw_below(&d, g->n - 1 - i);
-            const swi_vertex v = g->vertices[i];
-            g->vertices[i] = g->vertices[k];
-            g->vertices[k] = v;
-            for (uint32_t r = 0; r < g->n; r++)
-                for (uint32_t j = 0; j < g->vertices[r].n_in; j++) {
-                    uint32_t *in = &g->vertices[r].in[j];
-                    *in = *in == i ? k : *in == k ? i : *in;
-                }
-        }
-        CU_ASSERT_FATAL(same_edges(&before, g, "-"));
-        OK(swi_genome_order(g));
-        CU_ASSERT_FATAL(same_edges(&before, g, "-"));
-        OK(swi_genome_check(g, NULL));
-        CU_ASSERT_STRING_EQUAL(g->vertices[0].name, "input");
-        CU_ASSERT_STRING_EQUAL(g->vertices[g->n - 1].name, before.name[before.n - 1]);
-    }
-}
-
-/* One vertex that moved goes where it must, and the others stay in their order. */
-static void order_changes_little(void)
-{
-    sw_genome *g = genome_chain(12);
-    swi_vertex v = swi_vertex_of(SW_VERTEX_DROPOUT);
-    v.in[0] = 3;
-    v.n_in = 1;
-    snprintf(v.name, sizeof v.name, "new");
-    OK(swi_genome_insert(g, g->n - 1, &v)); /* far behind, and vertex 4 is to read it */
-    g->vertices[4].in[0] = g->n - 2;
-    edges before;
-    note_edges(&before, g);
-    OK(swi_genome_order(g));
-    CU_ASSERT(same_edges(&before, g, "-"));
-    CU_ASSERT_EQUAL(swi_genome_find(g, "new"), 4);
-    for (uint32_t i = 0; i < 4; i++)
-        CU_ASSERT_STRING_EQUAL(g->vertices[i].name, before.name[i]);
-    for (uint32_t i = 5; i + 1 < g->n; i++)
-        CU_ASSERT_STRING_EQUAL(g->vertices[i].name, before.name[i - 1]);
-}
-
-/* A cycle is refused, and the genome stays as it is. */
+/* Who reads a vertex that is not in front of it is no genome, and so there is no cycle. */
 static void cycles_are_refused(void)
 {
     sw_genome *g = genome_chain(20);
     g->vertices[3].in[0] = 7;
     const uint64_t hash = swi_genome_hash(g);
-    REFUSED(swi_genome_order(g), SW_INVALID, "a cycle");
+    REFUSED(swi_genome_check(g, NULL), SW_INVALID, "in front");
     CU_ASSERT_EQUAL(swi_genome_hash(g), hash);
     g->vertices[3].in[0] = g->n - 1; /* the logits, which all others lead to */
-    REFUSED(swi_genome_order(g), SW_INVALID, "a cycle");
+    REFUSED(swi_genome_check(g, NULL), SW_INVALID, "in front");
 }
 
 /* New names are above all of their kind, and taken from the text alone. */
@@ -268,8 +215,6 @@ static const sw_test tests[] = {
     {"descent begins anew", descent_begins_anew},
     {"edits keep the other edges", edits_keep_the_other_edges},
     {"readers are counted once", readers_are_counted_once},
-    {"shuffled genomes are ordered", shuffled_genomes_are_ordered},
-    {"order changes little", order_changes_little},
     {"cycles are refused", cycles_are_refused},
     {"new names are new", new_names_are_new},
     {"a child costs microseconds", a_child_costs_microseconds},

@@ -1,20 +1,12 @@
 /* Mutations one by one, against results that were worked out by hand. */
+#include "tests/evolve/graph_lines.h"
 #include "tests/evolve/mutants.h"
 #include "tests/support/heap_sweep.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#define V(name, kind, in) "  {\"name\": \"" name "\", \"kind\": \"" kind "\", \"in\": [" in "]"
-#define END "},\n"
-#define LAST "}"
-#define CONV(name, in, size, more)                                                             \
-    V(name, "conv2d", "\"" in "\"") ", \"size\": " #size ", \"kernel\": 3" more END
-#define RELU(name, in) V(name, "activation", "\"" in "\"") ", \"activation\": \"relu\"" END
-#define TAIL(in)                                                                               \
-    V("gap", "global_avg_pool", "\"" in "\"")                                                  \
-    END V("out", "linear", "\"gap\"") ", \"size\": "                                           \
-                                      "3" LAST
+#define TAIL(in) TAIL_OF(in, "3")
 
 static const char chain[] =
     CONV("c1", "input", 8, "") RELU("r1", "c1") CONV("c2", "r1", 4, "") TAIL("c2");

@@ -35,7 +35,7 @@ static sw_status insert_adapter(sw_genome *g, uint32_t at, uint32_t x, const sw_
     return swi_genome_insert(g, at, &v);
 }
 
-/* The readers of the segment read an adapter, which reads the entry for now; the segment goes.
+/* An adapter that reads the entry takes the place of the segment, which is removed.
  * *adapter: where it is then. */
 static sw_status take_out(sw_genome *g, const swi_segment *s, uint32_t *adapter)
 {

@@ -213,8 +213,8 @@ static void tell(const sw_evolution *e, sw_evolve_what what, sw_evolve_progress 
     for (uint32_t i = 0; i < e->opts.population; i++) {
         const swi_one *one = &e->members[i];
         const bool done = one->ended || one->invalid;
-        p.all += one->todo * (uint64_t)one->genome->batch;
-        p.done += (done ? one->todo : one->made) * (uint64_t)one->genome->batch;
+        p.all += one->assigned * (uint64_t)one->genome->batch;
+        p.done += (done ? one->assigned : one->made) * (uint64_t)one->genome->batch;
     }
     if (e->phase == SWI_PHASE_BREED) /* what is done already is of the next one */
         p.done = p.all;

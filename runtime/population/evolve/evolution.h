@@ -77,7 +77,7 @@ typedef struct {
     uint64_t pause_sum;
     uint64_t begin_steps; /* with so many steps behind it */
     /* Of this generation. */
-    uint64_t todo, made, counted_from; /* steps; train_accuracy is of those from there on */
+    uint64_t assigned, made, counted_from; /* steps; train_accuracy is of those from there on */
     double loss_sum, accuracy_sum;
     uint64_t counted, eval_made, eval_all; /* steps; batches */
     double eval_loss, eval_right;

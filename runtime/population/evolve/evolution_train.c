@@ -17,7 +17,7 @@
 
 static bool trains(const swi_one *one)
 {
-    return !one->ended && !one->invalid && one->made < one->todo;
+    return !one->ended && !one->invalid && one->made < one->assigned;
 }
 
 static bool is_to_evaluate(const swi_one *one)
@@ -31,7 +31,7 @@ static uint32_t steps_in_a_row(const swi_one *one)
 {
     const uint64_t operations = one->price.operations > 0 ? one->price.operations : 1;
     const uint64_t turn = one->made % SWI_UTILITY_STEPS;
-    uint64_t n = one->todo - one->made;
+    uint64_t n = one->assigned - one->made;
     if (turn == 0)
         return 1;
     n = n < SWI_UTILITY_STEPS - turn ? n : SWI_UTILITY_STEPS - turn;

@@ -11,10 +11,10 @@ uint64_t swi_steps_of(const sw_evolution *e, const swi_one *one)
 
 void swi_one_begin_generation(const sw_evolution *e, swi_one *one)
 {
-    one->todo = swi_steps_of(e, one);
-    one->counted_from = (uint64_t)ceil(e->fitness.drop * (double)one->todo);
-    if (one->counted_from >= one->todo)
-        one->counted_from = one->todo - 1;
+    one->assigned = swi_steps_of(e, one);
+    one->counted_from = (uint64_t)ceil(e->fitness.drop * (double)one->assigned);
+    if (one->counted_from >= one->assigned)
+        one->counted_from = one->assigned - 1;
     one->made = one->counted = one->eval_made = one->ns = 0;
     one->loss_sum = one->accuracy_sum = one->eval_loss = one->eval_right = 0;
     one->slow = 0;

@@ -160,68 +160,6 @@ void swi_genome_redirect(sw_genome *g, uint32_t from, uint32_t to)
                 g->vertices[i].in[k] = to;
 }
 
-/* ---- order ------------------------------------------------------------------------------- */
-
-static bool is_ordered(const sw_genome *g)
-{
-    for (uint32_t i = 0; i < g->n; i++)
-        for (uint32_t k = 0; k < g->vertices[i].n_in; k++)
-            if (g->vertices[i].in[k] >= i)
-                return false;
-    return true;
-}
-
-static bool is_ready(const swi_vertex *v, const uint32_t *place)
-{
-    for (uint32_t k = 0; k < v->n_in; k++)
-        if (place[v->in[k]] == UINT32_MAX)
-            return false;
-    return true;
-}
-
-/* Where each goes: always the first of those that can, the last one when all others are there.
- */
-static sw_status find_places(const sw_genome *g, uint32_t *place)
-{
-    memset(place, 0xff, g->n * sizeof *place);
-    uint32_t first = 0; /* all in front of it have a place */
-    for (uint32_t n = 0; n < g->n; n++) {
-        while (first < g->n && place[first] != UINT32_MAX)
-            first++;
-        uint32_t i = first;
-        while (i < g->n && (place[i] != UINT32_MAX || (i + 1 == g->n && n + 1 < g->n) ||
-                            !is_ready(&g->vertices[i], place)))
-            i++;
-        if (i == g->n)
-            SW_FAIL(SW_INVALID, "vertex '%s' reads, over others, its own result: a cycle",
-                    g->vertices[first].name);
-        place[i] = n;
-    }
-    return SW_OK;
-}
-
-sw_status swi_genome_order(sw_genome *g)
-{
-    uint32_t place[SWI_MAX_VERTICES];
-    void *block = NULL;
-    uint32_t cap = 0;
-    if (is_ordered(g))
-        return SW_OK;
-    SW_TRY(find_places(g, place));
-    SW_TRY(sw_heap_reserve(&block, SW_HEAP_RECORDS, &cap, g->n, sizeof *g->vertices));
-    swi_vertex *to = block;
-    for (uint32_t i = 0; i < g->n; i++) {
-        swi_vertex *v = &to[place[i]];
-        *v = g->vertices[i];
-        for (uint32_t k = 0; k < v->n_in; k++)
-            v->in[k] = place[v->in[k]];
-    }
-    sw_heap_free(g->vertices, SW_HEAP_RECORDS, g->cap * sizeof *g->vertices);
-    g->vertices = to;
-    g->cap = cap;
-    return SW_OK;
-}
-
 /* ---- descent ----------------------------------------------------------------------------- */
 
 static sw_status count_up(int32_t **numbers, uint32_t *had, uint32_t n)

@@ -75,11 +75,9 @@ sw_status swi_genome_new(sw_genome **out, const sw_task *task);
 sw_status swi_genome_insert(sw_genome *genome, uint32_t at, const swi_vertex *vertex);
 /* No vertex may read it. */
 void swi_genome_remove(sw_genome *genome, uint32_t i);
-/* Everyone who reads `from` reads `to` instead; the order is the caller's to see to. */
+/* All who read `from` read `to` instead; the caller sees to it that `to` is in front of them.
+ */
 void swi_genome_redirect(sw_genome *genome, uint32_t from, uint32_t to);
-/* Bring vertices into an order in which each reads those in front of it, as near to what it was
- * as can be. SW_INVALID: a cycle. */
-sw_status swi_genome_order(sw_genome *genome);
 /* Set what follows of each vertex. SW_INVALID says what does not fit; *bad (or NULL) is the
  * vertex. What follows of it and of those behind it is then undefined. */
 sw_status swi_genome_infer(sw_genome *genome, uint32_t *bad);

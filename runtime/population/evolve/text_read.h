@@ -15,8 +15,8 @@ sw_status swi_read_bad(const sw_json_in *in, const char *format, ...)
 /* SW_FORMAT at a line that was read: "PATH: line N: what". */
 sw_status swi_read_bad_at(const sw_json_in *in, uint64_t line, const char *what);
 
-/* Which of the fields `key` is, noted in *seen. Refused: one that is none of the n, which `of`
- * does not have, or that was there before. */
+/* *which: the number of `key` among the n fields; its bit in *seen is set. SW_FORMAT: `of` (as
+ * messages call it) has no such field, or the field was there before. */
 sw_status swi_read_field(const sw_json_in *in, const char *key, const char *const *fields,
                          uint32_t n, const char *of, uint32_t *seen, uint32_t *which);
 /* A string of 1 to room - 1 bytes. */
