@@ -104,7 +104,7 @@ void swi_gemm_strips(const sw_gemm *g, const float *strips, const sw_par *par);
  * packed once, rows of A go along it. */
 enum { SWI_GEMM_COLS = 64 };
 void swi_gemm_pack(float *packed, const sw_gemm *g);
-void swi_gemm_along(const sw_gemm *g, const float *packed);
+void swi_gemm_along(const sw_gemm *g, float *packed);
 void swi_column_sums(float *y, const float *x, int64_t rows, int64_t cols, int64_t step,
                      bool accumulate, const sw_par *par);
 void swi_conv(float *y, const float *x, const float *w, const float *bias, const sw_conv *s,

@@ -57,6 +57,7 @@ static int64_t least(int64_t a, int64_t b)
  * multiple of VW, NR for all but the last; panel p begins at p * NR * depth. */
 typedef struct {
     int64_t j, width, k, depth;
+    int64_t raw; /* the first columns, those of whole panels, are packed by the first rows */
 } piece;
 
 /* Memory is asked for AHEAD rows before they are copied. */
@@ -73,7 +74,7 @@ static void pack_rows(float *to, const sw_gemm *g, const piece *x)
     for (int64_t k = 0; k < x->depth; k++) {
         const float *b = g->b + (x->k + k) * g->b_row + x->j;
         const float *ahead = b + (k + AHEAD < x->depth ? AHEAD * g->b_row : 0);
-        for (int64_t j = 0; j < x->width; j += VW) {
+        for (int64_t j = x->raw; j < x->width; j += VW) {
             const int64_t left = x->width - j, p = j / NR * NR;
             __builtin_prefetch(ahead + j, 0, 2);
             vstore(to + p * x->depth + k * panel_width(x, p) + j - p,
@@ -121,7 +122,7 @@ static void pack_piece(float *to, const sw_gemm *g, const piece *x)
         pack_rows(to, g, x);
         return;
     }
-    for (int64_t j = 0; j < x->width; j += VW) {
+    for (int64_t j = x->raw; j < x->width; j += VW) {
         const int64_t p = j / NR * NR;
         (g->b_row == 1 ? pack_turned : pack_any)(to + p * x->depth + j - p, panel_width(x, p),
                                                  g, x, j, (int)least(VW, x->width - j));
@@ -220,7 +221,7 @@ typedef struct {
     asking *soon;
     const float *strips; /* A from row `first` on, packed; NULL: in place */
     int64_t first;
-    const float *panel;
+    float *panel;
     int64_t i, end, limit; /* rows up to `limit` follow in later tiles */
     int64_t k, depth;
     int64_t j, c_row; /* column of c; its rows are so far apart */
@@ -240,11 +241,29 @@ SW_VEC_FN void ask(asking *soon)
     }
 }
 
+/* Rows of B, `step` apart, that become the panel while the first rows of A run along them:
+ * copying costs little between products. from NULL: the panel is packed. */
+typedef struct {
+    const float *from;
+    int64_t step;
+} raw_rows;
+
+SW_VEC_FN void pack_row(vf b[PANEL], float *panel, const raw_rows *raw)
+{
+    SW_UNROLL
+    for (int v = 0; v < PANEL; v++) {
+        b[v] = vload(raw->from + v * VW);
+        vstore(panel + v * VW, b[v]);
+        __builtin_prefetch(raw->from + v * VW + AHEAD * raw->step, 0, 3);
+    }
+}
+
 /* The sums of `depth` products each. Memory for what comes later is asked for meanwhile:
- * `ahead` is where the next rows of A are, 0 for nowhere. */
+ * `ahead` is where the next rows of A are, 0 for nowhere. Whether raw.from is NULL is a
+ * constant. */
 SW_VEC_FN void multiply(vf acc[12][PANEL], const float *a, int64_t row, int64_t col,
-                        int64_t ahead, const float *panel, int64_t depth, asking *soon, int mr,
-                        int nv)
+                        int64_t ahead, float *panel, int64_t depth, asking *soon, raw_rows raw,
+                        int mr, int nv)
 {
     const float *at[4]; /* of every third row: three are reached from one address */
     SW_UNROLL
@@ -259,7 +278,11 @@ SW_VEC_FN void multiply(vf acc[12][PANEL], const float *a, int64_t row, int64_t 
             __builtin_prefetch(at[r / 3] + r % 3 * row + ahead, 0, 3);
         for (int64_t k = 0; k < n; k++) {
             vf b[PANEL];
-            SW_UNROLL
+            if (raw.from != NULL) {
+                pack_row(b, panel, &raw);
+                raw.from += raw.step;
+            } else
+                SW_UNROLL
             for (int v = 0; v < nv; v++)
                 b[v] = vload(panel + v * VW);
             SW_UNROLL
@@ -278,8 +301,9 @@ SW_VEC_FN void multiply(vf acc[12][PANEL], const float *a, int64_t row, int64_t 
     }
 }
 
-/* mr rows from t->i; t->n in ((nv - 1) * VW, nv * VW]; mr and nv are constants. */
-SW_VEC_FN void block(const tile *t, int mr, int nv)
+/* mr rows from t->i; t->n in ((nv - 1) * VW, nv * VW]. packs: the panel too, from rows of B.
+ * mr, nv and packs are constants. */
+SW_VEC_FN void block(const tile *t, int mr, int nv, bool packs)
 {
     const sw_gemm *g = t->g;
     vf acc[12][PANEL];
@@ -296,12 +320,15 @@ SW_VEC_FN void block(const tile *t, int mr, int nv)
         acc[r][v] = !t->load ? vzero() : whole ? vload(from) : vload_n(from, last);
         __builtin_prefetch(from + next * c_row, 1, 2);
     }
+    raw_rows raw = {0};
+    if (packs)
+        raw = (raw_rows){g->b + t->k * g->b_row + t->j, g->b_row};
     if (t->strips != NULL)
         multiply(acc, t->strips + (t->i - t->first) * t->depth, 1, mr, 0, t->panel, t->depth,
-                 t->soon, mr, nv);
+                 t->soon, raw, mr, nv);
     else
         multiply(acc, g->a + t->i * g->a_row + t->k * g->a_col, g->a_row, g->a_col,
-                 next * g->a_row, t->panel, t->depth, t->soon, mr, nv);
+                 next * g->a_row, t->panel, t->depth, t->soon, raw, mr, nv);
     const float *bias = t->finish && g->bias != NULL ? g->bias + t->j : NULL;
     SW_UNROLL
     for (int v = 0; v < nv; v++) {
@@ -326,7 +353,7 @@ SW_VEC_FN void block(const tile *t, int mr, int nv)
 #define SHAPE(mr, nv)                                                                          \
     static __attribute__((noinline)) void block_##mr##_##nv(const tile *t)                     \
     {                                                                                          \
-        block(t, mr, nv);                                                                      \
+        block(t, mr, nv, false);                                                               \
     }
 #if PANEL == 4
 #define SHAPES(mr) SHAPE(mr, 1) SHAPE(mr, 2) SHAPE(mr, 3) SHAPE(mr, 4)
@@ -346,6 +373,11 @@ SHAPES(2)
 SHAPES(4)
 SHAPES(6)
 SHAPE(12, 1)
+
+static __attribute__((noinline)) void block_packing(const tile *t)
+{
+    block(t, ROWS, PANEL, true);
+}
 
 /* All rows of a tile. Narrow panels take more rows, to keep enough sums in flight. */
 static void run_tile(tile *t)
@@ -367,8 +399,8 @@ static void run_tile(tile *t)
 
 /* ---- tasks ------------------------------------------------------------------------------- */
 
-/* Rows of r along a packed piece of B. */
-static void rows_along(const gemm_job *job, const range *r, const piece *x, const float *packed,
+/* Rows of r along a piece of B. What of it is raw is packed by the first ROWS of them. */
+static void rows_along(const gemm_job *job, const range *r, const piece *x, float *packed,
                        asking *soon)
 {
     const sw_gemm *g = job->g;
@@ -387,6 +419,10 @@ static void rows_along(const gemm_job *job, const range *r, const piece *x, cons
             t.i = i;
             t.j = x->j + p;
             t.n = (int)least(NR, x->width - p);
+            if (i == r->i && p < x->raw) {
+                block_packing(&t);
+                t.i += ROWS;
+            }
             run_tile(&t);
         }
     }
@@ -416,7 +452,7 @@ static void columns(const gemm_job *job, const range *r, int64_t j, int64_t end)
     const int64_t k = job->work.k, k_end = job->work.k_end;
     const int64_t k_blocks = k_end - k > KC ? (k_end - k + KC - 1) / KC : 1;
     const int64_t depth = (k_end - k + k_blocks - 1) / k_blocks;
-    piece x = {j, least(COLS, end - j), k, least(depth, k_end - k)};
+    piece x = {j, least(COLS, end - j), k, least(depth, k_end - k), 0};
     while (x.j < end) {
         piece next = x;
         next.k += depth;
@@ -429,6 +465,7 @@ static void columns(const gemm_job *job, const range *r, int64_t j, int64_t end)
         asking soon = {0};
         if (next.j < end)
             soon = ask_for(job->g, &next, r->end - r->i);
+        x.raw = job->g->b_col == 1 && r->end - r->i >= ROWS ? x.width / NR * NR : 0;
         pack_piece(packed, job->g, &x);
         rows_along(job, r, &x, packed, &soon);
         x = next;
@@ -516,15 +553,15 @@ void swi_gemm_strips(const sw_gemm *g, const float *strips, const sw_par *par)
 
 void swi_gemm_pack(float *packed, const sw_gemm *g)
 {
-    const piece x = {0, g->n, 0, g->k};
+    const piece x = {0, g->n, 0, g->k, 0};
     pack_piece(packed, g, &x);
 }
 
-void swi_gemm_along(const sw_gemm *g, const float *packed)
+void swi_gemm_along(const sw_gemm *g, float *packed)
 {
     const gemm_job job = {.g = g, .work = {0, g->m, 0, g->k}};
     const range rows = {0, g->m, 0, g->k};
-    const piece x = {0, g->n, 0, g->k};
+    const piece x = {0, g->n, 0, g->k, 0};
     asking soon = {0};
     rows_along(&job, &rows, &x, packed, &soon);
 }

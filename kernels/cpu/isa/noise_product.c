@@ -86,7 +86,7 @@ static void pack_s(float *packed, const product_job *j, int64_t o, int64_t cols,
 }
 
 /* c (rows, cols) += a S, for what pack_s has packed; g->n and k are the columns and depth. */
-static void along(const sw_gemm *g, const float *packed)
+static void along(const sw_gemm *g, float *packed)
 {
     for (int64_t c = 0; c < g->n; c += COLS, packed += PIECE) {
         sw_gemm piece = *g;
