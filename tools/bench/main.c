@@ -18,6 +18,7 @@ static const bench benches[] = {
     {"profiler", bench_profiler,
      "what an event of the log, a clocked edge and a written log cost"},
     {"speed", bench_speed, "whole steps of LeNet5, loader included"},
+    {"products", bench_products, "matrix products, beside the machine's peak and a library"},
     {"costs", bench_costs, "what the plan estimates for each op, beside the clock"},
     {"plan", bench_plan, "tracing and planning LeNet5; arenas beside their lower bounds"},
     {"place", bench_place, "the placement solver over files and random buffers"},
