@@ -101,25 +101,27 @@ uint64_t bench_peaks_flops(bench_peaks *peaks, sw_isa isa, const sw_par *par)
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
-enum { BLOCK = 16384 }; /* floats of a part: 64 KiB */
+enum { BLOCK = 1 << 18 }; /* floats of a part: 1 MiB */
 
 typedef struct {
     float *x, *y; /* y: the second half */
 } halves;
 
-/* Integers: a sum of floats is one chain, which waits for itself. */
+/* Integers, in several sums: a sum of floats is one chain, which waits for itself. */
 static void read_part(void *arg, int part)
 {
-    typedef uint64_t eight __attribute__((vector_size(64)));
+    typedef uint64_t two __attribute__((vector_size(16)));
     const halves *h = arg;
-    const eight *at = (const eight *)(const void *)(h->x + (int64_t)part * BLOCK);
-    eight sums[4] = {{0}};
-    for (int i = 0; i < BLOCK / 16; i += 4)
-#pragma GCC unroll 4
-        for (int k = 0; k < 4; k++)
-            sums[k] += at[i + k];
-    sums[0] += sums[1] + sums[2] + sums[3];
-    sink = (float)(sums[0][0] + sums[0][7]);
+    const two *at = (const two *)(const void *)(h->x + (int64_t)part * BLOCK);
+    two a = {0}, b = {0}, c = {0}, d = {0};
+    for (int i = 0; i < BLOCK / 4; i += 4) {
+        a += at[i];
+        b += at[i + 1];
+        c += at[i + 2];
+        d += at[i + 3];
+    }
+    a += b + c + d;
+    sink = (float)(a[0] + a[1]);
 }
 
 static void mixed_part(void *arg, int part)
