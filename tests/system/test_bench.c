@@ -126,28 +126,47 @@ static void every_workload_has_its_step(void)
     }
 }
 
+/* What is a product alone has its operations, and an addition for each element where it adds;
+ * others have more, or are no products. */
+static void check_products(const json_t *row)
+{
+    static const char *const alone[] = {"linear dx", "linear dw", "matmul", "conv2d dx"};
+    const char *name = json_string_value(json_object_get(row, "op"));
+    const double all = number(row, "operations"), products = number(row, "product_operations");
+    for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
+        if (products > 0 && strcmp(name, alone[i]) == 0)
+            SW_CHECK(products > 0.99 * all, "%s: %g of %g", name, products, all);
+    SW_CHECK(products <= all, "%s: %g of %g", name, products, all);
+    if (strncmp(name, "linear", 6) == 0 && strstr(name, "db") == NULL &&
+        strstr(name, "ce d") == NULL)
+        SW_CHECK(products > 0.9 * all, "%s: %g of %g", name, products, all);
+}
+
 /* Rows: their sums, the bound by the peaks that are printed, the most time lost first. */
 static void check_ops(const json_t *root, bool library)
 {
-    static const char *const keys[] = {"calls", "min_ns", "operations", "bytes"};
+    static const char *const keys[] = {"calls", "min_ns", "operations", "bytes",
+                                       "product_operations"};
+    enum { KEYS = 5 };
     const json_t *rows = json_object_get(root, "ops"), *all = json_object_get(root, "all"),
                  *peaks = json_object_get(root, "peaks");
-    double sums[4] = {0}, before = INFINITY;
+    double sums[KEYS] = {0}, before = INFINITY;
     int products = 0;
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
         const double by_flops = number(row, "operations") / number(peaks, "gflops"),
                      by_bytes = number(row, "bytes") / number(peaks, "mixed_gb_per_s"),
                      lost = number(row, "lost_ns");
-        for (int k = 0; k < 4; k++)
+        for (int k = 0; k < KEYS; k++)
             sums[k] += number(row, keys[k]);
         CU_ASSERT(near(number(row, "bound_ns"), by_flops > by_bytes ? by_flops : by_bytes));
         CU_ASSERT(near(lost, number(row, "min_ns") - number(row, "bound_ns")));
         CU_ASSERT(lost <= before);
         before = lost;
+        check_products(row);
         products += json_is_number(json_object_get(row, "library_ns"));
     }
-    for (int k = 0; k < 4; k++)
+    for (int k = 0; k < KEYS; k++)
         CU_ASSERT_EQUAL(number(all, keys[k]), sums[k]);
     SW_CHECK((products > 0) == library, "%d rows have products", products);
 }
@@ -155,6 +174,7 @@ static void check_ops(const json_t *root, bool library)
 static void ops_add_up(void)
 {
     check_ops(object_of("bench speed --json --ops --model gpt --batch 1 --steps 2"), false);
+    check_ops(object_of("bench speed --json --ops --model mbconv --batch 17 --steps 1"), false);
     const json_t *root = object_of("bench speed --json --ops --model mlp200 --batch 4 "
                                    "--steps 2 --library " LIBRARY),
                  *all = json_object_get(root, "all");
@@ -181,7 +201,8 @@ static void lines_are_answered(void)
     CU_ASSERT_EQUAL(sw_shell("grep -Eqx '.\"ns\":.[0-9]+,[0-9]+].' '%s'", answers), 0);
     CU_ASSERT_EQUAL(sw_shell("grep -Eqx '.\"ns\":.[0-9]+,[0-9]+,[0-9]+].' '%s'", answers), 0);
     CU_ASSERT_EQUAL(
-        sw_shell("echo members 1 2 | '%s' bench speed --turns --batch 4", program_path()), 2);
+        sw_shell("echo members 1 2 | '%s' bench speed --turns --batch 4 2>&1", program_path()),
+        2);
 }
 
 /* ---- refusals ---------------------------------------------------------------------------- */

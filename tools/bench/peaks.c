@@ -9,6 +9,12 @@
 #include <immintrin.h>
 #endif
 
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
 enum { CHAINS = 12, TURNS = 200000, PARTS_PER_THREAD = 4 };
 
 /* Written by all threads, never read. */
@@ -29,9 +35,9 @@ __attribute__((target("avx512f"))) static void chains_avx512(void *arg, int part
     for (int i = 0; i < CHAINS; i++)
         x[i] = _mm512_set1_ps((float)(part + i));
     for (int turn = 0; turn < TURNS; turn++)
-#pragma GCC unroll 12
-        for (int i = 0; i < CHAINS; i++)
-            x[i] = _mm512_fmadd_ps(x[i], a, b);
+        UNROLL
+    for (int i = 0; i < CHAINS; i++)
+        x[i] = _mm512_fmadd_ps(x[i], a, b);
     for (int i = 1; i < CHAINS; i++)
         x[0] = _mm512_add_ps(x[0], x[i]);
     sink = _mm_cvtss_f32(_mm512_castps512_ps128(x[0]));
@@ -45,9 +51,9 @@ __attribute__((target("avx2,fma"))) static void chains_avx2(void *arg, int part)
     for (int i = 0; i < CHAINS; i++)
         x[i] = _mm256_set1_ps((float)(part + i));
     for (int turn = 0; turn < TURNS; turn++)
-#pragma GCC unroll 12
-        for (int i = 0; i < CHAINS; i++)
-            x[i] = _mm256_fmadd_ps(x[i], a, b);
+        UNROLL
+    for (int i = 0; i < CHAINS; i++)
+        x[i] = _mm256_fmadd_ps(x[i], a, b);
     for (int i = 1; i < CHAINS; i++)
         x[0] = _mm256_add_ps(x[0], x[i]);
     sink = _mm_cvtss_f32(_mm256_castps256_ps128(x[0]));
@@ -66,9 +72,9 @@ static void chains_base(void *arg, int part)
     for (int i = 0; i < CHAINS; i++)
         x[i] = b * (float)(part + i);
     for (int turn = 0; turn < TURNS; turn++)
-#pragma GCC unroll 12
-        for (int i = 0; i < CHAINS; i++)
-            x[i] = x[i] * a + b;
+        UNROLL
+    for (int i = 0; i < CHAINS; i++)
+        x[i] = x[i] * a + b;
     for (int i = 1; i < CHAINS; i++)
         x[0] += x[i];
     sink = x[0][0];

@@ -1,9 +1,8 @@
 /* bench products: matrix products as linear layers ask for them, y = x w^T and its two
  * gradients, beside the machine's peak and, where one is named, a library's. Both work on the
  * same operands, again and again, in blocks of calls that take turns. */
-#include "alloc/base/mem.h"
-#include "tools/bench/bench.h"
 #include "tools/bench/library.h"
+#include "tools/bench/operands.h"
 #include "tools/bench/peaks.h"
 #include <math.h>
 #include <stdlib.h>
@@ -25,8 +24,7 @@ typedef struct {
     int64_t m, n, k;
 } shape;
 
-enum { FORWARD, INPUT, WEIGHT, PRODUCTS };
-static const char *const names[PRODUCTS] = {"forward", "input", "weight"};
+static const char *const names[BENCH_LAYER_PRODUCTS] = {"forward", "input", "weight"};
 
 enum { OURS, THEIRS, SIDES };
 
@@ -36,55 +34,34 @@ typedef struct {
     sw_pool *pool;
     bench_library library;
     bench_peaks peaks;
-    void *block, *scratch; /* of one shape */
-    size_t block_bytes, scratch_bytes;
-    float *a, *b, *c[SIDES];
-    cli_times times[SIDES], peak; /* of a row */
+    bench_operands operands; /* of a row */
+    cli_times times[SIDES], peak;
 } bench;
 
 /* ---- one product ------------------------------------------------------------------------- */
 
-/* Operands as ops/linear.c has them. */
-static sw_gemm product_of(const bench *b, shape s, int which, float *c)
+static void call(const bench *b, int side)
 {
-    sw_gemm g = {.c = c, .a = b->a, .b = b->b, .a_col = 1, .b_col = 1};
-    switch (which) {
-    case FORWARD: /* y = x w^T */
-        g.m = s.m, g.n = s.n, g.k = s.k;
-        g.a_row = s.k, g.b_row = 1, g.b_col = s.k;
-        break;
-    case INPUT: /* dx = dy w */
-        g.m = s.m, g.n = s.k, g.k = s.n;
-        g.a_row = s.n, g.b_row = s.k;
-        break;
-    default: /* dw = dy^T x */
-        g.m = s.n, g.n = s.k, g.k = s.m;
-        g.a_row = 1, g.a_col = s.n, g.b_row = s.k;
-    }
-    return g;
-}
-
-static void call(bench *b, const sw_gemm *g, int side)
-{
+    const bench_operands *o = &b->operands;
     if (side == THEIRS)
-        bench_library_run(&b->library, g);
+        bench_library_run(&b->library, &o->there);
     else
-        sw_dense(b->isa)->gemm(g, b->scratch, swi_pool_par(b->pool));
+        sw_dense(b->isa)->gemm(&o->here, o->scratch, swi_pool_par(b->pool));
 }
 
 enum { BLOCK_NS = 2000000, BLOCK_CALLS = 64, WARM_BELOW_NS = 20000000 };
 
 /* Calls for two milliseconds, at least one; short ones behind one that wakes the threads. */
-static void run_block(bench *b, const sw_gemm *g, int side)
+static void run_block(bench *b, int side)
 {
     uint64_t before = cli_clock_ns(), all = 0;
     const cli_times *seen = &b->times[side];
     if (seen->n == 0 || seen->min < WARM_BELOW_NS) {
-        call(b, g, side);
+        call(b, side);
         before = cli_clock_ns();
     }
     for (int i = 0; i < BLOCK_CALLS && all < BLOCK_NS; i++) {
-        call(b, g, side);
+        call(b, side);
         const uint64_t now = cli_clock_ns();
         cli_times_add(&b->times[side], now - before);
         all += now - before;
@@ -93,68 +70,20 @@ static void run_block(bench *b, const sw_gemm *g, int side)
 }
 
 /* Both results are rounded sums of k products of numbers below 1. */
-static sw_status compare(const bench *b, const sw_gemm *g, const char *which)
+static sw_status compare(const bench_operands *o, const char *which)
 {
+    const sw_gemm *g = &o->here;
     const double most = 1e-6 * (double)g->k + 1e-5;
     for (int64_t i = 0; i < g->m * g->n; i++) {
-        const double apart = fabs((double)b->c[OURS][i] - (double)b->c[THEIRS][i]);
-        if (!(apart <= most))
+        const double ours = (double)g->c[i], theirs = (double)o->there.c[i];
+        if (!(fabs(ours - theirs) <= most))
             return sw_error_set(SW_INVALID, __FILE__, __LINE__,
                                 "%s, %lld x %lld by %lld: the library has %g where the "
                                 "result is %g",
                                 which, (long long)g->m, (long long)g->n, (long long)g->k,
-                                (double)b->c[THEIRS][i], (double)b->c[OURS][i]);
+                                theirs, ours);
     }
     return SW_OK;
-}
-
-/* ---- memory of a shape ------------------------------------------------------------------- */
-
-static size_t rounded(int64_t floats)
-{
-    return ((size_t)floats * sizeof(float) + 4095) / 4096 * 4096;
-}
-
-static float *cut(unsigned char **at, size_t bytes)
-{
-    float *found = (float *)(void *)*at;
-    *at += bytes;
-    return found;
-}
-
-/* All three products have operands and results of at most the largest of the three matrices. */
-static sw_status take(bench *b, shape s)
-{
-    const int64_t xw = s.k * (s.m > s.n ? s.m : s.n), y = s.m * s.n;
-    const size_t bytes = rounded(xw > y ? xw : y);
-    const sw_dense_kernels *dense = sw_dense(b->isa);
-    b->scratch_bytes = 0;
-    for (int i = 0; i < PRODUCTS; i++) {
-        const sw_gemm g = product_of(b, s, i, NULL);
-        const size_t scratch = dense->gemm_bytes(g.m, g.n, g.k, g.a_col != 1);
-        b->scratch_bytes = scratch > b->scratch_bytes ? scratch : b->scratch_bytes;
-    }
-    b->block_bytes = 4 * bytes + b->scratch_bytes + 4096;
-    SW_TRY(sw_heap_alloc(&b->block, SW_HEAP_DATASETS, b->block_bytes));
-    unsigned char *at = b->block;
-    at += (4096 - (uintptr_t)at % 4096) % 4096;
-    b->a = cut(&at, bytes);
-    b->b = cut(&at, bytes);
-    b->c[OURS] = cut(&at, bytes);
-    b->c[THEIRS] = cut(&at, bytes);
-    b->scratch = at;
-    uint32_t state = 1;
-    for (size_t i = 0; i < 2 * bytes / sizeof(float); i++) {
-        state = state * 1664525u + 1013904223u;
-        b->a[i] = (float)(state >> 8) / 8388608.0f - 1.0f;
-    }
-    return SW_OK;
-}
-
-static void give(bench *b)
-{
-    sw_heap_free(b->block, SW_HEAP_DATASETS, b->block_bytes);
-    b->block = NULL;
 }
 
 /* ---- the table --------------------------------------------------------------------------- */
@@ -219,19 +148,16 @@ static void put_row(sw_json *json, const bench *b, const row *r)
 
 static sw_status run_rounds(bench *b, row *r, int sides)
 {
-    sw_gemm g[SIDES];
-    for (int k = 0; k < sides; k++)
-        g[k] = product_of(b, r->s, r->which, b->c[k]);
     for (int64_t round = 0; round < b->opts->rounds && !cli_interrupted(); round++) {
         cli_times_add(&b->peak, bench_peaks_flops(&b->peaks, b->isa, swi_pool_par(b->pool)));
         for (int turn = 0; turn < sides; turn++) {
             const int side = (int)((round + turn) % sides);
-            run_block(b, &g[side], side);
+            run_block(b, side);
             if (side == THEIRS)
                 bench_library_rest();
         }
         if (round == 0 && sides == SIDES)
-            SW_TRY(compare(b, &g[OURS], names[r->which]));
+            SW_TRY(compare(&b->operands, names[r->which]));
     }
     for (int k = 0; k < sides; k++)
         r->side[k] = cli_times_summary(&b->times[k]);
@@ -242,7 +168,11 @@ static sw_status run_rounds(bench *b, row *r, int sides)
 static sw_status measure(bench *b, row *r)
 {
     const int sides = b->opts->library != NULL ? SIDES : 1;
-    sw_status status = cli_times_init(&b->peak, (uint64_t)b->opts->rounds);
+    const bench_product p =
+        bench_product_of_layer((bench_of_layer)r->which, r->s.m, r->s.n, r->s.k);
+    sw_status status = bench_operands_take(&b->operands, &p, b->isa);
+    if (status == SW_OK)
+        status = cli_times_init(&b->peak, (uint64_t)b->opts->rounds);
     for (int k = 0; k < sides && status == SW_OK; k++)
         status = cli_times_init(&b->times[k], (uint64_t)b->opts->rounds * BLOCK_CALLS);
     if (status == SW_OK)
@@ -250,6 +180,7 @@ static sw_status measure(bench *b, row *r)
     for (int k = 0; k < sides; k++)
         cli_times_free(&b->times[k]);
     cli_times_free(&b->peak);
+    bench_operands_give(&b->operands);
     return status;
 }
 
@@ -260,21 +191,19 @@ static bool chosen(const products_opts *o, int which)
 
 static sw_status measure_shape(bench *b, shape s, sw_json *json)
 {
-    sw_status status = take(b, s);
-    for (int i = 0; i < PRODUCTS && status == SW_OK && !cli_interrupted(); i++) {
+    for (int i = 0; i < BENCH_LAYER_PRODUCTS && !cli_interrupted(); i++) {
         row r = {.s = s, .which = i};
         if (!chosen(b->opts, i))
             continue;
-        status = measure(b, &r);
-        if (status != SW_OK || cli_interrupted())
+        SW_TRY(measure(b, &r));
+        if (cli_interrupted())
             break;
         if (json != NULL)
             put_row(json, b, &r);
         else
             print_row(b, &r);
     }
-    give(b);
-    return status;
+    return SW_OK;
 }
 
 /* "512x256x64" at *text; the text goes on behind it. */

@@ -14,7 +14,8 @@ typedef struct {
     uint64_t calls, ns, operations, bytes;
     double bound_ns;
     int n_products;
-    roofline_product products[ROOFLINE_PRODUCTS];
+    bench_product products[ROOFLINE_PRODUCTS];
+    uint64_t product_operations;
     uint64_t here_ns, library_ns; /* of its products alone */
 } row;
 
@@ -66,7 +67,7 @@ static void write_shape(const row *r, const sw_type *types, const swi_node *node
                         size_t bytes)
 {
     if (r->n_products > 0) {
-        const roofline_product *p = &r->products[0];
+        const bench_product *p = &r->products[0];
         size_t n = (size_t)snprintf(to, bytes, "%lldx%lldx%lld", (long long)p->m,
                                     (long long)p->n, (long long)p->k);
         if (p->count > 1 && n < bytes)
@@ -104,6 +105,10 @@ static sw_status add_op(bench *b, const swi_trace *trace, const swi_node *node, 
              .bytes = swi_node_bytes(trace, node)};
     swi_kernel_info(trace, node, types, &info);
     r.n_products = roofline_products_of(trace, node, r.products);
+    for (int i = 0; i < r.n_products; i++) {
+        const bench_product *p = &r.products[i];
+        r.product_operations += 2 * (uint64_t)(p->m * p->n * p->k * p->count);
+    }
     r.bound_ns = bound_of(b, r.operations, r.bytes);
     write_name(node, r.name, sizeof r.name);
     write_shape(&r, types, node, r.shape, sizeof r.shape);
@@ -132,6 +137,7 @@ static void sum_up(row *to, const row *r)
     to->bytes += r->bytes;
     to->bound_ns += r->bound_ns;
     to->n_products += r->n_products;
+    to->product_operations += r->product_operations;
     to->here_ns += r->here_ns;
     to->library_ns += r->library_ns;
 }
@@ -144,6 +150,7 @@ static void rank(bench *b)
         r.operations *= r.calls;
         r.bytes *= r.calls;
         r.bound_ns *= (double)r.calls;
+        r.product_operations *= r.calls;
         r.here_ns *= r.calls;
         r.library_ns *= r.calls;
         uint32_t at = i;
@@ -298,6 +305,7 @@ static void put_row(sw_json *json, const bench *b, const row *r)
     sw_json_put_f64(json, "gb_per_s", per_ns(r->bytes, r->ns));
     sw_json_put_f64(json, "bound_ns", r->bound_ns);
     sw_json_put_f64(json, "lost_ns", lost(r));
+    sw_json_put_u64(json, "product_operations", r->product_operations);
     sw_json_put_known(json, "products_ns", products, r->here_ns);
     sw_json_put_known(json, "library_ns", products, r->library_ns);
 }

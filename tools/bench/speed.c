@@ -50,21 +50,19 @@ static uint64_t least_of(bench *b, uint64_t turns)
 static sw_status calibrate(bench *b)
 {
     enum { SOME = 1000000, STEPS = 5 };
-    uint64_t ns[STEPS], median = 0;
+    cli_times steps;
+    sw_status status = SW_OK;
     SW_TRY(swi_pool_create(&b->pool, (int)b->opts->threads));
-    for (int i = 0; i < STEPS; i++) {
+    SW_TRY(cli_times_init(&steps, STEPS));
+    for (int i = 0; i < STEPS && status == SW_OK; i++) {
         const uint64_t start = cli_clock_ns();
-        SW_TRY(speed_step(b->subject));
-        ns[i] = cli_clock_ns() - start;
+        status = speed_step(b->subject);
+        cli_times_add(&steps, cli_clock_ns() - start);
     }
-    for (int i = 0; i < STEPS; i++) {
-        int below = 0;
-        for (int k = 0; k < STEPS; k++)
-            below += ns[k] < ns[i] || (ns[k] == ns[i] && k < i);
-        median = below == STEPS / 2 ? ns[i] : median;
-    }
-    b->turns = (uint64_t)((double)SOME * (double)median / (double)least_of(b, SOME)) + 1;
-    return SW_OK;
+    const double median = (double)cli_times_summary(&steps).median;
+    b->turns = (uint64_t)((double)SOME * median / (double)least_of(b, SOME)) + 1;
+    cli_times_free(&steps);
+    return status;
 }
 
 /* ---- steps ------------------------------------------------------------------------------- */
