@@ -165,6 +165,7 @@ static void every_help_is_80_columns_wide(void)
                                         "bench record --help",
                                         "bench profiler --help",
                                         "bench speed --help",
+                                        "bench products --help",
                                         "place --help",
                                         "bench place --help",
                                         "top --help"};

@@ -4,7 +4,6 @@ evaluation behind them.
 
 usage: compare_mbconv.py MBCONV_PEER          agreement
        compare_mbconv.py --memory MBCONV_PEER    saved and peak bytes at 64x64, batch 32
-       compare_mbconv.py --speed MBCONV_PEER [THREADS]    step times, interleaved
 
 Agreement: 1e-4 relative by norm per tensor, with a floor of 1e-3 of the norm of all tensors together. Exit status 77
 (skipped) where PyTorch, NumPy or safetensors is missing.
@@ -14,7 +13,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 
 try:
     import numpy as np
@@ -219,38 +217,10 @@ def memory(peer, batch=32, channels=3, side=64):
     return True
 
 
-def speed(peer, threads, batch=32, channels=3, side=64):
-    torch.set_num_threads(threads)
-    net = Net(channels, side, 1.0, 1.0)
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
-    images, labels = torch.randn(batch, channels, side, side), torch.randint(0, 10, (batch,))
-    ours = subprocess.Popen([peer, "time", str(batch), str(channels), str(side), "1", "1", str(threads)],
-                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    best = [math.inf, math.inf]
-    for round_number in range(12):
-        start = time.perf_counter()
-        optimizer.zero_grad(set_to_none=True)
-        nn.functional.cross_entropy(net(images), labels).backward()
-        optimizer.step()
-        theirs = time.perf_counter() - start
-        ours.stdin.write("2\n")
-        ours.stdin.flush()
-        mine = min(int(n) for n in ours.stdout.readline().split()) * 1e-9
-        if round_number > 1:
-            best = [min(best[0], mine), min(best[1], theirs)]
-    ours.stdin.close()
-    ours.wait()
-    print(f"{threads} threads, batch {batch}: stepwell {1e3 * best[0]:.1f} ms, PyTorch {torch.__version__} eager "
-          f"{1e3 * best[1]:.1f} ms, ratio {best[0] / best[1]:.2f}")
-    return True
-
-
 if __name__ == "__main__":
     torch.manual_seed(0)
     if sys.argv[1] == "--memory":
         memory(sys.argv[2])
-    elif sys.argv[1] == "--speed":
-        speed(sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 2)
     else:
         torch.set_num_threads(2)
         runs = [(32, 3, 32, 0.25, 1.0), (5, 1, 28, 0.5, 0.5), (20, 3, 40, 0.25, 1.0)]

@@ -6,14 +6,10 @@
  * batch its images and labels in bytes), grads.bin (float32, all parameters in order, of the
  * first batch), after.safetensors, and losses.txt: scale and shift of bytes, then the loss of
  * each step, then that of the last batch in evaluation mbconv_peer plan BATCH CHANNELS SIDE
- * WIDTH DEPTH        planned peak and saved bytes, with and without released gradients
- *   mbconv_peer time BATCH CHANNELS SIDE WIDTH DEPTH THREADS    for each line with a number K
- * on standard input the times of K steps of SGD in ns */
-#define _POSIX_C_SOURCE 200809L /* clock_gettime */
+ * WIDTH DEPTH        planned peak and saved bytes, with and without released gradients */
 #include "peer.h"
 #include "tools/models/models.h"
 #include <string.h>
-#include <time.h>
 
 enum { STEPS = 10, CLASSES = 10 };
 
@@ -147,47 +143,13 @@ static int plan(const job *j)
     return 0;
 }
 
-static long long now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (long long)t.tv_sec * 1000000000LL + t.tv_nsec;
-}
-
-static int times(job *j, int threads)
-{
-    tool_net net;
-    sw_array inputs[2];
-    int count;
-    sw_exec *exec = open_exec(threads);
-    make(&net, j,
-         (sw_optimizer_opts){
-             .size = sizeof(sw_optimizer_opts), .kind = "sgd", .lr = 0.01f, .release = 1});
-    CHECK(sw_model_ready(net.model, exec, 7));
-    sw_run_args args = args_of(j, &net, inputs);
-    draw(j);
-    while (scanf("%d", &count) == 1) {
-        for (int i = 0; i < count; i++) {
-            const long long start = now_ns();
-            (void)run(exec, &args);
-            args.step++;
-            printf("%lld%c", now_ns() - start, i + 1 < count ? ' ' : '\n');
-        }
-        fflush(stdout);
-    }
-    tool_net_destroy(&net);
-    sw_exec_destroy(exec);
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
-    const bool is_plan = strcmp(what, "plan") == 0, is_dump = strcmp(what, "dump") == 0;
-    if (argc != (is_plan ? 7 : 8) || !(is_plan || is_dump || strcmp(what, "time") == 0)) {
+    const bool is_plan = strcmp(what, "plan") == 0;
+    if (argc != (is_plan ? 7 : 8) || !(is_plan || strcmp(what, "dump") == 0)) {
         fprintf(stderr, "usage: mbconv_peer dump BATCH CHANNELS SIDE WIDTH DEPTH DIR | plan "
-                        "BATCH CHANNELS SIDE WIDTH DEPTH | time BATCH CHANNELS SIDE WIDTH "
-                        "DEPTH THREADS\n");
+                        "BATCH CHANNELS SIDE WIDTH DEPTH\n");
         return 2;
     }
     job j = {atoi(argv[2]), atoi(argv[3]), atoi(argv[4]),
@@ -196,9 +158,7 @@ int main(int argc, char **argv)
     j.bytes = calloc(j.pixels + (size_t)j.batch, 1);
     if (j.pixels == 0 || j.bytes == NULL)
         return 2;
-    const int status = is_plan   ? plan(&j)
-                       : is_dump ? dump(&j, argv[7])
-                                 : times(&j, atoi(argv[7]));
+    const int status = is_plan ? plan(&j) : dump(&j, argv[7]);
     free(j.bytes);
     return status;
 }

@@ -1,71 +1,133 @@
 #!/usr/bin/env python3
-"""LeNet5, batch 128, Adam, whole steps with the loader: stepwell and PyTorch interleaved in one run.
+"""Whole training steps: `stepwell bench speed` beside PyTorch and JAX, all in turns within one run.
 
-usage: speed.py TORCH_PEER [THREADS] [ROUNDS]
+usage: speed.py STEPWELL [--model NAME] [--batch N] [--threads N] [--steps N] [--warm N] [--pairs N] [--only WAYS]
+                [--isa NAME] [--python PYTHON] [--settle S] [--patience S]
 
-PyTorch runs eager with the settings that were fastest for it here: float32 NCHW, fused Adam,
-zero_grad(set_to_none=True), a data set that is in memory already as float32 and is indexed by a shuffled
-permutation (no loader processes: they cost more than they give), inference of shapes by oneDNN.
+STEPWELL is the program; models and batches are those of its `bench speed`. Each side is a process of its own
+(speed_peer.py; of mlp200 tools/bench/members_peer.py) that waits for a line. A turn is --warm steps that are not timed
+and --steps that are; each of --pairs rounds begins with another side. --settle seconds lie between two turns, so that
+threads that spin for work are asleep when the next side begins. PYTHON is an interpreter with PyTorch, JAX or both
+(default: this one); what it lacks is left out. PyTorch runs with malloc told to keep large blocks and with fused
+optimizers, eager and compiled. Exit status 77 (skipped) where no peer is there.
 """
+import argparse
+import os
 import statistics
-import subprocess
 import sys
+import tempfile
+import time
 
-import torch
+HERE = os.path.dirname(os.path.abspath(__file__))
+BENCH = os.path.join(HERE, "..", "..", "tools", "bench")
+sys.path.insert(0, BENCH)
+from members import ENV, Failed, Worker, busy, lacks  # noqa: E402
 
-CHUNK = 50
+# Batch, and steps of a turn: in front of the clock, and timed. Cores that slept are slow for some ten milliseconds.
+MODELS = {"lenet5": (128, 30, 100), "mlp200": (128, 10, 30), "lenet5x5": (128, 1, 2), "swishnet": (128, 1, 1),
+          "gpt": (8, 1, 3), "mbconv": (32, 1, 3)}
+WAYS = {"eager": "torch", "compile": "torch", "jax": "jax"}
+NAMES = {"eager": "PyTorch, eager", "compile": "PyTorch, compiled", "jax": "JAX, jit"}
+STACKED = {"eager": "bmm", "compile": "compile", "jax": "jax"}  # sides of members_peer.py
+NOT_MADE = {("mbconv", "jax"): "its convolutions by channel take ten times as long there"}
 
 
-def torch_loop():
-    nn = torch.nn
-    net = nn.Sequential(nn.Conv2d(1, 6, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(),
-                        nn.MaxPool2d(2), nn.Flatten(), nn.Linear(256, 120), nn.ReLU(), nn.Linear(120, 84),
-                        nn.ReLU(), nn.Linear(84, 10))
-    optimizer = torch.optim.Adam(net.parameters(), lr=1e-3, fused=True)
-    images = torch.rand(100 * 128, 1, 28, 28)
-    labels = torch.randint(0, 10, (100 * 128,))
-    order = torch.randperm(len(labels))
+def peer_command(args, way):
+    if args.model == "mlp200":
+        return [args.python, os.path.join(BENCH, "members_peer.py"), STACKED[way], str(args.threads), "200", str(args.batch)]
+    return [args.python, os.path.join(HERE, "speed_peer.py"), args.model, way, str(args.threads), str(args.batch)]
 
-    def step(i):
-        at = order[(i % 100) * 128 : (i % 100 + 1) * 128]
-        optimizer.zero_grad(set_to_none=True)
-        loss = nn.functional.cross_entropy(net(images[at]), labels[at])
-        loss.backward()
-        optimizer.step()
-        return loss.item()
 
-    return step
+def start_all(args, cache):
+    """{side: worker}, stepwell first; and why others are not there."""
+    ours = [args.stepwell, "bench", "speed", "--turns", "--model", args.model, "--threads", str(args.threads), "--batch",
+            str(args.batch)] + (["--isa", args.isa] if args.isa else [])
+    sides, without, missing = {}, {}, lacks(args.python)
+    for way in args.only:
+        if WAYS[way] in missing:
+            without[way] = f"{args.python} has no {WAYS[way]}"
+        elif (args.model, way) in NOT_MADE:
+            without[way] = NOT_MADE[args.model, way]
+        else:
+            env = {**os.environ, **ENV, "OMP_NUM_THREADS": str(args.threads),
+                   "TORCHINDUCTOR_CACHE_DIR": os.path.join(cache, way)}
+            try:
+                sides[way] = Worker(peer_command(args, way), env, args.patience)
+            except Failed as why:
+                without[way] = str(why)
+    if sides:
+        sides = {"stepwell": Worker(ours, os.environ, args.patience), **sides}
+    return sides, without
+
+
+def used(sides):
+    return sum(worker.used() for worker in sides.values())
+
+
+def take_turns(args, sides):
+    """{side: [ns]}, and cores that other processes used meanwhile."""
+    found = {side: [] for side in sides}
+    order, start, before = list(sides), time.monotonic(), busy() - used(sides)
+    for turn in range(args.pairs):
+        for side in order[turn % len(order):] + order[:turn % len(order)]:
+            time.sleep(args.settle)
+            found[side] += sides[side].ask("step", args.warm, args.steps)
+    others = (busy() - used(sides) - before) / (time.monotonic() - start)
+    return found, max(0.0, others)
+
+
+def ms(ns):
+    return f"{ns / 1e6:.3f}"
+
+
+def report(args, sides, found, others, without):
+    print(f"{args.model}, batch {args.batch}, {args.threads} threads: {args.pairs} rounds of {args.warm} + {args.steps} "
+          f"steps of each; others used {others:.2f} cores")
+    print(f"{'one step, ms':28} {'min':>10} {'median':>10} {'of stepwell: min':>18} {'median':>8}")
+    base = found["stepwell"]
+    for side, ns in found.items():
+        name = "stepwell" if side == "stepwell" else f"{NAMES[side]} ({sides[side].ready['version']})"
+        print(f"{name:28} {ms(min(ns)):>10} {ms(statistics.median(ns)):>10} {min(ns) / min(base):18.2f} "
+              f"{statistics.median(ns) / statistics.median(base):8.2f}")
+    for way, why in without.items():
+        print(f"left out: {NAMES[way]}: {why}")
+
+
+def parse():
+    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1].split("\n\n")[0])
+    parser.add_argument("stepwell")
+    parser.add_argument("--model", default="lenet5", choices=MODELS)
+    parser.add_argument("--only", default=list(WAYS), type=lambda s: s.split(","))
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--isa", default=None)
+    for name, usual in (("--batch", None), ("--threads", 2), ("--steps", None), ("--warm", None), ("--pairs", 15)):
+        parser.add_argument(name, default=usual, type=int)
+    parser.add_argument("--settle", default=0.05, type=float)
+    parser.add_argument("--patience", default=300, type=float, help="a peer whose first step took longer (seconds) is left out")
+    args = parser.parse_args()
+    batch, warm, steps = MODELS[args.model]
+    args.batch, args.steps, args.warm = args.batch or batch, args.steps or steps, warm if args.warm is None else args.warm
+    if args.pairs < 1 or args.steps < 1 or args.warm < 0 or not set(args.only) <= set(WAYS):
+        parser.error("--pairs and --steps must be at least 1, --warm at least 0, --only of " + ", ".join(WAYS))
+    return args
 
 
 def main():
-    import time
-
-    threads = int(sys.argv[2]) if len(sys.argv) > 2 else 2
-    rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 10
-    torch.set_num_threads(threads)
-    peer = subprocess.Popen([sys.argv[1], "speed", str(threads)], stdin=subprocess.PIPE,
-                            stdout=subprocess.PIPE, text=True)
-    step = torch_loop()
-    ours, theirs = [], []
-    for turn in range(rounds + 1):
-        peer.stdin.write(f"{CHUNK}\n")
-        peer.stdin.flush()
-        mine = [int(x) for x in peer.stdout.readline().split()]
-        yours = []
-        for i in range(CHUNK):
-            start = time.perf_counter_ns()
-            step(turn * CHUNK + i)
-            yours.append(time.perf_counter_ns() - start)
-        if turn > 0:  # the first round warms both up
-            ours += mine
-            theirs += yours
-    peer.stdin.close()
-    peer.wait()
-    print(f"PyTorch {torch.__version__}, {threads} threads, {len(ours)} steps each, interleaved by {CHUNK}")
-    for name, ns in (("stepwell", ours), ("PyTorch eager", theirs)):
-        print(f"{name:14} min {min(ns) / 1e6:7.3f} ms   median {statistics.median(ns) / 1e6:7.3f} ms")
-    print(f"ratio          min {min(theirs) / min(ours):7.2f}      median "
-          f"{statistics.median(theirs) / statistics.median(ours):7.2f}")
+    args = parse()
+    with tempfile.TemporaryDirectory() as cache:
+        try:
+            sides, without = start_all(args, cache)
+            try:
+                found, others = take_turns(args, sides) if sides else ({}, 0.0)
+            finally:
+                for worker in sides.values():
+                    worker.end()
+        except (Failed, OSError) as why:
+            sys.exit(f"speed.py: {why}")
+    if not sides:
+        print("skipped: " + "; ".join(f"{NAMES[way]}: {why}" for way, why in without.items()))
+        sys.exit(77)
+    report(args, sides, found, others, without)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,10 @@
-/* The stepwell side of the comparisons with PyTorch; compare.py and speed.py start it.
+/* The stepwell side of the comparison with PyTorch; compare.py starts it.
  *
  *   torch_peer dump MODEL DIR    writes to DIR: init.safetensors, batches.bin (per batch: 128
  * images of 784 bytes, 128 labels), grads.bin (float32, all parameters in order, of the first
- * batch), after.safetensors (ten Adam steps on ten batches) torch_peer speed THREADS     for
- * each line with a number K on standard input runs K steps of lenet5, batch 128, Adam, with the
- * loader, and prints their times in ns */
-#define _POSIX_C_SOURCE 200809L /* clock_gettime */
+ * batch), after.safetensors (ten Adam steps on ten batches) */
 #include <string.h>
 #include "peer.h"
-#include <time.h>
 
 enum { BATCH = 128, STEPS = 10 };
 
@@ -67,12 +63,12 @@ static sw_model *make(sw_exec *exec, net *n, int is_lenet5, int keep)
     return model;
 }
 
-static sw_loader *make_loader(sw_dataset **dataset, int64_t samples, int shuffle)
+static sw_loader *make_loader(sw_dataset **dataset, int64_t samples)
 {
     sw_loader *loader;
     CHECK(sw_dataset_synthetic(dataset, samples, 3));
     const sw_loader_opts opts = {
-        .size = sizeof opts, .batch = BATCH, .seed = 5, .shuffle = shuffle, .drop_last = 1};
+        .size = sizeof opts, .batch = BATCH, .seed = 5, .drop_last = 1};
     CHECK(sw_loader_create(&loader, *dataset, &opts));
     CHECK(sw_loader_epoch(loader, 0));
     return loader;
@@ -88,7 +84,7 @@ static int dump(const char *name, const char *dir)
     sw_model *keeper = make(exec, &kept, is_lenet5, 1),
              *model = make(exec, &trained, is_lenet5, 0);
     sw_dataset *dataset;
-    sw_loader *loader = make_loader(&dataset, BATCH * STEPS, 0);
+    sw_loader *loader = make_loader(&dataset, BATCH * STEPS);
     FILE *batches = peer_create(dir, "batches.bin"), *gradients = peer_create(dir, "grads.bin");
     peer_save(model, dir, "init.safetensors");
     for (uint64_t step = 0; step < STEPS; step++) {
@@ -124,62 +120,10 @@ static int dump(const char *name, const char *dir)
     return failed;
 }
 
-static long long now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (long long)t.tv_sec * 1000000000LL + t.tv_nsec;
-}
-
-static int speed(int threads)
-{
-    sw_exec *exec;
-    const sw_exec_opts exec_opts = {.size = sizeof exec_opts, .threads = threads};
-    CHECK(sw_exec_create(&exec, &exec_opts));
-    net n;
-    sw_model *model = make(exec, &n, 1, 0);
-    sw_dataset *dataset;
-    sw_loader *loader = make_loader(&dataset, 100 * BATCH, 1);
-    uint64_t step = 0, epoch = 0;
-    int count;
-    while (scanf("%d", &count) == 1) {
-        for (int i = 0; i < count; i++) {
-            const long long start = now_ns();
-            const sw_array *inputs;
-            int n_inputs;
-            CHECK(sw_loader_next(loader, &inputs, &n_inputs));
-            if (n_inputs == 0) {
-                CHECK(sw_loader_epoch(loader, ++epoch));
-                CHECK(sw_loader_next(loader, &inputs, &n_inputs));
-            }
-            const sw_run_args args = {.size = sizeof args,
-                                      .fn = train_step,
-                                      .user = &n,
-                                      .models = &model,
-                                      .n_models = 1,
-                                      .inputs = inputs,
-                                      .n_inputs = n_inputs,
-                                      .step = step++};
-            double loss;
-            CHECK(sw_run(exec, &args));
-            CHECK(sw_metric_get(exec, "loss", &loss));
-            printf("%lld%c", now_ns() - start, i + 1 < count ? ' ' : '\n');
-        }
-        fflush(stdout);
-    }
-    sw_loader_destroy(loader);
-    sw_dataset_destroy(dataset);
-    sw_model_destroy(model);
-    sw_exec_destroy(exec);
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
     if (argc == 4 && strcmp(argv[1], "dump") == 0)
         return dump(argv[2], argv[3]);
-    if (argc == 3 && strcmp(argv[1], "speed") == 0)
-        return speed(atoi(argv[2]));
-    fprintf(stderr, "usage: torch_peer dump mlp|lenet5 DIR | speed THREADS\n");
+    fprintf(stderr, "usage: torch_peer dump mlp|lenet5 DIR\n");
     return 2;
 }

@@ -11,6 +11,7 @@ int bench_record(int argc, char **argv);
 int bench_nvtx(int argc, char **argv);
 int bench_profiler(int argc, char **argv);
 int bench_speed(int argc, char **argv);
+int bench_products(int argc, char **argv);
 int bench_costs(int argc, char **argv);
 int bench_plan(int argc, char **argv);
 int bench_place(int argc, char **argv);

@@ -23,7 +23,7 @@ static bool wanted(const bench_device_opts *o, const char *name)
 
 static sw_status measure(const bench_device_opts *o, figures *f)
 {
-    const bench_device_case *c;
+    const bench_net_case *c;
     if (wanted(o, "card") && on_card(o)) {
         if (!o->quiet)
             cli_progress("%s", "card");
@@ -129,7 +129,7 @@ static int run(const bench_device_opts *o)
 static const char *const *words(void)
 {
     static const char *names[CASES_MAX + 2] = {"card"};
-    const bench_device_case *c;
+    const bench_net_case *c;
     for (int i = 0; (c = bench_device_case_at(i)) != NULL && i < CASES_MAX; i++)
         names[i + 1] = c->name;
     return names;

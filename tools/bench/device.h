@@ -2,7 +2,7 @@
 #ifndef STEPWELL_BENCH_DEVICE_H
 #define STEPWELL_BENCH_DEVICE_H
 
-#include "tools/bench/bench.h"
+#include "tools/bench/nets.h"
 
 typedef struct {
     const char *device, *only; /* one case; NULL: all */
@@ -16,15 +16,11 @@ typedef struct {
 
 /* ---- networks ---------------------------------------------------------------------------- */
 
-/* What a case is, for both sides: tools/bench/device_torch.py has the same table. */
-typedef struct {
-    const char *name, *about, *model, *optimizer;
-    int64_t batch, layers, width, heads, context, classes, side, channels; /* 0: not its own */
-} bench_device_case;
-const bench_device_case *bench_device_case_at(int i); /* NULL past the end */
+/* For both sides: tools/bench/device_torch.py has the same table. */
+const bench_net_case *bench_device_case_at(int i); /* NULL past the end */
 
 typedef struct {
-    const bench_device_case *of;
+    const bench_net_case *of;
     int64_t batch;
     cli_summary step; /* device time: from the first phase's begin to the last one's end */
     uint64_t free_ns; /* time of the clock for one of all steps, none waited for */
@@ -34,7 +30,7 @@ typedef struct {
                            not known */
     double loss;        /* of the last step */
 } bench_device_figures;
-SW_MUST_USE sw_status bench_device_net(const bench_device_case *which,
+SW_MUST_USE sw_status bench_device_net(const bench_net_case *which,
                                        const bench_device_opts *opts,
                                        bench_device_figures *out);
 

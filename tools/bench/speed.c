@@ -1,165 +1,307 @@
-/* bench speed and bench plan: how long a whole step of LeNet5 takes, and its tracing and
- * planning. */
-#include "tools/bench/bench.h"
+/* bench speed: how long whole steps take, beside arithmetic of the same length or, by lines on
+ * standard input, in turns with other programs (tests/torch/speed.py). */
+#include "tools/bench/speed.h"
+#include "kernels/dispatch.h"
+#include "runtime/exec/exec.h"
 #include <string.h>
 
 typedef struct {
-    int64_t steps, batch, threads;
-    bool json, quiet;
-    bool prove; /* of bench plan alone, and the next two */
-    int64_t largest, nodes;
-} speed_opts;
+    const speed_opts *opts;
+    speed_subject *subject;
+    cli_times steps, controls;
+    sw_pool *pool; /* of the control */
+    uint64_t turns;
+    uint64_t first_ns, second_ns; /* making it, to the end of the first two steps; a step */
+} bench;
 
-static sw_status time_steps(const speed_opts *o, bench_lenet *lenet, cli_times *times)
+/* ---- the control ------------------------------------------------------------------------- */
+
+static volatile uint64_t sink; /* written by all threads, never read */
+
+/* Each thread has a chain of its own, which nobody can shorten. */
+static void chain(void *arg, int part)
 {
-    for (int64_t i = 0; i < o->steps && !cli_interrupted(); i++) {
+    const uint64_t turns = *(const uint64_t *)arg;
+    uint64_t x = (uint64_t)part;
+    for (uint64_t i = 0; i < turns; i++)
+        x = x * 6364136223846793005u + 1442695040888963407u;
+    sink = x;
+}
+
+static uint64_t control(bench *b, uint64_t turns)
+{
+    const sw_par *par = swi_pool_par(b->pool);
+    const uint64_t start = cli_clock_ns();
+    par->run(par, chain, &turns, par->n_threads);
+    return cli_clock_ns() - start;
+}
+
+static uint64_t least_of(bench *b, uint64_t turns)
+{
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < 5; i++) {
+        const uint64_t ns = control(b, turns);
+        least = ns < least ? ns : least;
+    }
+    return least;
+}
+
+/* Turns that take as long as a step. */
+static sw_status calibrate(bench *b)
+{
+    enum { SOME = 1000000, STEPS = 5 };
+    cli_times steps;
+    sw_status status = SW_OK;
+    SW_TRY(swi_pool_create(&b->pool, (int)b->opts->threads));
+    SW_TRY(cli_times_init(&steps, STEPS));
+    for (int i = 0; i < STEPS && status == SW_OK; i++) {
         const uint64_t start = cli_clock_ns();
-        SW_TRY(bench_lenet_step(lenet));
-        cli_times_add(times, cli_clock_ns() - start);
+        status = speed_step(b->subject);
+        cli_times_add(&steps, cli_clock_ns() - start);
+    }
+    const double median = (double)cli_times_summary(&steps).median;
+    b->turns = (uint64_t)((double)SOME * median / (double)least_of(b, SOME)) + 1;
+    cli_times_free(&steps);
+    return status;
+}
+
+/* ---- steps ------------------------------------------------------------------------------- */
+
+static sw_status time_steps(bench *b)
+{
+    SW_TRY(cli_times_init(&b->steps, (uint64_t)b->opts->steps));
+    SW_TRY(cli_times_init(&b->controls, (uint64_t)b->opts->steps));
+    if (b->opts->control)
+        SW_TRY(calibrate(b));
+    for (int64_t i = 0; i < b->opts->steps && !cli_interrupted(); i++) {
+        const uint64_t start = cli_clock_ns();
+        SW_TRY(speed_step(b->subject));
+        cli_times_add(&b->steps, cli_clock_ns() - start);
+        if (b->opts->control)
+            cli_times_add(&b->controls, control(b, b->turns));
     }
     return SW_OK;
 }
 
-static int report(const speed_opts *o, const char *what, cli_times *times)
+static double ratio(uint64_t a, uint64_t b)
 {
-    const cli_summary s = cli_times_summary(times);
-    const int status = cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE;
-    if (o->json) {
-        sw_json json;
-        result_json_begin(&json);
-        sw_json_put_i64(&json, "batch", o->batch);
-        sw_json_put_i64(&json, "threads", o->threads);
-        bench_put(&json, what, &s);
-        return result_json_end(&json, status);
+    return b > 0 ? (double)a / (double)b : 0.0;
+}
+
+/* Of a step's time: that of as many steps as an epoch has. */
+static uint64_t epoch_ns(const speed_case *c, uint64_t ns)
+{
+    return (uint64_t)((double)ns * (double)c->epoch / (double)c->runs);
+}
+
+static int put(bench *b, const cli_summary *s, const cli_summary *c, int status)
+{
+    const speed_case *of = b->subject->of;
+    sw_json json;
+    result_json_begin(&json);
+    sw_json_put_string(&json, "model", of->name);
+    sw_json_put_i64(&json, "batch", b->subject->batch);
+    sw_json_put_i64(&json, "threads", b->opts->threads);
+    sw_json_put_string(&json, "isa", sw_isa_name(b->subject->exec->target.isa));
+    bench_put(&json, "step", s);
+    sw_json_put_f64(&json, "step_p99_over_median", ratio(s->p99, s->median));
+    if (of->epoch > 0) {
+        sw_json_put_u64(&json, "epoch_min_ns", epoch_ns(of, s->min));
+        sw_json_put_u64(&json, "epoch_median_ns", epoch_ns(of, s->median));
     }
-    if (!o->quiet)
-        printf("lenet5, batch %lld, %lld thread%s, %s times\n\n", (long long)o->batch,
-               (long long)o->threads, o->threads == 1 ? "" : "s", cli_digits(s.n).text);
-    printf("%-12s %12s %12s %12s %12s\n", "", "min", "median", "p99", "max");
-    bench_print(what, &s);
+    if (b->opts->control) {
+        bench_put(&json, "control", c);
+        sw_json_put_f64(&json, "control_p99_over_median", ratio(c->p99, c->median));
+    }
+    return result_json_end(&json, status);
+}
+
+static void print(const char *name, const cli_summary *s)
+{
+    printf("%-12s %12s %12s %12s %12s %12.3f\n", name, cli_ns(s->min).text,
+           cli_ns(s->median).text, cli_ns(s->p99).text, cli_ns(s->max).text,
+           ratio(s->p99, s->median));
+}
+
+static int report(bench *b)
+{
+    const speed_case *of = b->subject->of;
+    const cli_summary s = cli_times_summary(&b->steps), c = cli_times_summary(&b->controls);
+    const int status = cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE;
+    if (b->opts->json)
+        return put(b, &s, &c, status);
+    if (!b->opts->quiet)
+        printf("%s: %s; batch %lld, %lld thread%s, %s, %s steps\n\n", of->name, of->about,
+               (long long)b->subject->batch, (long long)b->opts->threads,
+               b->opts->threads == 1 ? "" : "s", sw_isa_name(b->subject->exec->target.isa),
+               cli_digits(s.n).text);
+    printf("%-12s %12s %12s %12s %12s %12s\n", "", "min", "median", "p99", "max", "p99/median");
+    print("step", &s);
+    if (b->opts->control) {
+        print("control", &c);
+        printf("%-12s %12s %12s %12s %12s %12.3f\n", "step/control", "", "", "", "",
+               ratio(s.p99, s.median) / ratio(c.p99, c.median));
+    }
+    if (of->epoch > 0)
+        printf("\nan epoch of %lld batches of each: %s, %s by the median\n",
+               (long long)of->epoch, cli_ns(epoch_ns(of, s.min)).text,
+               cli_ns(epoch_ns(of, s.median)).text);
     return cli_finish(status);
 }
 
-static int run_speed(const speed_opts *o)
-{
-    bench_lenet lenet = {0};
-    cli_times times = {0};
-    const sw_exec_opts exec = {.size = sizeof exec, .threads = (int)o->threads};
-    sw_status status = cli_times_init(&times, (uint64_t)o->steps);
-    if (status == SW_OK)
-        status = bench_lenet_create(&lenet, o->batch, false, &exec);
-    cli_catch_interrupt();
-    if (status == SW_OK)
-        status = time_steps(o, &lenet, &times);
-    const int code =
-        status == SW_OK ? report(o, "step", &times) : cli_library_error(status, false);
-    bench_lenet_destroy(&lenet);
-    cli_times_free(&times);
-    return code;
-}
+/* ---- turns by lines ---------------------------------------------------------------------- */
 
-/* A fresh exec and model each time: nothing is remembered. */
-static sw_status time_plan(const speed_opts *o, cli_times *times)
+static int put_line(sw_json *json)
 {
-    const sw_exec_opts exec_opts = {.size = sizeof exec_opts, .threads = (int)o->threads};
-    tool_net_opts net_opts;
-    SW_TRY(tool_net_digits(&net_opts, "lenet5"));
-    const sw_array inputs[] = {{SW_U8, SW_SHAPE(o->batch, 1, 28, 28), NULL},
-                               {SW_U8, SW_SHAPE(o->batch), NULL}};
-    sw_exec *exec = NULL;
-    tool_net net = {0};
-    sw_plan_info info = {.size = sizeof info};
-    sw_status status = sw_exec_create(&exec, &exec_opts);
-    if (status == SW_OK)
-        status = tool_net_create(&net, &net_opts);
-    if (status == SW_OK) {
-        const sw_run_args args = {.size = sizeof args,
-                                  .fn = tool_net_step,
-                                  .user = &net,
-                                  .models = &net.model,
-                                  .n_models = 1,
-                                  .inputs = inputs,
-                                  .n_inputs = 2,
-                                  .mode = SW_TRAIN};
-        const uint64_t start = cli_clock_ns();
-        status = sw_plan(exec, &args, &info);
-        cli_times_add(times, cli_clock_ns() - start);
-        tool_net_destroy(&net);
-    }
-    sw_exec_destroy(exec);
+    const int status = result_json_end(json, CLI_DONE);
+    cli_flush();
     return status;
 }
 
-static int run_plan(const speed_opts *o)
+/* "step 1 4": one step that is not timed, then four that are. */
+static int answer(bench *b, const char *line)
 {
-    cli_times times = {0};
-    sw_status status = cli_times_init(&times, (uint64_t)o->steps);
+    char name[16];
+    int warm, count;
+    if (sscanf(line, "%15s %d %d", name, &warm, &count) != 3 || strcmp(name, "step") != 0 ||
+        warm < 0 || count < 1)
+        return cli_error(CLI_USAGE, "--turns: a line must be step WARM COUNT (got %s)", line);
+    sw_json json;
+    result_json_begin(&json);
+    sw_json_open(&json, "ns", '[');
+    for (int i = -warm; i < count; i++) {
+        const uint64_t start = cli_clock_ns();
+        const sw_status status = speed_step(b->subject);
+        if (status != SW_OK) {
+            sw_json_free(&json);
+            return cli_library_error(status, false);
+        }
+        if (i >= 0)
+            sw_json_u64(&json, cli_clock_ns() - start);
+    }
+    sw_json_end(&json);
+    return put_line(&json);
+}
+
+static int answer_lines(bench *b)
+{
+    char line[64];
+    sw_json json;
+    result_json_begin(&json);
+    sw_json_put_u64(&json, "first_ns", b->first_ns);
+    sw_json_put_u64(&json, "second_ns", b->second_ns);
+    int status = put_line(&json);
+    while (status == CLI_DONE && !cli_interrupted() && fgets(line, sizeof line, stdin) != NULL)
+        status = answer(b, line);
+    return status == CLI_DONE && cli_interrupted() ? CLI_INTERRUPTED : status;
+}
+
+/* ---- the command ------------------------------------------------------------------------- */
+
+static sw_status make(bench *b, const speed_case *of, const sw_exec_opts *exec)
+{
+    const uint64_t start = cli_clock_ns();
+    SW_TRY(speed_make(b->subject, of, b->opts->batch, false, exec));
+    const uint64_t between = cli_clock_ns();
+    SW_TRY(speed_step(b->subject));
+    b->first_ns = between - start;
+    b->second_ns = cli_clock_ns() - between;
+    return b->opts->turns ? SW_OK : time_steps(b);
+}
+
+static int run(const speed_opts *o, const speed_case *of)
+{
+    speed_subject subject = {0};
+    bench b = {.opts = o, .subject = &subject};
+    const sw_exec_opts exec = {
+        .size = sizeof exec, .threads = (int)o->threads, .isa = o->isa, .op_clocks = o->ops};
     cli_catch_interrupt();
-    for (int64_t i = 0; i < o->steps && status == SW_OK && !cli_interrupted(); i++)
-        status = time_plan(o, &times);
-    const int code =
-        status == SW_OK ? report(o, "plan", &times) : cli_library_error(status, false);
-    cli_times_free(&times);
+    if (o->ops)
+        return speed_roofline(o, of, &exec);
+    const sw_status status = make(&b, of, &exec);
+    const int code = status != SW_OK ? cli_library_error(status, false)
+                     : o->turns      ? answer_lines(&b)
+                                     : report(&b);
+    speed_destroy(&subject);
+    swi_pool_destroy(b.pool);
+    cli_times_free(&b.controls);
+    cli_times_free(&b.steps);
     return code;
 }
 
-enum { PLAN_ALONE = 3 }; /* the last options */
+enum { MOST_CASES = 16 };
 
-static int parse(speed_opts *o, cli_command *command, const char *steps, int argc, char **argv)
+static const char *const *words(void)
 {
-    const cli_option options[] = {
-        {"--steps", "N", CLI_COUNT, &o->steps, steps, "times", 1, 1 << 20, NULL},
-        {"--batch", "N", CLI_COUNT, &o->batch, "128", "images per step", 1, 1 << 16, NULL},
-        {"--threads", "N", CLI_COUNT, &o->threads, "2", "threads that compute", 1, 256, NULL},
-        {"--json", NULL, CLI_FLAG, &o->json, NULL, "one JSON object on standard output", 0, 0,
-         NULL},
-        {"--quiet", NULL, CLI_FLAG, &o->quiet, NULL, "no heading", 0, 0, NULL},
-        {"--prove", NULL, CLI_FLAG, &o->prove, NULL,
-         "no times: for every training program, whether its arena is at the lower bound", 0, 0,
-         NULL},
-        {"--largest", "N", CLI_COUNT, &o->largest, NULL,
-         "with --prove: batches from 1 to this (default 1024)", 1, 1 << 16, NULL},
-        {"--nodes", "N", CLI_COUNT, &o->nodes, NULL,
-         "with --prove: of the longer search where a plan is above (default 1000000)", 1, 0,
-         NULL},
-    };
-    const bool plan = strcmp(command->name, "bench plan") == 0;
-    command->options = options;
-    command->n_options = (int)(sizeof options / sizeof *options) - (plan ? 0 : PLAN_ALONE);
-    return cli_parse(command, argc, argv);
+    static const char *names[MOST_CASES + 1];
+    for (int i = 0; i < MOST_CASES && speed_case_at(i) != NULL; i++)
+        names[i] = speed_case_at(i)->name;
+    return names;
+}
+
+/* What goes with what, and the case's numbers where none are given. */
+static int complete(speed_opts *o, const speed_case **of)
+{
+    for (int i = 0; speed_case_at(i) != NULL; i++)
+        if (strcmp(o->model, speed_case_at(i)->name) == 0)
+            *of = speed_case_at(i);
+    if (o->ops && (o->turns || o->control))
+        return cli_error(CLI_USAGE, "--ops goes with neither --turns nor --control");
+    if (o->library != NULL && !o->ops)
+        return cli_error(CLI_USAGE, "--library is for --ops");
+    o->batch = o->batch > 0 ? o->batch : (*of)->batch;
+    o->steps = o->steps > 0 ? o->steps : (*of)->steps;
+    return CLI_GO;
 }
 
 int bench_speed(int argc, char **argv)
 {
+    static const char *const isas[] = {"base", "avx2", "avx512", NULL};
     speed_opts o = {0};
-    cli_command command = {.name = "bench speed",
-                           .usage = "[options]",
-                           .about = "Whole steps of LeNet5 with Adam, loader included."};
-    const int status = parse(&o, &command, "500", argc, argv);
-    return status == CLI_GO ? run_speed(&o) : status;
-}
-
-int bench_plan(int argc, char **argv)
-{
-    speed_opts o = {0};
-    if (argc > 1 && strcmp(argv[1], "--budget") == 0)
-        return bench_budget(argc - 1, argv + 1);
-    cli_command command = {
-        .name = "bench plan",
+    const speed_case *of = NULL;
+    const cli_option options[] = {
+        {"--model", "NAME", CLI_WORD, &o.model, "lenet5", "the workload", 0, 0, words()},
+        {"--steps", "N", CLI_COUNT, &o.steps, NULL,
+         "steps (lenet5: 500, mlp200: 200, swishnet: 15, others: 30)", 1, 1 << 20, NULL},
+        {"--batch", "N", CLI_COUNT, &o.batch, NULL,
+         "rows of a step (gpt: 8, mbconv: 32, others: 128)", 1, 1 << 16, NULL},
+        {"--threads", "N", CLI_COUNT, &o.threads, "2", "threads that compute", 1, 256, NULL},
+        {"--isa", "NAME", CLI_WORD, &o.isa, NULL, "instruction set (the best there is)", 0, 0,
+         isas},
+        {"--control", NULL, CLI_FLAG, &o.control, NULL,
+         "behind each step, arithmetic of the same length on each thread", 0, 0, NULL},
+        {"--ops", NULL, CLI_FLAG, &o.ops, NULL,
+         "instead: each kind of op beside the machine's peaks, the most time lost first", 0, 0,
+         NULL},
+        {"--top", "N", CLI_COUNT, &o.top, "30", "with --ops: so many rows, then the rest", 1,
+         1 << 16, NULL},
+        {"--library", "FILE", CLI_WORD, &o.library, NULL,
+         "with --ops: a shared object with cblas_sgemm; what the step's products take there", 0,
+         0, NULL},
+        {"--turns", NULL, CLI_FLAG, &o.turns, NULL,
+         "answer lines of step WARM COUNT on standard input", 0, 0, NULL},
+        {"--json", NULL, CLI_FLAG, &o.json, NULL, "one JSON object on standard output", 0, 0,
+         NULL},
+        {"--quiet", NULL, CLI_FLAG, &o.quiet, NULL, "no heading", 0, 0, NULL},
+    };
+    const cli_command command = {
+        .name = "bench speed",
         .usage = "[options]",
-        .about =
-            "Trace and plan a training step of LeNet5, from nothing each time; or prove how "
-            "low the arenas of all training programs are.",
-        .notes = "bench plan --budget [options] is bench budget."};
-    const int status = parse(&o, &command, "100", argc, argv);
-    if (status != CLI_GO)
-        return status;
-    if (!o.prove && (o.largest > 0 || o.nodes > 0))
-        return cli_error(CLI_USAGE, "--largest and --nodes are for --prove");
-    const bench_prove_opts prove = {.largest = o.largest > 0 ? o.largest : 1024,
-                                    .threads = o.threads,
-                                    .nodes = o.nodes > 0 ? o.nodes : 1000000,
-                                    .json = o.json,
-                                    .quiet = o.quiet};
-    return o.prove ? bench_prove(&prove) : run_plan(&o);
+        .about = "Whole training steps of a workload; or where their time goes.",
+        .options = options,
+        .n_options = (int)(sizeof options / sizeof *options),
+        .notes =
+            "lenet5: Adam, with its loader. mlp200: 200 perceptrons 49-64-24-10 as members, "
+            "Adam. lenet5x5: 5 LeNet5 as members side by side, 14 batches of each in a step, "
+            "own orders. swishnet: 8 linear layers of 4096, SGD. gpt: 4 layers of 256, context "
+            "128, vocabulary 8192, AdamW. mbconv: images of 64 x 64, Adam.\n"
+            "--ops: the peaks are measured in the same run. An op's bound is the larger of its "
+            "operations by the peak and its operands' bytes by the bandwidth (two reads and a "
+            "write); what it takes beyond is lost. Less than 0: operands came from caches. Of "
+            "members the ops are those of one, on one thread.\n"
+            "tests/torch/speed.py takes turns with PyTorch and JAX."};
+    int status = cli_parse(&command, argc, argv);
+    if (status == CLI_GO)
+        status = complete(&o, &of);
+    return status == CLI_GO ? run(&o, of) : status;
 }

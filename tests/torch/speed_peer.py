@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+"""A workload of `stepwell bench speed` in PyTorch or JAX: a peer of speed.py, which starts it.
+
+usage: speed_peer.py MODEL WAY THREADS BATCH
+
+MODEL   lenet5, lenet5x5, swishnet, gpt, mbconv (mlp200: tools/bench/members_peer.py)
+WAY     eager      PyTorch: fused optimizers, gradients set to None in front of forward
+        compile    the same with torch.compile around the net and its loss
+        jax        jit of loss, gradients and update, arguments donated; not of mbconv
+
+Images of LeNet5 are float32 in memory and are indexed by a permutation, for each of the five its own; other workloads
+have one batch. gpt has scaled_dot_product_attention; mbconv is in channels_last. The first line on standard output is
+a JSON object: the time of the first step (made, traced and compiled, without imports), of the second, and the version.
+Then each line NAME WARM COUNT is answered by {"ns": [...]}: WARM steps, then COUNT that are timed.
+"""
+import json
+import math
+import os
+import sys
+import time
+
+RATE, ADAM_EPS = 1e-3, 1e-8
+LENETS, RUNS, IMAGES = 5, 14, 60000  # of lenet5x5: 14 steps of each are one
+SWISH_WIDTH, SWISH_LAYERS = 4096, 8
+GPT = (4, 256, 8, 128, 8192)  # layers, width, heads, context, vocabulary
+
+# ---- PyTorch ---------------------------------------------------------------------------------
+
+
+def torch_digits(torch, batch, images):
+    """Batches in the order of a permutation, without end."""
+    x, y = torch.rand(images, 1, 28, 28), torch.randint(0, 10, (images,))
+
+    def batches():
+        while True:
+            order = torch.randperm(images)
+            for i in range(images // batch):
+                at = order[i * batch : (i + 1) * batch]
+                yield x[at], y[at]
+
+    return batches
+
+
+def torch_lenet(torch):
+    nn = torch.nn
+    return nn.Sequential(nn.Conv2d(1, 6, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(),
+                         nn.MaxPool2d(2), nn.Flatten(), nn.Linear(256, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(),
+                         nn.Linear(84, 10))
+
+
+def torch_net(torch, model, batch):
+    """(net, loss of (net, x, y), optimizer, endless batches)"""
+    nn, functional, optim = torch.nn, torch.nn.functional, torch.optim
+
+    def cross_entropy(net, x, y):
+        return functional.cross_entropy(net(x), y)
+
+    def one(x, y):
+        while True:
+            yield x, y
+
+    if model.startswith("lenet5"):
+        net = torch_lenet(torch)
+        adam = optim.Adam(net.parameters(), lr=RATE, fused=True)
+        return net, cross_entropy, adam, torch_lenet.batches()
+    if model == "swishnet":
+        net = nn.Sequential(*(m for _ in range(SWISH_LAYERS) for m in (nn.Linear(SWISH_WIDTH, SWISH_WIDTH), nn.SiLU())))
+        sgd = optim.SGD(net.parameters(), lr=0.1, fused=True)
+        return (net, lambda net, x, y: functional.mse_loss(net(x), y), sgd,
+                one(torch.randn(batch, SWISH_WIDTH), torch.randn(batch, SWISH_WIDTH)))
+    if model == "gpt":
+        import compare_gpt
+        net = compare_gpt.Net(*GPT)
+        ids = torch.randint(0, GPT[4], (2, batch, GPT[3]))
+        return (net, lambda net, x, y: functional.cross_entropy(net(x).flatten(0, 1), y.flatten()),
+                compare_gpt.adamw(net, fused=True), one(ids[0], ids[1]))
+    import compare_mbconv
+    net = compare_mbconv.Net(3, 64, 1.0, 1.0).to(memory_format=torch.channels_last)
+    adam = optim.Adam(net.parameters(), lr=RATE, fused=True)
+    images = torch.randn(batch, 3, 64, 64).contiguous(memory_format=torch.channels_last)
+    return net, cross_entropy, adam, one(images, torch.randint(0, 10, (batch,)))
+
+
+def torch_step(model, way, threads, batch):
+    import torch
+    torch.set_num_threads(threads)
+    torch.set_flush_denormal(True)
+    torch.manual_seed(1)
+    torch_lenet.batches = torch_digits(torch, batch, IMAGES if model == "lenet5x5" else 100 * batch)
+
+    def make():
+        def of_one():
+            net, loss_of, optimizer, batches = torch_net(torch, model, batch)
+            run = torch.compile(loss_of) if way == "compile" else loss_of
+
+            def step():
+                x, y = next(batches)
+                optimizer.zero_grad(set_to_none=True)
+                loss = run(net, x, y)
+                loss.backward()
+                optimizer.step()
+                return loss.item()
+
+            return step
+
+        if model != "lenet5x5":
+            return of_one()
+        steps = [of_one() for _ in range(LENETS)]
+        return lambda: sum(step() for step in steps for _ in range(RUNS))
+
+    return make, torch.__version__
+
+
+# ---- JAX -------------------------------------------------------------------------------------
+
+
+def jax_linear(jax, key, rows, cols):
+    bound = rows ** -0.5
+    return {"w": jax.random.uniform(key, (rows, cols), minval=-bound, maxval=bound),
+            "b": jax.random.uniform(key, (cols,), minval=-bound, maxval=bound)}
+
+
+def jax_lenet(jax, key, batch):
+    np = jax.numpy
+    p = {"c1": jax.random.uniform(key, (6, 1, 5, 5), minval=-0.2, maxval=0.2), "b1": np.zeros((6, 1, 1)),
+         "c2": jax.random.uniform(key, (16, 6, 5, 5), minval=-0.08, maxval=0.08), "b2": np.zeros((16, 1, 1))}
+    for name, rows, cols in (("f1", 256, 120), ("f2", 120, 84), ("f3", 84, 10)):
+        p[name] = jax_linear(jax, key, rows, cols)
+
+    def loss(p, x, y):
+        for conv, bias in (("c1", "b1"), ("c2", "b2")):
+            x = jax.nn.relu(jax.lax.conv(x, p[conv], (1, 1), "VALID") + p[bias])
+            x = jax.lax.reduce_window(x, -math.inf, jax.lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
+        x = x.reshape(batch, -1)
+        for name in ("f1", "f2", "f3"):
+            x = x @ p[name]["w"] + p[name]["b"]
+            x = jax.nn.relu(x) if name != "f3" else x
+        return -np.take_along_axis(jax.nn.log_softmax(x), y[:, None], 1).mean()
+
+    return p, loss
+
+
+def jax_swishnet(jax, key, batch):
+    p = [jax_linear(jax, key, SWISH_WIDTH, SWISH_WIDTH) for _ in range(SWISH_LAYERS)]
+
+    def loss(p, x, y):
+        for layer in p:
+            x = jax.nn.silu(x @ layer["w"] + layer["b"])
+        return ((x - y) ** 2).mean()
+
+    return p, loss
+
+
+def jax_gpt(jax, key, batch):
+    np, (layers, width, heads, context, vocabulary) = jax.numpy, GPT
+    norm = {"g": np.ones(width), "b": np.zeros(width)}
+    p = {"tokens": 0.02 * jax.random.normal(key, (vocabulary, width)), "norm": norm,
+         "places": 0.02 * jax.random.normal(key, (context, width)),
+         "blocks": [{"norm1": norm, "qkv": jax_linear(jax, key, width, 3 * width), "out": jax_linear(jax, key, width, width),
+                     "norm2": norm, "up": jax_linear(jax, key, width, 4 * width),
+                     "down": jax_linear(jax, key, 4 * width, width)} for _ in range(layers)]}
+
+    def normal(n, x):
+        x = x - x.mean(-1, keepdims=True)
+        return x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-5) * n["g"] + n["b"]
+
+    def linear(layer, x):
+        return x @ layer["w"] + layer["b"]
+
+    def loss(p, x, y):
+        x = p["tokens"][x] + p["places"]
+        for b in p["blocks"]:
+            q, k, v = (t.reshape(batch, context, heads, -1)
+                       for t in np.split(linear(b["qkv"], normal(b["norm1"], x)), 3, -1))
+            a = jax.nn.dot_product_attention(q, k, v, is_causal=True)
+            x = x + linear(b["out"], a.reshape(batch, context, width))
+            x = x + linear(b["down"], jax.nn.gelu(linear(b["up"], normal(b["norm2"], x)), approximate=False))
+        logits = jax.nn.log_softmax(normal(p["norm"], x) @ p["tokens"].T)
+        return -np.take_along_axis(logits, y[..., None], -1).mean()
+
+    return jax.tree.map(np.array, p), loss
+
+
+def jax_batches(jax, model, batch):
+    np, key = jax.numpy, jax.random.key(1)
+    if model == "swishnet":
+        x = jax.random.normal(key, (2, batch, SWISH_WIDTH))
+    elif model == "gpt":
+        x = jax.random.randint(key, (2, batch, GPT[3]), 0, GPT[4])
+    if not model.startswith("lenet5"):
+        while True:
+            yield x[0], x[1]
+    import numpy
+    images = IMAGES if model == "lenet5x5" else 100 * batch
+    pixels = numpy.random.rand(images, 1, 28, 28).astype(numpy.float32)
+    labels = numpy.random.randint(0, 10, images)
+    while True:
+        order = numpy.random.permutation(images)
+        for i in range(images // batch):
+            at = order[i * batch : (i + 1) * batch]
+            yield np.asarray(pixels[at]), np.asarray(labels[at])
+
+
+def jax_step(model, way, threads, batch):
+    if threads == 1:  # the pool of XLA has as many threads as the process may use
+        os.sched_setaffinity(0, [max(os.sched_getaffinity(0))])
+    import jax
+    np, tree = jax.numpy, jax.tree
+    jax.config.update("jax_platforms", "cpu")
+    decay = 0.1 if model == "gpt" else 0.0
+
+    def make():
+        build = {"swishnet": jax_swishnet, "gpt": jax_gpt}.get(model, jax_lenet)
+        p, loss_of = build(jax, jax.random.key(2), batch)
+
+        def sgd(state, x, y):
+            loss, g = jax.value_and_grad(loss_of)(state, x, y)
+            return tree.map(lambda a, b: a - 0.1 * b, state, g), loss
+
+        def adam(state, x, y):
+            p, m, v, t = state
+            loss, g = jax.value_and_grad(loss_of)(p, x, y)
+            t = t + 1
+            m = tree.map(lambda a, b: 0.9 * a + 0.1 * b, m, g)
+            v = tree.map(lambda a, b: 0.999 * a + 0.001 * b * b, v, g)
+            c1, c2 = 1 - 0.9 ** t, 1 - 0.999 ** t
+            p = tree.map(lambda a, b, c: a * (1 - RATE * decay) - RATE * (b / c1) / (np.sqrt(c / c2) + ADAM_EPS), p, m, v)
+            return (p, m, v, t), loss
+
+        run = jax.jit(sgd if model == "swishnet" else adam, donate_argnums=0)
+
+        def of_one():
+            fresh = tree.map(np.array, p)
+            state = [fresh if model == "swishnet" else
+                     (fresh, tree.map(np.zeros_like, p), tree.map(np.zeros_like, p), np.zeros(()))]
+            batches = jax_batches(jax, model, batch)
+
+            def step():
+                state[0], loss = run(state[0], *next(batches))
+                return float(loss)
+
+            return step
+
+        if model != "lenet5x5":
+            return of_one()
+        steps = [of_one() for _ in range(LENETS)]
+        return lambda: sum(step() for step in steps for _ in range(RUNS))
+
+    return make, jax.__version__
+
+
+def main():
+    model, way, threads, batch = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    make, version = (jax_step if way == "jax" else torch_step)(model, way, threads, batch)
+    start = time.perf_counter_ns()
+    step = make()
+    step()
+    between = time.perf_counter_ns()
+    step()
+    print(json.dumps({"first_ns": between - start, "second_ns": time.perf_counter_ns() - between, "version": version}),
+          flush=True)
+    for line in sys.stdin:
+        _, warm, count = line.split()
+        ns = []
+        for i in range(-int(warm), int(count)):
+            start = time.perf_counter_ns()
+            loss = step()
+            if i >= 0:
+                ns.append(time.perf_counter_ns() - start)
+        assert math.isfinite(loss), "the loss must be a number"
+        print(json.dumps({"ns": ns}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
