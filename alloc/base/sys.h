@@ -147,6 +147,8 @@ typedef struct sw_thread sw_thread;
 /* `name`, at most 15 bytes, is kept and must outlive the thread. */
 SW_MUST_USE sw_status sw_thread_start(sw_thread **out, void (*body)(void *arg), void *arg,
                                       const char *name);
+/* Processors that the calling thread may run on; at least 1. */
+int sw_thread_processors(void);
 /* The calling thread gives way to others from now on: what wakes it does not put it in the
  * place of one that computes. Where the system refuses, nothing changes. */
 void sw_thread_yield_to_others(void);

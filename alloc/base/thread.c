@@ -129,6 +129,16 @@ sw_status sw_thread_start(sw_thread **out, void (*body)(void *arg), void *arg, c
     return SW_OK;
 }
 
+int sw_thread_processors(void)
+{
+    cpu_set_t set; /* too small for more than 1,024 */
+    const long all = sysconf(_SC_NPROCESSORS_ONLN);
+    const int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
+                  : all > 0                                   ? (int)all
+                                                              : 1;
+    return n > 0 ? n : 1;
+}
+
 /* A thread of the class SCHED_BATCH never takes the place of one that runs when it wakes; its
  * nice value keeps its share small where it competes. */
 void sw_thread_yield_to_others(void)

@@ -150,9 +150,12 @@ void swi_init_constant(char *to, size_t bytes, double value); /* "constant:V" */
  */
 
 typedef struct sw_pool sw_pool;
-sw_status swi_pool_create(sw_pool **out, int threads);
+/* sharers: so many pools compute at the same time and share the processors. */
+sw_status swi_pool_create(sw_pool **out, int threads, int sharers);
 void swi_pool_destroy(sw_pool *pool);
 const sw_par *swi_pool_par(sw_pool *pool);
+/* Much work is coming: who sleeps is woken, so that it is there from the first region on. */
+void swi_pool_wake(sw_pool *pool);
 /* Floating-point policy of compute threads: denormals are zero. Returns the old word. */
 uint32_t swi_fp_enter(void);
 void swi_fp_leave(uint32_t old);

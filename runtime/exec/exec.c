@@ -85,7 +85,7 @@ static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
     }
     SW_TRY(swi_observe_attach(e, o));
     SW_TRY(e->backend->open(e, o));
-    return swi_pool_create(&e->pool, e->target.threads);
+    return swi_pool_create(&e->pool, e->target.threads, 1);
 }
 
 static sw_status read_opts(sw_exec_opts *to, const sw_exec_opts *given)

@@ -234,12 +234,17 @@ static sw_status run_bare(sw_exec *exec, swi_frame *f, const sw_run_args *args,
     return SW_OK;
 }
 
+/* A run of 200 us is worth the call that wakes a worker, which takes 10. */
+#define WORTH_WAKING ((uint64_t)200000 * SWI_COST_PER_NS)
+
 static sw_status run_ops(sw_exec *exec, swi_frame *f, const sw_run_args *args, bool *updated)
 {
     const swi_program *p = f->program;
     unsigned char *base[SWI_SEG_COUNT + 1];
     SW_ASSERT(exec->busy != 0 && sw_arena_height(exec->arena) >= p->height);
     swi_bases(exec, args, base);
+    if (p->info.cost >= WORTH_WAKING)
+        swi_pool_wake(exec->pool);
     sw_record_log *const log = exec->watch.log;
     const uint32_t fp = swi_fp_enter();
     sw_status status = SW_OK;

@@ -49,6 +49,8 @@ sw_status swi_check_labels(const char *op, const sw_buffer *labels, const swi_ce
 int64_t swi_ce_counted(const sw_buffer *labels, const swi_ce_attrs *a, int64_t rows)
 {
     int64_t n = 0;
+    if (a == NULL || a->has_ignore == 0)
+        return rows;
     for (int64_t r = 0; r < rows; r++)
         n += !is_ignored(a, swi_label_at(labels, r));
     return n;

@@ -50,7 +50,7 @@ static sw_status make_lane(const swi_lanes *l, swi_lane *lane)
     lane->par = swi_pool_par(all ? l->exec->pool : l->planner->pool);
     if (all || l->threads == 1) /* else as many as its plans have scratch for, and no more */
         return SW_OK;
-    SW_TRY(swi_pool_create(&lane->pool, l->threads));
+    SW_TRY(swi_pool_create(&lane->pool, l->threads, l->n));
     lane->par = swi_pool_par(lane->pool);
     return SW_OK;
 }

@@ -337,10 +337,12 @@ static void run_threads(many_run *g)
     const sw_par *par = swi_pool_par(g->lanes->exec->pool);
     const int n = g->lanes->active;
     g->chunk = g->n_items / ((size_t)n * CHUNKS) + 1;
-    if (n == 1)
+    if (n == 1) {
         run_lane(g, 0);
-    else
-        par->run(par, run_lane, g, n);
+        return;
+    }
+    swi_pool_wake(g->lanes->exec->pool);
+    par->run(par, run_lane, g, n);
 }
 
 static sw_status run_all(many_run *g)

@@ -1,4 +1,4 @@
-/* Large matrix products: packed operands, cuts along k, threads; and sums of columns. */
+/* Matrix products: packed operands, cuts along k, threads, small ones; and sums of columns. */
 #include "tests/kernels/dense_support.h"
 
 typedef struct {
@@ -33,10 +33,16 @@ static float chain(const sw_gemm *g, int isa, float sum, int64_t i, int64_t j)
 static const size3 large[] = {{61, 70, 900},   {131, 67, 300},   {200, 530, 600},
                               {7, 300, 1000},  {300, 65, 257},   {1100, 80, 40},
                               {193, 513, 512}, {130, 129, 2049}, {9, 333, 0}};
+/* Of a small net, at the limits of what is small, and one beyond each. */
+static const size3 small[] = {{128, 64, 49},  {128, 24, 64},  {128, 10, 24}, {128, 24, 10},
+                              {10, 24, 128},  {128, 64, 24},  {24, 64, 128}, {64, 49, 128},
+                              {64, 50, 33},   {48, 33, 20},   {32, 18, 7},   {61, 17, 3},
+                              {1, 1, 1},      {7, 2, 5},      {5, 63, 256},  {13, 40, 100},
+                              {1024, 64, 30}, {1025, 64, 30}, {40, 65, 30},  {40, 64, 257}};
 
 /* A sample of elements, on every instruction set: packed and in place, both operands either
  * way, from zero and from what was there. Scratch is written to its end. */
-static void large_product(int isa, size3 z, int mode)
+static void a_product(int isa, size3 z, int mode)
 {
     const sw_dense_kernels *d = sw_dense((sw_isa)isa);
     const bool a_turned = (mode & 1) != 0;
@@ -59,7 +65,7 @@ static void large_product(int isa, size3 z, int mode)
                  memcmp(scratch[0], scratch[1], bytes) == 0,
              "isa %d mode %d %ldx%ldx%ld", isa, mode, (long)z.m, (long)z.n, (long)z.k);
     int wrong = 0;
-    for (size_t e = 0; e < n; e += 37) {
+    for (size_t e = 0; e<n; e += n> 10000 ? 37 : 1) {
         const int64_t i = (int64_t)e / z.n, j = (int64_t)e % z.n;
         const float want = chain(&g, isa, g.accumulate ? before[e] : 0.0f, i, j);
         wrong += memcmp(&want, c[0] + e, sizeof want) != 0;
@@ -74,7 +80,11 @@ static void an_element_is_one_chain(void)
     for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
         for (size_t i = 0; i < sizeof large / sizeof *large; i++)
             for (int mode = 0; mode < 8; mode++)
-                large_product(isa, large[i], mode);
+                a_product(isa, large[i], mode);
+    for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
+        for (size_t i = 0; i < sizeof small / sizeof *small; i++)
+            for (int mode = 0; mode < 8; mode++)
+                a_product(isa, small[i], mode);
 }
 
 /* The weight gradient's product over all rows at once, and over pieces one after the other:

@@ -144,7 +144,7 @@ static int run(const accuracy_opts *o)
                    ? cli_error(CLI_USAGE, "unknown op '%s'; did you mean %s?", o->op, near)
                    : cli_error(CLI_USAGE, "unknown op '%s'", o->op);
     }
-    const sw_status status = swi_pool_create(&pool, (int)o->threads);
+    const sw_status status = swi_pool_create(&pool, (int)o->threads, 1);
     if (status != SW_OK)
         return cli_library_error(status, false);
     cli_catch_interrupt();

@@ -151,7 +151,7 @@ static sw_status make(subject *s)
     const size_t batch = (size_t)(s->batch + 15) / 16 * 16; /* blocks of sixteen */
     const size_t weight = (size_t)(s->in * s->out * s->kernel * s->kernel);
     s->isa = sw_cpu_isa();
-    SW_TRY(swi_pool_create(&s->pool, threads));
+    SW_TRY(swi_pool_create(&s->pool, threads, 1));
     s->par = swi_pool_par(s->pool);
     set_noise(s);
     const sw_binary_layer l = layer_of(s, DRAWN);

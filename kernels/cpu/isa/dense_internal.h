@@ -62,6 +62,8 @@ void swi_conv_run(swi_conv_job *job, const sw_par *par); /* sets step and bands 
 
 #define swi_gemm_bytes SW_ISA_FN(swi_gemm_bytes)
 #define swi_gemm SW_ISA_FN(swi_gemm)
+#define swi_gemm_is_small SW_ISA_FN(swi_gemm_is_small)
+#define swi_gemm_small SW_ISA_FN(swi_gemm_small)
 #define swi_gemm_strips SW_ISA_FN(swi_gemm_strips)
 #define swi_gemm_pack SW_ISA_FN(swi_gemm_pack)
 #define swi_gemm_along SW_ISA_FN(swi_gemm_along)
@@ -97,6 +99,9 @@ void swi_conv_run(swi_conv_job *job, const sw_par *par); /* sets step and bands 
 
 size_t swi_gemm_bytes(int64_t m, int64_t n, int64_t k, bool turned);
 void swi_gemm(const sw_gemm *g, void *scratch, const sw_par *par);
+/* The same for what is small enough, in at most `threads` parts (gemm_small.c). */
+bool swi_gemm_is_small(const sw_gemm *g);
+void swi_gemm_small(const sw_gemm *g, int threads, const sw_par *par);
 /* The same with A in strips, the one from row i on at strips + i * k: [k][swi_strip_rows(m -
  * i)]. k: at most SW_GEMM_BLOCK. g->a is not looked at. */
 void swi_gemm_strips(const sw_gemm *g, const float *strips, const sw_par *par);

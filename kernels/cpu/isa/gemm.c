@@ -526,6 +526,10 @@ void swi_gemm(const sw_gemm *g, void *scratch, const sw_par *par)
     gemm_job job = {.g = g, .work = {0, g->m, 0, g->k}};
     const bool worth = (double)g->m * (double)g->n * (double)g->k >= SWI_WORTH;
     const int threads = par != NULL && worth ? par->n_threads : 1;
+    if (swi_gemm_is_small(g)) {
+        swi_gemm_small(g, threads, par);
+        return;
+    }
     if (scratch == NULL || !packs_a(g->m, g->n, g->k, g->a_col != 1)) {
         run_region(&job, threads, par);
         return;

@@ -5,6 +5,12 @@
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/pointwise.h"
 
+/* Rows of at most so many numbers go side by side: softmax cross-entropy of few classes. */
+enum { SWI_NARROW = 16 };
+void SW_ISA_FN(swi_narrow_lse)(float *lse, const float *x, int64_t rows, int64_t cols);
+void SW_ISA_FN(swi_narrow_ce_dx)(float *dx, const float *x, const float *lse,
+                                 const int32_t *labels_i32, const uint8_t *labels_u8,
+                                 int64_t rows, int64_t cols, float factor, bool accumulate);
 void SW_ISA_FN(swi_softmax)(float *y, const float *x, int64_t rows, int64_t cols,
                             const sw_par *par);
 void SW_ISA_FN(swi_softmax_dx)(float *dx, const float *dy, const float *y, int64_t rows,

@@ -190,6 +190,12 @@ void SW_ISA_FN(swi_log_softmax_dx)(float *dx, const float *dy, const float *y, i
 static void lse_part(void *arg, int part)
 {
     const job *j = arg;
+    const int64_t first = first_row(j, part);
+    if (j->cols <= SWI_NARROW) {
+        SW_ISA_FN(swi_narrow_lse)
+        (j->y + first, j->x + first * j->cols, end_row(j, part) - first, j->cols);
+        return;
+    }
     for (int64_t r = first_row(j, part); r < end_row(j, part); r++) {
         const float *x = j->x + r * j->cols;
         const float m = max_of(x, j->cols);
@@ -205,9 +211,22 @@ void SW_ISA_FN(swi_lse)(float *lse, const float *x, int64_t rows, int64_t cols,
         split(par, lse_part, &j);
 }
 
+static void narrow_ce_dx_part(const job *j, int part)
+{
+    const int64_t first = first_row(j, part), at = first * j->cols;
+    SW_ISA_FN(swi_narrow_ce_dx)
+    (j->y + at, j->x + at, j->b + first, j->i32 != NULL ? j->i32 + first : NULL,
+     j->u8 != NULL ? j->u8 + first : NULL, end_row(j, part) - first, j->cols, j->factor,
+     j->accumulate);
+}
+
 static void softmax_ce_dx_part(void *arg, int part)
 {
     const job *j = arg;
+    if (j->cols <= SWI_NARROW) {
+        narrow_ce_dx_part(j, part);
+        return;
+    }
     for (int64_t r = first_row(j, part); r < end_row(j, part); r++) {
         const float *x = j->x + r * j->cols;
         float *dx = j->y + r * j->cols;
