@@ -156,6 +156,8 @@ static void batch_channels(const channels *s)
         stats[i] = put_stats(j, s->c + i, &m[i]);
     for (int i = 0; i < n; i++)
         batch_y(j, s->c + i, stats[i].mean, stats[i].rstd);
+    if (j->n->also != NULL)
+        j->n->also(j->n->also_arg, s->c, s->end);
 }
 
 void SW_ISA_FN(swi_batch)(const sw_norm_args *n, const sw_par *par)
@@ -212,6 +214,8 @@ static void grad_channels(const channels *s)
 {
     const sw_norm_args *n = s->j->n;
     channel_slopes sums[TOGETHER];
+    if (n->also != NULL)
+        n->also(n->also_arg, s->c, s->end);
     for (int64_t c = s->c; c < s->end; c++)
         sums[c - s->c] = slopes_of(s->j, c);
     for (int64_t c = s->c; c < s->end; c++) {
