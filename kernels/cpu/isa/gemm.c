@@ -27,9 +27,9 @@ enum {
     ROWS = 6,             /* of a register block */
     LINE = 16,            /* numbers of a cache line */
     GROUP = 4 * ROWS,     /* rows that run along one panel before the next */
-    CHUNK = 21 * GROUP,   /* rows and */
-    WIDE = 4 * COLS,      /* columns of C that wait in the near cache between pieces */
+    CHUNK = 48 * GROUP,   /* rows that run along a packed piece of B, at most */
     BLOCK = 42 * GROUP,   /* rows of a packed block of A: 1008 KiB */
+    TURN = 8,             /* columns of A that are packed at a time */
     TURNED_FROM = 1 << 15 /* numbers of A that are worth packing */
 };
 
@@ -135,48 +135,48 @@ static int rows_of_block(int64_t left)
     return swi_strip_rows(left);
 }
 
+/* ROWS numbers of each of n columns, where eight can be read. What is written behind a column
+ * is overwritten by the next one. */
+static void pack_columns(float *strip, const float *a, int64_t step, int64_t ahead, int64_t n)
+{
+    for (int64_t k = 0; k < n - 1; k++, strip += ROWS, a += step) {
+        __builtin_prefetch(a + ahead, 0, 3);
+        memcpy(strip, a, 8 * sizeof *strip);
+    }
+    __builtin_prefetch(a + ahead, 0, 3);
+    memcpy(strip, a, ROWS * sizeof *strip);
+}
+
 /* Strips [k][rows] of the register blocks of r, the one at row i beginning at (i - r->i) *
- * depth. Column after column, as they lie in memory where rows are side by side. */
-static void pack_turned_strips(float *to, const sw_gemm *g, const range *r)
+ * depth. TURN columns at a time: reads go along a few rows of memory, and what is written of a
+ * strip is a piece of some cache lines. */
+static void pack_strips(float *to, const sw_gemm *g, const range *r)
 {
     const int64_t depth = r->k_end - r->k;
-    for (int64_t k = 0; k < depth; k++) {
-        const float *a = g->a + (r->k + k) * g->a_col;
+    for (int64_t k = 0; k < depth; k += TURN) {
+        const int64_t n = least(TURN, depth - k);
+        const int64_t ahead = k + 2 * TURN <= depth ? TURN * g->a_col : 0;
         for (int64_t i = r->i; i < r->end;) {
             const int mr = rows_of_block(r->end - i);
+            const float *a = g->a + i * g->a_row + (r->k + k) * g->a_col;
             float *strip = to + (i - r->i) * depth + k * mr;
-            if (g->a_row == 1 && mr == ROWS)
-                memcpy(strip, a + i, ROWS * sizeof *strip);
+            if (g->a_row == 1 && mr == ROWS && i + 8 <= g->m)
+                pack_columns(strip, a, g->a_col, ahead, n);
             else
-                for (int q = 0; q < mr; q++)
-                    strip[q] = a[(i + q) * g->a_row];
+                for (int64_t q = 0; q < n; q++)
+                    for (int row = 0; row < mr; row++)
+                        *strip++ = a[row * g->a_row + q * g->a_col];
             i += mr;
         }
     }
 }
 
-static void pack_strips(float *to, const sw_gemm *g, const range *r)
-{
-    const int64_t depth = r->k_end - r->k;
-    if (g->a_col != 1) {
-        pack_turned_strips(to, g, r);
-        return;
-    }
-    for (int64_t i = r->i; i < r->end;) {
-        const int mr = rows_of_block(r->end - i);
-        const float *a = g->a + i * g->a_row + r->k;
-        for (int64_t k = 0; k < depth; k++)
-            for (int q = 0; q < mr; q++)
-                *to++ = a[q * g->a_row + k];
-        i += mr;
-    }
-}
-
-/* Long rows lie on many pages and in few sets of a cache: read again and again they pay for
- * being packed. So do columns much sooner. */
+/* Columns of A lie far apart, on many pages and in few sets of a cache: where they are read
+ * again and again they pay for being packed. Rows are read in place: each register block asks
+ * for those of the next one. */
 static bool packs_a(int64_t m, int64_t n, int64_t k, bool turned)
 {
-    return turned ? n > COLS && m * k >= TURNED_FROM : m >= 192 && n >= 512 && k >= 512;
+    return turned && n > COLS && m * k >= TURNED_FROM;
 }
 
 /* Block b of A: KC columns and BLOCK rows as long as there are as many. So a smaller product
@@ -356,7 +356,10 @@ static void run_tile(tile *t)
     for (; nv == 1 && t->strips == NULL && t->end - t->i >= 12; t->i += 12)
         block_12_1(t);
     while (t->i < t->end) {
-        const int mr = rows_of_block(t->end - t->i);
+        const int64_t left = t->end - t->i;
+        /* Few rows keep too few sums in flight: the last 8 are twice 4 where strips allow it.
+         */
+        const int mr = left == 8 && t->strips == NULL ? 4 : rows_of_block(left);
         blocks[mr][nv - 1](t);
         t->i += mr;
     }
@@ -405,34 +408,26 @@ static asking ask_for(const sw_gemm *g, const piece *x, int64_t rows)
     return soon;
 }
 
-/* One piece of columns [j, end) after the other. Neighbouring columns come first, so that
- * the rows of A stay in the cache and the reads of B stay on the same pages. false: there
- * is no further piece. With a depth of 0 all columns are one piece. */
-static bool next_piece(piece *x, const range *w, int64_t depth, int64_t j, int64_t end)
-{
-    x->j += COLS;
-    if (x->j >= end) {
-        x->j = j;
-        x->k += depth;
-    }
-    x->width = least(COLS, end - x->j);
-    x->depth = least(depth, w->k_end - x->k);
-    return x->k < w->k_end || x->j > j;
-}
-
-/* Columns [j, end) of rows r. */
+/* Columns [j, end) of rows r: one piece of B after the other, along k first, so that their
+ * sums wait in the near cache. */
 static void columns(const gemm_job *job, const range *r, int64_t j, int64_t end)
 {
     _Alignas(64) float packed[COLS * KC];
-    const range *w = &job->work;
-    const int64_t k_blocks = w->k_end - w->k > KC ? (w->k_end - w->k + KC - 1) / KC : 1;
-    const int64_t depth = (w->k_end - w->k + k_blocks - 1) / k_blocks;
-    piece x = {j, least(COLS, end - j), w->k, least(depth, w->k_end - w->k)};
-    for (bool more = true; more;) {
+    const int64_t k = job->work.k, k_end = job->work.k_end;
+    const int64_t k_blocks = k_end - k > KC ? (k_end - k + KC - 1) / KC : 1;
+    const int64_t depth = (k_end - k + k_blocks - 1) / k_blocks;
+    piece x = {j, least(COLS, end - j), k, least(depth, k_end - k)};
+    while (x.j < end) {
         piece next = x;
+        next.k += depth;
+        if (next.k >= k_end) {
+            next.k = k;
+            next.j += COLS;
+        }
+        next.width = least(COLS, end - next.j);
+        next.depth = least(depth, k_end - next.k);
         asking soon = {0};
-        more = next_piece(&next, w, depth, j, end);
-        if (more)
+        if (next.j < end)
             soon = ask_for(job->g, &next, r->end - r->i);
         pack_piece(packed, job->g, &x);
         rows_along(job, r, &x, packed, &soon);
@@ -456,11 +451,14 @@ static void region_part(void *arg, int part)
     range r = job->work;
     r.i += vpiece(job->work.end - job->work.i, ROWS, rp, job->row_parts);
     r.end = job->work.i + vpiece(job->work.end - job->work.i, ROWS, rp + 1, job->row_parts);
+    const int64_t j = vpiece(job->g->n, VW, cp, job->col_parts);
     const int64_t end = vpiece(job->g->n, VW, cp + 1, job->col_parts);
-    for (range rows = r; rows.i < r.end; rows.i += CHUNK) {
-        rows.end = least(rows.i + CHUNK, r.end);
-        for (int64_t j = vpiece(job->g->n, VW, cp, job->col_parts); j < end; j += WIDE)
-            columns(job, &rows, j, least(j + WIDE, end));
+    const int chunks = (int)((r.end - r.i + CHUNK - 1) / CHUNK);
+    for (int i = 0; i < chunks; i++) {
+        range rows = r;
+        rows.i = r.i + vpiece(r.end - r.i, ROWS, i, chunks);
+        rows.end = r.i + vpiece(r.end - r.i, ROWS, i + 1, chunks);
+        columns(job, &rows, j, end);
     }
 }
 
