@@ -37,23 +37,52 @@ static void next(odometer *o, const sw_strided *strided)
     o->done = true;
 }
 
+/* Fewer and longer axes that say the same: axes of one are left out, and what follows an axis
+ * without a gap joins it. Copies may take elements in any order. */
+static sw_strided joined(const sw_strided *s)
+{
+    sw_strided r = {.rank = 0};
+    for (int i = 0; i < s->rank; i++) {
+        const int k = r.rank - 1;
+        if (s->dim[i] == 1)
+            continue;
+        const bool joins =
+            k >= 0 && r.y[k] == s->y[i] * s->dim[i] && r.a[k] == s->a[i] * s->dim[i];
+        const int to = joins ? k : r.rank++;
+        r.dim[to] = joins ? r.dim[k] * s->dim[i] : s->dim[i];
+        r.y[to] = s->y[i];
+        r.a[to] = s->a[i];
+    }
+    return r;
+}
+
+/* The last axis, where either side has gaps. */
+static void copy_apart(unsigned char *to, int64_t y, const unsigned char *from, int64_t a,
+                       int64_t n, size_t bytes)
+{
+    if (bytes == 4)
+        for (int64_t i = 0; i < n; i++)
+            memcpy(to + i * y, from + i * a, 4);
+    else
+        for (int64_t i = 0; i < n; i++)
+            memcpy(to + i * y, from + i * a, bytes);
+}
+
 void sw_strided_copy(void *y, const void *a, size_t bytes, const sw_strided *strided)
 {
-    const int64_t n = inner_of(strided);
-    const int last = strided->rank > 0 ? strided->rank - 1 : 0;
+    const sw_strided s = joined(strided);
+    const int64_t n = inner_of(&s), size = (int64_t)bytes; /* strides may be negative */
+    const int last = s.rank > 0 ? s.rank - 1 : 0;
     unsigned char *to = y;
     const unsigned char *from = a;
-    const int64_t size = (int64_t)bytes; /* strides may be negative */
     odometer o;
-    for (begin(&o, strided); !o.done; next(&o, strided)) {
+    for (begin(&o, &s); !o.done; next(&o, &s)) {
         unsigned char *p = to + o.y * size;
         const unsigned char *q = from + o.a * size;
-        if (n == 1 || (strided->y[last] == 1 && strided->a[last] == 1)) {
+        if (n == 1 || (s.y[last] == 1 && s.a[last] == 1))
             memcpy(p, q, (size_t)n * bytes);
-            continue;
-        }
-        for (int64_t i = 0; i < n; i++)
-            memcpy(p + i * strided->y[last] * size, q + i * strided->a[last] * size, bytes);
+        else
+            copy_apart(p, s.y[last] * size, q, s.a[last] * size, n, bytes);
     }
 }
 

@@ -26,6 +26,7 @@ typedef struct swi_backend {
     bool image_blocks;   /* images may lie in blocks of sixteen (SW_N16) */
     bool chunks;         /* a plan may cut ops into chunks of rows */
     bool fuses_launches; /* two ops may be one launch (swi_device_fusion) */
+    bool fuses_channels; /* two ops may go channel by channel (swi_fused) */
     /* Users are counted; the last close ends a card. */
     swi_device *(*share)(swi_device *device);
     void (*close)(swi_device *device);

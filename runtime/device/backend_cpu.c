@@ -104,6 +104,7 @@ static bool select_kernel(const swi_target *target, uint32_t op, int grad, sw_dt
 }
 
 const swi_backend swi_backend_cpu = {.name = "cpu",
+                                     .fuses_channels = true,
                                      .host_memory = true,
                                      .survives_fork = true,
                                      .threads = true,

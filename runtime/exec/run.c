@@ -5,6 +5,7 @@
  * the phase changes. */
 #include "alloc/base/error.h"
 #include "alloc/base/assert.h"
+#include "alloc/base/poison.h"
 #include "alloc/base/sys.h"
 #include "runtime/exec/backend.h"
 #include "runtime/base/structs.h"
@@ -111,8 +112,9 @@ sw_status swi_make_ready(sw_exec *exec, const sw_run_args *a)
 
 /* ---- launching --------------------------------------------------------------------------- */
 
-static inline sw_status launch(sw_exec *exec, swi_frame *f, uint32_t i, const sw_run_args *args,
-                               unsigned char *const *base, const swi_bind *binds)
+static inline sw_launch *resolve(sw_exec *exec, swi_frame *f, uint32_t i,
+                                 const sw_run_args *args, unsigned char *const *base,
+                                 const swi_bind *binds)
 {
     sw_launch *l = swi_frame_resolve(f, i, base, binds);
     l->par = swi_pool_par(exec->pool);
@@ -120,7 +122,38 @@ static inline sw_status launch(sw_exec *exec, swi_frame *f, uint32_t i, const sw
     l->seed = swi_run_seed(exec, args);
     l->step = (uint32_t)args->step;
     l->run = args->run;
+    return l;
+}
+
+static inline sw_status launch(sw_exec *exec, swi_frame *f, uint32_t i, const sw_run_args *args,
+                               unsigned char *const *base, const swi_bind *binds)
+{
+    (void)resolve(exec, f, i, args, base, binds);
     return exec->backend->launch(exec, f, i);
+}
+
+static swi_fused_op fused_op(sw_exec *exec, swi_frame *f, uint32_t i, const sw_run_args *args,
+                             unsigned char *const *base)
+{
+    const swi_program *p = f->program;
+    return (swi_fused_op){resolve(exec, f, i, args, base, p->binds),
+                          p->trace.nodes[p->ops[i].node].kernel};
+}
+
+/* Op i of a run, with the one that it runs together with. The memory of that is not said to be
+ * born yet: where such memory is poisoned, and where kernels are looked at one by one, each
+ * runs by itself. */
+static sw_status launch_next(sw_exec *exec, swi_frame *f, uint32_t i, const sw_run_args *args,
+                             unsigned char *const *base)
+{
+    const swi_run_op *op = &f->program->ops[i];
+    if (SW_POISON || exec->guard != NULL || (op->together == NULL && op->ran == 0))
+        return launch(exec, f, i, args, base, f->program->binds);
+    if (op->together == NULL)
+        return SW_OK;
+    const swi_fused_op first = fused_op(exec, f, i, args, base);
+    const swi_fused_op then = fused_op(exec, f, i + op->apart, args, base);
+    return op->together(&first, &then);
 }
 
 /* The op's name in front of a kernel's reason. */
@@ -227,7 +260,7 @@ static sw_status run_bare(sw_exec *exec, swi_frame *f, const sw_run_args *args,
     const swi_program *p = f->program;
     for (uint32_t i = 0; i < p->n_ops; i++) {
         *updated |= p->ops[i].is_update;
-        const sw_status status = launch(exec, f, i, args, base, p->binds);
+        const sw_status status = launch_next(exec, f, i, args, base);
         if (status != SW_OK)
             return swi_blame(p, i, status);
     }
@@ -267,7 +300,7 @@ static sw_status run_ops(sw_exec *exec, swi_frame *f, const sw_run_args *args, b
             log_reuses(log, p, op);
         sw_watch_op(&exec->watch, i);
         *updated |= op->is_update;
-        status = launch(exec, f, i, args, base, p->binds);
+        status = launch_next(exec, f, i, args, base);
         if (status != SW_OK) {
             status = swi_blame(p, i, status);
             break;

@@ -4,8 +4,10 @@
  * second output, mean and unbiased variance in float64, is for the running statistics and has
  * no gradient. batch_norm_running: their next values by PyTorch's rule. batch_norm_fixed:
  * statistics are given, as in evaluation; keeps them, and x for the weight's gradient. */
+#include "alloc/base/assert.h"
 #include "kernels/dispatch.h"
 #include "kernels/scalar.h"
+#include "runtime/ops/fused.h"
 #include "runtime/ops/norm_attrs.h"
 #include <math.h>
 
@@ -38,22 +40,33 @@ static sw_status batch_infer(const sw_type *in, int n_in, const void *attrs, sw_
     return SW_OK;
 }
 
-static sw_status batch_forward(const sw_launch *l)
+static sw_norm_args forward_args(const sw_launch *l)
 {
     sw_norm_args n = swi_norm_image(&l->in[0].type, l->attrs);
     swi_norm_forward(&n, l, 2);
     n.stats_out = l->out[1].ptr;
+    return n;
+}
+
+static sw_status batch_forward(const sw_launch *l)
+{
+    const sw_norm_args n = forward_args(l);
     sw_norm(l->isa)->batch(&n, l->par);
     return SW_OK;
 }
 
 /* in: x, mean, rstd, dy, [weight]; out: dx, [dweight, dbias], NULL where left out */
-static sw_status batch_dx(const sw_launch *l)
+static sw_norm_args dx_args(const sw_launch *l)
 {
     sw_norm_args n = swi_norm_image(&l->in[0].type, l->attrs);
     if (l->n_out > 1)
         swi_norm_dw(&n, l, 1);
-    return swi_norm_make_dx(l, n, sw_norm(l->isa)->batch_grad);
+    return n;
+}
+
+static sw_status batch_dx(const sw_launch *l)
+{
+    return swi_norm_make_dx(l, dx_args(l), sw_norm(l->isa)->batch_grad);
 }
 
 static sw_status batch_dw(const sw_launch *l)
@@ -202,6 +215,60 @@ const sw_op_desc sw_op_batch_norm = {.size = sizeof(sw_op_desc),
                                      .cases = batch_cases,
                                      .n_cases = SWI_COUNT(batch_cases),
                                      .operations = batch_operations};
+
+/* ---- with an op of images in front of it or behind it, channel by channel ---------------- */
+
+bool swi_batch_norm_makes_dx(int32_t grad)
+{
+    return grad >= 0 && batch_grads[grad].kernel == batch_dx;
+}
+
+static sw_buffer piece_of(const sw_buffer *b, int64_t at, int64_t n)
+{
+    return (sw_buffer){
+        .ptr = (float *)b->ptr + at, .type = {SW_F32, SW_PLAIN, {1, {n}}}, .stride = {1}};
+}
+
+/* Channels [c, end) of the other op, whose operands are all images of the norm's type: in each
+ * image or block they lie side by side. */
+static void other_channels(const void *arg, int64_t c, int64_t end)
+{
+    const swi_fused_op *op = arg;
+    const sw_launch *l = op->launch;
+    const sw_type *type = &l->out[0].type;
+    const int64_t covers =
+        type->layout == SW_N16 ? (type->shape.dim[0] + 15) / 16 : type->shape.dim[0];
+    const int64_t channels = type->shape.dim[1];
+    const int64_t plane = sw_type_elements(type) / (covers * channels);
+    for (int64_t i = 0; i < covers; i++) {
+        const int64_t at = (i * channels + c) * plane, n = (end - c) * plane;
+        sw_buffer in[2], out = piece_of(&l->out[0], at, n);
+        sw_launch piece = *l;
+        SW_ASSERT(l->n_in <= 2 && l->n_out == 1);
+        for (int k = 0; k < l->n_in; k++)
+            in[k] = piece_of(&l->in[k], at, n);
+        piece.in = in, piece.out = &out, piece.par = &sw_par_alone;
+        const sw_status status = op->kernel(&piece);
+        SW_ASSERT(status == SW_OK); /* functions of one number cannot fail */
+        (void)status;
+    }
+}
+
+sw_status swi_batch_norm_then(const swi_fused_op *first, const swi_fused_op *then)
+{
+    sw_norm_args n = forward_args(first->launch);
+    n.also = other_channels, n.also_arg = then;
+    sw_norm(first->launch->isa)->batch(&n, first->launch->par);
+    return SW_OK;
+}
+
+sw_status swi_then_batch_norm_dx(const swi_fused_op *first, const swi_fused_op *then)
+{
+    const sw_launch *l = then->launch;
+    sw_norm_args n = dx_args(l);
+    n.also = other_channels, n.also_arg = first;
+    return swi_norm_make_dx(l, n, sw_norm(l->isa)->batch_grad);
+}
 
 /* ---- running statistics: in {mean, var, stats of the batch}; out {mean, var} --------------
  */

@@ -1,5 +1,6 @@
 /* Which ops of a program are launched together with the next one: where a device has a kernel
- * for both that makes the same bits (sw_cuda_fusion).
+ * for both that makes the same bits (sw_cuda_fusion), and on the CPU where both go channel by
+ * channel (swi_fused), the next or the one after it.
  *
  * Trace, order and plan stay as they are: the second op keeps its place, its name, its figures
  * and the birth of its result, and launches nothing. Immediate mode does not know the next op
@@ -44,12 +45,100 @@ static const sw_cuda_fusion *fusion_of(const swi_program *p, const sw_exec *exec
     return fusion->joins(&info, swi_target_of(exec)->compute) != 0 ? fusion : NULL;
 }
 
+/* ---- channel by channel ------------------------------------------------------------------ */
+
+typedef struct {
+    const swi_value *value;
+    const swi_bind *bind;
+    bool written;
+} operand;
+
+static bool operand_of(const swi_program *p, uint32_t i, uint32_t k, operand *to)
+{
+    const swi_node *node = node_at(p, i);
+    if (k >= node->n_in + node->n_out)
+        return false;
+    to->value = &p->trace.values[p->trace.operands[node->first + k]];
+    to->bind = &p->binds[p->ops[i].first + i + k];
+    to->written = k >= node->n_in;
+    return true;
+}
+
+/* May the two be touched in another order, channel by channel? They lie apart, or nobody
+ * writes, or they are the same bytes, channel by channel. */
+static bool may_cross(const operand *a, const operand *b, bool by_channel)
+{
+    if ((!a->written && !b->written) || a->bind->segment != b->bind->segment ||
+        a->bind->segment == SWI_SEG_COUNT)
+        return true;
+    if (!a->value->contiguous || !b->value->contiguous)
+        return false;
+    const sw_type *x = &a->value->type, *y = &b->value->type;
+    if (a->bind->offset >= b->bind->offset + sw_type_bytes(y) ||
+        b->bind->offset >= a->bind->offset + sw_type_bytes(x))
+        return true;
+    return by_channel && a->bind->offset == b->bind->offset && x->dtype == y->dtype &&
+           x->layout == y->layout && swi_same_shape(&x->shape, &y->shape);
+}
+
+static bool ops_may_cross(const swi_program *p, uint32_t i, uint32_t j, bool by_channel)
+{
+    operand a, b;
+    if (node_at(p, i)->scratch != SWI_NONE || node_at(p, j)->scratch != SWI_NONE)
+        return false;
+    for (uint32_t k = 0; operand_of(p, i, k, &a); k++)
+        for (uint32_t m = 0; operand_of(p, j, m, &b); m++)
+            if (!may_cross(&a, &b, by_channel))
+                return false;
+    return true;
+}
+
+static swi_fused_kernel *together_of(const swi_program *p, uint32_t i, uint32_t j)
+{
+    const swi_trace *t = &p->trace;
+    const swi_node *first = node_at(p, i), *then = node_at(p, j);
+    sw_type types[2][SWI_MAX_OPERANDS];
+    sw_kernel_info info[2];
+    int in = 0;
+    if (first->phase != then->phase || first->n_out < 1)
+        return NULL;
+    swi_kernel_info(t, first, types[0], &info[0]);
+    swi_kernel_info(t, then, types[1], &info[1]);
+    swi_fused_kernel *kernel =
+        swi_fused(&(swi_fused_info){first->op, first->grad, &info[0]},
+                  &(swi_fused_info){then->op, then->grad, &info[1]}, &in);
+    if (kernel == NULL ||
+        t->operands[then->first + (uint32_t)in] != t->operands[first->first + first->n_in])
+        return NULL;
+    return ops_may_cross(p, i, j, true) ? kernel : NULL;
+}
+
+/* With the next op, or with the one behind it where that may come first. */
+static void find_together(swi_program *p, uint32_t i)
+{
+    for (uint32_t d = 1; d <= 2 && i + d < p->n_ops && p->ops[i].ran == 0; d++) {
+        swi_run_op *then = &p->ops[i + d];
+        if (then->ran != 0 || (d == 2 && !ops_may_cross(p, i + 1, i + 2, false)))
+            continue;
+        p->ops[i].together = together_of(p, i, i + d);
+        if (p->ops[i].together == NULL)
+            continue;
+        p->ops[i].apart = then->ran = (uint8_t)d;
+        return;
+    }
+}
+
 void swi_program_fuse_launches(swi_program *p, const sw_exec *exec)
 {
-    for (uint32_t i = 0; i < p->n_ops; i++)
+    const swi_backend *backend = swi_target_of(exec)->device->backend;
+    for (uint32_t i = 0; i < p->n_ops; i++) {
         p->ops[i].fusion = NULL;
-    const bool fuses = swi_target_of(exec)->device->backend->fuses_launches;
-    for (uint32_t i = 0; fuses && i + 1 < p->n_ops; i++)
+        p->ops[i].together = NULL;
+        p->ops[i].apart = p->ops[i].ran = 0;
+    }
+    for (uint32_t i = 0; backend->fuses_launches && i + 1 < p->n_ops; i++)
         if (i == 0 || p->ops[i - 1].fusion == NULL)
             p->ops[i].fusion = fusion_of(p, exec, i);
+    for (uint32_t i = 0; backend->fuses_channels && i + 1 < p->n_ops; i++)
+        find_together(p, i);
 }

@@ -7,6 +7,7 @@
 
 #include "profiler/record/watch.h"
 #include "runtime/graph/trace.h"
+#include "runtime/ops/fused.h"
 #include "runtime/plan/packed.h"
 
 /* ---- cost ----------------------------------------------------------------------------------
@@ -44,6 +45,9 @@ typedef struct {
     const void *attrs;
     const sw_cuda_fusion *fusion; /* not NULL: it is launched with the next op, which then
                                  launches nothing */
+    swi_fused_kernel *together;   /* not NULL: it runs with the op `apart` behind it, channel by
+                                     channel, which then runs nothing */
+    uint8_t apart, ran;           /* ran: how far in front the op is that it runs with */
 } swi_run_op;
 
 /* Bytes by role and by layer: runtime/observe/breakdown.h. */

@@ -81,8 +81,8 @@ static void planes(const sw_scale_args *a, void (*body)(void *, int), const sw_p
 {
     scale_job j = {.a = a, .size = a->positions * (a->plain ? 1 : SWI_LANES)};
     const int64_t n = a->plain ? a->batch : swi_blocks(a->batch);
-    vparts(par, body, &j, (int)(n * a->channels),
-           (double)(n * a->channels * j.size) >= SWI_WORTH);
+    vruns(par, body, &j, (int)(n * a->channels),
+          (double)(n * a->channels * j.size) >= SWI_WORTH);
 }
 
 void swi_channel_scale(const sw_scale_args *a, const sw_par *par)

@@ -343,7 +343,7 @@ void swi_conv_dw(float *dw, float *db, const float *x, const float *dy, const sw
     const int64_t blocks = (swi_out_per(s) + CHANNELS - 1) / CHANNELS;
     j.spans = units >= wanted ? 1 : (int)((wanted + units - 1) / units);
     j.spans = j.spans < blocks ? j.spans : (int)blocks;
-    vparts(par, dw_part, &j, (int)units * j.spans, work_of(s) >= SWI_WORTH);
+    vruns(par, dw_part, &j, (int)units * j.spans, work_of(s) >= SWI_WORTH);
     const bool large = j.size * j.chunks >= 262144 && par != NULL && par->n_threads > 1;
     j.pieces = large ? par->n_threads : 1;
     vparts(par, sum_part, &j, j.pieces, large);

@@ -240,5 +240,5 @@ void swi_conv_plain_dw(float *dw, float *db, const float *x, const float *dy, co
     const double work =
         (double)s->batch * (double)swi_weights(s) * (double)(s->out_h * s->out_w);
     const int64_t parts = (swi_out_per(s) + CHANNELS - 1) / CHANNELS * s->in_c;
-    vparts(par, dw_part, &j, (int)parts, work >= SWI_WORTH);
+    vruns(par, dw_part, &j, (int)parts, work >= SWI_WORTH);
 }

@@ -1,87 +1,103 @@
 /* Gradient of the weights of a convolution of one position, no stride, one group: each is the
- * product of a channel of dy with a channel of x, over all images, positions and lanes. Vectors
- * lie along the positions; ROWS x COLS sums live in registers over a run of positions, then
- * lanes are summed and added to the weight. Rows are the channels of the tensor that has more
- * of them: it is read once, the other once for each part.
+ * product of a channel of dy with a channel of x, over all images, positions and lanes.
  *
- * A run is a piece of a plane, or some images where planes are small; runs are cut by shape,
- * and each weight adds them in order. Parts of the work: some of the rows. No scratch. */
+ * It goes in pieces of at most DEPTH positions of an image or block. Of a piece the channels of
+ * the tensor that has fewer are transposed and packed into panels; rows of the other run along
+ * them, as in swi_gemm. A weight is a chain of multiply-adds in each piece, and the sum of its
+ * pieces in order: pieces are cut by shape, and the error grows with their number and depth,
+ * not with the number of positions.
+ *
+ * Parts of the work: tiles of the weights, which stand on the stack until they are complete. No
+ * scratch. */
 #include "kernels/cpu/isa/dense_internal.h"
 
-#if SW_ISA_ID == 2
-enum { ROWS = 6 }; /* 6 x 4 accumulators, 4 + 1 operands */
-#else
-enum { ROWS = 2 };
-#endif
-enum { COLS = 4, RUN = 512 }; /* floats of a run */
+enum {
+    DEPTH = SW_GEMM_BLOCK,
+    COLS = SWI_GEMM_COLS, /* of a tile */
+    ROWS = 192,
+    LEAST_ROWS = 48 /* that are worth packing columns for */
+};
 
 typedef struct {
     const float *row, *col; /* dy and x, or x and dy */
     float *dw, *db;
     int64_t rows, cols, dw_row, dw_col; /* channels; steps of dw */
     int64_t size, images;               /* floats of a plane; images or blocks */
-    int64_t per_run;                    /* images of a run, or 1 */
     const float *dy;
     int64_t out_c;
     bool accumulate_dw, accumulate_db;
-    int parts;
+    int row_tiles, col_tiles;
 } dw_job;
 
-/* Places [from, from + n) of images [b0, b1). */
+/* Positions [from, from + n) of image b. Planes of one float: of images [b, b + n). */
 typedef struct {
-    int64_t b0, b1, from, n;
-    bool first; /* the weights are written, not added to */
-} run_of;
+    int64_t b, from, n;
+} piece;
 
-/* Rows from r on by columns from c on. Rows and columns that do not exist repeat the last. */
-static void block(const dw_job *j, const run_of *u, int64_t r, int64_t c)
+static bool next_piece(const dw_job *j, piece *p)
 {
-    const int64_t row_image = j->rows * j->size, col_image = j->cols * j->size;
-    int64_t row_at[ROWS], col_at[COLS];
-    vf acc[ROWS][COLS];
-    SW_UNROLL
-    for (int i = 0; i < ROWS; i++) {
-        row_at[i] = (r + i < j->rows ? r + i : j->rows - 1) * j->size;
-        SW_UNROLL
-        for (int k = 0; k < COLS; k++)
-            acc[i][k] = vzero();
+    const bool points = j->size == 1;
+    const int64_t all = points ? j->images : j->size;
+    int64_t *at = points ? &p->b : &p->from;
+    *at += p->n;
+    if (!points && *at >= all) {
+        p->b++;
+        *at = 0;
     }
-    for (int k = 0; k < COLS; k++)
-        col_at[k] = (c + k < j->cols ? c + k : j->cols - 1) * j->size;
-    for (int64_t b = u->b0; b < u->b1; b++) {
-        const float *row = j->row + b * row_image + u->from;
-        const float *col = j->col + b * col_image + u->from;
-        int64_t i = 0;
-        for (; i + VW <= u->n; i += VW) {
-            vf x[COLS];
-            SW_UNROLL
-            for (int k = 0; k < COLS; k++)
-                x[k] = vload(col + col_at[k] + i);
-            SW_UNROLL
-            for (int q = 0; q < ROWS; q++) {
-                const vf d = vload(row + row_at[q] + i);
-                SW_UNROLL
-                for (int k = 0; k < COLS; k++)
-                    acc[q][k] = vfma(d, x[k], acc[q][k]);
-            }
-        }
-        const int left = (int)(u->n - i);
-        if (left == 0)
-            continue;
-        SW_UNROLL
-        for (int q = 0; q < ROWS; q++) {
-            const vf d = vload_n(row + row_at[q] + i, left);
-            SW_UNROLL
-            for (int k = 0; k < COLS; k++)
-                acc[q][k] = vfma(d, vload_n(col + col_at[k] + i, left), acc[q][k]);
-        }
+    p->n = all - *at < DEPTH ? all - *at : DEPTH;
+    return p->b < j->images && p->n > 0;
+}
+
+/* Rows from r on by columns from c on of a piece. */
+static sw_gemm product_of(const dw_job *j, const piece *p, int64_t r, int64_t c)
+{
+    const bool points = j->size == 1;
+    sw_gemm g = {.k = p->n};
+    g.a_row = j->size, g.a_col = points ? j->rows : 1;
+    g.b_row = points ? j->cols : 1, g.b_col = j->size;
+    g.a = j->row + (p->b * j->rows + r) * j->size + p->from;
+    g.b = j->col + (p->b * j->cols + c) * j->size + p->from;
+    return g;
+}
+
+static void add_to(float *y, const float *x, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + VW <= n; i += VW)
+        vstore(y + i, vadd(vload(y + i), vload(x + i)));
+    for (; i < n; i++)
+        y[i] += x[i];
+}
+
+/* A tile, (rows, cols), into rows from r on and columns from c on of dw. */
+static void put_tile(const dw_job *j, const float *tile, int64_t r, int64_t rows, int64_t c,
+                     int64_t cols)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        float *dw = j->dw + (r + i) * j->dw_row + c * j->dw_col;
+        for (int64_t k = 0; k < cols; k++, dw += j->dw_col)
+            *dw = j->accumulate_dw ? *dw + tile[i * cols + k] : tile[i * cols + k];
     }
-    for (int q = 0; q < ROWS && r + q < j->rows; q++) {
-        float sum[COLS], *dw = j->dw + (r + q) * j->dw_row + c * j->dw_col;
-        vsum4(sum, acc[q][0], acc[q][1], acc[q][2], acc[q][3]);
-        for (int k = 0; k < COLS && c + k < j->cols; k++, dw += j->dw_col)
-            *dw = u->first && !j->accumulate_dw ? sum[k] : *dw + sum[k];
+}
+
+static void tile_of(const dw_job *j, int64_t r, int64_t rows, int64_t c, int64_t cols)
+{
+    _Alignas(64) float packed[COLS * DEPTH], tile[ROWS * COLS], more[ROWS * COLS];
+    piece p = {0};
+    bool first = true;
+    while (next_piece(j, &p)) {
+        sw_gemm g = product_of(j, &p, r, c);
+        g.m = rows, g.n = cols;
+        g.c = first ? tile : more;
+        swi_gemm_pack(packed, &g);
+        swi_gemm_along(&g, packed);
+        if (!first)
+            add_to(tile, more, rows * cols);
+        first = false;
     }
+    if (first) /* the sum of nothing */
+        memset(tile, 0, (size_t)(rows * cols) * sizeof *tile);
+    put_tile(j, tile, r, rows, c, cols);
 }
 
 /* The sum of dy of one channel, images in order. */
@@ -104,28 +120,29 @@ static float bias_sum(const dw_job *j, int64_t o)
 static void dw_part(void *arg, int part)
 {
     const dw_job *j = arg;
-    const int64_t begin = vpiece(j->rows, ROWS, part, j->parts);
-    const int64_t end = vpiece(j->rows, ROWS, part + 1, j->parts);
-    run_of u = {.first = true};
-    for (u.b0 = 0; u.b0 < j->images; u.b0 = u.b1) {
-        u.b1 = u.b0 + j->per_run < j->images ? u.b0 + j->per_run : j->images;
-        for (u.from = 0; u.from < j->size; u.from += RUN) {
-            u.n = j->size - u.from < RUN ? j->size - u.from : RUN;
-            for (int64_t r = begin; r < end; r += ROWS)
-                for (int64_t c = 0; c < j->cols; c += COLS)
-                    block(j, &u, r, c);
-            u.first = false;
-        }
-    }
-    const int64_t last = vpiece(j->out_c, 1, part + 1, j->parts);
-    for (int64_t o = vpiece(j->out_c, 1, part, j->parts); j->db != NULL && o < last; o++) {
+    const int rt = part / j->col_tiles, ct = part % j->col_tiles;
+    const int parts = j->row_tiles * j->col_tiles;
+    const int64_t r = vpiece(j->rows, 1, rt, j->row_tiles);
+    const int64_t c = vpiece(j->cols, VW, ct, j->col_tiles);
+    tile_of(j, r, vpiece(j->rows, 1, rt + 1, j->row_tiles) - r, c,
+            vpiece(j->cols, VW, ct + 1, j->col_tiles) - c);
+    const int64_t last = vpiece(j->out_c, 1, part + 1, parts);
+    for (int64_t o = vpiece(j->out_c, 1, part, parts); j->db != NULL && o < last; o++) {
         const float sum = bias_sum(j, o);
         j->db[o] = j->accumulate_db ? j->db[o] + sum : sum;
     }
-    /* The sum of nothing. */
-    for (int64_t i = begin; u.first && !j->accumulate_dw && i < end; i++)
-        for (int64_t k = 0; k < j->cols; k++)
-            j->dw[i * j->dw_row + k * j->dw_col] = 0.0f;
+}
+
+/* Tiles of equal size; where rows are cut for threads, as many for each. */
+static void cut(dw_job *j, int threads)
+{
+    const int64_t wide = (j->cols + COLS - 1) / COLS, least = (j->rows + ROWS - 1) / ROWS;
+    const int64_t wanted = (4 * threads + wide - 1) / wide, most = j->rows / LEAST_ROWS;
+    int64_t tall = wanted < most ? wanted : most;
+    if (tall > threads)
+        tall -= tall % threads;
+    j->col_tiles = (int)wide;
+    j->row_tiles = (int)(tall > least && threads > 1 ? tall : least);
 }
 
 void swi_conv_product_dw(float *dw, float *db, const float *x, const float *dy,
@@ -138,12 +155,9 @@ void swi_conv_product_dw(float *dw, float *db, const float *x, const float *dy,
     j.dw_row = by_out ? s->in_c : 1, j.dw_col = by_out ? 1 : s->in_c;
     j.size = s->in_h * s->in_w * (s->plain ? 1 : SWI_LANES);
     j.images = s->plain ? s->batch : swi_blocks(s->batch);
-    j.per_run = j.size > 0 && j.size < RUN ? RUN / j.size : 1;
     j.out_c = s->out_c;
     j.accumulate_dw = accumulate_dw, j.accumulate_db = accumulate_db;
     const double work = (double)j.images * (double)j.size * (double)swi_weights(s);
-    const int64_t blocks = (j.rows + ROWS - 1) / ROWS;
-    const int64_t wanted = par != NULL ? 2 * par->n_threads : 1;
-    j.parts = work < SWI_WORTH ? 1 : (int)(blocks < wanted ? blocks : wanted);
-    vparts(par, dw_part, &j, j.parts, true);
+    cut(&j, par != NULL && work >= SWI_WORTH ? par->n_threads : 1);
+    vparts(par, dw_part, &j, j.row_tiles * j.col_tiles, work >= SWI_WORTH);
 }

@@ -11,6 +11,8 @@
 #define LANES 16
 #define NV (LANES / VW)
 #define RUN (32 * LANES) /* elements that are summed in float32 */
+/* Runs whose sums go side by side: one would wait for each of its additions. */
+#define SIDE (VW >= 8 ? 4 : 2)
 
 typedef struct {
     vf v[NV];
@@ -71,12 +73,62 @@ SW_VEC_FN void l_put(float *p, int64_t n, swi_16 a)
     for (int64_t k = 0; k < n; k++)
         p[k] = lane[k];
 }
+/* The lanes in float64: vectors of half as many. */
+typedef double vd __attribute__((vector_size(VW * 4)));
+typedef struct {
+    vd v[2 * NV];
+} swi_16d;
+
+SW_VEC_FN swi_16d d_load(const double *p)
+{
+    swi_16d r;
+    memcpy(&r, p, sizeof r);
+    return r;
+}
+SW_VEC_FN void d_store(double *p, swi_16d a)
+{
+    memcpy(p, &a, sizeof a);
+}
+SW_VEC_FN swi_16d d_add(swi_16d a, swi_16d b)
+{
+    SW_UNROLL for (int i = 0; i < 2 * NV; i++) a.v[i] = a.v[i] + b.v[i];
+    return a;
+}
+/* The lower and the upper half of a vector. */
+SW_VEC_FN vd v_low(vf a)
+{
+#if SW_ISA_ID == 2
+    return _mm512_cvtps_pd(_mm512_castps512_ps256(a));
+#elif SW_ISA_ID == 1
+    return _mm256_cvtps_pd(_mm256_castps256_ps128(a));
+#else
+    return (vd){(double)a[0], (double)a[1]};
+#endif
+}
+SW_VEC_FN vd v_high(vf a)
+{
+#if SW_ISA_ID == 2
+    return _mm512_cvtps_pd(_mm512_extractf32x8_ps(a, 1));
+#elif SW_ISA_ID == 1
+    return _mm256_cvtps_pd(_mm256_extractf128_ps(a, 1));
+#else
+    return (vd){(double)a[2], (double)a[3]};
+#endif
+}
+SW_VEC_FN swi_16d l_wide(swi_16 a)
+{
+    swi_16d r;
+    SW_UNROLL
+    for (int i = 0; i < NV; i++) {
+        r.v[2 * i] = v_low(a.v[i]);
+        r.v[2 * i + 1] = v_high(a.v[i]);
+    }
+    return r;
+}
+
 SW_VEC_FN void l_flush(double *to, swi_16 a)
 {
-    float lane[LANES];
-    l_store(lane, a);
-    for (int k = 0; k < LANES; k++)
-        to[k] += (double)lane[k];
+    d_store(to, d_add(d_load(to), l_wide(a)));
 }
 
 SW_VEC_FN double swi_lanes_sum(const double *s, int lanes)
@@ -96,7 +148,18 @@ SW_VEC_FN int64_t swi_run_end(int64_t i, int64_t n)
 SW_VEC_FN void swi_sum(double *s, const float *x, int64_t n)
 {
     const swi_16 zero = l_set1(0.0f);
-    for (int64_t from = 0; from < n; from += RUN) {
+    swi_16d sum = d_load(s);
+    int64_t from = 0;
+    for (; from + SIDE * RUN <= n; from += SIDE * RUN) {
+        swi_16 a[SIDE];
+        SW_UNROLL for (int k = 0; k < SIDE; k++) a[k] = zero;
+        for (int64_t i = from; i < from + RUN; i += LANES)
+            SW_UNROLL
+        for (int k = 0; k < SIDE; k++)
+            a[k] = l_add(a[k], l_load(x + k * RUN + i));
+        SW_UNROLL for (int k = 0; k < SIDE; k++) sum = d_add(sum, l_wide(a[k]));
+    }
+    for (; from < n; from += RUN) {
         const int64_t end = swi_run_end(from, n);
         swi_16 a = zero;
         int64_t i = from;
@@ -104,32 +167,55 @@ SW_VEC_FN void swi_sum(double *s, const float *x, int64_t n)
             a = l_add(a, l_load(x + i));
         if (i < end)
             a = l_add(a, l_first(x + i, end - i, zero));
-        l_flush(s, a);
+        sum = d_add(sum, l_wide(a));
     }
+    d_store(s, sum);
+}
+
+/* a += d, b += d d */
+SW_VEC_FN void swi_add_square(swi_16 *a, swi_16 *b, swi_16 d)
+{
+    *a = l_add(*a, d);
+    *b = l_add(*b, l_mul(d, d));
 }
 
 /* s1 += d, s2 += d d for d = x - mean; s1 may be NULL. */
 SW_VEC_FN void swi_sum_square(double *s1, double *s2, const float *x, int64_t n, swi_16 mean)
 {
     const swi_16 zero = l_set1(0.0f);
-    for (int64_t from = 0; from < n; from += RUN) {
+    swi_16d sum1 = {0}, sum2 = d_load(s2);
+    if (s1 != NULL)
+        sum1 = d_load(s1);
+    int64_t from = 0;
+    for (; from + SIDE * RUN <= n; from += SIDE * RUN) {
+        swi_16 a[SIDE], b[SIDE];
+        SW_UNROLL for (int k = 0; k < SIDE; k++) a[k] = b[k] = zero;
+        for (int64_t i = from; i < from + RUN; i += LANES)
+            SW_UNROLL
+        for (int k = 0; k < SIDE; k++)
+            swi_add_square(&a[k], &b[k], l_sub(l_load(x + k * RUN + i), mean));
+        SW_UNROLL
+        for (int k = 0; k < SIDE; k++) {
+            if (s1 != NULL)
+                sum1 = d_add(sum1, l_wide(a[k]));
+            sum2 = d_add(sum2, l_wide(b[k]));
+        }
+    }
+    for (; from < n; from += RUN) {
         const int64_t end = swi_run_end(from, n);
         swi_16 a = zero, b = zero;
         int64_t i = from;
-        for (; i + LANES <= end; i += LANES) {
-            const swi_16 d = l_sub(l_load(x + i), mean);
-            a = l_add(a, d);
-            b = l_add(b, l_mul(d, d));
-        }
-        if (i < end) {
-            const swi_16 d = l_sub(l_first(x + i, end - i, mean), mean);
-            a = l_add(a, d);
-            b = l_add(b, l_mul(d, d));
-        }
+        for (; i + LANES <= end; i += LANES)
+            swi_add_square(&a, &b, l_sub(l_load(x + i), mean));
+        if (i < end)
+            swi_add_square(&a, &b, l_sub(l_first(x + i, end - i, mean), mean));
         if (s1 != NULL)
-            l_flush(s1, a);
-        l_flush(s2, b);
+            sum1 = d_add(sum1, l_wide(a));
+        sum2 = d_add(sum2, l_wide(b));
     }
+    if (s1 != NULL)
+        d_store(s1, sum1);
+    d_store(s2, sum2);
 }
 
 /* Sums of squares that float32 cannot hold, of finite numbers or not. */
@@ -151,27 +237,59 @@ SW_VEC_FN void swi_sum_wide(double *s1, double *s2, const float *x, int64_t n,
     }
 }
 
+/* Element i of swi_sum_slope, of which n are left. */
+SW_VEC_FN void swi_add_slope(swi_16 *a, swi_16 *b, const float *dy, const float *x,
+                             const float *w, swi_16 one, int64_t i, int64_t n, swi_16 mean)
+{
+    const swi_16 zero = l_set1(0.0f);
+    const swi_16 scale = w != NULL ? l_take(w + i, n, zero) : one;
+    const swi_16 g = l_mul(l_take(dy + i, n, zero), scale);
+    *a = l_add(*a, g);
+    if (x != NULL)
+        *b = l_add(*b, l_mul(g, l_sub(l_take(x + i, n, mean), mean)));
+}
+
 /* s1 += g, s2 += g (x - mean) for g = dy * w; w NULL: `one` instead. s1 and x may be NULL:
  * that sum is left out. */
 SW_VEC_FN void swi_sum_slope(double *s1, double *s2, const float *dy, const float *x,
                              const float *w, swi_16 one, int64_t n, swi_16 mean)
 {
     const swi_16 zero = l_set1(0.0f);
-    for (int64_t from = 0; from < n; from += RUN) {
+    swi_16d sum1 = {0}, sum2 = {0};
+    if (s1 != NULL)
+        sum1 = d_load(s1);
+    if (x != NULL)
+        sum2 = d_load(s2);
+    int64_t from = 0;
+    for (; from + SIDE * RUN <= n; from += SIDE * RUN) {
+        swi_16 a[SIDE], b[SIDE];
+        SW_UNROLL for (int k = 0; k < SIDE; k++) a[k] = b[k] = zero;
+        for (int64_t i = from; i < from + RUN; i += LANES)
+            SW_UNROLL
+        for (int k = 0; k < SIDE; k++)
+            swi_add_slope(&a[k], &b[k], dy, x, w, one, k * RUN + i, LANES, mean);
+        SW_UNROLL
+        for (int k = 0; k < SIDE; k++) {
+            if (s1 != NULL)
+                sum1 = d_add(sum1, l_wide(a[k]));
+            if (x != NULL)
+                sum2 = d_add(sum2, l_wide(b[k]));
+        }
+    }
+    for (; from < n; from += RUN) {
         const int64_t end = swi_run_end(from, n);
         swi_16 a = zero, b = zero;
-        for (int64_t i = from; i < end; i += LANES) {
-            const swi_16 scale = w != NULL ? l_take(w + i, end - i, zero) : one;
-            const swi_16 g = l_mul(l_take(dy + i, end - i, zero), scale);
-            a = l_add(a, g);
-            if (x != NULL)
-                b = l_add(b, l_mul(g, l_sub(l_take(x + i, end - i, mean), mean)));
-        }
+        for (int64_t i = from; i < end; i += LANES)
+            swi_add_slope(&a, &b, dy, x, w, one, i, end - i, mean);
         if (s1 != NULL)
-            l_flush(s1, a);
+            sum1 = d_add(sum1, l_wide(a));
         if (x != NULL)
-            l_flush(s2, b);
+            sum2 = d_add(sum2, l_wide(b));
     }
+    if (s1 != NULL)
+        d_store(s1, sum1);
+    if (x != NULL)
+        d_store(s2, sum2);
 }
 
 /* y = (x - mean) rstd w + b; w, b NULL: `one` and `zero` instead. */

@@ -43,7 +43,7 @@ static void planes(pool_job *j, void (*body)(void *, int), const sw_par *par)
     const int64_t n = swi_blocks(s->batch) * s->in_c;
     const double work = (double)n * (double)(s->out_h * s->out_w) *
                         (double)(s->kernel_h * s->kernel_w) * SWI_LANES;
-    vparts(par, body, j, (int)n, work >= SWI_WORTH);
+    vruns(par, body, j, (int)n, work >= SWI_WORTH);
 }
 
 static const sw_conv *plane_of(const pool_job *j, int part, int64_t *in, int64_t *out)

@@ -30,7 +30,7 @@ static void planes(pool_job *j, void (*body)(void *, int), const sw_par *par)
     const int64_t n = s->batch * s->in_c;
     const double work =
         (double)n * (double)(s->out_h * s->out_w) * (double)(s->kernel_h * s->kernel_w);
-    vparts(par, body, j, (int)n, work >= SWI_WORTH);
+    vruns(par, body, j, (int)n, work >= SWI_WORTH);
 }
 
 /* The windows of row oy from column ox on: one that a side cuts, or up to VW that none does. */

@@ -409,4 +409,28 @@ SW_VEC_FN int64_t vpiece(int64_t n, int64_t unit, int part, int parts)
     return at < n ? at : n;
 }
 
+/* Many small parts, each thread some runs of them: to hand each out by itself would cost more
+ * than some of them do. */
+typedef struct {
+    void (*body)(void *arg, int part);
+    void *arg;
+    int n_parts, runs;
+} vruns_job;
+
+static inline void vruns_part(void *arg, int run)
+{
+    const vruns_job *j = (const vruns_job *)arg;
+    const int end = (int)vpiece(j->n_parts, 1, run + 1, j->runs);
+    for (int part = (int)vpiece(j->n_parts, 1, run, j->runs); part < end; part++)
+        j->body(j->arg, part);
+}
+
+SW_VEC_FN void vruns(const sw_par *par, void (*body)(void *arg, int part), void *arg,
+                     int n_parts, int worth)
+{
+    const int runs = par != 0 && worth ? 8 * par->n_threads : 1;
+    vruns_job j = {body, arg, n_parts, runs < n_parts ? runs : n_parts};
+    vparts(par, vruns_part, &j, j.runs, worth);
+}
+
 #endif

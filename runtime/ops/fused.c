@@ -1,0 +1,46 @@
+/* Which ops run as one, channel by channel: batch norm with the function of one number behind
+ * it, and the gradient of the one with that of the other. */
+#include "runtime/ops/fused.h"
+#include "runtime/ops/ops.h"
+#include <string.h>
+
+static bool is_unary(uint32_t op)
+{
+    switch (op) {
+#define SW_UNARY(name, ...) case SW_OP_##name:
+#include "kernels/unary.def"
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool same_type(const sw_type *a, const sw_type *b)
+{
+    return a->dtype == b->dtype && a->layout == b->layout &&
+           swi_same_shape(&a->shape, &b->shape);
+}
+
+/* Nothing but images like this one goes in and out: no codes of a few bits. */
+static bool is_all(const sw_kernel_info *info, const sw_type *image)
+{
+    for (int i = 0; i < info->n_in; i++)
+        if (!same_type(&info->in[i], image))
+            return false;
+    return info->n_out == 1 && same_type(&info->out[0], image) && image->dtype == SW_F32;
+}
+
+swi_fused_kernel *swi_fused(const swi_fused_info *first, const swi_fused_info *then, int *in)
+{
+    if (first->op == SW_OP_batch_norm && first->grad < 0 && is_unary(then->op) &&
+        then->grad < 0 && is_all(then->info, &first->info->in[0])) {
+        *in = 0;
+        return swi_batch_norm_then;
+    }
+    if (is_unary(first->op) && first->grad >= 0 && then->op == SW_OP_batch_norm &&
+        swi_batch_norm_makes_dx(then->grad) && is_all(first->info, &then->info->in[0])) {
+        *in = 3;
+        return swi_then_batch_norm_dx;
+    }
+    return NULL;
+}
