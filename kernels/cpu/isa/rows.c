@@ -64,29 +64,45 @@ static float max_of(const float *x, int64_t n)
     return m;
 }
 
-/* Sum of exp(x - m), and the exponentials in y when it is given. Behind the last element of a
- * row e^-88 is computed and left out: no row ends in single elements. */
+/* lanes += e, element i to lane i % LANES. */
+SW_VEC_FN void add_lanes(vf *lanes, const float *e, int64_t n)
+{
+    for (int64_t k = 0; k < n; k += LANES)
+        SW_UNROLL for (int v = 0; v < NV; v++) lanes[v] = vadd(lanes[v], vload(e + k + v * VW));
+}
+
+/* e = exp(x - m) of n elements, zeros up to whole LANES. What lies behind n is computed like
+ * the others: no row ends in single elements. */
+static void end_exp(float *e, const float *x, int64_t n, float m)
+{
+    const int64_t whole = (n + LANES - 1) / LANES * LANES;
+    for (int64_t k = 0; k < whole; k++)
+        e[k] = k < n ? x[k] - m : -88.0f;
+    for (int64_t k = 0; k < whole; k++)
+        e[k] = sw_expf(e[k]);
+    for (int64_t k = n; k < whole; k++)
+        e[k] = 0.0f;
+}
+
+/* Sum of exp(x - m), and the exponentials in y when it is given. */
 static float sum_exp(float *y, const float *x, int64_t n, float m)
 {
     float e[RUN], lane[LANES], sum = 0;
     vf lanes[NV];
+    int64_t i = 0;
     SW_UNROLL for (int v = 0; v < NV; v++) lanes[v] = vzero();
-    for (int64_t i = 0; i < n; i += RUN) {
-        const int64_t count = n - i < RUN ? n - i : RUN;
-        const int64_t whole = (count + LANES - 1) / LANES * LANES;
-        for (int64_t k = 0; k < count; k++)
-            e[k] = x[i + k] - m;
-        for (int64_t k = count; k < whole; k++)
-            e[k] = -88.0f;
-        for (int64_t k = 0; k < whole; k++)
-            e[k] = sw_expf(e[k]);
-        for (int64_t k = count; k < whole; k++)
-            e[k] = 0.0f;
-        for (int64_t k = 0; k < whole; k += LANES)
-            SW_UNROLL for (int v = 0; v < NV; v++) lanes[v] =
-                vadd(lanes[v], vload(e + k + v * VW));
+    for (; i + RUN <= n; i += RUN) {
+        for (int k = 0; k < RUN; k++)
+            e[k] = sw_expf(x[i + k] - m);
+        add_lanes(lanes, e, RUN);
         if (y != NULL)
-            memcpy(y + i, e, (size_t)count * sizeof *e);
+            memcpy(y + i, e, sizeof e);
+    }
+    if (i < n) {
+        end_exp(e, x + i, n - i, m);
+        add_lanes(lanes, e, n - i);
+        if (y != NULL)
+            memcpy(y + i, e, (size_t)(n - i) * sizeof *e);
     }
     SW_UNROLL for (int v = 0; v < NV; v++) vstore(lane + v * VW, lanes[v]);
     for (int k = 0; k < LANES; k++)
@@ -221,15 +237,21 @@ static int64_t label_of(const job *j, int64_t r)
     return j->u8 != NULL ? (int64_t)j->u8[r] : (int64_t)j->i32[r];
 }
 
+/* The label's element is made apart, so that the loop compares no positions. dx may be x. */
 static void row_ce_dx(const job *j, float *dx, const float *x, float lse, int64_t label)
 {
+    const bool has = label >= 0 && label < j->cols;
+    const float factor = j->factor, before = has && j->accumulate ? dx[label] : 0.0f;
+    const float at_label = has ? (sw_expf(x[label] - lse) - 1.0f) * factor : 0.0f;
     if (j->accumulate) {
         for (int64_t c = 0; c < j->cols; c++)
-            dx[c] += (sw_expf(x[c] - lse) - (c == label ? 1.0f : 0.0f)) * j->factor;
+            dx[c] += sw_expf(x[c] - lse) * factor;
     } else {
         for (int64_t c = 0; c < j->cols; c++)
-            dx[c] = (sw_expf(x[c] - lse) - (c == label ? 1.0f : 0.0f)) * j->factor;
+            dx[c] = sw_expf(x[c] - lse) * factor;
     }
+    if (has)
+        dx[label] = j->accumulate ? before + at_label : at_label;
 }
 
 static void softmax_ce_dx_part(void *arg, int part)
