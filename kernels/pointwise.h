@@ -75,8 +75,13 @@ typedef struct {
     void (*softmax_ce_dx)(float *dx, const float *x, const float *lse,
                           const int32_t *labels_i32, const uint8_t *labels_u8, int64_t rows,
                           int64_t cols, float factor, bool accumulate, const sw_par *par);
+    /* Both at once: lse and the logit of the label of each row, and x becomes dx. */
+    void (*softmax_ce)(float *x, float *lse, float *at_label, const int32_t *labels_i32,
+                       const uint8_t *labels_u8, int64_t rows, int64_t cols, float factor,
+                       const sw_par *par);
 
-    /* The same by a rule: (exp(x - lse) - target) * factor, zeros in rows that do not count. */
+    /* softmax_ce_dx by a rule: (exp(x - lse) - target) * factor, zeros in rows that do not
+     * count. */
     void (*smooth_ce_dx)(float *dx, const float *x, const float *lse, const int32_t *labels_i32,
                          const uint8_t *labels_u8, int64_t rows, int64_t cols,
                          const sw_ce_rule *rule, float factor, bool accumulate,

@@ -86,6 +86,22 @@ void sw_strided_copy(void *y, const void *a, size_t bytes, const sw_strided *str
     }
 }
 
+/* y, a and b lie side by side along the last axis. */
+static bool is_dense(const sw_strided *s)
+{
+    const int last = s->rank - 1;
+    return s->rank > 0 && s->y[last] == 1 && s->a[last] == 1 && s->b[last] == 1;
+}
+
+#define ROW(sy, sa, sb, expr)                                                                  \
+    for (int64_t i = 0; i < n; i++) {                                                          \
+        const int64_t iy = o.y + i * (sy), ia = o.a + i * (sa), ib = o.b + i * (sb);           \
+        (void)ib;                                                                              \
+        const float r = (expr);                                                                \
+        y[iy] = accumulate ? y[iy] + r : r;                                                    \
+    }
+
+/* Steps of 1 are constants in a loop of their own, which is vectorised. */
 #define LOOP(expr)                                                                             \
     do {                                                                                       \
         const int64_t n = inner_of(strided);                                                   \
@@ -93,15 +109,13 @@ void sw_strided_copy(void *y, const void *a, size_t bytes, const sw_strided *str
         const int64_t sy = strided->rank > 0 ? strided->y[last] : 0,                           \
                       sa = strided->rank > 0 ? strided->a[last] : 0;                           \
         const int64_t sb = strided->rank > 0 ? strided->b[last] : 0;                           \
-        (void)sb;                                                                              \
+        const bool dense = is_dense(strided);                                                  \
         odometer o;                                                                            \
         for (begin(&o, strided); !o.done; next(&o, strided))                                   \
-            for (int64_t i = 0; i < n; i++) {                                                  \
-                const int64_t iy = o.y + i * sy, ia = o.a + i * sa, ib = o.b + i * sb;         \
-                (void)ib;                                                                      \
-                const float r = (expr);                                                        \
-                y[iy] = accumulate ? y[iy] + r : r;                                            \
-            }                                                                                  \
+            if (dense)                                                                         \
+                ROW(1, 1, 1, expr)                                                             \
+            else                                                                               \
+                ROW(sy, sa, sb, expr)                                                          \
     } while (0)
 
 void sw_strided_scale(float *y, const float *a, float factor, bool accumulate,
@@ -150,7 +164,36 @@ void sw_strided_where(float *y, const uint8_t *mask, const int64_t *m, const flo
     LOOP(mask[position(&o, m, strided) + i * sm] != 0 ? a[ia] : b[ib]);
 }
 
-/* Split into kept and reduced axes; the kept ones are walked outside. */
+/* Split into kept and reduced axes; the kept ones are walked outside. What lies side by side
+ * along the last kept axis is summed SIDE at a time: each sum in its order, and reads go along
+ * memory. */
+enum { SIDE = 16 };
+
+/* One position of the inner axes after the other: row `from` of the sums. */
+#define EACH_ROW(add)                                                                          \
+    do {                                                                                       \
+        const int64_t n = inner->dim[inner->rank - 1], step = inner->a[inner->rank - 1];       \
+        odometer p;                                                                            \
+        for (begin(&p, inner); !p.done; next(&p, inner))                                       \
+            for (int64_t i = 0; i < n; i++) {                                                  \
+                const float *from = a + p.a + i * step;                                        \
+                add;                                                                           \
+            }                                                                                  \
+    } while (0)
+
+static void sum_side(double *sum, const float *a, int side, const sw_strided *inner)
+{
+    double one = 0;
+    if (side == SIDE)
+        EACH_ROW(for (int k = 0; k < SIDE; k++) sum[k] += (double)from[k]);
+    else if (side > 1)
+        EACH_ROW(for (int k = 0; k < side; k++) sum[k] += (double)from[k]);
+    else
+        EACH_ROW(one += (double)*from);
+    if (side == 1)
+        sum[0] = one;
+}
+
 void sw_strided_sum(float *y, const float *a, const bool *reduced, double factor,
                     bool accumulate, const sw_strided *strided)
 {
@@ -161,18 +204,25 @@ void sw_strided_sum(float *y, const float *a, const bool *reduced, double factor
         to->a[to->rank] = strided->a[i];
         to->y[to->rank++] = reduced[i] ? 0 : strided->y[i];
     }
-    /* One axis of length 1 makes every position of the kept axes a step of the odometer. */
-    kept.dim[kept.rank++] = 1;
+    /* The last axis of the kept ones is no step of the odometer: one of length 1 where what is
+     * kept does not lie side by side. */
+    const int last = kept.rank - 1;
+    const bool aside = kept.rank > 0 && kept.a[last] == 1 && kept.dim[last] > 1;
+    if (!aside)
+        kept.dim[kept.rank++] = 1;
     if (inner.rank == 0)
         inner.dim[inner.rank++] = 1;
-    odometer o, p;
-    for (begin(&o, &kept); !o.done; next(&o, &kept)) {
-        double sum = 0;
-        const int64_t n = inner.dim[inner.rank - 1], step = inner.a[inner.rank - 1];
-        for (begin(&p, &inner); !p.done; next(&p, &inner))
-            for (int64_t i = 0; i < n; i++)
-                sum += (double)a[o.a + p.a + i * step];
-        const float r = (float)(sum * factor);
-        y[o.y] = accumulate ? y[o.y] + r : r;
-    }
+    const int64_t n = kept.dim[kept.rank - 1], step = kept.y[kept.rank - 1];
+    odometer o;
+    for (begin(&o, &kept); !o.done; next(&o, &kept))
+        for (int64_t i = 0; i < n; i += SIDE) {
+            double sum[SIDE] = {0};
+            const int side = n - i < SIDE ? (int)(n - i) : SIDE;
+            sum_side(sum, a + o.a + i, side, &inner);
+            for (int k = 0; k < side; k++) {
+                const float r = (float)(sum[k] * factor);
+                float *to = &y[o.y + (i + k) * step];
+                *to = accumulate ? *to + r : r;
+            }
+        }
 }

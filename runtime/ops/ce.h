@@ -29,6 +29,9 @@ typedef struct {
 double swi_ce_add(const swi_ce *c, double before, float *lse, double *sums);
 /* dx = the gradient of the sum of the losses times factor; dx may be the logits. */
 void swi_ce_dx(const swi_ce *c, float *dx, const float *lse, float factor, bool accumulate);
+/* Both, the gradient in the place of the logits. at_label (rows) is scratch. */
+double swi_ce_both(const swi_ce *c, double before, float *logits, float *lse, float *at_label,
+                   double *sums, float factor);
 /* Bytes of lse and sums for so many rows: sums first. */
 size_t swi_ce_bytes(const swi_ce_attrs *a, int64_t rows);
 /* lse in such scratch, behind the sums; *sums NULL without smoothing. */

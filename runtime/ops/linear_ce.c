@@ -64,13 +64,20 @@ static size_t product_bytes(sw_isa isa, int64_t rows, int64_t width, int64_t cla
                                        d->gemm_bytes(classes, width, rows, true))));
 }
 
-/* The products' scratch, a chunk's logarithms and sums, and its logits. */
+/* Numbers of which a chunk has one for each row. */
+static size_t row_bytes(int64_t rows)
+{
+    return sw_size_round((size_t)rows * sw_dtype_bytes(SW_F32));
+}
+
+/* The products' scratch, the logits of a chunk's labels, its logarithms and sums, and all its
+ * logits. */
 static size_t forward_bytes(const sw_kernel_info *info)
 {
     const swi_linear_ce_attrs *a = info->attrs;
     const int64_t width = info->in[X].shape.dim[1], classes = info->in[W].shape.dim[0];
     const int64_t rows = chunk_rows(a, info->in[X].shape.dim[0]);
-    return product_bytes(info->isa, rows, width, classes) +
+    return product_bytes(info->isa, rows, width, classes) + row_bytes(rows) +
            sw_size_round(swi_ce_bytes(&a->ce, rows)) +
            (size_t)(rows * classes) * sw_dtype_bytes(SW_F32);
 }
@@ -79,7 +86,7 @@ typedef struct {
     const sw_launch *l;
     int64_t width, classes;
     float factor; /* of the gradients: 1 by the rows that count */
-    float *logits, *lse;
+    float *logits, *lse, *at_label;
     double *sums;
     void *product;
 } pass;
@@ -156,6 +163,8 @@ static sw_status forward(const sw_launch *l)
     unsigned char *scratch = l->scratch;
     p.product = scratch;
     scratch += product_bytes(l->isa, most, p.width, p.classes);
+    p.at_label = (float *)(void *)scratch;
+    scratch += row_bytes(most);
     p.lse = swi_ce_scratch(&a->ce, most, scratch, &p.sums);
     p.logits = (float *)(void *)(scratch + sw_size_round(swi_ce_bytes(&a->ce, most)));
     p.factor = n > 0 ? 1.0f / (float)n : 0.0f;
@@ -173,10 +182,11 @@ static sw_status forward(const sw_launch *l)
                           .isa = l->isa,
                           .par = l->par};
         make_logits(&p, first, rows);
-        sum = swi_ce_add(&c, sum, p.lse, p.sums);
-        if (!wanted)
+        if (!wanted) {
+            sum = swi_ce_add(&c, sum, p.lse, p.sums);
             continue;
-        swi_ce_dx(&c, p.logits, p.lse, p.factor, false);
+        }
+        sum = swi_ce_both(&c, sum, p.logits, p.lse, p.at_label, p.sums, p.factor);
         make_gradients(&p, first, rows);
     }
     swi_out(l, LOSS)[0] = n > 0 ? (float)(sum / (double)n) : 0.0f;

@@ -105,18 +105,45 @@ static bool has_rule(const swi_ce_attrs *a)
     return is_smooth(a) || a->has_ignore != 0;
 }
 
+/* One of the two, from the first row on. */
+typedef struct {
+    const int32_t *i32;
+    const uint8_t *u8;
+} given_labels;
+
+static given_labels labels_of(const swi_ce *c)
+{
+    if (c->labels->type.dtype == SW_U8)
+        return (given_labels){.u8 = (const uint8_t *)c->labels->ptr + c->first};
+    return (given_labels){.i32 = (const int32_t *)c->labels->ptr + c->first};
+}
+
 void swi_ce_dx(const swi_ce *c, float *dx, const float *lse, float factor, bool accumulate)
 {
-    const bool bytes = c->labels->type.dtype == SW_U8;
-    const uint8_t *u8 = bytes ? (const uint8_t *)c->labels->ptr + c->first : NULL;
-    const int32_t *i32 = bytes ? NULL : (const int32_t *)c->labels->ptr + c->first;
+    const given_labels given = labels_of(c);
     const sw_ce_rule rule = {c->attrs->smoothing, c->attrs->has_ignore != 0, c->attrs->ignore};
     if (has_rule(c->attrs))
-        sw_pointwise(c->isa)->smooth_ce_dx(dx, c->logits, lse, i32, u8, c->rows, c->cols, &rule,
-                                           factor, accumulate, c->par);
+        sw_pointwise(c->isa)->smooth_ce_dx(dx, c->logits, lse, given.i32, given.u8, c->rows,
+                                           c->cols, &rule, factor, accumulate, c->par);
     else
-        sw_pointwise(c->isa)->softmax_ce_dx(dx, c->logits, lse, i32, u8, c->rows, c->cols,
-                                            factor, accumulate, c->par);
+        sw_pointwise(c->isa)->softmax_ce_dx(dx, c->logits, lse, given.i32, given.u8, c->rows,
+                                            c->cols, factor, accumulate, c->par);
+}
+
+double swi_ce_both(const swi_ce *c, double sum, float *logits, float *lse, float *at_label,
+                   double *sums, float factor)
+{
+    if (has_rule(c->attrs)) {
+        sum = swi_ce_add(c, sum, lse, sums);
+        swi_ce_dx(c, logits, lse, factor, false);
+        return sum;
+    }
+    const given_labels given = labels_of(c);
+    sw_pointwise(c->isa)->softmax_ce(logits, lse, at_label, given.i32, given.u8, c->rows,
+                                     c->cols, factor, c->par);
+    for (int64_t r = 0; r < c->rows; r++)
+        sum += (double)lse[r] - (double)at_label[r];
+    return sum;
 }
 
 /* Maximum, difference, exponential and sum of each element; the logarithm of each row, added to

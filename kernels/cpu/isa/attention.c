@@ -72,52 +72,79 @@ size_t swi_attention_bytes(const sw_attention_shape *s, int threads)
                           swi_slots(s->batch * s->heads * blocks_of(s), threads));
 }
 
-/* The largest of n; a NaN wins. */
-static float row_max(const float *x, int64_t n)
+/* Lane i: the largest of the first seen[i] numbers of row i; a NaN wins. -inf where none is
+ * seen. */
+static vf row_max(const float *x, int64_t ld, const int64_t *seen, int rows)
 {
     const vf low = vset1(-sw_float_of(0x7f800000u));
-    vf best = low;
-    float lane[VW];
-    for (int64_t c = 0; c < n; c += VW) {
-        const vf v = vselect(vrange(0, n - c < VW ? n - c : VW), vload(x + c), low);
-        best = vselect(vwins(v, best), v, best);
-    }
-    vstore(lane, best);
+    vf r[VW];
+    for (int i = 0; i < VW; i++)
+        r[i] = low;
+    for (int i = 0; i < rows; i++, x += ld)
+        for (int64_t c = 0; c < seen[i]; c += VW) {
+            const int64_t left = seen[i] - c;
+            const vf v = vload(x + c);
+            r[i] = vlarger(r[i], left >= VW ? v : vselect(vrange(0, left), v, low));
+        }
+    vtranspose(r);
     for (int half = VW / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; i++)
-            lane[i] = lane[i + half] > lane[i] || lane[i + half] != lane[i + half]
-                          ? lane[i + half]
-                          : lane[i];
-    return lane[0];
+        SW_UNROLL for (int i = 0; i < half; i++) r[i] = vlarger(r[i], r[i + half]);
+    return r[0];
 }
 
-static float row_sum(const float *x, int64_t width)
+/* Lane i: the sum of row i, `width` numbers. */
+static vf row_sum(const float *x, int64_t ld, int64_t width, int rows)
 {
-    vf sum = vzero();
-    float four[4];
-    for (int64_t c = 0; c < width; c += VW)
-        sum = vadd(sum, vload(x + c));
-    vsum4(four, sum, sum, sum, sum);
-    return four[0];
-}
-
-/* One row of scores, n of them seen, becomes exponentials; what was summed before is brought to
- * the new maximum. */
-static void soften(float *x, int64_t n, int64_t width, float *most, float *total, float *sums,
-                   int64_t wide)
-{
-    if (n == 0) {
-        swi_row_exp(x, 0.0f, 0, width);
-        return;
+    float sum[VW];
+    for (int i = 0; i < VW; i += 4) {
+        vf r[4];
+        for (int k = 0; k < 4; k++) {
+            r[k] = vzero();
+            for (int64_t c = 0; i + k < rows && c < width; c += VW)
+                r[k] = vadd(r[k], vload(x + (i + k) * ld + c));
+        }
+        vsum4(sum + i, r[0], r[1], r[2], r[3]);
     }
-    const float here = row_max(x, n);
-    const float now = here > *most || here != here ? here : *most;
-    const float shrink = sw_expf(*most - now);
-    swi_row_exp(x, now, n, width);
-    *total = *total * shrink + row_sum(x, width);
-    *most = now;
-    for (int64_t c = 0; shrink != 1.0f && c < wide; c++)
-        sums[c] *= shrink;
+    return vload(sum);
+}
+
+/* Rows of scores become exponentials: lane i has a number of row i. What was summed before is
+ * brought to the new maximum; a row of which nothing is seen keeps what it has. */
+static void soften_lanes(const scratch_of_tiles *r, int64_t at, int rows, float *x,
+                         const int64_t *seen, int64_t width, int64_t wide)
+{
+    float now[VW], shrink[VW], before[VW] = {0};
+    const vf here = row_max(x, r->key_ld, seen, rows), most = vload_n(r->most + at, rows);
+    vstore(now, vlarger(most, here));
+    vstore(before, most);
+    for (int i = 0; i < VW; i++)
+        shrink[i] = sw_expf(before[i] - now[i]);
+    for (int i = 0; i < rows; i++) {
+        shrink[i] = seen[i] == 0 ? 1.0f : shrink[i];
+        swi_row_exp(x + i * r->key_ld, now[i], seen[i], width);
+    }
+    const vf total = vmul(vload_n(r->total + at, rows), vload(shrink));
+    vstore_n(r->total + at, vadd(total, row_sum(x, r->key_ld, width, rows)), rows);
+    vstore_n(r->most + at, vload(now), rows);
+    for (int i = 0; i < rows; i++) {
+        float *sums = r->sums + (at + i) * wide;
+        for (int64_t c = 0; shrink[i] != 1.0f && c < wide; c += VW)
+            vstore(sums + c, vmul(vload(sums + c), vset1(shrink[i])));
+    }
+}
+
+/* The same for the rows of a group: queries [i, i + rows), which are rows of r from `at` on. */
+static void soften(const job *j, const scratch_of_tiles *r, int64_t i, int64_t at, int64_t rows,
+                   int64_t j0, int64_t n, int64_t width)
+{
+    for (int64_t k = 0; k < rows; k += VW) {
+        const int lanes = rows - k < VW ? (int)(rows - k) : VW;
+        int64_t seen[VW];
+        for (int q = 0; q < lanes; q++)
+            seen[q] = swi_seen(j->s, i + k + q, j0, n);
+        soften_lanes(r, at + k, lanes, r->scores + k * r->key_ld, seen, width,
+                     swi_whole(j->s->value_size));
+    }
 }
 
 /* Queries [i0, i0 + m) against the packed keys [j0, j0 + n). */
@@ -143,9 +170,7 @@ static void tile(const job *j, const scratch_of_tiles *r, const float *q, const 
                                  .k = s->size,
                                  .factor = s->scale};
         swi_tile_product(&scores);
-        for (int64_t i = 0; i < rows; i++)
-            soften(r->scores + i * r->key_ld, swi_seen(s, i0 + g + i, j0, n), width,
-                   r->most + g + i, r->total + g + i, r->sums + (g + i) * wide, wide);
+        soften(j, r, i0 + g, g, rows, j0, n, width);
         const swi_tile sums = {.c = r->sums + g * wide,
                                .ldc = wide,
                                .a = r->scores,

@@ -151,9 +151,9 @@ static void make_tile(const sw_attention_grads *g, const scratch_of_tiles *r, in
             if (!both)
                 continue;
             float *ds = r->ds + i * r->key_ld;
-            const float d = r->d[i0 + i], scale = s->scale;
-            for (int64_t c = 0; c < most; c++)
-                ds[c] = p[c] * (ds[c] - d) * scale;
+            const vf d = vset1(r->d[i0 + i]), scale = vset1(s->scale);
+            for (int64_t c = 0; c < most; c += VW)
+                vstore(ds + c, vmul(vmul(vload(p + c), vload(ds + c) - d), scale));
             clear(ds + seen, width - seen);
         }
     }

@@ -27,6 +27,9 @@ void SW_ISA_FN(swi_softmax_ce_dx)(float *dx, const float *x, const float *lse,
                                   const int32_t *labels_i32, const uint8_t *labels_u8,
                                   int64_t rows, int64_t cols, float factor, bool accumulate,
                                   const sw_par *par);
+void SW_ISA_FN(swi_softmax_ce)(float *x, float *lse, float *at_label, const int32_t *labels_i32,
+                               const uint8_t *labels_u8, int64_t rows, int64_t cols,
+                               float factor, const sw_par *par);
 void SW_ISA_FN(swi_update_kernel)(const sw_optim_rule *rule, float *p, const float *g,
                                   float *const *state, int64_t n, float gscale,
                                   const sw_par *par);

@@ -116,6 +116,7 @@ const sw_pointwise_kernels SW_ISA_FN(sw_pointwise_kernels_table) = {
     .swiglu_grad = SW_ISA_FN(swi_swiglu_grad),
     .lse = SW_ISA_FN(swi_lse),
     .softmax_ce_dx = SW_ISA_FN(swi_softmax_ce_dx),
+    .softmax_ce = SW_ISA_FN(swi_softmax_ce),
     .smooth_ce_dx = SW_ISA_FN(swi_smooth_ce_dx),
     .row_sums = SW_ISA_FN(swi_row_sums),
     .bce = bce,

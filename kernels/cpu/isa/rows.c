@@ -1,13 +1,20 @@
 /* Softmax and its relatives over rows. A row is summed in sixteen lanes, then lane by lane. */
+#include "kernels/cpu/isa/lanes.h"
 #include "kernels/cpu/isa/pointwise_internal.h"
 #include "kernels/scalar.h"
 #include <math.h>
 #include <string.h>
 
 #define LANES 16
+#define NV (LANES / VW)
+
+enum {
+    CHAINS = 4,      /* maxima side by side */
+    RUN = 16 * LANES /* exponentials at a time */
+};
 
 typedef struct {
-    float *y;
+    float *y, *lse, *at_label;
     const float *x, *b;
     const int32_t *i32;
     const uint8_t *u8;
@@ -34,52 +41,70 @@ static int64_t end_row(const job *j, int part)
     return end < j->rows ? end : j->rows;
 }
 
-static float larger(float m, float x)
-{
-    return x > m || x != x ? x : m;
-}
-
-/* NaN where there is one. By lanes: one after the other would wait for each comparison. */
+/* NaN where there is one. Several maxima side by side: one alone would wait for each
+ * comparison. */
 static float max_of(const float *x, int64_t n)
 {
-    float lane[LANES], m = x[0];
+    vf best[CHAINS];
+    float lane[VW];
     int64_t i = 0;
-    for (int k = 0; k < LANES; k++)
-        lane[k] = m;
-    for (; i + LANES <= n; i += LANES)
-        for (int k = 0; k < LANES; k++)
-            lane[k] = larger(lane[k], x[i + k]);
-    for (; i < n; i++)
-        m = larger(m, x[i]);
-    for (int k = 0; k < LANES; k++)
-        m = larger(m, lane[k]);
+    SW_UNROLL for (int c = 0; c < CHAINS; c++) best[c] = vset1(x[0]);
+    for (; i + CHAINS * VW <= n; i += CHAINS * VW)
+        SW_UNROLL for (int c = 0; c < CHAINS; c++) best[c] =
+            vlarger(best[c], vload(x + i + c * VW));
+    for (; i < n; i += VW) {
+        const vm left = vrange(0, n - i < VW ? n - i : VW);
+        best[0] = vlarger(best[0], vselect(left, vload_where(left, x + i), best[0]));
+    }
+    SW_UNROLL for (int c = 1; c < CHAINS; c++) best[0] = vlarger(best[0], best[c]);
+    vstore(lane, best[0]);
+    float m = lane[0];
+    for (int k = 1; k < VW; k++)
+        m = lane[k] > m || lane[k] != lane[k] ? lane[k] : m;
     return m;
+}
+
+/* lanes += e, element i to lane i % LANES. */
+SW_VEC_FN void add_lanes(vf *lanes, const float *e, int64_t n)
+{
+    for (int64_t k = 0; k < n; k += LANES)
+        SW_UNROLL for (int v = 0; v < NV; v++) lanes[v] = vadd(lanes[v], vload(e + k + v * VW));
+}
+
+/* e = exp(x - m) of n elements, zeros up to whole LANES. What lies behind n is computed like
+ * the others: no row ends in single elements. */
+static void end_exp(float *e, const float *x, int64_t n, float m)
+{
+    const int64_t whole = (n + LANES - 1) / LANES * LANES;
+    for (int64_t k = 0; k < whole; k++)
+        e[k] = k < n ? x[k] - m : -88.0f;
+    for (int64_t k = 0; k < whole; k++)
+        e[k] = sw_expf(e[k]);
+    for (int64_t k = n; k < whole; k++)
+        e[k] = 0.0f;
 }
 
 /* Sum of exp(x - m), and the exponentials in y when it is given. */
 static float sum_exp(float *y, const float *x, int64_t n, float m)
 {
-    float lane[LANES] = {0}, e[LANES];
+    float e[RUN], lane[LANES], sum = 0;
+    vf lanes[NV];
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        for (int k = 0; k < LANES; k++)
+    SW_UNROLL for (int v = 0; v < NV; v++) lanes[v] = vzero();
+    for (; i + RUN <= n; i += RUN) {
+        for (int k = 0; k < RUN; k++)
             e[k] = sw_expf(x[i + k] - m);
-        for (int k = 0; k < LANES; k++)
-            lane[k] += e[k];
+        add_lanes(lanes, e, RUN);
         if (y != NULL)
             memcpy(y + i, e, sizeof e);
     }
-    float pad[LANES];
-    for (int k = 0; k < LANES; k++)
-        pad[k] = i + k < n ? x[i + k] - m : -88.0f;
-    for (int k = 0; k < LANES; k++)
-        e[k] = sw_expf(pad[k]);
-    for (int k = 0; i + k < n; k++) {
-        lane[k] += e[k];
+    if (i < n) {
+        end_exp(e, x + i, n - i, m);
+        add_lanes(lanes, e, n - i);
         if (y != NULL)
-            y[i + k] = e[k];
+            memcpy(y + i, e, (size_t)(n - i) * sizeof *e);
     }
-    float sum = 0;
+    SW_UNROLL for (int v = 0; v < NV; v++) vstore(lane + v * VW, lanes[v]);
     for (int k = 0; k < LANES; k++)
         sum += lane[k];
     return sum;
@@ -135,6 +160,12 @@ void SW_ISA_FN(swi_softmax_dx)(float *dx, const float *dy, const float *y, int64
         split(par, softmax_dx_part, &j);
 }
 
+static float row_lse(const float *x, int64_t cols)
+{
+    const float m = max_of(x, cols);
+    return sw_row_lse(m, sum_exp(NULL, x, cols, m));
+}
+
 /* y may be x: what is summed was read before. */
 static void log_softmax_part(void *arg, int part)
 {
@@ -142,8 +173,7 @@ static void log_softmax_part(void *arg, int part)
     for (int64_t r = first_row(j, part); r < end_row(j, part); r++) {
         const float *x = j->x + r * j->cols;
         float *y = j->y + r * j->cols;
-        const float m = max_of(x, j->cols);
-        const float lse = sw_row_lse(m, sum_exp(NULL, x, j->cols, m));
+        const float lse = row_lse(x, j->cols);
         for (int64_t c = 0; c < j->cols; c++)
             y[c] = x[c] - lse;
     }
@@ -196,11 +226,8 @@ static void lse_part(void *arg, int part)
         (j->y + first, j->x + first * j->cols, end_row(j, part) - first, j->cols);
         return;
     }
-    for (int64_t r = first_row(j, part); r < end_row(j, part); r++) {
-        const float *x = j->x + r * j->cols;
-        const float m = max_of(x, j->cols);
-        j->y[r] = sw_row_lse(m, sum_exp(NULL, x, j->cols, m));
-    }
+    for (int64_t r = first; r < end_row(j, part); r++)
+        j->y[r] = row_lse(j->x + r * j->cols, j->cols);
 }
 
 void SW_ISA_FN(swi_lse)(float *lse, const float *x, int64_t rows, int64_t cols,
@@ -220,6 +247,28 @@ static void narrow_ce_dx_part(const job *j, int part)
      j->accumulate);
 }
 
+static int64_t label_of(const job *j, int64_t r)
+{
+    return j->u8 != NULL ? (int64_t)j->u8[r] : (int64_t)j->i32[r];
+}
+
+/* The label's element is made apart, so that the loop compares no positions. dx may be x. */
+static void row_ce_dx(const job *j, float *dx, const float *x, float lse, int64_t label)
+{
+    const bool has = label >= 0 && label < j->cols;
+    const float factor = j->factor, before = has && j->accumulate ? dx[label] : 0.0f;
+    const float at_label = has ? (sw_expf(x[label] - lse) - 1.0f) * factor : 0.0f;
+    if (j->accumulate) {
+        for (int64_t c = 0; c < j->cols; c++)
+            dx[c] += sw_expf(x[c] - lse) * factor;
+    } else {
+        for (int64_t c = 0; c < j->cols; c++)
+            dx[c] = sw_expf(x[c] - lse) * factor;
+    }
+    if (has)
+        dx[label] = j->accumulate ? before + at_label : at_label;
+}
+
 static void softmax_ce_dx_part(void *arg, int part)
 {
     const job *j = arg;
@@ -227,19 +276,8 @@ static void softmax_ce_dx_part(void *arg, int part)
         narrow_ce_dx_part(j, part);
         return;
     }
-    for (int64_t r = first_row(j, part); r < end_row(j, part); r++) {
-        const float *x = j->x + r * j->cols;
-        float *dx = j->y + r * j->cols;
-        const float lse = j->b[r];
-        const int64_t label = j->u8 != NULL ? (int64_t)j->u8[r] : (int64_t)j->i32[r];
-        if (j->accumulate) {
-            for (int64_t c = 0; c < j->cols; c++)
-                dx[c] += (sw_expf(x[c] - lse) - (c == label ? 1.0f : 0.0f)) * j->factor;
-        } else {
-            for (int64_t c = 0; c < j->cols; c++)
-                dx[c] = (sw_expf(x[c] - lse) - (c == label ? 1.0f : 0.0f)) * j->factor;
-        }
-    }
+    for (int64_t r = first_row(j, part); r < end_row(j, part); r++)
+        row_ce_dx(j, j->y + r * j->cols, j->x + r * j->cols, j->b[r], label_of(j, r));
 }
 
 void SW_ISA_FN(swi_softmax_ce_dx)(float *dx, const float *x, const float *lse,
@@ -257,4 +295,32 @@ void SW_ISA_FN(swi_softmax_ce_dx)(float *dx, const float *x, const float *lse,
              .factor = factor,
              .accumulate = accumulate};
     split(par, softmax_ce_dx_part, &j);
+}
+
+/* A row is read once for all that is made of it. */
+static void softmax_ce_part(void *arg, int part)
+{
+    const job *j = arg;
+    for (int64_t r = first_row(j, part); r < end_row(j, part); r++) {
+        float *x = j->y + r * j->cols;
+        const int64_t label = label_of(j, r);
+        j->lse[r] = row_lse(x, j->cols);
+        j->at_label[r] = x[label];
+        row_ce_dx(j, x, x, j->lse[r], label);
+    }
+}
+
+void SW_ISA_FN(swi_softmax_ce)(float *x, float *lse, float *at_label, const int32_t *labels_i32,
+                               const uint8_t *labels_u8, int64_t rows, int64_t cols,
+                               float factor, const sw_par *par)
+{
+    job j = {.y = x,
+             .lse = lse,
+             .at_label = at_label,
+             .i32 = labels_i32,
+             .u8 = labels_u8,
+             .rows = rows,
+             .cols = cols,
+             .factor = factor};
+    split(par, softmax_ce_part, &j);
 }

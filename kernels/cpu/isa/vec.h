@@ -314,6 +314,12 @@ SW_VEC_FN vf vzero(void)
     return vset1(0.0f);
 }
 
+/* The larger one, lane by lane, as vwins says. */
+SW_VEC_FN vf vlarger(vf best, vf x)
+{
+    return vselect(vwins(x, best), x, best);
+}
+
 /* out[i] = the sum of the lanes of vector i. Within each four lanes (0+2)+(1+3); then the upper
  * half of what is left is added to the lower until four are one. */
 SW_VEC_FN void vsum4(float out[4], vf a, vf b, vf c, vf d)
