@@ -1,10 +1,12 @@
-/* The portfolio: greedy orders where there are few buffers, niches where there are many or the
- * orders do not do, then the exact search. Each method takes items that were checked here. */
+/* The portfolio, over the buffers in canonical order: greedy orders where there are few
+ * buffers, niches where there are many or the orders do not do, then the exact search. Each
+ * method takes items that were checked here. */
 #include "alloc/placement/placement.h"
 #include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
 #include "alloc/placement/placement_greedy.h"
 #include "alloc/placement/placement_large.h"
+#include "alloc/placement/placement_order.h"
 #include "alloc/placement/placement_search.h"
 #include "alloc/base/size.h"
 #include <string.h>
@@ -153,12 +155,12 @@ static sw_status check_items(const sw_placement_item *items, size_t n)
     return SW_OK;
 }
 
-sw_status sw_placement_solve(sw_placement_item *items, size_t n, const sw_placement_opts *opts,
-                             sw_placement_result *out)
+/* Items that were checked and stand in canonical order. */
+static sw_status solve(sw_placement_item *items, size_t n, const sw_placement_opts *opts,
+                       sw_placement_result *out)
 {
     sw_placement_opts large = *opts;
     large.nodes = 0; /* its own measure */
-    SW_TRY(check_items(items, n));
     SW_TRY(n > GREEDY_MOST ? sw_placement_large(items, n, 0, &large, out)
                            : sw_placement_greedy(items, n, opts, out));
     SW_TRY(improve(items, n, opts, out));
@@ -171,4 +173,38 @@ sw_status sw_placement_solve(sw_placement_item *items, size_t n, const sw_placem
         SW_TRY(sw_placement_check(items, n, out->height));
 #endif
     return SW_OK;
+}
+
+/* The buffers in canonical order, solved, and their offsets where they came from. */
+static sw_status solve_ordered(sw_placement_item *items, size_t n, size_t divisor,
+                               const sw_placement_opts *opts, sw_placement_result *out)
+{
+    void *block;
+    size_t bytes = 0;
+    if (!sw_size_mul(n, sizeof *items + 2 * sizeof(uint32_t), &bytes))
+        SW_FAIL(SW_NOMEM, "placement: %zu buffers overflow", n);
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));
+    sw_placement_item *ordered = block;
+    uint32_t *order = (uint32_t *)(void *)(ordered + n);
+    swi_placement_order(items, n, divisor, order, order + n);
+    for (size_t k = 0; k < n; k++)
+        ordered[k] = items[order[k]];
+    SW_ASSERT(swi_placement_is_ordered(ordered, n, divisor));
+    const sw_status status = solve(ordered, n, opts, out);
+    for (size_t k = 0; k < n && status == SW_OK; k++)
+        items[order[k]].offset = ordered[k].offset;
+    sw_heap_free(block, SW_HEAP_PROGRAMS, bytes);
+    return status;
+}
+
+sw_status sw_placement_solve(sw_placement_item *items, size_t n, const sw_placement_opts *opts,
+                             sw_placement_result *out)
+{
+    size_t divisor = 0;
+    SW_TRY(check_items(items, n));
+    for (size_t i = 0; i < n && divisor != 1; i++)
+        divisor = sw_size_gcd(divisor, items[i].bytes);
+    return swi_placement_is_ordered(items, n, divisor)
+               ? solve(items, n, opts, out)
+               : solve_ordered(items, n, divisor, opts, out);
 }

@@ -47,11 +47,12 @@ typedef struct {
                            on top of it by what is quickest */
 } sw_placement_result;
 
-/* Solve by the whole portfolio, under the options; items keep their order. SW_INVALID names an
- * empty lifetime or a zero size by index, SW_NOMEM when scratch could not be had or a sum
- * overflows (of sizes; where any alignment is above 1, of all sizes and alignments past
- * SW_PLACEMENT_ALIGNED_MOST); offsets are then unspecified. For NO_FIT and GAVE_UP the offsets
- * are those of the lowest placement that was found. */
+/* Solve by the whole portfolio, under the options; items keep their order, and the same items
+ * in another order have the same offsets. SW_INVALID names an empty lifetime or a zero size by
+ * index, SW_NOMEM when scratch could not be had or a sum overflows (of sizes; where any
+ * alignment is above 1, of all sizes and alignments past SW_PLACEMENT_ALIGNED_MOST); offsets
+ * are then unspecified. For NO_FIT and GAVE_UP the offsets are those of the lowest placement
+ * that was found. */
 SW_MUST_USE sw_status sw_placement_solve(sw_placement_item *items, size_t n,
                                          const sw_placement_opts *opts,
                                          sw_placement_result *out);

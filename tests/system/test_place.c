@@ -373,6 +373,9 @@ static const struct {
     {"bench place", 2, "must be given"},
     {"bench place --runs 0 a", 2, "--runs must be"},
     {"bench place /nowhere/at/all", 3, "/nowhere/at/all: "},
+    {"bench place --perturbed 5", 2, "FILE or --random N must be given"},
+    {"bench place a --perturbed 5 --seeds 3", 2, "excludes --random and --seeds"},
+    {"bench place /nowhere/at/all --perturbed 5", 3, "/nowhere/at/all: "},
 };
 
 static void what_means_nothing_is_refused(void)
@@ -572,6 +575,38 @@ static void the_bench_solves_each_way(void)
     CU_ASSERT(program_number(outcome.out, "heap_peak_bytes") > 0);
 }
 
+/* Problems with a known placement: of each kind, and the same ones each time. */
+static void the_bench_makes_families_of_problems(void)
+{
+    char line[4000];
+    const char *file = sw_data_path("minimalloc/C.1048576.csv");
+    if (file == NULL)
+        SW_SKIP("the placement problems are not here");
+    snprintf(line, sizeof line,
+             "bench place %s --capacity 1048576 --perturbed 14 --first 7 --nodes 300 --json",
+             file);
+    program_run(&outcome, line, NULL);
+    SW_CHECK(outcome.status == 0 && sw_count_lines(outcome.out) == 1, "status %d: %s",
+             outcome.status, outcome.err);
+    static const char *const kinds[] = {"sizes", "lifetimes", "split",  "merged",
+                                        "mixed", "joined",    "stacked"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "\"%s\":{\"n\":2,", kinds[i]);
+        SW_CHECK(strstr(outcome.out, key) != NULL, "no %s: %s", key, outcome.out);
+    }
+    const char *all = strstr(outcome.out, "\"all\":{\"n\":14,");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(all);
+    CU_ASSERT(program_number(all, "most_buffers") > 300); /* two of 203 */
+    const double nodes = program_number(all, "median_nodes");
+    const double most = program_number(all, "most_nodes");
+    program_run(&outcome, line, NULL);
+    all = strstr(outcome.out, "\"all\":{\"n\":14,");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(all);
+    CU_ASSERT(program_number(all, "median_nodes") == nodes &&
+              program_number(all, "most_nodes") == most);
+}
+
 /* The arenas of all training programs, by the plan's own offsets. */
 static void the_bench_judges_every_program(void)
 {
@@ -606,6 +641,7 @@ static const sw_test tests[] = {
     {"equal input gives equal output", equal_input_gives_equal_output},
     {"known problems are placed soundly", known_problems_are_placed_soundly},
     {"the bench solves each way", the_bench_solves_each_way},
+    {"the bench makes families of problems", the_bench_makes_families_of_problems},
     {"the bench judges every program", the_bench_judges_every_program},
 };
 SW_SUITE("place", tests)

@@ -6,6 +6,7 @@
 #include "alloc/base/mem.h"
 #include "profiler/record/utf8.h"
 #include "tools/bench/bench.h"
+#include "tools/bench/placement_families.h"
 #include "tools/bench/problems.h"
 #include "tools/place/place.h"
 #include <string.h>
@@ -21,7 +22,7 @@ static const char *const keys[WAYS] = {"as_it_is",       "reversed",       "shuf
 typedef struct {
     const char *files[FILES_MAX];
     size_t capacity;
-    int64_t runs, seeds, nodes, random;
+    int64_t runs, seeds, nodes, random, perturbed, first;
     bool json, quiet;
 } place_opts;
 
@@ -211,6 +212,18 @@ static int run_one(const place_opts *o, const char *name, sw_json *json)
     return code;
 }
 
+static int run_perturbed(const place_opts *o, sw_json *json)
+{
+    const families_opts families = {.files = o->files,
+                                    .n_files = FILES_MAX,
+                                    .capacity = o->capacity,
+                                    .perturbed = o->perturbed,
+                                    .first = o->first,
+                                    .nodes = o->nodes,
+                                    .quiet = o->quiet};
+    return families_run(&families, json);
+}
+
 static int run_all(const place_opts *o, sw_json *json)
 {
     int status = CLI_GO;
@@ -225,7 +238,7 @@ static int run(const place_opts *o)
 {
     cli_catch_interrupt();
     if (!o->json) {
-        const int status = run_all(o, NULL);
+        const int status = o->perturbed > 0 ? run_perturbed(o, NULL) : run_all(o, NULL);
         if (status != CLI_GO)
             return status;
         if (!o->quiet)
@@ -238,9 +251,14 @@ static int run(const place_opts *o)
         sw_json_put_u64(&json, "capacity", o->capacity);
     else
         sw_json_put_null(&json, "capacity");
-    sw_json_open(&json, "problems", '[');
-    const int status = run_all(o, &json);
-    sw_json_end(&json);
+    int status;
+    if (o->perturbed > 0) {
+        status = run_perturbed(o, &json);
+    } else {
+        sw_json_open(&json, "problems", '[');
+        status = run_all(o, &json);
+        sw_json_end(&json);
+    }
     sw_json_put_u64(&json, "heap_peak_bytes", heap_peak());
     if (status == CLI_GO)
         return result_json_end(&json, cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE);
@@ -261,6 +279,12 @@ int bench_place(int argc, char **argv)
          NULL},
         {"--random", "N", CLI_COUNT, &o.random, NULL,
          "also N random buffers with lifetimes as in training", 1, 1 << 24, NULL},
+        {"--perturbed", "N", CLI_COUNT, &o.perturbed, NULL,
+         "instead N problems made from found placements of the files: sizes and lifetimes "
+         "shifted, buffers split and merged, two files in one",
+         1, 1 << 20, NULL},
+        {"--first", "N", CLI_COUNT, &o.first, "0", "number of the first of them", 0, 1 << 30,
+         NULL},
         {"--json", NULL, CLI_FLAG, &o.json, NULL, "one JSON object on standard output", 0, 0,
          NULL},
         {"--quiet", NULL, CLI_FLAG, &o.quiet, NULL, "only the tables", 0, 0, NULL},
@@ -275,12 +299,17 @@ int bench_place(int argc, char **argv)
         .operand = o.files,
         .max_operands = FILES_MAX,
         .notes = "Gaps are to the lower bound, the largest sum of sizes live at one time. "
-                 "Times are the solver's alone.",
+                 "Times are the solver's alone. The problems of --perturbed have a placement "
+                 "under their capacity; those that take over 2 seconds or are not placed are "
+                 "listed by number, and --first NUMBER --perturbed 1 repeats one.",
     };
     const int status = cli_parse(&command, argc, argv);
     if (status != CLI_GO)
         return status;
     if (o.files[0] == NULL && o.random == 0)
         return cli_error(CLI_USAGE, "FILE or --random N must be given");
+    if (o.perturbed > 0 && (o.files[0] == NULL || o.random > 0 || o.seeds > 0))
+        return cli_error(CLI_USAGE,
+                         "--perturbed needs FILE, and excludes --random and --seeds");
     return run(&o);
 }

@@ -2,7 +2,7 @@
 #include "tools/bench/problems.h"
 #include "alloc/base/mem.h"
 
-static uint64_t dice(uint64_t *state, uint64_t below)
+uint64_t problem_dice(uint64_t *state, uint64_t below)
 {
     uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -31,14 +31,15 @@ sw_status problem_random(place_csv *csv, size_t n)
         const uint64_t layer = i / 4, back = end - 1 - layer;
         const uint64_t lower = i % 4 == 3 ? back : layer;
         const uint64_t length = i % 4 == 0   ? end - 2 * layer
-                                : i % 4 == 1 ? 1 + dice(&state, 16)
-                                             : 1 + dice(&state, 3);
+                                : i % 4 == 1 ? 1 + problem_dice(&state, 16)
+                                             : 1 + problem_dice(&state, 3);
         const uint64_t upper = lower + length < end ? lower + length : end;
         csv->times[2 * i] = lower;
         csv->times[2 * i + 1] = upper;
         csv->items[i].lower = (uint32_t)lower;
         csv->items[i].upper = (uint32_t)upper;
-        csv->items[i].bytes = (1 + dice(&state, 8)) * ((size_t)SW_ALIGN << dice(&state, 10));
+        csv->items[i].bytes =
+            (1 + problem_dice(&state, 8)) * ((size_t)SW_ALIGN << problem_dice(&state, 10));
     }
     return SW_OK;
 }
@@ -62,7 +63,7 @@ void problem_reverse(place_csv *to, const place_csv *from)
 void problem_shuffle(place_csv *csv, uint64_t seed)
 {
     for (size_t i = csv->n; i > 1; i--) {
-        const size_t j = dice(&seed, i);
+        const size_t j = problem_dice(&seed, i);
         const sw_placement_item item = csv->items[i - 1];
         csv->items[i - 1] = csv->items[j];
         csv->items[j] = item;

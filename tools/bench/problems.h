@@ -4,6 +4,9 @@
 
 #include "tools/place/place_csv.h"
 
+/* A number below `below`, and the next state. */
+uint64_t problem_dice(uint64_t *state, uint64_t below);
+
 /* Room for n rows in an empty problem; place_csv_free gives it back, after a failure too. */
 SW_MUST_USE sw_status problem_take(place_csv *csv, size_t n);
 

@@ -301,7 +301,7 @@ static sw_status read_header(reader *r)
 /* ---- times ------------------------------------------------------------------------------- */
 
 /* The solver's times: 0 for the earliest of the file, 1 for the next, ... */
-static sw_status rank_times(place_csv *csv)
+sw_status place_csv_rank(place_csv *csv)
 {
     const size_t n = 2 * csv->n, bytes = 2 * n * sizeof(uint32_t);
     void *block;
@@ -377,7 +377,7 @@ static sw_status read_body(reader *r)
     const sw_status status = read_rows(r);
     sw_heap_free(block, SW_HEAP_FILES, r->n_ids * sizeof *r->ids);
     SW_TRY(status);
-    return rank_times(csv);
+    return place_csv_rank(csv);
 }
 
 static sw_status read_all(place_csv *csv, const char *path)
