@@ -249,7 +249,7 @@ enum { MOST_SHAPES = 64, PEAK_SAMPLES = 20 };
 static sw_status run_all(bench *b, const shape *shapes, int n, sw_json *json)
 {
     const products_opts *o = b->opts;
-    SW_TRY(swi_pool_create(&b->pool, (int)o->threads));
+    SW_TRY(swi_pool_create(&b->pool, (int)o->threads, 1));
     if (o->library != NULL)
         SW_TRY(bench_library_open(&b->library, o->library, (int)o->threads));
     for (int i = 0; i < PEAK_SAMPLES; i++)
