@@ -200,7 +200,7 @@ static sw_status measure(bench *b, const speed_case *of, const sw_exec_opts *exe
 {
     enum { SAMPLES = 10 };
     const sw_par *par;
-    SW_TRY(swi_pool_create(&b->pool, exec->threads));
+    SW_TRY(swi_pool_create(&b->pool, exec->threads, 1));
     par = swi_pool_par(b->pool);
     if (b->opts->library != NULL)
         SW_TRY(bench_library_open(&b->library, b->opts->library, exec->threads));

@@ -52,7 +52,7 @@ static sw_status calibrate(bench *b)
     enum { SOME = 1000000, STEPS = 5 };
     cli_times steps;
     sw_status status = SW_OK;
-    SW_TRY(swi_pool_create(&b->pool, (int)b->opts->threads));
+    SW_TRY(swi_pool_create(&b->pool, (int)b->opts->threads, 1));
     SW_TRY(cli_times_init(&steps, STEPS));
     for (int i = 0; i < STEPS && status == SW_OK; i++) {
         const uint64_t start = cli_clock_ns();
