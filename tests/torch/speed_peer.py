@@ -69,13 +69,13 @@ def torch_net(torch, model, batch):
         return (net, lambda net, x, y: functional.mse_loss(net(x), y), sgd,
                 one(torch.randn(batch, SWISH_WIDTH), torch.randn(batch, SWISH_WIDTH)))
     if model == "gpt":
-        import compare_gpt
-        net = compare_gpt.Net(*GPT)
+        import gpt_net
+        net = gpt_net.Net(*GPT)
         ids = torch.randint(0, GPT[4], (2, batch, GPT[3]))
         return (net, lambda net, x, y: functional.cross_entropy(net(x).flatten(0, 1), y.flatten()),
-                compare_gpt.adamw(net, fused=True), one(ids[0], ids[1]))
-    import compare_mbconv
-    net = compare_mbconv.Net(3, 64, 1.0, 1.0).to(memory_format=torch.channels_last)
+                gpt_net.adamw(net, fused=True), one(ids[0], ids[1]))
+    import mbconv_net
+    net = mbconv_net.Net(3, 64, 1.0, 1.0).to(memory_format=torch.channels_last)
     adam = optim.Adam(net.parameters(), lr=RATE, fused=True)
     images = torch.randn(batch, 3, 64, 64).contiguous(memory_format=torch.channels_last)
     return net, cross_entropy, adam, one(images, torch.randint(0, 10, (batch,)))
