@@ -149,6 +149,11 @@ SW_MUST_USE sw_status sw_thread_start(sw_thread **out, void (*body)(void *arg), 
                                       const char *name);
 /* Processors that the calling thread may run on; at least 1. */
 int sw_thread_processors(void);
+/* Keep `thread` off a processor, usually sw_thread_processor(), that of the caller: else it may
+ * run where the caller does. It may use the caller's others; where there is none, or the system
+ * refuses, nothing changes. */
+int sw_thread_processor(void);
+void sw_thread_keep_off(sw_thread *thread, int processor);
 /* The calling thread gives way to others from now on: what wakes it does not put it in the
  * place of one that computes. Where the system refuses, nothing changes. */
 void sw_thread_yield_to_others(void);

@@ -139,6 +139,22 @@ int sw_thread_processors(void)
     return n > 0 ? n : 1;
 }
 
+int sw_thread_processor(void)
+{
+    return sched_getcpu();
+}
+
+void sw_thread_keep_off(sw_thread *thread, int processor)
+{
+    cpu_set_t set;
+    if (processor < 0 || processor >= CPU_SETSIZE ||
+        sched_getaffinity(0, sizeof set, &set) != 0)
+        return;
+    CPU_CLR(processor, &set);
+    if (CPU_COUNT(&set) > 0)
+        (void)pthread_setaffinity_np(thread->handle, sizeof set, &set);
+}
+
 /* A thread of the class SCHED_BATCH never takes the place of one that runs when it wakes; its
  * nice value keeps its share small where it competes. */
 void sw_thread_yield_to_others(void)

@@ -49,6 +49,7 @@ struct sw_pool {
     atomic_int sleepers;         /* that nobody has called; changed under the mutex */
     int calls;                   /* that sleepers have not followed yet; under the mutex */
     int begun;                   /* workers; under the mutex */
+    int off;                     /* the processor that workers are kept off */
     uint64_t alone_ns, alone_at; /* how long the caller was alone lately, and until when */
 };
 
@@ -157,9 +158,21 @@ static void open_region(sw_pool *pool, part_body *body, void *arg, int n_parts)
     atomic_store(&pool->ticket, region << 32);
 }
 
+/* A processor of a virtual machine that is idle looks to Linux as if the host had taken it
+ * away, and a thread that is woken is put where its caller runs; both then share one processor
+ * for tenths of a second. */
+static void make_way(sw_pool *pool)
+{
+    const int here = sw_thread_processor();
+    for (int i = 0; i < pool->n_workers && here != pool->off; i++)
+        sw_thread_keep_off(pool->workers[i], here);
+    pool->off = here;
+}
+
 /* Call as many as there is work for. */
 static void wake_some(sw_pool *pool, int most)
 {
+    make_way(pool);
     pthread_mutex_lock(&pool->mutex);
     const int sleepers = atomic_load(&pool->sleepers), n = most < sleepers ? most : sleepers;
     atomic_fetch_sub(&pool->sleepers, n);
@@ -297,6 +310,7 @@ sw_status swi_pool_create(sw_pool **out, int threads, int sharers)
     pool->spins = threads > 1 ? count_spins() : 0;
     pool->n_helpers = processors < threads ? processors - 1 : threads - 1;
     pool->n_helpers = pool->n_helpers > 0 ? pool->n_helpers : 0;
+    pool->off = -1;
     atomic_store(&pool->ticket, CLOSED);
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->wake, NULL);

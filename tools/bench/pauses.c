@@ -1,14 +1,30 @@
 /* bench pauses: is the slowest step about as slow as the median one?
  *
- * A machine has pauses of its own. So each step is followed by a control: a loop of pure
- * arithmetic that takes as long as the median step, touches no memory and calls nothing. What
- * the control shows is the machine's; what the steps show beyond it would be ours. */
+ * A machine has pauses of its own. So steps take turns with a control: arithmetic on as many
+ * threads that takes as long as the median step, touches no memory and calls nothing. What the
+ * control shows is the machine's; what the steps show beyond it would be ours.
+ *
+ * With one thread each step is followed by a control. Workers of two pools would disturb each
+ * other, so with more some steps are followed by some controls, behind a pause in which the
+ * others' workers go to sleep; the first of each are not counted. */
+#include "runtime/base/common.h"
 #include "tools/bench/bench.h"
+#include <string.h>
+#include <time.h>
 
 typedef struct {
     bench_common common;
     int64_t steps;
+    const char *model;
 } pauses_opts;
+
+typedef struct {
+    const pauses_opts *opts;
+    bench_small small;
+    bench_lenet lenet;
+    sw_pool *pool; /* of the control */
+    uint64_t turns;
+} subject;
 
 /* A chain that no compiler can shorten: each turn needs the one before. */
 static uint64_t arithmetic(uint64_t x, uint64_t turns)
@@ -18,55 +34,71 @@ static uint64_t arithmetic(uint64_t x, uint64_t turns)
     return x;
 }
 
-static volatile uint64_t sink;
+static volatile uint64_t sink[256];
 
-static uint64_t control(uint64_t turns)
+static void control_part(void *arg, int part)
 {
-    const uint64_t start = cli_clock_ns();
-    sink = arithmetic(sink, turns);
-    return cli_clock_ns() - start;
+    sink[part] = arithmetic(sink[part], *(const uint64_t *)arg);
 }
 
-/* Turns that take as long as the median step, found by measuring both side by side; twice,
- * because the first guess may be far off. */
-static sw_status calibrate(bench_small *small, uint64_t *turns)
+static sw_status control(subject *s)
 {
-    uint64_t guess = 50000;
-    for (int round = 0; round < 3; round++) {
-        cli_times steps, controls;
-        SW_TRY(cli_times_init(&steps, 400));
-        sw_status status = cli_times_init(&controls, 400);
-        if (status != SW_OK) {
-            cli_times_free(&steps);
-            return status;
-        }
-        for (int i = 0; i < 400 && status == SW_OK; i++) {
-            const uint64_t start = cli_clock_ns();
-            status = bench_small_step(small);
-            cli_times_add(&steps, cli_clock_ns() - start);
-            cli_times_add(&controls, control(guess));
-        }
-        const uint64_t step = cli_times_summary(&steps).median;
-        const uint64_t turn = cli_times_summary(&controls).median;
-        guess = turn > 0 ? (uint64_t)((double)guess * (double)step / (double)turn) + 1 : guess;
-        cli_times_free(&steps);
-        cli_times_free(&controls);
-        SW_TRY(status);
-    }
-    *turns = guess;
+    const sw_par *par = swi_pool_par(s->pool);
+    par->run(par, control_part, &s->turns, par->n_threads);
     return SW_OK;
 }
 
-static sw_status measure(const pauses_opts *o, bench_small *small, cli_times *steps,
-                         cli_times *controls)
+static sw_status step(subject *s)
 {
-    uint64_t turns;
-    SW_TRY(calibrate(small, &turns));
-    for (int64_t i = 0; i < o->steps && !cli_interrupted(); i++) {
+    return s->lenet.exec != NULL ? bench_lenet_step(&s->lenet) : bench_small_step(&s->small);
+}
+
+/* n of them, of which the first `warm` are not counted. */
+static sw_status time_some(subject *s, sw_status (*run)(subject *), int warm, int n,
+                           cli_times *times)
+{
+    if (warm > 0)
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    for (int i = 0; i < warm + n; i++) {
         const uint64_t start = cli_clock_ns();
-        SW_TRY(bench_small_step(small));
-        cli_times_add(steps, cli_clock_ns() - start);
-        cli_times_add(controls, control(turns));
+        SW_TRY(run(s));
+        if (i >= warm)
+            cli_times_add(times, cli_clock_ns() - start);
+    }
+    return SW_OK;
+}
+
+static sw_status take_turns(subject *s, int64_t steps, cli_times *of_steps, cli_times *controls)
+{
+    const bool alone = s->opts->common.threads == 1;
+    const int warm = alone ? 0 : 20, some = alone ? 1 : 50;
+    for (int64_t i = 0; i < steps && !cli_interrupted(); i += some) {
+        const int n = steps - i < some ? (int)(steps - i) : some;
+        SW_TRY(time_some(s, step, warm, n, of_steps));
+        SW_TRY(time_some(s, control, warm, n, controls));
+    }
+    return SW_OK;
+}
+
+/* Turns that take as long as the median step, found by measuring both side by side; several
+ * times, because the first guess may be far off. */
+static sw_status calibrate(subject *s)
+{
+    enum { ROUNDS = 3, STEPS = 200 };
+    s->turns = 50000;
+    for (int round = 0; round < ROUNDS; round++) {
+        cli_times steps, controls = {0};
+        SW_TRY(cli_times_init(&steps, STEPS));
+        sw_status status = cli_times_init(&controls, STEPS);
+        if (status == SW_OK)
+            status = take_turns(s, STEPS, &steps, &controls);
+        const uint64_t step = cli_times_summary(&steps).median;
+        const uint64_t turn = cli_times_summary(&controls).median;
+        if (turn > 0)
+            s->turns = (uint64_t)((double)s->turns * (double)step / (double)turn) + 1;
+        cli_times_free(&steps);
+        cli_times_free(&controls);
+        SW_TRY(status);
     }
     return SW_OK;
 }
@@ -94,9 +126,11 @@ static int report(const pauses_opts *o, cli_times *steps, cli_times *controls)
         return result_json_end(&json, status);
     }
     if (!o->common.quiet)
-        printf("%s steps of a perceptron of 5,034 parameters, batch %lld, each followed by the "
-               "control\n\n",
-               cli_digits(s.n).text, (long long)o->common.batch);
+        printf("%s steps of %s, batch %lld, %lld thread%s, in turns with the control\n\n",
+               cli_digits(s.n).text,
+               strcmp(o->model, "lenet5") == 0 ? "lenet5" : "a perceptron of 5,034 parameters",
+               (long long)o->common.batch, (long long)o->common.threads,
+               o->common.threads == 1 ? "" : "s");
     printf("%-12s %12s %12s %12s %12s %12s %12s\n", "", "min", "median", "p99", "max",
            "p99/median", "max/median");
     const cli_summary *rows[] = {&s, &c};
@@ -109,22 +143,35 @@ static int report(const pauses_opts *o, cli_times *steps, cli_times *controls)
     return cli_finish(status);
 }
 
+static sw_status open_subject(subject *s)
+{
+    const pauses_opts *o = s->opts;
+    const sw_exec_opts exec = {.size = sizeof exec, .threads = (int)o->common.threads};
+    SW_TRY(swi_pool_create(&s->pool, (int)o->common.threads, 1));
+    return strcmp(o->model, "lenet5") == 0
+               ? bench_lenet_create(&s->lenet, o->common.batch, true, &exec)
+               : bench_small_create(&s->small, o->common.batch, &exec);
+}
+
 static int run(const pauses_opts *o)
 {
     cli_times steps = {0}, controls = {0};
-    bench_small small = {0};
-    const sw_exec_opts exec = {.size = sizeof exec, .threads = (int)o->common.threads};
+    subject s = {.opts = o};
     sw_status status = cli_times_init(&steps, (uint64_t)o->steps);
     if (status == SW_OK)
         status = cli_times_init(&controls, (uint64_t)o->steps);
     if (status == SW_OK)
-        status = bench_small_create(&small, o->common.batch, &exec);
+        status = open_subject(&s);
     cli_catch_interrupt();
     if (status == SW_OK)
-        status = measure(o, &small, &steps, &controls);
+        status = calibrate(&s);
+    if (status == SW_OK)
+        status = take_turns(&s, o->steps, &steps, &controls);
     const int code =
         status == SW_OK ? report(o, &steps, &controls) : cli_library_error(status, false);
-    bench_small_destroy(&small);
+    bench_small_destroy(&s.small);
+    bench_lenet_destroy(&s.lenet);
+    swi_pool_destroy(s.pool);
     cli_times_free(&controls);
     cli_times_free(&steps);
     return code;
@@ -132,13 +179,16 @@ static int run(const pauses_opts *o)
 
 int bench_pauses(int argc, char **argv)
 {
+    static const char *const models[] = {"mlp", "lenet5", NULL};
     pauses_opts o = {0};
     const cli_option options[] = {
+        {"--model", "NAME", CLI_WORD, &o.model, "mlp",
+         "a small perceptron, or LeNet5 on one batch", 0, 0, models},
         {"--steps", "N", CLI_COUNT, &o.steps, "20000", "steps, and controls", 1, 1 << 20, NULL},
     };
-    const int status = bench_parse(
-        "bench pauses",
-        "Steps of a small perceptron, each followed by pure arithmetic of the same length.",
-        options, (int)(sizeof options / sizeof *options), &o.common, argc, argv);
+    const int status =
+        bench_parse("bench pauses",
+                    "Steps of a small net, in turns with pure arithmetic of the same length.",
+                    options, (int)(sizeof options / sizeof *options), &o.common, argc, argv);
     return status == CLI_GO ? run(&o) : status;
 }
