@@ -252,18 +252,101 @@ DEFINE_DEPTH(3, 2)
 DEFINE_DEPTH(5, 1)
 DEFINE_DEPTH(5, 2)
 
+/* The same for images that are as wide as in nets: pb positions from ox on, which begin at a
+ * multiple of `up`, with half a kernel of padding. Which taps lie left of the first (`left`) or
+ * right of the last (`right`) position of x is a constant too, so nothing is tested. Position p
+ * meets x at (p * stride + tap - pad) / up, where that is a whole number. */
+SW_VEC_FN void depth_block(const row_args *r, int64_t ox, int kw, int stride, int up, int pb,
+                           bool left, bool right)
+{
+    const sw_conv *s = &r->j->s;
+    const int pad = kw / 2;
+    const int64_t row = s->in_w * SWI_LANES;
+    const float *x = r->x + (r->iy + r->t0) * row + ox * stride / up * SWI_LANES;
+    const float *w = r->w + (r->ky + r->t0 * up) * kw;
+    float *y = r->y + ox * SWI_LANES;
+    vf acc[DEEP];
+    SW_UNROLL
+    for (int p = 0; p < pb; p++)
+        acc[p] = vset1(r->bias[0]);
+    for (int64_t ty = r->t0; ty < r->t1; ty++, x += row, w += up * kw) {
+        SW_UNROLL
+        for (int tx = 0; tx < kw; tx++) {
+            const vf weight = vset1(w[tx]);
+            SW_UNROLL
+            for (int p = 0; p < pb; p++) {
+                const int at = p * stride + tx - pad;
+                if ((at & (up - 1)) != 0 || (left && at < 0) || (right && at >= pb * stride))
+                    continue;
+                acc[p] = vfma(weight, vload(x + at / up * SWI_LANES), acc[p]);
+            }
+        }
+    }
+    SW_UNROLL
+    for (int p = 0; p < pb; p++) {
+        if (r->j->accumulate)
+            acc[p] = vadd(vload(y + p * SWI_LANES), acc[p]);
+        vstore(y + p * SWI_LANES, acc[p]);
+    }
+}
+
+SW_VEC_FN void depth_blocks(const row_args *r, int kw, int stride, int up)
+{
+    const int64_t width = r->j->s.out_w;
+    if (width == 2) {
+        depth_block(r, 0, kw, stride, up, 2, true, true);
+    } else if (width == 4) {
+        depth_block(r, 0, kw, stride, up, 4, true, true);
+    } else if (width == DEEP) {
+        depth_block(r, 0, kw, stride, up, DEEP, true, true);
+    } else {
+        depth_block(r, 0, kw, stride, up, DEEP, true, false);
+        for (int64_t ox = DEEP; ox < width - DEEP; ox += DEEP)
+            depth_block(r, ox, kw, stride, up, DEEP, false, false);
+        depth_block(r, width - DEEP, kw, stride, up, DEEP, false, true);
+    }
+}
+
+#define DEFINE_DEPTH_BLOCKS(kw, stride, up)                                                    \
+    static void depth_blocks_##kw##_##stride##_##up(const row_args *r)                         \
+    {                                                                                          \
+        depth_blocks(r, kw, stride, up);                                                       \
+    }
+DEFINE_DEPTH_BLOCKS(3, 1, 1)
+DEFINE_DEPTH_BLOCKS(3, 2, 1)
+DEFINE_DEPTH_BLOCKS(3, 1, 2)
+DEFINE_DEPTH_BLOCKS(5, 1, 1)
+DEFINE_DEPTH_BLOCKS(5, 2, 1)
+DEFINE_DEPTH_BLOCKS(5, 1, 2)
+
+/* By half the kernel less one; stride 1, stride 2, up 2. */
+static row_fn *const depth_blocks_of[2][3] = {
+    {depth_blocks_3_1_1, depth_blocks_3_2_1, depth_blocks_3_1_2},
+    {depth_blocks_5_1_1, depth_blocks_5_2_1, depth_blocks_5_1_2},
+};
+
+static bool fits_blocks(const swi_conv_job *j)
+{
+    const sw_conv *s = &j->s;
+    const bool whole = s->out_w == 2 || s->out_w == 4 || (s->out_w > 0 && s->out_w % DEEP == 0);
+    return whole && j->pad_x == s->kernel_w / 2 && s->in_w * j->up == s->out_w * s->stride;
+}
+
 /* NULL where it has no kernel of its own. */
 static row_fn *depth_for(const swi_conv_job *j)
 {
     const sw_conv *s = &j->s;
-    if (s->in_c != s->groups || s->out_c != s->groups || j->up != 1 || s->dilation != 1 ||
-        s->stride > 2)
+    const bool three = s->kernel_w == 3;
+    if (s->in_c != s->groups || s->out_c != s->groups || j->up > 2 || s->dilation != 1 ||
+        s->stride > 2 || (!three && s->kernel_w != 5))
         return NULL;
-    if (s->kernel_w == 3)
+    if (fits_blocks(j))
+        return depth_blocks_of[three ? 0 : 1][j->up == 2 ? 2 : s->stride - 1];
+    if (j->up != 1)
+        return NULL;
+    if (three)
         return s->stride == 1 ? depth_3_1 : depth_3_2;
-    if (s->kernel_w == 5)
-        return s->stride == 1 ? depth_5_1 : depth_5_2;
-    return NULL;
+    return s->stride == 1 ? depth_5_1 : depth_5_2;
 }
 
 static row_fn *row_for(int ob, bool unit)

@@ -1,0 +1,116 @@
+/* Ops that go channel by channel with the one in front of them: batch norm and what is behind
+ * it, and their gradients. An exec with checks runs each kernel by itself: the same bits. */
+#include "tests/runtime/nets.h"
+#include <string.h>
+
+enum { MOST = 17, CHANNELS = 3, SIDE = 9, STEPS = 4 };
+
+typedef struct {
+    sw_model *model;
+    sw_conv2d first, second;
+    sw_batch_norm2d first_norm, second_norm;
+    sw_linear out;
+    sw_optimizer *opt;
+} norm_net;
+
+static float x[MOST][CHANNELS][SIDE][SIDE];
+static uint8_t y[MOST];
+
+static void norm_step(sw_ctx *c, void *user)
+{
+    const norm_net *n = user;
+    sw_value v = sw_apply_conv2d(c, n->first, sw_input(c, 0));
+    v = sw_swish(c, sw_apply_batch_norm2d(c, n->first_norm, v));
+    v = sw_apply_batch_norm2d(c, n->second_norm, sw_apply_conv2d(c, n->second, v));
+    v = sw_flatten(c, sw_global_avg_pool(c, sw_tanh(c, v)));
+    const sw_value loss = sw_softmax_ce(c, sw_apply_linear(c, n->out, v), sw_input(c, 1));
+    sw_metric(c, "loss", loss);
+    sw_backward(c, loss, &n->opt, 1);
+    sw_update(c, n->opt);
+}
+
+static void end_model(void *model)
+{
+    sw_model_destroy(model);
+}
+
+static void start(norm_net *n, sw_exec *exec)
+{
+    memset(n, 0, sizeof *n);
+    OK(sw_model_create(&n->model, "net"));
+    sw_after(end_model, n->model);
+    n->first = sw_conv2d_new(n->model, "first", CHANNELS, 21, 3);
+    n->first_norm = sw_batch_norm2d_new(n->model, "first_norm", 21);
+    n->second = sw_conv2d_new(n->model, "second", 21, 5, 1);
+    n->second_norm = sw_batch_norm2d_new(n->model, "second_norm", 5);
+    n->out = sw_linear_new(n->model, "out", 5, 4);
+    const sw_optimizer_opts opts = {.size = sizeof opts, .kind = "adam", .lr = 0.02f};
+    OK(sw_optimizer_create(&n->opt, n->model, &opts));
+    OK(sw_model_ready(n->model, exec, 6));
+}
+
+/* Pairs of the program that ran last; of each the second knows how far in front the first is.
+ */
+static uint32_t pairs_of(const sw_exec *exec)
+{
+    const swi_program *p = exec->last_frame->program;
+    uint32_t pairs = 0;
+    for (uint32_t i = 0; i < p->n_ops; i++) {
+        if (p->ops[i].together == NULL)
+            continue;
+        CU_ASSERT_FATAL(i + p->ops[i].apart < p->n_ops);
+        CU_ASSERT_EQUAL(p->ops[i + p->ops[i].apart].ran, p->ops[i].apart);
+        pairs++;
+    }
+    return pairs;
+}
+
+static uint32_t train(norm_net *n, const sw_exec_opts *opts, int rows)
+{
+    sw_exec *exec = net_exec(opts);
+    start(n, exec);
+    sw_array in[] = {{SW_F32, SW_SHAPE(rows, CHANNELS, SIDE, SIDE), x},
+                     {SW_U8, SW_SHAPE(rows), y}};
+    sw_run_args args = {.size = sizeof args,
+                        .fn = norm_step,
+                        .user = n,
+                        .models = &n->model,
+                        .n_models = 1,
+                        .inputs = in,
+                        .n_inputs = 2};
+    for (int i = 0; i < STEPS; i++, args.step++)
+        OK(sw_run(exec, &args));
+    return pairs_of(exec);
+}
+
+static void fill(void)
+{
+    float *to = &x[0][0][0][0];
+    for (int i = 0; i < MOST * CHANNELS * SIDE * SIDE; i++)
+        to[i] = (float)(i * 7919 % 1000) / 250.0f - 2.0f;
+    for (int i = 0; i < MOST; i++)
+        y[i] = (uint8_t)(i % 4);
+}
+
+/* In both layouts, with lanes that hold no image, alone and with threads. */
+static void pairs_have_the_bits_of_their_ops(void)
+{
+    static const int rows[] = {MOST, 16, 5};
+    fill();
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+        for (int threads = 1; threads <= 2; threads++) {
+            norm_net together, apart;
+            const sw_exec_opts plain = {.size = sizeof plain, .threads = threads};
+            const sw_exec_opts checked = {.size = sizeof plain, .threads = 1, .checks = 1};
+            const uint32_t pairs = train(&together, &plain, rows[r]);
+            CU_ASSERT(pairs >= 4);
+            CU_ASSERT_EQUAL(train(&apart, &checked, rows[r]), pairs);
+            SW_CHECK(net_same(together.model, apart.model), "%d rows, %d threads: other bits",
+                     rows[r], threads);
+        }
+}
+
+static const sw_test tests[] = {
+    {"pairs have the bits of their ops", pairs_have_the_bits_of_their_ops, false},
+};
+SW_SUITE("fused", tests)
