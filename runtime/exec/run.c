@@ -147,13 +147,13 @@ static sw_status launch_next(sw_exec *exec, swi_frame *f, uint32_t i, const sw_r
                              unsigned char *const *base)
 {
     const swi_run_op *op = &f->program->ops[i];
-    if (SW_POISON || exec->guard != NULL || (op->together == NULL && op->ran == 0))
+    if (SW_POISON || exec->guard != NULL || (op->together == 0 && op->ran == 0))
         return launch(exec, f, i, args, base, f->program->binds);
-    if (op->together == NULL)
+    if (op->together == 0)
         return SW_OK;
     const swi_fused_op first = fused_op(exec, f, i, args, base);
     const swi_fused_op then = fused_op(exec, f, i + op->apart, args, base);
-    return op->together(&first, &then);
+    return swi_fused_kernels[op->together](&first, &then);
 }
 
 /* The op's name in front of a kernel's reason. */

@@ -30,17 +30,21 @@ static bool is_all(const sw_kernel_info *info, const sw_type *image)
     return info->n_out == 1 && same_type(&info->out[0], image) && image->dtype == SW_F32;
 }
 
-swi_fused_kernel *swi_fused(const swi_fused_info *first, const swi_fused_info *then, int *in)
+enum { NORM_THEN = 1, THEN_NORM_DX };
+swi_fused_kernel *const swi_fused_kernels[] = {
+    [NORM_THEN] = swi_batch_norm_then, [THEN_NORM_DX] = swi_then_batch_norm_dx};
+
+uint8_t swi_fused(const swi_fused_info *first, const swi_fused_info *then, int *in)
 {
     if (first->op == SW_OP_batch_norm && first->grad < 0 && is_unary(then->op) &&
         then->grad < 0 && is_all(then->info, &first->info->in[0])) {
         *in = 0;
-        return swi_batch_norm_then;
+        return NORM_THEN;
     }
     if (is_unary(first->op) && first->grad >= 0 && then->op == SW_OP_batch_norm &&
         swi_batch_norm_makes_dx(then->grad) && is_all(first->info, &then->info->in[0])) {
         *in = 3;
-        return swi_then_batch_norm_dx;
+        return THEN_NORM_DX;
     }
-    return NULL;
+    return 0;
 }

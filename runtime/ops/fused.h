@@ -6,6 +6,7 @@
 
 #include "kernels/launch.h"
 #include <stdbool.h>
+#include <stdint.h>
 
 typedef struct {
     const sw_launch *launch;
@@ -20,9 +21,13 @@ typedef struct {
     const sw_kernel_info *info;
 } swi_fused_info;
 
-/* NULL where there is none. The other operands of both are images of the same type, contiguous,
- * or have one number for each channel. Input *in of the second is output 0 of the first. */
-swi_fused_kernel *swi_fused(const swi_fused_info *first, const swi_fused_info *then, int *in);
+/* Kernels by number; 0: none. */
+extern swi_fused_kernel *const swi_fused_kernels[];
+
+/* The number of theirs, 0 where there is none. The other operands of both are images of the
+ * same type, contiguous, or have one number for each channel. Input *in of the second is output
+ * 0 of the first. */
+uint8_t swi_fused(const swi_fused_info *first, const swi_fused_info *then, int *in);
 
 /* The gradient kernels of batch norm that make dx. */
 bool swi_batch_norm_makes_dx(int32_t grad);

@@ -93,7 +93,7 @@ static bool ops_may_cross(const swi_program *p, uint32_t i, uint32_t j, bool by_
     return true;
 }
 
-static swi_fused_kernel *together_of(const swi_program *p, uint32_t i, uint32_t j)
+static uint8_t together_of(const swi_program *p, uint32_t i, uint32_t j)
 {
     const swi_trace *t = &p->trace;
     const swi_node *first = node_at(p, i), *then = node_at(p, j);
@@ -101,16 +101,15 @@ static swi_fused_kernel *together_of(const swi_program *p, uint32_t i, uint32_t 
     sw_kernel_info info[2];
     int in = 0;
     if (first->phase != then->phase || first->n_out < 1)
-        return NULL;
+        return 0;
     swi_kernel_info(t, first, types[0], &info[0]);
     swi_kernel_info(t, then, types[1], &info[1]);
-    swi_fused_kernel *kernel =
-        swi_fused(&(swi_fused_info){first->op, first->grad, &info[0]},
-                  &(swi_fused_info){then->op, then->grad, &info[1]}, &in);
-    if (kernel == NULL ||
+    const uint8_t kernel = swi_fused(&(swi_fused_info){first->op, first->grad, &info[0]},
+                                     &(swi_fused_info){then->op, then->grad, &info[1]}, &in);
+    if (kernel == 0 ||
         t->operands[then->first + (uint32_t)in] != t->operands[first->first + first->n_in])
-        return NULL;
-    return ops_may_cross(p, i, j, true) ? kernel : NULL;
+        return 0;
+    return ops_may_cross(p, i, j, true) ? kernel : 0;
 }
 
 /* With the next op, or with the one behind it where that may come first. */
@@ -121,7 +120,7 @@ static void find_together(swi_program *p, uint32_t i)
         if (then->ran != 0 || (d == 2 && !ops_may_cross(p, i + 1, i + 2, false)))
             continue;
         p->ops[i].together = together_of(p, i, i + d);
-        if (p->ops[i].together == NULL)
+        if (p->ops[i].together == 0)
             continue;
         p->ops[i].apart = then->ran = (uint8_t)d;
         return;
@@ -133,7 +132,7 @@ void swi_program_fuse_launches(swi_program *p, const sw_exec *exec)
     const swi_backend *backend = swi_target_of(exec)->device->backend;
     for (uint32_t i = 0; i < p->n_ops; i++) {
         p->ops[i].fusion = NULL;
-        p->ops[i].together = NULL;
+        p->ops[i].together = 0;
         p->ops[i].apart = p->ops[i].ran = 0;
     }
     for (uint32_t i = 0; backend->fuses_launches && i + 1 < p->n_ops; i++)

@@ -41,13 +41,13 @@ typedef struct {
     uint32_t like;             /* its template in a frame */
     sw_phase phase;
     bool is_update;
+    uint8_t together; /* not 0: it runs with the op `apart` behind it, channel by channel, which
+                         then runs nothing: a place in swi_fused_kernels */
+    uint8_t apart, ran; /* ran: how far in front the op is that it runs with */
     size_t scratch_bytes;
     const void *attrs;
     const sw_cuda_fusion *fusion; /* not NULL: it is launched with the next op, which then
                                  launches nothing */
-    swi_fused_kernel *together;   /* not NULL: it runs with the op `apart` behind it, channel by
-                                     channel, which then runs nothing */
-    uint8_t apart, ran;           /* ran: how far in front the op is that it runs with */
 } swi_run_op;
 
 /* Bytes by role and by layer: runtime/observe/breakdown.h. */

@@ -56,7 +56,7 @@ static uint32_t pairs_of(const sw_exec *exec)
     const swi_program *p = exec->last_frame->program;
     uint32_t pairs = 0;
     for (uint32_t i = 0; i < p->n_ops; i++) {
-        if (p->ops[i].together == NULL)
+        if (p->ops[i].together == 0)
             continue;
         CU_ASSERT_FATAL(i + p->ops[i].apart < p->n_ops);
         CU_ASSERT_EQUAL(p->ops[i + p->ops[i].apart].ran, p->ops[i].apart);
