@@ -30,9 +30,11 @@ typedef struct {
     size_t capacity; /* find any placement that ends below it; 0: as low as possible */
     uint64_t nodes;  /* search nodes at most; 0: what a plan may take */
     uint64_t seed;   /* of the orders that are tried; equal seeds give equal results */
-    bool (*stop)(void *context); /* asked every few milliseconds; true: end with the lowest that
-                                    was found, or quickly with any. NULL */
+    bool (*stop)(void *context); /* asked every few milliseconds, by each thread; true: end with
+                                    the lowest that was found, or quickly with any. NULL */
     void *context;
+    unsigned threads; /* of the search, the calling one included; 0 and 1: that alone. The
+                         answer does not depend on it */
 } sw_placement_opts;
 
 typedef struct {

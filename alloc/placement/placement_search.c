@@ -19,165 +19,14 @@
  *
  * The corner with the fewest choices goes first, more so where all choices have failed before;
  * large and long buffers are tried first. Searches are cut short and begin again (Luby et al.
- * 1993) with another order and some noise; failures and hopeless states are remembered. */
+ * 1993) with another order and some noise; failures and hopeless states are remembered. How
+ * orders, noise and lengths are set is the strategy; placement_race.c runs several. */
 #include "alloc/base/assert.h"
 #include "alloc/placement/placement_search_internal.h"
-#include "alloc/base/mem.h"
 #include "alloc/placement/placement_align.h"
+#include <math.h>
 
-#define RESTART 500u /* nodes of the shortest search */
-#define ORDERS 4u
-#define DEEPEST 4000 /* decisions above each other: the recursion's bound */
-
-/* ---- changes, and taking them back ------------------------------------------------------- */
-
-static void soil(swi_search *s, uint32_t section)
-{
-    if (s->dirty[section])
-        return;
-    s->dirty[section] = true;
-    s->queue[s->n_queue++] = section;
-}
-
-static void note(swi_search *s, uint32_t i, uint64_t old)
-{
-    if (s->n_trail == s->cap_trail) {
-        void *p = s->trail;
-        const size_t bytes = s->cap_trail * sizeof *s->trail;
-        const sw_status status = sw_heap_resize(&p, SW_HEAP_PROGRAMS, bytes, 2 * bytes);
-        if (status != SW_OK) {
-            s->status = status;
-            s->cut = true;
-            return;
-        }
-        s->trail = p;
-        s->cap_trail *= 2;
-    }
-    s->trail[s->n_trail++] = (swi_undo){i, old};
-}
-
-static void raise_bound(swi_search *s, uint32_t i, uint64_t to)
-{
-    SW_ASSERT(i < s->n && !s->placed[i]);
-    if (s->low[i] >= to)
-        return;
-    to = swi_align_up(to, s->align[i]);
-    note(s, i, s->low[i]);
-    if (s->status != SW_OK)
-        return;
-    s->low[i] = to;
-    for (uint32_t k = s->first[i]; k < s->end[i]; k++)
-        soil(s, k);
-}
-
-static void place(swi_search *s, uint32_t i)
-{
-    SW_ASSERT(!s->placed[i] && s->low[i] + s->bytes[i] <= s->roof);
-    note(s, i, SWI_IS_PLACED);
-    if (s->status != SW_OK)
-        return;
-    s->placed[i] = true;
-    s->offset[i] = s->low[i];
-    for (uint32_t k = s->first[i]; k < s->end[i]; k++) {
-        SW_ASSERT(s->n_left[k] > 0 && s->rest[k] >= s->bytes[i]);
-        s->n_left[k]--;
-        s->rest[k] -= s->bytes[i];
-        soil(s, k);
-    }
-    for (uint32_t k = s->first[i]; k < s->end[i]; k++)
-        for (uint32_t m = s->list_at[k]; m < s->list_at[k + 1]; m++)
-            if (!s->placed[s->list[m]])
-                raise_bound(s, s->list[m], s->low[i] + s->bytes[i]);
-}
-
-static uint64_t least_bound(const swi_search *s, uint32_t section)
-{
-    uint64_t least = UINT64_MAX;
-    for (uint32_t k = s->list_at[section]; k < s->list_at[section + 1]; k++)
-        if (!s->placed[s->list[k]] && s->low[s->list[k]] < least)
-            least = s->low[s->list[k]];
-    return least;
-}
-
-static void take_back(swi_search *s, size_t mark)
-{
-    SW_ASSERT(mark <= s->n_trail);
-    while (s->n_trail > mark) {
-        const swi_undo *u = &s->trail[--s->n_trail];
-        const uint32_t i = u->buffer;
-        SW_ASSERT(s->placed[i] == (u->old == SWI_IS_PLACED));
-        for (uint32_t k = s->first[i]; k < s->end[i]; k++) {
-            if (u->old == SWI_IS_PLACED) {
-                s->n_left[k]++;
-                s->rest[k] += s->bytes[i];
-            }
-            soil(s, k);
-        }
-        if (u->old == SWI_IS_PLACED)
-            s->placed[i] = false;
-        else
-            s->low[i] = u->old;
-    }
-    while (s->n_queue > 0) {
-        const uint32_t section = s->queue[--s->n_queue];
-        s->dirty[section] = false;
-        s->floor[section] = least_bound(s, section);
-    }
-}
-
-/* ---- propagation ------------------------------------------------------------------------- */
-
-/* The unplaced buffers of a section: the lowest must be one whose bound leaves enough
- * bytes for all others above it. If only one buffer can be the lowest, it is, and the rest
- * is examined in the same way. False: no buffer can be the lowest. */
-static bool tighten(swi_search *s, uint32_t section)
-{
-    uint32_t *g = s->gathered, n = 0;
-    for (uint32_t k = s->list_at[section]; k < s->list_at[section + 1]; k++)
-        if (!s->placed[s->list[k]])
-            g[n++] = s->list[k];
-    s->floor[section] = least_bound(s, section);
-    for (uint64_t rest = s->rest[section]; n > 0;) {
-        uint32_t able = 0, one = 0;
-        uint64_t least_end = UINT64_MAX;
-        for (uint32_t k = 0; k < n && rest <= s->roof; k++) {
-            if (s->low[g[k]] > s->roof - rest)
-                continue;
-            able++;
-            one = k;
-            if (s->low[g[k]] + s->bytes[g[k]] < least_end)
-                least_end = s->low[g[k]] + s->bytes[g[k]];
-        }
-        if (able == 0)
-            return false;
-        if (able > 1) {
-            for (uint32_t k = 0; k < n; k++)
-                if (s->low[g[k]] > s->roof - rest)
-                    raise_bound(s, g[k], least_end);
-            return true;
-        }
-        rest -= s->bytes[g[one]];
-        g[one] = g[--n];
-        for (uint32_t k = 0; k < n; k++)
-            raise_bound(s, g[k], least_end);
-    }
-    return true;
-}
-
-static bool propagate(swi_search *s)
-{
-    bool good = true;
-    while (s->n_queue > 0) {
-        const uint32_t section = s->queue[--s->n_queue];
-        s->dirty[section] = false;
-        if (s->n_left[section] == 0)
-            s->floor[section] = UINT64_MAX;
-        else if (good && !tighten(s, section)) {
-            good = false;
-        }
-    }
-    return good && !s->cut;
-}
+#define WORK_OF_NODE 20000 /* steps: what a node usually takes, some hundredths of a ms */
 
 /* ---- choices ----------------------------------------------------------------------------- */
 
@@ -256,7 +105,7 @@ typedef struct {
 
 static void consider(const swi_search *s, uint32_t section, corner *best)
 {
-    const double weight = 1.0 + (double)s->failed[section];
+    const double weight = s->how->learns ? 1.0 + (double)s->failed[section] : 1.0;
     const double waste = (double)(s->roof - s->floor[section] - s->rest[section]);
     uint32_t n = choices_at(s, section, NULL);
     if (best->section != SWI_NONE && n >= 2 && (double)n / weight > best->score)
@@ -299,7 +148,7 @@ static corner select_corner(const swi_search *s, uint32_t from, uint32_t to)
     return best;
 }
 
-/* ---- search ------------------------------------------------------------------------------ */
+/* ---- pieces ------------------------------------------------------------------------------ */
 
 static uint64_t state_of(const swi_search *s, uint32_t from, uint32_t to)
 {
@@ -324,41 +173,41 @@ static uint32_t piece_end(const swi_search *s, uint32_t from, uint32_t to)
     return reach < to ? reach : to;
 }
 
-static bool solve(swi_search *s, uint32_t from, uint32_t to);
+/* ---- one attempt ------------------------------------------------------------------------- */
 
-/* Smallest first: what is hopeless shows early. */
-static bool solve_pieces(swi_search *s, uint32_t from, uint32_t to)
+/* Of the pieces of [from, to) that hold unplaced buffers the one with the fewest: what is
+ * hopeless shows early. False: there is none. */
+static bool smallest_piece(const swi_search *s, const swi_decision *in, uint32_t *from,
+                           uint32_t *to)
 {
-    for (;;) {
-        uint32_t best = SWI_NONE, best_end = 0, best_n = UINT32_MAX;
-        for (uint32_t l = from, r; l < to; l = r) {
-            uint32_t n = 0;
-            r = piece_end(s, l, to);
-            for (uint32_t k = l; k < r; k++)
-                n += s->n_left[k];
-            if (n > 0 && n < best_n) {
-                best = l;
-                best_end = r;
-                best_n = n;
-            }
+    uint32_t least = UINT32_MAX;
+    for (uint32_t l = in->from, r; l < in->to; l = r) {
+        uint32_t n = 0;
+        r = piece_end(s, l, in->to);
+        for (uint32_t k = l; k < r; k++)
+            n += s->n_left[k];
+        if (n > 0 && n < least) {
+            *from = l;
+            *to = r;
+            least = n;
         }
-        if (best == SWI_NONE)
-            return true;
-        if (!solve(s, best, best_end))
-            return false;
     }
+    return least != UINT32_MAX;
 }
 
-/* How early a buffer is tried: long and large ones first, later orders with noise. */
+/* How early a buffer is tried: long and large ones first, behind the first attempts with noise.
+ */
 static double value_of(swi_search *s, uint32_t i)
 {
     const double span = (double)(s->end[i] - s->first[i]), bytes = (double)s->bytes[i];
-    const double values[ORDERS] = {span * bytes, span * bytes * bytes, bytes,
-                                   span * span * bytes};
-    if (s->order < ORDERS)
-        return values[s->order];
+    const double values[SWI_ORDERS] = {span * bytes, span * bytes * bytes, bytes,
+                                       span * span * bytes, span * sqrt(bytes)};
+    const uint32_t turn = s->restarts % s->how->n_orders;
+    const double value = values[s->how->order[turn]];
+    if (s->restarts < s->how->n_orders)
+        return value;
     s->noise = swi_mix(s->noise + 0x9e3779b97f4a7c15ull);
-    return values[s->order % ORDERS] * (0.7 + 0.6 * (double)(s->noise >> 11) * 0x1p-53);
+    return value * (1.0 + s->how->noise * ((double)(s->noise >> 11) * 0x1p-53 - 0.5));
 }
 
 /* The choices of a section on the stack, best first. */
@@ -387,57 +236,94 @@ static bool decide(swi_search *s, uint32_t section, const uint32_t *choices, uin
                    uint32_t k)
 {
     if (k < n) {
-        place(s, choices[k]);
+        swi_search_place(s, choices[k]);
         return true;
     }
     const uint64_t next = next_floor(s, section);
     for (uint32_t m = s->list_at[section]; m < s->list_at[section + 1] && next != 0; m++)
         if (!s->placed[s->list[m]])
-            raise_bound(s, s->list[m], next);
+            swi_search_raise_bound(s, s->list[m], next);
     return next != 0;
 }
 
+/* Where many buffers live at one time, propagation may take a hundred times as long as in other
+ * problems: it counts as nodes too, so that a limit in nodes is one of time. */
 static void count_node(swi_search *s)
 {
-    s->nodes++;
-    if (s->nodes >= s->limit ||
-        (s->nodes % 16 == 0 && s->opts->stop != NULL && s->opts->stop(s->opts->context)))
-        s->cut = true;
+    s->nodes += 1 + s->work / WORK_OF_NODE;
+    s->work %= WORK_OF_NODE;
+    if (s->nodes > s->limit)
+        s->nodes = s->limit;
+    s->cut = s->nodes >= s->limit || (++s->asked % 16 == 0 && swi_race_is_over(s));
 }
 
-static bool solve(swi_search *s, uint32_t from, uint32_t to)
+/* The next choice of the deepest decision that does not fail at once. False: none is left, and
+ * the decision is taken off. */
+static bool next_choice(swi_search *s)
+{
+    swi_decision *d = &s->stack[s->depth - 1];
+    const uint32_t *choices = s->choice + s->n_choice - d->n;
+    while (d->next <= d->n && !s->cut) {
+        count_node(s);
+        if (decide(s, d->section, choices, d->n, d->next++) && swi_search_propagate(s))
+            return true;
+        swi_search_take_back(s, d->mark);
+    }
+    if (!s->cut) {
+        s->table[d->state >> (64 - SWI_TABLE_BITS)] = d->state;
+        s->failed[d->section]++;
+    }
+    s->n_choice -= d->n;
+    s->depth--;
+    return false;
+}
+
+/* Open a decision in the piece. False: it is known to hold no placement, or there is no room.
+ */
+static bool open_piece(swi_search *s, uint32_t from, uint32_t to)
 {
     const uint32_t section = select_corner(s, from, to).section;
-    if (section == SWI_NONE)
-        return true;
+    SW_ASSERT(section != SWI_NONE); /* something is left to place */
     const uint64_t state = state_of(s, from, to);
-    uint64_t *known = &s->table[state >> (64 - SWI_TABLE_BITS)];
-    if (*known == state)
+    if (s->table[state >> (64 - SWI_TABLE_BITS)] == state)
         return false;
-    if (s->depth == DEEPEST || s->n_choice + s->n > s->cap_choice) {
+    if (s->depth == s->cap_stack || s->n_choice + s->n > s->cap_choice) {
         s->cut = true;
         return false;
     }
-    const uint32_t *choices = s->choice + s->n_choice;
     const uint32_t n = push_choices(s, section);
-    const size_t mark = s->n_trail;
-    bool found = false;
-    s->depth++;
-    for (uint32_t k = 0; k <= n && !found && !s->cut; k++) {
-        count_node(s);
-        found = decide(s, section, choices, n, k) && propagate(s) && solve_pieces(s, from, to);
-        if (!found)
-            take_back(s, mark);
-    }
-    SW_ASSERT(s->depth > 0 && s->choice + s->n_choice == choices + n);
-    s->depth--;
-    s->n_choice -= n;
-    if (!found && !s->cut) {
-        *known = state;
-        s->failed[section]++;
-    }
-    return found;
+    s->stack[s->depth++] = (swi_decision){from, to, section, n, 0, s->n_trail, state};
+    return true;
 }
+
+/* From the root, a decision over all sections with nothing to choose, until all pieces of it
+ * are placed. A decision whose pieces are all placed leaves the stack, and what it did stays;
+ * one that fails is the failure of the one below. */
+static bool attempt(swi_search *s)
+{
+    s->n_choice = 0;
+    s->depth = 1;
+    s->stack[0] = (swi_decision){.to = s->n_sections};
+    while (s->depth > 0) {
+        uint32_t from = 0, to = 0;
+        const swi_decision *d = &s->stack[s->depth - 1];
+        if (!smallest_piece(s, d, &from, &to)) {
+            s->n_choice -= d->n;
+            s->depth--;
+            continue;
+        }
+        bool open = open_piece(s, from, to) && next_choice(s);
+        while (!open && s->depth > 1) {
+            swi_search_take_back(s, s->stack[s->depth - 1].mark);
+            open = next_choice(s);
+        }
+        if (!open)
+            return false;
+    }
+    return true;
+}
+
+/* ---- all attempts ------------------------------------------------------------------------ */
 
 /* The i-th number of 1 1 2 1 1 2 4 ..., from 1 (Luby, Sinclair and Zuckerman 1993). */
 static uint64_t luby(uint64_t i)
@@ -452,70 +338,25 @@ static uint64_t luby(uint64_t i)
     }
 }
 
-static void run(swi_search *s, sw_search_result *out)
+void swi_search_run(swi_search *s, uint64_t most)
 {
-    for (uint64_t r = 1; out->nodes < s->opts->nodes; r++) {
-        s->order = (uint32_t)((r - 1) % (1u << 30));
-        s->nodes = 0;
-        s->limit = RESTART * luby(r);
-        if (s->limit > s->opts->nodes - out->nodes)
-            s->limit = s->opts->nodes - out->nodes;
+    while (s->outcome == SW_SEARCH_GAVE_UP && s->total < most && s->status == SW_OK &&
+           !swi_race_is_over(s)) {
+        s->limit = s->how->restart * luby(s->restarts + 1);
+        if (s->limit > most - s->total)
+            s->limit = most - s->total;
         s->cut = false;
         for (uint32_t k = 0; k < s->n_sections; k++)
-            soil(s, k);
-        const bool found = propagate(s) && solve_pieces(s, 0, s->n_sections);
-        out->nodes += s->nodes;
+            swi_search_soil(s, k);
+        const bool found = swi_search_propagate(s) && attempt(s);
+        s->total += s->nodes;
+        s->nodes = 0;
+        s->restarts = (s->restarts + 1) % (1u << 30);
         if (found || !s->cut) {
-            out->end = found ? SW_SEARCH_FOUND : SW_SEARCH_PROVED_NONE;
-            out->proved = found ? 0 : (size_t)((s->roof + 1) * s->unit);
-            return;
+            s->outcome = found ? SW_SEARCH_FOUND : SW_SEARCH_PROVED_NONE;
+            swi_race_ended(s);
+        } else {
+            swi_search_take_back(s, 0);
         }
-        take_back(s, 0);
-        if (s->status != SW_OK || (s->opts->stop != NULL && s->opts->stop(s->opts->context)))
-            return;
     }
-}
-
-/* ---- the call ---------------------------------------------------------------------------- */
-
-static sw_status search_in(swi_search *s, sw_placement_item *items, sw_search_result *out)
-{
-    void *block;
-    swi_search_fill_buffers(s, items);
-    const size_t bytes = (size_t)s->n_list * sizeof *s->list;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));
-    s->list = block;
-    s->cap_trail = 1024;
-    s->status = sw_heap_alloc(&block, SW_HEAP_PROGRAMS, s->cap_trail * sizeof *s->trail);
-    if (s->status == SW_OK) {
-        s->trail = block;
-        swi_search_fill_lists(s);
-        run(s, out);
-        sw_heap_free(s->trail, SW_HEAP_PROGRAMS, s->cap_trail * sizeof *s->trail);
-    }
-    for (uint32_t i = 0; i < s->n && out->end == SW_SEARCH_FOUND; i++) {
-        SW_ASSERT(s->placed[i] && s->offset[i] + s->bytes[i] <= s->roof);
-        items[i].offset = (size_t)(s->offset[i] * s->unit);
-    }
-    sw_heap_free(s->list, SW_HEAP_PROGRAMS, bytes);
-    return s->status;
-}
-
-sw_status sw_placement_search(sw_placement_item *items, size_t n, const sw_placement_opts *opts,
-                              sw_search_result *out)
-{
-    *out = (sw_search_result){SW_SEARCH_GAVE_UP, 0, 0};
-    if (n == 0 || n > SW_SEARCH_MOST || opts->capacity == 0)
-        SW_FAIL(SW_INVALID, "placement search: the number of buffers must be 1 to %d (got %zu)",
-                SW_SEARCH_MOST, n);
-    swi_search s = {.n = (uint32_t)n, .opts = opts, .cap_choice = 16 * n + 4096};
-    void *block;
-    const size_t bytes = swi_search_lay_out(&s, NULL);
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));
-    (void)swi_search_lay_out(&s, block);
-    sw_status status = swi_search_find_sections(&s, items);
-    if (status == SW_OK)
-        status = search_in(&s, items, out);
-    sw_heap_free(block, SW_HEAP_PROGRAMS, bytes);
-    return status;
 }

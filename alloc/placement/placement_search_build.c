@@ -5,6 +5,8 @@
 #include "alloc/placement/placement_search_internal.h"
 #include <stdlib.h>
 
+#define FIRST_TRAIL 1024 /* entries; it grows */
+
 typedef struct {
     uint32_t time, buffer, start;
 } event;
@@ -44,7 +46,7 @@ static void find_sections(swi_search *s, const sw_placement_item *items, event *
     }
 }
 
-sw_status swi_search_find_sections(swi_search *s, const sw_placement_item *items)
+static sw_status time_to_sections(swi_search *s, const sw_placement_item *items)
 {
     void *block;
     const size_t bytes = 2 * (size_t)s->n * sizeof(event);
@@ -79,7 +81,7 @@ static void find_twins(swi_search *s)
     }
 }
 
-void swi_search_fill_lists(swi_search *s)
+static void fill_lists(swi_search *s)
 {
     for (uint32_t i = 0; i < s->n; i++)
         for (uint32_t k = s->first[i]; k < s->end[i]; k++)
@@ -95,7 +97,7 @@ void swi_search_fill_lists(swi_search *s)
 }
 
 /* Large alignments first. */
-size_t swi_search_lay_out(swi_search *s, unsigned char *base)
+static size_t lay_out(swi_search *s, unsigned char *base)
 {
     const size_t n = s->n, m = n + 1; /* each section ends with a buffer */
     size_t at = 0;
@@ -115,6 +117,7 @@ size_t swi_search_lay_out(swi_search *s, unsigned char *base)
     PART(lifetime, n);
     PART(placed, n);
     PART(gathered, n);
+    PART(ends, n);
     PART(rest, m);
     PART(floor, m);
     PART(list_at, m + 1);
@@ -124,6 +127,7 @@ size_t swi_search_lay_out(swi_search *s, unsigned char *base)
     PART(dirty, m);
     PART(choice, s->cap_choice);
     PART(value, s->cap_choice);
+    PART(stack, s->cap_stack);
     PART(table, (size_t)1 << SWI_TABLE_BITS);
 #undef PART
     return at;
@@ -136,7 +140,8 @@ static uint64_t align_of(const swi_search *s, uint64_t align)
     return units > 1 ? units : 0;
 }
 
-void swi_search_fill_buffers(swi_search *s, const sw_placement_item *items)
+static void fill_buffers(swi_search *s, const sw_placement_item *items,
+                         const sw_placement_opts *opts)
 {
     for (uint32_t i = 0; i < s->n; i++)
         s->unit = sw_size_gcd(s->unit, items[i].bytes);
@@ -144,11 +149,51 @@ void swi_search_fill_buffers(swi_search *s, const sw_placement_item *items)
     for (uint32_t i = 0; i < s->n; i++)
         if (items[i].align > 1 && sizes % items[i].align != 0)
             s->unit = sw_size_gcd(s->unit, items[i].align);
-    s->roof = s->opts->capacity / s->unit;
-    s->noise = swi_mix(s->opts->seed + 1);
+    s->roof = opts->capacity / s->unit;
+    s->noise = swi_mix(opts->seed + 1);
     for (uint32_t i = 0; i < s->n; i++) {
         s->bytes[i] = items[i].bytes / s->unit;
         s->align[i] = align_of(s, items[i].align);
         s->name[i] = swi_mix(i + 1);
     }
+}
+
+/* The lists of the sections have as many entries as buffers cover sections. */
+static sw_status take_lists(swi_search *s)
+{
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, (size_t)s->n_list * sizeof *s->list));
+    s->list = block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, FIRST_TRAIL * sizeof *s->trail));
+    s->trail = block;
+    s->cap_trail = FIRST_TRAIL;
+    fill_lists(s);
+    return SW_OK;
+}
+
+sw_status swi_search_create(swi_search *s, const sw_placement_item *items, size_t n,
+                            const sw_placement_opts *opts)
+{
+    void *block;
+    *s = (swi_search){.n = (uint32_t)n,
+                      .cap_choice = 16 * n + 4096,
+                      .cap_stack = 2 * (uint32_t)n + 64,
+                      .outcome = SW_SEARCH_GAVE_UP};
+    s->block_bytes = lay_out(s, NULL);
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, s->block_bytes));
+    s->block = block;
+    (void)lay_out(s, block);
+    SW_TRY(time_to_sections(s, items));
+    fill_buffers(s, items, opts);
+    return take_lists(s);
+}
+
+void swi_search_destroy(swi_search *s)
+{
+    if (s->trail != NULL)
+        sw_heap_free(s->trail, SW_HEAP_PROGRAMS, s->cap_trail * sizeof *s->trail);
+    if (s->list != NULL)
+        sw_heap_free(s->list, SW_HEAP_PROGRAMS, (size_t)s->n_list * sizeof *s->list);
+    if (s->block != NULL)
+        sw_heap_free(s->block, SW_HEAP_PROGRAMS, s->block_bytes);
 }

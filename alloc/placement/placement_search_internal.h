@@ -3,6 +3,7 @@
 #define SW_PLACEMENT_SEARCH_INTERNAL_H
 
 #include "alloc/placement/placement_search.h"
+#include <stdatomic.h>
 
 #define SWI_NONE UINT32_MAX
 #define SWI_TABLE_BITS 15
@@ -13,7 +14,39 @@ typedef struct {
 } swi_undo;
 #define SWI_IS_PLACED UINT64_MAX
 
+/* A decision and how far it is: the next of n choices; the one behind the last is nothing. */
 typedef struct {
+    uint32_t from, to; /* the piece that it is in */
+    uint32_t section, n, next;
+    size_t mark;    /* of the trail before it */
+    uint64_t state; /* of the piece */
+} swi_decision;
+
+/* The orders in which buffers are tried in a corner. */
+enum { SWI_AREA, SWI_AREA_BYTES, SWI_BYTES, SWI_AREA_SPAN, SWI_SPAN, SWI_ORDERS };
+
+typedef struct {
+    uint8_t order[SWI_ORDERS]; /* in turn */
+    uint8_t n_orders;
+    bool learns;  /* corners that have failed go first */
+    bool strong;  /* bounds from parts of a section too */
+    double noise; /* of values, behind a first round of all orders: 0.3 is 15 % either way */
+    uint64_t restart; /* nodes of the shortest attempt */
+} swi_strategy;
+
+/* What searches that run side by side share. */
+typedef struct {
+    atomic_uint_least64_t best; /* fewest nodes of one that has ended */
+    atomic_bool stopped;        /* the caller has asked to stop */
+    atomic_uint next;           /* the first that no thread has taken yet */
+    const sw_placement_opts *opts;
+} swi_race;
+
+typedef struct {
+    const swi_strategy *how;
+    swi_race *race;
+    void *block; /* all that is of a size known ahead, but the lists */
+    size_t block_bytes;
     uint32_t n, n_sections, n_list;
     /* of each buffer, in units: */
     uint64_t *bytes, *low, *offset; /* low: the bound while it is not placed */
@@ -29,18 +62,24 @@ typedef struct {
     uint32_t *n_left, *failed, *queue;
     bool *dirty;
     uint32_t n_queue;
-    uint32_t *gathered; /* scratch of tighten */
+    uint32_t *gathered; /* scratch of tighten: unplaced buffers of a section */
+    uint64_t *ends;     /* and their least ends */
     uint32_t *choice;   /* a stack: of each decision its choices */
     double *value;
     size_t n_choice, cap_choice;
     swi_undo *trail;
     size_t n_trail, cap_trail;
     uint64_t *table; /* hashes of states that hold no placement */
-    uint64_t roof, unit;
-    uint64_t nodes, limit, noise;
-    uint32_t order, depth;
-    const sw_placement_opts *opts;
-    bool cut; /* no more nodes: what is not found is not proved absent */
+    swi_decision *stack;
+    uint32_t depth, cap_stack;
+    uint64_t roof, unit, noise;
+    uint64_t nodes, limit; /* of this attempt */
+    uint64_t total;        /* nodes of all attempts */
+    uint64_t work;         /* of propagation, that is not yet in the nodes */
+    uint32_t restarts;     /* attempts before this one */
+    uint32_t asked;        /* counts up to the next look at the race */
+    bool cut;              /* no more nodes: what is not found is not proved absent */
+    sw_search_end outcome;
     sw_status status;
 } swi_search;
 
@@ -54,13 +93,25 @@ static inline uint64_t swi_mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* The sections of the buffers, and which each covers; n and lay_out are there. */
-SW_MUST_USE sw_status swi_search_find_sections(swi_search *s, const sw_placement_item *items);
-/* Give out parts of one block; with base NULL only count them. */
-size_t swi_search_lay_out(swi_search *s, unsigned char *base);
-/* Sizes, alignments and the roof in units. */
-void swi_search_fill_buffers(swi_search *s, const sw_placement_item *items);
-/* The lists of the sections, and who is like whom; s->list is there. */
-void swi_search_fill_lists(swi_search *s);
+/* A search of n buffers under the options' roof, with memory of its own; destroy is fine after
+ * a failure and of zeros. */
+SW_MUST_USE sw_status swi_search_create(swi_search *s, const sw_placement_item *items, size_t n,
+                                        const sw_placement_opts *opts);
+void swi_search_destroy(swi_search *s);
+
+/* Search until there is an end, or `most` nodes are taken in all, or the race is over. */
+void swi_search_run(swi_search *s, uint64_t most);
+
+/* Whether the search need not go on: it can no longer win, or the caller has asked to stop. */
+bool swi_race_is_over(const swi_search *s);
+void swi_race_ended(const swi_search *s);
+
+/* The state of a search. Changes are on the trail, and their sections wait to be looked at. */
+void swi_search_soil(swi_search *s, uint32_t section);
+void swi_search_place(swi_search *s, uint32_t i);
+void swi_search_raise_bound(swi_search *s, uint32_t i, uint64_t to);
+void swi_search_take_back(swi_search *s, size_t mark);
+/* What follows from the bounds; false: there is no placement. */
+bool swi_search_propagate(swi_search *s);
 
 #endif

@@ -22,7 +22,7 @@ static const char *const keys[WAYS] = {"as_it_is",       "reversed",       "shuf
 typedef struct {
     const char *files[FILES_MAX];
     size_t capacity;
-    int64_t runs, seeds, nodes, random, perturbed, first;
+    int64_t runs, seeds, nodes, random, perturbed, first, threads;
     bool json, quiet;
 } place_opts;
 
@@ -68,7 +68,8 @@ static sw_status solve(subject *s, int which, uint64_t round)
     const place_request request = {
         .capacity = s->opts->capacity,
         .nodes = (uint64_t)(s->opts->nodes > 0 ? s->opts->nodes : PLACE_NODES),
-        .seed = seeded ? round + 1 : 0};
+        .seed = seeded ? round + 1 : 0,
+        .threads = (unsigned)s->opts->threads};
     place_answer answer;
     SW_TRY(place_solve(work, &request, &answer));
     if (answer.interrupted) /* its time says nothing */
@@ -220,6 +221,7 @@ static int run_perturbed(const place_opts *o, sw_json *json)
                                     .perturbed = o->perturbed,
                                     .first = o->first,
                                     .nodes = o->nodes,
+                                    .threads = o->threads,
                                     .quiet = o->quiet};
     return families_run(&families, json);
 }
@@ -277,6 +279,8 @@ int bench_place(int argc, char **argv)
          "seeds of the solver's orders, with each way", 0, 1 << 20, NULL},
         {"--nodes", "N", CLI_COUNT, &o.nodes, NULL, "most search nodes (default 1000000)", 1, 0,
          NULL},
+        {"--threads", "N", CLI_COUNT, &o.threads, "1",
+         "threads of the search; the answer does not depend on them", 1, 64, NULL},
         {"--random", "N", CLI_COUNT, &o.random, NULL,
          "also N random buffers with lifetimes as in training", 1, 1 << 24, NULL},
         {"--perturbed", "N", CLI_COUNT, &o.perturbed, NULL,

@@ -45,7 +45,8 @@ static sw_status solve(const families *f, place_csv *csv, size_t capacity, uint6
     const int64_t nodes = f->opts->nodes;
     const place_request request = {.capacity = capacity,
                                    .nodes = (uint64_t)(nodes > 0 ? nodes : PLACE_NODES),
-                                   .seed = seed};
+                                   .seed = seed,
+                                   .threads = (unsigned)f->opts->threads};
     return place_solve(csv, &request, answer);
 }
 

@@ -14,6 +14,7 @@ typedef struct {
     size_t capacity;
     double time_limit; /* seconds; negative: none */
     int64_t nodes;     /* 0: not given */
+    int64_t threads;
     bool prove, json, quiet;
 } place_opts;
 
@@ -162,6 +163,7 @@ static int solve_problem(place_run *run)
 {
     const place_opts *o = run->opts;
     place_request request = {.capacity = o->capacity,
+                             .threads = (unsigned)o->threads,
                              .nodes = (uint64_t)(o->nodes > 0 ? o->nodes
                                                  : o->prove   ? PROVE_NODES
                                                               : PLACE_NODES)};
@@ -251,6 +253,8 @@ int tool_place(int argc, char **argv)
          "search until the optimum is proved, which may take minutes", 0, 0, NULL},
         {"--nodes", "N", CLI_COUNT, &o.nodes, NULL, "most search nodes (default 1000000)", 1, 0,
          NULL},
+        {"--threads", "N", CLI_COUNT, &o.threads, "1",
+         "threads of the search; the answer does not depend on them", 1, 64, NULL},
         {"--out", "FILE", CLI_WORD, &o.out, NULL,
          "write the rows with an offset column; - is standard output, and messages then go to "
          "standard error",

@@ -1,17 +1,19 @@
 /* See place.h. */
 #include "tools/place/place.h"
+#include <stdatomic.h>
 
 typedef struct {
     const place_request *request;
-    place_answer *answer;
+    atomic_bool timed_out;
 } watch;
 
+/* Asked by each thread of the search. */
 static bool stop(void *context)
 {
-    const watch *w = context;
+    watch *w = context;
     if (w->request->until_ns > 0 && cli_clock_ns() >= w->request->until_ns)
-        w->answer->timed_out = true;
-    return w->answer->timed_out || cli_interrupted();
+        atomic_store(&w->timed_out, true);
+    return atomic_load(&w->timed_out) || cli_interrupted();
 }
 
 static sw_status check(const place_csv *csv, size_t capacity, place_answer *a)
@@ -34,15 +36,17 @@ static sw_status check(const place_csv *csv, size_t capacity, place_answer *a)
 sw_status place_solve(place_csv *csv, const place_request *request, place_answer *a)
 {
     *a = (place_answer){0};
-    watch w = {request, a};
+    watch w = {.request = request};
     const sw_placement_opts opts = {.capacity = request->capacity,
                                     .nodes = request->nodes,
                                     .seed = request->seed,
+                                    .threads = request->threads,
                                     .stop = stop,
                                     .context = &w};
     const uint64_t start = cli_clock_ns();
     SW_TRY(sw_placement_solve(csv->items, csv->n, &opts, &a->result));
     const uint64_t solved = cli_clock_ns();
+    a->timed_out = atomic_load(&w.timed_out);
     a->interrupted = cli_interrupted(); /* though it may be done: nobody waits any more */
     SW_TRY(check(csv, request->capacity, a));
     a->solve_ns = solved - start;

@@ -12,6 +12,7 @@ typedef struct {
     size_t capacity;      /* 0: as low as possible */
     uint64_t nodes, seed; /* as the solver takes them */
     uint64_t until_ns;    /* by cli_clock_ns(); 0: no limit */
+    unsigned threads;     /* of the search; the answer does not depend on it */
 } place_request;
 
 typedef struct {
