@@ -2,7 +2,7 @@
  * side, each with tables of its own, because what one does not find in a long time another
  * often finds at once.
  *
- * The first runs alone for a while, which suffices for most. Then they run in rounds, up to the
+ * The first runs alone for a while. Then they run in rounds, up to the
  * same number of nodes each, twice as many as in the round before. In the first round in which
  * any ends, the one with the fewest nodes has won (the first of equals): so the answer depends
  * neither on time nor on the number of threads. A search that has taken more nodes than another
@@ -17,8 +17,8 @@
 #define NODES_PER_STRATEGY 5000 /* who has less to spend runs fewer of them */
 #define THREADS_MOST (N_STRATEGIES - 1)
 
-/* In the order in which they are worth their time, found on perturbed problems (bench place
- * --perturbed): each places some that the others do not. */
+/* Chosen on perturbed problems (bench place --perturbed): each places some that the others do
+ * not. */
 static const swi_strategy strategies[] = {
     {{SWI_AREA, SWI_AREA_BYTES, SWI_BYTES, SWI_AREA_SPAN}, 4, true, false, 0.6, 500},
     {{SWI_AREA_SPAN}, 1, true, true, 0.3, 500},

@@ -39,12 +39,11 @@ typedef struct {
 
 /* ---- what is solved ---------------------------------------------------------------------- */
 
-static sw_status solve(const families *f, place_csv *csv, size_t capacity, uint64_t seed,
-                       place_answer *answer)
+static sw_status solve(const families *f, place_csv *csv, size_t capacity, uint64_t nodes,
+                       uint64_t seed, place_answer *answer)
 {
-    const int64_t nodes = f->opts->nodes;
     const place_request request = {.capacity = capacity,
-                                   .nodes = (uint64_t)(nodes > 0 ? nodes : PLACE_NODES),
+                                   .nodes = nodes,
                                    .seed = seed,
                                    .threads = (unsigned)f->opts->threads};
     return place_solve(csv, &request, answer);
@@ -58,7 +57,7 @@ static sw_status add_sources(families *f, const char *file)
         place_answer answer;
         SW_TRY(place_csv_read(csv, file));
         f->n_sources++;
-        SW_TRY(solve(f, csv, f->opts->capacity, seed, &answer));
+        SW_TRY(solve(f, csv, f->opts->capacity, PLACE_NODES, seed, &answer));
         f->roofs[f->n_sources - 1] =
             f->opts->capacity > 0 ? f->opts->capacity : answer.checked.height;
         if (answer.holds && csv->n <= PERTURB_MOST / 2)
@@ -99,7 +98,8 @@ static sw_status solve_one(families *f, uint64_t number)
     SW_TRY(make(f, number, kind, &roof));
     for (size_t i = 0; i < f->problem.n; i++)
         f->problem.items[i].offset = 0;
-    SW_TRY(solve(f, &f->problem, roof, 0, &a));
+    const uint64_t nodes = f->opts->nodes > 0 ? (uint64_t)f->opts->nodes : PLACE_NODES;
+    SW_TRY(solve(f, &f->problem, roof, nodes, 0, &a));
     if (a.interrupted)
         return SW_OK;
     count(&f->of[kind], &a, f->problem.n);
