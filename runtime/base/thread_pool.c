@@ -46,7 +46,7 @@ struct sw_pool {
     char apart[64];              /* what follows changes at other times */
     atomic_int left;             /* parts that are not done */
     atomic_bool waiting, stop;   /* waiting: the caller sleeps until none is left */
-    atomic_int sleepers;         /* that nobody has called; changed under the mutex */
+    atomic_int sleepers;         /* that were not called yet; changed under the mutex */
     int calls;                   /* that sleepers have not followed yet; under the mutex */
     int begun;                   /* workers; under the mutex */
     int off;                     /* the processor that workers are kept off */

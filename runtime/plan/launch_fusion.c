@@ -64,8 +64,8 @@ static bool operand_of(const swi_program *p, uint32_t i, uint32_t k, operand *to
     return true;
 }
 
-/* May the two be touched in another order, channel by channel? They lie apart, or nobody
- * writes, or they are the same bytes, channel by channel. */
+/* May the two be touched in another order, channel by channel? They lie apart, or
+ * neither is written, or they are the same bytes, channel by channel. */
 static bool may_cross(const operand *a, const operand *b, bool by_channel)
 {
     if ((!a->written && !b->written) || a->bind->segment != b->bind->segment ||

@@ -17,7 +17,7 @@ typedef struct {
 
 static volatile uint64_t sink; /* written by all threads, never read */
 
-/* Each thread has a chain of its own, which nobody can shorten. */
+/* Each thread has a chain of its own, which no compiler can shorten. */
 static void chain(void *arg, int part)
 {
     const uint64_t turns = *(const uint64_t *)arg;

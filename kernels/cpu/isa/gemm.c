@@ -12,13 +12,9 @@
  * at zero or, when adding, at what stood in c; then + bias. Between pieces the chain waits in
  * c. So neither pieces nor tiles nor threads show in the bits, and rows of a sum may be cut
  * anywhere. */
+#include "kernels/cpu/isa/block_shapes.h"
 #include "kernels/cpu/isa/dense_internal.h"
 
-#if SW_ISA_ID == 2
-#define PANEL 4 /* vectors: 6 x 4 accumulators of 32 registers */
-#else
-#define PANEL 2 /* 6 x 2 of 16 */
-#endif
 #define NR (PANEL * VW)
 
 enum {
@@ -303,7 +299,7 @@ SW_VEC_FN void multiply(vf acc[12][PANEL], const float *a, int64_t row, int64_t 
 
 /* mr rows from t->i; t->n in ((nv - 1) * VW, nv * VW]. packs: the panel too, from rows of B.
  * mr, nv and packs are constants. */
-SW_VEC_FN void block(const tile *t, int mr, int nv, bool packs)
+SW_VEC_FN void sums_of(const tile *t, int mr, int nv, bool packs)
 {
     const sw_gemm *g = t->g;
     vf acc[12][PANEL];
@@ -348,26 +344,10 @@ SW_VEC_FN void block(const tile *t, int mr, int nv, bool packs)
     }
 }
 
-/* A function for each shape of a register block: inlined together they would not leave enough
- * registers for addresses in the innermost loop. */
-#define SHAPE(mr, nv)                                                                          \
-    static __attribute__((noinline)) void block_##mr##_##nv(const tile *t)                     \
-    {                                                                                          \
-        block(t, mr, nv, false);                                                               \
-    }
-#if PANEL == 4
-#define SHAPES(mr) SHAPE(mr, 1) SHAPE(mr, 2) SHAPE(mr, 3) SHAPE(mr, 4)
-#define NAMES(mr)                                                                              \
-    {                                                                                          \
-        block_##mr##_1, block_##mr##_2, block_##mr##_3, block_##mr##_4                         \
-    }
-#else
-#define SHAPES(mr) SHAPE(mr, 1) SHAPE(mr, 2)
-#define NAMES(mr)                                                                              \
-    {                                                                                          \
-        block_##mr##_1, block_##mr##_2                                                         \
-    }
-#endif
+SW_VEC_FN void block(const tile *t, int mr, int nv)
+{
+    sums_of(t, mr, nv, false);
+}
 SHAPES(1)
 SHAPES(2)
 SHAPES(4)
@@ -376,7 +356,7 @@ SHAPE(12, 1)
 
 static __attribute__((noinline)) void block_packing(const tile *t)
 {
-    block(t, ROWS, PANEL, true);
+    sums_of(t, ROWS, PANEL, true);
 }
 
 /* All rows of a tile. Narrow panels take more rows, to keep enough sums in flight. */

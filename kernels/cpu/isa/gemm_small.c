@@ -4,14 +4,11 @@
  *
  * An element is the chain of gemm.c. Where a few columns are left behind whole vectors and the
  * columns of A are contiguous, as in a weight's gradient, these have rows of C in the lanes. */
+#include "kernels/cpu/isa/block_shapes.h"
 #include "kernels/cpu/isa/dense_internal.h"
 
-#if SW_ISA_ID == 2
-enum { PANEL = 4, MASKS = 1 }; /* vectors; the last may be a part of one */
-#else
-enum { PANEL = 2, MASKS = 0 };
-#endif
 enum {
+    MASKS = SW_ISA_ID == 2, /* the last vector of a row of B may be a part of one */
     DEPTH = SW_GEMM_BLOCK,
     COLS = SWI_GEMM_COLS,
     MOST_ROWS = 1024,
@@ -134,25 +131,6 @@ SW_VEC_FN void block(const tile *t, int mr, int nv)
     }
 }
 
-/* A function for each shape: together they would not leave enough registers for addresses. */
-#define SHAPE(mr, nv)                                                                          \
-    static __attribute__((noinline)) void block_##mr##_##nv(const tile *t)                     \
-    {                                                                                          \
-        block(t, mr, nv);                                                                      \
-    }
-#if SW_ISA_ID == 2
-#define SHAPES(mr) SHAPE(mr, 1) SHAPE(mr, 2) SHAPE(mr, 3) SHAPE(mr, 4)
-#define NAMES(mr)                                                                              \
-    {                                                                                          \
-        block_##mr##_1, block_##mr##_2, block_##mr##_3, block_##mr##_4                         \
-    }
-#else
-#define SHAPES(mr) SHAPE(mr, 1) SHAPE(mr, 2)
-#define NAMES(mr)                                                                              \
-    {                                                                                          \
-        block_##mr##_1, block_##mr##_2                                                         \
-    }
-#endif
 SHAPES(1)
 SHAPES(2)
 SHAPES(4)
