@@ -144,6 +144,20 @@ static void worker(void *arg)
 
 /* ---- the caller -------------------------------------------------------------------------- */
 
+/* A processor of a virtual machine that is idle looks to Linux as if the host had taken it
+ * away, and a thread that is woken is put where its caller runs; both then share one processor
+ * for tenths of a second, or as long as neither sleeps. So workers are kept off the caller's
+ * processor, and follow when that changes. */
+static void make_way(sw_pool *pool)
+{
+    const int here = sw_thread_processor();
+    if (here == pool->off)
+        return;
+    for (int i = 0; i < pool->n_workers; i++)
+        sw_thread_keep_off(pool->workers[i], here);
+    pool->off = here;
+}
+
 static void open_region(sw_pool *pool, part_body *body, void *arg, int n_parts)
 {
     const uint64_t region =
@@ -158,21 +172,9 @@ static void open_region(sw_pool *pool, part_body *body, void *arg, int n_parts)
     atomic_store(&pool->ticket, region << 32);
 }
 
-/* A processor of a virtual machine that is idle looks to Linux as if the host had taken it
- * away, and a thread that is woken is put where its caller runs; both then share one processor
- * for tenths of a second. */
-static void make_way(sw_pool *pool)
-{
-    const int here = sw_thread_processor();
-    for (int i = 0; i < pool->n_workers && here != pool->off; i++)
-        sw_thread_keep_off(pool->workers[i], here);
-    pool->off = here;
-}
-
 /* Call as many as there is work for. */
 static void wake_some(sw_pool *pool, int most)
 {
-    make_way(pool);
     pthread_mutex_lock(&pool->mutex);
     const int sleepers = atomic_load(&pool->sleepers), n = most < sleepers ? most : sleepers;
     atomic_fetch_sub(&pool->sleepers, n);
@@ -231,6 +233,7 @@ static void run_parallel(const sw_par *par, part_body *body, void *arg, int n_pa
             body(arg, i);
         return;
     }
+    make_way(pool);
     open_region(pool, body, arg, n_parts);
     int n = atomic_load(&pool->sleepers) > 0 ? run_alone(pool, n_parts) : 0;
     while (run_part(pool))
@@ -241,7 +244,10 @@ static void run_parallel(const sw_par *par, part_body *body, void *arg, int n_pa
 
 void swi_pool_wake(sw_pool *pool)
 {
-    if (pool->n_helpers > 0 && atomic_load(&pool->sleepers) > 0)
+    if (pool->n_helpers == 0)
+        return;
+    make_way(pool);
+    if (atomic_load(&pool->sleepers) > 0)
         wake_some(pool, pool->n_helpers);
 }
 
