@@ -34,17 +34,21 @@ enum { NORM_THEN = 1, THEN_NORM_DX };
 swi_fused_kernel *const swi_fused_kernels[] = {
     [NORM_THEN] = swi_batch_norm_then, [THEN_NORM_DX] = swi_then_batch_norm_dx};
 
-uint8_t swi_fused(const swi_fused_info *first, const swi_fused_info *then, int *in)
+uint8_t swi_fused(swi_fused_kind first, swi_fused_kind then, int *in)
 {
-    if (first->op == SW_OP_batch_norm && first->grad < 0 && is_unary(then->op) &&
-        then->grad < 0 && is_all(then->info, &first->info->in[0])) {
+    if (first.op == SW_OP_batch_norm && first.grad < 0 && then.grad < 0 && is_unary(then.op)) {
         *in = 0;
         return NORM_THEN;
     }
-    if (is_unary(first->op) && first->grad >= 0 && then->op == SW_OP_batch_norm &&
-        swi_batch_norm_makes_dx(then->grad) && is_all(first->info, &then->info->in[0])) {
+    if (then.op == SW_OP_batch_norm && first.grad >= 0 && swi_batch_norm_makes_dx(then.grad) &&
+        is_unary(first.op)) {
         *in = 3;
         return THEN_NORM_DX;
     }
     return 0;
+}
+
+bool swi_fused_fits(uint8_t kernel, const sw_kernel_info *first, const sw_kernel_info *then)
+{
+    return kernel == NORM_THEN ? is_all(then, &first->in[0]) : is_all(first, &then->in[0]);
 }

@@ -14,20 +14,22 @@ typedef struct {
 } swi_fused_op;
 typedef sw_status swi_fused_kernel(const swi_fused_op *first, const swi_fused_op *then);
 
-/* What is known of each when the plan is made; grad: -1 for the forward kernel. */
+/* An op of the plan; grad: -1 for the forward kernel. */
 typedef struct {
     uint32_t op;
     int32_t grad;
-    const sw_kernel_info *info;
-} swi_fused_info;
+} swi_fused_kind;
 
 /* Kernels by number; 0: none. */
 extern swi_fused_kernel *const swi_fused_kernels[];
 
-/* The number of theirs, 0 where there is none. The other operands of both are images of the
- * same type, contiguous, or have one number for each channel. Input *in of the second is output
- * 0 of the first. */
-uint8_t swi_fused(const swi_fused_info *first, const swi_fused_info *then, int *in);
+/* The number of the kernel for two ops of these kinds, 0 where there is none. Input *in of the
+ * second must be output 0 of the first. */
+uint8_t swi_fused(swi_fused_kind first, swi_fused_kind then, int *in);
+
+/* Does that kernel take them? The other operands of both must be images of the same type,
+ * contiguous, or have one number for each channel. */
+bool swi_fused_fits(uint8_t kernel, const sw_kernel_info *first, const sw_kernel_info *then);
 
 /* The gradient kernels of batch norm that make dx. */
 bool swi_batch_norm_makes_dx(int32_t grad);

@@ -93,6 +93,7 @@ static bool ops_may_cross(const swi_program *p, uint32_t i, uint32_t j, bool by_
     return true;
 }
 
+/* Kinds first: most pairs of ops have no kernel. */
 static uint8_t together_of(const swi_program *p, uint32_t i, uint32_t j)
 {
     const swi_trace *t = &p->trace;
@@ -100,16 +101,15 @@ static uint8_t together_of(const swi_program *p, uint32_t i, uint32_t j)
     sw_type types[2][SWI_MAX_OPERANDS];
     sw_kernel_info info[2];
     int in = 0;
-    if (first->phase != then->phase || first->n_out < 1)
+    const uint8_t kernel = swi_fused((swi_fused_kind){first->op, first->grad},
+                                     (swi_fused_kind){then->op, then->grad}, &in);
+    if (kernel == 0 || first->phase != then->phase || first->n_out < 1 ||
+        t->operands[then->first + (uint32_t)in] != t->operands[first->first + first->n_in])
         return 0;
     swi_kernel_info(t, first, types[0], &info[0]);
     swi_kernel_info(t, then, types[1], &info[1]);
-    const uint8_t kernel = swi_fused(&(swi_fused_info){first->op, first->grad, &info[0]},
-                                     &(swi_fused_info){then->op, then->grad, &info[1]}, &in);
-    if (kernel == 0 ||
-        t->operands[then->first + (uint32_t)in] != t->operands[first->first + first->n_in])
-        return 0;
-    return ops_may_cross(p, i, j, true) ? kernel : 0;
+    return swi_fused_fits(kernel, &info[0], &info[1]) && ops_may_cross(p, i, j, true) ? kernel
+                                                                                      : 0;
 }
 
 /* With the next op, or with the one behind it where that may come first. */
@@ -117,11 +117,10 @@ static void find_together(swi_program *p, uint32_t i)
 {
     for (uint32_t d = 1; d <= 2 && i + d < p->n_ops && p->ops[i].ran == 0; d++) {
         swi_run_op *then = &p->ops[i + d];
-        if (then->ran != 0 || (d == 2 && !ops_may_cross(p, i + 1, i + 2, false)))
+        const uint8_t kernel = then->ran == 0 ? together_of(p, i, i + d) : 0;
+        if (kernel == 0 || (d == 2 && !ops_may_cross(p, i + 1, i + 2, false)))
             continue;
-        p->ops[i].together = together_of(p, i, i + d);
-        if (p->ops[i].together == 0)
-            continue;
+        p->ops[i].together = kernel;
         p->ops[i].apart = then->ran = (uint8_t)d;
         return;
     }
