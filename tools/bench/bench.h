@@ -100,6 +100,17 @@ typedef struct {
  */
 SW_MUST_USE sw_status bench_take_turns(bench_variant *variants, int n, int64_t rounds,
                                        sw_status (*step)(void *context, int i), void *context);
+/* --turns: say {"first_ns", "second_ns"}, then answer lines of NAME WARM COUNT on standard
+ * input until it ends: step(context, i) of names[i] runs WARM times untimed, then COUNT times,
+ * {"ns": [...]}. An exit status. */
+typedef struct {
+    const char *const *names;
+    int n;
+    sw_status (*step)(void *context, int i);
+    void *context;
+    uint64_t first_ns, second_ns; /* from making it to the end of the first two steps; a step */
+} bench_answers;
+int bench_answer_turns(const bench_answers *answers);
 /* Percent above the first, of medians or of minima. */
 double bench_above(const bench_variant *variants, int i, bool median);
 void bench_print_variants(const char *title, const bench_variant *variants, int n);

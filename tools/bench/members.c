@@ -94,65 +94,8 @@ static void end(subject *s)
     sw_exec_destroy(s->exec);
 }
 
-/* ---- turns by lines ---------------------------------------------------------------------- */
-
-static int put_line(sw_json *json)
-{
-    const int status = result_json_end(json, CLI_DONE);
-    cli_flush();
-    return status;
-}
-
-static int say_ready(const subject *s)
-{
-    sw_json json;
-    result_json_begin(&json);
-    sw_json_put_u64(&json, "first_ns", s->first_ns);
-    sw_json_put_u64(&json, "second_ns", s->second_ns);
-    return put_line(&json);
-}
-
-/* "members 1 4": one loop that is not timed, then four that are. */
-static int answer(subject *s, const char *line)
-{
-    char name[16];
-    int warm, count, which = 0;
-    if (sscanf(line, "%15s %d %d", name, &warm, &count) != 3 || warm < 0 || count < 1)
-        return cli_error(CLI_USAGE, "--turns: a line must be NAME WARM COUNT (got %s)", line);
-    while (which < VARIANTS && strcmp(name, names[which]) != 0)
-        which++;
-    if (which == VARIANTS)
-        return cli_error(CLI_USAGE,
-                         "--turns: the name must be members, models or control "
-                         "(got %s)",
-                         name);
-    sw_json json;
-    result_json_begin(&json);
-    sw_json_open(&json, "ns", '[');
-    for (int i = -warm; i < count; i++) {
-        const uint64_t start = cli_clock_ns();
-        const sw_status status = turn(s, which);
-        if (status != SW_OK) {
-            sw_json_free(&json);
-            return cli_library_error(status, false);
-        }
-        if (i >= 0)
-            sw_json_u64(&json, cli_clock_ns() - start);
-    }
-    sw_json_end(&json);
-    return put_line(&json);
-}
-
-static int answer_lines(subject *s)
-{
-    char line[64];
-    int status = say_ready(s);
-    while (status == CLI_DONE && !cli_interrupted() && fgets(line, sizeof line, stdin) != NULL)
-        status = answer(s, line);
-    return status == CLI_DONE && cli_interrupted() ? CLI_INTERRUPTED : status;
-}
-
-/* ---- turns of its own -------------------------------------------------------------------- */
+/* ---- turns --------------------------------------------------------------------------------
+ */
 
 static int report(subject *s, const bench_variant *v)
 {
@@ -188,8 +131,9 @@ int members_loop(const members_opts *o)
     sw_status status = make(&s);
     if (status == SW_OK && !o->turns)
         status = bench_take_turns(v, VARIANTS, o->loops, turn, &s);
+    const bench_answers answers = {names, VARIANTS, turn, &s, s.first_ns, s.second_ns};
     const int code = status != SW_OK ? cli_library_error(status, false)
-                     : o->turns      ? answer_lines(&s)
+                     : o->turns      ? bench_answer_turns(&answers)
                                      : report(&s, v);
     end(&s);
     return code;

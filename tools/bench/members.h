@@ -67,4 +67,16 @@ int members_distinct(const members_opts *opts);
 int members_lenet5(const members_opts *opts);
 int members_copy(const members_opts *opts);
 
+/* n LeNet5 of digits, on so many threads each. It may not move; after a failure destroy it too.
+ */
+typedef struct {
+    tool_net net;
+    sw_members *group;
+    sw_member *members;
+    int64_t n;
+} members_lenets;
+SW_MUST_USE sw_status members_lenets_make(members_lenets *lenets, sw_exec *exec, int64_t n,
+                                          int64_t threads);
+void members_lenets_destroy(members_lenets *lenets);
+
 #endif

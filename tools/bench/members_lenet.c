@@ -16,12 +16,38 @@ typedef struct {
     sw_exec *exec;
     sw_dataset *set;
     sw_feed *feed;
-    tool_net net;
-    sw_members *group;
-    sw_member *members;
+    members_lenets nets;
     cli_times epochs;
     double first_loss, last_loss; /* means of the first and of the last epoch */
 } subject;
+
+sw_status members_lenets_make(members_lenets *lenets, sw_exec *exec, int64_t n, int64_t threads)
+{
+    tool_net_opts net;
+    void *block;
+    SW_TRY(tool_net_digits(&net, "lenet5"));
+    SW_TRY(tool_net_create(&lenets->net, &net));
+    const sw_members_opts group = {.size = sizeof group,
+                                   .shape = lenets->net.model,
+                                   .fn = tool_net_step,
+                                   .user = &lenets->net,
+                                   .threads = (int)threads};
+    SW_TRY(sw_members_create(&lenets->group, exec, &group));
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (size_t)n * sizeof *lenets->members));
+    lenets->members = block;
+    lenets->n = n;
+    for (int64_t i = 0; i < n; i++)
+        SW_TRY(sw_member_new(&lenets->members[i], lenets->group, (uint64_t)i));
+    return SW_OK;
+}
+
+void members_lenets_destroy(members_lenets *lenets)
+{
+    sw_members_destroy(lenets->group);
+    sw_heap_free(lenets->members, SW_HEAP_RECORDS, (size_t)lenets->n * sizeof *lenets->members);
+    if (lenets->net.model != NULL)
+        tool_net_destroy(&lenets->net);
+}
 
 static sw_status open_data(subject *s)
 {
@@ -39,24 +65,10 @@ static sw_status make(subject *s)
 {
     const members_opts *o = s->opts;
     const sw_exec_opts exec = {.size = sizeof exec, .threads = (int)o->common.threads};
-    tool_net_opts net;
-    void *block;
     SW_TRY(open_data(s));
     SW_TRY(cli_times_init(&s->epochs, (uint64_t)o->loops));
     SW_TRY(sw_exec_create(&s->exec, &exec));
-    SW_TRY(tool_net_digits(&net, "lenet5"));
-    SW_TRY(tool_net_create(&s->net, &net));
-    const sw_members_opts group = {.size = sizeof group,
-                                   .shape = s->net.model,
-                                   .fn = tool_net_step,
-                                   .user = &s->net,
-                                   .threads = (int)o->member_threads};
-    SW_TRY(sw_members_create(&s->group, s->exec, &group));
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (size_t)o->members * sizeof *s->members));
-    s->members = block;
-    for (int64_t i = 0; i < o->members; i++)
-        SW_TRY(sw_member_new(&s->members[i], s->group, (uint64_t)i));
-    return SW_OK;
+    return members_lenets_make(&s->nets, s->exec, o->members, o->member_threads);
 }
 
 /* ---- an epoch ---------------------------------------------------------------------------- */
@@ -81,8 +93,8 @@ static sw_status run(subject *s, const sw_member *members, int64_t n, int64_t st
                                   .feed = s->feed,
                                   .own_steps = 1,
                                   .steps = (uint32_t)steps};
-    SW_TRY(sw_members_run(s->group, &args));
-    SW_TRY(sw_members_mean(s->group, "loss", means, (size_t)n));
+    SW_TRY(sw_members_run(s->nets.group, &args));
+    SW_TRY(sw_members_mean(s->nets.group, "loss", means, (size_t)n));
     for (int64_t k = 0; k < n; k++)
         *loss += means[k] * (double)steps;
     return SW_OK;
@@ -99,7 +111,7 @@ static sw_status epoch(subject *s, double *mean)
         int64_t count = 0;
         while (u < turns && count < s->opts->common.threads && count < n &&
                steps_of(s, u) == steps)
-            members[count++] = s->members[u++ % n];
+            members[count++] = s->nets.members[u++ % n];
         SW_TRY(run(s, members, count, steps, &loss));
     }
     *mean = loss / (double)(batches * n);
@@ -149,10 +161,7 @@ static int report(subject *s)
 
 static void end(subject *s)
 {
-    sw_members_destroy(s->group);
-    sw_heap_free(s->members, SW_HEAP_RECORDS, (size_t)s->opts->members * sizeof *s->members);
-    if (s->net.model != NULL)
-        tool_net_destroy(&s->net);
+    members_lenets_destroy(&s->nets);
     sw_feed_destroy(s->feed);
     sw_dataset_destroy(s->set);
     sw_exec_destroy(s->exec);

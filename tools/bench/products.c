@@ -14,7 +14,7 @@
     "128x4096x4096,512x4096x4096,4096x4096x512,1024x1024x256,1024x8192x256"
 
 typedef struct {
-    const char *library, *shapes, *isa, *product;
+    const char *blas, *shapes, *isa, *product;
     int64_t threads, rounds;
     bool json, quiet;
 } products_opts;
@@ -32,7 +32,7 @@ typedef struct {
     const products_opts *opts;
     sw_isa isa;
     sw_pool *pool;
-    bench_library library;
+    bench_library blas;
     bench_peaks peaks;
     bench_operands operands; /* of a row */
     cli_times times[SIDES], peak;
@@ -44,7 +44,7 @@ static void call(const bench *b, int side)
 {
     const bench_operands *o = &b->operands;
     if (side == THEIRS)
-        bench_library_run(&b->library, &o->there);
+        bench_library_run(&b->blas, &o->there);
     else
         sw_dense(b->isa)->gemm(&o->here, o->scratch, swi_pool_par(b->pool));
 }
@@ -120,7 +120,7 @@ static void print_row(const bench *b, const row *r)
     printf("%-15s %-8s %6.0f %7.1f %7.1f %6.1f", text, names[r->which], quiet(b, r),
            gflops(r, ours->min), gflops(r, ours->median),
            100.0 * gflops(r, ours->min) / b->peaks.gflops);
-    if (b->opts->library != NULL)
+    if (b->opts->blas != NULL)
         printf(" %8.1f %7.1f %6.2f %6.2f", gflops(r, theirs->min), gflops(r, theirs->median),
                ratio(theirs->min, ours->min), ratio(theirs->median, ours->median));
     printf("\n");
@@ -137,7 +137,7 @@ static void put_row(sw_json *json, const bench *b, const row *r)
     bench_put(json, "stepwell", &r->side[OURS]);
     sw_json_put_f64(json, "gflops", gflops(r, r->side[OURS].min));
     sw_json_put_f64(json, "quiet_percent", quiet(b, r));
-    if (b->opts->library != NULL) {
+    if (b->opts->blas != NULL) {
         bench_put(json, "library", &r->side[THEIRS]);
         sw_json_put_f64(json, "library_gflops", gflops(r, r->side[THEIRS].min));
     }
@@ -167,7 +167,7 @@ static sw_status run_rounds(bench *b, row *r, int sides)
 
 static sw_status measure(bench *b, row *r)
 {
-    const int sides = b->opts->library != NULL ? SIDES : 1;
+    const int sides = b->opts->blas != NULL ? SIDES : 1;
     const bench_product p =
         bench_product_of_layer((bench_of_layer)r->which, r->s.m, r->s.n, r->s.k);
     sw_status status = bench_operands_take(&b->operands, &p, b->isa);
@@ -235,11 +235,11 @@ static void print_heading(const bench *b)
         printf("y = x w^T (forward), dx = dy w (input) and dw = dy^T x (weight); %s, %lld "
                "thread%s\nGFLOP/s of the least and the median time\n%s\n",
                sw_isa_name(b->isa), (long long)o->threads, o->threads == 1 ? "" : "s",
-               o->library != NULL && b->library.threads_by == NULL
+               o->blas != NULL && b->blas.threads_by == NULL
                    ? "how many threads the library has is its own choice\n"
                    : "");
     printf("%-15s %-8s %6s %7s %7s %6s", "M x N x K", "", "quiet", "best", "median", "peak %");
-    if (o->library != NULL)
+    if (o->blas != NULL)
         printf(" %8s %7s %6s %6s", "library", "median", "ratio", "median");
     printf("\n");
 }
@@ -250,8 +250,8 @@ static sw_status run_all(bench *b, const shape *shapes, int n, sw_json *json)
 {
     const products_opts *o = b->opts;
     SW_TRY(swi_pool_create(&b->pool, (int)o->threads, 1));
-    if (o->library != NULL)
-        SW_TRY(bench_library_open(&b->library, o->library, (int)o->threads));
+    if (o->blas != NULL)
+        SW_TRY(bench_library_open(&b->blas, o->blas, (int)o->threads));
     for (int i = 0; i < PEAK_SAMPLES; i++)
         (void)bench_peaks_flops(&b->peaks, b->isa, swi_pool_par(b->pool));
     if (json == NULL)
@@ -291,7 +291,7 @@ static int run(const products_opts *o)
     if (status != SW_OK) {
         if (to != NULL)
             sw_json_free(to);
-        return cli_library_error(status, b.library.sgemm == NULL && o->library != NULL);
+        return cli_library_error(status, b.blas.sgemm == NULL && o->blas != NULL);
     }
     const int code = cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE;
     if (to == NULL) {
@@ -312,7 +312,7 @@ int bench_products(int argc, char **argv)
         {"--shape", "MxNxK,..", CLI_WORD, &o.shapes, NULL,
          "batch, outputs and inputs of a layer (default: those of the notes)", 0, 0, NULL},
         {"--product", "NAME", CLI_WORD, &o.product, "all", "these alone", 0, 0, products},
-        {"--library", "FILE", CLI_WORD, &o.library, NULL,
+        {"--library", "FILE", CLI_WORD, &o.blas, NULL,
          "a shared object with cblas_sgemm, to be held against", 0, 0, NULL},
         {"--rounds", "N", CLI_COUNT, &o.rounds, "15", "blocks of 2 ms of each", 1, 1 << 16,
          NULL},

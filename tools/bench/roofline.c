@@ -16,14 +16,14 @@ typedef struct {
     int n_products;
     bench_product products[ROOFLINE_PRODUCTS];
     uint64_t product_operations;
-    uint64_t here_ns, library_ns; /* of its products alone */
+    uint64_t here_ns, blas_ns; /* of its products alone */
 } row;
 
 typedef struct {
     const speed_opts *opts;
     speed_subject *subject;
     bench_peaks peaks;
-    bench_library library;
+    bench_library blas;
     sw_pool *pool;
     uint64_t *op_ns; /* least of each */
     uint32_t n_ops;
@@ -139,7 +139,7 @@ static void sum_up(row *to, const row *r)
     to->n_products += r->n_products;
     to->product_operations += r->product_operations;
     to->here_ns += r->here_ns;
-    to->library_ns += r->library_ns;
+    to->blas_ns += r->blas_ns;
 }
 
 /* Figures of all calls, and the most time lost first. */
@@ -152,7 +152,7 @@ static void rank(bench *b)
         r.bound_ns *= (double)r.calls;
         r.product_operations *= r.calls;
         r.here_ns *= r.calls;
-        r.library_ns *= r.calls;
+        r.blas_ns *= r.calls;
         uint32_t at = i;
         for (; at > 0 && lost(&b->rows[at - 1]) < lost(&r); at--)
             b->rows[at] = b->rows[at - 1];
@@ -184,14 +184,14 @@ static sw_status run_steps(bench *b)
 
 static sw_status time_products(bench *b, const sw_par *par)
 {
-    const roofline_sides sides = {&b->library, b->subject->exec->target.isa, par};
+    const roofline_sides sides = {&b->blas, b->subject->exec->target.isa, par};
     for (uint32_t i = 0; i < b->n_rows && !cli_interrupted(); i++)
         for (int k = 0; k < b->rows[i].n_products; k++) {
             row *r = &b->rows[i];
             uint64_t here, library;
             SW_TRY(roofline_products_time(&sides, &r->products[k], &here, &library));
             r->here_ns += here;
-            r->library_ns += library;
+            r->blas_ns += library;
         }
     return SW_OK;
 }
@@ -202,8 +202,8 @@ static sw_status measure(bench *b, const speed_case *of, const sw_exec_opts *exe
     const sw_par *par;
     SW_TRY(swi_pool_create(&b->pool, exec->threads, 1));
     par = swi_pool_par(b->pool);
-    if (b->opts->library != NULL)
-        SW_TRY(bench_library_open(&b->library, b->opts->library, exec->threads));
+    if (b->opts->blas != NULL)
+        SW_TRY(bench_library_open(&b->blas, b->opts->blas, exec->threads));
     SW_TRY(speed_make(b->subject, of, b->opts->batch, true, exec));
     const sw_isa isa = b->subject->exec->target.isa;
     SW_TRY(bench_peaks_measure(&b->peaks, SAMPLES, isa, par));
@@ -212,7 +212,7 @@ static sw_status measure(bench *b, const speed_case *of, const sw_exec_opts *exe
     const swi_program *p = b->subject->exec->last;
     for (uint32_t i = 0; i < b->n_ops; i++)
         SW_TRY(add_op(b, &p->trace, &p->trace.nodes[p->ops[i].node], b->op_ns[i]));
-    if (b->opts->library != NULL)
+    if (b->opts->blas != NULL)
         SW_TRY(time_products(b, par));
     rank(b);
     return SW_OK;
@@ -239,9 +239,9 @@ static void print_row(const bench *b, const row *r)
            (unsigned long long)r->calls, cli_ns(r->ns).text, per_ns(r->operations, r->ns),
            per_ns(r->bytes, r->ns), cli_ns((uint64_t)r->bound_ns).text);
     print_lost(lost(r));
-    if (b->opts->library != NULL && r->n_products > 0) {
+    if (b->opts->blas != NULL && r->n_products > 0) {
         printf(" %10s", cli_ns(r->here_ns).text);
-        printf(" %10s", cli_ns(r->library_ns).text);
+        printf(" %10s", cli_ns(r->blas_ns).text);
     }
     printf("\n");
 }
@@ -261,13 +261,13 @@ static void print_heading(const bench *b, const cli_summary *steps)
 /* All of a step where products take what they take in the library. */
 static uint64_t with_library(const row *all)
 {
-    const uint64_t sum = all->ns + all->library_ns;
+    const uint64_t sum = all->ns + all->blas_ns;
     return sum > all->here_ns ? sum - all->here_ns : 0;
 }
 
 static int print(bench *b, const cli_summary *steps, int status)
 {
-    const bool library = b->opts->library != NULL;
+    const bool library = b->opts->blas != NULL;
     row rest = {.name = "the rest"};
     if (!b->opts->quiet)
         print_heading(b, steps);
@@ -289,14 +289,14 @@ static int print(bench *b, const cli_summary *steps, int status)
         printf(
             "\nproducts alone, uncut, operands again and again: %s here, %s in the library;\n"
             "all ops with the library's products: %s\n",
-            cli_ns(b->all.here_ns).text, cli_ns(b->all.library_ns).text,
+            cli_ns(b->all.here_ns).text, cli_ns(b->all.blas_ns).text,
             cli_ns(with_library(&b->all)).text);
     return cli_finish(status);
 }
 
 static void put_row(sw_json *json, const bench *b, const row *r)
 {
-    const bool products = b->opts->library != NULL && r->n_products > 0;
+    const bool products = b->opts->blas != NULL && r->n_products > 0;
     sw_json_put_u64(json, "calls", r->calls);
     sw_json_put_u64(json, "min_ns", r->ns);
     sw_json_put_u64(json, "operations", r->operations);
@@ -307,7 +307,7 @@ static void put_row(sw_json *json, const bench *b, const row *r)
     sw_json_put_f64(json, "lost_ns", lost(r));
     sw_json_put_u64(json, "product_operations", r->product_operations);
     sw_json_put_known(json, "products_ns", products, r->here_ns);
-    sw_json_put_known(json, "library_ns", products, r->library_ns);
+    sw_json_put_known(json, "library_ns", products, r->blas_ns);
 }
 
 static int put(bench *b, const cli_summary *steps, int status)
@@ -332,8 +332,7 @@ static int put(bench *b, const cli_summary *steps, int status)
     sw_json_open(&json, "all", '{');
     put_row(&json, b, &b->all);
     sw_json_end(&json);
-    sw_json_put_known(&json, "with_library_ns", b->opts->library != NULL,
-                      with_library(&b->all));
+    sw_json_put_known(&json, "with_library_ns", b->opts->blas != NULL, with_library(&b->all));
     return result_json_end(&json, status);
 }
 
@@ -344,7 +343,7 @@ int speed_roofline(const speed_opts *o, const speed_case *of, const sw_exec_opts
     sw_exec_opts exec = *opts;
     exec.threads = of->members > 0 ? 1 : opts->threads; /* as a lane has */
     const sw_status status = measure(&b, of, &exec);
-    const bool input = o->library != NULL && b.library.sgemm == NULL;
+    const bool input = o->blas != NULL && b.blas.sgemm == NULL;
     const int done = cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE;
     int code;
     if (status != SW_OK) {

@@ -16,13 +16,13 @@ int roofline_products_of(const swi_trace *trace, const swi_node *node,
                          bench_product products[ROOFLINE_PRODUCTS]);
 
 typedef struct {
-    const bench_library *library;
+    const bench_library *blas;
     sw_isa isa;
     const sw_par *par;
 } roofline_sides;
 /* The least time of all of them: here, and in the library. */
 SW_MUST_USE sw_status roofline_products_time(const roofline_sides *sides,
                                              const bench_product *p, uint64_t *here_ns,
-                                             uint64_t *library_ns);
+                                             uint64_t *blas_ns);
 
 #endif

@@ -142,7 +142,7 @@ static uint64_t least(const roofline_sides *s, const bench_operands *o, bool lib
     for (int i = 0; i < CALLS && all < ENOUGH_NS; i++) {
         const uint64_t start = cli_clock_ns();
         if (library)
-            bench_library_run(s->library, &o->there);
+            bench_library_run(s->blas, &o->there);
         else
             sw_dense(s->isa)->gemm(&o->here, o->scratch, s->par);
         const uint64_t ns = cli_clock_ns() - start;
@@ -155,7 +155,7 @@ static uint64_t least(const roofline_sides *s, const bench_operands *o, bool lib
 }
 
 sw_status roofline_products_time(const roofline_sides *s, const bench_product *p,
-                                 uint64_t *here_ns, uint64_t *library_ns)
+                                 uint64_t *here_ns, uint64_t *blas_ns)
 {
     enum { ROUNDS = 3 };
     bench_operands o;
@@ -166,7 +166,7 @@ sw_status roofline_products_time(const roofline_sides *s, const bench_product *p
         best[i % 2] = ns < best[i % 2] ? ns : best[i % 2];
     }
     *here_ns = best[0] * (uint64_t)p->count;
-    *library_ns = best[1] * (uint64_t)p->count;
+    *blas_ns = best[1] * (uint64_t)p->count;
     bench_operands_give(&o);
     return SW_OK;
 }

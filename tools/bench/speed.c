@@ -149,54 +149,13 @@ static int report(bench *b)
     return cli_finish(status);
 }
 
-/* ---- turns by lines ---------------------------------------------------------------------- */
-
-static int put_line(sw_json *json)
-{
-    const int status = result_json_end(json, CLI_DONE);
-    cli_flush();
-    return status;
-}
-
-/* "step 1 4": one step that is not timed, then four that are. */
-static int answer(bench *b, const char *line)
-{
-    char name[16];
-    int warm, count;
-    if (sscanf(line, "%15s %d %d", name, &warm, &count) != 3 || strcmp(name, "step") != 0 ||
-        warm < 0 || count < 1)
-        return cli_error(CLI_USAGE, "--turns: a line must be step WARM COUNT (got %s)", line);
-    sw_json json;
-    result_json_begin(&json);
-    sw_json_open(&json, "ns", '[');
-    for (int i = -warm; i < count; i++) {
-        const uint64_t start = cli_clock_ns();
-        const sw_status status = speed_step(b->subject);
-        if (status != SW_OK) {
-            sw_json_free(&json);
-            return cli_library_error(status, false);
-        }
-        if (i >= 0)
-            sw_json_u64(&json, cli_clock_ns() - start);
-    }
-    sw_json_end(&json);
-    return put_line(&json);
-}
-
-static int answer_lines(bench *b)
-{
-    char line[64];
-    sw_json json;
-    result_json_begin(&json);
-    sw_json_put_u64(&json, "first_ns", b->first_ns);
-    sw_json_put_u64(&json, "second_ns", b->second_ns);
-    int status = put_line(&json);
-    while (status == CLI_DONE && !cli_interrupted() && fgets(line, sizeof line, stdin) != NULL)
-        status = answer(b, line);
-    return status == CLI_DONE && cli_interrupted() ? CLI_INTERRUPTED : status;
-}
-
 /* ---- the command ------------------------------------------------------------------------- */
+
+static sw_status step(void *context, int i)
+{
+    (void)i;
+    return speed_step(((bench *)context)->subject);
+}
 
 static sw_status make(bench *b, const speed_case *of, const sw_exec_opts *exec)
 {
@@ -219,8 +178,10 @@ static int run(const speed_opts *o, const speed_case *of)
     if (o->ops)
         return speed_roofline(o, of, &exec);
     const sw_status status = make(&b, of, &exec);
+    const bench_answers answers = {
+        (const char *[]){"step"}, 1, step, &b, b.first_ns, b.second_ns};
     const int code = status != SW_OK ? cli_library_error(status, false)
-                     : o->turns      ? answer_lines(&b)
+                     : o->turns      ? bench_answer_turns(&answers)
                                      : report(&b);
     speed_destroy(&subject);
     cli_times_free(&b.controls);
@@ -246,7 +207,7 @@ static int complete(speed_opts *o, const speed_case **of)
             *of = speed_case_at(i);
     if (o->ops && (o->turns || o->control))
         return cli_error(CLI_USAGE, "--ops goes with neither --turns nor --control");
-    if (o->library != NULL && !o->ops)
+    if (o->blas != NULL && !o->ops)
         return cli_error(CLI_USAGE, "--library is for --ops");
     o->batch = o->batch > 0 ? o->batch : (*of)->batch;
     o->steps = o->steps > 0 ? o->steps : (*of)->steps;
@@ -274,7 +235,7 @@ int bench_speed(int argc, char **argv)
          NULL},
         {"--top", "N", CLI_COUNT, &o.top, "30", "with --ops: so many rows, then the rest", 1,
          1 << 16, NULL},
-        {"--library", "FILE", CLI_WORD, &o.library, NULL,
+        {"--library", "FILE", CLI_WORD, &o.blas, NULL,
          "with --ops: a shared object with cblas_sgemm; what the step's products take there", 0,
          0, NULL},
         {"--turns", NULL, CLI_FLAG, &o.turns, NULL,

@@ -6,7 +6,7 @@
 #include "tools/bench/nets.h"
 
 typedef struct {
-    const char *model, *isa, *library;
+    const char *model, *isa, *blas;
     int64_t batch, threads, steps, top;
     bool json, quiet, turns, control, ops;
 } speed_opts;
@@ -41,9 +41,7 @@ struct speed_subject {
     members_net one;
     sw_dataset *set;
     sw_feed *feed;
-    tool_net digits;
-    sw_members *crowd;
-    sw_member *members;
+    members_lenets lenets;
     int64_t turn;
     uint64_t step;
 };

@@ -1,6 +1,5 @@
 /* The workloads of bench speed. Members have a case of one member, too, as a model of its own:
  * what runs in a lane has no clocks at its ops. */
-#include "alloc/base/mem.h"
 #include "tools/bench/speed.h"
 
 /* ---- models of the table ----------------------------------------------------------------- */
@@ -80,24 +79,10 @@ enum { LENETS = 5, SLICE = 7, SLICES = 2, IMAGES = 60000, EPOCH = 469 };
 static sw_status make_lenets(speed_subject *s, const sw_exec_opts *exec)
 {
     const sw_feed_opts feed = {.size = sizeof feed, .batch = s->batch, .shuffle = 1};
-    tool_net_opts net;
-    void *block;
     SW_TRY(sw_dataset_synthetic(&s->set, IMAGES, 1));
     SW_TRY(sw_feed_create(&s->feed, s->set, &feed));
     SW_TRY(sw_exec_create(&s->exec, exec));
-    SW_TRY(tool_net_digits(&net, "lenet5"));
-    SW_TRY(tool_net_create(&s->digits, &net));
-    const sw_members_opts crowd = {.size = sizeof crowd,
-                                   .shape = s->digits.model,
-                                   .fn = tool_net_step,
-                                   .user = &s->digits,
-                                   .threads = 1};
-    SW_TRY(sw_members_create(&s->crowd, s->exec, &crowd));
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, LENETS * sizeof *s->members));
-    s->members = block;
-    for (int i = 0; i < LENETS; i++)
-        SW_TRY(sw_member_new(&s->members[i], s->crowd, (uint64_t)i));
-    return SW_OK;
+    return members_lenets_make(&s->lenets, s->exec, LENETS, 1);
 }
 
 static sw_status step_lenets(speed_subject *s)
@@ -107,7 +92,7 @@ static sw_status step_lenets(speed_subject *s)
         sw_member side[LENETS];
         const int64_t n = left < most ? left : most;
         for (int64_t i = 0; i < n; i++)
-            side[i] = s->members[s->turn++ % LENETS];
+            side[i] = s->lenets.members[s->turn++ % LENETS];
         const sw_members_args args = {.size = sizeof args,
                                       .members = side,
                                       .n = (size_t)n,
@@ -115,7 +100,7 @@ static sw_status step_lenets(speed_subject *s)
                                       .feed = s->feed,
                                       .own_steps = 1,
                                       .steps = SLICE};
-        SW_TRY(sw_members_run(s->crowd, &args));
+        SW_TRY(sw_members_run(s->lenets.group, &args));
         left -= n;
     }
     return SW_OK;
@@ -123,10 +108,7 @@ static sw_status step_lenets(speed_subject *s)
 
 static void destroy_lenets(speed_subject *s)
 {
-    sw_members_destroy(s->crowd);
-    sw_heap_free(s->members, SW_HEAP_RECORDS, LENETS * sizeof *s->members);
-    if (s->digits.model != NULL)
-        tool_net_destroy(&s->digits);
+    members_lenets_destroy(&s->lenets);
     sw_feed_destroy(s->feed);
     sw_dataset_destroy(s->set);
     sw_exec_destroy(s->exec);

@@ -50,6 +50,65 @@ sw_status bench_take_turns(bench_variant *v, int n, int64_t rounds,
     return status;
 }
 
+static int put_line(sw_json *json)
+{
+    const int status = result_json_end(json, CLI_DONE);
+    cli_flush();
+    return status;
+}
+
+static int refuse(const bench_answers *a, const char *line)
+{
+    char names[80] = "";
+    for (int i = 0; i < a->n; i++) {
+        const size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? " or " : "", a->names[i]);
+    }
+    return cli_error(CLI_USAGE, "--turns: a line must be NAME WARM COUNT, the name %s (got %s)",
+                     names, line);
+}
+
+/* "members 1 4": one that is not timed, then four that are. */
+static int answer(const bench_answers *a, const char *line)
+{
+    char name[16];
+    int warm, count, which = 0;
+    if (sscanf(line, "%15s %d %d", name, &warm, &count) != 3 || warm < 0 || count < 1)
+        return refuse(a, line);
+    while (which < a->n && strcmp(name, a->names[which]) != 0)
+        which++;
+    if (which == a->n)
+        return refuse(a, line);
+    sw_json json;
+    result_json_begin(&json);
+    sw_json_open(&json, "ns", '[');
+    for (int i = -warm; i < count; i++) {
+        const uint64_t start = cli_clock_ns();
+        const sw_status status = a->step(a->context, which);
+        if (status != SW_OK) {
+            sw_json_free(&json);
+            return cli_library_error(status, false);
+        }
+        if (i >= 0)
+            sw_json_u64(&json, cli_clock_ns() - start);
+    }
+    sw_json_end(&json);
+    return put_line(&json);
+}
+
+int bench_answer_turns(const bench_answers *a)
+{
+    char line[64];
+    sw_json json;
+    result_json_begin(&json);
+    sw_json_put_u64(&json, "first_ns", a->first_ns);
+    sw_json_put_u64(&json, "second_ns", a->second_ns);
+    int status = put_line(&json);
+    while (status == CLI_DONE && !cli_interrupted() && fgets(line, sizeof line, stdin) != NULL)
+        status = answer(a, line);
+    return status == CLI_DONE && cli_interrupted() ? CLI_INTERRUPTED : status;
+}
+
 double bench_above(const bench_variant *v, int i, bool median)
 {
     const cli_summary *a = &v[i].summary, *b = &v[0].summary;

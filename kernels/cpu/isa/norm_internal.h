@@ -179,6 +179,14 @@ SW_VEC_FN void swi_add_square(swi_16 *a, swi_16 *b, swi_16 d)
     *b = l_add(*b, l_mul(d, d));
 }
 
+/* sum += each of n, in their order */
+SW_VEC_FN void swi_add_wide(swi_16d *sum, const swi_16 *parts, int n)
+{
+    SW_UNROLL
+    for (int k = 0; k < n; k++)
+        *sum = d_add(*sum, l_wide(parts[k]));
+}
+
 /* s1 += d, s2 += d d for d = x - mean; s1 may be NULL. */
 SW_VEC_FN void swi_sum_square(double *s1, double *s2, const float *x, int64_t n, swi_16 mean)
 {
@@ -194,12 +202,9 @@ SW_VEC_FN void swi_sum_square(double *s1, double *s2, const float *x, int64_t n,
             SW_UNROLL
         for (int k = 0; k < SIDE; k++)
             swi_add_square(&a[k], &b[k], l_sub(l_load(x + k * RUN + i), mean));
-        SW_UNROLL
-        for (int k = 0; k < SIDE; k++) {
-            if (s1 != NULL)
-                sum1 = d_add(sum1, l_wide(a[k]));
-            sum2 = d_add(sum2, l_wide(b[k]));
-        }
+        if (s1 != NULL)
+            swi_add_wide(&sum1, a, SIDE);
+        swi_add_wide(&sum2, b, SIDE);
     }
     for (; from < n; from += RUN) {
         const int64_t end = swi_run_end(from, n);
@@ -268,13 +273,10 @@ SW_VEC_FN void swi_sum_slope(double *s1, double *s2, const float *dy, const floa
             SW_UNROLL
         for (int k = 0; k < SIDE; k++)
             swi_add_slope(&a[k], &b[k], dy, x, w, one, k * RUN + i, LANES, mean);
-        SW_UNROLL
-        for (int k = 0; k < SIDE; k++) {
-            if (s1 != NULL)
-                sum1 = d_add(sum1, l_wide(a[k]));
-            if (x != NULL)
-                sum2 = d_add(sum2, l_wide(b[k]));
-        }
+        if (s1 != NULL)
+            swi_add_wide(&sum1, a, SIDE);
+        if (x != NULL)
+            swi_add_wide(&sum2, b, SIDE);
     }
     for (; from < n; from += RUN) {
         const int64_t end = swi_run_end(from, n);
