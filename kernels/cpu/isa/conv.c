@@ -329,7 +329,8 @@ static bool fits_blocks(const swi_conv_job *j)
 {
     const sw_conv *s = &j->s;
     const bool whole = s->out_w == 2 || s->out_w == 4 || (s->out_w > 0 && s->out_w % DEEP == 0);
-    return whole && j->pad_x == s->kernel_w / 2 && s->in_w * j->up == s->out_w * s->stride;
+    return whole && (j->up == 1 || s->stride == 1) && j->pad_x == s->kernel_w / 2 &&
+           s->in_w * j->up == s->out_w * s->stride;
 }
 
 /* NULL where it has no kernel of its own. */
