@@ -155,6 +155,37 @@ static void the_header_is_c_and_cpp(void)
                     0);
 }
 
+/* Each object that a function of the C header destroys has its owner in the one for C++. */
+static void every_object_has_an_owner(void)
+{
+    char path[1024];
+    size_t n;
+    int objects = 0;
+    snprintf(path, sizeof path, "%s/runtime/stepwell.h", sw_source_root());
+    char *c = (char *)file_read(path, &n);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(c);
+    sw_after(free, c);
+    snprintf(path, sizeof path, "%s/runtime/installed/stepwell.hpp", sw_source_root());
+    char *cpp = (char *)file_read(path, &n);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(cpp);
+    sw_after(free, cpp);
+    for (const char *at = strstr(c, "_destroy(sw_"); at != NULL;
+         at = strstr(at + 1, "_destroy(sw_")) {
+        char name[64], end[160], owner[160];
+        CU_ASSERT_FATAL(sscanf(at, "_destroy(sw_%63[a-z_]", name) == 1);
+        snprintf(end, sizeof end, "_destroy(sw_%s *", name);
+        if (strncmp(at, end, strlen(end)) != 0)
+            continue;
+        objects++;
+        snprintf(end, sizeof end, "\nSTEPWELL_OWNED(sw_%s)", name);
+        snprintf(owner, sizeof owner, "\nusing %s = owner<sw_%s>;", name, name);
+        SW_CHECK((strstr(cpp, end) != NULL || strcmp(name, "profile") == 0) &&
+                     strstr(cpp, owner) != NULL,
+                 "sw_%s has no owner in stepwell.hpp", name);
+    }
+    CU_ASSERT(objects >= 17);
+}
+
 /* ---- installed --------------------------------------------------------------------------- */
 
 static char installed[1024], pkg[2600],
@@ -320,6 +351,7 @@ static void build_and_run(const char *folder, int least)
     char path[1024], libraries[1300], tags[MOST][300];
     pid_t pids[MOST];
     int n = 0;
+    const bool compiles_cpp = sw_shell("c++ --version") == 0;
     snprintf(path, sizeof path, "%s/%s", sw_source_root(), folder);
     snprintf(libraries, sizeof libraries, "LD_LIBRARY_PATH=%s", lib);
     DIR *dir = opendir(path);
@@ -327,15 +359,16 @@ static void build_and_run(const char *folder, int least)
     for (const struct dirent *entry = readdir(dir); entry != NULL && n < MOST;
          entry = readdir(dir)) {
         const char *dot = strrchr(entry->d_name, '.');
-        if (dot == NULL || strcmp(dot, ".c") != 0)
+        const bool cpp = dot != NULL && strcmp(dot, ".cpp") == 0;
+        if (dot == NULL || (strcmp(dot, ".c") != 0 && !(cpp && compiles_cpp)))
             continue;
         char line[6000];
-        snprintf(tags[n], sizeof tags[n], "built-%s", entry->d_name);
-        tags[n][strlen(tags[n]) - 2] = '\0';
+        snprintf(tags[n], sizeof tags[n], "built-%.*s", (int)(dot - entry->d_name),
+                 entry->d_name);
         const char *built = sw_temp_path(tags[n]);
         snprintf(line, sizeof line,
-                 "cc '%s/%s' -o '%s' $(%s --cflags --libs stepwell) && exec '%s'", path,
-                 entry->d_name, built, pkg, built);
+                 "%s '%s/%s' -o '%s' $(%s --cflags --libs stepwell) && exec '%s'",
+                 cpp ? "c++ -std=c++17" : "cc", path, entry->d_name, built, pkg, built);
         const char *const argv[] = {"sh", "-c", line, NULL}, *const env[] = {libraries, NULL};
         pids[n] = sw_process_start(tags[n], argv, env);
         n++;
@@ -377,6 +410,7 @@ static const sw_test tests[] = {
     {"the library needs no device and no BLAS to start",
      the_library_needs_no_device_and_no_blas},
     {"the header is C11 and C++", the_header_is_c_and_cpp},
+    {"every object has an owner in C++", every_object_has_an_owner},
     {"an installed tree is whole", an_installed_tree_is_whole},
     {"the CUDA module is found installed", the_cuda_module_is_found_installed},
     {"a program builds with pkg-config alone", a_program_builds_with_pkg_config_alone},
