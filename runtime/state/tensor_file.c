@@ -42,7 +42,7 @@ static sw_status refuse_length(swi_tensors *file, uint64_t length)
                 SWI_ST_HEADER_MAX, length);
     SW_FAIL(SW_FORMAT,
             "%s: not a safetensors file, or cut: a header of %" PRIu64
-            " bytes is announced, %" PRIu64 " are there",
+            " bytes is announced, %" PRIu64 " bytes are there",
             path, length, behind);
 }
 

@@ -6,6 +6,7 @@
  * from slices, with and without in-place results, and in memory where dead bytes are NaN;
  * gradients that add up when the op is used twice or one value is several inputs, and that do
  * not depend on which of the others are wanted; and the bytes that are kept for backward. */
+#include "alloc/base/message.h"
 #include "kernels/rng.h"
 #include "runtime/verify/op_check.h"
 #include <math.h>
@@ -26,7 +27,7 @@ void swi_check_say(swi_check *c, bool good, const char *what, const char *format
     char text[320], line[512];
     va_list list;
     va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
+    (void)sw_message_list(text, sizeof text, format, list);
     va_end(list);
     snprintf(line, sizeof line, "%s, case %s: %s%s%s: %s", c->desc->name,
              c->spec != NULL && c->spec->name != NULL ? c->spec->name : "any", what,

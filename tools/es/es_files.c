@@ -105,7 +105,7 @@ sw_status es_metrics_open(es_run *r)
     SW_TRY(sw_file_size(r->metrics, &bytes));
     if (bytes < r->metrics_bytes)
         SW_FAIL(SW_FORMAT,
-                "--metrics %s has %" PRIu64 " bytes, and had %" PRIu64
+                "--metrics %s has %" PRIu64 " bytes, and had %" PRIu64 " bytes"
                 " when the checkpoint was saved",
                 path, bytes, r->metrics_bytes);
     SW_TRY(sw_file_cut(r->metrics, r->metrics_bytes));

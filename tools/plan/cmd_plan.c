@@ -132,17 +132,17 @@ static void print_peaks(const job *j)
     const sw_plan_info *p = &job_main(j)->plan;
     printf("%10s", cli_digits((uint64_t)j->batch).text);
     for (int i = 0; i < SW_PHASES && !j->opts->immediate; i++)
-        printf(" %10s", cli_bytes(p->phase[i].peak_bytes).text);
+        printf(" %10s", sw_text_mib(p->phase[i].peak_bytes).text);
     if (j->opts->immediate)
-        printf(" %10s", cli_bytes(p->peak_bytes).text);
-    printf(" %10s\n", cli_bytes(p->total_bytes).text);
+        printf(" %10s", sw_text_mib(p->peak_bytes).text);
+    printf(" %10s\n", sw_text_mib(p->total_bytes).text);
 }
 
 static void print_title(const job *j)
 {
     char name[1024];
     sw_utf8_clean(name, sizeof name, j->train.info.name);
-    printf("%s on %s, %s: peaks of the %s and total_bytes\n\n", j->opts->model, name,
+    printf("%s on %s, %s: peaks of the %s and total_bytes, in MiB\n\n", j->opts->model, name,
            j->opts->optimizer, j->opts->immediate ? "step" : "phases");
     print_heads(j->opts->immediate);
 }

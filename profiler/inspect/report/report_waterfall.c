@@ -109,8 +109,8 @@ void report_print_waterfall(const report *r, const report_style *style)
              w.elsewhere ? "they are on the device"
              : w.told    ? "model, data, step"
                          : "as planned");
-        line(style, 4, w.told ? "unexplained" : "not told apart", w.rest,
-             w.told ? "" : "train --process tells");
+        line(style, 4, w.told ? "unexplained" : "unattributed", w.rest,
+             w.told ? "" : "run train --process for details");
     }
     if (w.told)
         line(style, 2, "reserved", w.reserved, "for arenas, in whole pages");
