@@ -26,7 +26,7 @@ static const struct {
     {SW_OP_each, "a number for each evaluation", "numbers"},
     {SW_OP_es_gradient, "gradient estimated from fitness", "estimate"},
     {SW_OP_logit_scale, "scale of logits", "logit_scale"},
-    {SW_OP_slice_grad, "slice backward", "slice"},
+    {SW_OP_slice_grad, "gradient of a slice", "slice"},
     {SW_OP_sumsq, "sum of squares of gradients", "sum_of_squares"},
     {SW_OP_clip_scale, "factor of clipping", "clip_factor"},
     {SW_OP_accumulate_into, "gradient added to the kept one", "kept_gradient"},

@@ -463,7 +463,7 @@ static void hostile_lengths_take_no_memory(void)
     bytes file = {calloc(1, ((size_t)17 << 20) + 8), ((size_t)17 << 20) + 8};
     file.at[2] = 0x10;
     file.at[3] = 1; /* 17 MiB */
-    refused(model, &file, "at most 16777216 bytes");
+    refused(model, &file, "at most 16,777,216 bytes");
     bytes_free(&file);
 }
 

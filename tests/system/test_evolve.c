@@ -349,7 +349,7 @@ static void what_it_cannot_do_is_refused(void)
         {"--validation-share 1", 2, "--validation-share must be above 0"},
         {"--time-limit 30", 2, "--time-limit must be a time"},
         {"--generation-time 5", 2, "--generation-time must be a time"},
-        {"--memory-budget 1MiB --candidate-memory 2MiB", 2, "at most --memory-budget 1048576"},
+        {"--memory-budget 1MiB --candidate-memory 2MiB", 2, "at most --memory-budget 1,048,576"},
         {"--selection elite:3", 2, "as many as --population, 4 (got 3)"},
         {"--selection best:4", 2, "'best' is none of elite"},
         {"--selection elite", 2, "must be followed by :N"},

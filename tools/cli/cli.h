@@ -79,7 +79,8 @@ int cli_parse(const cli_command *command, int argc, char **argv);
 void cli_set_help(void (*put)(const cli_command *));
 /* Store `text` where the option wants it: CLI_GO, or CLI_USAGE with a message. */
 int cli_set(const cli_option *option, const char *text);
-/* Read a size: a number, then nothing, B, KiB, MiB, GiB or TiB. */
+/* Read a size: a number, then nothing, B, KiB, MiB, GiB or TiB. Separators as in messages may
+ * stand in it: 1,234,567. */
 bool cli_read_bytes(const char *text, size_t *out);
 /* Say what is wrong with a size that cannot be read, and how it is written: MB is 10^6 to some
  * and 2^20 to others, so it is not taken. `also` is what else the option takes ("a percentage

@@ -7,14 +7,35 @@
 static const char *const units[] = {"", "KiB", "MiB", "GiB", "TiB"};
 #define N_UNITS 5
 
+/* "1,234,567" without its separators, which messages write; false: they stand at wrong places. */
+static bool without_separators(const char *text, char *to, size_t bytes)
+{
+    size_t n = 0, group = 0;
+    bool grouped = false;
+    for (; n + 1 < bytes && (*text == ',' || (*text >= '0' && *text <= '9')); text++) {
+        if (*text == ',' && (group < 1 || group > 3 || (grouped && group != 3)))
+            return false;
+        grouped |= *text == ',';
+        group = *text == ',' ? 0 : group + 1;
+        if (*text != ',')
+            to[n++] = *text;
+    }
+    const size_t rest = strlen(text);
+    if ((grouped && group != 3) || n + rest >= bytes)
+        return false;
+    memcpy(to + n, text, rest + 1);
+    return true;
+}
+
 /* The number in front of the unit; false: there is none. */
 static bool read_number(const char *text, double *x, const char **unit)
 {
-    char *end;
-    if (*text < '0' || *text > '9' || (text[0] == '0' && (text[1] | 32) == 'x'))
+    char plain[64], *end;
+    if (*text < '0' || *text > '9' || (text[0] == '0' && (text[1] | 32) == 'x') ||
+        !without_separators(text, plain, sizeof plain))
         return false;
-    *x = strtod(text, &end);
-    *unit = end;
+    *x = strtod(plain, &end);
+    *unit = text + strlen(text) - strlen(end);
     return true;
 }
 

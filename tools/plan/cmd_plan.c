@@ -85,7 +85,10 @@ static sw_status print_plan(job *j, bool quiet)
     }
     SW_TRY(breakdown_print(j, (job_which)(main - j->program)));
     putchar('\n');
-    printf("peak   %s at %s\n", result_both(p->peak_bytes).text, p->peak_op);
+    char peak[240];
+    snprintf(peak, sizeof peak, "%s at %s", result_both(p->peak_bytes).text, p->peak_op);
+    printf("peak   ");
+    cli_wrap(stdout, 7, 7, peak);
     printf("held by ");
     cli_wrap(stdout, 8, 8, p->holders);
     printf("model  %s\n", result_both(p->model_bytes).text);

@@ -62,6 +62,22 @@ function h(tag, properties, ...children) {
 
 const byId = (id) => document.getElementById(id);
 
+/* In a column: all digits, so that units do not mix; rounded when the pointer rests on it. */
+function bytesCell(x, signed) {
+  return h('span', {title: signed ? fmtSigned(x) : fmtBytes(x)}, (signed && x > 0 ? '+' : '') + (x < 0 ? '-' : '') + fmtInt(Math.abs(x)));
+}
+
+/* One unit for all marks of an axis up to `most` bytes. */
+function axisBytes(most) {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let unit = 0;
+  while (most >= 1024 && unit + 1 < units.length) {
+    most /= 1024;
+    unit++;
+  }
+  return (x) => `${unit ? (x / 1024 ** unit).toFixed(2) : x} ${units[unit]}`;
+}
+
 /* A figure whose exact bytes show when the pointer rests on it. */
 function bytesElement(x, signed) {
   return h('span', {title: `${fmtInt(x)} bytes`}, signed ? fmtSigned(x) : fmtBytes(x));

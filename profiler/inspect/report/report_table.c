@@ -126,6 +126,10 @@ static void lay_out(layout *l, size_t n)
 static void print_left(const report_style *style, const char *text, int indent, int width,
                        int *owed)
 {
+    if (*text == '\0') {
+        *owed += width;
+        return;
+    }
     sw_writer_print(style->to, "%*s", *owed + indent, "");
     *owed = sw_writer_fitted(style->to, text, strlen(text), width - indent);
 }

@@ -478,11 +478,13 @@ static void print_slowest(const report_style *style, const report_plan *plan,
                   "%sSlowest ops%s of %s warm %s of %s, on average:", on(style), off(style),
                   sw_text_digits(plan->op_runs).text, runs(plan->op_runs),
                   report_program_name(plan).text);
+    const bool long_ops = live->slowest[0].ns >= 10000000; /* one unit for all */
     for (size_t i = 0; i < live->n_slowest; i++) {
         const report_op *op = &live->slowest[i];
         sw_writer_print(style->to, "  ");
         column(style, op->name, 57);
-        sw_writer_print(style->to, "%9.2f us%6.1f%%\n", (double)op->ns / 1000.0,
+        sw_writer_print(style->to, "%9.*f %s%6.1f%%\n", long_ops ? 3 : 2,
+                        (double)op->ns / (long_ops ? 1e6 : 1e3), long_ops ? "ms" : "us",
                         live->ops_ns > 0 ? 100.0 * (double)op->ns / (double)live->ops_ns : 0.0);
     }
 }
