@@ -2,7 +2,7 @@
 #include "runtime/model/model_label.h"
 #include "alloc/base/message.h"
 #include "alloc/base/size.h"
-#include "runtime/plan/op_words.h"
+#include "runtime/base/op_words.h"
 #include "runtime/plan/program_internal.h"
 #include "runtime/base/structs.h"
 #include <stdio.h>

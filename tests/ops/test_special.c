@@ -1,5 +1,5 @@
 /* NaN, infinities, huge numbers, zeros and kinks through every op: PyTorch's answers. */
-#include "runtime/plan/op_words.h"
+#include "runtime/base/op_words.h"
 #include "kernels/dispatch.h"
 #include "tests/ops/special.h"
 #include "tests/support/suite.h"

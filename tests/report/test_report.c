@@ -22,7 +22,8 @@ static void usage_is_checked(void)
     const printed *p = call("x", "--format", "cvs");
     CU_ASSERT(p->status == 2 && has(p->err, "csv"));
     p = call("--list-formats", NULL, NULL);
-    static char list[sizeof p->out]; /* what --out takes stands in front of what it does not take */
+    static char
+        list[sizeof p->out]; /* what --out takes stands in front of what it does not take */
     snprintf(list, sizeof list, "%s", p->out);
     CU_ASSERT_FATAL(p->status == 0 && has(list, "\nOn standard output alone:\n"));
     int n_listed = 0, n_taken = 0;

@@ -7,7 +7,8 @@
 static const char *const units[] = {"", "KiB", "MiB", "GiB", "TiB"};
 #define N_UNITS 5
 
-/* "1,234,567" without its separators, which messages write; false: they stand at wrong places. */
+/* "1,234,567" without its separators, which messages write; false: they stand at wrong places.
+ */
 static bool without_separators(const char *text, char *to, size_t bytes)
 {
     size_t n = 0, group = 0;

@@ -120,12 +120,16 @@ class Steps {
   drawList() {
     const {report, run} = this.app, runs = report.runs;
     const from = Math.max(0, Math.min(run - 5, report.nRuns - 12)), rows = [];
+    let most = 0;
+    for (let i = from; i < Math.min(report.nRuns, from + 12); i++)
+      most = Math.max(most, this.timed(i) ? runs.ns[i] : 0);
+    const time = timesUpTo(most);
     for (let i = from; i < Math.min(report.nRuns, from + 12); i++)
       rows.push(h('tr', {class: i === run ? 'chosen' : '', onclick: () => this.app.chooseRun(i)},
         h('th', {scope: 'row'}, report.stepText(i)), h('td', {}, report.programs[runs.program[i]].title()),
         h('td', {class: 'number'}, bytesCell(runs.peak[i])),
         h('td', {class: 'number'}, i ? bytesCell(runs.peak[i] - runs.peak[i - 1], true) : ''),
-        h('td', {class: 'number'}, this.timed(i) ? fmtNs(runs.ns[i]) : ''),
+        h('td', {class: 'number'}, this.timed(i) ? time(runs.ns[i]) : ''),
         h('td', {class: 'number'}, Number.isNaN(runs.loss[i]) ? '' : runs.loss[i].toPrecision(5))));
     byId('step-list').replaceChildren(h('thead', {}, h('tr', {}, ...['step', 'program', 'peak', 'change', 'time', 'loss']
       .map((title, k) => h('th', {scope: 'col', class: k > 1 ? 'number' : ''}, title)))), h('tbody', {}, ...rows));

@@ -33,6 +33,17 @@ function fmtNs(x) {
   return `${unit ? x.toFixed(2) : Math.round(x)} ${units[unit]}`;
 }
 
+/* One unit for a column of times up to `most`. */
+function timesUpTo(most) {
+  const units = ['ns', '\u00b5s', 'ms', 's'];
+  let unit = 0;
+  while (most >= 10000 && unit + 1 < units.length) {
+    most /= 1000;
+    unit++;
+  }
+  return (x) => `${unit ? (x / 1000 ** unit).toFixed(2) : Math.round(x)} ${units[unit]}`;
+}
+
 /* A name that is too long for a table: its begin and its end. */
 function short(text) {
   return text.length > 72 ? `${text.slice(0, 44)}\u2026${text.slice(-26)}` : text;

@@ -3,7 +3,8 @@
 #ifndef SW_OP_WORDS_H
 #define SW_OP_WORDS_H
 
-#include "runtime/graph/trace.h"
+#include "runtime/base/common.h"
+#include <stdbool.h>
 
 /* "linear", "input repacked for SIMD", "update by adam". The text is `to`, or lives as long as
  * the op; `gradient`: what it makes is one. */

@@ -1,5 +1,5 @@
 /* See op_words.h. */
-#include "runtime/plan/op_words.h"
+#include "runtime/base/op_words.h"
 #include "runtime/base/op_ids.h"
 #include "runtime/base/op_traits.h"
 #include <stdio.h>
