@@ -87,7 +87,7 @@ static bool make(waterfall *w, const report *r)
 static void line(const report_style *style, int indent, const char *name, uint64_t bytes,
                  const char *why)
 {
-    sw_writer_print(style->to, "%*s%-*s%18s%s%s\n", indent, "", 30 - indent, name,
+    sw_writer_print(style->to, "%*s%-*s%17s%s%s\n", indent, "", 30 - indent, name,
                     sw_text_digits(bytes).text, why[0] != '\0' ? "  " : "", why);
 }
 
