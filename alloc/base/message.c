@@ -93,33 +93,39 @@ static void put_digits(writer *w, uint64_t n)
     put(w, digits, strlen(digits));
 }
 
-static void put_whole(writer *w, const spec *s, const int *stars, va_list *list)
+/* Numbers below zero count nothing. */
+static bool is_grouped(const spec *s, bool negative)
 {
     const size_t plain = strlen("%u") + strlen(s->length); /* no flags and no width */
-    const bool grouped =
-        s->kind == 'u' && strlen(s->text) == plain && (s->bytes || strcmp(s->length, "z") == 0);
+    const bool counts = s->kind == 'u' || (s->bytes && (s->kind == 'd' || s->kind == 'i'));
+    return counts && !negative && strlen(s->text) == plain &&
+           (s->bytes || strcmp(s->length, "z") == 0);
+}
+
+static void put_whole(writer *w, const spec *s, const int *stars, va_list *list)
+{
     if (strcmp(s->length, "z") == 0 || strcmp(s->length, "t") == 0) {
         const size_t n = va_arg(*list, size_t);
-        if (grouped)
+        if (is_grouped(s, false))
             put_digits(w, n);
         else
             PUT_VALUE(w, s, stars, n);
     } else if (strcmp(s->length, "ll") == 0 || strcmp(s->length, "j") == 0) {
-        const unsigned long long n = va_arg(*list, unsigned long long);
-        if (grouped)
-            put_digits(w, n);
+        const long long n = va_arg(*list, long long);
+        if (is_grouped(s, s->kind != 'u' && n < 0))
+            put_digits(w, (uint64_t)n);
         else
             PUT_VALUE(w, s, stars, n);
     } else if (strcmp(s->length, "l") == 0) {
-        const unsigned long n = va_arg(*list, unsigned long);
-        if (grouped)
-            put_digits(w, n);
+        const long n = va_arg(*list, long);
+        if (is_grouped(s, s->kind != 'u' && n < 0))
+            put_digits(w, (unsigned long)n);
         else
             PUT_VALUE(w, s, stars, n);
     } else {
-        const unsigned n = va_arg(*list, unsigned);
-        if (grouped)
-            put_digits(w, n);
+        const int n = va_arg(*list, int);
+        if (is_grouped(s, s->kind != 'u' && n < 0))
+            put_digits(w, (unsigned)n);
         else
             PUT_VALUE(w, s, stars, n);
     }

@@ -21,6 +21,8 @@ static void sizes_have_separators(void)
          UINT64_C(67890));
     SAYS("12,345 bytes", "%u bytes", 12345u);
     SAYS("12,345 bytes", "%llu bytes", 12345ull);
+    SAYS("3,073 bytes and -3073 bytes", "%d bytes and %d bytes", 3073, -3073);
+    SAYS("3,073 bytes, 3073 rows", "%lld bytes, %lld rows", 3073ll, 3073ll);
     SAYS("12345 steps", "%llu steps", 12345ull);
     SAYS("   12345", "%8zu", (size_t)12345); /* a column has its own rule */
     char digits[32];
