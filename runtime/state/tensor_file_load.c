@@ -97,7 +97,7 @@ sw_status swi_tensors_read_part(swi_tensors *file, const swi_tensors_entry *entr
     const uint64_t all = entry->end - entry->begin;
     if (at > all || bytes > all - at)
         SW_FAIL(SW_INVALID,
-                "%s: '%s' has %" PRIu64 " bytes (%zu from %" PRIu64 " on are asked for)",
+                "%s: '%s' has %" PRIu64 " bytes (%zu from %" PRIu64 " are asked for)",
                 swi_tensors_path(file), entry->name, all, bytes, at);
     SW_TRY(sw_file_seek(file->file, file->data_begin + entry->begin + at));
     return swi_tensors_get(file, to, bytes);
