@@ -1,6 +1,7 @@
 /* Status names and the error of the calling thread. */
 #include "alloc/base/error.h"
 #include "alloc/base/base.h"
+#include "alloc/base/message.h"
 #include "alloc/base/note.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -51,7 +52,7 @@ static void keep(char *to, const char *text, size_t n)
 static void keep_line(char *to, const char *format, va_list list)
 {
     char text[LONGEST]; /* an argument may be the message before */
-    vsnprintf(text, sizeof text, format, list);
+    (void)sw_message_list(text, sizeof text, format, list);
     for (char *p = text; *p != '\0'; p++)
         if (*p == '\n' || *p == '\r')
             *p = ' ';

@@ -1,6 +1,7 @@
 /* The pickle machine: a stack, marks on it, and a memo of values that may come again. Its
  * memory is a multiple of the bytes read: each opcode pushes one value or takes some away, and
  * the numbers of the memo go up one by one. There is no recursion. */
+#include "alloc/base/message.h"
 #include "profiler/inspect/pickle_read.h"
 #include "alloc/base/mem.h"
 #include <stdarg.h>
@@ -129,7 +130,7 @@ static sw_status damaged(const machine *m, const char *format, ...)
     char what[200];
     va_list args;
     va_start(args, format);
-    vsnprintf(what, sizeof what, format, args);
+    (void)sw_message_list(what, sizeof what, format, args);
     va_end(args);
     SW_FAIL(SW_FORMAT, "%s: byte %llu: %s", m->in->path, (unsigned long long)m->at, what);
 }

@@ -1,5 +1,6 @@
 /* See writer.h. */
 #include "profiler/inspect/writer.h"
+#include "alloc/base/message.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,6 +22,16 @@ sw_text sw_text_bytes(size_t bytes)
     return t;
 }
 
+sw_text sw_text_mib(size_t bytes)
+{
+    const uint64_t hundredths = ((uint64_t)bytes / 1048576) * 100 +
+                                ((uint64_t)bytes % 1048576 * 100 + 524288) / 1048576;
+    sw_text t = sw_text_digits(hundredths / 100);
+    const size_t n = strlen(t.text);
+    snprintf(t.text + n, sizeof t.text - n, ".%02u", (unsigned)(hundredths % 100));
+    return t;
+}
+
 sw_text sw_text_ns(uint64_t ns)
 {
     static const char *const units[] = {"ns", "us", "ms", "s"};
@@ -37,16 +48,8 @@ sw_text sw_text_ns(uint64_t ns)
 
 sw_text sw_text_digits(uint64_t n)
 {
-    char plain[24];
-    const int length = snprintf(plain, sizeof plain, "%" PRIu64, n);
     sw_text t;
-    int to = 0;
-    for (int i = 0; i < length; i++) {
-        if (i > 0 && (length - i) % 3 == 0)
-            t.text[to++] = ',';
-        t.text[to++] = plain[i];
-    }
-    t.text[to] = '\0';
+    (void)sw_digits(t.text, n);
     return t;
 }
 
@@ -140,7 +143,7 @@ void sw_writer_say(const sw_writer *to, int indent, int hang, const char *format
     char text[1024];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    (void)sw_message_list(text, sizeof text, format, args);
     va_end(args);
     sw_writer_print(to, "%*s", indent, "");
     sw_writer_wrap(to, indent, hang, text);

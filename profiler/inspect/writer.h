@@ -32,6 +32,7 @@ typedef struct {
     char text[40];
 } sw_text;
 sw_text sw_text_bytes(size_t bytes); /* "1.23 MiB", "640 B" */
+sw_text sw_text_mib(size_t bytes);   /* "1,289.75", for a column whose head says MiB */
 sw_text sw_text_ns(uint64_t ns);     /* "1.23 ms" */
 sw_text sw_text_digits(uint64_t n);  /* "1,234,567" */
 

@@ -35,7 +35,7 @@ void swi_update_released(sw_ctx *ctx, sw_optimizer *optimizer);
 
 /* What follows is listed under the layer of this name: that of an entry, "block1.up.weight" is
  * of "block1/up". `before`: SWI_MAX_SCOPE bytes, to which swi_leave_layer goes back. */
-void swi_enter_layer(sw_ctx *ctx, const char *name, char *before);
+void swi_enter_layer(sw_ctx *ctx, const sw_model *model, const char *name, char *before);
 void swi_leave_layer(sw_ctx *ctx, const char *before);
 
 /* Append an op of an optimizer: in = given, the outputs overwrite `into`. */

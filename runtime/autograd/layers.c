@@ -1,4 +1,5 @@
 /* Layers: open structs of parameter handles. */
+#include "runtime/model/model_label.h"
 #include "alloc/base/size.h"
 #include "runtime/ops/ops.h"
 #include "runtime/autograd/autograd.h"
@@ -111,8 +112,20 @@ static bool is_zero(sw_ctx *ctx, const char *what, const uint64_t *words, size_t
     return true;
 }
 
+/* In front of the scopes that are open, until the layer ends. */
+static void label_scope(sw_ctx *ctx, const char *label)
+{
+    const size_t n = strlen(label), outer = strlen(ctx->scope);
+    if (n + outer >= sizeof ctx->scope)
+        return; /* begin_scope refuses it anyway, or nearly */
+    memmove(ctx->scope + n, ctx->scope, outer + 1);
+    memcpy(ctx->scope, label, n);
+    ctx->label_bytes = n;
+}
+
 /* The name of a layer is that of its weight without the last part; called in the scope
- * "block1", "block1.up" is "up". */
+ * "block1", "block1.up" is "up". In a run of several models it has its model's name:
+ * "teacher/up", "teacher/block1/up". */
 static void layer_scope(sw_ctx *ctx, sw_param weight)
 {
     char name[96];
@@ -124,8 +137,15 @@ static void layer_scope(sw_ctx *ctx, sw_param weight)
     swi_path_of(name);
     const bool inside = outer > 0 && strncmp(name, ctx->scope, outer) == 0 &&
                         name[outer] == '/' && name[outer + 1] != '\0';
-    const char *own = inside ? name + outer + 1 : name;
-    sw_scope_begin(ctx, own[0] != '\0' ? own : "layer");
+    char label[SWI_LABEL_BYTES], labelled[SWI_SHOWN_BYTES];
+    swi_model_label(ctx->args, weight.model, label);
+    if (inside) {
+        label_scope(ctx, label);
+        sw_scope_begin(ctx, name + outer + 1);
+        return;
+    }
+    snprintf(labelled, sizeof labelled, "%s%s", label, name[0] != '\0' ? name : "layer");
+    sw_scope_begin(ctx, labelled);
 }
 
 /* May a layer of this type be applied? Then its scope has begun, which end_layer() ends.
@@ -144,6 +164,10 @@ static bool begin_layer(sw_ctx *ctx, const char *type, const uint64_t *reserved,
 static sw_value end_layer(sw_ctx *ctx, sw_value y)
 {
     sw_scope_end(ctx);
+    if (ctx->label_bytes > 0 && swi_ctx_works(ctx))
+        memmove(ctx->scope, ctx->scope + ctx->label_bytes,
+                strlen(ctx->scope + ctx->label_bytes) + 1);
+    ctx->label_bytes = 0;
     return y;
 }
 

@@ -49,7 +49,7 @@ static sw_status check_length(swi_source *source, uint64_t announced)
     uint64_t left;
     SW_TRY(swi_source_count(source, announced, &left));
     if (left < announced)
-        SW_FAIL(SW_FORMAT, "%s: its header announces %llu bytes, %llu are there",
+        SW_FAIL(SW_FORMAT, "%s: its header announces %llu bytes, %llu bytes are there",
                 swi_source_path(source), (unsigned long long)announced,
                 (unsigned long long)left);
     if (left > announced)

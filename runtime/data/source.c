@@ -1,4 +1,5 @@
 /* Byte sources: a plain file, or one that is inflated on the way. */
+#include "alloc/base/message.h"
 #include "runtime/data/data_internal.h"
 #include <stdio.h>
 #include <string.h>
@@ -103,27 +104,14 @@ bool swi_source_is_compressed(const swi_source *source)
     return source->gzip != NULL;
 }
 
-/* "1,234,567" */
-static const char *digits(char to[32], uint64_t n)
-{
-    char *p = to + 31;
-    *p = '\0';
-    for (int i = 0; i == 0 || n > 0; i++, n /= 10) {
-        if (i > 0 && i % 3 == 0)
-            *--p = ',';
-        *--p = (char)('0' + n % 10);
-    }
-    return p;
-}
-
 static sw_status over_limit(const swi_source *source, const char *more, uint64_t bytes)
 {
     char has[32], may[32];
     SW_FAIL(SW_NOMEM,
             "%s: unpacks to %s%s bytes; the limit is %s (raise it with --data-limit SIZE, in a "
             "program with unpack_bytes)",
-            swi_source_path(source), more, digits(has, bytes),
-            digits(may, source->unpack_bytes));
+            swi_source_path(source), more, sw_digits(has, bytes),
+            sw_digits(may, source->unpack_bytes));
 }
 
 sw_status swi_source_expect(const swi_source *source, uint64_t bytes)

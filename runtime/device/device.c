@@ -1,4 +1,5 @@
 /* Cards: opened, counted, closed; their copies and their first fault. */
+#include "alloc/base/message.h"
 #include "runtime/device/device.h"
 #include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
@@ -306,8 +307,8 @@ static void say_free(const swi_device *d, char *to, size_t bytes)
     sw_cuda_info now;
     to[0] = '\0';
     if (d->api->info(d->card, &now) == SW_OK)
-        snprintf(to, bytes, ", cuda:%d (%s) has %zu bytes free of %zu", d->ordinal,
-                 d->info.name, now.free_bytes, now.total_bytes);
+        (void)sw_message(to, bytes, ", cuda:%d (%s) has %zu bytes free of %zu", d->ordinal,
+                         d->info.name, now.free_bytes, now.total_bytes);
 }
 
 static sw_status store(swi_device *d, sw_store **out, size_t bytes)

@@ -6,6 +6,7 @@
  * there, or what the caller says where that is more, for a loader that is still to come. What
  * is said to be enough is enough as long as nobody else reserves meanwhile, and one byte less
  * is refused. */
+#include "alloc/base/message.h"
 #include "runtime/exec/backend.h"
 #include "runtime/exec/run_internal.h"
 #include <stdio.h>
@@ -88,12 +89,12 @@ static void say_limit(const sw_exec *exec, char *to, size_t bytes)
     char card[240];
     int n = 0;
     if (exec->target.budget != NULL)
-        n = snprintf(to, bytes, ", the budget is %zu", sw_budget_limit(exec->target.budget));
+        n = sw_message(to, bytes, ", the budget is %zu", sw_budget_limit(exec->target.budget));
     if (sw_budget_used(exec->target.budget) > 0)
-        n += snprintf(to + n, bytes - (size_t)n, ", %zu of them taken",
-                      sw_budget_used(exec->target.budget));
-    snprintf(to + n, bytes - (size_t)n, "%s",
-             swi_device_free_text(exec->target.device, card, sizeof card));
+        n += sw_message(to + n, bytes - (size_t)n, ", %zu of them taken",
+                        sw_budget_used(exec->target.budget));
+    sw_message(to + n, bytes - (size_t)n, "%s",
+               swi_device_free_text(exec->target.device, card, sizeof card));
 }
 
 sw_status swi_does_not_fit(const sw_exec *exec, const sw_run_args *args, const swi_program *p,
@@ -104,14 +105,14 @@ sw_status swi_does_not_fit(const sw_exec *exec, const sw_run_args *args, const s
     const swi_need need = swi_need_of(exec, args, p);
     char limit[320] = "", cause[160] = "", others[64] = "", again[160] = "";
     if (exec->target.budget == NULL) /* it was no budget: who refused says why */
-        snprintf(cause, sizeof cause, "%.150s: ", sw_last_error());
+        sw_message(cause, sizeof cause, "%.150s: ", sw_last_error());
     say_limit(exec, limit, sizeof limit);
     if (need.others > 0)
-        snprintf(others, sizeof others, ", others in the budget %zu", need.others);
+        sw_message(others, sizeof others, ", others in the budget %zu", need.others);
     if (info.n_repeats > 0 && !args->immediate)
-        snprintf(again, sizeof again,
-                 " although %u ops would run again in backward (%zu bytes without that)",
-                 info.n_repeats, plus(less(need.bytes, need.arena), info.plain_arena_bytes));
+        sw_message(again, sizeof again,
+                   " although %u ops would run again in backward (%zu bytes without that)",
+                   info.n_repeats, plus(less(need.bytes, need.arena), info.plain_arena_bytes));
     return sw_error_set(status, __FILE__, __LINE__,
                         "%sdoes not fit: %zu bytes are needed (model %zu, arena %zu, data "
                         "%zu%s)%s%s; the peak is at %s, held by %s",

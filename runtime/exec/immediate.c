@@ -59,6 +59,7 @@ sw_status swi_ctx_begin(sw_exec *exec, const sw_run_args *args, bool immediate)
     ctx->phase_override = ctx->phase_now = -1;
     ctx->in_backward = false;
     ctx->scope[0] = '\0';
+    ctx->label_bytes = 0;
     ctx->n_scopes = 0;
     ctx->n_grads = ctx->n_assignments = 0;
     ctx->done_storages = ctx->done_ops = 0;

@@ -159,6 +159,7 @@ struct sw_ctx {
     bool in_backward;
     uint32_t gradient_of; /* of what is appended: see swi_node */
     char scope[SWI_MAX_SCOPE];
+    size_t label_bytes;              /* of a model's label that a layer put in front of it */
     uint8_t scope_at[SWI_MAX_SCOPE]; /* how long the path was when each scope began */
     uint32_t n_scopes;
     /* model values: for (model, entry) the value at the present version */
@@ -251,8 +252,6 @@ sw_status swi_own_gradient(sw_ctx *ctx, uint32_t *slot, uint32_t first_storage);
  * to which more may be added (it is then the new value's); NULL where none has. */
 uint32_t *swi_gradient_so_far(sw_ctx *ctx, sw_value x);
 
-/* The path of scopes that a name is: "block1.up" is in "block1/up". In place. */
-void swi_path_of(char *name);
 sw_shape swi_shape_of(sw_ctx *ctx, sw_value x);
 
 #endif

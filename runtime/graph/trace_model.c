@@ -1,5 +1,6 @@
 /* What a step function reads from models: parameters, states and knobs as values, at the
  * version of their place in the program; and assignment to states. */
+#include "runtime/model/model_label.h"
 #include "runtime/base/common.h"
 #include "runtime/graph/trace_internal.h"
 #include <stdio.h>
@@ -25,7 +26,9 @@ static uint32_t model_storage(sw_ctx *ctx, int m, sw_model *model, uint32_t entr
     if (s == SWI_NONE)
         return s;
     sw_status status = SW_OK;
-    const uint32_t name = swi_trace_string(&ctx->trace, e->name, &status);
+    char shown[SWI_SHOWN_BYTES];
+    const uint32_t name = swi_trace_string(
+        &ctx->trace, swi_entry_shown(ctx->args, model, e->name, shown), &status);
     if (swi_stick(ctx, status) != SW_OK)
         return SWI_NONE;
     swi_storage *storage = &ctx->trace.storages[s];

@@ -1,4 +1,5 @@
 /* The frame of a step function: phases, scopes, and what leaves a run. */
+#include "runtime/model/model_label.h"
 #include "runtime/base/common.h"
 #include "runtime/graph/trace_internal.h"
 #include <stdio.h>
@@ -24,12 +25,6 @@ void sw_clear_phase(sw_ctx *ctx)
 {
     if (swi_ctx_works(ctx))
         ctx->phase_override = -1;
-}
-
-void swi_path_of(char *name)
-{
-    while ((name = strchr(name, '.')) != NULL)
-        *name = '/';
 }
 
 static sw_status begin_scope(sw_ctx *ctx, const char *name)

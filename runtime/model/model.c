@@ -3,6 +3,7 @@
  * Entries keep their order of registration inside their role; each role is one contiguous
  * range, in the order of the list below, so that clones, checkpoints and exchanges are copies
  * of ranges. */
+#include "alloc/base/message.h"
 #include "alloc/base/assert.h"
 #include "alloc/base/size.h"
 #include "profiler/record/nvtx.h"
@@ -72,7 +73,7 @@ sw_status swi_declare_fail(sw_model *model, sw_status status, const char *format
     char text[256];
     va_list list;
     va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
+    (void)sw_message_list(text, sizeof text, format, list);
     va_end(list);
     if (model->declared == SW_OK && !model->fixed) { /* later it changes nothing */
         model->declared = status;

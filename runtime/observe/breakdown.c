@@ -3,6 +3,7 @@
  *
  * A run only notes its births and deaths; what they come to is worked out when somebody asks.
  */
+#include "runtime/model/model_label.h"
 #include "alloc/base/size.h"
 #include "runtime/observe/breakdown.h"
 #include "runtime/observe/observers.h"
@@ -126,32 +127,14 @@ static sw_status copy_base(swi_breakdown *to, const swi_breakdown *from)
 
 /* ---- what lives all the time ------------------------------------------------------------- */
 
-static bool has_entry(const sw_model *model, const char *name)
-{
-    for (uint32_t i = 1; i < model->n_entries; i++)
-        if (strcmp(model->entries[i].name, name) == 0)
-            return true;
-    return false;
-}
-
-void swi_entry_layer(const sw_model *model, const char *name, char *to, size_t bytes)
-{
-    snprintf(to, bytes, "%s", name);
-    do {
-        char *dot = strrchr(to, '.');
-        *(dot != NULL ? dot : to) = '\0';
-    } while (*to != '\0' && has_entry(model, to));
-    swi_path_of(to);
-}
-
 sw_status swi_breakdown_of_args(swi_breakdown *to, const sw_run_args *args)
 {
     SW_TRY(swi_breakdown_empty(to));
     for (int m = 0; m < args->n_models; m++)
         for (uint32_t i = 1; i < args->models[m]->n_entries; i++) {
             const swi_entry *e = &args->models[m]->entries[i];
-            char layer[sizeof e->name];
-            swi_entry_layer(args->models[m], e->name, layer, sizeof layer);
+            char layer[SWI_SHOWN_BYTES];
+            swi_entry_layer(args, args->models[m], e->name, layer);
             SW_TRY(swi_breakdown_base(to, e->role, layer, sw_size_round(e->bytes)));
         }
     for (int i = 0; i < args->n_inputs; i++) {

@@ -29,9 +29,6 @@ void swi_breakdown_show(const swi_breakdown *breakdown, sw_share_visitor *visito
 
 /* Empty `to`, then the base alone: what models and inputs hold in every phase. */
 sw_status swi_breakdown_of_args(swi_breakdown *to, const sw_run_args *args);
-/* "conv1.weight" belongs to layer "conv1", and so does "conv1.weight.momentum";
- * "block1.up.bias" to "block1/up". */
-void swi_entry_layer(const sw_model *model, const char *name, char *to, size_t bytes);
 /* The program's shares by its plan, in frame->shares: once. */
 sw_status swi_program_breakdown(swi_frame *frame, const sw_run_args *args);
 

@@ -3,6 +3,7 @@
  *
  * A program's holders are those of its peak, whether it was refused by its plan or when it was
  * to run; in immediate mode they are all that was made before. */
+#include "runtime/model/model_label.h"
 #include "alloc/base/size.h"
 #include "profiler/record/prof_heap.h"
 #include "runtime/plan/program_internal.h"
@@ -22,9 +23,10 @@ static void add_models(sw_prof_denied *d, const sw_run_args *args)
     for (int m = 0; m < args->n_models; m++)
         for (uint32_t i = 1; i < args->models[m]->n_entries; i++) {
             const swi_entry *e = &args->models[m]->entries[i];
-            char layer[sizeof e->name];
-            swi_entry_layer(args->models[m], e->name, layer, sizeof layer);
-            sw_denied_add(d, swi_role_name(e->role), layer, e->name, sw_size_round(e->bytes));
+            char layer[SWI_SHOWN_BYTES], name[SWI_SHOWN_BYTES];
+            swi_entry_layer(args, args->models[m], e->name, layer);
+            swi_entry_shown(args, args->models[m], e->name, name);
+            sw_denied_add(d, swi_role_name(e->role), layer, name, sw_size_round(e->bytes));
         }
 }
 

@@ -1,6 +1,7 @@
 /* What the runtime tells the profile: a plan once per program, a record per run with its event
  * log, and what witnesses saw. Plans go out value by value and steps as they are, so that
  * recording takes no memory. */
+#include "runtime/model/model_label.h"
 #include "alloc/base/size.h"
 #include "profiler/record/prof.h"
 #include "runtime/plan/program_internal.h"
@@ -203,17 +204,17 @@ static void storage_value(sw_profile *profile, const swi_program *p, uint32_t s)
 }
 
 /* What a model holds lives all the time, whether this program touches it or not. */
-static void model_values(sw_profile *profile, const swi_program *p, const sw_model *model,
-                         uint32_t *id)
+static void model_values(sw_profile *profile, const swi_program *p, const sw_run_args *args,
+                         const sw_model *model, uint32_t *id)
 {
     for (uint32_t i = 1; i < model->n_entries; i++) {
         const swi_entry *e = &model->entries[i];
         const size_t rounded = sw_size_round(e->bytes);
-        char layer[sizeof e->name];
-        swi_entry_layer(model, e->name, layer, sizeof layer);
+        char layer[SWI_SHOWN_BYTES], name[SWI_SHOWN_BYTES];
+        swi_entry_layer(args, model, e->name, layer);
         const sw_tensor value = {.id = (*id)++,
                                  .alias = SW_TENSOR_NONE,
-                                 .name = e->name,
+                                 .name = swi_entry_shown(args, model, e->name, name),
                                  .layer = layer,
                                  .role = swi_role_name(e->role),
                                  .phase = sw_phase_name(SW_DATA),
@@ -244,7 +245,7 @@ bool swi_profile_program(sw_profile *to, const sw_prof_plan *head, const swi_pro
         storage_value(to, p, s);
     uint32_t id = t->n_storages;
     for (int m = 0; m < args->n_models; m++)
-        model_values(to, p, args->models[m], &id);
+        model_values(to, p, args, args->models[m], &id);
     return sw_prof_plan_end(to);
 }
 

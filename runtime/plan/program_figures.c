@@ -1,17 +1,31 @@
 /* Names and figures of a plan: what each phase peaks at, who holds it. */
+#include "runtime/model/model_label.h"
+#include "alloc/base/message.h"
 #include "alloc/base/size.h"
+#include "runtime/base/op_words.h"
 #include "runtime/plan/program_internal.h"
 #include "runtime/base/structs.h"
 #include <stdio.h>
 #include <string.h>
 
+/* What its first result is used for, as far as the plan knows. */
+static bool makes_gradient(const swi_trace *t, const swi_node *node)
+{
+    if (node->n_out == 0)
+        return false;
+    const uint32_t out = t->operands[node->first + node->n_in];
+    return t->storages[t->values[out].storage].role == SWI_ROLE_GRADIENT;
+}
+
 const char *swi_node_name(const swi_trace *t, const swi_node *node, char *to, size_t bytes)
 {
     const char *layer = swi_string(t, node->layer);
-    snprintf(to, bytes, "%s%s%s%s", layer, layer[0] != '\0' ? "/" : "", swi_op(node->op)->name,
-             node->again == SWI_AGAIN_BUDGET    ? " again"
-             : node->again == SWI_AGAIN_REBUILT ? " rebuilt"
-             : node->grad >= 0                  ? " backward"
+    char words[SWI_WORDS_BYTES];
+    snprintf(to, bytes, "%s%s%s%s%s", layer, layer[0] != '\0' ? " " : "",
+             swi_op_words(node->op, makes_gradient(t, node), words),
+             node->grad >= 0 ? " backward" : "",
+             node->again == SWI_AGAIN_BUDGET    ? " (recomputed, budget)"
+             : node->again == SWI_AGAIN_REBUILT ? " (recomputed)"
                                                 : "");
     return to;
 }
@@ -41,7 +55,7 @@ void swi_program_name_holders(swi_program *p, const sw_run_args *args)
     const swi_trace *t = &p->trace;
     const uint32_t at = p->peak_op;
     holder held[HOLDERS] = {0};
-    char name[96];
+    char name[96], shown[SWI_SHOWN_BYTES];
     for (uint32_t s = 0; s < t->n_storages; s++) {
         const swi_storage *x = &t->storages[s];
         const bool input = x->segment >= SWI_SEG_INPUT && x->segment < SWI_SEG_MODEL;
@@ -52,14 +66,15 @@ void swi_program_name_holders(swi_program *p, const sw_run_args *args)
     for (int m = 0; m < args->n_models; m++)
         for (uint32_t e = 1; e < args->models[m]->n_entries; e++) {
             const swi_entry *entry = &args->models[m]->entries[e];
-            keep_largest(held, entry->role, sw_size_round(entry->bytes), entry->name);
+            keep_largest(held, entry->role, sw_size_round(entry->bytes),
+                         swi_entry_shown(args, args->models[m], entry->name, shown));
         }
     char *to = p->info.holders;
     size_t capacity = sizeof p->info.holders;
     to[0] = '\0';
     for (int k = 0; k < HOLDERS && held[k].bytes > 0; k++) {
-        const int n = snprintf(to, capacity, "%s%s (%s) %zu bytes", k > 0 ? ", " : "",
-                               held[k].name, swi_role_name(held[k].role), held[k].bytes);
+        const int n = sw_message(to, capacity, "%s%s (%s) %zu bytes", k > 0 ? ", " : "",
+                                 held[k].name, swi_role_name(held[k].role), held[k].bytes);
         if (n < 0 || (size_t)n >= capacity) {
             to[0] = '\0'; /* no half a name */
             return;
@@ -93,7 +108,7 @@ const char *swi_made_name(const swi_trace *t, uint32_t storage, const swi_node *
         for (uint32_t i = 0; i < node->n_out && !made && !node->is_view; i++)
             made = t->values[t->operands[node->first + node->n_in + i]].storage == storage;
         if (made) {
-            what = swi_op(node->op)->name;
+            what = swi_op_word(node->op);
             if (node->grad >= 0)
                 kind = kind[1] == 's' ? ".backward.scratch" : ".grad";
             break;

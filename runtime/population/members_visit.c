@@ -1,5 +1,6 @@
 /* Whose the bytes of members are: tensors of a range, plans of steps; for callers and for
  * profiles. */
+#include "runtime/model/model_label.h"
 #include "alloc/base/size.h"
 #include "runtime/observe/breakdown.h"
 #include "runtime/population/members_internal.h"
@@ -36,8 +37,8 @@ static void visit_range(const sw_members *m, tensor_fn *fn, void *to)
 {
     for (uint32_t i = 1; i < m->shape->n_entries; i++) {
         const swi_entry *e = &m->shape->entries[i];
-        char layer[sizeof e->name];
-        swi_entry_layer(m->shape, e->name, layer, sizeof layer);
+        char layer[SWI_SHOWN_BYTES];
+        swi_entry_layer(NULL, m->shape, e->name, layer);
         sw_tensor x = range_tensor(i, e->name, layer, e->role);
         x.bytes = e->bytes;
         x.padding = sw_size_round(e->bytes) - e->bytes;

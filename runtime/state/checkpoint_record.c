@@ -172,7 +172,8 @@ static sw_status check_stack(const sw_checkpoint *c, uint32_t k, const char *pat
                 here->name, there->optimizers, here->optimizers);
     if (there->state_bytes != here->state_bytes)
         SW_FAIL(SW_INVALID,
-                "%s: a member of %s has %" PRIu64 " bytes of state there and %" PRIu64 " here",
+                "%s: a member of %s has %" PRIu64 " bytes of state there and %" PRIu64
+                " bytes here",
                 path, here->name, there->state_bytes, here->state_bytes);
     return SW_OK;
 }

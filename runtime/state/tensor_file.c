@@ -5,6 +5,7 @@
 #include "alloc/base/sys.h"
 #include "profiler/record/utf8.h"
 #include "runtime/base/checksum.h"
+#include "runtime/state/foreign_file.h"
 #include "runtime/state/tensor_internal.h"
 #include <inttypes.h>
 #include <string.h>
@@ -24,6 +25,27 @@ sw_status swi_tensors_get(swi_tensors *file, void *to, size_t bytes)
     return SW_OK;
 }
 
+/* The length of the header cannot be: whose file is it? */
+static sw_status refuse_length(swi_tensors *file, uint64_t length)
+{
+    const char *path = swi_tensors_path(file);
+    const uint64_t behind = file->file_bytes - sizeof length;
+    unsigned char first[SWI_FOREIGN_BYTES];
+    size_t got;
+    SW_TRY(sw_file_seek(file->file, 0));
+    SW_TRY(sw_file_read(file->file, first, sizeof first, &got));
+    const char *what = swi_foreign_file(first, got);
+    if (what != NULL)
+        SW_FAIL(SW_FORMAT, "%s must be a safetensors file: %s", path, what);
+    if (length <= behind)
+        SW_FAIL(SW_FORMAT, "%s: the header must have at most %zu bytes (got %" PRIu64 ")", path,
+                SWI_ST_HEADER_MAX, length);
+    SW_FAIL(SW_FORMAT,
+            "%s: not a safetensors file, or cut: a header of %" PRIu64
+            " bytes is announced, %" PRIu64 " bytes are there",
+            path, length, behind);
+}
+
 /* The header's length, held against the file's. */
 static sw_status read_length(swi_tensors *file, size_t *header_bytes)
 {
@@ -37,13 +59,8 @@ static sw_status read_length(swi_tensors *file, size_t *header_bytes)
                 "alone takes 8",
                 path, size);
     SW_TRY(swi_tensors_get(file, &length, sizeof length));
-    if (length > size - sizeof length)
-        SW_FAIL(SW_FORMAT,
-                "%s: a header of %" PRIu64 " bytes is announced, %" PRIu64 " are there", path,
-                length, size - sizeof length);
-    if (length > SWI_ST_HEADER_MAX)
-        SW_FAIL(SW_FORMAT, "%s: the header must have at most %zu bytes (got %" PRIu64 ")", path,
-                SWI_ST_HEADER_MAX, length);
+    if (length > size - sizeof length || length > SWI_ST_HEADER_MAX)
+        return refuse_length(file, length);
     *header_bytes = (size_t)length;
     file->data_begin = sizeof length + length;
     file->data_bytes = size - file->data_begin;

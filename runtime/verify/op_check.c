@@ -6,6 +6,7 @@
  * from slices, with and without in-place results, and in memory where dead bytes are NaN;
  * gradients that add up when the op is used twice or one value is several inputs, and that do
  * not depend on which of the others are wanted; and the bytes that are kept for backward. */
+#include "alloc/base/message.h"
 #include "kernels/rng.h"
 #include "runtime/verify/op_check.h"
 #include <math.h>
@@ -26,13 +27,71 @@ void swi_check_say(swi_check *c, bool good, const char *what, const char *format
     char text[320], line[512];
     va_list list;
     va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
+    (void)sw_message_list(text, sizeof text, format, list);
     va_end(list);
-    snprintf(line, sizeof line, "%s, case %s: %s%s%s: %s", c->desc->name,
-             c->spec != NULL && c->spec->name != NULL ? c->spec->name : "any", what,
-             c->isa != NULL ? " with " : "", c->isa != NULL ? c->isa : "", text);
+    snprintf(line, sizeof line, "%s, case %s: %s: %s", c->desc->name,
+             c->spec != NULL && c->spec->name != NULL ? c->spec->name : "any", what, text);
     if (c->report != NULL)
         c->report(c->to, line);
+}
+
+/* ---- what instruction sets share ----------------------------------------------------------
+ */
+
+/* A forward or gradient check under the instruction set that runs: a case tells of both once.
+ */
+SW_PRINTF(4, 5)
+static void note_once(swi_check *c, swi_check_subject subject, bool good, const char *format,
+                      ...)
+{
+    swi_check_once *once = &c->once[subject];
+    va_list list;
+    c->n_checks++;
+    once->n_checks++;
+    if (good)
+        return;
+    c->n_failures++;
+    once->sets |= 1u << c->isa;
+    if (once->n_failures++ > 0)
+        return;
+    va_start(list, format);
+    (void)sw_message_list(once->text, sizeof once->text, format, list);
+    va_end(list);
+}
+
+/* "avx512, avx2 and base" */
+static const char *name_sets(uint32_t sets, char *to, size_t bytes)
+{
+    static const char *const names[] = {"base", "avx2", "avx512"};
+    size_t used = 0;
+    to[0] = '\0';
+    for (int i = 2; i >= 0; i--) {
+        const uint32_t below = sets & ((1u << i) - 1);
+        if ((sets & (1u << i)) != 0 && used < bytes)
+            used += (size_t)snprintf(to + used, bytes - used, "%s%s", names[i],
+                                     below == 0                   ? ""
+                                     : (below & (below - 1)) == 0 ? " and "
+                                                                  : ", ");
+    }
+    return to;
+}
+
+static void say_once(swi_check *c)
+{
+    static const char *const whats[] = {"forward", "gradient"};
+    for (int i = 0; i < SWI_CHECK_SUBJECTS; i++) {
+        const swi_check_once *once = &c->once[i];
+        char line[640], sets[48];
+        if (once->n_failures == 0 || c->report == NULL)
+            continue;
+        snprintf(line, sizeof line, "%s, case %s: %s with %s, %u of %u checks: %s",
+                 c->desc->name,
+                 c->spec != NULL && c->spec->name != NULL ? c->spec->name : "any", whats[i],
+                 name_sets(once->sets, sets, sizeof sets), once->n_failures, once->n_checks,
+                 once->text);
+        c->report(c->to, line);
+    }
+    memset(c->once, 0, sizeof c->once);
 }
 
 /* ---- forward ----------------------------------------------------------------------------- */
@@ -78,11 +137,11 @@ static sw_status check_forward(swi_check *c, const swi_check_result *base)
             }
         }
         const bool exact = c->out[i].type.dtype == SW_I32 || c->out[i].type.dtype == SW_U8;
-        swi_check_say(c, worst <= (exact ? 0.0 : bound * largest), "forward",
-                      "output %d, element %lld is %.9g, the reference says %.9g (largest %.3g, "
-                      "bound %.1g)",
-                      i, (long long)at, as_double(base->out[i], c->out[i].type.dtype, at),
-                      out[i][at], largest, bound);
+        note_once(c, SWI_CHECK_FORWARD, worst <= (exact ? 0.0 : bound * largest),
+                  "output %d, element %lld is %.9g, the reference says %.9g (largest %.3g, "
+                  "bound %.1g)",
+                  i, (long long)at, as_double(base->out[i], c->out[i].type.dtype, at),
+                  out[i][at], largest, bound);
     }
     return SW_OK;
 }
@@ -119,10 +178,10 @@ static sw_status check_direction(swi_check *c, const swi_check_result *base, int
      * is what a usual one is as large as. 1e-7: rounding of the differences themselves. */
     const double size = fmax(fmax(fabs(numeric), 0.05 * sqrt(norm)), 1e-7 / bound);
     const double error = fabs(analytic - numeric) / size;
-    swi_check_say(c, error <= fmin(bound, 1e-3), "gradient",
-                  "along direction %d of input %d the gradient gives %.9g, differences %.9g: "
-                  "relative error %.2g, bound %.1g",
-                  number, only, analytic, numeric, error, bound);
+    note_once(c, SWI_CHECK_GRADIENT, error <= fmin(bound, 1e-3),
+              "along direction %d of input %d the gradient gives %.9g, differences %.9g: "
+              "relative error %.2g, bound %.1g",
+              number, only, analytic, numeric, error, bound);
     return SW_OK;
 }
 
@@ -261,20 +320,19 @@ static sw_status same(swi_check *c, sw_exec *exec, uint32_t flags, const char *w
 /* Other kernels, other bits: forward and gradients against the reference again. */
 static sw_status check_lower(swi_check *c, uint32_t flags)
 {
-    static const char *const names[] = {"base", "avx2"};
     sw_status status = SW_OK;
     for (int i = 0; i < 2 && status == SW_OK; i++) {
         swi_check_result r;
         if (c->lower[i] == NULL)
             continue;
-        c->isa = names[i];
+        c->isa = (sw_isa)i;
         status = swi_check_run(c, c->lower[i], flags, SWI_CHECK_ALL, &r);
         if (status == SW_OK)
             status = check_forward(c, &r);
         if (status == SW_OK && (flags & SWI_CHECK_TRAIN) != 0)
             status = check_gradients(c, &r);
     }
-    c->isa = NULL;
+    c->isa = c->plain->target.isa;
     return status;
 }
 
@@ -342,8 +400,10 @@ static sw_status make_execs(swi_check *c)
 static sw_status run_case(swi_check *c, int index)
 {
     sw_status status = swi_check_begin(c, index);
+    c->isa = c->plain->target.isa;
     if (status == SW_OK)
         status = check_case(c);
+    say_once(c);
     if (status != SW_OK && status != SW_NOMEM) {
         char text[300];
         snprintf(text, sizeof text, "%s", sw_last_error());

@@ -35,6 +35,14 @@ typedef struct {
                          use */
 } swi_check_output;
 
+/* What each instruction set is checked for: a case tells of all of them once. */
+typedef enum { SWI_CHECK_FORWARD, SWI_CHECK_GRADIENT, SWI_CHECK_SUBJECTS } swi_check_subject;
+typedef struct {
+    uint32_t n_checks, n_failures;
+    uint32_t sets;  /* a bit for each instruction set that shows one */
+    char text[320]; /* of the first */
+} swi_check_once;
+
 typedef struct {
     uint32_t id;
     const sw_op_desc *desc;
@@ -49,7 +57,8 @@ typedef struct {
     sw_optimizer *optimizer;
     sw_exec *plain, *threads, *apart; /* one thread; three; one without the in-place pass */
     sw_exec *lower[2];                /* older instruction sets; NULL where there is none */
-    const char *isa; /* of the checks that run now, for the report; NULL: the best */
+    sw_isa isa;                       /* of the checks that run now, for the report */
+    swi_check_once once[SWI_CHECK_SUBJECTS];
     struct swi_check_block *blocks; /* freed with the case */
     void (*report)(void *to, const char *line);
     void *to;

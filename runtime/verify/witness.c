@@ -1,5 +1,6 @@
 /* sw_witness: what all witnesses need, and their order. Each states faults; a witness without
  * one agrees with the plan. */
+#include "alloc/base/message.h"
 #include "alloc/base/sys.h"
 #include "runtime/exec/run_internal.h"
 #include "runtime/observe/observe.h"
@@ -30,7 +31,7 @@ void swi_witness_fault(swi_witness *w, uint32_t op, uint32_t storage, const char
     if (n >= 0 && (size_t)n < sizeof text) {
         va_list list;
         va_start(list, format);
-        vsnprintf(text + n, sizeof text - (size_t)n, format, list);
+        (void)sw_message_list(text + n, sizeof text - (size_t)n, format, list);
         va_end(list);
     }
     memcpy(w->info.first_fault, text, sizeof w->info.first_fault);

@@ -1,5 +1,6 @@
 /* The access witness by role and by layer: what lived when, as the touches say, under the role
  * and the layer that the touches say, against the shares of the plan. */
+#include "runtime/model/model_label.h"
 #include "runtime/observe/breakdown.h"
 #include "runtime/verify/witness_internal.h"
 #include <string.h>
@@ -21,8 +22,8 @@ static sw_status base_of_models(swi_witness *w, swi_breakdown *to)
         const sw_model *model = w->args->models[m];
         for (uint32_t i = 1; i < model->n_entries; i++) {
             const swi_entry *e = &model->entries[i];
-            char layer[sizeof e->name];
-            swi_entry_layer(model, e->name, layer, sizeof layer);
+            char layer[SWI_SHOWN_BYTES];
+            swi_entry_layer(w->args, model, e->name, layer);
             SW_TRY(swi_breakdown_base(to, e->role, layer, sw_size_round(e->bytes)));
         }
     }

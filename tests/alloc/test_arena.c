@@ -176,7 +176,7 @@ static void denied_push_changes_nothing(void)
         const figures after = figures_of(arena, budget);
         CU_ASSERT_EQUAL(memcmp(&before, &after, sizeof after), 0);
         CU_ASSERT_EQUAL(sw_arena_push(arena, &out, 513, "huge"), SW_NOMEM);
-        SW_CHECK(strstr(sw_last_error(), "512 of 1024") != NULL, "%s", sw_last_error());
+        SW_CHECK(strstr(sw_last_error(), "512 of 1,024") != NULL, "%s", sw_last_error());
         (void)pushed(arena, 512); /* what fits still fits */
         CU_ASSERT_EQUAL(sw_budget_used(budget), 1024);
     }

@@ -12,7 +12,7 @@ static void the_limit_is_exact_and_refusals_change_nothing(void)
     CU_ASSERT_EQUAL(sw_budget_limit(budget), 1000);
     CU_ASSERT_EQUAL(sw_budget_take(budget, 400, "a"), SW_OK);
     CU_ASSERT_EQUAL(sw_budget_take(budget, 601, "weights"), SW_NOMEM);
-    CU_ASSERT_STRING_EQUAL(sw_last_error(), "weights: needs 601 bytes; 400 of 1000 are used");
+    CU_ASSERT_STRING_EQUAL(sw_last_error(), "weights: needs 601 bytes; 400 of 1,000 are used");
     CU_ASSERT_EQUAL(sw_budget_take(budget, SIZE_MAX, "b"), SW_NOMEM);
     CU_ASSERT_EQUAL(sw_budget_used(budget), 400);
     CU_ASSERT_EQUAL(sw_budget_take(budget, 600, "c"), SW_OK);

@@ -223,7 +223,7 @@ static void sim_capacity_refuses_and_changes_nothing(void)
     CU_ASSERT_EQUAL(store->ops->commit(store, 4 * MIB), SW_OK);
     CU_ASSERT_EQUAL(store->ops->commit(store, 4 * MIB + 1), SW_NOMEM); /* 6 MiB by its steps */
     CU_ASSERT_EQUAL(store->committed_bytes, 4 * MIB);
-    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "5242880"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "5,242,880"));
     CU_ASSERT_EQUAL(store->ops->commit(store, 5 * MIB), SW_NOMEM);
     CU_ASSERT_EQUAL(store->ops->commit(store, 4 * MIB), SW_OK);
 }

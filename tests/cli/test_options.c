@@ -249,7 +249,43 @@ static void an_option_may_follow_in_bash(void)
     CU_ASSERT_EQUAL(system(line), 0);
 }
 
+/* As messages write them, so that a number of bytes can be taken from one. */
+static void sizes_may_have_separators(void)
+{
+    static const struct {
+        const char *text;
+        size_t bytes; /* 0: none */
+    } sizes[] = {{"4096", 4096},
+                 {"1,234,567", 1234567},
+                 {"1,024KiB", 1048576},
+                 {"12,345B", 12345},
+                 {"1,234.5KiB", 1264128},
+                 {"0.5MiB", 524288},
+                 {"1,23", 0},
+                 {"12,34,567", 0},
+                 {",123", 0},
+                 {"1,,234", 0},
+                 {"1,2345", 0},
+                 {"1234,567", 0},
+                 {"1,234,", 0},
+                 {"4MB", 0},
+                 {"4mib", 0},
+                 {"4 MiB", 0},
+                 {"0x10", 0},
+                 {"", 0},
+                 {"1.5", 0},
+                 {"8000000TiB", 8796093022208000000u},
+                 {"9000000TiB", 0}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        size_t bytes = 0;
+        const bool good = cli_read_bytes(sizes[i].text, &bytes);
+        SW_CHECK(good == (sizes[i].bytes > 0) && bytes == sizes[i].bytes, "%s: %zu",
+                 sizes[i].text, bytes);
+    }
+}
+
 static const sw_test tests[] = {
+    {"sizes may have separators", sizes_may_have_separators, false},
     {"a value can be left out", a_value_can_be_left_out},
     {"steps and times are read", steps_and_times_are_read},
     {"what is no step and no time is refused", what_is_no_step_and_no_time_is_refused},

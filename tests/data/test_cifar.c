@@ -143,12 +143,12 @@ static void cut_records_are_refused(void)
     data_refused(read_train, SW_FORMAT, "data_batch_mini.bin", "empty");
     for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
         file_put(dir_file("data_batch_mini.bin"), whole.at, cuts[i]);
-        data_refused(read_train, SW_FORMAT, "data_batch_mini.bin", "whole records of 3073");
-        data_refused(read_shapes, SW_FORMAT, "data_batch_mini.bin", "whole records of 3073");
+        data_refused(read_train, SW_FORMAT, "data_batch_mini.bin", "whole records of 3,073");
+        data_refused(read_shapes, SW_FORMAT, "data_batch_mini.bin", "whole records of 3,073");
 #if SW_HAVE_ZLIB
         (void)unlink(dir_file("data_batch_mini.bin"));
         dir_put("data_batch_mini.bin.gz", gzip_make(whole.at, cuts[i]));
-        data_refused(read_train, SW_FORMAT, "data_batch_mini.bin.gz", "whole records of 3073");
+        data_refused(read_train, SW_FORMAT, "data_batch_mini.bin.gz", "whole records of 3,073");
         (void)unlink(dir_file("data_batch_mini.bin.gz"));
 #endif
     }

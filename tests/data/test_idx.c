@@ -162,9 +162,12 @@ static void hostile_sizes_take_no_memory(void)
                                        {0x10000, 0x10000, 1},
                                        {13, 4, 3},
                                        {11, 4, 3}};
-    static const char *const reasons[] = {
-        "overflows",     "overflows", "overflows", "144 are there", "156 bytes, 144 are there",
-        "behind the 132"};
+    static const char *const reasons[] = {"overflows",
+                                          "overflows",
+                                          "overflows",
+                                          "144 bytes are there",
+                                          "156 bytes, 144 bytes are there",
+                                          "behind the 132"};
     new_dir();
     dir_put(LABELS, good_labels());
     sw_heap_stats before, after;
@@ -307,7 +310,7 @@ static void damage_inside_gzip_is_refused(void)
     refused(SW_FORMAT, IMAGES ".gz", "behind the 144");
     bytes_free(&whole);
     dir_put(IMAGES ".gz", zipped(idx_make(3, many, small_images, sizeof small_images)));
-    refused(SW_FORMAT, IMAGES ".gz", "47040000 bytes, 144 are there");
+    refused(SW_FORMAT, IMAGES ".gz", "47,040,000 bytes, 144 bytes are there");
     sw_heap_read(SW_HEAP_DATASETS, &after);
     CU_ASSERT_EQUAL(after.allocations, before.allocations);
 }

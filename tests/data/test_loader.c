@@ -378,7 +378,7 @@ static void a_budget_one_byte_short_refuses(void)
         if (more) {
             CU_ASSERT_EQUAL(status, SW_OK);
         } else {
-            failed_as(status, SW_NOMEM, "needs 19008 bytes");
+            failed_as(status, SW_NOMEM, "needs 19,008 bytes");
             CU_ASSERT_PTR_NULL(l);
             CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
         }

@@ -409,6 +409,43 @@ static void cut_files_are_refused_at_every_byte(void)
     bytes_free(&file);
 }
 
+/* What people have instead is called by its name, with the way to the right one. */
+static void files_of_other_programs_are_named(void)
+{
+    static const struct {
+        const char *first, *says;
+        size_t n;
+    } files[] = {
+#define FILE_OF(first, says) {first, says, sizeof first - 1}
+#define ZIP_HEAD "PK\3\4\0\0\x08\x08\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+        FILE_OF(ZIP_HEAD "\x0c\0\x16\0new/data.pklFB",
+                "a zip file that torch.save wrote; in "
+                "Python, safetensors.torch.save_file(torch.load(FILE"),
+        FILE_OF(ZIP_HEAD "\x05\0\0\0a.npy\x93NUM", "NumPy arrays (.npz)"),
+        FILE_OF(ZIP_HEAD "\x05\0\0\0a.txthello", "it is a zip file; one that torch.save"),
+        FILE_OF("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.",
+                "a pickle that "
+                "torch.save wrote; in Python"),
+        FILE_OF("\x80\x04\x95\x0a\0\0\0\0\0\0\0}", "it is a Python pickle"),
+        FILE_OF("\x93NUMPY\x01\0v\0", "it is a NumPy array (.npy)"),
+        FILE_OF("GGUF\3\0\0\0\1\0\0\0", "it is a GGUF file"),
+        FILE_OF("\x89HDF\r\n\x1a\n\0", "it is an HDF5 file"),
+        FILE_OF("\x1f\x8b\x08\0\0\0\0\0\1", "it is compressed by gzip"),
+        FILE_OF("{\"type\":\"header\",\"format\"", "it is a profile of stepwell"),
+        FILE_OF("PK\3\4\0\0\0\1", "not a safetensors file, or cut: a header of"),
+    };
+    sw_model *model = small_model(3);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        const bytes file = {(unsigned char *)(uintptr_t)files[i].first, files[i].n};
+        refused(model, &file, files[i].says);
+        for (size_t n = 8; n < file.n;
+             n++) { /* cut anywhere: refused, and nothing read behind */
+            const bytes cut = {file.at, n};
+            refused(model, &cut, "safetensors file");
+        }
+    }
+}
+
 /* A length that promises much is held against the file before any memory is taken. */
 static void hostile_lengths_take_no_memory(void)
 {
@@ -426,7 +463,7 @@ static void hostile_lengths_take_no_memory(void)
     bytes file = {calloc(1, ((size_t)17 << 20) + 8), ((size_t)17 << 20) + 8};
     file.at[2] = 0x10;
     file.at[3] = 1; /* 17 MiB */
-    refused(model, &file, "at most 16777216 bytes");
+    refused(model, &file, "at most 16,777,216 bytes");
     bytes_free(&file);
 }
 
@@ -644,6 +681,8 @@ static const sw_test tests[] = {
     {"differences are named", differences_are_named},
     {"damaged headers are refused", damaged_headers_are_refused},
     {"cut files are refused at every byte", cut_files_are_refused_at_every_byte},
+    {"files of other programs are named", files_of_other_programs_are_named, false},
+    {"files of other programs are named", files_of_other_programs_are_named},
     {"hostile lengths take no memory", hostile_lengths_take_no_memory},
     {"flipped bytes do no harm", flipped_bytes_do_no_harm},
     {"models that are not ready, damaged or busy", models_that_are_not_ready_or_damaged},

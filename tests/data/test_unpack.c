@@ -111,7 +111,7 @@ static void shapes_are_read_without_the_data(void)
     CU_ASSERT_EQUAL(sw_loader_create(&loader, part[0], &opts), SW_INVALID);
     put_images(1000, 0, 999); /* labels are read all the same */
     idx_opts.shapes_only = 1;
-    data_refused(read_idx, SW_FORMAT, LABELS, "announces 1000 bytes, 999 are there");
+    data_refused(read_idx, SW_FORMAT, LABELS, "announces 1,000 bytes, 999 bytes are there");
 }
 
 /* ---- files that do not say their size ---------------------------------------------------- */

@@ -26,7 +26,7 @@ static size_t least_of(const sw_evolution_opts *opts, int threads)
     sw_exec *exec = evo_exec(threads, budget_of(64));
     REFUSED(sw_evolution_create(&e, exec, opts), SW_NOMEM, "need");
     const char *at = strstr(sw_last_error(), "need ");
-    return at != NULL ? (size_t)strtoull(at + 5, NULL, 10) : 0;
+    return at != NULL ? (size_t)sw_number_of(at + 5) : 0;
 }
 
 /* With the least budget a run goes on to the end; with 64 bytes less there is none. */

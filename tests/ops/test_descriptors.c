@@ -3,6 +3,7 @@
 #include "alloc/base/fault.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/poison.h"
+#include "runtime/exec/exec.h"
 #include "tests/ops/ops_outside.h"
 #include "tests/support/suite.h"
 #include <stdio.h>
@@ -107,8 +108,8 @@ static const struct {
     const sw_op_desc *desc;
     const char *what;
 } planted[] = {
-    {&planted_formula, ": forward: output 0"},
-    {&planted_gradient, ": gradient: along direction"},
+    {&planted_formula, ": forward with "},
+    {&planted_gradient, ": gradient with "},
     {&planted_overwrite, ": used twice: "},
     {&planted_undeclared, ": dead bytes: the gradient of input 0"},
     {&planted_needless, ": need: "},
@@ -121,7 +122,7 @@ static const struct {
 #endif
     {&planted_unwritten,
      "output 0"}, /* "forward" where checks fill what is born with NaN, else "dead bytes" */
-    {&planted_isa, ": forward"},
+    {&planted_isa, ": forward with base, "},
     {&planted_threads, ": three threads: output 0"},
     {&planted_memory, "differs in 1 of"},
     {&planted_refusal, ": run: unsupported: planted.refusal: 1 inputs are too many"},
@@ -143,6 +144,38 @@ static void every_planted_fault_is_reported(void)
         CU_ASSERT_EQUAL(
             strncmp(report.first, planted[i].desc->name, strlen(planted[i].desc->name)), 0);
     }
+}
+
+static int lines_with(const char *text, const char *part)
+{
+    int n = 0;
+    for (; (text = strstr(text, part)) != NULL; text++)
+        n++;
+    return n;
+}
+
+/* Every direction, input and instruction set shows a wrong gradient: a case has one line of it,
+ * which names all sets that this machine has. */
+static void a_wrong_gradient_is_told_once(void)
+{
+    static const char *const sets[] = {"with base, ", "with avx2 and base, ",
+                                       "with avx512, avx2 and base, "};
+    lines report = {{0}, {0}};
+    uint32_t id = 0, n_failures = 0;
+    while (sw_op_at(id) != NULL && strcmp(sw_op_at(id)->name, planted_gradient.name) != 0)
+        id++;
+    if (sw_op_at(id) == NULL)
+        CU_ASSERT_EQUAL_FATAL(sw_op_register(&planted_gradient, &id), SW_OK);
+    CU_ASSERT_EQUAL(sw_op_check(id, keep, &report, NULL, &n_failures), SW_OK);
+    CU_ASSERT(n_failures > (uint32_t)planted_gradient.n_cases);
+    SW_CHECK(lines_with(report.all, ": gradient with ") == planted_gradient.n_cases, "%s",
+             report.all);
+    sw_exec *exec;
+    CU_ASSERT_EQUAL_FATAL(sw_exec_create(&exec, NULL), SW_OK);
+    SW_CHECK(strstr(report.all, sets[exec->target.isa]) != NULL &&
+                 strstr(report.all, " checks: along direction ") != NULL,
+             "%s", report.all);
+    sw_exec_destroy(exec);
 }
 
 /* Of two outputs one is used: the other's gradient is zero. */
@@ -281,6 +314,7 @@ static const sw_test tests[] = {
     {"an op from outside passes like an inside one",
      an_op_from_outside_passes_like_an_inside_one, false},
     {"every planted fault is reported", every_planted_fault_is_reported, false},
+    {"a wrong gradient is told once", a_wrong_gradient_is_told_once, false},
     {"one output of two is enough, the other has no gradient", one_output_of_two_is_enough,
      false},
     {"a check that gets no memory says so and leaks nothing", a_check_without_memory_says_so,

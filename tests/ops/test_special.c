@@ -1,4 +1,5 @@
 /* NaN, infinities, huge numbers, zeros and kinks through every op: PyTorch's answers. */
+#include "runtime/base/op_words.h"
 #include "kernels/dispatch.h"
 #include "tests/ops/special.h"
 #include "tests/support/suite.h"
@@ -42,16 +43,18 @@ typedef struct {
     bool has[OPS];
 } op_set;
 
-/* "layer/op", "op backward" */
+/* "op", "op backward", or its words; no row has a layer. */
 static void note_op(void *to, const char *name)
 {
     op_set *set = to;
-    const char *last = strrchr(name, '/');
-    name = last != NULL ? last + 1 : name;
-    const size_t n = strcspn(name, " ");
     for (uint32_t id = 0; id < OPS && sw_op_at(id) != NULL; id++)
-        set->has[id] |=
-            strncmp(sw_op_at(id)->name, name, n) == 0 && sw_op_at(id)->name[n] == '\0';
+        for (int gradient = 0; gradient < 2; gradient++) {
+            char text[SWI_WORDS_BYTES];
+            const char *words = swi_op_words(id, gradient, text);
+            const size_t n = strlen(words);
+            set->has[id] |= strncmp(words, name, n) == 0 &&
+                            (name[n] == '\0' || strcmp(name + n, " backward") == 0);
+        }
 }
 
 static const char *reason_for(const char *op)

@@ -1,4 +1,5 @@
 /* What passes ask of an op stands in its line of ops.def: none of them names one. */
+#include "runtime/base/op_words.h"
 #include "runtime/ops/ops.h"
 #include "tests/ops/ops_outside.h"
 #include "tests/support/suite.h"
@@ -46,6 +47,39 @@ static void no_pass_names_an_op(void)
     CU_ASSERT(look_at_folder("runtime/plan/recompute") > 1000);
 }
 
+/* Is it the name of an op that a step function can apply? */
+static bool is_function(const char *word, size_t n)
+{
+    for (uint32_t id = 0; id < SW_OPS_INSIDE; id++)
+        if (strlen(swi_op(id)->name) == n && strncmp(swi_op(id)->name, word, n) == 0)
+            return swi_op_traits_of(id)->call < SWI_CALL_INSIDE;
+    return false;
+}
+
+/* What reports call an op is the name of its function, or words without underscores. */
+static void ops_have_plain_words(void)
+{
+    for (uint32_t id = 0; id < SW_OPS_INSIDE; id++)
+        for (int gradient = 0; gradient < 2; gradient++) {
+            char text[SWI_WORDS_BYTES];
+            const char *words = swi_op_words(id, gradient, text);
+            CU_ASSERT(strlen(words) < SWI_WORDS_BYTES - 1 && strlen(swi_op_word(id)) > 0);
+            for (const char *at = words; *at != '\0'; at += strspn(at, " ")) {
+                const size_t n = strcspn(at, " ");
+                SW_CHECK(memchr(at, '_', n) == NULL || is_function(at, n), "%s: '%s'",
+                         swi_op(id)->name, words);
+                SW_CHECK(strncmp(at, "n16", 3) != 0, "%s: '%s'", swi_op(id)->name, words);
+                at += n;
+            }
+        }
+    char text[SWI_WORDS_BYTES];
+    CU_ASSERT_STRING_EQUAL(swi_op_words(SW_OP_to_n16, false, text), "input repacked for SIMD");
+    CU_ASSERT_STRING_EQUAL(swi_op_words(SW_OP_to_n16, true, text),
+                           "gradient repacked for SIMD");
+    CU_ASSERT_STRING_EQUAL(swi_op_words(SW_OP_adam_update, true, text), "update by adam");
+    CU_ASSERT_STRING_EQUAL(swi_op_words(SW_OP_linear, false, text), "linear");
+}
+
 static void an_op_from_outside_has_the_default(void)
 {
     sw_op_desc d = outside_joint;
@@ -80,6 +114,7 @@ static void duties_are_those_of_descriptors_that_can_do_them(void)
 }
 
 static const sw_test tests[] = {
+    {"ops have plain words", ops_have_plain_words, false},
     {"no pass names an op", no_pass_names_an_op, false},
     {"an op from outside has the default", an_op_from_outside_has_the_default, false},
     {"duties are those of descriptors that can do them",

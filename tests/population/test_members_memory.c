@@ -83,7 +83,7 @@ static size_t least_named(void)
 {
     static const char before[] = "arena_bytes must be at least ";
     const char *at = strstr(sw_last_error(), before);
-    return at != NULL ? strtoul(at + strlen(before), NULL, 10) : 0;
+    return at != NULL ? (size_t)sw_number_of(at + strlen(before)) : 0;
 }
 
 /* Every limit down to the least: the same bits, and never more bytes than it. */

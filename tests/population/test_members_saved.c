@@ -361,7 +361,7 @@ static void other_runs_are_refused_by_name(void)
     refuse(feed, (run_opts){.n = 5}, "small7 has 6 members there and 5 here");
     refuse(feed, (run_opts){.groups = 2}, "3 groups of members; the run that goes on has 2");
     refuse(feed, (run_opts){.walk_name = "other"}, "'walk' there and of 'other' here");
-    refuse(feed, (run_opts){.state_bytes = 25}, "24 bytes of state there and 25 here");
+    refuse(feed, (run_opts){.state_bytes = 25}, "24 bytes of state there and 25 bytes here");
     refuse(feed, (run_opts){.hidden = 8}, "of 'small7' there and of 'small8' here");
 }
 

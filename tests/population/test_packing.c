@@ -140,7 +140,7 @@ static void what_does_not_fit_has_a_number(void)
         {.member_bytes = 1280, .arena_bytes = 128, .batch_bytes = 64, .members = 3}};
     size_t resident[2] = {7, 7};
     sw_packing out = {.size = sizeof out};
-    REFUSED(sw_pack(shapes, 2, 7743, 2, resident, &out), SW_NOMEM, "the least is 7744");
+    REFUSED(sw_pack(shapes, 2, 7743, 2, resident, &out), SW_NOMEM, "the least is 7,744");
     CU_ASSERT(resident[0] == 7 && resident[1] == 7);
     OK(sw_pack(shapes, 2, 7744, 2, resident, &out));
     CU_ASSERT(out.threads == 1 && out.waiting == 6 && out.bytes == 7744);

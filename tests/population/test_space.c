@@ -100,7 +100,7 @@ static void texts_that_are_refused(void)
         {"a.=int:1..2", "between two dots"},
         {"a..b=int:1..2", "between two dots"},
         {long_name, "1 to 47 bytes"},
-        {long_text, "at most 4095 bytes"},
+        {long_text, "at most 4,095 bytes"},
         {long_label, "label 0 must have 1 to 63 bytes"},
     };
     sw_space *s = space_of(four, 4);

@@ -259,18 +259,18 @@ static void check_counters(const listener *l, uint32_t at, bool before)
     check_counter(l, "live", told_live(t, NULL, at, before));
 }
 
-/* The scopes that are open are those of the op's name: "block/one/linear". */
+/* The scopes that are open are those of the op's name: "block/one linear". */
 static void check_layers(const listener *l, const char *op)
 {
     char path[300] = "";
     for (int i = 0; i < l->depth; i++)
         if (l->range[i]->category == SW_NVTX_IN_LAYER) {
             const size_t n = strlen(path);
-            snprintf(path + n, sizeof path - n, "%s/", l->range[i]->name);
+            snprintf(path + n, sizeof path - n, "%s%s", n > 0 ? "/" : "", l->range[i]->name);
         }
-    const char *slash = strrchr(op, '/');
-    const size_t n = slash != NULL ? (size_t)(slash - op) + 1 : 0;
-    SW_CHECK(strlen(path) == n && strncmp(path, op, n) == 0, "%s runs in layer '%s'", op, path);
+    const size_t n = strlen(path);
+    SW_CHECK(n > 0 ? strncmp(path, op, n) == 0 && op[n] == ' ' : strchr(op, '/') == NULL,
+             "%s runs in layer '%s'", op, path);
 }
 
 static void op_begins(listener *l, const heard *x)

@@ -232,7 +232,7 @@ static void training_on_a_device(void)
     static sw_outcome out;
     static char module[1200];
     const char *const more[] = {"--nvtx", "ops", "--device", "cuda", NULL};
-    const char *const op = "fc1/linear";
+    const char *const op = "fc1 linear";
     size_t n;
     NEEDS_NVTX;
     snprintf(module, sizeof module, "%s/tests/cuda/libstepwell-cuda-fake.so", sw_build_root());

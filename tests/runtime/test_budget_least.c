@@ -134,7 +134,7 @@ static sw_run_args args_of(const setting *s, scene *at)
 static size_t named(void)
 {
     const char *at = strstr(sw_last_error(), "does not fit: ");
-    return at != NULL ? (size_t)strtoull(at + strlen("does not fit: "), NULL, 10) : 0;
+    return at != NULL ? (size_t)sw_number_of(at + strlen("does not fit: ")) : 0;
 }
 
 static size_t slots_of(const setting *s)

@@ -296,7 +296,7 @@ static size_t needed(void)
 {
     const char *at = strstr(sw_last_error(), "does not fit: ");
     CU_ASSERT_PTR_NOT_NULL_FATAL(at);
-    return (size_t)strtoull(at + strlen("does not fit: "), NULL, 10);
+    return (size_t)sw_number_of(at + strlen("does not fit: "));
 }
 
 static void a_refusal_names_what_would_do(void)
@@ -393,7 +393,7 @@ static void checks_see_through_repeats(void)
     CU_ASSERT(n.times_called == RUNS);
     const sw_run_args args = rc_args(&n, RUNS);
     n.other = 1;
-    REFUSED(sw_run(p.exec, &args), SW_INVALID, "b0/relu and is now b0/tanh");
+    REFUSED(sw_run(p.exec, &args), SW_INVALID, "b0 relu and is now b0 tanh");
     n.other = 0;
     OK(sw_run(p.exec, &args));
     rc_end(&n);

@@ -113,8 +113,8 @@ static void a_refusal_has_the_numbers(void)
     swi_snapshot *s = NULL;
     const uint64_t blocks = sw_heap_blocks();
     REFUSED(swi_snapshot_create(&s, &target, ROOM), SW_NOMEM, "checkpoint");
-    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "100032"));
-    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "99968"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "100,032"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "99,968"));
     CU_ASSERT_PTR_NULL(s);
     CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
     CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);

@@ -159,7 +159,7 @@ static const file_case pickles[] = {
     PICKLE("\x80\x02Nr\xff\xff\xff\x7f.", "byte 3: LONG_BINPUT of number 2147483647"),
     PICKLE("\x80\x02X\xff\xff\xff\xff"
            "abc",
-           "byte 10: the file ends too early: it must have 4294967295 bytes"),
+           "byte 10: the file ends too early: it must have 4,294,967,295 bytes"),
     PICKLE("\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\xff"
            "a",
            "byte 12: the file ends"),

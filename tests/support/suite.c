@@ -57,6 +57,15 @@ void sw_after(void (*after)(void *arg), void *arg)
     afters[n_afters++].arg = arg;
 }
 
+unsigned long long sw_number_of(const char *text)
+{
+    unsigned long long n = 0;
+    for (; (*text >= '0' && *text <= '9') || (*text == ',' && text[1] >= '0' && text[1] <= '9');
+         text++)
+        n = *text == ',' ? n : 10 * n + (unsigned long long)(*text - '0');
+    return n;
+}
+
 static void finish_line(const char *word)
 {
     if (line_open)

@@ -62,6 +62,8 @@ void sw_suite_needs(const char *(*missing)(void));
 void sw_test_skip(const char *reason);
 
 /* A line under the running test: a measured number for the reader. */
+/* The whole number that a text begins with, with or without separators: "1,234,567 bytes". */
+unsigned long long sw_number_of(const char *text);
 void sw_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* An assert that says more than its expression: numbers, case names, sw_last_error(). */

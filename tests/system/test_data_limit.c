@@ -63,7 +63,8 @@ static void what_unpacks_to_much_is_refused_by_its_size(void)
              o->status, o->peak_bytes, o->err);
     o = run("train --quiet --model lenet5 --data idx:%s --data-limit 2GiB --steps 1");
     SW_CHECK(program_failed_cleanly(o, 3) &&
-                 strstr(o->err, "announces 2147483408 bytes, 16777216 are there") != NULL,
+                 strstr(o->err, "announces 2,147,483,408 bytes, 16,777,216 bytes are there") !=
+                     NULL,
              "status %d: %s", o->status, o->err);
     o = run("train --quiet --synthetic-n 100 --data-limit 2GiB");
     SW_CHECK(program_failed_cleanly(o, 2) && strstr(o->err, "--data-limit") != NULL, "%s",

@@ -3,6 +3,7 @@
 #include "tests/system/program.h"
 #include "tests/system/well_formed.h"
 #include "tools/plan/plan_search.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -240,15 +241,10 @@ static long long number(const json_t *object, const char *key)
     return json_integer_value(value);
 }
 
-/* What cli_bytes prints. */
+/* In the one unit of the table. */
 static void in_units(char *to, size_t room, long long bytes)
 {
-    static const char *const units[] = {"B", "KiB", "MiB"};
-    double x = (double)bytes;
-    int unit = 0;
-    for (; x >= 1024.0; unit++)
-        x /= 1024.0;
-    snprintf(to, room, unit == 0 ? "%.0f %s" : "%.2f %s", x, units[unit]);
+    snprintf(to, room, "%.2f", (double)bytes / 1048576.0);
 }
 
 static void the_table_has_the_peaks_of_each_phase(void)
@@ -486,13 +482,38 @@ static int read_titles(const char *text, drawn_storage *to, int most)
         const char *bytes = strstr(item, ", "), *offset = strstr(item, "at offset "),
                    *birth = strstr(item, "born at op "), *death = strstr(item, ", dies at op ");
         CU_ASSERT_FATAL(bytes != NULL && offset != NULL && birth != NULL);
-        to[n] = (drawn_storage){.bytes = strtoull(bytes + 2, NULL, 10),
-                                .offset = strtoull(offset + 10, NULL, 10),
+        to[n] = (drawn_storage){.bytes = sw_number_of(bytes + 2),
+                                .offset = sw_number_of(offset + 10),
                                 .birth = (unsigned)strtoul(birth + 11, NULL, 10),
                                 .death = death != NULL ? (unsigned)strtoul(death + 13, NULL, 10)
                                                        : UINT32_MAX,
                                 .takes_place = strstr(item, "takes the place") != NULL};
         SW_CHECK(death != NULL || strstr(item, "read out at the end") != NULL, "%s", item);
+    }
+    return n;
+}
+
+/* A number behind `name` in an element. */
+static double length_of(const char *element, const char *name)
+{
+    const char *at = strstr(element, name);
+    return at != NULL ? strtod(at + strlen(name), NULL) : (double)NAN;
+}
+
+/* A name stands in the rectangle in front of it, with the widest letters of usual fonts; others
+ * are left out. Returns how many there are. */
+static int check_names(const char *text)
+{
+    int n = 0;
+    for (const char *at = text; (at = strstr(at, "<text class=\"name\"")) != NULL; at++, n++) {
+        const char *rect = at, *name = strchr(at, '>') + 1;
+        while (strncmp(rect, "<rect ", 6) != 0)
+            rect--;
+        const double x = length_of(rect, " x=\""), right = x + length_of(rect, " width=\"");
+        const double letters = (double)(strchr(name, '<') - name),
+                     begin = length_of(at, " x=\"");
+        SW_CHECK(begin > x && begin + 6.9 * letters < right, "%.40s: %g to %g in %g to %g",
+                 name, begin, begin + 6.9 * letters, x, right);
     }
     return n;
 }
@@ -511,6 +532,7 @@ static void the_picture_shows_every_storage_in_its_place(void)
                                         "--optimizer sgd --batch 17", "--fit 5MiB",
                                         "--model mlp --hidden 9,9,9,9 --synthetic-n 40"};
     static drawn_storage at[500];
+    int n_names = 0;
     for (size_t w = 0; w < sizeof words / sizeof *words; w++) {
         const char *text = drawn(words[w], "plan.svg");
         const double arena = program_number(outcome.out, "arena_bytes");
@@ -527,6 +549,7 @@ static void the_picture_shows_every_storage_in_its_place(void)
                              at[k].offset >= at[i].offset + at[i].bytes,
                          "%s: %d lies on %d", words[w], i, k);
         }
+        n_names += check_names(text);
         SW_CHECK((double)highest == arena, "%s: %llu of %g bytes", words[w], highest, arena);
         static const char *const said[] = {">data<",    ">forward<",  ">loss<",
                                            ">saved<",   ">gradient<", "prefers-color-scheme",
@@ -535,6 +558,7 @@ static void the_picture_shows_every_storage_in_its_place(void)
             SW_CHECK(strstr(text, said[i]) != NULL, "%s: no %s", words[w], said[i]);
         SW_CHECK(count(text, "http") == 1, "%s: it names another file", words[w]);
     }
+    CU_ASSERT(n_names > 10);
 }
 
 static void the_picture_is_the_same_each_time(void)

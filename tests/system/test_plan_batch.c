@@ -56,7 +56,7 @@ static void check_named(const char *words)
     const char *at = strstr(outcome.err, "does not fit: ");
     if (!SW_CHECK(outcome.status == 4 && at != NULL, "%s: %s", line, outcome.err))
         return;
-    const unsigned long long bytes = strtoull(at + strlen("does not fit: "), NULL, 10);
+    const unsigned long long bytes = sw_number_of(at + strlen("does not fit: "));
     for (int less = 0; less < 2; less++) {
         snprintf(line, sizeof line, "plan %s --memory-budget %llu", words,
                  bytes - (unsigned)less);

@@ -11,7 +11,7 @@
 static void what_is_live_at_the_peak(void)
 {
     const json_t *r = report_of(net_profile("live.jsonl", NET));
-    check_text(r, "peak.op", "join/concat");
+    check_text(r, "peak.op", "join concat");
     check(r, "peak.bytes", (int64_t)layers_peak(net, NET));
     check(r, "peak.by_role.activation", (int64_t)layers_peak(net, NET));
     check(r, "peak.by_layer.block1/conv", (int64_t)floats(4000));

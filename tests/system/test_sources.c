@@ -213,7 +213,17 @@ static void what_does_not_fit_the_data_is_refused(void)
     } cases[] = {
         {"train " MLP "--data text:$/text", "mlp does not learn sequences"},
         {"train --quiet --model lenet5 --data csv:$/table.csv", "lenet5 reads images"},
+        {"train --quiet --model lenet5 --data csv:$/table.csv",
+         "; --model mlp takes these data"},
         {"train --quiet --model lenet5 --data cifar:$", "3 x 32 x 32"},
+        {"train --quiet --model lenet5 --data cifar:$",
+         "; --model mlp, mbconv or resnet9 takes these data"},
+        {"train " MLP "--data $", "it looks like cifar, so --data cifar:"},
+        {"train " MLP "--data idx:$",
+         "there is no file of idx, but it looks like cifar: --data"},
+        {"train " MLP "--data $/table.csv", "it looks like csv, so --data csv:"},
+        {"plan --model gpt --data $/other", "must say how '"},
+        {"plan --model gpt --data $/none", "is unknown: it must be synthetic, idx:DIR"},
         {"train " MLP "--data csv:$/table.csv --label size", "no column is named 'size'"},
         {"train " MLP "--data csv:$/table.csv --label 4", "(got 4)"},
         {"train " MLP "--data csv:$/table.csv --header maybe", "auto, yes, no"},
@@ -234,6 +244,7 @@ static void what_does_not_fit_the_data_is_refused(void)
         {"plan --model mlp --data text:$/text --svg $/text", "same file"},
     };
     put_all();
+    put_text("other", "any");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         refused(2, cases[i].words, "", cases[i].says);
 }

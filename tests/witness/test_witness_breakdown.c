@@ -1,6 +1,7 @@
 /* Roles and layers under the access witness: what it adds up from the touches is what was
  * planned and what a run counted; where a plan is wrong in one storage, the message names
  * the role or layer with other bytes. */
+#include "alloc/base/message.h"
 #include "runtime/observe/breakdown.h"
 #include "runtime/verify/witness_internal.h"
 #include "tests/support/seen_breakdown.h"
@@ -204,11 +205,12 @@ static void check_fault(const planted *x, const sw_witness_info *info,
     for (uint32_t i = 0; i < said->n; i++) {
         const sw_seen_share *b = &said->at[i];
         const sw_seen_share a = sw_share_named(seen, b->kind, b->name);
-        snprintf(text, sizeof text,
-                 "%s '%s': %zu bytes at the peak and %zu at its own observed, %zu and %zu "
-                 "planned",
-                 b->kind == SW_SHARE_ROLE ? "role" : "layer", b->name, a.at_peak, a.peak,
-                 b->at_peak, b->peak);
+        (void)sw_message(
+            text, sizeof text,
+            "%s '%s': %zu bytes at the peak and %zu at its own observed, %zu and %zu "
+            "planned",
+            b->kind == SW_SHARE_ROLE ? "role" : "layer", b->name, a.at_peak, a.peak, b->at_peak,
+            b->peak);
         named |= strcmp(text, info->first_fault) == 0 && differs(seen, said, b->kind, b->name);
     }
     SW_CHECK(named, "%s: '%s'", x->name, info->first_fault);

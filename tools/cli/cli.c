@@ -80,26 +80,6 @@ static bool read_real(const char *text, double min, double *out)
     return true;
 }
 
-bool cli_read_bytes(const char *text, size_t *out)
-{
-    static const char *const units[] = {"", "KiB", "MiB", "GiB", "TiB"};
-    char *end;
-    if (*text < '0' || *text > '9' || is_hex(text))
-        return false;
-    const double x = strtod(text, &end);
-    for (int i = 0; i < 5; i++) {
-        const bool plain = i == 0 && (*end == '\0' || strcmp(end, "B") == 0);
-        if (!plain && (i == 0 || strcmp(end, units[i]) != 0))
-            continue;
-        const double bytes = ldexp(x, 10 * i);
-        if (!(bytes < 9.0e18) || (i == 0 && bytes != floor(bytes)))
-            return false;
-        *out = (size_t)bytes;
-        return true;
-    }
-    return false;
-}
-
 static int numbers_in(const char *text)
 {
     int n = 1;
@@ -174,6 +154,13 @@ static int refuse_word(const cli_option *o, const char *text)
                      text, known);
 }
 
+static const char *digits(char to[32], int64_t n)
+{
+    const uint64_t size = n < 0 ? 0 - (uint64_t)n : (uint64_t)n;
+    snprintf(to, 32, "%s%.30s", n < 0 ? "-" : "", sw_text_digits(size).text);
+    return to;
+}
+
 static int refuse_number(const cli_option *o, const char *text)
 {
     const char *what = o->kind == CLI_LIST   ? "whole numbers with commas between them, each"
@@ -183,20 +170,18 @@ static int refuse_number(const cli_option *o, const char *text)
         return cli_error(CLI_USAGE, "%s must have at most %d numbers (got %d)", o->name,
                          CLI_LIST_MAX, numbers_in(text));
     if (o->kind == CLI_BYTES)
-        return cli_error(CLI_USAGE,
-                         "%s must be a size such as 4096, 64KiB, 1.5MiB, 2GiB or 1TiB, below "
-                         "8000000TiB (got '%s')",
-                         o->name, text);
+        return cli_refuse_bytes(o->name, "", text);
     if (o->kind == CLI_EVERY)
         return cli_error(CLI_USAGE,
                          "%s must be steps such as 100, or a time such as 30s, 10m or 1.5h, "
                          "above 0 (got '%s')",
                          o->name, text);
+    char least[32], most[32];
     if (o->max != 0)
-        return cli_error(CLI_USAGE, "%s must be %s from %lld to %lld (got '%s')", o->name, what,
-                         (long long)o->min, (long long)o->max, text);
-    return cli_error(CLI_USAGE, "%s must be %s of at least %lld (got '%s')", o->name, what,
-                     (long long)o->min, text);
+        return cli_error(CLI_USAGE, "%s must be %s from %s to %s (got '%s')", o->name, what,
+                         digits(least, o->min), digits(most, o->max), text);
+    return cli_error(CLI_USAGE, "%s must be %s of at least %s (got '%s')", o->name, what,
+                     digits(least, o->min), text);
 }
 
 static int no_value(const cli_option *o)

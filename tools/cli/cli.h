@@ -79,8 +79,13 @@ int cli_parse(const cli_command *command, int argc, char **argv);
 void cli_set_help(void (*put)(const cli_command *));
 /* Store `text` where the option wants it: CLI_GO, or CLI_USAGE with a message. */
 int cli_set(const cli_option *option, const char *text);
-/* Read a size: a number, then nothing, B, KiB, MiB, GiB or TiB. */
+/* Read a size: a number, then nothing, B, KiB, MiB, GiB or TiB. Separators as in messages may
+ * stand in it: 1,234,567. */
 bool cli_read_bytes(const char *text, size_t *out);
+/* Say what is wrong with a size that cannot be read, and how it is written: MB is 10^6 to some
+ * and 2^20 to others, so it is not taken. `also` is what else the option takes ("a percentage
+ * such as 2%, or "), or "". CLI_USAGE. */
+int cli_refuse_bytes(const char *name, const char *also, const char *text);
 /* The nearest of `names` (n of them, `stride` bytes apart), or NULL when none is near. */
 const char *cli_nearest(const char *text, const void *names, size_t stride, int n);
 

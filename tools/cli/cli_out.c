@@ -1,4 +1,5 @@
 /* Printing for people, exit statuses, step times. */
+#include "alloc/base/message.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
 #include "profiler/record/utf8.h"
@@ -34,7 +35,7 @@ const char *cli_last_line(void)
 static void print_line(const char *colour, const char *format, va_list args)
 {
     static char text[sizeof last_line];
-    vsnprintf(text, sizeof text, format, args);
+    (void)sw_message_list(text, sizeof text, format, args);
     sw_utf8_clean(last_line, sizeof last_line, text);
     cli_progress("%s", "");
     const bool coloured = cli_colour(stderr);
@@ -178,7 +179,7 @@ void cli_progress(const char *format, ...)
     char text[160];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    (void)sw_message_list(text, sizeof text, format, args);
     va_end(args);
     if (*text == '\0') {
         if (progress_shown)

@@ -52,7 +52,9 @@ int es_files_check(const es_opts *o)
     if (o->resume != NULL && *o->resume == '\0' && o->checkpoint == NULL)
         return cli_error(CLI_USAGE,
                          "--resume must have a FILE, or --checkpoint FILE beside it");
-    const int status = train_metrics_check(o->metrics);
+    int status = job_check_params_name("--save-params", o->save);
+    if (status == CLI_GO)
+        status = train_metrics_check(o->metrics);
     return status == CLI_GO ? check_names(o) : status;
 }
 
@@ -103,7 +105,7 @@ sw_status es_metrics_open(es_run *r)
     SW_TRY(sw_file_size(r->metrics, &bytes));
     if (bytes < r->metrics_bytes)
         SW_FAIL(SW_FORMAT,
-                "--metrics %s has %" PRIu64 " bytes, and had %" PRIu64
+                "--metrics %s has %" PRIu64 " bytes, and had %" PRIu64 " bytes"
                 " when the checkpoint was saved",
                 path, bytes, r->metrics_bytes);
     SW_TRY(sw_file_cut(r->metrics, r->metrics_bytes));

@@ -21,7 +21,7 @@ void evolve_say_head(const evolve *e)
            cli_digits((uint64_t)e->n_validation).text, cli_bytes(o->job.budget_bytes).text,
            o->population, o->job.seed);
     printf("%5s %9s %9s %8s %10s %10s %10s %7s %7s\n", "gen", "best", "mean", "accuracy",
-           "parameters", "best peak", "largest", "refused", "seconds");
+           "parameters", "best MiB", "most MiB", "refused", "seconds");
     cli_flush();
 }
 
@@ -49,8 +49,8 @@ void evolve_say_row(const evolve *e, const evolve_row *r)
     cli_progress("%s", "");
     printf("%5" PRIu64 " %9s %9s %8s %10s %10s %10s %7" PRIu64 " %7.1f\n", r->generation,
            number(r->best).text, number(r->mean).text, percent(r->accuracy).text,
-           cli_digits(r->parameters).text, cli_bytes(r->best_bytes).text,
-           cli_bytes(r->largest_bytes).text, r->refused, (double)r->ns / 1e9);
+           cli_digits(r->parameters).text, sw_text_mib(r->best_bytes).text,
+           sw_text_mib(r->largest_bytes).text, r->refused, (double)r->ns / 1e9);
     cli_flush();
 }
 

@@ -1,4 +1,5 @@
 /* A training job: exec, model, programs, their plans. */
+#include "alloc/base/message.h"
 #include "alloc/base/size.h"
 #include "tools/job/job.h"
 #include "tools/job/machine.h"
@@ -211,7 +212,7 @@ static cli_text checkpoint_part(const job *j)
 {
     cli_text part = {""};
     if (job_counted_checkpoint_bytes(j) > 0)
-        snprintf(part.text, sizeof part.text, ", checkpoint %zu", j->checkpoint_bytes);
+        (void)sw_message(part.text, sizeof part.text, ", checkpoint %zu", j->checkpoint_bytes);
     return part;
 }
 
@@ -294,8 +295,8 @@ static size_t witness_bytes(const sw_plan_info *plan)
 static int check_card(const job *j, const sw_device_info *d)
 {
     char limit[200];
-    snprintf(limit, sizeof limit, "%s (%s) has %zu bytes, of which are free", d->name, d->card,
-             d->total_bytes);
+    (void)sw_message(limit, sizeof limit, "%s (%s) has %zu bytes, of which are free", d->name,
+                     d->card, d->total_bytes);
     for (int i = 0; i < JOB_PROGRAMS; i++) {
         const sw_plan_info *p = &j->program[i].plan;
         if (j->program[i].batch > 0 && p->total_bytes > d->free_bytes)

@@ -56,6 +56,15 @@ int job_check(job_opts *opts);
 
 /* The part of this that is about data in files. */
 int job_file_check(const job_opts *opts);
+/* The reader that a path of data suggests, by the files of a folder or the end of a file's
+ * name; NULL: none. */
+const char *job_suggest_reader(const char *path);
+/* Refuse a --data without a reader, `known` lists them; and a folder that is another reader's:
+ * CLI_GO where it is not. */
+int job_refuse_source(const char *source, const char *known);
+int job_check_folder(const char *source);
+/* A file of parameters must not be named as another program's format. NULL is fine. */
+int job_check_params_name(const char *option, const char *path);
 /* What --data can name, for its help. */
 const char *job_file_help(void);
 /* Into `path` the i-th of the files that the data may be read from; false past the last. */

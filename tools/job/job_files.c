@@ -102,8 +102,7 @@ int job_file_check(const job_opts *o)
     const swi_reader *r = swi_reader_of(o->data, &path);
     char known[300];
     if (r == NULL && strcmp(o->data, "synthetic") != 0)
-        return cli_error(CLI_USAGE, "--data '%s' is unknown or not built yet: it is %s",
-                         o->data, list_sources(known, sizeof known, false, " or "));
+        return job_refuse_source(o->data, list_sources(known, sizeof known, false, " or "));
     if (r != NULL && path[0] == '\0')
         return cli_error(CLI_USAGE, "--data %s must be followed by %s", o->data,
                          r->files != NULL ? "a folder" : "a file");
@@ -111,7 +110,7 @@ int job_file_check(const job_opts *o)
         return cli_error(CLI_USAGE, "--data-limit has no effect with --data synthetic");
     if (r != &swi_reader_csv && given != NULL)
         return cli_error(CLI_USAGE, "%s has no effect without --data csv:FILE", given);
-    return r == &swi_reader_csv ? check_csv(o) : CLI_GO;
+    return r == &swi_reader_csv ? check_csv(o) : job_check_folder(o->data);
 }
 
 /* ---- loading ----------------------------------------------------------------------------- */

@@ -25,7 +25,7 @@ static const char *rate_help(void)
 int job_options(job_opts *o, cli_option *table, int n, bool one_batch)
 {
     o->lr = o->momentum = o->test_share = -1.0; /* not given */
-    o->split_seed = -1;
+    o->split_seed = o->epochs = -1;
     const cli_option options[] = {
 #define JOB_ROW(field, name, value, kind, ...) {name, value, kind, &o->field, __VA_ARGS__},
 #include "tools/job/job_options.def"
@@ -148,6 +148,9 @@ static int check_device(const job_opts *o)
 int job_check(job_opts *o)
 {
     o->kind = tool_model_find(o->model);
+    if (o->epochs == 0)
+        return cli_error(CLI_USAGE, "--epochs must be at least 1 (got 0): 'stepwell plan' says "
+                                    "what memory a run takes, without a step");
     int status = check_device(o);
     if (status == CLI_GO)
         status = job_file_check(o);

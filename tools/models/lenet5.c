@@ -16,14 +16,11 @@ static sw_status accepts(const tool_net_opts *o)
         return SW_OK;
     if (s->rank == 3)
         SW_FAIL(SW_INVALID,
-                "lenet5 reads images of 1 x %d x %d, and those of %s are %lld x %lld x %lld; "
-                "--model mlp takes any",
+                "lenet5 reads images of 1 x %d x %d, and those of %s are %lld x %lld x %lld",
                 side, side, o->data.name, (long long)s->dim[0], (long long)s->dim[1],
                 (long long)s->dim[2]);
-    SW_FAIL(SW_INVALID,
-            "lenet5 reads images of 1 x %d x %d, and %s has none; --model mlp takes "
-            "any sample",
-            side, side, o->data.name);
+    SW_FAIL(SW_INVALID, "lenet5 reads images of 1 x %d x %d, and %s has none", side, side,
+            o->data.name);
 }
 
 static sw_status declare(tool_net *net, const tool_net_opts *o)

@@ -45,9 +45,7 @@ static sw_status accepts(const tool_net_opts *o)
     const sw_shape *s = &o->data.field[0].shape;
     const tool_settings *t = &o->settings;
     if (s->rank != 3)
-        SW_FAIL(SW_INVALID,
-                "mbconv reads images (channels, height, width), and %s has none; --model mlp "
-                "takes any sample",
+        SW_FAIL(SW_INVALID, "mbconv reads images (channels, height, width), and %s has none",
                 o->data.name);
     if (!(t->width_factor > 0.0 && t->width_factor <= MOST_FACTOR && t->depth_factor > 0.0 &&
           t->depth_factor <= MOST_FACTOR))

@@ -150,14 +150,58 @@ static const char *task_name(tool_task task)
     return task == TOOL_CLASSIFY ? "classes" : task == TOOL_REGRESS ? "numbers" : "sequences";
 }
 
-sw_status tool_net_accepts(const tool_net_opts *o)
+/* Can a model, with settings of its own, learn what these data have? */
+static bool takes_data(const tool_model *model, const tool_net_opts *like)
+{
+    tool_net_opts o = *like;
+    o.model = model;
+    o.settings = TOOL_SETTINGS_NONE;
+    return (model->learns & tool_task_of(&o.data)) != 0 &&
+           tool_settings_complete(model, &o.settings) == CLI_GO &&
+           (model->accepts == NULL || model->accepts(&o) == SW_OK);
+}
+
+/* The data are not for this model: say which models they are for. */
+static sw_status refuse_data(const tool_net_opts *o, const char *why)
+{
+    const char *takers[16];
+    char list[200] = "";
+    int n = 0;
+    size_t used = 0;
+    for (int i = 0; tool_model_at(i) != NULL && n < 16; i++)
+        if (takes_data(tool_model_at(i), o))
+            takers[n++] = tool_model_at(i)->name;
+    for (int i = 0; i < n && used < sizeof list; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s",
+                                 i == 0       ? ""
+                                 : i + 1 == n ? " or "
+                                              : ", ",
+                                 takers[i]);
+    if (n == 0)
+        SW_FAIL(SW_INVALID, "%s; no model takes these data", why);
+    SW_FAIL(SW_INVALID, "%s; --model %s takes these data", why, list);
+}
+
+static sw_status check_data(const tool_net_opts *o)
 {
     const tool_task task = tool_task_of(&o->data);
-    if ((o->model->learns & task) == 0)
-        SW_FAIL(SW_INVALID, "%s does not learn %s, which is what %s has", o->model->name,
-                task_name(task), o->data.name != NULL ? o->data.name : "the data set");
-    if (o->model->accepts != NULL)
-        SW_TRY(o->model->accepts(o));
+    char why[400];
+    if ((o->model->learns & task) == 0) {
+        snprintf(why, sizeof why, "%s does not learn %s, which is what %s has", o->model->name,
+                 task_name(task), o->data.name != NULL ? o->data.name : "the data set");
+        return refuse_data(o, why);
+    }
+    if (o->model->accepts == NULL || o->model->accepts(o) == SW_OK)
+        return SW_OK;
+    snprintf(why, sizeof why, "%s", sw_last_error());
+    if (!takes_data(o->model, o))
+        return refuse_data(o, why);
+    SW_FAIL(SW_INVALID, "%s", why); /* not the data: a setting */
+}
+
+sw_status tool_net_accepts(const tool_net_opts *o)
+{
+    SW_TRY(check_data(o));
     if (o->settings.dropout >= 1.0)
         SW_FAIL(SW_INVALID, "%s: --dropout must be below 1 (got %g)", o->model->name,
                 o->settings.dropout);

@@ -27,9 +27,7 @@ static sw_status accepts(const tool_net_opts *o)
     const sw_shape *s = &o->data.field[0].shape;
     const tool_settings *t = &o->settings;
     if (s->rank != 3)
-        SW_FAIL(SW_INVALID,
-                "resnet9 reads images (channels, height, width), and %s has none; --model mlp "
-                "takes any sample",
+        SW_FAIL(SW_INVALID, "resnet9 reads images (channels, height, width), and %s has none",
                 o->data.name);
     if (s->dim[1] < LEAST_SIDE || s->dim[2] < LEAST_SIDE)
         SW_FAIL(SW_INVALID,

@@ -1,5 +1,6 @@
 /* See place_csv.h. One pass over the text: fields are read where they stand and nothing is
  * copied but numbers. */
+#include "alloc/base/message.h"
 #include "tools/place/place_csv.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
@@ -33,7 +34,7 @@ static sw_status damaged(const reader *r, int column, const char *format, ...)
     char what[200], name[24] = "";
     va_list args;
     va_start(args, format);
-    vsnprintf(what, sizeof what, format, args);
+    (void)sw_message_list(what, sizeof what, format, args);
     va_end(args);
     if (r->line > 1 && column < r->csv->n_columns)
         snprintf(name, sizeof name, " (%s)", names[r->csv->role[column]]);

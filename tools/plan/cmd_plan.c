@@ -85,7 +85,10 @@ static sw_status print_plan(job *j, bool quiet)
     }
     SW_TRY(breakdown_print(j, (job_which)(main - j->program)));
     putchar('\n');
-    printf("peak   %s at %s\n", result_both(p->peak_bytes).text, p->peak_op);
+    char peak[240];
+    snprintf(peak, sizeof peak, "%s at %s", result_both(p->peak_bytes).text, p->peak_op);
+    printf("peak   ");
+    cli_wrap(stdout, 7, 7, peak);
     printf("held by ");
     cli_wrap(stdout, 8, 8, p->holders);
     printf("model  %s\n", result_both(p->model_bytes).text);
@@ -132,17 +135,17 @@ static void print_peaks(const job *j)
     const sw_plan_info *p = &job_main(j)->plan;
     printf("%10s", cli_digits((uint64_t)j->batch).text);
     for (int i = 0; i < SW_PHASES && !j->opts->immediate; i++)
-        printf(" %10s", cli_bytes(p->phase[i].peak_bytes).text);
+        printf(" %10s", sw_text_mib(p->phase[i].peak_bytes).text);
     if (j->opts->immediate)
-        printf(" %10s", cli_bytes(p->peak_bytes).text);
-    printf(" %10s\n", cli_bytes(p->total_bytes).text);
+        printf(" %10s", sw_text_mib(p->peak_bytes).text);
+    printf(" %10s\n", sw_text_mib(p->total_bytes).text);
 }
 
 static void print_title(const job *j)
 {
     char name[1024];
     sw_utf8_clean(name, sizeof name, j->train.info.name);
-    printf("%s on %s, %s: peaks of the %s and total_bytes\n\n", j->opts->model, name,
+    printf("%s on %s, %s: peaks of the %s and total_bytes, in MiB\n\n", j->opts->model, name,
            j->opts->optimizer, j->opts->immediate ? "step" : "phases");
     print_heads(j->opts->immediate);
 }

@@ -229,16 +229,17 @@ static void print_row(const row *r)
         return;
     }
     printf(" %9s %11s %11s %11s %11s %11s\n", cli_digits((uint64_t)r->batch).text,
-           cli_bytes(r->run.model_bytes).text, cli_bytes(r->run.arena_bytes).text,
-           cli_bytes(r->run.data_bytes).text, cli_bytes(r->run.peak_bytes).text,
-           cli_bytes(r->total_bytes).text);
+           sw_text_mib(r->run.model_bytes).text, sw_text_mib(r->run.arena_bytes).text,
+           sw_text_mib(r->run.data_bytes).text, sw_text_mib(r->run.peak_bytes).text,
+           sw_text_mib(r->total_bytes).text);
 }
 
 static void print_rows(const plan_opts *o, const job *j, const row *rows)
 {
     char name[1024], text[1400];
     sw_utf8_clean(name, sizeof name, j->train.info.name);
-    snprintf(text, sizeof text, "%s on %s, %s%s%s", o->job.model, name, o->job.optimizer,
+    snprintf(text, sizeof text, "%s on %s, %s%s%s; bytes in MiB", o->job.model, name,
+             o->job.optimizer,
              o->fit_bytes > 0 ? ": the largest batches whose total fits " : "",
              o->fit_bytes > 0 ? cli_bytes(o->fit_bytes).text : "");
     cli_wrap(stdout, 0, 0, text);

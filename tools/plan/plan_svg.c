@@ -157,8 +157,9 @@ static void title(drawing *d, const sw_plan_storage *s)
 {
     svg_print(&d->to, "<title>");
     svg_escaped(&d->to, s->name);
-    svg_print(&d->to, "\n%s, %zu bytes (%zu of them padding) at offset %zu\n", s->role,
-              s->bytes + s->padding, s->padding, s->offset);
+    svg_print(&d->to, "\n%s, %s bytes (%s of them padding) at offset %s\n", s->role,
+              cli_digits(s->bytes + s->padding).text, cli_digits(s->padding).text,
+              cli_digits(s->offset).text);
     svg_print(&d->to, "born at op %u", s->birth);
     if (s->op != NULL) {
         svg_print(&d->to, " (");
@@ -180,6 +181,18 @@ static void see_cover(void *to, const sw_plan_storage *s)
         d->covered[s->alias] = true;
 }
 
+/* Hundredths of a pixel that a name takes at most in 11 px of a wide sans-serif (DejaVu Sans,
+ * Verdana), as far as characters differ. */
+static long long name_width(const char *name)
+{
+    long long width = 0;
+    for (; *name != '\0'; name++)
+        width += strchr("mwMW@%", *name) != NULL             ? 1120
+                 : strchr(".,:;'|!ijl[]()/ ", *name) != NULL ? 440
+                                                             : 780;
+    return width;
+}
+
 static void see_storage(void *to, const sw_plan_storage *s)
 {
     drawing *d = to;
@@ -197,7 +210,7 @@ static void see_storage(void *to, const sw_plan_storage *s)
     svg_print(&d->to, ">");
     title(d, s);
     svg_print(&d->to, "</rect>\n");
-    if (!d->covered[s->id] && h >= 1300 && w >= 620 * (long long)strlen(s->name)) {
+    if (!d->covered[s->id] && h >= 1300 && w >= name_width(s->name) + 800) {
         svg_open_text(&d->to, "name", x + 400, y + h / 2 + 400);
         svg_escaped(&d->to, s->name);
         svg_print(&d->to, "</text>\n");

@@ -42,9 +42,10 @@ sw_status pop_metrics_open(pop *p)
         SW_TRY(sw_file_open(&p->metrics, path, SW_FILE_KEEP));
         SW_TRY(sw_file_size(p->metrics, &bytes));
         if (bytes < p->metrics_bytes)
-            SW_FAIL(SW_FORMAT,
-                    "--metrics %s has %llu bytes, and had %llu when the checkpoint was saved",
-                    path, (unsigned long long)bytes, (unsigned long long)p->metrics_bytes);
+            SW_FAIL(
+                SW_FORMAT,
+                "--metrics %s has %llu bytes, and had %llu bytes when the checkpoint was saved",
+                path, (unsigned long long)bytes, (unsigned long long)p->metrics_bytes);
         SW_TRY(sw_file_cut(p->metrics, p->metrics_bytes));
         return sw_file_seek(p->metrics, p->metrics_bytes);
     }

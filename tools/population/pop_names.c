@@ -99,6 +99,8 @@ int pop_files_check(const pop *p)
     const pop_opts *o = &p->opts;
     char first[FILE_PATH_BYTES];
     int status = check_words(o);
+    if (status == CLI_GO)
+        status = job_check_params_name("--save-params", o->save);
     if (o->metrics != NULL && status == CLI_GO)
         status = check_one(o, "--metrics", o->metrics);
     if (o->plot != NULL && status == CLI_GO)

@@ -155,6 +155,7 @@ static int pop_table(pop_opts *o, cli_option *table)
     };
     o->stop_score = NAN;
     o->replaced = o->donors = -1.0;
+    o->epochs = -1;
     const int n = job_options(&o->job, table, 0, true);
     memcpy(table + n, options, sizeof options);
     return n + (int)(sizeof options / sizeof *options);

@@ -19,14 +19,15 @@ static int say_text(const pop *p)
            cli_bytes(m->largest_bytes).text, cli_bytes(m->arena).text, cli_bytes(m->batch).text,
            cli_bytes(m->member).text);
     if (budget > 0)
-        printf("with %d thread%s no explore takes more than %zu of the %zu bytes of the "
+        printf("with %d thread%s no explore takes more than %s of the %s bytes of the "
                "budget; what is left is for members that stay\n",
-               m->threads, m->threads > 1 ? "s" : "", pop_least(p), budget);
+               m->threads, m->threads > 1 ? "s" : "", cli_digits(pop_least(p)).text,
+               cli_digits(budget).text);
     if (m->n_refused > 0)
-        printf("%lld shape%s not fit, the first %s: %zu bytes alone. An explore that asks for "
+        printf("%lld shape%s not fit, the first %s: %s bytes alone. An explore that asks for "
                "one is %s\n",
                (long long)m->n_refused, m->n_refused > 1 ? "s do" : " does",
-               pop_form_text(&m->first_refused).text, m->first_refused_bytes,
+               pop_form_text(&m->first_refused).text, cli_digits(m->first_refused_bytes).text,
                halves(p) ? "given half the batch until it fits"
                          : "refused: the donor's shape stays");
     return cli_finish(CLI_DONE);

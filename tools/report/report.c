@@ -104,8 +104,11 @@ static int check(const settings *s)
         return cli_error(CLI_USAGE,
                          "--max-peak and --fail-on-increase belong to reports in text or json");
     if (!is_export(s) && s->out != NULL)
-        return cli_error(CLI_USAGE, "--out has no effect with --format %s: use a redirection",
-                         s->format);
+        return cli_error(
+            CLI_USAGE,
+            "--out takes the formats that --list-formats names first: %s goes to standard "
+            "output, which the shell can redirect (--format %s > FILE)",
+            s->format, s->format);
     const char *out = s->html != NULL ? s->html : s->out;
     if (file_same(out, s->file) || file_same(out, s->diff))
         return cli_error(CLI_USAGE, "%s %s, a file that is read",
@@ -214,7 +217,7 @@ int tool_report(int argc, char **argv)
          report_formats()},
         {"--list-formats", NULL, CLI_FLAG, &s.list, NULL, "list the formats", 0, 0, NULL},
         {"--out", "FILE", CLI_WORD, &s.out, NULL,
-         "file for a listed format (default standard output)", 0, 0, NULL},
+         "file for any listed format but text and json (default standard output)", 0, 0, NULL},
         {"--bytes", NULL, CLI_FLAG, &s.style.exact, NULL, "exact bytes instead of KiB and MiB",
          0, 0, NULL},
         {"--json", NULL, CLI_FLAG, &s.json, NULL, "the same as --format json", 0, 0, NULL},

@@ -26,12 +26,14 @@ int report_list_formats(void)
 {
     static const char *const own[][2] = {{"text", "the report, for people"},
                                          {"json", "the report, for scripts"}};
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        printf("%-16s %s\n", own[i][0], own[i][1]);
+    printf("Into the file that --out names, or on standard output:\n");
     for (uint32_t i = 0; sw_sink_at(i) != NULL; i++) {
-        printf("%-16s ", sw_sink_at(i)->name);
-        cli_wrap(stdout, 17, 17, sw_sink_at(i)->about);
+        printf("  %-16s ", sw_sink_at(i)->name);
+        cli_wrap(stdout, 19, 19, sw_sink_at(i)->about);
     }
+    printf("On standard output alone:\n");
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        printf("  %-16s %s\n", own[i][0], own[i][1]);
     return cli_finish(CLI_DONE);
 }
 

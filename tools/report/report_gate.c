@@ -27,10 +27,8 @@ int report_limits_read(report_limits *l, bool base)
     l->relative = strchr(l->increase, '%') != NULL;
     if (l->relative ? !read_percent(l->increase, &l->percent)
                     : !cli_read_bytes(l->increase, &l->bytes))
-        return cli_error(CLI_USAGE,
-                         "--fail-on-increase must be a percentage such as 0%% or 2.5%%, or a "
-                         "size such as 64KiB (got '%s')",
-                         l->increase);
+        return cli_refuse_bytes("--fail-on-increase", "a percentage such as 0% or 2.5%, or ",
+                                l->increase);
     if (!base)
         return cli_error(CLI_USAGE,
                          "--fail-on-increase needs a base: stepwell report FILE --diff BASE");

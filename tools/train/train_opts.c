@@ -101,6 +101,11 @@ static int check(train_opts *o)
                          : is_stream(o->save)  ? "--save-params"
                          : is_stream(o->best)  ? "--save-best"
                                                : "--heap-profile");
+    int named = job_check_params_name("--save-params", o->save);
+    if (named == CLI_GO)
+        named = job_check_params_name("--save-best", o->best);
+    if (named != CLI_GO)
+        return named;
     const int zeroth = train_zeroth_check(o);
     if (zeroth != CLI_GO)
         return zeroth;

@@ -46,10 +46,10 @@ class Diff {
     byId('diff-head').replaceChildren(
       h('p', {class: 'figure', id: 'diff-figure'}, bytesElement(change, true)),
       h('p', {class: 'where'}, 'peak of A less peak of B', change && b.peakBytes ?
-        ` (${change > 0 ? '+' : ''}${fmtShare(change, b.peakBytes)})` : ''),
+        `, ${change > 0 ? '+' : ''}${fmtShare(change, b.peakBytes)} of the peak of B` : ''),
       h('table', {class: 'plain'}, h('tbody', {}, ...[['A', a], ['B', b]].map(([name, program]) => h('tr', {},
         h('th', {scope: 'row'}, `${name}: ${program.report.words.path || program.report.words.model}`),
-        h('td', {class: 'number'}, bytesElement(program.peakBytes)),
+        h('td', {class: 'number'}, bytesCell(program.peakBytes)),
         h('td', {}, `${program.opText('name', program.peak)}, ${PHASES[program.ops.phase[program.peak]] || ''}`))))));
     this.drawPhases();
     this.drawRows();
@@ -57,10 +57,13 @@ class Diff {
     this.drawCurve();
   }
 
-  row(name, a, b, tag) {
-    return h('tr', {}, h(tag || 'th', {scope: tag ? null : 'row'}, name), h('td', {class: 'number'}, a ? bytesElement(a) : ''),
-      h('td', {class: 'number'}, b ? bytesElement(b) : ''),
-      h('td', {class: `number ${a > b ? 'more' : a < b ? 'less' : ''}`, 'data-bytes': a - b}, b === a ? '0' : bytesElement(a - b, true)));
+  /* What another tool's frames do not tell is unknown, and no 0. */
+  row(name, a, b, tag, unknown = [false, false]) {
+    const cell = (bytes, k) => h('td', {class: 'number'}, unknown[k] ? 'unknown' : bytes ? bytesCell(bytes) : '');
+    if (unknown[0] || unknown[1])
+      return h('tr', {}, h('th', {scope: 'row'}, name), cell(a, 0), cell(b, 1), h('td', {class: 'number'}, 'unknown'));
+    return h('tr', {}, h(tag || 'th', {scope: tag ? null : 'row'}, name), cell(a, 0), cell(b, 1),
+      h('td', {class: `number ${a > b ? 'more' : a < b ? 'less' : ''}`, 'data-bytes': a - b}, b === a ? '0' : bytesCell(a - b, true)));
   }
 
   head(what) {
@@ -75,7 +78,8 @@ class Diff {
         program.words.phases[k].peak_bytes);
     };
     byId('diff-phases').replaceChildren(this.head('phase'), h('tbody', {}, ...PHASES.map((phase, k) =>
-      this.row(phase, most(this.a, k), most(this.b, k)))));
+      this.row(phase, most(this.a, k), most(this.b, k), null,
+        [this.a, this.b].map((program) => !program.report.own && !most(program, k))))));
   }
 
   /* The rows are a partition of what lives at either peak, so they add up by construction; the last
@@ -119,8 +123,9 @@ class Diff {
     to.textAlign = 'right';
     to.textBaseline = 'middle';
     to.fillStyle = theme.faint;
+    const marks = axisBytes(most);
     for (const bytes of ticks(0, most, height / 45, true)) {
-      to.fillText(fmtBytes(bytes), left - 6, y(bytes));
+      to.fillText(marks(bytes), left - 6, y(bytes));
       to.fillRect(left, y(bytes), this.box.width, 0.5);
     }
     to.textAlign = 'center';

@@ -261,7 +261,7 @@ class App {
     byId('moment').replaceChildren(h('tbody', {}, ...wanted.slice(0, 14).map((i) => h('tr', {class: i === selected ? 'chosen' : '',
       onclick: () => this.select(i)}, h('td', {}, h('button', {type: 'button', class: 'link', title: program.text('op', i)},
       swatch(program.roles[program.roleOf[i]]), h('span', {}, breakable(program.nameOf(i))))),
-    h('td', {class: 'number'}, bytesElement(program.size[i])),
+    h('td', {class: 'number'}, bytesCell(program.size[i])),
     h('td', {class: 'number'}, fmtShare(program.size[i], program.total[cursor.op]))))));
     byId('moment-rest').textContent = wanted.length > 14 ? `and ${fmtInt(wanted.length - 14)} smaller ones, ` +
       fmtBytes(wanted.slice(14).reduce((sum, i) => sum + program.size[i], 0)) : '';

@@ -192,9 +192,9 @@ class Plan {
     const lanes = this.layout(this.app.program).lanes;
     for (const lane of lanes) {
       const bottom = this.yOf(lane.from), from = Math.max(lane.from, this.zoomY.from);
-      const room = Math.min(lane.until, this.zoomY.to) - from;
+      const room = Math.min(lane.until, this.zoomY.to) - from, marks = axisBytes(lane.until - lane.from);
       for (const address of ticks(from - lane.from, from - lane.from + room, 8 * room / this.zoomY.length, true))
-        to.fillText(fmtBytes(address), left - 6, Math.min(this.yOf(lane.from + address), this.box.top + this.box.height - 6));
+        to.fillText(marks(address), left - 6, Math.min(this.yOf(lane.from + address), this.box.top + this.box.height - 6));
       to.fillRect(left, Math.round(bottom) - 1, width, 1);
     }
     if (this.many) {
@@ -209,17 +209,14 @@ class Plan {
     to.font = '11px system-ui, sans-serif';
     to.textBaseline = 'middle';
     to.textAlign = 'left';
+    this.written = [];
     for (const [i, x, y, wide, high] of this.labels) {
-      const role = program.roles[program.roleOf[i]];
-      if (this.app.timeline.hidden.has(role))
-        continue;
-      to.save();
-      to.beginPath();
-      to.rect(this.box.left + x + 2, this.box.top + y, wide - 4, high);
-      to.clip();
+      const role = program.roles[program.roleOf[i]], name = program.text('name', i), taken = to.measureText(name).width;
+      if (this.app.timeline.hidden.has(role) || taken > wide - 8)
+        continue; /* a part of a name is another name: the tip has it */
       to.fillStyle = isDark(roleColor(role)) ? '#fff' : '#000';
-      to.fillText(program.text('name', i), this.box.left + x + 5, this.box.top + y + high / 2);
-      to.restore();
+      to.fillText(name, this.box.left + x + 5, this.box.top + y + high / 2);
+      this.written.push({name, taken, wide});
     }
   }
 

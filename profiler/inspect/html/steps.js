@@ -69,8 +69,9 @@ class Steps {
     to.textBaseline = 'middle';
     const y = (bytes) => this.box.top + this.box.height * (1 - bytes / this.top);
     to.fillStyle = theme.faint;
+    const marks = axisBytes(this.top);
     for (const bytes of ticks(0, this.top, 3, true)) {
-      to.fillText(fmtBytes(bytes), GUTTER - 6, Math.max(8, y(bytes)));
+      to.fillText(marks(bytes), GUTTER - 6, Math.max(8, y(bytes)));
       to.fillRect(GUTTER, Math.round(y(bytes)), this.box.width, 0.5);
     }
     const gap = this.box.width / this.zoom.length > 4 ? 1 : 0;
@@ -119,12 +120,16 @@ class Steps {
   drawList() {
     const {report, run} = this.app, runs = report.runs;
     const from = Math.max(0, Math.min(run - 5, report.nRuns - 12)), rows = [];
+    let most = 0;
+    for (let i = from; i < Math.min(report.nRuns, from + 12); i++)
+      most = Math.max(most, this.timed(i) ? runs.ns[i] : 0);
+    const time = timesUpTo(most);
     for (let i = from; i < Math.min(report.nRuns, from + 12); i++)
       rows.push(h('tr', {class: i === run ? 'chosen' : '', onclick: () => this.app.chooseRun(i)},
         h('th', {scope: 'row'}, report.stepText(i)), h('td', {}, report.programs[runs.program[i]].title()),
-        h('td', {class: 'number'}, bytesElement(runs.peak[i])),
-        h('td', {class: 'number'}, i ? bytesElement(runs.peak[i] - runs.peak[i - 1], true) : ''),
-        h('td', {class: 'number'}, this.timed(i) ? fmtNs(runs.ns[i]) : ''),
+        h('td', {class: 'number'}, bytesCell(runs.peak[i])),
+        h('td', {class: 'number'}, i ? bytesCell(runs.peak[i] - runs.peak[i - 1], true) : ''),
+        h('td', {class: 'number'}, this.timed(i) ? time(runs.ns[i]) : ''),
         h('td', {class: 'number'}, Number.isNaN(runs.loss[i]) ? '' : runs.loss[i].toPrecision(5))));
     byId('step-list').replaceChildren(h('thead', {}, h('tr', {}, ...['step', 'program', 'peak', 'change', 'time', 'loss']
       .map((title, k) => h('th', {scope: 'col', class: k > 1 ? 'number' : ''}, title)))), h('tbody', {}, ...rows));

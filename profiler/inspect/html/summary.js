@@ -46,7 +46,7 @@ class Summary {
       return part;
     }));
     const rows = shares.sort((a, b) => b.bytes - a.bytes).map((share) => h('tr', {}, h('td', {}, swatch(share.role), share.role),
-      h('td', {class: 'number'}, bytesElement(share.bytes)), h('td', {class: 'number'}, fmtShare(share.bytes, whole))));
+      h('td', {class: 'number'}, bytesCell(share.bytes)), h('td', {class: 'number'}, fmtShare(share.bytes, whole))));
     return [h('h2', {}, 'Peak'), h('p', {class: 'figure', id: 'peak-figure'}, bytesElement(whole)),
       h('p', {class: 'where', id: 'peak-where'}, program.nOps ? [
         h('strong', {title: program.opText('name', op)}, short(program.opText('name', op))), ` (${program.report.word} ${fmtInt(op + 1)} of ${fmtInt(program.nOps)}) in `,
@@ -59,6 +59,10 @@ class Summary {
   phases(report, program) {
     const runs = report.runsOf(program), predicted = report.own && !program.words.immediate && program.words.phases;
     let differing = 0;
+    const medians = PHASES.map((phase, k) => {
+      const times = runs.map((run) => report.phases[k].ns[run]).sort((a, b) => a - b);
+      return runs.length ? times[times.length >> 1] : 0;
+    }), timeText = timesUpTo(Math.max(...medians));
     const rows = PHASES.map((phase, k) => {
       const peaks = report.phases[k].peak;
       let most = 0, apart = 0;
@@ -67,13 +71,12 @@ class Summary {
         apart += predicted && peaks[run] !== predicted[k].peak_bytes ? 1 : 0;
       }
       differing += apart;
-      const times = runs.map((run) => report.phases[k].ns[run]).sort((a, b) => a - b);
-      const time = runs.length ? times[times.length >> 1] : 0;
+      const time = medians[k];
       return h('tr', {}, h('th', {scope: 'row'}, phase),
-        h('td', {class: 'number'}, predicted ? bytesElement(predicted[k].peak_bytes) : '\u2013'),
-        h('td', {class: 'number'}, runs.length ? bytesElement(most) : '\u2013'),
+        h('td', {class: 'number'}, predicted ? bytesCell(predicted[k].peak_bytes) : '\u2013'),
+        h('td', {class: 'number'}, runs.length ? bytesCell(most) : '\u2013'),
         h('td', {class: apart ? 'bad' : 'good'}, !predicted || !runs.length ? '' : apart ? `\u2260 in ${fmtInt(apart)}` : '='),
-        h('td', {class: 'number'}, time ? fmtNs(time) : ''));
+        h('td', {class: 'number'}, time ? timeText(time) : ''));
     });
     const verdict = !runs.length ? 'no run of it is in the file' : !predicted ?
       `nothing was predicted: ${report.own ? 'it ran op by op' : 'another tool recorded it'}` :
@@ -98,7 +101,7 @@ class Summary {
     if (times.length && times[times.length >> 1] > 0)
       facts.push(['median time of a run', fmtNs(times[times.length >> 1])]);
     return [h('h2', {}, 'Sizes'), h('table', {class: 'plain'}, h('tbody', {},
-      ...rows.map(([name, bytes]) => h('tr', {}, h('th', {scope: 'row'}, name), h('td', {class: 'number'}, bytesElement(bytes)))),
+      ...rows.map(([name, bytes]) => h('tr', {}, h('th', {scope: 'row'}, name), h('td', {class: 'number'}, bytesCell(bytes)))),
       ...facts.map(([name, text]) => h('tr', {}, h('th', {scope: 'row'}, name), h('td', {class: 'number'}, text)))))];
   }
 

@@ -114,6 +114,7 @@ class Tensors {
     putTable(byId('tensors'), headOf(this.columns, this.order, () => this.draw()), body);
     const count = `${fmtInt(rows.length)} of ${fmtInt(found)} tensors`;
     byId('found').textContent = count;
+    byId('in-place').hidden = !rows.some((i) => program.alias[i]);
     byId('more').hidden = rows.length === found;
     if (byId('search').value)
       say(count);
@@ -122,7 +123,7 @@ class Tensors {
   row(program, i) {
     const role = program.roles[program.roleOf[i]], alias = program.alias[i];
     const bytes = alias ? h('span', {title: `in the place of ${program.text('name', alias - 1)}: no bytes of its own`},
-      `(${fmtBytes(program.bytes[i])})`) : bytesElement(program.bytes[i]);
+      `(${fmtInt(program.bytes[i])})`) : bytesCell(program.bytes[i]);
     const go = () => this.app.goToValue(i);
     return h('tr', {class: i === this.app.selected ? 'chosen' : '', 'data-value': i, onclick: go},
       h('th', {scope: 'row'}, h('button', {type: 'button', class: 'link', title: program.text('name', i), onclick: (event) => {
@@ -266,10 +267,10 @@ class Layers {
     return h('tr', {tabindex: node.path === this.focused ? 0 : -1, 'aria-level': node.depth + 1, role: 'row',
       'aria-expanded': has ? String(opened) : null, 'data-path': node.path, onclick: () => this.focus(node.path),
       ondblclick: () => this.search(node.path)}, name,
-    h('td', {class: 'number'}, bytesElement(node.atPeak)),
+    h('td', {class: 'number'}, bytesCell(node.atPeak)),
     h('td', {class: 'number shared'}, share, h('span', {}, fmtShare(node.atPeak, whole))),
-    h('td', {class: 'number'}, bytesElement(mostOf(this.program, node))),
-    h('td', {class: 'number'}, node.parameters ? bytesElement(node.parameters) : ''),
+    h('td', {class: 'number'}, bytesCell(mostOf(this.program, node))),
+    h('td', {class: 'number'}, node.parameters ? bytesCell(node.parameters) : ''),
     h('td', {class: 'number'}, fmtInt(node.tensors)));
   }
 

@@ -33,6 +33,17 @@ function fmtNs(x) {
   return `${unit ? x.toFixed(2) : Math.round(x)} ${units[unit]}`;
 }
 
+/* One unit for a column of times up to `most`. */
+function timesUpTo(most) {
+  const units = ['ns', '\u00b5s', 'ms', 's'];
+  let unit = 0;
+  while (most >= 10000 && unit + 1 < units.length) {
+    most /= 1000;
+    unit++;
+  }
+  return (x) => `${unit ? (x / 1000 ** unit).toFixed(2) : Math.round(x)} ${units[unit]}`;
+}
+
 /* A name that is too long for a table: its begin and its end. */
 function short(text) {
   return text.length > 72 ? `${text.slice(0, 44)}\u2026${text.slice(-26)}` : text;
@@ -61,6 +72,22 @@ function h(tag, properties, ...children) {
 }
 
 const byId = (id) => document.getElementById(id);
+
+/* In a column: all digits, so that units do not mix; rounded when the pointer rests on it. */
+function bytesCell(x, signed) {
+  return h('span', {title: signed ? fmtSigned(x) : fmtBytes(x)}, (signed && x > 0 ? '+' : '') + (x < 0 ? '-' : '') + fmtInt(Math.abs(x)));
+}
+
+/* One unit for all marks of an axis up to `most` bytes. */
+function axisBytes(most) {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let unit = 0;
+  while (most >= 1024 && unit + 1 < units.length) {
+    most /= 1024;
+    unit++;
+  }
+  return (x) => `${unit ? (x / 1024 ** unit).toFixed(2) : x} ${units[unit]}`;
+}
 
 /* A figure whose exact bytes show when the pointer rests on it. */
 function bytesElement(x, signed) {

@@ -80,6 +80,7 @@ class Timeline {
     to.lineWidth = 1;
     to.textAlign = 'right';
     to.textBaseline = 'middle';
+    const marks = axisBytes(this.top);
     for (const bytes of ticks(0, this.top, height / 45, true)) {
       const y = Math.round(this.yOf(bytes)) + 0.5;
       to.strokeStyle = theme.line;
@@ -88,7 +89,7 @@ class Timeline {
       to.lineTo(left + width, y);
       to.stroke();
       to.fillStyle = theme.faint;
-      to.fillText(fmtBytes(bytes), left - 6, y);
+      to.fillText(marks(bytes), left - 6, y);
     }
     to.textAlign = 'center';
     to.textBaseline = 'top';
@@ -285,7 +286,7 @@ class Timeline {
     const rows = app.roles().filter((name) => program.roles.includes(name)).reverse().map((name) => {
       const bytes = program.live[program.roles.indexOf(name)][at.op];
       return bytes > 0 ? h('tr', {class: name === role ? 'here' : ''}, h('td', {}, swatch(name), name),
-        h('td', {class: 'number'}, fmtBytes(bytes))) : null;
+        h('td', {class: 'number'}, fmtInt(bytes))) : null;
     });
     app.tip(event, h('strong', {}, `${fmtBytes(program.total[at.op])} live`), h('div', {}, app.opTitle(program, at.op)),
       h('table', {}, h('tbody', {}, ...rows)));

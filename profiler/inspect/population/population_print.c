@@ -42,7 +42,7 @@ void population_print_parts(const population_shape *s, const report_style *style
         const char *layer = *x->layer != '\0' ? x->layer : "(no layer)";
         int left = sw_writer_fitted(style->to, layer, strlen(layer), 24);
         sw_writer_print(style->to, "%*s %-18s %15s\n", left, "", x->role,
-                        table_bytes(x->bytes, style).text);
+                        sw_text_digits(x->bytes).text);
     }
 }
 
@@ -66,7 +66,7 @@ void population_print_step(const population_step *s, const sw_tl_program *p,
         sw_writer_print(to, "  ");
         int left = sw_writer_fitted(to, layer, strlen(layer), 24);
         sw_writer_print(to, "%*s %-18s %15s\n", left, "", x->role,
-                        table_bytes(x->bytes, style).text);
+                        sw_text_digits(x->bytes).text);
     }
     if (s->holders.n > SHOWN_HOLDERS)
         sw_writer_print(to, "  and %" PRIu32 " more\n", s->holders.n - SHOWN_HOLDERS);
@@ -107,7 +107,7 @@ static uint64_t sum_of(const population_view *v, const char *kind, int group)
 
 static void print_line(const population_view *v, const char *what, uint64_t bytes)
 {
-    sw_writer_print(v->style->to, "  %-44s %15s\n", what, table_bytes(bytes, v->style).text);
+    sw_writer_print(v->style->to, "  %-44s %15s\n", what, sw_text_digits(bytes).text);
 }
 
 /* Exact or not, the lines and their sum are those of one turn. */

@@ -37,13 +37,13 @@ static void print_held(const report_denied *d, const report_style *style)
     sw_writer_say(style->to, 2, 4, "%s %s:", table_bytes(d->live, style).text,
                   d->step > 0 ? "were held" : "would be live at the peak");
     report_print_breakdown(h.roles, h.layers, d->live, style);
-    sw_writer_print(style->to, "  %-33s %-15s %12s\n", "largest", "role", "bytes");
+    sw_writer_print(style->to, "  %-33s %-15s %15s\n", "largest", "role", "bytes");
     for (size_t i = 0; i < d->n_holders; i++) {
         sw_writer_print(style->to, "  ");
         const int left =
             sw_writer_fitted(style->to, d->holder[i].name, strlen(d->holder[i].name), 33);
-        sw_writer_print(style->to, "%*s %-15s %12s\n", left, "", d->role_of[i],
-                        table_bytes(d->holder[i].bytes, style).text);
+        sw_writer_print(style->to, "%*s %-15s %15s\n", left, "", d->role_of[i],
+                        table_cell_bytes(d->holder[i].bytes, 16).text);
     }
 }
 
@@ -66,8 +66,9 @@ static void print_way_out(const report_denied *d, const report_style *style)
     }
     if (d->fits_batch > 0)
         sw_writer_say(style->to, 2, 4,
-                      "batch %" PRId64 " is the largest that fits with nothing run again: it "
-                      "needs %s",
+                      "batch %" PRId64
+                      " is the largest that fits without recomputation: it needs "
+                      "%s",
                       d->fits_batch, table_bytes(d->fits_bytes, style).text);
     else if (d->fits_batch == 0)
         sw_writer_say(style->to, 2, 4, "no batch fits");

@@ -30,9 +30,9 @@ static void print_series(const report_host *h, int i, const report_style *style)
         return;
     const char *curve = spark(s, style, &bar);
     sw_writer_print(style->to, "  %-11s%16s%16s%13s%s%s\n", report_series_name(i),
-                    table_bytes(s->growth.first, style).text,
-                    table_bytes(s->growth.last, style).text,
-                    grown ? table_bytes(report_per_step(&s->growth), style).text : "-",
+                    table_cell_bytes(s->growth.first, 16).text,
+                    table_cell_bytes(s->growth.last, 16).text,
+                    grown ? table_cell_bytes(report_per_step(&s->growth), 13).text : "-",
                     curve[0] != '\0' ? "  " : "", curve);
 }
 
@@ -90,7 +90,7 @@ void report_print_growth(const report *r, const report_style *style)
     if (h == NULL || h->records == 0)
         return;
     report_headline(style, "Growth over the steps");
-    sw_writer_print(style->to, "  %-11s%16s%16s%13s\n", "", "first", "last", "per step");
+    sw_writer_print(style->to, "  %-11s%16s%16s%13s\n", "bytes", "first", "last", "per step");
     for (int i = 0; i < REPORT_SERIES; i++)
         print_series(h, i, style);
     for (int i = 0; i < REPORT_SERIES; i++)

@@ -22,18 +22,19 @@ static void print_heap(const report *r, const report_style *style)
     char title[80];
     snprintf(title, sizeof title, "Host heap at the end, %s", h->backend);
     report_headline(style, title);
-    sw_writer_print(style->to, "  %-9s%13s%14s%14s%14s%14s\n", "", "asked for", "allocated",
-                    "active", "resident", "mapped");
+    sw_writer_print(style->to, "  %-8s%14s%14s%14s%14s%14s\n", "bytes", "asked for",
+                    "allocated", "active", "resident", "mapped");
     for (size_t i = 0; i < h->n_purposes; i++) {
         const report_purpose *p = &h->purpose[i];
         const bool rest = i + 1 == h->n_purposes;
-        sw_writer_print(style->to, "  %-9s%13s", p->name,
-                        rest ? "-" : table_bytes(p->bytes, style).text);
+        sw_writer_print(style->to, "  %-8s%14s", p->name,
+                        rest ? "-" : table_cell_bytes(p->bytes, 14).text);
         const uint64_t figures[] = {p->allocated, p->active, p->resident, p->mapped};
         for (int k = 0; k < 4; k++) /* 0: the backend cannot tell */
-            sw_writer_print(
-                style->to, "%14s",
-                p->mapped == 0 && figures[k] == 0 ? "-" : table_bytes(figures[k], style).text);
+            sw_writer_print(style->to, "%14s",
+                            p->mapped == 0 && figures[k] == 0
+                                ? "-"
+                                : table_cell_bytes(figures[k], 14).text);
         sw_writer_text(style->to, "\n");
     }
     sw_writer_say(style->to, 2, 4,

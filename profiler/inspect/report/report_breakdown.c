@@ -23,8 +23,9 @@ static void print_share(report_breakdown x, size_t i, size_t shown, uint64_t all
             share.bytes += x.at[k].bytes;
     }
     sw_writer_print(style->to, "  ");
-    const int left = sw_writer_fitted(style->to, share.name, strlen(share.name), 17);
-    sw_writer_print(style->to, "%*s%13s%6.1f%%", left, "", table_bytes(share.bytes, style).text,
+    const int left = sw_writer_fitted(style->to, share.name, strlen(share.name), 15);
+    sw_writer_print(style->to, "%*s%15s%6.1f%%", left, "",
+                    table_cell_bytes(share.bytes, 15).text,
                     all > 0 ? 100.0 * (double)share.bytes / (double)all : 0.0);
 }
 
@@ -32,7 +33,8 @@ void report_print_breakdown(report_breakdown roles, report_breakdown layers, uin
                             const report_style *style)
 {
     const size_t shown = layers.n < LAYERS ? layers.n : LAYERS;
-    sw_writer_print(style->to, "  %-37s  %s\n", "by role", "by layer");
+    sw_writer_print(style->to, "  %-15s%15s%7s  %-15s%15s\n", "by role", "bytes", "",
+                    "by layer", "bytes");
     for (size_t i = 0; i < roles.n || i < shown; i++) {
         print_share(roles, i, roles.n, all, style);
         if (i < shown)

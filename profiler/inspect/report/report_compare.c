@@ -90,6 +90,21 @@ int64_t compare_peaks(const comparison *c)
     return (int64_t)(c->side[c->newer].peak - c->side[1 - c->newer].peak);
 }
 
+bool compare_is_unknown(const compare_line *l)
+{
+    return l->unknown[0] || l->unknown[1];
+}
+
+bool compare_share(const comparison *c, const compare_line *l, double *out)
+{
+    const int64_t own = compare_difference(c, l);
+    if (!compare_is_sum(l->of) || own == 0)
+        return false;
+    const uint64_t of = own > 0 ? c->grown[l->of] : c->shrunk[l->of];
+    *out = (double)own / (double)of;
+    return of > 0;
+}
+
 /* ---- lines ------------------------------------------------------------------------------- */
 
 static sw_status add_line(comparison *c, compare_line l)
@@ -101,9 +116,21 @@ static sw_status add_line(comparison *c, compare_line l)
     return SW_OK;
 }
 
+static void sum_changes(comparison *c)
+{
+    for (uint32_t i = 0; i < c->n; i++) {
+        const int64_t change = compare_difference(c, &c->lines[i]);
+        if (change > 0)
+            c->grown[c->lines[i].of] += (uint64_t)change;
+        else
+            c->shrunk[c->lines[i].of] += 0 - (uint64_t)change;
+    }
+}
+
 static sw_status add(comparison *c, compare_group of, const char *name, uint64_t a, uint64_t b)
 {
-    return add_line(c, (compare_line){of, name, true, true, a, b, false, NULL});
+    return add_line(
+        c, (compare_line){.of = of, .name = name, .in_a = true, .in_b = true, .a = a, .b = b});
 }
 
 /* Why a tensor has other bytes at the one peak than at the other. */
@@ -137,9 +164,13 @@ static sw_status add_pairs(comparison *c, compare_group of)
         const bool in_a = p->bytes[0] != 0, in_b = p->bytes[1] != 0;
         if (!in_a && !in_b)
             continue;
-        SW_TRY(add_line(c, (compare_line){of, p->name, in_a, in_b, (uint64_t)p->bytes[0],
-                                          (uint64_t)p->bytes[1], false,
-                                          of == COMPARE_TENSORS ? why(p) : NULL}));
+        SW_TRY(add_line(c, (compare_line){.of = of,
+                                          .name = p->name,
+                                          .in_a = in_a,
+                                          .in_b = in_b,
+                                          .a = (uint64_t)p->bytes[0],
+                                          .b = (uint64_t)p->bytes[1],
+                                          .why = of == COMPARE_TENSORS ? why(p) : NULL}));
     }
     return SW_OK;
 }
@@ -155,13 +186,32 @@ static sw_status add_host(comparison *c)
         SW_TRY(add(c, COMPARE_HOST, sw_heap_name((sw_heap)i), a->heap[i], b->heap[i]));
     if (a->process != UINT64_MAX && b->process != UINT64_MAX)
         SW_TRY(add(c, COMPARE_HOST, "process resident", a->process, b->process));
-    return add_line(c, (compare_line){COMPARE_HOST, "allocations", true, true, a->calls,
-                                      b->calls, true, NULL});
+    return add_line(c, (compare_line){.of = COMPARE_HOST,
+                                      .name = "allocations",
+                                      .in_a = true,
+                                      .in_b = true,
+                                      .a = a->calls,
+                                      .b = b->calls,
+                                      .counts = true});
 }
 
 static bool is_ours(const compare_side *s)
 {
     return strcmp(s->r->timeline->tool, "stepwell") == 0;
+}
+
+/* A phase that another tool's frames do not tell is not one without bytes. */
+static sw_status add_phase(comparison *c, compare_group of, int phase, uint64_t a, uint64_t b)
+{
+    compare_line l = {.of = of,
+                      .name = sw_prof_phase_name(phase),
+                      .in_a = true,
+                      .in_b = true,
+                      .a = a,
+                      .b = b};
+    for (int s = 0; s < 2; s++)
+        l.unknown[s] = !is_ours(&c->side[s]) && c->side[s].phase[phase].peak_bytes == 0;
+    return add_line(c, l);
 }
 
 /* What another tool reserved stands for an arena; it tells nothing of model and data. */
@@ -182,11 +232,9 @@ sw_status compare(comparison *c)
 {
     const compare_side *a = &c->side[0], *b = &c->side[1];
     for (int i = 0; i < SW_PROF_PHASES; i++)
-        SW_TRY(add(c, COMPARE_PEAKS, sw_prof_phase_name(i), a->phase[i].peak_bytes,
-                   b->phase[i].peak_bytes));
+        SW_TRY(add_phase(c, COMPARE_PEAKS, i, a->phase[i].peak_bytes, b->phase[i].peak_bytes));
     for (int i = 0; i < SW_PROF_PHASES; i++)
-        SW_TRY(add(c, COMPARE_ENDS, sw_prof_phase_name(i), a->phase[i].end_bytes,
-                   b->phase[i].end_bytes));
+        SW_TRY(add_phase(c, COMPARE_ENDS, i, a->phase[i].end_bytes, b->phase[i].end_bytes));
     SW_TRY(add_totals(c));
     for (int of = COMPARE_ROLES; of <= COMPARE_TENSORS; of++)
         SW_TRY(add_pairs(c, (compare_group)of));
@@ -194,5 +242,6 @@ sw_status compare(comparison *c)
     for (int i = 0; i <= SW_PROF_PHASES && a->timed && b->timed; i++)
         SW_TRY(add(c, COMPARE_TIMES, i < SW_PROF_PHASES ? sw_prof_phase_name(i) : "step in all",
                    a->ns[i], b->ns[i]));
+    sum_changes(c);
     return SW_OK;
 }

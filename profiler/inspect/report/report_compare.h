@@ -27,6 +27,7 @@ typedef struct {
     uint64_t a, b;   /* bytes, nanoseconds or calls; what is not in the values is signed */
     bool counts;     /* calls */
     const char *why; /* of a tensor: "only in B", "other size", ...; NULL: nothing */
+    bool unknown[2]; /* of A, of B: who recorded it cannot tell */
 } compare_line;
 
 /* One of the two. */
@@ -47,6 +48,7 @@ typedef struct {
     int newer;            /* the side that changes are told of: A of --diff, B of --steps */
     compare_line *lines;
     uint32_t n, cap;
+    uint64_t grown[COMPARE_GROUPS], shrunk[COMPARE_GROUPS]; /* sums of the lines of one sign */
 } comparison;
 
 bool compare_is_sum(compare_group of);
@@ -62,6 +64,11 @@ bool compare_is_same(const comparison *c);
 /* The newer side less the other: growth is above 0. */
 int64_t compare_difference(const comparison *c, const compare_line *l);
 int64_t compare_peaks(const comparison *c);
+bool compare_is_unknown(const compare_line *l); /* of A or of B */
+/* What a line's difference is of all that grew in its group, or of all that shrank, as its sign
+ * is: never more than 1, and the share of the whole difference where all lines go one way. Of a
+ * line of no group of sums, or without a difference, false. */
+bool compare_share(const comparison *c, const compare_line *l, double *out);
 
 /* What differs, for people and as a JSON object. `more`: NULL when there is none. */
 void report_print_difference(const comparison *c, const report_style *style);

@@ -7,74 +7,84 @@
 
 #define SHOWN 12 /* lines of a group in text: those that differ most, the rest in one */
 
+static const char total[] = "total"; /* the name of a group's sum, which has no share */
+
 /* ---- text -------------------------------------------------------------------------------- */
 
-static sw_text figure(const compare_line *l, uint64_t x, const report_style *style)
+static sw_text figure(const compare_line *l, uint64_t x)
 {
     return l->counts                ? sw_text_digits(x)
            : l->of == COMPARE_TIMES ? sw_text_ns(x)
-                                    : table_bytes(x, style);
+                                    : sw_text_digits(x);
 }
 
 /* Of numbers that may be below zero: what is not in the values. */
-static sw_text signed_value(const compare_line *l, uint64_t x, bool there,
-                            const report_style *style)
+static sw_text signed_value(const compare_line *l, int side)
 {
+    const uint64_t x = side == 0 ? l->a : l->b;
     sw_text text = {"-"};
-    if (there && (int64_t)x < 0)
-        snprintf(text.text, sizeof text.text, "-%.30s", figure(l, 0 - x, style).text);
-    else if (there)
-        text = figure(l, x, style);
+    if (l->unknown[side])
+        snprintf(text.text, sizeof text.text, "unknown");
+    else if (!(side == 0 ? l->in_a : l->in_b))
+        return text;
+    else if ((int64_t)x < 0)
+        snprintf(text.text, sizeof text.text, "-%.30s", figure(l, 0 - x).text);
+    else
+        text = figure(l, x);
     return text;
 }
 
-static sw_text difference(const comparison *c, const compare_line *l, const report_style *style)
+static sw_text difference(const comparison *c, const compare_line *l)
 {
     const int64_t change = compare_difference(c, l);
     sw_text text = {"equal"};
-    if (change != 0)
+    if (compare_is_unknown(l))
+        snprintf(text.text, sizeof text.text, "unknown");
+    else if (change != 0)
         snprintf(text.text, sizeof text.text, "%c%.30s", change > 0 ? '+' : '-',
-                 figure(l, l->a > l->b ? l->a - l->b : l->b - l->a, style).text);
+                 figure(l, l->a > l->b ? l->a - l->b : l->b - l->a).text);
     return text;
 }
 
-/* Of the difference of the peaks, in lines that add up to it; else the newer by the other. */
+/* Of all that grew in its group, or of all that shrank; else the newer by the other. */
 static sw_text share(const comparison *c, const compare_line *l)
 {
     sw_text text = {""};
-    const int64_t all = compare_peaks(c), own = compare_difference(c, l);
+    double of;
     const uint64_t newer = c->newer == 0 ? l->a : l->b, older = c->newer == 0 ? l->b : l->a;
-    if (compare_is_sum(l->of) && own != 0 && all != 0)
-        snprintf(text.text, sizeof text.text, "%.1f%%", 100.0 * (double)own / (double)all);
-    else if (!compare_is_sum(l->of) && older > 0 && l->in_a && l->in_b)
+    if (l->name == total)
+        return text;
+    if (compare_share(c, l, &of))
+        snprintf(text.text, sizeof text.text, "%.1f%%", 100.0 * of);
+    else if (!compare_is_sum(l->of) && older > 0 && l->in_a && l->in_b &&
+             !compare_is_unknown(l))
         snprintf(text.text, sizeof text.text, "%.3f", (double)newer / (double)older);
     return text;
 }
 
 /* The widths of a group's columns: name, A, B, their difference, and what stands behind. */
-static const int *widths(const comparison *c, compare_group of, const report_style *style)
+static const int *widths(const comparison *c, compare_group of)
 {
-    static const int usual[] = {20, 15, 15, 17, 7}, tensors[] = {22, 12, 12, 13, 14},
-                     exact[] = {20, 13, 13, 14, 14}, wide[] = {14, 15, 15, 16, 14};
+    static const int usual[] = {20, 15, 15, 17, 7}, exact[] = {20, 13, 13, 14, 14},
+                     wide[] = {14, 15, 15, 16, 14};
     const uint64_t a = c->side[0].peak, b = c->side[1].peak;
     const bool long_numbers = (a > b ? a : b) >= 10000000000u; /* 9,999,999,999 */
     if (of != COMPARE_TENSORS)
         return usual;
-    return !style->exact ? tensors : long_numbers ? wide : exact;
+    return long_numbers ? wide : exact;
 }
 
 static void print_line(const comparison *c, const compare_line *l, const report_style *style)
 {
     const char *name = *l->name != '\0' ? l->name : "(no name)";
-    const int *w = widths(c, l->of, style);
+    const int *w = widths(c, l->of);
     const sw_text of = share(c, l);
     const char *behind = l->of == COMPARE_TENSORS ? l->why : of.text;
     sw_writer_print(style->to, "  ");
     sw_writer_print(style->to, "%*s", sw_writer_fitted(style->to, name, strlen(name), w[0]),
                     "");
-    sw_writer_print(style->to, " %*s %*s %*s", w[1], signed_value(l, l->a, l->in_a, style).text,
-                    w[2], signed_value(l, l->b, l->in_b, style).text, w[3],
-                    difference(c, l, style).text);
+    sw_writer_print(style->to, " %*s %*s %*s", w[1], signed_value(l, 0).text, w[2],
+                    signed_value(l, 1).text, w[3], difference(c, l).text);
     if (behind != NULL && *behind != '\0')
         sw_writer_print(style->to, " %*.*s", l->of == COMPARE_TENSORS ? 1 : w[4], w[4], behind);
     sw_writer_text(style->to, "\n");
@@ -86,7 +96,7 @@ static void print_head(const comparison *c, compare_group of, const report_style
         "peak in each phase",   "live at its end",       "in all",
         "at the peak, by role", "at the peak, by layer", "at the peak, by maker",
         "tensors at the peak",  "of the process",        "time (medians)"};
-    const int *w = widths(c, of, style);
+    const int *w = widths(c, of);
     const char *head = of == COMPARE_TIMES && c->side[0].step != NULL ? "time" : heads[of];
     sw_writer_print(style->to, "\n%-*.*s %*s %*s %*s", w[0] + 2, w[0] + 2, head, w[1], "A",
                     w[2], "B", w[3], c->newer == 0 ? "A - B" : "B - A");
@@ -94,7 +104,7 @@ static void print_head(const comparison *c, compare_group of, const report_style
         sw_writer_print(style->to, " why\n");
     else
         sw_writer_print(style->to, " %*s\n", w[4],
-                        compare_is_sum(of) ? "of all"
+                        compare_is_sum(of) ? "of +/-"
                         : c->newer == 0    ? "A / B"
                                            : "B / A");
 }
@@ -121,7 +131,7 @@ static void print_group(const comparison *c, const compare_line *lines, size_t n
                         const report_style *style)
 {
     const compare_group of = lines[0].of;
-    compare_line rest = {of, "", true, true, 0, 0, false, NULL}, sum = rest;
+    compare_line rest = {.of = of, .name = "", .in_a = true, .in_b = true}, sum = rest;
     const bool some = of == COMPARE_LAYERS || of == COMPARE_OPS || of == COMPARE_TENSORS;
     int shown = 0, left = 0;
     bool equal = true;
@@ -143,8 +153,12 @@ static void print_group(const comparison *c, const compare_line *lines, size_t n
     if (!compare_is_sum(of))
         return;
     print_rest(c, &rest, left, equal, style);
-    sum.name = "total";
+    sum.name = total;
     print_line(c, &sum, style);
+    if (c->grown[of] > 0 && c->shrunk[of] > 0 && of == COMPARE_ROLES)
+        sw_writer_say(style->to, 2, 2,
+                      "of +/-: the share of all that grew, %s bytes, or of all that shrank, %s",
+                      sw_text_digits(c->grown[of]).text, sw_text_digits(c->shrunk[of]).text);
 }
 
 static bool equal_phases(const compare_side *s)
@@ -240,16 +254,24 @@ static void put_side(sw_json *j, const char *key, const compare_side *s)
     sw_json_end(j);
 }
 
+static void put_known(sw_json *j, const char *key, bool unknown, int64_t x)
+{
+    if (unknown)
+        sw_json_put_null(j, key);
+    else
+        sw_json_put_i64(j, key, x);
+}
+
 /* There are shares where there is a whole. */
 static void put_line(sw_json *j, const comparison *c, const compare_line *l)
 {
-    const int64_t all = compare_peaks(c), own = compare_difference(c, l);
+    double of = 0.0;
     sw_json_open(j, l->name, '{');
-    sw_json_put_i64(j, "a", (int64_t)l->a);
-    sw_json_put_i64(j, "b", (int64_t)l->b);
-    sw_json_put_i64(j, "difference", own);
-    if (compare_is_sum(l->of) && all != 0)
-        sw_json_put_f64(j, "share", (double)own / (double)all);
+    put_known(j, "a", l->unknown[0], (int64_t)l->a);
+    put_known(j, "b", l->unknown[1], (int64_t)l->b);
+    put_known(j, "difference", compare_is_unknown(l), compare_difference(c, l));
+    if (compare_is_sum(l->of) && (compare_share(c, l, &of) || compare_peaks(c) != 0))
+        sw_json_put_f64(j, "share", of);
     if (l->of == COMPARE_TENSORS)
         sw_json_put_string(j, "why", l->why);
     sw_json_end(j);

@@ -20,6 +20,12 @@ sw_text table_bytes(uint64_t n, const report_style *style)
     return style->exact ? sw_text_digits(n) : sw_text_bytes((size_t)n);
 }
 
+sw_text table_cell_bytes(uint64_t n, int width)
+{
+    const sw_text t = sw_text_digits(n);
+    return (int)strlen(t.text) < width ? t : sw_text_bytes((size_t)n);
+}
+
 table_unit table_unit_for(uint64_t largest, const report_style *style)
 {
     if (style->exact)
@@ -47,28 +53,6 @@ static void fill_row(const table *t, size_t i, table_cell *cells)
     t->row(t->context, i, cells);
 }
 
-static void lay_out(layout *l, size_t n)
-{
-    const table *t = l->t;
-    uint64_t largest = 0;
-    for (size_t i = 0; i < n; i++) {
-        table_cell cells[TABLE_COLUMNS];
-        fill_row(t, i, cells);
-        for (int k = 0; k < t->n_columns; k++)
-            if (t->columns[k].kind == TABLE_SCALED && cells[k].n > largest)
-                largest = cells[k].n;
-    }
-    l->unit = table_unit_for(largest, l->style);
-    for (int k = 0; k < t->n_columns; k++) {
-        const table_column *c = &t->columns[k];
-        const bool bytes =
-            c->kind == TABLE_BYTES || c->kind == TABLE_SCALED || c->kind == TABLE_CHANGE;
-        l->width[k] = c->head == NULL ? 0 : c->width;
-        if (l->style->exact && c->head != NULL && (bytes || c->kind == TABLE_BAR))
-            l->width[k] = bytes ? EXACT_WIDTH : 0;
-    }
-}
-
 static sw_text number(const layout *l, const table_column *c, const table_cell *x)
 {
     sw_text t = {"-"};
@@ -76,7 +60,7 @@ static sw_text number(const layout *l, const table_column *c, const table_cell *
         return t;
     switch (c->kind) {
     case TABLE_BYTES:
-        return table_bytes(x->n, l->style);
+        return sw_text_digits(x->n);
     case TABLE_SCALED:
         if (l->style->exact)
             return sw_text_digits(x->n);
@@ -92,7 +76,7 @@ static sw_text number(const layout *l, const table_column *c, const table_cell *
                  x->share > 0.0   ? "+"
                  : x->share < 0.0 ? "-"
                                   : "",
-                 table_bytes((uint64_t)fabs(x->share), l->style).text);
+                 sw_text_digits((uint64_t)fabs(x->share)).text);
         return t;
     default:
         snprintf(t.text, sizeof t.text, "%.1f%%", 100.0 * x->share);
@@ -100,10 +84,52 @@ static sw_text number(const layout *l, const table_column *c, const table_cell *
     }
 }
 
+/* Columns of bytes are as wide as what is in them. */
+static void widen(layout *l, const table_cell *cells)
+{
+    for (int k = 0; k < l->t->n_columns; k++) {
+        const table_column *c = &l->t->columns[k];
+        if (l->width[k] == 0 || (c->kind != TABLE_BYTES && c->kind != TABLE_CHANGE))
+            continue;
+        const int n = (int)strlen(number(l, c, &cells[k]).text);
+        l->width[k] = n > l->width[k] ? n : l->width[k];
+    }
+}
+
+static void lay_out(layout *l, size_t n)
+{
+    const table *t = l->t;
+    table_cell cells[TABLE_COLUMNS];
+    uint64_t largest = 0;
+    for (size_t i = 0; i < n; i++) {
+        fill_row(t, i, cells);
+        for (int k = 0; k < t->n_columns; k++)
+            if (t->columns[k].kind == TABLE_SCALED && cells[k].n > largest)
+                largest = cells[k].n;
+    }
+    l->unit = table_unit_for(largest, l->style);
+    for (int k = 0; k < t->n_columns; k++) {
+        const table_column *c = &t->columns[k];
+        l->width[k] = c->head == NULL ? 0 : c->width;
+        if (l->style->exact && c->head != NULL && c->kind == TABLE_SCALED)
+            l->width[k] = EXACT_WIDTH;
+        if (l->style->exact && c->kind == TABLE_BAR)
+            l->width[k] = 0;
+    }
+    for (size_t i = 0; i < n; i++) {
+        fill_row(t, i, cells);
+        widen(l, cells);
+    }
+}
+
 /* Blanks that a line would end in are not printed: they wait in `owed`. */
 static void print_left(const report_style *style, const char *text, int indent, int width,
                        int *owed)
 {
+    if (*text == '\0') {
+        *owed += width;
+        return;
+    }
     sw_writer_print(style->to, "%*s", *owed + indent, "");
     *owed = sw_writer_fitted(style->to, text, strlen(text), width - indent);
 }

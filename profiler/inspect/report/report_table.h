@@ -51,8 +51,11 @@ typedef struct {
 } table_unit;
 table_unit table_unit_for(uint64_t largest, const report_style *style);
 
-/* Bytes as a table shows them. */
+/* Bytes in a sentence: "1.23 MiB", or all digits where the style is exact. */
 sw_text table_bytes(uint64_t n, const report_style *style);
+/* Bytes in a column, "1,289,748": all digits, so that units do not mix and sums can be checked.
+ * In a narrow column what has no room (from 100 GB in 14 columns) has a unit. */
+sw_text table_cell_bytes(uint64_t n, int width);
 /* Heads and the first `n` rows, within 80 columns: exact bytes take the room of the bars, and
  * of what does not fit beside them there are parts below. */
 void table_print(const table *t, size_t n, const report_style *style);

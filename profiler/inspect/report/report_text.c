@@ -145,7 +145,7 @@ static void print_moves(const report_style *style, const report *r)
     }
     sw_writer_say(style->to, 2, 2, "* the peak is %s", text);
     if (m->low == m->high) {
-        sw_writer_say(style->to, 2, 2, "it does not move: %s in each",
+        sw_writer_say(style->to, 2, 2, "same peak in every step: %s",
                       bytes_text(style, m->high).text);
         return;
     }
@@ -395,19 +395,19 @@ static void print_curve(const report_style *style, const report_live *live)
     sw_writer_print(style->to, "  %.*s\n", n, live->phase);
 }
 
+#define MADE_BY 57 /* column of the op that makes it */
 static void print_largest(const report_style *style, const report_live *live)
 {
-    sw_writer_print(style->to, "  %-21s %-15s %12s  %s\n", "largest tensors", "role", "bytes",
+    sw_writer_print(style->to, "  %-24s %-15s %12s  %s\n", "largest tensors", "role", "bytes",
                     "made by");
     for (size_t i = 0; i < live->n_largest; i++) {
         const sw_tensor *v = live->largest[i];
         sw_writer_print(style->to, "  ");
-        column(style, v->name, 21);
+        column(style, v->name, 24);
         sw_writer_text(style->to, " ");
         column(style, v->role, 15);
-        sw_writer_print(style->to, " %12s  ", bytes_text(style, v->bytes + v->padding).text);
-        (void)fitted(style, v->op[0] != '\0' ? v->op : "-", 25);
-        sw_writer_text(style->to, "\n");
+        sw_writer_print(style->to, "%13s  ", table_cell_bytes(v->bytes + v->padding, 13).text);
+        sw_writer_wrap(style->to, MADE_BY, MADE_BY + 1, v->op[0] != '\0' ? v->op : "-");
     }
 }
 
@@ -478,11 +478,13 @@ static void print_slowest(const report_style *style, const report_plan *plan,
                   "%sSlowest ops%s of %s warm %s of %s, on average:", on(style), off(style),
                   sw_text_digits(plan->op_runs).text, runs(plan->op_runs),
                   report_program_name(plan).text);
+    const bool long_ops = live->slowest[0].ns >= 10000000; /* one unit for all */
     for (size_t i = 0; i < live->n_slowest; i++) {
         const report_op *op = &live->slowest[i];
         sw_writer_print(style->to, "  ");
         column(style, op->name, 57);
-        sw_writer_print(style->to, "%12s%6.1f%%\n", sw_text_ns(op->ns).text,
+        sw_writer_print(style->to, "%9.*f %s%6.1f%%\n", long_ops ? 3 : 2,
+                        (double)op->ns / (long_ops ? 1e6 : 1e3), long_ops ? "ms" : "us",
                         live->ops_ns > 0 ? 100.0 * (double)op->ns / (double)live->ops_ns : 0.0);
     }
 }

@@ -87,7 +87,7 @@ static bool make(waterfall *w, const report *r)
 static void line(const report_style *style, int indent, const char *name, uint64_t bytes,
                  const char *why)
 {
-    sw_writer_print(style->to, "%*s%-*s%18s%s%s\n", indent, "", 30 - indent, name,
+    sw_writer_print(style->to, "%*s%-*s%17s%s%s\n", indent, "", 30 - indent, name,
                     sw_text_digits(bytes).text, why[0] != '\0' ? "  " : "", why);
 }
 
@@ -109,8 +109,8 @@ void report_print_waterfall(const report *r, const report_style *style)
              w.elsewhere ? "they are on the device"
              : w.told    ? "model, data, step"
                          : "as planned");
-        line(style, 4, w.told ? "unexplained" : "not told apart", w.rest,
-             w.told ? "" : "train --process tells");
+        line(style, 4, w.told ? "unexplained" : "unattributed", w.rest,
+             w.told ? "" : "run train --process for details");
     }
     if (w.told)
         line(style, 2, "reserved", w.reserved, "for arenas, in whole pages");

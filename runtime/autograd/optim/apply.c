@@ -1,4 +1,5 @@
 /* Optimizers in a step function: what sw_accumulate, sw_clip_norm and sw_update append. */
+#include "runtime/model/model_label.h"
 #include "runtime/autograd/optim/optimizer_internal.h"
 #include <stdio.h>
 #include <string.h>
@@ -325,10 +326,12 @@ static sw_status append_one(sw_ctx *ctx, const sw_optimizer *o, uint32_t e, uint
     return swi_append_update(ctx, release, o->kind->op, in, n, &attrs, into, 1 + attrs.n_state);
 }
 
-void swi_enter_layer(sw_ctx *ctx, const char *name, char *before)
+void swi_enter_layer(sw_ctx *ctx, const sw_model *model, const char *name, char *before)
 {
+    char shown[SWI_SHOWN_BYTES];
     memcpy(before, ctx->scope, sizeof ctx->scope);
-    snprintf(ctx->scope, sizeof ctx->scope, "%s", name);
+    snprintf(ctx->scope, sizeof ctx->scope, "%s",
+             swi_entry_shown(ctx->args, model, name, shown));
     char *dot = strrchr(ctx->scope, '.');
     if (dot != NULL)
         *dot = '\0';
@@ -345,7 +348,7 @@ static sw_status update_one(sw_ctx *ctx, const sw_optimizer *o, uint32_t e, uint
                             const shared *with)
 {
     char before[SWI_MAX_SCOPE];
-    swi_enter_layer(ctx, o->model->entries[e].name, before);
+    swi_enter_layer(ctx, o->model, o->model->entries[e].name, before);
     const sw_status status = append_one(ctx, o, e, grad, with);
     swi_leave_layer(ctx, before);
     return status;

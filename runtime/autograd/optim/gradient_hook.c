@@ -55,7 +55,7 @@ static sw_status hook_one(sw_ctx *ctx, const sw_optimizer *o, const swi_gradient
     const uint32_t gradient = swi_pending(ctx, o, e)->value;
     uint32_t made = gradient;
     ctx->release = o->release[entry->group];
-    swi_enter_layer(ctx, entry->name, before);
+    swi_enter_layer(ctx, o->model, entry->name, before);
     const sw_value given =
         hook->fn(ctx, (sw_param){o->model, e}, swi_handle(ctx, gradient), hook->user);
     const sw_status status =

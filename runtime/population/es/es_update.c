@@ -133,7 +133,7 @@ static sw_status update_all_sigmas(sw_ctx *ctx, const estimate *s)
     for (uint32_t e = 1; e < model->n_entries && ctx->status == SW_OK; e++) {
         if (!noise_of(&s->es->mode, e, &spec))
             continue;
-        swi_enter_layer(ctx, model->entries[e].name, before);
+        swi_enter_layer(ctx, model, model->entries[e].name, before);
         (void)swi_stick(ctx, update_sigmas(ctx, s, e, &spec, rate));
         swi_leave_layer(ctx, before);
     }
@@ -151,7 +151,7 @@ static sw_status estimate_all(sw_ctx *ctx, const estimate *s)
     for (uint32_t e = 1; e < model->n_entries && ctx->status == SW_OK; e++) {
         if (!noise_of(&s->es->mode, e, &spec))
             continue;
-        swi_enter_layer(ctx, model->entries[e].name, before);
+        swi_enter_layer(ctx, model, model->entries[e].name, before);
         (void)swi_stick(ctx, estimate_one(ctx, s, e, &spec));
         swi_leave_layer(ctx, before);
     }

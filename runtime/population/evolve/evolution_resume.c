@@ -270,8 +270,8 @@ static sw_status check_history(const reader *r)
     sw_file_drop(f);
     SW_TRY(status);
     if (size < r->history_bytes)
-        SW_FAIL(SW_FORMAT, "%s: has %llu bytes, and had %llu when the generation began", path,
-                (unsigned long long)size, (unsigned long long)r->history_bytes);
+        SW_FAIL(SW_FORMAT, "%s: has %llu bytes, and had %llu bytes when the generation began",
+                path, (unsigned long long)size, (unsigned long long)r->history_bytes);
     return SW_OK;
 }
 

@@ -1,4 +1,5 @@
 /* See text_read.h. */
+#include "alloc/base/message.h"
 #include "runtime/population/evolve/text_read.h"
 #include "runtime/population/evolve/genome_internal.h"
 #include <math.h>
@@ -25,7 +26,7 @@ sw_status swi_read_bad(const sw_json_in *in, const char *format, ...)
     char what[400];
     va_list args;
     va_start(args, format);
-    vsnprintf(what, sizeof what, format, args);
+    (void)sw_message_list(what, sizeof what, format, args);
     va_end(args);
     return sw_json_bad(in, what);
 }

@@ -1,0 +1,12 @@
+/* Files of other programs that are taken for parameters. */
+#ifndef SW_FOREIGN_FILE_H
+#define SW_FOREIGN_FILE_H
+
+#include <stddef.h>
+
+/* What a file that is no safetensors file is, by its first `n` bytes, and how its tensors
+ * become one: "it is ...: ...". NULL: not known. */
+const char *swi_foreign_file(const unsigned char *first, size_t n);
+#define SWI_FOREIGN_BYTES 64
+
+#endif
