@@ -21,10 +21,10 @@
  * not. */
 static const swi_strategy strategies[] = {
     {{SWI_AREA, SWI_AREA_BYTES, SWI_BYTES, SWI_AREA_SPAN}, 4, true, false, 0.6, 500, 0.7},
-    {{SWI_AREA_SPAN}, 1, true, true, 0.3, 500, 0.7},
-    {{SWI_AREA, SWI_AREA_BYTES, SWI_BYTES, SWI_AREA_SPAN}, 4, true, true, 0.3, 1000, 0.7},
-    {{SWI_AREA_BYTES}, 1, true, true, 0.3, 500, 0.7},
-    {{SWI_SPAN}, 1, true, true, 0.3, 500, 0.7},
+    {{SWI_AREA_SPAN}, 1, true, false, 0.3, 500, 0.7},
+    {{SWI_AREA, SWI_AREA_BYTES, SWI_BYTES, SWI_AREA_SPAN}, 4, true, false, 0.3, 1000, 0.7},
+    {{SWI_AREA_BYTES}, 1, true, false, 0.3, 500, 0.7},
+    {{SWI_SPAN}, 1, true, false, 0.3, 500, 0.7},
     {{SWI_AREA, SWI_AREA_BYTES, SWI_BYTES, SWI_AREA_SPAN}, 4, false, true, 0.3, 500, 1.0},
 };
 
