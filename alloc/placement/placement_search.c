@@ -15,12 +15,14 @@
  * at a wall lies a buffer that ends there, or nothing: then the floor rises to the next height
  * at which a buffer can rest on another. Where no wall is yet, the tightest section takes the
  * corner's place. Pushing every buffer down as far as it goes turns any placement into one that
- * this finds, so a search that ends without one is a proof.
+ * this finds, so a search that ends without one, and has skipped nothing, is a proof.
  *
  * The corner with the fewest choices goes first, more so where all choices have failed before;
- * large and long buffers are tried first. Searches are cut short and begin again (Luby et al.
- * 1993) with another order and some noise; failures and hopeless states are remembered. How
- * orders, noise and lengths are set is the strategy; placement_race.c runs several. */
+ * large and long buffers are tried first. A decision has a share of the nodes of the one below
+ * it (credit; Beldiceanu et al. 1997): the wrong one is often far down, and else a dive would
+ * go round in its last few decisions. Searches are cut short and begin again (Luby et al. 1993)
+ * with another order and some noise; failures and hopeless states are remembered. How orders,
+ * noise, lengths and shares are set is the strategy; placement_race.c runs several. */
 #include "alloc/base/assert.h"
 #include "alloc/placement/placement_search_internal.h"
 #include "alloc/placement/placement_align.h"
