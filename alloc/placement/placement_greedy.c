@@ -1,5 +1,6 @@
 /* Greedy placement: several orders, each with first fit and best fit, the lowest result wins.
- * Ties are broken by index, so equal input gives equal output.
+ * Of ties the last goes first: in canonical order that is the one which is born last, as what
+ * is made last in forward is used first in backward. Equal input gives equal output.
  *
  * One attempt keeps what is placed sorted by offset and walks it once for each new buffer:
  * quadratic, but the inner loop is a handful of instructions. */
@@ -83,7 +84,7 @@ static void merge_sort(work *w)
 static void sort_by(work *w, int order)
 {
     for (size_t i = 0; i < w->n; i++) {
-        w->order[i] = (uint32_t)i;
+        w->order[i] = (uint32_t)(w->n - 1 - i);
         w->key[i] = key_of(&w->items[i], order);
     }
     merge_sort(w);

@@ -15,18 +15,22 @@
  * at a wall lies a buffer that ends there, or nothing: then the floor rises to the next height
  * at which a buffer can rest on another. Where no wall is yet, the tightest section takes the
  * corner's place. Pushing every buffer down as far as it goes turns any placement into one that
- * this finds, so a search that ends without one is a proof.
+ * this finds, so a search that ends without one, and has skipped nothing, is a proof.
  *
  * The corner with the fewest choices goes first, more so where all choices have failed before;
- * large and long buffers are tried first. Searches are cut short and begin again (Luby et al.
- * 1993) with another order and some noise; failures and hopeless states are remembered. How
- * orders, noise and lengths are set is the strategy; placement_race.c runs several. */
+ * large and long buffers are tried first. A decision has a share of the nodes of the one below
+ * it (credit; Beldiceanu et al. 1997): the wrong one is often far down, and else a dive would
+ * go round in its last few decisions. Searches are cut short and begin again (Luby et al. 1993)
+ * with another order and some noise; failures and hopeless states are remembered. How orders,
+ * noise, lengths and shares are set is the strategy; placement_race.c runs several. */
 #include "alloc/base/assert.h"
 #include "alloc/placement/placement_search_internal.h"
 #include "alloc/placement/placement_align.h"
 #include <math.h>
 
-#define WORK_OF_NODE 20000 /* steps: what a node usually takes, some hundredths of a ms */
+#define WORK_OF_NODE 20000 /* steps: some nodes of most problems */
+#define LEAST_CREDIT 10    /* nodes */
+#define SMALL 64           /* buffers: all is tried */
 
 /* ---- choices ----------------------------------------------------------------------------- */
 
@@ -35,12 +39,9 @@
  * rather have the larger one below and is not let, it finds next to nothing. */
 static bool out_of_order(const swi_search *s, uint32_t i)
 {
-    const uint32_t section = s->first[i];
-    for (uint32_t m = s->list_at[section]; m < s->list_at[section + 1]; m++) {
-        const uint32_t j = s->list[m];
+    for (uint32_t j = s->alike[i]; j != i; j = s->alike[j]) {
         const bool later = s->bytes[j] < s->bytes[i] || (s->bytes[j] == s->bytes[i] && j > i);
-        if (later && s->placed[j] && s->lifetime[j] == s->lifetime[i] &&
-            s->offset[j] + s->bytes[j] == s->low[i])
+        if (later && s->placed[j] && s->offset[j] + s->bytes[j] == s->low[i])
             return true;
     }
     return false;
@@ -50,9 +51,9 @@ static bool out_of_order(const swi_search *s, uint32_t i)
 static uint32_t choices_at(const swi_search *s, uint32_t section, uint32_t *to)
 {
     uint32_t n = 0;
-    for (uint32_t k = s->list_at[section]; k < s->list_at[section + 1]; k++) {
-        const uint32_t i = s->list[k], t = s->twin[i];
-        if (s->placed[i] || s->low[i] != s->floor[section] ||
+    for (uint32_t k = 0; k < s->n_left[section]; k++) {
+        const uint32_t i = s->list[s->list_at[section] + k], t = s->twin[i];
+        if (s->low[i] != s->floor[section] ||
             (t != SWI_NONE && !s->placed[t] && s->low[t] == s->low[i]) || out_of_order(s, i))
             continue;
         if (to != NULL)
@@ -63,18 +64,24 @@ static uint32_t choices_at(const swi_search *s, uint32_t section, uint32_t *to)
 }
 
 /* The least height above the floor at which i can rest on a buffer outside of the section, or
- * as near to it as it may. */
-static uint64_t rests_at(const swi_search *s, uint32_t i, uint32_t section)
+ * as near to it as it may; the first that is found where it is at most `enough`. */
+static uint64_t rests_at(const swi_search *s, uint32_t i, uint32_t section, uint64_t enough)
 {
     uint64_t least = UINT64_MAX;
-    for (uint32_t m = s->first[i]; m < s->end[i]; m++)
-        for (uint32_t x = s->list_at[m]; x < s->list_at[m + 1]; x++) {
-            const uint32_t j = s->list[x];
+    for (uint32_t m = s->first[i]; m < s->end[i]; m++) {
+        if (s->floor[m] >= least)
+            continue; /* all that lies here ends higher */
+        const uint32_t *list = s->list + s->list_at[m];
+        for (uint32_t x = 0; x < s->n_left[m]; x++) {
+            const uint32_t j = list[x];
             const bool here = s->first[j] <= section && section < s->end[j];
             const uint64_t end = swi_align_up(s->low[j] + s->bytes[j], s->align[i]);
-            if (j != i && !here && !s->placed[j] && end > s->floor[section] && end < least)
+            if (j != i && !here && end > s->floor[section] && end < least)
                 least = end;
+            if (least <= enough)
+                return least;
         }
+    }
     return least;
 }
 
@@ -86,14 +93,29 @@ static uint64_t next_floor(const swi_search *s, uint32_t section)
     if (floor >= highest)
         return 0;
     uint64_t next = UINT64_MAX;
-    for (uint32_t k = s->list_at[section]; k < s->list_at[section + 1]; k++) {
-        const uint32_t i = s->list[k];
-        if (s->placed[i])
-            continue;
-        const uint64_t at = s->low[i] > floor ? s->low[i] : rests_at(s, i, section);
+    const uint32_t *list = s->list + s->list_at[section];
+    for (uint32_t k = 0; k < s->n_left[section]; k++) {
+        const uint32_t i = list[k];
+        const uint64_t at = s->low[i] > floor ? s->low[i] : rests_at(s, i, section, 0);
         next = at < next ? at : next;
     }
     return next <= highest ? next : 0;
+}
+
+/* Whether next_floor is not 0. */
+static bool can_rise(const swi_search *s, uint32_t section)
+{
+    const uint64_t floor = s->floor[section], highest = s->roof - s->rest[section];
+    const uint32_t *list = s->list + s->list_at[section];
+    if (floor >= highest)
+        return false;
+    for (uint32_t k = 0; k < s->n_left[section]; k++)
+        if (s->low[list[k]] > floor && s->low[list[k]] <= highest)
+            return true;
+    for (uint32_t k = 0; k < s->n_left[section]; k++)
+        if (s->low[list[k]] == floor && rests_at(s, list[k], section, highest) <= highest)
+            return true;
+    return false;
 }
 
 /* ---- corners ----------------------------------------------------------------------------- */
@@ -110,7 +132,7 @@ static void consider(const swi_search *s, uint32_t section, corner *best)
     uint32_t n = choices_at(s, section, NULL);
     if (best->section != SWI_NONE && n >= 2 && (double)n / weight > best->score)
         return; /* one more choice makes it no better */
-    n += next_floor(s, section) != 0;
+    n += can_rise(s, section);
     const double score =
         n < 2 ? (double)n - 2.0 : (double)n / weight + 1e-6 * waste / (double)s->roof;
     if (best->section == SWI_NONE || score < best->score)
@@ -153,12 +175,11 @@ static corner select_corner(const swi_search *s, uint32_t from, uint32_t to)
 static uint64_t state_of(const swi_search *s, uint32_t from, uint32_t to)
 {
     uint64_t hash = 0;
-    for (uint32_t section = from; section < to; section++)
-        for (uint32_t k = s->list_at[section]; k < s->list_at[section + 1]; k++) {
-            const uint32_t i = s->list[k];
-            if (!s->placed[i] && s->first[i] == section)
-                hash += swi_mix(s->name[i] + 2 * s->low[i] + out_of_order(s, i));
-        }
+    for (uint32_t k = s->start_at[from]; k < s->start_at[to]; k++) {
+        const uint32_t i = s->starter[k];
+        if (!s->placed[i])
+            hash += swi_mix(s->name[i] + 2 * s->low[i] + out_of_order(s, i));
+    }
     return hash | 1;
 }
 
@@ -167,9 +188,9 @@ static uint32_t piece_end(const swi_search *s, uint32_t from, uint32_t to)
 {
     uint32_t reach = from + 1;
     for (uint32_t k = from; k < reach && k < to; k++)
-        for (uint32_t m = s->list_at[k]; m < s->list_at[k + 1]; m++)
-            if (!s->placed[s->list[m]] && s->end[s->list[m]] > reach)
-                reach = s->end[s->list[m]];
+        for (uint32_t m = s->start_at[k]; m < s->start_at[k + 1]; m++)
+            if (!s->placed[s->starter[m]] && s->end[s->starter[m]] > reach)
+                reach = s->end[s->starter[m]];
     return reach < to ? reach : to;
 }
 
@@ -240,9 +261,8 @@ static bool decide(swi_search *s, uint32_t section, const uint32_t *choices, uin
         return true;
     }
     const uint64_t next = next_floor(s, section);
-    for (uint32_t m = s->list_at[section]; m < s->list_at[section + 1] && next != 0; m++)
-        if (!s->placed[s->list[m]])
-            swi_search_raise_bound(s, s->list[m], next);
+    for (uint32_t m = 0; m < s->n_left[section] && next != 0; m++)
+        swi_search_raise_bound(s, s->list[s->list_at[section] + m], next);
     return next != 0;
 }
 
@@ -263,19 +283,33 @@ static bool next_choice(swi_search *s)
 {
     swi_decision *d = &s->stack[s->depth - 1];
     const uint32_t *choices = s->choice + s->n_choice - d->n;
-    while (d->next <= d->n && !s->cut) {
+    while (d->next <= d->n && !s->cut && !(d->n > 1 && d->next > 0 && s->nodes > d->until)) {
         count_node(s);
         if (decide(s, d->section, choices, d->n, d->next++) && swi_search_propagate(s))
             return true;
         swi_search_take_back(s, d->mark);
     }
-    if (!s->cut) {
+    d->skipped = d->skipped || d->next <= d->n;
+    if (!d->skipped) {
         s->table[d->state >> (64 - SWI_TABLE_BITS)] = d->state;
         s->failed[d->section]++;
+    } else if (s->depth > 1) {
+        d[-1].skipped = true;
     }
     s->n_choice -= d->n;
     s->depth--;
     return false;
+}
+
+/* How far a decision of n choices may go. What it takes on comes out of what is left to the one
+ * below: a wrong decision is often far down, and all that is on top of it need not be tried. */
+static uint64_t credit(const swi_search *s, uint32_t n)
+{
+    const uint64_t until = s->stack[s->depth - 1].until;
+    uint64_t left = until > s->nodes ? until - s->nodes : 0;
+    if (n > 1 && s->n > SMALL)
+        left = (uint64_t)((double)left * s->how->share);
+    return s->nodes + (left > LEAST_CREDIT ? left : LEAST_CREDIT);
 }
 
 /* Open a decision in the piece. False: it is known to hold no placement, or there is no room.
@@ -292,7 +326,9 @@ static bool open_piece(swi_search *s, uint32_t from, uint32_t to)
         return false;
     }
     const uint32_t n = push_choices(s, section);
-    s->stack[s->depth++] = (swi_decision){from, to, section, n, 0, s->n_trail, state};
+    s->stack[s->depth] =
+        (swi_decision){from, to, section, n, 0, s->n_trail, state, credit(s, n), false};
+    s->depth++;
     return true;
 }
 
@@ -301,9 +337,6 @@ static bool open_piece(swi_search *s, uint32_t from, uint32_t to)
  * one that fails is the failure of the one below. */
 static bool attempt(swi_search *s)
 {
-    s->n_choice = 0;
-    s->depth = 1;
-    s->stack[0] = (swi_decision){.to = s->n_sections};
     while (s->depth > 0) {
         uint32_t from = 0, to = 0;
         const swi_decision *d = &s->stack[s->depth - 1];
@@ -342,17 +375,20 @@ void swi_search_run(swi_search *s, uint64_t most)
 {
     while (s->outcome == SW_SEARCH_GAVE_UP && s->total < most && s->status == SW_OK &&
            !swi_race_is_over(s)) {
-        s->limit = s->how->restart * luby(s->restarts + 1);
+        s->limit = (s->how->restart * s->n / 200 + 20) * luby(s->restarts + 1);
         if (s->limit > most - s->total)
             s->limit = most - s->total;
         s->cut = false;
+        s->n_choice = 0;
+        s->depth = 1;
+        s->stack[0] = (swi_decision){.to = s->n_sections, .until = s->limit};
         for (uint32_t k = 0; k < s->n_sections; k++)
             swi_search_soil(s, k);
         const bool found = swi_search_propagate(s) && attempt(s);
         s->total += s->nodes;
         s->nodes = 0;
         s->restarts = (s->restarts + 1) % (1u << 30);
-        if (found || !s->cut) {
+        if (found || (!s->cut && !s->stack[0].skipped)) {
             s->outcome = found ? SW_SEARCH_FOUND : SW_SEARCH_PROVED_NONE;
             swi_race_ended(s);
         } else {

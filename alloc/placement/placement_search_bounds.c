@@ -4,6 +4,9 @@
 #include "alloc/placement/placement_search_internal.h"
 #include "alloc/base/mem.h"
 #include "alloc/placement/placement_align.h"
+#include <string.h>
+
+#define LOOKS 2 /* at each section on average, behind one decision */
 
 /* ---- changes, and taking them back ------------------------------------------------------- */
 
@@ -46,6 +49,23 @@ void swi_search_raise_bound(swi_search *s, uint32_t i, uint64_t to)
         swi_search_soil(s, k);
 }
 
+/* The unplaced buffers of a section are the first of its list, and what was placed last stands
+ * right behind them: so taking back brings it in again by itself. */
+static void leave(swi_search *s, uint32_t section, uint32_t i)
+{
+    uint32_t *list = s->list + s->list_at[section];
+    const uint32_t last = --s->n_left[section];
+    uint32_t k = 0;
+    while (list[k] != i)
+        k++;
+    SW_ASSERT(k <= last && s->rest[section] >= s->bytes[i]);
+    for (; k < last; k++)
+        list[k] = list[k + 1];
+    list[last] = i;
+    s->rest[section] -= s->bytes[i];
+    swi_search_soil(s, section);
+}
+
 void swi_search_place(swi_search *s, uint32_t i)
 {
     SW_ASSERT(!s->placed[i] && s->low[i] + s->bytes[i] <= s->roof);
@@ -54,24 +74,20 @@ void swi_search_place(swi_search *s, uint32_t i)
         return;
     s->placed[i] = true;
     s->offset[i] = s->low[i];
-    for (uint32_t k = s->first[i]; k < s->end[i]; k++) {
-        SW_ASSERT(s->n_left[k] > 0 && s->rest[k] >= s->bytes[i]);
-        s->n_left[k]--;
-        s->rest[k] -= s->bytes[i];
-        swi_search_soil(s, k);
-    }
+    const uint64_t end = s->low[i] + s->bytes[i];
     for (uint32_t k = s->first[i]; k < s->end[i]; k++)
-        for (uint32_t m = s->list_at[k]; m < s->list_at[k + 1]; m++)
-            if (!s->placed[s->list[m]])
-                swi_search_raise_bound(s, s->list[m], s->low[i] + s->bytes[i]);
+        leave(s, k, i);
+    for (uint32_t k = s->first[i]; k < s->end[i]; k++)
+        for (uint32_t m = 0; m < s->n_left[k]; m++)
+            swi_search_raise_bound(s, s->list[s->list_at[k] + m], end);
 }
 
 static uint64_t least_bound(const swi_search *s, uint32_t section)
 {
     uint64_t least = UINT64_MAX;
-    for (uint32_t k = s->list_at[section]; k < s->list_at[section + 1]; k++)
-        if (!s->placed[s->list[k]] && s->low[s->list[k]] < least)
-            least = s->low[s->list[k]];
+    const uint32_t *list = s->list + s->list_at[section];
+    for (uint32_t k = 0; k < s->n_left[section]; k++)
+        least = s->low[list[k]] < least ? s->low[list[k]] : least;
     return least;
 }
 
@@ -103,43 +119,38 @@ void swi_search_take_back(swi_search *s, size_t mark)
 
 /* ---- propagation ------------------------------------------------------------------------- */
 
-/* The list of a section by ends, latest first; it is nearly so from the last time. */
-static void sort_by_end(const swi_search *s, uint32_t section)
+/* The least and the greatest bound of what is not placed. */
+static uint64_t span_of_bounds(const swi_search *s, uint32_t section, uint64_t *highest)
+{
+    uint64_t least = UINT64_MAX;
+    const uint32_t *list = s->list + s->list_at[section];
+    *highest = 0;
+    for (uint32_t k = 0; k < s->n_left[section]; k++) {
+        const uint64_t low = s->low[list[k]];
+        least = low < least ? low : least;
+        *highest = low > *highest ? low : *highest;
+    }
+    return least;
+}
+
+/* The unplaced buffers of a section, latest end first: their list is nearly so from the last
+ * time, and becomes so. */
+static uint32_t gather(const swi_search *s, uint32_t section)
 {
     uint32_t *list = s->list + s->list_at[section];
-    const uint32_t n = s->list_at[section + 1] - s->list_at[section];
-    uint64_t least = UINT64_MAX; /* of those before */
+    const uint32_t n = s->n_left[section];
     for (uint32_t k = 0; k < n; k++) {
         const uint32_t i = list[k];
         const uint64_t end = s->low[i] + s->bytes[i];
         uint32_t to = k;
-        if (end <= least) {
-            least = end;
-            continue;
-        }
-        for (; to > 0 && s->low[list[to - 1]] + s->bytes[list[to - 1]] < end; to--)
+        for (; to > 0 && s->ends[to - 1] < end; to--) {
             list[to] = list[to - 1];
+            s->ends[to] = s->ends[to - 1];
+        }
         list[to] = i;
+        s->ends[to] = end;
     }
-}
-
-/* The unplaced buffers of a section, latest end first. */
-static uint32_t gather(const swi_search *s, uint32_t section, uint64_t *highest)
-{
-    uint32_t n = 0;
-    uint64_t least = UINT64_MAX;
-    *highest = 0;
-    sort_by_end(s, section);
-    for (uint32_t k = s->list_at[section]; k < s->list_at[section + 1]; k++) {
-        const uint32_t i = s->list[k];
-        if (s->placed[i])
-            continue;
-        s->gathered[n] = i;
-        s->ends[n++] = s->low[i] + s->bytes[i];
-        least = s->low[i] < least ? s->low[i] : least;
-        *highest = s->low[i] > *highest ? s->low[i] : *highest;
-    }
-    s->floor[section] = least;
+    memcpy(s->gathered, list, n * sizeof *list);
     return n;
 }
 
@@ -148,6 +159,20 @@ static bool lift(swi_search *s, uint32_t i, uint64_t to)
 {
     swi_search_raise_bound(s, i, to);
     return s->low[i] + s->bytes[i] <= s->roof;
+}
+
+/* How many of the gathered end above the height. */
+static uint32_t ending_above(const swi_search *s, uint32_t n, uint64_t height)
+{
+    uint32_t from = 0, to = n;
+    while (from < to) {
+        const uint32_t middle = (from + to) / 2;
+        if (s->ends[middle] > height)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from;
 }
 
 /* The k-th of the gathered cannot be lowest. Where it and all that end at or behind some height
@@ -159,19 +184,30 @@ static bool lift_above(swi_search *s, uint32_t n, uint32_t k, uint64_t to)
     const uint64_t low = s->low[j], start = to > low ? to : low;
     if (low + s->bytes[j] > s->roof)
         return false;
-    uint64_t room = s->roof - low - s->bytes[j];
-    for (uint32_t x = 0; s->how->strong && x < n && s->ends[x] > start; x++) {
-        const uint64_t bytes = s->bytes[s->gathered[x]];
-        s->work++;
-        if (x == k)
-            continue;
-        if (bytes > room) {
+    if (s->how->strong) {
+        const uint32_t above = ending_above(s, n, start);
+        uint64_t room = s->roof - low;
+        if (s->sums[above] + (k < above ? 0 : s->bytes[j]) > room) {
+            uint32_t x = 0;
+            room -= s->bytes[j];
+            while (s->sums[x + 1] - (k <= x ? s->bytes[j] : 0) <= room)
+                x++;
             to = s->ends[x];
-            break;
         }
-        room -= bytes;
     }
     return lift(s, j, to);
+}
+
+/* Several can be the lowest, and all others start at the least end of these or above. */
+static bool lift_others(swi_search *s, uint32_t n, uint64_t latest, uint64_t least_end)
+{
+    s->sums[0] = 0;
+    for (uint32_t k = 0; k < n; k++)
+        s->sums[k + 1] = s->sums[k] + s->bytes[s->gathered[k]];
+    for (uint32_t k = 0; k < n; k++)
+        if (s->low[s->gathered[k]] > latest && !lift_above(s, n, k, least_end))
+            return false;
+    return true;
 }
 
 /* One buffer is the lowest: it leaves the gathered, and all others start at its end. */
@@ -203,11 +239,12 @@ static bool peel(swi_search *s, uint32_t *n, uint32_t one, uint64_t end)
 static bool tighten(swi_search *s, uint32_t section)
 {
     uint64_t highest, rest = s->rest[section];
-    uint32_t n = gather(s, section, &highest);
-    if (rest > s->roof)
+    s->floor[section] = span_of_bounds(s, section, &highest);
+    if (rest > s->roof || s->floor[section] > s->roof - rest)
         return false;
     if (highest <= s->roof - rest)
         return true; /* any can be */
+    uint32_t n = gather(s, section);
     while (n > 0) {
         uint32_t able = 0, one = 0;
         uint64_t least_end = UINT64_MAX;
@@ -220,13 +257,8 @@ static bool tighten(swi_search *s, uint32_t section)
         }
         if (able == 0)
             return false;
-        if (able > 1) {
-            bool good = true;
-            for (uint32_t k = 0; k < n && good; k++)
-                good =
-                    s->low[s->gathered[k]] <= s->roof - rest || lift_above(s, n, k, least_end);
-            return good;
-        }
+        if (able > 1)
+            return lift_others(s, n, s->roof - rest, least_end);
         rest -= s->bytes[s->gathered[one]];
         if (!peel(s, &n, one, least_end))
             return false;
@@ -234,16 +266,23 @@ static bool tighten(swi_search *s, uint32_t section)
     return true;
 }
 
+/* Bounds may creep up by little steps, each a reason for the next: who has looked at the
+ * sections that often knows them well enough. The floors of those that wait are still brought
+ * up to date. */
 bool swi_search_propagate(swi_search *s)
 {
     bool good = true;
+    uint32_t left = LOOKS * s->n_sections;
     while (s->n_queue > 0) {
         const uint32_t section = s->queue[--s->n_queue];
         s->dirty[section] = false;
         if (s->n_left[section] == 0)
             s->floor[section] = UINT64_MAX;
-        else if (good && !tighten(s, section)) {
-            good = false;
+        else if (left == 0)
+            s->floor[section] = least_bound(s, section);
+        else if (good) {
+            good = tighten(s, section);
+            left--;
         }
     }
     return good && !s->cut;

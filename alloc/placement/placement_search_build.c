@@ -68,17 +68,32 @@ static void find_twins(swi_search *s)
 {
     for (uint32_t i = 0; i < s->n; i++) {
         s->twin[i] = SWI_NONE;
-        s->lifetime[i] = i;
+        s->alike[i] = i;
         for (uint32_t k = s->list_at[s->first[i]]; s->list[k] < i; k++) {
             const uint32_t j = s->list[k];
             if (s->first[j] != s->first[i] || s->end[j] != s->end[i])
                 continue;
-            if (exchangeable(s, i, j))
-                s->lifetime[i] = s->lifetime[j];
+            if (s->alike[i] == i && exchangeable(s, i, j)) {
+                s->alike[i] = s->alike[j];
+                s->alike[j] = i;
+            }
             if (s->bytes[j] == s->bytes[i] && s->align[j] == s->align[i])
                 s->twin[i] = j;
         }
     }
+}
+
+static void fill_starters(swi_search *s)
+{
+    for (uint32_t i = 0; i < s->n; i++)
+        s->start_at[s->first[i] + 1]++;
+    for (uint32_t k = 0; k < s->n_sections; k++)
+        s->start_at[k + 1] += s->start_at[k];
+    for (uint32_t i = s->n; i-- > 0;) /* each count goes down to where its section starts */
+        s->starter[--s->start_at[s->first[i] + 1]] = i;
+    for (uint32_t k = 0; k < s->n_sections; k++)
+        s->start_at[k] = s->start_at[k + 1];
+    s->start_at[s->n_sections] = s->n;
 }
 
 static void fill_lists(swi_search *s)
@@ -94,6 +109,7 @@ static void fill_lists(swi_search *s)
             s->rest[k] += s->bytes[i];
         }
     find_twins(s);
+    fill_starters(s);
 }
 
 /* Large alignments first. */
@@ -114,13 +130,16 @@ static size_t lay_out(swi_search *s, unsigned char *base)
     PART(first, n);
     PART(end, n);
     PART(twin, n);
-    PART(lifetime, n);
+    PART(alike, n);
+    PART(starter, n);
     PART(placed, n);
     PART(gathered, n);
     PART(ends, n);
+    PART(sums, n + 1);
     PART(rest, m);
     PART(floor, m);
     PART(list_at, m + 1);
+    PART(start_at, m + 1);
     PART(n_left, m);
     PART(failed, m);
     PART(queue, m);

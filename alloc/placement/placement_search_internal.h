@@ -20,6 +20,8 @@ typedef struct {
     uint32_t section, n, next;
     size_t mark;    /* of the trail before it */
     uint64_t state; /* of the piece */
+    uint64_t until; /* nodes of the attempt at which what is left of it is skipped */
+    bool skipped;   /* some of what it could lead to was: its end is no proof */
 } swi_decision;
 
 /* The orders in which buffers are tried in a corner. */
@@ -31,7 +33,9 @@ typedef struct {
     bool learns;  /* corners that have failed go first */
     bool strong;  /* bounds from parts of a section too */
     double noise; /* of values, behind a first round of all orders: 0.3 is 15 % either way */
-    uint64_t restart; /* nodes of the shortest attempt */
+    uint64_t restart; /* nodes of the shortest attempt for each 200 buffers */
+    double
+        share; /* of what is left to a decision, that is for the one behind it; 1: complete */
 } swi_strategy;
 
 /* What searches that run side by side share. */
@@ -53,17 +57,21 @@ typedef struct {
     uint64_t *align;                /* of offset and low; 0: none */
     uint64_t *name;                 /* random words for hashes */
     uint32_t *first, *end;          /* sections [first, end) */
-    uint32_t *twin;     /* the one before of the same sections and bytes; SWI_NONE */
-    uint32_t *lifetime; /* class of equal sections */
+    uint32_t *twin;    /* the one before of the same sections and bytes; SWI_NONE */
+    uint32_t *alike;   /* the next one of the same sections, in a ring */
+    uint32_t *starter; /* buffers by their first section: those of k are at start_at[k] ... */
     bool *placed;
     /* of each section: */
     uint64_t *rest, *floor;   /* unplaced units; UINT64_MAX where nothing is left */
-    uint32_t *list, *list_at; /* buffers that cover it: list[list_at[s]] ... */
+    uint32_t *list, *list_at; /* buffers that cover it: list[list_at[s]] ...,
+                                 the n_left unplaced ones first */
+    uint32_t *start_at;
     uint32_t *n_left, *failed, *queue;
     bool *dirty;
     uint32_t n_queue;
     uint32_t *gathered; /* scratch of tighten: unplaced buffers of a section */
     uint64_t *ends;     /* and their least ends */
+    uint64_t *sums;     /* and of the first k the units */
     uint32_t *choice;   /* a stack: of each decision its choices */
     double *value;
     size_t n_choice, cap_choice;

@@ -117,6 +117,35 @@ static void bounds_that_cannot_be_reached_are_refused(void)
     }
 }
 
+/* Above 64 buffers most strategies skip a part of what their decisions lead to. */
+static void what_is_skipped_is_no_proof(void)
+{
+    static const sw_placement_item part[] = {
+        {4, 6, 3, 0, 0}, {2, 3, 1, 0, 0},  {2, 6, 1, 0, 0}, {0, 3, 3, 0, 0},
+        {1, 4, 2, 0, 0}, {2, 3, 3, 0, 0},  {1, 3, 3, 0, 0}, {0, 1, 10, 0, 0},
+        {1, 2, 5, 0, 0}, {3, 4, 10, 0, 0}, {4, 5, 9, 0, 0}, {5, 6, 9, 0, 0}};
+    const size_t n_part = sizeof part / sizeof *part, n = 8 * n_part;
+    for (size_t i = 0; i < n; i++) {
+        items[i] = part[i % n_part];
+        items[i].lower += 6 * (uint32_t)(i / n_part);
+        items[i].upper += 6 * (uint32_t)(i / n_part);
+    }
+    CU_ASSERT_EQUAL(searched(n, 13, 100000).end, SW_SEARCH_PROVED_NONE);
+    CU_ASSERT_EQUAL(searched(n, 14, 100000).end, SW_SEARCH_FOUND);
+
+    sw_dice dice = {61};
+    const int rounds = sw_tests_full() ? 200 : 20;
+    int found = 0;
+    for (int round = 0; round < rounds; round++) {
+        const size_t n_cut =
+            problem_cut(&dice, items, 70 + sw_dice_below(&dice, 120), 90, 3000);
+        const sw_search_end end = searched(n_cut, 3000, 12000).end;
+        CU_ASSERT_NOT_EQUAL(end, SW_SEARCH_PROVED_NONE); /* there is a placement */
+        found += end == SW_SEARCH_FOUND;
+    }
+    sw_note("%d of %d full rectangles of 70 to 190 pieces are placed", found, rounds);
+}
+
 /* There is a placement, whatever the search says. */
 static void full_rectangles_are_never_refused(void)
 {
@@ -259,6 +288,7 @@ static const sw_test tests[] = {
      small_problems_are_solved_and_refused_as_all_orders_say},
     {"bounds that cannot be reached are refused", bounds_that_cannot_be_reached_are_refused},
     {"full rectangles are never refused", full_rectangles_are_never_refused},
+    {"what is skipped is no proof", what_is_skipped_is_no_proof},
     {"effort and requests end a search", effort_and_requests_end_a_search},
     {"equal input gives equal output", equal_input_gives_equal_output},
     {"threads do not change the answer", threads_do_not_change_the_answer},
