@@ -10,9 +10,11 @@
 #include <float.h>
 
 enum {
-    LEAST_BYTES = 2 << 20, /* of a matrix that is worth it */
+    LEAST_BYTES = 4 << 20, /* of a matrix that is worth it */
     LEAST_ROWS = 512,      /* of a product: it packs its weight for each strip */
     LEAST_COLUMNS = 512,   /* of a weight: dy is packed for each strip */
+    LEAST_DEPTH = 512,     /* rows that a weight's gradient sums over: fewer are too little work
+                              for what is packed */
     PARTS = 4,
     LOSS_STRIP = 1 << 18, /* elements */
     ROWS_UNIT = 24,       /* whole register blocks */
@@ -68,6 +70,8 @@ int64_t swi_strips_size(swi_strips_kind kind, const sw_shape *matrix)
     const bool of_rows = kind == SWI_STRIPS_PRODUCT;
     if (!of_rows && kind != SWI_STRIPS_UPDATE)
         return n >= 2 * LOSS_STRIP ? LOSS_STRIP : 0;
+    if (!of_rows && matrix->dim[0] < LEAST_DEPTH)
+        return 0;
     const int64_t least = of_rows ? LEAST_ROWS : LEAST_COLUMNS;
     const int64_t all = matrix->rank == 2 ? matrix->dim[of_rows ? 0 : 1] : 0;
     return all >= 2 * least ? quarter(all, of_rows ? ROWS_UNIT : COLUMNS_UNIT, least) : 0;

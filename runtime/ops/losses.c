@@ -3,6 +3,7 @@
 #include "kernels/dispatch.h"
 #include "kernels/scalar.h"
 #include "runtime/ops/ce.h"
+#include "runtime/ops/strip.h"
 #include <math.h>
 
 static const sw_type scalar = {SW_F32, SW_PLAIN, {0, {0}}};

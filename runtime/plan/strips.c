@@ -216,6 +216,17 @@ static bool find_group(const session *s, uint32_t at, group *g, uint32_t *last)
 
 /* ---- joining ----------------------------------------------------------------------------- */
 
+/* Of about the bytes of those of whole rows. */
+static int64_t rows_of_tile(const session *s, const group *g)
+{
+    const swi_node *tile = node_at(s, g->at[READER]);
+    const swi_tile_attrs *a = attrs_at(s, tile);
+    const int64_t all = operand(s, tile, tile->n_in)->type.shape.dim[0];
+    const int64_t row = g->strip * (int64_t)sw_dtype_bytes(SW_F32);
+    const int64_t rows = (int64_t)swi_rows_of(a->make_op, a->make_grad)->most / row;
+    return rows < all ? rows / SWI_TILE_UNIT * SWI_TILE_UNIT : all;
+}
+
 static void write_attrs(const session *s, const group *g)
 {
     const swi_node *f = node_at(s, g->at[FUNCTION]), *reader = node_at(s, g->at[READER]);
@@ -233,9 +244,7 @@ static void write_attrs(const session *s, const group *g)
     a.rebuild_cost = a.rebuilds ? swi_node_cost(s->t, f) : 0;
     if (g->kind == SWI_STRIPS_UPDATE) {
         memcpy(&a.tile, attrs_at(s, reader), sizeof a.tile);
-        const int64_t row = g->strip * (int64_t)sw_dtype_bytes(SW_F32);
-        const int64_t rows = (int64_t)swi_rows_of(a.tile.make_op, a.tile.make_grad)->most / row;
-        a.tile.rows = rows / SWI_TILE_UNIT * SWI_TILE_UNIT;
+        a.tile.rows = rows_of_tile(s, g);
     }
     if (g->at[BOUND] != SWI_NONE) {
         a.has_bound = 1;
