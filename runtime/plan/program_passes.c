@@ -152,15 +152,19 @@ static sw_status arrange(swi_program *p, int64_t parts, const sw_exec *exec, swi
     return arrange_as(p, (arrangement){parts, false}, exec, order);
 }
 
-/* Strips where the arena gets lower by a hundredth or more: they cost some time. */
+/* Strips where the arena gets lower by a twentieth or more, or low enough for the limit: what
+ * is packed again for each strip costs some time. */
 static sw_status arrange_in_strips(swi_program *p, int64_t parts, const sw_exec *exec,
                                    swi_order *order)
 {
     const size_t whole = p->height;
-    if (swi_target_of(exec)->opts.no_strips || !swi_may_strip(&p->trace, exec))
+    if (swi_target_of(exec)->opts.no_strips || !swi_may_strip(&p->trace, order, exec))
         return SW_OK;
     SW_TRY(arrange_as(p, (arrangement){parts, true}, exec, order));
-    return p->height <= whole - whole / 100 ? SW_OK : arrange(p, parts, exec, order);
+    const bool lower = p->height <= whole - whole / 20;
+    return lower || (whole > p->limit && p->height <= p->limit)
+               ? SW_OK
+               : arrange(p, parts, exec, order);
 }
 
 /* Where parts lower the arena: the fewest that make it as low as `most` would; *parts has

@@ -184,7 +184,9 @@ static bool find_group(const session *s, uint32_t at, group *g, uint32_t *last)
     for (int m = 0; m < MEMBERS; m++)
         g->at[m] = SWI_NONE;
     g->at[FUNCTION] = at;
-    if (!is_own(s, f, f->n_in) || !operand(s, f, 0)->contiguous || !find_readers(s, g, &how))
+    if (!is_own(s, f, f->n_in) || !operand(s, f, 0)->contiguous ||
+        swi_strips_size(SWI_STRIPS_LOSS, &operand(s, f, 0)->type.shape) == 0 ||
+        !find_readers(s, g, &how))
         return false;
     const swi_node *reader = node_at(s, g->at[READER]);
     switch (how) {
@@ -336,14 +338,20 @@ static bool is_function(const swi_node *node)
            swi_strips_function(node->op);
 }
 
+/* The group of the function at `at`, if there is one. */
+static bool is_group(const session *s, uint32_t at, group *g, uint32_t *last)
+{
+    const swi_node *node = node_at(s, at);
+    return node != NULL && is_function(node) && find_group(s, at, g, last);
+}
+
 sw_status swi_pass_strips(swi_trace *t, swi_order *order, const sw_exec *exec)
 {
     const session s = {t, order, exec};
     for (uint32_t at = 0; at < order->n; at++) {
         group g;
-        uint32_t last;
-        if (node_at(&s, at) != NULL && is_function(node_at(&s, at)) &&
-            find_group(&s, at, &g, &last))
+        uint32_t last = 0;
+        if (is_group(&s, at, &g, &last))
             SW_TRY(join(&s, &g, last));
     }
     uint32_t n = 0;
@@ -354,16 +362,17 @@ sw_status swi_pass_strips(swi_trace *t, swi_order *order, const sw_exec *exec)
     return SW_OK;
 }
 
-bool swi_may_strip(const swi_trace *t, const sw_exec *exec)
+bool swi_may_strip(swi_trace *t, swi_order *order, const sw_exec *exec)
 {
+    const session s = {t, order, exec};
+    group g;
+    uint32_t last = 0;
+    bool found = false;
     if (!swi_device_has(swi_target_of(exec)->device, swi_op_with(SWI_DUTY_STRIPS), -1))
         return false;
-    for (uint32_t i = 0; i < t->n_nodes; i++)
-        if (is_function(&t->nodes[i]) &&
-            swi_strips_size(SWI_STRIPS_LOSS,
-                            &t->values[t->operands[t->nodes[i].first]].type.shape) > 0)
-            return true;
-    return false;
+    for (uint32_t at = 0; at < order->n && !found; at++)
+        found = is_group(&s, at, &g, &last);
+    return found;
 }
 
 void swi_strips_count(const swi_trace *t, const swi_node *node, sw_plan_info *info)

@@ -5,8 +5,8 @@
 #include "runtime/ops/strip.h"
 #include "runtime/plan/program_internal.h"
 
-/* Is there anything that swi_pass_strips might change? */
-bool swi_may_strip(const swi_trace *t, const sw_exec *exec);
+/* Is there anything that swi_pass_strips would change? */
+bool swi_may_strip(swi_trace *t, swi_order *order, const sw_exec *exec);
 
 /* The pass, behind all others: where the result of a function is large and is read by a
  * product, by a loss, or by the update of a weight, one node takes the place of these and of
