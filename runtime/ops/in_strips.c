@@ -83,7 +83,7 @@ static void function_part(void *arg, int i)
     const function_job *j = arg;
     const int64_t rows = j->out.type.shape.dim[0], to = rows * (i + 1) / j->parts;
     for (int64_t row = rows * i / j->parts; row < to; row++)
-        function_rows(j, row, 1, &swi_alone);
+        function_rows(j, row, 1, &sw_par_alone);
 }
 
 static void run_function(function_job *j)
@@ -237,7 +237,7 @@ static double bound_of(const sw_launch *l)
     for (strip s = {.l = l}; next_strip(&s);) {
         value_of(l, &s.z, &s.x);
         most[1] = sw_pointwise(l->isa)->largest(s.x.ptr, sw_type_elements(&s.x.type), l->par);
-        most[0] = sw_pointwise(l->isa)->largest(most, 2, &swi_alone);
+        most[0] = sw_pointwise(l->isa)->largest(most, 2, &sw_par_alone);
     }
     bound *= (double)most[0];
     return bound * (double)sw_pointwise(l->isa)->largest(swi_in(l, 1),

@@ -5,7 +5,8 @@
 
 enum {
     LEAST_BYTES = 4 << 20, /* of a matrix that is worth it */
-    LEAST_ROWS = 512,      /* of a product: it packs its weight for each strip */
+    LEAST_ROWS = 512,      /* of a product: it packs its weight for each strip, */
+    MOST_ROWS = 1152,      /* as it does anyway for so many */
     LEAST_COLUMNS = 512,   /* of a weight: dy is packed for each strip */
     LEAST_DEPTH = 512,     /* rows that a weight's gradient sums over: fewer are too little work
                               for what is packed */
@@ -49,11 +50,22 @@ bool swi_strips_makes_dx(uint32_t op, int32_t grad)
     return op == SW_OP_linear && grad == 0;
 }
 
-/* A quarter in whole units, but not fewer than the least. */
-static int64_t quarter(int64_t n, int64_t unit, int64_t least)
+/* So many parts of about one size, in whole units. */
+static int64_t part_of(int64_t n, int64_t parts, int64_t unit)
 {
-    const int64_t each = (n / PARTS + unit - 1) / unit * unit;
-    return each > least ? each : least;
+    return ((n + parts - 1) / parts + unit - 1) / unit * unit;
+}
+
+static int64_t rows_of(int64_t rows)
+{
+    const int64_t parts = (rows + MOST_ROWS - 1) / MOST_ROWS;
+    return rows >= 2 * LEAST_ROWS ? part_of(rows, parts > 2 ? parts : 2, ROWS_UNIT) : 0;
+}
+
+static int64_t columns_of_strip(int64_t columns)
+{
+    const int64_t each = part_of(columns, PARTS, COLUMNS_UNIT);
+    return columns < 2 * LEAST_COLUMNS ? 0 : each > LEAST_COLUMNS ? each : LEAST_COLUMNS;
 }
 
 int64_t swi_strips_size(swi_strips_kind kind, const sw_shape *matrix)
@@ -61,14 +73,17 @@ int64_t swi_strips_size(swi_strips_kind kind, const sw_shape *matrix)
     const int64_t n = swi_elements(matrix);
     if (n * (int64_t)sw_dtype_bytes(SW_F32) < LEAST_BYTES)
         return 0;
-    const bool of_rows = kind == SWI_STRIPS_PRODUCT;
-    if (!of_rows && kind != SWI_STRIPS_UPDATE)
+    switch (kind) {
+    case SWI_STRIPS_PRODUCT:
+        return matrix->rank == 2 ? rows_of(matrix->dim[0]) : 0;
+    case SWI_STRIPS_LOSS:
+    case SWI_STRIPS_LOSS_DX:
         return n >= 2 * LOSS_STRIP ? LOSS_STRIP : 0;
-    if (!of_rows && matrix->dim[0] < LEAST_DEPTH)
-        return 0;
-    const int64_t least = of_rows ? LEAST_ROWS : LEAST_COLUMNS;
-    const int64_t all = matrix->rank == 2 ? matrix->dim[of_rows ? 0 : 1] : 0;
-    return all >= 2 * least ? quarter(all, of_rows ? ROWS_UNIT : COLUMNS_UNIT, least) : 0;
+    case SWI_STRIPS_UPDATE:
+        break;
+    }
+    return matrix->rank == 2 && matrix->dim[0] >= LEAST_DEPTH ? columns_of_strip(matrix->dim[1])
+                                                              : 0;
 }
 
 /* ---- what the ops inside are asked about ------------------------------------------------- */

@@ -37,7 +37,6 @@ sw_status swi_tile_judge(const sw_launch *launch);
 sw_status swi_tile_apply(const sw_launch *launch);
 /* Does the bound that the check is told say enough, so that no operand is looked at? */
 bool swi_tile_is_bounded(const sw_launch *launch);
-extern const sw_par swi_alone; /* the calling thread */
 /* Workspace of one: a tile of the gradient and what the kernel needs for it. */
 size_t swi_tile_bytes(const sw_kernel_info *info);
 

@@ -201,21 +201,13 @@ typedef struct {
     sw_status status[APART_PARTS];
 } apart_job;
 
-static void run_alone(const sw_par *par, void (*body)(void *arg, int part), void *arg, int n)
-{
-    (void)par;
-    for (int i = 0; i < n; i++)
-        body(arg, i);
-}
-const sw_par swi_alone = {1, run_alone};
-
 static void apart_part(void *arg, int part)
 {
     apart_job *j = arg;
     const int64_t rows = j->gradient->type.shape.dim[0];
     const int64_t to = rows * (part + 1) / j->parts;
     sw_launch l = *j->l;
-    l.par = &swi_alone;
+    l.par = &sw_par_alone;
     for (int64_t i = rows * part / j->parts; i < to && j->status[part] == SW_OK; i++) {
         const swi_tile_attrs *a = l.attrs;
         const sw_buffer row = sw_tile_range(j->gradient, 0, i, 1);

@@ -218,15 +218,17 @@ static bool find_group(const session *s, uint32_t at, group *g, uint32_t *last)
 
 /* ---- joining ----------------------------------------------------------------------------- */
 
-/* Of about the bytes of those of whole rows. */
+/* As many of about one size as have at most the bytes of those of whole rows. */
 static int64_t rows_of_tile(const session *s, const group *g)
 {
     const swi_node *tile = node_at(s, g->at[READER]);
     const swi_tile_attrs *a = attrs_at(s, tile);
     const int64_t all = operand(s, tile, tile->n_in)->type.shape.dim[0];
     const int64_t row = g->strip * (int64_t)sw_dtype_bytes(SW_F32);
-    const int64_t rows = (int64_t)swi_rows_of(a->make_op, a->make_grad)->most / row;
-    return rows < all ? rows / SWI_TILE_UNIT * SWI_TILE_UNIT : all;
+    const int64_t most = (int64_t)swi_rows_of(a->make_op, a->make_grad)->most / row;
+    const int64_t tiles = (all + most - 1) / most;
+    const int64_t rows = ((all + tiles - 1) / tiles + SWI_TILE_UNIT - 1) / SWI_TILE_UNIT;
+    return tiles > 1 ? rows * SWI_TILE_UNIT : all;
 }
 
 static void write_attrs(const session *s, const group *g)
