@@ -10,7 +10,7 @@ enum {
     LEAST_COLUMNS = 512,   /* of a weight: dy is packed for each strip */
     LEAST_DEPTH = 512,     /* rows that a weight's gradient sums over: fewer are too little work
                               for what is packed */
-    PARTS = 4,
+    MOST_PARTS = 3,
     LOSS_STRIP = 1 << 18, /* elements */
     ROWS_UNIT = 24,       /* whole register blocks */
     COLUMNS_UNIT = 64     /* whole pieces of a packed matrix */
@@ -64,8 +64,9 @@ static int64_t rows_of(int64_t rows)
 
 static int64_t columns_of_strip(int64_t columns)
 {
-    const int64_t each = part_of(columns, PARTS, COLUMNS_UNIT);
-    return columns < 2 * LEAST_COLUMNS ? 0 : each > LEAST_COLUMNS ? each : LEAST_COLUMNS;
+    const int64_t parts = columns / LEAST_COLUMNS;
+    return parts < 2 ? 0
+                     : part_of(columns, parts < MOST_PARTS ? parts : MOST_PARTS, COLUMNS_UNIT);
 }
 
 int64_t swi_strips_size(swi_strips_kind kind, const sw_shape *matrix)
