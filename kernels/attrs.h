@@ -238,6 +238,31 @@ typedef struct {
     int64_t terms, worth;
 } swi_bound_attrs;
 
+/* in_strips. A matrix z; f is a function of one number, f' its gradient kernel. Strip by strip:
+ * PRODUCT in {z, w, [b]}, out {y}: f(z), and the forward kernel of `body`. LOSS in {z, target},
+ * out {loss}. LOSS_DX in {z, target, d loss}, out {dz}: f(z), the loss's gradient, f'. UPDATE
+ * in {z, dy, tile_update's operands from its check on}, out {dz, those of tile_update}: dx of
+ * `body`, f(z), f', and tile_update with f(z) as its first operand. */
+typedef enum {
+    SWI_STRIPS_PRODUCT,
+    SWI_STRIPS_LOSS,
+    SWI_STRIPS_LOSS_DX,
+    SWI_STRIPS_UPDATE
+} swi_strips_kind;
+
+typedef struct {
+    int32_t kind; /* swi_strips_kind */
+    uint32_t f, body;
+    int32_t f_grad, body_grad; /* kernels: index in the op's grads; -1: its forward one */
+    int32_t has_bound;         /* UPDATE: the check's bound is found here */
+    int64_t strip;             /* rows; of LOSS and LOSS_DX elements, of UPDATE columns */
+    swi_number_attrs number;   /* of f */
+    int32_t rebuilds;          /* f(z) was there before: a part of backward makes it again */
+    uint64_t rebuild_cost;
+    swi_bound_attrs bound;
+    swi_tile_attrs tile;
+} swi_strips_attrs;
+
 typedef struct {
     int32_t has_flags;
 } swi_count_attrs;

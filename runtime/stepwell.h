@@ -162,6 +162,9 @@ typedef struct {
                       nothing; the message of a fault begins with the op */
     int no_graphs; /* 1: launch op by op instead of replaying what was captured. These three are
                       of devices: SW_INVALID with the CPU */
+    int no_strips; /* 1: switch the pass off that lets a function of one number, what reads its
+                      result and the update behind that go strip by strip where this lowers the
+                      arena (swish in front of a large linear layer) */
 } sw_exec_opts;
 
 /* exec: device + threads + one step arena as high as the highest of its programs.

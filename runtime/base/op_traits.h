@@ -27,7 +27,8 @@ typedef enum {
     SWI_WORK_MATRIX,    /* products; with one operand, the bias's gradient, in vectors */
     SWI_WORK_IMAGES,    /* convolutions; with one operand, the bias's gradient, as loops */
     SWI_WORK_SERIAL,    /* each element waits for the one before */
-    SWI_WORK_TILES      /* a product, and an update of its result */
+    SWI_WORK_TILES,     /* a product, and an update of its result */
+    SWI_WORK_STRIPS     /* products and functions of one number */
 } swi_op_work;
 
 /* What passes and optimizers have to know of it. */
@@ -43,7 +44,8 @@ typedef enum {
     SWI_DUTY_TICK,         /* counts steps, unless a verdict forbids it */
     SWI_DUTY_UPDATE,       /* updates a parameter, element by element */
     SWI_DUTY_UPDATE_WHOLE, /* updates a parameter, all of it at once */
-    SWI_DUTY_TILED         /* makes a gradient and updates by it, some rows at a time */
+    SWI_DUTY_TILED,        /* makes a gradient and updates by it, some rows at a time */
+    SWI_DUTY_STRIPS        /* ops that make and use up a matrix, a strip of it at a time */
 } swi_op_duty;
 
 /* Which axes of its operands are one: where a net gets other widths, a position is added to, or

@@ -60,7 +60,7 @@ static sw_status forward(const sw_launch *l)
     return SW_OK;
 }
 
-/* in: w (out, in), dy (batch, out) */
+/* in: w (out, in), dy (batch, out). w may be a range of columns of a larger matrix. */
 static size_t dx_bytes(const sw_kernel_info *info)
 {
     const sw_shape *w = &info->in[0].shape, *dy = &info->in[1].shape;
@@ -81,7 +81,7 @@ static sw_status dx_kernel(const sw_launch *l)
                        .a_row = dy->dim[1],
                        .a_col = 1,
                        .b = swi_in(l, 0),
-                       .b_row = w->dim[1],
+                       .b_row = l->in[0].stride[0],
                        .b_col = 1,
                        .m = dy->dim[0],
                        .n = w->dim[1],

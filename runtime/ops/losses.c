@@ -3,6 +3,7 @@
 #include "kernels/dispatch.h"
 #include "kernels/scalar.h"
 #include "runtime/ops/ce.h"
+#include "runtime/ops/strip.h"
 #include <math.h>
 
 static const sw_type scalar = {SW_F32, SW_PLAIN, {0, {0}}};
@@ -97,26 +98,34 @@ static sw_status mse_infer(const sw_type *in, int n_in, const void *attrs, sw_ty
     return swi_infer_elementwise_loss("mse", in, n_in, out);
 }
 
-static sw_status mse_forward(const sw_launch *l)
+double swi_mse_sum(double sum, const float *x, const float *t, int64_t n)
 {
-    const float *x = swi_in(l, 0), *t = swi_in(l, 1);
-    const int64_t n = swi_elements(&l->in[0].type.shape);
-    double sum = 0;
     for (int64_t i = 0; i < n; i++) {
         const double d = (double)(x[i] - t[i]);
         sum += d * d;
     }
-    swi_out(l, 0)[0] = (float)(sum / (double)n);
+    return sum;
+}
+
+static sw_status mse_forward(const sw_launch *l)
+{
+    const int64_t n = swi_elements(&l->in[0].type.shape);
+    swi_out(l, 0)[0] = (float)(swi_mse_sum(0, swi_in(l, 0), swi_in(l, 1), n) / (double)n);
     return SW_OK;
+}
+
+float swi_mse_slope(float dy, int64_t n)
+{
+    return (float)(2.0 * (double)dy / (double)n);
 }
 
 /* in: x, target, dy. dx = 2 (x - t) dy / n; the target's is its negative. */
 static sw_status mse_grad(const sw_launch *l, bool of_target)
 {
     const int64_t n = swi_elements(&l->in[0].type.shape);
-    const float factor = (float)(2.0 * (double)swi_in(l, 2)[0] / (double)n);
     sw_pointwise(l->isa)->difference(swi_out(l, 0), swi_in(l, of_target), swi_in(l, !of_target),
-                                     n, factor, swi_adds(l, 0), l->par);
+                                     n, swi_mse_slope(swi_in(l, 2)[0], n), swi_adds(l, 0),
+                                     l->par);
     return SW_OK;
 }
 

@@ -5,6 +5,8 @@
 #include "kernels/tile_launch.h"
 #include "runtime/ops/ops.h"
 
+enum { SWI_TILE_UNIT = 24 /* rows: whole register blocks */ };
+
 /* A kernel that makes any range of rows of its result, contiguous, when it is given that range
  * along an axis of an operand, strides as they were; or, operand SW_TILE_BY_ATTRS, in its
  * attributes (swi_rows_attrs), and operands of the result's shape by those rows. */
@@ -29,6 +31,12 @@ uint64_t swi_es_gradient_bound_operations(const sw_kernel_info *info);
 
 /* Operations of the two parts of a tile_update. */
 void swi_tile_operations(const sw_kernel_info *info, uint64_t *make, uint64_t *update);
+/* The two halves of a launch of one: the finite check, whose verdict is the last output, and
+ * the tiles. Parameter, state and result may be ranges of columns of larger matrices. */
+sw_status swi_tile_judge(const sw_launch *launch);
+sw_status swi_tile_apply(const sw_launch *launch);
+/* Does the bound that the check is told say enough, so that no operand is looked at? */
+bool swi_tile_is_bounded(const sw_launch *launch);
 /* Workspace of one: a tile of the gradient and what the kernel needs for it. */
 size_t swi_tile_bytes(const sw_kernel_info *info);
 

@@ -190,27 +190,82 @@ static sw_status make_rows(const sw_launch *l, const sw_buffer *gradient, int64_
     return make(l->attrs, &p.launch);
 }
 
+/* Rows of a range of columns: the update is told of one row after the other, since it takes
+ * elements side by side. */
+enum { APART_PARTS = 64 };
+
+typedef struct {
+    const sw_launch *l;
+    const sw_buffer *gradient;
+    int64_t first, parts;
+    sw_status status[APART_PARTS];
+} apart_job;
+
+static void apart_part(void *arg, int part)
+{
+    apart_job *j = arg;
+    const int64_t rows = j->gradient->type.shape.dim[0];
+    const int64_t to = rows * (part + 1) / j->parts;
+    sw_launch l = *j->l;
+    l.par = &sw_par_alone;
+    for (int64_t i = rows * part / j->parts; i < to && j->status[part] == SW_OK; i++) {
+        const swi_tile_attrs *a = l.attrs;
+        const sw_buffer row = sw_tile_range(j->gradient, 0, i, 1);
+        sw_tile_part p;
+        sw_tile_step(&p, &l, &row, j->first + i);
+        j->status[part] = swi_op(a->update_op)->forward(&p.launch);
+    }
+}
+
+static bool lie_apart(const sw_launch *l)
+{
+    const sw_buffer *param = &l->out[0];
+    return param->type.shape.rank == 2 && param->stride[0] != param->type.shape.dim[1];
+}
+
+static sw_status update_apart(const sw_launch *l, const sw_buffer *gradient, int64_t first)
+{
+    const int64_t rows = gradient->type.shape.dim[0];
+    apart_job j = {.l = l, .gradient = gradient, .first = first, .status = {SW_OK}};
+    j.parts = rows < APART_PARTS ? rows : APART_PARTS;
+    l->par->run(l->par, apart_part, &j, (int)j.parts);
+    for (int i = 0; i < j.parts; i++)
+        SW_TRY(j.status[i]);
+    return SW_OK;
+}
+
 static sw_status update_rows(const sw_launch *l, const sw_buffer *gradient, int64_t first)
 {
     const swi_tile_attrs *a = l->attrs;
     sw_tile_part p;
+    if (lie_apart(l))
+        return update_apart(l, gradient, first);
     sw_tile_step(&p, l, gradient, first);
     return swi_op(a->update_op)->forward(&p.launch);
 }
 
 static sw_buffer tile_of(const sw_launch *l, int64_t first)
 {
-    return sw_tile_gradient(l, first, sw_tile_attrs_of(l)->rows);
+    sw_buffer gradient = sw_tile_gradient(l, first, sw_tile_attrs_of(l)->rows);
+    if (lie_apart(l))
+        gradient.stride[0] = gradient.type.shape.dim[1];
+    return gradient;
 }
 
 /* ---- looking at it ----------------------------------------------------------------------- */
+
+bool swi_tile_is_bounded(const sw_launch *l)
+{
+    const swi_tile_attrs *a = l->attrs;
+    return a->check.is_bounded &&
+           *(const double *)l->in[a->n_make + a->n_check - 1].ptr < SWI_SURELY_FINITE;
+}
 
 /* Are the operands so small that no sum on the way can leave the range of floats? */
 static bool is_surely_finite(const sw_launch *l)
 {
     const swi_tile_attrs *a = l->attrs;
-    if (a->check.is_bounded &&
-        *(const double *)l->in[a->n_make + a->n_check - 1].ptr < SWI_SURELY_FINITE)
+    if (swi_tile_is_bounded(l))
         return true;
     sw_tile_part p;
     launch_of(&p, l, &l->out[0], 0); /* of all rows */
@@ -227,7 +282,7 @@ static sw_status look(const sw_launch *l, const sw_buffer *gradient)
 
 /* The finite check on the whole gradient comes before any of it is used. As a rule it is known
  * from the operands; where it is not, all tiles are made once more. */
-static sw_status judge(const sw_launch *l)
+sw_status swi_tile_judge(const sw_launch *l)
 {
     const double *finite_check = l->out[l->n_out - 1].ptr;
     sw_buffer gradient = tile_of(l, 0);
@@ -245,18 +300,24 @@ static sw_status judge(const sw_launch *l)
     return SW_OK;
 }
 
-static sw_status forward(const sw_launch *l)
+sw_status swi_tile_apply(const sw_launch *l)
 {
     const swi_tile_attrs *a = l->attrs;
     const int64_t all = l->out[0].type.shape.dim[0];
-    if (a->has_check)
-        SW_TRY(judge(l));
     for (int64_t first = 0; first < all; first += a->rows) {
         sw_buffer gradient = tile_of(l, first);
         SW_TRY(make_rows(l, &gradient, first));
         SW_TRY(update_rows(l, &gradient, first));
     }
     return SW_OK;
+}
+
+static sw_status forward(const sw_launch *l)
+{
+    const swi_tile_attrs *a = l->attrs;
+    if (a->has_check)
+        SW_TRY(swi_tile_judge(l));
+    return swi_tile_apply(l);
 }
 
 const sw_op_desc sw_op_tile_update = {.size = sizeof(sw_op_desc),

@@ -5,6 +5,7 @@
  * measured once: a plan must be the same on every machine and whatever else that runs, and the
  * choice of what to compute twice asks for ratios, not for seconds. */
 #include "runtime/ops/ops.h"
+#include "runtime/ops/strip.h"
 #include "runtime/plan/program.h"
 #include "runtime/plan/tiles.h"
 #include <string.h>
@@ -135,6 +136,7 @@ static const rate *rate_of(const swi_trace *trace, const swi_node *node)
     case SWI_WORK_VECTOR:
     case SWI_WORK_LAID:
     case SWI_WORK_TILES: /* units_of_arithmetic */
+    case SWI_WORK_STRIPS:
         break;
     }
     return &vector;
@@ -145,16 +147,19 @@ static uint64_t units_at(uint64_t operations, const rate *r)
     return swi_count_mul(operations, r->units) / r->n;
 }
 
-/* What makes a gradient in tiles is a product, what updates by it goes element by element. */
+/* What makes a gradient in tiles is a product, what updates by it goes element by element; so
+ * do functions in strips. */
 static uint64_t units_of_arithmetic(const swi_trace *trace, const swi_node *node)
 {
-    if (swi_op_traits_of(node->op)->work != SWI_WORK_TILES)
+    const swi_op_work work = swi_op_traits_of(node->op)->work;
+    if (work != SWI_WORK_TILES && work != SWI_WORK_STRIPS)
         return units_at(swi_node_operations(trace, node), rate_of(trace, node));
     sw_type types[SWI_MAX_OPERANDS];
     sw_kernel_info info;
     uint64_t make, update;
     swi_kernel_info(trace, node, types, &info);
-    swi_tile_operations(&info, &make, &update);
+    (work == SWI_WORK_TILES ? swi_tile_operations : swi_strips_operations)(&info, &make,
+                                                                           &update);
     return swi_count_add(units_at(make, &matrix), units_at(update, &vector));
 }
 

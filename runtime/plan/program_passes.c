@@ -4,6 +4,7 @@
 #include "alloc/base/mem.h"
 #include "alloc/placement/placement.h"
 #include "runtime/plan/recompute/pass.h"
+#include "runtime/plan/strips.h"
 #include "runtime/plan/tiles.h"
 #include <string.h>
 
@@ -109,33 +110,61 @@ static size_t bump_height(const swi_trace *t)
     return sum;
 }
 
-/* The program's trace from the plain one, in so many parts where that can be; rebuilt where
- * *without is not SIZE_MAX, and then that. */
-static sw_status arrange_once(swi_program *p, int64_t parts, const sw_exec *exec,
+/* How the program's trace is made from the plain one. */
+typedef struct {
+    int64_t parts; /* where rows can go in parts */
+    bool strips;
+} arrangement;
+
+/* Rebuilt where *without is not SIZE_MAX, and then that. */
+static sw_status arrange_once(swi_program *p, arrangement how, const sw_exec *exec,
                               swi_order *order, size_t *without)
 {
     const bool plain = *without == SIZE_MAX;
     swi_trace_free(&p->trace);
     swi_order_free(order);
     SW_TRY(swi_trace_copy(&p->trace, &p->plain));
-    SW_TRY(swi_chunk(&p->trace, exec, parts, &p->info.chunk_rows));
+    SW_TRY(swi_chunk(&p->trace, exec, how.parts, &p->info.chunk_rows));
     SW_TRY(put_in_order(&p->trace, false, exec, order));
     if (!plain)
         SW_TRY(rebuild(&p->trace, exec, order, without));
+    if (how.strips)
+        SW_TRY(swi_pass_strips(&p->trace, order, exec));
     return swi_lay_out(&p->trace, order, !swi_target_of(exec)->opts.no_inplace, &p->height,
                        &p->info.lower_bound_bytes);
 }
 
 /* Rebuilt, unless the arena would be lower without: the placement may have missed the bound. */
-static sw_status arrange(swi_program *p, int64_t parts, const sw_exec *exec, swi_order *order)
+static sw_status arrange_as(swi_program *p, arrangement how, const sw_exec *exec,
+                            swi_order *order)
 {
     size_t without = 0, none = SIZE_MAX;
-    SW_TRY(arrange_once(p, parts, exec, order, &without));
+    SW_TRY(arrange_once(p, how, exec, order, &without));
     const size_t height = p->height;
     if (height <= without)
         return SW_OK;
-    SW_TRY(arrange_once(p, parts, exec, order, &none));
-    return p->height <= height ? SW_OK : arrange_once(p, parts, exec, order, &without);
+    SW_TRY(arrange_once(p, how, exec, order, &none));
+    return p->height <= height ? SW_OK : arrange_once(p, how, exec, order, &without);
+}
+
+static sw_status arrange(swi_program *p, int64_t parts, const sw_exec *exec, swi_order *order)
+{
+    return arrange_as(p, (arrangement){parts, false}, exec, order);
+}
+
+/* Strips where the arena gets lower by a twentieth or more, or low enough for the limit: what
+ * is packed again for each strip costs some time. */
+static sw_status arrange_in_strips(swi_program *p, int64_t parts, const sw_exec *exec,
+                                   swi_order *order)
+{
+    const size_t whole = p->height;
+    if (swi_target_of(exec)->opts.no_strips || !swi_may_strip(&p->trace, order, exec))
+        return SW_OK;
+    SW_TRY(arrange_as(p, (arrangement){parts, true}, exec, order));
+    const bool lower = p->height <= whole - whole / 20;
+    return lower || (whole > p->limit && p->height <= p->limit)
+               ? SW_OK
+               : arrange(p, parts, exec, order);
 }
 
 /* Where parts lower the arena: the fewest that make it as low as `most` would; *parts has
@@ -299,22 +328,29 @@ static sw_status shrink(swi_program *p, int64_t parts, int64_t most, const sw_ex
     return status;
 }
 
-/* What the passes made of it. */
-static void count(swi_program *p, const swi_order *order)
+/* What the passes made of it; whether ops go in strips. */
+static bool count(swi_program *p, const swi_order *order)
 {
     sw_plan_info *info = &p->info;
+    bool strips = false;
     info->arena_bytes = p->height;
     for (uint32_t i = 0; i < order->n; i++) {
         const swi_node *node = &p->trace.nodes[order->nodes[i]];
         const uint64_t cost = swi_node_cost(&p->trace, node);
         info->operations += swi_node_operations(&p->trace, node);
         info->cost += cost;
-        info->n_tiled += swi_op_traits_of(node->op)->duty == SWI_DUTY_TILED;
+        const swi_op_duty duty = swi_op_traits_of(node->op)->duty;
+        info->n_tiled += duty == SWI_DUTY_TILED;
+        if (duty == SWI_DUTY_STRIPS) {
+            swi_strips_count(&p->trace, node, info);
+            strips = true;
+        }
         if (node->again == SWI_AGAIN_REBUILT) {
             info->n_rebuilt++;
             info->rebuild_cost += cost;
         }
     }
+    return strips;
 }
 
 sw_status swi_program_run_passes(swi_program *p, swi_order *order, const sw_exec *exec)
@@ -331,12 +367,13 @@ sw_status swi_program_run_passes(swi_program *p, swi_order *order, const sw_exec
     SW_TRY(arrange(p, 1, exec, order));
     if (most > 1)
         SW_TRY(arrange_in_parts(p, most, exec, order, &parts));
+    SW_TRY(arrange_in_strips(p, parts, exec, order));
     p->info.plain_arena_bytes = p->height;
     if (p->height > p->limit && !swi_target_of(exec)->opts.no_recompute)
         SW_TRY(shrink(p, parts, most, exec, order));
-    count(p, order);
-    if (p->info.method[0] == '\0' && p->info.n_rebuilt == 0 && p->info.chunk_rows == 0 &&
-        p->info.n_tiled == 0)
+    const bool strips = count(p, order);
+    if (!strips && p->info.method[0] == '\0' && p->info.n_rebuilt == 0 &&
+        p->info.chunk_rows == 0 && p->info.n_tiled == 0)
         swi_trace_free(&p->plain); /* the trace is as it was */
     return SW_OK;
 }

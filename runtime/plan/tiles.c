@@ -4,8 +4,6 @@
 #include "runtime/graph/trace_internal.h"
 #include <string.h>
 
-enum { TILE_UNIT = 24 /* rows: whole register blocks */ };
-
 /* Who touches a storage, by position. */
 typedef struct {
     uint32_t writer, writes, reads;
@@ -38,7 +36,8 @@ static int64_t tile_rows(const sw_type *param, const swi_row_range *range)
     const int64_t rows = param->shape.dim[0];
     const int64_t asked = (int64_t)((sw_type_bytes(param) + range->most - 1) / range->most);
     const int64_t tiles = asked > 4 ? asked : 4;
-    const int64_t each = ((rows + tiles - 1) / tiles + TILE_UNIT - 1) / TILE_UNIT * TILE_UNIT;
+    const int64_t each =
+        ((rows + tiles - 1) / tiles + SWI_TILE_UNIT - 1) / SWI_TILE_UNIT * SWI_TILE_UNIT;
     return each > range->rows ? each : range->rows;
 }
 
@@ -75,8 +74,7 @@ static bool writes(const swi_trace *t, const swi_node *node, uint32_t storage)
     return touches(t, node, node->n_in, node->n_in + node->n_out, storage);
 }
 
-/* Can these two run in either order? */
-static bool are_apart(const swi_trace *t, const swi_node *a, const swi_node *b)
+bool swi_are_apart(const swi_trace *t, const swi_node *a, const swi_node *b)
 {
     for (uint32_t i = 0; i < b->n_in + b->n_out; i++)
         if (writes(t, a, operand(t, b, i)->storage))
@@ -95,7 +93,7 @@ static uint32_t move_up(const swi_trace *t, swi_order *order, uint32_t from, uin
     const uint32_t moved = order->nodes[at];
     for (uint32_t k = from + 1; k < at; k++)
         if (order->nodes[k] != SWI_NONE &&
-            !are_apart(t, &t->nodes[order->nodes[k]], &t->nodes[moved]))
+            !swi_are_apart(t, &t->nodes[order->nodes[k]], &t->nodes[moved]))
             return SWI_NONE;
     for (uint32_t k = at; k > from + 1; k--) {
         order->nodes[k] = order->nodes[k - 1];

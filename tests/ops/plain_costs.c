@@ -419,6 +419,35 @@ static uint64_t count_move(const swi_move_attrs *a, uint64_t n)
            (uint64_t)(a->noise.rows + a->noise.cols) * rank * normal;
 }
 
+/* swish in strips, with plain SGD; z (rows, cols). */
+static bool count_strips(const swi_trace *t, const swi_node *node, uint64_t *n)
+{
+    if (!plain_is(node, "in_strips", -1))
+        return false;
+    const swi_strips_attrs *a = (const void *)(t->attrs + node->attrs);
+    const sw_type *z = plain_type(t, node, 0), *second = plain_type(t, node, 1);
+    const uint64_t all = plain_size(z), factors = all + plain_size(second);
+    const sw_type *weight = a->kind == SWI_STRIPS_UPDATE ? out_of(t, node, 1) : second;
+    *n = 31 * all;
+    if (a->kind == SWI_STRIPS_PRODUCT)
+        *n += count_product(&z->shape, &weight->shape) + plain_size(out_of(t, node, 0));
+    else if (a->kind == SWI_STRIPS_LOSS)
+        *n += 3 * all + 1;
+    else
+        *n += 38 * all;
+    if (a->kind == SWI_STRIPS_LOSS_DX)
+        *n += 2 * all;
+    if (a->kind != SWI_STRIPS_UPDATE)
+        return true;
+    const bool reads = (int64_t)factors <= a->bound.worth;
+    *n += 2 * count_product(&z->shape, &weight->shape) + 5 * plain_size(weight) +
+          (!a->tile.has_check         ? 0
+           : a->tile.check.is_bounded ? 2
+                                      : factors + 2) +
+          (!a->has_bound ? 0 : (reads ? 31 * all + factors : 0) + 2);
+    return true;
+}
+
 /* What optimizers append around updates, and updates. */
 static bool count_optimizer(const swi_trace *t, const swi_node *node, uint64_t *n)
 {
@@ -462,5 +491,6 @@ bool plain_count(const swi_trace *t, const swi_node *node, uint64_t *n)
 {
     return count_dense(t, node, n) || count_formula(t, node, n) || count_special(t, node, n) ||
            count_norm(t, node, n) || count_attention(t, node, n) ||
-           count_estimate(t, node, n) || count_optimizer(t, node, n);
+           count_estimate(t, node, n) || count_strips(t, node, n) ||
+           count_optimizer(t, node, n);
 }

@@ -261,6 +261,57 @@ static void run_moves(sw_exec *exec, const char *kind)
             compare(&exec->frames[f]->program->trace, kind);
 }
 
+/* Layers so large that swish goes in strips with what reads it. */
+typedef struct {
+    sw_model *model;
+    sw_optimizer *opt;
+    sw_linear layers[3];
+} deep;
+
+static void drop_deep(void *arg)
+{
+    sw_model_destroy(((deep *)arg)->model);
+}
+
+static void deep_step(sw_ctx *c, void *user)
+{
+    deep *n = user;
+    sw_value x = sw_input(c, 0);
+    for (int i = 0; i < 3; i++)
+        x = sw_swish(c, sw_apply_linear(c, n->layers[i], x));
+    sw_backward(c, sw_mse(c, x, sw_input(c, 1)), &n->opt, 1);
+    sw_update(c, n->opt);
+}
+
+static void plan_strips(sw_exec *exec, int check)
+{
+    static const int64_t widths[] = {37, 1027, 260, 1027};
+    static const char *const names[] = {"first", "second", "third"};
+    static deep both[2];
+    deep *n = &both[check];
+    const sw_optimizer_opts opts = {
+        .size = sizeof opts, .kind = "sgd", .release = 1, .no_check = !check};
+    const sw_array in[] = {{SW_F32, SW_SHAPE(1100, widths[0]), NULL},
+                           {SW_F32, SW_SHAPE(1100, widths[3]), NULL}};
+    const sw_run_args args = {.size = sizeof args,
+                              .fn = deep_step,
+                              .user = n,
+                              .models = &n->model,
+                              .n_models = 1,
+                              .inputs = in,
+                              .n_inputs = 2};
+    sw_plan_info info = {.size = sizeof info};
+    OK(sw_model_create(&n->model, "deep"));
+    sw_after(drop_deep, n);
+    for (int i = 0; i < 3; i++)
+        n->layers[i] = sw_linear_new(n->model, names[i], widths[i], widths[i + 1]);
+    OK(sw_optimizer_create(&n->opt, n->model, &opts));
+    OK(sw_plan(exec, &args, &info));
+    for (uint32_t f = 0; f < exec->n_frames; f++)
+        if (exec->frames[f] != NULL)
+            compare(&exec->frames[f]->program->trace, "swish in strips");
+}
+
 static void optimizers_count_too(void)
 {
     static const sw_optimizer_opts opts[] = {
@@ -284,6 +335,8 @@ static void optimizers_count_too(void)
             .size = sizeof released, .kind = "sgd", .release = 1, .no_check = !check};
         compare(&plan_of(&tiled[check], exec, &released, 520, 3)->trace, "sgd in tiles");
     }
+    for (int check = 0; check < 2; check++)
+        plan_strips(exec_of(NULL), check);
     plan_sigmas(exec);
     run_moves(exec_of(NULL), "mezo");
     run_moves(exec_of(NULL), "lozo");

@@ -53,10 +53,10 @@ static void every_case_of_every_op_passes(void)
  * plain C. */
 static bool is_usable(const char *name)
 {
-    static const char *const not [] = {"from_n16",        "sumsq",        "clip_scale",
-                                       "accumulate_into", "finite",       "product_bound",
-                                       "any_verdict",     "note_verdict", "count_skipped",
-                                       "adam_tick",       "steps_tick",   "noise_move"};
+    static const char *const not [] = {
+        "from_n16",      "sumsq",       "clip_scale",   "accumulate_into", "finite",
+        "product_bound", "any_verdict", "note_verdict", "count_skipped",   "adam_tick",
+        "steps_tick",    "noise_move",  "in_strips"};
     for (size_t i = 0; i < sizeof not / sizeof *not ; i++)
         if (strcmp(not [i], name) == 0)
             return false;

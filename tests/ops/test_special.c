@@ -36,6 +36,7 @@ static const struct {
     {"any_verdict", "joins what `finite` says"},
     {"note_verdict", "counts"},
     {"steps_tick", "counts"},
+    {"in_strips", "runs other ops: tests/runtime/test_strips.c"},
     {"noise_move", "moves parameters along their noise: tests/population/test_zo.c"},
 };
 

@@ -101,16 +101,17 @@ static double summary(const json_t *object, const char *key, double n)
     return number(s, "p99_ns") / number(s, "median_ns");
 }
 
-/* Small batches; swishnet has 512 MiB whatever the batch is, and is left to measurements. */
+/* Small batches; swishnet of small layers, since its own have 512 MiB whatever the batch is. */
 static void every_workload_has_its_step(void)
 {
-    static const char *const models[] = {"lenet5", "mlp200", "lenet5x5", "gpt", "mbconv"};
+    static const char *const models[] = {"lenet5",   "mlp200", "lenet5x5",
+                                         "swishnet", "gpt",    "mbconv"};
     char words[200];
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
-        const bool control = i < 2;
+        const bool control = i < 2, sized = strcmp(models[i], "swishnet") == 0;
         snprintf(words, sizeof words,
-                 "bench speed --json --model %s --steps 3 --batch 2 --threads 2%s", models[i],
-                 control ? " --control --isa base" : "");
+                 "bench speed --json --model %s --steps 3 --batch 2 --threads 2%s%s", models[i],
+                 control ? " --control --isa base" : "", sized ? " --width 96" : "");
         const json_t *root = object_of(words);
         CU_ASSERT(near(number(root, "step_p99_over_median"), summary(root, "step", 3)));
         CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(root, "model")), models[i]);
@@ -120,6 +121,7 @@ static void every_workload_has_its_step(void)
                 near(number(root, "control_p99_over_median"), summary(root, "control", 3)));
             CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(root, "isa")), "base");
         }
+        CU_ASSERT((json_object_get(root, "width") != NULL) == sized);
         SW_CHECK((json_object_get(root, "epoch_min_ns") != NULL) ==
                      (strcmp(models[i], "lenet5x5") == 0),
                  "%s", models[i]);
@@ -171,10 +173,34 @@ static void check_ops(const json_t *root, bool library)
     SW_CHECK((products > 0) == library, "%d rows have products", products);
 }
 
+/* Of 8 layers 7 go forward in strips and 7 are updated in strips, by products above all; the
+ * loss and its gradient have none. */
+static void check_strips(const json_t *root)
+{
+    const json_t *rows = json_object_get(root, "ops");
+    double calls = 0, with_products = 0;
+    check_ops(root, false);
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        if (strncmp(json_string_value(json_object_get(row, "op")), "in_strips", 9) != 0)
+            continue;
+        const double all = number(row, "operations"),
+                     products = number(row, "product_operations");
+        SW_CHECK(products == 0 || products > 0.9 * all, "%g of %g", products, all);
+        calls += number(row, "calls");
+        with_products += products > 0 ? number(row, "calls") : 0;
+    }
+    SW_CHECK(calls == 7 + 7 + 2 && with_products == 7 + 7, "%g calls, %g with products", calls,
+             with_products);
+}
+
 static void ops_add_up(void)
 {
     check_ops(object_of("bench speed --json --ops --model gpt --batch 1 --steps 2"), false);
     check_ops(object_of("bench speed --json --ops --model mbconv --batch 17 --steps 1"), false);
+    /* Rows and features enough for strips. */
+    check_strips(object_of("bench speed --json --ops --model swishnet --width 1024 "
+                           "--batch 1100 --steps 1"));
     const json_t *root = object_of("bench speed --json --ops --model mlp200 --batch 4 "
                                    "--steps 2 --library " LIBRARY),
                  *all = json_object_get(root, "all");
@@ -221,6 +247,7 @@ static const struct {
     {"bench speed --model resnet", 2, "--model"},
     {"bench speed --ops --turns", 2, "--ops goes with neither"},
     {"bench speed --ops --control", 2, "--ops goes with neither"},
+    {"bench speed --model gpt --width 64", 2, "--width is for --model swishnet"},
     {"bench speed --library libm.so.6", 2, "--library is for --ops"},
     {"bench speed --ops --library libm.so.6", 3, "cblas_sgemm was not found"},
     {"bench products --library libm.so.6", 3, "cblas_sgemm was not found"},

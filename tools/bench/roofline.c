@@ -204,7 +204,7 @@ static sw_status measure(bench *b, const speed_case *of, const sw_exec_opts *exe
     par = swi_pool_par(b->pool);
     if (b->opts->blas != NULL)
         SW_TRY(bench_library_open(&b->blas, b->opts->blas, exec->threads));
-    SW_TRY(speed_make(b->subject, of, b->opts->batch, true, exec));
+    SW_TRY(speed_make(b->subject, of, b->opts, true, exec));
     const sw_isa isa = b->subject->exec->target.isa;
     SW_TRY(bench_peaks_measure(&b->peaks, SAMPLES, isa, par));
     SW_TRY(run_steps(b));

@@ -57,6 +57,22 @@ static int tiles(const swi_trace *trace, const swi_node *node, const sw_kernel_i
     return 1;
 }
 
+/* Products of whole matrices: strips change no shape that counts. */
+static int strips(const swi_trace *trace, const swi_node *node, const sw_kernel_info *info,
+                  bench_product *p)
+{
+    const swi_strips_attrs *a = swi_node_attrs(trace, node);
+    const bool updates = a->kind == SWI_STRIPS_UPDATE;
+    if (!updates && a->kind != SWI_STRIPS_PRODUCT)
+        return 0;
+    const sw_type *w = updates ? &info->out[1] : &info->in[1];
+    const int64_t m = info->in[0].shape.dim[0], n = w->shape.dim[0], k = w->shape.dim[1];
+    p[0] = bench_product_of_layer(updates ? BENCH_INPUT : BENCH_FORWARD, m, n, k);
+    if (updates)
+        p[1] = bench_product_of_layer(BENCH_WEIGHT, m, n, k);
+    return updates ? 2 : 1;
+}
+
 static int64_t dim_from_end(const sw_type *t, int back)
 {
     return t->shape.dim[t->shape.rank - 1 - back];
@@ -118,6 +134,8 @@ int roofline_products_of(const swi_trace *trace, const swi_node *node,
     swi_kernel_info(trace, node, types, &info);
     if (traits->duty == SWI_DUTY_TILED)
         return tiles(trace, node, &info, products);
+    if (traits->duty == SWI_DUTY_STRIPS)
+        return strips(trace, node, &info, products);
     switch (traits->axes) {
     case SWI_AXES_LINEAR:
         return linear(node, &info, products);

@@ -101,6 +101,8 @@ static int put(bench *b, const cli_summary *s, const cli_summary *c, int status)
     result_json_begin(&json);
     sw_json_put_string(&json, "model", of->name);
     sw_json_put_i64(&json, "batch", b->subject->batch);
+    if (b->opts->width > 0)
+        sw_json_put_i64(&json, "width", b->opts->width);
     sw_json_put_i64(&json, "threads", b->opts->threads);
     sw_json_put_string(&json, "isa", sw_isa_name(b->subject->exec->target.isa));
     bench_put(&json, "step", s);
@@ -123,6 +125,14 @@ static void print(const char *name, const cli_summary *s)
            ratio(s->p99, s->median));
 }
 
+/* Where another one was asked for than the workload has. */
+static const char *width_text(const speed_opts *o)
+{
+    static char text[40];
+    snprintf(text, sizeof text, ", but of %lld features", (long long)o->width);
+    return o->width > 0 ? text : "";
+}
+
 static int report(bench *b)
 {
     const speed_case *of = b->subject->of;
@@ -131,8 +141,8 @@ static int report(bench *b)
     if (b->opts->json)
         return put(b, &s, &c, status);
     if (!b->opts->quiet)
-        printf("%s: %s; batch %lld, %lld thread%s, %s, %s steps\n\n", of->name, of->about,
-               (long long)b->subject->batch, (long long)b->opts->threads,
+        printf("%s: %s%s; batch %lld, %lld thread%s, %s, %s steps\n\n", of->name, of->about,
+               width_text(b->opts), (long long)b->subject->batch, (long long)b->opts->threads,
                b->opts->threads == 1 ? "" : "s", sw_isa_name(b->subject->exec->target.isa),
                cli_digits(s.n).text);
     printf("%-12s %12s %12s %12s %12s %12s\n", "", "min", "median", "p99", "max", "p99/median");
@@ -160,7 +170,7 @@ static sw_status step(void *context, int i)
 static sw_status make(bench *b, const speed_case *of, const sw_exec_opts *exec)
 {
     const uint64_t start = cli_clock_ns();
-    SW_TRY(speed_make(b->subject, of, b->opts->batch, false, exec));
+    SW_TRY(speed_make(b->subject, of, b->opts, false, exec));
     const uint64_t between = cli_clock_ns();
     SW_TRY(speed_step(b->subject));
     b->first_ns = between - start;
@@ -207,6 +217,8 @@ static int complete(speed_opts *o, const speed_case **of)
             *of = speed_case_at(i);
     if (o->ops && (o->turns || o->control))
         return cli_error(CLI_USAGE, "--ops goes with neither --turns nor --control");
+    if (o->width > 0 && strcmp(o->model, "swishnet") != 0)
+        return cli_error(CLI_USAGE, "--width is for --model swishnet (got %s)", o->model);
     if (o->blas != NULL && !o->ops)
         return cli_error(CLI_USAGE, "--library is for --ops");
     o->batch = o->batch > 0 ? o->batch : (*of)->batch;
@@ -225,6 +237,8 @@ int bench_speed(int argc, char **argv)
          "steps (lenet5: 500, mlp200: 200, swishnet: 15, others: 30)", 1, 1 << 20, NULL},
         {"--batch", "N", CLI_COUNT, &o.batch, NULL,
          "rows of a step (gpt: 8, mbconv: 32, others: 128)", 1, 1 << 16, NULL},
+        {"--width", "N", CLI_COUNT, &o.width, NULL, "features of a layer (swishnet: 4096)", 1,
+         1 << 14, NULL},
         {"--threads", "N", CLI_COUNT, &o.threads, "2", "threads that compute", 1, 256, NULL},
         {"--isa", "NAME", CLI_WORD, &o.isa, NULL, "instruction set (the best there is)", 0, 0,
          isas},

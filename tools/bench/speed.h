@@ -7,7 +7,7 @@
 
 typedef struct {
     const char *model, *isa, *blas;
-    int64_t batch, threads, steps, top;
+    int64_t batch, threads, steps, top, width; /* width 0: the workload's */
     bool json, quiet, turns, control, ops;
 } speed_opts;
 
@@ -35,6 +35,7 @@ struct speed_subject {
     sw_exec *exec;
     bool alone; /* of members: one, as a model of its own */
     /* What a case has of these: */
+    bench_net_case sized; /* of make_net, with the width that was asked for */
     bench_net net;
     bench_lenet lenet;
     members_group group;
@@ -48,8 +49,8 @@ struct speed_subject {
 
 /* Everything that a step needs, and two steps, so that the next one is warm; after a failure
  * destroy it too. alone: of members make one, as a model. */
-SW_MUST_USE sw_status speed_make(speed_subject *s, const speed_case *which, int64_t batch,
-                                 bool alone, const sw_exec_opts *exec);
+SW_MUST_USE sw_status speed_make(speed_subject *s, const speed_case *which,
+                                 const speed_opts *opts, bool alone, const sw_exec_opts *exec);
 SW_MUST_USE sw_status speed_step(speed_subject *s);
 void speed_destroy(speed_subject *s);
 

@@ -6,7 +6,7 @@
 
 static sw_status make_net(speed_subject *s, const sw_exec_opts *exec)
 {
-    const sw_status status = bench_net_make(&s->net, s->of->net, s->batch, exec);
+    const sw_status status = bench_net_make(&s->net, &s->sized, s->batch, exec);
     s->exec = s->net.exec;
     return status;
 }
@@ -190,14 +190,18 @@ const speed_case *speed_case_at(int i)
     return i >= 0 && i < (int)(sizeof cases / sizeof *cases) ? &cases[i] : NULL;
 }
 
-sw_status speed_make(speed_subject *s, const speed_case *which, int64_t batch, bool alone,
-                     const sw_exec_opts *exec)
+sw_status speed_make(speed_subject *s, const speed_case *which, const speed_opts *opts,
+                     bool alone, const sw_exec_opts *exec)
 {
     const speed_case *lenet = &cases[0];
     *s = (speed_subject){.of = alone && which->make == make_lenets ? lenet : which,
-                         .batch = batch,
+                         .batch = opts->batch,
                          .threads = exec->threads,
                          .alone = alone && which->members > 0};
+    if (s->of->net != NULL) {
+        s->sized = *s->of->net;
+        s->sized.width = opts->width > 0 ? opts->width : s->sized.width;
+    }
     SW_TRY(s->of->make(s, exec));
     for (int i = 0; i < 2; i++)
         SW_TRY(speed_step(s));

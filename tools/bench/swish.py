@@ -23,18 +23,20 @@ ARTICLE = [[524, 1552, 1552, 1044, 1044], [1044, 2072, 2072, 1044, 1044]]
 # with its line.
 OURS = [
     ("stepwell, naive", "x times sigmoid(x) from primitive ops, nothing else",
-     ["--activation", "swish-naive", "--update", "after", "--no-rebuild", "--no-tiles"]),
+     ["--activation", "swish-naive", "--update", "after", "--no-rebuild", "--no-tiles", "--no-strips"]),
     ("stepwell, swish", "one op, which keeps its input alone",
-     ["--activation", "swish", "--update", "after", "--no-rebuild", "--no-tiles"]),
+     ["--activation", "swish", "--update", "after", "--no-rebuild", "--no-tiles", "--no-strips"]),
     ("stepwell, rebuilt", "the input of the next layer is made again in backward",
-     ["--activation", "swish", "--update", "after", "--no-tiles"]),
+     ["--activation", "swish", "--update", "after", "--no-tiles", "--no-strips"]),
     ("stepwell, released", "each weight is updated right behind its gradient, which ends there",
-     ["--activation", "swish", "--update", "release", "--no-tiles"]),
-    ("stepwell, tiles", "weights are updated tile by tile: the default",
+     ["--activation", "swish", "--update", "release", "--no-tiles", "--no-strips"]),
+    ("stepwell, tiles", "weights are updated tile by tile",
+     ["--activation", "swish", "--update", "release", "--no-strips"]),
+    ("stepwell, strips", "swish is made and used up strip by strip, and so are its gradients: the default",
      ["--activation", "swish", "--update", "release"]),
 ]
 KEPT = ("stepwell, kept", "naive, and gradients stay from step to step",
-        ["--activation", "swish-naive", "--keep-gradients", "--no-rebuild", "--no-tiles"])
+        ["--activation", "swish-naive", "--keep-gradients", "--no-rebuild", "--no-tiles", "--no-strips"])
 PEERS = [("PyTorch, naive", "x * torch.sigmoid(x)", ["naive", "none"]),
          ("PyTorch, SiLU", "torch.nn.SiLU()", ["silu", "none"])]
 PEER_KEPT = ("PyTorch, naive, kept", "zero_grad() right before backward", ["naive", "kept"])
@@ -97,7 +99,8 @@ def peak(phases):
 
 def measure(args, known, peers):
     """{batch: {name: {"phases", "ns"}}}, in rounds over all that is compared."""
-    ours = [row for row in OURS if row[0] != "stepwell, tiles" or "--no-tiles" in known]
+    newer = [word for word in ("tiles", "strips") if "--no-" + word not in known]
+    ours = [row for row in OURS if row[0].split()[-1] not in newer]
     found = {batch: {} for batch in args.batches}
     for turn in range(args.rounds):
         for batch in args.batches:

@@ -1,0 +1,386 @@
+/* The pass that lets functions of one number go strip by strip with what reads them: strips.h.
+ *
+ * A group is a function f of a matrix z, the reader of f(z), and in backward the gradient
+ * kernel of f; for an update also what makes the input gradient that this one reads, and the
+ * bound of the update's check. All of them move down to the last, so each must be apart from
+ * what stands between and is not of the group. */
+#include "runtime/plan/strips.h"
+#include "alloc/base/size.h"
+#include "runtime/graph/trace_internal.h"
+#include "runtime/plan/tiles.h"
+#include <string.h>
+
+/* Positions in the order; SWI_NONE: the group has none. */
+enum { FUNCTION, READER, SLOPE, INPUT_DX, BOUND, MEMBERS };
+typedef struct {
+    uint32_t at[MEMBERS];
+    swi_strips_kind kind;
+    int64_t strip;
+} group;
+
+typedef struct {
+    swi_trace *t;
+    swi_order *order;
+    const sw_exec *exec;
+} session;
+
+static swi_node *node_at(const session *s, uint32_t at)
+{
+    const uint32_t node = s->order->nodes[at];
+    return node != SWI_NONE ? &s->t->nodes[node] : NULL;
+}
+
+static uint32_t operand_id(const session *s, const swi_node *node, uint32_t i)
+{
+    return s->t->operands[node->first + i];
+}
+
+static const swi_value *operand(const session *s, const swi_node *node, uint32_t i)
+{
+    return &s->t->values[operand_id(s, node, i)];
+}
+
+static const void *attrs_at(const session *s, const swi_node *node)
+{
+    return s->t->attrs + node->attrs;
+}
+
+/* Up to `most` nodes behind `at` that read a storage; how many do. */
+static uint32_t readers_of(const session *s, uint32_t storage, uint32_t at, uint32_t *readers,
+                           uint32_t most)
+{
+    uint32_t n = 0;
+    for (uint32_t k = at + 1; k < s->order->n; k++) {
+        const swi_node *node = node_at(s, k);
+        bool reads = false;
+        for (uint32_t i = 0; node != NULL && i < node->n_in; i++)
+            reads |= operand(s, node, i)->storage == storage;
+        if (reads && n < most)
+            readers[n] = k;
+        n += reads;
+    }
+    return n;
+}
+
+/* The whole of a storage of the step arena that nothing else looks at and no one adds to. */
+static bool is_own(const session *s, const swi_node *node, uint32_t i)
+{
+    const swi_value *v = operand(s, node, i);
+    const swi_storage *x = &s->t->storages[v->storage];
+    return x->segment == SWI_SEG_STEP && !x->pinned && v->contiguous && v->offset == 0 &&
+           x->bytes == sw_type_bytes(&v->type);
+}
+
+static bool is_plain(const swi_node *node)
+{
+    return node->accumulate == 0 && node->null_out == 0;
+}
+
+/* The gradient kernel of the function at `f` for this gradient, if that is all that reads it.
+ */
+static uint32_t slope_behind(const session *s, const swi_node *f, uint32_t at)
+{
+    const swi_node *makes = node_at(s, at);
+    uint32_t reader;
+    if (makes->n_out != 1 || !is_plain(makes) || !is_own(s, makes, makes->n_in) ||
+        readers_of(s, operand(s, makes, makes->n_in)->storage, at, &reader, 1) != 1)
+        return SWI_NONE;
+    const swi_node *slope = node_at(s, reader);
+    return slope->op == f->op && slope->grad >= 0 && slope->n_in == 2 && slope->n_out == 1 &&
+                   is_plain(slope) && operand_id(s, slope, 0) == operand_id(s, f, 0) &&
+                   operand_id(s, slope, 1) == operand_id(s, makes, makes->n_in)
+               ? reader
+               : SWI_NONE;
+}
+
+/* What makes the input gradient of the weight and dy of this update. */
+static uint32_t input_dx_of(const session *s, const swi_node *tile, uint32_t before)
+{
+    const swi_tile_attrs *a = attrs_at(s, tile);
+    const uint32_t param = (uint32_t)(a->n_make + a->n_check);
+    for (uint32_t at = before; at-- > 0;) {
+        const swi_node *node = node_at(s, at);
+        if (node != NULL && swi_strips_makes_dx(node->op, node->grad) &&
+            operand_id(s, node, 1) == operand_id(s, tile, 1) &&
+            operand(s, node, 0)->storage == operand(s, tile, param)->storage)
+            return at;
+    }
+    return SWI_NONE;
+}
+
+/* Do all members but the last commute with what stands between them and it? */
+static bool may_join(const session *s, const group *g, uint32_t *last)
+{
+    *last = 0;
+    for (int m = 0; m < MEMBERS; m++)
+        *last = g->at[m] != SWI_NONE && g->at[m] > *last ? g->at[m] : *last;
+    for (int m = 0; m < MEMBERS; m++)
+        for (uint32_t k = g->at[m]; g->at[m] != SWI_NONE && ++k < *last;) {
+            bool member = false;
+            for (int i = 0; i < MEMBERS; i++)
+                member |= g->at[i] == k;
+            if (!member && node_at(s, k) != NULL &&
+                !swi_are_apart(s->t, node_at(s, g->at[m]), node_at(s, k)))
+                return false;
+        }
+    return true;
+}
+
+/* The function's reader, and its check's bound where that reads the same. */
+static bool find_readers(const session *s, group *g, swi_strips_reader *how)
+{
+    const swi_node *f = node_at(s, g->at[FUNCTION]);
+    const uint32_t made = operand_id(s, f, f->n_in);
+    uint32_t readers[2];
+    const uint32_t n = readers_of(s, s->t->values[made].storage, g->at[FUNCTION], readers, 2);
+    *how = SWI_READS_NOT;
+    if (n < 1 || n > 2)
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        const swi_node *node = node_at(s, readers[i]);
+        const swi_strips_reader reads =
+            swi_strips_reads(node->op, node->grad, attrs_at(s, node));
+        for (uint32_t k = 1; k < node->n_in; k++)
+            if (operand(s, node, k)->storage == s->t->values[made].storage)
+                return false;
+        if (reads == SWI_READS_NOT || operand_id(s, node, 0) != made || !is_plain(node) ||
+            g->at[reads == SWI_READS_BOUND ? BOUND : READER] != SWI_NONE)
+            return false;
+        g->at[reads == SWI_READS_BOUND ? BOUND : READER] = readers[i];
+        *how = reads != SWI_READS_BOUND ? reads : *how;
+    }
+    return g->at[READER] != SWI_NONE && (g->at[BOUND] == SWI_NONE || *how == SWI_READS_TILES);
+}
+
+/* Is the bound of this update's check, which nothing else reads, of its own factors? */
+static bool is_own_bound(const session *s, const group *g)
+{
+    const swi_node *tile = node_at(s, g->at[READER]), *bound = node_at(s, g->at[BOUND]);
+    const swi_tile_attrs *a = attrs_at(s, tile);
+    const uint32_t said = operand_id(s, bound, bound->n_in);
+    uint32_t reader;
+    return a->has_check && a->check.has_bound &&
+           operand_id(s, bound, 1) == operand_id(s, tile, 1) &&
+           operand_id(s, tile, (uint32_t)(a->n_make + a->n_check - 1)) == said &&
+           readers_of(s, s->t->values[said].storage, g->at[BOUND], &reader, 1) == 1;
+}
+
+static bool find_update(const session *s, group *g)
+{
+    const swi_node *f = node_at(s, g->at[FUNCTION]), *tile = node_at(s, g->at[READER]);
+    g->at[INPUT_DX] = input_dx_of(s, tile, g->at[READER]);
+    if (g->at[INPUT_DX] == SWI_NONE || (g->at[BOUND] != SWI_NONE && !is_own_bound(s, g)))
+        return false;
+    g->at[SLOPE] = slope_behind(s, f, g->at[INPUT_DX]);
+    return g->at[SLOPE] != SWI_NONE;
+}
+
+/* The group of the function at `at`, if it has one that may be joined. */
+static bool find_group(const session *s, uint32_t at, group *g, uint32_t *last)
+{
+    const swi_node *f = node_at(s, at);
+    swi_strips_reader how = SWI_READS_NOT;
+    *g = (group){.kind = SWI_STRIPS_PRODUCT};
+    for (int m = 0; m < MEMBERS; m++)
+        g->at[m] = SWI_NONE;
+    g->at[FUNCTION] = at;
+    if (!is_own(s, f, f->n_in) || !operand(s, f, 0)->contiguous ||
+        swi_strips_size(SWI_STRIPS_LOSS, &operand(s, f, 0)->type.shape) == 0 ||
+        !find_readers(s, g, &how))
+        return false;
+    const swi_node *reader = node_at(s, g->at[READER]);
+    switch (how) {
+    case SWI_READS_PRODUCT:
+        if (reader->scratch != SWI_NONE)
+            return false;
+        break;
+    case SWI_READS_LOSS:
+        g->kind = SWI_STRIPS_LOSS;
+        break;
+    case SWI_READS_LOSS_DX:
+        g->kind = SWI_STRIPS_LOSS_DX;
+        g->at[SLOPE] = slope_behind(s, f, g->at[READER]);
+        if (g->at[SLOPE] == SWI_NONE)
+            return false;
+        break;
+    case SWI_READS_TILES:
+        g->kind = SWI_STRIPS_UPDATE;
+        if (!find_update(s, g))
+            return false;
+        break;
+    case SWI_READS_NOT:
+    case SWI_READS_BOUND:
+        return false;
+    }
+    g->strip = swi_strips_size(g->kind, &operand(s, f, 0)->type.shape);
+    return g->strip > 0 && may_join(s, g, last);
+}
+
+/* ---- joining ----------------------------------------------------------------------------- */
+
+/* As many of about one size as have at most the bytes of those of whole rows. */
+static int64_t rows_of_tile(const session *s, const group *g)
+{
+    const swi_node *tile = node_at(s, g->at[READER]);
+    const swi_tile_attrs *a = attrs_at(s, tile);
+    const int64_t all = operand(s, tile, tile->n_in)->type.shape.dim[0];
+    const int64_t row = g->strip * (int64_t)sw_dtype_bytes(SW_F32);
+    const int64_t most = (int64_t)swi_rows_of(a->make_op, a->make_grad)->most / row;
+    const int64_t tiles = (all + most - 1) / most;
+    const int64_t rows = ((all + tiles - 1) / tiles + SWI_TILE_UNIT - 1) / SWI_TILE_UNIT;
+    return tiles > 1 ? rows * SWI_TILE_UNIT : all;
+}
+
+static void write_attrs(const session *s, const group *g)
+{
+    const swi_node *f = node_at(s, g->at[FUNCTION]), *reader = node_at(s, g->at[READER]);
+    const swi_node *body = g->at[INPUT_DX] != SWI_NONE ? node_at(s, g->at[INPUT_DX]) : reader;
+    swi_strips_attrs a;
+    memset(&a, 0, sizeof a);
+    a.kind = (int32_t)g->kind;
+    a.f = f->op;
+    a.f_grad = g->at[SLOPE] != SWI_NONE ? node_at(s, g->at[SLOPE])->grad : -1;
+    a.body = body->op;
+    a.body_grad = body->grad;
+    a.strip = g->strip;
+    memcpy(&a.number, attrs_at(s, f), swi_op(f->op)->attrs_bytes);
+    a.rebuilds = f->again == SWI_AGAIN_REBUILT;
+    a.rebuild_cost = a.rebuilds ? swi_node_cost(s->t, f) : 0;
+    if (g->kind == SWI_STRIPS_UPDATE) {
+        memcpy(&a.tile, attrs_at(s, reader), sizeof a.tile);
+        a.tile.rows = rows_of_tile(s, g);
+    }
+    if (g->at[BOUND] != SWI_NONE) {
+        a.has_bound = 1;
+        memcpy(&a.bound, attrs_at(s, node_at(s, g->at[BOUND])), sizeof a.bound);
+    }
+    memcpy(s->t->attrs + s->t->n_attrs, &a, sizeof a);
+}
+
+static uint32_t put(uint32_t *to, uint32_t n, uint32_t id)
+{
+    to[n] = id;
+    return n + 1;
+}
+
+/* As swi_strips_attrs says; *n_in of them are inputs. */
+static uint32_t write_operands(const session *s, const group *g, uint32_t *n_in)
+{
+    const swi_node *f = node_at(s, g->at[FUNCTION]), *reader = node_at(s, g->at[READER]);
+    const swi_node *slope = g->at[SLOPE] != SWI_NONE ? node_at(s, g->at[SLOPE]) : NULL;
+    const swi_node *bound = g->at[BOUND] != SWI_NONE ? node_at(s, g->at[BOUND]) : NULL;
+    uint32_t *to = s->t->operands + s->t->n_operands;
+    uint32_t n = put(to, 0, operand_id(s, f, 0));
+    for (uint32_t i = 1; i < reader->n_in; i++)
+        if (bound == NULL || operand_id(s, reader, i) != operand_id(s, bound, bound->n_in))
+            n = put(to, n, operand_id(s, reader, i));
+    *n_in = n;
+    if (slope != NULL)
+        n = put(to, n, operand_id(s, slope, slope->n_in));
+    for (uint32_t i = 0; g->kind != SWI_STRIPS_LOSS_DX && i < reader->n_out; i++)
+        n = put(to, n, operand_id(s, reader, reader->n_in + i));
+    return n;
+}
+
+static sw_status select_strips(const session *s, const swi_node *node, swi_selected_kernel *out)
+{
+    sw_type types[SWI_MAX_OPERANDS];
+    sw_kernel_info info;
+    swi_kernel_info(s->t, node, types, &info);
+    return swi_select_kernel(s->exec, node->op, -1, &info, out);
+}
+
+/* The node of the reader becomes that of all, in the place of the last; what f(z) lay in, or
+ * the workspace of the tiles, becomes its workspace. */
+static sw_status join(const session *s, const group *g, uint32_t last)
+{
+    swi_trace *t = s->t;
+    uint32_t n_in;
+    SW_TRY(swi_reserve_operands(t, SWI_MAX_OPERANDS));
+    SW_TRY(swi_reserve_attrs(t, sizeof(swi_strips_attrs) + 8));
+    t->n_attrs = (t->n_attrs + 7) / 8 * 8;
+    write_attrs(s, g);
+    const uint32_t n = write_operands(s, g, &n_in);
+    const uint32_t lead = s->order->nodes[g->at[READER]];
+    const swi_node *f = node_at(s, g->at[FUNCTION]);
+    swi_node *node = &t->nodes[lead];
+    if (node->scratch == SWI_NONE)
+        node->scratch = operand(s, f, f->n_in)->storage;
+    node->op = swi_op_with(SWI_DUTY_STRIPS);
+    node->grad = -1;
+    node->n_in = n_in;
+    node->n_out = n - n_in;
+    node->first = t->n_operands;
+    node->attrs = t->n_attrs;
+    t->n_operands += n;
+    t->n_attrs += (uint32_t)sizeof(swi_strips_attrs);
+    for (uint32_t i = n_in; i < n; i++)
+        t->values[t->operands[node->first + i]].node = lead;
+    swi_selected_kernel picked;
+    SW_TRY(select_strips(s, node, &picked));
+    node->kernel = picked.kernel;
+    node->on_device = picked.on_device;
+    swi_storage *scratch = &t->storages[node->scratch];
+    scratch->bytes = picked.scratch_bytes;
+    if (!sw_size_align(scratch->bytes, SW_ALIGN, &scratch->rounded))
+        SW_FAIL(SW_NOMEM, "%zu bytes overflow", scratch->bytes);
+    scratch->role = SWI_ROLE_WORKSPACE;
+    scratch->layer = node->layer;
+    scratch->phase = node->phase;
+    for (int m = 0; m < MEMBERS; m++)
+        if (g->at[m] != SWI_NONE)
+            s->order->nodes[g->at[m]] = SWI_NONE;
+    s->order->nodes[last] = lead;
+    return SW_OK;
+}
+
+static bool is_function(const swi_node *node)
+{
+    return node->grad < 0 && node->n_in == 1 && node->n_out == 1 && is_plain(node) &&
+           swi_strips_function(node->op);
+}
+
+/* The group of the function at `at`, if there is one. */
+static bool is_group(const session *s, uint32_t at, group *g, uint32_t *last)
+{
+    const swi_node *node = node_at(s, at);
+    return node != NULL && is_function(node) && find_group(s, at, g, last);
+}
+
+sw_status swi_pass_strips(swi_trace *t, swi_order *order, const sw_exec *exec)
+{
+    const session s = {t, order, exec};
+    for (uint32_t at = 0; at < order->n; at++) {
+        group g;
+        uint32_t last = 0;
+        if (is_group(&s, at, &g, &last))
+            SW_TRY(join(&s, &g, last));
+    }
+    uint32_t n = 0;
+    for (uint32_t at = 0; at < order->n; at++)
+        if (order->nodes[at] != SWI_NONE)
+            order->nodes[n++] = order->nodes[at];
+    order->n = n;
+    return SW_OK;
+}
+
+bool swi_may_strip(swi_trace *t, swi_order *order, const sw_exec *exec)
+{
+    const session s = {t, order, exec};
+    group g;
+    uint32_t last = 0;
+    bool found = false;
+    if (!swi_device_has(swi_target_of(exec)->device, swi_op_with(SWI_DUTY_STRIPS), -1))
+        return false;
+    for (uint32_t at = 0; at < order->n && !found; at++)
+        found = is_group(&s, at, &g, &last);
+    return found;
+}
+
+void swi_strips_count(const swi_trace *t, const swi_node *node, sw_plan_info *info)
+{
+    const swi_strips_attrs *a = (const void *)(t->attrs + node->attrs);
+    info->n_tiled += a->kind == SWI_STRIPS_UPDATE;
+    info->n_rebuilt += (uint32_t)a->rebuilds;
+    info->rebuild_cost += a->rebuild_cost;
+}
