@@ -28,7 +28,7 @@ static void fill(sw_dataset *const part[2], const sw_dataset *from, const sw_bij
         for (int f = 0; f < from->n_fields; f++) {
             const swi_field *field = &from->field[f];
             memcpy(part[to]->field[f].data + filled[to] * field->sample_bytes,
-                   field->data + (size_t)i * field->sample_bytes, field->sample_bytes);
+                   swi_sample_at(field, (size_t)i, 0), field->sample_bytes);
         }
         filled[to]++;
     }
