@@ -62,6 +62,11 @@ SW_MUST_USE sw_status swi_dataset_name_classes(sw_dataset *dataset, const char *
 /* *n_samples of a reader fit a loader's order. */
 SW_MUST_USE sw_status swi_dataset_check_count(const char *path, uint64_t n_samples);
 
+/* Does sample i of a file belong to the second part, of which `second` are among the `left`
+ * samples from i on? Each choice of as many samples is as likely as any other (Knuth's
+ * algorithm S). */
+bool swi_split_takes(uint64_t seed, uint64_t i, uint64_t left, uint64_t second);
+
 /* A file read from its beginning, inflated on the way when its name ends in ".gz". Nothing is
  * kept but a fixed window. Errors name the file. */
 typedef struct swi_source swi_source;
