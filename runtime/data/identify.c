@@ -114,6 +114,11 @@ static const char *identify_name(const char *path, char *text, size_t bytes)
     return "is a file: in front of it must stand how to read it, as csv:FILE or text:FILE";
 }
 
+bool swi_identify_there(const char *path)
+{
+    return sw_file_there(path);
+}
+
 const char *swi_identify(const char *path, char *text, size_t bytes)
 {
     unsigned char head[256];

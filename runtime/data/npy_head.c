@@ -191,7 +191,7 @@ static sw_status refuse_magic(const swi_npy *npy, const unsigned char *first, si
     SW_TRY(npy->source.read(npy->source.of, head + n, sizeof head - n, &more));
     n += more;
     const char *is = swi_identify_bytes(head, n);
-    SW_FAIL(SW_FORMAT, "%s: is %s, not a .npy file", npy->source.name,
+    SW_FAIL(SW_FORMAT, "%s: must be a .npy file; it is %s", npy->source.name,
             is != NULL ? is
             : n == 0   ? "empty"
                        : "something else");

@@ -101,7 +101,7 @@ static sw_status check_head(const swi_zip *zip)
     const char *is = swi_identify_bytes(head, got);
     if (got >= END && get32(head) == 0x04034b50 && strstr(is, "PyTorch") == NULL)
         return SW_OK;
-    SW_FAIL(SW_FORMAT, "%s: is %s, not an .npz archive", sw_file_path(zip->file),
+    SW_FAIL(SW_FORMAT, "%s: must be an .npz archive; it is %s", sw_file_path(zip->file),
             got == 0     ? "empty"
             : is != NULL ? is
                          : "something else");
