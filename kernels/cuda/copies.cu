@@ -135,7 +135,10 @@ extern "C" sw_status sw_cuda_expand_forward(const sw_launch *l, const sw_cuda_qu
 
 static size_t bytes_of(sw_dtype dtype)
 {
-    return dtype == SW_F64 ? 8 : dtype == SW_BF16 || dtype == SW_U16 ? 2 : dtype == SW_U8 ? 1 : 4;
+    return dtype == SW_F64                       ? 8
+           : dtype == SW_BF16 || dtype == SW_U16 ? 2
+           : dtype == SW_U8                      ? 1
+                                                 : 4;
 }
 
 extern "C" sw_status sw_cuda_concat_forward(const sw_launch *l, const sw_cuda_queue *queue)
