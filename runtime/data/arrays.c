@@ -8,6 +8,8 @@
 
 static const char call[] = "sw_dataset_arrays";
 
+#define MOST (PTRDIFF_MAX / 16) /* bytes, of a field and of the way along its strides */
+
 typedef struct {
     const sw_samples *given;
     swi_take take;
@@ -47,7 +49,7 @@ static sw_status check_shape(const arrays *a, int f, column *c)
             SW_FAIL(SW_NOMEM, "%s: a sample of field %d overflows", call, f);
     }
     if (!sw_size_mul(c->elements, swi_number_bytes(s->type), &c->each) ||
-        !sw_size_mul(c->each, (size_t)a->n, &all) || all > PTRDIFF_MAX / 8)
+        !sw_size_mul(c->each, (size_t)a->n, &all) || all > (size_t)MOST)
         SW_FAIL(SW_NOMEM, "%s: %lld samples of field %d overflow", call, (long long)a->n, f);
     return SW_OK;
 }
@@ -66,9 +68,8 @@ static sw_status read_strides(const arrays *a, int f, column *c)
         const int64_t dim = i > 0 ? s->shape.dim[i - 1] : a->n;
         int64_t far;
         c->strides[i] = any ? s->strides[i] : beside;
-        if (__builtin_mul_overflow(c->strides[i], dim - 1, &far) ||
-            __builtin_add_overflow(reach, far < 0 ? -far : far, &reach) ||
-            reach > PTRDIFF_MAX / 8)
+        if (__builtin_mul_overflow(c->strides[i], dim - 1, &far) || far > MOST || far < -MOST ||
+            (reach += far < 0 ? -far : far) > MOST)
             SW_FAIL(SW_INVALID, "%s: the strides of field %d overflow", call, f);
         c->packed &= i == 0 || dim == 1 || c->strides[i] == beside;
         beside *= dim;

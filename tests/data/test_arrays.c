@@ -485,6 +485,7 @@ static void arguments_are_checked(void)
     refused(4, &bad, 1, NULL, SW_INVALID, "strides of field 0 overflow");
     bad.strides[0] = INT64_MIN;
     refused(4, &bad, 1, NULL, SW_INVALID, "strides of field 0 overflow");
+    refused(2, &bad, 1, NULL, SW_INVALID, "strides of field 0 overflow");
     bad = good, bad.scale = INFINITY;
     refused(4, &bad, 1, NULL, SW_INVALID, "must be finite");
     bad.scale = 0.0f, bad.shift = 1.0f;
