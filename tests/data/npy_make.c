@@ -80,7 +80,8 @@ static void put_entry(bytes *to, const zip_entry *f, const bytes *packed, zip_ki
     put_le(to, strlen(f->name), 2);
     put_le(to, wide ? (list ? 34 : 20) : 0, 2);
     if (list) {
-        put_le(to, 0, 10);
+        put_le(to, 0, 8);
+        put_le(to, 0, 2);
         put_le(to, wide ? 0xffffffff : header, 4);
     }
     bytes_put(to, f->name, strlen(f->name));
