@@ -63,80 +63,41 @@ const char *swi_identify_bytes(const unsigned char *head, size_t n)
     return NULL;
 }
 
-/* PATH/NAME is there, or PATH/NAME.gz. */
-static bool holds(const char *path, const char *name)
-{
-    char file[4096];
-    for (int i = 0; i < 2; i++)
-        if (snprintf(file, sizeof file, "%s/%s%s", path, name, i == 0 ? "" : ".gz") <
-                (int)sizeof file &&
-            sw_file_there(file))
-            return true;
-    return false;
-}
-
-static const char *identify_folder(const char *path, char *text, size_t bytes)
-{
-    static const struct {
-        const char *file, *is, *reader;
-    } known[] = {{"train-images-idx3-ubyte", "of IDX files", "idx"},
-                 {"t10k-images-idx3-ubyte", "of IDX files", "idx"},
-                 {"data_batch_1.bin", "of CIFAR-10's batches", "cifar"},
-                 {"data_batch_mini.bin", "of CIFAR-10's batches", "cifar"},
-                 {"train.bin", "of tokens", "tokens"}};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (holds(path, known[i].file)) {
-            snprintf(text, bytes, "is a folder %s: give %s:%s", known[i].is, known[i].reader,
-                     path);
-            return text;
-        }
-    return "is a folder: in front of it must stand what it has, as idx:DIR, cifar:DIR or "
-           "tokens:DIR";
-}
-
 static bool ends(const char *path, const char *with)
 {
     const size_t n = strlen(path), m = strlen(with);
     return n >= m && strcmp(path + n - m, with) == 0;
 }
 
-/* By the name, where the bytes say nothing. */
-static const char *identify_name(const char *path, char *text, size_t bytes)
+/* The first bytes of a regular file; 0 of what cannot be read. A pipe would be waited for. */
+static size_t read_head(const char *path, unsigned char *head, size_t bytes)
 {
-    static const char *const names[][2] = {
-        {".csv", "csv"},     {".tsv", "csv"},    {".csv.gz", "csv"}, {".txt", "text"},
-        {".txt.gz", "text"}, {".bin", "tokens"}, {".npz", "npz"}};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (ends(path, names[i][0])) {
-            snprintf(text, bytes, "is a file: give %s:%s", names[i][1], path);
-            return text;
-        }
-    return "is a file: in front of it must stand how to read it, as csv:FILE or text:FILE";
-}
-
-bool swi_identify_there(const char *path)
-{
-    return sw_file_there(path);
+    sw_file *file;
+    size_t got = 0;
+    if (!sw_file_there(path) || !sw_file_replaceable(path) ||
+        sw_file_open(&file, path, SW_FILE_READ) != SW_OK)
+        return 0;
+    if (sw_file_read(file, head, bytes, &got) != SW_OK)
+        got = 0;
+    sw_file_drop(file);
+    return got;
 }
 
 const char *swi_identify(const char *path, char *text, size_t bytes)
 {
     unsigned char head[256];
-    sw_file *file;
-    size_t got = 0;
-    snprintf(text, bytes, "%s/.", path);
-    if (sw_file_there(text))
-        return identify_folder(path, text, bytes);
-    if (!sw_file_there(path))
-        return "is neither a source of data nor a file";
-    if (!sw_file_replaceable(path) || sw_file_open(&file, path, SW_FILE_READ) != SW_OK)
-        return identify_name(path, text, bytes); /* a pipe would be waited for */
-    if (sw_file_read(file, head, sizeof head, &got) != SW_OK)
-        got = 0;
-    sw_file_drop(file);
-    const char *is = swi_identify_bytes(head, got);
-    if (is == NULL || (head[0] == 0x1f && got > 0))
-        return identify_name(path, text, bytes);
+    if (snprintf(text, bytes, "%s/train.bin", path) < (int)bytes && sw_file_there(text)) {
+        snprintf(text, bytes, "is a folder of tokens: give tokens:%s", path);
+        return text;
+    }
+    const size_t n = read_head(path, head, sizeof head);
+    const char *is = swi_identify_bytes(head, n);
+    if (is == NULL && n > 0 && ends(path, ".bin")) {
+        snprintf(text, bytes, "is a file: give tokens:%s", path);
+        return text;
+    }
+    if (is == NULL || head[0] == 0x1f) /* what is compressed goes by its name */
+        return NULL;
     const char *reader = strcmp(is, "a .npy file") == 0       ? ": give npy:INPUTS,TARGETS"
                          : strcmp(is, "an .npz archive") == 0 ? ": give npz:FILE"
                                                               : "";

@@ -231,7 +231,7 @@ static void what_does_not_fit_is_refused(void)
     refused(2, "train " LENET "--data $/model.pt", "is a PyTorch file of torch.save()");
     refused(2, "train " LENET "--data $/x.npy", "is a .npy file: give npy:INPUTS,TARGETS");
     refused(2, "train " LENET "--data $", "is a folder of tokens: give tokens:");
-    refused(2, "train " LENET "--data $/words", "is a file: in front of it");
+    refused(2, "train " LENET "--data $/words", "--data must say how");
     refused(2, "train " GPT TOKENS "--save-params $/val.bin", "same file");
     refused(2, "train " GPT TOKENS "--save-params $/words", "same file");
     refused(2, "train " LENET NPY "--save-params $/y.npy", "same file");
