@@ -271,7 +271,7 @@ static void what_is_no_row_of_ids_is_refused(void)
                                llm_c[2048] = {0x98, 0x77, 0x34, 0x01, 1};
     new_scene();
     file_put(path, content.at, 2 * N - 1);
-    data_refused(read_parts, SW_FORMAT, path, "2017 bytes are no whole number of ids of 16");
+    data_refused(read_parts, SW_FORMAT, path, "2,017 bytes are no whole number of ids of 16");
     file_put(path, content.at, 2 * CONTEXT);
     data_refused(read_whole, SW_FORMAT, path, "the row of tokens has 10, and a context of 10");
     data_refused(read_parts, SW_FORMAT, path, "the last tenth, for validation, has 1");

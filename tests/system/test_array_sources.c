@@ -234,8 +234,8 @@ static void what_does_not_fit_is_refused(void)
     refused(2, "train " LENET "--data $/words", "--data must say how");
     refused(2, "train " GPT TOKENS "--save-params $/val.bin", "same file");
     refused(2, "train " GPT TOKENS "--save-params $/words", "same file");
-    refused(2, "train " LENET NPY "--save-params $/y.npy", "same file");
-    refused(2, "train " LENET "--data npz:$/a.npz:x,y --save-params $/a.npz", "same file");
+    refused(2, "train " LENET NPY "--profile $/y.npy", "same file");
+    refused(2, "train " LENET "--data npz:$/a.npz:x,y --profile $/a.npz", "same file");
 }
 
 static const sw_test tests[] = {
