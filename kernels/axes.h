@@ -8,6 +8,7 @@
 #define SW_AXES_H
 
 #include "kernels/attention.h"
+#include "kernels/ids.h"
 #include "kernels/par.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,13 +25,6 @@ typedef struct {
     int64_t batch, inner; /* images and elements of each; plain: 1 and all elements */
     bool blocks;          /* sixteen images in the lanes; lanes past the batch become zero */
 } sw_drop;
-
-/* Ids of rows; one of the two is given. */
-typedef struct {
-    const int32_t *i32;
-    const uint8_t *u8;
-    int64_t n;
-} sw_ids;
 
 /* Maximum over axes of x: for each position of the kept axes over the positions of the reduced
  * ones, both row-major, the last axis fastest. Strides count elements. */

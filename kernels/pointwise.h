@@ -7,6 +7,7 @@
 #ifndef SW_POINTWISE_H
 #define SW_POINTWISE_H
 
+#include "kernels/ids.h"
 #include "kernels/optim.h"
 #include "kernels/par.h"
 #include <stdbool.h>
@@ -72,20 +73,18 @@ typedef struct {
     /* lse (rows): the logarithm of the sum of exponentials of each row. */
     void (*lse)(float *lse, const float *x, int64_t rows, int64_t cols, const sw_par *par);
     /* dx = (exp(x - lse) - [column is the label]) * factor; dx may be x. */
-    void (*softmax_ce_dx)(float *dx, const float *x, const float *lse,
-                          const int32_t *labels_i32, const uint8_t *labels_u8, int64_t rows,
-                          int64_t cols, float factor, bool accumulate, const sw_par *par);
+    void (*softmax_ce_dx)(float *dx, const float *x, const float *lse, const sw_ids *labels,
+                          int64_t rows, int64_t cols, float factor, bool accumulate,
+                          const sw_par *par);
     /* Both at once: lse and the logit of the label of each row, and x becomes dx. */
-    void (*softmax_ce)(float *x, float *lse, float *at_label, const int32_t *labels_i32,
-                       const uint8_t *labels_u8, int64_t rows, int64_t cols, float factor,
-                       const sw_par *par);
+    void (*softmax_ce)(float *x, float *lse, float *at_label, const sw_ids *labels,
+                       int64_t rows, int64_t cols, float factor, const sw_par *par);
 
     /* softmax_ce_dx by a rule: (exp(x - lse) - target) * factor, zeros in rows that do not
      * count. */
-    void (*smooth_ce_dx)(float *dx, const float *x, const float *lse, const int32_t *labels_i32,
-                         const uint8_t *labels_u8, int64_t rows, int64_t cols,
-                         const sw_ce_rule *rule, float factor, bool accumulate,
-                         const sw_par *par);
+    void (*smooth_ce_dx)(float *dx, const float *x, const float *lse, const sw_ids *labels,
+                         int64_t rows, int64_t cols, const sw_ce_rule *rule, float factor,
+                         bool accumulate, const sw_par *par);
     /* Sums of rows in float64. */
     void (*row_sums)(double *sums, const float *x, int64_t rows, int64_t cols,
                      const sw_par *par);

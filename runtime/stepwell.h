@@ -522,8 +522,8 @@ SW_API void sw_assign(sw_ctx *ctx, sw_param state, sw_value x);
 /* (batch, in) -> (batch, out): x W^T + b. (batch, in, h, w) -> (batch, out, h', w'). */
 SW_API sw_value sw_apply_linear(sw_ctx *ctx, sw_linear layer, sw_value x);
 SW_API sw_value sw_apply_conv2d(sw_ctx *ctx, sw_conv2d layer, sw_value x);
-/* ids (n...) of U8 or I32 -> rows of the weight (n..., width). An id outside of the vocabulary
- * fails the run, with its value and place. Keeps the ids and nothing else. */
+/* ids (n...) of U8, U16 or I32 -> rows of the weight (n..., width). An id outside of the
+ * vocabulary fails the run, with its value and place. Keeps the ids and nothing else. */
 SW_API sw_value sw_apply_embedding(sw_ctx *ctx, sw_embedding layer, sw_value ids);
 /* The same on values; bias {0}: none. */
 SW_API sw_value sw_linear_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias);
@@ -707,7 +707,7 @@ SW_API sw_value sw_softmax(sw_ctx *ctx, sw_value x);
 SW_API sw_value sw_log_softmax(sw_ctx *ctx, sw_value x);
 
 /* Losses: a scalar, the mean over the batch (over all elements for mse and bce). Phase loss.
- * labels (rows) of U8 or I32 in 0..classes-1; anything else fails the run. */
+ * labels (rows) of U8, U16 or I32 in 0..classes-1; anything else fails the run. */
 SW_API sw_value sw_softmax_ce(sw_ctx *ctx, sw_value logits, sw_value labels);
 /* With label smoothing (0..1: the label's target is 1 - smoothing, and smoothing / classes is
  * added to each class) and a label whose rows do not count (-100 in PyTorch; one that no row
@@ -2256,6 +2256,111 @@ typedef struct {
 SW_MUST_USE SW_API sw_status sw_dataset_text(sw_dataset **train, sw_dataset **validation,
                                              const char *path, const sw_text_opts *opts);
 
+typedef struct {
+    size_t size;
+    int shapes_only; /* as above; without a vocabulary the ids are read all the same, for the
+                      * largest of them */
+    int bits;        /* of an id: 16 or 32; 0: 16 */
+    int64_t context; /* tokens of a sample; 0: 128 */
+    const char *vocabulary;      /* FILE; NULL: as many ids as the largest one says */
+    const char *validation_path; /* the validation part; NULL: see below */
+    size_t unpack_bytes;         /* as above, of each file */
+} sw_tokens_opts;
+/* Ids of tokens, little-endian numbers of 16 or 32 bits, one behind the other and nothing else:
+ * what numpy's tofile() writes. PATH is a file, or PATH.gz, of which the first 90 % are for
+ * training and the rest for validation; or a folder with train.bin and val.bin; or the training
+ * part alone, with validation_path. A sample is the ids (context) of a window and those that
+ * follow each (context), U16 of 16 bits and I32 of 32; windows are those of sw_dataset_text.
+ *
+ * The vocabulary gives n_classes, and names them. Its file is a JSON object {token: id} of all
+ * ids from 0 on, as GPT-2's vocab.json, where it begins with '{'; else it has a token in each
+ * line, that of id 0 first. An id that is not in it is SW_FORMAT, with file, offset, id and
+ * size. `validation` NULL: all is for training. On failure neither is made. */
+SW_MUST_USE SW_API sw_status sw_dataset_tokens(sw_dataset **train, sw_dataset **validation,
+                                               const char *path, const sw_tokens_opts *opts);
+
+typedef struct {
+    size_t size;
+    int shapes_only;       /* as above; targets that are ids are read all the same */
+    const char *test_path; /* the test part, in the same form as the other; NULL: what an
+                            * archive has of its own, else a share of the samples */
+    double test_share;     /* above 0, below 1; 0: 0.2 */
+    uint64_t seed;         /* which samples that share is */
+    size_t unpack_bytes;   /* as above, of each array in an archive */
+} sw_npy_opts;
+/* Arrays of NumPy (.npy, versions 1 to 3), little-endian, in C or Fortran order. The first axis
+ * is the samples'. Types: f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 b1; others are refused by name. PATH is
+ * "INPUTS.npy,TARGETS.npy".
+ *
+ * Inputs: u1 stay bytes (U8); other numbers become F32. (n, rows, columns) are images of one
+ * channel; (n, rows, columns, channels) with 1, 3 or 4 channels at the end, and not in front,
+ * become (channels, rows, columns). Targets: floats are values, F32; integers (n) or (n, 1) are
+ * classes from 0 on, of U8, U16 or I32 as their type or, of i4, i8, u4 and u8, their number
+ * asks for. Integers of the inputs' own shape are ids, and so are the inputs then. What is not
+ * finite or out of range is SW_FORMAT, with file and sample. `test` NULL: all is for training.
+ * On failure neither is made. */
+SW_MUST_USE SW_API sw_status sw_dataset_npy(sw_dataset **train, sw_dataset **test,
+                                            const char *path, const sw_npy_opts *opts);
+/* The same from an archive (.npz), stored or deflated: PATH is "FILE" or "FILE:INPUTS,TARGETS"
+ * with names of its arrays. Without names: x_train and y_train, with x_test and y_test for
+ * testing; train_images and train_labels, with test_images and test_labels; x and y; or arr_0
+ * and arr_1. */
+SW_MUST_USE SW_API sw_status sw_dataset_npz(sw_dataset **train, sw_dataset **test,
+                                            const char *path, const sw_npy_opts *opts);
+
+/* How numbers of the caller's memory are written, in the machine's byte order. */
+typedef enum {
+    SW_NUMBER_F32,
+    SW_NUMBER_F64,
+    SW_NUMBER_U8,
+    SW_NUMBER_I8,
+    SW_NUMBER_BOOL, /* a byte: 0, or anything else, which is 1 */
+    SW_NUMBER_U16,
+    SW_NUMBER_I16,
+    SW_NUMBER_U32,
+    SW_NUMBER_I32,
+    SW_NUMBER_U64,
+    SW_NUMBER_I64
+} sw_number;
+/* One field of all samples. */
+typedef struct {
+    const void *data; /* the first number of sample 0 */
+    sw_number type;
+    sw_shape shape; /* of one sample: SW_SCALAR a number each, SW_SHAPE(1, 28, 28) an image */
+    int64_t strides[1 + SW_MAX_RANK]; /* bytes from a sample to the next, then from a number to
+                                       * the next along each axis; may be negative. All 0: side
+                                       * by side, in the order of the axes */
+    float scale, shift;               /* scale not 0: numbers become F32, x * scale + shift */
+} sw_samples;
+typedef struct {
+    size_t size;
+    const char *name;               /* in messages and profiles; NULL: "arrays" */
+    int64_t n_classes;              /* 0: the largest class or id, plus 1 */
+    const char *const *class_names; /* n_classes, copied; NULL: none */
+    int64_t context; /* above 0: the only field is a row of n ids, of which samples are windows
+                      * of so many, as sw_dataset_text makes them of bytes */
+} sw_arrays_opts;
+/* A data set of the caller's own arrays: n samples, 1 to 4 fields, field 0 what a model reads
+ * and field 1 what it is to give.
+ *
+ * Floats become F32, which must be finite. U8 stays U8. Integers without a scale: field 1 has
+ * classes (a number each) or ids (of several each), which must be 0 or more and below
+ * n_classes; so has field 0 where field 1 has ids and both have one shape and whole numbers.
+ * They are U8, U16 or I32 as wide as they are written; I64 and U64 become the narrowest that
+ * n_classes allows, or I32. All numbers are read once and checked; what is wrong is SW_INVALID
+ * with its sample.
+ *
+ * A field is used where it lies, without a copy, when its numbers need no conversion and those
+ * of one sample lie side by side: F32; U8, BOOL of 0 and 1, I8; U16, I16; I32, U32. The samples
+ * themselves may be anywhere, so that an array of structs or every second row are used as they
+ * are. Everything else is copied. What is used where it lies stays the caller's: it must be
+ * there and unchanged until the data set and all its loaders and feeds are destroyed. Which
+ * fields these are, sw_dataset_describe tells: their `data` is the caller's own. On failure
+ * nothing is kept. */
+SW_MUST_USE SW_API sw_status sw_dataset_arrays(sw_dataset **out, int64_t n,
+                                               const sw_samples *fields, int n_fields,
+                                               const sw_arrays_opts *opts);
+
 /* Copies of the samples in two parts: n_second of them, which seed chooses, in *second, all
  * others in *first, each in the order that they had. A function of its arguments alone. Windows
  * of a text do not move any more. On failure neither is made. */
@@ -2276,7 +2381,8 @@ typedef struct {
     sw_array field[4];              /* data: the first sample; NULL with shapes_only */
     const char *name;               /* "synthetic", the directory or the file */
     const char *const *class_names; /* n_classes, in the order of the labels; NULL: none */
-    size_t bytes;                   /* of memory that the samples take */
+    size_t bytes;                   /* of memory that the samples take; none where they lie in
+                                     * the caller's arrays */
 } sw_dataset_info;
 /* Fills `size` bytes of *out, with zeros where there is no dataset. A size that cannot be
  * leaves *out as it was; sw_last_error() says so. */

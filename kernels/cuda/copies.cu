@@ -56,6 +56,7 @@ static sw_status copy_run(const char *op, void *y, const void *x, sw_dtype dtype
         copy_words<uint8_t>(y, x, strided, queue);
         break;
     case SW_BF16:
+    case SW_U16:
         copy_words<uint16_t>(y, x, strided, queue);
         break;
     case SW_F64:
@@ -134,7 +135,10 @@ extern "C" sw_status sw_cuda_expand_forward(const sw_launch *l, const sw_cuda_qu
 
 static size_t bytes_of(sw_dtype dtype)
 {
-    return dtype == SW_F64 ? 8 : dtype == SW_BF16 ? 2 : dtype == SW_U8 ? 1 : 4;
+    return dtype == SW_F64                       ? 8
+           : dtype == SW_BF16 || dtype == SW_U16 ? 2
+           : dtype == SW_U8                      ? 1
+                                                 : 4;
 }
 
 extern "C" sw_status sw_cuda_concat_forward(const sw_launch *l, const sw_cuda_queue *queue)

@@ -61,6 +61,8 @@ int64_t swi_elements(const sw_shape *shape);
 
 /* SW_INVALID with names and shapes unless all inputs are F32. */
 sw_status swi_want_f32(const char *op, const sw_type *in, int n_in);
+/* `what` must be U8, U16 or I32. */
+sw_status swi_want_ids(const char *op, const char *what, const sw_type *in);
 
 /* out = in[0], after swi_want_f32. */
 sw_status swi_infer_same(const char *op, const sw_type *in, int n_in, sw_type *out);

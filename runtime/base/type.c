@@ -11,14 +11,14 @@ const char *sw_version(void)
 
 size_t sw_dtype_bytes(sw_dtype dtype)
 {
-    static const size_t bytes[] = {4, 8, 2, 4, 1};
-    return (unsigned)dtype <= SW_U8 ? bytes[dtype] : 0;
+    static const size_t bytes[] = {4, 8, 2, 4, 1, 2};
+    return (unsigned)dtype <= SW_U16 ? bytes[dtype] : 0;
 }
 
 const char *sw_dtype_name(sw_dtype dtype)
 {
-    static const char *const names[] = {"f32", "f64", "bf16", "i32", "u8"};
-    return (unsigned)dtype <= SW_U8 ? names[dtype] : "?";
+    static const char *const names[] = {"f32", "f64", "bf16", "i32", "u8", "u16"};
+    return (unsigned)dtype <= SW_U16 ? names[dtype] : "?";
 }
 
 const char *sw_phase_name(sw_phase phase)
@@ -99,6 +99,14 @@ sw_status swi_want_f32(const char *op, const sw_type *in, int n_in)
         if (in[i].dtype != SW_F32)
             SW_FAIL(SW_INVALID, "%s: input %d must be f32 (got %s; sw_to_f32 converts)", op, i,
                     sw_dtype_name(in[i].dtype));
+    return SW_OK;
+}
+
+sw_status swi_want_ids(const char *op, const char *what, const sw_type *in)
+{
+    if (in->dtype != SW_U8 && in->dtype != SW_U16 && in->dtype != SW_I32)
+        SW_FAIL(SW_INVALID, "%s: %s must be u8, u16 or i32 (got %s)", op, what,
+                sw_dtype_name(in->dtype));
     return SW_OK;
 }
 

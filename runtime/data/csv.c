@@ -119,15 +119,6 @@ static sw_status take_record(reader *r, int file, int to)
     return SW_OK;
 }
 
-/* Whether sample i is one for testing, where `wanted` of the `left` samples from i on are: each
- * choice of as many samples is as likely as any other (Knuth's algorithm S). */
-static bool is_test(const reader *r, uint64_t i, uint64_t left, uint64_t wanted)
-{
-    uint32_t words[4];
-    sw_rng_words(words, r->opts.seed, (uint32_t)i, sw_rng_stream("split"), 0, 0);
-    return (words[0] * left >> 32) < wanted;
-}
-
 static sw_status fill(reader *r, int file)
 {
     swi_csv *csv = &r->csv[file];
@@ -138,7 +129,8 @@ static sw_status fill(reader *r, int file)
     SW_TRY(skip_header(r, file));
     for (; csv->n_fields > 0; i++) {
         int to = file;
-        if (r->split && i < all && is_test(r, i, all - i, r->n[TEST] - r->filled[TEST]))
+        if (r->split && i < all &&
+            swi_split_takes(r->opts.seed, i, all - i, r->n[TEST] - r->filled[TEST]))
             to = TEST;
         SW_TRY(take_record(r, file, to));
         SW_TRY(swi_csv_next(csv));
@@ -272,4 +264,5 @@ static sw_status read_named(sw_dataset **train, sw_dataset **test, const char *p
 const swi_reader swi_reader_csv = {.name = "csv",
                                    .path = "FILE",
                                    .about = "for numbers and a class per line",
+                                   .takes = SWI_TAKES_TEST | SWI_TAKES_SHARE | SWI_TAKES_TABLE,
                                    .both = read_named};

@@ -11,13 +11,16 @@
 
 #define SWI_MAX_FIELDS 4
 
-/* One field of all samples: sample i begins i * sample_bytes behind `data`. */
+/* One field of all samples: sample i begins i * stride bytes behind `data`. */
 typedef struct {
     sw_dtype dtype;
     sw_shape shape;      /* of one sample */
-    size_t sample_bytes; /* of one sample */
+    size_t sample_bytes; /* of one sample, whose numbers lie side by side */
+    ptrdiff_t stride;    /* bytes from a sample to the next: sample_bytes but in the memory of
+                            callers, where it may be anything */
     unsigned char *data; /* the first sample; NULL where only shapes are known */
-    void *block;         /* SW_HEAP_DATASETS; NULL: `data` points into another field's */
+    void *block;         /* SW_HEAP_DATASETS; NULL: `data` points into another field's, or to
+                            the caller's memory */
     size_t bytes;        /* of the block */
 } swi_field;
 
@@ -28,8 +31,8 @@ struct sw_dataset {
     int64_t n, n_classes;
     int n_fields;
     bool shapes_only; /* no field has data */
-    /* Sample 0 may begin at byte 0 to places - 1 of each field, and the others move with it: a
-     * shuffled epoch picks one. 1 where samples have borders of their own. */
+    /* Sample 0 may begin at element 0 to places - 1 of each field, and the others move with it:
+     * a shuffled epoch picks one. 1 where samples have borders of their own. */
     uint32_t places;
     swi_field field[SWI_MAX_FIELDS];
     const char **names; /* of the classes, or NULL; SW_HEAP_DATASETS */
@@ -37,6 +40,13 @@ struct sw_dataset {
     size_t name_bytes;
     char *name;
 };
+
+/* Where sample i of a field begins, in an epoch whose first begins at element `place`. */
+static inline const unsigned char *swi_sample_at(const swi_field *field, size_t i, size_t place)
+{
+    return field->data + (ptrdiff_t)i * field->stride +
+           (place > 0 ? place * sw_dtype_bytes(field->dtype) : 0);
+}
 
 /* An empty record: no samples, no fields. */
 SW_MUST_USE sw_status swi_dataset_new(sw_dataset **out, const char *name, int64_t n);
@@ -51,6 +61,11 @@ SW_MUST_USE sw_status swi_dataset_name_classes(sw_dataset *dataset, const char *
                                                size_t bytes);
 /* *n_samples of a reader fit a loader's order. */
 SW_MUST_USE sw_status swi_dataset_check_count(const char *path, uint64_t n_samples);
+
+/* Does sample i of a file belong to the second part, of which `second` are among the `left`
+ * samples from i on? Each choice of as many samples is as likely as any other (Knuth's
+ * algorithm S). */
+bool swi_split_takes(uint64_t seed, uint64_t i, uint64_t left, uint64_t second);
 
 /* A file read from its beginning, inflated on the way when its name ends in ".gz". Nothing is
  * kept but a fixed window. Errors name the file. */

@@ -34,7 +34,8 @@ sw_status swi_dataset_field(sw_dataset *dataset, sw_dtype dtype, sw_shape shape)
         !sw_size_mul((size_t)elements, sw_dtype_bytes(dtype), &each) ||
         !sw_size_mul(each, (size_t)dataset->n, &bytes))
         SW_FAIL(SW_NOMEM, "%s: %lld samples overflow", dataset->name, (long long)dataset->n);
-    swi_field field = {.dtype = dtype, .shape = shape, .sample_bytes = each};
+    swi_field field = {
+        .dtype = dtype, .shape = shape, .sample_bytes = each, .stride = (ptrdiff_t)each};
     if (!dataset->shapes_only) {
         SW_TRY(sw_heap_alloc(&field.block, SW_HEAP_DATASETS, bytes));
         field.data = field.block;

@@ -9,11 +9,17 @@ static void add_number(swi_checksum *sum, uint64_t x)
 }
 
 /* All that a batch may read of a field: samples of all places. Fields that share a block are
- * read one after the other. */
+ * read one after the other. Samples that do not lie side by side give what they would give if
+ * they did. */
 static void add_field(swi_checksum *sum, const sw_dataset *dataset, const swi_field *field)
 {
-    swi_checksum_add(sum, field->data,
-                     (size_t)dataset->n * field->sample_bytes + dataset->places - 1);
+    const size_t behind = (dataset->places - 1) * sw_dtype_bytes(field->dtype);
+    if (field->stride == (ptrdiff_t)field->sample_bytes) {
+        swi_checksum_add(sum, field->data, (size_t)dataset->n * field->sample_bytes + behind);
+        return;
+    }
+    for (size_t i = 0; i < (size_t)dataset->n; i++)
+        swi_checksum_add(sum, swi_sample_at(field, i, 0), field->sample_bytes);
 }
 
 /* The numbers say where each field ends, so that no two data sets give the same bytes. */

@@ -13,7 +13,7 @@ swi_feed_order swi_feed_order_of(const sw_dataset *d, uint64_t stream, uint64_t 
     order.samples = sw_bijection_of((uint32_t)d->n, stream, sw_rng_stream("order"), epoch);
     sw_rng_words(words, stream, 0, sw_rng_stream("window"), (uint32_t)epoch,
                  (uint32_t)(epoch >> 32));
-    order.first_byte = (size_t)((uint64_t)words[0] * d->places >> 32);
+    order.place = (size_t)((uint64_t)words[0] * d->places >> 32);
     return order;
 }
 
@@ -28,7 +28,7 @@ void swi_feed_fill(const sw_feed *f, uint64_t stream, uint64_t number, unsigned 
 {
     const uint64_t n = (uint64_t)f->n_batches;
     const int64_t first = (int64_t)(number % n) * f->batch, rows = swi_feed_rows(f, number);
-    swi_feed_order order = {.first_byte = 0};
+    swi_feed_order order = {.place = 0};
     if (f->shuffle)
         order = swi_feed_order_of(f->dataset, stream, number / n);
     for (int64_t r = 0; r < rows; r++) {
@@ -38,8 +38,7 @@ void swi_feed_fill(const sw_feed *f, uint64_t stream, uint64_t number, unsigned 
         for (int i = 0; i < f->dataset->n_fields; i++) {
             const swi_field *field = &f->dataset->field[i];
             memcpy(to + f->at[i] + (size_t)r * field->sample_bytes,
-                   field->data + order.first_byte + sample * field->sample_bytes,
-                   field->sample_bytes);
+                   swi_sample_at(field, sample, order.place), field->sample_bytes);
         }
     }
 }

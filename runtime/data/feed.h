@@ -8,7 +8,7 @@
 /* The order of one epoch of one stream: which samples, and where sample 0 begins. */
 typedef struct {
     sw_bijection samples;
-    size_t first_byte;
+    size_t place;
 } swi_feed_order;
 swi_feed_order swi_feed_order_of(const sw_dataset *dataset, uint64_t stream, uint64_t epoch);
 

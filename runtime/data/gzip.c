@@ -9,7 +9,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <string.h>
-#include <zlib.h>
+#include "runtime/data/inflate.h"
 
 struct swi_gzip {
     sw_file *file;
@@ -46,17 +46,26 @@ static void give(voidpf opaque, voidpf at)
     sw_heap_free(block, SW_HEAP_FILES, total);
 }
 
+sw_status swi_inflate_begin(z_stream *stream, int bits, const char *name)
+{
+    stream->zalloc = take;
+    stream->zfree = give;
+    if (inflateInit2(stream, bits) != Z_OK)
+        SW_FAIL(SW_NOMEM, "%s: no memory to inflate it", name);
+    return SW_OK;
+}
+
 sw_status swi_gzip_open(swi_gzip **out, sw_file *file)
 {
     void *block;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, sizeof(swi_gzip)));
     swi_gzip *gzip = block;
     gzip->file = file;
-    gzip->stream.zalloc = take;
-    gzip->stream.zfree = give;
-    if (inflateInit2(&gzip->stream, 15 + 16) != Z_OK) { /* the largest window, gzip only */
+    /* the largest window, gzip only */
+    const sw_status status = swi_inflate_begin(&gzip->stream, 15 + 16, sw_file_path(file));
+    if (status != SW_OK) {
         sw_heap_free(gzip, SW_HEAP_FILES, sizeof *gzip);
-        SW_FAIL(SW_NOMEM, "%s: no memory to inflate it", sw_file_path(file));
+        return status;
     }
     *out = gzip;
     return SW_OK;

@@ -41,7 +41,7 @@ struct sw_loader {
     uint32_t *order; /* of this epoch (data sets have at most 2^32 - 1 samples); NULL: as
                         stored, or keyed */
     swi_feed_order keyed_order; /* of this epoch */
-    size_t first_byte;          /* where sample 0 of this epoch begins in each field */
+    size_t place;               /* the element at which sample 0 of this epoch begins */
     sw_thread *thread;
 
     pthread_mutex_t mutex;
@@ -64,6 +64,8 @@ static int64_t rows_of(const sw_loader *l, int64_t batch)
 
 static size_t sample_at(const sw_loader *l, int64_t i)
 {
+    if (!l->shuffle)
+        return (size_t)i;
     return l->keyed ? sw_bijection_at(&l->keyed_order.samples, (uint32_t)i) : l->order[i];
 }
 
@@ -73,17 +75,17 @@ static void fill(const sw_loader *l, slot *to, int64_t batch)
     SW_ASSERT(rows > 0 && rows <= l->batch && first + rows <= l->dataset->n);
     for (int f = 0; f < l->dataset->n_fields; f++) {
         const swi_field *field = &l->dataset->field[f];
-        const unsigned char *from = field->data + l->first_byte;
         SW_ASSERT(to->at[f] != NULL && (const void *)to->at[f] == to->input[f].data);
         const size_t bytes = field->sample_bytes;
         to->input[f].shape.dim[0] = rows;
-        if (!l->shuffle) {
-            memcpy(to->at[f], from + (size_t)first * bytes, (size_t)rows * bytes);
+        if (!l->shuffle && field->stride == (ptrdiff_t)bytes) {
+            memcpy(to->at[f], swi_sample_at(field, (size_t)first, l->place),
+                   (size_t)rows * bytes);
             continue;
         }
         for (int64_t i = 0; i < rows; i++)
-            memcpy(to->at[f] + (size_t)i * bytes, from + sample_at(l, first + i) * bytes,
-                   bytes);
+            memcpy(to->at[f] + (size_t)i * bytes,
+                   swi_sample_at(field, sample_at(l, first + i), l->place), bytes);
     }
 }
 
@@ -94,14 +96,14 @@ static void make_order(sw_loader *l)
         return;
     if (l->keyed) {
         l->keyed_order = swi_feed_order_of(l->dataset, l->seed, l->epoch);
-        l->first_byte = l->keyed_order.first_byte;
+        l->place = l->keyed_order.place;
         return;
     }
     sw_rng_shuffle(l->order, (uint32_t)l->dataset->n, l->seed, l->epoch);
     sw_rng_words(words, l->seed, 0, sw_rng_stream("window"), (uint32_t)l->epoch,
                  (uint32_t)(l->epoch >> 32));
-    l->first_byte = (size_t)((uint64_t)words[0] * l->dataset->places >> 32);
-    SW_ASSERT(l->first_byte < l->dataset->places || l->dataset->places == 0);
+    l->place = (size_t)((uint64_t)words[0] * l->dataset->places >> 32);
+    SW_ASSERT(l->place < l->dataset->places || l->dataset->places == 0);
 }
 
 /* With the mutex: whether the filler has something to do. */

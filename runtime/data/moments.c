@@ -54,7 +54,7 @@ sw_status sw_dataset_moments(const sw_dataset *dataset, int field, int n, float 
     const size_t plane = f->sample_bytes / (size_t)n;
     for (int64_t i = 0; i < dataset->n; i++)
         for (int c = 0; c < n; c++)
-            add(&s[c], f->data + (size_t)i * f->sample_bytes + (size_t)c * plane, plane);
+            add(&s[c], swi_sample_at(f, (size_t)i, 0) + (size_t)c * plane, plane);
     for (int c = 0; c < n; c++) {
         const double each = 1.0 / (double)s[c].n, m = (double)s[c].sum * each;
         const double variance = (double)s[c].squares * each - m * m;

@@ -12,13 +12,29 @@ typedef struct {
     size_t unpack_bytes;    /* of a compressed file; 0: the library's bound */
     int64_t context;        /* of a text: tokens of a sample; 0: the library's */
     const sw_csv_opts *csv; /* of a table */
+    const char *vocabulary; /* file of the tokens' names; NULL: none */
+    const char *test_path;  /* the part for testing; NULL: of the same source */
+    double test_share;      /* of the samples; 0: the library's */
+    uint64_t seed;          /* that chooses them */
 } swi_reader_opts;
+
+/* Options that not every reader has, as bits. */
+enum {
+    SWI_TAKES_TEST = 1,      /* test_path */
+    SWI_TAKES_SHARE = 2,     /* test_share, seed */
+    SWI_TAKES_TABLE = 4,     /* of csv: label, header, standardise */
+    SWI_TAKES_VOCABULARY = 8 /* vocabulary */
+};
 
 typedef struct {
     const char *name;         /* "idx" */
     const char *path;         /* "DIR" or "FILE", in help */
     const char *about;        /* a phrase behind it: "for MNIST and its relatives" */
     const char *const *files; /* that may be in the folder, NULL-terminated; NULL: of a file */
+    unsigned takes;           /* SWI_TAKES_... */
+    /* The i-th file that PATH may mean, each with or without ".gz"; false past the last. NULL:
+     * PATH itself. */
+    bool (*name_file)(const char *path, int i, char *to, size_t bytes);
     /* Of a folder: read one part. */
     sw_status (*part)(sw_dataset **out, const char *path, bool test,
                       const swi_reader_opts *opts);

@@ -4,6 +4,13 @@
 #include "runtime/data/data_internal.h"
 #include <string.h>
 
+bool swi_split_takes(uint64_t seed, uint64_t i, uint64_t left, uint64_t second)
+{
+    uint32_t words[4];
+    sw_rng_words(words, seed, (uint32_t)i, sw_rng_stream("split"), 0, 0);
+    return (words[0] * left >> 32) < second;
+}
+
 static sw_status make_part(sw_dataset **out, const sw_dataset *of, int64_t n)
 {
     sw_dataset *part;
@@ -28,7 +35,7 @@ static void fill(sw_dataset *const part[2], const sw_dataset *from, const sw_bij
         for (int f = 0; f < from->n_fields; f++) {
             const swi_field *field = &from->field[f];
             memcpy(part[to]->field[f].data + filled[to] * field->sample_bytes,
-                   field->data + (size_t)i * field->sample_bytes, field->sample_bytes);
+                   swi_sample_at(field, (size_t)i, 0), field->sample_bytes);
         }
         filled[to]++;
     }

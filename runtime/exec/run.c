@@ -22,8 +22,8 @@ static sw_status check_inputs(const sw_run_args *a, bool with_data)
     for (int i = 0; i < a->n_inputs; i++) {
         const sw_array *in = &a->inputs[i];
         const sw_type type = {in->dtype, SW_PLAIN, in->shape};
-        if ((unsigned)in->dtype > SW_U8 || in->shape.rank < 0 || in->shape.rank > SW_MAX_RANK ||
-            sw_type_elements(&type) < 0)
+        if ((unsigned)in->dtype > SW_U16 || in->shape.rank < 0 ||
+            in->shape.rank > SW_MAX_RANK || sw_type_elements(&type) < 0)
             SW_FAIL(SW_INVALID, "input %d must have a known type and a valid shape", i);
         if (with_data && in->data == NULL && sw_type_elements(&type) > 0)
             SW_FAIL(SW_INVALID, "input %d has no data", i);

@@ -1,4 +1,4 @@
-/* y (n..., width) = rows of a table (vocabulary, width) by ids (n...) of U8 or I32.
+/* y (n..., width) = rows of a table (vocabulary, width) by ids (n...) of U8, U16 or I32.
  *
  * Keeps the ids. The gradient of the table adds the rows of dy in the order of the ids. */
 #include "kernels/dispatch.h"
@@ -9,9 +9,7 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     (void)n_in, (void)attrs;
     const sw_shape *ids = &in[0].shape, *table = &in[1].shape;
     char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
-    if (in[0].dtype != SW_U8 && in[0].dtype != SW_I32)
-        SW_FAIL(SW_INVALID, "embedding: ids must be u8 or i32 (got %s)",
-                sw_dtype_name(in[0].dtype));
+    SW_TRY(swi_want_ids("embedding", "ids", &in[0]));
     SW_TRY(swi_want_f32("embedding", in + 1, 1));
     if (table->rank != 2 || ids->rank >= SW_MAX_RANK)
         SW_FAIL(SW_INVALID,
@@ -21,12 +19,6 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     out[0] = (sw_type){SW_F32, SW_PLAIN, *ids};
     out[0].shape.dim[out[0].shape.rank++] = table->dim[1];
     return SW_OK;
-}
-
-static sw_ids ids_of(const sw_buffer *b)
-{
-    const bool bytes = b->type.dtype == SW_U8;
-    return (sw_ids){bytes ? NULL : b->ptr, bytes ? b->ptr : NULL, swi_elements(&b->type.shape)};
 }
 
 /* "(2, 5)" for an element of a tensor of that shape. */
@@ -43,9 +35,9 @@ static const char *place_text(int64_t element, const sw_shape *shape, char *to)
 /* The gradient asks too: bytes may have changed behind a mistake, and rows are written. */
 static sw_status check_ids(const sw_buffer *b, int64_t rows)
 {
-    const sw_ids ids = ids_of(b);
+    const sw_ids ids = swi_ids_of(b);
     for (int64_t i = 0; i < ids.n; i++) {
-        const int64_t id = ids.u8 != NULL ? (int64_t)ids.u8[i] : (int64_t)ids.i32[i];
+        const int64_t id = sw_id_at(&ids, i);
         char place[SWI_SHAPE_TEXT];
         if (id < 0 || id >= rows)
             SW_FAIL(SW_INVALID,
@@ -59,7 +51,7 @@ static sw_status check_ids(const sw_buffer *b, int64_t rows)
 static sw_status forward(const sw_launch *l)
 {
     const sw_shape *table = &l->in[1].type.shape;
-    const sw_ids ids = ids_of(&l->in[0]);
+    const sw_ids ids = swi_ids_of(&l->in[0]);
     SW_TRY(check_ids(&l->in[0], table->dim[0]));
     sw_axes(l->isa)->take_rows(swi_out(l, 0), swi_in(l, 1), &ids, table->dim[1], l->par);
     return SW_OK;
@@ -69,7 +61,7 @@ static sw_status forward(const sw_launch *l)
 static sw_status dtable(const sw_launch *l)
 {
     const sw_shape *table = &l->out[0].type.shape;
-    const sw_ids ids = ids_of(&l->in[0]);
+    const sw_ids ids = swi_ids_of(&l->in[0]);
     SW_TRY(check_ids(&l->in[0], table->dim[0]));
     sw_axes(l->isa)->add_rows(swi_out(l, 0), swi_in(l, 1), &ids, table->dim[0], table->dim[1],
                               swi_adds(l, 0), l->par);
@@ -101,6 +93,7 @@ static const sw_grad_desc grads[] = {{.n_makes = 1,
 static const sw_op_case cases[] = {
     {.name = "bytes, most repeated", .n_in = 2, .in = {SWI_U8(40), SWI_F32(7, 5)}, IDS(7)},
     {.name = "integers", .n_in = 2, .in = {SWI_I32(3, 11), SWI_F32(300, 12)}, IDS(300)},
+    {.name = "two bytes", .n_in = 2, .in = {SWI_U16(4, 9), SWI_F32(700, 8)}, IDS(700)},
     {.name = "wide rows", .n_in = 2, .in = {SWI_I32(2, 3, 7), SWI_F32(20, 150)}, IDS(20)},
     {.name = "many rows", .n_in = 2, .in = {SWI_I32(1500), SWI_F32(400, 65)}, IDS(400)},
     {.name = "one id", .n_in = 2, .in = {{SW_U8, SW_PLAIN, {0, {0}}}, SWI_F32(3, 4)}, IDS(3)},

@@ -14,10 +14,10 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
 {
     const swi_noise_attrs *a = attrs;
     const sw_shape *ids = &in[IDS].shape;
-    if ((in[IDS].dtype != SW_U8 && in[IDS].dtype != SW_I32) || ids->rank < 1 ||
-        ids->rank >= SW_MAX_RANK)
-        SW_FAIL(SW_INVALID, "noise_embedding: ids must be u8 or i32 with 1 to %d axes (got %s)",
-                SW_MAX_RANK - 1, sw_dtype_name(in[IDS].dtype));
+    SW_TRY(swi_want_ids("noise_embedding", "ids", &in[IDS]));
+    if (ids->rank < 1 || ids->rank >= SW_MAX_RANK)
+        SW_FAIL(SW_INVALID, "noise_embedding: ids must have 1 to %d axes (got %d)",
+                SW_MAX_RANK - 1, (int)ids->rank);
     if (n_in != MORE + drops(a) + a->has_sigmas)
         SW_FAIL(SW_INVALID, "noise_embedding: must have %d inputs (got %d)",
                 MORE + drops(a) + a->has_sigmas, n_in);
@@ -27,23 +27,14 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     return SW_OK;
 }
 
-static int64_t id_at(const sw_buffer *b, int64_t i)
-{
-    return b->type.dtype == SW_U8 ? (int64_t)((const uint8_t *)b->ptr)[i]
-                                  : (int64_t)((const int32_t *)b->ptr)[i];
-}
-
 static sw_status forward(const sw_launch *l)
 {
     const swi_noise_attrs *a = l->attrs;
-    for (int64_t i = 0; i < swi_elements(&l->in[IDS].type.shape); i++)
-        if (id_at(&l->in[IDS], i) < 0 || id_at(&l->in[IDS], i) >= a->weight.rows)
+    const sw_ids ids = swi_ids_of(&l->in[IDS]);
+    for (int64_t i = 0; i < ids.n; i++)
+        if (sw_id_at(&ids, i) < 0 || sw_id_at(&ids, i) >= a->weight.rows)
             SW_FAIL(SW_INVALID, "noise_embedding: id %lld must be 0 or more and below %lld",
-                    (long long)id_at(&l->in[IDS], i), (long long)a->weight.rows);
-    const sw_buffer *in = &l->in[IDS];
-    const sw_ids ids = {.i32 = in->type.dtype == SW_I32 ? in->ptr : NULL,
-                        .u8 = in->type.dtype == SW_U8 ? in->ptr : NULL,
-                        .n = swi_elements(&in->type.shape)};
+                    (long long)sw_id_at(&ids, i), (long long)a->weight.rows);
     sw_noise_layer layer = swi_noise_layer(l, SIGMA);
     if (a->has_sigmas)
         layer.weight_sigmas = swi_in(l, l->n_in - 1);
@@ -103,10 +94,11 @@ ATTRS(dropout, SW_NOISE_DROPOUT, 7, 20);
     }
 #define TOKENS SWI_I32(6, 4)
 #define BYTES SWI_U8(12)
+#define WORDS SWI_U16(6, 2)
 static const sw_op_case cases[] = {
     CASE("low rank", &low_rank, TOKENS),
     CASE("iid", &iid, BYTES),
-    CASE("permuted", &permuted, TOKENS),
+    CASE("permuted", &permuted, WORDS),
     CASE("sign-flip", &flip, BYTES),
     CASE("sparse", &sparse, TOKENS),
     {.name = "dropout",

@@ -3,6 +3,7 @@
 #ifndef SW_OPS_H
 #define SW_OPS_H
 
+#include "kernels/ids.h"
 #include "kernels/strided.h"
 #include "runtime/base/common.h"
 #include "runtime/graph/trace.h"
@@ -31,6 +32,16 @@
             }                                                                                  \
         }                                                                                      \
     }
+#define SWI_U16(...)                                                                           \
+    {                                                                                          \
+        SW_U16, SW_PLAIN,                                                                      \
+        {                                                                                      \
+            (int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / 8),                                   \
+            {                                                                                  \
+                __VA_ARGS__                                                                    \
+            }                                                                                  \
+        }                                                                                      \
+    }
 #define SWI_I32(...)                                                                           \
     {                                                                                          \
         SW_I32, SW_PLAIN,                                                                      \
@@ -52,6 +63,14 @@
         }                                                                                      \
     }
 #define SWI_COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
+
+/* The ids or labels of an operand. */
+static inline sw_ids swi_ids_of(const sw_buffer *b)
+{
+    const sw_dtype dtype = b->type.dtype;
+    return (sw_ids){dtype == SW_I32 ? b->ptr : NULL, dtype == SW_U16 ? b->ptr : NULL,
+                    dtype == SW_U8 ? b->ptr : NULL, swi_elements(&b->type.shape)};
+}
 
 /* A scalar from F32 tensors of one shape, not empty. */
 sw_status swi_infer_elementwise_loss(const char *op, const sw_type *in, int n_in, sw_type *out);

@@ -12,9 +12,7 @@ sw_status swi_labels_infer(const char *op, const sw_shape *x, const sw_type *lab
 {
     const sw_shape *t = &labels->shape;
     char s[SWI_SHAPE_TEXT], u[SWI_SHAPE_TEXT];
-    if (labels->dtype != SW_U8 && labels->dtype != SW_I32)
-        SW_FAIL(SW_INVALID, "%s: labels must be u8 or i32 (got %s)", op,
-                sw_dtype_name(labels->dtype));
+    SW_TRY(swi_want_ids(op, "labels", labels));
     if (x->rank != 2 || t->rank != 1 || t->dim[0] != x->dim[0] || x->dim[0] < 1 ||
         x->dim[1] < 1)
         SW_FAIL(SW_INVALID,
@@ -25,8 +23,8 @@ sw_status swi_labels_infer(const char *op, const sw_shape *x, const sw_type *lab
 
 int64_t swi_label_at(const sw_buffer *labels, int64_t row)
 {
-    return labels->type.dtype == SW_U8 ? (int64_t)((const uint8_t *)labels->ptr)[row]
-                                       : (int64_t)((const int32_t *)labels->ptr)[row];
+    const sw_ids ids = swi_ids_of(labels);
+    return sw_id_at(&ids, row);
 }
 
 static bool is_ignored(const swi_ce_attrs *a, int64_t label)
@@ -105,29 +103,23 @@ static bool has_rule(const swi_ce_attrs *a)
     return is_smooth(a) || a->has_ignore != 0;
 }
 
-/* One of the two, from the first row on. */
-typedef struct {
-    const int32_t *i32;
-    const uint8_t *u8;
-} given_labels;
-
-static given_labels labels_of(const swi_ce *c)
+/* From the first row on. */
+static sw_ids labels_of(const swi_ce *c)
 {
-    if (c->labels->type.dtype == SW_U8)
-        return (given_labels){.u8 = (const uint8_t *)c->labels->ptr + c->first};
-    return (given_labels){.i32 = (const int32_t *)c->labels->ptr + c->first};
+    const sw_ids all = swi_ids_of(c->labels);
+    return sw_ids_from(&all, c->first);
 }
 
 void swi_ce_dx(const swi_ce *c, float *dx, const float *lse, float factor, bool accumulate)
 {
-    const given_labels given = labels_of(c);
+    const sw_ids given = labels_of(c);
     const sw_ce_rule rule = {c->attrs->smoothing, c->attrs->has_ignore != 0, c->attrs->ignore};
     if (has_rule(c->attrs))
-        sw_pointwise(c->isa)->smooth_ce_dx(dx, c->logits, lse, given.i32, given.u8, c->rows,
-                                           c->cols, &rule, factor, accumulate, c->par);
+        sw_pointwise(c->isa)->smooth_ce_dx(dx, c->logits, lse, &given, c->rows, c->cols, &rule,
+                                           factor, accumulate, c->par);
     else
-        sw_pointwise(c->isa)->softmax_ce_dx(dx, c->logits, lse, given.i32, given.u8, c->rows,
-                                            c->cols, factor, accumulate, c->par);
+        sw_pointwise(c->isa)->softmax_ce_dx(dx, c->logits, lse, &given, c->rows, c->cols,
+                                            factor, accumulate, c->par);
 }
 
 double swi_ce_both(const swi_ce *c, double sum, float *logits, float *lse, float *at_label,
@@ -138,9 +130,9 @@ double swi_ce_both(const swi_ce *c, double sum, float *logits, float *lse, float
         swi_ce_dx(c, logits, lse, factor, false);
         return sum;
     }
-    const given_labels given = labels_of(c);
-    sw_pointwise(c->isa)->softmax_ce(logits, lse, at_label, given.i32, given.u8, c->rows,
-                                     c->cols, factor, c->par);
+    const sw_ids given = labels_of(c);
+    sw_pointwise(c->isa)->softmax_ce(logits, lse, at_label, &given, c->rows, c->cols, factor,
+                                     c->par);
     for (int64_t r = 0; r < c->rows; r++)
         sum += (double)lse[r] - (double)at_label[r];
     return sum;
@@ -296,6 +288,12 @@ static const sw_op_case ce_cases[] = {
      .in = {SWI_F32(5, 10), SWI_U8(5)},
      .fill = {SW_FILL_NORMAL, SW_FILL_LABELS},
      .limit = 10,
+     .attrs = &ce_attrs[0]},
+    {.name = "two bytes",
+     .n_in = 2,
+     .in = {SWI_F32(4, 600), SWI_U16(4)},
+     .fill = {SW_FILL_NORMAL, SW_FILL_LABELS},
+     .limit = 600,
      .attrs = &ce_attrs[0]},
     {.name = "integers, many classes",
      .n_in = 2,

@@ -16,7 +16,7 @@ typedef struct {
 
 const char *swi_tensors_dtype(sw_dtype dtype)
 {
-    static const char *const names[] = {"F32", "F64", "BF16", "I32", "U8"};
+    static const char *const names[] = {"F32", "F64", "BF16", "I32", "U8", "U16"};
     return names[dtype];
 }
 

@@ -90,7 +90,7 @@ static void scribble(session *n)
 {
     unsigned char *p = n->regions->base + n->region->at;
     const uint64_t was = digest(p, n->region->bytes);
-    if (n->dtype == SW_U8 || n->dtype == SW_I32)
+    if (n->dtype == SW_U8 || n->dtype == SW_U16 || n->dtype == SW_I32)
         scribble_indices(p, n->region->bytes, sw_dtype_bytes(n->dtype), n->pattern);
     else
         scribble_numbers(p, n->region->bytes, n->dtype, n->pattern);

@@ -105,6 +105,8 @@ static double as_double(const void *from, sw_dtype dtype, int64_t i)
         return (double)((const int32_t *)from)[i];
     case SW_U8:
         return (double)((const uint8_t *)from)[i];
+    case SW_U16:
+        return (double)((const uint16_t *)from)[i];
     default:
         return (double)((const float *)from)[i];
     }
@@ -136,7 +138,8 @@ static sw_status check_forward(swi_check *c, const swi_check_result *base)
                 at = k;
             }
         }
-        const bool exact = c->out[i].type.dtype == SW_I32 || c->out[i].type.dtype == SW_U8;
+        const sw_dtype dtype = c->out[i].type.dtype;
+        const bool exact = dtype == SW_I32 || dtype == SW_U8 || dtype == SW_U16;
         note_once(c, SWI_CHECK_FORWARD, worst <= (exact ? 0.0 : bound * largest),
                   "output %d, element %lld is %.9g, the reference says %.9g (largest %.3g, "
                   "bound %.1g)",

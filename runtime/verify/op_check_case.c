@@ -68,6 +68,9 @@ static void store_element(void *to, sw_dtype dtype, int64_t i, float x)
     case SW_U8:
         ((uint8_t *)to)[i] = (uint8_t)(int32_t)x;
         break;
+    case SW_U16:
+        ((uint16_t *)to)[i] = (uint16_t)(int32_t)x;
+        break;
     default:
         ((float *)to)[i] = x;
         break;
@@ -83,6 +86,8 @@ static double element(const void *from, sw_dtype dtype, int64_t i)
         return (double)((const int32_t *)from)[i];
     case SW_U8:
         return (double)((const uint8_t *)from)[i];
+    case SW_U16:
+        return (double)((const uint16_t *)from)[i];
     default:
         return (double)((const float *)from)[i];
     }

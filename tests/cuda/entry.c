@@ -260,6 +260,8 @@ static double number_at(const sw_buffer *b, int64_t i)
         return (double)((const int32_t *)b->ptr)[i];
     case SW_U8:
         return (double)((const uint8_t *)b->ptr)[i];
+    case SW_U16:
+        return (double)((const uint16_t *)b->ptr)[i];
     default:
         return (double)((const float *)b->ptr)[i];
     }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The readers of CIFAR-10, CSV and text against parsing with Python's csv module and NumPy, bit for bit.
+"""The readers of CIFAR-10, CSV, text and NumPy's arrays against parsing with Python's csv module and NumPy, bit for bit.
 
 usage: compare_readers.py READER_PEER SOURCE_ROOT
 
@@ -21,7 +21,7 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
-DTYPES = {0: np.float32, 3: np.int32, 4: np.uint8}
+DTYPES = {0: np.float32, 3: np.int32, 4: np.uint8, 5: np.uint16}
 M32 = 0xFFFFFFFF
 
 
@@ -190,6 +190,74 @@ def compare_cifar(peer, folder, what, path, part, files):
     expect(f"{what}, {part}, labels", labels, records[:, 0])
 
 
+def as_fields(x, y):
+    """What the header says becomes of arrays of inputs and targets."""
+    if np.issubdtype(y.dtype, np.floating):
+        classes, y = 0, y.astype(np.float32)
+    else:
+        classes = int(y.max()) + 1
+        width = np.uint8 if classes <= 256 else np.uint16 if classes <= 65536 else np.int32
+        kept = {1: np.uint8, 2: np.uint16}
+        sequence = np.issubdtype(x.dtype, np.integer) and y.ndim > 1 and x.shape == y.shape
+        if sequence:
+            classes = max(classes, int(x.max()) + 1)
+            width = np.uint8 if classes <= 256 else np.uint16 if classes <= 65536 else np.int32
+            return x.astype(kept.get(x.itemsize, width)), y.astype(kept.get(y.itemsize, width)), classes
+        y = y.reshape(len(y)).astype(kept.get(y.itemsize, width))
+    if x.dtype != np.uint8:
+        x = x.astype(np.float32)
+    if x.ndim == 4 and x.shape[3] in (1, 3, 4) and x.shape[1] not in (1, 3, 4):
+        x = x.transpose(0, 3, 1, 2)
+    elif x.ndim == 3:
+        x = x[:, None]
+    return np.ascontiguousarray(x), y, classes
+
+
+def compare_arrays(peer, folder, what, x, y):
+    """By numpy.save in C and Fortran order and as a view, numpy.savez and numpy.savez_compressed."""
+    wanted = as_fields(x, y)
+    paths = []
+    for k, (a, b) in enumerate([(x, y), (np.asfortranarray(x), y), (np.repeat(x, 2, axis=0)[::2], y[::-1][::-1])]):
+        names = [os.path.join(folder, f"{name}{k}.npy") for name in "xy"]
+        np.save(names[0], a)
+        np.save(names[1], b)
+        paths.append(("npy", ",".join(names)))
+    for save, name in ((np.savez, "stored"), (np.savez_compressed, "deflated")):
+        path = os.path.join(folder, name + ".npz")
+        save(path, inputs=x, targets=y)
+        paths.append(("npz", path + ":inputs,targets"))
+    for kind, path in paths:
+        if kind == "npz" and "deflated" in path and not has_zlib(peer, folder, path):
+            print(f"skipped: {what}, deflated: built without zlib")
+            continue
+        arrays, classes, _ = Dump(peer, folder, kind, path, "-").part(False)
+        for ours, theirs in zip(arrays, wanted):
+            expect(f"{what}, {os.path.basename(path.split(',')[0])}", ours, theirs)
+        if classes != wanted[2]:
+            sys.exit(f"{what}: {classes} classes, wanted {wanted[2]}")
+
+
+def has_zlib(peer, folder, path):
+    out = subprocess.run([peer, os.path.join(folder, "dump.bin"), "npz", path, "-"], capture_output=True, text=True)
+    return "zlib is off" not in out.stderr
+
+
+def compare_numpy(peer, folder):
+    dice = np.random.default_rng(7)
+    for name in ("f4", "f8", "u1", "i1", "b1", "u2", "i2", "u4", "i4", "u8", "i8"):
+        whole = dice.integers(0, 2 if name == "b1" else 100, (40, 6, 5))
+        real = name[0] == "f"
+        x = (dice.normal(size=(40, 6, 5)) if real else whole).astype(name)
+        compare_arrays(peer, folder, f"inputs {name}", x, dice.integers(0, 9, 40))
+        compare_arrays(peer, folder, f"targets {name}", x, x[:, 0, 0] if real else whole[:, 0, 0].astype(name))
+    pixels = dice.integers(0, 256, (30, 9, 8, 3), dtype=np.uint8)
+    compare_arrays(peer, folder, "images", pixels, dice.integers(0, 300, (30, 1)))
+    compare_arrays(peer, folder, "images, channels in front", pixels.transpose(0, 3, 1, 2).copy(), dice.integers(0, 70000, 30))
+    compare_arrays(peer, folder, "floats of images", pixels.astype(np.float64) / 255, dice.normal(size=(30, 4)))
+    ids = dice.integers(0, 50257, (20, 33))
+    compare_arrays(peer, folder, "ids", ids[:, :-1].astype(np.uint16), ids[:, 1:].astype(np.int64))
+
+
 def main(peer, root):
     data = os.environ.get("STEPWELL_DATA") or os.path.join(root, "..", "shared", "data")
     with tempfile.TemporaryDirectory() as folder:
@@ -199,6 +267,7 @@ def main(peer, root):
             make_csv(path, delimiter, header, words, 1500, 7, end)
             compare_csv(peer, folder, f"made {i}", path, delimiter, header, seed=i)
             compare_csv(peer, folder, f"made {i}", path, delimiter, header, standardise=True)
+        compare_numpy(peer, folder)
         text = os.path.join(folder, "text")
         with open(text, "wb") as file:
             file.write(random.Random(5).randbytes(9999))

@@ -4,6 +4,7 @@
  *     reader_peer OUT cifar DIR train|test
  *     reader_peer OUT csv FILE LABEL TEST|- STANDARDISE SEED
  *     reader_peer OUT text FILE CONTEXT
+ *     reader_peer OUT npy|npz PATH TEST|-
  *
  * OUT: for each part n, classes, fields; for each field dtype, rank, dims and the data; of a
  * text all epochs 0 to 3 of a shuffling loader with seed 3 follow for the training part. Whole
@@ -88,6 +89,15 @@ static void read_csv(sw_dataset *part[2], char **word)
     check(sw_dataset_csv(&part[0], &part[1], word[0], &opts));
 }
 
+static void read_arrays(sw_dataset *part[2], char **word)
+{
+    const sw_npy_opts opts = {.size = sizeof opts,
+                              .test_path = strcmp(word[2], "-") == 0 ? NULL : word[2]};
+    sw_dataset **test = opts.test_path != NULL ? &part[1] : NULL;
+    check(strcmp(word[0], "npy") == 0 ? sw_dataset_npy(&part[0], test, word[1], &opts)
+                                      : sw_dataset_npz(&part[0], test, word[1], &opts));
+}
+
 int main(int argc, char **argv)
 {
     sw_dataset *part[2] = {NULL, NULL};
@@ -99,6 +109,8 @@ int main(int argc, char **argv)
     else if (text) {
         const sw_text_opts opts = {.size = sizeof opts, .context = atoll(argv[4])};
         check(sw_dataset_text(&part[0], &part[1], argv[3], &opts));
+    } else if (strncmp(argv[2], "np", 2) == 0) {
+        read_arrays(part, argv + 2);
     } else if (argc == 8)
         read_csv(part, argv + 3);
     else

@@ -60,9 +60,9 @@ static void narrow_gradient(int isa, int64_t rows, int64_t cols, bool add, bool 
         i32[r] = r % 11 == 10 ? -1 - (int32_t)r : (int32_t)(r * 5 % (cols + 1));
         u8[r] = (uint8_t)(r * 5 % (cols + 1));
     }
+    const sw_ids labels = {bytes ? NULL : i32, NULL, bytes ? u8 : NULL, rows};
     sw_pointwise((sw_isa)isa)
-        ->softmax_ce_dx(dx, add ? x : dx, lse, bytes ? NULL : i32, bytes ? u8 : NULL, rows,
-                        cols, 0.37f, add, &reversed);
+        ->softmax_ce_dx(dx, add ? x : dx, lse, &labels, rows, cols, 0.37f, add, &reversed);
     for (int64_t i = 0; i < (int64_t)n; i++) {
         const int64_t r = i / cols, label = bytes ? (int64_t)u8[r] : (int64_t)i32[r];
         const float d = (sw_expf(x[i] - lse[r]) - (i % cols == label ? 1.0f : 0.0f)) * 0.37f;

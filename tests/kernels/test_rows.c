@@ -51,23 +51,24 @@ static float *logits_of(int64_t rows, int64_t cols)
     return x;
 }
 
-static void one_pass(int isa, int64_t rows, int64_t cols, bool bytes)
+static void one_pass(int isa, int64_t rows, int64_t cols, int width)
 {
     const sw_pointwise_kernels *k = sw_pointwise((sw_isa)isa);
     const size_t n = (size_t)(rows * cols);
     static uint8_t u8[64];
+    static uint16_t u16[64];
     static int32_t i32[64];
     const float factor = 1.0f / (float)rows, *x = logits_of(rows, cols);
     float *lse = take((size_t)rows), *dx = take(n), *both = copy_of(x, n);
     float *lse_2 = take((size_t)rows), *at_label = take((size_t)rows);
     int wrong = 0;
     for (int64_t r = 0; r < rows; r++)
-        i32[r] = u8[r] = (uint8_t)(r * 37 % (cols < 256 ? cols : 256));
-    const int32_t *words = bytes ? NULL : i32;
-    const uint8_t *small = bytes ? u8 : NULL;
+        i32[r] = u16[r] = u8[r] = (uint8_t)(r * 37 % (cols < 256 ? cols : 256));
+    const sw_ids ids = {width == 4 ? i32 : NULL, width == 2 ? u16 : NULL,
+                        width == 1 ? u8 : NULL, rows};
     k->lse(lse, x, rows, cols, &one_thread);
-    k->softmax_ce_dx(dx, x, lse, words, small, rows, cols, factor, false, &one_thread);
-    k->softmax_ce(both, lse_2, at_label, words, small, rows, cols, factor, &reversed);
+    k->softmax_ce_dx(dx, x, lse, &ids, rows, cols, factor, false, &one_thread);
+    k->softmax_ce(both, lse_2, at_label, &ids, rows, cols, factor, &reversed);
     for (int64_t r = 0; r < rows; r++) {
         wrong += fabs((double)lse[r] - lse_of(x + r * cols, cols)) > 4e-6;
         wrong += at_label[r] != x[r * cols + i32[r]];
@@ -88,8 +89,8 @@ static void loss_and_gradient_in_one_pass(void)
 {
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
         for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
-            for (int bytes = 0; bytes < 2; bytes++)
-                one_pass(isa, 1 + (int64_t)w * 2, widths[w], bytes);
+            for (int width = 1; width <= 4; width *= 2)
+                one_pass(isa, 1 + (int64_t)w * 2, widths[w], width);
 }
 
 /* The gradient is added to what is there, the label's element once like the others. */
@@ -97,11 +98,12 @@ static void gradients_are_added(void)
 {
     const float x[3] = {0.0f, 1.0f, -1.0f}, lse = 1.5f;
     const int32_t label = 1;
+    const sw_ids labels = {.i32 = &label, .n = 1};
     for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++) {
         const sw_pointwise_kernels *k = sw_pointwise((sw_isa)isa);
         float dx[3], sum[3] = {10.0f, 20.0f, 30.0f};
-        k->softmax_ce_dx(dx, x, &lse, &label, NULL, 1, 3, 0.5f, false, &one_thread);
-        k->softmax_ce_dx(sum, x, &lse, &label, NULL, 1, 3, 0.5f, true, &one_thread);
+        k->softmax_ce_dx(dx, x, &lse, &labels, 1, 3, 0.5f, false, &one_thread);
+        k->softmax_ce_dx(sum, x, &lse, &labels, 1, 3, 0.5f, true, &one_thread);
         for (int c = 0; c < 3; c++)
             SW_CHECK(sum[c] == (float)(c + 1) * 10.0f + dx[c], "isa %d: column %d", isa, c);
     }

@@ -134,7 +134,7 @@ static void foreign_ids_are_named(void)
                   "embedding: id 6 at (1, 2) must be 0 or more and below the 6 rows");
     bench_refused(&b, embed_step, &in[1], 1,
                   "embedding: id -7 at (1) must be 0 or more and below the 6 rows");
-    bench_refused(&b, embed_step, &wrong, 1, "embedding: ids must be u8 or i32 (got f32)");
+    bench_refused(&b, embed_step, &wrong, 1, "embedding: ids must be u8, u16 or i32 (got f32)");
 }
 
 static void no_ids_give_no_rows(void)

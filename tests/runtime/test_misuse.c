@@ -136,6 +136,14 @@ static things make_things(void)
     X(sw_dataset_csv(&data, NULL, NULL, NULL))                                                 \
     X(sw_dataset_text(NULL, NULL, "x", NULL))                                                  \
     X(sw_dataset_text(&data, NULL, NULL, NULL))                                                \
+    X(sw_dataset_tokens(NULL, NULL, "x", NULL))                                                \
+    X(sw_dataset_tokens(&data, NULL, NULL, NULL))                                              \
+    X(sw_dataset_npy(NULL, NULL, "x,y", NULL))                                                 \
+    X(sw_dataset_npy(&data, NULL, NULL, NULL))                                                 \
+    X(sw_dataset_npz(NULL, NULL, "x", NULL))                                                   \
+    X(sw_dataset_npz(&data, NULL, NULL, NULL))                                                 \
+    X(sw_dataset_arrays(NULL, 1, NULL, 1, NULL))                                               \
+    X(sw_dataset_arrays(&data, 1, NULL, 1, NULL))                                              \
     X(sw_loader_create(NULL, t->data, &batches))                                               \
     X(sw_loader_create(&loader, NULL, &batches))                                               \
     X(sw_loader_create(&loader, t->data, NULL))                                                \

@@ -15,7 +15,7 @@ typedef struct {
     sw_run_args args;
     net *other; /* that is alike */
     sw_dataset *data;
-    const char *text_path, *csv_path, *no_folder;
+    const char *text_path, *csv_path, *npy_path, *no_folder;
 } scene;
 
 /* Bytes of a struct of any size, with what it needs to be accepted. */
@@ -56,13 +56,40 @@ static const char *a_file(const char *name, const char *text)
     return path;
 }
 
+/* Two arrays of two numbers, 0 and 0, as one name. */
+static const char *two_arrays(void)
+{
+    static char both[2048];
+    both[0] = 0;
+    static const char head[] = "\x93NUMPY\1\0v\0{'descr': '|u1', 'fortran_order': False, "
+                               "'shape': (2,), }",
+                      *const names[] = {"sizes-x.npy", "sizes-y.npy"};
+    char whole[130];
+    memset(whole, ' ', sizeof whole);
+    memcpy(whole, head, sizeof head - 1);
+    whole[127] = '\n';
+    whole[128] = whole[129] = 0;
+    for (int i = 0; i < 2; i++) {
+        const char *path = sw_temp_path(names[i]);
+        FILE *f = fopen(path, "wb");
+        snprintf(both + strlen(both), sizeof both - strlen(both), "%s%s", i > 0 ? "," : "",
+                 path);
+        if (f != NULL) {
+            fwrite(whole, 1, sizeof whole, f);
+            fclose(f);
+        }
+    }
+    return both;
+}
+
 static scene scene_new(void)
 {
     scene s = {.exec = net_exec(NULL), .n = net_new(false, NULL), .b = net_batch(false, 0, 4)};
     s.other = net_new(false, NULL);
     OK(sw_dataset_synthetic(&s.data, 16, 1));
-    s.text_path = a_file("sizes.txt", "some bytes of a text that is long enough for a window");
+    s.text_path = a_file("sizes.txt", "some bytes of a text that is long enough for windows");
     s.no_folder = sw_temp_path("no folder");
+    s.npy_path = two_arrays();
     s.csv_path = a_file("sizes.csv", "1,2,0\n3,4,1\n5,6,0\n7,8,1\n9,8,1\n");
     return s;
 }
@@ -193,6 +220,41 @@ static sw_status try_csv(scene *s, room *r)
     sw_dataset *made = NULL;
     const sw_status status =
         sw_dataset_csv(&made, NULL, s->csv_path, (const sw_csv_opts *)(const void *)r);
+    if (status == SW_OK)
+        sw_dataset_destroy(made);
+    return status;
+}
+
+static sw_status try_tokens(scene *s, room *r)
+{
+    sw_dataset *made = NULL;
+    if (r->size >= swi_struct_least(SWI_STRUCT_sw_tokens_opts))
+        ((sw_tokens_opts *)(void *)r)->context = 8;
+    const sw_status status =
+        sw_dataset_tokens(&made, NULL, s->text_path, (const sw_tokens_opts *)(const void *)r);
+    if (status == SW_OK)
+        sw_dataset_destroy(made);
+    return status;
+}
+
+static sw_status try_npy(scene *s, room *r)
+{
+    sw_dataset *made = NULL;
+    const sw_status status =
+        sw_dataset_npy(&made, NULL, s->npy_path, (const sw_npy_opts *)(const void *)r);
+    if (status == SW_OK)
+        sw_dataset_destroy(made);
+    return status;
+}
+
+static sw_status try_arrays(scene *s, room *r)
+{
+    static const unsigned char tokens[8];
+    const sw_samples row = {.data = tokens, .type = SW_NUMBER_U8};
+    sw_dataset *made = NULL;
+    (void)s;
+    const sw_status status =
+        sw_dataset_arrays(&made, 8, &row, 1, (const sw_arrays_opts *)(const void *)r);
     if (status == SW_OK)
         sw_dataset_destroy(made);
     return status;
@@ -695,6 +757,9 @@ static const struct {
     {SWI_STRUCT_sw_cifar_opts, try_cifar, false},
     {SWI_STRUCT_sw_csv_opts, try_csv, false},
     {SWI_STRUCT_sw_text_opts, try_text, false},
+    {SWI_STRUCT_sw_tokens_opts, try_tokens, false},
+    {SWI_STRUCT_sw_npy_opts, try_npy, false},
+    {SWI_STRUCT_sw_arrays_opts, try_arrays, false},
     {SWI_STRUCT_sw_dataset_info, try_describe, true},
     {SWI_STRUCT_sw_loader_opts, try_loader, false},
     {SWI_STRUCT_sw_checkpoint_opts, try_checkpoint, false},

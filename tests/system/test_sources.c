@@ -234,7 +234,7 @@ static void what_does_not_fit_the_data_is_refused(void)
         {"train " MLP "--data csv:$/table.csv --test-data csv:x --test-share 0.3", "exclude"},
         {"train " MLP "--data csv:", "must be followed by a file"},
         {"train " MLP "--data cifar:", "must be followed by a folder"},
-        {"train " MLP "--data tsv:$/table.csv", "csv:FILE or text:FILE"},
+        {"train " MLP "--data tsv:$/table.csv", "csv:FILE, text:FILE"},
         {"train " MLP "--label kind", "without --data csv:FILE"},
         {"train " MLP "--data cifar:$ --standardise", "without --data csv:FILE"},
         {"train " MLP "--data csv:$/table.csv --profile $/table.csv", "same file"},

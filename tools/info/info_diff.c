@@ -33,10 +33,10 @@ typedef struct {
 
 static size_t width_of(const char *dtype)
 {
-    return strcmp(dtype, "F64") == 0                                ? 8
-           : strcmp(dtype, "F32") == 0 || strcmp(dtype, "I32") == 0 ? 4
-           : strcmp(dtype, "BF16") == 0                             ? 2
-                                                                    : 1;
+    return strcmp(dtype, "F64") == 0                                 ? 8
+           : strcmp(dtype, "F32") == 0 || strcmp(dtype, "I32") == 0  ? 4
+           : strcmp(dtype, "BF16") == 0 || strcmp(dtype, "U16") == 0 ? 2
+                                                                     : 1;
 }
 
 static double value_of(const char *dtype, const unsigned char *at)
@@ -58,6 +58,10 @@ static double value_of(const char *dtype, const unsigned char *at)
         const uint32_t bits = (uint32_t)half << 16;
         memcpy(&f32, &bits, sizeof f32);
         return (double)f32;
+    }
+    if (strcmp(dtype, "U16") == 0) {
+        memcpy(&half, at, sizeof half);
+        return half;
     }
     if (strcmp(dtype, "F32") == 0) {
         memcpy(&f32, at, sizeof f32);

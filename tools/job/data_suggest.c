@@ -1,6 +1,7 @@
 /* Which reader a path of data suggests: by the names of the files in a folder, or by the end of
  * a file's name. */
 #include "alloc/base/sys.h"
+#include "runtime/data/identify.h"
 #include "runtime/data/reader.h"
 #include "tools/job/job.h"
 #include <string.h>
@@ -57,6 +58,10 @@ const char *job_suggest_reader(const char *path)
 int job_refuse_source(const char *source, const char *known)
 {
     const char *reader = job_suggest_reader(source);
+    char text[4096];
+    const char *is = swi_identify(source, text, sizeof text);
+    if (is != NULL)
+        return cli_error(CLI_USAGE, "--data '%s' %s", source, is);
     if (!sw_file_there(source))
         return cli_error(CLI_USAGE, "--data '%s' is unknown: it must be %s", source, known);
     if (reader == NULL)

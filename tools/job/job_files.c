@@ -4,6 +4,8 @@
 #include "tools/job/job.h"
 #include <string.h>
 
+#define PATH_BYTES 4096 /* as long as the system takes */
+
 /* ---- sources ----------------------------------------------------------------------------- */
 
 /* "synthetic, idx:DIR, ..."; with `about` what each is for; `last` stands in front of the last.
@@ -21,7 +23,7 @@ static const char *list_sources(char *text, size_t bytes, bool about, const char
 
 const char *job_file_help(void)
 {
-    static char text[600];
+    static char text[1200];
     return list_sources(text, sizeof text, true, ", or ");
 }
 
@@ -31,12 +33,6 @@ static const char *path_of(const char *source)
     return swi_reader_of(source, &path) != NULL ? path : "";
 }
 
-static bool is_csv(const char *source)
-{
-    const char *path;
-    return swi_reader_of(source, &path) == &swi_reader_csv;
-}
-
 /* The i-th file of one source, compressed or not; false where there are no more, with *n of
  * them. */
 static bool name_file(const char *source, int i, char *path, size_t bytes, int *n)
@@ -44,15 +40,20 @@ static bool name_file(const char *source, int i, char *path, size_t bytes, int *
     const char *where = "";
     const swi_reader *r = source != NULL ? swi_reader_of(source, &where) : NULL;
     const char *const *names = r != NULL ? r->files : NULL;
-    *n = r != NULL && names == NULL ? 2 : 0;
+    char name[PATH_BYTES];
+    *n = r != NULL && names == NULL && r->name_file == NULL ? 2 : 0;
     while (names != NULL && names[*n / 2] != NULL)
+        *n += 2;
+    while (r != NULL && r->name_file != NULL && r->name_file(where, *n / 2, name, sizeof name))
         *n += 2;
     if (i >= *n)
         return false;
+    if (r->name_file != NULL)
+        (void)r->name_file(where, i / 2, name, sizeof name);
     const char *end = i % 2 == 0 ? "" : ".gz";
-    const int length = names != NULL
-                           ? snprintf(path, bytes, "%s/%s%s", where, names[i / 2], end)
-                           : snprintf(path, bytes, "%s%s", where, end);
+    const int length =
+        names != NULL ? snprintf(path, bytes, "%s/%s%s", where, names[i / 2], end)
+                      : snprintf(path, bytes, "%s%s", r->name_file != NULL ? name : where, end);
     if (length < 0 || (size_t)length >= bytes)
         path[0] = '\0'; /* longer than any path */
     return true;
@@ -60,27 +61,64 @@ static bool name_file(const char *source, int i, char *path, size_t bytes, int *
 
 bool job_file_name(const job_opts *o, int i, char *path, size_t bytes)
 {
-    int n;
-    return name_file(o->data, i, path, bytes, &n) ||
-           name_file(o->test_data, i - n, path, bytes, &n);
+    int n, more;
+    if (name_file(o->data, i, path, bytes, &n) ||
+        name_file(o->test_data, i - n, path, bytes, &more))
+        return true;
+    i -= n + more;
+    if (o->vocab == NULL || i > 1)
+        return false;
+    if ((size_t)snprintf(path, bytes, "%s%s", o->vocab, i == 0 ? "" : ".gz") >= bytes)
+        path[0] = '\0';
+    return true;
 }
 
 /* ---- options ----------------------------------------------------------------------------- */
 
-/* The first option that is given and for CSV alone, or NULL. */
-static const char *csv_option(const job_opts *o)
+/* "csv:FILE or tokens:FILE|DIR": the readers that take all these. */
+static const char *list_readers(char *text, size_t bytes, unsigned takes)
 {
-    return o->test_data != NULL   ? "--test-data"
-           : o->test_share >= 0.0 ? "--test-share"
-           : o->split_seed >= 0   ? "--split-seed"
-           : o->label != NULL     ? "--label"
-           : o->header != NULL    ? "--header"
-           : o->standardise       ? "--standardise"
-                                  : NULL;
+    size_t used = 0;
+    const swi_reader *r, *last = NULL;
+    *text = '\0';
+    for (size_t i = 0; (r = swi_reader_at(i)) != NULL; i++)
+        last = (r->takes & takes) == takes ? r : last;
+    for (size_t i = 0; (r = swi_reader_at(i)) != NULL && used < bytes; i++)
+        if ((r->takes & takes) == takes)
+            used += (size_t)snprintf(text + used, bytes - used, "%s%s:%s",
+                                     used == 0   ? ""
+                                     : r == last ? " or "
+                                                 : ", ",
+                                     r->name, r->path);
+    return text;
 }
 
-static int check_csv(const job_opts *o)
+/* The first option that is given and that the reader does not take. */
+static int check_taken(const job_opts *o, const swi_reader *r)
 {
+    const struct {
+        const char *name;
+        bool given;
+        unsigned takes;
+    } options[] = {{"--test-data", o->test_data != NULL, SWI_TAKES_TEST},
+                   {"--test-share", o->test_share >= 0.0, SWI_TAKES_SHARE},
+                   {"--split-seed", o->split_seed >= 0, SWI_TAKES_SHARE},
+                   {"--label", o->label != NULL, SWI_TAKES_TABLE},
+                   {"--header", o->header != NULL, SWI_TAKES_TABLE},
+                   {"--standardise", o->standardise, SWI_TAKES_TABLE},
+                   {"--vocab", o->vocab != NULL, SWI_TAKES_VOCABULARY}};
+    const unsigned takes = r != NULL ? r->takes : 0;
+    char readers[300];
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (options[i].given && (takes & options[i].takes) == 0)
+            return cli_error(CLI_USAGE, "%s has no effect without --data %s", options[i].name,
+                             list_readers(readers, sizeof readers, options[i].takes));
+    return CLI_GO;
+}
+
+static int check_parts(const job_opts *o, const swi_reader *r)
+{
+    const char *path = "";
     if (o->test_share == 0.0 || o->test_share >= 1.0)
         return cli_error(CLI_USAGE, "--test-share must be above 0 and below 1 (got %g)",
                          o->test_share);
@@ -91,14 +129,15 @@ static int check_csv(const job_opts *o)
             CLI_USAGE,
             "--test-data and %s exclude each other: with a file for testing nothing is split",
             o->test_share > 0.0 ? "--test-share" : "--split-seed");
-    if (!is_csv(o->test_data) || path_of(o->test_data)[0] == '\0')
-        return cli_error(CLI_USAGE, "--test-data must be csv:FILE (got '%s')", o->test_data);
+    if (swi_reader_of(o->test_data, &path) != r || *path == '\0')
+        return cli_error(CLI_USAGE, "--test-data must be %s:%s (got '%s')", r->name, r->path,
+                         o->test_data);
     return CLI_GO;
 }
 
 int job_file_check(const job_opts *o)
 {
-    const char *path = "", *given = csv_option(o);
+    const char *path = "";
     const swi_reader *r = swi_reader_of(o->data, &path);
     char known[300];
     if (r == NULL && strcmp(o->data, "synthetic") != 0)
@@ -108,12 +147,23 @@ int job_file_check(const job_opts *o)
                          r->files != NULL ? "a folder" : "a file");
     if (r == NULL && o->data_limit > 0)
         return cli_error(CLI_USAGE, "--data-limit has no effect with --data synthetic");
-    if (r != &swi_reader_csv && given != NULL)
-        return cli_error(CLI_USAGE, "%s has no effect without --data csv:FILE", given);
-    return r == &swi_reader_csv ? check_csv(o) : job_check_folder(o->data);
+    int status = check_taken(o, r);
+    if (status == CLI_GO && r != NULL)
+        status = check_parts(o, r);
+    return status == CLI_GO ? job_check_folder(o->data) : status;
 }
 
 /* ---- loading ----------------------------------------------------------------------------- */
+
+static double share_of(const job_opts *o)
+{
+    return o->test_share > 0.0 ? o->test_share : 0.0;
+}
+
+static uint64_t seed_of(const job_opts *o)
+{
+    return o->split_seed >= 0 ? (uint64_t)o->split_seed : 1;
+}
 
 static sw_csv_opts csv_opts(const job_opts *o)
 {
@@ -123,8 +173,8 @@ static sw_csv_opts csv_opts(const job_opts *o)
                          .label = o->label,
                          .header = yes - no,
                          .test_path = o->test_data != NULL ? path_of(o->test_data) : NULL,
-                         .test_share = o->test_share > 0.0 ? o->test_share : 0.0,
-                         .seed = o->split_seed >= 0 ? (uint64_t)o->split_seed : 1,
+                         .test_share = share_of(o),
+                         .seed = seed_of(o),
                          .standardise = o->standardise};
 }
 
@@ -136,7 +186,11 @@ sw_status job_file_load(job *j, bool test, bool shapes_only)
     const swi_reader_opts opts = {.shapes_only = shapes_only,
                                   .unpack_bytes = j->opts->data_limit,
                                   .context = j->opts->settings.context,
-                                  .csv = &csv};
+                                  .csv = &csv,
+                                  .vocabulary = j->opts->vocab,
+                                  .test_path = csv.test_path,
+                                  .test_share = csv.test_share,
+                                  .seed = csv.seed};
     if (r->part != NULL)
         return r->part(test ? &j->test.set : &j->train.set, path, test, &opts);
     return test ? SW_OK /* both parts came from one file */

@@ -1,4 +1,4 @@
-/* gpt: a decoder-only transformer over the bytes of a text, or other ids. */
+/* gpt: a decoder-only transformer over the bytes of a text, or ids of tokens. */
 #include "tools/models/models.h"
 
 gpt_shape tool_gpt_shape(const tool_settings *s, int64_t classes)
@@ -40,7 +40,7 @@ static sw_value loss(sw_ctx *ctx, const tool_net *net)
 
 const tool_model tool_gpt = {
     .name = "gpt",
-    .about = "transformer over the bytes of text:FILE",
+    .about = "transformer over text:FILE or tokens:FILE",
     .learns = TOOL_PREDICT,
     .optimizer = "adamw",
     .lr = 0.002f,

@@ -14,18 +14,13 @@ typedef struct {
     int64_t cols; /* of a part */
 } rows_job;
 
-static int64_t id_at(const sw_ids *ids, int64_t i)
-{
-    return ids->u8 != NULL ? (int64_t)ids->u8[i] : (int64_t)ids->i32[i];
-}
-
 static void take_part(void *arg, int part)
 {
     const rows_job *j = arg;
     const int64_t first = part * j->per_part;
     const int64_t end = first + j->per_part < j->ids->n ? first + j->per_part : j->ids->n;
     for (int64_t i = first; i < end; i++)
-        memcpy(j->y + i * j->width, j->x + id_at(j->ids, i) * j->width,
+        memcpy(j->y + i * j->width, j->x + sw_id_at(j->ids, i) * j->width,
                (size_t)j->width * sizeof *j->y);
 }
 
@@ -53,7 +48,7 @@ static void add_part(void *arg, int part)
     const int64_t first = part * j->cols, left = j->width - first;
     const int64_t n = left < j->cols ? left : j->cols;
     for (int64_t i = 0; i < j->ids->n; i++) {
-        float *to = j->y + id_at(j->ids, i) * j->width + first;
+        float *to = j->y + sw_id_at(j->ids, i) * j->width + first;
         const float *from = j->x + i * j->width + first;
         for (int64_t c = 0; c < n; c++)
             to[c] += from[c];

@@ -67,8 +67,8 @@ static void slopes(float *x, const float *lse, const float *one, int64_t n, floa
 }
 
 void SW_ISA_FN(swi_narrow_ce_dx)(float *dx, const float *x, const float *lse,
-                                 const int32_t *labels_i32, const uint8_t *labels_u8,
-                                 int64_t rows, int64_t cols, float factor, bool accumulate)
+                                 const sw_ids *labels, int64_t rows, int64_t cols, float factor,
+                                 bool accumulate)
 {
     for (int64_t first = 0; first < rows; first += ROWS) {
         const int64_t end = rows - first < ROWS ? rows - first : ROWS, n = end * cols;
@@ -78,8 +78,7 @@ void SW_ISA_FN(swi_narrow_ce_dx)(float *dx, const float *x, const float *lse,
                        of[ROWS * NARROW + NARROW] = {0};
         memcpy(d, from, (size_t)n * sizeof *d);
         for (int64_t r = 0; r < end; r++) {
-            const int64_t label = labels_u8 != NULL ? (int64_t)labels_u8[first + r]
-                                                    : (int64_t)labels_i32[first + r];
+            const int64_t label = sw_id_at(labels, first + r);
             for (int k = 0; k < NARROW; k++) /* what is too much is the next row's */
                 of[r * cols + k] = lse[first + r];
             if (label >= 0 && label < cols)

@@ -11,11 +11,6 @@ typedef struct {
     int64_t each; /* rows of an evaluation */
 } lookup_job;
 
-static int64_t id_at(const sw_ids *ids, int64_t i)
-{
-    return ids->u8 != NULL ? (int64_t)ids->u8[i] : (int64_t)ids->i32[i];
-}
-
 /* Rows of one direction, all repeats. */
 static void lookup_part(void *arg, int part)
 {
@@ -31,7 +26,7 @@ static void lookup_part(void *arg, int part)
         for (int64_t q = 0; q < a->repeats * j->each; q++) {
             const int64_t evaluation = q / j->each * a->directions + part;
             const int64_t row = evaluation * j->each + q % j->each;
-            const int64_t id = id_at(j->ids, row), from = id * cols + c;
+            const int64_t id = sw_id_at(j->ids, row), from = id * cols + c;
             const float factor = sw_noise_sign(a, evaluation) * j->l->sigma;
             const float *sigmas = j->l->weight_sigmas;
             float *y = j->y + row * cols + c;

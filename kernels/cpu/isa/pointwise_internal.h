@@ -9,8 +9,8 @@
 enum { SWI_NARROW = 16 };
 void SW_ISA_FN(swi_narrow_lse)(float *lse, const float *x, int64_t rows, int64_t cols);
 void SW_ISA_FN(swi_narrow_ce_dx)(float *dx, const float *x, const float *lse,
-                                 const int32_t *labels_i32, const uint8_t *labels_u8,
-                                 int64_t rows, int64_t cols, float factor, bool accumulate);
+                                 const sw_ids *labels, int64_t rows, int64_t cols, float factor,
+                                 bool accumulate);
 void SW_ISA_FN(swi_softmax)(float *y, const float *x, int64_t rows, int64_t cols,
                             const sw_par *par);
 void SW_ISA_FN(swi_softmax_dx)(float *dx, const float *dy, const float *y, int64_t rows,
@@ -24,12 +24,10 @@ void SW_ISA_FN(swi_swiglu_grad)(const sw_glu *g, const sw_par *par);
 void SW_ISA_FN(swi_lse)(float *lse, const float *x, int64_t rows, int64_t cols,
                         const sw_par *par);
 void SW_ISA_FN(swi_softmax_ce_dx)(float *dx, const float *x, const float *lse,
-                                  const int32_t *labels_i32, const uint8_t *labels_u8,
-                                  int64_t rows, int64_t cols, float factor, bool accumulate,
-                                  const sw_par *par);
-void SW_ISA_FN(swi_softmax_ce)(float *x, float *lse, float *at_label, const int32_t *labels_i32,
-                               const uint8_t *labels_u8, int64_t rows, int64_t cols,
-                               float factor, const sw_par *par);
+                                  const sw_ids *labels, int64_t rows, int64_t cols,
+                                  float factor, bool accumulate, const sw_par *par);
+void SW_ISA_FN(swi_softmax_ce)(float *x, float *lse, float *at_label, const sw_ids *labels,
+                               int64_t rows, int64_t cols, float factor, const sw_par *par);
 void SW_ISA_FN(swi_update_kernel)(const sw_optim_rule *rule, float *p, const float *g,
                                   float *const *state, int64_t n, float gscale,
                                   const sw_par *par);
@@ -65,8 +63,8 @@ void SW_ISA_FN(swi_elementwise_loss_dx)(sw_elementwise_loss kind, float *dx, con
 void SW_ISA_FN(swi_row_sums)(double *sums, const float *x, int64_t rows, int64_t cols,
                              const sw_par *par);
 void SW_ISA_FN(swi_smooth_ce_dx)(float *dx, const float *x, const float *lse,
-                                 const int32_t *labels_i32, const uint8_t *labels_u8,
-                                 int64_t rows, int64_t cols, const sw_ce_rule *rule,
-                                 float factor, bool accumulate, const sw_par *par);
+                                 const sw_ids *labels, int64_t rows, int64_t cols,
+                                 const sw_ce_rule *rule, float factor, bool accumulate,
+                                 const sw_par *par);
 
 #endif

@@ -16,8 +16,7 @@ enum {
 typedef struct {
     float *y, *lse, *at_label;
     const float *x, *b;
-    const int32_t *i32;
-    const uint8_t *u8;
+    const sw_ids *labels;
     int64_t rows, cols, rows_per_part;
     float factor;
     bool accumulate;
@@ -241,15 +240,10 @@ void SW_ISA_FN(swi_lse)(float *lse, const float *x, int64_t rows, int64_t cols,
 static void narrow_ce_dx_part(const job *j, int part)
 {
     const int64_t first = first_row(j, part), at = first * j->cols;
+    const sw_ids labels = sw_ids_from(j->labels, first);
     SW_ISA_FN(swi_narrow_ce_dx)
-    (j->y + at, j->x + at, j->b + first, j->i32 != NULL ? j->i32 + first : NULL,
-     j->u8 != NULL ? j->u8 + first : NULL, end_row(j, part) - first, j->cols, j->factor,
+    (j->y + at, j->x + at, j->b + first, &labels, end_row(j, part) - first, j->cols, j->factor,
      j->accumulate);
-}
-
-static int64_t label_of(const job *j, int64_t r)
-{
-    return j->u8 != NULL ? (int64_t)j->u8[r] : (int64_t)j->i32[r];
 }
 
 /* The label's element is made apart, so that the loop compares no positions. dx may be x. */
@@ -277,19 +271,17 @@ static void softmax_ce_dx_part(void *arg, int part)
         return;
     }
     for (int64_t r = first_row(j, part); r < end_row(j, part); r++)
-        row_ce_dx(j, j->y + r * j->cols, j->x + r * j->cols, j->b[r], label_of(j, r));
+        row_ce_dx(j, j->y + r * j->cols, j->x + r * j->cols, j->b[r], sw_id_at(j->labels, r));
 }
 
 void SW_ISA_FN(swi_softmax_ce_dx)(float *dx, const float *x, const float *lse,
-                                  const int32_t *labels_i32, const uint8_t *labels_u8,
-                                  int64_t rows, int64_t cols, float factor, bool accumulate,
-                                  const sw_par *par)
+                                  const sw_ids *labels, int64_t rows, int64_t cols,
+                                  float factor, bool accumulate, const sw_par *par)
 {
     job j = {.y = dx,
              .x = x,
              .b = lse,
-             .i32 = labels_i32,
-             .u8 = labels_u8,
+             .labels = labels,
              .rows = rows,
              .cols = cols,
              .factor = factor,
@@ -303,22 +295,20 @@ static void softmax_ce_part(void *arg, int part)
     const job *j = arg;
     for (int64_t r = first_row(j, part); r < end_row(j, part); r++) {
         float *x = j->y + r * j->cols;
-        const int64_t label = label_of(j, r);
+        const int64_t label = sw_id_at(j->labels, r);
         j->lse[r] = row_lse(x, j->cols);
         j->at_label[r] = x[label];
         row_ce_dx(j, x, x, j->lse[r], label);
     }
 }
 
-void SW_ISA_FN(swi_softmax_ce)(float *x, float *lse, float *at_label, const int32_t *labels_i32,
-                               const uint8_t *labels_u8, int64_t rows, int64_t cols,
-                               float factor, const sw_par *par)
+void SW_ISA_FN(swi_softmax_ce)(float *x, float *lse, float *at_label, const sw_ids *labels,
+                               int64_t rows, int64_t cols, float factor, const sw_par *par)
 {
     job j = {.y = x,
              .lse = lse,
              .at_label = at_label,
-             .i32 = labels_i32,
-             .u8 = labels_u8,
+             .labels = labels,
              .rows = rows,
              .cols = cols,
              .factor = factor};

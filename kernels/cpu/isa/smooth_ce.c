@@ -9,8 +9,7 @@ typedef struct {
     double *sums;
     float *y;
     const float *x, *lse;
-    const int32_t *i32;
-    const uint8_t *u8;
+    const sw_ids *labels;
     int64_t rows, cols, rows_per_part;
     const sw_ce_rule *rule;
     float factor;
@@ -65,7 +64,7 @@ static void smooth_ce_dx_part(void *arg, int part)
         const float *x = j->x + r * j->cols;
         float *dx = j->y + r * j->cols;
         const float lse = j->lse[r];
-        const int64_t label = j->u8 != NULL ? (int64_t)j->u8[r] : (int64_t)j->i32[r];
+        const int64_t label = sw_id_at(j->labels, r);
         const bool ignored = j->rule->has_ignore && label == j->rule->ignore;
         const uint32_t mask = ignored ? 0u : 0xffffffffu;
         for (int64_t c = 0; c < j->cols; c++) {
@@ -77,15 +76,14 @@ static void smooth_ce_dx_part(void *arg, int part)
 }
 
 void SW_ISA_FN(swi_smooth_ce_dx)(float *dx, const float *x, const float *lse,
-                                 const int32_t *labels_i32, const uint8_t *labels_u8,
-                                 int64_t rows, int64_t cols, const sw_ce_rule *rule,
-                                 float factor, bool accumulate, const sw_par *par)
+                                 const sw_ids *labels, int64_t rows, int64_t cols,
+                                 const sw_ce_rule *rule, float factor, bool accumulate,
+                                 const sw_par *par)
 {
     job j = {.y = dx,
              .x = x,
              .lse = lse,
-             .i32 = labels_i32,
-             .u8 = labels_u8,
+             .labels = labels,
              .rows = rows,
              .cols = cols,
              .rule = rule,

@@ -1,0 +1,129 @@
+/* Two .npy files: "INPUTS.npy,TARGETS.npy". */
+#include "runtime/data/npy.h"
+#include "runtime/data/data_internal.h"
+#include <stdio.h>
+#include <string.h>
+
+static const char call[] = "sw_dataset_npy";
+
+enum { TRAIN = SWI_NPY_TRAIN, TEST = SWI_NPY_TEST, PARTS = SWI_NPY_PARTS };
+
+typedef struct {
+    swi_source *source[PARTS][2];
+    swi_npy_pair pair;
+} files;
+
+static sw_status read_bytes(void *of, void *to, size_t bytes, size_t *got)
+{
+    return swi_source_read(of, to, bytes, got);
+}
+
+static sw_status rewind_bytes(void *of)
+{
+    return swi_source_rewind(of);
+}
+
+static sw_status open_array(swi_source **source, swi_npy *npy, const char *path,
+                            size_t unpack_bytes)
+{
+    SW_TRY(swi_source_open(source, path, unpack_bytes));
+    npy->source = (swi_npy_source){.name = swi_source_path(*source),
+                                   .of = *source,
+                                   .read = read_bytes,
+                                   .rewind = rewind_bytes};
+    SW_TRY(swi_source_count(*source, UINT64_MAX, &npy->source.bytes));
+    SW_TRY(swi_source_rewind(*source));
+    return swi_npy_head(npy);
+}
+
+/* The comma of "a,b"; the one behind ".npy" where names have commas too. NULL: none. */
+static const char *find_comma(const char *path)
+{
+    const char *comma = strchr(path, ',');
+    if (comma == NULL || strchr(comma + 1, ',') == NULL)
+        return comma;
+    const char *behind = strstr(path, ".npy,");
+    return behind != NULL ? behind + strlen(".npy") : comma;
+}
+
+static sw_status open_pair(files *f, int p, const char *path, size_t unpack_bytes, char *room)
+{
+    const char *comma = find_comma(path);
+    if (comma == NULL || comma == path || comma[1] == '\0')
+        SW_FAIL(SW_INVALID,
+                "%s: the arrays must be INPUTS.npy,TARGETS.npy, two files with a comma between "
+                "them (got '%s')",
+                call, path);
+    memcpy(room, path, strlen(path) + 1);
+    room[comma - path] = '\0';
+    SW_TRY(open_array(&f->source[p][0], &f->pair.x[p], room, unpack_bytes));
+    SW_TRY(
+        open_array(&f->source[p][1], &f->pair.y[p], room + (comma - path) + 1, unpack_bytes));
+    f->pair.given[p] = true;
+    return SW_OK;
+}
+
+static sw_status open_all(files *f, const char *path, const sw_npy_opts *o, char *room)
+{
+    SW_TRY(open_pair(f, TRAIN, path, o->unpack_bytes, room));
+    if (o->test_path != NULL)
+        SW_TRY(open_pair(f, TEST, o->test_path, o->unpack_bytes, room));
+    return SW_OK;
+}
+
+sw_status sw_dataset_npy(sw_dataset **train, sw_dataset **test, const char *path,
+                         const sw_npy_opts *given)
+{
+    sw_npy_opts o;
+    sw_dataset *part[PARTS] = {NULL, NULL};
+    files f = {.pair = {.name = path}};
+    void *room;
+    SW_TRY(swi_npy_opts(&o, given, path, train != NULL, test != NULL, call));
+    f.pair.shapes_only = o.shapes_only != 0;
+    f.pair.split = test != NULL && o.test_path == NULL;
+    f.pair.share = o.test_share;
+    f.pair.seed = o.seed;
+    const size_t bytes = strlen(path) + (o.test_path != NULL ? strlen(o.test_path) : 0) + 1;
+    SW_TRY(sw_heap_alloc(&room, SW_HEAP_FILES, bytes));
+    sw_status status = open_all(&f, path, &o, room);
+    sw_heap_free(room, SW_HEAP_FILES, bytes);
+    if (status == SW_OK)
+        status = swi_npy_sets(part, &f.pair);
+    for (int i = 0; i < 2 * PARTS; i++)
+        swi_source_close(f.source[i / 2][i % 2]);
+    SW_TRY(status);
+    *train = part[TRAIN];
+    if (test != NULL)
+        *test = part[TEST];
+    return SW_OK;
+}
+
+/* ---- as a reader ------------------------------------------------------------------------- */
+
+static sw_status read_named(sw_dataset **train, sw_dataset **test, const char *path,
+                            const swi_reader_opts *o)
+{
+    const sw_npy_opts opts = swi_npy_opts_of(o);
+    return sw_dataset_npy(train, test, path, &opts);
+}
+
+static bool name_file(const char *path, int i, char *to, size_t bytes)
+{
+    const char *comma = find_comma(path);
+    if (i > 1 || comma == NULL)
+        return false;
+    const char *from = i == 0 ? path : comma + 1;
+    const size_t n = i == 0 ? (size_t)(comma - path) : strlen(comma + 1);
+    if (n >= bytes)
+        *to = '\0'; /* longer than any path */
+    else
+        snprintf(to, n + 1, "%s", from);
+    return true;
+}
+
+const swi_reader swi_reader_npy = {.name = "npy",
+                                   .path = "INPUTS,TARGETS",
+                                   .about = "for two arrays of NumPy",
+                                   .takes = SWI_TAKES_TEST | SWI_TAKES_SHARE,
+                                   .name_file = name_file,
+                                   .both = read_named};

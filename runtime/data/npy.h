@@ -1,0 +1,49 @@
+/* Arrays of NumPy, from files and from archives: their header, and two of them as the fields of
+ * a data set. */
+#ifndef SW_DATA_NPY_H
+#define SW_DATA_NPY_H
+
+#include "runtime/data/elements.h"
+#include "runtime/data/reader.h"
+
+/* Where the bytes of an array come from. */
+typedef struct {
+    const char *name; /* in messages */
+    uint64_t bytes;   /* all of them, the header too */
+    void *of;
+    sw_status (*read)(void *of, void *to, size_t bytes, size_t *got);
+    sw_status (*rewind)(void *of);
+} swi_npy_source;
+
+typedef struct {
+    swi_npy_source source;
+    uint32_t head_bytes; /* in front of the numbers */
+    sw_number type;
+    bool fortran;   /* the first axis runs fastest */
+    sw_shape shape; /* axis 0 is the samples' */
+} swi_npy;
+
+/* Read and check the header, versions 1 to 3: afterwards the first number comes next. What the
+ * header announces is what is there. A zero axis and a scalar are refused. */
+SW_MUST_USE sw_status swi_npy_head(swi_npy *npy);
+
+/* Of a data set in two parts: arrays of inputs and targets; no test part where `given` says so.
+ */
+enum { SWI_NPY_TRAIN, SWI_NPY_TEST, SWI_NPY_PARTS };
+typedef struct {
+    const char *name; /* of the data set */
+    bool shapes_only, split;
+    double share;
+    uint64_t seed;
+    bool given[SWI_NPY_PARTS];
+    swi_npy x[SWI_NPY_PARTS], y[SWI_NPY_PARTS];
+} swi_npy_pair;
+/* Heads are read. On failure nothing is kept. */
+SW_MUST_USE sw_status swi_npy_sets(sw_dataset *part[SWI_NPY_PARTS], const swi_npy_pair *pair);
+
+/* Options of both calls, checked. */
+SW_MUST_USE sw_status swi_npy_opts(sw_npy_opts *to, const sw_npy_opts *given, const char *path,
+                                   bool train, bool test, const char *call);
+sw_npy_opts swi_npy_opts_of(const swi_reader_opts *o);
+
+#endif

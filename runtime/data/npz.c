@@ -1,0 +1,238 @@
+/* Arrays of NumPy in an archive: "FILE" or "FILE:INPUTS,TARGETS". */
+#include "runtime/data/npy.h"
+#include "runtime/data/zip.h"
+#include <stdio.h>
+#include <string.h>
+
+static const char call[] = "sw_dataset_npz";
+
+enum { TRAIN = SWI_NPY_TRAIN, TEST = SWI_NPY_TEST, PARTS = SWI_NPY_PARTS };
+
+typedef struct {
+    swi_zip zip[PARTS]; /* TEST: of test_path */
+    swi_zip_member *member[PARTS][2];
+    swi_npy_pair pair;
+} archive;
+
+/* ---- names ------------------------------------------------------------------------------- */
+
+/* NAME, or NAME.npy. */
+static bool is_named(const swi_zip_file *f, const char *name, size_t n)
+{
+    if (f->name_bytes < n || memcmp(f->name, name, n) != 0)
+        return false;
+    return f->name_bytes == n ||
+           (f->name_bytes == n + 4 && memcmp(f->name + n, ".npy", 4) == 0);
+}
+
+static sw_status find(swi_zip *zip, const char *name, size_t n, swi_zip_file *out, bool *found)
+{
+    bool more = true;
+    *found = false;
+    for (zip->at = 0; !*found;) {
+        SW_TRY(swi_zip_next(zip, out, &more));
+        if (!more)
+            break;
+        *found = is_named(out, name, n);
+    }
+    return SW_OK;
+}
+
+/* "x_train, y_train": as many as fit, for messages. */
+static const char *list_names(swi_zip *zip, char *text, size_t bytes)
+{
+    swi_zip_file f;
+    bool more = true;
+    size_t used = 0;
+    *text = '\0';
+    for (zip->at = 0; used < bytes && swi_zip_next(zip, &f, &more) == SW_OK && more;) {
+        const bool npy = f.name_bytes > 4 && memcmp(f.name + f.name_bytes - 4, ".npy", 4) == 0;
+        const int n = (int)f.name_bytes - (npy ? 4 : 0);
+        for (int i = 0; i < n; i++) /* a message is one line */
+            if ((unsigned char)f.name[i] < 0x20 || f.name[i] == 0x7f)
+                return text;
+        used += (size_t)snprintf(text + used, bytes - used, "%s%.*s", used > 0 ? ", " : "", n,
+                                 f.name);
+    }
+    return text;
+}
+
+static sw_status open_array(archive *a, int zip, int p, int field, const swi_zip_file *f,
+                            size_t unpack_bytes)
+{
+    swi_zip_member **m = &a->member[p][field];
+    swi_npy *npy = field == 0 ? &a->pair.x[p] : &a->pair.y[p];
+    SW_TRY(swi_zip_member_open(m, &a->zip[zip], f, unpack_bytes));
+    npy->source =
+        (swi_npy_source){.name = swi_zip_member_name(*m), .bytes = f->bytes, .of = *m};
+    return SW_OK;
+}
+
+static sw_status read_bytes(void *of, void *to, size_t bytes, size_t *got)
+{
+    return swi_zip_member_read(of, to, bytes, got);
+}
+
+static sw_status rewind_bytes(void *of)
+{
+    return swi_zip_member_rewind(of);
+}
+
+/* The arrays "x" and "y" of one archive as a part; *found false, and nothing open, where one of
+ * them is not there. */
+static sw_status open_names(archive *a, int zip, int p, const char *const names[2],
+                            const size_t n[2], size_t unpack_bytes, bool *found)
+{
+    swi_zip_file f[2];
+    for (int i = 0; i < 2; i++) {
+        SW_TRY(find(&a->zip[zip], names[i], n[i], &f[i], found));
+        if (!*found)
+            return SW_OK;
+    }
+    for (int i = 0; i < 2; i++) {
+        swi_npy *npy = i == 0 ? &a->pair.x[p] : &a->pair.y[p];
+        SW_TRY(open_array(a, zip, p, i, &f[i], unpack_bytes));
+        npy->source.read = read_bytes;
+        npy->source.rewind = rewind_bytes;
+        SW_TRY(swi_npy_head(npy));
+    }
+    a->pair.given[p] = true;
+    return SW_OK;
+}
+
+/* ---- paths ------------------------------------------------------------------------------- */
+
+/* Names that archives have without being asked: of training, and for testing. */
+static const char *const usual[][4] = {
+    {"x_train", "y_train", "x_test", "y_test"},
+    {"train_images", "train_labels", "test_images", "test_labels"},
+    {"x", "y", NULL, NULL},
+    {"arr_0", "arr_1", NULL, NULL},
+};
+
+static sw_status open_usual(archive *a, int zip, int p, const sw_npy_opts *o, bool own_test)
+{
+    char names[300];
+    bool found = false;
+    for (size_t i = 0; i < sizeof usual / sizeof *usual && !found; i++) {
+        const bool of_test = p == TEST && usual[i][2] != NULL;
+        const char *const *pair = usual[i] + (of_test ? 2 : 0);
+        const size_t n[] = {strlen(pair[0]), strlen(pair[1])};
+        SW_TRY(open_names(a, zip, p, pair, n, o->unpack_bytes, &found));
+        if (found && own_test && usual[i][2] != NULL) {
+            const size_t m[] = {strlen(usual[i][2]), strlen(usual[i][3])};
+            bool test;
+            SW_TRY(open_names(a, zip, TEST, usual[i] + 2, m, o->unpack_bytes, &test));
+        }
+    }
+    if (!found)
+        SW_FAIL(SW_INVALID,
+                "%s: which arrays are inputs and targets? Give npz:FILE:INPUTS,TARGETS; there "
+                "are: %s",
+                sw_file_path(a->zip[zip].file), list_names(&a->zip[zip], names, sizeof names));
+    return SW_OK;
+}
+
+/* The colon in front of "INPUTS,TARGETS"; NULL: none, or one of the file's own name. */
+static const char *find_names(const char *path)
+{
+    const char *colon = strrchr(path, ':');
+    return colon != NULL && colon > path && strchr(colon, ',') != NULL &&
+                   strchr(colon, '/') == NULL
+               ? colon
+               : NULL;
+}
+
+static sw_status open_named(archive *a, int zip, int p, const char *names, const sw_npy_opts *o)
+{
+    char there[300];
+    const char *comma = strchr(names, ',');
+    const char *const pair[] = {names, comma + 1};
+    const size_t n[] = {(size_t)(comma - names), strlen(comma + 1)};
+    bool found;
+    SW_TRY(open_names(a, zip, p, pair, n, o->unpack_bytes, &found));
+    if (!found)
+        SW_FAIL(SW_INVALID, "%s: has no arrays '%s'; there are: %s",
+                sw_file_path(a->zip[zip].file), names,
+                list_names(&a->zip[zip], there, sizeof there));
+    return SW_OK;
+}
+
+static sw_status open_path(archive *a, int p, const char *path, const sw_npy_opts *o,
+                           bool own_test, char *room)
+{
+    const char *colon = find_names(path);
+    memcpy(room, path, strlen(path) + 1);
+    if (colon != NULL)
+        room[colon - path] = '\0';
+    SW_TRY(swi_zip_open(&a->zip[p], room));
+    return colon != NULL ? open_named(a, p, p, colon + 1, o) : open_usual(a, p, p, o, own_test);
+}
+
+static sw_status open_all(archive *a, const char *path, const sw_npy_opts *o, bool test,
+                          char *room)
+{
+    const bool own_test = test && o->test_path == NULL && !(o->test_share > 0.0);
+    SW_TRY(open_path(a, TRAIN, path, o, own_test, room));
+    if (o->test_path != NULL)
+        SW_TRY(open_path(a, TEST, o->test_path, o, false, room));
+    a->pair.split = test && !a->pair.given[TEST];
+    return SW_OK;
+}
+
+sw_status sw_dataset_npz(sw_dataset **train, sw_dataset **test, const char *path,
+                         const sw_npy_opts *given)
+{
+    sw_npy_opts o;
+    sw_dataset *part[PARTS] = {NULL, NULL};
+    archive a = {.pair = {.name = path}};
+    void *room;
+    SW_TRY(swi_npy_opts(&o, given, path, train != NULL, test != NULL, call));
+    a.pair.shapes_only = o.shapes_only != 0;
+    a.pair.share = o.test_share;
+    a.pair.seed = o.seed;
+    const size_t bytes = strlen(path) + (o.test_path != NULL ? strlen(o.test_path) : 0) + 1;
+    SW_TRY(sw_heap_alloc(&room, SW_HEAP_FILES, bytes));
+    sw_status status = open_all(&a, path, &o, test != NULL, room);
+    sw_heap_free(room, SW_HEAP_FILES, bytes);
+    if (status == SW_OK)
+        status = swi_npy_sets(part, &a.pair);
+    for (int i = 0; i < 2 * PARTS; i++)
+        swi_zip_member_close(a.member[i / 2][i % 2]);
+    for (int p = 0; p < PARTS; p++)
+        swi_zip_close(&a.zip[p]);
+    SW_TRY(status);
+    *train = part[TRAIN];
+    if (test != NULL)
+        *test = part[TEST];
+    return SW_OK;
+}
+
+/* ---- as a reader ------------------------------------------------------------------------- */
+
+static sw_status read_named(sw_dataset **train, sw_dataset **test, const char *path,
+                            const swi_reader_opts *o)
+{
+    const sw_npy_opts opts = swi_npy_opts_of(o);
+    return sw_dataset_npz(train, test, path, &opts);
+}
+
+static bool name_file(const char *path, int i, char *to, size_t bytes)
+{
+    const char *colon = find_names(path);
+    const size_t n = colon != NULL ? (size_t)(colon - path) : strlen(path);
+    if (i > 0)
+        return false;
+    if (n >= bytes)
+        *to = '\0'; /* longer than any path */
+    else
+        snprintf(to, n + 1, "%s", path);
+    return true;
+}
+
+const swi_reader swi_reader_npz = {.name = "npz",
+                                   .path = "FILE",
+                                   .about = "for an archive of NumPy",
+                                   .takes = SWI_TAKES_TEST | SWI_TAKES_SHARE,
+                                   .name_file = name_file,
+                                   .both = read_named};
