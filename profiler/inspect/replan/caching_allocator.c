@@ -24,6 +24,8 @@ typedef struct {
     caching_lane key;
     uint32_t root;
     uint32_t fresh; /* the segment that was given for the next request; NONE */
+    uint32_t head;  /* of its expandable segment: the first block; NONE */
+    uint32_t tail;  /* the addresses behind it, which have no memory */
 } lane;
 
 struct caching_allocator {
@@ -284,6 +286,8 @@ static uint32_t cut(caching_allocator *a, uint32_t i, uint64_t bytes)
         a->blocks[r->next].prev = rest;
     b->next = rest;
     b->bytes = bytes;
+    lane *of = &a->lanes[b->lane];
+    of->tail = of->tail == i ? rest : of->tail;
     return rest;
 }
 
@@ -291,15 +295,18 @@ static uint32_t cut(caching_allocator *a, uint32_t i, uint64_t bytes)
 static uint32_t merge(caching_allocator *a, uint32_t i)
 {
     block *b = a->blocks;
+    lane *of = &a->lanes[b[i].lane];
     const uint32_t prev = b[i].prev, next = b[i].next;
     if (next != NONE && b[next].state == b[i].state) {
         const uint64_t bytes = b[next].bytes;
+        of->tail = of->tail == next ? i : of->tail;
         drop(a, next);
         b[i].bytes += bytes;
     }
     if (prev == NONE || b[prev].state != b[i].state)
         return i;
     const uint64_t bytes = b[i].bytes;
+    of->tail = of->tail == i ? prev : of->tail;
     take_out(a, prev);
     drop(a, i);
     b[prev].bytes += bytes;
@@ -329,7 +336,7 @@ static sw_status lane_of(caching_allocator *a, caching_lane key, uint32_t *out)
         sw_heap_reserve(&lanes, SW_HEAP_PROFILE, &a->cap_lanes, a->n_lanes + 1, sizeof(lane)));
     a->lanes = lanes;
     *out = a->n_lanes;
-    a->lanes[a->n_lanes++] = (lane){key, NONE, NONE};
+    a->lanes[a->n_lanes++] = (lane){key, NONE, NONE, NONE, NONE};
     return SW_OK;
 }
 
@@ -372,14 +379,38 @@ sw_status caching_segment_free(caching_allocator *a, uint64_t address, uint64_t 
     return SW_OK;
 }
 
+/* A lane has one expandable segment: addresses of it that no block begins at are behind its
+ * end, or in front of its first block where that came later. */
+static sw_status address_without_memory(caching_allocator *a, caching_lane key,
+                                        uint64_t address, uint32_t *out)
+{
+    uint32_t of;
+    SW_TRY(lane_of(a, key, &of));
+    lane *l = &a->lanes[of];
+    if (l->tail != NONE && a->blocks[l->tail].address < address) {
+        *out = cut(a, l->tail, address - a->blocks[l->tail].address);
+        return SW_OK;
+    }
+    const uint64_t bytes =
+        l->head != NONE ? a->blocks[l->head].address - address : REST_OF_RANGE;
+    SW_TRY(new_segment(a, key, address, bytes, true, out));
+    a->blocks[*out].state = CACHING_UNMAPPED;
+    a->blocks[*out].next = l->head;
+    if (l->head != NONE)
+        a->blocks[l->head].prev = *out;
+    else
+        l->tail = *out;
+    l->head = *out;
+    return SW_OK;
+}
+
 sw_status caching_segment_map(caching_allocator *a, caching_lane key, uint64_t address,
                               uint64_t bytes)
 {
     uint32_t i = block_at(a, address);
-    if (i == NONE) {
-        SW_TRY(new_segment(a, key, address, REST_OF_RANGE, true, &i));
-        a->blocks[i].state = CACHING_UNMAPPED;
-    }
+    SW_TRY(reserve(a));
+    if (i == NONE)
+        SW_TRY(address_without_memory(a, key, address, &i));
     SW_TRY(reserve(a));
     if (a->blocks[i].state != CACHING_UNMAPPED || bytes == 0 || bytes > a->blocks[i].bytes)
         SW_FAIL(SW_FORMAT, "memory is mapped where there is some");
@@ -485,6 +516,24 @@ sw_status caching_find(caching_allocator *a, uint64_t stream, uint64_t pool, uin
         i = l->fresh;
     *out = i == NONE ? 0 : a->blocks[i].address;
     return SW_OK;
+}
+
+void caching_settle(caching_allocator *a)
+{
+    for (uint32_t i = 0; i < a->n_lanes; i++) {
+        if (a->lanes[i].fresh != NONE)
+            keep(a, a->lanes[i].fresh);
+        a->lanes[i].fresh = NONE;
+    }
+}
+
+bool caching_pool_at(const caching_allocator *a, uint64_t address, uint64_t *out)
+{
+    const uint32_t i = block_at(a, address);
+    if (i == NONE || a->blocks[i].state != CACHING_FREE)
+        return false;
+    *out = a->lanes[a->blocks[i].lane].key.pool;
+    return true;
 }
 
 static bool is_split(const caching_allocator *a, const block *b, uint64_t bytes)
