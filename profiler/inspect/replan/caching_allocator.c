@@ -6,6 +6,8 @@
 #define NONE UINT32_MAX
 #define ROUND UINT64_C(512)
 #define SMALL_BYTES (UINT64_C(1) << 20)
+#define SMALL_PAGE (UINT64_C(2) << 20)
+#define LARGE_PAGE (UINT64_C(20) << 20)
 #define REST_OF_RANGE                                                                          \
     (UINT64_C(1) << 50) /* addresses that an expandable segment may grow to                    \
                          */
@@ -516,6 +518,23 @@ sw_status caching_find(caching_allocator *a, uint64_t stream, uint64_t pool, uin
         i = l->fresh;
     *out = i == NONE ? 0 : a->blocks[i].address;
     return SW_OK;
+}
+
+sw_status caching_grow(caching_allocator *a, uint64_t stream, uint64_t pool, uint64_t requested,
+                       uint64_t *mapped)
+{
+    uint32_t of;
+    const uint64_t bytes = caching_round(&a->settings, requested);
+    const caching_lane key = {stream, pool, bytes <= SMALL_BYTES};
+    SW_TRY(lane_of(a, key, &of));
+    const uint32_t tail = a->lanes[of].tail, last = tail != NONE ? a->blocks[tail].prev : NONE;
+    const uint64_t address = tail != NONE ? a->blocks[tail].address : (of + UINT64_C(1)) << 51,
+                   page = key.small ? SMALL_PAGE : LARGE_PAGE;
+    const uint64_t there =
+        last != NONE && a->blocks[last].state == CACHING_FREE ? a->blocks[last].bytes : 0;
+    const uint64_t more = there < bytes ? (bytes - there + page - 1) / page * page : page;
+    *mapped += more;
+    return caching_segment_map(a, key, address, more);
 }
 
 void caching_settle(caching_allocator *a)

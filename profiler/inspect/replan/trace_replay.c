@@ -10,7 +10,7 @@
                          */
 
 typedef struct {
-    const snapshot_trace *t;
+    snapshot_trace *t;
     caching_allocator *a;
     replay_proof *proof;
     uint64_t stream, pool; /* of the latest request */
@@ -81,7 +81,7 @@ static caching_lane lane_of(const trace_event *e)
     return (caching_lane){e->stream, e->pool == TRACE_NO_POOL ? 0 : e->pool, small};
 }
 
-static sw_status take_alloc(replay *r, const trace_event *e)
+static sw_status take_alloc(replay *r, trace_event *e)
 {
     uint64_t pool, address;
     if (!caching_pool_at(r->a, e->address, &pool))
@@ -93,6 +93,7 @@ static sw_status take_alloc(replay *r, const trace_event *e)
                 (unsigned long long)e->bytes, (unsigned long long)e->address,
                 address != 0 ? "at 0x" : "in a new segment ", (unsigned long long)address);
     SW_TRY(caching_take(r->a, e->address, e->bytes, e->stack));
+    e->pool = pool;
     r->proof->n_checked++;
     r->stream = e->stream;
     r->pool = pool;
@@ -110,7 +111,7 @@ static sw_status take_free(replay *r, const trace_event *e, uint32_t i)
     return number_map_set(&r->unsure, e->address, NUMBER_MAP_NONE);
 }
 
-static sw_status take(replay *r, const trace_event *e, uint32_t i)
+static sw_status take(replay *r, trace_event *e, uint32_t i)
 {
     switch ((trace_action)e->action) {
     case TRACE_ALLOC:
@@ -198,7 +199,7 @@ static sw_status run(replay *r, const trace_start *start, replay_moment *moments
     return status == SW_FORMAT ? SW_OK : status;
 }
 
-sw_status replay_run(const snapshot_trace *t, const trace_start *start, replay_moment *moments,
+sw_status replay_run(snapshot_trace *t, const trace_start *start, replay_moment *moments,
                      uint32_t n, replay_proof *out)
 {
     replay r = {.t = t, .proof = out};

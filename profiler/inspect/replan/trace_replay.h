@@ -37,8 +37,9 @@ typedef struct {
     char why[240];
 } replay_proof;
 
-/* Moments come by event. Ends at the first event that does not follow. */
-SW_MUST_USE sw_status replay_run(const snapshot_trace *t, const trace_start *start,
+/* Moments come by event. Ends at the first event that does not follow. Requests that do not say
+ * their pool get that of the block that they took. */
+SW_MUST_USE sw_status replay_run(snapshot_trace *t, const trace_start *start,
                                  replay_moment *moments, uint32_t n, replay_proof *out);
 
 #endif

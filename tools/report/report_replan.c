@@ -1,0 +1,131 @@
+/* Each device of a snapshot, planned again. */
+#include "tools/report/report_replan.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/sys.h"
+#include "profiler/inspect/replan/replan_print.h"
+#include "tools/cli/cli.h"
+#include <string.h>
+
+typedef struct {
+    const report_replan_asked *asked;
+    snapshot_file file;
+    uint64_t devices[SNAPSHOT_DEVICES / 64];
+    sw_json report, offsets;
+    bool read; /* what fails from here on is not the file's fault */
+} run;
+
+static bool stopped(void *context)
+{
+    (void)context;
+    return cli_interrupted();
+}
+
+static sw_status choose_devices(run *r)
+{
+    const int64_t d = r->asked->device;
+    bool any = false;
+    SW_TRY(snapshot_trace_devices(&r->file, r->devices));
+    for (size_t i = 0; i < sizeof r->devices / sizeof *r->devices; i++)
+        any |= r->devices[i] != 0;
+    if (!any)
+        SW_FAIL(SW_FORMAT, "%s: there are no segments and no events in it", r->file.path);
+    if (d < 0)
+        return SW_OK;
+    const bool there = d < SNAPSHOT_DEVICES && (r->devices[d / 64] >> d % 64 & 1) != 0;
+    memset(r->devices, 0, sizeof r->devices);
+    if (!there)
+        SW_FAIL(SW_INVALID, "%s: there is no device %lld in it", r->file.path, (long long)d);
+    r->devices[d / 64] = UINT64_C(1) << d % 64;
+    return SW_OK;
+}
+
+static void say(run *r, const replan *of, bool first)
+{
+    if (r->asked->json) {
+        sw_json_begin(&r->report, '{');
+        replan_put_json(&r->report, of);
+        sw_json_end(&r->report);
+    } else {
+        if (!first)
+            sw_writer_text(r->asked->style->to, "\n");
+        replan_print_text(of, r->asked->style);
+    }
+    if (r->asked->out == NULL)
+        return;
+    sw_json_begin(&r->offsets, '{');
+    replan_put_offsets(&r->offsets, of);
+    sw_json_end(&r->offsets);
+}
+
+static sw_status plan_devices(run *r)
+{
+    bool first = true;
+    for (int64_t d = 0; d < SNAPSHOT_DEVICES; d++) {
+        if ((r->devices[d / 64] >> d % 64 & 1) == 0)
+            continue;
+        replan of;
+        const sw_status status = replan_make(&of, &r->file, d, stopped, NULL);
+        if (status == SW_OK && cli_interrupted())
+            cli_note("interrupted: plans are as low as they were by then");
+        if (status == SW_OK)
+            say(r, &of, first);
+        replan_free(&of);
+        SW_TRY(status);
+        first = false;
+    }
+    return SW_OK;
+}
+
+static sw_status write_offsets(void *context, sw_file *file)
+{
+    const sw_json *j = context;
+    return sw_file_write(file, j->bytes, j->used);
+}
+
+static void begin_json(sw_json *j, const char *path, const char *list)
+{
+    sw_json_growing(j, SW_HEAP_PROFILE);
+    sw_json_begin(j, '{');
+    sw_json_put_string(j, "file", path);
+    sw_json_put_string(j, "tool", "pytorch");
+    sw_json_open(j, list, '[');
+}
+
+static sw_status end_json(sw_json *j)
+{
+    sw_json_end(j);
+    sw_json_end(j);
+    sw_json_line(j);
+    return j->status;
+}
+
+static sw_status run_all(run *r)
+{
+    SW_TRY(snapshot_file_open(&r->file, r->asked->file));
+    SW_TRY(choose_devices(r));
+    begin_json(&r->report, r->asked->file, "devices");
+    begin_json(&r->offsets, r->asked->file, "devices");
+    SW_TRY(plan_devices(r));
+    r->read = true;
+    SW_TRY(end_json(&r->report));
+    SW_TRY(end_json(&r->offsets));
+    if (r->asked->json)
+        fwrite(r->report.bytes, 1, r->report.used, stdout);
+    return r->asked->out != NULL
+               ? cli_saved(sw_file_replace(r->asked->out, write_offsets, &r->offsets))
+               : SW_OK;
+}
+
+int report_replan(const report_replan_asked *asked)
+{
+    run r = {.asked = asked};
+    cli_catch_interrupt();
+    const sw_status status = run_all(&r);
+    const int code = status == SW_OK
+                         ? cli_finish(cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE)
+                         : cli_library_error(status, !r.read);
+    sw_json_free(&r.offsets);
+    sw_json_free(&r.report);
+    snapshot_file_close(&r.file);
+    return code;
+}

@@ -1,0 +1,17 @@
+/* stepwell report SNAPSHOT --replan. */
+#ifndef STEPWELL_REPORT_REPLAN_H
+#define STEPWELL_REPORT_REPLAN_H
+
+#include "profiler/inspect/report/print.h"
+
+typedef struct {
+    const char *file, *out; /* out: where the offsets go; NULL: nowhere */
+    int64_t device;         /* below 0: all that the file has */
+    bool json;
+    const report_style *style;
+} report_replan_asked;
+
+/* An exit status. */
+int report_replan(const report_replan_asked *asked);
+
+#endif
