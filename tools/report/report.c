@@ -141,18 +141,20 @@ static int run_population(settings *s)
 static int run_replan(settings *s)
 {
     const sw_writer to = cli_writer(stdout);
-    if (s->by != NULL || s->diff != NULL || s->steps != NULL || s->html != NULL || s->live ||
-        s->turns != NULL || s->member != NULL || report_gate_asked(&s->limits))
-        return cli_error(CLI_USAGE, "--replan goes with --json, --out, --device, --quiet and "
-                                    "--ascii alone");
-    if (is_export(s))
+    if (s->by != NULL || s->diff != NULL || s->steps != NULL || s->live || s->turns != NULL ||
+        s->member != NULL || report_gate_asked(&s->limits))
+        return cli_error(CLI_USAGE, "--replan goes with --json, --out, --html, --device, "
+                                    "--quiet and --ascii alone");
+    if (report_is_export(s->format))
         return cli_error(CLI_USAGE, "--replan goes out as text or json (got --format %s)",
                          s->format);
-    if (file_same(s->out, s->file))
-        return cli_error(CLI_USAGE, "--out %s, a file that is read", s->out);
+    if (file_same(s->out, s->file) || file_same(s->html, s->file))
+        return cli_error(CLI_USAGE, "%s is a file that is read", s->file);
+    if (file_same(s->out, s->html))
+        return cli_error(CLI_USAGE, "--out and --html name one file");
     s->style.ascii |= !cli_utf8();
     s->style.to = &to;
-    const report_replan_asked asked = {s->file, s->out, s->device, s->json, &s->style};
+    const report_replan_asked asked = {s->file, s->out, s->html, s->device, s->json, &s->style};
     return report_replan(&asked);
 }
 

@@ -4,6 +4,7 @@
 #include "alloc/base/sys.h"
 #include "profiler/inspect/replan/replan_print.h"
 #include "tools/cli/cli.h"
+#include "tools/report/replan_page.h"
 #include <string.h>
 
 typedef struct {
@@ -11,6 +12,7 @@ typedef struct {
     snapshot_file file;
     uint64_t devices[SNAPSHOT_DEVICES / 64];
     sw_json report, offsets;
+    svg page;
     bool read; /* what fails from here on is not the file's fault */
 } run;
 
@@ -39,8 +41,10 @@ static sw_status choose_devices(run *r)
     return SW_OK;
 }
 
-static void say(run *r, const replan *of, bool first)
+static sw_status say(run *r, const replan *of, bool first)
 {
+    if (r->asked->html != NULL)
+        SW_TRY(replan_page_add(&r->page, of));
     if (r->asked->json) {
         sw_json_begin(&r->report, '{');
         replan_put_json(&r->report, of);
@@ -51,10 +55,11 @@ static void say(run *r, const replan *of, bool first)
         replan_print_text(of, r->asked->style);
     }
     if (r->asked->out == NULL)
-        return;
+        return SW_OK;
     sw_json_begin(&r->offsets, '{');
     replan_put_offsets(&r->offsets, of);
     sw_json_end(&r->offsets);
+    return SW_OK;
 }
 
 static sw_status plan_devices(run *r)
@@ -64,11 +69,11 @@ static sw_status plan_devices(run *r)
         if ((r->devices[d / 64] >> d % 64 & 1) == 0)
             continue;
         replan of;
-        const sw_status status = replan_make(&of, &r->file, d, stopped, NULL);
+        sw_status status = replan_make(&of, &r->file, d, stopped, NULL);
         if (status == SW_OK && cli_interrupted())
             cli_note("interrupted: plans are as low as they were by then");
         if (status == SW_OK)
-            say(r, &of, first);
+            status = say(r, &of, first);
         replan_free(&of);
         SW_TRY(status);
         first = false;
@@ -105,12 +110,19 @@ static sw_status run_all(run *r)
     SW_TRY(choose_devices(r));
     begin_json(&r->report, r->asked->file, "devices");
     begin_json(&r->offsets, r->asked->file, "devices");
+    if (r->asked->html != NULL)
+        replan_page_begin(&r->page, r->asked->file);
     SW_TRY(plan_devices(r));
     r->read = true;
     SW_TRY(end_json(&r->report));
     SW_TRY(end_json(&r->offsets));
     if (r->asked->json)
         fwrite(r->report.bytes, 1, r->report.used, stdout);
+    if (r->asked->html != NULL) {
+        replan_page_end(&r->page);
+        SW_TRY(r->page.status);
+        SW_TRY(svg_save(&r->page, r->asked->html));
+    }
     return r->asked->out != NULL
                ? cli_saved(sw_file_replace(r->asked->out, write_offsets, &r->offsets))
                : SW_OK;
@@ -124,6 +136,7 @@ int report_replan(const report_replan_asked *asked)
     const int code = status == SW_OK
                          ? cli_finish(cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE)
                          : cli_library_error(status, !r.read);
+    svg_free(&r.page);
     sw_json_free(&r.offsets);
     sw_json_free(&r.report);
     snapshot_file_close(&r.file);

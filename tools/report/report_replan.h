@@ -5,8 +5,10 @@
 #include "profiler/inspect/report/print.h"
 
 typedef struct {
-    const char *file, *out; /* out: where the offsets go; NULL: nowhere */
-    int64_t device;         /* below 0: all that the file has */
+    const char *file;
+    const char *out;  /* where the offsets go; NULL: nowhere */
+    const char *html; /* where the page goes; NULL: nowhere */
+    int64_t device;   /* below 0: all that the file has */
     bool json;
     const report_style *style;
 } report_replan_asked;

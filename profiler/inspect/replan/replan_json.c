@@ -46,6 +46,10 @@ static void put_event(sw_json *j, const char *key, const snapshot_trace *t, uint
 static void put_proof(sw_json *j, const replan *r)
 {
     const replay_proof *p = &r->proof;
+    if (!r->replayed) {
+        sw_json_put_null(j, "proof");
+        return;
+    }
     sw_json_open(j, "proof", '{');
     sw_json_put_u64(j, "requests", p->n_checked);
     put_event(j, "unknown_from", &r->trace, p->from);
@@ -128,7 +132,7 @@ void replan_put_json(sw_json *j, const replan *r)
     sw_json_put_u64(j, "allocations_before", r->lives.n_before);
     sw_json_put_u64(j, "arenas", r->lives.n_arenas);
     sw_json_put_u64(j, "reserved_bytes", r->reserved);
-    put_event(j, "reserved_event", t, r->reserved_event);
+    put_event(j, "reserved_event", t, r->replayed ? r->reserved_event : TRACE_NONE);
     sw_json_put_u64(j, "requested_bytes", r->whole.most);
     put_census(j, "causes", &r->at_reserved);
     put_proof(j, r);
