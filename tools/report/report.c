@@ -141,10 +141,9 @@ static int run_population(settings *s)
 static int run_replan(settings *s)
 {
     const sw_writer to = cli_writer(stdout);
-    if (s->by != NULL || s->diff != NULL || s->steps != NULL || s->live || s->turns != NULL ||
-        s->member != NULL || report_gate_asked(&s->limits))
-        return cli_error(CLI_USAGE, "--replan goes with --json, --out, --html, --device, "
-                                    "--quiet and --ascii alone");
+    if (s->by != NULL || s->steps != NULL || s->live || s->turns != NULL || s->member != NULL)
+        return cli_error(CLI_USAGE, "--replan does not go with --by, --steps, --live, --turns "
+                                    "or --member");
     if (report_is_export(s->format))
         return cli_error(CLI_USAGE, "--replan goes out as text or json (got --format %s)",
                          s->format);
@@ -152,9 +151,21 @@ static int run_replan(settings *s)
         return cli_error(CLI_USAGE, "%s is a file that is read", s->file);
     if (file_same(s->out, s->html))
         return cli_error(CLI_USAGE, "--out and --html name one file");
+    if (s->diff != NULL && s->limits.increase == NULL)
+        return cli_error(CLI_USAGE, "with --replan --diff BASE is for --fail-on-increase");
+    const int limits = report_limits_read(&s->limits, s->diff != NULL);
+    if (limits != CLI_GO)
+        return limits;
     s->style.ascii |= !cli_utf8();
     s->style.to = &to;
-    const report_replan_asked asked = {s->file, s->out, s->html, s->device, s->json, &s->style};
+    const report_replan_asked asked = {.file = s->file,
+                                       .out = s->out,
+                                       .html = s->html,
+                                       .device = s->device,
+                                       .base = s->diff,
+                                       .limits = &s->limits,
+                                       .json = s->json,
+                                       .style = &s->style};
     return report_replan(&asked);
 }
 

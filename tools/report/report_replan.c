@@ -7,9 +7,16 @@
 #include "tools/report/replan_page.h"
 #include <string.h>
 
+/* Of all devices that were asked for. */
+typedef struct {
+    uint64_t bound; /* the least that any allocator needs */
+    uint64_t loss;  /* what was reserved above that */
+} sums;
+
 typedef struct {
     const report_replan_asked *asked;
     snapshot_file file;
+    sums sums, base;
     uint64_t devices[SNAPSHOT_DEVICES / 64];
     sw_json report, offsets;
     svg page;
@@ -62,7 +69,14 @@ static sw_status say(run *r, const replan *of, bool first)
     return SW_OK;
 }
 
-static sw_status plan_devices(run *r)
+static void add(sums *to, const replan *of)
+{
+    to->bound += of->whole.bound;
+    to->loss += of->reserved > of->whole.bound ? of->reserved - of->whole.bound : 0;
+}
+
+/* tell: it is the file that is reported, and not its base. */
+static sw_status plan_devices(run *r, sums *to, bool tell)
 {
     bool first = true;
     for (int64_t d = 0; d < SNAPSHOT_DEVICES; d++) {
@@ -73,6 +87,8 @@ static sw_status plan_devices(run *r)
         if (status == SW_OK && cli_interrupted())
             cli_note("interrupted: plans are as low as they were by then");
         if (status == SW_OK)
+            add(to, &of);
+        if (status == SW_OK && tell)
             status = say(r, &of, first);
         replan_free(&of);
         SW_TRY(status);
@@ -104,6 +120,68 @@ static sw_status end_json(sw_json *j)
     return j->status;
 }
 
+static sw_status plan_base(run *r)
+{
+    snapshot_file_close(&r->file);
+    SW_TRY(snapshot_file_open(&r->file, r->asked->base));
+    SW_TRY(choose_devices(r));
+    return plan_devices(r, &r->base, false);
+}
+
+/* ---- limits ------------------------------------------------------------------------------ */
+
+static bool is_over(const report_limits *l, uint64_t now, uint64_t base)
+{
+    if (l->increase == NULL || now <= base)
+        return false;
+    return l->relative ? (double)(now - base) * 100.0 > l->percent * (double)base
+                       : now - base > l->bytes;
+}
+
+static void put_gate(run *r)
+{
+    const report_limits *l = r->asked->limits;
+    const bool above = l->max_peak != REPORT_NO_LIMIT && r->sums.bound > l->max_peak;
+    if (!report_gate_asked(l))
+        return;
+    sw_json_open(&r->report, "gate", '{');
+    sw_json_put_bool(&r->report, "failed",
+                     above || is_over(l, r->sums.bound, r->base.bound) ||
+                         is_over(l, r->sums.loss, r->base.loss));
+    sw_json_put_u64(&r->report, "bound_bytes", r->sums.bound);
+    sw_json_put_u64(&r->report, "loss_bytes", r->sums.loss);
+    sw_json_put_known(&r->report, "base_bound_bytes", r->asked->base != NULL, r->base.bound);
+    sw_json_put_known(&r->report, "base_loss_bytes", r->asked->base != NULL, r->base.loss);
+    sw_json_end(&r->report);
+}
+
+static int judge_one(const run *r, const char *what, uint64_t now, uint64_t base)
+{
+    const report_limits *l = r->asked->limits;
+    if (!is_over(l, now, base))
+        return CLI_DONE;
+    return cli_error(CLI_FAILED,
+                     "%s: %s of %s bytes is %s above the %s of %s, more than "
+                     "--fail-on-increase %s",
+                     r->asked->file, what, cli_digits(now).text, cli_digits(now - base).text,
+                     cli_digits(base).text, r->asked->base, l->increase);
+}
+
+static int judge(const run *r)
+{
+    const report_limits *l = r->asked->limits;
+    int code = CLI_DONE;
+    cli_flush();
+    if (l->max_peak != REPORT_NO_LIMIT && r->sums.bound > l->max_peak)
+        code = cli_error(CLI_FAILED, "%s: the least of %s bytes is above --max-peak %s",
+                         r->asked->file, cli_digits(r->sums.bound).text,
+                         cli_digits(l->max_peak).text);
+    const int bound = judge_one(r, "the least", r->sums.bound, r->base.bound),
+              loss =
+                  judge_one(r, "what was reserved above the least", r->sums.loss, r->base.loss);
+    return code != CLI_DONE ? code : bound != CLI_DONE ? bound : loss;
+}
+
 static sw_status run_all(run *r)
 {
     SW_TRY(snapshot_file_open(&r->file, r->asked->file));
@@ -112,9 +190,15 @@ static sw_status run_all(run *r)
     begin_json(&r->offsets, r->asked->file, "devices");
     if (r->asked->html != NULL)
         replan_page_begin(&r->page, r->asked->file);
-    SW_TRY(plan_devices(r));
+    SW_TRY(plan_devices(r, &r->sums, true));
+    if (r->asked->base != NULL)
+        SW_TRY(plan_base(r));
     r->read = true;
-    SW_TRY(end_json(&r->report));
+    sw_json_end(&r->report);
+    put_gate(r);
+    sw_json_end(&r->report);
+    sw_json_line(&r->report);
+    SW_TRY(r->report.status);
     SW_TRY(end_json(&r->offsets));
     if (r->asked->json)
         fwrite(r->report.bytes, 1, r->report.used, stdout);
@@ -134,7 +218,7 @@ int report_replan(const report_replan_asked *asked)
     cli_catch_interrupt();
     const sw_status status = run_all(&r);
     const int code = status == SW_OK
-                         ? cli_finish(cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE)
+                         ? cli_finish(cli_interrupted() ? CLI_INTERRUPTED : judge(&r))
                          : cli_library_error(status, !r.read);
     svg_free(&r.page);
     sw_json_free(&r.offsets);
