@@ -58,9 +58,15 @@ static uint64_t activations(const training *t)
 
 static sw_status make(replan *r, snapshot_file *f, const char *path)
 {
+    snapshot_trace t = {0};
     *r = (replan){0};
-    SW_TRY(snapshot_file_open(f, path));
-    return replan_make(r, f, 0, NULL, NULL);
+    sw_status status = snapshot_file_open(f, path);
+    if (status == SW_OK)
+        status = snapshot_trace_read(&t, f, 0);
+    if (status == SW_OK)
+        return replan_make(r, &t, NULL, NULL);
+    snapshot_trace_free(&t);
+    return status;
 }
 
 static void end(replan *r, snapshot_file *f)
@@ -90,7 +96,7 @@ static void a_training_has_known_answers(void)
     CU_ASSERT_EQUAL(r.step.bound, step);
     CU_ASSERT(r.step.height < step * 101 / 100);
     CU_ASSERT_EQUAL(r.step_kept, weights);
-    CU_ASSERT_EQUAL(r.before_requested, step + t.warm);
+    CU_ASSERT(r.before_requested >= weights + t.warm && r.before_requested <= step + t.warm);
     uint64_t most = 0;
     for (size_t i = 0; i < p.n_events; i++)
         most = p.sums[i].reserved > most ? p.sums[i].reserved : most;

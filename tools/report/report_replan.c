@@ -5,7 +5,6 @@
 #include "profiler/inspect/replan/replan_print.h"
 #include "tools/cli/cli.h"
 #include "tools/report/replan_page.h"
-#include <string.h>
 
 /* Of all devices that were asked for. */
 typedef struct {
@@ -15,9 +14,9 @@ typedef struct {
 
 typedef struct {
     const report_replan_asked *asked;
-    snapshot_file file;
+    snapshot_trace *traces;
+    uint32_t n_traces, cap_traces;
     sums sums, base;
-    uint64_t devices[SNAPSHOT_DEVICES / 64];
     sw_json report, offsets;
     svg page;
     bool read; /* what fails from here on is not the file's fault */
@@ -29,23 +28,44 @@ static bool stopped(void *context)
     return cli_interrupted();
 }
 
-static sw_status choose_devices(run *r)
+/* The traces of the devices that are asked for. The file is closed behind them: its tree takes
+ * more memory than all that follows. */
+static sw_status read_traces(run *r, const snapshot_file *f)
 {
-    const int64_t d = r->asked->device;
-    bool any = false;
-    SW_TRY(snapshot_trace_devices(&r->file, r->devices));
-    for (size_t i = 0; i < sizeof r->devices / sizeof *r->devices; i++)
-        any |= r->devices[i] != 0;
-    if (!any)
-        SW_FAIL(SW_FORMAT, "%s: there are no segments and no events in it", r->file.path);
-    if (d < 0)
-        return SW_OK;
-    const bool there = d < SNAPSHOT_DEVICES && (r->devices[d / 64] >> d % 64 & 1) != 0;
-    memset(r->devices, 0, sizeof r->devices);
-    if (!there)
-        SW_FAIL(SW_INVALID, "%s: there is no device %lld in it", r->file.path, (long long)d);
-    r->devices[d / 64] = UINT64_C(1) << d % 64;
+    uint64_t devices[SNAPSHOT_DEVICES / 64];
+    const int64_t asked = r->asked->device;
+    SW_TRY(snapshot_trace_devices(f, devices));
+    for (int64_t d = 0; d < SNAPSHOT_DEVICES; d++) {
+        void *traces = r->traces;
+        if ((devices[d / 64] >> d % 64 & 1) == 0 || (asked >= 0 && asked != d))
+            continue;
+        SW_TRY(sw_heap_reserve(&traces, SW_HEAP_PROFILE, &r->cap_traces, r->n_traces + 1,
+                               sizeof *r->traces));
+        r->traces = traces;
+        SW_TRY(snapshot_trace_read(&r->traces[r->n_traces++], f, d));
+    }
+    if (r->n_traces == 0 && asked >= 0)
+        SW_FAIL(SW_INVALID, "%s: there is no device %lld in it", f->path, (long long)asked);
+    if (r->n_traces == 0)
+        SW_FAIL(SW_FORMAT, "%s: there are no segments and no events in it", f->path);
     return SW_OK;
+}
+
+static sw_status read_file(run *r, const char *path)
+{
+    snapshot_file f;
+    sw_status status = snapshot_file_open(&f, path);
+    if (status == SW_OK)
+        status = read_traces(r, &f);
+    snapshot_file_close(&f);
+    return status;
+}
+
+static void free_traces(run *r)
+{
+    for (uint32_t i = 0; i < r->n_traces; i++)
+        snapshot_trace_free(&r->traces[i]);
+    r->n_traces = 0;
 }
 
 static sw_status say(run *r, const replan *of, bool first)
@@ -78,22 +98,19 @@ static void add(sums *to, const replan *of)
 /* tell: it is the file that is reported, and not its base. */
 static sw_status plan_devices(run *r, sums *to, bool tell)
 {
-    bool first = true;
-    for (int64_t d = 0; d < SNAPSHOT_DEVICES; d++) {
-        if ((r->devices[d / 64] >> d % 64 & 1) == 0)
-            continue;
+    for (uint32_t i = 0; i < r->n_traces; i++) {
         replan of;
-        sw_status status = replan_make(&of, &r->file, d, stopped, NULL);
+        sw_status status = replan_make(&of, &r->traces[i], stopped, NULL);
         if (status == SW_OK && cli_interrupted())
             cli_note("interrupted: plans are as low as they were by then");
         if (status == SW_OK)
             add(to, &of);
         if (status == SW_OK && tell)
-            status = say(r, &of, first);
+            status = say(r, &of, i == 0);
         replan_free(&of);
         SW_TRY(status);
-        first = false;
     }
+    free_traces(r);
     return SW_OK;
 }
 
@@ -122,9 +139,7 @@ static sw_status end_json(sw_json *j)
 
 static sw_status plan_base(run *r)
 {
-    snapshot_file_close(&r->file);
-    SW_TRY(snapshot_file_open(&r->file, r->asked->base));
-    SW_TRY(choose_devices(r));
+    SW_TRY(read_file(r, r->asked->base));
     return plan_devices(r, &r->base, false);
 }
 
@@ -184,8 +199,7 @@ static int judge(const run *r)
 
 static sw_status run_all(run *r)
 {
-    SW_TRY(snapshot_file_open(&r->file, r->asked->file));
-    SW_TRY(choose_devices(r));
+    SW_TRY(read_file(r, r->asked->file));
     begin_json(&r->report, r->asked->file, "devices");
     begin_json(&r->offsets, r->asked->file, "devices");
     if (r->asked->html != NULL)
@@ -223,6 +237,7 @@ int report_replan(const report_replan_asked *asked)
     svg_free(&r.page);
     sw_json_free(&r.offsets);
     sw_json_free(&r.report);
-    snapshot_file_close(&r.file);
+    free_traces(&r);
+    sw_heap_free(r.traces, SW_HEAP_PROFILE, r.cap_traces * sizeof *r.traces);
     return code;
 }

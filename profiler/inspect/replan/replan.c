@@ -217,17 +217,17 @@ static sw_status place_all(replan *r, const asked *a)
     return trace_lives_place(&r->lives, &choice, a->stop, a->context, &r->whole);
 }
 
-sw_status replan_make(replan *r, const snapshot_file *f, int64_t device,
-                      bool (*stop)(void *context), void *context)
+sw_status replan_make(replan *r, snapshot_trace *trace, bool (*stop)(void *context),
+                      void *context)
 {
     const asked a = {stop, context};
-    *r = (replan){0};
-    SW_TRY(snapshot_trace_read(&r->trace, f, device));
+    *r = (replan){.trace = *trace};
+    *trace = (snapshot_trace){0};
     if (r->trace.n_events == 0 && r->trace.n_blocks == 0)
         SW_FAIL(SW_UNSUPPORTED,
                 "%s: device %lld has no events: record them with "
                 "torch.cuda.memory._record_memory_history()",
-                f->path, (long long)device);
+                r->trace.path, (long long)r->trace.device);
     SW_TRY(trace_start_find(&r->start, &r->trace));
     if (r->trace.cuda)
         SW_TRY(replay(r));

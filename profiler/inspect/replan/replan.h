@@ -55,10 +55,11 @@ typedef struct {
     replan_oom oom; /* the last one of the trace */
 } replan;
 
-/* `stop` is asked now and then, as a plan's is; NULL: never. SW_FORMAT names what is damaged,
- * SW_UNSUPPORTED is a trace without events. Free it too after a failure. */
-SW_MUST_USE sw_status replan_make(replan *r, const snapshot_file *f, int64_t device,
-                                  bool (*stop)(void *context), void *context);
+/* Of a trace that snapshot_trace_read made, which is the replan's from then on, also after a
+ * failure: free it then too. `stop` is asked now and then, as a plan's is; NULL: never.
+ * SW_UNSUPPORTED is a trace without events. */
+SW_MUST_USE sw_status replan_make(replan *r, snapshot_trace *trace, bool (*stop)(void *context),
+                                  void *context);
 void replan_free(replan *r);
 
 #endif
