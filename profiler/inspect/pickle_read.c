@@ -6,6 +6,7 @@
 #include "alloc/base/mem.h"
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 /* What the opcodes do here. */
 typedef enum {
@@ -173,6 +174,20 @@ static sw_status do_mark(machine *m)
     m->marks = block;
     m->marks[m->n_marks++] = m->n_stack;
     return SW_OK;
+}
+
+/* Eight bytes of a double, the highest first. */
+static sw_status do_real(machine *m)
+{
+    uint64_t bits = 0;
+    double x;
+    value v;
+    SW_TRY(byte_reader_take(m->in, 8));
+    for (int i = 0; i < 8; i++)
+        bits = bits << 8 | (unsigned char)m->in->text[i];
+    memcpy(&x, &bits, sizeof x);
+    SW_TRY(value_real_new(m->tree, &v, x, false, 0));
+    return push(m, v);
 }
 
 static sw_status do_long(machine *m)
@@ -360,14 +375,13 @@ static sw_status do_opcode(machine *m, int byte)
     case DUP:
         return do_pop(m);
     case SPECIAL:
-        return push(m, value_other());
+        return push(m, byte == 'N' ? value_null() : value_bool(byte == 0x88));
     case INT:
         return do_int(m);
     case LONG:
         return do_long(m);
     case REAL:
-        SW_TRY(byte_reader_take(m->in, m->op->bytes));
-        return push(m, value_other());
+        return do_real(m);
     case TEXT:
         return do_text(m);
     case NEW_LIST:

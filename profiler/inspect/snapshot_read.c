@@ -2,16 +2,12 @@
 #include "profiler/inspect/snapshot_read.h"
 #include "alloc/base/mem.h"
 #include "profiler/inspect/address_space.h"
-#include "profiler/inspect/json_tree.h"
-#include "profiler/inspect/pickle_read.h"
+#include "profiler/inspect/snapshot_file.h"
 #include "profiler/inspect/snapshot_frames.h"
 #include <stdio.h>
 #include <string.h>
 
-#define LARGEST_BYTES ((int64_t)1 << 40) /* of one event, block or segment */
-#define LATEST_US ((int64_t)1 << 50)     /* behind the first event */
-#define DEVICES 1024
-#define MOST ((uint32_t)1 << 28) /* events, and blocks */
+#define LATEST_US ((int64_t)1 << 50) /* behind the first event */
 
 static const char before_trace[] = "from before the trace";
 
@@ -60,24 +56,12 @@ static event_kind kind_of(value event)
     return OTHER;
 }
 
-/* A member that is a number from 0 to `most`. */
-static sw_status member(const reader *r, value of, const char *where, uint64_t index,
-                        const char *key, int64_t most, int64_t *out)
-{
-    const value v = value_at(of, key);
-    *out = value_number(v);
-    if (value_kind_of(v) != VALUE_INT || *out < 0 || *out > most)
-        SW_FAIL(SW_FORMAT, "%s: %s %llu: '%s' must be a number from 0 to %lld", r->t->path,
-                where, (unsigned long long)index, key, (long long)most);
-    return SW_OK;
-}
-
 /* Address and bytes of an event. */
 static sw_status event_place(const reader *r, uint64_t i, int64_t *address, int64_t *bytes)
 {
     const value e = value_item(r->trace, i);
-    SW_TRY(member(r, e, "event", i, "addr", INT64_MAX / 4, address));
-    return member(r, e, "event", i, "size", LARGEST_BYTES, bytes);
+    SW_TRY(snapshot_number(r->t->path, e, "event", i, "addr", SNAPSHOT_LAST_ADDRESS, address));
+    return snapshot_number(r->t->path, e, "event", i, "size", SNAPSHOT_LARGEST_BYTES, bytes);
 }
 
 static const char *role_of(value of)
@@ -213,9 +197,9 @@ static sw_status take_block(reader *r, value block, uint64_t index, int64_t addr
     int64_t bytes;
     int phase;
     const value requested = value_at(block, "requested_size");
-    SW_TRY(member(r, block, "block", index,
-                  value_kind_of(requested) == VALUE_INT ? "requested_size" : "size",
-                  LARGEST_BYTES, &bytes));
+    SW_TRY(snapshot_number(r->t->path, block, "block", index,
+                           value_kind_of(requested) == VALUE_INT ? "requested_size" : "size",
+                           SNAPSHOT_LARGEST_BYTES, &bytes));
     slot *at = slot_of(r, (uint64_t)address);
     if (bytes == 0 || at->value != 0)
         return SW_OK;
@@ -245,11 +229,13 @@ static sw_status each_block(reader *r, block_visit *visit)
         int64_t address, bytes;
         if (value_number(value_at(segment, "device")) != r->device)
             continue;
-        SW_TRY(member(r, segment, "segment", s, "address", INT64_MAX / 4, &address));
+        SW_TRY(snapshot_number(r->t->path, segment, "segment", s, "address",
+                               SNAPSHOT_LAST_ADDRESS, &address));
         for (uint64_t b = 0; b < value_count(blocks); b++, n++) {
             const value block = value_item(blocks, b);
-            SW_TRY(member(r, block, "block", n, "size", LARGEST_BYTES, &bytes));
-            if (n > r->file_bytes || address > INT64_MAX / 4)
+            SW_TRY(snapshot_number(r->t->path, block, "block", n, "size",
+                                   SNAPSHOT_LARGEST_BYTES, &bytes));
+            if (n > r->file_bytes || address > SNAPSHOT_LAST_ADDRESS)
                 SW_FAIL(SW_FORMAT, "%s: segment %llu: more blocks than the file can hold",
                         r->t->path, (unsigned long long)s);
             if (is_active(block))
@@ -262,8 +248,8 @@ static sw_status each_block(reader *r, block_visit *visit)
 
 static sw_status count_block(reader *r, value block, uint64_t index, int64_t address)
 {
-    if (index > MOST)
-        SW_FAIL(SW_UNSUPPORTED, "%s: more than %u blocks", r->t->path, MOST);
+    if (index > SNAPSHOT_MOST)
+        SW_FAIL(SW_UNSUPPORTED, "%s: more than %u blocks", r->t->path, SNAPSHOT_MOST);
     r->cap_values++;
     return address_space_add(&r->space, (uint64_t)address,
                              (uint64_t)value_number(value_at(block, "size")));
@@ -278,8 +264,10 @@ static sw_status count_segments(reader *r)
         int64_t address, bytes;
         if (value_number(value_at(segment, "device")) != r->device)
             continue;
-        SW_TRY(member(r, segment, "segment", s, "address", INT64_MAX / 4, &address));
-        SW_TRY(member(r, segment, "segment", s, "total_size", LARGEST_BYTES, &bytes));
+        SW_TRY(snapshot_number(r->t->path, segment, "segment", s, "address",
+                               SNAPSHOT_LAST_ADDRESS, &address));
+        SW_TRY(snapshot_number(r->t->path, segment, "segment", s, "total_size",
+                               SNAPSHOT_LARGEST_BYTES, &bytes));
         SW_TRY(address_space_add(&r->space, (uint64_t)address, (uint64_t)bytes));
         if (__builtin_add_overflow(r->end_reserved, bytes, &r->end_reserved))
             SW_FAIL(SW_FORMAT, "%s: segment %llu: more than 2^63 bytes", r->t->path,
@@ -309,8 +297,8 @@ static sw_status count_event(reader *r, uint64_t i)
 
 static sw_status count(reader *r)
 {
-    if (value_count(r->trace) > MOST)
-        SW_FAIL(SW_UNSUPPORTED, "%s: more than %u events", r->t->path, MOST);
+    if (value_count(r->trace) > SNAPSHOT_MOST)
+        SW_FAIL(SW_UNSUPPORTED, "%s: more than %u events", r->t->path, SNAPSHOT_MOST);
     r->cap_ops = 1;
     r->cap_values = 1;
     for (uint64_t i = 0; i < value_count(r->trace); i++)
@@ -408,16 +396,19 @@ static sw_status replay(reader *r)
 /* The device whose segments take the most memory, then the one with the most events. */
 static sw_status choose_device(reader *r, value traces, const char *kind)
 {
-    uint64_t bytes[DEVICES] = {0}, used = 0;
-    const uint64_t n_traces = value_count(traces) < DEVICES ? value_count(traces) : DEVICES;
+    uint64_t bytes[SNAPSHOT_DEVICES] = {0}, used = 0;
+    const uint64_t n_traces =
+        value_count(traces) < SNAPSHOT_DEVICES ? value_count(traces) : SNAPSHOT_DEVICES;
     for (uint64_t s = 0; s < value_count(r->segments); s++) {
         const value segment = value_item(r->segments, s);
         int64_t device, size;
-        SW_TRY(member(r, segment, "segment", s, "device", DEVICES - 1, &device));
-        SW_TRY(member(r, segment, "segment", s, "total_size", LARGEST_BYTES, &size));
+        SW_TRY(snapshot_number(r->t->path, segment, "segment", s, "device",
+                               SNAPSHOT_DEVICES - 1, &device));
+        SW_TRY(snapshot_number(r->t->path, segment, "segment", s, "total_size",
+                               SNAPSHOT_LARGEST_BYTES, &size));
         bytes[device] += (uint64_t)size;
     }
-    for (uint64_t d = 0; d < DEVICES; d++) {
+    for (uint64_t d = 0; d < SNAPSHOT_DEVICES; d++) {
         const uint64_t best = (uint64_t)r->device;
         const uint64_t events = d < n_traces ? value_count(value_item(traces, d)) : 0;
         const uint64_t most = value_count(value_item(traces, best));
@@ -446,91 +437,26 @@ static sw_status take_origin(reader *r, value settings)
     return sw_timeline_string(r->t, &r->t->data, value_text(value_at(settings, "data")));
 }
 
-static sw_status take_snapshot(reader *r, value top)
+static sw_status take_snapshot(reader *r, const snapshot_file *f)
 {
-    const bool list = value_kind_of(top) == VALUE_LIST; /* of segments: memory_snapshot() */
-    r->segments = list ? top : value_at(top, "segments");
-    const value traces = value_at(top, "device_traces");
-    if (value_kind_of(r->segments) != VALUE_LIST ||
-        (traces != 0 && value_kind_of(traces) != VALUE_LIST))
-        SW_FAIL(SW_FORMAT, "%s: not a snapshot of PyTorch: it has no list of segments",
-                r->t->path);
-    /* Those of the profiler have no settings; its last device is the CPU. */
-    const bool cuda = list || value_at(top, "allocator_settings") != 0;
-    SW_TRY(choose_device(r, traces, cuda ? "cuda:" : "device "));
-    SW_TRY(take_origin(r, value_at(top, "allocator_settings")));
+    r->file_bytes = f->bytes;
+    r->segments = f->segments;
+    SW_TRY(choose_device(r, f->traces, f->device ? "cuda:" : "device "));
+    SW_TRY(take_origin(r, f->settings));
     r->t->tool = "pytorch";
     if (r->t->model[0] == '\0')
         r->t->model = "PyTorch snapshot";
     return replay(r);
 }
 
-/* ---- the file ---------------------------------------------------------------------------- */
-
-static bool begins(const char *text, size_t n)
-{
-    static const char *const keys[] = {"\"segments\"", "\"device_traces\""};
-    size_t at = 0;
-    if (n >= 2 && (unsigned char)text[0] == 0x80)
-        return true;
-    if (n == 0 || text[0] != '{')
-        return false;
-    for (at = 1; at < n &&
-                 (text[at] == ' ' || text[at] == '\n' || text[at] == '\r' || text[at] == '\t');)
-        at++;
-    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
-        if (n - at >= strlen(keys[k]) && memcmp(text + at, keys[k], strlen(keys[k])) == 0)
-            return true;
-    return false;
-}
-
-sw_status snapshot_is(const char *path, bool *out)
-{
-    char text[64];
-    size_t got;
-    sw_file *file;
-    SW_TRY(sw_file_open(&file, path, SW_FILE_READ));
-    const sw_status status = sw_file_read(file, text, sizeof text, &got);
-    sw_file_drop(file);
-    SW_TRY(status);
-    *out = begins(text, got);
-    return SW_OK;
-}
-
-static sw_status read_tree(reader *r, value_tree *tree, byte_reader *in)
-{
-    value top = 0;
-    int first;
-    SW_TRY(byte_reader_peek(in, &first));
-    SW_TRY(first == 0x80 ? pickle_read(tree, in, &top) : json_tree_read(tree, in, &top));
-    return take_snapshot(r, top);
-}
-
-static sw_status read_file(reader *r, byte_reader *in)
-{
-    void *block;
-    SW_TRY(sw_file_size(in->file, &r->file_bytes));
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, sizeof(value_tree)));
-    value_tree *tree = block;
-    sw_status status = value_tree_open(tree, r->t->path, r->file_bytes);
-    if (status == SW_OK)
-        status = read_tree(r, tree, in);
-    value_tree_close(tree);
-    sw_heap_free(tree, SW_HEAP_FILES, sizeof(value_tree));
-    return status;
-}
-
 sw_status snapshot_read(sw_timeline *t)
 {
+    snapshot_file file;
     reader r = {.t = t};
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, sizeof(byte_reader)));
-    byte_reader *in = block;
-    sw_status status = byte_reader_open(in, t->path);
+    sw_status status = snapshot_file_open(&file, t->path);
     if (status == SW_OK)
-        status = read_file(&r, in);
-    byte_reader_close(in);
-    sw_heap_free(in, SW_HEAP_FILES, sizeof(byte_reader));
+        status = take_snapshot(&r, &file);
+    snapshot_file_close(&file);
     sw_heap_free(r.slots, SW_HEAP_PROFILE, r.n_slots * sizeof *r.slots);
     address_space_free(&r.space);
     return status;

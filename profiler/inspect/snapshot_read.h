@@ -12,8 +12,6 @@
 
 #include "profiler/inspect/timeline.h"
 
-/* Whether the file at t->path begins like a snapshot: a pickle, or JSON with its first keys. */
-SW_MUST_USE sw_status snapshot_is(const char *path, bool *out);
 /* Fill a new timeline that has its path. SW_FORMAT names the byte or the event. */
 SW_MUST_USE sw_status snapshot_read(sw_timeline *t);
 

@@ -19,10 +19,17 @@ typedef struct {
     char bytes[]; /* and a zero */
 } text;
 
+/* Of a dictionary `n` is its keys, and the first item the address of a struct value_keys. */
 typedef struct {
-    size_t n, capacity; /* words */
+    uint32_t n, capacity; /* words */
     value *items;
 } list;
+
+/* Shared ones have no room for more. */
+struct value_keys {
+    uint32_t n, capacity;
+    value at[];
+};
 
 typedef struct {
     double real;
@@ -54,6 +61,7 @@ void value_tree_reset(value_tree *t)
     t->used = 0;
     t->full = false;
     memset(t->texts, 0, t->n_texts * sizeof *t->texts);
+    memset(t->keys, 0, sizeof t->keys);
 }
 
 sw_status value_tree_open(value_tree *t, const char *path, uint64_t file_bytes)
@@ -216,7 +224,7 @@ static const list *list_of(value v)
 uint64_t value_count(value v)
 {
     const list *l = list_of(v);
-    return l == NULL ? 0 : value_kind_of(v) == VALUE_DICT ? l->n / 2 : l->n;
+    return l == NULL ? 0 : l->n;
 }
 
 value value_item(value v, uint64_t i)
@@ -224,21 +232,24 @@ value value_item(value v, uint64_t i)
     return value_kind_of(v) == VALUE_LIST && i < value_count(v) ? list_of(v)->items[i] : 0;
 }
 
-static value of_dict(value dict, uint64_t i, uint64_t which)
+static struct value_keys *keys_of(const list *l)
 {
-    return value_kind_of(dict) == VALUE_DICT && i < value_count(dict)
-               ? list_of(dict)->items[2 * i + which]
-               : 0;
+    return (struct value_keys *)(uintptr_t)l->items[0]; /* NOLINT: made by set_keys() */
+}
+
+static bool has(value dict, uint64_t i)
+{
+    return value_kind_of(dict) == VALUE_DICT && i < value_count(dict);
 }
 
 const char *value_key(value dict, uint64_t i)
 {
-    return value_text(of_dict(dict, i, 0));
+    return has(dict, i) ? value_text(keys_of(list_of(dict))->at[i]) : NULL;
 }
 
 value value_member(value dict, uint64_t i)
 {
-    return of_dict(dict, i, 1);
+    return has(dict, i) ? list_of(dict)->items[1 + i] : 0;
 }
 
 value value_at(value dict, const char *key)
@@ -246,10 +257,10 @@ value value_at(value dict, const char *key)
     if (value_kind_of(dict) != VALUE_DICT)
         return 0;
     const list *l = list_of(dict);
-    for (size_t i = l->n / 2; i > 0; i--) {
-        const char *name = value_text(l->items[2 * i - 2]);
+    for (uint32_t i = l->n; i > 0; i--) {
+        const char *name = value_text(keys_of(l)->at[i - 1]);
         if (name != NULL && *name == *key && strcmp(name, key) == 0)
-            return l->items[2 * i - 1];
+            return l->items[i];
     }
     return 0;
 }
@@ -317,22 +328,91 @@ sw_status value_dict_new(value_tree *t, value *out)
     return new_list(t, out, VALUE_DICT);
 }
 
-/* What is added at once first has just the room it takes; from then on room doubles. */
+/* Room for n items more. What is added at once first has just the room it takes; from then on
+ * room doubles. */
+static sw_status make_room(value_tree *t, list *l, uint32_t used, size_t n)
+{
+    size_t capacity = used + n;
+    void *block = NULL;
+    if (n <= l->capacity - used)
+        return SW_OK;
+    if (l->n > 0)
+        capacity = capacity > 2 * (size_t)l->capacity ? capacity : 2 * (size_t)l->capacity;
+    if (capacity > UINT32_MAX)
+        SW_FAIL(SW_UNSUPPORTED, "%s: a list of more than 2^32 items", t->path);
+    SW_TRY(take(t, &block, capacity * sizeof(value)));
+    if (used > 0)
+        memcpy(block, l->items, used * sizeof(value));
+    l->items = block;
+    l->capacity = (uint32_t)capacity;
+    return SW_OK;
+}
+
+static sw_status new_keys(value_tree *t, struct value_keys **out, size_t capacity)
+{
+    void *block = NULL;
+    SW_TRY(take(t, &block, sizeof **out + capacity * sizeof(value)));
+    *out = block;
+    **out = (struct value_keys){.capacity = (uint32_t)capacity};
+    return SW_OK;
+}
+
+/* The keys among n items, which others may have too. */
+static sw_status find_keys(value_tree *t, const value *items, size_t n, struct value_keys **out)
+{
+    uint64_t h = n;
+    bool same = true;
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ items[2 * i]) * UINT64_C(0x9e3779b97f4a7c15) >> 1;
+    struct value_keys **known = &t->keys[(h >> 40) % VALUE_KEYS];
+    same = *known != NULL && (*known)->n == n;
+    for (size_t i = 0; i < n && same; i++)
+        same = (*known)->at[i] == items[2 * i];
+    if (!same) {
+        SW_TRY(new_keys(t, known, n));
+        for (size_t i = 0; i < n; i++)
+            (*known)->at[i] = items[2 * i];
+        (*known)->n = (uint32_t)n;
+    }
+    *out = *known;
+    return SW_OK;
+}
+
+/* Keys of a dictionary that grows become its own. */
+static sw_status grow_keys(value_tree *t, const list *l, const value *items, size_t n,
+                           struct value_keys **out)
+{
+    struct value_keys *keys = keys_of(l);
+    if (keys->capacity - keys->n < n) {
+        SW_TRY(new_keys(t, out, 2 * (keys->n + n)));
+        memcpy((*out)->at, keys->at, keys->n * sizeof(value));
+        (*out)->n = keys->n;
+        keys = *out;
+    }
+    for (size_t i = 0; i < n; i++)
+        keys->at[keys->n++] = items[2 * i];
+    *out = keys;
+    return SW_OK;
+}
+
+static sw_status add_to_dict(value_tree *t, list *l, const value *items, size_t n)
+{
+    struct value_keys *keys;
+    SW_TRY(make_room(t, l, l->n > 0 ? l->n + 1 : 0, l->n > 0 ? n : n + 1));
+    SW_TRY(l->n > 0 ? grow_keys(t, l, items, n, &keys) : find_keys(t, items, n, &keys));
+    l->items[0] = (uint64_t)(uintptr_t)keys;
+    for (size_t i = 0; i < n; i++)
+        l->items[1 + l->n++] = items[2 * i + 1];
+    return SW_OK;
+}
+
 sw_status value_add(value_tree *t, value to, const value *items, size_t n)
 {
     list *l = address(to);
-    if (n > l->capacity - l->n) {
-        size_t capacity = l->n + n;
-        void *block = NULL;
-        if (l->n > 0)
-            capacity = capacity > 2 * l->capacity ? capacity : 2 * l->capacity;
-        SW_TRY(take(t, &block, capacity * sizeof *items));
-        if (l->n > 0)
-            memcpy(block, l->items, l->n * sizeof *items);
-        l->items = block;
-        l->capacity = capacity;
-    }
+    if (value_kind_of(to) == VALUE_DICT)
+        return n > 1 ? add_to_dict(t, l, items, n / 2) : SW_OK;
+    SW_TRY(make_room(t, l, l->n, n));
     memcpy(l->items + l->n, items, n * sizeof *items);
-    l->n += n;
+    l->n += (uint32_t)n;
     return SW_OK;
 }

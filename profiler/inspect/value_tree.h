@@ -20,6 +20,7 @@ typedef enum {
 } value_kind;
 
 #define VALUE_TEXTS 4096 /* latest texts that are not kept twice */
+#define VALUE_KEYS 256   /* latest keys of dictionaries: those with the same share them */
 
 typedef struct {
     const char *path;
@@ -29,6 +30,7 @@ typedef struct {
     bool full;        /* `reserved` was not enough */
     uint32_t n_texts; /* of `texts` in use */
     value texts[VALUE_TEXTS];
+    struct value_keys *keys[VALUE_KEYS];
 } value_tree;
 
 /* For a tree whose parts are all named by bytes of a file of that size: a byte never makes more

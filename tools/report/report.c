@@ -6,12 +6,14 @@
 #include "tools/report/report_end.h"
 #include "tools/report/report_export.h"
 #include "tools/report/report_population.h"
+#include "tools/report/report_replan.h"
 #include "tools/top/top.h"
 #include <string.h>
 
 typedef struct {
     const char *file, *format, *diff, *out, *html, *by, *steps, *turns, *member;
-    bool json, list, live;
+    bool json, list, live, replan;
+    int64_t device;
     report_style style;
     report_limits limits;
 } settings;
@@ -138,11 +140,47 @@ static int run_population(settings *s)
     return status == CLI_GO ? report_population(&asked) : status;
 }
 
+/* A snapshot planned again: text or JSON, and offsets to a file. */
+static int run_replan(settings *s)
+{
+    const sw_writer to = cli_writer(stdout);
+    if (s->by != NULL || s->steps != NULL || s->live || s->turns != NULL || s->member != NULL)
+        return cli_error(CLI_USAGE, "--replan does not go with --by, --steps, --live, --turns "
+                                    "or --member");
+    if (report_is_export(s->format))
+        return cli_error(CLI_USAGE, "--replan goes out as text or json (got --format %s)",
+                         s->format);
+    if (file_same(s->out, s->file) || file_same(s->html, s->file))
+        return cli_error(CLI_USAGE, "%s is a file that is read", s->file);
+    if (file_same(s->out, s->html))
+        return cli_error(CLI_USAGE, "--out and --html name one file");
+    if (s->diff != NULL && s->limits.increase == NULL)
+        return cli_error(CLI_USAGE, "with --replan --diff BASE is for --fail-on-increase");
+    const int limits = report_limits_read(&s->limits, s->diff != NULL);
+    if (limits != CLI_GO)
+        return limits;
+    s->style.ascii |= !cli_utf8();
+    s->style.to = &to;
+    const report_replan_asked asked = {.file = s->file,
+                                       .out = s->out,
+                                       .html = s->html,
+                                       .device = s->device,
+                                       .base = s->diff,
+                                       .limits = &s->limits,
+                                       .json = s->json,
+                                       .style = &s->style};
+    return report_replan(&asked);
+}
+
 static int run(settings *s)
 {
     const sw_writer to = cli_writer(stdout);
     report_steps_wanted steps;
     bool population = false;
+    if (s->replan)
+        return run_replan(s);
+    if (s->device >= 0)
+        return cli_error(CLI_USAGE, "--device is for --replan");
     int status = s->live ? CLI_GO : report_is_population(s->file, &population);
     if (population || status != CLI_GO)
         return population ? run_population(s) : status;
@@ -210,7 +248,7 @@ static const char notes[] =
 
 int tool_report(int argc, char **argv)
 {
-    settings s = {.limits.max_peak = REPORT_NO_LIMIT};
+    settings s = {.limits.max_peak = REPORT_NO_LIMIT, .device = -1};
     const cli_option options[] = {
         {"--format", "NAME", CLI_WORD, &s.format, "text",
          "text, json, or one of --list-formats, for the tools that read those", 0, 0,
@@ -237,6 +275,12 @@ int tool_report(int argc, char **argv)
          "of a population: what turn B has that turn A has not, member by member", 0, 0, NULL},
         {"--member", "K", CLI_WORD, &s.member, NULL,
          "of a population: member K alone, by layer and role", 0, 0, NULL},
+        {"--replan", NULL, CLI_FLAG, &s.replan, NULL,
+         "of a PyTorch snapshot: why its allocator reserved what it did, the least that any "
+         "needs, and how low a plan is; --out FILE writes the plan's offsets",
+         0, 0, NULL},
+        {"--device", "N", CLI_COUNT, &s.device, NULL, "with --replan: this device alone", 0,
+         1023, NULL},
         {"--by", "WHAT", CLI_WORD, &s.by, NULL,
          "one table, by layer, role, op or phase; as text, json or csv", 0, 0, report_by_words},
         {"--max-peak", "SIZE", CLI_BYTES, &s.limits.max_peak, NULL,

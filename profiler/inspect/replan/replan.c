@@ -1,0 +1,248 @@
+/* The questions, one after another. */
+#include "profiler/inspect/replan/replan.h"
+#include "alloc/base/mem.h"
+#include "profiler/inspect/replan/expandable.h"
+#include <stdlib.h>
+
+static lives_choice all_of(const trace_lives *l)
+{
+    return (lives_choice){.to = l->n_positions, .left_out = TRACE_NONE};
+}
+
+/* ---- what was reserved ------------------------------------------------------------------- */
+
+/* The request behind a segment, which it was taken for. */
+static uint32_t request_behind(const snapshot_trace *t, uint32_t i)
+{
+    const uint64_t stream = t->events[i].stream;
+    for (uint32_t k = i + 1; k < t->n_events; k++) {
+        const trace_event *e = &t->events[k];
+        if (e->action == TRACE_ALLOC && e->stream == stream)
+            return k;
+        if (e->action != TRACE_SEGMENT_MAP && e->action != TRACE_SEGMENT_ALLOC)
+            break;
+    }
+    return i;
+}
+
+static int64_t grows_by(const trace_event *e)
+{
+    if (e->action == TRACE_SEGMENT_ALLOC || e->action == TRACE_SEGMENT_MAP)
+        return (int64_t)e->bytes;
+    return e->action == TRACE_SEGMENT_FREE || e->action == TRACE_SEGMENT_UNMAP
+               ? -(int64_t)e->bytes
+               : 0;
+}
+
+/* The most up to position `to`, and where. */
+static uint64_t most_reserved(const replan *r, uint32_t to, uint32_t *where)
+{
+    int64_t now = (int64_t)r->start.reserved, most = now;
+    *where = TRACE_NONE;
+    for (uint32_t i = 0; i + 1 < to; i++) {
+        now += grows_by(&r->trace.events[i]);
+        if (now > most) {
+            most = now;
+            *where = i;
+        }
+    }
+    return (uint64_t)most;
+}
+
+static uint64_t reserved_at(const replan *r, uint32_t event)
+{
+    int64_t now = (int64_t)r->start.reserved;
+    for (uint32_t i = 0; i < event; i++)
+        now += grows_by(&r->trace.events[i]);
+    return (uint64_t)now;
+}
+
+/* A CPU's addresses have no segments. */
+static uint64_t span(const trace_lives *l)
+{
+    uint64_t low = UINT64_MAX, high = 0;
+    for (uint32_t i = 0; i < l->n; i++) {
+        const trace_life *x = &l->all[i];
+        low = x->address < low ? x->address : low;
+        high = x->address + x->bytes > high ? x->address + x->bytes : high;
+    }
+    return high > low ? high - low : 0;
+}
+
+/* ---- the replay -------------------------------------------------------------------------- */
+
+static void find_oom(replan *r)
+{
+    for (uint32_t i = r->trace.n_events; i-- > 0 && !r->oom.there;) {
+        const trace_event *e = &r->trace.events[i];
+        if (e->action != TRACE_OOM)
+            continue;
+        r->oom = (replan_oom){.there = true,
+                              .event = i,
+                              .asked = e->bytes,
+                              .device_free = e->address,
+                              .reserved = reserved_at(r, i)};
+    }
+}
+
+static sw_status replay(replan *r)
+{
+    replay_moment moments[2];
+    uint32_t n = 0, at;
+    r->reserved = most_reserved(r, r->trace.n_events + 1, &at);
+    r->reserved_event = at != TRACE_NONE ? request_behind(&r->trace, at) : TRACE_NONE;
+    find_oom(r);
+    /* What there was in front of the trace is seen behind its first event. */
+    const replay_moment peak = {.event = at != TRACE_NONE ? r->reserved_event : 0};
+    const replay_moment oom = {.event = r->oom.event};
+    const bool oom_first = r->oom.there && oom.event < peak.event;
+    if (oom_first)
+        moments[n++] = oom;
+    moments[n++] = peak;
+    if (r->oom.there && !oom_first)
+        moments[n++] = oom;
+    SW_TRY(replay_run(&r->trace, &r->start, moments, n, &r->proof));
+    r->at_reserved = moments[oom_first];
+    if (r->oom.there)
+        r->oom.moment = moments[oom_first ? 0 : 1];
+    r->replayed = true;
+    return SW_OK;
+}
+
+/* ---- plans ------------------------------------------------------------------------------- */
+
+static int by_bytes(const void *a, const void *b)
+{
+    const replan_holder *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return (x->stack > y->stack) - (x->stack < y->stack);
+}
+
+static sw_status find_holders(replan *r)
+{
+    void *block;
+    const uint32_t n = r->trace.n_stacks;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, n * sizeof(replan_holder)));
+    replan_holder *of = block;
+    for (uint32_t i = 0; i < n; i++)
+        of[i].stack = i;
+    for (uint32_t i = 0; i < r->lives.n; i++) {
+        const trace_life *x = &r->lives.all[i];
+        if (x->born > r->whole.position || x->dead <= r->whole.position)
+            continue;
+        of[x->stack].bytes += x->bytes;
+        of[x->stack].n++;
+    }
+    qsort(of, n, sizeof *of, by_bytes);
+    while (r->n_holders < REPLAN_HOLDERS && r->n_holders < n && of[r->n_holders].bytes > 0) {
+        r->holders[r->n_holders] = of[r->n_holders];
+        r->n_holders++;
+    }
+    sw_heap_free(block, SW_HEAP_PROFILE, n * sizeof(replan_holder));
+    for (uint32_t i = 0; i < r->n_holders; i++) {
+        lives_choice choice = all_of(&r->lives);
+        choice.left_out = r->holders[i].stack;
+        SW_TRY(trace_lives_bound(&r->lives, &choice, &r->holders[i].without));
+    }
+    return SW_OK;
+}
+
+typedef struct {
+    bool (*stop)(void *context);
+    void *context;
+} asked;
+
+/* All up to the request that did not get its memory, and the request. */
+static sw_status place_oom(replan *r, const asked *a)
+{
+    trace_lives *l = &r->lives;
+    const lives_choice choice = {.to = r->oom.event + 2, .left_out = TRACE_NONE};
+    const trace_event *e = &r->trace.events[r->oom.event];
+    const uint32_t n = l->n, before = l->n_positions;
+    for (uint32_t i = 0; i < l->n; i++)
+        if (l->all[i].born <= r->oom.event + 1 && l->all[i].dead > r->oom.event + 1)
+            r->oom.requested += l->all[i].bytes;
+    SW_TRY(trace_lives_add(l, e->stream, e->pool == TRACE_NO_POOL ? 0 : e->pool,
+                           (trace_life){.bytes = e->bytes,
+                                        .born = r->oom.event + 1,
+                                        .dead = r->oom.event + 2,
+                                        .stack = e->stack}));
+    const sw_status status = trace_lives_place(l, &choice, a->stop, a->context, &r->oom.with);
+    l->n = n;
+    l->n_positions = before;
+    r->oom.fits = r->oom.with.height <= r->oom.reserved + r->oom.device_free;
+    return status;
+}
+
+static sw_status place_step(replan *r, const asked *a)
+{
+    trace_lives *l = &r->lives;
+    const trace_period *p = &r->period;
+    const lives_choice step = {.from = p->from, .to = p->to, .left_out = TRACE_NONE},
+                       before = {.to = p->first, .left_out = TRACE_NONE};
+    lives_height warm = {0};
+    uint32_t ignored;
+    SW_TRY(trace_lives_place(l, &step, a->stop, a->context, &r->step));
+    for (uint32_t i = 0; i < l->n; i++) {
+        trace_life *x = &l->all[i];
+        const bool in = x->born < p->to && x->dead > p->from;
+        x->step_offset = in ? x->offset : UINT64_MAX;
+        r->step_kept += x->born <= p->from && x->dead >= p->to ? x->bytes : 0;
+    }
+    for (uint32_t k = 0; k < l->n_arenas; k++)
+        l->arenas[k].step_height = l->arenas[k].height;
+    r->step_reserved = r->replayed ? most_reserved(r, p->to, &ignored) : 0;
+    if (p->first > 0)
+        SW_TRY(trace_lives_bound(l, &before, &warm));
+    r->before_requested = warm.most;
+    return SW_OK;
+}
+
+/* The plan of the whole trace comes last: its offsets stay. */
+static sw_status place_all(replan *r, const asked *a)
+{
+    lives_choice choice = all_of(&r->lives);
+    SW_TRY(trace_period_find(&r->period, &r->lives));
+    if (r->period.steps > 0)
+        SW_TRY(place_step(r, a));
+    if (r->oom.there)
+        SW_TRY(place_oom(r, a));
+    for (uint32_t i = 1; i < r->lives.n_arenas; i++)
+        r->streams |= r->lives.arenas[i].stream != r->lives.arenas[0].stream;
+    choice.merged = true;
+    if (r->streams)
+        SW_TRY(trace_lives_place(&r->lives, &choice, a->stop, a->context, &r->merged));
+    choice.merged = false;
+    return trace_lives_place(&r->lives, &choice, a->stop, a->context, &r->whole);
+}
+
+sw_status replan_make(replan *r, snapshot_trace *trace, bool (*stop)(void *context),
+                      void *context)
+{
+    const asked a = {stop, context};
+    *r = (replan){.trace = *trace};
+    *trace = (snapshot_trace){0};
+    if (r->trace.n_events == 0 && r->trace.n_blocks == 0)
+        SW_FAIL(SW_UNSUPPORTED,
+                "%s: device %lld has no events: record them with "
+                "torch.cuda.memory._record_memory_history()",
+                r->trace.path, (long long)r->trace.device);
+    SW_TRY(trace_start_find(&r->start, &r->trace));
+    if (r->trace.cuda)
+        SW_TRY(replay(r));
+    SW_TRY(trace_lives_find(&r->lives, &r->trace, &r->start));
+    if (!r->trace.cuda)
+        r->reserved = span(&r->lives);
+    SW_TRY(place_all(r, &a));
+    if (r->replayed && !r->trace.settings.expandable)
+        SW_TRY(expandable_reserved(&r->trace, &r->lives, &r->expandable));
+    return find_holders(r);
+}
+
+void replan_free(replan *r)
+{
+    trace_lives_free(&r->lives);
+    trace_start_free(&r->start);
+    snapshot_trace_free(&r->trace);
+}

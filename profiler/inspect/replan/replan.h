@@ -1,0 +1,65 @@
+/* What a PyTorch run would need, from its own memory snapshot: what its caching allocator
+ * reserved, why that is more than what was asked for, the least that any allocator needs, and
+ * how low a plan is that knows all lifetimes. One device at a time. */
+#ifndef STEPWELL_REPLAN_H
+#define STEPWELL_REPLAN_H
+
+#include "profiler/inspect/replan/trace_lives.h"
+#include "profiler/inspect/replan/trace_period.h"
+#include "profiler/inspect/replan/trace_replay.h"
+
+#define REPLAN_HOLDERS 5
+
+/* What one stack holds where the most lives, and what would be left without it. */
+typedef struct {
+    uint32_t stack;
+    uint64_t bytes;       /* at the peak */
+    uint32_t n;           /* allocations, there */
+    lives_height without; /* the bound alone */
+} replan_holder;
+
+typedef struct {
+    bool there;
+    uint32_t event;       /* index */
+    uint64_t asked;       /* rounded, as the allocator asked */
+    uint64_t device_free; /* that the device still had */
+    uint64_t reserved;    /* then */
+    uint64_t requested;   /* live then */
+    replay_moment moment; /* what was lost then, where it is known */
+    lives_height with;    /* a plan of all up to there and the request */
+    bool fits;            /* such a plan is at most reserved + device_free */
+} replan_oom;
+
+typedef struct {
+    snapshot_trace trace;
+    trace_start start;
+    trace_lives lives;
+    replay_proof proof;        /* of a device's trace */
+    bool replayed;             /* it is of a device, with segments */
+    uint64_t reserved;         /* the most; of a CPU the span of all addresses */
+    uint32_t reserved_event;   /* index of the request that made it grow to that, or TRACE_NONE:
+                                  it was so in front of the trace */
+    replay_moment at_reserved; /* behind that */
+    lives_height whole;        /* of the whole trace */
+    trace_period period;       /* steps > 0: a steady step was found */
+    lives_height step;         /* of it: from what lives in front of it to what lives behind */
+    uint64_t step_kept;        /* what lives all the step */
+    uint64_t step_reserved;    /* the most that was reserved up to its end */
+    uint64_t before_requested; /* the most that lived in front of the first steady step */
+    bool streams;              /* there is more than one stream: `merged` is filled */
+    lives_height merged;       /* the plan with one arena for all streams */
+    uint64_t expandable; /* that would be reserved with expandable segments; 0: unknown, or
+                            the run had them */
+    replan_holder holders[REPLAN_HOLDERS]; /* the largest first */
+    uint32_t n_holders;
+    replan_oom oom; /* the last one of the trace */
+} replan;
+
+/* Of a trace that snapshot_trace_read made, which is the replan's from then on, also after a
+ * failure: free it then too. `stop` is asked now and then, as a plan's is; NULL: never.
+ * SW_UNSUPPORTED is a trace without events. */
+SW_MUST_USE sw_status replan_make(replan *r, snapshot_trace *trace, bool (*stop)(void *context),
+                                  void *context);
+void replan_free(replan *r);
+
+#endif

@@ -1,0 +1,204 @@
+/* A replan for programs. */
+#include "profiler/inspect/replan/replan_print.h"
+
+static void put_census(sw_json *j, const char *key, const replay_moment *m)
+{
+    const replay_census *c = &m->census;
+    if (!m->known) {
+        sw_json_put_null(j, key);
+        return;
+    }
+    sw_json_open(j, key, '{');
+    sw_json_put_u64(j, "reserved_bytes", c->reserved);
+    sw_json_put_u64(j, "requested_bytes", c->requested);
+    sw_json_put_u64(j, "pending_bytes", c->pending);
+    sw_json_put_u64(j, "rounding_bytes", c->rounding);
+    sw_json_put_u64(j, "rest_bytes", c->unsplit);
+    sw_json_put_u64(j, "split_bytes", c->split);
+    sw_json_put_u64(j, "cached_bytes", c->cached);
+    sw_json_put_u64(j, "other_streams_bytes", c->other_streams);
+    sw_json_put_u64(j, "other_pools_bytes", c->other_pools);
+    sw_json_put_u64(j, "other_sizes_bytes", c->other_sizes);
+    sw_json_end(j);
+}
+
+static void put_height(sw_json *j, const char *key, bool known, const lives_height *h)
+{
+    if (!known) {
+        sw_json_put_null(j, key);
+        return;
+    }
+    sw_json_open(j, key, '{');
+    sw_json_put_u64(j, "allocations", h->n);
+    sw_json_put_u64(j, "bound_bytes", h->bound);
+    sw_json_put_u64(j, "planned_bytes", h->height);
+    sw_json_put_u64(j, "proved_bytes", h->proved);
+    sw_json_put_bool(j, "least", h->height <= h->proved);
+    sw_json_end(j);
+}
+
+static void put_event(sw_json *j, const char *key, const snapshot_trace *t, uint32_t event)
+{
+    sw_json_put_known(j, key, event != TRACE_NONE,
+                      event != TRACE_NONE ? t->events[event].number : 0);
+}
+
+static void put_proof(sw_json *j, const replan *r)
+{
+    const replay_proof *p = &r->proof;
+    if (!r->replayed) {
+        sw_json_put_null(j, "proof");
+        return;
+    }
+    sw_json_open(j, "proof", '{');
+    sw_json_put_u64(j, "requests", p->n_checked);
+    put_event(j, "unknown_from", &r->trace, p->from);
+    put_event(j, "unknown_until", &r->trace, p->until > 0 ? p->until : TRACE_NONE);
+    sw_json_put_u64(j, "open_blocks", p->open);
+    if (p->from != TRACE_NONE)
+        sw_json_put_string(j, "why", p->why);
+    else
+        sw_json_put_null(j, "why");
+    sw_json_end(j);
+}
+
+static void put_step(sw_json *j, const replan *r)
+{
+    const trace_period *p = &r->period;
+    if (p->steps == 0) {
+        sw_json_put_null(j, "step");
+        return;
+    }
+    sw_json_open(j, "step", '{');
+    sw_json_put_u64(j, "steps", p->steps);
+    sw_json_put_u64(j, "requests", p->requests);
+    put_event(j, "first", &r->trace, p->first - 1);
+    put_event(j, "from", &r->trace, p->from - 1);
+    put_event(j, "to", &r->trace, p->to - 2);
+    put_height(j, "plan", true, &r->step);
+    sw_json_put_u64(j, "kept_bytes", r->step_kept);
+    sw_json_put_known(j, "reserved_bytes", r->replayed, r->step_reserved);
+    sw_json_put_u64(j, "requested_before_bytes", r->before_requested);
+    sw_json_end(j);
+}
+
+static void put_holders(sw_json *j, const replan *r)
+{
+    sw_json_open(j, "holders", '[');
+    for (uint32_t i = 0; i < r->n_holders; i++) {
+        const replan_holder *h = &r->holders[i];
+        const trace_stack *s = &r->trace.stacks[h->stack];
+        sw_json_begin(j, '{');
+        sw_json_put_string(j, "op", s->op);
+        sw_json_put_string(j, "layer", s->layer);
+        if (s->phase >= 0)
+            sw_json_put_string(j, "phase", sw_prof_phase_name(s->phase));
+        else
+            sw_json_put_null(j, "phase");
+        sw_json_put_u64(j, "bytes", h->bytes);
+        sw_json_put_u64(j, "allocations", h->n);
+        sw_json_put_u64(j, "without_bound_bytes", h->without.bound);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+}
+
+static void put_oom(sw_json *j, const replan *r)
+{
+    const replan_oom *o = &r->oom;
+    if (!o->there) {
+        sw_json_put_null(j, "oom");
+        return;
+    }
+    sw_json_open(j, "oom", '{');
+    put_event(j, "event", &r->trace, o->event);
+    sw_json_put_u64(j, "asked_bytes", o->asked);
+    sw_json_put_u64(j, "device_free_bytes", o->device_free);
+    sw_json_put_u64(j, "reserved_bytes", o->reserved);
+    sw_json_put_u64(j, "requested_bytes", o->requested);
+    put_census(j, "causes", &o->moment);
+    put_height(j, "plan", true, &o->with);
+    sw_json_put_bool(j, "fits", o->fits);
+    sw_json_end(j);
+}
+
+void replan_put_json(sw_json *j, const replan *r)
+{
+    const snapshot_trace *t = &r->trace;
+    sw_json_put_i64(j, "device", t->device);
+    sw_json_put_bool(j, "segments", r->replayed);
+    sw_json_put_u64(j, "events", t->n_events);
+    sw_json_put_u64(j, "allocations", r->lives.n);
+    sw_json_put_u64(j, "allocations_before", r->lives.n_before);
+    sw_json_put_u64(j, "arenas", r->lives.n_arenas);
+    sw_json_put_u64(j, "reserved_bytes", r->reserved);
+    put_event(j, "reserved_event", t, r->replayed ? r->reserved_event : TRACE_NONE);
+    sw_json_put_u64(j, "requested_bytes", r->whole.most);
+    put_census(j, "causes", &r->at_reserved);
+    put_proof(j, r);
+    put_height(j, "whole", true, &r->whole);
+    put_height(j, "one_arena", r->streams, &r->merged);
+    put_step(j, r);
+    sw_json_put_known(j, "expandable_bytes", r->expandable > 0, r->expandable);
+    put_holders(j, r);
+    put_oom(j, r);
+}
+
+/* ---- offsets ----------------------------------------------------------------------------- */
+
+static void put_arenas(sw_json *j, const replan *r)
+{
+    sw_json_open(j, "arenas", '[');
+    for (uint32_t i = 0; i < r->lives.n_arenas; i++) {
+        const trace_arena *a = &r->lives.arenas[i];
+        sw_json_begin(j, '{');
+        sw_json_put_u64(j, "stream", a->stream);
+        sw_json_open(j, "pool", '[');
+        sw_json_u64(j, a->pool >> 32);
+        sw_json_u64(j, a->pool & UINT32_MAX);
+        sw_json_end(j);
+        sw_json_put_u64(j, "bytes", a->height);
+        sw_json_put_known(j, "step_bytes", r->period.steps > 0, a->step_height);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+}
+
+void replan_put_offsets(sw_json *j, const replan *r)
+{
+    const trace_lives *l = &r->lives;
+    sw_json_put_i64(j, "device", r->trace.device);
+    sw_json_put_u64(j, "align", l->align);
+    put_arenas(j, r);
+    put_step(j, r);
+    sw_json_open(j, "columns", '[');
+    static const char *const columns[] = {"arena", "offset",    "bytes",
+                                          "born",  "completed", "step_offset"};
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        sw_json_string(j, columns[i]);
+    sw_json_end(j);
+    sw_json_put_u64(j, "before", l->n_before);
+    sw_json_open(j, "allocations", '[');
+    for (uint32_t i = 0; i < l->n; i++) {
+        const trace_life *x = &l->all[i];
+        sw_json_break(j, 1);
+        sw_json_begin(j, '[');
+        sw_json_u64(j, x->arena);
+        sw_json_u64(j, x->offset);
+        sw_json_u64(j, x->bytes);
+        if (x->born > 0)
+            sw_json_u64(j, r->trace.events[x->born - 1].number);
+        else
+            sw_json_null(j);
+        if (x->dead < l->n_positions)
+            sw_json_u64(j, r->trace.events[x->dead - 1].number);
+        else
+            sw_json_null(j);
+        if (x->step_offset != UINT64_MAX)
+            sw_json_u64(j, x->step_offset);
+        else
+            sw_json_null(j);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+}

@@ -1,0 +1,231 @@
+/* A replan for people. */
+#include "profiler/inspect/replan/replan_print.h"
+#include <stdio.h>
+#include <string.h>
+
+static const char *const phase_names[] = {"data", "forward", "loss", "backward", "optimizer"};
+
+const char *replan_who(const snapshot_trace *t, uint32_t stack)
+{
+    static char text[400];
+    const trace_stack *s = &t->stacks[stack];
+    if (*s->op == '\0' && *s->layer == '\0')
+        return "no frames were recorded";
+    snprintf(text, sizeof text, "%.160s%s%.200s", s->op,
+             *s->layer != '\0' && *s->op != '\0' ? " in " : "", s->layer);
+    return text;
+}
+
+static double percent(uint64_t part, uint64_t of)
+{
+    return of > 0 ? 100.0 * (double)part / (double)of : 0.0;
+}
+
+/* ---- what was reserved ------------------------------------------------------------------- */
+
+static void row(const report_style *style, const char *name, uint64_t bytes, uint64_t of)
+{
+    sw_writer_print(style->to, "  %-46s %19s %8.1f %%\n", name, sw_text_digits(bytes).text,
+                    percent(bytes, of));
+}
+
+static void some_row(const report_style *style, const char *name, uint64_t bytes, uint64_t of)
+{
+    if (bytes > 0)
+        row(style, name, bytes, of);
+}
+
+static void print_census(const replay_census *c, const report_style *style)
+{
+    row(style, "requested by what lives", c->requested, c->reserved);
+    some_row(style, "  of that: freed, waited for by other streams", c->pending, c->reserved);
+    some_row(style, "rounded up to 512 bytes or more", c->rounding, c->reserved);
+    some_row(style, "rests of blocks, too small to split", c->unsplit, c->reserved);
+    some_row(style, "free blocks of segments in use", c->split, c->reserved);
+    some_row(style, "free segments (cached)", c->cached, c->reserved);
+    some_row(style, "free memory of other streams", c->other_streams, c->reserved);
+    some_row(style, "free memory of private pools", c->other_pools, c->reserved);
+    some_row(style, "free memory for the other class of sizes", c->other_sizes, c->reserved);
+}
+
+static void print_proof(const replan *r, const report_style *style)
+{
+    const replay_proof *p = &r->proof;
+    const snapshot_trace *t = &r->trace;
+    if (p->from != TRACE_NONE) {
+        sw_writer_say(style->to, 2, 4,
+                      "The causes are known up to event %s. There the allocator's rules put %s",
+                      sw_text_digits(t->events[p->from].number).text,
+                      "things elsewhere, and from there on they are unknown:");
+        sw_writer_say(style->to, 4, 4, "%s.", p->why);
+    } else if (p->open > 0) {
+        sw_writer_say(
+            style->to, 2, 4,
+            "The causes are unknown: %s blocks from in front of the trace may be larger "
+            "than they were asked for.",
+            sw_text_digits(p->open).text);
+    } else {
+        sw_writer_say(style->to, 2, 4,
+                      "Proof: each of the %s requests lies where the allocator's rules put it.",
+                      sw_text_digits(p->n_checked).text);
+    }
+    if (p->until > 0 && p->open == 0)
+        sw_writer_say(
+            style->to, 2, 4,
+            "In front of event %s the causes are unknown: blocks from in front of the "
+            "trace may be larger than they were asked for.",
+            sw_text_digits(t->events[p->until].number).text);
+}
+
+static void print_reserved(const replan *r, const report_style *style)
+{
+    const snapshot_trace *t = &r->trace;
+    if (!r->replayed) {
+        sw_writer_print(style->to, "\n");
+        row(style, "span of all addresses (a CPU has no segments)", r->reserved, r->reserved);
+        return;
+    }
+    report_headline(style, "Reserved by PyTorch, at the peak");
+    sw_writer_print(style->to, "  %-46s %19s %10s\n", "", "bytes", "share");
+    row(style, "reserved", r->reserved, r->reserved);
+    if (r->at_reserved.known)
+        print_census(&r->at_reserved.census, style);
+    if (r->reserved_event != TRACE_NONE) {
+        const trace_event *e = &t->events[r->reserved_event];
+        sw_writer_say(style->to, 2, 4, "It grew to that at event %s, for %s bytes by %s.",
+                      sw_text_digits(e->number).text, sw_text_digits(e->bytes).text,
+                      replan_who(t, e->stack));
+    } else {
+        sw_writer_say(style->to, 2, 4, "It had grown to that in front of the trace.");
+    }
+    print_proof(r, style);
+    if (!t->said_settings)
+        sw_writer_say(style->to, 2, 4,
+                      "The snapshot does not say the allocator's settings: its defaults are "
+                      "taken.");
+}
+
+/* ---- plans ------------------------------------------------------------------------------- */
+
+static void print_height(const char *name, const lives_height *h, const report_style *style)
+{
+    char planned[32];
+    if (h->height <= h->bound)
+        snprintf(planned, sizeof planned, "the least");
+    else
+        snprintf(planned, sizeof planned, "+%.2f %%", percent(h->height - h->bound, h->bound));
+    sw_writer_print(style->to, "  %-24s %10s %16s %16s %10s\n", name, sw_text_digits(h->n).text,
+                    sw_text_digits(h->bound).text, sw_text_digits(h->height).text, planned);
+}
+
+static void print_plans(const replan *r, const report_style *style)
+{
+    report_headline(style, "Planned, with all lifetimes known");
+    sw_writer_print(style->to, "  %-24s %10s %16s %16s %10s\n", "", "requests", "at least",
+                    "planned", "");
+    print_height("the whole trace", &r->whole, style);
+    if (r->streams)
+        print_height("  one arena for streams", &r->merged, style);
+    if (r->period.steps > 0)
+        print_height("a steady step", &r->step, style);
+    sw_writer_say(
+        style->to, 2, 4,
+        "\"At least\" is the largest sum of requested bytes that live at one time%s: no "
+        "allocator needs less.",
+        r->lives.n_arenas > 1 ? ", of each stream and pool" : "");
+    if (r->period.steps == 0) {
+        sw_writer_say(style->to, 2, 4,
+                      "No steady step was found: the requests do not repeat three times.");
+        return;
+    }
+    const trace_event *first = &r->trace.events[r->period.first - 1];
+    sw_writer_say(style->to, 2, 4,
+                  "From event %s on %s steps of %s requests are alike. %s bytes live all the "
+                  "step; in front of the first one at most %s bytes lived.",
+                  sw_text_digits(first->number).text, sw_text_digits(r->period.steps).text,
+                  sw_text_digits(r->period.requests).text, sw_text_digits(r->step_kept).text,
+                  sw_text_digits(r->before_requested).text);
+    if (r->replayed)
+        sw_writer_say(
+            style->to, 2, 4,
+            "PyTorch had reserved %s bytes by the end of the step: %.2f times the plan.",
+            sw_text_digits(r->step_reserved).text,
+            r->step.height > 0 ? (double)r->step_reserved / (double)r->step.height : 0.0);
+}
+
+static void print_what_if(const replan *r, const report_style *style)
+{
+    report_headline(style, "Who holds the peak of what was requested, and what if not");
+    sw_writer_print(style->to, "  %16s %9s %16s  %s\n", "bytes", "requests", "without: least",
+                    "by");
+    for (uint32_t i = 0; i < r->n_holders; i++) {
+        const replan_holder *h = &r->holders[i];
+        const int phase = r->trace.stacks[h->stack].phase;
+        sw_writer_print(style->to, "  %16s %9s %16s  ", sw_text_digits(h->bytes).text,
+                        sw_text_digits(h->n).text, sw_text_digits(h->without.bound).text);
+        const char *who = replan_who(&r->trace, h->stack);
+        (void)sw_writer_fitted(style->to, who, strlen(who), phase >= 0 ? 20 : 31);
+        sw_writer_print(style->to, phase >= 0 ? " (%s)\n" : "%s\n",
+                        phase >= 0 ? phase_names[phase] : "");
+    }
+    if (r->n_holders > 0 && !style->quiet)
+        sw_writer_say(style->to, 2, 4,
+                      "Phases are guessed from the frames: autograd and optimizer are named "
+                      "there, all else is forward.");
+    if (r->expandable > 0)
+        sw_writer_say(
+            style->to, 2, 4,
+            "With expandable segments PyTorch would reserve %s bytes (simulated, on a "
+            "device that is never full).",
+            sw_text_digits(r->expandable).text);
+}
+
+static void print_oom(const replan *r, const report_style *style)
+{
+    const replan_oom *o = &r->oom;
+    const trace_event *e = &r->trace.events[o->event];
+    report_headline(style, "Out of memory");
+    sw_writer_say(
+        style->to, 2, 4,
+        "At event %s %s bytes were asked for by %s. PyTorch had reserved %s bytes, of "
+        "which %s lived; the device had %s free.",
+        sw_text_digits(e->number).text, sw_text_digits(o->asked).text,
+        replan_who(&r->trace, e->stack), sw_text_digits(o->reserved).text,
+        sw_text_digits(o->requested).text, sw_text_digits(o->device_free).text);
+    if (o->reserved > o->requested)
+        sw_writer_say(style->to, 2, 4, "%s bytes were reserved and not in use%s",
+                      sw_text_digits(o->reserved - o->requested).text,
+                      o->moment.known ? ":" : ".");
+    if (o->moment.known)
+        print_census(&o->moment.census, style);
+    sw_writer_say(style->to, 2, 4,
+                  "A plan of all requests up to this one takes %s bytes (at least %s): it %s "
+                  "the %s bytes that there were.",
+                  sw_text_digits(o->with.height).text, sw_text_digits(o->with.bound).text,
+                  o->fits ? "fits" : "does not fit",
+                  sw_text_digits(o->reserved + o->device_free).text);
+}
+
+void replan_print_text(const replan *r, const report_style *style)
+{
+    const snapshot_trace *t = &r->trace;
+    const uint32_t us = t->n_events > 0 ? t->events[t->n_events - 1].us : 0;
+    sw_writer_say(style->to, 0, 2,
+                  "PyTorch snapshot, %s %lld: %s events%s%s, %s allocations, "
+                  "%s from in front of the trace",
+                  t->cuda ? "device" : "profile of device", (long long)t->device,
+                  sw_text_digits(t->n_events).text, us > 0 ? " in " : "",
+                  us > 0 ? sw_text_ns((uint64_t)us * 1000).text : "",
+                  sw_text_digits(r->lives.n).text, sw_text_digits(r->lives.n_before).text);
+    if (r->oom.there)
+        print_oom(r, style);
+    print_reserved(r, style);
+    print_plans(r, style);
+    print_what_if(r, style);
+    if (!style->quiet)
+        sw_writer_say(
+            style->to, 0, 2,
+            "%sLifetimes are those of allocations, not of uses. Memory outside of "
+            "PyTorch's allocator (the context, libraries' own) is not in the snapshot.",
+            "\n");
+}

@@ -1,0 +1,214 @@
+/* The events of a trace, one after another. */
+#include "profiler/inspect/replan/trace_replay.h"
+#include "alloc/base/error.h"
+#include "profiler/inspect/replan/number_map.h"
+#include <stdio.h>
+#include <string.h>
+
+#define LARGE_REST                                                                             \
+    (UINT64_C(1) << 20) /* large blocks are larger, so smaller gaps are rests                  \
+                         */
+
+typedef struct {
+    snapshot_trace *t;
+    caching_allocator *a;
+    replay_proof *proof;
+    uint64_t stream, pool; /* of the latest request */
+    bool small;
+    number_map unsure; /* blocks that may be larger than they were taken for, by address */
+} replay;
+
+/* ---- in front of the trace --------------------------------------------------------------- */
+
+/* Of a block that was freed in the trace it is not known whether it had a rest. What follows,
+ * up to the next block or the segment's end, is one where it is too small for a free block;
+ * where it is larger, a part of it may be. */
+static uint64_t taken(const trace_segment *in, const trace_block *b, const trace_block *next,
+                      bool *unsure)
+{
+    const uint64_t end = in->address + in->bytes, from = b->address + b->bytes;
+    const uint64_t limit = next != NULL && next->address < end ? next->address : end;
+    const uint64_t behind = limit > from ? limit - from : 0;
+    *unsure = !b->kept && !in->small && !in->expandable && behind > LARGE_REST;
+    return b->bytes + (in->small || in->expandable || *unsure || b->kept ? 0 : behind);
+}
+
+static sw_status place_blocks(replay *r, const trace_start *s, const trace_segment *in,
+                              uint32_t *at)
+{
+    for (; *at < s->n_blocks && s->blocks[*at].address < in->address + in->bytes; (*at)++) {
+        const trace_block *b = &s->blocks[*at];
+        const trace_block *next = *at + 1 < s->n_blocks ? b + 1 : NULL;
+        bool unsure;
+        SW_TRY(caching_place(r->a, in->address, b->address, taken(in, b, next, &unsure),
+                             b->requested, b->stack));
+        if (unsure)
+            SW_TRY(number_map_set(&r->unsure, b->address, 1));
+        r->proof->open += unsure;
+        if (b->pending)
+            SW_TRY(caching_free_requested(r->a, b->address));
+    }
+    return SW_OK;
+}
+
+static sw_status begin(replay *r, const trace_start *s)
+{
+    uint32_t at = 0;
+    if (s->why[0] != '\0')
+        SW_FAIL(SW_FORMAT, "%s", s->why);
+    for (uint32_t i = 0; i < s->n_segments; i++) {
+        const trace_segment *in = &s->segments[i];
+        const caching_lane lane = {in->stream, in->pool, in->small};
+        if (at < s->n_blocks && s->blocks[at].address < in->address)
+            break;
+        SW_TRY(in->expandable ? caching_segment_map(r->a, lane, in->address, in->bytes)
+                              : caching_segment_alloc(r->a, lane, in->address, in->bytes));
+        SW_TRY(place_blocks(r, s, in, &at));
+    }
+    if (at < s->n_blocks)
+        SW_FAIL(SW_FORMAT, "%llu bytes were live in front of the trace, and in no segment",
+                (unsigned long long)s->blocks[at].requested);
+    caching_settle(r->a);
+    return SW_OK;
+}
+
+/* ---- events ------------------------------------------------------------------------------ */
+
+static caching_lane lane_of(const trace_event *e)
+{
+    const bool small = e->action == TRACE_SEGMENT_MAP ? e->bytes <= UINT64_C(2) << 20
+                                                      : e->bytes == UINT64_C(2) << 20;
+    return (caching_lane){e->stream, e->pool == TRACE_NO_POOL ? 0 : e->pool, small};
+}
+
+static sw_status take_alloc(replay *r, trace_event *e)
+{
+    uint64_t pool, address;
+    if (!caching_pool_at(r->a, e->address, &pool))
+        SW_FAIL(SW_FORMAT, "%llu bytes at an address where no free block begins",
+                (unsigned long long)e->bytes);
+    SW_TRY(caching_find(r->a, e->stream, pool, e->bytes, &address));
+    if (address != e->address)
+        SW_FAIL(SW_FORMAT, "%llu bytes are at 0x%llx, and the rules put them %s%llx",
+                (unsigned long long)e->bytes, (unsigned long long)e->address,
+                address != 0 ? "at 0x" : "in a new segment ", (unsigned long long)address);
+    SW_TRY(caching_take(r->a, e->address, e->bytes, e->stack));
+    e->pool = pool;
+    r->proof->n_checked++;
+    r->stream = e->stream;
+    r->pool = pool;
+    r->small = caching_round(&r->t->settings, e->bytes) <= LARGE_REST;
+    return SW_OK;
+}
+
+static sw_status take_free(replay *r, const trace_event *e, uint32_t i)
+{
+    SW_TRY(caching_free(r->a, e->address));
+    if (r->proof->open == 0 || number_map_at(&r->unsure, e->address) != 1)
+        return SW_OK;
+    r->proof->open--;
+    r->proof->until = i;
+    return number_map_set(&r->unsure, e->address, NUMBER_MAP_NONE);
+}
+
+static sw_status take(replay *r, trace_event *e, uint32_t i)
+{
+    switch ((trace_action)e->action) {
+    case TRACE_ALLOC:
+        return take_alloc(r, e);
+    case TRACE_FREE_REQUESTED:
+        return caching_free_requested(r->a, e->address);
+    case TRACE_FREE_COMPLETED:
+        return take_free(r, e, i);
+    case TRACE_SEGMENT_ALLOC:
+        return caching_segment_alloc(r->a, lane_of(e), e->address, e->bytes);
+    case TRACE_SEGMENT_FREE:
+        return caching_segment_free(r->a, e->address, e->bytes);
+    case TRACE_SEGMENT_MAP:
+        return caching_segment_map(r->a, lane_of(e), e->address, e->bytes);
+    case TRACE_SEGMENT_UNMAP:
+        return caching_segment_unmap(r->a, e->address, e->bytes);
+    case TRACE_OOM:
+        r->stream = e->stream;
+        r->pool = e->pool == TRACE_NO_POOL ? 0 : e->pool;
+        r->small = e->bytes <= LARGE_REST;
+        break;
+    }
+    return SW_OK;
+}
+
+/* ---- moments ----------------------------------------------------------------------------- */
+
+typedef struct {
+    const replay *r;
+    replay_moment *m;
+} counting;
+
+static void count(void *context, const caching_block *b)
+{
+    const counting *c = context;
+    replay_census *to = &c->m->census;
+    const caching_lane of = caching_lane_at(c->r->a, b->lane);
+    to->reserved += b->bytes;
+    if (b->state == CACHING_FREE) {
+        *(of.pool != c->r->pool       ? &to->other_pools
+          : of.stream != c->r->stream ? &to->other_streams
+          : of.small != c->r->small   ? &to->other_sizes
+          : b->whole                  ? &to->cached
+                                      : &to->split) += b->bytes;
+        return;
+    }
+    const uint64_t rounded = caching_round(&c->r->t->settings, b->requested);
+    const uint64_t block = rounded < b->bytes ? rounded : b->bytes;
+    to->requested += b->requested;
+    to->pending += b->state == CACHING_PENDING ? b->requested : 0;
+    to->rounding += block - b->requested;
+    to->unsplit += b->bytes - block;
+    if (c->m->lost_of != NULL)
+        c->m->lost_of[b->tag] += b->bytes - b->requested;
+}
+
+static void look(const replay *r, replay_moment *m)
+{
+    counting c = {r, m};
+    m->census = (replay_census){0};
+    m->known = true;
+    caching_each(r->a, count, &c);
+}
+
+static void unknown(replay *r, uint32_t event)
+{
+    r->proof->from = event;
+    snprintf(r->proof->why, sizeof r->proof->why, "%s", sw_last_error());
+}
+
+static sw_status run(replay *r, const trace_start *start, replay_moment *moments, uint32_t n)
+{
+    uint32_t m = 0;
+    sw_status status = begin(r, start);
+    for (uint32_t i = 0; i < r->t->n_events && status == SW_OK; i++) {
+        status = take(r, &r->t->events[i], i);
+        if (status == SW_FORMAT)
+            unknown(r, i);
+        for (; status == SW_OK && m < n && moments[m].event == i; m++)
+            if (r->proof->open == 0)
+                look(r, &moments[m]);
+    }
+    if (status == SW_FORMAT && r->proof->from == TRACE_NONE)
+        unknown(r, 0);
+    return status == SW_FORMAT ? SW_OK : status;
+}
+
+sw_status replay_run(snapshot_trace *t, const trace_start *start, replay_moment *moments,
+                     uint32_t n, replay_proof *out)
+{
+    replay r = {.t = t, .proof = out};
+    *out = (replay_proof){.from = TRACE_NONE};
+    for (uint32_t i = 0; i < n; i++)
+        moments[i].known = false;
+    SW_TRY(caching_create(&r.a, &t->settings));
+    const sw_status status = run(&r, start, moments, n);
+    number_map_free(&r.unsure);
+    caching_destroy(r.a);
+    return status;
+}

@@ -1,0 +1,102 @@
+/* Opening a snapshot. */
+#include "profiler/inspect/snapshot_file.h"
+#include "alloc/base/mem.h"
+#include "profiler/inspect/json_tree.h"
+#include "profiler/inspect/pickle_read.h"
+#include <string.h>
+
+struct snapshot_tree {
+    value_tree tree;
+    byte_reader in;
+};
+
+static bool begins(const char *text, size_t n)
+{
+    static const char *const keys[] = {"\"segments\"", "\"device_traces\""};
+    size_t at = 0;
+    if (n >= 2 && (unsigned char)text[0] == 0x80)
+        return true;
+    if (n == 0 || text[0] != '{')
+        return false;
+    for (at = 1; at < n &&
+                 (text[at] == ' ' || text[at] == '\n' || text[at] == '\r' || text[at] == '\t');)
+        at++;
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+        if (n - at >= strlen(keys[k]) && memcmp(text + at, keys[k], strlen(keys[k])) == 0)
+            return true;
+    return false;
+}
+
+sw_status snapshot_is(const char *path, bool *out)
+{
+    char text[64];
+    size_t got;
+    sw_file *file;
+    SW_TRY(sw_file_open(&file, path, SW_FILE_READ));
+    const sw_status status = sw_file_read(file, text, sizeof text, &got);
+    sw_file_drop(file);
+    SW_TRY(status);
+    *out = begins(text, got);
+    return SW_OK;
+}
+
+static sw_status take_top(snapshot_file *f, value top)
+{
+    const bool list = value_kind_of(top) == VALUE_LIST; /* of segments: memory_snapshot() */
+    f->segments = list ? top : value_at(top, "segments");
+    f->traces = value_at(top, "device_traces");
+    f->settings = value_at(top, "allocator_settings");
+    if (value_kind_of(f->segments) != VALUE_LIST ||
+        (f->traces != 0 && value_kind_of(f->traces) != VALUE_LIST))
+        SW_FAIL(SW_FORMAT, "%s: not a snapshot of PyTorch: it has no list of segments",
+                f->path);
+    /* Those of the profiler have no settings; its last device is the CPU. */
+    f->device = list || f->settings != 0;
+    return SW_OK;
+}
+
+static sw_status read_tree(snapshot_file *f)
+{
+    byte_reader *in = &f->tree->in;
+    value_tree *tree = &f->tree->tree;
+    value top = 0;
+    int first;
+    SW_TRY(sw_file_size(in->file, &f->bytes));
+    SW_TRY(value_tree_open(tree, f->path, f->bytes));
+    SW_TRY(byte_reader_peek(in, &first));
+    SW_TRY(first == 0x80 ? pickle_read(tree, in, &top) : json_tree_read(tree, in, &top));
+    return take_top(f, top);
+}
+
+sw_status snapshot_file_open(snapshot_file *f, const char *path)
+{
+    void *block;
+    *f = (snapshot_file){.path = path};
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, sizeof *f->tree));
+    f->tree = block;
+    sw_status status = byte_reader_open(&f->tree->in, path);
+    if (status == SW_OK)
+        status = read_tree(f);
+    byte_reader_close(&f->tree->in);
+    return status;
+}
+
+void snapshot_file_close(snapshot_file *f)
+{
+    if (f->tree == NULL)
+        return;
+    value_tree_close(&f->tree->tree);
+    sw_heap_free(f->tree, SW_HEAP_FILES, sizeof *f->tree);
+    f->tree = NULL;
+}
+
+sw_status snapshot_number(const char *path, value of, const char *where, uint64_t index,
+                          const char *key, int64_t most, int64_t *out)
+{
+    const value v = value_at(of, key);
+    *out = value_number(v);
+    if (value_kind_of(v) != VALUE_INT || *out < 0 || *out > most)
+        SW_FAIL(SW_FORMAT, "%s: %s %llu: '%s' must be a number from 0 to %lld", path, where,
+                (unsigned long long)index, key, (long long)most);
+    return SW_OK;
+}

@@ -1,0 +1,318 @@
+/* Snapshots planned again: traces of a plain allocator whose answers are known, damaged files,
+ * and what long traces take. */
+#include "tests/snapshot/files.h"
+#include "tests/snapshot/plain_allocator.h"
+#include "tests/support/heap_sweep.h"
+#include "tests/support/suite.h"
+#include "profiler/inspect/replan/replan_print.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#define MIB ((uint64_t)1 << 20)
+
+/* ---- a training -------------------------------------------------------------------------- */
+
+typedef struct {
+    int layers, steps, frames;
+    uint64_t weight, activation; /* bytes of each layer */
+    uint64_t warm;               /* bytes that the first step alone takes */
+} training;
+
+/* Weights and moments for good; forward keeps an activation of each layer, backward makes a
+ * gradient of each and lets the activation go. Returns the most that lives at one time. */
+static void train(plain_allocator *p, const training *t)
+{
+    uint64_t *kept = calloc((size_t)t->layers, sizeof *kept);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(kept);
+    for (int i = 0; i < 2 * t->layers; i++)
+        (void)plain_malloc(p, 0, t->weight, 1);
+    for (int step = 0; step < t->steps; step++) {
+        uint64_t warm = 0;
+        for (int i = 0; i < t->layers; i++) {
+            if (step == 0 && t->warm > 0 && i == t->layers / 2)
+                warm = plain_malloc(p, 0, t->warm, 2);
+            kept[i] =
+                plain_malloc(p, 0, t->activation + 512 * (uint64_t)(i % 7), 3 + i % t->frames);
+            plain_free(p, plain_malloc(p, 0, 2000, 3 + i % t->frames), false);
+        }
+        for (int i = t->layers - 1; i >= 0; i--) {
+            const uint64_t gradient = plain_malloc(p, 0, t->weight, 3 + t->frames);
+            plain_free(p, kept[i], false);
+            plain_free(p, gradient, false);
+        }
+        if (warm != 0)
+            plain_free(p, warm, false);
+    }
+    free(kept);
+}
+
+static uint64_t activations(const training *t)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < t->layers; i++)
+        bytes += t->activation + 512 * (uint64_t)(i % 7);
+    return bytes;
+}
+
+static sw_status make(replan *r, snapshot_file *f, const char *path)
+{
+    snapshot_trace t = {0};
+    *r = (replan){0};
+    sw_status status = snapshot_file_open(f, path);
+    if (status == SW_OK)
+        status = snapshot_trace_read(&t, f, 0);
+    if (status == SW_OK)
+        return replan_make(r, &t, NULL, NULL);
+    snapshot_trace_free(&t);
+    return status;
+}
+
+static void end(replan *r, snapshot_file *f)
+{
+    replan_free(r);
+    snapshot_file_close(f);
+}
+
+static void a_training_has_known_answers(void)
+{
+    const training t = {8, 6, 3, 3 * MIB, 2 * MIB, 30 * MIB};
+    plain_allocator p;
+    snapshot_file f;
+    replan r;
+    plain_start(&p, 7);
+    p.keep_sums = true;
+    train(&p, &t);
+    SW_CHECK(make(&r, &f, plain_write(&p, "training.pickle", 0)) == SW_OK, "%s",
+             sw_last_error());
+    const uint64_t weights = 2 * (uint64_t)t.layers * t.weight,
+                   step = weights + activations(&t) + t.weight;
+    CU_ASSERT(r.proof.from == TRACE_NONE && r.at_reserved.known);
+    CU_ASSERT_EQUAL(r.whole.bound, step + t.warm);
+    CU_ASSERT(r.whole.height >= r.whole.bound && r.whole.height < r.whole.bound * 101 / 100);
+    CU_ASSERT_EQUAL(r.period.steps, 5); /* the first one has more */
+    CU_ASSERT_EQUAL(r.period.requests, (uint32_t)(3 * t.layers));
+    CU_ASSERT_EQUAL(r.step.bound, step);
+    CU_ASSERT(r.step.height < step * 101 / 100);
+    CU_ASSERT_EQUAL(r.step_kept, weights);
+    CU_ASSERT(r.before_requested >= weights + t.warm && r.before_requested <= step + t.warm);
+    uint64_t most = 0;
+    for (size_t i = 0; i < p.n_events; i++)
+        most = p.sums[i].reserved > most ? p.sums[i].reserved : most;
+    CU_ASSERT_EQUAL(r.reserved, most);
+    CU_ASSERT_EQUAL(r.at_reserved.census.reserved, most);
+    CU_ASSERT(r.n_holders > 0 && r.holders[0].bytes == weights);
+    CU_ASSERT_EQUAL(r.holders[0].without.bound, step + t.warm - weights);
+    CU_ASSERT(r.expandable >= r.whole.bound);
+    end(&r, &f);
+    plain_end(&p);
+}
+
+/* Offsets hold: nothing that lives at one time overlaps. */
+static void offsets_do_not_overlap(void)
+{
+    const training t = {12, 5, 4, 5 * MIB, MIB, 0};
+    plain_allocator p;
+    snapshot_file f;
+    replan r;
+    plain_start(&p, 9);
+    train(&p, &t);
+    CU_ASSERT_EQUAL_FATAL(make(&r, &f, plain_write(&p, "offsets.pickle", 3)), SW_OK);
+    const trace_lives *l = &r.lives;
+    uint32_t wrong = 0;
+    for (uint32_t i = 0; i < l->n; i++)
+        for (uint32_t k = 0; k < i; k++) {
+            const trace_life *a = &l->all[i], *b = &l->all[k];
+            wrong += a->arena == b->arena && a->born < b->dead && b->born < a->dead &&
+                     a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
+        }
+    CU_ASSERT_EQUAL(wrong, 0);
+    for (uint32_t i = 0; i < l->n; i++) {
+        const trace_life *x = &l->all[i];
+        CU_ASSERT(x->offset % 512 == 0 && x->offset + x->bytes <= l->arenas[x->arena].height);
+        CU_ASSERT((x->step_offset != UINT64_MAX) ==
+                  (x->born < r.period.to && x->dead > r.period.from));
+    }
+    end(&r, &f);
+    plain_end(&p);
+}
+
+/* Blocks of 30 and 10 MiB by turns on a device of 400 MiB; the small ones stay, so that 60 MiB
+ * find no place though 260 MiB are free. */
+static void what_did_not_fit_is_planned(void)
+{
+    plain_allocator p;
+    snapshot_file f;
+    replan r;
+    uint64_t large[8];
+    plain_start(&p, 3);
+    p.capacity = 330 * MIB;
+    for (int i = 0; i < 8; i++) {
+        uint64_t both = plain_malloc(&p, 0, 40 * MIB, 1);
+        plain_free(&p, both, false);
+        large[i] = plain_malloc(&p, 0, 30 * MIB, 2);
+        (void)plain_malloc(&p, 0, 10 * MIB, 3);
+    }
+    for (int i = 0; i < 8; i++)
+        plain_free(&p, large[i], false);
+    CU_ASSERT_EQUAL(plain_malloc(&p, 0, 60 * MIB, 4), 0);
+    SW_CHECK(make(&r, &f, plain_write(&p, "oom.pickle", 0)) == SW_OK, "%s", sw_last_error());
+    CU_ASSERT(r.oom.there && r.oom.moment.known && r.oom.fits);
+    CU_ASSERT_EQUAL(r.oom.asked, 60 * MIB);
+    CU_ASSERT_EQUAL(r.oom.requested, 80 * MIB);
+    CU_ASSERT_EQUAL(r.oom.reserved, 320 * MIB);
+    CU_ASSERT_EQUAL(r.oom.moment.census.split, 240 * MIB);
+    CU_ASSERT_EQUAL(r.oom.with.height, 320 * MIB);
+    end(&r, &f);
+    plain_end(&p);
+}
+
+/* Two streams, one behind the other in time: an arena for both needs half. */
+static void streams_may_be_merged(void)
+{
+    plain_allocator p;
+    snapshot_file f;
+    replan r;
+    plain_start(&p, 3);
+    p.say_pools = true;
+    for (uint64_t stream = 0; stream < 2; stream++)
+        plain_free(&p, plain_malloc(&p, 64 * stream, 100 * MIB, 1), false);
+    p.pool = 5;
+    plain_free(&p, plain_malloc(&p, 0, 50 * MIB, 1), false);
+    CU_ASSERT_EQUAL_FATAL(make(&r, &f, plain_write(&p, "streams.pickle", 0)), SW_OK);
+    CU_ASSERT(r.streams && r.lives.n_arenas == 3);
+    CU_ASSERT_EQUAL(r.whole.height, 250 * MIB);
+    CU_ASSERT_EQUAL(r.merged.height, 150 * MIB);
+    CU_ASSERT_EQUAL(r.at_reserved.census.other_pools + r.at_reserved.census.other_streams,
+                    200 * MIB);
+    end(&r, &f);
+    plain_end(&p);
+}
+
+/* ---- damage ------------------------------------------------------------------------------ */
+
+static void nothing(void *context, const char *bytes, size_t n)
+{
+    (void)bytes;
+    *(size_t *)context += n;
+}
+
+/* All of it, printed; SW_OK or a message. */
+static sw_status plan_file(const char *path)
+{
+    snapshot_file f;
+    replan r;
+    size_t n = 0;
+    const sw_writer to = {.put = nothing, .context = &n};
+    const report_style style = {.to = &to};
+    const sw_status status = make(&r, &f, path);
+    if (status == SW_OK)
+        replan_print_text(&r, &style);
+    end(&r, &f);
+    return status;
+}
+
+static const char *small_file(void)
+{
+    const training t = {3, 4, 2, 3 * MIB, MIB, 0};
+    plain_allocator p;
+    plain_start(&p, 7);
+    p.capacity = 60 * MIB;
+    train(&p, &t);
+    (void)plain_malloc(&p, 64, 100 * MIB, 1);
+    const char *path = plain_write(&p, "small.pickle", 2);
+    plain_end(&p);
+    return path;
+}
+
+static sw_status plan_again(void *path)
+{
+    return plan_file(path);
+}
+
+static void memory_may_be_refused(void)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s", small_file());
+    CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, plan_again, path) > 20);
+    CU_ASSERT(sw_sweep(SW_FAULT_FILE, SW_IO, plan_again, path) > 2);
+}
+
+/* Cut at any byte, and any byte another: refused with a message or planned, and nothing stays.
+ */
+static void damaged_files_do_no_harm(void)
+{
+    size_t n;
+    char path[1024];
+    snprintf(path, sizeof path, "%s", small_file());
+    FILE *file = fopen(path, "rb");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+    char *bytes = malloc(1 << 20);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
+    n = fread(bytes, 1, 1 << 20, file);
+    fclose(file);
+    const size_t step = sw_tests_full() ? 1 : 61;
+    for (size_t i = 0; i < n; i += step) {
+        const uint64_t blocks = sw_heap_blocks();
+        const char was = bytes[i];
+        CU_ASSERT(plan_file(put_file("cut", bytes, i)) == SW_FORMAT);
+        bytes[i] = (char)(was ^ (1 << i % 8));
+        const sw_status status = plan_file(put_file("flipped", bytes, n));
+        bytes[i] = was;
+        SW_CHECK((status == SW_OK || status == SW_FORMAT || status == SW_UNSUPPORTED) &&
+                     sw_heap_blocks() == blocks,
+                 "byte %zu: %s", i, sw_status_name(status));
+    }
+    free(bytes);
+}
+
+/* ---- long traces ------------------------------------------------------------------------- */
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void long_traces_are_planned(void)
+{
+    static const struct {
+        training t;
+        const char *what;
+    } of[] = {{{40, 250, 9, 4 * MIB, 3 * MIB, 0}, "40 layers"},
+              {{2000, 14, 50, 5000, 70000, 0}, "2,000 layers"},
+              {{40, 2600, 9, 4 * MIB, 3 * MIB, 0}, "40 layers, long"}};
+    for (int i = 0; i < (sw_tests_full() ? 3 : 1); i++) {
+        plain_allocator p;
+        snapshot_file f;
+        replan r;
+        plain_start(&p, 1);
+        train(&p, &of[i].t);
+        const char *path = plain_write(&p, "long.pickle", 0);
+        const double start = seconds();
+        CU_ASSERT_EQUAL_FATAL(make(&r, &f, path), SW_OK);
+        sw_note("%s, %u events: %.2f s; a step of %u requests %.3f %% above its bound, the "
+                "whole trace %.3f %%",
+                of[i].what, r.trace.n_events, seconds() - start, r.period.requests,
+                100.0 * (double)(r.step.height - r.step.bound) / (double)r.step.bound,
+                100.0 * (double)(r.whole.height - r.whole.bound) / (double)r.whole.bound);
+        CU_ASSERT(r.proof.from == TRACE_NONE);
+        CU_ASSERT(r.period.steps >= (uint32_t)of[i].t.steps - 1);
+        CU_ASSERT(r.step.height - r.step.bound <= r.step.bound / 100);
+        end(&r, &f);
+        plain_end(&p);
+    }
+}
+
+static const sw_test tests[] = {
+    {"a training has known answers", a_training_has_known_answers},
+    {"offsets do not overlap", offsets_do_not_overlap},
+    {"what did not fit is planned", what_did_not_fit_is_planned},
+    {"streams may be merged, private pools not", streams_may_be_merged},
+    {"memory may be refused anywhere", memory_may_be_refused},
+    {"damaged files do no harm", damaged_files_do_no_harm},
+    {"long traces are planned", long_traces_are_planned},
+};
+SW_SUITE("replan", tests)

@@ -1,0 +1,243 @@
+/* Each device of a snapshot, planned again. */
+#include "tools/report/report_replan.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/sys.h"
+#include "profiler/inspect/replan/replan_print.h"
+#include "tools/cli/cli.h"
+#include "tools/report/replan_page.h"
+
+/* Of all devices that were asked for. */
+typedef struct {
+    uint64_t bound; /* the least that any allocator needs */
+    uint64_t loss;  /* what was reserved above that */
+} sums;
+
+typedef struct {
+    const report_replan_asked *asked;
+    snapshot_trace *traces;
+    uint32_t n_traces, cap_traces;
+    sums sums, base;
+    sw_json report, offsets;
+    svg page;
+    bool read; /* what fails from here on is not the file's fault */
+} run;
+
+static bool stopped(void *context)
+{
+    (void)context;
+    return cli_interrupted();
+}
+
+/* The traces of the devices that are asked for. The file is closed behind them: its tree takes
+ * more memory than all that follows. */
+static sw_status read_traces(run *r, const snapshot_file *f)
+{
+    uint64_t devices[SNAPSHOT_DEVICES / 64];
+    const int64_t asked = r->asked->device;
+    SW_TRY(snapshot_trace_devices(f, devices));
+    for (int64_t d = 0; d < SNAPSHOT_DEVICES; d++) {
+        void *traces = r->traces;
+        if ((devices[d / 64] >> d % 64 & 1) == 0 || (asked >= 0 && asked != d))
+            continue;
+        SW_TRY(sw_heap_reserve(&traces, SW_HEAP_PROFILE, &r->cap_traces, r->n_traces + 1,
+                               sizeof *r->traces));
+        r->traces = traces;
+        SW_TRY(snapshot_trace_read(&r->traces[r->n_traces++], f, d));
+    }
+    if (r->n_traces == 0 && asked >= 0)
+        SW_FAIL(SW_INVALID, "%s: there is no device %lld in it", f->path, (long long)asked);
+    if (r->n_traces == 0)
+        SW_FAIL(SW_FORMAT, "%s: there are no segments and no events in it", f->path);
+    return SW_OK;
+}
+
+static sw_status read_file(run *r, const char *path)
+{
+    snapshot_file f;
+    sw_status status = snapshot_file_open(&f, path);
+    if (status == SW_OK)
+        status = read_traces(r, &f);
+    snapshot_file_close(&f);
+    return status;
+}
+
+static void free_traces(run *r)
+{
+    for (uint32_t i = 0; i < r->n_traces; i++)
+        snapshot_trace_free(&r->traces[i]);
+    r->n_traces = 0;
+}
+
+static sw_status say(run *r, const replan *of, bool first)
+{
+    if (r->asked->html != NULL)
+        SW_TRY(replan_page_add(&r->page, of));
+    if (r->asked->json) {
+        sw_json_begin(&r->report, '{');
+        replan_put_json(&r->report, of);
+        sw_json_end(&r->report);
+    } else {
+        if (!first)
+            sw_writer_text(r->asked->style->to, "\n");
+        replan_print_text(of, r->asked->style);
+    }
+    if (r->asked->out == NULL)
+        return SW_OK;
+    sw_json_begin(&r->offsets, '{');
+    replan_put_offsets(&r->offsets, of);
+    sw_json_end(&r->offsets);
+    return SW_OK;
+}
+
+static void add(sums *to, const replan *of)
+{
+    to->bound += of->whole.bound;
+    to->loss += of->reserved > of->whole.bound ? of->reserved - of->whole.bound : 0;
+}
+
+/* tell: it is the file that is reported, and not its base. */
+static sw_status plan_devices(run *r, sums *to, bool tell)
+{
+    for (uint32_t i = 0; i < r->n_traces; i++) {
+        replan of;
+        sw_status status = replan_make(&of, &r->traces[i], stopped, NULL);
+        if (status == SW_OK && cli_interrupted())
+            cli_note("interrupted: plans are as low as they were by then");
+        if (status == SW_OK)
+            add(to, &of);
+        if (status == SW_OK && tell)
+            status = say(r, &of, i == 0);
+        replan_free(&of);
+        SW_TRY(status);
+    }
+    free_traces(r);
+    return SW_OK;
+}
+
+static sw_status write_offsets(void *context, sw_file *file)
+{
+    const sw_json *j = context;
+    return sw_file_write(file, j->bytes, j->used);
+}
+
+static void begin_json(sw_json *j, const char *path, const char *list)
+{
+    sw_json_growing(j, SW_HEAP_PROFILE);
+    sw_json_begin(j, '{');
+    sw_json_put_string(j, "file", path);
+    sw_json_put_string(j, "tool", "pytorch");
+    sw_json_open(j, list, '[');
+}
+
+static sw_status end_json(sw_json *j)
+{
+    sw_json_end(j);
+    sw_json_end(j);
+    sw_json_line(j);
+    return j->status;
+}
+
+static sw_status plan_base(run *r)
+{
+    SW_TRY(read_file(r, r->asked->base));
+    return plan_devices(r, &r->base, false);
+}
+
+/* ---- limits ------------------------------------------------------------------------------ */
+
+static bool is_over(const report_limits *l, uint64_t now, uint64_t base)
+{
+    if (l->increase == NULL || now <= base)
+        return false;
+    return l->relative ? (double)(now - base) * 100.0 > l->percent * (double)base
+                       : now - base > l->bytes;
+}
+
+static void put_gate(run *r)
+{
+    const report_limits *l = r->asked->limits;
+    const bool above = l->max_peak != REPORT_NO_LIMIT && r->sums.bound > l->max_peak;
+    if (!report_gate_asked(l))
+        return;
+    sw_json_open(&r->report, "gate", '{');
+    sw_json_put_bool(&r->report, "failed",
+                     above || is_over(l, r->sums.bound, r->base.bound) ||
+                         is_over(l, r->sums.loss, r->base.loss));
+    sw_json_put_u64(&r->report, "bound_bytes", r->sums.bound);
+    sw_json_put_u64(&r->report, "loss_bytes", r->sums.loss);
+    sw_json_put_known(&r->report, "base_bound_bytes", r->asked->base != NULL, r->base.bound);
+    sw_json_put_known(&r->report, "base_loss_bytes", r->asked->base != NULL, r->base.loss);
+    sw_json_end(&r->report);
+}
+
+static int judge_one(const run *r, const char *what, uint64_t now, uint64_t base)
+{
+    const report_limits *l = r->asked->limits;
+    if (!is_over(l, now, base))
+        return CLI_DONE;
+    return cli_error(CLI_FAILED,
+                     "%s: %s of %s bytes is %s above the %s of %s, more than "
+                     "--fail-on-increase %s",
+                     r->asked->file, what, cli_digits(now).text, cli_digits(now - base).text,
+                     cli_digits(base).text, r->asked->base, l->increase);
+}
+
+static int judge(const run *r)
+{
+    const report_limits *l = r->asked->limits;
+    int code = CLI_DONE;
+    cli_flush();
+    if (l->max_peak != REPORT_NO_LIMIT && r->sums.bound > l->max_peak)
+        code = cli_error(CLI_FAILED, "%s: the least of %s bytes is above --max-peak %s",
+                         r->asked->file, cli_digits(r->sums.bound).text,
+                         cli_digits(l->max_peak).text);
+    const int bound = judge_one(r, "the least", r->sums.bound, r->base.bound),
+              loss =
+                  judge_one(r, "what was reserved above the least", r->sums.loss, r->base.loss);
+    return code != CLI_DONE ? code : bound != CLI_DONE ? bound : loss;
+}
+
+static sw_status run_all(run *r)
+{
+    SW_TRY(read_file(r, r->asked->file));
+    begin_json(&r->report, r->asked->file, "devices");
+    begin_json(&r->offsets, r->asked->file, "devices");
+    if (r->asked->html != NULL)
+        replan_page_begin(&r->page, r->asked->file);
+    SW_TRY(plan_devices(r, &r->sums, true));
+    if (r->asked->base != NULL)
+        SW_TRY(plan_base(r));
+    r->read = true;
+    sw_json_end(&r->report);
+    put_gate(r);
+    sw_json_end(&r->report);
+    sw_json_line(&r->report);
+    SW_TRY(r->report.status);
+    SW_TRY(end_json(&r->offsets));
+    if (r->asked->json)
+        fwrite(r->report.bytes, 1, r->report.used, stdout);
+    if (r->asked->html != NULL) {
+        replan_page_end(&r->page);
+        SW_TRY(r->page.status);
+        SW_TRY(svg_save(&r->page, r->asked->html));
+    }
+    return r->asked->out != NULL
+               ? cli_saved(sw_file_replace(r->asked->out, write_offsets, &r->offsets))
+               : SW_OK;
+}
+
+int report_replan(const report_replan_asked *asked)
+{
+    run r = {.asked = asked};
+    cli_catch_interrupt();
+    const sw_status status = run_all(&r);
+    const int code = status == SW_OK
+                         ? cli_finish(cli_interrupted() ? CLI_INTERRUPTED : judge(&r))
+                         : cli_library_error(status, !r.read);
+    svg_free(&r.page);
+    sw_json_free(&r.offsets);
+    sw_json_free(&r.report);
+    free_traces(&r);
+    sw_heap_free(r.traces, SW_HEAP_PROFILE, r.cap_traces * sizeof *r.traces);
+    return code;
+}
