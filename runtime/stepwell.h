@@ -2395,6 +2395,32 @@ SW_API void sw_dataset_describe(const sw_dataset *dataset, sw_dataset_info *out)
 SW_MUST_USE SW_API sw_status sw_dataset_moments(const sw_dataset *dataset, int field, int n,
                                                 float *mean, float *deviation);
 
+/* What became of the samples of a class, or of all. 0 by 0 is NaN. */
+typedef struct {
+    size_t size;        /* set by the caller */
+    uint64_t support;   /* samples that have the label */
+    uint64_t predicted; /* samples that were taken for it */
+    uint64_t right;     /* both */
+    double precision;   /* right / predicted */
+    double recall;      /* right / support */
+    double f1;          /* 2 right / (support + predicted) */
+} sw_class_score;
+/* Count a batch of results: counts (classes, classes) of the caller's, zeros at first, has at
+ * [label][prediction] how many samples of `label` were taken for `prediction`, the class with
+ * the largest score: the first of equals, and a NaN is the largest, as in sw_accuracy. scores
+ * (rows, classes) F32, what sw_output_get gives of logits or probabilities; labels (rows) U8 or
+ * I32. A label that is no class is SW_INVALID, with its row, and nothing is counted. */
+SW_MUST_USE SW_API sw_status sw_confusion_add(uint64_t *counts, int64_t classes,
+                                              const sw_array *scores, const sw_array *labels);
+/* Class k of the counts, 0 to classes - 1. */
+SW_MUST_USE SW_API sw_status sw_confusion_class(const uint64_t *counts, int64_t classes,
+                                                int64_t k, sw_class_score *out);
+/* Of all samples: support and predicted are their number and right / support is the accuracy.
+ * precision, recall and f1 are means over the classes that occur, as label or as prediction,
+ * each with one weight, where NaN counts as 0: macro means, as scikit-learn has them. */
+SW_MUST_USE SW_API sw_status sw_confusion_mean(const uint64_t *counts, int64_t classes,
+                                               sw_class_score *out);
+
 typedef struct {
     size_t size;
     int64_t batch;

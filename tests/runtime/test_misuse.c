@@ -325,6 +325,12 @@ static things make_things(void)
     X(sw_op_register(sw_op_at(0), NULL))                                                       \
     X((sw_param_freeze(no_param, 1), SW_INVALID))                                              \
     X((sw_dataset_describe(t->data, NULL), SW_INVALID))                                        \
+    X(sw_confusion_add(NULL, 2, NULL, NULL))                                                   \
+    X(sw_confusion_add(&count, 1, NULL, NULL))                                                 \
+    X(sw_confusion_class(NULL, 1, 0, NULL))                                                    \
+    X(sw_confusion_class(&count, 1, 0, NULL))                                                  \
+    X(sw_confusion_mean(NULL, 1, NULL))                                                        \
+    X(sw_confusion_mean(&count, 1, NULL))                                                      \
     X((sw_knob_set(no_knob, 1.0f), SW_INVALID))                                                \
     X((sw_profile_end_status(NULL, SW_OK, NULL), SW_INVALID))                                  \
     X(sw_param_new(NULL, "p", SW_F32, four, "ones").index == 0 ? SW_INVALID : SW_OK)           \
@@ -559,6 +565,7 @@ static sw_status call_number(things *t, int k, bool without)
     uint32_t id;
     size_t bytes;
     double number;
+    uint64_t count = 0;
     sw_device_info device = {.size = sizeof device};
     sw_plan_info plan = {.size = sizeof plan};
     sw_run_info run = {.size = sizeof run};
