@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const commands[] = {"train", "pbt",    "evolve", "plan", "report", "bench",
-                                       "place", "sample", "info",   "top",  "help"};
+static const char *const commands[] = {"train",   "pbt",    "evolve", "plan",  "eval",
+                                       "predict", "report", "bench",  "place", "sample",
+                                       "info",    "top",    "help"};
 #define N_COMMANDS (sizeof commands / sizeof *commands)
 
 /* What the program prints for these words; give back by free(). */
