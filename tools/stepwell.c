@@ -19,7 +19,7 @@ static const cli_tool tools[] = {
     {"bench", tool_bench, "pauses, cost of recording, speed"},
     {"place", tool_place, "solve one placement problem"},
     {"sample", tool_sample, "text from a trained gpt"},
-    {"info", tool_info, "what a checkpoint or a file of parameters has"},
+    {"info", tool_info, "what a file is and what it has: parameters, profiles, arrays"},
     {"top", tool_top, "watch a running training"},
 };
 enum { N_TOOLS = sizeof tools / sizeof *tools };

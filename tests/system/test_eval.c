@@ -366,7 +366,8 @@ static void an_interrupt_leaves_no_part_of_a_file(void)
     const char *path = trained(NET "--steps 1"), *rows = path_of("rows.csv");
     CU_ASSERT(file_write(rows, "old", 3));
     snprintf(words, sizeof words,
-             "predict --load-params %s --model mlp --hidden 24 --synthetic-n 1000000 --batch 1 "
+             "predict --load-params %s --model mlp --hidden 24 --synthetic-n 100000 --part "
+             "train --batch 1 "
              "--out %s",
              path, rows);
     const pid_t pid = program_start("predict", words, NULL);

@@ -134,7 +134,8 @@ static void options_of_the_guide_exist(void)
     static const char *const guide[] = {"README",   "training", "budgets",
                                         "memory",   "formats",  "gpu",
                                         "programs", "ops",      "architectures"};
-    char all[1 << 16] = "", name[64];
+    static char all[1 << 18];
+    char name[64];
     size_t used = 0, n;
     int seen = 0;
     for (size_t i = 0; i < N_COMMANDS; i++)
