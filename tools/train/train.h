@@ -65,6 +65,7 @@ typedef struct {
 #include "tools/train/train_progress.def"
 } train_progress;
 enum {
+    TRAIN_PROGRESS_LATER = 4, /* all of them, or none */
     TRAIN_PROGRESS_MEMBERS = 0
 #define TRAIN_U64(field) +1
 #define TRAIN_I64(field) +1
@@ -86,12 +87,14 @@ typedef struct {
     int n;
 } train_identity;
 
-/* A line of --metrics. */
+/* A line of --metrics: of a step, of a validation, or the averages over the steps of an epoch.
+ */
+typedef enum { TRAIN_LINE_STEP, TRAIN_LINE_VALIDATION, TRAIN_LINE_EPOCH } train_line;
 typedef struct {
-    bool validation;
+    train_line kind;
     uint64_t step, epoch;
     train_score score;
-    double rate; /* of a step; validations have none */
+    double rate; /* of a step; others have none */
     uint64_t ns; /* 0: it has no time of its own */
 } train_row;
 
@@ -244,6 +247,9 @@ void train_record_refusal(train *t);
  */
 void train_read_process(train *t);
 void train_free_process(train *t);
+/* Of the steps of the epoch so far: the mean of their losses, and the samples that were right;
+ * rows is 0 where it is not known how many were. */
+train_score train_epoch_average(const train *t);
 /* "0.1234", "nan", "inf" */
 cli_text train_loss(double loss);
 /* The result on standard output, as text or JSON. */

@@ -18,7 +18,8 @@ static const char notes[] =
     "and lozo), eps, zo_rank, zo_window, record and record_bytes (null where they say "
     "nothing), "
     "replayed (the file, or null), keep_gradients, "
-    "accumulate, final_loss, diverged, skipped (updates; of mezo and lozo steps whose losses "
+    "accumulate, final_loss, epoch_loss and epoch_accuracy (averages over the steps of the last "
+    "epoch; null where they are not known), diverged, skipped (updates; of mezo and lozo steps whose losses "
     "were not finite); validation_loss and, where classes "
     "are learned, "
     "test_accuracy, of the last parameters, null when they were not validated; validations, "
@@ -37,8 +38,10 @@ static const char notes[] =
     "On a device a step's figures are read when the next one has begun. What is measured there "
     "is "
     "of the first run of each program, which goes op by op: later ones are replays of it.\n"
-    "A line of --metrics has kind (train or validation), step, epoch (from 1), loss, accuracy "
-    "(of classes), rate (of a step) and ms, and is in the file as soon as it is known. On a "
+    "A line of --metrics has kind (train, validation, or epoch: averages over the steps of the "
+    "epoch), step, epoch (from 1), loss, accuracy "
+    "(of classes), rate (of a step) and ms (none of an epoch), and is in the file as soon as it "
+    "is known. On a "
     "device the last step in front of a validation has no ms: it began before the one in front "
     "of it was over.";
 

@@ -207,6 +207,11 @@ static void put_run(sw_json *json, const train *t)
     sw_json_put_bool(json, "keep_gradients", o->keep_gradients || o->accumulate > 1);
     sw_json_put_i64(json, "accumulate", o->accumulate);
     sw_json_put_f64(json, "final_loss", t->now.step > 0 ? t->now.last_loss : (double)NAN);
+    const train_score average = train_epoch_average(t);
+    sw_json_put_known_f64(json, "epoch_loss", t->now.epoch_steps > 0, average.loss);
+    if (train_has_classes(t))
+        sw_json_put_known_f64(json, "epoch_accuracy", average.rows > 0,
+                              average.rows > 0 ? accuracy(&average) : 0.0);
     sw_json_put_bool(json, "diverged", t->now.diverged > 0);
     sw_json_put_u64(json, "skipped", t->skipped);
     put_validation(json, t);
@@ -375,6 +380,17 @@ static void print_record(const train *t)
            t->now.step == 1 ? "" : "s", path, result_both((size_t)t->record_bytes).text);
 }
 
+static void print_losses(const train *t)
+{
+    const train_score average = train_epoch_average(t);
+    printf("loss    %s in the last step, %s on average over the last epoch\n",
+           train_loss(t->now.last_loss).text, train_loss(average.loss).text);
+    if (average.rows > 0)
+        printf("right   %.2f %% on average over the last epoch (%s of %s)\n",
+               100.0 * accuracy(&average), cli_digits((uint64_t)average.right).text,
+               cli_digits((uint64_t)average.rows).text);
+}
+
 static void print_text(train *t)
 {
     const job_opts *o = &t->opts.job;
@@ -409,8 +425,7 @@ static void print_text(train *t)
         printf("step    min %s, median %s, p99 %s, max %s\n", cli_ns(s.min).text,
                cli_ns(s.median).text, cli_ns(s.p99).text, cli_ns(s.max).text);
     if (t->now.step > 0)
-        printf("loss    %s in the last step, %s on average over the last epoch\n",
-               train_loss(t->now.last_loss).text, train_loss(t->now.epoch_loss).text);
+        print_losses(t);
     if (t->skipped > 0)
         printf("skipped %s %s%s with %s that were not finite\n", cli_digits(t->skipped).text,
                t->zo != NULL ? "step" : "update", t->skipped == 1 ? "" : "s",
