@@ -16,6 +16,10 @@
 static int count_steps(train *t)
 {
     const job_opts *o = &t->opts.job;
+    if (t->opts.find_lr) {
+        t->total_steps = o->steps > 0 ? (uint64_t)o->steps : TRAIN_FIND_STEPS;
+        return CLI_GO;
+    }
     const uint64_t n = (uint64_t)t->job.train.n, batch = (uint64_t)t->job.batch;
     const uint64_t each = batch * (uint64_t)o->accumulate; /* samples of a step */
     const uint64_t per_epoch = (n + each - 1) / each;
@@ -51,6 +55,8 @@ static sw_status make_ready(train *t)
     SW_TRY(open_loader(t, &t->train_loader, &t->job.train, true));
     SW_TRY(open_loader(t, &t->test_loader, &t->job.test, false));
     SW_TRY(cli_times_init(&t->times, t->total_steps));
+    if (t->opts.find_lr)
+        SW_TRY(train_find_create(&t->find, &t->opts, t->total_steps));
     if (*t->job.normal.text != '\0')
         SW_TRY(sw_model_note(t->job.net.model, JOB_NORMAL_KEY, t->job.normal.text));
     return sw_model_ready(t->job.net.model, t->job.exec, (uint64_t)t->opts.job.seed);
@@ -244,6 +250,12 @@ static int train_and_report(train *t)
         if (saved != SW_OK)
             return cli_library_error(saved, false);
     }
+    if (t->opts.plot != NULL && !cli_interrupted()) {
+        const sw_status drawn =
+            cli_saved(train_find_plot(t->find, t->opts.plot, t->opts.job.model));
+        if (drawn != SW_OK)
+            return cli_library_error(drawn, false);
+    }
     if (t->now.stopped)
         cli_note("stopped at step %" PRIu64 ": no validation has been better for %" PRId64
                  " in a row",
@@ -264,6 +276,7 @@ static int close_all(train *t, int status)
     train_metrics_close(t);
     sw_zo_destroy(t->zo);
     t->zo = NULL;
+    train_find_destroy(t->find);
     sw_loader_destroy(t->test_loader);
     sw_loader_destroy(t->train_loader);
     job_close(&t->job);

@@ -6,9 +6,10 @@
 #include "profiler/record/process.h"
 #include "tools/job/job.h"
 #include "tools/job/breakdown_put.h"
+#include "tools/train/train_find.h"
 
 /* A field for each option of train_options.def, as it was given. */
-typedef struct {
+typedef struct train_opts {
     job_opts job;
 #define TRAIN_OPTION(type, field, ...) type field;
 #include "tools/train/train_options.def"
@@ -128,6 +129,7 @@ typedef struct {
     train_progress now; /* where it is, all that was told included */
     bool inside;        /* of an epoch that was begun */
     uint64_t total_steps, lr_every;
+    train_find *find;      /* of --find-lr; NULL: it trains */
     sw_zo *zo;             /* of --method mezo and lozo; NULL: backprop, or --replay */
     uint64_t record_bytes; /* of --record, once it is written; 0: it is not */
     uint64_t warm_runs, allocations; /* runs that neither traced nor were immediate; theirs */

@@ -270,7 +270,10 @@ sw_schedule train_schedule(const train *t)
 static sw_status set_rate(train *t, float *rate)
 {
     const sw_schedule schedule = train_schedule(t);
-    SW_TRY(sw_schedule_at(&schedule, t->now.step, rate));
+    if (t->find != NULL)
+        *rate = (float)train_find_rate(t->find, t->now.step);
+    else
+        SW_TRY(sw_schedule_at(&schedule, t->now.step, rate));
     if (t->zo == NULL)
         sw_knob_set(sw_optimizer_lr(t->job.net.optimizer, 0), *rate);
     return SW_OK;
@@ -333,7 +336,10 @@ static sw_status tell(train *t, train_step *s, bool timed)
         t->now.epoch_rows += s->score.rows;
         t->now.epoch_scored++;
     }
-    look_at_loss(t, s->score.loss, s->step);
+    if (t->find != NULL)
+        train_find_add(t->find, s->rate, s->score.loss);
+    else
+        look_at_loss(t, s->score.loss, s->step);
     if (timed && is_timed(t, s))
         cli_times_add(&t->times, ns);
     const train_row row = {
@@ -379,7 +385,8 @@ sw_status train_catch_up(train *t)
 
 static bool goes_on(const train *t)
 {
-    return t->now.step < t->total_steps && !t->now.stopped && !cli_interrupted();
+    const bool found = t->find != NULL && t->find->over;
+    return t->now.step < t->total_steps && !t->now.stopped && !found && !cli_interrupted();
 }
 
 /* In the middle of an epoch; the one at its end comes anyway. */
@@ -458,6 +465,8 @@ sw_status train_all(train *t)
             SW_TRY(begin_epoch(t));
         t->inside = false;
         SW_TRY(train_epoch(t));
+        if (t->find != NULL)
+            continue;
         if (!cli_interrupted() && !t->now.evaluated)
             SW_TRY(validate(t));
         say_validation(t);

@@ -248,6 +248,8 @@ static int print_json(train *t, int status)
         sw_json_put_u64(&json, "bump_bytes", m->bump_bytes);
     }
     put_times(&json, t);
+    if (t->find != NULL)
+        train_find_put(&json, t->find);
     result_put_device(&json, t->job.exec);
     if (t->opts.witness)
         put_witness(&json, t);
@@ -361,6 +363,8 @@ static void say_method(const train *t, char *to, size_t bytes)
     const double lr = (double)(float)o->job.lr;
     if (o->replay != NULL)
         snprintf(to, bytes, "replay");
+    else if (t->find != NULL)
+        snprintf(to, bytes, "%s %g to %g", o->job.optimizer, o->lr_from, o->lr_to);
     else if (t->zo == NULL)
         snprintf(to, bytes, "%s %g", o->job.optimizer, lr);
     else if (strcmp(o->method, "lozo") == 0)
@@ -424,7 +428,9 @@ static void print_text(train *t)
     if (s.n > 0)
         printf("step    min %s, median %s, p99 %s, max %s\n", cli_ns(s.min).text,
                cli_ns(s.median).text, cli_ns(s.p99).text, cli_ns(s.max).text);
-    if (t->now.step > 0)
+    if (t->find != NULL)
+        train_find_print(t->find);
+    else if (t->now.step > 0)
         print_losses(t);
     if (t->skipped > 0)
         printf("skipped %s %s%s with %s that were not finite\n", cli_digits(t->skipped).text,
