@@ -899,6 +899,27 @@ typedef struct {
 SW_MUST_USE SW_API sw_status sw_plan_visit(sw_exec *exec, const sw_run_args *args,
                                            const sw_plan_visitor *visitor);
 
+/* A layer of a program. What it points to is valid during the call. */
+typedef struct {
+    size_t size;
+    const char *name; /* its path, as scopes and parameters have it; "" for what has none */
+    const char *op;   /* of its forward part, that makes what others read, else the last one; ""
+                         where it has none */
+    sw_dtype dtype;   /* of that op's result, with its shape, batch included */
+    sw_shape shape;
+    uint64_t parameters;    /* elements of its trainable parameters, frozen ones too */
+    size_t parameter_bytes; /* of these */
+    size_t saved_bytes;     /* of what it makes and backward reads, padding included */
+    uint64_t operations;    /* arithmetic of its forward part: sw_op_desc */
+    uint64_t backward_operations; /* all else: gradients, updates, ops that run again */
+} sw_plan_layer;
+typedef void sw_plan_layer_visitor(void *to, const sw_plan_layer *layer);
+/* A summary of the model, before anything runs: plan as sw_plan_visit does, and show the layers
+ * in the order in which they first run, those whose parameters no op uses behind them. Their
+ * operations add up to sw_plan_info.operations. */
+SW_MUST_USE SW_API sw_status sw_plan_layers(sw_exec *exec, const sw_run_args *args,
+                                            sw_plan_layer_visitor *visitor, void *to);
+
 /* What the last run measured. */
 typedef struct {
     size_t size; /* set by the caller */

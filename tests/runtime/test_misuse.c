@@ -105,6 +105,9 @@ static things make_things(void)
     X(sw_last_run(t->exec, NULL))                                                              \
     X(sw_run_past(NULL, 0, &run))                                                              \
     X(sw_run_past(t->exec, 0, NULL))                                                           \
+    X(sw_plan_layers(NULL, &args, visit_layer, NULL))                                          \
+    X(sw_plan_layers(t->exec, NULL, visit_layer, NULL))                                        \
+    X(sw_plan_layers(t->exec, &args, NULL, NULL))                                              \
     X(sw_plan_shares(NULL, &args, visit_share, NULL))                                          \
     X(sw_plan_shares(t->exec, NULL, visit_share, NULL))                                        \
     X(sw_plan_shares(t->exec, &args, NULL, NULL))                                              \
@@ -498,6 +501,11 @@ static things make_things(void)
     X((void)!sw_item(c, scalar, NULL))                                                         \
     X(sw_op_apply(c, 0, NULL, 1, NULL))                                                        \
     X(sw_op_apply_all(c, 0, NULL, 1, NULL, NULL))
+
+static void visit_layer(void *to, const sw_plan_layer *layer)
+{
+    (void)to, (void)layer;
+}
 
 static void visit_share(void *to, const sw_share *share)
 {

@@ -6,6 +6,7 @@
  * nothing else can be, or to say what did not fit the memory. Then the loop only runs. */
 #include "profiler/record/prof_heap.h"
 #include "runtime/observe/observe.h"
+#include "tools/job/summary.h"
 #include "tools/train/train.h"
 #include <inttypes.h>
 
@@ -206,6 +207,17 @@ static void say_lost(train *t)
         t->trouble = failed;
 }
 
+/* In front of the first step; in JSON it stands with the result. */
+static int show_summary(train *t)
+{
+    if (!t->opts.summary || t->opts.json)
+        return CLI_GO;
+    const sw_status status = summary_print(&t->job);
+    putchar('\n');
+    cli_flush();
+    return status == SW_OK ? CLI_GO : cli_library_error(status, false);
+}
+
 static int train_and_report(train *t)
 {
     t->start_ns = cli_clock_ns();
@@ -307,6 +319,8 @@ int tool_train(int argc, char **argv)
     if (t.opts.members > 0)
         return pop_train(&t.opts, t.command);
     int status = prepare(&t);
+    if (status == CLI_GO)
+        status = show_summary(&t);
     if (status == CLI_GO)
         status = train_and_report(&t);
     else if (status == CLI_NO_FIT)

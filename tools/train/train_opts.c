@@ -37,6 +37,9 @@ static const char notes[] =
     "recompute, roles, layers, allocations_after_warmup, "
     "min_step_ns, median_step_ns, p99_step_ns, max_step_ns, wall_ns, device_memory (of a card: "
     "what its driver says and what is ours; null for the CPU), programs.\n"
+    "With --summary there is summary too, a list of layers: layer, op, output, parameters, "
+    "parameter_bytes, saved_bytes, operations (of the forward part), backward_operations (all "
+    "else).\n"
     "With --find-lr there is find_lr too: from, to, steps, stopped_early, suggested (null: the "
     "loss never fell; else steepest), steepest (the rate where the smoothed loss falls "
     "fastest), "
@@ -130,6 +133,9 @@ static int check(train_opts *o)
     const int checkpoint = train_checkpoint_check(o);
     if (checkpoint != CLI_GO)
         return checkpoint;
+    if (o->summary && o->members > 0)
+        return cli_error(CLI_USAGE, "--summary and --members exclude each other: stepwell plan "
+                                    "--summary shows the layers of one");
     if (o->same_data && o->members == 0)
         return cli_error(CLI_USAGE, "--same-data has no effect without --members");
     if (o->min_delta >= 0.0 && o->patience == 0)

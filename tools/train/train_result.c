@@ -2,6 +2,7 @@
 #include "profiler/record/utf8.h"
 #include "profiler/inspect/report/process_table.h"
 #include "tools/job/result.h"
+#include "tools/job/summary.h"
 #include "tools/train/train.h"
 #include <inttypes.h>
 #include <math.h>
@@ -248,6 +249,8 @@ static int print_json(train *t, int status)
         sw_json_put_u64(&json, "bump_bytes", m->bump_bytes);
     }
     put_times(&json, t);
+    if (t->opts.summary)
+        summary_put(&json, &t->job);
     if (t->find != NULL)
         train_find_put(&json, t->find);
     result_put_device(&json, t->job.exec);
