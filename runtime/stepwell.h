@@ -907,10 +907,10 @@ typedef struct {
                          where it has none */
     sw_dtype dtype;   /* of that op's result, with its shape, batch included */
     sw_shape shape;
-    uint64_t parameters;    /* elements of its trainable parameters, frozen ones too */
-    size_t parameter_bytes; /* of these */
-    size_t saved_bytes;     /* of what it makes and backward reads, padding included */
-    uint64_t operations;    /* arithmetic of its forward part: sw_op_desc */
+    uint64_t parameters;          /* elements of its trainable parameters, frozen ones too */
+    size_t parameter_bytes;       /* of these */
+    size_t saved_bytes;           /* of what it makes and backward reads, padding included */
+    uint64_t operations;          /* arithmetic of its forward part: sw_op_desc */
     uint64_t backward_operations; /* all else: gradients, updates, ops that run again */
 } sw_plan_layer;
 typedef void sw_plan_layer_visitor(void *to, const sw_plan_layer *layer);

@@ -1,6 +1,7 @@
 /* The layers of a program: shapes, parameters and bytes that the net's own text says, and sums
  * that the plan says in other ways. */
 #include "tests/runtime/nets.h"
+#include "tests/support/heap_sweep.h"
 #include <string.h>
 
 enum { LAYERS = 16 };
@@ -122,8 +123,37 @@ static void sums_are_those_of_the_plan(void)
         }
 }
 
+typedef struct {
+    sw_exec *exec;
+    const sw_run_args *args;
+} sweep_of;
+
+static void nothing(void *to, const sw_plan_layer *layer)
+{
+    (void)to;
+    (void)layer;
+}
+
+static sw_status show_layers(void *arg)
+{
+    const sweep_of *s = arg;
+    return sw_plan_layers(s->exec, s->args, nothing, NULL);
+}
+
+static void every_allocation_can_fail(void)
+{
+    sw_exec *exec = net_exec(NULL);
+    net *n = net_new(true, NULL);
+    const batch b = net_batch(true, 0, 12);
+    const sw_run_args args = net_args(n, &b);
+    sweep_of s = {exec, &args};
+    OK(show_layers(&s)); /* planned from here on */
+    CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, show_layers, &s) >= 2);
+}
+
 static const sw_test tests[] = {
     {"layers have what the net says", layers_have_what_the_net_says, false},
     {"sums are those of the plan", sums_are_those_of_the_plan, false},
+    {"every allocation can fail", every_allocation_can_fail, false},
 };
 SW_SUITE("plan layers", tests)

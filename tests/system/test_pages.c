@@ -131,9 +131,9 @@ static void a_missing_option_is_found(void)
 /* Options in the user guide: `--name` at the beginning of inline code. Each is in some help. */
 static void options_of_the_guide_exist(void)
 {
-    static const char *const guide[] = {"README",   "training", "budgets",
-                                        "memory",   "formats",  "gpu",
-                                        "programs", "ops",      "architectures"};
+    static const char *const guide[] = {"README",        "training",  "budgets",  "memory",
+                                        "formats",       "gpu",       "programs", "ops",
+                                        "architectures", "evaluation"};
     static char all[1 << 18];
     char name[64];
     size_t used = 0, n;

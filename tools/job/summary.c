@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define NAME_COLUMNS 20
+#define NAME_COLUMNS 19
 #define SHAPE_COLUMNS 19
 
 typedef struct {
@@ -104,8 +104,9 @@ sw_status summary_print(job *j)
            colour ? "\033[0m" : "");
     SW_TRY(visit(j, &s));
     print_line("all", "", s.parameters, s.saved_bytes, s.operations, s.backward_operations);
-    puts("forward and backward are operations of a step; an addition and a multiplication are "
-         "two");
+    cli_wrap(stdout, 0, 0,
+             "forward and backward: operations of a step; a multiplication and an addition are "
+             "two");
     return SW_OK;
 }
 
