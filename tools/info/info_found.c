@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/stat.h>
 
 void found_note(found *f, const char *key, const char *format, ...)
 {
@@ -242,16 +243,16 @@ sw_status found_look(found *f, const char *path)
     unsigned char head[HEAD] = {0};
     sw_file *file;
     size_t got = 0;
+    struct stat st;
     *f = (found){.path = path};
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return SW_OK; /* the reader of tensors says what it is, and opens a pipe once */
     SW_TRY(sw_file_open(&file, path, SW_FILE_READ));
-    sw_status status = SW_OK;
-    if (!sw_file_waits(file)) { /* else the reader of tensors says so */
-        status = sw_file_size(file, &f->bytes);
-        if (status == SW_OK)
-            status = sw_file_read(file, head, sizeof head, &got);
-        if (status == SW_OK)
-            status = look(f, file, head, got);
-    }
+    sw_status status = sw_file_size(file, &f->bytes);
+    if (status == SW_OK)
+        status = sw_file_read(file, head, sizeof head, &got);
+    if (status == SW_OK)
+        status = look(f, file, head, got);
     sw_file_drop(file);
     if (status != SW_OK)
         found_free(f);
