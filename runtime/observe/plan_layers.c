@@ -1,5 +1,6 @@
 /* A program by layers, for a summary of the model: what each makes, has and keeps. */
 #include "runtime/exec/run_internal.h"
+#include "runtime/model/model_label.h"
 #include "runtime/observe/breakdown.h"
 #include "runtime/observe/observe.h"
 #include <stdio.h>
@@ -139,15 +140,16 @@ static sw_status add_saved(layer_list *list, const swi_trace *t)
     return SW_OK;
 }
 
-static sw_status add_parameters(layer_list *list, const sw_model *model)
+static sw_status add_parameters(layer_list *list, const sw_run_args *args, int m)
 {
+    const sw_model *model = args->models[m];
     for (uint32_t i = 1; i < model->n_entries; i++) {
         const swi_entry *e = &model->entries[i];
-        char name[sizeof e->name];
+        char name[SWI_SHOWN_BYTES];
         layer_line *line;
         if (e->role != SWI_ROLE_PARAMETER)
             continue;
-        swi_entry_layer(model, e->name, name, sizeof name);
+        swi_entry_layer(args, model, e->name, name);
         SW_TRY(find(list, name, &line));
         line->parameters += e->bytes / sw_dtype_bytes(e->dtype);
         line->parameter_bytes += e->bytes;
@@ -194,7 +196,7 @@ static sw_status show_layers(sw_exec *exec, const sw_run_args *args,
     if (status == SW_OK)
         status = add_saved(&list, t);
     for (int m = 0; m < args->n_models && status == SW_OK; m++)
-        status = add_parameters(&list, args->models[m]);
+        status = add_parameters(&list, args, m);
     if (status == SW_OK)
         show(&list, f->program, visitor, to);
     sw_heap_free(list.made, SW_HEAP_PROGRAMS, t->n_storages * sizeof *list.made);
