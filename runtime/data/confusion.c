@@ -17,8 +17,9 @@ static sw_status check_classes(int64_t classes, const char *call)
 
 static int64_t label_at(const sw_array *labels, int64_t row)
 {
-    return labels->dtype == SW_U8 ? (int64_t)((const uint8_t *)labels->data)[row]
-                                  : (int64_t)((const int32_t *)labels->data)[row];
+    return labels->dtype == SW_U8    ? (int64_t)((const uint8_t *)labels->data)[row]
+           : labels->dtype == SW_U16 ? (int64_t)((const uint16_t *)labels->data)[row]
+                                     : (int64_t)((const int32_t *)labels->data)[row];
 }
 
 static sw_status check_batch(int64_t classes, const sw_array *scores, const sw_array *labels)
@@ -27,9 +28,10 @@ static sw_status check_batch(int64_t classes, const sw_array *scores, const sw_a
     if (scores->dtype != SW_F32 || s->rank != 2 || s->dim[1] != classes)
         SW_FAIL(SW_INVALID, "sw_confusion_add: scores must be F32 (rows, %lld)",
                 (long long)classes);
-    if ((labels->dtype != SW_U8 && labels->dtype != SW_I32) || l->rank != 1 ||
-        l->dim[0] != s->dim[0])
-        SW_FAIL(SW_INVALID, "sw_confusion_add: labels must be U8 or I32 (%lld)",
+    const int whole =
+        labels->dtype == SW_U8 || labels->dtype == SW_U16 || labels->dtype == SW_I32;
+    if (!whole || l->rank != 1 || l->dim[0] != s->dim[0])
+        SW_FAIL(SW_INVALID, "sw_confusion_add: labels must be U8, U16 or I32 (%lld)",
                 (long long)s->dim[0]);
     if (s->dim[0] > 0 && (scores->data == NULL || labels->data == NULL))
         SW_FAIL(SW_INVALID, "sw_confusion_add: scores and labels must have data");

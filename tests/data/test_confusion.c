@@ -29,14 +29,17 @@ static void rows_are_counted_by_label_and_prediction(void)
 {
     static const uint64_t by_hand[CLASSES * CLASSES] = {1, 0, 0, 1, 1, 0, 1, 0, 2};
     static const int32_t wide[ROWS] = {0, 1, 2, 2, 2, 1};
+    static const uint16_t half[ROWS] = {0, 1, 2, 2, 2, 1};
     uint64_t counts[CLASSES * CLASSES] = {0};
     count_all(counts);
     CU_ASSERT_EQUAL(memcmp(counts, by_hand, sizeof by_hand), 0);
     const sw_array x = array_of(SW_F32, SW_SHAPE(ROWS, CLASSES), scores);
     const sw_array y = array_of(SW_I32, SW_SHAPE(ROWS), wide);
     CU_ASSERT_EQUAL_FATAL(sw_confusion_add(counts, CLASSES, &x, &y), SW_OK);
+    const sw_array h = array_of(SW_U16, SW_SHAPE(ROWS), half);
+    CU_ASSERT_EQUAL_FATAL(sw_confusion_add(counts, CLASSES, &x, &h), SW_OK);
     for (int i = 0; i < CLASSES * CLASSES; i++)
-        CU_ASSERT_EQUAL(counts[i], 2 * by_hand[i]);
+        CU_ASSERT_EQUAL(counts[i], 3 * by_hand[i]);
 }
 
 static void classes_have_scores(void)

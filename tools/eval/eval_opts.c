@@ -9,11 +9,23 @@ static const char *const predict_words[] = {"text", "json", "csv", "jsonl", "npy
 static const char *const part_words[] = {"test", "train", NULL};
 
 /* Options of a job that say how parameters change, or what belongs to backward. */
-static const char *const left_out[] = {
-    "--optimizer",  "--lr",          "--momentum",     "--weight-decay",
-    "--clip",       "--max-skipped", "--update",       "--keep-gradients",
-    "--accumulate", "--seed",        "--no-recompute", "--no-tiles",
-    "--no-rebuild", "--no-chunks",   "--checkpoint",   "--checkpoint-pauses"};
+static const char *const left_out[] = {"--optimizer",
+                                       "--lr",
+                                       "--momentum",
+                                       "--weight-decay",
+                                       "--clip",
+                                       "--max-skipped",
+                                       "--update",
+                                       "--keep-gradients",
+                                       "--accumulate",
+                                       "--seed",
+                                       "--no-recompute",
+                                       "--no-tiles",
+                                       "--no-rebuild",
+                                       "--no-strips",
+                                       "--no-chunks",
+                                       "--checkpoint",
+                                       "--checkpoint-pauses"};
 
 static const char both_notes[] =
     "The options of model and data are those that it was trained with. Exit status: 0 done, 1 "

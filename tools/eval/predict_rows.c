@@ -24,6 +24,8 @@ static int64_t label_at(const sw_array *labels, int64_t i)
 {
     if (labels->dtype == SW_U8)
         return ((const uint8_t *)labels->data)[i];
+    if (labels->dtype == SW_U16)
+        return ((const uint16_t *)labels->data)[i];
     return labels->dtype == SW_I32 ? ((const int32_t *)labels->data)[i] : -1;
 }
 
