@@ -2429,8 +2429,8 @@ typedef struct {
 /* Count a batch of results: counts (classes, classes) of the caller's, zeros at first, has at
  * [label][prediction] how many samples of `label` were taken for `prediction`, the class with
  * the largest score: the first of equals, and a NaN is the largest, as in sw_accuracy. scores
- * (rows, classes) F32, what sw_output_get gives of logits or probabilities; labels (rows) U8, U16
- * or I32. A label that is no class is SW_INVALID, with its row, and nothing is counted. */
+ * (rows, classes) F32, what sw_output_get gives of logits or probabilities; labels (rows) U8,
+ * U16 or I32. A label that is no class is SW_INVALID, with its row, and nothing is counted. */
 SW_MUST_USE SW_API sw_status sw_confusion_add(uint64_t *counts, int64_t classes,
                                               const sw_array *scores, const sw_array *labels);
 /* Class k of the counts, 0 to classes - 1. */
