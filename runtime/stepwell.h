@@ -899,6 +899,27 @@ typedef struct {
 SW_MUST_USE SW_API sw_status sw_plan_visit(sw_exec *exec, const sw_run_args *args,
                                            const sw_plan_visitor *visitor);
 
+/* A layer of a program. What it points to is valid during the call. */
+typedef struct {
+    size_t size;
+    const char *name; /* its path, as scopes and parameters have it; "" for what has none */
+    const char *op;   /* of its forward part, that makes what others read, else the last one; ""
+                         where it has none */
+    sw_dtype dtype;   /* of that op's result, with its shape, batch included */
+    sw_shape shape;
+    uint64_t parameters;          /* elements of its trainable parameters, frozen ones too */
+    size_t parameter_bytes;       /* of these */
+    size_t saved_bytes;           /* of what it makes and backward reads, padding included */
+    uint64_t operations;          /* arithmetic of its forward part: sw_op_desc */
+    uint64_t backward_operations; /* all else: gradients, updates, ops that run again */
+} sw_plan_layer;
+typedef void sw_plan_layer_visitor(void *to, const sw_plan_layer *layer);
+/* A summary of the model, before anything runs: plan as sw_plan_visit does, and show the layers
+ * in the order in which they first run, those whose parameters no op uses behind them. Their
+ * operations add up to sw_plan_info.operations. */
+SW_MUST_USE SW_API sw_status sw_plan_layers(sw_exec *exec, const sw_run_args *args,
+                                            sw_plan_layer_visitor *visitor, void *to);
+
 /* What the last run measured. */
 typedef struct {
     size_t size; /* set by the caller */
@@ -2394,6 +2415,32 @@ SW_API void sw_dataset_describe(const sw_dataset *dataset, sw_dataset_info *out)
  * deviation 1 of them. SW_INVALID where there are no bytes, or shapes alone. */
 SW_MUST_USE SW_API sw_status sw_dataset_moments(const sw_dataset *dataset, int field, int n,
                                                 float *mean, float *deviation);
+
+/* What became of the samples of a class, or of all. 0 by 0 is NaN. */
+typedef struct {
+    size_t size;        /* set by the caller */
+    uint64_t support;   /* samples that have the label */
+    uint64_t predicted; /* samples that were taken for it */
+    uint64_t right;     /* both */
+    double precision;   /* right / predicted */
+    double recall;      /* right / support */
+    double f1;          /* 2 right / (support + predicted) */
+} sw_class_score;
+/* Count a batch of results: counts (classes, classes) of the caller's, zeros at first, has at
+ * [label][prediction] how many samples of `label` were taken for `prediction`, the class with
+ * the largest score: the first of equals, and a NaN is the largest, as in sw_accuracy. scores
+ * (rows, classes) F32, what sw_output_get gives of logits or probabilities; labels (rows) U8,
+ * U16 or I32. A label that is no class is SW_INVALID, with its row, and nothing is counted. */
+SW_MUST_USE SW_API sw_status sw_confusion_add(uint64_t *counts, int64_t classes,
+                                              const sw_array *scores, const sw_array *labels);
+/* Class k of the counts, 0 to classes - 1. */
+SW_MUST_USE SW_API sw_status sw_confusion_class(const uint64_t *counts, int64_t classes,
+                                                int64_t k, sw_class_score *out);
+/* Of all samples: support and predicted are their number and right / support is the accuracy.
+ * precision, recall and f1 are means over the classes that occur, as label or as prediction,
+ * each with one weight, where NaN counts as 0: macro means, as scikit-learn has them. */
+SW_MUST_USE SW_API sw_status sw_confusion_mean(const uint64_t *counts, int64_t classes,
+                                               sw_class_score *out);
 
 typedef struct {
     size_t size;

@@ -13,11 +13,13 @@ static const cli_tool tools[] = {
     {"es", tool_es, "train a network by evolution strategies, in the memory of inference"},
     {"evolve", tool_evolve, "evolve architectures under a memory budget"},
     {"plan", tool_plan, "peak and end bytes of every phase, without tensor memory"},
+    {"eval", tool_eval, "how good trained parameters are: accuracy, confusion, each class"},
+    {"predict", tool_predict, "what trained parameters make of each sample"},
     {"report", tool_report, "read a profile that train wrote"},
     {"bench", tool_bench, "pauses, cost of recording, speed"},
     {"place", tool_place, "solve one placement problem"},
     {"sample", tool_sample, "text from a trained gpt"},
-    {"info", tool_info, "what a checkpoint or a file of parameters has"},
+    {"info", tool_info, "what a file is and what it has: parameters, profiles, arrays"},
     {"top", tool_top, "watch a running training"},
 };
 enum { N_TOOLS = sizeof tools / sizeof *tools };

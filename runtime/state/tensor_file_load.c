@@ -162,6 +162,16 @@ static sw_status check_type(const loading *l, const swi_tensor *tensor,
             there, l->who, needed);
 }
 
+static sw_status is_missing(const loading *l, const swi_tensor *tensor)
+{
+    int64_t dim[SW_MAX_RANK + 1] = {0};
+    char needed[TEXT];
+    const int rank = shape_of(tensor, dim);
+    describe(needed, sizeof needed, swi_tensors_dtype(tensor->dtype), rank, dim);
+    SW_FAIL(SW_FORMAT, "%s: '%s' is missing; %s needs %s", swi_tensors_path(l->file),
+            tensor->name, l->who, needed);
+}
+
 static bool in_host_memory(const swi_tensor *tensor)
 {
     return tensor->at != NULL || tensor->models[0]->device->backend->host_memory;
@@ -173,7 +183,7 @@ static sw_status match(loading *l)
         const swi_tensor *tensor = &l->list->at[i];
         const swi_tensors_entry *entry = swi_tensors_find(l->file, tensor->name);
         if (entry == NULL)
-            SW_FAIL(SW_FORMAT, "%s: '%s' is missing", swi_tensors_path(l->file), tensor->name);
+            return is_missing(l, tensor);
         SW_TRY(check_type(l, tensor, entry));
         l->target[entry - l->file->entries] = i + 1;
         if (in_host_memory(tensor))
@@ -186,10 +196,12 @@ static sw_status check_no_more(const loading *l)
 {
     for (uint32_t i = 0; i < l->file->n; i++)
         if (l->target[i] == 0) {
-            char name[TEXT];
-            sw_utf8_clean(name, sizeof name, l->file->entries[i].name);
-            SW_FAIL(SW_FORMAT, "%s: '%s' is not in %s", swi_tensors_path(l->file), name,
-                    l->who);
+            const swi_tensors_entry *entry = &l->file->entries[i];
+            char name[TEXT], there[TEXT];
+            sw_utf8_clean(name, sizeof name, entry->name);
+            describe(there, sizeof there, entry->dtype, entry->rank, entry->dim);
+            SW_FAIL(SW_FORMAT, "%s: '%s', %s, is not in %s", swi_tensors_path(l->file), name,
+                    there, l->who);
         }
     return SW_OK;
 }

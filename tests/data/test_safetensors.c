@@ -313,7 +313,7 @@ static void differences_are_named(void)
         {"{" A "}", 8, "'b' is missing"},
         {"{}", 0, "'a' is missing"},
         {"{" A "," B ",\"c\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[32,36]}}", 36,
-         "'c' is not in model m"},
+         "'c', F32 (), is not in model m"},
         {"{" A "," B "," A "}", 32, "'a' is there twice"},
         {A_IS("\"F64\"", "[1]", "[0,8]"), 32, "'a' is F64 (1); model m needs F32 (2)"},
         {A_IS("\"F16\"", "[4]", "[0,8]"), 32, "F16 (4)"},

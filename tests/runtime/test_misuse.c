@@ -105,6 +105,9 @@ static things make_things(void)
     X(sw_last_run(t->exec, NULL))                                                              \
     X(sw_run_past(NULL, 0, &run))                                                              \
     X(sw_run_past(t->exec, 0, NULL))                                                           \
+    X(sw_plan_layers(NULL, &args, visit_layer, NULL))                                          \
+    X(sw_plan_layers(t->exec, NULL, visit_layer, NULL))                                        \
+    X(sw_plan_layers(t->exec, &args, NULL, NULL))                                              \
     X(sw_plan_shares(NULL, &args, visit_share, NULL))                                          \
     X(sw_plan_shares(t->exec, NULL, visit_share, NULL))                                        \
     X(sw_plan_shares(t->exec, &args, NULL, NULL))                                              \
@@ -325,6 +328,12 @@ static things make_things(void)
     X(sw_op_register(sw_op_at(0), NULL))                                                       \
     X((sw_param_freeze(no_param, 1), SW_INVALID))                                              \
     X((sw_dataset_describe(t->data, NULL), SW_INVALID))                                        \
+    X(sw_confusion_add(NULL, 2, NULL, NULL))                                                   \
+    X(sw_confusion_add(&count, 1, NULL, NULL))                                                 \
+    X(sw_confusion_class(NULL, 1, 0, NULL))                                                    \
+    X(sw_confusion_class(&count, 1, 0, NULL))                                                  \
+    X(sw_confusion_mean(NULL, 1, NULL))                                                        \
+    X(sw_confusion_mean(&count, 1, NULL))                                                      \
     X((sw_knob_set(no_knob, 1.0f), SW_INVALID))                                                \
     X((sw_profile_end_status(NULL, SW_OK, NULL), SW_INVALID))                                  \
     X(sw_param_new(NULL, "p", SW_F32, four, "ones").index == 0 ? SW_INVALID : SW_OK)           \
@@ -493,6 +502,11 @@ static things make_things(void)
     X(sw_op_apply(c, 0, NULL, 1, NULL))                                                        \
     X(sw_op_apply_all(c, 0, NULL, 1, NULL, NULL))
 
+static void visit_layer(void *to, const sw_plan_layer *layer)
+{
+    (void)to, (void)layer;
+}
+
 static void visit_share(void *to, const sw_share *share)
 {
     (void)to, (void)share;
@@ -559,6 +573,7 @@ static sw_status call_number(things *t, int k, bool without)
     uint32_t id;
     size_t bytes;
     double number;
+    uint64_t count = 0;
     sw_device_info device = {.size = sizeof device};
     sw_plan_info plan = {.size = sizeof plan};
     sw_run_info run = {.size = sizeof run};

@@ -280,6 +280,16 @@ static sw_status try_describe(scene *s, room *r)
     return info->n == 16 ? SW_OK : SW_INVALID;
 }
 
+static sw_status try_class_score(scene *s, room *r)
+{
+    const uint64_t counts[4] = {1, 0, 0, 1};
+    room mean = *r;
+    (void)s;
+    const sw_status status = sw_confusion_class(counts, 2, 0, (sw_class_score *)(void *)r);
+    CU_ASSERT_EQUAL(sw_confusion_mean(counts, 2, (sw_class_score *)(void *)&mean), status);
+    return status;
+}
+
 static sw_status try_loader(scene *s, room *r)
 {
     sw_loader *made = NULL;
@@ -761,6 +771,7 @@ static const struct {
     {SWI_STRUCT_sw_npy_opts, try_npy, false},
     {SWI_STRUCT_sw_arrays_opts, try_arrays, false},
     {SWI_STRUCT_sw_dataset_info, try_describe, true},
+    {SWI_STRUCT_sw_class_score, try_class_score, true},
     {SWI_STRUCT_sw_loader_opts, try_loader, false},
     {SWI_STRUCT_sw_checkpoint_opts, try_checkpoint, false},
     {SWI_STRUCT_sw_checkpoint_info, try_checkpoint_info, true},
@@ -947,8 +958,9 @@ static void list_is_the_headers(void)
     }
     for (const char *p = text; (p = strstr(p, "{\n    size_t size;")) != NULL; p++)
         found++;
-    /* The library fills three itself: sw_plan_storage, sw_share and sw_mutation_record. */
-    CU_ASSERT_EQUAL(found, SWI_STRUCTS + 3);
+    /* The library fills four itself: sw_plan_storage, sw_plan_layer, sw_share and
+     * sw_mutation_record. */
+    CU_ASSERT_EQUAL(found, SWI_STRUCTS + 4);
     free(text);
 }
 

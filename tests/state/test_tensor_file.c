@@ -138,7 +138,7 @@ static void models_are_stacked(void)
     CU_ASSERT(entry->rank == 5 && entry->dim[0] == 3 && entry->dim[1] == 3 &&
               entry->dim[4] == 2);
     failed_as(swi_tensors_load(file, &in, false, "the test"), SW_FORMAT,
-              "'one/conv.weight' is not in the test");
+              "'one/conv.weight', F32 (3, 2, 2, 2), is not in the test");
     failed_as(swi_tensors_load(file, &single, true, "it"), SW_FORMAT,
               "'pop/conv.weight' is F32 (3, 3, 2, 2, 2); it needs F32 (3, 2, 2, 2)");
     CHECK_OK(swi_tensors_load(file, &in, true, "the test"));

@@ -249,7 +249,8 @@ static void the_best_parameters_are_kept(void)
 /* ---- metrics ----------------------------------------------------------------------------- */
 
 typedef struct {
-    int trains, validations;
+    int trains, validations, epochs;
+    double epoch_sum, rights; /* of the steps of an epoch; all have as many samples */
     double last_loss, loss_sum, last_rate, first_rate;
 } lines;
 
@@ -271,6 +272,18 @@ static lines read_csv(const char *path)
             SW_CHECK(step == found.trains && ms > 0, "%s", line);
             found.last_loss = loss;
             found.last_rate = rate;
+            found.epoch_sum += loss;
+            found.rights += accuracy;
+        } else if (strncmp(line, "epoch,", 6) == 0) {
+            SW_CHECK(sscanf(line, "epoch,%lld,%lld,%lf,%lf,,", &step, &epoch, &loss,
+                            &accuracy) == 4 &&
+                         step == found.trains && line[strlen(line) - 1] == ',',
+                     "%s", line);
+            SW_CHECK(fabs(loss - found.epoch_sum / 3) < 1e-7 &&
+                         fabs(accuracy - found.rights / 3) < 1e-7,
+                     "%s: %g, %g", line, found.epoch_sum / 3, found.rights / 3);
+            found.epoch_sum = found.rights = 0.0;
+            found.epochs++;
         } else {
             SW_CHECK(sscanf(line, "validation,%lld,%lld,%lf,%lf,,%lf", &step, &epoch, &loss,
                             &accuracy, &ms) == 5 &&
@@ -299,6 +312,7 @@ static void metrics_have_each_step_and_each_validation(void)
     const lines found = read_csv(csv);
     CU_ASSERT_EQUAL(found.trains, 12);
     CU_ASSERT_EQUAL(found.validations, 8); /* behind 2 3 4 6 8 9 10 12 */
+    CU_ASSERT_EQUAL(found.epochs, 4);
     CU_ASSERT_EQUAL(number("validations"), 8);
     CU_ASSERT(fabs(found.last_loss - number("final_loss")) < 1e-6);
     CU_ASSERT(fabs(found.first_rate - 0.005) < 1e-8 && found.last_rate < 1e-3);
@@ -313,13 +327,15 @@ static void metrics_have_each_step_and_each_validation(void)
     for (char *line = strtok_r(text, "\n", &next); line != NULL;
          line = strtok_r(NULL, "\n", &next), count++) {
         sum += program_number(line, "loss");
-        const bool validation = strstr(line, "\"kind\":\"validation\"") != NULL;
-        SW_CHECK(isnan(program_number(line, "rate")) == validation &&
-                     program_number(line, "ms") > 0 && line[strlen(line) - 1] == '}',
+        const bool step = strstr(line, "\"kind\":\"train\"") != NULL;
+        const bool epoch = strstr(line, "\"kind\":\"epoch\"") != NULL;
+        SW_CHECK(isnan(program_number(line, "rate")) == !step &&
+                     (program_number(line, "ms") > 0) == !epoch &&
+                     line[strlen(line) - 1] == '}',
                  "%s", line);
     }
     free(text);
-    CU_ASSERT_EQUAL(count, 20);
+    CU_ASSERT_EQUAL(count, 24);
     SW_CHECK(fabs(sum - found.loss_sum) < 1e-5, "%g in CSV, %g in JSON", found.loss_sum, sum);
 }
 

@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const commands[] = {"train", "pbt",    "evolve", "plan", "report", "bench",
-                                       "place", "sample", "info",   "top",  "help"};
+static const char *const commands[] = {"train",   "pbt",    "evolve", "plan",  "eval",
+                                       "predict", "report", "bench",  "place", "sample",
+                                       "info",    "top",    "help"};
 #define N_COMMANDS (sizeof commands / sizeof *commands)
 
 /* What the program prints for these words; give back by free(). */
@@ -130,10 +131,11 @@ static void a_missing_option_is_found(void)
 /* Options in the user guide: `--name` at the beginning of inline code. Each is in some help. */
 static void options_of_the_guide_exist(void)
 {
-    static const char *const guide[] = {"README",   "training", "budgets",
-                                        "memory",   "formats",  "gpu",
-                                        "programs", "ops",      "architectures"};
-    char all[1 << 16] = "", name[64];
+    static const char *const guide[] = {"README",        "training",  "budgets",  "memory",
+                                        "formats",       "gpu",       "programs", "ops",
+                                        "architectures", "evaluation"};
+    static char all[1 << 18];
+    char name[64];
     size_t used = 0, n;
     int seen = 0;
     for (size_t i = 0; i < N_COMMANDS; i++)

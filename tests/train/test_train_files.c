@@ -57,7 +57,7 @@ static bool there(const char *name)
 static void rows(uint64_t from, uint64_t to)
 {
     for (uint64_t step = from; step <= to; step++) {
-        const train_row row = {.validation = step % 3 == 0,
+        const train_row row = {.kind = step % 3 == 0 ? TRAIN_LINE_VALIDATION : TRAIN_LINE_STEP,
                                .step = step,
                                .epoch = step / 4,
                                .score = {.loss = 1.0 / (double)step, .rows = 8},

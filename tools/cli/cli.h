@@ -195,6 +195,8 @@ int tool_pbt(int argc, char **argv);
 int tool_es(int argc, char **argv);
 int tool_evolve(int argc, char **argv);
 int tool_plan(int argc, char **argv);
+int tool_eval(int argc, char **argv);
+int tool_predict(int argc, char **argv);
 int tool_report(int argc, char **argv);
 int tool_bench(int argc, char **argv);
 int tool_place(int argc, char **argv);

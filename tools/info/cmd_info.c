@@ -2,7 +2,9 @@
 #include "alloc/base/sys.h"
 #include "runtime/base/checksum.h"
 #include "tools/info/info.h"
+#include "tools/info/info_found.h"
 #include <string.h>
+#include <sys/stat.h>
 
 /* ---- one file ---------------------------------------------------------------------------- */
 
@@ -124,7 +126,23 @@ typedef struct {
     bool json;
 } info_opts;
 
-static int show(const info_opts *o)
+/* Another kind of file. */
+static int show_found(const info_opts *o, const found *f)
+{
+    sw_status status = SW_OK;
+    if (o->json)
+        status = found_json(f);
+    else
+        found_print(f);
+    if (status != SW_OK)
+        return cli_library_error(status, false);
+    if (f->damage[0] == '\0')
+        return cli_finish(CLI_DONE);
+    cli_flush();
+    return cli_finish(cli_error(CLI_DAMAGED, "%s", f->damage));
+}
+
+static int show_tensors(const info_opts *o)
 {
     info_file info;
     const sw_status opened = info_open(&info, o->file);
@@ -146,6 +164,20 @@ static int show(const info_opts *o)
     if (status != SW_OK)
         return cli_library_error(status, false);
     return cli_finish(damaged ? CLI_DAMAGED : CLI_DONE);
+}
+
+static int show(const info_opts *o)
+{
+    found f;
+    struct stat st;
+    if (stat(o->file, &st) == 0 && S_ISDIR(st.st_mode))
+        return found_folder(o->file, o->json);
+    const sw_status looked = found_look(&f, o->file);
+    if (looked != SW_OK)
+        return cli_library_error(looked, true);
+    const int status = f.kind != NULL ? show_found(o, &f) : show_tensors(o);
+    found_free(&f);
+    return status;
 }
 
 static int compare(const info_opts *o)
@@ -180,15 +212,25 @@ int tool_info(int argc, char **argv)
     const cli_command command = {
         .name = "info",
         .usage = "FILE [options]",
-        .about = "Show what a checkpoint or a file of parameters has, and whether it is whole.",
+        .about =
+            "Say what a file is and what it has: a checkpoint or a file of parameters, and "
+            "whether it is whole; a profile, a memory snapshot, arrays, models of other "
+            "programs.",
         .options = options,
         .n_options = (int)(sizeof options / sizeof *options),
         .operand = &o.file,
         .max_operands = 1,
         .notes =
-            "All of the file is read once and held against its checksums. Generations of a "
+            "Of checkpoints and parameters (safetensors) all is read once and held against the "
+            "checksums. Generations of a "
             "checkpoint beside it (FILE.1, FILE.2) have a line each. The status is 3 where "
-            "the file is damaged, foreign or missing.\n"
+            "the file is damaged, foreign or missing; the message names the byte.\n"
+            "Known by their first bytes are profiles, memory snapshots of PyTorch, .npy, .npz, "
+            "files of torch.save, GGUF, IDX, HDF5, gzip, records of --record and genomes: "
+            "properties, names, types, shapes and bytes as far as the file has them, and what "
+            "to do with it. Of a directory each known file has a line. With --json such a file "
+            "has file, kind, says, bytes, whole (null), damage, notes (key, text), tensors "
+            "(name, type, shape, bytes) and advice.\n"
             "With --diff the status is 0 where tensors and metadata are the same, 1 where "
             "they differ, 3 where a file is damaged. When and by which command a checkpoint "
             "was saved is shown and makes no difference.",

@@ -55,6 +55,8 @@ static int64_t batch_of_program(const job *j, job_which which)
 {
     const job_data *data = which >= JOB_EVAL ? &j->test : &j->train;
     const bool last = which == JOB_TRAIN_LAST || which == JOB_EVAL_LAST;
+    if (j->opts->method == JOB_NONE && which < JOB_EVAL)
+        return 0;
     if (j->opts->method == JOB_ES && which < JOB_EVAL)
         return which == JOB_TRAIN ? j->batch : 0;
     if (which == JOB_MICRO && (j->opts->accumulate == 1 || data->n <= j->batch))
@@ -77,9 +79,10 @@ void job_set_batch(job *j, int64_t batch)
             p->inputs[k] = batch_of(&data->info.field[k], p->batch);
         p->plan.size = sizeof p->plan;
     }
-    j->data_bytes = j->opts->method == JOB_ES
-                        ? slot_bytes(&j->train, j->batch)
-                        : ring_bytes(&j->train, j->batch) + ring_bytes(&j->test, j->batch);
+    const size_t ring = ring_bytes(&j->test, j->batch);
+    j->data_bytes = j->opts->method == JOB_ES     ? slot_bytes(&j->train, j->batch)
+                    : j->opts->method == JOB_NONE ? ring
+                                                  : ring_bytes(&j->train, j->batch) + ring;
 }
 
 sw_run_args job_args(job *j, job_which which, const sw_array *inputs, uint64_t step)
@@ -102,7 +105,8 @@ sw_run_args job_args(job *j, job_which which, const sw_array *inputs, uint64_t s
 
 const job_program *job_main(const job *j)
 {
-    return &j->program[j->program[JOB_TRAIN].batch > 0 ? JOB_TRAIN : JOB_TRAIN_LAST];
+    const job_which full = j->opts->method == JOB_NONE ? JOB_EVAL : JOB_TRAIN;
+    return &j->program[j->program[full].batch > 0 ? full : full + 1];
 }
 
 size_t job_total_bytes(const job *j)
@@ -132,7 +136,7 @@ tool_net_opts job_net_opts(const job *j)
                       .keep_gradients = o->keep_gradients || o->accumulate > 1,
                       .max_skipped = o->max_skipped > 0 ? (int)o->max_skipped : -1,
                       .knobs = o->knobs}};
-    if (o->method == JOB_MEZO)
+    if (o->method == JOB_MEZO || o->method == JOB_NONE)
         net.optimizer.kind = NULL;
     else
         tool_optimizer_set(&net.optimizer, o->optimizer, o->momentum);

@@ -12,8 +12,9 @@
 
 /* How parameters are changed. MEZO: by the differences of two runs forward, so that programs of
  * training are those of inference; ES: by the fitness of runs under noise. Both keep nothing
- * for a backward part. */
-typedef enum { JOB_BACKPROP, JOB_MEZO, JOB_ES } job_method;
+ * for a backward part. NONE: not at all; there are no programs of training, no optimizer, and
+ * slots for `test` alone. */
+typedef enum { JOB_BACKPROP, JOB_MEZO, JOB_ES, JOB_NONE } job_method;
 
 #define JOB_MEZO_RATE                                                                          \
     1e-4 /* where none is given: lenet5 got better at 1e-4 to 1e-3, and was lost at 3e-3 */
@@ -175,8 +176,8 @@ static inline size_t job_counted_checkpoint_bytes(const job *j)
 }
 /* The most that any program of the job needs. */
 size_t job_total_bytes(const job *j);
-/* The program that speaks for the job: the training program of a full batch where there is one.
- */
+/* The program that speaks for the job: that of a full batch where there is one, of training
+ * where the job trains. */
 const job_program *job_main(const job *j);
 
 #endif

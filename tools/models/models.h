@@ -171,6 +171,15 @@ void tool_net_step(sw_ctx *ctx, void *net);
 void tool_net_micro_step(sw_ctx *ctx, void *net);
 void tool_net_share(tool_net *net, double share);
 
+/* Evaluation that shows what each sample came to: the metrics of tool_net_step, and as the
+ * output TOOL_SCORES logits (batch, classes) or predictions (batch, n). A model with a loss of
+ * its own has no such output. */
+#define TOOL_SCORES "scores"
+void tool_net_eval_step(sw_ctx *ctx, void *net);
+/* The same output without loss and metrics, and probabilities where classes are learned: field
+ * 1 is not looked at. For models with `forward`. */
+void tool_net_predict_step(sw_ctx *ctx, void *net);
+
 /* ---- gpt, for `sample` too --------------------------------------------------------------- */
 
 /* Of complete settings; `classes`: the vocabulary where they have none. */

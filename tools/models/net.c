@@ -44,10 +44,13 @@ static sw_value in_shape_of(sw_ctx *ctx, sw_value x, sw_value y)
     return sw_reshape(ctx, x, shape);
 }
 
-static sw_value supervised(sw_ctx *ctx, const tool_net *net)
+/* With `shows` what the samples come to leaves the run. */
+static sw_value supervised(sw_ctx *ctx, const tool_net *net, bool shows)
 {
     const sw_value x = features(ctx, net), y = sw_input(ctx, 1);
     const sw_value out = net->kind->forward(ctx, net, x);
+    if (shows)
+        sw_output(ctx, TOOL_SCORES, out);
     if (net->task == TOOL_REGRESS)
         return sw_mse(ctx, in_shape_of(ctx, out, y), y);
     const sw_value loss = sw_softmax_ce(ctx, out, y);
@@ -59,7 +62,8 @@ static sw_value supervised(sw_ctx *ctx, const tool_net *net)
  * has several micro-batches. */
 static void learn(sw_ctx *ctx, tool_net *net)
 {
-    sw_value loss = net->kind->loss != NULL ? net->kind->loss(ctx, net) : supervised(ctx, net);
+    sw_value loss =
+        net->kind->loss != NULL ? net->kind->loss(ctx, net) : supervised(ctx, net, false);
     sw_metric(ctx, "loss", loss);
     if (sw_ctx_mode(ctx) != SW_TRAIN)
         return;
@@ -92,6 +96,20 @@ void tool_net_step(sw_ctx *ctx, void *user)
     if (net->clipped)
         sw_clip_norm(ctx, net->optimizer, net->clip);
     sw_update(ctx, net->optimizer);
+}
+
+void tool_net_eval_step(sw_ctx *ctx, void *user)
+{
+    const tool_net *net = user;
+    sw_metric(ctx, "loss",
+              net->kind->loss != NULL ? net->kind->loss(ctx, net) : supervised(ctx, net, true));
+}
+
+void tool_net_predict_step(sw_ctx *ctx, void *user)
+{
+    const tool_net *net = user;
+    const sw_value out = net->kind->forward(ctx, net, features(ctx, net));
+    sw_output(ctx, TOOL_SCORES, net->task == TOOL_CLASSIFY ? sw_softmax(ctx, out) : out);
 }
 
 /* ---- chains ------------------------------------------------------------------------------ */

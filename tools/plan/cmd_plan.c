@@ -2,6 +2,7 @@
 #include "profiler/record/utf8.h"
 #include "tools/plan/plan.h"
 #include "tools/job/breakdown_put.h"
+#include "tools/job/summary.h"
 #include "tools/train/train.h"
 #include <string.h>
 
@@ -71,7 +72,7 @@ static void put_plan(sw_json *json, job *j, int64_t samples)
     sw_json_end(json);
 }
 
-static sw_status print_plan(job *j, bool quiet)
+static sw_status print_plan(job *j, bool quiet, bool summary)
 {
     const job_program *main = job_main(j);
     const sw_plan_info *p = &main->plan;
@@ -79,6 +80,10 @@ static sw_status print_plan(job *j, bool quiet)
     sw_utf8_clean(name, sizeof name, j->train.info.name);
     printf("%s on %s, batch %lld, %s\n\n", j->opts->model, name, (long long)j->batch,
            j->opts->optimizer);
+    if (summary) {
+        SW_TRY(summary_print(j));
+        putchar('\n');
+    }
     if (!j->opts->immediate) {
         result_print_phases(p->phase, NULL);
         putchar('\n');
@@ -194,12 +199,14 @@ static int plan_one(const plan_opts *o, job *j, sw_json *json)
         status = plan_svg_write(j, o->svg);
     if (status == CLI_GO && json != NULL) {
         put_plan(json, j, samples);
+        if (o->summary)
+            summary_put(json, j);
         if (fits)
             plan_fit_put(json, o, &fit);
     } else if (status == CLI_GO) {
         if (fits)
             plan_fit_print(o, &fit);
-        const sw_status printed = print_plan(j, o->quiet);
+        const sw_status printed = print_plan(j, o->quiet, o->summary);
         if (!fits)
             plan_print_few(samples, j->batch);
         status = printed == SW_OK ? CLI_GO : cli_library_error(printed, false);
@@ -250,6 +257,9 @@ static int check(plan_opts *o)
     if (o->svg != NULL && o->job.batch.n > 1)
         return cli_error(CLI_USAGE, "--svg draws one plan: --batch gives %d numbers",
                          o->job.batch.n);
+    if (o->summary && o->job.batch.n > 1)
+        return cli_error(CLI_USAGE, "--summary is of one plan: --batch gives %d numbers",
+                         o->job.batch.n);
     if (o->svg != NULL && o->job.immediate)
         return cli_error(CLI_USAGE, "--svg and --immediate exclude each other: without a plan "
                                     "there is nothing to draw");
@@ -259,7 +269,7 @@ static int check(plan_opts *o)
 int tool_plan(int argc, char **argv)
 {
     plan_opts o = {0};
-    cli_option table[JOB_OPTIONS_MAX + 7];
+    cli_option table[JOB_OPTIONS_MAX + 8];
     int n = job_options(&o.job, table, 0, false);
     const cli_option own[] = {
         {"--fit", "SIZE", CLI_BYTES, &o.fit_bytes, NULL,
@@ -278,6 +288,9 @@ int tool_plan(int argc, char **argv)
          "with --method es: evaluations of one run, which share the batch (default: one for "
          "each sample of it)",
          2, JOB_BATCH_MAX, NULL},
+        {"--summary", NULL, CLI_FLAG, &o.summary, NULL,
+         "of one batch: the layers, with output, parameters, saved bytes and operations", 0, 0,
+         NULL},
         {"--svg", "FILE", CLI_WORD, &o.svg, NULL,
          "draw the training step's arena: time to the right, addresses upward", 0, 0, NULL},
         {"--json", NULL, CLI_FLAG, &o.json, NULL, "one JSON object on standard output", 0, 0,

@@ -9,7 +9,7 @@ typedef struct {
     job_opts job;
     size_t fit_bytes; /* --fit; 0: not asked for */
     const char *svg;  /* --svg; NULL: not asked for */
-    bool json, quiet;
+    bool json, quiet, summary;
     const char *methods; /* --method */
     job_method method[3];
     int n_methods;

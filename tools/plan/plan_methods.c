@@ -75,6 +75,7 @@ static const char *of_backprop(const plan_opts *o)
     const job_opts *j = &o->job;
     return j->batch.n > 1          ? "--batch with several numbers"
            : o->svg != NULL        ? "--svg"
+           : o->summary            ? "--summary"
            : j->immediate          ? "--immediate"
            : j->accumulate > 1     ? "--accumulate"
            : j->keep_gradients     ? "--keep-gradients"

@@ -6,6 +6,7 @@
  * nothing else can be, or to say what did not fit the memory. Then the loop only runs. */
 #include "profiler/record/prof_heap.h"
 #include "runtime/observe/observe.h"
+#include "tools/job/summary.h"
 #include "tools/train/train.h"
 #include <inttypes.h>
 
@@ -16,6 +17,10 @@
 static int count_steps(train *t)
 {
     const job_opts *o = &t->opts.job;
+    if (t->opts.find_lr) {
+        t->total_steps = o->steps > 0 ? (uint64_t)o->steps : TRAIN_FIND_STEPS;
+        return CLI_GO;
+    }
     const uint64_t n = (uint64_t)t->job.train.n, batch = (uint64_t)t->job.batch;
     const uint64_t each = batch * (uint64_t)o->accumulate; /* samples of a step */
     const uint64_t per_epoch = (n + each - 1) / each;
@@ -51,6 +56,8 @@ static sw_status make_ready(train *t)
     SW_TRY(open_loader(t, &t->train_loader, &t->job.train, true));
     SW_TRY(open_loader(t, &t->test_loader, &t->job.test, false));
     SW_TRY(cli_times_init(&t->times, t->total_steps));
+    if (t->opts.find_lr)
+        SW_TRY(train_find_create(&t->find, &t->opts, t->total_steps));
     if (*t->job.normal.text != '\0')
         SW_TRY(sw_model_note(t->job.net.model, JOB_NORMAL_KEY, t->job.normal.text));
     return sw_model_ready(t->job.net.model, t->job.exec, (uint64_t)t->opts.job.seed);
@@ -200,6 +207,17 @@ static void say_lost(train *t)
         t->trouble = failed;
 }
 
+/* In front of the first step; in JSON it stands with the result. */
+static int show_summary(train *t)
+{
+    if (!t->opts.summary || t->opts.json)
+        return CLI_GO;
+    const sw_status status = summary_print(&t->job);
+    putchar('\n');
+    cli_flush();
+    return status == SW_OK ? CLI_GO : cli_library_error(status, false);
+}
+
 static int train_and_report(train *t)
 {
     t->start_ns = cli_clock_ns();
@@ -244,6 +262,12 @@ static int train_and_report(train *t)
         if (saved != SW_OK)
             return cli_library_error(saved, false);
     }
+    if (t->opts.plot != NULL && !cli_interrupted()) {
+        const sw_status drawn =
+            cli_saved(train_find_plot(t->find, t->opts.plot, t->opts.job.model));
+        if (drawn != SW_OK)
+            return cli_library_error(drawn, false);
+    }
     if (t->now.stopped)
         cli_note("stopped at step %" PRIu64 ": no validation has been better for %" PRId64
                  " in a row",
@@ -264,6 +288,7 @@ static int close_all(train *t, int status)
     train_metrics_close(t);
     sw_zo_destroy(t->zo);
     t->zo = NULL;
+    train_find_destroy(t->find);
     sw_loader_destroy(t->test_loader);
     sw_loader_destroy(t->train_loader);
     job_close(&t->job);
@@ -294,6 +319,8 @@ int tool_train(int argc, char **argv)
     if (t.opts.members > 0)
         return pop_train(&t.opts, t.command);
     int status = prepare(&t);
+    if (status == CLI_GO)
+        status = show_summary(&t);
     if (status == CLI_GO)
         status = train_and_report(&t);
     else if (status == CLI_NO_FIT)

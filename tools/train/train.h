@@ -6,9 +6,10 @@
 #include "profiler/record/process.h"
 #include "tools/job/job.h"
 #include "tools/job/breakdown_put.h"
+#include "tools/train/train_find.h"
 
 /* A field for each option of train_options.def, as it was given. */
-typedef struct {
+typedef struct train_opts {
     job_opts job;
 #define TRAIN_OPTION(type, field, ...) type field;
 #include "tools/train/train_options.def"
@@ -65,6 +66,7 @@ typedef struct {
 #include "tools/train/train_progress.def"
 } train_progress;
 enum {
+    TRAIN_PROGRESS_LATER = 4, /* all of them, or none */
     TRAIN_PROGRESS_MEMBERS = 0
 #define TRAIN_U64(field) +1
 #define TRAIN_I64(field) +1
@@ -86,12 +88,14 @@ typedef struct {
     int n;
 } train_identity;
 
-/* A line of --metrics. */
+/* A line of --metrics: of a step, of a validation, or the averages over the steps of an epoch.
+ */
+typedef enum { TRAIN_LINE_STEP, TRAIN_LINE_VALIDATION, TRAIN_LINE_EPOCH } train_line;
 typedef struct {
-    bool validation;
+    train_line kind;
     uint64_t step, epoch;
     train_score score;
-    double rate; /* of a step; validations have none */
+    double rate; /* of a step; others have none */
     uint64_t ns; /* 0: it has no time of its own */
 } train_row;
 
@@ -125,6 +129,7 @@ typedef struct {
     train_progress now; /* where it is, all that was told included */
     bool inside;        /* of an epoch that was begun */
     uint64_t total_steps, lr_every;
+    train_find *find;      /* of --find-lr; NULL: it trains */
     sw_zo *zo;             /* of --method mezo and lozo; NULL: backprop, or --replay */
     uint64_t record_bytes; /* of --record, once it is written; 0: it is not */
     uint64_t warm_runs, allocations; /* runs that neither traced nor were immediate; theirs */
@@ -244,6 +249,9 @@ void train_record_refusal(train *t);
  */
 void train_read_process(train *t);
 void train_free_process(train *t);
+/* Of the steps of the epoch so far: the mean of their losses, and the samples that were right;
+ * rows is 0 where it is not known how many were. */
+train_score train_epoch_average(const train *t);
 /* "0.1234", "nan", "inf" */
 cli_text train_loss(double loss);
 /* The result on standard output, as text or JSON. */

@@ -328,6 +328,9 @@ sw_status train_checkpoint_told(train *t, uint64_t step)
     s->taken.epoch_sum = t->now.epoch_sum;
     s->taken.epoch_steps = t->now.epoch_steps;
     s->taken.epoch_loss = t->now.epoch_loss;
+    s->taken.epoch_right = t->now.epoch_right;
+    s->taken.epoch_rows = t->now.epoch_rows;
+    s->taken.epoch_scored = t->now.epoch_scored;
     s->taken.last_loss = t->now.last_loss;
     s->taken.diverged = t->now.diverged;
     s->taken.rows_lost = t->now.rows_lost;

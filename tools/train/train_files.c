@@ -99,6 +99,7 @@ int train_check_files(const train_opts *o)
                                 {"--save-best", o->best, false, true},
                                 {"--save-params", o->save, false, true},
                                 {"--record", o->record, false, false},
+                                {"--plot", o->plot, false, false},
                                 {"--replay", o->replay, true, false},
                                 {"--load-params", o->load, true, true}};
     const size_t n = sizeof files / sizeof *files;
@@ -168,6 +169,8 @@ int train_check_writable(const train_opts *o)
         status = train_check_file("--save-best", o->best, true);
     if (status == CLI_GO)
         status = train_check_file("--record", o->record, true);
+    if (status == CLI_GO)
+        status = train_check_file("--plot", o->plot, true);
     if (status == CLI_GO)
         status = train_check_regular("--checkpoint", o->job.checkpoint);
     if (status == CLI_GO)

@@ -210,8 +210,12 @@ static void say_validation(const train *t)
     cli_progress("%s", "");
     if (t->opts.quiet)
         return;
+    const train_score average = train_epoch_average(t);
     fprintf(stderr, "epoch %" PRIu64 "  step %" PRIu64 "  mean loss %s", t->now.epoch + 1,
-            t->now.step, train_loss(t->now.epoch_loss).text);
+            t->now.step, train_loss(average.loss).text);
+    if (average.rows > 0)
+        fprintf(stderr, "  accuracy %.2f %%",
+                100.0 * (double)average.right / (double)average.rows);
     if (t->now.evaluated)
         fprintf(stderr, "  test loss %s", train_loss(t->now.test.loss).text);
     if (t->now.evaluated && train_has_classes(t))
@@ -232,7 +236,7 @@ static sw_status validate(train *t)
     t->now.validations++;
     look_at_loss(t, score.loss, t->now.step);
     judge(t);
-    const train_row row = {.validation = true,
+    const train_row row = {.kind = TRAIN_LINE_VALIDATION,
                            .step = t->now.step,
                            .epoch = t->now.epoch,
                            .score = score,
@@ -266,7 +270,10 @@ sw_schedule train_schedule(const train *t)
 static sw_status set_rate(train *t, float *rate)
 {
     const sw_schedule schedule = train_schedule(t);
-    SW_TRY(sw_schedule_at(&schedule, t->now.step, rate));
+    if (t->find != NULL)
+        *rate = (float)train_find_rate(t->find, t->now.step);
+    else
+        SW_TRY(sw_schedule_at(&schedule, t->now.step, rate));
     if (t->zo == NULL)
         sw_knob_set(sw_optimizer_lr(t->job.net.optimizer, 0), *rate);
     return SW_OK;
@@ -324,7 +331,15 @@ static sw_status tell(train *t, train_step *s, bool timed)
     t->now.last_loss = s->score.loss;
     t->now.epoch_sum += s->score.loss;
     t->now.epoch_loss = t->now.epoch_sum / (double)++t->now.epoch_steps;
-    look_at_loss(t, s->score.loss, s->step);
+    if (train_has_classes(t)) {
+        t->now.epoch_right += s->score.right;
+        t->now.epoch_rows += s->score.rows;
+        t->now.epoch_scored++;
+    }
+    if (t->find != NULL)
+        train_find_add(t->find, s->rate, s->score.loss);
+    else
+        look_at_loss(t, s->score.loss, s->step);
     if (timed && is_timed(t, s))
         cli_times_add(&t->times, ns);
     const train_row row = {
@@ -355,7 +370,7 @@ static sw_status next_step(train *t, bool *more)
     s->there = true;
     t->now.batches_taken += t->opts.job.accumulate;
     t->now.step++;
-    t->now.evaluated = false;
+    t->now.evaluated = t->now.averaged = false;
     return tell(t, t->flight.there ? before : s, true);
 }
 
@@ -370,7 +385,8 @@ sw_status train_catch_up(train *t)
 
 static bool goes_on(const train *t)
 {
-    return t->now.step < t->total_steps && !t->now.stopped && !cli_interrupted();
+    const bool found = t->find != NULL && t->find->over;
+    return t->now.step < t->total_steps && !t->now.stopped && !found && !cli_interrupted();
 }
 
 /* In the middle of an epoch; the one at its end comes anyway. */
@@ -388,8 +404,33 @@ static sw_status begin_epoch(train *t)
     t->now.evaluated = false;
     t->now.batches_taken = 0;
     t->now.epoch_sum = 0.0;
-    t->now.epoch_steps = 0;
+    t->now.epoch_steps = t->now.epoch_scored = 0;
+    t->now.epoch_right = t->now.epoch_rows = 0;
     return sw_loader_epoch(t->train_loader, t->now.epoch);
+}
+
+/* A checkpoint of a version without these counts may have begun the epoch. */
+train_score train_epoch_average(const train *t)
+{
+    const bool known = t->now.epoch_scored == t->now.epoch_steps;
+    return (train_score){.loss = t->now.epoch_loss,
+                         .right = known ? t->now.epoch_right : 0,
+                         .rows = known ? t->now.epoch_rows : 0};
+}
+
+/* Once for each epoch, where its steps or those of the run are over. */
+static void tell_epoch(train *t)
+{
+    const bool over =
+        t->now.batches_taken >= t->batches || t->now.step >= t->total_steps || t->now.stopped;
+    if (!over || t->now.averaged || t->now.epoch_steps == 0)
+        return;
+    t->now.averaged = true;
+    const train_row row = {.kind = TRAIN_LINE_EPOCH,
+                           .step = t->now.step,
+                           .epoch = t->now.epoch,
+                           .score = train_epoch_average(t)};
+    train_metrics_row(t, &row);
 }
 
 /* What is left of the epoch. A run that goes on may have been interrupted in front of a
@@ -409,6 +450,7 @@ static sw_status train_epoch(train *t)
             SW_TRY(train_checkpoint_step(t));
     }
     SW_TRY(train_catch_up(t));
+    tell_epoch(t);
     if (t->now.batches_taken >= t->batches)
         t->now.epochs = t->now.epoch + 1;
     return SW_OK;
@@ -423,6 +465,8 @@ sw_status train_all(train *t)
             SW_TRY(begin_epoch(t));
         t->inside = false;
         SW_TRY(train_epoch(t));
+        if (t->find != NULL)
+            continue;
         if (!cli_interrupted() && !t->now.evaluated)
             SW_TRY(validate(t));
         say_validation(t);

@@ -1,5 +1,6 @@
-/* --metrics: a line for each step and each validation, as CSV or as JSON Lines. Each line is
- * handed to the system at once, so that neither Ctrl-C nor a killed process loses any. */
+/* --metrics: a line for each step, each validation and each epoch, as CSV or as JSON Lines.
+ * Each line is handed to the system at once, so that neither Ctrl-C nor a killed process loses
+ * any. */
 #include "profiler/record/json.h"
 #include "tools/train/train.h"
 #include <inttypes.h>
@@ -147,6 +148,8 @@ sw_status train_metrics_sync(train *t)
 
 /* ---- rows -------------------------------------------------------------------------------- */
 
+static const char *const kinds[] = {"train", "validation", "epoch"};
+
 static double accuracy_of(const train_row *row)
 {
     return (double)row->score.right / (double)row->score.rows;
@@ -157,14 +160,14 @@ static size_t write_csv(const train *t, const train_row *row, char *text)
 {
     char accuracy[40] = "", rate[40] = "", ms[40] = "", loss[40];
     snprintf(loss, sizeof loss, "%.9g", row->score.loss);
-    if (train_has_classes(t))
+    if (train_has_classes(t) && row->score.rows > 0)
         snprintf(accuracy, sizeof accuracy, "%.9g", accuracy_of(row));
-    if (!row->validation)
+    if (row->kind == TRAIN_LINE_STEP)
         snprintf(rate, sizeof rate, "%.9g", row->rate);
     if (row->ns > 0)
         snprintf(ms, sizeof ms, "%.6f", (double)row->ns * 1e-6);
     return (size_t)snprintf(text, LINE_BYTES, "%s,%" PRIu64 ",%" PRIu64 ",%s,%s,%s,%s\n",
-                            row->validation ? "validation" : "train", row->step, row->epoch + 1,
+                            kinds[row->kind], row->step, row->epoch + 1,
                             isnan(row->score.loss) ? "nan" : loss, accuracy, rate, ms);
 }
 
@@ -173,13 +176,13 @@ static size_t write_json(const train *t, const train_row *row, char *text)
     sw_json json;
     sw_json_fixed(&json, text, LINE_BYTES, NULL, NULL);
     sw_json_begin(&json, '{');
-    sw_json_put_string(&json, "kind", row->validation ? "validation" : "train");
+    sw_json_put_string(&json, "kind", kinds[row->kind]);
     sw_json_put_u64(&json, "step", row->step);
     sw_json_put_u64(&json, "epoch", row->epoch + 1);
     sw_json_put_f64(&json, "loss", row->score.loss);
     if (train_has_classes(t))
-        sw_json_put_f64(&json, "accuracy", accuracy_of(row));
-    if (!row->validation)
+        sw_json_put_known_f64(&json, "accuracy", row->score.rows > 0, accuracy_of(row));
+    if (row->kind == TRAIN_LINE_STEP)
         sw_json_put_f64(&json, "rate", row->rate);
     sw_json_put_known_f64(&json, "ms", row->ns > 0, (double)row->ns * 1e-6);
     sw_json_end(&json);

@@ -18,7 +18,10 @@ static const char notes[] =
     "and lozo), eps, zo_rank, zo_window, record and record_bytes (null where they say "
     "nothing), "
     "replayed (the file, or null), keep_gradients, "
-    "accumulate, final_loss, diverged, skipped (updates; of mezo and lozo steps whose losses "
+    "accumulate, final_loss, epoch_loss and epoch_accuracy (averages over the steps of the "
+    "last "
+    "epoch; null where they are not known), diverged, skipped (updates; of mezo and lozo steps "
+    "whose losses "
     "were not finite); validation_loss and, where classes "
     "are learned, "
     "test_accuracy, of the last parameters, null when they were not validated; validations, "
@@ -34,11 +37,22 @@ static const char notes[] =
     "recompute, roles, layers, allocations_after_warmup, "
     "min_step_ns, median_step_ns, p99_step_ns, max_step_ns, wall_ns, device_memory (of a card: "
     "what its driver says and what is ours; null for the CPU), programs.\n"
+    "With --summary there is summary too, a list of layers: layer, op, output, parameters, "
+    "parameter_bytes, saved_bytes, operations (of the forward part), backward_operations (all "
+    "else).\n"
+    "With --find-lr there is find_lr too: from, to, steps, stopped_early, suggested (null: the "
+    "loss never fell; else steepest), steepest (the rate where the smoothed loss falls "
+    "fastest), "
+    "tenth_of_lowest (of the rate with the lowest), lowest_rate, lowest_loss and points (rate, "
+    "loss, smoothed).\n"
     "On a device a step's figures are read when the next one has begun. What is measured there "
     "is "
     "of the first run of each program, which goes op by op: later ones are replays of it.\n"
-    "A line of --metrics has kind (train or validation), step, epoch (from 1), loss, accuracy "
-    "(of classes), rate (of a step) and ms, and is in the file as soon as it is known. On a "
+    "A line of --metrics has kind (train, validation, or epoch: averages over the steps of the "
+    "epoch), step, epoch (from 1), loss, accuracy "
+    "(of classes), rate (of a step) and ms (none of an epoch), and is in the file as soon as "
+    "it "
+    "is known. On a "
     "device the last step in front of a validation has no ms: it began before the one in front "
     "of it was over.";
 
@@ -59,6 +73,7 @@ static int train_table(train_opts *o, cli_option *table)
 #include "tools/train/train_options.def"
     };
     j->lr_gamma = j->lr_floor = o->min_delta = o->eps = -1.0; /* not given */
+    o->lr_from = o->lr_to = -1.0;
     const int n = job_options(j, table, 0, true);
     memcpy(table + n, options, sizeof options);
     return n + (int)(sizeof options / sizeof *options);
@@ -106,6 +121,9 @@ static int check(train_opts *o)
         named = job_check_params_name("--save-best", o->best);
     if (named != CLI_GO)
         return named;
+    const int find = train_find_check(o);
+    if (find != CLI_GO)
+        return find;
     const int zeroth = train_zeroth_check(o);
     if (zeroth != CLI_GO)
         return zeroth;
@@ -115,6 +133,9 @@ static int check(train_opts *o)
     const int checkpoint = train_checkpoint_check(o);
     if (checkpoint != CLI_GO)
         return checkpoint;
+    if (o->summary && o->members > 0)
+        return cli_error(CLI_USAGE, "--summary and --members exclude each other: stepwell plan "
+                                    "--summary shows the layers of one");
     if (o->same_data && o->members == 0)
         return cli_error(CLI_USAGE, "--same-data has no effect without --members");
     if (o->min_delta >= 0.0 && o->patience == 0)

@@ -264,7 +264,8 @@ sw_status train_progress_read(const char *text, size_t bytes, const char *path,
             SW_FAIL(SW_INVALID,
                     "%s: %s is '%s' now, and the run that saved it had no such option", path,
                     identity->at[i].name, identity->at[i].text);
-    return r.n_members == TRAIN_PROGRESS_MEMBERS
+    return r.n_members == TRAIN_PROGRESS_MEMBERS ||
+                   r.n_members == TRAIN_PROGRESS_MEMBERS - TRAIN_PROGRESS_LATER
                ? SW_OK
                : sw_error_set(SW_FORMAT, __FILE__, __LINE__,
                               "%s: what train put into it has %u members (%d are needed)", path,

@@ -2,6 +2,7 @@
 #include "profiler/record/utf8.h"
 #include "profiler/inspect/report/process_table.h"
 #include "tools/job/result.h"
+#include "tools/job/summary.h"
 #include "tools/train/train.h"
 #include <inttypes.h>
 #include <math.h>
@@ -207,6 +208,11 @@ static void put_run(sw_json *json, const train *t)
     sw_json_put_bool(json, "keep_gradients", o->keep_gradients || o->accumulate > 1);
     sw_json_put_i64(json, "accumulate", o->accumulate);
     sw_json_put_f64(json, "final_loss", t->now.step > 0 ? t->now.last_loss : (double)NAN);
+    const train_score average = train_epoch_average(t);
+    sw_json_put_known_f64(json, "epoch_loss", t->now.epoch_steps > 0, average.loss);
+    if (train_has_classes(t))
+        sw_json_put_known_f64(json, "epoch_accuracy", average.rows > 0,
+                              average.rows > 0 ? accuracy(&average) : 0.0);
     sw_json_put_bool(json, "diverged", t->now.diverged > 0);
     sw_json_put_u64(json, "skipped", t->skipped);
     put_validation(json, t);
@@ -243,6 +249,10 @@ static int print_json(train *t, int status)
         sw_json_put_u64(&json, "bump_bytes", m->bump_bytes);
     }
     put_times(&json, t);
+    if (t->opts.summary)
+        summary_put(&json, &t->job);
+    if (t->find != NULL)
+        train_find_put(&json, t->find);
     result_put_device(&json, t->job.exec);
     if (t->opts.witness)
         put_witness(&json, t);
@@ -356,6 +366,8 @@ static void say_method(const train *t, char *to, size_t bytes)
     const double lr = (double)(float)o->job.lr;
     if (o->replay != NULL)
         snprintf(to, bytes, "replay");
+    else if (t->find != NULL)
+        snprintf(to, bytes, "%s %g to %g", o->job.optimizer, o->lr_from, o->lr_to);
     else if (t->zo == NULL)
         snprintf(to, bytes, "%s %g", o->job.optimizer, lr);
     else if (strcmp(o->method, "lozo") == 0)
@@ -373,6 +385,17 @@ static void print_record(const train *t)
     sw_utf8_clean(path, sizeof path, t->opts.record);
     printf("record  %s step%s in %s: %s\n", cli_digits(t->now.step).text,
            t->now.step == 1 ? "" : "s", path, result_both((size_t)t->record_bytes).text);
+}
+
+static void print_losses(const train *t)
+{
+    const train_score average = train_epoch_average(t);
+    printf("loss    %s in the last step, %s on average over the last epoch\n",
+           train_loss(t->now.last_loss).text, train_loss(average.loss).text);
+    if (average.rows > 0)
+        printf("right   %.2f %% on average over the last epoch (%s of %s)\n",
+               100.0 * accuracy(&average), cli_digits((uint64_t)average.right).text,
+               cli_digits((uint64_t)average.rows).text);
 }
 
 static void print_text(train *t)
@@ -408,9 +431,10 @@ static void print_text(train *t)
     if (s.n > 0)
         printf("step    min %s, median %s, p99 %s, max %s\n", cli_ns(s.min).text,
                cli_ns(s.median).text, cli_ns(s.p99).text, cli_ns(s.max).text);
-    if (t->now.step > 0)
-        printf("loss    %s in the last step, %s on average over the last epoch\n",
-               train_loss(t->now.last_loss).text, train_loss(t->now.epoch_loss).text);
+    if (t->find != NULL)
+        train_find_print(t->find);
+    else if (t->now.step > 0)
+        print_losses(t);
     if (t->skipped > 0)
         printf("skipped %s %s%s with %s that were not finite\n", cli_digits(t->skipped).text,
                t->zo != NULL ? "step" : "update", t->skipped == 1 ? "" : "s",

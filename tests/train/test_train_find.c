@@ -1,0 +1,153 @@
+/* The rates that a sweep suggests, on curves whose answers are known; and progress that a
+ * version without averages of epochs saved. */
+#include "tests/support/suite.h"
+#include "tools/train/train.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static train_find *sweep(uint64_t steps, double from, double to)
+{
+    train_opts opts = {.lr_from = from, .lr_to = to};
+    train_find *f = NULL;
+    CU_ASSERT_EQUAL_FATAL(train_find_create(&f, &opts, steps), SW_OK);
+    return f;
+}
+
+static void feed(train_find *f, double (*loss)(double decades, uint64_t i))
+{
+    for (uint64_t i = 0; i < f->steps; i++) {
+        const double rate = train_find_rate(f, i);
+        train_find_add(f, rate, loss(log10(rate), i));
+    }
+}
+
+/* Falls from 2 to 1, fastest at 1e-3, and rises from 1e-1 on. */
+static double bend(double x, uint64_t i)
+{
+    (void)i;
+    return 1.0 + 1.0 / (1.0 + exp(4.0 * (x + 3.0))) + (x > -1.0 ? 20.0 * (x + 1.0) : 0.0);
+}
+
+static double noisy(double x, uint64_t i)
+{
+    return bend(x, i) + 0.02 * (double)(int)(i * 2654435761u % 7) - 0.06;
+}
+
+static double flat(double x, uint64_t i)
+{
+    (void)x;
+    (void)i;
+    return 0.7;
+}
+
+static double rising(double x, uint64_t i)
+{
+    (void)i;
+    return 10.0 + x;
+}
+
+static double ends(double x, uint64_t i)
+{
+    return i == 30 ? (double)NAN : bend(x, i);
+}
+
+static void the_steepest_descent_is_found(void)
+{
+    train_find *f = sweep(100, 1e-7, 10.0);
+    feed(f, bend);
+    train_found r = train_find_result(f);
+    const double step = 8.0 / 99.0; /* decades */
+    SW_CHECK(fabs(log10(r.steepest) + 3.0) < 1.5 * step, "%g", r.steepest);
+    SW_CHECK(log10(r.lowest_rate) > -1.7 && log10(r.lowest_rate) < -0.9, "%g", r.lowest_rate);
+    CU_ASSERT_EQUAL(r.tenth, r.lowest_rate / 10.0);
+    CU_ASSERT(f->over && f->n < 100); /* behind four times its lowest nothing is looked at */
+    train_find_destroy(f);
+    f = sweep(200, 1e-7, 10.0);
+    feed(f, noisy);
+    r = train_find_result(f);
+    SW_CHECK(fabs(log10(r.steepest) + 3.0) < 0.4, "%g", r.steepest);
+    train_find_destroy(f);
+    train_find_destroy(NULL);
+}
+
+static void what_does_not_fall_is_not_suggested(void)
+{
+    static double (*const curves[])(double, uint64_t) = {flat, rising};
+    for (int i = 0; i < 2; i++) {
+        train_find *f = sweep(50, 1e-5, 1.0);
+        CU_ASSERT(isnan(train_find_result(f).steepest)); /* of no point */
+        feed(f, curves[i]);
+        const train_found r = train_find_result(f);
+        CU_ASSERT(isnan(r.steepest) && isnan(r.tenth));
+        train_find_destroy(f);
+    }
+}
+
+static void a_sweep_ends_at_the_first_loss_that_is_no_number(void)
+{
+    train_find *f = sweep(100, 1e-7, 10.0);
+    feed(f, ends);
+    CU_ASSERT(f->over && f->n == 30);
+    train_find_destroy(f);
+}
+
+/* ---- progress ---------------------------------------------------------------------------- */
+
+static void drop_json(void *json)
+{
+    sw_json_free(json);
+}
+
+/* Cut `name` and its value out of the text. */
+static void cut_member(char *text, const char *name)
+{
+    char key[60];
+    snprintf(key, sizeof key, ",\"%s\":", name);
+    char *at = strstr(text, key);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(at);
+    const char *behind = at + strlen(key);
+    behind += strcspn(behind, ",}");
+    memmove(at, behind, strlen(behind) + 1);
+}
+
+static void progress_without_averages_is_read(void)
+{
+    static const char *const later[] = {"epoch_right", "epoch_rows", "epoch_scored",
+                                        "averaged"};
+    static char text[8192];
+    static const train_identity none;
+    const train_progress saved = {.step = 7,
+                                  .epoch_steps = 3,
+                                  .epoch_right = 5,
+                                  .epoch_rows = 9,
+                                  .epoch_scored = 3,
+                                  .averaged = true};
+    train_progress p = {.step = 0};
+    sw_json json;
+    sw_json_growing(&json, SW_HEAP_FILES);
+    sw_after(drop_json, &json);
+    train_progress_put(&json, &none, &saved);
+    CU_ASSERT_EQUAL_FATAL(json.status, SW_OK);
+    snprintf(text, sizeof text, "%.*s", (int)json.used, json.bytes);
+    CU_ASSERT_EQUAL(train_progress_read(text, strlen(text), "file", &none, &p), SW_OK);
+    CU_ASSERT(p.epoch_right == 5 && p.epoch_rows == 9 && p.epoch_scored == 3 && p.averaged);
+    for (int i = 0; i < TRAIN_PROGRESS_LATER; i++) {
+        cut_member(text, later[i]);
+        p = (train_progress){.step = 0};
+        const sw_status status = train_progress_read(text, strlen(text), "file", &none, &p);
+        CU_ASSERT_EQUAL(status, i + 1 < TRAIN_PROGRESS_LATER ? SW_FORMAT : SW_OK);
+    }
+    CU_ASSERT(p.step == 7 && p.epoch_steps == 3 && p.epoch_scored == 0 && !p.averaged);
+    train t = {.now = p};
+    CU_ASSERT_EQUAL(train_epoch_average(&t).rows, 0); /* of the epoch that it began */
+}
+
+static const sw_test tests[] = {
+    {"the steepest descent is found", the_steepest_descent_is_found, false},
+    {"what does not fall is not suggested", what_does_not_fall_is_not_suggested, false},
+    {"a sweep ends at the first loss that is no number",
+     a_sweep_ends_at_the_first_loss_that_is_no_number, false},
+    {"progress without averages is read", progress_without_averages_is_read, false},
+};
+SW_SUITE("sweeps and averages", tests)

@@ -1,0 +1,260 @@
+/* Files by their first bytes: what they are, and what can be done with them. */
+#include "tools/info/info_found.h"
+#include "alloc/base/mem.h"
+#include "profiler/inspect/population/population_report.h"
+#include "profiler/inspect/report/report.h"
+#include "profiler/inspect/snapshot_read.h"
+#include "profiler/record/utf8.h"
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+
+void found_note(found *f, const char *key, const char *format, ...)
+{
+    char text[sizeof f->note[0].text];
+    va_list list;
+    if (f->n_notes == FOUND_NOTES)
+        return;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    f->note[f->n_notes].key = key;
+    sw_utf8_clean(f->note[f->n_notes++].text, sizeof text, text);
+}
+
+sw_status found_add(found *f, found_tensor **out)
+{
+    void *block = f->tensor;
+    SW_TRY(sw_heap_reserve(&block, SW_HEAP_FILES, &f->cap_tensors, f->n_tensors + 1,
+                           sizeof *f->tensor));
+    f->tensor = block;
+    *out = &f->tensor[f->n_tensors++];
+    memset(*out, 0, sizeof **out);
+    (*out)->rank = -1;
+    (*out)->bytes = UINT64_MAX;
+    return SW_OK;
+}
+
+void found_free(found *f)
+{
+    sw_heap_free(f->tensor, SW_HEAP_FILES, f->cap_tensors * sizeof *f->tensor);
+    f->tensor = NULL;
+}
+
+sw_status found_read(const found *f, sw_file *file, uint64_t at, void *to, size_t n)
+{
+    size_t got = 0;
+    if (at <= f->bytes && n <= f->bytes - at) {
+        SW_TRY(sw_file_seek(file, at));
+        SW_TRY(sw_file_read(file, to, n, &got));
+    }
+    if (got != n)
+        SW_FAIL(SW_FORMAT,
+                "%s: byte %" PRIu64 ": %zu bytes must follow, the file has %" PRIu64 " in all",
+                f->path, at, n, f->bytes);
+    return SW_OK;
+}
+
+/* ---- profiles and snapshots -------------------------------------------------------------- */
+
+static void note_text(found *f, const char *key, const char *text)
+{
+    if (*text != '\0')
+        found_note(f, key, "%s", text);
+}
+
+static void note_report(found *f, const report *r, bool snapshot)
+{
+    const report_gate_peak peak = report_highest(r);
+    note_text(f, "model", r->model);
+    note_text(f, "device", r->device);
+    note_text(f, "data", r->data);
+    note_text(f, "created", r->created);
+    note_text(f, "command", r->command);
+    if (r->batch > 0)
+        found_note(f, "batch", "%" PRId64, r->batch);
+    if (!snapshot) {
+        found_note(f, "seed", "%" PRIu64, r->seed);
+        found_note(f, "steps", "%" PRIu64, r->n_steps);
+        found_note(f, "evaluations", "%" PRIu64, r->evaluations);
+        found_note(f, "ended", "%s", r->ended ? r->status : r->goes_on ? "goes on" : "cut");
+    }
+    if (peak.known)
+        found_note(f, peak.measured ? "measured_peak_bytes" : "peak_bytes", "%" PRIu64,
+                   peak.bytes);
+}
+
+static sw_status look_profile(found *f, bool snapshot)
+{
+    report *r;
+    f->kind = snapshot ? "memory_snapshot" : "profile";
+    f->says = snapshot ? "a memory snapshot of PyTorch" : "a profile of a run";
+    f->advice = "stepwell report FILE shows it, also as a page: --html OUT";
+    SW_TRY(report_open(&r, f->path, NULL));
+    note_report(f, r, snapshot);
+    if (r->damaged_line > 0)
+        sw_utf8_clean(f->damage, sizeof f->damage, r->damaged_why);
+    report_free(r);
+    return SW_OK;
+}
+
+static sw_status look_population(found *f)
+{
+    const population_want want = {.all = false};
+    population *p;
+    f->kind = "population_profile";
+    f->says = "a profile of a population";
+    f->advice = "stepwell report FILE shows it, also as a page: --html OUT";
+    SW_TRY(population_open(&p, f->path, &want));
+    found_note(f, "members", "%" PRIu64, p->members);
+    found_note(f, "turns", "%" PRIu64, p->seen_turns);
+    found_note(f, "ended", "%s", p->ended ? p->status : "cut");
+    if (p->peak_bytes > 0)
+        found_note(f, "measured_peak_bytes", "%" PRIu64, p->peak_bytes);
+    if (p->damaged_line > 0)
+        sw_utf8_clean(f->damage, sizeof f->damage, p->damaged_why);
+    population_free(p);
+    return SW_OK;
+}
+
+static const char torch_advice[] =
+    "safetensors.torch.save_file(state_dict, FILE) in Python writes the tensors as a file that "
+    "--load-params and info read";
+
+/* torch.save of long ago: a pickled number, then the protocol. */
+static const unsigned char torch_magic[] = {0x80, 2,    0x8a, 10,   0x6c, 0xfc, 0x9c,
+                                            0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19};
+
+static sw_status look_pickle(found *f, const unsigned char *head)
+{
+    if (memcmp(head, torch_magic, sizeof torch_magic) != 0)
+        return look_profile(f, true);
+    f->kind = "torch";
+    f->says = "a file of torch.save, in the form before PyTorch 1.6";
+    f->advice = torch_advice;
+    return SW_OK;
+}
+
+static sw_status look_braces(found *f)
+{
+    bool is = false;
+    SW_TRY(population_is(f->path, &is));
+    if (is)
+        return look_population(f);
+    SW_TRY(snapshot_is(f->path, &is));
+    return look_profile(f, is);
+}
+
+/* ---- IDX, and what has a name alone ------------------------------------------------------ */
+
+static sw_status look_idx(found *f, sw_file *file, const unsigned char *head)
+{
+    found_tensor *t;
+    unsigned char dims[4 * FOUND_RANK];
+    uint64_t all = 1;
+    f->kind = "idx";
+    f->says = "IDX, the format of MNIST";
+    f->advice = "train --data idx:FOLDER reads the folder that has it";
+    SW_TRY(found_add(f, &t));
+    SW_TRY(found_read(f, file, 4, dims, 4 * (size_t)head[3]));
+    snprintf(t->type, sizeof t->type, "U8");
+    t->rank = head[3];
+    for (int i = 0; i < t->rank; i++) {
+        t->dim[i] = (uint64_t)dims[4 * i] << 24 | (uint64_t)dims[4 * i + 1] << 16 |
+                    (uint64_t)dims[4 * i + 2] << 8 | dims[4 * i + 3];
+        if (t->dim[i] > 0 && all > UINT64_MAX / t->dim[i])
+            SW_FAIL(SW_FORMAT, "%s: byte %d: more elements than a size can say", f->path,
+                    4 + 4 * i);
+        all *= t->dim[i];
+    }
+    t->bytes = all;
+    const uint64_t begin = 4 + 4 * (uint64_t)t->rank;
+    if (f->bytes - begin != all)
+        SW_FAIL(SW_FORMAT,
+                "%s: byte %" PRIu64 ": %" PRIu64 " bytes of elements must follow, the file has "
+                "%" PRIu64,
+                f->path, begin, all, f->bytes - begin);
+    return SW_OK;
+}
+
+static const struct {
+    const char *bytes;
+    size_t n;
+    const char *kind, *says, *advice;
+} named[] = {
+    {"\x1f\x8b", 2, "gzip", "a file that is compressed by gzip",
+     "gunzip it and ask again; data are read as they are (--data)"},
+    {"\x89HDF\r\n\x1a\n", 8, "hdf5", "HDF5, which Keras and h5py write",
+     "safetensors.numpy.save_file(arrays, FILE) in Python writes arrays as a file that "
+     "--load-params and info read"},
+    {"swzo 1", 6, "record", "the steps of a training of zeroth order",
+     "stepwell train --replay FILE makes them again"},
+    {"{\"format\": \"stepwell genome", 26, "genome", "an architecture, as evolve writes them",
+     "stepwell evolve --help says which options read it"},
+    {"\x89PNG", 4, "png", "a picture", NULL},
+    {"\xff\xd8\xff", 3, "jpeg", "a picture", NULL},
+};
+
+static bool look_named(found *f, const unsigned char *head, size_t n)
+{
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+        if (n >= named[i].n && memcmp(head, named[i].bytes, named[i].n) == 0) {
+            f->kind = named[i].kind;
+            f->says = named[i].says;
+            f->advice = named[i].advice;
+            return true;
+        }
+    return false;
+}
+
+/* ---- all --------------------------------------------------------------------------------- */
+
+#define HEAD 32
+
+static bool begins(const unsigned char *head, const char *with)
+{
+    return memcmp(head, with, strlen(with)) == 0;
+}
+
+static sw_status look(found *f, sw_file *file, const unsigned char *head, size_t n)
+{
+    const bool braces = n > 2 && head[0] == '{' && (head[1] == '"' || head[1] <= ' ');
+    if (n > 8 && head[8] == '{' && head[5] == 0 && head[6] == 0 && head[7] == 0)
+        return SW_OK; /* the length of a header, and the header */
+    if (begins(head, "\x93NUMPY"))
+        return found_numpy(f, file);
+    if (begins(head, "GGUF"))
+        return found_gguf(f);
+    if (begins(head, "PK\x03\x04") || begins(head, "PK\x05\x06"))
+        return found_zip(f, file);
+    if (look_named(f, head, n))
+        return SW_OK;
+    if (n > 4 && head[0] == 0 && head[1] == 0 && head[2] == 8 && head[3] > 0 &&
+        head[3] <= FOUND_RANK)
+        return look_idx(f, file, head);
+    if (n > 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5)
+        return look_pickle(f, head);
+    return braces ? look_braces(f) : SW_OK;
+}
+
+sw_status found_look(found *f, const char *path)
+{
+    unsigned char head[HEAD] = {0};
+    sw_file *file;
+    size_t got = 0;
+    struct stat st;
+    *f = (found){.path = path};
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return SW_OK; /* the reader of tensors says what it is, and opens a pipe once */
+    SW_TRY(sw_file_open(&file, path, SW_FILE_READ));
+    sw_status status = sw_file_size(file, &f->bytes);
+    if (status == SW_OK)
+        status = sw_file_read(file, head, sizeof head, &got);
+    if (status == SW_OK)
+        status = look(f, file, head, got);
+    sw_file_drop(file);
+    if (status != SW_OK)
+        found_free(f);
+    return status;
+}

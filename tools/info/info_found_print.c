@@ -1,0 +1,260 @@
+/* What is said of a file that was recognised, and of the files of a folder. */
+#include "alloc/base/mem.h"
+#include "profiler/record/json.h"
+#include "profiler/record/utf8.h"
+#include "tools/info/info_found.h"
+#include "tools/info/info.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME_COLUMNS 60
+#define SHAPE_TEXT 200
+
+static const char *shape_of(const found_tensor *t, char *to)
+{
+    size_t at = (size_t)snprintf(to, SHAPE_TEXT, "%s", t->type);
+    if (t->rank >= 0)
+        at += (size_t)snprintf(to + at, SHAPE_TEXT - at, " (");
+    for (int i = 0; i < t->rank; i++)
+        at += (size_t)snprintf(to + at, SHAPE_TEXT - at, "%s%" PRIu64, i > 0 ? ", " : "",
+                               t->dim[i]);
+    if (t->rank >= 0)
+        snprintf(to + at, SHAPE_TEXT - at, ")");
+    return to;
+}
+
+static void print_tensors(const found *f)
+{
+    size_t width = 0;
+    for (uint32_t i = 0; i < f->n_tensors; i++) {
+        const size_t n = strlen(f->tensor[i].name);
+        width = n > width ? n : width;
+    }
+    const int columns = (int)(width < NAME_COLUMNS ? width : NAME_COLUMNS);
+    for (uint32_t i = 0; i < f->n_tensors; i++) {
+        const found_tensor *t = &f->tensor[i];
+        char shape[SHAPE_TEXT];
+        fputs("  ", stdout);
+        if (columns > 0) {
+            const int left = cli_fitted(stdout, t->name, strlen(t->name), columns);
+            printf("%*s  ", left, "");
+        }
+        if (t->bytes != UINT64_MAX)
+            printf("%-20s %12s bytes\n", shape_of(t, shape), cli_digits(t->bytes).text);
+        else
+            printf("%s\n", shape_of(t, shape));
+    }
+}
+
+void found_print(const found *f)
+{
+    char path[1024];
+    sw_utf8_clean(path, sizeof path, f->path);
+    printf("%s: %s, %s bytes\n", path, f->says, cli_digits(f->bytes).text);
+    for (int i = 0; i < f->n_notes; i++) {
+        const bool own = strcmp(f->note[i].key, "property") == 0; /* has its name in its text */
+        printf("  %s%s%s\n", own ? "" : f->note[i].key, own ? "" : ": ", f->note[i].text);
+    }
+    print_tensors(f);
+    if (f->advice != NULL) {
+        fputs("  ", stdout);
+        cli_wrap(stdout, 2, 2, f->advice);
+    }
+}
+
+static void put_tensor(sw_json *j, const found_tensor *t)
+{
+    sw_json_begin(j, '{');
+    sw_json_put_string(j, "name", t->name);
+    sw_json_put_string(j, "type", t->type);
+    if (t->rank < 0) {
+        sw_json_put_null(j, "shape");
+    } else {
+        sw_json_open(j, "shape", '[');
+        for (int i = 0; i < t->rank; i++)
+            sw_json_u64(j, t->dim[i]);
+        sw_json_end(j);
+    }
+    sw_json_put_known(j, "bytes", t->bytes != UINT64_MAX, t->bytes);
+    sw_json_end(j);
+}
+
+static void put_found(sw_json *j, const found *f)
+{
+    sw_json_begin(j, '{');
+    sw_json_put_string(j, "file", f->path);
+    sw_json_put_string(j, "kind", f->kind);
+    sw_json_put_string(j, "says", f->says);
+    sw_json_put_u64(j, "bytes", f->bytes);
+    sw_json_put_null(j, "whole"); /* nothing of it is held against checksums */
+    sw_json_put_string(j, "damage", f->damage[0] != '\0' ? f->damage : NULL);
+    sw_json_open(j, "notes", '[');
+    for (int i = 0; i < f->n_notes; i++) {
+        sw_json_begin(j, '{');
+        sw_json_put_string(j, "key", f->note[i].key);
+        sw_json_put_string(j, "text", f->note[i].text);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+    sw_json_open(j, "tensors", '[');
+    for (uint32_t i = 0; i < f->n_tensors; i++)
+        put_tensor(j, &f->tensor[i]);
+    sw_json_end(j);
+    sw_json_put_string(j, "advice", f->advice);
+    sw_json_end(j);
+}
+
+static sw_status out(sw_json *j)
+{
+    sw_json_line(j);
+    const sw_status status = j->status;
+    if (status == SW_OK)
+        (void)fwrite(j->bytes, 1, j->used, stdout); /* cli_finish says whether it arrived */
+    sw_json_free(j);
+    return status;
+}
+
+sw_status found_json(const found *f)
+{
+    sw_json j;
+    sw_json_growing(&j, SW_HEAP_FILES);
+    put_found(&j, f);
+    return out(&j);
+}
+
+/* ---- folders ----------------------------------------------------------------------------- */
+
+#define FOLDER_FILES 1000 /* of more the rest is counted */
+
+typedef struct {
+    char name[256];
+    const char *kind;
+    uint64_t bytes;
+} folder_file;
+
+typedef struct {
+    const char *path;
+    folder_file *file;
+    uint32_t n, cap;
+    uint64_t more, unknown;
+    sw_status status;
+} folder;
+
+/* What a file is, in a word; NULL: nothing that is known, no file, or damaged. */
+static const char *kind_of(const char *path, uint64_t *bytes)
+{
+    found f;
+    swi_tensors *tensors;
+    if (found_look(&f, path) != SW_OK)
+        return NULL;
+    const char *kind = f.kind;
+    *bytes = f.bytes;
+    found_free(&f);
+    if (kind != NULL || swi_tensors_open(&tensors, path) != SW_OK)
+        return kind;
+    kind = swi_tensors_is_checkpoint(tensors)   ? "checkpoint"
+           : swi_tensors_has_checksums(tensors) ? "parameters"
+                                                : "safetensors";
+    swi_tensors_close(tensors);
+    return kind;
+}
+
+static bool take(void *context, const char *name)
+{
+    folder *d = context;
+    if (d->n == FOLDER_FILES) {
+        d->more++;
+        return true;
+    }
+    void *block = d->file;
+    d->status = sw_heap_reserve(&block, SW_HEAP_FILES, &d->cap, d->n + 1, sizeof *d->file);
+    if (d->status != SW_OK)
+        return false;
+    d->file = block;
+    snprintf(d->file[d->n].name, sizeof d->file[d->n].name, "%s", name);
+    d->file[d->n].kind = NULL;
+    d->n++;
+    return true;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const folder_file *)a)->name, ((const folder_file *)b)->name);
+}
+
+static void print_folder(const folder *d)
+{
+    char path[1024];
+    sw_utf8_clean(path, sizeof path, d->path);
+    printf("%s: a directory; info FILE tells more\n", path);
+    for (uint32_t i = 0; i < d->n; i++) {
+        char name[256];
+        if (d->file[i].kind == NULL)
+            continue;
+        sw_utf8_clean(name, sizeof name, d->file[i].name);
+        printf("  %-40s  %-18s %16s bytes\n", name, d->file[i].kind,
+               cli_digits(d->file[i].bytes).text);
+    }
+    if (d->unknown + d->more > 0)
+        printf("  and %s more\n", cli_digits(d->unknown + d->more).text);
+}
+
+static sw_status folder_json(const folder *d)
+{
+    sw_json j;
+    sw_json_growing(&j, SW_HEAP_FILES);
+    sw_json_begin(&j, '{');
+    sw_json_put_string(&j, "file", d->path);
+    sw_json_put_string(&j, "kind", "directory");
+    sw_json_open(&j, "files", '[');
+    for (uint32_t i = 0; i < d->n; i++) {
+        if (d->file[i].kind == NULL)
+            continue;
+        sw_json_begin(&j, '{');
+        sw_json_put_string(&j, "name", d->file[i].name);
+        sw_json_put_string(&j, "kind", d->file[i].kind);
+        sw_json_put_u64(&j, "bytes", d->file[i].bytes);
+        sw_json_end(&j);
+    }
+    sw_json_end(&j);
+    sw_json_put_u64(&j, "others", d->unknown + d->more);
+    sw_json_end(&j);
+    return out(&j);
+}
+
+static void look_at_all(folder *d)
+{
+    for (uint32_t i = 0; i < d->n; i++) {
+        char path[4096];
+        const int n = snprintf(path, sizeof path, "%s/%s", d->path, d->file[i].name);
+        if (n > 0 && (size_t)n < sizeof path)
+            d->file[i].kind = kind_of(path, &d->file[i].bytes);
+        d->unknown += d->file[i].kind == NULL;
+    }
+}
+
+int found_folder(const char *path, bool json)
+{
+    folder d = {.path = path};
+    sw_status status = sw_folder_for_each(path, take, &d);
+    if (status == SW_OK)
+        status = d.status;
+    int code = CLI_DONE;
+    if (status == SW_OK) {
+        if (d.n > 0)
+            qsort(d.file, d.n, sizeof *d.file, by_name);
+        look_at_all(&d);
+        if (d.unknown == d.n)
+            code = cli_error(CLI_DAMAGED,
+                             "%s: is a directory, and no file in it is one that info knows: "
+                             "name a file",
+                             path);
+        else if (json)
+            status = folder_json(&d);
+        else
+            print_folder(&d);
+    }
+    sw_heap_free(d.file, SW_HEAP_FILES, d.cap * sizeof *d.file);
+    return status == SW_OK ? cli_finish(code) : cli_library_error(status, true);
+}

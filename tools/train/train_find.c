@@ -1,0 +1,185 @@
+/* The sweep of --find-lr and what follows from it.
+ *
+ * Rates rise by one factor from step to step (the range test of L. N. Smith, "Cyclical learning
+ * rates for training neural networks", 2017, section 3.3, on a logarithmic scale). The sweep
+ * ends where the loss is four times its lowest, and two rates are shown, both as in fastai's
+ * finder: where the smoothed loss falls fastest, and a tenth of where it is lowest. Losses are
+ * smoothed by the mean of those on both sides: a moving average of those in front, as fastai
+ * has it, lags by decades of the rate in a sweep of a hundred steps. */
+#include "tools/train/train_find.h"
+#include "alloc/base/mem.h"
+#include "tools/train/train.h"
+#include <math.h>
+#include <string.h>
+
+#define REACH 25  /* a smoothed loss has a 25th of the steps on both sides */
+#define WORSE 4.0 /* times the lowest: the sweep ends */
+
+static const char *first_of(const char *const *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i] != NULL)
+            return list[i];
+    return NULL;
+}
+
+static const char *given(bool is, const char *option)
+{
+    return is ? option : NULL;
+}
+
+/* What has no part in a sweep. */
+static const char *excluded(const train_opts *o)
+{
+    const job_opts *j = &o->job;
+    const char *const list[] = {given(j->lr >= 0.0, "--lr"),
+                                given(j->epochs > 0, "--epochs"),
+                                given(strcmp(j->schedule, "cosine") != 0, "--schedule"),
+                                given(j->warmup > 0, "--warmup"),
+                                given(strcmp(o->method, "backprop") != 0, "--method"),
+                                given(o->replay != NULL, "--replay"),
+                                given(o->members > 0, "--members"),
+                                given(o->validate_every > 0, "--validate-every"),
+                                given(o->patience > 0, "--patience"),
+                                given(o->save != NULL, "--save-params"),
+                                given(o->best != NULL, "--save-best"),
+                                given(j->checkpoint != NULL, "--checkpoint"),
+                                given(o->resume != NULL, "--resume")};
+    return first_of(list, sizeof list / sizeof *list);
+}
+
+static bool ends_with(const char *path, const char *end)
+{
+    const size_t n = strlen(path), m = strlen(end);
+    return n > m && strcmp(path + n - m, end) == 0;
+}
+
+int train_find_check(train_opts *o)
+{
+    const char *alone = o->lr_from >= 0.0 ? "--lr-from"
+                        : o->lr_to >= 0.0 ? "--lr-to"
+                        : o->plot != NULL ? "--plot"
+                                          : NULL;
+    if (!o->find_lr)
+        return alone == NULL
+                   ? CLI_GO
+                   : cli_error(CLI_USAGE, "%s has no effect without --find-lr", alone);
+    const char *other = excluded(o);
+    if (other != NULL)
+        return cli_error(CLI_USAGE,
+                         "%s and --find-lr exclude each other: a sweep trains nothing "
+                         "that stays",
+                         other);
+    o->lr_from = o->lr_from < 0.0 ? 1e-7 : o->lr_from;
+    o->lr_to = o->lr_to < 0.0 ? 10.0 : o->lr_to;
+    if (!(o->lr_from > 0.0 && o->lr_from < o->lr_to))
+        return cli_error(CLI_USAGE,
+                         "--lr-from must be above 0 and below --lr-to (got %g and %g)",
+                         o->lr_from, o->lr_to);
+    if (o->job.steps > 0 && (o->job.steps < 10 || o->job.steps > TRAIN_FIND_MOST))
+        return cli_error(CLI_USAGE, "--steps must be 10 to %d with --find-lr (got %lld)",
+                         TRAIN_FIND_MOST, (long long)o->job.steps);
+    if (o->plot != NULL && !ends_with(o->plot, ".svg"))
+        return cli_error(CLI_USAGE, "--plot must be a file that ends in .svg (got '%s')",
+                         o->plot);
+    o->job.max_skipped = 0; /* rates that are too high are looked for */
+    return CLI_GO;
+}
+
+sw_status train_find_create(train_find **out, const train_opts *o, uint64_t steps)
+{
+    void *block, *points;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(train_find)));
+    const sw_status status =
+        sw_heap_alloc(&points, SW_HEAP_RECORDS, (size_t)steps * sizeof(train_find_point));
+    if (status != SW_OK) {
+        sw_heap_free(block, SW_HEAP_RECORDS, sizeof(train_find));
+        return status;
+    }
+    *out = block;
+    **out = (train_find){.at = points,
+                         .steps = steps,
+                         .from = o->lr_from,
+                         .to = o->lr_to,
+                         .reach = steps / REACH > 0 ? steps / REACH : 1,
+                         .lowest = INFINITY};
+    return SW_OK;
+}
+
+void train_find_destroy(train_find *f)
+{
+    if (f == NULL)
+        return;
+    sw_heap_free(f->at, SW_HEAP_RECORDS, (size_t)f->steps * sizeof *f->at);
+    sw_heap_free(f, SW_HEAP_RECORDS, sizeof *f);
+}
+
+double train_find_rate(const train_find *f, uint64_t step)
+{
+    const double share = (double)step / (double)(f->steps - 1);
+    return f->from * pow(f->to / f->from, share);
+}
+
+/* Of the losses `first` to `last`, those of them that there are. */
+static double mean(const train_find *f, int64_t first, int64_t last)
+{
+    double sum = 0.0;
+    first = first > 0 ? first : 0;
+    last = last < (int64_t)f->n ? last : (int64_t)f->n - 1;
+    for (int64_t i = first; i <= last; i++)
+        sum += f->at[i].loss;
+    return sum / (double)(last - first + 1);
+}
+
+/* The new loss changes those in front of it too. */
+static void smooth(train_find *f)
+{
+    const int64_t reach = (int64_t)f->reach, n = (int64_t)f->n;
+    for (int64_t i = n - 1 - reach > 0 ? n - 1 - reach : 0; i < n; i++)
+        f->at[i].smoothed = mean(f, i - reach, i + reach);
+}
+
+void train_find_add(train_find *f, double rate, double loss)
+{
+    const uint64_t window = 2 * f->reach + 1;
+    if (f->over || f->n == f->steps)
+        return;
+    if (!isfinite(loss)) {
+        f->over = true;
+        return;
+    }
+    f->at[f->n++] = (train_find_point){rate, loss, loss};
+    smooth(f);
+    if (f->n < window)
+        return;
+    const double latest = mean(f, (int64_t)(f->n - window), (int64_t)f->n - 1);
+    f->lowest = latest < f->lowest ? latest : f->lowest;
+    f->over = latest > WORSE * f->lowest;
+}
+
+/* Twice how much the smoothed loss falls at point i; rates rise by equal steps. */
+static double fall_at(const train_find *f, uint64_t i)
+{
+    return f->at[i - 1].smoothed - f->at[i + 1].smoothed;
+}
+
+train_found train_find_result(const train_find *f)
+{
+    train_found found = {NAN, NAN, NAN, NAN};
+    uint64_t lowest = 0;
+    double fall = 0.0;
+    for (uint64_t i = 0; i < f->n; i++)
+        lowest = f->at[i].smoothed < f->at[lowest].smoothed ? i : lowest;
+    if (f->n == 0)
+        return found;
+    found.lowest_rate = f->at[lowest].rate;
+    found.lowest_loss = f->at[lowest].smoothed;
+    for (uint64_t i = 1; i < lowest; i++)
+        if (fall_at(f, i) > fall) {
+            fall = fall_at(f, i);
+            found.steepest = f->at[i].rate;
+        }
+    if (!isnan(found.steepest)) /* else the loss never fell */
+        found.tenth = found.lowest_rate / 10.0;
+    return found;
+}
