@@ -547,6 +547,16 @@ SW_API sw_value sw_dropout(sw_ctx *ctx, sw_value x, float p);
  * rate is, where sw_dropout with p 0 does not. A run is SW_INVALID where the knob is not 0 to
  * 1, or is a learning rate, a weight decay or the bound of a norm too. */
 SW_API sw_value sw_dropout_knob(sw_ctx *ctx, sw_value x, sw_knob p);
+/* Augmentation of images (batch, c, h, w), U8 (as data sets have them, a quarter of the bytes) or
+ * F32. While training sw_random_flip mirrors each image from left to right with probability p
+ * (0 to 1), and sw_random_crop cuts it out of itself with `pad` rows and columns of zeros on each
+ * side: it moves by -pad to pad rows and columns, each as probable. pad is at least 0 and below
+ * height and width. In evaluation, and for 0, x itself. What is drawn for an image depends on
+ * seed, step and its row in the batch. They keep nothing: backward draws the same numbers again
+ * and takes the gradient back to where it belongs. The streams of a scope's calls are
+ * "random_flip", "random_flip.1" and so on, as with dropout. */
+SW_API sw_value sw_random_flip(sw_ctx *ctx, sw_value x, float p);
+SW_API sw_value sw_random_crop(sw_ctx *ctx, sw_value x, int pad);
 
 /* y = (x - mean) / sqrt(variance + epsilon) * weight + bias; weight and bias {0}: none, a bias
  * only with a weight. Layer norm: of each row of the last axis. RMS norm: the same with a mean

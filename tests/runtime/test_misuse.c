@@ -414,6 +414,8 @@ static things make_things(void)
     X(sw_matmul(c, no_value, no_value))                                                        \
     X(sw_dropout(c, no_value, 0.5f))                                                           \
     X(sw_dropout_knob(c, no_value, no_knob))                                                   \
+    X(sw_random_flip(c, no_value, 0.5f))                                                       \
+    X(sw_random_crop(c, no_value, 4))                                                          \
     X(sw_layer_norm_op(c, no_value, no_value, no_value, 1e-5f))                                \
     X(sw_rms_norm_op(c, no_value, no_value, 1e-5f))                                            \
     X(sw_group_norm_op(c, no_value, no_value, no_value, 2, 1e-5f))                             \
