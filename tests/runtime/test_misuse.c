@@ -147,6 +147,8 @@ static things make_things(void)
     X(sw_dataset_npz(&data, NULL, NULL, NULL))                                                 \
     X(sw_dataset_arrays(NULL, 1, NULL, 1, NULL))                                               \
     X(sw_dataset_arrays(&data, 1, NULL, 1, NULL))                                              \
+    X(sw_dataset_images(NULL, NULL, "x", NULL))                                                \
+    X(sw_dataset_images(&data, NULL, NULL, NULL))                                              \
     X(sw_loader_create(NULL, t->data, &batches))                                               \
     X(sw_loader_create(&loader, NULL, &batches))                                               \
     X(sw_loader_create(&loader, t->data, NULL))                                                \
