@@ -128,6 +128,13 @@ typedef struct {
     int32_t kernel_h, kernel_w, stride, pad;
 } swi_pool_attrs;
 
+/* random_flip: the share of images that is mirrored. random_crop: rows and columns of zeros on
+ * each side. The other one is 0. */
+typedef struct {
+    float flip;
+    int32_t pad;
+} swi_augment_attrs;
+
 typedef struct {
     float value; /* slope, factor, target */
 } swi_number_attrs;

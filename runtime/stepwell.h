@@ -547,6 +547,16 @@ SW_API sw_value sw_dropout(sw_ctx *ctx, sw_value x, float p);
  * rate is, where sw_dropout with p 0 does not. A run is SW_INVALID where the knob is not 0 to
  * 1, or is a learning rate, a weight decay or the bound of a norm too. */
 SW_API sw_value sw_dropout_knob(sw_ctx *ctx, sw_value x, sw_knob p);
+/* Augmentation of images (batch, c, h, w), U8 (as data sets have them, a quarter of the bytes)
+ * or F32. While training sw_random_flip mirrors each image from left to right with probability
+ * p (0 to 1), and sw_random_crop cuts it out of itself with `pad` rows and columns of zeros on
+ * each side: it moves by -pad to pad rows and columns, each as probable. pad is at least 0 and
+ * below height and width. In evaluation, and for 0, x itself. What is drawn for an image
+ * depends on seed, step and its row in the batch. They keep nothing: backward draws the same
+ * numbers again and takes the gradient back to where it belongs. The streams of a scope's calls
+ * are "random_flip", "random_flip.1" and so on, as with dropout. */
+SW_API sw_value sw_random_flip(sw_ctx *ctx, sw_value x, float p);
+SW_API sw_value sw_random_crop(sw_ctx *ctx, sw_value x, int pad);
 
 /* y = (x - mean) / sqrt(variance + epsilon) * weight + bias; weight and bias {0}: none, a bias
  * only with a weight. Layer norm: of each row of the last axis. RMS norm: the same with a mean
@@ -2381,6 +2391,35 @@ typedef struct {
 SW_MUST_USE SW_API sw_status sw_dataset_arrays(sw_dataset **out, int64_t n,
                                                const sw_samples *fields, int n_fields,
                                                const sw_arrays_opts *opts);
+
+typedef struct {
+    size_t size;
+    int shapes_only;   /* as above; the head of each image is read all the same */
+    int side;          /* images are resized so that the shorter side is `side`, and a square is
+                        * cut out of the middle: 1 to 4096; 0: they stay, and must be alike */
+    int channels;      /* 1: gray; 3: red, green, blue; 0: gray where all images are, else 3 */
+    double test_share; /* of the images, for testing, where there is no folder for it: above 0,
+                        * below 1; 0: 0.2 */
+    uint64_t seed;     /* which images that share is */
+    size_t unpack_bytes; /* the most that the images may take in memory, all of them; more is
+                          * SW_NOMEM, before it is taken; 0: 1 GiB */
+    /* Called before each look at an image with the looks so far and in all: two for each image,
+     * with shapes_only one. SW_STOPPED where it does not return 0. NULL: none. */
+    int (*progress)(void *user, int64_t done, int64_t all);
+    void *user;
+} sw_images_opts;
+/* Images in folders, PNG and JPEG: DIR/CLASS/... with folders in folders, or
+ * DIR/train/CLASS/... where DIR/val or DIR/test is beside it. Images (channels, h, w) U8,
+ * labels () U8, I32 from 257 classes on: the sorted names of the folders are the classes.
+ * Samples are in the order of class and path, whatever order the file system has; names that
+ * begin with a dot are passed over. Each image is decoded once, row by row. Bilinear with
+ * antialiasing, with the bits of Pillow's resize; 16 bits are cut to 8, transparency is left
+ * out, Exif is not looked at. `test` NULL: all of DIR, or of DIR/train, is for training. Errors
+ * name the file: SW_FORMAT where it is damaged, cut or has more than 65536 pixels on a side or
+ * 2^26 in all, SW_UNSUPPORTED in a library without libpng or libjpeg. On failure neither is
+ * made. */
+SW_MUST_USE SW_API sw_status sw_dataset_images(sw_dataset **train, sw_dataset **test,
+                                               const char *dir, const sw_images_opts *opts);
 
 /* Copies of the samples in two parts: n_second of them, which seed chooses, in *second, all
  * others in *first, each in the order that they had. A function of its arguments alone. Windows

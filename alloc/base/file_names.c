@@ -58,6 +58,12 @@ bool sw_file_there(const char *path)
     return stat(path, &now) == 0;
 }
 
+bool sw_folder_there(const char *path)
+{
+    struct stat now;
+    return stat(path, &now) == 0 && S_ISDIR(now.st_mode);
+}
+
 bool sw_file_taken(const char *path)
 {
     struct stat now;

@@ -67,6 +67,8 @@ void sw_file_drop(sw_file *file);
 bool sw_file_is(const sw_file *file, const char *path);
 /* Is anything at `path`? What cannot be looked at is not there. */
 bool sw_file_there(const char *path);
+/* Is a folder at `path`, be it by a link? */
+bool sw_folder_there(const char *path);
 /* Is the name taken, be it by a link that leads nowhere? What cannot be looked at is not. */
 bool sw_file_taken(const char *path);
 /* The same for who would lose a file that is there: SW_IO where it cannot be looked at. */

@@ -16,14 +16,16 @@ typedef struct {
     const char *test_path;  /* the part for testing; NULL: of the same source */
     double test_share;      /* of the samples; 0: the library's */
     uint64_t seed;          /* that chooses them */
+    const sw_images_opts *images; /* of a folder of images; NULL: the library's */
 } swi_reader_opts;
 
 /* Options that not every reader has, as bits. */
 enum {
-    SWI_TAKES_TEST = 1,      /* test_path */
-    SWI_TAKES_SHARE = 2,     /* test_share, seed */
-    SWI_TAKES_TABLE = 4,     /* of csv: label, header, standardise */
-    SWI_TAKES_VOCABULARY = 8 /* vocabulary */
+    SWI_TAKES_TEST = 1,       /* test_path */
+    SWI_TAKES_SHARE = 2,      /* test_share, seed */
+    SWI_TAKES_TABLE = 4,      /* of csv: label, header, standardise */
+    SWI_TAKES_VOCABULARY = 8, /* vocabulary */
+    SWI_TAKES_IMAGES = 16     /* of images: their side and channels */
 };
 
 typedef struct {

@@ -1,6 +1,7 @@
 /* Two parts of a data set, for training and for validation. Which samples go where is a keyed
  * permutation of their numbers, of which nothing is stored. */
 #include "kernels/bijection.h"
+#include "kernels/rng.h"
 #include "runtime/data/data_internal.h"
 #include <string.h>
 

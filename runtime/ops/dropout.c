@@ -3,8 +3,6 @@
 #include "kernels/dispatch.h"
 #include "kernels/rng.h"
 #include "runtime/ops/ops.h"
-#include <stdio.h>
-#include <string.h>
 
 static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -163,28 +161,16 @@ const sw_op_desc sw_op_dropout_by = {.size = sizeof(sw_op_desc),
 
 /* ---- calls ------------------------------------------------------------------------------- */
 
-/* The scope's first has the stream "dropout", others "dropout.1" and so on: two in one scope
- * must not draw the same numbers. */
-static void name_stream(const sw_ctx *ctx, char *to, size_t bytes)
-{
-    const swi_trace *t = &ctx->trace;
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < t->n_nodes; i++)
-        n += (t->nodes[i].op == SW_OP_dropout || t->nodes[i].op == SW_OP_dropout_by) &&
-             t->nodes[i].grad < 0 && strcmp(swi_string(t, t->nodes[i].layer), ctx->scope) == 0;
-    snprintf(to, bytes, n > 0 ? "dropout.%u" : "dropout", n);
-}
-
 sw_value sw_dropout(sw_ctx *ctx, sw_value x, float p)
 {
     const swi_number_attrs attrs = {p};
-    char stream[32];
+    char stream[SWI_STREAM_TEXT];
     uint32_t id = SWI_NONE;
     if (swi_value_at(ctx, x) == NULL)
         return (sw_value){0, 0};
     if ((sw_ctx_mode(ctx) == SW_EVAL || p == 0.0f) && p >= 0.0f && p <= 1.0f)
         return x;
-    name_stream(ctx, stream, sizeof stream);
+    swi_name_stream(ctx, SW_OP_dropout, SW_OP_dropout_by, stream);
     const uint32_t in = x.id - 1;
     if (swi_apply(ctx, SW_OP_dropout, &in, 1, &attrs, NULL, 0, stream, &id) != SW_OK)
         return (sw_value){0, 0};
@@ -193,7 +179,7 @@ sw_value sw_dropout(sw_ctx *ctx, sw_value x, float p)
 
 sw_value sw_dropout_knob(sw_ctx *ctx, sw_value x, sw_knob p)
 {
-    char stream[32];
+    char stream[SWI_STREAM_TEXT];
     uint32_t id = SWI_NONE;
     if (swi_value_at(ctx, x) == NULL)
         return (sw_value){0, 0};
@@ -202,7 +188,7 @@ sw_value sw_dropout_knob(sw_ctx *ctx, sw_value x, sw_knob p)
         return (sw_value){0, 0};
     if (sw_ctx_mode(ctx) == SW_EVAL)
         return x;
-    name_stream(ctx, stream, sizeof stream);
+    swi_name_stream(ctx, SW_OP_dropout, SW_OP_dropout_by, stream);
     if (swi_apply(ctx, SW_OP_dropout_by, in, 2, NULL, NULL, 0, stream, &id) != SW_OK)
         return (sw_value){0, 0};
     return swi_handle(ctx, id);

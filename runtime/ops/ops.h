@@ -139,6 +139,12 @@ sw_value swi_sum_to(sw_ctx *ctx, sw_value g, const sw_shape *shape);
  * to be put together. */
 sw_value swi_whole_of(sw_ctx *ctx, const sw_value *pieces, int n);
 
+/* The stream of the next call of `op`, of which `also` is another form (or the same): the
+ * scope's first has the name of the op, "dropout", others "dropout.1" and so on. Two in one
+ * scope must not draw the same numbers. */
+#define SWI_STREAM_TEXT 32
+void swi_name_stream(const sw_ctx *ctx, uint32_t op, uint32_t also, char to[SWI_STREAM_TEXT]);
+
 /* x itself. Its backward also averages the utility of x's neurons into `state`, F32 (channels):
  * new = (1 - rate) old + rate u, where u of channel c is the mean over the batch of |mean over
  * positions of x dx| (Molchanov et al. 2017). x: (batch, channels, ...). It costs what backward

@@ -2,6 +2,8 @@
  */
 #include "kernels/rng.h"
 #include "runtime/ops/ops.h"
+#include <stdio.h>
+#include <string.h>
 
 static sw_status random_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
 {
@@ -108,6 +110,17 @@ const sw_op_desc sw_op_rand = {.size = sizeof(sw_op_desc),
                                .cases = cases,
                                .n_cases = SWI_COUNT(cases),
                                .operations = rand_operations};
+
+void swi_name_stream(const sw_ctx *ctx, uint32_t op, uint32_t also, char to[SWI_STREAM_TEXT])
+{
+    const swi_trace *t = &ctx->trace;
+    const char *name = swi_op(op)->name;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < t->n_nodes; i++)
+        n += (t->nodes[i].op == op || t->nodes[i].op == also) && t->nodes[i].grad < 0 &&
+             strcmp(swi_string(t, t->nodes[i].layer), ctx->scope) == 0;
+    snprintf(to, SWI_STREAM_TEXT, n > 0 ? "%s.%u" : "%s", name, n);
+}
 
 static sw_value random_value(sw_ctx *ctx, uint32_t op, const char *stream, sw_shape shape)
 {

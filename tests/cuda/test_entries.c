@@ -330,7 +330,7 @@ static bool gradient_operands(const swi_check *c, const sw_entry_run *f, int g, 
         }
     }
     for (int k = 0; k < d->n_makes; k++)
-        if (d->makes[k] >= f->n_in)
+        if (d->makes[k] >= f->n_in || f->in[d->makes[k]].type.dtype != SW_F32)
             return false;
     return d->applies == NULL || d->applies(f->attrs);
 }

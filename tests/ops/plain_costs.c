@@ -304,6 +304,9 @@ static bool count_special(const swi_trace *t, const swi_node *node, uint64_t *n)
              (uint64_t)s->dim[axis];
     } else if (plain_is(node, "softmax", -1)) {
         *n = 27 * plain_size(x) + plain_size(x) / (uint64_t)x->shape.dim[x->shape.rank - 1];
+    } else if (strncmp(swi_op(node->op)->name, "random_", 7) == 0) { /* a counter each image */
+        *n = (uint64_t)x->shape.dim[0] *
+             (100 + (plain_is(node, "random_flip", node->grad) ? 2 : 6));
     } else if (plain_is(node, "log_softmax", -1)) {
         *n = 27 * plain_size(x) +
              34 * (plain_size(x) / (uint64_t)x->shape.dim[x->shape.rank - 1]);

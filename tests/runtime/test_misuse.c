@@ -147,6 +147,8 @@ static things make_things(void)
     X(sw_dataset_npz(&data, NULL, NULL, NULL))                                                 \
     X(sw_dataset_arrays(NULL, 1, NULL, 1, NULL))                                               \
     X(sw_dataset_arrays(&data, 1, NULL, 1, NULL))                                              \
+    X(sw_dataset_images(NULL, NULL, "x", NULL))                                                \
+    X(sw_dataset_images(&data, NULL, NULL, NULL))                                              \
     X(sw_loader_create(NULL, t->data, &batches))                                               \
     X(sw_loader_create(&loader, NULL, &batches))                                               \
     X(sw_loader_create(&loader, t->data, NULL))                                                \
@@ -414,6 +416,8 @@ static things make_things(void)
     X(sw_matmul(c, no_value, no_value))                                                        \
     X(sw_dropout(c, no_value, 0.5f))                                                           \
     X(sw_dropout_knob(c, no_value, no_knob))                                                   \
+    X(sw_random_flip(c, no_value, 0.5f))                                                       \
+    X(sw_random_crop(c, no_value, 4))                                                          \
     X(sw_layer_norm_op(c, no_value, no_value, no_value, 1e-5f))                                \
     X(sw_rms_norm_op(c, no_value, no_value, 1e-5f))                                            \
     X(sw_group_norm_op(c, no_value, no_value, no_value, 2, 1e-5f))                             \

@@ -272,6 +272,14 @@ static sw_status try_text(scene *s, room *r)
     return status;
 }
 
+static sw_status try_images(scene *s, room *r)
+{
+    sw_dataset *made;
+    const sw_status status =
+        sw_dataset_images(&made, NULL, s->no_folder, (const sw_images_opts *)(const void *)r);
+    return status == SW_IO ? SW_OK : status;
+}
+
 /* It returns nothing: whether it wrote says whether it was accepted. */
 static sw_status try_describe(scene *s, room *r)
 {
@@ -770,6 +778,7 @@ static const struct {
     {SWI_STRUCT_sw_tokens_opts, try_tokens, false},
     {SWI_STRUCT_sw_npy_opts, try_npy, false},
     {SWI_STRUCT_sw_arrays_opts, try_arrays, false},
+    {SWI_STRUCT_sw_images_opts, try_images, false},
     {SWI_STRUCT_sw_dataset_info, try_describe, true},
     {SWI_STRUCT_sw_class_score, try_class_score, true},
     {SWI_STRUCT_sw_loader_opts, try_loader, false},

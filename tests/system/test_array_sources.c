@@ -215,9 +215,8 @@ static void what_does_not_fit_is_refused(void)
     refused(2, "train " GPT "--data tokens:$ --test-data tokens:$/val.bin", "is a folder");
     refused(2, "train " GPT "--data tokens:$/train.bin --test-data tokens32:$/val.bin",
             "must be tokens:FILE|DIR");
-    refused(
-        2, "train " GPT "--data tokens:$ --test-share 0.5",
-        "--test-share has no effect without --data csv:FILE, npy:INPUTS,TARGETS or npz:FILE");
+    refused(2, "train " GPT "--data tokens:$ --test-share 0.5",
+            "--test-share has no effect without --data csv:FILE, npy:INPUTS,TARGETS, npz:FILE");
     refused(2, "train " LENET NPY "--vocab $/words",
             "without --data tokens:FILE|DIR or tokens32");
     refused(2, "train " LENET NPY "--label 1", "--label has no effect without --data csv:FILE");

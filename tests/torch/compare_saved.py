@@ -67,7 +67,7 @@ def counted(text, names, formula, result):
     units = {f"of {name}": value.numel() for name, value in names.items() if isinstance(value, torch.Tensor)}
     units |= {
         "": result.numel(), "of in0": first.numel(), "of in1": names["t"].numel(),
-        "per row": ROWS, "per channel": CHANNELS, "per group": IMAGES * GROUPS,
+        "per row": ROWS, "per channel": CHANNELS, "per group": IMAGES * GROUPS, "per image": IMAGES,
     }  # fmt: skip
     total = 0
     for term in text.split(" + "):

@@ -18,6 +18,7 @@ static sw_status make_ready(es_run *r)
 static int load(es_run *r)
 {
     r->opts.job.params = r->opts.load;
+    r->job.quiet = r->opts.quiet;
     if (!r->on_environment)
         return job_load(&r->job, false);
     es_episodes_describe(r);

@@ -17,9 +17,9 @@ static const char *const distribution_words[] = {"normal", "rademacher", "bits",
 /* Options of a job that have no part here: they say how a backward part goes, or how a batch is
  * made, which --population, --slice and --samples do. */
 static const char *const left_out[] = {
-    "--batch",          "--clip",         "--max-skipped", "--update",
-    "--keep-gradients", "--accumulate",   "--immediate",   "--checkpoint",
-    "--no-rebuild",     "--no-recompute", "--no-chunks",   "--checkpoint-pauses"};
+    "--batch",        "--clip",      "--max-skipped",      "--update",  "--keep-gradients",
+    "--accumulate",   "--immediate", "--checkpoint",       "--augment", "--no-rebuild",
+    "--no-recompute", "--no-chunks", "--checkpoint-pauses"};
 
 static const char notes[] =
     "A generation evaluates the net --population times, each time with other noise on its "
@@ -140,6 +140,8 @@ static int check_source(const es_opts *o)
                           : j->label != NULL     ? "--label"
                           : j->header != NULL    ? "--header"
                           : j->standardise       ? "--standardise"
+                          : j->resize > 0        ? "--resize"
+                          : j->channels > 0      ? "--channels"
                           : j->data_limit > 0    ? "--data-limit"
                           : j->epochs > 0        ? "--epochs"
                                                  : NULL;

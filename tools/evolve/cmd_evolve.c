@@ -37,6 +37,7 @@ static int prepare(evolve *e)
 {
     cli_catch_interrupt();
     int status = is_asked(&e->opts) ? CLI_GO : evolve_files_check(e);
+    e->job.quiet = e->opts.quiet;
     if (status == CLI_GO)
         status = job_load(&e->job, is_asked(&e->opts));
     return status == CLI_GO ? describe(e) : status;

@@ -9,7 +9,8 @@ static const char *const taken[] = {
     "--data",     "--normalise",  "--normalize",  "--synthetic-n",   "--seed",
     "--threads",  "--isa",        "--no-chunks",  "--memory-budget", "--no-recompute",
     "--no-tiles", "--no-rebuild", "--test-data",  "--test-share",    "--split-seed",
-    "--label",    "--header",     "--data-limit", "--standardise"};
+    "--label",    "--header",     "--data-limit", "--standardise",   "--resize",
+    "--channels"};
 
 static const char notes[] =
     "A generation trains every member with the same samples, measures its accuracy on the "

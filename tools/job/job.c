@@ -126,6 +126,7 @@ tool_net_opts job_net_opts(const job *j)
         .settings = o->settings,
         .data = j->train.info,
         .pixels = j->normal.pixels,
+        .augment = job_augment(o),
         .clip = (float)o->clip,
         .accumulate = o->accumulate > 1,
         .knobs = o->knobs,

@@ -66,6 +66,9 @@ int job_refuse_source(const char *source, const char *known);
 int job_check_folder(const char *source);
 /* A file of parameters must not be named as another program's format. NULL is fine. */
 int job_check_params_name(const char *option, const char *path);
+/* The words of --augment. */
+int job_augment_check(const job_opts *opts);
+tool_augment job_augment(const job_opts *opts);
 /* What --data can name, for its help. */
 const char *job_file_help(void);
 /* Into `path` the i-th of the files that the data may be read from; false past the last. */
@@ -109,6 +112,7 @@ typedef struct {
 typedef struct {
     const job_opts *opts;
     int64_t batch;
+    bool quiet;        /* no progress while files are read */
     int keep_programs; /* how many plans the exec remembers; 0: as many as it does by itself */
     job_data train, test;
     job_normal normal;

@@ -48,9 +48,10 @@ int job_load(job *j, bool shapes_only)
     sw_status status = load(j, false, shapes_only);
     if (status == SW_OK && !cli_interrupted())
         status = load(j, true, shapes_only);
+    cli_progress("%s", "");
     if (status == SW_INVALID) /* a column that is not there */
         return cli_error(CLI_USAGE, "%s", sw_last_error());
-    if (status != SW_OK)
+    if (status != SW_OK && status != SW_STOPPED)
         return cli_library_error(status, true);
     if (cli_interrupted())
         return cli_error(CLI_INTERRUPTED, "interrupted while the data were loaded: no file was "

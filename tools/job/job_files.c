@@ -106,7 +106,9 @@ static int check_taken(const job_opts *o, const swi_reader *r)
                    {"--label", o->label != NULL, SWI_TAKES_TABLE},
                    {"--header", o->header != NULL, SWI_TAKES_TABLE},
                    {"--standardise", o->standardise, SWI_TAKES_TABLE},
-                   {"--vocab", o->vocab != NULL, SWI_TAKES_VOCABULARY}};
+                   {"--vocab", o->vocab != NULL, SWI_TAKES_VOCABULARY},
+                   {"--resize", o->resize > 0, SWI_TAKES_IMAGES},
+                   {"--channels", o->channels > 0, SWI_TAKES_IMAGES}};
     const unsigned takes = r != NULL ? r->takes : 0;
     char readers[300];
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
@@ -122,6 +124,8 @@ static int check_parts(const job_opts *o, const swi_reader *r)
     if (o->test_share == 0.0 || o->test_share >= 1.0)
         return cli_error(CLI_USAGE, "--test-share must be above 0 and below 1 (got %g)",
                          o->test_share);
+    if (o->channels == 2)
+        return cli_error(CLI_USAGE, "--channels must be 1 or 3 (got 2)");
     if (o->test_data == NULL)
         return CLI_GO;
     if (o->test_share > 0.0 || o->split_seed >= 0)
@@ -144,7 +148,7 @@ int job_file_check(const job_opts *o)
         return job_refuse_source(o->data, list_sources(known, sizeof known, false, " or "));
     if (r != NULL && path[0] == '\0')
         return cli_error(CLI_USAGE, "--data %s must be followed by %s", o->data,
-                         r->files != NULL ? "a folder" : "a file");
+                         strcmp(r->path, "DIR") == 0 ? "a folder" : "a file");
     if (r == NULL && o->data_limit > 0)
         return cli_error(CLI_USAGE, "--data-limit has no effect with --data synthetic");
     int status = check_taken(o, r);
@@ -178,12 +182,35 @@ static sw_csv_opts csv_opts(const job_opts *o)
                          .standardise = o->standardise};
 }
 
+/* A line of it now and then, on terminals. */
+static int tell_progress(void *user, int64_t done, int64_t all)
+{
+    const job *j = user;
+    if (done % 64 == 0 && !j->quiet)
+        cli_progress("reading images  %lld/%lld", (long long)done, (long long)all);
+    return cli_interrupted();
+}
+
+static sw_images_opts images_opts(job *j)
+{
+    const job_opts *o = j->opts;
+    return (sw_images_opts){.size = sizeof(sw_images_opts),
+                            .side = (int)o->resize,
+                            .channels = (int)o->channels,
+                            .test_share = share_of(o),
+                            .seed = seed_of(o),
+                            .progress = tell_progress,
+                            .user = j};
+}
+
 sw_status job_file_load(job *j, bool test, bool shapes_only)
 {
     const char *path;
     const swi_reader *r = swi_reader_of(j->opts->data, &path);
     const sw_csv_opts csv = csv_opts(j->opts);
-    const swi_reader_opts opts = {.shapes_only = shapes_only,
+    const sw_images_opts images = images_opts(j);
+    const swi_reader_opts opts = {.images = &images,
+                                  .shapes_only = shapes_only,
                                   .unpack_bytes = j->opts->data_limit,
                                   .context = j->opts->settings.context,
                                   .csv = &csv,

@@ -156,6 +156,8 @@ int job_check(job_opts *o)
         status = job_file_check(o);
     if (status == CLI_GO)
         status = job_normal_check(o);
+    if (status == CLI_GO)
+        status = job_augment_check(o);
     if (status == CLI_GO && o->checkpoint_pauses && o->checkpoint == NULL)
         status = no_effect("--checkpoint-pauses", "--checkpoint");
     if (status == CLI_GO)

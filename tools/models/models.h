@@ -116,6 +116,13 @@ typedef struct {
     float mean[TOOL_CHANNELS], deviation[TOOL_CHANNELS];
 } tool_pixels;
 
+/* What is done with images while a model is trained: mirrored with a probability, moved by up
+ * to `crop` rows and columns; 0: not. */
+typedef struct {
+    float flip;
+    int crop;
+} tool_augment;
+
 /* Handles of a model; the sw_model owns what is behind them. It may not move while programs are
  * traced from it: its address is the step function's `user`. */
 struct tool_net {
@@ -134,6 +141,7 @@ struct tool_net {
     int drops;       /* 1: use it, and not that of the settings */
     int channels;    /* byte pixels become x * scale + shift, by channel or with one pair */
     float scale[TOOL_CHANNELS], shift[TOOL_CHANNELS]; /* channels 0: the input has no pixels */
+    tool_augment augment;
 };
 
 struct tool_net_opts {
@@ -142,7 +150,8 @@ struct tool_net_opts {
     sw_dataset_info data;   /* shapes and types of one sample; nothing is read from it */
     sw_optimizer_opts optimizer;
     tool_pixels pixels;
-    float clip;     /* 0: no clipping */
+    tool_augment augment; /* of images alone */
+    float clip;           /* 0: no clipping */
     int accumulate; /* 1: a step may be several micro-batches; the optimizer keeps gradients */
     int knobs;      /* 1: the dropout of chains is the knob "dropout" */
 };

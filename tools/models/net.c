@@ -27,9 +27,24 @@ int64_t tool_field_elements(const tool_net_opts *opts, int field)
 
 /* ---- step -------------------------------------------------------------------------------- */
 
+/* Bytes are moved, which are a quarter of the numbers that they become. */
+static sw_value augmented(sw_ctx *ctx, const tool_net *net, sw_value x)
+{
+    const tool_augment *a = &net->augment;
+    if (a->flip == 0.0f && a->crop == 0)
+        return x;
+    sw_scope_begin(ctx, "augment");
+    if (a->flip > 0.0f)
+        x = sw_random_flip(ctx, x, a->flip);
+    if (a->crop > 0)
+        x = sw_random_crop(ctx, x, a->crop);
+    sw_scope_end(ctx);
+    return x;
+}
+
 static sw_value features(sw_ctx *ctx, const tool_net *net)
 {
-    const sw_value x = sw_input(ctx, 0);
+    const sw_value x = augmented(ctx, net, sw_input(ctx, 0));
     return net->channels > 0 ? sw_to_f32_channels(ctx, x, net->scale, net->shift, net->channels)
                              : x;
 }
@@ -168,6 +183,23 @@ static const char *task_name(tool_task task)
     return task == TOOL_CLASSIFY ? "classes" : task == TOOL_REGRESS ? "numbers" : "sequences";
 }
 
+static sw_status accepts_augment(const tool_net_opts *o)
+{
+    const sw_shape *s = &o->data.field[0].shape;
+    if (o->augment.flip == 0.0f && o->augment.crop == 0)
+        return SW_OK;
+    if (!tool_has_pixels(&o->data) || s->rank != 3 || o->model->forward == NULL)
+        SW_FAIL(SW_INVALID,
+                "%s: --augment is for images (channels, height, width), and %s has "
+                "none",
+                o->model->name, o->data.name);
+    if (o->augment.crop >= s->dim[1] || o->augment.crop >= s->dim[2])
+        SW_FAIL(SW_INVALID,
+                "%s: --augment crop must be below the side of images, %lld x %lld (got %d)",
+                o->model->name, (long long)s->dim[1], (long long)s->dim[2], o->augment.crop);
+    return SW_OK;
+}
+
 /* Can a model, with settings of its own, learn what these data have? */
 static bool takes_data(const tool_model *model, const tool_net_opts *like)
 {
@@ -223,7 +255,7 @@ sw_status tool_net_accepts(const tool_net_opts *o)
     if (o->settings.dropout >= 1.0)
         SW_FAIL(SW_INVALID, "%s: --dropout must be below 1 (got %g)", o->model->name,
                 o->settings.dropout);
-    return SW_OK;
+    return accepts_augment(o);
 }
 
 static void scale_pixels(tool_net *net, const tool_pixels *p)
@@ -242,6 +274,7 @@ static sw_status declare(tool_net *net, const tool_net_opts *o)
     net->kind = o->model;
     net->task = tool_task_of(&o->data);
     net->settings = o->settings;
+    net->augment = o->augment;
     if (tool_has_pixels(&o->data))
         scale_pixels(net, &o->pixels);
     SW_TRY(o->model->declare(net, o));

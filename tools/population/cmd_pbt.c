@@ -149,6 +149,7 @@ static int prepare(pop *p)
     if (p->opts.job.checkpoint != NULL)
         cli_catch_save();
     int status = pop_files_check(p);
+    p->job.quiet = p->opts.quiet;
     if (status == CLI_GO)
         status = job_load(&p->job, false);
     if (status == CLI_GO)

@@ -50,6 +50,8 @@ static void add_job(pop_identity *to, const job_opts *o)
         if (name != NULL && o->kind->takes[i] != NULL)
             add(to, name, "%s", text);
     }
+    if (o->augment != NULL)
+        add(to, "--augment", "%s", o->augment);
     add(to, "--batch", "%" PRId64, o->batch.at[0]);
     add(to, "--seed", "%" PRId64, o->seed);
     add(to, "--optimizer", "%s", o->optimizer);

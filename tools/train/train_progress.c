@@ -42,6 +42,8 @@ static void add_data(train_identity *to, const train *t)
     const job_opts *o = &t->opts.job;
     add(to, "--data", "%s", o->data);
     add(to, "--normalise", "%s", t->job.normal.text);
+    if (o->augment != NULL)
+        add(to, "--augment", "%s", o->augment);
     add(to, "--batch", "%" PRId64, t->job.batch);
     add(to, "--accumulate", "%" PRId64, o->accumulate);
     add(to, "--seed", "%" PRId64, o->seed);

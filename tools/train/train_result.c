@@ -199,6 +199,7 @@ static void put_run(sw_json *json, const train *t)
     sw_json_put_string(json, "data", t->job.train.info.name);
     sw_json_put_string(json, "normalise",
                        *t->job.normal.text != '\0' ? t->job.normal.text : NULL);
+    sw_json_put_string(json, "augment", t->opts.job.augment);
     sw_json_put_i64(json, "batch", t->job.batch);
     sw_json_put_u64(json, "steps", t->now.step);
     sw_json_put_u64(json, "epochs", t->now.epochs);
@@ -416,6 +417,8 @@ static void print_text(train *t)
     cli_wrap(stdout, 0, 0, title);
     if (*t->job.normal.text != '\0')
         print_pixels(&t->job.normal);
+    if (o->augment != NULL)
+        printf("augment %s, while training\n", o->augment);
     putchar('\n');
     print_memory(t);
     print_witnesses(t);

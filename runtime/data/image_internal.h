@@ -1,0 +1,124 @@
+/* Images in files: what the reader of folders and the decoders share. Rows are decoded one
+ * after the other and go where the data set keeps them, resized on the way, so that no image is
+ * whole in memory but where its format has it so (interlaced PNG, progressive JPEG). */
+#ifndef SW_IMAGE_INTERNAL_H
+#define SW_IMAGE_INTERNAL_H
+
+#include "runtime/data/data_internal.h"
+#include <setjmp.h>
+
+/* The most that one image may have: larger is taken for damage or a bomb. */
+#define SWI_IMAGE_SIDE 65536
+#define SWI_IMAGE_PIXELS ((int64_t)1 << 26)
+/* Memory that decoding one image may take. */
+#define SWI_IMAGE_BYTES ((size_t)512 << 20)
+
+typedef struct {
+    int64_t w, h;
+    int channels; /* 1 (gray) or 3 (red, green, blue) */
+} swi_image_head;
+
+/* Where an image goes: `begin` once its head is known, then each of its rows, h of w *
+ * channels bytes. */
+typedef struct {
+    void *context;
+    sw_status (*begin)(void *context,
+                       const swi_image_head *head); /* NULL: the head is enough */
+    void (*row)(void *context, const unsigned char *pixels);
+} swi_image_to;
+
+/* A file of an image being read: a window of it, and what was said of it. */
+typedef struct {
+    const char *path;
+    sw_file *file;
+    size_t at, n;  /* what is left of the window */
+    uint64_t seen; /* bytes of the file so far */
+    swi_image_head head;
+    const swi_image_to *to;
+    sw_status status; /* why swi_image_leave was called */
+    size_t held_bytes;
+    void *decoder; /* libjpeg's, which has an end of its own */
+    void *held;    /* memory of the decoder, a list */
+    jmp_buf out;
+    unsigned char window[16384];
+} swi_image;
+
+/* Read `path` from its head to its end. The format is what the file says, whatever its name.
+ * Errors name the file: SW_FORMAT where it is damaged, cut, too large or of another format;
+ * SW_UNSUPPORTED where this build does not read its format. `image` is room, and may be used
+ * again. */
+SW_MUST_USE sw_status swi_image_read(swi_image *image, const char *path, swi_image_head *head,
+                                     const swi_image_to *to);
+
+/* ---- for the decoders, inside swi_image_read --------------------------------------------- */
+
+/* End the decoding, with an error that is set; does not return. Memory that was taken by
+ * swi_image_take is given back; the decoder's own end comes first. */
+_Noreturn void swi_image_leave(swi_image *image, sw_status status);
+/* The same, with the file's name in front of the message. */
+_Noreturn void swi_image_fail(swi_image *image, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Fill the empty window; a file that has no more is cut. */
+void swi_image_refill(swi_image *image);
+/* The head is known: checks it, and begins. false: no more is to be read. */
+bool swi_image_begin(swi_image *image, int64_t w, int64_t h, int channels);
+/* Memory for the decoder, zeros, aligned to 64; NULL where there is none (the error is set).
+ * Given back one by one, or all at the end. */
+void *swi_image_take(swi_image *image, size_t bytes, int pool);
+void swi_image_give(swi_image *image, void *block);
+void swi_image_give_pool(swi_image *image, int pool);
+
+/* From the file's first byte on; NULL in builds without the library. `end` gives back what the
+ * decoder holds, after errors too. */
+typedef struct {
+    const char *name;
+    void (*read)(swi_image *image);
+    void (*end)(swi_image *image);
+} swi_image_format;
+extern const swi_image_format swi_image_png, swi_image_jpeg;
+
+/* ---- resizing ---------------------------------------------------------------------------- */
+
+/* Rows of one image become `side` x `side` x `channels` bytes in planes at `out`: gray and
+ * colours as the data set has them, then resized and cut. side 0: as large as it is. */
+typedef struct {
+    const char *path; /* for messages */
+    int64_t side;
+    int channels;
+    unsigned char *out;
+    size_t most; /* bytes of it; an image that changed since its head was read may not fit */
+    swi_image_head head;
+    struct swi_resize *resize; /* tables and rows of the image at hand; NULL: as it is */
+    void *block;               /* SW_HEAP_FILES */
+    size_t bytes;
+    unsigned char *row; /* of `channels` */
+    int64_t y;          /* rows so far */
+} swi_image_fit;
+SW_MUST_USE sw_status swi_image_fit_begin(void *fit, const swi_image_head *head);
+void swi_image_fit_row(void *fit, const unsigned char *pixels);
+void swi_image_fit_end(swi_image_fit *fit); /* gives its memory back */
+
+/* ---- folders ----------------------------------------------------------------------------- */
+
+typedef struct {
+    size_t path;    /* in `text`: "class/name.png" */
+    uint32_t label; /* which class */
+} swi_image_entry;
+
+/* The images below a folder by class and name, whatever order the file system has. */
+typedef struct {
+    const char *root;
+    char *text; /* names of the classes, ended by zeros, and paths */
+    size_t used, room;
+    size_t *classes; /* where their names are, sorted */
+    uint32_t n_classes, classes_room;
+    swi_image_entry *images;
+    uint32_t n, images_room;
+} swi_image_list;
+
+/* Fill `list`, zeros before, with what is below `root`; it is to be closed after failures too.
+ */
+SW_MUST_USE sw_status swi_image_list_open(swi_image_list *list, const char *root);
+void swi_image_list_close(swi_image_list *list);
+
+#endif

@@ -1,0 +1,26 @@
+/* Images for the tests of the reader of folders: PNG made by hand, JPEG by libjpeg. */
+#ifndef SW_TESTS_IMAGE_FILES_H
+#define SW_TESTS_IMAGE_FILES_H
+
+#include "tests/data/data_files.h"
+#include "tests/support/png_make.h"
+
+/* Make the folder of the test's folder that `path` ("cat/more") names, and what it is in. */
+void folder_make(const char *path);
+/* A PNG at "cat/1.png", whose folder is made where it is not there. */
+void put_png(const char *path, png_image image);
+bytes png_bytes(png_image image);
+
+/* What JPEG files have. */
+typedef struct {
+    unsigned w, h;
+    int components; /* 1, 3, or 4 for CMYK */
+    int quality, progressive;
+    int scans; /* of a progressive gray one, instead of the usual; 0: those */
+    unsigned seed;
+} jpeg_image;
+/* Builds without libjpeg have none: n 0. */
+bytes jpeg_bytes(jpeg_image image);
+void put_jpeg(const char *path, jpeg_image image);
+
+#endif

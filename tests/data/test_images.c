@@ -1,0 +1,403 @@
+/* Folders of images: which files become which samples, what becomes of their pixels. */
+#include "tests/data/image_files.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static sw_images_opts opts;
+
+static sw_status read_one(sw_dataset *part[2])
+{
+    return sw_dataset_images(&part[0], NULL, dir_name(), &opts);
+}
+
+static sw_status read_both(sw_dataset *part[2])
+{
+    return sw_dataset_images(&part[0], &part[1], dir_name(), &opts);
+}
+
+static void begin(void)
+{
+    opts = (sw_images_opts){.size = sizeof opts};
+    dir_new();
+}
+
+#define BEGIN()                                                                                \
+    do {                                                                                       \
+        if (!SW_HAVE_PNG)                                                                      \
+            SW_SKIP("built without libpng");                                                   \
+        begin();                                                                               \
+    } while (0)
+
+static const unsigned char *image_of(const sw_dataset_info *info, int64_t i)
+{
+    const sw_shape *s = &info->field[0].shape;
+    return (const unsigned char *)info->field[0].data + i * s->dim[0] * s->dim[1] * s->dim[2];
+}
+
+static int label_of(const sw_dataset_info *info, int64_t i)
+{
+    return ((const unsigned char *)info->field[1].data)[i];
+}
+
+/* Sample i has the image's pixels. */
+static void check_pixels(const sw_dataset_info *info, int64_t i, const png_image *p)
+{
+    const sw_shape *s = &info->field[0].shape;
+    const unsigned char *at = image_of(info, i);
+    int wrong = 0;
+    CU_ASSERT_FATAL(s->rank == 3 && s->dim[1] == p->h && s->dim[2] == p->w);
+    for (int c = 0; c < s->dim[0]; c++)
+        for (uint32_t y = 0; y < p->h; y++)
+            for (uint32_t x = 0; x < p->w; x++)
+                wrong += *at++ != png_pixel(p, x, y, png_channels(p) == 1 ? 0 : c);
+    SW_CHECK(wrong == 0, "sample %lld (depth %d, type %d): %d pixels differ", (long long)i,
+             p->depth, p->type, wrong);
+}
+
+static png_image gray(unsigned seed)
+{
+    return (png_image){.w = 5, .h = 4, .depth = 8, .type = PNG_GRAY, .seed = seed};
+}
+
+static void folders_become_classes_in_the_order_of_their_names(void)
+{
+    static const char *const paths[] = {"b/2.png", "b/10.png", "a b/x.PNG",     "a/z/y.png",
+                                        "a/1.png", "Z/0.png",  "a b/more/a.png"};
+    static const struct {
+        int label;
+        unsigned seed;
+    } sorted[] = {{0, 5}, {1, 4}, {1, 3}, {2, 6}, {2, 2}, {3, 1}, {3, 0}};
+    sw_dataset *part[2];
+    BEGIN();
+    for (unsigned i = 0; i < 7; i++)
+        put_png(paths[i], gray(i));
+    dir_put("a/note.txt", (bytes){NULL, 0});
+    dir_put("a/.hidden.png", (bytes){NULL, 0});
+    dir_put("list.csv", (bytes){NULL, 0});
+    folder_make(".git");
+    if (!data_read_both(read_one, part))
+        return;
+    const sw_dataset_info info = data_info(part[0]);
+    CU_ASSERT(info.n == 7 && info.n_classes == 4 && info.n_fields == 2);
+    CU_ASSERT_STRING_EQUAL(info.class_names[0], "Z");
+    CU_ASSERT_STRING_EQUAL(info.class_names[1], "a");
+    CU_ASSERT_STRING_EQUAL(info.class_names[2], "a b");
+    CU_ASSERT_STRING_EQUAL(info.class_names[3], "b");
+    CU_ASSERT_EQUAL(info.bytes, 7 * (5 * 4 + 1));
+    for (int i = 0; i < 7; i++) {
+        const png_image p = gray(sorted[i].seed);
+        SW_CHECK(label_of(&info, i) == sorted[i].label, "sample %d: label %d", i,
+                 label_of(&info, i));
+        check_pixels(&info, i, &p);
+    }
+}
+
+static void every_kind_of_png_is_read(void)
+{
+    static const struct {
+        int type, depths[6];
+    } kinds[] = {{PNG_GRAY, {1, 2, 4, 8, 16}},
+                 {PNG_COLOUR, {8, 16}},
+                 {PNG_PALETTE, {1, 2, 4, 8}},
+                 {PNG_GRAY_ALPHA, {8, 16}},
+                 {PNG_ALPHA, {8, 16}}};
+    BEGIN();
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        for (int d = 0; kinds[k].depths[d] != 0; d++)
+            for (int interlaced = 0; interlaced < 2; interlaced++) {
+                const png_image p = {.w = 19,
+                                     .h = 11,
+                                     .depth = kinds[k].depths[d],
+                                     .type = kinds[k].type,
+                                     .interlaced = interlaced,
+                                     .seed = (unsigned)d};
+                sw_dataset *part[2];
+                put_png("one/image.png", p);
+                if (!data_read_both(read_one, part))
+                    continue;
+                const sw_dataset_info info = data_info(part[0]);
+                CU_ASSERT_EQUAL(info.field[0].shape.dim[0], png_channels(&p));
+                check_pixels(&info, 0, &p);
+            }
+}
+
+static void channels_are_what_is_asked_for(void)
+{
+    const png_image colours = {.w = 5, .h = 4, .depth = 8, .type = PNG_COLOUR};
+    const png_image one = gray(3);
+    sw_dataset *part[2];
+    BEGIN();
+    put_png("a/1.png", one);
+    put_png("a/2.png", colours);
+    if (data_read_both(read_one, part)) { /* colours win; gray has thrice the same */
+        const sw_dataset_info info = data_info(part[0]);
+        CU_ASSERT_EQUAL(info.field[0].shape.dim[0], 3);
+        check_pixels(&info, 0, &one);
+        check_pixels(&info, 1, &colours);
+    }
+    opts.channels = 1;
+    if (!data_read_both(read_one, part))
+        return;
+    const sw_dataset_info info = data_info(part[0]);
+    CU_ASSERT_EQUAL(info.field[0].shape.dim[0], 1);
+    check_pixels(&info, 0, &one);
+    for (uint32_t i = 0; i < 20; i++) {
+        const uint32_t x = i % 5, y = i / 5;
+        const double wanted = 0.299 * png_pixel(&colours, x, y, 0) +
+                              0.587 * png_pixel(&colours, x, y, 1) +
+                              0.114 * png_pixel(&colours, x, y, 2);
+        const double got = image_of(&info, 1)[i];
+        SW_CHECK(got - wanted < 0.51 && wanted - got < 0.51, "%g for %g", got, wanted);
+    }
+}
+
+/* Of a side that is 2 times `side`, bilinear with antialiasing is 1/8, 3/8, 3/8, 1/8 where
+ * nothing is cut off. */
+static void the_middle_is_cut_out_and_resized(void)
+{
+    const png_image wide = {.w = 17, .h = 8, .depth = 8, .type = PNG_GRAY};
+    sw_dataset *part[2];
+    BEGIN();
+    put_png("a/1.png", wide);
+    opts.side = 8; /* as high as it is: 4 and 5 columns of the 17 go */
+    if (data_read_both(read_one, part)) {
+        const sw_dataset_info info = data_info(part[0]);
+        int wrong = 0;
+        CU_ASSERT(info.field[0].shape.dim[1] == 8 && info.field[0].shape.dim[2] == 8);
+        for (uint32_t i = 0; i < 64; i++)
+            wrong += image_of(&info, 0)[i] != png_pixel(&wide, 4 + i % 8, i / 8, 0);
+        CU_ASSERT_EQUAL(wrong, 0);
+    }
+    const png_image even = {.w = 8, .h = 8, .depth = 8, .type = PNG_GRAY};
+    put_png("a/1.png", even);
+    opts.side = 4;
+    if (!data_read_both(read_one, part))
+        return;
+    const sw_dataset_info info = data_info(part[0]);
+    for (uint32_t y = 1; y < 3; y++)
+        for (uint32_t x = 1; x < 3; x++) {
+            static const double w[] = {0.125, 0.375, 0.375, 0.125};
+            double sum = 0.0;
+            for (uint32_t i = 0; i < 16; i++)
+                sum += w[i / 4] * w[i % 4] *
+                       png_pixel(&even, 2 * x - 1 + i % 4, 2 * y - 1 + i / 4, 0);
+            const double got = image_of(&info, 0)[y * 4 + x];
+            SW_CHECK(got - sum < 1.01 && sum - got < 1.01, "(%u, %u): %g for %g", x, y, got,
+                     sum);
+        }
+}
+
+static void range_of(const png_image *p, unsigned char range[2])
+{
+    range[0] = 255;
+    range[1] = 0;
+    for (uint32_t i = 0; i < p->w * p->h; i++) {
+        const unsigned char v = png_pixel(p, i % p->w, i / p->w, 0);
+        range[0] = v < range[0] ? v : range[0];
+        range[1] = v > range[1] ? v : range[1];
+    }
+}
+
+/* Weights sum to 1: no result is outside of what the image has, and one pixel gives itself. */
+static void resized_pixels_stay_within_the_images(void)
+{
+    static const int sides[] = {1, 3, 8, 100};
+    static const uint32_t sizes[][2] = {{1, 1}, {1, 50}, {300, 2}, {63, 64}};
+    sw_dataset *part[2];
+    BEGIN();
+    for (int k = 0; k < 4; k++)
+        for (int i = 0; i < 4; i++) {
+            const png_image p = {.w = sizes[k][0], .h = sizes[k][1], .depth = 8};
+            unsigned char range[2];
+            int outside = 0;
+            put_png("a/1.png", p);
+            opts.side = sides[i];
+            if (!data_read_both(read_one, part))
+                return;
+            const sw_dataset_info info = data_info(part[0]);
+            CU_ASSERT_EQUAL(info.bytes, (size_t)sides[i] * (size_t)sides[i] + 1);
+            range_of(&p, range);
+            for (int64_t at = 0; at < (int64_t)sides[i] * sides[i]; at++)
+                outside +=
+                    image_of(&info, 0)[at] < range[0] || image_of(&info, 0)[at] > range[1];
+            SW_CHECK(outside == 0, "%u x %u to %d: %d pixels", p.w, p.h, sides[i], outside);
+        }
+}
+
+static void folders_for_testing_are_taken(void)
+{
+    static const char *const names[] = {"test", "val"}; /* val goes before test */
+    sw_dataset *part[2];
+    BEGIN();
+    for (int i = 0; i < 2; i++) {
+        char path[64];
+        put_png("train/a/1.png", gray(1));
+        put_png("train/b/1.png", gray(2));
+        put_png("train/c/1.png", gray(3));
+        snprintf(path, sizeof path, "%s/c/9.png", names[i]);
+        put_png(path, gray(40 + (unsigned)i));
+        if (!data_read_both(read_both, part))
+            return;
+        const sw_dataset_info train = data_info(part[0]), test = data_info(part[1]);
+        const png_image wanted = gray(40 + (unsigned)i);
+        CU_ASSERT(train.n == 3 && test.n == 1 && train.n_classes == 3 && test.n_classes == 3);
+        CU_ASSERT_EQUAL(label_of(&test, 0), 2);
+        CU_ASSERT_STRING_EQUAL(test.class_names[2], "c");
+        check_pixels(&test, 0, &wanted);
+    }
+    if (data_read_both(read_one, part)) { /* training alone */
+        CU_ASSERT_EQUAL(data_info(part[0]).n, 3);
+        CU_ASSERT_PTR_NULL(part[1]);
+    }
+    opts.test_share = 0.5;
+    data_refused(read_both, SW_INVALID, "val", "has no effect");
+    opts.test_share = 0.0;
+    put_png("val/dog/1.png", gray(1));
+    data_refused(read_both, SW_FORMAT, "val", "class 'dog' is not in");
+}
+
+/* Without folders for it a share is for testing, which seed and share alone choose. */
+static void a_share_is_for_testing(void)
+{
+    static const struct {
+        double share;
+        int64_t test;
+    } cases[] = {{0.0, 8}, {0.5, 20}, {0.01, 1}, {0.999, 39}};
+    unsigned char first[2][40];
+    sw_dataset *part[2];
+    BEGIN();
+    for (unsigned i = 0; i < 40; i++) {
+        char path[32];
+        snprintf(path, sizeof path, "%s/%02u.png", i % 2 ? "odd" : "even", i);
+        put_png(path, gray(i));
+    }
+    for (int i = 0; i < 4; i++) {
+        opts.test_share = cases[i].share;
+        if (!data_read_both(read_both, part))
+            return;
+        const sw_dataset_info train = data_info(part[0]), test = data_info(part[1]);
+        CU_ASSERT(train.n == 40 - cases[i].test && test.n == cases[i].test);
+        unsigned char seen[256] = {0}; /* each image once, by its first pixel and label */
+        for (int64_t k = 0; k < 40; k++) {
+            const bool is_test = k >= train.n;
+            const sw_dataset_info *at = is_test ? &test : &train;
+            int found = -1;
+            for (unsigned j = 0; j < 40 && found < 0; j++) {
+                const png_image p = gray(j);
+                if (image_of(at, is_test ? k - train.n : k)[0] == png_pixel(&p, 0, 0, 0) &&
+                    image_of(at, is_test ? k - train.n : k)[7] == png_pixel(&p, 2, 1, 0))
+                    found = (int)j;
+            }
+            CU_ASSERT_FATAL(found >= 0);
+            seen[found]++;
+            CU_ASSERT_EQUAL(label_of(at, is_test ? k - train.n : k), found % 2);
+        }
+        for (int j = 0; j < 40; j++)
+            CU_ASSERT_EQUAL(seen[j], 1);
+    }
+    opts.test_share = 0.5;
+    for (int i = 0; i < 2; i++) {
+        opts.seed = (uint64_t)i;
+        if (!data_read_both(read_both, part))
+            return;
+        const sw_dataset_info test = data_info(part[1]);
+        for (int64_t k = 0; k < 20; k++)
+            first[i][k] = image_of(&test, k)[0];
+    }
+    CU_ASSERT_NOT_EQUAL(memcmp(first[0], first[1], 20), 0);
+}
+
+static int64_t looks, stop_at;
+static int count_looks(void *user, int64_t done, int64_t all)
+{
+    CU_ASSERT(user == &looks && done == looks && all == (opts.shapes_only ? 3 : 6));
+    return looks++ == stop_at;
+}
+
+static void progress_is_told_and_may_end_it(void)
+{
+    sw_dataset *part[2];
+    BEGIN();
+    for (unsigned i = 0; i < 3; i++) {
+        char path[32];
+        snprintf(path, sizeof path, "a/%u.png", i);
+        put_png(path, gray(i));
+    }
+    opts.progress = count_looks;
+    opts.user = &looks;
+    stop_at = -1;
+    (void)data_read_both(read_one, part);
+    CU_ASSERT_EQUAL(looks, 6);
+    for (stop_at = 0; stop_at < 6; stop_at++) {
+        looks = 0;
+        data_refused(read_one, SW_STOPPED, "stopped after", "looks at images");
+    }
+    opts.shapes_only = 1;
+    looks = 0;
+    stop_at = -1;
+    if (!data_read_both(read_one, part))
+        return;
+    const sw_dataset_info info = data_info(part[0]);
+    CU_ASSERT(looks == 3 && info.n == 3 && info.bytes == 0 && info.field[0].data == NULL);
+    CU_ASSERT(info.field[0].shape.dim[1] == 4 && info.field[0].shape.dim[2] == 5);
+}
+
+/* More than 256 classes have labels of 32 bits. */
+static void many_classes_have_wide_labels(void)
+{
+    sw_dataset *part[2];
+    BEGIN();
+    for (unsigned i = 0; i < 257; i++) {
+        char path[32];
+        snprintf(path, sizeof path, "%03u/x.png", i);
+        put_png(path, gray(i));
+    }
+    if (!data_read_both(read_one, part))
+        return;
+    const sw_dataset_info info = data_info(part[0]);
+    CU_ASSERT(info.n_classes == 257 && info.field[1].dtype == SW_I32);
+    CU_ASSERT_EQUAL(((const int32_t *)info.field[1].data)[256], 256);
+}
+
+/* JPEG is near what went in, and the same whether progressive or not. */
+static void jpeg_is_read(void)
+{
+    sw_dataset *part[2];
+    BEGIN();
+    if (!SW_HAVE_JPEG)
+        SW_SKIP("built without libjpeg");
+    put_jpeg("a/1.jpg", (jpeg_image){40, 30, 3, 98, 0, 0, 1});
+    put_jpeg("a/2.JPEG", (jpeg_image){40, 30, 3, 98, 1, 0, 1});
+    put_jpeg("a/3.png", (jpeg_image){40, 30, 1, 98, 0, 0, 1}); /* by its content */
+    put_jpeg("a/4.jpg", (jpeg_image){40, 30, 1, 98, 0, 1 + 20 * 4, 1});
+    opts.channels = 1;
+    if (!data_read_both(read_one, part))
+        return;
+    const sw_dataset_info info = data_info(part[0]);
+    CU_ASSERT_EQUAL(info.n, 4);
+    CU_ASSERT_EQUAL(memcmp(image_of(&info, 0), image_of(&info, 1), 1200), 0);
+    int most = 0;
+    for (int i = 0; i < 1200; i++) {
+        const int wanted = 128 + (i % 40 * 13 + i / 40 * 29 + 31) % 97;
+        const int d = abs(image_of(&info, 2)[i] - wanted);
+        most = d > most ? d : most;
+    }
+    SW_CHECK(most < 12, "up to %d away", most);
+}
+
+static const sw_test tests[] = {
+    {"folders become classes in the order of their names",
+     folders_become_classes_in_the_order_of_their_names},
+    {"every kind of PNG is read", every_kind_of_png_is_read},
+    {"channels are what is asked for", channels_are_what_is_asked_for},
+    {"the middle is cut out and resized", the_middle_is_cut_out_and_resized},
+    {"resized pixels stay within the image's", resized_pixels_stay_within_the_images},
+    {"folders for testing are taken", folders_for_testing_are_taken},
+    {"a share is for testing", a_share_is_for_testing},
+    {"progress is told and may end it", progress_is_told_and_may_end_it},
+    {"many classes have wide labels", many_classes_have_wide_labels},
+    {"JPEG is read", jpeg_is_read},
+};
+SW_SUITE("images", tests)

@@ -1,0 +1,374 @@
+/* Folders of images that are refused: what is missing, foreign, damaged, cut or too large, by
+ * name, and without anything left behind; failures of memory and of files. */
+#include "alloc/base/fault.h"
+#include "tests/data/image_files.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static sw_images_opts opts;
+
+static sw_status read_one(sw_dataset *part[2])
+{
+    return sw_dataset_images(&part[0], NULL, dir_name(), &opts);
+}
+
+static void begin(void)
+{
+    opts = (sw_images_opts){.size = sizeof opts};
+    dir_new();
+}
+
+static const png_image small = {.w = 5, .h = 4, .depth = 8, .type = PNG_COLOUR};
+
+static void put_text(const char *path, const char *text)
+{
+    bytes b = {NULL, 0};
+    char folder[64];
+    bytes_put(&b, text, strlen(text));
+    snprintf(folder, sizeof folder, "%.*s", (int)strcspn(path, "/"), path);
+    folder_make(folder);
+    dir_put(path, b);
+}
+
+static void without_a_library_it_says_so(void)
+{
+    begin();
+    if (SW_HAVE_PNG)
+        SW_SKIP("libpng is there");
+    put_png("a/1.png", small);
+    data_refused(read_one, SW_UNSUPPORTED, "1.png", "this build reads no PNG (libpng is off)");
+}
+
+static void without_libjpeg_it_says_so(void)
+{
+    begin();
+    if (SW_HAVE_JPEG)
+        SW_SKIP("libjpeg is there");
+    put_text("a/1.jpg", "\377\330\377\340");
+    data_refused(read_one, SW_UNSUPPORTED, "1.jpg",
+                 "this build reads no JPEG (libjpeg is off)");
+}
+
+static void wrong_folders_are_refused(void)
+{
+    begin();
+    data_refused(read_one, SW_FORMAT, dir_name(), "a folder for each class is needed");
+    put_text("a/note.txt", "no image");
+    data_refused(read_one, SW_FORMAT, "/a", "no image in it");
+    put_text("a/1.gif", "GIF89a");
+    data_refused(read_one, SW_FORMAT, "1.gif", "images must be .png, .jpg or .jpeg");
+    begin();
+    put_png("train/a/1.png", small);
+    data_refused(read_one, SW_FORMAT, dir_name(), "val or test must be beside it");
+    begin();
+    folder_make("a/b/c/d/e/f/g/h/i/j/k/l/m/n/o/p/q/r");
+    data_refused(read_one, SW_FORMAT, "/q", "at most 16 deep");
+    begin();
+    folder_make("a");
+    CU_ASSERT_EQUAL_FATAL(symlink("..", dir_file("a/up")), 0); /* a circle */
+    data_refused(read_one, SW_FORMAT, "/up", "at most 16 deep");
+}
+
+static sw_status read_nowhere(sw_dataset *part[2])
+{
+    return sw_dataset_images(&part[0], NULL, sw_temp_path("no such folder"), &opts);
+}
+
+static void wrong_calls_are_refused(void)
+{
+    sw_dataset *train = NULL;
+    begin();
+    data_refused(read_nowhere, SW_IO, "no such folder", "No such file");
+    CU_ASSERT_EQUAL(sw_dataset_images(NULL, NULL, dir_name(), &opts), SW_INVALID);
+    CU_ASSERT_EQUAL(sw_dataset_images(&train, NULL, "", &opts), SW_INVALID);
+    opts.side = 4097;
+    data_refused(read_one, SW_INVALID, "sw_dataset_images",
+                 "side must be 0 to 4096 (got 4097)");
+    opts.side = 0;
+    opts.channels = 2;
+    data_refused(read_one, SW_INVALID, "sw_dataset_images", "channels must be 0, 1 or 3");
+    opts.channels = 0;
+    opts.test_share = 1.0;
+    data_refused(read_one, SW_INVALID, "sw_dataset_images", "test_share must be");
+}
+
+#if SW_HAVE_PNG
+
+static const png_image crossed = {.w = 5, .h = 4, .depth = 4, .interlaced = 1};
+
+static sw_status read_both(sw_dataset *part[2])
+{
+    return sw_dataset_images(&part[0], &part[1], dir_name(), &opts);
+}
+
+static void what_is_no_image_is_named(void)
+{
+    begin();
+    put_png("a/1.png", small);
+    put_text("a/2.png", "");
+    data_refused(read_one, SW_FORMAT, "2.png", "empty; an image was expected");
+    put_text("a/2.png", "BM this is something else");
+    data_refused(read_one, SW_FORMAT, "2.png", "neither PNG nor JPEG");
+    (void)unlink(dir_file("a/2.png"));
+    folder_make("a/2.png");
+    data_refused(read_one, SW_IO, "2.png", "directory");
+    (void)rmdir(dir_file("a/2.png"));
+    put_png("a/2.png", (png_image){.w = 5, .h = 5, .depth = 8});
+    data_refused(read_one, SW_FORMAT, "2.png", "5 x 5, and images before it are 5 x 4");
+    (void)unlink(dir_file("a/2.png"));
+    data_refused(read_both, SW_FORMAT, dir_name(), "one image cannot be split");
+}
+
+static void an_unreadable_folder_is_named(void)
+{
+    begin();
+    data_refused_unreadable(read_one, dir_name());
+}
+
+/* The width of the head, as large as can be said, with a sum that is right. */
+static void bombs_are_refused_before_memory_is_taken(void)
+{
+    static const struct {
+        uint32_t w, h;
+        const char *reason;
+    } heads[] = {{65537, 1, "1.png"},
+                 {65536, 65536, "at most 65536 pixels on a side"},
+                 {0x7fffffff, 0x7fffffff, "1.png"},
+                 {40000, 2000, "67108864 in all"}};
+    begin();
+    for (int i = 0; i < 4; i++) {
+        bytes b = png_bytes(small);
+        for (int k = 0; k < 4; k++) {
+            b.at[16 + k] = (unsigned char)(heads[i].w >> (24 - 8 * k));
+            b.at[20 + k] = (unsigned char)(heads[i].h >> (24 - 8 * k));
+        }
+        uint32_t crc = 0xffffffffu;
+        for (int k = 12; k < 29; k++) {
+            crc ^= b.at[k];
+            for (int bit = 0; bit < 8; bit++)
+                crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
+        }
+        for (int k = 0; k < 4; k++)
+            b.at[29 + k] = (unsigned char)(~crc >> (24 - 8 * k));
+        folder_make("a");
+        dir_put("a/1.png", b);
+        data_refused(read_one, SW_FORMAT, "1.png", heads[i].reason);
+    }
+    CU_ASSERT(heap_peak(SW_HEAP_FILES) < (size_t)64 << 20);
+}
+
+/* Behind the look at its head, in front of its decoding. */
+static int change_it(void *user, int64_t done, int64_t all)
+{
+    const png_image *other = user;
+    if (done < all / 2)
+        return 0;
+    (void)unlink(dir_file("a/1.png"));
+    if (other->w > 0)
+        put_png("a/1.png", *other);
+    return 0;
+}
+
+static void an_image_that_changes_meanwhile_is_named(void)
+{
+    png_image others[] = {{.w = 50, .h = 40, .depth = 8, .type = PNG_COLOUR}, {.w = 0}};
+    const sw_status statuses[] = {SW_FORMAT, SW_IO};
+    begin();
+    for (int i = 0; i < 2; i++) {
+        put_png("a/1.png", small);
+        opts.progress = change_it;
+        opts.user = &others[i];
+        data_refused(read_one, statuses[i], "1.png",
+                     i == 0 ? "changed while it was read: it is 50 x 40 now" : "No such file");
+    }
+}
+
+static void a_limit_of_memory_is_kept(void)
+{
+    begin();
+    put_png("a/1.png", small);
+    put_png("a/2.png", small);
+    opts.unpack_bytes = 2 * 60;
+    sw_dataset *part[2];
+    CU_ASSERT(data_read_both(read_one, part));
+    opts.unpack_bytes--;
+    data_refused(read_one, SW_NOMEM, dir_name(),
+                 "2 images of 3 x 4 x 5 take 120 bytes; the "
+                 "limit is 119");
+    opts.shapes_only = 1;
+    CU_ASSERT(data_read_both(read_one, part));
+}
+
+/* Row by row: 12 MB of pixels pass through less than one. */
+static void a_large_image_is_never_whole_in_memory(void)
+{
+    sw_dataset *part[2];
+    begin();
+    put_png("a/1.png", (png_image){.w = 2000, .h = 2000, .depth = 8, .type = PNG_COLOUR});
+    opts.side = 8;
+    const size_t before = heap_peak(SW_HEAP_FILES);
+    CU_ASSERT(data_read_both(read_one, part));
+    const size_t after = heap_peak(SW_HEAP_FILES);
+    SW_CHECK(after < ((size_t)1 << 20) || after == before, "%zu bytes, %zu before", after,
+             before);
+}
+
+static void every_failure_is_told(void)
+{
+    begin();
+    put_png("train/a/1.png", small);
+    put_png("train/b/1.png", crossed);
+    put_png("val/b/1.png", small);
+#if SW_HAVE_JPEG
+    put_jpeg("train/b/2.jpg", (jpeg_image){20, 9, 3, 90, 0, 0, 1});
+    put_jpeg("train/b/3.jpg", (jpeg_image){9, 20, 3, 90, 1, 0, 1});
+#endif
+    opts.side = 7;
+    data_sweep(read_both, 40, 15);
+}
+
+static void every_cut_png_is_refused(void)
+{
+    const png_image kinds[] = {small, crossed};
+    for (int k = 0; k < 2; k++) {
+        begin();
+        bytes b = png_bytes(kinds[k]);
+        folder_make("a");
+        for (size_t n = 0; n < b.n; n++) {
+            file_put(dir_file("a/1.png"), b.at, n);
+            data_refused(read_one, SW_FORMAT, "1.png", n == 0 ? "empty" : "");
+        }
+        bytes_free(&b);
+    }
+}
+
+/* Sums are checked: one wrong bit is an error, or changes nothing that is seen. */
+static void every_flipped_bit_of_a_png_is_harmless(void)
+{
+    const png_image kinds[] = {small, crossed};
+    for (int k = 0; k < 2; k++) {
+        sw_dataset *part[2];
+        int refused = 0;
+        begin();
+        bytes b = png_bytes(kinds[k]);
+        put_png("a/1.png", kinds[k]);
+        if (!data_read_both(read_one, part))
+            return;
+        const sw_dataset_info sound = data_info(part[0]);
+        const heap_watch before = heap_now();
+        for (size_t bit = 0; bit < 8 * b.n; bit++) {
+            sw_dataset *now[2] = {NULL, NULL};
+            b.at[bit / 8] ^= (unsigned char)(1u << bit % 8);
+            file_put(dir_file("a/1.png"), b.at, b.n);
+            b.at[bit / 8] ^= (unsigned char)(1u << bit % 8);
+            const sw_status status = read_one(now);
+            if (status != SW_OK) {
+                failed_as(status, SW_FORMAT, "1.png");
+                refused++;
+                CHECK_NO_LEAK(before);
+                continue;
+            }
+            const sw_dataset_info info = data_info(now[0]);
+            CU_ASSERT(info.bytes == sound.bytes &&
+                      memcmp(info.field[0].data, sound.field[0].data, sound.bytes - 1) == 0);
+            sw_dataset_destroy(now[0]);
+            CHECK_NO_LEAK(before);
+        }
+        sw_note("%d of %zu refused", refused, 8 * b.n);
+        CU_ASSERT((size_t)refused > 7 * b.n);
+        bytes_free(&b);
+    }
+}
+
+static void damaged_png_is_refused_by_name(void)
+{
+    begin();
+    put_png("a/1.png", (png_image){.w = 9, .h = 9, .depth = 4, .type = PNG_PALETTE});
+    bytes sound = file_get(dir_file("a/1.png"));
+    data_damage(read_one, dir_file("a/1.png"), sound, 500);
+    bytes_free(&sound);
+}
+
+#endif
+
+#if SW_HAVE_JPEG
+
+static const jpeg_image colours = {20, 14, 3, 70, 0, 0, 1};
+static const jpeg_image passes = {20, 14, 3, 70, 1, 0, 1};
+
+static void every_cut_jpeg_is_refused(void)
+{
+    const jpeg_image kinds[] = {colours, passes};
+    for (int k = 0; k < 2; k++) {
+        begin();
+        bytes b = jpeg_bytes(kinds[k]);
+        folder_make("a");
+        for (size_t n = 0; n < b.n; n++) {
+            file_put(dir_file("a/1.jpg"), b.at, n);
+            data_refused(read_one, SW_FORMAT, "1.jpg", n == 0 ? "empty" : "");
+        }
+        bytes_free(&b);
+    }
+}
+
+static void damaged_jpeg_is_refused_or_read(void)
+{
+    const jpeg_image kinds[] = {colours, passes};
+    for (int k = 0; k < 2; k++) {
+        begin();
+        put_jpeg("a/1.jpg", kinds[k]);
+        opts.side = 16; /* a size that damage may change */
+        bytes sound = file_get(dir_file("a/1.jpg"));
+        data_damage(read_one, dir_file("a/1.jpg"), sound, 500);
+        bytes_free(&sound);
+    }
+}
+
+static void jpeg_of_other_colours_is_refused(void)
+{
+    begin();
+    put_jpeg("a/1.jpg", (jpeg_image){8, 8, 4, 90, 0, 0, 1});
+    data_refused(read_one, SW_FORMAT, "1.jpg", "convert it to RGB");
+}
+
+/* Each scan is a pass over the image, for a few bytes of the file. */
+static void too_many_scans_are_refused(void)
+{
+    sw_dataset *part[2];
+    begin();
+    put_jpeg("a/1.jpg", (jpeg_image){8, 8, 1, 90, 1, 1 + 40 * 4, 1});
+    CU_ASSERT(data_read_both(read_one, part));
+    put_jpeg("a/1.jpg", (jpeg_image){8, 8, 1, 90, 1, 1 + 60 * 4, 1});
+    data_refused(read_one, SW_FORMAT, "1.jpg", "more than 200 scans");
+}
+
+#endif
+
+static const sw_test tests[] = {
+    {"without a library it says so", without_a_library_it_says_so},
+    {"without libjpeg it says so", without_libjpeg_it_says_so},
+    {"wrong folders are refused", wrong_folders_are_refused},
+    {"wrong calls are refused", wrong_calls_are_refused},
+#if SW_HAVE_PNG
+    {"a large image is never whole in memory", a_large_image_is_never_whole_in_memory},
+    {"what is no image is named", what_is_no_image_is_named},
+    {"an unreadable folder is named", an_unreadable_folder_is_named},
+    {"bombs are refused before memory is taken", bombs_are_refused_before_memory_is_taken},
+    {"an image that changes meanwhile is named", an_image_that_changes_meanwhile_is_named},
+    {"a limit of memory is kept", a_limit_of_memory_is_kept},
+    {"every failure is told", every_failure_is_told},
+    {"every cut PNG is refused", every_cut_png_is_refused},
+    {"every flipped bit of a PNG is harmless", every_flipped_bit_of_a_png_is_harmless},
+    {"damaged PNG is refused by name", damaged_png_is_refused_by_name},
+#endif
+#if SW_HAVE_JPEG
+    {"every cut JPEG is refused", every_cut_jpeg_is_refused},
+    {"damaged JPEG is refused or read", damaged_jpeg_is_refused_or_read},
+    {"JPEG of other colours is refused", jpeg_of_other_colours_is_refused},
+    {"too many scans are refused", too_many_scans_are_refused},
+#endif
+};
+SW_SUITE("images refused", tests)
