@@ -3,7 +3,7 @@
 #include "alloc/base/mem.h"
 #include "profiler/inspect/population/population_report.h"
 #include "profiler/inspect/report/report.h"
-#include "profiler/inspect/snapshot_read.h"
+#include "profiler/inspect/snapshot_file.h"
 #include "profiler/record/utf8.h"
 #include <inttypes.h>
 #include <stdarg.h>
