@@ -1,6 +1,7 @@
 /* The files of `stepwell train`: a mistyped path, a refused run and a signal before the
  * first step destroy no file. */
 #include "runtime/base/checksum.h"
+#include "tests/support/read_tfevents.h"
 #include "tests/support/suite.h"
 #include "tests/system/program.h"
 #include <signal.h>
@@ -444,6 +445,31 @@ static void a_run_that_is_ended_keeps_its_metrics(void)
     }
 }
 
+/* Killed at any moment: what the file of events has reads as whole records to its end. */
+static void a_run_that_is_killed_keeps_its_events(void)
+{
+    static sw_outcome outcome;
+    new_folder("events");
+    for (int i = 0; i < 3; i++) {
+        char words[2000];
+        size_t n;
+        snprintf(words, sizeof words,
+                 "train --quiet --synthetic-n 64 --batch 32 --epochs 100000000 --metrics %s",
+                 at("events.out.tfevents.k"));
+        const pid_t pid = program_start("events", words, NULL);
+        CU_ASSERT(wait_for_bytes("events.out.tfevents.k", 3000));
+        CU_ASSERT_EQUAL(kill(pid, SIGKILL), 0);
+        sw_process_wait(&outcome, pid, "events", 60);
+        unsigned char *bytes = file_read(at("events.out.tfevents.k"), &n);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
+        const tfevents_read r = tfevents_read_all(bytes, n, NULL, NULL);
+        SW_CHECK(outcome.signal == SIGKILL && r.wrong == NULL && r.whole == n && r.records > 5,
+                 "signal %d, %zu of %zu bytes: %s", outcome.signal, r.whole, n, r.wrong);
+        free(bytes);
+        (void)unlink(at("events.out.tfevents.k"));
+    }
+}
+
 /* nohup and job control ask for that. */
 static void an_ignored_signal_stays_ignored(void)
 {
@@ -481,6 +507,7 @@ static const sw_test tests[] = {
     {"a full disk costs the file and not the training",
      a_full_disk_costs_the_file_and_not_the_training},
     {"a run that is ended keeps its metrics", a_run_that_is_ended_keeps_its_metrics},
+    {"a run that is killed keeps its events", a_run_that_is_killed_keeps_its_events},
     {"a signal before the first step touches no file",
      a_signal_before_the_first_step_touches_no_file},
     {"an ignored signal stays ignored", an_ignored_signal_stays_ignored},
