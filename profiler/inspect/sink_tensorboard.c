@@ -1,5 +1,5 @@
 /* TensorBoard's event file of a run: an event for each step of training, with its loss, its
- * time and its bytes, the mean of evaluations between them, and in front of all the bytes that
+ * time and its bytes; one for the evaluations behind a step; and in front of all the bytes that
  * live while each op of the main program runs, where the op's position stands for the step. */
 #include "alloc/base/mem.h"
 #include "profiler/inspect/sink_internal.h"
