@@ -253,7 +253,7 @@ static void what_cannot_be_held_is_refused(void)
     memset(key, 'k', sizeof key - 1);
     memset(text, 't', sizeof text - 1);
     CHECK_OK(swi_list_bytes(&list, "a", &byte, 1));
-    failed_as(swi_npz_check(&list, &large, 1), SW_INVALID, "at most 65535 bytes");
+    failed_as(swi_npz_check(&list, &large, 1), SW_INVALID, "at most 65,535 bytes");
     failed_as(swi_npz_check(&list, &foreign, 1), SW_INVALID, "cannot hold the note 'k'");
     list.at[0].part_bytes = SIZE_MAX / 2;
     list.at[0].dtype = SW_BF16;
