@@ -276,7 +276,12 @@ SW_API uint64_t sw_model_layout_hash(sw_model *model);
  * parameters and buffers is checked and passed over; where it has several models, the one of
  * the model's name is taken (SW_FORMAT lists those that it has). Optimizer state, kept
  * gradients and states stay as they are - but of a model that a failed run left damaged,
- * loading makes them zero, as sw_model_ready does. */
+ * loading makes them zero, as sw_model_ready does.
+ *
+ * A PATH that ends in ".npz" becomes NumPy's archive in the place of safetensors: NAME.npy for
+ * each tensor, stored, its data at a multiple of 64 bytes of the file; bfloat16 becomes
+ * float32, which is exact; notes are the archive's comment. It is saved by the same rules, has
+ * zip's checks, and is not loaded (SW_FORMAT). */
 SW_MUST_USE SW_API sw_status sw_model_save(const sw_model *model, const char *path);
 SW_MUST_USE SW_API sw_status sw_model_load(sw_model *model, const char *path);
 

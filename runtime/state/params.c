@@ -1,4 +1,5 @@
-/* Parameters and buffers of one model to and from a file of tensors.
+/* Parameters and buffers of one model to and from a file of tensors; to an archive of NumPy's,
+ * where the name of the file says so.
  *
  * Saving writes a new file beside PATH, has it synced, and renames it: PATH is the old file or
  * the new one, with the mode that it had. What is no regular file is written in place. */
@@ -6,6 +7,7 @@
 #include "alloc/base/note.h"
 #include "alloc/base/sys.h"
 #include "runtime/base/checksum.h"
+#include "runtime/state/npz.h"
 #include "runtime/state/run_summary.h"
 #include "runtime/state/tensor_internal.h"
 #include <stdio.h>
@@ -19,12 +21,21 @@ typedef struct {
     swi_tensor_list list;
     swi_tensors_note notes[SWI_NOTES];
     uint32_t n_notes;
+    bool numpy; /* an archive of NumPy's, by the name of the file */
 } saving;
 
 static sw_status write_all(void *context, sw_file *file)
 {
     const saving *s = context;
-    return swi_tensors_write(file, &s->list, s->notes, s->n_notes);
+    return s->numpy ? swi_npz_write(file, &s->list, s->notes, s->n_notes)
+                    : swi_tensors_write(file, &s->list, s->notes, s->n_notes);
+}
+
+static sw_status check_contents(const saving *s)
+{
+    uint64_t bytes;
+    return s->numpy ? swi_npz_check(&s->list, s->notes, s->n_notes)
+                    : swi_tensors_bytes(&s->list, s->notes, s->n_notes, &bytes);
 }
 
 static sw_status check_savable(const sw_model *model)
@@ -40,14 +51,13 @@ static sw_status check_savable(const sw_model *model)
 
 static sw_status save(sw_model *model, const char *path)
 {
-    saving s = {.n_notes = (uint32_t)model->n_notes};
-    uint64_t bytes;
+    saving s = {.n_notes = (uint32_t)model->n_notes, .numpy = swi_npz_is(path)};
     SW_TRY(check_savable(model));
     for (uint32_t i = 0; i < s.n_notes; i++)
         s.notes[i] = (swi_tensors_note){model->notes[i].key, model->notes[i].text};
     sw_status status = swi_list_models(&s.list, &model, 1, SAVED_ROLES, "");
     if (status == SW_OK) /* what cannot be written is said before a file is made */
-        status = swi_tensors_bytes(&s.list, s.notes, s.n_notes, &bytes);
+        status = check_contents(&s);
     if (status == SW_OK)
         status = sw_file_replace(path, write_all, &s);
     swi_list_free(&s.list);

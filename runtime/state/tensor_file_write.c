@@ -161,7 +161,7 @@ static sw_status pour_memory(const swi_tensor *tensor, swi_take_piece *take, voi
     return SW_OK;
 }
 
-static sw_status pour(const swi_tensor *tensor, swi_take_piece *take, void *context)
+sw_status swi_tensor_pour(const swi_tensor *tensor, swi_take_piece *take, void *context)
 {
     if (tensor->at != NULL)
         return pour_memory(tensor, take, context);
@@ -190,7 +190,7 @@ static sw_status sum_all(const writing *w)
     for (uint32_t i = next_of(w->list, w->list->n); i < w->list->n; i = next_of(w->list, i)) {
         swi_checksum sum;
         swi_checksum_begin(&sum);
-        SW_TRY(pour(&w->list->at[i], add_piece, &sum));
+        SW_TRY(swi_tensor_pour(&w->list->at[i], add_piece, &sum));
         *to++ = swi_checksum_end(&sum);
     }
     return SW_OK;
@@ -220,7 +220,7 @@ static sw_status write_all(const writing *w, sw_file *file)
         SW_TRY(sum_all(w));
     SW_TRY(write_header(w, file));
     for (uint32_t i = next_of(w->list, w->list->n); i < w->list->n; i = next_of(w->list, i))
-        SW_TRY(pour(&w->list->at[i], write_piece, file));
+        SW_TRY(swi_tensor_pour(&w->list->at[i], write_piece, file));
     return SW_OK;
 }
 

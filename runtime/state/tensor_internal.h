@@ -29,6 +29,11 @@ struct swi_tensors {
 /* "F32" ... "U8". */
 const char *swi_tensors_dtype(sw_dtype dtype);
 
+/* Give away the bytes of a tensor, wherever they lie, in order and in pieces of whole elements.
+ */
+SW_MUST_USE sw_status swi_tensor_pour(const swi_tensor *tensor, swi_take_piece *take,
+                                      void *context);
+
 /* Read exactly that many bytes; SW_FORMAT where there are fewer. */
 SW_MUST_USE sw_status swi_tensors_get(swi_tensors *file, void *to, size_t bytes);
 /* What the bytes of a tensor have for a checksum, against what they must have. SW_FORMAT names

@@ -242,6 +242,36 @@ def read_flamegraph(run):
     expect("fc1.weight (" in svg.stdout and "ignored" not in svg.stderr.lower(), svg.stderr)
 
 
+def read_tensorboard(run):
+    """The reader of TensorBoard itself: the file of a profile, and the one that training wrote."""
+    api = library("tensorboard.backend.event_processing.event_accumulator")
+
+    def scalars(folder):
+        reader = api.EventAccumulator(folder, size_guidance={"scalars": 0})
+        reader.Reload()
+        return {tag: [(e.step, e.value) for e in reader.Scalars(tag)] for tag in reader.Tags()["scalars"]}
+
+    made = os.path.join(run.folder, "made")
+    live = os.path.join(run.folder, "live")
+    for folder in (made, live):
+        os.mkdir(folder)
+    os.rename(run.export("tensorboard"), os.path.join(made, "events.out.tfevents.made"))
+    subprocess.run([run.stepwell, "train", *WORDS, "--profile", os.devnull, "--metrics", os.path.join(live, "events.out.tfevents.live")],
+                   check=True, stdout=subprocess.DEVNULL)
+    got, told = scalars(made), scalars(live)
+    train = [r for r in run.runs if r["run"] == "train"]
+    for values in (got, told):
+        expect([step for step, _ in values["loss/train"]] == [r["step"] for r in train], "steps")
+        expect(all(abs(v - r["loss"]) < 1e-6 * abs(v) for (_, v), r in zip(values["loss/train"], train)), "losses")
+        expect(max(v for _, v in values["memory/peak_bytes"]) == run.peak, "the peak")
+        expect(len(values["loss/validation"]) == 1, "validations")
+    for tag in ("memory/forward_peak_bytes", "memory/backward_peak_bytes", "memory/live_bytes"):
+        expect(got[tag] == told[tag], tag)
+    expect(len(told["accuracy/train"]) == len(told["rate"]) == len(train), "accuracy and rate")
+    curve = [v for _, v in got["plan/live_bytes_by_op"]]
+    expect(len(curve) == len(run.plan["ops"]) and max(curve) == run.peak, "the curve")
+
+
 def main():
     if len(sys.argv) != 3 or "read_" + sys.argv[2] not in globals():
         sys.exit(__doc__)

@@ -307,7 +307,9 @@ static const char *const documents[] = {"README.md",
                                         "tools/docs/formats.md",
                                         "tools/docs/gpu.md",
                                         "tools/docs/programs.md",
-                                        "tools/docs/ops.md"};
+                                        "tools/docs/ops.md",
+                                        "tools/docs/packages.md",
+                                        "tools/packages/README.md"};
 #define NAME_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789_"
 #define DOCUMENTS (sizeof documents / sizeof *documents)
 

@@ -1,6 +1,8 @@
 /* The files of `stepwell train`: a mistyped path, a refused run and a signal before the
  * first step destroy no file. */
 #include "runtime/base/checksum.h"
+#include "tests/state/read_npz.h"
+#include "tests/support/read_tfevents.h"
 #include "tests/support/suite.h"
 #include "tests/system/program.h"
 #include <signal.h>
@@ -340,6 +342,40 @@ static void a_full_disk_costs_the_file_and_not_the_training(void)
     }
 }
 
+static void count_array(void *n, const npz_array *a)
+{
+    *(int *)n += strcmp(a->descr, "<f4") == 0;
+    if (strcmp(a->name, "fc3.weight") == 0)
+        CU_ASSERT_STRING_EQUAL(a->shape, "(10, 84)");
+}
+
+/* The last ones and the best ones; a full disk is said, and leaves the file that was there. */
+static void parameters_become_an_archive_of_numpy(void)
+{
+    static const char *const names[] = {"last.npz", "best.npz"};
+    char comment[300];
+    new_folder("numpy");
+    CU_ASSERT_EQUAL(train(SMALL "--save-params @/last.npz --save-best @/best.npz")->status, 0);
+    for (int i = 0; i < 2; i++) {
+        int n = 0;
+        FILE *file = fopen(at(names[i]), "rb");
+        CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+        const char *wrong = npz_read(file, count_array, &n, comment, sizeof comment);
+        fclose(file);
+        SW_CHECK(wrong == NULL && n == 10, "%s: %d arrays, %s", names[i], n, wrong);
+        CU_ASSERT_EQUAL(strncmp(comment, "stepwell.", 9) == 0 || strchr(comment, '=') == NULL,
+                        false);
+    }
+    const sw_outcome *o = train(SMALL "--load-params @/last.npz");
+    SW_CHECK(program_failed_cleanly(o, 3) && strstr(o->err, "last.npz") != NULL, "%s", o->err);
+    if (access("/dev/full", W_OK) != 0)
+        return;
+    CU_ASSERT_EQUAL(symlink("/dev/full", at("full.npz")), 0);
+    o = train(SMALL "--save-params @/full.npz");
+    SW_CHECK(o->status == 1 && strstr(o->err, "No space left") != NULL, "status %d: %s",
+             o->status, o->err);
+}
+
 /* ---- signals ----------------------------------------------------------------------------- */
 
 /* A mask of signals that the system tells of a process ("SigCgt"); 0 when it does not. */
@@ -444,6 +480,31 @@ static void a_run_that_is_ended_keeps_its_metrics(void)
     }
 }
 
+/* Killed at any moment: what the file of events has reads as whole records to its end. */
+static void a_run_that_is_killed_keeps_its_events(void)
+{
+    static sw_outcome outcome;
+    new_folder("events");
+    for (int i = 0; i < 3; i++) {
+        char words[2000];
+        size_t n;
+        snprintf(words, sizeof words,
+                 "train --quiet --synthetic-n 64 --batch 32 --epochs 100000000 --metrics %s",
+                 at("events.out.tfevents.k"));
+        const pid_t pid = program_start("events", words, NULL);
+        CU_ASSERT(wait_for_bytes("events.out.tfevents.k", 3000));
+        CU_ASSERT_EQUAL(kill(pid, SIGKILL), 0);
+        sw_process_wait(&outcome, pid, "events", 60);
+        unsigned char *bytes = file_read(at("events.out.tfevents.k"), &n);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
+        const tfevents_read r = tfevents_read_all(bytes, n, NULL, NULL);
+        SW_CHECK(outcome.signal == SIGKILL && r.wrong == NULL && r.whole == n && r.records > 5,
+                 "signal %d, %zu of %zu bytes: %s", outcome.signal, r.whole, n, r.wrong);
+        free(bytes);
+        (void)unlink(at("events.out.tfevents.k"));
+    }
+}
+
 /* nohup and job control ask for that. */
 static void an_ignored_signal_stays_ignored(void)
 {
@@ -481,6 +542,8 @@ static const sw_test tests[] = {
     {"a full disk costs the file and not the training",
      a_full_disk_costs_the_file_and_not_the_training},
     {"a run that is ended keeps its metrics", a_run_that_is_ended_keeps_its_metrics},
+    {"parameters become an archive of NumPy", parameters_become_an_archive_of_numpy},
+    {"a run that is killed keeps its events", a_run_that_is_killed_keeps_its_events},
     {"a signal before the first step touches no file",
      a_signal_before_the_first_step_touches_no_file},
     {"an ignored signal stays ignored", an_ignored_signal_stays_ignored},

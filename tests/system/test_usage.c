@@ -44,7 +44,7 @@ static const struct {
      ".safetensors"},
     {"train --save-best net.pt", 2, "--save-best writes safetensors files, no '.pt'"},
     {"pbt --save-params m-%d.onnx lr=log:0.1..1", 2, "writes safetensors files, no '.onnx'"},
-    {"es --save-params m.npz", 2, "writes safetensors files, no '.npz'"},
+    {"es --save-params m.npy", 2, "writes safetensors files, no '.npy'"},
     {"help nonsense", 2, "unknown command 'nonsense'"},
     {"help train plan", 2, "'plan' is one argument too many"},
     {"--help train", 2, "'train' is one argument too many"},

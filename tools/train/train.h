@@ -3,6 +3,7 @@
 #define STEPWELL_TRAIN_H
 
 #include "alloc/base/sys.h"
+#include "profiler/inspect/tfevents.h"
 #include "profiler/record/process.h"
 #include "tools/job/job.h"
 #include "tools/job/breakdown_put.h"
@@ -35,6 +36,13 @@ typedef struct {
     int64_t right, rows; /* right is 0 where there are no classes */
 } train_score;
 
+/* What a step took: of each phase the highest peak of its runs, and what lives at its end in
+ * the last of them. */
+typedef struct {
+    sw_phase_info phase[SW_PHASES];
+    size_t peak_bytes;
+} train_bytes;
+
 /* A step whose runs have begun. */
 typedef struct {
     bool there; /* and what it came to is not told yet */
@@ -42,6 +50,7 @@ typedef struct {
     train_score score;   /* of the runs that were read */
     int64_t rows, taken; /* of all its micro-batches; of those that began */
     job_which which;     /* the last program that ran */
+    train_bytes bytes;
     double rate;
     bool warm; /* no program ran for the first time */
 } train_step;
@@ -95,8 +104,9 @@ typedef struct {
     train_line kind;
     uint64_t step, epoch;
     train_score score;
-    double rate; /* of a step; others have none */
-    uint64_t ns; /* 0: it has no time of its own */
+    double rate;              /* of a step; others have none */
+    uint64_t ns;              /* 0: it has no time of its own */
+    const train_bytes *bytes; /* of a step; NULL: not known */
 } train_row;
 
 /* In so many generations of a checkpoint in front of all others is looked for one that is
@@ -141,6 +151,7 @@ typedef struct {
     uint64_t told_ns;    /* when the last step was told */
     train_saving saving;
     sw_file *metrics;       /* NULL: not asked for */
+    sw_tfevents events;     /* the record that is made for it, where it is TensorBoard's */
     uint64_t metrics_bytes; /* of whole rows, and the head */
     bool metrics_lost;      /* a row could not be written in this run: it is given up */
     bool metrics_named;     /* for who syncs: its folder was synced */
@@ -216,6 +227,13 @@ void train_checkpoint_end(train *t);
 
 /* --metrics: CLI_GO, or CLI_USAGE for a name that says no format; NULL is fine. */
 int train_metrics_check(const char *path);
+/* TensorBoard's event files: whether a file of that name is one; */
+bool train_events_is(const char *path);
+/* the record that begins it, or one of a row, in t->events; */
+void train_events_head(train *t);
+void train_events_row(train *t, const train_row *row);
+/* whether a record of the file at `path` ends at `bytes`. */
+SW_MUST_USE sw_status train_events_end_at(const char *path, uint64_t bytes, bool *out);
 /* Nothing where it was not asked for. */
 SW_MUST_USE sw_status train_metrics_open(train *t);
 /* The same for a run that goes on from a checkpoint: what the file has behind `bytes` is cut

@@ -20,6 +20,20 @@ static void keep_highest(train_measured *m, const sw_run_info *info)
         m->bump_bytes = info->bump_bytes;
 }
 
+/* What a device replays is as its first run was. */
+static void add_bytes(train_bytes *to, const sw_run_info *info, const train_measured *m)
+{
+    const sw_phase_info *phase = info->replayed ? m->phase : info->phase;
+    const size_t peak = info->replayed ? m->peak_bytes : info->peak_bytes;
+    for (int i = 0; i < SW_PHASES; i++) {
+        if (phase[i].peak_bytes > to->phase[i].peak_bytes)
+            to->phase[i].peak_bytes = phase[i].peak_bytes;
+        to->phase[i].end_bytes = phase[i].end_bytes;
+    }
+    if (peak > to->peak_bytes)
+        to->peak_bytes = peak;
+}
+
 /* By roles and layers a program's runs are all alike. */
 static sw_status keep_shares(train *t, train_measured *m)
 {
@@ -62,6 +76,8 @@ static sw_status read_run(train *t, int ago, const train_flight *f)
     t->warm_runs += info.warm != 0;
     if (info.warm != 0)
         t->allocations += info.allocations;
+    if (f->step != NULL)
+        add_bytes(&f->step->bytes, &info, &t->measured[f->which]);
     if (f->step != NULL)
         f->step->warm &= !f->first && (info.warm != 0 || t->opts.job.immediate);
     return add_metrics(t, ago, f);
@@ -342,8 +358,12 @@ static sw_status tell(train *t, train_step *s, bool timed)
         look_at_loss(t, s->score.loss, s->step);
     if (timed && is_timed(t, s))
         cli_times_add(&t->times, ns);
-    const train_row row = {
-        .step = s->step, .epoch = s->epoch, .score = s->score, .rate = s->rate, .ns = ns};
+    const train_row row = {.step = s->step,
+                           .epoch = s->epoch,
+                           .score = s->score,
+                           .rate = s->rate,
+                           .ns = ns,
+                           .bytes = &s->bytes};
     train_metrics_row(t, &row);
     if (!t->opts.quiet)
         cli_progress("epoch %" PRIu64 "  step %" PRIu64 "/%" PRIu64 "  loss %s", s->epoch + 1,

@@ -1,6 +1,6 @@
-/* --metrics: a line for each step, each validation and each epoch, as CSV or as JSON Lines.
- * Each line is handed to the system at once, so that neither Ctrl-C nor a killed process loses
- * any. */
+/* --metrics: a row for each step, each validation and each epoch: a line of CSV or JSON Lines,
+ * or an event of TensorBoard's. Each is handed to the system at once, so that neither Ctrl-C
+ * nor a killed process loses any. */
 #include "profiler/record/json.h"
 #include "tools/train/train.h"
 #include <inttypes.h>
@@ -18,15 +18,18 @@ static bool ends_with(const char *path, const char *end)
 
 int train_metrics_check(const char *path)
 {
-    if (path == NULL || ends_with(path, ".csv") || ends_with(path, ".jsonl"))
+    if (path == NULL || train_events_is(path) || ends_with(path, ".csv") ||
+        ends_with(path, ".jsonl"))
         return CLI_GO;
     return cli_error(CLI_USAGE,
-                     "--metrics must be a file that ends in .csv or .jsonl (got '%s')", path);
+                     "--metrics must be a file that ends in .csv or .jsonl, or for TensorBoard "
+                     "DIR/" SW_TFEVENTS_NAME ".NAME (got '%s')",
+                     path);
 }
 
 /* What could not be written is told once and fails the run at its end; training goes on. The
  * file stays open: another thread may be syncing it. */
-static void put(train *t, uint64_t step, const char *text, size_t n)
+static void put(train *t, uint64_t step, const void *text, size_t n)
 {
     const sw_status status = sw_file_write(t->metrics, text, n);
     if (status == SW_OK) {
@@ -43,6 +46,12 @@ static const char heads[] = "kind,step,epoch,loss,accuracy,rate,ms\n";
 
 static sw_status write_head(train *t)
 {
+    if (train_events_is(t->opts.metrics)) {
+        train_events_head(t);
+        SW_TRY(sw_file_write(t->metrics, t->events.bytes, t->events.n));
+        t->metrics_bytes = t->events.n;
+        return SW_OK;
+    }
     if (!ends_with(t->opts.metrics, ".csv"))
         return SW_OK;
     SW_TRY(sw_file_write(t->metrics, heads, sizeof heads - 1));
@@ -65,7 +74,7 @@ sw_status train_metrics_open(train *t)
 #define WAY_OUT "train without --metrics, or name a file that is not there yet"
 
 /* The byte in front of a row ends the row before it. */
-static sw_status check_row(const char *path, uint64_t bytes)
+static sw_status line_ends_at(const char *path, uint64_t bytes, bool *out)
 {
     sw_file *file;
     char last = '\0';
@@ -75,8 +84,16 @@ static sw_status check_row(const char *path, uint64_t bytes)
     if (status == SW_OK)
         status = sw_file_read(file, &last, 1, &got);
     sw_file_drop(file);
-    SW_TRY(status);
-    if (got != 1 || last != '\n')
+    *out = got == 1 && last == '\n';
+    return status;
+}
+
+static sw_status check_row(const char *path, uint64_t bytes)
+{
+    bool ends = false;
+    SW_TRY(train_events_is(path) ? train_events_end_at(path, bytes, &ends)
+                                 : line_ends_at(path, bytes, &ends));
+    if (!ends)
         SW_FAIL(SW_FORMAT,
                 "--metrics %s: no row ends at byte %" PRIu64 ", where the checkpoint goes on: "
                 "it is another file; " WAY_OUT,
@@ -119,6 +136,7 @@ sw_status train_metrics_go_on(train *t, uint64_t bytes)
                 "; " WAY_OUT,
                 path, bytes);
     SW_TRY(sw_file_take(&t->metrics, path, false));
+    sw_tfevents_init(&t->events);
     const sw_status status = go_on(t, bytes);
     if (status == SW_OK)
         return SW_OK;
@@ -195,6 +213,11 @@ void train_metrics_row(train *t, const train_row *row)
     char text[LINE_BYTES];
     if (t->metrics == NULL || t->metrics_lost)
         return;
+    if (train_events_is(t->opts.metrics)) {
+        train_events_row(t, row);
+        put(t, row->step, t->events.bytes, t->events.n);
+        return;
+    }
     put(t, row->step, text,
         ends_with(t->opts.metrics, ".csv") ? write_csv(t, row, text)
                                            : write_json(t, row, text));

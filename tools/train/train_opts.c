@@ -49,13 +49,15 @@ static const char notes[] =
     "On a device a step's figures are read when the next one has begun. What is measured there "
     "is "
     "of the first run of each program, which goes op by op: later ones are replays of it.\n"
-    "A line of --metrics has kind (train, validation, or epoch: averages over the steps of the "
+    "A row of --metrics has kind (train, validation, or epoch: averages over the steps of the "
     "epoch), step, epoch (from 1), loss, accuracy "
     "(of classes), rate (of a step) and ms (none of an epoch), and is in the file as soon as "
     "it "
     "is known. On a "
     "device the last step in front of a validation has no ms: it began before the one in front "
-    "of it was over.";
+    "of it was over. A file for TensorBoard has the same as scalars, and beside them the bytes "
+    "of each "
+    "step: the peak of each phase and of the step, and what lives at its end.";
 
 static const char *const method_words[] = {"backprop", "mezo", "lozo", NULL};
 

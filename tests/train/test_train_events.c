@@ -1,0 +1,270 @@
+/* --metrics DIR/events.out.tfevents.NAME: rows as TensorBoard's events, and runs that go on. */
+#include "tests/support/heap_sweep.h"
+#include "tests/support/read_tfevents.h"
+#include "tests/support/suite.h"
+#include "tools/train/train.h"
+#include <stdio.h>
+#include <string.h>
+
+static char path[1024];
+static train t;
+
+static void end_run(void *unused)
+{
+    (void)unused;
+    train_metrics_close(&t);
+}
+
+static void begin_run(const char *name)
+{
+    snprintf(path, sizeof path, "%s", sw_temp_path(name));
+    memset(&t, 0, sizeof t);
+    t.opts.metrics = path;
+    sw_after(end_run, NULL);
+}
+
+static void rows(uint64_t from, uint64_t to)
+{
+    for (uint64_t step = from; step <= to; step++) {
+        train_bytes bytes = {.peak_bytes = 1000 + step};
+        bytes.phase[SW_FORWARD] = (sw_phase_info){.peak_bytes = 500, .end_bytes = 400};
+        bytes.phase[SW_BACKWARD] = (sw_phase_info){.peak_bytes = 1000 + step, .end_bytes = 300};
+        const train_row row = {.kind = step % 50 == 0 ? TRAIN_LINE_VALIDATION : TRAIN_LINE_STEP,
+                               .step = step,
+                               .score = {.loss = 1.0 / (double)step, .rows = 8, .right = 4},
+                               .rate = 0.5,
+                               .ns = 1000000 * step,
+                               .bytes = step % 50 == 0 ? NULL : &bytes};
+        train_metrics_row(&t, &row);
+    }
+}
+
+static uint64_t position(void)
+{
+    bool open;
+    uint64_t bytes;
+    train_metrics_position(&t, &open, &bytes);
+    return open ? bytes : 0;
+}
+
+/* ---- the file ---------------------------------------------------------------------------- */
+
+#define MOST 4096
+static unsigned char file[1 << 18];
+static size_t n_file;
+static tfevents_scalar got[MOST];
+static size_t n_got;
+
+static void keep(void *unused, const tfevents_scalar *s)
+{
+    (void)unused;
+    if (n_got < MOST)
+        got[n_got++] = *s;
+}
+
+/* What is in the file; false where it is no sequence of whole records. */
+static bool read_back(void)
+{
+    FILE *f = fopen(path, "rb");
+    n_file = f != NULL ? fread(file, 1, sizeof file, f) : 0;
+    if (f != NULL)
+        fclose(f);
+    n_got = 0;
+    const tfevents_read r = tfevents_read_all(file, n_file, keep, NULL);
+    return SW_CHECK(r.wrong == NULL && r.whole == n_file, "%s at %zu of %zu", r.wrong, r.whole,
+                    n_file);
+}
+
+static double find(const char *tag, uint64_t step)
+{
+    for (size_t i = 0; i < n_got; i++)
+        if (strcmp(got[i].tag, tag) == 0 && got[i].step == step)
+            return (double)got[i].value;
+    return -1.0;
+}
+
+static void a_row_is_an_event(void)
+{
+    begin_run("events.out.tfevents.rows");
+    CU_ASSERT_EQUAL_FATAL(train_metrics_open(&t), SW_OK);
+    const uint64_t head = position();
+    CU_ASSERT_EQUAL(head, 40);
+    rows(1, 60);
+    const uint64_t bytes = position();
+    train_metrics_close(&t);
+    CU_ASSERT(read_back() && n_file == bytes);
+    CU_ASSERT(find("loss/train", 2) == 0.5 && find("loss/train", 50) == -1.0);
+    CU_ASSERT(find("loss/validation", 50) == (double)0.02f);
+    CU_ASSERT(find("rate", 1) == 0.5 && find("time/step_ms", 3) == 3.0);
+    CU_ASSERT(find("time/validation_ms", 50) == 50.0);
+    CU_ASSERT(find("memory/forward_peak_bytes", 4) == 500.0);
+    CU_ASSERT(find("memory/backward_peak_bytes", 4) == 1004.0);
+    CU_ASSERT(find("memory/peak_bytes", 4) == 1004.0);
+    CU_ASSERT(find("memory/live_bytes", 4) == 300.0);
+    CU_ASSERT(find("memory/data_peak_bytes", 4) == -1.0);
+    CU_ASSERT(find("memory/peak_bytes", 50) == -1.0);
+    CU_ASSERT(got[0].wall_s > 1.6e9 && got[n_got - 1].wall_s >= got[0].wall_s);
+}
+
+/* Everything but the clock. */
+static bool same_but_time(const tfevents_scalar *a, size_t n)
+{
+    bool same = n == n_got;
+    for (size_t i = 0; i < n && same; i++)
+        same = a[i].step == got[i].step && strcmp(a[i].tag, got[i].tag) == 0 &&
+               memcmp(&a[i].value, &got[i].value, sizeof a[i].value) == 0;
+    return same;
+}
+
+/* Interrupted behind each of some rows, in a record or between two: the file of a run that goes
+ * on has the records of one that did not end, each at its place. */
+static void a_run_that_goes_on_has_every_event_once(void)
+{
+    static tfevents_scalar whole[MOST];
+    begin_run("events.out.tfevents.whole");
+    CU_ASSERT_EQUAL_FATAL(train_metrics_open(&t), SW_OK);
+    rows(1, 140);
+    const uint64_t end = position();
+    train_metrics_close(&t);
+    CU_ASSERT_FATAL(read_back());
+    const size_t n = n_got;
+    memcpy(whole, got, n * sizeof *got);
+    for (uint64_t saved = 0; saved <= 140; saved += 7) {
+        begin_run("events.out.tfevents.parts");
+        CU_ASSERT_EQUAL_FATAL(train_metrics_open(&t), SW_OK);
+        rows(1, saved);
+        const uint64_t bytes = position();
+        rows(saved + 1, saved + 3); /* and was killed */
+        CU_ASSERT_EQUAL(sw_file_write(t.metrics, "cut", saved % 4), SW_OK);
+        train_metrics_close(&t);
+        memset(&t.events, 0, sizeof t.events); /* another process */
+        CU_ASSERT_EQUAL_FATAL(train_metrics_go_on(&t, bytes), SW_OK);
+        CU_ASSERT_EQUAL(position(), bytes);
+        rows(saved + 1, 140);
+        CU_ASSERT_EQUAL(position(), end);
+        train_metrics_close(&t);
+        SW_CHECK(read_back() && same_but_time(whole, n), "step %llu",
+                 (unsigned long long)saved);
+    }
+}
+
+static void refused(uint64_t bytes, const char *says)
+{
+    const sw_status status = train_metrics_go_on(&t, bytes);
+    SW_CHECK(status == SW_FORMAT && strstr(sw_last_error(), says) != NULL,
+             "%llu: status %d: %s", (unsigned long long)bytes, (int)status, sw_last_error());
+    CU_ASSERT_EQUAL(position(), 0);
+}
+
+static void another_file_is_refused_as_it_is(void)
+{
+    uint64_t ends[6] = {0};
+    begin_run("events.out.tfevents.other");
+    CU_ASSERT_EQUAL_FATAL(train_metrics_open(&t), SW_OK);
+    for (uint64_t i = 1; i < 6; i++) {
+        ends[i] = position();
+        rows(i, i);
+    }
+    train_metrics_close(&t);
+    CU_ASSERT_FATAL(read_back());
+    const size_t n = n_file;
+    uint64_t next = 1;
+    for (uint64_t bytes = 1; bytes < n; bytes++)
+        if (next < 6 && bytes == ends[next])
+            next++;
+        else
+            refused(bytes, "no row ends at byte ");
+    CU_ASSERT_EQUAL(next, 6);
+    refused(n + 1, "rows are missing");
+    CU_ASSERT(read_back() && n_file == n);
+    FILE *f = fopen(path, "r+b"); /* the length of the third record */
+    CU_ASSERT_FATAL(f != NULL && fseek(f, (long)ends[2], SEEK_SET) == 0 && fputc(1, f) == 1);
+    fclose(f);
+    refused(ends[4], "no row ends at byte ");
+    CU_ASSERT_EQUAL(train_metrics_go_on(&t, ends[2]), SW_OK);
+    train_metrics_close(&t);
+    CU_ASSERT(read_back() && n_file == ends[2]);
+}
+
+static void every_call_can_fail(void)
+{
+    for (int i = 0; i < 4; i++) {
+        const sw_fault_mode mode = i / 2 == 0 ? SW_FAULT_ONCE : SW_FAULT_FROM;
+        const sw_fault_kind kind = i % 2 == 0 ? SW_FAULT_FILE : SW_FAULT_MEMORY;
+        uint64_t k = 0;
+        begin_run("events.out.tfevents.swept");
+        CU_ASSERT_EQUAL_FATAL(train_metrics_open(&t), SW_OK);
+        rows(1, 2);
+        const uint64_t bytes = position();
+        train_metrics_close(&t);
+        for (;; k++) {
+            const uint64_t blocks = sw_heap_blocks();
+            sw_fault_plan(kind, k, mode);
+            const sw_status status = train_metrics_go_on(&t, bytes);
+            const bool hit = sw_fault_hits(kind) > 0;
+            sw_fault_plan(kind, 0, SW_FAULT_OFF);
+            if (status != SW_OK) {
+                CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
+                CU_ASSERT_EQUAL(train_metrics_go_on(&t, bytes), SW_OK);
+            }
+            CU_ASSERT_EQUAL(position(), bytes);
+            rows(3, 3);
+            train_metrics_close(&t);
+            CU_ASSERT(read_back());
+            if (!hit)
+                break;
+        }
+        sw_note("%llu sites", (unsigned long long)k);
+        CU_ASSERT(k >= (kind == SW_FAULT_FILE ? 9 : 2));
+    }
+}
+
+/* The disk is full: whole records stay, and the run fails at its end. */
+static void a_lost_event_is_told(void)
+{
+    begin_run("events.out.tfevents.lost");
+    CU_ASSERT_EQUAL_FATAL(train_metrics_open(&t), SW_OK);
+    rows(1, 2);
+    const uint64_t bytes = position();
+    sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_ONCE);
+    rows(3, 3);
+    sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_OFF);
+    rows(4, 5);
+    CU_ASSERT(t.trouble == CLI_FAILED && t.now.rows_lost == 3 && position() == bytes);
+    train_metrics_close(&t);
+    CU_ASSERT(read_back() && n_file == bytes);
+}
+
+/* A row is one call of the system, and no block of memory. */
+static void a_row_takes_no_memory(void)
+{
+    begin_run("events.out.tfevents.quiet");
+    CU_ASSERT_EQUAL_FATAL(train_metrics_open(&t), SW_OK);
+    rows(1, 1);
+    sw_fault_plan(SW_FAULT_MEMORY, UINT64_MAX, SW_FAULT_ONCE);
+    sw_fault_plan(SW_FAULT_FILE, UINT64_MAX, SW_FAULT_ONCE);
+    rows(2, 11);
+    CU_ASSERT_EQUAL(sw_fault_calls(SW_FAULT_MEMORY), 0);
+    CU_ASSERT_EQUAL(sw_fault_calls(SW_FAULT_FILE), 10);
+    sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
+    sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_OFF);
+}
+
+static void names_decide(void)
+{
+    CU_ASSERT(train_events_is("events.out.tfevents") &&
+              train_events_is("a/b/events.out.tfevents.x.csv"));
+    CU_ASSERT(!train_events_is("events.out.tfevents/m.csv") && !train_events_is("") &&
+              !train_events_is("my.events.out.tfevents") && !train_events_is("-"));
+}
+
+static const sw_test tests[] = {
+    {"a row is an event", a_row_is_an_event},
+    {"a run that goes on has every event once", a_run_that_goes_on_has_every_event_once},
+    {"another file is refused as it is", another_file_is_refused_as_it_is},
+    {"every call can fail", every_call_can_fail},
+    {"a lost event is told", a_lost_event_is_told},
+    {"a row takes no memory", a_row_takes_no_memory},
+    {"names decide", names_decide},
+};
+SW_SUITE("train events", tests)
