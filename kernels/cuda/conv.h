@@ -102,7 +102,7 @@ static inline sw_status sw_cuda_conv_tiles(int64_t tiles)
 
 bool sw_cuda_depthwise_is(const sw_cuda_conv &c);
 sw_status sw_cuda_depthwise(float *y, const float *x, const float *w, const float *bias,
-                            const sw_cuda_conv &c, const sw_cuda_queue *queue);
+                            const sw_cuda_conv &c, int add, const sw_cuda_queue *queue);
 sw_status sw_cuda_depthwise_dx(float *dx, const float *dy, const float *w,
                                const sw_cuda_conv &c, int add, const sw_cuda_queue *queue);
 /* Parts of the sums for its weights, by sizes alone; 0: it is none that has such a kernel. */
