@@ -89,6 +89,14 @@ static inline sw_status sw_cuda_conv_tiles(int64_t tiles)
     return SW_OK;
 }
 
+/* What transposed convolutions launch. */
+extern "C" {
+sw_cuda_kernel sw_cuda_conv2d_forward, sw_cuda_conv2d_grad0, sw_cuda_conv2d_grad1,
+    sw_cuda_conv2d_grad3;
+sw_cuda_scratch_size sw_cuda_conv2d_y_scratch, sw_cuda_conv2d_dx_scratch,
+    sw_cuda_conv2d_dw_scratch, sw_cuda_conv2d_db_scratch;
+}
+
 /* ---- depthwise: each channel is a group of its own --------------------------------------- */
 
 /* Blocks that keep a large card busy, and positions that are worth a part of their own in sums
