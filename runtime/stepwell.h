@@ -236,8 +236,8 @@ SW_API sw_param sw_state_new(sw_model *model, const char *name, sw_dtype dtype, 
  * neither trained nor assigned nor written, and not saved with the parameters. It lies in the
  * model's arena, among the states: sw_model_ready places it, every phase counts it as part of
  * the model, and no step copies it. The values are copied now, into the host's heap, where they
- * stay until the model ends. Copies of models and checkpoints take it along as they take
- * states; a resized model keeps its own. */
+ * stay until the model ends. Copies of models, checkpoints and resizing take it along as they
+ * take states: only new units have the numbers that were declared for them. */
 SW_API sw_param sw_constant_new(sw_model *model, const char *name, const sw_array *values);
 /* Frozen parameters get no gradient. Part of the program's key; the layout stays. */
 SW_API void sw_param_freeze(sw_param param, int on);

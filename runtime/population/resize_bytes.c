@@ -161,8 +161,6 @@ static sw_status take_entry(const swi_axes *x, uint32_t i, sw_model *stand_in,
     const swi_entry *from = &x->model[SWI_FROM]->entries[i];
     const plan p = plan_of(x, i);
     bool sized = p.begins;
-    if (to->values != NULL) /* a constant is as it was declared there */
-        return swi_init_entry(stand_in, to, seed);
     for (int d = 0; d < to->shape.rank; d++)
         sized |= p.dim[d] != NULL;
     if (sized)
