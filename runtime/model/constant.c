@@ -24,6 +24,12 @@ sw_param sw_constant_new(sw_model *model, const char *name, const sw_array *valu
                                model->name, name != NULL ? name : "");
         return (sw_param){model, 0};
     }
+    if (sw_dtype_bytes(values->dtype) == 0) {
+        (void)swi_declare_fail(model, SW_INVALID,
+                               "model %s: '%s': the type of a constant must be known (got %d)",
+                               model->name, name != NULL ? name : "", (int)values->dtype);
+        return (sw_param){model, 0};
+    }
     const sw_param param =
         swi_model_declare(model, name, SWI_ROLE_STATE, values->dtype, values->shape, "zeros");
     swi_entry *entry = swi_entry_of(param);
