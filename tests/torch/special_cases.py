@@ -177,9 +177,9 @@ def images():
             for name in ["conv2d 1 0", "conv2d_relu 1 0"]:
                 yield name, [three, kernel, bias], None
                 yield name, [many, kernel, bias], None
-            yield "conv_transpose2d 1 0 0", [three, kernel, bias], None
-            yield "conv_transpose2d 2 1 1", [three, kernel, bias], None
-            yield "conv_transpose2d 2 0 0", [many, kernel, bias], None
+            if w[0] == 1.0:  # others meet the zeros around the image, as in padding
+                for name, o in [("1 0 0", three), ("2 1 1", three), ("2 0 0", many)]:
+                    yield f"conv_transpose2d {name}", [o, kernel, bias], None
             yield "conv2d 2 0", [image(p * 4, (1, 1, 4, 4)), kernel, bias], None
             yield "depthwise 1 0", [image((p + [0.5] + p[::-1]) * 2, (1, 2, 3, 3)), image(w * 2, (2, 1, 2, 2)), Operand([0.5, 1.0], (2,))], None
         yield "conv2d 1 0", [image(p * 2, (1, 2, 2, 2)), image([1.0, INF, 0.0, 2.0], (2, 2, 1, 1)), Operand([0.5, 1.0], (2,))], None
@@ -220,9 +220,8 @@ def unseen(name, operands, dy):
     first = name.split()[0]
     if first in ("conv2d", "conv2d_relu", "depthwise") and not is_finite(operands[1].tensor):
         return {0}
-    if first == "conv_transpose2d":  # with padding the zeros stand around the gradient of the result
-        padded = name.split()[2] != "0"
-        return {i for i in (0, 1) if padded and not is_finite(operands[1 - i].tensor)}
+    if first == "conv_transpose2d" and name.split()[2] != "0" and not is_finite(operands[0].tensor):
+        return {1}  # the zeros stand around the gradient of the result
     if name.startswith("attention 1 1") and not is_finite(*(o.tensor for o in operands), torch.tensor(dy or [0.0])):
         return {0, 1, 2}
     return set()
