@@ -175,6 +175,24 @@ typedef struct {
     int64_t axis;
 } swi_concat_attrs;
 
+/* cumsum: along `axis`, which is counted from the first. */
+typedef struct {
+    int64_t axis;
+} swi_line_attrs;
+
+/* upsample: the size of the result's images. */
+typedef struct {
+    int64_t h, w;
+    int32_t mode, zero; /* sw_upsample_mode */
+} swi_upsample_attrs;
+
+/* conv_transpose2d: those of the convolution whose gradient it is, and rows and columns more
+ * behind the last. */
+typedef struct {
+    swi_conv_attrs conv;
+    int32_t output_pad, zero;
+} swi_conv_transpose_attrs;
+
 /* sum and max: axes of the input that are reduced (dropped unless keep). expand: the shape of
  * the result and the axes of it along which the input is repeated. sum and expand multiply by
  * scale. */

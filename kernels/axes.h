@@ -1,5 +1,5 @@
 /* Kernels over rows and axes: dropout, rows of a table, maximum over axes, many products,
- * attention. float32.
+ * cumulative sums, attention. float32.
  *
  * Bits depend on shapes, strides and the instruction set only: sums go in one fixed order, and
  * a random number belongs to its element, whichever thread draws it. `accumulate` adds to the
@@ -33,8 +33,14 @@ typedef struct {
     int64_t kept[SW_AXES_MAX], kept_step[SW_AXES_MAX];
     int64_t reduced[SW_AXES_MAX], reduced_step[SW_AXES_MAX];
     int64_t outputs, n; /* positions of the kept and of the reduced axes; n is 1 to 2^31 - 1 */
-    int index_bytes;    /* of the position that won: 1, 2 or 4, lowest byte first */
+    int index_bytes; /* of the position that won: 1 or 2, lowest byte first, or 4, a number */
 } sw_max_spec;
+
+/* A tensor (outer, n, inner) as lines along its middle axis, outer * inner of them. */
+typedef struct {
+    int64_t outer, n, inner;
+    bool reverse; /* from the last element of a line to the first */
+} sw_lines;
 
 /* c (results..., m, n) contiguous; result r is the sum over the summed positions s, in
  * row-major order, of A(r, s) B(r, s), an (m, k) by a (k, n) matrix. A(i, j) = a[i * a_row + j
@@ -62,14 +68,19 @@ typedef struct {
     void (*add_rows)(float *table, const float *dy, const sw_ids *ids, int64_t rows,
                      int64_t width, bool accumulate, const sw_par *par);
 
-    /* y (kept positions); index (NULL: not wanted): which position won, the first of equals. A
-     * NaN wins. */
+    /* y (kept positions; NULL: not wanted); index (NULL: not wanted): which position won, the
+     * first of equals. The first NaN wins. */
     void (*max_axes)(float *y, void *index, const float *x, const sw_max_spec *s,
                      const sw_par *par);
     /* dx, n_dx elements of which the kept and reduced axes name each once, gets dy where its
      * position won and zeros elsewhere. */
     void (*max_axes_dx)(float *dx, const float *dy, const void *index, const sw_max_spec *s,
                         bool accumulate, const sw_par *par);
+
+    /* An element of y is the sum of those of x in its line from the beginning up to it, one
+     * after the other in float64. y may be x. */
+    void (*cumsum)(float *y, const float *x, const sw_lines *s, bool accumulate,
+                   const sw_par *par);
 
     /* One task per result where there are as many as threads, else per tile of each. */
     void (*products)(const sw_products *p, const sw_par *par);

@@ -60,6 +60,13 @@ typedef struct {
     bool plain, add_y, add_dx, add_ds;
 } sw_scale_args;
 
+/* Images of in_h x in_w as images of out_h x out_w, by the nearest position or linearly along
+ * both axes (kernels/resample.h). Sizes are at least 1. */
+typedef struct {
+    int64_t batch, channels, in_h, in_w, out_h, out_w;
+    bool linear, plain;
+} sw_resampling;
+
 /* What max pooling keeps: the position in the window that won, in two bits where windows have
  * at most four positions, else in one byte for each output, in its layout. Two bits of a plane
  * of a plain image stand four to a byte, the first lowest; of sixteen lanes of a block the low
@@ -93,12 +100,13 @@ typedef struct {
      * thread, a strip of x; else there is none. `threads` as in par. */
     size_t (*conv_bytes)(const sw_conv *s, int threads);
     void (*conv)(float *y, const float *x, const float *w, const float *bias, const sw_conv *s,
-                 void *scratch, const sw_par *par);
-    /* dx = gradient of x from dy and w; scratch holds strips of dy, or w turned round; none
-     * where images are plain and it is no product. */
+                 bool accumulate, void *scratch, const sw_par *par);
+    /* dx = gradient of x from dy and w; with a bias (in_c; NULL: none) for each channel, as a
+     * transposed convolution has it. Scratch holds strips of dy, or w turned round; none where
+     * images are plain and it is no product. */
     size_t (*conv_dx_bytes)(const sw_conv *s, int threads);
-    void (*conv_dx)(float *dx, const float *dy, const float *w, const sw_conv *s,
-                    bool accumulate, void *scratch, const sw_par *par);
+    void (*conv_dx)(float *dx, const float *dy, const float *w, const float *bias,
+                    const sw_conv *s, bool accumulate, void *scratch, const sw_par *par);
     /* dw (shape of w) and db (out_c; NULL: not wanted) from x and dy; scratch holds one partial
      * sum of dw and db per chunk of images; none where they are plain, or a product. Lanes of
      * dy past the batch are zero. */
@@ -118,6 +126,13 @@ typedef struct {
     void (*avg_pool)(float *y, const float *x, const sw_conv *s, const sw_par *par);
     void (*avg_pool_dx)(float *dx, const float *dy, const sw_conv *s, bool accumulate,
                         const sw_par *par);
+
+    /* Scratch is where columns lie, and a row for each thread. gradient: of resample_dx. */
+    size_t (*resample_bytes)(const sw_resampling *s, bool gradient, int threads);
+    void (*resample)(float *y, const float *x, const sw_resampling *s, void *scratch,
+                     const sw_par *par);
+    void (*resample_dx)(float *dx, const float *dy, const sw_resampling *s, bool accumulate,
+                        void *scratch, const sw_par *par);
 
     void (*channel_scale)(const sw_scale_args *a, const sw_par *par);
     void (*channel_scale_grad)(const sw_scale_args *a, const sw_par *par);

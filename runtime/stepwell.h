@@ -232,6 +232,13 @@ SW_API sw_param sw_buffer_new(sw_model *model, const char *name, sw_dtype dtype,
                               const char *init);
 /* A state: survives runs, read by sw_use and written by sw_assign; zero at first. Not saved. */
 SW_API sw_param sw_state_new(sw_model *model, const char *name, sw_dtype dtype, sw_shape shape);
+/* A constant: a tensor of the caller's numbers, of any type, that steps read by sw_use. It is
+ * neither trained nor assigned nor written, and not saved with the parameters. It lies in the
+ * model's arena, among the states: sw_model_ready places it, every phase counts it as part of
+ * the model, and no step copies it. The values are copied now, into the host's heap, where they
+ * stay until the model ends. Copies of models, checkpoints and resizing take it along as they
+ * take states: only new units have the numbers that were declared for them. */
+SW_API sw_param sw_constant_new(sw_model *model, const char *name, const sw_array *values);
 /* Frozen parameters get no gradient. Part of the program's key; the layout stays. */
 SW_API void sw_param_freeze(sw_param param, int on);
 /* The parameter, buffer or state of that name, index 0 when there is none. Parameters and
@@ -329,6 +336,20 @@ typedef struct {
     int groups, dilation; /* 0: 1 */
     int no_bias;
 } sw_conv_opts;
+/* A transposed convolution, as decoders have it: sw_conv_transpose2d_op. */
+typedef struct {
+    sw_param weight, bias; /* (in, out / groups, kernel, kernel), (out) */
+    int stride, pad, output_pad;
+    int groups, dilation;
+    uint64_t reserved[2]; /* must be zero */
+} sw_conv_transpose2d;
+typedef struct {
+    size_t size;
+    int stride, pad;      /* stride 0: 1 */
+    int output_pad;       /* rows and columns more behind the last; below the stride */
+    int groups, dilation; /* 0: 1 */
+    int no_bias;
+} sw_conv_transpose_opts;
 typedef struct {
     sw_param weight;      /* (vocabulary, width) */
     uint64_t reserved[2]; /* must be zero */
@@ -387,6 +408,10 @@ SW_API sw_conv2d sw_conv2d_new(sw_model *model, const char *name, int64_t in, in
  * options without their size, are an error of the declarations. */
 SW_API sw_conv2d sw_conv2d_new_with(sw_model *model, const char *name, int64_t in, int64_t out,
                                     int kernel, const sw_conv_opts *opts);
+/* The same for a transposed convolution; opts NULL: all defaults. */
+SW_API sw_conv_transpose2d sw_conv_transpose2d_new(sw_model *model, const char *name,
+                                                   int64_t in, int64_t out, int kernel,
+                                                   const sw_conv_transpose_opts *opts);
 
 /* Logits, uniform in -1 to 1, named ".logits", and a bias of zeros. positions above 1: of an
  * image of so many positions (h times w), which sw_binary_linear_op takes as it is. */
@@ -527,6 +552,7 @@ SW_API void sw_assign(sw_ctx *ctx, sw_param state, sw_value x);
 /* (batch, in) -> (batch, out): x W^T + b. (batch, in, h, w) -> (batch, out, h', w'). */
 SW_API sw_value sw_apply_linear(sw_ctx *ctx, sw_linear layer, sw_value x);
 SW_API sw_value sw_apply_conv2d(sw_ctx *ctx, sw_conv2d layer, sw_value x);
+SW_API sw_value sw_apply_conv_transpose2d(sw_ctx *ctx, sw_conv_transpose2d layer, sw_value x);
 /* ids (n...) of U8, U16 or I32 -> rows of the weight (n..., width). An id outside of the
  * vocabulary fails the run, with its value and place. Keeps the ids and nothing else. */
 SW_API sw_value sw_apply_embedding(sw_ctx *ctx, sw_embedding layer, sw_value ids);
@@ -537,6 +563,13 @@ SW_API sw_value sw_conv2d_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value 
 /* With groups and dilation: weight (out, in / groups, kh, kw). Keeps x and the weight. */
 SW_API sw_value sw_conv2d_op_with(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias,
                                   const sw_conv_opts *opts);
+/* Transposed convolution: x (batch, in, h, w), weight (in, out / groups, kh, kw) -> (batch,
+ * out, h', w') with h' = (h - 1) stride - 2 pad + dilation (kh - 1) + output_pad + 1, w' alike.
+ * It is the gradient of the input of the convolution that goes the other way, and runs on its
+ * kernels, as do its own gradients. bias {0}: none; opts NULL: all defaults. Keeps x and the
+ * weight. A parameter with the noise of an evolution strategy is SW_UNSUPPORTED. */
+SW_API sw_value sw_conv_transpose2d_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias,
+                                       const sw_conv_transpose_opts *opts);
 SW_API sw_value sw_embedding_op(sw_ctx *ctx, sw_value ids, sw_value table);
 /* (..., m, k) x (..., k, n) -> (..., m, n); the axes in front broadcast by NumPy's rule. Rank 2
  * at least. Views may be operands as they are: sw_matmul(ctx, q, sw_transpose(ctx, k, -1, -2)).
@@ -654,6 +687,16 @@ SW_API sw_value sw_avg_pool2d(sw_ctx *ctx, sw_value x, int k, int stride, int pa
 SW_API sw_value sw_global_max_pool(sw_ctx *ctx, sw_value x);
 SW_API sw_value sw_global_avg_pool(sw_ctx *ctx, sw_value x);
 
+/* Images (batch, c, h, w) of another size: `factor` times as high and wide, or h x w, which may
+ * be smaller. Nearest: row i is row floor(i h_in / h). Bilinear: row i lies at
+ * max((i + 1/2) h_in / h - 1/2, 0), between two rows that count by how near they are; columns
+ * alike (half-pixel centres: align_corners=False of PyTorch's interpolate). Positions are
+ * worked out in whole numbers. Keeps nothing. */
+typedef enum { SW_NEAREST, SW_BILINEAR } sw_upsample_mode;
+SW_API sw_value sw_upsample(sw_ctx *ctx, sw_value x, int factor, sw_upsample_mode mode);
+SW_API sw_value sw_upsample_to(sw_ctx *ctx, sw_value x, int64_t h, int64_t w,
+                               sw_upsample_mode mode);
+
 /* Layers of bits, for evolution strategies: no gradient passes through them. Bits are U8
  * tensors whose last axis has the channels, 64 to a word of 8 bytes: channel c is bit c % 64 of
  * word c / 64 in the machine's byte order, and bits past the channels are 0. Rows are (batch,
@@ -691,6 +734,12 @@ SW_API sw_value sw_apply_binary_conv2d(sw_ctx *ctx, sw_binary_conv2d layer, sw_v
  * squeeze-and-excitation ends: sw_mul without copies for images in blocks. Keeps both. */
 SW_API sw_value sw_channel_scale(sw_ctx *ctx, sw_value x, sw_value s);
 
+/* F32, each element `value`. It is filled in each run, in the step arena, where it is appended
+ * (phase forward), and again in backward rather than kept. A scalar broadcasts and takes least:
+ * sw_full(ctx, SW_SCALAR, 2). What is placed once is a constant of the model: sw_constant_new.
+ */
+SW_API sw_value sw_full(sw_ctx *ctx, sw_shape shape, float value);
+
 /* Views: no bytes of their own where strides can say it, else a counted copy. */
 SW_API sw_value sw_reshape(sw_ctx *ctx, sw_value x, sw_shape shape); /* one dim may be -1 */
 SW_API sw_value sw_flatten(sw_ctx *ctx, sw_value x); /* (batch, everything else) */
@@ -704,6 +753,9 @@ SW_API sw_value sw_transpose(sw_ctx *ctx, sw_value x, int axis_a, int axis_b);
 SW_API int sw_split(sw_ctx *ctx, sw_value x, int64_t size, int axis, sw_value *parts,
                     int max_parts);
 SW_API sw_value sw_concat(sw_ctx *ctx, const sw_value *x, int n, int axis);
+/* n tensors of one shape and type (at most 32) along a new axis of length n: slice i of it is
+ * x[i]. axis -1: behind the last. Keeps nothing; each gradient is a slice of the result's. */
+SW_API sw_value sw_stack(sw_ctx *ctx, const sw_value *x, int n, int axis);
 SW_API sw_value sw_detach(sw_ctx *ctx, sw_value x); /* the same bytes, no gradient passes */
 
 /* axes: bit i for axis i, 0 for all; reduced axes are dropped. */
@@ -717,6 +769,13 @@ SW_API sw_value sw_max(sw_ctx *ctx, sw_value x, uint32_t axes);
 SW_API sw_value sw_sum_axes(sw_ctx *ctx, sw_value x, const int *axes, int n, int keepdim);
 SW_API sw_value sw_mean_axes(sw_ctx *ctx, sw_value x, const int *axes, int n, int keepdim);
 SW_API sw_value sw_max_axes(sw_ctx *ctx, sw_value x, const int *axes, int n, int keepdim);
+/* I32: which element along the axis is the largest, the first of equals; the first NaN before
+ * all numbers. No gradient passes, and nothing is kept. */
+SW_API sw_value sw_argmax(sw_ctx *ctx, sw_value x, int axis, int keepdim);
+/* Cumulative sums along an axis: element i is the sum of x's elements 0 to i, added one after
+ * the other in float64 and rounded once each, whatever the number of threads. (A device adds
+ * pieces of a line side by side: within rounding.) Keeps nothing. */
+SW_API sw_value sw_cumsum(sw_ctx *ctx, sw_value x, int axis);
 /* Over the last axis; keep their output. */
 SW_API sw_value sw_softmax(sw_ctx *ctx, sw_value x);
 SW_API sw_value sw_log_softmax(sw_ctx *ctx, sw_value x);

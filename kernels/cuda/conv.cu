@@ -337,7 +337,7 @@ extern "C" size_t sw_cuda_conv2d_y_scratch(const sw_kernel_info *info,
     const sw_type *x = &info->in[0], *w = &info->in[1], *y = &info->out[0];
     return scratch(sw_cuda_conv_flat(sw_cuda_conv_of(x, w, y, info->attrs)),
                    sw_cuda_conv_sizes_of(SW_CUDA_CONV_Y, x, w, y, info->n_in > 2, info->attrs),
-                   0, queue);
+                   info->accumulate & 1u, queue);
 }
 extern "C" size_t sw_cuda_conv2d_dx_scratch(const sw_kernel_info *info,
                                             const sw_cuda_queue *queue)
@@ -361,10 +361,11 @@ extern "C" sw_status sw_cuda_conv2d_forward(const sw_launch *l, const sw_cuda_qu
     j.x = sw_cuda_in(l, 0);
     j.w = sw_cuda_in(l, 1);
     j.bias = l->n_in > 2 ? sw_cuda_in(l, 2) : nullptr;
+    j.add = sw_cuda_adds(l, 0);
     if (sw_cuda_depthwise_is(c))
-        return sw_cuda_depthwise(j.y, j.x, j.w, j.bias, c, queue);
+        return sw_cuda_depthwise(j.y, j.x, j.w, j.bias, c, j.add, queue);
     if (j.bias == nullptr && sw_cuda_conv_is_product(c, queue))
-        return sw_cuda_conv_product(j.y, j.x, j.w, c, false, false, l, queue);
+        return sw_cuda_conv_product(j.y, j.x, j.w, c, false, j.add != 0, l, queue);
     const sw_status by_library = sw_cuda_conv_library(
         sw_cuda_conv_sizes_of(SW_CUDA_CONV_Y, x, w, y, j.bias != nullptr, l->attrs), l, queue);
     if (by_library != SW_UNSUPPORTED)

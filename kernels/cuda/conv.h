@@ -89,6 +89,14 @@ static inline sw_status sw_cuda_conv_tiles(int64_t tiles)
     return SW_OK;
 }
 
+/* What transposed convolutions launch. */
+extern "C" {
+sw_cuda_kernel sw_cuda_conv2d_forward, sw_cuda_conv2d_grad0, sw_cuda_conv2d_grad1,
+    sw_cuda_conv2d_grad3;
+sw_cuda_scratch_size sw_cuda_conv2d_y_scratch, sw_cuda_conv2d_dx_scratch,
+    sw_cuda_conv2d_dw_scratch, sw_cuda_conv2d_db_scratch;
+}
+
 /* ---- depthwise: each channel is a group of its own --------------------------------------- */
 
 /* Blocks that keep a large card busy, and positions that are worth a part of their own in sums
@@ -102,7 +110,7 @@ static inline sw_status sw_cuda_conv_tiles(int64_t tiles)
 
 bool sw_cuda_depthwise_is(const sw_cuda_conv &c);
 sw_status sw_cuda_depthwise(float *y, const float *x, const float *w, const float *bias,
-                            const sw_cuda_conv &c, const sw_cuda_queue *queue);
+                            const sw_cuda_conv &c, int add, const sw_cuda_queue *queue);
 sw_status sw_cuda_depthwise_dx(float *dx, const float *dy, const float *w,
                                const sw_cuda_conv &c, int add, const sw_cuda_queue *queue);
 /* Parts of the sums for its weights, by sizes alone; 0: it is none that has such a kernel. */

@@ -257,12 +257,12 @@ static depthwise depthwise_of(const sw_cuda_conv &c)
 }
 
 sw_status sw_cuda_depthwise(float *y, const float *x, const float *w, const float *bias,
-                            const sw_cuda_conv &c, const sw_cuda_queue *queue)
+                            const sw_cuda_conv &c, int add, const sw_cuda_queue *queue)
 {
     depthwise d = depthwise_of(c);
     const int side = side_of(c);
     const bool one = c.stride == 1;
-    d.y = y, d.x = x, d.w = w, d.bias = bias;
+    d.y = y, d.x = x, d.w = w, d.bias = bias, d.add = add;
     d.in_h = c.in_h, d.in_w = c.in_w, d.out_h = c.out_h, d.out_w = c.out_w;
     const auto kernel = side == 3   ? (one ? depthwise_kernel<3, 1> : depthwise_kernel<3, 2>)
                         : side == 5 ? (one ? depthwise_kernel<5, 1> : depthwise_kernel<5, 2>)

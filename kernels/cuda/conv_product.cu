@@ -51,7 +51,7 @@ sw_status sw_cuda_conv_library(const sw_cuda_conv_sizes &sizes, const sw_launch 
     const sw_cuda_conv_operands at = {{sw_cuda_in(l, 0), sw_cuda_in(l, 1)},
                                       sizes.bias != 0 ? sw_cuda_in(l, 2) : nullptr,
                                       sw_cuda_out(l, 0),
-                                      sizes.result == SW_CUDA_CONV_Y ? 0 : sw_cuda_adds(l, 0)};
+                                      sw_cuda_adds(l, 0)};
     return dnn_of(queue)->run(queue, &sizes, &at, l->scratch, l->scratch_bytes);
 }
 

@@ -25,7 +25,7 @@ typedef struct {
     const float *in[2]; /* x, w for y; w, dy for dx; x, dy for dw */
     const float *bias;
     float *out;
-    int accumulate; /* of dx and dw */
+    int accumulate;
 } sw_cuda_conv_operands;
 
 typedef struct {

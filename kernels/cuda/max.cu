@@ -1,6 +1,6 @@
-/* Maximum over axes, and its gradient. A number and its position are one key, the larger the
- * better, so that the order of comparisons does not matter: the first of equals wins, and a NaN
- * before all numbers. */
+/* Maximum over axes, where it is, and its gradient. A number and its position are one key, the
+ * larger the better, so that the order of comparisons does not matter: the first of equals
+ * wins, and a NaN before all numbers. */
 #include "kernels/attrs.h"
 #include "kernels/cuda/axes_shape.h"
 #include "kernels/cuda/elementwise.h"
@@ -10,7 +10,7 @@
 struct axes_max {
     enum { N = 1 };
     const float *x;
-    float *y;
+    float *y;             /* NULL: not wanted */
     unsigned char *index; /* NULL: not wanted */
     int bytes;            /* of one position, lowest first */
     sw_cuda_strided kept, reduced;
@@ -31,7 +31,8 @@ struct axes_max {
     __device__ void put(int64_t c, const uint64_t (&key)[N]) const
     {
         const uint32_t at = ~(uint32_t)key[0];
-        y[c] = x[position((int64_t)at, c)];
+        if (y != nullptr)
+            y[c] = x[position((int64_t)at, c)];
         for (int k = 0; k < bytes && index != nullptr; k++)
             index[c * bytes + k] = (unsigned char)(at >> (8 * k));
     }
@@ -61,23 +62,38 @@ extern "C" size_t sw_cuda_max_scratch(const sw_kernel_info *info, const sw_cuda_
                                 sw_cuda_axes_along(s, axes));
 }
 
-/* out: y, [index (results, bytes)] */
-extern "C" sw_status sw_cuda_max_forward(const sw_launch *l, const sw_cuda_queue *queue)
+static sw_status reduce(const char *op, axes_max f, const sw_launch *l,
+                        const sw_cuda_queue *queue)
 {
     const uint32_t axes = static_cast<const swi_sum_attrs *>(l->attrs)->axes;
     const sw_buffer *x = &l->in[0];
     const sw_shape *s = &x->type.shape;
-    axes_max f = {};
     f.x = sw_cuda_in(l, 0);
+    f.kept = sw_cuda_axes(s, x->stride, axes, false);
+    f.reduced = sw_cuda_axes(s, x->stride, axes, true);
+    return sw_cuda_reduce(op, f, f.reduced.n, f.kept.n, sw_cuda_axes_along(s, axes), l->scratch,
+                          queue);
+}
+
+/* out: y, [index (results, bytes)] */
+extern "C" sw_status sw_cuda_max_forward(const sw_launch *l, const sw_cuda_queue *queue)
+{
+    axes_max f = {};
     f.y = sw_cuda_out(l, 0);
     if (l->n_out > 1) {
         f.index = static_cast<unsigned char *>(l->out[1].ptr);
         f.bytes = (int)l->out[1].type.shape.dim[1];
     }
-    f.kept = sw_cuda_axes(s, x->stride, axes, false);
-    f.reduced = sw_cuda_axes(s, x->stride, axes, true);
-    return sw_cuda_reduce("max", f, f.reduced.n, f.kept.n, sw_cuda_axes_along(s, axes),
-                          l->scratch, queue);
+    return reduce("max", f, l, queue);
+}
+
+/* out: index, I32, whose bytes are those of max */
+extern "C" sw_status sw_cuda_argmax_forward(const sw_launch *l, const sw_cuda_queue *queue)
+{
+    axes_max f = {};
+    f.index = static_cast<unsigned char *>(l->out[0].ptr);
+    f.bytes = 4;
+    return reduce("argmax", f, l, queue);
 }
 
 /* ---- gradient: in {index, dy} ------------------------------------------------------------ */
@@ -121,5 +137,6 @@ extern "C" sw_status sw_cuda_max_grad0(const sw_launch *l, const sw_cuda_queue *
 
 /* clang-format off */
 SW_CUDA_ENTRY(max, -1, sw_cuda_max_forward, sw_cuda_max_scratch, 1)
+SW_CUDA_ENTRY(argmax, -1, sw_cuda_argmax_forward, sw_cuda_max_scratch, 1)
 SW_CUDA_ENTRY(max, 0, sw_cuda_max_grad0, NULL, 1)
 /* clang-format on */

@@ -37,14 +37,16 @@ static sw_param declare(sw_model *model, const char *name, const char *part, sw_
     return sw_param_new(model, full, SW_F32, shape, init);
 }
 
+/* bias NULL: none; else `out` numbers. */
 static void declare_weight_and_bias(sw_model *model, const char *name, sw_shape shape,
-                                    int64_t fan_in, sw_param *weight, sw_param *bias)
+                                    int64_t fan_in, int64_t out, sw_param *weight,
+                                    sw_param *bias)
 {
     char init[72];
     fan_in_rule(init, sizeof init, fan_in);
     *weight = declare(model, name, "weight", shape, init);
     if (bias != NULL && has_name(model, name))
-        *bias = declare(model, name, "bias", SW_SHAPE(shape.dim[0]), init);
+        *bias = declare(model, name, "bias", SW_SHAPE(out), init);
 }
 
 /* Weight and bias of a normalisation. */
@@ -61,8 +63,37 @@ static sw_param declare_zeros(sw_model *model, const char *name, int64_t size)
 sw_linear sw_linear_new(sw_model *model, const char *name, int64_t in, int64_t out)
 {
     sw_linear layer = {.reserved = {0}};
-    declare_weight_and_bias(model, name, SW_SHAPE(out, in), in, &layer.weight, &layer.bias);
+    declare_weight_and_bias(model, name, SW_SHAPE(out, in), in, out, &layer.weight,
+                            &layer.bias);
     return layer;
+}
+
+/* What stands in front of the layer's declarations: options that can be read, whole groups. */
+static bool has_opts(sw_model *model, const char *name, sw_status given)
+{
+    if (given != SW_OK && sw_handle_lives(model, SW_HANDLE_MODEL))
+        (void)swi_declare_fail(model, given, "model %s: '%s': %.150s", model->name,
+                               name != NULL ? name : "", sw_last_error());
+    return given == SW_OK;
+}
+
+static bool has_groups(sw_model *model, const char *name, int64_t in, int64_t out, int groups)
+{
+    if (!sw_handle_lives(model, SW_HANDLE_MODEL) ||
+        (groups >= 1 && in % groups == 0 && out % groups == 0))
+        return true;
+    (void)swi_declare_fail(model, SW_INVALID,
+                           "model %s: '%s': %lld to %lld channels in %d groups", model->name,
+                           name != NULL ? name : "", (long long)in, (long long)out, groups);
+    return false;
+}
+
+/* Weights that an element of a result meets; 0 for a shape that is bad or too large, which is
+ * the declaration's to refuse. */
+static int64_t taps_of(int64_t channels, int kernel)
+{
+    int64_t n;
+    return sw_size_elements((int64_t[]){channels, kernel, kernel}, 3, &n) ? n : 0;
 }
 
 sw_conv2d sw_conv2d_new(sw_model *model, const char *name, int64_t in, int64_t out, int kernel)
@@ -74,29 +105,36 @@ sw_conv2d sw_conv2d_new_with(sw_model *model, const char *name, int64_t in, int6
                              int kernel, const sw_conv_opts *opts)
 {
     sw_conv_opts o;
-    const sw_status given = swi_conv_opts(opts, &o, "sw_conv2d_new_with");
-    if (given != SW_OK) {
-        if (sw_handle_lives(model, SW_HANDLE_MODEL))
-            (void)swi_declare_fail(model, given, "model %s: '%s': %.150s", model->name,
-                                   name != NULL ? name : "", sw_last_error());
+    if (!has_opts(model, name, swi_conv_opts(opts, &o, "sw_conv2d_new_with")))
         return (sw_conv2d){.stride = 0};
-    }
     sw_conv2d layer = {
         .stride = o.stride, .pad = o.pad, .groups = o.groups, .dilation = o.dilation};
-    int64_t fan_in;
-    if (sw_handle_lives(model, SW_HANDLE_MODEL) &&
-        (o.groups < 1 || in % o.groups != 0 || out % o.groups != 0)) {
-        (void)swi_declare_fail(
-            model, SW_INVALID, "model %s: '%s': %lld to %lld channels in %d groups",
-            model->name, name != NULL ? name : "", (long long)in, (long long)out, o.groups);
+    if (!has_groups(model, name, in, out, o.groups))
         return layer;
-    }
     in /= o.groups;
-    /* A shape that is bad or too large is the declaration's to refuse. */
-    if (!sw_size_elements((int64_t[]){in, kernel, kernel}, 3, &fan_in))
-        fan_in = 0;
-    declare_weight_and_bias(model, name, SW_SHAPE(out, in, kernel, kernel), fan_in,
-                            &layer.weight, o.no_bias ? NULL : &layer.bias);
+    declare_weight_and_bias(model, name, SW_SHAPE(out, in, kernel, kernel), taps_of(in, kernel),
+                            out, &layer.weight, o.no_bias ? NULL : &layer.bias);
+    return layer;
+}
+
+sw_conv_transpose2d sw_conv_transpose2d_new(sw_model *model, const char *name, int64_t in,
+                                            int64_t out, int kernel,
+                                            const sw_conv_transpose_opts *opts)
+{
+    sw_conv_transpose_opts o;
+    if (!has_opts(model, name, swi_conv_transpose_opts(opts, &o, "sw_conv_transpose2d_new")))
+        return (sw_conv_transpose2d){.stride = 0};
+    sw_conv_transpose2d layer = {.stride = o.stride,
+                                 .pad = o.pad,
+                                 .output_pad = o.output_pad,
+                                 .groups = o.groups,
+                                 .dilation = o.dilation};
+    if (!has_groups(model, name, in, out, o.groups))
+        return layer;
+    /* The fan in of PyTorch's initialiser is that of the convolution that goes back. */
+    declare_weight_and_bias(model, name, SW_SHAPE(in, out / o.groups, kernel, kernel),
+                            taps_of(out / o.groups, kernel), out, &layer.weight,
+                            o.no_bias ? NULL : &layer.bias);
     return layer;
 }
 
@@ -195,6 +233,20 @@ sw_value sw_apply_conv2d(sw_ctx *ctx, sw_conv2d layer, sw_value x)
                                .groups = layer.groups,
                                .dilation = layer.dilation};
     return end_layer(ctx, sw_conv2d_op_with(ctx, x, weight, bias, &opts));
+}
+
+sw_value sw_apply_conv_transpose2d(sw_ctx *ctx, sw_conv_transpose2d layer, sw_value x)
+{
+    if (!BEGIN(ctx, sw_conv_transpose2d, layer, weight))
+        return (sw_value){0, 0};
+    const sw_value weight = sw_use(ctx, layer.weight), bias = use_if_any(ctx, layer.bias);
+    const sw_conv_transpose_opts opts = {.size = sizeof opts,
+                                         .stride = layer.stride,
+                                         .pad = layer.pad,
+                                         .output_pad = layer.output_pad,
+                                         .groups = layer.groups,
+                                         .dilation = layer.dilation};
+    return end_layer(ctx, sw_conv_transpose2d_op(ctx, x, weight, bias, &opts));
 }
 
 sw_embedding sw_embedding_new(sw_model *model, const char *name, int64_t vocabulary,

@@ -69,11 +69,16 @@ typedef enum {
     SWI_AXES_CHANNELS, /* (n, c, ...) or (c), and others whose last axis is c */
     SWI_AXES_NORM,     /* (..., c), others (c); normalised over c */
     SWI_AXES_ROWS,     /* all but the last axis */
+    SWI_AXES_ALONG,    /* swi_line_attrs: all but one axis */
     SWI_AXES_REDUCE,   /* swi_sum_attrs: axes that stay */
     SWI_AXES_LOOKUP,   /* ids (n...), (rows, width) -> (n..., width); rows are numbered */
     SWI_AXES_HEADS,    /* swi_attention_attrs: (n, s, heads size); a head is one unit */
     SWI_AXES_LOSS,     /* the end of a net */
-    SWI_AXES_LINEAR_LOSS /* (rows, in), (out, in), (out); `in` is summed over, the rest ends */
+    SWI_AXES_LINEAR_LOSS, /* (rows, in), (out, in), (out); `in` is summed over, the rest ends */
+
+    /* (n, in, ...), (in, out / groups, ...), (out) -> (n, out, ...); `in` is summed over,
+     * unless each channel has its own group. */
+    SWI_AXES_CONV_TRANSPOSE
 } swi_op_axes;
 
 /* What a run with noise on parameters (graph/trace_noise.c) does with it. */

@@ -163,12 +163,13 @@ void sw_assign(sw_ctx *ctx, sw_param state, sw_value x)
     v = &ctx->trace.values[x.id - 1];
     const swi_value *t = &ctx->trace.values[target];
     const swi_entry *e = &state.model->entries[state.index];
-    if (e->role != SWI_ROLE_STATE && e->role != SWI_ROLE_BUFFER) {
+    if ((e->role != SWI_ROLE_STATE && e->role != SWI_ROLE_BUFFER) || e->values != NULL) {
         (void)swi_stick(ctx,
                         sw_error_set(SW_INVALID, __FILE__, __LINE__,
                                      "sw_assign: '%s' is a %s; only states and buffers are "
                                      "assigned",
-                                     e->name, swi_role_name(e->role)));
+                                     e->name,
+                                     e->values != NULL ? "constant" : swi_role_name(e->role)));
         return;
     }
     if (v->type.dtype != t->type.dtype || v->type.shape.rank != t->type.shape.rank ||

@@ -63,6 +63,7 @@ void sw_model_destroy(sw_model *model)
     sw_heap_free(model->optimizers, SW_HEAP_RECORDS,
                  model->cap_optimizers * sizeof *model->optimizers);
     sw_heap_free(model->knobs, SW_HEAP_RECORDS, model->cap_knobs * sizeof *model->knobs);
+    swi_constants_free(model);
     sw_heap_free(model->entries, SW_HEAP_RECORDS, model->cap_entries * sizeof(swi_entry));
     swi_alive_end(model->life);
     sw_handle_give(model, SW_HANDLE_MODEL, sizeof *model);
@@ -189,8 +190,8 @@ uint32_t swi_model_entry(sw_model *model, const char *name, swi_role role, sw_dt
     return model->n_entries++;
 }
 
-static sw_param declare(sw_model *model, const char *name, swi_role role, sw_dtype dtype,
-                        sw_shape shape, const char *init)
+sw_param swi_model_declare(sw_model *model, const char *name, swi_role role, sw_dtype dtype,
+                           sw_shape shape, const char *init)
 {
     if (sw_handle_check(model, SW_HANDLE_MODEL, "sw_param_new") != SW_OK)
         return (sw_param){NULL, 0};
@@ -208,12 +209,13 @@ static sw_param declare(sw_model *model, const char *name, swi_role role, sw_dty
 sw_param sw_param_new(sw_model *model, const char *name, sw_dtype dtype, sw_shape shape,
                       const char *init)
 {
-    return declare(model, name, SWI_ROLE_PARAMETER, dtype, shape, init);
+    return swi_model_declare(model, name, SWI_ROLE_PARAMETER, dtype, shape, init);
 }
 
 sw_param sw_logits_new(sw_model *model, const char *name, sw_shape shape, const char *init)
 {
-    const sw_param param = declare(model, name, SWI_ROLE_PARAMETER, SW_F32, shape, init);
+    const sw_param param =
+        swi_model_declare(model, name, SWI_ROLE_PARAMETER, SW_F32, shape, init);
     swi_entry *entry = swi_entry_of(param);
     if (entry != NULL)
         entry->logits = true;
@@ -223,12 +225,12 @@ sw_param sw_logits_new(sw_model *model, const char *name, sw_shape shape, const 
 sw_param sw_buffer_new(sw_model *model, const char *name, sw_dtype dtype, sw_shape shape,
                        const char *init)
 {
-    return declare(model, name, SWI_ROLE_BUFFER, dtype, shape, init);
+    return swi_model_declare(model, name, SWI_ROLE_BUFFER, dtype, shape, init);
 }
 
 sw_param sw_state_new(sw_model *model, const char *name, sw_dtype dtype, sw_shape shape)
 {
-    return declare(model, name, SWI_ROLE_STATE, dtype, shape, "zeros");
+    return swi_model_declare(model, name, SWI_ROLE_STATE, dtype, shape, "zeros");
 }
 
 static uint64_t mix(uint64_t hash, const void *data, size_t bytes)

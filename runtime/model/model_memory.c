@@ -59,7 +59,7 @@ void swi_model_unreserve(sw_model *model)
 
 static bool begins_at_zero(const swi_entry *e)
 {
-    return e->dtype != SW_F32 || strcmp(e->init, "zeros") == 0;
+    return e->values == NULL && (e->dtype != SW_F32 || strcmp(e->init, "zeros") == 0);
 }
 
 typedef struct {
@@ -70,6 +70,10 @@ typedef struct {
 static sw_status make_values(void *context, void *bytes, size_t at, size_t n)
 {
     const beginning *b = context;
+    if (b->entry->values != NULL) {
+        memcpy(bytes, (const unsigned char *)b->entry->values + at, n);
+        return SW_OK;
+    }
     const size_t one = sw_dtype_bytes(b->entry->dtype);
     return swi_init_values(bytes, (int64_t)(at / one), (int64_t)(n / one), &b->entry->shape,
                            b->entry->init, b->seed, b->entry->name);
@@ -206,8 +210,14 @@ sw_status sw_param_write(sw_param param, const void *from, size_t bytes)
 {
     swi_entry *entry;
     SW_TRY(take_entry(param, from, bytes, "sw_param_write", &entry));
-    const sw_status status = swi_model_write(param.model, entry->offset, from, bytes);
+    const bool constant = entry->values != NULL;
+    sw_status status = SW_OK;
+    if (!constant)
+        status = swi_model_write(param.model, entry->offset, from, bytes);
     swi_model_give(param.model);
+    if (constant)
+        SW_FAIL(SW_INVALID, "sw_param_write: '%s' must not be a constant: declare a state",
+                entry->name);
     return status;
 }
 

@@ -95,7 +95,8 @@ static sw_status forward(const sw_launch *l)
 {
     const sw_conv s = geometry(&l->in[0].type, &l->in[1].type.shape, l->attrs);
     sw_dense(l->isa)->conv(swi_out(l, 0), swi_in(l, 0), swi_in(l, 1),
-                           l->n_in > 2 ? swi_in(l, 2) : NULL, &s, l->scratch, l->par);
+                           l->n_in > 2 ? swi_in(l, 2) : NULL, &s, swi_adds(l, 0), l->scratch,
+                           l->par);
     return SW_OK;
 }
 
@@ -114,8 +115,8 @@ static uint64_t dx_operations(const sw_kernel_info *info)
 static sw_status dx_kernel(const sw_launch *l)
 {
     const sw_conv s = geometry(&l->out[0].type, &l->in[0].type.shape, l->attrs);
-    sw_dense(l->isa)->conv_dx(swi_out(l, 0), swi_in(l, 1), swi_in(l, 0), &s, swi_adds(l, 0),
-                              l->scratch, l->par);
+    sw_dense(l->isa)->conv_dx(swi_out(l, 0), swi_in(l, 1), swi_in(l, 0), NULL, &s,
+                              swi_adds(l, 0), l->scratch, l->par);
     return SW_OK;
 }
 
@@ -143,7 +144,7 @@ static sw_status dw_kernel(const sw_launch *l)
 
 /* Sum of dy per channel in sixteen lanes, one for each image of a block or for every sixteenth
  * place of a plain plane; image after image, lanes last. in: dy; out: db */
-static sw_status db_kernel(const sw_launch *l)
+sw_status swi_channel_sums(const sw_launch *l)
 {
     const sw_type *type = &l->in[0].type;
     const sw_shape *s = &type->shape;
@@ -227,7 +228,7 @@ static const sw_grad_desc grads[] = {
      .makes = {2},
      .n_operands = 1,
      .operands = {SW_DOUT(0)},
-     .kernel = db_kernel,
+     .kernel = swi_channel_sums,
      .operations = db_operations},
 };
 

@@ -111,6 +111,14 @@ const sw_op_desc sw_op_fill = {.size = sizeof(sw_op_desc),
                                .n_cases = SWI_COUNT(fill_cases),
                                .operations = swi_count_none};
 
+sw_value sw_full(sw_ctx *ctx, sw_shape shape, float value)
+{
+    const sw_type type = {SW_F32, SW_PLAIN, shape};
+    swi_fill_attrs a;
+    swi_set_fill(&a, &type, value);
+    return sw_op_apply(ctx, SW_OP_fill, NULL, 0, &a);
+}
+
 /* ---- layouts ----------------------------------------------------------------------------- */
 
 static int64_t inner_of(const sw_shape *s)

@@ -83,6 +83,10 @@ int64_t swi_broadcast_index(int64_t i, const sw_shape *to, const sw_shape *from)
 
 /* Options with their defaults; SW_INVALID where their size cannot be. */
 sw_status swi_conv_opts(const sw_conv_opts *given, sw_conv_opts *out, const char *call);
+sw_status swi_conv_transpose_opts(const sw_conv_transpose_opts *given,
+                                  sw_conv_transpose_opts *out, const char *call);
+/* The kernel of the gradient of an image's bias: sums of each channel. */
+sw_status swi_channel_sums(const sw_launch *l);
 /* Positions of a convolution's result along an axis. */
 static inline int64_t swi_conv_out(int64_t in, int64_t kernel, const swi_conv_attrs *a)
 {

@@ -1,7 +1,8 @@
-/* Maximum over axes, and sum, mean and maximum over axes by name: a list, negative ones counted
- * from the end, kept as axes of length 1 where that is wanted.
+/* Maximum over axes, where it is, and sum, mean and maximum over axes by name: a list, negative
+ * ones counted from the end, kept as axes of length 1 where that is wanted.
  *
- * max keeps for each result which place won, in 1, 2 or 4 bytes, as few as its places need. */
+ * max keeps for each result which place won, in 1, 2 or 4 bytes, as few as its places need;
+ * argmax has no gradient. */
 #include "kernels/dispatch.h"
 #include "runtime/ops/ops.h"
 #include <math.h>
@@ -20,26 +21,35 @@ static int index_bytes(int64_t places)
     return places <= 1 << 8 ? 1 : places <= 1 << 16 ? 2 : 4;
 }
 
-static sw_status max_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+/* The result's type, and the elements of each maximum. */
+static sw_status reduce_infer(const char *op, const sw_type *in, const swi_sum_attrs *a,
+                              sw_dtype dtype, sw_type *out, int64_t *places)
 {
-    const swi_sum_attrs *a = attrs;
     const sw_shape *x = &in[0].shape;
     char s[SWI_SHAPE_TEXT];
-    int64_t places = 1;
-    SW_TRY(swi_want_f32("max", in, n_in));
+    SW_TRY(swi_want_f32(op, in, 1));
     if (a->axes >> x->rank != 0 || (a->axes == 0 && x->rank > 0))
-        SW_FAIL(SW_INVALID, "max: the axes 0x%x must be those of a tensor of rank %d", a->axes,
-                x->rank);
-    out[0] = (sw_type){SW_F32, SW_PLAIN, {0, {0}}};
+        SW_FAIL(SW_INVALID, "%s: the axes 0x%x must be those of a tensor of rank %d", op,
+                a->axes, x->rank);
+    *out = (sw_type){dtype, SW_PLAIN, {0, {0}}};
+    *places = 1;
     for (int i = 0; i < x->rank; i++) {
         if (is_axis(a, i))
-            places *= x->dim[i]; /* a part of a product that fits */
+            *places *= x->dim[i]; /* a part of a product that fits */
         if (!is_axis(a, i) || a->keep)
-            out[0].shape.dim[out[0].shape.rank++] = is_axis(a, i) ? 1 : x->dim[i];
+            out->shape.dim[out->shape.rank++] = is_axis(a, i) ? 1 : x->dim[i];
     }
-    if (places < 1 || places > INT32_MAX)
-        SW_FAIL(SW_INVALID, "max: the elements of a maximum must be 1 to %d (got %lld of %s)",
-                INT32_MAX, (long long)places, swi_shape_text(x, s));
+    if (*places < 1 || *places > INT32_MAX)
+        SW_FAIL(SW_INVALID, "%s: the elements of a maximum must be 1 to %d (got %lld of %s)",
+                op, INT32_MAX, (long long)*places, swi_shape_text(x, s));
+    return SW_OK;
+}
+
+static sw_status max_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    (void)n_in;
+    int64_t places;
+    SW_TRY(reduce_infer("max", in, attrs, SW_F32, &out[0], &places));
     out[1] =
         (sw_type){SW_U8, SW_PLAIN, {2, {swi_elements(&out[0].shape), index_bytes(places)}}};
     return SW_OK;
@@ -171,6 +181,84 @@ const sw_op_desc sw_op_max = {.size = sizeof(sw_op_desc),
                               .n_cases = SWI_COUNT(max_cases),
                               .operations = max_operations};
 
+/* ---- where the maximum is ---------------------------------------------------------------- */
+
+static sw_status argmax_infer(const sw_type *in, int n_in, const void *attrs, sw_type *out)
+{
+    (void)n_in;
+    int64_t places;
+    return reduce_infer("argmax", in, attrs, SW_I32, out, &places);
+}
+
+static sw_status argmax_forward(const sw_launch *l)
+{
+    const sw_buffer *x = &l->in[0];
+    sw_max_spec s = spec_of(&x->type.shape, x->stride, l->attrs);
+    s.index_bytes = (int)sw_dtype_bytes(SW_I32);
+    sw_axes(l->isa)->max_axes(NULL, l->out[0].ptr, x->ptr, &s, l->par);
+    return SW_OK;
+}
+
+/* The first of equals, and the first NaN before all numbers. */
+static sw_status argmax_reference(const sw_reference *r)
+{
+    const swi_sum_attrs *a = r->attrs;
+    const sw_shape *x = &r->in_type[0].shape;
+    int axis = 0;
+    int64_t inner = 1;
+    while (axis < x->rank && !is_axis(a, axis))
+        axis++;
+    for (int i = axis + 1; i < x->rank; i++)
+        inner *= x->dim[i];
+    const int64_t n = axis < x->rank ? x->dim[axis] : 1;
+    for (int64_t i = 0; i < swi_elements(&r->out_type[0].shape); i++) {
+        const double *line = r->in[0] + i / inner * n * inner + i % inner;
+        int64_t best = 0;
+        for (int64_t k = n - 1; k >= 0; k--)
+            if (isnan(line[k * inner]) ||
+                (!isnan(line[best * inner]) && line[k * inner] >= line[best * inner]))
+                best = k;
+        r->out[0][i] = (double)best;
+    }
+    return SW_OK;
+}
+
+static const sw_op_case argmax_cases[] = {
+    {.name = "cols", .n_in = 1, .in = {SWI_F32(5, 50)}, DISTINCT, .attrs = &max_attrs[1]},
+    {.name = "rows", .n_in = 1, .in = {SWI_F32(5, 35)}, DISTINCT, .attrs = &max_attrs[0]},
+    {.name = "ties",
+     .n_in = 1,
+     .in = {SWI_F32(40, 70)},
+     .fill = {SW_FILL_LABELS},
+     .limit = 4,
+     .attrs = &max_attrs[1]},
+    {.name = "image, channels",
+     .n_in = 1,
+     .in = {SWI_F32(3, 6, 4, 5)},
+     DISTINCT,
+     .attrs = &max_attrs[1]},
+    {.name = "several parts",
+     .n_in = 1,
+     .in = {SWI_F32(3, 40, 300)},
+     DISTINCT,
+     .attrs = &max_attrs[1]},
+    {.name = "scalar", .n_in = 1, .in = {SWI_F32_SCALAR}, .attrs = &max_attrs[5]},
+};
+
+const sw_op_desc sw_op_argmax = {.size = sizeof(sw_op_desc),
+                                 .name = "argmax",
+                                 .n_in = 1,
+                                 .n_out = 1,
+                                 .attrs_bytes = sizeof(swi_sum_attrs),
+                                 .infer = argmax_infer,
+                                 .strided_in = 1,
+                                 .forward = argmax_forward,
+                                 .no_gradient = 1,
+                                 .reference = argmax_reference,
+                                 .cases = argmax_cases,
+                                 .n_cases = SWI_COUNT(argmax_cases),
+                                 .operations = max_operations};
+
 /* ---- by name ----------------------------------------------------------------------------- */
 
 /* Bits of the axes, all of them for none; false after an error. */
@@ -244,4 +332,12 @@ sw_value sw_max(sw_ctx *ctx, sw_value x, uint32_t axes)
     if (axes == 0)
         (void)axes_of(ctx, "max", x, NULL, 0, &a.axes);
     return sw_op_apply(ctx, SW_OP_max, &x, 1, &a);
+}
+
+sw_value sw_argmax(sw_ctx *ctx, sw_value x, int axis, int keepdim)
+{
+    swi_sum_attrs a = {.keep = keepdim != 0};
+    if (!axes_of(ctx, "argmax", x, &axis, 1, &a.axes))
+        return (sw_value){0, 0};
+    return sw_op_apply(ctx, SW_OP_argmax, &x, 1, &a);
 }

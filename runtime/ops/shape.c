@@ -1,6 +1,7 @@
 /* concat, sums over axes and their adjoint expand. */
 #include "kernels/strided.h"
 #include "runtime/ops/ops.h"
+#include <stdio.h>
 #include <string.h>
 
 /* ---- concat ------------------------------------------------------------------------------ */
@@ -120,6 +121,43 @@ sw_value sw_concat(sw_ctx *ctx, const sw_value *x, int n, int axis)
     }
     const swi_concat_attrs a = {axis < 0 && n > 0 ? axis + sw_rank(ctx, x[0]) : axis};
     return sw_op_apply(ctx, SW_OP_concat, x, n, &a);
+}
+
+sw_value sw_stack(sw_ctx *ctx, const sw_value *x, int n, int axis)
+{
+    sw_value parts[MAX_PARTS];
+    char text[96] = "";
+    if (x == NULL)
+        snprintf(text, sizeof text, "stack: the values must not be NULL");
+    else if (n < 1 || n > MAX_PARTS)
+        snprintf(text, sizeof text, "stack: the values must be 1 to %d (got %d)", MAX_PARTS, n);
+    if (text[0] != '\0') {
+        sw_fail(ctx, SW_INVALID, text);
+        return (sw_value){0, 0};
+    }
+    const sw_shape s = swi_shape_of(ctx, x[0]);
+    const int at = axis < 0 ? axis + s.rank + 1 : axis;
+    if (sw_ctx_status(ctx) == SW_OK && (at < 0 || at > s.rank || s.rank >= SW_MAX_RANK)) {
+        snprintf(text, sizeof text, "stack: axis %d must be a new one of a tensor of rank %d",
+                 axis, s.rank);
+        sw_fail(ctx, SW_INVALID, text);
+    }
+    for (int i = 0; i < n && sw_ctx_status(ctx) == SW_OK; i++) {
+        sw_shape part = swi_shape_of(ctx, x[i]);
+        if (sw_ctx_status(ctx) == SW_OK && !swi_same_shape(&part, &s)) {
+            char a[SWI_SHAPE_TEXT], b[SWI_SHAPE_TEXT];
+            (void)swi_stick(ctx,
+                            sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                         "stack: the shapes must be equal (value 0 is %s, "
+                                         "value %d is %s)",
+                                         swi_shape_text(&s, a), i, swi_shape_text(&part, b)));
+        }
+        part.rank = s.rank + 1;
+        for (int d = s.rank; d >= 0; d--)
+            part.dim[d] = d < at ? s.dim[d] : d == at ? 1 : s.dim[d - 1];
+        parts[i] = sw_reshape(ctx, x[i], part);
+    }
+    return sw_concat(ctx, parts, n, at);
 }
 
 /* ---- sum over axes ----------------------------------------------------------------------- */

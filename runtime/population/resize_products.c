@@ -94,6 +94,26 @@ void swi_tie_conv(swi_walk *w)
     }
 }
 
+/* The weight's first axis is `in`; its attributes begin with those of a convolution. */
+void swi_tie_conv_transpose(swi_walk *w)
+{
+    const int64_t groups = ((const swi_conv_attrs *)swi_walk_attrs_of(w))->groups;
+    const uint32_t out = w->node->n_in;
+    swi_walk_tie(w, 0, 0, out, 0);
+    swi_walk_tie(w, 0, 1, 1, 0);
+    if (w->node->n_in > 2)
+        swi_walk_tie(w, 2, 0, out, 1);
+    if (is_depthwise(w)) {
+        const int64_t each =
+            swi_walk_shape_of(w, out)->dim[1] / groups; /* that a channel makes */
+        if (each > 0)
+            swi_walk_block(w, out, 1, 0, 1, each);
+    } else if (groups == 1) {
+        swi_walk_tie(w, out, 1, 1, 1);
+        must_read_by(w, 1, 0);
+    }
+}
+
 void swi_tie_matmul(swi_walk *w)
 {
     const int a = swi_walk_last_of(w, 0), b = swi_walk_last_of(w, 1),

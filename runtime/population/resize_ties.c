@@ -136,6 +136,15 @@ static void tie_reduce(swi_walk *w)
     }
 }
 
+/* What comes before a position along the axis is in its sum. */
+static void tie_along(swi_walk *w)
+{
+    const int64_t along = ((const swi_line_attrs *)swi_walk_attrs_of(w))->axis;
+    for (int d = 0; d < swi_walk_shape_of(w, 0)->rank; d++)
+        if (d != along)
+            swi_walk_tie(w, 0, d, 1, d);
+}
+
 static void tie_lookup(swi_walk *w)
 {
     swi_walk_tie_front(w, 0, 2, swi_walk_shape_of(w, 0)->rank);
@@ -175,6 +184,9 @@ static void tie_node(swi_walk *w)
     case SWI_AXES_CONV:
         swi_tie_conv(w);
         break;
+    case SWI_AXES_CONV_TRANSPOSE:
+        swi_tie_conv_transpose(w);
+        break;
     case SWI_AXES_MATMUL:
         swi_tie_matmul(w);
         break;
@@ -189,6 +201,9 @@ static void tie_node(swi_walk *w)
         break;
     case SWI_AXES_ROWS:
         swi_walk_tie_front(w, 0, w->node->n_in, swi_walk_last_of(w, 0));
+        break;
+    case SWI_AXES_ALONG:
+        tie_along(w);
         break;
     case SWI_AXES_REDUCE:
         tie_reduce(w);

@@ -26,22 +26,49 @@ static void tie_run(swi_walk *w, uint32_t whole, int dw, uint32_t run, int from,
         swi_walk_block(w, whole, dw, run, changes, inner);
 }
 
+/* The shape of operand k in one of the nets. */
+static const sw_shape *shape_in(const swi_walk *w, int side, uint32_t k)
+{
+    return &w->axes->net[side]->values[swi_walk_value_of(w, k)].shape;
+}
+
+/* Where the runs end that begin at axis i of the one and axis k of the other: they hold the
+ * same elements in both nets, so that an axis of length 1 in one of them is not taken for
+ * another. */
+static void end_runs(const swi_walk *w, int *i, int *k)
+{
+    const sw_shape *a[2], *b[2];
+    int64_t n_a[2], n_b[2];
+    for (int s = 0; s < 2; s++) {
+        a[s] = shape_in(w, s, 0), b[s] = shape_in(w, s, 1);
+        n_a[s] = a[s]->dim[*i], n_b[s] = b[s]->dim[*k];
+    }
+    ++*i, ++*k;
+    while (n_a[0] != n_b[0] || n_a[1] != n_b[1]) {
+        const bool less = n_a[0] < n_b[0] || n_a[1] < n_b[1];
+        const bool more = *i < a[0]->rank && (less || *k >= b[0]->rank);
+        if (!more && *k >= b[0]->rank)
+            return; /* of nets that differ in more than widths */
+        for (int s = 0; s < 2; s++)
+            if (more)
+                n_a[s] *= a[s]->dim[*i];
+            else
+                n_b[s] *= b[s]->dim[*k];
+        *i += more, *k += !more;
+    }
+}
+
 /* Walk both shapes from the front; each run of axes holds the same elements. */
 void swi_tie_reshape(swi_walk *w)
 {
     const sw_shape *a = swi_walk_shape_of(w, 0), *b = swi_walk_shape_of(w, 1);
     int i = 0, k = 0;
-    if (swi_elements(a) == 0)
-        return;
+    for (int s = 0; s < 2; s++)
+        if (swi_elements(shape_in(w, s, 0)) == 0)
+            return;
     while (i < a->rank && k < b->rank) {
-        int i_end = i + 1, k_end = k + 1;
-        int64_t n_a = a->dim[i], n_b = b->dim[k];
-        while (n_a != n_b) {
-            if (n_a < n_b)
-                n_a *= a->dim[i_end++];
-            else
-                n_b *= b->dim[k_end++];
-        }
+        int i_end = i, k_end = k;
+        end_runs(w, &i_end, &k_end);
         if (k_end == k + 1)
             tie_run(w, 1, k, 0, i, i_end);
         else if (i_end == i + 1)

@@ -77,6 +77,7 @@ void swi_tie_slice(swi_walk *w);
 void swi_tie_concat(swi_walk *w);
 void swi_tie_linear(swi_walk *w);
 void swi_tie_conv(swi_walk *w);
+void swi_tie_conv_transpose(swi_walk *w);
 void swi_tie_matmul(swi_walk *w);
 void swi_tie_linear_loss(swi_walk *w);
 void swi_tie_loss(swi_walk *w);

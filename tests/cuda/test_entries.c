@@ -70,10 +70,10 @@ static bool is_good(const sw_op_desc *d, const sw_op_case *c)
  * plain. */
 static bool is_for_plain(const char *op)
 {
-    static const char *const ops[] = {"conv2d",       "channel_scale",    "max_pool2d",
-                                      "avg_pool2d",   "dropout",          "dropout_by",
-                                      "batch_norm",   "batch_norm_fixed", "group_norm",
-                                      "noise_conv2d", "noise_affine"};
+    static const char *const ops[] = {
+        "conv2d",     "channel_scale", "max_pool2d",  "avg_pool2d", "conv_transpose2d",
+        "upsample",   "dropout",       "dropout_by",  "batch_norm", "batch_norm_fixed",
+        "group_norm", "noise_conv2d",  "noise_affine"};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         if (strcmp(ops[i], op) == 0)
             return true;

@@ -214,8 +214,8 @@ static void conv_forward(int isa, const sw_conv *s, products p, bool with_bias)
     const size_t n = n16_floats(s->batch, out_size(s));
     const float *bias = with_bias ? numbers((size_t)s->out_c, 5) : NULL;
     float *y = take(n), *y2 = take(n);
-    k->conv(y, p.x, p.w, bias, s, scratch_of(k->conv_bytes(s, 1), 0xff), &one_thread);
-    k->conv(y2, p.x, p.w, bias, s, scratch_of(k->conv_bytes(s, 3), 0x5a), &reversed);
+    k->conv(y, p.x, p.w, bias, s, false, scratch_of(k->conv_bytes(s, 1), 0xff), &one_thread);
+    k->conv(y2, p.x, p.w, bias, s, false, scratch_of(k->conv_bytes(s, 3), 0x5a), &reversed);
     CU_ASSERT_EQUAL(memcmp(y, y2, n * sizeof *y), 0);
     int64_t wrong = 0;
     for (p.b = 0; p.b < s->batch; p.b++) {
@@ -239,11 +239,12 @@ static void conv_input_gradient(int isa, const sw_conv *s, products p, bool addi
     float *before = adding ? numbers(n, 6) : take(n);
     float *dx = copy_of(before, n), *dx2 = copy_of(before, n);
     float *s1 = scratch_of(bytes, 0xff), *s2 = scratch_of(bytes, 0x5a);
-    k->conv_dx(dx2, p.dy, p.w, s, false, s1, &one_thread);
-    k->conv_dx(dx, p.dy, p.w, s, adding, s2, &one_thread);
+    k->conv_dx(dx2, p.dy, p.w, NULL, s, false, s1, &one_thread);
+    k->conv_dx(dx, p.dy, p.w, NULL, s, adding, s2, &one_thread);
     CU_ASSERT_EQUAL(memcmp(s1, s2, bytes), 0); /* all of it is written */
     memcpy(dx2, before, n * sizeof *dx);
-    k->conv_dx(dx2, p.dy, p.w, s, adding, scratch_of(k->conv_dx_bytes(s, 3), 0x5a), &reversed);
+    k->conv_dx(dx2, p.dy, p.w, NULL, s, adding, scratch_of(k->conv_dx_bytes(s, 3), 0x5a),
+               &reversed);
     CU_ASSERT_EQUAL(memcmp(dx, dx2, n * sizeof *dx), 0);
     int64_t wrong = 0;
     for (p.b = 0; p.b < s->batch; p.b++) {

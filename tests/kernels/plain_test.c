@@ -157,8 +157,8 @@ static outputs run_conv(int isa, const sw_conv *s, const inputs *in, const sw_pa
     float *scratch = take((k->conv_bytes(s, par->n_threads) + 3) / 4);
     float *dx_scratch = take((k->conv_dx_bytes(s, par->n_threads) + 3) / 4);
     CU_ASSERT_EQUAL(k->conv_dw_bytes(s), 0);
-    k->conv(out.y, in->x, in->w, in->bias, s, scratch, par);
-    k->conv_dx(out.dx, in->dy, in->w, s, in->dx != NULL, dx_scratch, par);
+    k->conv(out.y, in->x, in->w, in->bias, s, false, scratch, par);
+    k->conv_dx(out.dx, in->dy, in->w, NULL, s, in->dx != NULL, dx_scratch, par);
     k->conv_dw(out.dw, out.db, in->x, in->dy, s, in->dw != NULL, in->db != NULL, NULL, par);
     float *dw = begin_with(in->dw, n_w);
     k->conv_dw(dw, NULL, in->x, in->dy, s, in->dw != NULL, false, NULL, par);
@@ -175,10 +175,10 @@ static void compare_with_blocks(int isa, const sw_conv *s, const inputs *in, con
     float *dx = in->dx != NULL ? blocks_of(in->dx, s->batch, in_size(s))
                                : take(n16_floats(s->batch, in_size(s)));
     float *scratch = take((k->conv_dx_bytes(&n, 1) + 3) / 4);
-    k->conv(y, blocks_of(in->x, s->batch, in_size(s)), in->w, in->bias, &n,
+    k->conv(y, blocks_of(in->x, s->batch, in_size(s)), in->w, in->bias, &n, false,
             take((k->conv_bytes(&n, 1) + 3) / 4), &one_thread);
-    k->conv_dx(dx, blocks_of(in->dy, s->batch, out_size(s)), in->w, &n, in->dx != NULL, scratch,
-               &one_thread);
+    k->conv_dx(dx, blocks_of(in->dy, s->batch, out_size(s)), in->w, NULL, &n, in->dx != NULL,
+               scratch, &one_thread);
     say("y is not that of blocks", isa, s, !same_images(out->y, y, s->batch, out_size(s)));
     say("dx is not that of blocks", isa, s, !same_images(out->dx, dx, s->batch, in_size(s)));
 }
@@ -280,10 +280,10 @@ static void places_outside_are_left_out(void)
         const sw_conv s = shape_of(1, 1, 6, 6, 1, 3, 3, 1, 1);
         float *x = numbers(36, 1), *w = numbers(9, 2), *y = take(36);
         w[0] = INFINITY; /* the tap to the upper left */
-        k->conv(y, x, w, NULL, &s, NULL, &one_thread);
+        k->conv(y, x, w, NULL, &s, false, NULL, &one_thread);
         for (int i = 0; i < 36; i++)
             CU_ASSERT_EQUAL(isfinite(y[i]) != 0, i < 6 || i % 6 == 0);
-        k->conv_dx(y, x, w, &s, false, NULL, &one_thread);
+        k->conv_dx(y, x, w, NULL, &s, false, NULL, &one_thread);
         for (int i = 0; i < 36; i++)
             CU_ASSERT_EQUAL(isfinite(y[i]) != 0, i >= 30 || i % 6 == 5);
         give_all();

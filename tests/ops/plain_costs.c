@@ -64,6 +64,22 @@ static uint64_t count_windows(const swi_trace *t, const swi_node *node, const sw
     return n;
 }
 
+/* Images of another size: a row of x's width is mixed for each row of y, then each number of
+ * y; backward dy goes into rows of x, of y's width, then into columns. Two products and a sum
+ * of each; backward a product and a sum for each of two neighbours. Nearest: nothing is
+ * computed, and backward added. */
+static uint64_t count_resampled(const sw_type *x, const sw_type *y, bool linear, bool forward)
+{
+    uint64_t n = 0;
+    for (int64_t plane = 0; plane < x->shape.dim[0] * x->shape.dim[1]; plane++) {
+        for (int64_t row = 0; forward && row < y->shape.dim[2]; row++)
+            n += linear ? 3 * (uint64_t)(x->shape.dim[3] + y->shape.dim[3]) : 0;
+        for (int64_t row = 0; !forward && row < x->shape.dim[2] + y->shape.dim[2]; row++)
+            n += (linear ? 4 : 1) * (uint64_t)y->shape.dim[3];
+    }
+    return n;
+}
+
 static bool count_dense(const swi_trace *t, const swi_node *node, uint64_t *n)
 {
     const sw_type *a = plain_type(t, node, 0),
@@ -83,6 +99,18 @@ static bool count_dense(const swi_trace *t, const swi_node *node, uint64_t *n)
         *n = count_taps(&b->shape, &y->shape) + plain_size(b);
     else if (plain_is(node, "conv2d", 2))
         *n = count_taps(&b->shape, &y->shape);
+    else if (plain_is(node, "conv_transpose2d", -1)) /* the convolution from y to x */
+        *n = count_taps(&a->shape, &b->shape) + (node->n_in > 2 ? plain_size(y) : 0);
+    else if (plain_is(node, "conv_transpose2d", 0)) /* w, dy */
+        *n = count_taps(&y->shape, &a->shape);
+    else if (plain_is(node, "conv_transpose2d", 1)) /* x, dy */
+        *n = count_taps(&a->shape, &y->shape);
+    else if (plain_is(node, "upsample", -1) || plain_is(node, "upsample", 0))
+        *n = count_resampled(
+            node->grad < 0 ? a : y, node->grad < 0 ? y : a,
+            ((const swi_upsample_attrs *)(const void *)(t->attrs + node->attrs))->mode ==
+                SW_BILINEAR,
+            node->grad < 0);
     else if (plain_is(node, "max_pool2d", -1))
         *n = count_windows(t, node, y) - plain_size(y);
     else if (plain_is(node, "max_pool2d", 0)) /* index, dy */
@@ -130,6 +158,10 @@ static const struct {
     {"scale_by", -1, 0, 1, 0, 0, 0},
     {"sum", -1, 0, 1, 100, 1, 0},
     {"max", -1, 0, 1, 0, 0, 0},
+    {"argmax", -1, 0, 1, 0, 0, 0},
+    {"cumsum", -1, 0, 1, 0, 0, 0},
+    {"cumsum", 0, 0, 1, 0, 0, 0},
+    {"conv_transpose2d", 2, 0, 1, 0, 0, 0},
     {"max", 0, 1, 1, 0, 0, 0},
     {"dropout", -1, 0, 28, 0, 0, 0},
     {"dropout", 0, 0, 28, 0, 0, 0},

@@ -101,6 +101,9 @@ AS(mean, sw_mean(r->c, r->x, 0))
 AS(mean_axis, sw_mean(r->c, r->x, 1u << N0))
 AS(max, sw_max(r->c, r->x, 0))
 AS(max_axis, sw_max(r->c, r->x, 1u << N0))
+AS(argmax, sw_to_f32(r->c, sw_argmax(r->c, r->x, N0, 0), 1.0f, 0.0f))
+AS(cumsum, sw_cumsum(r->c, r->x, N0))
+AS(upsample, sw_upsample_to(r->c, r->x, N1, N2, N0 == 0 ? SW_NEAREST : SW_BILINEAR))
 AS(linear, sw_linear_op(r->c, r->x, r->y, r->z))
 AS(linear_relu, sw_relu(r->c, sw_linear_op(r->c, r->x, r->y, r->z)))
 AS(linear_leaky_relu, sw_leaky_relu(r->c, sw_linear_op(r->c, r->x, r->y, r->z), A0))
@@ -125,6 +128,13 @@ AS(avg_pool2d, sw_avg_pool2d(r->c, r->x, N0, N1, N2))
 AS(relu_max_pool, sw_max_pool(r->c, sw_relu(r->c, r->x), 2))
 AS(max_pool_relu, sw_relu(r->c, sw_max_pool(r->c, r->x, 2)))
 AS(attention, sw_attention(r->c, r->x, r->y, r->z, N0, N1, (float)r->a[2]))
+
+static sw_value run_conv_transpose2d(const call *r)
+{
+    const sw_conv_transpose_opts o = {
+        .size = sizeof o, .stride = N0, .pad = N1, .output_pad = N2};
+    return sw_conv_transpose2d_op(r->c, r->x, r->y, r->z, &o);
+}
 
 static sw_value run_depthwise(const call *r)
 {
@@ -201,6 +211,8 @@ static const struct {
     OP(mean_axis),
     OP(max),
     OP(max_axis),
+    OP(argmax),
+    OP(cumsum),
     OP(softmax),
     OP(log_softmax),
     OP(softmax_ce),
@@ -229,6 +241,8 @@ static const struct {
     OP(conv2d),
     OP(conv2d_relu),
     OP(depthwise),
+    OP(conv_transpose2d),
+    OP(upsample),
     OP(attention),
     {"clip_norm", run_update, UPDATED, "sgd"},
     {"sgd", run_update, UPDATED, "sgd"},

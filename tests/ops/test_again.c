@@ -92,7 +92,8 @@ static seen look_at(uint32_t id)
 
 static bool is_product(const char *op)
 {
-    static const char *const ops[] = {"linear", "conv2d", "matmul", "attention", "linear_ce"};
+    static const char *const ops[] = {"linear", "conv2d",    "conv_transpose2d",
+                                      "matmul", "attention", "linear_ce"};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         if (strcmp(ops[i], op) == 0)
             return true;

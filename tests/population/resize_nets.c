@@ -43,6 +43,23 @@ static void declare_residual(resize_net *n)
     n->f[5] = sw_linear_new(n->model, "head", w[0], RN_OUT);
 }
 
+static void declare_decoded(resize_net *n)
+{
+    const int64_t *w = n->spec.w;
+    const sw_conv_opts half = {.size = sizeof half, .stride = 2};
+    const sw_conv_transpose_opts twice = {.size = sizeof twice, .stride = 2};
+    const sw_conv_transpose_opts each = {.size = sizeof each, .groups = (int)w[1], .pad = 1};
+    float gain[64];
+    for (int64_t i = 0; i < w[1] && i < 64; i++)
+        gain[i] = 0.5f + 0.1f * (float)i;
+    const sw_array values = {SW_F32, SW_SHAPE(w[1], 1, 1), gain};
+    n->c[0] = sw_conv2d_new_with(n->model, "c0", 1, w[0], 3, &half);
+    n->up[0] = sw_conv_transpose2d_new(n->model, "up0", w[0], w[1], 3, &twice);
+    n->up[1] = sw_conv_transpose2d_new(n->model, "up1", w[1], w[1], 3, &each);
+    n->gain = sw_constant_new(n->model, "gain", &values);
+    n->f[0] = sw_linear_new(n->model, "head", 2 * w[1], RN_OUT);
+}
+
 static void declare_others(resize_net *n)
 {
     const int64_t *w = n->spec.w;
@@ -94,6 +111,8 @@ resize_net *resize_net_new(const resize_spec *spec)
         declare_conv(n);
     else if (spec->kind == RN_RESIDUAL)
         declare_residual(n);
+    else if (spec->kind == RN_DECODED)
+        declare_decoded(n);
     else
         declare_others(n);
     n->factor = sw_knob_new(n->model, "factor", 1.0f);
@@ -203,6 +222,22 @@ static sw_value squeezed(sw_ctx *ctx, resize_net *n, sw_value x)
     return sw_apply_linear(ctx, n->f[2], sw_mean(ctx, x, 1u << 2 | 1u << 3));
 }
 
+/* The mean of each channel and the largest of its sums along columns, one behind the other. */
+static sw_value decoded(sw_ctx *ctx, resize_net *n, sw_value x)
+{
+    const uint32_t places = 1u << 2 | 1u << 3;
+    x = sw_reshape(ctx, x, SW_SHAPE(-1, 1, 7, 7));
+    x = sw_relu(ctx, sw_apply_conv2d(ctx, n->c[0], x));
+    x = sw_relu(ctx, sw_apply_conv_transpose2d(ctx, n->up[0], x));
+    x = sw_upsample_to(ctx, x, 5, 9, SW_BILINEAR);
+    x = sw_apply_conv_transpose2d(ctx, n->up[1], x);
+    x = sw_mul(ctx, x, sw_use(ctx, n->gain));
+    const sw_value both[] = {sw_mean(ctx, x, places),
+                             sw_max(ctx, sw_cumsum(ctx, x, 2), places)};
+    x = sw_stack(ctx, both, 2, 1);
+    return sw_apply_linear(ctx, n->f[0], sw_flatten(ctx, x));
+}
+
 /* Its body; the last weight is the table. */
 static sw_value tokens(sw_ctx *ctx, resize_net *n, sw_value x)
 {
@@ -231,7 +266,8 @@ static sw_value skipped(sw_ctx *ctx, resize_net *n, sw_value x)
 void resize_step(sw_ctx *ctx, void *user)
 {
     static sw_value (*const bodies[])(sw_ctx *, resize_net *, sw_value) = {
-        chain, conv, residual, gated, joined, attend, squeezed, tokens, skipped, normed};
+        chain,    conv,   residual, gated,   joined, attend,
+        squeezed, tokens, skipped,  decoded, normed};
     resize_net *n = user;
     const sw_value logits = bodies[n->spec.kind](ctx, n, sw_input(ctx, 0));
     const sw_value loss = sw_softmax_ce(ctx, logits, sw_input(ctx, 1));

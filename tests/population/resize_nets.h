@@ -17,7 +17,9 @@ typedef enum {
                   */
     RN_TOKENS,   /* embedding that is the last weight too, a state, a loss of its own */
     RN_SKIPPED,  /* the last layer reads the input and an output too */
-    RN_NORMED,   /* layer norm over the width */
+    RN_DECODED, /* conv, transposed convs, a resampled image, sums along its rows, a constant of
+                   the channels */
+    RN_NORMED,  /* layer norm over the width */
     RN_KINDS
 } resize_kind;
 
@@ -33,10 +35,11 @@ typedef struct {
     sw_model *model;
     sw_linear f[RN_LAYERS + 1];
     sw_conv2d c[3];
+    sw_conv_transpose2d up[2];
     sw_batch_norm2d bn;
     sw_layer_norm norm;
     sw_embedding table;
-    sw_param product, seen;
+    sw_param product, seen, gain;
     sw_knob factor;
     sw_optimizer *opt;
     bool show_hidden; /* the hidden values of a chain leave the run */

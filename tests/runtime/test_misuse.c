@@ -344,6 +344,8 @@ static things make_things(void)
     X(sw_buffer_new(t->model, NULL, SW_F32, four, NULL).index == 0 ? SW_INVALID : SW_OK)       \
     X(sw_state_new(NULL, "p", SW_F32, four).index == 0 ? SW_INVALID : SW_OK)                   \
     X(sw_state_new(t->model, NULL, SW_F32, four).index == 0 ? SW_INVALID : SW_OK)              \
+    X(sw_constant_new(NULL, "p", NULL).index == 0 ? SW_INVALID : SW_OK)                        \
+    X(sw_constant_new(t->model, "p", NULL).index == 0 ? SW_INVALID : SW_OK)                    \
     X(sw_param_find(NULL, "p").index == 0 ? SW_INVALID : SW_OK)                                \
     X(sw_param_find(t->model, NULL).index == 0 ? SW_INVALID : SW_OK)                           \
     X(sw_param_count(NULL) == 0 ? SW_INVALID : SW_OK)                                          \
@@ -365,6 +367,8 @@ static things make_things(void)
     X(sw_conv2d_new(NULL, "l", 4, 4, 3).weight.index == 0 ? SW_INVALID : SW_OK)                \
     X(sw_conv2d_new(t->model, NULL, 4, 4, 3).weight.index == 0 ? SW_INVALID : SW_OK)           \
     X(sw_conv2d_new_with(NULL, NULL, 4, 4, 3, NULL).weight.index == 0 ? SW_INVALID : SW_OK)    \
+    X(sw_conv_transpose2d_new(NULL, "l", 4, 4, 3, NULL).weight.index == 0 ? SW_INVALID         \
+                                                                          : SW_OK)             \
     X(sw_embedding_new(NULL, "l", 4, 4).weight.index == 0 ? SW_INVALID : SW_OK)                \
     X(sw_embedding_new(t->model, NULL, 4, 4).weight.index == 0 ? SW_INVALID : SW_OK)           \
     X(sw_binary_linear_new(NULL, "l", 4, 4, 1).logits.index == 0 ? SW_INVALID : SW_OK)         \
@@ -398,6 +402,7 @@ static things make_things(void)
     X(sw_assign(c, no_param, x))                                                               \
     X(sw_apply_linear(c, linear, x))                                                           \
     X(sw_apply_conv2d(c, conv, x))                                                             \
+    X(sw_apply_conv_transpose2d(c, conv_transpose, x))                                         \
     X(sw_apply_embedding(c, embedding, x))                                                     \
     X(sw_apply_layer_norm(c, layer_norm, no_value))                                            \
     X(sw_apply_rms_norm(c, rms_norm, no_value))                                                \
@@ -412,6 +417,9 @@ static things make_things(void)
     X(sw_linear_op(c, no_value, no_value, no_value))                                           \
     X(sw_conv2d_op(c, no_value, no_value, no_value, 1, 0))                                     \
     X(sw_conv2d_op_with(c, no_value, no_value, no_value, NULL))                                \
+    X(sw_conv_transpose2d_op(c, no_value, no_value, no_value, NULL))                           \
+    X(sw_upsample(c, no_value, 2, SW_NEAREST))                                                 \
+    X(sw_upsample_to(c, no_value, 4, 4, SW_BILINEAR))                                          \
     X(sw_embedding_op(c, no_value, no_value))                                                  \
     X(sw_matmul(c, no_value, no_value))                                                        \
     X(sw_dropout(c, no_value, 0.5f))                                                           \
@@ -466,6 +474,8 @@ static things make_things(void)
     X(sw_split(c, x, 2, 0, NULL, 2))                                                           \
     X(sw_concat(c, NULL, 2, 0))                                                                \
     X(sw_concat(c, NULL, 2, -1))                                                               \
+    X(sw_stack(c, NULL, 0, 0))                                                                 \
+    X(sw_full(c, SW_SHAPE(-1), 1.0f))                                                          \
     X(sw_detach(c, no_value))                                                                  \
     X(sw_sum(c, no_value, 0))                                                                  \
     X(sw_mean(c, no_value, 0))                                                                 \
@@ -473,6 +483,8 @@ static things make_things(void)
     X(sw_sum_axes(c, x, NULL, 1, 0))                                                           \
     X(sw_mean_axes(c, x, NULL, 1, 0))                                                          \
     X(sw_max_axes(c, x, NULL, 1, 0))                                                           \
+    X(sw_argmax(c, no_value, 0, 0))                                                            \
+    X(sw_cumsum(c, no_value, 0))                                                               \
     X(sw_softmax(c, no_value))                                                                 \
     X(sw_log_softmax(c, no_value))                                                             \
     X(sw_softmax_ce(c, no_value, no_value))                                                    \
@@ -535,6 +547,7 @@ static void call_inside(sw_ctx *ctx, void *user)
     const sw_value x = sw_rand(ctx, "x", four), scalar = sw_mean(ctx, x, 0);
     const sw_linear linear = {.reserved = {0}};
     const sw_conv2d conv = {.reserved = {0}};
+    const sw_conv_transpose2d conv_transpose = {.reserved = {0}};
     const sw_binary_linear binary_linear = {.reserved = {0}};
     const sw_binary_conv2d binary_conv = {.reserved = {0}};
     const sw_embedding embedding = {.reserved = {0}};

@@ -154,11 +154,16 @@ static void end_model(void *model)
 /* Something of each role. */
 static void declare_rich(rich *r)
 {
+    static float numbers[LONG];
+    const sw_array table = {SW_F32, SW_SHAPE(LONG), numbers};
+    for (int i = 0; i < LONG; i++)
+        numbers[i] = 0.5f * (float)i;
     OK(sw_model_create(&r->model, "rich"));
     r->weight = sw_param_new(r->model, "weight", SW_F32, SW_SHAPE(LONG), "normal:0.5");
     (void)sw_param_new(r->model, "uniform", SW_F32, SW_SHAPE(7, 5), "kaiming_uniform");
     r->ones = sw_buffer_new(r->model, "ones", SW_F32, SW_SHAPE(33), "ones");
     r->state = sw_state_new(r->model, "state", SW_U8, SW_SHAPE(1001));
+    (void)sw_constant_new(r->model, "table", &table);
     r->knob = sw_knob_new(r->model, "heat", 3.5f);
     const sw_optimizer_opts opts = {
         .size = sizeof opts, .kind = "adam", .keep_gradients = 1, .lr = 0.25f};

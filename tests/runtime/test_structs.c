@@ -30,6 +30,7 @@ typedef union {
     sw_feed_opts feed;
     sw_op_desc op;
     sw_conv_opts conv;
+    sw_conv_transpose_opts transpose;
     sw_checkpoint_opts checkpoint;
     sw_members_opts members;
     sw_members_args group;
@@ -126,6 +127,28 @@ static sw_status try_conv(scene *s, room *r)
     if (sw_model_create(&m, "conv") != SW_OK)
         return SW_NOMEM;
     (void)sw_conv2d_new_with(m, "c", 3, 4, 3, &r->conv);
+    const sw_status declared = sw_model_bytes(m, &bytes);
+    sw_model_destroy(m);
+    const sw_status run = sw_run(s->exec, &a);
+    CU_ASSERT_EQUAL(declared, run);
+    return run;
+}
+
+static void transpose_step(sw_ctx *ctx, void *user)
+{
+    const sw_value x = sw_randn(ctx, "x", SW_SHAPE(2, 3, 5, 5)),
+                   w = sw_randn(ctx, "w", SW_SHAPE(3, 4, 3, 3));
+    (void)sw_conv_transpose2d_op(ctx, x, w, (sw_value){0, 0}, user);
+}
+
+static sw_status try_transpose(scene *s, room *r)
+{
+    sw_model *m;
+    size_t bytes;
+    const sw_run_args a = {.size = sizeof a, .fn = transpose_step, .user = r, .immediate = 1};
+    if (sw_model_create(&m, "transpose") != SW_OK)
+        return SW_NOMEM;
+    (void)sw_conv_transpose2d_new(m, "c", 3, 4, 3, &r->transpose);
     const sw_status declared = sw_model_bytes(m, &bytes);
     sw_model_destroy(m);
     const sw_status run = sw_run(s->exec, &a);
@@ -738,6 +761,7 @@ static const struct {
     {SWI_STRUCT_sw_exec_opts, try_exec, false},
     {SWI_STRUCT_sw_device_info, try_device, true},
     {SWI_STRUCT_sw_conv_opts, try_conv, false},
+    {SWI_STRUCT_sw_conv_transpose_opts, try_transpose, false},
     {SWI_STRUCT_sw_optimizer_opts, try_optimizer, false},
     {SWI_STRUCT_sw_schedule, try_schedule, false},
     {SWI_STRUCT_sw_run_args, try_run, false},

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Convolutions with groups, dilation and strides, and channel_scale: results and gradients against PyTorch.
+"""Convolutions with groups, dilation and strides, transposed ones, channel_scale, images of another size and cumulative sums:
+results and gradients against PyTorch.
 
 usage: compare_conv.py CONV_PEER
 
@@ -28,6 +29,22 @@ def error(ours, theirs):
     return float((ours.double() - theirs).norm() / theirs.norm())
 
 
+PARTS = {"conv": "xwb", "transpose": "xwb", "scale": "xs", "resize": "x", "cumsum": "x"}
+
+
+def result(case):
+    functional, o = torch.nn.functional, case["options"]
+    if case["kind"] == "conv":
+        return functional.conv2d(case["x"], case["w"], case["b"], *o)
+    if case["kind"] == "transpose":
+        return functional.conv_transpose2d(case["x"], case["w"], case["b"], *o)
+    if case["kind"] == "scale":
+        return case["x"] * case["s"]
+    if case["kind"] == "cumsum":
+        return case["x"].cumsum(o[0])
+    return functional.interpolate(case["x"], size=tuple(o[:2]), mode="bilinear" if o[2] else "nearest")
+
+
 def main(peer):
     cases = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -42,14 +59,11 @@ def main(peer):
     worst, at, grad_at = (0.0, ""), 0, 0
     for number in sorted(cases):
         case = cases[number]
-        if case["kind"] == "conv":
-            y = torch.nn.functional.conv2d(case["x"], case["w"], case["b"], *case["options"])
-        else:
-            y = case["x"] * case["s"]
+        y = result(case)
         (y * y).sum().backward()
         worst = max(worst, (error(outputs[at : at + y.numel()], y), f"y of case {number}"))
         at += y.numel()
-        for part in ("x", "w", "b") if case["kind"] == "conv" else ("x", "s"):
+        for part in PARTS[case["kind"]]:
             g = case[part].grad
             found = error(grads[grad_at : grad_at + g.numel()], g)
             worst = max(worst, (found, f"d{part} of case {number}"))

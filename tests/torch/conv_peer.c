@@ -1,12 +1,15 @@
-/* The stepwell side of compare_conv.py: convolutions with groups, dilation and strides, and the
- * product of images with a number for each image and channel.
+/* The stepwell side of compare_conv.py: convolutions with groups, dilation and strides,
+ * transposed ones, the product of images with a number for each image and channel, images of
+ * another size, and cumulative sums.
  *
  *   conv_peer DIR    writes to DIR: init.safetensors, outputs.bin and grads.bin (float32: y of
  * each case; all parameters in order)
  *
  * Parameters have the case's options in their names:
- * "conv.NUMBER.STRIDE.PAD.DILATION.GROUPS.x", ".w" and ".b", and "scale.NUMBER.x", ".s". The
- * loss is the sum of the squares of all results. */
+ * "conv.NUMBER.STRIDE.PAD.DILATION.GROUPS.x", ".w" and ".b";
+ * "transpose.NUMBER.STRIDE.PAD.OUTPUT_PAD.GROUPS.DILATION.x", ".w" and ".b";
+ * "scale.NUMBER.x", ".s"; "resize.NUMBER.H.W.BILINEAR.x"; "cumsum.NUMBER.AXIS.x". The loss is
+ * the sum of the squares of all results. */
 #include "peer.h"
 
 /* Batches of 17 to 19 are plain, of 16 and 30 to 32 in blocks of sixteen. */
@@ -21,32 +24,86 @@ static const struct {
     {3, 24, 13, 11, 17, 1, 1, 1, 0, 1, 1}, {30, 8, 4, 4, 16, 1, 1, 1, 0, 1, 4},
     {30, 3, 6, 5, 6, 4, 4, 3, 1, 1, 3},    {16, 4, 2, 2, 4, 5, 5, 1, 2, 1, 4},
 };
-enum { CONVS = sizeof convs / sizeof *convs, SCALES = 3, MOST = 1 << 20 };
-static const int scales[SCALES][4] = {{2, 3, 5, 7}, {32, 4, 3, 3}, {17, 2, 9, 17}};
+static const struct {
+    int batch, in, h, w, out, kh, kw, stride, pad, output_pad, groups, dilation;
+} transposes[] = {
+    {2, 6, 5, 7, 4, 3, 3, 1, 1, 0, 1, 1},    {17, 6, 4, 5, 4, 2, 2, 2, 0, 0, 2, 1},
+    {32, 4, 4, 5, 6, 3, 3, 2, 1, 1, 1, 1},   {3, 5, 6, 5, 5, 5, 5, 2, 2, 1, 5, 1},
+    {31, 3, 3, 4, 3, 3, 3, 1, 1, 0, 3, 1},   {1, 4, 6, 7, 8, 4, 4, 2, 1, 0, 1, 1},
+    {16, 40, 4, 4, 20, 1, 1, 1, 0, 0, 1, 1}, {5, 3, 4, 6, 6, 3, 2, 3, 1, 2, 3, 2},
+};
+static const struct {
+    int batch, c, h, w, to_h, to_w, bilinear;
+} resizes[] = {
+    {2, 3, 7, 20, 14, 40, 0}, {32, 3, 5, 6, 10, 12, 0}, {3, 2, 9, 21, 18, 42, 1},
+    {31, 2, 4, 5, 8, 10, 1},  {2, 2, 5, 8, 13, 11, 0},  {16, 2, 5, 8, 13, 11, 1},
+    {2, 3, 11, 9, 4, 5, 1},   {2, 3, 11, 9, 4, 5, 0},   {3, 2, 1, 1, 6, 5, 1},
+};
+static const int cumsums[][5] = {{6, 5, 4, 7, 0}, {6, 5, 4, 7, 1}, {6, 5, 4, 70, 3}};
+static const int scales[][4] = {{2, 3, 5, 7}, {32, 4, 3, 3}, {17, 2, 9, 17}};
+enum {
+    CONVS = sizeof convs / sizeof *convs,
+    TRANSPOSES = CONVS + sizeof transposes / sizeof *transposes,
+    SCALES = TRANSPOSES + sizeof scales / sizeof *scales,
+    RESIZES = SCALES + sizeof resizes / sizeof *resizes,
+    CASES = RESIZES + sizeof cumsums / sizeof *cumsums,
+    MOST = 1 << 20
+};
 
 typedef struct {
-    sw_param x[CONVS + SCALES], w[CONVS + SCALES], b[CONVS];
+    sw_param x[CASES], w[SCALES], b[TRANSPOSES];
     sw_optimizer *optimizer;
 } net;
+
+static sw_value convolution(sw_ctx *c, const net *n, int i)
+{
+    const sw_conv_opts opts = {.size = sizeof opts,
+                               .stride = convs[i].stride,
+                               .pad = convs[i].pad,
+                               .dilation = convs[i].dilation,
+                               .groups = convs[i].groups};
+    return sw_conv2d_op_with(c, sw_use(c, n->x[i]), sw_use(c, n->w[i]), sw_use(c, n->b[i]),
+                             &opts);
+}
+
+static sw_value transposed(sw_ctx *c, const net *n, int i)
+{
+    const int k = i - CONVS;
+    const sw_conv_transpose_opts opts = {.size = sizeof opts,
+                                         .stride = transposes[k].stride,
+                                         .pad = transposes[k].pad,
+                                         .output_pad = transposes[k].output_pad,
+                                         .dilation = transposes[k].dilation,
+                                         .groups = transposes[k].groups};
+    return sw_conv_transpose2d_op(c, sw_use(c, n->x[i]), sw_use(c, n->w[i]), sw_use(c, n->b[i]),
+                                  &opts);
+}
+
+static sw_value result(sw_ctx *c, const net *n, int i)
+{
+    if (i < CONVS)
+        return convolution(c, n, i);
+    if (i < TRANSPOSES)
+        return transposed(c, n, i);
+    const sw_value x = sw_use(c, n->x[i]);
+    if (i < SCALES)
+        return sw_channel_scale(c, x, sw_use(c, n->w[i]));
+    if (i >= RESIZES)
+        return sw_cumsum(c, x, cumsums[i - RESIZES][4]);
+    const int h = resizes[i - SCALES].to_h, w = resizes[i - SCALES].to_w;
+    const sw_upsample_mode mode = resizes[i - SCALES].bilinear ? SW_BILINEAR : SW_NEAREST;
+    if (h == 2 * resizes[i - SCALES].h && w == 2 * resizes[i - SCALES].w)
+        return sw_upsample(c, x, 2, mode);
+    return sw_upsample_to(c, x, h, w, mode);
+}
 
 static void step(sw_ctx *c, void *user)
 {
     net *n = user;
     sw_value loss = {0, 0};
-    for (int i = 0; i < CONVS + SCALES; i++) {
-        const sw_value x = sw_use(c, n->x[i]), w = sw_use(c, n->w[i]);
-        sw_value y;
+    for (int i = 0; i < CASES; i++) {
+        const sw_value y = result(c, n, i);
         char name[16];
-        if (i < CONVS) {
-            const sw_conv_opts opts = {.size = sizeof opts,
-                                       .stride = convs[i].stride,
-                                       .pad = convs[i].pad,
-                                       .dilation = convs[i].dilation,
-                                       .groups = convs[i].groups};
-            y = sw_conv2d_op_with(c, x, w, sw_use(c, n->b[i]), &opts);
-        } else {
-            y = sw_channel_scale(c, x, w);
-        }
         snprintf(name, sizeof name, "y%d", i);
         sw_output(c, name, y);
         const sw_value squares = sw_sum(c, sw_mul(c, y, y), 0);
@@ -76,11 +133,35 @@ static void declare_all(net *n, sw_model *model)
             SW_SHAPE(convs[i].out, convs[i].in / convs[i].groups, convs[i].kh, convs[i].kw));
         n->b[i] = declare(model, of, "b", SW_SHAPE(convs[i].out));
     }
-    for (int i = 0; i < SCALES; i++) {
-        const int *s = scales[i];
-        snprintf(of, sizeof of, "scale.%d", CONVS + i);
-        n->x[CONVS + i] = declare(model, of, "x", SW_SHAPE(s[0], s[1], s[2], s[3]));
-        n->w[CONVS + i] = declare(model, of, "s", SW_SHAPE(s[0], s[1], 1, 1));
+    for (int i = CONVS; i < TRANSPOSES; i++) {
+        const int k = i - CONVS, groups = transposes[k].groups;
+        snprintf(of, sizeof of, "transpose.%d.%d.%d.%d.%d.%d", i, transposes[k].stride,
+                 transposes[k].pad, transposes[k].output_pad, groups, transposes[k].dilation);
+        n->x[i] = declare(
+            model, of, "x",
+            SW_SHAPE(transposes[k].batch, transposes[k].in, transposes[k].h, transposes[k].w));
+        n->w[i] = declare(model, of, "w",
+                          SW_SHAPE(transposes[k].in, transposes[k].out / groups,
+                                   transposes[k].kh, transposes[k].kw));
+        n->b[i] = declare(model, of, "b", SW_SHAPE(transposes[k].out));
+    }
+    for (int i = TRANSPOSES; i < SCALES; i++) {
+        const int *s = scales[i - TRANSPOSES];
+        snprintf(of, sizeof of, "scale.%d", i);
+        n->x[i] = declare(model, of, "x", SW_SHAPE(s[0], s[1], s[2], s[3]));
+        n->w[i] = declare(model, of, "s", SW_SHAPE(s[0], s[1], 1, 1));
+    }
+    for (int i = SCALES; i < RESIZES; i++) {
+        const int k = i - SCALES;
+        snprintf(of, sizeof of, "resize.%d.%d.%d.%d", i, resizes[k].to_h, resizes[k].to_w,
+                 resizes[k].bilinear);
+        n->x[i] = declare(model, of, "x",
+                          SW_SHAPE(resizes[k].batch, resizes[k].c, resizes[k].h, resizes[k].w));
+    }
+    for (int i = RESIZES; i < CASES; i++) {
+        const int *s = cumsums[i - RESIZES];
+        snprintf(of, sizeof of, "cumsum.%d.%d", i, s[4]);
+        n->x[i] = declare(model, of, "x", SW_SHAPE(s[0], s[1], s[2], s[3]));
     }
 }
 
@@ -121,7 +202,7 @@ int main(int argc, char **argv)
     CHECK(sw_run(exec, &args));
     FILE *outputs = peer_create(argv[1], "outputs.bin"),
          *grads = peer_create(argv[1], "grads.bin");
-    for (int i = 0; i < CONVS + SCALES; i++) {
+    for (int i = 0; i < CASES; i++) {
         sw_array y;
         snprintf(text, sizeof text, "y%d", i);
         CHECK(sw_output_get(exec, text, &y));

@@ -32,7 +32,7 @@ HEAD = """\
 # A tensor: its shape, as "(2,3)", and its values apart by commas, "v*n" for n times v. Where no operand has a shape, the op is
 # elementwise and has one number each: it is run on many copies. In front of a tensor: i, u whole numbers (I32, U8), c a constant
 # without a gradient. "-": none. "~": the numbers are not looked at: what the zeros of padding are multiplied with (image gradients
-# of a weight that is not finite), and what keys that a query does not see give (causal attention), is a matter of the kernel.
+# of a weight that is not finite; the weight's, of a transposed convolution), and what keys that a query does not see give (causal attention), is a matter of the kernel.
 #
 # A NaN has to be a NaN and an infinity the same infinity; a number agrees within 1e-5 of the largest finite one of its tensor, and
 # where there are shapes within 5e-7.

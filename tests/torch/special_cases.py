@@ -80,6 +80,11 @@ def reductions():
                 yield f"{name} 0", [Operand([x for v in values for x in (v, -v)], (len(values), 2))], None
         for name in ["softmax", "log_softmax"] if values[:2] != [MAX, MAX] else []:
             yield name, [rows(values, [0.5] * len(values))], None
+        yield "argmax 1", [constant(rows(values, values[::-1]))], None
+        if len(values) < 9:
+            yield "argmax 0", [constant(Operand([x for v in values for x in (v, -v)], (len(values), 2)))], None
+            yield "cumsum 1", [rows(values, values[::-1])], None
+            yield "cumsum 0", [Operand([x for v in values for x in (v, -v)], (len(values), 2))], None
         yield "accuracy", [constant(rows(values, values[::-1])), whole([1, 1])], None
         for labels in ([0, 1], [1, 0]) if values[:2] != [MAX, MAX] else []:
             yield "softmax_ce", [rows(values, [0.5] * len(values)), whole(labels)], None
@@ -91,6 +96,8 @@ def reductions():
             yield name, [rows([-INF, 2.0, -1.0])], dy
         for name in ["max_axis 1", "sum_axis 1", "mean_axis 1"]:
             yield name, [rows([1.0, 2.0], [3.0, 3.0], [2.0, 1.0])], dy
+        if dy[0] != MAX:
+            yield "cumsum 0", [Operand([1.0, 2.0, 3.0], (3,))], dy
     for smoothing in ["0", "0.1"]:  # rows of label 0 do not count
         for values in ([1.0, 2.0, 3.0], [NAN, 2.0, 3.0], [INF, 1.0, 2.0]):
             yield f"softmax_ce_with {smoothing} 0", [rows(values, [0.5] * 3), whole([0, 2])], None
@@ -154,6 +161,9 @@ def images():
                 continue  # sums overflow in float32 and not in float64
             for o in (one, many) if name in pools else (three,):
                 yield name, [o], None
+        for name in ["upsample 0 4 4", "upsample 1 4 4", "upsample 0 3 5", "upsample 1 3 5", "upsample 0 1 1", "upsample 1 1 1"]:
+            for o in (one, many) if name[-3:] == "4 4" else (one,):
+                yield name, [o], None
         yield "channel_scale", [image(p * 2, (1, 2, 2, 2)), image([0.0, INF], (1, 2, 1, 1))], None
         yield "channel_scale", [image(p * 2, (1, 2, 2, 2)), image([NAN, 2.0], (1, 2, 1, 1))], None
     for p in (planes[0], planes[3]):
@@ -167,6 +177,9 @@ def images():
             for name in ["conv2d 1 0", "conv2d_relu 1 0"]:
                 yield name, [three, kernel, bias], None
                 yield name, [many, kernel, bias], None
+            if w[0] == 1.0:  # others meet the zeros around the image, as in padding
+                for name, o in [("1 0 0", three), ("2 1 1", three), ("2 0 0", many)]:
+                    yield f"conv_transpose2d {name}", [o, kernel, bias], None
             yield "conv2d 2 0", [image(p * 4, (1, 1, 4, 4)), kernel, bias], None
             yield "depthwise 1 0", [image((p + [0.5] + p[::-1]) * 2, (1, 2, 3, 3)), image(w * 2, (2, 1, 2, 2)), Operand([0.5, 1.0], (2,))], None
         yield "conv2d 1 0", [image(p * 2, (1, 2, 2, 2)), image([1.0, INF, 0.0, 2.0], (2, 2, 1, 1)), Operand([0.5, 1.0], (2,))], None
@@ -207,6 +220,8 @@ def unseen(name, operands, dy):
     first = name.split()[0]
     if first in ("conv2d", "conv2d_relu", "depthwise") and not is_finite(operands[1].tensor):
         return {0}
+    if first == "conv_transpose2d" and name.split()[2] != "0" and not is_finite(operands[0].tensor):
+        return {1}  # the zeros stand around the gradient of the result
     if name.startswith("attention 1 1") and not is_finite(*(o.tensor for o in operands), torch.tensor(dy or [0.0])):
         return {0, 1, 2}
     return set()

@@ -106,7 +106,7 @@ static void run_float(const subject *s)
     if (s->kernel == 1)
         sw_dense(s->isa)->gemm(&g, s->scratch, s->par);
     else
-        sw_dense(s->isa)->conv(s->y, s->x, s->w, s->bias, &conv, s->scratch, s->par);
+        sw_dense(s->isa)->conv(s->y, s->x, s->w, s->bias, &conv, false, s->scratch, s->par);
 }
 
 static sw_status turn(void *context, int i)

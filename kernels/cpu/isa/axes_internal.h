@@ -10,6 +10,7 @@
 #define swi_add_rows SW_ISA_FN(swi_add_rows)
 #define swi_max_axes SW_ISA_FN(swi_max_axes)
 #define swi_max_axes_dx SW_ISA_FN(swi_max_axes_dx)
+#define swi_cumsum SW_ISA_FN(swi_cumsum)
 #define swi_products SW_ISA_FN(swi_products)
 #define swi_attention_bytes SW_ISA_FN(swi_attention_bytes)
 #define swi_attention SW_ISA_FN(swi_attention)
@@ -26,6 +27,8 @@ void swi_max_axes(float *y, void *index, const float *x, const sw_max_spec *s,
                   const sw_par *par);
 void swi_max_axes_dx(float *dx, const float *dy, const void *index, const sw_max_spec *s,
                      bool accumulate, const sw_par *par);
+void swi_cumsum(float *y, const float *x, const sw_lines *s, bool accumulate,
+                const sw_par *par);
 void swi_products(const sw_products *p, const sw_par *par);
 size_t swi_attention_bytes(const sw_attention_shape *s, int threads);
 void swi_attention(float *y, float *lse, const sw_heads *q, const sw_heads *k,

@@ -10,6 +10,7 @@ const sw_axes_kernels sw_axes_kernels_table = {
     .add_rows = swi_add_rows,
     .max_axes = swi_max_axes,
     .max_axes_dx = swi_max_axes_dx,
+    .cumsum = swi_cumsum,
     .products = swi_products,
     .attention_bytes = swi_attention_bytes,
     .attention = swi_attention,

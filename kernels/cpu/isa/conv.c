@@ -423,9 +423,10 @@ void swi_conv_run(swi_conv_job *job, const sw_par *par)
 }
 
 void swi_conv(float *y, const float *x, const float *w, const float *bias, const sw_conv *s,
-              const sw_par *par)
+              bool accumulate, const sw_par *par)
 {
     swi_conv_job job = {.y = y, .x = x, .w = w, .bias = bias, .s = *s, .up = 1};
+    job.accumulate = accumulate;
     job.pad_y = job.pad_x = s->pad;
     swi_conv_run(&job, par);
 }

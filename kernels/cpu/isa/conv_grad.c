@@ -45,14 +45,15 @@ static void turn_part(void *arg, int part)
         }
 }
 
-void swi_conv_dx(float *dx, const float *dy, const float *w, const sw_conv *s, bool accumulate,
-                 void *scratch, const sw_par *par)
+void swi_conv_dx(float *dx, const float *dy, const float *w, const float *bias,
+                 const sw_conv *s, bool accumulate, void *scratch, const sw_par *par)
 {
     turn_job j = {.w = w, .turned = scratch, .s = s};
     const bool large = swi_weights(s) >= 65536 && par != NULL && par->n_threads > 1;
     j.parts = large ? par->n_threads : 1;
     vparts(par, turn_part, &j, j.parts, large);
     swi_conv_job job = {.y = dx, .x = dy, .w = scratch, .s = *s, .accumulate = accumulate};
+    job.bias = bias;
     job.up = s->stride;
     job.s.stride = 1;
     job.s.in_c = s->out_c, job.s.in_h = s->out_h, job.s.in_w = s->out_w;

@@ -332,21 +332,23 @@ sw_conv swi_conv_flat(const sw_conv *s)
 }
 
 void swi_conv_plain(float *y, const float *x, const float *w, const float *bias,
-                    const sw_conv *s, const sw_par *par)
+                    const sw_conv *s, bool accumulate, const sw_par *par)
 {
     const int64_t kk = s->kernel_h * s->kernel_w;
     plain_job j = {.y = y, .x = x, .w = w, .bias = bias, .s = swi_conv_flat(s), .up = 1};
+    j.accumulate = accumulate;
     j.pad_y = j.pad_x = s->pad;
     j.w_out = swi_in_per(s) * kk, j.w_in = kk, j.w_row = s->kernel_w, j.w_tap = 1;
     run(&j, par);
 }
 
-void swi_conv_plain_dx(float *dx, const float *dy, const float *w, const sw_conv *s,
-                       bool accumulate, const sw_par *par)
+void swi_conv_plain_dx(float *dx, const float *dy, const float *w, const float *bias,
+                       const sw_conv *s, bool accumulate, const sw_par *par)
 {
     const sw_conv flat = swi_conv_flat(s);
     const int64_t kk = s->kernel_h * s->kernel_w;
     plain_job j = {.y = dx, .x = dy, .w = w + kk - 1, .s = flat, .accumulate = accumulate};
+    j.bias = bias;
     j.up = s->stride;
     j.s.stride = 1;
     j.s.in_c = s->out_c, j.s.in_h = flat.out_h, j.s.in_w = flat.out_w;

@@ -184,19 +184,21 @@ size_t swi_conv_product_bytes(const sw_conv *s, bool gradient, int threads)
 }
 
 void swi_conv_product(float *y, const float *x, const float *w, const float *bias,
-                      const sw_conv *s, void *scratch, const sw_par *par)
+                      const sw_conv *s, bool accumulate, void *scratch, const sw_par *par)
 {
     product_job j = plan(s, s->in_c, par != NULL ? par->n_threads : 1);
     j.y = y, j.x = x, j.w = w, j.bias = bias, j.scratch = scratch;
+    j.accumulate = accumulate;
     j.out_c = s->out_c, j.w_out = s->in_c, j.w_in = 1;
     vparts(par, product_part, &j, j.slots, true);
 }
 
-void swi_conv_product_dx(float *dx, const float *dy, const float *w, const sw_conv *s,
-                         bool accumulate, void *scratch, const sw_par *par)
+void swi_conv_product_dx(float *dx, const float *dy, const float *w, const float *bias,
+                         const sw_conv *s, bool accumulate, void *scratch, const sw_par *par)
 {
     product_job j = plan(s, s->out_c, par != NULL ? par->n_threads : 1);
-    j.y = dx, j.x = dy, j.w = w, j.scratch = scratch, j.accumulate = accumulate;
+    j.y = dx, j.x = dy, j.w = w, j.bias = bias, j.scratch = scratch;
+    j.accumulate = accumulate;
     j.out_c = s->in_c, j.w_out = 1, j.w_in = s->in_c;
     vparts(par, product_part, &j, j.slots, true);
 }

@@ -82,6 +82,9 @@ void swi_conv_run(swi_conv_job *job, const sw_par *par); /* sets step and bands 
 #define swi_max_pool_dx SW_ISA_FN(swi_max_pool_dx)
 #define swi_avg_pool SW_ISA_FN(swi_avg_pool)
 #define swi_avg_pool_dx SW_ISA_FN(swi_avg_pool_dx)
+#define swi_resample_bytes SW_ISA_FN(swi_resample_bytes)
+#define swi_resample SW_ISA_FN(swi_resample)
+#define swi_resample_dx SW_ISA_FN(swi_resample_dx)
 #define swi_channel_scale SW_ISA_FN(swi_channel_scale)
 #define swi_channel_scale_grad SW_ISA_FN(swi_channel_scale_grad)
 #define swi_to_n16 SW_ISA_FN(swi_to_n16)
@@ -113,10 +116,10 @@ void swi_gemm_along(const sw_gemm *g, float *packed);
 void swi_column_sums(float *y, const float *x, int64_t rows, int64_t cols, int64_t step,
                      bool accumulate, const sw_par *par);
 void swi_conv(float *y, const float *x, const float *w, const float *bias, const sw_conv *s,
-              const sw_par *par);
+              bool accumulate, const sw_par *par);
 size_t swi_conv_dx_bytes(const sw_conv *s);
-void swi_conv_dx(float *dx, const float *dy, const float *w, const sw_conv *s, bool accumulate,
-                 void *scratch, const sw_par *par);
+void swi_conv_dx(float *dx, const float *dy, const float *w, const float *bias,
+                 const sw_conv *s, bool accumulate, void *scratch, const sw_par *par);
 size_t swi_conv_dw_bytes(const sw_conv *s);
 void swi_conv_dw(float *dw, float *db, const float *x, const float *dy, const sw_conv *s,
                  bool accumulate_dw, bool accumulate_db, void *scratch, const sw_par *par);
@@ -124,9 +127,9 @@ void swi_conv_dw(float *dw, float *db, const float *x, const float *dy, const sw
 bool swi_conv_is_product(const sw_conv *s);
 size_t swi_conv_product_bytes(const sw_conv *s, bool gradient, int threads);
 void swi_conv_product(float *y, const float *x, const float *w, const float *bias,
-                      const sw_conv *s, void *scratch, const sw_par *par);
-void swi_conv_product_dx(float *dx, const float *dy, const float *w, const sw_conv *s,
-                         bool accumulate, void *scratch, const sw_par *par);
+                      const sw_conv *s, bool accumulate, void *scratch, const sw_par *par);
+void swi_conv_product_dx(float *dx, const float *dy, const float *w, const float *bias,
+                         const sw_conv *s, bool accumulate, void *scratch, const sw_par *par);
 void swi_conv_product_dw(float *dw, float *db, const float *x, const float *dy,
                          const sw_conv *s, bool accumulate_dw, bool accumulate_db,
                          const sw_par *par);
@@ -137,6 +140,11 @@ void swi_max_pool_dx(float *dx, const float *dy, const uint8_t *index, const sw_
 void swi_avg_pool(float *y, const float *x, const sw_conv *s, const sw_par *par);
 void swi_avg_pool_dx(float *dx, const float *dy, const sw_conv *s, bool accumulate,
                      const sw_par *par);
+size_t swi_resample_bytes(const sw_resampling *s, bool gradient, int threads);
+void swi_resample(float *y, const float *x, const sw_resampling *s, void *scratch,
+                  const sw_par *par);
+void swi_resample_dx(float *dx, const float *dy, const sw_resampling *s, bool accumulate,
+                     void *scratch, const sw_par *par);
 void swi_channel_scale(const sw_scale_args *a, const sw_par *par);
 void swi_channel_scale_grad(const sw_scale_args *a, const sw_par *par);
 void swi_to_n16(float *y, const float *x, int64_t batch, int64_t inner, bool accumulate,
@@ -147,9 +155,9 @@ void swi_from_n16(float *y, const float *x, int64_t batch, int64_t inner, bool a
 /* Plain images: no scratch is needed. */
 sw_conv swi_conv_flat(const sw_conv *s); /* fewer, longer rows where the kernel allows it */
 void swi_conv_plain(float *y, const float *x, const float *w, const float *bias,
-                    const sw_conv *s, const sw_par *par);
-void swi_conv_plain_dx(float *dx, const float *dy, const float *w, const sw_conv *s,
-                       bool accumulate, const sw_par *par);
+                    const sw_conv *s, bool accumulate, const sw_par *par);
+void swi_conv_plain_dx(float *dx, const float *dy, const float *w, const float *bias,
+                       const sw_conv *s, bool accumulate, const sw_par *par);
 void swi_conv_plain_dw(float *dw, float *db, const float *x, const float *dy, const sw_conv *s,
                        bool accumulate_dw, bool accumulate_db, const sw_par *par);
 void swi_max_pool_plain(float *y, uint8_t *index, const float *x, const sw_conv *s,

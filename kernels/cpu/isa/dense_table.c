@@ -17,15 +17,15 @@ static size_t conv_bytes(const sw_conv *given, int threads)
 }
 
 static void conv(float *y, const float *x, const float *w, const float *bias,
-                 const sw_conv *given, void *scratch, const sw_par *par)
+                 const sw_conv *given, bool accumulate, void *scratch, const sw_par *par)
 {
     const sw_conv s = whole(given);
     if (swi_conv_is_product(&s))
-        swi_conv_product(y, x, w, bias, &s, scratch, par);
+        swi_conv_product(y, x, w, bias, &s, accumulate, scratch, par);
     else if (s.plain)
-        swi_conv_plain(y, x, w, bias, &s, par);
+        swi_conv_plain(y, x, w, bias, &s, accumulate, par);
     else
-        swi_conv(y, x, w, bias, &s, par);
+        swi_conv(y, x, w, bias, &s, accumulate, par);
 }
 
 static size_t conv_dx_bytes(const sw_conv *given, int threads)
@@ -36,16 +36,16 @@ static size_t conv_dx_bytes(const sw_conv *given, int threads)
     return s.plain ? 0 : swi_conv_dx_bytes(&s);
 }
 
-static void conv_dx(float *dx, const float *dy, const float *w, const sw_conv *given,
-                    bool accumulate, void *scratch, const sw_par *par)
+static void conv_dx(float *dx, const float *dy, const float *w, const float *bias,
+                    const sw_conv *given, bool accumulate, void *scratch, const sw_par *par)
 {
     const sw_conv s = whole(given);
     if (swi_conv_is_product(&s))
-        swi_conv_product_dx(dx, dy, w, &s, accumulate, scratch, par);
+        swi_conv_product_dx(dx, dy, w, bias, &s, accumulate, scratch, par);
     else if (s.plain)
-        swi_conv_plain_dx(dx, dy, w, &s, accumulate, par);
+        swi_conv_plain_dx(dx, dy, w, bias, &s, accumulate, par);
     else
-        swi_conv_dx(dx, dy, w, &s, accumulate, scratch, par);
+        swi_conv_dx(dx, dy, w, bias, &s, accumulate, scratch, par);
 }
 
 static size_t conv_dw_bytes(const sw_conv *given)
@@ -106,6 +106,9 @@ const sw_dense_kernels sw_dense_kernels_table = {
     .max_pool_dx = max_pool_dx,
     .avg_pool = avg_pool,
     .avg_pool_dx = avg_pool_dx,
+    .resample_bytes = swi_resample_bytes,
+    .resample = swi_resample,
+    .resample_dx = swi_resample_dx,
     .channel_scale = swi_channel_scale,
     .channel_scale_grad = swi_channel_scale_grad,
     .to_n16 = swi_to_n16,

@@ -56,8 +56,13 @@ static int64_t offset_of(int64_t position, const int64_t *dim, const int64_t *st
     return at + position * step[0];
 }
 
+/* Four bytes are a whole number as the machine has it. */
 static void put_index(unsigned char *index, int bytes, int64_t i, uint32_t position)
 {
+    if (bytes == 4) {
+        memcpy(index + 4 * i, &position, 4);
+        return;
+    }
     for (int k = 0; k < bytes; k++)
         index[i * bytes + k] = (unsigned char)(position >> (8 * k));
 }
@@ -65,7 +70,9 @@ static void put_index(unsigned char *index, int bytes, int64_t i, uint32_t posit
 static uint32_t get_index(const unsigned char *index, int bytes, int64_t i)
 {
     uint32_t position = 0;
-    for (int k = 0; k < bytes; k++)
+    if (bytes == 4)
+        memcpy(&position, index + 4 * i, 4);
+    for (int k = 0; bytes < 4 && k < bytes; k++)
         position |= (uint32_t)index[i * bytes + k] << (8 * k);
     return position;
 }
@@ -160,7 +167,8 @@ static void max_part(void *arg, int part)
             best[k] = row_max(j->x + from[k], s->n, &position[k]);
         if (!rows)
             lanes_max(best, position, j->x, from, n, near, s);
-        memcpy(j->y + o, best, (size_t)n * sizeof *best);
+        if (j->y != NULL)
+            memcpy(j->y + o, best, (size_t)n * sizeof *best);
         for (int k = 0; k < n && j->index != NULL; k++)
             put_index(j->index, s->index_bytes, o + k, position[k]);
     }

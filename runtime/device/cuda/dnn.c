@@ -329,16 +329,17 @@ static size_t conv_bytes(const sw_cuda_queue *queue, const sw_cuda_conv_sizes *s
 static cudnnStatus_t forward(const dnn *d, const record *r, const sw_cuda_conv_operands *at,
                              void *workspace)
 {
-    const float one = 1.0f, zero = 0.0f;
+    const float one = 1.0f, beta = at->accumulate ? 1.0f : 0.0f;
     const cudnnConvolutionFwdAlgo_t algorithm = (cudnnConvolutionFwdAlgo_t)r->algorithm;
     if (at->bias == NULL)
         return cudnnConvolutionForward(d->handle, &one, r->x, at->in[0], r->w, at->in[1],
-                                       r->conv, algorithm, workspace, r->workspace, &zero, r->y,
+                                       r->conv, algorithm, workspace, r->workspace, &beta, r->y,
                                        at->out);
-    /* A term that is added times 0 has to be named: y itself, which the library allows. */
+    /* A term that is added, times 0 too, has to be named: y itself, which the library allows.
+     */
     return cudnnConvolutionBiasActivationForward(
         d->handle, &one, r->x, at->in[0], r->w, at->in[1], r->conv, algorithm, workspace,
-        r->workspace, &zero, r->y, at->out, r->bias, at->bias, d->identity, r->y, at->out);
+        r->workspace, &beta, r->y, at->out, r->bias, at->bias, d->identity, r->y, at->out);
 }
 
 static cudnnStatus_t launch(const dnn *d, const record *r, const sw_cuda_conv_operands *at,

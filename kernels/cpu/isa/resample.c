@@ -1,0 +1,277 @@
+/* Images of another size, and the gradient: rows first, then columns. Planes are rows of
+ * pixels, one float each in plain images, sixteen in blocks; all else is the same, and so are
+ * the bits.
+ *
+ * Forward, two rows of x are mixed into a row of the part's own, and neighbours of that row
+ * into one of y. Backward, the rows of dy that a row of x went into are summed into a row of
+ * the part's own, and then the columns; sums run in the order of the positions of dy.
+ *
+ * Parts of the work: rows of the result. Where the columns lie is worked out once. */
+#include "kernels/cpu/isa/dense_internal.h"
+#include "kernels/resample.h"
+
+typedef struct {
+    float *to;
+    const float *from;
+    const sw_resampling *s;
+    int64_t in, out; /* floats of a row of x and of y */
+    int lanes;       /* floats of a pixel */
+    int32_t *at, *first;
+    float *w, *rows; /* of columns of y; first: by columns of x; a row for each part */
+    int64_t room;    /* floats of it */
+    int64_t units;   /* rows of the result */
+    int parts;
+    bool accumulate;
+} resample_job;
+
+static int64_t up_16(int64_t n)
+{
+    return (n + 15) / 16 * 16;
+}
+
+/* In scratch: at, w, first, rows. */
+static resample_job plan(const sw_resampling *s, bool gradient, int threads)
+{
+    resample_job j = {.s = s, .lanes = s->plain ? 1 : SWI_LANES};
+    const int64_t planes = (s->plain ? s->batch : swi_blocks(s->batch)) * s->channels;
+    j.in = s->in_w * j.lanes;
+    j.out = s->out_w * j.lanes;
+    j.room = gradient ? up_16(j.out) : s->linear ? up_16(j.in + j.lanes) : 0;
+    j.units = planes * (gradient ? s->in_h : s->out_h);
+    j.parts =
+        (double)planes * (double)(s->in_h + s->out_h) * (double)j.out < SWI_WORTH ? 1 : threads;
+    j.parts = j.units < j.parts ? (int)j.units : j.parts;
+    return j;
+}
+
+static void place(resample_job *j, void *scratch)
+{
+    const sw_resampling *s = j->s;
+    j->at = scratch;
+    j->w = (float *)(j->at + up_16(s->out_w));
+    j->first = (int32_t *)(j->w + up_16(s->out_w));
+    j->rows = (float *)(j->first + up_16(s->in_w + 1));
+    const int64_t whole = sw_resample_whole(s->out_w, s->linear);
+    for (int64_t i = 0; i < up_16(s->out_w); i++) {
+        const int64_t part =
+            sw_resample_part(i < s->out_w ? i : s->out_w - 1, s->in_w, s->out_w, s->linear);
+        j->at[i] = (int32_t)(part / whole);
+        j->w[i] = s->linear ? sw_resample_weight(part, j->at[i], s->out_w) : 0.0f;
+    }
+    for (int64_t p = 0; p < up_16(s->in_w + 1); p++)
+        j->first[p] = (int32_t)sw_resample_first(p, s->in_w, s->out_w, s->linear);
+}
+
+size_t swi_resample_bytes(const sw_resampling *s, bool gradient, int threads)
+{
+    const resample_job j = plan(s, gradient, threads);
+    return (size_t)(2 * up_16(s->out_w) + up_16(s->in_w + 1) + j.parts * j.room) *
+           sizeof(float);
+}
+
+/* ---- forward ----------------------------------------------------------------------------- */
+
+/* t = (1 - w) a + w b */
+static void mix_rows(float *restrict t, const float *a, const float *b, float w, int64_t n)
+{
+    const float v = 1.0f - w;
+    for (int64_t i = 0; i < n; i++)
+        t[i] = v * a[i] + w * b[i];
+}
+
+/* Pixels of sixteen floats: one of t, or neighbours mixed. */
+static void pixels(const resample_job *j, float *y, const float *t)
+{
+    for (int64_t ox = 0; ox < j->s->out_w; ox++, y += SWI_LANES) {
+        const float *a = t + (int64_t)j->at[ox] * SWI_LANES;
+        const vf w = vset1(j->w[ox]), v = vset1(1.0f - j->w[ox]);
+        for (int k = 0; k < SWI_LANES; k += VW)
+            vstore(y + k, j->s->linear
+                              ? vadd(vmul(v, vload(a + k)), vmul(w, vload(a + SWI_LANES + k)))
+                              : vload(a + k));
+    }
+}
+
+/* The same for plain rows, twice as wide: what the table says is known. */
+static void doubled(const resample_job *j, float *restrict y, const float *t)
+{
+    const int64_t n = j->s->in_w;
+    if (!j->s->linear) {
+        for (int64_t p = 0; p < n; p++)
+            y[2 * p] = y[2 * p + 1] = t[p];
+        return;
+    }
+    y[0] = 1.0f * t[0] + 0.0f * t[1];
+    for (int64_t p = 0; p < n; p++)
+        y[2 * p + 1] = 0.75f * t[p] + 0.25f * t[p + 1];
+    for (int64_t p = 1; p < n; p++)
+        y[2 * p] = 0.25f * t[p - 1] + 0.75f * t[p];
+}
+
+static void columns(const resample_job *j, float *y, const float *t)
+{
+    if (!j->s->plain) {
+        pixels(j, y, t);
+    } else if (j->s->out_w == 2 * j->s->in_w) {
+        doubled(j, y, t);
+    } else if (j->s->linear) {
+        for (int64_t i = 0; i < j->s->out_w; i++)
+            y[i] = (1.0f - j->w[i]) * t[j->at[i]] + j->w[i] * t[j->at[i] + 1];
+    } else {
+        for (int64_t i = 0; i < j->s->out_w; i++)
+            y[i] = t[j->at[i]];
+    }
+}
+
+static void forward_part(void *arg, int part)
+{
+    const resample_job *j = arg;
+    const sw_resampling *s = j->s;
+    const int64_t whole = sw_resample_whole(s->out_h, s->linear);
+    const int64_t end = vpiece(j->units, 1, part + 1, j->parts);
+    float *t = j->rows + part * j->room;
+    const float *before = NULL; /* the row of x that the row of y before is made of */
+    for (int64_t u = vpiece(j->units, 1, part, j->parts); u < end; u++) {
+        const int64_t plane = u / s->out_h;
+        const int64_t rest = sw_resample_part(u % s->out_h, s->in_h, s->out_h, s->linear);
+        const int64_t at = rest / whole;
+        const float *x = j->from + (plane * s->in_h + at) * j->in;
+        float *y = j->to + u * j->out;
+        if (s->linear) {
+            mix_rows(t, x, at + 1 < s->in_h ? x + j->in : x,
+                     sw_resample_weight(rest, at, s->out_h), j->in);
+            memcpy(t + j->in, t + j->in - j->lanes, (size_t)j->lanes * sizeof *t);
+            columns(j, y, t);
+        } else if (x == before) {
+            memcpy(y, y - j->out, (size_t)j->out * sizeof *y);
+        } else {
+            columns(j, y, x);
+        }
+        before = x;
+    }
+}
+
+void swi_resample(float *y, const float *x, const sw_resampling *s, void *scratch,
+                  const sw_par *par)
+{
+    resample_job j = plan(s, false, par != NULL ? par->n_threads : 1);
+    j.to = y, j.from = x;
+    if (j.units < 1 || s->out_w < 1)
+        return;
+    place(&j, scratch);
+    vparts(par, forward_part, &j, j.parts, true);
+}
+
+/* ---- gradient ---------------------------------------------------------------------------- */
+
+/* What a position whose `at` is p, or p - 1, gives p. The last one has itself twice. */
+static inline float own_share(float w, bool linear, bool last)
+{
+    return !linear ? 1.0f : last ? (1.0f - w) + w : 1.0f - w;
+}
+
+static void add_row(float *restrict t, const float *dy, float w, bool fresh, int64_t n)
+{
+    if (fresh)
+        for (int64_t i = 0; i < n; i++)
+            t[i] = w * dy[i];
+    else
+        for (int64_t i = 0; i < n; i++)
+            t[i] += w * dy[i];
+}
+
+/* t = the rows of the plane dy that row p of x went into, each with its share. */
+static void sum_rows(const resample_job *j, float *t, const float *dy, int64_t p)
+{
+    const sw_resampling *s = j->s;
+    const int64_t own = sw_resample_first(p, s->in_h, s->out_h, s->linear);
+    const int64_t end = sw_resample_first(p + 1, s->in_h, s->out_h, s->linear);
+    const int64_t first =
+        s->linear ? sw_resample_first(p - 1, s->in_h, s->out_h, s->linear) : own;
+    const int64_t from = p == 0 ? own : first;
+    for (int64_t i = from; i < end; i++) {
+        const int64_t rest = sw_resample_part(i, s->in_h, s->out_h, s->linear);
+        const float w =
+            s->linear ? sw_resample_weight(rest, i < own ? p - 1 : p, s->out_h) : 0.0f;
+        add_row(t, dy + i * j->out, i < own ? w : own_share(w, s->linear, p == s->in_h - 1),
+                i == from, j->out);
+    }
+    if (from >= end)
+        memset(t, 0, (size_t)j->out * sizeof *t);
+}
+
+/* Column p of x: the pixel of sixteen floats, or the number. */
+static void sum_pixel(const resample_job *j, float *dx, const float *t, int64_t p)
+{
+    const sw_resampling *s = j->s;
+    const int64_t own = j->first[p], end = j->first[p + 1];
+    for (int k = 0; k < SWI_LANES; k += VW) {
+        vf sum = vzero();
+        for (int64_t i = s->linear && p > 0 ? j->first[p - 1] : own; i < own; i++)
+            sum = vadd(sum, vmul(vset1(j->w[i]), vload(t + i * SWI_LANES + k)));
+        for (int64_t i = own; i < end; i++) {
+            const float w = own_share(j->w[i], s->linear, p == s->in_w - 1);
+            sum = vadd(sum, vmul(vset1(w), vload(t + i * SWI_LANES + k)));
+        }
+        vstore(dx + k, j->accumulate ? vadd(vload(dx + k), sum) : sum);
+    }
+}
+
+static void sum_number(const resample_job *j, float *dx, const float *t, int64_t p)
+{
+    const sw_resampling *s = j->s;
+    const int64_t own = j->first[p], end = j->first[p + 1];
+    float sum = 0.0f;
+    for (int64_t i = s->linear && p > 0 ? j->first[p - 1] : own; i < own; i++)
+        sum += j->w[i] * t[i];
+    for (int64_t i = own; i < end; i++)
+        sum += own_share(j->w[i], s->linear, p == s->in_w - 1) * t[i];
+    *dx = j->accumulate ? *dx + sum : sum;
+}
+
+/* Columns [1, in_w - 1) of plain rows that are twice as wide: what the table says is known. */
+static void sum_doubled(const resample_job *j, float *restrict dx, const float *t)
+{
+    const int64_t end = j->s->in_w - 1;
+    if (j->s->linear)
+        for (int64_t p = 1; p < end; p++)
+            dx[p] =
+                (((0.0f + 0.25f * t[2 * p - 1]) + 0.75f * t[2 * p]) + 0.75f * t[2 * p + 1]) +
+                0.25f * t[2 * p + 2];
+    else
+        for (int64_t p = 1; p < end; p++)
+            dx[p] = (0.0f + t[2 * p]) + t[2 * p + 1];
+}
+
+static void gradient_part(void *arg, int part)
+{
+    const resample_job *j = arg;
+    const sw_resampling *s = j->s;
+    const int64_t end = vpiece(j->units, 1, part + 1, j->parts);
+    const bool twice = s->plain && s->out_w == 2 * s->in_w && s->in_w > 2 && !j->accumulate;
+    float *t = j->rows + part * j->room;
+    for (int64_t u = vpiece(j->units, 1, part, j->parts); u < end; u++) {
+        const int64_t plane = u / s->in_h;
+        float *dx = j->to + u * j->in;
+        sum_rows(j, t, j->from + plane * s->out_h * j->out, u % s->in_h);
+        if (twice)
+            sum_doubled(j, dx, t);
+        for (int64_t p = 0; p < s->in_w; p++) {
+            if (!s->plain)
+                sum_pixel(j, dx + p * SWI_LANES, t, p);
+            else if (!twice || p == 0 || p == s->in_w - 1)
+                sum_number(j, dx + p, t, p);
+        }
+    }
+}
+
+void swi_resample_dx(float *dx, const float *dy, const sw_resampling *s, bool accumulate,
+                     void *scratch, const sw_par *par)
+{
+    resample_job j = plan(s, true, par != NULL ? par->n_threads : 1);
+    j.to = dx, j.from = dy, j.accumulate = accumulate;
+    if (j.units < 1)
+        return;
+    place(&j, scratch);
+    vparts(par, gradient_part, &j, j.parts, true);
+}

@@ -1,0 +1,216 @@
+/* Constants of a model: placed once, read as they are, neither trained nor written nor saved.
+ */
+#include "alloc/base/fault.h"
+#include "tests/runtime/nets.h"
+#include <stdio.h>
+#include <string.h>
+
+static const float table[] = {1.0f, -2.0f, 3.0f, 0.5f, 0.25f, -8.0f};
+static const int32_t ids[] = {2, 0, 1, 2};
+static const uint8_t mask[] = {1, 0, 1, 1};
+
+typedef struct {
+    sw_model *model;
+    sw_param table, ids, mask, weight;
+    sw_optimizer *opt;
+    bool assigns;
+} consts;
+
+static void end_consts(void *ends)
+{
+    sw_model_destroy(((consts *)ends)->model);
+}
+
+static sw_status declare(consts *k)
+{
+    const sw_array numbers = {SW_F32, SW_SHAPE(3, 2), table}, rows = {SW_I32, SW_SHAPE(4), ids},
+                   bits = {SW_U8, SW_SHAPE(4, 1), mask};
+    const sw_optimizer_opts how = {.size = sizeof how, .kind = "sgd", .lr = 0.5f};
+    SW_TRY(sw_model_create(&k->model, "constants"));
+    k->weight = sw_param_new(k->model, "weight", SW_F32, SW_SHAPE(4, 2), "ones");
+    k->table = sw_constant_new(k->model, "table", &numbers);
+    k->ids = sw_constant_new(k->model, "ids", &rows);
+    k->mask = sw_constant_new(k->model, "mask", &bits);
+    return sw_optimizer_create(&k->opt, k->model, &how);
+}
+
+/* y = the rows of the table that ids name, where the mask says so, times the weight. */
+static void step(sw_ctx *c, void *user)
+{
+    consts *k = user;
+    const sw_value rows = sw_embedding_op(c, sw_use(c, k->ids), sw_use(c, k->table));
+    const sw_value x = sw_where(c, sw_use(c, k->mask), rows, sw_full(c, SW_SCALAR, 0.0f));
+    const sw_value y = sw_mul(c, x, sw_use(c, k->weight));
+    sw_output(c, "y", y);
+    if (k->assigns)
+        sw_assign(c, k->table, sw_scale_by(c, sw_use(c, k->table), 2.0f));
+    if (sw_ctx_mode(c) == SW_EVAL)
+        return;
+    sw_backward(c, sw_sum(c, y, 0), &k->opt, 1);
+    sw_update(c, k->opt);
+}
+
+static sw_run_args args_of(consts *k, sw_mode mode)
+{
+    return (sw_run_args){.size = sizeof(sw_run_args),
+                         .fn = step,
+                         .user = k,
+                         .models = &k->model,
+                         .n_models = 1,
+                         .mode = mode};
+}
+
+static consts *ready_consts(sw_exec *exec)
+{
+    static consts k;
+    memset(&k, 0, sizeof k);
+    OK(declare(&k));
+    OK(sw_model_ready(k.model, exec, 1));
+    sw_after(end_consts, &k);
+    return &k;
+}
+
+/* The gradient of the weight is what was read. */
+static void steps_read_what_was_declared(void)
+{
+    static const float want[] = {0.25f, -8.0f, 0.0f, 0.0f, 3.0f, 0.5f, 0.25f, -8.0f};
+    sw_exec *exec = net_exec(NULL);
+    consts *k = ready_consts(exec);
+    float weight[8], numbers[6];
+    sw_array y;
+    sw_run_args args = args_of(k, SW_TRAIN);
+    OK(sw_run(exec, &args));
+    OK(sw_output_get(exec, "y", &y));
+    CU_ASSERT_EQUAL(memcmp(y.data, want, sizeof want), 0);
+    OK(sw_param_read(k->weight, weight, sizeof weight));
+    for (int i = 0; i < 8; i++)
+        CU_ASSERT_EQUAL(weight[i], 1.0f - 0.5f * want[i]);
+    OK(sw_param_read(k->table, numbers, sizeof numbers));
+    CU_ASSERT_EQUAL(memcmp(numbers, table, sizeof table), 0);
+    OK(sw_model_ready(k->model, exec, 2)); /* a second time too */
+    args.step = 1;
+    OK(sw_run(exec, &args));
+    OK(sw_output_get(exec, "y", &y));
+    CU_ASSERT_EQUAL(memcmp(y.data, want, sizeof want), 0);
+}
+
+/* They lie in the model's arena, and no step has bytes for them. */
+static void a_constant_is_part_of_the_model(void)
+{
+    static float large[4096];
+    const sw_array values = {SW_F32, SW_SHAPE(4096), large};
+    sw_exec *exec = net_exec(NULL);
+    consts *k = ready_consts(exec);
+    sw_plan_info with = {.size = sizeof with}, without = {.size = sizeof without};
+    sw_run_args args = args_of(k, SW_TRAIN);
+    OK(sw_plan(exec, &args, &without));
+    consts more = {.assigns = false};
+    OK(declare(&more));
+    (void)sw_constant_new(more.model, "large", &values);
+    args = args_of(&more, SW_TRAIN);
+    OK(sw_plan(exec, &args, &with));
+    CU_ASSERT_EQUAL(with.model_bytes, without.model_bytes + sizeof large);
+    CU_ASSERT_EQUAL(with.arena_bytes, without.arena_bytes);
+    for (int i = 0; i < SW_PHASES; i++)
+        CU_ASSERT_EQUAL(with.phase[i].peak_bytes, without.phase[i].peak_bytes + sizeof large);
+    sw_model_destroy(more.model);
+}
+
+static void a_constant_is_not_written(void)
+{
+    sw_exec *exec = net_exec(NULL);
+    consts *k = ready_consts(exec);
+    float numbers[6] = {0};
+    REFUSED(sw_param_write(k->table, numbers, sizeof numbers), SW_INVALID,
+            "'table' must not be a constant");
+    k->assigns = true;
+    sw_run_args args = args_of(k, SW_EVAL);
+    REFUSED(sw_run(exec, &args), SW_INVALID, "'table' is a constant");
+    CU_ASSERT_EQUAL(sw_param_count(k->model), 1); /* and not saved */
+}
+
+static void bad_constants_are_errors_of_the_declarations(void)
+{
+    static const struct {
+        const char *name;
+        sw_array values;
+        const char *words;
+    } bad[] = {
+        {"c", {SW_F32, {1, {6}}, NULL}, "'c': the values of a constant must not be NULL"},
+        {"c", {(sw_dtype)77, {1, {6}}, table}, "must be known (got 77)"},
+        {"c", {SW_F32, {1, {-6}}, table}, "'c' has a bad shape"},
+        {"weight", {SW_F32, {1, {6}}, table}, "two entries are named 'weight'"},
+        {"", {SW_F32, {1, {6}}, table}, "1 to"}};
+    sw_exec *exec = net_exec(NULL);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        consts k = {.assigns = false};
+        OK(declare(&k));
+        CU_ASSERT_EQUAL(sw_constant_new(k.model, bad[i].name, &bad[i].values).index, 0);
+        REFUSED(sw_model_ready(k.model, exec, 1), SW_INVALID, bad[i].words);
+        sw_model_destroy(k.model);
+    }
+}
+
+/* Each member has them, as each model has. */
+static void members_have_their_constants(void)
+{
+    sw_exec *exec = net_exec(NULL);
+    consts k = {.assigns = false};
+    sw_members *group;
+    sw_member member[2];
+    OK(declare(&k));
+    sw_after(end_consts, &k);
+    const sw_members_opts opts = {
+        .size = sizeof opts, .shape = k.model, .fn = step, .user = &k};
+    OK(sw_members_create(&group, exec, &opts));
+    for (int i = 0; i < 2; i++) {
+        sw_model *model = NULL;
+        float numbers[6];
+        OK(sw_member_new(&member[i], group, 5 + (uint64_t)i));
+        consts of = {.assigns = false};
+        OK(declare(&of));
+        model = of.model;
+        OK(sw_model_ready(model, exec, 9));
+        OK(sw_member_to_model(model, member[i]));
+        OK(sw_param_read(sw_param_find(model, "table"), numbers, sizeof numbers));
+        CU_ASSERT_EQUAL(memcmp(numbers, table, sizeof table), 0);
+        sw_model_destroy(model);
+    }
+    sw_members_destroy(group);
+}
+
+static void stop_faults(void *arg)
+{
+    (void)arg;
+    sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
+}
+
+static void every_allocation_may_fail(void)
+{
+    sw_after(stop_faults, NULL);
+    sw_exec *exec = net_exec(NULL);
+    uint64_t k = 0;
+    for (bool done = false; !done && k < 200; k++) {
+        consts c = {.assigns = false};
+        sw_fault_plan(SW_FAULT_MEMORY, k, SW_FAULT_ONCE);
+        sw_status status = declare(&c);
+        if (status == SW_OK)
+            status = sw_model_ready(c.model, exec, 1);
+        done = sw_fault_calls(SW_FAULT_MEMORY) <= k;
+        sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
+        SW_CHECK(status == (done ? SW_OK : SW_NOMEM), "%d: %s", (int)k, sw_last_error());
+        sw_model_destroy(c.model);
+    }
+    CU_ASSERT(k > 5 && k < 200);
+}
+
+static const sw_test tests[] = {
+    {"steps read what was declared", steps_read_what_was_declared, false},
+    {"a constant is part of the model", a_constant_is_part_of_the_model, false},
+    {"a constant is not written", a_constant_is_not_written, false},
+    {"bad constants are errors of the declarations",
+     bad_constants_are_errors_of_the_declarations, false},
+    {"members have their constants", members_have_their_constants, false},
+    {"every allocation may fail", every_allocation_may_fail, false},
+};
+SW_SUITE("constants", tests)
