@@ -329,7 +329,7 @@ static void what_is_no_array_is_refused(void)
         {"\x80\2}q.", 5, "it is a Python pickle"},
         {"\x93NUMPY\4\0", 8, "cut in its header"},
         {"\x93NUMPY\4\0\1\0 ", 11, "the version must be 1.0, 2.0 or 3.0 (got 4.0)"},
-        {"\x93NUMPY\2\0\0\0\0\1", 12, "at most 4,096 bytes (got 16,777,216)"}};
+        {"\x93NUMPY\2\0\0\0\0\1", 12, "at most 4,096 bytes (got 16777216)"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bytes b = {0};
         new_scene();

@@ -342,7 +342,7 @@ static void check_layers(const json_t *program)
         const char *op = json_string_value(json_array_get(ops, i));
         const size_t n = layer != NULL ? strlen(layer) : 0;
         SW_CHECK(layer != NULL && strncmp(op, layer, n) == 0 &&
-                     (n == 0 ? strchr(op, '/') == NULL : op[n] == '/'),
+                     (n == 0 ? strchr(op, '/') == NULL : op[n] == ' '),
                  "%s: %s", op, layer != NULL ? layer : "?");
     }
 }

@@ -1,5 +1,6 @@
 /* A profile's file in parts: each a profile by itself, bounded, there at any time; and what
  * happens where the next part cannot be had. */
+#include "alloc/base/message.h"
 #include "alloc/base/sys.h"
 #include "profiler/record/prof.h"
 #include "profiler/record/record.h"
@@ -319,7 +320,7 @@ static void parts_too_small_are_refused(void)
     const size_t bytes = file_bytes(n.file);
     p = NULL;
     CU_ASSERT_EQUAL(begin(&p, n.file, 1000), SW_INVALID);
-    SW_CHECK(strstr(sw_last_error(), "and more with the plans (got 1000)") != NULL, "%s",
+    SW_CHECK(strstr(sw_last_error(), "and more with the plans (got 1,000)") != NULL, "%s",
              sw_last_error());
     CU_ASSERT_PTR_NULL(p);
     CU_ASSERT_EQUAL(file_bytes(n.file), bytes);
@@ -351,7 +352,7 @@ static void a_plan_without_room_ends_the_profile(void)
         if (less == 0)
             continue;
         char wanted[64];
-        snprintf(wanted, sizeof wanted, "at least %zu bytes", least);
+        (void)sw_message(wanted, sizeof wanted, "at least %zu bytes", least);
         SW_CHECK(strstr(sw_last_error(), wanted) != NULL, "%s", sw_last_error());
         CU_ASSERT_EQUAL(count_lines(n.file), 1); /* the header; nothing behind the gap */
     }

@@ -414,7 +414,7 @@ static void a_line_has_bounds(void)
         const char *piece;
         size_t times;
         const char *says;
-    } lines[] = {{"{},", 9000000, "line 2 takes more than"},
+    } lines[] = {{"[[]],", 6500000, "line 2 takes more than"},
                  {"0000000000000000,", 2500000, "line 2 is longer than"}};
     const uint64_t blocks = sw_heap_blocks();
     for (int i = 0; i < 2; i++) {

@@ -296,7 +296,7 @@ static void limits_are_kept(void)
         CU_ASSERT(json_number_value(json_object_get(row, "population_bytes")) <= all);
     }
     o = going_run(SMALL "--generations 1 --memory-budget 4KiB --out @/N");
-    SW_CHECK(program_failed_cleanly(o, 4) && strstr(o->err, "4096") != NULL, "%d: %s",
+    SW_CHECK(program_failed_cleanly(o, 4) && strstr(o->err, "4,096") != NULL, "%d: %s",
              o->status, o->err);
     CU_ASSERT(!going_exists("N"));
 }

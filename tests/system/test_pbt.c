@@ -184,7 +184,7 @@ static void budgets_that_are_too_small(void)
         SW_CHECK(o->status == 0 || (program_failed_cleanly(o, 4) && needs != NULL),
                  "%s: status %d: %s", more, o->status, o->err);
         if (o->status == 4 && needs != NULL)
-            least = strtod(needs + 7, NULL);
+            least = (double)sw_number_of(needs + 7);
         SW_CHECK(o->status == 4 || program_number(o->out, "measured_peak_bytes") <= bytes,
                  "%s: %s", more, o->out);
     }

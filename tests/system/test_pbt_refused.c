@@ -88,7 +88,7 @@ static void options_that_mean_nothing(void)
         {"--replay @/x --checkpoint @/C" LR, 2, "--replay and --checkpoint exclude"},
         {"--without 1 --checkpoint @/C" LR, 2, "--without and --checkpoint exclude"},
         {"--resume a=b" LR, 2, "--resume takes 'a=b' as its FILE"},
-        {"--memory-budget 10KiB" LR, 4, "no shape fits --memory-budget 10240"},
+        {"--memory-budget 10KiB" LR, 4, "no shape fits --memory-budget 10,240"},
         {"--memory-budget 10KiB --members 100000" LR, 4, "no shape fits"},
     };
     going_new_folder("options");
@@ -270,9 +270,9 @@ static void damaged_policies_are_refused(void)
         population_only("--optimizer momentum" LR " momentum=uniform:0..0.9", "--replay @/cut");
     SW_CHECK(program_failed_cleanly(o, 3), "status %d: %s", o->status, o->err);
     going_put("wide", "[0,0,0,0,{\"hidden\":900},{\"hidden\":900}]\n");
-    o = population_only("hidden=choice:8,900", "--replay @/wide --memory-budget 300000");
+    o = population_only("hidden=choice:8,900", "--replay @/wide --memory-budget 300,000");
     SW_CHECK(program_failed_cleanly(o, 4) &&
-                 strstr(o->err, "hidden 900 does not fit --memory-budget 300000") != NULL,
+                 strstr(o->err, "hidden 900 does not fit --memory-budget 300,000") != NULL,
              "status %d: %s", o->status, o->err);
 }
 

@@ -132,7 +132,7 @@ static void what_cannot_be_is_refused(void)
     SW_CHECK(program_failed_cleanly(o, 2) && strstr(o->err, "without --members") != NULL, "%s",
              o->err);
     o = going_run(NET "--memory-budget 20000");
-    SW_CHECK(program_failed_cleanly(o, 4) && strstr(o->err, "20000") != NULL, "status %d: %s",
+    SW_CHECK(program_failed_cleanly(o, 4) && strstr(o->err, "20,000") != NULL, "status %d: %s",
              o->status, o->err);
 }
 

@@ -143,12 +143,13 @@ static sw_status check_each(const place_csv *csv, place_checked *out)
     for (size_t i = 0; i < csv->n; i++) {
         size_t end;
         if (!sw_size_add(csv->items[i].offset, csv->items[i].bytes, &end))
-            SW_FAIL(SW_INVALID, "the buffer of line %zu ends past 64 bits", i + 2);
+            SW_FAIL(SW_INVALID, "the buffer of line %llu ends past 64 bits",
+                    (unsigned long long)(i + 2));
         const size_t align = csv->items[i].align;
         if (align > 1 && csv->items[i].offset % align != 0)
             SW_FAIL(SW_INVALID,
-                    "the buffer of line %zu is at %zu, which is not a multiple of %zu", i + 2,
-                    csv->items[i].offset, align);
+                    "the buffer of line %llu is at %zu, which is not a multiple of %zu",
+                    (unsigned long long)(i + 2), csv->items[i].offset, align);
         out->height = end > out->height ? end : out->height;
     }
     return SW_OK;

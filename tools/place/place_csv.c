@@ -38,8 +38,8 @@ static sw_status damaged(const reader *r, int column, const char *format, ...)
     va_end(args);
     if (r->line > 1 && column < r->csv->n_columns)
         snprintf(name, sizeof name, " (%s)", names[r->csv->role[column]]);
-    SW_FAIL(SW_FORMAT, "%s: line %zu, column %d%s: %s", r->path, r->line, column + 1, name,
-            what);
+    SW_FAIL(SW_FORMAT, "%s: line %llu, column %d%s: %s", r->path, (unsigned long long)r->line,
+            column + 1, name, what);
 }
 
 /* A field as a message shows it. */
@@ -126,8 +126,8 @@ static sw_status read_id(reader *r, int column, const char *from, size_t n)
     for (; r->ids[slot] != 0; slot = (slot + 1) & (r->n_ids - 1)) {
         const size_t line = r->ids[slot] == hash ? line_with(r, from, n) : 0;
         if (line > 0)
-            return damaged(r, column, "line %zu has the id '%.*s' too", line,
-                           quoted_length(from), from);
+            return damaged(r, column, "line %llu has the id '%.*s' too",
+                           (unsigned long long)line, quoted_length(from), from);
     }
     r->ids[slot] = hash;
     return SW_OK;
