@@ -56,6 +56,7 @@ typedef enum {
     SWI_AXES_SAME,     /* element by element: equal axes, counted from the last, of inputs and
                           outputs */
     SWI_AXES_HALVES,   /* the same of two inputs; or of one, the two halves of its last axis */
+    SWI_AXES_GATES,    /* rows of hidden units, or of several runs of them side by side */
     SWI_AXES_RESHAPE,  /* axes that are as they were; a run of axes that become one, or one that
                           becomes a run: the one of the run whose length changes */
     SWI_AXES_PERMUTE,  /* swi_permute_attrs */
