@@ -52,6 +52,7 @@ typedef enum {
  * taken from, all of them at once. What is not tied here cannot be resized. */
 typedef enum {
     SWI_AXES_NONE,     /* none */
+    SWI_AXES_FREE,     /* none, and each may have any length: all elements are alike */
     SWI_AXES_MOVES,    /* the result is the input, at most laid in another way */
     SWI_AXES_SAME,     /* element by element: equal axes, counted from the last, of inputs and
                           outputs */

@@ -175,6 +175,10 @@ static void tie_node(swi_walk *w)
     switch (swi_op_traits_of(w->node->op)->axes) {
     case SWI_AXES_NONE:
         break;
+    case SWI_AXES_FREE:
+        for (int d = 0; d <= swi_walk_last_of(w, w->node->n_in); d++)
+            swi_walk_see(w, w->node->n_in, d);
+        break;
     case SWI_AXES_MOVES:
     case SWI_AXES_SAME:
         tie_same(w);
