@@ -576,14 +576,13 @@ SW_API sw_value sw_apply_conv_transpose2d(sw_ctx *ctx, sw_conv_transpose2d layer
  * They stay as they are where a call fails. Where state goes on in the next run, sw_assign it,
  * detached, to a state of the model.
  *
- * The product of the input is made for all steps at once; then each step has one product of the
- * hidden state and one cell, in the scopes "t0", "t1", ... of the layer. For each step and
- * element of the batch backward keeps, of an LSTM, its gates and state (5 hidden floats) and h
- * (1), of a GRU its sums (6) and h (1); where that lowers the peak, an LSTM's states are made
- * again from gates. Beside them x is kept. While the sequence goes forward, an LSTM has what
- * the input adds to the gates of all steps too (4), and backward their gradients, in both
- * layers. A loop over sw_apply_lstm_step() has them for one step at a time, at the price of
- * small products. */
+ * The product of the input is made for all steps at once; then each step has one product of
+ * the hidden state and one cell, in the scopes "t0", "t1", ... of the layer. For each row and
+ * hidden unit T steps keep, in floats: of an LSTM 4 T for its gates and T each for h and c,
+ * which are made again from gates where that lowers the peak; of a GRU 6 T for its sums and T
+ * for h. The gradients of all sums of the input take 4 T and 3 T beside them: 8 T to 10 T, and
+ * 10 T. A loop over sw_apply_lstm_step() or sw_apply_gru_step() has these for one step at a
+ * time, 4 T to 6 T and 7 T in all, and T small products in place of a large one. */
 SW_API sw_value sw_apply_lstm(sw_ctx *ctx, sw_lstm layer, sw_value x, sw_value *h, sw_value *c);
 SW_API sw_value sw_apply_gru(sw_ctx *ctx, sw_gru layer, sw_value x, sw_value *h);
 /* One step of it: x (batch, in) -> the hidden state behind it, (batch, hidden); h and c as

@@ -57,7 +57,9 @@ static void step_by_ops(sw_ctx *c, const unrolled *u, sw_value x, sw_value *h, s
 
 /* ---- nets -------------------------------------------------------------------------------- */
 
-static sw_value loop(sw_ctx *c, const unrolled *u, sw_value x, sw_value *h, sw_value *cell)
+/* joins: the states behind all steps are put together. */
+static sw_value loop(sw_ctx *c, const unrolled *u, sw_value x, sw_value *h, sw_value *cell,
+                     bool joins)
 {
     sw_value all = {0, 0};
     for (int64_t t = 0; t < sw_dim(c, x, 0); t++) {
@@ -70,6 +72,8 @@ static sw_value loop(sw_ctx *c, const unrolled *u, sw_value x, sw_value *h, sw_v
             (void)sw_apply_gru_step(c, u->gru, now, h);
         else
             (void)sw_apply_lstm_step(c, u->lstm, now, h, cell);
+        if (!joins)
+            continue;
         const sw_value y = sw_reshape(c, *h, SW_SHAPE(1, n, sw_dim(c, *h, 1)));
         const sw_value both[] = {all, y};
         all = t == 0 ? y : sw_concat(c, both, 2, 0);
@@ -90,7 +94,7 @@ static void step(sw_ctx *c, void *user)
     } else if (u->way == BY_OPS) {
         h = cell = sw_full(c, state, 0.0f);
     }
-    const sw_value y = u->way != WHOLE ? loop(c, u, x, &h, &cell)
+    const sw_value y = u->way != WHOLE ? loop(c, u, x, &h, &cell, true)
                        : u->is_gru     ? sw_apply_gru(c, u->gru, x, &h)
                                        : sw_apply_lstm(c, u->lstm, x, &h, &cell);
     sw_value loss = sw_add(c, sw_sum(c, sw_mul(c, y, y), 0), sw_sum(c, h, 0));
@@ -261,16 +265,19 @@ enum { ROWS = 16, WIDE = 8, UNITS = 16 };
 static void last_state_step(sw_ctx *c, void *user)
 {
     const unrolled *u = user;
-    sw_value h = {0, 0};
-    if (u->is_gru)
-        (void)sw_apply_gru(c, u->gru, sw_input(c, 0), &h);
+    const sw_value x = sw_input(c, 0);
+    sw_value h = {0, 0}, cell = {0, 0};
+    if (u->way == BY_STEPS)
+        (void)loop(c, u, x, &h, &cell, false);
+    else if (u->is_gru)
+        (void)sw_apply_gru(c, u->gru, x, &h);
     else
-        (void)sw_apply_lstm(c, u->lstm, sw_input(c, 0), &h, NULL);
+        (void)sw_apply_lstm(c, u->lstm, x, &h, &cell);
     sw_backward(c, sw_sum(c, h, 0), (sw_optimizer *const *)&u->opt, 1);
     sw_update(c, u->opt);
 }
 
-static size_t planned(bool is_gru, int seq, int no_rebuild, uint32_t *n_rebuilt)
+static size_t planned(bool is_gru, way how, int seq, int no_rebuild, uint32_t *n_rebuilt)
 {
     const sw_exec_opts opts = {.size = sizeof opts, .no_rebuild = no_rebuild};
     const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd", .no_check = 1};
@@ -281,6 +288,7 @@ static size_t planned(bool is_gru, int seq, int no_rebuild, uint32_t *n_rebuilt)
     sw_exec *exec = net_exec(&opts);
     sw_plan_info info = {.size = sizeof info};
     u->is_gru = is_gru;
+    u->way = how;
     OK(sw_model_create(&u->model, "net"));
     if (is_gru)
         u->gru = sw_gru_new(u->model, "unit", WIDE, UNITS);
@@ -317,15 +325,32 @@ static void the_peak_is_known_by_hand(void)
         const size_t t = (size_t)seq, lstm = 4 * UNITS * UNITS + 4 * UNITS,
                      gru = 3 * UNITS * UNITS + 3 * UNITS;
         uint32_t n;
-        CU_ASSERT_EQUAL(planned(false, seq, 1, &n), 4 * (10 * t * state + lstm));
-        CU_ASSERT_EQUAL(planned(true, seq, 1, &n), 4 * ((10 * t + 1) * state + gru));
+        CU_ASSERT_EQUAL(planned(false, WHOLE, seq, 1, &n), 4 * (10 * t * state + lstm));
+        CU_ASSERT_EQUAL(planned(true, WHOLE, seq, 1, &n), 4 * ((10 * t + 1) * state + gru));
         /* Runs of ops that are made again are twelve long at most: of more steps some keep
          * their states. */
-        const size_t again = planned(false, seq, 0, &n),
+        const size_t again = planned(false, WHOLE, seq, 0, &n),
                      least = 4 * ((8 * t + 4) * state + lstm);
         SW_CHECK(again == least || (t > 6 && again > least && again < least + 4 * t * state),
                  "%d steps: %zu bytes, by hand %zu", seq, again, least);
         SW_CHECK(n <= 2 * t, "%d steps, %u ops again", seq, n);
+    }
+}
+
+/* A step more: gates, h and c; sums, h. */
+static void a_loop_over_steps_takes_what_a_step_keeps(void)
+{
+    const size_t state = 4 * ROWS * UNITS;
+    for (int seq = 3; seq <= 12; seq += 3) {
+        uint32_t n;
+        for (int is_gru = 0; is_gru < 2; is_gru++) {
+            const size_t one = planned(is_gru != 0, BY_STEPS, seq, 1, &n),
+                         more = planned(is_gru != 0, BY_STEPS, seq + 1, 1, &n);
+            SW_CHECK(more - one == (is_gru ? 7 : 6) * state, "gru %d, %d steps: %zu, %zu",
+                     is_gru, seq, one, more);
+        }
+        const size_t again = planned(false, BY_STEPS, seq, 0, &n);
+        SW_CHECK(again < planned(false, BY_STEPS, seq, 1, &n), "%d steps: %zu", seq, again);
     }
 }
 
@@ -422,6 +447,8 @@ static const sw_test tests[] = {
      false},
     {"immediate runs have the same bits", immediate_runs_have_the_same_bits, false},
     {"the peak is known by hand", the_peak_is_known_by_hand, false},
+    {"a loop over steps takes what a step keeps", a_loop_over_steps_takes_what_a_step_keeps,
+     false},
     {"parameters are those of PyTorch", parameters_are_those_of_pytorch, false},
     {"what cannot be is refused with its shapes", what_cannot_be_is_refused_with_its_shapes,
      false},
