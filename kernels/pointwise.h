@@ -10,6 +10,7 @@
 #include "kernels/ids.h"
 #include "kernels/optim.h"
 #include "kernels/par.h"
+#include "kernels/recurrent.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -70,6 +71,10 @@ typedef struct {
                            int64_t cols, bool accumulate, const sw_par *par);
     void (*swiglu)(const sw_glu *g, const sw_par *par);
     void (*swiglu_grad)(const sw_glu *g, const sw_par *par);
+    void (*lstm_cell)(const sw_lstm_args *l, const sw_par *par);
+    void (*lstm_cell_grad)(const sw_lstm_args *l, const sw_par *par);
+    void (*gru_cell)(const sw_gru_args *g, const sw_par *par);
+    void (*gru_cell_grad)(const sw_gru_args *g, const sw_par *par);
     /* lse (rows): the logarithm of the sum of exponentials of each row. */
     void (*lse)(float *lse, const float *x, int64_t rows, int64_t cols, const sw_par *par);
     /* dx = (exp(x - lse) - [column is the label]) * factor; dx may be x. */

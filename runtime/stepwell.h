@@ -350,6 +350,18 @@ typedef struct {
     int groups, dilation; /* 0: 1 */
     int no_bias;
 } sw_conv_transpose_opts;
+/* Recurrent layers: `gates` is 4 for an LSTM (i, f, g, o) and 3 for a GRU (r, z, n), in the
+ * order of PyTorch; biases may be {0}: none. */
+typedef struct {
+    sw_param weight_ih, weight_hh; /* (gates * hidden, in), (gates * hidden, hidden) */
+    sw_param bias_ih, bias_hh;     /* (gates * hidden) */
+    uint64_t reserved[2];          /* must be zero */
+} sw_lstm;
+typedef struct {
+    sw_param weight_ih, weight_hh; /* as above */
+    sw_param bias_ih, bias_hh;
+    uint64_t reserved[2]; /* must be zero */
+} sw_gru;
 typedef struct {
     sw_param weight;      /* (vocabulary, width) */
     uint64_t reserved[2]; /* must be zero */
@@ -391,6 +403,11 @@ typedef struct {
  * ".weight", ".bias". Sizes that are negative or too large are an error of the declarations,
  * which sw_model_ready returns. */
 SW_API sw_linear sw_linear_new(sw_model *model, const char *name, int64_t in, int64_t out);
+/* As PyTorch's nn.LSTMCell and nn.GRUCell: all parameters uniform in +-1/sqrt(hidden). Names
+ * get
+ * ".weight_ih", ".weight_hh", ".bias_ih", ".bias_hh". */
+SW_API sw_lstm sw_lstm_new(sw_model *model, const char *name, int64_t in, int64_t hidden);
+SW_API sw_gru sw_gru_new(sw_model *model, const char *name, int64_t in, int64_t hidden);
 /* N(0, 1). The weight may serve as the weight of a linear op too (tied). */
 SW_API sw_embedding sw_embedding_new(sw_model *model, const char *name, int64_t vocabulary,
                                      int64_t width);
@@ -553,6 +570,26 @@ SW_API void sw_assign(sw_ctx *ctx, sw_param state, sw_value x);
 SW_API sw_value sw_apply_linear(sw_ctx *ctx, sw_linear layer, sw_value x);
 SW_API sw_value sw_apply_conv2d(sw_ctx *ctx, sw_conv2d layer, sw_value x);
 SW_API sw_value sw_apply_conv_transpose2d(sw_ctx *ctx, sw_conv_transpose2d layer, sw_value x);
+/* A sequence through a recurrent layer: x (seq, batch, in) -> the hidden state behind each step
+ * (seq, batch, hidden), seq at least 1. *h and *c (batch, hidden) are the state in front of the
+ * first step and become that behind the last; {0} in front: zeros; NULL: zeros, and not told.
+ * They stay as they are where a call fails. Where state goes on in the next run, sw_assign it,
+ * detached, to a state of the model.
+ *
+ * The product of the input is made for all steps at once; then each step has one product of
+ * the hidden state and one cell, in the scopes "t0", "t1", ... of the layer. For each row and
+ * hidden unit T steps keep, in floats: of an LSTM 4 T for its gates and T each for h and c,
+ * which are made again from gates where that lowers the peak; of a GRU 6 T for its sums and T
+ * for h. The gradients of all sums of the input take 4 T and 3 T beside them: 8 T to 10 T, and
+ * 10 T. A loop over sw_apply_lstm_step() or sw_apply_gru_step() has these for one step at a
+ * time, 4 T to 6 T and 7 T in all, and T small products in place of a large one. */
+SW_API sw_value sw_apply_lstm(sw_ctx *ctx, sw_lstm layer, sw_value x, sw_value *h, sw_value *c);
+SW_API sw_value sw_apply_gru(sw_ctx *ctx, sw_gru layer, sw_value x, sw_value *h);
+/* One step of it: x (batch, in) -> the hidden state behind it, (batch, hidden); h and c as
+ * above. */
+SW_API sw_value sw_apply_lstm_step(sw_ctx *ctx, sw_lstm layer, sw_value x, sw_value *h,
+                                   sw_value *c);
+SW_API sw_value sw_apply_gru_step(sw_ctx *ctx, sw_gru layer, sw_value x, sw_value *h);
 /* ids (n...) of U8, U16 or I32 -> rows of the weight (n..., width). An id outside of the
  * vocabulary fails the run, with its value and place. Keeps the ids and nothing else. */
 SW_API sw_value sw_apply_embedding(sw_ctx *ctx, sw_embedding layer, sw_value ids);
@@ -667,6 +704,18 @@ SW_API sw_value sw_where(sw_ctx *ctx, sw_value mask, sw_value a, sw_value b);
 /* swish(a) b; keeps a and b and nothing else. Where they are the two halves of one tensor's
  * last axis, as sw_split gives them, its gradient is made at once, in its place. */
 SW_API sw_value sw_swiglu(sw_ctx *ctx, sw_value a, sw_value b);
+/* The cell of an LSTM (Hochreiter and Schmidhuber 1997; Gers et al. 2000): gates (..., 4
+ * hidden) are sums in front of their functions, side by side in the order i, f, g, o; cell
+ * (..., hidden). Returns h = o tanh(c') and sets *next (or NULL) to c' = f c + i g, both (...,
+ * hidden), where i, f and o are sigmoids and g is a tanh of their sums. Keeps both operands and
+ * nothing else. */
+SW_API sw_value sw_lstm_cell(sw_ctx *ctx, sw_value gates, sw_value cell, sw_value *next);
+/* The cell of a gated recurrent unit (Cho et al. 2014, in the form of PyTorch): a and b
+ * (..., 3 hidden) are the sums of the input and of the hidden state, each with its bias, in the
+ * order r, z, n; c is the hidden state h (..., hidden). Returns (1 - z) n + z h, where r and z
+ * are sigmoids of the two sums together and n = tanh(a_n + r b_n). Keeps its operands and
+ * nothing else. */
+SW_API sw_value sw_gru_cell(sw_ctx *ctx, sw_value a, sw_value b, sw_value c);
 SW_API sw_value sw_scale(sw_ctx *ctx, sw_value x, sw_knob factor);
 SW_API sw_value sw_scale_by(sw_ctx *ctx, sw_value x, float factor);
 /* U8 or I32 to F32: x * scale + shift. Phase data. */

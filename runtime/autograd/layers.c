@@ -3,13 +3,14 @@
 #include "alloc/base/size.h"
 #include "runtime/ops/ops.h"
 #include "runtime/autograd/autograd.h"
+#include "runtime/autograd/layer.h"
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 /* Uniform in +-1/sqrt(fan_in), for weight and bias (or NULL) alike. */
-static void fan_in_rule(char *to, size_t bytes, int64_t fan_in)
+void swi_layer_init(char *to, size_t bytes, int64_t fan_in)
 {
     const double bound = fan_in > 0 ? 1.0 / sqrt((double)fan_in) : 0.0;
     swi_init_uniform(to, bytes, bound);
@@ -27,8 +28,8 @@ static bool has_name(sw_model *model, const char *name)
 }
 
 /* A parameter "name.part" of a layer. */
-static sw_param declare(sw_model *model, const char *name, const char *part, sw_shape shape,
-                        const char *init)
+sw_param swi_layer_param(sw_model *model, const char *name, const char *part, sw_shape shape,
+                         const char *init)
 {
     char full[128];
     if (!has_name(model, name))
@@ -43,21 +44,21 @@ static void declare_weight_and_bias(sw_model *model, const char *name, sw_shape 
                                     sw_param *bias)
 {
     char init[72];
-    fan_in_rule(init, sizeof init, fan_in);
-    *weight = declare(model, name, "weight", shape, init);
+    swi_layer_init(init, sizeof init, fan_in);
+    *weight = swi_layer_param(model, name, "weight", shape, init);
     if (bias != NULL && has_name(model, name))
-        *bias = declare(model, name, "bias", SW_SHAPE(out), init);
+        *bias = swi_layer_param(model, name, "bias", SW_SHAPE(out), init);
 }
 
 /* Weight and bias of a normalisation. */
 static sw_param declare_ones(sw_model *model, const char *name, int64_t size)
 {
-    return declare(model, name, "weight", SW_SHAPE(size), "ones");
+    return swi_layer_param(model, name, "weight", SW_SHAPE(size), "ones");
 }
 
 static sw_param declare_zeros(sw_model *model, const char *name, int64_t size)
 {
-    return declare(model, name, "bias", SW_SHAPE(size), "zeros");
+    return swi_layer_param(model, name, "bias", SW_SHAPE(size), "zeros");
 }
 
 sw_linear sw_linear_new(sw_model *model, const char *name, int64_t in, int64_t out)
@@ -186,20 +187,18 @@ static void layer_scope(sw_ctx *ctx, sw_param weight)
     sw_scope_begin(ctx, labelled);
 }
 
-/* May a layer of this type be applied? Then its scope has begun, which end_layer() ends.
+/* May a layer of this type be applied? Then its scope has begun, which swi_layer_end() ends.
  * `named`: the parameter or buffer whose name it has. */
-static bool begin_layer(sw_ctx *ctx, const char *type, const uint64_t *reserved, size_t n,
-                        sw_param named)
+bool swi_layer_begin(sw_ctx *ctx, const char *type, const uint64_t *reserved, size_t n,
+                     sw_param named)
 {
     if (sw_ctx_status(ctx) != SW_OK || !is_zero(ctx, type, reserved, n))
         return false;
     layer_scope(ctx, named);
     return true;
 }
-#define BEGIN(ctx, type, layer, named)                                                         \
-    begin_layer(ctx, #type, (layer).reserved, SWI_COUNT((layer).reserved), (layer).named)
 
-static sw_value end_layer(sw_ctx *ctx, sw_value y)
+sw_value swi_layer_end(sw_ctx *ctx, sw_value y)
 {
     sw_scope_end(ctx);
     if (ctx->label_bytes > 0 && swi_ctx_works(ctx))
@@ -209,59 +208,59 @@ static sw_value end_layer(sw_ctx *ctx, sw_value y)
     return y;
 }
 
-static sw_value use_if_any(sw_ctx *ctx, sw_param param)
+sw_value swi_layer_use(sw_ctx *ctx, sw_param param)
 {
     return param.model != NULL ? sw_use(ctx, param) : (sw_value){0, 0};
 }
 
 sw_value sw_apply_linear(sw_ctx *ctx, sw_linear layer, sw_value x)
 {
-    if (!BEGIN(ctx, sw_linear, layer, weight))
+    if (!SWI_LAYER_BEGIN(ctx, sw_linear, layer, weight))
         return (sw_value){0, 0};
-    const sw_value weight = sw_use(ctx, layer.weight), bias = use_if_any(ctx, layer.bias);
-    return end_layer(ctx, sw_linear_op(ctx, x, weight, bias));
+    const sw_value weight = sw_use(ctx, layer.weight), bias = swi_layer_use(ctx, layer.bias);
+    return swi_layer_end(ctx, sw_linear_op(ctx, x, weight, bias));
 }
 
 sw_value sw_apply_conv2d(sw_ctx *ctx, sw_conv2d layer, sw_value x)
 {
-    if (!BEGIN(ctx, sw_conv2d, layer, weight))
+    if (!SWI_LAYER_BEGIN(ctx, sw_conv2d, layer, weight))
         return (sw_value){0, 0};
-    const sw_value weight = sw_use(ctx, layer.weight), bias = use_if_any(ctx, layer.bias);
+    const sw_value weight = sw_use(ctx, layer.weight), bias = swi_layer_use(ctx, layer.bias);
     const sw_conv_opts opts = {.size = sizeof opts,
                                .stride = layer.stride,
                                .pad = layer.pad,
                                .groups = layer.groups,
                                .dilation = layer.dilation};
-    return end_layer(ctx, sw_conv2d_op_with(ctx, x, weight, bias, &opts));
+    return swi_layer_end(ctx, sw_conv2d_op_with(ctx, x, weight, bias, &opts));
 }
 
 sw_value sw_apply_conv_transpose2d(sw_ctx *ctx, sw_conv_transpose2d layer, sw_value x)
 {
-    if (!BEGIN(ctx, sw_conv_transpose2d, layer, weight))
+    if (!SWI_LAYER_BEGIN(ctx, sw_conv_transpose2d, layer, weight))
         return (sw_value){0, 0};
-    const sw_value weight = sw_use(ctx, layer.weight), bias = use_if_any(ctx, layer.bias);
+    const sw_value weight = sw_use(ctx, layer.weight), bias = swi_layer_use(ctx, layer.bias);
     const sw_conv_transpose_opts opts = {.size = sizeof opts,
                                          .stride = layer.stride,
                                          .pad = layer.pad,
                                          .output_pad = layer.output_pad,
                                          .groups = layer.groups,
                                          .dilation = layer.dilation};
-    return end_layer(ctx, sw_conv_transpose2d_op(ctx, x, weight, bias, &opts));
+    return swi_layer_end(ctx, sw_conv_transpose2d_op(ctx, x, weight, bias, &opts));
 }
 
 sw_embedding sw_embedding_new(sw_model *model, const char *name, int64_t vocabulary,
                               int64_t width)
 {
     const sw_param weight =
-        declare(model, name, "weight", SW_SHAPE(vocabulary, width), "normal:1");
+        swi_layer_param(model, name, "weight", SW_SHAPE(vocabulary, width), "normal:1");
     return (sw_embedding){.weight = weight};
 }
 
 sw_value sw_apply_embedding(sw_ctx *ctx, sw_embedding layer, sw_value ids)
 {
-    if (!BEGIN(ctx, sw_embedding, layer, weight))
+    if (!SWI_LAYER_BEGIN(ctx, sw_embedding, layer, weight))
         return (sw_value){0, 0};
-    return end_layer(ctx, sw_embedding_op(ctx, ids, sw_use(ctx, layer.weight)));
+    return swi_layer_end(ctx, sw_embedding_op(ctx, ids, sw_use(ctx, layer.weight)));
 }
 
 /* ---- layers of bits ------------------------------------------------------------------------
@@ -300,19 +299,19 @@ sw_binary_conv2d sw_binary_conv2d_new(sw_model *model, const char *name, int64_t
 sw_value sw_apply_binary_linear(sw_ctx *ctx, sw_binary_linear layer, sw_value bits,
                                 sw_binary_result what)
 {
-    if (!BEGIN(ctx, sw_binary_linear, layer, logits))
+    if (!SWI_LAYER_BEGIN(ctx, sw_binary_linear, layer, logits))
         return (sw_value){0, 0};
-    const sw_value logits = sw_use(ctx, layer.logits), bias = use_if_any(ctx, layer.bias);
-    return end_layer(ctx, sw_binary_linear_op(ctx, bits, logits, bias, what));
+    const sw_value logits = sw_use(ctx, layer.logits), bias = swi_layer_use(ctx, layer.bias);
+    return swi_layer_end(ctx, sw_binary_linear_op(ctx, bits, logits, bias, what));
 }
 
 sw_value sw_apply_binary_conv2d(sw_ctx *ctx, sw_binary_conv2d layer, sw_value bits,
                                 sw_binary_result what)
 {
-    if (!BEGIN(ctx, sw_binary_conv2d, layer, logits))
+    if (!SWI_LAYER_BEGIN(ctx, sw_binary_conv2d, layer, logits))
         return (sw_value){0, 0};
-    const sw_value logits = sw_use(ctx, layer.logits), bias = use_if_any(ctx, layer.bias);
-    return end_layer(
+    const sw_value logits = sw_use(ctx, layer.logits), bias = swi_layer_use(ctx, layer.bias);
+    return swi_layer_end(
         ctx, sw_binary_conv2d_op(ctx, bits, logits, bias, layer.stride, layer.pad, what));
 }
 
@@ -357,33 +356,38 @@ sw_batch_norm2d sw_batch_norm2d_new(sw_model *model, const char *name, int64_t c
 
 sw_value sw_apply_layer_norm(sw_ctx *ctx, sw_layer_norm layer, sw_value x)
 {
-    if (!BEGIN(ctx, sw_layer_norm, layer, weight))
+    if (!SWI_LAYER_BEGIN(ctx, sw_layer_norm, layer, weight))
         return (sw_value){0, 0};
-    const sw_value weight = use_if_any(ctx, layer.weight), bias = use_if_any(ctx, layer.bias);
-    return end_layer(ctx, sw_layer_norm_op(ctx, x, weight, bias, layer.epsilon));
+    const sw_value weight = swi_layer_use(ctx, layer.weight),
+                   bias = swi_layer_use(ctx, layer.bias);
+    return swi_layer_end(ctx, sw_layer_norm_op(ctx, x, weight, bias, layer.epsilon));
 }
 
 sw_value sw_apply_rms_norm(sw_ctx *ctx, sw_rms_norm layer, sw_value x)
 {
-    if (!BEGIN(ctx, sw_rms_norm, layer, weight))
+    if (!SWI_LAYER_BEGIN(ctx, sw_rms_norm, layer, weight))
         return (sw_value){0, 0};
-    const sw_value weight = use_if_any(ctx, layer.weight);
-    return end_layer(ctx, sw_rms_norm_op(ctx, x, weight, layer.epsilon));
+    const sw_value weight = swi_layer_use(ctx, layer.weight);
+    return swi_layer_end(ctx, sw_rms_norm_op(ctx, x, weight, layer.epsilon));
 }
 
 sw_value sw_apply_group_norm(sw_ctx *ctx, sw_group_norm layer, sw_value x)
 {
-    if (!BEGIN(ctx, sw_group_norm, layer, weight))
+    if (!SWI_LAYER_BEGIN(ctx, sw_group_norm, layer, weight))
         return (sw_value){0, 0};
-    const sw_value weight = use_if_any(ctx, layer.weight), bias = use_if_any(ctx, layer.bias);
-    return end_layer(ctx, sw_group_norm_op(ctx, x, weight, bias, layer.groups, layer.epsilon));
+    const sw_value weight = swi_layer_use(ctx, layer.weight),
+                   bias = swi_layer_use(ctx, layer.bias);
+    return swi_layer_end(ctx,
+                         sw_group_norm_op(ctx, x, weight, bias, layer.groups, layer.epsilon));
 }
 
 sw_value sw_apply_batch_norm2d(sw_ctx *ctx, sw_batch_norm2d layer, sw_value x)
 {
-    if (!BEGIN(ctx, sw_batch_norm2d, layer, running_mean))
+    if (!SWI_LAYER_BEGIN(ctx, sw_batch_norm2d, layer, running_mean))
         return (sw_value){0, 0};
-    const sw_value weight = use_if_any(ctx, layer.weight), bias = use_if_any(ctx, layer.bias);
-    return end_layer(ctx, sw_batch_norm_op(ctx, x, weight, bias, layer.running_mean,
-                                           layer.running_var, layer.momentum, layer.epsilon));
+    const sw_value weight = swi_layer_use(ctx, layer.weight),
+                   bias = swi_layer_use(ctx, layer.bias);
+    return swi_layer_end(ctx,
+                         sw_batch_norm_op(ctx, x, weight, bias, layer.running_mean,
+                                          layer.running_var, layer.momentum, layer.epsilon));
 }

@@ -52,10 +52,12 @@ typedef enum {
  * taken from, all of them at once. What is not tied here cannot be resized. */
 typedef enum {
     SWI_AXES_NONE,     /* none */
+    SWI_AXES_FREE,     /* none, and each may have any length: all elements are alike */
     SWI_AXES_MOVES,    /* the result is the input, at most laid in another way */
     SWI_AXES_SAME,     /* element by element: equal axes, counted from the last, of inputs and
                           outputs */
     SWI_AXES_HALVES,   /* the same of two inputs; or of one, the two halves of its last axis */
+    SWI_AXES_GATES,    /* rows of hidden units, or of several runs of them side by side */
     SWI_AXES_RESHAPE,  /* axes that are as they were; a run of axes that become one, or one that
                           becomes a run: the one of the run whose length changes */
     SWI_AXES_PERMUTE,  /* swi_permute_attrs */

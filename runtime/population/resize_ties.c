@@ -96,6 +96,22 @@ static void tie_halves(swi_walk *w)
     swi_walk_span(w, 0, last, half, 1, last, 0, half);
 }
 
+/* An axis of n hidden units, or of n gates for each in turn, a run for each gate. */
+static void tie_gates(swi_walk *w)
+{
+    const uint32_t out = w->node->n_in, n = out + (uint32_t)swi_op(w->node->op)->n_out;
+    for (uint32_t k = 0; k < n; k++) {
+        const int last = swi_walk_last_of(w, k);
+        if (k == out)
+            continue;
+        swi_walk_tie_front(w, k, out, last);
+        if (swi_walk_shape_of(w, k)->dim[last] == swi_walk_shape_of(w, out)->dim[last])
+            swi_walk_tie(w, k, last, out, last);
+        else
+            swi_walk_block(w, k, last, out, last, 1);
+    }
+}
+
 /* Extras have channels too: statistics that other ops read. */
 static void tie_channels(swi_walk *w)
 {
@@ -159,12 +175,19 @@ static void tie_node(swi_walk *w)
     switch (swi_op_traits_of(w->node->op)->axes) {
     case SWI_AXES_NONE:
         break;
+    case SWI_AXES_FREE:
+        for (int d = 0; d <= swi_walk_last_of(w, w->node->n_in); d++)
+            swi_walk_see(w, w->node->n_in, d);
+        break;
     case SWI_AXES_MOVES:
     case SWI_AXES_SAME:
         tie_same(w);
         break;
     case SWI_AXES_HALVES:
         tie_halves(w);
+        break;
+    case SWI_AXES_GATES:
+        tie_gates(w);
         break;
     case SWI_AXES_RESHAPE:
         swi_tie_reshape(w);

@@ -63,7 +63,11 @@ static void declare_decoded(resize_net *n)
 static void declare_others(resize_net *n)
 {
     const int64_t *w = n->spec.w;
-    if (n->spec.kind == RN_GATED) {
+    if (n->spec.kind == RN_RECURRENT) {
+        n->lstm = sw_lstm_new(n->model, "lstm", 7, w[0]);
+        n->gru = sw_gru_new(n->model, "gru", w[0], w[1]);
+        n->f[0] = sw_linear_new(n->model, "head", w[1], RN_OUT);
+    } else if (n->spec.kind == RN_GATED) {
         n->f[0] = sw_linear_new(n->model, "both", RN_IN, 2 * w[0]);
         n->f[1] = sw_linear_new(n->model, "down", w[0], RN_OUT);
     } else if (n->spec.kind == RN_JOINED) {
@@ -238,6 +242,14 @@ static sw_value decoded(sw_ctx *ctx, resize_net *n, sw_value x)
     return sw_apply_linear(ctx, n->f[0], sw_flatten(ctx, x));
 }
 
+static sw_value recurrent(sw_ctx *ctx, resize_net *n, sw_value x)
+{
+    sw_value h = {0, 0};
+    x = sw_transpose(ctx, sw_reshape(ctx, x, SW_SHAPE(-1, 7, 7)), 0, 1);
+    (void)sw_apply_gru(ctx, n->gru, sw_apply_lstm(ctx, n->lstm, x, NULL, NULL), &h);
+    return sw_apply_linear(ctx, n->f[0], h);
+}
+
 /* Its body; the last weight is the table. */
 static sw_value tokens(sw_ctx *ctx, resize_net *n, sw_value x)
 {
@@ -266,8 +278,8 @@ static sw_value skipped(sw_ctx *ctx, resize_net *n, sw_value x)
 void resize_step(sw_ctx *ctx, void *user)
 {
     static sw_value (*const bodies[])(sw_ctx *, resize_net *, sw_value) = {
-        chain,    conv,   residual, gated,   joined, attend,
-        squeezed, tokens, skipped,  decoded, normed};
+        chain,    conv,   residual, gated,   joined,    attend,
+        squeezed, tokens, skipped,  decoded, recurrent, normed};
     resize_net *n = user;
     const sw_value logits = bodies[n->spec.kind](ctx, n, sw_input(ctx, 0));
     const sw_value loss = sw_softmax_ce(ctx, logits, sw_input(ctx, 1));

@@ -19,7 +19,8 @@ typedef enum {
     RN_SKIPPED,  /* the last layer reads the input and an output too */
     RN_DECODED, /* conv, transposed convs, a resampled image, sums along its rows, a constant of
                    the channels */
-    RN_NORMED,  /* layer norm over the width */
+    RN_RECURRENT, /* an LSTM over the rows of an image, a GRU over its states, a head */
+    RN_NORMED,    /* layer norm over the width */
     RN_KINDS
 } resize_kind;
 
@@ -36,6 +37,8 @@ typedef struct {
     sw_linear f[RN_LAYERS + 1];
     sw_conv2d c[3];
     sw_conv_transpose2d up[2];
+    sw_lstm lstm;
+    sw_gru gru;
     sw_batch_norm2d bn;
     sw_layer_norm norm;
     sw_embedding table;

@@ -33,6 +33,7 @@ static const struct {
     {"heads", {RN_ATTENTION, 0, {8, 5}, NULL}, {RN_ATTENTION, 0, {20, 5}, NULL}},
     {"heads and product", {RN_ATTENTION, 0, {8, 5}, NULL}, {RN_ATTENTION, 0, {12, 9}, NULL}},
     {"decoded", {RN_DECODED, 0, {6, 4}, NULL}, {RN_DECODED, 0, {11, 9}, NULL}},
+    {"recurrent", {RN_RECURRENT, 0, {6, 4}, NULL}, {RN_RECURRENT, 0, {11, 9}, NULL}},
     {"squeezed", {RN_SQUEEZED, 0, {6, 4}, NULL}, {RN_SQUEEZED, 0, {11, 9}, NULL}},
     {"tokens", {RN_TOKENS, 0, {8, 5}, NULL}, {RN_TOKENS, 0, {14, 9}, NULL}},
     {"skipped", {RN_SKIPPED, 0, {8}, NULL}, {RN_SKIPPED, 0, {14}, NULL}},

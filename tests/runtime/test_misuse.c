@@ -369,6 +369,10 @@ static things make_things(void)
     X(sw_conv2d_new_with(NULL, NULL, 4, 4, 3, NULL).weight.index == 0 ? SW_INVALID : SW_OK)    \
     X(sw_conv_transpose2d_new(NULL, "l", 4, 4, 3, NULL).weight.index == 0 ? SW_INVALID         \
                                                                           : SW_OK)             \
+    X(sw_lstm_new(NULL, "l", 4, 4).weight_ih.index == 0 ? SW_INVALID : SW_OK)                  \
+    X(sw_lstm_new(t->model, NULL, 4, 4).weight_hh.index == 0 ? SW_INVALID : SW_OK)             \
+    X(sw_gru_new(NULL, "l", 4, 4).weight_ih.index == 0 ? SW_INVALID : SW_OK)                   \
+    X(sw_gru_new(t->model, NULL, 4, 4).bias_hh.index == 0 ? SW_INVALID : SW_OK)                \
     X(sw_embedding_new(NULL, "l", 4, 4).weight.index == 0 ? SW_INVALID : SW_OK)                \
     X(sw_embedding_new(t->model, NULL, 4, 4).weight.index == 0 ? SW_INVALID : SW_OK)           \
     X(sw_binary_linear_new(NULL, "l", 4, 4, 1).logits.index == 0 ? SW_INVALID : SW_OK)         \
@@ -403,6 +407,10 @@ static things make_things(void)
     X(sw_apply_linear(c, linear, x))                                                           \
     X(sw_apply_conv2d(c, conv, x))                                                             \
     X(sw_apply_conv_transpose2d(c, conv_transpose, x))                                         \
+    X(sw_apply_lstm(c, lstm, no_value, NULL, NULL))                                            \
+    X(sw_apply_lstm_step(c, lstm, x, NULL, NULL))                                              \
+    X(sw_apply_gru(c, gru, x, NULL))                                                           \
+    X(sw_apply_gru_step(c, gru, x, NULL))                                                      \
     X(sw_apply_embedding(c, embedding, x))                                                     \
     X(sw_apply_layer_norm(c, layer_norm, no_value))                                            \
     X(sw_apply_rms_norm(c, rms_norm, no_value))                                                \
@@ -455,6 +463,8 @@ static things make_things(void)
     X(sw_sub(c, no_value, x))                                                                  \
     X(sw_div(c, no_value, x))                                                                  \
     X(sw_where(c, no_value, x, x))                                                             \
+    X(sw_lstm_cell(c, x, x, NULL))                                                             \
+    X(sw_gru_cell(c, x, x, no_value))                                                          \
     X(sw_swiglu(c, no_value, x))                                                               \
     X(sw_scale(c, x, no_knob))                                                                 \
     X(sw_scale_by(c, no_value, 1.0f))                                                          \
@@ -548,6 +558,8 @@ static void call_inside(sw_ctx *ctx, void *user)
     const sw_linear linear = {.reserved = {0}};
     const sw_conv2d conv = {.reserved = {0}};
     const sw_conv_transpose2d conv_transpose = {.reserved = {0}};
+    const sw_lstm lstm = {.reserved = {0}};
+    const sw_gru gru = {.reserved = {0}};
     const sw_binary_linear binary_linear = {.reserved = {0}};
     const sw_binary_conv2d binary_conv = {.reserved = {0}};
     const sw_embedding embedding = {.reserved = {0}};

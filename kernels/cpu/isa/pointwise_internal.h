@@ -21,6 +21,10 @@ void SW_ISA_FN(swi_log_softmax_dx)(float *dx, const float *dy, const float *y, i
                                    int64_t cols, bool accumulate, const sw_par *par);
 void SW_ISA_FN(swi_swiglu)(const sw_glu *g, const sw_par *par);
 void SW_ISA_FN(swi_swiglu_grad)(const sw_glu *g, const sw_par *par);
+void SW_ISA_FN(swi_lstm_cell)(const sw_lstm_args *l, const sw_par *par);
+void SW_ISA_FN(swi_lstm_cell_grad)(const sw_lstm_args *l, const sw_par *par);
+void SW_ISA_FN(swi_gru_cell)(const sw_gru_args *g, const sw_par *par);
+void SW_ISA_FN(swi_gru_cell_grad)(const sw_gru_args *g, const sw_par *par);
 void SW_ISA_FN(swi_lse)(float *lse, const float *x, int64_t rows, int64_t cols,
                         const sw_par *par);
 void SW_ISA_FN(swi_softmax_ce_dx)(float *dx, const float *x, const float *lse,

@@ -1,0 +1,155 @@
+/* Cells of recurrent nets (kernels/recurrent.h): a thread has one hidden unit of one row, all
+ * of whose numbers it reads before it writes any. Formulas and bits are the CPU's. */
+#include "kernels/cuda/device.h"
+#include "kernels/recurrent.h"
+
+static __device__ __forceinline__ void put(float *to, int64_t at, float v, bool add)
+{
+    if (to != nullptr)
+        to[at] = add ? to[at] + v : v;
+}
+
+/* Elements of the state, and its last axis. */
+template <class ARGS> static void shape_of(ARGS *a, const sw_type *state)
+{
+    a->hidden = state->shape.rank > 0 ? state->shape.dim[state->shape.rank - 1] : 0;
+    a->rows = a->hidden > 0 ? sw_cuda_elements(state) / a->hidden : 0;
+}
+
+/* ---- lstm_cell --------------------------------------------------------------------------- */
+
+/* h NULL: the gradients. */
+__global__ void lstm_cell_kernel(sw_lstm_args l)
+{
+    const int64_t step = l.hidden, n = l.rows * step;
+    for (int64_t i = sw_cuda_thread(); i < n; i += sw_cuda_threads()) {
+        const int64_t at = i / step * 4 * step + i % step;
+        const sw_lstm_gates a = {sw_sigmoidf(l.gates[at]), sw_sigmoidf(l.gates[at + step]),
+                                 sw_tanhf(l.gates[at + 2 * step]),
+                                 sw_sigmoidf(l.gates[at + 3 * step])};
+        const float c = l.cell[i], next = sw_lstm_state(a, c), t = sw_tanhf(next);
+        if (l.h != nullptr) {
+            l.h[i] = a.o * t;
+            l.c[i] = next;
+            continue;
+        }
+        float d_cell;
+        const sw_lstm_gates d = sw_lstm_back(a, c, t, l.dh[i], l.dc[i], &d_cell);
+        if (l.d_gates != nullptr) {
+            put(l.d_gates, at, d.i, l.add_gates);
+            put(l.d_gates, at + step, d.f, l.add_gates);
+            put(l.d_gates, at + 2 * step, d.g, l.add_gates);
+            put(l.d_gates, at + 3 * step, d.o, l.add_gates);
+        }
+        put(l.d_cell, i, d_cell, l.add_cell);
+    }
+}
+
+static sw_status lstm_run(const sw_launch *l, sw_lstm_args a, const sw_cuda_queue *queue)
+{
+    SW_TRY(sw_cuda_all_plain("lstm_cell", l));
+    shape_of(&a, &l->in[1].type);
+    a.gates = sw_cuda_in(l, 0);
+    a.cell = sw_cuda_in(l, 1);
+    if (a.rows == 0)
+        return SW_OK;
+    SW_CUDA_LAUNCH(lstm_cell_kernel, sw_cuda_blocks(a.rows * a.hidden, SW_CUDA_THREADS),
+                   SW_CUDA_THREADS, 0, queue, a);
+    return sw_cuda_launched("lstm_cell");
+}
+
+extern "C" sw_status sw_cuda_lstm_cell_forward(const sw_launch *l, const sw_cuda_queue *queue)
+{
+    sw_lstm_args a = {};
+    a.h = sw_cuda_out(l, 0);
+    a.c = sw_cuda_out(l, 1);
+    return lstm_run(l, a, queue);
+}
+
+/* in: gates, cell, dh, dc */
+extern "C" sw_status sw_cuda_lstm_cell_grad0(const sw_launch *l, const sw_cuda_queue *queue)
+{
+    sw_lstm_args a = {};
+    a.dh = sw_cuda_in(l, 2);
+    a.dc = sw_cuda_in(l, 3);
+    a.d_gates = sw_cuda_out(l, 0);
+    a.d_cell = sw_cuda_out(l, 1);
+    a.add_gates = sw_cuda_adds(l, 0) != 0;
+    a.add_cell = sw_cuda_adds(l, 1) != 0;
+    return lstm_run(l, a, queue);
+}
+
+/* ---- gru_cell ---------------------------------------------------------------------------- */
+
+/* y NULL: the gradients. */
+__global__ void gru_cell_kernel(sw_gru_args g)
+{
+    const int64_t step = g.hidden, n = g.rows * step;
+    for (int64_t i = sw_cuda_thread(); i < n; i += sw_cuda_threads()) {
+        const int64_t at = i / step * 3 * step + i % step;
+        const float s = g.s[at + 2 * step], h = g.h[i];
+        sw_gru_gates a;
+        a.r = sw_sigmoidf(g.x[at] + g.s[at]);
+        a.z = sw_sigmoidf(g.x[at + step] + g.s[at + step]);
+        a.n = sw_tanhf(g.x[at + 2 * step] + a.r * s);
+        if (g.y != nullptr) {
+            g.y[i] = sw_gru_state(a, h);
+            continue;
+        }
+        float d_h;
+        const sw_gru_gates d = sw_gru_back(a, s, h, g.dy[i], &d_h);
+        if (g.d_x != nullptr) {
+            put(g.d_x, at, d.r, g.add_x);
+            put(g.d_x, at + step, d.z, g.add_x);
+            put(g.d_x, at + 2 * step, d.n, g.add_x);
+        }
+        if (g.d_s != nullptr) {
+            put(g.d_s, at, d.r, g.add_s);
+            put(g.d_s, at + step, d.z, g.add_s);
+            put(g.d_s, at + 2 * step, d.n * a.r, g.add_s);
+        }
+        put(g.d_h, i, d_h, g.add_h);
+    }
+}
+
+static sw_status gru_run(const sw_launch *l, sw_gru_args a, const sw_cuda_queue *queue)
+{
+    SW_TRY(sw_cuda_all_plain("gru_cell", l));
+    shape_of(&a, &l->in[2].type);
+    a.x = sw_cuda_in(l, 0);
+    a.s = sw_cuda_in(l, 1);
+    a.h = sw_cuda_in(l, 2);
+    if (a.rows == 0)
+        return SW_OK;
+    SW_CUDA_LAUNCH(gru_cell_kernel, sw_cuda_blocks(a.rows * a.hidden, SW_CUDA_THREADS),
+                   SW_CUDA_THREADS, 0, queue, a);
+    return sw_cuda_launched("gru_cell");
+}
+
+extern "C" sw_status sw_cuda_gru_cell_forward(const sw_launch *l, const sw_cuda_queue *queue)
+{
+    sw_gru_args a = {};
+    a.y = sw_cuda_out(l, 0);
+    return gru_run(l, a, queue);
+}
+
+/* in: sums of the input, of the hidden state, h, dy */
+extern "C" sw_status sw_cuda_gru_cell_grad0(const sw_launch *l, const sw_cuda_queue *queue)
+{
+    sw_gru_args a = {};
+    a.dy = sw_cuda_in(l, 3);
+    a.d_x = sw_cuda_out(l, 0);
+    a.d_s = sw_cuda_out(l, 1);
+    a.d_h = sw_cuda_out(l, 2);
+    a.add_x = sw_cuda_adds(l, 0) != 0;
+    a.add_s = sw_cuda_adds(l, 1) != 0;
+    a.add_h = sw_cuda_adds(l, 2) != 0;
+    return gru_run(l, a, queue);
+}
+
+/* clang-format off */
+SW_CUDA_ENTRY(lstm_cell, -1, sw_cuda_lstm_cell_forward, NULL, 1)
+SW_CUDA_ENTRY(lstm_cell, 0, sw_cuda_lstm_cell_grad0, NULL, 1)
+SW_CUDA_ENTRY(gru_cell, -1, sw_cuda_gru_cell_forward, NULL, 1)
+SW_CUDA_ENTRY(gru_cell, 0, sw_cuda_gru_cell_grad0, NULL, 1)
+/* clang-format on */
