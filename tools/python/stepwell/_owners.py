@@ -1,0 +1,289 @@
+"""Owners: objects of the library that end with a block, and in the order that <stepwell.h> asks."""
+import atexit
+import ctypes
+import weakref
+
+from . import _header
+from ._calls import STEP, Error, Function, raw, stack
+from ._types import FUNCTIONS, Opaque, Struct, convert, target
+
+# Which objects must end before which others: those that borrow before those that are borrowed.
+BORROWS = {
+    "sw_exec": {"sw_budget", "sw_profile"},
+    "sw_model": {"sw_exec"},
+    "sw_members": {"sw_exec", "sw_model"},
+    "sw_es": {"sw_model", "sw_exec", "sw_net"},
+    "sw_zo": {"sw_model", "sw_net"},
+    "sw_net": {"sw_exec"},
+    "sw_evolution": {"sw_exec", "sw_dataset", "sw_search_space"},
+    "sw_loader": {"sw_budget"},
+    "sw_checkpoint": {"sw_exec", "sw_model", "sw_loader", "sw_members", "sw_net"},
+}
+# Calls after which the first object borrows the others.
+BINDING = {"sw_model_ready", "sw_net_ready", "sw_exec_set_profile", "sw_checkpoint_loader", "sw_checkpoint_members"}
+# Calls that run something in an exec: the memory of its outputs is used again.
+RUNNING = {"sw_run", "sw_witness", "sw_es_evaluate", "sw_es_step", "sw_zo_step", "sw_zo_replay", "sw_members_run", "sw_members_run_all",
+           "sw_evolution_advance", "sw_plan", "sw_model_resize"}
+
+_living = weakref.WeakSet()
+
+
+def owners_in(value):
+    """The owners that a value is, has or was made with."""
+    if isinstance(value, Owner):
+        return [value]
+    if isinstance(value, Borrowed):
+        return value.owners
+    if isinstance(value, Struct):
+        return [o for kept in value.__dict__.get("kept", {}).values() for o in owners_in(kept)]
+    if isinstance(value, (list, tuple)):
+        return [o for v in value for o in owners_in(v)]
+    return []
+
+
+def structs_in(value):
+    if isinstance(value, Struct):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [s for v in value for s in structs_in(v)]
+    return []
+
+
+class Borrowed:
+    """The address of an object that belongs to another one, and ends with it."""
+
+    def __init__(self, pointer, made_of):
+        self.pointer, self.owners = pointer, owners_in(list(made_of))
+
+    @property
+    def _as_parameter_(self):
+        for owner in self.owners:
+            owner.address()
+        return self.pointer
+
+    def __repr__(self):
+        return f"<{type(self.pointer)._type_.__name__} of {', '.join(map(repr, self.owners)) or 'its owner'}>"
+
+
+class Owner:
+    """The only owner of an object. It is given to functions as the object's address; it ends with
+    its block, by close(), or with its last reference, in this order: what borrows others first."""
+
+    kind = None  # set by classes below
+    serial = 0
+
+    def __init__(self, pointer, made_of=()):
+        Owner.serial += 1
+        self.pointer, self.serial = pointer, Owner.serial
+        self.kept, self.steps, self.runs = made_of, set(), 0
+        self.borrows, self.borrowed_by, self.exports = [], weakref.WeakSet(), weakref.WeakSet()
+        self.bind(owners_in(list(made_of)))
+        _living.add(self)
+
+    def bind(self, others):
+        for other in others:
+            if other.kind.__name__ in BORROWS.get(self.kind.__name__, ()) and other not in self.borrows:
+                self.borrows.append(other)
+                other.borrowed_by.add(self)
+
+    def address(self):
+        if self.pointer is None:
+            raise Error(_header.SW_INVALID, f"{type(self).__name__} was closed: make another one")
+        return self.pointer
+
+    _as_parameter_ = property(address)
+
+    def __bool__(self):
+        return self.pointer is not None
+
+    def __repr__(self):
+        return f"<stepwell.{type(self).__name__} {'closed' if self.pointer is None else hex(ctypes.addressof(self.pointer.contents))}>"
+
+    def __enter__(self):
+        self.address()
+        return self
+
+    def __exit__(self, *raised):
+        if raised[0] is None:
+            self.close()
+        else:
+            self.end()
+
+    def close(self):
+        """Destroy the object; a second call does nothing. stepwell.Error while others borrow it, or
+        while arrays of its memory are in use."""
+        if self.pointer is None:
+            return
+        name = type(self).__name__
+        others = sorted({type(o).__name__ for o in self.borrowed_by if o.pointer is not None})
+        if others:
+            raise Error(_header.SW_BUSY, f"{name} is in use by {', '.join(others)}: close {'it' if len(others) == 1 else 'them'} first")
+        if len(self.exports):
+            raise Error(_header.SW_BUSY, f"{name} has memory that arrays show: drop them first, or copy them (.copy())")
+        if stack() and self.kind.__name__ not in ("sw_budget", "sw_dataset"):
+            raise Error(_header.SW_BUSY, f"{name} cannot be closed in a step function or a callback")
+        self.destroy()
+
+    def release(self):
+        """The address, which the caller owns from now on."""
+        pointer, self.pointer = self.address(), None
+        return pointer
+
+    def end(self):
+        """Destroy the object whatever goes on: in a step function, behind the call."""
+        if self.pointer is None:
+            return
+        for other in sorted(self.borrowed_by, key=lambda o: -o.serial):
+            other.end()
+        calls = stack()
+        if calls:
+            pointer, self.pointer = self.pointer, None
+            destroy = raw(self.kind.__name__ + "_destroy")
+            calls[0].later.append(lambda: destroy(pointer))
+        else:
+            try:
+                self.destroy()
+            except Error:  # a profile whose file failed: close() tells
+                pass
+
+    def destroy(self):
+        pointer, self.pointer = self.pointer, None
+        status = raw(self.kind.__name__ + "_destroy")(pointer)
+        self.kept, self.borrows = (), []
+        self.steps.clear()
+        if status is not None and status != _header.SW_OK:
+            raise Error(status)
+
+    def __del__(self):
+        if getattr(self, "pointer", None) is not None and stack is not None:
+            self.end()
+
+
+@atexit.register
+def _end_all():
+    for owner in sorted(_living, key=lambda o: -o.serial):
+        owner.end()
+
+
+# One for each destroy function of the header: stepwell.exec of sw_exec, and so on.
+OWNERS = {}
+for _name in FUNCTIONS:
+    if _name.endswith("_destroy"):
+        _kind = target(FUNCTIONS[_name].arguments[0])
+        OWNERS[_kind] = type(_kind.__name__[3:], (Owner,), {"kind": _kind, "__module__": "stepwell", "__doc__": f"Owner of a {_kind.__name__}."})
+
+
+# ---- calls that make, and that fill -----------------------------------------------------------
+
+
+def the_function(fn):
+    if not isinstance(fn, Function):
+        raise TypeError(f"a function of <stepwell.h> is asked for (got {fn!r})")
+    return fn
+
+
+def fill(fn, given, places):
+    """Call fn with the arguments that are given and the places that are not: (arguments, places)."""
+    kinds = fn.row.arguments
+    made = {i: target(kinds[i])() for i in places}
+    rest = iter(given)
+    return [made[i] if i in made else next(rest) for i in range(len(kinds))], list(made.values())
+
+
+def objects_of(fn, given, word):
+    """The places of objects that fn makes."""
+    row = the_function(fn).row
+    places = [i for i in row.outs if target(target(row.arguments[i])) is not None and issubclass(target(target(row.arguments[i])), Opaque)]
+    if not places or len(given) + len(places) != len(row.arguments):
+        raise TypeError(f"stepwell.{word} calls {row.name} without the place of what it makes, so with {len(row.arguments) - len(places)} "
+                        f"arguments (got {len(given)}): {row.text}")
+    return places
+
+
+def make(fn, *given):
+    """Call a function of <stepwell.h> that makes an object, with all arguments but the place of it:
+    stepwell.make(sw_dataset_idx, "mnist", "train"). Returns the owner, or a tuple of them."""
+    places = objects_of(fn, given, "make")
+    kinds = [target(target(fn.row.arguments[i])) for i in places]
+    for kind in kinds:
+        if kind not in OWNERS:
+            raise TypeError(f"{kind.__name__} belongs to another object: use stepwell.borrow")
+    arguments, made = fill(fn, given, places)
+    fn(*arguments)
+    owners = tuple(OWNERS[kind](pointer, given) if pointer else None for kind, pointer in zip(kinds, made))
+    return owners[0] if len(owners) == 1 else owners
+
+
+def borrow(fn, *given):
+    """The same for what belongs to another object, which ends it: an optimizer to its model."""
+    places = objects_of(fn, given, "borrow")
+    kind = target(target(fn.row.arguments[places[0]]))
+    if kind in OWNERS:
+        raise TypeError(f"the caller must end a {kind.__name__}: use stepwell.make")
+    arguments, made = fill(fn, given, places)
+    fn(*arguments)
+    return Borrowed(made[0], given)
+
+
+def get(fn, *given):
+    """Call a function of <stepwell.h> without its last arguments, which are places that it fills,
+    and return what it filled: get(sw_metric_get, exec, "loss") is a float, get(sw_plan, exec, args)
+    an sw_plan_info. Several are a tuple. What stepwell.Error tells has it too, as `out`."""
+    row = the_function(fn).row
+    n = len(row.arguments) - len(given)
+    if not 0 < n <= len(row.outs) or row.outs[-n:] != list(range(len(row.arguments) - n, len(row.arguments))):
+        raise TypeError(f"stepwell.get calls {row.name} without the places at its end that it fills (got {len(given)} arguments): {row.text}")
+    arguments, made = fill(fn, given, row.outs[-n:])
+    try:
+        fn(*arguments)
+    except Error as refused:
+        refused.out = [found(m) for m in made]
+        refused.out = refused.out[0] if n == 1 else tuple(refused.out)
+        raise
+    if n == 2 and isinstance(made[0], ctypes.c_void_p) and isinstance(made[1], ctypes.c_size_t):
+        return ctypes.string_at(made[0], made[1].value) if made[0] else None
+    values = [found(m) for m in made]
+    return values[0] if n == 1 else tuple(values)
+
+
+def found(made):
+    """What Python has of a place that was filled."""
+    if isinstance(made, ctypes.c_char_p):
+        return None if made.value is None else made.value.decode(errors="replace")
+    return made.value if isinstance(made, ctypes._SimpleCData) else made
+
+
+def sized(kind, **members):
+    """A struct that begins with its own size: all zero, which means default, but for what is given."""
+    return kind(**members)
+
+
+def check(status):
+    """Raise stepwell.Error for all but SW_OK."""
+    if status != _header.SW_OK:
+        raise Error(status)
+
+
+# ---- what a call means for the objects that it was given ------------------------------------
+
+
+def before_call(name, given):
+    """Steps live as long as the objects that ran them; memory that arrays show is not run over."""
+    if not structs_in(given) and name not in RUNNING:
+        return
+    owners = owners_in([g for g in given if isinstance(g, (Owner, Borrowed, list, tuple))])
+    steps = {s.__dict__["kept"][STEP] for s in structs_in(given) if STEP in s.__dict__.get("kept", {})}
+    for owner in owners:
+        owner.steps |= steps
+        if name in RUNNING:
+            if len(owner.exports):
+                raise Error(_header.SW_BUSY, "arrays show outputs of the last run, whose memory this run takes: drop them first, or copy "
+                                             "them (.copy())")
+            owner.runs += 1
+
+
+def after_call(name, given):
+    if name in BINDING:
+        first = given[0]
+        if isinstance(first, Owner):
+            first.bind(owners_in(list(given[1:])))
