@@ -5,7 +5,7 @@ import sys
 from . import _header
 from ._calls import Error, raw
 from ._owners import owners_in
-from ._types import Struct  # noqa: F401: what sw_array is
+from ._types import keep
 
 _python = ctypes.pythonapi
 _ENDIAN = "<" if sys.byteorder == "little" else ">"
@@ -77,11 +77,11 @@ def _contiguous(shape, strides, what):
         expected *= n
 
 
-def _made(dtype, shape, address, keep):
+def _made(dtype, shape, address, source):
     if len(shape) > _header.SW_MAX_RANK:
         raise ValueError(f"an array must have at most {_header.SW_MAX_RANK} dims (got {len(shape)})")
     made = _header.sw_array(dtype=dtype.number, shape=tuple(shape), data=address)
-    made.keep("of", keep)
+    keep(made, "of", source)
     return made
 
 
@@ -214,10 +214,10 @@ class View:
     refuses to close, and to run, while an array made from the view is alive. A view of an output
     is stale behind the exec's next run; copy() is the bytes of its own that stay."""
 
-    def __init__(self, array, owners, keep=None, readonly=True):
+    def __init__(self, array, owners, memory=None, readonly=True):
         self.dtype, self.address, self.readonly = _by_number(array.dtype), array.data or 0, readonly
         self.shape = tuple(array.shape.dim[:array.shape.rank])
-        self.owners, self.keep = owners, keep
+        self.owners, self.memory = owners, memory
         self.runs = [o.runs for o in owners]
 
     @property

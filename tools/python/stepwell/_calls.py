@@ -8,7 +8,7 @@ import threading
 import weakref
 
 from . import _header
-from ._types import FUNCTIONS, Opaque, Struct, convert, number_of, struct_of, target
+from ._types import FUNCTIONS, Opaque, Struct, convert, keep, number_of, target
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 _local = threading.local()
@@ -248,4 +248,4 @@ def set_step(arguments, step):
     kept = Step.of(step)
     Struct.__setattr__(arguments, "fn", _the_step)
     Struct.__setattr__(arguments, "user", kept.number)
-    arguments.keep(STEP, kept)
+    keep(arguments, STEP, kept)

@@ -5,7 +5,7 @@ import weakref
 
 from . import _header
 from ._calls import STEP, Error, Function, raw, stack
-from ._types import FUNCTIONS, Opaque, Struct, convert, target
+from ._types import FUNCTIONS, Opaque, Struct, kept_of, target
 
 # Which objects must end before which others: those that borrow before those that are borrowed.
 BORROWS = {
@@ -23,9 +23,12 @@ BORROWS = {
 BINDING = {"sw_model_ready", "sw_net_ready", "sw_exec_set_profile", "sw_checkpoint_loader", "sw_checkpoint_members"}
 # Calls that run something in an exec: the memory of its outputs is used again.
 RUNNING = {"sw_run", "sw_witness", "sw_es_evaluate", "sw_es_step", "sw_zo_step", "sw_zo_replay", "sw_members_run", "sw_members_run_all",
-           "sw_evolution_advance", "sw_plan", "sw_model_resize"}
+           "sw_evolution_advance"}
 
-_living = weakref.WeakSet()
+# In a step function nothing else can be destroyed.
+CAN_END_ANYWHERE = {"sw_budget", "sw_dataset"}
+
+_living = set()
 
 
 def owners_in(value):
@@ -35,7 +38,7 @@ def owners_in(value):
     if isinstance(value, Borrowed):
         return value.owners
     if isinstance(value, Struct):
-        return [o for kept in value.__dict__.get("kept", {}).values() for o in owners_in(kept)]
+        return [o for kept in kept_of(value).values() for o in owners_in(kept)]
     if isinstance(value, (list, tuple)):
         return [o for v in value for o in owners_in(v)]
     return []
@@ -65,26 +68,64 @@ class Borrowed:
         return f"<{type(self.pointer)._type_.__name__} of {', '.join(map(repr, self.owners)) or 'its owner'}>"
 
 
+class Body:
+    """The object itself. It has no reference to its owner, so that the order in which bodies end is
+    known when the collector has taken a circle of owners, whose weak references are gone by then."""
+
+    def __init__(self, kind, pointer):
+        Body.serial += 1
+        self.kind, self.pointer, self.serial = kind, pointer, Body.serial
+        self.borrows, self.borrowed_by = [], set()
+        _living.add(self)
+
+    serial = 0
+
+    def destroy(self):
+        """What the destroy function answers; None where it cannot fail."""
+        pointer, self.pointer = self.pointer, None
+        for other in self.borrows:
+            other.borrowed_by.discard(self)
+        self.borrows = []
+        _living.discard(self)
+        return raw(self.kind.__name__ + "_destroy")(pointer)
+
+    def end(self):
+        """Destroy it whatever goes on, behind what borrows it; in a step function, behind the call."""
+        for other in sorted(self.borrowed_by, key=lambda b: -b.serial):
+            other.end()
+        if self.pointer is None:
+            return
+        calls = stack()
+        if calls and self.kind.__name__ not in CAN_END_ANYWHERE:
+            calls[0].later.append(self.end)
+        else:
+            self.destroy()  # whether the file of a profile is whole, close() tells
+
+
 class Owner:
     """The only owner of an object. It is given to functions as the object's address; it ends with
     its block, by close(), or with its last reference, in this order: what borrows others first."""
 
-    kind = None  # set by classes below
-    serial = 0
+    kind = None  # set by the classes below
 
     def __init__(self, pointer, made_of=()):
-        Owner.serial += 1
-        self.pointer, self.serial = pointer, Owner.serial
-        self.kept, self.steps, self.runs = made_of, set(), 0
-        self.borrows, self.borrowed_by, self.exports = [], weakref.WeakSet(), weakref.WeakSet()
-        self.bind(owners_in(list(made_of)))
-        _living.add(self)
+        self.body = Body(self.kind, pointer)
+        self.kept, self.steps, self.runs = [made_of], set(), 0
+        self.exports = weakref.WeakSet()
+        self.bind(made_of)
 
     def bind(self, others):
-        for other in others:
-            if other.kind.__name__ in BORROWS.get(self.kind.__name__, ()) and other not in self.borrows:
-                self.borrows.append(other)
-                other.borrowed_by.add(self)
+        """From now on the object borrows these, where it is of a kind that does."""
+        for other in owners_in(list(others)):
+            body = other.body
+            if body.kind.__name__ in BORROWS.get(self.kind.__name__, ()) and body not in self.body.borrows:
+                self.body.borrows.append(body)
+                body.borrowed_by.add(self.body)
+                self.kept.append(other)
+
+    @property
+    def pointer(self):
+        return self.body.pointer
 
     def address(self):
         if self.pointer is None:
@@ -107,7 +148,7 @@ class Owner:
         if raised[0] is None:
             self.close()
         else:
-            self.end()
+            self.body.end()
 
     def close(self):
         """Destroy the object; a second call does nothing. stepwell.Error while others borrow it, or
@@ -115,54 +156,36 @@ class Owner:
         if self.pointer is None:
             return
         name = type(self).__name__
-        others = sorted({type(o).__name__ for o in self.borrowed_by if o.pointer is not None})
+        others = sorted({body.kind.__name__[3:] for body in self.body.borrowed_by})
         if others:
             raise Error(_header.SW_BUSY, f"{name} is in use by {', '.join(others)}: close {'it' if len(others) == 1 else 'them'} first")
         if len(self.exports):
             raise Error(_header.SW_BUSY, f"{name} has memory that arrays show: drop them first, or copy them (.copy())")
-        if stack() and self.kind.__name__ not in ("sw_budget", "sw_dataset"):
+        if stack() and self.kind.__name__ not in CAN_END_ANYWHERE:
             raise Error(_header.SW_BUSY, f"{name} cannot be closed in a step function or a callback")
-        self.destroy()
-
-    def release(self):
-        """The address, which the caller owns from now on."""
-        pointer, self.pointer = self.address(), None
-        return pointer
-
-    def end(self):
-        """Destroy the object whatever goes on: in a step function, behind the call."""
-        if self.pointer is None:
-            return
-        for other in sorted(self.borrowed_by, key=lambda o: -o.serial):
-            other.end()
-        calls = stack()
-        if calls:
-            pointer, self.pointer = self.pointer, None
-            destroy = raw(self.kind.__name__ + "_destroy")
-            calls[0].later.append(lambda: destroy(pointer))
-        else:
-            try:
-                self.destroy()
-            except Error:  # a profile whose file failed: close() tells
-                pass
-
-    def destroy(self):
-        pointer, self.pointer = self.pointer, None
-        status = raw(self.kind.__name__ + "_destroy")(pointer)
-        self.kept, self.borrows = (), []
-        self.steps.clear()
+        status = self.body.destroy()
+        self.kept, self.steps = [], set()
         if status is not None and status != _header.SW_OK:
             raise Error(status)
 
+    def release(self):
+        """The address, which the caller owns from now on."""
+        pointer = self.address()
+        self.body.pointer = None
+        for other in self.body.borrows:
+            other.borrowed_by.discard(self.body)
+        _living.discard(self.body)
+        return pointer
+
     def __del__(self):
-        if getattr(self, "pointer", None) is not None and stack is not None:
-            self.end()
+        if hasattr(self, "body"):
+            self.body.end()
 
 
 @atexit.register
 def _end_all():
-    for owner in sorted(_living, key=lambda o: -o.serial):
-        owner.end()
+    for body in sorted(_living, key=lambda b: -b.serial):
+        body.end()
 
 
 # One for each destroy function of the header: stepwell.exec of sw_exec, and so on.
@@ -272,7 +295,9 @@ def before_call(name, given):
     if not structs_in(given) and name not in RUNNING:
         return
     owners = owners_in([g for g in given if isinstance(g, (Owner, Borrowed, list, tuple))])
-    steps = {s.__dict__["kept"][STEP] for s in structs_in(given) if STEP in s.__dict__.get("kept", {})}
+    if name in RUNNING:
+        owners += [b for o in owners for b in owners_in(o.kept) if b.kind.__name__ == "sw_exec" and b not in owners]
+    steps = {kept_of(s)[STEP] for s in structs_in(given) if STEP in kept_of(s)}
     for owner in owners:
         owner.steps |= steps
         if name in RUNNING:
@@ -286,4 +311,4 @@ def after_call(name, given):
     if name in BINDING:
         first = given[0]
         if isinstance(first, Owner):
-            first.bind(owners_in(list(given[1:])))
+            first.bind(given[1:])

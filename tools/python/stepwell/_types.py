@@ -26,13 +26,13 @@ class Struct(ctypes.Structure):
         kind = field_types(type(self)).get(name)
         if kind is None:
             raise AttributeError(f"{type(self).__name__} has no member {name} (it has {', '.join(field_types(type(self)))})")
-        if getattr(kind, "is_step", False) and callable(value) and not isinstance(value, ctypes._CFuncPtr):
+        if getattr(kind, "is_step", False) and callable(value) and not isinstance(getattr(value, "c", value), ctypes._CFuncPtr):
             from ._calls import set_step
             set_step(self, value)
             return
         made = convert(kind, value)
         super().__setattr__(name, made)
-        self.keep(name, (value, made))
+        keep(self, name, (value, made))
 
     def __getattribute__(self, name):
         value = super().__getattribute__(name)
@@ -43,13 +43,18 @@ class Struct(ctypes.Structure):
             return getattr(self, "in")
         raise AttributeError(f"{type(self).__name__} has no member {name}")
 
-    def keep(self, name, value):
-        """What a member points to lives as long as the struct."""
-        self.__dict__.setdefault("kept", {})[name] = value
-
     def __repr__(self):
         shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in field_types(type(self)) if name != "size")
         return f"{type(self).__name__}({shown})"
+
+
+def keep(struct, name, value):
+    """What a member points to lives as long as the struct. (No method: a member has this name.)"""
+    struct.__dict__.setdefault("_kept", {})[name] = value
+
+
+def kept_of(struct):
+    return struct.__dict__.get("_kept", {})
 
 
 _fields = {}
@@ -101,17 +106,24 @@ def convert(kind, value):
     points_to = target(kind)
     if points_to is not None:
         return as_pointer(kind, points_to, value)
-    if kind is ctypes.c_void_p and value is not None and not isinstance(value, (int, bytes, ctypes._SimpleCData, ctypes.Array, ctypes._Pointer)) \
-            and type(value).__name__ != "CArgObject":
-        if isinstance(value, ctypes.Structure):
-            return ctypes.cast(ctypes.pointer(value), ctypes.c_void_p)
-        raise TypeError(f"an address cannot be made of {type(value).__name__}: pass stepwell.array(x).data, or an address as an int")
-    return value
+    return as_address(value) if kind is ctypes.c_void_p else value
+
+
+def as_address(value):
+    """A `void *` of what ctypes has, of bytes, or of a number."""
+    if value is None or isinstance(value, (int, ctypes.c_void_p)) or type(value).__name__ == "CArgObject":
+        return value
+    if isinstance(value, ctypes.Structure):
+        value = ctypes.pointer(value)
+    if isinstance(value, (bytes, ctypes.Array, ctypes._Pointer, ctypes.c_char_p)):
+        return ctypes.cast(value, ctypes.c_void_p)
+    raise TypeError(f"an address cannot be made of {type(value).__name__}: pass stepwell.array(x).data, or an address as an int")
 
 
 def as_callback(kind, value):
     if value is None:
         return kind()
+    value = getattr(value, "c", value)  # a function of the library
     if isinstance(value, ctypes._CFuncPtr):
         return value if isinstance(value, kind) else ctypes.cast(value, kind)
     if not callable(value):
@@ -132,7 +144,7 @@ def from_list(kind, value):
         return kind(*[convert(kind._type_, v) for v in value])
     item = target(kind)
     if item is None:
-        raise TypeError(f"a list cannot be {kind.__name__}")
+        raise TypeError(f"a list cannot be {kind.__name__}" + (": pass stepwell.array(x).data" if kind is ctypes.c_void_p else ""))
     items = [convert(item, v) for v in value]
     made = (item * max(1, len(items)))(*items)
     made.items = (value, items)  # an array keeps copies of structs, and not what they point to
@@ -143,19 +155,14 @@ def as_pointer(kind, points_to, value):
     if value is None or isinstance(value, (kind, ctypes.Array)) or type(value).__name__ == "CArgObject":
         return value
     if isinstance(value, points_to):
-        made = ctypes.pointer(value)
-        return made
-    if isinstance(value, ctypes._Pointer) or isinstance(value, int):
-        raise TypeError(f"a pointer to {points_to.__name__} cannot be made of {type(value).__name__}")
+        return ctypes.pointer(value)
+    if isinstance(value, ctypes._Pointer):
+        raise TypeError(f"{points_to.__name__} is asked for (got {type(value)._type_.__name__})")
     if points_to in (ctypes.c_char, ctypes.c_uint8) and isinstance(value, (bytes, bytearray)):
         raise TypeError("a text that C writes into is made by ctypes.create_string_buffer")
     raise TypeError(f"{points_to.__name__} is asked for (got {type(value).__name__})")
 
 
-def struct_of(number, kind):
-    """The struct whose bytes a number has; the other way round: number_of."""
-    return kind.from_buffer_copy(int(number).to_bytes(ctypes.sizeof(kind), sys.byteorder))
-
-
 def number_of(struct):
+    """The number whose bytes a small struct has: how a callback returns it."""
     return int.from_bytes(bytes(struct), sys.byteorder)
