@@ -35,7 +35,7 @@ class In(unittest.TestCase):
 
     def test_numpy_arrays_are_pointed_to(self):
         numpy = support.need("numpy")
-        for kind, dtype in (("f4", sw.SW_F32), ("f8", sw.SW_F64), ("i4", sw.SW_I32), ("u1", sw.SW_U8)):
+        for kind, dtype in (("f4", sw.SW_F32), ("f8", sw.SW_F64), ("i4", sw.SW_I32), ("u1", sw.SW_U8), ("u2", sw.SW_U16)):
             x = numpy.arange(24, dtype=kind).reshape(2, 3, 4)
             a = sw.array(x)
             self.assertEqual((a.dtype, shape_of(a), a.data), (dtype, (2, 3, 4), x.ctypes.data))
@@ -73,12 +73,12 @@ class In(unittest.TestCase):
             with self.assertRaisesRegex(kind, words):
                 sw.array(x)
         view = memoryview(array.array("f", range(10)))[::2]
-        with self.assertRaisesRegex(ValueError, r"C-contiguous .got memoryview of shape .5,. with strides of .2,. elements"):
+        with self.assertRaisesRegex(ValueError, r"C-contiguous .got memoryview of shape .5,. with strides of .8,. bytes"):
             sw.array(view)
 
     def test_numpy_and_pytorch_are_refused_by_layout(self):
         numpy, torch = support.need("numpy"), support.need("torch")
-        with self.assertRaisesRegex(ValueError, "strides of .1, 3. elements.: pass a contiguous copy"):
+        with self.assertRaisesRegex(ValueError, "strides of .4, 12. bytes.: pass a contiguous copy"):
             sw.array(numpy.zeros((3, 3), "f4").T)
         with self.assertRaisesRegex(ValueError, "C-contiguous"):
             sw.array(torch.zeros(3, 4).T)
@@ -87,6 +87,60 @@ class In(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "at most 8 dims .got 9."):
             sw.array(numpy.zeros((1,) * 9, "f4"))
         self.assertEqual(shape_of(sw.array(numpy.zeros((3, 1, 3), "f4").transpose(1, 0, 2))), (1, 3, 3))  # axes of length 1 do not matter
+
+
+class Samples(unittest.TestCase):
+    def data_of(self, *fields, n=None):
+        """A data set of the fields, the address of each, and its batches."""
+        given = [sw.samples(f) for f in fields]
+        data = sw.make(sw.sw_dataset_arrays, n or len(fields[0]), given, len(given), None)
+        return data, [sw.get(sw.sw_dataset_describe, data).field[i].data for i in range(len(given))]
+
+    def test_samples_are_used_where_they_lie(self):
+        x = array.array("f", range(8))
+        y = array.array("B", [0, 1, 2, 1])
+        data, at = self.data_of(memoryview(x).cast("B").cast("f", (4, 2)), y)
+        self.assertEqual(at, [x.buffer_info()[0], y.buffer_info()[0]])
+        loader = sw.make(sw.sw_loader_create, data, sw.sw_loader_opts(batch=4, inline_fill=1))
+        data.close()
+        with self.assertRaises(BufferError):  # the loader reads them still
+            x.append(0)
+        sw.sw_loader_epoch(loader, 0)
+        inputs, _ = sw.get(sw.sw_loader_next, loader)
+        self.assertEqual(ctypes.string_at(inputs[0].data, 32), x.tobytes())
+        loader.close()
+        del loader, data, inputs
+        gc.collect()
+        x.append(0)
+
+    def test_strides_and_types_are_numpys(self):
+        numpy = support.need("numpy")
+        whole = numpy.arange(60, dtype="f4").reshape(10, 6)
+        x = whole[::-2, :3]  # every second row from the end: used where it lies
+        y = numpy.array([3, 1, 0, 2, 1], "i8")  # converted
+        data, at = self.data_of(x, y)
+        self.assertEqual(at[0], x.ctypes.data)
+        self.assertEqual(sw.get(sw.sw_dataset_describe, data).n_classes, 4)
+        with sw.make(sw.sw_loader_create, data, sw.sw_loader_opts(batch=5, inline_fill=1)) as loader:
+            sw.sw_loader_epoch(loader, 0)
+            inputs, _ = sw.get(sw.sw_loader_next, loader)
+            self.assertEqual(numpy.asarray(sw.view(inputs[0], loader)).tolist(), x.tolist())
+            self.assertEqual(numpy.asarray(sw.view(inputs[1], loader)).tolist(), y.tolist())
+        data.close()
+
+    def test_tensors_are_samples(self):
+        torch = support.need("torch")
+        x, y = torch.rand(6, 1, 4, 4).permute(0, 2, 3, 1), torch.tensor([0, 1, 0, 1, 1, 0], dtype=torch.bool)
+        data, at = self.data_of(x, y)
+        self.assertEqual(at[0], x.data_ptr())  # its axis of length 1 went elsewhere, its numbers did not
+        data.close()
+
+    def test_what_is_no_samples_says_so(self):
+        numpy = support.need("numpy")
+        with self.assertRaisesRegex(ValueError, "1 to 9 dims.*.got 0."):
+            sw.samples(numpy.float32(1))
+        with self.assertRaisesRegex(TypeError, "one of f32, .*i64 .got the buffer format 'e'"):
+            sw.samples(numpy.zeros(3, "f2"))
 
 
 class Out(unittest.TestCase):

@@ -12,7 +12,7 @@ what Python needs. Functions that can fail raise stepwell.Error. make() gives ow
 places, array() points to arrays of others, and output() shows memory of the library. plan(), train()
 and report() run the program `stepwell`. The guide is tools/docs/python.md."""
 from . import _header
-from ._arrays import View, array, arrays, output, read, view, write
+from ._arrays import View, array, arrays, output, read, samples, view, write
 from ._calls import Error, Function, library, set_step
 from ._command import CommandError, command, frames, plan, report, train
 from ._owners import OWNERS, Borrowed, Owner, borrow, check, get, make, sized
@@ -24,7 +24,7 @@ for _made in (Error, CommandError, View, Owner, Borrowed, Function):
 __version__ = _header.VERSION
 globals().update({name: getattr(_header, name) for name in dir(_header) if name.lower().startswith("sw_")})
 globals().update({kind.__name__[3:]: made for kind, made in OWNERS.items()})
-__all__ = ["Error", "View", "array", "arrays", "borrow", "check", "get", "make", "output", "read", "set_step", "sized", "write",
+__all__ = ["Error", "View", "array", "arrays", "borrow", "check", "get", "make", "output", "read", "samples", "set_step", "sized", "write",
            "SW_DOUT", "SW_IN", "SW_OUT", "SW_SCALAR", "SW_SHAPE", *FUNCTIONS, *(n for n in dir(_header) if n.lower().startswith("sw_"))]
 
 

@@ -12,32 +12,67 @@ _ENDIAN = "<" if sys.byteorder == "little" else ">"
 
 
 class _Dtype:
-    def __init__(self, name, fmt, typestr, dlpack, ctype):
-        self.number = getattr(_header, name, None)
-        self.name, self.format, self.typestr, self.dlpack, self.ctype = name, fmt, typestr, dlpack, ctype
+    """A type of the header: what it is (f, i, u, b for bool, bf) and its bytes; the rest for those of sw_dtype."""
+
+    def __init__(self, name, kind, size, ctype=None, letter=None, dlpack=None):
+        self.number, self.name, self.kind = getattr(_header, name, None), name, (kind, size)
+        self.ctype, self.letter, self.dlpack = ctype, letter, dlpack
+
+    @property
+    def typestr(self):
+        if self.kind[0] == "bf":
+            raise TypeError("NumPy has no type for bf16: use torch.from_dlpack")
+        return ("|" if self.kind[1] == 1 else _ENDIAN) + f"{self.kind[0]}{self.kind[1]}"
 
 
-# Format of buffers, type of __array_interface__, (code, bits) of DLPack.
 _DTYPES = [d for d in (
-    _Dtype("SW_F32", "f", "f4", (2, 32), ctypes.c_float),
-    _Dtype("SW_F64", "d", "f8", (2, 64), ctypes.c_double),
-    _Dtype("SW_BF16", None, None, (4, 16), ctypes.c_uint16),
-    _Dtype("SW_I32", "i", "i4", (0, 32), ctypes.c_int32),
-    _Dtype("SW_U8", "B", "u1", (1, 8), ctypes.c_uint8),
-    _Dtype("SW_U16", "H", "u2", (1, 16), ctypes.c_uint16),
+    _Dtype("SW_F32", "f", 4, ctypes.c_float, "f", 2), _Dtype("SW_F64", "f", 8, ctypes.c_double, "d", 2),
+    _Dtype("SW_BF16", "bf", 2, ctypes.c_uint16, "H", 4), _Dtype("SW_I32", "i", 4, ctypes.c_int32, "i", 0),
+    _Dtype("SW_U8", "u", 1, ctypes.c_uint8, "B", 1), _Dtype("SW_U16", "u", 2, ctypes.c_uint16, "H", 1),
 ) if d.number is not None]
-
-
-def _dtype(match, got):
-    for dtype in _DTYPES:
-        if match(dtype):
-            return dtype
-    names = ", ".join(d.name[3:].lower() for d in _DTYPES)
-    raise TypeError(f"the type of an array must be one of {names} (got {got}): convert it first, in NumPy by x.astype(numpy.float32)")
+_NUMBERS = [_Dtype(f"SW_NUMBER_{name}", kind, size) for name, kind, size in (
+    ("F32", "f", 4), ("F64", "f", 8), ("U8", "u", 1), ("I8", "i", 1), ("BOOL", "b", 1), ("U16", "u", 2), ("I16", "i", 2), ("U32", "u", 4),
+    ("I32", "i", 4), ("U64", "u", 8), ("I64", "i", 8))]
+_LETTERS = {**dict.fromkeys("fd", "f"), **dict.fromkeys("bhilqn", "i"), **dict.fromkeys("BHILQN", "u"), "?": "b"}
+_CODES = {0: "i", 1: "u", 2: "f", 4: "bf", 6: "b"}
 
 
 def _by_number(number):
     return next(d for d in _DTYPES if d.number == number)
+
+
+class _Found:
+    """Memory of others: kind and bytes of its numbers, shape, strides in bytes or None, address, and what holds it."""
+
+    def __init__(self, x, kind, said, shape, strides, address, source):
+        self.what, self.kind, self.said = type(x).__name__, kind, said
+        self.shape, self.strides, self.address, self.source = tuple(shape), strides, address or 0, source
+
+    def dtype(self, table):
+        for dtype in table:
+            if dtype.kind == self.kind:
+                return dtype
+        names = ", ".join(d.name.split("_")[-1].lower() for d in table)
+        raise TypeError(f"the type of an array must be one of {names} (got {self.said}): convert it first, in NumPy by x.astype(numpy.float32)")
+
+    def byte_strides(self):
+        if self.strides is not None:
+            return list(self.strides)
+        made = [self.kind[1]]
+        for n in reversed(self.shape[1:]):
+            made.insert(0, made[0] * n)
+        return made[:len(self.shape)]
+
+    def must_be_contiguous(self):
+        """Strides must be those of rows behind each other; axes of length 1 do not matter."""
+        if self.strides is None or 0 in self.shape:
+            return
+        expected = self.kind[1]
+        for n, stride in zip(reversed(self.shape), reversed(self.strides)):
+            if n != 1 and stride != expected:
+                raise ValueError(f"an array must be C-contiguous (got {self.what} of shape {self.shape} with strides of {tuple(self.strides)} bytes): "
+                                 "pass a contiguous copy, in NumPy numpy.ascontiguousarray(x), in PyTorch x.contiguous()")
+            expected *= n
 
 
 # ---- in -------------------------------------------------------------------------------------
@@ -65,50 +100,22 @@ class _Held:
             _python.PyBuffer_Release(ctypes.byref(self.buffer))
 
 
-def _contiguous(shape, strides, what):
-    """Strides (in elements) must be those of rows behind each other; axes of length 1 do not matter."""
-    if strides is None or 0 in shape:
-        return
-    expected = 1
-    for n, stride in zip(reversed(shape), reversed(strides)):
-        if n != 1 and stride != expected:
-            raise ValueError(f"an array must be C-contiguous (got {what} of shape {tuple(shape)} with strides of {tuple(strides)} elements): "
-                             "pass a contiguous copy, in NumPy numpy.ascontiguousarray(x), in PyTorch x.contiguous()")
-        expected *= n
-
-
-def _made(dtype, shape, address, source):
-    if len(shape) > _header.SW_MAX_RANK:
-        raise ValueError(f"an array must have at most {_header.SW_MAX_RANK} dims (got {len(shape)})")
-    made = _header.sw_array(dtype=dtype.number, shape=tuple(shape), data=address)
-    keep(made, "of", source)
-    return made
-
-
 def _from_buffer(x):
     held = _Held(x)
     view = held.buffer
     text = (view.format or b"B").decode()
     letter = text[1:] if text[:1] in ("@", "=", _ENDIAN) else text
-    if letter == "l" and view.itemsize == 4:
-        letter = "i"
-    dtype = _dtype(lambda d: d.format == letter and ctypes.sizeof(d.ctype) == view.itemsize, f"the buffer format {text!r}")
-    shape = [view.shape[i] for i in range(view.ndim)]
-    strides = [view.strides[i] // view.itemsize for i in range(view.ndim)] if view.strides else None
-    _contiguous(shape, strides, type(x).__name__)
-    return _made(dtype, shape, view.buf, (x, held))
+    shape, strides = ([values[i] for i in range(view.ndim)] if values else None for values in (view.shape, view.strides))
+    return _Found(x, (_LETTERS.get(letter), view.itemsize), f"the buffer format {text!r}", shape or [], strides, view.buf, (x, held))
 
 
 def _from_interface(x):
     face = x.__array_interface__
     typestr = face["typestr"]
-    dtype = _dtype(lambda d: typestr[1:] == d.typestr and typestr[0] in ("|", "=", _ENDIAN), f"{typestr!r}")
     if not isinstance(face.get("data"), tuple):
         raise ValueError(f"an array must say where its data are (got {face.get('data')!r} in __array_interface__)")
-    size = ctypes.sizeof(dtype.ctype)
-    strides = None if face.get("strides") is None else [s // size for s in face["strides"]]
-    _contiguous(face["shape"], strides, type(x).__name__)
-    return _made(dtype, face["shape"], face["data"][0], (x, face))
+    kind = (typestr[1], int(typestr[2:])) if typestr[0] in ("|", "=", _ENDIAN) else None
+    return _Found(x, kind, repr(typestr), face["shape"], face.get("strides"), face["data"][0], (x, face))
 
 
 class _DLTensor(ctypes.Structure):
@@ -139,20 +146,14 @@ def _from_dlpack(x):
     tensor = ctypes.cast(_pointer_of(capsule, _NAME), ctypes.POINTER(_DLManaged)).contents.tensor
     if tensor.device_type != 1:
         raise ValueError(f"an array must lie in the memory of the host (got DLPack device type {tensor.device_type})")
-    kind = (tensor.code, tensor.bits)
-    dtype = _dtype(lambda d: d.dlpack == kind and tensor.lanes == 1, f"DLPack code {kind[0]} of {kind[1]} bits")
-    shape = [tensor.shape[i] for i in range(tensor.ndim)]
-    strides = [tensor.strides[i] for i in range(tensor.ndim)] if tensor.strides else None
-    _contiguous(shape, strides, type(x).__name__)
-    return _made(dtype, shape, (tensor.data or 0) + tensor.byte_offset, (x, capsule))
+    kind = (_CODES.get(tensor.code), tensor.bits // 8) if tensor.lanes == 1 and tensor.bits % 8 == 0 else None
+    shape, strides = ([values[i] for i in range(tensor.ndim)] if values else None for values in (tensor.shape, tensor.strides))
+    strides = None if strides is None else [n * tensor.bits // 8 for n in strides]
+    said = f"DLPack code {tensor.code} of {tensor.bits} bits"
+    return _Found(x, kind, said, shape or [], strides, (tensor.data or 0) + tensor.byte_offset, (x, capsule))
 
 
-def array(x):
-    """An sw_array of x without a copy: what has the buffer protocol (bytes, array.array, NumPy),
-    __array_interface__, or __dlpack__ in the memory of the host (PyTorch). C-contiguous, of a type
-    of sw_dtype. It keeps x, and x must not be resized; what changes in x changes in it."""
-    if isinstance(x, _header.sw_array):
-        return x
+def _found(x):
     try:
         memoryview(x).release()
     except TypeError:
@@ -169,9 +170,38 @@ def array(x):
                     "numpy.asarray(x, numpy.float32), or array.array('f', x)")
 
 
+def array(x):
+    """An sw_array of x without a copy: what has the buffer protocol (bytes, array.array, NumPy),
+    __array_interface__, or __dlpack__ in the memory of the host (PyTorch). C-contiguous, of a type
+    of sw_dtype. It keeps x, and x must not be resized; what changes in x changes in it."""
+    if isinstance(x, _header.sw_array):
+        return x
+    found = _found(x)
+    dtype = found.dtype(_DTYPES)
+    found.must_be_contiguous()
+    if len(found.shape) > _header.SW_MAX_RANK:
+        raise ValueError(f"an array must have at most {_header.SW_MAX_RANK} dims (got {len(found.shape)})")
+    made = _header.sw_array(dtype=dtype.number, shape=found.shape, data=found.address)
+    keep(made, "of", found.source)
+    return made
+
+
 def arrays(*xs):
-    """sw_run_args(inputs=..., n_inputs=...) of several: a list of sw_array for `inputs`."""
+    """A list of sw_array, for `inputs` of sw_run_args and sw_members_args."""
     return [array(x) for x in xs]
+
+
+def samples(x, scale=0.0, shift=0.0):
+    """An sw_samples of x, whose first axis goes from sample to sample, for sw_dataset_arrays: any
+    strides, any type of sw_number. What sw_dataset_arrays uses where it lies is not copied."""
+    found = _found(x)
+    if not 1 <= len(found.shape) <= _header.SW_MAX_RANK + 1:
+        raise ValueError(f"samples must have 1 to {_header.SW_MAX_RANK + 1} dims, the first of them from sample to sample (got {len(found.shape)})")
+    strides = found.byte_strides()
+    made = _header.sw_samples(data=found.address, type=found.dtype(_NUMBERS).number, shape=found.shape[1:], scale=scale, shift=shift)
+    made.strides[:len(strides)] = strides
+    keep(made, "of", found.source)
+    return made
 
 
 # ---- out ------------------------------------------------------------------------------------
@@ -188,10 +218,7 @@ class _Export:
     @property
     def __array_interface__(self):
         v = self.view
-        if v.dtype.typestr is None:
-            raise TypeError(f"NumPy has no type for {v.dtype.name}: use torch.from_dlpack")
-        mark = "|" if ctypes.sizeof(v.dtype.ctype) == 1 else _ENDIAN
-        return {"version": 3, "shape": v.shape, "typestr": mark + v.dtype.typestr, "data": (v.address, v.readonly)}
+        return {"version": 3, "shape": v.shape, "typestr": v.dtype.typestr, "data": (v.address, v.readonly)}
 
 
 _shown = {}  # what DLPack shows elsewhere, by the address of its record
@@ -251,10 +278,7 @@ class View:
         made = holder.from_address(self.address) if self.nbytes else holder()
         made.export = export
         flat = memoryview(made).cast("B")
-        if self.shape == () or 0 in self.shape:
-            shaped = flat.cast(self.dtype.format or "H", self.shape) if 0 not in self.shape else flat.cast(self.dtype.format or "H")
-        else:
-            shaped = flat.cast(self.dtype.format or "H", self.shape)
+        shaped = flat.cast(self.dtype.letter) if 0 in self.shape else flat.cast(self.dtype.letter, self.shape)
         return shaped.toreadonly() if self.readonly else shaped
 
     def tolist(self):
@@ -274,8 +298,7 @@ class View:
     def __dlpack__(self, stream=None, **newer):
         record = _DLManaged()
         shape = (ctypes.c_int64 * max(1, len(self.shape)))(*self.shape)
-        code, bits = self.dtype.dlpack
-        record.tensor = _DLTensor(self.address, 1, 0, len(self.shape), code, bits, 1, shape, None, 0)
+        record.tensor = _DLTensor(self.address, 1, 0, len(self.shape), self.dtype.dlpack, 8 * self.dtype.kind[1], 1, shape, None, 0)
         record.deleter = _dlpack_end
         address = ctypes.addressof(record)
         _shown[address] = (record, shape, self.export())

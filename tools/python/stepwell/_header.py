@@ -77,6 +77,7 @@ class sw_phase_info(Struct): pass
 class sw_plan_info(Struct): pass
 class sw_plan_storage(Struct): pass
 class sw_plan_visitor(Struct): pass
+class sw_plan_layer(Struct): pass
 class sw_run_info(Struct): pass
 class sw_share(Struct): pass
 class sw_member(Struct): pass
@@ -120,7 +121,12 @@ class sw_idx_opts(Struct): pass
 class sw_cifar_opts(Struct): pass
 class sw_csv_opts(Struct): pass
 class sw_text_opts(Struct): pass
+class sw_tokens_opts(Struct): pass
+class sw_npy_opts(Struct): pass
+class sw_samples(Struct): pass
+class sw_arrays_opts(Struct): pass
 class sw_dataset_info(Struct): pass
+class sw_class_score(Struct): pass
 class sw_loader_opts(Struct): pass
 class sw_checkpoint_opts(Struct): pass
 class sw_checkpoint_info(Struct): pass
@@ -174,12 +180,14 @@ class sw_dtype(_IntEnum):
     SW_BF16 = 2
     SW_I32 = 3
     SW_U8 = 4
+    SW_U16 = 5
 
 SW_F32 = sw_dtype.SW_F32
 SW_F64 = sw_dtype.SW_F64
 SW_BF16 = sw_dtype.SW_BF16
 SW_I32 = sw_dtype.SW_I32
 SW_U8 = sw_dtype.SW_U8
+SW_U16 = sw_dtype.SW_U16
 
 sw_shape._fields_ = [
     ("rank", c_int32),
@@ -301,6 +309,7 @@ sw_exec_opts._fields_ = [
     ("tf32", c_int),
     ("sync_ops", c_int),
     ("no_graphs", c_int),
+    ("no_strips", c_int),
 ]
 sw_device_info._fields_ = [
     ("size", c_size_t),
@@ -531,6 +540,19 @@ sw_plan_visitor._fields_ = [
     ("op", C(None, None, None, c_void_p, c_uint32, c_char_p, c_int)),
     ("storage", C(None, None, None, c_void_p, P(sw_plan_storage))),
 ]
+sw_plan_layer._fields_ = [
+    ("size", c_size_t),
+    ("name", c_char_p),
+    ("op", c_char_p),
+    ("dtype", c_int),
+    ("shape", sw_shape),
+    ("parameters", c_uint64),
+    ("parameter_bytes", c_size_t),
+    ("saved_bytes", c_size_t),
+    ("operations", c_uint64),
+    ("backward_operations", c_uint64),
+]
+sw_plan_layer_visitor = C(None, None, None, c_void_p, P(sw_plan_layer))
 sw_run_info._fields_ = [
     ("size", c_size_t),
     ("phase", sw_phase_info * 5),
@@ -1172,6 +1194,63 @@ sw_text_opts._fields_ = [
     ("context", c_int64),
     ("unpack_bytes", c_size_t),
 ]
+sw_tokens_opts._fields_ = [
+    ("size", c_size_t),
+    ("shapes_only", c_int),
+    ("bits", c_int),
+    ("context", c_int64),
+    ("vocabulary", c_char_p),
+    ("validation_path", c_char_p),
+    ("unpack_bytes", c_size_t),
+]
+sw_npy_opts._fields_ = [
+    ("size", c_size_t),
+    ("shapes_only", c_int),
+    ("test_path", c_char_p),
+    ("test_share", c_double),
+    ("seed", c_uint64),
+    ("unpack_bytes", c_size_t),
+]
+class sw_number(_IntEnum):
+    SW_NUMBER_F32 = 0
+    SW_NUMBER_F64 = 1
+    SW_NUMBER_U8 = 2
+    SW_NUMBER_I8 = 3
+    SW_NUMBER_BOOL = 4
+    SW_NUMBER_U16 = 5
+    SW_NUMBER_I16 = 6
+    SW_NUMBER_U32 = 7
+    SW_NUMBER_I32 = 8
+    SW_NUMBER_U64 = 9
+    SW_NUMBER_I64 = 10
+
+SW_NUMBER_F32 = sw_number.SW_NUMBER_F32
+SW_NUMBER_F64 = sw_number.SW_NUMBER_F64
+SW_NUMBER_U8 = sw_number.SW_NUMBER_U8
+SW_NUMBER_I8 = sw_number.SW_NUMBER_I8
+SW_NUMBER_BOOL = sw_number.SW_NUMBER_BOOL
+SW_NUMBER_U16 = sw_number.SW_NUMBER_U16
+SW_NUMBER_I16 = sw_number.SW_NUMBER_I16
+SW_NUMBER_U32 = sw_number.SW_NUMBER_U32
+SW_NUMBER_I32 = sw_number.SW_NUMBER_I32
+SW_NUMBER_U64 = sw_number.SW_NUMBER_U64
+SW_NUMBER_I64 = sw_number.SW_NUMBER_I64
+
+sw_samples._fields_ = [
+    ("data", c_void_p),
+    ("type", c_int),
+    ("shape", sw_shape),
+    ("strides", c_int64 * 9),
+    ("scale", c_float),
+    ("shift", c_float),
+]
+sw_arrays_opts._fields_ = [
+    ("size", c_size_t),
+    ("name", c_char_p),
+    ("n_classes", c_int64),
+    ("class_names", P(c_char_p)),
+    ("context", c_int64),
+]
 sw_dataset_info._fields_ = [
     ("size", c_size_t),
     ("n", c_int64),
@@ -1181,6 +1260,15 @@ sw_dataset_info._fields_ = [
     ("name", c_char_p),
     ("class_names", P(c_char_p)),
     ("bytes", c_size_t),
+]
+sw_class_score._fields_ = [
+    ("size", c_size_t),
+    ("support", c_uint64),
+    ("predicted", c_uint64),
+    ("right", c_uint64),
+    ("precision", c_double),
+    ("recall", c_double),
+    ("f1", c_double),
 ]
 sw_loader_opts._fields_ = [
     ("size", c_size_t),
@@ -1676,6 +1764,8 @@ F("sw_plan", c_int, [P(sw_exec), P(sw_run_args), P(sw_plan_info)], [2], 1, 0,
   "sw_status sw_plan(sw_exec *exec, const sw_run_args *args, sw_plan_info *out)")
 F("sw_plan_visit", c_int, [P(sw_exec), P(sw_run_args), P(sw_plan_visitor)], [], 1, 0,
   "sw_status sw_plan_visit(sw_exec *exec, const sw_run_args *args, const sw_plan_visitor *visitor)")
+F("sw_plan_layers", c_int, [P(sw_exec), P(sw_run_args), sw_plan_layer_visitor, c_void_p], [], 1, 0,
+  "sw_status sw_plan_layers(sw_exec *exec, const sw_run_args *args, sw_plan_layer_visitor *visitor, void *to)")
 F("sw_last_run", c_int, [P(sw_exec), P(sw_run_info)], [1], 1, 0,
   "sw_status sw_last_run(const sw_exec *exec, sw_run_info *out)")
 F("sw_run_past", c_int, [P(sw_exec), c_int, P(sw_run_info)], [2], 1, 0,
@@ -1970,6 +2060,14 @@ F("sw_dataset_csv", c_int, [P(P(sw_dataset)), P(P(sw_dataset)), c_char_p, P(sw_c
   "sw_status sw_dataset_csv(sw_dataset **train, sw_dataset **test, const char *path, const sw_csv_opts *opts)")
 F("sw_dataset_text", c_int, [P(P(sw_dataset)), P(P(sw_dataset)), c_char_p, P(sw_text_opts)], [0, 1], 1, 0,
   "sw_status sw_dataset_text(sw_dataset **train, sw_dataset **validation, const char *path, const sw_text_opts *opts)")
+F("sw_dataset_tokens", c_int, [P(P(sw_dataset)), P(P(sw_dataset)), c_char_p, P(sw_tokens_opts)], [0, 1], 1, 0,
+  "sw_status sw_dataset_tokens(sw_dataset **train, sw_dataset **validation, const char *path, const sw_tokens_opts *opts)")
+F("sw_dataset_npy", c_int, [P(P(sw_dataset)), P(P(sw_dataset)), c_char_p, P(sw_npy_opts)], [0, 1], 1, 0,
+  "sw_status sw_dataset_npy(sw_dataset **train, sw_dataset **test, const char *path, const sw_npy_opts *opts)")
+F("sw_dataset_npz", c_int, [P(P(sw_dataset)), P(P(sw_dataset)), c_char_p, P(sw_npy_opts)], [0, 1], 1, 0,
+  "sw_status sw_dataset_npz(sw_dataset **train, sw_dataset **test, const char *path, const sw_npy_opts *opts)")
+F("sw_dataset_arrays", c_int, [P(P(sw_dataset)), c_int64, P(sw_samples), c_int, P(sw_arrays_opts)], [0], 1, 0,
+  "sw_status sw_dataset_arrays(sw_dataset **out, int64_t n, const sw_samples *fields, int n_fields, const sw_arrays_opts *opts)")
 F("sw_dataset_split", c_int, [P(P(sw_dataset)), P(P(sw_dataset)), P(sw_dataset), c_int64, c_uint64], [0, 1], 1, 0,
   "sw_status sw_dataset_split(sw_dataset **first, sw_dataset **second, const sw_dataset *dataset, int64_t n_second, uint64_t seed)")
 F("sw_dataset_hash", c_int, [P(sw_dataset), P(c_uint64)], [1], 1, 0,
@@ -1980,6 +2078,12 @@ F("sw_dataset_describe", None, [P(sw_dataset), P(sw_dataset_info)], [1], 0, 0,
   "void sw_dataset_describe(const sw_dataset *dataset, sw_dataset_info *out)")
 F("sw_dataset_moments", c_int, [P(sw_dataset), c_int, c_int, P(c_float), P(c_float)], [3, 4], 1, 0,
   "sw_status sw_dataset_moments(const sw_dataset *dataset, int field, int n, float *mean, float *deviation)")
+F("sw_confusion_add", c_int, [P(c_uint64), c_int64, P(sw_array), P(sw_array)], [0], 1, 0,
+  "sw_status sw_confusion_add(uint64_t *counts, int64_t classes, const sw_array *scores, const sw_array *labels)")
+F("sw_confusion_class", c_int, [P(c_uint64), c_int64, c_int64, P(sw_class_score)], [3], 1, 0,
+  "sw_status sw_confusion_class(const uint64_t *counts, int64_t classes, int64_t k, sw_class_score *out)")
+F("sw_confusion_mean", c_int, [P(c_uint64), c_int64, P(sw_class_score)], [2], 1, 0,
+  "sw_status sw_confusion_mean(const uint64_t *counts, int64_t classes, sw_class_score *out)")
 F("sw_loader_create", c_int, [P(P(sw_loader)), P(sw_dataset), P(sw_loader_opts)], [0], 1, 0,
   "sw_status sw_loader_create(sw_loader **out, const sw_dataset *dataset, const sw_loader_opts *opts)")
 F("sw_loader_destroy", None, [P(sw_loader)], [], 0, 0,

@@ -164,7 +164,9 @@ class Owner:
         if stack() and self.kind.__name__ not in CAN_END_ANYWHERE:
             raise Error(_header.SW_BUSY, f"{name} cannot be closed in a step function or a callback")
         status = self.body.destroy()
-        self.kept, self.steps = [], set()
+        self.steps = set()
+        if self.kind.__name__ != "sw_dataset":  # loaders read its samples longer, and keep this owner
+            self.kept = []
         if status is not None and status != _header.SW_OK:
             raise Error(status)
 
