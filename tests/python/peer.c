@@ -1,5 +1,5 @@
-/* peer THREADS STEPS: a small net in C, trained as tests/python/test_training.py trains it; writes all
- * parameters, then the last loss, to standard output. */
+/* peer THREADS STEPS: a small net in C, trained as tests/python/test_training.py trains it;
+ * writes all parameters, then the last loss, to standard output. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <stepwell.h>
