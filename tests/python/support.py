@@ -22,7 +22,7 @@ def main():
     if os.environ.get("STEPWELL_SANITIZED") and "test_header" not in sys.argv[0]:
         print("skipped: Python cannot load a library that was built with sanitizers")
         sys.exit(77)
-    names = [w for w in sys.argv[1:] if not os.path.isabs(w)]
+    names = [w for w in sys.argv[1:] if "/" not in w]
     tests = unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])
     if names:
         tests = unittest.TestSuite(t for suite in tests for t in suite if any(n in t.id() for n in names))

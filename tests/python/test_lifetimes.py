@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import unittest
 import unittest.mock
 
@@ -133,6 +135,23 @@ class Ends(unittest.TestCase):
 
 
 class InSteps(unittest.TestCase):
+    def test_nothing_is_closed_while_another_thread_uses_it(self):
+        """A save into a pipe uses the model until the pipe has its reader."""
+        with tempfile.TemporaryDirectory() as folder, sw.make(sw.sw_exec_create, None) as exec:
+            model, path = net(exec), os.path.join(folder, "pipe")
+            os.mkfifo(path)
+            saver = threading.Thread(target=lambda: sw.sw_model_save(model, path))
+            saver.start()
+            while not model.body.calls:
+                time.sleep(0.001)
+            with self.assertRaisesRegex(sw.Error, "while a call uses it on another thread") as caught:
+                model.close()
+            self.assertEqual(caught.exception.status, sw.SW_BUSY)
+            with open(path, "rb") as f:
+                self.assertIn(b"fc.weight", f.read())
+            saver.join()
+            model.close()
+
     def test_nothing_is_closed_in_a_step_function(self):
         with sw.make(sw.sw_exec_create, None) as exec:
             model = net(exec)

@@ -190,14 +190,22 @@ class Exceptions(unittest.TestCase):
 
 
 class Callbacks(unittest.TestCase):
+    def test_every_function_is_in_the_library(self):
+        for name in sw.FUNCTIONS:
+            self.assertEqual(getattr(sw, name).__name__, name)
+        self.assertRegex(sw.sw_run.__doc__, "^sw_status sw_run.sw_exec .exec, const sw_run_args .args.")
+        with self.assertRaisesRegex(AttributeError, "stepwell has no sw_nothing"):
+            sw.sw_nothing
+
     def test_a_visitor_sees_a_plan_and_may_raise(self):
         with sw.make(sw.sw_exec_create, None) as exec:
             net = Net(exec)
             ops, storages = [], []
-            seen = sw.sw_plan_visitor(op=lambda to, at, name, phase: ops.append((at, name.decode(), phase)),
+            seen = sw.sw_plan_visitor(op=lambda to, at, name, phase: ops.append((at, name, phase)),
                                       storage=lambda to, one: storages.append(one.contents.role))
             sw.sw_plan_visit(exec, net.args(), seen)
             self.assertEqual([o[0] for o in ops], list(range(len(ops))))
+            self.assertIn("fc1 linear", [o[1] for o in ops])
             self.assertIn("gradient", storages)
             plan = sw.get(sw.sw_plan, exec, net.args())
             self.assertEqual(len(ops), plan.n_ops)
@@ -255,9 +263,12 @@ class Callbacks(unittest.TestCase):
                 sw.sw_members_metric(group, "score", scores, 4)
                 self.assertEqual(list(scores), [0, 2, 4, 6])
                 bad.append(1)
-                with self.assertRaisesRegex(ArithmeticError, "a member failed"):
+                with self.assertRaisesRegex(ArithmeticError, "a member failed") as caught:
                     sw.sw_members_run(group, args)
-                sw._calls._stray.clear()
+                self.assertEqual([str(o) for o in caught.exception.others], ["a member failed"] * 3)
+                bad.clear()
+                for one in members:
+                    sw.sw_member_progress_set(one, 0, 0)  # nothing is left of the exceptions
 
     def test_an_op_whose_kernel_is_python(self):
         def infer(types, n, attrs, out):

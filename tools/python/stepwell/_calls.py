@@ -102,7 +102,7 @@ def stack():
 
 class Call:
     def __init__(self):
-        self.raised, self.kept, self.later = None, [], []
+        self.raised, self.kept, self.later = [], [], []
 
 
 class Function:
@@ -130,21 +130,26 @@ class Function:
         (calls[-1].kept if calls else call.kept).append(arguments)
         if row.name in KEPT_FOR_EVER:
             _immortal.append((given, arguments))
+        used = in_use(given, call)
         calls.append(call)
         try:
             result = self.c(*arguments)
         finally:
             calls.pop()
-            for destroy in call.later:
-                destroy() if not calls else calls[-1].later.append(destroy)
+            for body in used:
+                body.calls.discard(call)
+            for end in call.later:
+                end() if not calls else calls[-1].later.append(end)
         return self.finish(result, call, given, not calls)
 
     def finish(self, result, call, given, outermost):
         """What Python gets of a result, or what the call raises."""
-        if call.raised is not None:
-            raise call.raised
-        if outermost and _stray:
-            raise _stray.popleft()
+        raised = call.raised
+        while outermost and _stray:
+            raised.append(_stray.popleft())
+        if raised:
+            raised[0].others = raised[1:]
+            raise raised[0]
         if self.row.must and result != _header.SW_OK:
             raise Error(result)
         if self.traced and result.generation == 0 and raw("sw_ctx_status")(given[0]) != _header.SW_OK:
@@ -164,6 +169,15 @@ def before(name, given):
     before_call(name, given)
 
 
+def in_use(given, call):
+    """The objects of a call, which no other thread may end meanwhile."""
+    from ._owners import owners_in
+    bodies = [owner.body for owner in owners_in(list(given))]
+    for body in bodies:
+        body.calls.add(call)
+    return bodies
+
+
 def after(name, given):
     from ._owners import after_call
     after_call(name, given)
@@ -175,13 +189,9 @@ def after(name, given):
 def note(raised):
     """An exception that left a Python function: the call under way raises it when it returns."""
     calls = stack()
-    if calls:
-        calls[-1].raised = calls[-1].raised or raised
-    else:
-        _stray.append(raised)
-    raw_error = library().sw_error_set
-    text = f"{type(raised).__name__}: {raised}".replace("\n", " ").encode(errors="replace")
-    raw_error(ctypes.c_int(_header.SW_STOPPED), b"python", ctypes.c_int(0), b"%s", text)
+    (calls[-1].raised if calls else _stray).append(raised)
+    text = f"{type(raised).__name__}: {raised}".replace("\n", " ").replace("\0", " ").encode(errors="replace")
+    raw("sw_error_set")(_header.SW_STOPPED, b"python", 0, b"%s", text)
     return text
 
 
@@ -189,7 +199,7 @@ def guarded(kind, python):
     """A C function of type `kind` that calls a Python function, whose exceptions do not get lost."""
     def run(*arguments):
         try:
-            result = python(*arguments)
+            result = python(*(a.decode(errors="replace") if type(a) is bytes else a for a in arguments))
             if kind.made is not None:
                 return number_of(result)
             return result if result is not None or kind._restype_ is None else 0
@@ -232,7 +242,7 @@ def _run_step(ctx, user):
         step.python(ctx)
     except BaseException as raised:  # C cannot be left by an exception
         text = note(raised)
-        library().sw_fail(ctx, ctypes.c_int(_header.SW_STOPPED), text)
+        raw("sw_fail")(ctx, _header.SW_STOPPED, text)
 
 
 _header.sw_step_fn.is_step = True

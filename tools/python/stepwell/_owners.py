@@ -75,7 +75,7 @@ class Body:
     def __init__(self, kind, pointer):
         Body.serial += 1
         self.kind, self.pointer, self.serial = kind, pointer, Body.serial
-        self.borrows, self.borrowed_by = [], set()
+        self.borrows, self.borrowed_by, self.calls = [], set(), set()
         _living.add(self)
 
     serial = 0
@@ -90,14 +90,15 @@ class Body:
         return raw(self.kind.__name__ + "_destroy")(pointer)
 
     def end(self):
-        """Destroy it whatever goes on, behind what borrows it; in a step function, behind the call."""
+        """Destroy it whatever goes on, behind what borrows it; in a step function, and while a call uses it, behind the call."""
         for other in sorted(self.borrowed_by, key=lambda b: -b.serial):
             other.end()
         if self.pointer is None:
             return
-        calls = stack()
-        if calls and self.kind.__name__ not in CAN_END_ANYWHERE:
-            calls[0].later.append(self.end)
+        calls = stack() if self.kind.__name__ not in CAN_END_ANYWHERE else []
+        for call in [*calls[:1], *tuple(self.calls)[:1]]:
+            call.later.append(self.end)
+            break
         else:
             self.destroy()  # whether the file of a profile is whole, close() tells
 
@@ -163,6 +164,8 @@ class Owner:
             raise Error(_header.SW_BUSY, f"{name} has memory that arrays show: drop them first, or copy them (.copy())")
         if stack() and self.kind.__name__ not in CAN_END_ANYWHERE:
             raise Error(_header.SW_BUSY, f"{name} cannot be closed in a step function or a callback")
+        if self.body.calls:
+            raise Error(_header.SW_BUSY, f"{name} cannot be closed while a call uses it on another thread: wait for that thread first")
         status = self.body.destroy()
         self.steps = set()
         if self.kind.__name__ != "sw_dataset":  # loaders read its samples longer, and keep this owner
