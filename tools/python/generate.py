@@ -15,7 +15,7 @@ BASE.update({f"{s}int{n}_t": f"c_{s}int{n}" for s in ("", "u") for n in (8, 16, 
 TOKEN = re.compile(r'"(?:\\.|[^"])*"|[A-Za-z_]\w*|0[xX][0-9a-fA-F]+[uUlL]*|\d+[uUlL]*|<<|>>|\.\.\.|[^\s\w]')
 # What a callback answers where its Python function raised: a status is SW_STOPPED, a number is 0,
 # but for those that ask whether to stop, and for the one whose failure is a negative status.
-ANSWERS = {"stop": "1", "asked": "1", "sw_genome_fits": "-9"}
+ANSWERS = {"stop": "1", "asked": "1", "progress": "1", "sw_genome_fits": "-9"}
 
 
 def read(path, folders, seen):

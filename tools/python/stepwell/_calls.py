@@ -39,7 +39,7 @@ def candidates():
     if os.environ.get("STEPWELL_LIBRARY"):
         return [os.environ["STEPWELL_LIBRARY"]]
     prefix = os.path.normpath(os.path.join(HERE, "..", "..", "..", ".."))  # of PREFIX/share/stepwell/python/stepwell
-    places = [HERE, os.path.join(prefix, "lib"), os.path.join(prefix, "lib64")]
+    places = [HERE, *(os.path.join(prefix, folder) for folder in ("lib", os.path.join("lib", getattr(sys.implementation, "_multiarch", "")), "lib64"))]
     found = [p for p in (os.path.join(folder, name) for folder in places for name in NAMES) if os.path.exists(p)]
     named = filter(None, (ctypes.util.find_library(name) for name in ("stepwell-malloc", "stepwell")))
     return [*found, *named, *NAMES]

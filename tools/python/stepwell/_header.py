@@ -125,6 +125,7 @@ class sw_tokens_opts(Struct): pass
 class sw_npy_opts(Struct): pass
 class sw_samples(Struct): pass
 class sw_arrays_opts(Struct): pass
+class sw_images_opts(Struct): pass
 class sw_dataset_info(Struct): pass
 class sw_class_score(Struct): pass
 class sw_loader_opts(Struct): pass
@@ -1251,6 +1252,17 @@ sw_arrays_opts._fields_ = [
     ("class_names", P(c_char_p)),
     ("context", c_int64),
 ]
+sw_images_opts._fields_ = [
+    ("size", c_size_t),
+    ("shapes_only", c_int),
+    ("side", c_int),
+    ("channels", c_int),
+    ("test_share", c_double),
+    ("seed", c_uint64),
+    ("unpack_bytes", c_size_t),
+    ("progress", C(1, None, c_int, c_void_p, c_int64, c_int64)),
+    ("user", c_void_p),
+]
 sw_dataset_info._fields_ = [
     ("size", c_size_t),
     ("n", c_int64),
@@ -1572,6 +1584,10 @@ F("sw_dropout", sw_value, [P(sw_ctx), sw_value, c_float], [], 0, 0,
   "sw_value sw_dropout(sw_ctx *ctx, sw_value x, float p)")
 F("sw_dropout_knob", sw_value, [P(sw_ctx), sw_value, sw_knob], [], 0, 0,
   "sw_value sw_dropout_knob(sw_ctx *ctx, sw_value x, sw_knob p)")
+F("sw_random_flip", sw_value, [P(sw_ctx), sw_value, c_float], [], 0, 0,
+  "sw_value sw_random_flip(sw_ctx *ctx, sw_value x, float p)")
+F("sw_random_crop", sw_value, [P(sw_ctx), sw_value, c_int], [], 0, 0,
+  "sw_value sw_random_crop(sw_ctx *ctx, sw_value x, int pad)")
 F("sw_layer_norm_op", sw_value, [P(sw_ctx), sw_value, sw_value, sw_value, c_float], [], 0, 0,
   "sw_value sw_layer_norm_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias, float epsilon)")
 F("sw_rms_norm_op", sw_value, [P(sw_ctx), sw_value, sw_value, c_float], [], 0, 0,
@@ -2068,6 +2084,8 @@ F("sw_dataset_npz", c_int, [P(P(sw_dataset)), P(P(sw_dataset)), c_char_p, P(sw_n
   "sw_status sw_dataset_npz(sw_dataset **train, sw_dataset **test, const char *path, const sw_npy_opts *opts)")
 F("sw_dataset_arrays", c_int, [P(P(sw_dataset)), c_int64, P(sw_samples), c_int, P(sw_arrays_opts)], [0], 1, 0,
   "sw_status sw_dataset_arrays(sw_dataset **out, int64_t n, const sw_samples *fields, int n_fields, const sw_arrays_opts *opts)")
+F("sw_dataset_images", c_int, [P(P(sw_dataset)), P(P(sw_dataset)), c_char_p, P(sw_images_opts)], [0, 1], 1, 0,
+  "sw_status sw_dataset_images(sw_dataset **train, sw_dataset **test, const char *dir, const sw_images_opts *opts)")
 F("sw_dataset_split", c_int, [P(P(sw_dataset)), P(P(sw_dataset)), P(sw_dataset), c_int64, c_uint64], [0, 1], 1, 0,
   "sw_status sw_dataset_split(sw_dataset **first, sw_dataset **second, const sw_dataset *dataset, int64_t n_second, uint64_t seed)")
 F("sw_dataset_hash", c_int, [P(sw_dataset), P(c_uint64)], [1], 1, 0,
