@@ -292,7 +292,7 @@ class Callbacks(unittest.TestCase):
     def test_the_interpreter_goes_on_while_a_call_waits(self):
         """sw_model_save into a pipe waits for its reader, which is a thread of Python: with its lock held there would be no end."""
         with tempfile.TemporaryDirectory() as folder, sw.make(sw.sw_exec_create, None) as exec, sw.make(sw.sw_model_create, "m") as model:
-            sw.sw_linear_new(model, "fc", 3, 2)
+            sw.sw_linear_new(model, "fc", 300, 200)  # more than a pipe has room for
             sw.sw_model_ready(model, exec, 1)
             path, got = os.path.join(folder, "pipe"), []
             os.mkfifo(path)

@@ -311,8 +311,6 @@ static const char *const documents[] = {"README.md",
                                         "tools/docs/packages.md",
                                         "tools/docs/python.md",
                                         "tools/packages/README.md"};
-                                        "tools/docs/python.md",
-                                        "tools/docs/ops.md"};
 #define NAME_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789_"
 #define DOCUMENTS (sizeof documents / sizeof *documents)
 
