@@ -394,6 +394,46 @@ class Callbacks(unittest.TestCase):
                 sw.get(sw.sw_plan, exec, args)
             self.assertGreaterEqual(caught.exception.out.model_bytes, 100 * 101 * 4)
 
+    def test_scopes_end_with_their_block_and_name_layers(self):
+        def step(c):
+            with sw.scope(c, "block"):
+                y = sw.sw_relu(c, sw.sw_input(c, 0))
+            sw.sw_output(c, "y", sw.sw_tanh(c, y))
+            if fails:
+                with sw.scope(c, "other"):
+                    raise ValueError("in a scope")
+        fails, ops = [], []
+        args = sw.sized(sw.sw_run_args, inputs=[sw.array(array.array("f", [1, -1]))], n_inputs=1)
+        sw.set_step(args, step)
+        with sw.make(sw.sw_exec_create, None) as exec:
+            sw.sw_plan_visit(exec, args, sw.sw_plan_visitor(op=lambda to, at, name, phase: ops.append(name)))
+            self.assertEqual(ops, ["block relu", "tanh"])
+            fails.append(1)
+            args.variant = 1
+            with self.assertRaisesRegex(ValueError, "in a scope"):
+                sw.sw_run(exec, args)
+        sw.check(sw.SW_OK)
+        with self.assertRaisesRegex(sw.Error, "SW_IO"):
+            sw.check(sw.SW_IO)
+        with self.assertRaisesRegex(TypeError, "a step must be callable .got int."):
+            sw.set_step(args, 3)
+
+    def test_decisions_are_saved_as_bytes(self):
+        with sw.make(sw.sw_space_create) as space:
+            sw.sw_space_parse(space, "lr=log:1e-4..1")
+            opts = sw.sw_pbt_opts(space=space, members=4, interval=1.0, seed=3)
+            with sw.make(sw.sw_pbt_create, opts) as pbt, sw.make(sw.sw_pbt_create, opts) as other:
+                value = sw.get(sw.sw_pbt_value, pbt, 2, 0)
+                sw.sw_pbt_value_set(pbt, 2, 0, value / 2)
+                saved = sw.save(pbt)
+                sw.sw_pbt_restore(other, saved, len(saved))
+                self.assertEqual(sw.get(sw.sw_pbt_value, other, 2, 0), value / 2)
+                with self.assertRaisesRegex(sw.Error, "SW_FORMAT"):
+                    sw.sw_pbt_restore(other, saved[:-1], len(saved) - 1)
+                ids = (ctypes.c_int * 4)()
+                n, until = sw.get(sw.sw_pbt_next, pbt, ids, 4)
+                self.assertEqual((n, until, list(ids)), (4, 1.0, [0, 1, 2, 3]))
+
     def test_texts_and_lists_of_the_library(self):
         self.assertEqual(sw.sw_status_name(sw.SW_NOMEM), "nomem")
         task = sw.sw_task(channels=3, height=8, width=8, classes=10)
