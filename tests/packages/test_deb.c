@@ -110,6 +110,7 @@ static void every_file_is_in_one_package(void)
                                         "/doc/stepwell/tools/docs/memory.md\n",
                                         "/doc/libstepwell-dev/examples/lenet5.c\n",
                                         "/cmake/stepwell/stepwell-config.cmake\n",
+                                        "/share/stepwell/python/stepwell/_header.py\n",
                                         "/pkgconfig/stepwell.pc\n"};
     for (size_t i = 0; i < sizeof there / sizeof *there; i++)
         SW_CHECK(strstr(a->text, there[i]) != NULL, "%s", there[i]);

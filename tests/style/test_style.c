@@ -309,6 +309,7 @@ static const char *const documents[] = {"README.md",
                                         "tools/docs/programs.md",
                                         "tools/docs/ops.md",
                                         "tools/docs/packages.md",
+                                        "tools/docs/python.md",
                                         "tools/packages/README.md"};
 #define NAME_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789_"
 #define DOCUMENTS (sizeof documents / sizeof *documents)

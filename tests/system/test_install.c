@@ -237,6 +237,25 @@ static void an_installed_tree_is_whole(void)
                     0);
 }
 
+/* The Python package finds library and program beside it, with no variable that names them. */
+static void the_python_package_works_installed(void)
+{
+    if (SANITIZED)
+        SW_SKIP("the library is built with a sanitizer");
+    if (!installed_here("python3"))
+        SW_SKIP("python3 is not installed");
+    CU_ASSERT_FATAL(install());
+    CU_ASSERT_EQUAL(
+        sw_shell("env -u STEPWELL -u STEPWELL_LIBRARY PYTHONDONTWRITEBYTECODE=1 "
+                 "PYTHONPATH=\"$(dirname "
+                 "$(find '%s' -path '*/stepwell/python/pyproject.toml'))\" python3 -c \""
+                 "import stepwell as sw; assert sw.sw_version() == '" SW_VERSION "'; "
+                 "assert '%s' in sw.library()._name; "
+                 "assert sw.plan(model='lenet5', batch=8)['batch'] == 8\"",
+                 installed, installed),
+        0);
+}
+
 static const char program[] =
     "#include <stepwell.h>\n#include <stdio.h>\n"
     "int main(void) {\n"
@@ -412,6 +431,7 @@ static const sw_test tests[] = {
     {"the header is C11 and C++", the_header_is_c_and_cpp},
     {"every object has an owner in C++", every_object_has_an_owner},
     {"an installed tree is whole", an_installed_tree_is_whole},
+    {"the Python package works installed", the_python_package_works_installed},
     {"the CUDA module is found installed", the_cuda_module_is_found_installed},
     {"a program builds with pkg-config alone", a_program_builds_with_pkg_config_alone},
     {"a program links statically", a_program_links_statically},
