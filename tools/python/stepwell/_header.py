@@ -62,6 +62,10 @@ class sw_device_info(Struct): pass
 class sw_linear(Struct): pass
 class sw_conv2d(Struct): pass
 class sw_conv_opts(Struct): pass
+class sw_conv_transpose2d(Struct): pass
+class sw_conv_transpose_opts(Struct): pass
+class sw_lstm(Struct): pass
+class sw_gru(Struct): pass
 class sw_embedding(Struct): pass
 class sw_binary_linear(Struct): pass
 class sw_binary_conv2d(Struct): pass
@@ -353,6 +357,39 @@ sw_conv_opts._fields_ = [
     ("dilation", c_int),
     ("no_bias", c_int),
 ]
+sw_conv_transpose2d._fields_ = [
+    ("weight", sw_param),
+    ("bias", sw_param),
+    ("stride", c_int),
+    ("pad", c_int),
+    ("output_pad", c_int),
+    ("groups", c_int),
+    ("dilation", c_int),
+    ("reserved", c_uint64 * 2),
+]
+sw_conv_transpose_opts._fields_ = [
+    ("size", c_size_t),
+    ("stride", c_int),
+    ("pad", c_int),
+    ("output_pad", c_int),
+    ("groups", c_int),
+    ("dilation", c_int),
+    ("no_bias", c_int),
+]
+sw_lstm._fields_ = [
+    ("weight_ih", sw_param),
+    ("weight_hh", sw_param),
+    ("bias_ih", sw_param),
+    ("bias_hh", sw_param),
+    ("reserved", c_uint64 * 2),
+]
+sw_gru._fields_ = [
+    ("weight_ih", sw_param),
+    ("weight_hh", sw_param),
+    ("bias_ih", sw_param),
+    ("bias_hh", sw_param),
+    ("reserved", c_uint64 * 2),
+]
 sw_embedding._fields_ = [
     ("weight", sw_param),
     ("reserved", c_uint64 * 2),
@@ -454,6 +491,13 @@ sw_schedule._fields_ = [
     ("floor", c_float),
 ]
 sw_step_fn = C(None, None, None, P(sw_ctx), c_void_p)
+class sw_upsample_mode(_IntEnum):
+    SW_NEAREST = 0
+    SW_BILINEAR = 1
+
+SW_NEAREST = sw_upsample_mode.SW_NEAREST
+SW_BILINEAR = sw_upsample_mode.SW_BILINEAR
+
 class sw_binary_result(_IntEnum):
     SW_BINARY_BITS = 0
     SW_BINARY_SUMS = 1
@@ -1476,6 +1520,8 @@ F("sw_buffer_new", sw_param, [P(sw_model), c_char_p, c_int, sw_shape, c_char_p],
   "sw_param sw_buffer_new(sw_model *model, const char *name, sw_dtype dtype, sw_shape shape, const char *init)")
 F("sw_state_new", sw_param, [P(sw_model), c_char_p, c_int, sw_shape], [], 0, 0,
   "sw_param sw_state_new(sw_model *model, const char *name, sw_dtype dtype, sw_shape shape)")
+F("sw_constant_new", sw_param, [P(sw_model), c_char_p, P(sw_array)], [], 0, 0,
+  "sw_param sw_constant_new(sw_model *model, const char *name, const sw_array *values)")
 F("sw_param_freeze", None, [sw_param, c_int], [], 0, 0,
   "void sw_param_freeze(sw_param param, int on)")
 F("sw_param_find", sw_param, [P(sw_model), c_char_p], [], 0, 0,
@@ -1520,6 +1566,10 @@ F("sw_knob_get", c_float, [sw_knob], [], 0, 0,
   "float sw_knob_get(sw_knob knob)")
 F("sw_linear_new", sw_linear, [P(sw_model), c_char_p, c_int64, c_int64], [], 0, 0,
   "sw_linear sw_linear_new(sw_model *model, const char *name, int64_t in, int64_t out)")
+F("sw_lstm_new", sw_lstm, [P(sw_model), c_char_p, c_int64, c_int64], [], 0, 0,
+  "sw_lstm sw_lstm_new(sw_model *model, const char *name, int64_t in, int64_t hidden)")
+F("sw_gru_new", sw_gru, [P(sw_model), c_char_p, c_int64, c_int64], [], 0, 0,
+  "sw_gru sw_gru_new(sw_model *model, const char *name, int64_t in, int64_t hidden)")
 F("sw_embedding_new", sw_embedding, [P(sw_model), c_char_p, c_int64, c_int64], [], 0, 0,
   "sw_embedding sw_embedding_new(sw_model *model, const char *name, int64_t vocabulary, int64_t width)")
 F("sw_layer_norm_new", sw_layer_norm, [P(sw_model), c_char_p, c_int64], [], 0, 0,
@@ -1534,6 +1584,8 @@ F("sw_conv2d_new", sw_conv2d, [P(sw_model), c_char_p, c_int64, c_int64, c_int], 
   "sw_conv2d sw_conv2d_new(sw_model *model, const char *name, int64_t in, int64_t out, int kernel)")
 F("sw_conv2d_new_with", sw_conv2d, [P(sw_model), c_char_p, c_int64, c_int64, c_int, P(sw_conv_opts)], [], 0, 0,
   "sw_conv2d sw_conv2d_new_with(sw_model *model, const char *name, int64_t in, int64_t out, int kernel, const sw_conv_opts *opts)")
+F("sw_conv_transpose2d_new", sw_conv_transpose2d, [P(sw_model), c_char_p, c_int64, c_int64, c_int, P(sw_conv_transpose_opts)], [], 0, 0,
+  "sw_conv_transpose2d sw_conv_transpose2d_new(sw_model *model, const char *name, int64_t in, int64_t out, int kernel, const sw_conv_transpose_opts *opts)")
 F("sw_binary_linear_new", sw_binary_linear, [P(sw_model), c_char_p, c_int64, c_int64, c_int64], [], 0, 0,
   "sw_binary_linear sw_binary_linear_new(sw_model *model, const char *name, int64_t in, int64_t out, int64_t positions)")
 F("sw_binary_conv2d_new", sw_binary_conv2d, [P(sw_model), c_char_p, c_int64, c_int64, c_int], [], 0, 0,
@@ -1568,6 +1620,16 @@ F("sw_apply_linear", sw_value, [P(sw_ctx), sw_linear, sw_value], [], 0, 0,
   "sw_value sw_apply_linear(sw_ctx *ctx, sw_linear layer, sw_value x)")
 F("sw_apply_conv2d", sw_value, [P(sw_ctx), sw_conv2d, sw_value], [], 0, 0,
   "sw_value sw_apply_conv2d(sw_ctx *ctx, sw_conv2d layer, sw_value x)")
+F("sw_apply_conv_transpose2d", sw_value, [P(sw_ctx), sw_conv_transpose2d, sw_value], [], 0, 0,
+  "sw_value sw_apply_conv_transpose2d(sw_ctx *ctx, sw_conv_transpose2d layer, sw_value x)")
+F("sw_apply_lstm", sw_value, [P(sw_ctx), sw_lstm, sw_value, P(sw_value), P(sw_value)], [3, 4], 0, 0,
+  "sw_value sw_apply_lstm(sw_ctx *ctx, sw_lstm layer, sw_value x, sw_value *h, sw_value *c)")
+F("sw_apply_gru", sw_value, [P(sw_ctx), sw_gru, sw_value, P(sw_value)], [3], 0, 0,
+  "sw_value sw_apply_gru(sw_ctx *ctx, sw_gru layer, sw_value x, sw_value *h)")
+F("sw_apply_lstm_step", sw_value, [P(sw_ctx), sw_lstm, sw_value, P(sw_value), P(sw_value)], [3, 4], 0, 0,
+  "sw_value sw_apply_lstm_step(sw_ctx *ctx, sw_lstm layer, sw_value x, sw_value *h, sw_value *c)")
+F("sw_apply_gru_step", sw_value, [P(sw_ctx), sw_gru, sw_value, P(sw_value)], [3], 0, 0,
+  "sw_value sw_apply_gru_step(sw_ctx *ctx, sw_gru layer, sw_value x, sw_value *h)")
 F("sw_apply_embedding", sw_value, [P(sw_ctx), sw_embedding, sw_value], [], 0, 0,
   "sw_value sw_apply_embedding(sw_ctx *ctx, sw_embedding layer, sw_value ids)")
 F("sw_linear_op", sw_value, [P(sw_ctx), sw_value, sw_value, sw_value], [], 0, 0,
@@ -1576,6 +1638,8 @@ F("sw_conv2d_op", sw_value, [P(sw_ctx), sw_value, sw_value, sw_value, c_int, c_i
   "sw_value sw_conv2d_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias, int stride, int pad)")
 F("sw_conv2d_op_with", sw_value, [P(sw_ctx), sw_value, sw_value, sw_value, P(sw_conv_opts)], [], 0, 0,
   "sw_value sw_conv2d_op_with(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias, const sw_conv_opts *opts)")
+F("sw_conv_transpose2d_op", sw_value, [P(sw_ctx), sw_value, sw_value, sw_value, P(sw_conv_transpose_opts)], [], 0, 0,
+  "sw_value sw_conv_transpose2d_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias, const sw_conv_transpose_opts *opts)")
 F("sw_embedding_op", sw_value, [P(sw_ctx), sw_value, sw_value], [], 0, 0,
   "sw_value sw_embedding_op(sw_ctx *ctx, sw_value ids, sw_value table)")
 F("sw_matmul", sw_value, [P(sw_ctx), sw_value, sw_value], [], 0, 0,
@@ -1656,6 +1720,10 @@ F("sw_where", sw_value, [P(sw_ctx), sw_value, sw_value, sw_value], [], 0, 0,
   "sw_value sw_where(sw_ctx *ctx, sw_value mask, sw_value a, sw_value b)")
 F("sw_swiglu", sw_value, [P(sw_ctx), sw_value, sw_value], [], 0, 0,
   "sw_value sw_swiglu(sw_ctx *ctx, sw_value a, sw_value b)")
+F("sw_lstm_cell", sw_value, [P(sw_ctx), sw_value, sw_value, P(sw_value)], [3], 0, 0,
+  "sw_value sw_lstm_cell(sw_ctx *ctx, sw_value gates, sw_value cell, sw_value *next)")
+F("sw_gru_cell", sw_value, [P(sw_ctx), sw_value, sw_value, sw_value], [], 0, 0,
+  "sw_value sw_gru_cell(sw_ctx *ctx, sw_value a, sw_value b, sw_value c)")
 F("sw_scale", sw_value, [P(sw_ctx), sw_value, sw_knob], [], 0, 0,
   "sw_value sw_scale(sw_ctx *ctx, sw_value x, sw_knob factor)")
 F("sw_scale_by", sw_value, [P(sw_ctx), sw_value, c_float], [], 0, 0,
@@ -1676,6 +1744,10 @@ F("sw_global_max_pool", sw_value, [P(sw_ctx), sw_value], [], 0, 0,
   "sw_value sw_global_max_pool(sw_ctx *ctx, sw_value x)")
 F("sw_global_avg_pool", sw_value, [P(sw_ctx), sw_value], [], 0, 0,
   "sw_value sw_global_avg_pool(sw_ctx *ctx, sw_value x)")
+F("sw_upsample", sw_value, [P(sw_ctx), sw_value, c_int, c_int], [], 0, 0,
+  "sw_value sw_upsample(sw_ctx *ctx, sw_value x, int factor, sw_upsample_mode mode)")
+F("sw_upsample_to", sw_value, [P(sw_ctx), sw_value, c_int64, c_int64, c_int], [], 0, 0,
+  "sw_value sw_upsample_to(sw_ctx *ctx, sw_value x, int64_t h, int64_t w, sw_upsample_mode mode)")
 F("sw_binarize", sw_value, [P(sw_ctx), sw_value, c_float], [], 0, 0,
   "sw_value sw_binarize(sw_ctx *ctx, sw_value x, float threshold)")
 F("sw_binary_linear_op", sw_value, [P(sw_ctx), sw_value, sw_value, sw_value, c_int], [], 0, 0,
@@ -1690,6 +1762,8 @@ F("sw_apply_binary_conv2d", sw_value, [P(sw_ctx), sw_binary_conv2d, sw_value, c_
   "sw_value sw_apply_binary_conv2d(sw_ctx *ctx, sw_binary_conv2d layer, sw_value bits, sw_binary_result what)")
 F("sw_channel_scale", sw_value, [P(sw_ctx), sw_value, sw_value], [], 0, 0,
   "sw_value sw_channel_scale(sw_ctx *ctx, sw_value x, sw_value s)")
+F("sw_full", sw_value, [P(sw_ctx), sw_shape, c_float], [], 0, 0,
+  "sw_value sw_full(sw_ctx *ctx, sw_shape shape, float value)")
 F("sw_reshape", sw_value, [P(sw_ctx), sw_value, sw_shape], [], 0, 0,
   "sw_value sw_reshape(sw_ctx *ctx, sw_value x, sw_shape shape)")
 F("sw_flatten", sw_value, [P(sw_ctx), sw_value], [], 0, 0,
@@ -1704,6 +1778,8 @@ F("sw_split", c_int, [P(sw_ctx), sw_value, c_int64, c_int, P(sw_value), c_int], 
   "int sw_split(sw_ctx *ctx, sw_value x, int64_t size, int axis, sw_value *parts, int max_parts)")
 F("sw_concat", sw_value, [P(sw_ctx), P(sw_value), c_int, c_int], [], 0, 0,
   "sw_value sw_concat(sw_ctx *ctx, const sw_value *x, int n, int axis)")
+F("sw_stack", sw_value, [P(sw_ctx), P(sw_value), c_int, c_int], [], 0, 0,
+  "sw_value sw_stack(sw_ctx *ctx, const sw_value *x, int n, int axis)")
 F("sw_detach", sw_value, [P(sw_ctx), sw_value], [], 0, 0,
   "sw_value sw_detach(sw_ctx *ctx, sw_value x)")
 F("sw_sum", sw_value, [P(sw_ctx), sw_value, c_uint32], [], 0, 0,
@@ -1718,6 +1794,10 @@ F("sw_mean_axes", sw_value, [P(sw_ctx), sw_value, P(c_int), c_int, c_int], [], 0
   "sw_value sw_mean_axes(sw_ctx *ctx, sw_value x, const int *axes, int n, int keepdim)")
 F("sw_max_axes", sw_value, [P(sw_ctx), sw_value, P(c_int), c_int, c_int], [], 0, 0,
   "sw_value sw_max_axes(sw_ctx *ctx, sw_value x, const int *axes, int n, int keepdim)")
+F("sw_argmax", sw_value, [P(sw_ctx), sw_value, c_int, c_int], [], 0, 0,
+  "sw_value sw_argmax(sw_ctx *ctx, sw_value x, int axis, int keepdim)")
+F("sw_cumsum", sw_value, [P(sw_ctx), sw_value, c_int], [], 0, 0,
+  "sw_value sw_cumsum(sw_ctx *ctx, sw_value x, int axis)")
 F("sw_softmax", sw_value, [P(sw_ctx), sw_value], [], 0, 0,
   "sw_value sw_softmax(sw_ctx *ctx, sw_value x)")
 F("sw_log_softmax", sw_value, [P(sw_ctx), sw_value], [], 0, 0,
