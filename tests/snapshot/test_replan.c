@@ -3,6 +3,7 @@
 #include "tests/snapshot/files.h"
 #include "tests/snapshot/plain_allocator.h"
 #include "tests/support/heap_sweep.h"
+#include "tests/support/process.h"
 #include "tests/support/suite.h"
 #include "profiler/inspect/replan/replan_print.h"
 #include <stdlib.h>
@@ -105,6 +106,10 @@ static void a_training_has_known_answers(void)
     CU_ASSERT(r.n_holders > 0 && r.holders[0].bytes == weights);
     CU_ASSERT_EQUAL(r.holders[0].without.bound, step + t.warm - weights);
     CU_ASSERT(r.expandable >= r.whole.bound);
+    uint64_t lost = 0;
+    for (uint32_t i = 0; i < r.n_losers; i++)
+        lost += r.losers[i].bytes;
+    CU_ASSERT_EQUAL(lost, r.at_reserved.census.rounding + r.at_reserved.census.unsplit);
     end(&r, &f);
     plain_end(&p);
 }
@@ -267,6 +272,80 @@ static void damaged_files_do_no_harm(void)
     free(bytes);
 }
 
+/* ---- the command ------------------------------------------------------------------------- */
+
+/* The status of `stepwell report` with these words; what it says is in said.txt. */
+static int command(const char *words)
+{
+    char said[1024];
+    snprintf(said, sizeof said, "%s", sw_temp_path("said.txt"));
+    return sw_shell("'%s/tools/stepwell' report %s > '%s' 2>&1", sw_build_root(), words, said);
+}
+
+static bool said(const char *pattern)
+{
+    return sw_shell("grep -q -- '%s' '%s'", pattern, sw_temp_path("said.txt")) == 0;
+}
+
+static void the_command_says_it(void)
+{
+    char words[4096], file[1000], more[1000], page[1000], plan[1000];
+    snprintf(file, sizeof file, "%s", small_file());
+    snprintf(page, sizeof page, "%s", sw_temp_path("page.html"));
+    snprintf(plan, sizeof plan, "%s", sw_temp_path("plan.json"));
+    snprintf(words, sizeof words, "'%s' --replan --html '%s' --out '%s'", file, page, plan);
+    CU_ASSERT_EQUAL(command(words), 0);
+    CU_ASSERT(said("Out of memory") && said("Reserved by PyTorch") && said("a steady step"));
+    CU_ASSERT_EQUAL(sw_shell("test $(grep -c '<svg' '%s') = 2", page), 0);
+    CU_ASSERT_EQUAL(sw_shell("grep -q step_offset '%s'", plan), 0);
+    snprintf(words, sizeof words, "'%s' --replan --json --device 0", file);
+    CU_ASSERT(command(words) == 0 && said("^{.*\"oom\":{.*}$"));
+    snprintf(words, sizeof words, "'%s' --replan --max-peak 1MiB", file);
+    CU_ASSERT(command(words) == 1 && said("is above --max-peak 1,048,576"));
+    const training t = {3, 4, 2, 4 * MIB, MIB, 0};
+    plain_allocator p;
+    plain_start(&p, 7);
+    train(&p, &t);
+    snprintf(more, sizeof more, "%s", plain_write(&p, "more.pickle", 0));
+    plain_end(&p);
+    snprintf(words, sizeof words, "'%s' --replan --diff '%s' --fail-on-increase 5%%", more,
+             file);
+    CU_ASSERT(command(words) == 1 && said("more than --fail-on-increase"));
+    snprintf(words, sizeof words, "'%s' --replan --diff '%s' --fail-on-increase 0%%", file,
+             file);
+    CU_ASSERT_EQUAL(command(words), 0);
+}
+
+static void what_means_nothing_is_refused(void)
+{
+    static const struct {
+        const char *words;
+        int status;
+        const char *says;
+    } refused[] = {
+        {"--replan --by layer", 2, "--replan does not go with"},
+        {"--replan --format perfetto", 2, "text or json"},
+        {"--replan --diff base.pickle", 2, "--fail-on-increase"},
+        {"--replan --device 7", 1, "there is no device 7"},
+        {"--replan --out /nowhere/plan.json", 1, "/nowhere/plan.json"},
+        {"--replan --html /nowhere/page.html", 1, "/nowhere/page.html"},
+        {"--device 0", 2, "--device is for --replan"},
+    };
+    char file[1000], words[2048];
+    snprintf(file, sizeof file, "%s", small_file());
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        snprintf(words, sizeof words, "'%s' %s", file, refused[i].words);
+        const int status = command(words);
+        SW_CHECK(status == refused[i].status && said(refused[i].says), "%s: %d",
+                 refused[i].words, status);
+    }
+    snprintf(words, sizeof words, "'%s' --replan --out '%s'", file, file);
+    CU_ASSERT(command(words) == 2 && said("a file that is read"));
+    snprintf(words, sizeof words, "'%s' --replan",
+             put_file("profile.jsonl", "{\"type\":\"header\"}\n", 18));
+    CU_ASSERT_EQUAL(command(words), 3);
+}
+
 /* ---- long traces ------------------------------------------------------------------------- */
 
 static double seconds(void)
@@ -313,6 +392,8 @@ static const sw_test tests[] = {
     {"streams may be merged, private pools not", streams_may_be_merged},
     {"memory may be refused anywhere", memory_may_be_refused},
     {"damaged files do no harm", damaged_files_do_no_harm},
+    {"the command says it", the_command_says_it},
+    {"what means nothing is refused", what_means_nothing_is_refused},
     {"long traces are planned", long_traces_are_planned},
 };
 SW_SUITE("replan", tests)

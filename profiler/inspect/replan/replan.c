@@ -85,7 +85,33 @@ static void find_oom(replan *r)
     }
 }
 
-static sw_status replay(replan *r)
+static int by_loss(const void *a, const void *b)
+{
+    const replan_loser *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return (x->stack > y->stack) - (x->stack < y->stack);
+}
+
+/* The stacks that lose most, of what each of them lost. */
+static sw_status find_losers(replan *r, const uint64_t *lost)
+{
+    void *block;
+    const uint32_t n = r->trace.n_stacks;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, n * sizeof(replan_loser)));
+    replan_loser *of = block;
+    for (uint32_t i = 0; i < n; i++)
+        of[i] = (replan_loser){i, lost[i]};
+    qsort(of, n, sizeof *of, by_loss);
+    while (r->n_losers < REPLAN_HOLDERS && r->n_losers < n && of[r->n_losers].bytes > 0) {
+        r->losers[r->n_losers] = of[r->n_losers];
+        r->n_losers++;
+    }
+    sw_heap_free(block, SW_HEAP_PROFILE, n * sizeof(replan_loser));
+    return SW_OK;
+}
+
+static sw_status replay_with(replan *r, uint64_t *lost)
 {
     replay_moment moments[2];
     uint32_t n = 0, at;
@@ -93,7 +119,8 @@ static sw_status replay(replan *r)
     r->reserved_event = at != TRACE_NONE ? request_behind(&r->trace, at) : TRACE_NONE;
     find_oom(r);
     /* What there was in front of the trace is seen behind its first event. */
-    const replay_moment peak = {.event = at != TRACE_NONE ? r->reserved_event : 0};
+    const replay_moment peak = {.event = at != TRACE_NONE ? r->reserved_event : 0,
+                                .lost_of = lost};
     const replay_moment oom = {.event = r->oom.event};
     const bool oom_first = r->oom.there && oom.event < peak.event;
     if (oom_first)
@@ -103,10 +130,21 @@ static sw_status replay(replan *r)
         moments[n++] = oom;
     SW_TRY(replay_run(&r->trace, &r->start, moments, n, &r->proof));
     r->at_reserved = moments[oom_first];
+    r->at_reserved.lost_of = NULL;
     if (r->oom.there)
         r->oom.moment = moments[oom_first ? 0 : 1];
     r->replayed = true;
-    return SW_OK;
+    return r->at_reserved.known ? find_losers(r, lost) : SW_OK;
+}
+
+static sw_status replay(replan *r)
+{
+    void *lost;
+    const size_t bytes = r->trace.n_stacks * sizeof(uint64_t);
+    SW_TRY(sw_heap_alloc(&lost, SW_HEAP_PROFILE, bytes));
+    const sw_status status = replay_with(r, lost);
+    sw_heap_free(lost, SW_HEAP_PROFILE, bytes);
+    return status;
 }
 
 /* ---- plans ------------------------------------------------------------------------------- */

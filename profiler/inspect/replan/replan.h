@@ -18,6 +18,12 @@ typedef struct {
     lives_height without; /* the bound alone */
 } replan_holder;
 
+/* What blocks took above what one stack asked for, at the peak of what was reserved. */
+typedef struct {
+    uint32_t stack;
+    uint64_t bytes; /* rounding and rests */
+} replan_loser;
+
 typedef struct {
     bool there;
     uint32_t event;       /* index */
@@ -52,6 +58,8 @@ typedef struct {
                             the run had them */
     replan_holder holders[REPLAN_HOLDERS]; /* the largest first */
     uint32_t n_holders;
+    replan_loser losers[REPLAN_HOLDERS]; /* the same; none where the causes are not known */
+    uint32_t n_losers;
     replan_oom oom; /* the last one of the trace */
 } replan;
 

@@ -103,6 +103,20 @@ static void put_holders(sw_json *j, const replan *r)
     sw_json_end(j);
 }
 
+static void put_losers(sw_json *j, const replan *r)
+{
+    sw_json_open(j, "losers", '[');
+    for (uint32_t i = 0; i < r->n_losers; i++) {
+        const trace_stack *s = &r->trace.stacks[r->losers[i].stack];
+        sw_json_begin(j, '{');
+        sw_json_put_string(j, "op", s->op);
+        sw_json_put_string(j, "layer", s->layer);
+        sw_json_put_u64(j, "bytes", r->losers[i].bytes);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+}
+
 static void put_oom(sw_json *j, const replan *r)
 {
     const replan_oom *o = &r->oom;
@@ -141,6 +155,7 @@ void replan_put_json(sw_json *j, const replan *r)
     put_step(j, r);
     sw_json_put_known(j, "expandable_bytes", r->expandable > 0, r->expandable);
     put_holders(j, r);
+    put_losers(j, r);
     put_oom(j, r);
 }
 

@@ -77,6 +77,19 @@ static void print_proof(const replan *r, const report_style *style)
             sw_text_digits(t->events[p->until].number).text);
 }
 
+static void print_losers(const replan *r, const report_style *style)
+{
+    for (uint32_t i = 0; i < r->n_losers; i++) {
+        const replan_loser *x = &r->losers[i];
+        if (i == 0)
+            sw_writer_print(style->to, "  most of rounding and rests:\n");
+        sw_writer_print(style->to, "  %16s  ", sw_text_digits(x->bytes).text);
+        const char *who = replan_who(&r->trace, x->stack);
+        (void)sw_writer_fitted(style->to, who, strlen(who), 58);
+        sw_writer_print(style->to, "\n");
+    }
+}
+
 static void print_reserved(const replan *r, const report_style *style)
 {
     const snapshot_trace *t = &r->trace;
@@ -98,6 +111,7 @@ static void print_reserved(const replan *r, const report_style *style)
     } else {
         sw_writer_say(style->to, 2, 4, "It had grown to that in front of the trace.");
     }
+    print_losers(r, style);
     print_proof(r, style);
     if (!t->said_settings)
         sw_writer_say(style->to, 2, 4,
