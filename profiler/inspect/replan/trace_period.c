@@ -14,11 +14,28 @@ typedef struct {
     uint32_t *agree; /* how many requests agree with those p in front of them */
 } search;
 
+/* How many requests come while it lives; 0: it lives to the end. */
+static uint32_t length_of(const search *s, uint32_t i)
+{
+    uint32_t low = i + 1, high = s->n;
+    if (s->of[i].dead == s->l->n_positions)
+        return 0;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (s->of[middle].born < s->of[i].dead)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low - i;
+}
+
 /* Not who asks: the first step may go other ways through the code. */
 static uint64_t key_of(const search *s, uint32_t i)
 {
     const trace_life *x = &s->of[i];
-    return x->bytes * UINT64_C(0x9e3779b97f4a7c15) ^ x->arena;
+    const uint64_t key = x->bytes * UINT64_C(0x9e3779b97f4a7c15) ^ x->arena;
+    return (key ^ key >> 29) * UINT64_C(0xbf58476d1ce4e5b9) ^ length_of(s, i);
 }
 
 /* Of the first n requests, read from their end. */

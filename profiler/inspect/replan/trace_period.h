@@ -12,9 +12,9 @@ typedef struct {
         to; /* positions of one of them, half-open; it begins where the least lives */
 } trace_period;
 
-/* The longest run of requests (bytes, stream, pool) that repeats, of those that end at the
- * trace's end, or that stop up to 15/16 of the trace in front of it; of a run's periods the
- * shortest. Linear. */
+/* The longest run of requests (bytes, stream, pool, how long they live) that repeats, of those
+ * that end at the trace's end, or that stop up to 15/16 of the trace in front of it; of a run's
+ * periods the shortest. Linear. */
 SW_MUST_USE sw_status trace_period_find(trace_period *p, const trace_lives *l);
 
 #endif
