@@ -3,7 +3,7 @@
  *
  * Keeps x for dw and w for dx. */
 #include "kernels/dispatch.h"
-#include "runtime/ops/ops.h"
+#include "runtime/ops/conv_geometry.h"
 #include "runtime/base/structs.h"
 #include <string.h>
 
@@ -52,7 +52,7 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     return SW_OK;
 }
 
-static sw_conv geometry(const sw_type *image, const sw_shape *w, const swi_conv_attrs *a)
+sw_conv swi_conv_geometry(const sw_type *image, const sw_shape *w, const swi_conv_attrs *a)
 {
     const sw_shape *x = &image->shape;
     return (sw_conv){.batch = x->dim[0],
@@ -71,8 +71,7 @@ static sw_conv geometry(const sw_type *image, const sw_shape *w, const swi_conv_
                      .plain = image->layout == SW_PLAIN};
 }
 
-/* Each place of y (or dy) with each weight of its channel: taps outside the image count. */
-static uint64_t taps(const sw_type *y, const sw_shape *w)
+uint64_t swi_conv_taps(const sw_type *y, const sw_shape *w)
 {
     const uint64_t each = swi_count_mul(
         (uint64_t)w->dim[1], swi_count_mul((uint64_t)w->dim[2], (uint64_t)w->dim[3]));
@@ -81,19 +80,19 @@ static uint64_t taps(const sw_type *y, const sw_shape *w)
 
 static uint64_t forward_operations(const sw_kernel_info *info)
 {
-    return swi_count_add(taps(&info->out[0], &info->in[1].shape),
+    return swi_count_add(swi_conv_taps(&info->out[0], &info->in[1].shape),
                          info->n_in > 2 ? swi_count_per_element(&info->out[0], 1) : 0);
 }
 
 static size_t forward_bytes(const sw_kernel_info *info)
 {
-    const sw_conv s = geometry(&info->in[0], &info->in[1].shape, info->attrs);
+    const sw_conv s = swi_conv_geometry(&info->in[0], &info->in[1].shape, info->attrs);
     return sw_dense(info->isa)->conv_bytes(&s, info->threads);
 }
 
 static sw_status forward(const sw_launch *l)
 {
-    const sw_conv s = geometry(&l->in[0].type, &l->in[1].type.shape, l->attrs);
+    const sw_conv s = swi_conv_geometry(&l->in[0].type, &l->in[1].type.shape, l->attrs);
     sw_dense(l->isa)->conv(swi_out(l, 0), swi_in(l, 0), swi_in(l, 1),
                            l->n_in > 2 ? swi_in(l, 2) : NULL, &s, swi_adds(l, 0), l->scratch,
                            l->par);
@@ -103,18 +102,18 @@ static sw_status forward(const sw_launch *l)
 /* in: w, dy; out: dx */
 static size_t dx_bytes(const sw_kernel_info *info)
 {
-    const sw_conv s = geometry(&info->out[0], &info->in[0].shape, info->attrs);
+    const sw_conv s = swi_conv_geometry(&info->out[0], &info->in[0].shape, info->attrs);
     return sw_dense(info->isa)->conv_dx_bytes(&s, info->threads);
 }
 
 static uint64_t dx_operations(const sw_kernel_info *info)
 {
-    return taps(&info->in[1], &info->in[0].shape);
+    return swi_conv_taps(&info->in[1], &info->in[0].shape);
 }
 
 static sw_status dx_kernel(const sw_launch *l)
 {
-    const sw_conv s = geometry(&l->out[0].type, &l->in[0].type.shape, l->attrs);
+    const sw_conv s = swi_conv_geometry(&l->out[0].type, &l->in[0].type.shape, l->attrs);
     sw_dense(l->isa)->conv_dx(swi_out(l, 0), swi_in(l, 1), swi_in(l, 0), NULL, &s,
                               swi_adds(l, 0), l->scratch, l->par);
     return SW_OK;
@@ -123,19 +122,19 @@ static sw_status dx_kernel(const sw_launch *l)
 /* in: x, dy; out: dw [, db] */
 static size_t dw_bytes(const sw_kernel_info *info)
 {
-    const sw_conv s = geometry(&info->in[0], &info->out[0].shape, info->attrs);
+    const sw_conv s = swi_conv_geometry(&info->in[0], &info->out[0].shape, info->attrs);
     return sw_dense(info->isa)->conv_dw_bytes(&s);
 }
 
 static uint64_t dw_operations(const sw_kernel_info *info)
 {
-    return swi_count_add(taps(&info->in[1], &info->out[0].shape),
+    return swi_count_add(swi_conv_taps(&info->in[1], &info->out[0].shape),
                          info->n_out > 1 ? swi_count_per_element(&info->in[1], 1) : 0);
 }
 
 static sw_status dw_kernel(const sw_launch *l)
 {
-    const sw_conv s = geometry(&l->in[0].type, &l->out[0].type.shape, l->attrs);
+    const sw_conv s = swi_conv_geometry(&l->in[0].type, &l->out[0].type.shape, l->attrs);
     sw_dense(l->isa)->conv_dw(swi_out(l, 0), l->n_out > 1 ? swi_out(l, 1) : NULL, swi_in(l, 0),
                               swi_in(l, 1), &s, swi_adds(l, 0), l->n_out > 1 && swi_adds(l, 1),
                               l->scratch, l->par);
@@ -165,7 +164,7 @@ sw_status swi_channel_sums(const sw_launch *l)
     return SW_OK;
 }
 
-static uint64_t db_operations(const sw_kernel_info *info)
+uint64_t swi_channel_sums_operations(const sw_kernel_info *info)
 {
     return swi_count_per_element(&info->in[0], 1);
 }
@@ -229,7 +228,7 @@ static const sw_grad_desc grads[] = {
      .n_operands = 1,
      .operands = {SW_DOUT(0)},
      .kernel = swi_channel_sums,
-     .operations = db_operations},
+     .operations = swi_channel_sums_operations},
 };
 
 static const swi_conv_attrs attrs[] = {{1, 0, 1, 1}, {1, 1, 1, 1}, {2, 0, 1, 1}, {2, 1, 1, 1},

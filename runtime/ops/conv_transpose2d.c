@@ -7,7 +7,7 @@
  * with both images changed over. Keeps x for dw and w for dx. */
 #include "kernels/dispatch.h"
 #include "runtime/base/structs.h"
-#include "runtime/ops/ops.h"
+#include "runtime/ops/conv_geometry.h"
 #include <string.h>
 
 static int64_t out_dim(int64_t in, int64_t kernel, const swi_conv_transpose_attrs *a)
@@ -71,51 +71,27 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     return SW_OK;
 }
 
-/* The convolution from y to x. */
-static sw_conv geometry(const sw_type *x, const sw_shape *w, const sw_type *y,
-                        const void *attrs)
+/* The convolution from y to x, which leaves out what output_pad adds. */
+static sw_conv geometry(const sw_type *y, const sw_shape *w, const void *attrs)
 {
-    const swi_conv_attrs *a = &((const swi_conv_transpose_attrs *)attrs)->conv;
-    const int64_t *in = y->shape.dim, *out = x->shape.dim;
-    return (sw_conv){.batch = in[0],
-                     .in_c = in[1],
-                     .in_h = in[2],
-                     .in_w = in[3],
-                     .out_c = out[1],
-                     .out_h = out[2],
-                     .out_w = out[3],
-                     .kernel_h = w->dim[2],
-                     .kernel_w = w->dim[3],
-                     .stride = a->stride,
-                     .pad = a->pad,
-                     .groups = a->groups,
-                     .dilation = a->dilation,
-                     .plain = y->layout == SW_PLAIN};
-}
-
-/* Each position of x with each weight of its channel: taps outside of y count. */
-static uint64_t taps(const sw_type *x, const sw_shape *w)
-{
-    const uint64_t each = swi_count_mul(
-        (uint64_t)w->dim[1], swi_count_mul((uint64_t)w->dim[2], (uint64_t)w->dim[3]));
-    return swi_count_per_element(x, swi_count_mul(2, each));
+    return swi_conv_geometry(y, w, &((const swi_conv_transpose_attrs *)attrs)->conv);
 }
 
 static uint64_t forward_operations(const sw_kernel_info *info)
 {
-    return swi_count_add(taps(&info->in[0], &info->in[1].shape),
+    return swi_count_add(swi_conv_taps(&info->in[0], &info->in[1].shape),
                          info->n_in > 2 ? swi_count_per_element(&info->out[0], 1) : 0);
 }
 
 static size_t forward_bytes(const sw_kernel_info *info)
 {
-    const sw_conv s = geometry(&info->in[0], &info->in[1].shape, &info->out[0], info->attrs);
+    const sw_conv s = geometry(&info->out[0], &info->in[1].shape, info->attrs);
     return sw_dense(info->isa)->conv_dx_bytes(&s, info->threads);
 }
 
 static sw_status forward(const sw_launch *l)
 {
-    const sw_conv s = geometry(&l->in[0].type, &l->in[1].type.shape, &l->out[0].type, l->attrs);
+    const sw_conv s = geometry(&l->out[0].type, &l->in[1].type.shape, l->attrs);
     sw_dense(l->isa)->conv_dx(swi_out(l, 0), swi_in(l, 0), swi_in(l, 1),
                               l->n_in > 2 ? swi_in(l, 2) : NULL, &s, swi_adds(l, 0), l->scratch,
                               l->par);
@@ -125,18 +101,18 @@ static sw_status forward(const sw_launch *l)
 /* in: w, dy; out: dx */
 static size_t dx_bytes(const sw_kernel_info *info)
 {
-    const sw_conv s = geometry(&info->out[0], &info->in[0].shape, &info->in[1], info->attrs);
+    const sw_conv s = geometry(&info->in[1], &info->in[0].shape, info->attrs);
     return sw_dense(info->isa)->conv_bytes(&s, info->threads);
 }
 
 static uint64_t dx_operations(const sw_kernel_info *info)
 {
-    return taps(&info->out[0], &info->in[0].shape);
+    return swi_conv_taps(&info->out[0], &info->in[0].shape);
 }
 
 static sw_status dx_kernel(const sw_launch *l)
 {
-    const sw_conv s = geometry(&l->out[0].type, &l->in[0].type.shape, &l->in[1].type, l->attrs);
+    const sw_conv s = geometry(&l->in[1].type, &l->in[0].type.shape, l->attrs);
     sw_dense(l->isa)->conv(swi_out(l, 0), swi_in(l, 1), swi_in(l, 0), NULL, &s, swi_adds(l, 0),
                            l->scratch, l->par);
     return SW_OK;
@@ -145,26 +121,21 @@ static sw_status dx_kernel(const sw_launch *l)
 /* in: x, dy; out: dw. Lanes of dy past the batch are zero, those of x finite. */
 static size_t dw_bytes(const sw_kernel_info *info)
 {
-    const sw_conv s = geometry(&info->in[0], &info->out[0].shape, &info->in[1], info->attrs);
+    const sw_conv s = geometry(&info->in[1], &info->out[0].shape, info->attrs);
     return sw_dense(info->isa)->conv_dw_bytes(&s);
 }
 
 static uint64_t dw_operations(const sw_kernel_info *info)
 {
-    return taps(&info->in[0], &info->out[0].shape);
+    return swi_conv_taps(&info->in[0], &info->out[0].shape);
 }
 
 static sw_status dw_kernel(const sw_launch *l)
 {
-    const sw_conv s = geometry(&l->in[0].type, &l->out[0].type.shape, &l->in[1].type, l->attrs);
+    const sw_conv s = geometry(&l->in[1].type, &l->out[0].type.shape, l->attrs);
     sw_dense(l->isa)->conv_dw(swi_out(l, 0), NULL, swi_in(l, 1), swi_in(l, 0), &s,
                               swi_adds(l, 0), false, l->scratch, l->par);
     return SW_OK;
-}
-
-static uint64_t db_operations(const sw_kernel_info *info)
-{
-    return swi_count_per_element(&info->in[0], 1);
 }
 
 /* Each position of x adds its kernel to y. */
@@ -218,7 +189,7 @@ static const sw_grad_desc grads[] = {{.n_makes = 1,
                                       .n_operands = 1,
                                       .operands = {SW_DOUT(0)},
                                       .kernel = swi_channel_sums,
-                                      .operations = db_operations}};
+                                      .operations = swi_channel_sums_operations}};
 
 static const swi_conv_transpose_attrs attrs[] = {
     {{1, 0, 1, 1}, 0, 0}, {{2, 0, 1, 1}, 0, 0}, {{2, 1, 1, 1}, 1, 0},

@@ -87,6 +87,7 @@ sw_status swi_conv_transpose_opts(const sw_conv_transpose_opts *given,
                                   sw_conv_transpose_opts *out, const char *call);
 /* The kernel of the gradient of an image's bias: sums of each channel. */
 sw_status swi_channel_sums(const sw_launch *l);
+uint64_t swi_channel_sums_operations(const sw_kernel_info *info);
 /* Positions of a convolution's result along an axis. */
 static inline int64_t swi_conv_out(int64_t in, int64_t kernel, const swi_conv_attrs *a)
 {

@@ -1,5 +1,5 @@
 /* Maximum over axes, where it is, and sum, mean and maximum over axes by name: a list, negative
- * ones counted from the end, kept as axes of length 1 where that is wanted.
+ * ones counted from the end, which stay as axes of length 1 where the attributes say so.
  *
  * max keeps for each result which place won, in 1, 2 or 4 bytes, as few as its places need;
  * argmax has no gradient. */

@@ -250,7 +250,7 @@ static void the_python_package_works_installed(void)
                  "PYTHONPATH=\"$(dirname "
                  "$(find '%s' -path '*/stepwell/python/pyproject.toml'))\" python3 -c \""
                  "import stepwell as sw; assert sw.sw_version() == '" SW_VERSION "'; "
-                 "assert '%s' in sw.library()._name; "
+                 "from stepwell import library as loaded; assert '%s' in loaded()._name; "
                  "assert sw.plan(model='lenet5', batch=8)['batch'] == 8\"",
                  installed, installed),
         0);

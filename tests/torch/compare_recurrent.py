@@ -46,8 +46,8 @@ def results(case, module):
     x, lstm = case["x"], case["kind"] == "lstm"
     if case["way"] == "step":
         state, all_h = (case["h"], case["c"]) if lstm else case["h"], []
-        for now in x:
-            state = module(now, state)
+        for row in x:
+            state = module(row, state)
             all_h.append(state[0] if lstm else state)
         return [torch.stack(all_h), *(state if lstm else [state])]
     first = (case["h"][None], case["c"][None]) if lstm else case["h"][None]
