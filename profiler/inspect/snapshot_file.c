@@ -40,6 +40,22 @@ sw_status snapshot_is(const char *path, bool *out)
     return SW_OK;
 }
 
+/* Files of PyTorch 2.0 do not say the settings. Segments of a device say their type, and events
+ * of devices the segments or their time; those of the profiler say none of it. */
+static bool is_device(const snapshot_file *f)
+{
+    if (value_at(value_item(f->segments, 0), "segment_type") != 0)
+        return true;
+    for (uint64_t d = 0; d < value_count(f->traces); d++) {
+        const value first = value_item(value_item(f->traces, d), 0);
+        const char *action = value_text(value_at(first, "action"));
+        if (value_at(first, "time_us") != 0 ||
+            (action != NULL && strncmp(action, "segment_", 8) == 0))
+            return true;
+    }
+    return false;
+}
+
 static sw_status take_top(snapshot_file *f, value top)
 {
     const bool list = value_kind_of(top) == VALUE_LIST; /* of segments: memory_snapshot() */
@@ -51,7 +67,7 @@ static sw_status take_top(snapshot_file *f, value top)
         SW_FAIL(SW_FORMAT, "%s: not a snapshot of PyTorch: it has no list of segments",
                 f->path);
     /* Those of the profiler have no settings; its last device is the CPU. */
-    f->device = list || f->settings != 0;
+    f->device = list || f->settings != 0 || is_device(f);
     return SW_OK;
 }
 
@@ -99,4 +115,18 @@ sw_status snapshot_number(const char *path, value of, const char *where, uint64_
         SW_FAIL(SW_FORMAT, "%s: %s %llu: '%s' must be a number from 0 to %lld", path, where,
                 (unsigned long long)index, key, (long long)most);
     return SW_OK;
+}
+
+sw_status snapshot_block_request(const char *path, value block, uint64_t index, int64_t most,
+                                 int64_t *bytes, value *frames)
+{
+    const value latest = value_item(value_at(block, "history"), 0);
+    const bool said = value_kind_of(value_at(block, "requested_size")) == VALUE_INT;
+    *frames = value_at(block, "frames");
+    if (latest != 0 && *frames == 0)
+        *frames = value_at(latest, "frames");
+    if (latest != 0 && !said)
+        return snapshot_number(path, latest, "block", index, "real_size", most, bytes);
+    return snapshot_number(path, block, "block", index, said ? "requested_size" : "size", most,
+                           bytes);
 }

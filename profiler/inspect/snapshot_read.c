@@ -196,16 +196,15 @@ static sw_status take_block(reader *r, value block, uint64_t index, int64_t addr
 {
     int64_t bytes;
     int phase;
-    const value requested = value_at(block, "requested_size");
-    SW_TRY(snapshot_number(r->t->path, block, "block", index,
-                           value_kind_of(requested) == VALUE_INT ? "requested_size" : "size",
-                           SNAPSHOT_LARGEST_BYTES, &bytes));
+    value frames;
+    SW_TRY(snapshot_block_request(r->t->path, block, index, SNAPSHOT_LARGEST_BYTES, &bytes,
+                                  &frames));
     slot *at = slot_of(r, (uint64_t)address);
     if (bytes == 0 || at->value != 0)
         return SW_OK;
     sw_tensor *v = add_value(r, (uint64_t)address, (uint64_t)bytes, 0);
     at->value = r->n_values;
-    return name_value(r, v, block, value_at(block, "frames"), &phase);
+    return name_value(r, v, block, frames, &phase);
 }
 
 /* ---- blocks ------------------------------------------------------------------------------ */

@@ -152,9 +152,36 @@ static uint32_t new_segment(plain_allocator *p, plain_segment s)
     return (uint32_t)p->n_segments++;
 }
 
+/* What other streams use is waited for. */
+static void finish_all(plain_allocator *p)
+{
+    for (size_t i = 0; i < p->n_blocks; i++)
+        if (p->blocks[i].state == PLAIN_PENDING) {
+            plain_finish(p, p->blocks[i].address);
+            i = 0;
+        }
+}
+
+/* Some of the large segments that are free, in front of a request to the device. */
+static void collect(plain_allocator *p)
+{
+    for (size_t i = 0; i < p->n_blocks; i++) {
+        plain_segment *s = &p->segments[p->blocks[i].segment];
+        if (p->blocks[i].state != PLAIN_FREE || p->blocks[i].bytes != s->bytes || s->small ||
+            s->expandable || s->pool != 0 || plain_random(p, 2) == 0)
+            continue;
+        const plain_segment was = *s;
+        s->bytes = 0;
+        erase(p, i--);
+        record(p, "segment_free", was.address, was.bytes, &was, 0);
+        p->collected++;
+    }
+}
+
 /* All free segments, and pages of expandable ones. */
 void plain_empty_cache(plain_allocator *p)
 {
+    finish_all(p);
     for (size_t i = 0; i < p->n_blocks; i++) {
         plain_block *b = &p->blocks[i];
         plain_segment *s = &p->segments[b->segment];
@@ -205,6 +232,8 @@ static bool take_segment(plain_allocator *p, plain_segment s, uint64_t bytes, si
     s.bytes = bytes <= MIB       ? 2 * MIB
               : bytes < 10 * MIB ? 20 * MIB
                                  : (bytes + 2 * MIB - 1) / (2 * MIB) * (2 * MIB);
+    if (p->collects && plain_random(p, 4) == 0)
+        collect(p);
     if (p->capacity != UINT64_MAX && !has_room(p, s.bytes))
         return false;
     p->next_address += plain_random(p, 3) * 2 * MIB;
@@ -299,10 +328,16 @@ static size_t next_of(const plain_allocator *p, const plain_segment *s, uint64_t
     return best;
 }
 
+/* The user's pools have an allocator of their own. */
+static bool grows(const plain_allocator *p)
+{
+    return p->expandable && !(p->user_pools && p->pool != 0);
+}
+
 static size_t find(const plain_allocator *p, const plain_segment *s, uint64_t bytes)
 {
     size_t i = next_of(p, s, bytes, NULL);
-    while (i != SIZE_MAX && p->expandable) {
+    while (i != SIZE_MAX && grows(p)) {
         const size_t next = next_of(p, s, bytes, &p->blocks[i]);
         if (next == SIZE_MAX || reach(p, next) >= reach(p, i))
             break;
@@ -317,19 +352,28 @@ static size_t find(const plain_allocator *p, const plain_segment *s, uint64_t by
     return i;
 }
 
+static bool take_new(plain_allocator *p, plain_segment s, uint64_t bytes, size_t *out)
+{
+    if (!grows(p))
+        return take_segment(p, s, bytes, out);
+    if (take_mapped(p, s, bytes, out))
+        return true;
+    plain_empty_cache(p);
+    return take_mapped(p, s, bytes, out);
+}
+
 uint64_t plain_malloc(plain_allocator *p, uint64_t stream, uint64_t requested, int frame)
 {
     const uint64_t bytes = rounded(p, requested);
     const plain_segment s = {.stream = stream, .pool = p->pool, .small = bytes <= MIB};
     size_t i = find(p, &s, bytes);
-    if (i == SIZE_MAX &&
-        !(p->expandable ? take_mapped(p, s, bytes, &i) : take_segment(p, s, bytes, &i))) {
+    if (i == SIZE_MAX && !take_new(p, s, bytes, &i)) {
         record(p, "oom", 12345, bytes, &s, frame);
         return 0;
     }
     plain_block *b = &p->blocks[i];
     const uint64_t rest = b->bytes - bytes;
-    const bool split = s.small || p->expandable
+    const bool split = s.small || grows(p)
                            ? rest >= 512
                            : rest > MIB && (p->max_split == 0 || bytes < p->max_split);
     b->state = PLAIN_ACTIVE;
@@ -347,7 +391,10 @@ uint64_t plain_malloc(plain_allocator *p, uint64_t stream, uint64_t requested, i
 
 void plain_finish(plain_allocator *p, uint64_t address)
 {
-    const size_t i = index_of(p, address);
+    const size_t i = place_of(p, address);
+    if (i == p->n_blocks || p->blocks[i].address != address ||
+        p->blocks[i].state != PLAIN_PENDING)
+        return;
     const plain_block was = p->blocks[i];
     const plain_segment of = p->segments[was.segment];
     p->blocks[i].state = PLAIN_FREE;
@@ -363,139 +410,4 @@ void plain_free(plain_allocator *p, uint64_t address, bool pending)
     record(p, "free_requested", address, p->blocks[i].requested, &of, p->blocks[i].frame);
     if (!pending)
         plain_finish(p, address);
-}
-
-/* ---- the snapshot ------------------------------------------------------------------------ */
-
-static void put_number(sw_pickle *k, const char *key, uint64_t number)
-{
-    sw_pickle_string(k, key);
-    sw_pickle_u64(k, number);
-}
-
-static void put_text(sw_pickle *k, const char *key, const char *text)
-{
-    sw_pickle_string(k, key);
-    sw_pickle_string(k, text);
-}
-
-static void put_frames(sw_pickle *k, int frame)
-{
-    char name[32];
-    snprintf(name, sizeof name, "layer%d", frame);
-    sw_pickle_string(k, "frames");
-    sw_pickle_begin(k, '[');
-    if (frame > 0) {
-        sw_pickle_begin(k, '{');
-        put_text(k, "filename", "net.py");
-        put_number(k, "line", (uint64_t)frame);
-        put_text(k, "name", name);
-        sw_pickle_end(k);
-    }
-    sw_pickle_end(k);
-}
-
-static void put_pool(sw_pickle *k, uint64_t pool)
-{
-    sw_pickle_string(k, "segment_pool_id");
-    sw_pickle_tuple2(k, (uint32_t)(pool >> 32), (uint32_t)pool);
-}
-
-static void put_event(sw_pickle *k, const plain_allocator *p, size_t i)
-{
-    const plain_event *e = &p->events[i];
-    sw_pickle_begin(k, '{');
-    put_text(k, "action", e->action);
-    put_number(k, strcmp(e->action, "oom") == 0 ? "device_free" : "addr", e->address);
-    put_number(k, "size", e->bytes);
-    put_number(k, "stream", e->stream);
-    put_number(k, "time_us", 1000000 + 10 * i);
-    if (p->say_pools)
-        put_pool(k, e->pool);
-    put_frames(k, e->frame);
-    sw_pickle_end(k);
-}
-
-/* Blocks from i on that are mapped and in one segment; returns the next one. */
-static size_t put_segment(sw_pickle *k, const plain_allocator *p, size_t i)
-{
-    const plain_segment *s = &p->segments[p->blocks[i].segment];
-    size_t end = i;
-    while (end < p->n_blocks && p->blocks[end].segment == p->blocks[i].segment &&
-           p->blocks[end].state != PLAIN_UNMAPPED)
-        end++;
-    sw_pickle_begin(k, '{');
-    put_number(k, "device", 0);
-    put_number(k, "address", p->blocks[i].address);
-    put_number(k, "total_size",
-               p->blocks[end - 1].address + p->blocks[end - 1].bytes - p->blocks[i].address);
-    put_number(k, "stream", s->stream);
-    put_text(k, "segment_type", s->small ? "small" : "large");
-    put_pool(k, s->pool);
-    sw_pickle_string(k, "is_expandable");
-    sw_pickle_bool(k, s->expandable);
-    sw_pickle_string(k, "blocks");
-    sw_pickle_begin(k, '[');
-    for (; i < end; i++) {
-        const plain_block *b = &p->blocks[i];
-        sw_pickle_begin(k, '{');
-        put_number(k, "size", b->bytes);
-        put_number(k, "requested_size", b->requested);
-        put_text(k, "state",
-                 b->state == PLAIN_ACTIVE    ? "active_allocated"
-                 : b->state == PLAIN_PENDING ? "active_pending_free"
-                                             : "inactive");
-        put_frames(k, b->frame);
-        sw_pickle_end(k);
-    }
-    sw_pickle_end(k);
-    sw_pickle_end(k);
-    return end;
-}
-
-static void put_settings(sw_pickle *k, const plain_allocator *p)
-{
-    sw_pickle_string(k, "allocator_settings");
-    sw_pickle_begin(k, '{');
-    sw_pickle_string(k, "expandable_segments");
-    sw_pickle_bool(k, p->expandable);
-    if (p->max_split > 0)
-        put_number(k, "max_split_size", p->max_split);
-    sw_pickle_string(k, "roundup_power2_divisions");
-    sw_pickle_begin(k, '{');
-    for (int i = 0; i < 16; i++) {
-        char mib[16];
-        snprintf(mib, sizeof mib, "%d", 1 << i);
-        put_number(k, mib, (uint64_t)p->divisions);
-    }
-    sw_pickle_end(k);
-    sw_pickle_end(k);
-}
-
-const char *plain_write(const plain_allocator *p, const char *name, size_t first)
-{
-    sink_bytes out;
-    sw_pickle k = {0};
-    sink_open(&out);
-    sw_pickle_start(&k, &out.out);
-    sw_pickle_begin(&k, '{');
-    sw_pickle_string(&k, "segments");
-    sw_pickle_begin(&k, '[');
-    for (size_t i = 0; i < p->n_blocks;)
-        i = p->blocks[i].state == PLAIN_UNMAPPED ? i + 1 : put_segment(&k, p, i);
-    sw_pickle_end(&k);
-    sw_pickle_string(&k, "device_traces");
-    sw_pickle_begin(&k, '[');
-    sw_pickle_begin(&k, '[');
-    for (size_t i = first; i < p->n_events; i++)
-        put_event(&k, p, i);
-    sw_pickle_end(&k);
-    sw_pickle_end(&k);
-    put_settings(&k, p);
-    sw_pickle_end(&k);
-    sw_pickle_stop(&k);
-    CU_ASSERT_EQUAL(sw_sink_flush(&out.out), SW_OK);
-    const char *path = put_file(name, out.bytes, out.n);
-    sink_close(&out);
-    return path;
 }

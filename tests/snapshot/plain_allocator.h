@@ -35,6 +35,9 @@ typedef struct {
 
 typedef struct {
     bool expandable, say_pools, pool_used;
+    bool user_pools; /* pools have no expandable segments */
+    bool collects;   /* garbage_collection_threshold: free segments go now and then */
+    size_t collected;
     uint64_t max_split;  /* 0: none */
     int divisions;       /* of a power of two; 0: none */
     uint64_t capacity;   /* of the device */
@@ -54,7 +57,8 @@ void plain_end(plain_allocator *p);
 uint64_t plain_random(plain_allocator *p, uint64_t below);
 /* The address, or 0 where the device has no more: an oom event. frame: who asks. */
 uint64_t plain_malloc(plain_allocator *p, uint64_t stream, uint64_t bytes, int frame);
-/* pending: other streams still use it, plain_finish completes it. */
+/* pending: other streams still use it; plain_finish completes it where nothing else has, such
+ * as a full device. */
 void plain_free(plain_allocator *p, uint64_t address, bool pending);
 void plain_finish(plain_allocator *p, uint64_t address);
 void plain_empty_cache(plain_allocator *p);

@@ -2,6 +2,7 @@
  * and what long traces take. */
 #include "tests/snapshot/files.h"
 #include "tests/snapshot/plain_allocator.h"
+#include "tests/snapshot/replanned.h"
 #include "tests/support/heap_sweep.h"
 #include "tests/support/process.h"
 #include "tests/support/suite.h"
@@ -15,41 +16,7 @@
 
 /* ---- a training -------------------------------------------------------------------------- */
 
-typedef struct {
-    int layers, steps, frames;
-    uint64_t weight, activation; /* bytes of each layer */
-    uint64_t warm;               /* bytes that the first step alone takes */
-} training;
-
-/* Weights and moments for good; forward keeps an activation of each layer, backward makes a
- * gradient of each and lets the activation go. Returns the most that lives at one time. */
-static void train(plain_allocator *p, const training *t)
-{
-    uint64_t *kept = calloc((size_t)t->layers, sizeof *kept);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(kept);
-    for (int i = 0; i < 2 * t->layers; i++)
-        (void)plain_malloc(p, 0, t->weight, 1);
-    for (int step = 0; step < t->steps; step++) {
-        uint64_t warm = 0;
-        for (int i = 0; i < t->layers; i++) {
-            if (step == 0 && t->warm > 0 && i == t->layers / 2)
-                warm = plain_malloc(p, 0, t->warm, 2);
-            kept[i] =
-                plain_malloc(p, 0, t->activation + 512 * (uint64_t)(i % 7), 3 + i % t->frames);
-            plain_free(p, plain_malloc(p, 0, 2000, 3 + i % t->frames), false);
-        }
-        for (int i = t->layers - 1; i >= 0; i--) {
-            const uint64_t gradient = plain_malloc(p, 0, t->weight, 3 + t->frames);
-            plain_free(p, kept[i], false);
-            plain_free(p, gradient, false);
-        }
-        if (warm != 0)
-            plain_free(p, warm, false);
-    }
-    free(kept);
-}
-
-static uint64_t activations(const training *t)
+static uint64_t activations(const plain_training *t)
 {
     uint64_t bytes = 0;
     for (int i = 0; i < t->layers; i++)
@@ -57,35 +24,15 @@ static uint64_t activations(const training *t)
     return bytes;
 }
 
-static sw_status make(replan *r, snapshot_file *f, const char *path)
-{
-    snapshot_trace t = {0};
-    *r = (replan){0};
-    sw_status status = snapshot_file_open(f, path);
-    if (status == SW_OK)
-        status = snapshot_trace_read(&t, f, 0);
-    if (status == SW_OK)
-        return replan_make(r, &t, NULL, NULL);
-    snapshot_trace_free(&t);
-    return status;
-}
-
-static void end(replan *r, snapshot_file *f)
-{
-    replan_free(r);
-    snapshot_file_close(f);
-}
-
 static void a_training_has_known_answers(void)
 {
-    const training t = {8, 6, 3, 3 * MIB, 2 * MIB, 30 * MIB};
+    const plain_training t = {8, 6, 3, 3 * MIB, 2 * MIB, 30 * MIB};
     plain_allocator p;
-    snapshot_file f;
     replan r;
     plain_start(&p, 7);
     p.keep_sums = true;
-    train(&p, &t);
-    SW_CHECK(make(&r, &f, plain_write(&p, "training.pickle", 0)) == SW_OK, "%s",
+    plain_train(&p, &t);
+    SW_CHECK(replanned(&r, plain_write(&p, "training.pickle", 0)) == SW_OK, "%s",
              sw_last_error());
     const uint64_t weights = 2 * (uint64_t)t.layers * t.weight,
                    step = weights + activations(&t) + t.weight;
@@ -110,20 +57,19 @@ static void a_training_has_known_answers(void)
     for (uint32_t i = 0; i < r.n_losers; i++)
         lost += r.losers[i].bytes;
     CU_ASSERT_EQUAL(lost, r.at_reserved.census.rounding + r.at_reserved.census.unsplit);
-    end(&r, &f);
+    replan_free(&r);
     plain_end(&p);
 }
 
 /* Offsets hold: nothing that lives at one time overlaps. */
 static void offsets_do_not_overlap(void)
 {
-    const training t = {12, 5, 4, 5 * MIB, MIB, 0};
+    const plain_training t = {12, 5, 4, 5 * MIB, MIB, 0};
     plain_allocator p;
-    snapshot_file f;
     replan r;
     plain_start(&p, 9);
-    train(&p, &t);
-    CU_ASSERT_EQUAL_FATAL(make(&r, &f, plain_write(&p, "offsets.pickle", 3)), SW_OK);
+    plain_train(&p, &t);
+    CU_ASSERT_EQUAL_FATAL(replanned(&r, plain_write(&p, "offsets.pickle", 3)), SW_OK);
     const trace_lives *l = &r.lives;
     uint32_t wrong = 0;
     for (uint32_t i = 0; i < l->n; i++)
@@ -139,7 +85,7 @@ static void offsets_do_not_overlap(void)
         CU_ASSERT((x->step_offset != UINT64_MAX) ==
                   (x->born < r.period.to && x->dead > r.period.from));
     }
-    end(&r, &f);
+    replan_free(&r);
     plain_end(&p);
 }
 
@@ -148,7 +94,6 @@ static void offsets_do_not_overlap(void)
 static void what_did_not_fit_is_planned(void)
 {
     plain_allocator p;
-    snapshot_file f;
     replan r;
     uint64_t large[8];
     plain_start(&p, 3);
@@ -162,14 +107,14 @@ static void what_did_not_fit_is_planned(void)
     for (int i = 0; i < 8; i++)
         plain_free(&p, large[i], false);
     CU_ASSERT_EQUAL(plain_malloc(&p, 0, 60 * MIB, 4), 0);
-    SW_CHECK(make(&r, &f, plain_write(&p, "oom.pickle", 0)) == SW_OK, "%s", sw_last_error());
+    SW_CHECK(replanned(&r, plain_write(&p, "oom.pickle", 0)) == SW_OK, "%s", sw_last_error());
     CU_ASSERT(r.oom.there && r.oom.moment.known && r.oom.fits);
     CU_ASSERT_EQUAL(r.oom.asked, 60 * MIB);
     CU_ASSERT_EQUAL(r.oom.requested, 80 * MIB);
     CU_ASSERT_EQUAL(r.oom.reserved, 320 * MIB);
     CU_ASSERT_EQUAL(r.oom.moment.census.split, 240 * MIB);
     CU_ASSERT_EQUAL(r.oom.with.height, 320 * MIB);
-    end(&r, &f);
+    replan_free(&r);
     plain_end(&p);
 }
 
@@ -177,7 +122,6 @@ static void what_did_not_fit_is_planned(void)
 static void streams_may_be_merged(void)
 {
     plain_allocator p;
-    snapshot_file f;
     replan r;
     plain_start(&p, 3);
     p.say_pools = true;
@@ -185,13 +129,13 @@ static void streams_may_be_merged(void)
         plain_free(&p, plain_malloc(&p, 64 * stream, 100 * MIB, 1), false);
     p.pool = 5;
     plain_free(&p, plain_malloc(&p, 0, 50 * MIB, 1), false);
-    CU_ASSERT_EQUAL_FATAL(make(&r, &f, plain_write(&p, "streams.pickle", 0)), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(replanned(&r, plain_write(&p, "streams.pickle", 0)), SW_OK);
     CU_ASSERT(r.streams && r.lives.n_arenas == 3);
     CU_ASSERT_EQUAL(r.whole.height, 250 * MIB);
     CU_ASSERT_EQUAL(r.merged.height, 150 * MIB);
     CU_ASSERT_EQUAL(r.at_reserved.census.other_pools + r.at_reserved.census.other_streams,
                     200 * MIB);
-    end(&r, &f);
+    replan_free(&r);
     plain_end(&p);
 }
 
@@ -206,25 +150,24 @@ static void nothing(void *context, const char *bytes, size_t n)
 /* All of it, printed; SW_OK or a message. */
 static sw_status plan_file(const char *path)
 {
-    snapshot_file f;
     replan r;
     size_t n = 0;
     const sw_writer to = {.put = nothing, .context = &n};
     const report_style style = {.to = &to};
-    const sw_status status = make(&r, &f, path);
+    const sw_status status = replanned(&r, path);
     if (status == SW_OK)
         replan_print_text(&r, &style);
-    end(&r, &f);
+    replan_free(&r);
     return status;
 }
 
 static const char *small_file(void)
 {
-    const training t = {3, 4, 2, 3 * MIB, MIB, 0};
+    const plain_training t = {3, 4, 2, 3 * MIB, MIB, 0};
     plain_allocator p;
     plain_start(&p, 7);
     p.capacity = 60 * MIB;
-    train(&p, &t);
+    plain_train(&p, &t);
     (void)plain_malloc(&p, 64, 100 * MIB, 1);
     const char *path = plain_write(&p, "small.pickle", 2);
     plain_end(&p);
@@ -274,19 +217,6 @@ static void damaged_files_do_no_harm(void)
 
 /* ---- the command ------------------------------------------------------------------------- */
 
-/* The status of `stepwell report` with these words; what it says is in said.txt. */
-static int command(const char *words)
-{
-    char said[1024];
-    snprintf(said, sizeof said, "%s", sw_temp_path("said.txt"));
-    return sw_shell("'%s/tools/stepwell' report %s > '%s' 2>&1", sw_build_root(), words, said);
-}
-
-static bool said(const char *pattern)
-{
-    return sw_shell("grep -q -- '%s' '%s'", pattern, sw_temp_path("said.txt")) == 0;
-}
-
 static void the_command_says_it(void)
 {
     char words[4096], file[1000], more[1000], page[1000], plan[1000];
@@ -294,26 +224,27 @@ static void the_command_says_it(void)
     snprintf(page, sizeof page, "%s", sw_temp_path("page.html"));
     snprintf(plan, sizeof plan, "%s", sw_temp_path("plan.json"));
     snprintf(words, sizeof words, "'%s' --replan --html '%s' --out '%s'", file, page, plan);
-    CU_ASSERT_EQUAL(command(words), 0);
-    CU_ASSERT(said("Out of memory") && said("Reserved by PyTorch") && said("a steady step"));
+    CU_ASSERT_EQUAL(replan_command(words), 0);
+    CU_ASSERT(replan_said("Out of memory") && replan_said("Reserved by PyTorch") &&
+              replan_said("a steady step"));
     CU_ASSERT_EQUAL(sw_shell("test $(grep -c '<svg' '%s') = 2", page), 0);
     CU_ASSERT_EQUAL(sw_shell("grep -q step_offset '%s'", plan), 0);
     snprintf(words, sizeof words, "'%s' --replan --json --device 0", file);
-    CU_ASSERT(command(words) == 0 && said("^{.*\"oom\":{.*}$"));
+    CU_ASSERT(replan_command(words) == 0 && replan_said("^{.*\"oom\":{.*}$"));
     snprintf(words, sizeof words, "'%s' --replan --max-peak 1MiB", file);
-    CU_ASSERT(command(words) == 1 && said("is above --max-peak 1,048,576"));
-    const training t = {3, 4, 2, 4 * MIB, MIB, 0};
+    CU_ASSERT(replan_command(words) == 1 && replan_said("is above --max-peak 1,048,576"));
+    const plain_training t = {3, 4, 2, 4 * MIB, MIB, 0};
     plain_allocator p;
     plain_start(&p, 7);
-    train(&p, &t);
+    plain_train(&p, &t);
     snprintf(more, sizeof more, "%s", plain_write(&p, "more.pickle", 0));
     plain_end(&p);
     snprintf(words, sizeof words, "'%s' --replan --diff '%s' --fail-on-increase 5%%", more,
              file);
-    CU_ASSERT(command(words) == 1 && said("more than --fail-on-increase"));
+    CU_ASSERT(replan_command(words) == 1 && replan_said("more than --fail-on-increase"));
     snprintf(words, sizeof words, "'%s' --replan --diff '%s' --fail-on-increase 0%%", file,
              file);
-    CU_ASSERT_EQUAL(command(words), 0);
+    CU_ASSERT_EQUAL(replan_command(words), 0);
 }
 
 static void what_means_nothing_is_refused(void)
@@ -335,15 +266,15 @@ static void what_means_nothing_is_refused(void)
     snprintf(file, sizeof file, "%s", small_file());
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         snprintf(words, sizeof words, "'%s' %s", file, refused[i].words);
-        const int status = command(words);
-        SW_CHECK(status == refused[i].status && said(refused[i].says), "%s: %d",
+        const int status = replan_command(words);
+        SW_CHECK(status == refused[i].status && replan_said(refused[i].says), "%s: %d",
                  refused[i].words, status);
     }
     snprintf(words, sizeof words, "'%s' --replan --out '%s'", file, file);
-    CU_ASSERT(command(words) == 2 && said("a file that is read"));
+    CU_ASSERT(replan_command(words) == 2 && replan_said("a file that is read"));
     snprintf(words, sizeof words, "'%s' --replan",
              put_file("profile.jsonl", "{\"type\":\"header\"}\n", 18));
-    CU_ASSERT_EQUAL(command(words), 3);
+    CU_ASSERT_EQUAL(replan_command(words), 3);
 }
 
 /* ---- long traces ------------------------------------------------------------------------- */
@@ -358,20 +289,19 @@ static double seconds(void)
 static void long_traces_are_planned(void)
 {
     static const struct {
-        training t;
+        plain_training t;
         const char *what;
     } of[] = {{{40, 250, 9, 4 * MIB, 3 * MIB, 0}, "40 layers"},
               {{2000, 14, 50, 5000, 70000, 0}, "2,000 layers"},
               {{40, 2600, 9, 4 * MIB, 3 * MIB, 0}, "40 layers, long"}};
     for (int i = 0; i < (sw_tests_full() ? 3 : 1); i++) {
         plain_allocator p;
-        snapshot_file f;
         replan r;
         plain_start(&p, 1);
-        train(&p, &of[i].t);
+        plain_train(&p, &of[i].t);
         const char *path = plain_write(&p, "long.pickle", 0);
         const double start = seconds();
-        CU_ASSERT_EQUAL_FATAL(make(&r, &f, path), SW_OK);
+        CU_ASSERT_EQUAL_FATAL(replanned(&r, path), SW_OK);
         sw_note("%s, %u events: %.2f s; a step of %u requests %.3f %% above its bound, the "
                 "whole trace %.3f %%",
                 of[i].what, r.trace.n_events, seconds() - start, r.period.requests,
@@ -380,7 +310,7 @@ static void long_traces_are_planned(void)
         CU_ASSERT(r.proof.from == TRACE_NONE);
         CU_ASSERT(r.period.steps >= (uint32_t)of[i].t.steps - 1);
         CU_ASSERT(r.step.height - r.step.bound <= r.step.bound / 100);
-        end(&r, &f);
+        replan_free(&r);
         plain_end(&p);
     }
 }

@@ -144,6 +144,7 @@ static const struct {
     bool expandable, pools, say_pools;
     uint64_t max_split, capacity;
     int divisions;
+    bool user_pools, collects;
 } kinds[] = {
     {"plain", false, false, false, 0, UINT64_MAX, 0},
     {"a full device", false, false, false, 0, (uint64_t)1500 << 20, 0},
@@ -153,6 +154,10 @@ static const struct {
     {"powers of two", false, false, false, 0, UINT64_MAX, 4},
     {"expandable", true, false, false, 0, UINT64_MAX, 0},
     {"expandable, two pools", true, true, true, 0, UINT64_MAX, 0},
+    {"expandable on a full device", true, false, false, 0, (uint64_t)1500 << 20, 0},
+    {"expandable, large blocks whole", true, false, false, (uint64_t)24 << 20, UINT64_MAX, 0},
+    {"expandable, pools of the user", true, true, true, 0, UINT64_MAX, 0, .user_pools = true},
+    {"segments are collected", false, false, false, 0, UINT64_MAX, 0, .collects = true},
 };
 
 static void every_place_follows(void)
@@ -168,13 +173,16 @@ static void every_place_follows(void)
             p.max_split = kinds[k].max_split;
             p.capacity = kinds[k].capacity;
             p.divisions = kinds[k].divisions;
+            p.user_pools = kinds[k].user_pools;
+            p.collects = kinds[k].collects;
             run_randomly(&p, 6000, kinds[k].pools);
             check(&p, 0, kinds[k].name);
             check(&p, 1 + plain_random(&p, 5000), kinds[k].name);
+            CU_ASSERT((p.collected > 0) == p.collects);
             plain_end(&p);
         }
     sw_note("%u moments", seen);
-    CU_ASSERT(seen > 8 * 3 * MOMENTS);
+    CU_ASSERT(seen > sizeof kinds / sizeof *kinds * 3 * MOMENTS);
 }
 
 /* One request took a segment of its own where the rules have a block for it: all is known up to
@@ -202,8 +210,33 @@ static void what_does_not_follow_is_named(void)
     plain_end(&p);
 }
 
+/* A device of 60 MiB is full, and 20 MiB of it are waited for. They become free where the
+ * allocator makes room for the next 20 MiB, which go to a segment of their own all the same. */
+static void what_waited_is_no_place_yet(void)
+{
+    plain_allocator p;
+    read_trace r;
+    replay_proof proof;
+    plain_start(&p, 5);
+    p.capacity = 60 * MIB;
+    plain_free(&p, plain_malloc(&p, 0, 40 * MIB, 1), false);
+    const uint64_t waits = plain_malloc(&p, 0, 20 * MIB, 2);
+    (void)plain_malloc(&p, 0, 20 * MIB, 3);
+    plain_free(&p, plain_malloc(&p, 64, 20 * MIB, 4), false);
+    plain_free(&p, waits, true);
+    CU_ASSERT(plain_malloc(&p, 0, 20 * MIB, 5) != waits);
+    CU_ASSERT_STRING_EQUAL(p.events[p.n_events - 4].action, "free_completed");
+    SW_CHECK(open_trace(&r, plain_write(&p, "waits.pickle", 0)) == SW_OK, "%s",
+             sw_last_error());
+    CU_ASSERT_EQUAL_FATAL(replay_run(&r.trace, &r.start, NULL, 0, &proof), SW_OK);
+    SW_CHECK(proof.from == TRACE_NONE && proof.n_checked == 5, "%s", proof.why);
+    close_trace(&r);
+    plain_end(&p);
+}
+
 static const sw_test tests[] = {
     {"every place follows from the rules", every_place_follows},
     {"what does not follow is named", what_does_not_follow_is_named},
+    {"what waited is no place yet", what_waited_is_no_place_yet},
 };
 SW_SUITE("replay", tests)

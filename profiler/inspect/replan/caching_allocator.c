@@ -3,9 +3,7 @@
 #include "alloc/base/mem.h"
 
 #define ROUND UINT64_C(512)
-#define SMALL_BYTES (UINT64_C(1) << 20)
 #define SMALL_PAGE (UINT64_C(2) << 20)
-#define LARGE_PAGE (UINT64_C(20) << 20)
 /* Addresses that an expandable segment may grow to. */
 #define REST_OF_RANGE (UINT64_C(1) << 50)
 
@@ -14,7 +12,8 @@
 caching_settings caching_settings_default(void)
 {
     return (caching_settings){.max_split_bytes = UINT64_MAX,
-                              .max_rounding_bytes = UINT64_C(20) << 20};
+                              .max_rounding_bytes = UINT64_C(20) << 20,
+                              .large_page_bytes = UINT64_C(20) << 20};
 }
 
 static int log2_of(uint64_t x)
@@ -164,61 +163,16 @@ sw_status caching_segment_unmap(caching_allocator *a, uint64_t address, uint64_t
 
 /* ---- requests ---------------------------------------------------------------------------- */
 
-/* How large a block can become by mapping what follows. */
-static uint64_t expandable_bytes(const caching_allocator *a, uint32_t i)
-{
-    const block *b = &a->blocks[i];
-    const bool grows = b->next != NONE && a->blocks[b->next].state == CACHING_UNMAPPED;
-    return b->bytes + (grows ? a->blocks[b->next].bytes : 0);
-}
-
-static uint32_t best_of(const caching_allocator *a, const lane *of, uint64_t bytes)
-{
-    const caching_settings *s = &a->settings;
-    uint32_t i = blocks_least(a, of->root, bytes);
-    if (i == NONE)
-        return NONE;
-    if (a->blocks[i].expandable && s->expandable) {
-        uint32_t next = blocks_next_larger(a, i);
-        while (a->blocks[i].expandable && next != NONE &&
-               expandable_bytes(a, next) < expandable_bytes(a, i)) {
-            i = next;
-            next = blocks_next_larger(a, i);
-        }
-    } else {
-        while (i != NONE && a->blocks[i].expandable)
-            i = blocks_next_larger(a, i);
-    }
-    if (i == NONE || (bytes < s->max_split_bytes && a->blocks[i].bytes >= s->max_split_bytes) ||
-        (bytes >= s->max_split_bytes && a->blocks[i].bytes >= bytes + s->max_rounding_bytes))
-        return NONE;
-    return i;
-}
-
-sw_status caching_find(caching_allocator *a, uint64_t stream, uint64_t pool, uint64_t requested,
-                       uint64_t *out)
-{
-    uint32_t of;
-    const uint64_t bytes = caching_round(&a->settings, requested);
-    SW_TRY(blocks_lane(a, (caching_lane){stream, pool, bytes <= SMALL_BYTES}, &of));
-    const lane *l = &a->lanes[of];
-    uint32_t i = best_of(a, l, bytes);
-    if (i == NONE && l->fresh != NONE && a->blocks[l->fresh].bytes >= bytes)
-        i = l->fresh;
-    *out = i == NONE ? 0 : a->blocks[i].address;
-    return SW_OK;
-}
-
 sw_status caching_grow(caching_allocator *a, uint64_t stream, uint64_t pool, uint64_t requested,
                        uint64_t *mapped)
 {
     uint32_t of;
     const uint64_t bytes = caching_round(&a->settings, requested);
-    const caching_lane key = {stream, pool, bytes <= SMALL_BYTES};
+    const caching_lane key = {stream, pool, bytes <= CACHING_SMALL_BYTES};
     SW_TRY(blocks_lane(a, key, &of));
     const uint32_t tail = a->lanes[of].tail, last = tail != NONE ? a->blocks[tail].prev : NONE;
     const uint64_t address = tail != NONE ? a->blocks[tail].address : (of + UINT64_C(1)) << 51,
-                   page = key.small ? SMALL_PAGE : LARGE_PAGE;
+                   page = key.small ? SMALL_PAGE : a->settings.large_page_bytes;
     const uint64_t there =
         last != NONE && a->blocks[last].state == CACHING_FREE ? a->blocks[last].bytes : 0;
     const uint64_t more = there < bytes ? (bytes - there + page - 1) / page * page : page;
@@ -235,21 +189,15 @@ void caching_settle(caching_allocator *a)
     }
 }
 
-bool caching_pool_at(const caching_allocator *a, uint64_t address, uint64_t *out)
-{
-    const uint32_t i = blocks_at(a, address);
-    if (i == NONE || a->blocks[i].state != CACHING_FREE)
-        return false;
-    *out = a->lanes[a->blocks[i].lane].key.pool;
-    return true;
-}
-
+/* A pool of the user with an allocator of its own has no expandable segments, whatever the
+ * settings say. */
 static bool is_split(const caching_allocator *a, const block *b, uint64_t bytes)
 {
     const uint64_t rest = b->bytes - bytes;
-    if (a->lanes[b->lane].key.small || a->settings.expandable)
+    const caching_lane *key = &a->lanes[b->lane].key;
+    if (key->small || (a->settings.expandable && (b->expandable || key->pool == 0)))
         return rest >= ROUND;
-    return bytes < a->settings.max_split_bytes && rest > SMALL_BYTES;
+    return bytes < a->settings.max_split_bytes && rest > CACHING_SMALL_BYTES;
 }
 
 static void make_active(caching_allocator *a, uint32_t i, uint64_t requested, uint64_t tag)

@@ -18,6 +18,7 @@
 #include "alloc/base/base.h"
 #include <stdbool.h>
 
+#define CACHING_SMALL_BYTES (UINT64_C(1) << 20) /* requests up to here are a class */
 #define CACHING_DIVISIONS 16 /* of roundup_power2_divisions: for sizes of 1, 2, 4 MiB... */
 
 /* "allocator_settings" of a snapshot. */
@@ -26,6 +27,8 @@ typedef struct {
     uint64_t max_split_bytes;    /* blocks of so many bytes and more stay whole; UINT64_MAX: all
                                     are split */
     uint64_t max_rounding_bytes; /* how much larger than its request such a block may be */
+    uint64_t large_page_bytes;   /* of expandable segments for requests above 1 MiB */
+    bool unlocked; /* other threads may free memory while the device is asked for some */
     uint8_t divisions[CACHING_DIVISIONS]; /* of a power of two, that sizes are rounded up to;
                                              0: to 512 bytes. For sizes below 2 MiB, 4 MiB... */
 } caching_settings;
@@ -70,6 +73,13 @@ SW_MUST_USE sw_status caching_segment_unmap(caching_allocator *a, uint64_t addre
  * device. */
 SW_MUST_USE sw_status caching_find(caching_allocator *a, uint64_t stream, uint64_t pool,
                                    uint64_t requested, uint64_t *out);
+/* Whether the block that begins there was freed and waits for other streams. */
+bool caching_is_pending(const caching_allocator *a, uint64_t address);
+/* Whether the free block at `address` came from the device just now, for a request of that
+ * stream and pool: its segment is the latest of its lane, or memory was mapped to it at
+ * `mapped` (0: none was). */
+bool caching_is_new(const caching_allocator *a, uint64_t address, uint64_t stream,
+                    uint64_t requested, uint64_t mapped);
 /* Put it there: at a free block's first byte. */
 SW_MUST_USE sw_status caching_take(caching_allocator *a, uint64_t address, uint64_t requested,
                                    uint64_t tag);

@@ -241,7 +241,7 @@ static sw_status place_step(replan *r, const asked *a)
 static sw_status place_all(replan *r, const asked *a)
 {
     lives_choice choice = all_of(&r->lives);
-    SW_TRY(trace_period_find(&r->period, &r->lives));
+    SW_TRY(trace_period_find(&r->period, &r->trace, &r->lives));
     if (r->period.steps > 0)
         SW_TRY(place_step(r, a));
     if (r->oom.there)

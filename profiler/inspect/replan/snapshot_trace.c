@@ -106,10 +106,8 @@ static sw_status take_event(reader *r, value event, uint64_t number)
 {
     trace_event e = {.number = (uint32_t)number};
     int64_t address, bytes;
-    if (!action_of(event, &e.action)) {
-        r->t->outside++;
+    if (!action_of(event, &e.action)) /* notes, and kinds to come */
         return SW_OK;
-    }
     const char *where = e.action == TRACE_OOM ? "device_free" : "addr";
     SW_TRY(snapshot_number(r->f->path, event, "event", number, where, SNAPSHOT_LAST_ADDRESS,
                            &address));
@@ -119,7 +117,7 @@ static sw_status take_event(reader *r, value event, uint64_t number)
     e.address = (uint64_t)address;
     e.bytes = (uint64_t)bytes;
     e.stream = (uint64_t)value_number(value_at(event, "stream"));
-    e.pool = pool_of(value_at(event, "segment_pool_id"));
+    e.pool = pool_of(value_at(event, "pool_id"));
     e.us = time_of(r, event);
     r->t->events[r->t->n_events++] = e;
     return SW_OK;
@@ -149,14 +147,14 @@ static sw_status take_block(reader *r, value block, uint64_t number, uint64_t ad
     int64_t bytes, requested = 0;
     const char *state = value_text(value_at(block, "state"));
     b.active = state != NULL && strncmp(state, "active", 6) == 0;
-    b.pending = b.active && strcmp(state, "active_pending_free") == 0;
+    b.pending = b.active && (strcmp(state, "active_pending_free") == 0 ||
+                             strcmp(state, "active_awaiting_free") == 0);
     SW_TRY(snapshot_number(r->f->path, block, "block", number, "size", SNAPSHOT_LARGEST_BYTES,
                            &bytes));
     if (b.active) {
-        const bool said = value_kind_of(value_at(block, "requested_size")) == VALUE_INT;
-        SW_TRY(snapshot_number(r->f->path, block, "block", number,
-                               said ? "requested_size" : "size", bytes, &requested));
-        SW_TRY(stack_of(r, value_at(block, "frames"), &b.stack));
+        value frames;
+        SW_TRY(snapshot_block_request(r->f->path, block, number, bytes, &requested, &frames));
+        SW_TRY(stack_of(r, frames, &b.stack));
     }
     b.bytes = (uint64_t)bytes;
     b.requested = (uint64_t)requested;
@@ -250,6 +248,27 @@ static void take_divisions(caching_settings *s, value divisions)
     }
 }
 
+/* "large_segment_size_mb:40,max_split_size_mb:512": the number behind that key, in bytes. */
+static uint64_t mib_or(const char *text, const char *key, uint64_t otherwise)
+{
+    const size_t n = strlen(key);
+    uint64_t mib = 0;
+    while (text != NULL && (strncmp(text, key, n) != 0 || text[n] != ':')) {
+        text = strchr(text, ',');
+        text = text != NULL ? text + 1 + strspn(text + 1, " ") : NULL;
+    }
+    for (const char *c = text != NULL ? text + n + 1 : ""; *c >= '0' && *c <= '9'; c++)
+        mib = mib < 1 << 20 ? mib * 10 + (uint64_t)(*c - '0') : mib;
+    return mib > 0 ? mib << 20 : otherwise;
+}
+
+/* The members do not have all: the text has what the environment said. */
+static void take_text(caching_settings *s, const char *text)
+{
+    s->max_rounding_bytes = mib_or(text, "max_non_split_rounding_mb", s->max_rounding_bytes);
+    s->large_page_bytes = mib_or(text, "large_segment_size_mb", s->large_page_bytes);
+}
+
 static void take_settings(reader *r)
 {
     snapshot_trace *t = r->t;
@@ -262,8 +281,9 @@ static void take_settings(reader *r)
     t->settings.max_split_bytes = whole_or(all, "max_split_size", UINT64_MAX);
     if (t->settings.max_split_bytes == 0 || t->settings.max_split_bytes > INT64_MAX)
         t->settings.max_split_bytes = UINT64_MAX;
+    t->settings.unlocked = value_is_true(value_at(all, "release_lock_on_cudamalloc"));
     take_divisions(&t->settings, value_at(all, "roundup_power2_divisions"));
-    t->collects = value_real(value_at(all, "garbage_collection_threshold")) > 0.0;
+    take_text(&t->settings, value_text(value_at(all, "PYTORCH_CUDA_ALLOC_CONF")));
 }
 
 /* ---- all of it --------------------------------------------------------------------------- */

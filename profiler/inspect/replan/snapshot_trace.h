@@ -56,7 +56,6 @@ typedef struct {
     bool cuda;          /* of a device's allocator; else of PyTorch's profiler: no segments */
     bool said_settings; /* else the defaults stand in `settings` */
     caching_settings settings;
-    bool collects; /* garbage_collection_threshold is set: segments may go without a cause */
     trace_event *events;
     uint32_t n_events;
     trace_segment *segments;
@@ -65,7 +64,6 @@ typedef struct {
     uint32_t n_blocks;
     trace_stack *stacks; /* the first one: no frames */
     uint32_t n_stacks;
-    uint64_t outside; /* events whose action has no meaning here */
     sw_timeline *texts;
     uint32_t cap_events, cap_segments, cap_blocks, cap_stacks;
 } snapshot_trace;

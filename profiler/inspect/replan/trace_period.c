@@ -1,18 +1,68 @@
 /* Periods by the Z algorithm: how far a sequence agrees with itself, moved by each distance. */
 #include "profiler/inspect/replan/trace_period.h"
 #include "alloc/base/mem.h"
+#include "profiler/inspect/replan/number_map.h"
 
 #define ENDS 16    /* places where the run may end: parts of the trace */
 #define LEAST 3    /* steps */
 #define SHORTEST 4 /* requests of a step */
 
 typedef struct {
+    uint32_t born, dead; /* positions */
+} request;
+
+typedef struct {
+    const snapshot_trace *t;
     const trace_lives *l;
-    const trace_life *of; /* requests: lives that were born in the trace */
+    request *of;
     uint32_t n;
     uint64_t *keys;
     uint32_t *agree; /* how many requests agree with those p in front of them */
 } search;
+
+/* ---- requests ---------------------------------------------------------------------------- */
+
+/* Not who asks: the first step may go other ways through the code. */
+static uint64_t key_of(const trace_event *e)
+{
+    const uint64_t pool = e->pool == TRACE_NO_POOL ? 0 : e->pool;
+    uint64_t key = e->bytes * UINT64_C(0x9e3779b97f4a7c15) ^ e->stream;
+    key = (key ^ key >> 29) * UINT64_C(0x9e3779b97f4a7c15) ^ pool;
+    return (key ^ key >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
+}
+
+/* Of what lived at the event's address. */
+static sw_status end_request(search *s, number_map *living, const trace_event *e, uint32_t i)
+{
+    const uint32_t at = number_map_at(living, e->address);
+    if (at == NUMBER_MAP_NONE)
+        return SW_OK;
+    if (s->of[at].dead == s->l->n_positions)
+        s->of[at].dead = i + 1;
+    return e->action == TRACE_FREE_REQUESTED
+               ? SW_OK
+               : number_map_set(living, e->address, NUMBER_MAP_NONE);
+}
+
+/* From the events, not from the lives. In a profile of a CPU addresses make no difference then:
+ * what is written in place looks like what got its place by chance. On a device a free counts
+ * where the program asks for it: when other streams let it complete differs from step to step.
+ */
+static sw_status take_requests(search *s, number_map *living)
+{
+    for (uint32_t i = 0; i < s->t->n_events; i++) {
+        const trace_event *e = &s->t->events[i];
+        const bool begins = e->action == TRACE_ALLOC && e->bytes > 0;
+        if (begins || e->action == TRACE_FREE_REQUESTED || e->action == TRACE_FREE_COMPLETED)
+            SW_TRY(end_request(s, living, e, i));
+        if (!begins)
+            continue;
+        s->keys[s->n] = key_of(e);
+        s->of[s->n++] = (request){i + 1, s->l->n_positions};
+        SW_TRY(number_map_set(living, e->address, s->n - 1));
+    }
+    return SW_OK;
+}
 
 /* How many requests come while it lives; 0: it lives to the end. */
 static uint32_t length_of(const search *s, uint32_t i)
@@ -30,13 +80,7 @@ static uint32_t length_of(const search *s, uint32_t i)
     return low - i;
 }
 
-/* Not who asks: the first step may go other ways through the code. */
-static uint64_t key_of(const search *s, uint32_t i)
-{
-    const trace_life *x = &s->of[i];
-    const uint64_t key = x->bytes * UINT64_C(0x9e3779b97f4a7c15) ^ x->arena;
-    return (key ^ key >> 29) * UINT64_C(0xbf58476d1ce4e5b9) ^ length_of(s, i);
-}
+/* ---- periods ----------------------------------------------------------------------------- */
 
 /* Of the first n requests, read from their end. */
 static void find_agreement(search *s, uint32_t n)
@@ -85,6 +129,15 @@ static sw_status find_live(const trace_lives *l, uint64_t **out)
     return SW_OK;
 }
 
+/* Lives that are born in it. */
+static uint32_t count_born(const trace_lives *l, uint32_t from, uint32_t to)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < l->n; i++)
+        n += l->all[i].born >= from && l->all[i].born < to;
+    return n;
+}
+
 /* Of the run's last steps but one the request in front of which the least lives. */
 static sw_status choose_step(trace_period *out, const search *s, uint32_t run, uint32_t period,
                              uint32_t end)
@@ -97,18 +150,22 @@ static sw_status choose_step(trace_period *out, const search *s, uint32_t run, u
             best = i;
     sw_heap_free(live, SW_HEAP_PROFILE, (s->l->n_positions + 1) * sizeof *live);
     *out = (trace_period){.steps = run / period,
-                          .requests = period,
                           .first = s->of[end - run].born,
                           .from = s->of[best].born,
                           .to = s->of[best + period].born};
+    out->requests = count_born(s->l, out->from, out->to);
     return SW_OK;
 }
 
 static sw_status find(search *s, trace_period *out)
 {
     uint32_t run = 0, period = 0, end = 0;
+    number_map living = {0};
+    const sw_status status = take_requests(s, &living);
+    number_map_free(&living);
+    SW_TRY(status);
     for (uint32_t i = 0; i < s->n; i++)
-        s->keys[i] = key_of(s, i);
+        s->keys[i] ^= length_of(s, i);
     for (uint32_t i = ENDS; i > 0; i--) {
         const uint32_t n = (uint32_t)((uint64_t)s->n * i / ENDS);
         if (n > run && n >= LEAST * SHORTEST)
@@ -117,21 +174,22 @@ static sw_status find(search *s, trace_period *out)
     return run > 0 ? choose_step(out, s, run, period, end) : SW_OK;
 }
 
-sw_status trace_period_find(trace_period *p, const trace_lives *l)
+sw_status trace_period_find(trace_period *p, const snapshot_trace *t, const trace_lives *l)
 {
-    void *keys, *agree;
-    search s = {.l = l, .of = l->all + l->n_before, .n = l->n - l->n_before};
+    void *block;
+    search s = {.t = t, .l = l};
+    size_t n = 0;
     *p = (trace_period){0};
-    if (s.n < LEAST * SHORTEST)
+    for (uint32_t i = 0; i < t->n_events; i++)
+        n += t->events[i].action == TRACE_ALLOC;
+    if (n < LEAST * SHORTEST)
         return SW_OK;
-    SW_TRY(sw_heap_alloc(&keys, SW_HEAP_PROFILE, s.n * sizeof *s.keys));
-    sw_status status = sw_heap_alloc(&agree, SW_HEAP_PROFILE, s.n * sizeof *s.agree);
-    if (status == SW_OK) {
-        s.keys = keys;
-        s.agree = agree;
-        status = find(&s, p);
-        sw_heap_free(agree, SW_HEAP_PROFILE, s.n * sizeof *s.agree);
-    }
-    sw_heap_free(keys, SW_HEAP_PROFILE, s.n * sizeof *s.keys);
+    const size_t bytes = n * (sizeof *s.keys + sizeof *s.of + sizeof *s.agree);
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, bytes));
+    s.keys = block;
+    s.of = (request *)(s.keys + n);
+    s.agree = (uint32_t *)(s.of + n);
+    const sw_status status = find(&s, p);
+    sw_heap_free(block, SW_HEAP_PROFILE, bytes);
     return status;
 }

@@ -5,16 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LARGE_REST                                                                             \
-    (UINT64_C(1) << 20) /* large blocks are larger, so smaller gaps are rests                  \
-                         */
-
 typedef struct {
     snapshot_trace *t;
     caching_allocator *a;
     replay_proof *proof;
     uint64_t stream, pool; /* of the latest request */
     bool small;
+    bool late;         /* since then a free completed that had waited */
+    uint64_t mapped;   /* since then memory was mapped here; 0: none was */
     number_map unsure; /* blocks that may be larger than they were taken for, by address */
 } replay;
 
@@ -29,7 +27,7 @@ static uint64_t taken(const trace_segment *in, const trace_block *b, const trace
     const uint64_t end = in->address + in->bytes, from = b->address + b->bytes;
     const uint64_t limit = next != NULL && next->address < end ? next->address : end;
     const uint64_t behind = limit > from ? limit - from : 0;
-    *unsure = !b->kept && !in->small && !in->expandable && behind > LARGE_REST;
+    *unsure = !b->kept && !in->small && !in->expandable && behind > CACHING_SMALL_BYTES;
     return b->bytes + (in->small || in->expandable || *unsure || b->kept ? 0 : behind);
 }
 
@@ -81,6 +79,37 @@ static caching_lane lane_of(const trace_event *e)
     return (caching_lane){e->stream, e->pool == TRACE_NO_POOL ? 0 : e->pool, small};
 }
 
+static void set_latest(replay *r, const trace_event *e, uint64_t pool, uint64_t rounded)
+{
+    r->stream = e->stream;
+    r->pool = pool;
+    r->small = rounded <= CACHING_SMALL_BYTES;
+    r->late = false;
+    r->mapped = 0;
+}
+
+/* A search that found no place is followed by a request to the device. On a full device blocks
+ * that wait for other streams become free between the two, with an unlocked allocator any may:
+ * then there is a place, and the request goes to the new memory all the same. Where large
+ * blocks stay whole, mapped memory changes which block the search would refuse. */
+static bool is_from_device(const replay *r, const trace_event *e, uint64_t address)
+{
+    const caching_settings *s = &r->t->settings;
+    const bool whole = r->mapped != 0 && s->max_split_bytes != UINT64_MAX;
+    return (address == 0 || r->late || s->unlocked || whole) &&
+           caching_is_new(r->a, e->address, e->stream, e->bytes, r->mapped);
+}
+
+static sw_status elsewhere(const trace_event *e, uint64_t address)
+{
+    if (address == 0)
+        SW_FAIL(SW_FORMAT, "%llu bytes are at 0x%llx, and the rules put them in a new segment",
+                (unsigned long long)e->bytes, (unsigned long long)e->address);
+    SW_FAIL(SW_FORMAT, "%llu bytes are at 0x%llx, and the rules put them at 0x%llx",
+            (unsigned long long)e->bytes, (unsigned long long)e->address,
+            (unsigned long long)address);
+}
+
 static sw_status take_alloc(replay *r, trace_event *e)
 {
     uint64_t pool, address;
@@ -88,21 +117,20 @@ static sw_status take_alloc(replay *r, trace_event *e)
         SW_FAIL(SW_FORMAT, "%llu bytes at an address where no free block begins",
                 (unsigned long long)e->bytes);
     SW_TRY(caching_find(r->a, e->stream, pool, e->bytes, &address));
-    if (address != e->address)
-        SW_FAIL(SW_FORMAT, "%llu bytes are at 0x%llx, and the rules put them %s%llx",
-                (unsigned long long)e->bytes, (unsigned long long)e->address,
-                address != 0 ? "at 0x" : "in a new segment ", (unsigned long long)address);
+    if (address != e->address && !is_from_device(r, e, address))
+        return elsewhere(e, address);
     SW_TRY(caching_take(r->a, e->address, e->bytes, e->stack));
     e->pool = pool;
     r->proof->n_checked++;
-    r->stream = e->stream;
-    r->pool = pool;
-    r->small = caching_round(&r->t->settings, e->bytes) <= LARGE_REST;
+    set_latest(r, e, pool, caching_round(&r->t->settings, e->bytes));
     return SW_OK;
 }
 
 static sw_status take_free(replay *r, const trace_event *e, uint32_t i)
 {
+    const bool at_once =
+        i > 0 && e[-1].action == TRACE_FREE_REQUESTED && e[-1].address == e->address;
+    r->late |= !at_once && caching_is_pending(r->a, e->address);
     SW_TRY(caching_free(r->a, e->address));
     if (r->proof->open == 0 || number_map_at(&r->unsure, e->address) != 1)
         return SW_OK;
@@ -125,13 +153,12 @@ static sw_status take(replay *r, trace_event *e, uint32_t i)
     case TRACE_SEGMENT_FREE:
         return caching_segment_free(r->a, e->address, e->bytes);
     case TRACE_SEGMENT_MAP:
+        r->mapped = e->address;
         return caching_segment_map(r->a, lane_of(e), e->address, e->bytes);
     case TRACE_SEGMENT_UNMAP:
         return caching_segment_unmap(r->a, e->address, e->bytes);
     case TRACE_OOM:
-        r->stream = e->stream;
-        r->pool = e->pool == TRACE_NO_POOL ? 0 : e->pool;
-        r->small = e->bytes <= LARGE_REST;
+        set_latest(r, e, e->pool == TRACE_NO_POOL ? 0 : e->pool, e->bytes);
         break;
     }
     return SW_OK;

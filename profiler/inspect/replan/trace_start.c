@@ -106,7 +106,7 @@ static sw_status undo_unmap(search *f, trace_event *e)
                           .bytes = e->bytes,
                           .stream = e->stream,
                           .pool = e->pool == TRACE_NO_POOL ? 0 : e->pool,
-                          .small = e->bytes == SMALL_SEGMENT,
+                          .small = e->bytes % f->t->settings.large_page_bytes != 0,
                           .expandable = true};
     for (uint32_t i = 0; i < f->s->n_segments; i++) {
         trace_segment *x = &f->s->segments[i];
