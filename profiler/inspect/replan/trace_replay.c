@@ -11,7 +11,8 @@ typedef struct {
     replay_proof *proof;
     uint64_t stream, pool; /* of the latest request */
     bool small;
-    bool late;         /* since then a free completed that had waited */
+    bool freed;        /* since then a free completed */
+    bool late;         /* since then one did that had waited, or may have */
     uint64_t mapped;   /* since then memory was mapped here; 0: none was */
     number_map unsure; /* blocks that may be larger than they were taken for, by address */
 } replay;
@@ -84,7 +85,7 @@ static void set_latest(replay *r, const trace_event *e, uint64_t pool, uint64_t 
     r->stream = e->stream;
     r->pool = pool;
     r->small = rounded <= CACHING_SMALL_BYTES;
-    r->late = false;
+    r->freed = r->late = false;
     r->mapped = 0;
 }
 
@@ -131,6 +132,7 @@ static sw_status take_free(replay *r, const trace_event *e, uint32_t i)
     const bool at_once =
         i > 0 && e[-1].action == TRACE_FREE_REQUESTED && e[-1].address == e->address;
     r->late |= !at_once && caching_is_pending(r->a, e->address);
+    r->freed = true;
     SW_TRY(caching_free(r->a, e->address));
     if (r->proof->open == 0 || number_map_at(&r->unsure, e->address) != 1)
         return SW_OK;
@@ -151,11 +153,13 @@ static sw_status take(replay *r, trace_event *e, uint32_t i)
     case TRACE_SEGMENT_ALLOC:
         return caching_segment_alloc(r->a, lane_of(e), e->address, e->bytes);
     case TRACE_SEGMENT_FREE:
+        r->late |= r->freed; /* the device may be full: frees were waited for first */
         return caching_segment_free(r->a, e->address, e->bytes);
     case TRACE_SEGMENT_MAP:
         r->mapped = e->address;
         return caching_segment_map(r->a, lane_of(e), e->address, e->bytes);
     case TRACE_SEGMENT_UNMAP:
+        r->late |= r->freed;
         return caching_segment_unmap(r->a, e->address, e->bytes);
     case TRACE_OOM:
         set_latest(r, e, e->pool == TRACE_NO_POOL ? 0 : e->pool, e->bytes);
