@@ -1,0 +1,104 @@
+/* Steady steps: found where steps are alike in what they ask for, whatever addresses they got
+ * and whenever other streams let go. */
+#include "tests/snapshot/files.h"
+#include "tests/snapshot/replanned.h"
+#include "tests/support/suite.h"
+#include <stdio.h>
+#include <string.h>
+
+#define MIB ((uint64_t)1 << 20)
+#define STEPS 6
+
+typedef struct {
+    char text[1 << 16];
+    size_t n;
+} json;
+
+static void event(json *j, const char *action, int address, int bytes)
+{
+    j->n += (size_t)snprintf(j->text + j->n, sizeof j->text - j->n,
+                             "%s{\"action\":\"%s\",\"addr\":%d,\"size\":%d,\"stream\":0}",
+                             j->text[j->n - 1] == '[' ? "" : ",", action, address, bytes);
+}
+
+static void let_go(json *j, int address, int bytes)
+{
+    event(j, "free_requested", address, bytes);
+    event(j, "free_completed", address, bytes);
+}
+
+/* Of a CPU. In every other step the third tensor gets the place of the first by chance, as if
+ * the first were written in place. */
+static void addresses_of_a_cpu_make_no_difference(void)
+{
+    static json j;
+    replan r;
+    j.n = (size_t)snprintf(j.text, sizeof j.text, "{\"segments\":[],\"device_traces\":[[");
+    for (int step = 0; step < STEPS; step++) {
+        const int third = step % 2 == 0 ? 4096 : 20480;
+        event(&j, "alloc", 4096, 1000);
+        event(&j, "alloc", 8192, 2000);
+        let_go(&j, 4096, 1000);
+        event(&j, "alloc", third, 1000);
+        event(&j, "alloc", 12288, 3000);
+        event(&j, "alloc", 16384, 500);
+        let_go(&j, 16384, 500);
+        let_go(&j, third, 1000);
+        let_go(&j, 12288, 3000);
+        let_go(&j, 8192, 2000);
+    }
+    snprintf(j.text + j.n, sizeof j.text - j.n, "]]}");
+    replanned_json(&r, j.text);
+    CU_ASSERT(!r.trace.cuda);
+    CU_ASSERT_EQUAL(r.lives.n, 5 * STEPS - STEPS / 2); /* every other step has one less */
+    CU_ASSERT_EQUAL(r.period.steps, STEPS);
+    CU_ASSERT(r.period.requests == 4 || r.period.requests == 5);
+    CU_ASSERT_EQUAL(r.step.bound, 2000 + 1000 + 3000 + 500);
+    replan_free(&r);
+}
+
+/* Another stream lets go of what it read some requests later, in each step at another time. */
+static void frees_of_other_streams_make_no_difference(void)
+{
+    plain_allocator p;
+    replan r;
+    plain_start(&p, 4);
+    (void)plain_malloc(&p, 0, 50 * MIB, 1);
+    for (uint64_t step = 0; step < STEPS; step++) {
+        const uint64_t waits = plain_malloc(&p, 0, 5 * MIB, 2);
+        plain_free(&p, waits, true);
+        for (uint64_t i = 0; i < 8; i++) {
+            const uint64_t other = plain_malloc(&p, 0, (2 + i) * MIB, 3);
+            if (i == (3 * step + 1) % 8)
+                plain_finish(&p, waits);
+            plain_free(&p, other, false);
+        }
+    }
+    SW_CHECK(replanned(&r, plain_write(&p, "late.pickle", 0)) == SW_OK, "%s", sw_last_error());
+    CU_ASSERT(r.proof.from == TRACE_NONE);
+    CU_ASSERT_EQUAL(r.period.steps, STEPS);
+    CU_ASSERT_EQUAL(r.period.requests, 9);
+    replan_free(&r);
+    plain_end(&p);
+}
+
+/* Requests that differ in size by chance: no steps. */
+static void what_does_not_repeat_has_no_step(void)
+{
+    plain_allocator p;
+    replan r;
+    plain_start(&p, 6);
+    for (int i = 0; i < 60; i++)
+        plain_free(&p, plain_malloc(&p, 0, 1 + plain_random(&p, 4 * MIB), 1), false);
+    CU_ASSERT_EQUAL_FATAL(replanned(&r, plain_write(&p, "none.pickle", 0)), SW_OK);
+    CU_ASSERT(r.period.steps == 0 && r.step.n == 0);
+    replan_free(&r);
+    plain_end(&p);
+}
+
+static const sw_test tests[] = {
+    {"addresses of a CPU make no difference", addresses_of_a_cpu_make_no_difference},
+    {"frees of other streams make no difference", frees_of_other_streams_make_no_difference},
+    {"what does not repeat has no step", what_does_not_repeat_has_no_step},
+};
+SW_SUITE("period", tests)
