@@ -3,6 +3,7 @@
 #include "alloc/base/mem.h"
 #include "profiler/inspect/json_tree.h"
 #include "profiler/inspect/pickle_read.h"
+#include <stdio.h>
 #include <string.h>
 
 struct snapshot_tree {
@@ -62,6 +63,8 @@ static sw_status take_top(snapshot_file *f, value top)
     f->segments = list ? top : value_at(top, "segments");
     f->traces = value_at(top, "device_traces");
     f->settings = value_at(top, "allocator_settings");
+    if (value_text(value_at(f->settings, "tool")) != NULL)
+        f->own = true;
     if (value_kind_of(f->segments) != VALUE_LIST ||
         (f->traces != 0 && value_kind_of(f->traces) != VALUE_LIST))
         SW_FAIL(SW_FORMAT, "%s: not a snapshot of PyTorch: it has no list of segments",
@@ -110,11 +113,14 @@ sw_status snapshot_number(const char *path, value of, const char *where, uint64_
                           const char *key, int64_t most, int64_t *out)
 {
     const value v = value_at(of, key);
+    char got[64] = "no number";
     *out = value_number(v);
-    if (value_kind_of(v) != VALUE_INT || *out < 0 || *out > most)
-        SW_FAIL(SW_FORMAT, "%s: %s %llu: '%s' must be a number from 0 to %lld", path, where,
-                (unsigned long long)index, key, (long long)most);
-    return SW_OK;
+    if (value_kind_of(v) == VALUE_INT && *out >= 0 && *out <= most)
+        return SW_OK;
+    if (value_is_number(v))
+        snprintf(got, sizeof got, "%.18g", value_real(v));
+    SW_FAIL(SW_FORMAT, "%s: %s %llu: '%s' must be a number from 0 to %lld (got %s)", path,
+            where, (unsigned long long)index, key, (long long)most, v == 0 ? "nothing" : got);
 }
 
 sw_status snapshot_block_request(const char *path, value block, uint64_t index, int64_t most,

@@ -17,6 +17,7 @@ typedef struct {
     value traces;   /* a list of lists, or absent */
     value settings; /* a dictionary, or absent */
     bool device;    /* of a device's allocator; else of PyTorch's profiler */
+    bool own;       /* our own export, which has a plan already */
     struct snapshot_tree *tree;
 } snapshot_file;
 

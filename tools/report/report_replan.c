@@ -51,12 +51,20 @@ static sw_status read_traces(run *r, const snapshot_file *f)
     return SW_OK;
 }
 
+static sw_status refuse_own(const char *path)
+{
+    SW_FAIL(SW_FORMAT,
+            "%s: it must be a snapshot that PyTorch wrote (got an export of stepwell, whose "
+            "memory is planned already): stepwell report %s shows it",
+            path, path);
+}
+
 static sw_status read_file(run *r, const char *path)
 {
     snapshot_file f;
     sw_status status = snapshot_file_open(&f, path);
     if (status == SW_OK)
-        status = read_traces(r, &f);
+        status = f.own ? refuse_own(path) : read_traces(r, &f);
     snapshot_file_close(&f);
     return status;
 }

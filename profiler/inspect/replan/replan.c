@@ -157,7 +157,9 @@ static int by_bytes(const void *a, const void *b)
     return (x->stack > y->stack) - (x->stack < y->stack);
 }
 
-static sw_status find_holders(replan *r)
+/* The stacks that hold most of what lives at a position. */
+static sw_status find_holders(const replan *r, uint32_t position, replan_holder *out,
+                              uint32_t *n_out)
 {
     void *block;
     const uint32_t n = r->trace.n_stacks;
@@ -167,23 +169,28 @@ static sw_status find_holders(replan *r)
         of[i].stack = i;
     for (uint32_t i = 0; i < r->lives.n; i++) {
         const trace_life *x = &r->lives.all[i];
-        if (x->born > r->whole.position || x->dead <= r->whole.position)
+        if (x->born > position || x->dead <= position)
             continue;
         of[x->stack].bytes += x->bytes;
         of[x->stack].n++;
     }
     qsort(of, n, sizeof *of, by_bytes);
-    while (r->n_holders < REPLAN_HOLDERS && r->n_holders < n && of[r->n_holders].bytes > 0) {
-        r->holders[r->n_holders] = of[r->n_holders];
-        r->n_holders++;
-    }
+    for (*n_out = 0; *n_out < REPLAN_HOLDERS && *n_out < n && of[*n_out].bytes > 0; ++*n_out)
+        out[*n_out] = of[*n_out];
     sw_heap_free(block, SW_HEAP_PROFILE, n * sizeof(replan_holder));
+    return SW_OK;
+}
+
+static sw_status find_all_holders(replan *r)
+{
+    SW_TRY(find_holders(r, r->whole.position, r->holders, &r->n_holders));
     for (uint32_t i = 0; i < r->n_holders; i++) {
         lives_choice choice = all_of(&r->lives);
         choice.left_out = r->holders[i].stack;
         SW_TRY(trace_lives_bound(&r->lives, &choice, &r->holders[i].without));
     }
-    return SW_OK;
+    return r->oom.there ? find_holders(r, r->oom.event + 1, r->oom.holders, &r->oom.n_holders)
+                        : SW_OK;
 }
 
 typedef struct {
@@ -273,9 +280,10 @@ sw_status replan_make(replan *r, snapshot_trace *trace, bool (*stop)(void *conte
     if (!r->trace.cuda)
         r->reserved = span(&r->lives);
     SW_TRY(place_all(r, &a));
-    if (r->replayed && !r->trace.settings.expandable)
+    /* Without events nothing is known but the end: nothing to simulate. */
+    if (r->replayed && !r->trace.settings.expandable && r->trace.n_events > 0)
         SW_TRY(expandable_reserved(&r->trace, &r->lives, &r->expandable));
-    return find_holders(r);
+    return find_all_holders(r);
 }
 
 void replan_free(replan *r)

@@ -26,14 +26,16 @@ typedef struct {
 
 typedef struct {
     bool there;
-    uint32_t event;       /* index */
-    uint64_t asked;       /* rounded, as the allocator asked */
-    uint64_t device_free; /* that the device still had */
-    uint64_t reserved;    /* then */
-    uint64_t requested;   /* live then */
-    replay_moment moment; /* what was lost then, where it is known */
-    lives_height with;    /* a plan of all up to there and the request */
-    bool fits;            /* such a plan is at most reserved + device_free */
+    uint32_t event;                        /* index */
+    uint64_t asked;                        /* rounded, as the allocator asked */
+    uint64_t device_free;                  /* that the device still had */
+    uint64_t reserved;                     /* then */
+    uint64_t requested;                    /* live then */
+    replay_moment moment;                  /* what was lost then, where it is known */
+    lives_height with;                     /* a plan of all up to there and the request */
+    bool fits;                             /* such a plan is at most reserved + device_free */
+    replan_holder holders[REPLAN_HOLDERS]; /* of what lived then, without `without` */
+    uint32_t n_holders;
 } replan_oom;
 
 typedef struct {

@@ -82,12 +82,12 @@ static void put_step(sw_json *j, const replan *r)
     sw_json_end(j);
 }
 
-static void put_holders(sw_json *j, const replan *r)
+static void put_holders(sw_json *j, const snapshot_trace *t, const replan_holder *of,
+                        uint32_t n, bool without)
 {
     sw_json_open(j, "holders", '[');
-    for (uint32_t i = 0; i < r->n_holders; i++) {
-        const replan_holder *h = &r->holders[i];
-        const trace_stack *s = &r->trace.stacks[h->stack];
+    for (uint32_t i = 0; i < n; i++) {
+        const trace_stack *s = &t->stacks[of[i].stack];
         sw_json_begin(j, '{');
         sw_json_put_string(j, "op", s->op);
         sw_json_put_string(j, "layer", s->layer);
@@ -95,9 +95,10 @@ static void put_holders(sw_json *j, const replan *r)
             sw_json_put_string(j, "phase", sw_prof_phase_name(s->phase));
         else
             sw_json_put_null(j, "phase");
-        sw_json_put_u64(j, "bytes", h->bytes);
-        sw_json_put_u64(j, "allocations", h->n);
-        sw_json_put_u64(j, "without_bound_bytes", h->without.bound);
+        sw_json_put_u64(j, "bytes", of[i].bytes);
+        sw_json_put_u64(j, "allocations", of[i].n);
+        if (without)
+            sw_json_put_u64(j, "without_bound_bytes", of[i].without.bound);
         sw_json_end(j);
     }
     sw_json_end(j);
@@ -133,6 +134,7 @@ static void put_oom(sw_json *j, const replan *r)
     put_census(j, "causes", &o->moment);
     put_height(j, "plan", true, &o->with);
     sw_json_put_bool(j, "fits", o->fits);
+    put_holders(j, &r->trace, o->holders, o->n_holders, false);
     sw_json_end(j);
 }
 
@@ -154,7 +156,7 @@ void replan_put_json(sw_json *j, const replan *r)
     put_height(j, "one_arena", r->streams, &r->merged);
     put_step(j, r);
     sw_json_put_known(j, "expandable_bytes", r->expandable > 0, r->expandable);
-    put_holders(j, r);
+    put_holders(j, t, r->holders, r->n_holders, true);
     put_losers(j, r);
     put_oom(j, r);
 }

@@ -10,10 +10,15 @@ const char *replan_who(const snapshot_trace *t, uint32_t stack)
     static char text[400];
     const trace_stack *s = &t->stacks[stack];
     if (*s->op == '\0' && *s->layer == '\0')
-        return "no frames were recorded";
+        return "code without frames";
     snprintf(text, sizeof text, "%.160s%s%.200s", s->op,
              *s->layer != '\0' && *s->op != '\0' ? " in " : "", s->layer);
     return text;
+}
+
+static const char *plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
 }
 
 static double percent(uint64_t part, uint64_t of)
@@ -52,28 +57,23 @@ static void print_proof(const replan *r, const report_style *style)
 {
     const replay_proof *p = &r->proof;
     const snapshot_trace *t = &r->trace;
-    if (p->from != TRACE_NONE) {
+    if (p->from != TRACE_NONE)
+        sw_writer_say(style->to, 2, 4, "From event %s on the causes are unknown: %s.",
+                      sw_text_digits(t->events[p->from].number).text, p->why);
+    else if (p->open > 0)
         sw_writer_say(style->to, 2, 4,
-                      "The causes are known up to event %s. There the allocator's rules put %s",
-                      sw_text_digits(t->events[p->from].number).text,
-                      "things elsewhere, and from there on they are unknown:");
-        sw_writer_say(style->to, 4, 4, "%s.", p->why);
-    } else if (p->open > 0) {
-        sw_writer_say(
-            style->to, 2, 4,
-            "The causes are unknown: %s blocks from in front of the trace may be larger "
-            "than they were asked for.",
-            sw_text_digits(p->open).text);
-    } else {
+                      "The causes are unknown: %s block%s from in front of the trace may be "
+                      "larger than asked for.",
+                      sw_text_digits(p->open).text, plural(p->open));
+    else if (p->n_checked > 0)
         sw_writer_say(style->to, 2, 4,
-                      "Proof: each of the %s requests lies where the allocator's rules put it.",
-                      sw_text_digits(p->n_checked).text);
-    }
+                      "Proof: %s request%s, and each lies where the allocator's rules put it.",
+                      sw_text_digits(p->n_checked).text, plural(p->n_checked));
     if (p->until > 0 && p->open == 0)
         sw_writer_say(
             style->to, 2, 4,
             "In front of event %s the causes are unknown: blocks from in front of the "
-            "trace may be larger than they were asked for.",
+            "trace may be larger than asked for.",
             sw_text_digits(t->events[p->until].number).text);
 }
 
@@ -82,7 +82,7 @@ static void print_losers(const replan *r, const report_style *style)
     for (uint32_t i = 0; i < r->n_losers; i++) {
         const replan_loser *x = &r->losers[i];
         if (i == 0)
-            sw_writer_print(style->to, "  most of rounding and rests:\n");
+            sw_writer_say(style->to, 2, 4, "Most is lost to rounding and rests by:");
         sw_writer_print(style->to, "  %16s  ", sw_text_digits(x->bytes).text);
         const char *who = replan_who(&r->trace, x->stack);
         (void)sw_writer_fitted(style->to, who, strlen(who), 58);
@@ -90,30 +90,41 @@ static void print_losers(const replan *r, const report_style *style)
     }
 }
 
-static void print_reserved(const replan *r, const report_style *style)
+static void print_when(const replan *r, const report_style *style)
 {
     const snapshot_trace *t = &r->trace;
-    if (!r->replayed) {
-        sw_writer_print(style->to, "\n");
-        row(style, "span of all addresses (a CPU has no segments)", r->reserved, r->reserved);
-        return;
-    }
-    report_headline(style, "Reserved by PyTorch, at the peak");
-    sw_writer_print(style->to, "  %-46s %19s %10s\n", "", "bytes", "share");
-    row(style, "reserved", r->reserved, r->reserved);
-    if (r->at_reserved.known)
-        print_census(&r->at_reserved.census, style);
-    if (r->reserved_event != TRACE_NONE) {
+    if (t->n_events == 0) {
+        sw_writer_say(style->to, 2, 4,
+                      "No events are in the snapshot: this is what there was when it was "
+                      "written, and lifetimes are not known. "
+                      "torch.cuda.memory._record_memory_history() records them.");
+    } else if (r->reserved_event != TRACE_NONE) {
         const trace_event *e = &t->events[r->reserved_event];
         sw_writer_say(style->to, 2, 4, "It grew to that at event %s, for %s bytes by %s.",
                       sw_text_digits(e->number).text, sw_text_digits(e->bytes).text,
                       replan_who(t, e->stack));
-    } else {
+    } else if (r->reserved > 0) {
         sw_writer_say(style->to, 2, 4, "It had grown to that in front of the trace.");
     }
+}
+
+static void print_reserved(const replan *r, const report_style *style)
+{
+    if (!r->replayed) {
+        sw_writer_print(style->to, "\n");
+        row(style, "span of all addresses (no segments are known)", r->reserved, r->reserved);
+        return;
+    }
+    report_headline(style, r->trace.n_events > 0 ? "Reserved by PyTorch, at the peak"
+                                                 : "Reserved by PyTorch, at the end");
+    sw_writer_print(style->to, "  %-46s %19s %10s\n", "", "bytes", "share");
+    row(style, "reserved", r->reserved, r->reserved);
+    if (r->at_reserved.known)
+        print_census(&r->at_reserved.census, style);
+    print_when(r, style);
     print_losers(r, style);
     print_proof(r, style);
-    if (!t->said_settings)
+    if (!r->trace.said_settings)
         sw_writer_say(style->to, 2, 4,
                       "The snapshot does not say the allocator's settings: its defaults are "
                       "taken.");
@@ -137,7 +148,7 @@ static void print_plans(const replan *r, const report_style *style)
     report_headline(style, "Planned, with all lifetimes known");
     sw_writer_print(style->to, "  %-24s %10s %16s %16s %10s\n", "", "requests", "at least",
                     "planned", "");
-    print_height("the whole trace", &r->whole, style);
+    print_height(r->trace.n_events > 0 ? "the whole trace" : "what lives", &r->whole, style);
     if (r->streams)
         print_height("  one arena for streams", &r->merged, style);
     if (r->period.steps > 0)
@@ -148,17 +159,26 @@ static void print_plans(const replan *r, const report_style *style)
         "allocator needs less.",
         r->lives.n_arenas > 1 ? ", of each stream and pool" : "");
     if (r->period.steps == 0) {
-        sw_writer_say(style->to, 2, 4,
-                      "No steady step was found: the requests do not repeat three times.");
+        if (r->trace.n_events > 0)
+            sw_writer_say(style->to, 2, 4,
+                          "No steady step was found: the requests do not repeat three times.");
         return;
     }
     const trace_event *first = &r->trace.events[r->period.first - 1];
     sw_writer_say(style->to, 2, 4,
-                  "From event %s on %s steps of %s requests are alike. %s bytes live all the "
-                  "step; in front of the first one at most %s bytes lived.",
+                  "From event %s on %s steps of %s requests are alike; %s bytes live through "
+                  "all of a step.",
                   sw_text_digits(first->number).text, sw_text_digits(r->period.steps).text,
-                  sw_text_digits(r->period.requests).text, sw_text_digits(r->step_kept).text,
-                  sw_text_digits(r->before_requested).text);
+                  sw_text_digits(r->period.requests).text, sw_text_digits(r->step_kept).text);
+    const uint64_t warm = r->before_requested;
+    if (warm > r->step.most)
+        sw_writer_say(style->to, 2, 4,
+                      "The warm-up in front of them needs up to %s bytes, %s more than a step.",
+                      sw_text_digits(warm).text, sw_text_digits(warm - r->step.most).text);
+    else
+        sw_writer_say(style->to, 2, 4,
+                      "The warm-up in front of them needs up to %s bytes, no more than a step.",
+                      sw_text_digits(warm).text);
     if (r->replayed)
         sw_writer_say(
             style->to, 2, 4,
@@ -167,22 +187,33 @@ static void print_plans(const replan *r, const report_style *style)
             r->step.height > 0 ? (double)r->step_reserved / (double)r->step.height : 0.0);
 }
 
+/* A name on a line of its own: it is what most people look for. */
+static void print_who(const replan *r, uint32_t stack, const report_style *style)
+{
+    char text[450];
+    const int phase = r->trace.stacks[stack].phase;
+    snprintf(text, sizeof text, phase >= 0 ? "%s (%s)" : "%s", replan_who(&r->trace, stack),
+             phase >= 0 ? phase_names[phase] : "");
+    sw_writer_text(style->to, "      ");
+    (void)sw_writer_fitted(style->to, text, strlen(text), SW_WRITER_COLUMNS - 6);
+    sw_writer_text(style->to, "\n");
+}
+
 static void print_what_if(const replan *r, const report_style *style)
 {
+    bool phases = false;
+    if (r->n_holders == 0)
+        return;
     report_headline(style, "Who holds the peak of what was requested, and what if not");
-    sw_writer_print(style->to, "  %16s %9s %16s  %s\n", "bytes", "requests", "without: least",
-                    "by");
+    sw_writer_print(style->to, "  %19s %10s %19s\n", "bytes", "requests", "without: at least");
     for (uint32_t i = 0; i < r->n_holders; i++) {
         const replan_holder *h = &r->holders[i];
-        const int phase = r->trace.stacks[h->stack].phase;
-        sw_writer_print(style->to, "  %16s %9s %16s  ", sw_text_digits(h->bytes).text,
+        sw_writer_print(style->to, "  %19s %10s %19s\n", sw_text_digits(h->bytes).text,
                         sw_text_digits(h->n).text, sw_text_digits(h->without.bound).text);
-        const char *who = replan_who(&r->trace, h->stack);
-        (void)sw_writer_fitted(style->to, who, strlen(who), phase >= 0 ? 20 : 31);
-        sw_writer_print(style->to, phase >= 0 ? " (%s)\n" : "%s\n",
-                        phase >= 0 ? phase_names[phase] : "");
+        print_who(r, h->stack, style);
+        phases |= r->trace.stacks[h->stack].phase >= 0;
     }
-    if (r->n_holders > 0 && !style->quiet)
+    if (phases && !style->quiet)
         sw_writer_say(style->to, 2, 4,
                       "Phases are guessed from the frames: autograd and optimizer are named "
                       "there, all else is forward.");
@@ -194,30 +225,58 @@ static void print_what_if(const replan *r, const report_style *style)
             sw_text_digits(r->expandable).text);
 }
 
+static void print_oom_verdict(const replan *r, const report_style *style)
+{
+    const replan_oom *o = &r->oom;
+    sw_writer_say(style->to, 2, 4,
+                  "This request %s in a planned arena: all requests up to it take %s bytes "
+                  "(at least %s), and there were %s.",
+                  o->fits ? "fits" : "does not fit", sw_text_digits(o->with.height).text,
+                  sw_text_digits(o->with.bound).text,
+                  sw_text_digits(o->reserved + o->device_free).text);
+    if (o->fits || o->n_holders == 0)
+        return;
+    sw_writer_say(style->to, 2, 4, "Most was held by:");
+    sw_writer_print(style->to, "  %19s %10s\n", "bytes", "requests");
+    for (uint32_t i = 0; i < o->n_holders; i++) {
+        sw_writer_print(style->to, "  %19s %10s\n", sw_text_digits(o->holders[i].bytes).text,
+                        sw_text_digits(o->holders[i].n).text);
+        print_who(r, o->holders[i].stack, style);
+    }
+}
+
 static void print_oom(const replan *r, const report_style *style)
 {
     const replan_oom *o = &r->oom;
     const trace_event *e = &r->trace.events[o->event];
     report_headline(style, "Out of memory");
-    sw_writer_say(
-        style->to, 2, 4,
-        "At event %s %s bytes were asked for by %s. PyTorch had reserved %s bytes, of "
-        "which %s lived; the device had %s free.",
-        sw_text_digits(e->number).text, sw_text_digits(o->asked).text,
-        replan_who(&r->trace, e->stack), sw_text_digits(o->reserved).text,
-        sw_text_digits(o->requested).text, sw_text_digits(o->device_free).text);
-    if (o->reserved > o->requested)
-        sw_writer_say(style->to, 2, 4, "%s bytes were reserved and not in use%s",
-                      sw_text_digits(o->reserved - o->requested).text,
-                      o->moment.known ? ":" : ".");
+    sw_writer_say(style->to, 2, 4, "%s asked, %s were fragmentation: at event %s, by %s.",
+                  sw_text_bytes(o->asked).text, sw_text_bytes(o->reserved - o->requested).text,
+                  sw_text_digits(e->number).text, replan_who(&r->trace, e->stack));
+    sw_writer_print(style->to, "  %-46s %19s %10s\n", "", "bytes", "share");
+    row(style, "reserved", o->reserved, o->reserved);
     if (o->moment.known)
         print_census(&o->moment.census, style);
-    sw_writer_say(style->to, 2, 4,
-                  "A plan of all requests up to this one takes %s bytes (at least %s): it %s "
-                  "the %s bytes that there were.",
-                  sw_text_digits(o->with.height).text, sw_text_digits(o->with.bound).text,
-                  o->fits ? "fits" : "does not fit",
-                  sw_text_digits(o->reserved + o->device_free).text);
+    else
+        row(style, "requested by what lived", o->requested, o->reserved);
+    sw_writer_print(style->to, "  %-46s %19s\n", "asked for", sw_text_digits(o->asked).text);
+    sw_writer_print(style->to, "  %-46s %19s\n", "free on the device",
+                    sw_text_digits(o->device_free).text);
+    print_oom_verdict(r, style);
+}
+
+static void print_summary(const replan *r, const report_style *style)
+{
+    if (r->lives.n == 0)
+        sw_writer_say(style->to, 0, 2, "No allocation is in it.");
+    else if (r->replayed)
+        sw_writer_say(style->to, 0, 2,
+                      "PyTorch reserved %s. At least %s are needed, and a plan takes %s.",
+                      sw_text_bytes(r->reserved).text, sw_text_bytes(r->whole.bound).text,
+                      sw_text_bytes(r->whole.height).text);
+    else
+        sw_writer_say(style->to, 0, 2, "At least %s are needed, and a plan takes %s.",
+                      sw_text_bytes(r->whole.bound).text, sw_text_bytes(r->whole.height).text);
 }
 
 void replan_print_text(const replan *r, const report_style *style)
@@ -225,16 +284,19 @@ void replan_print_text(const replan *r, const report_style *style)
     const snapshot_trace *t = &r->trace;
     const uint32_t us = t->n_events > 0 ? t->events[t->n_events - 1].us : 0;
     sw_writer_say(style->to, 0, 2,
-                  "PyTorch snapshot, %s %lld: %s events%s%s, %s allocations, "
-                  "%s from in front of the trace",
+                  "PyTorch snapshot, %s %lld: %s event%s%s%s, %s allocation%s, %s of them from "
+                  "in front of the trace",
                   t->cuda ? "device" : "profile of device", (long long)t->device,
-                  sw_text_digits(t->n_events).text, us > 0 ? " in " : "",
+                  sw_text_digits(t->n_events).text, plural(t->n_events), us > 0 ? " in " : "",
                   us > 0 ? sw_text_ns((uint64_t)us * 1000).text : "",
-                  sw_text_digits(r->lives.n).text, sw_text_digits(r->lives.n_before).text);
+                  sw_text_digits(r->lives.n).text, plural(r->lives.n),
+                  sw_text_digits(r->lives.n_before).text);
+    print_summary(r, style);
     if (r->oom.there)
         print_oom(r, style);
     print_reserved(r, style);
-    print_plans(r, style);
+    if (r->lives.n > 0)
+        print_plans(r, style);
     print_what_if(r, style);
     if (!style->quiet)
         sw_writer_say(

@@ -11,6 +11,7 @@ typedef struct {
     replay_proof *proof;
     uint64_t stream, pool; /* of the latest request */
     bool small;
+    bool asked;        /* there was one */
     bool freed;        /* since then a free completed */
     bool late;         /* since then one did that had waited, or may have */
     uint64_t mapped;   /* since then memory was mapped here; 0: none was */
@@ -85,6 +86,7 @@ static void set_latest(replay *r, const trace_event *e, uint64_t pool, uint64_t 
     r->stream = e->stream;
     r->pool = pool;
     r->small = rounded <= CACHING_SMALL_BYTES;
+    r->asked = true;
     r->freed = r->late = false;
     r->mapped = 0;
 }
@@ -182,11 +184,12 @@ static void count(void *context, const caching_block *b)
     const caching_lane of = caching_lane_at(c->r->a, b->lane);
     to->reserved += b->bytes;
     if (b->state == CACHING_FREE) {
-        *(of.pool != c->r->pool       ? &to->other_pools
-          : of.stream != c->r->stream ? &to->other_streams
-          : of.small != c->r->small   ? &to->other_sizes
-          : b->whole                  ? &to->cached
-                                      : &to->split) += b->bytes;
+        const bool asked = c->r->asked;
+        *(asked && of.pool != c->r->pool       ? &to->other_pools
+          : asked && of.stream != c->r->stream ? &to->other_streams
+          : asked && of.small != c->r->small   ? &to->other_sizes
+          : b->whole                           ? &to->cached
+                                               : &to->split) += b->bytes;
         return;
     }
     const uint64_t rounded = caching_round(&c->r->t->settings, b->requested);
@@ -217,6 +220,8 @@ static sw_status run(replay *r, const trace_start *start, replay_moment *moments
 {
     uint32_t m = 0;
     sw_status status = begin(r, start);
+    for (; status == SW_OK && r->t->n_events == 0 && m < n; m++)
+        look(r, &moments[m]);
     for (uint32_t i = 0; i < r->t->n_events && status == SW_OK; i++) {
         status = take(r, &r->t->events[i], i);
         if (status == SW_FORMAT)

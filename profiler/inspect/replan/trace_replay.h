@@ -7,7 +7,8 @@
 
 /* What the allocator had at one moment. reserved is the sum of requested and of all below it
  * but pending. Free memory that could not serve the latest request counts where it is barred
- * first: by the pool, by the stream, by the class of sizes. */
+ * first: by the pool, by the stream, by the class of sizes; in front of the first request
+ * nothing is barred. */
 typedef struct {
     uint64_t reserved;
     uint64_t requested;
@@ -37,8 +38,9 @@ typedef struct {
     char why[240];
 } replay_proof;
 
-/* Moments come by event. Ends at the first event that does not follow. Requests that do not say
- * their pool get that of the block that they took. */
+/* Moments come by event; of a trace without events they are its end. Ends at the first event
+ * that does not follow. Requests that do not say their pool get that of the block that they
+ * took. */
 SW_MUST_USE sw_status replay_run(snapshot_trace *t, const trace_start *start,
                                  replay_moment *moments, uint32_t n, replay_proof *out);
 
