@@ -117,8 +117,11 @@ sw_status snapshot_number(const char *path, value of, const char *where, uint64_
     *out = value_number(v);
     if (value_kind_of(v) == VALUE_INT && *out >= 0 && *out <= most)
         return SW_OK;
-    if (value_is_number(v))
-        snprintf(got, sizeof got, "%.18g", value_real(v));
+    uint64_t whole;
+    if (value_whole(v, &whole))
+        snprintf(got, sizeof got, "%llu", (unsigned long long)whole);
+    else if (value_is_number(v))
+        snprintf(got, sizeof got, "%.17g", value_real(v));
     SW_FAIL(SW_FORMAT, "%s: %s %llu: '%s' must be a number from 0 to %lld (got %s)", path,
             where, (unsigned long long)index, key, (long long)most, v == 0 ? "nothing" : got);
 }

@@ -31,11 +31,11 @@ static sw_status add_range(page *p, uint64_t address, uint64_t bytes)
     return bytes > 0 ? address_space_add(&p->space, address, bytes) : SW_OK;
 }
 
-/* Segments that there ever were; of a CPU what lives in what is shown. */
+/* Segments that there ever were; of a profile, which has none, what lives in what is shown. */
 static sw_status find_space(page *p)
 {
     const snapshot_trace *t = &p->r->trace;
-    for (uint32_t i = 0; i < p->r->start.n_segments; i++)
+    for (uint32_t i = 0; p->r->replayed && i < p->r->start.n_segments; i++)
         SW_TRY(add_range(p, p->r->start.segments[i].address, p->r->start.segments[i].bytes));
     for (uint32_t i = 0; i < t->n_events; i++)
         if (t->events[i].action == TRACE_SEGMENT_ALLOC ||
@@ -158,17 +158,21 @@ static void panel(const page *p, bool planned, const char *title)
 static void draw(page *p)
 {
     char title[200];
-    const uint64_t reserved = p->step && p->r->replayed ? p->r->step_reserved : p->r->reserved;
-    snprintf(title, sizeof title, "PyTorch's addresses: %s bytes %s", cli_digits(reserved).text,
-             p->r->replayed ? "reserved" : "from the lowest to the highest");
+    const uint64_t reserved = p->step ? p->r->step_reserved : p->r->reserved;
+    if (p->r->replayed)
+        snprintf(title, sizeof title, "PyTorch's addresses: %s bytes reserved",
+                 cli_digits(reserved).text);
+    else
+        snprintf(title, sizeof title, "PyTorch's addresses: %s bytes are used at some time",
+                 cli_digits(p->recorded).text);
     panel(p, false, title);
     snprintf(title, sizeof title, "planned: %s bytes", cli_digits(p->planned).text);
     panel(p, true, title);
-    svg_print(p->to,
-              "<p>%s, %s events to the right. A rectangle is an allocation; its colour is "
-              "who asked for it, and its text says who.",
-              p->step ? "One steady step" : "The whole trace",
-              cli_digits(p->until - p->from).text);
+    svg_print(
+        p->to,
+        "<p>%s: %s events, from left to right. A rectangle is an allocation; its colour is "
+        "who asked for it, and its text says who.",
+        p->step ? "One steady step" : "The whole trace", cli_digits(p->until - p->from).text);
     if (p->left_out > 0)
         svg_print(p->to, " The %s smallest are left out.", cli_digits(p->left_out).text);
     svg_print(p->to, "</p>\n");

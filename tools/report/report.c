@@ -152,6 +152,11 @@ static int run_replan(settings *s)
                          s->format);
     if (file_same(s->out, s->file) || file_same(s->html, s->file))
         return cli_error(CLI_USAGE, "%s is a file that is read", s->file);
+    if ((s->out != NULL && strcmp(s->out, "-") == 0) ||
+        (s->html != NULL && strcmp(s->html, "-") == 0))
+        return cli_error(CLI_USAGE,
+                         "--out and --html must be files (got -): the report goes to "
+                         "standard output");
     if (file_same(s->out, s->html))
         return cli_error(CLI_USAGE, "--out and --html name one file");
     if (s->diff != NULL && s->limits.increase == NULL)

@@ -5,11 +5,14 @@
 #include "profiler/inspect/replan/replan_print.h"
 #include "tools/cli/cli.h"
 #include "tools/report/replan_page.h"
+#include <string.h>
 
 /* Of all devices that were asked for. */
 typedef struct {
     uint64_t bound; /* the least that any allocator needs */
-    uint64_t loss;  /* what was reserved above that */
+    uint64_t loss;  /* what was reserved above that; of a profile 0, as it has no segments */
+    uint64_t devices[SNAPSHOT_DEVICES / 64]; /* bits */
+    bool segments;
 } sums;
 
 typedef struct {
@@ -59,10 +62,27 @@ static sw_status refuse_own(const char *path)
             path, path);
 }
 
+/* What does not even begin like a snapshot has no byte that is wrong. */
+static sw_status explain(const char *path, sw_status status)
+{
+    bool is = true;
+    char why[512];
+    snprintf(why, sizeof why, "%s", sw_last_error());
+    SW_TRY(snapshot_is(path, &is));
+    if (is)
+        SW_FAIL(status, "%s", why);
+    SW_FAIL(status,
+            "%s: it must be a PyTorch snapshot, a pickle or its JSON (got something "
+            "else); other files are reported without --replan",
+            path);
+}
+
 static sw_status read_file(run *r, const char *path)
 {
     snapshot_file f;
     sw_status status = snapshot_file_open(&f, path);
+    if (status == SW_FORMAT)
+        status = explain(path, status);
     if (status == SW_OK)
         status = f.own ? refuse_own(path) : read_traces(r, &f);
     snapshot_file_close(&f);
@@ -100,7 +120,10 @@ static sw_status say(run *r, const replan *of, bool first)
 static void add(sums *to, const replan *of)
 {
     to->bound += of->whole.bound;
-    to->loss += of->reserved > of->whole.bound ? of->reserved - of->whole.bound : 0;
+    to->devices[of->trace.device / 64] |= UINT64_C(1) << of->trace.device % 64;
+    to->segments |= of->replayed;
+    if (of->replayed && of->reserved > of->whole.bound)
+        to->loss += of->reserved - of->whole.bound;
 }
 
 /* tell: it is the file that is reported, and not its base. */
@@ -145,10 +168,20 @@ static sw_status end_json(sw_json *j)
     return j->status;
 }
 
+/* Sums over other devices say nothing, nor do those of another kind. */
 static sw_status plan_base(run *r)
 {
-    SW_TRY(read_file(r, r->asked->base));
-    return plan_devices(r, &r->base, false);
+    const char *file = r->asked->file, *base = r->asked->base;
+    SW_TRY(read_file(r, base));
+    SW_TRY(plan_devices(r, &r->base, false));
+    if (r->sums.segments != r->base.segments)
+        SW_FAIL(SW_INVALID,
+                "%s and %s must be of one kind (got a profile and a snapshot of a device)",
+                file, base);
+    if (memcmp(r->sums.devices, r->base.devices, sizeof r->sums.devices) != 0)
+        SW_FAIL(SW_INVALID, "%s and %s must have the same devices: --device N compares one",
+                file, base);
+    return SW_OK;
 }
 
 /* ---- limits ------------------------------------------------------------------------------ */
@@ -165,7 +198,7 @@ static void put_gate(run *r)
 {
     const report_limits *l = r->asked->limits;
     const bool above = l->max_peak != REPORT_NO_LIMIT && r->sums.bound > l->max_peak;
-    if (!report_gate_asked(l))
+    if (!report_gate_asked(l) || cli_interrupted())
         return;
     sw_json_open(&r->report, "gate", '{');
     sw_json_put_bool(&r->report, "failed",
@@ -200,20 +233,21 @@ static int judge(const run *r)
                          r->asked->file, cli_digits(r->sums.bound).text,
                          cli_digits(l->max_peak).text);
     const int bound = judge_one(r, "the least", r->sums.bound, r->base.bound),
-              loss =
-                  judge_one(r, "what was reserved above the least", r->sums.loss, r->base.loss);
+              loss = judge_one(r, "the loss (reserved above the least)", r->sums.loss,
+                               r->base.loss);
     return code != CLI_DONE ? code : bound != CLI_DONE ? bound : loss;
 }
 
 static sw_status run_all(run *r)
 {
     SW_TRY(read_file(r, r->asked->file));
+    cli_catch_interrupt(); /* in front of that nothing is lost */
     begin_json(&r->report, r->asked->file, "devices");
     begin_json(&r->offsets, r->asked->file, "devices");
     if (r->asked->html != NULL)
         replan_page_begin(&r->page, r->asked->file);
     SW_TRY(plan_devices(r, &r->sums, true));
-    if (r->asked->base != NULL)
+    if (r->asked->base != NULL && !cli_interrupted())
         SW_TRY(plan_base(r));
     r->read = true;
     sw_json_end(&r->report);
@@ -237,7 +271,6 @@ static sw_status run_all(run *r)
 int report_replan(const report_replan_asked *asked)
 {
     run r = {.asked = asked};
-    cli_catch_interrupt();
     const sw_status status = run_all(&r);
     const int code = status == SW_OK
                          ? cli_finish(cli_interrupted() ? CLI_INTERRUPTED : judge(&r))

@@ -281,8 +281,13 @@ sw_status replan_make(replan *r, snapshot_trace *trace, bool (*stop)(void *conte
         r->reserved = span(&r->lives);
     SW_TRY(place_all(r, &a));
     /* Without events nothing is known but the end: nothing to simulate. */
-    if (r->replayed && !r->trace.settings.expandable && r->trace.n_events > 0)
-        SW_TRY(expandable_reserved(&r->trace, &r->lives, &r->expandable));
+    if (r->replayed && !r->trace.settings.expandable && r->trace.n_events > 0) {
+        const sw_status status = expandable_reserved(&r->trace, &r->lives, &r->expandable);
+        if (status == SW_FORMAT) /* addresses that contradict each other */
+            r->expandable = 0;
+        else
+            SW_TRY(status);
+    }
     return find_all_holders(r);
 }
 

@@ -9,8 +9,15 @@ const char *replan_who(const snapshot_trace *t, uint32_t stack)
 {
     static char text[400];
     const trace_stack *s = &t->stacks[stack];
-    if (*s->op == '\0' && *s->layer == '\0')
+    const size_t n_op = strlen(s->op), n_layer = strlen(s->layer);
+    if (n_op + n_layer == 0)
         return "code without frames";
+    /* An op that is the layer's innermost function is said once. */
+    if (n_op > 0 && n_layer >= n_op && strcmp(s->layer + n_layer - n_op, s->op) == 0 &&
+        (n_layer == n_op || s->layer[n_layer - n_op - 1] == '/')) {
+        snprintf(text, sizeof text, "%.360s", s->layer);
+        return text;
+    }
     snprintf(text, sizeof text, "%.160s%s%.200s", s->op,
              *s->layer != '\0' && *s->op != '\0' ? " in " : "", s->layer);
     return text;
@@ -175,7 +182,7 @@ static void print_plans(const replan *r, const report_style *style)
         sw_writer_say(style->to, 2, 4,
                       "The warm-up in front of them needs up to %s bytes, %s more than a step.",
                       sw_text_digits(warm).text, sw_text_digits(warm - r->step.most).text);
-    else
+    else if (warm > 0)
         sw_writer_say(style->to, 2, 4,
                       "The warm-up in front of them needs up to %s bytes, no more than a step.",
                       sw_text_digits(warm).text);

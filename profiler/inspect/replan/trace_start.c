@@ -34,14 +34,14 @@ static sw_status add_segment(search *f, const trace_segment *segment)
 static void lost(search *f, const trace_event *e, const char *why)
 {
     if (f->s->why[0] == '\0')
-        snprintf(f->s->why, sizeof f->s->why, "event %u: %s", e->number, why);
+        snprintf(f->s->why, sizeof f->s->why, "the memory of event %u %s", e->number, why);
 }
 
 static sw_status undo_alloc(search *f, trace_event *e)
 {
     const uint32_t i = number_map_at(&f->at, e->address);
     if (i == NUMBER_MAP_NONE || f->s->segments[i].bytes != e->bytes) {
-        lost(f, e, "its segment is neither freed later nor there at the end");
+        lost(f, e, "is neither freed later nor there at the end");
         return SW_OK;
     }
     trace_segment *segment = &f->s->segments[i];
@@ -56,7 +56,7 @@ static sw_status undo_free(search *f, trace_event *e)
     if (e->pool == TRACE_NO_POOL)
         e->pool = 0;
     if (number_map_at(&f->at, e->address) != NUMBER_MAP_NONE) {
-        lost(f, e, "its segment is there later without an event that made it");
+        lost(f, e, "is there later without an event that made it");
         return SW_OK;
     }
     return add_segment(f, &(trace_segment){.address = e->address,
@@ -82,7 +82,7 @@ static sw_status undo_map(search *f, trace_event *e)
 {
     trace_segment *x = e->bytes > 0 ? range_around(f, e->address, e->bytes) : NULL;
     if (x == NULL) {
-        lost(f, e, "what it mapped is neither unmapped later nor there at the end");
+        lost(f, e, "is neither unmapped later nor there at the end");
         return SW_OK;
     }
     if (e->pool == TRACE_NO_POOL)
@@ -127,7 +127,7 @@ static sw_status undo_unmap(search *f, trace_event *e)
 static sw_status undo(search *f, trace_event *e)
 {
     if (f->n_ranges > MOST_RANGES)
-        lost(f, e, "more than 4,096 ranges of expandable segments");
+        lost(f, e, "is one of more than 4,096 ranges of expandable segments");
     switch (e->action) {
     case TRACE_SEGMENT_ALLOC:
         return undo_alloc(f, e);

@@ -1,0 +1,303 @@
+/* Files of other kinds than a long trace of one device: several devices, no history, nothing
+ * but segments; numbers and texts that cannot be; and what the command does with files in its
+ * way. */
+#include "tests/snapshot/files.h"
+#include "tests/snapshot/replanned.h"
+#include "tests/support/process.h"
+#include "tests/support/suite.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MIB ((uint64_t)1 << 20)
+#define SETTINGS "\"allocator_settings\":{\"expandable_segments\":false}"
+
+/* A segment of 20 MiB with a block of 5 MiB less 100 bytes. */
+#define SEGMENT(device)                                                                        \
+    "{\"device\":" #device ",\"address\":1099511627776,\"total_size\":20971520,\"stream\":0,"  \
+    "\"segment_type\":\"large\",\"frames\":[],\"blocks\":[{\"size\":5242880,"                  \
+    "\"requested_size\":5242780,\"state\":\"active_allocated\",\"frames\":[]},"                \
+    "{\"size\":15728640,\"requested_size\":7,\"state\":\"inactive\",\"frames\":[]}]}"
+#define EVENT(action, size)                                                                    \
+    "{\"action\":\"" action "\",\"addr\":1099511627776,\"size\":" size ",\"stream\":0,"        \
+    "\"time_us\":1,\"frames\":[]}"
+#define TRACE "[" EVENT("segment_alloc", "20971520") "," EVENT("alloc", "5242780") "]"
+#define FILE_OF(segments, traces)                                                              \
+    "{\"segments\":[" segments "],\"device_traces\":[" traces "]," SETTINGS "}"
+
+static const char *file_of(const char *name, const char *json)
+{
+    return put_file(name, json, strlen(json));
+}
+
+/* Runs it on that file, with these words. */
+static int ask(const char *path, const char *words)
+{
+    char all[6000];
+    snprintf(all, sizeof all, "'%s' %s", path, words);
+    return replan_command(all);
+}
+
+/* ---- devices ----------------------------------------------------------------------------- */
+
+static void each_device_is_reported(void)
+{
+    char path[1000];
+    snprintf(path, sizeof path, "%s",
+             file_of("two.json", FILE_OF(SEGMENT(0) "," SEGMENT(1), TRACE "," TRACE)));
+    CU_ASSERT_EQUAL(ask(path, "--replan"), 0);
+    CU_ASSERT(replan_said("device 0: 2 events") && replan_said("device 1: 2 events"));
+    CU_ASSERT_EQUAL(ask(path, "--replan --device 1"), 0);
+    CU_ASSERT(!replan_said("device 0:") && replan_said("device 1: 2 events"));
+    CU_ASSERT_EQUAL(ask(path, "--replan --json"), 0);
+    CU_ASSERT(replan_said("\"devices\":.{\"device\":0,.*{\"device\":1,"));
+    CU_ASSERT_EQUAL(ask(path, "--replan --device 2"), 1);
+    CU_ASSERT(replan_said("there is no device 2 in it"));
+    CU_ASSERT_EQUAL(ask(path, "--replan --max-peak 9MiB"), 1); /* 10 MiB less 200 */
+    CU_ASSERT_EQUAL(ask(path, "--replan --max-peak 9MiB --device 0"), 0);
+}
+
+static void a_device_without_events_is_reported_beside_one_with(void)
+{
+    const char *path =
+        file_of("quiet.json", FILE_OF(SEGMENT(0) "," SEGMENT(2), TRACE ",[],[]"));
+    CU_ASSERT_EQUAL(ask(path, "--replan"), 0);
+    CU_ASSERT(replan_said("device 0: 2 events") && !replan_said("device 1"));
+    CU_ASSERT(replan_said("device 2: 0 events") &&
+              replan_said("No events are in the snapshot"));
+}
+
+/* ---- without a history ------------------------------------------------------------------- */
+
+static void without_a_history_the_end_is_reported(void)
+{
+    replan r;
+    replanned_json(&r, FILE_OF(SEGMENT(0), "[]"));
+    const replay_census *c = &r.at_reserved.census;
+    CU_ASSERT(r.at_reserved.known && c->reserved == 20 * MIB && c->requested == 5242780);
+    CU_ASSERT(c->rounding == 100 && c->split == 15 * MIB && c->other_sizes == 0);
+    CU_ASSERT(r.whole.bound == 5242780 && r.expandable == 0 && r.period.steps == 0);
+    char *text = replanned_text(&r);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "_record_memory_history() records"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "at the end"));
+    CU_ASSERT_PTR_NULL(strstr(text, "Proof"));
+    free(text);
+    replan_free(&r);
+}
+
+static void segments_alone_are_reported(void)
+{
+    replan r;
+    replanned_json(&r, FILE_OF("", "[" EVENT("segment_alloc", "20971520") "," EVENT(
+                                       "segment_free", "20971520") "]"));
+    CU_ASSERT(r.lives.n == 0 && r.reserved == 20 * MIB && r.proof.from == TRACE_NONE);
+    CU_ASSERT_EQUAL(r.at_reserved.census.cached, 20 * MIB);
+    char *text = replanned_text(&r);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "No allocation is in it."));
+    CU_ASSERT_PTR_NULL(strstr(text, "what if not"));
+    free(text);
+    replan_free(&r);
+}
+
+static void what_says_nothing_is_refused(void)
+{
+    CU_ASSERT_EQUAL(ask(file_of("e.json", FILE_OF("", "[]")), "--replan"), 3);
+    CU_ASSERT(replan_said("there are no segments and no events in it"));
+    CU_ASSERT_EQUAL(ask(file_of("e.json", FILE_OF("", "")), "--replan --json"), 3);
+}
+
+/* ---- numbers and texts ------------------------------------------------------------------- */
+
+static void numbers_that_cannot_be_are_named(void)
+{
+    static const struct {
+        const char *json, *error;
+    } of[] = {
+        {FILE_OF("", "[" EVENT("alloc", "-5") "]"),
+         "event 0: .size. must be a number from 0 to 1,\\?099511627776 (got -5)"},
+        {FILE_OF("", "[" EVENT("alloc", "9223372036854775808") "]"),
+         "(got 9223372036854775808)"},
+        {FILE_OF("", "[" EVENT("alloc", "1.5") "]"), "(got 1.5)"},
+        {FILE_OF("", "[" EVENT("alloc", "null") "]"), "(got no number)"},
+        {FILE_OF("", "[{\"action\":\"alloc\",\"addr\":1}]"), "(got nothing)"},
+        {FILE_OF("", "[" EVENT("alloc", "\"\xff\"") "]"), "(got no number)"},
+    };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        const int status = ask(file_of("number.json", of[i].json), "--replan");
+        SW_CHECK(status == 3 && replan_said(of[i].error), "%s: %d", of[i].json, status);
+    }
+    /* The latest of two keys counts, as in Python. */
+    replan r;
+    replanned_json(&r, FILE_OF("", "[{\"action\":\"alloc\",\"addr\":1,\"size\":5,\"size\":7,"
+                                   "\"stream\":0}]"));
+    CU_ASSERT_EQUAL(r.whole.bound, 7);
+    replan_free(&r);
+}
+
+/* Names that a terminal, a page or JSON would take for something else, and of any length. */
+static void names_do_no_harm(void)
+{
+    static const char *const names[] = {"\xff\xfe\x80z", "a\\u001b[31m\\u0007",
+                                        "</pre><script>", "a\\\"b\\nc", ""};
+    static char json[300000];
+    size_t n = (size_t)snprintf(json, sizeof json, "{\"segments\":[],\"device_traces\":[[");
+    for (size_t i = 0; i <= sizeof names / sizeof *names; i++) {
+        n += (size_t)snprintf(json + n, sizeof json - n,
+                              "%s{\"action\":\"alloc\",\"addr\":%zu,\"size\":64,\"stream\":0,"
+                              "\"frames\":[{\"filename\":\"net.py\",\"line\":1,\"name\":\"",
+                              i > 0 ? "," : "", 4096 * (i + 1));
+        if (i < sizeof names / sizeof *names) {
+            n += (size_t)snprintf(json + n, sizeof json - n, "%s", names[i]);
+        } else {
+            memset(json + n, 'x', 200000);
+            n += 200000;
+        }
+        n += (size_t)snprintf(json + n, sizeof json - n, "\"}]}");
+    }
+    n += (size_t)snprintf(json + n, sizeof json - n, "]]}");
+    char words[2100], page[1000], plan[1000];
+    snprintf(page, sizeof page, "%s", sw_temp_path("names.html"));
+    snprintf(plan, sizeof plan, "%s", sw_temp_path("names.plan"));
+    snprintf(words, sizeof words, "--replan --html '%s' --out '%s'", page, plan);
+    const char *path = put_file("names.json", json, n);
+    CU_ASSERT_EQUAL(ask(path, words), 0);
+    CU_ASSERT_EQUAL(sw_shell("LC_ALL=C grep -q '[^[:print:]]' '%s'", sw_temp_path("said.txt")),
+                    1);
+    CU_ASSERT_EQUAL(sw_shell("grep -q '<script' '%s'", page), 1);
+    CU_ASSERT_EQUAL(ask(path, "--replan --json"), 0);
+    CU_ASSERT_EQUAL(sw_shell("python3 -c 'import json, sys; json.load(open(sys.argv[1], "
+                             "encoding=\"utf-8\")); json.load(open(sys.argv[2]))' '%s' '%s'",
+                             sw_temp_path("said.txt"), plan),
+                    0);
+}
+
+/* ---- streams ----------------------------------------------------------------------------- */
+
+/* Each has an arena of its own; there is an end to them. */
+static void streams_have_arenas_up_to_4096(void)
+{
+    static const uint32_t counts[] = {1, 300, 4097};
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        static char json[1 << 20];
+        replan r;
+        size_t n = (size_t)snprintf(json, sizeof json, "{\"segments\":[],\"device_traces\":[[");
+        for (uint32_t i = 0; i < counts[c]; i++)
+            n += (size_t)snprintf(json + n, sizeof json - n,
+                                  "%s{\"action\":\"alloc\",\"addr\":%u,\"size\":512,"
+                                  "\"stream\":%u}",
+                                  i > 0 ? "," : "", 4096 * (i + 1), i);
+        n += (size_t)snprintf(json + n, sizeof json - n, "]]}");
+        const sw_status status = replanned(&r, put_file("streams.json", json, n));
+        SW_CHECK(status == (counts[c] <= 4096 ? SW_OK : SW_UNSUPPORTED), "%u: %s", counts[c],
+                 sw_last_error());
+        if (status == SW_OK) {
+            CU_ASSERT(r.lives.n_arenas == counts[c] && r.streams == (counts[c] > 1));
+            CU_ASSERT_EQUAL(r.whole.height, 512 * counts[c]);
+            replan_free(&r);
+        }
+    }
+}
+
+/* ---- files in its way -------------------------------------------------------------------- */
+
+static void files_that_cannot_be_written_are_named(void)
+{
+    char path[1000], words[2100], folder[1000];
+    snprintf(path, sizeof path, "%s", file_of("one.json", FILE_OF(SEGMENT(0), TRACE)));
+    CU_ASSERT(ask(path, "--replan --out -") == 2 && replan_said("must be files (got -)"));
+    CU_ASSERT(ask(path, "--replan --html -") == 2);
+    CU_ASSERT(ask(path, "--replan --out /dev/full") == 1 && replan_said("/dev/full"));
+    snprintf(folder, sizeof folder, "%s", sw_temp_path("folder"));
+    CU_ASSERT_EQUAL(sw_shell("mkdir -p '%s'", folder), 0);
+    snprintf(words, sizeof words, "--replan --out '%s'", folder);
+    CU_ASSERT(ask(path, words) == 1 && replan_said("folder"));
+    snprintf(words, sizeof words, "--replan --out '%s/a' --html '%s/a'", folder, folder);
+    CU_ASSERT(ask(path, words) == 2 && replan_said("name one file"));
+    CU_ASSERT_EQUAL(
+        sw_shell("'%s/tools/stepwell' report '%s' --replan > /dev/full", sw_build_root(), path),
+        1);
+}
+
+static void what_is_compared_is_alike(void)
+{
+    char one[1000], two[1000], profile[1000], words[3000];
+    snprintf(one, sizeof one, "%s", file_of("one.json", FILE_OF(SEGMENT(0), TRACE)));
+    snprintf(two, sizeof two, "%s",
+             file_of("two.json", FILE_OF(SEGMENT(0) "," SEGMENT(1), TRACE "," TRACE)));
+    snprintf(profile, sizeof profile, "%s",
+             file_of("cpu.json", "{\"segments\":[],\"device_traces\":[[{\"action\":\"alloc\","
+                                 "\"addr\":4096,\"size\":5242780}]]}"));
+    snprintf(words, sizeof words, "--replan --diff '%s' --fail-on-increase 2%%", two);
+    CU_ASSERT(ask(one, words) == 1 && replan_said("must have the same devices"));
+    snprintf(words, sizeof words, "--replan --device 0 --diff '%s' --fail-on-increase 2%%",
+             two);
+    CU_ASSERT_EQUAL(ask(one, words), 0);
+    snprintf(words, sizeof words, "--replan --diff '%s' --fail-on-increase 2%%", profile);
+    CU_ASSERT(ask(one, words) == 1 && replan_said("must be of one kind"));
+    CU_ASSERT_EQUAL(ask(profile, words), 0);
+    CU_ASSERT_EQUAL(ask(put_file("run.jsonl", "{\"type\":\"header\"}\n{}\n", 21), "--replan"),
+                    3);
+    CU_ASSERT(replan_said("must be a PyTorch snapshot"));
+}
+
+/* Addresses of a CPU differ from run to run: how far they lie apart is no loss. */
+static void addresses_of_a_cpu_are_no_loss(void)
+{
+    char near[1000], far[1000], words[2000];
+#define CPU(address)                                                                           \
+    "{\"segments\":[],\"device_traces\":[[{\"action\":\"alloc\",\"addr\":4096,\"size\":1000}," \
+    "{\"action\":\"alloc\",\"addr\":" address ",\"size\":1000}]]}"
+    snprintf(near, sizeof near, "%s", file_of("near.json", CPU("8192")));
+    snprintf(far, sizeof far, "%s", file_of("far.json", CPU("819200000")));
+    snprintf(words, sizeof words, "--replan --diff '%s' --fail-on-increase 0%%", near);
+    CU_ASSERT_EQUAL(ask(far, words), 0);
+}
+
+/* ---- stopped ----------------------------------------------------------------------------- */
+
+static bool at_once(void *context)
+{
+    ++*(int *)context;
+    return true;
+}
+
+static void a_plan_that_is_stopped_is_whole(void)
+{
+    const plain_training t = {30, 5, 4, 5 * MIB, MIB, 0};
+    plain_allocator p;
+    snapshot_file f;
+    snapshot_trace trace;
+    replan r;
+    int asked = 0;
+    plain_start(&p, 9);
+    plain_train(&p, &t);
+    const char *path = plain_write(&p, "stopped.pickle", 0);
+    CU_ASSERT_EQUAL_FATAL(snapshot_file_open(&f, path), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(snapshot_trace_read(&trace, &f, 0), SW_OK);
+    snapshot_file_close(&f);
+    CU_ASSERT_EQUAL_FATAL(replan_make(&r, &trace, at_once, &asked), SW_OK);
+    CU_ASSERT(r.whole.n == r.lives.n && r.whole.height >= r.whole.bound);
+    for (uint32_t i = 0; i < r.lives.n; i++) {
+        const trace_life *x = &r.lives.all[i];
+        CU_ASSERT(x->offset + x->bytes <= r.lives.arenas[x->arena].height);
+    }
+    replan_free(&r);
+    plain_end(&p);
+}
+
+static const sw_test tests[] = {
+    {"each device is reported", each_device_is_reported},
+    {"a device without events is reported beside one with",
+     a_device_without_events_is_reported_beside_one_with},
+    {"without a history the end is reported", without_a_history_the_end_is_reported},
+    {"segments alone are reported", segments_alone_are_reported},
+    {"what says nothing is refused", what_says_nothing_is_refused},
+    {"numbers that cannot be are named", numbers_that_cannot_be_are_named},
+    {"names do no harm", names_do_no_harm},
+    {"streams have arenas, up to 4,096", streams_have_arenas_up_to_4096},
+    {"files that cannot be written are named", files_that_cannot_be_written_are_named},
+    {"what is compared is alike", what_is_compared_is_alike},
+    {"addresses of a CPU are no loss", addresses_of_a_cpu_are_no_loss},
+    {"a plan that is stopped is whole", a_plan_that_is_stopped_is_whole},
+};
+SW_SUITE("replan kinds", tests)
