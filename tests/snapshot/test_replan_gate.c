@@ -1,0 +1,109 @@
+/* The workflow of tools/docs/replan.md: its lines as they stand, each by `sh -e`, pass where
+ * nothing grew and fail where the least or the loss did. */
+#include "tests/snapshot/files.h"
+#include "tests/snapshot/replanned.h"
+#include "tests/support/process.h"
+#include "tests/support/suite.h"
+#include <stdio.h>
+#include <string.h>
+
+#define MIB ((uint64_t)1 << 20)
+#define STEPS 4
+#define RUN "- run: "
+
+typedef struct {
+    char run[STEPS][300];
+    int n;
+} workflow;
+
+/* The steps behind the guide's head "In a workflow", up to the next head. */
+static void read_guide(workflow *w)
+{
+    char line[1000], path[1100];
+    bool in = false;
+    w->n = 0;
+    snprintf(path, sizeof path, "%s/tools/docs/replan.md", sw_source_root());
+    FILE *f = fopen(path, "r");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    while (fgets(line, sizeof line, f) != NULL) {
+        const char *at = strstr(line, RUN);
+        if (strncmp(line, "## ", 3) == 0)
+            in = strcmp(line, "## In a workflow\n") == 0;
+        if (!in || at == NULL)
+            continue;
+        CU_ASSERT_FATAL(w->n < STEPS);
+        snprintf(w->run[w->n++], sizeof w->run[0], "%s", at + strlen(RUN));
+    }
+    fclose(f);
+    CU_ASSERT_EQUAL_FATAL(w->n, 2);
+}
+
+/* The index of the first step that fails in the folder of the files, -1 where none does. */
+static int run_steps(const workflow *w)
+{
+    char folder[1000];
+    snprintf(folder, sizeof folder, "%s", sw_temp_path("."));
+    for (int i = 0; i < w->n; i++) {
+        const char *script = put_file("step.sh", w->run[i], strlen(w->run[i]));
+        if (sw_shell("cd '%s' && PATH='%s/tools':\"$PATH\" sh -e '%s' > said.txt 2>&1", folder,
+                     sw_build_root(), script) != 0)
+            return i;
+    }
+    return -1;
+}
+
+/* A training, and then blocks that keep free memory of their segments from being used. */
+static void write_run(const char *name, uint64_t weight, int pinned, uint64_t huge)
+{
+    const plain_training t = {6, 5, 3, weight, 2 * MIB, 0};
+    plain_allocator p;
+    plain_start(&p, 7);
+    plain_train(&p, &t);
+    for (int i = 0; i < pinned; i++) {
+        const uint64_t both = plain_malloc(&p, 64, 40 * MIB, 1);
+        plain_free(&p, both, false);
+        (void)plain_malloc(&p, 64, 12 * MIB, 2);
+        plain_free(&p, plain_malloc(&p, 64, 100 * MIB, 3), false);
+        plain_empty_cache(&p);
+    }
+    if (huge > 0)
+        plain_free(&p, plain_malloc(&p, 0, huge, 4), false);
+    (void)plain_write(&p, name, 0);
+    plain_end(&p);
+}
+
+static void the_gate_opens_where_nothing_grew(void)
+{
+    static workflow w;
+    read_guide(&w);
+    write_run("base.pickle", 5 * MIB, 1, 0);
+    write_run("new.pickle", 5 * MIB, 1, 0);
+    CU_ASSERT_EQUAL(run_steps(&w), -1);
+    write_run("new.pickle", 5 * MIB, 0, 0); /* less is lost */
+    CU_ASSERT_EQUAL(run_steps(&w), -1);
+}
+
+static void the_gate_closes_where_something_grew(void)
+{
+    static workflow w;
+    read_guide(&w);
+    write_run("base.pickle", 5 * MIB, 0, 0);
+    write_run("new.pickle", 6 * MIB, 0, 0);
+    CU_ASSERT(run_steps(&w) == 0 &&
+              replan_said("the least of .* more than --fail-on-increase 2%"));
+    /* The same training, and a segment of another stream with a hole: the loss grew more. */
+    write_run("base.pickle", 5 * MIB, 1, 0);
+    write_run("new.pickle", 5 * MIB, 2, 0);
+    CU_ASSERT(run_steps(&w) == 0 && replan_said("the loss .* more than --fail-on-increase 2%"));
+    write_run("base.pickle", 5 * MIB, 0, 23 * 1024 * MIB);
+    write_run("new.pickle", 5 * MIB, 0, 23 * 1024 * MIB);
+    CU_ASSERT(run_steps(&w) == 1 && replan_said("is above --max-peak 23,622,320,128"));
+    CU_ASSERT_EQUAL(sw_shell("rm '%s'", sw_temp_path("base.pickle")), 0);
+    CU_ASSERT(run_steps(&w) == 0 && replan_said("base.pickle: No such file"));
+}
+
+static const sw_test tests[] = {
+    {"the guide's gate opens where nothing grew", the_gate_opens_where_nothing_grew},
+    {"the guide's gate closes where something grew", the_gate_closes_where_something_grew},
+};
+SW_SUITE("replan gate", tests)
