@@ -224,6 +224,10 @@ static const char notes[] =
     "\"damaged\". Exit status: 0 done, 1 a limit is exceeded, a step is not there or the "
     "output cannot be "
     "written, 2 wrong usage, 3 a damaged or foreign file, 130 interrupted.\n"
+    "With --replan --max-peak judges the least that any allocator needs, and --diff with "
+    "--fail-on-increase that and what was reserved above it. Its --json has file, tool, "
+    "devices "
+    "and gate: tools/docs/replan.md has the members, and those of the file of --out.\n"
     "With --json standard output has one object, or nothing when FILE was refused; what is not "
     "known is null. Its keys: file, tool, model, device, data, normalise, batch, seed, "
     "created, command; steps and training_runs that are in the file, all_steps of the run, "
@@ -260,7 +264,10 @@ int tool_report(int argc, char **argv)
          report_formats()},
         {"--list-formats", NULL, CLI_FLAG, &s.list, NULL, "list the formats", 0, 0, NULL},
         {"--out", "FILE", CLI_WORD, &s.out, NULL,
-         "file for any listed format but text and json (default standard output)", 0, 0, NULL},
+         "file for any listed format but text and json (default standard output); with "
+         "--replan "
+         "for the plan's offsets",
+         0, 0, NULL},
         {"--bytes", NULL, CLI_FLAG, &s.style.exact, NULL, "exact bytes instead of KiB and MiB",
          0, 0, NULL},
         {"--json", NULL, CLI_FLAG, &s.json, NULL, "the same as --format json", 0, 0, NULL},
@@ -282,7 +289,7 @@ int tool_report(int argc, char **argv)
          "of a population: member K alone, by layer and role", 0, 0, NULL},
         {"--replan", NULL, CLI_FLAG, &s.replan, NULL,
          "of a PyTorch snapshot: why its allocator reserved what it did, the least that any "
-         "needs, and how low a plan is; --out FILE writes the plan's offsets",
+         "needs, and how low a plan is",
          0, 0, NULL},
         {"--device", "N", CLI_COUNT, &s.device, NULL, "with --replan: this device alone", 0,
          1023, NULL},

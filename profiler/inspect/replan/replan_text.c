@@ -153,8 +153,8 @@ static void print_height(const char *name, const lives_height *h, const report_s
 static void print_plans(const replan *r, const report_style *style)
 {
     report_headline(style, "Planned, with all lifetimes known");
-    sw_writer_print(style->to, "  %-24s %10s %16s %16s %10s\n", "", "requests", "at least",
-                    "planned", "");
+    sw_writer_print(style->to, "  %-24s %10s %16s %16s\n", "", "requests", "at least",
+                    "planned");
     print_height(r->trace.n_events > 0 ? "the whole trace" : "what lives", &r->whole, style);
     if (r->streams)
         print_height("  one arena for streams", &r->merged, style);

@@ -1,5 +1,6 @@
-/* The workflow of tools/docs/replan.md: its lines as they stand, each by `sh -e`, pass where
- * nothing grew and fail where the least or the loss did. */
+/* The guide, tools/docs/replan.md. The lines of its workflow as they stand, each by `sh -e`,
+ * pass where nothing grew and fail where the least or the loss did. Its tables have all members
+ * of the JSON and of the plan's file. */
 #include "tests/snapshot/files.h"
 #include "tests/snapshot/replanned.h"
 #include "tests/support/process.h"
@@ -102,8 +103,37 @@ static void the_gate_closes_where_something_grew(void)
     CU_ASSERT(run_steps(&w) == 0 && replan_said("base.pickle: No such file"));
 }
 
+/* A run that fails and has all else, with members of all parts. */
+static void the_guide_has_all_members(void)
+{
+    char file[1000], words[3200], plan[1000];
+    const plain_training t = {3, 4, 2, 3 * MIB, MIB, 0};
+    plain_allocator p;
+    plain_start(&p, 7);
+    p.capacity = 60 * MIB;
+    plain_train(&p, &t);
+    (void)plain_malloc(&p, 64, 100 * MIB, 1);
+    snprintf(file, sizeof file, "%s", plain_write(&p, "all.pickle", 0));
+    plain_end(&p);
+    snprintf(plan, sizeof plan, "%s", sw_temp_path("all.plan"));
+    snprintf(words, sizeof words,
+             "'%s' --replan --json --out '%s' --diff '%s' --fail-on-increase 0%%", file, plan,
+             file);
+    CU_ASSERT_EQUAL(replan_command(words), 0);
+    CU_ASSERT(replan_said("\"oom\":{") && replan_said("\"step\":{") &&
+              replan_said("\"gate\":{"));
+    CU_ASSERT_EQUAL(
+        sw_shell("missing=0; for key in $(cat '%s' '%s' | grep -o '\"[a-z_]*\":' | "
+                 "tr -d '\":' | sort -u) arena offset born completed step_offset; do "
+                 "grep -q \"\\`$key\\`\" '%s/tools/docs/replan.md' || { echo \"the "
+                 "guide has no $key\"; missing=1; }; done; exit $missing",
+                 sw_temp_path("said.txt"), plan, sw_source_root()),
+        0);
+}
+
 static const sw_test tests[] = {
+    {"the guide has all members", the_guide_has_all_members},
     {"the guide's gate opens where nothing grew", the_gate_opens_where_nothing_grew},
     {"the guide's gate closes where something grew", the_gate_closes_where_something_grew},
 };
-SW_SUITE("replan gate", tests)
+SW_SUITE("replan guide", tests)
