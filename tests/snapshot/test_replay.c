@@ -54,8 +54,9 @@ static void run_randomly(plain_allocator *p, size_t events, bool pools)
         } else if (dice < 30 && waiting.n > 0) {
             plain_finish(p, waiting.at[--waiting.n]);
         } else if (held.n < 100 || (held.n < 500 && dice < 500)) {
-            const uint64_t address = plain_malloc(p, plain_random(p, 3) * 64, some_size(p),
-                                                  1 + (int)plain_random(p, 9));
+            const uint64_t stream = 64 * plain_random(p, 3), bytes = some_size(p);
+            const uint64_t address =
+                plain_malloc(p, stream, bytes, 1 + (int)plain_random(p, 9));
             if (address != 0)
                 held.at[held.n++] = address;
             else
@@ -234,9 +235,34 @@ static void what_waited_is_no_place_yet(void)
     plain_end(&p);
 }
 
+/* The same with expandable segments: once the device is asked again the request goes where the
+ * segment has its first hole, though a block that became free meanwhile fits better. */
+static void what_waited_may_be_in_front_of_a_hole(void)
+{
+    plain_allocator p;
+    read_trace r;
+    replay_proof proof;
+    plain_start(&p, 5);
+    p.expandable = true;
+    p.capacity = 60 * MIB;
+    const uint64_t base = plain_malloc(&p, 0, 5 * MIB, 1);
+    const uint64_t before = plain_malloc(&p, 0, 35 * MIB, 2);
+    const uint64_t better = plain_malloc(&p, 0, 14 * MIB + MIB / 2, 3);
+    (void)plain_malloc(&p, 0, 5 * MIB + MIB / 2, 4);
+    plain_free(&p, before, true);
+    plain_free(&p, better, true);
+    CU_ASSERT_EQUAL(plain_malloc(&p, 0, 14 * MIB, 5), base + 5 * MIB);
+    SW_CHECK(open_trace(&r, plain_write(&p, "hole.pickle", 0)) == SW_OK, "%s", sw_last_error());
+    CU_ASSERT_EQUAL_FATAL(replay_run(&r.trace, &r.start, NULL, 0, &proof), SW_OK);
+    SW_CHECK(proof.from == TRACE_NONE && proof.n_checked == 5, "%s", proof.why);
+    close_trace(&r);
+    plain_end(&p);
+}
+
 static const sw_test tests[] = {
     {"every place follows from the rules", every_place_follows},
     {"what does not follow is named", what_does_not_follow_is_named},
     {"what waited is no place yet", what_waited_is_no_place_yet},
+    {"what waited may be in front of a hole", what_waited_may_be_in_front_of_a_hole},
 };
 SW_SUITE("replay", tests)

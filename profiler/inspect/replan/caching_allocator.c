@@ -105,6 +105,7 @@ static sw_status address_without_memory(caching_allocator *a, caching_lane key,
     else
         l->tail = *out;
     l->head = *out;
+    (void)blocks_merge(a, *out); /* with what was unmapped behind it */
     return SW_OK;
 }
 

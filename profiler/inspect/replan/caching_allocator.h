@@ -75,9 +75,9 @@ SW_MUST_USE sw_status caching_find(caching_allocator *a, uint64_t stream, uint64
                                    uint64_t requested, uint64_t *out);
 /* Whether the block that begins there was freed and waits for other streams. */
 bool caching_is_pending(const caching_allocator *a, uint64_t address);
-/* Whether the free block at `address` came from the device just now, for a request of that
- * stream and pool: its segment is the latest of its lane, or memory was mapped to it at
- * `mapped` (0: none was). */
+/* Whether the free block at `address` is what a request to the device yields for that stream
+ * and size: the latest segment of its lane, a block with the memory that was mapped at `mapped`
+ * (0: none was), or one that an expandable segment need not grow for. */
 bool caching_is_new(const caching_allocator *a, uint64_t address, uint64_t stream,
                     uint64_t requested, uint64_t mapped);
 /* Put it there: at a free block's first byte. */

@@ -94,7 +94,8 @@ bool caching_is_new(const caching_allocator *a, uint64_t address, uint64_t strea
     const lane *of = &a->lanes[b->lane];
     if (of->key.stream != stream || of->key.small != (bytes <= CACHING_SMALL_BYTES))
         return false;
-    return of->fresh == i || (mapped != 0 && b->expandable && mapped - address < b->bytes);
+    return of->fresh == i || (mapped != 0 && b->expandable && mapped - address < b->bytes) ||
+           (a->settings.expandable && where_it_grows(a, of, bytes) == i);
 }
 
 bool caching_is_pending(const caching_allocator *a, uint64_t address)
