@@ -2,7 +2,6 @@
 #include "profiler/inspect/replan/trace_lives.h"
 #include "alloc/base/mem.h"
 #include "profiler/inspect/replan/number_map.h"
-#include <string.h>
 
 #define DEVICE_ALIGN 512 /* what PyTorch's blocks have */
 #define HOST_ALIGN 64
@@ -139,71 +138,88 @@ static bool chosen(const trace_life *x, const lives_choice *of, uint32_t *from, 
     return *from < *to && (of->left_out == TRACE_NONE || x->stack != of->left_out);
 }
 
-/* Arena a, or with merged streams all of its pool. */
-static bool is_in(const trace_lives *l, const lives_choice *of, uint32_t a, uint32_t arena)
+/* By arena the first one that shares its room: itself, or with merged streams that of its pool.
+ */
+static void find_leaders(const trace_lives *l, const lives_choice *of, uint32_t *lead)
 {
-    return of->merged ? l->arenas[a].pool == l->arenas[arena].pool : a == arena;
+    for (uint32_t a = 0; a < l->n_arenas; a++) {
+        lead[a] = a;
+        for (uint32_t b = 0; of->merged && b < lead[a]; b++)
+            if (l->arenas[b].pool == l->arenas[a].pool)
+                lead[a] = b;
+    }
 }
 
-/* Merged arenas are those of the first one of each pool. */
-static bool leads(const trace_lives *l, const lives_choice *of, uint32_t arena)
-{
-    for (uint32_t a = 0; of->merged && a < arena; a++)
-        if (l->arenas[a].pool == l->arenas[arena].pool)
-            return false;
-    return true;
-}
+/* One sweep over the positions, for all arenas. */
+typedef struct {
+    uint64_t *live, *most; /* by leading arena */
+    uint32_t *lead;
+    uint32_t *head, *next; /* who dies at a position: lives plus one, and the next of them */
+} sweep;
 
-/* Bytes that begin to live at each position, less those that end. */
-static uint32_t add_changes(const trace_lives *l, const lives_choice *of, uint32_t arena,
-                            int64_t *changes)
+static uint32_t find_deaths(const trace_lives *l, const lives_choice *of, sweep *s)
 {
     uint32_t n = 0, from, to;
     for (uint32_t i = 0; i < l->n; i++) {
-        const trace_life *x = &l->all[i];
-        if (arena != TRACE_NONE && !is_in(l, of, x->arena, arena))
+        if (!chosen(&l->all[i], of, &from, &to))
             continue;
-        if (!chosen(x, of, &from, &to))
-            continue;
-        changes[from - of->from] += (int64_t)x->bytes;
-        changes[to - of->from] -= (int64_t)x->bytes;
         n++;
+        if (to == of->to)
+            continue;
+        s->next[i] = s->head[to - of->from];
+        s->head[to - of->from] = i + 1;
     }
     return n;
 }
 
-static uint64_t highest(const int64_t *changes, uint32_t n, uint32_t *at)
+/* What is chosen is in order of birth. */
+static void find_most(const trace_lives *l, const lives_choice *of, sweep *s, lives_height *out)
 {
-    int64_t live = 0, most = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        live += changes[i];
-        if (live > most) {
-            most = live;
-            *at = i;
+    uint64_t total = 0;
+    uint32_t next = 0, from, to;
+    for (uint32_t p = of->from; p < of->to; p++) {
+        for (uint32_t i = s->head[p - of->from]; i > 0; i = s->next[i - 1]) {
+            s->live[s->lead[l->all[i - 1].arena]] -= l->all[i - 1].bytes;
+            total -= l->all[i - 1].bytes;
+        }
+        for (; next < l->n; next++) {
+            const trace_life *x = &l->all[next];
+            const uint32_t a = s->lead[x->arena];
+            if (!chosen(x, of, &from, &to))
+                continue;
+            if (from > p)
+                break;
+            s->live[a] += x->bytes;
+            s->most[a] = s->live[a] > s->most[a] ? s->live[a] : s->most[a];
+            total += x->bytes;
+        }
+        if (total > out->most) {
+            out->most = total;
+            out->position = p;
         }
     }
-    return (uint64_t)most;
 }
 
 sw_status trace_lives_bound(const trace_lives *l, const lives_choice *of, lives_height *out)
 {
     void *block;
-    uint32_t ignored = 0;
-    const uint32_t n = of->to - of->from;
-    const size_t bytes = ((size_t)n + 1) * sizeof(int64_t);
+    const size_t arenas = l->n_arenas, positions = of->to - of->from;
+    const size_t bytes = arenas * (2 * sizeof(uint64_t) + sizeof(uint32_t)) +
+                         (positions + l->n) * sizeof(uint32_t);
     *out = (lives_height){.position = of->from};
+    if (bytes == 0)
+        return SW_OK;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, bytes));
-    int64_t *changes = block;
-    out->n = add_changes(l, of, TRACE_NONE, changes);
-    out->most = highest(changes, n, &ignored);
-    out->position = of->from + ignored;
-    for (uint32_t a = 0; a < l->n_arenas; a++) {
-        if (!leads(l, of, a))
-            continue;
-        memset(changes, 0, bytes);
-        (void)add_changes(l, of, a, changes);
-        out->bound += highest(changes, n, &ignored);
-    }
+    sweep s = {.live = block};
+    s.most = s.live + arenas;
+    s.lead = (uint32_t *)(s.most + arenas);
+    s.head = s.lead + arenas;
+    s.next = s.head + positions;
+    find_leaders(l, of, s.lead);
+    out->n = find_deaths(l, of, &s);
+    find_most(l, of, &s, out);
+    for (uint32_t a = 0; a < l->n_arenas; a++)
+        out->bound += s.most[a];
     sw_heap_free(block, SW_HEAP_PROFILE, bytes);
     return SW_OK;
 }
@@ -211,58 +227,68 @@ sw_status trace_lives_bound(const trace_lives *l, const lives_choice *of, lives_
 /* ---- plans ------------------------------------------------------------------------------- */
 
 typedef struct {
-    sw_placement_item *items;
-    uint32_t *whose; /* lives */
-    uint32_t n;
+    sw_placement_item *items; /* arena by arena */
+    uint32_t *whose;          /* lives */
+    uint32_t *lead, *end;     /* by arena; behind its items */
 } arena_items;
 
-static void fill(trace_lives *l, const lives_choice *of, uint32_t arena, arena_items *a)
+static void fill(trace_lives *l, const lives_choice *of, arena_items *a)
 {
-    a->n = 0;
+    uint32_t from, to, n = 0;
+    find_leaders(l, of, a->lead);
+    for (uint32_t i = 0; i < l->n; i++)
+        if (chosen(&l->all[i], of, &from, &to))
+            a->end[a->lead[l->all[i].arena]]++;
+    for (uint32_t k = 0; k < l->n_arenas; k++) {
+        n += a->end[k];
+        a->end[k] = n - a->end[k]; /* where they begin */
+    }
     for (uint32_t i = 0; i < l->n; i++) {
-        const trace_life *x = &l->all[i];
-        uint32_t from, to;
-        if (!is_in(l, of, x->arena, arena) || !chosen(x, of, &from, &to))
+        if (!chosen(&l->all[i], of, &from, &to))
             continue;
-        a->items[a->n] = (sw_placement_item){
-            .lower = from, .upper = to, .bytes = x->bytes, .align = l->align};
-        a->whose[a->n++] = i;
+        const uint32_t at = a->end[a->lead[l->all[i].arena]]++;
+        a->items[at] = (sw_placement_item){
+            .lower = from, .upper = to, .bytes = l->all[i].bytes, .align = l->align};
+        a->whose[at] = i;
     }
 }
 
-static sw_status place_arenas(trace_lives *l, const lives_choice *of, arena_items *a,
+static sw_status place_arenas(trace_lives *l, const arena_items *a,
                               const sw_placement_opts *opts, lives_height *out)
 {
+    uint32_t from = 0;
     for (uint32_t arena = 0; arena < l->n_arenas; arena++) {
         sw_placement_result r = {0};
+        const uint32_t to = a->end[arena];
         l->arenas[arena].height = 0;
-        if (!leads(l, of, arena))
-            continue;
-        fill(l, of, arena, a);
-        if (a->n == 0)
-            continue;
-        SW_TRY(sw_placement_solve(a->items, a->n, opts, &r));
-        for (uint32_t i = 0; i < a->n; i++)
-            l->all[a->whose[i]].offset = a->items[i].offset;
+        if (from < to)
+            SW_TRY(sw_placement_solve(a->items + from, to - from, opts, &r));
         l->arenas[arena].height = r.height;
         out->height += r.height;
         out->proved += r.proved;
+        from = to;
     }
+    for (uint32_t i = 0; i < from; i++)
+        l->all[a->whose[i]].offset = a->items[i].offset;
     return SW_OK;
 }
 
 sw_status trace_lives_place(trace_lives *l, const lives_choice *of, bool (*stop)(void *context),
                             void *context, lives_height *out)
 {
-    void *items, *whose;
+    void *items, *numbers;
     const sw_placement_opts opts = {.stop = stop, .context = context};
+    const size_t n = l->n + 2 * (size_t)l->n_arenas;
     SW_TRY(trace_lives_bound(l, of, out));
     SW_TRY(sw_heap_alloc(&items, SW_HEAP_PROFILE, l->n * sizeof(sw_placement_item)));
-    sw_status status = sw_heap_alloc(&whose, SW_HEAP_PROFILE, l->n * sizeof(uint32_t));
+    sw_status status = sw_heap_alloc(&numbers, SW_HEAP_PROFILE, n * sizeof(uint32_t));
     if (status == SW_OK) {
-        arena_items a = {items, whose, 0};
-        status = place_arenas(l, of, &a, &opts, out);
-        sw_heap_free(whose, SW_HEAP_PROFILE, l->n * sizeof(uint32_t));
+        arena_items a = {.items = items, .whose = numbers};
+        a.lead = a.whose + l->n;
+        a.end = a.lead + l->n_arenas;
+        fill(l, of, &a);
+        status = place_arenas(l, &a, &opts, out);
+        sw_heap_free(numbers, SW_HEAP_PROFILE, n * sizeof(uint32_t));
     }
     sw_heap_free(items, SW_HEAP_PROFILE, l->n * sizeof(sw_placement_item));
     return status;
