@@ -134,7 +134,7 @@ def main():
         assert device["requested_bytes"] == device["whole"]["bound_bytes"] == most(own), (device["requested_bytes"], most(own))
         assert device["whole"]["planned_bytes"] <= 1.01 * device["whole"]["bound_bytes"]
         assert device["causes"] is None and device["proof"] is None
-        assert device["step"]["steps"] >= 3, device["step"]
+        assert device["step"]["steps"] >= STEPS - 2, device["step"]
         assert overlaps(plan["allocations"], plan["columns"], "offset") == 0
         assert overlaps(plan["allocations"], plan["columns"], "step_offset") == 0
         print(f"device {device['device']}: {len(own)} allocations, at least {most(own)} bytes, "
