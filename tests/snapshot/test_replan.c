@@ -44,7 +44,7 @@ static void a_training_has_known_answers(void)
     CU_ASSERT_EQUAL(r.step.bound, step);
     CU_ASSERT(r.step.height < step * 101 / 100);
     CU_ASSERT_EQUAL(r.step_kept, weights);
-    CU_ASSERT(r.before_requested >= weights + t.warm && r.before_requested <= step + t.warm);
+    CU_ASSERT_EQUAL(r.before_requested, step + t.warm);
     uint64_t most = 0;
     for (size_t i = 0; i < p.n_events; i++)
         most = p.sums[i].reserved > most ? p.sums[i].reserved : most;
@@ -133,6 +133,10 @@ static void streams_may_be_merged(void)
     CU_ASSERT(r.streams && r.lives.n_arenas == 3);
     CU_ASSERT_EQUAL(r.whole.height, 250 * MIB);
     CU_ASSERT_EQUAL(r.merged.height, 150 * MIB);
+    CU_ASSERT_EQUAL(r.whole.most, 100 * MIB); /* one behind the other */
+    char words[1200];
+    snprintf(words, sizeof words, "'%s' --replan --max-peak 100MiB", r.trace.path);
+    CU_ASSERT_EQUAL(replan_command(words), 0);
     CU_ASSERT_EQUAL(r.at_reserved.census.other_pools + r.at_reserved.census.other_streams,
                     200 * MIB);
     replan_free(&r);

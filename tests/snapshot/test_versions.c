@@ -1,4 +1,5 @@
-/* What versions of PyTorch write: members that come and go, and notes that mean nothing here. */
+/* What versions of PyTorch write: members that come and go, and notes that mean nothing here.
+ */
 #include "tests/snapshot/files.h"
 #include "tests/snapshot/replanned.h"
 #include "tests/support/suite.h"
@@ -9,20 +10,22 @@
 #include <string.h>
 
 #define MIB ((uint64_t)1 << 20)
-#define FRAMES(name)                                                                           \
-    "\"frames\":[{\"filename\":\"net.py\",\"line\":1,\"name\":\"" name "\"}]"
+#define FRAMES(name) "\"frames\":[{\"filename\":\"net.py\",\"line\":1,\"name\":\"" name "\"}]"
 
 /* PyTorch 2.0: no settings, no times, no type of a block's request but its history. */
 static const char of_2_0[] =
     "{\"segments\":[{\"device\":0,\"address\":1048576,\"total_size\":2097152,"
     "\"allocated_size\":1536,\"active_size\":1536,\"stream\":0,\"segment_type\":\"small\","
     "\"blocks\":[{\"size\":1024,\"state\":\"active_allocated\",\"history\":["
-    "{\"addr\":1048576,\"real_size\":1000," FRAMES("kept") "},"
-    "{\"addr\":1048576,\"real_size\":7," FRAMES("old") "}]},"
-    "{\"size\":512,\"state\":\"active_allocated\",\"history\":[{\"addr\":1049600,"
-    "\"real_size\":300}]},{\"size\":2095616,\"state\":\"inactive\"}]}],"
-    "\"device_traces\":[[{\"action\":\"alloc\",\"addr\":1049600,\"size\":300,\"stream\":0,"
-    FRAMES("made") "}]]}";
+    "{\"addr\":1048576,\"real_size\":1000," FRAMES(
+        "kept") "},"
+                "{\"addr\":1048576,\"real_size\":7," FRAMES(
+                    "old") "}]},"
+                           "{\"size\":512,\"state\":\"active_allocated\",\"history\":[{"
+                           "\"addr\":1049600,"
+                           "\"real_size\":300}]},{\"size\":2095616,\"state\":\"inactive\"}]}],"
+                           "\"device_traces\":[[{\"action\":\"alloc\",\"addr\":1049600,"
+                           "\"size\":300,\"stream\":0," FRAMES("made") "}]]}";
 
 static void files_of_2_0_are_read(void)
 {
@@ -53,25 +56,30 @@ static void files_of_2_0_are_read(void)
 static const char of_2_12[] =
     "{\"segments\":[],\"external_annotations\":[{\"name\":\"step\",\"stage\":\"START\","
     "\"device\":0,\"time_us\":3}],\"host_segments\":[],\"host_traces\":[[]],"
-    "\"device_traces\":[["
-    EVENT("user_defined", AT(0, 0) ",\"user_metadata\":\"begin\"")
-    EVENT("segment_alloc", AT(2097152, 2097152) POOL(1, 7))
-    EVENT("alloc", AT(2097152, 500) POOL(1, 7) ",\"compile_context\":\"0/0\"")
-    EVENT("annotate", AT(2097152, 500) ",\"internal_metadata\":\"x\"")
-    EVENT("segment_alloc", AT(8388608, 2097152) POOL(0, 0))
-    EVENT("alloc", AT(8388608, 400) POOL(0, 0))
-    EVENT("snapshot", AT(0, 0))
-    EVENT("free_requested", AT(2097152, 500) POOL(1, 7))
-    EVENT("free_completed", AT(2097152, 500) POOL(1, 7))
-    EVENT("segment_free", AT(2097152, 2097152) POOL(1, 7))
-    EVENT("free_requested", AT(8388608, 400) POOL(0, 0))
-    EVENT("free_completed", AT(8388608, 400) POOL(0, 0))
-    "{\"action\":\"segment_free\"," AT(8388608, 2097152) POOL(0, 0) "}]],"
-    "\"allocator_settings\":{\"PYTORCH_CUDA_ALLOC_CONF\":\"backend:native, "
-    "max_non_split_rounding_mb:64,large_segment_size_mb:40\",\"max_split_size\":-1,"
-    "\"garbage_collection_threshold\":0.0,\"expandable_segments\":false,"
-    "\"release_lock_on_cudamalloc\":true,"
-    "\"roundup_power2_divisions\":{\"1\":0,\"2\":4,\"4\":8,\"32768\":2}}}";
+    "\"device_traces\":[[" EVENT("user_defined", AT(0, 0) ",\"user_metadata\":\"begin\"")
+        EVENT("segment_alloc", AT(2097152, 2097152) POOL(1, 7))
+            EVENT("alloc", AT(2097152, 500) POOL(1, 7) ",\"compile_context\":\"0/0\"")
+                EVENT("annotate", AT(2097152, 500) ",\"internal_metadata\":\"x\"")
+                    EVENT("segment_alloc", AT(8388608, 2097152) POOL(0, 0))
+                        EVENT("alloc", AT(8388608, 400) POOL(0, 0)) EVENT("snapshot", AT(0, 0))
+                            EVENT("free_requested", AT(2097152, 500) POOL(1, 7))
+                                EVENT("free_completed", AT(2097152, 500) POOL(1, 7)) EVENT(
+                                    "segment_free", AT(2097152, 2097152) POOL(1, 7))
+                                    EVENT("free_requested", AT(8388608, 400) POOL(0, 0)) EVENT(
+                                        "free_completed",
+                                        AT(8388608, 400) POOL(
+                                            0, 0)) "{\"action\":\"segment_free\"," AT(8388608,
+                                                                                      2097152)
+                                        POOL(0, 0) "}]],"
+                                                   "\"allocator_settings\":{\"PYTORCH_CUDA_"
+                                                   "ALLOC_CONF\":\"backend:native, "
+                                                   "max_non_split_rounding_mb:64,large_segment_"
+                                                   "size_mb:40\",\"max_split_size\":-1,"
+                                                   "\"garbage_collection_threshold\":0.0,"
+                                                   "\"expandable_segments\":false,"
+                                                   "\"release_lock_on_cudamalloc\":true,"
+                                                   "\"roundup_power2_divisions\":{\"1\":0,"
+                                                   "\"2\":4,\"4\":8,\"32768\":2}}}";
 
 static void pools_and_settings_are_read_and_notes_are_not(void)
 {
@@ -101,21 +109,26 @@ static void states_and_whole_blocks_have_their_names(void)
     for (int i = 0; i < 2; i++) {
         char json[2000];
         replan r;
-        snprintf(json, sizeof json,
-                 "{\"segments\":[{\"device\":0,\"address\":1048576,\"total_size\":62914560,"
-                 "\"stream\":0,\"segment_type\":\"large\",\"blocks\":[{\"size\":62914560,"
-                 "\"requested_size\":41943040,\"state\":\"%s\",\"frames\":[]}]}],"
-                 "\"device_traces\":[["
-                 EVENT("segment_alloc", AT(1048576, 62914560))
-                 EVENT("alloc", AT(1048576, 62914560))
-                 EVENT("free_requested", AT(1048576, 62914560))
-                 EVENT("free_completed", AT(1048576, 62914560))
-                 EVENT("alloc", AT(1048576, 41943040))
-                 "{\"action\":\"free_requested\",\"stream\":0," AT(1048576, 41943040) "}]],"
-                 "\"allocator_settings\":{\"expandable_segments\":false,"
-                 "\"max_split_size\":33554432,"
-                 "\"PYTORCH_CUDA_ALLOC_CONF\":\"max_non_split_rounding_mb:64\"}}",
-                 states[i]);
+        snprintf(
+            json, sizeof json,
+            "{\"segments\":[{\"device\":0,\"address\":1048576,\"total_size\":62914560,"
+            "\"stream\":0,\"segment_type\":\"large\",\"blocks\":[{\"size\":62914560,"
+            "\"requested_size\":41943040,\"state\":\"%s\",\"frames\":[]}]}],"
+            "\"device_traces\":[[" EVENT("segment_alloc", AT(1048576, 62914560)) EVENT(
+                "alloc", AT(1048576, 62914560)) EVENT("free_requested", AT(1048576, 62914560))
+                EVENT("free_completed", AT(1048576, 62914560)) EVENT(
+                    "alloc",
+                    AT(1048576, 41943040)) "{\"action\":\"free_requested\",\"stream\":"
+                                           "0," AT(1048576,
+                                                   41943040) "}]],"
+                                                             "\"allocator_settings\":{"
+                                                             "\"expandable_segments\":"
+                                                             "false,"
+                                                             "\"max_split_size\":33554432,"
+                                                             "\"PYTORCH_CUDA_ALLOC_CONF\":"
+                                                             "\"max_non_split_rounding_mb:"
+                                                             "64\"}}",
+            states[i]);
         replanned_json(&r, json);
         SW_CHECK(r.proof.from == TRACE_NONE && r.proof.n_checked == 2, "%s", r.proof.why);
         CU_ASSERT_EQUAL(r.whole.bound, 60 * MIB);

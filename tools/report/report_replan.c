@@ -119,11 +119,11 @@ static sw_status say(run *r, const replan *of, bool first)
 
 static void add(sums *to, const replan *of)
 {
-    to->bound += of->whole.bound;
+    to->bound += of->whole.most;
     to->devices[of->trace.device / 64] |= UINT64_C(1) << of->trace.device % 64;
     to->segments |= of->replayed;
-    if (of->replayed && of->reserved > of->whole.bound)
-        to->loss += of->reserved - of->whole.bound;
+    if (of->replayed && of->reserved > of->whole.most)
+        to->loss += of->reserved - of->whole.most;
 }
 
 /* tell: it is the file that is reported, and not its base. */

@@ -225,7 +225,7 @@ static sw_status place_step(replan *r, const asked *a)
     trace_lives *l = &r->lives;
     const trace_period *p = &r->period;
     const lives_choice step = {.from = p->from, .to = p->to, .left_out = TRACE_NONE},
-                       before = {.to = p->first, .left_out = TRACE_NONE};
+                       before = {.to = p->from, .left_out = TRACE_NONE};
     lives_height warm = {0};
     uint32_t ignored;
     SW_TRY(trace_lives_place(l, &step, a->stop, a->context, &r->step));
@@ -238,7 +238,7 @@ static sw_status place_step(replan *r, const asked *a)
     for (uint32_t k = 0; k < l->n_arenas; k++)
         l->arenas[k].step_height = l->arenas[k].height;
     r->step_reserved = r->replayed ? most_reserved(r, p->to, &ignored) : 0;
-    if (p->first > 0)
+    if (p->from > 0)
         SW_TRY(trace_lives_bound(l, &before, &warm));
     r->before_requested = warm.most;
     return SW_OK;

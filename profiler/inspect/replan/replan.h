@@ -15,7 +15,7 @@ typedef struct {
     uint32_t stack;
     uint64_t bytes;       /* at the peak */
     uint32_t n;           /* allocations, there */
-    lives_height without; /* the bound alone */
+    lives_height without; /* the bounds alone */
 } replan_holder;
 
 /* What blocks took above what one stack asked for, at the peak of what was reserved. */
@@ -53,7 +53,8 @@ typedef struct {
     lives_height step;         /* of it: from what lives in front of it to what lives behind */
     uint64_t step_kept;        /* what lives all the step */
     uint64_t step_reserved;    /* the most that was reserved up to its end */
-    uint64_t before_requested; /* the most that lived in front of the first steady step */
+    uint64_t before_requested; /* the most that lived in front of it: steps like it, and what
+                                  the warm-up took on top */
     bool streams;              /* there is more than one stream: `merged` is filled */
     lives_height merged;       /* the plan with one arena for all streams */
     uint64_t expandable; /* that would be reserved with expandable segments; 0: unknown, or

@@ -10,6 +10,7 @@ static void put_census(sw_json *j, const char *key, const replay_moment *m)
     }
     sw_json_open(j, key, '{');
     sw_json_put_u64(j, "reserved_bytes", c->reserved);
+    sw_json_put_u64(j, "active_bytes", c->requested + c->rounding + c->unsplit);
     sw_json_put_u64(j, "requested_bytes", c->requested);
     sw_json_put_u64(j, "pending_bytes", c->pending);
     sw_json_put_u64(j, "rounding_bytes", c->rounding);
@@ -98,7 +99,7 @@ static void put_holders(sw_json *j, const snapshot_trace *t, const replan_holder
         sw_json_put_u64(j, "bytes", of[i].bytes);
         sw_json_put_u64(j, "allocations", of[i].n);
         if (without)
-            sw_json_put_u64(j, "without_bound_bytes", of[i].without.bound);
+            sw_json_put_u64(j, "without_bound_bytes", of[i].without.most);
         sw_json_end(j);
     }
     sw_json_end(j);

@@ -49,6 +49,8 @@ static void some_row(const report_style *style, const char *name, uint64_t bytes
 
 static void print_census(const replay_census *c, const report_style *style)
 {
+    row(style, "  of that: blocks in use", c->requested + c->rounding + c->unsplit,
+        c->reserved);
     row(style, "requested by what lives", c->requested, c->reserved);
     some_row(style, "  of that: freed, waited for by other streams", c->pending, c->reserved);
     some_row(style, "rounded up to 512 bytes or more", c->rounding, c->reserved);
@@ -139,32 +141,42 @@ static void print_reserved(const replan *r, const report_style *style)
 
 /* ---- plans ------------------------------------------------------------------------------- */
 
+/* How far the plan is above the least, and whether no plan is lower: offsets have an alignment.
+ */
 static void print_height(const char *name, const lives_height *h, const report_style *style)
 {
-    char planned[32];
+    char planned[40];
     if (h->height <= h->bound)
         snprintf(planned, sizeof planned, "the least");
     else
-        snprintf(planned, sizeof planned, "+%.2f %%", percent(h->height - h->bound, h->bound));
-    sw_writer_print(style->to, "  %-24s %10s %16s %16s %10s\n", name, sw_text_digits(h->n).text,
+        snprintf(planned, sizeof planned, "%s+%.2f %%", h->height <= h->proved ? "least " : "",
+                 percent(h->height - h->bound, h->bound));
+    sw_writer_print(style->to, "  %-22s %9s %15s %15s %13s\n", name, sw_text_digits(h->n).text,
                     sw_text_digits(h->bound).text, sw_text_digits(h->height).text, planned);
 }
 
 static void print_plans(const replan *r, const report_style *style)
 {
     report_headline(style, "Planned, with all lifetimes known");
-    sw_writer_print(style->to, "  %-24s %10s %16s %16s\n", "", "requests", "at least",
+    sw_writer_print(style->to, "  %-22s %9s %15s %15s\n", "", "requests", "at least",
                     "planned");
     print_height(r->trace.n_events > 0 ? "the whole trace" : "what lives", &r->whole, style);
     if (r->streams)
         print_height("  one arena for streams", &r->merged, style);
     if (r->period.steps > 0)
         print_height("a steady step", &r->step, style);
-    sw_writer_say(
-        style->to, 2, 4,
-        "\"At least\" is the largest sum of requested bytes that live at one time%s: no "
-        "allocator needs less.",
-        r->lives.n_arenas > 1 ? ", of each stream and pool" : "");
+    if (r->lives.n_arenas > 1)
+        sw_writer_say(
+            style->to, 2, 4,
+            "\"At least\" is the largest sum of requested bytes that live at one time, "
+            "of each stream and pool: what keeps them apart needs no less. All "
+            "together %s bytes live at one time, and no allocator needs less.",
+            sw_text_digits(r->whole.most).text);
+    else
+        sw_writer_say(
+            style->to, 2, 4,
+            "\"At least\" is the largest sum of requested bytes that live at one time: "
+            "no allocator needs less.");
     if (r->period.steps == 0) {
         if (r->trace.n_events > 0)
             sw_writer_say(style->to, 2, 4,
@@ -177,15 +189,14 @@ static void print_plans(const replan *r, const report_style *style)
                   "all of a step.",
                   sw_text_digits(first->number).text, sw_text_digits(r->period.steps).text,
                   sw_text_digits(r->period.requests).text, sw_text_digits(r->step_kept).text);
-    const uint64_t warm = r->before_requested;
-    if (warm > r->step.most)
+    const uint64_t before = r->before_requested, most = r->step.most;
+    if (before > most)
         sw_writer_say(style->to, 2, 4,
-                      "The warm-up in front of them needs up to %s bytes, %s more than a step.",
-                      sw_text_digits(warm).text, sw_text_digits(warm - r->step.most).text);
-    else if (warm > 0)
+                      "In front of that step up to %s bytes lived: the warm-up costs %s more.",
+                      sw_text_digits(before).text, sw_text_digits(before - most).text);
+    else
         sw_writer_say(style->to, 2, 4,
-                      "The warm-up in front of them needs up to %s bytes, no more than a step.",
-                      sw_text_digits(warm).text);
+                      "In front of it no more lived than in it: the warm-up costs nothing.");
     if (r->replayed)
         sw_writer_say(
             style->to, 2, 4,
@@ -216,7 +227,7 @@ static void print_what_if(const replan *r, const report_style *style)
     for (uint32_t i = 0; i < r->n_holders; i++) {
         const replan_holder *h = &r->holders[i];
         sw_writer_print(style->to, "  %19s %10s %19s\n", sw_text_digits(h->bytes).text,
-                        sw_text_digits(h->n).text, sw_text_digits(h->without.bound).text);
+                        sw_text_digits(h->n).text, sw_text_digits(h->without.most).text);
         print_who(r, h->stack, style);
         phases |= r->trace.stacks[h->stack].phase >= 0;
     }
@@ -239,7 +250,7 @@ static void print_oom_verdict(const replan *r, const report_style *style)
                   "This request %s in a planned arena: all requests up to it take %s bytes "
                   "(at least %s), and there were %s.",
                   o->fits ? "fits" : "does not fit", sw_text_digits(o->with.height).text,
-                  sw_text_digits(o->with.bound).text,
+                  sw_text_digits(o->with.most).text,
                   sw_text_digits(o->reserved + o->device_free).text);
     if (o->fits || o->n_holders == 0)
         return;
@@ -279,11 +290,11 @@ static void print_summary(const replan *r, const report_style *style)
     else if (r->replayed)
         sw_writer_say(style->to, 0, 2,
                       "PyTorch reserved %s. At least %s are needed, and a plan takes %s.",
-                      sw_text_bytes(r->reserved).text, sw_text_bytes(r->whole.bound).text,
+                      sw_text_bytes(r->reserved).text, sw_text_bytes(r->whole.most).text,
                       sw_text_bytes(r->whole.height).text);
     else
         sw_writer_say(style->to, 0, 2, "At least %s are needed, and a plan takes %s.",
-                      sw_text_bytes(r->whole.bound).text, sw_text_bytes(r->whole.height).text);
+                      sw_text_bytes(r->whole.most).text, sw_text_bytes(r->whole.height).text);
 }
 
 void replan_print_text(const replan *r, const report_style *style)

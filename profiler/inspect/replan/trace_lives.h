@@ -56,7 +56,8 @@ typedef struct {
     uint64_t height;   /* of the plan: the sum over the arenas */
     uint64_t proved;   /* no plan is lower */
     uint32_t position; /* where the most lives at one time, all arenas together */
-    uint64_t most;     /* that much; at most `bound` */
+    uint64_t most;     /* that much; at most `bound`. No allocator needs less, also one that
+                          gives one stream the memory of another */
 } lives_height;
 
 /* The bound alone; `height` and `proved` are 0. */

@@ -1,0 +1,125 @@
+/* What people read: each claim that the report makes stands in its text, with its figures. */
+#include "tests/snapshot/replanned.h"
+#include "tests/support/suite.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define MIB ((uint64_t)1 << 20)
+
+/* Words of the text, whatever its lines. */
+static void has(const char *text, const char *words)
+{
+    const char *at = text;
+    for (; *at != '\0'; at++) {
+        const char *a = at, *w = words;
+        while (*w != '\0' && *a != '\0') {
+            if (*w == ' ' && (*a == ' ' || *a == '\n')) {
+                a += strspn(a, " \n");
+                w++;
+            } else if (*a++ != *w++)
+                break;
+            if (*w == '\0')
+                return;
+        }
+    }
+    SW_CHECK(false, "\"%s\" is not in %s", words, text);
+}
+
+static char *text_of(plain_allocator *p, const char *name)
+{
+    replan r;
+    SW_CHECK(replanned(&r, plain_write(p, name, 0)) == SW_OK, "%s", sw_last_error());
+    char *text = replanned_text(&r);
+    replan_free(&r);
+    plain_end(p);
+    return text;
+}
+
+/* 8 weights and as many moments of 3 MiB, 8 activations of 2 MiB and a little, a gradient; a
+ * warm-up that takes 30 MiB more. */
+static void a_training_is_told(void)
+{
+    const plain_training t = {8, 6, 3, 3 * MIB, 2 * MIB, 30 * MIB};
+    plain_allocator p;
+    plain_start(&p, 7);
+    plain_train(&p, &t);
+    char *text = text_of(&p, "told.pickle");
+    has(text, "PyTorch reserved 112.00 MiB. At least 97.01 MiB are needed, and a plan takes");
+    has(text, "Proof: ");
+    has(text, "5 steps of 24 requests are alike; 50,331,648 bytes live through all of a step");
+    has(text,
+        "In front of that step up to 101,722,624 bytes lived: the warm-up costs 31,457,280 "
+        "more.");
+    has(text, "PyTorch had reserved 117,440,512 bytes by the end of the step: ");
+    has(text, "of that: blocks in use 92,279,808");
+    has(text, "net.py:1 layer1 (forward)");
+    has(text, "Phases are guessed from the frames");
+    has(text, "With expandable segments PyTorch would reserve ");
+    has(text, "Memory outside of PyTorch's allocator (the context, libraries' own) is not in");
+    free(text);
+}
+
+/* What lies between the least and the plan is printed. */
+static void the_gap_is_told(void)
+{
+    plain_allocator p;
+    plain_start(&p, 7);
+    for (int i = 0; i < 3; i++)
+        (void)plain_malloc(&p, 0, 700, 1);
+    char *text = text_of(&p, "gap.pickle");
+    has(text, "of that: blocks in use 1,024");
+    has(text, "Most is lost to rounding and rests by: 324 net.py:1 layer1");
+    has(text, "the whole trace 3 2,100 2,748 least +30.86 %");
+    has(text, "\"planned_bytes\":2748,\"proved_bytes\":2748,\"least\":true");
+    free(text);
+}
+
+static void a_request_that_would_have_fitted_is_told(void)
+{
+    plain_allocator p;
+    uint64_t large[8];
+    plain_start(&p, 3);
+    p.capacity = 330 * MIB;
+    for (int i = 0; i < 8; i++) {
+        plain_free(&p, plain_malloc(&p, 0, 40 * MIB, 1), false);
+        large[i] = plain_malloc(&p, 0, 30 * MIB, 2);
+        (void)plain_malloc(&p, 0, 10 * MIB, 3);
+    }
+    for (int i = 0; i < 8; i++)
+        plain_free(&p, large[i], false);
+    CU_ASSERT_EQUAL(plain_malloc(&p, 0, 60 * MIB, 4), 0);
+    char *text = text_of(&p, "fits.pickle");
+    has(text, "60.00 MiB asked, 240.00 MiB were fragmentation: at event ");
+    has(text, "by net.py:4 layer4.");
+    has(text,
+        "This request fits in a planned arena: all requests up to it take 335,544,320 bytes");
+    has(text, "and there were 335,556,665."); /* 12,345 of them free on the device */
+    CU_ASSERT_PTR_NULL(strstr(text, "Most was held by:"));
+    free(text);
+}
+
+static void a_request_that_does_not_fit_names_the_holders(void)
+{
+    plain_allocator p;
+    plain_start(&p, 3);
+    p.capacity = 100 * MIB;
+    (void)plain_malloc(&p, 0, 60 * MIB, 1);
+    (void)plain_malloc(&p, 0, 30 * MIB, 2);
+    CU_ASSERT_EQUAL(plain_malloc(&p, 0, 50 * MIB, 4), 0);
+    char *text = text_of(&p, "full.pickle");
+    has(text, "50.00 MiB asked, 0 B were fragmentation");
+    has(text, "This request does not fit in a planned arena: all requests up to it take "
+              "146,800,640 bytes (at least 146,800,640), and there were 94,384,185.");
+    has(text, "Most was held by: bytes requests 62,914,560 1 net.py:1 layer1 (forward) "
+              "31,457,280 1 net.py:2 layer2 (forward)");
+    free(text);
+}
+
+static const sw_test tests[] = {
+    {"a training is told", a_training_is_told},
+    {"the gap is told", the_gap_is_told},
+    {"a request that would have fitted is told", a_request_that_would_have_fitted_is_told},
+    {"a request that does not fit names the holders",
+     a_request_that_does_not_fit_names_the_holders},
+};
+SW_SUITE("replan text", tests)
