@@ -262,7 +262,9 @@ static void profiles_are_described(void)
     size_t n;
     unsigned char *all = file_read(path, &n);
     CU_ASSERT_PTR_NOT_NULL_FATAL(all);
-    memset(all + n / 2, '}', 20);
+    unsigned char *end = memchr(all + n / 2, '\n', n / 2); /* of a line: not inside a text */
+    CU_ASSERT_FATAL(end != NULL && end + 21 < all + n);
+    memset(end + 1, '}', 20);
     CU_ASSERT(file_write(path, all, n));
     free(all);
     (void)run("info %s", path);
