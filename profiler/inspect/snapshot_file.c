@@ -41,7 +41,7 @@ sw_status snapshot_is(const char *path, bool *out)
     return SW_OK;
 }
 
-/* Files of PyTorch 2.0 do not say the settings. Segments of a device say their type, and events
+/* Files of PyTorch 2.0 to 2.2 do not say the settings. Segments of a device say their type, and events
  * of devices the segments or their time; those of the profiler say none of it. */
 static bool is_device(const snapshot_file *f)
 {

@@ -36,6 +36,7 @@ typedef struct {
 typedef struct {
     bool expandable, say_pools, pool_used;
     bool user_pools; /* pools have no expandable segments */
+    bool old;        /* PyTorch 2.1: the file does not say the settings */
     bool collects;   /* garbage_collection_threshold: free segments go now and then */
     size_t collected;
     uint64_t max_split;  /* 0: none */

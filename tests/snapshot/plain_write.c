@@ -128,7 +128,8 @@ const char *plain_write(const plain_allocator *p, const char *name, size_t first
         put_event(&k, p, i);
     sw_pickle_end(&k);
     sw_pickle_end(&k);
-    put_settings(&k, p);
+    if (!p->old)
+        put_settings(&k, p);
     sw_pickle_end(&k);
     sw_pickle_stop(&k);
     CU_ASSERT_EQUAL(sw_sink_flush(&out.out), SW_OK);

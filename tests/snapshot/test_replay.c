@@ -145,7 +145,7 @@ static const struct {
     bool expandable, pools, say_pools;
     uint64_t max_split, capacity;
     int divisions;
-    bool user_pools, collects;
+    bool user_pools, collects, old;
 } kinds[] = {
     {"plain", false, false, false, 0, UINT64_MAX, 0},
     {"a full device", false, false, false, 0, (uint64_t)1500 << 20, 0},
@@ -158,6 +158,8 @@ static const struct {
     {"expandable on a full device", true, false, false, 0, (uint64_t)1500 << 20, 0},
     {"expandable, large blocks whole", true, false, false, (uint64_t)24 << 20, UINT64_MAX, 0},
     {"expandable, pools of the user", true, true, true, 0, UINT64_MAX, 0, .user_pools = true},
+    {"without settings", false, false, false, 0, UINT64_MAX, 0, .old = true},
+    {"expandable, without settings", true, false, false, 0, UINT64_MAX, 0, .old = true},
     {"segments are collected", false, false, false, 0, UINT64_MAX, 0, .collects = true},
 };
 
@@ -176,6 +178,7 @@ static void every_place_follows(void)
             p.divisions = kinds[k].divisions;
             p.user_pools = kinds[k].user_pools;
             p.collects = kinds[k].collects;
+            p.old = kinds[k].old;
             run_randomly(&p, 6000, kinds[k].pools);
             check(&p, 0, kinds[k].name);
             check(&p, 1 + plain_random(&p, 5000), kinds[k].name);

@@ -286,6 +286,15 @@ static void take_settings(reader *r)
     take_text(&t->settings, value_text(value_at(all, "PYTORCH_CUDA_ALLOC_CONF")));
 }
 
+/* Files of PyTorch 2.0 to 2.2 do not say the settings; events and segments say one of them. */
+static void guess_expandable(snapshot_trace *t)
+{
+    for (uint32_t i = 0; i < t->n_segments; i++)
+        t->settings.expandable |= t->segments[i].expandable;
+    for (uint32_t i = 0; i < t->n_events; i++)
+        t->settings.expandable |= t->events[i].action == TRACE_SEGMENT_MAP;
+}
+
 /* ---- all of it --------------------------------------------------------------------------- */
 
 sw_status snapshot_trace_devices(const snapshot_file *f, uint64_t out[SNAPSHOT_DEVICES / 64])
@@ -311,7 +320,10 @@ static sw_status read_all(reader *r)
     SW_TRY(add_stack(r, &none, &first));
     take_settings(r);
     SW_TRY(take_events(r, value_item(r->f->traces, (uint64_t)r->t->device)));
-    return take_segments(r);
+    SW_TRY(take_segments(r));
+    if (!r->t->said_settings)
+        guess_expandable(r->t);
+    return SW_OK;
 }
 
 sw_status snapshot_trace_read(snapshot_trace *t, const snapshot_file *f, int64_t device)
