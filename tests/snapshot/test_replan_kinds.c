@@ -251,6 +251,12 @@ static void addresses_of_a_cpu_are_no_loss(void)
     snprintf(far, sizeof far, "%s", file_of("far.json", CPU("819200000")));
     snprintf(words, sizeof words, "--replan --diff '%s' --fail-on-increase 0%%", near);
     CU_ASSERT_EQUAL(ask(far, words), 0);
+    /* Nor does a page draw what lies between them. */
+    char page[1000];
+    snprintf(page, sizeof page, "%s", sw_temp_path("far.html"));
+    snprintf(words, sizeof words, "--replan --html '%s'", page);
+    CU_ASSERT_EQUAL(ask(far, words), 0);
+    CU_ASSERT_EQUAL(sw_shell("grep -q '2,000 bytes are used at some time' '%s'", page), 0);
 }
 
 /* ---- stopped ----------------------------------------------------------------------------- */

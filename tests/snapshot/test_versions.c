@@ -39,6 +39,9 @@ static void files_of_2_0_are_read(void)
               r.at_reserved.census.rounding == 24 + 212);
     CU_ASSERT_EQUAL(r.holders[0].bytes, 1000);
     CU_ASSERT_STRING_EQUAL(r.trace.stacks[r.holders[0].stack].op, "net.py:1 kept");
+    char *text = replanned_text(&r);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "does not say the allocator's settings"));
+    free(text);
     replan_free(&r);
     const char *path = put_file("of20.json", of_2_0, sizeof of_2_0 - 1);
     CU_ASSERT_EQUAL_FATAL(timeline_open(&t, path, NULL), SW_OK);

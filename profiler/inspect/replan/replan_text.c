@@ -134,9 +134,10 @@ static void print_reserved(const replan *r, const report_style *style)
     print_losers(r, style);
     print_proof(r, style);
     if (!r->trace.said_settings)
-        sw_writer_say(style->to, 2, 4,
-                      "The snapshot does not say the allocator's settings: its defaults are "
-                      "taken.");
+        sw_writer_say(
+            style->to, 2, 4,
+            "The snapshot does not say the allocator's settings, as those of PyTorch 2.3 "
+            "and newer do: the defaults are taken.");
 }
 
 /* ---- plans ------------------------------------------------------------------------------- */
