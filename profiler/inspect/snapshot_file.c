@@ -41,8 +41,8 @@ sw_status snapshot_is(const char *path, bool *out)
     return SW_OK;
 }
 
-/* Files of PyTorch 2.0 to 2.2 do not say the settings. Segments of a device say their type, and events
- * of devices the segments or their time; those of the profiler say none of it. */
+/* Files of PyTorch 2.0 to 2.2 do not say the settings. Segments of a device say their type, and
+ * events of devices the segments or their time; those of the profiler say none of it. */
 static bool is_device(const snapshot_file *f)
 {
     if (value_at(value_item(f->segments, 0), "segment_type") != 0)
