@@ -100,7 +100,7 @@ static int open_unnamed(const char *path)
         return -1;
     if (swi_fault_unnamed())
         do
-            fd = above_standard(open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666));
+            fd = above_standard(open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0666));
         while (fd < 0 && errno == EINTR);
     else
         errno = EOPNOTSUPP;

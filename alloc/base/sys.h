@@ -15,8 +15,9 @@ typedef enum {
     SW_FILE_CREATE, /* a new file: SW_IO where the name is taken, be it by a link */
     SW_FILE_KEEP,   /* for writing; created where it is not there, else as it is */
     SW_FILE_UNNAMED /* a new file in the folder of the name `path`, without a name until
-                       sw_file_name(): what is closed before that is gone. SW_UNSUPPORTED where
-                       the system has no such files, or cannot name them later */
+                       sw_file_name(): what is closed before that is gone. It can be read, too.
+                       SW_UNSUPPORTED where the system has no such files, or cannot name them
+                       later */
 } sw_file_mode;
 
 /* Opening, reading and writing wait for the other end of a FIFO, pipe or terminal; where

@@ -2,11 +2,15 @@
  * a schedule replays, what an exploit was worth, and what is planned against what is taken. */
 #include "tests/support/suite.h"
 #include "tests/system/populations.h"
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define KNOBS " lr=log:0.01..1 momentum=uniform:0..0.95"
 #define SHAPES " batch=choice:8,16,24 hidden=int:4..20"
@@ -194,6 +198,29 @@ static void budgets_that_are_too_small(void)
     SW_CHECK(least > 0 && o->status == 0, "%s: status %d: %s", more, o->status, o->err);
 }
 
+/* A name that is there for a moment stays where the process is killed in that moment. */
+static void the_file_of_members_that_wait_has_no_name(void)
+{
+    char seen[4096];
+    going_new_folder("unnamed");
+    CU_ASSERT_FATAL(mkdir(going_at("Z"), 0700) == 0);
+    const int file = open(going_at("Z"), O_TMPFILE | O_RDWR, 0600);
+    if (file < 0)
+        SW_SKIP("the file system has no files without a name");
+    (void)close(file);
+    const int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    CU_ASSERT_FATAL(watch >= 0 && inotify_add_watch(watch, going_at("Z"), IN_CREATE) >= 0);
+    const sw_outcome *o =
+        population_only("--optimizer momentum" KNOBS, "--memory-budget 200000 --pause-to @/Z");
+    SW_CHECK(o->status == 0 && program_number(o->out, "paused_peak_bytes") > 0, "status %d: %s",
+             o->status, o->err);
+    SW_CHECK(read(watch, seen, sizeof seen) < 0, "a name came up in Z");
+    const int named = open(going_at("Z/x"), O_CREAT | O_WRONLY, 0600);
+    CU_ASSERT(named >= 0 && read(watch, seen, sizeof seen) > 0); /* it is watched */
+    (void)close(named);
+    (void)close(watch);
+}
+
 /* ---- unusual populations ----------------------------------------------------------------- */
 
 static void populations_of_few_members(void)
@@ -229,6 +256,7 @@ static const sw_test tests[] = {
     {"what an exploit was worth", what_an_exploit_was_worth},
     {"what is proved is what is taken", what_is_proved_is_what_is_taken},
     {"budgets that are too small", budgets_that_are_too_small},
+    {"the file of members that wait has no name", the_file_of_members_that_wait_has_no_name},
     {"populations of few members", populations_of_few_members},
     {"members that diverge are replaced", members_that_diverge_are_replaced},
 };

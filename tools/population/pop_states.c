@@ -15,6 +15,11 @@ sw_status pop_pause_open(pop *p)
         return SW_OK;
     snprintf(path, sizeof path, "%s/stepwell-%llx.paused", p->opts.pause_to,
              (unsigned long long)(cli_clock_ns() ^ (uint64_t)(uintptr_t)p));
+    const sw_status unnamed = sw_file_open(&p->pause.write, path, SW_FILE_UNNAMED);
+    if (unnamed == SW_OK)
+        p->pause.read = p->pause.write;
+    if (unnamed != SW_UNSUPPORTED)
+        return unnamed;
     SW_TRY(sw_file_open(&p->pause.write, path, SW_FILE_CREATE));
     const sw_status opened = sw_file_open(&p->pause.read, path, SW_FILE_READ);
     const sw_status removed = sw_file_remove(path);
@@ -23,7 +28,8 @@ sw_status pop_pause_open(pop *p)
 
 void pop_pause_close(pop *p)
 {
-    sw_file_drop(p->pause.read);
+    if (p->pause.read != p->pause.write)
+        sw_file_drop(p->pause.read);
     sw_file_drop(p->pause.write);
     sw_heap_free(p->pause.free, SW_HEAP_RECORDS, p->pause.cap_free * sizeof *p->pause.free);
     p->pause = (pop_pause_file){0};

@@ -66,10 +66,10 @@ typedef struct {
     bool there;
 } pop_state;
 
-/* The file of --pause-to: it has no name once it is open, so nothing is left of it whatever
- * ends the process. */
+/* The file of --pause-to: it has no name, so nothing is left of it whatever ends the process.
+ * Where the system has no such files its name goes as soon as it is open. */
 typedef struct {
-    sw_file *write, *read; /* NULL: states are in memory */
+    sw_file *write, *read; /* one or two; NULL: states are in memory */
     uint64_t end;
     pop_state *free; /* places that were given back, with their sizes */
     uint32_t n_free, cap_free;
