@@ -91,6 +91,12 @@ IS(rsqrt_slope, -0.5 * x * x * x)
 IS(pow_value, pow(x, p))
 IS(pow_slope, p * pow(x, p - 1.0))
 
+IS(abs_value, fabs(x))
+IS(abs_slope, x > 0 ? 1.0 : x < 0 ? -1.0 : 0.0)
+#define CLAMP_MOST 0.75
+IS(clamp_value, x < p ? p : x > CLAMP_MOST ? CLAMP_MOST : x)
+IS(clamp_slope, x >= p && x <= CLAMP_MOST ? 1.0 : 0.0)
+
 #define VALUE(id, p, bound_)                                                            \
     {.name = #id, .kind = SW_UNARY_##id, .param = p, .exact = id##_value, .bound = bound_, .note = "", .exact_nan = true}
 #define WHY(id, bound_, text)                                                                 \
@@ -104,6 +110,12 @@ IS(pow_slope, p * pow(x, p - 1.0))
     {.name = #id, .kind = SW_UNARY_##id, .slope = true, .exact = id##_slope, .bound = bound_, .low = low_, .high = high_, .note = ""}
 #define CROSSES(id, bound_, from_, to_, floor_, text)                                   \
     {.name = #id, .kind = SW_UNARY_##id, .slope = true, .exact = id##_slope, .bound = bound_, .from = from_, .to = to_, .floor = floor_, .note = text}
+/* With codes of each element; the slopes are of the input. */
+#define CODES(name_, id, by_, p, most_)                                                  \
+    {.name = name_, .by = by_, .param = p, .most = most_, .exact = id##_value, .note = "", .exact_nan = true}, \
+    {.name = name_, .by = by_, .param = p, .most = most_, .slope = true, .exact = id##_slope, .note = ""}
+#define BITS(name_, id, p)                                                               \
+    {.name = name_, .by = ACCURACY_BITS, .kind = SW_UNARY_##id, .param = p, .slope = true, .exact = id##_slope, .note = ""}
 #define POWER(text, p, value_bound, slope_bound, low_, high_, floor_, why)                     \
     {.name = text, .kind = SW_UNARY_pow, .param = p, .exact = pow_value, .bound = value_bound, .low = low_, .high = high_, .note = "", .exact_nan = true}, \
     {.name = text, .kind = SW_UNARY_pow, .param = p, .slope = true, .exact = pow_slope, .bound = slope_bound, .low = low_, .high = high_, .from = -HUGE_VALF, .to = HUGE_VALF, .floor = floor_, .note = why}
@@ -113,6 +125,10 @@ const accuracy_row accuracy_rows[] = {
     WITHIN(relu, 0, 0.0f, HUGE_VALF),
     BENT(leaky_relu, 0.1f, 1),
     SLOPE(leaky_relu, 0.1f, 1),
+    BITS("relu by bits", relu, 0),
+    BITS("leaky_relu by bits", leaky_relu, 0.125f),
+    CODES("abs", abs, ACCURACY_ABS, 0, 0),
+    CODES("clamp", clamp, ACCURACY_CLAMP, -0.5f, (float)CLAMP_MOST),
     VALUE(tanh, 0, 4),
     WITHIN(tanh, 4, -1.0f, 1.0f),
     VALUE(sigmoid, 0, 4),

@@ -68,11 +68,34 @@ static void alone(const sw_par *par, void (*body)(void *, int), void *arg, int n
         body(arg, i);
 }
 
+/* Two bits for each element at most. */
+static void apply_codes(const accuracy_row *row, const sw_pointwise_kernels *k, float *y,
+                        const float *x, const float *ones, int n, const sw_par *par)
+{
+    uint8_t codes[BLOCK / 4];
+    if (row->by == ACCURACY_ABS)
+        k->abs(y, codes, x, n, par);
+    else if (row->by == ACCURACY_CLAMP)
+        k->clamp(y, codes, x, row->param, row->most, n, par);
+    else
+        k->above(row->kind, codes, x, n, par);
+    if (!row->slope)
+        return;
+    if (row->by == ACCURACY_ABS)
+        k->abs_dx(y, ones, codes, n, false, par);
+    else if (row->by == ACCURACY_BITS && row->kind == SW_UNARY_leaky_relu)
+        k->above_dx(y, ones, codes, n, row->param, false, par);
+    else
+        k->clamp_dx(y, ones, codes, n, false, par);
+}
+
 static void apply(const accuracy_row *row, sw_isa isa, float *y, const float *x,
                   const float *ones, int n)
 {
     const sw_par par = {.n_threads = 1, .run = alone};
-    if (row->slope)
+    if (row->by != ACCURACY_UNARY)
+        apply_codes(row, sw_pointwise(isa), y, x, ones, n, &par);
+    else if (row->slope)
         sw_pointwise(isa)->unary_dx(row->kind, y, ones, x, n, row->param, false, &par);
     else
         sw_pointwise(isa)->unary(row->kind, y, x, n, row->param, &par);
@@ -88,7 +111,8 @@ static void judge(const accuracy_row *row, float x, float y, accuracy_result *re
     if (row->low < row->high && !(x >= row->low && x <= row->high))
         return;
     /* Bends, and -inf through a piece that is flat: what is right there is PyTorch's word. */
-    if (row->kind == SW_UNARY_hard_swish && (row->slope ? fabsf(x) == 3.0f : isinf(x)))
+    if (row->by == ACCURACY_UNARY && row->kind == SW_UNARY_hard_swish &&
+        (row->slope ? fabsf(x) == 3.0f : isinf(x)))
         return;
     const int range = range_of(x);
     const double p = (double)row->param,
