@@ -194,6 +194,44 @@ static void a_run_that_goes_on_ends_with_the_same_bits(void)
     }
 }
 
+/* Rows of metrics that begin with `kind`. */
+static int rows_of(const char *kind, const char *name)
+{
+    char line[400];
+    int n = 0;
+    FILE *file = fopen(going_at(name), "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        n += strncmp(line, kind, strlen(kind)) == 0;
+    if (file != NULL)
+        fclose(file);
+    return n;
+}
+
+/* Killed behind its last save, or started again: no test is recorded twice, and a target that
+ * was reached ends it. */
+static void a_run_that_has_ended_only_ends_again(void)
+{
+    static const char words[] = POLE "--population 8 --generations 6 --target 1 --test-every 2 "
+                                     "--checkpoint @/C --resume --metrics @/M.csv";
+    going_new_folder("ended");
+    for (int i = 0; i < 3; i++) {
+        const sw_outcome *o = good(words, "");
+        CU_ASSERT_EQUAL(number(o, "generations"), 2.0);
+        CU_ASSERT(strstr(o->out, "\"reached\":true") != NULL);
+        CU_ASSERT_EQUAL(rows_of("test,", "M.csv"), 1);
+        CU_ASSERT_EQUAL(rows_of("generation,", "M.csv"), 2);
+    }
+    going_new_folder("more");
+    for (int generations = 2; generations < 5; generations++) {
+        char more[100];
+        snprintf(more, sizeof more,
+                 "--generations %d --checkpoint @/C --resume --metrics @/M.csv", generations);
+        (void)good(DATA, more);
+        CU_ASSERT_EQUAL(rows_of("test,", "M.csv"), 1);
+        CU_ASSERT_EQUAL(rows_of("generation,", "M.csv"), generations);
+    }
+}
+
 static void what_differs_is_refused_by_name(void)
 {
     static const struct {
@@ -394,6 +432,7 @@ static const sw_test tests[] = {
     {"bytes are as planned, and none is noise", bytes_are_as_planned_and_none_is_noise},
     {"a budget is kept", a_budget_is_kept},
     {"a run that goes on ends with the same bits", a_run_that_goes_on_ends_with_the_same_bits},
+    {"a run that has ended only ends again", a_run_that_has_ended_only_ends_again},
     {"what differs is refused by name", what_differs_is_refused_by_name},
     {"an interrupt ends behind a generation, and saves",
      an_interrupt_ends_behind_a_generation_and_saves},

@@ -50,6 +50,7 @@ typedef struct {
     sw_checkpoint *checkpoint;
     sw_file *metrics;
     uint64_t metrics_bytes;
+    uint64_t before_test; /* bytes of metrics in front of the last test's row */
 
     /* A batch, its fields one behind the other; poles and fitness of an environment's run. */
     unsigned char *slot;

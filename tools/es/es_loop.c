@@ -79,6 +79,7 @@ sw_status es_test_now(es_run *r)
                         .score = scored ? sum / (double)n : (double)NAN,
                         .rows = n};
     r->tested = r->generation;
+    r->before_test = r->metrics_bytes;
     const uint64_t ns = cli_clock_ns() - start;
     r->test_ns += ns;
     return es_metrics_row(r, true, 0.0, ns);
@@ -161,8 +162,12 @@ static sw_status one_generation(es_run *r)
     return es_metrics_row(r, false, (double)rate, end - start);
 }
 
+/* A run that goes on makes the test again that was due where it was saved: whether the target
+ * was reached, and the row of metrics, are no part of a checkpoint. */
 sw_status es_loop(es_run *r)
 {
+    if (r->generation > 0)
+        SW_TRY(test_when_due(r));
     while (r->generation < r->generations && !r->reached && !cli_interrupted()) {
         SW_TRY(one_generation(r));
         SW_TRY(test_when_due(r));

@@ -83,10 +83,12 @@ static sw_status save(es_run *r)
 {
     static lines text;
     char where[200];
+    const bool tested = r->test.there && r->tested == r->generation;
     identify(r, &text);
     SW_TRY(sw_checkpoint_put(r->checkpoint, BLOB, text.text, strlen(text.text)));
     const int n = snprintf(where, sizeof where, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64,
-                           r->generation, r->evaluations, r->not_finite, r->metrics_bytes);
+                           r->generation, r->evaluations, r->not_finite,
+                           tested ? r->before_test : r->metrics_bytes);
     SW_TRY(sw_checkpoint_put(r->checkpoint, BLOB ".progress", where, (size_t)n));
     if (r->metrics != NULL)
         SW_TRY(sw_file_sync(r->metrics));
