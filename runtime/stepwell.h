@@ -728,7 +728,9 @@ SW_API sw_value sw_to_f32_channels(sw_ctx *ctx, sw_value x, const float *scale,
 /* (batch, c, h, w). k x k windows, stride k; sw_*_pool2d gives stride and padding their own
  * numbers; average pooling counts padding as zeros. Global pooling gives (batch, c, 1, 1). Max
  * pooling keeps which place won: two bits for each result where a window has at most four
- * places, else a byte: the first of equals, or the last NaN; average pooling keeps nothing. */
+ * places, else a byte: the first of equals, or the last NaN. Its windows have at most 255
+ * places; global max pooling of larger images is sw_max_axes over both axes. Average pooling
+ * keeps nothing. */
 SW_API sw_value sw_max_pool(sw_ctx *ctx, sw_value x, int k);
 SW_API sw_value sw_avg_pool(sw_ctx *ctx, sw_value x, int k);
 SW_API sw_value sw_max_pool2d(sw_ctx *ctx, sw_value x, int k, int stride, int pad);

@@ -209,15 +209,15 @@ static sw_status check_type(const sw_op_desc *desc, int i, const sw_type *type)
         SW_FAIL(SW_INVALID, "%s: infer: output %d must have a known type of elements (got %d)",
                 desc->name, i, (int)type->dtype);
     if (s->rank < 0 || s->rank > SW_MAX_RANK)
-        SW_FAIL(SW_INVALID, "%s: infer: output %d must have a rank of 0 to %d (got %d)",
-                desc->name, i, SW_MAX_RANK, s->rank);
+        SW_FAIL(SW_INVALID, "%s: the rank of output %d must be 0 to %d (got %d)", desc->name, i,
+                SW_MAX_RANK, s->rank);
     if (type->layout != SW_PLAIN && (type->layout != SW_N16 || s->rank != 4))
         SW_FAIL(SW_INVALID, "%s: infer: output %d has layout %d at rank %d", desc->name, i,
                 (int)type->layout, s->rank);
     for (int k = 0; k < s->rank; k++)
         if (s->dim[k] < 0)
-            SW_FAIL(SW_INVALID, "%s: infer: output %d has the shape %s", desc->name, i,
-                    swi_shape_text(s, text));
+            SW_FAIL(SW_INVALID, "%s: the dims of output %d must be at least 0 (got %s)",
+                    desc->name, i, swi_shape_text(s, text));
     if (sw_type_elements(type) < 0)
         SW_FAIL(SW_NOMEM, "%s: output %d of shape %s has more elements than any memory",
                 desc->name, i, swi_shape_text(s, text));

@@ -136,16 +136,23 @@ static sw_status check_name(sw_model *model, const char *name)
 static sw_status check_declaration(sw_model *model, const char *name, sw_dtype dtype,
                                    const sw_shape *shape, const char *init, size_t *bytes)
 {
+    char text[SWI_SHAPE_TEXT];
     int64_t n = 0;
     if (model->fixed)
         return swi_declare_fail(model, SW_INVALID,
                                 "model %s: '%s' declared after the layout was fixed",
                                 model->name, name != NULL ? name : "");
-    if (shape->rank < 0 || shape->rank > SW_MAX_RANK ||
-        !sw_size_elements(shape->dim, shape->rank, &n) || n == 0 ||
+    if (shape->rank < 0 || shape->rank > SW_MAX_RANK)
+        return swi_declare_fail(model, SW_INVALID,
+                                "model %s: the rank of '%s' must be 0 to %d (got %d)",
+                                model->name, name, SW_MAX_RANK, (int)shape->rank);
+    if (!sw_size_elements(shape->dim, shape->rank, &n) || n == 0 ||
         !sw_size_mul((size_t)n, sw_dtype_bytes(dtype), bytes))
-        return swi_declare_fail(model, SW_INVALID, "model %s: '%s' has a bad shape",
-                                model->name, name);
+        return swi_declare_fail(
+            model, SW_INVALID,
+            "model %s: the dims of '%s' must be at least 1, and its bytes a 64-bit number "
+            "(got %s)",
+            model->name, name, swi_shape_text(shape, text));
     if (init != NULL && strlen(init) >= sizeof model->entries[0].init)
         return swi_declare_fail(
             model, SW_INVALID,

@@ -16,8 +16,8 @@ static sw_status whole_heads(const sw_shape *s, int64_t pieces, int64_t heads)
     char text[SWI_SHAPE_TEXT];
     if (s->rank != 3 || s->dim[1] < 1 || s->dim[2] < 1 || s->dim[2] % (pieces * heads) != 0)
         SW_FAIL(SW_INVALID,
-                "attention: a shape must be (batch, rows, width), with a width of %lld equal "
-                "heads%s (got %s)",
+                "attention: a shape must be (batch, rows, width), with rows and a width of "
+                "%lld equal heads%s (got %s)",
                 (long long)heads, pieces > 1 ? " of each of q, k and v" : "",
                 swi_shape_text(s, text));
     return SW_OK;

@@ -23,9 +23,10 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     if (a->stride < 1 || a->pad < 0 || a->pad > 1 << 20 || a->dilation < 1 ||
         a->dilation > 1 << 20 || a->groups < 1)
         SW_FAIL(SW_INVALID,
-                "conv2d: stride, dilation and groups must be at least 1, padding at least 0 "
-                "(got stride %d, padding %d, dilation %d, groups %d)",
-                a->stride, a->pad, a->dilation, a->groups);
+                "conv2d: stride, dilation and groups must be at least 1, padding at least 0, "
+                "padding and dilation at most %d (got stride %d, padding %d, dilation %d, "
+                "groups %d)",
+                1 << 20, a->stride, a->pad, a->dilation, a->groups);
     if (x->rank != 4 || w->rank != 4 || x->dim[1] % a->groups != 0 ||
         x->dim[1] / a->groups != w->dim[1])
         SW_FAIL(SW_INVALID,

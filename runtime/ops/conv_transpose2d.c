@@ -24,8 +24,9 @@ static sw_status check_numbers(const swi_conv_transpose_attrs *t)
         a->dilation > most || a->groups < 1)
         SW_FAIL(SW_INVALID,
                 "conv_transpose2d: stride, dilation and groups must be at least 1, padding at "
-                "least 0 (got stride %d, padding %d, dilation %d, groups %d)",
-                a->stride, a->pad, a->dilation, a->groups);
+                "least 0, stride, padding and dilation at most %d (got stride %d, padding %d, "
+                "dilation %d, groups %d)",
+                most, a->stride, a->pad, a->dilation, a->groups);
     if (t->output_pad < 0 || t->output_pad >= a->stride)
         SW_FAIL(SW_INVALID,
                 "conv_transpose2d: the output padding must be at least 0 and below the stride "

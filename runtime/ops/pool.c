@@ -6,6 +6,8 @@
 #include "runtime/ops/ops.h"
 #include <math.h>
 
+enum { MOST_PLACES = 255 }; /* of a window: a byte says which won */
+
 static int64_t out_dim(int64_t in, int64_t kernel, const swi_pool_attrs *a)
 {
     return (in + 2 * a->pad - kernel) / a->stride + 1;
@@ -59,9 +61,9 @@ static sw_status max_infer(const sw_type *in, int n_in, const void *attrs, sw_ty
     (void)n_in;
     const swi_pool_attrs *a = attrs;
     SW_TRY(pool_infer("max_pool2d", in, attrs, out));
-    if ((int64_t)a->kernel_h * a->kernel_w > 255)
-        SW_FAIL(SW_INVALID, "max_pool2d: the window must have at most 255 places (got %d x %d)",
-                a->kernel_h, a->kernel_w);
+    if ((int64_t)a->kernel_h * a->kernel_w > MOST_PLACES)
+        SW_FAIL(SW_INVALID, "max_pool2d: the window must have at most %d places (got %d x %d)",
+                MOST_PLACES, a->kernel_h, a->kernel_w);
     const sw_conv s = geometry(&in[0], &out[0].shape, a);
     out[1] = out[0];
     out[1].dtype = SW_U8;
@@ -292,6 +294,10 @@ static sw_value global(sw_ctx *ctx, uint32_t op, sw_value x)
 
 sw_value sw_global_max_pool(sw_ctx *ctx, sw_value x)
 {
+    const int axes[] = {2, 3};
+    const sw_shape s = swi_shape_of(ctx, x);
+    if (s.rank == 4 && s.dim[2] > 0 && s.dim[3] > MOST_PLACES / s.dim[2])
+        return sw_max_axes(ctx, x, axes, 2, 1);
     return global(ctx, SW_OP_max_pool2d, x);
 }
 

@@ -281,6 +281,35 @@ static void the_first_wins_and_sums_are_float64(void)
     bench_refused(&b, line_step, NULL, 0, "argmax: axis 2 of a tensor of rank 2");
 }
 
+static void largest_step(sw_ctx *c, void *user)
+{
+    bench *b = user;
+    bench_train(c, b, sw_global_max_pool(c, sw_use(c, b->p)));
+}
+
+/* An image of any size: a byte says which place won of at most 255, two of more. */
+static void the_largest_place_of_any_image_is_found(void)
+{
+    static float x[20 * 2 * 32 * 17], g[20 * 2 * 32 * 17];
+    static const int64_t sides[][2] = {{15, 17}, {16, 16}, {32, 17}};
+    for (int k = 0; k < N(sides); k++) {
+        static bench b;
+        const int64_t places = sides[k][0] * sides[k][1], n = 40 * places;
+        const size_t bytes = (size_t)n * sizeof *x;
+        int wrong = 0;
+        bench_open(&b, 2, SW_SHAPE(20, 2, sides[k][0], sides[k][1]));
+        OK(sw_param_read(b.p, x, bytes));
+        OK(bench_run(&b, largest_step, NULL, 0, SW_TRAIN));
+        OK(sw_param_gradient(b.p, g, bytes));
+        const float *y = bench_output(&b, "y", 40);
+        for (int64_t i = 0; i < n; i++) {
+            const float most = y[i / places];
+            wrong += x[i] > most || g[i] != (x[i] == most ? 2.0f * most : 0.0f);
+        }
+        SW_CHECK(wrong == 0, "%d places: %d are wrong", (int)places, wrong);
+    }
+}
+
 static void sum_step(sw_ctx *c, void *user)
 {
     bench *b = user;
@@ -325,6 +354,7 @@ static const sw_test tests[] = {
     {"a stack is slices", a_stack_is_slices, false},
     {"stacks refuse by name", stacks_refuse_by_name, false},
     {"the first wins and sums are float64", the_first_wins_and_sums_are_float64, false},
+    {"the largest place of any image is found", the_largest_place_of_any_image_is_found, false},
     {"sums have one result for all threads", sums_have_one_result_for_all_threads, false},
     {"a full tensor broadcasts", a_full_tensor_broadcasts, false},
 };

@@ -255,9 +255,9 @@ static void inferred_types_are_checked(void)
     b.make = by_op;
     const sw_type good = {SW_F32, SW_PLAIN, {1, {2}}};
     inferred = good, inferred.shape.rank = 200;
-    refused(&b, SW_INVALID, "outside.any type", "a rank of 0 to 8 (got 200)");
+    refused(&b, SW_INVALID, "outside.any type", "must be 0 to 8 (got 200)");
     inferred = good, inferred.shape.rank = -1;
-    refused(&b, SW_INVALID, "outside.any type", "a rank of 0 to 8 (got -1)");
+    refused(&b, SW_INVALID, "outside.any type", "must be 0 to 8 (got -1)");
     inferred = good, inferred.dtype = (sw_dtype)9;
     refused(&b, SW_INVALID, "outside.any type", "type of elements (got 9)");
     inferred = good, inferred.layout = SW_N16;

@@ -138,7 +138,8 @@ static void bad_constants_are_errors_of_the_declarations(void)
     } bad[] = {
         {"c", {SW_F32, {1, {6}}, NULL}, "'c': the values of a constant must not be NULL"},
         {"c", {(sw_dtype)77, {1, {6}}, table}, "must be known (got 77)"},
-        {"c", {SW_F32, {1, {-6}}, table}, "'c' has a bad shape"},
+        {"c", {SW_F32, {1, {-6}}, table}, "the dims of 'c' must be at least 1"},
+        {"c", {SW_F32, {9, {1}}, table}, "the rank of 'c' must be 0 to 8 (got 9)"},
         {"weight", {SW_F32, {1, {6}}, table}, "two entries are named 'weight'"},
         {"", {SW_F32, {1, {6}}, table}, "1 to"}};
     sw_exec *exec = net_exec(NULL);
