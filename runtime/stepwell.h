@@ -1733,7 +1733,8 @@ SW_MUST_USE SW_API sw_status sw_es_tell_slice(sw_es *es, uint32_t slice, const f
                                               size_t n);
 /* Write theta + sign sigma E of a direction of this generation into a model of the same layout:
  * the member itself, for what runs without noise. Logits become 1 and -1, by its bits. It has
- * all else of the model too. */
+ * all else of the model too. The sigma of an sw_es is in the layout: a model that was declared
+ * alike needs one of its own, made in front of sw_model_ready. */
 SW_MUST_USE SW_API sw_status sw_es_member(sw_es *es, uint32_t direction, int sign,
                                           sw_model *to);
 

@@ -137,6 +137,10 @@ struct sw_model {
     int n_notes;
 };
 
+/* Where two layouts first differ, in words. */
+#define SWI_DIFFERENCE_TEXT 480
+const char *swi_layout_difference(const sw_model *a, const sw_model *b, char *to);
+
 /* Own the model for a run or a call, SW_BUSY when somebody else does; give it back. The
  * functions below need a model that the caller has taken. */
 sw_status swi_model_take(const sw_model *model);

@@ -136,13 +136,52 @@ sw_status sw_model_ready(sw_model *model, sw_exec *exec, uint64_t seed)
     return status;
 }
 
+static bool same_entry(const swi_entry *a, const swi_entry *b)
+{
+    return strcmp(a->name, b->name) == 0 && a->role == b->role && a->dtype == b->dtype &&
+           a->logits == b->logits && swi_same_shape(&a->shape, &b->shape);
+}
+
+/* Entry i but for the block of knobs, which is the last. */
+static const swi_entry *entry_at(const sw_model *model, uint32_t i)
+{
+    return i < model->n_entries && i != model->knob_entry ? &model->entries[i] : NULL;
+}
+
+const char *swi_layout_difference(const sw_model *a, const sw_model *b, char *to)
+{
+    char s[SWI_SHAPE_TEXT], t[SWI_SHAPE_TEXT];
+    uint32_t i = 1;
+    const swi_entry *x, *y;
+    while ((x = entry_at(a, i)) != NULL && (y = entry_at(b, i)) != NULL && same_entry(x, y))
+        i++;
+    x = entry_at(a, i);
+    y = entry_at(b, i);
+    if (x == NULL && y == NULL)
+        snprintf(to, SWI_DIFFERENCE_TEXT, "the first has %u and the second %u knobs",
+                 (unsigned)a->n_knobs, (unsigned)b->n_knobs);
+    else if (x == NULL || y == NULL)
+        snprintf(to, SWI_DIFFERENCE_TEXT, "only the %s has '%s'",
+                 x != NULL ? "first" : "second", x != NULL ? x->name : y->name);
+    else if (strcmp(x->name, y->name) != 0)
+        snprintf(to, SWI_DIFFERENCE_TEXT, "the first has '%s' where the second has '%s'",
+                 x->name, y->name);
+    else if (!swi_same_shape(&x->shape, &y->shape))
+        snprintf(to, SWI_DIFFERENCE_TEXT, "'%s' is %s in the first and %s in the second",
+                 x->name, swi_shape_text(&x->shape, s), swi_shape_text(&y->shape, t));
+    else
+        snprintf(to, SWI_DIFFERENCE_TEXT, "'%s' is declared in two ways", x->name);
+    return to;
+}
+
 static sw_status copy(sw_model *to, const sw_model *from)
 {
+    char why[SWI_DIFFERENCE_TEXT];
     if (!to->ready || !from->ready)
         SW_FAIL(SW_INVALID, "sw_model_copy: both models must be ready");
     if (to->layout_hash != from->layout_hash || to->bytes != from->bytes)
-        SW_FAIL(SW_INVALID, "sw_model_copy: %s and %s have different layouts", to->name,
-                from->name);
+        SW_FAIL(SW_INVALID, "sw_model_copy: %s and %s have different layouts: %s", to->name,
+                from->name, swi_layout_difference(to, from, why));
     if (from->damaged)
         SW_FAIL(SW_STALE, "model %s: a run failed after an update; restore it first",
                 from->name);

@@ -63,12 +63,19 @@ void sw_member_end(sw_member member)
 sw_status sw_member_copy(sw_member to, sw_member from)
 {
     static const char call[] = "sw_member_copy";
+    char why[SWI_DIFFERENCE_TEXT];
     SW_TRY(swi_member_check(to, call));
     SW_TRY(swi_member_check(from, call));
-    if (to.of->shape->layout_hash != from.of->shape->layout_hash ||
-        to.of->opts.state_bytes != from.of->opts.state_bytes)
-        SW_FAIL(SW_INVALID, "%s: %s and %s have different layouts", call, to.of->shape->name,
-                from.of->shape->name);
+    if (to.of->shape->layout_hash != from.of->shape->layout_hash)
+        SW_FAIL(SW_INVALID, "%s: %s and %s have different layouts: %s", call,
+                to.of->shape->name, from.of->shape->name,
+                swi_layout_difference(to.of->shape, from.of->shape, why));
+    if (to.of->opts.state_bytes != from.of->opts.state_bytes)
+        SW_FAIL(SW_INVALID,
+                "%s: %s and %s have different layouts: the first has %zu bytes of its own and "
+                "the second %zu",
+                call, to.of->shape->name, from.of->shape->name, to.of->opts.state_bytes,
+                from.of->opts.state_bytes);
     if (from.of->slots[from.index].damaged)
         SW_FAIL(SW_STALE, "%s: the member to copy from failed behind an update", call);
     if (to.of != from.of || to.index != from.index)

@@ -123,8 +123,8 @@ static void declarations_keep_their_first_error(void)
         {"w", "normal:x", SW_F32, {1, {2}}, SW_INVALID, "'normal:x'"},
         {"w", "uniform:2,1", SW_F32, {1, {2}}, SW_INVALID, "'uniform:2,1'"},
         {"w", "zeros", SW_I32, {1, {2}}, SW_UNSUPPORTED, "i32"},
-        {"w", "zeros", SW_F32, {1, {0}}, SW_INVALID, "bad shape"},
-        {"w", "zeros", SW_F32, {3, {1 << 30, 1 << 30, 1 << 30}}, SW_INVALID, "bad shape"},
+        {"w", "zeros", SW_F32, {1, {0}}, SW_INVALID, "the dims of 'w'"},
+        {"w", "zeros", SW_F32, {3, {1 << 30, 1 << 30, 1 << 30}}, SW_INVALID, "the dims of 'w'"},
         {"", "zeros", SW_F32, {1, {2}}, SW_INVALID, "name"},
         {"first", "zeros", SW_F32, {1, {2}}, SW_INVALID, "two entries are named 'first'"},
     };
@@ -143,6 +143,45 @@ static void declarations_keep_their_first_error(void)
         REFUSED(sw_model_ready(m, exec, 1), bad[i].status, bad[i].part);
         REFUSED(sw_model_bytes(m, &bytes), bad[i].status, bad[i].part);
         CU_ASSERT_EQUAL(sw_model_layout_hash(m), 0);
+    }
+}
+
+/* What the second of two models is declared with, and what is said of it. */
+static void layouts_that_differ_say_where(void)
+{
+    static const struct {
+        const char *name, *knob;
+        int64_t width;
+        bool more;
+        const char *says;
+    } second[] = {
+        {"w", "k", 4, false, NULL},
+        {"w", "k", 5, false, "'w' is (3, 4) in the first and (3, 5) in the second"},
+        {"v", "k", 4, false, "the first has 'w' where the second has 'v'"},
+        {"w", "k", 4, true, "only the second has 'b'"},
+        {"w", NULL, 4, false, "the first has 1 and the second 0 knobs"},
+    };
+    sw_exec *exec = net_exec(NULL);
+    sw_model *a;
+    OK(sw_model_create(&a, "a"));
+    sw_after(end_model, a);
+    (void)sw_param_new(a, "w", SW_F32, SW_SHAPE(3, 4), "ones");
+    (void)sw_knob_new(a, "k", 1.0f);
+    OK(sw_model_ready(a, exec, 1));
+    for (size_t i = 0; i < sizeof second / sizeof *second; i++) {
+        sw_model *b;
+        OK(sw_model_create(&b, "b"));
+        sw_after(end_model, b);
+        (void)sw_param_new(b, second[i].name, SW_F32, SW_SHAPE(3, second[i].width), "ones");
+        if (second[i].more)
+            (void)sw_buffer_new(b, "b", SW_F32, SW_SHAPE(3), "ones");
+        if (second[i].knob != NULL)
+            (void)sw_knob_new(b, second[i].knob, 1.0f);
+        OK(sw_model_ready(b, exec, 1));
+        if (second[i].says == NULL)
+            OK(sw_model_copy(a, b));
+        else
+            REFUSED(sw_model_copy(a, b), SW_INVALID, second[i].says);
     }
 }
 
@@ -350,6 +389,7 @@ static const sw_test tests[] = {
     {"bad run arguments are refused by name", bad_run_arguments, false},
     {"bad exec options are refused; short ones are filled with zeros", bad_exec_options, false},
     {"declarations keep their first error", declarations_keep_their_first_error, false},
+    {"layouts that differ say where", layouts_that_differ_say_where, false},
     {"layouts are fixed once, copied and looked up by name", layouts_are_fixed_once, false},
     {"initialisers have their moments", initialisers_have_their_moments, false},
     {"random streams have names and counters", random_streams_have_names_and_counters, false},
