@@ -469,6 +469,12 @@ SW_INLINE float sw_where_set(float dy, unsigned bit)
 {
     return sw_float_of(sw_bits_of(dy) & -(uint32_t)bit);
 }
+/* a where the mask is set, else b. Both are read, as above. */
+SW_INLINE float sw_chosen(uint8_t mask, float a, float b)
+{
+    const uint32_t set = -(uint32_t)(mask != 0);
+    return sw_float_of((sw_bits_of(a) & set) | (sw_bits_of(b) & ~set));
+}
 
 /* ---- normalisation ----------------------------------------------------------------------- */
 

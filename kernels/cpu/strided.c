@@ -1,4 +1,5 @@
 /* Odometer loops over up to eight axes; the last axis is the inner loop. */
+#include "kernels/scalar.h"
 #include "kernels/strided.h"
 #include <string.h>
 
@@ -161,7 +162,7 @@ void sw_strided_where(float *y, const uint8_t *mask, const int64_t *m, const flo
                       const float *b, bool accumulate, const sw_strided *strided)
 {
     const int64_t sm = strided->rank > 0 ? m[strided->rank - 1] : 0;
-    LOOP(mask[position(&o, m, strided) + i * sm] != 0 ? a[ia] : b[ib]);
+    LOOP(sw_chosen(mask[position(&o, m, strided) + i * sm], a[ia], b[ib]));
 }
 
 /* Split into kept and reduced axes; the kept ones are walked outside. What lies side by side

@@ -3,6 +3,7 @@
  * Keeps one float per row (the logarithm of the sum of exponentials), the logits and the
  * labels; the gradient may overwrite the logits. */
 #include "kernels/dispatch.h"
+#include "kernels/scalar.h"
 #include "runtime/ops/ce.h"
 #include <math.h>
 
@@ -229,7 +230,8 @@ static sw_status ce_dx(const sw_launch *l)
 {
     const swi_ce c = all_rows(l);
     const int64_t n = swi_ce_counted(c.labels, c.attrs, c.rows);
-    const float factor = n > 0 ? swi_in(l, 3)[0] / (float)n : 0.0f;
+    const float each = swi_in(l, 3)[0] / (float)(n > 0 ? n : 1); /* read whatever counts */
+    const float factor = sw_where_set(each, n > 0);
     swi_ce_dx(&c, swi_out(l, 0), swi_in(l, 2), factor, swi_adds(l, 0));
     return SW_OK;
 }

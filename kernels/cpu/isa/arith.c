@@ -8,7 +8,7 @@
 BODY(sub_part) FOR_EACH_ELEMENT(a[i] - b[i]);
 END BODY(div_part) FOR_EACH_ELEMENT(a[i] / b[i]);
 END BODY(where_part) const uint8_t *m = j->m;
-FOR_EACH_ELEMENT(m[i] != 0 ? a[i] : b[i]);
+FOR_EACH_ELEMENT(sw_chosen(m[i], a[i], b[i]));
 END
 
 /* Codes first: y may be a. */
