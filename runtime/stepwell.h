@@ -2782,13 +2782,13 @@ typedef struct {
     size_t budget_bytes; /* watches it; 0: not known, and none */
     const char *normalise; /* how inputs become numbers, for the header; NULL or "": not said */
 } sw_profile_opts;
-/* Writes JSON Lines (README, "The profile file"). No record waits longer than 100 ms for the
- * file, also where no step follows: a thread of the profile's own, which there is where there
- * is a path, writes then. SW_IO where file or thread cannot be had. In a process that was
- * forked off nothing is written, and all calls are SW_BUSY. While a profile with a file lives,
- * blocks of the library's heap are noted by the line that takes them, so that what grows has a
- * name. A run or plan that is refused for memory (SW_NOMEM) leaves a record of who holds it
- * before it returns. */
+/* Writes JSON Lines (tools/docs/formats.md, "The profile file"). No record waits longer than
+ * 100 ms for the file, also where no step follows: a thread of the profile's own, which there
+ * is where there is a path, writes then. SW_IO where file or thread cannot be had. In a process
+ * that was forked off nothing is written, and all calls are SW_BUSY. While a profile with a
+ * file lives, blocks of the library's heap are noted by the line that takes them, so that what
+ * grows has a name. A run or plan that is refused for memory (SW_NOMEM) leaves a record of who
+ * holds it before it returns. */
 SW_MUST_USE SW_API sw_status sw_profile_create(sw_profile **out, const sw_profile_opts *opts);
 /* The least max_bytes for a profile of these n programs, which are planned where they are not
  * yet; all have the size of the first. With less the profile is refused, or ends at the plan
