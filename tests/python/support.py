@@ -1,12 +1,21 @@
-"""What the tests of the Python package share. Each file is a test: exit status 77 where all of it skipped."""
+"""What the tests of the Python package share. Each file is a test: exit status 77 where all of it skipped.
+
+A library that was built with the address sanitizer needs the sanitizer's runtime in the process from its start. The build names
+it in STEPWELL_PRELOAD, and main() begins the interpreter again with it. No other program may inherit it: the program stepwell has
+a runtime of its own, and the sanitizer's symbolizer does not end with a second one in it. So it leaves the environment at once, and
+python() gives it back to an interpreter."""
 import importlib
 import os
+import subprocess
 import sys
 import unittest
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(ROOT, "tools", "python"))
+PACKAGE = os.path.join(ROOT, "tools", "python")
+sys.path.insert(0, PACKAGE)
+SANITIZED = os.environ.get("STEPWELL_SANITIZED", "")  # as the option b_sanitize says it
+PRELOAD = os.environ.get("STEPWELL_PRELOAD", "")
 
 
 def need(name):
@@ -17,11 +26,37 @@ def need(name):
         raise unittest.SkipTest(str(missing)) from missing
 
 
+def environment(**more):
+    """Of another interpreter that uses the package."""
+    env = {**os.environ, "PYTHONPATH": PACKAGE, "PYTHONDONTWRITEBYTECODE": "1", **more}
+    if PRELOAD:
+        env.update(LD_PRELOAD=PRELOAD, PYTHONMALLOC="malloc")  # malloc: the sanitizer sees each object of Python's
+    return env
+
+
+def python(program, **more):
+    """A program run to its end by another interpreter; `more` goes to its environment."""
+    program = "import os; os.environ.pop('LD_PRELOAD', None)\n" + program
+    return subprocess.run([sys.executable, "-c", program], env=environment(**more), capture_output=True, text=True)
+
+
+def sanitize():
+    """The sanitizer's runtime in this process, or a skip."""
+    if "thread" in SANITIZED or "memory" in SANITIZED:
+        print(f"skipped: -fsanitize={SANITIZED} judges an interpreter that was built without it")
+        sys.exit(77)
+    if PRELOAD == "none":
+        print(f"skipped: the compiler has no shared runtime of -fsanitize={SANITIZED}")
+        sys.exit(77)
+    if PRELOAD and os.environ.get("LD_PRELOAD") != PRELOAD:
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment())
+    if PRELOAD:
+        del os.environ["LD_PRELOAD"]
+
+
 def main():
     """Run the tests of the calling file; words of the command line choose some by name."""
-    if os.environ.get("STEPWELL_SANITIZED") and "test_header" not in sys.argv[0]:
-        print("skipped: Python cannot load a library that was built with sanitizers")
-        sys.exit(77)
+    sanitize()
     names = [w for w in sys.argv[1:] if "/" not in w]
     tests = unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])
     if names:
