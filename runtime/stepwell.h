@@ -2380,12 +2380,16 @@ typedef struct {
     int standardise;       /* 1: mean 0 and deviation 1 over the training part, for both parts
                             */
     size_t unpack_bytes;   /* as above, of each file */
+    int64_t unlabelled; /* n: PATH may have features alone, which are n columns, where there is
+                         * no test part yet; -1: test_path may have a column less than PATH,
+                         * the label's; 0: each line has its label */
 } sw_csv_opts;
 /* Lines of numbers, with a decimal point in every locale, and a label: features (columns - 1)
  * F32, label () U8, I32 from 257 classes on. Labels are whole numbers or words; the sorted list
  * of them gives classes and class names. PATH, or PATH.gz. `test` NULL: all is for training.
  * What is missing, no finite number or out of range is SW_FORMAT, with file, line and column.
- * On failure neither is made. */
+ * A file without labels has field 0 alone; where PATH is one, all of it is in `train`, without
+ * classes, and `test` receives NULL. On failure neither is made. */
 SW_MUST_USE SW_API sw_status sw_dataset_csv(sw_dataset **train, sw_dataset **test,
                                             const char *path, const sw_csv_opts *opts);
 
@@ -2434,6 +2438,7 @@ typedef struct {
     double test_share;     /* above 0, below 1; 0: 0.2 */
     uint64_t seed;         /* which samples that share is */
     size_t unpack_bytes;   /* as above, of each array in an archive */
+    int64_t unlabelled;    /* 1: PATH may be without targets; 0: not */
 } sw_npy_opts;
 /* Arrays of NumPy (.npy, versions 1 to 3), little-endian, in C or Fortran order. The first axis
  * is the samples'. Types: f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 b1; others are refused by name. PATH is
@@ -2445,13 +2450,14 @@ typedef struct {
  * classes from 0 on, of U8, U16 or I32 as their type or, of i4, i8, u4 and u8, their number
  * asks for. Integers of the inputs' own shape are ids, and so are the inputs then. What is not
  * finite or out of range is SW_FORMAT, with file and sample. `test` NULL: all is for training.
- * On failure neither is made. */
+ * Without targets, "INPUTS.npy", there is field 0 alone, all of it is in `train`, and `test`
+ * receives NULL. On failure neither is made. */
 SW_MUST_USE SW_API sw_status sw_dataset_npy(sw_dataset **train, sw_dataset **test,
                                             const char *path, const sw_npy_opts *opts);
 /* The same from an archive (.npz), stored or deflated: PATH is "FILE" or "FILE:INPUTS,TARGETS"
  * with names of its arrays. Without names: x_train and y_train, with x_test and y_test for
  * testing; train_images and train_labels, with test_images and test_labels; x and y; or arr_0
- * and arr_1. */
+ * and arr_1. Without targets it is "FILE:INPUTS", or a file of one array. */
 SW_MUST_USE SW_API sw_status sw_dataset_npz(sw_dataset **train, sw_dataset **test,
                                             const char *path, const sw_npy_opts *opts);
 
@@ -2523,6 +2529,8 @@ typedef struct {
      * with shapes_only one. SW_STOPPED where it does not return 0. NULL: none. */
     int (*progress)(void *user, int64_t done, int64_t all);
     void *user;
+    int64_t unlabelled; /* 1: where images lie in DIR itself, all below it are samples without a
+                         * class; 0: they are passed over */
 } sw_images_opts;
 /* Images in folders, PNG and JPEG: DIR/CLASS/... with folders in folders, or
  * DIR/train/CLASS/... where DIR/val or DIR/test is beside it. Images (channels, h, w) U8,
@@ -2533,7 +2541,8 @@ typedef struct {
  * out, Exif is not looked at. `test` NULL: all of DIR, or of DIR/train, is for training. Errors
  * name the file: SW_FORMAT where it is damaged, cut or has more than 65536 pixels on a side or
  * 2^26 in all, SW_UNSUPPORTED in a library without libpng or libjpeg. On failure neither is
- * made. */
+ * made. Without classes there is field 0 alone, samples are in the order of path, all of them
+ * are in `train`, and `test` receives NULL. */
 SW_MUST_USE SW_API sw_status sw_dataset_images(sw_dataset **train, sw_dataset **test,
                                                const char *dir, const sw_images_opts *opts);
 

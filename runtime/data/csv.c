@@ -33,6 +33,8 @@ static sw_status scan_label(reader *r, int which)
     const char *word = NULL;
     bool fits = true;
     SW_TRY(swi_columns_check(columns, csv));
+    if (columns->label < 0)
+        return SW_OK;
     SW_TRY(swi_columns_label(columns, csv, buffer, &word));
     if (which == TRAIN)
         SW_TRY(swi_classes_add(&r->classes, word, &fits));
@@ -52,16 +54,25 @@ static sw_status skip_header(reader *r, int which)
     return r->columns[which].header ? swi_csv_next(&r->csv[which]) : SW_OK;
 }
 
+/* As many columns are a file without labels; 0: none is. */
+static int64_t unlabelled(const reader *r, int which)
+{
+    if (r->opts.unlabelled >= 0)
+        return which == TRAIN ? r->opts.unlabelled : 0;
+    return which == TEST ? r->columns[TRAIN].n - 1 : 0;
+}
+
 static sw_status scan(reader *r, int which)
 {
     swi_csv *csv = &r->csv[which];
     swi_columns *columns = &r->columns[which];
     SW_TRY(swi_csv_open(csv, r->path[which], r->opts.separator, r->opts.unpack_bytes));
     SW_TRY(swi_csv_next(csv));
-    SW_TRY(swi_columns_read(columns, csv, r->opts.label, r->opts.header));
+    SW_TRY(swi_columns_read(columns, csv, r->opts.label, r->opts.header, unlabelled(r, which)));
     if (which == TEST) {
         SW_TRY(swi_columns_match(columns, csv, &r->columns[TRAIN], r->path[TRAIN]));
-        columns->label = r->columns[TRAIN].label;
+        if (columns->label >= 0)
+            columns->label = r->columns[TRAIN].label;
     }
     SW_TRY(skip_header(r, which));
     for (; csv->n_fields > 0; r->n[which]++) {
@@ -78,13 +89,17 @@ static sw_status scan(reader *r, int which)
 
 static sw_status make_part(reader *r, int which, const char *path)
 {
-    const sw_shape features = {1, {r->columns[TRAIN].n - 1}}, label = {0, {0}};
+    const swi_columns *columns = &r->columns[r->path[which] != NULL ? which : TRAIN];
+    const sw_shape features = {1, {swi_columns_features(columns)}}, label = {0, {0}};
     SW_TRY(swi_dataset_new(&r->part[which], path, (int64_t)r->n[which]));
     sw_dataset *part = r->part[which];
     part->n_classes = r->classes.n;
     part->shapes_only = r->opts.shapes_only != 0;
     SW_TRY(swi_dataset_field(part, SW_F32, features));
-    SW_TRY(swi_dataset_field(part, part->n_classes <= 256 ? SW_U8 : SW_I32, label));
+    if (columns->label >= 0)
+        SW_TRY(swi_dataset_field(part, part->n_classes <= 256 ? SW_U8 : SW_I32, label));
+    if (r->classes.n == 0)
+        return SW_OK;
     void *names;
     SW_TRY(sw_heap_alloc(&names, SW_HEAP_FILES, r->classes.used));
     swi_classes_list(&r->classes, names);
@@ -101,16 +116,22 @@ static sw_status take_record(reader *r, int file, int to)
     sw_dataset *part = r->part[to];
     char buffer[SWI_WHOLE_BYTES];
     const char *word = NULL;
+    int64_t number = 0;
     SW_TRY(swi_columns_check(columns, csv));
-    SW_TRY(swi_columns_label(columns, csv, buffer, &word));
-    const int64_t number = swi_classes_find(&r->classes, word);
+    if (columns->label >= 0) {
+        SW_TRY(swi_columns_label(columns, csv, buffer, &word));
+        number = swi_classes_find(&r->classes, word);
+    }
     if (r->filled[to] == r->n[to] || number < 0)
         SW_FAIL(SW_FORMAT, "%s: changed while it was read", swi_source_path(csv->source));
     const uint64_t sample = r->filled[to]++;
-    float *x = (float *)(void *)part->field[0].data + sample * (uint64_t)(columns->n - 1);
+    float *x =
+        (float *)(void *)part->field[0].data + sample * (uint64_t)swi_columns_features(columns);
     for (int i = 0; i < columns->n; i++)
         if (i != columns->label)
             SW_TRY(swi_columns_number(columns, csv, i, x++));
+    if (columns->label < 0)
+        return SW_OK;
     const uint32_t rank = r->classes.rank[number];
     if (part->field[1].dtype == SW_U8)
         part->field[1].data[sample] = (unsigned char)rank;
@@ -189,6 +210,8 @@ static sw_status read_all(reader *r, bool test)
 {
     SW_TRY(swi_classes_open(&r->classes));
     SW_TRY(scan(r, TRAIN));
+    if (r->columns[TRAIN].label < 0)
+        r->split = test = false;
     if (r->path[TEST] != NULL)
         SW_TRY(scan(r, TEST));
     if (r->split)
@@ -200,7 +223,7 @@ static sw_status read_all(reader *r, bool test)
         return SW_OK;
     for (int file = 0; file < PARTS && r->path[file] != NULL; file++)
         SW_TRY(fill(r, file));
-    const int64_t columns = r->columns[TRAIN].n - 1;
+    const int64_t columns = swi_columns_features(&r->columns[TRAIN]);
     for (int64_t column = 0; r->opts.standardise && column < columns; column++)
         standardise_column(r, column, columns);
     return SW_OK;
@@ -216,6 +239,12 @@ static sw_status check_opts(const sw_csv_opts *o, const char *path, bool test)
     if (o->test_path != NULL && (o->test_share > 0.0 || !test))
         SW_FAIL(SW_INVALID, "sw_dataset_csv: a file for testing and %s exclude each other",
                 test ? "a share of the other" : "no data set for it");
+    if (o->unlabelled < -1 || (o->unlabelled > 0 && o->test_path != NULL) ||
+        (o->unlabelled < 0 && o->test_path == NULL))
+        SW_FAIL(SW_INVALID,
+                "sw_dataset_csv: unlabelled must be 0, a number of columns without test_path, "
+                "or -1 with it (got %lld)",
+                (long long)o->unlabelled);
     if (o->separator != '\0' && o->separator != ',' && o->separator != ';' &&
         o->separator != '\t')
         SW_FAIL(SW_INVALID,

@@ -130,12 +130,23 @@ static sw_status keep_names(swi_columns *columns, const swi_csv *csv)
 }
 
 sw_status swi_columns_read(swi_columns *columns, const swi_csv *csv, const char *label,
-                           int header)
+                           int header, int64_t unlabelled)
 {
     *columns = (swi_columns){.n = csv->n_fields};
     if (csv->n_fields == 0)
         SW_FAIL(SW_FORMAT, "%s: empty; lines of numbers and a label were expected",
                 swi_source_path(csv->source));
+    if (csv->n_fields == unlabelled) {
+        columns->label = -1;
+        columns->header = header > 0 || (header == 0 && looks_like_header(csv, -1));
+        return keep_names(columns, csv);
+    }
+    if (unlabelled > 0 && csv->n_fields != unlabelled + 1)
+        SW_FAIL(SW_FORMAT,
+                "%s: line %llu: must have %lld columns, the features, or %lld with the label "
+                "(got %d)",
+                swi_source_path(csv->source), (unsigned long long)csv->line,
+                (long long)unlabelled, (long long)unlabelled + 1, csv->n_fields);
     if (csv->n_fields == 1)
         SW_FAIL(SW_FORMAT,
                 "%s: line %llu: must have features and a label, separated by commas, "
@@ -151,19 +162,26 @@ void swi_columns_free(swi_columns *columns)
     *columns = (swi_columns){0};
 }
 
+int64_t swi_columns_features(const swi_columns *columns)
+{
+    return columns->n - (columns->label >= 0);
+}
+
 sw_status swi_columns_match(const swi_columns *columns, const swi_csv *csv,
                             const swi_columns *other, const char *other_path)
 {
     const char *path = swi_source_path(csv->source);
-    if (columns->n != other->n)
+    if (columns->n != other->n && columns->label >= 0)
         SW_FAIL(SW_FORMAT, "%s: %d columns, those of %s are %d", path, columns->n, other_path,
                 other->n);
-    for (int i = 0; i < columns->n && columns->header && other->header; i++)
-        if (strcmp(name_of(columns, i), name_of(other, i)) != 0)
+    for (int i = 0; i < columns->n && columns->header && other->header; i++) {
+        const int beside = i + (columns->label < 0 && i >= other->label);
+        const char *own = name_of(columns, i), *others = name_of(other, beside);
+        if (strcmp(own, others) != 0)
             SW_FAIL(SW_FORMAT, "%s: column %d is %s, that of %s is %s", path, i + 1,
-                    swi_csv_show(name_of(columns, i), strlen(name_of(columns, i))).text,
-                    other_path,
-                    swi_csv_show(name_of(other, i), strlen(name_of(other, i))).text);
+                    swi_csv_show(own, strlen(own)).text, other_path,
+                    swi_csv_show(others, strlen(others)).text);
+    }
     return SW_OK;
 }
 

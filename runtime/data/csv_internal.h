@@ -48,7 +48,7 @@ swi_csv_quote swi_csv_show(const char *text, size_t n);
 
 /* What the first line of a file says, and what its lines are checked against. */
 typedef struct {
-    int n, label; /* columns; the one that has the label */
+    int n, label; /* columns; the one that has the label, -1: none */
     bool header;
     char *names; /* of the columns, where there is a header; each ended by a zero byte */
     size_t names_bytes;
@@ -57,11 +57,15 @@ typedef struct {
 } swi_columns;
 
 /* Read the columns off the record at hand, the first of the file. `label` and `header` are
- * those of sw_csv_opts. On failure nothing is kept. */
+ * those of sw_csv_opts. A file of `unlabelled` columns has no label. On failure nothing is
+ * kept. */
 SW_MUST_USE sw_status swi_columns_read(swi_columns *columns, const swi_csv *csv,
-                                       const char *label, int header);
+                                       const char *label, int header, int64_t unlabelled);
+/* How many of them are features. */
+int64_t swi_columns_features(const swi_columns *columns);
 void swi_columns_free(swi_columns *columns); /* all zero is fine */
-/* Both files have the same columns, by number and, where both name them, by name. */
+/* Both files have the same columns, by number and, where both name them, by name; but for the
+ * label, which the first may be without. */
 SW_MUST_USE sw_status swi_columns_match(const swi_columns *columns, const swi_csv *csv,
                                         const swi_columns *other, const char *other_path);
 /* The record has as many fields as there are columns. */

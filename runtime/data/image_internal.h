@@ -117,8 +117,9 @@ typedef struct {
 } swi_image_list;
 
 /* Fill `list`, zeros before, with what is below `root`; it is to be closed after failures too.
- */
-SW_MUST_USE sw_status swi_image_list_open(swi_image_list *list, const char *root);
+ * With `unlabelled` and images in the root itself there are no classes. */
+SW_MUST_USE sw_status swi_image_list_open(swi_image_list *list, const char *root,
+                                          bool unlabelled);
 void swi_image_list_close(swi_image_list *list);
 
 #endif

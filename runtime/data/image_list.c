@@ -14,6 +14,7 @@ typedef struct {
     uint32_t n_folders, folders_room;
     uint32_t at;     /* the folder at hand */
     bool in_root;    /* it is the root */
+    bool unlabelled; /* images in the root are taken */
     size_t n_others; /* files that are no images */
     char *path;      /* room of PATH_BYTES */
     sw_status status;
@@ -131,10 +132,10 @@ static sw_status take_name(walk *w, const char *name)
         return SW_OK;
     if (path_of(w, inside, name) == NULL)
         SW_FAIL(SW_FORMAT, "%s: a path in it is longer than %d bytes", list->root, PATH_BYTES);
-    if (!top && ends_in(name, endings))
+    if ((!top || w->unlabelled) && ends_in(name, endings))
         return add_entry(list, &list->images, &list->n, &list->images_room, w->path + root,
                          label);
-    if (!top && ends_in(name, foreign))
+    if ((!top || w->unlabelled) && ends_in(name, foreign))
         SW_FAIL(SW_FORMAT,
                 "%s: images must be .png, .jpg or .jpeg: convert it, or take it away", w->path);
     if (!sw_folder_there(w->path)) {
@@ -172,6 +173,8 @@ static sw_status list_classes(walk *w)
     w->in_root = true;
     SW_TRY(list_folder(w, ""));
     w->in_root = false;
+    if (list->n > 0) /* its folders have no meaning: all labels are 0 */
+        return SW_OK;
     if (w->n_folders == 0)
         SW_FAIL(
             SW_FORMAT,
@@ -202,9 +205,9 @@ static sw_status walk_all(walk *w)
     return SW_OK;
 }
 
-sw_status swi_image_list_open(swi_image_list *list, const char *root)
+sw_status swi_image_list_open(swi_image_list *list, const char *root, bool unlabelled)
 {
-    walk w = {.list = list};
+    walk w = {.list = list, .unlabelled = unlabelled};
     void *block;
     list->root = root;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, PATH_BYTES));

@@ -99,10 +99,16 @@ static sw_status check_classes(const reader *r)
 static sw_status list_images(reader *r)
 {
     SW_TRY(find_roots(r));
-    SW_TRY(swi_image_list_open(&r->list[TRAIN], r->root[TRAIN]));
+    const bool unlabelled = r->opts.unlabelled != 0 && strcmp(r->root[TRAIN], r->dir) == 0;
+    SW_TRY(swi_image_list_open(&r->list[TRAIN], r->root[TRAIN], unlabelled));
+    if (r->list[TRAIN].n_classes == 0) { /* only where that is allowed */
+        r->split = r->wants_test = false;
+        r->n[TRAIN] = r->list[TRAIN].n;
+        return SW_OK;
+    }
     SW_TRY(check_classes(r));
     if (!r->split && r->wants_test) {
-        SW_TRY(swi_image_list_open(&r->list[TEST], r->root[TEST]));
+        SW_TRY(swi_image_list_open(&r->list[TEST], r->root[TEST], false));
         SW_TRY(match_classes(r));
     }
     r->n[TRAIN] = r->list[TRAIN].n;
@@ -236,6 +242,8 @@ static sw_status make_part(reader *r, int p)
     part->n_classes = r->list[TRAIN].n_classes;
     part->shapes_only = r->opts.shapes_only != 0;
     SW_TRY(swi_dataset_field(part, SW_U8, image));
+    if (part->n_classes == 0)
+        return SW_OK;
     SW_TRY(swi_dataset_field(part, part->n_classes > 256 ? SW_I32 : SW_U8, label));
     return name_classes(r, part);
 }
@@ -261,6 +269,8 @@ static sw_status fill_image(reader *r, int list, uint32_t i, int to)
     const sw_status status = swi_image_read(r->image, r->path, &head, &there);
     swi_image_fit_end(&fit);
     SW_TRY(status);
+    if (part->n_fields == 1)
+        return SW_OK;
     if (part->field[1].dtype == SW_U8)
         part->field[1].data[sample] = (unsigned char)label;
     else
@@ -316,6 +326,9 @@ static sw_status check_opts(const sw_images_opts *o)
         SW_FAIL(SW_INVALID, "%s: side must be 0 to %d (got %d)", call, SIDE_MAX, o->side);
     if (o->channels != 0 && o->channels != 1 && o->channels != 3)
         SW_FAIL(SW_INVALID, "%s: channels must be 0, 1 or 3 (got %d)", call, o->channels);
+    if (o->unlabelled < 0 || o->unlabelled > 1)
+        SW_FAIL(SW_INVALID, "%s: unlabelled must be 0 or 1 (got %lld)", call,
+                (long long)o->unlabelled);
     if (!(o->test_share >= 0.0 && o->test_share < 1.0))
         SW_FAIL(SW_INVALID, "%s: test_share must be above 0 and below 1 (got %g)", call,
                 o->test_share);

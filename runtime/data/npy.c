@@ -46,9 +46,14 @@ static const char *find_comma(const char *path)
     return behind != NULL ? behind + strlen(".npy") : comma;
 }
 
-static sw_status open_pair(files *f, int p, const char *path, size_t unpack_bytes, char *room)
+static sw_status open_pair(files *f, int p, const char *path, const sw_npy_opts *o, char *room)
 {
+    const size_t unpack_bytes = o->unpack_bytes;
     const char *comma = find_comma(path);
+    if (comma == NULL && o->unlabelled) {
+        f->pair.given[p] = f->pair.unlabelled[p] = true;
+        return open_array(&f->source[p][0], &f->pair.x[p], path, unpack_bytes);
+    }
     if (comma == NULL || comma == path || comma[1] == '\0')
         SW_FAIL(SW_INVALID,
                 "%s: the arrays must be INPUTS.npy,TARGETS.npy, two files with a comma between "
@@ -65,9 +70,10 @@ static sw_status open_pair(files *f, int p, const char *path, size_t unpack_byte
 
 static sw_status open_all(files *f, const char *path, const sw_npy_opts *o, char *room)
 {
-    SW_TRY(open_pair(f, TRAIN, path, o->unpack_bytes, room));
+    SW_TRY(open_pair(f, TRAIN, path, o, room));
     if (o->test_path != NULL)
-        SW_TRY(open_pair(f, TEST, o->test_path, o->unpack_bytes, room));
+        SW_TRY(open_pair(f, TEST, o->test_path, o, room));
+    f->pair.split = f->pair.split && !f->pair.unlabelled[TRAIN];
     return SW_OK;
 }
 
@@ -110,10 +116,10 @@ static sw_status read_named(sw_dataset **train, sw_dataset **test, const char *p
 static bool name_file(const char *path, int i, char *to, size_t bytes)
 {
     const char *comma = find_comma(path);
-    if (i > 1 || comma == NULL)
+    if (i > (comma != NULL))
         return false;
     const char *from = i == 0 ? path : comma + 1;
-    const size_t n = i == 0 ? (size_t)(comma - path) : strlen(comma + 1);
+    const size_t n = i == 0 && comma != NULL ? (size_t)(comma - path) : strlen(from);
     if (n >= bytes)
         *to = '\0'; /* longer than any path */
     else

@@ -35,7 +35,7 @@ typedef struct {
     bool shapes_only, split;
     double share;
     uint64_t seed;
-    bool given[SWI_NPY_PARTS];
+    bool given[SWI_NPY_PARTS], unlabelled[SWI_NPY_PARTS]; /* unlabelled: without y */
     swi_npy x[SWI_NPY_PARTS], y[SWI_NPY_PARTS];
 } swi_npy_pair;
 /* Heads are read. On failure nothing is kept. */

@@ -76,6 +76,21 @@ static void use_ids(column *c)
     c->take.high = c->take.high < INT32_MAX ? c->take.high : INT32_MAX - 1;
 }
 
+static int fields_of(const sets *s, int p)
+{
+    return s->pair->unlabelled[p] ? 1 : FIELDS;
+}
+
+static sw_status plan_alone(sets *s, int p)
+{
+    column *x = &s->column[p][0];
+    x->npy = &s->pair->x[p];
+    x->take = swi_take_of(x->npy->type);
+    if (x->npy->type != SW_NUMBER_U8)
+        x->take.to = SW_F32;
+    return swi_dataset_check_count(x->npy->source.name, (uint64_t)x->npy->shape.dim[0]);
+}
+
 static sw_status plan_pair(sets *s, int p)
 {
     column *x = &s->column[p][0], *y = &s->column[p][1];
@@ -243,13 +258,13 @@ static sw_status rewind_to_numbers(const column *c)
 static sw_status count_ids(sets *s)
 {
     for (int p = 0; p < PARTS; p++)
-        for (int f = 0; s->pair->given[p] && f < FIELDS; f++)
+        for (int f = 0; s->pair->given[p] && f < fields_of(s, p); f++)
             if (s->column[p][f].ids) {
                 SW_TRY(go_through(s, p, f, false));
                 SW_TRY(rewind_to_numbers(&s->column[p][f]));
             }
     for (int p = 0; p < PARTS; p++)
-        for (int f = 0; s->pair->given[p] && f < FIELDS; f++) {
+        for (int f = 0; s->pair->given[p] && f < fields_of(s, p); f++) {
             column *c = &s->column[p][f];
             if (c->ids && c->take.to == SW_I32)
                 c->take.to = swi_ids_type(SW_NUMBER_I64, s->largest + 1);
@@ -278,7 +293,7 @@ static sw_status check_parts(sets *s)
     char a[200], b[200];
     if (!s->pair->given[TEST])
         return SW_OK;
-    for (int f = 0; f < FIELDS; f++) {
+    for (int f = 0; f < fields_of(s, TRAIN) && f < fields_of(s, TEST); f++) {
         column *x = &s->column[TRAIN][f], *y = &s->column[TEST][f];
         if (!same_sizes(&x->shape, &y->shape) || x->take.to != y->take.to)
             SW_FAIL(SW_FORMAT, "%s: its samples are %s, those of %s are %s",
@@ -316,11 +331,12 @@ static sw_status choose_samples(sets *s)
 
 static sw_status make_part(sets *s, int p)
 {
-    const column *c = s->column[s->pair->given[p] ? p : TRAIN];
+    const int from = s->pair->given[p] ? p : TRAIN;
+    const column *c = s->column[from];
     SW_TRY(swi_dataset_new(&s->part[p], s->pair->name, s->n[p]));
-    s->part[p]->n_classes = c[1].ids ? s->largest + 1 : 0;
+    s->part[p]->n_classes = s->column[TRAIN][1].ids ? s->largest + 1 : 0;
     s->part[p]->shapes_only = s->pair->shapes_only;
-    for (int f = 0; f < FIELDS; f++)
+    for (int f = 0; f < fields_of(s, from); f++)
         SW_TRY(swi_dataset_field(s->part[p], c[f].take.to, c[f].shape));
     return SW_OK;
 }
@@ -331,7 +347,7 @@ static sw_status read_all(sets *s)
     for (int p = 0; p < PARTS; p++) {
         if (!pair->given[p])
             continue;
-        SW_TRY(plan_pair(s, p));
+        SW_TRY(pair->unlabelled[p] ? plan_alone(s, p) : plan_pair(s, p));
         s->n[p] = pair->x[p].shape.dim[0];
     }
     SW_TRY(count_ids(s));
@@ -342,7 +358,7 @@ static sw_status read_all(sets *s)
         if (s->n[p] > 0)
             SW_TRY(make_part(s, p));
     for (int p = 0; p < PARTS && !pair->shapes_only; p++)
-        for (int f = 0; pair->given[p] && f < FIELDS; f++)
+        for (int f = 0; pair->given[p] && f < fields_of(s, p); f++)
             SW_TRY(go_through(s, p, f, true));
     return SW_OK;
 }
@@ -374,6 +390,9 @@ sw_status swi_npy_opts(sw_npy_opts *to, const sw_npy_opts *given, const char *pa
     if (!(to->test_share >= 0.0 && to->test_share < 1.0))
         SW_FAIL(SW_INVALID, "%s: test_share must be above 0 and below 1 (got %g)", call,
                 to->test_share);
+    if (to->unlabelled < 0 || to->unlabelled > 1)
+        SW_FAIL(SW_INVALID, "%s: unlabelled must be 0 or 1 (got %lld)", call,
+                (long long)to->unlabelled);
     if (to->test_path != NULL && (to->test_share > 0.0 || !test))
         SW_FAIL(SW_INVALID, "%s: test_path and %s exclude each other", call,
                 test ? "test_share" : "no data set for testing");
@@ -383,6 +402,7 @@ sw_status swi_npy_opts(sw_npy_opts *to, const sw_npy_opts *given, const char *pa
 sw_npy_opts swi_npy_opts_of(const swi_reader_opts *o)
 {
     return (sw_npy_opts){.size = sizeof(sw_npy_opts),
+                         .unlabelled = o->unlabelled,
                          .shapes_only = o->shapes_only,
                          .test_path = o->test_path,
                          .test_share = o->test_share,

@@ -78,18 +78,19 @@ static sw_status rewind_bytes(void *of)
     return swi_zip_member_rewind(of);
 }
 
-/* The arrays "x" and "y" of one archive as a part; *found false, and nothing open, where one of
- * them is not there. */
+/* The arrays "x" and "y" of one archive as a part, without targets where that is NULL; *found
+ * false, and nothing open, where one of them is not there. */
 static sw_status open_names(archive *a, int zip, int p, const char *const names[2],
                             const size_t n[2], size_t unpack_bytes, bool *found)
 {
     swi_zip_file f[2];
-    for (int i = 0; i < 2; i++) {
+    const int fields = names[1] != NULL ? 2 : 1;
+    for (int i = 0; i < fields; i++) {
         SW_TRY(find(&a->zip[zip], names[i], n[i], &f[i], found));
         if (!*found)
             return SW_OK;
     }
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < fields; i++) {
         swi_npy *npy = i == 0 ? &a->pair.x[p] : &a->pair.y[p];
         SW_TRY(open_array(a, zip, p, i, &f[i], unpack_bytes));
         npy->source.read = read_bytes;
@@ -97,6 +98,7 @@ static sw_status open_names(archive *a, int zip, int p, const char *const names[
         SW_TRY(swi_npy_head(npy));
     }
     a->pair.given[p] = true;
+    a->pair.unlabelled[p] = fields == 1;
     return SW_OK;
 }
 
@@ -109,6 +111,25 @@ static const char *const usual[][4] = {
     {"x", "y", NULL, NULL},
     {"arr_0", "arr_1", NULL, NULL},
 };
+
+/* The inputs of an archive that has one array. */
+static sw_status open_only(archive *a, int zip, int p, size_t unpack_bytes, bool *found)
+{
+    swi_zip_file first, f;
+    bool more;
+    *found = false;
+    a->zip[zip].at = 0;
+    SW_TRY(swi_zip_next(&a->zip[zip], &first, &more));
+    if (more)
+        SW_TRY(swi_zip_next(&a->zip[zip], &f, found));
+    if (!more || *found) {
+        *found = false;
+        return SW_OK;
+    }
+    const char *const names[] = {first.name, NULL};
+    const size_t n[] = {first.name_bytes, 0};
+    return open_names(a, zip, p, names, n, unpack_bytes, found);
+}
 
 static sw_status open_usual(archive *a, int zip, int p, const sw_npy_opts *o, bool own_test)
 {
@@ -125,6 +146,8 @@ static sw_status open_usual(archive *a, int zip, int p, const sw_npy_opts *o, bo
             SW_TRY(open_names(a, zip, TEST, usual[i] + 2, m, o->unpack_bytes, &test));
         }
     }
+    if (!found && o->unlabelled)
+        SW_TRY(open_only(a, zip, p, o->unpack_bytes, &found));
     if (!found)
         SW_FAIL(SW_INVALID,
                 "%s: which arrays are inputs and targets? Give npz:FILE:INPUTS,TARGETS; there "
@@ -133,22 +156,27 @@ static sw_status open_usual(archive *a, int zip, int p, const sw_npy_opts *o, bo
     return SW_OK;
 }
 
-/* The colon in front of "INPUTS,TARGETS"; NULL: none, or one of the file's own name. */
+/* The colon in front of "INPUTS,TARGETS", or behind ".npz" in front of "INPUTS"; NULL: none, or
+ * one of the file's own name. */
 static const char *find_names(const char *path)
 {
     const char *colon = strrchr(path, ':');
-    return colon != NULL && colon > path && strchr(colon, ',') != NULL &&
-                   strchr(colon, '/') == NULL
-               ? colon
-               : NULL;
+    if (colon == NULL || colon == path || strchr(colon, '/') != NULL)
+        return NULL;
+    const bool alone = colon - path > 4 && memcmp(colon - 4, ".npz", 4) == 0;
+    return alone || strchr(colon, ',') != NULL ? colon : NULL;
 }
 
 static sw_status open_named(archive *a, int zip, int p, const char *names, const sw_npy_opts *o)
 {
     char there[300];
     const char *comma = strchr(names, ',');
-    const char *const pair[] = {names, comma + 1};
-    const size_t n[] = {(size_t)(comma - names), strlen(comma + 1)};
+    if (comma == NULL && !o->unlabelled)
+        SW_FAIL(SW_INVALID, "%s: two arrays must be named, INPUTS,TARGETS (got '%s')",
+                sw_file_path(a->zip[zip].file), names);
+    const char *const pair[] = {names, comma != NULL ? comma + 1 : NULL};
+    const size_t n[] = {comma != NULL ? (size_t)(comma - names) : strlen(names),
+                        comma != NULL ? strlen(comma + 1) : 0};
     bool found;
     SW_TRY(open_names(a, zip, p, pair, n, o->unpack_bytes, &found));
     if (!found)
@@ -176,7 +204,7 @@ static sw_status open_all(archive *a, const char *path, const sw_npy_opts *o, bo
     SW_TRY(open_path(a, TRAIN, path, o, own_test, room));
     if (o->test_path != NULL)
         SW_TRY(open_path(a, TEST, o->test_path, o, false, room));
-    a->pair.split = test && !a->pair.given[TEST];
+    a->pair.split = test && !a->pair.given[TEST] && !a->pair.unlabelled[TRAIN];
     return SW_OK;
 }
 

@@ -17,6 +17,7 @@ typedef struct {
     double test_share;      /* of the samples; 0: the library's */
     uint64_t seed;          /* that chooses them */
     const sw_images_opts *images; /* of a folder of images; NULL: the library's */
+    int unlabelled;               /* of arrays: 1: they may be without targets */
 } swi_reader_opts;
 
 /* Options that not every reader has, as bits. */

@@ -256,6 +256,90 @@ static void the_other_part_is_asked_for(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(outcome.out, "\"part\":\"train\""));
 }
 
+/* ---- without labels -----------------------------------------------------------------------
+ */
+
+static const char table[] =
+    "w,h,kind\n1,5,cat\n2,4,dog\n1.1,5.2,cat\n2.1,3.9,dog\n0.9,5,cat\n2.2,4,"
+    "dog\n1,5.1,cat\n2,4.1,dog\n1.2,5,cat\n1.9,4,dog\n";
+
+/* Rows of the same samples are the same, whether they have labels or not. */
+static void labels_may_be_missing(void)
+{
+    char words[1300], with[4096], *from = with;
+    const char *data = path_of("labels.csv");
+    CU_ASSERT(file_write(data, table, strlen(table)));
+    snprintf(words, sizeof words, "--model mlp --hidden 8 --batch 4 --data csv:%s", data);
+    const char *path = trained(words);
+    static const char new[] =
+        "w,h\n1,5\n2,4\n1.1,5.2\n2.1,3.9\n0.9,5\n2.2,4\n1,5.1\n2,4.1\n1.2,5\n1.9,4\n";
+    const char *file = path_of("new.csv");
+    CU_ASSERT(file_write(file, new, strlen(new)));
+    snprintf(words, sizeof words,
+             "--model mlp --hidden 8 --batch 4 --data csv:%s --test-data csv:%s", data, data);
+    run("predict --load-params %s --quiet --format csv %s", path, words);
+    worked("with labels");
+    CU_ASSERT_EQUAL(sw_count_lines(outcome.out), 11);
+    CU_ASSERT_FATAL(strlen(outcome.out) < sizeof with);
+    memcpy(with, outcome.out, strlen(outcome.out) + 1);
+    snprintf(words, sizeof words, "--model mlp --hidden 8 --batch 4 --data csv:%s", file);
+    run("predict --load-params %s --quiet --format csv %s", path, words);
+    worked("without labels");
+    CU_ASSERT_EQUAL(strncmp(outcome.out, "row,predicted,predicted_name,p0,p1\n0,0,cat,", 43),
+                    0);
+    CU_ASSERT_EQUAL(sw_count_lines(outcome.out), 11);
+    from = strchr(from, '\n') + 1;
+    for (const char *at = strchr(outcome.out, '\n') + 1; *at != '\0';
+         at = strchr(at, '\n') + 1) {
+        const char *a = strstr(at, "cat,"), *b = strstr(at, "dog,"), *end = strchr(from, '\n');
+        const char *p = a != NULL && (b == NULL || a < b) ? a : b; /* name and probabilities */
+        const size_t n = (size_t)(strchr(at, '\n') - p);
+        SW_CHECK(strncmp(end - n, p, n) == 0, "%.40s: %.60s", at, from);
+        from = strchr(from, '\n') + 1;
+    }
+    run("predict --load-params %s --quiet %s", path, words);
+    CU_ASSERT_PTR_NOT_NULL(strstr(outcome.out, "row  predicted         probability\n"));
+    run("predict --load-params %s --quiet --json %s", path, words);
+    CU_ASSERT_PTR_NULL(strstr(outcome.out, "label"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(outcome.out, "\"class_names\":[\"cat\",\"dog\"]"));
+    snprintf(words, sizeof words, "--model mlp --hidden 8 --data csv:%s --test-data csv:%s",
+             data, file);
+    run("predict --load-params %s --quiet --format jsonl --standardise %s", path, words);
+    worked("beside the training's table");
+    CU_ASSERT_EQUAL(sw_count_lines(outcome.out), 10);
+    run("predict --load-params %s --quiet --part train %s", path, words + 0);
+    worked("the training part");
+    CU_ASSERT_PTR_NOT_NULL(strstr(outcome.out, "label"));
+}
+
+static void labels_that_are_missing_are_refused_where_they_are_needed(void)
+{
+    char words[1300];
+    const char *data = path_of("labels.csv");
+    CU_ASSERT(file_write(data, table, strlen(table)));
+    snprintf(words, sizeof words, "--model mlp --hidden 8 --batch 4 --data csv:%s", data);
+    const char *path = trained(words);
+    const char *file = path_of("new.csv");
+    CU_ASSERT(file_write(file, "1,5\n2,4\n", 8));
+    snprintf(words, sizeof words, "--model mlp --hidden 8 --data csv:%s", file);
+    run("predict --load-params %s --quiet --part train %s", path, words);
+    SW_CHECK(program_failed_cleanly(&outcome, 3) &&
+                 strstr(outcome.err, "no samples for --part train"),
+             "%s", outcome.err);
+    run("predict --load-params %s --quiet --standardise %s", path, words);
+    SW_CHECK(program_failed_cleanly(&outcome, 2) &&
+                 strstr(outcome.err, "--standardise needs the data"),
+             "%s", outcome.err);
+    CU_ASSERT(file_write(file, "1,5,3,7\n2,4,3,8\n", 16));
+    run("predict --load-params %s --quiet %s", path, words);
+    SW_CHECK(program_failed_cleanly(&outcome, 3) &&
+                 strstr(outcome.err,
+                        "must have 2 columns, the features, or 3 with the label (got 4)"),
+             "%s", outcome.err);
+    run("eval --load-params %s --quiet %s", path, words);
+    CU_ASSERT(outcome.status != 0);
+}
+
 /* ---- sequences and numbers --------------------------------------------------------------- */
 
 static void sequences_have_a_perplexity(void)
@@ -429,6 +513,9 @@ static const sw_test tests[] = {
     {"formats have the same numbers", formats_have_the_same_numbers, false},
     {"classes have their names", classes_have_their_names, false},
     {"the other part is asked for", the_other_part_is_asked_for, false},
+    {"labels may be missing", labels_may_be_missing, false},
+    {"labels that are missing are refused where they are needed",
+     labels_that_are_missing_are_refused_where_they_are_needed, false},
     {"sequences have a perplexity", sequences_have_a_perplexity, false},
     {"numbers have an error", numbers_have_an_error, false},
     {"what cannot be is refused", what_cannot_be_is_refused, false},

@@ -7,8 +7,7 @@
 static sw_status make_ready(es_run *r)
 {
     SW_TRY(es_batch_open(r));
-    if (*r->job.normal.text != '\0')
-        SW_TRY(sw_model_note(r->job.net.model, JOB_NORMAL_KEY, r->job.normal.text));
+    SW_TRY(job_note(&r->job, r->job.net.model));
     SW_TRY(sw_model_ready(r->job.net.model, r->job.exec, (uint64_t)r->opts.job.seed));
     if (r->opts.load != NULL)
         SW_TRY(cli_saved(sw_model_load(r->job.net.model, r->opts.load)));

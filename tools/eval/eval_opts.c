@@ -57,7 +57,12 @@ static const char predict_notes[] =
     "largest probability, and the probabilities; of numbers its predictions. text shows the "
     "likeliest class alone. jsonl is an object for each row; npy is an array (rows, classes) "
     "of "
-    "32-bit floats. Where --format is not given the ending of --out decides.";
+    "32-bit floats. Where --format is not given the ending of --out decides.\n"
+    "The data may be without labels: a table of as many columns as the parameters were trained "
+    "on (with --data the training's table, also --test-data without its label column), a "
+    "folder "
+    "with images in itself, npy:INPUTS.npy, npz:FILE.npz:INPUTS. All samples are predicted "
+    "then, and rows have no label.";
 
 static bool is_left_out(const char *name)
 {
@@ -181,6 +186,7 @@ int eval_parse(evaluation *e, int argc, char **argv, bool predicts)
         status = check(o, predicts);
     o->job.method = JOB_NONE;
     o->job.params = o->load;
+    o->job.unlabelled = predicts;
     if (status == CLI_GO)
         status = job_check(&o->job);
     e->job.opts = &o->job;

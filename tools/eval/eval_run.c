@@ -50,9 +50,11 @@ static void choose_part(evaluation *e)
 {
     if (strcmp(e->opts.part, "train") != 0)
         return;
-    const job_data train = e->job.train;
-    e->job.train = e->job.test;
-    e->job.test = train;
+    const job_data test = e->job.test;
+    e->job.test = e->job.train;
+    e->job.train = test;
+    e->job.train.info = e->job.test.info; /* the model is that of samples with labels */
+    e->job.train.info.bytes = test.info.bytes;
 }
 
 int eval_open(evaluation *e, sw_step_fn *fn)

@@ -8,7 +8,8 @@
 /* Rows on their way out. */
 typedef struct {
     eval_out *out;
-    int64_t n; /* scores of a row */
+    int64_t n;   /* scores of a row */
+    bool labels; /* rows have one */
     sw_json json;
     char room[1 << 12]; /* of the JSON writer */
 } writing;
@@ -41,9 +42,11 @@ static int64_t best_of(const float *scores, int64_t n)
 
 static void text_head(const evaluation *e, writing *w)
 {
-    if (eval_has_classes(e))
+    if (eval_has_classes(e) && w->labels)
         eval_print(w->out, "%10s  %-16s  %-16s  %s\n", "row", "label", "predicted",
                    "probability");
+    else if (eval_has_classes(e))
+        eval_print(w->out, "%10s  %-16s  %s\n", "row", "predicted", "probability");
     else
         eval_print(w->out, "%10s  %s\n", "row", "predicted");
 }
@@ -58,9 +61,10 @@ static void text_row(const evaluation *e, writing *w, const row *r)
         eval_print(w->out, "\n");
         return;
     }
-    eval_print(w->out, "  %-16s  %-16s  %.4f%s\n", eval_class_name(e, r->label, label),
-               eval_class_name(e, r->best, predicted), (double)r->scores[r->best],
-               r->best == r->label ? "" : "  *");
+    if (w->labels)
+        eval_print(w->out, "  %-16s", eval_class_name(e, r->label, label));
+    eval_print(w->out, "  %-16s  %.4f%s\n", eval_class_name(e, r->best, predicted),
+               (double)r->scores[r->best], !w->labels || r->best == r->label ? "" : "  *");
 }
 
 /* ---- CSV --------------------------------------------------------------------------------- */
@@ -70,7 +74,8 @@ static void csv_head(const evaluation *e, writing *w)
     const bool classes = eval_has_classes(e), named = e->job.test.info.class_names != NULL;
     eval_print(w->out, "row");
     if (classes)
-        eval_print(w->out, ",label,predicted%s", named ? ",label_name,predicted_name" : "");
+        eval_print(w->out, "%s,predicted%s%s", w->labels ? ",label" : "",
+                   named && w->labels ? ",label_name" : "", named ? ",predicted_name" : "");
     for (int64_t i = 0; i < w->n; i++)
         eval_print(w->out, ",%c%" PRId64, classes ? 'p' : 'y', i);
     eval_print(w->out, "\n");
@@ -80,11 +85,15 @@ static void csv_row(const evaluation *e, writing *w, const row *r)
 {
     const char *const *names = e->job.test.info.class_names;
     eval_print(w->out, "%" PRId64, r->number);
+    if (eval_has_classes(e) && w->labels)
+        eval_print(w->out, ",%" PRId64, r->label);
     if (eval_has_classes(e))
-        eval_print(w->out, ",%" PRId64 ",%" PRId64, r->label, r->best);
+        eval_print(w->out, ",%" PRId64, r->best);
     if (eval_has_classes(e) && names != NULL) {
-        eval_put(w->out, ",", 1);
-        eval_put_field(w->out, names[r->label]);
+        if (w->labels) {
+            eval_put(w->out, ",", 1);
+            eval_put_field(w->out, names[r->label]);
+        }
         eval_put(w->out, ",", 1);
         eval_put_field(w->out, names[r->best]);
     }
@@ -137,7 +146,8 @@ static void json_row(const evaluation *e, writing *w, const row *r)
     sw_json_begin(json, '{');
     sw_json_put_i64(json, "row", r->number);
     if (eval_has_classes(e)) {
-        sw_json_put_i64(json, "label", r->label);
+        if (w->labels)
+            sw_json_put_i64(json, "label", r->label);
         sw_json_put_i64(json, "predicted", r->best);
         if (names != NULL)
             sw_json_put_string(json, "name", names[r->best]);
@@ -221,7 +231,8 @@ static sw_status take(evaluation *e, const sw_array *inputs, const sw_array *sco
     }
     for (int64_t i = 0; i < rows; i++) {
         const float *x = (const float *)scores->data + i * w->n;
-        const row r = {e->rows + i, label_at(&inputs[1], i), best_of(x, w->n), x};
+        const row r = {e->rows + i, w->labels ? label_at(&inputs[1], i) : -1, best_of(x, w->n),
+                       x};
         formats[e->opts.format].row(e, w, &r);
     }
     return w->out->status != SW_OK ? w->out->status : w->json.status;
@@ -230,7 +241,7 @@ static sw_status take(evaluation *e, const sw_array *inputs, const sw_array *sco
 sw_status predict_write(void *context, eval_out *out)
 {
     evaluation *e = context;
-    writing w = {.out = out};
+    writing w = {.out = out, .labels = e->job.test.info.n_fields > 1};
     sw_json_fixed(&w.json, w.room, sizeof w.room, drain, out);
     SW_TRY(eval_all(e, take, &w));
     return json_end(&w, e->opts.format);

@@ -163,8 +163,7 @@ static sw_status save_member(const evolve *e, sw_net *net)
     const char *to = e->opts.save != NULL ? e->opts.save : prefix;
     snprintf(path, sizeof path, "%s.json", to);
     SW_TRY(cli_saved(sw_genome_save(sw_net_genome(net), path)));
-    if (*e->job.normal.text != '\0')
-        SW_TRY(sw_model_note(sw_net_model(net), JOB_NORMAL_KEY, e->job.normal.text));
+    SW_TRY(job_note(&e->job, sw_net_model(net)));
     snprintf(path, sizeof path, "%s.safetensors", to);
     SW_TRY(cli_saved(sw_model_save(sw_net_model(net), path)));
     if (!e->opts.quiet)

@@ -91,9 +91,7 @@ static sw_status save_params(evolve *e)
 {
     sw_net *net;
     SW_TRY(sw_evolution_net(e->evolution, UINT32_MAX, &net));
-    sw_status status = SW_OK;
-    if (*e->job.normal.text != '\0')
-        status = sw_model_note(sw_net_model(net), JOB_NORMAL_KEY, e->job.normal.text);
+    sw_status status = job_note(&e->job, sw_net_model(net));
     if (status == SW_OK)
         status =
             cli_saved(sw_model_save(sw_net_model(net), evolve_path(e, "best.safetensors")));

@@ -63,8 +63,7 @@ static sw_status train(evolve *e, trial *t)
     if (cli_interrupted())
         return SW_OK;
     SW_TRY(test(e, t, &e->retrained));
-    if (*e->job.normal.text != '\0')
-        SW_TRY(sw_model_note(t->model, JOB_NORMAL_KEY, e->job.normal.text));
+    SW_TRY(job_note(&e->job, t->model));
     return cli_saved(sw_model_save(t->model, evolve_path(e, "retrained.safetensors")));
 }
 

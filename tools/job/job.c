@@ -94,7 +94,7 @@ sw_run_args job_args(job *j, job_which which, const sw_array *inputs, uint64_t s
                         .models = &j->net.model,
                         .n_models = 1,
                         .inputs = inputs,
-                        .n_inputs = j->train.info.n_fields,
+                        .n_inputs = (which < JOB_EVAL ? &j->train : &j->test)->info.n_fields,
                         .mode = j->program[which].mode,
                         .immediate = j->opts->immediate,
                         .step = step,

@@ -37,7 +37,8 @@ typedef struct {
     bool shares;  /* runs note what each role and layer holds */
     bool knobs;   /* the optimizer's numbers and the dropout of mlp and lenet5 are knobs */
     const char
-        *params; /* parameters to begin with, whose note says how pixels become numbers */
+        *params;     /* parameters to begin with, whose note says how pixels become numbers */
+    bool unlabelled; /* predict: the data may be without labels; `params` say what they are */
 } job_opts;
 
 /* Append the options to `table` (room for JOB_OPTIONS_MAX) behind its first n; returns the new
@@ -109,12 +110,25 @@ typedef struct {
     const char *from; /* who says so, for people */
 } job_normal;
 
+/* What a file of parameters says of the data that it was trained on. */
+#define JOB_NOTE_BYTES 256
+#define JOB_NOTED_NAMES 128
+typedef struct {
+    bool known; /* else nothing of the rest */
+    bool standardised, named;
+    sw_array sample, target; /* fields 0 and 1: types and shapes */
+    int64_t n_classes;
+    char text[JOB_NOTE_BYTES];
+    const char *name[JOB_NOTED_NAMES]; /* in `text`, where `named` */
+} job_trained;
+
 typedef struct {
     const job_opts *opts;
     int64_t batch;
     bool quiet;        /* no progress while files are read */
     int keep_programs; /* how many plans the exec remembers; 0: as many as it does by itself */
     job_data train, test;
+    job_trained trained; /* with opts->unlabelled */
     job_normal normal;
     sw_budget *budget;
     sw_exec *exec;
@@ -146,6 +160,13 @@ SW_MUST_USE sw_status job_file_agree(const job *j);
 #define JOB_NORMAL_KEY "normalise" /* of the parameters' note */
 int job_normal_check(const job_opts *opts);
 int job_normalise(job *j, bool shapes_only);
+/* Note beside the model's parameters what they are trained on, and how pixels become numbers.
+ */
+SW_MUST_USE sw_status job_note(const job *j, sw_model *model);
+void job_trained_read(job_trained *trained, const char *params);
+/* The training data have no labels: they become `test`, and `train` is what the parameters were
+ * trained on, without samples. CLI_GO or an exit status. */
+int job_unlabelled(job *j);
 /* Create budget, exec and model, and plan all programs, without tensor memory. Plans everything
  * or refuses. Needs opts, batch, train and test. */
 int job_open(job *j);

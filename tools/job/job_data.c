@@ -30,7 +30,8 @@ static void describe(job_data *data)
 {
     data->info.size = sizeof data->info;
     sw_dataset_describe(data->set, &data->info);
-    if (data->n == 0) /* else shapes stand for more samples than were made */
+    if (data->set != NULL &&
+        data->n == 0) /* else shapes stand for more samples than were made */
         data->n = data->info.n;
 }
 
@@ -45,6 +46,8 @@ static int check_model(const job *j)
 
 int job_load(job *j, bool shapes_only)
 {
+    if (j->opts->unlabelled)
+        job_trained_read(&j->trained, j->opts->params);
     sw_status status = load(j, false, shapes_only);
     if (status == SW_OK && !cli_interrupted())
         status = load(j, true, shapes_only);
@@ -58,6 +61,11 @@ int job_load(job *j, bool shapes_only)
                                           "written");
     describe(&j->train);
     describe(&j->test);
+    if (j->train.info.n_fields == 1) {
+        const int known = job_unlabelled(j);
+        if (known != CLI_GO)
+            return known;
+    }
     status = job_file_agree(j);
     if (status != SW_OK)
         return cli_library_error(status, true);

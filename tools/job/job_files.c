@@ -169,8 +169,18 @@ static uint64_t seed_of(const job_opts *o)
     return o->split_seed >= 0 ? (uint64_t)o->split_seed : 1;
 }
 
-static sw_csv_opts csv_opts(const job_opts *o)
+/* As many columns are a table without labels. */
+static int64_t features_of(const job *j)
 {
+    const sw_shape *s = &j->trained.sample.shape;
+    if (!j->opts->unlabelled)
+        return 0;
+    return j->opts->test_data != NULL ? -1 : j->trained.known && s->rank == 1 ? s->dim[0] : 0;
+}
+
+static sw_csv_opts csv_opts(const job *j)
+{
+    const job_opts *o = j->opts;
     const bool no = o->header != NULL && strcmp(o->header, "no") == 0;
     const bool yes = o->header != NULL && strcmp(o->header, "yes") == 0;
     return (sw_csv_opts){.size = sizeof(sw_csv_opts),
@@ -179,7 +189,8 @@ static sw_csv_opts csv_opts(const job_opts *o)
                          .test_path = o->test_data != NULL ? path_of(o->test_data) : NULL,
                          .test_share = share_of(o),
                          .seed = seed_of(o),
-                         .standardise = o->standardise};
+                         .standardise = o->standardise,
+                         .unlabelled = features_of(j)};
 }
 
 /* A line of it now and then, on terminals. */
@@ -200,16 +211,18 @@ static sw_images_opts images_opts(job *j)
                             .test_share = share_of(o),
                             .seed = seed_of(o),
                             .progress = tell_progress,
-                            .user = j};
+                            .user = j,
+                            .unlabelled = o->unlabelled};
 }
 
 sw_status job_file_load(job *j, bool test, bool shapes_only)
 {
     const char *path;
     const swi_reader *r = swi_reader_of(j->opts->data, &path);
-    const sw_csv_opts csv = csv_opts(j->opts);
+    const sw_csv_opts csv = csv_opts(j);
     const sw_images_opts images = images_opts(j);
     const swi_reader_opts opts = {.images = &images,
+                                  .unlabelled = j->opts->unlabelled,
                                   .shapes_only = shapes_only,
                                   .unpack_bytes = j->opts->data_limit,
                                   .context = j->opts->settings.context,

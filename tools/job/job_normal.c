@@ -115,6 +115,10 @@ static int from_images(job *j, bool shapes_only)
     tool_pixels *p = &j->normal.pixels;
     const int n = channels_of(j);
     j->normal.from = "the training images";
+    if (j->train.set == NULL)
+        return cli_error(CLI_USAGE,
+                         "--normalise auto needs images of a training: leave it out, "
+                         "or give the numbers");
     if (shapes_only) {
         *p = (tool_pixels){n, {0}, {1, 1, 1, 1}};
         return CLI_GO;

@@ -132,8 +132,7 @@ static sw_status to_model(pop *p, int k, sw_exec *exec, tool_net *net, sw_member
         sw_heap_free(bytes, SW_HEAP_RECORDS, n);
         SW_TRY(status);
     }
-    if (*p->job.normal.text != '\0')
-        SW_TRY(sw_model_note(net->model, JOB_NORMAL_KEY, p->job.normal.text));
+    SW_TRY(job_note(&p->job, net->model));
     return sw_member_to_model(net->model, member);
 }
 

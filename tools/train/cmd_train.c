@@ -58,8 +58,7 @@ static sw_status make_ready(train *t)
     SW_TRY(cli_times_init(&t->times, t->total_steps));
     if (t->opts.find_lr)
         SW_TRY(train_find_create(&t->find, &t->opts, t->total_steps));
-    if (*t->job.normal.text != '\0')
-        SW_TRY(sw_model_note(t->job.net.model, JOB_NORMAL_KEY, t->job.normal.text));
+    SW_TRY(job_note(&t->job, t->job.net.model));
     return sw_model_ready(t->job.net.model, t->job.exec, (uint64_t)t->opts.job.seed);
 }
 

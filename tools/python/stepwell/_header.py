@@ -1232,6 +1232,7 @@ sw_csv_opts._fields_ = [
     ("seed", c_uint64),
     ("standardise", c_int),
     ("unpack_bytes", c_size_t),
+    ("unlabelled", c_int64),
 ]
 sw_text_opts._fields_ = [
     ("size", c_size_t),
@@ -1255,6 +1256,7 @@ sw_npy_opts._fields_ = [
     ("test_share", c_double),
     ("seed", c_uint64),
     ("unpack_bytes", c_size_t),
+    ("unlabelled", c_int64),
 ]
 class sw_number(_IntEnum):
     SW_NUMBER_F32 = 0
@@ -1306,6 +1308,7 @@ sw_images_opts._fields_ = [
     ("unpack_bytes", c_size_t),
     ("progress", C(1, None, c_int, c_void_p, c_int64, c_int64)),
     ("user", c_void_p),
+    ("unlabelled", c_int64),
 ]
 sw_dataset_info._fields_ = [
     ("size", c_size_t),
