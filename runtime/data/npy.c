@@ -10,7 +10,7 @@ enum { TRAIN = SWI_NPY_TRAIN, TEST = SWI_NPY_TEST, PARTS = SWI_NPY_PARTS };
 
 typedef struct {
     swi_source *source[PARTS][2];
-    swi_npy_pair pair;
+    swi_npy_pair *pair;
 } files;
 
 static sw_status read_bytes(void *of, void *to, size_t bytes, size_t *got)
@@ -51,8 +51,8 @@ static sw_status open_pair(files *f, int p, const char *path, const sw_npy_opts 
     const size_t unpack_bytes = o->unpack_bytes;
     const char *comma = find_comma(path);
     if (comma == NULL && o->unlabelled) {
-        f->pair.given[p] = f->pair.unlabelled[p] = true;
-        return open_array(&f->source[p][0], &f->pair.x[p], path, unpack_bytes);
+        f->pair->given[p] = f->pair->unlabelled[p] = true;
+        return open_array(&f->source[p][0], &f->pair->x[p], path, unpack_bytes);
     }
     if (comma == NULL || comma == path || comma[1] == '\0')
         SW_FAIL(SW_INVALID,
@@ -61,47 +61,31 @@ static sw_status open_pair(files *f, int p, const char *path, const sw_npy_opts 
                 call, path);
     memcpy(room, path, strlen(path) + 1);
     room[comma - path] = '\0';
-    SW_TRY(open_array(&f->source[p][0], &f->pair.x[p], room, unpack_bytes));
+    SW_TRY(open_array(&f->source[p][0], &f->pair->x[p], room, unpack_bytes));
     SW_TRY(
-        open_array(&f->source[p][1], &f->pair.y[p], room + (comma - path) + 1, unpack_bytes));
-    f->pair.given[p] = true;
+        open_array(&f->source[p][1], &f->pair->y[p], room + (comma - path) + 1, unpack_bytes));
+    f->pair->given[p] = true;
     return SW_OK;
 }
 
-static sw_status open_all(files *f, const char *path, const sw_npy_opts *o, char *room)
+static sw_status open_all(void *context, swi_npy_pair *pair, const char *path,
+                          const sw_npy_opts *o, bool test, char *room)
 {
+    files *f = context;
+    (void)test;
+    f->pair = pair;
     SW_TRY(open_pair(f, TRAIN, path, o, room));
-    if (o->test_path != NULL)
-        SW_TRY(open_pair(f, TEST, o->test_path, o, room));
-    f->pair.split = f->pair.split && !f->pair.unlabelled[TRAIN];
-    return SW_OK;
+    return o->test_path != NULL ? open_pair(f, TEST, o->test_path, o, room) : SW_OK;
 }
 
 sw_status sw_dataset_npy(sw_dataset **train, sw_dataset **test, const char *path,
-                         const sw_npy_opts *given)
+                         const sw_npy_opts *opts)
 {
-    sw_npy_opts o;
-    sw_dataset *part[PARTS] = {NULL, NULL};
-    files f = {.pair = {.name = path}};
-    void *room;
-    SW_TRY(swi_npy_opts(&o, given, path, train != NULL, test != NULL, call));
-    f.pair.shapes_only = o.shapes_only != 0;
-    f.pair.split = test != NULL && o.test_path == NULL;
-    f.pair.share = o.test_share;
-    f.pair.seed = o.seed;
-    const size_t bytes = strlen(path) + (o.test_path != NULL ? strlen(o.test_path) : 0) + 1;
-    SW_TRY(sw_heap_alloc(&room, SW_HEAP_FILES, bytes));
-    sw_status status = open_all(&f, path, &o, room);
-    sw_heap_free(room, SW_HEAP_FILES, bytes);
-    if (status == SW_OK)
-        status = swi_npy_sets(part, &f.pair);
+    files f = {.pair = NULL};
+    const sw_status status = swi_npy_call(train, test, path, opts, call, open_all, &f);
     for (int i = 0; i < 2 * PARTS; i++)
         swi_source_close(f.source[i / 2][i % 2]);
-    SW_TRY(status);
-    *train = part[TRAIN];
-    if (test != NULL)
-        *test = part[TEST];
-    return SW_OK;
+    return status;
 }
 
 /* ---- as a reader ------------------------------------------------------------------------- */

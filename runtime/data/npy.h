@@ -15,6 +15,16 @@ typedef struct {
     sw_status (*rewind)(void *of);
 } swi_npy_source;
 
+/* What its header says, of any type. */
+typedef struct {
+    char type[32]; /* "<f4"; "[" of records of several fields */
+    bool fortran;  /* the first axis runs fastest */
+    sw_shape shape;
+    uint32_t bytes; /* of the header */
+} swi_npy_header;
+/* Read it, versions 1 to 3, from the first byte on: afterwards the first element comes next. */
+SW_MUST_USE sw_status swi_npy_header_read(const swi_npy_source *source, swi_npy_header *h);
+
 typedef struct {
     swi_npy_source source;
     uint32_t head_bytes; /* in front of the numbers */
@@ -23,8 +33,8 @@ typedef struct {
     sw_shape shape; /* axis 0 is the samples' */
 } swi_npy;
 
-/* Read and check the header, versions 1 to 3: afterwards the first number comes next. What the
- * header announces is what is there. A zero axis and a scalar are refused. */
+/* Read and check the header: afterwards the first number comes next. What the header announces
+ * is what is there. A zero axis and a scalar are refused. */
 SW_MUST_USE sw_status swi_npy_head(swi_npy *npy);
 
 /* Of a data set in two parts: arrays of inputs and targets; no test part where `given` says so.
@@ -38,12 +48,13 @@ typedef struct {
     bool given[SWI_NPY_PARTS], unlabelled[SWI_NPY_PARTS]; /* unlabelled: without y */
     swi_npy x[SWI_NPY_PARTS], y[SWI_NPY_PARTS];
 } swi_npy_pair;
-/* Heads are read. On failure nothing is kept. */
-SW_MUST_USE sw_status swi_npy_sets(sw_dataset *part[SWI_NPY_PARTS], const swi_npy_pair *pair);
-
-/* Options of both calls, checked. */
-SW_MUST_USE sw_status swi_npy_opts(sw_npy_opts *to, const sw_npy_opts *given, const char *path,
-                                   bool train, bool test, const char *call);
+/* A call, from its arguments to its data sets: `open` opens all arrays that `path` and the
+ * options name, each with a source, and fills the pair; `room` is as long as any path. */
+typedef sw_status swi_npy_open(void *context, swi_npy_pair *pair, const char *path,
+                               const sw_npy_opts *o, bool test, char *room);
+SW_MUST_USE sw_status swi_npy_call(sw_dataset **train, sw_dataset **test, const char *path,
+                                   const sw_npy_opts *given, const char *call,
+                                   swi_npy_open *open, void *context);
 sw_npy_opts swi_npy_opts_of(const swi_reader_opts *o);
 
 #endif

@@ -9,13 +9,13 @@
 enum { TEXT_BYTES = 4096 /* NumPy's are 118, or a few more for many axes */ };
 
 typedef struct {
-    const swi_npy *npy;
+    const char *name;
     const char *text, *at;
 } cursor;
 
 static sw_status bad(const cursor *c, const char *what)
 {
-    SW_FAIL(SW_FORMAT, "%s: the header, behind %d characters: %s", c->npy->source.name,
+    SW_FAIL(SW_FORMAT, "%s: the header, behind %d characters: %s", c->name,
             (int)(c->at - c->text), what);
 }
 
@@ -51,39 +51,32 @@ static bool take_string(cursor *c, char *to, size_t bytes)
     return true;
 }
 
-static sw_status take_type(cursor *c, swi_npy *npy)
+/* Behind a list of fields, with brackets in it; false where it does not end. */
+static bool skip_fields(cursor *c)
 {
-    static const struct {
-        const char *name;
-        sw_number type;
-    } known[] = {{"f4", SW_NUMBER_F32}, {"f8", SW_NUMBER_F64},  {"u1", SW_NUMBER_U8},
-                 {"i1", SW_NUMBER_I8},  {"b1", SW_NUMBER_BOOL}, {"u2", SW_NUMBER_U16},
-                 {"i2", SW_NUMBER_I16}, {"u4", SW_NUMBER_U32},  {"i4", SW_NUMBER_I32},
-                 {"u8", SW_NUMBER_U64}, {"i8", SW_NUMBER_I64}};
-    const char *name = npy->source.name;
-    char text[32];
+    char mark = '\0';
+    int depth = 0;
+    do {
+        const char x = *c->at++;
+        if (x == '\0')
+            return false;
+        if (mark != '\0' || x == '\'' || x == '"')
+            mark = mark == '\0' ? x : mark == x ? '\0' : mark;
+        else
+            depth += (x == '[' || x == '(') - (x == ']' || x == ')');
+    } while (depth > 0);
+    return true;
+}
+
+static sw_status take_type(cursor *c, swi_npy_header *h)
+{
     skip_blanks(c);
-    if (*c->at == '[')
-        SW_FAIL(SW_FORMAT, "%s: has records of several fields: save each field by itself",
-                name);
-    if (!take_string(c, text, sizeof text))
-        return bad(c, "descr must be a short text");
-    if (text[0] == '>')
-        SW_FAIL(SW_FORMAT, "%s: is big-endian ('%s'): save x.astype('<%s')", name, text,
-                text + 1);
-    if (strchr("|<", text[0]) != NULL && text[0] != '\0' && text[1] == 'O')
-        SW_FAIL(SW_FORMAT, "%s: has Python objects, not numbers ('%s')", name, text);
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (text[0] != '\0' && strcmp(text + 1, known[i].name) == 0 &&
-            (text[0] == '<' || (text[0] == '|' && swi_number_bytes(known[i].type) == 1))) {
-            npy->type = known[i].type;
-            return SW_OK;
-        }
-    SW_FAIL(
-        SW_FORMAT,
-        "%s: the type must be f4, f8, i1, i2, i4, i8, u1, u2, u4, u8 or b1 (got '%s'): save "
-        "x.astype('<f4'), or '<i8' of classes",
-        name, text);
+    if (*c->at == '[') {
+        h->type[0] = '[';
+        return skip_fields(c) ? SW_OK : bad(c, "descr has no end");
+    }
+    return take_string(c, h->type, sizeof h->type) ? SW_OK
+                                                   : bad(c, "descr must be a short text");
 }
 
 /* One size; Python 2 wrote an L behind it. */
@@ -102,9 +95,9 @@ static bool take_size(cursor *c, int64_t *out)
 }
 
 /* "(3, 4)", "(3,)" or "()" */
-static sw_status take_shape(cursor *c, swi_npy *npy)
+static sw_status take_shape(cursor *c, swi_npy_header *h)
 {
-    sw_shape *s = &npy->shape;
+    sw_shape *s = &h->shape;
     bool comma = false;
     if (!take(c, "("))
         return bad(c, "shape must be a tuple");
@@ -112,7 +105,7 @@ static sw_status take_shape(cursor *c, swi_npy *npy)
         if (s->rank > 0 && !comma)
             return bad(c, "the sizes of shape must have commas between them");
         if (s->rank == SW_MAX_RANK)
-            SW_FAIL(SW_FORMAT, "%s: must have at most %d axes", npy->source.name, SW_MAX_RANK);
+            SW_FAIL(SW_FORMAT, "%s: must have at most %d axes", c->name, SW_MAX_RANK);
         if (!take_size(c, &s->dim[s->rank]))
             return bad(c, "a size of shape must be a whole number below 2^63");
         comma = take(c, ",");
@@ -120,7 +113,7 @@ static sw_status take_shape(cursor *c, swi_npy *npy)
     return s->rank != 1 || comma ? SW_OK : bad(c, "a tuple of one size must have a comma");
 }
 
-static sw_status take_entry(cursor *c, swi_npy *npy, unsigned *seen)
+static sw_status take_entry(cursor *c, swi_npy_header *h, unsigned *seen)
 {
     char key[16] = "";
     if (!take_string(c, key, sizeof key) || !take(c, ":"))
@@ -133,24 +126,24 @@ static sw_status take_entry(cursor *c, swi_npy *npy, unsigned *seen)
         return bad(c, "the keys must be descr, fortran_order and shape, each once");
     *seen |= bit;
     if (bit == 1)
-        return take_type(c, npy);
+        return take_type(c, h);
     if (bit == 4)
-        return take_shape(c, npy);
-    npy->fortran = take(c, "True");
-    return npy->fortran || take(c, "False") ? SW_OK
-                                            : bad(c, "fortran_order must be True or False");
+        return take_shape(c, h);
+    h->fortran = take(c, "True");
+    return h->fortran || take(c, "False") ? SW_OK
+                                          : bad(c, "fortran_order must be True or False");
 }
 
-static sw_status parse(swi_npy *npy, const char *text, size_t bytes)
+static sw_status parse(const char *name, swi_npy_header *h, const char *text, size_t bytes)
 {
-    cursor c = {npy, text, text};
+    cursor c = {name, text, text};
     unsigned seen = 0;
     if (memchr(text, '\0', bytes) != NULL)
         return bad(&c, "it has a zero byte");
     if (!take(&c, "{"))
         return bad(&c, "a dictionary was expected");
     while (!take(&c, "}")) {
-        SW_TRY(take_entry(&c, npy, &seen));
+        SW_TRY(take_entry(&c, h, &seen));
         skip_blanks(&c);
         if (!take(&c, ",") && *c.at != '}')
             return bad(&c, "a comma or the closing brace was expected");
@@ -159,6 +152,90 @@ static sw_status parse(swi_npy *npy, const char *text, size_t bytes)
     if (*c.at != '\0')
         return bad(&c, "nothing may follow the dictionary");
     return seen == 7 ? SW_OK : bad(&c, "descr, fortran_order and shape must be there");
+}
+
+static sw_status refuse_magic(const swi_npy_source *source, const unsigned char *first,
+                              size_t n)
+{
+    unsigned char head[256];
+    size_t more = 0;
+    memcpy(head, first, n);
+    SW_TRY(source->read(source->of, head + n, sizeof head - n, &more));
+    n += more;
+    const char *is = swi_identify_bytes(head, n);
+    SW_FAIL(SW_FORMAT, "%s: must be a .npy file; it is %s", source->name,
+            is != NULL ? is
+            : n == 0   ? "empty"
+                       : "something else");
+}
+
+sw_status swi_npy_header_read(const swi_npy_source *source, swi_npy_header *h)
+{
+    static const char magic[] = "\x93NUMPY";
+    const char *name = source->name;
+    unsigned char head[12];
+    char text[TEXT_BYTES + 1];
+    size_t got;
+    *h = (swi_npy_header){.bytes = 0};
+    SW_TRY(source->read(source->of, head, 10, &got));
+    if (got < 6 || memcmp(head, magic, 6) != 0)
+        return refuse_magic(source, head, got);
+    if (got == 10 && (head[6] < 1 || head[6] > 3 || head[7] != 0))
+        SW_FAIL(SW_FORMAT, "%s: the version must be 1.0, 2.0 or 3.0 (got %d.%d)", name, head[6],
+                head[7]);
+    uint32_t length = got == 10 ? head[8] | (uint32_t)head[9] << 8 : 0;
+    h->bytes = 10;
+    if (got == 10 && head[6] > 1) {
+        SW_TRY(source->read(source->of, head + 10, 2, &got));
+        length |= (uint32_t)head[10] << 16 | (uint32_t)head[11] << 24;
+        h->bytes = 12;
+        got = got == 2 ? 10 : 0;
+    }
+    if (got == 10 && length > TEXT_BYTES)
+        SW_FAIL(SW_FORMAT, "%s: the header must have at most %d bytes (got %u)", name,
+                TEXT_BYTES, length);
+    const bool whole = got == 10;
+    got = 0;
+    if (whole)
+        SW_TRY(source->read(source->of, text, length, &got));
+    if (!whole || got < length)
+        SW_FAIL(SW_FORMAT, "%s: cut in its header", name);
+    h->bytes += length;
+    text[length] = '\0';
+    return parse(name, h, text, length);
+}
+
+/* ---- of samples -------------------------------------------------------------------------- */
+
+static sw_status check_type(swi_npy *npy, const char *text)
+{
+    static const struct {
+        const char *name;
+        sw_number type;
+    } known[] = {{"f4", SW_NUMBER_F32}, {"f8", SW_NUMBER_F64},  {"u1", SW_NUMBER_U8},
+                 {"i1", SW_NUMBER_I8},  {"b1", SW_NUMBER_BOOL}, {"u2", SW_NUMBER_U16},
+                 {"i2", SW_NUMBER_I16}, {"u4", SW_NUMBER_U32},  {"i4", SW_NUMBER_I32},
+                 {"u8", SW_NUMBER_U64}, {"i8", SW_NUMBER_I64}};
+    const char *name = npy->source.name;
+    if (*text == '[')
+        SW_FAIL(SW_FORMAT, "%s: has records of several fields: save each field by itself",
+                name);
+    if (text[0] == '>')
+        SW_FAIL(SW_FORMAT, "%s: is big-endian ('%s'): save x.astype('<%s')", name, text,
+                text + 1);
+    if (strchr("|<", text[0]) != NULL && text[1] == 'O')
+        SW_FAIL(SW_FORMAT, "%s: has Python objects, not numbers ('%s')", name, text);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(text + 1, known[i].name) == 0 &&
+            (text[0] == '<' || (text[0] == '|' && swi_number_bytes(known[i].type) == 1))) {
+            npy->type = known[i].type;
+            return SW_OK;
+        }
+    SW_FAIL(
+        SW_FORMAT,
+        "%s: the type must be f4, f8, i1, i2, i4, i8, u1, u2, u4, u8 or b1 (got '%s'): save "
+        "x.astype('<f4'), or '<i8' of classes",
+        name, text);
 }
 
 /* What the shape says, and what is there. */
@@ -183,52 +260,13 @@ static sw_status check_size(const swi_npy *npy)
     return SW_OK;
 }
 
-static sw_status refuse_magic(const swi_npy *npy, const unsigned char *first, size_t n)
-{
-    unsigned char head[256];
-    size_t more = 0;
-    memcpy(head, first, n);
-    SW_TRY(npy->source.read(npy->source.of, head + n, sizeof head - n, &more));
-    n += more;
-    const char *is = swi_identify_bytes(head, n);
-    SW_FAIL(SW_FORMAT, "%s: must be a .npy file; it is %s", npy->source.name,
-            is != NULL ? is
-            : n == 0   ? "empty"
-                       : "something else");
-}
-
 sw_status swi_npy_head(swi_npy *npy)
 {
-    static const char magic[] = "\x93NUMPY";
-    const char *name = npy->source.name;
-    unsigned char head[12];
-    char text[TEXT_BYTES + 1];
-    size_t got;
-    SW_TRY(npy->source.read(npy->source.of, head, 10, &got));
-    if (got < 6 || memcmp(head, magic, 6) != 0)
-        return refuse_magic(npy, head, got);
-    if (got == 10 && (head[6] < 1 || head[6] > 3 || head[7] != 0))
-        SW_FAIL(SW_FORMAT, "%s: the version must be 1.0, 2.0 or 3.0 (got %d.%d)", name, head[6],
-                head[7]);
-    uint32_t length = got == 10 ? head[8] | (uint32_t)head[9] << 8 : 0;
-    npy->head_bytes = 10;
-    if (got == 10 && head[6] > 1) {
-        SW_TRY(npy->source.read(npy->source.of, head + 10, 2, &got));
-        length |= (uint32_t)head[10] << 16 | (uint32_t)head[11] << 24;
-        npy->head_bytes = 12;
-        got = got == 2 ? 10 : 0;
-    }
-    if (got == 10 && length > TEXT_BYTES)
-        SW_FAIL(SW_FORMAT, "%s: the header must have at most %d bytes (got %u)", name,
-                TEXT_BYTES, length);
-    const bool whole = got == 10;
-    got = 0;
-    if (whole)
-        SW_TRY(npy->source.read(npy->source.of, text, length, &got));
-    if (!whole || got < length)
-        SW_FAIL(SW_FORMAT, "%s: cut in its header", name);
-    npy->head_bytes += length;
-    text[length] = '\0';
-    SW_TRY(parse(npy, text, length));
+    swi_npy_header h;
+    SW_TRY(swi_npy_header_read(&npy->source, &h));
+    npy->head_bytes = h.bytes;
+    npy->fortran = h.fortran;
+    npy->shape = h.shape;
+    SW_TRY(check_type(npy, h.type));
     return check_size(npy);
 }

@@ -363,7 +363,7 @@ static sw_status read_all(sets *s)
     return SW_OK;
 }
 
-sw_status swi_npy_sets(sw_dataset *part[PARTS], const swi_npy_pair *pair)
+static sw_status make_sets(sw_dataset *part[PARTS], const swi_npy_pair *pair)
 {
     sets s = {.pair = pair, .largest = -1};
     const sw_status status = read_all(&s);
@@ -379,10 +379,10 @@ sw_status swi_npy_sets(sw_dataset *part[PARTS], const swi_npy_pair *pair)
     return status;
 }
 
-/* ---- options ----------------------------------------------------------------------------- */
+/* ---- calls ------------------------------------------------------------------------------- */
 
-sw_status swi_npy_opts(sw_npy_opts *to, const sw_npy_opts *given, const char *path, bool train,
-                       bool test, const char *call)
+static sw_status check_opts(sw_npy_opts *to, const sw_npy_opts *given, const char *path,
+                            bool train, bool test, const char *call)
 {
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_npy_opts, to, given, call));
     if (!train || path == NULL || path[0] == '\0')
@@ -396,6 +396,31 @@ sw_status swi_npy_opts(sw_npy_opts *to, const sw_npy_opts *given, const char *pa
     if (to->test_path != NULL && (to->test_share > 0.0 || !test))
         SW_FAIL(SW_INVALID, "%s: test_path and %s exclude each other", call,
                 test ? "test_share" : "no data set for testing");
+    return SW_OK;
+}
+
+sw_status swi_npy_call(sw_dataset **train, sw_dataset **test, const char *path,
+                       const sw_npy_opts *given, const char *call, swi_npy_open *open,
+                       void *context)
+{
+    sw_npy_opts o;
+    sw_dataset *part[PARTS] = {NULL, NULL};
+    swi_npy_pair pair = {.name = path};
+    void *room;
+    SW_TRY(check_opts(&o, given, path, train != NULL, test != NULL, call));
+    pair.shapes_only = o.shapes_only != 0;
+    pair.share = o.test_share;
+    pair.seed = o.seed;
+    const size_t bytes = strlen(path) + (o.test_path != NULL ? strlen(o.test_path) : 0) + 1;
+    SW_TRY(sw_heap_alloc(&room, SW_HEAP_FILES, bytes));
+    const sw_status opened = open(context, &pair, path, &o, test != NULL, room);
+    sw_heap_free(room, SW_HEAP_FILES, bytes);
+    SW_TRY(opened);
+    pair.split = test != NULL && !pair.given[TEST] && !pair.unlabelled[TRAIN];
+    SW_TRY(make_sets(part, &pair));
+    *train = part[TRAIN];
+    if (test != NULL)
+        *test = part[TEST];
     return SW_OK;
 }
 

@@ -1,4 +1,5 @@
 /* Arrays of NumPy in an archive: "FILE" or "FILE:INPUTS,TARGETS". */
+#include "runtime/data/identify.h"
 #include "runtime/data/npy.h"
 #include "runtime/data/zip.h"
 #include <stdio.h>
@@ -11,7 +12,7 @@ enum { TRAIN = SWI_NPY_TRAIN, TEST = SWI_NPY_TEST, PARTS = SWI_NPY_PARTS };
 typedef struct {
     swi_zip zip[PARTS]; /* TEST: of test_path */
     swi_zip_member *member[PARTS][2];
-    swi_npy_pair pair;
+    swi_npy_pair *pair;
 } archive;
 
 /* ---- names ------------------------------------------------------------------------------- */
@@ -61,7 +62,7 @@ static sw_status open_array(archive *a, int zip, int p, int field, const swi_zip
                             size_t unpack_bytes)
 {
     swi_zip_member **m = &a->member[p][field];
-    swi_npy *npy = field == 0 ? &a->pair.x[p] : &a->pair.y[p];
+    swi_npy *npy = field == 0 ? &a->pair->x[p] : &a->pair->y[p];
     SW_TRY(swi_zip_member_open(m, &a->zip[zip], f, unpack_bytes));
     npy->source =
         (swi_npy_source){.name = swi_zip_member_name(*m), .bytes = f->bytes, .of = *m};
@@ -91,14 +92,14 @@ static sw_status open_names(archive *a, int zip, int p, const char *const names[
             return SW_OK;
     }
     for (int i = 0; i < fields; i++) {
-        swi_npy *npy = i == 0 ? &a->pair.x[p] : &a->pair.y[p];
+        swi_npy *npy = i == 0 ? &a->pair->x[p] : &a->pair->y[p];
         SW_TRY(open_array(a, zip, p, i, &f[i], unpack_bytes));
         npy->source.read = read_bytes;
         npy->source.rewind = rewind_bytes;
         SW_TRY(swi_npy_head(npy));
     }
-    a->pair.given[p] = true;
-    a->pair.unlabelled[p] = fields == 1;
+    a->pair->given[p] = true;
+    a->pair->unlabelled[p] = fields == 1;
     return SW_OK;
 }
 
@@ -186,6 +187,21 @@ static sw_status open_named(archive *a, int zip, int p, const char *names, const
     return SW_OK;
 }
 
+/* What torch.save writes is an archive too, of no arrays. */
+static sw_status check_head(const swi_zip *zip)
+{
+    unsigned char head[256];
+    size_t got;
+    SW_TRY(sw_file_read(zip->file, head, sizeof head, &got));
+    const char *is = swi_identify_bytes(head, got);
+    if (got >= 22 && memcmp(head, "PK\x03\x04", 4) == 0 && strstr(is, "PyTorch") == NULL)
+        return SW_OK;
+    SW_FAIL(SW_FORMAT, "%s: must be an .npz archive; it is %s", sw_file_path(zip->file),
+            got == 0     ? "empty"
+            : is != NULL ? is
+                         : "something else");
+}
+
 static sw_status open_path(archive *a, int p, const char *path, const sw_npy_opts *o,
                            bool own_test, char *room)
 {
@@ -194,46 +210,31 @@ static sw_status open_path(archive *a, int p, const char *path, const sw_npy_opt
     if (colon != NULL)
         room[colon - path] = '\0';
     SW_TRY(swi_zip_open(&a->zip[p], room));
+    SW_TRY(check_head(&a->zip[p]));
+    SW_TRY(swi_zip_list(&a->zip[p]));
     return colon != NULL ? open_named(a, p, p, colon + 1, o) : open_usual(a, p, p, o, own_test);
 }
 
-static sw_status open_all(archive *a, const char *path, const sw_npy_opts *o, bool test,
-                          char *room)
+static sw_status open_all(void *context, swi_npy_pair *pair, const char *path,
+                          const sw_npy_opts *o, bool test, char *room)
 {
+    archive *a = context;
     const bool own_test = test && o->test_path == NULL && !(o->test_share > 0.0);
+    a->pair = pair;
     SW_TRY(open_path(a, TRAIN, path, o, own_test, room));
-    if (o->test_path != NULL)
-        SW_TRY(open_path(a, TEST, o->test_path, o, false, room));
-    a->pair.split = test && !a->pair.given[TEST] && !a->pair.unlabelled[TRAIN];
-    return SW_OK;
+    return o->test_path != NULL ? open_path(a, TEST, o->test_path, o, false, room) : SW_OK;
 }
 
 sw_status sw_dataset_npz(sw_dataset **train, sw_dataset **test, const char *path,
-                         const sw_npy_opts *given)
+                         const sw_npy_opts *opts)
 {
-    sw_npy_opts o;
-    sw_dataset *part[PARTS] = {NULL, NULL};
-    archive a = {.pair = {.name = path}};
-    void *room;
-    SW_TRY(swi_npy_opts(&o, given, path, train != NULL, test != NULL, call));
-    a.pair.shapes_only = o.shapes_only != 0;
-    a.pair.share = o.test_share;
-    a.pair.seed = o.seed;
-    const size_t bytes = strlen(path) + (o.test_path != NULL ? strlen(o.test_path) : 0) + 1;
-    SW_TRY(sw_heap_alloc(&room, SW_HEAP_FILES, bytes));
-    sw_status status = open_all(&a, path, &o, test != NULL, room);
-    sw_heap_free(room, SW_HEAP_FILES, bytes);
-    if (status == SW_OK)
-        status = swi_npy_sets(part, &a.pair);
+    archive a = {.pair = NULL};
+    const sw_status status = swi_npy_call(train, test, path, opts, call, open_all, &a);
     for (int i = 0; i < 2 * PARTS; i++)
         swi_zip_member_close(a.member[i / 2][i % 2]);
     for (int p = 0; p < PARTS; p++)
         swi_zip_close(&a.zip[p]);
-    SW_TRY(status);
-    *train = part[TRAIN];
-    if (test != NULL)
-        *test = part[TEST];
-    return SW_OK;
+    return status;
 }
 
 /* ---- as a reader ------------------------------------------------------------------------- */

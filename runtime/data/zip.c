@@ -2,7 +2,6 @@
  * before it is used. Archives of more than 4 GiB have a second record in front of the last
  * (zip64). */
 #include "runtime/data/zip.h"
-#include "runtime/data/identify.h"
 #include <string.h>
 
 enum { END = 22, COMMENT = 65535, LOCATOR = 20, END64 = 56, ENTRY = 46 };
@@ -93,47 +92,33 @@ static sw_status read_list(swi_zip *zip, unsigned char *tail)
     return read_at(zip, list.at, block, (size_t)list.bytes);
 }
 
-static sw_status check_head(const swi_zip *zip)
-{
-    unsigned char head[256];
-    size_t got;
-    SW_TRY(sw_file_read(zip->file, head, sizeof head, &got));
-    const char *is = swi_identify_bytes(head, got);
-    if (got >= END && get32(head) == 0x04034b50 && strstr(is, "PyTorch") == NULL)
-        return SW_OK;
-    SW_FAIL(SW_FORMAT, "%s: must be an .npz archive; it is %s", sw_file_path(zip->file),
-            got == 0     ? "empty"
-            : is != NULL ? is
-                         : "something else");
-}
-
-static sw_status open_list(swi_zip *zip)
-{
-    void *tail;
-    if (sw_file_waits(zip->file))
-        SW_FAIL(SW_FORMAT,
-                "%s: data must be a regular file, which is read twice (this is a pipe or "
-                "terminal)",
-                sw_file_path(zip->file));
-    SW_TRY(sw_file_size(zip->file, &zip->bytes));
-    SW_TRY(check_head(zip));
-    SW_TRY(sw_heap_alloc(&tail, SW_HEAP_FILES, END + COMMENT));
-    const sw_status status = read_list(zip, tail);
-    sw_heap_free(tail, SW_HEAP_FILES, END + COMMENT);
-    return status;
-}
-
 sw_status swi_zip_open(swi_zip *zip, const char *path)
 {
     swi_zip made = {.at = 0};
     SW_TRY(sw_file_open(&made.file, path, SW_FILE_READ));
-    const sw_status status = open_list(&made);
+    sw_status status = SW_OK;
+    if (sw_file_waits(made.file))
+        status = sw_error_set(SW_FORMAT, __FILE__, __LINE__,
+                              "%s: data must be a regular file, which is read twice (this is a "
+                              "pipe or terminal)",
+                              path);
+    if (status == SW_OK)
+        status = sw_file_size(made.file, &made.bytes);
     if (status != SW_OK) {
         swi_zip_close(&made);
         return status;
     }
     *zip = made;
     return SW_OK;
+}
+
+sw_status swi_zip_list(swi_zip *zip)
+{
+    void *tail;
+    SW_TRY(sw_heap_alloc(&tail, SW_HEAP_FILES, END + COMMENT));
+    const sw_status status = read_list(zip, tail);
+    sw_heap_free(tail, SW_HEAP_FILES, END + COMMENT);
+    return status;
 }
 
 void swi_zip_close(swi_zip *zip)

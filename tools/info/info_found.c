@@ -227,7 +227,7 @@ static sw_status look(found *f, sw_file *file, const unsigned char *head, size_t
     if (begins(head, "GGUF"))
         return found_gguf(f);
     if (begins(head, "PK\x03\x04") || begins(head, "PK\x05\x06"))
-        return found_zip(f, file);
+        return found_zip(f);
     if (look_named(f, head, n))
         return SW_OK;
     if (n > 4 && head[0] == 0 && head[1] == 0 && head[2] == 8 && head[3] > 0 &&

@@ -43,11 +43,8 @@ void found_note(found *f, const char *key, const char *format, ...) SW_PRINTF(3,
 /* Zeroed but for rank and bytes, which are not known; NULL: no memory. Valid until the next. */
 SW_MUST_USE sw_status found_add(found *f, found_tensor **out);
 SW_MUST_USE sw_status found_numpy(found *f, sw_file *file);
-SW_MUST_USE sw_status found_zip(found *f, sw_file *file);
+SW_MUST_USE sw_status found_zip(found *f);
 SW_MUST_USE sw_status found_gguf(found *f);
-/* The header of an array, which begins at byte `at`. */
-SW_MUST_USE sw_status found_array(found *f, sw_file *file, uint64_t at, uint64_t end,
-                                  found_tensor *to);
 /* Exactly n bytes from byte `at` on. */
 SW_MUST_USE sw_status found_read(const found *f, sw_file *file, uint64_t at, void *to,
                                  size_t n);

@@ -1,9 +1,8 @@
-/* Arrays of NumPy's and archives: .npy, .npz, and what torch.save writes.
- *
- *   array     "\x93NUMPY", version, length of the header, a Python dict as text; elements
- *   archive   files; at its end a directory of them, and at the very end where that begins */
-#include "alloc/base/mem.h"
+/* Arrays of NumPy's and archives: .npy, .npz, and what torch.save writes, by the readers of
+ * data sets. */
 #include "profiler/record/utf8.h"
+#include "runtime/data/npy.h"
+#include "runtime/data/zip.h"
 #include "tools/info/info_found.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,282 +10,135 @@
 
 /* ---- an array ---------------------------------------------------------------------------- */
 
-static sw_status wrong(const found *f, uint64_t at, const char *what)
-{
-    SW_FAIL(SW_FORMAT, "%s: byte %" PRIu64 ": %s", f->path, at, what);
-}
-
-/* Behind 'key': and blanks; NULL where there is no such key. */
-static const char *value_of(const char *text, const char *key)
-{
-    const char *at = strstr(text, key);
-    if (at == NULL)
-        return NULL;
-    at += strlen(key);
-    while (*at == ' ' || *at == ':')
-        at++;
-    return at;
-}
-
-static bool read_shape(const char *at, found_tensor *to)
-{
-    if (at == NULL || *at++ != '(')
-        return false;
-    to->rank = 0;
-    while (*at != ')') {
-        char *end;
-        if (*at < '0' || *at > '9' || to->rank == FOUND_RANK)
-            return false;
-        to->dim[to->rank++] = strtoull(at, &end, 10);
-        for (at = end; *at == ',' || *at == ' ' || *at == 'L';)
-            at++;
-        if (*at == '\0')
-            return false;
-    }
-    return true;
-}
-
 /* '<f4' has elements of 4 bytes; 0: of a type with fields, or none. */
-static uint64_t read_type(const char *at, found_tensor *to)
+static uint64_t element_bytes(const char *type)
 {
-    size_t n = 0;
-    snprintf(to->type, sizeof to->type, "fields");
-    if (at == NULL || *at != '\'')
-        return 0;
-    for (at++; *at != '\'' && *at != '\0' && n + 1 < sizeof to->type; at++)
-        to->type[n++] = *at;
-    to->type[n] = '\0';
-    const uint64_t bytes = n > 2 ? strtoull(to->type + 2, NULL, 10) : 0;
-    return n > 2 && to->type[1] == 'U' ? 4 * bytes : bytes;
+    const uint64_t bytes = strlen(type) > 2 ? strtoull(type + 2, NULL, 10) : 0;
+    return bytes > 0 && type[1] == 'U' ? 4 * bytes : bytes;
 }
 
-static bool multiply(uint64_t *all, uint64_t by)
+/* Hold its bytes against those that are there, `begin` of the file on where it is stored. */
+static sw_status check_bytes(const swi_npy_source *source, const swi_npy_header *h,
+                             uint64_t begin, found_tensor *to)
 {
-    if (by > 0 && *all > UINT64_MAX / by)
-        return false;
-    *all *= by;
-    return true;
-}
-
-/* The header as text, with an end; *data is the first byte behind it. */
-static sw_status read_header(const found *f, sw_file *file, uint64_t at, char *text,
-                             size_t room, uint64_t *data)
-{
-    unsigned char head[12];
-    SW_TRY(found_read(f, file, at, head, 10));
-    const bool wide = head[6] >= 2;
-    if (memcmp(head, "\x93NUMPY", 6) != 0 || head[6] < 1 || head[6] > 3)
-        return wrong(f, at, "no array of NumPy's, of version 1 to 3, begins here");
-    if (wide)
-        SW_TRY(found_read(f, file, at, head, 12));
-    uint64_t length = (uint64_t)head[8] | (uint64_t)head[9] << 8;
-    if (wide)
-        length |= (uint64_t)head[10] << 16 | (uint64_t)head[11] << 24;
-    const uint64_t begin = at + (wide ? 12 : 10);
-    if (begin > f->bytes || length > f->bytes - begin)
-        return wrong(f, at + 8, "the header is longer than the file");
-    const size_t n = length < room ? (size_t)length : room - 1;
-    SW_TRY(found_read(f, file, begin, text, n));
-    text[n] = '\0';
-    *data = begin + length;
-    return SW_OK;
-}
-
-sw_status found_array(found *f, sw_file *file, uint64_t at, uint64_t end, found_tensor *to)
-{
-    char text[1024];
-    uint64_t data = 0, all;
-    SW_TRY(read_header(f, file, at, text, sizeof text, &data));
-    const char *order = value_of(text, "'fortran_order'");
-    all = read_type(value_of(text, "'descr'"), to);
-    if (order == NULL || !read_shape(value_of(text, "'shape'"), to))
-        return wrong(f, at, "the header must have descr, fortran_order and shape");
-    if (strncmp(order, "True", 4) == 0)
-        strncat(to->type, " by columns", sizeof to->type - strlen(to->type) - 1);
+    uint64_t all = element_bytes(h->type);
+    const bool known = all > 0 || strchr(h->type, '0') != NULL;
     for (int i = 0; i < to->rank; i++)
-        if (!multiply(&all, to->dim[i]))
-            return wrong(f, at, "the shape has more elements than a size can say");
-    to->bytes = all > 0 || strchr(to->type, '0') != NULL ? all : UINT64_MAX;
-    if (to->bytes != UINT64_MAX && (data > end || end - data < to->bytes))
+        if (__builtin_mul_overflow(all, to->dim[i], &all))
+            SW_FAIL(SW_FORMAT, "%s: the shape has more elements than a size can say",
+                    source->name);
+    to->bytes = known ? all : UINT64_MAX;
+    const uint64_t there = source->bytes > h->bytes ? source->bytes - h->bytes : 0;
+    if (known && there < all)
         SW_FAIL(SW_FORMAT,
                 "%s: byte %" PRIu64 ": %" PRIu64 " bytes of elements must follow, %" PRIu64
                 " are there",
-                f->path, data, to->bytes, end > data ? end - data : 0);
+                source->name, begin + h->bytes, all, there);
     return SW_OK;
+}
+
+/* Its header comes next in the source. */
+static sw_status describe(const swi_npy_source *source, uint64_t begin, found_tensor *to)
+{
+    swi_npy_header h;
+    SW_TRY(swi_npy_header_read(source, &h));
+    snprintf(to->type, sizeof to->type, "%.10s%s", h.type[0] == '[' ? "fields" : h.type,
+             h.fortran ? " by columns" : "");
+    to->rank = h.shape.rank;
+    for (int i = 0; i < to->rank; i++)
+        to->dim[i] = (uint64_t)h.shape.dim[i];
+    return check_bytes(source, &h, begin, to);
+}
+
+static sw_status read_bytes(void *of, void *to, size_t bytes, size_t *got)
+{
+    return sw_file_read(of, to, bytes, got);
 }
 
 sw_status found_numpy(found *f, sw_file *file)
 {
+    const swi_npy_source source = {f->path, f->bytes, file, read_bytes, NULL};
     found_tensor *t;
     f->kind = "npy";
     f->says = "an array of NumPy's";
+    SW_TRY(sw_file_seek(file, 0));
     SW_TRY(found_add(f, &t));
-    return found_array(f, file, 0, f->bytes, t);
+    return describe(&source, 0, t);
 }
 
 /* ---- archives ---------------------------------------------------------------------------- */
 
-#define END_BYTES 22
-#define COMMENT_MAX 65535
-#define ENTRY_BYTES 46
-#define NAME_MAX_BYTES 300
-
-typedef struct {
-    uint64_t entries, begin; /* of the directory */
-} directory;
-
-typedef struct {
-    char name[NAME_MAX_BYTES];
-    unsigned method;
-    uint64_t stored, bytes, begin; /* of its local header */
-} entry;
-
-static uint64_t get(const unsigned char *at, int bytes)
+static bool ends_with(const swi_zip_file *e, const char *end)
 {
-    uint64_t x = 0;
-    for (int i = bytes - 1; i >= 0; i--)
-        x = x << 8 | at[i];
-    return x;
+    const size_t n = strlen(end);
+    return e->name_bytes >= n && memcmp(e->name + e->name_bytes - n, end, n) == 0;
 }
 
-/* Large archives say in front of the end where a longer end is. */
-static sw_status read_long_end(const found *f, sw_file *file, uint64_t end, directory *out)
+static sw_status read_member(void *of, void *to, size_t bytes, size_t *got)
 {
-    unsigned char where[20], tail[56];
-    if (end < sizeof where)
-        return wrong(f, end, "the end of a large archive must have a pointer in front of it");
-    SW_TRY(found_read(f, file, end - sizeof where, where, sizeof where));
-    if (memcmp(where, "PK\x06\x07", 4) != 0)
-        return wrong(f, end - sizeof where,
-                     "the pointer to the end of a large archive is missing");
-    const uint64_t at = get(where + 8, 8);
-    SW_TRY(found_read(f, file, at, tail, sizeof tail));
-    if (memcmp(tail, "PK\x06\x06", 4) != 0)
-        return wrong(f, at, "the end of a large archive must be here");
-    out->entries = get(tail + 32, 8);
-    out->begin = get(tail + 48, 8);
-    return SW_OK;
+    return swi_zip_member_read(of, to, bytes, got);
 }
 
-static sw_status find_directory(const found *f, sw_file *file, directory *out)
+/* Of an array that is compressed in a way that is not read its name is known. */
+static sw_status take_array(found *f, const swi_zip *zip, const swi_zip_file *e)
 {
-    const uint64_t most = END_BYTES + COMMENT_MAX;
-    const size_t n = (size_t)(f->bytes < most ? f->bytes : most);
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, n));
-    const unsigned char *tail = block;
-    sw_status status = found_read(f, file, f->bytes - n, block, n);
-    size_t at = n;
-    while (status == SW_OK && at-- > 0)
-        if (n - at >= END_BYTES && memcmp(tail + at, "PK\x05\x06", 4) == 0)
-            break;
-    const bool there = status == SW_OK && at < n;
-    if (there)
-        *out = (directory){get(tail + at + 10, 2), get(tail + at + 16, 4)};
-    sw_heap_free(block, SW_HEAP_FILES, n);
-    SW_TRY(status);
-    if (!there)
-        return wrong(f, f->bytes, "the archive is cut: its directory, at the end, is missing");
-    if (out->begin == UINT32_MAX || out->entries == UINT16_MAX)
-        return read_long_end(f, file, f->bytes - n + at, out);
-    return SW_OK;
-}
-
-/* Sizes that do not fit 32 bits stand in an extra field. */
-static void read_extra(const unsigned char *x, size_t n, entry *e)
-{
-    for (size_t at = 0; at + 4 <= n;) {
-        const size_t bytes = (size_t)get(x + at + 2, 2);
-        size_t k = at + 4;
-        if (get(x + at, 2) == 1) {
-            uint64_t *const fields[] = {&e->bytes, &e->stored, &e->begin};
-            for (int i = 0; i < 3; i++)
-                if (*fields[i] == UINT32_MAX && k + 8 <= n && k + 8 <= at + 4 + bytes) {
-                    *fields[i] = get(x + k, 8);
-                    k += 8;
-                }
-        }
-        at += 4 + bytes;
-    }
-}
-
-static sw_status read_entry(const found *f, sw_file *file, uint64_t *at, entry *e)
-{
-    unsigned char head[ENTRY_BYTES], extra[256];
-    SW_TRY(found_read(f, file, *at, head, sizeof head));
-    if (memcmp(head, "PK\x01\x02", 4) != 0)
-        return wrong(f, *at, "a line of the archive's directory must begin here");
-    const size_t n_name = (size_t)get(head + 28, 2), n_extra = (size_t)get(head + 30, 2);
-    const size_t name = n_name < sizeof e->name ? n_name : sizeof e->name - 1;
-    const size_t more = n_extra < sizeof extra ? n_extra : sizeof extra;
-    e->method = (unsigned)get(head + 10, 2);
-    e->stored = get(head + 20, 4);
-    e->bytes = get(head + 24, 4);
-    e->begin = get(head + 42, 4);
-    SW_TRY(found_read(f, file, *at + ENTRY_BYTES, e->name, name));
-    e->name[name] = '\0';
-    SW_TRY(found_read(f, file, *at + ENTRY_BYTES + n_name, extra, more));
-    read_extra(extra, more, e);
-    *at += ENTRY_BYTES + n_name + n_extra + get(head + 32, 2);
-    return SW_OK;
-}
-
-static bool ends_with(const char *name, const char *end)
-{
-    const size_t n = strlen(name), m = strlen(end);
-    return n >= m && strcmp(name + n - m, end) == 0;
-}
-
-/* An array that is stored as it is says what it is; of a compressed one its name is known. */
-static sw_status take_array(found *f, sw_file *file, const entry *e)
-{
-    unsigned char local[30];
+    char name[sizeof f->tensor->name];
+    swi_zip_member *m;
     found_tensor *t;
+    snprintf(name, sizeof name, "%.*s", (int)e->name_bytes - (int)strlen(".npy"), e->name);
     SW_TRY(found_add(f, &t));
-    sw_utf8_clean(t->name, sizeof t->name, e->name);
-    if (ends_with(t->name, ".npy"))
-        t->name[strlen(t->name) - strlen(".npy")] = '\0';
-    snprintf(t->type, sizeof t->type, "compressed");
-    if (e->method != 0)
+    sw_utf8_clean(t->name, sizeof t->name, name);
+    const sw_status opened = swi_zip_member_open(&m, zip, e, SIZE_MAX);
+    if (opened == SW_UNSUPPORTED || e->encrypted) {
+        snprintf(t->type, sizeof t->type, "%s", e->encrypted ? "encrypted" : "compressed");
         return SW_OK;
-    SW_TRY(found_read(f, file, e->begin, local, sizeof local));
-    if (memcmp(local, "PK\x03\x04", 4) != 0)
-        return wrong(f, e->begin, "a file of the archive must begin here");
-    const uint64_t data = e->begin + sizeof local + get(local + 26, 2) + get(local + 28, 2);
-    if (data > f->bytes || e->stored > f->bytes - data)
-        return wrong(f, data, "a file of the archive ends behind its end");
-    return found_array(f, file, data, data + e->stored, t);
+    }
+    SW_TRY(opened);
+    const swi_npy_source source = {swi_zip_member_name(m), e->bytes, m, read_member, NULL};
+    const sw_status status = describe(&source, 0, t);
+    swi_zip_member_close(m);
+    return status;
 }
 
-sw_status found_zip(found *f, sw_file *file)
+static sw_status look_at_all(found *f, swi_zip *zip)
 {
-    directory d = {0, 0};
-    entry e;
-    uint64_t arrays = 0, bytes = 0;
+    uint64_t files = 0, arrays = 0, bytes = 0;
     bool torch = false;
-    f->kind = "zip";
-    f->says = "an archive (zip)";
-    SW_TRY(find_directory(f, file, &d));
-    uint64_t at = d.begin;
-    for (uint64_t i = 0; i < d.entries; i++) {
-        SW_TRY(read_entry(f, file, &at, &e));
-        torch |= ends_with(e.name, "/data.pkl") || strcmp(e.name, "data.pkl") == 0;
+    SW_TRY(swi_zip_list(zip));
+    for (;; files++) {
+        swi_zip_file e;
+        bool more;
+        SW_TRY(swi_zip_next(zip, &e, &more));
+        if (!more)
+            break;
+        torch |= ends_with(&e, "/data.pkl") || (ends_with(&e, "data.pkl") && e.name_bytes == 8);
         bytes += e.bytes;
-        if (!ends_with(e.name, ".npy"))
+        if (!ends_with(&e, ".npy"))
             continue;
         arrays++;
-        SW_TRY(take_array(f, file, &e));
+        SW_TRY(take_array(f, zip, &e));
     }
     if (torch) {
         f->kind = "torch";
         f->says = "a file of torch.save";
         f->advice = "safetensors.torch.save_file(torch.load(FILE), OUT) in Python writes the "
                     "tensors as a file that --load-params and info read";
-    } else if (arrays > 0 && arrays == d.entries) {
+    } else if (arrays > 0 && arrays == files) {
         f->kind = "npz";
         f->says = "arrays of NumPy's";
     }
-    found_note(f, "files", "%" PRIu64, d.entries);
+    found_note(f, "files", "%" PRIu64, files);
     found_note(f, "unpacked_bytes", "%" PRIu64, bytes);
     return SW_OK;
+}
+
+sw_status found_zip(found *f)
+{
+    swi_zip zip;
+    f->kind = "zip";
+    f->says = "an archive (zip)";
+    SW_TRY(swi_zip_open(&zip, f->path));
+    const sw_status status = look_at_all(f, &zip);
+    swi_zip_close(&zip);
+    return status;
 }
