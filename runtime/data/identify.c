@@ -1,66 +1,39 @@
 /* Files by their first bytes, folders by what is in them. */
 #include "runtime/data/identify.h"
 #include "alloc/base/sys.h"
+#include "runtime/base/file_kind.h"
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-#define TORCH                                                                                  \
-    "a PyTorch file of torch.save(): save the arrays with numpy.savez(FILE, x=x.numpy(), "     \
-    "y=y.numpy()) and give npz:FILE"
+#define PICKLE                                                                                 \
+    "a Python pickle, which old torch.save() writes too: save the arrays with "                \
+    "numpy.savez(FILE, x=x, y=y) and give npz:FILE"
 
-static bool begins(const unsigned char *head, size_t n, const char *with, size_t bytes)
-{
-    return n >= bytes && memcmp(head, with, bytes) == 0;
-}
-
-/* Is the word among the first bytes? Archives have the name of their first file there. */
-static bool has(const unsigned char *head, size_t n, const char *word)
-{
-    const size_t bytes = strlen(word);
-    for (size_t i = 0; i + bytes <= n; i++)
-        if (memcmp(head + i, word, bytes) == 0)
-            return true;
-    return false;
-}
-
-/* Eight bytes of a length, and a JSON object. */
-static bool is_safetensors(const unsigned char *head, size_t n)
-{
-    return n >= 10 && head[8] == '{' && head[9] == '"' && memcmp(head + 5, "\0\0\0", 3) == 0;
-}
+static const char *const is_a[SWI_FILE_KINDS] = {
+    [SWI_FILE_NPY] = "a .npy file",
+    [SWI_FILE_NPZ] = "an .npz archive",
+    [SWI_FILE_ZIP] = "a zip archive",
+    [SWI_FILE_TORCH] = "a PyTorch file of torch.save(): save the arrays with "
+                       "numpy.savez(FILE, x=x.numpy(), y=y.numpy()) and give npz:FILE",
+    [SWI_FILE_TORCH_PICKLE] = PICKLE,
+    [SWI_FILE_PICKLE] = PICKLE,
+    [SWI_FILE_SAFETENSORS] =
+        "a safetensors file, which has parameters (--load-params) and no samples",
+    [SWI_FILE_GZIP] = "a file of gzip",
+    [SWI_FILE_PNG] = "a PNG image",
+    [SWI_FILE_JPEG] = "a JPEG image",
+    [SWI_FILE_PARQUET] = "a Parquet file: save its columns as CSV or with numpy.savez()",
+    [SWI_FILE_HDF5] = "an HDF5 file: save its arrays with numpy.savez()",
+    [SWI_FILE_GGUF] = "a GGUF file, which has parameters and no samples",
+    [SWI_FILE_SQLITE] = "an SQLite file: save its tables as CSV",
+    [SWI_FILE_IDX] = "an IDX file: give idx:DIR, the folder that it is in",
+    [SWI_FILE_PROFILE] = "a profile of stepwell: stepwell report shows it",
+};
 
 const char *swi_identify_bytes(const unsigned char *head, size_t n)
 {
-    static const struct {
-        const char *head;
-        size_t n;
-        const char *is;
-    } known[] = {
-        {"\x93NUMPY", 6, "a .npy file"},
-        {"\x1f\x8b", 2, "a file of gzip"},
-        {"\x89PNG", 4, "a PNG image"},
-        {"\xff\xd8\xff", 3, "a JPEG image"},
-        {"PAR1", 4, "a Parquet file: save its columns as CSV or with numpy.savez()"},
-        {"\x89HDF", 4, "an HDF5 file: save its arrays with numpy.savez()"},
-        {"GGUF", 4, "a GGUF file, which has parameters and no samples"},
-        {"SQLite format 3", 15, "an SQLite file: save its tables as CSV"},
-        {"\x00\x00\x08\x03", 4, "an IDX file: give idx:DIR, the folder that it is in"},
-        {"\x00\x00\x08\x01", 4, "an IDX file: give idx:DIR, the folder that it is in"},
-    };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (begins(head, n, known[i].head, known[i].n))
-            return known[i].is;
-    if (begins(head, n, "PK\x03\x04", 4))
-        return has(head, n, "data.pkl") ? TORCH
-               : has(head, n, ".npy")   ? "an .npz archive"
-                                        : "a zip archive";
-    if (n >= 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5)
-        return "a Python pickle, which old torch.save() writes too: save the arrays with "
-               "numpy.savez(FILE, x=x, y=y) and give npz:FILE";
-    if (is_safetensors(head, n))
-        return "a safetensors file, which has parameters (--load-params) and no samples";
-    return NULL;
+    return is_a[swi_file_kind_of(head, n)];
 }
 
 static bool ends(const char *path, const char *with)
@@ -85,22 +58,23 @@ static size_t read_head(const char *path, unsigned char *head, size_t bytes)
 
 const char *swi_identify(const char *path, char *text, size_t bytes)
 {
-    unsigned char head[256];
+    unsigned char head[SWI_FILE_HEAD];
     if (snprintf(text, bytes, "%s/train.bin", path) < (int)bytes && sw_file_there(text)) {
         snprintf(text, bytes, "is a folder of tokens: give tokens:%s", path);
         return text;
     }
     const size_t n = read_head(path, head, sizeof head);
-    const char *is = swi_identify_bytes(head, n);
+    const swi_file_kind kind = swi_file_kind_of(head, n);
+    const char *is = is_a[kind];
     if (is == NULL && n > 0 && ends(path, ".bin")) {
         snprintf(text, bytes, "is a file: give tokens:%s", path);
         return text;
     }
-    if (is == NULL || head[0] == 0x1f) /* what is compressed goes by its name */
+    if (is == NULL || kind == SWI_FILE_GZIP) /* what is compressed goes by its name */
         return NULL;
-    const char *reader = strcmp(is, "a .npy file") == 0       ? ": give npy:INPUTS,TARGETS"
-                         : strcmp(is, "an .npz archive") == 0 ? ": give npz:FILE"
-                                                              : "";
+    const char *reader = kind == SWI_FILE_NPY   ? ": give npy:INPUTS,TARGETS"
+                         : kind == SWI_FILE_NPZ ? ": give npz:FILE"
+                                                : "";
     snprintf(text, bytes, "is %s%s", is, reader);
     return text;
 }

@@ -48,13 +48,13 @@ typedef struct {
     bool given[SWI_NPY_PARTS], unlabelled[SWI_NPY_PARTS]; /* unlabelled: without y */
     swi_npy x[SWI_NPY_PARTS], y[SWI_NPY_PARTS];
 } swi_npy_pair;
-/* A call, from its arguments to its data sets: `open` opens all arrays that `path` and the
+/* A call, from its arguments to its data sets: `open_all` opens all arrays that `path` and the
  * options name, each with a source, and fills the pair; `room` is as long as any path. */
 typedef sw_status swi_npy_open(void *context, swi_npy_pair *pair, const char *path,
                                const sw_npy_opts *o, bool test, char *room);
 SW_MUST_USE sw_status swi_npy_call(sw_dataset **train, sw_dataset **test, const char *path,
                                    const sw_npy_opts *given, const char *call,
-                                   swi_npy_open *open, void *context);
+                                   swi_npy_open *open_all, void *context);
 sw_npy_opts swi_npy_opts_of(const swi_reader_opts *o);
 
 #endif

@@ -400,7 +400,7 @@ static sw_status check_opts(sw_npy_opts *to, const sw_npy_opts *given, const cha
 }
 
 sw_status swi_npy_call(sw_dataset **train, sw_dataset **test, const char *path,
-                       const sw_npy_opts *given, const char *call, swi_npy_open *open,
+                       const sw_npy_opts *given, const char *call, swi_npy_open *open_all,
                        void *context)
 {
     sw_npy_opts o;
@@ -413,7 +413,7 @@ sw_status swi_npy_call(sw_dataset **train, sw_dataset **test, const char *path,
     pair.seed = o.seed;
     const size_t bytes = strlen(path) + (o.test_path != NULL ? strlen(o.test_path) : 0) + 1;
     SW_TRY(sw_heap_alloc(&room, SW_HEAP_FILES, bytes));
-    const sw_status opened = open(context, &pair, path, &o, test != NULL, room);
+    const sw_status opened = open_all(context, &pair, path, &o, test != NULL, room);
     sw_heap_free(room, SW_HEAP_FILES, bytes);
     SW_TRY(opened);
     pair.split = test != NULL && !pair.given[TEST] && !pair.unlabelled[TRAIN];

@@ -1,4 +1,5 @@
 /* Arrays of NumPy in an archive: "FILE" or "FILE:INPUTS,TARGETS". */
+#include "runtime/base/file_kind.h"
 #include "runtime/data/identify.h"
 #include "runtime/data/npy.h"
 #include "runtime/data/zip.h"
@@ -190,11 +191,12 @@ static sw_status open_named(archive *a, int zip, int p, const char *names, const
 /* What torch.save writes is an archive too, of no arrays. */
 static sw_status check_head(const swi_zip *zip)
 {
-    unsigned char head[256];
+    unsigned char head[SWI_FILE_HEAD];
     size_t got;
     SW_TRY(sw_file_read(zip->file, head, sizeof head, &got));
     const char *is = swi_identify_bytes(head, got);
-    if (got >= 22 && memcmp(head, "PK\x03\x04", 4) == 0 && strstr(is, "PyTorch") == NULL)
+    if (got >= 22 && memcmp(head, "PK\x03\x04", 4) == 0 &&
+        swi_file_kind_of(head, got) != SWI_FILE_TORCH)
         return SW_OK;
     SW_FAIL(SW_FORMAT, "%s: must be an .npz archive; it is %s", sw_file_path(zip->file),
             got == 0     ? "empty"

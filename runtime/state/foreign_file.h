@@ -5,8 +5,7 @@
 #include <stddef.h>
 
 /* What a file that is no safetensors file is, by its first `n` bytes, and how its tensors
- * become one: "it is ...: ...". NULL: not known. */
+ * become one: "a GGUF file, ...". NULL: not known. */
 const char *swi_foreign_file(const unsigned char *first, size_t n);
-#define SWI_FOREIGN_BYTES 64
 
 #endif

@@ -5,6 +5,7 @@
 #include "alloc/base/sys.h"
 #include "profiler/record/utf8.h"
 #include "runtime/base/checksum.h"
+#include "runtime/base/file_kind.h"
 #include "runtime/state/foreign_file.h"
 #include "runtime/state/tensor_internal.h"
 #include <inttypes.h>
@@ -30,13 +31,13 @@ static sw_status refuse_length(swi_tensors *file, uint64_t length)
 {
     const char *path = swi_tensors_path(file);
     const uint64_t behind = file->file_bytes - sizeof length;
-    unsigned char first[SWI_FOREIGN_BYTES];
+    unsigned char first[SWI_FILE_HEAD];
     size_t got;
     SW_TRY(sw_file_seek(file->file, 0));
     SW_TRY(sw_file_read(file->file, first, sizeof first, &got));
     const char *what = swi_foreign_file(first, got);
     if (what != NULL)
-        SW_FAIL(SW_FORMAT, "%s must be a safetensors file: %s", path, what);
+        SW_FAIL(SW_FORMAT, "%s must be a safetensors file: it is %s", path, what);
     if (length <= behind)
         SW_FAIL(SW_FORMAT, "%s: the header must have at most %zu bytes (got %" PRIu64 ")", path,
                 SWI_ST_HEADER_MAX, length);
