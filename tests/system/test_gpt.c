@@ -112,6 +112,91 @@ static void samples_hang_on_the_seed_alone(void)
     CU_ASSERT(strcmp(sample(path, "--top-k 2 --temperature 5"), first) != 0);
 }
 
+/* ---- tokens ------------------------------------------------------------------------------ */
+
+#define SMALL "--layers 1 --width 32 --heads 2 --context 12 "
+
+/* "the cat sat", a line after the other, as ids of five tokens. */
+static const char *train_tokens(void)
+{
+    static const unsigned char line[] = {0, 1, 2, 1, 3, 4};
+    static char path[1200];
+    unsigned char ids[2 * 1800];
+    char words[3000];
+    for (size_t i = 0; i < sizeof ids; i++)
+        ids[i] = i % 2 == 0 ? line[i / 2 % 6] : 0;
+    snprintf(path, sizeof path, "%s", path_of("tokens.bin"));
+    CU_ASSERT(file_write(path, ids, sizeof ids));
+    snprintf(words, sizeof words,
+             "train --model gpt " SMALL "--data tokens:%s --batch 16 --epochs 6 --quiet "
+             "--save-params %s",
+             path, path_of("tokens.safetensors"));
+    program_run(&outcome, words, NULL);
+    SW_CHECK(outcome.status == 0, "%s", outcome.err);
+    snprintf(path, sizeof path, "%s", path_of("tokens.safetensors"));
+    return path;
+}
+
+static void texts_are_written_in_tokens(void)
+{
+    static const struct {
+        const char *vocabulary, *begin, *says;
+    } ways[] = {
+        {"{\"the\":0,\" \":1,\"cat\":2,\"sat\":3,\"\\n\":4}", "--prompt the",
+         "the cat sat\nthe"},
+        {"{\"the\":0,\"\\u0120\":1,\"cat\":2,\"sat\":3,\"\\u010a\":4}", "--prompt the",
+         "the cat sat\nthe"},
+        {"the\n\xe2\x96\x81\ncat\nsat\n<n>\n", "--prompt the", "the cat sat<n>the"},
+        {"the\n_\ncat\nsat\n.\n", "--prompt the_", "the_cat_sat.the_"},
+        {"the\n_\ncat\nsat\n.\n", "--prompt-ids 0", "the_cat_sat.the"},
+        {"the\n_\ncat\nsat\n.\n", "--top-k 1", "_cat_sat.the"}, /* behind id 0 */
+        {NULL, "--vocabulary 5 --prompt-ids 0", "0 1 2 1 3 4 0\n"},
+    };
+    const char *path = train_tokens(), *file = path_of("words.vocabulary");
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        char words[3000];
+        const char *v = ways[i].vocabulary;
+        CU_ASSERT(v == NULL || file_write(file, v, strlen(v)));
+        snprintf(words, sizeof words,
+                 "sample " SMALL "--load-params %s --temperature %s --tokens 6 %s%s %s", path,
+                 strstr(ways[i].begin, "top-k") != NULL ? "1" : "0",
+                 v != NULL ? "--vocab " : "", v != NULL ? file : "", ways[i].begin);
+        program_run(&outcome, words, NULL);
+        SW_CHECK(outcome.status == 0 && strcmp(outcome.out, ways[i].says) == 0,
+                 "%s: status %d: '%s' must be '%s'; %s", words, outcome.status, outcome.out,
+                 ways[i].says, outcome.err);
+        SW_CHECK(strstr(outcome.err, "6 tokens in") != NULL, "%s", outcome.err);
+    }
+}
+
+static void what_no_token_says_is_refused(void)
+{
+    static const struct {
+        const char *words, *says;
+    } ways[] = {
+        {"--prompt the.dog", "no token of the vocabulary begins as byte 5 of the prompt"},
+        {"--prompt the --prompt-ids 0", "are two beginnings"},
+        {"--prompt-ids 5", "--prompt-ids has 5; the vocabulary of the model has 5 ids"},
+        {"--top-k 6", "--top-k must be from 0 to 5 (got 6)"},
+        {"--vocabulary 4", "--vocabulary must be at least 5, the tokens of"},
+    };
+    const char *path = train_tokens(), *file = path_of("words.vocabulary");
+    CU_ASSERT(file_write(file, "the\n_\ncat\nsat\n.\n", 16));
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        char words[3000];
+        snprintf(words, sizeof words, "sample " SMALL "--load-params %s --vocab %s %s", path,
+                 file, ways[i].words);
+        program_run(&outcome, words, NULL);
+        SW_CHECK(program_failed_cleanly(&outcome, 2) &&
+                     strstr(outcome.err, ways[i].says) != NULL,
+                 "%s: status %d: %s", ways[i].words, outcome.status, outcome.err);
+    }
+    char words[3000];
+    snprintf(words, sizeof words, "sample " SMALL "--load-params %s --vocab /no/such", path);
+    program_run(&outcome, words, NULL);
+    CU_ASSERT(program_failed_cleanly(&outcome, 3));
+}
+
 static const struct {
     const char *words;
     int status;
@@ -153,6 +238,8 @@ static const sw_test tests[] = {
     {"gpt has one result however it runs", gpt_has_one_result_however_it_runs, false},
     {"samples go on as the text does", samples_go_on_as_the_text_does, false},
     {"samples hang on the seed alone", samples_hang_on_the_seed_alone, false},
+    {"texts are written in tokens", texts_are_written_in_tokens, false},
+    {"what no token says is refused", what_no_token_says_is_refused, false},
     {"what cannot be is refused", what_cannot_be_is_refused, false},
 };
 SW_SUITE("gpt", tests)

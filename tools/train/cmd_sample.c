@@ -1,20 +1,23 @@
 /* stepwell sample: text from parameters that `train --model gpt` has saved.
  *
- * The last `context` bytes stand in a window of one fixed shape, so one plan serves all; what
- * is behind the text in it is not seen, since attention is causal. Each byte is drawn from the
+ * Its ids are bytes, or tokens: with a vocabulary, or where the prompt is given as ids.
+ * The last `context` ids stand in a window of one fixed shape, so one plan serves all; what
+ * is behind the text in it is not seen, since attention is causal. Each id is drawn from the
  * scores in the row of the last one: Philox by seed and number, the same text for any number of
  * threads. */
 #include "alloc/base/mem.h"
 #include "kernels/rng.h"
 #include "tools/models/models.h"
+#include "tools/train/sample_tokens.h"
 #include <math.h>
 #include <string.h>
 
-enum { BYTES = 256 }; /* ids that stand for a byte; others are never drawn */
+enum { BYTES = 256 }; /* ids that stand for a byte; of a text no others are drawn */
 
 typedef struct {
     tool_settings settings;
-    const char *load, *prompt;
+    const char *load, *prompt, *vocab;
+    cli_list prompt_ids; /* n 0: none are given */
     int64_t tokens, top_k, seed, threads;
     double temperature;
     bool quiet;
@@ -28,45 +31,95 @@ typedef struct {
     gpt_net *net;
     int32_t *window; /* context ids */
     int64_t filled;  /* of them */
+    bool by_token;   /* ids are tokens, not bytes */
+    sample_tokens tokens;
+    int64_t ids;    /* that may be drawn */
+    double *share;  /* of each, then the places of the best */
+    int32_t *best;  /* a heap of top_k: the worst of them at its top */
+    int64_t n_best; /* in it */
+    bool prompted;  /* by a text */
+    bool begun;     /* an id was written */
 } sampler;
+
+static bool draws_tokens(const sample_opts *o)
+{
+    return o->vocab != NULL || o->prompt_ids.n > 0;
+}
 
 /* ---- drawing ----------------------------------------------------------------------------- */
 
-/* Whether fewer than k have a higher score, or the same and a smaller number. */
-static bool among(const float *scores, int n, int i, int64_t k)
+/* Of a higher score, or the same and a smaller number. */
+static bool above(const float *scores, int32_t i, int32_t j)
 {
-    int64_t above = 0;
-    for (int j = 0; j < n; j++)
-        above += scores[j] > scores[i] || (scores[j] == scores[i] && j < i);
-    return above < k;
+    return scores[i] > scores[j] || (scores[i] == scores[j] && i < j);
 }
 
-/* A byte by its scores; `u` in [0, 1). -1 where they are no numbers. */
-static int draw(const float *scores, int n, const sample_opts *o, double u)
+/* Put i at the top of the heap, and let it sink. */
+static void sink(sampler *s, const float *scores, int32_t i)
 {
-    double share[BYTES], total = 0.0;
+    int64_t at = 0;
+    for (int64_t child; (child = 2 * at + 1) < s->n_best; at = child) {
+        if (child + 1 < s->n_best && above(scores, s->best[child], s->best[child + 1]))
+            child++;
+        if (!above(scores, i, s->best[child]))
+            break;
+        s->best[at] = s->best[child];
+    }
+    s->best[at] = i;
+}
+
+/* Add i at the end of the heap, and let it rise. */
+static void rise(sampler *s, const float *scores, int32_t i)
+{
+    int64_t at = s->n_best++;
+    for (; at > 0 && above(scores, s->best[(at - 1) / 2], i); at = (at - 1) / 2)
+        s->best[at] = s->best[(at - 1) / 2];
+    s->best[at] = i;
+}
+
+/* Shares 1 of those that may be drawn, and 0 of the others. */
+static void choose(sampler *s, const float *scores)
+{
+    const int64_t k = s->opts->top_k;
+    s->n_best = 0;
+    for (int32_t i = 0; i < s->ids; i++) {
+        s->share[i] = k == 0 ? 1.0 : 0.0;
+        if (k > 0 && s->n_best < k)
+            rise(s, scores, i);
+        else if (k > 0 && above(scores, i, s->best[0]))
+            sink(s, scores, i);
+    }
+    for (int64_t i = 0; i < s->n_best; i++)
+        s->share[s->best[i]] = 1.0;
+}
+
+/* An id by its scores; `u` in [0, 1). -1 where they are no numbers. */
+static int draw(sampler *s, const float *scores, double u)
+{
+    const sample_opts *o = s->opts;
+    double total = 0.0;
     int best = 0;
-    for (int i = 1; i < n; i++)
+    for (int i = 1; i < s->ids; i++)
         best = scores[i] > scores[best] ? i : best;
     if (o->temperature == 0.0)
         return scores[best] == scores[best] ? best : -1;
-    for (int i = 0; i < n; i++) {
-        const bool taken = o->top_k == 0 || among(scores, n, i, o->top_k);
+    choose(s, scores);
+    for (int i = 0; i < s->ids; i++) {
         const double less = ((double)scores[i] - (double)scores[best]) / o->temperature;
-        share[i] = taken ? exp(less) : 0.0;
-        total += share[i];
+        s->share[i] = s->share[i] > 0.0 ? exp(less) : 0.0;
+        total += s->share[i];
     }
     if (!(total > 0.0 && total < (double)INFINITY))
         return -1;
     double left = u * total;
     int last = best;
-    for (int i = 0; i < n; i++) {
-        if (share[i] == 0.0)
+    for (int i = 0; i < s->ids; i++) {
+        if (s->share[i] == 0.0)
             continue;
         last = i;
-        if (left < share[i])
+        if (left < s->share[i])
             break;
-        left -= share[i];
+        left -= s->share[i];
     }
     return last;
 }
@@ -86,7 +139,7 @@ static void append(sampler *s, int id)
     s->window[s->filled++] = id;
 }
 
-static sw_status next_byte(sampler *s, int64_t number, int *out)
+static sw_status next_id(sampler *s, int64_t number, int *out)
 {
     const sw_array input = {
         .dtype = SW_I32, .shape = {2, {1, s->shape.context}}, .data = s->window};
@@ -104,11 +157,10 @@ static sw_status next_byte(sampler *s, int64_t number, int *out)
     SW_TRY(sw_run(s->exec, &args));
     SW_TRY(sw_output_get(s->exec, "scores", &scores));
     sw_rng_uniform(&u, number, 1, (uint64_t)s->opts->seed, sw_rng_stream("sample"), 0, 0);
-    *out = draw((const float *)scores.data + (s->filled - 1) * vocabulary,
-                vocabulary < BYTES ? (int)vocabulary : BYTES, s->opts, (double)u);
+    *out = draw(s, (const float *)scores.data + (s->filled - 1) * vocabulary, (double)u);
     if (*out < 0)
-        SW_FAIL(SW_INVALID, "%s: the scores of byte %lld are not numbers", s->opts->load,
-                (long long)number + 1);
+        SW_FAIL(SW_INVALID, "%s: the scores of %s %lld are not numbers", s->opts->load,
+                s->by_token ? "token" : "byte", (long long)number + 1);
     return SW_OK;
 }
 
@@ -123,10 +175,37 @@ static sw_status open_model(sampler *s)
     SW_TRY(
         sw_heap_alloc(&block, SW_HEAP_RECORDS, (size_t)s->shape.context * sizeof *s->window));
     s->window = block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (size_t)s->ids * sizeof *s->share));
+    s->share = block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (size_t)s->ids * sizeof *s->best));
+    s->best = block;
     SW_TRY(sw_exec_create(&s->exec, &exec));
     SW_TRY(sw_model_create(&s->model, "gpt"));
     gpt_net_declare(s->net, s->model, &s->shape);
     return sw_model_ready(s->model, s->exec, 1);
+}
+
+static void take(void *sampler_, int id)
+{
+    append(sampler_, id);
+}
+
+static int take_prompt(sampler *s)
+{
+    const sample_opts *o = s->opts;
+    for (int i = 0; i < o->prompt_ids.n; i++)
+        append(s, (int)o->prompt_ids.at[i]);
+    if (o->prompt_ids.n > 0)
+        return CLI_GO;
+    for (const char *c = o->prompt; !s->by_token && *c != '\0'; c++)
+        append(s, (unsigned char)*c);
+    if (!s->by_token || sample_tokens_encode(&s->tokens, o->prompt, take, s) == SW_OK)
+        return CLI_GO;
+    if (!s->prompted) { /* a vocabulary without a token of an empty line */
+        append(s, 0);
+        return CLI_GO;
+    }
+    return cli_error(CLI_USAGE, "--prompt: %s: --prompt-ids gives ids", sw_last_error());
 }
 
 static int prepare(sampler *s)
@@ -137,9 +216,19 @@ static int prepare(sampler *s)
     status = cli_saved(sw_model_load(s->model, s->opts->load));
     if (status != SW_OK)
         return cli_library_error(status, true);
-    for (const char *c = s->opts->prompt; *c != '\0'; c++)
-        append(s, (unsigned char)*c);
-    return CLI_GO;
+    return take_prompt(s);
+}
+
+/* An id, as it is written: a byte, the token's text, or a number. */
+static void put_id(sampler *s, int id)
+{
+    if (!s->by_token)
+        putchar(id);
+    else if (s->tokens.token != NULL)
+        sample_tokens_write(&s->tokens, id, stdout);
+    else
+        printf("%s%d", s->begun ? " " : "", id);
+    s->begun = true;
 }
 
 static int write_text(sampler *s)
@@ -147,22 +236,22 @@ static int write_text(sampler *s)
     const uint64_t start = cli_clock_ns();
     int64_t n = 0;
     for (; n < s->opts->tokens && !cli_interrupted() && !ferror(stdout); n++) {
-        int byte = 0;
-        const sw_status status = next_byte(s, n, &byte);
+        int id = 0;
+        const sw_status status = next_id(s, n, &id);
         if (status != SW_OK)
             return cli_library_error(status, false);
-        append(s, byte);
-        putchar(byte);
+        append(s, id);
+        put_id(s, id);
         if (cli_terminal(stdout))
             fflush(stdout);
     }
     const double seconds = (double)(cli_clock_ns() - start) * 1e-9;
-    if (cli_terminal(stdout))
+    if (cli_terminal(stdout) || (s->by_token && s->tokens.token == NULL))
         putchar('\n');
     const int status = cli_finish(cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE);
     if (!s->opts->quiet && n > 0 && status != CLI_FAILED)
-        cli_note("%lld bytes in %.2f s: %.0f per second", (long long)n, seconds,
-                 (double)n / seconds);
+        cli_note("%lld %s in %.2f s: %.0f per second", (long long)n,
+                 s->by_token ? "tokens" : "bytes", seconds, (double)n / seconds);
     return status;
 }
 
@@ -170,6 +259,11 @@ static void close_all(sampler *s)
 {
     sw_model_destroy(s->model);
     sw_exec_destroy(s->exec);
+    sample_tokens_close(&s->tokens);
+    if (s->share != NULL)
+        sw_heap_free(s->share, SW_HEAP_RECORDS, (size_t)s->ids * sizeof *s->share);
+    if (s->best != NULL)
+        sw_heap_free(s->best, SW_HEAP_RECORDS, (size_t)s->ids * sizeof *s->best);
     if (s->window != NULL)
         sw_heap_free(s->window, SW_HEAP_RECORDS, (size_t)s->shape.context * sizeof *s->window);
     if (s->net != NULL)
@@ -179,25 +273,35 @@ static void close_all(sampler *s)
 /* ---- options ----------------------------------------------------------------------------- */
 
 static const char notes[] =
+    "With --vocab the model's ids are tokens, as train --data tokens:FILE reads them: the "
+    "prompt "
+    "becomes ids by the longest token at each place, and what is drawn is written as text. "
+    "With "
+    "--prompt-ids alone ids are written as numbers.\n"
     "The options of the model are those that it was trained with. Exit status: 0 done, 1 "
     "failed, 2 wrong usage, 3 damaged or foreign file, 130 interrupted.";
 
 static int parse(sample_opts *o, int argc, char **argv)
 {
-    cli_option table[TOOL_SETTINGS + 8];
+    cli_option table[TOOL_SETTINGS + 10];
     const cli_option options[] = {
         {"--load-params", "FILE", CLI_WORD, &o->load, NULL,
          "the parameters that train --model gpt --save-params wrote", 0, 0, NULL},
         {"--prompt", "TEXT", CLI_WORD, &o->prompt, NULL,
          "beginning of the text (default an empty line, which is not printed)", 0, 0, NULL},
-        {"--tokens", "N", CLI_COUNT, &o->tokens, "500", "bytes to write after the prompt", 1,
-         (int64_t)1 << 40, NULL},
+        {"--prompt-ids", "LIST", CLI_LIST, &o->prompt_ids, NULL,
+         "beginning as ids of tokens: 464,2068", 0, INT32_MAX - 1, NULL},
+        {"--vocab", "FILE", CLI_WORD, &o->vocab, NULL,
+         "which token an id stands for, as in train: {token: id}, or a token per line", 0, 0,
+         NULL},
+        {"--tokens", "N", CLI_COUNT, &o->tokens, "500",
+         "bytes, or tokens, to write after the prompt", 1, (int64_t)1 << 40, NULL},
         {"--temperature", "X", CLI_REAL, &o->temperature, "0.8",
          "divide the scores by X: a higher X gives more random text; 0: always the most likely "
-         "byte",
+         "one",
          0, 0, NULL},
         {"--top-k", "N", CLI_COUNT, &o->top_k, "0",
-         "draw from the N most likely bytes; 0: from all", 0, BYTES, NULL},
+         "draw from the N most likely bytes, or tokens; 0: from all", 0, INT32_MAX - 1, NULL},
         {"--seed", "N", CLI_COUNT, &o->seed, "1", "seed of the random draws", 0, 0, NULL},
         {"--threads", "N", CLI_COUNT, &o->threads, "1",
          "threads that compute; the text is the same for any number", 1, 256, NULL},
@@ -206,7 +310,7 @@ static int parse(sample_opts *o, int argc, char **argv)
     const int n = (int)(sizeof options / sizeof *options);
     tool_model model = tool_gpt;
     model.takes[TOOL_DROPOUT] = NULL; /* training's */
-    model.takes[TOOL_VOCABULARY] = "256";
+    model.takes[TOOL_VOCABULARY] = "";
     memcpy(table, options, sizeof options);
     const cli_command command = {
         .name = "sample",
@@ -226,12 +330,38 @@ static int check(const sample_opts *o, const gpt_shape *shape)
                                     "--model gpt --save-params FILE wrote");
     if (gpt_shape_check(shape) != SW_OK)
         return cli_error(CLI_USAGE, "%s", sw_last_error());
-    for (const char *c = o->prompt; *c != '\0'; c++)
+    const int64_t most =
+        draws_tokens(o) || shape->vocabulary < BYTES ? shape->vocabulary : BYTES;
+    if (o->top_k > most)
+        return cli_error(CLI_USAGE, "--top-k must be from 0 to %lld (got %lld)",
+                         (long long)most, (long long)o->top_k);
+    for (int i = 0; i < o->prompt_ids.n; i++)
+        if (o->prompt_ids.at[i] >= shape->vocabulary)
+            return cli_error(CLI_USAGE,
+                             "--prompt-ids has %lld; the vocabulary of the model has %lld ids",
+                             (long long)o->prompt_ids.at[i], (long long)shape->vocabulary);
+    for (const char *c = o->prompt; !draws_tokens(o) && *c != '\0'; c++)
         if ((unsigned char)*c >= shape->vocabulary)
             return cli_error(
                 CLI_USAGE, "--prompt has the byte %d; the vocabulary of the model has %lld ids",
                 (unsigned char)*c, (long long)shape->vocabulary);
     return CLI_GO;
+}
+
+static int open_tokens(sampler *s)
+{
+    if (s->opts->vocab == NULL)
+        return CLI_GO;
+    const sw_status status = sample_tokens_open(&s->tokens, s->opts->vocab);
+    return status == SW_OK ? CLI_GO : cli_library_error(status, true);
+}
+
+/* Ids behind the vocabulary's are those that --vocabulary made the model wider by. */
+static int64_t ids_of(const sampler *s)
+{
+    const int64_t all = s->shape.vocabulary;
+    const int64_t most = s->tokens.token != NULL ? s->tokens.vocabulary.n : BYTES;
+    return (s->by_token && s->tokens.token == NULL) || all < most ? all : most;
 }
 
 int tool_sample(int argc, char **argv)
@@ -241,18 +371,31 @@ int tool_sample(int argc, char **argv)
     int status = parse(&opts, argc, argv);
     if (status != CLI_GO)
         return status;
-    const bool prompted = opts.prompt != NULL;
-    opts.prompt = prompted ? opts.prompt : "\n";
-    s.shape = tool_gpt_shape(&opts.settings, BYTES);
+    s.prompted = opts.prompt != NULL;
+    if (s.prompted && opts.prompt_ids.n > 0)
+        return cli_error(CLI_USAGE,
+                         "--prompt and --prompt-ids are two beginnings: leave one out");
+    opts.prompt = s.prompted ? opts.prompt : "\n";
+    s.by_token = draws_tokens(&opts);
+    status = open_tokens(&s);
+    s.shape =
+        tool_gpt_shape(&opts.settings, s.tokens.token != NULL ? s.tokens.vocabulary.n : BYTES);
     s.shape.dropout = 0.0f;
-    status = check(&opts, &s.shape);
-    if (status != CLI_GO)
-        return status;
+    if (status == CLI_GO)
+        status = check(&opts, &s.shape);
+    s.ids = ids_of(&s);
+    if (status == CLI_GO && s.tokens.vocabulary.n > s.shape.vocabulary)
+        status = cli_error(
+            CLI_USAGE, "--vocabulary must be at least %lld, the tokens of %s (got %lld)",
+            (long long)s.tokens.vocabulary.n, opts.vocab, (long long)s.shape.vocabulary);
     cli_catch_interrupt();
-    status = prepare(&s);
+    if (status == CLI_GO)
+        status = prepare(&s);
     if (status == CLI_GO) {
-        if (prompted)
+        if (s.prompted)
             fputs(opts.prompt, stdout);
+        for (int i = 0; i < opts.prompt_ids.n; i++)
+            put_id(&s, (int)opts.prompt_ids.at[i]);
         status = write_text(&s);
     }
     close_all(&s);
