@@ -23,6 +23,9 @@ sw_status swi_append_finite(sw_ctx *ctx, uint32_t value, double code, uint32_t b
 sw_status swi_append_any(sw_ctx *ctx, const uint32_t *finite_checks, uint32_t n,
                          uint8_t release, uint32_t *out);
 
+/* The gradient that was noted of an entry; NULL: none. model: segment. Valid until the next is
+ * noted. */
+swi_param_grad *swi_gradient_noted(sw_ctx *ctx, uint32_t model, uint32_t entry);
 /* Note a whole gradient of a parameter for accumulate, clip and update; it is added to one that
  * is there. model: segment; finite_check: on what it comes from, or SWI_NONE; name: of its
  * storage, in the trace's strings. */

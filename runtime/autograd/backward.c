@@ -386,13 +386,17 @@ static sw_status add_finite_check(sw_ctx *ctx, uint32_t *finite_check, uint32_t 
     return status;
 }
 
+swi_param_grad *swi_gradient_noted(sw_ctx *ctx, uint32_t model, uint32_t entry)
+{
+    const uint32_t at = ctx->grad_at[model - SWI_SEG_MODEL][entry];
+    swi_param_grad *g = at < ctx->n_grads ? &ctx->grads[at] : NULL;
+    return g != NULL && g->model == model && g->entry == entry ? g : NULL;
+}
+
 sw_status swi_note_gradient(sw_ctx *ctx, uint32_t model, uint32_t entry, uint32_t gradient,
                             uint32_t finite_check, uint32_t name)
 {
-    swi_param_grad *known = NULL;
-    for (uint32_t i = 0; i < ctx->n_grads; i++)
-        if (ctx->grads[i].model == model && ctx->grads[i].entry == entry)
-            known = &ctx->grads[i];
+    swi_param_grad *known = swi_gradient_noted(ctx, model, entry);
     if (known != NULL) {
         SW_TRY(swi_own_gradient(ctx, &known->value, 0));
         uint32_t sum = SWI_NONE;
@@ -405,6 +409,7 @@ sw_status swi_note_gradient(sw_ctx *ctx, uint32_t model, uint32_t entry, uint32_
     SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &ctx->cap_grads, ctx->n_grads + 1,
                            sizeof *ctx->grads));
     ctx->grads = p;
+    ctx->grad_at[model - SWI_SEG_MODEL][entry] = ctx->n_grads;
     ctx->grads[ctx->n_grads++] = (swi_param_grad){model, entry, gradient, finite_check, false};
     swi_storage *storage = &ctx->trace.storages[ctx->trace.values[gradient].storage];
     if (storage->name == 0)

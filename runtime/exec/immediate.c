@@ -14,11 +14,12 @@ static uint32_t generations;
 static sw_status reserve_model_values(sw_ctx *ctx, const sw_run_args *args)
 {
     for (int m = 0; m < args->n_models; m++) {
-        const uint32_t n = args->models[m]->n_entries;
+        const uint32_t entries = args->models[m]->n_entries, n = 2 * entries;
         void *p = ctx->model_values[m];
         SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &ctx->model_cap[m], n, sizeof(uint32_t)));
         ctx->model_values[m] = p;
         memset(ctx->model_values[m], 0xff, n * sizeof(uint32_t));
+        ctx->grad_at[m] = ctx->model_values[m] + entries;
     }
     return SW_OK;
 }

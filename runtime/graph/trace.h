@@ -164,6 +164,8 @@ struct sw_ctx {
     uint32_t n_scopes;
     /* model values: for (model, entry) the value at the present version */
     uint32_t *model_values[SWI_MAX_MODELS];
+    uint32_t *grad_at[SWI_MAX_MODELS]; /* behind them: where `grads` has an entry's gradient, if
+                                        * it has one */
     uint32_t model_cap[SWI_MAX_MODELS];
     swi_param_grad *grads;
     uint32_t n_grads, cap_grads;

@@ -65,6 +65,7 @@ void sw_model_destroy(sw_model *model)
     sw_heap_free(model->knobs, SW_HEAP_RECORDS, model->cap_knobs * sizeof *model->knobs);
     swi_constants_free(model);
     sw_heap_free(model->entries, SW_HEAP_RECORDS, model->cap_entries * sizeof(swi_entry));
+    sw_heap_free(model->by_name, SW_HEAP_RECORDS, model->n_by_name * sizeof *model->by_name);
     swi_alive_end(model->life);
     sw_handle_give(model, SW_HANDLE_MODEL, sizeof *model);
 }
@@ -114,8 +115,46 @@ static bool is_declared(const swi_entry *entry)
            entry->role == SWI_ROLE_STATE;
 }
 
+#define MANY 64 /* entries: names of fewer are searched one after the other */
+
+static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
+{
+    const unsigned char *p = data;
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ p[i]) * 0x100000001b3ull; /* FNV-1a */
+    return hash;
+}
+
+/* The place of a name, or the free one where it would stand. */
+static uint32_t *place_of(const sw_model *model, const char *name)
+{
+    const uint64_t hash = mix(0xcbf29ce484222325ull, name, strlen(name));
+    uint32_t at = (uint32_t)(hash ^ hash >> 32) & (model->n_by_name - 1);
+    while (model->by_name[at] != 0 &&
+           strcmp(model->entries[model->by_name[at]].name, name) != 0)
+        at = (at + 1) & (model->n_by_name - 1);
+    return &model->by_name[at];
+}
+
+/* A table for twice as many entries as there is room for: half full at most. */
+static sw_status index_names(sw_model *model)
+{
+    void *block;
+    const uint32_t n = 2 * model->cap_entries;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, n * sizeof *model->by_name));
+    sw_heap_free(model->by_name, SW_HEAP_RECORDS, model->n_by_name * sizeof *model->by_name);
+    model->by_name = block;
+    model->n_by_name = n;
+    for (uint32_t i = 1; i < model->n_entries; i++)
+        if (is_declared(&model->entries[i]))
+            *place_of(model, model->entries[i].name) = i;
+    return SW_OK;
+}
+
 static uint32_t find_declared(const sw_model *model, const char *name)
 {
+    if (model->by_name != NULL)
+        return *place_of(model, name);
     for (uint32_t i = 1; i < model->n_entries; i++)
         if (is_declared(&model->entries[i]) && strcmp(model->entries[i].name, name) == 0)
             return i;
@@ -181,6 +220,11 @@ uint32_t swi_model_entry(sw_model *model, const char *name, swi_role role, sw_dt
         }
         model->entries = grown;
         model->cap_entries *= 2;
+        if (model->cap_entries >= MANY && index_names(model) != SW_OK) {
+            (void)swi_declare_fail(model, SW_NOMEM, "model %s: no memory for '%s'", model->name,
+                                   name);
+            return 0;
+        }
     }
     SW_ASSERT(model->n_entries >= 1 && model->n_entries < model->cap_entries);
     swi_entry *entry = &model->entries[model->n_entries];
@@ -194,6 +238,8 @@ uint32_t swi_model_entry(sw_model *model, const char *name, swi_role role, sw_dt
     entry->optimizer = entry->kept = SWI_NONE;
     for (int k = 0; k < SWI_MAX_STATE; k++)
         entry->state[k] = SWI_NONE;
+    if (model->by_name != NULL && is_declared(entry))
+        *place_of(model, name) = model->n_entries;
     return model->n_entries++;
 }
 
@@ -238,14 +284,6 @@ sw_param sw_buffer_new(sw_model *model, const char *name, sw_dtype dtype, sw_sha
 sw_param sw_state_new(sw_model *model, const char *name, sw_dtype dtype, sw_shape shape)
 {
     return swi_model_declare(model, name, SWI_ROLE_STATE, dtype, shape, "zeros");
-}
-
-static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
-{
-    const unsigned char *p = data;
-    for (size_t i = 0; i < bytes; i++)
-        hash = (hash ^ p[i]) * 0x100000001b3ull; /* FNV-1a */
-    return hash;
 }
 
 swi_entry *swi_entry_of(sw_param param)

@@ -113,6 +113,8 @@ struct sw_model {
     char declared_message[256];
     swi_entry *entries; /* index 0 is unused, so that {0} is no parameter */
     uint32_t n_entries, cap_entries;
+    uint32_t *by_name; /* of many entries: hash table of those that are declared, 0: free */
+    uint32_t n_by_name;
     swi_knob *knobs;
     uint32_t n_knobs, cap_knobs;
     uint32_t n_refused; /* knobs that were set to what cannot be: runs are refused (knob.c) */

@@ -143,16 +143,26 @@ static void list_lifetimes(swi_program *p)
         }
 }
 
-/* Forward comes by the layers in their order and backward against it: the next one is near the
- * last. */
-static uint32_t layer_near(swi_program *p, uint32_t layer, uint32_t last)
+/* The place of a layer at most d from `near`; SWI_NONE: it is not there. */
+static uint32_t layer_beside(const swi_program *p, uint32_t layer, uint32_t near, uint32_t d)
 {
-    for (uint32_t d = 0; d < p->n_layers; d++) {
-        if (last + d < p->n_layers && p->layers[last + d] == layer)
-            return last + d;
-        if (d <= last && p->layers[last - d] == layer)
-            return last - d;
-    }
+    if (near + d < p->n_layers && p->layers[near + d] == layer)
+        return near + d;
+    return d <= near && p->layers[near - d] == layer ? near - d : SWI_NONE;
+}
+
+/* Forward comes by the layers in their order and backward against it: the next one is near the
+ * last or the one before that, as with ops of no layer between them, or its number is above
+ * `most`, that of all before. */
+static uint32_t layer_near(swi_program *p, uint32_t layer, const uint32_t last[2],
+                           uint32_t most)
+{
+    for (uint32_t d = 0; d < p->n_layers && layer <= most; d++)
+        for (int k = 0; k < 2; k++) {
+            const uint32_t at = layer_beside(p, layer, last[k], d);
+            if (at != SWI_NONE)
+                return at;
+        }
     p->layers[p->n_layers] = layer;
     SW_ASSERT(p->n_layers < p->n_ops);
     return p->n_layers++;
@@ -160,13 +170,18 @@ static uint32_t layer_near(swi_program *p, uint32_t layer, uint32_t last)
 
 void swi_program_layers(swi_program *p)
 {
-    uint32_t last = 0;
+    uint32_t last[2] = {0, 0}, most = 0;
     p->n_layers = 0;
     for (uint32_t i = 0; i < p->n_ops; i++) {
         const swi_node *node = &p->trace.nodes[p->ops[i].node];
-        last = layer_near(p, node->layer, last);
-        SW_ASSERT(last < p->n_layers && (unsigned)node->phase <= SW_STEP);
-        p->op_layer[i] = last;
+        const uint32_t at = layer_near(p, node->layer, last, most);
+        SW_ASSERT(at < p->n_layers && (unsigned)node->phase <= SW_STEP);
+        if (at != last[0]) {
+            last[1] = last[0];
+            last[0] = at;
+        }
+        most = node->layer > most ? node->layer : most;
+        p->op_layer[i] = at;
         p->op_phase[i] = (char)('0' + (int)node->phase);
     }
     p->op_phase[p->n_ops] = '\0';

@@ -1,6 +1,7 @@
 /* Models: names, initialisers, knobs, ownership by one thread, and restoring. */
 #include "kernels/rng.h"
 #include "tests/runtime/nets.h"
+#include "tests/support/heap_sweep.h"
 #include <locale.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -324,6 +325,51 @@ static void saving_over_a_file_keeps_its_mode(void)
     }
 }
 
+/* ---- many entries ------------------------------------------------------------------------ */
+
+enum { MANY = 300 }; /* names of 64 and more are found by a table */
+static sw_exec *shared_exec;
+
+static sw_status declare_many(void *arg)
+{
+    sw_model *m;
+    char name[32];
+    (void)arg;
+    SW_TRY(sw_model_create(&m, "many"));
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "w%d", i);
+        (void)sw_param_new(m, name, SW_F32, SW_SHAPE(2), "ones");
+    }
+    const sw_status status = sw_model_ready(m, shared_exec, 1);
+    sw_model_destroy(m);
+    return status;
+}
+
+static void many_names_are_found(void)
+{
+    sw_model *m = new_model();
+    char name[32];
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "w%d", i);
+        sw_param p;
+        if (i % 3 == 0)
+            p = sw_state_new(m, name, SW_F32, SW_SHAPE(1));
+        else
+            p = sw_param_new(m, name, SW_F32, SW_SHAPE(2), "ones");
+        CU_ASSERT(sw_param_find(m, name).index == p.index && p.index != 0);
+        CU_ASSERT_EQUAL(sw_param_find(m, "w").index, 0);
+    }
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "w%d", i);
+        CU_ASSERT_STRING_EQUAL(sw_param_name(sw_param_find(m, name)), name);
+    }
+    sw_exec *exec = net_exec(NULL);
+    (void)sw_param_new(m, "w17", SW_F32, SW_SHAPE(2), "ones");
+    REFUSED(sw_model_ready(m, exec, 1), SW_INVALID, "two entries are named 'w17'");
+    shared_exec = exec;
+    CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, declare_many, NULL) >= 10);
+}
+
 static const sw_test tests[] = {
     {"any name can be declared", any_name_can_be_declared, false},
     {"what the library keeps cannot be reached by name or number",
@@ -339,6 +385,7 @@ static const sw_test tests[] = {
     {"a model in use is left alone", a_model_in_use_is_left_alone, false},
     {"a model without knobs is copied", a_model_without_knobs_is_copied, false},
     {"loading restores a damaged model", loading_restores_a_damaged_model, false},
+    {"many names are found", many_names_are_found, false},
     {"saving over a file keeps its mode", saving_over_a_file_keeps_its_mode, false},
 };
 SW_SUITE("models", tests)

@@ -6,11 +6,11 @@
 
 swi_param_grad *swi_pending(sw_ctx *ctx, const sw_optimizer *o, uint32_t entry)
 {
-    for (uint32_t i = 0; i < ctx->n_grads; i++)
-        if (ctx->args->models[ctx->grads[i].model - SWI_SEG_MODEL] == o->model &&
-            ctx->grads[i].entry == entry)
-            return &ctx->grads[i];
-    return NULL;
+    swi_param_grad *g = NULL;
+    for (int m = 0; m < ctx->args->n_models && g == NULL; m++)
+        if (ctx->args->models[m] == o->model)
+            g = swi_gradient_noted(ctx, SWI_SEG_MODEL + (uint32_t)m, entry);
+    return g;
 }
 
 static bool has_pending(sw_ctx *ctx, const sw_optimizer *o)
@@ -26,8 +26,10 @@ static void drop_pending(sw_ctx *ctx, const sw_optimizer *o)
     uint32_t kept = 0;
     for (uint32_t i = 0; i < ctx->n_grads; i++) {
         const sw_model *model = ctx->args->models[ctx->grads[i].model - SWI_SEG_MODEL];
-        if (model != o->model || model->entries[ctx->grads[i].entry].optimizer != o->index)
-            ctx->grads[kept++] = ctx->grads[i];
+        if (model == o->model && model->entries[ctx->grads[i].entry].optimizer == o->index)
+            continue;
+        ctx->grad_at[ctx->grads[i].model - SWI_SEG_MODEL][ctx->grads[i].entry] = kept;
+        ctx->grads[kept++] = ctx->grads[i];
     }
     ctx->n_grads = kept;
 }
