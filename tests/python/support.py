@@ -49,7 +49,7 @@ def sanitize():
         print(f"skipped: the compiler has no shared runtime of -fsanitize={SANITIZED}")
         sys.exit(77)
     if PRELOAD and os.environ.get("LD_PRELOAD") != PRELOAD:
-        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment())
+        os.execve(sys.executable, [sys.executable, *sys.argv], environment())
     if PRELOAD:
         del os.environ["LD_PRELOAD"]
 
