@@ -119,6 +119,13 @@ static void every_workload_has_its_step(void)
         if (control) {
             CU_ASSERT(
                 near(number(root, "control_p99_over_median"), summary(root, "control", 3)));
+            CU_ASSERT(near(number(root, "memory_control_p99_over_median"),
+                           summary(root, "memory_control", 3)));
+            /* Weights, both moments of Adam and more. */
+            const double least = i == 0 ? 44426 * 12 : 200 * 5010 * 12;
+            SW_CHECK(number(root, "memory_control_bytes") > least &&
+                         number(root, "memory_control_bytes") < 4 * least,
+                     "%s: %g bytes", models[i], number(root, "memory_control_bytes"));
             CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(root, "isa")), "base");
         }
         CU_ASSERT((json_object_get(root, "width") != NULL) == sized);
@@ -214,6 +221,16 @@ static void ops_add_up(void)
              "status %d: %s%s", outcome.status, outcome.out, outcome.err);
 }
 
+static void controls_are_rows(void)
+{
+    program_run(&outcome, "bench speed --control --batch 4 --steps 20 --threads 1", NULL);
+    const char *arithmetic = strstr(outcome.out, "\ncontrol "),
+               *memory = strstr(outcome.out, "\nmemory control "),
+               *over = strstr(outcome.out, "\nstep/memory ");
+    SW_CHECK(outcome.status == 0 && arithmetic != NULL && memory > arithmetic && over > memory,
+             "status %d: %s%s", outcome.status, outcome.out, outcome.err);
+}
+
 /* A line for making it, then one for each that came. */
 static void lines_are_answered(void)
 {
@@ -267,6 +284,7 @@ static const sw_test tests[] = {
     {"bench products: rates are those of its times", products_agree_with_themselves},
     {"bench products prints a table", products_print_a_table},
     {"bench speed: every workload has its step", every_workload_has_its_step},
+    {"bench speed: controls are rows", controls_are_rows},
     {"bench speed: ops add up and are ranked", ops_add_up},
     {"bench speed: lines are answered", lines_are_answered},
     {"what means nothing is refused", what_means_nothing_is_refused},

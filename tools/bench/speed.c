@@ -8,49 +8,17 @@
 typedef struct {
     const speed_opts *opts;
     speed_subject *subject;
-    cli_times steps, controls;
-    uint64_t turns;
+    cli_times steps, controls, memory_controls;
+    speed_controls of;
     uint64_t first_ns, second_ns; /* making it, to the end of the first two steps; a step */
 } bench;
 
-/* ---- the control ------------------------------------------------------------------------- */
+/* ---- steps ------------------------------------------------------------------------------- */
 
-static volatile uint64_t sink; /* written by all threads, never read */
-
-/* Each thread has a chain of its own, which no compiler can shorten. */
-static void chain(void *arg, int part)
+/* The median of some, which the controls are to last. */
+static sw_status median_step(const bench *b, uint64_t *out)
 {
-    const uint64_t turns = *(const uint64_t *)arg;
-    uint64_t x = (uint64_t)part;
-    for (uint64_t i = 0; i < turns; i++)
-        x = x * 6364136223846793005u + 1442695040888963407u;
-    sink = x;
-}
-
-/* On the threads of the exec: others would have to wake, and so would these at the next step.
- */
-static uint64_t control(const bench *b, uint64_t turns)
-{
-    const sw_par *par = swi_pool_par(b->subject->exec->pool);
-    const uint64_t start = cli_clock_ns();
-    par->run(par, chain, &turns, par->n_threads);
-    return cli_clock_ns() - start;
-}
-
-static uint64_t least_of(const bench *b, uint64_t turns)
-{
-    uint64_t least = UINT64_MAX;
-    for (int i = 0; i < 5; i++) {
-        const uint64_t ns = control(b, turns);
-        least = ns < least ? ns : least;
-    }
-    return least;
-}
-
-/* Turns that take as long as a step. */
-static sw_status calibrate(bench *b)
-{
-    enum { SOME = 1000000, STEPS = 15 };
+    enum { STEPS = 15 };
     cli_times steps;
     sw_status status = SW_OK;
     SW_TRY(cli_times_init(&steps, STEPS));
@@ -59,26 +27,47 @@ static sw_status calibrate(bench *b)
         status = speed_step(b->subject);
         cli_times_add(&steps, cli_clock_ns() - start);
     }
-    const double median = (double)cli_times_summary(&steps).median;
-    b->turns = (uint64_t)((double)SOME * median / (double)least_of(b, SOME)) + 1;
+    *out = cli_times_summary(&steps).median;
     cli_times_free(&steps);
     return status;
 }
 
-/* ---- steps ------------------------------------------------------------------------------- */
+static sw_status ready_controls(bench *b)
+{
+    uint64_t ns;
+    size_t bytes;
+    SW_TRY(median_step(b, &ns));
+    SW_TRY(speed_bytes(b->subject, &bytes));
+    return speed_controls_make(&b->of, swi_pool_par(b->subject->exec->pool), bytes, ns);
+}
+
+/* As many reads and writes as there were steps since the last ones: after each other, so that
+ * caches have what they have behind a step. A step that is not timed then takes it back. */
+static sw_status memory_controls(bench *b, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        cli_times_add(&b->memory_controls, speed_control_memory(&b->of));
+    return speed_step(b->subject);
+}
 
 static sw_status time_steps(bench *b)
 {
-    SW_TRY(cli_times_init(&b->steps, (uint64_t)b->opts->steps));
-    SW_TRY(cli_times_init(&b->controls, (uint64_t)b->opts->steps));
+    enum { TURN = 16 };
+    const int64_t steps = b->opts->steps;
+    SW_TRY(cli_times_init(&b->steps, (uint64_t)steps));
+    SW_TRY(cli_times_init(&b->controls, (uint64_t)steps));
+    SW_TRY(cli_times_init(&b->memory_controls, (uint64_t)steps));
     if (b->opts->control)
-        SW_TRY(calibrate(b));
-    for (int64_t i = 0; i < b->opts->steps && !cli_interrupted(); i++) {
+        SW_TRY(ready_controls(b));
+    for (int64_t i = 0; i < steps && !cli_interrupted(); i++) {
         const uint64_t start = cli_clock_ns();
         SW_TRY(speed_step(b->subject));
         cli_times_add(&b->steps, cli_clock_ns() - start);
-        if (b->opts->control)
-            cli_times_add(&b->controls, control(b, b->turns));
+        if (!b->opts->control)
+            continue;
+        cli_times_add(&b->controls, speed_control_arithmetic(&b->of));
+        if (i % TURN == TURN - 1 || i == steps - 1)
+            SW_TRY(memory_controls(b, i % TURN + 1));
     }
     return SW_OK;
 }
@@ -94,7 +83,8 @@ static uint64_t epoch_ns(const speed_case *c, uint64_t ns)
     return (uint64_t)((double)ns * (double)c->epoch / (double)c->runs);
 }
 
-static int put(bench *b, const cli_summary *s, const cli_summary *c, int status)
+static int put(bench *b, const cli_summary *s, const cli_summary *c, const cli_summary *m,
+               int status)
 {
     const speed_case *of = b->subject->of;
     sw_json json;
@@ -114,15 +104,39 @@ static int put(bench *b, const cli_summary *s, const cli_summary *c, int status)
     if (b->opts->control) {
         bench_put(&json, "control", c);
         sw_json_put_f64(&json, "control_p99_over_median", ratio(c->p99, c->median));
+        bench_put(&json, "memory_control", m);
+        sw_json_put_f64(&json, "memory_control_p99_over_median", ratio(m->p99, m->median));
+        sw_json_put_u64(&json, "memory_control_bytes", b->of.bytes);
     }
     return result_json_end(&json, status);
 }
 
 static void print(const char *name, const cli_summary *s)
 {
-    printf("%-12s %12s %12s %12s %12s %12.3f\n", name, cli_ns(s->min).text,
+    printf("%-14s %12s %12s %12s %12s %12.3f\n", name, cli_ns(s->min).text,
            cli_ns(s->median).text, cli_ns(s->p99).text, cli_ns(s->max).text,
            ratio(s->p99, s->median));
+}
+
+static void print_over(const char *name, const cli_summary *s, const cli_summary *c)
+{
+    printf("%-14s %12s %12s %12s %12s %12.3f\n", name, "", "", "", "",
+           ratio(s->p99, s->median) / ratio(c->p99, c->median));
+}
+
+static void print_times(const bench *b, const cli_summary *s, const cli_summary *c,
+                        const cli_summary *m)
+{
+    printf("%-14s %12s %12s %12s %12s %12s\n", "", "min", "median", "p99", "max", "p99/median");
+    print("step", s);
+    if (!b->opts->control)
+        return;
+    print("control", c);
+    print("memory control", m);
+    print_over("step/control", s, c);
+    print_over("step/memory", s, m);
+    printf("the memory control goes over %s bytes, as many as model and arena have\n",
+           cli_digits(b->of.bytes).text);
 }
 
 /* Where another one was asked for than the workload has. */
@@ -136,22 +150,17 @@ static const char *width_text(const speed_opts *o)
 static int report(bench *b)
 {
     const speed_case *of = b->subject->of;
-    const cli_summary s = cli_times_summary(&b->steps), c = cli_times_summary(&b->controls);
+    const cli_summary s = cli_times_summary(&b->steps), c = cli_times_summary(&b->controls),
+                      m = cli_times_summary(&b->memory_controls);
     const int status = cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE;
     if (b->opts->json)
-        return put(b, &s, &c, status);
+        return put(b, &s, &c, &m, status);
     if (!b->opts->quiet)
         printf("%s: %s%s; batch %lld, %lld thread%s, %s, %s steps\n\n", of->name, of->about,
                width_text(b->opts), (long long)b->subject->batch, (long long)b->opts->threads,
                b->opts->threads == 1 ? "" : "s", sw_isa_name(b->subject->exec->target.isa),
                cli_digits(s.n).text);
-    printf("%-12s %12s %12s %12s %12s %12s\n", "", "min", "median", "p99", "max", "p99/median");
-    print("step", &s);
-    if (b->opts->control) {
-        print("control", &c);
-        printf("%-12s %12s %12s %12s %12s %12.3f\n", "step/control", "", "", "", "",
-               ratio(s.p99, s.median) / ratio(c.p99, c.median));
-    }
+    print_times(b, &s, &c, &m);
     if (of->epoch > 0)
         printf("\nan epoch of %lld batches of each: %s, %s by the median\n",
                (long long)of->epoch, cli_ns(epoch_ns(of, s.min)).text,
@@ -193,7 +202,9 @@ static int run(const speed_opts *o, const speed_case *of)
     const int code = status != SW_OK ? cli_library_error(status, false)
                      : o->turns      ? bench_answer_turns(&answers)
                                      : report(&b);
+    speed_controls_free(&b.of);
     speed_destroy(&subject);
+    cli_times_free(&b.memory_controls);
     cli_times_free(&b.controls);
     cli_times_free(&b.steps);
     return code;
@@ -243,7 +254,7 @@ int bench_speed(int argc, char **argv)
         {"--isa", "NAME", CLI_WORD, &o.isa, NULL, "instruction set (the best there is)", 0, 0,
          isas},
         {"--control", NULL, CLI_FLAG, &o.control, NULL,
-         "behind each step, arithmetic of the same length on each thread", 0, 0, NULL},
+         "beside the steps, arithmetic, and reads and writes, of the same length", 0, 0, NULL},
         {"--ops", NULL, CLI_FLAG, &o.ops, NULL,
          "instead: each kind of op beside the machine's peaks, the most time lost first", 0, 0,
          NULL},
@@ -273,6 +284,11 @@ int bench_speed(int argc, char **argv)
             "operations by the peak and its operands' bytes by the bandwidth (two reads and a "
             "write); what it takes beyond is lost. Less than 0: operands came from caches. Of "
             "members the ops are those of one, on one thread.\n"
+            "--control: behind each step each thread computes on registers for as long. Behind "
+            "every 16 steps come 16 times reads and writes, as long and over as many bytes as "
+            "the step's model, arena and batch have, an equal share of each thread. What slows "
+            "memory on a shared machine slows these as well: above their p99/median, a step "
+            "has a tail of its own.\n"
             "tests/torch/speed.py takes turns with PyTorch and JAX."};
     int status = cli_parse(&command, argc, argv);
     if (status == CLI_GO)

@@ -53,6 +53,31 @@ SW_MUST_USE sw_status speed_make(speed_subject *s, const speed_case *which,
                                  const speed_opts *opts, bool alone, const sw_exec_opts *exec);
 SW_MUST_USE sw_status speed_step(speed_subject *s);
 void speed_destroy(speed_subject *s);
+/* What a step has room for: models, arenas and batches. */
+SW_MUST_USE sw_status speed_bytes(const speed_subject *s, size_t *out);
+
+/* ---- controls ---------------------------------------------------------------------------- */
+
+/* Work of a known kind that takes as long as a step, on the threads of its exec: others would
+ * have to wake, and so would these at the next step. */
+typedef struct {
+    const sw_par *par;
+    uint64_t turns; /* of arithmetic, on each thread */
+    void *block;
+    size_t block_bytes;
+    float *x; /* `share` numbers of each thread, whole cache lines */
+    size_t bytes;
+    int64_t share, lines; /* lines: that each thread reads and writes */
+    int64_t at;           /* line of each share that comes next */
+} speed_controls;
+/* Both of about `ns`; the second over `bytes`. All memory is taken here; free them after a
+ * failure, too. */
+SW_MUST_USE sw_status speed_controls_make(speed_controls *c, const sw_par *par, size_t bytes,
+                                          uint64_t ns);
+void speed_controls_free(speed_controls *c);
+/* How long each took. */
+uint64_t speed_control_arithmetic(speed_controls *c);
+uint64_t speed_control_memory(speed_controls *c);
 
 /* ---- roofline ---------------------------------------------------------------------------- */
 

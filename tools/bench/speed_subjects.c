@@ -1,6 +1,7 @@
 /* The workloads of bench speed. Members have a case of one member, too, as a model of its own:
  * what runs in a lane has no clocks at its ops. */
 #include "tools/bench/speed.h"
+#include "runtime/exec/exec.h"
 
 /* ---- models of the table ----------------------------------------------------------------- */
 
@@ -213,6 +214,20 @@ sw_status speed_step(speed_subject *s)
     const sw_status status = s->of->step(s);
     s->step++;
     return status;
+}
+
+sw_status speed_bytes(const speed_subject *s, size_t *out)
+{
+    const sw_members *group = s->group.group != NULL ? s->group.group : s->lenets.group;
+    sw_members_memory m = {.size = sizeof m};
+    if (group == NULL) {
+        const swi_program *p = s->exec->last;
+        *out = p->model_bytes + p->height + p->slot_bytes;
+        return SW_OK;
+    }
+    SW_TRY(sw_members_used(group, &m));
+    *out = m.live_bytes + m.lane_bytes;
+    return SW_OK;
 }
 
 void speed_destroy(speed_subject *s)
