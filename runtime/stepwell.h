@@ -7,9 +7,9 @@
  * Threads: an exec, a model and a ctx belong to one thread at a time (checked: SW_BUSY).
  * Budgets and datasets may be shared. The library never prints, aborts or exits.
  *
- * Forks: in the child an exec with one thread, without device and profile, and a loader with
- * inline_fill can be used. Other execs and loaders, and profiles, are SW_BUSY there; destroying
- * them is fine and waits for nothing.
+ * Forks: in the child an exec with one thread, without device and profile, and a loader
+ * without a thread (inline_fill) can be used. Other execs and loaders, and profiles, are
+ * SW_BUSY there; destroying them is fine and waits for nothing.
  *
  * Objects end with their destroy function, to which NULL is fine. NULL elsewhere, unless it is
  * said to be allowed, and an object that was destroyed, or destroyed twice, is SW_INVALID: by
@@ -2614,11 +2614,12 @@ typedef struct {
     int shuffle;       /* by Philox from seed and epoch; moves the windows of a text too */
     int drop_last;     /* leave a smaller last batch out */
     sw_budget *budget; /* NULL: none */
-    int inline_fill;   /* 1: fill in sw_loader_next, without a thread */
+    int inline_fill;   /* 1: fill in sw_loader_next, without a thread; 0: so where a batch has
+                          at most 256 KiB, since waking a thread takes as long; -1: never */
     uint64_t keyed;    /* 1: with shuffle, in the order of a sw_feed, which takes no memory */
 } sw_loader_opts;
-/* A thread that fills a ring of batch slots. The samples stay until the last loader of a
- * dataset has ended. */
+/* A ring of batch slots, and a thread that fills it ahead (see inline_fill). The samples stay
+ * until the last loader of a dataset has ended. */
 SW_MUST_USE SW_API sw_status sw_loader_create(sw_loader **out, const sw_dataset *dataset,
                                               const sw_loader_opts *opts);
 SW_API void sw_loader_destroy(sw_loader *loader);

@@ -5,7 +5,11 @@
  * loader: batch k lies in slot k % slots. `taken` were given to the caller, who still holds the
  * last of them while `held`; `filled` are ready. The filler works on slot `filled` while filled
  * - (taken - held) < slots, without the mutex; `busy` says so, and a new epoch waits for it. A
- * new epoch forgets what was filled and not taken, and never the slot that the caller holds. */
+ * new epoch forgets what was filled and not taken, and never the slot that the caller holds.
+ *
+ * A small batch is filled by the caller, and there is no thread: waking one takes the caller
+ * 10 us, and where the others compute on all processors it takes one of them away from a step.
+ */
 #include "alloc/arena/arena.h"
 #include "alloc/base/assert.h"
 #include "alloc/base/size.h"
@@ -21,6 +25,7 @@
 #include <string.h>
 
 #define MAX_SLOTS 1024
+#define SMALL_BATCH ((size_t)256 << 10) /* copied in about 25 us */
 
 typedef struct {
     sw_array input[SWI_MAX_FIELDS];
@@ -55,6 +60,13 @@ struct sw_loader {
 
 /* ---- filling ----------------------------------------------------------------------------- */
 
+/* Where batch k of its life lies. Nothing is filled ahead without a thread: one slot is enough
+ * then, and stays in a cache. */
+static slot *slot_of(const sw_loader *l, uint64_t k)
+{
+    return &l->slots[l->inline_fill ? 0 : k % l->n_slots];
+}
+
 static int64_t rows_of(const sw_loader *l, int64_t batch)
 {
     const int64_t left = l->dataset->n - batch * l->batch;
@@ -67,6 +79,16 @@ static size_t sample_at(const sw_loader *l, int64_t i)
     if (!l->shuffle)
         return (size_t)i;
     return l->keyed ? sw_bijection_at(&l->keyed_order.samples, (uint32_t)i) : l->order[i];
+}
+
+/* Samples lie anywhere: memory is asked for AHEAD of them before they are copied, for the first
+ * lines, behind which a processor goes on by itself. */
+enum { AHEAD = 4, LINE_BYTES = 64, ASKED_BYTES = 1024 };
+
+static void ask_for(const unsigned char *sample, size_t bytes)
+{
+    for (size_t i = 0; i < bytes && i < ASKED_BYTES; i += LINE_BYTES)
+        __builtin_prefetch(sample + i, 0, 3);
 }
 
 static void fill(const sw_loader *l, slot *to, int64_t batch)
@@ -83,9 +105,12 @@ static void fill(const sw_loader *l, slot *to, int64_t batch)
                    (size_t)rows * bytes);
             continue;
         }
-        for (int64_t i = 0; i < rows; i++)
+        for (int64_t i = 0; i < rows; i++) {
+            if (i + AHEAD < rows)
+                ask_for(swi_sample_at(field, sample_at(l, first + i + AHEAD), l->place), bytes);
             memcpy(to->at[f] + (size_t)i * bytes,
                    swi_sample_at(field, sample_at(l, first + i), l->place), bytes);
+        }
     }
 }
 
@@ -126,7 +151,7 @@ static void filler(void *arg)
             pthread_cond_wait(&l->work, &l->mutex);
             continue;
         }
-        slot *to = &l->slots[l->filled % l->n_slots];
+        slot *to = slot_of(l, l->filled);
         const int64_t batch = l->next;
         const bool ordered = l->ordered;
         l->busy = true;
@@ -219,7 +244,8 @@ sw_status sw_loader_position(const sw_loader *l, uint64_t *epoch, int64_t *batch
 static void await(sw_loader *l)
 {
     if (!l->inline_fill) {
-        pthread_cond_signal(&l->work);
+        if (l->filled == l->taken)
+            pthread_cond_signal(&l->work);
         while (l->filled == l->taken)
             pthread_cond_wait(&l->done, &l->mutex);
         return;
@@ -228,7 +254,7 @@ static void await(sw_loader *l)
         make_order(l);
     l->ordered = true;
     SW_ASSERT(l->filled == l->taken && l->next == l->given);
-    fill(l, &l->slots[l->filled++ % l->n_slots], l->next++);
+    fill(l, slot_of(l, l->filled++), l->next++);
 }
 
 sw_status sw_loader_next(sw_loader *l, const sw_array **inputs, int *n_inputs)
@@ -245,13 +271,16 @@ sw_status sw_loader_next(sw_loader *l, const sw_array **inputs, int *n_inputs)
     if (more) {
         await(l);
         SW_ASSERT(l->filled > l->taken);
-        *inputs = l->slots[l->taken % l->n_slots].input;
+        *inputs = slot_of(l, l->taken)->input;
         l->taken++;
         l->given++;
         l->held = true;
     }
     SW_ASSERT(l->given <= l->next && l->taken <= l->filled);
+    const bool wake = !l->inline_fill && !l->busy && has_work(l);
     pthread_mutex_unlock(&l->mutex);
+    if (wake) /* without the mutex, which it would wait for */
+        pthread_cond_signal(&l->work);
     if (!more)
         *inputs = NULL;
     *n_inputs = more ? l->dataset->n_fields : 0;
@@ -358,9 +387,11 @@ static sw_status make_slots(sw_loader *l)
     return SW_OK;
 }
 
-static sw_status make_loader(sw_loader *l, sw_budget *budget)
+static sw_status make_loader(sw_loader *l, const sw_loader_opts *opts)
 {
-    SW_TRY(make_arena(l, budget));
+    SW_TRY(make_arena(l, opts->budget));
+    const bool small = l->bytes / l->n_slots <= SMALL_BATCH;
+    l->inline_fill = opts->inline_fill > 0 || (opts->inline_fill == 0 && small);
     SW_TRY(make_slots(l));
     if (l->shuffle && !l->keyed) {
         void *order;
@@ -443,12 +474,11 @@ sw_status sw_loader_create(sw_loader **out, const sw_dataset *dataset,
     l->seed = opts.seed;
     l->shuffle = opts.shuffle != 0;
     l->keyed = l->shuffle && opts.keyed != 0; /* without it there is no order */
-    l->inline_fill = opts.inline_fill != 0;
     l->drop_last = opts.drop_last != 0;
     pthread_mutex_init(&l->mutex, NULL);
     pthread_cond_init(&l->work, NULL);
     pthread_cond_init(&l->done, NULL);
-    const sw_status status = make_loader(l, opts.budget);
+    const sw_status status = make_loader(l, &opts);
     if (status != SW_OK) {
         end(l);
         return status;

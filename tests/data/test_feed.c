@@ -175,7 +175,7 @@ static void compare_with_loader(const sw_dataset *d, int64_t batch, int drop_las
                                      .shuffle = shuffle,
                                      .drop_last = drop_last,
                                      .keyed = 1,
-                                     .inline_fill = seed == 4};
+                                     .inline_fill = seed == 4 ? 1 : -1};
         sw_loader *l = NULL;
         OK(sw_loader_create(&l, d, &opts));
         CU_ASSERT_EQUAL(sw_loader_batches(l), n);

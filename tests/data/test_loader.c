@@ -81,8 +81,10 @@ static void batches_come_in_order(void)
 {
     const sw_dataset *dataset = digits(103);
     for (int i = 0; i < 16; i++) {
-        const sw_loader_opts opts = {
-            .batch = 10, .slots = i / 4, .inline_fill = i & 1, .drop_last = i >> 1 & 1};
+        const sw_loader_opts opts = {.batch = 10,
+                                     .slots = i / 4,
+                                     .inline_fill = i & 1 ? 1 : -1,
+                                     .drop_last = i >> 1 & 1};
         sw_loader *l = loader(dataset, opts);
         for (uint64_t epoch = 0; epoch < 3; epoch++) {
             begin(l, epoch);
@@ -104,7 +106,7 @@ static void shuffling_depends_on_seed_and_epoch_alone(void)
                                      .slots = i / 4,
                                      .seed = 9,
                                      .shuffle = 1,
-                                     .inline_fill = i & 1,
+                                     .inline_fill = i & 1 ? 1 : -1,
                                      .drop_last = i >> 1 & 1};
         sw_loader *l = loader(dataset, opts);
         for (uint64_t epoch = 5; epoch-- > 0;) {
@@ -122,7 +124,8 @@ static void a_batch_larger_than_the_data_is_one_batch(void)
     for (int i = 0; i < 4; i++) {
         const sw_array *inputs;
         sw_loader *l = loader(
-            dataset, (sw_loader_opts){.batch = 64, .inline_fill = i & 1, .drop_last = i >> 1});
+            dataset,
+            (sw_loader_opts){.batch = 64, .inline_fill = i & 1 ? 1 : -1, .drop_last = i >> 1});
         CU_ASSERT_EQUAL(sw_loader_batches(l), i >> 1 ? 0 : 1);
         begin(l, 0);
         if (i >> 1 == 0) {
@@ -171,7 +174,8 @@ static void an_epoch_can_begin_and_end_anywhere(void)
     uint32_t order[103];
     for (int i = 0; i < 2; i++) {
         sw_loader *l = loader(
-            dataset, (sw_loader_opts){.batch = 10, .shuffle = 1, .seed = 4, .inline_fill = i});
+            dataset, (sw_loader_opts){
+                         .batch = 10, .shuffle = 1, .seed = 4, .inline_fill = i == 1 ? 1 : -1});
         for (uint64_t epoch = 0; epoch < 40; epoch++) {
             const sw_array *inputs;
             sw_rng_shuffle(order, 103, 4, epoch);
@@ -218,7 +222,7 @@ static sw_loader_opts kind_of_loader(int i)
     return (sw_loader_opts){.batch = 10,
                             .slots = i >> 3,
                             .seed = 6,
-                            .inline_fill = i & 1,
+                            .inline_fill = i & 1 ? 1 : -1,
                             .shuffle = i >> 1 & 1,
                             .drop_last = i >> 2 & 1};
 }
@@ -307,8 +311,9 @@ static void a_seek_replays_nothing(void)
 {
     const sw_dataset *dataset = digits(1000);
     const sw_array *inputs;
-    sw_loader *l = loader(dataset, (sw_loader_opts){.batch = 10, .slots = 3, .inline_fill = 1});
-    begin(l, 0);
+    sw_loader *l =
+        loader(dataset, (sw_loader_opts){.batch = 10, .slots = 3, .inline_fill = -1});
+    CU_ASSERT_EQUAL_FATAL(sw_loader_seek(l, 0, 99), SW_OK);
     CU_ASSERT_EQUAL_FATAL(next(l, &inputs), 2);
     const char *first = inputs[0].data; /* slots stand one behind the other */
     CU_ASSERT_EQUAL_FATAL(sw_loader_seek(l, 1, 99), SW_OK);
@@ -394,7 +399,8 @@ static void epochs_allocate_nothing(void)
     const sw_dataset *dataset = digits(103);
     for (int i = 0; i < 2; i++) {
         sw_loader *l =
-            loader(dataset, (sw_loader_opts){.batch = 10, .shuffle = 1, .inline_fill = i});
+            loader(dataset,
+                   (sw_loader_opts){.batch = 10, .shuffle = 1, .inline_fill = i == 1 ? 1 : -1});
         const uint64_t before = sw_mem_calls();
         for (uint64_t epoch = 0; epoch < 5; epoch++) {
             const sw_array *inputs;
@@ -472,11 +478,12 @@ static void short_options_are_refused(void)
     CU_ASSERT_PTR_NULL(l);
 }
 
-static uint64_t sweep(const sw_dataset *dataset, sw_fault_kind kind, sw_budget *budget)
+static uint64_t sweep(const sw_dataset *dataset, sw_fault_kind kind, sw_budget *budget,
+                      sw_loader_opts opts)
 {
     const heap_watch before = heap_now();
-    const sw_loader_opts opts = {
-        .size = sizeof opts, .batch = 4, .shuffle = 1, .budget = budget};
+    opts.size = sizeof opts;
+    opts.budget = budget;
     for (uint64_t k = 0;; k++) {
         sw_loader *l = NULL;
         sw_fault_plan(kind, k, SW_FAULT_ONCE);
@@ -496,17 +503,40 @@ static void every_call_can_fail(void)
 {
     const sw_dataset *dataset = digits(10);
     sw_budget *budget = NULL;
+    const sw_loader_opts opts = {.batch = 4, .shuffle = 1, .inline_fill = -1};
     CU_ASSERT_EQUAL_FATAL(sw_budget_new(&budget, 1 << 20), SW_OK);
-    const uint64_t memory = sweep(dataset, SW_FAULT_MEMORY, budget);
-    const uint64_t threads = sweep(dataset, SW_FAULT_THREAD, budget);
+    const uint64_t memory = sweep(dataset, SW_FAULT_MEMORY, budget, opts);
+    const uint64_t threads = sweep(dataset, SW_FAULT_THREAD, budget, opts);
     sw_note("%llu sites of memory, %llu of threads", (unsigned long long)memory,
             (unsigned long long)threads);
     CU_ASSERT(memory >= 7 && threads == 1);
     sw_budget_free(budget);
 }
 
+/* An image has 784 bytes and its label 1, each field rounded to 64: 333 are the most. */
+static void small_batches_need_no_thread(void)
+{
+    static const struct {
+        int64_t batch;
+        int inline_fill;
+        uint64_t threads;
+    } cases[] = {{333, 0, 0}, {334, 0, 1}, {1, 0, 0}, {334, 1, 0}, {1, -1, 1}};
+    const sw_dataset *dataset = digits(400);
+    sw_budget *budget = NULL;
+    CU_ASSERT_EQUAL_FATAL(sw_budget_new(&budget, 1 << 20), SW_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const sw_loader_opts opts = {.batch = cases[i].batch,
+                                     .inline_fill = cases[i].inline_fill};
+        const uint64_t threads = sweep(dataset, SW_FAULT_THREAD, budget, opts);
+        SW_CHECK(threads == cases[i].threads, "%lld, %d: %llu threads",
+                 (long long)cases[i].batch, cases[i].inline_fill, (unsigned long long)threads);
+    }
+    sw_budget_free(budget);
+}
+
 static const sw_test tests[] = {
     {"batches come in order", batches_come_in_order},
+    {"small batches need no thread", small_batches_need_no_thread},
     {"shuffling depends on seed and epoch alone", shuffling_depends_on_seed_and_epoch_alone},
     {"a batch larger than the data is one batch", a_batch_larger_than_the_data_is_one_batch},
     {"a batch stays until the next call", a_batch_stays_until_the_next_call},

@@ -87,7 +87,7 @@ static void a_child_hangs_in_nothing(void)
 {
     const char *path = sw_temp_path("forked.jsonl");
     const sw_profile_opts profile = {.size = sizeof profile, .path = path};
-    const sw_loader_opts batches = {.size = sizeof batches, .batch = 2},
+    const sw_loader_opts batches = {.size = sizeof batches, .batch = 2, .inline_fill = -1},
                          inlined = {.size = sizeof inlined, .batch = 2, .inline_fill = 1};
     family f = {.n = net_new(false, NULL), .b = net_batch(false, 0, 8)};
     const sw_array *inputs;
