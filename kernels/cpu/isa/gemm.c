@@ -25,9 +25,13 @@ enum {
     GROUP = 4 * ROWS,     /* rows that run along one panel before the next */
     CHUNK = 48 * GROUP,   /* rows that run along a packed piece of B, at most */
     BLOCK = 42 * GROUP,   /* rows of a packed block of A: 1008 KiB */
+    EACH = 8,             /* tasks of a thread */
+    TASK_ROWS = 240,      /* from which packing B for a task is a hundredth of its work */
     TURN = 8,             /* columns of A that are packed at a time */
     TURNED_FROM = 1 << 15 /* numbers of A that are worth packing */
 };
+
+#define TASK_WORK 8e6 /* multiply-adds that are worth a task of their own: 70 us */
 
 /* Rows [i, end) of C and columns [k, k_end) of A. */
 typedef struct {
@@ -479,24 +483,37 @@ static void region_part(void *arg, int part)
     }
 }
 
-/* Columns first: tasks of the same columns each pack B for themselves. */
+/* Tasks of a product of `work` multiply-adds: columns first, since tasks of the same columns
+ * each pack B for themselves. Cores are not alike: another guest of the host, or another
+ * thread, takes half of one for a while. With four equal tasks the other core then gets three.
+ * So there are EACH for each thread, where that leaves a task enough rows and work. (Where A is
+ * packed, regions follow each other in which small pieces of packing are handed out too.) */
+static void split(gemm_job *job, int threads, int64_t rows, double work)
+{
+    const int64_t cols = (job->g->n + COLS - 1) / COLS;
+    const bool large = work > TASK_WORK;
+    const int64_t fewest = large ? 2 * threads : threads;
+    job->col_parts = (int)least(cols, large ? EACH * threads : threads);
+    const int64_t most = least((int64_t)(work / TASK_WORK), EACH * threads);
+    if (job->strips == NULL)
+        job->row_parts = (int)least(most / job->col_parts, rows / TASK_ROWS);
+    if (job->row_parts * job->col_parts < fewest)
+        job->row_parts = (int)least((rows + GROUP - 1) / GROUP,
+                                    (fewest + job->col_parts - 1) / job->col_parts);
+    job->row_parts = job->row_parts > 1 ? job->row_parts : 1;
+}
+
 static void run_region(gemm_job *job, int threads, const sw_par *par)
 {
     const range *w = &job->work, *p = &job->pack;
-    const int64_t rows = w->end - w->i, cols = (job->g->n + COLS - 1) / COLS;
+    const int64_t rows = w->end - w->i;
     const double work = (double)rows * (double)(w->k_end - w->k) * (double)job->g->n;
     job->pack_parts = p->end > p->i;
     job->row_parts = job->col_parts = rows > 0;
     if (threads > 1 && p->end > p->i)
         job->pack_parts = (int)least((p->end - p->i + GROUP - 1) / GROUP, 4 * threads);
-    if (threads > 1 && rows > 0) {
-        const bool large = work > 8e6;
-        const int64_t wanted = large ? 2 * threads : threads;
-        job->col_parts = (int)least(cols, large ? 8 * threads : wanted);
-        if (job->col_parts < wanted)
-            job->row_parts = (int)least((rows + GROUP - 1) / GROUP,
-                                        (wanted + job->col_parts - 1) / job->col_parts);
-    }
+    if (threads > 1 && rows > 0)
+        split(job, threads, rows, work);
     vparts(par, region_part, job, job->pack_parts + job->row_parts * job->col_parts,
            threads > 1);
 }
