@@ -29,7 +29,6 @@ MODELS = {"lenet5": (128, 30, 100), "mlp200": (128, 10, 30), "lenet5x5": (128, 1
 WAYS = {"eager": "torch", "compile": "torch", "jax": "jax"}
 NAMES = {"eager": "PyTorch, eager", "compile": "PyTorch, compiled", "jax": "JAX, jit"}
 STACKED = {"eager": "bmm", "compile": "compile", "jax": "jax"}  # sides of members_peer.py
-NOT_MADE = {("mbconv", "jax"): "its convolutions by channel take ten times as long there"}
 
 
 def peer_command(args, way):
@@ -46,8 +45,6 @@ def start_all(args, cache):
     for way in args.only:
         if WAYS[way] in missing:
             without[way] = f"{args.python} has no {WAYS[way]}"
-        elif (args.model, way) in NOT_MADE:
-            without[way] = NOT_MADE[args.model, way]
         else:
             env = {**os.environ, **ENV, "OMP_NUM_THREADS": str(args.threads),
                    "TORCHINDUCTOR_CACHE_DIR": os.path.join(cache, way)}

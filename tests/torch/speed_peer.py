@@ -6,11 +6,12 @@ usage: speed_peer.py MODEL WAY THREADS BATCH
 MODEL   lenet5, lenet5x5, swishnet, gpt, mbconv (mlp200: tools/bench/members_peer.py)
 WAY     eager      PyTorch: fused optimizers, gradients set to None in front of forward
         compile    the same with torch.compile around the net and its loss
-        jax        jit of loss, gradients and update, arguments donated; not of mbconv
+        jax        jit of loss, gradients and update, arguments donated
 
 Images of LeNet5 are float32 in memory and are indexed by a permutation, for each of the five its own; other workloads
-have one batch. gpt has scaled_dot_product_attention; mbconv is in channels_last. The first line on standard output is
-a JSON object: the time of the first step (made, traced and compiled, without imports), of the second, and the version.
+have one batch. gpt has scaled_dot_product_attention; mbconv is in channels_last (JAX: NHWC), with running statistics.
+The first line on standard output is a JSON object: the time of the first step (made, traced and compiled, without
+imports), of the second, and the version.
 Then each line NAME WARM COUNT is answered by {"ns": [...]}: WARM steps, then COUNT that are timed.
 """
 import json
@@ -23,6 +24,9 @@ RATE, ADAM_EPS = 1e-3, 1e-8
 LENETS, RUNS, IMAGES = 5, 14, 60000  # of lenet5x5: 14 steps of each are one
 SWISH_WIDTH, SWISH_LAYERS = 4096, 8
 GPT = (4, 256, 8, 128, 8192)  # layers, width, heads, context, vocabulary
+# As in mbconv_net.py, which needs PyTorch: expand, channels, blocks, stride, kernel.
+MBCONV = ((1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3), (6, 112, 3, 1, 5), (6, 192, 4, 2, 5),
+          (6, 320, 1, 1, 3))
 
 # ---- PyTorch ---------------------------------------------------------------------------------
 
@@ -181,12 +185,74 @@ def jax_gpt(jax, key, batch):
     return jax.tree.map(np.array, p), loss
 
 
+def jax_mbconv(jax, key, batch):
+    """Parameters, and the loss with the running statistics that batch norms leave."""
+    np, silu, drawn = jax.numpy, jax.nn.silu, iter(jax.random.split(key, 256))
+    p, state = {}, {}
+
+    def conv_new(name, kernel, inside, out, groups=1, bias=False):
+        bound = (kernel * kernel * inside // groups) ** -0.5
+        shape = (kernel, kernel, inside // groups, out)
+        p[name] = {"w": jax.random.uniform(next(drawn), shape, minval=-bound, maxval=bound)}
+        if bias:
+            p[name]["b"] = np.zeros(out)
+        else:
+            p[name].update(g=np.ones(out), b=np.zeros(out))
+            state[name] = {"mean": np.zeros(out), "var": np.ones(out)}
+
+    blocks, inside = [], 32
+    conv_new("stem", 3, 3, inside)
+    for expand, out, n, first, kernel in MBCONV:
+        for k in range(n):
+            name, wide, few, stride = f"block{len(blocks) + 1}", inside * expand, max(1, inside // 4), first if k == 0 else 1
+            if expand > 1:
+                conv_new(name + "expand", 1, inside, wide)
+            conv_new(name + "depth", kernel, wide, wide, wide)
+            conv_new(name + "reduce", 1, wide, few, bias=True)
+            conv_new(name + "excite", 1, few, wide, bias=True)
+            conv_new(name + "project", 1, wide, out)
+            blocks.append((name, expand > 1, stride, wide, stride == 1 and inside == out))
+            inside = out
+    conv_new("head", 1, inside, 1280)
+    p["classes"] = jax_linear(jax, key, 1280, 10)
+
+    def loss(p, state, x, y):
+        after = {}
+
+        def conv(name, x, stride=1, groups=1):
+            half = p[name]["w"].shape[0] // 2
+            return jax.lax.conv_general_dilated(x, p[name]["w"], (stride, stride), [(half, half)] * 2,
+                                                dimension_numbers=("NHWC", "HWIO", "NHWC"), feature_group_count=groups)
+
+        def norm(name, x):
+            mean, var, old = x.mean((0, 1, 2)), x.var((0, 1, 2)), state[name]
+            n = x.size / x.shape[-1]
+            after[name] = {"mean": 0.9 * old["mean"] + 0.1 * mean, "var": 0.9 * old["var"] + 0.1 * var * n / (n - 1)}
+            return (x - mean) * jax.lax.rsqrt(var + 1e-3) * p[name]["g"] + p[name]["b"]
+
+        x = silu(norm("stem", conv("stem", x, 2)))
+        for name, expands, stride, wide, adds in blocks:
+            z = silu(norm(name + "expand", conv(name + "expand", x))) if expands else x
+            z = silu(norm(name + "depth", conv(name + "depth", z, stride, wide)))
+            few = silu(conv(name + "reduce", z.mean((1, 2), keepdims=True)) + p[name + "reduce"]["b"])
+            z = z * jax.nn.sigmoid(conv(name + "excite", few) + p[name + "excite"]["b"])
+            z = norm(name + "project", conv(name + "project", z))
+            x = x + z if adds else z
+        x = silu(norm("head", conv("head", x))).mean((1, 2))
+        logits = jax.nn.log_softmax(x @ p["classes"]["w"] + p["classes"]["b"])
+        return -np.take_along_axis(logits, y[:, None], 1).mean(), after
+
+    return p, loss, state
+
+
 def jax_batches(jax, model, batch):
     np, key = jax.numpy, jax.random.key(1)
     if model == "swishnet":
         x = jax.random.normal(key, (2, batch, SWISH_WIDTH))
     elif model == "gpt":
         x = jax.random.randint(key, (2, batch, GPT[3]), 0, GPT[4])
+    elif model == "mbconv":
+        x = jax.random.normal(key, (batch, 64, 64, 3)), jax.random.randint(key, (batch,), 0, 10)
     if not model.startswith("lenet5"):
         while True:
             yield x[0], x[1]
@@ -210,29 +276,32 @@ def jax_step(model, way, threads, batch):
     decay = 0.1 if model == "gpt" else 0.0
 
     def make():
-        build = {"swishnet": jax_swishnet, "gpt": jax_gpt}.get(model, jax_lenet)
-        p, loss_of = build(jax, jax.random.key(2), batch)
+        build = {"swishnet": jax_swishnet, "gpt": jax_gpt, "mbconv": jax_mbconv}.get(model, jax_lenet)
+        p, plain, *running = build(jax, jax.random.key(2), batch)
+        running = running[0] if running else {}
+        loss_of = plain if running else lambda p, running, x, y: (plain(p, x, y), running)
 
         def sgd(state, x, y):
-            loss, g = jax.value_and_grad(loss_of)(state, x, y)
+            (loss, _), g = jax.value_and_grad(loss_of, has_aux=True)(state, {}, x, y)
             return tree.map(lambda a, b: a - 0.1 * b, state, g), loss
 
         def adam(state, x, y):
-            p, m, v, t = state
-            loss, g = jax.value_and_grad(loss_of)(p, x, y)
+            p, m, v, t, running = state
+            (loss, running), g = jax.value_and_grad(loss_of, has_aux=True)(p, running, x, y)
             t = t + 1
             m = tree.map(lambda a, b: 0.9 * a + 0.1 * b, m, g)
             v = tree.map(lambda a, b: 0.999 * a + 0.001 * b * b, v, g)
             c1, c2 = 1 - 0.9 ** t, 1 - 0.999 ** t
             p = tree.map(lambda a, b, c: a * (1 - RATE * decay) - RATE * (b / c1) / (np.sqrt(c / c2) + ADAM_EPS), p, m, v)
-            return (p, m, v, t), loss
+            return (p, m, v, t, running), loss
 
         run = jax.jit(sgd if model == "swishnet" else adam, donate_argnums=0)
 
         def of_one():
             fresh = tree.map(np.array, p)
             state = [fresh if model == "swishnet" else
-                     (fresh, tree.map(np.zeros_like, p), tree.map(np.zeros_like, p), np.zeros(()))]
+                     (fresh, tree.map(np.zeros_like, p), tree.map(np.zeros_like, p), np.zeros(()),
+                      tree.map(np.array, running))]
             batches = jax_batches(jax, model, batch)
 
             def step():
