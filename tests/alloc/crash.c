@@ -89,7 +89,7 @@ static bool keep_first(void *context, const char *name)
     char path[1400];
     uint64_t bytes = 0;
     size_t got = 0;
-    sw_file *file;
+    sw_file *file = NULL;
     snprintf(path, sizeof path, "%s/%s", c->folder, name);
     CU_ASSERT_FATAL(c->n_first < NAMES && sw_file_open(&file, path, SW_FILE_READ) == SW_OK);
     CU_ASSERT_FATAL(sw_file_size(file, &bytes) == SW_OK);

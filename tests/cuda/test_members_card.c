@@ -31,7 +31,7 @@ static trained alone(const char *device, int k, const sw_dataset *data, const sw
     small *t = small_new(HIDDEN);
     sw_exec *exec = NULL;
     sw_loader *loader = NULL;
-    trained out = {.loss = NAN};
+    trained out = {.loss = (double)NAN};
     const sw_loader_opts opts = {.size = sizeof opts,
                                  .batch = ROWS,
                                  .seed = crew_seed(k),

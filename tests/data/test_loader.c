@@ -251,7 +251,7 @@ static void seeks_follow_each_other_in_any_order(void)
         sw_loader *l = loader(dataset, opts);
         for (uint32_t k = 0; k < 60; k++) {
             uint32_t words[4];
-            sw_rng_words(words, 11, (uint64_t)i, sw_rng_stream("seek"), k, 0);
+            sw_rng_words(words, 11, (uint32_t)i, sw_rng_stream("seek"), k, 0);
             const uint64_t epoch = words[0] % 5;
             const int64_t b = words[1] % (uint32_t)(sw_loader_batches(l) + 1);
             if (words[3] % 4 == 0) {

@@ -40,8 +40,8 @@ static void errors_are_seen(void)
     CU_ASSERT_EQUAL(accuracy_error(&plain, 1.0f, 0.0f, 0x1p-127), 0.0);
     CU_ASSERT(accuracy_error(&plain, 1.0f, 0.0f, 0x1p-125) > 1e6);
     CU_ASSERT(accuracy_error(&plain, 1.0f, NAN, 1.0) == HUGE_VAL);
-    CU_ASSERT(accuracy_error(&plain, 1.0f, 1.0f, NAN) == HUGE_VAL);
-    CU_ASSERT_EQUAL(accuracy_error(&plain, 1.0f, NAN, NAN), 0.0);
+    CU_ASSERT(accuracy_error(&plain, 1.0f, 1.0f, (double)NAN) == HUGE_VAL);
+    CU_ASSERT_EQUAL(accuracy_error(&plain, 1.0f, (double)NAN, (double)NAN), 0.0);
     CU_ASSERT_EQUAL(accuracy_error(&plain, 1.0f, HUGE_VALF, 0x1p128), 0.0);
     CU_ASSERT(accuracy_error(&plain, 1.0f, HUGE_VALF, 1e38) > 1e6);
     CU_ASSERT(accuracy_error(&plain, 1.0f, -HUGE_VALF, 0x1p128) > 1e6);

@@ -20,10 +20,8 @@ static sw_status write_list(const swi_tensor_list *list, const char *path)
 
 static sw_status run(const char *path)
 {
-    static const char *const names[] = {"a",
-                                        "gr\xc3\xb6\xc3\x9f"
-                                        "e/\"b\"",
-                                        "c.weight", "d", "empty"};
+    static const char *const names[] = {"a", "gr\303\266\303\237e/\"b\"", "c.weight", "d",
+                                        "empty"};
     static const sw_dtype types[] = {SW_U8, SW_F32, SW_F64, SW_BF16, SW_U8};
     static const size_t sizes[] = {101, 4 * 12, 8 * 6, 2 * 9, 0};
     swi_tensor_list list = {0};

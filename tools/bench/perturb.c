@@ -163,7 +163,8 @@ static void change(picture *p, perturb_kind kind)
     const size_t n = p->n, strength = 1 + problem_dice(&p->dice, n);
     for (size_t k = 0; k < strength; k++) {
         const int axis = problem_dice(&p->dice, 2) == 0 ? TIME : SPACE;
-        const perturb_kind now = kind < PERTURB_MIXED ? kind : problem_dice(&p->dice, 4);
+        const perturb_kind now =
+            kind < PERTURB_MIXED ? kind : (perturb_kind)problem_dice(&p->dice, 4);
         if (now == PERTURB_SPLIT)
             split(p, axis);
         if (now == PERTURB_MERGED)

@@ -103,8 +103,8 @@ static sw_status make_members(pop *p, uint64_t without)
     SW_TRY(sw_pbt_create(&p->pbt, &opts));
     for (int k = 0; k < p->n_members; k++) {
         p->members[k] = (pop_member){.seed = (uint64_t)p->opts.job.seed + (uint64_t)k};
-        p->members[k].score.score = NAN;
-        p->members[k].mark = p->members[k].best_loss = INFINITY;
+        p->members[k].score.score = (double)NAN;
+        p->members[k].mark = p->members[k].best_loss = HUGE_VAL;
         p->members[k].shape = -1;
     }
     for (int k = 0; k < p->n_members; k++)
@@ -157,7 +157,7 @@ static int prepare(pop *p)
     if (status != CLI_GO)
         return status;
     count_steps(p);
-    p->best_loss = INFINITY;
+    p->best_loss = HUGE_VAL;
     status = p->independent ? pop_train_plan(p) : CLI_GO;
     if (status == CLI_GO)
         status = pop_open(p);

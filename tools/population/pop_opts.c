@@ -153,7 +153,7 @@ static int pop_table(pop_opts *o, cli_option *table)
     {name, value, kind, &o->field, __VA_ARGS__},
 #include "tools/population/pop_options.def"
     };
-    o->stop_score = NAN;
+    o->stop_score = (double)NAN;
     o->replaced = o->donors = -1.0;
     o->epochs = -1;
     const int n = job_options(&o->job, table, 0, true);

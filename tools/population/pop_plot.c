@@ -132,7 +132,7 @@ static void widen(double *low, double *high, double value)
 
 static void score_axes(pop_plot *d)
 {
-    double low = INFINITY, high = -INFINITY, first = 0.0, last = 0.0;
+    double low = HUGE_VAL, high = -HUGE_VAL, first = 0.0, last = 0.0;
     for (int k = 0; k < d->p->n_members; k++)
         for (uint32_t i = 0; i < d->p->history[k].n; i++) {
             const double *row = pop_history_row(d->p, k, i);

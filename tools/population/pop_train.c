@@ -34,7 +34,7 @@ static void take_options(pop *p, const train_opts *o)
                      .members = o->members,
                      .steps = o->job.steps,
                      .epochs = o->job.epochs,
-                     .stop_score = NAN,
+                     .stop_score = (double)NAN,
                      .quantile = 0.0,
                      .replaced = -1.0,
                      .donors = -1.0,

@@ -102,7 +102,7 @@ sw_status train_find_create(train_find **out, const train_opts *o, uint64_t step
                          .from = o->lr_from,
                          .to = o->lr_to,
                          .reach = steps / REACH > 0 ? steps / REACH : 1,
-                         .lowest = INFINITY};
+                         .lowest = HUGE_VAL};
     return SW_OK;
 }
 
@@ -165,7 +165,7 @@ static double fall_at(const train_find *f, uint64_t i)
 
 train_found train_find_result(const train_find *f)
 {
-    train_found found = {NAN, NAN, NAN, NAN};
+    train_found found = {(double)NAN, (double)NAN, (double)NAN, (double)NAN};
     uint64_t lowest = 0;
     double fall = 0.0;
     for (uint64_t i = 0; i < f->n; i++)
