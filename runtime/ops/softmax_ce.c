@@ -192,7 +192,8 @@ static sw_status ce_infer(const sw_type *in, int n_in, const void *attrs, sw_typ
     return SW_OK;
 }
 
-/* The logarithms are wanted for the loss itself too: scratch where nobody keeps them. */
+/* The loss itself needs the logarithms too: they are scratch where backward does not keep them.
+ */
 static size_t ce_bytes(const sw_kernel_info *info)
 {
     return swi_ce_bytes(info->attrs, info->in[0].shape.dim[0]);

@@ -11,8 +11,8 @@ enum { ACCURACY_RANGES = 6 };
 extern const char *const accuracy_ranges[ACCURACY_RANGES];
 
 /* The kernels of a row: those of functions of one number, whose slopes are of what the op
- * saves; or with codes of each element, as relu and leaky relu have them where nobody keeps
- * their output, and abs and clamp always: slopes are then of the input. */
+ * saves; or with codes of each element, as relu and leaky relu have them where no other op
+ * needs their output, and abs and clamp always: slopes are then of the input. */
 typedef enum { ACCURACY_UNARY, ACCURACY_BITS, ACCURACY_ABS, ACCURACY_CLAMP } accuracy_kernels;
 
 /* A value or a slope of one op. Errors are in ulp of max(|y|, 2^-126). Results below 2^-126 are
