@@ -434,12 +434,17 @@ static void a_cut_file_is_refused(void)
     size_t n;
     const char *path = trained(NET "--steps 1");
     const char *bytes = whole(path, &n), *cut = path_of("cut.safetensors");
+    const char *data = path_of("unlabelled.csv");
+    CU_ASSERT(file_write(data, "w,h\n1,5\n", 8));
     const size_t at[] = {0, 3, 8, 100, n / 2, n - 1};
     for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
         CU_ASSERT(file_write(cut, bytes, at[i]));
         run("eval --quiet --load-params %s %s", cut, NET);
         SW_CHECK(program_failed_cleanly(&outcome, 3) && strstr(outcome.err, cut) != NULL,
                  "%zu bytes: status %d: %s", at[i], outcome.status, outcome.err);
+        run("predict --quiet --load-params %s --data csv:%s", cut, data);
+        SW_CHECK(program_failed_cleanly(&outcome, 3) && strstr(outcome.err, cut) != NULL,
+                 "cut at %zu, data without labels: %s", at[i], outcome.err);
     }
 }
 

@@ -46,8 +46,11 @@ static void print_notes(const info_file *info)
     swi_tensors_note note;
     for (uint32_t i = 0; swi_tensors_note_at(info->file, i, &note); i++)
         if (!info_is_check(note.key)) {
-            char key[NAME_BYTES], text[400];
-            sw_utf8_clean(text, sizeof text, note.text);
+            char key[NAME_BYTES], lines[400], text[400];
+            snprintf(lines, sizeof lines, "%s", note.text);
+            for (char *c = strchr(lines, '\n'); c != NULL; c = strchr(c, '\n'))
+                *c = ' ';
+            sw_utf8_clean(text, sizeof text, lines);
             printf("  %s: %s\n", shown(key, note.key), text);
         }
 }

@@ -163,7 +163,8 @@ int job_normalise(job *j, bool shapes_only);
 /* Note beside the model's parameters what they are trained on, and how pixels become numbers.
  */
 SW_MUST_USE sw_status job_note(const job *j, sw_model *model);
-void job_trained_read(job_trained *trained, const char *params);
+/* Not known where the file is not there or has no such notes; SW_FORMAT where it is damaged. */
+SW_MUST_USE sw_status job_trained_read(job_trained *trained, const char *params);
 /* The training data have no labels: they become `test`, and `train` is what the parameters were
  * trained on, without samples. CLI_GO or an exit status. */
 int job_unlabelled(job *j);

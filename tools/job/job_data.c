@@ -46,9 +46,11 @@ static int check_model(const job *j)
 
 int job_load(job *j, bool shapes_only)
 {
-    if (j->opts->unlabelled)
-        job_trained_read(&j->trained, j->opts->params);
-    sw_status status = load(j, false, shapes_only);
+    sw_status status = SW_OK;
+    if (j->opts->unlabelled) /* in front of the data: they are read by what it says */
+        status = job_trained_read(&j->trained, j->opts->params);
+    if (status == SW_OK)
+        status = load(j, false, shapes_only);
     if (status == SW_OK && !cli_interrupted())
         status = load(j, true, shapes_only);
     cli_progress("%s", "");

@@ -131,17 +131,18 @@ static bool read_targets(job_trained *t)
     return read_names(t, *behind == '\n' ? behind : NULL);
 }
 
-/* Files of other programs and of 0.1 have no such notes. What cannot be read is loaded later,
- * and refused there. */
-void job_trained_read(job_trained *t, const char *params)
+/* Files of other programs and of 0.1 have no such notes. A file that is not there is refused
+ * where it is loaded. */
+sw_status job_trained_read(job_trained *t, const char *params)
 {
     char text[JOB_NOTE_BYTES];
     *t = (job_trained){.known = false};
-    if (params == NULL || !sw_file_taken(params) ||
-        sw_params_note(params, FEATURES, text, sizeof text) != SW_OK || *text == '\0' ||
-        sw_params_note(params, TARGETS, t->text, sizeof t->text) != SW_OK)
-        return;
-    t->known = read_features(t, text) && read_targets(t);
+    if (params == NULL || !sw_file_taken(params))
+        return SW_OK;
+    SW_TRY(sw_params_note(params, FEATURES, text, sizeof text));
+    SW_TRY(sw_params_note(params, TARGETS, t->text, sizeof t->text));
+    t->known = *text != '\0' && read_features(t, text) && read_targets(t);
+    return SW_OK;
 }
 
 /* ---- data without labels ----------------------------------------------------------------- */
