@@ -2531,6 +2531,8 @@ typedef struct {
     void *user;
     int64_t unlabelled; /* 1: where images lie in DIR itself, all below it are samples without a
                          * class; 0: they are passed over */
+    int64_t threads;    /* that decode, 1 to 256; 0: 1. The same for every number: bytes, the
+                         * failure that is told, the calls of progress, on the caller's thread */
 } sw_images_opts;
 /* Images in folders, PNG and JPEG: DIR/CLASS/... with folders in folders, or
  * DIR/train/CLASS/... where DIR/val or DIR/test is beside it. Images (channels, h, w) U8,

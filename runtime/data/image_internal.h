@@ -50,6 +50,28 @@ typedef struct {
 SW_MUST_USE sw_status swi_image_read(swi_image *image, const char *path, swi_image_head *head,
                                      const swi_image_to *to);
 
+/* ---- many images ------------------------------------------------------------------------- */
+
+/* What one thread reads images with: one after the other. */
+typedef struct {
+    swi_image image;
+    char *path; /* room of path_bytes */
+} swi_image_hand;
+
+typedef struct {
+    int64_t n;
+    int threads; /* at most so many, and no more than there are processors and images */
+    size_t path_bytes;
+    void *context;
+    /* Before image k is begun, on the caller's thread: SW_OK to go on. */
+    sw_status (*tell)(void *context, int64_t k);
+    /* Image k, on any thread, of several at one time. */
+    sw_status (*read)(void *context, int64_t k, swi_image_hand *hand);
+} swi_image_work;
+/* Images 0 to n - 1. What is read, told and returned is the same for any number of threads: on
+ * failure that of the first that fails. SW_IO where threads cannot be started. */
+SW_MUST_USE sw_status swi_images_each(const swi_image_work *work);
+
 /* ---- for the decoders, inside swi_image_read --------------------------------------------- */
 
 /* End the decoding, with an error that is set; does not return. Memory that was taken by
@@ -101,8 +123,9 @@ void swi_image_fit_end(swi_image_fit *fit); /* gives its memory back */
 /* ---- folders ----------------------------------------------------------------------------- */
 
 typedef struct {
-    size_t path;    /* in `text`: "class/name.png" */
-    uint32_t label; /* which class */
+    size_t path;     /* in `text`: "class/name.png" */
+    uint32_t label;  /* which class */
+    uint32_t sample; /* the reader's: which one it becomes */
 } swi_image_entry;
 
 /* The images below a folder by class and name, whatever order the file system has. */

@@ -64,7 +64,7 @@ static sw_status add_entry(swi_image_list *list, swi_image_entry **entries, uint
     SW_TRY(sw_heap_reserve(&block, SW_HEAP_FILES, room, *n + 1, sizeof **entries));
     *entries = block;
     SW_TRY(add_text(list, path, &at));
-    (*entries)[(*n)++] = (swi_image_entry){at, label};
+    (*entries)[(*n)++] = (swi_image_entry){.path = at, .label = label};
     return SW_OK;
 }
 

@@ -1,7 +1,7 @@
 /* Folders of images: DIR/CLASS/..., or DIR/train/CLASS/... with DIR/val or DIR/test beside it,
  * as PyTorch's ImageFolder has them. Two passes, as of all readers: the first reads the head of
  * each image, so that all sizes are known before memory is taken; the second decodes each once,
- * to where the data set keeps it. */
+ * to where the data set keeps it, on several threads. */
 #include "alloc/base/size.h"
 #include "runtime/data/image_internal.h"
 #include "runtime/data/reader.h"
@@ -13,6 +13,8 @@
 enum { TRAIN, TEST, PARTS };
 #define DEFAULT_SHARE 0.2
 #define SIDE_MAX 4096 /* of images that are resized */
+#define WORK_OF_FILE 4096
+#define WORK_OF_THREAD ((int64_t)1 << 18)
 
 typedef struct {
     const char *dir;
@@ -20,15 +22,15 @@ typedef struct {
     bool wants_test, split; /* split: the test part is a share of the training one */
     char *root[PARTS];      /* DIR/train, DIR/val; of one block */
     size_t root_bytes;
-    char *path; /* of the image at hand */
-    size_t path_bytes;
     swi_image_list list[PARTS];
-    uint32_t *label; /* of the classes for testing: their labels among those of training */
-    swi_image *image;
+    size_t path_bytes;
+    uint32_t *label;      /* of the classes for testing: their labels among those of training */
     swi_image_head first; /* of the first image, while all are alike */
     int64_t w, h;
     int channels;
-    int64_t n[PARTS], filled[PARTS], done, all;
+    int64_t n[PARTS];
+    int64_t before, all; /* looks: those of passes that ended; in both */
+    int64_t work;        /* of decoding all, in pixels */
     sw_dataset *part[PARTS];
 } reader;
 
@@ -120,58 +122,83 @@ static sw_status list_images(reader *r)
 
 /* ---- images ------------------------------------------------------------------------------ */
 
-/* The path of an image, in the reader's room. */
-static sw_status set_path(reader *r, int list, uint32_t i)
+/* Room for the longest path. */
+static void find_path_bytes(reader *r)
 {
-    const swi_image_list *l = &r->list[list];
-    const char *inside = l->text + l->images[i].path;
-    const size_t bytes = strlen(l->root) + strlen(inside) + 2;
-    if (bytes > r->path_bytes) {
-        void *block = r->path;
-        SW_TRY(sw_heap_resize(&block, SW_HEAP_FILES, r->path_bytes, 2 * bytes));
-        r->path = block;
-        r->path_bytes = 2 * bytes;
-    }
-    snprintf(r->path, r->path_bytes, "%s/%s", l->root, inside);
+    for (int list = 0; list < PARTS; list++)
+        for (uint32_t i = 0; i < r->list[list].n; i++) {
+            const swi_image_list *l = &r->list[list];
+            const size_t bytes = strlen(l->root) + strlen(l->text + l->images[i].path) + 2;
+            r->path_bytes = bytes > r->path_bytes ? bytes : r->path_bytes;
+        }
+}
+
+/* Image k of all, those of the first list in front; its path comes to the hand. */
+static const swi_image_entry *image_at(const reader *r, int64_t k, int *list,
+                                       swi_image_hand *hand)
+{
+    *list = k < r->list[TRAIN].n ? TRAIN : TEST;
+    const swi_image_list *l = &r->list[*list];
+    const swi_image_entry *image = &l->images[*list == TRAIN ? k : k - r->list[TRAIN].n];
+    snprintf(hand->path, r->path_bytes, "%s/%s", l->root, l->text + image->path);
+    return image;
+}
+
+static sw_status tell(void *reader_, int64_t k)
+{
+    const reader *r = reader_;
+    const int64_t done = r->before + k;
+    if (r->opts.progress != NULL && r->opts.progress(r->opts.user, done, r->all) != 0)
+        SW_FAIL(SW_STOPPED, "%s: stopped after %lld of %lld looks at images", r->dir,
+                (long long)done, (long long)r->all);
     return SW_OK;
 }
 
-static sw_status tell(reader *r)
+/* A pass over all of them. */
+static sw_status each_image(reader *r, int threads,
+                            sw_status (*read)(void *reader_, int64_t k, swi_image_hand *hand))
 {
-    if (r->opts.progress != NULL && r->opts.progress(r->opts.user, r->done, r->all) != 0)
-        SW_FAIL(SW_STOPPED, "%s: stopped after %lld of %lld looks at images", r->dir,
-                (long long)r->done, (long long)r->all);
-    r->done++;
+    const swi_image_work work = {.n = (int64_t)r->list[TRAIN].n +
+                                      r->list[TEST].n, /* at least 1 */
+                                 .threads = threads,
+                                 .path_bytes = r->path_bytes,
+                                 .context = r,
+                                 .tell = tell,
+                                 .read = read};
+    SW_TRY(swi_images_each(&work));
+    r->before += work.n;
     return SW_OK;
 }
 
 /* Images that are not resized must be alike. */
-static sw_status look_at(reader *r, int list, uint32_t i)
+static sw_status look_at(void *reader_, int64_t k, swi_image_hand *hand)
 {
     static const swi_image_to head_alone = {NULL, NULL, NULL};
+    reader *r = reader_;
     swi_image_head head;
-    SW_TRY(tell(r));
-    SW_TRY(set_path(r, list, i));
-    SW_TRY(swi_image_read(r->image, r->path, &head, &head_alone));
+    int list;
+    (void)image_at(r, k, &list, hand);
+    SW_TRY(swi_image_read(&hand->image, hand->path, &head, &head_alone));
     if (r->first.w == 0) {
         r->first = head;
         r->channels = 1;
     }
     r->channels = head.channels > r->channels ? head.channels : r->channels;
+    r->work += head.w * head.h + WORK_OF_FILE;
     if (r->opts.side == 0 && (head.w != r->first.w || head.h != r->first.h))
         SW_FAIL(SW_FORMAT,
                 "%s: %lld x %lld, and images before it are %lld x %lld: resize them (--resize "
                 "SIDE, in a program with side)",
-                r->path, (long long)head.w, (long long)head.h, (long long)r->first.w,
+                hand->path, (long long)head.w, (long long)head.h, (long long)r->first.w,
                 (long long)r->first.h);
     return SW_OK;
 }
 
+/* On one thread: each is held against those before it, and little of it is read. */
 static sw_status look_at_all(reader *r)
 {
-    for (int list = 0; list < PARTS; list++)
-        for (uint32_t i = 0; i < r->list[list].n; i++)
-            SW_TRY(look_at(r, list, i));
+    find_path_bytes(r);
+    SW_TRY(each_image(r, 1, look_at));
     r->w = r->opts.side > 0 ? r->opts.side : r->first.w;
     r->h = r->opts.side > 0 ? r->opts.side : r->first.h;
     r->channels = r->opts.channels > 0 ? r->opts.channels : r->channels;
@@ -250,63 +277,76 @@ static sw_status make_part(reader *r, int p)
 
 /* ---- decoding ---------------------------------------------------------------------------- */
 
-static sw_status fill_image(reader *r, int list, uint32_t i, int to)
+/* Which sample each image becomes; of a split the numbers of the test part are behind those of
+ * the training one. */
+static void number_samples(reader *r)
 {
-    sw_dataset *part = r->part[to];
-    const int64_t sample = r->filled[to]++;
-    const uint32_t own = r->list[list].images[i].label;
-    const uint32_t label = list == TEST ? r->label[own] : own;
+    for (int list = 0; list < PARTS; list++)
+        for (uint32_t i = 0; i < r->list[list].n; i++)
+            r->list[list].images[i].sample = i;
+    const uint32_t all = r->list[TRAIN].n;
+    uint32_t next[PARTS] = {0, (uint32_t)r->n[TRAIN]};
+    for (uint32_t i = 0; i < all && r->split; i++) {
+        const bool moves = swi_split_takes(r->opts.seed, i, all - i, all - next[TEST]);
+        r->list[TRAIN].images[i].sample = next[moves ? TEST : TRAIN]++;
+    }
+}
+
+static void put_label(const sw_dataset *part, int64_t sample, uint32_t label)
+{
+    if (part->n_fields == 1)
+        return;
+    if (part->field[1].dtype == SW_U8)
+        part->field[1].data[sample] = (unsigned char)label;
+    else
+        ((int32_t *)(void *)part->field[1].data)[sample] = (int32_t)label;
+}
+
+static sw_status fill_image(void *reader_, int64_t k, swi_image_hand *hand)
+{
+    const reader *r = reader_;
+    int list;
+    const swi_image_entry *image = image_at(r, k, &list, hand);
+    const bool moves = r->split && image->sample >= r->n[TRAIN];
+    const sw_dataset *part = r->part[moves ? TEST : list];
+    const int64_t sample = image->sample - (moves ? r->n[TRAIN] : 0);
     const size_t bytes = part->field[0].sample_bytes;
-    swi_image_fit fit = {.side = r->opts.side,
+    swi_image_fit fit = {.path = hand->path,
+                         .side = r->opts.side,
                          .channels = r->channels,
                          .out = part->field[0].data + (size_t)sample * bytes,
                          .most = bytes};
     const swi_image_to there = {&fit, swi_image_fit_begin, swi_image_fit_row};
     swi_image_head head;
-    SW_TRY(tell(r));
-    SW_TRY(set_path(r, list, i));
-    fit.path = r->path;
-    const sw_status status = swi_image_read(r->image, r->path, &head, &there);
+    const sw_status status = swi_image_read(&hand->image, hand->path, &head, &there);
     swi_image_fit_end(&fit);
     SW_TRY(status);
-    if (part->n_fields == 1)
-        return SW_OK;
-    if (part->field[1].dtype == SW_U8)
-        part->field[1].data[sample] = (unsigned char)label;
-    else
-        ((int32_t *)(void *)part->field[1].data)[sample] = (int32_t)label;
+    put_label(part, sample, list == TEST ? r->label[image->label] : image->label);
     return SW_OK;
 }
 
-static sw_status fill(reader *r, int list)
+/* As many threads as there is work for. */
+static sw_status fill(reader *r)
 {
-    const uint64_t all = r->list[list].n;
-    for (uint32_t i = 0; i < all; i++) {
-        const uint64_t wanted = (uint64_t)(r->n[TEST] - r->filled[TEST]);
-        const bool moves = r->split && swi_split_takes(r->opts.seed, i, all - i, wanted);
-        SW_TRY(fill_image(r, list, i, moves ? TEST : list));
-    }
-    return SW_OK;
+    const int64_t asked = r->opts.threads > 0 ? r->opts.threads : 1;
+    const int64_t useful = r->work / WORK_OF_THREAD;
+    number_samples(r);
+    return each_image(r, (int)(useful < asked ? useful + (useful == 0) : asked), fill_image);
 }
 
 /* ---- the whole --------------------------------------------------------------------------- */
 
 static sw_status read_all(reader *r)
 {
-    void *block;
     SW_TRY(list_images(r));
     r->all = (r->n[TRAIN] + r->n[TEST]) * (r->opts.shapes_only != 0 ? 1 : 2);
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, sizeof(swi_image)));
-    r->image = block;
     SW_TRY(look_at_all(r));
     SW_TRY(count_parts(r));
     if (r->opts.shapes_only == 0)
         SW_TRY(check_bytes(r));
     for (int p = 0; p < (r->wants_test ? PARTS : TEST); p++)
         SW_TRY(make_part(r, p));
-    for (int list = 0; list < PARTS && r->opts.shapes_only == 0; list++)
-        SW_TRY(fill(r, list));
-    return SW_OK;
+    return r->opts.shapes_only == 0 ? fill(r) : SW_OK;
 }
 
 static void close_reader(reader *r)
@@ -314,8 +354,6 @@ static void close_reader(reader *r)
     sw_heap_free(r->label, SW_HEAP_FILES, r->list[TEST].n_classes * sizeof(uint32_t));
     for (int list = 0; list < PARTS; list++)
         swi_image_list_close(&r->list[list]);
-    sw_heap_free(r->image, SW_HEAP_FILES, sizeof(swi_image));
-    sw_heap_free(r->path, SW_HEAP_FILES, r->path_bytes);
     sw_heap_free(r->root[TRAIN], SW_HEAP_FILES, r->root_bytes);
 }
 
@@ -329,6 +367,9 @@ static sw_status check_opts(const sw_images_opts *o)
     if (o->unlabelled < 0 || o->unlabelled > 1)
         SW_FAIL(SW_INVALID, "%s: unlabelled must be 0 or 1 (got %lld)", call,
                 (long long)o->unlabelled);
+    if (o->threads < 0 || o->threads > 256)
+        SW_FAIL(SW_INVALID, "%s: threads must be 0 to 256 (got %lld)", call,
+                (long long)o->threads);
     if (!(o->test_share >= 0.0 && o->test_share < 1.0))
         SW_FAIL(SW_INVALID, "%s: test_share must be above 0 and below 1 (got %g)", call,
                 o->test_share);

@@ -44,6 +44,15 @@ static void begin(const char *name)
         begin(name);                                                                           \
     } while (0)
 
+/* Work for two threads. */
+static void begin_many(const char *name)
+{
+    begin(name);
+    for (unsigned i = 60; i < 160; i++)
+        put_image("cat", i,
+                  (png_image){.w = 30, .h = 24, .depth = 8, .type = PNG_COLOUR, .seed = i});
+}
+
 /* `words` with every $ made the folder; lines of its output are joined. */
 static const sw_outcome *run(const char *words)
 {
@@ -213,20 +222,48 @@ static void what_cannot_be_is_refused(void)
     }
 }
 
+static void damage(const char *image, size_t keep)
+{
+    static unsigned char file[4096];
+    const png_image p = {.w = 30, .h = 24, .depth = 8, .type = PNG_COLOUR};
+    char path[1200];
+    const size_t n = png_make(file, sizeof file, &p);
+    snprintf(path, sizeof path, "%s/%s", folder, image);
+    CU_ASSERT(n > keep && file_write(path, file, keep > 0 ? keep : n / 2));
+}
+
 /* A plan reads the heads of images, and no pixel. */
 static void damage_is_named(void)
 {
-    static unsigned char file[4096];
-    char path[1200];
     BEGIN("images-damage");
-    const png_image p = {.w = 30, .h = 24, .depth = 8, .type = PNG_COLOUR};
-    const size_t n = png_make(file, sizeof file, &p);
-    snprintf(path, sizeof path, "%s/dog/1.png", folder);
-    CU_ASSERT(file_write(path, file, n / 2));
+    damage("dog/1.png", 0);
     const sw_outcome *o = run(TRAIN);
     SW_CHECK(program_failed_cleanly(o, 3) && strstr(o->err, "dog/1.png: cut after") != NULL,
              "%s", o->err);
     CU_ASSERT_EQUAL(run("plan --data images:$ --resize 20 --model mlp --batch 16")->status, 0);
+}
+
+/* On a device, too, where nothing else is theirs to do. */
+static void threads_decode(void)
+{
+    if (!SW_HAVE_PNG)
+        SW_SKIP("built without libpng");
+    begin_many("images-threads");
+    CU_ASSERT_EQUAL(loss_of("--threads 4"), loss_of(""));
+    const sw_outcome *o = run("plan --model mlp --data images:$ --resize 20 --device cuda:9999 "
+                              "--threads 4");
+    SW_CHECK(program_failed_cleanly(o, 5), "status %d: %s", o->status, o->err);
+    damage("cat/120.png", 0);
+    damage("cat/3.png", 0); /* behind it in the order of names */
+    damage("cat/121.png", 200);
+    for (int threads = 1; threads <= 4; threads++) {
+        char words[400];
+        snprintf(words, sizeof words, TRAIN "--threads %d", threads);
+        o = run(words);
+        SW_CHECK(program_failed_cleanly(o, 3) &&
+                     strstr(o->err, "cat/120.png: cut after") != NULL,
+                 "%d threads: %s", threads, o->err);
+    }
 }
 
 static const sw_test tests[] = {
@@ -237,5 +274,6 @@ static const sw_test tests[] = {
     {"a run that goes on has the same bits", a_run_that_goes_on_has_the_same_bits},
     {"what cannot be is refused", what_cannot_be_is_refused},
     {"damage is named", damage_is_named},
+    {"threads decode", threads_decode},
 };
 SW_SUITE("images", tests)

@@ -58,6 +58,8 @@ int job_check(job_opts *opts);
 
 /* The part of this that is about data in files. */
 int job_file_check(const job_opts *opts);
+/* Are the data images that --threads decode, whatever the device? */
+bool job_decodes(const job_opts *opts);
 /* The reader that a path of data suggests, by the files of a folder or the end of a file's
  * name; NULL: none. */
 const char *job_suggest_reader(const char *path);

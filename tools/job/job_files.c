@@ -157,6 +157,13 @@ int job_file_check(const job_opts *o)
     return status == CLI_GO ? job_check_folder(o->data) : status;
 }
 
+bool job_decodes(const job_opts *o)
+{
+    const char *path = "";
+    const swi_reader *r = swi_reader_of(o->data, &path);
+    return r != NULL && (r->takes & SWI_TAKES_IMAGES) != 0;
+}
+
 /* ---- loading ----------------------------------------------------------------------------- */
 
 static double share_of(const job_opts *o)
@@ -212,7 +219,8 @@ static sw_images_opts images_opts(job *j)
                             .seed = seed_of(o),
                             .progress = tell_progress,
                             .user = j,
-                            .unlabelled = o->unlabelled};
+                            .unlabelled = o->unlabelled,
+                            .threads = o->threads};
 }
 
 sw_status job_file_load(job *j, bool test, bool shapes_only)

@@ -131,9 +131,10 @@ static int check_device(const job_opts *o)
                          o->device);
     if (!job_on_device(o))
         return of_device != NULL ? no_effect(of_device, "--device cuda") : CLI_GO;
-    if (o->threads > 1 || o->isa != NULL)
+    const bool idle = o->threads > 1 && !job_decodes(o);
+    if (idle || o->isa != NULL)
         return cli_error(CLI_USAGE, "%s has no effect with --device %s",
-                         o->threads > 1 ? "--threads" : "--isa", o->device);
+                         idle ? "--threads" : "--isa", o->device);
     if (o->exec.no_graphs && (o->exec.sync_ops || o->immediate))
         return cli_error(CLI_USAGE, "--no-graphs has no effect with %s, which replays nothing",
                          o->exec.sync_ops ? "--sync-ops" : "--immediate");

@@ -1309,6 +1309,7 @@ sw_images_opts._fields_ = [
     ("progress", C(1, None, c_int, c_void_p, c_int64, c_int64)),
     ("user", c_void_p),
     ("unlabelled", c_int64),
+    ("threads", c_int64),
 ]
 sw_dataset_info._fields_ = [
     ("size", c_size_t),
