@@ -197,6 +197,168 @@ static void what_no_token_says_is_refused(void)
     CU_ASSERT(program_failed_cleanly(&outcome, 3));
 }
 
+/* ---- what the file notes ----------------------------------------------------------------- */
+
+#define SHORT "--layers 1 --width 32 --heads 2 " /* without --context */
+
+/* `bytes` of ids, trained on with these words; the path of the parameters. */
+static const char *train_ids(const char *reader, const void *ids, size_t n, const char *words)
+{
+    static char path[1200];
+    char line[4000];
+    CU_ASSERT(file_write(path_of("ids.bin"), ids, n));
+    snprintf(path, sizeof path, "%s", path_of("ids.safetensors"));
+    snprintf(line, sizeof line,
+             "train --model gpt " SHORT "--context 12 --data %s:%s --batch 16 --epochs 1 "
+             "--quiet --save-params %s %s",
+             reader, path_of("ids.bin"), path, words);
+    program_run(&outcome, line, NULL);
+    SW_CHECK(outcome.status == 0, "%s: %s", reader, outcome.err);
+    return path;
+}
+
+/* As files of other programs are: without anything but tensors. */
+static void forget_notes(const char *path)
+{
+    size_t n;
+    char *file = (char *)file_read(path, &n);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+    char *at = strstr(file + 8, "\"__metadata__\":{"), *end = strstr(file + 8, "},");
+    CU_ASSERT_FATAL(at != NULL && end != NULL && end > at);
+    memset(at, ' ', (size_t)(end + 2 - at));
+    CU_ASSERT(file_write(path, file, n));
+    free(file);
+}
+
+static const sw_outcome *sample_ids(const char *path, const char *words)
+{
+    char line[3000];
+    snprintf(line, sizeof line,
+             "sample " SHORT "--load-params %s --quiet --temperature 9 --tokens 300 %s", path,
+             words);
+    program_run(&outcome, line, NULL);
+    return &outcome;
+}
+
+/* All ids that were written are below `ids`, and several of them occur. */
+static void check_ids(const char *what, long ids)
+{
+    long most = -1, n = 0;
+    SW_CHECK(outcome.status == 0, "%s: status %d: %s", what, outcome.status, outcome.err);
+    for (char *at = outcome.out, *end; n < 301; at = end, n++) {
+        const long id = strtol(at, &end, 10);
+        if (end == at)
+            break;
+        most = id > most ? id : most;
+    }
+    SW_CHECK(n == 301 && most < ids && most > ids / 2, "%s: %ld ids, up to %ld of %ld", what, n,
+             most, ids);
+}
+
+static void the_file_says_how_many_ids_there_are(void)
+{
+    enum { N = 1800 };
+    static unsigned char bytes[N];
+    static uint16_t words[N];
+    static uint32_t wide[N];
+    const struct {
+        const char *reader;
+        const void *at;
+        size_t n;
+        const char *more;
+        long ids;
+    } ways[] = {{"tokens", words, sizeof words, "", 200},
+                {"tokens", words, sizeof words, "--vocabulary 1024", 200},
+                {"tokens32", wide, sizeof wide, "", 300},
+                {"text", bytes, sizeof bytes, "", 256},
+                {"text", bytes, sizeof bytes, "--vocabulary 300", 256}};
+    for (unsigned i = 0; i < N; i++) {
+        bytes[i] = (unsigned char)('a' + i % 20);
+        words[i] = (uint16_t)(i * 7 % 200);
+        wide[i] = i * 7 % 300;
+    }
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        char said[200];
+        const char *path = train_ids(ways[i].reader, ways[i].at, ways[i].n, ways[i].more);
+        (void)sample_ids(path, "--prompt-ids 0");
+        check_ids(ways[i].reader, ways[i].ids);
+        snprintf(said, sizeof said, "%.*s", 180, outcome.out);
+        (void)sample_ids(path, "--prompt-ids 0 --context 12");
+        CU_ASSERT_EQUAL(strncmp(said, outcome.out, strlen(said)), 0);
+        (void)sample_ids(path, "--prompt-ids 0 --context 13");
+        CU_ASSERT(program_failed_cleanly(&outcome, 3)); /* what is given counts */
+        snprintf(said, sizeof said, "--prompt-ids %s", i == 1 ? "1024" : "5000");
+        (void)sample_ids(path, said);
+        SW_CHECK(program_failed_cleanly(&outcome, 2) &&
+                     strstr(outcome.err, "the vocabulary of the model has") != NULL,
+                 "%s", outcome.err);
+    }
+}
+
+/* Then options say it, as they did. */
+static void a_file_without_notes_is_as_before(void)
+{
+    const char *path = train_tokens();
+    forget_notes(path);
+    (void)sample_ids(path, "--prompt-ids 0 --context 12 --vocabulary 5");
+    check_ids("options", 5);
+    (void)sample_ids(path, "--prompt-ids 0 --context 12");
+    SW_CHECK(program_failed_cleanly(&outcome, 3) &&
+                 strstr(outcome.err, "tokens.weight") != NULL,
+             "%s", outcome.err);
+    (void)sample_ids(path, "--prompt-ids 0 --vocabulary 5");
+    SW_CHECK(program_failed_cleanly(&outcome, 3) &&
+                 strstr(outcome.err, "places.weight") != NULL,
+             "%s", outcome.err);
+}
+
+static void another_vocabulary_is_refused(void)
+{
+    static const struct {
+        const char *vocabulary, *words, *says;
+    } ways[] = {
+        {"a\nb\nc\nd\n", "", "has 4 tokens, and "},
+        {"a\nb\nc\nd\ne\nf\n", "", "was trained on 5 ids of 5: --vocab must be"},
+        {"a\nb\nc\nd\ne\nf\n", "--vocabulary 5", "--vocabulary must be at least 6"},
+        {NULL, "--prompt the", "was trained on 5 ids of tokens: --vocab FILE says"},
+        {NULL, "", "--prompt-ids gives ids"},
+    };
+    const char *path = train_tokens();
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        char words[1500];
+        const char *file = path_of("other.vocabulary"), *v = ways[i].vocabulary;
+        CU_ASSERT(v == NULL || file_write(file, v, strlen(v)));
+        snprintf(words, sizeof words, "%s%s %s", v != NULL ? "--vocab " : "",
+                 v != NULL ? file : "", ways[i].words);
+        (void)sample_ids(path, words);
+        SW_CHECK(program_failed_cleanly(&outcome, 2) &&
+                     strstr(outcome.err, ways[i].says) != NULL,
+                 "%s: status %d: %s", words, outcome.status, outcome.err);
+    }
+}
+
+/* Of data with fewer ids than the training's, without an option of the model's sizes. */
+static void eval_takes_what_the_file_says(void)
+{
+    static const unsigned char few[400]; /* ids of 0 */
+    static const char eval[] =
+        "eval --model gpt " SHORT "--json --load-params %s --data tokens:%s %s";
+    const char *path = train_tokens(), *data = path_of("few.bin");
+    char line[3000];
+    CU_ASSERT(file_write(data, few, sizeof few));
+    snprintf(line, sizeof line, eval, path, data, "--context 12 --vocabulary 5");
+    program_run(&outcome, line, NULL);
+    const double loss = program_number(outcome.out, "loss");
+    SW_CHECK(outcome.status == 0 && loss > 0.0, "%s", outcome.err);
+    snprintf(line, sizeof line, eval, path, data, "");
+    program_run(&outcome, line, NULL);
+    SW_CHECK(outcome.status == 0 && program_number(outcome.out, "loss") == loss,
+             "status %d: %s", outcome.status, outcome.err);
+    forget_notes(path);
+    program_run(&outcome, line, NULL);
+    SW_CHECK(program_failed_cleanly(&outcome, 3), "status %d: %s", outcome.status, outcome.err);
+}
+
 static const struct {
     const char *words;
     int status;
@@ -241,5 +403,9 @@ static const sw_test tests[] = {
     {"texts are written in tokens", texts_are_written_in_tokens, false},
     {"what no token says is refused", what_no_token_says_is_refused, false},
     {"what cannot be is refused", what_cannot_be_is_refused, false},
+    {"the file says how many ids there are", the_file_says_how_many_ids_there_are},
+    {"a file without notes is as before", a_file_without_notes_is_as_before},
+    {"another vocabulary is refused", another_vocabulary_is_refused},
+    {"eval takes what the file says", eval_takes_what_the_file_says},
 };
 SW_SUITE("gpt", tests)

@@ -83,6 +83,11 @@ static int job_table(eval_opts *o, cli_option *table)
                 table[n].help = "samples of a run";
             if (table[n].to == (void *)&o->job.budget_bytes)
                 table[n].help = "hard limit for model, arena and data together (default none)";
+            if (table[n].to == (void *)&o->job.settings.context)
+                table[n].help =
+                    "positions that attention sees (gpt: as the file says, else 128)";
+            if (table[n].to == (void *)&o->job.settings.vocabulary)
+                table[n].help = "number of ids (gpt: as the file says, else as the data have)";
             n++;
         }
     o->job.accumulate = 1;
@@ -187,6 +192,8 @@ int eval_parse(evaluation *e, int argc, char **argv, bool predicts)
     o->job.method = JOB_NONE;
     o->job.params = o->load;
     o->job.unlabelled = predicts;
+    if (status == CLI_GO)
+        status = job_take_sequences(&o->job);
     if (status == CLI_GO)
         status = job_check(&o->job);
     e->job.opts = &o->job;

@@ -116,7 +116,10 @@ typedef struct {
 #define JOB_NOTE_BYTES 256
 #define JOB_NOTED_NAMES 128
 typedef struct {
-    bool known; /* else nothing of the rest */
+    bool known;         /* samples with classes or values; else nothing of them */
+    bool sequences;     /* of ids: `sample`, `ids` and `vocabulary` alone */
+    int64_t ids;        /* that the data have */
+    int64_t vocabulary; /* that the model knows, as many or more */
     bool standardised, named;
     sw_array sample, target; /* fields 0 and 1: types and shapes */
     int64_t n_classes;
@@ -166,6 +169,9 @@ int job_normalise(job *j, bool shapes_only);
  */
 SW_MUST_USE sw_status job_note(const job *j, sw_model *model);
 /* Not known where the file is not there or has no such notes; SW_FORMAT where it is damaged. */
+/* Give --context and --vocabulary what opts->params says, where they are not given. CLI_GO or
+ * an exit status. */
+int job_take_sequences(job_opts *opts);
 SW_MUST_USE sw_status job_trained_read(job_trained *trained, const char *params);
 /* The training data have no labels: they become `test`, and `train` is what the parameters were
  * trained on, without samples. CLI_GO or an exit status. */

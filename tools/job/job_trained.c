@@ -1,9 +1,11 @@
 /* What parameters were trained on, as notes beside them: how a sample looks and what its target
  * is. Data without labels are read by it.
  *
- * "features" is a type and a shape, "f32 4" or "u8 3x32x32", with " standardised" behind it.
+ * "features" is a type and a shape, "f32 4" or "u8 3x32x32", with " standardised" behind it;
+ * of sequences it says how long they are, "u16 128", and that they are bytes, "u8 128".
  * "targets" is "classes 3" and, where there is room for all of them, a line for each name; or
- * "values 2". */
+ * "values 2"; or of sequences how many ids there are, "ids 50257", and how many the model knows
+ * where these are more, "ids 50257 of 50304". */
 #include "alloc/base/sys.h"
 #include "tools/job/job.h"
 #include <inttypes.h>
@@ -12,6 +14,7 @@
 
 #define FEATURES "features"
 #define TARGETS "targets"
+#define IDS "ids "
 #define STANDARDISED " standardised"
 
 /* ---- written ----------------------------------------------------------------------------- */
@@ -40,13 +43,20 @@ static void write_names(char *text, size_t bytes, const sw_dataset_info *info)
     }
 }
 
+static void write_ids(char *text, size_t bytes, int64_t ids, int64_t vocabulary)
+{
+    const int used = snprintf(text, bytes, IDS "%" PRId64, ids);
+    if (vocabulary > ids)
+        snprintf(text + used, bytes - (size_t)used, " of %" PRId64, vocabulary);
+}
+
 sw_status job_note(const job *j, sw_model *model)
 {
     const sw_dataset_info *info = &j->train.info;
     char text[JOB_NOTE_BYTES];
     if (*j->normal.text != '\0')
         SW_TRY(sw_model_note(model, JOB_NORMAL_KEY, j->normal.text));
-    if (info->n_fields != 2 || tool_task_of(info) == TOOL_PREDICT)
+    if (info->n_fields != 2)
         return SW_OK;
     snprintf(text, sizeof text, "%s ", sw_dtype_name(info->field[0].dtype));
     write_shape(text, sizeof text, &info->field[0].shape);
@@ -56,6 +66,8 @@ sw_status job_note(const job *j, sw_model *model)
     if (tool_task_of(info) == TOOL_CLASSIFY) {
         snprintf(text, sizeof text, "classes %" PRId64, info->n_classes);
         write_names(text, sizeof text, info);
+    } else if (tool_task_of(info) == TOOL_PREDICT) {
+        write_ids(text, sizeof text, info->n_classes, j->opts->settings.vocabulary);
     } else {
         snprintf(text, sizeof text, "values ");
         write_shape(text, sizeof text, &info->field[1].shape);
@@ -86,7 +98,7 @@ static const char *read_shape(const char *text, sw_shape *s)
 
 static bool read_features(job_trained *t, const char *text)
 {
-    static const sw_dtype types[] = {SW_F32, SW_U8};
+    static const sw_dtype types[] = {SW_F32, SW_U8, SW_U16, SW_I32};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         const char *name = sw_dtype_name(types[i]);
         const size_t n = strlen(name);
@@ -111,6 +123,18 @@ static bool read_names(job_trained *t, char *line)
     }
     t->named = n > 0;
     return line == NULL && (n == 0 || n == t->n_classes);
+}
+
+/* "50257" or "50257 of 50304". */
+static bool read_ids(job_trained *t, const char *text)
+{
+    static const char of[] = " of ";
+    char *behind;
+    t->vocabulary = t->ids = strtoll(text, &behind, 10);
+    if (behind != text && strncmp(behind, of, strlen(of)) == 0)
+        t->vocabulary = strtoll(behind + strlen(of), &behind, 10);
+    return *behind == '\0' && t->ids >= 1 && t->vocabulary >= t->ids &&
+           t->vocabulary <= INT32_MAX && t->sample.shape.rank == 1 && t->sample.dtype != SW_F32;
 }
 
 static bool read_targets(job_trained *t)
@@ -141,8 +165,27 @@ sw_status job_trained_read(job_trained *t, const char *params)
         return SW_OK;
     SW_TRY(sw_params_note(params, FEATURES, text, sizeof text));
     SW_TRY(sw_params_note(params, TARGETS, t->text, sizeof t->text));
-    t->known = *text != '\0' && read_features(t, text) && read_targets(t);
+    const bool features = *text != '\0' && read_features(t, text);
+    t->sequences = features && strncmp(t->text, IDS, strlen(IDS)) == 0 &&
+                   read_ids(t, t->text + strlen(IDS));
+    t->known = features && !t->sequences && read_targets(t);
     return SW_OK;
+}
+
+int job_take_sequences(job_opts *o)
+{
+    const tool_model *kind = tool_model_find(o->model);
+    job_trained t;
+    if (kind == NULL || kind->takes[TOOL_VOCABULARY] == NULL)
+        return CLI_GO;
+    const sw_status status = job_trained_read(&t, o->params);
+    if (status != SW_OK)
+        return cli_library_error(status, true);
+    if (t.sequences && o->settings.context == 0)
+        o->settings.context = t.sample.shape.dim[0];
+    if (t.sequences && o->settings.vocabulary == 0)
+        o->settings.vocabulary = t.vocabulary;
+    return CLI_GO;
 }
 
 /* ---- data without labels ----------------------------------------------------------------- */

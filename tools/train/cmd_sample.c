@@ -7,7 +7,7 @@
  * threads. */
 #include "alloc/base/mem.h"
 #include "kernels/rng.h"
-#include "tools/models/models.h"
+#include "tools/job/job.h"
 #include "tools/train/sample_tokens.h"
 #include <math.h>
 #include <string.h>
@@ -21,6 +21,8 @@ typedef struct {
     int64_t tokens, top_k, seed, threads;
     double temperature;
     bool quiet;
+    job_trained trained; /* what the file says */
+    bool noted;          /* and what --vocabulary would, which is not given */
 } sample_opts;
 
 typedef struct {
@@ -278,7 +280,8 @@ static const char notes[] =
     "becomes ids by the longest token at each place, and what is drawn is written as text. "
     "With "
     "--prompt-ids alone ids are written as numbers.\n"
-    "The options of the model are those that it was trained with. Exit status: 0 done, 1 "
+    "The options of the model are those that it was trained with; --context and --vocabulary "
+    "are noted in the file. Exit status: 0 done, 1 "
     "failed, 2 wrong usage, 3 damaged or foreign file, 130 interrupted.";
 
 static int parse(sample_opts *o, int argc, char **argv)
@@ -309,8 +312,8 @@ static int parse(sample_opts *o, int argc, char **argv)
     };
     const int n = (int)(sizeof options / sizeof *options);
     tool_model model = tool_gpt;
-    model.takes[TOOL_DROPOUT] = NULL; /* training's */
-    model.takes[TOOL_VOCABULARY] = "";
+    model.takes[TOOL_DROPOUT] = NULL;                              /* training's */
+    model.takes[TOOL_VOCABULARY] = model.takes[TOOL_CONTEXT] = ""; /* as the file says */
     memcpy(table, options, sizeof options);
     const cli_command command = {
         .name = "sample",
@@ -320,7 +323,55 @@ static int parse(sample_opts *o, int argc, char **argv)
         .n_options = tool_settings_options_of(&model, &o->settings, table, n),
         .notes = notes,
     };
+    for (int i = n; i < command.n_options; i++) {
+        if (table[i].to == &o->settings.context)
+            table[i].help =
+                "positions that attention sees (default as the file says, else 128)";
+        if (table[i].to == &o->settings.vocabulary)
+            table[i].help = "number of ids (default as the file says, else the tokens of "
+                            "--vocab, else 256)";
+    }
     return cli_parse(&command, argc, argv);
+}
+
+/* What is not given is as the file says, or as it is in train. */
+static int take_note(sample_opts *o)
+{
+    const sw_status status = job_trained_read(&o->trained, o->load);
+    const job_trained *t = &o->trained;
+    if (status != SW_OK)
+        return cli_library_error(status, true);
+    o->noted = t->sequences && o->settings.vocabulary == 0;
+    if (o->noted)
+        o->settings.vocabulary = t->vocabulary;
+    if (t->sequences && o->settings.context == 0)
+        o->settings.context = t->sample.shape.dim[0];
+    if (o->noted && t->sample.dtype != SW_U8 && !draws_tokens(o))
+        return cli_error(CLI_USAGE,
+                         "%s was trained on %lld ids of tokens: --vocab FILE says which text "
+                         "each stands for, --prompt-ids gives ids",
+                         o->load, (long long)t->ids);
+    return tool_settings_complete(&tool_gpt, &o->settings);
+}
+
+/* The vocabulary of the training has all its ids, and no more than the model knows. */
+static int check_tokens(const sampler *s)
+{
+    const sample_opts *o = s->opts;
+    const int64_t tokens = s->tokens.vocabulary.n;
+    if (s->tokens.token == NULL)
+        return CLI_GO;
+    if (o->noted && (tokens < o->trained.ids || tokens > s->shape.vocabulary))
+        return cli_error(CLI_USAGE,
+                         "%s has %lld tokens, and %s was trained on %lld ids of %lld: --vocab "
+                         "must be the vocabulary of the training",
+                         o->vocab, (long long)tokens, o->load, (long long)o->trained.ids,
+                         (long long)s->shape.vocabulary);
+    if (tokens > s->shape.vocabulary)
+        return cli_error(CLI_USAGE,
+                         "--vocabulary must be at least %lld, the tokens of %s (got %lld)",
+                         (long long)tokens, o->vocab, (long long)s->shape.vocabulary);
+    return CLI_GO;
 }
 
 static int check(const sample_opts *o, const gpt_shape *shape)
@@ -356,12 +407,15 @@ static int open_tokens(sampler *s)
     return status == SW_OK ? CLI_GO : cli_library_error(status, true);
 }
 
-/* Ids behind the vocabulary's are those that --vocabulary made the model wider by. */
+/* Ids behind the vocabulary's, or the training's, are those that --vocabulary made the model
+ * wider by. */
 static int64_t ids_of(const sampler *s)
 {
     const int64_t all = s->shape.vocabulary;
+    if (s->by_token && s->tokens.token == NULL)
+        return s->opts->noted ? s->opts->trained.ids : all;
     const int64_t most = s->tokens.token != NULL ? s->tokens.vocabulary.n : BYTES;
-    return (s->by_token && s->tokens.token == NULL) || all < most ? all : most;
+    return all < most ? all : most;
 }
 
 int tool_sample(int argc, char **argv)
@@ -377,17 +431,18 @@ int tool_sample(int argc, char **argv)
                          "--prompt and --prompt-ids are two beginnings: leave one out");
     opts.prompt = s.prompted ? opts.prompt : "\n";
     s.by_token = draws_tokens(&opts);
-    status = open_tokens(&s);
+    if (opts.load != NULL)
+        status = take_note(&opts);
+    if (status == CLI_GO)
+        status = open_tokens(&s);
     s.shape =
         tool_gpt_shape(&opts.settings, s.tokens.token != NULL ? s.tokens.vocabulary.n : BYTES);
     s.shape.dropout = 0.0f;
     if (status == CLI_GO)
         status = check(&opts, &s.shape);
     s.ids = ids_of(&s);
-    if (status == CLI_GO && s.tokens.vocabulary.n > s.shape.vocabulary)
-        status = cli_error(
-            CLI_USAGE, "--vocabulary must be at least %lld, the tokens of %s (got %lld)",
-            (long long)s.tokens.vocabulary.n, opts.vocab, (long long)s.shape.vocabulary);
+    if (status == CLI_GO)
+        status = check_tokens(&s);
     cli_catch_interrupt();
     if (status == CLI_GO)
         status = prepare(&s);
