@@ -14,8 +14,9 @@ enum { TRAIN, TEST, PARTS };
 #define DEFAULT_SHARE 0.2
 #define SIDE_MAX 4096 /* of images that are resized */
 /* Work of decoding, in pixels of a compressed image, about 10 ns each: opening a file is as
- * much as 4,096 (28 us for one of 32 x 32). A thread has 2.5 ms of it, ten times what starting
- * it takes: 64 such files are read by one thread, 128 by two, in 0.7 of the time. */
+ * much as 4,096 (28 us for one of 32 x 32). A thread has 2.5 ms of it, so that starting it
+ * costs less than it brings: 64 such files are read by one thread, 128 by two, in 0.7 of the
+ * time. */
 #define WORK_OF_FILE 4096
 #define WORK_OF_THREAD ((int64_t)1 << 18)
 
