@@ -169,10 +169,10 @@ int job_normalise(job *j, bool shapes_only);
  */
 SW_MUST_USE sw_status job_note(const job *j, sw_model *model);
 /* Not known where the file is not there or has no such notes; SW_FORMAT where it is damaged. */
+SW_MUST_USE sw_status job_trained_read(job_trained *trained, const char *params);
 /* Give --context and --vocabulary what opts->params says, where they are not given. CLI_GO or
  * an exit status. */
 int job_take_sequences(job_opts *opts);
-SW_MUST_USE sw_status job_trained_read(job_trained *trained, const char *params);
 /* The training data have no labels: they become `test`, and `train` is what the parameters were
  * trained on, without samples. CLI_GO or an exit status. */
 int job_unlabelled(job *j);
