@@ -9,7 +9,8 @@
  *
  * A small batch is filled by the caller, and there is no thread: waking one takes the caller
  * 10 us, and where the others compute on all processors it takes one of them away from a step.
- */
+ * Nothing is filled ahead then, so the ring has one slot, which stays in a cache. Runs are done
+ * with a slot when they return: on a device its bytes are copied to pinned memory first. */
 #include "alloc/arena/arena.h"
 #include "alloc/base/assert.h"
 #include "alloc/base/size.h"
@@ -25,7 +26,6 @@
 #include <string.h>
 
 #define MAX_SLOTS 1024
-#define SMALL_BATCH ((size_t)256 << 10) /* copied in about 25 us */
 
 typedef struct {
     sw_array input[SWI_MAX_FIELDS];
@@ -60,11 +60,10 @@ struct sw_loader {
 
 /* ---- filling ----------------------------------------------------------------------------- */
 
-/* Where batch k of its life lies. Nothing is filled ahead without a thread: one slot is enough
- * then, and stays in a cache. */
+/* Where batch k of its life lies. */
 static slot *slot_of(const sw_loader *l, uint64_t k)
 {
-    return &l->slots[l->inline_fill ? 0 : k % l->n_slots];
+    return &l->slots[k % l->n_slots];
 }
 
 static int64_t rows_of(const sw_loader *l, int64_t batch)
@@ -330,8 +329,8 @@ static sw_status field_bytes(const sw_dataset *dataset, int field, int64_t batch
     return SW_OK;
 }
 
-/* All slots; *reserve has room for a red zone behind every range too. */
-static sw_status count_bytes(sw_loader *l, size_t *reserve)
+/* Who fills, and all slots; *reserve has room for a red zone behind every range too. */
+static sw_status count_bytes(sw_loader *l, const sw_loader_opts *opts, size_t *reserve)
 {
     size_t one = 0, bytes = 0, rounded = 0;
     for (int f = 0; f < l->dataset->n_fields; f++) {
@@ -339,20 +338,22 @@ static sw_status count_bytes(sw_loader *l, size_t *reserve)
         if (!sw_size_add(one, rounded, &one))
             SW_FAIL(SW_NOMEM, "loader: a batch of %lld overflows", (long long)l->batch);
     }
+    l->inline_fill = swi_loader_fills_inline(one, opts->inline_fill);
+    l->n_slots = l->inline_fill ? 1 : (uint32_t)opts->slots;
     const size_t zones = (size_t)l->n_slots * SWI_MAX_FIELDS * SW_ALIGN;
     if (!sw_size_mul(one, l->n_slots, &l->bytes) || !sw_size_add(l->bytes, zones, reserve))
         SW_FAIL(SW_NOMEM, "loader: %u slots of %zu bytes overflow", l->n_slots, one);
     return SW_OK;
 }
 
-static sw_status make_arena(sw_loader *l, sw_budget *budget)
+static sw_status make_arena(sw_loader *l, const sw_loader_opts *loader_opts)
 {
     size_t reserve = 0;
     sw_store *store;
-    SW_TRY(count_bytes(l, &reserve));
+    SW_TRY(count_bytes(l, loader_opts, &reserve));
     SW_TRY(sw_store_host_create(&store, reserve));
     const sw_arena_opts opts = {
-        .label = "loader", .store = store, .budget = budget, .use = SW_ARENA_DATA};
+        .label = "loader", .store = store, .budget = loader_opts->budget, .use = SW_ARENA_DATA};
     const sw_status status = sw_arena_create(&l->arena, &opts);
     if (status != SW_OK) {
         sw_store_destroy(store);
@@ -389,9 +390,7 @@ static sw_status make_slots(sw_loader *l)
 
 static sw_status make_loader(sw_loader *l, const sw_loader_opts *opts)
 {
-    SW_TRY(make_arena(l, opts->budget));
-    const bool small = l->bytes / l->n_slots <= SMALL_BATCH;
-    l->inline_fill = opts->inline_fill > 0 || (opts->inline_fill == 0 && small);
+    SW_TRY(make_arena(l, opts));
     SW_TRY(make_slots(l));
     if (l->shuffle && !l->keyed) {
         void *order;
@@ -470,7 +469,6 @@ sw_status sw_loader_create(sw_loader **out, const sw_dataset *dataset,
     swi_dataset_share(dataset);
     l->batch = opts.batch;
     l->n_batches = dataset->n / opts.batch + (!opts.drop_last && dataset->n % opts.batch != 0);
-    l->n_slots = (uint32_t)opts.slots;
     l->seed = opts.seed;
     l->shuffle = opts.shuffle != 0;
     l->keyed = l->shuffle && opts.keyed != 0; /* without it there is no order */

@@ -1,4 +1,5 @@
-/* What a loader gives out, so that another one can be known to give out the same. */
+/* What a loader gives out, so that another one can be known to give out the same; who fills its
+ * batches. */
 #ifndef SW_LOADER_H
 #define SW_LOADER_H
 
@@ -11,6 +12,15 @@ typedef struct {
     bool shuffle, keyed, drop_last;
     uint64_t data; /* sw_dataset_hash */
 } swi_loader_identity;
+
+#define SWI_SMALL_BATCH ((size_t)256 << 10) /* copied in about 25 us */
+
+/* Does the caller fill batches of so many bytes, each field rounded up to the alignment, with
+ * that sw_loader_opts.inline_fill? Then there is one slot, else as many as the options say. */
+static inline bool swi_loader_fills_inline(size_t batch_bytes, int inline_fill)
+{
+    return inline_fill > 0 || (inline_fill == 0 && batch_bytes <= SWI_SMALL_BATCH);
+}
 
 /* Was an epoch begun? */
 bool swi_loader_begun(const sw_loader *loader);

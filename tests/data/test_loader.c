@@ -355,11 +355,13 @@ static void bytes_are_those_of_all_slots(void)
         CU_ASSERT_EQUAL_FATAL(sw_budget_new(&budget, (size_t)1 << 30), SW_OK);
         const size_t image = ((size_t)batch * 784 + 63) / 64 * 64,
                      label = ((size_t)batch + 63) / 64 * 64;
-        sw_loader *three = loader(dataset, (sw_loader_opts){.batch = batch, .budget = budget});
+        sw_loader *three = loader(
+            dataset, (sw_loader_opts){.batch = batch, .budget = budget, .inline_fill = -1});
         CU_ASSERT_EQUAL(sw_loader_bytes(three), 3 * (image + label));
         CU_ASSERT_EQUAL(sw_budget_used(budget), 3 * (image + label));
-        sw_loader *five =
-            loader(dataset, (sw_loader_opts){.batch = batch, .slots = 5, .budget = budget});
+        sw_loader *five = loader(
+            dataset,
+            (sw_loader_opts){.batch = batch, .slots = 5, .budget = budget, .inline_fill = -1});
         CU_ASSERT_EQUAL(sw_loader_bytes(five), 5 * (image + label));
         CU_ASSERT_EQUAL(sw_budget_used(budget), 8 * (image + label));
         sw_loader_destroy(three);
@@ -373,17 +375,23 @@ static void a_budget_one_byte_short_refuses(void)
 {
     const sw_dataset *dataset = digits(10);
     const heap_watch before = heap_now();
-    const size_t wanted = 3 * (8 * 784 + 64);
-    for (int more = 0; more < 2; more++) {
+    const size_t slot = 8 * 784 + 64;
+    for (int i = 0; i < 4; i++) {
         sw_budget *budget = NULL;
         sw_loader *l = NULL;
-        CU_ASSERT_EQUAL_FATAL(sw_budget_new(&budget, wanted - 1 + (size_t)more), SW_OK);
-        const sw_loader_opts opts = {.size = sizeof opts, .batch = 8, .budget = budget};
+        const int more = i & 1, slots = i < 2 ? 3 : 1;
+        const size_t least = (size_t)slots * slot;
+        CU_ASSERT_EQUAL_FATAL(sw_budget_new(&budget, least - 1 + (size_t)more), SW_OK);
+        const sw_loader_opts opts = {.size = sizeof opts,
+                                     .batch = 8,
+                                     .budget = budget,
+                                     .inline_fill = slots == 3 ? -1 : 0};
         const sw_status status = sw_loader_create(&l, dataset, &opts);
         if (more) {
             CU_ASSERT_EQUAL(status, SW_OK);
         } else {
-            failed_as(status, SW_NOMEM, "needs 19,008 bytes");
+            failed_as(status, SW_NOMEM,
+                      slots == 3 ? "needs 19,008 bytes" : "needs 6,336 bytes");
             CU_ASSERT_PTR_NULL(l);
             CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
         }
@@ -513,6 +521,42 @@ static void every_call_can_fail(void)
     sw_budget_free(budget);
 }
 
+/* Where the caller fills, one slot is there, taken and counted, whatever `slots` says; where a
+ * thread fills, all of them. 4,096 samples of 64 bytes are 256 KiB. */
+static void without_a_thread_there_is_one_slot(void)
+{
+    static const struct {
+        int64_t batch;
+        int slots, inline_fill;
+        size_t taken;
+    } cases[] = {{4096, 0, 0, 1}, {4097, 0, 0, 3}, {4096, 7, 0, 1},    {4097, 7, 0, 7},
+                 {4097, 1, 0, 1}, {4097, 7, 1, 1}, {4096, 0, -1, 3},   {4096, 7, -1, 7},
+                 {1, 0, 0, 1},    {1, 1024, 0, 1}, {1, 1024, -1, 1024}};
+    static unsigned char numbers[4097 * 64];
+    const sw_samples samples = {.data = numbers, .type = SW_NUMBER_U8, .shape = SW_SHAPE(64)};
+    sw_dataset *dataset = NULL;
+    CU_ASSERT_EQUAL_FATAL(sw_dataset_arrays(&dataset, 4097, &samples, 1, NULL), SW_OK);
+    sw_after(destroy_dataset, dataset);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sw_budget *budget = NULL;
+        const sw_array *inputs;
+        const size_t bytes_of_all = cases[i].taken * (size_t)cases[i].batch * 64;
+        CU_ASSERT_EQUAL_FATAL(sw_budget_new(&budget, bytes_of_all), SW_OK);
+        sw_loader *l = loader(dataset, (sw_loader_opts){.batch = cases[i].batch,
+                                                        .slots = cases[i].slots,
+                                                        .inline_fill = cases[i].inline_fill,
+                                                        .budget = budget});
+        SW_CHECK(sw_loader_bytes(l) == bytes_of_all && sw_budget_used(budget) == bytes_of_all,
+                 "case %zu: %zu bytes, %zu taken of %zu", i, sw_loader_bytes(l),
+                 sw_budget_used(budget), bytes_of_all);
+        begin(l, 0);
+        CU_ASSERT_EQUAL(next(l, &inputs), 1);
+        CU_ASSERT_EQUAL(inputs[0].shape.dim[0], cases[i].batch);
+        sw_loader_destroy(l);
+        sw_budget_free(budget);
+    }
+}
+
 /* An image has 784 bytes and its label 1, each field rounded to 64: 333 are the most. */
 static void small_batches_need_no_thread(void)
 {
@@ -537,6 +581,7 @@ static void small_batches_need_no_thread(void)
 static const sw_test tests[] = {
     {"batches come in order", batches_come_in_order},
     {"small batches need no thread", small_batches_need_no_thread},
+    {"without a thread there is one slot", without_a_thread_there_is_one_slot},
     {"shuffling depends on seed and epoch alone", shuffling_depends_on_seed_and_epoch_alone},
     {"a batch larger than the data is one batch", a_batch_larger_than_the_data_is_one_batch},
     {"a batch stays until the next call", a_batch_stays_until_the_next_call},

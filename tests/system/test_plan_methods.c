@@ -123,7 +123,7 @@ static void the_largest_batch_of_each(void)
 
 static void what_does_not_fit_is_a_row(void)
 {
-    program_run(&outcome, SMALL "--batch 50 --method backprop,mezo --memory-budget 500000",
+    program_run(&outcome, SMALL "--batch 50 --method backprop,mezo --memory-budget 358000",
                 NULL);
     SW_CHECK(outcome.status == 0 &&
                  strstr(outcome.out, "\"method\":\"backprop\",\"fits\":false") != NULL &&

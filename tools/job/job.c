@@ -1,6 +1,7 @@
 /* A training job: exec, model, programs, their plans. */
 #include "alloc/base/message.h"
 #include "alloc/base/size.h"
+#include "runtime/data/loader.h"
 #include "tools/job/job.h"
 #include "tools/job/machine.h"
 #include "tools/job/optimizer.h"
@@ -37,9 +38,11 @@ static size_t slot_bytes(const job_data *data, int64_t rows)
     return slot;
 }
 
+/* What the loader of `data` takes: one slot where it has no thread. */
 static size_t ring_bytes(const job_data *data, int64_t batch)
 {
-    return slot_bytes(data, job_slot_rows(data, batch)) * JOB_SLOTS;
+    const size_t slot = slot_bytes(data, job_slot_rows(data, batch));
+    return swi_loader_fills_inline(slot, 0) ? slot : slot * JOB_SLOTS;
 }
 
 size_t job_image_bytes(const job *j)
@@ -47,7 +50,7 @@ size_t job_image_bytes(const job *j)
     size_t sum = 0;
     for (int i = 0; i < j->train.info.n_fields; i++)
         sum += field_bytes(&j->train.info.field[i]);
-    return j->opts->method == JOB_ES ? sum : sum * JOB_SLOTS;
+    return sum;
 }
 
 /* A generation takes its samples one by one, so that every slice is whole. */

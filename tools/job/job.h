@@ -7,7 +7,7 @@
 #include "tools/cli/cli.h"
 #include "tools/models/models.h"
 
-#define JOB_SLOTS 3             /* batch slots of each loader */
+#define JOB_SLOTS 3             /* batch slots of each loader that has a thread */
 #define JOB_BATCH_MAX (1 << 24) /* the most that --batch takes */
 
 /* How parameters are changed. MEZO: by the differences of two runs forward, so that programs of
@@ -186,7 +186,7 @@ int job_begin(job *j);
 SW_MUST_USE sw_status job_make(job *j); /* job_begin without a message */
 void job_set_batch(job *j, int64_t batch);
 SW_MUST_USE sw_status job_plan(job *j, job_which which);
-/* What each of the inputs of one more image takes at least, in all slots. */
+/* What the inputs of one more image take at least: a loader may have one slot. */
 size_t job_image_bytes(const job *j);
 /* Whether the machine has the memory that the plans and the data sets ask for, and with
  * `witness` what the witnesses take on top: without a limit the system would promise it, and

@@ -9,7 +9,8 @@
  * The bound of a batch is model + data slots + the most that lives at one time in the training
  * program of a full batch: no placement needs less arena, and the job has that program. From
  * SWI_ONE_LAYOUT_FROM on it does not fall when the batch grows:
- * - the model does not change, and slots hold the inputs, whose first dim is the batch;
+ * - the model does not change, and slots hold the inputs, whose first dim is the batch; a
+ * larger batch never has fewer of them;
  * - the step functions of the models append the same ops for each batch, and layouts are the
  * same from there on: so the order of ops, and first and last touch of each tensor, are the
  * same (the form that is compared: ops, tensors, storages);
@@ -20,8 +21,8 @@
  * So the sum that lives at each op grows, and the largest of these sums too. In immediate mode
  * the bound is the total: all that a step ever makes.
  *
- * Whatever the model is, inputs alone exclude the batches above SIZE / (their bytes in all
- * slots): the search begins there. */
+ * Whatever the model is, inputs alone exclude the batches above SIZE / (their bytes of
+ * one image): the search begins there. */
 #include "runtime/ops/ops.h"
 #include "tools/plan/plan.h"
 #include <string.h>
