@@ -2611,13 +2611,15 @@ SW_MUST_USE SW_API sw_status sw_confusion_mean(const uint64_t *counts, int64_t c
 typedef struct {
     size_t size;
     int64_t batch;
-    int slots; /* 0: 3 */
+    int slots; /* of the ring that the thread fills ahead, 1 to 1024; 0: 3. Without a thread
+                  there is one, whatever stands here (see inline_fill) */
     uint64_t seed;
     int shuffle;       /* by Philox from seed and epoch; moves the windows of a text too */
     int drop_last;     /* leave a smaller last batch out */
     sw_budget *budget; /* NULL: none */
     int inline_fill;   /* 1: fill in sw_loader_next, without a thread; 0: so where a batch has
-                          at most 256 KiB, since waking a thread takes as long; -1: never */
+                          at most 256 KiB (each field rounded up to 64 bytes), since waking a
+                          thread takes as long; -1: never */
     uint64_t keyed;    /* 1: with shuffle, in the order of a sw_feed, which takes no memory */
 } sw_loader_opts;
 /* A ring of batch slots, and a thread that fills it ahead (see inline_fill). The samples stay
@@ -2638,7 +2640,7 @@ SW_MUST_USE SW_API sw_status sw_loader_seek(sw_loader *loader, uint64_t epoch, i
  * the first epoch. */
 SW_MUST_USE SW_API sw_status sw_loader_position(const sw_loader *loader, uint64_t *epoch,
                                                 int64_t *batch);
-SW_API size_t sw_loader_bytes(const sw_loader *loader); /* all slots */
+SW_API size_t sw_loader_bytes(const sw_loader *loader); /* all slots, or the one */
 SW_API int64_t sw_loader_batches(const sw_loader *loader);
 
 /* ---- checkpoints: a run goes on as if it had never stopped ------------------------------- */
@@ -2954,6 +2956,12 @@ typedef struct {
      * bytes for them as long as it runs. What it names is kept whatever is left out: where some
      * of the gradients need less, a kernel of their own keeps less. */
     uint64_t skips;
+    /* What a kernel of the CPU leaves unread for these types and attributes, whatever the
+     * numbers are: bit i is launch->in[i] of the forward kernel (grad -1) or of
+     * grads[grad]. A convolution whose windows miss the image is one. The plan lets an operand
+     * end where it is read last, so a kernel must not touch what it says here. NULL: all is
+     * read. */
+    uint32_t (*unread)(const sw_kernel_info *info, int grad);
 } sw_op_desc;
 
 /* Register an op; the descriptor is copied (what it points to is kept). Names are unique. Not

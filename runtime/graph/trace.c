@@ -358,3 +358,14 @@ void swi_kernel_info(const swi_trace *trace, const swi_node *node, sw_type *type
                             .accumulate = node->accumulate,
                             .skipped = node->null_out};
 }
+
+uint32_t swi_unread(const swi_trace *trace, const swi_node *node)
+{
+    const sw_op_desc *desc = swi_op(node->op);
+    sw_type types[SWI_MAX_OPERANDS];
+    sw_kernel_info info;
+    if (desc->unread == NULL || node->kernel == NULL)
+        return 0;
+    swi_kernel_info(trace, node, types, &info);
+    return desc->unread(&info, node->grad);
+}

@@ -112,6 +112,10 @@ void swi_value_strides(const swi_trace *trace, const swi_value *value, int64_t *
 void swi_kernel_info(const swi_trace *trace, const swi_node *node, sw_type *types,
                      sw_kernel_info *out);
 
+/* The operands that its kernel leaves unread: bit k is operand k. None on a device, whose
+ * kernels are others. */
+uint32_t swi_unread(const swi_trace *trace, const swi_node *node);
+
 /* Of a node; NULL where its op has none. */
 const void *swi_node_attrs(const swi_trace *trace, const swi_node *node);
 

@@ -3,6 +3,7 @@
  * -> (batch, bytes of out) or sums (batch, out). conv2d: bits (batch, h, w, bytes), logits
  * (out, in, kh, kw) -> (batch, h', w', bytes of out) or sums (batch, out, h', w'). */
 #include "kernels/dispatch.h"
+#include "runtime/ops/conv_geometry.h"
 #include "runtime/ops/ops.h"
 #include <math.h>
 #include <string.h>
@@ -170,6 +171,24 @@ static sw_status forward(const sw_launch *l, bool is_conv)
 static sw_status linear_forward(const sw_launch *l)
 {
     return forward(l, false);
+}
+
+/* Filters that miss the image: nothing of it is compared. */
+static uint32_t conv_unread(const sw_kernel_info *info, int grad)
+{
+    const sw_binary_shape s =
+        shape_of(&info->in[X].shape, &info->in[LOGITS].shape, info->attrs, true);
+    const sw_conv c = {.in_h = s.in_h,
+                       .in_w = s.in_w,
+                       .out_h = s.out_h,
+                       .out_w = s.out_w,
+                       .kernel_h = s.kernel_h,
+                       .kernel_w = s.kernel_w,
+                       .stride = s.stride,
+                       .pad = s.pad,
+                       .dilation = 1};
+    (void)grad;
+    return swi_conv_misses(&c) ? 1u << X : 0;
 }
 
 static sw_status conv_forward(const sw_launch *l)
@@ -426,7 +445,8 @@ const sw_op_desc sw_op_binary_conv2d = {.size = sizeof(sw_op_desc),
                                         .reference = conv_reference,
                                         .cases = conv_cases,
                                         .n_cases = SWI_COUNT(conv_cases),
-                                        .operations = conv_operations};
+                                        .operations = conv_operations,
+                                        .unread = conv_unread};
 
 /* ---- functions ----------------------------------------------------------------------------
  */

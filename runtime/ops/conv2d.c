@@ -72,6 +72,42 @@ sw_conv swi_conv_geometry(const sw_type *image, const sw_shape *w, const swi_con
                      .plain = image->layout == SW_PLAIN};
 }
 
+/* Along one axis: the first window that begins at tap k no further than the image is the one.
+ */
+static bool hits(int64_t in, int64_t out, int64_t kernel, const sw_conv *s)
+{
+    for (int64_t k = 0; k < kernel; k++) {
+        const int64_t first = s->pad - k * s->dilation; /* of the image, under that tap */
+        const int64_t o = first > 0 ? (first + s->stride - 1) / s->stride : 0;
+        if (o < out && o * s->stride < first + in)
+            return true;
+    }
+    return false;
+}
+
+bool swi_conv_misses(const sw_conv *s)
+{
+    return !hits(s->in_h, s->out_h, s->kernel_h, s) || !hits(s->in_w, s->out_w, s->kernel_w, s);
+}
+
+/* Lanes past the batch too: of dx they are zeros, as ever. */
+sw_status swi_conv_fill(const sw_launch *l, int k, const float *b)
+{
+    const sw_type *type = &l->out[k].type;
+    const sw_shape *s = &type->shape;
+    const bool adds = swi_adds(l, k);
+    const int64_t lanes = type->layout == SW_PLAIN ? 1 : 16;
+    const int64_t plane = s->dim[2] * s->dim[3] * lanes;
+    const int64_t planes = (s->dim[0] + lanes - 1) / lanes * s->dim[1];
+    float *y = swi_out(l, k);
+    for (int64_t p = 0; p < planes; p++)
+        for (int64_t i = p * plane; i < (p + 1) * plane; i++) {
+            const float value = b != NULL ? b[p % s->dim[1]] : 0.0f;
+            y[i] = adds ? y[i] + value : value;
+        }
+    return SW_OK;
+}
+
 uint64_t swi_conv_taps(const sw_type *y, const sw_shape *w)
 {
     const uint64_t each = swi_count_mul(
@@ -88,12 +124,14 @@ static uint64_t forward_operations(const sw_kernel_info *info)
 static size_t forward_bytes(const sw_kernel_info *info)
 {
     const sw_conv s = swi_conv_geometry(&info->in[0], &info->in[1].shape, info->attrs);
-    return sw_dense(info->isa)->conv_bytes(&s, info->threads);
+    return swi_conv_misses(&s) ? 0 : sw_dense(info->isa)->conv_bytes(&s, info->threads);
 }
 
 static sw_status forward(const sw_launch *l)
 {
     const sw_conv s = swi_conv_geometry(&l->in[0].type, &l->in[1].type.shape, l->attrs);
+    if (swi_conv_misses(&s))
+        return swi_conv_fill(l, 0, l->n_in > 2 ? swi_in(l, 2) : NULL);
     sw_dense(l->isa)->conv(swi_out(l, 0), swi_in(l, 0), swi_in(l, 1),
                            l->n_in > 2 ? swi_in(l, 2) : NULL, &s, swi_adds(l, 0), l->scratch,
                            l->par);
@@ -104,7 +142,7 @@ static sw_status forward(const sw_launch *l)
 static size_t dx_bytes(const sw_kernel_info *info)
 {
     const sw_conv s = swi_conv_geometry(&info->out[0], &info->in[0].shape, info->attrs);
-    return sw_dense(info->isa)->conv_dx_bytes(&s, info->threads);
+    return swi_conv_misses(&s) ? 0 : sw_dense(info->isa)->conv_dx_bytes(&s, info->threads);
 }
 
 static uint64_t dx_operations(const sw_kernel_info *info)
@@ -115,6 +153,8 @@ static uint64_t dx_operations(const sw_kernel_info *info)
 static sw_status dx_kernel(const sw_launch *l)
 {
     const sw_conv s = swi_conv_geometry(&l->out[0].type, &l->in[0].type.shape, l->attrs);
+    if (swi_conv_misses(&s))
+        return swi_conv_fill(l, 0, NULL);
     sw_dense(l->isa)->conv_dx(swi_out(l, 0), swi_in(l, 1), swi_in(l, 0), NULL, &s,
                               swi_adds(l, 0), l->scratch, l->par);
     return SW_OK;
@@ -124,7 +164,7 @@ static sw_status dx_kernel(const sw_launch *l)
 static size_t dw_bytes(const sw_kernel_info *info)
 {
     const sw_conv s = swi_conv_geometry(&info->in[0], &info->out[0].shape, info->attrs);
-    return sw_dense(info->isa)->conv_dw_bytes(&s);
+    return swi_conv_misses(&s) ? 0 : sw_dense(info->isa)->conv_dw_bytes(&s);
 }
 
 static uint64_t dw_operations(const sw_kernel_info *info)
@@ -133,13 +173,44 @@ static uint64_t dw_operations(const sw_kernel_info *info)
                          info->n_out > 1 ? swi_count_per_element(&info->in[1], 1) : 0);
 }
 
+/* Of windows that miss the image the bias alone has a gradient. */
+static sw_status dw_of_nothing(const sw_launch *l)
+{
+    sw_launch sums = *l;
+    SW_TRY(swi_conv_fill(l, 0, NULL));
+    if (l->n_out < 2)
+        return SW_OK;
+    sums.in = l->in + 1;
+    sums.out = l->out + 1;
+    sums.n_in = sums.n_out = 1;
+    sums.accumulate = l->accumulate >> 1;
+    return swi_channel_sums(&sums);
+}
+
 static sw_status dw_kernel(const sw_launch *l)
 {
     const sw_conv s = swi_conv_geometry(&l->in[0].type, &l->out[0].type.shape, l->attrs);
+    if (swi_conv_misses(&s))
+        return dw_of_nothing(l);
     sw_dense(l->isa)->conv_dw(swi_out(l, 0), l->n_out > 1 ? swi_out(l, 1) : NULL, swi_in(l, 0),
                               swi_in(l, 1), &s, swi_adds(l, 0), l->n_out > 1 && swi_adds(l, 1),
                               l->scratch, l->par);
     return SW_OK;
+}
+
+/* The bias and its gradient are read and made as ever. */
+static uint32_t unread(const sw_kernel_info *info, int grad)
+{
+    const sw_type *image = grad == 0 ? &info->out[0] : &info->in[0];
+    const sw_shape *w = grad < 0    ? &info->in[1].shape
+                        : grad == 0 ? &info->in[0].shape
+                                    : &info->out[0].shape;
+    if (grad == 3)
+        return 0;
+    const sw_conv s = swi_conv_geometry(image, w, info->attrs);
+    if (!swi_conv_misses(&s))
+        return 0;
+    return grad == 1 ? 1u : 3u; /* 1: the bias's gradient is the sum of dy */
 }
 
 /* Sum of dy per channel in sixteen lanes, one for each image of a block or for every sixteenth
@@ -237,6 +308,14 @@ static const swi_conv_attrs attrs[] = {{1, 0, 1, 1}, {1, 1, 1, 1}, {2, 0, 1, 1},
                                        {2, 2, 1, 3}, {2, 1, 2, 2}, {3, 2, 2, 1}, {2, 1, 1, 2},
                                        {1, 2, 1, 3}, {1, 3, 1, 2}, {1, 1, 2, 3}, {3, 1, 1, 3}};
 static const sw_op_case cases[] = {
+    {.name = "windows that miss the image",
+     .n_in = 3,
+     .in = {SWI_F32(3, 2, 1, 1), SWI_F32(4, 2, 1, 1), SWI_F32(4)},
+     .attrs = &attrs[3]},
+    {.name = "windows that miss the image, blocks, the last not full",
+     .n_in = 3,
+     .in = {SWI_F32(30, 2, 1, 1), SWI_F32(4, 2, 1, 1), SWI_F32(4)},
+     .attrs = &attrs[3]},
     {.name = "5x5",
      .n_in = 3,
      .in = {SWI_F32(3, 1, 8, 8), SWI_F32(6, 1, 5, 5), SWI_F32(6)},
@@ -359,7 +438,8 @@ const sw_op_desc sw_op_conv2d = {.size = sizeof(sw_op_desc),
                                  .reference = reference,
                                  .cases = cases,
                                  .n_cases = SWI_COUNT(cases),
-                                 .operations = forward_operations};
+                                 .operations = forward_operations,
+                                 .unread = unread};
 
 sw_value sw_conv2d_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias, int stride,
                       int pad)

@@ -87,12 +87,14 @@ static uint64_t forward_operations(const sw_kernel_info *info)
 static size_t forward_bytes(const sw_kernel_info *info)
 {
     const sw_conv s = geometry(&info->out[0], &info->in[1].shape, info->attrs);
-    return sw_dense(info->isa)->conv_dx_bytes(&s, info->threads);
+    return swi_conv_misses(&s) ? 0 : sw_dense(info->isa)->conv_dx_bytes(&s, info->threads);
 }
 
 static sw_status forward(const sw_launch *l)
 {
     const sw_conv s = geometry(&l->out[0].type, &l->in[1].type.shape, l->attrs);
+    if (swi_conv_misses(&s))
+        return swi_conv_fill(l, 0, l->n_in > 2 ? swi_in(l, 2) : NULL);
     sw_dense(l->isa)->conv_dx(swi_out(l, 0), swi_in(l, 0), swi_in(l, 1),
                               l->n_in > 2 ? swi_in(l, 2) : NULL, &s, swi_adds(l, 0), l->scratch,
                               l->par);
@@ -103,7 +105,7 @@ static sw_status forward(const sw_launch *l)
 static size_t dx_bytes(const sw_kernel_info *info)
 {
     const sw_conv s = geometry(&info->in[1], &info->in[0].shape, info->attrs);
-    return sw_dense(info->isa)->conv_bytes(&s, info->threads);
+    return swi_conv_misses(&s) ? 0 : sw_dense(info->isa)->conv_bytes(&s, info->threads);
 }
 
 static uint64_t dx_operations(const sw_kernel_info *info)
@@ -114,6 +116,8 @@ static uint64_t dx_operations(const sw_kernel_info *info)
 static sw_status dx_kernel(const sw_launch *l)
 {
     const sw_conv s = geometry(&l->in[1].type, &l->in[0].type.shape, l->attrs);
+    if (swi_conv_misses(&s))
+        return swi_conv_fill(l, 0, NULL);
     sw_dense(l->isa)->conv(swi_out(l, 0), swi_in(l, 1), swi_in(l, 0), NULL, &s, swi_adds(l, 0),
                            l->scratch, l->par);
     return SW_OK;
@@ -123,7 +127,7 @@ static sw_status dx_kernel(const sw_launch *l)
 static size_t dw_bytes(const sw_kernel_info *info)
 {
     const sw_conv s = geometry(&info->in[1], &info->out[0].shape, info->attrs);
-    return sw_dense(info->isa)->conv_dw_bytes(&s);
+    return swi_conv_misses(&s) ? 0 : sw_dense(info->isa)->conv_dw_bytes(&s);
 }
 
 static uint64_t dw_operations(const sw_kernel_info *info)
@@ -134,9 +138,23 @@ static uint64_t dw_operations(const sw_kernel_info *info)
 static sw_status dw_kernel(const sw_launch *l)
 {
     const sw_conv s = geometry(&l->in[1].type, &l->out[0].type.shape, l->attrs);
+    if (swi_conv_misses(&s))
+        return swi_conv_fill(l, 0, NULL);
     sw_dense(l->isa)->conv_dw(swi_out(l, 0), NULL, swi_in(l, 1), swi_in(l, 0), &s,
                               swi_adds(l, 0), false, l->scratch, l->par);
     return SW_OK;
+}
+
+static uint32_t unread(const sw_kernel_info *info, int grad)
+{
+    const sw_type *y = grad < 0 ? &info->out[0] : &info->in[1];
+    const sw_shape *w = grad < 0    ? &info->in[1].shape
+                        : grad == 0 ? &info->in[0].shape
+                                    : &info->out[0].shape;
+    if (grad == 2)
+        return 0;
+    const sw_conv s = geometry(y, w, info->attrs);
+    return swi_conv_misses(&s) ? 3u : 0;
 }
 
 /* Each position of x adds its kernel to y. */
@@ -193,10 +211,18 @@ static const sw_grad_desc grads[] = {{.n_makes = 1,
                                       .operations = swi_channel_sums_operations}};
 
 static const swi_conv_transpose_attrs attrs[] = {
-    {{1, 0, 1, 1}, 0, 0}, {{2, 0, 1, 1}, 0, 0}, {{2, 1, 1, 1}, 1, 0},
-    {{3, 1, 1, 1}, 2, 0}, {{2, 1, 1, 2}, 0, 0}, {{2, 1, 1, 3}, 1, 0},
-    {{1, 1, 1, 3}, 0, 0}, {{2, 1, 2, 1}, 1, 0}, {{1, 2, 1, 1}, 0, 0}};
+    {{1, 0, 1, 1}, 0, 0}, {{2, 0, 1, 1}, 0, 0}, {{2, 1, 1, 1}, 1, 0}, {{3, 1, 1, 1}, 2, 0},
+    {{2, 1, 1, 2}, 0, 0}, {{2, 1, 1, 3}, 1, 0}, {{1, 1, 1, 3}, 0, 0}, {{2, 1, 2, 1}, 1, 0},
+    {{1, 2, 1, 1}, 0, 0}, {{2, 2, 4, 1}, 1, 0}};
 static const sw_op_case cases[] = {
+    {.name = "windows that miss the image",
+     .n_in = 3,
+     .in = {SWI_F32(3, 2, 1, 1), SWI_F32(2, 3, 2, 2), SWI_F32(3)},
+     .attrs = &attrs[9]},
+    {.name = "windows that miss the image, blocks, the last not full",
+     .n_in = 3,
+     .in = {SWI_F32(30, 2, 1, 1), SWI_F32(2, 3, 2, 2), SWI_F32(3)},
+     .attrs = &attrs[9]},
     {.name = "3x3",
      .n_in = 3,
      .in = {SWI_F32(2, 3, 4, 5), SWI_F32(3, 2, 3, 3), SWI_F32(2)},
@@ -271,7 +297,8 @@ const sw_op_desc sw_op_conv_transpose2d = {.size = sizeof(sw_op_desc),
                                            .reference = reference,
                                            .cases = cases,
                                            .n_cases = SWI_COUNT(cases),
-                                           .operations = forward_operations};
+                                           .operations = forward_operations,
+                                           .unread = unread};
 
 sw_status swi_conv_transpose_opts(const sw_conv_transpose_opts *given,
                                   sw_conv_transpose_opts *out, const char *call)

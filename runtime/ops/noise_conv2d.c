@@ -2,6 +2,7 @@
  * (conv(x, E) + e), with the direction and the sign s of each image's evaluation. in {x, sigma,
  * [sigmas of the weight, of the bias]}; the weight is a matrix (out, in / groups x taps). */
 #include "kernels/dispatch.h"
+#include "runtime/ops/conv_geometry.h"
 #include "runtime/ops/noise.h"
 
 enum { X, SIGMA, SIGMAS };
@@ -51,17 +52,31 @@ static int64_t place(const sw_type *t, int64_t n, int64_t c, int64_t y, int64_t 
     return ((n * d[1] + c) * d[2] + y) * d[3] + x;
 }
 
-static sw_status forward(const sw_launch *l)
+static sw_conv geometry(const swi_noise_attrs *a, const sw_type *in, const sw_type *out)
 {
-    const swi_noise_attrs *a = l->attrs;
-    const int64_t *x = l->in[X].type.shape.dim, *y = l->out[0].type.shape.dim;
-    sw_noise_layer layer = swi_noise_layer(l, SIGMA);
+    const int64_t *x = in->shape.dim, *y = out->shape.dim;
     sw_conv s = {.batch = x[0], .in_c = x[1], .in_h = x[2], .in_w = x[3]};
     s.out_c = y[1], s.out_h = y[2], s.out_w = y[3];
     taps_of(a, &s.kernel_h, &s.kernel_w);
     s.stride = a->conv.stride, s.pad = a->conv.pad;
     s.groups = a->conv.groups, s.dilation = a->conv.dilation;
-    s.plain = l->out[0].type.layout == SW_PLAIN;
+    s.plain = out->layout == SW_PLAIN;
+    return s;
+}
+
+/* Windows that miss the image: the noise of the bias is all there is. */
+static uint32_t unread(const sw_kernel_info *info, int grad)
+{
+    const sw_conv s = geometry(info->attrs, &info->in[X], &info->out[0]);
+    (void)grad;
+    return swi_conv_misses(&s) ? 1u << X : 0;
+}
+
+static sw_status forward(const sw_launch *l)
+{
+    const swi_noise_attrs *a = l->attrs;
+    sw_noise_layer layer = swi_noise_layer(l, SIGMA);
+    const sw_conv s = geometry(a, &l->in[X].type, &l->out[0].type);
     if (a->has_sigmas && a->weight.rows != 0)
         layer.weight_sigmas = swi_in(l, SIGMAS);
     if (a->has_sigmas && a->bias.rows != 0)
@@ -186,4 +201,5 @@ const sw_op_desc sw_op_noise_conv2d = {.size = sizeof(sw_op_desc),
                                        .reference = reference,
                                        .cases = cases,
                                        .n_cases = SWI_COUNT(cases),
-                                       .operations = operations};
+                                       .operations = operations,
+                                       .unread = unread};

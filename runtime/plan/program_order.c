@@ -93,21 +93,32 @@ static bool is_read(const bool *read, uint32_t value)
     return read[value];
 }
 
+static bool leaves_out(uint32_t unread, uint32_t operand)
+{
+    return operand < 32 && (unread >> operand & 1u) != 0;
+}
+
 /* First writes and last touches; an extra that nobody reads gets no bytes, nor does a gradient
- * that its kernel leaves out. */
+ * that its kernel leaves out. An operand that a kernel does not read for its shapes does not
+ * live for it. */
 void swi_lifetimes(swi_trace *t, const uint32_t *order, uint32_t n, bool *read)
 {
     memset(read, 0, t->n_values);
     for (uint32_t i = 0; i < n; i++) {
         const swi_node *node = &t->nodes[order[i]];
+        const uint32_t unread = swi_unread(t, node);
         for (uint32_t j = 0; j < node->n_in; j++)
-            read[t->operands[node->first + j]] = true;
+            if (!leaves_out(unread, j))
+                read[t->operands[node->first + j]] = true;
     }
     for (uint32_t i = 0; i < n; i++) {
         const swi_node *node = &t->nodes[order[i]];
         const uint32_t *operands = t->operands + node->first;
         const sw_op_desc *desc = swi_op(node->op);
+        const uint32_t unread = swi_unread(t, node);
         for (uint32_t j = 0; j < node->n_in; j++) {
+            if (leaves_out(unread, j))
+                continue;
             touch(t, t->values[operands[j]].storage, i);
             swi_storage *s = &t->storages[t->values[operands[j]].storage];
             if (node->is_backward && s->role == SWI_ROLE_ACTIVATION)

@@ -63,7 +63,9 @@ static uint32_t first_backward(const swi_program *p)
     return p->n_ops;
 }
 
-/* Mark by root storage what the descriptor says about each. */
+/* Mark by root storage what the descriptor says about each. What a kernel leaves unread for its
+ * shapes is not kept for it; of the operands that it names, those that the op has are counted.
+ */
 static void mark(const swi_check *c, const swi_trace *t, unsigned char *marks)
 {
     const swi_node *f = forward_node(c, t);
@@ -73,11 +75,16 @@ static void mark(const swi_check *c, const swi_trace *t, unsigned char *marks)
         if (t->nodes[n].op != c->id || t->nodes[n].grad < 0)
             continue;
         const sw_grad_desc *grad = &c->desc->grads[t->nodes[n].grad];
+        const uint32_t unread = swi_unread(t, &t->nodes[n]);
+        uint32_t operand = 0;
         for (int k = 0; k < grad->n_operands; k++) {
             const uint32_t i = SWI_OPERAND_INDEX(grad->operands[k]);
             const uint32_t kind = SWI_OPERAND_KIND(grad->operands[k]);
             const bool input = kind == SW_IN(0);
-            if (kind == SW_DOUT(0) || i >= (input ? f->n_in : f->n_out))
+            if (kind != SW_DOUT(0) && i >= (input ? f->n_in : f->n_out))
+                continue;
+            const bool reads = (unread >> operand++ & 1u) == 0;
+            if (kind == SW_DOUT(0) || !reads)
                 continue;
             const uint32_t value = t->operands[f->first + (input ? i : f->n_in + i)];
             marks[root_of(t, t->values[value].storage)] |= NAMED;

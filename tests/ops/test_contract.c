@@ -221,6 +221,21 @@ static bool has_gradient(const sw_op_desc *d)
     return d->rule != NULL || d->n_grads > 0;
 }
 
+/* Does its forward kernel leave operands unread for these shapes? Then less is kept than the
+ * page says, down to nothing; tests/witness/test_outside.c has what. */
+static bool leaves_unread(const sw_op_desc *d, const sw_op_case *c)
+{
+    sw_type in[8], out[8];
+    for (int i = 0; i < c->n_in && i < 8; i++)
+        in[i] = c->in[i < 4 ? i : 3];
+    if (d->unread == NULL || c->n_in > 8 || d->n_out + d->n_extra > 8 ||
+        d->infer(in, c->n_in, c->attrs, out) != SW_OK)
+        return false;
+    const sw_kernel_info info = {
+        .in = in, .out = out, .n_in = c->n_in, .n_out = d->n_out, .attrs = c->attrs};
+    return d->unread(&info, -1) != 0;
+}
+
 static void compare_op(const contract_page *page, uint32_t id, faults *to)
 {
     const sw_exec_opts opts = {.size = sizeof opts, .seed = 7, .no_rebuild = 1};
@@ -241,7 +256,8 @@ static void compare_op(const contract_page *page, uint32_t id, faults *to)
         c.as_is = contract_there(row);
         compare_names(c.desc, row, to);
         for (int i = 0; i < c.desc->n_cases; i++)
-            compare_case(&c, row, i, to);
+            if (!leaves_unread(c.desc, &c.desc->cases[i]))
+                compare_case(&c, row, i, to);
     }
     sw_exec_destroy(c.plain);
 }

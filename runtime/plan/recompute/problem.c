@@ -88,10 +88,11 @@ static void find_overwritten(maker *m)
 
 static void add_reads(maker *m, const swi_node *node, swi_rc_op *op)
 {
+    const uint32_t unread = swi_unread(&m->t, node);
     op->reads = m->n_reads;
     for (uint32_t k = 0; k < node->n_in; k++) {
         const uint32_t item = m->item_of[storage_of(m, node, k)];
-        bool known = item == SWI_NONE;
+        bool known = item == SWI_NONE || (k < 32 && (unread >> k & 1u) != 0);
         for (uint32_t r = op->reads; r < m->n_reads && !known; r++)
             known = m->reads[r] == item;
         if (!known)

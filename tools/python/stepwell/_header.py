@@ -1480,6 +1480,7 @@ sw_op_desc._fields_ = [
     ("operations", C(0, None, c_uint64, P(sw_kernel_info))),
     ("rebuild", c_int),
     ("skips", c_uint64),
+    ("unread", C(0, None, c_uint32, P(sw_kernel_info), c_int)),
 ]
 
 F("sw_status_name", c_char_p, [c_int], [], 0, 0,
