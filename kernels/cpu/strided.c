@@ -94,15 +94,15 @@ static bool is_dense(const sw_strided *s)
     return s->rank > 0 && s->y[last] == 1 && s->a[last] == 1 && s->b[last] == 1;
 }
 
-#define ROW(sy, sa, sb, expr)                                                                  \
+#define ROW(sy, sa, sb, put, expr)                                                             \
     for (int64_t i = 0; i < n; i++) {                                                          \
         const int64_t iy = o.y + i * (sy), ia = o.a + i * (sa), ib = o.b + i * (sb);           \
         (void)ib;                                                                              \
-        const float r = (expr);                                                                \
-        y[iy] = accumulate ? y[iy] + r : r;                                                    \
+        y[iy] put(expr);                                                                       \
     }
 
-/* Steps of 1 are constants in a loop of their own, which is vectorised. */
+/* Steps of 1 are constants in a loop of their own, which is vectorised. What is not added to is
+ * not read either: of one loop for both a compiler may make one that always reads. */
 #define LOOP(expr)                                                                             \
     do {                                                                                       \
         const int64_t n = inner_of(strided);                                                   \
@@ -113,10 +113,14 @@ static bool is_dense(const sw_strided *s)
         const bool dense = is_dense(strided);                                                  \
         odometer o;                                                                            \
         for (begin(&o, strided); !o.done; next(&o, strided))                                   \
-            if (dense)                                                                         \
-                ROW(1, 1, 1, expr)                                                             \
+            if (dense && accumulate)                                                           \
+                ROW(1, 1, 1, +=, expr)                                                         \
+            else if (dense)                                                                    \
+                ROW(1, 1, 1, =, expr)                                                          \
+            else if (accumulate)                                                               \
+                ROW(sy, sa, sb, +=, expr)                                                      \
             else                                                                               \
-                ROW(sy, sa, sb, expr)                                                          \
+                ROW(sy, sa, sb, =, expr)                                                       \
     } while (0)
 
 void sw_strided_scale(float *y, const float *a, float factor, bool accumulate,
@@ -220,10 +224,10 @@ void sw_strided_sum(float *y, const float *a, const bool *reduced, double factor
             double sum[SIDE] = {0};
             const int side = n - i < SIDE ? (int)(n - i) : SIDE;
             sum_side(sum, a + o.a + i, side, &inner);
-            for (int k = 0; k < side; k++) {
-                const float r = (float)(sum[k] * factor);
-                float *to = &y[o.y + (i + k) * step];
-                *to = accumulate ? *to + r : r;
-            }
+            float *to = &y[o.y + i * step];
+            for (int k = 0; k < side && accumulate; k++)
+                to[k * step] += (float)(sum[k] * factor);
+            for (int k = 0; k < side && !accumulate; k++)
+                to[k * step] = (float)(sum[k] * factor);
         }
 }
