@@ -188,6 +188,8 @@ static sw_status where_infer(const sw_type *in, int n_in, const void *attrs, sw_
 
 static sw_status where_forward(const sw_launch *l)
 {
+    swi_touch(l, 1);
+    swi_touch(l, 2);
     if (is_plain(l)) {
         sw_pointwise(l->isa)->where(swi_out(l, 0), l->in[0].ptr, swi_in(l, 1), swi_in(l, 2),
                                     sw_type_elements(&l->out[0].type), swi_adds(l, 0), l->par);
