@@ -1,4 +1,5 @@
 /* Texts that a model saves with its parameters. */
+#include "profiler/record/utf8.h"
 #include "runtime/model/model.h"
 #include <string.h>
 
@@ -24,6 +25,9 @@ sw_status sw_model_note(sw_model *model, const char *key, const char *text)
     if (text != NULL && strlen(text) >= sizeof model->notes->text)
         SW_FAIL(SW_INVALID, "model %s: the note '%s' must have at most %zu bytes (got %zu)",
                 model->name, key, sizeof model->notes->text - 1, strlen(text));
+    if (!sw_utf8_whole(key) || (text != NULL && !sw_utf8_whole(text)))
+        SW_FAIL(SW_INVALID, "model %s: the note '%s' must be UTF-8, as files have it",
+                model->name, key);
     SW_TRY(swi_model_take(model));
     sw_status status = SW_OK;
     swi_note *note = note_of(model, key);

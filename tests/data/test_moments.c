@@ -151,8 +151,14 @@ static void notes_that_cannot_be_are_refused(void)
     for (; key[1] < '4'; key[1]++)
         CU_ASSERT_EQUAL(sw_model_note(model, key, "b"), SW_OK);
     CU_ASSERT(failed_as(sw_model_note(model, key, "b"), SW_INVALID, "has 4 notes"));
-    CU_ASSERT_EQUAL(sw_model_note(model, "k3", "\xff"), SW_OK);
-    CU_ASSERT(failed_as(sw_model_save(model, dir_file("m")), SW_INVALID, "the note 'k3'"));
+    CU_ASSERT(
+        failed_as(sw_model_note(model, "k3", "\xff"), SW_INVALID, "the note 'k3' must be"));
+    CU_ASSERT(failed_as(sw_model_note(model, "\xff", "b"), SW_INVALID, "must be UTF-8"));
+    CU_ASSERT_EQUAL(sw_model_save(model, dir_file("m")), SW_OK);
+    CU_ASSERT_EQUAL(sw_params_note(dir_file("m"), "k3", text, 300), SW_OK);
+    CU_ASSERT_STRING_EQUAL(text, "b");
+    CU_ASSERT_EQUAL(remove(dir_file("m")), 0);
+    memset(text, 'x', sizeof text - 1);
     CU_ASSERT(failed_as(sw_params_note(dir_file("m"), "a", text, 300), SW_IO, "m"));
     CU_ASSERT(failed_as(sw_params_note("", "a", text, 300), SW_INVALID, "path"));
     CU_ASSERT(failed_as(sw_params_note("m", "a", NULL, 300), SW_INVALID, "text"));

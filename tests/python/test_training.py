@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Step functions and callbacks in Python: the bits of the same program in C, and what becomes of exceptions."""
 import array
+import copy
 import ctypes
 import gc
 import os
+import pathlib
 import struct
 import subprocess
 import sys
@@ -189,7 +191,54 @@ class Exceptions(unittest.TestCase):
                 sw.sw_param_count(exec)
 
 
+    def test_no_number_is_cut_to_the_bytes_of_its_type(self):
+        for wrong in (lambda: sw.sw_exec_opts(threads=(1 << 32) + 1), lambda: sw.sw_loader_opts(batch=1 << 70), lambda: sw.sw_run_args(n_models=1 << 31)):
+            with self.assertRaisesRegex(OverflowError, "sw_[a-z_]+.[a-z_]+: a number must be -.* .got"):
+                wrong()
+        with self.assertRaisesRegex(OverflowError, "argument 1: .*got 4294967297.: const char .sw_dtype_name"):
+            sw.sw_dtype_name((1 << 32) + 1)
+
+    def test_a_count_is_at_most_the_list(self):
+        with sw.make(sw.sw_exec_create, None) as exec:
+            def step(c):
+                sw.sw_output(c, "y", sw.sw_concat(c, [sw.sw_input(c, 0)], n, 0))
+            args = sw.sw_run_args(fn=step, inputs=sw.arrays(b"abcd"), n_inputs=2)
+            with self.assertRaisesRegex(ValueError, "sw_run_args: n_inputs must be at most 1, which is what inputs has .got 2"):
+                sw.sw_run(exec, args)
+            args.n_inputs, n = 1, 3
+            with self.assertRaisesRegex(ValueError, "sw_concat: n must be at most 1, which is what x has .got 3"):
+                sw.sw_run(exec, args)
+        with self.assertRaisesRegex(ValueError, "sw_dataset_arrays: n must be at most 4, which is what field 1 has .got 6"):
+            sw.make(sw.sw_dataset_arrays, 6, [sw.samples(b"abcdef"), sw.samples(b"abcd")], 2, None)
+        with self.assertRaisesRegex(ValueError, "n_fields must be at most 1"):
+            sw.make(sw.sw_dataset_arrays, 4, [sw.samples(b"abcd")], 2, None)
+
+    def test_files_are_named_by_paths_and_by_any_bytes(self):
+        with tempfile.TemporaryDirectory() as folder, sw.make(sw.sw_exec_create, None) as exec, sw.make(sw.sw_model_create, "m") as model:
+            sw.sw_linear_new(model, "fc", 2, 2)
+            sw.sw_model_ready(model, exec, 1)
+            sw.sw_model_save(model, pathlib.Path(folder) / "m.safetensors")
+            sw.sw_model_load(model, pathlib.Path(folder) / "m.safetensors")
+            sw.sw_model_save(model, os.path.join(folder, os.fsdecode(b"m\xff")))
+            self.assertEqual(sorted(os.listdir(os.fsencode(folder))), [b"m.safetensors", b"m\xff"])
+
+    def test_an_owner_is_not_copied(self):
+        with sw.make(sw.sw_model_create, "m") as model:
+            for copied in (copy.copy, copy.deepcopy):
+                with self.assertRaisesRegex(TypeError, "model has one owner"):
+                    copied(model)
+            self.assertEqual(sw.sw_param_count(model), 0)
+
+
 class Callbacks(unittest.TestCase):
+    def test_a_result_that_is_no_number_is_raised(self):
+        made = sw._calls.guarded(sw.sw_fitness_fn, lambda candidate, user: "good")
+        call = sw._calls.Call()
+        sw._calls.stack().append(call)
+        made(None, None)
+        sw._calls.stack().pop()
+        self.assertRegex(str(call.raised), "TypeError.*a text cannot be c_double")
+
     def test_every_function_is_in_the_library(self):
         for name in sw.FUNCTIONS:
             self.assertEqual(getattr(sw, name).__name__, name)

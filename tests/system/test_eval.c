@@ -247,6 +247,33 @@ static void classes_have_their_names(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(outcome.out, "\"class_names\":[\"a,b\",\"c\"]"));
 }
 
+/* A file of parameters cannot hold names that are not UTF-8: it is written without them,
+ * whichever way it is written, and a training is not lost by a table in Latin-1. */
+static void classes_in_latin_1_are_trained_and_saved(void)
+{
+    static const char lines[] = "1,caf\xe9\n2,c\n1.1,caf\xe9\n2.1,c\n0.9,caf\xe9\n2.2,c\n"
+                                "1,caf\xe9\n2,c\n1.2,caf\xe9\n1.9,c\n";
+    static const char *const ways[][2] = {{"--save-best", ""},
+                                          {"--checkpoint", ".checkpoint"},
+                                          {"--save-params", ".npz"},
+                                          {"--save-params", ""}};
+    char words[1300], more[1200];
+    const char *data = path_of("latin1.csv"), *path = path_of("latin1.safetensors");
+    CU_ASSERT(file_write(data, lines, strlen(lines)));
+    snprintf(words, sizeof words, "--model mlp --hidden 8 --data csv:%s --batch 5", data);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        snprintf(more, sizeof more, "%s %s%s", ways[i][0], path, ways[i][1]);
+        run("train --quiet --steps 2 %s %s", words, more);
+        worked(more);
+    }
+    run("eval --load-params %s --quiet --format csv %s", path, words);
+    worked("eval");
+    CU_ASSERT_PTR_NOT_NULL(strstr(outcome.out, "\n1,caf"));
+    run("info %s%s", path, "");
+    worked("info");
+    CU_ASSERT_PTR_NOT_NULL(strstr(outcome.out, "targets: classes 2\n"));
+}
+
 static void the_other_part_is_asked_for(void)
 {
     const char *path = trained(NET "--steps 3");
@@ -517,6 +544,8 @@ static const sw_test tests[] = {
     {"confusion is that of the rows", confusion_is_that_of_the_rows, false},
     {"formats have the same numbers", formats_have_the_same_numbers, false},
     {"classes have their names", classes_have_their_names, false},
+    {"classes in Latin-1 are trained and saved", classes_in_latin_1_are_trained_and_saved,
+     false},
     {"the other part is asked for", the_other_part_is_asked_for, false},
     {"labels may be missing", labels_may_be_missing, false},
     {"labels that are missing are refused where they are needed",

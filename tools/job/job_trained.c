@@ -3,10 +3,12 @@
  *
  * "features" is a type and a shape, "f32 4" or "u8 3x32x32", with " standardised" behind it;
  * of sequences it says how long they are, "u16 128", and that they are bytes, "u8 128".
- * "targets" is "classes 3" and, where there is room for all of them, a line for each name; or
- * "values 2"; or of sequences how many ids there are, "ids 50257", and how many the model knows
- * where these are more, "ids 50257 of 50304". */
+ * "targets" is "classes 3" and, where there is room for all of them and all are UTF-8, as files
+ * of parameters need it, a line for each name; or "values 2"; or of sequences how many ids
+ * there are, "ids 50257", and how many the model knows where these are more, "ids 50257 of
+ * 50304". */
 #include "alloc/base/sys.h"
+#include "profiler/record/utf8.h"
 #include "tools/job/job.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -33,7 +35,8 @@ static void write_names(char *text, size_t bytes, const sw_dataset_info *info)
     const size_t without = used;
     for (int64_t k = 0; info->class_names != NULL && k < info->n_classes; k++) {
         const size_t n = strlen(info->class_names[k]);
-        if (strchr(info->class_names[k], '\n') != NULL || n + 2 > bytes - used) {
+        if (strchr(info->class_names[k], '\n') != NULL ||
+            !sw_utf8_whole(info->class_names[k]) || n + 2 > bytes - used) {
             text[without] = '\0';
             return;
         }

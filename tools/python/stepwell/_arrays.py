@@ -201,6 +201,7 @@ def samples(x, scale=0.0, shift=0.0):
     made = _header.sw_samples(data=found.address, type=found.dtype(_NUMBERS).number, shape=found.shape[1:], scale=scale, shift=shift)
     made.strides[:len(strides)] = strides
     keep(made, "of", found.source)
+    keep(made, "samples", found.shape[0])
     return made
 
 

@@ -8,6 +8,7 @@ import threading
 import weakref
 
 from . import _header
+from ._counts import check_call
 from ._types import FUNCTIONS, Opaque, Struct, convert, keep, number_of, target
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -123,8 +124,9 @@ class Function:
         if len(given) != len(row.arguments) and not (row.variadic and len(given) > len(row.arguments)):
             raise TypeError(f"{row.name} takes {len(row.arguments)} arguments (got {len(given)}): {row.text}")
         call = Call()
-        arguments = [convert(kind, value) for kind, value in zip(row.arguments, given)]
+        arguments = [self.argument(i, value) for i, value in enumerate(given[:len(row.arguments)])]
         arguments += given[len(row.arguments):]
+        check_call(row, given)
         before(row.name, given)
         calls = stack()
         (calls[-1].kept if calls else call.kept).append(arguments)
@@ -134,6 +136,8 @@ class Function:
         calls.append(call)
         try:
             result = self.c(*arguments)
+        except ctypes.ArgumentError as refused:
+            raise TypeError(f"{row.name}: {refused}: {row.text}") from refused
         finally:
             calls.pop()
             for body in used:
@@ -141,6 +145,12 @@ class Function:
             for end in call.later:
                 end() if not calls else calls[-1].later.append(end)
         return self.finish(result, call, given, not calls)
+
+    def argument(self, i, value):
+        try:
+            return convert(self.row.arguments[i], value)
+        except (TypeError, ValueError, OverflowError) as refused:
+            raise type(refused)(f"argument {i + 1}: {refused}: {self.row.text}") from refused
 
     def finish(self, result, call, given, outermost):
         """What Python gets of a result, or what the call raises."""
@@ -200,9 +210,11 @@ def guarded(kind, python):
     def run(*arguments):
         try:
             result = python(*(a.decode(errors="replace") if type(a) is bytes else a for a in arguments))
+            if kind._restype_ is None:
+                return None
             if kind.made is not None:
                 return number_of(result)
-            return result if result is not None or kind._restype_ is None else 0
+            return kind._restype_(0 if result is None else convert(kind._restype_, result)).value
         except BaseException as raised:  # C cannot be left by an exception
             note(raised)
             return kind.answer

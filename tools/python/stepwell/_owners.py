@@ -138,6 +138,15 @@ class Owner:
     def __bool__(self):
         return self.pointer is not None
 
+    def __copy__(self):
+        raise TypeError(f"{type(self).__name__} has one owner, and cannot be copied")
+
+    def __deepcopy__(self, memo):
+        return self.__copy__()
+
+    def __reduce__(self):
+        return self.__copy__()
+
     def __repr__(self):
         return f"<stepwell.{type(self).__name__} {'closed' if self.pointer is None else hex(ctypes.addressof(self.pointer.contents))}>"
 

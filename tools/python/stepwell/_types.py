@@ -1,5 +1,6 @@
 """What _header.py is made of: structs, callbacks, prototypes, and how Python values become C's."""
 import ctypes
+import os
 import sys
 
 FUNCTIONS = {}  # by name: function
@@ -30,8 +31,11 @@ class Struct(ctypes.Structure):
             from ._calls import set_step
             set_step(self, value)
             return
-        made = convert(kind, value)
-        super().__setattr__(name, made)
+        try:
+            made = convert(kind, value)
+            super().__setattr__(name, made)
+        except (TypeError, ValueError, OverflowError) as refused:
+            raise type(refused)(f"{type(self).__name__}.{name}: {refused}") from refused
         keep(self, name, (value, made))
 
     def __getattribute__(self, name):
@@ -93,12 +97,16 @@ def convert(kind, value):
     """A Python value as a member or an argument of a C type."""
     if hasattr(value, "_as_parameter_"):
         value = value._as_parameter_
+    if kind is ctypes.c_char_p and isinstance(value, os.PathLike):
+        value = os.fspath(value)
     if isinstance(value, str):
         if kind is not ctypes.c_char_p:
             raise TypeError(f"a text cannot be {kind.__name__}")
         if "\0" in value:
             raise ValueError(f"a text must have no zero byte (got {value!r})")
-        return value.encode()
+        return value.encode(errors="surrogateescape")  # names of files may have any bytes
+    if kind in _RANGES and hasattr(value, "__index__"):
+        return in_range(kind, value)
     if isinstance(kind, type) and issubclass(kind, ctypes._CFuncPtr):
         return as_callback(kind, value)
     if isinstance(value, (list, tuple)):
@@ -107,6 +115,22 @@ def convert(kind, value):
     if points_to is not None:
         return as_pointer(kind, points_to, value)
     return as_address(value) if kind is ctypes.c_void_p else value
+
+
+# ctypes cuts a whole number that is too large down to the bytes that it has.
+_RANGES = {}
+for _kind in (ctypes.c_byte, ctypes.c_short, ctypes.c_int, ctypes.c_long, ctypes.c_longlong):
+    _RANGES[_kind] = (-(1 << 8 * ctypes.sizeof(_kind) - 1), (1 << 8 * ctypes.sizeof(_kind) - 1) - 1)
+for _kind in (ctypes.c_ubyte, ctypes.c_ushort, ctypes.c_uint, ctypes.c_ulong, ctypes.c_ulonglong):
+    _RANGES[_kind] = (0, (1 << 8 * ctypes.sizeof(_kind)) - 1)
+
+
+def in_range(kind, value):
+    value = value.__index__()
+    least, most = _RANGES[kind]
+    if not least <= value <= most:
+        raise OverflowError(f"a number must be {least} to {most} (got {value})")
+    return value
 
 
 def as_address(value):
