@@ -262,6 +262,8 @@ static void classes_in_latin_1_are_trained_and_saved(void)
     CU_ASSERT(file_write(data, lines, strlen(lines)));
     snprintf(words, sizeof words, "--model mlp --hidden 8 --data csv:%s --batch 5", data);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        if (!SW_HAVE_XXHASH && strcmp(ways[i][0], "--checkpoint") == 0)
+            continue;
         snprintf(more, sizeof more, "%s %s%s", ways[i][0], path, ways[i][1]);
         run("train --quiet --steps 2 %s %s", words, more);
         worked(more);
