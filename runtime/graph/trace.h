@@ -115,6 +115,10 @@ void swi_kernel_info(const swi_trace *trace, const swi_node *node, sw_type *type
 /* The operands that its kernel leaves unread: bit k is operand k. None on a device, whose
  * kernels are others. */
 uint32_t swi_unread(const swi_trace *trace, const swi_node *node);
+static inline bool swi_reads(uint32_t unread, uint32_t operand)
+{
+    return operand >= 32 || (unread >> operand & 1u) == 0;
+}
 
 /* Of a node; NULL where its op has none. */
 const void *swi_node_attrs(const swi_trace *trace, const swi_node *node);

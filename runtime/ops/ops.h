@@ -99,10 +99,12 @@ static inline const float *swi_in(const sw_launch *l, int i)
     return (const float *)l->in[i].ptr;
 }
 /* An op reads an input whatever its numbers choose, though compilers branch around loads whose
- * results a mask leaves out: so a plan's lifetimes do not depend on numbers. */
+ * results a mask leaves out: so a plan's lifetimes do not depend on numbers. An empty input has
+ * no byte to read. */
 static inline void swi_touch(const sw_launch *l, int i)
 {
-    (void)*(const volatile float *)l->in[i].ptr;
+    if (sw_type_elements(&l->in[i].type) > 0)
+        (void)*(const volatile float *)l->in[i].ptr;
 }
 static inline float *swi_out(const sw_launch *l, int i)
 {

@@ -232,8 +232,7 @@ static sw_status ce_dx(const sw_launch *l)
     const swi_ce c = all_rows(l);
     swi_touch(l, 3);
     const int64_t n = swi_ce_counted(c.labels, c.attrs, c.rows);
-    const float each = swi_in(l, 3)[0] / (float)(n > 0 ? n : 1);
-    const float factor = sw_where_set(each, n > 0);
+    const float factor = n > 0 ? swi_in(l, 3)[0] / (float)n : 0.0f;
     swi_ce_dx(&c, swi_out(l, 0), swi_in(l, 2), factor, swi_adds(l, 0));
     return SW_OK;
 }

@@ -88,16 +88,6 @@ static void touch(swi_trace *t, uint32_t storage, uint32_t at)
     s->death = at;
 }
 
-static bool is_read(const bool *read, uint32_t value)
-{
-    return read[value];
-}
-
-static bool leaves_out(uint32_t unread, uint32_t operand)
-{
-    return operand < 32 && (unread >> operand & 1u) != 0;
-}
-
 /* First writes and last touches; an extra that nobody reads gets no bytes, nor does a gradient
  * that its kernel leaves out. An operand that a kernel does not read for its shapes does not
  * live for it. */
@@ -108,7 +98,7 @@ void swi_lifetimes(swi_trace *t, const uint32_t *order, uint32_t n, bool *read)
         const swi_node *node = &t->nodes[order[i]];
         const uint32_t unread = swi_unread(t, node);
         for (uint32_t j = 0; j < node->n_in; j++)
-            if (!leaves_out(unread, j))
+            if (swi_reads(unread, j))
                 read[t->operands[node->first + j]] = true;
     }
     for (uint32_t i = 0; i < n; i++) {
@@ -117,7 +107,7 @@ void swi_lifetimes(swi_trace *t, const uint32_t *order, uint32_t n, bool *read)
         const sw_op_desc *desc = swi_op(node->op);
         const uint32_t unread = swi_unread(t, node);
         for (uint32_t j = 0; j < node->n_in; j++) {
-            if (leaves_out(unread, j))
+            if (!swi_reads(unread, j))
                 continue;
             touch(t, t->values[operands[j]].storage, i);
             swi_storage *s = &t->storages[t->values[operands[j]].storage];
@@ -128,7 +118,7 @@ void swi_lifetimes(swi_trace *t, const uint32_t *order, uint32_t n, bool *read)
             const bool extra = node->grad < 0 && (int)j >= desc->n_out;
             if (swi_is_null(node, j))
                 continue;
-            if (!extra || is_read(read, operands[node->n_in + j]))
+            if (!extra || read[operands[node->n_in + j]])
                 touch(t, t->values[operands[node->n_in + j]].storage, i);
         }
         if (node->scratch != SWI_NONE)

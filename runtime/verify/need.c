@@ -187,7 +187,7 @@ static void find_idle(const swi_witness *w, bool *listed, bool *used, bool *idle
         for (uint32_t k = 0; k < node->n_in; k++) {
             const uint32_t s = t->values[t->operands[node->first + k]].storage;
             listed[s] = true;
-            used[s] |= !idle[i] && (k >= 32 || (unread >> k & 1u) == 0);
+            used[s] |= !idle[i] && swi_reads(unread, k);
         }
     }
 }
@@ -202,7 +202,7 @@ static bool is_for_idle(const swi_witness *w, const bool *idle, uint32_t root, u
         const uint32_t unread = swi_unread(t, node);
         for (uint32_t k = 0; k < node->n_in; k++) {
             const uint32_t of = w->root[t->values[t->operands[node->first + k]].storage];
-            if (of != root || (k < 32 && (unread >> k & 1u) != 0))
+            if (of != root || !swi_reads(unread, k))
                 continue;
             if (!idle[i])
                 return false;

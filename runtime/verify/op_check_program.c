@@ -83,7 +83,7 @@ static void mark(const swi_check *c, const swi_trace *t, unsigned char *marks)
             const bool input = kind == SW_IN(0);
             if (kind != SW_DOUT(0) && i >= (input ? f->n_in : f->n_out))
                 continue;
-            const bool reads = (unread >> operand++ & 1u) == 0;
+            const bool reads = swi_reads(unread, operand++);
             if (kind == SW_DOUT(0) || !reads)
                 continue;
             const uint32_t value = t->operands[f->first + (input ? i : f->n_in + i)];

@@ -114,3 +114,21 @@ bytes jpeg_bytes(jpeg_image image)
 }
 
 #endif
+
+sw_images_opts image_opts;
+
+sw_status images_read_one(sw_dataset *part[2])
+{
+    return sw_dataset_images(&part[0], NULL, dir_name(), &image_opts);
+}
+
+sw_status images_read_both(sw_dataset *part[2])
+{
+    return sw_dataset_images(&part[0], &part[1], dir_name(), &image_opts);
+}
+
+void images_begin(void)
+{
+    image_opts = (sw_images_opts){.size = sizeof image_opts};
+    dir_new();
+}

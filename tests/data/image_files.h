@@ -23,4 +23,17 @@ typedef struct {
 bytes jpeg_bytes(jpeg_image image);
 void put_jpeg(const char *path, jpeg_image image);
 
+/* How the test's folder is read: data_read of one part and of two. */
+extern sw_images_opts image_opts;
+sw_status images_read_one(sw_dataset *part[2]);
+sw_status images_read_both(sw_dataset *part[2]);
+/* A new folder, and the defaults. */
+void images_begin(void);
+#define IMAGES_BEGIN()                                                                         \
+    do {                                                                                       \
+        if (!SW_HAVE_PNG)                                                                      \
+            SW_SKIP("built without libpng");                                                   \
+        images_begin();                                                                        \
+    } while (0)
+
 #endif

@@ -5,31 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static sw_images_opts opts;
-
-static sw_status read_one(sw_dataset *part[2])
-{
-    return sw_dataset_images(&part[0], NULL, dir_name(), &opts);
-}
-
-static sw_status read_both(sw_dataset *part[2])
-{
-    return sw_dataset_images(&part[0], &part[1], dir_name(), &opts);
-}
-
-static void begin(void)
-{
-    opts = (sw_images_opts){.size = sizeof opts};
-    dir_new();
-}
-
-#define BEGIN()                                                                                \
-    do {                                                                                       \
-        if (!SW_HAVE_PNG)                                                                      \
-            SW_SKIP("built without libpng");                                                   \
-        begin();                                                                               \
-    } while (0)
-
 static const unsigned char *image_of(const sw_dataset_info *info, int64_t i)
 {
     const sw_shape *s = &info->field[0].shape;
@@ -70,14 +45,14 @@ static void folders_become_classes_in_the_order_of_their_names(void)
         unsigned seed;
     } sorted[] = {{0, 5}, {1, 4}, {1, 3}, {2, 6}, {2, 2}, {3, 1}, {3, 0}};
     sw_dataset *part[2];
-    BEGIN();
+    IMAGES_BEGIN();
     for (unsigned i = 0; i < 7; i++)
         put_png(paths[i], gray(i));
     dir_put("a/note.txt", (bytes){NULL, 0});
     dir_put("a/.hidden.png", (bytes){NULL, 0});
     dir_put("list.csv", (bytes){NULL, 0});
     folder_make(".git");
-    if (!data_read_both(read_one, part))
+    if (!data_read_both(images_read_one, part))
         return;
     const sw_dataset_info info = data_info(part[0]);
     CU_ASSERT(info.n == 7 && info.n_classes == 4 && info.n_fields == 2);
@@ -103,7 +78,7 @@ static void every_kind_of_png_is_read(void)
                  {PNG_PALETTE, {1, 2, 4, 8}},
                  {PNG_GRAY_ALPHA, {8, 16}},
                  {PNG_ALPHA, {8, 16}}};
-    BEGIN();
+    IMAGES_BEGIN();
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (int d = 0; kinds[k].depths[d] != 0; d++)
             for (int interlaced = 0; interlaced < 2; interlaced++) {
@@ -115,7 +90,7 @@ static void every_kind_of_png_is_read(void)
                                      .seed = (unsigned)d};
                 sw_dataset *part[2];
                 put_png("one/image.png", p);
-                if (!data_read_both(read_one, part))
+                if (!data_read_both(images_read_one, part))
                     continue;
                 const sw_dataset_info info = data_info(part[0]);
                 CU_ASSERT_EQUAL(info.field[0].shape.dim[0], png_channels(&p));
@@ -128,17 +103,17 @@ static void channels_are_what_is_asked_for(void)
     const png_image colours = {.w = 5, .h = 4, .depth = 8, .type = PNG_COLOUR};
     const png_image one = gray(3);
     sw_dataset *part[2];
-    BEGIN();
+    IMAGES_BEGIN();
     put_png("a/1.png", one);
     put_png("a/2.png", colours);
-    if (data_read_both(read_one, part)) { /* colours win; gray has thrice the same */
+    if (data_read_both(images_read_one, part)) { /* colours win; gray has thrice the same */
         const sw_dataset_info info = data_info(part[0]);
         CU_ASSERT_EQUAL(info.field[0].shape.dim[0], 3);
         check_pixels(&info, 0, &one);
         check_pixels(&info, 1, &colours);
     }
-    opts.channels = 1;
-    if (!data_read_both(read_one, part))
+    image_opts.channels = 1;
+    if (!data_read_both(images_read_one, part))
         return;
     const sw_dataset_info info = data_info(part[0]);
     CU_ASSERT_EQUAL(info.field[0].shape.dim[0], 1);
@@ -159,10 +134,10 @@ static void the_middle_is_cut_out_and_resized(void)
 {
     const png_image wide = {.w = 17, .h = 8, .depth = 8, .type = PNG_GRAY};
     sw_dataset *part[2];
-    BEGIN();
+    IMAGES_BEGIN();
     put_png("a/1.png", wide);
-    opts.side = 8; /* as high as it is: 4 and 5 columns of the 17 go */
-    if (data_read_both(read_one, part)) {
+    image_opts.side = 8; /* as high as it is: 4 and 5 columns of the 17 go */
+    if (data_read_both(images_read_one, part)) {
         const sw_dataset_info info = data_info(part[0]);
         int wrong = 0;
         CU_ASSERT(info.field[0].shape.dim[1] == 8 && info.field[0].shape.dim[2] == 8);
@@ -172,8 +147,8 @@ static void the_middle_is_cut_out_and_resized(void)
     }
     const png_image even = {.w = 8, .h = 8, .depth = 8, .type = PNG_GRAY};
     put_png("a/1.png", even);
-    opts.side = 4;
-    if (!data_read_both(read_one, part))
+    image_opts.side = 4;
+    if (!data_read_both(images_read_one, part))
         return;
     const sw_dataset_info info = data_info(part[0]);
     for (uint32_t y = 1; y < 3; y++)
@@ -206,15 +181,15 @@ static void resized_pixels_stay_within_the_images(void)
     static const int sides[] = {1, 3, 8, 100};
     static const uint32_t sizes[][2] = {{1, 1}, {1, 50}, {300, 2}, {63, 64}};
     sw_dataset *part[2];
-    BEGIN();
+    IMAGES_BEGIN();
     for (int k = 0; k < 4; k++)
         for (int i = 0; i < 4; i++) {
             const png_image p = {.w = sizes[k][0], .h = sizes[k][1], .depth = 8};
             unsigned char range[2];
             int outside = 0;
             put_png("a/1.png", p);
-            opts.side = sides[i];
-            if (!data_read_both(read_one, part))
+            image_opts.side = sides[i];
+            if (!data_read_both(images_read_one, part))
                 return;
             const sw_dataset_info info = data_info(part[0]);
             CU_ASSERT_EQUAL(info.bytes, (size_t)sides[i] * (size_t)sides[i] + 1);
@@ -230,7 +205,7 @@ static void folders_for_testing_are_taken(void)
 {
     static const char *const names[] = {"test", "val"}; /* val goes before test */
     sw_dataset *part[2];
-    BEGIN();
+    IMAGES_BEGIN();
     for (int i = 0; i < 2; i++) {
         char path[64];
         put_png("train/a/1.png", gray(1));
@@ -238,7 +213,7 @@ static void folders_for_testing_are_taken(void)
         put_png("train/c/1.png", gray(3));
         snprintf(path, sizeof path, "%s/c/9.png", names[i]);
         put_png(path, gray(40 + (unsigned)i));
-        if (!data_read_both(read_both, part))
+        if (!data_read_both(images_read_both, part))
             return;
         const sw_dataset_info train = data_info(part[0]), test = data_info(part[1]);
         const png_image wanted = gray(40 + (unsigned)i);
@@ -247,15 +222,15 @@ static void folders_for_testing_are_taken(void)
         CU_ASSERT_STRING_EQUAL(test.class_names[2], "c");
         check_pixels(&test, 0, &wanted);
     }
-    if (data_read_both(read_one, part)) { /* training alone */
+    if (data_read_both(images_read_one, part)) { /* training alone */
         CU_ASSERT_EQUAL(data_info(part[0]).n, 3);
         CU_ASSERT_PTR_NULL(part[1]);
     }
-    opts.test_share = 0.5;
-    data_refused(read_both, SW_INVALID, "val", "has no effect");
-    opts.test_share = 0.0;
+    image_opts.test_share = 0.5;
+    data_refused(images_read_both, SW_INVALID, "val", "has no effect");
+    image_opts.test_share = 0.0;
     put_png("val/dog/1.png", gray(1));
-    data_refused(read_both, SW_FORMAT, "val", "class 'dog' is not in");
+    data_refused(images_read_both, SW_FORMAT, "val", "class 'dog' is not in");
 }
 
 /* Without folders for it a share is for testing, which seed and share alone choose. */
@@ -267,15 +242,15 @@ static void a_share_is_for_testing(void)
     } cases[] = {{0.0, 8}, {0.5, 20}, {0.01, 1}, {0.999, 39}};
     unsigned char first[2][40];
     sw_dataset *part[2];
-    BEGIN();
+    IMAGES_BEGIN();
     for (unsigned i = 0; i < 40; i++) {
         char path[32];
         snprintf(path, sizeof path, "%s/%02u.png", i % 2 ? "odd" : "even", i);
         put_png(path, gray(i));
     }
     for (int i = 0; i < 4; i++) {
-        opts.test_share = cases[i].share;
-        if (!data_read_both(read_both, part))
+        image_opts.test_share = cases[i].share;
+        if (!data_read_both(images_read_both, part))
             return;
         const sw_dataset_info train = data_info(part[0]), test = data_info(part[1]);
         CU_ASSERT(train.n == 40 - cases[i].test && test.n == cases[i].test);
@@ -297,10 +272,10 @@ static void a_share_is_for_testing(void)
         for (int j = 0; j < 40; j++)
             CU_ASSERT_EQUAL(seen[j], 1);
     }
-    opts.test_share = 0.5;
+    image_opts.test_share = 0.5;
     for (int i = 0; i < 2; i++) {
-        opts.seed = (uint64_t)i;
-        if (!data_read_both(read_both, part))
+        image_opts.seed = (uint64_t)i;
+        if (!data_read_both(images_read_both, part))
             return;
         const sw_dataset_info test = data_info(part[1]);
         for (int64_t k = 0; k < 20; k++)
@@ -312,32 +287,32 @@ static void a_share_is_for_testing(void)
 static int64_t looks, stop_at;
 static int count_looks(void *user, int64_t done, int64_t all)
 {
-    CU_ASSERT(user == &looks && done == looks && all == (opts.shapes_only ? 3 : 6));
+    CU_ASSERT(user == &looks && done == looks && all == (image_opts.shapes_only ? 3 : 6));
     return looks++ == stop_at;
 }
 
 static void progress_is_told_and_may_end_it(void)
 {
     sw_dataset *part[2];
-    BEGIN();
+    IMAGES_BEGIN();
     for (unsigned i = 0; i < 3; i++) {
         char path[32];
         snprintf(path, sizeof path, "a/%u.png", i);
         put_png(path, gray(i));
     }
-    opts.progress = count_looks;
-    opts.user = &looks;
+    image_opts.progress = count_looks;
+    image_opts.user = &looks;
     stop_at = -1;
-    (void)data_read_both(read_one, part);
+    (void)data_read_both(images_read_one, part);
     CU_ASSERT_EQUAL(looks, 6);
     for (stop_at = 0; stop_at < 6; stop_at++) {
         looks = 0;
-        data_refused(read_one, SW_STOPPED, "stopped after", "looks at images");
+        data_refused(images_read_one, SW_STOPPED, "stopped after", "looks at images");
     }
-    opts.shapes_only = 1;
+    image_opts.shapes_only = 1;
     looks = 0;
     stop_at = -1;
-    if (!data_read_both(read_one, part))
+    if (!data_read_both(images_read_one, part))
         return;
     const sw_dataset_info info = data_info(part[0]);
     CU_ASSERT(looks == 3 && info.n == 3 && info.bytes == 0 && info.field[0].data == NULL);
@@ -348,13 +323,13 @@ static void progress_is_told_and_may_end_it(void)
 static void many_classes_have_wide_labels(void)
 {
     sw_dataset *part[2];
-    BEGIN();
+    IMAGES_BEGIN();
     for (unsigned i = 0; i < 257; i++) {
         char path[32];
         snprintf(path, sizeof path, "%03u/x.png", i);
         put_png(path, gray(i));
     }
-    if (!data_read_both(read_one, part))
+    if (!data_read_both(images_read_one, part))
         return;
     const sw_dataset_info info = data_info(part[0]);
     CU_ASSERT(info.n_classes == 257 && info.field[1].dtype == SW_I32);
@@ -365,15 +340,15 @@ static void many_classes_have_wide_labels(void)
 static void jpeg_is_read(void)
 {
     sw_dataset *part[2];
-    BEGIN();
+    IMAGES_BEGIN();
     if (!SW_HAVE_JPEG)
         SW_SKIP("built without libjpeg");
     put_jpeg("a/1.jpg", (jpeg_image){40, 30, 3, 98, 0, 0, 1});
     put_jpeg("a/2.JPEG", (jpeg_image){40, 30, 3, 98, 1, 0, 1});
     put_jpeg("a/3.png", (jpeg_image){40, 30, 1, 98, 0, 0, 1}); /* by its content */
     put_jpeg("a/4.jpg", (jpeg_image){40, 30, 1, 98, 0, 1 + 20 * 4, 1});
-    opts.channels = 1;
-    if (!data_read_both(read_one, part))
+    image_opts.channels = 1;
+    if (!data_read_both(images_read_one, part))
         return;
     const sw_dataset_info info = data_info(part[0]);
     CU_ASSERT_EQUAL(info.n, 4);

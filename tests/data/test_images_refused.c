@@ -8,19 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static sw_images_opts opts;
-
-static sw_status read_one(sw_dataset *part[2])
-{
-    return sw_dataset_images(&part[0], NULL, dir_name(), &opts);
-}
-
-static void begin(void)
-{
-    opts = (sw_images_opts){.size = sizeof opts};
-    dir_new();
-}
-
 static const png_image small = {.w = 5, .h = 4, .depth = 8, .type = PNG_COLOUR};
 
 static void put_text(const char *path, const char *text)
@@ -35,97 +22,94 @@ static void put_text(const char *path, const char *text)
 
 static void without_a_library_it_says_so(void)
 {
-    begin();
+    images_begin();
     if (SW_HAVE_PNG)
         SW_SKIP("libpng is there");
     put_png("a/1.png", small);
-    data_refused(read_one, SW_UNSUPPORTED, "1.png", "this build reads no PNG (libpng is off)");
+    data_refused(images_read_one, SW_UNSUPPORTED, "1.png",
+                 "this build reads no PNG (libpng is off)");
 }
 
 static void without_libjpeg_it_says_so(void)
 {
-    begin();
+    images_begin();
     if (SW_HAVE_JPEG)
         SW_SKIP("libjpeg is there");
     put_text("a/1.jpg", "\377\330\377\340");
-    data_refused(read_one, SW_UNSUPPORTED, "1.jpg",
+    data_refused(images_read_one, SW_UNSUPPORTED, "1.jpg",
                  "this build reads no JPEG (libjpeg is off)");
 }
 
 static void wrong_folders_are_refused(void)
 {
-    begin();
-    data_refused(read_one, SW_FORMAT, dir_name(), "a folder for each class is needed");
+    images_begin();
+    data_refused(images_read_one, SW_FORMAT, dir_name(), "a folder for each class is needed");
     put_text("a/note.txt", "no image");
-    data_refused(read_one, SW_FORMAT, "/a", "no image in it");
+    data_refused(images_read_one, SW_FORMAT, "/a", "no image in it");
     put_text("a/1.gif", "GIF89a");
-    data_refused(read_one, SW_FORMAT, "1.gif", "images must be .png, .jpg or .jpeg");
-    begin();
+    data_refused(images_read_one, SW_FORMAT, "1.gif", "images must be .png, .jpg or .jpeg");
+    images_begin();
     put_png("train/a/1.png", small);
-    data_refused(read_one, SW_FORMAT, dir_name(), "val or test must be beside it");
-    begin();
+    data_refused(images_read_one, SW_FORMAT, dir_name(), "val or test must be beside it");
+    images_begin();
     folder_make("a/b/c/d/e/f/g/h/i/j/k/l/m/n/o/p/q/r");
-    data_refused(read_one, SW_FORMAT, "/q", "at most 16 deep");
-    begin();
+    data_refused(images_read_one, SW_FORMAT, "/q", "at most 16 deep");
+    images_begin();
     folder_make("a");
     CU_ASSERT_EQUAL_FATAL(symlink("..", dir_file("a/up")), 0); /* a circle */
-    data_refused(read_one, SW_FORMAT, "/up", "at most 16 deep");
+    data_refused(images_read_one, SW_FORMAT, "/up", "at most 16 deep");
 }
 
 static sw_status read_nowhere(sw_dataset *part[2])
 {
-    return sw_dataset_images(&part[0], NULL, sw_temp_path("no such folder"), &opts);
+    return sw_dataset_images(&part[0], NULL, sw_temp_path("no such folder"), &image_opts);
 }
 
 static void wrong_calls_are_refused(void)
 {
     sw_dataset *train = NULL;
-    begin();
+    images_begin();
     data_refused(read_nowhere, SW_IO, "no such folder", "No such file");
-    CU_ASSERT_EQUAL(sw_dataset_images(NULL, NULL, dir_name(), &opts), SW_INVALID);
-    CU_ASSERT_EQUAL(sw_dataset_images(&train, NULL, "", &opts), SW_INVALID);
-    opts.side = 4097;
-    data_refused(read_one, SW_INVALID, "sw_dataset_images",
+    CU_ASSERT_EQUAL(sw_dataset_images(NULL, NULL, dir_name(), &image_opts), SW_INVALID);
+    CU_ASSERT_EQUAL(sw_dataset_images(&train, NULL, "", &image_opts), SW_INVALID);
+    image_opts.side = 4097;
+    data_refused(images_read_one, SW_INVALID, "sw_dataset_images",
                  "side must be 0 to 4096 (got 4097)");
-    opts.side = 0;
-    opts.channels = 2;
-    data_refused(read_one, SW_INVALID, "sw_dataset_images", "channels must be 0, 1 or 3");
-    opts.channels = 0;
-    opts.test_share = 1.0;
-    data_refused(read_one, SW_INVALID, "sw_dataset_images", "test_share must be");
+    image_opts.side = 0;
+    image_opts.channels = 2;
+    data_refused(images_read_one, SW_INVALID, "sw_dataset_images",
+                 "channels must be 0, 1 or 3");
+    image_opts.channels = 0;
+    image_opts.test_share = 1.0;
+    data_refused(images_read_one, SW_INVALID, "sw_dataset_images", "test_share must be");
 }
 
 #if SW_HAVE_PNG
 
 static const png_image crossed = {.w = 5, .h = 4, .depth = 4, .interlaced = 1};
 
-static sw_status read_both(sw_dataset *part[2])
-{
-    return sw_dataset_images(&part[0], &part[1], dir_name(), &opts);
-}
-
 static void what_is_no_image_is_named(void)
 {
-    begin();
+    images_begin();
     put_png("a/1.png", small);
     put_text("a/2.png", "");
-    data_refused(read_one, SW_FORMAT, "2.png", "empty; an image was expected");
+    data_refused(images_read_one, SW_FORMAT, "2.png", "empty; an image was expected");
     put_text("a/2.png", "BM this is something else");
-    data_refused(read_one, SW_FORMAT, "2.png", "neither PNG nor JPEG");
+    data_refused(images_read_one, SW_FORMAT, "2.png", "neither PNG nor JPEG");
     (void)unlink(dir_file("a/2.png"));
     folder_make("a/2.png");
-    data_refused(read_one, SW_IO, "2.png", "directory");
+    data_refused(images_read_one, SW_IO, "2.png", "directory");
     (void)rmdir(dir_file("a/2.png"));
     put_png("a/2.png", (png_image){.w = 5, .h = 5, .depth = 8});
-    data_refused(read_one, SW_FORMAT, "2.png", "5 x 5, and images before it are 5 x 4");
+    data_refused(images_read_one, SW_FORMAT, "2.png", "5 x 5, and images before it are 5 x 4");
     (void)unlink(dir_file("a/2.png"));
-    data_refused(read_both, SW_FORMAT, dir_name(), "one image cannot be split");
+    data_refused(images_read_both, SW_FORMAT, dir_name(), "one image cannot be split");
 }
 
 static void an_unreadable_folder_is_named(void)
 {
-    begin();
-    data_refused_unreadable(read_one, dir_name());
+    images_begin();
+    data_refused_unreadable(images_read_one, dir_name());
 }
 
 /* The width of the head, as large as can be said, with a sum that is right. */
@@ -138,7 +122,7 @@ static void bombs_are_refused_before_memory_is_taken(void)
                  {65536, 65536, "at most 65536 pixels on a side"},
                  {0x7fffffff, 0x7fffffff, "1.png"},
                  {40000, 2000, "67108864 in all"}};
-    begin();
+    images_begin();
     for (int i = 0; i < 4; i++) {
         bytes b = png_bytes(small);
         for (int k = 0; k < 4; k++) {
@@ -155,7 +139,7 @@ static void bombs_are_refused_before_memory_is_taken(void)
             b.at[29 + k] = (unsigned char)(~crc >> (24 - 8 * k));
         folder_make("a");
         dir_put("a/1.png", b);
-        data_refused(read_one, SW_FORMAT, "1.png", heads[i].reason);
+        data_refused(images_read_one, SW_FORMAT, "1.png", heads[i].reason);
     }
     CU_ASSERT(heap_peak(SW_HEAP_FILES) < (size_t)64 << 20);
 }
@@ -176,41 +160,41 @@ static void an_image_that_changes_meanwhile_is_named(void)
 {
     png_image others[] = {{.w = 50, .h = 40, .depth = 8, .type = PNG_COLOUR}, {.w = 0}};
     const sw_status statuses[] = {SW_FORMAT, SW_IO};
-    begin();
+    images_begin();
     for (int i = 0; i < 2; i++) {
         put_png("a/1.png", small);
-        opts.progress = change_it;
-        opts.user = &others[i];
-        data_refused(read_one, statuses[i], "1.png",
+        image_opts.progress = change_it;
+        image_opts.user = &others[i];
+        data_refused(images_read_one, statuses[i], "1.png",
                      i == 0 ? "changed while it was read: it is 50 x 40 now" : "No such file");
     }
 }
 
 static void a_limit_of_memory_is_kept(void)
 {
-    begin();
+    images_begin();
     put_png("a/1.png", small);
     put_png("a/2.png", small);
-    opts.unpack_bytes = 2 * 60;
+    image_opts.unpack_bytes = 2 * 60;
     sw_dataset *part[2];
-    CU_ASSERT(data_read_both(read_one, part));
-    opts.unpack_bytes--;
-    data_refused(read_one, SW_NOMEM, dir_name(),
+    CU_ASSERT(data_read_both(images_read_one, part));
+    image_opts.unpack_bytes--;
+    data_refused(images_read_one, SW_NOMEM, dir_name(),
                  "2 images of 3 x 4 x 5 take 120 bytes; the "
                  "limit is 119");
-    opts.shapes_only = 1;
-    CU_ASSERT(data_read_both(read_one, part));
+    image_opts.shapes_only = 1;
+    CU_ASSERT(data_read_both(images_read_one, part));
 }
 
 /* Row by row: 12 MB of pixels pass through less than one. */
 static void a_large_image_is_never_whole_in_memory(void)
 {
     sw_dataset *part[2];
-    begin();
+    images_begin();
     put_png("a/1.png", (png_image){.w = 2000, .h = 2000, .depth = 8, .type = PNG_COLOUR});
-    opts.side = 8;
+    image_opts.side = 8;
     const size_t before = heap_peak(SW_HEAP_FILES);
-    CU_ASSERT(data_read_both(read_one, part));
+    CU_ASSERT(data_read_both(images_read_one, part));
     const size_t after = heap_peak(SW_HEAP_FILES);
     SW_CHECK(after < ((size_t)1 << 20) || after == before, "%zu bytes, %zu before", after,
              before);
@@ -218,7 +202,7 @@ static void a_large_image_is_never_whole_in_memory(void)
 
 static void every_failure_is_told(void)
 {
-    begin();
+    images_begin();
     put_png("train/a/1.png", small);
     put_png("train/b/1.png", crossed);
     put_png("val/b/1.png", small);
@@ -226,20 +210,20 @@ static void every_failure_is_told(void)
     put_jpeg("train/b/2.jpg", (jpeg_image){20, 9, 3, 90, 0, 0, 1});
     put_jpeg("train/b/3.jpg", (jpeg_image){9, 20, 3, 90, 1, 0, 1});
 #endif
-    opts.side = 7;
-    data_sweep(read_both, 40, 15);
+    image_opts.side = 7;
+    data_sweep(images_read_both, 40, 15);
 }
 
 static void every_cut_png_is_refused(void)
 {
     const png_image kinds[] = {small, crossed};
     for (int k = 0; k < 2; k++) {
-        begin();
+        images_begin();
         bytes b = png_bytes(kinds[k]);
         folder_make("a");
         for (size_t n = 0; n < b.n; n++) {
             file_put(dir_file("a/1.png"), b.at, n);
-            data_refused(read_one, SW_FORMAT, "1.png", n == 0 ? "empty" : "");
+            data_refused(images_read_one, SW_FORMAT, "1.png", n == 0 ? "empty" : "");
         }
         bytes_free(&b);
     }
@@ -252,10 +236,10 @@ static void every_flipped_bit_of_a_png_is_harmless(void)
     for (int k = 0; k < 2; k++) {
         sw_dataset *part[2];
         int refused = 0;
-        begin();
+        images_begin();
         bytes b = png_bytes(kinds[k]);
         put_png("a/1.png", kinds[k]);
-        if (!data_read_both(read_one, part))
+        if (!data_read_both(images_read_one, part))
             return;
         const sw_dataset_info sound = data_info(part[0]);
         const heap_watch before = heap_now();
@@ -264,7 +248,7 @@ static void every_flipped_bit_of_a_png_is_harmless(void)
             b.at[bit / 8] ^= (unsigned char)(1u << bit % 8);
             file_put(dir_file("a/1.png"), b.at, b.n);
             b.at[bit / 8] ^= (unsigned char)(1u << bit % 8);
-            const sw_status status = read_one(now);
+            const sw_status status = images_read_one(now);
             if (status != SW_OK) {
                 failed_as(status, SW_FORMAT, "1.png");
                 refused++;
@@ -285,10 +269,10 @@ static void every_flipped_bit_of_a_png_is_harmless(void)
 
 static void damaged_png_is_refused_by_name(void)
 {
-    begin();
+    images_begin();
     put_png("a/1.png", (png_image){.w = 9, .h = 9, .depth = 4, .type = PNG_PALETTE});
     bytes sound = file_get(dir_file("a/1.png"));
-    data_damage(read_one, dir_file("a/1.png"), sound, 500);
+    data_damage(images_read_one, dir_file("a/1.png"), sound, 500);
     bytes_free(&sound);
 }
 
@@ -303,12 +287,12 @@ static void every_cut_jpeg_is_refused(void)
 {
     const jpeg_image kinds[] = {colours, passes};
     for (int k = 0; k < 2; k++) {
-        begin();
+        images_begin();
         bytes b = jpeg_bytes(kinds[k]);
         folder_make("a");
         for (size_t n = 0; n < b.n; n++) {
             file_put(dir_file("a/1.jpg"), b.at, n);
-            data_refused(read_one, SW_FORMAT, "1.jpg", n == 0 ? "empty" : "");
+            data_refused(images_read_one, SW_FORMAT, "1.jpg", n == 0 ? "empty" : "");
         }
         bytes_free(&b);
     }
@@ -318,31 +302,31 @@ static void damaged_jpeg_is_refused_or_read(void)
 {
     const jpeg_image kinds[] = {colours, passes};
     for (int k = 0; k < 2; k++) {
-        begin();
+        images_begin();
         put_jpeg("a/1.jpg", kinds[k]);
-        opts.side = 16; /* a size that damage may change */
+        image_opts.side = 16; /* a size that damage may change */
         bytes sound = file_get(dir_file("a/1.jpg"));
-        data_damage(read_one, dir_file("a/1.jpg"), sound, 500);
+        data_damage(images_read_one, dir_file("a/1.jpg"), sound, 500);
         bytes_free(&sound);
     }
 }
 
 static void jpeg_of_other_colours_is_refused(void)
 {
-    begin();
+    images_begin();
     put_jpeg("a/1.jpg", (jpeg_image){8, 8, 4, 90, 0, 0, 1});
-    data_refused(read_one, SW_FORMAT, "1.jpg", "convert it to RGB");
+    data_refused(images_read_one, SW_FORMAT, "1.jpg", "convert it to RGB");
 }
 
 /* Each scan is a pass over the image, for a few bytes of the file. */
 static void too_many_scans_are_refused(void)
 {
     sw_dataset *part[2];
-    begin();
+    images_begin();
     put_jpeg("a/1.jpg", (jpeg_image){8, 8, 1, 90, 1, 1 + 40 * 4, 1});
-    CU_ASSERT(data_read_both(read_one, part));
+    CU_ASSERT(data_read_both(images_read_one, part));
     put_jpeg("a/1.jpg", (jpeg_image){8, 8, 1, 90, 1, 1 + 60 * 4, 1});
-    data_refused(read_one, SW_FORMAT, "1.jpg", "more than 200 scans");
+    data_refused(images_read_one, SW_FORMAT, "1.jpg", "more than 200 scans");
 }
 
 #endif

@@ -8,23 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-static sw_images_opts opts;
-
-static sw_status read_one(sw_dataset *part[2])
-{
-    return sw_dataset_images(&part[0], NULL, dir_name(), &opts);
-}
-
-static sw_status read_both(sw_dataset *part[2])
-{
-    return sw_dataset_images(&part[0], &part[1], dir_name(), &opts);
-}
-
-static void begin(void)
-{
-    opts = (sw_images_opts){.size = sizeof opts, .side = 32};
-    dir_new();
-}
+#define BEGIN()                                                                                \
+    do {                                                                                       \
+        IMAGES_BEGIN();                                                                        \
+        image_opts.side = 32;                                                                  \
+    } while (0)
 
 /* Work enough for a thread of its own, and very little. */
 static const png_image large = {.w = 700, .h = 400, .depth = 8, .type = PNG_GRAY};
@@ -61,13 +49,6 @@ static void cut(const char *folder, int i, size_t keep)
     bytes_free(&b);
 }
 
-#define BEGIN()                                                                                \
-    do {                                                                                       \
-        if (!SW_HAVE_PNG)                                                                      \
-            SW_SKIP("built without libpng");                                                   \
-        begin();                                                                               \
-    } while (0)
-
 static const int numbers[] = {0, 2, 3, 8, 256};
 enum { NUMBERS = sizeof numbers / sizeof *numbers };
 
@@ -87,12 +68,12 @@ static bool same_part(const sw_dataset *a, const sw_dataset *b)
 static void check_same(const char *what)
 {
     sw_dataset *one[2], *more[2];
-    opts.threads = 1;
-    if (!data_read_both(read_both, one))
+    image_opts.threads = 1;
+    if (!data_read_both(images_read_both, one))
         return;
     for (int k = 0; k < NUMBERS; k++) {
-        opts.threads = numbers[k];
-        if (!data_read_both(read_both, more))
+        image_opts.threads = numbers[k];
+        if (!data_read_both(images_read_both, more))
             return;
         for (int p = 0; p < 2; p++)
             SW_CHECK(same_part(one[p], more[p]), "%s, %d threads: part %d", what, numbers[k],
@@ -106,9 +87,10 @@ static void the_bytes_are_the_same(void)
     put_some("a", 9);
     put_some("b", 8);
     check_same("a share for testing");
-    for (opts.seed = 1; opts.seed < 4; opts.seed++)
+    for (image_opts.seed = 1; image_opts.seed < 4; image_opts.seed++)
         check_same("another share");
-    begin();
+    images_begin();
+    image_opts.side = 32;
     put_some("train/a", 5);
     put_some("train/b", 4);
     put_some("val/b", 6);
@@ -125,24 +107,25 @@ static void the_first_bad_image_is_told(void)
         cut("a", bad[i], i == 0 || i == 3 ? 0 : 200);
     for (int i = 0; i < 4; i++) {
         char why[600];
-        opts.threads = 1;
-        data_refused(read_one, SW_FORMAT, path_of("a", bad[i]), "cut after");
+        image_opts.threads = 1;
+        data_refused(images_read_one, SW_FORMAT, path_of("a", bad[i]), "cut after");
         snprintf(why, sizeof why, "%s", sw_last_error());
         for (int round = 0; round < 20; round++) {
-            opts.threads = numbers[round % NUMBERS];
-            data_refused(read_one, SW_FORMAT, path_of("a", bad[i]), why);
+            image_opts.threads = numbers[round % NUMBERS];
+            data_refused(images_read_one, SW_FORMAT, path_of("a", bad[i]), why);
         }
         put_png(path_of("a", bad[i]), large);
     }
 }
 
-static uint64_t file_calls(sw_status expected)
+/* How many calls of that kind one reading makes. */
+static uint64_t calls_of(sw_fault_kind kind, sw_status expected)
 {
     sw_dataset *part[2] = {NULL, NULL};
-    sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_OFF);
-    CU_ASSERT_EQUAL(read_one(part), expected);
+    sw_fault_plan(kind, 0, SW_FAULT_OFF);
+    CU_ASSERT_EQUAL(images_read_one(part), expected);
     sw_dataset_destroy(part[0]);
-    return sw_fault_calls(SW_FAULT_FILE);
+    return sw_fault_calls(kind);
 }
 
 /* But for those that threads have begun meanwhile. */
@@ -151,13 +134,13 @@ static void none_is_begun_behind_a_bad_image(void)
     BEGIN();
     put_some("a", 60);
     for (int k = 0; k < NUMBERS; k++) {
-        opts.threads = numbers[k];
-        opts.shapes_only = 1;
-        const uint64_t heads = file_calls(SW_OK);
-        opts.shapes_only = 0;
-        const uint64_t all = file_calls(SW_OK) - heads;
+        image_opts.threads = numbers[k];
+        image_opts.shapes_only = 1;
+        const uint64_t heads = calls_of(SW_FAULT_FILE, SW_OK);
+        image_opts.shapes_only = 0;
+        const uint64_t all = calls_of(SW_FAULT_FILE, SW_OK) - heads;
         cut("a", 3, 200);
-        const uint64_t some = file_calls(SW_FORMAT) - heads;
+        const uint64_t some = calls_of(SW_FAULT_FILE, SW_FORMAT) - heads;
         put_png(path_of("a", 3), small);
         SW_CHECK(some > 0 && some < all / 2, "%llu of %llu calls", (unsigned long long)some,
                  (unsigned long long)all);
@@ -183,8 +166,8 @@ static void watch(int64_t stop_at)
     told.thread = pthread_self();
     told.calls = told.wrong = 0;
     told.stop_at = stop_at;
-    opts.progress = count;
-    opts.user = &told;
+    image_opts.progress = count;
+    image_opts.user = &told;
 }
 
 static void progress_is_told_by_one_thread_in_order(void)
@@ -193,9 +176,9 @@ static void progress_is_told_by_one_thread_in_order(void)
     put_some("a", 12);
     for (int k = 0; k < NUMBERS; k++) {
         sw_dataset *part[2];
-        opts.threads = numbers[k];
+        image_opts.threads = numbers[k];
         watch(-1);
-        if (!data_read_both(read_one, part))
+        if (!data_read_both(images_read_one, part))
             return;
         SW_CHECK(told.calls == 24 && told.wrong == 0, "%lld calls, %lld wrong",
                  (long long)told.calls, (long long)told.wrong);
@@ -203,7 +186,7 @@ static void progress_is_told_by_one_thread_in_order(void)
             char reason[64];
             watch(at);
             snprintf(reason, sizeof reason, "stopped after %lld of 24 looks", (long long)at);
-            data_refused(read_one, SW_STOPPED, dir_name(), reason);
+            data_refused(images_read_one, SW_STOPPED, dir_name(), reason);
             CU_ASSERT(told.calls == at + 1 && told.wrong == 0);
         }
     }
@@ -216,28 +199,18 @@ static void progress_ends_at_the_first_bad_image(void)
     cut("a", 2, 0);
     cut("a", 3, 200);
     for (int round = 0; round < 20; round++) {
-        opts.threads = numbers[round % NUMBERS];
+        image_opts.threads = numbers[round % NUMBERS];
         watch(-1);
-        data_refused(read_one, SW_FORMAT, path_of("a", 2), "cut after");
+        data_refused(images_read_one, SW_FORMAT, path_of("a", 2), "cut after");
         CU_ASSERT(told.calls == 12 + 3 && told.wrong == 0);
         watch(12 + 2); /* in front of it */
-        data_refused(read_one, SW_STOPPED, dir_name(), "stopped after 14 of 24");
+        data_refused(images_read_one, SW_STOPPED, dir_name(), "stopped after 14 of 24");
         watch(12 + 3); /* behind it */
-        data_refused(read_one, SW_FORMAT, path_of("a", 2), "cut after");
+        data_refused(images_read_one, SW_FORMAT, path_of("a", 2), "cut after");
     }
 }
 
 /* ---- threads and failures ---------------------------------------------------------------- */
-
-/* How many threads one reading starts. */
-static uint64_t started(sw_status expected)
-{
-    sw_dataset *part[2] = {NULL, NULL};
-    sw_fault_plan(SW_FAULT_THREAD, 0, SW_FAULT_OFF);
-    CU_ASSERT_EQUAL(read_one(part), expected);
-    sw_dataset_destroy(part[0]);
-    return sw_fault_calls(SW_FAULT_THREAD);
-}
 
 static void threads_are_as_many_as_help(void)
 {
@@ -245,21 +218,21 @@ static void threads_are_as_many_as_help(void)
     BEGIN();
     for (int i = 0; i < 12; i++)
         put_png(path_of("a", i), small);
-    opts.threads = 8;
-    CU_ASSERT_EQUAL(started(SW_OK), 0); /* little work */
+    image_opts.threads = 8;
+    CU_ASSERT_EQUAL(calls_of(SW_FAULT_THREAD, SW_OK), 0); /* little work */
     put_some("b", 12);
-    opts.shapes_only = 1;
-    CU_ASSERT_EQUAL(started(SW_OK), 0); /* none */
-    opts.shapes_only = 0;
+    image_opts.shapes_only = 1;
+    CU_ASSERT_EQUAL(calls_of(SW_FAULT_THREAD, SW_OK), 0); /* none */
+    image_opts.shapes_only = 0;
     for (uint64_t n = 1; n <= 3; n++) {
-        opts.threads = (int64_t)n;
-        CU_ASSERT_EQUAL(started(SW_OK), n - 1 < others ? n - 1 : others);
+        image_opts.threads = (int64_t)n;
+        CU_ASSERT_EQUAL(calls_of(SW_FAULT_THREAD, SW_OK), n - 1 < others ? n - 1 : others);
     }
-    opts.threads = -1;
-    data_refused(read_one, SW_INVALID, "sw_dataset_images",
+    image_opts.threads = -1;
+    data_refused(images_read_one, SW_INVALID, "sw_dataset_images",
                  "threads must be 0 to 256 (got -1)");
-    opts.threads = 257;
-    data_refused(read_one, SW_INVALID, "sw_dataset_images",
+    image_opts.threads = 257;
+    data_refused(images_read_one, SW_INVALID, "sw_dataset_images",
                  "threads must be 0 to 256 (got 257)");
 }
 
@@ -269,15 +242,15 @@ static void threads_that_cannot_be_started_are_told(void)
     if (sw_thread_processors() < 2)
         SW_SKIP("one processor: no thread is started");
     put_some("a", 12);
-    opts.threads = 4;
-    const uint64_t n = started(SW_OK);
+    image_opts.threads = 4;
+    const uint64_t n = calls_of(SW_FAULT_THREAD, SW_OK);
     CU_ASSERT(n > 0);
     for (uint64_t k = 0; k < n; k++) {
         sw_fault_plan(SW_FAULT_THREAD, k, SW_FAULT_ONCE);
-        data_refused(read_one, SW_IO, "sw-worker", "could not be started");
+        data_refused(images_read_one, SW_IO, "sw-worker", "could not be started");
         sw_fault_plan(SW_FAULT_THREAD, 0, SW_FAULT_OFF);
     }
-    CU_ASSERT_EQUAL(started(SW_OK), n);
+    CU_ASSERT_EQUAL(calls_of(SW_FAULT_THREAD, SW_OK), n);
 }
 
 /* What a reading asks for does not depend on which thread reads what: a plan of failures means
@@ -289,12 +262,12 @@ static void calls_are_as_many_each_time(void)
     put_some("a", 12);
     for (int threads = 1; threads <= 2; threads++) {
         uint64_t first[2] = {0, 0};
-        opts.threads = threads;
+        image_opts.threads = threads;
         for (int round = 0; round < 10; round++) {
             sw_dataset *part[2] = {NULL, NULL};
             for (int k = 0; k < 2; k++)
                 sw_fault_plan(kinds[k], 0, SW_FAULT_OFF);
-            CU_ASSERT_EQUAL(read_one(part), SW_OK);
+            CU_ASSERT_EQUAL(images_read_one(part), SW_OK);
             for (int k = 0; k < 2; k++) {
                 const uint64_t now = sw_fault_calls(kinds[k]);
                 first[k] = round == 0 ? now : first[k];
@@ -312,8 +285,8 @@ static void every_failure_is_told(void)
     BEGIN();
     put_some("train/a", 4);
     put_png("val/a/1.png", large);
-    opts.threads = 3;
-    data_sweep(read_both, 60, 20);
+    image_opts.threads = 3;
+    data_sweep(images_read_both, 60, 20);
 }
 
 static const sw_test tests[] = {

@@ -92,7 +92,7 @@ static void add_reads(maker *m, const swi_node *node, swi_rc_op *op)
     op->reads = m->n_reads;
     for (uint32_t k = 0; k < node->n_in; k++) {
         const uint32_t item = m->item_of[storage_of(m, node, k)];
-        bool known = item == SWI_NONE || (k < 32 && (unread >> k & 1u) != 0);
+        bool known = item == SWI_NONE || !swi_reads(unread, k);
         for (uint32_t r = op->reads; r < m->n_reads && !known; r++)
             known = m->reads[r] == item;
         if (!known)
