@@ -49,8 +49,9 @@ static void declare_decoded(resize_net *n)
     const sw_conv_opts half = {.size = sizeof half, .stride = 2};
     const sw_conv_transpose_opts twice = {.size = sizeof twice, .stride = 2};
     const sw_conv_transpose_opts each = {.size = sizeof each, .groups = (int)w[1], .pad = 1};
-    float gain[64];
-    for (int64_t i = 0; i < w[1] && i < 64; i++)
+    float gain[128];
+    CU_ASSERT_FATAL(w[1] <= (int64_t)(sizeof gain / sizeof *gain));
+    for (int64_t i = 0; i < w[1]; i++)
         gain[i] = 0.5f + 0.1f * (float)i;
     const sw_array values = {SW_F32, SW_SHAPE(w[1], 1, 1), gain};
     n->c[0] = sw_conv2d_new_with(n->model, "c0", 1, w[0], 3, &half);
