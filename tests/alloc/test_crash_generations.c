@@ -69,10 +69,8 @@ static char letter(const sw_crash_file *f)
 {
     if (f == NULL)
         return 0;
-    for (size_t i = 1; i < f->n; i++)
-        if (f->bytes[i] != f->bytes[0])
-            return '?';
-    return f->n == BYTES ? (char)f->bytes[0] : '?';
+    const bool whole = f->n == BYTES && memcmp(f->bytes, f->bytes + 1, BYTES - 1) == 0;
+    return whole ? (char)f->bytes[0] : '?';
 }
 
 static bool log_is_whole(const sw_crash_file *log)
@@ -286,6 +284,7 @@ static int last_of(const sw_crash *c, sw_file_event_kind kind)
 static uint64_t wrong_states(sw_crash *c)
 {
     its.wrong = 0;
+    its.stops = true;
     (void)sw_crash_states(c, -1, look, NULL);
     sw_crash_free(c);
     return its.wrong;

@@ -20,8 +20,7 @@ struct thread {
     uint3 place;
     const char *file; /* where it waits */
     int line;
-    uint64_t value[2]; /* given to the warp, by the parity of its calls */
-    unsigned calls;
+    unsigned calls; /* of the warp: their parity says where values lie */
 };
 
 swi_emu_place swi_emu_now;
@@ -97,13 +96,6 @@ __attribute__((format(printf, 2, 3))) static void fail(cudaError_t error, const 
     block.error = error;
 }
 
-/* A fiber that has failed never goes on; its stack is used again. */
-static void leave(void)
-{
-    counts.switches++;
-    swi_fiber_to_scheduler(block.at[block.running].worker);
-}
-
 static void fail_at(const thread *a, const char *what, const thread *b)
 {
     char other[200] = "";
@@ -159,7 +151,42 @@ static void take(int t)
     swi_emu_now.thread = block.at[t].place;
 }
 
-/* A worker: thread after thread, for as long as the schedule wants one that has not begun. */
+/* The worker of a thread that runs next: its own, or one without a thread. */
+static void work(int worker);
+static int worker_of(int t)
+{
+    int worker = block.at[t].worker;
+    if (worker < 0 && block.n_free > 0)
+        worker = block.free_workers[--block.n_free];
+    else if (worker < 0)
+        swi_fiber_begin(worker = block.next_worker++, work);
+    return worker;
+}
+
+/* From a worker, whose thread waits or has ended, to what the schedule wants next. A fiber that has
+ * failed never goes on; its stack is used again. */
+static void leave_worker(int worker)
+{
+    const int next = block.error == cudaSuccess ? peek() : -1;
+    if (next < 0) {
+        counts.switches++;
+        swi_fiber_to_scheduler(worker);
+        return;
+    }
+    take(next);
+    const int to = worker_of(next);
+    if (to == worker)
+        return;
+    counts.switches++;
+    swi_fiber_switch(worker, to);
+}
+
+static void leave(void)
+{
+    leave_worker(block.at[block.running].worker);
+}
+
+/* A worker: thread after thread. */
 static void work(int worker)
 {
     for (;;) {
@@ -170,14 +197,8 @@ static void work(int worker)
         block.at[block.running].state = DONE; /* the same thread: it may have waited */
         block.at[block.running].worker = -1;
         block.n_done++;
-        const int next = peek();
-        if (next >= 0 && block.at[next].state == NEW) {
-            take(next);
-            continue;
-        }
         block.free_workers[block.n_free++] = worker;
-        counts.switches++;
-        swi_fiber_to_scheduler(worker);
+        leave_worker(worker);
     }
 }
 
@@ -208,7 +229,7 @@ static void run_block(void)
     for (int i = 0; i < block.n; i++) {
         const unsigned u = (unsigned)i;
         block.at[i] =
-            thread{NEW, -1, {u % d.x, u / d.x % d.y, u / (d.x * d.y)}, "", 0, {0, 0}, 0};
+            thread{NEW, -1, {u % d.x, u / d.x % d.y, u / (d.x * d.y)}, "", 0, 0};
     }
     make_all_ready(0, block.n);
     while (block.n_done < block.n && block.error == cudaSuccess) {
@@ -218,15 +239,8 @@ static void run_block(void)
             return;
         }
         take(t);
-        int worker = block.at[t].worker;
-        if (worker < 0) {
-            const bool again = block.n_free > 0;
-            worker = again ? block.free_workers[--block.n_free] : block.next_worker++;
-            if (!again)
-                swi_fiber_begin(worker, work);
-        }
         counts.switches++;
-        swi_fiber_resume(worker);
+        swi_fiber_resume(worker_of(t));
     }
 }
 

@@ -37,6 +37,7 @@ static context scheduler;
 static void *scheduler_fake;
 static const void *scheduler_stack;
 static size_t scheduler_bytes;
+static bool from_scheduler; /* the switch that is under way */
 #endif
 static int beginning; /* the worker that begins at this switch */
 
@@ -61,7 +62,9 @@ static unsigned char *stack_of(int i)
 static void switched_to_worker(int i)
 {
 #if SW_POISON
-    __sanitizer_finish_switch_fiber(workers[i].fake, &scheduler_stack, &scheduler_bytes);
+    __sanitizer_finish_switch_fiber(workers[i].fake, from_scheduler ? &scheduler_stack : NULL,
+                                    from_scheduler ? &scheduler_bytes : NULL);
+    from_scheduler = false;
 #else
     (void)i;
 #endif
@@ -128,16 +131,33 @@ void swi_fiber_begin(int i, void (*work)(int i))
     prepare(i);
 }
 
-void swi_fiber_resume(int i)
+/* Leave `from` (its fake stack is kept at `fake`) for worker i. */
+static void enter(context *from, void **fake, int i)
 {
     beginning = i;
 #if SW_POISON
-    __sanitizer_start_switch_fiber(&scheduler_fake, workers[i].stack, STACK);
+    __sanitizer_start_switch_fiber(fake, workers[i].stack, STACK);
+#else
+    (void)fake;
 #endif
-    change(&scheduler, &workers[i].at);
+    change(from, &workers[i].at);
+}
+
+void swi_fiber_resume(int i)
+{
 #if SW_POISON
+    from_scheduler = true;
+    enter(&scheduler, &scheduler_fake, i);
     __sanitizer_finish_switch_fiber(scheduler_fake, NULL, NULL);
+#else
+    enter(&scheduler, NULL, i);
 #endif
+}
+
+void swi_fiber_switch(int from, int to)
+{
+    enter(&workers[from].at, &workers[from].fake, to);
+    switched_to_worker(from);
 }
 
 void swi_fiber_to_scheduler(int i)

@@ -5,11 +5,12 @@
 
 #include <stddef.h>
 
-/* Worker `i` begins with work(i), which never returns, at its next resume. */
+/* Worker `i` begins with work(i), which never returns, at its next resume or switch. */
 void swi_fiber_begin(int i, void (*work)(int i));
 /* From the scheduler: run worker i until it gives back. */
 void swi_fiber_resume(int i);
-/* From worker i. */
+/* From a worker: to another one that has begun, or to the scheduler. */
+void swi_fiber_switch(int from, int to);
 void swi_fiber_to_scheduler(int i);
 
 /* Red zones, where the sanitizer is there. */
