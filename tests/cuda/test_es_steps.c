@@ -158,7 +158,7 @@ static void a_card_evaluates_as_the_cpu_does(void)
     for (int kind = 0; kind < ES_NETS; kind++) {
         const data d = data_of(kind);
         for (int n = 0; n < NOISES; n++)
-            if (kind == ES_MLP || n == 0 || n % ES_NETS == kind || n == NOISES - 1)
+            if (kind == ES_MLP || n % ES_NETS == kind || sw_tests_full())
                 compare_ways(&d, noises[n]);
     }
 }

@@ -419,7 +419,7 @@ static void example_programs_work_installed(void)
     if (SANITIZED)
         SW_SKIP("the library is built with a sanitizer");
     CU_ASSERT_FATAL(install());
-    build_and_run("tests/api", 9);
+    build_and_run("tests/api", 9); /* quick: the tests api-* run them as built */
 }
 
 static const sw_test tests[] = {
@@ -436,6 +436,7 @@ static const sw_test tests[] = {
     {"a program builds with pkg-config alone", a_program_builds_with_pkg_config_alone},
     {"a program links statically", a_program_links_statically},
     {"the training programs build and run installed", training_programs_work_installed},
-    {"the example programs build and run installed", example_programs_work_installed},
+    {"the example programs build and run installed", example_programs_work_installed,
+     .full = true},
 };
 SW_SUITE("install", tests)
