@@ -90,7 +90,7 @@ typedef struct {
     uint32_t began;     /* there was a report */
     uint32_t deciding;  /* an event was given out and SW_PBT_NONE not yet */
     uint32_t logged;    /* the logs were begun */
-    uint32_t pad;
+    uint32_t log_sum;   /* of these bytes; 0: not known, in what older versions saved */
 } swi_pbt_state;
 
 typedef struct {
@@ -188,8 +188,11 @@ void swi_policy_first(const sw_pbt *pbt, sw_json *json, uint32_t member, double 
                       const double *values);
 /* One line, for messages by its number. */
 sw_json_in swi_log_line(const char *text, size_t bytes, const char *path, uint64_t line);
-/* The logs as they were when the state was saved. */
-sw_status swi_pbt_log_restore(const sw_pbt *pbt);
+/* The logs as they were when the state was saved. SW_FORMAT where they have other bytes. */
+sw_status swi_pbt_log_restore(sw_pbt *pbt);
+/* The sum of a log goes on with n bytes; that of none is SWI_LOG_SUM. */
+#define SWI_LOG_SUM 2166136261u
+uint32_t swi_log_sum(uint32_t sum, const char *bytes, size_t n);
 sw_status swi_policy_write(const sw_pbt *pbt, uint32_t member, const void *bytes, size_t n);
 
 /* PB2, where it is asked for: a member's turn, its new values, that they are its values now,

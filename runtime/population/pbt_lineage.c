@@ -95,7 +95,23 @@ static uint64_t lines_of(const char *text, size_t bytes)
     return n;
 }
 
-sw_status swi_pbt_log_restore(const sw_pbt *p)
+/* The first `bytes` are those that were there, whose number and sum the state has. */
+static sw_status check_sum(sw_pbt *p, const char *path, const char *text, size_t bytes)
+{
+    const uint32_t sum = swi_log_sum(SWI_LOG_SUM, text, bytes);
+    if (bytes < p->s.log_bytes)
+        SW_FAIL(SW_FORMAT, "%s: has %zu bytes, and had %llu when the run was saved", path,
+                bytes, (unsigned long long)p->s.log_bytes);
+    if (p->s.log_sum != 0 && p->s.log_sum != sum)
+        SW_FAIL(SW_FORMAT,
+                "%s: is damaged: its first %zu bytes are not those that it had when the run "
+                "was saved",
+                path, bytes);
+    p->s.log_sum = sum;
+    return SW_OK;
+}
+
+sw_status swi_pbt_log_restore(sw_pbt *p)
 {
     char path[SWI_LOG_PATH];
     void *text, *nodes = NULL, *heads = NULL;
@@ -105,11 +121,7 @@ sw_status swi_pbt_log_restore(const sw_pbt *p)
     const size_t cut = bytes < p->s.log_bytes ? bytes : (size_t)p->s.log_bytes;
     const size_t n_nodes = (size_t)lines_of(text, cut) * sizeof(node);
     const size_t n_heads = p->n * sizeof(int64_t);
-    sw_status status = SW_OK;
-    if (bytes < p->s.log_bytes)
-        status = sw_error_set(SW_FORMAT, __FILE__, __LINE__,
-                              "%s: has %zu bytes, and had %llu when the run was saved", path,
-                              bytes, (unsigned long long)p->s.log_bytes);
+    sw_status status = check_sum(p, path, text, cut);
     if (status == SW_OK)
         status = sw_heap_alloc(&nodes, SW_HEAP_FILES, n_nodes);
     if (status == SW_OK)

@@ -30,6 +30,14 @@ static void write_line(sw_json *j, const sw_pbt *p, const uint32_t who[2],
     sw_json_line(j);
 }
 
+/* FNV-1a: a byte that changes always changes it. */
+uint32_t swi_log_sum(uint32_t sum, const char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        sum = (sum ^ (unsigned char)bytes[i]) * 16777619u;
+    return sum;
+}
+
 /* The bytes of a whole file, on the heap; *bytes of them. */
 static sw_status read_open(sw_file *f, void **out, size_t *bytes)
 {
@@ -119,6 +127,7 @@ sw_status swi_pbt_log_begin(sw_pbt *p)
         p->one[i].first_time = p->one[i].time;
     memcpy(p->first, p->values, (size_t)p->n * p->h * sizeof *p->first);
     p->s.log_bytes = 0;
+    p->s.log_sum = SWI_LOG_SUM;
     p->s.logged = 1;
     return SW_OK;
 }
@@ -195,8 +204,10 @@ sw_status swi_pbt_log_exploit(sw_pbt *p, uint32_t target, uint32_t donor)
     sw_status status = j.status;
     if (status == SW_OK)
         status = append(p, target, path, &j);
-    if (status == SW_OK)
+    if (status == SW_OK) {
         p->s.log_bytes += j.used;
+        p->s.log_sum = swi_log_sum(p->s.log_sum, j.bytes, j.used);
+    }
     sw_json_free(&j);
     return status;
 }

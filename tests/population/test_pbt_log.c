@@ -1,5 +1,6 @@
 /* Logs: what lines say, that a file is a lineage, that a restored run has the logs of one that
  * never stopped, and what reading a policy refuses. */
+#include "runtime/population/pbt_internal.h"
 #include "tests/population/pbt_help.h"
 #include "tests/support/json.h"
 #include <stdio.h>
@@ -209,8 +210,17 @@ static void report_and_refuse(sw_pbt *p)
     CU_ASSERT_EQUAL(e.what, SW_PBT_NONE);
 }
 
-/* What the logs lost since cannot come back: it is said. */
-static void logs_that_were_cut(void)
+static void put(const char *path, const char *text, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    CU_ASSERT_FATAL(f != NULL);
+    CU_ASSERT_EQUAL(fwrite(text, 1, n, f), n);
+    fclose(f);
+}
+
+/* What the logs lost since, and any bit of them that is another, cannot come back: it is said,
+ * and the files stay as they are. What stands after the saved length goes. */
+static void logs_that_are_damaged(void)
 {
     sw_space *s = help_space(four, 4);
     const sw_pbt_opts o = opts_of(s, 1);
@@ -223,14 +233,45 @@ static void logs_that_were_cut(void)
     OK(sw_pbt_log(p, dir));
     help_rounds(p, 12, &(help_run){0}, help_random, NULL, NULL);
     OK(sw_pbt_save(p, &bytes, &n));
-    FILE *f = fopen(path, "r+");
-    CU_ASSERT_FATAL(f != NULL);
-    fputs("[1,x", f);
-    fclose(f);
-    REFUSED(sw_pbt_restore(p, bytes, n), SW_FORMAT, "pbt_global.txt: line 1");
+    OK(sw_pbt_log(p, NULL));
+    char *text = text_of(dir, -1), *policy = text_of(dir, 2);
+    const size_t length = strlen(text);
+    sw_pbt *q = help_pbt(&o);
+    OK(sw_pbt_restore(q, bytes, n));
+    for (size_t i = 0; i < length; i += sw_tests_full() ? 7 : 197)
+        for (int bit = 0; bit < 8; bit++) {
+            text[i] = (char)(text[i] ^ 1 << bit);
+            put(path, text, length);
+            text[i] = (char)(text[i] ^ 1 << bit);
+            REFUSED(sw_pbt_log(q, dir), SW_FORMAT, "pbt_global.txt: is damaged: its first");
+            char *now = text_of(dir, -1), *its = text_of(dir, 2);
+            CU_ASSERT(strlen(now) <= length && strcmp(now, text) != 0);
+            CU_ASSERT_STRING_EQUAL(its, policy);
+            free(now);
+            free(its);
+        }
+    text[length] = 'x';
+    put(path, text, length + 1);
+    text[length] = '\0';
+    OK(sw_pbt_log(q, dir));
+    char *now = text_of(dir, -1);
+    CU_ASSERT_STRING_EQUAL(now, text);
+    /* What older versions saved has no sum: lines are read, and the sum is made then. */
+    char *sum = (char *)bytes + n - q->block_bytes - sizeof q->waiting - sizeof q->s +
+                offsetof(swi_pbt_state, log_sum);
+    CU_ASSERT(memcmp(sum, &q->s.log_sum, 4) == 0);
+    memset(sum, 0, 4);
+    OK(sw_pbt_restore(q, bytes, n));
+    CU_ASSERT(q->s.log_sum != 0);
+    put(path, "[1,x", 4);
+    CU_ASSERT_EQUAL(truncate(path, (off_t)length), 0);
+    REFUSED(sw_pbt_restore(q, bytes, n), SW_FORMAT, "pbt_global.txt: line 1");
     CU_ASSERT_EQUAL(truncate(path, 40), 0);
-    REFUSED(sw_pbt_restore(p, bytes, n), SW_FORMAT, "pbt_global.txt: has 40 bytes");
-    report_and_refuse(p);
+    REFUSED(sw_pbt_restore(q, bytes, n), SW_FORMAT, "pbt_global.txt: has 40 bytes");
+    report_and_refuse(q);
+    free(text);
+    free(policy);
+    free(now);
     sw_pbt_free(bytes, n);
 }
 
@@ -371,7 +412,7 @@ static void flipped_bytes(void)
 static const sw_test tests[] = {
     {"lines are the exploits, and a policy is a lineage", lines_are_the_exploits},
     {"a restored run has the logs of one that never stopped", restored_logs},
-    {"logs that were cut are refused", logs_that_were_cut},
+    {"logs that are damaged are refused", logs_that_are_damaged},
     {"a killed process leaves whole lines", killed},
     {"folders that cannot be are refused", folders_that_are_refused},
     {"damaged policies are refused by file and line", policies_that_are_refused},
