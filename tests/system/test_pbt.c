@@ -118,7 +118,7 @@ static void a_schedule_gives_its_member_bit_for_bit(void)
         replays(kinds[i].words, "");
 }
 
-/* "exploit 1 was worth W: the best accuracy is A with it and B without" */
+/* "exploit 1 was worth W: the best validation accuracy is A with it and B without" */
 static void what_an_exploit_was_worth(void)
 {
     static const char words[] = "--optimizer momentum" KNOBS SHAPES;
@@ -132,8 +132,10 @@ static void what_an_exploit_was_worth(void)
         snprintf(more, sizeof more, "--without %d", i);
         o = population_only(words, more);
         const char *at = strstr(o->err, "was worth");
-        if (at == NULL || sscanf(at, "was worth %lf: the best accuracy is %lf with it and %lf",
-                                 &worth, &a, &b) != 3)
+        if (at == NULL ||
+            sscanf(at,
+                   "was worth %lf: the best validation accuracy is %lf with it and %lf without",
+                   &worth, &a, &b) != 3)
             worth = a = b = NAN;
         SW_CHECK(o->status == 0 && fabs(a - with) < 1e-4 &&
                      fabs(b - population_best(o)) < 1e-4 && fabs(worth - (a - b)) < 1e-4,
@@ -221,6 +223,138 @@ static void the_file_of_members_that_wait_has_no_name(void)
     (void)close(watch);
 }
 
+/* ---- parts ------------------------------------------------------------------------------- */
+
+/* n rows of two classes; `other` has the other class, with -2 all rows have. */
+static void put_table(const char *name, int n, uint64_t seed, int other)
+{
+    sw_dice dice = {.state = seed};
+    char text[4096] = "";
+    for (int i = 0; i < n; i++) {
+        const unsigned class = i == 0 ? 0 : i == 1 ? 1 : (unsigned)sw_dice_below(&dice, 2);
+        const unsigned x = (unsigned)sw_dice_below(&dice, 90),
+                       y = (unsigned)sw_dice_below(&dice, 90);
+        const size_t used = strlen(text);
+        (void)snprintf(text + used, sizeof text - used, "%u.%02u,%u.%02u,%s\n", class, x,
+                       2 - class, y, (class ^ (i == other || other == -2)) != 0 ? "yes" : "no");
+    }
+    going_put(name, text);
+}
+
+/* In the folder as it is, which has train.csv and test.csv. */
+static const sw_outcome *run_tables(const char *more)
+{
+    return going_run(
+        "pbt --data csv:@/train.csv --test-data csv:@/test.csv --model mlp "
+        "--hidden 5 --members 6 --interval 2 --steps 12 --batch 8 --seed 3 --quiet "
+        "--json --metrics @/M.csv --log-dir @/L --save-params @/P%%d "
+        "--optimizer momentum lr=log:0.01..1 %s",
+        more);
+}
+
+/* Another test part gives another test at the end, and nothing else of the run is another. The
+ * test is what `stepwell eval` says of the best member's parameters. */
+static void the_test_part_chooses_nothing(void)
+{
+    char *seen[2];
+    double accuracy[2];
+    going_new_folder("parts");
+    put_table("train.csv", 60, 1, -1);
+    for (int i = 0; i < 2; i++) {
+        put_table("test.csv", 30, 7, i == 0 ? -1 : -2);
+        const sw_outcome *o = run_tables("");
+        seen[i] = population_read(o);
+        CU_ASSERT_FATAL(o->status == 0 && seen[i] != NULL);
+        CU_ASSERT(program_number(o->out, "exploits") > 1 &&
+                  program_number(o->out, "train_rows") == 54 &&
+                  program_number(o->out, "validation_rows") == 6 &&
+                  program_number(o->out, "test_rows") == 30);
+        char *test = strstr(seen[i], "\"test_loss\""),
+             *members = strstr(seen[i], "\"population\"");
+        CU_ASSERT_FATAL(test != NULL && members != NULL);
+        memmove(test, members, strlen(members) + 1);
+        accuracy[i] = program_number(o->out, "test_accuracy");
+        const double loss = program_number(o->out, "test_loss");
+        const double best = program_number(strstr(o->out, "\"best\":{"), "member");
+        o = going_run("eval --json --model mlp --hidden 5 --data csv:@/train.csv "
+                      "--test-data csv:@/test.csv --load-params @/P%.0f",
+                      best);
+        SW_CHECK(o->status == 0 && program_number(o->out, "accuracy") == accuracy[i] &&
+                     fabs(program_number(o->out, "loss") - loss) < 1e-6,
+                 "%.17g and %.17g: status %d: %s%s", accuracy[i], loss, o->status, o->out,
+                 o->err);
+    }
+    CU_ASSERT_STRING_EQUAL(seen[0], seen[1]);
+    CU_ASSERT(accuracy[0] + accuracy[1] == 1.0 && accuracy[0] != accuracy[1]);
+    free(seen[0]);
+    free(seen[1]);
+}
+
+/* One row after the other gets the other class: of the rows that are for validation all members
+ * know nothing but by their scores. */
+static void no_member_is_trained_with_the_validation_part(void)
+{
+    enum { N = 20 };
+    static const char words[] = "--quantile 0 --validation-share 0.3 --steps 4 --interval 4";
+    int unknown = 0, tried = 0;
+    going_new_folder("unknown");
+    put_table("test.csv", 8, 7, -1);
+    put_table("train.csv", N, 1, -1);
+    CU_ASSERT_EQUAL_FATAL(run_tables(words)->status, 0);
+    going_copy("M.csv", "whole.csv");
+    going_copy("P3", "whole");
+    for (int i = 2; i < N; i += sw_tests_full() ? 1 : 3, tried++) {
+        put_table("train.csv", N, 1, i);
+        CU_ASSERT_EQUAL(run_tables(words)->status, 0);
+        const bool same = going_same_file("P3", "whole");
+        unknown += same;
+        CU_ASSERT(!going_same_file("M.csv", "whole.csv"));
+    }
+    SW_CHECK(unknown > 0 && unknown < tried && (!sw_tests_full() || unknown >= 4),
+             "%d of %d rows are for validation", unknown, tried);
+}
+
+/* Rows of the parts below and above the batch: what is planned is what is taken, and is enough.
+ */
+static void all_parts_are_planned(void)
+{
+    static const struct {
+        int train, test;
+        const char *words;
+    } of[] = {{60, 30, "--batch 8"},   {60, 30, "--batch 64"},
+              {12, 90, "--batch 32"},  {12, 90, "--batch 100 --validation-share 0.5"},
+              {90, 8, "--batch 16"},   {90, 8, "--batch 50 --validation-samples 2"},
+              {90, 60, "--batch 100"}, {2, 90, "--batch 64"}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char words[200];
+        going_new_folder("planned");
+        put_table("train.csv", of[i].train, 1, -1);
+        put_table("test.csv", of[i].test, 7, -1);
+        const sw_outcome *o = run_tables(of[i].words);
+        const double peak = program_number(o->out, "predicted_peak_bytes");
+        SW_CHECK(o->status == 0 && program_number(o->out, "measured_peak_bytes") == peak,
+                 "%s: %s%s", of[i].words, o->out, o->err);
+        char *reference = population_read(o);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(reference);
+        o = going_run(
+            "pbt --data csv:@/train.csv --test-data csv:@/test.csv --model mlp "
+            "--hidden 5 --quiet --json --prove --optimizer momentum lr=log:0.01..1 %s",
+            of[i].words);
+        snprintf(words, sizeof words, "%s --memory-budget %.0f", of[i].words,
+                 program_number(o->out, "explore_bytes"));
+        o = run_tables(words);
+        char *now = population_read(o);
+        SW_CHECK(now != NULL && strcmp(now, reference) == 0 &&
+                     program_number(o->out, "waiting") >= 5 &&
+                     program_number(o->out, "measured_peak_bytes") <=
+                         program_number(o->out, "budget_bytes"),
+                 "%s: status %d: %s\n%s\nand not\n%s", words, o->status, o->err,
+                 now != NULL ? now : "", reference);
+        free(now);
+        free(reference);
+    }
+}
+
 /* ---- unusual populations ----------------------------------------------------------------- */
 
 static void populations_of_few_members(void)
@@ -244,7 +378,7 @@ static void members_that_diverge_are_replaced(void)
     SW_CHECK(o->status == 0 && program_number(o->out, "exploits") > 2 &&
                  strstr(o->out, "\"failed\":null") != NULL,
              "status %d: %s%s", o->status, o->err, o->out);
-    o = population_run("--optimizer sgd --max-skipped 2 lr=uniform:1e18..2e18", "");
+    o = population_run("--optimizer sgd --max-skipped 2 lr=uniform:1e28..2e28", "");
     SW_CHECK(o->status == 0 && strstr(o->out, "\"best\":null") != NULL, "all: status %d: %s%s",
              o->status, o->err, o->out);
 }
@@ -257,6 +391,10 @@ static const sw_test tests[] = {
     {"what is proved is what is taken", what_is_proved_is_what_is_taken},
     {"budgets that are too small", budgets_that_are_too_small},
     {"the file of members that wait has no name", the_file_of_members_that_wait_has_no_name},
+    {"the test part chooses nothing", the_test_part_chooses_nothing},
+    {"no member is trained with the validation part",
+     no_member_is_trained_with_the_validation_part},
+    {"all parts are planned", all_parts_are_planned},
     {"populations of few members", populations_of_few_members},
     {"members that diverge are replaced", members_that_diverge_are_replaced},
 };

@@ -88,6 +88,15 @@ static void options_that_mean_nothing(void)
         {"--replay @/x --checkpoint @/C" LR, 2, "--replay and --checkpoint exclude"},
         {"--without 1 --checkpoint @/C" LR, 2, "--without and --checkpoint exclude"},
         {"--resume a=b" LR, 2, "--resume takes 'a=b' as its FILE"},
+        {"--validation-share 0" LR, 2,
+         "--validation-share must be above 0 and below 1 (got 0)"},
+        {"--validation-share 1" LR, 2,
+         "--validation-share must be above 0 and below 1 (got 1)"},
+        {"--validation-samples 11" LR, 2,
+         "--validation-samples must be at most the 10 samples of --validation-share 0.1 (got "
+         "11)"},
+        {"--synthetic-n 1" LR, 2,
+         "--data synthetic has 1 sample for training, and must have 2"},
         {"--memory-budget 10KiB" LR, 4, "no shape fits --memory-budget 10,240"},
         {"--memory-budget 10KiB --members 100000" LR, 4, "no shape fits"},
     };
@@ -110,9 +119,12 @@ static void files_that_cannot_be(void)
         {"--metrics @/none/x.csv" LR, 1, "--metrics @/none/x.csv: No such file"},
         {"--save-params @/none/x" LR, 1, "--save-params @/none/x: No such file"},
         {"--save-params @/L" LR, 1, "--save-params @/L: Is a directory"},
-        {"--log-dir @/none" LR, 1, "--log-dir @/none: No such file"},
-        {"--log-dir @/text" LR, 1, "--log-dir @/text: Not a directory"},
-        {"--pause-to @/none --memory-budget 1MiB" LR, 1, "--pause-to @/none: No such file"},
+        {"--log-dir @/none/L" LR, 1, "none is not there: No such file"},
+        {"--log-dir @/text" LR, 1, "--log-dir @/text is no folder"},
+        {"--log-dir @/N --resume @/text" LR, 3, "text"}, /* a folder that was made goes */
+        {"--pause-to @/none/Z --memory-budget 1MiB" LR, 1, "none is not there: No such file"},
+        {"--pause-to @/text --memory-budget 1MiB" LR, 1, "--pause-to @/text is no folder"},
+        {"--pause-to @/N --memory-budget 10KiB" LR, 4, "no shape fits"},
         {"--checkpoint @/none/C" LR, 1, "--checkpoint @/none/C: No such file"},
         {"--metrics /dev/full" LR, 2, "--metrics must be"},
         {"--resume @/none" LR, 3, "there is no checkpoint"},
@@ -140,7 +152,7 @@ static void files_that_cannot_be(void)
                  at != NULL ? folder : "", at != NULL ? at + 2 : "");
         const refusal r = {list[i].words, list[i].status, says};
         refused(&r);
-        CU_ASSERT(!going_exists("C") && !going_exists("x.csv"));
+        CU_ASSERT(!going_exists("C") && !going_exists("x.csv") && !going_exists("N"));
     }
 }
 
@@ -174,6 +186,8 @@ static void another_population_does_not_go_on(void)
         {"--dropout 0.1" LR, "--dropout was '0'"},
         {"--normalise none" LR, "--normalise was"},
         {"--synthetic-n 97" LR, "--data was"},
+        {"--validation-share 0.105" LR, "--validation-share was '0.1"},
+        {"--validation-samples 9" LR, "--validation-samples was '10' in the run"},
         {"--members 7" LR, "--members was '6'"},
         {"--interval 4" LR, "--interval was '3'"},
         {"--burn-in 4" LR, "--burn-in was '0'"},
@@ -209,6 +223,15 @@ static void another_population_does_not_go_on(void)
     CU_ASSERT(going_same_file("C", "before"));
     o = population_only("--optimizer momentum" LR, "--resume=@/C --threads 3");
     SW_CHECK(o->status == 0, "status %d: %s", o->status, o->err);
+    /* As `train` saves it, and `pbt` before it had a validation part. */
+    o = going_run("train --data synthetic --synthetic-n 96 --batch 16 --model mlp --hidden 12 "
+                  "--members 6 --steps 24 --seed 3 --quiet --optimizer momentum --lr 0.02 "
+                  "--checkpoint @/T");
+    CU_ASSERT_EQUAL(o->status, 0);
+    o = population_only("--optimizer momentum" LR, "--resume=@/T");
+    SW_CHECK(program_failed_cleanly(o, 2) &&
+                 strstr(o->err, "it was saved by a run without a validation part") != NULL,
+             "status %d: %s", o->status, o->err);
 }
 
 /* Cut at many places and with bytes changed: refused as damaged, or the generation before is

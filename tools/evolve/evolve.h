@@ -26,7 +26,7 @@ enum {
 enum {
     EVOLVE_FIRST = 256, /* genomes of --first */
     EVOLVE_TERMS = 32,  /* of --selection, --fitness and --mutations, each */
-    EVOLVE_PATH = 4096  /* a file of --out */
+    EVOLVE_PATH = JOB_FOLDER_BYTES /* a file of --out */
 };
 #define EVOLVE_BUDGET ((size_t)1 << 30) /* without --memory-budget */
 
@@ -65,8 +65,7 @@ typedef struct {
     sw_task task;
     sw_dtype input;
     sw_net_opts net;
-    int64_t n_train, n_validation;
-    sw_dataset *train, *validation;
+    job_data train, validation;
     sw_search_space *space; /* of --space; NULL: the default one */
     sw_genome *first[EVOLVE_FIRST];
     size_t n_first;

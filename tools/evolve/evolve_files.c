@@ -1,10 +1,6 @@
 /* The folder of a run: what the library keeps there, and what people read. */
 #include "tools/evolve/evolve.h"
 #include "tools/evolve/evolve_graph.h"
-#include <errno.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 const char *evolve_path(const evolve *e, const char *name)
 {
@@ -16,21 +12,6 @@ const char *evolve_path(const evolve *e, const char *name)
 }
 
 /* ---- the folder -------------------------------------------------------------------------- */
-
-/* The folder that a path stands in. */
-static const char *parent_of(const char *path, char *to, size_t bytes)
-{
-    snprintf(to, bytes, "%s", path);
-    size_t n = strlen(to);
-    while (n > 1 && to[n - 1] == '/')
-        to[--n] = '\0';
-    char *slash = strrchr(to, '/');
-    if (slash == NULL)
-        snprintf(to, bytes, ".");
-    else
-        slash[slash == to ? 1 : 0] = '\0';
-    return to;
-}
 
 static int check_run(const evolve *e)
 {
@@ -47,31 +28,15 @@ static int check_run(const evolve *e)
 
 int evolve_files_check(const evolve *e)
 {
-    const char *out = e->opts.out;
-    char parent[EVOLVE_PATH];
-    struct stat st;
-    if (strlen(out) + 64 > EVOLVE_PATH)
-        return cli_error(CLI_USAGE, "--out must have at most %d bytes", EVOLVE_PATH - 64);
-    const bool there = stat(out, &st) == 0;
-    if (there && !S_ISDIR(st.st_mode))
-        return cli_error(CLI_FAILED, "--out %s is no folder", out);
-    const char *written = there ? out : parent_of(out, parent, sizeof parent);
-    if (access(written, W_OK | X_OK) != 0)
-        return cli_error(CLI_FAILED, "--out %s: %s %s: %s", out, written,
-                         errno == ENOENT ? "is not there" : "cannot be written",
-                         strerror(errno));
-    return check_run(e);
+    const int status = job_folder_check("--out", e->opts.out);
+    return status == CLI_GO ? check_run(e) : status;
 }
 
 int evolve_files_open(evolve *e)
 {
-    const char *out = e->opts.out;
-    struct stat st;
-    if (stat(out, &st) != 0) {
-        if (mkdir(out, 0777) != 0)
-            return cli_error(CLI_FAILED, "--out %s cannot be made: %s", out, strerror(errno));
-        e->made = true;
-    }
+    const int made = job_folder_make("--out", e->opts.out, &e->made);
+    if (made != CLI_GO)
+        return made;
     const sw_status status = sw_file_hold(&e->held, evolve_path(e, "run"));
     return status == SW_OK ? CLI_GO : cli_library_error(status, false);
 }
@@ -80,8 +45,7 @@ void evolve_files_close(evolve *e)
 {
     sw_file_let_go(e->held);
     e->held = NULL;
-    if (e->made)
-        (void)rmdir(e->opts.out); /* not where it has files */
+    job_folder_leave(e->opts.out, e->made);
 }
 
 /* ---- the best ---------------------------------------------------------------------------- */

@@ -141,9 +141,6 @@ static int check_numbers(const evolve_opts *o)
         return cli_error(CLI_USAGE, "%s must be a probability, 0 to 1 (got %g)",
                          o->mutate > 1.0 ? "--mutate" : "--crossover",
                          o->mutate > 1.0 ? o->mutate : o->crossover);
-    if (o->validation_share <= 0.0 || o->validation_share >= 1.0)
-        return cli_error(CLI_USAGE, "--validation-share must be above 0 and below 1 (got %g)",
-                         o->validation_share);
     if (o->time_limit.steps > 0 || o->generation_time.steps > 0)
         return cli_error(CLI_USAGE, "%s must be a time: 90s, 30m or 2h (got %" PRIu64 ")",
                          o->time_limit.steps > 0 ? "--time-limit" : "--generation-time",
@@ -153,7 +150,7 @@ static int check_numbers(const evolve_opts *o)
         return cli_error(CLI_USAGE,
                          "--candidate-memory must be at most --memory-budget %zu (got %zu)",
                          o->job.budget_bytes, o->candidate_bytes);
-    return CLI_GO;
+    return job_validation_check(o->validation_share);
 }
 
 static int check(evolve *e)

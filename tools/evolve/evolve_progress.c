@@ -17,8 +17,8 @@ void evolve_say_head(const evolve *e)
         return;
     printf("%s: %s samples for training, %s for validation; %s of %" PRId64
            " members, seed %" PRId64 "\n\n",
-           o->job.data, cli_digits((uint64_t)e->n_train).text,
-           cli_digits((uint64_t)e->n_validation).text, cli_bytes(o->job.budget_bytes).text,
+           o->job.data, cli_digits((uint64_t)e->train.n).text,
+           cli_digits((uint64_t)e->validation.n).text, cli_bytes(o->job.budget_bytes).text,
            o->population, o->job.seed);
     printf("%5s %9s %9s %8s %10s %10s %10s %7s %7s\n", "gen", "best", "mean", "accuracy",
            "parameters", "best MiB", "most MiB", "refused", "seconds");

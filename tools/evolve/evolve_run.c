@@ -7,21 +7,15 @@
 
 /* ---- data -------------------------------------------------------------------------------- */
 
-enum { SEED_SPLIT = 1 }; /* --seed changes a run, not its data */
-
-static sw_status split(evolve *e)
+static int split(evolve *e)
 {
-    const double share = e->opts.validation_share * (double)e->job.train.n;
-    int64_t n = llround(share);
-    n = n < 1 ? 1 : n >= e->job.train.n ? e->job.train.n - 1 : n;
-    SW_TRY(sw_dataset_split(&e->train, &e->validation, e->job.train.set, n, SEED_SPLIT));
-    e->n_validation = n;
-    e->n_train = e->job.train.n - n;
-    if (e->opts.retrain == 0) { /* its samples are not needed twice */
+    const int status =
+        job_validation(&e->job, e->opts.validation_share, &e->train, &e->validation);
+    if (status == CLI_GO && e->opts.retrain == 0) { /* its samples are not needed twice */
         sw_dataset_destroy(e->job.train.set);
         e->job.train.set = NULL;
     }
-    return SW_OK;
+    return status;
 }
 
 /* Data, budget and what the split takes for a moment: a limit is a promise of this machine. */
@@ -84,8 +78,8 @@ static sw_status make_population(evolve *e)
 {
     const evolve_opts *o = &e->opts;
     const sw_evolution_opts opts = {.size = sizeof opts,
-                                    .train = e->train,
-                                    .validation = e->validation,
+                                    .train = e->train.set,
+                                    .validation = e->validation.set,
                                     .space = e->space,
                                     .first = e->n_first > 0 ? (const sw_genome *const *)e->first
                                                             : NULL,
@@ -145,10 +139,9 @@ int evolve_open(evolve *e)
     if (status != SW_OK)
         return status == SW_INVALID ? cli_error(CLI_USAGE, "%s", sw_last_error())
                                     : cli_library_error(status, true);
-    status = split(e);
-    if (status != SW_OK)
-        return cli_library_error(status, false);
-    code = evolve_files_open(e);
+    code = split(e);
+    if (code == CLI_GO)
+        code = evolve_files_open(e);
     if (code != CLI_GO)
         return code;
     status = make_population(e);
@@ -334,8 +327,8 @@ void evolve_close(evolve *e)
         sw_genome_destroy(e->first[i]);
     sw_genome_destroy(e->genome);
     sw_search_space_destroy(e->space);
-    sw_dataset_destroy(e->train);
-    sw_dataset_destroy(e->validation);
+    sw_dataset_destroy(e->train.set);
+    sw_dataset_destroy(e->validation.set);
     job_unload(&e->job);
     sw_heap_free(e->members, SW_HEAP_RECORDS, (size_t)e->opts.population * sizeof *e->members);
     sw_heap_free(e->rows, SW_HEAP_RECORDS, e->cap_rows * sizeof *e->rows);

@@ -72,6 +72,12 @@ int job_check_params_name(const char *option, const char *path);
 /* The words of --augment. */
 int job_augment_check(const job_opts *opts);
 tool_augment job_augment(const job_opts *opts);
+/* A folder that an option names (NULL is fine): can it be written, or be made? Make it, with
+ * *made, and let an empty one that was made go. CLI_GO or an exit status. */
+#define JOB_FOLDER_BYTES 4096 /* of a path in it */
+int job_folder_check(const char *option, const char *path);
+int job_folder_make(const char *option, const char *path, bool *made);
+void job_folder_leave(const char *path, bool made);
 /* What --data can name, for its help. */
 const char *job_file_help(void);
 /* Into `path` the i-th of the files that the data may be read from; false past the last. */
@@ -154,6 +160,14 @@ typedef struct {
  * read as tells how many samples there are and how one looks (IDX files whole). Exit status or
  * CLI_GO; the error is printed. */
 int job_load(job *j, bool shapes_only);
+/* A data set in two parts, which are drawn once and for all: --seed changes a run, not its data.
+ */
+SW_MUST_USE sw_status job_split(const sw_dataset *from, int64_t n_second, job_data *first,
+                                job_data *second);
+/* The training samples in two parts: *validation has --validation-share of them, and each has
+ * one at least. The job's own data stay. CLI_GO or an exit status. */
+int job_validation(const job *j, double share, job_data *train, job_data *validation);
+int job_validation_check(double share);
 /* The part of it that reads files: one part of --data, or both with the first where they lie in
  * one file. */
 SW_MUST_USE sw_status job_file_load(job *j, bool test, bool shapes_only);

@@ -1,9 +1,10 @@
 /* The data sets of a job, and whether both parts and the model agree about them. */
 #include "tools/job/job.h"
+#include <math.h>
 #include <string.h>
 
 /* The seeds of the built-in data are fixed: --seed changes a run, not its data. */
-enum { SEED_TRAIN = 1, SEED_TEST = 2 };
+enum { SEED_TRAIN = 1, SEED_TEST = 2, SEED_SPLIT = 1 };
 
 static sw_status load_synthetic(job *j, bool test, bool shapes_only)
 {
@@ -73,6 +74,38 @@ int job_load(job *j, bool shapes_only)
         return cli_library_error(status, true);
     const int checked = check_model(j);
     return checked == CLI_GO ? job_normalise(j, shapes_only) : checked;
+}
+
+int job_validation_check(double share)
+{
+    if (share > 0.0 && share < 1.0)
+        return CLI_GO;
+    return cli_error(CLI_USAGE, "--validation-share must be above 0 and below 1 (got %g)",
+                     share);
+}
+
+sw_status job_split(const sw_dataset *from, int64_t n_second, job_data *first,
+                    job_data *second)
+{
+    *first = *second = (job_data){0};
+    SW_TRY(sw_dataset_split(&first->set, &second->set, from, n_second, SEED_SPLIT));
+    describe(first);
+    describe(second);
+    return SW_OK;
+}
+
+int job_validation(const job *j, double share, job_data *train, job_data *validation)
+{
+    const int64_t all = j->train.n;
+    int64_t n = llround(share * (double)all);
+    n = n < 1 ? 1 : n >= all ? all - 1 : n;
+    if (all < 2)
+        return cli_error(CLI_USAGE,
+                         "--data %s has 1 sample for training, and must have 2: one of them is "
+                         "for validation",
+                         j->opts->data);
+    const sw_status status = job_split(j->train.set, n, train, validation);
+    return status == SW_OK ? CLI_GO : cli_library_error(status, false);
 }
 
 void job_unload(job *j)

@@ -1,5 +1,6 @@
-/* stepwell pbt: load, plan every shape that can be reached, train the population, say what came
- * out and what it took. Whatever can be refused is refused before the first step. */
+/* stepwell pbt: load and split the data, plan every shape that can be reached, train the
+ * population, test its best member, say what came out and what it took. Whatever can be refused
+ * is refused before the first step. */
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
 #include "tools/population/population.h"
@@ -30,6 +31,56 @@ static int check_metric(pop *p)
     if (!p->by_loss && !classes)
         return cli_error(CLI_USAGE, "--metric accuracy: %s has no classes", p->opts.job.data);
     return CLI_GO;
+}
+
+/* So many samples of the validation part are enough for a score. */
+static int thin(pop *p)
+{
+    const int64_t asked = p->opts.validation_samples, all = p->validation.n;
+    const int64_t n = asked > 0 ? asked : all < 2000 ? all : 2000;
+    job_data rest, part;
+    if (n > all)
+        return cli_error(CLI_USAGE,
+                         "--validation-samples must be at most the %" PRId64
+                         " samples of --validation-share %g (got %" PRId64 ")",
+                         all, p->opts.validation_share, asked);
+    if (n == all)
+        return CLI_GO;
+    const sw_status status = job_split(p->validation.set, n, &rest, &part);
+    if (status != SW_OK)
+        return cli_library_error(status, false);
+    sw_dataset_destroy(rest.set);
+    sw_dataset_destroy(p->validation.set);
+    p->validation = part;
+    return CLI_GO;
+}
+
+/* Members choose by the validation part, so that no choice has seen the test part. */
+static int split(pop *p)
+{
+    job_data learned;
+    int status = CLI_GO;
+    if (!p->independent) {
+        status = job_validation(&p->job, p->opts.validation_share, &learned, &p->validation);
+        if (status != CLI_GO)
+            return status;
+        sw_dataset_destroy(p->job.train.set);
+        p->job.train = learned;
+        status = thin(p);
+    }
+    p->part[POP_TRAIN] = &p->job.train;
+    p->part[POP_VALIDATION] = p->independent ? &p->job.test : &p->validation;
+    p->part[POP_TEST] = &p->job.test;
+    return status;
+}
+
+static void say_parts(const pop *p)
+{
+    if (!p->independent && !p->opts.quiet)
+        cli_note("%s samples for training, %s for validation, %s for the test at the end",
+                 cli_digits((uint64_t)p->job.train.n).text,
+                 cli_digits((uint64_t)p->validation.n).text,
+                 cli_digits((uint64_t)p->job.test.n).text);
 }
 
 static sw_pbt_opts pbt_opts(const pop *p, uint64_t without)
@@ -142,6 +193,21 @@ static sw_status room(pop *p)
     return SW_OK;
 }
 
+/* In front of the other files: where the log is not as it was, those stay as they are. */
+static int open_logs(pop *p)
+{
+    if (p->opts.logs == NULL)
+        return CLI_GO;
+    const int status = job_folder_make("--log-dir", p->opts.logs, &p->made_logs);
+    const sw_status opened = status == CLI_GO ? sw_pbt_log(p->pbt, p->opts.logs) : SW_OK;
+    if (opened == SW_FORMAT)
+        return cli_error(CLI_DAMAGED,
+                         "%s; put it there as it was, or go on without --log-dir: the run keeps "
+                         "no logs then",
+                         sw_last_error());
+    return opened == SW_OK ? status : cli_library_error(opened, false);
+}
+
 /* CLI_GO or the exit status. */
 static int prepare(pop *p)
 {
@@ -154,6 +220,8 @@ static int prepare(pop *p)
         status = job_load(&p->job, false);
     if (status == CLI_GO)
         status = check_metric(p);
+    if (status == CLI_GO)
+        status = split(p);
     if (status != CLI_GO)
         return status;
     count_steps(p);
@@ -167,8 +235,12 @@ static int prepare(pop *p)
     sw_status made = room(p);
     if (made == SW_OK && p->independent)
         made = cli_times_init(&p->times, (uint64_t)p->steps_to_do);
-    if (made == SW_OK)
-        made = pop_pause_open(p);
+    if (made != SW_OK)
+        return cli_library_error(made, false);
+    status = job_folder_make("--pause-to", p->opts.pause_to, &p->made_pauses);
+    if (status != CLI_GO)
+        return status;
+    made = pop_pause_open(p);
     if (made == SW_OK)
         made = make_members(p, 0);
     if (made == SW_OK)
@@ -180,11 +252,13 @@ static int prepare(pop *p)
     status = pop_resume(p);
     if (status != CLI_GO)
         return status;
+    status = open_logs(p);
+    if (status != CLI_GO)
+        return status;
     made = pop_metrics_open(p);
     if (made == SW_OK)
         made = pop_profile_open(p);
-    if (made == SW_OK && p->opts.logs != NULL && p->opts.replay == NULL)
-        made = sw_pbt_log(p->pbt, p->opts.logs);
+    say_parts(p);
     return made == SW_OK ? CLI_GO : cli_library_error(made, false);
 }
 
@@ -194,6 +268,8 @@ static int end_of(pop *p, sw_status ran)
         ran = pop_save_now(p);
     if (ran == SW_OK)
         ran = pop_save_params(p);
+    if (ran == SW_OK)
+        ran = pop_test_best(p);
     if (ran == SW_OK)
         ran = pop_plot_save(p);
     const sw_status closed = pop_metrics_close(p);
@@ -244,8 +320,8 @@ static int compare(pop *p)
                          best < 0 ? "" : "out", without);
     const double score = p->members[best_without].score.score;
     cli_note("exploit %" PRIu64 " was worth %.5g: the best %s is %.5g with it and %.5g without",
-             without, p->minimize ? score - with : with - score,
-             p->by_loss ? "loss" : "accuracy", with, score);
+             without, p->minimize ? score - with : with - score, pop_metric_name(p), with,
+             score);
     return end_of(p, SW_OK);
 }
 
@@ -287,7 +363,10 @@ static void close_all(pop *p)
     sw_space_destroy(p->space);
     if (p->times.ns != NULL)
         cli_times_free(&p->times);
+    sw_dataset_destroy(p->validation.set);
     job_unload(&p->job);
+    job_folder_leave(p->opts.logs, p->made_logs);
+    job_folder_leave(p->opts.pause_to, p->made_pauses);
 }
 
 int pop_go(pop *p)

@@ -104,6 +104,10 @@ sw_status pop_identify(const pop *p, pop_identity *to)
     to->used = 0;
     to->full = false;
     add_job(to, &p->opts.job);
+    if (!p->independent) {
+        add_real(to, "--validation-share", p->opts.validation_share);
+        add(to, "--validation-samples", "%" PRId64, p->validation.n);
+    }
     SW_TRY(add_data(to, p));
     add_pbt(to, p);
     if (p->independent)
@@ -140,6 +144,11 @@ sw_status pop_identity_same(const pop_identity *here, const char *there, size_t 
         return SW_OK;
     while (next_line(here->text, here->used, &at, &name, &value, &bytes) &&
            next_line(there, n, &other, &its, &its_value, &its_bytes)) {
+        if (strcmp(name.text, "--validation-share") == 0 && strcmp(name.text, its.text) != 0)
+            SW_FAIL(SW_INVALID,
+                    "%s: it was saved by a run without a validation part, whose members were "
+                    "trained with other samples: begin anew, without --resume",
+                    path);
         if (strcmp(name.text, its.text) != 0)
             SW_FAIL(SW_INVALID, "%s: it has %s where this run has %s", path, its.text,
                     name.text);

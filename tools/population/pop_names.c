@@ -83,17 +83,6 @@ static int check_writable(const char *option, const char *path)
     return cli_error(CLI_FAILED, "%s %s: %s", option, path, strerror(errno));
 }
 
-static int check_folder(const char *option, const char *path)
-{
-    struct stat st;
-    if (path == NULL ||
-        (stat(path, &st) == 0 && S_ISDIR(st.st_mode) && access(path, W_OK) == 0))
-        return CLI_GO;
-    if (errno == 0 || (stat(path, &st) == 0 && !S_ISDIR(st.st_mode)))
-        errno = ENOTDIR;
-    return cli_error(CLI_FAILED, "%s %s: %s", option, path, strerror(errno));
-}
-
 int pop_files_check(const pop *p)
 {
     const pop_opts *o = &p->opts;
@@ -130,6 +119,6 @@ int pop_files_check(const pop *p)
     if (status == CLI_GO)
         status = check_writable("--checkpoint", o->job.checkpoint);
     if (status == CLI_GO)
-        status = check_folder("--log-dir", o->logs);
-    return status == CLI_GO ? check_folder("--pause-to", o->pause_to) : status;
+        status = job_folder_check("--log-dir", o->logs);
+    return status == CLI_GO ? job_folder_check("--pause-to", o->pause_to) : status;
 }

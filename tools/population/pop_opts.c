@@ -17,6 +17,8 @@ static const char notes[] =
     "(of one), which make another shape: it is planned, and must fit, before it is taken. A "
     "width that changes keeps what the net computes where it grows, and the most useful units "
     "where it shrinks.\n"
+    "Members are scored with the validation part, a share of the training part that none is "
+    "trained with. The test part is for the best member alone, at the end.\n"
     "Values always stay within their ranges. The same command gives the same bits for every "
     "number of threads and every --memory-budget.\n"
     "With --memory-budget all members fit or wait: those that wait take turns in a slot of "
@@ -26,13 +28,16 @@ static const char notes[] =
     "Example: stepwell pbt --data idx:mnist --model mlp --hidden 64 --optimizer momentum "
     "--members 10 --epochs 2 lr=log:0.001..1 momentum=uniform:0..0.99 hidden=int:16..256\n"
     "With --json standard output has one object: model, data, members, steps (of a member), "
-    "turns, exploits, refused (explored shapes that did not fit), seed, threads, metric, best "
-    "(member, score, loss, accuracy, values), population (for each member its score, loss, "
+    "turns, exploits, refused (explored shapes that did not fit), seed, threads, train_rows, "
+    "validation_rows, metric, best (member, score, loss, accuracy, values), test_loss, "
+    "test_accuracy, test_rows (of the best member at the end, null where the run was "
+    "interrupted), population (for each member its score, loss, "
     "accuracy, step, exploits, shape, bytes, values, ended, failed), shapes (batch, hidden, "
     "member_bytes, arena_bytes, batch_bytes, members), memory (budget_bytes, "
     "predicted_peak_bytes, measured_peak_bytes, lane_bytes, resident_bytes, "
     "paused_peak_bytes), "
-    "wall_ns, train_ns, test_ns, exploit_ns.\n"
+    "wall_ns, train_ns, validation_ns, test_ns, exploit_ns. Each score, loss and accuracy that "
+    "is not of the test is of the validation part.\n"
     "With --prove it has: model, data, shapes, shapes_refused, largest and first_refused "
     "(batch, hidden, bytes), too_large, threads, arena_bytes, batch_bytes, member_bytes, "
     "explore_bytes, budget_bytes.\n"
@@ -101,6 +106,9 @@ static int check_job(const pop_opts *o)
                                             : NULL;
     if (no != NULL)
         return cli_error(CLI_USAGE, "%s is not supported for populations", no);
+    const int split = job_validation_check(o->validation_share);
+    if (split != CLI_GO)
+        return split;
     if (o->pause_to != NULL && j->budget_bytes == 0)
         return cli_error(CLI_USAGE, "--pause-to has no effect without --memory-budget");
     if (j->checkpoint == NULL && (o->every.steps > 0 || o->every.ns > 0 || o->keep > 0))

@@ -75,9 +75,9 @@ static void members(const pop *p, svg *to)
 {
     const int best = pop_best(p);
     svg_print(to,
-              "<table>\n<tr><th>member</th><th>%s</th><th>loss</th><th>steps</th>"
+              "<table>\n<tr><th>member</th><th>%s</th><th>validation loss</th><th>steps</th>"
               "<th>donors copied</th><th>bytes</th><th>shape</th>",
-              p->by_loss ? "score (loss)" : "accuracy");
+              pop_metric_name(p));
     for (int i = 0; i < p->n_hypers; i++) {
         svg_print(to, "<th>");
         svg_escaped(to, p->hyper[i].name);

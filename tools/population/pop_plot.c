@@ -57,8 +57,9 @@ static void head(const pop_plot *d)
     svg_print(d->to, "%" PRIu64 " turn%s, %" PRIu64 " exploit%s", p->turn,
               p->turn == 1 ? "" : "s", p->exploits, p->exploits == 1 ? "" : "s");
     if (d->best >= 0)
-        svg_print(d->to, "; best: member %d, %s %.5g", d->best,
-                  p->by_loss ? "loss" : "accuracy", p->members[d->best].score.score);
+        svg_print(d->to, "; best: member %d, %s %.5g%s%s", d->best, pop_metric_name(p),
+                  p->members[d->best].score.score, p->tested ? ", " : "",
+                  pop_test_text(p).text);
     svg_print(d->to, "</text>\n");
 }
 
@@ -111,8 +112,8 @@ static void name_panel(const pop_plot *d)
 {
     svg_open_text(d->to, "text", 100 * LEFT, 100 * (d->top - 9));
     if (d->hyper < 0)
-        svg_print(d->to, "%s of all test samples%s, over steps",
-                  d->p->by_loss ? "loss" : "accuracy", d->y.log ? " (logarithmic)" : "");
+        svg_print(d->to, "%s%s, over steps", pop_metric_name(d->p),
+                  d->y.log ? " (logarithmic)" : "");
     else {
         svg_escaped(d->to, d->p->hyper[d->hyper].name);
         svg_print(d->to, "%s", d->y.log ? " (logarithmic)" : "");

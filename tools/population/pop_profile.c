@@ -72,9 +72,11 @@ static sw_status shape_number(pop *p, pop_shape *s, uint32_t *out)
     SW_TRY(
         sw_heap_reserve(&told, SW_HEAP_RECORDS, &p->cap_told, p->n_told + 1, sizeof *p->told));
     p->told = told;
-    const sw_members_args args[] = {pop_args(s, SW_TRAIN), pop_args(s, SW_EVAL)};
-    SW_TRY(
-        sw_members_profile(s->group, args, 2, p->profile, pop_form_text(&s->form).text, out));
+    sw_members_args args[POP_PARTS];
+    for (int i = 0; i < POP_PARTS; i++)
+        args[i] = pop_args(s, (pop_part)i);
+    SW_TRY(sw_members_profile(s->group, args, POP_PARTS, p->profile,
+                              pop_form_text(&s->form).text, out));
     p->told[p->n_told++] = s->form;
     return SW_OK;
 }

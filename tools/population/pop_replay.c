@@ -57,7 +57,7 @@ static sw_status along(pop *p, int n)
         SW_TRY(pop_advance(p, &first, 1));
         pop_shapes_sweep(p);
     }
-    return cli_interrupted() ? SW_OK : pop_test(p, &first, 1);
+    return cli_interrupted() ? SW_OK : pop_score_all(p, &first, 1);
 }
 
 int pop_replay(pop *p)
@@ -76,6 +76,8 @@ int pop_replay(pop *p)
     p->memory.predicted_peak = pop_least(p);
     const uint64_t start = cli_clock_ns();
     status = along(p, n);
+    if (status == SW_OK)
+        status = pop_test_best(p);
     p->wall_ns = cli_clock_ns() - start;
     if (status == SW_OK)
         status = pop_measure(p);

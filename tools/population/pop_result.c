@@ -24,6 +24,20 @@ int pop_best(const pop *p)
     return best;
 }
 
+const char *pop_metric_name(const pop *p)
+{
+    return p->independent ? "loss" : p->by_loss ? "validation loss" : "validation accuracy";
+}
+
+cli_text pop_test_text(const pop *p)
+{
+    cli_text t = {""};
+    if (p->tested)
+        snprintf(t.text, sizeof t.text, "test %s %.5g", p->by_loss ? "loss" : "accuracy",
+                 p->by_loss ? p->test.loss : p->test.accuracy);
+    return t;
+}
+
 double pop_told(double score)
 {
     return fabs(score) < DBL_MAX ? score : (double)NAN;
@@ -119,6 +133,17 @@ static void put_memory(sw_json *json, const pop *p)
     sw_json_end(json);
 }
 
+/* The parts, and what the best member does on the one that chose nothing. */
+static void put_parts(sw_json *json, const pop *p)
+{
+    sw_json_put_i64(json, "train_rows", p->job.train.n);
+    sw_json_put_i64(json, "validation_rows", p->validation.n);
+    sw_json_put_known_f64(json, "test_loss", p->tested, p->test.loss);
+    sw_json_put_known_f64(json, "test_accuracy", p->tested && p->job.train.info.n_classes > 0,
+                          p->test.accuracy);
+    sw_json_put_known(json, "test_rows", p->tested, (uint64_t)p->job.test.n);
+}
+
 static void put_all(sw_json *json, pop *p)
 {
     const int best = pop_best(p);
@@ -142,6 +167,8 @@ static void put_all(sw_json *json, pop *p)
     } else {
         sw_json_put_null(json, "best");
     }
+    if (!p->independent)
+        put_parts(json, p);
     sw_json_open(json, "population", '[');
     for (int k = 0; k < p->n_members; k++)
         put_member(json, p, k);
@@ -157,7 +184,9 @@ static void put_all(sw_json *json, pop *p)
     }
     sw_json_put_u64(json, "wall_ns", p->wall_ns);
     sw_json_put_u64(json, "train_ns", p->train_ns);
-    sw_json_put_u64(json, "test_ns", p->test_ns);
+    if (!p->independent)
+        sw_json_put_u64(json, "validation_ns", p->score_ns);
+    sw_json_put_u64(json, "test_ns", p->independent ? p->score_ns : p->test_ns);
     sw_json_put_u64(json, "exploit_ns", p->exploit_ns);
     sw_json_end(json);
     sw_json_line(json);
@@ -228,7 +257,8 @@ static int rank(pop *p)
 static void print_members(pop *p)
 {
     const int n = rank(p);
-    printf("\n  member      step  %10s", "loss");
+    printf("\n%s  member      step  %10s",
+           p->independent ? "" : "on the validation part:\n", "loss");
     if (p->job.train.info.n_classes > 0)
         printf("  %10s", "accuracy");
     for (int i = 0; i < p->n_hypers; i++)
@@ -281,9 +311,10 @@ static int print_text(pop *p, int status)
            p->independent ? "tests" : "turns");
     if (!p->independent)
         printf(", %" PRIu64 " exploits", p->exploits);
-    printf(" in %s (training %s, testing %s, %s %s)\n", cli_ns(p->wall_ns).text,
-           cli_ns(p->train_ns).text, cli_ns(p->test_ns).text,
-           p->independent ? "files" : "exploits and files", cli_ns(p->exploit_ns).text);
+    printf(" in %s (training %s, %s %s, %s %s)\n", cli_ns(p->wall_ns).text,
+           cli_ns(p->train_ns).text, p->independent ? "testing" : "validation",
+           cli_ns(p->score_ns).text, p->independent ? "files" : "exploits and files",
+           cli_ns(p->exploit_ns).text);
     if (p->independent) {
         const cli_summary s = cli_times_summary(&p->times);
         printf("a step of all: min %s, median %s, p99 %s, max %s\n", cli_ns(s.min).text,
@@ -292,8 +323,8 @@ static int print_text(pop *p, int status)
     print_members(p);
     print_memory(p);
     if (best >= 0)
-        printf("best: member %d, %s %.5g\n", best, p->by_loss ? "loss" : "accuracy",
-               p->members[best].score.score);
+        printf("best: member %d, %s %.5g%s%s\n", best, pop_metric_name(p),
+               p->members[best].score.score, p->tested ? "; " : "", pop_test_text(p).text);
     return cli_finish(status);
 }
 

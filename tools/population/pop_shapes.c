@@ -1,4 +1,4 @@
-/* Shapes: a net, a group of members and two feeds for each form that some member has. */
+/* Shapes: a net, a group of members and a feed of each part for each form that some member has. */
 #include "alloc/base/mem.h"
 #include "tools/population/population.h"
 #include <string.h>
@@ -13,12 +13,12 @@ cli_text pop_form_text(const pop_form *f)
     return t;
 }
 
-sw_members_args pop_args(const pop_shape *s, sw_mode mode)
+sw_members_args pop_args(const pop_shape *s, pop_part part)
 {
     return (sw_members_args){.size = sizeof(sw_members_args),
-                             .feed = mode == SW_TRAIN ? s->train : s->test,
-                             .mode = mode,
-                             .own_steps = mode == SW_TRAIN};
+                             .feed = s->feed[part],
+                             .mode = part == POP_TRAIN ? SW_TRAIN : SW_EVAL,
+                             .own_steps = part == POP_TRAIN};
 }
 
 bool pop_same_form(const pop_form *a, const pop_form *b)
@@ -40,8 +40,8 @@ static sw_status make_feed(sw_feed **out, const job_data *data, int64_t batch, b
 static sw_status look(pop_shape *s)
 {
     s->member_bytes = sw_members_bytes(s->group);
-    for (int i = 0; i < 2; i++) {
-        const sw_members_args args = pop_args(s, i == 0 ? SW_TRAIN : SW_EVAL);
+    for (int i = 0; i < POP_PARTS; i++) {
+        const sw_members_args args = pop_args(s, (pop_part)i);
         sw_plan_info info = {.size = sizeof info};
         SW_TRY(sw_members_look(s->group, &args, &info));
         s->arena_bytes = info.arena_bytes > s->arena_bytes ? info.arena_bytes : s->arena_bytes;
@@ -61,8 +61,8 @@ static sw_status make(pop *p, pop_shape *s)
                                    .user = &s->net,
                                    .arena_bytes = p->memory.arena_limit};
     SW_TRY(sw_members_create(&s->group, p->job.exec, &group));
-    SW_TRY(make_feed(&s->train, &p->job.train, s->form.batch, true));
-    SW_TRY(make_feed(&s->test, &p->job.test, s->form.batch, false));
+    for (int i = 0; i < POP_PARTS; i++)
+        SW_TRY(make_feed(&s->feed[i], p->part[i], s->form.batch, i == POP_TRAIN));
     return look(s);
 }
 
@@ -71,8 +71,8 @@ void pop_shape_free(pop_shape *s)
     if (s == NULL)
         return;
     sw_members_destroy(s->group);
-    sw_feed_destroy(s->train);
-    sw_feed_destroy(s->test);
+    for (int i = 0; i < POP_PARTS; i++)
+        sw_feed_destroy(s->feed[i]);
     if (s->net.model != NULL)
         tool_net_destroy(&s->net);
     sw_heap_free(s, SW_HEAP_RECORDS, sizeof *s);

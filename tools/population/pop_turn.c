@@ -1,5 +1,5 @@
-/* Turns: members run to the time that the decisions name, are tested, report, and copy each
- * other. */
+/* Turns: members run to the time that the decisions name, are scored, report, and copy each
+ * other. At the end the best one is tested. */
 #include "alloc/base/mem.h"
 #include "tools/population/population.h"
 #include <float.h>
@@ -71,7 +71,7 @@ static bool has_part(const pop_member *m, int shape, bool tail, uint64_t steps)
 
 /* Members of each shape lie together in p->list, those of p->order in the same order. In
  * training those that have steps to make; all of a shape make as many. */
-static void gather(pop *p, calls *c, const int *members, int n, sw_mode mode, uint64_t most)
+static void gather(pop *p, calls *c, const int *members, int n, pop_part part, uint64_t most)
 {
     size_t at = 0;
     c->n = 0;
@@ -79,18 +79,18 @@ static void gather(pop *p, calls *c, const int *members, int n, sw_mode mode, ui
         const size_t first = at;
         bool tail = false;
         const uint64_t steps =
-            mode == SW_TRAIN ? next_steps(p, s, members, n, most, &tail) : most;
+            part == POP_TRAIN ? next_steps(p, s, members, n, most, &tail) : most;
         for (int i = 0; i < n; i++) {
             const pop_member *m = &p->members[members[i]];
-            if (mode == SW_TRAIN ? steps == 0 || !has_part(m, s, tail, steps)
-                                 : m->shape != s || m->failed)
+            if (part == POP_TRAIN ? steps == 0 || !has_part(m, s, tail, steps)
+                                  : m->shape != s || m->failed)
                 continue;
             p->order[at] = members[i];
             p->list[at++] = m->member;
         }
         if (at == first)
             continue;
-        sw_members_args a = pop_args(p->shapes[s], mode);
+        sw_members_args a = pop_args(p->shapes[s], part);
         a.members = p->list + first;
         a.n = at - first;
         a.steps = (uint32_t)steps;
@@ -119,7 +119,7 @@ static sw_status note_failure(pop *p, int k, sw_status status)
     return SW_OK;
 }
 
-static sw_status read_call(pop *p, const calls *c, size_t i, sw_mode mode)
+static sw_status read_call(pop *p, const calls *c, size_t i)
 {
     const sw_members_args *a = &c->args[i];
     const size_t first = (size_t)(a->members - p->list);
@@ -131,7 +131,7 @@ static sw_status read_call(pop *p, const calls *c, size_t i, sw_mode mode)
             SW_TRY(note_failure(p, p->order[k], p->ended[k]));
             continue;
         }
-        if (mode == SW_TRAIN) {
+        if (a->mode == SW_TRAIN) {
             m->steps += a->steps;
             m->score.train_loss = p->values[k];
             p->member_steps += a->steps;
@@ -159,14 +159,14 @@ sw_status pop_advance(pop *p, const int *members, int n)
     SW_TRY(calls_new(&c, p));
     while (status == SW_OK && !cli_interrupted()) {
         const uint64_t start = cli_clock_ns();
-        gather(p, &c, members, n, SW_TRAIN, p->scheduled ? 1 : slice);
+        gather(p, &c, members, n, POP_TRAIN, p->scheduled ? 1 : slice);
         if (c.n == 0)
             break;
         status = p->scheduled ? set_rates(p, members, n) : SW_OK;
         if (status == SW_OK)
             status = sw_members_run_all(c.groups, c.args, c.n);
         for (size_t i = 0; i < c.n && status == SW_OK; i++)
-            status = read_call(p, &c, i, SW_TRAIN);
+            status = read_call(p, &c, i);
         const double took = (double)(cli_clock_ns() - start);
         if (p->independent && p->times.ns != NULL)
             cli_times_add(&p->times, (uint64_t)(took / (double)c.args[0].steps));
@@ -179,14 +179,14 @@ sw_status pop_advance(pop *p, const int *members, int n)
     return status;
 }
 
-/* ---- testing ----------------------------------------------------------------------------- */
+/* ---- scores ------------------------------------------------------------------------------ */
 
 /* Adds `share` of the metrics of a call to the scores. */
 static sw_status add_scores(pop *p, const calls *c, size_t i, double share)
 {
     const sw_members_args *a = &c->args[i];
     const size_t first = (size_t)(a->members - p->list);
-    SW_TRY(read_call(p, c, i, SW_EVAL)); /* the loss is in p->values */
+    SW_TRY(read_call(p, c, i)); /* the loss is in p->values */
     for (size_t k = first; k < first + a->n; k++)
         p->members[p->order[k]].score.loss += share * p->values[k];
     if (p->by_loss && p->job.train.info.n_classes == 0)
@@ -197,20 +197,22 @@ static sw_status add_scores(pop *p, const calls *c, size_t i, double share)
     return SW_OK;
 }
 
-/* Full batches of the test set, or the smaller one at its end. */
-static sw_status test_part(pop *p, calls *c, const int *members, int n, bool last)
+/* Full batches of a part, or the smaller one at its end. */
+static sw_status run_batches(pop *p, calls *c, const int *members, int n, pop_part part,
+                             bool last)
 {
+    const job_data *data = p->part[part];
     sw_status status = SW_OK;
-    gather(p, c, members, n, SW_EVAL, 1);
+    gather(p, c, members, n, part, 1);
     size_t used = 0;
     for (size_t i = 0; i < c->n; i++) {
         const pop_shape *s = p->shapes[c->shape[i]];
-        const int64_t rows = job_slot_rows(&p->job.test, s->form.batch);
-        const int64_t full = p->job.test.n / rows;
+        const int64_t rows = job_slot_rows(data, s->form.batch);
+        const int64_t full = data->n / rows;
         sw_members_args a = c->args[i];
         a.steps = last ? 1 : (uint32_t)full;
         a.step = last ? (uint64_t)full : 0;
-        if (last && p->job.test.n % rows == 0)
+        if (last && data->n % rows == 0)
             continue;
         c->groups[used] = c->groups[i];
         c->shape[used] = c->shape[i];
@@ -221,18 +223,18 @@ static sw_status test_part(pop *p, calls *c, const int *members, int n, bool las
         return SW_OK;
     status = sw_members_run_all(c->groups, c->args, c->n);
     for (size_t i = 0; i < c->n && status == SW_OK; i++) {
-        const int64_t rows = job_slot_rows(&p->job.test, p->shapes[c->shape[i]]->form.batch);
-        const int64_t of = last ? p->job.test.n % rows : p->job.test.n / rows * rows;
-        status = add_scores(p, c, i, (double)of / (double)p->job.test.n);
+        const int64_t rows = job_slot_rows(data, p->shapes[c->shape[i]]->form.batch);
+        const int64_t of = last ? data->n % rows : data->n / rows * rows;
+        status = add_scores(p, c, i, (double)of / (double)data->n);
     }
     return status;
 }
 
 /* A share of what was asked is whole again: batches of other sizes round otherwise. */
-static double whole(const pop *p, double share)
+static double whole(const job_data *data, double share)
 {
-    const sw_shape *target = &p->job.train.info.field[1].shape;
-    double n = (double)p->job.test.n;
+    const sw_shape *target = &data->info.field[1].shape;
+    double n = (double)data->n;
     for (int i = 0; i < target->rank; i++)
         n *= (double)target->dim[i];
     return round(share * n) / n;
@@ -241,15 +243,15 @@ static double whole(const pop *p, double share)
 static void judge(const pop *p, pop_member *m)
 {
     pop_score *s = &m->score;
-    s->accuracy = whole(p, s->accuracy);
     const double worst = p->minimize ? DBL_MAX : -DBL_MAX;
     s->step = m->steps;
     s->score = p->by_loss ? s->loss : s->accuracy;
-    if (m->diverged || !isfinite(s->loss))
+    if (m->diverged || m->failed || !isfinite(s->loss))
         s->score = worst;
 }
 
-sw_status pop_test(pop *p, const int *members, int n)
+/* Losses and accuracies over a part. */
+static sw_status measure(pop *p, const int *members, int n, pop_part part)
 {
     calls c;
     for (int i = 0; i < n; i++) {
@@ -257,13 +259,43 @@ sw_status pop_test(pop *p, const int *members, int n)
         p->members[members[i]].score.accuracy = 0.0;
     }
     SW_TRY(calls_new(&c, p));
-    sw_status status = test_part(p, &c, members, n, false);
+    sw_status status = run_batches(p, &c, members, n, part, false);
     if (status == SW_OK)
-        status = test_part(p, &c, members, n, true);
+        status = run_batches(p, &c, members, n, part, true);
     calls_free(&c);
+    for (int i = 0; i < n; i++) {
+        pop_score *s = &p->members[members[i]].score;
+        s->accuracy = whole(p->part[part], s->accuracy);
+    }
+    return status;
+}
+
+sw_status pop_score_all(pop *p, const int *members, int n)
+{
+    const sw_status status = measure(p, members, n, POP_VALIDATION);
     for (int i = 0; i < n; i++)
         judge(p, &p->members[members[i]]);
     return status;
+}
+
+/* Where it waits the others leave, so that it takes no more than a member of a turn. */
+sw_status pop_test_best(pop *p)
+{
+    const uint64_t start = cli_clock_ns();
+    const int best = pop_best(p);
+    if (p->independent || best < 0 || cli_interrupted())
+        return SW_OK;
+    pop_member *m = &p->members[best];
+    for (int k = 0; k < p->n_members && m->member.of == NULL; k++)
+        SW_TRY(pop_pause(p, k));
+    SW_TRY(pop_bring(p, best));
+    const pop_score score = m->score;
+    const sw_status status = measure(p, &best, 1, POP_TEST);
+    p->test = m->score;
+    m->score = score;
+    p->tested = status == SW_OK;
+    p->test_ns = cli_clock_ns() - start;
+    return status == SW_OK ? pop_measure(p) : status;
 }
 
 /* ---- waves ------------------------------------------------------------------------------- */
@@ -276,8 +308,8 @@ static sw_status wave(pop *p, const int *members, int n)
     p->train_ns += between - start;
     if (cli_interrupted())
         return SW_OK;
-    SW_TRY(pop_test(p, members, n));
-    p->test_ns += cli_clock_ns() - between;
+    SW_TRY(pop_score_all(p, members, n));
+    p->score_ns += cli_clock_ns() - between;
     return SW_OK;
 }
 
@@ -462,7 +494,7 @@ static void say_turn(const pop *p, const int *turn, int n)
         return;
     cli_progress("%s", "");
     fprintf(stderr, "turn %" PRIu64 "  step %" PRIu64 "  best member %d  %s %.5g\n", p->turn,
-            p->members[turn[0]].target, best, p->by_loss ? "loss" : "accuracy",
+            p->members[turn[0]].target, best, pop_metric_name(p),
             p->members[best].score.score);
 }
 

@@ -45,12 +45,16 @@ typedef struct {
     cli_list hidden; /* n 0: the model has none */
 } pop_form;
 
+/* The samples that members learn from, those that give them their scores, and those that are for
+ * the best one alone, at the end. Under `train --members` the last two are the same. */
+typedef enum { POP_TRAIN, POP_VALIDATION, POP_TEST, POP_PARTS } pop_part;
+
 /* Models of one form: one program for each batch, whatever their number. */
 typedef struct {
     pop_form form;
     tool_net net;
     sw_members *group;
-    sw_feed *train, *test;
+    sw_feed *feed[POP_PARTS];
     size_t member_bytes, arena_bytes, batch_bytes;
     bool listed; /* in the result */
 } pop_shape;
@@ -76,7 +80,7 @@ typedef struct {
 } pop_pause_file;
 
 typedef struct {
-    double loss, accuracy; /* of all test samples */
+    double loss, accuracy; /* of all validation samples */
     double train_loss;     /* mean over the last steps before the turn */
     double score;          /* NaN: none */
     uint64_t step;
@@ -95,8 +99,8 @@ typedef struct {
     uint64_t steps;  /* made */
     uint64_t target; /* of this turn */
     pop_score score;
-    double mark, best_loss; /* of its tests: what the next must be better than; the lowest */
-    int64_t waited;         /* tests in a row without a better one */
+    double mark, best_loss; /* of its turns: what the next must be better than; the lowest */
+    int64_t waited;         /* turns in a row without a better one */
     char why[200];          /* it failed */
 } pop_member;
 
@@ -138,6 +142,8 @@ typedef struct {
     pop_opts opts;
     char command[512];
     job job; /* data, normalisation; its exec and budget are the population's */
+    job_data validation;             /* a part of what was loaded for training */
+    const job_data *part[POP_PARTS]; /* of `job`, or `validation` */
     sw_space *space;
     pop_hyper hyper[POP_HYPERS];
     int n_hypers;
@@ -150,13 +156,16 @@ typedef struct {
     int n_members;
     pop_memory memory;
     uint64_t turn, exploits, refused, member_steps;
-    uint64_t start_ns, wall_ns, exploit_ns, train_ns, test_ns;
+    uint64_t start_ns, wall_ns, exploit_ns, train_ns, score_ns, test_ns;
+    bool tested;
+    pop_score test; /* of the best member, at the end */
     sw_file *metrics;
     uint64_t metrics_bytes;
     pop_history *history; /* of each member; NULL: not kept */
     sw_checkpoint *checkpoint;
     uint64_t saved_turn, saved_ns;
     bool resumed;
+    bool made_logs, made_pauses; /* the folders of --log-dir and --pause-to */
     /* Of `train --members` alone. */
     bool independent; /* nothing is copied */
     bool scheduled;   /* the rate follows `schedule` */
@@ -206,7 +215,7 @@ SW_MUST_USE sw_status pop_shape_of(pop *p, const pop_form *form, int *out);
 /* Shapes without members and kept states give back what they have. */
 void pop_shapes_sweep(pop *p);
 void pop_shape_free(pop_shape *shape);
-sw_members_args pop_args(const pop_shape *shape, sw_mode mode);
+sw_members_args pop_args(const pop_shape *shape, pop_part part);
 bool pop_same_form(const pop_form *a, const pop_form *b);
 /* "batch 128, hidden 64,24" */
 cli_text pop_form_text(const pop_form *form);
@@ -250,9 +259,11 @@ SW_MUST_USE sw_status pop_fit(pop *p, pop_form *form, bool *changed, bool *fits)
 sw_status pop_explored(int member, const double *donors, double *values, int n, void *user);
 /* pop_turn.c: all turns; interrupted: SW_OK, and cli_interrupted(). */
 SW_MUST_USE sw_status pop_run(pop *p);
-/* One member's test. */
 SW_MUST_USE sw_status pop_advance(pop *p, const int *members, int n);
-SW_MUST_USE sw_status pop_test(pop *p, const int *members, int n);
+/* Scores, by the validation part. */
+SW_MUST_USE sw_status pop_score_all(pop *p, const int *members, int n);
+/* The test part judges the best member, once all turns are over; nothing follows from it. */
+SW_MUST_USE sw_status pop_test_best(pop *p);
 
 /* pop_identity.c: what decides the numbers of a run. */
 typedef struct {
@@ -313,6 +324,10 @@ void pop_plot_draw(const pop *p, svg *to, bool alone);
 void pop_page_draw(const pop *p, svg *to);
 
 /* pop_result.c */
+/* "validation accuracy"; "loss" where the test part gives the scores. */
+const char *pop_metric_name(const pop *p);
+/* "test accuracy 0.96"; empty where there was no test. */
+cli_text pop_test_text(const pop *p);
 /* The worst possible score stands for none: NaN. */
 double pop_told(double score);
 /* One line without its end: what memory was predicted to take and took. */
