@@ -52,6 +52,7 @@ sw_status profile_take_header(sw_timeline *t, const profile_position *p)
     SW_TRY(text_of(t, p, p->record, "device", &t->device));
     SW_TRY(text_of(t, p, p->record, "data", &t->data));
     SW_TRY(text_of(t, p, p->record, "normalise", &t->normalise));
+    SW_TRY(text_of(t, p, p->record, "scores", &t->scores));
     SW_TRY(text_of(t, p, p->record, "created", &t->created));
     SW_TRY(text_of(t, p, p->record, "command", &t->command));
     SW_TRY(profile_get_u64(p, p->record, "seed", 0, &t->seed));

@@ -41,6 +41,7 @@ sw_status sw_timeline_new(sw_timeline **out)
                           .device = "",
                           .data = "",
                           .normalise = "",
+                          .scores = "",
                           .created = "",
                           .command = "",
                           .ended = "",

@@ -72,6 +72,7 @@ typedef struct sw_timeline {
     const char *tool; /* "stepwell", "pytorch" */
     const char *path, *model, *device, *data, *created, *command;
     const char *normalise; /* of the pixels of images; "": not said */
+    const char *scores;    /* of members: "validation accuracy"; "": not said */
     const char *ended;     /* "done", "interrupted", "failed"; "": the file has no end */
     const char *why;       /* of a failure, or "" */
     const char *damaged;   /* what ended the reading, with file and line; NULL: nothing */

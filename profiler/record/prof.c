@@ -204,6 +204,8 @@ static void write_header(sw_profile *p, const sw_prof_header *h)
         sw_json_put_u64(j, "budget_bytes", h->budget_bytes);
     if (h->members > 0)
         sw_json_put_u64(j, "members", h->members);
+    if (h->scores != NULL)
+        sw_json_put_string(j, "scores", h->scores);
     if (p->keeps) {
         swi_prof_keep_header(p);
         return;

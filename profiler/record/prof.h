@@ -43,6 +43,7 @@ typedef struct {
     size_t budget_bytes; /* 0: none */
     bool measures;       /* write nothing: sw_prof_least tells what max_bytes must be */
     uint64_t members;    /* of a population; 0: it is a run of one model */
+    const char *scores;  /* of members: "validation accuracy"; NULL: not said */
 } sw_prof_header;
 
 SW_MUST_USE sw_status sw_prof_create(sw_profile **out, const sw_prof_header *header);

@@ -129,6 +129,8 @@ static void every_byte_of_populations_adds_up(void)
         CU_ASSERT_EQUAL(number(seen, "measured_peak_bytes"),
                         number(memory, "measured_peak_bytes"));
         CU_ASSERT_EQUAL(number(seen, "turns"), number(run, "turns"));
+        CU_ASSERT_STRING_EQUAL(json_string_value(json_object_get(seen, "scores")),
+                               "validation accuracy");
         CU_ASSERT(json_is_null(json_object_get(seen, "damaged")));
         check_rows(seen);
         check_turns(path, bytes[budget], &all);

@@ -263,6 +263,36 @@ static void damaged_checkpoints_are_refused(void)
     }
 }
 
+/* A log that is not as it was is refused before any file is changed, with the way out, which is
+ * one; with the log as it was the run goes on. */
+static void damaged_logs_are_refused(void)
+{
+    static const char words[] = "--optimizer momentum" LR, log[] = "L/pbt_global.txt";
+    size_t n;
+    const sw_outcome *o = population_run(words, "--steps 12 --checkpoint @/C");
+    unsigned char *whole = file_read(going_at(log), &n);
+    CU_ASSERT_FATAL(o->status == 0 && whole != NULL && n > 100);
+    sw_after(free, whole);
+    going_put("M.csv", "not the metrics\n");
+    for (size_t i = 0; i < n; i += n / 9) {
+        whole[i] ^= (unsigned char)(1 << i % 8);
+        CU_ASSERT(file_write(going_at(log), whole, n));
+        whole[i] ^= (unsigned char)(1 << i % 8);
+        going_copy("M.csv", "before");
+        o = population_only(words, "--steps 12 --resume=@/C --metrics @/M.csv --log-dir @/L");
+        SW_CHECK(o->status == 3 && o->signal == 0 &&
+                     strstr(o->err, "pbt_global.txt: is damaged: its first") != NULL &&
+                     strstr(o->err, "or go on without --log-dir") != NULL &&
+                     going_same_file("M.csv", "before"),
+                 "byte %zu: status %d: %s", i, o->status, o->err);
+    }
+    o = population_only(words, "--steps 12 --resume=@/C");
+    CU_ASSERT_EQUAL(o->status, 0);
+    CU_ASSERT(file_write(going_at(log), whole, n));
+    o = population_only(words, "--steps 12 --resume=@/C --log-dir @/L");
+    CU_ASSERT_EQUAL(o->status, 0);
+}
+
 /* A policy that is cut, or of another space. */
 static void damaged_policies_are_refused(void)
 {
@@ -306,6 +336,7 @@ static const sw_test tests[] = {
     {"a full disk", a_full_disk},
     {"another population does not go on", another_population_does_not_go_on},
     {"damaged checkpoints are refused", damaged_checkpoints_are_refused},
+    {"damaged logs are refused", damaged_logs_are_refused},
     {"damaged policies are refused", damaged_policies_are_refused},
 };
 SW_SUITE("pbt refused", tests)

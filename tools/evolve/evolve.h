@@ -24,8 +24,8 @@ enum {
 };
 
 enum {
-    EVOLVE_FIRST = 256, /* genomes of --first */
-    EVOLVE_TERMS = 32,  /* of --selection, --fitness and --mutations, each */
+    EVOLVE_FIRST = 256,            /* genomes of --first */
+    EVOLVE_TERMS = 32,             /* of --selection, --fitness and --mutations, each */
     EVOLVE_PATH = JOB_FOLDER_BYTES /* a file of --out */
 };
 #define EVOLVE_BUDGET ((size_t)1 << 30) /* without --memory-budget */

@@ -1,5 +1,5 @@
 /* Eight nets learn digits and, from each other, how fast to learn: population based training on
- * the public header alone. */
+ * the public header alone. They choose by validation samples; the test set judges the best. */
 #include <stdio.h>
 #include <stepwell.h>
 
@@ -56,19 +56,22 @@ int main(void)
     sw_exec *exec = NULL;
     sw_model *shape = NULL;
     sw_optimizer *opt = NULL;
-    sw_dataset *data = NULL, *test = NULL;
-    sw_feed *feed = NULL, *test_feed = NULL;
+    sw_dataset *data = NULL, *learned = NULL, *seen = NULL, *test = NULL;
+    sw_feed *feed = NULL, *seen_feed = NULL, *test_feed = NULL;
     sw_members *group = NULL;
     sw_space *space = NULL;
     sw_pbt *pbt = NULL;
-    double score[MEMBERS] = {0}, time = 0, until = 0;
+    double score[MEMBERS] = {0}, tested = 0, time = 0, until = 0;
     int turn[MEMBERS], n = 0, best = 0;
 
     int bad = sw_exec_create(&exec, &threads) || sw_model_create(&shape, "mlp");
     fc1 = sw_linear_new(shape, "fc1", 784, 32), fc2 = sw_linear_new(shape, "fc2", 32, 10);
     bad = bad || sw_optimizer_create(&opt, shape, &how) ||
-          sw_dataset_synthetic(&data, 5000, 1) || sw_dataset_synthetic(&test, 1000, 2) ||
-          sw_feed_create(&feed, data, &batches) || sw_feed_create(&test_feed, test, &batches);
+          sw_dataset_synthetic(&data, 6000, 1) || sw_dataset_synthetic(&test, 1000, 2) ||
+          sw_dataset_split(&learned, &seen, data, 1000, 1) ||
+          sw_feed_create(&feed, learned, &batches) ||
+          sw_feed_create(&seen_feed, seen, &batches) ||
+          sw_feed_create(&test_feed, test, &batches);
     of.shape = shape, of.user = opt;
     bad = bad || sw_members_create(&group, exec, &of) || sw_space_create(&space) ||
           sw_space_parse(space, "lr=log:0.0001..1") ||
@@ -81,7 +84,7 @@ int main(void)
     sw_members_args train = {.size = sizeof train, .members = member, .n = MEMBERS};
     train.feed = feed, train.mode = SW_TRAIN, train.own_steps = 1;
     sw_members_args eval = {.size = sizeof eval, .members = member, .n = MEMBERS};
-    eval.feed = test_feed, eval.mode = SW_EVAL, eval.steps = 20; /* all test batches */
+    eval.feed = seen_feed, eval.mode = SW_EVAL, eval.steps = 20; /* all of them */
     while (!bad && !(bad = sw_pbt_next(pbt, turn, MEMBERS, &n, &until)) && n > 0) {
         train.steps = (uint32_t)(until - time), time = until;
         bad = sw_members_run(group, &train) || sw_members_run(group, &eval) ||
@@ -90,11 +93,15 @@ int main(void)
     }
     for (int k = 0; k < MEMBERS; k++)
         best = score[k] > score[best] ? k : best;
-    printf("best of %d members: %d, right in %.1f %% of the test set %s\n", MEMBERS, best,
-           100 * score[best], bad ? sw_last_error() : "");
+    eval.members = &member[best], eval.n = 1, eval.feed = test_feed;
+    bad = bad || sw_members_run(group, &eval) || sw_members_mean(group, "accuracy", &tested, 1);
+    printf("best of %d members: %d, right in %.1f %% of the validation samples, %.1f %% of the "
+           "test set %s\n",
+           MEMBERS, best, 100 * score[best], 100 * tested, bad ? sw_last_error() : "");
     sw_pbt_destroy(pbt), sw_space_destroy(space), sw_members_destroy(group);
-    sw_feed_destroy(feed), sw_feed_destroy(test_feed);
+    sw_feed_destroy(feed), sw_feed_destroy(seen_feed), sw_feed_destroy(test_feed);
     sw_dataset_destroy(data), sw_dataset_destroy(test);
+    sw_dataset_destroy(learned), sw_dataset_destroy(seen);
     sw_model_destroy(shape), sw_exec_destroy(exec);
     return bad;
 }

@@ -160,8 +160,7 @@ typedef struct {
  * read as tells how many samples there are and how one looks (IDX files whole). Exit status or
  * CLI_GO; the error is printed. */
 int job_load(job *j, bool shapes_only);
-/* A data set in two parts, which are drawn once and for all: --seed changes a run, not its data.
- */
+/* A data set in two parts, drawn once and for all: --seed changes a run, not its data. */
 SW_MUST_USE sw_status job_split(const sw_dataset *from, int64_t n_second, job_data *first,
                                 job_data *second);
 /* The training samples in two parts: *validation has --validation-share of them, and each has

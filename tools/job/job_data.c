@@ -84,8 +84,7 @@ int job_validation_check(double share)
                      share);
 }
 
-sw_status job_split(const sw_dataset *from, int64_t n_second, job_data *first,
-                    job_data *second)
+sw_status job_split(const sw_dataset *from, int64_t n_second, job_data *first, job_data *second)
 {
     *first = *second = (job_data){0};
     SW_TRY(sw_dataset_split(&first->set, &second->set, from, n_second, SEED_SPLIT));

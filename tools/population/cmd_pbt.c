@@ -66,6 +66,7 @@ static int split(pop *p)
             return status;
         sw_dataset_destroy(p->job.train.set);
         p->job.train = learned;
+        p->drawn = p->validation.n;
         status = thin(p);
     }
     p->part[POP_TRAIN] = &p->job.train;
@@ -77,10 +78,10 @@ static int split(pop *p)
 static void say_parts(const pop *p)
 {
     if (!p->independent && !p->opts.quiet)
-        cli_note("%s samples for training, %s for validation, %s for the test at the end",
+        cli_note("%s samples for training, %s of %s for validation, %s for the test at the end",
                  cli_digits((uint64_t)p->job.train.n).text,
                  cli_digits((uint64_t)p->validation.n).text,
-                 cli_digits((uint64_t)p->job.test.n).text);
+                 cli_digits((uint64_t)p->drawn).text, cli_digits((uint64_t)p->job.test.n).text);
 }
 
 static sw_pbt_opts pbt_opts(const pop *p, uint64_t without)
@@ -201,10 +202,11 @@ static int open_logs(pop *p)
     const int status = job_folder_make("--log-dir", p->opts.logs, &p->made_logs);
     const sw_status opened = status == CLI_GO ? sw_pbt_log(p->pbt, p->opts.logs) : SW_OK;
     if (opened == SW_FORMAT)
-        return cli_error(CLI_DAMAGED,
-                         "%s; put it there as it was, or go on without --log-dir: the run keeps "
-                         "no logs then",
-                         sw_last_error());
+        return cli_error(
+            CLI_DAMAGED,
+            "%s; put it there as it was, or go on without --log-dir: the run keeps "
+            "no logs then",
+            sw_last_error());
     return opened == SW_OK ? status : cli_library_error(opened, false);
 }
 

@@ -37,7 +37,8 @@ sw_status pop_profile_open(pop *p)
                                    .seed = (uint64_t)j->seed,
                                    .steps = (uint64_t)p->steps_to_do,
                                    .budget_bytes = j->budget_bytes,
-                                   .members = (uint64_t)p->n_members};
+                                   .members = (uint64_t)p->n_members,
+                                   .scores = pop_metric_name(p)};
     return sw_prof_create(&p->profile, &header);
 }
 

@@ -257,8 +257,8 @@ static int rank(pop *p)
 static void print_members(pop *p)
 {
     const int n = rank(p);
-    printf("\n%s  member      step  %10s",
-           p->independent ? "" : "on the validation part:\n", "loss");
+    printf("\n%s  member      step  %10s", p->independent ? "" : "on the validation part:\n",
+           "loss");
     if (p->job.train.info.n_classes > 0)
         printf("  %10s", "accuracy");
     for (int i = 0; i < p->n_hypers; i++)

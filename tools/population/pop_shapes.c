@@ -1,4 +1,5 @@
-/* Shapes: a net, a group of members and a feed of each part for each form that some member has. */
+/* Shapes: a net, a group of members and a feed of each part for each form that some member has.
+ */
 #include "alloc/base/mem.h"
 #include "tools/population/population.h"
 #include <string.h>

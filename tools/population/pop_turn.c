@@ -494,8 +494,7 @@ static void say_turn(const pop *p, const int *turn, int n)
         return;
     cli_progress("%s", "");
     fprintf(stderr, "turn %" PRIu64 "  step %" PRIu64 "  best member %d  %s %.5g\n", p->turn,
-            p->members[turn[0]].target, best, pop_metric_name(p),
-            p->members[best].score.score);
+            p->members[turn[0]].target, best, pop_metric_name(p), p->members[best].score.score);
 }
 
 /* A new turn, or the one that was interrupted. */

@@ -45,8 +45,8 @@ typedef struct {
     cli_list hidden; /* n 0: the model has none */
 } pop_form;
 
-/* The samples that members learn from, those that give them their scores, and those that are for
- * the best one alone, at the end. Under `train --members` the last two are the same. */
+/* The samples that members learn from, those that give them their scores, and those that are
+ * for the best one alone, at the end. Under `train --members` the last two are the same. */
 typedef enum { POP_TRAIN, POP_VALIDATION, POP_TEST, POP_PARTS } pop_part;
 
 /* Models of one form: one program for each batch, whatever their number. */
@@ -141,8 +141,9 @@ typedef struct {
 typedef struct {
     pop_opts opts;
     char command[512];
-    job job; /* data, normalisation; its exec and budget are the population's */
-    job_data validation;             /* a part of what was loaded for training */
+    job job;             /* data, normalisation; its exec and budget are the population's */
+    job_data validation; /* a part of what was loaded for training, or enough of that part */
+    int64_t drawn;       /* samples of the whole part */
     const job_data *part[POP_PARTS]; /* of `job`, or `validation` */
     sw_space *space;
     pop_hyper hyper[POP_HYPERS];

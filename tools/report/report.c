@@ -249,9 +249,9 @@ static const char notes[] =
     "and, of sums, share. With --by too: file, tool, by, program, at_peak_bytes, "
     "measured_peak_bytes, peak_op, peak_position, rows with the columns of --format csv, "
     "damaged.\n"
-    "Of a population: n_members, turns and of the last one turn, members, values, budget "
-    "(kind, "
-    "number, shape, layer, role, bytes: every byte, so they add up to measured_bytes) and "
+    "Of a population: n_members, scores, turns and of the last one turn, members, values, "
+    "budget (kind, number, shape, layer, role, bytes: every byte, so they add up to "
+    "measured_bytes) and "
     "shapes, whose parts and step_arena have layers and roles. With --member parts and "
     "step_arena of one; with --turns and --diff a, b, totals, members and values.";
 

@@ -100,8 +100,11 @@ static void put_cell(page *g, const population_turn *t, const population_member 
 static void put_members(page *g)
 {
     const population *p = g->p;
-    text(g, "<h2>Members and turns</h2>\n<p>Scores. A frame: the member began the turn as a "
-            "copy. Pale: it waited outside of the budget.</p>\n"
+    text(g, "<h2>Members and turns</h2>\n<p>Scores");
+    text(g, *p->timeline->scores != '\0' ? ": " : "");
+    escaped(g, p->timeline->scores);
+    text(g, ". A frame: the member began the turn as a copy. Pale: it waited outside of the "
+            "budget.</p>\n"
             "<div class=\"scroll\"><table id=\"members\">\n<tr><th>member</th>");
     for (uint32_t i = 0; i < p->n_turns; i++)
         print(g, "<th>%" PRIu64 "</th>", p->turns[i].turn);

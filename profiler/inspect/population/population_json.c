@@ -11,6 +11,7 @@ void population_put_head(sw_json *j, const population *p)
     report_put_text(j, "device", t->device);
     report_put_text(j, "data", t->data);
     report_put_text(j, "normalise", t->normalise);
+    report_put_text(j, "scores", t->scores);
     report_put_batch(j, t->batch);
     sw_json_put_u64(j, "seed", t->seed);
     report_put_text(j, "created", t->created);

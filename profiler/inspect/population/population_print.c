@@ -15,10 +15,12 @@ void population_head_text(const population *p, const report_style *style)
     const sw_timeline *t = p->timeline;
     const sw_writer *to = style->to;
     sw_writer_say(to, 0, 2,
-                  "%" PRIu64 " members of %s on %s, batch %" PRId64 ", seed %" PRIu64 "%s%s",
+                  "%" PRIu64 " members of %s on %s, batch %" PRId64 ", seed %" PRIu64
+                  "%s%s%s%s",
                   p->members, *t->model != '\0' ? t->model : "a model",
                   *t->device != '\0' ? t->device : "cpu", t->batch, t->seed,
-                  *t->data != '\0' ? ", data " : "", t->data);
+                  *t->data != '\0' ? ", data " : "", t->data,
+                  *t->scores != '\0' ? ", scores: " : "", t->scores);
     sw_writer_print(to, "%s turns%s", sw_text_digits(p->seen_turns).text,
                     p->ended ? "" : " so far: the file has no end");
     if (p->ended)
