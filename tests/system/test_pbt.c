@@ -370,6 +370,33 @@ static void populations_of_few_members(void)
              o->status, o->err);
 }
 
+/* Their scores are losses, also where the data have classes (the bytes of a text). */
+static void models_without_an_accuracy(void)
+{
+    static const char *const models[] = {
+        "--model gpt --layers 1 --width 8 --heads 2 --context 8 "
+        "--data text:@/text",
+        "--model swishnet --layers 1 --width 4 --synthetic-n 40"};
+    char text[2001] = "";
+    going_new_folder("losses");
+    for (int i = 0; i < 2000; i++)
+        text[i] = "to be or not to be, "[i * i / 7 % 20];
+    going_put("text", text);
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        const sw_outcome *o =
+            going_run("pbt --members 4 --interval 2 --steps 6 --batch 8 --quiet "
+                      "--json lr=log:0.001..0.1 %s",
+                      models[i]);
+        SW_CHECK(o->status == 0 && program_number(o->out, "test_loss") > 0 &&
+                     strstr(o->out, "\"metric\":\"loss\"") != NULL &&
+                     strstr(o->out, "\"test_accuracy\":null") != NULL,
+                 "%s: status %d: %s%s", models[i], o->status, o->out, o->err);
+        o = going_run("train --members 2 --steps 2 --batch 8 --quiet --json %s", models[i]);
+        SW_CHECK(o->status == 0 && strstr(o->out, "test_loss") == NULL, "%s: status %d: %s%s",
+                 models[i], o->status, o->out, o->err);
+    }
+}
+
 /* A rate of a million: those members are the worst, are replaced, and the others go on. */
 static void members_that_diverge_are_replaced(void)
 {
@@ -396,6 +423,7 @@ static const sw_test tests[] = {
      no_member_is_trained_with_the_validation_part},
     {"all parts are planned", all_parts_are_planned},
     {"populations of few members", populations_of_few_members},
+    {"models without an accuracy", models_without_an_accuracy},
     {"members that diverge are replaced", members_that_diverge_are_replaced},
 };
 SW_SUITE("pbt", tests)

@@ -25,10 +25,10 @@ static void count_steps(pop *p)
 static int check_metric(pop *p)
 {
     const char *metric = p->opts.metric;
-    const bool classes = tool_task_of(&p->job.train.info) == TOOL_CLASSIFY;
-    p->by_loss = metric != NULL ? strcmp(metric, "loss") == 0 : !classes;
+    p->classes = tool_task_of(&p->job.train.info) == TOOL_CLASSIFY;
+    p->by_loss = metric != NULL ? strcmp(metric, "loss") == 0 : !p->classes;
     p->minimize = p->by_loss;
-    if (!p->by_loss && !classes)
+    if (!p->by_loss && !p->classes)
         return cli_error(CLI_USAGE, "--metric accuracy: %s has no classes", p->opts.job.data);
     return CLI_GO;
 }
@@ -194,22 +194,6 @@ static sw_status room(pop *p)
     return SW_OK;
 }
 
-/* In front of the other files: where the log is not as it was, those stay as they are. */
-static int open_logs(pop *p)
-{
-    if (p->opts.logs == NULL)
-        return CLI_GO;
-    const int status = job_folder_make("--log-dir", p->opts.logs, &p->made_logs);
-    const sw_status opened = status == CLI_GO ? sw_pbt_log(p->pbt, p->opts.logs) : SW_OK;
-    if (opened == SW_FORMAT)
-        return cli_error(
-            CLI_DAMAGED,
-            "%s; put it there as it was, or go on without --log-dir: the run keeps "
-            "no logs then",
-            sw_last_error());
-    return opened == SW_OK ? status : cli_library_error(opened, false);
-}
-
 /* CLI_GO or the exit status. */
 static int prepare(pop *p)
 {
@@ -234,15 +218,16 @@ static int prepare(pop *p)
     if (status != CLI_GO || p->opts.prove)
         return status;
     p->n_members = p->opts.replay != NULL ? 1 : (int)p->opts.members;
+    status = job_folder_make("--pause-to", p->opts.pause_to, &p->made_pauses);
+    if (status == CLI_GO)
+        status = job_folder_make("--log-dir", p->opts.logs, &p->made_logs);
+    if (status != CLI_GO)
+        return status;
     sw_status made = room(p);
     if (made == SW_OK && p->independent)
         made = cli_times_init(&p->times, (uint64_t)p->steps_to_do);
-    if (made != SW_OK)
-        return cli_library_error(made, false);
-    status = job_folder_make("--pause-to", p->opts.pause_to, &p->made_pauses);
-    if (status != CLI_GO)
-        return status;
-    made = pop_pause_open(p);
+    if (made == SW_OK)
+        made = pop_pause_open(p);
     if (made == SW_OK)
         made = make_members(p, 0);
     if (made == SW_OK)
@@ -254,10 +239,16 @@ static int prepare(pop *p)
     status = pop_resume(p);
     if (status != CLI_GO)
         return status;
-    status = open_logs(p);
-    if (status != CLI_GO)
-        return status;
-    made = pop_metrics_open(p);
+    /* Before the other files: where the log is not as it was, those stay as they are. */
+    made = p->opts.logs != NULL ? sw_pbt_log(p->pbt, p->opts.logs) : SW_OK;
+    if (made == SW_FORMAT)
+        return cli_error(
+            CLI_DAMAGED,
+            "%s; put it there as it was, or go on without --log-dir: the run keeps "
+            "no logs then",
+            sw_last_error());
+    if (made == SW_OK)
+        made = pop_metrics_open(p);
     if (made == SW_OK)
         made = pop_profile_open(p);
     say_parts(p);

@@ -61,7 +61,7 @@ static void put_score(sw_json *json, const pop *p, int k)
     sw_json_put_i64(json, "member", k);
     sw_json_put_f64(json, "score", pop_told(s->score));
     sw_json_put_f64(json, "loss", s->loss);
-    sw_json_put_known_f64(json, "accuracy", p->job.train.info.n_classes > 0, s->accuracy);
+    sw_json_put_known_f64(json, "accuracy", p->classes, s->accuracy);
 }
 
 static void put_member(sw_json *json, const pop *p, int k)
@@ -139,8 +139,7 @@ static void put_parts(sw_json *json, const pop *p)
     sw_json_put_i64(json, "train_rows", p->job.train.n);
     sw_json_put_i64(json, "validation_rows", p->validation.n);
     sw_json_put_known_f64(json, "test_loss", p->tested, p->test.loss);
-    sw_json_put_known_f64(json, "test_accuracy", p->tested && p->job.train.info.n_classes > 0,
-                          p->test.accuracy);
+    sw_json_put_known_f64(json, "test_accuracy", p->tested && p->classes, p->test.accuracy);
     sw_json_put_known(json, "test_rows", p->tested, (uint64_t)p->job.test.n);
 }
 
@@ -223,7 +222,7 @@ static void print_member(const pop *p, int k)
     double values[POP_HYPERS];
     printf("  %6d  %8" PRIu64, k, m->steps);
     print_number(m->score.loss, 10);
-    if (p->job.train.info.n_classes > 0)
+    if (p->classes)
         print_number(m->score.accuracy, 10);
     if (pop_values(p, k, values) == SW_OK)
         for (int i = 0; i < p->n_hypers; i++)
@@ -259,7 +258,7 @@ static void print_members(pop *p)
     const int n = rank(p);
     printf("\n%s  member      step  %10s", p->independent ? "" : "on the validation part:\n",
            "loss");
-    if (p->job.train.info.n_classes > 0)
+    if (p->classes)
         printf("  %10s", "accuracy");
     for (int i = 0; i < p->n_hypers; i++)
         printf("  %11.11s", p->hyper[i].name);

@@ -189,7 +189,7 @@ static sw_status add_scores(pop *p, const calls *c, size_t i, double share)
     SW_TRY(read_call(p, c, i)); /* the loss is in p->values */
     for (size_t k = first; k < first + a->n; k++)
         p->members[p->order[k]].score.loss += share * p->values[k];
-    if (p->by_loss && p->job.train.info.n_classes == 0)
+    if (!p->classes)
         return SW_OK;
     SW_TRY(sw_members_mean(c->groups[i], "accuracy", p->values + first, a->n));
     for (size_t k = first; k < first + a->n; k++)

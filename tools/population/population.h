@@ -149,7 +149,7 @@ typedef struct {
     pop_hyper hyper[POP_HYPERS];
     int n_hypers;
     sw_pbt *pbt;
-    bool minimize, by_loss;
+    bool classes, minimize, by_loss; /* classes: there are accuracies */
     double steps_to_do;
     pop_shape **shapes; /* their addresses stay: a net is the user of its step function */
     int n_shapes, cap_shapes;
