@@ -83,6 +83,16 @@ static int check_writable(const char *option, const char *path)
     return cli_error(CLI_FAILED, "%s %s: %s", option, path, strerror(errno));
 }
 
+/* FILE of --save-params, or what it is for member 0. */
+static const char *first_params(const char *save, char *to, size_t bytes)
+{
+    const char *number = save != NULL ? strstr(save, "%d") : NULL;
+    if (number == NULL)
+        return save;
+    snprintf(to, bytes, "%.*s0%s", (int)(number - save), save, number + 2);
+    return to;
+}
+
 int pop_files_check(const pop *p)
 {
     const pop_opts *o = &p->opts;
@@ -90,32 +100,22 @@ int pop_files_check(const pop *p)
     int status = check_words(o);
     if (status == CLI_GO)
         status = job_check_params_name("--save-params", o->save);
-    if (o->metrics != NULL && status == CLI_GO)
-        status = check_one(o, "--metrics", o->metrics);
-    if (o->plot != NULL && status == CLI_GO)
-        status = check_one(o, "--plot", o->plot);
-    if (o->plot != NULL && status == CLI_GO &&
-        (file_same(o->plot, o->metrics) || file_same(o->plot, o->profile)))
-        status = refuse("--plot", o->plot, "--metrics or --profile");
-    if (o->profile != NULL && status == CLI_GO)
-        status = check_one(o, "--profile", o->profile);
-    if (o->profile != NULL && status == CLI_GO && file_same(o->profile, o->metrics))
-        status = refuse("--profile", o->profile, "--metrics");
-    if (o->save != NULL && status == CLI_GO) {
-        const char *number = strstr(o->save, "%d");
-        const int n = number != NULL ? (int)(number - o->save) : (int)strlen(o->save);
-        snprintf(first, sizeof first, "%.*s%s%s", n, o->save, number != NULL ? "0" : "",
-                 number != NULL ? number + 2 : "");
-        status = check_one(o, "--save-params", first);
-        if (status == CLI_GO && file_same(first, o->metrics))
-            status = refuse("--save-params", first, "--metrics");
-        if (status == CLI_GO && file_same(first, o->profile))
-            status = refuse("--save-params", first, "--profile");
-        if (status == CLI_GO)
-            status = check_writable("--save-params", first);
+    const struct {
+        const char *option, *path;
+    } files[] = {{"--metrics", o->metrics},
+                 {"--plot", o->plot},
+                 {"--profile", o->profile},
+                 {"--save-params", first_params(o->save, first, sizeof first)}};
+    const int n = sizeof files / sizeof *files;
+    for (int i = 0; i < n && status == CLI_GO; i++) {
+        if (files[i].path != NULL)
+            status = check_one(o, files[i].option, files[i].path);
+        for (int k = 0; k < i && status == CLI_GO; k++)
+            if (file_same(files[i].path, files[k].path))
+                status = refuse(files[i].option, files[i].path, files[k].option);
     }
-    if (status == CLI_GO)
-        status = check_writable("--metrics", o->metrics);
+    for (int i = 0; i < n && status == CLI_GO; i++)
+        status = check_writable(files[i].option, files[i].path);
     if (status == CLI_GO)
         status = check_writable("--checkpoint", o->job.checkpoint);
     if (status == CLI_GO)
