@@ -1600,8 +1600,9 @@ SW_MUST_USE SW_API sw_status sw_pbt_look(const sw_pbt *pbt, int member, sw_pbt_m
  * objects; the first line of a policy is [member, member, 0, 0, first values, first values]. An
  * exploit copies the donor's policy over the target's and appends its line. NULL: no logs. Call
  * it before the first sw_pbt_next, which begins the files, or beside sw_pbt_restore, in any
- * order. Written at each exploit, so that a process that is killed leaves whole lines; not
- * synced. SW_IO names the file. */
+ * order: pbt_global.txt is cut to what it had when the population was saved then, the policies
+ * are made of it, and SW_FORMAT says that its bytes are others. Written at each exploit, so
+ * that a process that is killed leaves whole lines; not synced. SW_IO names the file. */
 SW_MUST_USE SW_API sw_status sw_pbt_log(sw_pbt *pbt, const char *dir);
 
 /* All that decisions depend on, for a checkpoint; at any moment, with events that are not given

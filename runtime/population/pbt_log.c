@@ -161,9 +161,12 @@ sw_status sw_pbt_log(sw_pbt *p, const char *dir)
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, n + 1));
     p->log = memcpy(block, dir, n);
     swi_pbt_log_path(p, path, -1, "");
+    const bool there = sw_file_there(path);
     sw_status status = sw_file_open(&p->log_file, path, SW_FILE_KEEP);
     if (status == SW_OK && p->s.logged)
         status = swi_pbt_log_restore(p);
+    if (status != SW_OK && p->log_file != NULL && !there)
+        (void)!sw_file_remove(path); /* an empty one says nothing */
     if (status != SW_OK)
         swi_pbt_log_end(p);
     return status;

@@ -289,6 +289,10 @@ static void damaged_logs_are_refused(void)
                      going_same_file("M.csv", "before"),
                  "byte %zu: status %d: %s", i, o->status, o->err);
     }
+    o = population_only(words, "--steps 12 --resume=@/C --log-dir @/new");
+    SW_CHECK(o->status == 3 && strstr(o->err, "pbt_global.txt: has 0 bytes, and had") != NULL &&
+                 !going_exists("new"),
+             "status %d: %s", o->status, o->err);
     o = population_only(words, "--steps 12 --resume=@/C");
     CU_ASSERT_EQUAL(o->status, 0);
     CU_ASSERT(file_write(going_at(log), whole, n));
