@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -290,6 +291,29 @@ static void the_test_part_chooses_nothing(void)
     free(seen[1]);
 }
 
+/* Nothing is tested before the end: a run that goes on may choose another member. */
+static void an_interrupted_run_has_no_test(void)
+{
+    static sw_outcome o;
+    going_new_folder("interrupted");
+    const pid_t pid =
+        going_start("pbt --synthetic-n 60 --model mlp --hidden 4 --members 2 "
+                    "--interval 2 --steps 1000000 --quiet --json --checkpoint @/C "
+                    "--checkpoint-every 1 --plot @/p.svg lr=log:0.01..1");
+    for (int i = 0; i < 5000 && !going_exists("C"); i++)
+        (void)usleep(1000);
+    CU_ASSERT_EQUAL(kill(pid, SIGINT), 0);
+    sw_process_wait(&o, pid, "going", 60);
+    size_t n;
+    char *plot = (char *)file_read(going_at("p.svg"), &n);
+    SW_CHECK(o.status == 130 && strstr(o.out, "\"test_rows\":null") != NULL &&
+                 strstr(o.out, "\"best\":{") != NULL && plot != NULL &&
+                 strstr(plot, "validation accuracy") != NULL &&
+                 strstr(plot, "test accuracy") == NULL,
+             "status %d: %s%s", o.status, o.out, o.err);
+    free(plot);
+}
+
 /* One row after the other gets the other class: of the rows that are for validation all members
  * know nothing but by their scores. */
 static void no_member_is_trained_with_the_validation_part(void)
@@ -419,6 +443,7 @@ static const sw_test tests[] = {
     {"budgets that are too small", budgets_that_are_too_small},
     {"the file of members that wait has no name", the_file_of_members_that_wait_has_no_name},
     {"the test part chooses nothing", the_test_part_chooses_nothing},
+    {"an interrupted run has no test", an_interrupted_run_has_no_test},
     {"no member is trained with the validation part",
      no_member_is_trained_with_the_validation_part},
     {"all parts are planned", all_parts_are_planned},
