@@ -56,7 +56,10 @@ sw_status profile_take_header(sw_timeline *t, const profile_position *p)
     SW_TRY(text_of(t, p, p->record, "created", &t->created));
     SW_TRY(text_of(t, p, p->record, "command", &t->command));
     SW_TRY(profile_get_u64(p, p->record, "seed", 0, &t->seed));
-    return profile_get_batch(p, &t->batch);
+    t->no_seed = t->seed == 0 && *t->command == '\0';
+    SW_TRY(profile_get_batch(p, &t->batch));
+    t->batch = t->batch > 0 ? t->batch : -1;
+    return SW_OK;
 }
 
 static sw_status take_value(sw_timeline *t, const profile_position *p, value o,
@@ -287,15 +290,51 @@ uint64_t profile_clock(const profile_step *s, uint64_t op)
     return value_whole(value_item(s->clocks, op), &ns) ? ns : 0;
 }
 
-sw_status profile_read_end(const profile_position *p, profile_end *e)
+uint32_t profile_program_of(const sw_timeline *t, const profile_step *s)
 {
+    for (uint32_t i = t->n_programs; s->has && i > 0; i--)
+        if (t->programs[i - 1].key == s->key)
+            return i - 1;
+    return SW_TL_NONE;
+}
+
+bool profile_has_bytes(const profile_step *s)
+{
+    return s->witnesses == 0 || strcmp(s->by, "access") == 0;
+}
+
+static void keep_higher(bool *measured, uint64_t *highest, uint64_t peak)
+{
+    *highest = peak > *highest ? peak : *highest;
+    *measured = true;
+}
+
+void profile_count_step(sw_timeline *t, const profile_step *s, uint32_t program)
+{
+    sw_tl_program *p = program != SW_TL_NONE ? &t->programs[program] : NULL;
+    t->ran = true;
+    if (p != NULL)
+        p->ran = true;
+    if (!profile_has_bytes(s) || strcmp(s->by, "plan") == 0)
+        return;
+    keep_higher(&t->measured, &t->measured_bytes, profile_peak(s->phase));
+    if (p != NULL)
+        keep_higher(&p->measured, &p->measured_bytes, profile_peak(s->phase));
+}
+
+sw_status profile_read_end(const profile_position *p, profile_end *e, sw_timeline *t)
+{
+    uint64_t peak;
     SW_TRY(profile_borrow_text(p, p->record, "status", &e->status));
     SW_TRY(profile_borrow_text(p, p->record, "error", &e->error));
     if (*e->status == '\0') /* written before there was a status */
         e->status = "done";
     SW_TRY(profile_need_u64(p, p->record, "wall_ns", &e->wall_ns));
     SW_TRY(profile_get_u64(p, p->record, "steps", 0, &e->steps));
-    return profile_get_u64(p, p->record, "measured_peak_bytes", 0, &e->peak);
+    SW_TRY(profile_get_u64(p, p->record, "measured_peak_bytes", 0, &peak));
+    if (peak > t->measured_bytes && (t->measured || !t->ran)) /* else: as planned */
+        keep_higher(&t->measured, &t->measured_bytes, peak);
+    return SW_OK;
 }
 
 /* ---- records ------------------------------------------------------------------------------

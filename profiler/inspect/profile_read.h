@@ -39,13 +39,22 @@ SW_MUST_USE sw_status profile_read_step(const profile_position *p, profile_step 
 SW_MUST_USE sw_status profile_check_clocks(const profile_position *p, const profile_step *s,
                                            const sw_tl_program *program);
 uint64_t profile_clock(const profile_step *s, uint64_t op);
+/* The index of its program, the latest of that key; SW_TL_NONE: it has none. */
+uint32_t profile_program_of(const sw_timeline *t, const profile_step *s);
+/* What it says of the peak of its program, and of the run. `program`: that index. */
+void profile_count_step(sw_timeline *t, const profile_step *s, uint32_t program);
+/* Whether it says what a whole run took: a witness that was asked of something else does not.
+ */
+bool profile_has_bytes(const profile_step *s);
 /* The highest of the phases. */
 uint64_t profile_peak(const sw_prof_phase *phase);
 
 typedef struct {
     const char *status, *error; /* as they stand there, valid as long as the record */
-    uint64_t wall_ns, steps, peak;
+    uint64_t wall_ns, steps;
 } profile_end;
-SW_MUST_USE sw_status profile_read_end(const profile_position *p, profile_end *e);
+/* The peak of all runs goes into the timeline. */
+SW_MUST_USE sw_status profile_read_end(const profile_position *p, profile_end *e,
+                                       sw_timeline *t);
 
 #endif

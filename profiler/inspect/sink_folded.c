@@ -1,4 +1,4 @@
-/* Folded stacks of what lives at the peak of the main program: a line for each tensor, its
+/* Folded stacks of what lives at the peak of the run: a line for each tensor, its
  * frames from the outside in, and its bytes. Frames are the run, the layer's scopes, the role
  * and the tensor; padding is a frame of its own on top of its tensor, so that the lines add up
  * to the peak. Readers part frames at semicolons and take the last number behind a blank, two
@@ -30,7 +30,7 @@ static sw_status write_folded(const sw_timeline *t, sw_sink_out *out)
 {
     const sw_tl_program *p;
     swi_stacks tree = {0};
-    SW_TRY(swi_main_program(t, &p));
+    SW_TRY(swi_peak_program(t, &p));
     sw_status status = swi_stacks_live(&tree, p, p->peak_op);
     for (uint32_t i = 0; i < tree.n_nodes && status == SW_OK; i++) {
         const swi_frame *x = &tree.nodes[i];

@@ -218,13 +218,12 @@ static void put_words(page *w, sw_json *j)
     sw_json_put_string(j, "ended", t->ended);
     sw_json_put_string(j, "why", t->why);
     sw_json_put_i64(j, "batch", t->batch);
-    sw_json_key(j, "seed"); /* as text: the page's numbers have 53 bits */
-    char seed[24];
+    char seed[24]; /* as text: the page's numbers have 53 bits */
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)t->seed);
-    sw_json_string(j, seed);
+    sw_json_put_string(j, "seed", t->no_seed ? NULL : seed);
     sw_json_put_u64(j, "skipped_runs", t->skipped_runs);
     sw_json_put_u64(j, "clocked_every", w->clocked_every);
-    const sw_tl_program *best = sw_timeline_main(t);
+    const sw_tl_program *best = sw_timeline_peak(t);
     sw_json_put_i64(j, "main", best == NULL ? -1 : (int64_t)(best - t->programs));
     sw_json_open(j, "programs", '[');
     for (uint32_t k = 0; k < t->n_programs; k++)

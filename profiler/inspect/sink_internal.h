@@ -65,7 +65,7 @@ SW_MUST_USE sw_status swi_stacks_child(swi_stacks *tree, uint32_t parent, uint32
 SW_MUST_USE sw_status swi_stacks_live(swi_stacks *tree, const sw_tl_program *p,
                                       uint32_t position);
 
-/* The main program; without one there is nothing to show (SW_FORMAT). */
-SW_MUST_USE sw_status swi_main_program(const sw_timeline *t, const sw_tl_program **out);
+/* The program that holds the peak; without one there is nothing to show (SW_FORMAT). */
+SW_MUST_USE sw_status swi_peak_program(const sw_timeline *t, const sw_tl_program **out);
 
 #endif

@@ -1,8 +1,8 @@
-/* Massif's output of one run of the main program, for ms_print and massif-visualizer. Time
- * counts ops. Payload is heap, padding and alignment are "extra". Of long programs the highest
- * position of each of at most 400 stretches is shown. Trees (layers, roles, tensors) stand at
- * the peak and where each phase is highest. Readers end a line at a number sign: in names it
- * becomes a plus. */
+/* Massif's output of one run of the program that holds the peak, for ms_print and
+ * massif-visualizer. Time counts ops. Payload is heap, padding and alignment are "extra". Of
+ * long programs the highest position of each of at most 400 stretches is shown. Trees (layers,
+ * roles, tensors) stand at the peak and where each phase is highest. Readers end a line at a
+ * number sign: in names it becomes a plus. */
 #include "alloc/base/mem.h"
 #include "profiler/inspect/sink_internal.h"
 #include <inttypes.h>
@@ -160,7 +160,7 @@ static sw_status write_massif(const sw_timeline *t, sw_sink_out *out)
 {
     writer w = {.out = out};
     void *block;
-    SW_TRY(swi_main_program(t, &w.p));
+    SW_TRY(swi_peak_program(t, &w.p));
     if (w.p->n_ops == 0)
         SW_FAIL(SW_FORMAT, "%s: its program has no ops, so there is no time to show", t->path);
     const size_t n = w.p->n_ops, bytes = n * (2 * sizeof(uint64_t) + 1);

@@ -1,4 +1,4 @@
-/* speedscope's file: first the peak of the main program in bytes (stacks of run, scopes, role
+/* speedscope's file: first the peak of the run in bytes (stacks of run, scopes, role
  * and tensor, as in folded stacks), then the runs in time (run, phase, scopes, op). Frames are
  * numbered as they come and are listed at the end. */
 #include "profiler/record/json.h"
@@ -155,7 +155,7 @@ static sw_status write_speedscope(const sw_timeline *t, sw_sink_out *out)
 {
     const sw_tl_program *p;
     writer w = {.status = SW_OK};
-    SW_TRY(swi_main_program(t, &p));
+    SW_TRY(swi_peak_program(t, &p));
     sw_json_fixed(&w.j, w.buffer, sizeof w.buffer, sw_sink_drain, out);
     sw_status status = put_file(&w, t, p);
     if (status == SW_OK)

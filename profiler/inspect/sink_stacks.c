@@ -190,9 +190,9 @@ sw_status swi_stacks_live(swi_stacks *tree, const sw_tl_program *p, uint32_t pos
     return SW_OK;
 }
 
-sw_status swi_main_program(const sw_timeline *t, const sw_tl_program **out)
+sw_status swi_peak_program(const sw_timeline *t, const sw_tl_program **out)
 {
-    *out = sw_timeline_main(t);
+    *out = sw_timeline_peak(t);
     if (*out == NULL)
         SW_FAIL(SW_FORMAT, "%s: it has no plan and no trace, so there is nothing to show",
                 t->path);

@@ -1,6 +1,7 @@
 /* TensorBoard's event file of a run: an event for each step of training, with its loss, its
  * time and its bytes; one for the evaluations behind a step; and in front of all the bytes that
- * live while each op of the main program runs, where the op's position stands for the step. */
+ * live while each op of the program that holds the peak runs, where the op's position stands
+ * for the step. */
 #include "alloc/base/mem.h"
 #include "profiler/inspect/sink_internal.h"
 #include "profiler/inspect/tfevents.h"
@@ -120,7 +121,7 @@ static sw_status write_plan(writer *w, const sw_tl_program *p, const uint64_t *l
 
 static sw_status write_curve(writer *w, const sw_timeline *t)
 {
-    const sw_tl_program *p = sw_timeline_main(t);
+    const sw_tl_program *p = sw_timeline_peak(t);
     void *block;
     if (p == NULL || p->n_ops == 0)
         return SW_OK;

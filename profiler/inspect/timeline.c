@@ -373,19 +373,34 @@ sw_status sw_timeline_finish(sw_timeline *t)
 
 /* ---- questions --------------------------------------------------------------------------- */
 
-const sw_tl_program *sw_timeline_main(const sw_timeline *t)
+uint64_t sw_timeline_height(const sw_tl_program *p)
+{
+    return p->measured ? p->measured_bytes : p->peak_bytes;
+}
+
+static bool is_higher(const sw_timeline *t, const sw_tl_program *p, const sw_tl_program *than)
+{
+    const sw_tl_program *const of[2] = {than, p};
+    uint64_t rank[2][5];
+    for (int i = 0; i < 2; i++) {
+        rank[i][0] = of[i]->ran || (t->measured && of[i]->peak_bytes <= t->measured_bytes);
+        rank[i][1] = sw_timeline_height(of[i]);
+        rank[i][2] = of[i]->ran;
+        rank[i][3] = of[i]->peak_bytes;
+        rank[i][4] = strcmp(of[i]->run, "eval") != 0;
+    }
+    int k = 0;
+    while (k < 4 && rank[0][k] == rank[1][k])
+        k++;
+    return rank[1][k] > rank[0][k];
+}
+
+const sw_tl_program *sw_timeline_peak(const sw_timeline *t)
 {
     const sw_tl_program *best = NULL;
-    bool best_trains = false;
-    for (uint32_t i = 0; i < t->n_programs; i++) {
-        const sw_tl_program *p = &t->programs[i];
-        const bool trains = strcmp(p->run, "train") == 0;
-        if (best == NULL || trains > best_trains ||
-            (trains == best_trains && p->peak_bytes > best->peak_bytes)) {
-            best = p;
-            best_trains = trains;
-        }
-    }
+    for (uint32_t i = 0; i < t->n_programs; i++)
+        if (best == NULL || is_higher(t, &t->programs[i], best))
+            best = &t->programs[i];
     return best;
 }
 

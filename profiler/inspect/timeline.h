@@ -25,10 +25,12 @@ typedef struct {
 } sw_tl_op;
 
 typedef struct {
-    uint64_t key;    /* exec << 32 | number */
-    bool immediate;  /* a trace; nothing was predicted */
-    const char *run; /* "train", "eval" */
-    int64_t batch;   /* -1: none */
+    uint64_t key;            /* exec << 32 | number */
+    bool immediate;          /* a trace; nothing was predicted */
+    const char *run;         /* "train", "eval" */
+    int64_t batch;           /* -1: none */
+    bool ran, measured;      /* a record of a run of it; of one that was measured */
+    uint64_t measured_bytes; /* the highest of those */
     uint64_t model_bytes, arena_bytes, data_bytes, total_bytes, lower_bound_bytes;
     uint64_t program_host_bytes;         /* 0: not said */
     sw_prof_phase phase[SW_PROF_PHASES]; /* predicted; ns is 0 */
@@ -77,7 +79,10 @@ typedef struct sw_timeline {
     const char *why;       /* of a failure, or "" */
     const char *damaged;   /* what ended the reading, with file and line; NULL: nothing */
     int64_t batch;         /* -1: none */
+    bool no_seed;          /* the program gave none */
     uint64_t seed;
+    bool ran, measured;      /* a record of a run; the peak of one is known, */
+    uint64_t measured_bytes; /* and this is the highest, with a record in the file or not */
     sw_tl_program *programs;
     uint32_t n_programs;
     sw_tl_run *runs;
@@ -105,9 +110,13 @@ SW_MUST_USE sw_status sw_timeline_finish_program(sw_timeline *t, sw_tl_program *
 
 /* ---- questions --------------------------------------------------------------------------- */
 
-/* The program that a report is about: of those that ran in training, else of all, the highest
- * peak. NULL: there is none. */
-const sw_tl_program *sw_timeline_main(const sw_timeline *t);
+/* What a program takes at its highest: as measured, else as predicted. */
+uint64_t sw_timeline_height(const sw_tl_program *p);
+/* The program that holds the peak of the run, whatever its mode: the highest of those that ran.
+ * One without a run in the file ran in another part of it, or between the steps that are
+ * recorded, where it is no higher than what was measured. Where none ran: of all. Of equal
+ * ones: that which ran here, is predicted to be higher, trains, is the first. NULL: none. */
+const sw_tl_program *sw_timeline_peak(const sw_timeline *t);
 /* The index of the value with that number, or none. */
 uint32_t sw_timeline_value(const sw_tl_program *p, uint32_t id);
 /* Bytes (with padding) that live while op `position` runs, of those values that `of` takes

@@ -34,15 +34,6 @@ typedef struct {
     uint64_t dropped;
 } reader;
 
-/* The latest of that key. */
-static uint32_t find_program(const sw_timeline *t, uint64_t key)
-{
-    for (uint32_t i = t->n_programs; i > 0; i--)
-        if (t->programs[i - 1].key == key)
-            return i - 1;
-    return SW_TL_NONE;
-}
-
 /* ---- which runs -------------------------------------------------------------------------- */
 
 static sw_status push(run_list *l, run_position x)
@@ -76,7 +67,8 @@ static sw_status choose_run(reader *r, const profile_position *p)
         (r->want->max_events > 0 ? r->want->max_events : TIMELINE_EVENTS) / 2;
     profile_step s;
     SW_TRY(profile_read_step(p, &s));
-    const uint32_t program = s.has ? find_program(r->t, s.key) : SW_TL_NONE;
+    const uint32_t program = profile_program_of(r->t, &s);
+    profile_count_step(r->t, &s, program);
     if (program == SW_TL_NONE || !is_wanted(r->want, s.step) || s.witnesses != 0) {
         r->t->skipped_runs += s.witnesses == 0;
         return SW_OK;
@@ -163,7 +155,7 @@ static sw_status take_run(reader *r, const profile_position *p)
     SW_TRY(sw_timeline_add_run(r->t, &run));
     for (int i = 0; i < SW_PROF_PHASES; i++)
         clocked += s.phase[i].ns;
-    *run = (sw_tl_run){.program = find_program(r->t, s.key),
+    *run = (sw_tl_run){.program = profile_program_of(r->t, &s),
                        .step = s.step,
                        .micro = s.micro,
                        .has_loss = s.has_loss,
@@ -182,7 +174,7 @@ static sw_status take_run(reader *r, const profile_position *p)
 static sw_status take_end(reader *r, const profile_position *p)
 {
     profile_end e;
-    SW_TRY(profile_read_end(p, &e));
+    SW_TRY(profile_read_end(p, &e, r->t));
     SW_TRY(sw_timeline_string(r->t, &r->t->ended, e.status));
     return sw_timeline_string(r->t, &r->t->why, e.error);
 }

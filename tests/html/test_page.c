@@ -330,7 +330,7 @@ static void words_come_back(void)
         CU_ASSERT_EQUAL(json_integer_value(json_object_get(g, "peak_bytes")),
                         (json_int_t)t->programs[1].peak_bytes);
         CU_ASSERT_EQUAL(json_integer_value(json_object_get(w, "main")),
-                        (json_int_t)(sw_timeline_main(t) - t->programs));
+                        (json_int_t)(sw_timeline_peak(t) - t->programs));
         json_decref(w);
         sw_timeline_free(t);
     }

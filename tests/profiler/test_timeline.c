@@ -161,7 +161,7 @@ static void curves_are_sums_over_lives(void)
 static void numbers_and_strings_are_found_again(void)
 {
     sw_timeline *t = sw_make_timeline(7, &(sw_made_timeline){1, 1, 40, 300, false, true});
-    const sw_tl_program *p = sw_timeline_main(t);
+    const sw_tl_program *p = sw_timeline_peak(t);
     const char *a = NULL, *b = NULL, *roles[16];
     CU_ASSERT_PTR_NOT_NULL_FATAL(p);
     for (uint32_t i = 0; i < p->n_values; i++) {

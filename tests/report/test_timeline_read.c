@@ -45,7 +45,7 @@ static void a_profile_becomes_programs_and_runs(void)
     CU_ASSERT(t->batch == 16 && t->seed == 42 && t->n_programs == 2 && t->n_runs == 21);
     CU_ASSERT_STRING_EQUAL(t->ended, "done");
     CU_ASSERT_STRING_EQUAL(t->why, "");
-    const sw_tl_program *p = sw_timeline_main(t);
+    const sw_tl_program *p = sw_timeline_peak(t);
     CU_ASSERT_PTR_NOT_NULL_FATAL(p);
     CU_ASSERT(p->n_ops == 5 && p->peak_op == 2 && p->peak_bytes == 1024 && !p->immediate);
     static const uint8_t phases[] = {1, 2, 3, 3,

@@ -153,7 +153,7 @@ const char *check_speedscope(const written *file, const expected *x)
     if (all == NULL)
         BAD("no JSON: %s", sw_last_error());
     const json_t *profiles = json_object_get(all, "profiles");
-    const char *bad = take_peak(all, json_array_get(profiles, 0), sw_timeline_main(x->t));
+    const char *bad = take_peak(all, json_array_get(profiles, 0), sw_timeline_peak(x->t));
     if (strcmp(text_of(all, "$schema"), "https://www.speedscope.app/file-format-schema.json") !=
         0)
         bad = "another schema";

@@ -53,7 +53,7 @@ static void stack_of(const sw_tl_program *p, const sw_tensor *v, char *to, size_
 
 const char *check_folded(const written *file, const sw_timeline *t)
 {
-    const sw_tl_program *p = sw_timeline_main(t);
+    const sw_tl_program *p = sw_timeline_peak(t);
     char line[4000], want[4000];
     const char *at = file->bytes;
     uint64_t sum = 0;
@@ -136,7 +136,7 @@ static bool take_node(lines *l, int depth, uint64_t *bytes)
 const char *check_massif(const written *file, const sw_timeline *t)
 {
     static lines l;
-    const sw_tl_program *p = sw_timeline_main(t);
+    const sw_tl_program *p = sw_timeline_peak(t);
     uint64_t peaks = 0, count = 0, highest = 0, last = 0, x, time, heap, extra;
     l.at = file->bytes;
     if (!next_plain(&l) || strncmp(l.line, "desc:", 5) != 0 || !next_plain(&l) ||

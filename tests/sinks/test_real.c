@@ -39,7 +39,7 @@ static void check_profile(const char *words)
         return;
     check_all(t, words);
     expect(&x, t);
-    const sw_tl_program *p = sw_timeline_main(t);
+    const sw_tl_program *p = sw_timeline_peak(t);
     SW_CHECK(t->n_runs > 0 && p != NULL && x.n_slices > 100 && x.max_live == p->peak_bytes,
              "%s: %zu slices, %llu bytes at most", words, x.n_slices,
              (unsigned long long)x.max_live);

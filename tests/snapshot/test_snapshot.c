@@ -172,7 +172,7 @@ static uint64_t check_round(const sw_timeline *run, const char *format)
     CU_ASSERT_EQUAL(sw_timeline_walk(run, hear_run, &wrote), SW_OK);
     CU_ASSERT_EQUAL(sw_timeline_walk(t, hear_snapshot, &got), SW_OK);
     SW_CHECK(wrote.n <= got.n && wrote.peak == got.peak &&
-                 sw_timeline_main(t)->peak_bytes == got.peak,
+                 sw_timeline_peak(t)->peak_bytes == got.peak,
              "%s: %u and %u events, peaks %llu and %llu", format, wrote.n, got.n,
              (unsigned long long)wrote.peak, (unsigned long long)got.peak);
     for (uint32_t i = 0; i < wrote.n && i < got.n; i++)
@@ -202,7 +202,7 @@ static void what_we_write_we_read(void)
     CU_ASSERT_EQUAL(check_round(run, "memory-viz"), RUN_PEAK);
     CU_ASSERT_EQUAL(check_round(run, "memory-viz-json"), RUN_PEAK);
     CU_ASSERT_EQUAL_FATAL(timeline_open(&t, write_run(run, "memory-viz", "run"), NULL), SW_OK);
-    const sw_tl_program *p = sw_timeline_main(t);
+    const sw_tl_program *p = sw_timeline_peak(t);
     CU_ASSERT_STRING_EQUAL(t->model, "toy");
     CU_ASSERT_EQUAL(p->peak_bytes, RUN_PEAK);
     CU_ASSERT_STRING_EQUAL(p->ops[p->peak_op].name, "b/linear backward");
@@ -276,7 +276,7 @@ static void a_run_of_another_tool_has_known_answers(void)
     const char *path = put_file("other.json", other, sizeof other - 1);
     if (!SW_CHECK(timeline_open(&t, path, NULL) == SW_OK, "%s", sw_last_error()))
         return;
-    const sw_tl_program *p = sw_timeline_main(t);
+    const sw_tl_program *p = sw_timeline_peak(t);
     CU_ASSERT_STRING_EQUAL(t->device, "cuda:1, the fullest of 2");
     CU_ASSERT_EQUAL(t->n_programs, 1);
     CU_ASSERT_EQUAL(p->n_ops, 5);
@@ -496,7 +496,7 @@ static void many_events_are_written_and_read(void)
     sink_close(&s);
     if (!SW_CHECK(read_snapshot(&t, path) == SW_OK, "%s", sw_last_error()))
         return;
-    const sw_tl_program *p = sw_timeline_main(t);
+    const sw_tl_program *p = sw_timeline_peak(t);
     sw_note("%u positions: %zu bytes, written in %llu ms, read in %llu ms", p->n_ops, bytes,
             (unsigned long long)(written - began) / 1000,
             (unsigned long long)(micros() - before) / 1000);

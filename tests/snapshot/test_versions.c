@@ -46,7 +46,7 @@ static void files_of_2_0_are_read(void)
     const char *path = put_file("of20.json", of_2_0, sizeof of_2_0 - 1);
     CU_ASSERT_EQUAL_FATAL(timeline_open(&t, path, NULL), SW_OK);
     CU_ASSERT_STRING_EQUAL(t->device, "cuda:0");
-    CU_ASSERT_EQUAL(sw_timeline_main(t)->peak_bytes, 1300);
+    CU_ASSERT_EQUAL(sw_timeline_peak(t)->peak_bytes, 1300);
     sw_timeline_free(t);
 }
 

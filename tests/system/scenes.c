@@ -22,9 +22,16 @@ scene *scene_open(const char *path, sw_profile_opts profile)
     profile.path = path;
     profile.model = "scene";
     CU_ASSERT_EQUAL_FATAL(sw_profile_create(&s->profile, &profile), SW_OK);
-    const sw_exec_opts exec = {.size = sizeof exec, .profile = s->profile};
-    CU_ASSERT_EQUAL_FATAL(sw_exec_create(&s->exec, &exec), SW_OK);
+    scene_exec(s, (sw_exec_opts){0});
     return s;
+}
+
+void scene_exec(scene *s, sw_exec_opts exec)
+{
+    sw_exec_destroy(s->exec);
+    exec.size = sizeof exec;
+    exec.profile = s->profile;
+    CU_ASSERT_EQUAL_FATAL(sw_exec_create(&s->exec, &exec), SW_OK);
 }
 
 void scene_close(scene *s)
@@ -37,7 +44,7 @@ void scene_close(scene *s)
 
 /* `user` says what the step makes: other contents at the same place are another variant. */
 static void run(scene *s, sw_step_fn *fn, void *user, uint64_t variant, sw_model *model,
-                const sw_array *input)
+                const sw_array *input, sw_mode mode)
 {
     const sw_run_args args = {.size = sizeof args,
                               .fn = fn,
@@ -46,10 +53,12 @@ static void run(scene *s, sw_step_fn *fn, void *user, uint64_t variant, sw_model
                               .n_models = model != NULL,
                               .inputs = input,
                               .n_inputs = input != NULL,
-                              .mode = SW_TRAIN,
+                              .mode = mode,
                               .variant = variant,
-                              .step = s->step++};
+                              .immediate = s->immediate,
+                              .step = s->step};
     SW_CHECK(sw_run(s->exec, &args) == SW_OK, "%s", sw_last_error());
+    s->step += mode == SW_TRAIN;
 }
 
 static void phases_step(sw_ctx *ctx, void *user)
@@ -74,7 +83,7 @@ void scene_phases(scene *s, const phases_scene *what)
     for (int i = 0; i < SW_PHASES; i++)
         variant = mix(variant, what->n[i]);
     phases_scene copy = *what;
-    run(s, phases_step, &copy, variant, NULL, NULL);
+    run(s, phases_step, &copy, variant, NULL, NULL, SW_TRAIN);
 }
 
 typedef struct {
@@ -105,7 +114,7 @@ void scene_layers(scene *s, const layer_scene *what, int n)
     for (int i = 0; i < n; i++)
         variant = mix(variant, what[i].n);
     layers_user user = {what, n};
-    run(s, layers_step, &user, variant, NULL, NULL);
+    run(s, layers_step, &user, variant, NULL, NULL, SW_TRAIN);
 }
 
 static void holes_step(sw_ctx *ctx, void *user)
@@ -129,7 +138,7 @@ static void holes_step(sw_ctx *ctx, void *user)
 void scene_holes(scene *s, const holes_scene *what)
 {
     holes_scene copy = *what;
-    run(s, holes_step, &copy, mix(4, what->unit), NULL, NULL);
+    run(s, holes_step, &copy, mix(4, what->unit), NULL, NULL, SW_TRAIN);
 }
 
 typedef struct {
@@ -145,8 +154,10 @@ static void linear_step(sw_ctx *ctx, void *user)
     const sw_value loss = sw_mean(ctx, y, 0);
     sw_clear_phase(ctx);
     sw_metric(ctx, "loss", loss);
-    sw_backward(ctx, loss, &u->optimizer, 1);
-    sw_update(ctx, u->optimizer);
+    if (sw_ctx_mode(ctx) == SW_TRAIN) {
+        sw_backward(ctx, loss, &u->optimizer, 1);
+        sw_update(ctx, u->optimizer);
+    }
 }
 
 void scene_linear(scene *s, const linear_scene *what, int steps)
@@ -158,13 +169,20 @@ void scene_linear(scene *s, const linear_scene *what, int steps)
     const sw_optimizer_opts adam = {.size = sizeof adam, .kind = "adam", .keep_gradients = 1};
     CU_ASSERT_EQUAL(sw_optimizer_create(&user.optimizer, model, &adam), SW_OK);
     CU_ASSERT_EQUAL(sw_model_ready(model, s->exec, 1), SW_OK);
-    float *x = calloc((size_t)(what->rows * what->in), sizeof *x);
+    CU_ASSERT_EQUAL(sw_model_bytes(model, &s->model_bytes), SW_OK);
+    const int64_t most = what->rows > what->eval_rows ? what->rows : what->eval_rows;
+    float *x = calloc((size_t)(most * what->in), sizeof *x);
     CU_ASSERT_PTR_NOT_NULL_FATAL(x);
-    for (int64_t i = 0; i < what->rows * what->in; i++)
+    for (int64_t i = 0; i < most * what->in; i++)
         x[i] = (float)(i % 17) * 0.1f;
-    const sw_array input = {SW_F32, SW_SHAPE(what->rows, what->in), x};
-    for (int i = 0; i < steps; i++)
-        run(s, linear_step, &user, 3, model, &input);
+    const sw_array input = {SW_F32, SW_SHAPE(what->rows, what->in), x},
+                   held_out = {SW_F32, SW_SHAPE(what->eval_rows, what->in), x};
+    for (int i = 0; i < steps; i++) {
+        if (what->rows > 0)
+            run(s, linear_step, &user, 3, model, &input, SW_TRAIN);
+        if (what->eval_rows > 0)
+            run(s, linear_step, &user, 3, model, &held_out, SW_EVAL);
+    }
     free(x);
     sw_model_destroy(model);
 }

@@ -57,10 +57,21 @@ static inline size_t layers_peak(const layer_scene *s, int n)
 }
 
 /* A linear layer without anything around it, that is trained by Adam on `rows` rows, with
- * gradients that stay in the model. */
+ * gradients that stay in the model. Behind each step it is evaluated on `eval_rows`; 0: it is
+ * not. */
 typedef struct {
-    int64_t rows, in, out;
+    int64_t rows, in, out, eval_rows;
 } linear_scene;
+
+static inline size_t linear_parameters(const linear_scene *s)
+{
+    return floats(s->in * s->out) + floats(s->out);
+}
+/* What the step arena of an evaluation has: the result, and the number that it comes to. */
+static inline size_t linear_eval_arena(const linear_scene *s)
+{
+    return floats(s->eval_rows * s->out) + ONE_NUMBER;
+}
 
 /* Tensors of the sizes 2, 3, 1, 2, 1, 3 and 2 (times `unit` floats) in an order of births and
  * deaths where no more than 5 live at one time, and 6 are needed: when the second has died the
@@ -77,9 +88,14 @@ typedef struct {
     sw_profile *profile;
     sw_exec *exec;
     uint64_t step;
+    int immediate;      /* 1: runs go op by op */
+    size_t model_bytes; /* of the latest model, as sw_model_bytes says */
 } scene;
 /* `profile` without size, path and model: all defaults. */
 scene *scene_open(const char *path, sw_profile_opts profile);
+/* Go on with another exec, which records into the same profile. `exec` without size and
+ * profile. */
+void scene_exec(scene *s, sw_exec_opts exec);
 void scene_close(scene *s);
 void scene_phases(scene *s, const phases_scene *what);
 void scene_layers(scene *s, const layer_scene *what, int n);

@@ -104,7 +104,8 @@ static void a_profile_is_equal_to_itself(void)
     char words[3000];
     const char *a = profile_of("itself", NAIVE);
     snprintf(words, sizeof words, "report %s --diff=%s", a, a);
-    const char *text = run(words);
+    const char *text = strstr(run(words), "\n\n"); /* names of files may have dashes */
+    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
     for (const char *line = text; (line = strstr(line, "\n  ")) != NULL; line++)
         SW_CHECK(strcspn(line + 1, "+-") > strcspn(line + 1, "\n") &&
                      strstr(line, "equal") < line + 80,

@@ -145,8 +145,9 @@ static void which_phase_peaks_and_whether_it_moves(void)
         check_phases(at(row, "phases"), i < 2 ? &steady : &other);
     }
     CU_ASSERT_EQUAL(ask("report --bytes %s", path), 0);
-    CU_ASSERT_PTR_NOT_NULL(strstr(asked.out, "the peak is in forward in 2 runs (first in step "
-                                             "1), in backward in 1 run"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(asked.out,
+                                  "the peak of a step is in forward in 2 runs (first "
+                                  "in step 1), in backward in"));
     char moves[128];
     snprintf(moves, sizeof moves, "it moves from 20,160 (step 1) to 36,288 (step 3)");
     CU_ASSERT_EQUAL(phases_peak(&steady, SW_FORWARD), 20160);

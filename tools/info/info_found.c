@@ -72,10 +72,11 @@ static void note_report(found *f, const report *r, bool snapshot)
     note_text(f, "data", r->data);
     note_text(f, "created", r->created);
     note_text(f, "command", r->command);
-    if (r->batch > 0)
-        found_note(f, "batch", "%" PRId64, r->batch);
+    if (r->timeline->batch > 0)
+        found_note(f, "batch", "%" PRId64, r->timeline->batch);
     if (!snapshot) {
-        found_note(f, "seed", "%" PRIu64, r->seed);
+        if (!r->timeline->no_seed)
+            found_note(f, "seed", "%" PRIu64, r->timeline->seed);
         found_note(f, "steps", "%" PRIu64, r->n_steps);
         found_note(f, "evaluations", "%" PRIu64, r->evaluations);
         found_note(f, "ended", "%s", r->ended ? r->status : r->goes_on ? "goes on" : "cut");
@@ -83,6 +84,8 @@ static void note_report(found *f, const report *r, bool snapshot)
     if (peak.known)
         found_note(f, peak.measured ? "measured_peak_bytes" : "peak_bytes", "%" PRIu64,
                    peak.bytes);
+    if (!snapshot)
+        note_text(f, "peak_program", peak.program.text);
 }
 
 static sw_status look_profile(found *f, bool snapshot)

@@ -34,7 +34,7 @@ int report_end(const report *r, int code)
 static sw_status print_all(report *r, const settings *s, const report_gate *gate)
 {
     report_live live = {0};
-    const report_plan *plan = report_main_plan(r);
+    const report_plan *plan = report_peak_plan(r);
     const report_tail of_gate = {report_gate_more, gate},
                       *more = gate != NULL ? &of_gate : NULL;
     if (s->by != NULL)

@@ -123,7 +123,8 @@ static sw_status write_page(void *context, sw_file *file)
 static report_gate_peak peak_of(const population *p)
 {
     const bool known = p->seen_turns > 0;
-    return (report_gate_peak){p->shown, known, known, p->peak_bytes};
+    return (report_gate_peak){
+        .path = p->shown, .known = known, .measured = known, .bytes = p->peak_bytes};
 }
 
 /* The report was printed: does its peak keep the limits? */

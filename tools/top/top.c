@@ -115,17 +115,6 @@ static sw_status read_more(top *t, bool *same)
     return keep_head(t);
 }
 
-static void keep_totals(top *t)
-{
-    const report_plan *plan = t->report != NULL ? report_main_plan(t->report) : NULL;
-    top_state *s = &t->state;
-    if (plan == NULL)
-        return;
-    s->has_plan = true;
-    s->data = plan->data;
-    s->total = plan->total;
-}
-
 /* Begin the file again, as if it had not been seen. */
 static sw_status start_over(top *t)
 {
@@ -151,7 +140,7 @@ static bool was_renamed(top *t)
     return sw_file_there(t->source.path) && top_source_fits(t->source.path);
 }
 
-static sw_status follow_file(top *t)
+static sw_status follow(top *t)
 {
     bool same = true;
     if (t->report == NULL)
@@ -167,13 +156,6 @@ static sw_status follow_file(top *t)
     if (opened == SW_IO) /* gone already: the next look finds where to */
         return SW_OK;
     return opened == SW_OK ? read_more(t, &same) : opened;
-}
-
-static sw_status follow(top *t)
-{
-    const sw_status status = follow_file(t);
-    keep_totals(t);
-    return status;
 }
 
 /* ---- how the run is ---------------------------------------------------------------------- */
@@ -393,13 +375,15 @@ int tool_top(int argc, char **argv)
             "begun anew (train --profile-max) is followed, and so is a new run in the "
             "same file.\nRates and times are those of the last ten seconds. Sparklines "
             "go over the whole run; a point is the mean loss, the slowest step and the "
-            "highest peak of its steps. Of a long file that was there before, steps that "
+            "highest peak of the program that is shown: the highest so far, in training or "
+            "evaluation. Of a long file that was there before, steps that "
             "allocated nothing are sampled.\n"
             "Keys of --json, null where it is not known: file, process, model, device, "
             "data, batch; condition (empty, running, waiting, ended, died), status, "
             "idle_ns; step, planned_steps, loss; of the last ten seconds "
             "steps_per_second, median_step_ns, max_step_ns, window_steps, window_ns; "
-            "predicted and measured, for each phase its peak_bytes and end_bytes, "
+            "program (the highest so far), predicted and measured, for each phase its "
+            "peak_bytes and end_bytes, "
             "predicted_peak_bytes, measured_peak_bytes, model_bytes, arena_bytes, "
             "data_bytes, total_bytes, budget_bytes, process_bytes, host_bytes, measured_by, "
             "allocations_after_warmup.\n"

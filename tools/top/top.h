@@ -59,18 +59,18 @@ typedef struct {
 
 typedef struct {
     char created[REPORT_TEXT], command[256]; /* of the run that is watched */
-    bool begun, any, has_plan, timed;        /* timed: records say when their run began */
+    bool begun, any, timed;                  /* timed: records say when their run began */
     report_row last;                         /* the latest run of training */
-    /* Of the latest run of the highest program that trains; a smaller last batch is passed
-     * over: */
+    /* Of the latest run of the program that holds the peak so far, of training or not: */
+    bool shown, has_plan, planned;
+    report_name program; /* where has_plan */
     sw_prof_phase seen[SW_PROF_PHASES], plan[SW_PROF_PHASES];
-    uint64_t peak, plan_peak, arena, model;
-    char by[12]; /* who measured it; "plan": nobody, they are the plan's figures */
-    bool planned;
-    uint64_t data, total;           /* of the main plan, where has_plan */
-    uint64_t host, process;         /* the latest figures; process 0: none */
-    uint64_t allocations;           /* of warm runs, in the files before this one */
-    bool warm;                      /* there were warm runs in them */
+    uint64_t peak, height, plan_peak, arena, model; /* height: as sw_timeline_height has it */
+    char by[12];            /* who measured it; "plan": nobody, they are the plan's figures */
+    uint64_t data, total;   /* where has_plan */
+    uint64_t host, process; /* the latest figures; process 0: none */
+    uint64_t allocations;   /* of warm runs, in the files before this one */
+    bool warm;              /* there were warm runs in them */
     uint64_t planned_steps, budget; /* 0: not known; none */
     top_series loss, time, high;
     top_point window[TOP_WINDOW];

@@ -97,8 +97,8 @@ static void draw_head(const top *t, const top_pace *pace)
         add(&p, "nothing is written yet");
     else {
         add(&p, "%s%s%s on %s", colour("\033[1m"), r->model, colour("\033[0m"), r->device);
-        if (r->batch >= 0)
-            add(&p, ", batch %" PRId64, r->batch);
+        if (r->timeline->batch >= 0)
+            add(&p, ", batch %" PRId64, r->timeline->batch);
         if (r->data[0] != '\0')
             add(&p, ", data %s", r->data);
     }
@@ -142,7 +142,7 @@ static void add_bar(piece *p, const sw_prof_phase *phase, uint64_t mark, bool ma
 
 static bool counted(const top_state *s)
 {
-    return s->any && strcmp(s->by, "plan") != 0;
+    return s->shown && strcmp(s->by, "plan") != 0;
 }
 
 static void add_verdict(piece *p, const top_state *s, int phase)
@@ -246,10 +246,12 @@ static void draw_series(const top_state *s)
         add(&p, "  %.4g to %.4g", s->loss.at[0], s->loss.at[s->loss.n - 1]);
         draw(&p);
     }
-    add(&p, "%-11s", "step time");
-    add_spark(&p, &s->time);
-    add(&p, "  %s", cli_ns((uint64_t)s->time.at[s->time.n - 1]).text);
-    draw(&p);
+    if (s->time.n > 0) {
+        add(&p, "%-11s", "step time");
+        add_spark(&p, &s->time);
+        add(&p, "  %s", cli_ns((uint64_t)s->time.at[s->time.n - 1]).text);
+        draw(&p);
+    }
     add(&p, "%-11s", "peak");
     add_spark(&p, &s->high);
     add(&p, "  %s", cli_bytes((size_t)s->high.at[s->high.n - 1]).text);
@@ -262,7 +264,8 @@ void top_draw(top *t, bool keys)
     piece p = {.n = 0};
     screen_begin();
     draw_head(t, &pace);
-    if (t->state.any) {
+    if (t->state.shown) {
+        add(&p, "%s%s", t->state.has_plan ? "highest so far: " : "", t->state.program.text);
         draw(&p);
         draw_phases(&t->state);
         draw(&p);
@@ -289,8 +292,9 @@ void top_print_line(top *t)
     add(&p, "%s", s->any ? ", " : "");
     add_pace(&p, &pace);
     add(&p, "%s", pace.steps > 0 ? ", " : "");
-    if (s->any)
-        add(&p, "peak %s, ", cli_bytes(s->peak).text);
+    if (s->shown)
+        add(&p, "peak %s%s%s, ", cli_bytes(s->peak).text, s->has_plan ? " in " : "",
+            s->program.text);
     if (s->process > 0)
         add(&p, "process %s, ", cli_bytes(s->process).text);
     add_condition(&p, t);
@@ -316,7 +320,7 @@ static void put_head(sw_json *j, const top *t)
     sw_json_put_string(j, "model", r != NULL ? r->model : NULL);
     sw_json_put_string(j, "device", r != NULL ? r->device : NULL);
     sw_json_put_string(j, "data", r != NULL ? r->data : NULL);
-    report_put_batch(j, r != NULL ? r->batch : -1);
+    report_put_batch(j, r != NULL ? r->timeline->batch : -1);
     sw_json_put_string(j, "condition", condition_name[t->condition]);
     sw_json_put_string(j, "status", t->condition == TOP_ENDED ? r->status : NULL);
     sw_json_put_u64(j, "idle_ns", cli_clock_ns() - t->fresh);
@@ -351,18 +355,19 @@ sw_status top_print_json(top *t)
     else
         sw_json_null(&j);
     put_pace(&j, &pace);
+    sw_json_put_string(&j, "program", s->has_plan ? s->program.text : NULL);
     put_phases(&j, "predicted", s->plan, s->planned);
     put_phases(&j, "measured", s->seen, counted(s));
-    sw_json_put_string(&j, "measured_by", s->any ? s->by : NULL);
+    sw_json_put_string(&j, "measured_by", s->shown ? s->by : NULL);
     sw_json_put_known(&j, "predicted_peak_bytes", s->planned, s->plan_peak);
     sw_json_put_known(&j, "measured_peak_bytes", counted(s), s->peak);
-    sw_json_put_known(&j, "model_bytes", s->any, s->model);
-    sw_json_put_known(&j, "arena_bytes", s->any, s->arena);
+    sw_json_put_known(&j, "model_bytes", s->shown, s->model);
+    sw_json_put_known(&j, "arena_bytes", s->shown, s->arena);
     sw_json_put_known(&j, "data_bytes", s->has_plan, s->data);
     sw_json_put_known(&j, "total_bytes", s->has_plan, s->total);
     sw_json_put_known(&j, "budget_bytes", s->budget > 0, s->budget);
     sw_json_put_known(&j, "process_bytes", s->process > 0, s->process);
-    sw_json_put_known(&j, "host_bytes", s->any, s->host);
+    sw_json_put_known(&j, "host_bytes", s->shown, s->host);
     sw_json_put_known(&j, "allocations_after_warmup", any_warm(t), allocations(t));
     sw_json_end(&j);
     sw_json_line(&j);

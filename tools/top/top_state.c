@@ -114,20 +114,29 @@ static void add_point(top_state *s, const top_point *x, bool micro)
         s->window[s->n_window++ % TOP_WINDOW] = *x;
 }
 
-static void take_seen(top_state *s, const profile_step *x, const report_plan *plan)
+/* A program that is lower than the highest so far, in this part of the profile or one before,
+ * is passed over. */
+static void take_seen(top_state *s, const report *r, const profile_step *x,
+                      const report_plan *plan)
 {
-    const bool planned = plan != NULL && !plan->immediate;
-    const uint64_t peak = planned ? plan->peak : 0;
-    if (planned && s->planned && peak < s->plan_peak)
+    const uint64_t height =
+        plan != NULL ? sw_timeline_height(report_program(r, plan)) : x->peak;
+    if ((plan != NULL && plan != report_peak_plan(r)) || (s->shown && height < s->height))
         return;
+    s->shown = true;
+    s->height = height;
     memcpy(s->by, x->by, sizeof s->by);
     s->arena = x->arena;
     s->model = x->model;
     s->peak = x->peak;
-    s->planned = planned;
-    s->plan_peak = peak;
+    s->has_plan = plan != NULL;
+    s->planned = plan != NULL && !plan->immediate;
+    s->program = plan != NULL ? report_program_name(plan) : (report_name){""};
+    s->data = plan != NULL ? plan->data : 0;
+    s->total = plan != NULL ? plan->total : 0;
+    s->plan_peak = s->planned ? plan->peak : 0;
     memcpy(s->seen, x->phase, sizeof s->seen);
-    if (planned)
+    if (s->planned)
         memcpy(s->plan, plan->phase, sizeof s->plan);
     top_series_add(&s->high, (double)s->peak);
 }
@@ -143,10 +152,10 @@ static sw_status take_step(void *context, const profile_step *x, const report_ro
         s->host = x->host;
     if (x->process != UINT64_MAX && x->process > 0)
         s->process = x->process;
+    take_seen(s, t->report, x, plan);
     if (!train)
         return SW_OK;
     top_point point = {.step = x->step, .at_ns = x->at_ns, .ns = x->ns};
-    take_seen(s, x, plan);
     const top_point *before = &s->window[(s->n_window + TOP_WINDOW - 1) % TOP_WINDOW];
     if (s->n_window > 0 && s->timed && point.at_ns < before->at_ns)
         point.at_ns = before->at_ns; /* written under a clock that went back */

@@ -48,7 +48,7 @@ class Diff {
       h('p', {class: 'where'}, 'peak of A less peak of B', change && b.peakBytes ?
         `, ${change > 0 ? '+' : ''}${fmtShare(change, b.peakBytes)} of the peak of B` : ''),
       h('table', {class: 'plain'}, h('tbody', {}, ...[['A', a], ['B', b]].map(([name, program]) => h('tr', {},
-        h('th', {scope: 'row'}, `${name}: ${program.report.words.path || program.report.words.model}`),
+        h('th', {scope: 'row'}, `${name}: ${program.report.words.path || program.report.words.model}${program.report.own ? `, ${program.title()}` : ''}`),
         h('td', {class: 'number'}, bytesCell(program.peakBytes)),
         h('td', {}, `${program.opText('name', program.peak)}, ${PHASES[program.ops.phase[program.peak]] || ''}`))))));
     this.drawPhases();

@@ -50,7 +50,8 @@ class App {
     this.report = this.reports[which];
     this.program = this.report.main;
     document.body.classList.toggle('empty', !this.program);
-    byId('program').replaceChildren(...this.report.programs.map((program, i) => h('option', {value: i}, program.title())));
+    byId('program').replaceChildren(...this.report.programs.map((program, i) => h('option', {value: i},
+      program.report.own ? `${program.title()}, peak ${fmtBytes(program.peakBytes)}` : program.title())));
     this.steps.reset();
     this.chooseProgram(this.report.programs.indexOf(this.program));
   }

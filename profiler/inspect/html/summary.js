@@ -27,7 +27,7 @@ class Summary {
   about(report) {
     const w = report.words;
     const parts = [!report.own ? `from ${w.tool}` : null, w.device ? `on ${w.device}` : null,
-      w.batch >= 0 ? `batch ${w.batch}` : null, report.own ? `seed ${w.seed}` : null,
+      w.batch >= 0 ? `batch ${w.batch}` : report.own ? 'batch not given' : null, report.own ? `seed ${w.seed ?? 'not given'}` : null,
       w.data ? `data ${w.data}` : null, w.created ? `begun ${w.created}` : null];
     return [h('span', {}, parts.filter(Boolean).join(', ')), h('br'), h('code', {}, w.command || w.path)];
   }
@@ -47,7 +47,7 @@ class Summary {
     }));
     const rows = shares.sort((a, b) => b.bytes - a.bytes).map((share) => h('tr', {}, h('td', {}, swatch(share.role), share.role),
       h('td', {class: 'number'}, bytesCell(share.bytes)), h('td', {class: 'number'}, fmtShare(share.bytes, whole))));
-    return [h('h2', {}, 'Peak'), h('p', {class: 'figure', id: 'peak-figure'}, bytesElement(whole)),
+    return [h('h2', {}, program.report.own ? `Peak of ${program.title()}` : 'Peak'), h('p', {class: 'figure', id: 'peak-figure'}, bytesElement(whole)),
       h('p', {class: 'where', id: 'peak-where'}, program.nOps ? [
         h('strong', {title: program.opText('name', op)}, short(program.opText('name', op))), ` (${program.report.word} ${fmtInt(op + 1)} of ${fmtInt(program.nOps)}) in `,
         h('strong', {}, PHASES[program.ops.phase[op]]), layer ? [', layer ', h('strong', {title: layer}, short(layer))] : []] : 'nothing ran'),

@@ -17,7 +17,7 @@ static sw_status take_header(population_reader *r, const profile_position *at)
 static sw_status take_end(population *p, const profile_position *at)
 {
     profile_end e;
-    SW_TRY(profile_read_end(at, &e));
+    SW_TRY(profile_read_end(at, &e, p->timeline));
     p->wall_ns = e.wall_ns;
     sw_utf8_clean(p->status, sizeof p->status, e.status);
     sw_utf8_clean(p->error, sizeof p->error, e.error);

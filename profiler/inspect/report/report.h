@@ -89,8 +89,6 @@ typedef struct {
     char model[REPORT_TEXT], device[REPORT_TEXT], data[REPORT_TEXT], created[REPORT_TEXT];
     char normalise[REPORT_TEXT];
     char command[256];
-    int64_t batch;
-    uint64_t seed;
     uint64_t planned_steps, budget_bytes; /* 0: not known; none */
 
     report_plan *plans;
@@ -107,8 +105,6 @@ typedef struct {
     report_steps_wanted *steps; /* to be found; NULL: none */
     bool has_heap;
     uint64_t heap[SW_HEAP_KINDS]; /* the latest that was said */
-    bool measured;                /* a run of any kind */
-    uint64_t highest;             /* of all measured runs, with a record here or not */
     uint64_t times[REPORT_TIMES]
                   [SW_PROF_PHASES + 1]; /* of warm training runs; the whole run last */
     size_t n_times;
@@ -146,14 +142,6 @@ typedef struct {
     const char *name;
     uint64_t bytes; /* with padding */
 } report_share;
-
-/* The peak of a run: the highest that was measured, in training, evaluation or under a witness;
- * else the highest that was predicted. */
-typedef struct {
-    const char *path;
-    bool known, measured;
-    uint64_t bytes;
-} report_gate_peak;
 
 #define REPORT_LARGEST 10
 #define REPORT_SLOWEST 10
@@ -222,9 +210,18 @@ typedef struct {
 report_name report_program_name(const report_plan *plan);
 const sw_tl_program *report_program(const report *r, const report_plan *plan);
 
-/* The plan that the report is about: of those that ran in training, else of all, the highest.
- * NULL when there is none. */
-const report_plan *report_main_plan(const report *r);
+/* The peak of a run: the highest that was measured, in training, evaluation or under a witness;
+ * else the highest that was predicted. */
+typedef struct {
+    const char *path;
+    bool known, measured;
+    uint64_t bytes;
+    report_name program; /* that holds it; "": a run without a program in the file does */
+} report_gate_peak;
+
+/* The plan of the program that holds the peak (sw_timeline_peak), which the report is about.
+ * NULL: there is none. */
+const report_plan *report_peak_plan(const report *r);
 /* How the plan was measured: by the access witness if it was, else the first way. NULL: not. */
 const report_seen *report_best_seen(const report_plan *plan);
 /* The phase with the highest peak; the first of equal ones. */

@@ -336,7 +336,7 @@ static sw_status print_json(const view *v, const char *word, const table *t,
 sw_status report_print_by(const report *r, const char *word, by_format format,
                           const report_style *style, const report_tail *more)
 {
-    view v = {.r = r, .plan = report_main_plan(r)};
+    view v = {.r = r, .plan = report_peak_plan(r)};
     table t;
     int by = 0;
     while (strcmp(report_by_words[by], word) != 0)

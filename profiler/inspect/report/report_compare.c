@@ -31,7 +31,7 @@ static const char *looked_by(const char *by)
 sw_status compare_run(compare_side *s, report *r)
 {
     s->r = r;
-    s->plan = report_main_plan(r);
+    s->plan = report_peak_plan(r);
     if (s->plan == NULL && r->damaged_line > 0)
         SW_FAIL(SW_FORMAT, "%s", r->damaged_why);
     if (s->plan == NULL)

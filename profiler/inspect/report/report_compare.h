@@ -52,7 +52,7 @@ typedef struct {
 } comparison;
 
 bool compare_is_sum(compare_group of);
-/* A side: the run by the program that its report is about, or one step of it, which was found.
+/* A side: the run by the program that holds its peak, or one step of it, which was found.
  * SW_FORMAT: there is no program. */
 SW_MUST_USE sw_status compare_run(compare_side *s, report *r);
 SW_MUST_USE sw_status compare_step(compare_side *s, const report *r, const report_step *step);

@@ -194,9 +194,8 @@ static void print_prediction(const report_style *style, const compare_side *s)
 
 static void print_side(const report_style *style, const char *letter, const compare_side *s)
 {
-    char text[4096 + 256], batch[48] = "";
-    if (s->plan->batch >= 0)
-        snprintf(batch, sizeof batch, ", batch %" PRId64, s->plan->batch);
+    char text[4096 + 256];
+    const bool ours = strcmp(s->r->timeline->tool, "stepwell") == 0;
     const char *model = s->r->model[0] != '\0' ? s->r->model : "model";
     if (s->step != NULL)
         snprintf(text, sizeof text, "step %" PRIu64 ", %s, %s%s: %s", s->step->step,
@@ -204,7 +203,8 @@ static void print_side(const report_style *style, const char *letter, const comp
                  s->by != NULL ? "measured by " : "as planned", s->by != NULL ? s->by : "",
                  s->r->shown);
     else
-        snprintf(text, sizeof text, "%s%s, %s: %s", model, batch,
+        snprintf(text, sizeof text, "%s%s%s, %s: %s", model, ours ? ", " : "",
+                 ours ? report_program_name(s->plan).text : "",
                  s->by != NULL ? "measured" : "planned", s->r->shown);
     sw_writer_print(style->to, "%s  ", letter);
     sw_writer_wrap(style->to, 3, 3, text);

@@ -56,8 +56,8 @@ static void put_run(sw_json *j, const report *r)
     report_put_text(j, "device", r->device);
     report_put_text(j, "data", r->data);
     report_put_text(j, "normalise", r->normalise);
-    report_put_batch(j, r->batch);
-    sw_json_put_u64(j, "seed", r->seed);
+    report_put_batch(j, r->timeline->batch);
+    sw_json_put_known(j, "seed", !r->timeline->no_seed, r->timeline->seed);
     report_put_text(j, "created", r->created);
     report_put_text(j, "command", r->command);
     sw_json_put_u64(j, "steps", r->n_steps);
@@ -83,7 +83,7 @@ static void put_run(sw_json *j, const report *r)
         sw_json_null(j);
 }
 
-static void put_plan(sw_json *j, const report_plan *x)
+static void put_plan(sw_json *j, const report_plan *x, const sw_tl_program *p)
 {
     sw_json_put_u64(j, "program", x->key & (UINT32_MAX >> 1));
     sw_json_put_u64(j, "exec", x->key >> 32);
@@ -95,6 +95,7 @@ static void put_plan(sw_json *j, const report_plan *x)
     else
         report_put_phases(j, "predicted", x->phase);
     sw_json_put_known(j, "predicted_peak_bytes", !x->immediate, x->peak);
+    sw_json_put_known(j, "measured_peak_bytes", p->measured, p->measured_bytes);
     sw_json_open(j, "measured", '[');
     for (int k = 0; k < x->n_seen; k++) {
         const report_seen *s = &x->seen[k];
@@ -110,7 +111,7 @@ static void put_plan(sw_json *j, const report_plan *x)
     sw_json_end(j);
 }
 
-/* The program that the report is about, at the top level, in the words of `train --json`. */
+/* The program that holds the peak, at the top level, in the words of `train --json`. */
 static void put_main(sw_json *j, const report_plan *x)
 {
     const report_seen *best = report_best_seen(x);
@@ -169,9 +170,10 @@ static void put_witnesses(sw_json *j, const report *r)
     report_put_text(j, "first_fault", r->first_fault);
 }
 
-static void put_live(sw_json *j, const report_live *live)
+static void put_live(sw_json *j, const report_plan *plan, const report_live *live)
 {
     sw_json_open(j, "peak", '{');
+    sw_json_put_string(j, "program", report_program_name(plan).text);
     report_put_text(j, "op", live->op);
     sw_json_put_u64(j, "position", live->program->peak_op);
     sw_json_put_u64(j, "n_ops", live->program->n_ops);
@@ -198,7 +200,7 @@ static void put_live(sw_json *j, const report_live *live)
     sw_json_end(j);
 }
 
-/* Means over the warm runs of the main program; empty without op clocks. */
+/* Means over the warm runs of that program; empty without op clocks. */
 static void put_slowest(sw_json *j, const report_live *live)
 {
     sw_json_open(j, "slowest_ops", '[');
@@ -290,14 +292,14 @@ static void put_moves(sw_json *j, const report *r)
 sw_status report_print_json(report *r, const report_live *live, const report_tail *more,
                             const report_style *style)
 {
-    const report_plan *main = report_main_plan(r);
+    const report_plan *peak = report_peak_plan(r);
     sw_json j;
     sw_json_growing(&j, SW_HEAP_PROFILE);
     sw_json_begin(&j, '{');
     put_run(&j, r);
-    if (main != NULL) {
-        put_main(&j, main);
-        put_live(&j, live);
+    if (peak != NULL) {
+        put_main(&j, peak);
+        put_live(&j, peak, live);
         put_slowest(&j, live);
     }
     put_equal(&j, r);
@@ -313,7 +315,7 @@ sw_status report_print_json(report *r, const report_live *live, const report_tai
     sw_json_open(&j, "programs", '[');
     for (size_t i = 0; i < r->n_plans; i++) {
         sw_json_begin(&j, '{');
-        put_plan(&j, &r->plans[i]);
+        put_plan(&j, &r->plans[i], report_program(r, &r->plans[i]));
         sw_json_end(&j);
     }
     sw_json_end(&j);

@@ -28,8 +28,6 @@ void report_copy_header(report *r)
     sw_utf8_clean(r->normalise, sizeof r->normalise, t->normalise);
     sw_utf8_clean(r->created, sizeof r->created, t->created);
     sw_utf8_clean(r->command, sizeof r->command, t->command);
-    r->batch = t->batch;
-    r->seed = t->seed;
 }
 
 static sw_status reserve_plan(report *r)
@@ -83,9 +81,10 @@ static sw_status open_other(report *r)
         *seen = (report_seen){.by = "trace", .runs = 1, .equal = 1};
         memcpy(seen->phase, x->phase, sizeof seen->phase);
         x->immediate = true;
-        r->measured = true;
-        r->highest = x->peak > r->highest ? x->peak : r->highest;
     }
+    const report_plan *highest = report_peak_plan(r);
+    r->timeline->measured = highest != NULL;
+    r->timeline->measured_bytes = highest != NULL ? highest->peak : 0;
     return SW_OK;
 }
 

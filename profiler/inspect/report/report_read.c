@@ -10,15 +10,6 @@
 
 /* ---- plans ------------------------------------------------------------------------------- */
 
-/* The latest plan of that key. */
-static report_plan *find_plan(report *r, uint64_t key)
-{
-    for (size_t i = r->n_plans; i > 0; i--)
-        if (r->plans[i - 1].key == key)
-            return &r->plans[i - 1];
-    return NULL;
-}
-
 static sw_status take_plan(report *r, const profile_position *p, bool immediate)
 {
     SW_TRY(profile_take_program(r->timeline, p, immediate));
@@ -198,15 +189,6 @@ static void keep_witnesses(report *r, const profile_step *s)
     r->faults += s->faults;
 }
 
-static void keep_highest(report *r, const profile_step *s)
-{
-    const uint64_t peak = profile_peak(s->phase);
-    if (r->measured && peak <= r->highest)
-        return;
-    r->measured = true;
-    r->highest = peak;
-}
-
 /* Into each step that is looked for and is this one. */
 static void keep_wanted(const report *r, const profile_step *s, const report_plan *plan)
 {
@@ -259,19 +241,18 @@ static sw_status take_step(report *r, const profile_position *p, const report_wa
     if (!s.has_phases)
         return profile_wrong(p, "phases", "an object");
     const report_row row = row_of(&s, r->runs);
-    report_plan *plan = s.has ? find_plan(r, s.key) : NULL;
+    const uint32_t program = profile_program_of(r->timeline, &s);
+    report_plan *plan = program != SW_TL_NONE ? &r->plans[program] : NULL;
     const bool warm = is_warm(&s, &row);
     if (plan != NULL && warm)
         SW_TRY(take_op_clocks(r, plan, p, &s));
 
-    const bool access = s.witnesses == 0 || strcmp(s.by, "access") == 0;
     const bool immediate = strcmp(s.mode, "immediate") == 0;
-    if (plan != NULL && access)
+    if (plan != NULL && profile_has_bytes(&s))
         compare(plan, s.by, s.step, s.phase);
     else if (plan == NULL && !immediate)
         r->unplanned++;
-    if (access && strcmp(s.by, "plan") != 0)
-        keep_highest(r, &s);
+    profile_count_step(r->timeline, &s, program);
     keep_host(r, &s);
     if (s.witnesses != 0) {
         keep_witnesses(r, &s);
@@ -312,12 +293,7 @@ static sw_status take_header(report *r, const profile_position *p)
 static sw_status take_end(report *r, const profile_position *p)
 {
     profile_end e;
-    SW_TRY(profile_read_end(p, &e));
-    const bool other = r->runs + r->evaluations == 0; /* all steps are in other parts */
-    if (e.peak > r->highest && (r->measured || other)) {
-        r->measured = true;
-        r->highest = e.peak;
-    }
+    SW_TRY(profile_read_end(p, &e, r->timeline));
     r->wall_ns = e.wall_ns;
     r->all_steps = e.steps;
     sw_utf8_clean(r->status, sizeof r->status, e.status);

@@ -20,24 +20,10 @@ void report_free(report *r)
     sw_heap_free(r, SW_HEAP_PROFILE, sizeof *r);
 }
 
-/* A plan that ran in training goes before one that ran, that before one that did not. */
-static int rank(const report_plan *plan)
+const report_plan *report_peak_plan(const report *r)
 {
-    if (plan->n_seen == 0 && plan->runs == 0)
-        return 0;
-    return strcmp(plan->run, "eval") == 0 ? 1 : 2;
-}
-
-const report_plan *report_main_plan(const report *r)
-{
-    const report_plan *best = NULL;
-    for (size_t i = 0; i < r->n_plans; i++) {
-        const report_plan *x = &r->plans[i];
-        if (best == NULL || rank(x) > rank(best) ||
-            (rank(x) == rank(best) && x->peak > best->peak))
-            best = x;
-    }
-    return best;
+    const sw_tl_program *p = sw_timeline_peak(r->timeline);
+    return p != NULL ? &r->plans[p - r->timeline->programs] : NULL;
 }
 
 /* Traces are counted apart from programs: the bit that tells them is not shown. */
@@ -79,11 +65,16 @@ int report_peak_phase(const sw_prof_phase *phase)
 
 report_gate_peak report_highest(const report *r)
 {
-    report_gate_peak peak = {r->path, r->measured, r->measured, r->highest};
-    for (size_t i = 0; i < r->n_plans && !r->measured; i++) {
-        peak.known = true;
-        peak.bytes = r->plans[i].peak > peak.bytes ? r->plans[i].peak : peak.bytes;
-    }
+    const sw_timeline *t = r->timeline;
+    const report_plan *plan = report_peak_plan(r);
+    const uint64_t held = plan != NULL ? sw_timeline_height(report_program(r, plan)) : 0;
+    const bool measured = t->measured && t->measured_bytes >= held;
+    report_gate_peak peak = {.path = r->path,
+                             .known = measured || plan != NULL,
+                             .measured = measured,
+                             .bytes = measured ? t->measured_bytes : held};
+    if (plan != NULL && peak.bytes == held)
+        peak.program = report_program_name(plan);
     return peak;
 }
 

@@ -64,12 +64,15 @@ static void print_run(const report_style *style, const report *r)
                       r->shown);
         return;
     }
-    char batch[32] = "";
-    if (r->batch >= 0)
-        snprintf(batch, sizeof batch, ", batch %" PRId64, r->batch);
-    sw_writer_say(style->to, 0, 2, "%s%s%s on %s%s, seed %" PRIu64 "%s%s%s%s", on(style),
+    const sw_timeline *t = r->timeline;
+    char batch[32] = "not given", seed[32] = "not given";
+    if (t->batch >= 0)
+        snprintf(batch, sizeof batch, "%" PRId64, t->batch);
+    if (!t->no_seed)
+        snprintf(seed, sizeof seed, "%" PRIu64, t->seed);
+    sw_writer_say(style->to, 0, 2, "%s%s%s on %s, batch %s, seed %s%s%s%s%s", on(style),
                   r->model[0] != '\0' ? r->model : "model", off(style),
-                  r->device[0] != '\0' ? r->device : "an unnamed device", batch, r->seed,
+                  r->device[0] != '\0' ? r->device : "an unnamed device", batch, seed,
                   r->data[0] != '\0' ? ", data " : "", r->data,
                   r->normalise[0] != '\0' ? ", normalise " : "", r->normalise);
     char evaluations[64] = "";
@@ -143,7 +146,7 @@ static void print_moves(const report_style *style, const report *r)
             sw_prof_phase_name(i), phases == 1 && m->runs[i] > 1 ? "all " : "",
             sw_text_digits(m->runs[i]).text, m->runs[i] == 1 ? "" : "s", where);
     }
-    sw_writer_say(style->to, 2, 2, "* the peak is %s", text);
+    sw_writer_say(style->to, 2, 2, "* the peak of a step is %s", text);
     if (m->low == m->high) {
         sw_writer_say(style->to, 2, 2, "same peak in every step: %s",
                       bytes_text(style, m->high).text);
@@ -411,21 +414,29 @@ static void print_largest(const report_style *style, const report_live *live)
     }
 }
 
-static void print_live(const report_style *style, const report_plan *plan,
+static void print_live(const report_style *style, const report *r, const report_plan *plan,
                        const report_live *live)
 {
+    const report_gate_peak highest = report_highest(r);
     sw_writer_text(style->to, "\n");
     sw_writer_say(style->to, 0, 2,
-                  "%sLive at the peak%s: %s (%s of it padding), while op %" PRIu32
+                  "%sLive at the peak%s%s%s: %s (%s of it padding), while op %" PRIu32
                   " of %" PRIu32 " runs:",
-                  on(style), off(style), bytes_text(style, live->bytes).text,
-                  bytes_text(style, live->padding).text, live->program->peak_op + 1,
-                  live->program->n_ops);
+                  on(style), off(style), is_ours(r) ? ", " : "",
+                  is_ours(r) ? report_program_name(plan).text : "",
+                  bytes_text(style, live->bytes).text, bytes_text(style, live->padding).text,
+                  live->program->peak_op + 1, live->program->n_ops);
     sw_writer_say(style->to, 2, 2, "%s", live->op);
     if (live->bytes != plan->peak && !plan->immediate)
         sw_writer_say(style->to, 2, 2,
                       "%sthe plan's peak is %s: the values do not add up to it%s", on(style),
                       bytes_text(style, plan->peak).text, off(style));
+    if (highest.measured && highest.bytes != live->bytes)
+        sw_writer_say(style->to, 2, 2, "%sthe highest peak that was measured is %s%s%s",
+                      on(style), bytes_text(style, highest.bytes).text,
+                      highest.program.text[0] != '\0' ? ""
+                                                      : ", in a run that is not in the file",
+                      off(style));
     print_curve(style, live);
     report_print_breakdown((report_breakdown){live->role, live->n_roles},
                            (report_breakdown){live->layer, live->n_layers}, live->bytes, style);
@@ -581,13 +592,13 @@ static void print_notes(const report_style *style, const report *r)
 
 void report_print_text(report *r, const report_live *live, const report_style *style)
 {
-    const report_plan *plan = report_main_plan(r);
+    const report_plan *plan = report_peak_plan(r);
     report_print_denied(r, style);
     print_run(style, r);
     print_steps(style, r);
     if (plan != NULL) {
         print_predicted(style, r, plan);
-        print_live(style, plan, live);
+        print_live(style, r, plan, live);
     }
     print_times(style, r);
     if (plan != NULL)

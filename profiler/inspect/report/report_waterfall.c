@@ -54,7 +54,7 @@ static void add_steps(waterfall *w, const report *r, uint64_t total)
 
 static const report_shape *main_shape(const report *r)
 {
-    const report_plan *plan = report_main_plan(r);
+    const report_plan *plan = report_peak_plan(r);
     for (size_t i = r->host->n_shapes; plan != NULL && i-- > 0;)
         if (r->host->shapes[i].key == plan->key)
             return &r->host->shapes[i];
@@ -94,10 +94,13 @@ static void line(const report_style *style, int indent, const char *name, uint64
 void report_print_waterfall(const report *r, const report_style *style)
 {
     waterfall w;
-    (void)style; /* figures are exact: their point is that they add up */
+    /* figures are exact: their point is that they add up */
     if (!make(&w, r))
         return;
-    report_headline(style, "Where the bytes are");
+    sw_writer_text(style->to, "\n");
+    sw_writer_say(style->to, 0, 2, "%sWhere the bytes are%s, planned for %s",
+                  style->to->colour ? "\033[1m" : "", style->to->colour ? "\033[0m" : "",
+                  report_program_name(report_peak_plan(r)).text);
     if (w.known) {
         line(style, 2, "process", w.process, "resident, as the system says");
         if (w.told) {
