@@ -1,4 +1,4 @@
-/* The events of a run as a table: a row for each birth, reuse and death. */
+/* Tables: a row for each birth, reuse and death, or one for each run. */
 #include "profiler/inspect/sink.h"
 #include <inttypes.h>
 #include <string.h>
@@ -64,4 +64,50 @@ const sw_sink sw_sink_csv = {
     .about = "every birth, reuse and death, for a spreadsheet or a data frame",
     .ending = ".csv",
     .write = write_csv,
+};
+
+/* ---- runs -------------------------------------------------------------------------------- */
+
+static void put_run(sw_sink_out *out, const sw_tl_program *p, const sw_tl_run *r)
+{
+    int peak = 0;
+    sw_sink_print(out, "%" PRIu64 ",%" PRIu64 ",", r->step, r->micro);
+    put_field(out, p->run);
+    sw_sink_print(out, ",%" PRIu64 ",%" PRIu64 ",%s,", p->key >> 32, p->key & INT32_MAX,
+                  p->immediate ? "True" : "False");
+    if (p->batch >= 0)
+        sw_sink_print(out, "%" PRId64, p->batch);
+    sw_sink_text(out, ",");
+    if (r->has_loss)
+        sw_sink_print(out, "%.17g", r->loss);
+    for (int i = 1; i < SW_PROF_PHASES; i++)
+        peak = r->phase[i].peak_bytes > r->phase[peak].peak_bytes ? i : peak;
+    sw_sink_print(out, ",%" PRIu64 ",%s,%" PRIu64, r->ns, sw_prof_phase_name(peak),
+                  r->peak_bytes);
+    for (int i = 0; i < SW_PROF_PHASES; i++)
+        sw_sink_print(out, ",%zu,%zu,%" PRIu64, r->phase[i].peak_bytes, r->phase[i].end_bytes,
+                      r->phase[i].ns);
+    sw_sink_text(out, "\n");
+}
+
+/* What another tool recorded has no runs. */
+static sw_status write_runs(const sw_timeline *t, sw_sink_out *out)
+{
+    sw_sink_text(out,
+                 "step,micro,run,exec,program,immediate,batch,loss,ns,peak_phase,peak_bytes");
+    for (int i = 0; i < SW_PROF_PHASES; i++)
+        sw_sink_print(out, ",phases.%s.peak_bytes,phases.%s.end_bytes,phases.%s.ns",
+                      sw_prof_phase_name(i), sw_prof_phase_name(i), sw_prof_phase_name(i));
+    sw_sink_text(out, "\n");
+    for (size_t i = 0; i < t->n_runs && strcmp(t->tool, "stepwell") == 0; i++)
+        put_run(out, &t->programs[t->runs[i].program], &t->runs[i]);
+    return out->status;
+}
+
+const sw_sink sw_sink_csv_runs = {
+    .name = "csv-runs",
+    .about = "steps, bytes and times of each run, in training and evaluation, as a table",
+    .ending = ".csv",
+    .max_events = UINT64_MAX, /* a run takes some numbers, however many events it has */
+    .write = write_runs,
 };

@@ -127,31 +127,19 @@ TABLES = ("layers", "roles", "ops", "phases", "steps")
 
 def frames(profile, *tables):
     """Tables of a profile as pandas frames, by name: "layers", "roles", "ops", "phases" (of the
-    program with the highest peak, as --by has them), "steps" (a row for each run: bytes and ns of
-    each phase), and, where it is named, "events" (every birth, reuse and death). Needs pandas."""
+    program that holds the peak, as --by has them), "steps" (a row for each run that was recorded, in
+    training and evaluation: its program, bytes and ns of each phase), and, where it is named,
+    "events" (every birth, reuse and death). Needs pandas."""
     try:
         import pandas
     except ImportError as missing:
         raise ImportError("stepwell.frames needs pandas: install it, or read the dict of stepwell.report") from missing
     made = {}
+    formats = {"steps": ["--format=csv-runs"], "events": ["--format=csv"],
+               **{f"{word}s": [f"--by={word}", "--format=csv"] for word in ("layer", "role", "op", "phase")}}
     for table in tables or TABLES:
-        if table == "steps":
-            made[table] = pandas.DataFrame(_flat_row(row) for row in report(profile)["rows"])
-        elif table == "events":
-            made[table] = pandas.read_csv(io.StringIO(run(["report", os.fspath(profile), "--format=csv"])), keep_default_na=False)
-        elif table in TABLES:
-            made[table] = pandas.read_csv(io.StringIO(run(["report", os.fspath(profile), f"--by={table[:-1]}", "--format=csv"])), keep_default_na=False)
-        else:
+        if table not in formats:
             raise ValueError(f"a table must be one of {', '.join(TABLES)}, events (got {table!r})")
+        rows = io.StringIO(run(["report", os.fspath(profile), *formats[table]]))
+        made[table] = pandas.read_csv(rows, keep_default_na=table == "steps")  # a step may have no loss; "NA" may be a layer
     return made
-
-
-def _flat_row(row):
-    """A row of "steps" with members of members beside each other: phases.backward.peak_bytes."""
-    flat = {}
-    for name, value in row.items():
-        if isinstance(value, dict):
-            flat.update({f"{name}.{k}": v for k, v in _flat_row(value).items()})
-        else:
-            flat[name] = value
-    return flat
