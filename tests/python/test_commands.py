@@ -22,7 +22,7 @@ class Trained(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.profile = os.path.join(cls.folder.name, "p.jsonl")
-        cls.trained = sw.train(**SMALL, steps=3, profile=cls.profile, op_clocks=True, memory_budget=None)
+        cls.trained = sw.train(**SMALL, steps=14, profile=cls.profile, op_clocks=True, memory_budget=None)
 
     @classmethod
     def tearDownClass(cls):
@@ -31,7 +31,7 @@ class Trained(unittest.TestCase):
 
 class Commands(Trained):
     def test_training_says_what_was_predicted_and_measured(self):
-        self.assertEqual((self.trained["model"], self.trained["batch"], self.trained["steps"]), ("lenet5", 8, 3))
+        self.assertEqual((self.trained["model"], self.trained["batch"], self.trained["steps"]), ("lenet5", 8, 14))
         self.assertEqual(self.trained["predicted"], self.trained["measured"])
 
     def test_a_plan_is_the_trainings(self):
@@ -101,8 +101,11 @@ class Frames(Trained):
             self.assertEqual((rows["(all)"], rows.drop("(all)").sum()), (peak, peak))
         phases = frames["phases"].set_index("phase")
         self.assertEqual(dict(phases["measured_peak_bytes"]), {k: v["peak_bytes"] for k, v in self.trained["measured"].items()})
-        self.assertEqual(list(frames["steps"]["step"]), [1, 2, 3])
-        self.assertEqual(frames["steps"]["phases.backward.peak_bytes"].max(), peak)
+        steps = frames["steps"]
+        self.assertEqual(list(steps[steps["run"] == "train"]["step"]), list(range(1, 15)))  # the report's table has 12 at most
+        self.assertEqual((steps["run"] == "eval").sum(), sw.report(self.profile)["evaluations"])
+        self.assertEqual((steps["peak_bytes"].max(), steps["phases.backward.peak_bytes"].max()), (peak, peak))
+        self.assertTrue((steps.filter(regex=r"phases\..*\.ns").sum(axis=1) <= steps["ns"]).all() and steps["loss"].notna().all())
         self.assertEqual(frames["ops"]["live_bytes"].max(), peak)
 
     def test_events_are_a_frame_too(self):

@@ -174,6 +174,66 @@ static void a_renamed_file_is_left_when_it_was_read(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(last_line("turns"), "\"status\":\"interrupted\""));
 }
 
+/* An evaluation of batch 64 that takes 9000 bytes; or its plan. */
+static void put_eval(FILE *f, bool plan)
+{
+    static const char phases[] = "\"phases\":{\"data\":{\"peak_bytes\":0,\"end_bytes\":0},"
+                                 "\"forward\":{\"peak_bytes\":9000,\"end_bytes\":1},"
+                                 "\"loss\":{\"peak_bytes\":0,\"end_bytes\":0},"
+                                 "\"backward\":{\"peak_bytes\":0,\"end_bytes\":0},"
+                                 "\"step\":{\"peak_bytes\":0,\"end_bytes\":0}}";
+    if (plan)
+        fprintf(f,
+                "{\"type\":\"plan\",\"program\":1,\"run\":\"eval\",\"batch\":64,\"model_"
+                "bytes\":4096,"
+                "\"arena_bytes\":4000,\"data_bytes\":904,\"total_bytes\":9000,"
+                "\"lower_bound_bytes\":4000,%s,\"n_ops\":1,\"ops\":[\"x\"],\"values\":[]}\n",
+                phases);
+    else
+        fprintf(
+            f,
+            "{\"type\":\"step\",\"step\":1,\"program\":1,\"run\":\"eval\",\"mode\":\"planned\","
+            "\"measured_by\":\"arena\",%s,\"peak_bytes\":9000,\"arena_bytes\":4000,"
+            "\"model_bytes\":4096,\"allocations\":1}\n",
+            phases);
+}
+
+/* What holds the peak so far is shown with its name: training, then an evaluation, which stays
+ * also while lower steps follow, and in a part that has no run of it. */
+static void the_highest_program_stays(void)
+{
+    static const char shown[] = "\"program\":\"program 1 (eval, batch 64)\"";
+    const char *path = path_of("highest.jsonl");
+    FILE *f = open_profile(path, "w");
+    put_header(f, "a");
+    put_plan(f);
+    put_step(f, 1, 0, 0);
+    fflush(f);
+    const pid_t pid = watch("highest", path, "--json");
+    line_with("highest", "\"program\":\"program 0 (train, batch 16)\"");
+    put_eval(f, true);
+    put_eval(f, false);
+    put_step(f, 2, 0, 0);
+    fflush(f);
+    line_with("highest", shown);
+    CU_ASSERT_EQUAL(rename(path, path_of("highest.jsonl.1")), 0);
+    fclose(f);
+    f = open_profile(path, "w");
+    put_header(f, "a");
+    put_plan(f);
+    put_eval(f, true);
+    put_step(f, 3, 0, 0);
+    put_end(f, "done");
+    fclose(f);
+    sw_process_wait(&outcome, pid, "highest", 20);
+    const char *line = last_line("highest");
+    CU_ASSERT_PTR_NOT_NULL(strstr(line, shown));
+    check_number(line, "step", 3);
+    check_number(line, "measured_peak_bytes", 9000);
+    check_number(line, "predicted_peak_bytes", 9000);
+    check_number(line, "total_bytes", 9000);
+}
+
 /* Emptied and written anew in the same place, and under the same name. */
 static void another_run_begins_from_nothing(void)
 {
@@ -480,6 +540,7 @@ static const sw_test tests[] = {
     {"a clock that went back does no harm", a_clock_that_went_back_does_no_harm},
     {"a growing file is followed, record by record", a_growing_file_is_followed},
     {"a renamed file is left when it was read", a_renamed_file_is_left_when_it_was_read},
+    {"the highest program stays", the_highest_program_stays},
     {"another run begins from nothing", another_run_begins_from_nothing},
     {"a long file is joined near its end", a_long_file_is_joined_near_its_end},
     {"a failed run says why", a_failed_run_says_why},
