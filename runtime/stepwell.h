@@ -2778,8 +2778,8 @@ typedef struct {
     size_t size;
     const char *path;           /* NULL: write no file */
     const char *model, *device; /* for the header of the file; copied */
-    int64_t batch; /* 0: not given */
-    uint64_t seed; /* 0 without a command: not given */
+    int64_t batch;              /* 0: not given */
+    uint64_t seed;              /* 0 without a command: not given */
     const char *command;
     const char *data; /* name of the data set, as sw_dataset_describe tells it */
     int events; /* 1: write the event log of each run too: every birth, reuse and death of a

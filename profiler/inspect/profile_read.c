@@ -186,6 +186,24 @@ static sw_status take_sums(const profile_position *p, sw_tl_program *program)
     return SW_OK;
 }
 
+/* What the peak is made of; plans of earlier versions do not say it. */
+static sw_status take_parts(const profile_position *p, sw_tl_program *x)
+{
+    if (x->immediate || value_at(p->record, "lanes_bytes") == 0)
+        return SW_OK;
+    SW_TRY(profile_get_u64(p, p->record, "model_padding_bytes", 0, &x->model_padding_bytes));
+    SW_TRY(profile_get_u64(p, p->record, "slot_bytes", 0, &x->slot_bytes));
+    SW_TRY(profile_get_u64(p, p->record, "padding_bytes", 0, &x->padding_bytes));
+    SW_TRY(profile_need_u64(p, p->record, "lanes_bytes", &x->lanes_bytes));
+    const uint64_t live = x->peak_bytes - x->model_bytes - x->slot_bytes;
+    if (x->peak_bytes < x->model_bytes || x->peak_bytes - x->model_bytes < x->slot_bytes ||
+        live > x->arena_bytes || x->padding_bytes > live ||
+        x->lanes_bytes > live - x->padding_bytes || x->model_padding_bytes > x->model_bytes)
+        return profile_wrong(p, "peak_bytes", "what its parts add up to");
+    x->has_parts = true;
+    return SW_OK;
+}
+
 static sw_status take_program(sw_timeline *t, const profile_position *p, bool immediate)
 {
     sw_tl_program *program;
@@ -197,6 +215,7 @@ static sw_status take_program(sw_timeline *t, const profile_position *p, bool im
         return profile_wrong(p, immediate ? "trace" : "program", "a number");
     SW_TRY(text_of(t, p, p->record, "run", &program->run));
     SW_TRY(take_sums(p, program));
+    SW_TRY(take_parts(p, program));
     SW_TRY(take_ops(t, p, program));
     const value values = value_at(p->record, "values");
     const size_t n = value_count(values);

@@ -99,7 +99,7 @@ static sw_status write_runs(const sw_timeline *t, sw_sink_out *out)
         sw_sink_print(out, ",phases.%s.peak_bytes,phases.%s.end_bytes,phases.%s.ns",
                       sw_prof_phase_name(i), sw_prof_phase_name(i), sw_prof_phase_name(i));
     sw_sink_text(out, "\n");
-    for (size_t i = 0; i < t->n_runs && strcmp(t->tool, "stepwell") == 0; i++)
+    for (size_t i = 0; i < t->n_runs && sw_timeline_is_ours(t); i++)
         put_run(out, &t->programs[t->runs[i].program], &t->runs[i]);
     return out->status;
 }

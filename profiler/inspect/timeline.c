@@ -373,6 +373,11 @@ sw_status sw_timeline_finish(sw_timeline *t)
 
 /* ---- questions --------------------------------------------------------------------------- */
 
+bool sw_timeline_is_ours(const sw_timeline *t)
+{
+    return strcmp(t->tool, "stepwell") == 0;
+}
+
 uint64_t sw_timeline_height(const sw_tl_program *p)
 {
     return p->measured ? p->measured_bytes : p->peak_bytes;

@@ -25,13 +25,13 @@ typedef struct {
 } sw_tl_op;
 
 typedef struct {
-    uint64_t key;            /* exec << 32 | number */
-    bool immediate;          /* a trace; nothing was predicted */
-    const char *run;         /* "train", "eval" */
-    int64_t batch;           /* -1: none */
-    bool ran, measured;      /* a record of a run of it; of one that was measured */
-    uint64_t measured_bytes; /* the highest of those */
+    uint64_t key;    /* exec << 32 | number */
+    bool immediate;  /* a trace; nothing was predicted */
+    const char *run; /* "train", "eval" */
+    int64_t batch;   /* -1: none */
     uint64_t model_bytes, arena_bytes, data_bytes, total_bytes, lower_bound_bytes;
+    bool has_parts; /* it says what of the peak is rounding up, slots and empty lanes: */
+    uint64_t model_padding_bytes, slot_bytes, padding_bytes, lanes_bytes;
     uint64_t program_host_bytes;         /* 0: not said */
     sw_prof_phase phase[SW_PROF_PHASES]; /* predicted; ns is 0 */
     uint64_t peak_bytes;                 /* 0: sw_timeline_finish finds it and peak_op */
@@ -41,6 +41,8 @@ typedef struct {
     sw_tensor *values; /* model, then inputs, then by birth; else as they were given */
     uint32_t n_values, n_model, n_input;
     const uint32_t *by_death, *by_id; /* indices, made by sw_timeline_finish */
+    bool ran, measured;               /* the file has a run of it; one that was measured */
+    uint64_t measured_bytes;          /* the highest of those */
 } sw_tl_program;
 
 /* How exact times are. */
@@ -110,6 +112,8 @@ SW_MUST_USE sw_status sw_timeline_finish_program(sw_timeline *t, sw_tl_program *
 
 /* ---- questions --------------------------------------------------------------------------- */
 
+/* Ours; what other tools wrote has no steps and no process. */
+bool sw_timeline_is_ours(const sw_timeline *t);
 /* What a program takes at its highest: as measured, else as predicted. */
 uint64_t sw_timeline_height(const sw_tl_program *p);
 /* The program that holds the peak of the run, whatever its mode: the highest of those that ran.

@@ -498,6 +498,8 @@ static void the_memory_of_a_card_adds_up(void)
     CU_ASSERT(!has(call_words("%s", s->path)->out, "Memory of"));
 }
 
+#define ZERO(phase) "\"" phase "\":{\"peak_bytes\":0,\"end_bytes\":0}"
+
 /* A wrong member is named, wherever it is in the record, and its record is left out. */
 static void damage_is_named(void)
 {
@@ -519,8 +521,10 @@ static void damage_is_named(void)
         {"{\"type\":\"step\",\"step\":1,\"heap\":7}", "'heap'"},
         {"{\"type\":\"step\",\"step\":1,\"arenas\":{\"model\":\"x\"}}", "'model'"},
         {"{\"type\":\"plan\",\"program\":0,\"model_bytes\":9,\"data_bytes\":0,"
-         "\"arena_bytes\":0,\"peak_bytes\":8,\"lanes_bytes\":0}",
-         "'peak_bytes'"},
+         "\"arena_bytes\":0,\"total_bytes\":9,\"lower_bound_bytes\":0,\"peak_bytes\":8,"
+         "\"phases\":{" ZERO("data") "," ZERO("forward") "," ZERO("loss") "," ZERO(
+             "backward") "," ZERO("step") "},\"lanes_bytes\":0}",
+         "'peak_bytes' is missing or not what its parts add up to"},
     };
     const uint64_t blocks = sw_heap_blocks();
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {

@@ -84,8 +84,8 @@ static void note_report(found *f, const report *r, bool snapshot)
     if (peak.known)
         found_note(f, peak.measured ? "measured_peak_bytes" : "peak_bytes", "%" PRIu64,
                    peak.bytes);
-    if (!snapshot)
-        note_text(f, "peak_program", peak.program.text);
+    if (!snapshot && *peak.in != '\0')
+        found_note(f, "peak_program", "%s", peak.in + strlen(" in "));
 }
 
 static sw_status look_profile(found *f, bool snapshot)

@@ -90,15 +90,6 @@ static const char *how(const report_gate_peak *p)
     return p->measured ? "measured" : "predicted";
 }
 
-/* " in program 1 (eval, batch 2000)" */
-static report_name in_program(const report_gate_peak *p)
-{
-    report_name t = {""};
-    if (p->program.text[0] != '\0')
-        snprintf(t.text, sizeof t.text, " in %.*s", (int)sizeof t.text - 5, p->program.text);
-    return t;
-}
-
 static double percent(const report_gate *g)
 {
     return g->base.bytes == 0
@@ -111,8 +102,7 @@ static void tell_all(const report_gate *g)
     const report_limits *l = g->limits;
     if (l->max_peak != REPORT_NO_LIMIT)
         printf("gate: the %s peak of %s bytes%s is within --max-peak %s\n", how(&g->run),
-               cli_digits(g->run.bytes).text, in_program(&g->run).text,
-               cli_digits(l->max_peak).text);
+               cli_digits(g->run.bytes).text, g->run.in, cli_digits(l->max_peak).text);
     if (l->increase != NULL)
         printf("gate: peak %s bytes, base %s (%+.2f%%): within --fail-on-increase %s\n",
                cli_digits(g->run.bytes).text, cli_digits(g->base.bytes).text, percent(g),
@@ -137,7 +127,7 @@ int report_gate_judge(const report_gate *g, bool tell)
     if (over_max(g))
         (void)cli_error(
             CLI_FAILED, "%s: the %s peak of %s bytes%s is above --max-peak %s by %s byte%s",
-            g->run.path, how(&g->run), cli_digits(g->run.bytes).text, in_program(&g->run).text,
+            g->run.path, how(&g->run), cli_digits(g->run.bytes).text, g->run.in,
             cli_digits(l->max_peak).text, cli_digits(g->run.bytes - l->max_peak).text,
             g->run.bytes - l->max_peak == 1 ? "" : "s");
     if (over_base(g))
@@ -145,7 +135,7 @@ int report_gate_judge(const report_gate *g, bool tell)
             CLI_FAILED,
             "%s: the %s peak of %s bytes%s is %s byte%s (%.2f%%) above the %s bytes of "
             "%s, more than --fail-on-increase %s%s%s",
-            g->run.path, how(&g->run), cli_digits(g->run.bytes).text, in_program(&g->run).text,
+            g->run.path, how(&g->run), cli_digits(g->run.bytes).text, g->run.in,
             cli_digits(g->run.bytes - g->base.bytes).text,
             g->run.bytes - g->base.bytes == 1 ? "" : "s", percent(g),
             cli_digits(g->base.bytes).text, g->base.path, l->increase,

@@ -216,7 +216,8 @@ typedef struct {
     const char *path;
     bool known, measured;
     uint64_t bytes;
-    report_name program; /* that holds it; "": a run without a program in the file does */
+    char
+        in[120]; /* " in program 1 (eval, batch 2000)"; "": a run that has none here holds it */
 } report_gate_peak;
 
 /* The plan of the program that holds the peak (sw_timeline_peak), which the report is about.

@@ -195,11 +195,6 @@ static sw_status add_host(comparison *c)
                                       .counts = true});
 }
 
-static bool is_ours(const compare_side *s)
-{
-    return strcmp(s->r->timeline->tool, "stepwell") == 0;
-}
-
 /* A phase that another tool's frames do not tell is not one without bytes. */
 static sw_status add_phase(comparison *c, compare_group of, int phase, uint64_t a, uint64_t b)
 {
@@ -210,7 +205,8 @@ static sw_status add_phase(comparison *c, compare_group of, int phase, uint64_t 
                       .a = a,
                       .b = b};
     for (int s = 0; s < 2; s++)
-        l.unknown[s] = !is_ours(&c->side[s]) && c->side[s].phase[phase].peak_bytes == 0;
+        l.unknown[s] = !sw_timeline_is_ours(c->side[s].r->timeline) &&
+                       c->side[s].phase[phase].peak_bytes == 0;
     return add_line(c, l);
 }
 
@@ -219,8 +215,11 @@ static sw_status add_totals(comparison *c)
 {
     const compare_side *a = &c->side[0], *b = &c->side[1];
     SW_TRY(add(c, COMPARE_TOTALS, "peak", a->peak, b->peak));
-    if (!is_ours(a) || !is_ours(b))
-        return add(c, COMPARE_TOTALS, is_ours(a) || is_ours(b) ? "arena, reserved" : "reserved",
+    if (!sw_timeline_is_ours(a->r->timeline) || !sw_timeline_is_ours(b->r->timeline))
+        return add(c, COMPARE_TOTALS,
+                   sw_timeline_is_ours(a->r->timeline) || sw_timeline_is_ours(b->r->timeline)
+                       ? "arena, reserved"
+                       : "reserved",
                    a->plan->arena, b->plan->arena);
     SW_TRY(add(c, COMPARE_TOTALS, "model", a->plan->model, b->plan->model));
     SW_TRY(add(c, COMPARE_TOTALS, "arena", a->plan->arena, b->plan->arena));

@@ -195,7 +195,7 @@ static void print_prediction(const report_style *style, const compare_side *s)
 static void print_side(const report_style *style, const char *letter, const compare_side *s)
 {
     char text[4096 + 256];
-    const bool ours = strcmp(s->r->timeline->tool, "stepwell") == 0;
+    const bool ours = sw_timeline_is_ours(s->r->timeline);
     const char *model = s->r->model[0] != '\0' ? s->r->model : "model";
     if (s->step != NULL)
         snprintf(text, sizeof text, "step %" PRIu64 ", %s, %s%s: %s", s->step->step,

@@ -9,7 +9,6 @@ void report_free_host(report_host *h)
     if (h == NULL)
         return;
     sw_heap_free(h->lines, SW_HEAP_PROFILE, h->cap_lines * sizeof *h->lines);
-    sw_heap_free(h->shapes, SW_HEAP_PROFILE, h->cap_shapes * sizeof *h->shapes);
     sw_heap_free(h->denied, SW_HEAP_PROFILE, sizeof *h->denied);
     sw_heap_free(h, SW_HEAP_PROFILE, sizeof *h);
 }
@@ -48,34 +47,6 @@ static sw_status take_heap(report_host *h, const profile_position *p)
     return take_purpose(h, p, other, "others");
 }
 
-static sw_status take_shape(report_host *h, const profile_position *p)
-{
-    uint64_t program, exec;
-    report_shape x;
-    if (value_at(p->record, "lanes_bytes") == 0)
-        return SW_OK; /* by an earlier version */
-    SW_TRY(profile_need_u64(p, p->record, "program", &program));
-    SW_TRY(profile_get_u64(p, p->record, "exec", 0, &exec));
-    SW_TRY(profile_need_u64(p, p->record, "model_bytes", &x.model));
-    SW_TRY(profile_get_u64(p, p->record, "model_padding_bytes", 0, &x.model_padding));
-    SW_TRY(profile_need_u64(p, p->record, "data_bytes", &x.data));
-    SW_TRY(profile_get_u64(p, p->record, "slot_bytes", 0, &x.slot));
-    SW_TRY(profile_need_u64(p, p->record, "arena_bytes", &x.arena));
-    SW_TRY(profile_need_u64(p, p->record, "peak_bytes", &x.peak));
-    SW_TRY(profile_get_u64(p, p->record, "padding_bytes", 0, &x.padding));
-    SW_TRY(profile_need_u64(p, p->record, "lanes_bytes", &x.lanes));
-    x.key = exec << 32 | (program & UINT32_MAX);
-    const uint64_t live = x.peak - x.model - x.slot;
-    if (x.peak < x.model || x.peak - x.model < x.slot || live > x.arena || x.padding > live ||
-        x.lanes > live - x.padding || x.model_padding > x.model)
-        return profile_wrong(p, "peak_bytes", "what its parts add up to");
-    void *block = h->shapes;
-    SW_TRY(sw_heap_reserve(&block, SW_HEAP_PROFILE, &h->cap_shapes, h->n_shapes + 1, sizeof x));
-    h->shapes = block;
-    h->shapes[h->n_shapes++] = x;
-    return SW_OK;
-}
-
 sw_status report_take_host(report *r, const profile_position *p)
 {
     const char *type = p->type;
@@ -86,8 +57,6 @@ sw_status report_take_host(report *r, const profile_position *p)
     }
     if (strcmp(type, "step") == 0)
         return report_take_growth(r->host, p);
-    if (strcmp(type, "plan") == 0)
-        return take_shape(r->host, p);
     if (strcmp(type, "heap") == 0)
         return take_heap(r->host, p);
     if (strcmp(type, "denied") == 0 || strcmp(type, "fits") == 0)

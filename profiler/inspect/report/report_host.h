@@ -49,12 +49,6 @@ typedef struct {
 
 /* ---- all of it --------------------------------------------------------------------------- */
 
-/* The figures of a plan that the waterfall is about. */
-typedef struct {
-    uint64_t key; /* exec and program */
-    uint64_t model, model_padding, data, slot, arena, peak, padding, lanes;
-} report_shape;
-
 typedef struct {
     char name[16];
     uint64_t bytes, peak, blocks, allocated, active, resident, mapped;
@@ -90,8 +84,6 @@ typedef struct report_host {
     uint32_t n_lines, cap_lines;
     bool unsettled, sample_unsettled;   /* a run that may take memory was right before */
     uint64_t immediate, clock, records; /* clock: the highest step */
-    report_shape *shapes;
-    uint32_t n_shapes, cap_shapes;
     char backend[32];
     report_purpose purpose[SW_HEAP_KINDS + 1]; /* the last: the rest of the process */
     size_t n_purposes;

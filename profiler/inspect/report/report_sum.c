@@ -74,7 +74,7 @@ report_gate_peak report_highest(const report *r)
                              .measured = measured,
                              .bytes = measured ? t->measured_bytes : held};
     if (plan != NULL && peak.bytes == held)
-        peak.program = report_program_name(plan);
+        snprintf(peak.in, sizeof peak.in, " in %s", report_program_name(plan).text);
     return peak;
 }
 

@@ -49,15 +49,9 @@ static const char *ending(const report *r)
     return report_finished(r) ? "" : "; the run failed";
 }
 
-/* What other tools wrote has no steps and no process. */
-static bool is_ours(const report *r)
-{
-    return strcmp(r->timeline->tool, "stepwell") == 0;
-}
-
 static void print_run(const report_style *style, const report *r)
 {
-    if (!is_ours(r)) {
+    if (!sw_timeline_is_ours(r->timeline)) {
         sw_writer_say(style->to, 0, 2, "%s%s%s on %s, from %s: %s", on(style),
                       r->model[0] != '\0' ? r->model : "model", off(style),
                       r->device[0] != '\0' ? r->device : "an unnamed device", r->timeline->tool,
@@ -364,7 +358,7 @@ static void print_predicted(const report_style *style, const report *r, const re
     sw_writer_text(style->to, "\n");
     if (!main->immediate) {
         print_main_plan(style, main, best);
-    } else if (!is_ours(r)) {
+    } else if (!sw_timeline_is_ours(r->timeline)) {
         print_recorded(style, main);
     } else {
         sw_writer_say(style->to, 0, 2, "%sMeasured bytes%s, %s", on(style), off(style),
@@ -422,8 +416,8 @@ static void print_live(const report_style *style, const report *r, const report_
     sw_writer_say(style->to, 0, 2,
                   "%sLive at the peak%s%s%s: %s (%s of it padding), while op %" PRIu32
                   " of %" PRIu32 " runs:",
-                  on(style), off(style), is_ours(r) ? ", " : "",
-                  is_ours(r) ? report_program_name(plan).text : "",
+                  on(style), off(style), sw_timeline_is_ours(r->timeline) ? ", " : "",
+                  sw_timeline_is_ours(r->timeline) ? report_program_name(plan).text : "",
                   bytes_text(style, live->bytes).text, bytes_text(style, live->padding).text,
                   live->program->peak_op + 1, live->program->n_ops);
     sw_writer_say(style->to, 2, 2, "%s", live->op);
@@ -434,8 +428,7 @@ static void print_live(const report_style *style, const report *r, const report_
     if (highest.measured && highest.bytes != live->bytes)
         sw_writer_say(style->to, 2, 2, "%sthe highest peak that was measured is %s%s%s",
                       on(style), bytes_text(style, highest.bytes).text,
-                      highest.program.text[0] != '\0' ? ""
-                                                      : ", in a run that is not in the file",
+                      *highest.in != '\0' ? "" : ", in a run that is not in the file",
                       off(style));
     print_curve(style, live);
     report_print_breakdown((report_breakdown){live->role, live->n_roles},
@@ -586,7 +579,7 @@ static void print_notes(const report_style *style, const report *r)
     if (r->unplanned > 0)
         sw_writer_print(style->to, "note: %s measured runs have no plan in this file\n",
                         sw_text_digits(r->unplanned).text);
-    if (r->runs == 0 && is_ours(r))
+    if (r->runs == 0 && sw_timeline_is_ours(r->timeline))
         sw_writer_print(style->to, "note: there is no training step in this file\n");
 }
 
@@ -603,7 +596,7 @@ void report_print_text(report *r, const report_live *live, const report_style *s
     print_times(style, r);
     if (plan != NULL)
         print_slowest(style, plan, live);
-    if (is_ours(r))
+    if (sw_timeline_is_ours(r->timeline))
         print_process(style, r, plan);
     report_print_host(r, style);
     if (r->process != NULL) {

@@ -13,7 +13,7 @@ typedef struct {
     bool elsewhere; /* the arenas are a card's */
     uint64_t process, system, stacks, heap, rest, arenas, reserved;
     /* of the plan */
-    const report_shape *shape; /* NULL: no plan that says it */
+    const sw_tl_program *p;
     uint64_t total, tensors, holes;
 } waterfall;
 
@@ -52,28 +52,17 @@ static void add_steps(waterfall *w, const report *r, uint64_t total)
     w->rest = left - w->arenas;
 }
 
-static const report_shape *main_shape(const report *r)
-{
-    const report_plan *plan = report_peak_plan(r);
-    for (size_t i = r->host->n_shapes; plan != NULL && i-- > 0;)
-        if (r->host->shapes[i].key == plan->key)
-            return &r->host->shapes[i];
-    return NULL;
-}
-
 static bool make(waterfall *w, const report *r)
 {
-    *w = (waterfall){0};
-    if (r->host == NULL)
+    const report_plan *plan = report_peak_plan(r);
+    *w = (waterfall){.p = plan != NULL ? report_program(r, plan) : NULL};
+    if (r->host == NULL || w->p == NULL || !w->p->has_parts)
         return false;
-    w->shape = main_shape(r);
-    if (w->shape == NULL)
-        return false;
-    const report_shape *x = w->shape;
-    const uint64_t live = x->peak - x->model - x->slot;
-    w->total = x->model + x->data + x->arena;
-    w->tensors = live - x->padding - x->lanes;
-    w->holes = x->arena - live;
+    const sw_tl_program *x = w->p;
+    const uint64_t live = x->peak_bytes - x->model_bytes - x->slot_bytes;
+    w->total = x->model_bytes + x->data_bytes + x->arena_bytes;
+    w->tensors = live - x->padding_bytes - x->lanes_bytes;
+    w->holes = x->arena_bytes - live;
     w->elsewhere = r->host->n_devices > 0;
     if (r->process != NULL)
         add_process(w, r->process);
@@ -118,13 +107,13 @@ void report_print_waterfall(const report *r, const report_style *style)
     if (w.told)
         line(style, 2, "reserved", w.reserved, "for arenas, in whole pages");
     line(style, 2, "planned", w.total, "");
-    line(style, 4, "model", w.shape->model - w.shape->model_padding, "");
-    line(style, 4, "model, alignment", w.shape->model_padding, "");
-    line(style, 4, "data", w.shape->data, "");
-    line(style, 4, "step arena", w.shape->arena, "");
+    line(style, 4, "model", w.p->model_bytes - w.p->model_padding_bytes, "");
+    line(style, 4, "model, alignment", w.p->model_padding_bytes, "");
+    line(style, 4, "data", w.p->data_bytes, "");
+    line(style, 4, "step arena", w.p->arena_bytes, "");
     line(style, 6, "live at the peak", w.tensors, "");
-    line(style, 6, "padding", w.shape->lanes, "lanes that hold no image");
-    line(style, 6, "alignment", w.shape->padding, "tensors rounded up");
+    line(style, 6, "padding", w.p->lanes_bytes, "lanes that hold no image");
+    line(style, 6, "alignment", w.p->padding_bytes, "tensors rounded up");
     line(style, 6, "holes", w.holes, "between tensors at the peak");
 }
 
@@ -152,13 +141,13 @@ void report_put_waterfall(sw_json *j, const report *r)
         sw_json_put_u64(j, w.told ? "unexplained_bytes" : "rest_bytes", w.rest);
     }
     sw_json_put_u64(j, "planned_bytes", w.total);
-    sw_json_put_u64(j, "model_bytes", w.shape->model);
-    sw_json_put_u64(j, "model_alignment_bytes", w.shape->model_padding);
-    sw_json_put_u64(j, "data_bytes", w.shape->data);
-    sw_json_put_u64(j, "arena_bytes", w.shape->arena);
+    sw_json_put_u64(j, "model_bytes", w.p->model_bytes);
+    sw_json_put_u64(j, "model_alignment_bytes", w.p->model_padding_bytes);
+    sw_json_put_u64(j, "data_bytes", w.p->data_bytes);
+    sw_json_put_u64(j, "arena_bytes", w.p->arena_bytes);
     sw_json_put_u64(j, "live_bytes", w.tensors);
-    sw_json_put_u64(j, "padding_bytes", w.shape->lanes);
-    sw_json_put_u64(j, "alignment_bytes", w.shape->padding);
+    sw_json_put_u64(j, "padding_bytes", w.p->lanes_bytes);
+    sw_json_put_u64(j, "alignment_bytes", w.p->padding_bytes);
     sw_json_put_u64(j, "holes_bytes", w.holes);
     sw_json_end(j);
 }
