@@ -325,7 +325,9 @@ const tests = {
     assert.equal(await run(), 0);
     assert.equal(await page.evaluate(`byId('go-step').value`), '1');
     await page.click('#steps', 0.999, 0.9);
-    assert.equal(await page.text('#program option:checked'), await page.evaluate('app.program.title()'));
+    const title = await page.evaluate('app.program.title()');
+    assert.ok((await page.text('#program option:checked')).startsWith(`${title}, peak `));
+    assert.equal(await page.text('#peak-card h2'), `Peak of ${title}`);
     await page.evaluate(`app.chooseRun(1); app.setAxis('time')`);
     await page.settle();
     const second = steps[1].phases, ns = Object.values(second).reduce((all, phase) => all + phase.ns, 0);

@@ -171,11 +171,10 @@ static void check_top(const char *path, int64_t peak)
     expect("highest so far: " HIGH "\n");
 }
 
-/* Folded stacks add up to the peak, and a row of the runs has it. */
-static void check_formats(const char *path, int64_t peak)
+/* Folded stacks add up to the peak: formats mean the same program. */
+static void check_folded(const char *path, int64_t peak)
 {
     int64_t sum = 0;
-    int rows = 0, high = 0;
     CU_ASSERT_EQUAL(ask("report %s --format folded", path), 0);
     for (const char *line = asked.out, *end; (end = strchr(line, '\n')) != NULL;
          line = end + 1) {
@@ -185,6 +184,12 @@ static void check_formats(const char *path, int64_t peak)
         sum += strtoll(number, NULL, 10);
     }
     SW_CHECK(sum == peak, "folded: %lld", (long long)sum);
+}
+
+static void check_formats(const char *path, int64_t peak)
+{
+    int rows = 0, high = 0;
+    check_folded(path, peak);
     CU_ASSERT_EQUAL(ask("report %s --format csv-runs", path), 0);
     for (const char *line = strchr(asked.out, '\n'); line != NULL && line[1] != '\0';
          line = strchr(line + 1, '\n'), rows++) {
@@ -232,6 +237,7 @@ static int64_t agreed_peak(const char *path, const char *program)
     snprintf(name, sizeof name, " peak of %s bytes in %s is within", digits(peak), program);
     expect(name);
     CU_ASSERT_PTR_NULL(strstr(asked.out, "the highest peak that was measured"));
+    check_folded(path, peak);
     return peak;
 }
 
@@ -304,6 +310,27 @@ static void a_part_without_the_evaluation_names_it(void)
     CU_ASSERT_EQUAL(agreed_peak(path, HIGH), peak);
 }
 
+/* The peak of a run whose trace has no record is said, and no program is named for it. */
+static void a_run_that_is_not_in_the_file_is_told(void)
+{
+    const char *path = path_of("unknown.jsonl");
+    scene *s = scene_open(path, (sw_profile_opts){.every = 1000});
+    s->immediate = 1;
+    scene_linear(s, &evaluates, 1);
+    linear_scene large = evaluates;
+    large.eval_rows = 2000;
+    scene_linear(s, &large, 1);
+    const int64_t peak = eval_peak(s, &large);
+    scene_close(s);
+    check_text(report_of(path), "peak.program", "immediate run 0 (eval, batch 20)");
+    CU_ASSERT_EQUAL(ask("report --bytes %s --max-peak %lld", path, (long long)peak - 1), 1);
+    char part[96];
+    snprintf(part, sizeof part, "the highest peak that was measured is %s, in a run that",
+             digits(peak));
+    expect(part);
+    CU_ASSERT_PTR_NOT_NULL(strstr(asked.err, " bytes is above --max-peak "));
+}
+
 /* What a run that was killed leaves: cut behind each line, and within the next one. */
 static void a_cut_profile_means_what_it_has(void)
 {
@@ -333,6 +360,7 @@ static const sw_test tests[] = {
     {"all outputs mean the evaluation", all_outputs_mean_the_evaluation},
     {"text and gate agree", text_and_gate_agree},
     {"a part without the evaluation names it", a_part_without_the_evaluation_names_it},
+    {"a run that is not in the file is told", a_run_that_is_not_in_the_file_is_told},
     {"a cut profile means what it has", a_cut_profile_means_what_it_has},
 };
 
