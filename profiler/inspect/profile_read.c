@@ -328,17 +328,16 @@ static void keep_higher(bool *measured, uint64_t *highest, uint64_t peak)
     *measured = true;
 }
 
-void profile_count_step(sw_timeline *t, const profile_step *s, uint32_t program)
+uint32_t profile_count_step(sw_timeline *t, const profile_step *s)
 {
-    sw_tl_program *p = program != SW_TL_NONE ? &t->programs[program] : NULL;
-    t->ran = true;
-    if (p != NULL)
-        p->ran = true;
-    if (!profile_has_bytes(s) || strcmp(s->by, "plan") == 0)
-        return;
-    keep_higher(&t->measured, &t->measured_bytes, profile_peak(s->phase));
-    if (p != NULL)
+    const uint32_t program = profile_program_of(t, s);
+    sw_tl_program none = {0}, *p = program != SW_TL_NONE ? &t->programs[program] : &none;
+    t->ran = p->ran = true;
+    if (profile_has_bytes(s) && strcmp(s->by, "plan") != 0) {
+        keep_higher(&t->measured, &t->measured_bytes, profile_peak(s->phase));
         keep_higher(&p->measured, &p->measured_bytes, profile_peak(s->phase));
+    }
+    return program;
 }
 
 sw_status profile_read_end(const profile_position *p, profile_end *e, sw_timeline *t)

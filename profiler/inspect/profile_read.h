@@ -41,8 +41,8 @@ SW_MUST_USE sw_status profile_check_clocks(const profile_position *p, const prof
 uint64_t profile_clock(const profile_step *s, uint64_t op);
 /* The index of its program, the latest of that key; SW_TL_NONE: it has none. */
 uint32_t profile_program_of(const sw_timeline *t, const profile_step *s);
-/* What it says of the peak of its program, and of the run. `program`: that index. */
-void profile_count_step(sw_timeline *t, const profile_step *s, uint32_t program);
+/* The same, and what it says of the peak of the program and of the run is taken. */
+uint32_t profile_count_step(sw_timeline *t, const profile_step *s);
 /* Whether it says what a whole run took: a witness that was asked of something else does not.
  */
 bool profile_has_bytes(const profile_step *s);

@@ -67,8 +67,7 @@ static sw_status choose_run(reader *r, const profile_position *p)
         (r->want->max_events > 0 ? r->want->max_events : TIMELINE_EVENTS) / 2;
     profile_step s;
     SW_TRY(profile_read_step(p, &s));
-    const uint32_t program = profile_program_of(r->t, &s);
-    profile_count_step(r->t, &s, program);
+    const uint32_t program = profile_count_step(r->t, &s);
     if (program == SW_TL_NONE || !is_wanted(r->want, s.step) || s.witnesses != 0) {
         r->t->skipped_runs += s.witnesses == 0;
         return SW_OK;

@@ -241,7 +241,7 @@ static sw_status take_step(report *r, const profile_position *p, const report_wa
     if (!s.has_phases)
         return profile_wrong(p, "phases", "an object");
     const report_row row = row_of(&s, r->runs);
-    const uint32_t program = profile_program_of(r->timeline, &s);
+    const uint32_t program = profile_count_step(r->timeline, &s);
     report_plan *plan = program != SW_TL_NONE ? &r->plans[program] : NULL;
     const bool warm = is_warm(&s, &row);
     if (plan != NULL && warm)
@@ -252,7 +252,6 @@ static sw_status take_step(report *r, const profile_position *p, const report_wa
         compare(plan, s.by, s.step, s.phase);
     else if (plan == NULL && !immediate)
         r->unplanned++;
-    profile_count_step(r->timeline, &s, program);
     keep_host(r, &s);
     if (s.witnesses != 0) {
         keep_witnesses(r, &s);
