@@ -73,7 +73,7 @@ static void put_run(sw_sink_out *out, const sw_tl_program *p, const sw_tl_run *r
     int peak = 0;
     sw_sink_print(out, "%" PRIu64 ",%" PRIu64 ",", r->step, r->micro);
     put_field(out, p->run);
-    sw_sink_print(out, ",%" PRIu64 ",%" PRIu64 ",%s,", p->key >> 32, p->key & INT32_MAX,
+    sw_sink_print(out, ",%" PRIu64 ",%" PRIu64 ",%s,", p->key >> 32, p->key & UINT32_MAX,
                   p->immediate ? "True" : "False");
     if (p->batch >= 0)
         sw_sink_print(out, "%" PRId64, p->batch);
