@@ -25,6 +25,8 @@ static void run(const char *device, const char *setting, const char *const *more
                             "pbt",
                             "--data",
                             "synthetic",
+                            "--synthetic-n",
+                            "1000",
                             "--model",
                             "mlp",
                             "--hidden",
@@ -47,7 +49,7 @@ static void run(const char *device, const char *setting, const char *const *more
                             "batch=choice:8,12",
                             "hidden=int:6..10"};
     const char *const env[] = {MODULE, setting, NULL};
-    for (int i = 25; more != NULL && *more != NULL; i++, more++)
+    for (int i = 27; more != NULL && *more != NULL; i++, more++)
         argv[i] = *more;
     sw_process_run(&outcome, argv, env, 240);
 }

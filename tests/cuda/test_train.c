@@ -19,6 +19,8 @@ static void train_into(const char *device, const char *setting, const char *opti
                           "mlp",
                           "--data",
                           "synthetic",
+                          "--synthetic-n",
+                          "500",
                           "--batch",
                           "8",
                           "--steps",

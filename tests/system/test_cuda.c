@@ -56,18 +56,19 @@ static void the_module_is_opened_only_for_a_device(void)
         SW_SKIP("the loader of this system does not tell what it opens");
     CU_ASSERT_EQUAL(opens_the_module("--version"), 1);
     CU_ASSERT_EQUAL(opens_the_module("train --help"), 1);
-    CU_ASSERT_EQUAL(opens_the_module("train --steps 1 --quiet"), 1);
+    CU_ASSERT_EQUAL(opens_the_module("train --synthetic-n 8 --steps 1 --quiet"), 1);
     if (!built())
         SW_SKIP("built without nvcc");
-    CU_ASSERT_EQUAL(opens_the_module("train --device cuda --steps 1 --quiet"), 0);
+    CU_ASSERT_EQUAL(opens_the_module("train --device cuda --synthetic-n 8 --steps 1 --quiet"),
+                    0);
 }
 
 /* ---- what is missing --------------------------------------------------------------------- */
 
 static const char *const commands[] = {
-    "train --device cuda --steps 1",
-    "train --device cuda:0 --immediate --steps 1",
-    "plan --device cuda --batch 8",
+    "train --device cuda --synthetic-n 8 --steps 1",
+    "train --device cuda:0 --immediate --synthetic-n 8 --steps 1",
+    "plan --device cuda --synthetic-n 8 --batch 8",
 };
 #define COMMANDS ((int)(sizeof commands / sizeof *commands))
 

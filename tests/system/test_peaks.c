@@ -95,11 +95,11 @@ static void check_table(const char *profile, const char *by, long long peak)
 static void every_byte_of_every_model_has_role_and_layer(void)
 {
     static const char *const runs[] = {
-        "--model mlp --batch 32",
-        "--model lenet5 --batch 32",
-        "--model lenet5 --batch 32 --immediate",
-        "--model lenet5 --batch 16 --optimizer momentum --keep-gradients",
-        "--model mlp --batch 8 --accumulate 3",
+        "--model mlp --batch 32 --synthetic-n 99",
+        "--model lenet5 --batch 32 --synthetic-n 99",
+        "--model lenet5 --batch 32 --immediate --synthetic-n 99",
+        "--model lenet5 --batch 16 --optimizer momentum --keep-gradients --synthetic-n 99",
+        "--model mlp --batch 8 --accumulate 3 --synthetic-n 99",
         "--model swishnet --width 64 --layers 4 --batch 32 --synthetic-n 64",
         "--model swishnet --width 64 --layers 4 --batch 32 --synthetic-n 64 --immediate",
     };

@@ -162,6 +162,9 @@ cudaError_t swi_fake_enter(swi_fake_function function)
     begin();
     const enum kind kind = functions[function].kind;
     calls[function]++;
+    if (kind != PURE && function != SWI_FN_launch && function != SWI_FN_cudaEventRecord &&
+        function != SWI_FN_cudaEventRecordWithFlags && function != SWI_FN_cudaStreamWaitEvent)
+        swi_fake_let_go();
     if (kind == PURE)
         return cudaSuccess;
     can_fail++;

@@ -56,6 +56,10 @@ void swi_fake_log(const sw_fake_launch *launch);
 /* Work runs between these; they nest. */
 void swi_fake_open_memory(void);
 void swi_fake_close_memory(void);
+/* After a launch it stays open for a few more, as long as nothing but launches is called; in
+ * `full` it does not. */
+void swi_fake_hold_memory(void);
+void swi_fake_let_go(void);
 bool swi_fake_in_window(const void *at); /* an address that only a card can have */
 bool swi_fake_there(const void *at, size_t bytes);
 bool swi_fake_pinned(const void *at, size_t bytes);

@@ -169,7 +169,7 @@ static void end_of_streams(void)
 /* Until the mark is reached, or the stream is empty, or (both NULL) all streams are. */
 static void run_until(const swi_mark *mark, cudaStream_t stream)
 {
-    bool open = false; /* from the first work to the last */
+    bool open = false; /* from the first work that may touch memory to the last */
     while (swi_fake.broken == cudaSuccess) {
         if (mark != NULL ? mark->done : stream != NULL && stream->head == NULL)
             break;
@@ -184,9 +184,10 @@ static void run_until(const swi_mark *mark, cudaStream_t stream)
         }
         if (s == NULL)
             break;
-        if (!open)
+        const bool touches = s->head->kind != SWI_RECORD && s->head->kind != SWI_WAIT;
+        if (touches && !open)
             swi_fake_open_memory();
-        open = true;
+        open = open || touches;
         step(s);
     }
     if (open)

@@ -87,6 +87,8 @@ cudaError_t submit(const swi_emu_launch_info *info, void (*run)(void *body), con
     work->run = run_kernel;
     work->cost_ns = 2000 + 100 * (uint64_t)info->grid.x;
     swi_fake.counts.launches += stream->capture == nullptr;
+    if (stream->capture == nullptr && swi_fake.seed == 0)
+        swi_fake_hold_memory();
     return swi_stream_put(stream, work);
 }
 } // namespace
