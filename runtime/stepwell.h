@@ -18,6 +18,14 @@
  * step function, or in a visitor, nothing can be destroyed but budgets and datasets: the call
  * does nothing, and sw_run is SW_INVALID. Builds with sanitizers leave this to them.
  *
+ * Callbacks: what the call that a callback runs in goes on with (an evolution, a population, an
+ * evolution strategy, a checkpoint, a group of members) is SW_BUSY there by name, whatever
+ * changes, continues or destroys it; functions that only look at it work, and so does
+ * everything with other objects. Its exec, models and genomes can be used, but not destroyed. A
+ * callback of members may read and write members; it does not make, end, copy or unpack any of
+ * its group. A status that is none becomes SW_INVALID. Only step functions may be left by
+ * longjmp.
+ *
  * A step function may be left by longjmp or an exception. The exec can be used, or destroyed,
  * in the function that called sw_run or in one outside of it; deeper it is SW_BUSY, as in the
  * step function itself. Models of an immediate run that had updated must be restored.
@@ -239,7 +247,8 @@ SW_API sw_param sw_state_new(sw_model *model, const char *name, sw_dtype dtype, 
  * stay until the model ends. Copies of models, checkpoints and resizing take it along as they
  * take states: only new units have the numbers that were declared for them. */
 SW_API sw_param sw_constant_new(sw_model *model, const char *name, const sw_array *values);
-/* Frozen parameters get no gradient. Part of the program's key; the layout stays. */
+/* Frozen parameters get no gradient. Part of the program's key; the layout stays. SW_BUSY, and
+ * nothing changes, while a run uses the model. */
 SW_API void sw_param_freeze(sw_param param, int on);
 /* The parameter, buffer or state of that name, index 0 when there is none. Parameters and
  * buffers by position, 0 <= i < count. */
@@ -2675,8 +2684,8 @@ typedef struct {
     sw_status (*before)(void *user); /* NULL: none. Called on the thread that writes, when the
                                         new file is synced and has not its name yet: sync here
                                         what must not be older than the checkpoint (a log). A
-                                        failure fails the save. Calls of this checkpoint are
-                                        SW_BUSY in it */
+                                        failure fails the save. Calls of this checkpoint but
+                                        sw_checkpoint_bytes are SW_BUSY in it */
     void *user;
 } sw_checkpoint_opts;
 

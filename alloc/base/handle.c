@@ -106,9 +106,19 @@ sw_status sw_handle_refuse(const void *object, sw_handle_kind kind, const char *
     SW_FAIL(SW_INVALID, "%s: the pointer does not point to any %s", call, name);
 }
 
-bool sw_handle_ends(const void *object, sw_handle_kind kind, const char *call)
+sw_status sw_handle_check_calls(const void *object, sw_handle_kind kind, const char *call)
 {
-    if (object == NULL)
-        return false;
-    return sw_handle_check(object, kind, call) == SW_OK;
+    SW_TRY(sw_handle_look(object, kind, call));
+    return sw_call_may_use(object, kinds[kind].name, call);
+}
+
+/* Budgets and data sets are shared by those who use them: the last one ends them. */
+sw_status sw_handle_may_end(const void *object, sw_handle_kind kind, const char *call,
+                            const void *frame)
+{
+    SW_TRY(sw_handle_look(object, kind, call));
+    sw_call_unwound(frame);
+    if (kind != SW_HANDLE_BUDGET && kind != SW_HANDLE_DATASET)
+        SW_TRY(sw_call_may_end_any(call, frame));
+    return sw_call_may_end(object, kinds[kind].name, call);
 }

@@ -10,6 +10,7 @@
 #ifndef SW_HANDLE_H
 #define SW_HANDLE_H
 
+#include "alloc/base/calls.h"
 #include "alloc/base/mem.h"
 
 #define SW_HANDLE_KEPT 64      /* the largest but profiles has some 10 KB */
@@ -72,15 +73,28 @@ static inline bool sw_handle_is(const void *object, sw_handle_kind kind, uint32_
 /* Record why an object that does not live is none, with the call in front: SW_INVALID. */
 sw_status sw_handle_refuse(const void *object, sw_handle_kind kind, const char *call);
 
-/* SW_OK where it lives. */
-static inline sw_status sw_handle_check(const void *object, sw_handle_kind kind,
-                                        const char *call)
+/* SW_OK where it lives, whoever uses it: for calls that only look at it. */
+static inline sw_status sw_handle_look(const void *object, sw_handle_kind kind,
+                                       const char *call)
 {
     return sw_handle_lives(object, kind) ? SW_OK : sw_handle_refuse(object, kind, call);
 }
 
-/* For destroy functions, to which NULL is fine: false where there is nothing to destroy; what
- * is gone already is recorded. */
-bool sw_handle_ends(const void *object, sw_handle_kind kind, const char *call);
+/* SW_OK where it lives, and no call that goes on uses it (calls.h). */
+sw_status sw_handle_check_calls(const void *object, sw_handle_kind kind, const char *call);
+static inline sw_status sw_handle_check(const void *object, sw_handle_kind kind,
+                                        const char *call)
+{
+    return sw_calls_n == 0 ? sw_handle_look(object, kind, call)
+                           : sw_handle_check_calls(object, kind, call);
+}
+
+/* For destroy functions, to which NULL is fine: false where there is nothing to destroy. What
+ * is gone already, or in use by a call that goes on, is recorded. */
+#define sw_handle_ends(object, kind, call)                                                     \
+    ((object) != NULL && sw_handle_may_end(object, kind, call, SW_FRAME) == SW_OK)
+/* Of an object that is not NULL. frame: of the destroy function, SW_FRAME. */
+sw_status sw_handle_may_end(const void *object, sw_handle_kind kind, const char *call,
+                            const void *frame);
 
 #endif

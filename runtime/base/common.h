@@ -122,10 +122,6 @@ uint64_t swi_count_none(const sw_kernel_info *info);
 void swi_ops_register(const sw_op_desc *const *descs);
 sw_status swi_op_register(const sw_op_desc *desc, uint32_t *id); /* sw_op_register */
 
-/* A failure of an op's infer or kernel as the library passes it on: what is no status is
- * SW_INVALID, and what has no message gets one. `said`: sw_error_count() before it ran. */
-sw_status swi_infer_failed(sw_status status, uint64_t said);
-sw_status swi_kernel_failed(sw_status status, uint64_t said);
 const sw_op_desc *swi_op(uint32_t id);
 uint32_t swi_op_count(void);
 

@@ -36,26 +36,6 @@ void swi_ops_register(const sw_op_desc *const *descs)
 /* ---- what functions of ops answer ---------------------------------------------------------
  */
 
-static sw_status failed(sw_status status, uint64_t said, const char *who)
-{
-    if ((unsigned)status > SW_STOPPED)
-        SW_FAIL(SW_INVALID, "%s must return an sw_status (got %d)", who, (int)status);
-    if (sw_error_count() == said)
-        SW_FAIL(status, "%s failed (%s) and gave no reason: set one by sw_error_set", who,
-                sw_status_name(status));
-    return status;
-}
-
-sw_status swi_kernel_failed(sw_status status, uint64_t said)
-{
-    return failed(status, said, "its kernel");
-}
-
-sw_status swi_infer_failed(sw_status status, uint64_t said)
-{
-    return failed(status, said, "its infer");
-}
-
 /* ---- descriptors from outside ------------------------------------------------------------ */
 
 static bool all_zero(const uint64_t *words, size_t n)

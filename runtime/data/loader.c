@@ -488,6 +488,6 @@ sw_status sw_loader_create(sw_loader **out, const sw_dataset *dataset,
 void sw_loader_destroy(sw_loader *l)
 {
     static const char call[] = "sw_loader_destroy";
-    if (sw_handle_ends(l, SW_HANDLE_LOADER, call) && swi_may_destroy(call, SWI_FRAME))
+    if (sw_handle_ends(l, SW_HANDLE_LOADER, call))
         end(l);
 }

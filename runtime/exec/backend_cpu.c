@@ -87,7 +87,7 @@ static sw_status run_kernel(const sw_exec *exec, sw_kernel *kernel, const sw_lau
         return swi_guarded(exec->guard, kernel, l);
     const uint64_t said = sw_error_count();
     const sw_status status = kernel(l);
-    return status == SW_OK ? SW_OK : swi_kernel_failed(status, said);
+    return status == SW_OK ? SW_OK : sw_call_status(status, said, "its kernel");
 }
 
 static sw_status launch(sw_exec *exec, const swi_frame *f, uint32_t i)

@@ -1,13 +1,13 @@
 /* What a call has while it works with an exec: the exec and the models of the call. */
 #include "runtime/exec/run_internal.h"
 
-static sw_exec *exec_of(swi_call *call)
+static sw_exec *exec_of(sw_call *call)
 {
     return (sw_exec *)(void *)((char *)call - offsetof(sw_exec, call));
 }
 
 /* What sw_run would have done behind the step function. */
-static void unwound(swi_call *call)
+static void unwound(sw_call *call)
 {
     sw_exec *exec = exec_of(call);
     if (exec->ctx.open && exec->ctx.immediate)
@@ -21,18 +21,18 @@ static void unwound(swi_call *call)
     exec->ctx.generation = 0;
     swi_exec_set_last(exec, NULL); /* nothing that is half done is handed out */
     exec->last_immediate = false;
-    swi_call_end(&exec->call);
+    (void)sw_call_end(&exec->call, SW_OK);
     swi_owner_give(&exec->busy);
 }
 
-static void refused(swi_call *call, sw_status status)
+static void refused(sw_call *call, sw_status status)
 {
     sw_ctx *ctx = &exec_of(call)->ctx;
     if (ctx->open)
         (void)swi_stick(ctx, status);
 }
 
-static const swi_call_hooks hooks = {unwound, refused};
+static const sw_call_hooks hooks = {unwound, refused};
 
 void swi_leave(sw_exec *exec, const sw_run_args *a)
 {
@@ -40,7 +40,7 @@ void swi_leave(sw_exec *exec, const sw_run_args *a)
     for (int i = 0; i < exec->n_held; i++)
         swi_owner_give(&exec->held[i]->busy);
     exec->n_held = 0;
-    swi_call_end(&exec->call);
+    (void)sw_call_end(&exec->call, SW_OK);
     swi_owner_give(&exec->busy);
 }
 
@@ -78,15 +78,23 @@ static sw_status check_fork(const sw_exec *exec)
 
 sw_status swi_enter(sw_exec *exec, const sw_run_args *a, const void *frame)
 {
-    swi_call_unwound(frame);
+    sw_call_unwound(frame);
     SW_TRY(check_fork(exec));
     if (exec->rec.profile != NULL &&
         !sw_handle_is(exec->rec.profile, SW_HANDLE_PROFILE, exec->rec.profile_generation))
         SW_FAIL(SW_INVALID, "the exec's profile was destroyed: destroy the exec first");
     if (!swi_owner_take(&exec->busy))
         SW_FAIL(SW_BUSY, "the exec is in use by %s", swi_owner_text(&exec->busy));
-    swi_call_begin(&exec->call, &hooks, frame);
-    const sw_status status = take_models(exec, a);
+    exec->call = (sw_call){.name = "a run",
+                           .uses = {(const void *const *)&a->es, a->es != NULL},
+                           .closed = true,
+                           .hooks = &hooks};
+    sw_status status = sw_call_begin(&exec->call, frame);
+    if (status != SW_OK) {
+        swi_owner_give(&exec->busy);
+        return status;
+    }
+    status = take_models(exec, a);
     if (status != SW_OK)
         swi_leave(exec, a);
     return status;

@@ -180,7 +180,7 @@ static void free_key(const swi_key *key)
 void sw_exec_destroy(sw_exec *exec)
 {
     static const char call[] = "sw_exec_destroy";
-    if (!sw_handle_ends(exec, SW_HANDLE_EXEC, call) || !swi_may_destroy(call, SWI_FRAME))
+    if (!sw_handle_ends(exec, SW_HANDLE_EXEC, call))
         return;
     if (exec->busy != 0 && exec->forks == sw_fork_number()) {
         (void)sw_error_set(SW_BUSY, __FILE__, __LINE__, "%s: the exec is in use by %s", call,

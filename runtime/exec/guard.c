@@ -300,7 +300,7 @@ static sw_status run_over(call *c, sw_kernel *kernel, unsigned char fill)
     const uint64_t said = sw_error_count();
     prepare(c, fill);
     const sw_status status = kernel(&c->launch);
-    SW_TRY(status != SW_OK ? swi_kernel_failed(status, said) : SW_OK);
+    SW_TRY(sw_call_status(status, said, "its kernel"));
     return check(c);
 }
 

@@ -34,7 +34,7 @@ static sw_status check_inputs(const sw_run_args *a, bool with_data)
 /* The generation is the step, and the first direction of the slice the run. */
 static sw_status read_noise(sw_run_args *a, const char *call)
 {
-    SW_TRY(sw_handle_check(a->es, SW_HANDLE_ES, call));
+    SW_TRY(sw_handle_look(a->es, SW_HANDLE_ES, call));
     const swi_noise_mode *mode = swi_noise_mode_of(a->es);
     bool there = false;
     for (int i = 0; i < a->n_models; i++)
@@ -453,7 +453,7 @@ sw_status swi_run_seeded(sw_exec *exec, const sw_run_args *given, uint64_t seed)
 {
     sw_run_args args;
     SW_TRY(swi_read_args(&args, given, true, "a run"));
-    SW_TRY(swi_enter(exec, &args, SWI_FRAME));
+    SW_TRY(swi_enter(exec, &args, SW_FRAME));
     const uint64_t own = exec->seed;
     exec->seed = seed;
     const sw_status status = run(exec, &args, sw_clock_ns());
@@ -484,7 +484,7 @@ sw_status swi_run_prepare(sw_exec *exec, const sw_run_args *given, swi_look *loo
 {
     sw_run_args args;
     SW_TRY(swi_read_args(&args, given, true, call));
-    SW_TRY(swi_enter(exec, &args, SWI_FRAME));
+    SW_TRY(swi_enter(exec, &args, SW_FRAME));
     exec->attempt = NULL;
     const sw_status status =
         swi_observe_denied(exec, &args, false, prepare(exec, &args, look, context));
@@ -497,7 +497,7 @@ sw_status sw_run(sw_exec *exec, const sw_run_args *given)
     sw_run_args args;
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_run"));
     SW_TRY(swi_read_args(&args, given, true, "sw_run"));
-    SW_TRY(swi_enter(exec, &args, SWI_FRAME));
+    SW_TRY(swi_enter(exec, &args, SW_FRAME));
     const sw_status status = run(exec, &args, sw_clock_ns());
     swi_leave(exec, &args);
     return status;
@@ -552,7 +552,7 @@ sw_status sw_plan(sw_exec *exec, const sw_run_args *given, sw_plan_info *out)
         SW_FAIL(SW_INVALID, "sw_plan: out must not be NULL");
     SW_TRY(swi_struct_check(SWI_STRUCT_sw_plan_info, out->size, "sw_plan"));
     SW_TRY(swi_read_args(&args, given, false, "sw_plan"));
-    SW_TRY(swi_enter(exec, &args, SWI_FRAME));
+    SW_TRY(swi_enter(exec, &args, SW_FRAME));
     exec->attempt = NULL;
     const sw_status status = swi_observe_denied(exec, &args, false, plan(exec, &args, out));
     swi_leave(exec, &args);
@@ -564,7 +564,7 @@ sw_status sw_plan(sw_exec *exec, const sw_run_args *given, sw_plan_info *out)
 sw_status sw_output_get(sw_exec *exec, const char *name, sw_array *out)
 {
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_output_get"));
-    swi_call_unwound(SWI_FRAME);
+    sw_call_unwound(SW_FRAME);
     if (exec->busy != 0)
         SW_FAIL(SW_BUSY, "sw_output_get: the exec is in use by %s",
                 swi_owner_text(&exec->busy));

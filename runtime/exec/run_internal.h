@@ -9,7 +9,7 @@ sw_status swi_read_args(sw_run_args *to, const sw_run_args *from, bool with_data
                         const char *call);
 
 /* Mark the exec and the models as in use by this thread; SW_BUSY changes nothing. frame: of the
- * public function, SWI_FRAME. */
+ * public function, SW_FRAME. */
 sw_status swi_enter(sw_exec *exec, const sw_run_args *args, const void *frame);
 
 /* Lay out and initialise models that are not ready; refuse damaged ones. */

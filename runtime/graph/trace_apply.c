@@ -264,7 +264,7 @@ sw_status swi_apply(sw_ctx *ctx, uint32_t op, const uint32_t *inputs, int n_in,
     const uint64_t said = sw_error_count();
     sw_status inferred = desc->infer(in_types, n_in, attrs, out_types);
     if (inferred != SW_OK) {
-        inferred = swi_infer_failed(inferred, said);
+        inferred = sw_call_status(inferred, said, "its infer");
         char text[300];
         snprintf(text, sizeof text, "%s", sw_last_error());
         const bool named = strncmp(text, desc->name, strlen(desc->name)) == 0;

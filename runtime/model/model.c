@@ -49,7 +49,7 @@ sw_status sw_model_create(sw_model **out, const char *name)
 void sw_model_destroy(sw_model *model)
 {
     static const char call[] = "sw_model_destroy";
-    if (!sw_handle_ends(model, SW_HANDLE_MODEL, call) || !swi_may_destroy(call, SWI_FRAME))
+    if (!sw_handle_ends(model, SW_HANDLE_MODEL, call))
         return;
     if (!swi_owner_take(&model->busy)) {
         (void)sw_error_set(SW_BUSY, __FILE__, __LINE__, "%s: model %s is in use by %s", call,
@@ -94,7 +94,7 @@ static swi_owner *mark_of(const sw_model *model)
 
 sw_status swi_model_take(const sw_model *model)
 {
-    swi_call_unwound(SWI_FRAME);
+    sw_call_unwound(SW_FRAME);
     if (!swi_owner_take(mark_of(model)))
         SW_FAIL(SW_BUSY, "model %s is in use by %s", model->name,
                 swi_owner_text(mark_of(model)));
@@ -298,8 +298,10 @@ swi_entry *swi_entry_of(sw_param param)
 void sw_param_freeze(sw_param param, int on)
 {
     swi_entry *entry = swi_entry_of(param);
-    if (entry == NULL || entry->role != SWI_ROLE_PARAMETER)
+    if (entry == NULL || entry->role != SWI_ROLE_PARAMETER ||
+        swi_model_take(param.model) != SW_OK)
         return;
+    swi_model_give(param.model);
     entry->frozen = on != 0;
     uint64_t hash = 0; /* of a model with nothing frozen, as it is created */
     for (uint32_t i = 1; i < param.model->n_entries; i++)

@@ -295,7 +295,7 @@ sw_status sw_plan_shares(sw_exec *exec, const sw_run_args *given, sw_share_visit
     if (visitor == NULL)
         SW_FAIL(SW_INVALID, "sw_plan_shares: visitor must not be NULL");
     SW_TRY(swi_read_args(&args, given, false, "sw_plan_shares"));
-    SW_TRY(swi_enter(exec, &args, SWI_FRAME));
+    SW_TRY(swi_enter(exec, &args, SW_FRAME));
     const sw_status status = plan_breakdown(exec, &args, visitor, to);
     swi_leave(exec, &args);
     return status;
@@ -340,7 +340,7 @@ static sw_status of_exec(sw_exec *exec, sw_share_visitor *visitor, void *to, con
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, what));
     if (visitor == NULL)
         SW_FAIL(SW_INVALID, "%s: visitor must not be NULL", what);
-    SW_TRY(swi_enter(exec, &none, SWI_FRAME));
+    SW_TRY(swi_enter(exec, &none, SW_FRAME));
     const sw_status status = of(exec, visitor, to);
     swi_leave(exec, &none);
     return status;

@@ -164,7 +164,7 @@ void swi_profile_refused(sw_exec *exec, const sw_run_args *given, const char *li
     sw_run_args args;
     bool fresh;
     if (exec->rec.profile == NULL || swi_read_args(&args, given, false, "profile") != SW_OK ||
-        swi_enter(exec, &args, SWI_FRAME) != SW_OK)
+        swi_enter(exec, &args, SW_FRAME) != SW_OK)
         return;
     exec->attempt = NULL;
     if (swi_exec_program(exec, &args, &exec->attempt, &fresh) != SW_OK)

@@ -212,7 +212,7 @@ sw_status sw_plan_layers(sw_exec *exec, const sw_run_args *given,
     if (visitor == NULL)
         SW_FAIL(SW_INVALID, "sw_plan_layers: visitor must not be NULL");
     SW_TRY(swi_read_args(&args, given, false, "sw_plan_layers"));
-    SW_TRY(swi_enter(exec, &args, SWI_FRAME));
+    SW_TRY(swi_enter(exec, &args, SW_FRAME));
     const sw_status status = show_layers(exec, &args, visitor, to);
     swi_leave(exec, &args);
     return status;

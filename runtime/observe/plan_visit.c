@@ -76,7 +76,7 @@ sw_status sw_plan_visit(sw_exec *exec, const sw_run_args *given, const sw_plan_v
         SW_FAIL(SW_INVALID, "sw_plan_visit: visitor must not be NULL");
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_plan_visitor, &v, visitor, "sw_plan_visit"));
     SW_TRY(swi_read_args(&args, given, false, "sw_plan_visit"));
-    SW_TRY(swi_enter(exec, &args, SWI_FRAME));
+    SW_TRY(swi_enter(exec, &args, SW_FRAME));
     swi_frame *f;
     bool fresh;
     const sw_status status = swi_exec_program(exec, &args, &f, &fresh);

@@ -78,9 +78,7 @@ sw_status sw_profile_destroy(sw_profile *profile)
     static const char call[] = "sw_profile_destroy";
     if (profile == NULL)
         return SW_OK;
-    SW_TRY(sw_handle_check(profile, SW_HANDLE_PROFILE, call));
-    if (!swi_may_destroy(call, SWI_FRAME))
-        return SW_INVALID;
+    SW_TRY(sw_handle_may_end(profile, SW_HANDLE_PROFILE, call, SW_FRAME));
     return sw_prof_destroy(profile);
 }
 
@@ -269,7 +267,7 @@ static sw_status measure_plan(sw_profile *to, sw_exec *exec, const sw_run_args *
                 "sw_profile_least: all sizes must be that of the first, %zu (got %zu)", size,
                 given->size);
     SW_TRY(swi_read_args(&args, given, false, "sw_profile_least"));
-    SW_TRY(swi_enter(exec, &args, SWI_FRAME));
+    SW_TRY(swi_enter(exec, &args, SW_FRAME));
     const sw_status status = swi_exec_program(exec, &args, &f, &fresh);
     if (status == SW_OK) {
         const sw_prof_plan head = head_of(exec, &args, f->program);

@@ -118,7 +118,7 @@ static sw_status give_to_model(sw_model *to, const sw_members *m, uint32_t index
 sw_status sw_member_to_model(sw_model *to, sw_member from)
 {
     static const char call[] = "sw_member_to_model";
-    SW_TRY(swi_member_check(from, call));
+    SW_TRY(swi_member_look(from, call));
     SW_TRY(check_model(from.of, to, call));
     if (from.of->slots[from.index].damaged)
         SW_FAIL(SW_STALE, "%s: the member failed behind an update", call);
@@ -164,7 +164,7 @@ sw_status sw_member_from_model(sw_member to, const sw_model *from)
 static sw_status entry_of(sw_member member, sw_param param, const void *at, size_t bytes,
                           const char *call, const swi_entry **out)
 {
-    SW_TRY(swi_member_check(member, call));
+    SW_TRY(swi_member_look(member, call));
     const swi_entry *entry = swi_entry_of(param);
     if (entry == NULL || param.model != member.of->shape)
         SW_FAIL(SW_INVALID, "%s: the parameter must be one of the shape %s", call,
@@ -195,7 +195,7 @@ sw_status sw_member_write(sw_member member, sw_param param, const void *from, si
 
 static sw_status knob_at(sw_member member, sw_knob knob, const char *call, float **out)
 {
-    SW_TRY(swi_member_check(member, call));
+    SW_TRY(swi_member_look(member, call));
     if (knob.model != member.of->shape || knob.index >= member.of->shape->n_knobs)
         SW_FAIL(SW_INVALID, "%s: the knob must be one of the shape %s", call,
                 member.of->shape->name);

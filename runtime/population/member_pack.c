@@ -5,7 +5,7 @@
 
 sw_status sw_member_progress(sw_member member, uint64_t *steps, uint64_t *batches)
 {
-    SW_TRY(swi_member_check(member, "sw_member_progress"));
+    SW_TRY(swi_member_look(member, "sw_member_progress"));
     const swi_slot_record *slot = &member.of->slots[member.index];
     if (steps != NULL)
         *steps = slot->steps;
@@ -16,7 +16,7 @@ sw_status sw_member_progress(sw_member member, uint64_t *steps, uint64_t *batche
 
 sw_status sw_member_progress_set(sw_member member, uint64_t steps, uint64_t batches)
 {
-    SW_TRY(swi_member_check(member, "sw_member_progress_set"));
+    SW_TRY(swi_member_look(member, "sw_member_progress_set"));
     member.of->slots[member.index].steps = steps;
     member.of->slots[member.index].batches = batches;
     return SW_OK;
@@ -24,7 +24,7 @@ sw_status sw_member_progress_set(sw_member member, uint64_t steps, uint64_t batc
 
 sw_status sw_member_seed(sw_member member, uint64_t *out)
 {
-    SW_TRY(swi_member_check(member, "sw_member_seed"));
+    SW_TRY(swi_member_look(member, "sw_member_seed"));
     if (out == NULL)
         SW_FAIL(SW_INVALID, "sw_member_seed: out must not be NULL");
     *out = member.of->slots[member.index].seed;
@@ -33,7 +33,7 @@ sw_status sw_member_seed(sw_member member, uint64_t *out)
 
 sw_status sw_member_seed_set(sw_member member, uint64_t seed)
 {
-    SW_TRY(swi_member_check(member, "sw_member_seed_set"));
+    SW_TRY(swi_member_look(member, "sw_member_seed_set"));
     member.of->slots[member.index].seed = seed;
     return SW_OK;
 }
@@ -46,14 +46,14 @@ _Static_assert(sizeof(packed_head) % SW_ALIGN == 0, "the range behind it is alig
 
 size_t sw_members_packed_bytes(const sw_members *m)
 {
-    if (sw_handle_check(m, SW_HANDLE_MEMBERS, "sw_members_packed_bytes") != SW_OK)
+    if (sw_handle_look(m, SW_HANDLE_MEMBERS, "sw_members_packed_bytes") != SW_OK)
         return 0;
     return sizeof(packed_head) + m->stride;
 }
 
 static sw_status check_packed(sw_member member, const void *at, size_t bytes, const char *call)
 {
-    SW_TRY(swi_member_check(member, call));
+    SW_TRY(swi_member_look(member, call));
     const size_t its = sizeof(packed_head) + member.of->stride;
     if (at == NULL || bytes != its)
         SW_FAIL(SW_INVALID, "%s: a member of %s is packed in %zu bytes (got %zu)", call,
@@ -80,6 +80,7 @@ sw_status sw_member_pack(sw_member member, void *to, size_t bytes)
 sw_status sw_member_unpack(sw_member member, const void *from, size_t bytes)
 {
     packed_head head;
+    SW_TRY(swi_member_check(member, "sw_member_unpack"));
     SW_TRY(check_packed(member, from, bytes, "sw_member_unpack"));
     sw_members *m = member.of;
     memcpy(&head, from, sizeof head);

@@ -10,6 +10,12 @@
 sw_status swi_member_check(sw_member member, const char *call)
 {
     SW_TRY(sw_handle_check(member.of, SW_HANDLE_MEMBERS, call));
+    return swi_member_look(member, call);
+}
+
+sw_status swi_member_look(sw_member member, const char *call)
+{
+    SW_TRY(sw_handle_look(member.of, SW_HANDLE_MEMBERS, call));
     if (member.index >= member.of->n_slots || member.generation % 2 == 0 ||
         member.of->slots[member.index].generation != member.generation)
         SW_FAIL(SW_INVALID, "%s: the member was ended, or never was one", call);
@@ -186,14 +192,14 @@ sw_status sw_members_create(sw_members **out, sw_exec *exec, const sw_members_op
 void sw_members_destroy(sw_members *m)
 {
     static const char call[] = "sw_members_destroy";
-    if (sw_handle_ends(m, SW_HANDLE_MEMBERS, call) && swi_may_destroy(call, SWI_FRAME))
+    if (sw_handle_ends(m, SW_HANDLE_MEMBERS, call))
         end(m);
 }
 
 sw_status sw_members_used(const sw_members *m, sw_members_memory *out)
 {
     static const char call[] = "sw_members_used";
-    SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, call));
+    SW_TRY(sw_handle_look(m, SW_HANDLE_MEMBERS, call));
     if (out == NULL)
         SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
     SW_TRY(swi_struct_check(SWI_STRUCT_sw_members_memory, out->size, call));
@@ -210,11 +216,10 @@ sw_status sw_members_used(const sw_members *m, sw_members_memory *out)
 
 size_t sw_members_count(const sw_members *m)
 {
-    return sw_handle_check(m, SW_HANDLE_MEMBERS, "sw_members_count") == SW_OK ? m->n_members
-                                                                              : 0;
+    return sw_handle_look(m, SW_HANDLE_MEMBERS, "sw_members_count") == SW_OK ? m->n_members : 0;
 }
 
 size_t sw_members_bytes(const sw_members *m)
 {
-    return sw_handle_check(m, SW_HANDLE_MEMBERS, "sw_members_bytes") == SW_OK ? m->stride : 0;
+    return sw_handle_look(m, SW_HANDLE_MEMBERS, "sw_members_bytes") == SW_OK ? m->stride : 0;
 }

@@ -95,6 +95,8 @@ sw_status swi_member_put(sw_members *members, uint32_t index, const void *from);
 sw_status swi_member_copy_range(sw_members *to, uint32_t to_index, const sw_members *from,
                                 uint32_t from_index);
 /* SW_INVALID: it is none, or was ended. */
+sw_status swi_member_look(sw_member member, const char *call);
+/* The same for what a callback of the group must not do: SW_BUSY there. */
 sw_status swi_member_check(sw_member member, const char *call);
 /* A slot for a member, with a range; give it back. */
 sw_status swi_slot_take(sw_members *members, uint32_t *out);

@@ -146,12 +146,13 @@ static sw_status refuse_height(const sw_members *m, const swi_program *p)
             m->shape->name, p->height, m->opts.arena_bytes, info.peak_op, info.holders);
 }
 
-static sw_status find_program(sw_members *m, const sw_run_args *of_one, uint32_t *out)
+SW_FRAME_OWN static sw_status find_program(sw_members *m, const sw_run_args *of_one,
+                                           uint32_t *out)
 {
     sw_exec *planner = m->lanes->planner;
     swi_frame *planned;
     bool fresh;
-    SW_TRY(swi_enter(planner, of_one, SWI_FRAME));
+    SW_TRY(swi_enter(planner, of_one, SW_FRAME));
     planner->arena_limit = m->opts.arena_bytes != 0 ? m->opts.arena_bytes : SIZE_MAX;
     sw_status status = swi_exec_program(planner, of_one, &planned, &fresh);
     planner->arena_limit = 0;
@@ -223,12 +224,12 @@ static sw_status find_programs(sw_members *m)
 /* ---- memory ------------------------------------------------------------------------------ */
 
 /* Steps and inputs of one program, in the exec that members run in. */
-static sw_status room_on_device(const sw_members *m, int batch)
+SW_FRAME_OWN static sw_status room_on_device(const sw_members *m, int batch)
 {
     sw_exec *planner = m->lanes->planner;
     swi_frame *f = m->programs[m->run.program[batch]].planned;
     const sw_run_args of_one = swi_members_of_one(m, batch);
-    SW_TRY(swi_enter(planner, &of_one, SWI_FRAME));
+    SW_TRY(swi_enter(planner, &of_one, SW_FRAME));
     sw_status status = sw_arena_grow(planner->arena, f->program->height, true);
     if (status == SW_OK)
         status = planner->backend->room(planner, &of_one, f);
@@ -299,7 +300,7 @@ sw_status sw_members_plan(sw_members *m, const sw_members_args *given, size_t *o
     SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, call));
     m->n_last = 0;
     SW_TRY(read_args(m, given, false, call));
-    SW_TRY(swi_enter(m->exec, &none, SWI_FRAME));
+    SW_TRY(swi_enter(m->exec, &none, SW_FRAME));
     const sw_status status = prepare(m);
     swi_leave(m->exec, &none);
     if (status == SW_OK && out != NULL)

@@ -27,6 +27,7 @@ typedef struct {
 /* A member in a lane. */
 typedef struct {
     sw_members *m;
+    const many_run *all;
     swi_lane *lane;
     int n_lane;
     size_t k; /* position in the call */
@@ -206,13 +207,17 @@ static sw_status callback_step(member_run *r, uint64_t step)
                            .seed = r->slot->seed,
                            .step = step,
                            .score = NAN};
-    const uint64_t errors = sw_error_count();
-    const sw_status status = m->opts.callback(&view, m->opts.user);
+    sw_call call = {.name = "a run of members",
+                    .callback = "callback",
+                    .uses = {(const void *const *)r->all->groups, r->all->n_groups},
+                    .closed = true};
+    SW_TRY(sw_call_begin(&call, SW_FRAME));
+    const sw_status status = sw_call_end(&call, m->opts.callback(&view, m->opts.user));
     r->slot->damaged = status != SW_OK;
     if (status != SW_OK) /* only a call of the library says more */
         SW_FAIL(status, "the callback ended with %s%s%s", sw_status_name(status),
-                sw_error_count() != errors ? ": " : "",
-                sw_error_count() != errors ? sw_last_error() : "");
+                sw_error_count() != call.said ? ": " : "",
+                sw_error_count() != call.said ? sw_last_error() : "");
     swi_member_metric(m, r->k, 0, (float)view.score);
     return SW_OK;
 }
@@ -275,6 +280,7 @@ static void run_item(const many_run *g, size_t of, int n_lane, size_t item, bool
     const size_t k = item - m->run.first;
     const uint32_t index = m->run.args.members[k].index;
     member_run r = {.m = m,
+                    .all = g,
                     .lane = lane,
                     .n_lane = n_lane,
                     .k = k,
@@ -418,14 +424,14 @@ static sw_status run_groups(sw_members *const *groups, const sw_members_args *ar
 
 sw_status sw_members_run_all(sw_members *const *groups, const sw_members_args *args, size_t n)
 {
-    return run_groups(groups, args, n, "sw_members_run_all", SWI_FRAME);
+    return run_groups(groups, args, n, "sw_members_run_all", SW_FRAME);
 }
 
 sw_status sw_members_run(sw_members *m, const sw_members_args *args)
 {
     SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, "sw_members_run"));
     const sw_members_args none = {.size = sizeof none};
-    return run_groups(&m, args != NULL ? args : &none, 1, "sw_members_run", SWI_FRAME);
+    return run_groups(&m, args != NULL ? args : &none, 1, "sw_members_run", SW_FRAME);
 }
 
 /* ---- results ----------------------------------------------------------------------------- */

@@ -182,7 +182,7 @@ sw_status swi_members_run_stream(sw_members *const *groups, size_t n, swi_lanes 
     const sw_run_args none = {.n_models = 0};
     stream_run g = {
         .groups = groups, .n_groups = n, .lane = &lanes->lane[0], .exec = lanes->planner};
-    SW_TRY(swi_enter(g.exec, &none, SWI_FRAME));
+    SW_TRY(swi_enter(g.exec, &none, SW_FRAME));
     sw_status status = SW_OK;
     while (status == SW_OK && is_under_way(&g))
         for (int i = 0; i < UNDER_WAY && status == SW_OK; i++)

@@ -75,7 +75,7 @@ static sw_status open_group(sw_members *m, const char *call)
 {
     SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, call));
     SW_TRY(sw_handle_check(m->exec, SW_HANDLE_EXEC, call));
-    SW_TRY(swi_enter(m->exec, &no_models, SWI_FRAME));
+    SW_TRY(swi_enter(m->exec, &no_models, SW_FRAME));
     const sw_status status = swi_model_layout(m->shape);
     if (status != SW_OK)
         swi_leave(m->exec, &no_models);

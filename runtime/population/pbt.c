@@ -165,10 +165,8 @@ sw_status sw_pbt_create(sw_pbt **out, const sw_pbt_opts *given)
 void sw_pbt_destroy(sw_pbt *p)
 {
     static const char call[] = "sw_pbt_destroy";
-    if (!sw_handle_ends(p, SW_HANDLE_PBT, call) || !swi_may_destroy(call, SWI_FRAME) ||
-        swi_pbt_check(p, call) != SW_OK)
-        return;
-    end(p);
+    if (sw_handle_ends(p, SW_HANDLE_PBT, call))
+        end(p);
 }
 
 /* ---- members ----------------------------------------------------------------------------- */

@@ -50,12 +50,11 @@ static double perturb(const sw_pbt *p, const sw_hyper *h, double x, uint32_t mem
 
 static sw_status call_custom(sw_pbt *p, uint32_t member, const double *from)
 {
-    p->busy = true;
-    const sw_status status =
-        p->opts.custom((int)member, from, p->fresh, (int)p->h, p->opts.user);
-    p->busy = false;
-    if (status != SW_OK)
-        return status;
+    sw_call call = {
+        .name = "sw_pbt_next_event", .callback = "`custom`", .uses = SW_CALL_ONE(p)};
+    SW_TRY(sw_call_begin(&call, SW_FRAME));
+    SW_TRY(sw_call_end(&call,
+                       p->opts.custom((int)member, from, p->fresh, (int)p->h, p->opts.user)));
     for (uint32_t k = 0; k < p->h; k++)
         if (!swi_hyper_has(&p->space->hypers[k].is, p->fresh[k]))
             SW_FAIL(SW_INVALID,

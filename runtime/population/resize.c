@@ -27,10 +27,9 @@ static void give_info(const swi_resize *r, sw_resize_info *out)
 
 /* ---- models ------------------------------------------------------------------------------ */
 
-static sw_status trace_model(swi_net *net, sw_exec *exec, const sw_run_args *args,
-                             const void *frame)
+SW_FRAME_OWN static sw_status trace_model(swi_net *net, sw_exec *exec, const sw_run_args *args)
 {
-    SW_TRY(swi_enter(exec, args, frame));
+    SW_TRY(swi_enter(exec, args, SW_FRAME));
     const sw_status status = swi_net_make(net, exec, args);
     swi_leave(exec, args);
     return status;
@@ -64,11 +63,10 @@ static sw_status read_both(sw_model *to, const sw_model *from, sw_exec *exec,
     return place_of(to, from, args, call, which);
 }
 
-static sw_status trace_both(swi_resize *r, sw_exec *exec, const sw_run_args *args,
-                            const void *frame)
+static sw_status trace_both(swi_resize *r, sw_exec *exec, const sw_run_args *args)
 {
-    SW_TRY(trace_model(&r->net[SWI_FROM], exec, &args[SWI_FROM], frame));
-    return trace_model(&r->net[SWI_TO], exec, &args[SWI_TO], frame);
+    SW_TRY(trace_model(&r->net[SWI_FROM], exec, &args[SWI_FROM]));
+    return trace_model(&r->net[SWI_TO], exec, &args[SWI_TO]);
 }
 
 static void set_knobs(sw_model *to, const sw_model *from)
@@ -127,7 +125,7 @@ sw_status sw_model_resize(sw_model *to, const sw_model *from, sw_exec *exec,
     uint32_t which;
     SW_TRY(read_opts(&opts, given, call));
     SW_TRY(read_both(to, from, exec, args_to, args_from, args, &which, call));
-    sw_status status = trace_both(&r, exec, args, SWI_FRAME);
+    sw_status status = trace_both(&r, exec, args);
     if (status == SW_OK)
         status = swi_model_take(to);
     if (status == SW_OK) {
@@ -154,7 +152,7 @@ sw_status sw_model_resize_plan(sw_model *to, sw_model *from, sw_exec *exec,
     SW_TRY(check_info(out, call));
     SW_TRY(read_opts(&opts, given, call));
     SW_TRY(read_both(to, from, exec, args_to, args_from, args, &which, call));
-    sw_status status = trace_both(&r, exec, args, SWI_FRAME);
+    sw_status status = trace_both(&r, exec, args);
     if (status == SW_OK)
         status = swi_resize_match(&r, to, from, which, NULL, &opts);
     if (status == SW_OK)
@@ -184,7 +182,7 @@ static sw_status trace_shape(swi_net *net, sw_members *m, const sw_members_args 
                               .variant = a->variant};
     SW_TRY(swi_read_args(&of_one, &args, false, call));
     SW_TRY(swi_enter(m->exec, &none, frame));
-    const sw_status status = trace_model(net, m->lanes->planner, &of_one, frame);
+    const sw_status status = trace_model(net, m->lanes->planner, &of_one);
     swi_leave(m->exec, &none);
     return status;
 }
@@ -246,7 +244,7 @@ sw_status sw_member_resize(sw_member to, sw_member from, const sw_members_args *
         SW_FAIL(SW_INVALID, "%s: the two members must be different ones", call);
     if (from.of->slots[from.index].damaged)
         SW_FAIL(SW_STALE, "%s: the member to take over failed behind an update", call);
-    sw_status status = trace_shapes(&r, to.of, from.of, args, call, SWI_FRAME);
+    sw_status status = trace_shapes(&r, to.of, from.of, args, call, SW_FRAME);
     if (status == SW_OK)
         status = fill_member(&r, to, from, &opts);
     swi_resize_end(&r);
@@ -263,7 +261,7 @@ sw_status sw_members_resize_plan(sw_members *to, sw_members *from, const sw_memb
     SW_TRY(sw_handle_check(from, SW_HANDLE_MEMBERS, call));
     SW_TRY(check_info(out, call));
     SW_TRY(read_opts(&opts, given, call));
-    sw_status status = trace_shapes(&r, to, from, args, call, SWI_FRAME);
+    sw_status status = trace_shapes(&r, to, from, args, call, SW_FRAME);
     if (status == SW_OK)
         status = swi_resize_match(&r, to->shape, from->shape, 0, NULL, &opts);
     if (status == SW_OK)

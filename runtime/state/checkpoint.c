@@ -6,13 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-_Thread_local const sw_checkpoint *swi_checkpoint_saving;
-
 sw_status swi_checkpoint_check(const sw_checkpoint *c, const char *call)
 {
     SW_TRY(sw_handle_check(c, SW_HANDLE_CHECKPOINT, call));
-    if (swi_checkpoint_saving == c)
-        SW_FAIL(SW_BUSY, "%s: not in `before`, which is a part of a save", call);
     if (c->forks != sw_fork_number())
         SW_FAIL(SW_BUSY,
                 "%s: the checkpoint was made before a fork, and belongs to the parent: make "
@@ -319,13 +315,13 @@ sw_status sw_checkpoint_loader(sw_checkpoint *c, sw_loader *loader)
 void sw_checkpoint_destroy(sw_checkpoint *c)
 {
     static const char call[] = "sw_checkpoint_destroy";
-    if (sw_handle_ends(c, SW_HANDLE_CHECKPOINT, call) && swi_may_destroy(call, SWI_FRAME))
+    if (sw_handle_ends(c, SW_HANDLE_CHECKPOINT, call))
         end(c);
 }
 
 size_t sw_checkpoint_bytes(const sw_checkpoint *c)
 {
-    if (sw_handle_check(c, SW_HANDLE_CHECKPOINT, "sw_checkpoint_bytes") != SW_OK ||
+    if (sw_handle_look(c, SW_HANDLE_CHECKPOINT, "sw_checkpoint_bytes") != SW_OK ||
         c->snapshot == NULL)
         return 0;
     size_t bytes = c->copy_bytes;

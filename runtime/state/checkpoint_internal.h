@@ -121,8 +121,6 @@ void swi_checkpoint_keep_knobs(sw_checkpoint *c);
 /* Take all models, or none. */
 sw_status swi_checkpoint_take_models(sw_checkpoint *c);
 void swi_checkpoint_give_models(sw_checkpoint *c);
-/* That this thread is saving: its `before` may not call it. */
-extern _Thread_local const sw_checkpoint *swi_checkpoint_saving;
 /* Wait for the save that goes on, if one does. */
 void swi_checkpoint_idle(sw_checkpoint *c);
 /* The same; what was taken and not written yet is given up. */

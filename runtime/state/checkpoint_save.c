@@ -213,7 +213,13 @@ static sw_status write_file(void *context, sw_file *file)
 static sw_status call_before(void *context)
 {
     const sw_checkpoint *c = context;
-    return c->before(c->user);
+    sw_call call = {
+        .name = "a save",
+        .callback = "`before`",
+        .uses = SW_CALL_ONE(c),
+        .keeps = {SW_CALL_ONE(c->exec), {(const void *const *)c->models, c->n_models}}};
+    SW_TRY(sw_call_begin(&call, SW_FRAME));
+    return sw_call_end(&call, c->before(c->user));
 }
 
 static sw_status save(sw_checkpoint *c)
@@ -233,9 +239,7 @@ static sw_status save(sw_checkpoint *c)
 static void save_and_tell(sw_checkpoint *c)
 {
     const uint64_t start = sw_clock_ns();
-    swi_checkpoint_saving = c;
     const sw_status status = save(c);
-    swi_checkpoint_saving = NULL;
     if (status == SW_OK)
         c->drop_old = false;
     pthread_mutex_lock(&c->mutex);

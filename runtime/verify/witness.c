@@ -196,7 +196,7 @@ sw_status sw_witness(sw_exec *exec, const sw_run_args *given, uint32_t which,
                                 "bytes that only the CPU's programs touch");
     if (args.immediate)
         SW_FAIL(SW_UNSUPPORTED, "sw_witness: immediate mode has no plan to compare with");
-    SW_TRY(swi_enter(exec, &args, SWI_FRAME));
+    SW_TRY(swi_enter(exec, &args, SW_FRAME));
     const sw_status status = witness(exec, &args, which, out);
     swi_leave(exec, &args);
     return status;

@@ -235,7 +235,7 @@ sw_status sw_es_create(sw_es **out, sw_optimizer *optimizer, const sw_es_opts *g
 void sw_es_destroy(sw_es *es)
 {
     static const char call[] = "sw_es_destroy";
-    if (!sw_handle_ends(es, SW_HANDLE_ES, call) || !swi_may_destroy(call, SWI_FRAME))
+    if (!sw_handle_ends(es, SW_HANDLE_ES, call))
         return;
     sw_heap_free(es->fitness, SW_HEAP_RECORDS, es->fitness != NULL ? es->bytes : 0);
     sw_budget_give(es->budget, es->bytes);
@@ -249,7 +249,7 @@ void sw_es_destroy(sw_es *es)
 
 size_t sw_es_bytes(const sw_es *es)
 {
-    if (sw_handle_check(es, SW_HANDLE_ES, "sw_es_bytes") != SW_OK)
+    if (sw_handle_look(es, SW_HANDLE_ES, "sw_es_bytes") != SW_OK)
         return 0;
     return 8 * swi_es_evaluations(es) + 4 * (size_t)es->mode.directions;
 }
@@ -283,15 +283,15 @@ sw_status swi_es_reserve(sw_es *es, sw_exec *exec)
 
 sw_knob sw_es_sigma(sw_es *es)
 {
-    if (sw_handle_check(es, SW_HANDLE_ES, "sw_es_sigma") != SW_OK)
+    if (sw_handle_look(es, SW_HANDLE_ES, "sw_es_sigma") != SW_OK)
         return (sw_knob){NULL, SWI_NONE};
     return (sw_knob){es->mode.model, es->mode.sigma};
 }
 
 uint64_t sw_es_generation(const sw_es *es)
 {
-    return sw_handle_check(es, SW_HANDLE_ES, "sw_es_generation") == SW_OK ? es->mode.generation
-                                                                          : 0;
+    return sw_handle_look(es, SW_HANDLE_ES, "sw_es_generation") == SW_OK ? es->mode.generation
+                                                                         : 0;
 }
 
 void swi_es_forget(sw_es *es)
@@ -315,14 +315,14 @@ sw_status sw_es_generation_set(sw_es *es, uint64_t generation)
 
 uint32_t sw_es_slices(const sw_es *es)
 {
-    return sw_handle_check(es, SW_HANDLE_ES, "sw_es_slices") == SW_OK
+    return sw_handle_look(es, SW_HANDLE_ES, "sw_es_slices") == SW_OK
                ? swi_noise_slices(&es->mode)
                : 0;
 }
 
 size_t sw_es_rows(const sw_es *es)
 {
-    return sw_handle_check(es, SW_HANDLE_ES, "sw_es_rows") == SW_OK
+    return sw_handle_look(es, SW_HANDLE_ES, "sw_es_rows") == SW_OK
                ? (size_t)swi_evaluations(&es->mode)
                : 0;
 }
@@ -340,7 +340,7 @@ static sw_status check_slice(const sw_es *es, uint32_t slice, const char *call)
 
 sw_status sw_es_ask(const sw_es *es, uint32_t slice, size_t e, sw_es_evaluation *out)
 {
-    SW_TRY(sw_handle_check(es, SW_HANDLE_ES, "sw_es_ask"));
+    SW_TRY(sw_handle_look(es, SW_HANDLE_ES, "sw_es_ask"));
     if (out == NULL)
         SW_FAIL(SW_INVALID, "sw_es_ask: out must not be NULL");
     SW_TRY(swi_struct_check(SWI_STRUCT_sw_es_evaluation, out->size, "sw_es_ask"));

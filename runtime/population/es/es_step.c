@@ -37,11 +37,17 @@ static sw_status check_told(const sw_es *es)
 }
 
 /* Figures and weights, once: a run that fails can be tried again. */
-static sw_status weigh(sw_es *es, float sigma)
+static sw_status weigh(sw_es *es, const sw_exec *exec, float sigma)
 {
+    const void *const kept[] = {exec, es->mode.model};
+    sw_call call = {.name = "sw_es_step",
+                    .callback = "`shape`",
+                    .uses = SW_CALL_ONE(es),
+                    .keeps = {{kept, 2}}};
     SW_TRY(check_told(es));
     swi_es_look(es, &es->info);
-    const sw_status status = swi_es_weigh(es, sigma);
+    SW_TRY(sw_call_begin(&call, SW_FRAME));
+    const sw_status status = sw_call_end(&call, swi_es_weigh(es, sigma));
     if (status != SW_OK)
         swi_es_forget(es);
     es->weighed = status == SW_OK;
@@ -62,7 +68,7 @@ sw_status sw_es_step(sw_es *es, sw_exec *exec, sw_es_info *out)
     if (es->mode.generation >= UINT32_MAX)
         SW_FAIL(SW_INVALID, "sw_es_step: there are no generations behind %u", UINT32_MAX);
     if (!es->weighed)
-        SW_TRY(weigh(es, sigma));
+        SW_TRY(weigh(es, exec, sigma));
     const sw_run_args args = update_args(es, &model, inputs);
     SW_TRY(sw_run(exec, &args));
     es->mode.generation++;

@@ -120,7 +120,7 @@ sw_status sw_zo_create(sw_zo **out, sw_model *model, const sw_zo_opts *given)
 void sw_zo_destroy(sw_zo *zo)
 {
     static const char call[] = "sw_zo_destroy";
-    if (!sw_handle_ends(zo, SW_HANDLE_ZO, call) || !swi_may_destroy(call, SWI_FRAME))
+    if (!sw_handle_ends(zo, SW_HANDLE_ZO, call))
         return;
     sw_heap_free(zo->slopes, SW_HEAP_RECORDS, slopes_bytes(zo->room));
     sw_handle_give(zo, SW_HANDLE_ZO, sizeof *zo);

@@ -32,14 +32,19 @@ static sw_status check_start(sw_model *model, const swi_zo_record *r, const char
 static sw_status make_steps(sw_model *model, sw_exec *exec, const swi_zo_record *r,
                             sw_zo_progress_fn *progress, void *user)
 {
+    sw_call call = {.name = "sw_zo_replay",
+                    .callback = "`progress`",
+                    .keeps = {SW_CALL_ONE(model), SW_CALL_ONE(exec)}};
     if (r->steps > 0)
         SW_TRY(swi_zo_has_parameters(model, "sw_zo_replay"));
     for (uint64_t i = 0; i < r->steps; i++) {
         swi_zo_move m = {.move = SWI_MOVE_ALL, .step = i, .a = r->rule.eps, .c = r->slopes[i]};
         SW_TRY(swi_zo_rate(&r->rule, i, &m.lr));
         SW_TRY(swi_zo_run_move(&r->rule, model, exec, &m));
-        if (progress != NULL)
-            SW_TRY(progress(user, i + 1, r->steps));
+        if (progress == NULL)
+            continue;
+        SW_TRY(sw_call_begin(&call, SW_FRAME));
+        SW_TRY(sw_call_end(&call, progress(user, i + 1, r->steps)));
     }
     return SW_OK;
 }
@@ -63,6 +68,7 @@ sw_status sw_zo_replay(sw_model *model, sw_exec *exec, const char *path,
     static const char call[] = "sw_zo_replay";
     swi_zo_record r;
     SW_TRY(sw_handle_check(model, SW_HANDLE_MODEL, call));
+    SW_TRY(sw_call_may_end(model, "model", call)); /* nor go on from the middle of another */
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, call));
     if (path == NULL)
         SW_FAIL(SW_INVALID, "%s: path must not be NULL", call);

@@ -69,9 +69,10 @@ static bool is_refusal(sw_status status)
 
 static void undo(swi_child *c)
 {
-    sw_genome_destroy(c->genome);
+    sw_genome *undone = c->genome;
     c->genome = c->before;
     c->before = NULL;
+    sw_genome_destroy(undone);
 }
 
 sw_status swi_child_settle(swi_child *c, sw_status status, bool *stays)

@@ -125,7 +125,7 @@ sw_status sw_evolution_create(sw_evolution **out, sw_exec *exec, const sw_evolut
 void sw_evolution_destroy(sw_evolution *e)
 {
     static const char call[] = "sw_evolution_destroy";
-    if (sw_handle_ends(e, SW_HANDLE_EVOLUTION, call) && swi_may_destroy(call, SWI_FRAME))
+    if (sw_handle_ends(e, SW_HANDLE_EVOLUTION, call))
         end(e);
 }
 
@@ -233,7 +233,10 @@ sw_status sw_evolution_advance(sw_evolution *e, sw_evolve_progress *out)
         SW_FAIL(SW_STALE,
                 "%s: an earlier call failed: destroy it, and go on with sw_evolution_resume",
                 call);
-    const sw_status status = go_on(e, &what);
+    const void *const kept[] = {e->exec, e->space};
+    sw_call of = {.name = call, .uses = SW_CALL_ONE(e), .keeps = {{kept, 2}}};
+    SW_TRY(sw_call_begin(&of, SW_FRAME));
+    const sw_status status = sw_call_end(&of, go_on(e, &what));
     if (status != SW_OK) {
         e->broken = true;
         return status;

@@ -7,7 +7,7 @@
 
 uint32_t sw_evolution_count(const sw_evolution *e)
 {
-    return sw_handle_check(e, SW_HANDLE_EVOLUTION, "sw_evolution_count") == SW_OK
+    return sw_handle_look(e, SW_HANDLE_EVOLUTION, "sw_evolution_count") == SW_OK
                ? e->opts.population
                : 0;
 }
@@ -103,7 +103,7 @@ sw_status sw_evolution_net(sw_evolution *e, uint32_t i, sw_net **out)
 sw_status sw_evolution_used(const sw_evolution *e, sw_evolution_memory *out)
 {
     static const char call[] = "sw_evolution_used";
-    SW_TRY(sw_handle_check(e, SW_HANDLE_EVOLUTION, call));
+    SW_TRY(sw_handle_look(e, SW_HANDLE_EVOLUTION, call));
     if (out == NULL)
         SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
     SW_TRY(swi_struct_check(SWI_STRUCT_sw_evolution_memory, out->size, call));

@@ -253,9 +253,12 @@ sw_status sw_evolution_rebuild(sw_evolution *e, uint64_t id, sw_net **out)
         SW_FAIL(SW_INVALID, "%s: the run has no dir, so it has no history", call);
     const uint64_t counts[] = {e->steps, e->mutants, e->refused};
     rebuild r = {.e = e};
+    const void *const kept[] = {e->exec, e->space};
+    sw_call of = {.name = call, .uses = SW_CALL_ONE(e), .keeps = {{kept, 2}}};
+    SW_TRY(sw_call_begin(&of, SW_FRAME));
     e->rebuilding = true;
     swi_evolution_use_lanes(e, 1);
-    const sw_status status = run(&r, id, out);
+    const sw_status status = sw_call_end(&of, run(&r, id, out));
     for (uint32_t i = 0; i < r.n; i++)
         drop(&r, &r.all[i]);
     e->rebuilding = false;

@@ -55,7 +55,7 @@ static sw_status mutate_by(swi_child *c, const sw_mutation *m)
 }
 
 /* *genome has descent; changes are of it, or of what takes its place. */
-static sw_status mutate(sw_genome **genome, const sw_mutate_opts *opts)
+static sw_status mutate(sw_genome **genome, const sw_genome *parent, const sw_mutate_opts *opts)
 {
     size_t n = opts->n_mutations;
     const sw_mutation *list = n > 0 ? opts->mutations : sw_mutations_default(&n);
@@ -64,10 +64,14 @@ static sw_status mutate(sw_genome **genome, const sw_mutate_opts *opts)
                    .opts = opts,
                    .space = opts->space,
                    .parents = {{opts->utilities, opts->n_utilities}}};
+    const void *const kept[] = {parent, opts->space};
+    sw_call call = {.name = "sw_genome_mutate", .keeps = {SW_CALL_ONE(c.genome), {kept, 2}}};
+    SW_TRY(sw_call_begin(&call, SW_FRAME));
     for (size_t i = 0; i < n && status == SW_OK; i++) {
         c.draws = swi_draws_of(opts->seed, i + 1); /* not moved by what others draw */
         status = mutate_by(&c, &list[i]);
     }
+    status = sw_call_end(&call, status);
     *genome = c.genome;
     swi_child_end(&c);
     return status;
@@ -105,7 +109,7 @@ sw_status sw_genome_mutate(sw_genome **out, const sw_genome *parent,
     SW_TRY(sw_genome_copy(&child, parent));
     sw_status status = swi_genome_descend(child);
     if (status == SW_OK)
-        status = mutate(&child, &opts);
+        status = mutate(&child, parent, &opts);
     if (status != SW_OK)
         sw_genome_destroy(child);
     else

@@ -259,7 +259,7 @@ sw_status sw_net_create(sw_net **out, const sw_genome *genome, const sw_net_opts
 void sw_net_destroy(sw_net *net)
 {
     static const char call[] = "sw_net_destroy";
-    if (!sw_handle_ends(net, SW_HANDLE_NET, call) || !swi_may_destroy(call, SWI_FRAME))
+    if (!sw_handle_ends(net, SW_HANDLE_NET, call))
         return;
     if (!swi_owner_take(&net->model->busy)) {
         (void)sw_error_set(SW_BUSY, __FILE__, __LINE__, "%s: model %s is in use by %s", call,

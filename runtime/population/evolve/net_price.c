@@ -45,7 +45,7 @@ static sw_status look(sw_net *net, sw_exec *exec, const sw_array in[2], uint64_t
                               .n_inputs = 2,
                               .mode = SW_TRAIN,
                               .variant = variant};
-    SW_TRY(swi_enter(exec, &args, SWI_FRAME));
+    SW_TRY(swi_enter(exec, &args, SW_FRAME));
     const sw_status status = swi_exec_look(exec, &args, 1, out);
     swi_leave(exec, &args);
     return status;
@@ -104,8 +104,7 @@ sw_status sw_genome_price(const sw_genome *genome, sw_exec *exec, const sw_net_o
     SW_TRY(swi_struct_check(SWI_STRUCT_sw_price, out->size, call));
     if (input != SW_U8 && input != SW_F32)
         SW_FAIL(SW_INVALID, "%s: input must be SW_U8 or SW_F32 (got %d)", call, (int)input);
-    if (!swi_may_destroy(call, SWI_FRAME)) /* the net could not be given back */
-        return SW_INVALID;
+    SW_TRY(sw_call_may_end_any(call, SW_FRAME)); /* the net could not be given back */
     SW_TRY(swi_net_create(&net, genome, opts, call));
     sw_price price = {.size = sizeof price};
     const sw_status status = price_net(net, exec, input, &price);

@@ -1,0 +1,335 @@
+/* What callbacks may call: each callback of the library, and in it each function that takes an
+ * object. Both lists are made from <stepwell.h> (generate.py). Each pair has a process of its
+ * own, so that a crash or an endless call is a failure by name. */
+#define SW_TABLE
+#include "tests/callbacks/fixture.h"
+#include "callbacks_functions.h"
+#include "tests/support/suite.h"
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { N_ROWS = sizeof rows / sizeof *rows, SECONDS = 20 };
+
+/* What a child leaves. */
+typedef struct {
+    bool made, called, failed, ended;
+    int status, outer;
+    char text[512], outer_text[512];
+} result;
+
+static result *shared;
+
+static void child(const scene *s, const row *r, int answer)
+{
+    static fixture f;
+    f = (fixture){.row = r,
+                  .answer = answer,
+                  .type = s->type,
+                  .threads = strstr(s->name, "any thread") != NULL ? 2 : 1};
+    alarm(SECONDS);
+    shared->made = fixture_make(&f, s->needs | (r != NULL ? r->of : 0));
+    if (!shared->made) {
+        snprintf(shared->text, sizeof shared->text, "%s", sw_last_error());
+        _exit(1);
+    }
+    shared->outer = s->run(&f);
+    snprintf(shared->outer_text, sizeof shared->outer_text, "%s", sw_last_error());
+    shared->called = f.called;
+    shared->failed = f.failed;
+    shared->status = f.status;
+    snprintf(shared->text, sizeof shared->text, "%s", f.text);
+    fixture_end(&f);
+    shared->ended = true;
+    _exit(0);
+}
+
+/* What became of it; false where it crashed or did not end, which is a failure. */
+static bool run(const scene *s, const row *r, int answer)
+{
+    int how;
+    if (shared == NULL)
+        shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                      -1, 0);
+    *shared = (result){.outer = -2};
+    fflush(NULL);
+    const pid_t pid = fork();
+    if (pid == 0)
+        child(s, r, answer);
+    while (waitpid(pid, &how, 0) < 0 && errno == EINTR)
+        ;
+    const char *name = r != NULL ? r->name : "nothing";
+    if (!SW_CHECK(!WIFSIGNALED(how), "%s: %s: %s", s->name, name,
+                  WTERMSIG(how) == SIGALRM ? "does not end" : strsignal(WTERMSIG(how))))
+        return false;
+    return SW_CHECK(WIFEXITED(how) && WEXITSTATUS(how) == 0 && shared->ended && shared->called,
+                    "%s: %s: made %d, called %d, ended %d, %d: %s %s", s->name, name,
+                    shared->made, shared->called, shared->ended, shared->outer, shared->text,
+                    shared->outer_text);
+}
+
+static bool is_busy(void)
+{
+    return shared->status == SW_BUSY || strstr(shared->text, "in use by") != NULL ||
+           strstr(shared->text, "nothing must be destroyed") != NULL;
+}
+
+/* Functions that only look, although what they look at is not const. */
+static bool looks(const row *r)
+{
+    return strcmp(r->name, "sw_es_sigma") == 0;
+}
+
+/* By value: reading and writing a member, and what it counts, is for its callback. */
+static bool is_of_a_member(const row *r)
+{
+    static const char *const may[] = {"sw_member_read",     "sw_member_write",
+                                      "sw_member_knob_set", "sw_member_knob_get",
+                                      "sw_member_progress", "sw_member_progress_set",
+                                      "sw_member_seed",     "sw_member_seed_set",
+                                      "sw_member_pack",     "sw_member_to_model"};
+    for (size_t i = 0; i < sizeof may / sizeof *may; i++)
+        if (strcmp(may[i], r->name) == 0)
+            return true;
+    return false;
+}
+
+static void check_pair(const scene *s, const row *r)
+{
+    if (!run(s, r, SW_OK))
+        return;
+    SW_CHECK(shared->outer >= -1 && shared->outer <= SW_STOPPED, "%s: %s: %d", s->name, r->name,
+             shared->outer);
+    const bool ends_used = r->ends && (r->of & (s->uses | s->keeps)) != 0;
+    const bool ends_any = r->ends && s->closed && (r->of & (BUDGET | DATASET)) == 0;
+    const bool changes = !r->ends && (r->changes & s->uses) != 0 && !looks(r) &&
+                         !((s->uses & MEMBERS) && is_of_a_member(r));
+    if (ends_used || ends_any || changes)
+        SW_CHECK(is_busy(), "%s: %s is not refused: %s %s", s->name, r->name,
+                 sw_status_name((sw_status)shared->status), shared->text);
+    else if ((r->of & s->uses) != 0 && s->uses != PBT)
+        SW_CHECK(!is_busy(), "%s: %s is refused: %s", s->name, r->name, shared->text);
+    else if (r->ends && !s->closed)
+        SW_CHECK(!shared->failed, "%s: %s: %s", s->name, r->name, shared->text);
+}
+
+/* All of them, or in quick mode those that concern what the callback's call uses, and a share
+ * of the others, another one for each callback. */
+static void pairs_neither_crash_nor_hang(void)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < n_scenes; k++)
+        for (size_t i = 0; i < N_ROWS; i++) {
+            const scene *s = &scenes[k];
+            const bool concerned = rows[i].ends || (rows[i].of & s->uses) != 0;
+            if (sw_tests_full() || concerned || i % n_scenes == k) {
+                check_pair(s, &rows[i]);
+                n++;
+            }
+        }
+    sw_note("%zu of %zu pairs", n, n_scenes * N_ROWS);
+}
+
+/* ---- what works -------------------------------------------------------------------------- */
+
+static const struct {
+    const char *scene, *function;
+} allowed[] = {
+    {"a step function, traced", "sw_knob_set"},
+    {"a step function, traced", "sw_param_name"},
+    {"a step function, traced", "sw_budget_destroy"},
+    {"a step function, traced", "sw_dataset_destroy"},
+    {"a step function, traced", "sw_dataset_describe"},
+    {"a step function with noise", "sw_es_rows"},
+    {"a step function with noise", "sw_es_sigma"},
+    {"shares of the last run", "sw_param_read"},
+    {"a member", "sw_members_count"},
+    {"a member", "sw_members_used"},
+    {"a member", "sw_member_read"},
+    {"a member", "sw_member_write"},
+    {"a member", "sw_member_knob_get"},
+    {"a member", "sw_member_progress"},
+    {"a member", "sw_member_seed"},
+    {"a member on any thread", "sw_member_read"},
+    {"a member on any thread", "sw_members_bytes"},
+    {"custom", "sw_space_draw"},
+    {"custom", "sw_run"},
+    {"shape", "sw_es_generation"},
+    {"shape", "sw_es_sigma"},
+    {"shape", "sw_es_slices"},
+    {"shape", "sw_es_bytes"},
+    {"shape", "sw_param_read"},
+    {"shape", "sw_param_write"},
+    {"shape", "sw_run"},
+    {"shape", "sw_zo_steps"},
+    {"progress of a replay", "sw_param_read"},
+    {"progress of a replay", "sw_model_save"},
+    {"progress of a replay", "sw_plan"},
+    {"filter", "sw_genome_look"},
+    {"filter", "sw_genome_save"},
+    {"record", "sw_genome_copy"},
+    {"record", "sw_search_space_text"},
+    {"fits", "sw_genome_price"},
+    {"fits", "sw_genome_look"},
+    {"stop", "sw_evolution_count"},
+    {"stop", "sw_evolution_used"},
+    {"stop", "sw_run"},
+    {"stop", "sw_param_freeze"},
+    {"stop", "sw_genome_destroy"},
+    {"fitness", "sw_genome_price"},
+    {"fitness", "sw_run"},
+    {"fitness", "sw_net_destroy"},
+    {"fitness", "sw_genome_look"},
+    {"map", "sw_evolution_count"},
+    {"before", "sw_checkpoint_bytes"},
+    {"before", "sw_profile_sync"},
+    {"before", "sw_loader_destroy"},
+    {"before", "sw_param_read"},
+    {"progress of images", "sw_run"},
+    {"progress of images", "sw_exec_destroy"},
+    {"report", "sw_run"},
+    {"report", "sw_model_destroy"},
+};
+
+static const scene *scene_of(const char *name)
+{
+    for (size_t k = 0; k < n_scenes; k++)
+        if (strcmp(scenes[k].name, name) == 0)
+            return &scenes[k];
+    return NULL;
+}
+
+static const row *row_of(const char *name)
+{
+    for (size_t i = 0; i < N_ROWS; i++)
+        if (strcmp(rows[i].name, name) == 0)
+            return &rows[i];
+    return NULL;
+}
+
+static void allowed_calls_work(void)
+{
+    for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++) {
+        const scene *s = scene_of(allowed[i].scene);
+        const row *r = row_of(allowed[i].function);
+        if (!SW_CHECK(s != NULL && r != NULL, "row %zu", i) || !run(s, r, SW_OK))
+            continue;
+        SW_CHECK(!shared->failed, "%s: %s: %d %s", s->name, r->name, shared->status,
+                 shared->text);
+        SW_CHECK(shared->outer == SW_OK, "%s: %s: the call around it: %d %s", s->name, r->name,
+                 shared->outer, shared->outer_text);
+    }
+}
+
+/* A destroyed or used object is named in the message, with the call that uses it. */
+static void refusals_name_object_and_call(void)
+{
+    static const struct {
+        const char *scene, *function, *says;
+    } of[] = {
+        {"shape", "sw_es_step",
+         "sw_es_step: the evolution strategy is in use by sw_es_step, whose `shape` "
+         "made this call"},
+        {"shape", "sw_es_destroy",
+         "sw_es_destroy: the evolution strategy is in use by sw_es_step"},
+        {"shape", "sw_exec_destroy", "sw_exec_destroy: the exec is in use by sw_es_step"},
+        {"stop", "sw_evolution_destroy",
+         "sw_evolution_destroy: the evolution is in use by sw_evolution_advance"},
+        {"fitness", "sw_evolution_advance",
+         "sw_evolution_advance: the evolution is in use by sw_evolution_advance"},
+        {"before", "sw_checkpoint_destroy",
+         "sw_checkpoint_destroy: the checkpoint is in use by a save"},
+        {"before", "sw_model_destroy", "sw_model_destroy: the model is in use by a save"},
+        {"custom", "sw_pbt_destroy",
+         "sw_pbt_destroy: the population is in use by sw_pbt_next_event"},
+        {"a member", "sw_member_new", "sw_member_new: the group of members is in use by"},
+        {"record", "sw_genome_destroy",
+         "sw_genome_destroy: the genome is in use by sw_genome_mutate"},
+        {"progress of a replay", "sw_zo_replay", "sw_zo_replay: the model is in use by"},
+        {"a step function, traced", "sw_param_freeze", "model net is in use by this thread"},
+        {"a step function with noise", "sw_es_generation_set",
+         "sw_es_generation_set: the evolution strategy is in use by a run"},
+    };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        const scene *s = scene_of(of[i].scene);
+        const row *r = row_of(of[i].function);
+        if (SW_CHECK(s != NULL && r != NULL, "row %zu", i) && run(s, r, SW_OK))
+            SW_CHECK(strstr(shared->text, of[i].says) != NULL, "'%s' is not in '%s'",
+                     of[i].says, shared->text);
+    }
+}
+
+/* ---- what callbacks return --------------------------------------------------------------- */
+
+static void a_status_that_is_none_is_invalid(void)
+{
+    static const int wrong[] = {55, -1, SW_STOPPED + 1};
+    for (size_t k = 0; k < n_scenes; k++)
+        for (size_t i = 0; i < 3 && scenes[k].answers; i++) {
+            char number[16];
+            snprintf(number, sizeof number, "(got %d)", wrong[i]);
+            if (!run(&scenes[k], NULL, wrong[i]))
+                continue;
+            SW_CHECK(shared->outer == SW_INVALID &&
+                         strstr(shared->outer_text, "must return an sw_status") != NULL &&
+                         strstr(shared->outer_text, number) != NULL,
+                     "%s: %d becomes %d: %s", scenes[k].name, wrong[i], shared->outer,
+                     shared->outer_text);
+        }
+}
+
+static void a_status_is_passed_on(void)
+{
+    for (size_t k = 0; k < n_scenes; k++)
+        for (int answer = SW_INVALID; answer <= SW_STOPPED && scenes[k].answers; answer++)
+            if (run(&scenes[k], NULL, answer))
+                SW_CHECK(shared->outer == answer, "%s: %d becomes %d: %s", scenes[k].name,
+                         answer, shared->outer, shared->outer_text);
+}
+
+/* ---- the list ---------------------------------------------------------------------------- */
+
+/* Each type of callback has a scene, or a reason why not. */
+static void every_callback_is_there(void)
+{
+    static const struct {
+        const char *type, *why;
+    } without[] = {
+        {"sw_par.run", "the library's, for kernels"},
+        {"sw_interrupt_set.asked", "may only look at a flag: any thread calls it"},
+        {"sw_grad_desc.scratch_bytes", "of ops, as infer"},
+        {"sw_grad_desc.select", "of ops, as infer"},
+        {"sw_grad_desc.operations", "of ops, as infer"},
+        {"sw_grad_desc.applies", "of ops, as infer"},
+        {"sw_op_desc.layout", "of ops, as infer"},
+        {"sw_op_desc.scratch_bytes", "of ops, as infer"},
+        {"sw_op_desc.select", "of ops, as infer"},
+        {"sw_op_desc.view", "of ops, as infer"},
+        {"sw_op_desc.rule", "of ops, as a step function"},
+        {"sw_op_desc.reference", "of checks, which use no object of the caller's"},
+        {"sw_op_desc.operations", "of ops, as infer"},
+        {"sw_op_desc.unread", "of ops, as infer"},
+    };
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        bool there = false;
+        for (size_t k = 0; k < n_scenes; k++)
+            there |= strcmp(scenes[k].type, types[i]) == 0;
+        for (size_t k = 0; k < sizeof without / sizeof *without; k++)
+            there |= strcmp(without[k].type, types[i]) == 0;
+        SW_CHECK(there, "%s has neither a scene nor a reason why not", types[i]);
+    }
+}
+
+static const sw_test tests[] = {
+    {"every callback is there", every_callback_is_there},
+    {"allowed calls work", allowed_calls_work},
+    {"refusals name object and call", refusals_name_object_and_call},
+    {"pairs neither crash nor hang, and what is in use is refused",
+     pairs_neither_crash_nor_hang},
+    {"a status that is none is invalid, with its number", a_status_that_is_none_is_invalid},
+    {"a status is passed on", a_status_is_passed_on},
+};
+SW_SUITE("callbacks", tests)
