@@ -125,6 +125,7 @@ typedef struct {
     void *context;
     sw_status (*before)(void *context, uint32_t op);
     sw_status (*after)(void *context, uint32_t op);
+    bool together; /* ops that a run does together are one launch here too */
 } swi_hooks;
 
 /* Run the program of a frame op by op with a binding of the caller's: base[segment] +

@@ -5,7 +5,6 @@
  * the phase changes. */
 #include "alloc/base/error.h"
 #include "alloc/base/assert.h"
-#include "alloc/base/poison.h"
 #include "alloc/base/sys.h"
 #include "runtime/exec/backend.h"
 #include "runtime/base/structs.h"
@@ -133,26 +132,25 @@ static inline sw_status launch(sw_exec *exec, swi_frame *f, uint32_t i, const sw
 }
 
 static swi_fused_op fused_op(sw_exec *exec, swi_frame *f, uint32_t i, const sw_run_args *args,
-                             unsigned char *const *base)
+                             unsigned char *const *base, const swi_bind *binds)
 {
     const swi_program *p = f->program;
-    return (swi_fused_op){resolve(exec, f, i, args, base, p->binds),
+    return (swi_fused_op){resolve(exec, f, i, args, base, binds),
                           p->trace.nodes[p->ops[i].node].kernel};
 }
 
-/* Op i of a run, with the one that it runs together with. The memory of that is not said to be
- * born yet: where such memory is poisoned, and where kernels are looked at one by one, each
- * runs by itself. */
+/* Op i of a run, with the one that it runs together with. Where kernels are looked at one by
+ * one, each runs by itself. */
 static sw_status launch_next(sw_exec *exec, swi_frame *f, uint32_t i, const sw_run_args *args,
-                             unsigned char *const *base)
+                             unsigned char *const *base, const swi_bind *binds)
 {
     const swi_run_op *op = &f->program->ops[i];
-    if (SW_POISON || exec->guard != NULL || (op->together == 0 && op->ran == 0))
-        return launch(exec, f, i, args, base, f->program->binds);
+    if (exec->guard != NULL || (op->together == 0 && op->ran == 0))
+        return launch(exec, f, i, args, base, binds);
     if (op->together == 0)
         return SW_OK;
-    const swi_fused_op first = fused_op(exec, f, i, args, base);
-    const swi_fused_op then = fused_op(exec, f, i + op->apart, args, base);
+    const swi_fused_op first = fused_op(exec, f, i, args, base, binds);
+    const swi_fused_op then = fused_op(exec, f, i + op->apart, args, base, binds);
     return swi_fused_kernels[op->together](&first, &then);
 }
 
@@ -181,7 +179,8 @@ sw_status swi_program_execute(sw_exec *exec, swi_frame *f, const sw_run_args *ar
         if (status == SW_OK) {
             if (updated != NULL)
                 *updated |= p->ops[i].is_update;
-            status = launch(exec, f, i, args, base, binds);
+            status = hooks->together ? launch_next(exec, f, i, args, base, binds)
+                                     : launch(exec, f, i, args, base, binds);
             if (status != SW_OK)
                 status = swi_blame(p, i, status);
         }
@@ -260,7 +259,7 @@ static sw_status run_bare(sw_exec *exec, swi_frame *f, const sw_run_args *args,
     const swi_program *p = f->program;
     for (uint32_t i = 0; i < p->n_ops; i++) {
         *updated |= p->ops[i].is_update;
-        const sw_status status = launch_next(exec, f, i, args, base);
+        const sw_status status = launch_next(exec, f, i, args, base, p->binds);
         if (status != SW_OK)
             return swi_blame(p, i, status);
     }
@@ -300,7 +299,7 @@ static sw_status run_ops(sw_exec *exec, swi_frame *f, const sw_run_args *args, b
             log_reuses(log, p, op);
         sw_watch_op(&exec->watch, i);
         *updated |= op->is_update;
-        status = launch_next(exec, f, i, args, base);
+        status = launch_next(exec, f, i, args, base, p->binds);
         if (status != SW_OK) {
             status = swi_blame(p, i, status);
             break;

@@ -14,7 +14,8 @@ bool swi_plan_tensor(const swi_program *p, uint32_t s, swi_plan_names *names, sw
     const bool made = !input && x->birth < p->n_ops;
     const char *op = NULL;
     if (made)
-        op = swi_node_name(t, &t->nodes[p->ops[x->birth].node], names->op, sizeof names->op);
+        op = swi_node_name(t, &t->nodes[p->ops[swi_made_at(p, s)].node], names->op,
+                           sizeof names->op);
     *out = (sw_tensor){.id = s,
                        .alias = x->alias != s ? x->alias : SW_TENSOR_NONE,
                        .name = swi_storage_name(t, s, names->name, sizeof names->name),

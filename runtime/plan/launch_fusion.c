@@ -2,9 +2,10 @@
  * for both that makes the same bits (sw_cuda_fusion), and on the CPU where both go channel by
  * channel (swi_fused), the next or the one after it.
  *
- * Trace, order and plan stay as they are: the second op keeps its place, its name, its figures
- * and the birth of its result, and launches nothing. Immediate mode does not know the next op
- * and launches both. */
+ * Trace, order and places stay as they are: the second op keeps its place and its name, and
+ * launches nothing. What it makes on the CPU in bytes of its own is born at the first op, where
+ * it is written; no pair makes the peak higher. Immediate mode does not know the next op and
+ * launches both. */
 #include "runtime/plan/program_internal.h"
 
 static const swi_node *node_at(const swi_program *p, uint32_t i)
@@ -64,9 +65,9 @@ static bool operand_of(const swi_program *p, uint32_t i, uint32_t k, operand *to
     return true;
 }
 
-/* May the two be touched in another order, channel by channel? They lie apart, or
- * neither is written, or they are the same bytes, channel by channel. */
-static bool may_cross(const operand *a, const operand *b, bool by_channel)
+/* May the two be touched in another order, channel by channel? They lie apart, or neither is
+ * written, or they are one storage's bytes, channel by channel. */
+static bool may_cross(const swi_trace *t, const operand *a, const operand *b, bool by_channel)
 {
     if ((!a->written && !b->written) || a->bind->segment != b->bind->segment ||
         a->bind->segment == SWI_SEG_COUNT)
@@ -78,7 +79,8 @@ static bool may_cross(const operand *a, const operand *b, bool by_channel)
         b->bind->offset >= a->bind->offset + sw_type_bytes(x))
         return true;
     return by_channel && a->bind->offset == b->bind->offset && x->dtype == y->dtype &&
-           x->layout == y->layout && swi_same_shape(&x->shape, &y->shape);
+           x->layout == y->layout && swi_same_shape(&x->shape, &y->shape) &&
+           swi_root_of(t, a->value->storage) == swi_root_of(t, b->value->storage);
 }
 
 static bool ops_may_cross(const swi_program *p, uint32_t i, uint32_t j, bool by_channel)
@@ -88,7 +90,7 @@ static bool ops_may_cross(const swi_program *p, uint32_t i, uint32_t j, bool by_
         return false;
     for (uint32_t k = 0; operand_of(p, i, k, &a); k++)
         for (uint32_t m = 0; operand_of(p, j, m, &b); m++)
-            if (!may_cross(&a, &b, by_channel))
+            if (!may_cross(&p->trace, &a, &b, by_channel))
                 return false;
     return true;
 }
@@ -112,18 +114,49 @@ static uint8_t together_of(const swi_program *p, uint32_t i, uint32_t j)
                                                                                       : 0;
 }
 
-/* With the next op, or with the one behind it where that may come first. */
-static void find_together(swi_program *p, uint32_t i)
+/* Bytes that are born at op i; early: those of them are, and at op `early` from now on. */
+static size_t born_at(swi_program *p, uint32_t i, uint32_t early)
 {
+    size_t bytes = 0;
+    for (uint32_t k = 0; k < p->ops[i].n_births; k++) {
+        swi_storage *s = &p->trace.storages[p->births[p->ops[i].births + k]];
+        if (s->birth != i) /* it was moved to an earlier op */
+            continue;
+        bytes += s->rounded;
+        s->birth = early;
+    }
+    return bytes;
+}
+
+static size_t dead_after(const swi_program *p, uint32_t i)
+{
+    size_t bytes = 0;
+    for (uint32_t k = 0; k < p->ops[i].n_deaths; k++)
+        bytes += p->trace.storages[p->deaths[p->ops[i].deaths + k]].rounded;
+    return bytes;
+}
+
+/* With the next op, or with the one behind it where that may come first and what it makes may
+ * be there from op i on. live: at op i. Returns the bytes that are born earlier. */
+static size_t find_together(swi_program *p, uint32_t i, size_t live)
+{
+    const size_t most = p->info.lower_bound_bytes;
+    size_t highest = live;
     for (uint32_t d = 1; d <= 2 && i + d < p->n_ops && p->ops[i].ran == 0; d++) {
         swi_run_op *then = &p->ops[i + d];
+        if (d == 2) {
+            live = live - dead_after(p, i) + born_at(p, i + 1, i + 1);
+            highest = live > highest ? live : highest;
+        }
         const uint8_t kernel = then->ran == 0 ? together_of(p, i, i + d) : 0;
-        if (kernel == 0 || (d == 2 && !ops_may_cross(p, i + 1, i + 2, false)))
+        if (kernel == 0 || (d == 2 && !ops_may_cross(p, i + 1, i + 2, false)) ||
+            highest + born_at(p, i + d, i + d) > most)
             continue;
         p->ops[i].together = kernel;
         p->ops[i].apart = then->ran = (uint8_t)d;
-        return;
+        return born_at(p, i + d, i);
     }
+    return 0;
 }
 
 void swi_program_fuse_launches(swi_program *p, const sw_exec *exec)
@@ -137,6 +170,26 @@ void swi_program_fuse_launches(swi_program *p, const sw_exec *exec)
     for (uint32_t i = 0; backend->fuses_launches && i + 1 < p->n_ops; i++)
         if (i == 0 || p->ops[i - 1].fusion == NULL)
             p->ops[i].fusion = fusion_of(p, exec, i);
-    for (uint32_t i = 0; backend->fuses_channels && i + 1 < p->n_ops; i++)
-        find_together(p, i);
+    size_t live = 0;
+    for (uint32_t i = 0; backend->fuses_channels && i + 1 < p->n_ops; i++) {
+        live += born_at(p, i, i);
+        live += find_together(p, i, live);
+        live -= dead_after(p, i);
+    }
+    swi_program_list_lifetimes(p);
+}
+
+static bool makes(const swi_program *p, uint32_t i, uint32_t storage)
+{
+    operand x;
+    for (uint32_t k = node_at(p, i)->n_in; operand_of(p, i, k, &x); k++)
+        if (x.value->storage == storage)
+            return true;
+    return node_at(p, i)->scratch == storage;
+}
+
+uint32_t swi_made_at(const swi_program *p, uint32_t storage)
+{
+    const uint32_t i = p->trace.storages[storage].birth;
+    return p->ops[i].together != 0 && !makes(p, i, storage) ? i + p->ops[i].apart : i;
 }

@@ -98,7 +98,7 @@ static bool reuses(const swi_trace *t, uint32_t s)
 }
 
 /* Births and deaths by op: counting sort, so that each op has one run of each list. */
-static void list_lifetimes(swi_program *p)
+void swi_program_list_lifetimes(swi_program *p)
 {
     swi_trace *t = &p->trace;
     for (uint32_t i = 0; i < p->n_ops; i++)
@@ -213,7 +213,7 @@ void swi_program_bind(swi_program *p)
                                                    : (swi_bind){SWI_SEG_COUNT, 0};
         buffer += op->n_buffers;
     }
-    list_lifetimes(p);
+    swi_program_list_lifetimes(p);
     swi_program_layers(p);
 }
 

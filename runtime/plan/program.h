@@ -125,6 +125,10 @@ void swi_program_name_holders(swi_program *program, const sw_run_args *args);
 /* Figures of the program's plan with data_bytes as given by the caller. */
 void swi_plan_info(const swi_program *program, size_t data_bytes, sw_plan_info *out);
 
+/* The position of the op that makes a storage: that of its birth, or the one which runs
+ * together with that. */
+uint32_t swi_made_at(const swi_program *program, uint32_t storage);
+
 /* A name for reports: the given one, else layer, op and what it is. */
 const char *swi_storage_name(const swi_trace *trace, uint32_t storage, char *to, size_t bytes);
 const char *swi_node_name(const swi_trace *trace, const swi_node *node, char *to, size_t bytes);

@@ -42,6 +42,8 @@ sw_status swi_program_run_passes(swi_program *p, swi_order *order, const sw_exec
  * before lifetimes are known: *rows at a time in the largest, 0 where all are. */
 int64_t swi_most_chunks(const swi_trace *t);
 sw_status swi_chunk(swi_trace *t, const sw_exec *exec, int64_t parts, int64_t *rows);
+/* Births, reuses and deaths of each op, from those of the storages. */
+void swi_program_list_lifetimes(swi_program *p);
 /* Which ops are alike: numbers of templates, and how many there are. */
 sw_status swi_program_templates(swi_program *p);
 size_t swi_frame_bytes(const swi_program *p); /* of the block of a frame */

@@ -7,8 +7,11 @@
 #include "runtime/verify/witness_internal.h"
 #include <string.h>
 
+/* Ops that a run does together are one launch here too, at the position of the first: what the
+ * second touches is first touched there, and needed until the position of the second. */
 typedef struct {
     uint32_t first, last; /* op positions; SWI_NONE: never touched */
+    uint32_t maker;       /* the op of the first launch that lists it */
     bool backward_reads;
 } span;
 
@@ -31,6 +34,12 @@ static bool lists(const swi_witness *w, const uint32_t *operands, uint32_t n, ui
     return false;
 }
 
+static bool is_input(const swi_witness *w, uint32_t op, uint32_t root)
+{
+    const swi_node *node = &w->program->trace.nodes[w->program->ops[op].node];
+    return lists(w, w->program->trace.operands + node->first, node->n_in, root);
+}
+
 /* What the op says about the storage: 0 nothing, 1 it reads it, 2 it may write it. */
 static int listed_as(const swi_witness *w, uint32_t op, uint32_t root)
 {
@@ -40,7 +49,7 @@ static int listed_as(const swi_witness *w, uint32_t op, uint32_t root)
     if ((node->scratch != SWI_NONE && w->root[node->scratch] == root) ||
         lists(w, in + node->n_in, node->n_out, root))
         return 2;
-    return lists(w, in, node->n_in, root) ? 1 : 0;
+    return is_input(w, op, root) ? 1 : 0;
 }
 
 static void judge_step(swi_witness *w, const swi_touch *touch, uint32_t s, const span *seen)
@@ -52,6 +61,13 @@ static void judge_step(swi_witness *w, const swi_touch *touch, uint32_t s, const
         swi_witness_fault(w, touch->op, s, "is touched before its birth at op %u", x->birth);
     if (touch->op > x->death)
         swi_witness_fault(w, touch->op, s, "is touched after its death at op %u", x->death);
+}
+
+/* The op in the same launch, or `op`. */
+static uint32_t launched_with(const swi_witness *w, uint32_t op)
+{
+    const swi_run_op *first = &w->program->ops[op];
+    return first->together != 0 ? op + first->apart : op;
 }
 
 /* What ops of optimizers hand to each other is not kept for backward, though some run there. */
@@ -77,7 +93,11 @@ static void judge(session *a, const swi_touch *touch)
                           touch->side < 0 ? "beginning" : "end");
         return;
     }
-    const int listed = listed_as(w, touch->op, region->storage);
+    const uint32_t second = launched_with(w, touch->op);
+    const int by_first = listed_as(w, touch->op, region->storage);
+    const int by_second = listed_as(w, second, region->storage);
+    const int listed = by_first > by_second ? by_first : by_second;
+    const uint32_t by = by_second != 0 ? second : touch->op;
     if (touch->write && region->kind == SWI_REGION_INPUT)
         swi_witness_fault(w, touch->op, region->storage, "an input is written");
     else if (listed == 0)
@@ -90,9 +110,12 @@ static void judge(session *a, const swi_touch *touch)
     if (region->kind == SWI_REGION_STEP)
         judge_step(w, touch, region->storage, seen);
     if (seen->first == SWI_NONE)
-        seen->first = touch->op;
-    seen->last = touch->op;
-    if (!touch->write && is_kept_by(w->program, seen->first, touch->op))
+        *seen = (span){touch->op, by, by_first != 0 ? touch->op : by, false};
+    if (seen->last < by)
+        seen->last = by;
+    /* What one launch writes and then reads is open by then: the read is not seen. */
+    const bool read = !touch->write || (by != touch->op && is_input(w, by, region->storage));
+    if (read && is_kept_by(w->program, seen->maker, by))
         seen->backward_reads = true;
 }
 
@@ -119,7 +142,7 @@ static bool plays(const swi_witness *w, uint32_t root, swi_role role)
 static swi_role role_seen(const swi_witness *w, uint32_t s, const span *seen)
 {
     const swi_trace *t = &w->program->trace;
-    const swi_node *node = &t->nodes[w->program->ops[seen->first].node];
+    const swi_node *node = &t->nodes[w->program->ops[seen->maker].node];
     const swi_role said = t->storages[s].role;
     if (node->scratch != SWI_NONE && w->root[node->scratch] == s)
         return SWI_ROLE_WORKSPACE;
@@ -137,7 +160,7 @@ static swi_role role_seen(const swi_witness *w, uint32_t s, const span *seen)
 static void judge_role(swi_witness *w, uint32_t s, const span *seen)
 {
     const swi_trace *t = &w->program->trace;
-    const swi_node *node = &t->nodes[w->program->ops[seen->first].node];
+    const swi_node *node = &t->nodes[w->program->ops[seen->maker].node];
     const bool scratch = node->scratch != SWI_NONE && w->root[node->scratch] == s;
     if (scratch != plays(w, s, SWI_ROLE_WORKSPACE))
         swi_witness_fault(w, seen->first, s,
@@ -162,7 +185,7 @@ static void judge_role(swi_witness *w, uint32_t s, const span *seen)
 static const char *layer_seen(const swi_witness *w, const span *seen)
 {
     const swi_trace *t = &w->program->trace;
-    return swi_string(t, t->nodes[w->program->ops[seen->first].node].layer);
+    return swi_string(t, t->nodes[w->program->ops[seen->maker].node].layer);
 }
 
 static void judge_layer(swi_witness *w, uint32_t s, const span *seen)
@@ -269,7 +292,7 @@ static sw_status trapped_run(session *a)
 {
     swi_regions_fill(&a->regions, SWI_PATTERN);
     SW_TRY(swi_access_recorder_begin(&a->recorder, &a->regions, a->w->program));
-    const swi_hooks hooks = {.context = a, .before = next_op};
+    const swi_hooks hooks = {.context = a, .before = next_op, .together = true};
     const sw_status status = swi_regions_run(a->w, &a->regions, &hooks);
     swi_access_recorder_end();
     return status;
@@ -282,7 +305,7 @@ static sw_status take_arrays(session *a)
     SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, a->regions.n_regions * sizeof *a->spans));
     a->spans = block;
     for (uint32_t i = 0; i < a->regions.n_regions; i++)
-        a->spans[i] = (span){SWI_NONE, SWI_NONE, false};
+        a->spans[i] = (span){.first = SWI_NONE};
     SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, 2 * positions * sizeof *a->born));
     a->born = block;
     a->died = a->born + positions;

@@ -15,7 +15,7 @@ typedef struct {
     swi_regions *regions;
     const swi_region *region;
     uint32_t op;
-    bool after; /* the op bears it: overwrite behind the op */
+    bool after; /* the op makes it: overwrite behind the op */
     int pattern;
     sw_dtype dtype;
     bool changed; /* the pattern differs from what was there */
@@ -217,7 +217,7 @@ static bool lives_at(const swi_witness *w, uint32_t s, uint32_t peak)
 {
     const swi_storage *x = &w->program->trace.storages[s];
     return swi_witness_planned(w, s) && x->birth <= peak && x->death >= peak &&
-           x->birth < x->death;
+           swi_made_at(w->program, s) < x->death;
 }
 
 sw_status swi_witness_need(swi_witness *w)
@@ -237,13 +237,15 @@ sw_status swi_witness_need(swi_witness *w)
     for (uint32_t s = 0; status == SW_OK && s < t->n_storages; s++) {
         if (!lives_at(w, s, peak))
             continue;
+        /* Each op is a launch here: what is there at the peak may be made behind it. */
+        const uint32_t made = swi_made_at(w->program, s), at = made > peak ? made : peak;
         session n = {.w = w,
                      .regions = &regions,
                      .region = &regions.regions[regions.of[s]],
-                     .op = peak,
-                     .after = t->storages[s].birth == peak,
-                     .dtype = dtype_at(w, s, peak)};
-        if (!matters(&n) && !is_for_idle(w, idle, s, peak + n.after))
+                     .op = at,
+                     .after = made == at,
+                     .dtype = dtype_at(w, s, at)};
+        if (!matters(&n) && !is_for_idle(w, idle, s, at + n.after))
             swi_witness_fault(w, peak, s,
                               "lives at the peak, and nothing changes when it is lost there");
     }

@@ -4,11 +4,13 @@
 
 /* ---- where everything ends --------------------------------------------------------------- */
 
+/* Not what x is the sum of: their difference would have no gradient for it. */
 static int other_of_shape(maker *m, int x)
 {
+    const random_op *of = &m->net->op[x];
     for (int i = 0; i < m->net->n_ops; i++) {
         const int y = below(m, m->net->n_ops);
-        if (y != x && random_is_value(&m->net->op[y]) &&
+        if (y != x && y != of->in[0] && y != of->in[1] && random_is_value(&m->net->op[y]) &&
             same(&m->net->op[y].shape, &m->net->op[x].shape))
             return y;
     }

@@ -126,6 +126,9 @@ static sw_value compute(walk *w, const random_op *op, const char *name)
         return sw_rms_norm_op(c, in[0], in[1], 0.1f);
     case RANDOM_GROUP_NORM:
         return sw_group_norm_op(c, in[0], in[1], in[2], op->n[0], 0.1f);
+    case RANDOM_BATCH_NORM:
+        return sw_batch_norm_op(c, in[0], in[1], in[2], w->life->running[op->what][0],
+                                w->life->running[op->what][1], 0.1f, 0.1f);
     case RANDOM_CONV:
         return sw_conv2d_op(c, in[0], in[1], in[2], stride, pad);
     case RANDOM_MAX_POOL:
@@ -293,6 +296,13 @@ sw_status random_life_begin(random_life *l, const random_net *r, bool gradients,
         char name[16];
         snprintf(name, sizeof name, "s%d", s);
         l->state[s] = sw_state_new(l->models[of->model], name, SW_F32, of->shape);
+    }
+    for (int s = 0; s < 2 * r->n_norms; s++) {
+        const random_param *of = &r->running[s / 2];
+        char name[16];
+        snprintf(name, sizeof name, "r%d", s);
+        l->running[s / 2][s % 2] = sw_buffer_new(l->models[of->model], name, SW_F32, of->shape,
+                                                 s % 2 == 0 ? "zeros" : "ones");
     }
     for (int i = 0; i < r->n_optimizers; i++)
         SW_TRY(declare_optimizer(l, i));

@@ -13,6 +13,7 @@
 #define RANDOM_PARAMS 24 /* bits of a mask */
 #define RANDOM_OPTIMIZERS 3
 #define RANDOM_CLASSES 3 /* labels are below */
+#define RANDOM_NORMS 6   /* batch norms, each with running statistics of its own */
 
 #define RANDOM_KINDS(X)                                                                        \
     X(INPUT, "input")                                                                          \
@@ -52,6 +53,7 @@
     X(LAYER_NORM, "layer_norm")                                                                \
     X(RMS_NORM, "rms_norm")                                                                    \
     X(GROUP_NORM, "group_norm")                                                                \
+    X(BATCH_NORM, "batch_norm")                                                                \
     X(CONV, "conv2d")                                                                          \
     X(MAX_POOL, "max_pool2d")                                                                  \
     X(AVG_POOL, "avg_pool2d")                                                                  \
@@ -86,7 +88,7 @@ typedef struct {
     sw_shape shape;  /* of the result; rank 0 without one */
     int64_t n[3];    /* axis, first, count; kernel, stride, padding; axes; groups */
     float number;    /* slope, factor, target */
-    int what;        /* parameter (bias follows), state, knob; mask of optimizers */
+    int what;        /* parameter (bias follows), state, batch norm, knob; mask of optimizers */
     int scope;       /* 0: none */
     int phase;       /* -1: not set */
     int uses;
@@ -118,6 +120,8 @@ typedef struct {
     int n_params;
     random_param state[4];
     int n_states;
+    random_param running[RANDOM_NORMS]; /* a mean and a variance each */
+    int n_norms;
     random_optimizer optimizer[RANDOM_OPTIMIZERS];
     int n_optimizers, n_models;
     int64_t batch;
@@ -141,7 +145,7 @@ typedef struct {
     const random_net *net;
     sw_model *models[2];
     sw_optimizer *optimizer[RANDOM_OPTIMIZERS];
-    sw_param param[RANDOM_PARAMS], state[4];
+    sw_param param[RANDOM_PARAMS], state[4], running[RANDOM_NORMS][2];
     sw_knob knob[2], max_norm[2];
     bool gradients; /* all optimizers keep, nothing is updated: sw_param_gradient */
     bool twin;    /* each use of a value is a copy of it, sums and products are turned round */

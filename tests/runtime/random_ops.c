@@ -85,11 +85,8 @@ static int add_or_mul(maker *m)
                                       .size = kind == RANDOM_MUL ? a * b : a + b});
 }
 
-static int pointwise(maker *m)
+static int pointwise_on(maker *m, int x)
 {
-    const int x = random_pick(m, 0, 8);
-    if (x < 0)
-        return -1;
     const int curves = RANDOM_DROPOUT - RANDOM_RELU + 1, scales = 2;
     const int k = below(m, curves + scales);
     random_op op = {.kind =
@@ -115,17 +112,34 @@ static int pointwise(maker *m)
     return random_push(m, op);
 }
 
-/* By rows of the last axis, or by groups of channels; with a weight, and a bias where there is
- * one. */
+static int pointwise(maker *m)
+{
+    const int x = random_pick(m, 0, 8);
+    return x < 0 ? -1 : pointwise_on(m, x);
+}
+
+static int new_running(maker *m, int64_t channels)
+{
+    random_net *r = m->net;
+    r->running[r->n_norms] =
+        (random_param){.shape = SW_SHAPE(channels), .model = below(m, r->n_models)};
+    return r->n_norms++;
+}
+
+/* By rows of the last axis, by groups of channels, or by channels of the batch, often with an
+ * op behind it that can go channel by channel; with a weight, and a bias where there is one. */
 static int norm(maker *m)
 {
     const int x = random_pick(m, 2, 4);
     if (x < 0)
         return -1;
     const sw_shape s = m->net->op[x].shape;
-    const bool groups = s.rank > 2 && chance(m, 60);
+    const bool batch =
+        elements(&s) > s.dim[1] && m->net->n_norms < RANDOM_NORMS && chance(m, 60);
+    const bool groups = batch || (s.rank > 2 && chance(m, 60));
     const int64_t size = groups ? s.dim[1] : s.dim[s.rank - 1];
-    random_op op = {.kind = groups          ? RANDOM_GROUP_NORM
+    random_op op = {.kind = batch           ? RANDOM_BATCH_NORM
+                            : groups        ? RANDOM_GROUP_NORM
                             : chance(m, 50) ? RANDOM_LAYER_NORM
                                             : RANDOM_RMS_NORM,
                     .n_in = 1,
@@ -141,7 +155,10 @@ static int norm(maker *m)
                       : -1;
     if (b >= 0)
         op.in[op.n_in++] = b;
-    return random_push(m, op);
+    if (batch)
+        op.what = new_running(m, size);
+    const int y = random_push(m, op);
+    return batch && chance(m, 70) ? pointwise_on(m, y) : y;
 }
 
 static int transpose(maker *m)
@@ -394,7 +411,7 @@ static int state(maker *m)
 
 void random_make_step(maker *m)
 {
-    const int kind = below(m, 114);
+    const int kind = below(m, 120);
     if (chance(m, 8))
         m->scope = below(m, 4);
     int x;
@@ -422,9 +439,9 @@ void random_make_step(maker *m)
         x = lone(m, RANDOM_SOFTMAX);
     else if (kind < 100)
         x = state(m);
-    else if (kind < 108)
+    else if (kind < 114)
         x = norm(m);
-    else if (kind < 111)
+    else if (kind < 117)
         x = transpose(m);
     else
         x = matmul(m);

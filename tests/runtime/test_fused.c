@@ -1,5 +1,6 @@
 /* Ops that go channel by channel with the one in front of them: batch norm and what is behind
  * it, and their gradients. An exec with checks runs each kernel by itself: the same bits. */
+#include "runtime/verify/witness_internal.h"
 #include "tests/runtime/nets.h"
 #include <string.h>
 
@@ -49,22 +50,60 @@ static void start(norm_net *n, sw_exec *exec)
     OK(sw_model_ready(n->model, exec, 6));
 }
 
+/* What the second op makes in bytes of its own is born at the first, where it is written, and
+ * goes by the name of its own op. Returns how many. */
+static uint32_t early_births(const swi_program *p, uint32_t i)
+{
+    const uint32_t then = i + p->ops[i].apart;
+    const swi_node *node = &p->trace.nodes[p->ops[then].node];
+    uint32_t early = 0;
+    for (uint32_t k = node->n_in; k < node->n_in + node->n_out; k++) {
+        const uint32_t s = p->trace.values[p->trace.operands[node->first + k]].storage;
+        const swi_storage *x = &p->trace.storages[s];
+        if (x->alias != s || x->birth == SWI_NONE)
+            continue;
+        CU_ASSERT_EQUAL(swi_made_at(p, s), then);
+        SW_CHECK(x->birth == i, "op %u: what op %u makes is born at op %u", i, then, x->birth);
+        early++;
+    }
+    return early;
+}
+
 /* Pairs of the program that ran last; of each the second knows how far in front the first is.
  */
 static uint32_t pairs_of(const sw_exec *exec)
 {
     const swi_program *p = exec->last_frame->program;
-    uint32_t pairs = 0;
+    uint32_t pairs = 0, early = 0;
     for (uint32_t i = 0; i < p->n_ops; i++) {
         if (p->ops[i].together == 0)
             continue;
         CU_ASSERT_FATAL(i + p->ops[i].apart < p->n_ops);
         CU_ASSERT_EQUAL(p->ops[i + p->ops[i].apart].ran, p->ops[i].apart);
+        early += early_births(p, i);
         pairs++;
     }
+    CU_ASSERT(early >= 2);
     return pairs;
 }
 
+/* What is made early and said to be born where its op stands is reported. */
+static void late_births_are_seen(sw_exec *exec, const sw_run_args *args)
+{
+    swi_program *p = NULL;
+    sw_witness_info seen = {.size = sizeof seen};
+    OK(swi_program_clone(&p, exec->last_frame->program));
+    for (uint32_t s = 0; s < p->trace.n_storages; s++)
+        if (p->trace.storages[s].birth < p->n_ops)
+            p->trace.storages[s].birth = swi_made_at(p, s);
+    swi_program_bind(p);
+    CU_ASSERT_EQUAL(swi_witness_program(exec, p, args, SW_WITNESS_ACCESS, &seen), SW_OK);
+    SW_CHECK(strstr(seen.first_fault, "is touched before its birth") != NULL, "'%s'",
+             seen.first_fault);
+    swi_program_free(p);
+}
+
+/* With one thread the witnesses see what the plan says. */
 static uint32_t train(norm_net *n, const sw_exec_opts *opts, int rows)
 {
     sw_exec *exec = net_exec(opts);
@@ -80,6 +119,12 @@ static uint32_t train(norm_net *n, const sw_exec_opts *opts, int rows)
                         .n_inputs = 2};
     for (int i = 0; i < STEPS; i++, args.step++)
         OK(sw_run(exec, &args));
+    sw_witness_info seen = {.size = sizeof seen};
+    if (opts->threads == 1 && opts->checks == 0) {
+        OK(sw_witness(exec, &args, SW_WITNESS_ALL, &seen));
+        SW_CHECK(seen.agreed == SW_WITNESS_ALL, "%d rows: %s", rows, seen.first_fault);
+        late_births_are_seen(exec, &args);
+    }
     return pairs_of(exec);
 }
 

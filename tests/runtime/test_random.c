@@ -138,7 +138,7 @@ static void count_kinds(void)
 static void every_kind_of_op_comes_up(void)
 {
     memset(n_kinds, 0, sizeof n_kinds);
-    seed_each(300, 300, count_kinds);
+    seed_each(600, 600, count_kinds);
     for (int i = 0; i < RANDOM_KIND_COUNT; i++)
         SW_CHECK(n_kinds[i] >= 5, "kind %d comes up %d times", i, n_kinds[i]);
 }

@@ -51,7 +51,7 @@ static uint64_t operations_of(const swi_program *p, uint32_t root)
     for (uint32_t s = 0; s < t->n_storages; s++)
         if (t->storages[s].segment == SWI_SEG_STEP && t->storages[s].birth < p->n_ops &&
             root_of(t, s) == root && p->ops[t->storages[s].birth].phase < SW_BACKWARD)
-            sum += swi_node_operations(t, &t->nodes[p->ops[t->storages[s].birth].node]);
+            sum += swi_node_operations(t, &t->nodes[p->ops[swi_made_at(p, s)].node]);
     return sum;
 }
 
