@@ -294,10 +294,8 @@ SW_API uint64_t sw_model_layout_hash(sw_model *model);
  * gradients and states stay as they are - but of a model that a failed run left damaged,
  * loading makes them zero, as sw_model_ready does.
  *
- * A PATH that ends in ".npz" becomes NumPy's archive in the place of safetensors: NAME.npy for
- * each tensor, stored, its data at a multiple of 64 bytes of the file; bfloat16 becomes
- * float32, which is exact; notes are the archive's comment. It is saved by the same rules, has
- * zip's checks, and is not loaded (SW_FORMAT). */
+ * A PATH that ends in ".npz" is not saved (SW_UNSUPPORTED): NumPy's archives hold data here,
+ * and loading one is SW_FORMAT. */
 SW_MUST_USE SW_API sw_status sw_model_save(const sw_model *model, const char *path);
 SW_MUST_USE SW_API sw_status sw_model_load(sw_model *model, const char *path);
 
@@ -2667,7 +2665,8 @@ SW_API int64_t sw_loader_batches(const sw_loader *loader);
  *
  * A save is PATH.<16 digits>.tmp, or a file without a name, until it is synced; then it takes
  * the name PATH, and the one before is PATH.1, PATH.2 and so on. PATH is at every moment one
- * whole checkpoint, or not yet there. One process at a time saves to PATH (PATH.lock). */
+ * whole checkpoint, or not yet there. One process at a time saves to PATH (PATH.lock); where
+ * the file system has no locks nothing keeps others out, and sw_last_note() says so. */
 typedef struct {
     size_t size;
     const char *path;        /* copied, at most 507 bytes; not there yet, or a regular file, no

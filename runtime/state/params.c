@@ -1,5 +1,4 @@
-/* Parameters and buffers of one model to and from a file of tensors; to an archive of NumPy's,
- * where the name of the file says so.
+/* Parameters and buffers of one model to and from a file of tensors.
  *
  * Saving writes a new file beside PATH, has it synced, and renames it: PATH is the old file or
  * the new one, with the mode that it had. What is no regular file is written in place. */
@@ -7,7 +6,6 @@
 #include "alloc/base/note.h"
 #include "alloc/base/sys.h"
 #include "runtime/base/checksum.h"
-#include "runtime/state/npz.h"
 #include "runtime/state/run_summary.h"
 #include "runtime/state/tensor_internal.h"
 #include <stdio.h>
@@ -21,21 +19,26 @@ typedef struct {
     swi_tensor_list list;
     swi_tensors_note notes[SWI_NOTES];
     uint32_t n_notes;
-    bool numpy; /* an archive of NumPy's, by the name of the file */
 } saving;
 
 static sw_status write_all(void *context, sw_file *file)
 {
     const saving *s = context;
-    return s->numpy ? swi_npz_write(file, &s->list, s->notes, s->n_notes)
-                    : swi_tensors_write(file, &s->list, s->notes, s->n_notes);
+    return swi_tensors_write(file, &s->list, s->notes, s->n_notes);
 }
 
-static sw_status check_contents(const saving *s)
+/* A name of another format: sw_model_load would refuse what is written. */
+static sw_status check_name(const char *path)
 {
-    uint64_t bytes;
-    return s->numpy ? swi_npz_check(&s->list, s->notes, s->n_notes)
-                    : swi_tensors_bytes(&s->list, s->notes, s->n_notes, &bytes);
+    static const char npz[] = ".npz";
+    const size_t n = strlen(path), end = sizeof npz - 1;
+    if (n >= end && strcmp(path + n - end, npz) == 0)
+        SW_FAIL(
+            SW_UNSUPPORTED,
+            "sw_model_save: parameters are saved as safetensors, which sw_model_load reads; "
+            "the name must not end in .npz (got '%s')",
+            path);
+    return SW_OK;
 }
 
 static sw_status check_savable(const sw_model *model)
@@ -51,13 +54,14 @@ static sw_status check_savable(const sw_model *model)
 
 static sw_status save(sw_model *model, const char *path)
 {
-    saving s = {.n_notes = (uint32_t)model->n_notes, .numpy = swi_npz_is(path)};
+    saving s = {.n_notes = (uint32_t)model->n_notes};
+    uint64_t bytes;
     SW_TRY(check_savable(model));
     for (uint32_t i = 0; i < s.n_notes; i++)
         s.notes[i] = (swi_tensors_note){model->notes[i].key, model->notes[i].text};
     sw_status status = swi_list_models(&s.list, &model, 1, SAVED_ROLES, "");
     if (status == SW_OK) /* what cannot be written is said before a file is made */
-        status = check_contents(&s);
+        status = swi_tensors_bytes(&s.list, s.notes, s.n_notes, &bytes);
     if (status == SW_OK)
         status = sw_file_replace(path, write_all, &s);
     swi_list_free(&s.list);
@@ -69,6 +73,7 @@ sw_status sw_model_save(const sw_model *model, const char *path)
     SW_TRY(sw_handle_check(model, SW_HANDLE_MODEL, "sw_model_save"));
     if (path == NULL || path[0] == '\0')
         SW_FAIL(SW_INVALID, "sw_model_save: path must not be NULL or empty");
+    SW_TRY(check_name(path));
     SW_TRY(swi_model_take(model));
     const sw_status status = save((sw_model *)(uintptr_t)model, path); /* it is only read */
     swi_model_give(model);
@@ -158,6 +163,7 @@ sw_status sw_model_load(sw_model *model, const char *path)
     SW_TRY(sw_handle_check(model, SW_HANDLE_MODEL, "sw_model_load"));
     if (path == NULL || path[0] == '\0')
         SW_FAIL(SW_INVALID, "sw_model_load: path must not be NULL or empty");
+    SW_TRY(check_name(path));
     SW_TRY(swi_model_take(model));
     const sw_status status = load(model, path);
     swi_model_give(model);

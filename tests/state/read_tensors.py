@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """A file of tensors, read with nothing of ours.
 
-usage: read_tensors.py plain|package|numpy TENSOR_PEER
+usage: read_tensors.py plain|package TENSOR_PEER
 
-plain: with Python's json alone. package: by safetensors (and the checksums by xxhash where that is installed). numpy: an
-archive, by numpy.load and as a memory map. Exit status 77 (skipped) where the package is not installed.
+plain: with Python's json alone. package: by safetensors (and the checksums by xxhash where that is installed). Exit
+status 77 (skipped) where the package is not installed.
 """
 import json
 import os
@@ -71,51 +71,18 @@ def read_package(path):
         assert (entry["dtype"], entry["shape"], bytes(entry["data"])) == (dtype, shape, must(i)), (name, entry)
 
 
-def read_numpy(path):
-    import zipfile
-
-    import numpy
-    types = {"U8": "|u1", "F32": "<f4", "F64": "<f8", "BF16": "<f4"}
-    with zipfile.ZipFile(path) as file:
-        assert file.testzip() is None
-        assert file.namelist() == [name + ".npy" for name, _, _, _ in TENSORS], file.namelist()
-        assert file.comment.decode("utf-8") == "note=a \"quoted\" \u20ac\n", file.comment
-        places = [(i.header_offset, i.file_size, i.compress_type) for i in file.infolist()]
-    assert all(kind == zipfile.ZIP_STORED for _, _, kind in places)
-    with numpy.load(path, allow_pickle=False) as got:
-        assert list(got) == [name for name, _, _, _ in TENSORS], list(got)
-        arrays = {name: got[name] for name in got}
-    with open(path, "rb") as file:
-        whole = file.read()
-    for i, (name, dtype, shape, _) in enumerate(TENSORS):
-        data = must(i)
-        if dtype == "BF16":
-            data = b"".join(b"\0\0" + data[k:k + 2] for k in range(0, len(data), 2))
-        array = arrays[name]
-        assert (array.dtype.str, list(array.shape), array.tobytes()) == (types[dtype], shape, data), (name, array)
-        front, size, _ = places[i]
-        names, extra = struct.unpack_from("<HH", whole, front + 26)
-        begin = front + 30 + names + extra
-        head = 10 + struct.unpack_from("<H", whole, begin + 8)[0]
-        assert (begin + head) % 64 == 0 and head % 64 == 0, name
-        if size > head:
-            mapped = numpy.memmap(path, types[dtype], "r", begin + head, tuple(shape))
-            assert mapped.tobytes() == data and mapped.flags.aligned, name
-
-
 def main():
     which, peer = sys.argv[1:]
-    package = {"package": "safetensors", "numpy": "numpy"}.get(which)
-    if package is not None:
+    if which == "package":
         try:
-            print(f"{package} {__import__(package).__version__}")
+            print(f"safetensors {__import__('safetensors').__version__}")
         except ImportError as missing:
             print(f"skipped: {missing}")
             sys.exit(77)
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "tensors.npz" if which == "numpy" else "tensors")
+        path = os.path.join(folder, "tensors")
         subprocess.run([peer, path], check=True)
-        {"plain": read_plain, "package": read_package, "numpy": read_numpy}[which](path)
+        {"plain": read_plain, "package": read_package}[which](path)
     print("the same")
 
 

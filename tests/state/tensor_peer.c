@@ -1,8 +1,7 @@
-/* Writes a file of tensors for read_tensors.py: tensor_peer FILE, NumPy's archive where it ends
- * in .npz. The bytes of tensor i are
- * (i * 31 + k * 7) mod 256. */
+/* Writes a file of tensors for read_tensors.py: tensor_peer FILE. The bytes of tensor i
+ * are (i * 31 + k * 7) mod 256. */
 #include "runtime/exec/exec.h"
-#include "runtime/state/npz.h"
+#include "runtime/state/tensor_file.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -13,8 +12,7 @@ static sw_status write_list(const swi_tensor_list *list, const char *path)
     static const swi_tensors_note notes[] = {{"note", "a \"quoted\" \xe2\x82\xac"}};
     sw_file *file;
     SW_TRY(sw_file_open(&file, path, SW_FILE_WRITE));
-    SW_TRY(swi_npz_is(path) ? swi_npz_write(file, list, notes, 1)
-                            : swi_tensors_write(file, list, notes, 1));
+    SW_TRY(swi_tensors_write(file, list, notes, 1));
     return sw_file_close(file);
 }
 

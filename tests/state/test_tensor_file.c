@@ -548,6 +548,16 @@ static void without_checksums_files_of_parameters_load_and_say_so(void)
     bytes_free(&file);
 }
 
+/* NumPy's archives hold data: what is saved as one would not be loaded again. */
+static void a_name_of_another_format_is_unsupported(void)
+{
+    sw_model *model = chance_model("m", 3);
+    const char *path = path_of("model.npz");
+    failed_as(sw_model_save(model, path), SW_UNSUPPORTED, "model.npz");
+    CU_ASSERT_FALSE(sw_file_taken(path));
+    CHECK_OK(sw_model_save(model, sw_temp_path("model.npz.safetensors")));
+}
+
 static const sw_test tests[] = {
     {"checksums are those of XXH3", checksums_are_those_of_xxh3},
     {"all types and bytes come back", all_types_and_bytes_come_back},
@@ -558,6 +568,7 @@ static const sw_test tests[] = {
     {"parts may lie in any order", parts_may_lie_in_any_order},
     {"notes that are ours are refused", notes_that_are_ours_are_refused},
     {"marks and checksums come together", marks_and_checksums_come_together},
+    {"a name of another format is unsupported", a_name_of_another_format_is_unsupported},
     {"digits are compared as bytes", digits_are_compared_as_bytes},
     {"another version is unsupported", another_version_is_unsupported},
     {"every call can fail", every_call_can_fail},

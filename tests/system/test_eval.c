@@ -253,10 +253,8 @@ static void classes_in_latin_1_are_trained_and_saved(void)
 {
     static const char lines[] = "1,caf\xe9\n2,c\n1.1,caf\xe9\n2.1,c\n0.9,caf\xe9\n2.2,c\n"
                                 "1,caf\xe9\n2,c\n1.2,caf\xe9\n1.9,c\n";
-    static const char *const ways[][2] = {{"--save-best", ""},
-                                          {"--checkpoint", ".checkpoint"},
-                                          {"--save-params", ".npz"},
-                                          {"--save-params", ""}};
+    static const char *const ways[][2] = {
+        {"--save-best", ""}, {"--checkpoint", ".checkpoint"}, {"--save-params", ""}};
     char words[1300], more[1200];
     const char *data = path_of("latin1.csv"), *path = path_of("latin1.safetensors");
     CU_ASSERT(file_write(data, lines, strlen(lines)));

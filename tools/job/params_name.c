@@ -1,12 +1,11 @@
-/* Names of files of parameters: what is written is NumPy's archive where the name ends in .npz,
- * and safetensors else, whatever the name says. */
+/* Names of files of parameters: what is written is safetensors, whatever the name says. */
 #include "tools/job/job.h"
 #include <string.h>
 
 /* Ends of names that other programs read as something else. */
-static const char *const others[] = {".ckpt",  ".gguf", ".ggml", ".h5",    ".hdf5",
-                                     ".keras", ".npy",  ".onnx", ".pb",    ".pickle",
-                                     ".pkl",   ".pt",   ".pth",  ".tflite"};
+static const char *const others[] = {".ckpt",   ".gguf", ".ggml", ".h5",   ".hdf5",
+                                     ".keras",  ".npy",  ".npz",  ".onnx", ".pb",
+                                     ".pickle", ".pkl",  ".pt",   ".pth",  ".tflite"};
 
 int job_check_params_name(const char *option, const char *path)
 {
@@ -17,7 +16,7 @@ int job_check_params_name(const char *option, const char *path)
             return cli_error(
                 CLI_USAGE,
                 "%s writes safetensors files, no '%s' (got '%s'): give a name that "
-                "ends in .safetensors, which Python and others read and convert, or in .npz",
+                "ends in .safetensors, which Python and others read and convert",
                 option, others[i], path);
     }
     return CLI_GO;
