@@ -23,49 +23,94 @@ static void put_below(const char *root, const char *path, const char *text)
     fclose(f);
 }
 
+static size_t memory_of(const char *root)
+{
+    machine m;
+    CU_ASSERT_EQUAL(machine_memory(root, &m), SW_OK);
+    CU_ASSERT_EQUAL(m.limit_unknown[0], '\0');
+    return m.bytes;
+}
+
 /* The least of the groups above a process counts, and the machine where none has a limit. */
 static void the_memory_is_what_the_groups_leave(void)
 {
     char root[1024];
     snprintf(root, sizeof root, "%s", sw_temp_path("machine"));
     (void)mkdir(root, 0700);
-    size_t machine, bytes;
-    CU_ASSERT_EQUAL(machine_memory(root, &machine), SW_OK);
-    CU_ASSERT(machine > (size_t)64 << 20);
+    const size_t whole = memory_of(root);
+    CU_ASSERT(whole > (size_t)64 << 20);
     put_below(root, "/proc/self/cgroup",
               "12:cpu:/elsewhere\n0::/a/b\n3:memory:/c/d\nnonsense\n");
     put_below(root, "/sys/fs/cgroup/elsewhere/memory.max", "7\n");
     put_below(root, "/sys/fs/cgroup/a/b/memory.max", "max\n");
-    CU_ASSERT(machine_memory(root, &bytes) == SW_OK && bytes == machine);
+    CU_ASSERT_EQUAL(memory_of(root), whole);
     put_below(root, "/sys/fs/cgroup/memory/c/d/memory.limit_in_bytes", "9223372036854771712\n");
-    CU_ASSERT(machine_memory(root, &bytes) == SW_OK && bytes == machine);
+    CU_ASSERT_EQUAL(memory_of(root), whole);
     put_below(root, "/sys/fs/cgroup/memory/memory.limit_in_bytes", "60000000\n");
-    CU_ASSERT(machine_memory(root, &bytes) == SW_OK && bytes == 60000000);
+    CU_ASSERT_EQUAL(memory_of(root), 60000000);
     put_below(root, "/sys/fs/cgroup/a/memory.max", "50000000\n");
-    CU_ASSERT(machine_memory(root, &bytes) == SW_OK && bytes == 50000000);
+    CU_ASSERT_EQUAL(memory_of(root), 50000000);
     put_below(root, "/sys/fs/cgroup/memory.max", "40000000\n");
-    CU_ASSERT(machine_memory(root, &bytes) == SW_OK && bytes == 40000000);
+    CU_ASSERT_EQUAL(memory_of(root), 40000000);
 }
 
 static sw_status ask_machine(void *root)
 {
-    size_t bytes;
-    return machine_memory(root, &bytes);
+    machine m;
+    return machine_memory(root, &m);
 }
 
-static void a_limit_that_cannot_be_read_is_told(void)
+/* Each file operation fails in turn: the limit that was not read is unknown, by the name of its
+ * file, and the others count. */
+static void a_limit_that_cannot_be_read_is_unknown(void)
 {
     char root[1024];
-    snprintf(root, sizeof root, "%s", sw_temp_path("machine"));
+    snprintf(root, sizeof root, "%s", sw_temp_path("unread"));
+    (void)mkdir(root, 0700);
+    const size_t whole = memory_of(root);
+    put_below(root, "/proc/self/cgroup", "0::/a\n");
+    put_below(root, "/sys/fs/cgroup/a/memory.max", "40000000\n");
+    put_below(root, "/sys/fs/cgroup/memory.max", "50000000\n");
+    int unknown = 0, seen[3] = {0};
+    for (uint64_t k = 0, hits = 1; hits > 0; k++) {
+        machine m;
+        sw_fault_plan(SW_FAULT_FILE, k, SW_FAULT_ONCE);
+        CU_ASSERT_EQUAL_FATAL(machine_memory(root, &m), SW_OK);
+        hits = sw_fault_hits(SW_FAULT_FILE);
+        sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_OFF);
+        const char *said = m.limit_unknown;
+        const bool list = strstr(said, "/proc/self/cgroup: ") != NULL,
+                   inner = strstr(said, "/a/memory.max: ") != NULL,
+                   outer = strstr(said, "/cgroup/memory.max: ") != NULL;
+        const size_t wanted = list ? whole : inner ? 50000000 : 40000000;
+        SW_CHECK(m.bytes == wanted && list + inner + outer == (hits > 0),
+                 "call %d: %zu bytes: %s", (int)k, m.bytes, said);
+        unknown += said[0] != '\0';
+        seen[0] += list;
+        seen[1] += inner;
+        seen[2] += outer;
+    }
+    CU_ASSERT(unknown >= 9 && seen[0] >= 3 && seen[1] >= 3 && seen[2] >= 3);
+    CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, ask_machine, root) >= 2);
+}
+
+/* What is no file at all, as the system itself refuses it. */
+static void a_limit_that_is_a_folder_is_unknown(void)
+{
+    char root[1024];
+    machine m;
+    snprintf(root, sizeof root, "%s", sw_temp_path("limit-folder"));
     (void)mkdir(root, 0700);
     put_below(root, "/proc/self/cgroup", "0::/a\n");
-    put_below(root, "/sys/fs/cgroup/a/memory.max", "50000000\n");
-    CU_ASSERT(sw_sweep(SW_FAULT_FILE, SW_IO, ask_machine, root) >= 4);
-    CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, ask_machine, root) >= 2);
+    put_below(root, "/sys/fs/cgroup/a/memory.max/x", "");
+    put_below(root, "/sys/fs/cgroup/memory.max", "50000000\n");
+    CU_ASSERT(machine_memory(root, &m) == SW_OK && m.bytes == 50000000);
+    CU_ASSERT(strstr(m.limit_unknown, "/a/memory.max: Is a directory") != NULL);
 }
 
 static const sw_test tests[] = {
     {"the memory is what the groups leave", the_memory_is_what_the_groups_leave},
-    {"a limit that cannot be read is told", a_limit_that_cannot_be_read_is_told},
+    {"a limit that cannot be read is unknown", a_limit_that_cannot_be_read_is_unknown},
+    {"a limit that is a folder is unknown", a_limit_that_is_a_folder_is_unknown},
 };
 SW_SUITE("machine", tests)

@@ -1,7 +1,6 @@
 /* The population: what it is made from, generation after generation, and what is kept of each.
  */
 #include "tools/evolve/evolve.h"
-#include "tools/job/machine.h"
 #include <math.h>
 #include <string.h>
 
@@ -22,10 +21,11 @@ static int split(evolve *e)
 static int check_machine(const evolve *e)
 {
     const size_t sets = 2 * e->job.train.info.bytes + e->job.test.info.bytes;
-    size_t there;
-    const sw_status status = machine_memory("", &there);
+    machine m;
+    const sw_status status = machine_memory("", &m);
     if (status != SW_OK)
         return cli_library_error(status, false);
+    const size_t there = m.bytes;
     if (sets <= there && e->opts.job.budget_bytes <= there - sets)
         return CLI_GO;
     return cli_error(CLI_NO_FIT,

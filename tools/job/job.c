@@ -3,7 +3,6 @@
 #include "alloc/base/size.h"
 #include "runtime/data/loader.h"
 #include "tools/job/job.h"
-#include "tools/job/machine.h"
 #include "tools/job/optimizer.h"
 #include <string.h>
 
@@ -167,7 +166,7 @@ static sw_status make_checkpoint(job *j)
     if (j->saves) {
         j->saving.models = &j->net.model;
         j->saving.n_models = 1;
-        return sw_checkpoint_create(&j->checkpoint, j->exec, &j->saving);
+        return cli_saved(sw_checkpoint_create(&j->checkpoint, j->exec, &j->saving));
     }
     return j->checkpoint_bytes > 0
                ? swi_snapshot_create(&j->copy, swi_target_of(j->exec), j->checkpoint_bytes)
@@ -313,11 +312,11 @@ static int check_card(const job *j, const sw_device_info *d)
     return CLI_GO;
 }
 
-int job_check_machine(const job *j, bool witness)
+int job_check_machine(job *j, bool witness)
 {
-    size_t there;
     sw_device_info device = {.size = sizeof device};
-    sw_status status = machine_memory("", &there);
+    sw_status status = machine_memory("", &j->machine);
+    const size_t there = j->machine.bytes;
     if (status == SW_OK)
         status = sw_exec_device(j->exec, &device);
     if (status != SW_OK)

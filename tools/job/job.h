@@ -5,6 +5,7 @@
 
 #include "runtime/device/snapshot.h"
 #include "tools/cli/cli.h"
+#include "tools/job/machine.h"
 #include "tools/models/models.h"
 
 #define JOB_SLOTS 3             /* batch slots of each loader that has a thread */
@@ -141,6 +142,7 @@ typedef struct {
     job_data train, test;
     job_trained trained; /* with opts->unlabelled */
     job_normal normal;
+    machine machine; /* of job_check_machine */
     sw_budget *budget;
     sw_exec *exec;
     bool saves;                /* train: with checkpoints, made from `saving` */
@@ -203,8 +205,8 @@ SW_MUST_USE sw_status job_plan(job *j, job_which which);
 size_t job_image_bytes(const job *j);
 /* Whether the machine has the memory that the plans and the data sets ask for, and with
  * `witness` what the witnesses take on top: without a limit the system would promise it, and
- * end the process when it is used. CLI_GO or an exit status. */
-int job_check_machine(const job *j, bool witness);
+ * end the process when it is used. Fills j->machine. CLI_GO or an exit status. */
+int job_check_machine(job *j, bool witness);
 /* What the model is made from. */
 tool_net_opts job_net_opts(const job *j);
 /* Rows of a loader's slot: a batch, or all there are where that is less. */

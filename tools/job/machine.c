@@ -10,13 +10,13 @@
 
 #define PATH_BYTES 4096
 
-/* The beginning of a small file; "" where there is none. */
-static sw_status read_text(const char *path, char *to, size_t capacity)
+static sw_status read_file(const char *path, char *to, size_t capacity)
 {
     sw_file *file;
     size_t n = 0;
-    to[0] = '\0';
-    if (access(path, R_OK) != 0)
+    bool there;
+    SW_TRY(sw_file_look(path, &there));
+    if (!there)
         return SW_OK;
     SW_TRY(sw_file_open(&file, path, SW_FILE_READ));
     const sw_status status = sw_file_read(file, to, capacity - 1, &n);
@@ -25,21 +25,34 @@ static sw_status read_text(const char *path, char *to, size_t capacity)
     return status;
 }
 
+/* The beginning of a small file; "" where there is none, and where it cannot be read, which is
+ * said in `m` the first time. */
+static sw_status read_text(machine *m, const char *path, char *to, size_t capacity)
+{
+    to[0] = '\0';
+    const sw_status status = read_file(path, to, capacity);
+    if (status != SW_IO)
+        return status;
+    if (m->limit_unknown[0] == '\0')
+        snprintf(m->limit_unknown, sizeof m->limit_unknown, "%s", sw_last_error());
+    return SW_OK;
+}
+
 /* The limit of one group; a text that is no number ("max") is none. */
-static sw_status take_limit(const char *path, size_t *least)
+static sw_status take_limit(const char *path, machine *m)
 {
     char text[64];
-    SW_TRY(read_text(path, text, sizeof text));
+    SW_TRY(read_text(m, path, text, sizeof text));
     if (text[0] < '0' || text[0] > '9')
         return SW_OK;
     const unsigned long long limit = strtoull(text, NULL, 10);
-    if (limit < *least)
-        *least = (size_t)limit;
+    if (limit < m->bytes)
+        m->bytes = (size_t)limit;
     return SW_OK;
 }
 
 /* `group` and all its parents; it is cut on the way. */
-static sw_status take_groups(const char *base, char *group, const char *name, size_t *least)
+static sw_status take_groups(const char *base, char *group, const char *name, machine *m)
 {
     char path[PATH_BYTES];
     for (;;) {
@@ -48,7 +61,7 @@ static sw_status take_groups(const char *base, char *group, const char *name, si
             *slash = '\0';
         const int n = snprintf(path, sizeof path, "%s%s/%s", base, group, name);
         if (n > 0 && n < PATH_BYTES)
-            SW_TRY(take_limit(path, least));
+            SW_TRY(take_limit(path, m));
         slash = strrchr(group, '/');
         if (slash == NULL)
             return SW_OK;
@@ -56,7 +69,7 @@ static sw_status take_groups(const char *base, char *group, const char *name, si
     }
 }
 
-static sw_status take_line(const char *root, char *line, size_t *least)
+static sw_status take_line(const char *root, char *line, machine *m)
 {
     char base[PATH_BYTES];
     char *controllers = strchr(line, ':');
@@ -71,20 +84,20 @@ static sw_status take_line(const char *root, char *line, size_t *least)
         snprintf(base, sizeof base, "%s/sys/fs/cgroup%s", root, second ? "" : "/memory");
     if (n < 0 || n >= PATH_BYTES)
         return SW_OK;
-    return take_groups(base, group, second ? "memory.max" : "memory.limit_in_bytes", least);
+    return take_groups(base, group, second ? "memory.max" : "memory.limit_in_bytes", m);
 }
 
-sw_status machine_memory(const char *root, size_t *out)
+sw_status machine_memory(const char *root, machine *out)
 {
     char path[PATH_BYTES], text[8192];
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    size_t least = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : SIZE_MAX;
+    machine m = {.bytes = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : SIZE_MAX};
     snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
-    SW_TRY(read_text(path, text, sizeof text));
+    SW_TRY(read_text(&m, path, text, sizeof text));
     char *next;
     for (char *line = strtok_r(text, "\n", &next); line != NULL;
          line = strtok_r(NULL, "\n", &next))
-        SW_TRY(take_line(root, line, &least));
-    *out = least;
+        SW_TRY(take_line(root, line, &m));
+    *out = m;
     return SW_OK;
 }

@@ -41,6 +41,8 @@ static const char notes[] =
     "With --summary there is summary too, a list of layers: layer, op, output, parameters, "
     "parameter_bytes, saved_bytes, operations (of the forward part), backward_operations (all "
     "else).\n"
+    "With --process there are process (null where the system does not say) and limit_unknown "
+    "(why a limit of the control groups could not be read; null: all were).\n"
     "With --find-lr there is find_lr too: from, to, steps, stopped_early, suggested (null: the "
     "loss never fell; else steepest), steepest (the rate where the smoothed loss falls "
     "fastest), "

@@ -3,7 +3,6 @@
  * The refusal has been printed; nothing here prints, and what fails here changes nothing. */
 #include "profiler/record/prof_heap.h"
 #include "runtime/observe/observe.h"
-#include "tools/job/machine.h"
 #include "tools/plan/plan.h"
 #include "tools/train/train.h"
 
@@ -29,8 +28,8 @@ static void record_other(train *t, const char *message)
     size_t limit = t->opts.job.budget_bytes;
     const bool budget = limit > 0 && job_total_bytes(j) > limit;
     const job_program *p = job_main(j);
-    if (!budget && machine_memory("", &limit) != SW_OK)
-        limit = 0;
+    if (!budget)
+        limit = machine_memory("", &t->job.machine) == SW_OK ? j->machine.bytes : 0;
     if (j->exec != NULL && p->plan.total_bytes > 0) {
         const sw_run_args args = job_args(&t->job, (job_which)(p - j->program), p->inputs, 0);
         swi_profile_refused(j->exec, &args, budget ? "budget" : "machine", limit, message);

@@ -231,6 +231,12 @@ static void put_times(sw_json *json, train *t)
     sw_json_put_u64(json, "wall_ns", t->wall_ns);
 }
 
+/* Why it is not known how much memory the process may have; NULL: it is. */
+static const char *limit_unknown(const train *t)
+{
+    return *t->job.machine.limit_unknown != '\0' ? t->job.machine.limit_unknown : NULL;
+}
+
 static int print_json(train *t, int status)
 {
     const job_program *main = job_main(&t->job);
@@ -263,6 +269,8 @@ static int print_json(train *t, int status)
         sw_json_end(&json);
     } else if (t->opts.process)
         sw_json_put_null(&json, "process");
+    if (t->opts.process)
+        sw_json_put_string(&json, "limit_unknown", limit_unknown(t));
     sw_json_open(&json, "programs", '[');
     for (int i = 0; i < JOB_PROGRAMS; i++)
         if (t->job.program[i].batch > 0)
@@ -452,6 +460,10 @@ static void print_text(train *t)
         putchar('\n');
         const sw_writer to = cli_writer(stdout);
         process_print(&to, t->process, "Resident bytes of the process");
+    }
+    if (t->opts.process && limit_unknown(t) != NULL) {
+        printf("\nlimit unknown: ");
+        cli_wrap(stdout, 15, 15, limit_unknown(t));
     }
 }
 
