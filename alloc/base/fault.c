@@ -12,7 +12,8 @@ typedef struct {
 } plan;
 
 static plan plans[SW_FAULT_KINDS];
-static const char *const names[SW_FAULT_KINDS] = {"memory", "file", "thread", "library"};
+static const char *const names[SW_FAULT_KINDS] = {"memory", "file", "thread", "library",
+                                                  "lock"};
 
 const char *sw_fault_kind_name(sw_fault_kind kind)
 {
@@ -50,7 +51,7 @@ sw_status sw_fault_parse(const char *text)
     }
     SW_FAIL(SW_INVALID,
             "a fault plan must be kind:number, kind:number+ or kind:count, with memory, file, "
-            "thread or library as kind (got '%s')",
+            "thread, library or lock as kind (got '%s')",
             text);
 }
 

@@ -13,6 +13,7 @@ typedef enum {
                          unlink */
     SW_FAULT_THREAD,  /* thread creation */
     SW_FAULT_LIBRARY, /* opening a shared library, finding a symbol in it */
+    SW_FAULT_LOCK,    /* locking a file: the system has no locks (ENOLCK) */
     SW_FAULT_KINDS
 } sw_fault_kind;
 

@@ -1,6 +1,8 @@
 /* Locks: who writes a file, and what dead writers left. */
+#include "alloc/base/fault.h"
 #include "alloc/base/file_internal.h"
 #include "alloc/base/mem.h"
+#include "alloc/base/note.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +22,7 @@ static sw_file_lock lock_fd(int fd)
     struct stat st;
     if (swi_file_hit() || fstat(fd, &st) != 0)
         return SW_LOCK_FAILED;
-    if (!S_ISREG(st.st_mode))
+    if (!S_ISREG(st.st_mode) || swi_fault_hit(SW_FAULT_LOCK))
         return SW_LOCK_NONE;
     int result;
     do
@@ -129,6 +131,7 @@ sw_status sw_file_hold(sw_file **out, const char *path)
     const size_t room = strlen(path) + sizeof ".lock";
     void *name;
     sw_file *file = NULL;
+    swi_note_set("%s", "");
     SW_TRY(sw_heap_alloc(&name, SW_HEAP_FILES, room));
     snprintf(name, room, "%s.lock", path);
     bool lost = true; /* the one before removed the name between our opening and locking */
@@ -141,6 +144,9 @@ sw_status sw_file_hold(sw_file **out, const char *path)
         return status;
     if (lost || lock == SW_LOCK_THEIRS)
         SW_FAIL(SW_BUSY, "%s: another process saves to it: %s.lock is locked", path, path);
+    if (file == NULL)
+        swi_note_set("%s: the file system has no locks: another run could save to it as well",
+                     path);
     *out = file;
     return SW_OK;
 }

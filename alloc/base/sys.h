@@ -130,7 +130,9 @@ bool sw_generation_name(char *to, size_t bytes, const char *path, int i);
 /* Hold a name: PATH.lock is there and locked until sw_file_let_go, or until the process ends,
  * however it does. SW_BUSY: another process has it (or this one, by another call). What a dead
  * process left is taken over; a PATH.lock that is no regular file, or not empty, is not ours:
- * SW_IO. Where files cannot be locked nothing is held, and *out is NULL. */
+ * SW_IO. Where files cannot be locked nothing is held, *out is NULL, and sw_last_note() says
+ * so.
+ */
 SW_MUST_USE sw_status sw_file_hold(sw_file **out, const char *path);
 void sw_file_let_go(sw_file *held); /* removes PATH.lock; NULL is fine */
 

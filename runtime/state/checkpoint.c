@@ -1,5 +1,6 @@
 /* The object behind checkpoints: what it is made of, what was put, how saves went. */
 #include "alloc/base/assert.h"
+#include "alloc/base/note.h"
 #include "profiler/record/utf8.h"
 #include "runtime/base/checksum.h"
 #include "runtime/state/checkpoint_internal.h"
@@ -211,6 +212,7 @@ static sw_status make(sw_checkpoint *c, const sw_checkpoint_opts *o)
     SW_TRY(check_once(c));
     SW_TRY(make_groups(c));
     SW_TRY(make_list(c));
+    swi_note_set("%s", "");
     if (c->path == NULL)
         return SW_OK;
     SW_TRY(sw_file_hold(&c->held, c->path));

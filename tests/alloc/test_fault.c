@@ -132,6 +132,7 @@ static void every_status_and_kind_has_a_name(void)
     CU_ASSERT_STRING_EQUAL(sw_status_name((sw_status)(SW_STOPPED + 1)), "?");
     CU_ASSERT_STRING_EQUAL(sw_status_name((sw_status)-1), "?");
     CU_ASSERT_STRING_EQUAL(sw_fault_kind_name(SW_FAULT_LIBRARY), "library");
+    CU_ASSERT_STRING_EQUAL(sw_fault_kind_name(SW_FAULT_LOCK), "lock");
     CU_ASSERT_STRING_EQUAL(sw_fault_kind_name(SW_FAULT_KINDS), "?");
 }
 

@@ -270,6 +270,22 @@ static void cutting_can_fail(void)
     CU_ASSERT_EQUAL(sw_sweep(SW_FAULT_FILE, SW_IO, cut_once, NULL), 2);
 }
 
+/* Nothing is held, which is noted, and no lock file stays. */
+static void without_locks_it_is_noted(void)
+{
+    sw_file *held = (sw_file *)path; /* any recognisable address */
+    begin("no locks");
+    sw_fault_plan(SW_FAULT_LOCK, 0, SW_FAULT_FROM);
+    CU_ASSERT_EQUAL(sw_file_hold(&held, path), SW_OK);
+    CU_ASSERT_PTR_NULL(held);
+    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_note(), "no locks: the file system has no locks"));
+    sw_fault_plan(SW_FAULT_LOCK, 0, SW_FAULT_OFF);
+    CU_ASSERT_FALSE(sw_file_taken(lock));
+    CU_ASSERT_EQUAL(sw_file_hold(&held, path), SW_OK);
+    CU_ASSERT_STRING_EQUAL(sw_last_note(), "");
+    sw_file_let_go(held);
+}
+
 static const sw_test tests[] = {
     {"a name is held once", a_name_is_held_once},
     {"what a killed process held is taken over", what_a_killed_process_held_is_taken_over},
@@ -278,6 +294,7 @@ static const sw_test tests[] = {
     {"other files of the name stay", other_files_of_the_name_stay},
     {"only its own lock is removed", only_its_own_lock_is_removed},
     {"every call of holding can fail", every_call_of_holding_can_fail},
+    {"without locks it is noted", without_locks_it_is_noted},
     {"a file is cut and goes on there", a_file_is_cut_and_goes_on_there},
     {"a pipe cannot be cut", a_pipe_cannot_be_cut},
     {"cutting can fail", cutting_can_fail},

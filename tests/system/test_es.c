@@ -355,6 +355,7 @@ static void what_it_cannot_do_is_refused(void)
         {"--checkpoint-every 3", 2, "--checkpoint-every has no effect without --checkpoint"},
         {"--resume", 2, "--resume must have a FILE"},
         {"--metrics @/M.txt", 2, ".csv or .jsonl"},
+        {"--metrics @/events.out.tfevents.x", 2, "FILE.csv or FILE.jsonl"},
         {"--save-params @/P --checkpoint @/P", 2, "the same file as --save-params"},
         {"--save-params @/missing/P", 1, "--save-params"},
         {"--metrics @/missing/M.csv", 1, "--metrics"},

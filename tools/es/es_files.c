@@ -55,6 +55,9 @@ int es_files_check(const es_opts *o)
     int status = job_check_params_name("--save-params", o->save);
     if (status == CLI_GO)
         status = train_metrics_check(o->metrics);
+    if (status == CLI_GO && o->metrics != NULL && train_events_is(o->metrics))
+        status = cli_error(CLI_USAGE, "--metrics must be FILE.csv or FILE.jsonl (got '%s')",
+                           o->metrics);
     return status == CLI_GO ? check_names(o) : status;
 }
 
@@ -89,27 +92,14 @@ static sw_status put(es_run *r, const char *text, size_t n)
     return SW_OK;
 }
 
-/* A run that goes on cuts off what was written behind its checkpoint. */
 sw_status es_metrics_open(es_run *r)
 {
     const char *path = r->opts.metrics;
-    uint64_t bytes;
     if (path == NULL)
         return SW_OK;
-    if (r->metrics_bytes == 0 || !sw_file_there(path)) {
-        r->metrics_bytes = 0;
-        SW_TRY(sw_file_open(&r->metrics, path, SW_FILE_WRITE));
-        return is_csv(path) ? put(r, head, sizeof head - 1) : SW_OK;
-    }
-    SW_TRY(sw_file_open(&r->metrics, path, SW_FILE_KEEP));
-    SW_TRY(sw_file_size(r->metrics, &bytes));
-    if (bytes < r->metrics_bytes)
-        SW_FAIL(SW_FORMAT,
-                "--metrics %s has %" PRIu64 " bytes, and had %" PRIu64 " bytes"
-                " when the checkpoint was saved",
-                path, bytes, r->metrics_bytes);
-    SW_TRY(sw_file_cut(r->metrics, r->metrics_bytes));
-    return sw_file_seek(r->metrics, r->metrics_bytes);
+    SW_TRY(r->resumed > 0 ? train_rows_go_on(&r->metrics, path, head, &r->metrics_bytes)
+                          : sw_file_take(&r->metrics, path, true));
+    return r->metrics_bytes == 0 && is_csv(path) ? put(r, head, sizeof head - 1) : SW_OK;
 }
 
 static size_t json_row(const es_run *r, bool test, double rate, uint64_t ns, char *text)

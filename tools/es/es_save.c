@@ -254,7 +254,8 @@ int es_resume(es_run *r)
                                      .no_copy = 1};
     if (from == NULL)
         return CLI_GO;
-    const sw_status status = sw_checkpoint_create(&r->checkpoint, r->job.exec, &opts);
+    const sw_status status =
+        cli_saved(sw_checkpoint_create(&r->checkpoint, r->job.exec, &opts));
     if (status != SW_OK)
         return cli_library_error(status, false);
     next_due(r);

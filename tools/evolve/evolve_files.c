@@ -37,7 +37,7 @@ int evolve_files_open(evolve *e)
     const int made = job_folder_make("--out", e->opts.out, &e->made);
     if (made != CLI_GO)
         return made;
-    const sw_status status = sw_file_hold(&e->held, evolve_path(e, "run"));
+    const sw_status status = cli_saved(sw_file_hold(&e->held, evolve_path(e, "run")));
     return status == SW_OK ? CLI_GO : cli_library_error(status, false);
 }
 

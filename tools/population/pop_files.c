@@ -2,6 +2,7 @@
 #include "alloc/base/sys.h"
 #include "profiler/record/json.h"
 #include "tools/population/population.h"
+#include "tools/train/train.h"
 #include <math.h>
 #include <string.h>
 
@@ -20,38 +21,28 @@ static sw_status put(pop *p, const char *text, size_t n)
     return SW_OK;
 }
 
+static const char head[] = "member,step,score,train_loss,loss,accuracy"; /* then the values */
+
 static sw_status put_head(pop *p)
 {
     char line[POP_HYPERS * 50 + 100];
-    size_t used =
-        (size_t)snprintf(line, sizeof line, "member,step,score,train_loss,loss,accuracy");
+    size_t used = (size_t)snprintf(line, sizeof line, "%s", head);
     for (int i = 0; i < p->n_hypers; i++)
         used += (size_t)snprintf(line + used, sizeof line - used, ",%s", p->hyper[i].name);
     used += (size_t)snprintf(line + used, sizeof line - used, "\n");
     return put(p, line, used);
 }
 
-/* A run that goes on cuts off what was written behind its checkpoint. */
 sw_status pop_metrics_open(pop *p)
 {
     const char *path = p->opts.metrics;
     if (path == NULL)
         return SW_OK;
-    if (p->resumed && sw_file_there(path)) {
-        uint64_t bytes;
-        SW_TRY(sw_file_open(&p->metrics, path, SW_FILE_KEEP));
-        SW_TRY(sw_file_size(p->metrics, &bytes));
-        if (bytes < p->metrics_bytes)
-            SW_FAIL(
-                SW_FORMAT,
-                "--metrics %s has %llu bytes, and had %llu bytes when the checkpoint was saved",
-                path, (unsigned long long)bytes, (unsigned long long)p->metrics_bytes);
-        SW_TRY(sw_file_cut(p->metrics, p->metrics_bytes));
-        return sw_file_seek(p->metrics, p->metrics_bytes);
-    }
-    p->metrics_bytes = 0;
-    SW_TRY(sw_file_open(&p->metrics, path, SW_FILE_WRITE));
-    return ends_with(path, ".csv") ? put_head(p) : SW_OK;
+    if (!p->resumed)
+        p->metrics_bytes = 0; /* also where it begins again */
+    SW_TRY(p->resumed ? train_rows_go_on(&p->metrics, path, head, &p->metrics_bytes)
+                      : sw_file_take(&p->metrics, path, true));
+    return p->metrics_bytes == 0 && ends_with(path, ".csv") ? put_head(p) : SW_OK;
 }
 
 static sw_status csv_row(pop *p, int k, const double *values)

@@ -169,7 +169,7 @@ sw_status pop_save_open(pop *p)
     if (p->opts.job.checkpoint == NULL && p->opts.resume == NULL)
         return SW_OK;
     p->saved_ns = cli_clock_ns();
-    return sw_checkpoint_create(&p->checkpoint, p->job.exec, &opts);
+    return cli_saved(sw_checkpoint_create(&p->checkpoint, p->job.exec, &opts));
 }
 
 /* ---- going on ---------------------------------------------------------------------------- */

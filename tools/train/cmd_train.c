@@ -187,8 +187,9 @@ static int end_of_failed(train *t, sw_status trained)
     return status;
 }
 
-/* What the files of the run lack and cannot get any more fails it, be it by a fault in front of
- * the checkpoint that it went on from. It is said here unless it was said when it happened. */
+/* The best parameters that are lost fail the run, be it by a fault in front of the checkpoint
+ * that it went on from. It is said here unless it was said when it happened. Rows of --metrics
+ * that a run before lost were said when this one went on. */
 static void say_lost(train *t)
 {
     int failed = CLI_DONE;
@@ -198,11 +199,6 @@ static void say_lost(train *t)
                                           "the best parameters, those of step %" PRIu64
                                           ", could not be saved in %s",
                                           t->now.best_step, t->opts.best);
-    if (t->opts.metrics != NULL && t->now.rows_lost > 0 && !t->metrics_lost)
-        failed = cli_error(CLI_FAILED,
-                           "--metrics %s: rows are missing from step %" PRIu64
-                           " on: they could not be written",
-                           t->opts.metrics, t->now.rows_lost);
     if (t->trouble == CLI_DONE)
         t->trouble = failed;
 }

@@ -232,15 +232,21 @@ bool train_events_is(const char *path);
 /* the record that begins it, or one of a row, in t->events; */
 void train_events_head(train *t);
 void train_events_row(train *t, const train_row *row);
-/* whether a record of the file at `path` ends at `bytes`. */
-SW_MUST_USE sw_status train_events_end_at(const char *path, uint64_t bytes, bool *out);
+/* where the last of its whole records in the first `bytes` of a file ends. */
+SW_MUST_USE sw_status train_events_end(sw_file *file, uint64_t bytes, uint64_t *end);
 /* Nothing where it was not asked for. */
 SW_MUST_USE sw_status train_metrics_open(train *t);
-/* The same for a run that goes on from a checkpoint: what the file has behind `bytes` is cut
- * off, and rows go on there. A file that is not there is begun, with a note. SW_FORMAT, and the
- * file is as it was, where it is shorter, where no row ends at `bytes`, or where it is no
- * regular file. */
+/* The same for a run that goes on from a checkpoint, at `bytes` of the file, by
+ * train_rows_go_on. */
 SW_MUST_USE sw_status train_metrics_go_on(train *t, uint64_t bytes);
+/* --metrics of any command whose run goes on where a checkpoint found *bytes in the file, whose
+ * first row is `head` where it ends in .csv: what it has after them is cut off, and rows go on
+ * there. A shorter file goes on after its last whole row, with a note that rows are missing,
+ * and a file that is not there begins, with a note: *bytes says where; 0: the head is to be
+ * written. SW_FORMAT, and the file is as it was, where it is another file or no regular one;
+ * SW_BUSY where another process writes it. */
+SW_MUST_USE sw_status train_rows_go_on(sw_file **out, const char *path, const char *head,
+                                       uint64_t *bytes);
 /* Where the file is open, and how much of it the rows that were told until now take. One that
  * was given up stays at its last whole row. For the thread of the loop. */
 void train_metrics_position(const train *t, bool *there, uint64_t *bytes);

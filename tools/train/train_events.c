@@ -65,7 +65,7 @@ void train_events_row(train *t, const train_row *row)
 }
 
 /* From record to record: their lengths have checks. */
-static sw_status walk(sw_file *file, uint64_t bytes, bool *out)
+sw_status train_events_end(sw_file *file, uint64_t bytes, uint64_t *end)
 {
     sw_tfevents e;
     uint64_t at = 0;
@@ -80,15 +80,6 @@ static sw_status walk(sw_file *file, uint64_t bytes, bool *out)
             break;
         at += n;
     }
-    *out = at == bytes;
+    *end = at;
     return SW_OK;
-}
-
-sw_status train_events_end_at(const char *path, uint64_t bytes, bool *out)
-{
-    sw_file *file;
-    SW_TRY(sw_file_open(&file, path, SW_FILE_READ));
-    const sw_status status = walk(file, bytes, out);
-    sw_file_drop(file);
-    return status;
 }

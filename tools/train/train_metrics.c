@@ -73,71 +73,115 @@ sw_status train_metrics_open(train *t)
 
 #define WAY_OUT "train without --metrics, or name a file that is not there yet"
 
-/* The byte in front of a row ends the row before it. */
-static sw_status line_ends_at(const char *path, uint64_t bytes, bool *out)
+/* Behind the last newline in the first `bytes` of a file of lines. */
+static sw_status lines_end(sw_file *file, uint64_t bytes, uint64_t *end)
 {
-    sw_file *file;
-    char last = '\0';
-    size_t got = 0;
-    SW_TRY(sw_file_open(&file, path, SW_FILE_READ));
-    sw_status status = sw_file_seek(file, bytes - 1);
-    if (status == SW_OK)
-        status = sw_file_read(file, &last, 1, &got);
-    sw_file_drop(file);
-    *out = got == 1 && last == '\n';
-    return status;
-}
-
-static sw_status check_row(const char *path, uint64_t bytes)
-{
-    bool ends = false;
-    SW_TRY(train_events_is(path) ? train_events_end_at(path, bytes, &ends)
-                                 : line_ends_at(path, bytes, &ends));
-    if (!ends)
-        SW_FAIL(SW_FORMAT,
-                "--metrics %s: no row ends at byte %" PRIu64 ", where the checkpoint goes on: "
-                "it is another file; " WAY_OUT,
-                path, bytes);
+    char block[1024];
+    uint64_t from = bytes;
+    *end = 0;
+    while (from > 0 && *end == 0) {
+        const size_t n = from < sizeof block ? (size_t)from : sizeof block;
+        size_t got;
+        from -= n;
+        SW_TRY(sw_file_seek(file, from));
+        SW_TRY(sw_file_read(file, block, n, &got));
+        for (size_t i = got; i > 0 && *end == 0; i--)
+            *end = block[i - 1] == '\n' ? from + i : 0;
+    }
     return SW_OK;
 }
 
-static sw_status go_on(train *t, uint64_t bytes)
+/* Does a file of lines begin as one of these metrics, as far as it goes? */
+static sw_status begins_as(sw_file *file, const char *head, bool *out)
 {
-    uint64_t there;
-    SW_TRY(sw_file_size(t->metrics, &there));
-    if (there < bytes)
+    char front[64];
+    size_t got, n = strlen(head);
+    n = n < sizeof front ? n : sizeof front;
+    SW_TRY(sw_file_seek(file, 0));
+    SW_TRY(sw_file_read(file, front, n, &got));
+    *out = memcmp(front, head, got) == 0;
+    return SW_OK;
+}
+
+/* Where the last whole row in the first `bytes` ends; *ours: its rows are of such a file. */
+static sw_status look_at_rows(const char *path, const char *head, uint64_t bytes, uint64_t *end,
+                              bool *ours)
+{
+    const bool events = train_events_is(path);
+    sw_file *file;
+    SW_TRY(sw_file_open(&file, path, SW_FILE_READ));
+    sw_status status =
+        events ? train_events_end(file, bytes, end) : lines_end(file, bytes, end);
+    *ours = *end > 0 || bytes == 0;
+    if (status == SW_OK && !events)
+        status = begins_as(file, ends_with(path, ".csv") ? head : "{", ours);
+    sw_file_drop(file);
+    return status;
+}
+
+static sw_status go_on(sw_file *file, const char *path, const char *head, uint64_t *bytes)
+{
+    uint64_t there, end = 0;
+    bool ours = true;
+    SW_TRY(sw_file_size(file, &there));
+    const uint64_t whole = there < *bytes ? there : *bytes;
+    if (*bytes > 0)
+        SW_TRY(look_at_rows(path, head, whole, &end, &ours));
+    if (whole == *bytes ? end != *bytes : !ours)
         SW_FAIL(SW_FORMAT,
-                "--metrics %s: has %" PRIu64 " bytes, and the checkpoint goes on at %" PRIu64
-                ": rows are missing; " WAY_OUT,
-                t->opts.metrics, there, bytes);
-    if (bytes > 0)
-        SW_TRY(check_row(t->opts.metrics, bytes));
-    SW_TRY(sw_file_cut(t->metrics, bytes));
-    t->metrics_bytes = bytes;
-    return bytes == 0 ? write_head(t) : SW_OK;
+                "--metrics %s: no row ends at byte %" PRIu64 ", where the checkpoint goes on: "
+                "it is another file; " WAY_OUT,
+                path, *bytes);
+    SW_TRY(sw_file_cut(file, end));
+    if (there < *bytes)
+        cli_note("--metrics %s: rows are missing: it has %" PRIu64
+                 " bytes, and the checkpoint goes on at %" PRIu64
+                 "; rows go on after its last whole one, at %" PRIu64,
+                 path, there, *bytes, end);
+    *bytes = end;
+    return SW_OK;
+}
+
+sw_status train_rows_go_on(sw_file **out, const char *path, const char *head, uint64_t *bytes)
+{
+    struct stat st;
+    bool taken;
+    sw_file *file;
+    SW_TRY(sw_file_look(path, &taken)); /* or rows that are there would be gone */
+    if (taken && (strcmp(path, "-") == 0 || stat(path, &st) != 0 || !S_ISREG(st.st_mode)))
+        SW_FAIL(SW_FORMAT,
+                "--metrics %s: is no regular file, and cannot go on at byte %" PRIu64
+                "; " WAY_OUT,
+                path, *bytes);
+    SW_TRY(sw_file_take(&file, path, !taken));
+    const sw_status status = taken ? go_on(file, path, head, bytes) : SW_OK;
+    if (status != SW_OK) {
+        sw_file_drop(file);
+        return status;
+    }
+    if (!taken) {
+        *bytes = 0;
+        cli_note("--metrics %s is a new file: it has the rows from here on", path);
+    }
+    *out = file;
+    return SW_OK;
 }
 
 sw_status train_metrics_go_on(train *t, uint64_t bytes)
 {
-    const char *path = t->opts.metrics;
-    struct stat st;
-    bool taken;
-    if (path == NULL)
+    if (t->opts.metrics == NULL)
         return SW_OK;
-    SW_TRY(sw_file_look(path, &taken)); /* or rows that are there would be gone */
-    if (!taken) {
-        SW_TRY(train_metrics_open(t));
-        cli_note("--metrics %s is a new file: it has the rows from here on", path);
-        return SW_OK;
-    }
-    if (strcmp(path, "-") == 0 || stat(path, &st) != 0 || !S_ISREG(st.st_mode))
-        SW_FAIL(SW_FORMAT,
-                "--metrics %s: is no regular file, and cannot go on at byte %" PRIu64
-                "; " WAY_OUT,
-                path, bytes);
-    SW_TRY(sw_file_take(&t->metrics, path, false));
+    const bool there = sw_file_taken(t->opts.metrics);
+    SW_TRY(train_rows_go_on(&t->metrics, t->opts.metrics, heads, &bytes));
     sw_tfevents_init(&t->events);
-    const sw_status status = go_on(t, bytes);
+    t->metrics_bytes = bytes;
+    if (!there)
+        t->now.rows_lost = 0;
+    else if (t->now.rows_lost > 0)
+        cli_note("--metrics %s: rows are missing from step %" PRIu64
+                 " on: they could not be written; rows go on behind step %" PRIu64,
+                 t->opts.metrics, t->now.rows_lost, t->now.step);
+    const sw_status status = bytes == 0 ? write_head(t) : SW_OK;
     if (status == SW_OK)
         return SW_OK;
     sw_file_drop(t->metrics);
