@@ -158,10 +158,11 @@ static void print_title(const evaluation *e)
     sw_utf8_clean(name, sizeof name, e->job.test.info.name);
     sw_utf8_clean(path, sizeof path, e->opts.load);
     snprintf(title, sizeof title,
-             "%s with %s on %s, %s samples for %s, batch %" PRId64 ", %s, %" PRId64 " thread%s",
+             "%s with %s on %s, %s samples for %s, batch %s, %s, %" PRId64 " thread%s",
              o->model, path, name, cli_digits((uint64_t)e->job.test.n).text,
-             strcmp(e->opts.part, "train") == 0 ? "training" : "testing", e->job.batch,
-             o->device, o->threads, o->threads == 1 ? "" : "s");
+             strcmp(e->opts.part, "train") == 0 ? "training" : "testing",
+             result_batch(job_batch(&e->job), e->job.batch).text, o->device, o->threads,
+             o->threads == 1 ? "" : "s");
     cli_wrap(stdout, 0, 0, title);
     if (*e->job.normal.text != '\0')
         printf("pixels  %s from %s\n", e->job.normal.text, e->job.normal.from);

@@ -15,7 +15,7 @@ static void put_run(sw_json *json, const evaluation *e)
     sw_json_put_string(json, "parameters", e->opts.load);
     sw_json_put_string(json, "normalise",
                        *e->job.normal.text != '\0' ? e->job.normal.text : NULL);
-    sw_json_put_i64(json, "batch", e->job.batch);
+    result_put_batch(json, job_batch(&e->job), e->job.batch);
     sw_json_put_i64(json, "samples", e->rows);
     sw_json_put_i64(json, "threads", o->threads);
     sw_json_put_f64(json, "loss", e->loss);

@@ -52,18 +52,31 @@ size_t job_image_bytes(const job *j)
     return sum;
 }
 
-/* A generation takes its samples one by one, so that every slice is whole. */
+int64_t job_batch(const job *j)
+{
+    return j->opts->method == JOB_ES
+               ? j->batch
+               : job_slot_rows(j->opts->method == JOB_NONE ? &j->test : &j->train, j->batch);
+}
+
+/* A generation takes its samples one by one, so that every slice is whole. With --accumulate a
+ * full batch updates where it is the last of its step: as the last of so many, or of the epoch.
+ */
 static int64_t batch_of_program(const job *j, job_which which)
 {
     const job_data *data = which >= JOB_EVAL ? &j->test : &j->train;
-    const bool last = which == JOB_TRAIN_LAST || which == JOB_EVAL_LAST;
+    const int64_t full = data->n / j->batch, rest = data->n % j->batch;
     if (j->opts->method == JOB_NONE && which < JOB_EVAL)
         return 0;
     if (j->opts->method == JOB_ES && which < JOB_EVAL)
         return which == JOB_TRAIN ? j->batch : 0;
-    if (which == JOB_MICRO && (j->opts->accumulate == 1 || data->n <= j->batch))
+    if (which == JOB_TRAIN_LAST || which == JOB_EVAL_LAST)
+        return rest;
+    if (which == JOB_MICRO)
+        return j->opts->accumulate > 1 && data->n > j->batch ? j->batch : 0;
+    if (which == JOB_TRAIN && full < j->opts->accumulate && rest > 0)
         return 0;
-    return last ? data->n % j->batch : data->n >= j->batch ? j->batch : 0;
+    return full > 0 ? j->batch : 0;
 }
 
 void job_set_batch(job *j, int64_t batch)
@@ -107,8 +120,12 @@ sw_run_args job_args(job *j, job_which which, const sw_array *inputs, uint64_t s
 
 const job_program *job_main(const job *j)
 {
-    const job_which full = j->opts->method == JOB_NONE ? JOB_EVAL : JOB_TRAIN;
-    return &j->program[j->program[full].batch > 0 ? full : full + 1];
+    static const job_which order[] = {JOB_TRAIN, JOB_MICRO, JOB_TRAIN_LAST, JOB_EVAL,
+                                      JOB_EVAL_LAST};
+    int i = 0;
+    while (i < JOB_PROGRAMS - 1 && j->program[order[i]].batch == 0)
+        i++;
+    return &j->program[order[i]];
 }
 
 size_t job_total_bytes(const job *j)

@@ -136,7 +136,7 @@ typedef struct {
 
 typedef struct {
     const job_opts *opts;
-    int64_t batch;
+    int64_t batch;     /* as it was asked for; job_batch says what runs */
     bool quiet;        /* no progress while files are read */
     int keep_programs; /* how many plans the exec remembers; 0: as many as it does by itself */
     job_data train, test;
@@ -211,6 +211,8 @@ int job_check_machine(job *j, bool witness);
 tool_net_opts job_net_opts(const job *j);
 /* Rows of a loader's slot: a batch, or all there are where that is less. */
 int64_t job_slot_rows(const job_data *data, int64_t batch);
+/* The same of the data that the job is about: the batch that runs. */
+int64_t job_batch(const job *j);
 /* Arguments of one program's run. */
 sw_run_args job_args(job *j, job_which which, const sw_array *inputs, uint64_t step);
 /* Destroys exec, model and budget; the data stay. */
@@ -226,7 +228,7 @@ static inline size_t job_counted_checkpoint_bytes(const job *j)
 /* The most that any program of the job needs. */
 size_t job_total_bytes(const job *j);
 /* The program that speaks for the job: that of a full batch where there is one, of training
- * where the job trains. */
+ * where the job trains, with an update where one has a full batch. */
 const job_program *job_main(const job *j);
 
 #endif

@@ -22,6 +22,22 @@ int result_json_end(sw_json *json, int status)
     return status == CLI_DONE ? failed : status;
 }
 
+void result_put_batch(sw_json *json, int64_t runs, int64_t asked)
+{
+    sw_json_put_i64(json, "batch", runs);
+    if (runs != asked)
+        sw_json_put_i64(json, "batch_asked", asked);
+}
+
+cli_text result_batch(int64_t runs, int64_t asked)
+{
+    cli_text t;
+    const int n = snprintf(t.text, sizeof t.text, "%lld", (long long)runs);
+    if (runs != asked)
+        snprintf(t.text + n, sizeof t.text - (size_t)n, " (%lld asked)", (long long)asked);
+    return t;
+}
+
 void result_put_phases(sw_json *json, const char *key, const sw_phase_info *phases)
 {
     sw_json_open(json, key, '{');

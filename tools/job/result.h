@@ -11,6 +11,11 @@ void result_json_begin(sw_json *json);
  */
 int result_json_end(sw_json *json, int status);
 
+/* "batch": the one that runs; "batch_asked" too, where the data have fewer samples than that.
+ */
+void result_put_batch(sw_json *json, int64_t runs, int64_t asked);
+/* "128", "100 (128 asked)" */
+cli_text result_batch(int64_t runs, int64_t asked);
 /* "key": {"data": {"peak_bytes", "end_bytes"}, ..} */
 void result_put_phases(sw_json *json, const char *key, const sw_phase_info *phases);
 /* "predicted": the phases as planned; null in immediate mode, which gives nothing back before

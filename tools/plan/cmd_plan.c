@@ -30,34 +30,13 @@ static void put_program(sw_json *json, job *j, const job_program *p)
     sw_json_end(json);
 }
 
-void plan_print_few(int64_t samples, int64_t batch)
-{
-    char text[300];
-    if (batch <= samples)
-        return;
-    snprintf(
-        text, sizeof text,
-        "The data have only %s samples for training: a batch of %s was planned as if there "
-        "were enough. Training on these takes all of them at once, and needs less.",
-        cli_digits((uint64_t)samples).text, cli_digits((uint64_t)batch).text);
-    cli_wrap(stdout, 0, 0, text);
-}
-
-/* Plan the job for a batch, as if the data had as many samples for training. */
-static int open_for(job *j, int64_t batch, int64_t samples)
-{
-    j->batch = batch;
-    j->train.n = batch > samples ? batch : samples;
-    return job_open(j);
-}
-
 /* The members of one plan; the object is open. */
 static void put_plan(sw_json *json, job *j, int64_t samples)
 {
     const job_program *main = job_main(j);
     sw_json_put_string(json, "model", j->opts->model);
     sw_json_put_string(json, "device", j->opts->device);
-    sw_json_put_i64(json, "batch", j->batch);
+    result_put_batch(json, job_batch(j), j->batch);
     sw_json_put_i64(json, "training_samples", samples);
     result_put_predicted(json, j, main);
     sw_json_put_u64(json, "predicted_peak_bytes", main->plan.peak_bytes);
@@ -78,8 +57,8 @@ static sw_status print_plan(job *j, bool quiet, bool summary)
     const sw_plan_info *p = &main->plan;
     char name[1024];
     sw_utf8_clean(name, sizeof name, j->train.info.name);
-    printf("%s on %s, batch %lld, %s\n\n", j->opts->model, name, (long long)j->batch,
-           j->opts->optimizer);
+    printf("%s on %s, batch %s, %s\n\n", j->opts->model, name,
+           result_batch(job_batch(j), j->batch).text, j->opts->optimizer);
     if (summary) {
         SW_TRY(summary_print(j));
         putchar('\n');
@@ -138,7 +117,7 @@ static void print_heads(bool immediate)
 static void print_peaks(const job *j)
 {
     const sw_plan_info *p = &job_main(j)->plan;
-    printf("%10s", cli_digits((uint64_t)j->batch).text);
+    printf("%10s", cli_digits((uint64_t)job_batch(j)).text);
     for (int i = 0; i < SW_PHASES && !j->opts->immediate; i++)
         printf(" %10s", sw_text_mib(p->phase[i].peak_bytes).text);
     if (j->opts->immediate)
@@ -155,6 +134,15 @@ static void print_title(const job *j)
     print_heads(j->opts->immediate);
 }
 
+/* Of which row more samples were asked for than there are. */
+static void print_asked(const job *j, const cli_list *batches)
+{
+    for (int i = 0; i < batches->n; i++)
+        if (batches->at[i] > j->train.n)
+            printf("batch %s: the data have no more samples for training\n",
+                   result_batch(j->train.n, batches->at[i]).text);
+}
+
 /* Each batch has an exec and a model of its own: what one reserves must not count for the next.
  */
 static int plan_several(const plan_opts *o, job *j, sw_json *json)
@@ -162,11 +150,10 @@ static int plan_several(const plan_opts *o, job *j, sw_json *json)
     const cli_list *batches = &o->job.batch;
     const int64_t samples = j->train.n;
     int status = CLI_GO;
-    int64_t most = 0;
     uint64_t ns = 0;
     for (int i = 0; i < batches->n && status == CLI_GO; i++) {
-        most = batches->at[i] > most ? batches->at[i] : most;
-        status = open_for(j, batches->at[i], samples);
+        j->batch = batches->at[i];
+        status = job_open(j);
         if (status == CLI_GO && json != NULL) {
             sw_json_begin(json, '{');
             put_plan(json, j, samples);
@@ -181,7 +168,7 @@ static int plan_several(const plan_opts *o, job *j, sw_json *json)
     }
     if (status == CLI_GO && json == NULL && !o->quiet) {
         putchar('\n');
-        plan_print_few(samples, most);
+        print_asked(j, batches);
         printf("planned in %s\n", cli_ns(ns).text);
     }
     return status;
@@ -194,7 +181,8 @@ static int plan_one(const plan_opts *o, job *j, sw_json *json)
     plan_fit fit = {0};
     const bool fits = o->fit_bytes > 0;
     const int64_t samples = j->train.n;
-    int status = fits ? plan_fit_find(o, j, &fit) : open_for(j, o->job.batch.at[0], samples);
+    j->batch = o->job.batch.at[0];
+    int status = fits ? plan_fit_find(o, j, &fit) : job_open(j);
     if (status == CLI_GO && o->svg != NULL)
         status = plan_svg_write(j, o->svg);
     if (status == CLI_GO && json != NULL) {
@@ -207,8 +195,6 @@ static int plan_one(const plan_opts *o, job *j, sw_json *json)
         if (fits)
             plan_fit_print(o, &fit);
         const sw_status printed = print_plan(j, o->quiet, o->summary);
-        if (!fits)
-            plan_print_few(samples, j->batch);
         status = printed == SW_OK ? CLI_GO : cli_library_error(printed, false);
     }
     job_close(j);

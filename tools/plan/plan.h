@@ -16,10 +16,6 @@ typedef struct {
     int64_t population, slice; /* es: evaluations of a generation and of a run; 0: not given */
 } plan_opts;
 
-/* "The data have only ...", for people, where a batch of `batch` samples was planned as if a
- * data set of so many had as many. */
-void plan_print_few(int64_t samples, int64_t batch);
-
 /* ---- plan_fit.c -------------------------------------------------------------------------- */
 
 #define PLAN_NEXT 3 /* larger batches that are shown beside the answer */

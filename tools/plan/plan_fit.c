@@ -7,7 +7,8 @@
  * stays as it is.
  *
  * The bound of a batch is model + data slots + the most that lives at one time in the training
- * program of a full batch: no placement needs less arena, and the job has that program. From
+ * program of a full batch: no placement needs less arena, and the job has that program (with
+ * --accumulate, that of a micro-batch that updates nothing). From
  * SWI_ONE_LAYOUT_FROM on it does not fall when the batch grows:
  * - the model does not change, and slots hold the inputs, whose first dim is the batch; a
  * larger batch never has fewer of them;
@@ -66,14 +67,17 @@ static sw_status update_of(const task *t, size_t *total, size_t *fitness)
 static sw_status bound_of(void *context, int64_t batch, plan_bound *out)
 {
     const task *t = context;
-    const sw_plan_info *p = &t->job->program[JOB_TRAIN].plan;
     SW_TRY(set_batch(t, batch));
-    SW_TRY(job_plan(t->job, JOB_TRAIN));
+    const job_which which =
+        t->job->program[JOB_MICRO].batch > 0 ? JOB_MICRO : JOB_TRAIN; /* each batch has one */
+    const sw_plan_info *p = &t->job->program[which].plan;
+    SW_TRY(job_plan(t->job, which));
     out->bytes = t->job->opts->immediate
                      ? p->total_bytes
                      : p->model_bytes + p->data_bytes + p->lower_bound_bytes +
                            job_counted_checkpoint_bytes(t->job);
-    out->form = ((uint64_t)p->n_ops << 42) ^ ((uint64_t)p->n_values << 21) ^ p->n_storages;
+    out->form = ((uint64_t)which << 62) ^ ((uint64_t)p->n_ops << 42) ^
+                ((uint64_t)p->n_values << 21) ^ p->n_storages;
     return SW_OK;
 }
 
@@ -226,6 +230,20 @@ void plan_fit_put(sw_json *json, const plan_opts *opts, const plan_fit *fit)
     sw_json_end(json);
 }
 
+/* Where the batch was planned as if the data had as many samples. */
+static void print_few(int64_t samples, int64_t batch)
+{
+    char text[300];
+    if (batch <= samples)
+        return;
+    snprintf(
+        text, sizeof text,
+        "The data have only %s samples for training: a batch of %s was planned as if there "
+        "were enough. Training on these takes all of them at once, and needs less.",
+        cli_digits((uint64_t)samples).text, cli_digits((uint64_t)batch).text);
+    cli_wrap(stdout, 0, 0, text);
+}
+
 static void print_row(int64_t batch, size_t total, size_t fit_bytes)
 {
     const bool fits = total <= fit_bytes;
@@ -274,6 +292,6 @@ void plan_fit_print(const plan_opts *opts, const plan_fit *fit)
         print_row(fit->next[i].batch, fit->next[i].total_bytes, opts->fit_bytes);
     putchar('\n');
     print_proof(fit);
-    plan_print_few(fit->images, fit->found.batch);
+    print_few(fit->images, fit->found.batch);
     printf("searched in %s\n\n", cli_ns(fit->ns).text);
 }

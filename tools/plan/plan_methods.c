@@ -16,7 +16,8 @@ enum { METHODS = sizeof names / sizeof *names };
 typedef struct {
     job_method method;
     bool fits;
-    int64_t batch;       /* rows of a run; 0: none fits */
+    int64_t batch; /* rows of a run; 0: none fits */
+    int64_t asked;
     sw_plan_info run;    /* of a full batch */
     sw_plan_info update; /* es alone: of the program that updates */
     uint64_t population;
@@ -125,7 +126,8 @@ int64_t plan_es_unit(const plan_opts *o)
 /* Figures of what was planned; the programs of the job are those of its batch. */
 static sw_status fill(row *r, job *j)
 {
-    r->batch = j->batch;
+    r->batch = job_batch(j);
+    r->asked = j->batch;
     r->run = job_main(j)->plan;
     r->total_bytes = job_total_bytes(j);
     if (r->method != JOB_ES)
@@ -162,7 +164,7 @@ static int check_batch(const plan_opts *o, job_method method, int64_t batch)
 static int plan_row(const plan_opts *o, job *j, row *r)
 {
     job_opts opts = o->job;
-    const int64_t samples = j->train.n;
+    const int64_t samples = j->train.n; /* a search changes it */
     opts.method = r->method;
     j->opts = &opts;
     int status = CLI_GO;
@@ -170,7 +172,6 @@ static int plan_row(const plan_opts *o, job *j, row *r)
         status = plan_fit_find(o, j, &r->fit);
     } else {
         j->batch = opts.batch.at[0];
-        j->train.n = j->batch > samples ? j->batch : samples;
         j->es_opts = plan_es_opts(o, j->batch);
         status = check_batch(o, r->method, j->batch);
         if (status == CLI_GO)
@@ -193,7 +194,7 @@ static void put_row(sw_json *json, const plan_opts *o, const row *r)
     sw_json_put_string(json, "method", names[r->method]);
     sw_json_put_bool(json, "fits", r->fits);
     if (r->fits) {
-        sw_json_put_i64(json, "batch", r->batch);
+        result_put_batch(json, r->batch, r->asked);
         sw_json_put_u64(json, "predicted_peak_bytes", r->run.peak_bytes);
         result_put_phases(json, "predicted", r->run.phase);
         sw_json_put_u64(json, "model_bytes", r->run.model_bytes);

@@ -33,7 +33,7 @@ sw_status pop_profile_open(pop *p)
                                    .command = p->command,
                                    .version = sw_version(),
                                    .normalise = p->job.normal.text,
-                                   .batch = j->batch.at[0],
+                                   .batch = job_slot_rows(&p->job.train, j->batch.at[0]),
                                    .seed = (uint64_t)j->seed,
                                    .steps = (uint64_t)p->steps_to_do,
                                    .budget_bytes = j->budget_bytes,

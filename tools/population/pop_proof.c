@@ -1,5 +1,6 @@
 /* --prove: what planning every shape that the ranges can reach has found. */
 #include "profiler/record/json.h"
+#include "tools/job/result.h"
 #include "tools/population/population.h"
 #include <string.h>
 
@@ -33,10 +34,11 @@ static int say_text(const pop *p)
     return cli_finish(CLI_DONE);
 }
 
-static void put_form(sw_json *json, const char *key, const pop_form *form, size_t bytes)
+static void put_form(sw_json *json, const pop *p, const char *key, const pop_form *form,
+                     size_t bytes)
 {
     sw_json_open(json, key, '{');
-    sw_json_put_i64(json, "batch", form->batch);
+    result_put_batch(json, job_slot_rows(&p->job.train, form->batch), form->batch);
     sw_json_open(json, "hidden", '[');
     for (int i = 0; i < form->hidden.n; i++)
         sw_json_i64(json, form->hidden.at[i]);
@@ -53,9 +55,9 @@ static void put_all(sw_json *json, const pop *p)
     sw_json_put_string(json, "data", p->opts.job.data);
     sw_json_put_i64(json, "shapes", m->n_forms);
     sw_json_put_i64(json, "shapes_refused", m->n_refused);
-    put_form(json, "largest", &m->largest, m->largest_bytes);
+    put_form(json, p, "largest", &m->largest, m->largest_bytes);
     if (m->n_refused > 0)
-        put_form(json, "first_refused", &m->first_refused, m->first_refused_bytes);
+        put_form(json, p, "first_refused", &m->first_refused, m->first_refused_bytes);
     else
         sw_json_put_null(json, "first_refused");
     sw_json_put_string(json, "too_large", p->opts.too_large);

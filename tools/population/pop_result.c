@@ -1,5 +1,6 @@
 /* What `stepwell pbt` prints when it is done. */
 #include "profiler/record/json.h"
+#include "tools/job/result.h"
 #include "tools/population/population.h"
 #include <float.h>
 #include <inttypes.h>
@@ -89,7 +90,7 @@ static void put_shape(sw_json *json, const pop *p, int shape)
     for (int k = 0; k < p->n_members; k++)
         n += p->members[k].shape == shape;
     sw_json_begin(json, '{');
-    sw_json_put_i64(json, "batch", s->form.batch);
+    result_put_batch(json, job_slot_rows(&p->job.train, s->form.batch), s->form.batch);
     sw_json_open(json, "hidden", '[');
     for (int k = 0; k < s->form.hidden.n; k++)
         sw_json_i64(json, s->form.hidden.at[k]);
@@ -303,10 +304,22 @@ static void print_memory(const pop *p)
     printf("\n%s\n", line);
 }
 
+/* "128", where no member has another one. */
+static cli_text batch_of(const pop *p)
+{
+    const int64_t asked = p->opts.job.batch.at[0];
+    bool one = true;
+    for (int i = 0; i < p->n_hypers; i++)
+        one &= p->hyper[i].kind != POP_BATCH;
+    return one ? result_batch(job_slot_rows(&p->job.train, asked), asked) : (cli_text){""};
+}
+
 static int print_text(pop *p, int status)
 {
     const int best = pop_best(p);
-    printf("%d members of %s, %" PRIu64 " %s", p->n_members, p->opts.job.model, p->turn,
+    const cli_text batch = batch_of(p);
+    printf("%d members of %s%s%s, %" PRIu64 " %s", p->n_members, p->opts.job.model,
+           *batch.text != '\0' ? ", batch " : "", batch.text, p->turn,
            p->independent ? "tests" : "turns");
     if (!p->independent)
         printf(", %" PRIu64 " exploits", p->exploits);

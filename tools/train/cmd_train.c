@@ -68,7 +68,7 @@ static sw_profile_opts profile_opts(const train *t)
                              .path = t->opts.profile,
                              .model = t->opts.job.model,
                              .device = t->opts.job.device,
-                             .batch = t->job.batch,
+                             .batch = job_batch(&t->job),
                              .seed = (uint64_t)t->opts.job.seed,
                              .command = t->command,
                              .data = t->opts.job.data,

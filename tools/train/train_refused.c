@@ -36,7 +36,7 @@ static void record_other(train *t, const char *message)
         return;
     }
     const sw_prof_denied denied = {.program = SW_PROF_NONE,
-                                   .batch = j->batch,
+                                   .batch = job_batch(j),
                                    .run = "train",
                                    .limited_by = "memory",
                                    .message = message};

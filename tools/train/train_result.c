@@ -200,7 +200,7 @@ static void put_run(sw_json *json, const train *t)
     sw_json_put_string(json, "normalise",
                        *t->job.normal.text != '\0' ? t->job.normal.text : NULL);
     sw_json_put_string(json, "augment", t->opts.job.augment);
-    sw_json_put_i64(json, "batch", t->job.batch);
+    result_put_batch(json, job_batch(&t->job), t->job.batch);
     sw_json_put_u64(json, "steps", t->now.step);
     sw_json_put_u64(json, "epochs", t->now.epochs);
     sw_json_put_i64(json, "seed", o->seed);
@@ -417,10 +417,11 @@ static void print_text(train *t)
     if (o->accumulate > 1)
         snprintf(each, sizeof each, " x %" PRId64, o->accumulate);
     snprintf(title, sizeof title,
-             "%s on %s, %s + %s samples, batch %" PRId64 "%s, %s, seed %" PRId64
-             ", %s, %" PRId64 " thread%s",
+             "%s on %s, %s + %s samples, batch %s%s, %s, seed %" PRId64 ", %s, %" PRId64
+             " thread%s",
              o->model, name, cli_digits((uint64_t)t->job.train.n).text,
-             cli_digits((uint64_t)t->job.test.n).text, t->job.batch, each, method, o->seed,
+             cli_digits((uint64_t)t->job.test.n).text,
+             result_batch(job_batch(&t->job), t->job.batch).text, each, method, o->seed,
              o->device, o->threads, o->threads == 1 ? "" : "s");
     cli_wrap(stdout, 0, 0, title);
     if (*t->job.normal.text != '\0')
