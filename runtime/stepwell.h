@@ -2531,8 +2531,9 @@ typedef struct {
     double test_share; /* of the images, for testing, where there is no folder for it: above 0,
                         * below 1; 0: 0.2 */
     uint64_t seed;     /* which images that share is */
-    size_t unpack_bytes; /* the most that the images may take in memory, all of them; more is
-                          * SW_NOMEM, before it is taken; 0: 1 GiB */
+    size_t unpack_bytes; /* the most that the images may take in memory, all of them, and what
+                          * batches of them become (below); more is SW_NOMEM, before it is
+                          * taken, with shapes_only too; 0: 1 GiB */
     /* Called before each look at an image with the looks so far and in all: two for each image,
      * with shapes_only one. SW_STOPPED where it does not return 0. NULL: none. */
     int (*progress)(void *user, int64_t done, int64_t all);
@@ -2541,6 +2542,10 @@ typedef struct {
                          * class; 0: they are passed over */
     int64_t threads;    /* that decode, 1 to 256; 0: 1. The same for every number: bytes, the
                          * failure that is told, the calls of progress, on the caller's thread */
+    int64_t batch, test_batch; /* of each part, as they will be run, at most all there are: the
+                                * slots of its loader (three; one where a batch has at most
+                                * 256 KiB) and the larger batch as F32 count to unpack_bytes;
+                                * 0: none */
 } sw_images_opts;
 /* Images in folders, PNG and JPEG: DIR/CLASS/... with folders in folders, or
  * DIR/train/CLASS/... where DIR/val or DIR/test is beside it. Images (channels, h, w) U8,

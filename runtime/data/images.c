@@ -2,8 +2,10 @@
  * as PyTorch's ImageFolder has them. Two passes, as of all readers: the first reads the head of
  * each image, so that all sizes are known before memory is taken; the second decodes each once,
  * to where the data set keeps it, on several threads. */
+#include "alloc/base/message.h"
 #include "alloc/base/size.h"
 #include "runtime/data/image_internal.h"
+#include "runtime/data/loader.h"
 #include "runtime/data/reader.h"
 #include "runtime/base/structs.h"
 #include <math.h>
@@ -110,6 +112,8 @@ static sw_status list_images(reader *r)
     if (r->list[TRAIN].n_classes == 0) { /* only where that is allowed */
         r->split = r->wants_test = false;
         r->n[TRAIN] = r->list[TRAIN].n;
+        if (r->opts.batch < r->opts.test_batch) /* the caller may test all of them */
+            r->opts.batch = r->opts.test_batch;
         return SW_OK;
     }
     SW_TRY(check_classes(r));
@@ -226,23 +230,39 @@ static sw_status count_parts(reader *r)
     return SW_OK;
 }
 
+/* Images that batches hold beside the data set: slots, and the larger batch as F32. */
+static size_t in_batches(const reader *r, size_t each)
+{
+    const int64_t batch[PARTS] = {r->opts.batch, r->opts.test_batch};
+    size_t images = 0, most = 0;
+    for (int p = 0; p < PARTS; p++) {
+        const size_t rows = (size_t)(batch[p] < r->n[p] ? batch[p] : r->n[p]);
+        images += rows * (swi_loader_fills_inline(rows * each, 0) ? 1 : SWI_SLOTS);
+        most = rows > most ? rows : most;
+    }
+    return images + most * sizeof(float);
+}
+
 /* All of it is known before any is taken. */
 static sw_status check_bytes(const reader *r)
 {
     const size_t limit = r->opts.unpack_bytes > 0 ? r->opts.unpack_bytes : SWI_UNPACK_BYTES;
     const size_t each = (size_t)(r->w * r->h * r->channels);
-    size_t bytes;
-    if (!sw_size_mul(each, (size_t)(r->n[TRAIN] + r->n[TEST]), &bytes))
-        bytes = SIZE_MAX;
-    if (bytes > limit)
-        SW_FAIL(
-            SW_NOMEM,
-            "%s: %lld images of %d x %lld x %lld take %zu bytes; the limit is %zu (raise it "
-            "with --data-limit SIZE, in a program with unpack_bytes, or make them smaller "
-            "with --resize)",
-            r->dir, (long long)(r->n[TRAIN] + r->n[TEST]), r->channels, (long long)r->h,
-            (long long)r->w, bytes, limit);
-    return SW_OK;
+    const size_t own = (size_t)(r->n[TRAIN] + r->n[TEST]), held = in_batches(r, each);
+    char batches[80] = "";
+    size_t all;
+    if (!sw_size_mul(each, own + held, &all))
+        all = SIZE_MAX;
+    if (all <= limit)
+        return SW_OK;
+    if (held > 0)
+        (void)sw_message(batches, sizeof batches, ", and their batches %zu more", each * held);
+    SW_FAIL(
+        SW_NOMEM,
+        "%s: %lld images of %d x %lld x %lld take %zu bytes%s; the limit is %zu: --data-limit "
+        "%zu would do (in a program unpack_bytes), or make them smaller with --resize%s",
+        r->dir, (long long)(r->n[TRAIN] + r->n[TEST]), r->channels, (long long)r->h,
+        (long long)r->w, each * own, batches, limit, all, held > 0 ? ", or --batch" : "");
 }
 
 static sw_status name_classes(const reader *r, sw_dataset *part)
@@ -346,8 +366,7 @@ static sw_status read_all(reader *r)
     r->all = (r->n[TRAIN] + r->n[TEST]) * (r->opts.shapes_only != 0 ? 1 : 2);
     SW_TRY(look_at_all(r));
     SW_TRY(count_parts(r));
-    if (r->opts.shapes_only == 0)
-        SW_TRY(check_bytes(r));
+    SW_TRY(check_bytes(r));
     for (int p = 0; p < (r->wants_test ? PARTS : TEST); p++)
         SW_TRY(make_part(r, p));
     return r->opts.shapes_only == 0 ? fill(r) : SW_OK;
@@ -371,6 +390,9 @@ static sw_status check_opts(const sw_images_opts *o)
     if (o->unlabelled < 0 || o->unlabelled > 1)
         SW_FAIL(SW_INVALID, "%s: unlabelled must be 0 or 1 (got %lld)", call,
                 (long long)o->unlabelled);
+    if (o->batch < 0 || o->test_batch < 0)
+        SW_FAIL(SW_INVALID, "%s: batch and test_batch must be at least 0 (got %lld and %lld)",
+                call, (long long)o->batch, (long long)o->test_batch);
     if (o->threads < 0 || o->threads > 256)
         SW_FAIL(SW_INVALID, "%s: threads must be 0 to 256 (got %lld)", call,
                 (long long)o->threads);

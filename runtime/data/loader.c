@@ -411,7 +411,7 @@ static sw_status read_opts(const sw_loader_opts *given, sw_loader_opts *opts)
         SW_FAIL(SW_INVALID, "sw_loader_create: batch must be at least 1 (got %lld)",
                 (long long)opts->batch);
     if (opts->slots == 0)
-        opts->slots = 3;
+        opts->slots = SWI_SLOTS;
     if (opts->slots < 1 || opts->slots > MAX_SLOTS)
         SW_FAIL(SW_INVALID, "sw_loader_create: slots must be 1 to %d (got %d)", MAX_SLOTS,
                 opts->slots);

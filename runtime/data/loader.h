@@ -15,6 +15,8 @@ typedef struct {
 
 #define SWI_SMALL_BATCH ((size_t)256 << 10) /* copied in about 25 us */
 
+#define SWI_SLOTS 3 /* where sw_loader_opts does not say how many */
+
 /* Does the caller fill batches of so many bytes, each field rounded up to the alignment, with
  * that sw_loader_opts.inline_fill? Then there is one slot, else as many as the options say. */
 static inline bool swi_loader_fills_inline(size_t batch_bytes, int inline_fill)

@@ -1,6 +1,7 @@
 /* Folders of images that are refused: what is missing, foreign, damaged, cut or too large, by
  * name, and without anything left behind; failures of memory and of files. */
 #include "alloc/base/fault.h"
+#include "alloc/base/message.h"
 #include "tests/data/image_files.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,9 +182,44 @@ static void a_limit_of_memory_is_kept(void)
     image_opts.unpack_bytes--;
     data_refused(images_read_one, SW_NOMEM, dir_name(),
                  "2 images of 3 x 4 x 5 take 120 bytes; the "
-                 "limit is 119");
+                 "limit is 119: --data-limit 120 would do (in a program unpack_bytes)");
     image_opts.shapes_only = 1;
-    CU_ASSERT(data_read_both(images_read_one, part));
+    data_refused(images_read_one, SW_NOMEM, dir_name(), "--data-limit 120 would do");
+}
+
+/* What batches become counts too: slots, one where it is small, and numbers; a batch is never
+ * larger than its part. What the message names is enough, and least. */
+static void a_limit_of_memory_counts_batches(void)
+{
+    static const struct {
+        uint32_t w;
+        int64_t batch;
+        size_t each, images; /* of each of two, and how many there are in all */
+    } cases[] = {{5, 1, 60, 2 + 1 + 4},         {5, 2, 60, 2 + 2 + 8},
+                 {5, 1000, 60, 2 + 2 + 8},      {50000, 1, 600000, 2 + 3 + 4},
+                 {15000, 1, 180000, 2 + 1 + 4}, {15000, 2, 180000, 2 + 6 + 8}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int shapes = 0; shapes < 2; shapes++) {
+            const png_image image = {.w = cases[i].w, .h = 4, .depth = 8, .type = PNG_COLOUR};
+            const size_t all = cases[i].each * cases[i].images;
+            char says[100];
+            sw_dataset *part[2];
+            images_begin();
+            put_png("a/1.png", image);
+            put_png("a/2.png", image);
+            image_opts.shapes_only = shapes;
+            image_opts.batch = cases[i].batch;
+            image_opts.unpack_bytes = all - 1;
+            (void)sw_message(says, sizeof says,
+                             "and their batches %zu more; the limit is %zu: --data-limit %zu "
+                             "would do",
+                             all - 2 * cases[i].each, all - 1, all);
+            data_refused(images_read_one, SW_NOMEM, dir_name(), says);
+            image_opts.unpack_bytes = all;
+            SW_CHECK(data_read_both(images_read_one, part), "case %zu: %s", i, sw_last_error());
+        }
+    image_opts.test_batch = -1;
+    data_refused(images_read_one, SW_INVALID, "sw_dataset_images", "at least 0 (got");
 }
 
 /* Row by row: 12 MB of pixels pass through less than one. */
@@ -343,6 +379,7 @@ static const sw_test tests[] = {
     {"bombs are refused before memory is taken", bombs_are_refused_before_memory_is_taken},
     {"an image that changes meanwhile is named", an_image_that_changes_meanwhile_is_named},
     {"a limit of memory is kept", a_limit_of_memory_is_kept},
+    {"a limit of memory counts batches", a_limit_of_memory_counts_batches},
     {"every failure is told", every_failure_is_told},
     {"every cut PNG is refused", every_cut_png_is_refused},
     {"every flipped bit of a PNG is harmless", every_flipped_bit_of_a_png_is_harmless},

@@ -71,8 +71,63 @@ static void what_unpacks_to_much_is_refused_by_its_size(void)
              o->err);
 }
 
+/* The head of a PNG of 65536 x 1024 colours, and nothing that could be decoded. */
+static void put_head(const char *class)
+{
+    unsigned char png[] = "\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\1\0\0\0\0\4\0\x08\2\0\0\0....\0\0\0"
+                          "\0IDAT\x35\xaf\x06\x1e";
+    char path[900];
+    uint32_t crc = UINT32_MAX;
+    for (int i = 12; i < 29; i++) {
+        crc ^= png[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
+    }
+    for (int i = 0; i < 4; i++)
+        png[29 + i] = (unsigned char)(~crc >> (24 - 8 * i));
+    snprintf(path, sizeof path, "%s/%s", folder, class);
+    (void)mkdir(path, 0700);
+    snprintf(path, sizeof path, "%s/%s/1.png", folder, class);
+    CU_ASSERT_FATAL(file_write(path, png, sizeof png - 1));
+}
+
+/* Two images of 201 MB: with the slots of batches and their numbers they are 2.4 GB, which is
+ * said before any is decoded, and is what would do. */
+static void what_a_batch_of_images_becomes_counts(void)
+{
+    static const char *const refused[] = {
+        "train --quiet --model resnet9 --data images:%s",
+        "plan --model resnet9 --data images:%s",
+        "plan --model resnet9 --data images:%s --batch 1 --data-limit 2415919103",
+        "pbt --quiet --model resnet9 --data images:%s --members 2 --steps 1 lr=log:1e-3..1e-1"};
+    if (!SW_HAVE_PNG)
+        SW_SKIP("built without libpng");
+    snprintf(folder, sizeof folder, "%s", sw_temp_path("large-images"));
+    CU_ASSERT_FATAL(mkdir(folder, 0700) == 0);
+    put_head("cat");
+    put_head("dog");
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        const sw_outcome *o = run(refused[i]);
+        SW_CHECK(program_failed_cleanly(o, 4) &&
+                     strstr(o->err,
+                            "2 images of 3 x 1024 x 65536 take 402,653,184 bytes, and "
+                            "their batches 2,013,265,920 more; the limit is ") != NULL &&
+                     strstr(o->err, "--data-limit 2,415,919,104 would do") != NULL,
+                 "%s: status %d: %s", refused[i], o->status, o->err);
+        SW_CHECK(o->peak_bytes < (size_t)100 << 20, "%zu bytes", o->peak_bytes);
+    }
+    const sw_outcome *o =
+        run("plan --model resnet9 --data images:%s --data-limit 2,415,919,104 "
+            "--resize 16");
+    CU_ASSERT_EQUAL(o->status, 0);
+    o = run("train --quiet --model resnet9 --data images:%s --data-limit 2,415,919,104");
+    SW_CHECK(o->status == 3 && strstr(o->err, "1.png") != NULL, "status %d: %s", o->status,
+             o->err); /* it is damaged, as far as it is there */
+}
+
 static const sw_test tests[] = {
     {"what unpacks to much is refused by its size",
      what_unpacks_to_much_is_refused_by_its_size},
+    {"what a batch of images becomes counts", what_a_batch_of_images_becomes_counts},
 };
 SW_SUITE("data limit", tests)

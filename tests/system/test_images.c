@@ -191,8 +191,9 @@ static void what_cannot_be_is_refused(void)
         {3, "train --model mlp --data images:$", "and images before it are"},
         {3, "train --model mlp --data images:$/nowhere --resize 8", "nowhere: No such file"},
         {3, "train --model mlp --data images:$/cat --resize 8", "a folder for each class"},
-        {4, "train --model mlp --data images:$ --resize 8 --data-limit 11519",
-         "60 images of 3 x 8 x 8 take 11,520 bytes; the limit is 11,519"},
+        {4, "train --model mlp --data images:$ --resize 8 --data-limit 59903",
+         "60 images of 3 x 8 x 8 take 11,520 bytes, and their batches 48,384 more; the limit "
+         "is 59,903: --data-limit 59,904 would do"},
         {2, "train --model lenet5 --data images:$ --resize 28", "--model lenet5"},
         {2, "train --model mlp --data images:$ --resize 8 --channels 2", "must be 1 or 3"},
         {2, "train --model mlp --data images:$ --resize 8 --label 2", "--data csv:FILE"},

@@ -75,6 +75,7 @@ static const struct {
     {PIXELS | PICTURES, true, "--normalise", {"none", "0.5,0.25", "auto"}},
     {PIXELS | PICTURES, true, "--augment", {"flip", "crop=2", "flip,crop=1"}},
     {PICTURES, false, "--resize", {"20", "28", "30"}},
+    {PICTURES, true, "--data-limit", {"1KiB", "60000", "200000", "1MiB", "1GiB"}},
     {TEXT, false, "--context", {"1", "4", "8", "33", "64", "700"}},
     {TEXT, true, "--vocabulary", {"256", "300", "20"}},
 };

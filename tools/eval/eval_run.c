@@ -66,6 +66,7 @@ int eval_open(evaluation *e, sw_step_fn *fn)
         return cli_error(CLI_DAMAGED, "--load-params %s: there is no such file", e->opts.load);
     if (status != SW_OK)
         return cli_library_error(status, true);
+    e->job.limited[strcmp(e->opts.part, "train") != 0] = e->job.batch;
     int code = job_load(&e->job, false);
     if (code != CLI_GO)
         return code;

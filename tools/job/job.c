@@ -1,7 +1,6 @@
 /* A training job: exec, model, programs, their plans. */
 #include "alloc/base/message.h"
 #include "alloc/base/size.h"
-#include "runtime/data/loader.h"
 #include "tools/job/job.h"
 #include "tools/job/optimizer.h"
 #include <string.h>

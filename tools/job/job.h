@@ -3,12 +3,13 @@
 #ifndef STEPWELL_JOB_H
 #define STEPWELL_JOB_H
 
+#include "runtime/data/loader.h"
 #include "runtime/device/snapshot.h"
 #include "tools/cli/cli.h"
 #include "tools/job/machine.h"
 #include "tools/models/models.h"
 
-#define JOB_SLOTS 3             /* batch slots of each loader that has a thread */
+#define JOB_SLOTS SWI_SLOTS     /* batch slots of each loader that has a thread */
 #define JOB_BATCH_MAX (1 << 24) /* the most that --batch takes */
 
 /* How parameters are changed. MEZO: by the differences of two runs forward, so that programs of
@@ -136,9 +137,11 @@ typedef struct {
 
 typedef struct {
     const job_opts *opts;
-    int64_t batch;     /* as it was asked for; job_batch says what runs */
-    bool quiet;        /* no progress while files are read */
-    int keep_programs; /* how many plans the exec remembers; 0: as many as it does by itself */
+    int64_t batch;      /* as it was asked for; job_batch says what runs */
+    int64_t limited[2]; /* batches of the training and the test part that --data-limit counts;
+                           0: none, or not known */
+    bool quiet;         /* no progress while files are read */
+    int keep_programs;  /* how many plans the exec remembers; 0: as many as it does by itself */
     job_data train, test;
     job_trained trained; /* with opts->unlabelled */
     job_normal normal;

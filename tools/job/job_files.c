@@ -220,7 +220,9 @@ static sw_images_opts images_opts(job *j)
                             .progress = tell_progress,
                             .user = j,
                             .unlabelled = o->unlabelled,
-                            .threads = o->threads};
+                            .threads = o->threads,
+                            .batch = j->limited[0],
+                            .test_batch = j->limited[1]};
 }
 
 sw_status job_file_load(job *j, bool test, bool shapes_only)

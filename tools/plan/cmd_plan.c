@@ -304,6 +304,9 @@ int tool_plan(int argc, char **argv)
     if (status != CLI_GO)
         return status;
     job j = {.opts = &o.job};
+    for (int i = 0; i < o.job.batch.n && o.fit_bytes == 0; i++)
+        if (o.job.batch.at[i] > j.limited[0])
+            j.limited[0] = j.limited[1] = o.job.batch.at[i];
     status = job_load(&j, true);
     if (status == CLI_GO)
         status = plan_compares(&o) ? plan_methods(&o, &j) : plan_all(&o, &j);

@@ -202,6 +202,7 @@ static int prepare(pop *p)
         cli_catch_save();
     int status = pop_files_check(p);
     p->job.quiet = p->opts.quiet;
+    p->job.limited[0] = p->job.limited[1] = p->opts.job.batch.at[0];
     if (status == CLI_GO)
         status = job_load(&p->job, false);
     if (status == CLI_GO)

@@ -139,6 +139,7 @@ static int prepare(train *t)
         status = train_check_writable(&t->opts);
     t->opts.job.params = t->opts.load != NULL ? t->opts.load : train_resumed_params(&t->opts);
     t->job.quiet = t->opts.quiet;
+    t->job.limited[0] = t->job.limited[1] = t->job.batch;
     if (status == CLI_GO)
         status = job_load(&t->job, false);
     if (status == CLI_GO)

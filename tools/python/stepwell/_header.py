@@ -1310,6 +1310,8 @@ sw_images_opts._fields_ = [
     ("user", c_void_p),
     ("unlabelled", c_int64),
     ("threads", c_int64),
+    ("batch", c_int64),
+    ("test_batch", c_int64),
 ]
 sw_dataset_info._fields_ = [
     ("size", c_size_t),
