@@ -2280,8 +2280,8 @@ SW_MUST_USE SW_API sw_status sw_evolution_advance(sw_evolution *evolution,
 SW_API uint32_t sw_evolution_count(const sw_evolution *evolution);
 SW_MUST_USE SW_API sw_status sw_evolution_member(sw_evolution *evolution, uint32_t i,
                                                  sw_candidate *out);
-/* The fittest member that any generation had, as it was then. SW_INVALID before the first
- * evaluation. */
+/* The fittest member that any generation had, as it was then; by accuracy itself where
+ * `fitness` has none, which rounds it. SW_INVALID before the first evaluation. */
 SW_MUST_USE SW_API sw_status sw_evolution_best(sw_evolution *evolution, sw_candidate *out);
 /* A net with a copy of that member's state, ready in the exec; position UINT32_MAX: the best.
  * The caller destroys it. */

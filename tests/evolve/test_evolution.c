@@ -65,6 +65,46 @@ static void generations_follow_each_other(void)
             (double)p.longest_gap_ns / 1e6);
 }
 
+/* Selection rounds accuracy to two digits by default; whom sw_evolution_best names had the
+ * highest one of all members of all generations, and of equals the highest fitness. Where terms
+ * are given fitness alone says it. */
+static void the_best_is_named_by_accuracy_itself(void)
+{
+    const evo_data data = evo_digits(64, 400);
+    const sw_fitness plain = {.kind = SW_FITNESS_LOSS};
+    sw_exec *exec = evo_exec(1, NULL);
+    int differ = 0;
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        sw_evolution_opts opts = evo_opts(&data);
+        sw_evolve_progress p = {.size = sizeof p};
+        sw_candidate accurate = {.accuracy = -1}, fit = {.fitness = -1e30};
+        opts.seed = seed;
+        opts.population = 24;
+        opts.samples = 16; /* their accuracies are close */
+        opts.fitness = seed == 12 ? &plain : NULL;
+        opts.n_fitness = seed == 12;
+        sw_evolution *e = evo_evolution(exec, &opts);
+        while (p.generation < 2) {
+            CU_ASSERT_FATAL(OK(sw_evolution_advance(e, &p)));
+            for (uint32_t i = 0; i < opts.population && p.what == SW_EVOLVE_EVALUATED; i++) {
+                const sw_candidate c = member_of(e, i);
+                if (c.accuracy > accurate.accuracy ||
+                    (c.accuracy == accurate.accuracy && c.fitness > accurate.fitness))
+                    accurate = c;
+                fit = c.fitness > fit.fitness ? c : fit;
+            }
+        }
+        sw_candidate best = {.size = sizeof best};
+        OK(sw_evolution_best(e, &best));
+        const sw_candidate *its = seed == 12 ? &fit : &accurate;
+        SW_CHECK(best.accuracy == its->accuracy && best.fitness == its->fitness,
+                 "seed %d: member %d has %g, member %d has %g", (int)seed, (int)best.id,
+                 best.accuracy, (int)its->id, its->accuracy);
+        differ += fit.accuracy < accurate.accuracy;
+    }
+    SW_CHECK(differ >= 1, "the fittest was the most accurate in all runs");
+}
+
 /* What a member's numbers say is what a plain run of its net over the samples says. */
 static void numbers_are_those_of_the_net(void)
 {
@@ -514,6 +554,7 @@ static const sw_test tests[] = {
     {"generations follow each other", generations_follow_each_other},
     {"numbers are those of the net", numbers_are_those_of_the_net},
     {"bits depend on the options alone", bits_depend_on_the_options_alone},
+    {"the best is named by accuracy itself", the_best_is_named_by_accuracy_itself},
     {"fitness decides", fitness_decides},
     {"objectives are ranked", objectives_are_ranked},
     {"invalid members are passed over", invalid_members_are_passed_over},

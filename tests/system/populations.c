@@ -81,3 +81,38 @@ double population_best(const sw_outcome *out)
     const char *best = strstr(out->out, "\"best\":{");
     return program_number(best != NULL ? best : "", "score");
 }
+
+/* The begin of the next cell in [at, end), NULL: there is none. Cells are apart by any number
+ * of blanks. */
+static const char *next_cell(const char *at, const char *end, const char *cell)
+{
+    at = strstr(at, cell);
+    while (at != NULL && at < end && strncmp(at, cell, strlen(cell)) == 0)
+        at += strlen(cell);
+    return at != NULL && at < end ? at : NULL;
+}
+
+int population_column(const char *text, const char *head, const char *row, const char *cell,
+                      int column)
+{
+    int n = 0;
+    size_t decimals = 0;
+    const char *at = strstr(text, head);
+    SW_CHECK(at != NULL, "%s is not in: %s", head, text);
+    for (at = at != NULL ? strstr(at, row) : NULL; at != NULL; at = strstr(at + 1, row)) {
+        const char *next = strstr(at + 1, row), *x = at;
+        const char *end = next != NULL ? next : at + strlen(at);
+        if (next_cell(at, end, cell) == NULL)
+            break; /* the line behind the table */
+        for (int i = 0; i <= column && x != NULL; i++)
+            x = next_cell(x, end, cell);
+        if (x == NULL || strspn(x, "-0123456789") == 0)
+            continue;
+        const char *point = x + strspn(x, "-0123456789");
+        const size_t its = *point == '.' ? strspn(point + 1, "0123456789") : 0;
+        SW_CHECK(n == 0 || its == decimals, "%s: column %d: %.30s", head, column, x);
+        decimals = its;
+        n++;
+    }
+    return n;
+}

@@ -2,7 +2,7 @@
  * as predicted, runs that are interrupted and go on, and refusals by name. */
 #include "tests/support/json.h"
 #include "tests/support/suite.h"
-#include "tests/system/going_on.h"
+#include "tests/system/populations.h"
 #include "tests/system/well_formed.h"
 #include <signal.h>
 #include <stdio.h>
@@ -109,6 +109,61 @@ static void its_files_are_there_and_whole(void)
 
 /* What a genome is said to take is what the run had found of it, and its phases come to that.
  */
+/* Selection rounds accuracy; whom the program names, in each generation and in all, does not.
+ */
+static void the_best_is_named_by_accuracy_itself(void)
+{
+    int rounded = 0;
+    new_folder("named");
+    for (int seed = 1; seed <= 4; seed++) {
+        double of_all = -1.0, most[2] = {-1.0, -1.0}, fittest[2] = {-1.0, -1.0}, its[2] = {0};
+        char words[300];
+        snprintf(words, sizeof words,
+                 "evolve --quiet --json --synthetic-n 2000 --space @/S --population 16 "
+                 "--samples 16 --generations 2 --seed %d --out @/R%d",
+                 seed, seed);
+        const json_t *result = parsed(good(words, "")->out);
+        char name[40];
+        snprintf(name, sizeof name, "R%d/history.jsonl", seed);
+        char *line = text_of(going_at(name));
+        for (char *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+            *end = '\0';
+            const json_t *member = parsed(line);
+            const size_t g = (size_t)json_integer_value(json_object_get(member, "generation"));
+            const double accuracy = json_number_value(json_object_get(member, "accuracy"));
+            const double fitness = json_number_value(json_object_get(member, "fitness"));
+            CU_ASSERT_FATAL(g < 2);
+            most[g] = accuracy > most[g] ? accuracy : most[g];
+            of_all = accuracy > of_all ? accuracy : of_all;
+            its[g] = fitness > fittest[g] ? accuracy : its[g];
+            fittest[g] = fitness > fittest[g] ? fitness : fittest[g];
+        }
+        const json_t *best = json_object_get(result, "best");
+        CU_ASSERT_EQUAL(json_number_value(json_object_get(best, "accuracy")), of_all);
+        for (size_t g = 0; g < 2; g++) {
+            const json_t *row = json_array_get(json_object_get(result, "history"), g);
+            CU_ASSERT_EQUAL(json_number_value(json_object_get(row, "accuracy")), most[g]);
+            rounded += its[g] < most[g];
+        }
+    }
+    CU_ASSERT(rounded > 0);
+}
+
+/* The table of generations and that of the page. */
+static void columns_have_one_number_of_decimals(void)
+{
+    new_folder("columns");
+    const sw_outcome *o = going_run("evolve --synthetic-n 100 --space @/S --population 6 "
+                                    "--samples 48 --generations 5 --out @/R");
+    CU_ASSERT_EQUAL_FATAL(o->status, 0);
+    for (int column = 1; column < 3; column++)
+        CU_ASSERT_EQUAL(population_column(o->out, "  gen ", "\n", " ", column), 5);
+    const char *page = text_of(going_at("R/report.html"));
+    static const int of_page[] = {3, 5}; /* fitness and loss */
+    for (int i = 0; i < 2; i++)
+        CU_ASSERT_EQUAL(population_column(page, "<th>born</th>", "<tr", "<td>", of_page[i]), 6);
+}
+
 static void a_price_is_that_of_the_run(void)
 {
     new_folder("price");
@@ -448,6 +503,8 @@ static void failures_are_told(void)
 
 static const sw_test tests[] = {
     {"its files are there and whole", its_files_are_there_and_whole},
+    {"the best is named by accuracy itself", the_best_is_named_by_accuracy_itself},
+    {"columns have one number of decimals", columns_have_one_number_of_decimals},
     {"a price is that of the run", a_price_is_that_of_the_run},
     {"the printed space is the one that is used", the_printed_space_is_the_one_that_is_used},
     {"threads change no bit and the seed does", threads_change_no_bit_and_the_seed_does},

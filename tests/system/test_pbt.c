@@ -421,6 +421,27 @@ static void models_without_an_accuracy(void)
     }
 }
 
+/* What stands below each other has one number of decimals, on the terminal and on the page. */
+static void columns_have_one_number_of_decimals(void)
+{
+    going_new_folder("columns");
+    const sw_outcome *o =
+        going_run("pbt --synthetic-n 100 --model mlp --hidden 4 --members 8 --interval 2 "
+                  "--steps 8 --batch 8 --quiet --plot @/p.html --seed 4 lr=log:0.01..1 "
+                  "momentum=choice:0,0.5,0.95 --optimizer momentum");
+    CU_ASSERT_EQUAL_FATAL(o->status, 0);
+    for (int column = 2; column < 6; column++)
+        CU_ASSERT_EQUAL(population_column(o->out, "  member ", "\n", " ", column), 8);
+    size_t n;
+    char *page = (char *)file_read(going_at("p.html"), &n);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(page);
+    for (int column = 1; column < 3; column++)
+        CU_ASSERT_EQUAL(population_column(page, "<th>member</th>", "<tr", "<td>", column), 8);
+    for (int column = 7; column < 9; column++)
+        CU_ASSERT_EQUAL(population_column(page, "<th>member</th>", "<tr", "<td>", column), 8);
+    free(page);
+}
+
 /* A rate of a million: those members are the worst, are replaced, and the others go on. */
 static void members_that_diverge_are_replaced(void)
 {
@@ -435,6 +456,7 @@ static void members_that_diverge_are_replaced(void)
 }
 
 static const sw_test tests[] = {
+    {"columns have one number of decimals", columns_have_one_number_of_decimals},
     {"the same bytes whatever computes and wherever members wait",
      the_same_bytes_whatever_computes},
     {"a schedule gives its member bit for bit", a_schedule_gives_its_member_bit_for_bit},

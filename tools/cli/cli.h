@@ -126,6 +126,16 @@ static inline cli_text cli_digits(uint64_t n)
     return sw_text_digits(n);
 }
 
+/* Numbers that stand below each other have one number of decimals: as many as that one needs
+ * for five digits that needs the most; where this is too wide all have an exponent. Take all of
+ * the column first; what is no finite number needs none. */
+typedef struct {
+    int whole, decimals;
+    bool exponent;
+} cli_column;
+void cli_column_take(cli_column *column, double x);
+cli_text cli_column_text(const cli_column *column, double x);
+
 /* Colours and progress lines are for terminals, and NO_COLOR is heeded. */
 bool cli_terminal(FILE *stream);
 bool cli_colour(FILE *stream);

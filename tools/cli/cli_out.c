@@ -137,6 +137,27 @@ void cli_wrap(FILE *to, int column, int indent, const char *text)
     sw_writer_wrap(&writer, column, indent, text);
 }
 
+void cli_column_take(cli_column *c, double x)
+{
+    char text[24];
+    if (!isfinite(x))
+        return;
+    const int n = snprintf(text, sizeof text, "%.5g", x);
+    const int whole = (int)strcspn(text, "."), decimals = whole < n ? n - whole - 1 : 0;
+    c->whole = whole > c->whole ? whole : c->whole;
+    c->decimals = decimals > c->decimals ? decimals : c->decimals;
+    c->exponent |= strchr(text, 'e') != NULL || c->whole + 1 + c->decimals > 10;
+}
+
+cli_text cli_column_text(const cli_column *c, double x)
+{
+    cli_text t = {"nan"}; /* what is no number has no sign */
+    if (!isnan(x))
+        snprintf(t.text, sizeof t.text, c->exponent ? "%.*e" : "%.*f",
+                 c->exponent ? 4 : c->decimals, x);
+    return t;
+}
+
 /* ---- terminal ---------------------------------------------------------------------------- */
 
 bool cli_terminal(FILE *stream)

@@ -25,12 +25,17 @@ void evolve_say_head(const evolve *e)
     cli_flush();
 }
 
-/* "none" where there is none. */
-static cli_text number(double x)
+/* A fitness, "none" where there is none. The first one of the run says what suits all of them:
+ * four decimals, none where they are large (bytes, say), an exponent where they are small. */
+static cli_text number(const evolve *e, double x)
 {
     cli_text t = {"none"};
+    const double first = e->n_rows > 0 && e->n_fitness > 0 ? fabs(e->rows[0].best) : 1.0;
+    const char *format = first > 1e9 || (first > 0.0 && first < 0.01) ? "%.2e"
+                         : first >= 1000.0                            ? "%.0f"
+                                                                      : "%.4f";
     if (isfinite(x))
-        snprintf(t.text, sizeof t.text, "%.4g", x);
+        snprintf(t.text, sizeof t.text, format, x);
     return t;
 }
 
@@ -48,7 +53,7 @@ void evolve_say_row(const evolve *e, const evolve_row *r)
         return;
     cli_progress("%s", "");
     printf("%5" PRIu64 " %9s %9s %8s %10s %10s %10s %7" PRIu64 " %7.1f\n", r->generation,
-           number(r->best).text, number(r->mean).text, percent(r->accuracy).text,
+           number(e, r->best).text, number(e, r->mean).text, percent(r->accuracy).text,
            cli_digits(r->parameters).text, sw_text_mib(r->best_bytes).text,
            sw_text_mib(r->largest_bytes).text, r->refused, (double)r->ns / 1e9);
     cli_flush();
@@ -153,7 +158,7 @@ static void print_best(const evolve *e)
     }
     printf("best     member %" PRIu64 ", born in generation %" PRIu64
            ": fitness %s, accuracy %s\n",
-           b->id, b->born, number(b->fitness).text, percent(b->accuracy).text);
+           b->id, b->born, number(e, b->fitness).text, percent(b->accuracy).text);
     printf("         %" PRIu64
            " vertices, %s parameters; a training step takes %s, %s operations\n",
            b->vertices, cli_digits(b->parameters).text, result_both(b->predicted_bytes).text,

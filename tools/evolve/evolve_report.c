@@ -29,12 +29,9 @@ static void cell(svg *to, const char *text)
     svg_print(to, "</td>");
 }
 
-static void real(svg *to, double value)
+static void real(svg *to, const cli_column *column, double value)
 {
-    if (isfinite(value))
-        svg_print(to, "<td>%.5g</td>", value);
-    else
-        svg_print(to, "<td>none</td>");
+    cell(to, isfinite(value) ? cli_column_text(column, value).text : "none");
 }
 
 static void share(svg *to, double value)
@@ -90,7 +87,8 @@ static void summary(const evolve *e, svg *to)
     svg_print(to, "</table>\n");
 }
 
-static void member_row(const evolve *e, svg *to, const evolve_member *m)
+static void member_row(const evolve *e, svg *to, const evolve_member *m,
+                       const cli_column *fitness, const cli_column *loss)
 {
     svg_print(to, "<tr%s><td>%" PRIu64 "</td><td>%" PRIu64 "</td>",
               e->has_best && m->id == e->best.id ? " class=\"first\"" : "", m->id, m->born);
@@ -100,11 +98,11 @@ static void member_row(const evolve *e, svg *to, const evolve_member *m)
         svg_print(to, "<td>%" PRIu64 "</td>", m->parents[0]);
     else
         svg_print(to, "<td>%" PRIu64 ", %" PRIu64 "</td>", m->parents[0], m->parents[1]);
-    real(to, m->fitness);
+    real(to, fitness, m->fitness);
     if (e->n_objectives > 1)
         svg_print(to, "<td>%" PRIu64 "</td>", m->rank);
     share(to, m->accuracy);
-    real(to, m->loss);
+    real(to, loss, m->loss);
     svg_print(to, "<td>%" PRIu64 "</td><td>%s</td>", m->vertices,
               cli_digits(m->parameters).text);
     svg_print(to, "<td>%s</td>", cli_digits(m->predicted_bytes).text);
@@ -117,8 +115,13 @@ static void member_row(const evolve *e, svg *to, const evolve_member *m)
 
 static void members(const evolve *e, svg *to)
 {
+    cli_column fitness = {0}, loss = {0};
     if (e->n_members == 0)
         return;
+    for (size_t i = 0; i < e->n_members; i++) {
+        cli_column_take(&fitness, e->members[i].fitness);
+        cli_column_take(&loss, e->members[i].loss);
+    }
     svg_print(to, "<h2>The last generation</h2>\n<table>\n<tr><th>member</th><th>born</th>"
                   "<th>parents</th><th>fitness</th>");
     if (e->n_objectives > 1)
@@ -127,7 +130,7 @@ static void members(const evolve *e, svg *to)
                   "<th>bytes predicted</th><th>measured</th><th>operations of a step</th>"
                   "<th></th></tr>\n");
     for (size_t i = 0; i < e->n_members; i++)
-        member_row(e, to, &e->members[i]);
+        member_row(e, to, &e->members[i], &fitness, &loss);
     svg_print(to, "</table>\n");
 }
 

@@ -176,11 +176,14 @@ static evolve_member member_of(const sw_candidate *c)
     return m;
 }
 
-/* Is `a` ahead of `b`: by rank, then by fitness, of which none is the worst? */
-static bool ahead(const evolve_member *a, const evolve_member *b)
+/* Is `a` ahead of `b`: by rank, then by fitness, of which none is the worst? The default
+ * fitness rounds accuracy, which is asked first then, as by sw_evolution_best. */
+static bool ahead(const evolve *e, const evolve_member *a, const evolve_member *b)
 {
     if (a->invalid != b->invalid)
         return b->invalid;
+    if (e->n_fitness == 0 && a->accuracy != b->accuracy)
+        return a->accuracy > b->accuracy;
     if (a->rank != b->rank)
         return a->rank < b->rank;
     return isnan(b->fitness) ? !isnan(a->fitness) : a->fitness > b->fitness;
@@ -203,7 +206,7 @@ static evolve_row row_of(const evolve *e)
                       .ns = cli_clock_ns() - e->generation_began_ns};
     for (size_t i = 0; i < e->n_members; i++) {
         const evolve_member *m = &e->members[i];
-        best = ahead(m, best) ? m : best;
+        best = ahead(e, m, best) ? m : best;
         row.invalid += m->invalid;
         row.compared += m->measured_bytes > 0;
         row.differ += m->measured_bytes > 0 && m->measured_bytes != m->predicted_bytes;

@@ -29,16 +29,29 @@ static void cell(svg *to, const char *text)
     svg_print(to, "</td>");
 }
 
-static void real(svg *to, double value)
+static void real(svg *to, const cli_column *column, double value)
 {
-    if (isfinite(value))
-        svg_print(to, "<td>%.5g</td>", value);
-    else
-        svg_print(to, "<td>none</td>");
+    cell(to, isfinite(value) ? cli_column_text(column, value).text : "none");
+}
+
+/* Those of the table that are numbers. */
+typedef struct {
+    cli_column score, loss, values[POP_HYPERS];
+} columns;
+
+static void take_columns(const pop *p, columns *c)
+{
+    double values[POP_HYPERS];
+    for (int k = 0; k < p->n_members; k++) {
+        cli_column_take(&c->score, pop_told(p->members[k].score.score));
+        cli_column_take(&c->loss, p->members[k].score.loss);
+        for (int i = 0; i < p->n_hypers && pop_values(p, k, values) == SW_OK; i++)
+            cli_column_take(&c->values[i], values[i]);
+    }
 }
 
 /* A choice by its label. */
-static void value_cell(const pop *p, svg *to, int hyper, double value)
+static void value_cell(const pop *p, svg *to, const columns *c, int hyper, double value)
 {
     sw_hyper is = {.size = sizeof is};
     const bool known = sw_space_at(p->space, hyper, &is) == SW_OK;
@@ -47,18 +60,18 @@ static void value_cell(const pop *p, svg *to, int hyper, double value)
             cell(to, is.labels[i]);
             return;
         }
-    real(to, value);
+    real(to, &c->values[hyper], value);
 }
 
-static void member_row(const pop *p, svg *to, int k, bool best)
+static void member_row(const pop *p, svg *to, const columns *c, int k, bool best)
 {
     const pop_member *m = &p->members[k];
     const pop_shape *shape = p->shapes[m->shape];
     double values[POP_HYPERS];
     sw_pbt_member seen = {.size = sizeof seen};
     svg_print(to, "<tr%s><td>%d</td>", best ? " class=\"first\"" : "", k);
-    real(to, pop_told(m->score.score));
-    real(to, m->score.loss);
+    real(to, &c->score, pop_told(m->score.score));
+    real(to, &c->loss, m->score.loss);
     svg_print(to, "<td>%" PRIu64 "</td>", m->steps);
     if (sw_pbt_look(p->pbt, k, &seen) == SW_OK)
         svg_print(to, "<td>%" PRIu64 "</td>", seen.exploits);
@@ -66,7 +79,7 @@ static void member_row(const pop *p, svg *to, int k, bool best)
     cell(to, pop_form_text(&shape->form).text);
     if (pop_values(p, k, values) == SW_OK)
         for (int i = 0; i < p->n_hypers; i++)
-            value_cell(p, to, i, values[i]);
+            value_cell(p, to, c, i, values[i]);
     cell(to, m->failed ? "failed" : m->diverged ? "diverged" : m->ended ? "ended" : "goes on");
     svg_print(to, "</tr>\n");
 }
@@ -74,6 +87,8 @@ static void member_row(const pop *p, svg *to, int k, bool best)
 static void members(const pop *p, svg *to)
 {
     const int best = pop_best(p);
+    columns c = {.score = {0}};
+    take_columns(p, &c);
     svg_print(to,
               "<table>\n<tr><th>member</th><th>%s</th><th>validation loss</th><th>steps</th>"
               "<th>donors copied</th><th>bytes</th><th>shape</th>",
@@ -85,7 +100,7 @@ static void members(const pop *p, svg *to)
     }
     svg_print(to, "<th>state</th></tr>\n");
     for (int k = 0; k < p->n_members; k++)
-        member_row(p, to, k, k == best);
+        member_row(p, to, &c, k, k == best);
     svg_print(to, "</table>\n");
 }
 

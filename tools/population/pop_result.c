@@ -208,26 +208,27 @@ static int print_json(pop *p, int status)
 
 #define ROWS 24 /* of members: the best ones of larger populations */
 
-/* What is no number has no sign. */
-static void print_number(double x, int width)
+enum { CELLS = 2 + POP_HYPERS };
+
+/* The numbers of a member: loss, accuracy where there are classes, then its values. */
+static int cells_of(const pop *p, int k, double *to)
 {
-    if (isnan(x))
-        printf("  %*s", width, "nan");
-    else
-        printf("  %*.5g", width, x);
+    int n = 0;
+    to[n++] = p->members[k].score.loss;
+    if (p->classes)
+        to[n++] = p->members[k].score.accuracy;
+    return pop_values(p, k, to + n) == SW_OK ? n + p->n_hypers : n;
 }
 
-static void print_member(const pop *p, int k)
+static void print_member(const pop *p, int k, const cli_column *columns)
 {
     const pop_member *m = &p->members[k];
-    double values[POP_HYPERS];
+    double cells[CELLS];
     printf("  %6d  %8" PRIu64, k, m->steps);
-    print_number(m->score.loss, 10);
-    if (p->classes)
-        print_number(m->score.accuracy, 10);
-    if (pop_values(p, k, values) == SW_OK)
-        for (int i = 0; i < p->n_hypers; i++)
-            print_number(values[i], 11);
+    const int n = cells_of(p, k, cells);
+    for (int i = 0; i < n; i++)
+        printf("  %*s", i < 1 + p->classes ? 10 : 11,
+               cli_column_text(&columns[i], cells[i]).text);
     printf("%s\n", m->failed ? "  failed" : m->diverged ? "  diverged" : "");
 }
 
@@ -256,7 +257,12 @@ static int rank(pop *p)
 
 static void print_members(pop *p)
 {
+    cli_column columns[CELLS] = {{0}};
+    double cells[CELLS];
     const int n = rank(p);
+    for (int i = 0; i < n; i++)
+        for (int c = cells_of(p, p->order[i], cells) - 1; c >= 0; c--)
+            cli_column_take(&columns[c], cells[c]);
     printf("\n%s  member      step  %10s", p->independent ? "" : "on the validation part:\n",
            "loss");
     if (p->classes)
@@ -265,7 +271,7 @@ static void print_members(pop *p)
         printf("  %11.11s", p->hyper[i].name);
     putchar('\n');
     for (int i = 0; i < n; i++)
-        print_member(p, p->order[i]);
+        print_member(p, p->order[i], columns);
     if (p->n_members > ROWS)
         printf("  and %d more (--json has all of them)\n", p->n_members - ROWS);
 }

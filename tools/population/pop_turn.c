@@ -493,7 +493,7 @@ static void say_turn(const pop *p, const int *turn, int n)
     if (p->opts.quiet || n == 0 || best < 0)
         return;
     cli_progress("%s", "");
-    fprintf(stderr, "turn %" PRIu64 "  step %" PRIu64 "  best member %d  %s %.5g\n", p->turn,
+    fprintf(stderr, "turn %" PRIu64 "  step %" PRIu64 "  best member %d  %s %.5f\n", p->turn,
             p->members[turn[0]].target, best, pop_metric_name(p), p->members[best].score.score);
 }
 

@@ -31,15 +31,19 @@ static void judge_one(const sw_evolution *e, swi_one *one)
                    sw_fitness_kind_name(e->fitness.terms[which].kind));
 }
 
-/* Who is better does not depend on waves: of equals of one generation the first. */
-static bool is_better(const sw_evolution *e, const swi_one *one)
+/* Selection rounds accuracy by default; the best is named by what it is. Who is better does not
+ * depend on waves: of equals the first, and of one generation the one with the smaller id. */
+static bool is_better(const sw_evolution *e, const swi_one *one, const swi_one *than)
 {
     if (one->invalid || isnan(one->fitness))
         return false;
-    if (!e->has_best || one->fitness > e->best.fitness)
+    if (than == NULL)
         return true;
-    return one->fitness == e->best.fitness && e->best.rest.generation == e->generation &&
-           one->id < e->best.id;
+    if (e->fitness.rounded && one->accuracy != than->accuracy)
+        return one->accuracy > than->accuracy;
+    if (one->fitness != than->fitness)
+        return one->fitness > than->fitness;
+    return (than != &e->best || than->rest.generation == e->generation) && one->id < than->id;
 }
 
 static sw_status become_best(sw_evolution *e, const swi_one *one)
@@ -69,17 +73,13 @@ static sw_status become_best(sw_evolution *e, const swi_one *one)
 
 sw_status swi_evolution_judge_wave(sw_evolution *e)
 {
-    const swi_one *best = NULL;
+    const swi_one *best = e->has_best ? &e->best : NULL;
     for (uint32_t k = 0; k < e->n_wave; k++) {
         swi_one *one = &e->members[e->wave[k]];
         judge_one(e, one);
-        if (!is_better(e, one))
-            continue;
-        if (best == NULL || one->fitness > best->fitness ||
-            (one->fitness == best->fitness && one->id < best->id))
-            best = one;
+        best = is_better(e, one, best) ? one : best;
     }
-    return best != NULL ? become_best(e, best) : SW_OK;
+    return best != NULL && best != &e->best ? become_best(e, best) : SW_OK;
 }
 
 static void note_order(sw_evolution *e, const double *order, const uint32_t *ranks)

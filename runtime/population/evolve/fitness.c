@@ -96,7 +96,7 @@ static sw_status check_all(swi_fitness_plan *p, const char *call)
 sw_status swi_fitness_read(swi_fitness_plan *out, const sw_fitness *terms, size_t n,
                            const char *call)
 {
-    swi_fitness_plan plan = {.n = n};
+    swi_fitness_plan plan = {.n = n, .rounded = n == 0};
     if (n == 0) {
         terms = default_terms;
         plan.n = sizeof default_terms / sizeof *default_terms;

@@ -11,7 +11,8 @@
 typedef struct {
     sw_fitness terms[SWI_MAX_TERMS];
     size_t n, n_objectives;
-    double drop; /* share of a generation's steps that TRAIN_ACCURACY leaves out */
+    bool rounded; /* the default terms, which round accuracy */
+    double drop;  /* share of a generation's steps that TRAIN_ACCURACY leaves out */
 } swi_fitness_plan;
 
 /* Averages over generations that a member has: one for each term; NaN: none yet. */
