@@ -2296,11 +2296,14 @@ typedef struct {
 SW_MUST_USE SW_API sw_status sw_evolution_used(const sw_evolution *evolution,
                                                sw_evolution_memory *out);
 
-/* With `dir` every generation is kept as it begins (a new one is written beside the last and
- * takes its place when it is whole), and a line of DIR/history.jsonl says what became of each
- * member. Go on where the files of `dir` end: the same bits as if the run had never stopped.
- * *found 0: there is none. SW_INVALID names the option that is another; SW_FORMAT the file that
- * is damaged. Call it before the first sw_evolution_advance. */
+/* With `dir` two generations are kept as they begin (DIR/generation.json,
+ * DIR/generation.json.1, and states in DIR/members, which is made), and a line of
+ * DIR/history.jsonl says what became of each member. Go on where the files of `dir` end: the
+ * same bits as if the run had never stopped. Where the newest generation is damaged or a file
+ * of it is missing the one before is taken, and sw_last_note() names what is wrong; so it does
+ * where the history lost lines. *found 0: there is none. SW_INVALID names the option that is
+ * another; SW_FORMAT and SW_IO the files of both generations. Call it before the first
+ * sw_evolution_advance. */
 SW_MUST_USE SW_API sw_status sw_evolution_resume(sw_evolution *evolution, int *found);
 /* Make a member of the run in `dir` again from its history: the genomes and weights of its line
  * are drawn, trained, crossed and mutated anew, by their seeds. Bit for bit as it was when it

@@ -156,6 +156,14 @@ sw_status sw_file_link(const char *path, const char *also)
     return SW_OK;
 }
 
+sw_status sw_folder_make(const char *path)
+{
+    if (swi_file_hit() ||
+        (mkdir(path, 0777) != 0 && (errno != EEXIST || !sw_folder_there(path))))
+        return swi_file_refuse(path);
+    return SW_OK;
+}
+
 sw_status sw_folder_for_each(const char *path, bool (*take)(void *context, const char *name),
                              void *context)
 {

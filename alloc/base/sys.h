@@ -139,6 +139,8 @@ void sw_file_let_go(sw_file *held); /* removes PATH.lock; NULL is fine */
 /* Cut an open file to `bytes` and go on writing there. SW_FORMAT where it is shorter, or no
  * regular file. */
 SW_MUST_USE sw_status sw_file_cut(sw_file *file, uint64_t bytes);
+/* Make the folder `path` in one that is there; one that is there already is fine. */
+SW_MUST_USE sw_status sw_folder_make(const char *path);
 /* Call `take` with each name in a folder, in no order and without "." and "..", until it
  * returns false. */
 SW_MUST_USE sw_status sw_folder_for_each(const char *path,

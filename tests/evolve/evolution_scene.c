@@ -198,3 +198,79 @@ char *evo_history(const char *dir)
     (void)fclose(f);
     return text != NULL ? text : calloc(1, 1);
 }
+
+/* ---- files ------------------------------------------------------------------------------- */
+
+char *evo_read(const char *path, size_t *n)
+{
+    FILE *f = fopen(path, "rb");
+    SW_CHECK(f != NULL, "%s", path);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    CU_ASSERT_EQUAL(fseek(f, 0, SEEK_END), 0);
+    *n = (size_t)ftell(f);
+    rewind(f);
+    char *bytes = calloc(1, *n + 1);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
+    CU_ASSERT_EQUAL_FATAL(fread(bytes, 1, *n, f), *n);
+    (void)fclose(f);
+    return bytes;
+}
+
+void evo_write(const char *path, const char *bytes, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    CU_ASSERT_EQUAL_FATAL(fwrite(bytes, 1, n, f), n);
+    (void)fclose(f);
+}
+
+typedef struct {
+    evo_tree *tree; /* NULL: files are removed */
+    const char *dir;
+} walk;
+
+static bool take_file(void *context, const char *name)
+{
+    const walk *w = context;
+    char path[1200];
+    struct stat st;
+    (void)snprintf(path, sizeof path, "%s/%s", w->dir, name);
+    CU_ASSERT_EQUAL_FATAL(stat(path, &st), 0);
+    if (S_ISDIR(st.st_mode)) {
+        walk inner = {w->tree, path};
+        OK(sw_folder_for_each(path, take_file, &inner));
+        return true;
+    }
+    if (w->tree == NULL)
+        return remove(path) == 0;
+    evo_tree *t = w->tree;
+    CU_ASSERT_FATAL(t->n < EVO_FILES);
+    t->path[t->n] = strdup(path);
+    t->bytes[t->n] = evo_read(path, &t->size[t->n]);
+    t->n++;
+    return true;
+}
+
+void evo_tree_take(evo_tree *tree, const char *dir)
+{
+    walk w = {tree, dir};
+    tree->n = 0;
+    OK(sw_folder_for_each(dir, take_file, &w));
+}
+
+void evo_tree_put(const evo_tree *tree, const char *dir)
+{
+    walk w = {NULL, dir};
+    OK(sw_folder_for_each(dir, take_file, &w));
+    for (int i = 0; i < tree->n; i++)
+        evo_write(tree->path[i], tree->bytes[i], tree->size[i]);
+}
+
+void evo_tree_free(evo_tree *tree)
+{
+    for (int i = 0; i < tree->n; i++) {
+        free(tree->path[i]);
+        free(tree->bytes[i]);
+    }
+    tree->n = 0;
+}

@@ -31,4 +31,19 @@ const char *evo_folder(void);
 /* The history of a folder without times, for free(). */
 char *evo_history(const char *dir);
 
+/* A whole file with a zero byte behind it, for free(); a file of these bytes. */
+char *evo_read(const char *path, size_t *n);
+void evo_write(const char *path, const char *bytes, size_t n);
+/* The files of a run's folder and its states, kept in memory. What is there
+ * now is taken away when they are put back. */
+enum { EVO_FILES = 40 };
+typedef struct {
+    char *path[EVO_FILES], *bytes[EVO_FILES];
+    size_t size[EVO_FILES];
+    int n;
+} evo_tree;
+void evo_tree_take(evo_tree *tree, const char *dir);
+void evo_tree_put(const evo_tree *tree, const char *dir);
+void evo_tree_free(evo_tree *tree);
+
 #endif

@@ -1,5 +1,6 @@
 /* `stepwell evolve` from outside: files that are whole, the same bytes whatever computes, bytes
  * as predicted, runs that are interrupted and go on, and refusals by name. */
+#include "alloc/base/sys.h"
 #include "tests/support/json.h"
 #include "tests/support/suite.h"
 #include "tests/system/populations.h"
@@ -281,6 +282,94 @@ static void an_interrupt_keeps_what_was_complete(void)
     CU_ASSERT(going_same_file("R/best.safetensors", "W/best.safetensors"));
 }
 
+/* One bit of the byte at part/8 of a file; 0: its first brace. */
+static void flip(const char *name, size_t part)
+{
+    size_t n;
+    char *bytes = (char *)file_read(going_at(name), &n);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
+    bytes[n * part / 8] = (char)(bytes[n * part / 8] ^ 2);
+    FILE *file = fopen(going_at(name), "wb");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+    CU_ASSERT_EQUAL(fwrite(bytes, 1, n, file), n);
+    CU_ASSERT_EQUAL(fclose(file), 0);
+    free(bytes);
+}
+
+static bool is_state_of_two(void *name, const char *of)
+{
+    if (strncmp(of, "member-", 7) != 0 || strstr(of, "-2.state") == NULL)
+        return true;
+    snprintf(name, 100, "R/members/%.80s", of);
+    return false;
+}
+
+/* What is damaged is named, the run goes on and ends with the same bits. Of the lines that
+ * people read those that are lost are missing, and nothing else is. */
+static void damaged_files_end_no_run(void)
+{
+    char state[100] = "";
+    const char *files[] = {"R/generation.json", state, "R/generations.jsonl",
+                           "R/history.jsonl"};
+    static const char lost[] = "\"history\":[{\"generation\":0,\"best\":null,";
+    for (size_t i = 0; i < 4; i++)
+        for (size_t gone = 0; gone < 3; gone++) { /* a bit; the file; all of its generation */
+            new_folder("damage");
+            (void)good(SMALL "--generations 4", "--out @/W");
+            (void)good(SMALL "--generations 2", "--out @/R");
+            if (i == 1)
+                CU_ASSERT_EQUAL(
+                    sw_folder_for_each(going_at("R/members"), is_state_of_two, state), SW_OK);
+            if (gone == 0)
+                flip(files[i], i < 2 ? 3 : 0);
+            else
+                CU_ASSERT_EQUAL(remove(going_at(files[i])), 0);
+            if (gone == 2 && i < 2)
+                flip("R/generation.json.1", 3);
+            const sw_outcome *o = going_run(SMALL "--generations 4 --out @/R --resume");
+            if (gone == 2 && i < 2) {
+                SW_CHECK(program_failed_cleanly(o, 3) && strstr(o->err, files[i] + 2) != NULL &&
+                             strstr(o->err, "generation.json.1: is damaged") != NULL,
+                         "%s: status %d: %s", files[i], o->status, o->err);
+                continue;
+            }
+            const bool read = i < 3 || gone > 0; /* going on reads no line of the history */
+            SW_CHECK(o->status == 0 && (strstr(o->err, files[i] + 2) != NULL) == read &&
+                         going_same_file("R/best.json", "W/best.json") &&
+                         going_same_file("R/best.safetensors", "W/best.safetensors") &&
+                         going_exists("R/report.html"),
+                     "%s: status %d: %s", files[i], o->status, o->err);
+            SW_CHECK((strstr(o->out, lost) != NULL) == (i == 2), "%s: %.300s", files[i],
+                     o->out);
+            CU_ASSERT_EQUAL(json_array_size(json_object_get(parsed(o->out), "history")), 4);
+            CU_ASSERT_EQUAL(lines_of("R/generations.jsonl"), 4);
+            const char *wrong = malformed(text_of(going_at("R/report.html")), PAGE_BEGINS);
+            SW_CHECK(wrong == NULL, "report.html: %.80s", wrong);
+        }
+    /* The members that a complete run tells again are those of whole lines. */
+    flip("W/history.jsonl", 0);
+    const sw_outcome *o = good(SMALL "--generations 4", "--out @/W --resume");
+    SW_CHECK(strstr(o->err, "history.jsonl") != NULL, "%s", o->err);
+}
+
+/* Ended at any time, without a word: what is there goes on. */
+static void kills_lose_nothing(void)
+{
+    static sw_outcome outcome;
+    new_folder("kills");
+    (void)good(SMALL "--generations 12", "--out @/W");
+    for (int i = 0; i < (sw_tests_full() ? 60 : 8); i++) {
+        const struct timespec pause = {0, 2000000 * (i * 7 % 23 + 1)};
+        const pid_t pid = going_start(SMALL "--generations 12 --out @/R --resume");
+        (void)nanosleep(&pause, NULL);
+        CU_ASSERT_EQUAL(kill(pid, SIGKILL), 0);
+        sw_process_wait(&outcome, pid, "going", 60);
+    }
+    (void)good(SMALL "--generations 12", "--out @/R --resume");
+    CU_ASSERT(going_same_file("R/best.json", "W/best.json"));
+    CU_ASSERT(going_same_file("R/best.safetensors", "W/best.safetensors"));
+}
+
 /* As it was born: the genome is that of the best, the weights are those before its training. */
 static void an_ancestor_is_made_again(void)
 {
@@ -511,6 +600,8 @@ static const sw_test tests[] = {
     {"given genomes begin", given_genomes_begin},
     {"a run in parts is the run", a_run_in_parts_is_the_run},
     {"an interrupt keeps what was complete", an_interrupt_keeps_what_was_complete},
+    {"damaged files end no run", damaged_files_end_no_run},
+    {"kills lose nothing", kills_lose_nothing},
     {"an ancestor is made again", an_ancestor_is_made_again},
     {"time ends a run", time_ends_a_run},
     {"what differs is refused by name", what_differs_is_refused_by_name},

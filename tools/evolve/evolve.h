@@ -43,6 +43,11 @@ typedef struct {
     uint64_t steps;            /* so far */
     uint64_t ns;
 } evolve_row;
+/* Its line was damaged or missing: nothing is known but its generation. */
+static inline bool evolve_row_lost(const evolve_row *row)
+{
+    return row->best_id == 0;
+}
 
 /* A member of the last generation that was complete. */
 typedef struct {
@@ -124,8 +129,8 @@ void evolve_files_close(evolve *e);
 void evolve_row_put(sw_json *json, const evolve_row *row);
 /* A line of generations.jsonl, and the row in memory. */
 SW_MUST_USE sw_status evolve_row_add(evolve *e, const evolve_row *row);
-/* The rows of the file that are of generations in front of this one; the file has these alone
- * then. */
+/* The rows of all generations in front of this one; the file has these alone then. A damaged
+ * line is noted, and its row is lost. */
 SW_MUST_USE sw_status evolve_rows_read(evolve *e, uint64_t generation);
 /* The members of a generation out of history.jsonl. */
 SW_MUST_USE sw_status evolve_members_read(evolve *e, uint64_t generation);

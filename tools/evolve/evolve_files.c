@@ -15,7 +15,8 @@ const char *evolve_path(const evolve *e, const char *name)
 
 static int check_run(const evolve *e)
 {
-    const bool there = sw_file_taken(evolve_path(e, "generation.json")); /* the library's */
+    const bool there = sw_file_taken(evolve_path(e, "generation.json")) || /* the library's */
+                       sw_file_taken(evolve_path(e, "generation.json.1"));
     if (e->opts.rebuild > 0 && !there)
         return cli_error(CLI_DAMAGED, "--rebuild: there is no run in %s", e->opts.out);
     if (e->opts.rebuild > 0 || e->opts.resume || !there)

@@ -73,7 +73,8 @@ static sw_status take_number(sw_json_in *in, const char *key, const number *numb
 
 /* ---- whole files ------------------------------------------------------------------------- */
 
-/* Called with each whole line; what a process that was killed left half is none. */
+/* Called with each whole line; what a process that was killed left half is none. What cannot be
+ * read is passed over: SW_FORMAT leaves everything as it was. */
 typedef sw_status take_line(evolve *e, sw_json_in *in, uint64_t generation);
 
 static sw_status each_line(evolve *e, const char *text, size_t n, const char *path,
@@ -85,7 +86,11 @@ static sw_status each_line(evolve *e, const char *text, size_t n, const char *pa
             break;
         sw_json_in in = sw_json_in_text(text + at, (size_t)(end - text) - at, path);
         in.line = line;
-        SW_TRY(take(e, &in, generation));
+        const sw_status status = take(e, &in, generation);
+        if (status != SW_OK && status != SW_FORMAT)
+            return status;
+        if (status == SW_FORMAT)
+            cli_note("a damaged line is passed over: %s", sw_last_error());
         at = (size_t)(end - text) + 1;
     }
     return SW_OK;
@@ -148,7 +153,8 @@ void evolve_row_put(sw_json *json, const evolve_row *row)
         if (numbers[i].real != NULL)
             sw_json_put_f64(json, numbers[i].name, *numbers[i].real);
         else
-            sw_json_put_u64(json, numbers[i].name, *numbers[i].count);
+            sw_json_put_known(json, numbers[i].name, i == 0 || !evolve_row_lost(row),
+                              *numbers[i].count);
 }
 
 static sw_status keep_row(evolve *e, const evolve_row *row)
@@ -208,22 +214,34 @@ static sw_status take_row_number(sw_json_in *in, const char *key, void *row)
     return take_number(in, key, numbers, ROW_NUMBERS);
 }
 
+static const evolve_row lost = {.best = (double)NAN,
+                                .mean = (double)NAN,
+                                .accuracy = (double)NAN,
+                                .mean_accuracy = (double)NAN};
+
+/* The last line of a generation is the one that counts. */
 static sw_status take_row(evolve *e, sw_json_in *in, uint64_t generation)
 {
-    evolve_row row = {.best = (double)NAN,
-                      .mean = (double)NAN,
-                      .accuracy = (double)NAN,
-                      .mean_accuracy = (double)NAN};
+    evolve_row row = lost;
+    row.generation = generation;
     SW_TRY(sw_json_get_object(in, take_row_number, &row));
-    return row.generation < generation && row.generation == e->n_rows ? keep_row(e, &row)
-                                                                      : SW_OK;
+    if (row.generation < generation)
+        e->rows[row.generation] = row;
+    return SW_OK;
 }
 
 sw_status evolve_rows_read(evolve *e, uint64_t generation)
 {
     const char *path = evolve_path(e, "generations.jsonl");
+    size_t n = 0;
+    for (evolve_row row = lost; row.generation < generation; row.generation++)
+        SW_TRY(keep_row(e, &row));
     SW_TRY(read_lines(e, path, take_row, generation));
-    return sw_file_there(path) ? sw_file_replace(path, write_rows, e) : SW_OK;
+    for (size_t i = 0; i < e->n_rows; i++)
+        n += evolve_row_lost(&e->rows[i]);
+    if (n > 0)
+        cli_note("%s: %zu of %zu lines are lost", path, n, e->n_rows);
+    return e->n_rows > 0 || sw_file_there(path) ? sw_file_replace(path, write_rows, e) : SW_OK;
 }
 
 evolve_row evolve_total(const evolve *e)
@@ -234,9 +252,9 @@ evolve_row evolve_total(const evolve *e)
         total.compared += r->compared;
         total.differ += r->differ;
         total.ns += r->ns;
-        total.mutants = r->mutants;
-        total.refused = r->refused;
-        total.steps = r->steps;
+        total.mutants = r->mutants > total.mutants ? r->mutants : total.mutants;
+        total.refused = r->refused > total.refused ? r->refused : total.refused;
+        total.steps = r->steps > total.steps ? r->steps : total.steps;
         if (r->population_bytes > total.population_bytes)
             total.population_bytes = r->population_bytes;
     }

@@ -26,18 +26,24 @@ static double accuracy_of(const evolve_row *r)
 {
     return r->accuracy;
 }
+static double mib(const evolve_row *r, uint64_t bytes)
+{
+    return evolve_row_lost(r) ? (double)NAN : (double)bytes / 1048576.0;
+}
+
 static double best_mib(const evolve_row *r)
 {
-    return (double)r->best_bytes / 1048576.0;
+    return mib(r, r->best_bytes);
 }
+
 static double largest_mib(const evolve_row *r)
 {
-    return (double)r->largest_bytes / 1048576.0;
+    return mib(r, r->largest_bytes);
 }
 
 static double population_mib(const evolve_row *r)
 {
-    return (double)r->population_bytes / 1048576.0;
+    return mib(r, r->population_bytes);
 }
 
 typedef struct {

@@ -52,6 +52,10 @@ void evolve_say_row(const evolve *e, const evolve_row *r)
     if (is_silent(e))
         return;
     cli_progress("%s", "");
+    if (evolve_row_lost(r)) {
+        printf("%5" PRIu64 " its line of generations.jsonl is lost\n", r->generation);
+        return;
+    }
     printf("%5" PRIu64 " %9s %9s %8s %10s %10s %10s %7" PRIu64 " %7.1f\n", r->generation,
            number(e, r->best).text, number(e, r->mean).text, percent(r->accuracy).text,
            cli_digits(r->parameters).text, sw_text_mib(r->best_bytes).text,

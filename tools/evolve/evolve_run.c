@@ -119,7 +119,7 @@ static int resume(evolve *e)
     const sw_status status = sw_evolution_resume(e->evolution, &found);
     if (status == SW_INVALID)
         return cli_error(CLI_USAGE, "--resume %s: %s", e->opts.out, sw_last_error());
-    if (status != SW_OK)
+    if (cli_saved(status) != SW_OK) /* prints what was damaged and ended nothing */
         return cli_library_error(status, true);
     e->resumed = found != 0;
     if (!e->opts.quiet && !e->resumed)
@@ -309,8 +309,10 @@ sw_status evolve_loop(evolve *e)
             break;
     }
     /* The last one is measured; the next one is bred too, for who goes on. */
-    while (e->progress.what == SW_EVOLVE_EVALUATED)
-        SW_TRY(sw_evolution_advance(e->evolution, &e->progress));
+    if (e->progress.what == SW_EVOLVE_EVALUATED)
+        do
+            SW_TRY(sw_evolution_advance(e->evolution, &e->progress));
+        while (e->progress.what == SW_EVOLVE_TRAINED);
     return SW_OK;
 }
 

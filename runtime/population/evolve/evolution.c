@@ -29,6 +29,8 @@ static sw_status make_arrays(sw_evolution *e)
     SW_TRY(array(&e->call_of, n, sizeof *e->call_of));
     SW_TRY(array(&e->making.chosen, n, sizeof *e->making.chosen));
     SW_TRY(array(&e->making.kept, n, sizeof *e->making.kept));
+    for (int i = 0; i < 2; i++)
+        SW_TRY(array(&e->states[i].all, n + 2, sizeof *e->states[i].all));
     for (size_t i = 0; i < n; i++) {
         swi_one_begin(&e->members[i]);
         swi_one_begin(&e->children[i]);
@@ -54,7 +56,8 @@ static void free_arrays(sw_evolution *e)
     sw_heap_free(e->call_of, SW_HEAP_RECORDS, n * sizeof *e->call_of);
     sw_heap_free(e->making.chosen, SW_HEAP_RECORDS, n * sizeof *e->making.chosen);
     sw_heap_free(e->making.kept, SW_HEAP_RECORDS, n * sizeof *e->making.kept);
-    sw_heap_free(e->old, SW_HEAP_RECORDS, e->cap_old * sizeof *e->old);
+    for (int i = 0; i < 2; i++)
+        sw_heap_free(e->states[i].all, SW_HEAP_RECORDS, (n + 2) * sizeof *e->states[i].all);
 }
 
 static sw_status make(sw_evolution *e, const sw_evolution_opts *given, const char *call)
@@ -134,6 +137,8 @@ void sw_evolution_destroy(sw_evolution *e)
 /* First weights, and the files of generation 0. */
 static sw_status start(sw_evolution *e)
 {
+    if (e->opts.dir != NULL)
+        SW_TRY(swi_states_open(e));
     for (uint32_t i = 0; i < e->opts.population; i++) {
         swi_one *one = &e->members[i];
         void *scratch = NULL;
@@ -153,10 +158,11 @@ static sw_status start(sw_evolution *e)
     }
     if (e->opts.dir != NULL)
         SW_TRY(swi_evolution_log_begin(e));
+    e->drop_old |= !e->resumed; /* another run's */
     if (e->opts.dir != NULL && !e->resumed)
         SW_TRY(swi_generation_write(e));
-    if (e->opts.dir != NULL)
-        SW_TRY(swi_rest_sweep_folder(e));
+    else if (e->opts.dir != NULL)
+        swi_states_sweep(e); /* what a process left that was ended */
     e->phase = SWI_PHASE_TRAIN;
     return swi_evolution_place(e);
 }

@@ -94,11 +94,15 @@ typedef struct {
     char why[SWI_WHY];
 } swi_one;
 
-/* A file that the next generation no longer needs. */
+/* A state in DIR/members, by its name. */
 typedef struct {
     uint64_t id, generation;
-    const char *what;
-} swi_old_file;
+    int what;
+} swi_state_file;
+typedef struct {
+    swi_state_file *all; /* population + 2, by name */
+    uint32_t n;
+} swi_states;
 
 typedef struct {
     const sw_dataset *dataset;
@@ -154,8 +158,8 @@ struct sw_evolution {
     /* Clocks. */
     uint64_t last_end, longest_gap;
     /* Files. */
-    swi_old_file *old;
-    uint32_t n_old, cap_old;
+    swi_states states[2]; /* that the generation's file needs; that the one before does */
+    bool drop_old;        /* the file of the generation is damaged, or another run's */
     sw_file *history;
     uint64_t history_bytes;
 };
@@ -220,11 +224,12 @@ sw_status swi_rest_begin(sw_evolution *e, swi_one *one, unsigned char *scratch,
 /* They are written: it rests from now on, as the member at the begin of that generation. */
 sw_status swi_rest_end(sw_evolution *e, swi_one *one, const unsigned char *bytes,
                        uint64_t generation);
-/* A block ends at once, a file when the next generation is whole: swi_rest_sweep. */
-void swi_rest_drop(sw_evolution *e, swi_one *one);
-void swi_rest_sweep(sw_evolution *e);
-/* States in the folder that belong to no member: of a process that was ended. */
-sw_status swi_rest_sweep_folder(sw_evolution *e);
+/* The folder of states. */
+sw_status swi_states_open(const sw_evolution *e);
+/* A generation's file needs these, the one before what the last call said. best NULL: none. */
+void swi_states_note(sw_evolution *e, const swi_one *members, const swi_one *best);
+/* Remove the states that neither of both needs. */
+void swi_states_sweep(sw_evolution *e);
 /* At once, file and block. */
 void swi_rest_remove(sw_evolution *e, swi_one *one);
 /* Bring it into a range; without files its block ends. */
@@ -239,6 +244,9 @@ sw_status swi_one_bytes(sw_evolution *e, const swi_one *one, unsigned char *scra
 sw_status swi_one_pause(sw_evolution *e, swi_one *one);
 /* Keep a copy of a resident state as that of the best. */
 sw_status swi_best_store(sw_evolution *e, const swi_one *one);
+/* Both files of the best's state are whole, or one is written again from the other; `why` says
+ * what was wrong with it then. */
+sw_status swi_best_mend(const sw_evolution *e, unsigned char *scratch, char *why, size_t room);
 sw_status swi_rest_read(const sw_evolution *e, const swi_one *one, unsigned char *to);
 uint64_t swi_sum_of(const void *bytes, size_t n, uint64_t sum);
 

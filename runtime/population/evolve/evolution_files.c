@@ -1,6 +1,7 @@
 /* DIR/generation.json: all that a generation begins with but for the states of its members,
- * which are files beside it. It is written when those are there, and takes the place of the one
- * before by a rename; then what that one needed is removed. */
+ * which are files in DIR/members. It is written when those are there, and the one before it is
+ * generation.json.1 from then on, as with checkpoints; then what neither of both needs is
+ * removed. */
 #include "alloc/base/mem.h"
 #include "runtime/population/evolve/evolution_files.h"
 #include <stdio.h>
@@ -76,32 +77,30 @@ static sw_status put_sum(sw_json *j)
     return SW_OK;
 }
 
-static sw_status write_beside(const char *beside, const sw_json *j)
+static sw_status write_text(void *context, sw_file *f)
 {
-    sw_file *f;
-    SW_TRY(sw_file_open(&f, beside, SW_FILE_WRITE));
-    const sw_status status = sw_file_write(f, j->bytes, j->used);
-    if (status != SW_OK) {
-        sw_file_drop(f);
-        return status;
-    }
-    return sw_file_close(f);
+    const sw_json *j = context;
+    return sw_file_write(f, j->bytes, j->used);
 }
 
 sw_status swi_generation_write(sw_evolution *e)
 {
-    char path[SWI_EVOLUTION_PATH], beside[SWI_EVOLUTION_PATH];
+    char path[SWI_EVOLUTION_PATH];
     sw_json j;
     swi_evolution_path(e, "generation.json", path);
-    swi_evolution_path(e, "generation.json.tmp", beside);
     sw_json_growing(&j, SW_HEAP_FILES);
     sw_status status = write_all(&j, e);
     if (status == SW_OK)
         status = put_sum(&j);
     if (status == SW_OK)
-        status = write_beside(beside, &j);
-    if (status == SW_OK)
-        status = sw_file_rename(beside, path);
+        status = sw_file_replace_with(path, &(sw_replace_opts){.write = write_text,
+                                                               .context = &j,
+                                                               .keep = SWI_GENERATIONS_KEPT,
+                                                               .drop_old = e->drop_old});
     sw_json_free(&j);
-    return status;
+    SW_TRY(status);
+    e->drop_old = false;
+    swi_states_note(e, e->members, e->has_best ? &e->best : NULL);
+    swi_states_sweep(e);
+    return SW_OK;
 }

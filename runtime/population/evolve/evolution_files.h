@@ -6,10 +6,12 @@
 #include "runtime/population/evolve/evolution.h"
 #include "runtime/population/evolve/text_read.h"
 
-#define SWI_GENERATION_FORMAT "stepwell evolution 1"
+#define SWI_GENERATION_FORMAT "stepwell evolution 2"
+#define SWI_STATE_HEAD "{\"format\":\"stepwell state 1\"," /* a state begins with */
+enum { SWI_GENERATIONS_KEPT = 2 }; /* generation.json, generation.json.1 */
 /* What stands behind the bytes that the sum of a generation's file is of:
  * ,"sum":"0x0123456789abcdef"} and a line's end; its digits begin there. */
-enum { SWI_SUM_BYTES = 30, SWI_SUM_DIGITS = 11 };
+enum { SWI_SUM_BYTES = 29, SWI_SUM_DIGITS = 10 };
 
 /* A whole file on the heap, for SW_HEAP_FILES. */
 typedef struct {

@@ -183,7 +183,6 @@ static sw_status make_child(sw_evolution *e, uint32_t i)
     const sw_status status = try_child(e, i);
     if (status != SW_NOMEM || e->making.alone || e->opts.dir == NULL || e->budget == NULL)
         return status;
-    swi_rest_drop(e, &e->children[i]);
     swi_one_free(e, &e->children[i]);
     e->next_id = counts[0];
     e->mutants = counts[1];
@@ -206,10 +205,8 @@ static void change(sw_evolution *e)
         e->children[i] = *one;
         swi_one_begin(one); /* moved */
     }
-    for (uint32_t i = 0; i < e->opts.population; i++) {
-        swi_rest_drop(e, &e->members[i]);
+    for (uint32_t i = 0; i < e->opts.population; i++)
         swi_one_free(e, &e->members[i]);
-    }
     swi_one *members = e->members;
     e->members = e->children;
     e->children = members;
@@ -233,7 +230,6 @@ static sw_status begin_next(sw_evolution *e)
     SW_TRY(make_room(e));
     if (e->opts.dir != NULL)
         SW_TRY(swi_generation_write(e));
-    swi_rest_sweep(e);
     return swi_evolution_place(e);
 }
 

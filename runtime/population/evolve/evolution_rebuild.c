@@ -238,6 +238,7 @@ static sw_status run(rebuild *r, uint64_t id, sw_net **out)
                 "line when its first generation has ended)",
                 r->e->opts.dir, (unsigned long long)id);
     SW_TRY(find_ancestors(r, id));
+    SW_TRY(swi_states_open(r->e));
     for (r->now = 0; !r->all[0].one.rest.there; r->now++)
         SW_TRY(one_generation(r));
     return take_net(r, out);

@@ -1,8 +1,9 @@
-/* Members at rest: the bytes of a range in a file of the run's folder, or in a block that the
- * budget pays for. A file is named after the member and the generation at whose begin it was
- * so; those of one generation are kept until the next one is whole. */
+/* Members at rest: the bytes of a range in a file of DIR/members, or in a block that the budget
+ * pays for. A file is named after the member and the generation at whose begin it was so, and
+ * begins with a line that says what it is; those of two generations are kept. The best's state
+ * is there twice: it may be that of both. */
 #include "alloc/base/mem.h"
-#include "runtime/population/evolve/evolution.h"
+#include "runtime/population/evolve/evolution_files.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,87 +28,119 @@ uint64_t swi_sum_of(const void *bytes, size_t n, uint64_t sum)
     return s[0] ^ n;
 }
 
-static void path_of(const sw_evolution *e, const swi_old_file *file,
-                    char path[SWI_EVOLUTION_PATH])
-{
-    (void)snprintf(path, SWI_EVOLUTION_PATH, "%s/%s-%llu-%llu.state", e->opts.dir, file->what,
-                   (unsigned long long)file->id, (unsigned long long)file->generation);
-}
+static const char *const whats[] = {"best", "member", "paused", "rebuilt", "spare"};
+enum { BEST, MEMBER, PAUSED, REBUILT, SPARE, WHATS };
 
-static swi_old_file file_of(const sw_evolution *e, const swi_one *one, uint64_t generation)
+static swi_state_file file_of(const sw_evolution *e, const swi_one *one, uint64_t generation)
 {
-    const char *what = one == &e->best ? "best" : e->rebuilding ? "rebuilt" : "member";
-    return (swi_old_file){one->id, generation, what};
+    const int what = one == &e->best ? BEST : e->rebuilding ? REBUILT : MEMBER;
+    return (swi_state_file){one->id, generation, what};
 }
 
 /* Of one that is put aside. */
-static swi_old_file pause_of(const swi_one *one)
+static swi_state_file pause_of(const swi_one *one)
 {
-    return (swi_old_file){one->id, 0, "paused"};
+    return (swi_state_file){one->id, 0, PAUSED};
 }
 
-/* Without memory for it the file stays; it does no harm. */
-static void note_old(sw_evolution *e, swi_old_file file)
+static void path_of(const sw_evolution *e, swi_state_file file, char path[SWI_EVOLUTION_PATH])
 {
-    void *old = e->old;
-    if (sw_heap_reserve(&old, SW_HEAP_RECORDS, &e->cap_old, e->n_old + 1, sizeof *e->old) !=
-        SW_OK)
-        return;
-    e->old = old;
-    e->old[e->n_old++] = file;
+    (void)snprintf(path, SWI_EVOLUTION_PATH, "%s/members/%s-%llu-%llu.state", e->opts.dir,
+                   whats[file.what], (unsigned long long)file.id,
+                   (unsigned long long)file.generation);
 }
 
-void swi_rest_sweep(sw_evolution *e)
+enum { HEAD = 200 };
+static size_t head_of(char to[HEAD], swi_state_file file, size_t n, uint64_t sum)
 {
-    char path[SWI_EVOLUTION_PATH];
-    for (uint32_t i = 0; i < e->n_old; i++) {
-        path_of(e, &e->old[i], path);
-        if (sw_file_remove(path) != SW_OK)
-            continue; /* it does no harm */
-    }
-    e->n_old = 0;
+    return (size_t)snprintf(to, HEAD,
+                            SWI_STATE_HEAD "\"what\":\"%s\",\"id\":%llu,\"generation\":%llu,"
+                                           "\"bytes\":%zu,\"sum\":\"0x%016llx\"}\n",
+                            whats[file.what], (unsigned long long)file.id,
+                            (unsigned long long)file.generation, n, (unsigned long long)sum);
 }
 
-static sw_status write_file(const char *path, const void *bytes, size_t n)
+static sw_status write_file(const sw_evolution *e, swi_state_file file, const void *bytes,
+                            size_t n, uint64_t sum)
 {
+    char path[SWI_EVOLUTION_PATH], head[HEAD];
     sw_file *f;
+    path_of(e, file, path);
     SW_TRY(sw_file_open(&f, path, SW_FILE_WRITE));
-    const sw_status status = sw_file_write(f, bytes, n);
-    if (status != SW_OK) {
-        sw_file_drop(f);
-        return status;
-    }
-    return sw_file_close(f);
+    sw_status status = sw_file_write(f, head, head_of(head, file, n, sum));
+    if (status == SW_OK)
+        status = sw_file_write(f, bytes, n);
+    const sw_status closed = sw_file_close(f);
+    return status == SW_OK ? closed : status;
 }
 
-static sw_status read_file(const char *path, void *to, size_t n, uint64_t sum)
+/* Every byte of it must be the one that was written. */
+static sw_status read_open(sw_file *f, swi_state_file file, void *to, size_t n, uint64_t sum)
 {
-    sw_file *f;
-    size_t got = 0;
-    SW_TRY(sw_file_open(&f, path, SW_FILE_READ));
-    const sw_status status = sw_file_read(f, to, n, &got);
-    sw_file_drop(f);
-    SW_TRY(status);
-    if (got != n)
-        SW_FAIL(SW_FORMAT, "%s: has %zu bytes, and %zu were written", path, got, n);
-    if (swi_sum_of(to, n, 0) != sum)
-        SW_FAIL(SW_FORMAT, "%s: is damaged: its bytes are not those that were written", path);
+    char head[HEAD], found[HEAD];
+    const size_t begin = head_of(head, file, n, sum);
+    uint64_t size;
+    size_t got = 0, got_head = 0;
+    SW_TRY(sw_file_size(f, &size));
+    SW_TRY(sw_file_read(f, found, begin, &got_head));
+    SW_TRY(sw_file_read(f, to, n, &got));
+    if (size != begin + n)
+        SW_FAIL(SW_FORMAT, "%s: has %llu bytes, and %zu were written", sw_file_path(f),
+                (unsigned long long)size, begin + n);
+    if (got_head != begin || memcmp(head, found, begin) != 0 || got != n ||
+        swi_sum_of(to, n, 0) != sum)
+        SW_FAIL(SW_FORMAT, "%s: is damaged: its bytes are not those that were written",
+                sw_file_path(f));
     return SW_OK;
 }
 
-/* ---- what was left behind ---------------------------------------------------------------- */
+static sw_status read_file(const sw_evolution *e, swi_state_file file, void *to, size_t n,
+                           uint64_t sum)
+{
+    char path[SWI_EVOLUTION_PATH];
+    sw_file *f;
+    path_of(e, file, path);
+    SW_TRY(sw_file_open(&f, path, SW_FILE_READ));
+    const sw_status status = read_open(f, file, to, n, sum);
+    sw_file_drop(f);
+    return status;
+}
+
+/* ---- two generations of files ------------------------------------------------------------ */
+
+static int by_name(const void *a, const void *b)
+{
+    const swi_state_file *x = a, *y = b;
+    if (x->generation != y->generation)
+        return x->generation < y->generation ? -1 : 1;
+    if (x->id != y->id)
+        return x->id < y->id ? -1 : 1;
+    return x->what - y->what;
+}
+
+void swi_states_note(sw_evolution *e, const swi_one *members, const swi_one *best)
+{
+    swi_states *s = &e->states[0], older = e->states[1];
+    e->states[1] = *s;
+    *s = older;
+    s->n = 0;
+    for (uint32_t i = 0; i < e->opts.population; i++)
+        s->all[s->n++] = (swi_state_file){members[i].id, members[i].rest.generation, MEMBER};
+    for (int what = BEST; best != NULL && what <= SPARE; what += SPARE)
+        s->all[s->n++] = (swi_state_file){best->id, best->rest.generation, what};
+    qsort(s->all, s->n, sizeof *s->all, by_name);
+}
 
 /* WHAT-ID-GENERATION.state, and nothing else. */
-static bool is_state(const char *name, swi_old_file *out)
+static bool is_state(const char *name, swi_state_file *out)
 {
-    static const char *const whats[] = {"member", "best", "paused", "rebuilt"};
-    for (int i = 0; i < 4; i++) {
-        const size_t n = strlen(whats[i]);
+    for (int what = 0; what < WHATS; what++) {
+        const size_t n = strlen(whats[what]);
         char *end;
-        if (strncmp(name, whats[i], n) != 0 || name[n] != '-' || name[n + 1] < '0' ||
+        if (strncmp(name, whats[what], n) != 0 || name[n] != '-' || name[n + 1] < '0' ||
             name[n + 1] > '9')
             continue;
-        *out = (swi_old_file){.what = whats[i]};
+        out->what = what;
         out->id = strtoull(name + n + 1, &end, 10);
         if (*end != '-' || end[1] < '0' || end[1] > '9')
             return false;
@@ -117,32 +150,40 @@ static bool is_state(const char *name, swi_old_file *out)
     return false;
 }
 
-static bool is_file_of(const sw_evolution *e, const swi_one *one, const swi_old_file *file)
+static bool is_needed(const sw_evolution *e, const swi_state_file *file)
 {
-    const swi_old_file its = file_of(e, one, one->rest.generation);
-    return one->rest.there && its.id == file->id && its.generation == file->generation &&
-           strcmp(its.what, file->what) == 0;
+    for (int i = 0; i < 2; i++) {
+        const swi_states *s = &e->states[i];
+        if (s->n > 0 && bsearch(file, s->all, s->n, sizeof *s->all, by_name) != NULL)
+            return true;
+    }
+    return file->what == PAUSED && e->phase != SWI_PHASE_NEW;
 }
 
-static bool note_left(void *context, const char *name)
+static bool sweep_one(void *context, const char *name)
 {
-    sw_evolution *e = context;
-    swi_old_file file;
-    if (!is_state(name, &file))
-        return true;
-    bool used = is_file_of(e, &e->best, &file);
-    for (uint32_t i = 0; i < e->opts.population; i++)
-        used |= is_file_of(e, &e->members[i], &file);
-    if (!used)
-        note_old(e, file);
+    const sw_evolution *e = context;
+    char path[SWI_EVOLUTION_PATH];
+    swi_state_file file;
+    if (is_state(name, &file) && !is_needed(e, &file)) {
+        path_of(e, file, path);
+        (void)!sw_file_remove(path);
+    }
     return true;
 }
 
-sw_status swi_rest_sweep_folder(sw_evolution *e)
+void swi_states_sweep(sw_evolution *e)
 {
-    SW_TRY(sw_folder_for_each(e->opts.dir, note_left, e));
-    swi_rest_sweep(e);
-    return SW_OK;
+    char path[SWI_EVOLUTION_PATH];
+    swi_evolution_path(e, "members", path);
+    (void)!sw_folder_for_each(path, sweep_one, e);
+}
+
+sw_status swi_states_open(const sw_evolution *e)
+{
+    char path[SWI_EVOLUTION_PATH];
+    swi_evolution_path(e, "members", path);
+    return sw_folder_make(path);
 }
 
 /* ---- to rest ----------------------------------------------------------------------------- */
@@ -170,15 +211,14 @@ sw_status swi_rest_begin(sw_evolution *e, swi_one *one, unsigned char *scratch,
 sw_status swi_rest_end(sw_evolution *e, swi_one *one, const unsigned char *bytes,
                        uint64_t generation)
 {
-    char path[SWI_EVOLUTION_PATH];
     const size_t n = one->need.member;
     if (e->opts.dir != NULL) {
-        const swi_old_file file = file_of(e, one, generation);
-        path_of(e, &file, path);
-        SW_TRY(write_file(path, bytes, n));
-        if (one->rest.there && one->rest.generation != generation)
-            note_old(e, file_of(e, one, one->rest.generation));
+        swi_state_file file = file_of(e, one, generation);
         one->rest.sum = swi_sum_of(bytes, n, 0);
+        SW_TRY(write_file(e, file, bytes, n, one->rest.sum));
+        file.what = SPARE;
+        if (one == &e->best)
+            SW_TRY(write_file(e, file, bytes, n, one->rest.sum));
     }
     one->rest.bytes = n;
     one->rest.generation = generation;
@@ -186,23 +226,13 @@ sw_status swi_rest_end(sw_evolution *e, swi_one *one, const unsigned char *bytes
     return SW_OK;
 }
 
-void swi_rest_drop(sw_evolution *e, swi_one *one)
-{
-    swi_charged_give(e, one->rest.block, one->rest.bytes, &e->rest_bytes);
-    if (one->rest.there && e->opts.dir != NULL)
-        note_old(e, file_of(e, one, one->rest.generation));
-    one->rest = (swi_rest){.there = false};
-}
-
 void swi_rest_remove(sw_evolution *e, swi_one *one)
 {
     char path[SWI_EVOLUTION_PATH];
     swi_charged_give(e, one->rest.block, one->rest.bytes, &e->rest_bytes);
     if (one->rest.there && e->opts.dir != NULL) {
-        const swi_old_file file = file_of(e, one, one->rest.generation);
-        path_of(e, &file, path);
-        if (sw_file_remove(path) != SW_OK)
-            one->rest.there = false; /* it does no harm */
+        path_of(e, file_of(e, one, one->rest.generation), path);
+        (void)!sw_file_remove(path); /* it does no harm */
     }
     one->rest = (swi_rest){.there = false};
 }
@@ -222,8 +252,6 @@ sw_status swi_best_store(sw_evolution *e, const swi_one *one)
 {
     const unsigned char *range = swi_member_base(one->group, one->member.index);
     unsigned char *to = NULL;
-    if (e->opts.dir != NULL) /* the one before, which has another name */
-        swi_rest_drop(e, &e->best);
     e->best.id = one->id;
     e->best.need = one->need;
     if (e->opts.dir == NULL) {
@@ -236,15 +264,13 @@ sw_status swi_best_store(sw_evolution *e, const swi_one *one)
 /* Without files the block that it began with takes the bytes: it is not needed any more. */
 sw_status swi_one_pause(sw_evolution *e, swi_one *one)
 {
-    char path[SWI_EVOLUTION_PATH];
+    const size_t n = one->need.member;
     const unsigned char *range = swi_member_base(one->group, one->member.index);
-    const swi_old_file file = pause_of(one);
     if (e->opts.dir == NULL) {
-        memcpy(one->rest.block, range, one->need.member);
+        memcpy(one->rest.block, range, n);
     } else {
-        path_of(e, &file, path);
-        SW_TRY(write_file(path, range, one->need.member));
-        one->pause_sum = swi_sum_of(range, one->need.member, 0);
+        one->pause_sum = swi_sum_of(range, n, 0);
+        SW_TRY(write_file(e, pause_of(one), range, n, one->pause_sum));
     }
     sw_member_end(one->member);
     one->member = (sw_member){.of = NULL};
@@ -255,23 +281,43 @@ sw_status swi_one_pause(sw_evolution *e, swi_one *one)
 
 sw_status swi_rest_read(const sw_evolution *e, const swi_one *one, unsigned char *to)
 {
-    char path[SWI_EVOLUTION_PATH];
+    swi_state_file file = file_of(e, one, one->rest.generation);
     if (e->opts.dir == NULL) {
         memcpy(to, one->rest.block, one->rest.bytes);
         return SW_OK;
     }
-    const swi_old_file file = file_of(e, one, one->rest.generation);
-    path_of(e, &file, path);
-    return read_file(path, to, one->need.member, one->rest.sum);
+    const sw_status status = read_file(e, file, to, one->need.member, one->rest.sum);
+    if (one != &e->best || status == SW_OK)
+        return status;
+    file.what = SPARE;
+    return read_file(e, file, to, one->need.member, one->rest.sum);
+}
+
+sw_status swi_best_mend(const sw_evolution *e, unsigned char *scratch, char *why, size_t room)
+{
+    const size_t n = e->best.need.member;
+    const uint64_t sum = e->best.rest.sum;
+    swi_state_file file = file_of(e, &e->best, e->best.rest.generation), other = file;
+    other.what = SPARE;
+    for (int k = 0; k < 2; k++) {
+        const sw_status status = read_file(e, file, scratch, n, sum);
+        if (status != SW_OK) {
+            (void)snprintf(why, room, "%s", sw_last_error());
+            SW_TRY(read_file(e, other, scratch, n, sum));
+            SW_TRY(write_file(e, file, scratch, n, sum));
+        }
+        other.what = file.what;
+        file.what = SPARE;
+    }
+    return SW_OK;
 }
 
 /* A file of one that was put aside goes when it is read. */
 static sw_status read_pause(const sw_evolution *e, const swi_one *one, unsigned char *to)
 {
     char path[SWI_EVOLUTION_PATH];
-    const swi_old_file file = pause_of(one);
-    path_of(e, &file, path);
-    SW_TRY(read_file(path, to, one->need.member, one->pause_sum));
+    SW_TRY(read_file(e, pause_of(one), to, one->need.member, one->pause_sum));
+    path_of(e, pause_of(one), path);
     return sw_file_remove(path);
 }
 

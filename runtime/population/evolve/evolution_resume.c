@@ -1,14 +1,26 @@
 /* A run goes on where its folder ends: DIR/generation.json is read, and everything that it
- * names is checked, before anything changes. */
+ * names is checked, before anything changes. Where something of it is damaged it is passed
+ * over, and DIR/generation.json.1 is asked. */
 #include "alloc/base/mem.h"
+#include "alloc/base/note.h"
 #include "runtime/population/evolve/evolution_files.h"
+#include <stdio.h>
 #include <string.h>
+
+enum { NOTES = 500 };
+static void note(char *notes, const char *why)
+{
+    const size_t used = strlen(notes);
+    (void)snprintf(notes + used, NOTES - used, "%s%s", used > 0 ? "; " : "", why);
+}
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
 typedef struct {
     sw_evolution *e;
     const char *path;
+    const swi_text *file;
+    char *notes;            /* NOTES bytes: what was wrong and ended nothing */
     swi_one *members, best; /* of the run, as far as they were read */
     uint32_t n_members, n_best;
     uint64_t generation, next_id, history_bytes, steps, mutants, refused, sum;
@@ -139,9 +151,13 @@ static sw_status read_format(sw_json_in *in)
 {
     char text[64];
     SW_TRY(sw_json_get_text(in, text, sizeof text));
-    return strcmp(text, SWI_GENERATION_FORMAT) == 0
-               ? SW_OK
-               : sw_json_bad(in, "the format must be \"" SWI_GENERATION_FORMAT "\"");
+    if (strcmp(text, SWI_GENERATION_FORMAT) != 0)
+        SW_FAIL(
+            SW_FORMAT,
+            "%s: its format is \"%s\", and this library goes on with \"%s\" alone: go on with "
+            "the version that began the run, or begin one in another folder",
+            in->path, text, SWI_GENERATION_FORMAT);
+    return SW_OK;
 }
 
 static sw_status read_field(sw_json_in *in, const char *key, void *context)
@@ -167,37 +183,50 @@ static sw_status read_field(sw_json_in *in, const char *key, void *context)
     return sw_json_get_count(in, counts[which - 2]);
 }
 
-static sw_status parse(reader *r, const swi_text *file)
+/* All of it is what was written: its tail is as the sum of what stands in front makes it. */
+static sw_status check_sum(const reader *r)
 {
-    sw_json_in in = swi_read_begin(file->bytes, file->n, r->path);
+    char tail[SWI_SUM_BYTES + 1];
+    const size_t n = r->file->n - SWI_SUM_BYTES;
+    if (r->file->n >= SWI_SUM_BYTES) {
+        const unsigned long long sum = swi_sum_of(r->file->bytes, n, 0);
+        (void)snprintf(tail, sizeof tail, ",\"sum\":\"0x%016llx\"}\n", sum);
+        if (memcmp((const char *)r->file->bytes + n, tail, SWI_SUM_BYTES) == 0)
+            return SW_OK;
+    }
+    SW_FAIL(SW_FORMAT, "%s: is damaged: it is not what was written", r->path);
+}
+
+static sw_status parse(reader *r)
+{
+    sw_json_in in = swi_read_begin(r->file->bytes, r->file->n, r->path);
+    SW_TRY(check_sum(r));
     SW_TRY(sw_json_get_object(&in, read_field, r));
     if (r->seen != 0x7ff)
         return sw_json_bad(&in, "a field of the generation is missing");
     if (r->n_members != r->e->opts.population)
         return sw_json_bad(&in, "members are missing");
-    SW_TRY(swi_read_end(&in));
-    if (file->n < SWI_SUM_BYTES ||
-        r->sum != swi_sum_of(file->bytes, file->n - SWI_SUM_BYTES, 0))
-        SW_FAIL(SW_FORMAT, "%s: is damaged: it is not what was written", r->path);
-    return SW_OK;
+    return swi_read_end(&in);
 }
 
 /* ---- going on ---------------------------------------------------------------------------- */
 
 /* Its state is as large as the genome says, and the bytes are those that were written. */
-static sw_status check_state(sw_evolution *e, swi_one *one, const swi_one *as)
+static sw_status check_state(reader *r, swi_one *one)
 {
+    sw_evolution *e = r->e;
     void *scratch;
+    char why[NOTES] = "";
     one->rest.there = true;
-    if (one->rest.bytes != as->need.member)
-        SW_FAIL(SW_FORMAT,
-                "%s/generation.json: member %llu has %zu bytes, its genome needs %zu",
-                e->opts.dir, (unsigned long long)one->id, one->rest.bytes, as->need.member);
-    one->need = as->need;
-    one->price = as->price;
+    if (one->rest.bytes != one->need.member)
+        SW_FAIL(SW_FORMAT, "%s: member %llu has %zu bytes, its genome needs %zu", r->path,
+                (unsigned long long)one->id, one->rest.bytes, one->need.member);
     SW_TRY(swi_charged_take(e, &scratch, one->need.member, &e->scratch_bytes));
-    const sw_status status = swi_rest_read(e, one, scratch);
+    const sw_status status = one == &e->best ? swi_best_mend(e, scratch, why, sizeof why)
+                                             : swi_rest_read(e, one, scratch);
     swi_charged_give(e, scratch, one->need.member, &e->scratch_bytes);
+    if (*why != '\0' && status == SW_OK)
+        note(r->notes, why);
     return status;
 }
 
@@ -215,7 +244,7 @@ static sw_status open_members(reader *r)
                     (unsigned long long)one->id, swi_limits_bytes(&limits, one->need),
                     limits.room);
         limits.most = swi_need_most(limits.most, one->need);
-        SW_TRY(check_state(e, one, one));
+        SW_TRY(check_state(r, one));
     }
     return SW_OK;
 }
@@ -259,45 +288,63 @@ static void exchange(reader *r)
     swi_feeds_sweep(e);
 }
 
-static sw_status check_history(const reader *r)
+/* What is lost of the history no run needs to go on: it ends behind its last whole line then.
+ */
+static sw_status look_at_history(reader *r)
 {
-    char path[SWI_EVOLUTION_PATH];
-    sw_file *f;
-    uint64_t size;
+    char path[SWI_EVOLUTION_PATH], why[SWI_EVOLUTION_PATH + 100];
+    swi_text file = {NULL, 0};
+    bool there;
+    const unsigned long long had = r->history_bytes;
     swi_evolution_path(r->e, "history.jsonl", path);
-    SW_TRY(sw_file_open(&f, path, SW_FILE_READ));
-    const sw_status status = sw_file_size(f, &size);
-    sw_file_drop(f);
-    SW_TRY(status);
-    if (size < r->history_bytes)
-        SW_FAIL(SW_FORMAT, "%s: has %llu bytes, and had %llu bytes when the generation began",
-                path, (unsigned long long)size, (unsigned long long)r->history_bytes);
+    SW_TRY(sw_file_look(path, &there));
+    if (there)
+        SW_TRY(swi_text_read_file(&file, path));
+    if (file.n < r->history_bytes) {
+        const char *text = file.bytes;
+        (void)snprintf(why, sizeof why, "%s: has %zu of its %llu bytes: lines are lost", path,
+                       file.n, had);
+        note(r->notes, why);
+        r->history_bytes = file.n;
+        while (r->history_bytes > 0 && text[r->history_bytes - 1] != '\n')
+            r->history_bytes--;
+    }
+    swi_text_free(&file);
     return SW_OK;
 }
 
 /* Everything is read and checked before anything changes. */
-static sw_status restore(reader *r, const swi_text *file)
+static sw_status restore(reader *r)
 {
-    SW_TRY(parse(r, file));
-    SW_TRY(check_history(r));
     SW_TRY(open_members(r));
     SW_TRY(open_best(r));
+    SW_TRY(look_at_history(r));
     if (r->n_best > 0) {
         swi_one *real = &r->e->best, was = *real; /* its file is named after where it stands */
         *real = r->best;
-        const sw_status status = check_state(r->e, real, real);
+        const sw_status status = check_state(r, real);
         *real = was;
         SW_TRY(status);
     }
+    swi_states_note(r->e, r->members, r->n_best > 0 ? &r->best : NULL);
     exchange(r);
     return SW_OK;
 }
 
-static sw_status resume(sw_evolution *e, const char *path)
+/* Which states the generation before needs. */
+static sw_status note_states(reader *r)
+{
+    swi_states_note(r->e, r->members, r->n_best > 0 ? &r->best : NULL);
+    return SW_OK;
+}
+
+/* Read and parse a generation's file, and have `take` do something with it. */
+static sw_status with_generation(sw_evolution *e, const char *path, char *notes,
+                                 sw_status (*take)(reader *r))
 {
     const size_t bytes = e->opts.population * sizeof(swi_one);
-    reader r = {.e = e, .path = path};
     swi_text file;
+    reader r = {.e = e, .path = path, .file = &file, .notes = notes};
     void *members = NULL, *text = NULL;
     SW_TRY(swi_text_read_file(&file, path));
     sw_status status = sw_heap_alloc(&members, SW_HEAP_RECORDS, bytes);
@@ -310,7 +357,9 @@ static sw_status resume(sw_evolution *e, const char *path)
     for (uint32_t i = 0; i < e->opts.population && members != NULL; i++)
         swi_one_begin(&r.members[i]);
     if (status == SW_OK)
-        status = restore(&r, &file);
+        status = parse(&r);
+    if (status == SW_OK)
+        status = take(&r);
     for (uint32_t i = 0; i < e->opts.population && members != NULL; i++)
         swi_one_free(e, &r.members[i]);
     swi_one_free(e, &r.best);
@@ -320,11 +369,34 @@ static sw_status resume(sw_evolution *e, const char *path)
     return status;
 }
 
+/* From the newest generation that is whole; *found false: there is none at all. */
+static sw_status resume(sw_evolution *e, const char *const paths[], char *notes, bool *found)
+{
+    sw_status first = SW_OK;
+    for (int i = 0; i < SWI_GENERATIONS_KEPT; i++) {
+        bool there = false;
+        sw_status status = sw_file_look(paths[i], &there);
+        if (status == SW_OK && !there)
+            status = sw_error_set(SW_IO, __FILE__, __LINE__, "%s: is not there", paths[i]);
+        else
+            *found = true;
+        if (there)
+            status = with_generation(e, paths[i], notes, restore);
+        e->drop_old = i > 0; /* it must not take the place of the whole one */
+        if (status != SW_FORMAT && status != SW_IO)
+            return status;
+        first = first == SW_OK ? status : first;
+        note(notes, sw_last_error());
+    }
+    return *found ? sw_error_set(first, __FILE__, __LINE__, "%s", notes) : SW_OK;
+}
+
 sw_status sw_evolution_resume(sw_evolution *e, int *found)
 {
     static const char call[] = "sw_evolution_resume";
-    char path[SWI_EVOLUTION_PATH];
-    bool there;
+    char newest[SWI_EVOLUTION_PATH], older[SWI_EVOLUTION_PATH], notes[NOTES] = "";
+    const char *const paths[SWI_GENERATIONS_KEPT] = {newest, older};
+    bool any = false;
     SW_TRY(sw_handle_check(e, SW_HANDLE_EVOLUTION, call));
     if (found == NULL)
         SW_FAIL(SW_INVALID, "%s: found must not be NULL", call);
@@ -333,10 +405,11 @@ sw_status sw_evolution_resume(sw_evolution *e, int *found)
                 e->opts.dir == NULL
                     ? "the run has no dir"
                     : "it must be called before the first sw_evolution_advance");
-    swi_evolution_path(e, "generation.json", path);
-    SW_TRY(sw_file_look(path, &there));
-    if (there)
-        SW_TRY(resume(e, path));
-    *found = there;
+    swi_evolution_path(e, "generation.json", newest);
+    swi_evolution_path(e, "generation.json.1", older);
+    (void)!with_generation(e, older, notes, note_states); /* it need not be there */
+    SW_TRY(resume(e, paths, notes, &any));
+    swi_note_set("%s", any ? notes : "");
+    *found = any;
     return SW_OK;
 }
