@@ -37,6 +37,7 @@ swi_file_kind swi_file_kind_of(const unsigned char *head, size_t n)
         {"\x00\x00\x08\x03", 4, SWI_FILE_IDX},
         {"\x00\x00\x08\x01", 4, SWI_FILE_IDX},
         {"{\"type\":\"header\"", 16, SWI_FILE_PROFILE},
+        {"{\"format\":\"stepwell ", 20, SWI_FILE_EVOLUTION},
         /* Protocol 2, and torch.save's number. */
         {"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14, SWI_FILE_TORCH_PICKLE},
     };

@@ -22,6 +22,7 @@ typedef enum {
     SWI_FILE_SQLITE,
     SWI_FILE_IDX,
     SWI_FILE_PROFILE,
+    SWI_FILE_EVOLUTION, /* a state or a generation */
     SWI_FILE_KINDS
 } swi_file_kind;
 

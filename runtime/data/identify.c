@@ -29,6 +29,7 @@ static const char *const is_a[SWI_FILE_KINDS] = {
     [SWI_FILE_SQLITE] = "an SQLite file: save its tables as CSV",
     [SWI_FILE_IDX] = "an IDX file: give idx:DIR, the folder that it is in",
     [SWI_FILE_PROFILE] = "a profile of stepwell: stepwell report shows it",
+    [SWI_FILE_EVOLUTION] = "a file that stepwell evolve --resume goes on from",
 };
 
 const char *swi_identify_bytes(const unsigned char *head, size_t n)

@@ -352,6 +352,42 @@ static void damaged_files_end_no_run(void)
     SW_CHECK(strstr(o->err, "history.jsonl") != NULL, "%s", o->err);
 }
 
+static bool ask_of(void *folder, const char *name)
+{
+    const sw_outcome *o;
+    if (strcmp(name, "members") == 0)
+        return true;
+    o = going_run("info @/%s/%s", (const char *)folder, name);
+    SW_CHECK(o->status == 0 && strstr(o->out, name) != NULL, "%s: status %d: %s", name,
+             o->status, o->err);
+    return true;
+}
+
+/* info knows each file of a run, and whether a state or a generation is whole. */
+static void its_files_are_known(void)
+{
+    static const char *const damaged[] = {"R/generation.json", "R/generation.json.1"};
+    char state[100] = "";
+    new_folder("known");
+    (void)good(SMALL "--generations 2 --retrain 1", "--out @/R");
+    CU_ASSERT_EQUAL(sw_folder_for_each(going_at("R"), ask_of, "R"), SW_OK);
+    CU_ASSERT_EQUAL(sw_folder_for_each(going_at("R/members"), ask_of, "R/members"), SW_OK);
+    const sw_outcome *o = good("info @/R", "");
+    CU_ASSERT(strstr(o->out, "and 1 more") != NULL);
+    o = good("info --json @/R/generation.json", "");
+    CU_ASSERT(strstr(o->out, "\"whole\":true") != NULL && strstr(o->out, "\"2\"") != NULL);
+    CU_ASSERT_EQUAL(sw_folder_for_each(going_at("R/members"), is_state_of_two, state), SW_OK);
+    for (int i = 0; i < 3; i++)
+        for (size_t part = 1; part < 8; part += 3) {
+            const char *name = i < 2 ? damaged[i] : state;
+            flip(name, part);
+            o = going_run("info @/%s", name);
+            SW_CHECK(program_failed_cleanly(o, 3) && strstr(o->err, name) != NULL,
+                     "%s: status %d: %s%s", name, o->status, o->out, o->err);
+            flip(name, part);
+        }
+}
+
 /* Ended at any time, without a word: what is there goes on. */
 static void kills_lose_nothing(void)
 {
@@ -601,6 +637,7 @@ static const sw_test tests[] = {
     {"a run in parts is the run", a_run_in_parts_is_the_run},
     {"an interrupt keeps what was complete", an_interrupt_keeps_what_was_complete},
     {"damaged files end no run", damaged_files_end_no_run},
+    {"its files are known", its_files_are_known},
     {"kills lose nothing", kills_lose_nothing},
     {"an ancestor is made again", an_ancestor_is_made_again},
     {"time ends a run", time_ends_a_run},

@@ -286,6 +286,12 @@ static void snapshots_are_described(void)
     says("peak_bytes: ");
 }
 
+#define TEXT(head, says)                                                                       \
+    {                                                                                          \
+        head, sizeof head - 1, says                                                            \
+    }
+
+/* As they are written, and laid out otherwise. */
 static void names_alone_are_told(void)
 {
     static const struct {
@@ -293,6 +299,21 @@ static void names_alone_are_told(void)
         size_t n;
         const char *says;
     } kinds[] = {
+        TEXT("{\n \"format\": \"stepwell genome 1\",\n", ": an architecture"),
+        TEXT("{\"format\":\"stepwell genome 1\"", ": an architecture"),
+        TEXT("{\n \"format\": \"stepwell search space 1\",\n", ": a search space"),
+        TEXT("{\"generation\":120,\"id\":7,\"parents\"", "the history of an evolution"),
+        TEXT("{\"generation\":0,\"best\":null,", "an evolution, a line a generation"),
+        TEXT("kind,step,epoch,loss\n", "metrics of a training"),
+        TEXT("{\"kind\":\"train\",\"step\":1,", "metrics of a training"),
+        TEXT("kind,generation,mean,best\n", "metrics of an evolution strategy"),
+        TEXT("{\"kind\":\"generation\",\"generation\":1,", "metrics of an evolution strategy"),
+        TEXT("member,step,score,train_loss\n", "metrics of a population"),
+        TEXT("{\"member\":0,\"step\":2,", "metrics of a population"),
+        TEXT("[0,22,4,2,{\"lr\":0.2},{\"lr\":0.1}]\n", "a log of population based training"),
+        TEXT("<!doctype html>\n<html>", ": a page"),
+        TEXT("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg ", ": a picture"),
+        TEXT("<svg xmlns", ": a picture"),
         {"\x1f\x8b\x08\0", 4, "compressed by gzip"},
         {"\x89HDF\r\n\x1a\n....", 12, "HDF5"},
         {"\x80\x02\x8a\x0al\xfc\x9c\x46\xf9 j\xa8P\x19.", 15, "torch.save, in the form before"},
@@ -302,6 +323,14 @@ static void names_alone_are_told(void)
         put(&b, kinds[i].head, kinds[i].n);
         CU_ASSERT_EQUAL(run("info %s", write_bytes("named", &b)), 0);
         says(kinds[i].says);
+    }
+    static const char *const others[] = {"[1,2,3]\n", "kind,step\n",
+                                         "{\"generation\":,\"id\":1}", "{\"generation\":1",
+                                         "<html>"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        bytes b = {.n = 0};
+        put(&b, others[i], strlen(others[i]));
+        CU_ASSERT_EQUAL(run("info %s", write_bytes("named", &b)), 3);
     }
 }
 

@@ -1,6 +1,6 @@
 /* Lines of the folder that are read again: generations.jsonl, which is written here, and
  * history.jsonl, which is the library's. */
-#include "profiler/record/json_read.h"
+#include "runtime/population/evolve/text_read.h"
 #include "tools/evolve/evolve.h"
 #include <math.h>
 #include <string.h>
@@ -99,23 +99,13 @@ static sw_status each_line(evolve *e, const char *text, size_t n, const char *pa
 /* A file that is not there has no lines. */
 static sw_status read_lines(evolve *e, const char *path, take_line *take, uint64_t generation)
 {
-    sw_file *file;
-    uint64_t bytes = 0;
-    size_t got = 0;
-    void *text = NULL;
+    char *text;
+    size_t n;
     if (!sw_file_there(path))
         return SW_OK;
-    SW_TRY(sw_file_open(&file, path, SW_FILE_READ));
-    sw_status status = sw_file_size(file, &bytes);
-    if (status == SW_OK)
-        status = sw_heap_alloc(&text, SW_HEAP_FILES, (size_t)bytes);
-    if (status == SW_OK)
-        status = sw_file_read(file, text, (size_t)bytes, &got);
-    if (status == SW_OK)
-        status = each_line(e, text, got, path, take, generation);
-    if (text != NULL)
-        sw_heap_free(text, SW_HEAP_FILES, (size_t)bytes);
-    sw_file_drop(file);
+    SW_TRY(swi_text_load(&text, &n, path, "a file of lines", SIZE_MAX / 2));
+    const sw_status status = each_line(e, text, n, path, take, generation);
+    sw_text_free(text, n);
     return status;
 }
 

@@ -5,8 +5,11 @@
 #include "profiler/inspect/report/report.h"
 #include "profiler/inspect/snapshot_file.h"
 #include "profiler/record/utf8.h"
+#include "runtime/population/evolve/evolution_files.h"
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -149,7 +152,7 @@ static sw_status look_braces(found *f)
     return look_profile(f, is);
 }
 
-/* ---- IDX, and what has a name alone ------------------------------------------------------ */
+/* ---- IDX --------------------------------------------------------------------------------- */
 
 static sw_status look_idx(found *f, sw_file *file, const unsigned char *head)
 {
@@ -181,28 +184,110 @@ static sw_status look_idx(found *f, sw_file *file, const unsigned char *head)
     return SW_OK;
 }
 
+/* ---- evolutions -------------------------------------------------------------------------- */
+
+/* A state is a line that says what it is, then the bytes of its sum; a generation's file is a
+ * text with a sum at its end. */
+static sw_status look_evolution(found *f)
+{
+    char *text, what[12];
+    size_t n, bytes = 0;
+    unsigned long long id = 0, generation = 0, sum = 0;
+    SW_TRY(swi_text_load(&text, &n, f->path, f->says, SIZE_MAX / 2));
+    const char *end = memchr(text, '\n', n), *at = strstr(text, "\"generation\":");
+    const bool state = strcmp(f->kind, "state") == 0;
+    bool whole = state || swi_generation_whole(text, n);
+    if (state)
+        whole = end != NULL &&
+                sscanf(text,
+                       SWI_STATE_HEAD "\"what\":\"%11[a-z]\",\"id\":%llu,\"generation\":%llu,"
+                                      "\"bytes\":%zu,\"sum\":\"0x%llx\"}",
+                       what, &id, &generation, &bytes, &sum) == 5 &&
+                bytes == n - (size_t)(end + 1 - text) && swi_sum_of(end + 1, bytes, 0) == sum;
+    else if (at != NULL)
+        generation = strtoull(at + strlen("\"generation\":"), NULL, 10);
+    sw_text_free(text, n);
+    if (!whole)
+        SW_FAIL(SW_FORMAT, "%s: %s, and is damaged: its bytes are not those that were written",
+                f->path, f->says);
+    if (state)
+        found_note(f, "member", "%llu (%s)", id, what);
+    found_note(f, "generation", "%llu", generation);
+    f->whole = true;
+    return SW_OK;
+}
+
+/* ---- what has a name alone --------------------------------------------------------------- */
+
+static const char genome[] = "stepwell evolve --help says which options read it",
+                  page[] = "a browser shows it",
+                  goes_on[] = "stepwell evolve --resume goes on from it",
+                  logged[] =
+                      "stepwell pbt --replay FILE trains a member along pbt_policy_K.txt";
+
+/* Blanks count nowhere, and '#' stands for a number. */
 static const struct {
-    const char *bytes;
-    size_t n;
-    const char *kind, *says, *advice;
+    const char *begin, *kind, *says, *advice;
 } named[] = {
-    {"\x1f\x8b", 2, "gzip", "a file that is compressed by gzip",
+    {"\x1f\x8b", "gzip", "a file that is compressed by gzip",
      "gunzip it and ask again; data are read as they are (--data)"},
-    {"\x89HDF\r\n\x1a\n", 8, "hdf5", "HDF5, which Keras and h5py write",
+    {"\x89HDF\r\n\x1a\n", "hdf5", "HDF5, which Keras and h5py write",
      "safetensors.numpy.save_file(arrays, FILE) in Python writes arrays as a file that "
      "--load-params and info read"},
-    {"swzo 1", 6, "record", "the steps of a training of zeroth order",
+    {"swzo 1", "record", "the steps of a training of zeroth order",
      "stepwell train --replay FILE makes them again"},
-    {"{\"format\": \"stepwell genome", 26, "genome", "an architecture, as evolve writes them",
-     "stepwell evolve --help says which options read it"},
-    {"\x89PNG", 4, "png", "a picture", NULL},
-    {"\xff\xd8\xff", 3, "jpeg", "a picture", NULL},
+    {"{\"format\": \"stepwell genome", "genome", "an architecture, as evolve writes them",
+     genome},
+    {"{\"format\": \"stepwell search space", "search_space", "a search space of architectures",
+     "stepwell evolve --space FILE searches it"},
+    {"{\"format\": \"stepwell evolution", "generation", "a generation of an evolution",
+     goes_on},
+    {SWI_STATE_HEAD, "state", "the state of a member of an evolution", goes_on},
+    {"{\"generation\": #, \"id\":", "history", "the history of an evolution, a line a member",
+     "stepwell evolve --rebuild ID makes a member again from it"},
+    {"{\"generation\": #, \"best\":", "generations", "an evolution, a line a generation", NULL},
+    {"kind,step,epoch,", "metrics", "metrics of a training", NULL},
+    {"kind,generation,mean,", "metrics", "metrics of an evolution strategy", NULL},
+    {"member,step,score,", "metrics", "metrics of a population", NULL},
+    {"{\"kind\": \"generation\", \"generation\": #", "metrics",
+     "metrics of an evolution strategy", NULL},
+    {"{\"kind\": \"train\", \"step\": #", "metrics", "metrics of a training", NULL},
+    {"{\"member\": #, \"step\": #", "metrics", "metrics of a population", NULL},
+    {"[#,#,#,#,{", "pbt_log", "a log of population based training", logged},
+    {"<!doctype html>", "html", "a page", page},
+    {"<?xml version=\"1.0\" encoding=\"UTF-8\"?><svg", "svg", "a picture", page},
+    {"<svg", "svg", "a picture", page},
+    {"\x89PNG", "png", "a picture", NULL},
+    {"\xff\xd8\xff", "jpeg", "a picture", NULL},
 };
+
+static bool is_blank(unsigned char c)
+{
+    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
+static bool begins_as(const unsigned char *head, size_t n, const char *begin)
+{
+    size_t at = 0;
+    for (; *begin != '\0'; begin++) {
+        if (is_blank((unsigned char)*begin))
+            continue;
+        while (at < n && is_blank(head[at]))
+            at++;
+        if (at == n || (*begin == '#' ? head[at] < '0' || head[at] > '9'
+                                      : head[at] != (unsigned char)*begin))
+            return false;
+        at++;
+        while (*begin == '#' && at < n && head[at] >= '0' && head[at] <= '9')
+            at++;
+    }
+    return true;
+}
 
 static bool look_named(found *f, const unsigned char *head, size_t n)
 {
     for (size_t i = 0; i < sizeof named / sizeof *named; i++)
-        if (n >= named[i].n && memcmp(head, named[i].bytes, named[i].n) == 0) {
+        if (begins_as(head, n, named[i].begin)) {
             f->kind = named[i].kind;
             f->says = named[i].says;
             f->advice = named[i].advice;
@@ -213,7 +298,7 @@ static bool look_named(found *f, const unsigned char *head, size_t n)
 
 /* ---- all --------------------------------------------------------------------------------- */
 
-#define HEAD 32
+#define HEAD 256
 
 static bool begins(const unsigned char *head, const char *with)
 {
@@ -232,7 +317,7 @@ static sw_status look(found *f, sw_file *file, const unsigned char *head, size_t
     if (begins(head, "PK\x03\x04") || begins(head, "PK\x05\x06"))
         return found_zip(f);
     if (look_named(f, head, n))
-        return SW_OK;
+        return f->advice == goes_on ? look_evolution(f) : SW_OK;
     if (n > 4 && head[0] == 0 && head[1] == 0 && head[2] == 8 && head[3] > 0 &&
         head[3] <= FOUND_RANK)
         return look_idx(f, file, head);
@@ -243,7 +328,7 @@ static sw_status look(found *f, sw_file *file, const unsigned char *head, size_t
 
 sw_status found_look(found *f, const char *path)
 {
-    unsigned char head[HEAD] = {0};
+    unsigned char head[HEAD + 1] = {0};
     sw_file *file;
     size_t got = 0;
     struct stat st;
@@ -253,7 +338,7 @@ sw_status found_look(found *f, const char *path)
     SW_TRY(sw_file_open(&file, path, SW_FILE_READ));
     sw_status status = sw_file_size(file, &f->bytes);
     if (status == SW_OK)
-        status = sw_file_read(file, head, sizeof head, &got);
+        status = sw_file_read(file, head, HEAD, &got);
     if (status == SW_OK)
         status = look(f, file, head, got);
     sw_file_drop(file);

@@ -29,6 +29,7 @@ typedef struct {
     found_tensor *tensor;
     uint32_t n_tensors, cap_tensors;
     uint64_t more_tensors; /* that are not listed */
+    bool whole;            /* it matches its checksum; false: it has none */
     char damage[1200];     /* behind what was read; "": none */
 } found;
 

@@ -56,6 +56,8 @@ void found_print(const found *f)
         const bool own = strcmp(f->note[i].key, "property") == 0; /* has its name in its text */
         printf("  %s%s%s\n", own ? "" : f->note[i].key, own ? "" : ": ", f->note[i].text);
     }
+    if (f->whole)
+        puts("  whole: it matches its checksum");
     print_tensors(f);
     if (f->advice != NULL) {
         fputs("  ", stdout);
@@ -87,7 +89,10 @@ static void put_found(sw_json *j, const found *f)
     sw_json_put_string(j, "kind", f->kind);
     sw_json_put_string(j, "says", f->says);
     sw_json_put_u64(j, "bytes", f->bytes);
-    sw_json_put_null(j, "whole"); /* nothing of it is held against checksums */
+    if (f->whole)
+        sw_json_put_bool(j, "whole", true);
+    else
+        sw_json_put_null(j, "whole"); /* nothing of it is held against checksums */
     sw_json_put_string(j, "damage", f->damage[0] != '\0' ? f->damage : NULL);
     sw_json_open(j, "notes", '[');
     for (int i = 0; i < f->n_notes; i++) {

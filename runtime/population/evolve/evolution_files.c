@@ -66,14 +66,30 @@ static sw_status write_all(sw_json *j, const sw_evolution *e)
     return j->status;
 }
 
-/* The digits in the place of those zeros. */
+/* What stands behind the bytes that the sum is of. */
+enum { TAIL = 29 };
+static void tail_of(char to[TAIL + 1], const char *text, size_t n)
+{
+    (void)snprintf(to, TAIL + 1, ",\"sum\":\"0x%016llx\"}\n",
+                   (unsigned long long)swi_sum_of(text, n, 0));
+}
+
+bool swi_generation_whole(const char *text, size_t n)
+{
+    char tail[TAIL + 1];
+    if (n < TAIL)
+        return false;
+    tail_of(tail, text, n - TAIL);
+    return memcmp(text + n - TAIL, tail, TAIL) == 0;
+}
+
+/* In the place of that with zeros. */
 static sw_status put_sum(sw_json *j)
 {
-    char digits[24];
+    char tail[TAIL + 1];
     SW_TRY(j->status);
-    const uint64_t sum = swi_sum_of(j->bytes, j->used - SWI_SUM_BYTES, 0);
-    (void)snprintf(digits, sizeof digits, "%016llx", (unsigned long long)sum);
-    memcpy(j->bytes + j->used - SWI_SUM_BYTES + SWI_SUM_DIGITS, digits, 16);
+    tail_of(tail, j->bytes, j->used - TAIL);
+    memcpy(j->bytes + j->used - TAIL, tail, TAIL);
     return SW_OK;
 }
 

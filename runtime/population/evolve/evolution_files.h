@@ -9,17 +9,8 @@
 #define SWI_GENERATION_FORMAT "stepwell evolution 2"
 #define SWI_STATE_HEAD "{\"format\":\"stepwell state 1\"," /* a state begins with */
 enum { SWI_GENERATIONS_KEPT = 2 }; /* generation.json, generation.json.1 */
-/* What stands behind the bytes that the sum of a generation's file is of:
- * ,"sum":"0x0123456789abcdef"} and a line's end; its digits begin there. */
-enum { SWI_SUM_BYTES = 29, SWI_SUM_DIGITS = 10 };
-
-/* A whole file on the heap, for SW_HEAP_FILES. */
-typedef struct {
-    void *bytes;
-    size_t n;
-} swi_text;
-sw_status swi_text_read_file(swi_text *out, const char *path);
-void swi_text_free(swi_text *text);
+/* Is the text of such a file what was written? */
+bool swi_generation_whole(const char *text, size_t n);
 
 /* Numbers past 2^53, and sums: "0x..." */
 void swi_put_hex(sw_json *j, const char *key, uint64_t x);

@@ -11,43 +11,6 @@ void swi_evolution_path(const sw_evolution *e, const char *name, char path[SWI_E
     (void)snprintf(path, SWI_EVOLUTION_PATH, "%s/%s", e->opts.dir, name);
 }
 
-/* ---- whole files ------------------------------------------------------------------------- */
-
-static sw_status read_open(sw_file *f, swi_text *out)
-{
-    uint64_t size;
-    size_t got = 0;
-    void *block;
-    SW_TRY(sw_file_size(f, &size));
-    if (size > SIZE_MAX / 4)
-        SW_FAIL(SW_FORMAT, "%s: is too large", sw_file_path(f));
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, (size_t)size + 1));
-    const sw_status status = sw_file_read(f, block, (size_t)size, &got);
-    if (status != SW_OK) {
-        sw_heap_free(block, SW_HEAP_FILES, (size_t)size + 1);
-        return status;
-    }
-    *out = (swi_text){block, (size_t)size};
-    memset((char *)block + got, 0, (size_t)size + 1 - got);
-    return SW_OK;
-}
-
-sw_status swi_text_read_file(swi_text *out, const char *path)
-{
-    sw_file *f;
-    SW_TRY(sw_file_open(&f, path, SW_FILE_READ));
-    const sw_status status = read_open(f, out);
-    sw_file_drop(f);
-    return status;
-}
-
-void swi_text_free(swi_text *text)
-{
-    if (text->bytes != NULL)
-        sw_heap_free(text->bytes, SW_HEAP_FILES, text->n + 1);
-    *text = (swi_text){NULL, 0};
-}
-
 /* ---- numbers ----------------------------------------------------------------------------- */
 
 void swi_put_hex(sw_json *j, const char *key, uint64_t x)

@@ -106,9 +106,9 @@ static int by_id(const void *a, const void *b)
     return x->generation < y->generation ? -1 : x->generation > y->generation;
 }
 
-static sw_status read_all(swi_lines *lines, const swi_text *file, const char *path)
+static sw_status read_all(swi_lines *lines, const char *text, size_t n, const char *path)
 {
-    sw_json_in in = swi_read_begin(file->bytes, file->n, path);
+    sw_json_in in = swi_read_begin(text, n, path);
     int c;
     SW_TRY(sw_json_peek(&in, &c));
     while (c >= 0) {
@@ -124,11 +124,12 @@ sw_status swi_lines_read(const sw_evolution *e, swi_lines *out)
 {
     char path[SWI_EVOLUTION_PATH];
     swi_lines lines = {.n = 0};
-    swi_text file;
+    char *text;
+    size_t n;
     swi_evolution_path(e, "history.jsonl", path);
-    SW_TRY(swi_text_read_file(&file, path));
-    const sw_status status = read_all(&lines, &file, path);
-    swi_text_free(&file);
+    SW_TRY(swi_text_load(&text, &n, path, "a history", SIZE_MAX / 2));
+    const sw_status status = read_all(&lines, text, n, path);
+    sw_text_free(text, n);
     if (status != SW_OK) {
         swi_lines_free(&lines);
         return status;

@@ -19,7 +19,8 @@ static void note(char *notes, const char *why)
 typedef struct {
     sw_evolution *e;
     const char *path;
-    const swi_text *file;
+    const char *file; /* its bytes */
+    size_t n;
     char *notes;            /* NOTES bytes: what was wrong and ended nothing */
     swi_one *members, best; /* of the run, as far as they were read */
     uint32_t n_members, n_best;
@@ -183,24 +184,11 @@ static sw_status read_field(sw_json_in *in, const char *key, void *context)
     return sw_json_get_count(in, counts[which - 2]);
 }
 
-/* All of it is what was written: its tail is as the sum of what stands in front makes it. */
-static sw_status check_sum(const reader *r)
-{
-    char tail[SWI_SUM_BYTES + 1];
-    const size_t n = r->file->n - SWI_SUM_BYTES;
-    if (r->file->n >= SWI_SUM_BYTES) {
-        const unsigned long long sum = swi_sum_of(r->file->bytes, n, 0);
-        (void)snprintf(tail, sizeof tail, ",\"sum\":\"0x%016llx\"}\n", sum);
-        if (memcmp((const char *)r->file->bytes + n, tail, SWI_SUM_BYTES) == 0)
-            return SW_OK;
-    }
-    SW_FAIL(SW_FORMAT, "%s: is damaged: it is not what was written", r->path);
-}
-
 static sw_status parse(reader *r)
 {
-    sw_json_in in = swi_read_begin(r->file->bytes, r->file->n, r->path);
-    SW_TRY(check_sum(r));
+    sw_json_in in = swi_read_begin(r->file, r->n, r->path);
+    if (!swi_generation_whole(r->file, r->n))
+        SW_FAIL(SW_FORMAT, "%s: is damaged: it is not what was written", r->path);
     SW_TRY(sw_json_get_object(&in, read_field, r));
     if (r->seen != 0x7ff)
         return sw_json_bad(&in, "a field of the generation is missing");
@@ -293,23 +281,23 @@ static void exchange(reader *r)
 static sw_status look_at_history(reader *r)
 {
     char path[SWI_EVOLUTION_PATH], why[SWI_EVOLUTION_PATH + 100];
-    swi_text file = {NULL, 0};
+    char *text = NULL;
+    size_t n = 0;
     bool there;
     const unsigned long long had = r->history_bytes;
     swi_evolution_path(r->e, "history.jsonl", path);
     SW_TRY(sw_file_look(path, &there));
     if (there)
-        SW_TRY(swi_text_read_file(&file, path));
-    if (file.n < r->history_bytes) {
-        const char *text = file.bytes;
+        SW_TRY(swi_text_load(&text, &n, path, "a history", SIZE_MAX / 2));
+    if (n < r->history_bytes) {
         (void)snprintf(why, sizeof why, "%s: has %zu of its %llu bytes: lines are lost", path,
-                       file.n, had);
+                       n, had);
         note(r->notes, why);
-        r->history_bytes = file.n;
+        r->history_bytes = n;
         while (r->history_bytes > 0 && text[r->history_bytes - 1] != '\n')
             r->history_bytes--;
     }
-    swi_text_free(&file);
+    sw_text_free(text, n);
     return SW_OK;
 }
 
@@ -326,46 +314,40 @@ static sw_status restore(reader *r)
         *real = was;
         SW_TRY(status);
     }
-    swi_states_note(r->e, r->members, r->n_best > 0 ? &r->best : NULL);
     exchange(r);
     return SW_OK;
 }
 
-/* Which states the generation before needs. */
-static sw_status note_states(reader *r)
-{
-    swi_states_note(r->e, r->members, r->n_best > 0 ? &r->best : NULL);
-    return SW_OK;
-}
-
-/* Read and parse a generation's file, and have `take` do something with it. */
-static sw_status with_generation(sw_evolution *e, const char *path, char *notes,
-                                 sw_status (*take)(reader *r))
+/* Note which states the generation of a file needs; and go on from it, or leave it at that. */
+static sw_status take(sw_evolution *e, const char *path, bool go_on, char *notes)
 {
     const size_t bytes = e->opts.population * sizeof(swi_one);
-    swi_text file;
-    reader r = {.e = e, .path = path, .file = &file, .notes = notes};
+    char *file;
+    reader r = {.e = e, .path = path, .notes = notes};
     void *members = NULL, *text = NULL;
-    SW_TRY(swi_text_read_file(&file, path));
+    SW_TRY(swi_text_load(&file, &r.n, path, "a generation", SIZE_MAX / 2));
+    r.file = file;
+    r.room = r.n + 1;
     sw_status status = sw_heap_alloc(&members, SW_HEAP_RECORDS, bytes);
     if (status == SW_OK)
-        status = sw_heap_alloc(&text, SW_HEAP_FILES, file.n + 1);
+        status = sw_heap_alloc(&text, SW_HEAP_FILES, r.room);
     r.members = members;
     r.text = text;
-    r.room = file.n + 1;
     swi_one_begin(&r.best);
     for (uint32_t i = 0; i < e->opts.population && members != NULL; i++)
         swi_one_begin(&r.members[i]);
     if (status == SW_OK)
         status = parse(&r);
     if (status == SW_OK)
-        status = take(&r);
+        swi_states_note(e, r.members, r.n_best > 0 ? &r.best : NULL);
+    if (status == SW_OK && go_on)
+        status = restore(&r);
     for (uint32_t i = 0; i < e->opts.population && members != NULL; i++)
         swi_one_free(e, &r.members[i]);
     swi_one_free(e, &r.best);
-    sw_heap_free(text, SW_HEAP_FILES, file.n + 1);
+    sw_heap_free(text, SW_HEAP_FILES, r.room);
     sw_heap_free(members, SW_HEAP_RECORDS, bytes);
-    swi_text_free(&file);
+    sw_text_free(file, r.n);
     return status;
 }
 
@@ -381,7 +363,7 @@ static sw_status resume(sw_evolution *e, const char *const paths[], char *notes,
         else
             *found = true;
         if (there)
-            status = with_generation(e, paths[i], notes, restore);
+            status = take(e, paths[i], true, notes);
         e->drop_old = i > 0; /* it must not take the place of the whole one */
         if (status != SW_FORMAT && status != SW_IO)
             return status;
@@ -407,7 +389,7 @@ sw_status sw_evolution_resume(sw_evolution *e, int *found)
                     : "it must be called before the first sw_evolution_advance");
     swi_evolution_path(e, "generation.json", newest);
     swi_evolution_path(e, "generation.json.1", older);
-    (void)!with_generation(e, older, notes, note_states); /* it need not be there */
+    (void)!take(e, older, false, notes); /* it need not be there */
     SW_TRY(resume(e, paths, notes, &any));
     swi_note_set("%s", any ? notes : "");
     *found = any;

@@ -69,8 +69,4 @@ sw_status swi_genome_check_part(const sw_genome *genome, swi_genome_part part);
 /* Bits of SW_SHIELD_* by name: "size" is bit 0; "all" is all of them. NULL past the end. */
 const char *swi_shield_name(uint32_t bit);
 
-/* A whole file: *bytes and a zero behind them, for sw_text_free. SW_FORMAT where it is larger
- * than SWI_TEXT_MAX; `is` says what it should be. */
-sw_status swi_text_load(char **out, size_t *bytes, const char *path, const char *is);
-
 #endif

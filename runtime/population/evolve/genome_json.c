@@ -2,6 +2,7 @@
 #include "alloc/base/sys.h"
 #include "profiler/record/json.h"
 #include "runtime/population/evolve/genome_internal.h"
+#include "runtime/population/evolve/text_read.h"
 
 /* ---- texts ------------------------------------------------------------------------------- */
 
@@ -11,7 +12,8 @@ void sw_text_free(char *text, size_t bytes)
         sw_heap_free(text, SW_HEAP_RECORDS, bytes + 1);
 }
 
-static sw_status read_text(char **out, size_t *bytes, sw_file *file, const char *is)
+static sw_status read_text(char **out, size_t *bytes, sw_file *file, const char *is,
+                           size_t most)
 {
     uint64_t size;
     size_t got;
@@ -19,9 +21,9 @@ static sw_status read_text(char **out, size_t *bytes, sw_file *file, const char 
     if (sw_file_waits(file))
         SW_FAIL(SW_INVALID, "%s: %s must be a regular file", sw_file_path(file), is);
     SW_TRY(sw_file_size(file, &size));
-    if (size > SWI_TEXT_MAX)
+    if (size > most)
         SW_FAIL(SW_FORMAT, "%s: %s has at most %zu bytes (got %llu)", sw_file_path(file), is,
-                SWI_TEXT_MAX, (unsigned long long)size);
+                most, (unsigned long long)size);
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (size_t)size + 1));
     sw_status status = sw_file_read(file, block, (size_t)size, &got);
     if (status == SW_OK && got < size)
@@ -36,11 +38,12 @@ static sw_status read_text(char **out, size_t *bytes, sw_file *file, const char 
     return SW_OK;
 }
 
-sw_status swi_text_load(char **out, size_t *bytes, const char *path, const char *is)
+sw_status swi_text_load(char **out, size_t *bytes, const char *path, const char *is,
+                        size_t most)
 {
     sw_file *file;
     SW_TRY(sw_file_open(&file, path, SW_FILE_READ));
-    const sw_status status = read_text(out, bytes, file, is);
+    const sw_status status = read_text(out, bytes, file, is, most);
     sw_file_drop(file);
     return status;
 }

@@ -393,7 +393,7 @@ sw_status sw_genome_load(sw_genome **out, const char *path)
     size_t bytes;
     if (out == NULL || path == NULL)
         SW_FAIL(SW_INVALID, "%s: out and path must not be NULL", call);
-    SW_TRY(swi_text_load(&text, &bytes, path, "a genome"));
+    SW_TRY(swi_text_load(&text, &bytes, path, "a genome", SWI_TEXT_MAX));
     const sw_status status = sw_genome_parse(out, text, bytes, path);
     sw_text_free(text, bytes);
     return status;

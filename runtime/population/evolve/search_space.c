@@ -1,5 +1,6 @@
 /* Search spaces: made, kept, ended. */
 #include "runtime/population/evolve/search_space_internal.h"
+#include "runtime/population/evolve/text_read.h"
 
 static sw_status keep(char **out, size_t *out_bytes, const char *from, size_t bytes)
 {
@@ -57,7 +58,7 @@ sw_status sw_search_space_load(sw_search_space **out, const char *path)
     size_t bytes;
     if (out == NULL || path == NULL)
         SW_FAIL(SW_INVALID, "%s: out and path must not be NULL", call);
-    SW_TRY(swi_text_load(&text, &bytes, path, "a search space"));
+    SW_TRY(swi_text_load(&text, &bytes, path, "a search space", SWI_TEXT_MAX));
     const sw_status status = sw_search_space_parse(out, text, bytes, path);
     sw_text_free(text, bytes);
     return status;

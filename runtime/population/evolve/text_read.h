@@ -5,6 +5,10 @@
 
 #include "profiler/record/json_read.h"
 
+/* A whole file: *bytes and a zero behind them, for sw_text_free. SW_FORMAT where it has more
+ * than `most`; `is` says what it should be. */
+sw_status swi_text_load(char **out, size_t *bytes, const char *path, const char *is,
+                        size_t most);
 /* A text by lines. */
 sw_json_in swi_read_begin(const char *text, size_t bytes, const char *path);
 /* Nothing follows but blanks. */
