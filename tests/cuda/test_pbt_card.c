@@ -26,7 +26,7 @@ static void run(const char *device, const char *setting, const char *const *more
                             "--data",
                             "synthetic",
                             "--synthetic-n",
-                            "1000",
+                            "1500",
                             "--model",
                             "mlp",
                             "--hidden",
