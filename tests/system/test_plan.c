@@ -317,8 +317,8 @@ static void check_fit(const char *model, const long long *needs, long long fit_b
 {
     char words[300];
     const long long best = largest_below(needs, fit_bytes);
-    snprintf(words, sizeof words, "plan --json --synthetic-n 1000 %s --fit %lld", model,
-             fit_bytes);
+    snprintf(words, sizeof words, "plan --json --synthetic-n 1000 %s --no-recompute --fit %lld",
+             model, fit_bytes);
     if (best == 0) {
         program_run(&outcome, words, NULL);
         SW_CHECK(program_failed_cleanly(&outcome, 4), "%s: status %d", words, outcome.status);
@@ -432,6 +432,52 @@ static void a_budget_of_the_size_takes_the_answer(void)
         program_run(&outcome, words, NULL);
         CU_ASSERT_EQUAL(outcome.status, more == 0 ? 0 : 4);
     }
+}
+
+/* What a budget could do is said, with a batch that such a budget takes and what it costs. */
+static void what_a_budget_could_do_is_said(void)
+{
+    static char text[6000];
+    char words[1500], net[1200], says[300];
+    const char *path = path_of("fit.txt");
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = "the quick brown fox "[i * 7 % 20];
+    CU_ASSERT_FATAL(file_write(path, text, sizeof text));
+    snprintf(net, sizeof net,
+             "--model gpt --layers 4 --width 32 --heads 2 --context 32 --data text:%s", path);
+    snprintf(words, sizeof words, "plan --json --fit 2MiB %s", net);
+    const json_t *root = object_of(words);
+    const json_t *budget = json_object_get(json_object_get(root, "fit"), "budget");
+    const long long found = number(root, "largest_batch"), batch = number(budget, "batch"),
+                    total = number(budget, "job_total_bytes");
+    const double more = json_number_value(json_object_get(budget, "more_operations_percent"));
+    CU_ASSERT(batch > found && more > 0.0);
+    snprintf(words, sizeof words, "plan --fit 2MiB %s", net);
+    program_run(&outcome, words, NULL);
+    snprintf(says, sizeof says, "%.2f %% more", more);
+    CU_ASSERT(strstr(outcome.out, "--memory-budget 2,097,152") != NULL &&
+              strstr(outcome.out, says) != NULL);
+    snprintf(words, sizeof words,
+             "train --json --quiet --steps 1 --memory-budget 2MiB --batch %lld %s", batch, net);
+    root = object_of(words);
+    const json_t *again = json_object_get(root, "recompute");
+    const double cost = json_number_value(json_object_get(again, "cost")),
+                 added = json_number_value(json_object_get(again, "budget_cost"));
+    SW_CHECK(number(root, "total_bytes") <= total && total <= 2 << 20 &&
+                 fabs(100.0 * added / (cost - added) - more) < 1e-9,
+             "%lld bytes, %.4f %%; said were %lld and %.4f", number(root, "total_bytes"),
+             100.0 * added / (cost - added), total, more);
+    for (int i = 0; i < 2; i++) {
+        snprintf(words, sizeof words, "plan --json --fit 2MiB %s %s",
+                 i == 0 ? "--no-recompute" : "--immediate", net);
+        CU_ASSERT(
+            json_is_null(json_object_get(json_object_get(object_of(words), "fit"), "budget")));
+    }
+    snprintf(words, sizeof words, "plan --fit 960000 %s", net);
+    program_run(&outcome, words, NULL);
+    SW_CHECK(program_failed_cleanly(&outcome, 4) &&
+                 strstr(outcome.err, "takes a batch of 1: it was planned") != NULL,
+             "status %d: %s", outcome.status, outcome.err);
 }
 
 /* ---- the picture ------------------------------------------------------------------------- */
@@ -588,7 +634,7 @@ static void a_picture_is_whole_or_the_old_one_stays(void)
 {
     char path[1024], line[1500], fault[64];
     snprintf(path, sizeof path, "%s", sw_temp_path("kept.svg"));
-    snprintf(line, sizeof line, "plan --json --fit 5MiB --svg %s", path);
+    snprintf(line, sizeof line, "plan --json --no-recompute --fit 5MiB --svg %s", path);
     program_run(&outcome, line, "STEPWELL_FAULT=memory:count");
     const char *at = strstr(outcome.err, "fault sites: memory ");
     CU_ASSERT_PTR_NOT_NULL_FATAL(at);
@@ -643,6 +689,7 @@ static const sw_test tests[] = {
     {"what lives at one time grows with the batch",
      what_lives_at_one_time_grows_with_the_batch},
     {"large sizes are answered from shapes", large_sizes_are_answered_from_shapes},
+    {"what a budget could do is said", what_a_budget_could_do_is_said},
     {"a budget of the size takes the answer", a_budget_of_the_size_takes_the_answer},
     {"the picture shows every storage in its place",
      the_picture_shows_every_storage_in_its_place},

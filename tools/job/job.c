@@ -260,8 +260,7 @@ sw_status job_plan(job *j, job_which which)
     return SW_OK;
 }
 
-/* What a program that was refused needs. */
-static size_t needed(const job *j, const sw_plan_info *plan)
+size_t job_needed_bytes(const job *j, const sw_plan_info *plan)
 {
     const size_t arena = j->opts->immediate ? plan->immediate_bytes : plan->arena_bytes;
     return plan->model_bytes + arena + plan->data_bytes + job_counted_checkpoint_bytes(j);
@@ -280,8 +279,8 @@ static int plan_programs(job *j)
         const sw_status status = p->batch > 0 ? job_plan(j, (job_which)i) : SW_OK;
         if (status != SW_OK && status != SW_NOMEM)
             return cli_library_error(status, false);
-        if (status == SW_NOMEM && (most == 0 || needed(j, &p->plan) > most)) {
-            most = needed(j, &p->plan);
+        if (status == SW_NOMEM && (most == 0 || job_needed_bytes(j, &p->plan) > most)) {
+            most = job_needed_bytes(j, &p->plan);
             snprintf(refused, sizeof refused, "%s", sw_last_error());
         }
     }

@@ -204,6 +204,8 @@ int job_begin(job *j);
 SW_MUST_USE sw_status job_make(job *j); /* job_begin without a message */
 void job_set_batch(job *j, int64_t batch);
 SW_MUST_USE sw_status job_plan(job *j, job_which which);
+/* What a program that was refused needs. */
+size_t job_needed_bytes(const job *j, const sw_plan_info *plan);
 /* What the inputs of one more image take at least: a loader may have one slot. */
 size_t job_image_bytes(const job *j);
 /* Whether the machine has the memory that the plans and the data sets ask for, and with

@@ -147,6 +147,11 @@ static double share(uint64_t more, uint64_t all, uint64_t added)
     return all > added ? 100.0 * (double)more / (double)(all - added) : 0.0;
 }
 
+double result_more(const sw_plan_info *plan)
+{
+    return share(plan->budget_cost, plan->cost, plan->budget_cost);
+}
+
 static int add_words(char *text, size_t size, int n, const sw_plan_info *plan)
 {
     if (plan->n_released > 0)
@@ -175,8 +180,8 @@ void result_print_repeats(const char *label, const sw_plan_info *plan)
     int n = add_words(text, sizeof text, 0, plan);
     if (plan->budget_cost > 0)
         n += snprintf(text + n, sizeof text - (size_t)n,
-                      "; %.2f %% more time estimated, chosen by %s",
-                      share(plan->budget_cost, plan->cost, plan->budget_cost), plan->method);
+                      "; %.2f %% more time estimated, chosen by %s", result_more(plan),
+                      plan->method);
     if (plan->n_repeats > 0 && plan->least_repeat_cost != UINT64_MAX)
         snprintf(text + n, sizeof text - (size_t)n, "; no plan has less than %.2f %%",
                  share(plan->least_repeat_cost, plan->cost, plan->budget_cost));

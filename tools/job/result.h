@@ -30,6 +30,8 @@ void result_put_totals(sw_json *json, const job *j, const sw_plan_info *plan);
 void result_put_device(sw_json *json, const sw_exec *exec);
 /* The same as one line behind `label`; nothing for the CPU. */
 void result_print_device(const char *label, const sw_exec *exec);
+/* What the budget adds to the operations of a step, weighed by their time, in per cent. */
+double result_more(const sw_plan_info *plan);
 /* What is done so that the budget holds, in one sentence behind `label`; nothing where nothing
  * is. */
 void result_print_repeats(const char *label, const sw_plan_info *plan);

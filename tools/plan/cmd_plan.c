@@ -237,7 +237,8 @@ static int check(plan_opts *o)
                          "--fit and --batch exclude each other: --fit finds the batch");
     if (o->fit_bytes > 0 && o->job.budget_bytes > 0)
         return cli_error(CLI_USAGE, "--fit and --memory-budget exclude each other: --fit says "
-                                    "what a budget of that size takes with --no-recompute");
+                                    "what a budget of that size takes, with --no-recompute and "
+                                    "without");
     if (o->svg != NULL && strcmp(o->svg, "-") == 0)
         return cli_error(CLI_USAGE, "--svg must be a file: standard output has the result");
     if (o->svg != NULL && o->job.batch.n > 1)
@@ -261,7 +262,9 @@ int tool_plan(int argc, char **argv)
         {"--fit", "SIZE", CLI_BYTES, &o.fit_bytes, NULL,
          "find the largest batch whose total_bytes (model, arena and data slots, of all "
          "programs of the job, no op run again) is at most this; it may be larger than the "
-         "data set, which is then planned as if it had as many images",
+         "data set, which is then planned as if it had as many images; beside it a larger "
+         "batch "
+         "that --memory-budget of that size takes, where ops run again, and what that costs",
          1, 0, NULL},
         {"--method", "LIST", CLI_WORD, &o.methods, NULL,
          "backprop, mezo or es, or several with commas: what each takes, side by side (default "

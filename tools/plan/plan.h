@@ -29,6 +29,11 @@ typedef struct {
     int n_next;
     int64_t images; /* of the training data; a larger batch is planned as if there were more */
     bool capped; /* found.batch is the most that --batch takes: no larger one was looked at */
+    struct {
+        int64_t batch; /* a larger one that was planned under a budget of the size; 0: none */
+        size_t total_bytes;
+        double more; /* per cent of the operations of a step, weighed by their time */
+    } budget;
     uint64_t ns;
 } plan_fit;
 

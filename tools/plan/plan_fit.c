@@ -22,9 +22,13 @@
  * So the sum that lives at each op grows, and the largest of these sums too. In immediate mode
  * the bound is the total: all that a step ever makes.
  *
+ * A budget of the size takes larger batches, since ops run again under it. Which is the largest
+ * is not searched: a few are planned under such a budget, and the first that fits is named.
+ *
  * Whatever the model is, inputs alone exclude the batches above SIZE / (their bytes of
  * one image): the search begins there. */
 #include "runtime/ops/ops.h"
+#include "tools/job/result.h"
 #include "tools/plan/plan.h"
 #include <string.h>
 
@@ -104,11 +108,78 @@ static sw_status total_of(void *context, int64_t batch, size_t *out)
     return plan_job(t, batch, t->fit_bytes, out);
 }
 
+/* ---- under a budget ---------------------------------------------------------------------- */
+
+/* All programs of the job under the budget of `look`; *fits is false where one is refused. */
+static sw_status plan_under(job *look, bool *fits)
+{
+    SW_TRY(job_make(look));
+    job_set_batch(look, look->batch);
+    *fits = true;
+    for (int i = 0; i < JOB_PROGRAMS && *fits; i++) {
+        const job_program *p = &look->program[i];
+        const sw_status status = p->batch > 0 ? job_plan(look, (job_which)i) : SW_OK;
+        *fits = status == SW_OK;
+        if (status != SW_OK && (status != SW_NOMEM ||
+                                job_needed_bytes(look, &p->plan) <= look->opts->budget_bytes))
+            return status; /* the memory for planning, say */
+    }
+    return SW_OK;
+}
+
+/* What a budget of the size could do, which runs ops again in backward: the first of a few
+ * batches above the answer that it takes, not the largest. */
+static sw_status look_under_budget(const task *t, plan_fit *fit)
+{
+    static const int64_t halves[] = {4, 3}; /* a refusal may take as long as the whole search */
+    const int64_t found = fit->found.batch;
+    job_opts opts = *t->job->opts;
+    opts.budget_bytes = t->fit_bytes;
+    if (opts.method != JOB_BACKPROP || opts.immediate || opts.exec.no_recompute != 0)
+        return SW_OK;
+    for (size_t i = 0; i < sizeof halves / sizeof *halves && fit->budget.batch == 0; i++) {
+        const int64_t batch = found > 0 ? found * halves[i] / 2 : 1;
+        bool fits;
+        if (batch <= found || batch > JOB_BATCH_MAX)
+            continue;
+        job look = {.opts = &opts,
+                    .batch = batch,
+                    .train = t->job->train,
+                    .test = t->job->test,
+                    .normal = t->job->normal,
+                    .keep_programs = JOB_PROGRAMS};
+        look.train.n = batch > t->images ? batch : t->images;
+        const sw_status status = plan_under(&look, &fits);
+        if (status == SW_OK && fits) {
+            fit->budget.batch = batch;
+            fit->budget.total_bytes = job_total_bytes(&look);
+            fit->budget.more = result_more(&job_main(&look)->plan);
+        }
+        job_close(&look);
+        SW_TRY(status);
+        if (found == 0)
+            break;
+    }
+    return SW_OK;
+}
+
 /* ---- searching --------------------------------------------------------------------------- */
 
-static int no_batch(const task *t)
+static void say_budget(const plan_fit *fit, size_t fit_bytes, char *text, size_t bytes)
+{
+    snprintf(
+        text, bytes,
+        "--memory-budget %s, which runs ops again in backward, takes a batch of %s: it was "
+        "planned, with a total of %s bytes and %.2f %% more operations, weighed by their "
+        "time.",
+        cli_digits(fit_bytes).text, cli_digits((uint64_t)fit->budget.batch).text,
+        cli_digits(fit->budget.total_bytes).text, fit->budget.more);
+}
+
+static int no_batch(const task *t, const plan_fit *fit)
 {
     size_t total;
+    char budget[320] = "";
     const job_program *most = NULL;
     const sw_status status = plan_job(t, 1, SIZE_MAX, &total);
     if (status != SW_OK)
@@ -118,13 +189,17 @@ static int no_batch(const task *t)
         if (p->batch > 0 && (most == NULL || p->plan.total_bytes > most->plan.total_bytes))
             most = p;
     }
-    return cli_error(CLI_NO_FIT,
-                     "no batch fits %zu bytes: a batch of %lld needs total_bytes %zu (model "
-                     "%zu, arena %zu, data %zu, checkpoint %zu); the peak is at %s, held by %s",
-                     t->fit_bytes, (long long)t->unit, total, most->plan.model_bytes,
-                     most->plan.arena_bytes, most->plan.data_bytes,
-                     job_counted_checkpoint_bytes(t->job), most->plan.peak_op,
-                     most->plan.holders);
+    if (fit->budget.batch > 0) {
+        memcpy(budget, ". ", 3);
+        say_budget(fit, t->fit_bytes, budget + 2, sizeof budget - 2);
+    }
+    return cli_error(
+        CLI_NO_FIT,
+        "no batch fits %zu bytes: a batch of %lld needs total_bytes %zu (model "
+        "%zu, arena %zu, data %zu, checkpoint %zu); the peak is at %s, held by %s%s",
+        t->fit_bytes, (long long)t->unit, total, most->plan.model_bytes, most->plan.arena_bytes,
+        most->plan.data_bytes, job_counted_checkpoint_bytes(t->job), most->plan.peak_op,
+        most->plan.holders, budget);
 }
 
 /* As far as --batch and --population go. */
@@ -189,8 +264,11 @@ int plan_fit_find(const plan_opts *opts, job *j, plan_fit *out)
     if (status != CLI_GO)
         return status;
     sw_status searched = search(&t, &fit.found);
+    fit.ns = cli_clock_ns() - start;
+    if (searched == SW_OK)
+        searched = look_under_budget(&t, &fit);
     if (searched == SW_OK && fit.found.batch == 0)
-        return no_batch(&t);
+        return no_batch(&t, &fit);
     if (searched == SW_OK)
         searched = plan_answer(&t, &fit);
     if (searched != SW_OK)
@@ -198,7 +276,6 @@ int plan_fit_find(const plan_opts *opts, job *j, plan_fit *out)
     fit.capped = fit.found.batch == most_units(&t);
     fit.found.batch *= t.unit;
     fit.found.excluded_from *= t.unit;
-    fit.ns = cli_clock_ns() - start;
     *out = fit;
     return CLI_GO;
 }
@@ -221,6 +298,15 @@ void plan_fit_put(sw_json *json, const plan_opts *opts, const plan_fit *fit)
         sw_json_end(json);
     }
     sw_json_end(json);
+    if (fit->budget.batch > 0) {
+        sw_json_open(json, "budget", '{');
+        sw_json_put_i64(json, "batch", fit->budget.batch);
+        sw_json_put_u64(json, "job_total_bytes", fit->budget.total_bytes);
+        sw_json_put_f64(json, "more_operations_percent", fit->budget.more);
+        sw_json_end(json);
+    } else {
+        sw_json_put_null(json, "budget");
+    }
     sw_json_put_i64(json, "excluded_from", f->excluded_from);
     sw_json_put_known(json, "excluded_lower_bound_bytes", f->excluded_bytes > 0,
                       f->excluded_bytes);
@@ -292,6 +378,10 @@ void plan_fit_print(const plan_opts *opts, const plan_fit *fit)
         print_row(fit->next[i].batch, fit->next[i].total_bytes, opts->fit_bytes);
     putchar('\n');
     print_proof(fit);
+    if (fit->budget.batch > 0) {
+        say_budget(fit, opts->fit_bytes, text, sizeof text);
+        cli_wrap(stdout, 0, 0, text);
+    }
     print_few(fit->images, fit->found.batch);
     printf("searched in %s\n\n", cli_ns(fit->ns).text);
 }
