@@ -148,57 +148,64 @@ static void each_product(const sw_conv *s, visit_fn *visit, void *arg)
                     each_row(s, o, c, oy, ky, visit, arg);
 }
 
-/* Sums for one image (y, dx) or for all (dw), and the sums of absolute values. */
-enum { MOST = 40000 };
-static double sums[MOST], scales[MOST];
+/* Sums of products and of their absolute values, once for all instruction sets and ways to add:
+ * image by image of those that are checked (y, dx), and over all (dw). */
+enum { OF_Y, OF_DX, OF_DW, MOST = 100000 };
+static double sums[3][MOST], scales[3][MOST];
 
 typedef struct {
     const float *x, *w, *dy;
     const sw_conv *s;
-    int64_t b;
+    int64_t b, at[3]; /* the present image, and where its sums begin */
+    bool checked;
 } products;
 
-static void add_to(int64_t i, double t)
+static void add_to(const products *p, int of, int64_t i, double t)
 {
-    sums[i] += t;
-    scales[i] += fabs(t);
+    sums[of][p->at[of] + i] += t;
+    scales[of][p->at[of] + i] += fabs(t);
 }
 
-static void add_y(void *arg, int64_t in, int64_t out, int64_t weight)
+static void add_product(void *arg, int64_t in, int64_t out, int64_t weight)
 {
     const products *p = arg;
-    add_to(out, (double)p->x[n16(p->b, in, in_size(p->s))] * (double)p->w[weight]);
-}
-
-static void add_dx(void *arg, int64_t in, int64_t out, int64_t weight)
-{
-    const products *p = arg;
-    add_to(in, (double)p->dy[n16(p->b, out, out_size(p->s))] * (double)p->w[weight]);
-}
-
-static void add_dw(void *arg, int64_t in, int64_t out, int64_t weight)
-{
-    const products *p = arg;
-    add_to(weight, (double)p->x[n16(p->b, in, in_size(p->s))] *
-                       (double)p->dy[n16(p->b, out, out_size(p->s))]);
-}
-
-static void start_sums(int64_t n)
-{
-    CU_ASSERT_FATAL(n <= MOST);
-    for (int64_t i = 0; i < n; i++)
-        sums[i] = scales[i] = 0.0;
-}
-
-static void report(const char *what, int isa, const sw_conv *s, int64_t wrong)
-{
-    SW_CHECK(wrong == 0, "%s isa %d: %s: %ld wrong", what, isa, conv_text(s), (long)wrong);
+    const double x = (double)p->x[n16(p->b, in, in_size(p->s))], w = (double)p->w[weight],
+                 dy = (double)p->dy[n16(p->b, out, out_size(p->s))];
+    add_to(p, OF_DW, weight, x * dy);
+    if (p->checked) {
+        add_to(p, OF_Y, out, x * w);
+        add_to(p, OF_DX, in, dy * w);
+    }
 }
 
 /* Images whose reference is computed: the first, the last, and some between. */
 static bool is_checked(const sw_conv *s, int64_t b)
 {
     return s->batch <= 16 || b % 13 == 0 || b == s->batch - 1;
+}
+
+static void refer(products p)
+{
+    int64_t n = 0;
+    for (int64_t b = 0; b < p.s->batch; b++)
+        n += is_checked(p.s, b);
+    const int64_t sizes[3] = {n * out_size(p.s), n * in_size(p.s), conv_weights(p.s)};
+    for (int of = 0; of < 3; of++) {
+        CU_ASSERT_FATAL(sizes[of] <= MOST);
+        memset(sums[of], 0, (size_t)sizes[of] * sizeof *sums[of]);
+        memset(scales[of], 0, (size_t)sizes[of] * sizeof *scales[of]);
+    }
+    for (p.b = 0; p.b < p.s->batch; p.b++) {
+        p.checked = is_checked(p.s, p.b);
+        each_product(p.s, add_product, &p);
+        p.at[OF_Y] += p.checked ? out_size(p.s) : 0;
+        p.at[OF_DX] += p.checked ? in_size(p.s) : 0;
+    }
+}
+
+static void report(const char *what, int isa, const sw_conv *s, int64_t wrong)
+{
+    SW_CHECK(wrong == 0, "%s isa %d: %s: %ld wrong", what, isa, conv_text(s), (long)wrong);
 }
 
 static float *scratch_of(size_t bytes, int fill)
@@ -217,16 +224,14 @@ static void conv_forward(int isa, const sw_conv *s, products p, bool with_bias)
     k->conv(y, p.x, p.w, bias, s, false, scratch_of(k->conv_bytes(s, 1), 0xff), &one_thread);
     k->conv(y2, p.x, p.w, bias, s, false, scratch_of(k->conv_bytes(s, 3), 0x5a), &reversed);
     CU_ASSERT_EQUAL(memcmp(y, y2, n * sizeof *y), 0);
-    int64_t wrong = 0;
+    int64_t wrong = 0, at = 0;
     for (p.b = 0; p.b < s->batch; p.b++) {
         if (!is_checked(s, p.b))
             continue;
-        start_sums(out_size(s));
-        each_product(s, add_y, &p);
-        for (int64_t i = 0; i < out_size(s); i++) {
+        for (int64_t i = 0; i < out_size(s); i++, at++) {
             const double b = with_bias ? (double)bias[i / (s->out_h * s->out_w)] : 0.0;
-            wrong += !near_sum(y[n16(p.b, i, out_size(s))], sums[i] + b, scales[i] + fabs(b),
-                               conv_weights(s) / s->out_c + 1);
+            wrong += !near_sum(y[n16(p.b, i, out_size(s))], sums[OF_Y][at] + b,
+                               scales[OF_Y][at] + fabs(b), conv_weights(s) / s->out_c + 1);
         }
     }
     report("conv", isa, s, wrong);
@@ -246,16 +251,14 @@ static void conv_input_gradient(int isa, const sw_conv *s, products p, bool addi
     k->conv_dx(dx2, p.dy, p.w, NULL, s, adding, scratch_of(k->conv_dx_bytes(s, 3), 0x5a),
                &reversed);
     CU_ASSERT_EQUAL(memcmp(dx, dx2, n * sizeof *dx), 0);
-    int64_t wrong = 0;
+    int64_t wrong = 0, at = 0;
     for (p.b = 0; p.b < s->batch; p.b++) {
         if (!is_checked(s, p.b))
             continue;
-        start_sums(in_size(s));
-        each_product(s, add_dx, &p);
-        for (int64_t i = 0; i < in_size(s); i++) {
+        for (int64_t i = 0; i < in_size(s); i++, at++) {
             const double b = adding ? (double)before[n16(p.b, i, in_size(s))] : 0.0;
-            wrong += !near_sum(dx[n16(p.b, i, in_size(s))], sums[i] + b, scales[i] + fabs(b),
-                               conv_weights(s) / s->in_c + 1);
+            wrong += !near_sum(dx[n16(p.b, i, in_size(s))], sums[OF_DX][at] + b,
+                               scales[OF_DX][at] + fabs(b), conv_weights(s) / s->in_c + 1);
         }
     }
     report("conv_dx", isa, s, wrong);
@@ -295,14 +298,11 @@ static void conv_weight_gradient(int isa, const sw_conv *s, products p, bool add
     CU_ASSERT_EQUAL(memcmp(dw, dw2, n * sizeof *dw), 0);
     CU_ASSERT_EQUAL(memcmp(db, db2, n_db * sizeof *db), 0);
     CU_ASSERT_EQUAL(memcmp(s1, s2, bytes), 0);
-    start_sums(conv_weights(s));
-    for (p.b = 0; p.b < s->batch; p.b++)
-        each_product(s, add_dw, &p);
     int64_t wrong = 0;
     for (int64_t i = 0; i < conv_weights(s); i++) {
         const double b = adding ? (double)before[i] : 0.0;
-        wrong +=
-            !near_sum(dw[i], sums[i] + b, scales[i] + fabs(b), s->batch * s->out_h * s->out_w);
+        wrong += !near_sum(dw[i], sums[OF_DW][i] + b, scales[OF_DW][i] + fabs(b),
+                           s->batch * s->out_h * s->out_w);
     }
     if (with_db)
         wrong += wrong_bias_gradients(s, &p, db, !adding ? before_db : NULL);
@@ -311,14 +311,21 @@ static void conv_weight_gradient(int isa, const sw_conv *s, products p, bool add
     report("conv_dw", isa, s, wrong);
 }
 
+static products products_of(const sw_conv *s)
+{
+    return (products){.s = s,
+                      .x = images(s->batch, in_size(s), 11),
+                      .dy = images(s->batch, out_size(s), 12),
+                      .w = numbers((size_t)conv_weights(s), 13)};
+}
+
 static void conv_case(sw_conv s)
 {
+    refer(products_of(&s));
+    give_all();
     for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
         for (int adding = 0; adding < 2; adding++) {
-            products p = {.s = &s};
-            p.x = images(s.batch, in_size(&s), 11);
-            p.dy = images(s.batch, out_size(&s), 12);
-            p.w = numbers((size_t)conv_weights(&s), 13);
+            const products p = products_of(&s);
             conv_forward(isa, &s, p, adding == 0);
             conv_input_gradient(isa, &s, p, adding != 0);
             conv_weight_gradient(isa, &s, p, adding != 0, adding == 0);

@@ -20,12 +20,12 @@ static sw_gemm product(size3 z, bool a_turned, bool b_turned, int64_t gap)
 }
 
 /* One chain of multiply-adds for an element, as the instruction set does them. */
-static float chain(const sw_gemm *g, int isa, float sum, int64_t i, int64_t j)
+static float chain(const sw_gemm *g, bool fused, float sum, int64_t i, int64_t j)
 {
     for (int64_t k = 0; k < g->k; k++) {
         const float a = g->a[i * g->a_row + k * g->a_col];
         const float b = g->b[k * g->b_row + j * g->b_col];
-        sum = isa == SW_ISA_BASE ? a * b + sum : fmaf(a, b, sum);
+        sum = fused ? fmaf(a, b, sum) : a * b + sum;
     }
     return sum + (g->bias != NULL ? g->bias[j] : 0.0f);
 }
@@ -40,17 +40,19 @@ static const size3 small[] = {{128, 64, 49},  {128, 24, 64},  {128, 10, 24}, {12
                               {1, 1, 1},      {7, 2, 5},      {5, 63, 256},  {13, 40, 100},
                               {1024, 64, 30}, {1025, 64, 30}, {40, 65, 30},  {40, 64, 257}};
 
+/* Of a large result some elements; in full of the very large alone. */
+static size_t every(size_t n)
+{
+    return n > (sw_tests_full() ? 10000 : 1000) ? 37 : 1;
+}
+
 /* A sample of elements, on every instruction set: packed and in place, both operands either
  * way, from zero and from what was there. Scratch is written to its end. */
-static void a_product(int isa, size3 z, int mode)
+static void run_product(int isa, sw_gemm g, const float *before, const float *want, int mode)
 {
     const sw_dense_kernels *d = sw_dense((sw_isa)isa);
-    const bool a_turned = (mode & 1) != 0;
-    sw_gemm g = product(z, a_turned, (mode & 2) != 0, 5);
-    const size_t n = (size_t)(z.m * z.n), bytes = d->gemm_bytes(z.m, z.n, z.k, a_turned);
-    g.bias = (mode & 4) != 0 ? numbers((size_t)z.n, 3) : NULL;
-    g.accumulate = (mode & 4) == 0;
-    const float *before = numbers(n, 4);
+    const size3 z = {g.m, g.n, g.k};
+    const size_t n = (size_t)(z.m * z.n), bytes = d->gemm_bytes(z.m, z.n, z.k, mode & 1);
     CU_ASSERT_FATAL(bytes <= (size_t)2 << 20);
     float *scratch[2] = {take(bytes / 4), take(bytes / 4)};
     float *c[3] = {copy_of(before, n), copy_of(before, n), copy_of(before, n)};
@@ -65,26 +67,40 @@ static void a_product(int isa, size3 z, int mode)
                  memcmp(scratch[0], scratch[1], bytes) == 0,
              "isa %d mode %d %ldx%ldx%ld", isa, mode, (long)z.m, (long)z.n, (long)z.k);
     int wrong = 0;
-    for (size_t e = 0; e<n; e += n> 10000 ? 37 : 1) {
-        const int64_t i = (int64_t)e / z.n, j = (int64_t)e % z.n;
-        const float want = chain(&g, isa, g.accumulate ? before[e] : 0.0f, i, j);
-        wrong += memcmp(&want, c[0] + e, sizeof want) != 0;
-    }
+    for (size_t e = 0; e < n; e += every(n))
+        wrong += memcmp(want + e / every(n), c[0] + e, sizeof *want) != 0;
     SW_CHECK(wrong == 0, "isa %d mode %d %ldx%ldx%ld: %d wrong", isa, mode, (long)z.m,
              (long)z.n, (long)z.k, wrong);
-    give_all();
+}
+
+/* All instruction sets but the first have the same bits. */
+static void a_product(size3 z, int mode)
+{
+    const size_t n = (size_t)(z.m * z.n);
+    for (int fused = 0; fused <= (sw_cpu_isa() > SW_ISA_BASE); fused++) {
+        sw_gemm g = product(z, (mode & 1) != 0, (mode & 2) != 0, 5);
+        g.bias = (mode & 4) != 0 ? numbers((size_t)z.n, 3) : NULL;
+        g.accumulate = (mode & 4) == 0;
+        const float *before = numbers(n, 4);
+        float *want = take(n / every(n) + 1);
+        for (size_t e = 0; e < n; e += every(n))
+            want[e / every(n)] = chain(&g, fused != 0, g.accumulate ? before[e] : 0.0f,
+                                       (int64_t)e / z.n, (int64_t)e % z.n);
+        const int last = fused != 0 ? (int)sw_cpu_isa() : SW_ISA_BASE;
+        for (int isa = fused; isa <= last; isa++)
+            run_product(isa, g, before, want, mode);
+        give_all();
+    }
 }
 
 static void an_element_is_one_chain(void)
 {
-    for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
+    for (int mode = 0; mode < 8; mode++) {
         for (size_t i = 0; i < sizeof large / sizeof *large; i++)
-            for (int mode = 0; mode < 8; mode++)
-                a_product(isa, large[i], mode);
-    for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
+            a_product(large[i], mode);
         for (size_t i = 0; i < sizeof small / sizeof *small; i++)
-            for (int mode = 0; mode < 8; mode++)
-                a_product(isa, small[i], mode);
+            a_product(small[i], mode);
+    }
 }
 
 /* The weight gradient's product over all rows at once, and over pieces one after the other:

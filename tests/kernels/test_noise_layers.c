@@ -63,13 +63,32 @@ static bool close_to(float got, double want, double scale)
 /* ---- the estimate, and one direction -------------------------------------------------------
  */
 
+enum { SUMMED = 19, MOST_SUMS = 42000 };
+static double sums[MOST_SUMS], scales[MOST_SUMS];
+
+/* Of rows from `first` on, with what w has. */
+static void sum_elements(const sw_noise_spec *s, int64_t first, int64_t size, const float *w,
+                         const float *weights)
+{
+    CU_ASSERT_FATAL(size <= MOST_SUMS);
+    for (int64_t e = 0; e < size; e++)
+        scales[e] = fabs(sums[e] = (double)w[e]);
+    for (uint32_t d = 0; d < SUMMED; d++)
+        for (int64_t e = 0; e < size; e++) {
+            const double t = (double)weights[d] *
+                             element(s, 5 + d, 0.3f, first + e / s->cols, e % s->cols, w[e]);
+            sums[e] += t;
+            scales[e] += fabs(t);
+        }
+}
+
 static void the_estimate_is_the_weighted_sum(void)
 {
-    for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
-        for (int i = 0; i < KINDS; i++) {
+    for (int i = 0; i < KINDS; i++)
+        for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++) {
             const sw_noise_kernels *k = sw_noise((sw_isa)isa);
             const sw_noise_spec s = spec_of(&kinds[i]);
-            enum { N = 19 };
+            enum { N = SUMMED };
             const int64_t first = 2, rows = s.rows - 3, size = rows * s.cols;
             float *weights = numbers(N, 3), *w = numbers((size_t)size, 4);
             float *to = copy_of(w, (size_t)size), *again = take((size_t)size);
@@ -78,17 +97,10 @@ static void the_estimate_is_the_weighted_sum(void)
             sw_noise_sum g = {&s, 99, 7, 5, N, weights, to, w, 0.3f, first, rows, true};
             k->gradient(&g, scratch, &one_thread);
             int wrong = 0;
-            for (int64_t e = 0; e < size; e++) {
-                double sum = (double)w[e], scale = fabs(sum);
-                for (uint32_t d = 0; d < N; d++) {
-                    const double t =
-                        (double)weights[d] *
-                        element(&s, 5 + d, 0.3f, first + e / s.cols, e % s.cols, w[e]);
-                    sum += t;
-                    scale += fabs(t);
-                }
-                wrong += !close_to(to[e], sum, scale);
-            }
+            if (isa == 0)
+                sum_elements(&s, first, size, w, weights);
+            for (int64_t e = 0; e < size; e++)
+                wrong += !close_to(to[e], sums[e], scales[e]);
             SW_CHECK(wrong == 0, "%s isa %d: %d wrong", kinds[i].name, isa, wrong);
             /* In two halves of its rows, by other threads, without adding. */
             g.accumulate = false;
@@ -138,8 +150,8 @@ static void a_large_estimate_is_the_sum_too(void)
 
 static void elements_have_the_bits_of_the_definition(void)
 {
-    for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
-        for (int i = 0; i < KINDS; i++) {
+    for (int i = 0; i < KINDS; i++)
+        for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++) {
             const sw_noise_spec s = spec_of(&kinds[i]);
             const sw_noise_at at = {99, 7, 12};
             const int64_t size = s.rows * s.cols;
@@ -153,8 +165,11 @@ static void elements_have_the_bits_of_the_definition(void)
                 sw_noise((sw_isa)isa)->elements(to + from, from, n, &s, &at, 0.3f, w + from);
                 from += n;
             }
-            for (int64_t e = 0; e < size; e++)
-                wrong += (double)to[e] != element(&s, 12, 0.3f, e / s.cols, e % s.cols, w[e]);
+            for (int64_t e = 0; e < size; e++) {
+                if (isa == 0)
+                    sums[e] = element(&s, 12, 0.3f, e / s.cols, e % s.cols, w[e]);
+                wrong += (double)to[e] != sums[e];
+            }
             SW_CHECK(wrong == 0, "%s isa %d: %d wrong", kinds[i].name, isa, wrong);
             give_all();
         }
@@ -186,12 +201,22 @@ static swi_noise_attrs attrs_of(const sw_noise_spec *s, const batch_case *b)
     return a;
 }
 
-/* Noise of a direction, number by number. */
-static double matrix[262144];
+/* Noise of a direction, number by number; that of the first twelve of one kind is kept, so that
+ * instruction sets and batches share it. */
+enum { KEPT = 12, MOST_NUMBERS = 1 << 18 };
+static double *matrix, matrices[KEPT][MOST_NUMBERS];
 static void take_matrix(const sw_noise_spec *s, uint32_t direction, float sigma)
 {
-    CU_ASSERT_FATAL(s->rows * s->cols <= 262144);
-    for (int64_t e = 0; e < s->rows * s->cols; e++)
+    static sw_noise_spec of[KEPT];
+    static float with[KEPT];
+    const int64_t n = s->rows * s->cols;
+    CU_ASSERT_FATAL(n <= MOST_NUMBERS && direction < KEPT);
+    matrix = matrices[direction];
+    if (memcmp(&of[direction], s, sizeof *s) == 0 && with[direction] == sigma)
+        return;
+    of[direction] = *s;
+    with[direction] = sigma;
+    for (int64_t e = 0; e < n; e++)
         matrix[e] = element(s, direction, sigma, e / s->cols, e % s->cols, 0.0f);
 }
 
@@ -257,8 +282,8 @@ static void check_linear(int isa, const noise_case *c, const batch_case *b)
 
 static void linear_adds_each_rows_own_noise(void)
 {
-    for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
-        for (int i = 0; i < KINDS; i++)
+    for (int i = 0; i < KINDS; i++)
+        for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
             for (size_t b = 0; b < sizeof batches / sizeof *batches; b++)
                 if (kinds[i].kind != SW_NOISE_DROPOUT)
                     check_linear(isa, &kinds[i], &batches[b]);
@@ -273,8 +298,8 @@ static void large_layers_are_cut(void)
         {"sign-flip, long", SW_NOISE_SIGN_FLIP, 3, 1, 66, 3000, 1, 0, 0},
     };
     static const batch_case b = {2, 2, 3, true, true, false};
-    for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
-        for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++)
+        for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
             check_linear(isa, &large[i], &b);
 }
 
@@ -433,8 +458,8 @@ static void layouts_have_the_same_bits(void)
 
 static void convolution_adds_each_images_own_noise(void)
 {
-    for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
-        for (size_t i = 0; i < sizeof convs / sizeof *convs; i++)
+    for (size_t i = 0; i < sizeof convs / sizeof *convs; i++)
+        for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
             for (int plain = 0; plain < 2; plain++)
                 check_conv(isa, &convs[i], plain != 0);
 }
