@@ -279,7 +279,7 @@ static sw_status serve(swi_check *c, const swi_program *p, prison *x, uint32_t f
 {
     unsigned char *base[SWI_SEG_COUNT + 1];
     swi_check_call call;
-    const swi_hooks hooks = {x, before_op, after_op};
+    const swi_hooks hooks = {.context = x, .before = before_op, .after = after_op};
     SW_TRY(swi_check_call_fill(c, flags, SWI_CHECK_ALL, &call));
     SW_TRY(swi_check_model_fill(c, c->plain, flags));
     memset(x->memory, 0xff, p->height);

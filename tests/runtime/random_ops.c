@@ -134,11 +134,11 @@ static int norm(maker *m)
     if (x < 0)
         return -1;
     const sw_shape s = m->net->op[x].shape;
-    const bool batch =
+    const bool whole =
         elements(&s) > s.dim[1] && m->net->n_norms < RANDOM_NORMS && chance(m, 60);
-    const bool groups = batch || (s.rank > 2 && chance(m, 60));
+    const bool groups = whole || (s.rank > 2 && chance(m, 60));
     const int64_t size = groups ? s.dim[1] : s.dim[s.rank - 1];
-    random_op op = {.kind = batch           ? RANDOM_BATCH_NORM
+    random_op op = {.kind = whole           ? RANDOM_BATCH_NORM
                             : groups        ? RANDOM_GROUP_NORM
                             : chance(m, 50) ? RANDOM_LAYER_NORM
                                             : RANDOM_RMS_NORM,
@@ -155,10 +155,10 @@ static int norm(maker *m)
                       : -1;
     if (b >= 0)
         op.in[op.n_in++] = b;
-    if (batch)
+    if (whole)
         op.what = new_running(m, size);
     const int y = random_push(m, op);
-    return batch && chance(m, 70) ? pointwise_on(m, y) : y;
+    return whole && chance(m, 70) ? pointwise_on(m, y) : y;
 }
 
 static int transpose(maker *m)

@@ -59,11 +59,12 @@ static uint32_t early_births(const swi_program *p, uint32_t i)
     uint32_t early = 0;
     for (uint32_t k = node->n_in; k < node->n_in + node->n_out; k++) {
         const uint32_t s = p->trace.values[p->trace.operands[node->first + k]].storage;
-        const swi_storage *x = &p->trace.storages[s];
-        if (x->alias != s || x->birth == SWI_NONE)
+        const swi_storage *made = &p->trace.storages[s];
+        if (made->alias != s || made->birth == SWI_NONE)
             continue;
         CU_ASSERT_EQUAL(swi_made_at(p, s), then);
-        SW_CHECK(x->birth == i, "op %u: what op %u makes is born at op %u", i, then, x->birth);
+        SW_CHECK(made->birth == i, "op %u: what op %u makes is born at op %u", i, then,
+                 made->birth);
         early++;
     }
     return early;
