@@ -11,6 +11,9 @@
 #include "runtime/observe/observe.h"
 
 #define SWI_CHECK_INPUTS 36
+#define SWI_CHECK_JOINT 3 /* directions through all inputs at once, besides two through each   \
+                           */
+#define SWI_CHECK_DIRECTIONS (SWI_CHECK_JOINT + 2 * SWI_CHECK_INPUTS)
 #define SWI_CHECK_OUTPUTS 8
 #define SWI_CHECK_ALL UINT32_MAX /* of what gradients are checked for */
 
@@ -33,6 +36,7 @@ typedef struct {
     int64_t n;
     float *weight[2]; /* the loss is the sum of output * weight[0]; F32 only. [1]: of a second
                          use */
+    double *exact;    /* from the reference, once for all instruction sets */
 } swi_check_output;
 
 /* What each instruction set is checked for: a case tells of all of them once. */
@@ -53,7 +57,8 @@ typedef struct {
     uint32_t as_is; /* bit i: input i is a parameter or an input of the run, also where inputs
                        are MADE */
     swi_check_output out[SWI_CHECK_OUTPUTS];
-    sw_model *model; /* NULL when no gradient is asked for */
+    double slope[SWI_CHECK_DIRECTIONS]; /* differences along each; NaN: not known yet */
+    sw_model *model;                    /* NULL when no gradient is asked for */
     sw_optimizer *optimizer;
     sw_exec *plain, *threads, *apart; /* one thread; three; one without the in-place pass */
     sw_exec *lower[2];                /* older instruction sets; NULL where there is none */

@@ -210,6 +210,8 @@ sw_status swi_check_begin(swi_check *c, int index)
     c->n_wanted = 0;
     memset(c->in, 0, sizeof c->in);
     memset(c->out, 0, sizeof c->out);
+    for (int d = 0; d < SWI_CHECK_DIRECTIONS; d++)
+        c->slope[d] = NAN;
     if (c->n_in < 0 || c->n_in > SWI_CHECK_INPUTS || c->desc->n_out > SWI_CHECK_OUTPUTS)
         SW_FAIL(SW_INVALID, "a case must have at most %d inputs and %d outputs (got %d and %d)",
                 SWI_CHECK_INPUTS, SWI_CHECK_OUTPUTS, c->n_in, c->desc->n_out);
