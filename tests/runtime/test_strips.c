@@ -170,7 +170,7 @@ static void strips_do_not_show_in_the_bits(void)
 
 static void witnesses_agree(void)
 {
-    for (size_t rule = 0; rule < 2; rule++) {
+    for (size_t rule = sw_tests_full() ? 0 : 1; rule < 2; rule++) {
         tower n;
         sw_array inputs[2];
         sw_witness_info seen = {.size = sizeof seen};
@@ -211,8 +211,8 @@ static void what_others_read_stays_whole(void)
  * strips and whole, the same updates are skipped and counted. */
 static void what_is_not_finite_is_skipped_whole(void)
 {
-    static const float extremes[] = {NAN, INFINITY, 1e30f, 1e19f, 3e15f};
-    for (size_t i = 0; i < sizeof extremes / sizeof *extremes; i++) {
+    static const float extremes[] = {NAN, 1e30f, 3e15f, INFINITY, 1e19f};
+    for (size_t i = 0; i < (sw_tests_full() ? sizeof extremes / sizeof *extremes : 3); i++) {
         tower n[2];
         uint64_t skipped[2];
         for (int without = 0; without < 2; without++) {
