@@ -11,8 +11,8 @@
 #include "runtime/observe/observe.h"
 
 #define SWI_CHECK_INPUTS 36
-#define SWI_CHECK_JOINT 3 /* directions through all inputs at once, besides two through each   \
-                           */
+/* Directions of differences: through all inputs at once, and two through each. */
+#define SWI_CHECK_JOINT 3
 #define SWI_CHECK_DIRECTIONS (SWI_CHECK_JOINT + 2 * SWI_CHECK_INPUTS)
 #define SWI_CHECK_OUTPUTS 8
 #define SWI_CHECK_ALL UINT32_MAX /* of what gradients are checked for */
