@@ -240,7 +240,7 @@ static size_t in_batches(const reader *r, size_t each)
         images += rows * (swi_loader_fills_inline(rows * each, 0) ? 1 : SWI_SLOTS);
         most = rows > most ? rows : most;
     }
-    return images + most * sizeof(float);
+    return images + most * sw_dtype_bytes(SW_F32);
 }
 
 /* All of it is known before any is taken. */
