@@ -56,11 +56,11 @@ static void it_learns_photographs(void)
     if (!SW_HAVE_ZLIB)
         SW_SKIP("the images are compressed, and this build has no zlib");
     snprintf(words, sizeof words,
-             "train " SMALL "--data cifar:%s --batch 32 --epochs %d --threads 2 --optimizer "
-             "adam --lr 0.002",
-             folder, sw_tests_full() ? 3 : 1);
+             "train " SMALL
+             "%s --data cifar:%s --batch 32 --threads 2 --optimizer adam --lr 0.002",
+             sw_tests_full() ? "--epochs 3" : "--epochs 1 --width-factor 0.0625", folder);
     const double right = number(words, "test_accuracy");
-    SW_CHECK(right > (sw_tests_full() ? 0.45 : 0.3), "test accuracy %g", right);
+    SW_CHECK(right > (sw_tests_full() ? 0.45 : 0.28), "test accuracy %g", right);
 }
 
 /* Convolutions 3 x 3 without bias, two numbers for each channel of a norm, the last layer. */
