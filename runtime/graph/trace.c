@@ -160,8 +160,13 @@ void sw_fail(sw_ctx *ctx, sw_status status, const char *message)
 {
     if (!swi_ctx_works(ctx) || status == SW_OK)
         return;
-    (void)swi_stick(ctx, sw_error_set(status, __FILE__, __LINE__, "%s",
-                                      message != NULL ? message : "sw_fail: no message"));
+    if (message == NULL)
+        message = "sw_fail: no message";
+    (void)swi_stick(ctx, (unsigned)status <= SW_STOPPED
+                             ? sw_error_set(status, __FILE__, __LINE__, "%s", message)
+                             : sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                            "sw_fail: status must be an sw_status (got %d): %s",
+                                            (int)status, message));
 }
 
 sw_status sw_ctx_status(sw_ctx *ctx)

@@ -124,7 +124,8 @@ static void pairs_neither_crash_nor_hang(void)
     for (size_t k = 0; k < n_scenes; k++)
         for (size_t i = 0; i < N_ROWS; i++) {
             const scene *s = &scenes[k];
-            const bool concerned = rows[i].ends || (rows[i].of & s->uses) != 0;
+            const bool concerned =
+                (rows[i].of & s->uses) != 0 || (rows[i].ends && (rows[i].of & s->keeps) != 0);
             if (sw_tests_full() || concerned || i % n_scenes == k) {
                 check_pair(s, &rows[i]);
                 n++;
@@ -281,6 +282,29 @@ static void a_status_that_is_none_is_invalid(void)
         }
 }
 
+static void failing_step(sw_ctx *ctx, void *user)
+{
+    sw_fail(ctx, (sw_status) * (const int *)user, "by the program");
+}
+
+static void a_step_function_fails_with_a_status(void)
+{
+    static const int of[] = {SW_IO, 55, -1};
+    sw_exec *exec = NULL;
+    CU_ASSERT_EQUAL_FATAL(sw_exec_create(&exec, NULL), SW_OK);
+    for (size_t i = 0; i < 3; i++) {
+        int status = of[i];
+        const sw_run_args args = {.size = sizeof args, .fn = failing_step, .user = &status};
+        const sw_status ran = sw_run(exec, &args);
+        SW_CHECK(ran == (i == 0 ? SW_IO : SW_INVALID), "%d becomes %d", of[i], (int)ran);
+        SW_CHECK(strstr(sw_last_error(), i == 0   ? "by the program"
+                                         : i == 1 ? "must be an sw_status (got 55)"
+                                                  : "must be an sw_status (got -1)") != NULL,
+                 "%s", sw_last_error());
+    }
+    sw_exec_destroy(exec);
+}
+
 static void a_status_is_passed_on(void)
 {
     for (size_t k = 0; k < n_scenes; k++)
@@ -331,5 +355,6 @@ static const sw_test tests[] = {
      pairs_neither_crash_nor_hang},
     {"a status that is none is invalid, with its number", a_status_that_is_none_is_invalid},
     {"a status is passed on", a_status_is_passed_on},
+    {"a step function fails with a status", a_step_function_fails_with_a_status},
 };
 SW_SUITE("callbacks", tests)

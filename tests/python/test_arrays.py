@@ -68,7 +68,7 @@ class In(unittest.TestCase):
         self.assertEqual(sw.array(y).data, y.data_ptr())
 
     def test_what_cannot_be_pointed_to_says_why_and_the_way_out(self):
-        for x, kind, words in ((array.array("q", [1]), TypeError, "one of f32, .*got the buffer format 'q'.*astype"),
+        for x, kind, words in ((memoryview(bytes(4)).cast("?"), TypeError, "one of f32, .*got the buffer format '.'.*astype"),
                                ([1.0, 2.0], TypeError, "got list.*numpy.asarray"), ("text", TypeError, "got str")):
             with self.assertRaisesRegex(kind, words):
                 sw.array(x)
@@ -87,6 +87,68 @@ class In(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "at most 8 dims .got 9."):
             sw.array(numpy.zeros((1,) * 9, "f4"))
         self.assertEqual(shape_of(sw.array(numpy.zeros((3, 1, 3), "f4").transpose(1, 0, 2))), (1, 3, 3))  # axes of length 1 do not matter
+
+
+    def test_an_address_keeps_what_lies_there(self):
+        x = array.array("f", range(8))
+        holders = [
+            lambda: sw.sw_samples(data=sw.array(x).data),
+            lambda: sw.sw_samples(data=sw.samples(x).data),
+            lambda: sw.sw_array(data=sw.array(x).data),
+            lambda: sw.sw_array(data=sw.array(x).data + 4),
+            lambda: sw.sw_array(data=4 + sw.array(x).data),
+            lambda: sw.sw_array(data=sw.sw_samples(data=sw.array(x).data).data),
+            lambda: sw.sw_run_args(inputs=[sw.sw_array(data=sw.array(x).data)]),
+            lambda: sw.array(x).data,
+        ]
+        for made in holders:
+            held = made()
+            gc.collect()
+            with self.assertRaises(BufferError):
+                x.append(0)
+            del held
+            gc.collect()
+            x.append(0)
+            x.pop()
+
+    def test_a_data_set_of_an_address_reads_its_own_data(self):
+        given = [sw.sw_samples(data=sw.array(array.array("f", [7.0] * 4096)).data, type=sw.SW_NUMBER_F32)]
+        gc.collect()
+        others = [array.array("f", [1.0] * 4096) for _ in range(32)]
+        data = sw.make(sw.sw_dataset_arrays, 4096, given, 1, None)
+        with sw.make(sw.sw_loader_create, data, sw.sw_loader_opts(batch=4096, inline_fill=1)) as loader:
+            del given
+            gc.collect()
+            others += [array.array("f", [2.0] * 4096) for _ in range(32)]
+            sw.sw_loader_epoch(loader, 0)
+            inputs, _ = sw.get(sw.sw_loader_next, loader)
+            self.assertEqual(ctypes.string_at(inputs[0].data, 4 * 4096), array.array("f", [7.0] * 4096).tobytes())
+        data.close()
+
+    def test_whole_numbers_become_int32_where_they_fit(self):
+        for letter in "qQlLbhI":
+            x = array.array(letter, [0, 2, 1, 100])
+            a = sw.array(x)
+            x[0] = 3  # a copy
+            self.assertEqual((a.dtype, shape_of(a)), (sw.SW_I32, (4,)))
+            self.assertEqual(ctypes.string_at(a.data, 16), array.array("i", [0, 2, 1, 100]).tobytes())
+        self.assertEqual(shape_of(sw.array(memoryview(array.array("q", range(6))).cast("B").cast("q", (2, 3)))), (2, 3))
+        self.assertEqual(sw.array(array.array("q")).dtype, sw.SW_I32)
+        with self.assertRaisesRegex(ValueError, "must fit into int32 .got 2147483648 as number 2."):
+            sw.array(array.array("q", [0, -1, 1 << 31]))
+        with self.assertRaisesRegex(TypeError, "numpy.uint8"):
+            sw.array(memoryview(bytes(4)).cast("?"))
+
+    def test_labels_of_64_bits_are_labels(self):
+        def step(c):
+            sw.sw_output(c, "loss", sw.sw_softmax_ce(c, sw.sw_input(c, 0), sw.sw_input(c, 1)))
+        logits = memoryview(array.array("f", [0.5, 1.0, -1.0, 2.0, 0.0, 0.25])).cast("B").cast("f", (2, 3))
+        found = []
+        with sw.make(sw.sw_exec_create, None) as exec:
+            for letter in "qi":
+                sw.sw_run(exec, sw.sw_run_args(fn=step, inputs=sw.arrays(logits, array.array(letter, [1, 0])), n_inputs=2, mode=sw.SW_EVAL))
+                found.append(sw.output(exec, "loss").copy().tolist())
+        self.assertEqual(found[0], found[1])
 
 
 class Samples(unittest.TestCase):

@@ -1,11 +1,12 @@
 """Arrays in and out without a copy: the buffer protocol, __array_interface__ and DLPack."""
 import ctypes
 import sys
+from array import array as numbers
 
 from . import _header
 from ._calls import Error, raw
 from ._owners import owners_in
-from ._types import keep
+from ._types import Address, keep
 
 _python = ctypes.pythonapi
 _ENDIAN = "<" if sys.byteorder == "little" else ">"
@@ -33,6 +34,7 @@ _DTYPES = [d for d in (
 _NUMBERS = [_Dtype(f"SW_NUMBER_{name}", kind, size) for name, kind, size in (
     ("F32", "f", 4), ("F64", "f", 8), ("U8", "u", 1), ("I8", "i", 1), ("BOOL", "b", 1), ("U16", "u", 2), ("I16", "i", 2), ("U32", "u", 4),
     ("I32", "i", 4), ("U64", "u", 8), ("I64", "i", 8))]
+_WHOLE = {("i", 1): ctypes.c_int8, ("i", 2): ctypes.c_int16, ("i", 8): ctypes.c_int64, ("u", 4): ctypes.c_uint32, ("u", 8): ctypes.c_uint64}
 _LETTERS = {**dict.fromkeys("fd", "f"), **dict.fromkeys("bhilqn", "i"), **dict.fromkeys("BHILQN", "u"), "?": "b"}
 _CODES = {0: "i", 1: "u", 2: "f", 4: "bf", 6: "b"}
 
@@ -53,7 +55,25 @@ class _Found:
             if dtype.kind == self.kind:
                 return dtype
         names = ", ".join(d.name.split("_")[-1].lower() for d in table)
-        raise TypeError(f"the type of an array must be one of {names} (got {self.said}): convert it first, in NumPy by x.astype(numpy.float32)")
+        other = "uint8" if self.kind is not None and self.kind[0] == "b" else "float32"
+        raise TypeError(f"the type of an array must be one of {names} (got {self.said}): convert it first, in NumPy by x.astype(numpy.{other})")
+
+    def as_known(self):
+        """Whole numbers of a width that sw_dtype lacks, labels and ids, as an I32 copy."""
+        wide = _WHOLE.get(self.kind)
+        if wide is None or any(d.kind == self.kind for d in _DTYPES):
+            return self
+        self.must_be_contiguous()
+        n = 1
+        for dim in self.shape:
+            n *= dim
+        values = (wide * n).from_address(self.address) if n else []
+        try:
+            made = numbers("i", values)
+        except OverflowError:
+            at, value = next((i, v) for i, v in enumerate(values) if not -(1 << 31) <= v < 1 << 31)
+            raise ValueError(f"whole numbers of an array must fit into int32 (got {value} as number {at})") from None
+        return _Found(self.what, ("i", 4), self.said, self.shape, None, made.buffer_info()[0], made)
 
     def byte_strides(self):
         if self.strides is not None:
@@ -173,10 +193,11 @@ def _found(x):
 def array(x):
     """An sw_array of x without a copy: what has the buffer protocol (bytes, array.array, NumPy),
     __array_interface__, or __dlpack__ in the memory of the host (PyTorch). C-contiguous, of a type
-    of sw_dtype. It keeps x, and x must not be resized; what changes in x changes in it."""
+    of sw_dtype. It keeps x, and x must not be resized; what changes in x changes in it. But whole
+    numbers of another width (int64 labels) become a copy as int32, if they fit."""
     if isinstance(x, _header.sw_array):
         return x
-    found = _found(x)
+    found = _found(x).as_known()
     dtype = found.dtype(_DTYPES)
     found.must_be_contiguous()
     if len(found.shape) > _header.SW_MAX_RANK:
@@ -242,8 +263,11 @@ class View:
     refuses to close, and to run, while an array made from the view is alive. A view of an output
     is stale behind the exec's next run; copy() is the bytes of its own that stay."""
 
+    address = property(lambda self: Address(self.at, self))
+
     def __init__(self, array, owners, memory=None, readonly=True):
-        self.dtype, self.address, self.readonly = _by_number(array.dtype), array.data or 0, readonly
+        self.dtype, self.readonly = _by_number(array.dtype), readonly
+        self.at = array.data or 0
         self.shape = tuple(array.shape.dim[:array.shape.rank])
         self.owners, self.memory = owners, memory
         self.runs = [o.runs for o in owners]

@@ -40,6 +40,8 @@ class Struct(ctypes.Structure):
 
     def __getattribute__(self, name):
         value = super().__getattribute__(name)
+        if type(value) is int and field_types(type(self)).get(name) is ctypes.c_void_p:
+            return Address(value, self)
         return value.decode(errors="replace") if type(value) is bytes else value
 
     def __getattr__(self, name):
@@ -50,6 +52,20 @@ class Struct(ctypes.Structure):
     def __repr__(self):
         shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in field_types(type(self)) if name != "size")
         return f"{type(self).__name__}({shown})"
+
+
+class Address(int):
+    """An address as a struct or a view has it: it keeps that, and so what lies there."""
+
+    def __new__(cls, value, of):
+        made = super().__new__(cls, value)
+        made.of = of
+        return made
+
+    def __add__(self, other):
+        return Address(int(self) + other, self.of)
+
+    __radd__ = __add__
 
 
 def keep(struct, name, value):
