@@ -500,11 +500,12 @@ typedef struct {
 } sw_optimizer_opts;
 
 /* Owned by the model. Parameters must be of that model, each owned by one optimizer at most.
- * SW_INVALID for numbers that the kind does not have, in the options or in a group. Formulas
- * are those of PyTorch's optimizers of these names; lion's of Chen et al. 2023. What is kept
- * for each parameter: nothing for sgd, one number for each element with its momentum, for
- * adagrad and lion, two for adam and adamw, one to three for rmsprop; adafactor keeps one for
- * each row and each column of the last two axes, and for a vector one for each element.
+ * SW_INVALID for an optimizer that would own none, which changes nothing; for numbers that the
+ * kind does not have, in the options or in a group. Formulas are those of PyTorch's optimizers
+ * of these names; lion's of Chen et al. 2023. What is kept for each parameter: nothing for sgd,
+ * one number for each element with its momentum, for adagrad and lion, two for adam and adamw,
+ * one to three for rmsprop; adafactor keeps one for each row and each column of the last two
+ * axes, and for a vector one for each element.
  *
  * A gradient that has a NaN or an infinite element, and one of a loss that is neither finite,
  * is never used: the update is skipped, and counted (sw_optimizer_skipped). What waits until
@@ -937,11 +938,13 @@ typedef struct {
     uint64_t es_slice; /* which slice of the generation */
 } sw_run_args;
 
-/* Run one step. While it computes, denormals are zero, as operands and as results, in the
- * exec's threads and in the caller's: on x86-64, where they would cost 200 times as much. The
- * caller's mode (MXCSR: rounding, flushing, masks) is put back before the call returns, also
- * where it fails, and does not change the numbers. A step function that is traced has the
- * caller's mode; in immediate mode it runs with that of the kernels. */
+/* Run one step. A model that is not ready yet is made ready first, as by sw_model_ready with
+ * the exec's seed (0 where none was given); sw_last_note() then says so. While it computes,
+ * denormals are zero, as operands and as results, in the exec's threads and in the caller's: on
+ * x86-64, where they would cost 200 times as much. The caller's mode (MXCSR: rounding,
+ * flushing, masks) is put back before the call returns, also where it fails, and does not
+ * change the numbers. A step function that is traced has the caller's mode; in immediate mode
+ * it runs with that of the kernels. */
 SW_MUST_USE SW_API sw_status sw_run(sw_exec *exec, const sw_run_args *args);
 
 typedef struct {

@@ -45,8 +45,9 @@ SW_API const char *sw_status_name(sw_status status);
 SW_API const char *sw_last_error(void);
 
 /* What the calling thread's latest call that saves or loads a file (sw_model_save,
- * sw_model_load), or begins to (sw_checkpoint_create), has to add to its SW_OK: one line; ""
- * where there is nothing. Valid until that thread's next such call. */
+ * sw_model_load), begins to (sw_checkpoint_create), or makes a model ready by itself (sw_run),
+ * has to add to its SW_OK: one line; "" where there is nothing. Valid until that thread's next
+ * such call. */
 SW_API const char *sw_last_note(void);
 
 /* `asked` is called, on any thread, while a call of the library waits for the other end of a

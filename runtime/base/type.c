@@ -97,8 +97,9 @@ sw_status swi_want_f32(const char *op, const sw_type *in, int n_in)
 {
     for (int i = 0; i < n_in; i++)
         if (in[i].dtype != SW_F32)
-            SW_FAIL(SW_INVALID, "%s: input %d must be f32 (got %s; sw_to_f32 converts)", op, i,
-                    sw_dtype_name(in[i].dtype));
+            SW_FAIL(SW_INVALID, "%s: input %d must be f32 (got %s; sw_to_f32 converts %s)", op,
+                    i, sw_dtype_name(in[i].dtype),
+                    in[i].dtype == SW_U8 || in[i].dtype == SW_I32 ? "it" : "u8 and i32");
     return SW_OK;
 }
 

@@ -140,13 +140,6 @@ static sw_status push_storages(sw_ctx *ctx, const swi_node *node)
     return swi_observe_op(ctx, (uint32_t)(node - t->nodes));
 }
 
-static sw_status blame(const swi_trace *t, const swi_node *node, sw_status status)
-{
-    char name[128], text[300];
-    snprintf(text, sizeof text, "%s", sw_last_error());
-    SW_FAIL(status, "%s: %s", swi_node_name(t, node, name, sizeof name), text);
-}
-
 static sw_status give_and_run(sw_ctx *ctx, uint32_t index)
 {
     const swi_trace *t = &ctx->trace;
@@ -158,7 +151,7 @@ static sw_status give_and_run(sw_ctx *ctx, uint32_t index)
         sw_record_edge(ctx->exec->watch.log, SW_RECORD_OP, ctx->done_ops, sw_clock_ns());
     const sw_status room = push_storages(ctx, node);
     if (room != SW_OK)
-        return blame(t, node, room);
+        return swi_node_failed(t, node, room);
     sw_watch_op(&ctx->exec->watch, 0);
     for (uint32_t i = 0; i < node->n_in + node->n_out; i++) {
         const uint32_t id = t->operands[node->first + i];
@@ -191,7 +184,7 @@ static sw_status give_and_run(sw_ctx *ctx, uint32_t index)
     sw_watch_op_end(&ctx->exec->watch);
     if (status == SW_OK)
         return SW_OK;
-    return blame(t, node, status);
+    return swi_node_failed(t, node, status);
 }
 
 /* A scalar of the run, wherever it is. */

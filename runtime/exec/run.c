@@ -5,6 +5,7 @@
  * the phase changes. */
 #include "alloc/base/error.h"
 #include "alloc/base/assert.h"
+#include "alloc/base/note.h"
 #include "alloc/base/sys.h"
 #include "runtime/exec/backend.h"
 #include "runtime/base/structs.h"
@@ -103,8 +104,12 @@ sw_status swi_make_ready(sw_exec *exec, const sw_run_args *a)
                     a->models[i]->name);
         SW_TRY(swi_knobs_check(a->models[i]));
         SW_TRY(swi_model_is_here(a->models[i], exec));
-        if (!a->models[i]->ready)
-            SW_TRY(swi_model_ready(a->models[i], exec, exec->seed));
+        if (a->models[i]->ready)
+            continue;
+        SW_TRY(swi_model_ready(a->models[i], exec, exec->seed));
+        swi_note_set("model %s: sw_model_ready was not called: its first values are by the "
+                     "exec's seed, %llu",
+                     a->models[i]->name, (unsigned long long)exec->seed);
     }
     return SW_OK;
 }
@@ -154,14 +159,9 @@ static sw_status launch_next(sw_exec *exec, swi_frame *f, uint32_t i, const sw_r
     return swi_fused_kernels[op->together](&first, &then);
 }
 
-/* The op's name in front of a kernel's reason. */
 sw_status swi_blame(const swi_program *p, uint32_t i, sw_status status)
 {
-    char name[128], text[300];
-    snprintf(text, sizeof text, "%s", sw_last_error());
-    return sw_error_set(
-        status, __FILE__, __LINE__, "%s: %s",
-        swi_node_name(&p->trace, &p->trace.nodes[p->ops[i].node], name, sizeof name), text);
+    return swi_node_failed(&p->trace, &p->trace.nodes[p->ops[i].node], status);
 }
 
 sw_status swi_program_execute(sw_exec *exec, swi_frame *f, const sw_run_args *args,

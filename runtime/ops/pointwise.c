@@ -127,8 +127,9 @@ static sw_status to_f32_infer(const sw_type *in, int n_in, const void *attrs, sw
     const swi_to_f32_attrs *a = attrs;
     (void)n_in;
     if (in[0].dtype != SW_U8 && in[0].dtype != SW_I32)
-        SW_FAIL(SW_INVALID, "to_f32: the input must be u8 or i32 (got %s)",
-                sw_dtype_name(in[0].dtype));
+        SW_FAIL(SW_INVALID, "to_f32: the input must be u8 or i32 (got %s%s)",
+                sw_dtype_name(in[0].dtype),
+                in[0].dtype == SW_F32 ? ", which needs no conversion" : ": give it as i32");
     if (a->channels < 1 || a->channels > SW_MAX_CHANNELS)
         SW_FAIL(SW_INVALID, "to_f32: channels must be 1 to %d (got %d)", SW_MAX_CHANNELS,
                 (int)a->channels);

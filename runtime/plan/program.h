@@ -132,6 +132,9 @@ uint32_t swi_made_at(const swi_program *program, uint32_t storage);
 /* A name for reports: the given one, else layer, op and what it is. */
 const char *swi_storage_name(const swi_trace *trace, uint32_t storage, char *to, size_t bytes);
 const char *swi_node_name(const swi_trace *trace, const swi_node *node, char *to, size_t bytes);
+/* The last error, of its kernel or for it, with that name in front: once, where the kernel says
+ * its op's too. Returns `status`. */
+sw_status swi_node_failed(const swi_trace *trace, const swi_node *node, sw_status status);
 
 /* The same where the node that makes it may be known already (NULL: look for it). */
 const char *swi_made_name(const swi_trace *trace, uint32_t storage, const swi_node *node,

@@ -478,6 +478,32 @@ static void bad_groups_are_refused(void)
     CU_ASSERT_EQUAL(model->declared, SW_OK);
 }
 
+/* It is refused where it is made, and the model is as before. */
+static void an_optimizer_that_owns_nothing_is_refused(void)
+{
+    const sw_optimizer_opts all = {.size = sizeof all, .kind = "sgd"};
+    const sw_param_group empty = {.n_params = 0};
+    const sw_optimizer_opts groups = {
+        .size = sizeof groups, .kind = "sgd", .groups = &empty, .n_groups = 1};
+    sw_optimizer *first = NULL, *o = NULL;
+    sw_model *model;
+    OK(sw_model_create(&model, "m"));
+    sw_after(end_model, model);
+    REFUSED(sw_optimizer_create(&o, model, &all), SW_INVALID, "declare them first");
+    const sw_param w = sw_param_new(model, "w", SW_F32, SW_SHAPE(2), "ones");
+    REFUSED(sw_optimizer_create(&o, model, &groups), SW_INVALID, "its groups name none");
+    OK(sw_optimizer_create(&first, model, &all));
+    REFUSED(sw_optimizer_create(&o, model, &all), SW_INVALID,
+            "model m: the optimizer would own none of its 1 parameters, of which others own 1: "
+            "give each optimizer its own, by params or groups");
+    CU_ASSERT_PTR_NULL(o);
+    CU_ASSERT_EQUAL(model->n_optimizers, 1);
+    CU_ASSERT_EQUAL(model->declared, SW_OK);
+    (void)sw_param_new(model, "v", SW_F32, SW_SHAPE(2), "ones");
+    OK(sw_optimizer_create(&o, model, &all)); /* it owns what nobody does */
+    (void)w;
+}
+
 static const sw_test tests[] = {
     {"updates are those of plain C, clipped and not", updates_are_those_of_plain_c, false},
     {"rates have defaults by kind", defaults_and_rates, false},
@@ -488,5 +514,7 @@ static const sw_test tests[] = {
      false},
     {"bad options are refused", bad_options_are_refused, false},
     {"bad groups are refused", bad_groups_are_refused, false},
+    {"an optimizer that owns nothing is refused", an_optimizer_that_owns_nothing_is_refused,
+     false},
 };
 SW_SUITE("optimizers", tests)

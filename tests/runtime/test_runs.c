@@ -1,5 +1,6 @@
 /* Runs: the same bits however they run, several models and optimizers, what stays and what is
  * lost. */
+#include "alloc/base/note.h"
 #include "tests/runtime/nets.h"
 #include <math.h>
 #include <pthread.h>
@@ -449,6 +450,52 @@ static void execs_and_models_belong_to_one_thread_at_a_time(void)
     CU_ASSERT_EQUAL(attempt[1].status, SW_OK);
 }
 
+static void only_forward(sw_ctx *c, void *user)
+{
+    sw_output(c, "y", sw_mul(c, sw_use(c, *(sw_param *)user), sw_input(c, 0)));
+}
+
+/* Its first values are by the exec's seed, and the first run says so, no other. */
+static void a_model_that_a_run_makes_ready_is_told(void)
+{
+    static const float ones[2] = {1, 1};
+    const sw_exec_opts opts = {.size = sizeof opts, .seed = 77};
+    const sw_array in = {SW_F32, SW_SHAPE(2), ones};
+    sw_exec *exec = net_exec(&opts);
+    for (int immediate = 0; immediate < 2; immediate++) {
+        float by_run[2], by_call[2];
+        sw_model *model = NULL, *same = NULL;
+        OK(sw_model_create(&model, "net"));
+        OK(sw_model_create(&same, "net"));
+        sw_param w = sw_param_new(model, "w", SW_F32, SW_SHAPE(2), "normal:1");
+        const sw_param v = sw_param_new(same, "w", SW_F32, SW_SHAPE(2), "normal:1");
+        sw_run_args args = {.size = sizeof args,
+                            .fn = only_forward,
+                            .user = &w,
+                            .models = &model,
+                            .n_models = 1,
+                            .inputs = &in,
+                            .n_inputs = 1,
+                            .mode = SW_EVAL,
+                            .immediate = immediate};
+        swi_note_set("%s", "");
+        OK(sw_run(exec, &args));
+        SW_CHECK(strcmp(sw_last_note(),
+                        "model net: sw_model_ready was not called: its first values are by the "
+                        "exec's seed, 77") == 0,
+                 "%s", sw_last_note());
+        swi_note_set("%s", "");
+        OK(sw_run(exec, &args));
+        CU_ASSERT_STRING_EQUAL(sw_last_note(), "");
+        OK(sw_model_ready(same, exec, 77));
+        OK(sw_param_read(w, by_run, sizeof by_run));
+        OK(sw_param_read(v, by_call, sizeof by_call));
+        CU_ASSERT_EQUAL(memcmp(by_run, by_call, sizeof by_run), 0);
+        sw_model_destroy(model);
+        sw_model_destroy(same);
+    }
+}
+
 static const sw_test tests[] = {
     {"threads, immediate mode and in-place results change no bits: mlp",
      every_way_gives_the_same_bits_mlp, false},
@@ -471,5 +518,7 @@ static const sw_test tests[] = {
     {"labels out of range fail the run", labels_out_of_range_fail_the_run, false},
     {"execs and models belong to one thread at a time",
      execs_and_models_belong_to_one_thread_at_a_time, false},
+    {"a model that a run makes ready is told, once", a_model_that_a_run_makes_ready_is_told,
+     false},
 };
 SW_SUITE("runs", tests)

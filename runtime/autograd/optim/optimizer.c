@@ -210,6 +210,27 @@ static sw_status declare(sw_optimizer *o, const sw_optimizer_opts *opts)
     return make_flags(o);
 }
 
+static sw_status check_owns(const sw_model *model, const sw_optimizer_opts *opts)
+{
+    size_t given = opts->n_groups == 0 ? opts->n_params : 0, all = 0, others = 0;
+    for (size_t g = 0; g < opts->n_groups; g++)
+        given += opts->groups[g].n_params;
+    for (uint32_t i = 1; i < model->n_entries; i++) {
+        all += model->entries[i].role == SWI_ROLE_PARAMETER;
+        others += model->entries[i].role == SWI_ROLE_PARAMETER &&
+                  model->entries[i].optimizer != SWI_NONE;
+    }
+    if (given > 0 || (opts->n_groups == 0 && others < all))
+        return SW_OK;
+    SW_FAIL(SW_INVALID,
+            "model %s: the optimizer would own none of its %zu parameters, of which others own "
+            "%zu: %s",
+            model->name, all, others,
+            all == 0              ? "declare them first"
+            : opts->n_groups != 0 ? "its groups name none"
+                                  : "give each optimizer its own, by params or groups");
+}
+
 sw_status sw_optimizer_create(sw_optimizer **out, sw_model *model,
                               const sw_optimizer_opts *given)
 {
@@ -226,6 +247,7 @@ sw_status sw_optimizer_create(sw_optimizer **out, sw_model *model,
     if (model->fixed)
         SW_FAIL(SW_INVALID, "model %s: an optimizer was created after the layout was fixed",
                 model->name);
+    SW_TRY(check_owns(model, &opts));
     SW_TRY(swi_check_release(&opts, model));
     sw_optimizer *o;
     SW_TRY(take_slot(model, &o));
