@@ -349,3 +349,62 @@ sw_status sw_json_get_object(sw_json_in *in, sw_json_member *member, void *conte
     }
     return end ? SW_OK : sw_json_expect(in, '}');
 }
+
+/* ---- what is not known ------------------------------------------------------------------- */
+
+enum { DEPTH_MAX = 64 }; /* of values that are passed over */
+
+static sw_status skip_scalar(sw_json_in *in, int c)
+{
+    sw_json_text text = {.cap = 0};
+    sw_json_number number;
+    sw_json_word word;
+    return c == '"'                             ? sw_json_get_string(in, &text)
+           : c == '-' || (c >= '0' && c <= '9') ? sw_json_get_number(in, &number)
+                                                : sw_json_get_word(in, &word);
+}
+
+/* Take what closes the value: as many brackets as do, then a comma where one follows inside of
+ * what is open yet. */
+static sw_status skip_ends(sw_json_in *in, const char *open, int *depth)
+{
+    bool there = false;
+    while (*depth > 0) {
+        SW_TRY(sw_json_accept(in, ',', &there));
+        if (there)
+            return SW_OK;
+        SW_TRY(sw_json_expect(in, open[*depth - 1] == '{' ? '}' : ']'));
+        (*depth)--;
+    }
+    return SW_OK;
+}
+
+sw_status sw_json_skip(sw_json_in *in)
+{
+    char open[DEPTH_MAX];
+    int depth = 0;
+    do {
+        int c;
+        bool empty = false;
+        if (depth > 0 && open[depth - 1] == '{') {
+            sw_json_text key = {.cap = 0};
+            SW_TRY(sw_json_get_string(in, &key));
+            SW_TRY(sw_json_expect(in, ':'));
+        }
+        SW_TRY(sw_json_peek(in, &c));
+        if (c != '{' && c != '[') {
+            SW_TRY(skip_scalar(in, c));
+        } else {
+            SW_TRY(sw_json_expect(in, c));
+            SW_TRY(sw_json_accept(in, c == '{' ? '}' : ']', &empty));
+            if (!empty && depth == DEPTH_MAX)
+                return sw_json_bad(in, "too many brackets");
+            if (!empty) {
+                open[depth++] = (char)c;
+                continue;
+            }
+        }
+        SW_TRY(skip_ends(in, open, &depth));
+    } while (depth > 0);
+    return SW_OK;
+}

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #define RUN_TEXT_MAX ((uint64_t)16 << 20)
-#define DEPTH_MAX 64 /* of values that are passed over */
 
 /* A member of an object of `what`, whose key is given; *known says whether it was taken. */
 typedef sw_status take_member(sw_json_in *in, const char *key, void *what, bool *known);
@@ -28,63 +27,6 @@ static sw_status get_number(sw_json_in *in, uint64_t *out)
     return SW_OK;
 }
 
-/* ---- what is not known ------------------------------------------------------------------- */
-
-static sw_status skip_scalar(sw_json_in *in, int c)
-{
-    sw_json_text text = {.cap = 0};
-    sw_json_number number;
-    sw_json_word word;
-    return c == '"'                             ? sw_json_get_string(in, &text)
-           : c == '-' || (c >= '0' && c <= '9') ? sw_json_get_number(in, &number)
-                                                : sw_json_get_word(in, &word);
-}
-
-/* Take what closes the value: as many brackets as do, then a comma where one follows inside of
- * what is open yet. */
-static sw_status skip_ends(sw_json_in *in, const char *open, int *depth)
-{
-    bool there = false;
-    while (*depth > 0) {
-        SW_TRY(sw_json_accept(in, ',', &there));
-        if (there)
-            return SW_OK;
-        SW_TRY(sw_json_expect(in, open[*depth - 1] == '{' ? '}' : ']'));
-        (*depth)--;
-    }
-    return SW_OK;
-}
-
-static sw_status skip_value(sw_json_in *in)
-{
-    char open[DEPTH_MAX];
-    int depth = 0;
-    do {
-        int c;
-        bool empty = false;
-        if (depth > 0 && open[depth - 1] == '{') {
-            sw_json_text key = {.cap = 0};
-            SW_TRY(sw_json_get_string(in, &key));
-            SW_TRY(sw_json_expect(in, ':'));
-        }
-        SW_TRY(sw_json_peek(in, &c));
-        if (c != '{' && c != '[') {
-            SW_TRY(skip_scalar(in, c));
-        } else {
-            SW_TRY(sw_json_expect(in, c));
-            SW_TRY(sw_json_accept(in, c == '{' ? '}' : ']', &empty));
-            if (!empty && depth == DEPTH_MAX)
-                return sw_json_bad(in, "too many brackets");
-            if (!empty) {
-                open[depth++] = (char)c;
-                continue;
-            }
-        }
-        SW_TRY(skip_ends(in, open, &depth));
-    } while (depth > 0);
-    return SW_OK;
-}
-
 /* ---- objects ----------------------------------------------------------------------------- */
 
 typedef struct {
@@ -97,7 +39,7 @@ static sw_status take_or_skip(sw_json_in *in, const char *key, void *context)
     const object *o = context;
     bool known = true;
     SW_TRY(o->take(in, key, o->what, &known));
-    return known ? SW_OK : skip_value(in);
+    return known ? SW_OK : sw_json_skip(in);
 }
 
 static sw_status get_object(sw_json_in *in, take_member *take, void *what)

@@ -14,44 +14,6 @@ typedef struct {
     uint64_t *count;
 } number;
 
-static sw_status skip(sw_json_in *in, int depth);
-
-static sw_status skip_member(sw_json_in *in, const char *key, void *context)
-{
-    (void)key;
-    return skip(in, *(const int *)context + 1);
-}
-
-/* Any value. */
-static sw_status skip(sw_json_in *in, int depth)
-{
-    sw_json_number x;
-    sw_json_word word;
-    char text[8];
-    bool there;
-    int c;
-    if (depth > 8)
-        return sw_json_bad(in, "values are nested too deep");
-    SW_TRY(sw_json_peek(in, &c));
-    if (c == '"')
-        return sw_json_get_text(in, text, sizeof text);
-    if (c == '{')
-        return sw_json_get_object(in, skip_member, &depth);
-    if (c == 'n' || c == 't' || c == 'f')
-        return sw_json_get_word(in, &word);
-    if (c != '[')
-        return sw_json_get_number(in, &x);
-    SW_TRY(sw_json_expect(in, '['));
-    SW_TRY(sw_json_accept(in, ']', &there));
-    while (!there) {
-        SW_TRY(skip(in, depth + 1));
-        SW_TRY(sw_json_accept(in, ']', &there));
-        if (!there)
-            SW_TRY(sw_json_expect(in, ','));
-    }
-    return SW_OK;
-}
-
 /* The value behind `key`, where it is one of n numbers; others are passed over. */
 static sw_status take_number(sw_json_in *in, const char *key, const number *numbers, size_t n)
 {
@@ -62,7 +24,7 @@ static sw_status take_number(sw_json_in *in, const char *key, const number *numb
         i++;
     SW_TRY(sw_json_peek(in, &c));
     if (i == n || c == 'n')
-        return skip(in, 0);
+        return sw_json_skip(in);
     SW_TRY(sw_json_get_number(in, &x));
     if (numbers[i].real != NULL)
         *numbers[i].real = x.real;
