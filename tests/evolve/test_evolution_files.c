@@ -80,11 +80,10 @@ static void resuming_is_never_having_stopped(void)
 
 /* A run to the end, with a failure of file call k, or of all from there on until the process
  * ends; then it is begun anew. *hit: it failed. */
-static outcome run_with_failure(const evo_data *data, sw_exec *exec, uint64_t k,
+static outcome run_with_failure(sw_evolution_opts opts, sw_exec *exec, uint64_t k,
                                 sw_fault_mode mode, bool *hit)
 {
     const char *dir = evo_folder();
-    sw_evolution_opts opts = evo_opts(data);
     outcome o = {NULL, 0};
     opts.dir = dir;
     *hit = false;
@@ -118,15 +117,16 @@ static outcome run_with_failure(const evo_data *data, sw_exec *exec, uint64_t k,
 static void failures_lose_nothing(void)
 {
     const evo_data data = evo_digits(64, 16);
+    const sw_evolution_opts opts = evo_opts(&data);
     sw_exec *exec = evo_exec(1, NULL);
     bool hit;
-    const outcome whole = run_with_failure(&data, exec, UINT64_MAX / 2, SW_FAULT_ONCE, &hit);
+    const outcome whole = run_with_failure(opts, exec, UINT64_MAX / 2, SW_FAULT_ONCE, &hit);
     CU_ASSERT_FALSE(hit);
     for (int mode = SW_FAULT_ONCE; mode <= SW_FAULT_FROM; mode++) {
         const uint64_t step = sw_tests_full() ? 1 : mode == SW_FAULT_ONCE ? 11 : 13;
         uint64_t k = 0;
         for (hit = true; hit && k < 2000; k += step) {
-            const outcome o = run_with_failure(&data, exec, k, (sw_fault_mode)mode, &hit);
+            const outcome o = run_with_failure(opts, exec, k, (sw_fault_mode)mode, &hit);
             CU_ASSERT_PTR_NOT_NULL_FATAL(o.history);
             SW_CHECK(strcmp(o.history, whole.history) == 0 && o.sum == whole.sum, "call %d",
                      (int)k);
