@@ -10,7 +10,8 @@ static int split(evolve *e)
 {
     const int status =
         job_validation(&e->job, e->opts.validation_share, &e->train, &e->validation);
-    if (status == CLI_GO && e->opts.retrain == 0) { /* its samples are not needed twice */
+    const bool named = e->job.train.info.class_names != NULL; /* which files of nets have */
+    if (status == CLI_GO && e->opts.retrain == 0 && !named) { /* not needed twice */
         sw_dataset_destroy(e->job.train.set);
         e->job.train.set = NULL;
     }
