@@ -9,7 +9,7 @@
 
 void swi_child_end(swi_child *c)
 {
-    sw_genome_destroy(c->before);
+    swi_genome_free(c->before);
     sw_search_space_destroy(c->own_space);
     swi_utilities_end(&c->utilities);
     sw_heap_free(c->wishes, SW_HEAP_RECORDS, c->wishes_cap * sizeof *c->wishes);
@@ -40,7 +40,7 @@ sw_status swi_child_space(swi_child *c, const sw_search_space **out)
 
 sw_status swi_child_begin(swi_child *c)
 {
-    sw_genome_destroy(c->before);
+    swi_genome_free(c->before);
     c->before = NULL;
     c->asked = false;
     return sw_genome_copy(&c->before, c->genome);
@@ -69,10 +69,9 @@ static bool is_refusal(sw_status status)
 
 static void undo(swi_child *c)
 {
-    sw_genome *undone = c->genome;
+    swi_genome_free(c->genome);
     c->genome = c->before;
     c->before = NULL;
-    sw_genome_destroy(undone);
 }
 
 sw_status swi_child_settle(swi_child *c, sw_status status, bool *stays)

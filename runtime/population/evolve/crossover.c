@@ -44,7 +44,7 @@ static sw_status make_child(const crossing *x, int which, const swi_segment *con
     if (status == SW_OK)
         *made = c.genome;
     else
-        sw_genome_destroy(c.genome);
+        swi_genome_free(c.genome);
     swi_child_end(&c);
     return status == SW_UNSUPPORTED || status == SW_INVALID ? SW_OK : status;
 }
@@ -56,7 +56,7 @@ static sw_status make_children(const crossing *x, const swi_segment *const pair[
     SW_TRY(make_child(x, 0, pair, &children[0]));
     const sw_status status = children[0] != NULL ? make_child(x, 1, pair, &children[1]) : SW_OK;
     if (children[1] == NULL) {
-        sw_genome_destroy(children[0]);
+        swi_genome_free(children[0]);
         children[0] = NULL;
     }
     return status;
@@ -215,7 +215,7 @@ static void give(sw_genome **out, sw_genome *child, sw_status status)
     if (status == SW_OK && out != NULL)
         *out = child;
     else
-        sw_genome_destroy(child);
+        swi_genome_free(child);
 }
 
 sw_status sw_genome_crossover(sw_genome **out_a, sw_genome **out_b, const sw_genome *a,
@@ -233,7 +233,7 @@ sw_status sw_genome_crossover(sw_genome **out_a, sw_genome **out_b, const sw_gen
     x.draws = swi_draws_of(x.opts.seed, STREAM);
     const sw_status status = cross(&x, children);
     for (int which = 0; which < 2; which++) {
-        sw_genome_destroy(x.descent[which]);
+        swi_genome_free(x.descent[which]);
         swi_segments_end(&x.segments[which]);
     }
     give(out_a, children[0], status);

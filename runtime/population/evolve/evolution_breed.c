@@ -139,7 +139,7 @@ static sw_status cross(swi_brood *b)
     SW_TRY(cross_genomes(b));
     SW_TRY(price(e, c->genome, &b->child->birth.limits, &may));
     if (!may) {
-        sw_genome_destroy(c->genome);
+        swi_genome_free(c->genome);
         c->genome = NULL;
         return SW_OK;
     }
@@ -218,7 +218,7 @@ static sw_status try_attempt(swi_brood *b, uint32_t attempt, bool *accepted)
         }
         swi_one_close(child);
     }
-    sw_genome_destroy(child->genome);
+    swi_genome_free(child->genome);
     child->genome = NULL;
     return SW_OK;
 }
@@ -266,6 +266,6 @@ void swi_brood_end(swi_brood *b)
 {
     sw_net_destroy(b->cross.net);
     swi_charged_give(b->e, b->cross.bytes, b->cross.n, &b->e->scratch_bytes);
-    sw_genome_destroy(b->cross.genome);
+    swi_genome_free(b->cross.genome);
     b->cross = (swi_cross){.genome = NULL};
 }

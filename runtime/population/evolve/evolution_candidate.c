@@ -192,7 +192,7 @@ void swi_one_free(sw_evolution *e, swi_one *one)
 {
     swi_one_close(one);
     swi_charged_give(e, one->rest.block, one->rest.bytes, &e->rest_bytes);
-    sw_genome_destroy(one->genome);
+    swi_genome_free(one->genome);
     sw_heap_free(one->ops, SW_HEAP_RECORDS, one->ops_cap);
     swi_one_begin(one);
 }

@@ -23,7 +23,7 @@ static sw_status take_genome(sw_evolution *e, swi_one *one)
 static void drop_genome(swi_one *one)
 {
     swi_one_close(one);
-    sw_genome_destroy(one->genome);
+    swi_genome_free(one->genome);
     one->genome = NULL;
 }
 

@@ -53,11 +53,11 @@ static sw_status become_best(sw_evolution *e, const swi_one *one)
     SW_TRY(sw_genome_copy(&genome, one->genome));
     const sw_status status = swi_best_store(e, one);
     if (status != SW_OK) {
-        sw_genome_destroy(genome);
+        swi_genome_free(genome);
         return status;
     }
     const swi_rest rest = best->rest;
-    sw_genome_destroy(best->genome);
+    swi_genome_free(best->genome);
     *best = *one;
     best->genome = genome;
     best->net = NULL;

@@ -182,7 +182,7 @@ void swi_opts_free(sw_evolution *e)
 {
     const sw_evolution_opts *o = &e->opts;
     for (size_t i = 0; i < o->n_first && o->first != NULL; i++)
-        sw_genome_destroy((sw_genome *)(uintptr_t)o->first[i]);
+        swi_genome_free((sw_genome *)(uintptr_t)o->first[i]);
     sw_heap_free((void *)(uintptr_t)o->first, SW_HEAP_RECORDS, o->n_first * sizeof *o->first);
     sw_heap_free((void *)(uintptr_t)o->mutations, SW_HEAP_RECORDS,
                  o->n_mutations * sizeof *o->mutations);

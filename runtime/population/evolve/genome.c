@@ -44,14 +44,20 @@ static sw_status copy_vertex(swi_vertex *to, const swi_vertex *from)
 
 /* ---- the whole --------------------------------------------------------------------------- */
 
-void sw_genome_destroy(sw_genome *g)
+void swi_genome_free(sw_genome *g)
 {
-    if (!sw_handle_ends(g, SW_HANDLE_GENOME, "sw_genome_destroy"))
+    if (g == NULL)
         return;
     for (uint32_t i = 0; i < g->n; i++)
         free_descent(&g->vertices[i]);
     sw_heap_free(g->vertices, SW_HEAP_RECORDS, g->cap * sizeof *g->vertices);
     sw_handle_give(g, SW_HANDLE_GENOME, sizeof *g);
+}
+
+void sw_genome_destroy(sw_genome *g)
+{
+    if (sw_handle_ends(g, SW_HANDLE_GENOME, "sw_genome_destroy"))
+        swi_genome_free(g);
 }
 
 sw_status swi_genome_new(sw_genome **out, const sw_task *task)
@@ -71,7 +77,7 @@ sw_status swi_genome_new(sw_genome **out, const sw_task *task)
     input.width = task->height != 0 ? task->width : 0;
     const sw_status status = swi_genome_insert(g, 0, &input);
     if (status != SW_OK)
-        sw_genome_destroy(g);
+        swi_genome_free(g);
     else
         *out = g;
     return status;
@@ -103,7 +109,7 @@ sw_status sw_genome_copy(sw_genome **out, const sw_genome *from)
     g->handle = handle;
     const sw_status status = copy_vertices(g, from);
     if (status != SW_OK)
-        sw_genome_destroy(g);
+        swi_genome_free(g);
     else
         *out = g;
     return status;

@@ -69,6 +69,8 @@ struct sw_genome {
 
 /* Of a task: an input alone, adam, batch 64; for the caller to fill, then swi_genome_check. */
 sw_status swi_genome_new(sw_genome **out, const sw_task *task);
+/* One of the library's own, whatever callback runs; NULL: nothing. */
+void swi_genome_free(sw_genome *g);
 /* Put a copy of `vertex`, with its own rows and cols, in front of position `at`; those from
  * there on move up by one, and all inputs are renumbered, but those of `vertex` itself, which
  * must be below `at`. */

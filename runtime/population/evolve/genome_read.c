@@ -378,7 +378,7 @@ sw_status sw_genome_parse(sw_genome **out, const char *text, size_t bytes, const
         sw_json_in in = swi_read_begin(text, bytes, path);
         status = read_all(&in, r);
         if (status != SW_OK)
-            sw_genome_destroy(r->genome);
+            swi_genome_free(r->genome);
         else
             *out = r->genome;
     }

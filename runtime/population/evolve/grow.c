@@ -36,7 +36,7 @@ static sw_status grow_by(swi_child *c, double share, bool *exact)
     SW_TRY(wish_all(c, share, &n));
     if (n == 0)
         SW_FAIL(SW_UNSUPPORTED, "no size grows by a share of %g", share);
-    sw_genome_destroy(c->genome);
+    swi_genome_free(c->genome);
     c->genome = NULL;
     SW_TRY(sw_genome_copy(&c->genome, c->before));
     SW_TRY(swi_child_align(c, c->wishes, n, NULL, 0, &info));
@@ -64,7 +64,7 @@ static sw_status try_share(swi_child *c, growth *best, double share, bool *fits)
         best->least_refused = hash;
         return SW_OK;
     }
-    sw_genome_destroy(best->best);
+    swi_genome_free(best->best);
     best->best = c->genome;
     c->genome = NULL;
     best->best_hash = hash;
@@ -101,7 +101,7 @@ sw_status swi_grow(swi_child *c, const sw_mutation *m, uint32_t vertex, swi_chan
     if (status == SW_OK && best.best == NULL)
         status = sw_error_set(SW_UNSUPPORTED, __FILE__, __LINE__, "no growth fits");
     if (best.best != NULL) {
-        sw_genome_destroy(c->genome);
+        swi_genome_free(c->genome);
         c->genome = best.best;
         c->asked = true;
     }

@@ -111,7 +111,7 @@ sw_status sw_genome_mutate(sw_genome **out, const sw_genome *parent,
     if (status == SW_OK)
         status = mutate(&child, parent, &opts);
     if (status != SW_OK)
-        sw_genome_destroy(child);
+        swi_genome_free(child);
     else
         *out = child;
     return status;

@@ -214,7 +214,7 @@ static void end(sw_net *net)
     sw_model_destroy(net->model);
     sw_heap_free(net->layers, SW_HEAP_RECORDS, net->genome->n * sizeof *net->layers);
     sw_heap_free(net->values, SW_HEAP_RECORDS, net->genome->n * sizeof *net->values);
-    sw_genome_destroy(net->own);
+    swi_genome_free(net->own);
     sw_handle_give(net, SW_HANDLE_NET, sizeof *net);
 }
 
@@ -248,7 +248,7 @@ sw_status sw_net_create(sw_net **out, const sw_genome *genome, const sw_net_opts
     SW_TRY(sw_genome_copy(&own, genome));
     const sw_status status = swi_net_create(&net, own, opts, call);
     if (status != SW_OK) {
-        sw_genome_destroy(own);
+        swi_genome_free(own);
         return status;
     }
     net->own = own;

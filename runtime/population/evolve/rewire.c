@@ -96,7 +96,7 @@ static sw_status redirect_moved(sw_genome *g, uint32_t v, uint32_t x)
         status = swi_genome_infer(g, NULL);
     if (status == SW_OK)
         status = swi_positions_follow(g, was, UINT32_MAX, 0);
-    sw_genome_destroy(was);
+    swi_genome_free(was);
     return status;
 }
 

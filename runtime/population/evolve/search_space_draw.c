@@ -60,7 +60,7 @@ static sw_status attempt(const sw_search_space *s, const sw_task *task, uint64_t
     if (status == SW_OK)
         status = draw_all(&d);
     if (status != SW_OK)
-        sw_genome_destroy(d.genome);
+        swi_genome_free(d.genome);
     else
         *out = d.genome;
     return status;

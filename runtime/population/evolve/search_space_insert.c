@@ -134,7 +134,7 @@ static sw_status try_once(const sw_search_space *space, sw_genome *g, uint32_t b
         *n = d.genome->n - 1;
         status = move_part(g, behind, d.genome);
     }
-    sw_genome_destroy(d.genome);
+    swi_genome_free(d.genome);
     return status;
 }
 
