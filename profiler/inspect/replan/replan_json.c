@@ -15,6 +15,7 @@ static void put_census(sw_json *j, const char *key, const replay_moment *m)
     sw_json_put_u64(j, "pending_bytes", c->pending);
     sw_json_put_u64(j, "rounding_bytes", c->rounding);
     sw_json_put_u64(j, "rest_bytes", c->unsplit);
+    sw_json_put_u64(j, "unsure_bytes", c->unsure);
     sw_json_put_u64(j, "split_bytes", c->split);
     sw_json_put_u64(j, "cached_bytes", c->cached);
     sw_json_put_u64(j, "other_streams_bytes", c->other_streams);
@@ -54,8 +55,6 @@ static void put_proof(sw_json *j, const replan *r)
     sw_json_open(j, "proof", '{');
     sw_json_put_u64(j, "requests", p->n_checked);
     put_event(j, "unknown_from", &r->trace, p->from);
-    put_event(j, "unknown_until", &r->trace, p->until > 0 ? p->until : TRACE_NONE);
-    sw_json_put_u64(j, "open_blocks", p->open);
     if (p->from != TRACE_NONE)
         sw_json_put_string(j, "why", p->why);
     else

@@ -69,21 +69,16 @@ static void print_proof(const replan *r, const report_style *style)
     if (p->from != TRACE_NONE)
         sw_writer_say(style->to, 2, 4, "From event %s on the causes are unknown: %s.",
                       sw_text_digits(t->events[p->from].number).text, p->why);
-    else if (p->open > 0)
-        sw_writer_say(style->to, 2, 4,
-                      "The causes are unknown: %s block%s from in front of the trace may be "
-                      "larger than asked for.",
-                      sw_text_digits(p->open).text, plural(p->open));
     else if (p->n_checked > 0)
         sw_writer_say(style->to, 2, 4,
                       "Proof: %s request%s, and each lies where the allocator's rules put it.",
                       sw_text_digits(p->n_checked).text, plural(p->n_checked));
-    if (p->until > 0 && p->open == 0)
+    if (r->at_reserved.known && r->at_reserved.census.unsure > 0)
         sw_writer_say(
             style->to, 2, 4,
-            "In front of event %s the causes are unknown: blocks from in front of the "
-            "trace may be larger than asked for.",
-            sw_text_digits(t->events[p->until].number).text);
+            "At most %s bytes of the free blocks are rests too: of blocks from before "
+            "the trace, whose ends nothing in it shows.",
+            sw_text_digits(r->at_reserved.census.unsure).text);
 }
 
 static void print_losers(const replan *r, const report_style *style)

@@ -41,7 +41,9 @@ typedef struct {
     uint64_t address, bytes, requested;
     uint32_t stack;
     bool active, pending; /* pending: freed, and waited for */
-    bool kept;            /* it stands in the snapshot, so `bytes` is all that it took */
+    bool kept;            /* `bytes` is all that it took: it stands in the snapshot, or a
+                             request of the trace lies where it ends */
+    uint32_t freed;       /* index of the event that freed it; TRACE_NONE */
 } trace_block;
 
 typedef struct {

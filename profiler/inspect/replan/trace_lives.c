@@ -200,7 +200,9 @@ static void find_most(const trace_lives *l, const lives_choice *of, sweep *s, li
     }
 }
 
-sw_status trace_lives_bound(const trace_lives *l, const lives_choice *of, lives_height *out)
+/* most_of: of each arena, where it leads; NULL: not wanted. */
+static sw_status find_bound(const trace_lives *l, const lives_choice *of, lives_height *out,
+                            uint64_t *most_of)
 {
     void *block;
     const size_t arenas = l->n_arenas, positions = of->to - of->from;
@@ -218,16 +220,25 @@ sw_status trace_lives_bound(const trace_lives *l, const lives_choice *of, lives_
     find_leaders(l, of, s.lead);
     out->n = find_deaths(l, of, &s);
     find_most(l, of, &s, out);
-    for (uint32_t a = 0; a < l->n_arenas; a++)
+    for (uint32_t a = 0; a < l->n_arenas; a++) {
         out->bound += s.most[a];
+        if (most_of != NULL)
+            most_of[a] = s.most[a];
+    }
     sw_heap_free(block, SW_HEAP_PROFILE, bytes);
     return SW_OK;
+}
+
+sw_status trace_lives_bound(const trace_lives *l, const lives_choice *of, lives_height *out)
+{
+    return find_bound(l, of, out, NULL);
 }
 
 /* ---- plans ------------------------------------------------------------------------------- */
 
 typedef struct {
     sw_placement_item *items; /* arena by arena */
+    uint64_t *most;           /* by arena: its bound */
     uint32_t *whose;          /* lives */
     uint32_t *lead, *end;     /* by arena; behind its items */
 } arena_items;
@@ -253,16 +264,20 @@ static void fill(trace_lives *l, const lives_choice *of, arena_items *a)
     }
 }
 
-static sw_status place_arenas(trace_lives *l, const arena_items *a,
-                              const sw_placement_opts *opts, lives_height *out)
+/* A plan that is as low as a reader can tell from the bound is low enough: what comes below it
+ * takes most of the time. */
+static sw_status place_arenas(trace_lives *l, const arena_items *a, sw_placement_opts opts,
+                              lives_height *out)
 {
     uint32_t from = 0;
     for (uint32_t arena = 0; arena < l->n_arenas; arena++) {
         sw_placement_result r = {0};
         const uint32_t to = a->end[arena];
         l->arenas[arena].height = 0;
+        const uint64_t near = a->most[arena] / 4096;
+        opts.capacity = near < l->align ? 0 : a->most[arena] + near;
         if (from < to)
-            SW_TRY(sw_placement_solve(a->items + from, to - from, opts, &r));
+            SW_TRY(sw_placement_solve(a->items + from, to - from, &opts, &r));
         l->arenas[arena].height = r.height;
         out->height += r.height;
         out->proved += r.proved;
@@ -278,17 +293,21 @@ sw_status trace_lives_place(trace_lives *l, const lives_choice *of, bool (*stop)
 {
     void *items, *numbers;
     const sw_placement_opts opts = {.stop = stop, .context = context};
-    const size_t n = l->n + 2 * (size_t)l->n_arenas;
-    SW_TRY(trace_lives_bound(l, of, out));
+    const size_t arenas = l->n_arenas;
+    const size_t n = arenas * sizeof(uint64_t) + (l->n + 2 * arenas) * sizeof(uint32_t);
     SW_TRY(sw_heap_alloc(&items, SW_HEAP_PROFILE, l->n * sizeof(sw_placement_item)));
-    sw_status status = sw_heap_alloc(&numbers, SW_HEAP_PROFILE, n * sizeof(uint32_t));
+    sw_status status = sw_heap_alloc(&numbers, SW_HEAP_PROFILE, n);
     if (status == SW_OK) {
-        arena_items a = {.items = items, .whose = numbers};
+        arena_items a = {.items = items, .most = numbers};
+        a.whose = (uint32_t *)(a.most + arenas);
         a.lead = a.whose + l->n;
-        a.end = a.lead + l->n_arenas;
-        fill(l, of, &a);
-        status = place_arenas(l, &a, &opts, out);
-        sw_heap_free(numbers, SW_HEAP_PROFILE, n * sizeof(uint32_t));
+        a.end = a.lead + arenas;
+        status = find_bound(l, of, out, a.most);
+        if (status == SW_OK) {
+            fill(l, of, &a);
+            status = place_arenas(l, &a, opts, out);
+        }
+        sw_heap_free(numbers, SW_HEAP_PROFILE, n);
     }
     sw_heap_free(items, SW_HEAP_PROFILE, l->n * sizeof(sw_placement_item));
     return status;

@@ -15,39 +15,40 @@ typedef struct {
     bool freed;        /* since then a free completed */
     bool late;         /* since then one did that had waited, or may have */
     uint64_t mapped;   /* since then memory was mapped here; 0: none was */
-    number_map unsure; /* blocks that may be larger than they were taken for, by address */
+    number_map unsure; /* by address: how many times 512 bytes a block may be larger */
+    uint64_t rests;    /* the sum of it */
 } replay;
 
 /* ---- in front of the trace --------------------------------------------------------------- */
 
-/* Of a block that was freed in the trace it is not known whether it had a rest. What follows,
- * up to the next block or the segment's end, is one where it is too small for a free block;
- * where it is larger, a part of it may be. */
-static uint64_t taken(const trace_segment *in, const trace_block *b, const trace_block *next,
-                      bool *unsure)
+/* What follows a block whose end is not known, up to the next one or the segment's end, is a
+ * rest of it where it is too small for a free block; of what is larger, a part may be. */
+static sw_status place_block(replay *r, const trace_segment *in, const trace_block *b,
+                             const trace_block *next)
 {
     const uint64_t end = in->address + in->bytes, from = b->address + b->bytes;
     const uint64_t limit = next != NULL && next->address < end ? next->address : end;
-    const uint64_t behind = limit > from ? limit - from : 0;
-    *unsure = !b->kept && !in->small && !in->expandable && behind > CACHING_SMALL_BYTES;
-    return b->bytes + (in->small || in->expandable || *unsure || b->kept ? 0 : behind);
+    const bool sure = b->kept || in->small || in->expandable;
+    const uint64_t behind = sure || limit <= from ? 0 : limit - from;
+    const caching_settings *set = &r->t->settings;
+    const uint64_t most =
+        b->bytes < set->max_split_bytes ? CACHING_SMALL_BYTES : set->max_rounding_bytes;
+    const bool rest = behind <= most;
+    SW_TRY(caching_place(r->a, in->address, b->address, b->bytes + (rest ? behind : 0),
+                         b->requested, b->stack));
+    if (!rest) {
+        SW_TRY(number_map_set(&r->unsure, b->address, (uint32_t)(most >> 9)));
+        r->rests += most >> 9 << 9;
+    }
+    return b->pending ? caching_free_requested(r->a, b->address) : SW_OK;
 }
 
 static sw_status place_blocks(replay *r, const trace_start *s, const trace_segment *in,
                               uint32_t *at)
 {
-    for (; *at < s->n_blocks && s->blocks[*at].address < in->address + in->bytes; (*at)++) {
-        const trace_block *b = &s->blocks[*at];
-        const trace_block *next = *at + 1 < s->n_blocks ? b + 1 : NULL;
-        bool unsure;
-        SW_TRY(caching_place(r->a, in->address, b->address, taken(in, b, next, &unsure),
-                             b->requested, b->stack));
-        if (unsure)
-            SW_TRY(number_map_set(&r->unsure, b->address, 1));
-        r->proof->open += unsure;
-        if (b->pending)
-            SW_TRY(caching_free_requested(r->a, b->address));
-    }
+    for (; *at < s->n_blocks && s->blocks[*at].address < in->address + in->bytes; (*at)++)
+        SW_TRY(place_block(r, in, &s->blocks[*at],
+                           *at + 1 < s->n_blocks ? &s->blocks[*at + 1] : NULL));
     return SW_OK;
 }
 
@@ -136,10 +137,10 @@ static sw_status take_free(replay *r, const trace_event *e, uint32_t i)
     r->late |= !at_once && caching_is_pending(r->a, e->address);
     r->freed = true;
     SW_TRY(caching_free(r->a, e->address));
-    if (r->proof->open == 0 || number_map_at(&r->unsure, e->address) != 1)
+    const uint32_t unsure = r->rests > 0 ? number_map_at(&r->unsure, e->address) : 0;
+    if (unsure == 0 || unsure == NUMBER_MAP_NONE)
         return SW_OK;
-    r->proof->open--;
-    r->proof->until = i;
+    r->rests -= (uint64_t)unsure << 9;
     return number_map_set(&r->unsure, e->address, NUMBER_MAP_NONE);
 }
 
@@ -206,6 +207,7 @@ static void look(const replay *r, replay_moment *m)
 {
     counting c = {r, m};
     m->census = (replay_census){0};
+    m->census.unsure = r->rests;
     m->known = true;
     caching_each(r->a, count, &c);
 }
@@ -227,8 +229,7 @@ static sw_status run(replay *r, const trace_start *start, replay_moment *moments
         if (status == SW_FORMAT)
             unknown(r, i);
         for (; status == SW_OK && m < n && moments[m].event == i; m++)
-            if (r->proof->open == 0)
-                look(r, &moments[m]);
+            look(r, &moments[m]);
     }
     if (status == SW_FORMAT && r->proof->from == TRACE_NONE)
         unknown(r, 0);

@@ -15,6 +15,8 @@ typedef struct {
     uint64_t pending;       /* of requested: freed, and waited for by other streams */
     uint64_t rounding;      /* requests were rounded up */
     uint64_t unsplit;       /* rests of blocks that were too small to become free blocks */
+    uint64_t unsure;        /* at most so much of the free memory is such rests too, of blocks
+                               from before the trace */
     uint64_t split;         /* free blocks of segments that are in use */
     uint64_t cached;        /* free segments */
     uint64_t other_pools;   /* free memory of private pools */
@@ -32,9 +34,6 @@ typedef struct {
 typedef struct {
     uint32_t n_checked; /* requests that lie where the rules put them */
     uint32_t from;      /* index of the first event that does not follow; TRACE_NONE: all do */
-    uint32_t open;      /* blocks from in front of the trace whose rests are not known, and that
-                           live on at its end: nothing is known of any moment */
-    uint32_t until; /* moments in front of this event are not known: such a block goes there */
     char why[240];
 } replay_proof;
 

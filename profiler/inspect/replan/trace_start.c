@@ -201,6 +201,7 @@ static sw_status find_freed(trace_start *s, const snapshot_trace *t, number_map 
                                               .bytes = caching_round(&t->settings, e->bytes),
                                               .stack = e->stack,
                                               .active = true,
+                                              .freed = i,
                                               .pending = is != 2}));
         SW_TRY(number_map_set(live, e->address, 0));
     }
@@ -214,6 +215,7 @@ static sw_status find_kept(trace_start *s, const snapshot_trace *t, const number
         const uint32_t is = number_map_at(live, b.address);
         b.pending &= is != 2;
         b.kept = true;
+        b.freed = TRACE_NONE;
         if (b.active && is != 1)
             SW_TRY(add_block(s, b));
     }
@@ -226,12 +228,61 @@ static int by_place(const void *a, const void *b)
     return (x->address > y->address) - (x->address < y->address);
 }
 
+/* The block that begins at or below an address; NULL: none does. */
+static trace_block *block_below(const trace_start *s, uint64_t address)
+{
+    uint32_t low = 0, high = s->n_blocks;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (s->blocks[middle].address <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 ? &s->blocks[low - 1] : NULL;
+}
+
+/* Requests lie where free blocks begin. So the lowest of those above a block, while it lives,
+ * lies where it ends: nothing else is between them. Where memory is mapped piece by piece, and
+ * in segments of small blocks, there are no rests. */
+static sw_status find_ends(trace_start *s, const snapshot_trace *t)
+{
+    void *block;
+    const size_t bytes = s->n_blocks * sizeof(uint64_t);
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, bytes));
+    uint64_t *end = block;
+    for (uint32_t i = 0; i < t->n_events && s->n_blocks > 0; i++) {
+        const trace_event *e = &t->events[i];
+        const trace_block *b = block_below(s, e->address);
+        if (e->action != TRACE_ALLOC || b == NULL || b->freed < i || b->address == e->address)
+            continue;
+        uint64_t *of = &end[b - s->blocks];
+        *of = *of == 0 || e->address < *of ? e->address : *of;
+    }
+    for (uint32_t k = 0, in = 0; k < s->n_blocks; k++) {
+        trace_block *b = &s->blocks[k];
+        while (in < s->n_segments &&
+               b->address - s->segments[in].address >= s->segments[in].bytes &&
+               s->segments[in].address <= b->address)
+            in++;
+        if (b->kept || in == s->n_segments || s->segments[in].small ||
+            s->segments[in].expandable || end[k] < b->address + b->bytes ||
+            end[k] - s->segments[in].address >= s->segments[in].bytes)
+            continue;
+        b->bytes = end[k] - b->address;
+        b->kept = true;
+    }
+    sw_heap_free(block, SW_HEAP_PROFILE, bytes);
+    return SW_OK;
+}
+
 static sw_status find_blocks(trace_start *s, const snapshot_trace *t, number_map *live)
 {
     SW_TRY(find_freed(s, t, live));
     SW_TRY(find_kept(s, t, live));
     if (s->n_blocks > 0)
         qsort(s->blocks, s->n_blocks, sizeof *s->blocks, by_place);
+    SW_TRY(find_ends(s, t));
     for (uint32_t i = 0; i < s->n_blocks; i++)
         s->requested += s->blocks[i].requested;
     return SW_OK;

@@ -8,7 +8,7 @@ typedef struct {
     trace_segment *segments; /* by address, without blocks */
     uint32_t n_segments, cap_segments;
     trace_block *blocks; /* that were live, by address; `bytes` may be less than they took where
-                            they were freed in the trace: rests that were too small to split */
+                            they are not `kept`: rests that were too small to split */
     uint32_t n_blocks, cap_blocks;
     uint64_t reserved;  /* of the segments */
     uint64_t requested; /* of the blocks */
