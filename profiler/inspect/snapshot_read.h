@@ -6,7 +6,7 @@
  * born at the first. Bytes are as they were requested, as the viewer draws them; the peak of
  * what the segments had reserved is the arena. Frames tell op and layer: the op is the PyTorch
  * operator or the innermost frame, the layer the user's functions outside of PyTorch's files.
- * Phases are not known to PyTorch; where the frames are those of our own export, they are. */
+ * Phases and roles are those of replan/trace_roles.h, of our own export as it says them. */
 #ifndef STEPWELL_SNAPSHOT_READ_H
 #define STEPWELL_SNAPSHOT_READ_H
 

@@ -399,7 +399,8 @@ void plain_finish(plain_allocator *p, uint64_t address)
     const plain_segment of = p->segments[was.segment];
     p->blocks[i].state = PLAIN_FREE;
     (void)merge(p, i);
-    record(p, "free_completed", address, was.requested, &of, was.frame);
+    record(p, "free_completed", address, was.requested, &of,
+           p->frees > 0 ? p->frees : was.frame);
 }
 
 void plain_free(plain_allocator *p, uint64_t address, bool pending)
@@ -407,7 +408,8 @@ void plain_free(plain_allocator *p, uint64_t address, bool pending)
     const size_t i = index_of(p, address);
     const plain_segment of = p->segments[p->blocks[i].segment];
     p->blocks[i].state = PLAIN_PENDING;
-    record(p, "free_requested", address, p->blocks[i].requested, &of, p->blocks[i].frame);
+    record(p, "free_requested", address, p->blocks[i].requested, &of,
+           p->frees > 0 ? p->frees : p->blocks[i].frame);
     if (!pending)
         plain_finish(p, address);
 }

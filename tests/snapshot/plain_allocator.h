@@ -51,6 +51,9 @@ typedef struct {
     size_t n_blocks, n_segments, n_events, room_blocks, room_segments, room_events;
     uint64_t next_address;
     bool keep_sums;
+    /* Frames of each number, "file|line|name;..." from the inside out; NULL: made-up ones. */
+    const char *const *stacks;
+    int frees; /* who frees; 0: who made it */
 } plain_allocator;
 
 void plain_start(plain_allocator *p, uint64_t seed);

@@ -2,6 +2,7 @@
 #include "tests/snapshot/files.h"
 #include "tests/snapshot/plain_allocator.h"
 #include "tests/support/suite.h"
+#include <stdlib.h>
 #include <string.h>
 
 static void put_number(sw_pickle *k, const char *key, uint64_t number)
@@ -16,18 +17,26 @@ static void put_text(sw_pickle *k, const char *key, const char *text)
     sw_pickle_string(k, text);
 }
 
-static void put_frames(sw_pickle *k, int frame)
+static void put_frame(sw_pickle *k, const char *file, uint64_t line, const char *name)
 {
-    char name[32];
-    snprintf(name, sizeof name, "layer%d", frame);
+    sw_pickle_begin(k, '{');
+    put_text(k, "filename", file);
+    put_number(k, "line", line);
+    put_text(k, "name", name);
+    sw_pickle_end(k);
+}
+
+static void put_frames(sw_pickle *k, const plain_allocator *p, int frame)
+{
+    char text[2048], *rest = text;
     sw_pickle_string(k, "frames");
     sw_pickle_begin(k, '[');
-    if (frame > 0) {
-        sw_pickle_begin(k, '{');
-        put_text(k, "filename", "net.py");
-        put_number(k, "line", (uint64_t)frame);
-        put_text(k, "name", name);
-        sw_pickle_end(k);
+    snprintf(text, sizeof text, "net.py|%d|layer%d", frame, frame);
+    if (p->stacks != NULL)
+        snprintf(text, sizeof text, "%s", p->stacks[frame]);
+    for (char *f; frame > 0 && *text != '\0' && (f = strsep(&rest, ";")) != NULL;) {
+        const char *file = strsep(&f, "|"), *line = strsep(&f, "|");
+        put_frame(k, file, strtoull(line, NULL, 10), f);
     }
     sw_pickle_end(k);
 }
@@ -49,7 +58,7 @@ static void put_event(sw_pickle *k, const plain_allocator *p, size_t i)
     put_number(k, "time_us", 1000000 + 10 * i);
     if (p->say_pools)
         put_pool(k, "pool_id", e->pool);
-    put_frames(k, e->frame);
+    put_frames(k, p, e->frame);
     sw_pickle_end(k);
 }
 
@@ -82,7 +91,7 @@ static size_t put_segment(sw_pickle *k, const plain_allocator *p, size_t i)
                  b->state == PLAIN_ACTIVE    ? "active_allocated"
                  : b->state == PLAIN_PENDING ? "active_pending_free"
                                              : "inactive");
-        put_frames(k, b->frame);
+        put_frames(k, p, b->frame);
         sw_pickle_end(k);
     }
     sw_pickle_end(k);

@@ -110,8 +110,8 @@ static void a_request_that_does_not_fit_names_the_holders(void)
     has(text, "50.00 MiB asked, 0 B were fragmentation");
     has(text, "This request does not fit in a planned arena: all requests up to it take "
               "146,800,640 bytes (at least 146,800,640), and there were 94,384,185.");
-    has(text, "Most was held by: bytes requests 62,914,560 1 net.py:1 layer1 (forward) "
-              "31,457,280 1 net.py:2 layer2 (forward)");
+    has(text, "Most was held by: bytes requests 62,914,560 1 activation: net.py:1 layer1 "
+              "(forward) 31,457,280 1 activation: net.py:2 layer2 (forward)");
     free(text);
 }
 

@@ -226,7 +226,7 @@ static void put_text(void *context, const char *bytes, size_t n)
 static sw_status add(page *p)
 {
     const replan *r = p->r;
-    p->step = r->period.steps > 0;
+    p->step = r->steady;
     p->from = p->step ? r->period.from : 0;
     p->until = p->step ? r->period.to : r->lives.n_positions;
     p->planned = p->step ? r->step.height : r->whole.height;

@@ -3,6 +3,7 @@
 #include "alloc/base/mem.h"
 #include "profiler/inspect/replan/expandable.h"
 #include <stdlib.h>
+#include <string.h>
 
 static lives_choice all_of(const trace_lives *l)
 {
@@ -154,25 +155,28 @@ static int by_bytes(const void *a, const void *b)
     const replan_holder *x = a, *y = b;
     if (x->bytes != y->bytes)
         return x->bytes < y->bytes ? 1 : -1;
-    return (x->stack > y->stack) - (x->stack < y->stack);
+    return x->stack != y->stack ? (x->stack > y->stack) - (x->stack < y->stack)
+                                : (x->rule > y->rule) - (x->rule < y->rule);
 }
 
-/* The stacks that hold most of what lives at a position. */
+/* The stacks that hold most of what lives at a position, each by role. */
 static sw_status find_holders(const replan *r, uint32_t position, replan_holder *out,
                               uint32_t *n_out)
 {
     void *block;
-    const uint32_t n = r->trace.n_stacks;
+    const size_t n = (size_t)r->trace.n_stacks * TRACE_RULES;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, n * sizeof(replan_holder)));
     replan_holder *of = block;
-    for (uint32_t i = 0; i < n; i++)
-        of[i].stack = i;
     for (uint32_t i = 0; i < r->lives.n; i++) {
         const trace_life *x = &r->lives.all[i];
         if (x->born > position || x->dead <= position)
             continue;
-        of[x->stack].bytes += x->bytes;
-        of[x->stack].n++;
+        replan_holder *h = &of[(size_t)x->stack * TRACE_RULES + x->rule];
+        h->stack = x->stack;
+        h->rule = x->rule;
+        h->role = x->role;
+        h->bytes += x->bytes;
+        h->n++;
     }
     qsort(of, n, sizeof *of, by_bytes);
     for (*n_out = 0; *n_out < REPLAN_HOLDERS && *n_out < n && of[*n_out].bytes > 0; ++*n_out)
@@ -181,12 +185,41 @@ static sw_status find_holders(const replan *r, uint32_t position, replan_holder 
     return SW_OK;
 }
 
+/* What the rules say of the peak; of more roles than there is room for the last has the rest.
+ */
+static void find_roles(replan *r)
+{
+    const uint32_t at = r->whole.position;
+    for (uint32_t i = 0; i < r->lives.n; i++) {
+        const trace_life *x = &r->lives.all[i];
+        uint32_t k = 0;
+        if (x->born > at || x->dead <= at)
+            continue;
+        while (k < r->n_roles &&
+               (r->at_peak[k].rule != x->rule || strcmp(r->at_peak[k].role, x->role) != 0))
+            k++;
+        k = k < REPLAN_ROLES ? k : REPLAN_ROLES - 1;
+        if (k == r->n_roles)
+            r->at_peak[r->n_roles++] = (replan_role){.role = x->role, .rule = x->rule};
+        r->at_peak[k].bytes += x->bytes;
+        r->at_peak[k].n++;
+    }
+    for (uint32_t i = 1; i < r->n_roles; i++)
+        for (uint32_t k = i; k > 0 && r->at_peak[k - 1].bytes < r->at_peak[k].bytes; k--) {
+            const replan_role less = r->at_peak[k - 1];
+            r->at_peak[k - 1] = r->at_peak[k];
+            r->at_peak[k] = less;
+        }
+}
+
 static sw_status find_all_holders(replan *r)
 {
+    find_roles(r);
     SW_TRY(find_holders(r, r->whole.position, r->holders, &r->n_holders));
     for (uint32_t i = 0; i < r->n_holders; i++) {
         lives_choice choice = all_of(&r->lives);
         choice.left_out = r->holders[i].stack;
+        choice.left_rule = r->holders[i].rule;
         SW_TRY(trace_lives_bound(&r->lives, &choice, &r->holders[i].without));
     }
     return r->oom.there ? find_holders(r, r->oom.event + 1, r->oom.holders, &r->oom.n_holders)
@@ -248,8 +281,9 @@ static sw_status place_step(replan *r, const asked *a)
 static sw_status place_all(replan *r, const asked *a)
 {
     lives_choice choice = all_of(&r->lives);
-    SW_TRY(trace_period_find(&r->period, &r->trace, &r->lives));
-    if (r->period.steps > 0)
+    SW_TRY(trace_period_find(&r->period, &r->trace, &r->lives, &r->roles));
+    r->steady = r->period.steps > 1;
+    if (r->steady)
         SW_TRY(place_step(r, a));
     if (r->oom.there)
         SW_TRY(place_oom(r, a));
@@ -277,6 +311,7 @@ sw_status replan_make(replan *r, snapshot_trace *trace, bool (*stop)(void *conte
     if (r->trace.cuda)
         SW_TRY(replay(r));
     SW_TRY(trace_lives_find(&r->lives, &r->trace, &r->start));
+    SW_TRY(trace_roles_find(&r->roles, &r->trace, &r->lives));
     if (!r->trace.cuda)
         r->reserved = span(&r->lives);
     SW_TRY(place_all(r, &a));
@@ -293,6 +328,7 @@ sw_status replan_make(replan *r, snapshot_trace *trace, bool (*stop)(void *conte
 
 void replan_free(replan *r)
 {
+    trace_roles_free(&r->roles);
     trace_lives_free(&r->lives);
     trace_start_free(&r->start);
     snapshot_trace_free(&r->trace);

@@ -10,9 +10,11 @@
 
 #define REPLAN_HOLDERS 5
 
-/* What one stack holds where the most lives, and what would be left without it. */
+/* What one stack holds of one role where the most lives, and what would be left without it. */
 typedef struct {
     uint32_t stack;
+    uint8_t rule; /* trace_rule */
+    const char *role;
     uint64_t bytes;       /* at the peak */
     uint32_t n;           /* allocations, there */
     lives_height without; /* the bounds alone */
@@ -23,6 +25,15 @@ typedef struct {
     uint32_t stack;
     uint64_t bytes; /* rounding and rests */
 } replan_loser;
+
+/* What a rule decided of what lives at the peak. */
+typedef struct {
+    const char *role;
+    uint64_t bytes;
+    uint32_t n;
+    uint8_t rule;
+} replan_role;
+#define REPLAN_ROLES 32
 
 typedef struct {
     bool there;
@@ -42,6 +53,7 @@ typedef struct {
     snapshot_trace trace;
     trace_start start;
     trace_lives lives;
+    trace_roles roles;
     replay_proof proof;        /* of a device's trace */
     bool replayed;             /* it is of a device, with segments */
     uint64_t reserved;         /* the most; of a CPU the span of all addresses */
@@ -49,7 +61,8 @@ typedef struct {
                                   it was so in front of the trace */
     replay_moment at_reserved; /* behind that */
     lives_height whole;        /* of the whole trace */
-    trace_period period;       /* steps > 0: a steady step was found */
+    trace_period period;
+    bool steady;               /* one of several steps was planned: */
     lives_height step;         /* of it: from what lives in front of it to what lives behind */
     uint64_t step_kept;        /* what lives all the step */
     uint64_t step_reserved;    /* the most that was reserved up to its end */
@@ -59,6 +72,8 @@ typedef struct {
     lives_height merged;       /* the plan with one arena for all streams */
     uint64_t expandable; /* that would be reserved with expandable segments; 0: unknown, or
                             the run had them */
+    replan_role at_peak[REPLAN_ROLES]; /* the largest first */
+    uint32_t n_roles;
     replan_holder holders[REPLAN_HOLDERS]; /* the largest first */
     uint32_t n_holders;
     replan_loser losers[REPLAN_HOLDERS]; /* the same; none where the causes are not known */

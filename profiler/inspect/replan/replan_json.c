@@ -1,5 +1,6 @@
 /* A replan for programs. */
 #include "profiler/inspect/replan/replan_print.h"
+#include <stdio.h>
 
 static void put_census(sw_json *j, const char *key, const replay_moment *m)
 {
@@ -65,15 +66,15 @@ static void put_proof(sw_json *j, const replan *r)
 static void put_step(sw_json *j, const replan *r)
 {
     const trace_period *p = &r->period;
-    if (p->steps == 0) {
+    if (!r->steady) {
         sw_json_put_null(j, "step");
         return;
     }
     sw_json_open(j, "step", '{');
     sw_json_put_u64(j, "steps", p->steps);
     sw_json_put_u64(j, "requests", p->requests);
-    put_event(j, "first", &r->trace, p->first - 1);
-    put_event(j, "from", &r->trace, p->from - 1);
+    put_event(j, "first", &r->trace, p->first > 0 ? p->first - 1 : 0);
+    put_event(j, "from", &r->trace, p->from > 0 ? p->from - 1 : 0);
     put_event(j, "to", &r->trace, p->to - 2);
     put_height(j, "plan", true, &r->step);
     sw_json_put_u64(j, "kept_bytes", r->step_kept);
@@ -95,10 +96,51 @@ static void put_holders(sw_json *j, const snapshot_trace *t, const replan_holder
             sw_json_put_string(j, "phase", sw_prof_phase_name(s->phase));
         else
             sw_json_put_null(j, "phase");
+        sw_json_put_string(j, "role", of[i].role);
         sw_json_put_u64(j, "bytes", of[i].bytes);
         sw_json_put_u64(j, "allocations", of[i].n);
         if (without)
             sw_json_put_u64(j, "without_bound_bytes", of[i].without.most);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+}
+
+static void put_roles(sw_json *j, const replan *r)
+{
+    sw_json_open(j, "roles", '[');
+    for (uint32_t i = 0; i < r->n_roles; i++) {
+        const replan_role *x = &r->at_peak[i];
+        sw_json_begin(j, '{');
+        sw_json_put_string(j, "role", x->role);
+        sw_json_put_string(j, "rule", trace_rule_text(x->rule));
+        sw_json_put_u64(j, "bytes", x->bytes);
+        sw_json_put_u64(j, "allocations", x->n);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+}
+
+/* All that frames show. */
+static void put_steps(sw_json *j, const replan *r)
+{
+    const trace_roles *of = &r->roles;
+    sw_json_put_string(j, "steps_are",
+                       !r->period.by_frames ? "repeated requests"
+                       : r->period.passes   ? "passes"
+                                            : "optimizer steps");
+    sw_json_put_u64(j, "steps", r->period.steps);
+    sw_json_open(j, "step_phases", '[');
+    for (uint32_t i = 0; i < of->n_steps; i++) {
+        const trace_step *x = &of->steps[i];
+        sw_json_begin(j, '{');
+        put_event(j, "from", &r->trace, x->from > 0 ? x->from - 1 : 0);
+        put_event(j, "to", &r->trace, x->to - 2);
+        for (int phase = 0; phase < SW_PROF_PHASES; phase++) {
+            char key[32];
+            snprintf(key, sizeof key, "%s_peak_bytes", sw_prof_phase_name(phase));
+            sw_json_put_known(j, key, x->peak[phase] > 0, x->peak[phase]);
+        }
         sw_json_end(j);
     }
     sw_json_end(j);
@@ -155,6 +197,8 @@ void replan_put_json(sw_json *j, const replan *r)
     put_height(j, "whole", true, &r->whole);
     put_height(j, "one_arena", r->streams, &r->merged);
     put_step(j, r);
+    put_steps(j, r);
+    put_roles(j, r);
     sw_json_put_known(j, "expandable_bytes", r->expandable > 0, r->expandable);
     put_holders(j, t, r->holders, r->n_holders, true);
     put_losers(j, r);
@@ -175,7 +219,7 @@ static void put_arenas(sw_json *j, const replan *r)
         sw_json_u64(j, a->pool & UINT32_MAX);
         sw_json_end(j);
         sw_json_put_u64(j, "bytes", a->height);
-        sw_json_put_known(j, "step_bytes", r->period.steps > 0, a->step_height);
+        sw_json_put_known(j, "step_bytes", r->steady, a->step_height);
         sw_json_end(j);
     }
     sw_json_end(j);

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define PHASE_ROWS 6 /* from each end */
+
 static const char *const phase_names[] = {"data", "forward", "loss", "backward", "optimizer"};
 
 const char *replan_who(const snapshot_trace *t, uint32_t stack)
@@ -11,7 +13,7 @@ const char *replan_who(const snapshot_trace *t, uint32_t stack)
     const trace_stack *s = &t->stacks[stack];
     const size_t n_op = strlen(s->op), n_layer = strlen(s->layer);
     if (n_op + n_layer == 0)
-        return "code without frames";
+        return "no frames: made before recording began, or by code that has none";
     /* An op that is the layer's innermost function is said once. */
     if (n_op > 0 && n_layer >= n_op && strcmp(s->layer + n_layer - n_op, s->op) == 0 &&
         (n_layer == n_op || s->layer[n_layer - n_op - 1] == '/')) {
@@ -151,40 +153,45 @@ static void print_height(const char *name, const lives_height *h, const report_s
                     sw_text_digits(h->bound).text, sw_text_digits(h->height).text, planned);
 }
 
-static void print_plans(const replan *r, const report_style *style)
+/* What the steps are, in a sentence. */
+static void say_steps(const replan *r, const report_style *style)
 {
-    report_headline(style, "Planned, with all lifetimes known");
-    sw_writer_print(style->to, "  %-22s %9s %15s %15s\n", "", "requests", "at least",
-                    "planned");
-    print_height(r->trace.n_events > 0 ? "the whole trace" : "what lives", &r->whole, style);
-    if (r->streams)
-        print_height("  one arena for streams", &r->merged, style);
-    if (r->period.steps > 0)
-        print_height("a steady step", &r->step, style);
-    if (r->lives.n_arenas > 1)
-        sw_writer_say(
-            style->to, 2, 4,
-            "\"At least\" is the largest sum of requested bytes that live at one time, "
-            "of each stream and pool: what keeps them apart needs no less. All "
-            "together %s bytes live at one time, and no allocator needs less.",
-            sw_text_digits(r->whole.most).text);
+    const trace_period *p = &r->period;
+    const char *what = p->passes ? "pass" : "training step";
+    const uint64_t first =
+        p->first > 0 && p->steps > 0 ? r->trace.events[p->first - 1].number : 0;
+    if (p->steps == 0)
+        sw_writer_say(style->to, 2, 4, "%s",
+                      p->by_frames ? "No training step is in the trace: no backward pass ends "
+                                     "in it. The figures are those of the whole trace."
+                                   : "No steady step was found: the requests do not repeat "
+                                     "three times, up to the same bytes.");
+    else if (p->steps == 1)
+        sw_writer_say(style->to, 2, 4,
+                      "One %s is in the trace%s: the figures are those of the "
+                      "whole trace.",
+                      what, p->passes ? ", forward and backward" : "");
+    else if (p->by_frames)
+        sw_writer_say(style->to, 2, 4,
+                      "%s %s%s are in the trace, the first from event %s on; %s bytes live "
+                      "through all of the last.",
+                      sw_text_digits(p->steps).text, what, p->passes ? "es" : "s",
+                      sw_text_digits(first).text, sw_text_digits(r->step_kept).text);
     else
-        sw_writer_say(
-            style->to, 2, 4,
-            "\"At least\" is the largest sum of requested bytes that live at one time: "
-            "no allocator needs less.");
-    if (r->period.steps == 0) {
-        if (r->trace.n_events > 0)
-            sw_writer_say(style->to, 2, 4,
-                          "No steady step was found: the requests do not repeat three times.");
+        sw_writer_say(style->to, 2, 4,
+                      "From event %s on %s steps of %s requests are alike; %s bytes live "
+                      "through all of a step.",
+                      sw_text_digits(first).text, sw_text_digits(p->steps).text,
+                      sw_text_digits(p->requests).text, sw_text_digits(r->step_kept).text);
+}
+
+static void print_steps(const replan *r, const report_style *style)
+{
+    if (r->trace.n_events == 0)
         return;
-    }
-    const trace_event *first = &r->trace.events[r->period.first - 1];
-    sw_writer_say(style->to, 2, 4,
-                  "From event %s on %s steps of %s requests are alike; %s bytes live through "
-                  "all of a step.",
-                  sw_text_digits(first->number).text, sw_text_digits(r->period.steps).text,
-                  sw_text_digits(r->period.requests).text, sw_text_digits(r->step_kept).text);
+    say_steps(r, style);
+    if (!r->steady)
+        return;
     const uint64_t before = r->before_requested, most = r->step.most;
     if (before > most)
         sw_writer_say(style->to, 2, 4,
@@ -201,13 +208,79 @@ static void print_plans(const replan *r, const report_style *style)
             r->step.height > 0 ? (double)r->step_reserved / (double)r->step.height : 0.0);
 }
 
-/* A name on a line of its own: it is what most people look for. */
-static void print_who(const replan *r, uint32_t stack, const report_style *style)
+/* The most that lived in each phase, step by step; of many the first and the last. */
+static void print_phases(const replan *r, const report_style *style)
 {
-    char text[450];
-    const int phase = r->trace.stacks[stack].phase;
-    snprintf(text, sizeof text, phase >= 0 ? "%s (%s)" : "%s", replan_who(&r->trace, stack),
-             phase >= 0 ? phase_names[phase] : "");
+    const trace_roles *of = &r->roles;
+    if (of->n_steps == 0)
+        return;
+    report_headline(style, of->passes ? "Phases of each pass: the most that lived"
+                                      : "Phases of each step: the most that lived");
+    sw_writer_print(style->to, "  %4s", "");
+    for (int phase = 0; phase < SW_PROF_PHASES; phase++)
+        sw_writer_print(style->to, "%15s", sw_prof_phase_name(phase));
+    sw_writer_text(style->to, "\n");
+    for (uint32_t i = 0; i < of->n_steps; i++) {
+        if (of->n_steps > 2 * PHASE_ROWS && i == PHASE_ROWS) {
+            sw_writer_text(style->to, "   ...\n");
+            i = of->n_steps - PHASE_ROWS;
+        }
+        sw_writer_print(style->to, "  %4u", i + 1);
+        for (int phase = 0; phase < SW_PROF_PHASES; phase++)
+            sw_writer_print(style->to, "%15s",
+                            of->steps[i].peak[phase] > 0
+                                ? sw_text_digits(of->steps[i].peak[phase]).text
+                                : "-");
+        sw_writer_text(style->to, "\n");
+    }
+}
+
+/* What lives at the peak, and which rule says so. */
+static void print_roles(const replan *r, const report_style *style)
+{
+    if (r->n_roles == 0)
+        return;
+    report_headline(style, "What lives at the peak, and which rule says so");
+    for (uint32_t i = 0; i < r->n_roles; i++) {
+        const replan_role *x = &r->at_peak[i];
+        sw_writer_print(style->to, "  %-15.15s %16s %6.1f %%%6s  %s\n", x->role,
+                        sw_text_digits(x->bytes).text, percent(x->bytes, r->whole.most),
+                        sw_text_digits(x->n).text, trace_rule_text(x->rule));
+    }
+}
+
+static void print_plans(const replan *r, const report_style *style)
+{
+    report_headline(style, "Planned, with all lifetimes known");
+    sw_writer_print(style->to, "  %-22s %9s %15s %15s\n", "", "requests", "at least",
+                    "planned");
+    print_height(r->trace.n_events > 0 ? "the whole trace" : "what lives", &r->whole, style);
+    if (r->streams)
+        print_height("  one arena for streams", &r->merged, style);
+    if (r->steady)
+        print_height(r->period.by_frames ? "the last step" : "a steady step", &r->step, style);
+    if (r->lives.n_arenas > 1)
+        sw_writer_say(
+            style->to, 2, 4,
+            "\"At least\" is the largest sum of requested bytes that live at one time, "
+            "of each stream and pool: what keeps them apart needs no less. All "
+            "together %s bytes live at one time, and no allocator needs less.",
+            sw_text_digits(r->whole.most).text);
+    else
+        sw_writer_say(
+            style->to, 2, 4,
+            "\"At least\" is the largest sum of requested bytes that live at one time: "
+            "no allocator needs less.");
+    print_steps(r, style);
+}
+
+/* A name on a line of its own: it is what most people look for. */
+static void print_who(const replan *r, const replan_holder *h, const report_style *style)
+{
+    char text[500];
+    const int phase = r->trace.stacks[h->stack].phase;
+    snprintf(text, sizeof text, phase >= 0 ? "%s: %s (%s)" : "%s: %s", h->role,
+             replan_who(&r->trace, h->stack), phase >= 0 ? phase_names[phase] : "");
     sw_writer_text(style->to, "      ");
     (void)sw_writer_fitted(style->to, text, strlen(text), SW_WRITER_COLUMNS - 6);
     sw_writer_text(style->to, "\n");
@@ -224,7 +297,7 @@ static void print_what_if(const replan *r, const report_style *style)
         const replan_holder *h = &r->holders[i];
         sw_writer_print(style->to, "  %19s %10s %19s\n", sw_text_digits(h->bytes).text,
                         sw_text_digits(h->n).text, sw_text_digits(h->without.most).text);
-        print_who(r, h->stack, style);
+        print_who(r, h, style);
         phases |= r->trace.stacks[h->stack].phase >= 0;
     }
     if (phases && !style->quiet)
@@ -255,7 +328,7 @@ static void print_oom_verdict(const replan *r, const report_style *style)
     for (uint32_t i = 0; i < o->n_holders; i++) {
         sw_writer_print(style->to, "  %19s %10s\n", sw_text_digits(o->holders[i].bytes).text,
                         sw_text_digits(o->holders[i].n).text);
-        print_who(r, o->holders[i].stack, style);
+        print_who(r, &o->holders[i], style);
     }
 }
 
@@ -311,6 +384,8 @@ void replan_print_text(const replan *r, const report_style *style)
     print_reserved(r, style);
     if (r->lives.n > 0)
         print_plans(r, style);
+    print_roles(r, style);
+    print_phases(r, style);
     print_what_if(r, style);
     if (!style->quiet)
         sw_writer_say(

@@ -9,7 +9,9 @@ typedef struct {
     snapshot_trace *t;
     const snapshot_file *f;
     number_map stacks; /* by a hash of frames, and by one of what they say */
+    number_map made;   /* allocations that a note may come for, by address */
     int64_t first_us;
+    bool timed;
 } reader;
 
 /* ---- stacks ------------------------------------------------------------------------------ */
@@ -32,8 +34,9 @@ static uint64_t hash_of_frames(value frames)
 static sw_status add_stack(reader *r, const snapshot_frames *said, uint32_t *out)
 {
     snapshot_trace *t = r->t;
-    const uint64_t hash = mix(mix(mix(2, (uintptr_t)said->op), (uintptr_t)said->layer),
-                              (uint64_t)(said->phase + 1));
+    const uint64_t hash = mix(
+        mix(mix(mix(2, (uintptr_t)said->op), (uintptr_t)said->layer), (uintptr_t)said->name),
+        (uint64_t)(said->phase + 1) << 32 | said->facts);
     *out = number_map_at(&r->stacks, hash);
     if (*out != NUMBER_MAP_NONE)
         return SW_OK;
@@ -42,13 +45,14 @@ static sw_status add_stack(reader *r, const snapshot_frames *said, uint32_t *out
                            sizeof *t->stacks));
     t->stacks = stacks;
     *out = t->n_stacks;
-    t->stacks[t->n_stacks++] = (trace_stack){said->op, said->layer, said->phase};
+    t->stacks[t->n_stacks++] =
+        (trace_stack){said->name, said->op, said->layer, said->phase, said->facts};
     return number_map_set(&r->stacks, hash, *out);
 }
 
 static sw_status stack_of(reader *r, value frames, uint32_t *out)
 {
-    snapshot_frames said = {"", "", "", -1};
+    snapshot_frames said = {"", "", "", -1, 0};
     if (value_count(frames) == 0)
         return add_stack(r, &said, out);
     const uint64_t hash = hash_of_frames(frames);
@@ -95,19 +99,46 @@ static uint32_t time_of(reader *r, value event)
 {
     const value said = value_at(event, "time_us");
     const int64_t us = value_number(said);
-    if (r->t->n_events == 0)
-        r->first_us = us;
-    if (value_kind_of(said) != VALUE_INT || us < r->first_us)
+    if (value_kind_of(said) != VALUE_INT || (r->timed && us < r->first_us))
         return 0;
+    r->first_us = r->timed ? r->first_us : us;
+    r->timed = true;
     return us - r->first_us < UINT32_MAX ? (uint32_t)(us - r->first_us) : UINT32_MAX;
+}
+
+/* What the file itself says an allocation is. */
+static sw_status said_of(reader *r, value of, const char **note, const char **role)
+{
+    const char *category = value_text(value_at(of, "category")),
+               *user = value_text(value_at(of, "user_metadata"));
+    if (category != NULL && *category != '\0' && strcmp(category, "unknown") != 0)
+        /* What a backward pass makes beside gradients has no role of its own here. */
+        SW_TRY(sw_timeline_string(r->t->texts, role,
+                                  strcmp(category, "autograd_detail") == 0 ? "temporary"
+                                                                           : category));
+    return user != NULL && *user != '\0' ? sw_timeline_string(r->t->texts, note, user) : SW_OK;
+}
+
+/* A note on what lives at the event's address. */
+static sw_status take_note(reader *r, value event, uint64_t number)
+{
+    const char *action = value_text(value_at(event, "action"));
+    int64_t address;
+    if (action == NULL || strcmp(action, "annotate") != 0)
+        return SW_OK; /* kinds to come */
+    SW_TRY(snapshot_number(r->f->path, event, "event", number, "addr", SNAPSHOT_LAST_ADDRESS,
+                           &address));
+    const uint32_t at = number_map_at(&r->made, (uint64_t)address);
+    const char *ignored = NULL;
+    return at != NUMBER_MAP_NONE ? said_of(r, event, &r->t->events[at].note, &ignored) : SW_OK;
 }
 
 static sw_status take_event(reader *r, value event, uint64_t number)
 {
     trace_event e = {.number = (uint32_t)number};
     int64_t address, bytes;
-    if (!action_of(event, &e.action)) /* notes, and kinds to come */
-        return SW_OK;
+    if (!action_of(event, &e.action))
+        return take_note(r, event, number);
     const char *where = e.action == TRACE_OOM ? "device_free" : "addr";
     SW_TRY(snapshot_number(r->f->path, event, "event", number, where, SNAPSHOT_LAST_ADDRESS,
                            &address));
@@ -119,6 +150,9 @@ static sw_status take_event(reader *r, value event, uint64_t number)
     e.stream = (uint64_t)value_number(value_at(event, "stream"));
     e.pool = pool_of(value_at(event, "pool_id"));
     e.us = time_of(r, event);
+    SW_TRY(said_of(r, event, &e.note, &e.role));
+    if (e.action == TRACE_ALLOC)
+        SW_TRY(number_map_set(&r->made, e.address, r->t->n_events));
     r->t->events[r->t->n_events++] = e;
     return SW_OK;
 }
@@ -155,6 +189,7 @@ static sw_status take_block(reader *r, value block, uint64_t number, uint64_t ad
         value frames;
         SW_TRY(snapshot_block_request(r->f->path, block, number, bytes, &requested, &frames));
         SW_TRY(stack_of(r, frames, &b.stack));
+        SW_TRY(said_of(r, block, &b.note, &b.role));
     }
     b.bytes = (uint64_t)bytes;
     b.requested = (uint64_t)requested;
@@ -314,7 +349,7 @@ sw_status snapshot_trace_devices(const snapshot_file *f, uint64_t out[SNAPSHOT_D
 
 static sw_status read_all(reader *r)
 {
-    snapshot_frames none = {"", "", "", -1};
+    snapshot_frames none = {"", "", "", -1, 0};
     uint32_t first;
     SW_TRY(sw_timeline_new(&r->t->texts));
     SW_TRY(add_stack(r, &none, &first));
@@ -332,6 +367,7 @@ sw_status snapshot_trace_read(snapshot_trace *t, const snapshot_file *f, int64_t
     reader r = {.t = t, .f = f};
     const sw_status status = read_all(&r);
     number_map_free(&r.stacks);
+    number_map_free(&r.made);
     return status;
 }
 

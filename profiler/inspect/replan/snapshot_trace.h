@@ -29,21 +29,24 @@ typedef struct {
     uint32_t number; /* in the file's list */
     uint32_t stack;  /* index */
     uint8_t action;
+    const char *note, *role; /* that the file says of the allocation; NULL: nothing */
 } trace_event;
 
 /* Who asked: the same for the same frames. */
 typedef struct {
-    const char *op, *layer; /* as snapshot_frames says */
-    int phase;              /* -1: the frames do not say */
+    const char *name, *op, *layer; /* as snapshot_frames says */
+    int phase;                     /* -1: the frames do not say */
+    uint32_t facts;
 } trace_stack;
 
 typedef struct {
     uint64_t address, bytes, requested;
     uint32_t stack;
-    bool active, pending; /* pending: freed, and waited for */
-    bool kept;            /* `bytes` is all that it took: it stands in the snapshot, or a
-                             request of the trace lies where it ends */
-    uint32_t freed;       /* index of the event that freed it; TRACE_NONE */
+    bool active, pending;    /* pending: freed, and waited for */
+    bool kept;               /* `bytes` is all that it took: it stands in the snapshot, or a
+                                request of the trace lies where it ends */
+    uint32_t freed;          /* index of the event that freed it; TRACE_NONE */
+    const char *note, *role; /* as of an event */
 } trace_block;
 
 typedef struct {

@@ -65,9 +65,12 @@ static sw_status take_before(trace_lives *l, number_map *living, const trace_sta
         const trace_block *b = &start->blocks[i];
         const trace_segment *in = segment_of(start->segments, start->n_segments, b->address);
         if (b->requested > 0)
-            SW_TRY(add_life(
-                l, living, in != NULL ? in->stream : 0, in != NULL ? in->pool : 0,
-                (trace_life){.bytes = b->requested, .address = b->address, .stack = b->stack}));
+            SW_TRY(add_life(l, living, in != NULL ? in->stream : 0, in != NULL ? in->pool : 0,
+                            (trace_life){.bytes = b->requested,
+                                         .address = b->address,
+                                         .stack = b->stack,
+                                         .note = b->note,
+                                         .role = b->role}));
     }
     l->n_before = l->n;
     return SW_OK;
@@ -96,10 +99,13 @@ static sw_status take_event(trace_lives *l, number_map *living, const snapshot_t
         return SW_OK;
     if (at != NUMBER_MAP_NONE) /* its free was not recorded */
         l->all[at].dead = i + 1;
-    return add_life(
-        l, living, e->stream, e->pool == TRACE_NO_POOL ? 0 : e->pool,
-        (trace_life){
-            .bytes = e->bytes, .address = e->address, .born = i + 1, .stack = e->stack});
+    return add_life(l, living, e->stream, e->pool == TRACE_NO_POOL ? 0 : e->pool,
+                    (trace_life){.bytes = e->bytes,
+                                 .address = e->address,
+                                 .born = i + 1,
+                                 .stack = e->stack,
+                                 .note = e->note,
+                                 .role = e->role});
 }
 
 static sw_status find(trace_lives *l, const snapshot_trace *t, const trace_start *start,
@@ -128,6 +134,25 @@ void trace_lives_free(trace_lives *l)
     *l = (trace_lives){0};
 }
 
+sw_status trace_lives_curve(const trace_lives *l, uint64_t **out)
+{
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, (l->n_positions + 1) * sizeof **out));
+    *out = block;
+    for (uint32_t i = 0; i < l->n; i++) {
+        (*out)[l->all[i].born] += l->all[i].bytes;
+        (*out)[l->all[i].dead] -= l->all[i].bytes;
+    }
+    for (uint32_t i = 1; i <= l->n_positions; i++)
+        (*out)[i] += (*out)[i - 1];
+    return SW_OK;
+}
+
+void trace_lives_curve_free(const trace_lives *l, uint64_t *curve)
+{
+    sw_heap_free(curve, SW_HEAP_PROFILE, (l->n_positions + 1) * sizeof *curve);
+}
+
 /* ---- bounds ------------------------------------------------------------------------------ */
 
 /* The part of a life that is meant; false: none is. */
@@ -135,7 +160,7 @@ static bool chosen(const trace_life *x, const lives_choice *of, uint32_t *from, 
 {
     *from = x->born > of->from ? x->born : of->from;
     *to = x->dead < of->to ? x->dead : of->to;
-    return *from < *to && (of->left_out == TRACE_NONE || x->stack != of->left_out);
+    return *from < *to && (x->stack != of->left_out || x->rule != of->left_rule);
 }
 
 /* By arena the first one that shares its room: itself, or with merged streams that of its pool.

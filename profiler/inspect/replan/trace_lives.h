@@ -16,6 +16,8 @@ typedef struct {
     uint64_t step_offset; /* in the plan of the steady step; UINT64_MAX: it is not in it */
     uint32_t born, dead;  /* positions, half-open */
     uint32_t stack, arena;
+    const char *note, *role; /* of the file; the role is that of a rule where it says none */
+    uint8_t rule;            /* trace_rule */
 } trace_life;
 
 typedef struct {
@@ -43,10 +45,15 @@ void trace_lives_free(trace_lives *l);
 SW_MUST_USE sw_status trace_lives_add(trace_lives *l, uint64_t stream, uint64_t pool,
                                       trace_life life);
 
-/* Which of them are meant: those whose life meets the positions from..to, cut to them, and that
- * `left_out` (a stack; TRACE_NONE: none) did not ask for. */
+/* Bytes that live behind each position, n_positions + 1 of them; give it back by the second. */
+SW_MUST_USE sw_status trace_lives_curve(const trace_lives *l, uint64_t **out);
+void trace_lives_curve_free(const trace_lives *l, uint64_t *curve);
+
+/* Which of them are meant: those whose life meets the positions from..to, cut to them, but for
+ * those of `left_rule` that `left_out` (a stack; TRACE_NONE: none) asked for. */
 typedef struct {
     uint32_t from, to, left_out;
+    uint8_t left_rule;
     bool merged; /* all streams share an arena; private pools never do */
 } lives_choice;
 

@@ -114,21 +114,6 @@ static void look(search *s, uint32_t n, uint32_t *run, uint32_t *period, uint32_
     }
 }
 
-/* Live bytes behind each position. */
-static sw_status find_live(const trace_lives *l, uint64_t **out)
-{
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, (l->n_positions + 1) * sizeof **out));
-    *out = block;
-    for (uint32_t i = 0; i < l->n; i++) {
-        (*out)[l->all[i].born] += l->all[i].bytes;
-        (*out)[l->all[i].dead] -= l->all[i].bytes;
-    }
-    for (uint32_t i = 1; i <= l->n_positions; i++)
-        (*out)[i] += (*out)[i - 1];
-    return SW_OK;
-}
-
 /* Lives that are born in it. */
 static uint32_t count_born(const trace_lives *l, uint32_t from, uint32_t to)
 {
@@ -139,22 +124,36 @@ static uint32_t count_born(const trace_lives *l, uint32_t from, uint32_t to)
 }
 
 /* Of the run's last steps but one the request in front of which the least lives. */
-static sw_status choose_step(trace_period *out, const search *s, uint32_t run, uint32_t period,
-                             uint32_t end)
+static void choose_step(trace_period *out, const search *s, uint32_t run, uint32_t period,
+                        uint32_t end, const uint64_t *live)
 {
-    uint64_t *live;
-    SW_TRY(find_live(s->l, &live));
-    uint32_t best = end - 2 * period;
+    uint32_t best = end - 2 * period, top = 0;
     for (uint32_t i = best; i < end - period; i++)
         if (live[s->of[i].born - 1] < live[s->of[best].born - 1])
             best = i;
-    sw_heap_free(live, SW_HEAP_PROFILE, (s->l->n_positions + 1) * sizeof *live);
-    *out = (trace_period){.steps = run / period,
-                          .first = s->of[end - run].born,
-                          .from = s->of[best].born,
-                          .to = s->of[best + period].born};
+    const trace_period found = {.steps = run / period,
+                                .first = s->of[end - run].born,
+                                .from = s->of[best].born,
+                                .to = s->of[best + period].born};
+    for (uint32_t i = 1; i < s->l->n_positions; i++)
+        top = live[i] > live[top] ? i : top;
+    if (live[found.from - 1] != live[found.to - 1] || top >= s->of[end - 1].dead)
+        return;
+    *out = found;
     out->requests = count_born(s->l, out->from, out->to);
-    return SW_OK;
+}
+
+/* The last one. */
+static void take_frames(trace_period *out, const trace_roles *r, const trace_lives *l)
+{
+    const uint32_t n = r->n_steps;
+    *out = (trace_period){.steps = n, .passes = r->passes, .by_frames = true};
+    if (n == 0)
+        return;
+    out->first = r->steps[0].from;
+    out->from = r->steps[n - 1].from;
+    out->to = r->steps[n - 1].to;
+    out->requests = count_born(l, out->from, out->to);
 }
 
 static sw_status find(search *s, trace_period *out)
@@ -171,15 +170,26 @@ static sw_status find(search *s, trace_period *out)
         if (n > run && n >= LEAST * SHORTEST)
             look(s, n, &run, &period, &end);
     }
-    return run > 0 ? choose_step(out, s, run, period, end) : SW_OK;
+    if (run == 0)
+        return SW_OK;
+    uint64_t *live;
+    SW_TRY(trace_lives_curve(s->l, &live));
+    choose_step(out, s, run, period, end, live);
+    trace_lives_curve_free(s->l, live);
+    return SW_OK;
 }
 
-sw_status trace_period_find(trace_period *p, const snapshot_trace *t, const trace_lives *l)
+sw_status trace_period_find(trace_period *p, const snapshot_trace *t, const trace_lives *l,
+                            const trace_roles *roles)
 {
     void *block;
     search s = {.t = t, .l = l};
     size_t n = 0;
     *p = (trace_period){0};
+    if (roles->known) {
+        take_frames(p, roles, l);
+        return SW_OK;
+    }
     for (uint32_t i = 0; i < t->n_events; i++)
         n += t->events[i].action == TRACE_ALLOC;
     if (n < LEAST * SHORTEST)

@@ -199,9 +199,9 @@ static sw_status find_freed(trace_start *s, const snapshot_trace *t, number_map 
             SW_TRY(add_block(s, (trace_block){.address = e->address,
                                               .requested = e->bytes,
                                               .bytes = caching_round(&t->settings, e->bytes),
-                                              .stack = e->stack,
                                               .active = true,
                                               .freed = i,
+                                              .role = e->role,
                                               .pending = is != 2}));
         SW_TRY(number_map_set(live, e->address, 0));
     }

@@ -1,0 +1,49 @@
+/* What the allocations of a PyTorch run are, and where its training steps lie: rules over
+ * frames and lifetimes. PyTorch records neither. */
+#ifndef STEPWELL_TRACE_ROLES_H
+#define STEPWELL_TRACE_ROLES_H
+
+#include "profiler/inspect/replan/trace_lives.h"
+
+/* Which rule decided; of each but the first two a role follows. */
+typedef enum {
+    RULE_NONE,
+    RULE_FILE,
+    RULE_PARAMETER,
+    RULE_STATE,
+    RULE_GRADIENT,
+    RULE_SAVED,
+    RULE_TEMPORARY,
+    RULE_WORKSPACE,
+    RULE_INPUT,
+    RULE_OUTPUT,
+    RULE_ACTIVATION,
+    RULE_WEIGHTS,
+    TRACE_RULES
+} trace_rule;
+/* "made in a backward pass and kept behind it"; the guide has the rules at length. */
+const char *trace_rule_text(trace_rule rule);
+
+/* A step ends where its optimizer does; without an optimizer a pass ends where backward does.
+ */
+typedef struct {
+    uint32_t from, to;                                  /* positions, half-open */
+    uint64_t peak[SW_PROF_PHASES], end[SW_PROF_PHASES]; /* live bytes; 0: no such phase */
+} trace_step;
+
+typedef struct {
+    int8_t *phase;    /* by position; -1: not known */
+    uint32_t *region; /* by position: a new one where forward, backward and update change */
+    uint32_t n_positions;
+    bool known;    /* frames show phases: a backward pass, an update, or that there is none */
+    bool backward; /* there is a backward pass */
+    bool passes;   /* the steps are passes: no optimizer was seen */
+    trace_step *steps;
+    uint32_t n_steps, cap_steps;
+} trace_roles;
+
+/* Gives all lives their roles. Free it too after a failure. */
+SW_MUST_USE sw_status trace_roles_find(trace_roles *r, const snapshot_trace *t, trace_lives *l);
+void trace_roles_free(trace_roles *r);
+
+#endif

@@ -1,0 +1,253 @@
+/* See made_training.h. */
+#include "tests/snapshot/made_training.h"
+#include "tests/support/suite.h"
+#include <stdio.h>
+#include <string.h>
+
+#define T "/usr/lib/python3.11/site-packages/torch/"
+#define MODULE ";" T "nn/modules/module.py|1501|_call_impl;/u/train.py|30|main"
+
+enum {
+    NO_FRAMES,
+    INIT,
+    DATA,
+    LINEAR,
+    EXP,
+    DIV,
+    SIGMOID,
+    MUL,
+    POW,
+    RSQRT,
+    NORMED,
+    SCORES,
+    SOFTMAX,
+    ATTENDED,
+    HEAD,
+    LOGITS,
+    LOSS,
+    ONES,
+    BACKWARD,
+    UPDATE,
+    FOREACH,
+    ZERO,
+    STACKS
+};
+
+/* Who asks: the operator that C++ shows, and Python's frames. */
+static const struct {
+    const char *op, *python;
+} by[STACKS] = {
+    [INIT] = {"empty",
+              T "nn/modules/linear.py|99|__init__;/u/net.py|5|__init__;/u/train.py|9|main"},
+    [DATA] = {"_to_copy", "/u/train.py|20|main"},
+    [LINEAR] = {"linear", T "nn/modules/linear.py|116|forward;/u/net.py|40|forward" MODULE},
+    [EXP] = {"exp", "/u/parts.py|6|softmax;/u/net.py|41|forward" MODULE},
+    [DIV] = {"div", "/u/parts.py|7|softmax;/u/net.py|41|forward" MODULE},
+    [SIGMOID] = {"sigmoid", "/u/parts.py|12|silu;/u/net.py|42|forward" MODULE},
+    [MUL] = {"mul", "/u/parts.py|13|silu;/u/net.py|42|forward" MODULE},
+    [POW] = {"pow", "/u/parts.py|20|rms_norm;/u/net.py|43|forward" MODULE},
+    [RSQRT] = {"rsqrt", "/u/parts.py|21|rms_norm;/u/net.py|43|forward" MODULE},
+    [NORMED] = {"mul", "/u/parts.py|22|rms_norm;/u/net.py|43|forward" MODULE},
+    [SCORES] = {"bmm", "/u/parts.py|30|attention;/u/net.py|44|forward" MODULE},
+    [SOFTMAX] =
+        {"softmax",
+         T "nn/functional.py|9|softmax;/u/parts.py|31|attention;/u/net.py|44|forward" MODULE},
+    [ATTENDED] = {"bmm", "/u/parts.py|32|attention;/u/net.py|44|forward" MODULE},
+    [HEAD] = {"linear", T "nn/modules/linear.py|116|forward;/u/net.py|50|forward" MODULE},
+    [LOGITS] = {"to", "/u/parts.py|60|cross_entropy;/u/train.py|31|main"},
+    [LOSS] = {"nll_loss", "/u/parts.py|62|cross_entropy;/u/train.py|31|main"},
+    [ONES] = {"ones_like", T "autograd/__init__.py|90|_make_grads;" T
+                             "_tensor.py|500|backward;/u/train.py|32|main"},
+    [BACKWARD] = {"mm", ""},
+    [UPDATE] = {"zeros_like", T "optim/adam.py|300|_single_tensor_adam;" T
+                                "optim/optimizer.py|5|wrapper;/u/train.py|33|main"},
+    [FOREACH] = {"_foreach_mul", T "optim/adam.py|500|_multi_tensor_adam;" T
+                                   "optim/optimizer.py|5|wrapper;/u/train.py|33|main"},
+    [ZERO] = {"zero_", T "optim/optimizer.py|7|zero_grad;/u/train.py|34|main"},
+};
+
+/* "C:\\u\\net.py" for "/u/net.py". */
+static void to_windows(char *text, size_t room)
+{
+    char copy[2048];
+    size_t n = 0;
+    for (const char *c = text; *c != '\0' && n + 8 < sizeof copy; c++) {
+        const bool path = *c == '/' && strncmp(c, "/u/", 3) == 0;
+        if (path)
+            n += (size_t)snprintf(copy + n, sizeof copy - n, "C:");
+        copy[n++] = *c == '/' ? '\\' : *c;
+    }
+    copy[n] = '\0';
+    snprintf(text, room, "%s", copy);
+}
+
+static const char *const *stacks_of(const made_run *run)
+{
+    static char texts[STACKS][2048];
+    static const char *all[STACKS];
+    for (int i = 0; i < STACKS; i++) {
+        all[i] = texts[i];
+        const char *op = by[i].op != NULL ? by[i].op : "";
+        if (run->native)
+            snprintf(texts[i], sizeof texts[i],
+                     "??|0|at::native::%s;??|0|at::_ops::%s::call()%s%s", op, op,
+                     i == BACKWARD ? ";??|0|torch::autograd::Engine::thread_main(x)" : ";",
+                     by[i].python != NULL ? by[i].python : "");
+        else
+            snprintf(texts[i], sizeof texts[i], "%s", by[i].python != NULL ? by[i].python : "");
+        if (run->windows)
+            to_windows(texts[i], sizeof texts[i]);
+    }
+    return all;
+}
+
+static uint64_t make(made_training *m, int stack, uint64_t bytes, const char *role)
+{
+    const uint64_t address = plain_malloc(&m->p, 0, bytes, stack);
+    CU_ASSERT_FATAL(address != 0 && m->p.n_events <= MADE_EVENTS);
+    m->role[m->p.n_events - 1] = role;
+    return address;
+}
+
+static void let_go(made_training *m, int stack, uint64_t *address)
+{
+    m->p.frees = stack;
+    if (*address != 0)
+        plain_free(&m->p, *address, false);
+    *address = 0;
+}
+
+static void brief(made_training *m, int stack, uint64_t bytes)
+{
+    uint64_t gone = make(m, stack, bytes, "temporary");
+    let_go(m, stack, &gone);
+}
+
+#define MOST 256
+typedef struct {
+    made_training *m;
+    const made_run *run;
+    uint64_t weight[MOST], gradient[MOST], state[2][MOST], saved[MOST * 16];
+    uint64_t input, loss;
+    int n_saved;
+} training;
+
+static void keep(training *t, int stack, uint64_t bytes)
+{
+    if (t->run->no_backward) {
+        brief(t->m, stack, bytes);
+        return;
+    }
+    CU_ASSERT_FATAL(t->n_saved < MOST * 16);
+    t->saved[t->n_saved++] = make(t->m, stack, bytes, "saved");
+}
+
+/* `parts` are kept, of which the last is what comes out; with `all` at work. */
+static void compose(training *t, const int stacks[3], int parts, int all, uint64_t bytes)
+{
+    if (parts == 0)
+        return;
+    for (int i = 0; i < all - parts; i++)
+        brief(t->m, stacks[i % 3], bytes);
+    for (int i = 0; i < parts; i++)
+        keep(t, stacks[i == parts - 1 ? 2 : i % 3], bytes);
+}
+
+static void forward(training *t)
+{
+    static const int softmax[] = {EXP, EXP, DIV}, silu[] = {SIGMOID, SIGMOID, MUL},
+                     norm[] = {POW, RSQRT, NORMED};
+    const made_run *r = t->run;
+    for (int i = 0; i < r->layers; i++) {
+        const uint64_t odd = r->ragged ? 1 + (uint64_t)(i * 7 % 13) * 400000 : 0;
+        brief(t->m, LINEAR, MADE_OUT + 2 * odd);
+        keep(t, LINEAR, MADE_OUT + odd);
+        compose(t, softmax, r->softmax, 3, MADE_PART);
+        compose(t, silu, r->silu, 2, MADE_PART);
+        compose(t, norm, r->norm, 3, MADE_PART);
+        for (int k = 0; k < r->scores; k++)
+            keep(t, k == 0 ? SCORES : SOFTMAX, MADE_SCORES);
+        if (r->scores > 0)
+            keep(t, ATTENDED, MADE_OUT);
+    }
+}
+
+static void backward(training *t)
+{
+    uint64_t one = make(t->m, ONES, 512, "temporary"),
+             gone = make(t->m, BACKWARD, MADE_OUT, "temporary");
+    for (int i = t->run->layers - 1; i >= 0; i--) {
+        for (int k = t->n_saved * i / t->run->layers; k < t->n_saved; k++)
+            let_go(t->m, BACKWARD, &t->saved[k]);
+        t->n_saved = t->n_saved * i / t->run->layers;
+        if (t->gradient[i] == 0)
+            t->gradient[i] = make(t->m, BACKWARD, MADE_WEIGHT + (uint64_t)i * 512, "gradient");
+        else
+            brief(t->m, BACKWARD, MADE_WEIGHT + (uint64_t)i * 512);
+    }
+    let_go(t->m, BACKWARD, &gone);
+    let_go(t->m, BACKWARD, &one);
+}
+
+static void update(training *t)
+{
+    uint64_t gone[MOST] = {0};
+    for (int i = 0; i < t->run->layers; i++) {
+        const uint64_t bytes = MADE_WEIGHT + (uint64_t)i * 512;
+        for (int k = 0; k < 2 && t->state[k][i] == 0; k++)
+            t->state[k][i] = make(t->m, UPDATE, bytes, "optimizer_state");
+    }
+    for (int i = 0; i < t->run->layers; i++) {
+        const uint64_t bytes = MADE_WEIGHT + (uint64_t)i * 512;
+        if (t->run->foreach)
+            gone[i] = make(t->m, FOREACH, bytes, "temporary");
+        else
+            brief(t->m, UPDATE, bytes);
+    }
+    for (int i = 0; i < t->run->layers; i++)
+        let_go(t->m, FOREACH, &gone[i]);
+}
+
+static void zero(training *t)
+{
+    for (int i = 0; i < t->run->layers && !t->run->keeps_zero; i++)
+        let_go(t->m, ZERO, &t->gradient[i]);
+}
+
+static void step(training *t)
+{
+    const made_run *r = t->run;
+    uint64_t input = make(t->m, DATA, MADE_OUT, "input");
+    let_go(t->m, DATA, &t->input);
+    t->input = input;
+    if (!r->late_zero && !r->no_update)
+        zero(t);
+    forward(t);
+    keep(t, HEAD, MADE_LOGITS);
+    if (r->no_backward)
+        return;
+    for (int i = 0; i < r->logits; i++)
+        keep(t, LOGITS, MADE_LOGITS);
+    uint64_t loss = make(t->m, LOSS, 512, "output");
+    let_go(t->m, LOSS, &t->loss);
+    t->loss = loss;
+    if (r->late_zero)
+        zero(t);
+    backward(t);
+    if (!r->no_update)
+        update(t);
+}
+
+void made_train(made_training *m, const made_run *run)
+{
+    static training t;
+    memset(m, 0, sizeof *m);
+    plain_start(&m->p, 3);
+    m->p.stacks = stacks_of(run);
+    t = (training){.m = m, .run = run};
+    CU_ASSERT_FATAL(run->layers <= MOST);
+    for (int i = 0; i < run->layers; i++)
+        t.weight[i] = make(m, INIT, MADE_WEIGHT + (uint64_t)i * 512, "parameter");
+    for (int i = 0; i < run->steps; i++)
+        step(&t);
+}

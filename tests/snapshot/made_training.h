@@ -1,0 +1,41 @@
+/* A made training whose tensors are known: what PyTorch would have recorded of it, with frames
+ * as C++ and Python have them or as Python alone has them, and the role of each. */
+#ifndef SW_TESTS_MADE_TRAINING_H
+#define SW_TESTS_MADE_TRAINING_H
+
+#include "tests/snapshot/plain_allocator.h"
+
+#define MADE_EVENTS 40000
+
+typedef struct {
+    int steps, layers;
+    bool native;      /* C++ is in the frames */
+    bool windows;     /* paths are those of Windows */
+    bool no_update;   /* no optimizer: forward and backward alone */
+    bool no_backward; /* inference */
+    bool late_zero;   /* zero_grad comes behind forward */
+    bool keeps_zero;  /* zero_grad(set_to_none=False) */
+    int softmax;      /* parts that are kept of a softmax in each layer; 1: fused */
+    int silu;         /* the same of x * sigmoid(x) */
+    int norm;         /* the same of a normalisation */
+    int scores;       /* tensors of scores that attention keeps beside its output; 0: fused */
+    int logits;       /* copies of the logits that the loss makes */
+    bool foreach;     /* temporaries of the optimizer for all parameters at once */
+    bool ragged;      /* sizes that leave holes in segments */
+} made_run;
+
+typedef struct {
+    plain_allocator p;
+    const char *role[MADE_EVENTS]; /* of what an event made */
+} made_training;
+
+#define MADE_WEIGHT ((uint64_t)6 << 20)
+#define MADE_OUT ((uint64_t)4 << 20)
+#define MADE_PART ((uint64_t)5 << 20)   /* of what is composed by hand */
+#define MADE_SCORES ((uint64_t)9 << 20) /* of attention */
+#define MADE_LOGITS ((uint64_t)40 << 20)
+
+/* plain_end(&m->p) gives it back. */
+void made_train(made_training *m, const made_run *run);
+
+#endif

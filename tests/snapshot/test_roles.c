@@ -1,0 +1,173 @@
+/* Roles and steps of made trainings: what each tensor is, byte by byte, whatever the frames
+ * show, and wherever the recording begins. */
+#include "tests/snapshot/files.h"
+#include "tests/snapshot/made_training.h"
+#include "tests/snapshot/replanned.h"
+#include "tests/support/suite.h"
+#include <stdlib.h>
+#include <string.h>
+
+static made_training m;
+
+static const char *const names[] = {"parameter", "optimizer_state", "gradient", "saved",
+                                    "temporary", "input",           "output"};
+#define NAMES (sizeof names / sizeof *names)
+
+static void add(uint64_t sums[NAMES + 1], const char *role, uint64_t bytes)
+{
+    size_t k = 0;
+    while (k < NAMES && strcmp(names[k], role) != 0)
+        k++;
+    sums[k] += bytes;
+}
+
+/* What was made in the trace, one by one; of what was there before, sums. */
+static void check_roles(const replan *r, size_t first, const char *what)
+{
+    uint64_t is[NAMES + 1] = {0}, must[NAMES + 1] = {0};
+    for (uint32_t i = 0; i < r->lives.n; i++) {
+        const trace_life *x = &r->lives.all[i];
+        if (x->born > 0) {
+            const char *role = m.role[first + x->born - 1];
+            SW_CHECK(role != NULL && strcmp(x->role, role) == 0,
+                     "%s: %llu bytes of event %u are %s, and must be %s", what,
+                     (unsigned long long)x->bytes, x->born - 1, x->role, role);
+            continue;
+        }
+        size_t e = first;
+        while (e > 0 && (m.role[e - 1] == NULL || m.p.events[e - 1].address != x->address))
+            e--;
+        CU_ASSERT_FATAL(e > 0);
+        /* A trace that begins in a backward pass does not show which of what it frees it made.
+         */
+        const bool open = x->rule == RULE_SAVED && r->roles.region[x->dead] == 0;
+        add(is, open && strcmp(m.role[e - 1], "temporary") == 0 ? "temporary" : x->role,
+            x->bytes);
+        add(must, m.role[e - 1], x->bytes);
+    }
+    for (size_t k = 0; k <= NAMES; k++)
+        SW_CHECK(is[k] == must[k],
+                 "%s: from before the trace %llu bytes are %s, and must be %llu", what,
+                 (unsigned long long)is[k], k < NAMES ? names[k] : "others",
+                 (unsigned long long)must[k]);
+}
+
+static const struct {
+    const char *name;
+    made_run run;
+    int cut; /* the trace begins behind so many of four parts of its events */
+    uint32_t steps;
+    bool passes;
+} runs[] = {
+    {"C++ and Python", {.steps = 5, .layers = 7, .native = true}, 0, 5, false},
+    {"Python", {.steps = 5, .layers = 7}, 0, 5, false},
+    {"paths of Windows", {.steps = 5, .layers = 7, .windows = true}, 0, 5, false},
+    {"one step", {.steps = 1, .layers = 7, .native = true}, 0, 1, false},
+    {"from the middle", {.steps = 4, .layers = 7, .native = true}, 2, 2, false},
+    {"from the middle, Python", {.steps = 4, .layers = 7}, 2, 2, false},
+    {"late zero_grad",
+     {.steps = 4, .layers = 7, .native = true, .late_zero = true},
+     2,
+     2,
+     false},
+    {"composed by hand",
+     {.steps = 3,
+      .layers = 5,
+      .native = true,
+      .softmax = 2,
+      .silu = 2,
+      .norm = 3,
+      .scores = 2,
+      .logits = 2},
+     0,
+     3,
+     false},
+    {"foreach", {.steps = 3, .layers = 9, .native = true, .foreach = true}, 0, 3, false},
+    {"without an optimizer",
+     {.steps = 3, .layers = 7, .native = true, .no_update = true},
+     0,
+     3,
+     true},
+    {"without an optimizer, Python",
+     {.steps = 3, .layers = 7, .no_update = true, .keeps_zero = true},
+     2,
+     1,
+     true},
+};
+
+static void every_tensor_has_its_role(void)
+{
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        replan r;
+        made_train(&m, &runs[i].run);
+        const size_t first = m.p.n_events * (size_t)runs[i].cut / 4;
+        SW_CHECK(replanned(&r, plain_write(&m.p, "roles.pickle", first)) == SW_OK, "%s",
+                 sw_last_error());
+        check_roles(&r, first, runs[i].name);
+        SW_CHECK(r.period.steps == runs[i].steps && r.period.passes == runs[i].passes &&
+                     r.roles.n_steps == runs[i].steps,
+                 "%s: %u steps", runs[i].name, r.period.steps);
+        uint64_t at_peak = 0;
+        for (uint32_t k = 0; k < r.n_roles; k++)
+            at_peak += r.at_peak[k].bytes;
+        CU_ASSERT_EQUAL(at_peak, r.whole.most);
+        for (uint32_t k = 0; k < r.roles.n_steps; k++)
+            SW_CHECK(r.roles.steps[k].peak[1] > 0 && r.roles.steps[k].peak[3] > 0 &&
+                         (runs[i].passes || r.roles.steps[k].peak[4] > 0),
+                     "%s: step %u has no phases", runs[i].name, k + 1);
+        replan_free(&r);
+        plain_end(&m.p);
+    }
+}
+
+/* Layers repeat, and are no steps: of one training step, and of a model that answers. */
+static void layers_are_no_steps(void)
+{
+    for (int answers = 0; answers < 2; answers++)
+        for (int native = 0; native < 2; native++) {
+            replan r;
+            const made_run run = {.steps = 1,
+                                  .layers = 40,
+                                  .native = native == 1,
+                                  .no_backward = answers == 1,
+                                  .silu = 2};
+            made_train(&m, &run);
+            CU_ASSERT_EQUAL_FATAL(replanned(&r, plain_write(&m.p, "layers.pickle", 0)), SW_OK);
+            SW_CHECK(r.period.steps == (answers ? 0 : 1) && !r.steady,
+                     "%d, %d: %u steps of %u requests", answers, native, r.period.steps,
+                     r.period.requests);
+            char *text = replanned_text(&r);
+            CU_ASSERT_PTR_NOT_NULL(strstr(text, answers && native ? "No training step is in"
+                                                : answers         ? "No steady step was found"
+                                                                  : "One training step is in"));
+            CU_ASSERT_PTR_NULL(strstr(text, "times the plan"));
+            free(text);
+            replan_free(&r);
+            plain_end(&m.p);
+        }
+}
+
+/* The report of a snapshot has the roles too. */
+static void the_timeline_has_the_roles(void)
+{
+    const made_run run = {.steps = 2, .layers = 7, .native = true};
+    sw_timeline *t;
+    made_train(&m, &run);
+    CU_ASSERT_EQUAL_FATAL(read_snapshot(&t, plain_write(&m.p, "line.pickle", 0)), SW_OK);
+    const sw_tl_program *p = &t->programs[0];
+    uint64_t states = 0;
+    for (uint32_t i = 0; i < p->n_values; i++)
+        states += strcmp(p->values[i].role, "optimizer_state") == 0 ? p->values[i].bytes : 0;
+    CU_ASSERT_EQUAL(states, 2 * (7 * MADE_WEIGHT + 21 * 512));
+    CU_ASSERT(p->phase[1].peak_bytes > 0 && p->phase[3].peak_bytes > 0 &&
+              p->phase[4].peak_bytes > 0);
+    sw_timeline_free(t);
+    plain_end(&m.p);
+}
+
+static const sw_test tests[] = {
+    {"every tensor has its role", every_tensor_has_its_role},
+    {"layers are no steps", layers_are_no_steps},
+    {"the timeline has the roles", the_timeline_has_the_roles},
+};
+SW_SUITE("roles", tests)
