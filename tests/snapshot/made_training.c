@@ -22,6 +22,9 @@ enum {
     SCORES,
     SOFTMAX,
     ATTENDED,
+    SCORES_2,
+    SOFTMAX_2,
+    ATTENDED_2,
     HEAD,
     LOGITS,
     LOSS,
@@ -53,6 +56,9 @@ static const struct {
         {"softmax",
          T "nn/functional.py|9|softmax;/u/parts.py|31|attention;/u/net.py|44|forward" MODULE},
     [ATTENDED] = {"bmm", "/u/parts.py|32|attention;/u/net.py|44|forward" MODULE},
+    [SCORES_2] = {"matmul", "/u/net.py|45|forward" MODULE},
+    [SOFTMAX_2] = {"softmax", T "nn/functional.py|9|softmax;/u/net.py|46|forward" MODULE},
+    [ATTENDED_2] = {"matmul", "/u/net.py|47|forward" MODULE},
     [HEAD] = {"linear", T "nn/modules/linear.py|116|forward;/u/net.py|50|forward" MODULE},
     [LOGITS] = {"to", "/u/parts.py|60|cross_entropy;/u/train.py|31|main"},
     [LOSS] = {"nll_loss", "/u/parts.py|62|cross_entropy;/u/train.py|31|main"},
@@ -129,7 +135,7 @@ typedef struct {
     const made_run *run;
     uint64_t weight[MOST], gradient[MOST], state[2][MOST], saved[MOST * 16];
     uint64_t input, loss;
-    int n_saved;
+    int n_saved, mark[MOST]; /* where a layer's begin */
 } training;
 
 static void keep(training *t, int stack, uint64_t bytes)
@@ -160,15 +166,20 @@ static void forward(training *t)
     const made_run *r = t->run;
     for (int i = 0; i < r->layers; i++) {
         const uint64_t odd = r->ragged ? 1 + (uint64_t)(i * 7 % 13) * 400000 : 0;
+        t->mark[i] = t->n_saved;
         brief(t->m, LINEAR, MADE_OUT + 2 * odd);
         keep(t, LINEAR, MADE_OUT + odd);
         compose(t, softmax, r->softmax, 3, MADE_PART);
         compose(t, silu, r->silu, 2, MADE_PART);
         compose(t, norm, r->norm, 3, MADE_PART);
-        for (int k = 0; k < r->scores; k++)
+        for (int k = 0; k < r->scores && !r->nameless; k++)
             keep(t, k == 0 ? SCORES : SOFTMAX, MADE_SCORES);
-        if (r->scores > 0)
-            keep(t, ATTENDED, MADE_OUT);
+        if (r->nameless)
+            brief(t->m, SCORES_2, MADE_SCORES);
+        for (int k = 0; k < r->scores && r->nameless; k++)
+            keep(t, SOFTMAX_2, MADE_SCORES);
+        if (r->scores != 0)
+            keep(t, r->nameless ? ATTENDED_2 : ATTENDED, MADE_OUT);
     }
 }
 
@@ -177,9 +188,9 @@ static void backward(training *t)
     uint64_t one = make(t->m, ONES, 512, "temporary"),
              gone = make(t->m, BACKWARD, MADE_OUT, "temporary");
     for (int i = t->run->layers - 1; i >= 0; i--) {
-        for (int k = t->n_saved * i / t->run->layers; k < t->n_saved; k++)
+        for (int k = t->mark[i]; k < t->n_saved; k++)
             let_go(t->m, BACKWARD, &t->saved[k]);
-        t->n_saved = t->n_saved * i / t->run->layers;
+        t->n_saved = t->mark[i];
         if (t->gradient[i] == 0)
             t->gradient[i] = make(t->m, BACKWARD, MADE_WEIGHT + (uint64_t)i * 512, "gradient");
         else

@@ -18,7 +18,8 @@ typedef struct {
     int softmax;      /* parts that are kept of a softmax in each layer; 1: fused */
     int silu;         /* the same of x * sigmoid(x) */
     int norm;         /* the same of a normalisation */
-    int scores;       /* tensors of scores that attention keeps beside its output; 0: fused */
+    int scores;       /* scores that attention keeps beside its output; -1: none (fused) */
+    bool nameless;    /* of the function that attends: it is a module's forward */
     int logits;       /* copies of the logits that the loss makes */
     bool foreach;     /* temporaries of the optimizer for all parameters at once */
     bool ragged;      /* sizes that leave holes in segments */

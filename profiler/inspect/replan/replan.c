@@ -323,6 +323,8 @@ sw_status replan_make(replan *r, snapshot_trace *trace, bool (*stop)(void *conte
         else
             SW_TRY(status);
     }
+    SW_TRY(replan_help_find(r->help, &r->n_help, &r->trace, &r->lives, &r->roles, r->reserved,
+                            r->expandable));
     return find_all_holders(r);
 }
 

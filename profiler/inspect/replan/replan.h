@@ -4,6 +4,7 @@
 #ifndef STEPWELL_REPLAN_H
 #define STEPWELL_REPLAN_H
 
+#include "profiler/inspect/replan/replan_help.h"
 #include "profiler/inspect/replan/trace_lives.h"
 #include "profiler/inspect/replan/trace_period.h"
 #include "profiler/inspect/replan/trace_replay.h"
@@ -72,6 +73,8 @@ typedef struct {
     lives_height merged;       /* the plan with one arena for all streams */
     uint64_t expandable; /* that would be reserved with expandable segments; 0: unknown, or
                             the run had them */
+    replan_help help[REPLAN_HELPS]; /* what would help, the most first */
+    uint32_t n_help;
     replan_role at_peak[REPLAN_ROLES]; /* the largest first */
     uint32_t n_roles;
     replan_holder holders[REPLAN_HOLDERS]; /* the largest first */

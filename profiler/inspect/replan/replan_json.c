@@ -121,6 +121,26 @@ static void put_roles(sw_json *j, const replan *r)
     sw_json_end(j);
 }
 
+static void put_help(sw_json *j, const replan *r)
+{
+    sw_json_open(j, "help", '[');
+    for (uint32_t i = 0; i < r->n_help; i++) {
+        const replan_help *h = &r->help[i];
+        sw_json_begin(j, '{');
+        sw_json_put_string(j, "change", replan_change_name(h->change));
+        sw_json_put_string(j, "text", replan_change_text(h->change));
+        sw_json_put_u64(j, "bytes", h->bytes);
+        sw_json_put_u64(j, "held_bytes", h->held);
+        sw_json_put_u64(j, "allocations", h->n);
+        if (h->stack != TRACE_NONE)
+            sw_json_put_string(j, "first", replan_who(&r->trace, h->stack));
+        else
+            sw_json_put_null(j, "first");
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+}
+
 /* All that frames show. */
 static void put_steps(sw_json *j, const replan *r)
 {
@@ -199,6 +219,7 @@ void replan_put_json(sw_json *j, const replan *r)
     put_step(j, r);
     put_steps(j, r);
     put_roles(j, r);
+    put_help(j, r);
     sw_json_put_known(j, "expandable_bytes", r->expandable > 0, r->expandable);
     put_holders(j, t, r->holders, r->n_holders, true);
     put_losers(j, r);

@@ -366,6 +366,27 @@ static void print_summary(const replan *r, const report_style *style)
                       sw_text_bytes(r->whole.most).text, sw_text_bytes(r->whole.height).text);
 }
 
+/* Right below the headline. */
+static void print_help(const replan *r, const report_style *style)
+{
+    if (r->trace.n_events == 0)
+        return;
+    report_headline(style, r->n_help > 0 ? "What would help (each tried on this trace alone)"
+                                         : "Nothing found that would help.");
+    for (uint32_t i = 0; i < r->n_help; i++) {
+        const replan_help *h = &r->help[i];
+        char where[500] = "";
+        if (h->stack != TRACE_NONE)
+            snprintf(where, sizeof where, " (%s tensor%s of %s bytes, first by %s)",
+                     sw_text_digits(h->n).text, plural(h->n), sw_text_digits(h->held).text,
+                     replan_who(&r->trace, h->stack));
+        sw_writer_print(style->to, "  -%16s  ", sw_text_digits(h->bytes).text);
+        char text[800];
+        snprintf(text, sizeof text, "%s%s", replan_change_text(h->change), where);
+        sw_writer_wrap(style->to, 21, 21, text);
+    }
+}
+
 void replan_print_text(const replan *r, const report_style *style)
 {
     const snapshot_trace *t = &r->trace;
@@ -379,6 +400,7 @@ void replan_print_text(const replan *r, const report_style *style)
                   sw_text_digits(r->lives.n).text, plural(r->lives.n),
                   sw_text_digits(r->lives.n_before).text);
     print_summary(r, style);
+    print_help(r, style);
     if (r->oom.there)
         print_oom(r, style);
     print_reserved(r, style);

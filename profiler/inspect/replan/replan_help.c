@@ -1,0 +1,463 @@
+/* Changes, tried one by one. What is composed by hand is found by calls: requests of one
+ * function behind each other, as long as its lines go down the file. Such a function keeps
+ * parts for backward; one kernel in its place keeps its inputs, which others made, and at most
+ * what comes out. */
+#include "profiler/inspect/replan/replan_help.h"
+#include "alloc/base/mem.h"
+#include "profiler/inspect/replan/number_map.h"
+#include "profiler/inspect/snapshot_frames.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define WORTH 256 /* of the peak */
+
+static const struct {
+    const char *name, *text;
+} changes[REPLAN_CHANGES] = {
+    [HELP_ZERO_GRAD] = {"zero_grad", "call zero_grad(set_to_none=True) before forward: "
+                                     "gradients of the last step live through it"},
+    [HELP_ATTENTION] = {"attention", "fused attention, which keeps no scores "
+                                     "(scaled_dot_product_attention)"},
+    [HELP_SOFTMAX] = {"softmax", "a softmax of one kernel, which keeps its result alone"},
+    [HELP_ACTIVATION] = {"activation",
+                         "an activation of one kernel, which keeps its input alone "
+                         "(silu, gelu)"},
+    [HELP_NORM] = {"norm", "a normalisation of one kernel, which keeps its input and a number "
+                           "for each row"},
+    [HELP_LOSS] = {"loss", "a loss of one kernel, which makes one copy of the logits "
+                           "(cross_entropy), or none (in chunks)"},
+    [HELP_FOREACH] = {"foreach",
+                      "an optimizer with foreach=False or fused=True: temporaries of "
+                      "one parameter at a time"},
+    [HELP_EXPANDABLE] = {"expandable", "expandable segments (PYTORCH_CUDA_ALLOC_CONF="
+                                       "expandable_segments:True)"},
+};
+
+const char *replan_change_name(replan_change change)
+{
+    return changes[change].name;
+}
+
+const char *replan_change_text(replan_change change)
+{
+    return changes[change].text;
+}
+
+typedef struct {
+    const snapshot_trace *t;
+    const trace_lives *l;
+    const trace_roles *r;
+    uint64_t *live; /* by position */
+    int64_t *less;  /* by position: what changes there */
+    uint64_t peak;
+    replan_help now;
+    number_map written; /* by size and backward pass: the life up to which gradients are */
+    uint64_t looks;     /* that may still be taken for it */
+} search;
+
+/* ---- trying ------------------------------------------------------------------------------ */
+
+/* A life is without the positions from..to. */
+static void drop(search *s, const trace_life *x, uint32_t from, uint32_t to)
+{
+    if (from >= to)
+        return;
+    s->less[from] += (int64_t)x->bytes;
+    s->less[to] -= (int64_t)x->bytes;
+    s->now.held += x->bytes;
+    s->now.stack = s->now.n++ == 0 ? x->stack : s->now.stack;
+}
+
+static void drop_all(search *s, const trace_life *x)
+{
+    drop(s, x, x->born, x->dead);
+}
+
+/* The lowered peak; all is as it was then. */
+static void judge(search *s, replan_change change, replan_help *out, uint32_t *n)
+{
+    uint64_t most = 0;
+    int64_t less = 0;
+    for (uint32_t i = 0; i <= s->l->n_positions; i++) {
+        less += s->less[i];
+        s->less[i] = 0;
+        if (s->live[i] - (uint64_t)less > most)
+            most = s->live[i] - (uint64_t)less;
+    }
+    s->now.change = change;
+    s->now.bytes = s->peak - most;
+    if (s->now.n > 0 && s->now.bytes > s->peak / WORTH)
+        out[(*n)++] = s->now;
+    s->now = (replan_help){.stack = TRACE_NONE};
+}
+
+/* ---- gradients and updates --------------------------------------------------------------- */
+
+static uint8_t kind_at(const search *s, uint32_t position)
+{
+    const int8_t phase = s->r->phase[position];
+    return phase < 0 ? 0 : phase < 3 ? 1 : (uint8_t)phase;
+}
+
+/* Where backward writes a gradient again that was kept: behind the tensor of its size that it
+ * makes next, a different one for each; else where the pass begins. */
+static sw_status write_again(search *s, const trace_life *x, uint32_t from, uint32_t *out)
+{
+    const uint64_t key = x->bytes * UINT64_C(0x9e3779b97f4a7c15) ^ s->r->region[from];
+    uint32_t i = number_map_at(&s->written, key);
+    *out = from;
+    for (i = i == NUMBER_MAP_NONE ? s->l->n_before : i + 1; i < s->l->n && s->looks > 0; i++) {
+        const trace_life *made = &s->l->all[i];
+        s->looks--;
+        if (made->born < from || made->bytes != x->bytes || made->rule != RULE_TEMPORARY)
+            continue;
+        if (s->r->region[made->born] == s->r->region[from])
+            *out = made->born;
+        break;
+    }
+    return number_map_set(&s->written, key, i);
+}
+
+/* Forward that comes behind an update, or that the trace begins in. */
+static sw_status cut_gradient(search *s, const trace_life *x)
+{
+    const uint32_t end = x->dead < s->r->n_positions ? x->dead : s->r->n_positions;
+    const bool zeroed =
+        x->dead < s->l->n_positions &&
+        (s->t->stacks[s->t->events[x->dead - 1].stack].facts & FRAMES_ZERO_GRAD) != 0;
+    for (uint32_t from = x->born, to; from < end; from = to) {
+        for (to = from; to < end && s->r->region[to] == s->r->region[from];)
+            to++;
+        const bool updated = from > 0 && s->r->region[from] != s->r->region[from - 1] &&
+                             kind_at(s, from - 1) == 4;
+        if (kind_at(s, from) != 1 || !(updated || (from == 0 && zeroed && to == x->dead)))
+            continue;
+        if (to < end)
+            SW_TRY(write_again(s, x, to, &to));
+        drop(s, x, from, to);
+    }
+    return SW_OK;
+}
+
+static sw_status try_zero_grad(search *s)
+{
+    s->looks = 100 * (uint64_t)s->l->n; /* a file may have as many sizes as tensors */
+    for (uint32_t i = 0; i < s->l->n; i++)
+        if (s->l->all[i].rule == RULE_GRADIENT)
+            SW_TRY(cut_gradient(s, &s->l->all[i]));
+    return SW_OK;
+}
+
+/* Of each update all temporaries but the largest. */
+static void try_foreach(search *s)
+{
+    const trace_life *largest = NULL;
+    for (uint32_t i = s->l->n_before; i < s->l->n; i++) {
+        const trace_life *x = &s->l->all[i];
+        if (x->rule != RULE_TEMPORARY || kind_at(s, x->born) != 4 ||
+            (s->t->stacks[x->stack].facts & FRAMES_FOREACH) == 0)
+            continue;
+        if (largest == NULL || s->r->region[x->born] != s->r->region[largest->born]) {
+            largest = x;
+            continue;
+        }
+        drop_all(s, x->bytes > largest->bytes ? largest : x);
+        largest = x->bytes > largest->bytes ? x : largest;
+    }
+}
+
+/* ---- what is composed by hand ------------------------------------------------------------ */
+
+enum { EXP = 1, DIV = 2, SIGMOID = 4, MUL = 8, RSQRT = 16, SOFTMAX = 32, PRODUCT = 64 };
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* "aten::exp", or "functional.py:9 softmax". */
+static uint32_t flag_of(const char *op)
+{
+    static const struct {
+        const char *begins;
+        uint32_t flag;
+    } ops[] = {
+        {"exp", EXP},         {"div", DIV},         {"sigmoid", SIGMOID},  {"tanh", SIGMOID},
+        {"erf", SIGMOID},     {"mul", MUL},         {"rsqrt", RSQRT},      {"sqrt", RSQRT},
+        {"std", RSQRT},       {"softmax", SOFTMAX}, {"_softmax", SOFTMAX}, {"linear", PRODUCT},
+        {"matmul", PRODUCT},  {"mm", PRODUCT},      {"bmm", PRODUCT},      {"addmm", PRODUCT},
+        {"baddbmm", PRODUCT}, {"einsum", PRODUCT},  {"conv", PRODUCT}};
+    const char *name = strrchr(op, ' ');
+    name = name != NULL ? name + 1 : begins(op, "aten::") ? op + 6 : op;
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        if (begins(name, ops[i].begins) && !begins(name, "expand"))
+            return ops[i].flag;
+    return 0;
+}
+
+/* What one function is, by its name; or by its operators: what `part` makes is superfluous
+ * where `whole` follows with as many bytes, or, without a `whole`, where no product is beside
+ * it. */
+typedef struct {
+    replan_change change;
+    const char *names[4]; /* a function's has one of them */
+    uint32_t part, whole;
+    bool outer; /* also functions that call others */
+    bool keeps; /* its one kernel keeps what comes out */
+} pattern;
+static const pattern patterns[] = {
+    {HELP_ATTENTION, {"attention", "attn", "Attention"}, 0, 0, true, false},
+    {HELP_SOFTMAX, {"softmax", "Softmax"}, EXP, DIV, false, true},
+    {HELP_ACTIVATION, {"silu", "gelu", "swish", "mish"}, SIGMOID, MUL, false, false},
+    {HELP_NORM, {"norm", "Norm"}, RSQRT, 0, false, false},
+};
+
+/* A function of a layer's name "a.py:4 b/c.py:2 d": what is in front of it and its own name say
+ * which it is, its line where it was. */
+typedef struct {
+    const char *layer, *at;
+    size_t n_file, n_name;
+    const char *name;
+    uint32_t line;
+    bool named;
+} scope;
+
+static bool is_named(const char *name, size_t n, const char *const names[4])
+{
+    for (int i = 0; i < 4 && names[i] != NULL; i++)
+        for (size_t k = 0; k + strlen(names[i]) <= n; k++)
+            if (strncmp(name + k, names[i], strlen(names[i])) == 0)
+                return true;
+    return false;
+}
+
+static scope scope_from(const char *layer, const char *at)
+{
+    scope s = {.layer = layer, .at = at};
+    const size_t n = strcspn(at, "/"), file = strcspn(at, ":"), blank = strcspn(at, " ");
+    if (file >= n || blank >= n)
+        return s;
+    s.n_file = file;
+    s.line = (uint32_t)strtoul(at + file + 1, NULL, 10);
+    s.name = at + blank + 1;
+    s.n_name = n - blank - 1;
+    return s;
+}
+
+/* The innermost function that has such a name, else the innermost. */
+static scope scope_of(const char *layer, const char *const names[4], bool outer)
+{
+    scope found = {0};
+    for (const char *at = layer; *at != '\0'; at += *at == '/') {
+        scope s = scope_from(layer, at);
+        at += strcspn(at, "/");
+        s.named = s.name != NULL && is_named(s.name, s.n_name, names);
+        const bool inner = *at == '\0';
+        if (s.name != NULL && ((s.named && (outer || inner)) || (inner && !found.named)))
+            found = s;
+    }
+    return found;
+}
+
+/* Where the function's caller begins in the layer's name, which has the innermost ones alone.
+ */
+static const char *caller_of(const scope *s)
+{
+    const char *at = s->at - (s->at > s->layer);
+    while (at > s->layer && at[-1] != '/')
+        at--;
+    return at;
+}
+
+static bool same_scope(const scope *a, const scope *b)
+{
+    if (a->name == NULL || b->name == NULL || a->n_file != b->n_file ||
+        a->n_name != b->n_name || strncmp(a->at, b->at, a->n_file) != 0 ||
+        strncmp(a->name, b->name, a->n_name) != 0)
+        return false;
+    const char *by_a = caller_of(a), *by_b = caller_of(b);
+    const size_t n = (size_t)(a->at - by_a);
+    return n == 0 || b->at == by_b ||
+           (n == (size_t)(b->at - by_b) && strncmp(by_a, by_b, n) == 0);
+}
+
+static bool is_saved(const trace_life *x)
+{
+    return x->rule == RULE_SAVED || x->rule == RULE_ACTIVATION;
+}
+
+static uint32_t flag_at(const search *s, uint32_t life)
+{
+    return flag_of(s->t->stacks[s->l->all[life].stack].op);
+}
+
+/* Lives from..to of a function that is nothing else: what is kept for backward goes, but for
+ * what comes out and for what is small beside it. */
+static void close_named(search *s, const pattern *p, uint32_t from, uint32_t to)
+{
+    uint64_t most = 0;
+    uint32_t last = to - 1;
+    for (uint32_t i = from; i < to; i++)
+        if (is_saved(&s->l->all[i]) && s->l->all[i].bytes > most)
+            most = s->l->all[i].bytes;
+    while (p->keeps && last > from &&
+           (s->l->all[last].bytes <= most / 4 || !is_saved(&s->l->all[last])))
+        last--;
+    for (uint32_t i = from; i < to; i++)
+        if (i != last && is_saved(&s->l->all[i]) && s->l->all[i].bytes > most / 4)
+            drop_all(s, &s->l->all[i]);
+}
+
+/* Attention in a function of another name: a softmax of scores, which products come before and
+ * after. What has their size, or half or twice that of another type, goes. */
+static void close_scores(search *s, uint32_t from, uint32_t to)
+{
+    uint64_t bytes = 0;
+    bool before = false, after = false;
+    for (uint32_t i = from; i < to; i++) {
+        const uint32_t flag = flag_at(s, i);
+        if (flag == SOFTMAX && bytes == 0 && is_saved(&s->l->all[i]))
+            bytes = s->l->all[i].bytes;
+        after |= bytes > 0 && flag == PRODUCT;
+    }
+    for (uint32_t i = from; i < to; i++)
+        before |= flag_at(s, i) == PRODUCT && s->l->all[i].bytes == bytes;
+    for (uint32_t i = from; i < to && before && after; i++) {
+        const trace_life *x = &s->l->all[i];
+        if (is_saved(x) && flag_at(s, i) != PRODUCT &&
+            (x->bytes == bytes || x->bytes == bytes / 2 || x->bytes == bytes * 2))
+            drop_all(s, x);
+    }
+}
+
+static void close_call(search *s, const pattern *p, uint32_t from, uint32_t to, bool named)
+{
+    uint32_t flags = 0;
+    for (uint32_t i = from; i < to; i++)
+        flags |= flag_at(s, i);
+    if (named || (p->whole == 0 && (flags & p->part) != 0 && (flags & PRODUCT) == 0))
+        close_named(s, p, from, to);
+    if (p->outer && !named)
+        close_scores(s, from, to);
+    for (uint32_t i = from; i < to && !named && p->whole != 0; i++) {
+        uint32_t k = i + 1;
+        if ((flag_at(s, i) & p->part) == 0 || !is_saved(&s->l->all[i]))
+            continue;
+        while (k < to && ((flag_at(s, k) & p->whole) == 0 || !is_saved(&s->l->all[k]) ||
+                          s->l->all[k].bytes != s->l->all[i].bytes))
+            k++;
+        if (k < to)
+            drop_all(s, &s->l->all[i]);
+    }
+}
+
+static void try_pattern(search *s, const pattern *p)
+{
+    scope of = {0};
+    uint32_t from = s->l->n_before;
+    for (uint32_t i = from; i <= s->l->n; i++) {
+        scope is = {0};
+        if (i < s->l->n && s->r->phase[s->l->all[i].born] == 1)
+            is = scope_of(s->t->stacks[s->l->all[i].stack].layer, p->names, p->outer);
+        if (!same_scope(&of, &is) || is.line < of.line) {
+            if (of.name != NULL)
+                close_call(s, p, from, i, of.named);
+            from = i;
+        }
+        of = is;
+    }
+}
+
+/* Backward of the loss, from life i on: what has the size of the logits, and what is small
+ * beside them. The last of those is the gradient that any loss makes. */
+static void drop_loss_backward(search *s, uint32_t i, uint64_t logits)
+{
+    const trace_lives *l = s->l;
+    uint32_t last = i, to = i;
+    for (; to < l->n && kind_at(s, l->all[to].born) == 3; to++) {
+        if (l->all[to].bytes != logits && l->all[to].bytes > logits / 16)
+            break;
+        last = l->all[to].bytes == logits ? to : last;
+    }
+    for (uint32_t k = i; k < last; k++)
+        if (l->all[k].rule == RULE_TEMPORARY)
+            drop_all(s, &l->all[k]);
+}
+
+/* One kernel keeps one copy of the logits: of what a loss makes, the largest that is kept. */
+static void try_loss(search *s)
+{
+    const trace_lives *l = s->l;
+    for (uint32_t i = l->n_before, to; i<l->n; i = to> i ? to : i + 1) {
+        const trace_life *largest = NULL;
+        for (to = i; to < l->n && s->r->phase[l->all[to].born] == 2; to++) {
+            const trace_life *x = &l->all[to];
+            if (x->rule == RULE_SAVED && (largest == NULL || x->bytes > largest->bytes))
+                largest = x;
+        }
+        if (largest == NULL)
+            continue;
+        for (uint32_t k = i; k < to; k++)
+            if (&l->all[k] != largest &&
+                (l->all[k].rule == RULE_SAVED || l->all[k].rule == RULE_TEMPORARY))
+                drop_all(s, &l->all[k]);
+        drop_loss_backward(s, to, largest->bytes);
+    }
+}
+
+/* ---- all of it --------------------------------------------------------------------------- */
+
+static int by_gain(const void *a, const void *b)
+{
+    const replan_help *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return (x->change > y->change) - (x->change < y->change);
+}
+
+static sw_status try_all(search *s, replan_help *found, uint32_t *n, uint64_t reserved,
+                         uint64_t expandable)
+{
+    *n = 0;
+    s->now = (replan_help){.stack = TRACE_NONE};
+    for (uint32_t i = 0; i <= s->l->n_positions; i++)
+        s->peak = s->live[i] > s->peak ? s->live[i] : s->peak;
+    SW_TRY(try_zero_grad(s));
+    judge(s, HELP_ZERO_GRAD, found, n);
+    for (size_t p = 0; p < sizeof patterns / sizeof *patterns; p++) {
+        try_pattern(s, &patterns[p]);
+        judge(s, patterns[p].change, found, n);
+    }
+    try_loss(s);
+    judge(s, HELP_LOSS, found, n);
+    try_foreach(s);
+    judge(s, HELP_FOREACH, found, n);
+    if (expandable > 0 && expandable < reserved && reserved - expandable > reserved / WORTH)
+        found[(*n)++] = (replan_help){
+            .change = HELP_EXPANDABLE, .bytes = reserved - expandable, .stack = TRACE_NONE};
+    qsort(found, *n, sizeof *found, by_gain);
+    *n = *n < REPLAN_HELPS ? *n : REPLAN_HELPS;
+    return SW_OK;
+}
+
+sw_status replan_help_find(replan_help out[REPLAN_HELPS], uint32_t *n, const snapshot_trace *t,
+                           const trace_lives *l, const trace_roles *r, uint64_t reserved,
+                           uint64_t expandable)
+{
+    void *block;
+    replan_help found[REPLAN_CHANGES];
+    search s = {.t = t, .l = l, .r = r};
+    const size_t bytes = ((size_t)l->n_positions + 1) * sizeof *s.less;
+    SW_TRY(trace_lives_curve(l, &s.live));
+    sw_status status = sw_heap_alloc(&block, SW_HEAP_PROFILE, bytes);
+    if (status == SW_OK) {
+        s.less = block;
+        status = try_all(&s, found, n, reserved, expandable);
+        sw_heap_free(block, SW_HEAP_PROFILE, bytes);
+    }
+    if (status == SW_OK)
+        memcpy(out, found, *n * sizeof *out);
+    number_map_free(&s.written);
+    trace_lives_curve_free(l, s.live);
+    return status;
+}

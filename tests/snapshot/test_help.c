@@ -1,0 +1,146 @@
+/* What would help: each change gains on the trace that lacks it what a training that has it
+ * takes less, to the byte; and what looks like it but is harmless gains nothing. */
+#include "tests/snapshot/made_training.h"
+#include "tests/snapshot/replanned.h"
+#include "tests/support/suite.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const replan_help *help_of(const replan *r, replan_change change)
+{
+    for (uint32_t i = 0; i < r->n_help; i++)
+        if (r->help[i].change == change)
+            return &r->help[i];
+    return NULL;
+}
+
+static void plan_made(replan *r, const made_run *run)
+{
+    static made_training m;
+    made_train(&m, run);
+    const sw_status status = replanned(r, plain_write(&m.p, "help.pickle", 0));
+    SW_CHECK(status == SW_OK, "%s", sw_last_error());
+    CU_ASSERT_EQUAL_FATAL(status, SW_OK);
+    plain_end(&m.p);
+}
+
+#define BASE .steps = 3, .layers = 6
+static const struct {
+    const char *name;
+    replan_change change;
+    made_run with, without; /* the pattern, and its harmless twin */
+} cases[] = {
+    {"zero_grad behind forward", HELP_ZERO_GRAD, {BASE, .late_zero = true}, {BASE}},
+    {"softmax by hand", HELP_SOFTMAX, {BASE, .softmax = 2}, {BASE, .softmax = 1}},
+    {"silu by hand", HELP_ACTIVATION, {BASE, .silu = 2}, {BASE, .silu = 1}},
+    {"norm by hand", HELP_NORM, {BASE, .norm = 3}, {BASE, .norm = 1}},
+    {"attention that keeps scores", HELP_ATTENTION, {BASE, .scores = 2}, {BASE, .scores = -1}},
+    {"logits that a loss copies", HELP_LOSS, {BASE, .logits = 3}, {BASE, .logits = 1}},
+    {"an optimizer for all at once", HELP_FOREACH, {BASE, .foreach = true}, {BASE}},
+};
+
+static void each_change_gains_what_it_gains(void)
+{
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int native = 0; native < 2; native++) {
+            replan with, without;
+            made_run run = cases[i].with, twin = cases[i].without;
+            run.native = twin.native = native == 1;
+            plan_made(&with, &run);
+            plan_made(&without, &twin);
+            const replan_help *h = help_of(&with, cases[i].change);
+            SW_CHECK(h != NULL && h->bytes == with.whole.most - without.whole.most &&
+                         h->held >= h->bytes && h->n > 0,
+                     "%s (%d): gains %llu, and must gain %llu", cases[i].name, native,
+                     h != NULL ? (unsigned long long)h->bytes : 0,
+                     (unsigned long long)(with.whole.most - without.whole.most));
+            SW_CHECK(help_of(&without, cases[i].change) == NULL,
+                     "%s (%d): the twin is harmless", cases[i].name, native);
+            replan_free(&with);
+            replan_free(&without);
+        }
+}
+
+/* A module's forward that attends, and one that has a softmax between no products. */
+static void attention_without_a_name(void)
+{
+    replan r, fused;
+    plan_made(&r, &(made_run){BASE, .native = true, .nameless = true, .scores = 1});
+    plan_made(&fused, &(made_run){BASE, .native = true, .nameless = true, .scores = -1});
+    const replan_help *h = help_of(&r, HELP_ATTENTION);
+    CU_ASSERT(h != NULL && h->bytes == r.whole.most - fused.whole.most);
+    CU_ASSERT_PTR_NULL(help_of(&fused, HELP_ATTENTION));
+    replan_free(&r);
+    replan_free(&fused);
+}
+
+/* Set to zero and kept, they live through all forward passes but the first; gradients that are
+ * summed over several passes do so too, and must. */
+static void gradients_that_are_kept(void)
+{
+    replan r, early;
+    plan_made(&r, &(made_run){BASE, .native = true, .keeps_zero = true});
+    plan_made(&early, &(made_run){BASE, .native = true});
+    const replan_help *h = help_of(&r, HELP_ZERO_GRAD);
+    CU_ASSERT(h != NULL && h->bytes > 0 && h->bytes <= r.whole.most - early.whole.most);
+    replan_free(&r);
+    plan_made(&r, &(made_run){BASE, .native = true, .no_update = true, .keeps_zero = true});
+    CU_ASSERT_PTR_NULL(help_of(&r, HELP_ZERO_GRAD));
+    replan_free(&r);
+    replan_free(&early);
+}
+
+/* The largest first, at most five, and where nothing helps the report says so. */
+static void the_largest_come_first(void)
+{
+    replan r;
+    plan_made(&r, &(made_run){BASE, .native = true, .late_zero = true, .softmax = 3, .silu = 2,
+                              .norm = 3, .scores = 2, .logits = 3});
+    CU_ASSERT_EQUAL(r.n_help, REPLAN_HELPS);
+    for (uint32_t i = 1; i < r.n_help; i++)
+        CU_ASSERT(r.help[i].bytes <= r.help[i - 1].bytes);
+    char *text = replanned_text(&r);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "What would help (each tried on this trace alone)"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "fused attention"));
+    free(text);
+    replan_free(&r);
+    plan_made(&r, &(made_run){BASE, .native = true, .no_backward = true});
+    SW_CHECK(r.n_help == 0, "%s", replan_change_name(r.help[0].change));
+    text = replanned_text(&r);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "Nothing found that would help."));
+    free(text);
+    replan_free(&r);
+}
+
+/* Segments with holes that no request fits in; without holes nothing is gained. */
+static void expandable_segments_fill_holes(void)
+{
+    for (int holes = 0; holes < 2; holes++) {
+        plain_allocator p;
+        replan r;
+        uint64_t small[8];
+        plain_start(&p, 3);
+        for (int i = 0; i < 8; i++) {
+            const uint64_t large = plain_malloc(&p, 0, (uint64_t)30 << 20, 1);
+            plain_free(&p, large, false);
+            small[i] = holes ? plain_malloc(&p, 0, (uint64_t)12 << 20, 2) : 0;
+        }
+        (void)plain_malloc(&p, 0, (uint64_t)100 << 20, 3);
+        CU_ASSERT_EQUAL_FATAL(replanned(&r, plain_write(&p, "holes.pickle", 0)), SW_OK);
+        const replan_help *h = help_of(&r, HELP_EXPANDABLE);
+        CU_ASSERT((h != NULL) == (r.expandable * 257 < r.reserved * 256));
+        CU_ASSERT(holes == 0 || (h != NULL && h->bytes == r.reserved - r.expandable));
+        replan_free(&r);
+        plain_end(&p);
+        (void)small;
+    }
+}
+
+static const sw_test tests[] = {
+    {"each change gains what it gains", each_change_gains_what_it_gains},
+    {"attention without a name", attention_without_a_name},
+    {"gradients that are kept", gradients_that_are_kept},
+    {"the largest come first", the_largest_come_first},
+    {"expandable segments fill holes", expandable_segments_fill_holes},
+};
+SW_SUITE("help", tests)
