@@ -3,6 +3,26 @@
 #include "alloc/base/mem.h"
 #include <string.h>
 
+static sw_status fill(byte_reader *r)
+{
+    size_t got;
+    SW_TRY(r->gzip != NULL ? sw_gzip_read(r->gzip, r->buffer, sizeof r->buffer, &got)
+                           : sw_file_read(r->file, r->buffer, sizeof r->buffer, &got));
+    r->begin = 0;
+    r->end = got;
+    return SW_OK;
+}
+
+static sw_status begin(byte_reader *r)
+{
+    SW_TRY(fill(r));
+    if (r->end < 2 || r->buffer[0] != 0x1f || r->buffer[1] != 0x8b)
+        return SW_OK;
+    SW_TRY(sw_file_seek(r->file, 0));
+    SW_TRY(sw_gzip_open(&r->gzip, r->file));
+    return fill(r);
+}
+
 sw_status byte_reader_open(byte_reader *r, const char *path)
 {
     r->path = path;
@@ -10,25 +30,46 @@ sw_status byte_reader_open(byte_reader *r, const char *path)
     r->begin = r->end = 0;
     r->text = NULL;
     r->text_capacity = 0;
-    return sw_file_open(&r->file, path, SW_FILE_READ);
+    r->gzip = NULL;
+    SW_TRY(sw_file_open(&r->file, path, SW_FILE_READ));
+    const sw_status status = begin(r);
+    if (status != SW_OK)
+        byte_reader_close(r);
+    return status;
+}
+
+sw_status byte_reader_bytes(byte_reader *r, uint64_t *out)
+{
+    unsigned char end[4] = {0};
+    size_t got;
+    SW_TRY(sw_file_size(r->file, out));
+    if (r->gzip == NULL || *out < sizeof end)
+        return SW_OK;
+    const uint64_t packed = *out;
+    SW_TRY(sw_file_seek(r->file, packed - sizeof end));
+    SW_TRY(sw_file_read(r->file, end, sizeof end, &got));
+    *out = end[0] | (uint64_t)end[1] << 8 | (uint64_t)end[2] << 16 | (uint64_t)end[3] << 24;
+    while (*out < packed) /* it says the lowest 32 bits */
+        *out += UINT64_C(1) << 32;
+    SW_TRY(sw_file_seek(r->file, 0));
+    r->begin = r->end = 0;
+    return sw_gzip_rewind(r->gzip);
 }
 
 void byte_reader_close(byte_reader *r)
 {
+    sw_gzip_close(r->gzip);
     sw_file_drop(r->file);
     sw_heap_free(r->text, SW_HEAP_FILES, r->text_capacity);
     r->file = NULL;
+    r->gzip = NULL;
     r->text = NULL;
 }
 
 sw_status byte_reader_peek(byte_reader *r, int *out)
 {
-    if (r->begin == r->end) {
-        size_t got;
-        SW_TRY(sw_file_read(r->file, r->buffer, sizeof r->buffer, &got));
-        r->begin = 0;
-        r->end = got;
-    }
+    if (r->begin == r->end)
+        SW_TRY(fill(r));
     *out = r->begin < r->end ? r->buffer[r->begin] : -1;
     return SW_OK;
 }

@@ -1,11 +1,13 @@
-/* Bytes of a file, one after another, counted: errors of what reads formats name the byte. */
+/* Bytes of a file, one after another, counted: errors of what reads formats name the byte.
+ * What gzip compressed is inflated on the way. */
 #ifndef STEPWELL_BYTE_READER_H
 #define STEPWELL_BYTE_READER_H
 
-#include "alloc/base/sys.h"
+#include "alloc/base/gzip.h"
 
 typedef struct {
     sw_file *file;
+    sw_gzip *gzip; /* of a file that is compressed; NULL */
     const char *path;
     uint64_t at; /* of the next byte */
     size_t begin, end;
@@ -16,6 +18,8 @@ typedef struct {
 
 SW_MUST_USE sw_status byte_reader_open(byte_reader *r, const char *path);
 void byte_reader_close(byte_reader *r);
+/* All of them; of a compressed file as its end says, which a file may say wrongly. */
+SW_MUST_USE sw_status byte_reader_bytes(byte_reader *r, uint64_t *out);
 /* The next byte, 0 to 255; -1 at the end of the file. */
 SW_MUST_USE sw_status byte_reader_next(byte_reader *r, int *out);
 SW_MUST_USE sw_status byte_reader_peek(byte_reader *r, int *out);

@@ -30,14 +30,10 @@ static bool begins(const char *text, size_t n)
 
 sw_status snapshot_is(const char *path, bool *out)
 {
-    char text[64];
-    size_t got;
-    sw_file *file;
-    SW_TRY(sw_file_open(&file, path, SW_FILE_READ));
-    const sw_status status = sw_file_read(file, text, sizeof text, &got);
-    sw_file_drop(file);
-    SW_TRY(status);
-    *out = begins(text, got);
+    byte_reader r;
+    SW_TRY(byte_reader_open(&r, path));
+    *out = begins((const char *)r.buffer, r.end < 64 ? r.end : 64);
+    byte_reader_close(&r);
     return SW_OK;
 }
 
@@ -80,7 +76,7 @@ static sw_status read_tree(snapshot_file *f)
     value_tree *tree = &f->tree->tree;
     value top = 0;
     int first;
-    SW_TRY(sw_file_size(in->file, &f->bytes));
+    SW_TRY(byte_reader_bytes(in, &f->bytes));
     SW_TRY(value_tree_open(tree, f->path, f->bytes));
     SW_TRY(byte_reader_peek(in, &first));
     SW_TRY(first == 0x80 ? pickle_read(tree, in, &top) : json_tree_read(tree, in, &top));
@@ -93,9 +89,8 @@ sw_status snapshot_file_open(snapshot_file *f, const char *path)
     *f = (snapshot_file){.path = path};
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, sizeof *f->tree));
     f->tree = block;
-    sw_status status = byte_reader_open(&f->tree->in, path);
-    if (status == SW_OK)
-        status = read_tree(f);
+    SW_TRY(byte_reader_open(&f->tree->in, path));
+    const sw_status status = read_tree(f);
     byte_reader_close(&f->tree->in);
     return status;
 }

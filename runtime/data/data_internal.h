@@ -95,13 +95,6 @@ SW_MUST_USE sw_status swi_source_count(swi_source *source, uint64_t limit, uint6
 /* Start again at the beginning. */
 SW_MUST_USE sw_status swi_source_rewind(swi_source *source);
 
-/* A gzip stream over an open file, which it borrows. Same rules as above. */
-typedef struct swi_gzip swi_gzip;
-SW_MUST_USE sw_status swi_gzip_open(swi_gzip **out, sw_file *file);
-void swi_gzip_close(swi_gzip *gzip); /* NULL is fine */
-SW_MUST_USE sw_status swi_gzip_read(swi_gzip *gzip, void *to, size_t bytes, size_t *got);
-SW_MUST_USE sw_status swi_gzip_rewind(swi_gzip *gzip);
-
 /* A number as it is written: sign, digits, decimal point, exponent. */
 #define SWI_DIGITS 128 /* more than decide any float */
 typedef struct {

@@ -1,4 +1,5 @@
 /* Byte sources: a plain file, or one that is inflated on the way. */
+#include "alloc/base/gzip.h"
 #include "alloc/base/message.h"
 #include "runtime/data/data_internal.h"
 #include <stdio.h>
@@ -6,7 +7,7 @@
 
 struct swi_source {
     sw_file *file;
-    swi_gzip *gzip;                  /* NULL: plain */
+    sw_gzip *gzip;                   /* NULL: plain */
     uint64_t at;                     /* of a plain file */
     uint64_t unpack_bytes, unpacked; /* of a compressed one: at most, since the beginning */
 };
@@ -39,7 +40,7 @@ static sw_status open_compressed(swi_source *source, const char *path, const cha
         SW_FAIL(SW_IO, "%s[.gz]: %s; %s", path, first, second);
     }
     SW_TRY(status);
-    status = swi_gzip_open(&source->gzip, source->file);
+    status = sw_gzip_open(&source->gzip, source->file);
     if (status != SW_OK)
         sw_file_drop(source->file);
     return status;
@@ -64,7 +65,7 @@ sw_status swi_source_open(swi_source **out, const char *path, size_t unpack_byte
     swi_source *source = block;
     sw_status status = sw_file_open(&source->file, path, SW_FILE_READ);
     if (status == SW_OK && compressed) {
-        status = swi_gzip_open(&source->gzip, source->file);
+        status = sw_gzip_open(&source->gzip, source->file);
         if (status != SW_OK)
             sw_file_drop(source->file);
     } else if (status == SW_IO && !compressed) {
@@ -89,7 +90,7 @@ void swi_source_close(swi_source *source)
 {
     if (source == NULL)
         return;
-    swi_gzip_close(source->gzip);
+    sw_gzip_close(source->gzip);
     sw_file_drop(source->file); /* nothing was written: closing has nothing to say */
     sw_heap_free(source, SW_HEAP_FILES, sizeof *source);
 }
@@ -123,7 +124,7 @@ sw_status swi_source_expect(const swi_source *source, uint64_t bytes)
 
 static sw_status read_compressed(swi_source *source, void *to, size_t bytes, size_t *got)
 {
-    SW_TRY(swi_gzip_read(source->gzip, to, bytes, got));
+    SW_TRY(sw_gzip_read(source->gzip, to, bytes, got));
     source->unpacked += *got;
     if (source->unpacked > source->unpack_bytes)
         return over_limit(source, "more than ", source->unpack_bytes);
@@ -162,5 +163,5 @@ sw_status swi_source_rewind(swi_source *source)
 {
     SW_TRY(sw_file_seek(source->file, 0));
     source->at = source->unpacked = 0;
-    return source->gzip != NULL ? swi_gzip_rewind(source->gzip) : SW_OK;
+    return source->gzip != NULL ? sw_gzip_rewind(source->gzip) : SW_OK;
 }

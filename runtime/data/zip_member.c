@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #if SW_HAVE_ZLIB
-#include "runtime/data/inflate.h"
+#include "alloc/base/inflate.h"
 #endif
 
 enum { LOCAL = 30, STORED = 0, DEFLATED = 8 };
@@ -192,7 +192,7 @@ static sw_status find_bytes(swi_zip_member *m, uint64_t archive)
         return damaged(m, "the archive is damaged: it ends behind its end");
 #if SW_HAVE_ZLIB
     if (m->entry.method == DEFLATED) {
-        SW_TRY(swi_inflate_begin(&m->stream, -15, m->name));
+        SW_TRY(sw_inflate_begin(&m->stream, -15, m->name));
         m->inflating = true;
     }
 #endif

@@ -219,6 +219,50 @@ static void damaged_files_do_no_harm(void)
     free(bytes);
 }
 
+/* Compressed it is the same; cut or with a byte that is another one it is refused, or still a
+ * snapshot; memory and files may fail. */
+static void compressed_files_are_read_as_they_are(void)
+{
+    char path[1024], packed[1040];
+    snprintf(path, sizeof path, "%s", small_file());
+    snprintf(packed, sizeof packed, "%s.gz", path);
+    CU_ASSERT_EQUAL_FATAL(sw_shell("gzip -9 -c '%s' > '%s'", path, packed), 0);
+#if SW_HAVE_ZLIB
+    replan plain, r;
+    CU_ASSERT_EQUAL_FATAL(replanned(&plain, path), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(replanned(&r, packed), SW_OK);
+    char *a = replanned_text(&plain), *b = replanned_text(&r);
+    CU_ASSERT_STRING_EQUAL(a, b);
+    free(a);
+    free(b);
+    replan_free(&plain);
+    replan_free(&r);
+    CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, plan_again, packed) > 20);
+    CU_ASSERT(sw_sweep(SW_FAULT_FILE, SW_IO, plan_again, packed) > 4);
+    static char bytes[1 << 16];
+    FILE *file = fopen(packed, "rb");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+    const size_t n = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    for (size_t i = 3; i < n; i += sw_tests_full() ? 1 : 37) {
+        const uint64_t blocks = sw_heap_blocks();
+        const char was = bytes[i];
+        CU_ASSERT_EQUAL(plan_file(put_file("cut.gz", bytes, i)), SW_FORMAT);
+        bytes[i] = (char)(was ^ (1 << i % 8));
+        const sw_status status = plan_file(put_file("flipped.gz", bytes, n));
+        bytes[i] = was;
+        SW_CHECK((status == SW_OK || status == SW_FORMAT) && sw_heap_blocks() == blocks,
+                 "byte %zu: %s", i, sw_status_name(status));
+    }
+    char words[1200];
+    snprintf(words, sizeof words, "'%s'", packed);
+    CU_ASSERT(replan_command(words) == 0 && replan_said("by role"));
+#else
+    CU_ASSERT_EQUAL(plan_file(packed), SW_UNSUPPORTED);
+    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "zlib is off"));
+#endif
+}
+
 /* ---- the command ------------------------------------------------------------------------- */
 
 static void the_command_says_it(void)
@@ -326,6 +370,7 @@ static const sw_test tests[] = {
     {"streams may be merged, private pools not", streams_may_be_merged},
     {"memory may be refused anywhere", memory_may_be_refused},
     {"damaged files do no harm", damaged_files_do_no_harm},
+    {"compressed files are read as they are", compressed_files_are_read_as_they_are},
     {"the command says it", the_command_says_it},
     {"what means nothing is refused", what_means_nothing_is_refused},
     {"long traces are planned", long_traces_are_planned},

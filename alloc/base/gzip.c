@@ -1,17 +1,18 @@
 /* gzip by zlib's inflate, through a window of fixed size. zlib checks the sums at the end of
  * each member; files of several members read as one. Its memory comes from our heap, so it is
  * counted and can be made to fail. */
-#include "runtime/data/data_internal.h"
+#include "alloc/base/gzip.h"
 
 #if SW_HAVE_ZLIB
 
+#include "alloc/base/inflate.h"
+#include "alloc/base/mem.h"
 #include "alloc/base/size.h"
 #include <limits.h>
 #include <stdbool.h>
 #include <string.h>
-#include "runtime/data/inflate.h"
 
-struct swi_gzip {
+struct sw_gzip {
     sw_file *file;
     z_stream stream;
     uint64_t consumed; /* compressed bytes that inflate has taken */
@@ -46,7 +47,7 @@ static void give(voidpf opaque, voidpf at)
     sw_heap_free(block, SW_HEAP_FILES, total);
 }
 
-sw_status swi_inflate_begin(z_stream *stream, int bits, const char *name)
+sw_status sw_inflate_begin(z_stream *stream, int bits, const char *name)
 {
     stream->zalloc = take;
     stream->zfree = give;
@@ -55,14 +56,14 @@ sw_status swi_inflate_begin(z_stream *stream, int bits, const char *name)
     return SW_OK;
 }
 
-sw_status swi_gzip_open(swi_gzip **out, sw_file *file)
+sw_status sw_gzip_open(sw_gzip **out, sw_file *file)
 {
     void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, sizeof(swi_gzip)));
-    swi_gzip *gzip = block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, sizeof(sw_gzip)));
+    sw_gzip *gzip = block;
     gzip->file = file;
     /* the largest window, gzip only */
-    const sw_status status = swi_inflate_begin(&gzip->stream, 15 + 16, sw_file_path(file));
+    const sw_status status = sw_inflate_begin(&gzip->stream, 15 + 16, sw_file_path(file));
     if (status != SW_OK) {
         sw_heap_free(gzip, SW_HEAP_FILES, sizeof *gzip);
         return status;
@@ -71,7 +72,7 @@ sw_status swi_gzip_open(swi_gzip **out, sw_file *file)
     return SW_OK;
 }
 
-void swi_gzip_close(swi_gzip *gzip)
+void sw_gzip_close(sw_gzip *gzip)
 {
     if (gzip == NULL)
         return;
@@ -80,7 +81,7 @@ void swi_gzip_close(swi_gzip *gzip)
 }
 
 /* Fill the empty window. */
-static sw_status refill(swi_gzip *gzip)
+static sw_status refill(sw_gzip *gzip)
 {
     size_t got;
     SW_TRY(sw_file_read(gzip->file, gzip->window, sizeof gzip->window, &got));
@@ -91,7 +92,7 @@ static sw_status refill(swi_gzip *gzip)
 }
 
 /* One call of inflate over what the window holds. */
-static sw_status step(swi_gzip *gzip)
+static sw_status step(sw_gzip *gzip)
 {
     z_stream *z = &gzip->stream;
     const char *path = sw_file_path(gzip->file);
@@ -112,7 +113,7 @@ static sw_status step(swi_gzip *gzip)
     return SW_OK;
 }
 
-sw_status swi_gzip_read(swi_gzip *gzip, void *to, size_t bytes, size_t *got)
+sw_status sw_gzip_read(sw_gzip *gzip, void *to, size_t bytes, size_t *got)
 {
     z_stream *z = &gzip->stream;
     size_t done = 0;
@@ -136,7 +137,7 @@ sw_status swi_gzip_read(swi_gzip *gzip, void *to, size_t bytes, size_t *got)
     return SW_OK;
 }
 
-sw_status swi_gzip_rewind(swi_gzip *gzip)
+sw_status sw_gzip_rewind(sw_gzip *gzip)
 {
     gzip->stream.avail_in = 0;
     gzip->consumed = 0;
@@ -146,19 +147,19 @@ sw_status swi_gzip_rewind(swi_gzip *gzip)
 
 #else
 
-sw_status swi_gzip_open(swi_gzip **out, sw_file *file)
+sw_status sw_gzip_open(sw_gzip **out, sw_file *file)
 {
     (void)out;
     SW_FAIL(SW_UNSUPPORTED, "%s: this build reads no gzip files (zlib is off)",
             sw_file_path(file));
 }
 
-void swi_gzip_close(swi_gzip *gzip)
+void sw_gzip_close(sw_gzip *gzip)
 {
     (void)gzip;
 }
 
-sw_status swi_gzip_read(swi_gzip *gzip, void *to, size_t bytes, size_t *got)
+sw_status sw_gzip_read(sw_gzip *gzip, void *to, size_t bytes, size_t *got)
 {
     (void)gzip;
     (void)to;
@@ -167,7 +168,7 @@ sw_status swi_gzip_read(swi_gzip *gzip, void *to, size_t bytes, size_t *got)
     SW_FAIL(SW_UNSUPPORTED, "this build reads no gzip files (zlib is off)");
 }
 
-sw_status swi_gzip_rewind(swi_gzip *gzip)
+sw_status sw_gzip_rewind(sw_gzip *gzip)
 {
     (void)gzip;
     return SW_OK;
