@@ -118,13 +118,31 @@ int sw_writer_fitted(const sw_writer *to, const char *text, size_t n, int width)
     return 0;
 }
 
+int sw_writer_columns(const sw_writer *to)
+{
+    return to->columns > 0 ? to->columns : SW_WRITER_COLUMNS;
+}
+
+int sw_writer_scopes(const sw_writer *to, const char *text, int width)
+{
+    const char *from = text, *next;
+    while (width_of(from, strlen(from)) + 2 * (from > text) > width &&
+           (next = strchr(from, '/')) != NULL)
+        from = next + 1;
+    if (from > text && width > 2) {
+        sw_writer_text(to, "~/");
+        width -= 2;
+    }
+    return sw_writer_fitted(to, from, strlen(from), width);
+}
+
 void sw_writer_wrap(const sw_writer *to, int column, int indent, const char *text)
 {
     bool first = true;
     while (*text != '\0') {
         const size_t n = strcspn(text, " ");
-        const int width = width_of(text, n), room = SW_WRITER_COLUMNS - indent;
-        if (!first && column + 1 + width > SW_WRITER_COLUMNS) {
+        const int width = width_of(text, n), room = sw_writer_columns(to) - indent;
+        if (!first && column + 1 + width > sw_writer_columns(to)) {
             sw_writer_print(to, "\n%*s", indent, "");
             column = indent;
         } else if (!first) {

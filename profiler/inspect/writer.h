@@ -10,6 +10,7 @@ typedef struct {
     void (*put)(void *context, const char *bytes, size_t n); /* errors are for who gave it */
     void *context;
     bool colour; /* the text may have colours */
+    int columns; /* of the terminal; 0: SW_WRITER_COLUMNS, which tables of figures keep to */
 } sw_writer;
 
 void sw_writer_text(const sw_writer *to, const char *text);
@@ -20,6 +21,9 @@ void sw_writer_print(const sw_writer *to, const char *format, ...) SW_PRINTF(2, 
 /* Text in at most `width` columns; what is too long loses its middle. Returns the columns that
  * are left. */
 int sw_writer_fitted(const sw_writer *to, const char *text, size_t n, int width);
+int sw_writer_columns(const sw_writer *to);
+/* The same for scopes, "a/b/c": the outer ones go first. */
+int sw_writer_scopes(const sw_writer *to, const char *text, int width);
 /* Words to the end of a line, of which `column` columns are taken; what does not fit goes to
  * new lines behind `indent` blanks. */
 void sw_writer_wrap(const sw_writer *to, int column, int indent, const char *text);

@@ -122,7 +122,10 @@ static void put_to_stream(void *stream, const char *bytes, size_t n)
 
 sw_writer cli_writer(FILE *to)
 {
-    return (sw_writer){put_to_stream, to, cli_colour(to)};
+    struct winsize size;
+    const bool wide =
+        ioctl(fileno(to), TIOCGWINSZ, &size) == 0 && size.ws_col > SW_WRITER_COLUMNS;
+    return (sw_writer){put_to_stream, to, cli_colour(to), wide ? size.ws_col : 0};
 }
 
 int cli_fitted(FILE *to, const char *text, size_t n, int width)

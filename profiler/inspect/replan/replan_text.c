@@ -7,21 +7,25 @@
 
 static const char *const phase_names[] = {"data", "forward", "loss", "backward", "optimizer"};
 
+/* An op that is the layer's innermost function is said once. */
+static bool ends_with_op(const trace_stack *s)
+{
+    const size_t n_op = strlen(s->op), n_layer = strlen(s->layer);
+    return n_op > 0 && n_layer >= n_op && strcmp(s->layer + n_layer - n_op, s->op) == 0 &&
+           (n_layer == n_op || s->layer[n_layer - n_op - 1] == '/');
+}
+
 const char *replan_who(const snapshot_trace *t, uint32_t stack)
 {
     static char text[400];
     const trace_stack *s = &t->stacks[stack];
-    const size_t n_op = strlen(s->op), n_layer = strlen(s->layer);
-    if (n_op + n_layer == 0)
-        return "no frames: made before recording began, or by code that has none";
-    /* An op that is the layer's innermost function is said once. */
-    if (n_op > 0 && n_layer >= n_op && strcmp(s->layer + n_layer - n_op, s->op) == 0 &&
-        (n_layer == n_op || s->layer[n_layer - n_op - 1] == '/')) {
+    if (s->op[0] == '\0' && s->layer[0] == '\0')
+        return "code without frames";
+    if (ends_with_op(s))
         snprintf(text, sizeof text, "%.360s", s->layer);
-        return text;
-    }
-    snprintf(text, sizeof text, "%.160s%s%.200s", s->op,
-             *s->layer != '\0' && *s->op != '\0' ? " in " : "", s->layer);
+    else
+        snprintf(text, sizeof text, "%.160s%s%.200s", s->op,
+                 *s->layer != '\0' && *s->op != '\0' ? " in " : "", s->layer);
     return text;
 }
 
@@ -274,16 +278,24 @@ static void print_plans(const replan *r, const report_style *style)
     print_steps(r, style);
 }
 
-/* A name on a line of its own: it is what most people look for. */
+/* A name on a line of its own: it is what most people look for. Of a long one the innermost
+ * functions are shown. */
 static void print_who(const replan *r, const replan_holder *h, const report_style *style)
 {
-    char text[500];
-    const int phase = r->trace.stacks[h->stack].phase;
-    snprintf(text, sizeof text, phase >= 0 ? "%s: %s (%s)" : "%s: %s", h->role,
-             replan_who(&r->trace, h->stack), phase >= 0 ? phase_names[phase] : "");
-    sw_writer_text(style->to, "      ");
-    (void)sw_writer_fitted(style->to, text, strlen(text), SW_WRITER_COLUMNS - 6);
-    sw_writer_text(style->to, "\n");
+    const trace_stack *s = &r->trace.stacks[h->stack];
+    char head[300], phase[16] = "";
+    const bool none = s->op[0] == '\0' && s->layer[0] == '\0';
+    snprintf(head, sizeof head, "      %.40s: %.200s%s", h->role,
+             none              ? "made before the recording, or without frames"
+             : ends_with_op(s) ? ""
+                               : s->op,
+             none || ends_with_op(s) || *s->layer == '\0' ? "" : " in ");
+    if (s->phase >= 0)
+        snprintf(phase, sizeof phase, " (%s)", phase_names[s->phase]);
+    const int room = sw_writer_columns(style->to) - (int)strlen(head) - (int)strlen(phase);
+    sw_writer_text(style->to, head);
+    (void)sw_writer_scopes(style->to, s->layer, room > 16 ? room : 16);
+    sw_writer_print(style->to, "%s\n", phase);
 }
 
 static void print_what_if(const replan *r, const report_style *style)

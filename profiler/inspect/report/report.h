@@ -152,6 +152,12 @@ typedef struct {
     uint64_t ns; /* mean of a run */
 } report_op;
 
+/* Tensors that differ in their lives alone: name, role, layer, op and bytes are the same. */
+typedef struct {
+    const sw_tensor *first;
+    uint64_t n;
+} report_same;
+
 /* What lives at the peak of a program, and its curve. Belongs to the report. */
 typedef struct {
     const sw_tl_program *program;
@@ -159,7 +165,7 @@ typedef struct {
     uint64_t bytes, padding;          /* sums of what lives there */
     const report_share *role, *layer; /* largest first */
     size_t n_roles, n_layers;
-    const sw_tensor *largest[REPORT_LARGEST];
+    report_same largest[REPORT_LARGEST]; /* by the bytes of all that are equal */
     size_t n_largest;
     report_op slowest[REPORT_SLOWEST];
     size_t n_slowest;

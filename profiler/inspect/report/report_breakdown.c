@@ -29,10 +29,33 @@ static void print_share(report_breakdown x, size_t i, size_t shown, uint64_t all
                     all > 0 ? 100.0 * (double)share.bytes / (double)all : 0.0);
 }
 
+/* Names of other tools' scopes are long: one table below the other. */
+static void print_wide(report_breakdown x, const char *head, uint64_t all,
+                       const report_style *style)
+{
+    const int width = sw_writer_columns(style->to) - 26;
+    sw_writer_print(style->to, "  %15s%7s  %s\n", "bytes", "", head);
+    for (size_t i = 0; i < x.n && i < LAYERS; i++) {
+        const report_share *s = &x.at[i];
+        sw_writer_print(style->to, "  %15s%6.1f%%  ", table_cell_bytes(s->bytes, 15).text,
+                        all > 0 ? 100.0 * (double)s->bytes / (double)all : 0.0);
+        (void)sw_writer_scopes(style->to, s->name, width);
+        sw_writer_text(style->to, "\n");
+    }
+    if (x.n > LAYERS)
+        sw_writer_print(style->to, "  %24s%zu more\n", "", x.n - LAYERS);
+}
+
 void report_print_breakdown(report_breakdown roles, report_breakdown layers, uint64_t all,
                             const report_style *style)
 {
     const size_t shown = layers.n < LAYERS ? layers.n : LAYERS;
+    for (size_t i = 0; i < shown; i++)
+        if (strstr(layers.at[i].name, ".py:") != NULL) {
+            print_wide(roles, "by role", all, style);
+            print_wide(layers, "by layer", all, style);
+            return;
+        }
     sw_writer_print(style->to, "  %-15s%15s%7s  %-15s%15s\n", "by role", "bytes", "",
                     "by layer", "bytes");
     for (size_t i = 0; i < roles.n || i < shown; i++) {

@@ -183,7 +183,7 @@ static void put_live(sw_json *j, const report_plan *plan, const report_live *liv
     report_put_breakdown(j, "by_layer", (report_breakdown){live->layer, live->n_layers});
     sw_json_open(j, "largest", '[');
     for (size_t i = 0; i < live->n_largest; i++) {
-        const sw_tensor *v = live->largest[i];
+        const sw_tensor *v = live->largest[i].first;
         sw_json_begin(j, '{');
         sw_json_put_string(j, "name", v->name);
         sw_json_put_string(j, "role", v->role);
@@ -191,6 +191,7 @@ static void put_live(sw_json *j, const report_plan *plan, const report_live *liv
         report_put_text(j, "op", v->op);
         report_put_text(j, "phase", v->phase);
         sw_json_put_u64(j, "bytes", v->bytes + v->padding);
+        sw_json_put_u64(j, "count", live->largest[i].n);
         sw_json_put_u64(j, "padding", v->padding);
         sw_json_put_u64(j, "birth", v->birth);
         sw_json_put_u64(j, "death", v->death);

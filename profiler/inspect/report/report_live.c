@@ -2,6 +2,7 @@
 #include "alloc/base/mem.h"
 #include "profiler/inspect/report/report.h"
 #include "profiler/inspect/report/report_parts.h"
+#include <stdlib.h>
 #include <string.h>
 
 /* The groups that live at the peak, largest first. */
@@ -29,20 +30,52 @@ static sw_status shares_by(sw_timeline *t, const sw_tl_program *p, parts_by by,
     return status;
 }
 
-static void keep_largest(report_live *live, const sw_tensor *v)
+static int by_what(const void *a, const void *b)
 {
-    const uint64_t bytes = v->bytes + v->padding;
+    const sw_tensor *x = *(const sw_tensor *const *)a, *y = *(const sw_tensor *const *)b;
+    const uint64_t of_x[] = {(uintptr_t)x->name, (uintptr_t)x->layer, (uintptr_t)x->op,
+                             (uintptr_t)x->role, x->bytes + x->padding},
+                   of_y[] = {(uintptr_t)y->name, (uintptr_t)y->layer, (uintptr_t)y->op,
+                             (uintptr_t)y->role, y->bytes + y->padding};
+    for (int i = 0; i < 5; i++)
+        if (of_x[i] != of_y[i])
+            return of_x[i] < of_y[i] ? -1 : 1;
+    return x < y ? -1 : 1;
+}
+
+static uint64_t bytes_of(const report_same *s)
+{
+    return s->n * (s->first->bytes + s->first->padding);
+}
+
+static bool is_less(const report_same *a, const report_same *b)
+{
+    return bytes_of(a) != bytes_of(b) ? bytes_of(a) < bytes_of(b) : a->first > b->first;
+}
+
+static void keep_largest(report_live *live, report_same same)
+{
     size_t k = live->n_largest;
-    if (k == REPORT_LARGEST) {
-        const sw_tensor *least = live->largest[--k];
-        if (least->bytes + least->padding >= bytes)
-            return;
-    }
-    for (; k > 0 && live->largest[k - 1]->bytes + live->largest[k - 1]->padding < bytes; k--)
+    if (k == REPORT_LARGEST && !is_less(&live->largest[--k], &same))
+        return;
+    for (; k > 0 && is_less(&live->largest[k - 1], &same); k--)
         live->largest[k] = live->largest[k - 1];
-    live->largest[k] = v;
-    if (live->n_largest < REPORT_LARGEST)
-        live->n_largest++;
+    live->largest[k] = same;
+    live->n_largest += live->n_largest < REPORT_LARGEST;
+}
+
+/* Texts are kept once, so equal ones have one address. */
+static void find_largest(report_live *live, const sw_tensor **of, size_t n)
+{
+    qsort(of, n, sizeof *of, by_what);
+    for (size_t i = 0, to; i < n; i = to) {
+        for (to = i + 1; to < n && of[to]->name == of[i]->name &&
+                         of[to]->layer == of[i]->layer && of[to]->op == of[i]->op &&
+                         of[to]->role == of[i]->role &&
+                         of[to]->bytes + of[to]->padding == of[i]->bytes + of[i]->padding;)
+            to++;
+        keep_largest(live, (report_same){of[i], to - i});
+    }
 }
 
 static void keep_slowest(report_live *live, const report_op *op)
@@ -79,7 +112,10 @@ static void draw_curve(report_live *live, const sw_tl_program *p, const uint64_t
 sw_status report_find_live(const report *r, const report_plan *plan, report_live *live)
 {
     const sw_tl_program *p = report_program(r, plan);
-    void *curve;
+    void *curve, *room;
+    size_t n = 0;
+    SW_TRY(sw_timeline_alloc(r->timeline, &room, (size_t)p->n_values + 1, sizeof(void *)));
+    const sw_tensor **at_peak = room;
     memset(live, 0, sizeof *live);
     live->program = p;
     live->op = p->peak_op < p->n_ops ? p->ops[p->peak_op].name : "";
@@ -89,8 +125,9 @@ sw_status report_find_live(const report *r, const report_plan *plan, report_live
             continue;
         live->bytes += v->bytes + v->padding;
         live->padding += v->padding;
-        keep_largest(live, v);
+        at_peak[n++] = v;
     }
+    find_largest(live, at_peak, n);
     SW_TRY(shares_by(r->timeline, p, PARTS_ROLE, &live->role, &live->n_roles));
     SW_TRY(shares_by(r->timeline, p, PARTS_LAYER, &live->layer, &live->n_layers));
     for (size_t i = 0; i < plan->n_ops && i < p->n_ops && plan->op_runs > 0; i++) {

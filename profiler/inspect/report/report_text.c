@@ -393,12 +393,35 @@ static void print_curve(const report_style *style, const report_live *live)
 }
 
 #define MADE_BY 57 /* column of the op that makes it */
+/* "24 x aten::exp, net.py:41 forward/parts.py:6 softmax": names of other tools are long. */
+static void print_equal(const report_style *style, const report_live *live)
+{
+    sw_writer_print(style->to, "  %15s  %-15s  largest tensors, equal ones in one line\n",
+                    "bytes", "role");
+    for (size_t i = 0; i < live->n_largest; i++) {
+        const sw_tensor *v = live->largest[i].first;
+        const uint64_t n = live->largest[i].n;
+        sw_writer_print(style->to, "  %15s  ",
+                        table_cell_bytes(n * (v->bytes + v->padding), 15).text);
+        column(style, v->role, 15);
+        char text[1200];
+        const bool once = *v->layer == '\0' || strstr(v->layer, v->name) != NULL;
+        snprintf(text, sizeof text, n > 1 ? "  %s x " : "  ", sw_text_digits(n).text);
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%.500s%s",
+                 once && *v->layer != '\0' ? "" : v->name, once ? "" : ", ");
+        sw_writer_text(style->to, text);
+        const int room = sw_writer_columns(style->to) - 34 - (int)strlen(text);
+        (void)sw_writer_scopes(style->to, v->layer, room > 20 ? room : 20);
+        sw_writer_text(style->to, "\n");
+    }
+}
+
 static void print_largest(const report_style *style, const report_live *live)
 {
     sw_writer_print(style->to, "  %-24s %-15s %12s  %s\n", "largest tensors", "role", "bytes",
                     "made by");
     for (size_t i = 0; i < live->n_largest; i++) {
-        const sw_tensor *v = live->largest[i];
+        const sw_tensor *v = live->largest[i].first;
         sw_writer_print(style->to, "  ");
         column(style, v->name, 24);
         sw_writer_text(style->to, " ");
@@ -433,7 +456,10 @@ static void print_live(const report_style *style, const report *r, const report_
     print_curve(style, live);
     report_print_breakdown((report_breakdown){live->role, live->n_roles},
                            (report_breakdown){live->layer, live->n_layers}, live->bytes, style);
-    print_largest(style, live);
+    if (sw_timeline_is_ours(r->timeline))
+        print_largest(style, live);
+    else
+        print_equal(style, live);
     if (!plan->immediate)
         sw_writer_say(
             style->to, 2, 2, "arena %s of at least %s; model %s, data %s, together %s",
