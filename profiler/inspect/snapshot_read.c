@@ -185,6 +185,13 @@ static sw_status add_program(reader *r, bool own)
         SW_TRY(take_life(r, i, own));
     SW_TRY(find_peaks(r->p, phases));
     r->p->lower_bound_bytes = r->p->peak_bytes;
+    void *steps;
+    SW_TRY(sw_timeline_alloc(r->t, &steps, (size_t)r->roles.n_steps + 1, sizeof(sw_tl_step)));
+    if (r->roles.n_steps > 0)
+        memcpy(steps, r->roles.steps, r->roles.n_steps * sizeof(sw_tl_step));
+    r->t->steps = steps;
+    r->t->n_steps = r->roles.n_steps;
+    r->t->passes = r->roles.passes;
     run->step = 1;
     run->peak_bytes = r->p->peak_bytes;
     return sw_timeline_finish(r->t);

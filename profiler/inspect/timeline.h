@@ -52,6 +52,13 @@ typedef enum {
     SW_TL_OPS      /* every op was clocked */
 } sw_tl_clock;
 
+/* A training step in the trace of another tool. */
+typedef struct {
+    uint32_t from, to;                                  /* positions, half-open */
+    uint64_t first, last;                               /* events, in the file's list */
+    uint64_t peak[SW_PROF_PHASES], end[SW_PROF_PHASES]; /* live bytes; 0: no such phase */
+} sw_tl_step;
+
 /* What the arena stated, as profiler/record/record.h has it. */
 struct sw_record;
 
@@ -89,6 +96,9 @@ typedef struct sw_timeline {
     uint32_t n_programs;
     sw_tl_run *runs;
     size_t n_runs;
+    const sw_tl_step *steps; /* of a trace; with `passes` forward and backward alone */
+    uint32_t n_steps;
+    bool passes;
     uint64_t skipped_runs; /* in the file, but not wanted or over the limit */
     void *blocks;          /* what owns it all */
 } sw_timeline;

@@ -295,6 +295,35 @@ static void the_command_says_it(void)
     CU_ASSERT_EQUAL(replan_command(words), 0);
 }
 
+/* Several files are one table, the largest first; a file that is none is named. */
+static void several_files_are_one_table(void)
+{
+    char less[1000], more[1000], words[4096];
+    const plain_training t = {3, 4, 2, 3 * MIB, MIB, 0}, u = {3, 4, 2, 9 * MIB, MIB, 0};
+    plain_allocator p;
+    plain_start(&p, 7);
+    plain_train(&p, &t);
+    snprintf(less, sizeof less, "%s", plain_write(&p, "less.pickle", 0));
+    plain_end(&p);
+    plain_start(&p, 7);
+    plain_train(&p, &u);
+    snprintf(more, sizeof more, "%s", plain_write(&p, "more.pickle", 0));
+    plain_end(&p);
+    snprintf(words, sizeof words, "'%s' '%s' --json", less, more);
+    CU_ASSERT(replan_command(words) == 0 && replan_said("^{.*more.pickle.*less.pickle.*}$") &&
+              replan_said("\"reserved_bytes\":[1-9]") && replan_said("\"role\":\"activation"));
+    snprintf(words, sizeof words, "'%s' '%s'", less, more);
+    CU_ASSERT(replan_command(words) == 0 && replan_said("reserved .* file, device"));
+    CU_ASSERT_EQUAL(sw_shell("sed -n 2p '%s' | grep -q more.pickle", sw_temp_path("said.txt")),
+                    0);
+    snprintf(words, sizeof words, "'%s' '%s' --by layer", less, more);
+    CU_ASSERT(replan_command(words) == 2 && replan_said("several files are one table"));
+    snprintf(words, sizeof words, "'%s' /nowhere/x.pickle", less);
+    CU_ASSERT(replan_command(words) != 0 && replan_said("/nowhere/x.pickle"));
+    CU_ASSERT(replan_command("") == 2 && replan_said("_record_memory_history()") &&
+              replan_said("_dump_snapshot"));
+}
+
 static void what_means_nothing_is_refused(void)
 {
     static const struct {
@@ -372,6 +401,7 @@ static const sw_test tests[] = {
     {"damaged files do no harm", damaged_files_do_no_harm},
     {"compressed files are read as they are", compressed_files_are_read_as_they_are},
     {"the command says it", the_command_says_it},
+    {"several files are one table", several_files_are_one_table},
     {"what means nothing is refused", what_means_nothing_is_refused},
     {"long traces are planned", long_traces_are_planned},
 };

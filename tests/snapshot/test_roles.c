@@ -161,7 +161,16 @@ static void the_timeline_has_the_roles(void)
     CU_ASSERT_EQUAL(states, 2 * (7 * MADE_WEIGHT + 21 * 512));
     CU_ASSERT(p->phase[1].peak_bytes > 0 && p->phase[3].peak_bytes > 0 &&
               p->phase[4].peak_bytes > 0);
+    CU_ASSERT(t->n_steps == 2 && !t->passes && t->steps[0].peak[4] > 0 &&
+              t->steps[1].first == t->steps[0].last + 1);
     sw_timeline_free(t);
+    char words[1200];
+    snprintf(words, sizeof words, "'%s'", sw_temp_path("line.pickle"));
+    CU_ASSERT(replan_command(words) == 0 && replan_said("Phases of each step") &&
+              replan_said("6 x\\|7 x\\|2 x"));
+    snprintf(words, sizeof words, "'%s' --json", sw_temp_path("line.pickle"));
+    CU_ASSERT(replan_command(words) == 0 && replan_said("\"step_phases\":.{\"from\":0,") &&
+              replan_said("\"count\":"));
     plain_end(&m.p);
 }
 

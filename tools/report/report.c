@@ -10,7 +10,10 @@
 #include "tools/top/top.h"
 #include <string.h>
 
+#define FILES 1024
+
 typedef struct {
+    const char *files[FILES]; /* several: one table */
     const char *file, *format, *diff, *out, *html, *by, *steps, *turns, *member;
     bool json, list, live, replan;
     int64_t device;
@@ -177,6 +180,38 @@ static int run_replan(settings *s)
     return report_replan(&asked);
 }
 
+/* A rank each. */
+static int run_several(settings *s, int n)
+{
+    const sw_writer to = cli_writer(stdout);
+    if (s->by != NULL || s->steps != NULL || s->live || s->turns != NULL || s->member != NULL ||
+        s->diff != NULL || s->html != NULL || s->out != NULL || report_is_export(s->format) ||
+        report_gate_asked(&s->limits))
+        return cli_error(CLI_USAGE,
+                         "several files are one table, as text or json: of the other "
+                         "options --device and --ascii go with them");
+    s->style.to = &to;
+    const report_replan_asked asked = {
+        .device = s->device, .limits = &s->limits, .json = s->json, .style = &s->style};
+    return report_ranks(&asked, s->files, n);
+}
+
+/* What most people who have no file yet come for. */
+static int say_how(void)
+{
+    const int code = cli_error(CLI_USAGE, "FILE must be given: a profile, or a snapshot of "
+                                          "PyTorch; usage: stepwell report FILE [options]");
+    fputs(
+        "  A PyTorch run on a card records one in three lines:\n"
+        "    torch.cuda.memory._record_memory_history()           # before the model is made\n"
+        "    ...                                                  # a few steps\n"
+        "    torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")\n"
+        "  stepwell report snapshot.pickle --replan says where the memory went, and what would "
+        "help.\n",
+        stderr);
+    return code;
+}
+
 static int run(settings *s)
 {
     const sw_writer to = cli_writer(stdout);
@@ -213,7 +248,11 @@ static int run(settings *s)
 
 static const char notes[] =
     "FILE is what `stepwell train --profile FILE` or `stepwell pbt --profile FILE` wrote, or a "
-    "PyTorch memory snapshot.\n"
+    "PyTorch memory snapshot, also compressed (.gz). Several snapshots, of a rank each, are "
+    "one "
+    "table, the largest first; its --json has tool and devices with file, device, "
+    "reserved_bytes, requested_bytes, role, role_bytes (what most of the peak is), phase and "
+    "out_of_memory.\n"
     "With --diff A is FILE, B is OTHER and differences are A - B: what FILE has more. With "
     "--steps they are B - A. Lines by role, layer, maker and "
     "tensor add up to the difference of the peaks. --fail-on-increase judges "
@@ -243,7 +282,9 @@ static const char notes[] =
     "median_step_ns, warm_steps, allocations_after_warmup, host_bytes, process_bytes, "
     "immediate_runs, unplanned_runs, process, denied, growth, waterfall, heap, devices (the "
     "memory of cards), programs, rows (steps), peaks (where the peak goes), and gate where a "
-    "limit was given.\n"
+    "limit was given; of a PyTorch snapshot step_phases, for each training step that frames "
+    "show "
+    "the most that lived in each phase.\n"
     "With --diff and --steps too: a, b, newer (a or b: differences are that side less the "
     "other), peak_difference_bytes, and peak_bytes, end_bytes, "
     "same_program (with --steps), totals, roles, layers, ops, tensors, process and ns, whose "
@@ -308,21 +349,24 @@ int tool_report(int argc, char **argv)
     };
     const cli_command command = {
         .name = "report",
-        .usage = "FILE [options]",
+        .usage = "FILE... [options]",
         .about = "Show what a profile says: the memory of each phase, planned and measured.",
         .options = options,
         .n_options = (int)(sizeof options / sizeof *options),
-        .operand = &s.file,
-        .max_operands = 1,
+        .operand = s.files,
+        .max_operands = FILES,
         .notes = notes};
     const int status = cli_parse(&command, argc, argv);
     if (status != CLI_GO)
         return status;
     if (s.list)
         return report_list_formats();
-    if (s.file == NULL)
-        return cli_error(
-            CLI_USAGE, "FILE must be given: a profile; usage: stepwell report FILE [options]");
+    int n = 0;
+    while (n < FILES && s.files[n] != NULL)
+        n++;
+    s.file = s.files[0];
+    if (n == 0)
+        return say_how();
     s.json |= strcmp(s.format, "json") == 0;
-    return run(&s);
+    return n > 1 ? run_several(&s, n) : run(&s);
 }

@@ -5,6 +5,7 @@
 #include "profiler/inspect/replan/replan_print.h"
 #include "tools/cli/cli.h"
 #include "tools/report/replan_page.h"
+#include <stdlib.h>
 #include <string.h>
 
 /* Of all devices that were asked for. */
@@ -279,6 +280,135 @@ int report_replan(const report_replan_asked *asked)
     sw_json_free(&r.offsets);
     sw_json_free(&r.report);
     free_traces(&r);
+    sw_heap_free(r.traces, SW_HEAP_PROFILE, r.cap_traces * sizeof *r.traces);
+    return code;
+}
+
+/* ---- several files ----------------------------------------------------------------------- */
+
+typedef struct {
+    const char *file;
+    int64_t device;
+    uint64_t reserved, most, role_bytes;
+    char role[40]; /* that has the most at the peak */
+    int phase;     /* of the peak; -1: not known */
+    bool oom;
+} rank;
+
+typedef struct {
+    rank *all;
+    uint32_t n, cap;
+} ranks;
+
+static int by_size(const void *a, const void *b)
+{
+    const rank *x = a, *y = b;
+    const uint64_t of_x = x->reserved > x->most ? x->reserved : x->most,
+                   of_y = y->reserved > y->most ? y->reserved : y->most;
+    if (of_x != of_y)
+        return of_x < of_y ? 1 : -1;
+    const int names = strcmp(x->file, y->file);
+    return names != 0 ? names : (x->device > y->device) - (x->device < y->device);
+}
+
+static sw_status add_rank(ranks *to, const char *file, const replan *of)
+{
+    void *all = to->all;
+    SW_TRY(sw_heap_reserve(&all, SW_HEAP_PROFILE, &to->cap, to->n + 1, sizeof *to->all));
+    to->all = all;
+    rank *x = &to->all[to->n++];
+    *x = (rank){.file = file,
+                .device = of->trace.device,
+                .reserved = of->replayed ? of->reserved : 0,
+                .most = of->whole.most,
+                .phase = of->roles.n_positions > 0 ? of->roles.phase[of->whole.position] : -1,
+                .role_bytes = of->n_roles > 0 ? of->at_peak[0].bytes : 0,
+                .oom = of->oom.there};
+    snprintf(x->role, sizeof x->role, "%s", of->n_roles > 0 ? of->at_peak[0].role : "");
+    return SW_OK;
+}
+
+static sw_status take_file(run *r, ranks *to, const char *file)
+{
+    sw_status status = read_file(r, file);
+    for (uint32_t i = 0; i < r->n_traces && status == SW_OK; i++) {
+        replan of;
+        status = replan_make(&of, &r->traces[i], stopped, NULL);
+        if (status == SW_OK)
+            status = add_rank(to, file, &of);
+        replan_free(&of);
+    }
+    free_traces(r);
+    return status;
+}
+
+static void print_ranks(const ranks *of, const report_style *style)
+{
+    sw_writer_print(style->to, "%16s %16s %-9s %-22s file, device\n", "reserved", "requested",
+                    "phase", "most of it");
+    for (uint32_t i = 0; i < of->n; i++) {
+        const rank *x = &of->all[i];
+        char role[64];
+        snprintf(role, sizeof role, "%.15s %.0f %%", x->role,
+                 x->most > 0 ? 100.0 * (double)x->role_bytes / (double)x->most : 0.0);
+        sw_writer_print(style->to, "%16s %16s %-9s %-22s ",
+                        x->reserved > 0 ? cli_digits(x->reserved).text : "-",
+                        cli_digits(x->most).text,
+                        x->phase >= 0 ? sw_prof_phase_name(x->phase) : "-", role);
+        sw_writer_print(style->to, "%s, %lld%s\n", x->file, (long long)x->device,
+                        x->oom ? ": out of memory" : "");
+    }
+}
+
+static sw_status put_ranks(run *r, const ranks *of)
+{
+    sw_json *j = &r->report;
+    sw_json_growing(j, SW_HEAP_PROFILE);
+    sw_json_begin(j, '{');
+    sw_json_put_string(j, "tool", "pytorch");
+    sw_json_open(j, "devices", '[');
+    for (uint32_t i = 0; i < of->n; i++) {
+        const rank *x = &of->all[i];
+        sw_json_begin(j, '{');
+        sw_json_put_string(j, "file", x->file);
+        sw_json_put_i64(j, "device", x->device);
+        sw_json_put_known(j, "reserved_bytes", x->reserved > 0, x->reserved);
+        sw_json_put_u64(j, "requested_bytes", x->most);
+        sw_json_put_string(j, "role", x->role);
+        sw_json_put_u64(j, "role_bytes", x->role_bytes);
+        if (x->phase >= 0)
+            sw_json_put_string(j, "phase", sw_prof_phase_name(x->phase));
+        else
+            sw_json_put_null(j, "phase");
+        sw_json_put_bool(j, "out_of_memory", x->oom);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+    sw_json_end(j);
+    sw_json_line(j);
+    SW_TRY(j->status);
+    fwrite(j->bytes, 1, j->used, stdout);
+    return SW_OK;
+}
+
+int report_ranks(const report_replan_asked *asked, const char *const *files, int n)
+{
+    run r = {.asked = asked};
+    ranks all = {0};
+    sw_status status = SW_OK;
+    for (int i = 0; i < n && status == SW_OK; i++)
+        status = take_file(&r, &all, files[i]);
+    const bool read = status == SW_OK;
+    if (read) {
+        qsort(all.all, all.n, sizeof *all.all, by_size);
+        if (asked->json)
+            status = put_ranks(&r, &all);
+        else
+            print_ranks(&all, asked->style);
+    }
+    const int code = status == SW_OK ? cli_finish(CLI_DONE) : cli_library_error(status, !read);
+    sw_json_free(&r.report);
+    sw_heap_free(all.all, SW_HEAP_PROFILE, all.cap * sizeof *all.all);
     sw_heap_free(r.traces, SW_HEAP_PROFILE, r.cap_traces * sizeof *r.traces);
     return code;
 }

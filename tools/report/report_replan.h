@@ -18,5 +18,8 @@ typedef struct {
 
 /* An exit status. */
 int report_replan(const report_replan_asked *asked);
+/* Several snapshots, of a rank each: a table of their devices, the largest first. asked->file
+ * is not used. */
+int report_ranks(const report_replan_asked *asked, const char *const *files, int n);
 
 #endif

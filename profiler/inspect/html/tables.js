@@ -50,6 +50,7 @@ class Tensors {
     this.app = app;
     this.order = {by: 4, down: true};
     this.limit = 100;
+    this.open = new Set();
     this.columns = [{title: 'tensor', list: 'name'}, {title: 'layer', list: 'layer'}, {title: 'made by', list: 'op'},
       {title: 'role', list: 'role'}, {title: 'bytes', number: true}, {title: 'from', number: true},
       {title: 'to', number: true}, {title: 'at peak', number: true}];
@@ -105,11 +106,35 @@ class Tensors {
     return this.low;
   }
 
+  /* By value the first of those that differ in their lives alone; of these a list, and their bytes. */
+  groups(program) {
+    if (this.grouped !== program) {
+      this.grouped = program;
+      this.first = new Uint32Array(program.n);
+      this.same = new Map();
+      const {name, layer, op, roleOf, size, alias} = program, of = new Map();
+      for (let i = 0; i < program.n; i++) {
+        const key = `${name[i]} ${layer[i]} ${op[i]} ${roleOf[i]} ${size[i]} ${alias[i] ? i : ''}`;
+        if (!of.has(key))
+          of.set(key, i);
+        this.first[i] = of.get(key);
+        if (!this.same.has(this.first[i]))
+          this.same.set(this.first[i], []);
+        this.same.get(this.first[i]).push(i);
+      }
+      this.open.clear();
+    }
+    return this;
+  }
+
   draw() {
     const {program} = this.app;
     if (!program)
       return;
-    const {rows, found} = foremost(program.n, this.filter(program), this.key(program), this.limit);
+    const {first, same} = this.groups(program), wanted = this.filter(program), key = this.key(program);
+    const weight = this.order.by === 4 ? (i) => key(i) * (this.open.has(first[i]) ? 1 : same.get(i).length) : key;
+    const {rows, found} = foremost(program.n, (i) => wanted(i) && (first[i] === i || this.open.has(first[i])),
+      (i) => first[i] === i ? weight(i) : key(i), this.limit);
     const body = h('tbody', {}, ...rows.map((i) => this.row(program, i)));
     putTable(byId('tensors'), headOf(this.columns, this.order, () => this.draw()), body);
     const count = `${fmtInt(rows.length)} of ${fmtInt(found)} tensors`;
@@ -122,14 +147,22 @@ class Tensors {
 
   row(program, i) {
     const role = program.roles[program.roleOf[i]], alias = program.alias[i];
+    const equal = this.same.get(i), count = equal && !this.open.has(i) ? equal.length : 1;
     const bytes = alias ? h('span', {title: `in the place of ${program.text('name', alias - 1)}: no bytes of its own`},
-      `(${fmtInt(program.bytes[i])})`) : bytesCell(program.bytes[i]);
-    const go = () => this.app.goToValue(i);
+      `(${fmtInt(program.bytes[i])})`) : bytesCell(program.bytes[i] * count);
+    const go = () => {
+      if (count > 1) {
+        this.open.add(i);
+        this.draw();
+      } else {
+        this.app.goToValue(i);
+      }
+    };
     return h('tr', {class: i === this.app.selected ? 'chosen' : '', 'data-value': i, onclick: go},
       h('th', {scope: 'row'}, h('button', {type: 'button', class: 'link', title: program.text('name', i), onclick: (event) => {
         event.stopPropagation();
         go();
-      }}, program.nameOf(i))),
+      }}, count > 1 ? `${fmtInt(count)} \u00d7 ${program.nameOf(i)}` : program.nameOf(i))),
       h('td', {}, short(program.text('layer', i))), h('td', {}, short(program.text('op', i))), h('td', {}, swatch(role), role),
       h('td', {class: 'number'}, bytes), h('td', {class: 'number'}, fmtInt(program.birth[i] + 1)),
       h('td', {class: 'number'}, fmtInt(program.end[i])),

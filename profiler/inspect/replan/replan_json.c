@@ -1,6 +1,5 @@
 /* A replan for programs. */
 #include "profiler/inspect/replan/replan_print.h"
-#include <stdio.h>
 
 static void put_census(sw_json *j, const char *key, const replay_moment *m)
 {
@@ -144,26 +143,12 @@ static void put_help(sw_json *j, const replan *r)
 /* All that frames show. */
 static void put_steps(sw_json *j, const replan *r)
 {
-    const trace_roles *of = &r->roles;
     sw_json_put_string(j, "steps_are",
                        !r->period.by_frames ? "repeated requests"
                        : r->period.passes   ? "passes"
                                             : "optimizer steps");
     sw_json_put_u64(j, "steps", r->period.steps);
-    sw_json_open(j, "step_phases", '[');
-    for (uint32_t i = 0; i < of->n_steps; i++) {
-        const trace_step *x = &of->steps[i];
-        sw_json_begin(j, '{');
-        put_event(j, "from", &r->trace, x->from > 0 ? x->from - 1 : 0);
-        put_event(j, "to", &r->trace, x->to - 2);
-        for (int phase = 0; phase < SW_PROF_PHASES; phase++) {
-            char key[32];
-            snprintf(key, sizeof key, "%s_peak_bytes", sw_prof_phase_name(phase));
-            sw_json_put_known(j, key, x->peak[phase] > 0, x->peak[phase]);
-        }
-        sw_json_end(j);
-    }
-    sw_json_end(j);
+    report_put_steps(j, r->roles.steps, r->roles.n_steps);
 }
 
 static void put_losers(sw_json *j, const replan *r)

@@ -3,8 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PHASE_ROWS 6 /* from each end */
-
 static const char *const phase_names[] = {"data", "forward", "loss", "backward", "optimizer"};
 
 /* An op that is the layer's innermost function is said once. */
@@ -212,33 +210,6 @@ static void print_steps(const replan *r, const report_style *style)
             r->step.height > 0 ? (double)r->step_reserved / (double)r->step.height : 0.0);
 }
 
-/* The most that lived in each phase, step by step; of many the first and the last. */
-static void print_phases(const replan *r, const report_style *style)
-{
-    const trace_roles *of = &r->roles;
-    if (of->n_steps == 0)
-        return;
-    report_headline(style, of->passes ? "Phases of each pass: the most that lived"
-                                      : "Phases of each step: the most that lived");
-    sw_writer_print(style->to, "  %4s", "");
-    for (int phase = 0; phase < SW_PROF_PHASES; phase++)
-        sw_writer_print(style->to, "%15s", sw_prof_phase_name(phase));
-    sw_writer_text(style->to, "\n");
-    for (uint32_t i = 0; i < of->n_steps; i++) {
-        if (of->n_steps > 2 * PHASE_ROWS && i == PHASE_ROWS) {
-            sw_writer_text(style->to, "   ...\n");
-            i = of->n_steps - PHASE_ROWS;
-        }
-        sw_writer_print(style->to, "  %4u", i + 1);
-        for (int phase = 0; phase < SW_PROF_PHASES; phase++)
-            sw_writer_print(style->to, "%15s",
-                            of->steps[i].peak[phase] > 0
-                                ? sw_text_digits(of->steps[i].peak[phase]).text
-                                : "-");
-        sw_writer_text(style->to, "\n");
-    }
-}
-
 /* What lives at the peak, and which rule says so. */
 static void print_roles(const replan *r, const report_style *style)
 {
@@ -419,7 +390,7 @@ void replan_print_text(const replan *r, const report_style *style)
     if (r->lives.n > 0)
         print_plans(r, style);
     print_roles(r, style);
-    print_phases(r, style);
+    report_print_steps(style, r->roles.steps, r->roles.n_steps, r->roles.passes);
     print_what_if(r, style);
     if (!style->quiet)
         sw_writer_say(

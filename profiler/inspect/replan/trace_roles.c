@@ -109,7 +109,7 @@ static sw_status add_step(trace_roles *r, uint32_t from, uint32_t to)
     SW_TRY(sw_heap_reserve(&steps, SW_HEAP_PROFILE, &r->cap_steps, r->n_steps + 1,
                            sizeof *r->steps));
     r->steps = steps;
-    r->steps[r->n_steps++] = (trace_step){.from = from, .to = to};
+    r->steps[r->n_steps++] = (sw_tl_step){.from = from, .to = to};
     return SW_OK;
 }
 
@@ -139,7 +139,9 @@ static sw_status measure_steps(search *s)
     uint64_t *live;
     SW_TRY(trace_lives_curve(s->l, &live));
     for (uint32_t k = 0; k < s->r->n_steps; k++) {
-        trace_step *x = &s->r->steps[k];
+        sw_tl_step *x = &s->r->steps[k];
+        x->first = s->t->events[x->from > 0 ? x->from - 1 : 0].number;
+        x->last = s->t->events[x->to - 2].number;
         for (uint32_t i = x->from; i < x->to; i++) {
             const int phase = s->r->phase[i];
             if (phase < 0)

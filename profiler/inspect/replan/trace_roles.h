@@ -24,13 +24,6 @@ typedef enum {
 /* "made in a backward pass and kept behind it"; the guide has the rules at length. */
 const char *trace_rule_text(trace_rule rule);
 
-/* A step ends where its optimizer does; without an optimizer a pass ends where backward does.
- */
-typedef struct {
-    uint32_t from, to;                                  /* positions, half-open */
-    uint64_t peak[SW_PROF_PHASES], end[SW_PROF_PHASES]; /* live bytes; 0: no such phase */
-} trace_step;
-
 typedef struct {
     int8_t *phase;    /* by position; -1: not known */
     uint32_t *region; /* by position: a new one where forward, backward and update change */
@@ -38,7 +31,7 @@ typedef struct {
     bool known;    /* frames show phases: a backward pass, an update, or that there is none */
     bool backward; /* there is a backward pass */
     bool passes;   /* the steps are passes: no optimizer was seen */
-    trace_step *steps;
+    sw_tl_step *steps; /* they end where the optimizer does, passes where backward does */
     uint32_t n_steps, cap_steps;
 } trace_roles;
 

@@ -34,6 +34,10 @@ SW_MUST_USE sw_status report_print_json(report *r, const report_live *live,
 void report_put_text(sw_json *j, const char *key, const char *text);
 /* "batch": below 0, it is not known, and null. */
 void report_put_batch(sw_json *j, int64_t batch);
+/* A table of the steps of a trace, of many the first and the last; and their list. */
+void report_print_steps(const report_style *style, const sw_tl_step *steps, uint32_t n,
+                        bool passes);
+void report_put_steps(sw_json *j, const sw_tl_step *steps, uint32_t n);
 /* `key` and an object of the phases' peak_bytes and end_bytes. */
 void report_put_phases(sw_json *j, const char *key, const sw_prof_phase *phase);
 /* Print the object that was ended, and free it. */

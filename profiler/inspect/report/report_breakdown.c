@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define LAYERS 10
+#define STEP_ROWS 6 /* from each end */
 
 /* Of `shown` lines, the last takes what is left. */
 static void print_share(report_breakdown x, size_t i, size_t shown, uint64_t all,
@@ -71,5 +72,47 @@ void report_put_breakdown(sw_json *j, const char *key, report_breakdown x)
     sw_json_open(j, key, '{');
     for (size_t i = 0; i < x.n; i++)
         sw_json_put_u64(j, x.at[i].name, x.at[i].bytes);
+    sw_json_end(j);
+}
+
+void report_print_steps(const report_style *style, const sw_tl_step *steps, uint32_t n,
+                        bool passes)
+{
+    if (n == 0)
+        return;
+    report_headline(style, passes ? "Phases of each pass: the most that lived"
+                                  : "Phases of each step: the most that lived");
+    sw_writer_print(style->to, "  %4s", "");
+    for (int phase = 0; phase < SW_PROF_PHASES; phase++)
+        sw_writer_print(style->to, "%15s", sw_prof_phase_name(phase));
+    sw_writer_text(style->to, "\n");
+    for (uint32_t i = 0; i < n; i++) {
+        if (n > 2 * STEP_ROWS && i == STEP_ROWS) {
+            sw_writer_text(style->to, "   ...\n");
+            i = n - STEP_ROWS;
+        }
+        sw_writer_print(style->to, "  %4u", i + 1);
+        for (int phase = 0; phase < SW_PROF_PHASES; phase++)
+            sw_writer_print(style->to, "%15s",
+                            steps[i].peak[phase] > 0 ? sw_text_digits(steps[i].peak[phase]).text
+                                                     : "-");
+        sw_writer_text(style->to, "\n");
+    }
+}
+
+void report_put_steps(sw_json *j, const sw_tl_step *steps, uint32_t n)
+{
+    sw_json_open(j, "step_phases", '[');
+    for (uint32_t i = 0; i < n; i++) {
+        sw_json_begin(j, '{');
+        sw_json_put_u64(j, "from", steps[i].first);
+        sw_json_put_u64(j, "to", steps[i].last);
+        for (int phase = 0; phase < SW_PROF_PHASES; phase++) {
+            char key[32];
+            snprintf(key, sizeof key, "%s_peak_bytes", sw_prof_phase_name(phase));
+            sw_json_put_known(j, key, steps[i].peak[phase] > 0, steps[i].peak[phase]);
+        }
+        sw_json_end(j);
+    }
     sw_json_end(j);
 }

@@ -322,6 +322,8 @@ sw_status report_print_json(report *r, const report_live *live, const report_tai
     sw_json_end(&j);
     put_rows(&j, r);
     put_moves(&j, r);
+    if (!sw_timeline_is_ours(r->timeline))
+        report_put_steps(&j, r->timeline->steps, r->timeline->n_steps);
     if (more != NULL)
         more->put(&j, more->context);
     sw_json_end(&j);

@@ -460,6 +460,7 @@ static void print_live(const report_style *style, const report *r, const report_
         print_largest(style, live);
     else
         print_equal(style, live);
+    report_print_steps(style, r->timeline->steps, r->timeline->n_steps, r->timeline->passes);
     if (!plan->immediate)
         sw_writer_say(
             style->to, 2, 2, "arena %s of at least %s; model %s, data %s, together %s",
