@@ -2,6 +2,7 @@
 #include "tests/snapshot/made_training.h"
 #include "tests/support/suite.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define T "/usr/lib/python3.11/site-packages/torch/"
@@ -87,6 +88,24 @@ static void to_windows(char *text, size_t room)
     snprintf(text, room, "%s", copy);
 }
 
+/* Lines of the user's own files. */
+static void move_lines(char *text, size_t room, int by_lines)
+{
+    char copy[2048];
+    size_t n = 0;
+    bool own = false;
+    for (const char *c = text; *c != '\0' && n + 16 < sizeof copy; c++) {
+        own = c == text || c[-1] == ';' ? strncmp(c, "/u/", 3) == 0 : own;
+        if (own && *c == '|' && c[1] >= '0' && c[1] <= '9') {
+            n += (size_t)snprintf(copy + n, sizeof copy - n, "|%d", atoi(c + 1) + by_lines);
+            c += strspn(c + 1, "0123456789");
+        } else
+            copy[n++] = *c;
+    }
+    copy[n] = '\0';
+    snprintf(text, room, "%s", copy);
+}
+
 static const char *const *stacks_of(const made_run *run)
 {
     static char texts[STACKS][2048];
@@ -101,6 +120,7 @@ static const char *const *stacks_of(const made_run *run)
                      by[i].python != NULL ? by[i].python : "");
         else
             snprintf(texts[i], sizeof texts[i], "%s", by[i].python != NULL ? by[i].python : "");
+        move_lines(texts[i], sizeof texts[i], run->lines);
         if (run->windows)
             to_windows(texts[i], sizeof texts[i]);
     }

@@ -22,6 +22,7 @@ typedef struct {
     bool nameless;    /* of the function that attends: it is a module's forward */
     int logits;       /* copies of the logits that the loss makes */
     bool foreach;     /* temporaries of the optimizer for all parameters at once */
+    int lines;        /* the user's code stands so many lower */
     bool ragged;      /* sizes that leave holes in segments */
 } made_run;
 

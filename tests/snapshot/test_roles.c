@@ -174,9 +174,32 @@ static void the_timeline_has_the_roles(void)
     plain_end(&m.p);
 }
 
+/* Before and after a change: lines of the same functions, though the edit moved them. */
+static void a_difference_is_by_role_and_function(void)
+{
+    static const char *const says[] = {
+        "\"saved\":{\"a\":89128960,\"b\":115343360,",
+        "\"train.py main/net.py forward/parts.py silu\":{\"a\":26214400,\"b\":52428800,",
+        "\"train.py main/net.py forward\":{\"a\":62914560,\"b\":62914560,"};
+    char before[1000], after[1000], words[2400];
+    for (int moved = 0; moved < 2; moved++) {
+        const made_run run = {
+            .steps = 2, .layers = 5, .native = true, .silu = 2 - moved, .lines = moved * 100};
+        made_train(&m, &run);
+        snprintf(moved ? after : before, 1000, "%s",
+                 plain_write(&m.p, moved ? "after.pickle" : "before.pickle", 0));
+        plain_end(&m.p);
+    }
+    snprintf(words, sizeof words, "'%s' --diff '%s' --json", after, before);
+    CU_ASSERT_EQUAL(replan_command(words), 0);
+    for (size_t i = 0; i < sizeof says / sizeof *says; i++)
+        SW_CHECK(replan_said(says[i]), "not said: %s", says[i]);
+}
+
 static const sw_test tests[] = {
     {"every tensor has its role", every_tensor_has_its_role},
     {"layers are no steps", layers_are_no_steps},
+    {"a difference is by role and function", a_difference_is_by_role_and_function},
     {"the timeline has the roles", the_timeline_has_the_roles},
 };
 SW_SUITE("roles", tests)

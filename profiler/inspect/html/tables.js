@@ -106,7 +106,8 @@ class Tensors {
     return this.low;
   }
 
-  /* By value the first of those that differ in their lives alone; of these a list, and their bytes. */
+  /* By value the first of those that differ in their lives alone, and of each such a list: names of our own are
+   * one tensor's. */
   groups(program) {
     if (this.grouped !== program) {
       this.grouped = program;
@@ -114,7 +115,7 @@ class Tensors {
       this.same = new Map();
       const {name, layer, op, roleOf, size, alias} = program, of = new Map();
       for (let i = 0; i < program.n; i++) {
-        const key = `${name[i]} ${layer[i]} ${op[i]} ${roleOf[i]} ${size[i]} ${alias[i] ? i : ''}`;
+        const key = `${name[i]} ${layer[i]} ${op[i]} ${roleOf[i]} ${size[i]} ${alias[i] || program.report.own ? i : ''}`;
         if (!of.has(key))
           of.set(key, i);
         this.first[i] = of.get(key);

@@ -28,6 +28,32 @@ static const char *looked_by(const char *by)
     return strcmp(by, "plan") != 0 ? by : NULL;
 }
 
+/* "net.py:12 forward" without the line: an edit moves it. */
+static sw_status drop_lines(sw_timeline *t, const char **text)
+{
+    char without[1200];
+    size_t n = 0;
+    for (const char *c = *text; *c != '\0' && n + 1 < sizeof without; c++) {
+        const size_t digits = *c == ':' ? strspn(c + 1, "0123456789") : 0;
+        if (digits > 0 && c[1 + digits] == ' ')
+            c += digits;
+        else
+            without[n++] = *c;
+    }
+    without[n] = '\0';
+    return strcmp(without, *text) == 0 ? SW_OK : sw_timeline_string(t, text, without);
+}
+
+static sw_status match_functions(report *r, const sw_tl_program *p)
+{
+    for (uint32_t i = 0; i < p->n_values && !sw_timeline_is_ours(r->timeline); i++) {
+        SW_TRY(drop_lines(r->timeline, &p->values[i].name));
+        SW_TRY(drop_lines(r->timeline, &p->values[i].layer));
+        SW_TRY(drop_lines(r->timeline, &p->values[i].op));
+    }
+    return SW_OK;
+}
+
 sw_status compare_run(compare_side *s, report *r)
 {
     s->r = r;
@@ -43,6 +69,7 @@ sw_status compare_run(compare_side *s, report *r)
     if (s->peak == 0) /* other tools have no phases */
         s->peak = s->plan->peak;
     s->timed = report_medians(r, s->ns);
+    SW_TRY(match_functions(r, report_program(r, s->plan)));
     return make_parts(s);
 }
 

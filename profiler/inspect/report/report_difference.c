@@ -81,8 +81,8 @@ static void print_line(const comparison *c, const compare_line *l, const report_
     const sw_text of = share(c, l);
     const char *behind = l->of == COMPARE_TENSORS ? l->why : of.text;
     sw_writer_print(style->to, "  ");
-    sw_writer_print(style->to, "%*s", sw_writer_fitted(style->to, name, strlen(name), w[0]),
-                    "");
+    const int more = sw_writer_columns(style->to) - SW_WRITER_COLUMNS;
+    sw_writer_print(style->to, "%*s", sw_writer_scopes(style->to, name, w[0] + more), "");
     sw_writer_print(style->to, " %*s %*s %*s", w[1], signed_value(l, 0).text, w[2],
                     signed_value(l, 1).text, w[3], difference(c, l).text);
     if (behind != NULL && *behind != '\0')
@@ -98,8 +98,9 @@ static void print_head(const comparison *c, compare_group of, const report_style
         "tensors at the peak",  "of the process",        "time (medians)"};
     const int *w = widths(c, of);
     const char *head = of == COMPARE_TIMES && c->side[0].step != NULL ? "time" : heads[of];
-    sw_writer_print(style->to, "\n%-*.*s %*s %*s %*s", w[0] + 2, w[0] + 2, head, w[1], "A",
-                    w[2], "B", w[3], c->newer == 0 ? "A - B" : "B - A");
+    const int name = w[0] + 2 + sw_writer_columns(style->to) - SW_WRITER_COLUMNS;
+    sw_writer_print(style->to, "\n%-*.*s %*s %*s %*s", name, name, head, w[1], "A", w[2], "B",
+                    w[3], c->newer == 0 ? "A - B" : "B - A");
     if (of == COMPARE_TENSORS)
         sw_writer_print(style->to, " why\n");
     else
