@@ -1,5 +1,5 @@
 /* Where text for people goes: whoever asks for it gives a function that takes the bytes. And
- * the shape of that text: numbers, and lines of 80 columns. */
+ * the shape of that text: numbers, and lines of 80 columns or of a wider terminal. */
 #ifndef SW_WRITER_H
 #define SW_WRITER_H
 

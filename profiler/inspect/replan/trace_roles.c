@@ -157,9 +157,10 @@ static sw_status measure_steps(search *s)
 static sw_status find_steps(search *s)
 {
     SW_TRY(cut_steps(s, 4));
-    s->r->passes = s->r->n_steps == 0;
-    if (s->r->passes)
+    if (s->r->n_steps == 0) {
         SW_TRY(cut_steps(s, 3));
+        s->r->passes = s->r->n_steps > 0;
+    }
     return measure_steps(s);
 }
 
