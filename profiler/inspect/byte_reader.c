@@ -3,6 +3,9 @@
 #include "alloc/base/mem.h"
 #include <string.h>
 
+#define DEFLATE_MOST 1032 /* bytes of one */
+#define INFLATED_MOST (UINT64_C(1) << 36)
+
 static sw_status fill(byte_reader *r)
 {
     size_t got;
@@ -40,20 +43,10 @@ sw_status byte_reader_open(byte_reader *r, const char *path)
 
 sw_status byte_reader_bytes(byte_reader *r, uint64_t *out)
 {
-    unsigned char end[4] = {0};
-    size_t got;
     SW_TRY(sw_file_size(r->file, out));
-    if (r->gzip == NULL || *out < sizeof end)
-        return SW_OK;
-    const uint64_t packed = *out;
-    SW_TRY(sw_file_seek(r->file, packed - sizeof end));
-    SW_TRY(sw_file_read(r->file, end, sizeof end, &got));
-    *out = end[0] | (uint64_t)end[1] << 8 | (uint64_t)end[2] << 16 | (uint64_t)end[3] << 24;
-    while (*out < packed) /* it says the lowest 32 bits */
-        *out += UINT64_C(1) << 32;
-    SW_TRY(sw_file_seek(r->file, 0));
-    r->begin = r->end = 0;
-    return sw_gzip_rewind(r->gzip);
+    if (r->gzip != NULL)
+        *out = *out < INFLATED_MOST / DEFLATE_MOST ? *out * DEFLATE_MOST : INFLATED_MOST;
+    return SW_OK;
 }
 
 void byte_reader_close(byte_reader *r)

@@ -18,7 +18,7 @@ typedef struct {
 
 SW_MUST_USE sw_status byte_reader_open(byte_reader *r, const char *path);
 void byte_reader_close(byte_reader *r);
-/* All of them; of a compressed file as its end says, which a file may say wrongly. */
+/* All of them, at most: of a compressed file what it may hold. */
 SW_MUST_USE sw_status byte_reader_bytes(byte_reader *r, uint64_t *out);
 /* The next byte, 0 to 255; -1 at the end of the file. */
 SW_MUST_USE sw_status byte_reader_next(byte_reader *r, int *out);

@@ -3,9 +3,8 @@
  * optimizer keeps. */
 #include "profiler/inspect/replan/trace_roles.h"
 #include "alloc/base/mem.h"
-#include "profiler/inspect/replan/number_map.h"
 #include "profiler/inspect/snapshot_frames.h"
-#include <string.h>
+#include <stdlib.h>
 
 #define CUBLAS_BYTES 8519680 /* of PyTorch's workspace for cuBLAS: 8 MiB and 128 KiB */
 
@@ -35,70 +34,59 @@ typedef struct {
     trace_roles *r;
     const snapshot_trace *t;
     trace_lives *l;
-    uint8_t *kind; /* by position: what the region is: 1 forward, 3 backward, 4 update */
-    uint32_t end;  /* position: what is freed from there on lived to the end */
-    bool empty;    /* who has no frames is autograd's thread */
+    uint8_t *kind;     /* by position: what the region is: 1 forward, 3 backward, 4 update */
+    uint32_t end;      /* position: what is freed from there on lived to the end */
+    bool empty, frees; /* who has no frames is autograd's thread; frees have some */
 } search;
 
 /* ---- phases ------------------------------------------------------------------------------ */
 
-/* Python's stacks are empty in autograd's thread; where frees have none, they say nothing. */
-static bool empty_is_backward(const snapshot_trace *t, bool *frees)
+/* Python's stacks are empty in autograd's thread, where others name backward or an update;
+ * where frees have none at all, they say nothing. C++ would show a backward pass. */
+static void find_frames(search *s)
 {
     bool native = false, training = false;
-    uint32_t with = 0;
-    *frees = false;
-    for (uint32_t i = 0; i < t->n_stacks; i++) {
-        native |= (t->stacks[i].facts & (FRAMES_NATIVE | FRAMES_ENGINE)) != 0;
-        training |= t->stacks[i].phase >= 3;
+    for (uint32_t i = 0; i < s->t->n_events; i++) {
+        const trace_event *e = &s->t->events[i];
+        const trace_stack *by = &s->t->stacks[e->stack];
+        native |= (by->facts & (FRAMES_NATIVE | FRAMES_ENGINE)) != 0;
+        training |= by->phase >= 3;
+        s->frees |= e->action == TRACE_FREE_COMPLETED && e->stack > 0;
     }
-    for (uint32_t i = 0; i < t->n_events; i++) {
-        const trace_event *e = &t->events[i];
-        with += e->action == TRACE_ALLOC && e->stack > 0;
-        *frees |= e->action == TRACE_FREE_COMPLETED && e->stack > 0;
-    }
-    return training && !native && with > 0;
+    s->empty = training && !native;
+    s->r->known = training || native;
 }
 
-static int8_t phase_of_event(const snapshot_trace *t, const trace_event *e, bool empty,
-                             bool frees)
+static int phase_of_event(const search *s, const trace_event *e)
 {
     if (e->action > TRACE_FREE_COMPLETED)
         return -1;
     if (e->stack > 0)
-        return (int8_t)t->stacks[e->stack].phase;
-    return empty && (frees || e->action == TRACE_ALLOC) ? 3 : -1;
+        return s->t->stacks[e->stack].phase;
+    return s->empty && (s->frees || e->action == TRACE_ALLOC) ? 3 : -1;
 }
 
+/* What is before the first event that says its phase has that. */
 static void find_phases(search *s)
 {
     trace_roles *r = s->r;
-    bool frees, native = false;
-    s->empty = empty_is_backward(s->t, &frees);
-    int8_t now = -1;
-    for (uint32_t i = 0; i < s->t->n_events; i++) {
-        const int8_t phase = phase_of_event(s->t, &s->t->events[i], s->empty, frees);
-        now = phase >= 0 ? phase : now;
-        r->phase[i + 1] = now;
-        r->backward |= now == 3;
-        r->known |= now >= 3;
-        native |= (s->t->stacks[s->t->events[i].stack].facts & FRAMES_NATIVE) != 0;
-    }
-    /* C++ would show a backward pass. */
-    r->known |= native;
-    r->phase[0] = -1;
-    if (s->t->n_events > 0) { /* what is before the first one that says it */
-        uint32_t i = 0;
-        while (i < s->t->n_events && r->phase[i] < 0)
-            i++;
-        const int8_t first = r->phase[i];
-        while (i-- > 0)
-            r->phase[i] = first;
-    }
+    int now = -1;
+    for (uint32_t i = 0; i < s->t->n_events && now < 0; i++)
+        now = phase_of_event(s, &s->t->events[i]);
     for (uint32_t i = 0; i < r->n_positions; i++) {
-        s->kind[i] = r->phase[i] < 0 ? 0 : r->phase[i] < 3 ? 1 : (uint8_t)r->phase[i];
+        const int phase = i > 0 ? phase_of_event(s, &s->t->events[i - 1]) : -1;
+        now = phase >= 0 ? phase : now;
+        r->phase[i] = (int8_t)now;
+        r->backward |= now == 3;
+        s->kind[i] = now < 0 ? 0 : now < 3 ? 1 : (uint8_t)now;
         r->region[i] = i > 0 ? r->region[i - 1] + (s->kind[i] != s->kind[i - 1]) : 0;
     }
+    /* Where a request failed and nothing went on, frees behind it are the exception's. */
+    s->end = r->n_positions;
+    for (uint32_t i = 0; i < s->t->n_events; i++)
+        if (s->t->events[i].action == TRACE_OOM &&
+            r->region[i + 1] == r->region[r->n_positions - 1])
+            s->end = i + 1;
 }
 
 /* ---- steps ------------------------------------------------------------------------------- */
@@ -166,27 +154,6 @@ static sw_status find_steps(search *s)
 
 /* ---- what is made in the trace ----------------------------------------------------------- */
 
-/* Where a request failed and nothing went on, frees behind it are the exception's. */
-static void find_end(search *s)
-{
-    const trace_roles *r = s->r;
-    s->end = r->n_positions;
-    for (uint32_t i = 0; i < s->t->n_events; i++)
-        if (s->t->events[i].action == TRACE_OOM &&
-            r->region[i + 1] == r->region[r->n_positions - 1])
-            s->end = i + 1;
-}
-
-static bool is_kept(const search *s, const trace_life *x)
-{
-    return x->dead == s->l->n_positions || (x->born < s->end && x->dead >= s->end);
-}
-
-static uint32_t facts_of_birth(const search *s, const trace_life *x)
-{
-    return s->t->stacks[x->stack].facts;
-}
-
 /* Of the event that ended it; 0: it lives on. */
 static uint32_t facts_of_death(const search *s, const trace_life *x)
 {
@@ -194,91 +161,40 @@ static uint32_t facts_of_death(const search *s, const trace_life *x)
                                        : 0;
 }
 
-static trace_rule rule_of_forward(const search *s, const trace_life *x, uint32_t facts)
+/* Freed behind the phase that made it, or never. */
+static trace_rule rule_of_forward(const search *s, const trace_life *x, uint32_t facts,
+                                  bool kept)
 {
-    const bool kept = is_kept(s, x);
-    const bool same = !kept && s->r->region[x->dead] == s->r->region[x->born];
-    const uint32_t last = s->r->region[s->r->n_positions - 1];
-    if ((facts & FRAMES_MOVE) != 0 || (kept && (facts & FRAMES_INIT) != 0))
-        return RULE_PARAMETER;
-    if (same)
-        return RULE_TEMPORARY;
+    const int phase = s->r->phase[x->born];
+    const bool moved = (facts & FRAMES_TRANSFER) != 0;
     if (!s->r->backward) /* nothing frees what is kept for a backward pass */
-        return kept && (facts & FRAMES_TRANSFER) != 0 ? RULE_INPUT : RULE_ACTIVATION;
-    if (kept ? s->r->region[x->born] == last : s->kind[x->dead] == 3)
+        return kept && moved ? RULE_INPUT : RULE_ACTIVATION;
+    if (kept ? s->r->region[x->born] == s->r->region[s->r->n_positions - 1]
+             : s->kind[x->dead] == 3)
         return RULE_SAVED;
-    return s->r->phase[x->born] != 0 && (facts & FRAMES_TRANSFER) == 0 &&
-                   ((facts & FRAMES_MODULE) != 0 || s->r->phase[x->born] == 2)
-               ? RULE_OUTPUT
-               : RULE_INPUT;
+    return phase != 0 && !moved && ((facts & FRAMES_MODULE) != 0 || phase == 2) ? RULE_OUTPUT
+                                                                                : RULE_INPUT;
 }
 
 static trace_rule rule_of_made(const search *s, const trace_life *x)
 {
-    const uint32_t facts = facts_of_birth(s, x);
-    const bool kept = is_kept(s, x);
+    const uint32_t facts = s->t->stacks[x->stack].facts;
+    const bool kept = x->dead == s->l->n_positions || (x->born < s->end && x->dead >= s->end);
+    const uint8_t kind = s->kind[x->born];
     if ((facts & FRAMES_WORKSPACE) != 0 || (kept && x->bytes == CUBLAS_BYTES))
         return RULE_WORKSPACE;
-    const bool same = !kept && s->r->region[x->dead] == s->r->region[x->born];
-    if (x->stack == 0 && !s->empty)
+    if (kind == 0 || (x->stack == 0 && !s->empty))
         return RULE_NONE;
-    switch (s->kind[x->born]) {
-    case 1:
-        return rule_of_forward(s, x, facts);
-    case 3:
-        return same ? RULE_TEMPORARY : RULE_GRADIENT;
-    case 4:
-        return same ? RULE_TEMPORARY : RULE_STATE;
-    default:
-        return RULE_NONE;
-    }
+    if (kind == 1 && ((facts & FRAMES_MOVE) != 0 || (kept && (facts & FRAMES_INIT) != 0)))
+        return RULE_PARAMETER;
+    if (!kept && s->r->region[x->dead] == s->r->region[x->born])
+        return RULE_TEMPORARY;
+    return kind == 1   ? rule_of_forward(s, x, facts, kept)
+           : kind == 3 ? RULE_GRADIENT
+                       : RULE_STATE;
 }
 
 /* ---- what was there before --------------------------------------------------------------- */
-
-/* Of one size. */
-typedef struct {
-    uint64_t bytes;
-    uint32_t before;  /* there before and never freed, by nothing that frames tell */
-    uint32_t said[2]; /* what they tell of such: parameters, others */
-    uint32_t gradients, added, states, ends; /* the most of one region: kept ones, ones that are
-                                              added to what is kept, and all that backward made
-                                              and freed */
-    uint32_t now[4], region[4];
-    bool inputs; /* inputs have the size */
-} size_class;
-
-typedef struct {
-    size_class *all;
-    uint32_t n, cap;
-    number_map at;
-} sizes;
-
-static sw_status size_of(sizes *z, uint64_t bytes, size_class **out)
-{
-    uint32_t i = number_map_at(&z->at, bytes);
-    if (i == NUMBER_MAP_NONE) {
-        void *all = z->all;
-        SW_TRY(sw_heap_reserve(&all, SW_HEAP_PROFILE, &z->cap, z->n + 1, sizeof *z->all));
-        z->all = all;
-        i = z->n++;
-        z->all[i] = (size_class){.bytes = bytes};
-        SW_TRY(number_map_set(&z->at, bytes, i));
-    }
-    *out = &z->all[i];
-    return SW_OK;
-}
-
-static void count(size_class *c, int what, uint32_t region)
-{
-    uint32_t *const most[] = {&c->gradients, &c->added, &c->states, &c->ends};
-    if (c->region[what] != region + 1)
-        c->now[what] = 0;
-    c->region[what] = region + 1;
-    c->now[what]++;
-    if (c->now[what] > *most[what])
-        *most[what] = c->now[what];
-}
 
 /* Blocks at the end of a trace have the frames that made them, though it began later. */
 static trace_rule said_before(const search *s, const trace_life *x)
@@ -291,69 +207,69 @@ static trace_rule said_before(const search *s, const trace_life *x)
                                                             : RULE_NONE;
 }
 
-static sw_status count_sizes(const search *s, sizes *z)
+/* The most of one region. */
+typedef struct {
+    uint32_t most, now, region;
+} counter;
+
+static void count(counter *c, uint32_t region)
 {
-    for (uint32_t i = 0; i < s->l->n; i++) {
-        const trace_life *x = &s->l->all[i];
-        size_class *c;
-        SW_TRY(size_of(z, x->bytes, &c));
-        const uint32_t region = s->r->region[x->born];
-        c->inputs |= x->rule == RULE_INPUT;
-        const trace_rule said = said_before(s, x);
-        if (x->born == 0 && x->dead == s->l->n_positions)
-            (*(said == RULE_NONE        ? &c->before
-               : said == RULE_PARAMETER ? &c->said[0]
-                                        : &c->said[1]))++;
-        else if (x->born == 0)
-            continue;
-        else if (x->rule == RULE_GRADIENT)
-            count(c, 0, region);
-        else if (x->rule == RULE_STATE)
-            count(c, 2, region);
-        else if (s->kind[x->born] == 3)
-            count(c, (facts_of_death(s, x) & FRAMES_ACCUMULATE) != 0 ? 1 : 3, region);
-    }
-    return SW_OK;
+    c->now = c->region == region + 1 ? c->now + 1 : 1;
+    c->region = region + 1;
+    c->most = c->now > c->most ? c->now : c->most;
 }
 
-/* How many tensors of a parameter's size are there for each: the most common number, by bytes,
- * of those for which backward makes one each and frees it. */
-static uint32_t copies(const sizes *z)
+/* Tensors of one size: of those from before the trace that are never freed, how many frames
+ * show to be parameters, or something else, and how many they do not show; and what is made. */
+typedef struct {
+    uint32_t parameters, others, before;
+    counter gradients, added, states; /* kept; added to gradients that are; of an optimizer */
+    counter freed;                    /* by the backward pass that made them */
+    bool inputs;
+} size_class;
+
+static void count_life(const search *s, const trace_life *x, size_class *c)
 {
-    uint64_t bytes[9] = {0};
-    uint32_t best = 1;
-    for (uint32_t i = 0; i < z->n; i++) {
-        const size_class *c = &z->all[i];
-        const uint32_t all = c->before + c->said[0] + c->said[1];
-        if (c->ends > 0 && all % c->ends == 0 && all / c->ends <= 8)
-            bytes[all / c->ends] += c->bytes * all;
-    }
-    for (uint32_t k = 1; k <= 8; k++)
-        best = bytes[k] > bytes[best] ? k : best;
-    return best;
+    const uint32_t region = s->r->region[x->born];
+    const trace_rule said = said_before(s, x);
+    c->inputs |= x->born > 0 && x->rule == RULE_INPUT;
+    if (x->born == 0 && x->dead == s->l->n_positions)
+        (*(said == RULE_NONE        ? &c->before
+           : said == RULE_PARAMETER ? &c->parameters
+                                    : &c->others))++;
+    else if (x->born > 0 && (x->rule == RULE_STATE || s->kind[x->born] == 3))
+        count(x->rule == RULE_STATE                             ? &c->states
+              : x->rule == RULE_GRADIENT                        ? &c->gradients
+              : (facts_of_death(s, x) & FRAMES_ACCUMULATE) != 0 ? &c->added
+                                                                : &c->freed,
+              region);
 }
 
-/* How many there are of parameters, gradients and states, in this order; the rest is none. */
+/* How many there are of parameters, gradients and states, in this order; the rest is none.
+ * copies: where no gradient is seen to be kept, how many tensors there are for a parameter, its
+ * gradient among them; 0: gradients are seen. */
 typedef struct {
     uint32_t parameters, gradients, states;
 } shares;
 
-static shares share_out(const size_class *c, bool known, uint32_t copies_each)
+static uint32_t at_most(uint32_t a, uint32_t b)
 {
-    shares x = {0};
-    const uint32_t made = c->gradients > c->added ? c->gradients : c->added;
-    uint32_t each = made > 0 ? made : c->states / 2;
-    const bool kept = !known && c->ends > 0; /* gradients are added to those that are kept */
-    if (each == 0 && kept)
-        each = (c->before + c->said[0] + c->said[1]) / copies_each;
-    x.parameters = each > c->said[0] ? each - c->said[0] : 0;
-    x.parameters = x.parameters < c->before ? x.parameters : c->before;
-    uint32_t left = c->before - x.parameters;
-    if (kept && copies_each > 1)
-        x.gradients = each < left ? each : left;
-    left -= x.gradients;
-    const uint32_t most = kept ? (copies_each > 2 ? copies_each - 2 : 0) : 3;
-    x.states = left < most * each ? left / (each > 0 ? each : 1) * each : most * each;
+    return a < b ? a : b;
+}
+
+static shares share_out(const size_class *c, uint32_t copies)
+{
+    const bool kept = copies > 0 && c->freed.most > 0;
+    const uint32_t made = c->gradients.most > c->added.most ? c->gradients.most : c->added.most;
+    const uint32_t each = made > 0              ? made
+                          : c->states.most >= 2 ? c->states.most / 2
+                          : kept ? (c->before + c->parameters + c->others) / copies
+                                 : 0;
+    const uint32_t most = !kept ? 3 : copies > 2 ? copies - 2 : 0;
+    shares x = {at_most(each > c->parameters ? each - c->parameters : 0, c->before), 0, 0};
+    x.gradients = kept && copies > 1 ? at_most(each, c->before - x.parameters) : 0;
+    const uint32_t left = c->before - x.parameters - x.gradients;
+    x.states = each > 0 ? at_most(left / each, most) * each : 0;
     return x;
 }
 
@@ -379,7 +295,7 @@ static trace_rule rule_of_before(const search *s, const trace_life *x, const siz
             return RULE_SAVED;
         case 4: /* of an update that the trace begins in, or of those before it */
             return s->r->region[x->dead] == 0 ? RULE_TEMPORARY
-                   : c->states > 0            ? RULE_STATE
+                   : c->states.most > 0       ? RULE_STATE
                                               : RULE_GRADIENT;
         default:
             return !s->r->backward ? RULE_NONE : c->inputs ? RULE_INPUT : RULE_OUTPUT;
@@ -395,58 +311,95 @@ static trace_rule rule_of_before(const search *s, const trace_life *x, const siz
     return RULE_WEIGHTS;
 }
 
-/* What forward made outside of modules, keeps and has states for: a tensor that is trained. */
-static bool is_trained(const search *s, const trace_life *x, size_class *c)
+typedef struct {
+    uint64_t bytes;
+    uint32_t life;
+} sized;
+
+static int by_size(const void *a, const void *b)
 {
-    if (x->rule != RULE_INPUT || x->dead < s->l->n_positions || c->states < 2)
-        return false;
-    c->states -= 2;
-    return true;
+    const sized *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? -1 : 1;
+    return x->life < y->life ? -1 : 1;
 }
 
-static sw_status judge_before(search *s, sizes *z)
+/* Those from `from` on that have its size; the first that does not. */
+static uint32_t count_size(const search *s, const sized *of, uint32_t from, size_class *c)
 {
-    void *block;
-    uint64_t made = 0;
-    SW_TRY(count_sizes(s, z));
-    const uint32_t each = copies(z);
-    for (uint32_t i = 0; i < z->n; i++)
-        made += z->all[i].gradients + z->all[i].added;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, z->n * sizeof(shares)));
-    shares *left = block;
-    for (uint32_t i = 0; i < z->n; i++)
-        left[i] = share_out(&z->all[i], made > 0, each);
-    for (uint32_t i = 0; i < s->l->n; i++) {
-        trace_life *x = &s->l->all[i];
-        const uint32_t at = number_map_at(&z->at, x->bytes);
-        if (x->born > 0 && is_trained(s, x, &z->all[at]))
-            x->rule = RULE_PARAMETER;
-        else if (x->born == 0)
-            x->rule = (uint8_t)rule_of_before(s, x, &z->all[at], &left[at]);
+    uint32_t i = from;
+    *c = (size_class){0};
+    for (; i < s->l->n && of[i].bytes == of[from].bytes; i++)
+        count_life(s, &s->l->all[of[i].life], c);
+    return i;
+}
+
+/* The most common number, by bytes, of those sizes that backward makes one each of and frees.
+ */
+static uint32_t find_copies(const search *s, const sized *of)
+{
+    uint64_t bytes[9] = {0};
+    uint32_t best = 1;
+    size_class c;
+    for (uint32_t i = 0, from = 0; i < s->l->n; from = i) {
+        i = count_size(s, of, from, &c);
+        const uint32_t all = c.before + c.parameters + c.others;
+        if (c.gradients.most + c.added.most > 0)
+            return 0;
+        if (c.freed.most > 0 && all % c.freed.most == 0 && all / c.freed.most <= 8)
+            bytes[all / c.freed.most] += of[from].bytes * all;
     }
-    sw_heap_free(block, SW_HEAP_PROFILE, z->n * sizeof(shares));
-    return SW_OK;
+    for (uint32_t k = 1; k <= 8; k++)
+        best = bytes[k] > bytes[best] ? k : best;
+    return best;
+}
+
+/* What forward made outside of modules, keeps and has two states for is trained. */
+static void judge_sizes(search *s, const sized *of)
+{
+    const uint32_t copies = find_copies(s, of);
+    size_class c;
+    for (uint32_t i = 0, from = 0; i < s->l->n; from = i) {
+        i = count_size(s, of, from, &c);
+        shares left = share_out(&c, copies);
+        for (uint32_t k = from, states = c.states.most; k < i; k++) {
+            trace_life *x = &s->l->all[of[k].life];
+            const bool kept = x->dead == s->l->n_positions;
+            if (x->born == 0)
+                x->rule = (uint8_t)rule_of_before(s, x, &c, &left);
+            else if (x->rule == RULE_INPUT && kept && states >= 2) {
+                x->rule = RULE_PARAMETER;
+                states -= 2;
+            }
+        }
+    }
 }
 
 /* ---- all of it --------------------------------------------------------------------------- */
 
 static sw_status find(search *s)
 {
-    sizes z = {0};
+    void *block;
+    const uint32_t n = s->l->n;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, n * sizeof(sized)));
+    sized *of = block;
+    find_frames(s);
     find_phases(s);
-    find_end(s);
-    for (uint32_t i = 0; i < s->l->n; i++)
+    for (uint32_t i = 0; i < n; i++) {
+        of[i] = (sized){s->l->all[i].bytes, i};
         if (s->l->all[i].born > 0)
             s->l->all[i].rule = (uint8_t)rule_of_made(s, &s->l->all[i]);
-    sw_status status = judge_before(s, &z);
-    for (uint32_t i = 0; i < s->l->n; i++) {
+    }
+    if (n > 0)
+        qsort(of, n, sizeof *of, by_size);
+    judge_sizes(s, of);
+    sw_heap_free(block, SW_HEAP_PROFILE, n * sizeof(sized));
+    for (uint32_t i = 0; i < n; i++) {
         trace_life *x = &s->l->all[i];
         x->rule = x->role != NULL ? RULE_FILE : x->rule;
         x->role = x->role != NULL ? x->role : rules[x->rule].role;
     }
-    number_map_free(&z.at);
-    sw_heap_free(z.all, SW_HEAP_PROFILE, z.cap * sizeof *z.all);
-    return status == SW_OK ? find_steps(s) : status;
+    return find_steps(s);
 }
 
 static size_t bytes_of(const trace_roles *r)
