@@ -113,25 +113,6 @@ static void take_ops(reader *r, sw_tl_run *run, uint64_t *op_ns)
     run->ns = (uint64_t)(now - first) * 1000;
 }
 
-/* The most that the segments took; what they took in front of the trace follows from its end.
- */
-static sw_status most_reserved(const reader *r, uint64_t *out)
-{
-    int64_t now = 0, most = 0, end = 0;
-    for (uint32_t i = 0; i < r->trace.n_events; i++) {
-        const trace_event *e = &r->trace.events[i];
-        const bool more = e->action == TRACE_SEGMENT_ALLOC || e->action == TRACE_SEGMENT_MAP;
-        if (more || e->action == TRACE_SEGMENT_FREE || e->action == TRACE_SEGMENT_UNMAP)
-            now += more ? (int64_t)e->bytes : -(int64_t)e->bytes; /* 2^28 of at most 2^40 */
-        most = now > most ? now : most;
-    }
-    for (uint32_t i = 0; i < r->trace.n_segments; i++)
-        if (__builtin_add_overflow(end, (int64_t)r->trace.segments[i].bytes, &end))
-            SW_FAIL(SW_FORMAT, "%s: segment %u: more than 2^63 bytes", r->t->path, i);
-    *out = (uint64_t)((end > now ? end - now : 0) + most);
-    return SW_OK;
-}
-
 /* ---- the program ------------------------------------------------------------------------- */
 
 /* The peak of all, and of each phase where the frames tell them. */
@@ -177,7 +158,9 @@ static sw_status add_program(reader *r, bool own)
     r->p->n_ops = n;
     r->p->values = values;
     r->p->n_values = r->lives.n;
-    SW_TRY(most_reserved(r, &r->p->arena_bytes));
+    uint32_t ignored;
+    r->p->arena_bytes =
+        trace_start_most(&r->start, &r->trace, r->trace.n_events, &ignored, NULL);
     r->p->total_bytes = r->p->arena_bytes;
     SW_TRY(sw_timeline_add_run(r->t, &run));
     take_ops(r, run, ns);

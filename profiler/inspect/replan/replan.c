@@ -26,38 +26,6 @@ static uint32_t request_behind(const snapshot_trace *t, uint32_t i)
     return i;
 }
 
-static int64_t grows_by(const trace_event *e)
-{
-    if (e->action == TRACE_SEGMENT_ALLOC || e->action == TRACE_SEGMENT_MAP)
-        return (int64_t)e->bytes;
-    return e->action == TRACE_SEGMENT_FREE || e->action == TRACE_SEGMENT_UNMAP
-               ? -(int64_t)e->bytes
-               : 0;
-}
-
-/* The most up to position `to`, and where. */
-static uint64_t most_reserved(const replan *r, uint32_t to, uint32_t *where)
-{
-    int64_t now = (int64_t)r->start.reserved, most = now;
-    *where = TRACE_NONE;
-    for (uint32_t i = 0; i + 1 < to; i++) {
-        now += grows_by(&r->trace.events[i]);
-        if (now > most) {
-            most = now;
-            *where = i;
-        }
-    }
-    return (uint64_t)most;
-}
-
-static uint64_t reserved_at(const replan *r, uint32_t event)
-{
-    int64_t now = (int64_t)r->start.reserved;
-    for (uint32_t i = 0; i < event; i++)
-        now += grows_by(&r->trace.events[i]);
-    return (uint64_t)now;
-}
-
 /* A CPU's addresses have no segments. */
 static uint64_t span(const trace_lives *l)
 {
@@ -78,11 +46,10 @@ static void find_oom(replan *r)
         const trace_event *e = &r->trace.events[i];
         if (e->action != TRACE_OOM)
             continue;
-        r->oom = (replan_oom){.there = true,
-                              .event = i,
-                              .asked = e->bytes,
-                              .device_free = e->address,
-                              .reserved = reserved_at(r, i)};
+        r->oom = (replan_oom){
+            .there = true, .event = i, .asked = e->bytes, .device_free = e->address};
+        uint32_t ignored;
+        (void)trace_start_most(&r->start, &r->trace, i, &ignored, &r->oom.reserved);
     }
 }
 
@@ -116,7 +83,7 @@ static sw_status replay_with(replan *r, uint64_t *lost)
 {
     replay_moment moments[2];
     uint32_t n = 0, at;
-    r->reserved = most_reserved(r, r->trace.n_events + 1, &at);
+    r->reserved = trace_start_most(&r->start, &r->trace, r->trace.n_events, &at, NULL);
     r->reserved_event = at != TRACE_NONE ? request_behind(&r->trace, at) : TRACE_NONE;
     find_oom(r);
     /* What there was in front of the trace is seen behind its first event. */
@@ -270,7 +237,8 @@ static sw_status place_step(replan *r, const asked *a)
     }
     for (uint32_t k = 0; k < l->n_arenas; k++)
         l->arenas[k].step_height = l->arenas[k].height;
-    r->step_reserved = r->replayed ? most_reserved(r, p->to, &ignored) : 0;
+    r->step_reserved =
+        r->replayed ? trace_start_most(&r->start, &r->trace, p->to - 1, &ignored, NULL) : 0;
     if (p->from > 0)
         SW_TRY(trace_lives_bound(l, &before, &warm));
     r->before_requested = warm.most;

@@ -301,6 +301,27 @@ sw_status trace_start_find(trace_start *s, snapshot_trace *t)
     return status;
 }
 
+uint64_t trace_start_most(const trace_start *s, const snapshot_trace *t, uint32_t to,
+                          uint32_t *where, uint64_t *now)
+{
+    int64_t is = (int64_t)s->reserved, most = is;
+    *where = TRACE_NONE;
+    for (uint32_t i = 0; i < to; i++) {
+        const trace_event *e = &t->events[i];
+        if (e->action == TRACE_SEGMENT_ALLOC || e->action == TRACE_SEGMENT_MAP)
+            is += (int64_t)e->bytes;
+        else if (e->action == TRACE_SEGMENT_FREE || e->action == TRACE_SEGMENT_UNMAP)
+            is -= (int64_t)e->bytes;
+        if (is > most) {
+            most = is;
+            *where = i;
+        }
+    }
+    if (now != NULL)
+        *now = (uint64_t)is;
+    return (uint64_t)most;
+}
+
 void trace_start_free(trace_start *s)
 {
     sw_heap_free(s->segments, SW_HEAP_PROFILE, s->cap_segments * sizeof *s->segments);
