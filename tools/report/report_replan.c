@@ -156,7 +156,8 @@ static void begin_json(sw_json *j, const char *path, const char *list)
 {
     sw_json_growing(j, SW_HEAP_PROFILE);
     sw_json_begin(j, '{');
-    sw_json_put_string(j, "file", path);
+    if (path != NULL)
+        sw_json_put_string(j, "file", path);
     sw_json_put_string(j, "tool", "pytorch");
     sw_json_open(j, list, '[');
 }
@@ -289,9 +290,10 @@ int report_replan(const report_replan_asked *asked)
 typedef struct {
     const char *file;
     int64_t device;
-    uint64_t reserved, most, role_bytes;
-    char role[40]; /* that has the most at the peak */
-    int phase;     /* of the peak; -1: not known */
+    uint64_t reserved, most; /* 0: no segments; requested */
+    replan_role role;        /* that has the most at the peak */
+    char name[40];           /* of it */
+    const char *phase;       /* of the peak */
     bool oom;
 } rank;
 
@@ -314,17 +316,19 @@ static int by_size(const void *a, const void *b)
 static sw_status add_rank(ranks *to, const char *file, const replan *of)
 {
     void *all = to->all;
+    const int phase = of->roles.phase[of->whole.position];
     SW_TRY(sw_heap_reserve(&all, SW_HEAP_PROFILE, &to->cap, to->n + 1, sizeof *to->all));
     to->all = all;
     rank *x = &to->all[to->n++];
-    *x = (rank){.file = file,
-                .device = of->trace.device,
-                .reserved = of->replayed ? of->reserved : 0,
-                .most = of->whole.most,
-                .phase = of->roles.n_positions > 0 ? of->roles.phase[of->whole.position] : -1,
-                .role_bytes = of->n_roles > 0 ? of->at_peak[0].bytes : 0,
-                .oom = of->oom.there};
-    snprintf(x->role, sizeof x->role, "%s", of->n_roles > 0 ? of->at_peak[0].role : "");
+    *x = (rank){file,
+                of->trace.device,
+                of->replayed ? of->reserved : 0,
+                of->whole.most,
+                of->at_peak[0],
+                "",
+                phase >= 0 ? sw_prof_phase_name(phase) : "-",
+                of->oom.there};
+    snprintf(x->name, sizeof x->name, "%s", of->n_roles > 0 ? x->role.role : "-");
     return SW_OK;
 }
 
@@ -342,31 +346,23 @@ static sw_status take_file(run *r, ranks *to, const char *file)
     return status;
 }
 
-static void print_ranks(const ranks *of, const report_style *style)
+static void print_ranks(const ranks *of, const sw_writer *to)
 {
-    sw_writer_print(style->to, "%16s %16s %-9s %-22s file, device\n", "reserved", "requested",
-                    "phase", "most of it");
+    sw_writer_print(to, "%16s %16s %-9s %-15s %5s  file, device\n", "reserved", "requested",
+                    "phase", "most of it", "");
     for (uint32_t i = 0; i < of->n; i++) {
         const rank *x = &of->all[i];
-        char role[64];
-        snprintf(role, sizeof role, "%.15s %.0f %%", x->role,
-                 x->most > 0 ? 100.0 * (double)x->role_bytes / (double)x->most : 0.0);
-        sw_writer_print(style->to, "%16s %16s %-9s %-22s ",
-                        x->reserved > 0 ? cli_digits(x->reserved).text : "-",
-                        cli_digits(x->most).text,
-                        x->phase >= 0 ? sw_prof_phase_name(x->phase) : "-", role);
-        sw_writer_print(style->to, "%s, %lld%s\n", x->file, (long long)x->device,
+        const double share = x->most > 0 ? (double)x->role.bytes / (double)x->most : 0.0;
+        sw_writer_print(to, "%16s %16s %-9s %-15s %3.0f %%  %s, %lld%s\n",
+                        cli_digits(x->reserved).text, cli_digits(x->most).text, x->phase,
+                        x->name, 100.0 * share, x->file, (long long)x->device,
                         x->oom ? ": out of memory" : "");
     }
 }
 
-static sw_status put_ranks(run *r, const ranks *of)
+static sw_status put_ranks(sw_json *j, const ranks *of)
 {
-    sw_json *j = &r->report;
-    sw_json_growing(j, SW_HEAP_PROFILE);
-    sw_json_begin(j, '{');
-    sw_json_put_string(j, "tool", "pytorch");
-    sw_json_open(j, "devices", '[');
+    begin_json(j, NULL, "devices");
     for (uint32_t i = 0; i < of->n; i++) {
         const rank *x = &of->all[i];
         sw_json_begin(j, '{');
@@ -374,19 +370,13 @@ static sw_status put_ranks(run *r, const ranks *of)
         sw_json_put_i64(j, "device", x->device);
         sw_json_put_known(j, "reserved_bytes", x->reserved > 0, x->reserved);
         sw_json_put_u64(j, "requested_bytes", x->most);
-        sw_json_put_string(j, "role", x->role);
-        sw_json_put_u64(j, "role_bytes", x->role_bytes);
-        if (x->phase >= 0)
-            sw_json_put_string(j, "phase", sw_prof_phase_name(x->phase));
-        else
-            sw_json_put_null(j, "phase");
+        sw_json_put_string(j, "role", x->name);
+        sw_json_put_u64(j, "role_bytes", x->role.bytes);
+        sw_json_put_string(j, "phase", x->phase);
         sw_json_put_bool(j, "out_of_memory", x->oom);
         sw_json_end(j);
     }
-    sw_json_end(j);
-    sw_json_end(j);
-    sw_json_line(j);
-    SW_TRY(j->status);
+    SW_TRY(end_json(j));
     fwrite(j->bytes, 1, j->used, stdout);
     return SW_OK;
 }
@@ -399,13 +389,12 @@ int report_ranks(const report_replan_asked *asked, const char *const *files, int
     for (int i = 0; i < n && status == SW_OK; i++)
         status = take_file(&r, &all, files[i]);
     const bool read = status == SW_OK;
-    if (read) {
+    if (all.n > 0)
         qsort(all.all, all.n, sizeof *all.all, by_size);
-        if (asked->json)
-            status = put_ranks(&r, &all);
-        else
-            print_ranks(&all, asked->style);
-    }
+    if (read && asked->json)
+        status = put_ranks(&r.report, &all);
+    else if (read)
+        print_ranks(&all, asked->style->to);
     const int code = status == SW_OK ? cli_finish(CLI_DONE) : cli_library_error(status, !read);
     sw_json_free(&r.report);
     sw_heap_free(all.all, SW_HEAP_PROFILE, all.cap * sizeof *all.all);
