@@ -46,7 +46,7 @@ static void a_training_is_told(void)
     char *text = text_of(&p, "told.pickle");
     has(text, "PyTorch reserved 112.00 MiB. At least 97.01 MiB are needed, and a plan takes");
     has(text, "Proof: ");
-    has(text, "5 steps of 24 requests are alike; 50,331,648 bytes live through all of a step");
+    has(text, "5 steps are alike; 50,331,648 bytes live through all of a step");
     has(text,
         "In front of that step up to 101,722,624 bytes lived: the warm-up costs 31,457,280 "
         "more.");

@@ -212,73 +212,48 @@ static const pattern patterns[] = {
     {HELP_NORM, {"norm", "Norm"}, RSQRT, 0, false, false},
 };
 
-/* A function of a layer's name "a.py:4 b/c.py:2 d": what is in front of it and its own name say
- * which it is, its line where it was. */
+/* A function of a layer's name, "a.py:4 b/c.py:2 d": its file, its name and who called it, and
+ * its line. */
 typedef struct {
-    const char *layer, *at;
-    size_t n_file, n_name;
-    const char *name;
-    uint32_t line;
+    uint64_t key; /* 0: none */
+    unsigned long line;
     bool named;
 } scope;
 
-static bool is_named(const char *name, size_t n, const char *const names[4])
+static bool is_named(const char *name, size_t n, const pattern *p)
 {
-    for (int i = 0; i < 4 && names[i] != NULL; i++)
-        for (size_t k = 0; k + strlen(names[i]) <= n; k++)
-            if (strncmp(name + k, names[i], strlen(names[i])) == 0)
+    for (int i = 0; i < 4 && p->names[i] != NULL; i++)
+        for (size_t k = 0, of = strlen(p->names[i]); k + of <= n; k++)
+            if (strncmp(name + k, p->names[i], of) == 0)
                 return true;
     return false;
 }
 
-static scope scope_from(const char *layer, const char *at)
+static uint64_t hash(uint64_t key, const char *text, size_t n)
 {
-    scope s = {.layer = layer, .at = at};
-    const size_t n = strcspn(at, "/"), file = strcspn(at, ":"), blank = strcspn(at, " ");
-    if (file >= n || blank >= n)
-        return s;
-    s.n_file = file;
-    s.line = (uint32_t)strtoul(at + file + 1, NULL, 10);
-    s.name = at + blank + 1;
-    s.n_name = n - blank - 1;
-    return s;
+    for (size_t i = 0; i < n; i++)
+        key = (key ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
+    return key;
 }
 
 /* The innermost function that has such a name, else the innermost. */
-static scope scope_of(const char *layer, const char *const names[4], bool outer)
+static scope scope_of(const char *layer, const pattern *p)
 {
     scope found = {0};
-    for (const char *at = layer; *at != '\0'; at += *at == '/') {
-        scope s = scope_from(layer, at);
-        at += strcspn(at, "/");
-        s.named = s.name != NULL && is_named(s.name, s.n_name, names);
-        const bool inner = *at == '\0';
-        if (s.name != NULL && ((s.named && (outer || inner)) || (inner && !found.named)))
-            found = s;
+    const char *caller = layer;
+    for (const char *at = layer, *next; *at != '\0'; caller = at, at = next) {
+        const size_t n = strcspn(at, "/"), file = strcspn(at, ":"), name = strcspn(at, " ") + 1;
+        next = at + n + (at[n] == '/');
+        if (file >= n || name >= n)
+            continue;
+        const bool named = is_named(at + name, n - name, p), inner = *next == '\0';
+        if (!(named && (p->outer || inner)) && !(inner && !found.named))
+            continue;
+        found = (scope){hash(1, caller, (size_t)(at - caller)),
+                        strtoul(at + file + 1, NULL, 10), named};
+        found.key = hash(hash(found.key, at, file), at + name, n - name) | 1;
     }
     return found;
-}
-
-/* Where the function's caller begins in the layer's name, which has the innermost ones alone.
- */
-static const char *caller_of(const scope *s)
-{
-    const char *at = s->at - (s->at > s->layer);
-    while (at > s->layer && at[-1] != '/')
-        at--;
-    return at;
-}
-
-static bool same_scope(const scope *a, const scope *b)
-{
-    if (a->name == NULL || b->name == NULL || a->n_file != b->n_file ||
-        a->n_name != b->n_name || strncmp(a->at, b->at, a->n_file) != 0 ||
-        strncmp(a->name, b->name, a->n_name) != 0)
-        return false;
-    const char *by_a = caller_of(a), *by_b = caller_of(b);
-    const size_t n = (size_t)(a->at - by_a);
-    return n == 0 || b->at == by_b ||
-           (n == (size_t)(b->at - by_b) && strncmp(by_a, by_b, n) == 0);
 }
 
 static bool is_saved(const trace_life *x)
@@ -358,9 +333,9 @@ static void try_pattern(search *s, const pattern *p)
     for (uint32_t i = from; i <= s->l->n; i++) {
         scope is = {0};
         if (i < s->l->n && s->r->phase[s->l->all[i].born] == 1)
-            is = scope_of(s->t->stacks[s->l->all[i].stack].layer, p->names, p->outer);
-        if (!same_scope(&of, &is) || is.line < of.line) {
-            if (of.name != NULL)
+            is = scope_of(s->t->stacks[s->l->all[i].stack].layer, p);
+        if (of.key != is.key || is.line < of.line) {
+            if (of.key != 0)
                 close_call(s, p, from, i, of.named);
             from = i;
         }

@@ -159,32 +159,27 @@ static void print_height(const char *name, const lives_height *h, const report_s
 static void say_steps(const replan *r, const report_style *style)
 {
     const trace_period *p = &r->period;
-    const char *what = p->passes ? "pass" : "training step";
+    const char *what = p->passes ? "pass (forward and backward)" : "training step";
     const uint64_t first =
         p->first > 0 && p->steps > 0 ? r->trace.events[p->first - 1].number : 0;
-    if (p->steps == 0)
-        sw_writer_say(style->to, 2, 4, "%s",
-                      p->by_frames ? "No training step is in the trace: no backward pass ends "
-                                     "in it. The figures are those of the whole trace."
-                                   : "No steady step was found: the requests do not repeat "
-                                     "three times, up to the same bytes.");
-    else if (p->steps == 1)
+    if (p->steps < 2)
         sw_writer_say(style->to, 2, 4,
-                      "One %s is in the trace%s: the figures are those of the "
-                      "whole trace.",
-                      what, p->passes ? ", forward and backward" : "");
-    else if (p->by_frames)
-        sw_writer_say(style->to, 2, 4,
-                      "%s %s%s are in the trace, the first from event %s on; %s bytes live "
-                      "through all of the last.",
-                      sw_text_digits(p->steps).text, what, p->passes ? "es" : "s",
-                      sw_text_digits(first).text, sw_text_digits(r->step_kept).text);
+                      p->steps == 1 ? "One %s is in the trace: the figures are those of the "
+                                      "whole trace."
+                      : p->by_frames
+                          ? "No %s is in the trace: the figures are those of the whole trace."
+                          : "No steady step was found: the requests do not repeat three times, "
+                            "up to the same bytes.",
+                      what);
     else
         sw_writer_say(style->to, 2, 4,
-                      "From event %s on %s steps of %s requests are alike; %s bytes live "
-                      "through all of a step.",
+                      "From event %s on %s %s %s; %s bytes live through all of %s.",
                       sw_text_digits(first).text, sw_text_digits(p->steps).text,
-                      sw_text_digits(p->requests).text, sw_text_digits(r->step_kept).text);
+                      p->passes      ? "passes (forward and backward)"
+                      : p->by_frames ? "training steps"
+                                     : "steps",
+                      p->by_frames ? "are in the trace" : "are alike",
+                      sw_text_digits(r->step_kept).text, p->by_frames ? "the last" : "a step");
 }
 
 static void print_steps(const replan *r, const report_style *style)

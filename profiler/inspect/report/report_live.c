@@ -30,17 +30,21 @@ static sw_status shares_by(sw_timeline *t, const sw_tl_program *p, parts_by by,
     return status;
 }
 
-static int by_what(const void *a, const void *b)
+/* By name, layer, op, role and bytes: texts are kept once, so equal ones have one address. */
+static int compare_what(const sw_tensor *x, const sw_tensor *y)
 {
-    const sw_tensor *x = *(const sw_tensor *const *)a, *y = *(const sw_tensor *const *)b;
     const uint64_t of_x[] = {(uintptr_t)x->name, (uintptr_t)x->layer, (uintptr_t)x->op,
                              (uintptr_t)x->role, x->bytes + x->padding},
                    of_y[] = {(uintptr_t)y->name, (uintptr_t)y->layer, (uintptr_t)y->op,
                              (uintptr_t)y->role, y->bytes + y->padding};
-    for (int i = 0; i < 5; i++)
-        if (of_x[i] != of_y[i])
-            return of_x[i] < of_y[i] ? -1 : 1;
-    return x < y ? -1 : 1;
+    return memcmp(of_x, of_y, sizeof of_x);
+}
+
+static int by_what(const void *a, const void *b)
+{
+    const sw_tensor *x = *(const sw_tensor *const *)a, *y = *(const sw_tensor *const *)b;
+    const int what = compare_what(x, y);
+    return what != 0 ? what : (x > y) - (x < y);
 }
 
 static uint64_t bytes_of(const report_same *s)
@@ -64,15 +68,11 @@ static void keep_largest(report_live *live, report_same same)
     live->n_largest += live->n_largest < REPORT_LARGEST;
 }
 
-/* Texts are kept once, so equal ones have one address. */
 static void find_largest(report_live *live, const sw_tensor **of, size_t n)
 {
     qsort(of, n, sizeof *of, by_what);
     for (size_t i = 0, to; i < n; i = to) {
-        for (to = i + 1; to < n && of[to]->name == of[i]->name &&
-                         of[to]->layer == of[i]->layer && of[to]->op == of[i]->op &&
-                         of[to]->role == of[i]->role &&
-                         of[to]->bytes + of[to]->padding == of[i]->bytes + of[i]->padding;)
+        for (to = i + 1; to < n && compare_what(of[i], of[to]) == 0;)
             to++;
         keep_largest(live, (report_same){of[i], to - i});
     }
