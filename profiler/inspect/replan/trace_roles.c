@@ -42,7 +42,8 @@ typedef struct {
 /* ---- phases ------------------------------------------------------------------------------ */
 
 /* Python's stacks are empty in autograd's thread, where others name backward or an update;
- * where frees have none at all, they say nothing. C++ would show a backward pass. */
+ * where frees have none at all, they say nothing. C++ would show a backward pass. In a profile
+ * frees have the frames of who made it, and what is written in place by nobody has none. */
 static void find_frames(search *s)
 {
     bool native = false, training = false;
@@ -51,19 +52,17 @@ static void find_frames(search *s)
         const trace_stack *by = &s->t->stacks[e->stack];
         native |= (by->facts & (FRAMES_NATIVE | FRAMES_ENGINE)) != 0;
         training |= by->phase >= 3;
-        s->frees |= e->action == TRACE_FREE_COMPLETED && e->stack > 0;
+        s->frees |= s->t->cuda && e->action == TRACE_FREE_COMPLETED && e->stack > 0;
     }
-    s->empty = training && !native;
+    s->empty = training && !native && s->t->cuda;
     s->r->known = training || native;
 }
 
 static int phase_of_event(const search *s, const trace_event *e)
 {
-    if (e->action > TRACE_FREE_COMPLETED)
+    if (e->action > TRACE_FREE_COMPLETED || (e->action != TRACE_ALLOC && !s->frees))
         return -1;
-    if (e->stack > 0)
-        return s->t->stacks[e->stack].phase;
-    return s->empty && (s->frees || e->action == TRACE_ALLOC) ? 3 : -1;
+    return e->stack > 0 ? s->t->stacks[e->stack].phase : s->empty ? 3 : -1;
 }
 
 /* What is before the first event that says its phase has that. */
@@ -157,8 +156,9 @@ static sw_status find_steps(search *s)
 /* Of the event that ended it; 0: it lives on. */
 static uint32_t facts_of_death(const search *s, const trace_life *x)
 {
-    return x->dead < s->l->n_positions ? s->t->stacks[s->t->events[x->dead - 1].stack].facts
-                                       : 0;
+    return s->frees && x->dead < s->l->n_positions
+               ? s->t->stacks[s->t->events[x->dead - 1].stack].facts
+               : 0;
 }
 
 /* Freed behind the phase that made it, or never. */
