@@ -6,6 +6,8 @@
 #include "profiler/inspect/value_tree.h"
 
 #define SNAPSHOT_LARGEST_BYTES ((int64_t)1 << 40) /* of one event, block or segment */
+/* A profile has one segment, from the lowest address of the process to the highest. */
+#define SNAPSHOT_LARGEST(f) ((f)->device ? SNAPSHOT_LARGEST_BYTES : SNAPSHOT_LAST_ADDRESS)
 #define SNAPSHOT_DEVICES 1024
 #define SNAPSHOT_MOST ((uint32_t)1 << 28) /* events, and blocks */
 #define SNAPSHOT_LAST_ADDRESS (INT64_MAX / 4)

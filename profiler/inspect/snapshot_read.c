@@ -31,7 +31,7 @@ static bool is_position(const trace_event *e)
 static sw_status find_space(reader *r)
 {
     const snapshot_trace *t = &r->trace;
-    for (uint32_t i = 0; i < t->n_segments; i++)
+    for (uint32_t i = 0; i < t->n_segments && t->cuda; i++)
         SW_TRY(address_space_add(&r->space, t->segments[i].address, t->segments[i].bytes));
     for (uint32_t i = 0; i < t->n_events; i++)
         if (t->events[i].action != TRACE_OOM && t->events[i].action != TRACE_FREE_REQUESTED)
@@ -207,7 +207,7 @@ static sw_status choose_device(reader *r, const snapshot_file *f, int64_t *out)
         SW_TRY(snapshot_number(r->t->path, segment, "segment", s, "device",
                                SNAPSHOT_DEVICES - 1, &device));
         SW_TRY(snapshot_number(r->t->path, segment, "segment", s, "total_size",
-                               SNAPSHOT_LARGEST_BYTES, &size));
+                               SNAPSHOT_LARGEST(f), &size));
         bytes[device] += (uint64_t)size;
     }
     for (uint64_t d = 0; d < SNAPSHOT_DEVICES; d++) {

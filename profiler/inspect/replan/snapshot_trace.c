@@ -183,7 +183,7 @@ static sw_status take_block(reader *r, value block, uint64_t number, uint64_t ad
     b.active = state != NULL && strncmp(state, "active", 6) == 0;
     b.pending = b.active && (strcmp(state, "active_pending_free") == 0 ||
                              strcmp(state, "active_awaiting_free") == 0);
-    SW_TRY(snapshot_number(r->f->path, block, "block", number, "size", SNAPSHOT_LARGEST_BYTES,
+    SW_TRY(snapshot_number(r->f->path, block, "block", number, "size", SNAPSHOT_LARGEST(r->f),
                            &bytes));
     if (b.active) {
         value frames;
@@ -226,7 +226,7 @@ static sw_status take_segment(reader *r, value segment, uint64_t number)
     SW_TRY(snapshot_number(r->f->path, segment, "segment", number, "address",
                            SNAPSHOT_LAST_ADDRESS, &address));
     SW_TRY(snapshot_number(r->f->path, segment, "segment", number, "total_size",
-                           SNAPSHOT_LARGEST_BYTES, &bytes));
+                           SNAPSHOT_LARGEST(r->f), &bytes));
     const uint64_t pool = pool_of(value_at(segment, "segment_pool_id"));
     trace_segment s = {.address = (uint64_t)address,
                        .bytes = (uint64_t)bytes,

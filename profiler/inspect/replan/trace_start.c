@@ -304,22 +304,22 @@ sw_status trace_start_find(trace_start *s, snapshot_trace *t)
 uint64_t trace_start_most(const trace_start *s, const snapshot_trace *t, uint32_t to,
                           uint32_t *where, uint64_t *now)
 {
-    int64_t is = (int64_t)s->reserved, most = is;
+    uint64_t is = s->reserved, most = is; /* hostile sums wrap */
     *where = TRACE_NONE;
     for (uint32_t i = 0; i < to; i++) {
         const trace_event *e = &t->events[i];
         if (e->action == TRACE_SEGMENT_ALLOC || e->action == TRACE_SEGMENT_MAP)
-            is += (int64_t)e->bytes;
+            is += e->bytes;
         else if (e->action == TRACE_SEGMENT_FREE || e->action == TRACE_SEGMENT_UNMAP)
-            is -= (int64_t)e->bytes;
-        if (is > most) {
+            is -= e->bytes;
+        if ((int64_t)(is - most) > 0) {
             most = is;
             *where = i;
         }
     }
     if (now != NULL)
-        *now = (uint64_t)is;
-    return (uint64_t)most;
+        *now = is;
+    return most;
 }
 
 void trace_start_free(trace_start *s)
