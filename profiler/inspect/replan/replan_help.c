@@ -49,6 +49,7 @@ typedef struct {
     const trace_roles *r;
     uint64_t *live; /* by position */
     int64_t *less;  /* by position: what changes there */
+    uint32_t *ends; /* by region: the position behind it */
     uint64_t peak;
     replan_help now;
     number_map written; /* by size and backward pass: the life up to which gradients are */
@@ -125,9 +126,9 @@ static sw_status cut_gradient(search *s, const trace_life *x)
     const bool zeroed =
         x->dead < s->l->n_positions &&
         (s->t->stacks[s->t->events[x->dead - 1].stack].facts & FRAMES_ZERO_GRAD) != 0;
-    for (uint32_t from = x->born, to; from < end; from = to) {
-        for (to = from; to < end && s->r->region[to] == s->r->region[from];)
-            to++;
+    for (uint32_t from = x->born, to; from < end && s->looks > 0; from = to) {
+        to = s->ends[s->r->region[from]] < end ? s->ends[s->r->region[from]] : end;
+        s->looks--;
         const bool updated = from > 0 && s->r->region[from] != s->r->region[from - 1] &&
                              kind_at(s, from - 1) == 4;
         if (kind_at(s, from) != 1 || !(updated || (from == 0 && zeroed && to == x->dead)))
@@ -141,7 +142,9 @@ static sw_status cut_gradient(search *s, const trace_life *x)
 
 static sw_status try_zero_grad(search *s)
 {
-    s->looks = 100 * (uint64_t)s->l->n; /* a file may have as many sizes as tensors */
+    s->looks = 1000 * (uint64_t)s->l->n; /* a file may have as many sizes as tensors */
+    for (uint32_t i = 0; i < s->r->n_positions; i++)
+        s->ends[s->r->region[i]] = i + 1;
     for (uint32_t i = 0; i < s->l->n; i++)
         if (s->l->all[i].rule == RULE_GRADIENT)
             SW_TRY(cut_gradient(s, &s->l->all[i]));
@@ -422,11 +425,13 @@ sw_status replan_help_find(replan_help out[REPLAN_HELPS], uint32_t *n, const sna
     void *block;
     replan_help found[REPLAN_CHANGES];
     search s = {.t = t, .l = l, .r = r};
-    const size_t bytes = ((size_t)l->n_positions + 1) * sizeof *s.less;
+    const size_t n_less = (size_t)l->n_positions + 1,
+                 bytes = n_less * (sizeof *s.less + sizeof *s.ends);
     SW_TRY(trace_lives_curve(l, &s.live));
     sw_status status = sw_heap_alloc(&block, SW_HEAP_PROFILE, bytes);
     if (status == SW_OK) {
         s.less = block;
+        s.ends = (uint32_t *)(s.less + n_less);
         status = try_all(&s, found, n, reserved, expandable);
         sw_heap_free(block, SW_HEAP_PROFILE, bytes);
     }
