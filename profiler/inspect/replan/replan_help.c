@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define WORTH 256 /* of the peak */
+#define NEAR 64   /* requests between an operator and what it belongs to */
 
 static const struct {
     const char *name, *text;
@@ -43,6 +44,14 @@ const char *replan_change_text(replan_change change)
     return changes[change].text;
 }
 
+/* A function of a layer's name, "a.py:4 b/c.py:2 d": its file, its name and who called it, and
+ * its line. */
+typedef struct {
+    uint64_t key; /* 0: none */
+    unsigned long line;
+    bool named;
+} scope;
+
 typedef struct {
     const snapshot_trace *t;
     const trace_lives *l;
@@ -54,6 +63,8 @@ typedef struct {
     replan_help now;
     number_map written; /* by size and backward pass: the life up to which gradients are */
     uint64_t looks;     /* that may still be taken for it */
+    scope *scopes;      /* by stack, of the latest pattern */
+    uint32_t *flags;    /* by stack: what its operator does */
 } search;
 
 /* ---- trying ------------------------------------------------------------------------------ */
@@ -215,14 +226,6 @@ static const pattern patterns[] = {
     {HELP_NORM, {"norm", "Norm"}, RSQRT, 0, false, false},
 };
 
-/* A function of a layer's name, "a.py:4 b/c.py:2 d": its file, its name and who called it, and
- * its line. */
-typedef struct {
-    uint64_t key; /* 0: none */
-    unsigned long line;
-    bool named;
-} scope;
-
 static bool is_named(const char *name, size_t n, const pattern *p)
 {
     for (int i = 0; i < 4 && p->names[i] != NULL; i++)
@@ -266,7 +269,7 @@ static bool is_saved(const trace_life *x)
 
 static uint32_t flag_at(const search *s, uint32_t life)
 {
-    return flag_of(s->t->stacks[s->l->all[life].stack].op);
+    return s->flags[s->l->all[life].stack];
 }
 
 /* Lives from..to of a function that is nothing else: what is kept for backward goes, but for
@@ -321,10 +324,11 @@ static void close_call(search *s, const pattern *p, uint32_t from, uint32_t to, 
         uint32_t k = i + 1;
         if ((flag_at(s, i) & p->part) == 0 || !is_saved(&s->l->all[i]))
             continue;
-        while (k < to && ((flag_at(s, k) & p->whole) == 0 || !is_saved(&s->l->all[k]) ||
-                          s->l->all[k].bytes != s->l->all[i].bytes))
+        const uint32_t end = to - i < NEAR ? to : i + NEAR;
+        while (k < end && ((flag_at(s, k) & p->whole) == 0 || !is_saved(&s->l->all[k]) ||
+                           s->l->all[k].bytes != s->l->all[i].bytes))
             k++;
-        if (k < to)
+        if (k < end)
             drop_all(s, &s->l->all[i]);
     }
 }
@@ -333,10 +337,12 @@ static void try_pattern(search *s, const pattern *p)
 {
     scope of = {0};
     uint32_t from = s->l->n_before;
+    for (uint32_t i = 0; i < s->t->n_stacks; i++)
+        s->scopes[i] = scope_of(s->t->stacks[i].layer, p);
     for (uint32_t i = from; i <= s->l->n; i++) {
         scope is = {0};
         if (i < s->l->n && s->r->phase[s->l->all[i].born] == 1)
-            is = scope_of(s->t->stacks[s->l->all[i].stack].layer, p);
+            is = s->scopes[s->l->all[i].stack];
         if (of.key != is.key || is.line < of.line) {
             if (of.key != 0)
                 close_call(s, p, from, i, of.named);
@@ -425,13 +431,18 @@ sw_status replan_help_find(replan_help out[REPLAN_HELPS], uint32_t *n, const sna
     void *block;
     replan_help found[REPLAN_CHANGES];
     search s = {.t = t, .l = l, .r = r};
-    const size_t n_less = (size_t)l->n_positions + 1,
-                 bytes = n_less * (sizeof *s.less + sizeof *s.ends);
+    const size_t n_less = (size_t)l->n_positions + 1;
+    const size_t bytes = n_less * (sizeof *s.less + sizeof *s.ends) +
+                         t->n_stacks * (sizeof *s.scopes + sizeof *s.flags);
     SW_TRY(trace_lives_curve(l, &s.live));
     sw_status status = sw_heap_alloc(&block, SW_HEAP_PROFILE, bytes);
     if (status == SW_OK) {
         s.less = block;
-        s.ends = (uint32_t *)(s.less + n_less);
+        s.scopes = (scope *)(s.less + n_less);
+        s.ends = (uint32_t *)(s.scopes + t->n_stacks);
+        s.flags = s.ends + n_less;
+        for (uint32_t i = 0; i < t->n_stacks; i++)
+            s.flags[i] = flag_of(t->stacks[i].op);
         status = try_all(&s, found, n, reserved, expandable);
         sw_heap_free(block, SW_HEAP_PROFILE, bytes);
     }
