@@ -177,6 +177,7 @@ static sw_status add_program(reader *r, bool own)
     r->t->passes = r->roles.passes;
     run->step = 1;
     run->peak_bytes = r->p->peak_bytes;
+    memcpy(run->phase, r->p->phase, sizeof run->phase);
     return sw_timeline_finish(r->t);
 }
 
