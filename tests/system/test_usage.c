@@ -132,7 +132,6 @@ static const struct {
     {"train --epochs 1000000 --save-params /nowhere/at/all", 1, "--save-params /nowhere"},
     {"train --epochs 1000000 --save-params /", 1, "--save-params /"},
     {"train --model mlp --hidden 1048576,1048576", 4, "this machine has"},
-    {"report", 2, "FILE must be given"},
     {"report --format cvs x", 2, "text, json"},
     {"report x.jsonl --html y.html --format csv", 2, "leave out --format"},
     {"report x.jsonl --html y.html --json", 2, "leave out --format"},
@@ -152,6 +151,12 @@ static void what_means_nothing_is_refused_in_one_line(void)
                      strstr(outcome.err, refused[i].says) != NULL,
                  "'%s': status %d: %s", refused[i].words, outcome.status, outcome.err);
     }
+    /* Whoever has no file yet is told how to record one. */
+    program_run(&outcome, "report", NULL);
+    SW_CHECK(outcome.status == 2 && outcome.out[0] == '\0' &&
+                 strstr(outcome.err, "FILE must be given") != NULL &&
+                 strstr(outcome.err, "_dump_snapshot(") != NULL,
+             "report: status %d: %s", outcome.status, outcome.err);
 }
 
 static void a_message_is_one_line_whatever_was_typed(void)
