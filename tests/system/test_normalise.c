@@ -181,9 +181,9 @@ static const char *norm(const char *more)
 {
     static char words[200];
     snprintf(words, sizeof words, "--model mbconv --width-factor 0.25 %s --epochs 3 %s",
-             sw_tests_full()
-                 ? "--synthetic-n 400 --batch 20 --depth-factor 0.25"
-                 : "--synthetic-n 240 --batch 12 --depth-factor 0.1 --image-size 16",
+             sw_tests_full() ? "--synthetic-n 400 --batch 20 --depth-factor 0.25"
+                             : "--synthetic-n 240 --batch 12 --depth-factor 0.1 --image-size "
+                               "12 --width-factor 0.125",
              more);
     return words;
 }
