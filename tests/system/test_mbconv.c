@@ -7,7 +7,7 @@
 
 #define SMALL "--quiet --json --model mbconv --width-factor 0.25 --depth-factor 0.25 "
 #define LEAST                                                                                  \
-    "--quiet --json --model mbconv --width-factor 0.25 --depth-factor 0.1 --synthetic-n 8 "    \
+    "--quiet --json --model mbconv --width-factor 0.125 --depth-factor 0.1 --synthetic-n 8 "   \
     "--batch 4 --optimizer sgd "
 #define FEW SMALL "--synthetic-n 40 --batch 20 --optimizer sgd "
 

@@ -25,8 +25,8 @@ static double number(const char *words, const char *name)
 static void it_trains_as_planned(void)
 {
     static const char *const jobs[] = {
-        FEW "--threads 2 --activation swish",
-        SMALL "--synthetic-n 8 --batch 4 --witness --memory-budget 1800000"};
+        FEW "--threads 2 --activation swish", SMALL
+        "--synthetic-n 8 --batch 4 --witness --width-factor 0.0625 --memory-budget 700000"};
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
         char words[400];
         snprintf(words, sizeof words, "train %s", jobs[i]);
