@@ -104,7 +104,7 @@ static sw_status check_sum(sw_pbt *p, const char *path, const char *text, size_t
                 bytes, (unsigned long long)p->s.log_bytes);
     if (p->s.log_sum != 0 && p->s.log_sum != sum)
         SW_FAIL(SW_FORMAT,
-                "%s: is damaged: its first %zu bytes are not those that it had when the run "
+                "%s is damaged: its first %zu bytes are not those that it had when the run "
                 "was saved",
                 path, bytes);
     p->s.log_sum = sum;

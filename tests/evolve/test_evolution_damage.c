@@ -6,11 +6,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum {
     BEFORE = 2,
-    END = 3
-}; /* generations that are complete when the damage comes; the last */
+    END = 3,   /* generations that are complete when the damage comes; the last */
+    LONG = 240 /* of the folder's name: the second reason must have room, too */
+};
+
+#define FROM_OLDER "; goes on from generation 1 (generation.json.1)"
 
 typedef struct {
     evo_data data;
@@ -49,7 +53,8 @@ static scene *new_scene(void)
     sw_evolution *e = NULL;
     s = (scene){.data = evo_digits(64, 16), .exec = evo_exec(1, NULL)};
     sw_after(end_scene, &s);
-    (void)snprintf(dir, sizeof dir, "%s", evo_folder());
+    (void)snprintf(dir, sizeof dir, "%s/%0*d", evo_folder(), LONG, 0);
+    CU_ASSERT_EQUAL_FATAL(mkdir(dir, 0700), 0);
     s.opts = evo_opts(&s.data);
     s.opts.dir = s.dir = dir;
     OK(sw_evolution_create(&e, s.exec, &s.opts));
@@ -165,6 +170,8 @@ static void each_file_may_be_damaged(void)
             begin(s);
             damage_file(s, file, (damage)how, s->tree.size[file] / 3);
             goes_on(s, named ? name : "", name);
+            SW_CHECK(is_newest(name) == (strstr(sw_last_note(), FROM_OLDER) != NULL), "%s: %s",
+                     name, sw_last_note());
             ends_well(s, name);
         }
     }
@@ -228,19 +235,20 @@ static void two_damaged_generations_are_refused(void)
     for (int file = 0; file < s->tree.n; file++)
         if (strncmp(name_of(s, file), "generation.json", 15) == 0)
             damage_file(s, file, FLIPPED, 100);
-    REFUSED(sw_evolution_resume(s->e, &found), SW_FORMAT, "generation.json: is damaged");
-    REFUSED(sw_evolution_resume(s->e, &found), SW_FORMAT, "generation.json.1: is damaged");
+    REFUSED(sw_evolution_resume(s->e, &found), SW_FORMAT,
+            "/generation.json is damaged: it is not what was written; generation.json.1 is "
+            "damaged: it is not what was written");
     CU_ASSERT_EQUAL(found, 7);
     evo_tree_put(&s->tree, s->dir);
     for (int file = 0; file < s->tree.n; file++)
         if (strstr(name_of(s, file), "members/best-") != NULL ||
             strstr(name_of(s, file), "members/spare-") != NULL)
             damage_file(s, file, FLIPPED, s->tree.size[file] - 1);
-    REFUSED(sw_evolution_resume(s->e, &found), SW_FORMAT, ".state: is damaged");
+    REFUSED(sw_evolution_resume(s->e, &found), SW_FORMAT, ".state is damaged");
     ends_well(s, "begun anew");
 }
 
-/* The folder of an earlier version is refused by name. */
+/* The folder of an earlier version is refused by name: its sum left out a byte more. */
 static void another_format_is_named(void)
 {
     scene *s = new_scene();
@@ -256,7 +264,7 @@ static void another_format_is_named(void)
     CU_ASSERT_FATAL(format != NULL && sum != NULL);
     format[19] = '1';
     (void)snprintf(digits, sizeof digits, "%016llx",
-                   (unsigned long long)swi_sum_of(text, n - 29, 0));
+                   (unsigned long long)swi_sum_of(text, n - 30, 0));
     memcpy(sum + 2, digits, 16);
     evo_write(path, text, n);
     free(text);

@@ -329,7 +329,7 @@ static void damaged_files_end_no_run(void)
             const sw_outcome *o = going_run(SMALL "--generations 4 --out @/R --resume");
             if (gone == 2 && i < 2) {
                 SW_CHECK(program_failed_cleanly(o, 3) && strstr(o->err, files[i] + 2) != NULL &&
-                             strstr(o->err, "generation.json.1: is damaged") != NULL,
+                             strstr(o->err, "generation.json.1 is damaged") != NULL,
                          "%s: status %d: %s", files[i], o->status, o->err);
                 continue;
             }
@@ -386,6 +386,11 @@ static void its_files_are_known(void)
                      "%s: status %d: %s%s", name, o->status, o->out, o->err);
             flip(name, part);
         }
+    going_put("R/old.json", "{\"format\":\"stepwell evolution 1\",\"sum\":\"0x0\"}\n");
+    o = going_run("info @/R/old.json");
+    SW_CHECK(program_failed_cleanly(o, 3) &&
+                 strstr(o->err, "its format is \"stepwell evolution 1\"") != NULL,
+             "status %d: %s", o->status, o->err);
 }
 
 /* Ended at any time, without a word: what is there goes on. */

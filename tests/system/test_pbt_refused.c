@@ -284,7 +284,7 @@ static void damaged_logs_are_refused(void)
         going_copy("M.csv", "before");
         o = population_only(words, "--steps 12 --resume=@/C --metrics @/M.csv --log-dir @/L");
         SW_CHECK(o->status == 3 && o->signal == 0 &&
-                     strstr(o->err, "pbt_global.txt: is damaged: its first") != NULL &&
+                     strstr(o->err, "pbt_global.txt is damaged: its first") != NULL &&
                      strstr(o->err, "or go on without --log-dir") != NULL &&
                      going_same_file("M.csv", "before"),
                  "byte %zu: status %d: %s", i, o->status, o->err);

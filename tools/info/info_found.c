@@ -196,7 +196,8 @@ static sw_status look_evolution(found *f)
     SW_TRY(swi_text_load(&text, &n, f->path, f->says, SIZE_MAX / 2));
     const char *end = memchr(text, '\n', n), *at = strstr(text, "\"generation\":");
     const bool state = strcmp(f->kind, "state") == 0;
-    bool whole = state || swi_generation_whole(text, n);
+    sw_status status = SW_OK;
+    bool whole = true;
     if (state)
         whole = end != NULL &&
                 sscanf(text,
@@ -204,9 +205,12 @@ static sw_status look_evolution(found *f)
                                       "\"bytes\":%zu,\"sum\":\"0x%llx\"}",
                        what, &id, &generation, &bytes, &sum) == 5 &&
                 bytes == n - (size_t)(end + 1 - text) && swi_sum_of(end + 1, bytes, 0) == sum;
-    else if (at != NULL)
+    else
+        status = swi_generation_check(text, n, f->path);
+    if (!state && at != NULL)
         generation = strtoull(at + strlen("\"generation\":"), NULL, 10);
     sw_text_free(text, n);
+    SW_TRY(status);
     if (!whole)
         SW_FAIL(SW_FORMAT, "%s: %s, and is damaged: its bytes are not those that were written",
                 f->path, f->says);

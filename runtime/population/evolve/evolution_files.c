@@ -74,13 +74,22 @@ static void tail_of(char to[TAIL + 1], const char *text, size_t n)
                    (unsigned long long)swi_sum_of(text, n, 0));
 }
 
-bool swi_generation_whole(const char *text, size_t n)
+/* The format is judged first: each one has its own sum. */
+sw_status swi_generation_check(const char *text, size_t n, const char *path)
 {
-    char tail[TAIL + 1];
-    if (n < TAIL)
-        return false;
-    tail_of(tail, text, n - TAIL);
-    return memcmp(text + n - TAIL, tail, TAIL) == 0;
+    char tail[TAIL + 1], format[64];
+    const bool known = sscanf(text, "{\"format\":\"%63[^\"]", format) == 1;
+    if (known && strcmp(format, SWI_GENERATION_FORMAT) != 0)
+        SW_FAIL(
+            SW_FORMAT,
+            "%s: its format is \"%s\", and this library goes on with \"%s\" alone: go on with "
+            "the version that began the run, or begin one in another folder",
+            path, format, SWI_GENERATION_FORMAT);
+    if (n >= TAIL)
+        tail_of(tail, text, n - TAIL);
+    if (!known || n < TAIL || memcmp(text + n - TAIL, tail, TAIL) != 0)
+        SW_FAIL(SW_FORMAT, "%s is damaged: it is not what was written", path);
+    return SW_OK;
 }
 
 /* In the place of that with zeros. */

@@ -9,8 +9,9 @@
 #define SWI_GENERATION_FORMAT "stepwell evolution 2"
 #define SWI_STATE_HEAD "{\"format\":\"stepwell state 1\"," /* a state begins with */
 enum { SWI_GENERATIONS_KEPT = 2 }; /* generation.json, generation.json.1 */
-/* Is the text of such a file what was written? */
-bool swi_generation_whole(const char *text, size_t n);
+/* The text of such a file, which a zero follows, has this format and is what was written; else
+ * SW_FORMAT. */
+sw_status swi_generation_check(const char *text, size_t n, const char *path);
 
 /* Numbers past 2^53, and sums: "0x..." */
 void swi_put_hex(sw_json *j, const char *key, uint64_t x);

@@ -89,7 +89,7 @@ static sw_status read_open(sw_file *f, swi_state_file file, void *to, size_t n, 
                 (unsigned long long)size, begin + n);
     if (got_head != begin || memcmp(head, found, begin) != 0 || got != n ||
         swi_sum_of(to, n, 0) != sum)
-        SW_FAIL(SW_FORMAT, "%s: is damaged: its bytes are not those that were written",
+        SW_FAIL(SW_FORMAT, "%s is damaged: its bytes are not those that were written",
                 sw_file_path(f));
     return SW_OK;
 }

@@ -7,10 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NOTES = 500 };
-static void note(char *notes, const char *why)
+/* Room for all that is wrong with both generations. The folder is named once, so that the
+ * second reason has room in a message, too. */
+enum { NOTES = 4 * SWI_EVOLUTION_PATH };
+static void note(const sw_evolution *e, char *notes, const char *why)
 {
-    const size_t used = strlen(notes);
+    const size_t used = strlen(notes), n = strlen(e->opts.dir);
+    if (used > 0 && strncmp(why, e->opts.dir, n) == 0 && why[n] == '/')
+        why += n + 1;
     (void)snprintf(notes + used, NOTES - used, "%s%s", used > 0 ? "; " : "", why);
 }
 
@@ -148,19 +152,6 @@ static sw_status read_best(sw_json_in *in, void *context)
     return read_one(in, r, &r->best);
 }
 
-static sw_status read_format(sw_json_in *in)
-{
-    char text[64];
-    SW_TRY(sw_json_get_text(in, text, sizeof text));
-    if (strcmp(text, SWI_GENERATION_FORMAT) != 0)
-        SW_FAIL(
-            SW_FORMAT,
-            "%s: its format is \"%s\", and this library goes on with \"%s\" alone: go on with "
-            "the version that began the run, or begin one in another folder",
-            in->path, text, SWI_GENERATION_FORMAT);
-    return SW_OK;
-}
-
 static sw_status read_field(sw_json_in *in, const char *key, void *context)
 {
     static const char *const fields[] = {"format",        "options", "generation", "next_id",
@@ -171,8 +162,8 @@ static sw_status read_field(sw_json_in *in, const char *key, void *context)
                                 &r->steps,      &r->mutants, &r->refused};
     uint32_t which;
     SW_TRY(swi_read_field(in, key, fields, 11, "a generation", &r->seen, &which));
-    if (which == 0)
-        return read_format(in);
+    if (which == 0) /* it was judged with the sum */
+        return sw_json_get_string(in, &(sw_json_text){.to = r->text, .cap = r->room});
     if (which == 1)
         return swi_options_read(in, r->e);
     if (which == 8)
@@ -187,8 +178,7 @@ static sw_status read_field(sw_json_in *in, const char *key, void *context)
 static sw_status parse(reader *r)
 {
     sw_json_in in = swi_read_begin(r->file, r->n, r->path);
-    if (!swi_generation_whole(r->file, r->n))
-        SW_FAIL(SW_FORMAT, "%s: is damaged: it is not what was written", r->path);
+    SW_TRY(swi_generation_check(r->file, r->n, r->path));
     SW_TRY(sw_json_get_object(&in, read_field, r));
     if (r->seen != 0x7ff)
         return sw_json_bad(&in, "a field of the generation is missing");
@@ -204,7 +194,7 @@ static sw_status check_state(reader *r, swi_one *one)
 {
     sw_evolution *e = r->e;
     void *scratch;
-    char why[NOTES] = "";
+    char why[SWI_EVOLUTION_PATH] = "";
     one->rest.there = true;
     if (one->rest.bytes != one->need.member)
         SW_FAIL(SW_FORMAT, "%s: member %llu has %zu bytes, its genome needs %zu", r->path,
@@ -214,7 +204,7 @@ static sw_status check_state(reader *r, swi_one *one)
                                              : swi_rest_read(e, one, scratch);
     swi_charged_give(e, scratch, one->need.member, &e->scratch_bytes);
     if (*why != '\0' && status == SW_OK)
-        note(r->notes, why);
+        note(e, r->notes, why);
     return status;
 }
 
@@ -292,7 +282,7 @@ static sw_status look_at_history(reader *r)
     if (n < r->history_bytes) {
         (void)snprintf(why, sizeof why, "%s: has %zu of its %llu bytes: lines are lost", path,
                        n, had);
-        note(r->notes, why);
+        note(r->e, r->notes, why);
         r->history_bytes = n;
         while (r->history_bytes > 0 && text[r->history_bytes - 1] != '\n')
             r->history_bytes--;
@@ -355,20 +345,26 @@ static sw_status take(sw_evolution *e, const char *path, bool go_on, char *notes
 static sw_status resume(sw_evolution *e, const char *const paths[], char *notes, bool *found)
 {
     sw_status first = SW_OK;
+    char from[80];
     for (int i = 0; i < SWI_GENERATIONS_KEPT; i++) {
         bool there = false;
         sw_status status = sw_file_look(paths[i], &there);
         if (status == SW_OK && !there)
-            status = sw_error_set(SW_IO, __FILE__, __LINE__, "%s: is not there", paths[i]);
+            status = sw_error_set(SW_IO, __FILE__, __LINE__, "%s is not there", paths[i]);
         else
             *found = true;
         if (there)
             status = take(e, paths[i], true, notes);
         e->drop_old = i > 0; /* it must not take the place of the whole one */
+        if (status == SW_OK && i > 0) {
+            (void)snprintf(from, sizeof from, "goes on from generation %llu (%s)",
+                           (unsigned long long)e->generation, strrchr(paths[i], '/') + 1);
+            note(e, notes, from);
+        }
         if (status != SW_FORMAT && status != SW_IO)
             return status;
         first = first == SW_OK ? status : first;
-        note(notes, sw_last_error());
+        note(e, notes, sw_last_error());
     }
     return *found ? sw_error_set(first, __FILE__, __LINE__, "%s", notes) : SW_OK;
 }
