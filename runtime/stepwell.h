@@ -294,8 +294,8 @@ SW_API uint64_t sw_model_layout_hash(sw_model *model);
  * gradients and states stay as they are - but of a model that a failed run left damaged,
  * loading makes them zero, as sw_model_ready does.
  *
- * A PATH that ends in ".npz" is not saved (SW_UNSUPPORTED): NumPy's archives hold data here,
- * and loading one is SW_FORMAT. */
+ * A PATH that ends in ".npz" (or ".NPZ") is not saved (SW_UNSUPPORTED): NumPy's archives hold
+ * data here, and loading one is SW_FORMAT. */
 SW_MUST_USE SW_API sw_status sw_model_save(const sw_model *model, const char *path);
 SW_MUST_USE SW_API sw_status sw_model_load(sw_model *model, const char *path);
 

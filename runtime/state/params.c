@@ -10,6 +10,7 @@
 #include "runtime/state/tensor_internal.h"
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #define SAVED_ROLES (1u << SWI_ROLE_PARAMETER | 1u << SWI_ROLE_BUFFER)
 
@@ -32,7 +33,7 @@ static sw_status check_name(const char *path)
 {
     static const char npz[] = ".npz";
     const size_t n = strlen(path), end = sizeof npz - 1;
-    if (n >= end && strcmp(path + n - end, npz) == 0)
+    if (n >= end && strcasecmp(path + n - end, npz) == 0)
         SW_FAIL(
             SW_UNSUPPORTED,
             "sw_model_save: parameters are saved as safetensors, which sw_model_load reads; "
@@ -163,7 +164,6 @@ sw_status sw_model_load(sw_model *model, const char *path)
     SW_TRY(sw_handle_check(model, SW_HANDLE_MODEL, "sw_model_load"));
     if (path == NULL || path[0] == '\0')
         SW_FAIL(SW_INVALID, "sw_model_load: path must not be NULL or empty");
-    SW_TRY(check_name(path));
     SW_TRY(swi_model_take(model));
     const sw_status status = load(model, path);
     swi_model_give(model);

@@ -552,10 +552,32 @@ static void without_checksums_files_of_parameters_load_and_say_so(void)
 static void a_name_of_another_format_is_unsupported(void)
 {
     sw_model *model = chance_model("m", 3);
-    const char *path = path_of("model.npz");
-    failed_as(sw_model_save(model, path), SW_UNSUPPORTED, "model.npz");
-    CU_ASSERT_FALSE(sw_file_taken(path));
+    static const char *const names[] = {"model.npz", "model.NPZ", "model.Npz"};
+    for (int i = 0; i < 3; i++) {
+        const char *path = path_of(names[i]);
+        failed_as(sw_model_save(model, path), SW_UNSUPPORTED, names[i]);
+        CU_ASSERT_FALSE(sw_file_taken(path));
+    }
     CHECK_OK(sw_model_save(model, sw_temp_path("model.npz.safetensors")));
+}
+
+/* Loading looks at the bytes alone. */
+static void a_file_loads_whatever_its_name(void)
+{
+    sw_model *model = chance_model("m", 3);
+    char from[1200];
+    const char *path = path_of("named.npz");
+    failed_as(sw_model_load(model, path), SW_IO, "No such file");
+    snprintf(from, sizeof from, "%s", sw_temp_path("named.safetensors"));
+    CHECK_OK(sw_model_save(model, from));
+    CU_ASSERT_EQUAL(rename(from, path), 0);
+    CHECK_OK(sw_model_load(model, path));
+    FILE *zip = fopen(path, "wb");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(zip);
+    (void)fwrite("PK\3\4\24\0\0\0\0\0\0\0\41\0\0\0\0\0\0\0\0\0\0\0\0\0\5\0\0\0x.npy", 1, 35,
+                 zip);
+    CU_ASSERT_EQUAL(fclose(zip), 0);
+    failed_as(sw_model_load(model, path), SW_FORMAT, "a zip file");
 }
 
 static const sw_test tests[] = {
@@ -569,6 +591,7 @@ static const sw_test tests[] = {
     {"notes that are ours are refused", notes_that_are_ours_are_refused},
     {"marks and checksums come together", marks_and_checksums_come_together},
     {"a name of another format is unsupported", a_name_of_another_format_is_unsupported},
+    {"a file loads whatever its name", a_file_loads_whatever_its_name},
     {"digits are compared as bytes", digits_are_compared_as_bytes},
     {"another version is unsupported", another_version_is_unsupported},
     {"every call can fail", every_call_can_fail},

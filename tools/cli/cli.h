@@ -171,6 +171,8 @@ void cli_catch_save(void);
 bool cli_save_asked(void);
 
 uint64_t cli_clock_ns(void);
+/* Has a file's name more than this end, such as ".csv"? Capitals count as small letters. */
+bool cli_ends_with(const char *path, const char *end);
 
 /* Step times. All memory is taken by cli_times_init; past the capacity the oldest are
  * overwritten, while minimum and maximum stay those of all. */

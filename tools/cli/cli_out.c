@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <strings.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -282,4 +283,10 @@ cli_summary cli_times_summary(cli_times *t)
     sort(t->ns, n);
     const uint64_t p99 = (uint64_t)ceil(0.99 * (double)n) - 1; /* nearest rank */
     return (cli_summary){t->n, t->min, t->ns[(n - 1) / 2], t->ns[p99], t->max};
+}
+
+bool cli_ends_with(const char *path, const char *end)
+{
+    const size_t n = strlen(path), m = strlen(end);
+    return n > m && strcasecmp(path + n - m, end) == 0;
 }

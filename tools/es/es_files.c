@@ -54,10 +54,7 @@ int es_files_check(const es_opts *o)
                          "--resume must have a FILE, or --checkpoint FILE beside it");
     int status = job_check_params_name("--save-params", o->save);
     if (status == CLI_GO)
-        status = train_metrics_check(o->metrics);
-    if (status == CLI_GO && o->metrics != NULL && train_events_is(o->metrics))
-        status = cli_error(CLI_USAGE, "--metrics must be FILE.csv or FILE.jsonl (got '%s')",
-                           o->metrics);
+        status = train_rows_check(o->metrics);
     return status == CLI_GO ? check_names(o) : status;
 }
 
@@ -79,12 +76,6 @@ int es_files_writable(const es_opts *o)
 static const char head[] = "kind,generation,mean,best,worst,deviation,not_finite,rate,loss,"
                            "score,ms\n";
 
-static bool is_csv(const char *path)
-{
-    const size_t n = strlen(path);
-    return n > 4 && strcmp(path + n - 4, ".csv") == 0;
-}
-
 static sw_status put(es_run *r, const char *text, size_t n)
 {
     SW_TRY(sw_file_write(r->metrics, text, n));
@@ -99,7 +90,8 @@ sw_status es_metrics_open(es_run *r)
         return SW_OK;
     SW_TRY(r->resumed > 0 ? train_rows_go_on(&r->metrics, path, head, &r->metrics_bytes)
                           : sw_file_take(&r->metrics, path, true));
-    return r->metrics_bytes == 0 && is_csv(path) ? put(r, head, sizeof head - 1) : SW_OK;
+    return r->metrics_bytes == 0 && cli_ends_with(path, ".csv") ? put(r, head, sizeof head - 1)
+                                                                : SW_OK;
 }
 
 static size_t json_row(const es_run *r, bool test, double rate, uint64_t ns, char *text)
@@ -148,8 +140,9 @@ sw_status es_metrics_row(es_run *r, bool test, double rate, uint64_t ns)
     char text[LINE_BYTES];
     if (r->metrics == NULL)
         return SW_OK;
-    const size_t n = is_csv(r->opts.metrics) ? (size_t)csv_row(r, test, rate, ns, text)
-                                             : json_row(r, test, rate, ns, text);
+    const size_t n = cli_ends_with(r->opts.metrics, ".csv")
+                         ? (size_t)csv_row(r, test, rate, ns, text)
+                         : json_row(r, test, rate, ns, text);
     return put(r, text, n);
 }
 

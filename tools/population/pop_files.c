@@ -8,12 +8,6 @@
 
 /* ---- metrics ----------------------------------------------------------------------------- */
 
-static bool ends_with(const char *path, const char *end)
-{
-    const size_t n = strlen(path), m = strlen(end);
-    return n > m && strcmp(path + n - m, end) == 0;
-}
-
 static sw_status put(pop *p, const char *text, size_t n)
 {
     SW_TRY(sw_file_write(p->metrics, text, n));
@@ -42,7 +36,7 @@ sw_status pop_metrics_open(pop *p)
         p->metrics_bytes = 0; /* also where it begins again */
     SW_TRY(p->resumed ? train_rows_go_on(&p->metrics, path, head, &p->metrics_bytes)
                       : sw_file_take(&p->metrics, path, true));
-    return p->metrics_bytes == 0 && ends_with(path, ".csv") ? put_head(p) : SW_OK;
+    return p->metrics_bytes == 0 && cli_ends_with(path, ".csv") ? put_head(p) : SW_OK;
 }
 
 static sw_status csv_row(pop *p, int k, const double *values)
@@ -87,7 +81,8 @@ sw_status pop_metrics_row(pop *p, int k)
     if (p->metrics == NULL)
         return SW_OK;
     SW_TRY(pop_values(p, k, values));
-    return ends_with(p->opts.metrics, ".csv") ? csv_row(p, k, values) : json_row(p, k, values);
+    return cli_ends_with(p->opts.metrics, ".csv") ? csv_row(p, k, values)
+                                                  : json_row(p, k, values);
 }
 
 sw_status pop_metrics_close(pop *p)

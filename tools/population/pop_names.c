@@ -2,24 +2,19 @@
  * are looked at before anything runs. */
 #include "tools/population/population.h"
 #include "tools/report/file_same.h"
+#include "tools/train/train.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static bool ends_with(const char *path, const char *end)
-{
-    const size_t n = strlen(path), m = strlen(end);
-    return n > m && strcmp(path + n - m, end) == 0;
-}
-
 static int check_words(const pop_opts *o)
 {
-    const char *path = o->metrics, *save = o->save;
-    if (path != NULL && !ends_with(path, ".csv") && !ends_with(path, ".jsonl"))
-        return cli_error(CLI_USAGE, "--metrics must be FILE.csv or FILE.jsonl (got '%s')",
-                         path);
-    if (o->plot != NULL && !ends_with(o->plot, ".svg") && !ends_with(o->plot, ".html"))
+    const char *save = o->save;
+    const int rows = train_rows_check(o->metrics);
+    if (rows != CLI_GO)
+        return rows;
+    if (o->plot != NULL && !cli_ends_with(o->plot, ".svg") && !cli_ends_with(o->plot, ".html"))
         return cli_error(CLI_USAGE, "--plot must be FILE.svg or FILE.html (got '%s')", o->plot);
     if (save == NULL)
         return CLI_GO;

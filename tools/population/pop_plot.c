@@ -225,7 +225,7 @@ sw_status pop_plot_save(pop *p)
     svg to = {.status = SW_OK};
     if (path == NULL || p->history == NULL)
         return SW_OK;
-    if (strcmp(path + strlen(path) - 4, ".svg") == 0)
+    if (cli_ends_with(path, ".svg"))
         pop_plot_draw(p, &to, true);
     else
         pop_page_draw(p, &to);

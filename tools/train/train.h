@@ -227,6 +227,7 @@ void train_checkpoint_end(train *t);
 
 /* --metrics: CLI_GO, or CLI_USAGE for a name that says no format; NULL is fine. */
 int train_metrics_check(const char *path);
+int train_rows_check(const char *path); /* of commands that write no events for TensorBoard */
 /* TensorBoard's event files: whether a file of that name is one; */
 bool train_events_is(const char *path);
 /* the record that begins it, or one of a row, in t->events; */

@@ -48,12 +48,6 @@ static const char *excluded(const train_opts *o)
     return first_of(list, sizeof list / sizeof *list);
 }
 
-static bool ends_with(const char *path, const char *end)
-{
-    const size_t n = strlen(path), m = strlen(end);
-    return n > m && strcmp(path + n - m, end) == 0;
-}
-
 int train_find_check(train_opts *o)
 {
     const char *alone = o->lr_from >= 0.0 ? "--lr-from"
@@ -79,7 +73,7 @@ int train_find_check(train_opts *o)
     if (o->job.steps > 0 && (o->job.steps < 10 || o->job.steps > TRAIN_FIND_MOST))
         return cli_error(CLI_USAGE, "--steps must be 10 to %d with --find-lr (got %lld)",
                          TRAIN_FIND_MOST, (long long)o->job.steps);
-    if (o->plot != NULL && !ends_with(o->plot, ".svg"))
+    if (o->plot != NULL && !cli_ends_with(o->plot, ".svg"))
         return cli_error(CLI_USAGE, "--plot must be a file that ends in .svg (got '%s')",
                          o->plot);
     o->job.max_skipped = 0; /* rates that are too high are looked for */

@@ -10,16 +10,22 @@
 
 #define LINE_BYTES 512
 
-static bool ends_with(const char *path, const char *end)
+static bool is_rows(const char *path)
 {
-    const size_t n = strlen(path), m = strlen(end);
-    return n > m && strcmp(path + n - m, end) == 0;
+    return cli_ends_with(path, ".csv") || cli_ends_with(path, ".jsonl");
+}
+
+int train_rows_check(const char *path)
+{
+    return path == NULL || is_rows(path)
+               ? CLI_GO
+               : cli_error(CLI_USAGE, "--metrics must be FILE.csv or FILE.jsonl (got '%s')",
+                           path);
 }
 
 int train_metrics_check(const char *path)
 {
-    if (path == NULL || train_events_is(path) || ends_with(path, ".csv") ||
-        ends_with(path, ".jsonl"))
+    if (path == NULL || train_events_is(path) || is_rows(path))
         return CLI_GO;
     return cli_error(CLI_USAGE,
                      "--metrics must be a file that ends in .csv or .jsonl, or for TensorBoard "
@@ -52,7 +58,7 @@ static sw_status write_head(train *t)
         t->metrics_bytes = t->events.n;
         return SW_OK;
     }
-    if (!ends_with(t->opts.metrics, ".csv"))
+    if (!cli_ends_with(t->opts.metrics, ".csv"))
         return SW_OK;
     SW_TRY(sw_file_write(t->metrics, heads, sizeof heads - 1));
     t->metrics_bytes = sizeof heads - 1;
@@ -114,7 +120,7 @@ static sw_status look_at_rows(const char *path, const char *head, uint64_t bytes
         events ? train_events_end(file, bytes, end) : lines_end(file, bytes, end);
     *ours = *end > 0 || bytes == 0;
     if (status == SW_OK && !events)
-        status = begins_as(file, ends_with(path, ".csv") ? head : "{", ours);
+        status = begins_as(file, cli_ends_with(path, ".csv") ? head : "{", ours);
     sw_file_drop(file);
     return status;
 }
@@ -263,8 +269,8 @@ void train_metrics_row(train *t, const train_row *row)
         return;
     }
     put(t, row->step, text,
-        ends_with(t->opts.metrics, ".csv") ? write_csv(t, row, text)
-                                           : write_json(t, row, text));
+        cli_ends_with(t->opts.metrics, ".csv") ? write_csv(t, row, text)
+                                               : write_json(t, row, text));
 }
 
 /* Why a lost one failed was told. */
