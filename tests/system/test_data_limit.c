@@ -71,8 +71,8 @@ static void what_unpacks_to_much_is_refused_by_its_size(void)
              o->err);
 }
 
-/* The head of a PNG of 65536 x 1024 colours, and nothing that could be decoded. */
-static void put_head(const char *class)
+/* The heads of n PNGs of 65536 x 1024 colours, and nothing that could be decoded. */
+static void put_head(const char *class, int n)
 {
     unsigned char png[] = "\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\1\0\0\0\0\4\0\x08\2\0\0\0....\0\0\0"
                           "\0IDAT\x35\xaf\x06\x1e";
@@ -87,8 +87,10 @@ static void put_head(const char *class)
         png[29 + i] = (unsigned char)(~crc >> (24 - 8 * i));
     snprintf(path, sizeof path, "%s/%s", folder, class);
     (void)mkdir(path, 0700);
-    snprintf(path, sizeof path, "%s/%s/1.png", folder, class);
-    CU_ASSERT_FATAL(file_write(path, png, sizeof png - 1));
+    for (int i = 1; i <= n; i++) {
+        snprintf(path, sizeof path, "%s/%s/%d.png", folder, class, i);
+        CU_ASSERT_FATAL(file_write(path, png, sizeof png - 1));
+    }
 }
 
 /* Two images of 201 MB: with the slots of batches and their numbers they are 2.4 GB, which is
@@ -104,8 +106,8 @@ static void what_a_batch_of_images_becomes_counts(void)
         SW_SKIP("built without libpng");
     snprintf(folder, sizeof folder, "%s", sw_temp_path("large-images"));
     CU_ASSERT_FATAL(mkdir(folder, 0700) == 0);
-    put_head("cat");
-    put_head("dog");
+    put_head("cat", 1);
+    put_head("dog", 1);
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         const sw_outcome *o = run(refused[i]);
         SW_CHECK(program_failed_cleanly(o, 4) &&
@@ -125,9 +127,49 @@ static void what_a_batch_of_images_becomes_counts(void)
              o->err); /* it is damaged, as far as it is there */
 }
 
+/* A population has the largest of its batches, and an evaluation of evolution strategies its
+ * samples: of four images of 201 MB batches of three, and of eight. */
+static void batches_of_populations_count(void)
+{
+    static const struct {
+        const char *words;
+        bool fits;
+    } runs[] = {
+        {"pbt --quiet --model resnet9 --data images:%s --members 2 --steps 1 --batch 1 "
+         "batch=choice:1,3 --data-limit 5637144575",
+         false},
+        {"pbt --quiet --model resnet9 --data images:%s --members 2 --steps 1 --batch 1 "
+         "batch=choice:1,3 --data-limit 5637144576",
+         true},
+        {"es --quiet --model resnet9 --data images:%s --population 8 --data-limit 8858370047",
+         false},
+        {"es --quiet --model resnet9 --data images:%s --population 8 --data-limit 8858370048",
+         true},
+        {"es --quiet --model resnet9 --data images:%s --population 80 --slice 8 --data-limit "
+         "8858370048",
+         true}};
+    if (!SW_HAVE_PNG)
+        SW_SKIP("built without libpng");
+    snprintf(folder, sizeof folder, "%s", sw_temp_path("populations"));
+    CU_ASSERT_FATAL(mkdir(folder, 0700) == 0);
+    put_head("cat", 2);
+    put_head("dog", 2);
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        const sw_outcome *o = run(runs[i].words);
+        const char *says = runs[i].fits ? ".png" /* it is damaged, as far as it is there */
+                           : i == 0     ? "--data-limit 5,637,144,576 would do"
+                                        : "--data-limit 8,858,370,048 would do";
+        SW_CHECK(program_failed_cleanly(o, runs[i].fits ? 3 : 4) &&
+                     strstr(o->err, says) != NULL,
+                 "%s: status %d: %s", runs[i].words, o->status, o->err);
+        SW_CHECK(runs[i].fits || o->peak_bytes < (size_t)100 << 20, "%zu bytes", o->peak_bytes);
+    }
+}
+
 static const sw_test tests[] = {
     {"what unpacks to much is refused by its size",
      what_unpacks_to_much_is_refused_by_its_size},
     {"what a batch of images becomes counts", what_a_batch_of_images_becomes_counts},
+    {"batches of populations count", batches_of_populations_count},
 };
 SW_SUITE("data limit", tests)

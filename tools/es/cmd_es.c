@@ -1,5 +1,6 @@
 /* stepwell es: load, plan everything, evolve, test, say what was measured. What can be refused
  * is refused before the first generation. */
+#include "alloc/base/size.h"
 #include "tools/es/es.h"
 #include <inttypes.h>
 
@@ -14,12 +15,46 @@ static sw_status make_ready(es_run *r)
     return es_look_at_plan(r);
 }
 
+/* Images and the batch of a run, which may have each of them more than once: its slot, and its
+ * pixels as F32. */
+static int check_data(const es_run *r)
+{
+    const job_opts *o = &r->opts.job;
+    const size_t limit = o->data_limit > 0 ? o->data_limit : (size_t)1 << 30;
+    size_t each = 1, own, batch, all;
+    for (int d = 0; d < r->job.train.info.field[0].shape.rank; d++)
+        each *= (size_t)r->job.train.info.field[0].shape.dim[d];
+    if (!sw_size_mul(each, (size_t)(r->job.train.n + r->job.test.n), &own) ||
+        !sw_size_mul(each, (size_t)r->rows * (1 + sizeof(float)), &batch) ||
+        !sw_size_add(own, batch, &all))
+        own = batch = all = SIZE_MAX;
+    if (all <= limit)
+        return CLI_GO;
+    return cli_error(CLI_NO_FIT,
+                     "%s: the images take %zu bytes, and a batch of %" PRId64
+                     " of them %zu more; the limit is %zu: --data-limit %zu would do, or make "
+                     "them smaller with --resize, or --slice or --samples",
+                     o->data, own, r->rows, batch, limit, all);
+}
+
+/* Before an image is decoded. */
+static int look_at_data(es_run *r)
+{
+    int status = job_load(&r->job, true);
+    if (status == CLI_GO)
+        status = check_data(r);
+    job_unload(&r->job);
+    return status;
+}
+
 static int load(es_run *r)
 {
     r->opts.job.params = r->opts.load;
     r->job.quiet = r->opts.quiet;
-    if (!r->on_environment)
-        return job_load(&r->job, false);
+    if (!r->on_environment) {
+        const int status = job_decodes(&r->opts.job) ? look_at_data(r) : CLI_GO;
+        return status == CLI_GO ? job_load(&r->job, false) : status;
+    }
     es_episodes_describe(r);
     const tool_net_opts net = job_net_opts(&r->job);
     return tool_net_accepts(&net) == SW_OK && net.model->forward != NULL

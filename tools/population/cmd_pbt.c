@@ -202,7 +202,8 @@ static int prepare(pop *p)
         cli_catch_save();
     int status = pop_files_check(p);
     p->job.quiet = p->opts.quiet;
-    p->job.limited[0] = p->job.limited[1] = p->opts.job.batch.at[0];
+    p->job.limited[0] = p->job.limited[1] =
+        p->largest_batch > 0 ? p->largest_batch : p->opts.job.batch.at[0];
     if (status == CLI_GO)
         status = job_load(&p->job, false);
     if (status == CLI_GO)

@@ -42,7 +42,7 @@ static int check_width(const pop *p, const pop_hyper *h)
 }
 
 /* Of what is declared: bounds that the thing itself has. */
-static int check_bounds(const pop_hyper *h, const sw_hyper *is)
+static int check_bounds(pop *p, const pop_hyper *h, const sw_hyper *is)
 {
     double low = is->low, high = is->high;
     for (int i = 0; is->kind == SW_CHOICE && i < is->n_choices; i++) {
@@ -65,6 +65,8 @@ static int check_bounds(const pop_hyper *h, const sw_hyper *is)
                          : below_one ? "at least 0 and below 1"
                                      : "at least 0, and as a float holds",
                          low, high);
+    if (h->kind == POP_BATCH)
+        p->largest_batch = (int64_t)high;
     return CLI_GO;
 }
 
@@ -117,7 +119,7 @@ static int read_one(pop *p, const sw_hyper *is)
         return cli_error(CLI_USAGE, "dropout: --model %s has none", p->opts.job.model);
     p->n_hypers++;
     const int words = check_words(is);
-    return words == CLI_GO ? check_bounds(h, is) : words;
+    return words == CLI_GO ? check_bounds(p, h, is) : words;
 }
 
 int pop_hypers_read(pop *p)

@@ -147,6 +147,7 @@ typedef struct {
     const job_data *part[POP_PARTS]; /* of `job`, or `validation` */
     sw_space *space;
     pop_hyper hyper[POP_HYPERS];
+    int64_t largest_batch; /* that can be explored; 0: none is */
     int n_hypers;
     sw_pbt *pbt;
     bool classes, minimize, by_loss; /* classes: there are accuracies */
