@@ -354,7 +354,7 @@ static void what_it_cannot_do_is_refused(void)
         {"--clip 1", 2, "unknown option --clip"},
         {"--checkpoint-every 3", 2, "--checkpoint-every has no effect without --checkpoint"},
         {"--resume", 2, "--resume must have a FILE"},
-        {"--metrics @/M.txt", 2, ".csv or .jsonl"},
+        {"--metrics @/M.txt", 2, "FILE.csv or FILE.jsonl"},
         {"--metrics @/events.out.tfevents.x", 2, "FILE.csv or FILE.jsonl"},
         {"--save-params @/P --checkpoint @/P", 2, "the same file as --save-params"},
         {"--save-params @/missing/P", 1, "--save-params"},
