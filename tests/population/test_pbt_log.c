@@ -243,7 +243,7 @@ static void logs_that_are_damaged(void)
             text[i] = (char)(text[i] ^ 1 << bit);
             put(path, text, length);
             text[i] = (char)(text[i] ^ 1 << bit);
-            REFUSED(sw_pbt_log(q, dir), SW_FORMAT, "pbt_global.txt: is damaged: its first");
+            REFUSED(sw_pbt_log(q, dir), SW_FORMAT, "pbt_global.txt is damaged: its first");
             char *now = text_of(dir, -1), *its = text_of(dir, 2);
             CU_ASSERT(strlen(now) <= length && strcmp(now, text) != 0);
             CU_ASSERT_STRING_EQUAL(its, policy);

@@ -304,8 +304,8 @@ static void its_files_have_what_happened(void)
     (void)good(POLE "--population 8 --generations 4 --test-every 2",
                "--metrics @/M.jsonl --profile @/F");
     CU_ASSERT_EQUAL(lines_of("M.jsonl"), 6); /* four generations and two tests */
-    (void)good(DATA "--generations 2", "--metrics @/M.csv");
-    CU_ASSERT_EQUAL(lines_of("M.csv"), 4); /* with the head, and the test at the end */
+    (void)good(DATA "--generations 2", "--metrics @/N.CSV");
+    CU_ASSERT_EQUAL(lines_of("N.CSV"), 4); /* with the head, and the test at the end */
     const sw_outcome *o = going_run("report --json @/F");
     SW_CHECK(o->status == 0 && strstr(o->out, "mlp") != NULL, "status %d: %s", o->status,
              o->err);
