@@ -107,7 +107,7 @@ void sw_heap_note_end(void *block, sw_heap heap, size_t bytes)
     count_given(heap, bytes);
 }
 
-sw_status sw_heap_alloc_at(void **out, sw_heap heap, size_t bytes, const char *place)
+sw_status sw_heap_alloc_at(void *out, sw_heap heap, size_t bytes, const char *place)
 {
     count_call();
     void *block = swi_fault_hit(SW_FAULT_MEMORY) ? NULL : swi_mem_take(heap, bytes);
@@ -115,7 +115,7 @@ sw_status sw_heap_alloc_at(void **out, sw_heap heap, size_t bytes, const char *p
         SW_FAIL(SW_NOMEM, "heap %s: no memory for %zu bytes", sw_heap_name(heap), bytes);
     if (swi_sites_on())
         swi_site_born(block, heap, bytes, place);
-    *out = block;
+    memcpy(out, &block, sizeof block); /* pointers of all types have one form */
     return SW_OK;
 }
 
@@ -129,21 +129,22 @@ void sw_heap_free(void *block, sw_heap heap, size_t bytes)
     swi_mem_give(block, heap, bytes);
 }
 
-sw_status sw_heap_resize_at(void **block, sw_heap heap, size_t old_bytes, size_t new_bytes,
+sw_status sw_heap_resize_at(void *block, sw_heap heap, size_t old_bytes, size_t new_bytes,
                             const char *place)
 {
-    void *grown;
-    SW_ASSERT(*block != NULL || old_bytes == 0);
+    void *grown, *old;
+    memcpy(&old, block, sizeof old);
+    SW_ASSERT(old != NULL || old_bytes == 0);
     SW_TRY(sw_heap_alloc_at(&grown, heap, new_bytes, place));
-    if (*block != NULL) {
-        memcpy(grown, *block, old_bytes < new_bytes ? old_bytes : new_bytes);
-        sw_heap_free(*block, heap, old_bytes);
+    if (old != NULL) {
+        memcpy(grown, old, old_bytes < new_bytes ? old_bytes : new_bytes);
+        sw_heap_free(old, heap, old_bytes);
     }
-    *block = grown;
+    memcpy(block, &grown, sizeof grown);
     return SW_OK;
 }
 
-sw_status sw_heap_reserve_at(void **array, sw_heap heap, uint32_t *cap, uint32_t wanted,
+sw_status sw_heap_reserve_at(void *array, sw_heap heap, uint32_t *cap, uint32_t wanted,
                              size_t element, const char *place)
 {
     if (wanted <= *cap)
@@ -152,7 +153,6 @@ sw_status sw_heap_reserve_at(void **array, sw_heap heap, uint32_t *cap, uint32_t
     while (next < wanted)
         next = next <= UINT32_MAX / 2 ? next * 2 : UINT32_MAX;
     SW_ASSERT(next >= wanted && next > *cap && element > 0);
-    SW_ASSERT(*array != NULL || *cap == 0);
     SW_ASSERT(next <= SIZE_MAX / element);
     SW_TRY(sw_heap_resize_at(array, heap, *cap * element, next * element, place));
     *cap = next;

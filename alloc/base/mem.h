@@ -30,25 +30,29 @@ typedef struct {
 #define SW_SITE_LINE(line) SW_SITE_DIGITS(line)
 #define SW_SITE __FILE__ ":" SW_SITE_LINE(__LINE__)
 
-/* Take `bytes` (0 is allowed: a valid block) of zeroed memory, aligned to 16. *out is untouched
- * on failure (SW_NOMEM). Owner: the caller, who gives it back with the same heap and size.
- * `place`, here and below, is a text that stays: who takes it. */
-#define sw_heap_alloc(out, heap, bytes) sw_heap_alloc_at(out, heap, bytes, SW_SITE)
-SW_MUST_USE sw_status sw_heap_alloc_at(void **out, sw_heap heap, size_t bytes,
+/* A pointer of any type, by its address: what is none does not compile. */
+#define SW_POINTER(out) ((void)sizeof(1 ? *(out) : (void *)0), (out))
+
+/* Take `bytes` (0 is allowed: a valid block) of zeroed memory, aligned to 16. `out` is the
+ * address of a pointer of any type, which is untouched on failure (SW_NOMEM). Owner: the
+ * caller, who gives the block back with the same heap and size. `place`, here and below, is a
+ * text that stays: who takes it. */
+#define sw_heap_alloc(out, heap, bytes) sw_heap_alloc_at(SW_POINTER(out), heap, bytes, SW_SITE)
+SW_MUST_USE sw_status sw_heap_alloc_at(void *out, sw_heap heap, size_t bytes,
                                        const char *place);
 
 /* Grow or shrink *block (NULL with old_bytes 0 allocates); new bytes are zero. On failure
  * *block and its contents are as before. */
 #define sw_heap_resize(block, heap, old_bytes, new_bytes)                                      \
-    sw_heap_resize_at(block, heap, old_bytes, new_bytes, SW_SITE)
-SW_MUST_USE sw_status sw_heap_resize_at(void **block, sw_heap heap, size_t old_bytes,
+    sw_heap_resize_at(SW_POINTER(block), heap, old_bytes, new_bytes, SW_SITE)
+SW_MUST_USE sw_status sw_heap_resize_at(void *block, sw_heap heap, size_t old_bytes,
                                         size_t new_bytes, const char *place);
 
 /* Make room for `wanted` elements of `element` bytes in an array that grows by doubling, from
  * *cap (0 with *array NULL) on; new elements are zero. On failure all is as before. */
 #define sw_heap_reserve(array, heap, cap, wanted, element)                                     \
-    sw_heap_reserve_at(array, heap, cap, wanted, element, SW_SITE)
-SW_MUST_USE sw_status sw_heap_reserve_at(void **array, sw_heap heap, uint32_t *cap,
+    sw_heap_reserve_at(SW_POINTER(array), heap, cap, wanted, element, SW_SITE)
+SW_MUST_USE sw_status sw_heap_reserve_at(void *array, sw_heap heap, uint32_t *cap,
                                          uint32_t wanted, size_t element, const char *place);
 
 /* block == NULL is fine. */

@@ -5,13 +5,11 @@
 
 sw_status address_space_add(address_space *s, uint64_t from, uint64_t bytes)
 {
-    void *block = s->ranges;
     /* Blocks of one range come by the million: what the latest one covers says nothing new. */
     if (bytes == 0 || (s->n > 0 && from >= s->ranges[s->n - 1].from &&
                        from + bytes <= s->ranges[s->n - 1].to))
         return SW_OK;
-    SW_TRY(sw_heap_reserve(&block, SW_HEAP_PROFILE, &s->cap, s->n + 1, sizeof *s->ranges));
-    s->ranges = block;
+    SW_TRY(sw_heap_reserve(&s->ranges, SW_HEAP_PROFILE, &s->cap, s->n + 1, sizeof *s->ranges));
     s->ranges[s->n++] = (address_range){from, from + bytes, 0};
     return SW_OK;
 }

@@ -81,10 +81,8 @@ static sw_status reserve(byte_reader *r, size_t wanted)
 {
     if (wanted <= r->text_capacity)
         return SW_OK;
-    void *block = r->text;
     const size_t capacity = wanted > 2 * r->text_capacity ? wanted : 2 * r->text_capacity;
-    SW_TRY(sw_heap_resize(&block, SW_HEAP_FILES, r->text_capacity, capacity));
-    r->text = block;
+    SW_TRY(sw_heap_resize(&r->text, SW_HEAP_FILES, r->text_capacity, capacity));
     r->text_capacity = capacity;
     return SW_OK;
 }

@@ -22,9 +22,7 @@ static sw_status push(parser *p, value v)
     json_buffer *r = p->buffer;
     if (r->n_stack == UINT32_MAX / 2)
         return sw_json_bad(p->in, "too many values");
-    void *block = r->stack;
-    SW_TRY(sw_heap_reserve(&block, SW_HEAP_FILES, &r->cap_stack, r->n_stack + 1, sizeof v));
-    r->stack = block;
+    SW_TRY(sw_heap_reserve(&r->stack, SW_HEAP_FILES, &r->cap_stack, r->n_stack + 1, sizeof v));
     r->stack[r->n_stack++] = v;
     return SW_OK;
 }
@@ -37,9 +35,8 @@ static sw_status grow(sw_json_text *text)
     json_buffer *r = p->buffer;
     if (text->length >= UINT32_MAX / 2)
         return sw_json_bad(p->in, "a string is too long");
-    void *block = r->text;
-    SW_TRY(sw_heap_reserve(&block, SW_HEAP_FILES, &r->cap_text, (uint32_t)text->length + 1, 1));
-    r->text = block;
+    SW_TRY(
+        sw_heap_reserve(&r->text, SW_HEAP_FILES, &r->cap_text, (uint32_t)text->length + 1, 1));
     text->to = r->text;
     text->cap = r->cap_text;
     return SW_OK;

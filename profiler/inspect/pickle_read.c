@@ -140,9 +140,7 @@ static sw_status push(machine *m, value v)
 {
     if (m->n_stack == UINT32_MAX / 2)
         return damaged(m, "more than %u values wait", UINT32_MAX / 2);
-    void *block = m->stack;
-    SW_TRY(sw_heap_reserve(&block, SW_HEAP_FILES, &m->cap_stack, m->n_stack + 1, sizeof v));
-    m->stack = block;
+    SW_TRY(sw_heap_reserve(&m->stack, SW_HEAP_FILES, &m->cap_stack, m->n_stack + 1, sizeof v));
     m->stack[m->n_stack++] = v;
     return SW_OK;
 }
@@ -168,10 +166,8 @@ static sw_status pop_mark(machine *m, uint32_t *height)
 
 static sw_status do_mark(machine *m)
 {
-    void *block = m->marks;
-    SW_TRY(sw_heap_reserve(&block, SW_HEAP_FILES, &m->cap_marks, m->n_marks + 1,
+    SW_TRY(sw_heap_reserve(&m->marks, SW_HEAP_FILES, &m->cap_marks, m->n_marks + 1,
                            sizeof *m->marks));
-    m->marks = block;
     m->marks[m->n_marks++] = m->n_stack;
     return SW_OK;
 }
@@ -291,10 +287,8 @@ static sw_status do_put(machine *m)
         return damaged(m, "%s of number %llu: only %u are in use", m->op->name,
                        (unsigned long long)i, m->n_memo);
     if (i >= m->n_memo) {
-        void *block = m->memo;
-        SW_TRY(sw_heap_reserve(&block, SW_HEAP_FILES, &m->cap_memo, (uint32_t)i + 1,
+        SW_TRY(sw_heap_reserve(&m->memo, SW_HEAP_FILES, &m->cap_memo, (uint32_t)i + 1,
                                sizeof *m->memo));
-        m->memo = block;
         m->n_memo = (uint32_t)i + 1;
     }
     m->memo[i] = m->stack[m->n_stack - 1];

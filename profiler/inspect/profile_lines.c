@@ -9,18 +9,14 @@
 
 static sw_status open_tree(profile_lines *l, const char *path)
 {
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, sizeof *l->tree));
-    l->tree = block;
+    SW_TRY(sw_heap_alloc(&l->tree, SW_HEAP_FILES, sizeof *l->tree));
     return value_tree_open_for(l->tree, path, PROFILE_RECORD_BYTES);
 }
 
 sw_status profile_lines_open(profile_lines *l, const char *path)
 {
     memset(l, 0, sizeof *l);
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, FIRST_BYTES));
-    l->buffer = block;
+    SW_TRY(sw_heap_alloc(&l->buffer, SW_HEAP_FILES, FIRST_BYTES));
     l->capacity = FIRST_BYTES;
     sw_status status = open_tree(l, path);
     if (status == SW_OK)
@@ -84,9 +80,7 @@ static sw_status fill(profile_lines *l)
         if (l->capacity >= LONGEST_BYTES)
             SW_FAIL(SW_FORMAT, "%s: line %llu is longer than %zu bytes", sw_file_path(l->file),
                     (unsigned long long)l->line + 1, LONGEST_BYTES);
-        void *block = l->buffer;
-        SW_TRY(sw_heap_resize(&block, SW_HEAP_FILES, l->capacity, l->capacity * 2));
-        l->buffer = block;
+        SW_TRY(sw_heap_resize(&l->buffer, SW_HEAP_FILES, l->capacity, l->capacity * 2));
         l->capacity *= 2;
     }
     size_t got;

@@ -133,9 +133,7 @@ static sw_status take_ops(sw_timeline *t, const profile_position *p, sw_tl_progr
     const size_t n = value_count(ops);
     if (detailed && (value_count(op_layer) != n || strlen(phases) != n))
         return profile_wrong(p, "op_layer", "as long as the list of ops");
-    void *block;
-    SW_TRY(sw_timeline_alloc(t, &block, n, sizeof *program->ops));
-    program->ops = block;
+    SW_TRY(sw_timeline_alloc(t, &program->ops, n, sizeof *program->ops));
     program->n_ops = (uint32_t)n;
     for (size_t i = 0; i < n; i++) {
         const char *name = value_text(value_item(ops, i));
@@ -221,9 +219,7 @@ static sw_status take_program(sw_timeline *t, const profile_position *p, bool im
     const size_t n = value_count(values);
     if (!value_is_list(values) || n >= UINT32_MAX)
         return profile_wrong(p, "values", "a list of values");
-    void *block;
-    SW_TRY(sw_timeline_alloc(t, &block, n, sizeof *program->values));
-    program->values = block;
+    SW_TRY(sw_timeline_alloc(t, &program->values, n, sizeof *program->values));
     for (size_t i = 0; i < n; i++) {
         SW_TRY(take_value(t, p, value_item(values, i), program, &program->values[i]));
         program->n_values++;

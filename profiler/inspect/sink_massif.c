@@ -159,13 +159,11 @@ static void put_head(sw_sink_out *out, const sw_timeline *t, const sw_tl_program
 static sw_status write_massif(const sw_timeline *t, sw_sink_out *out)
 {
     writer w = {.out = out};
-    void *block;
     SW_TRY(swi_peak_program(t, &w.p));
     if (w.p->n_ops == 0)
         SW_FAIL(SW_FORMAT, "%s: its program has no ops, so there is no time to show", t->path);
     const size_t n = w.p->n_ops, bytes = n * (2 * sizeof(uint64_t) + 1);
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, bytes));
-    w.live = block;
+    SW_TRY(sw_heap_alloc(&w.live, SW_HEAP_PROFILE, bytes));
     w.padding = w.live + n;
     w.shown = (unsigned char *)(w.padding + n);
     sw_timeline_curve(w.p, NULL, NULL, w.live);
@@ -177,7 +175,7 @@ static sw_status write_massif(const sw_timeline *t, sw_sink_out *out)
     for (uint32_t i = 0; i < n && status == SW_OK; i++)
         if (w.shown[i] != HIDDEN)
             status = put_snapshot(&w, number++, i);
-    sw_heap_free(block, SW_HEAP_PROFILE, bytes);
+    sw_heap_free(w.live, SW_HEAP_PROFILE, bytes);
     return status;
 }
 

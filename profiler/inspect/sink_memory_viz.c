@@ -69,14 +69,12 @@ static char *find_hidden(char *text)
 static const char *shown(writer *w, const char *text, size_t n)
 {
     if (n + 1 > w->name_bytes) {
-        void *block = w->name;
         const sw_status status =
-            sw_heap_resize(&block, SW_HEAP_PROFILE, w->name_bytes, 2 * n + 64);
+            sw_heap_resize(&w->name, SW_HEAP_PROFILE, w->name_bytes, 2 * n + 64);
         if (status != SW_OK) {
             w->tree.out->status = status;
             return "";
         }
-        w->name = block;
         w->name_bytes = 2 * n + 64;
     }
     memcpy(w->name, text, n);
@@ -416,24 +414,21 @@ static sw_status write_tree(writer *w)
 static sw_status make_allocations(writer *w)
 {
     const sw_timeline *t = w->timeline;
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, t->n_programs * sizeof *w->first));
-    w->first = block;
+    SW_TRY(sw_heap_alloc(&w->first, SW_HEAP_PROFILE, t->n_programs * sizeof *w->first));
     for (uint32_t i = 0; i < t->n_programs; i++) {
         w->first[i] = w->n_allocations;
         w->n_allocations += t->programs[i].n_values;
     }
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, w->n_allocations * sizeof *w->allocations));
-    w->allocations = block;
+    SW_TRY(sw_heap_alloc(&w->allocations, SW_HEAP_PROFILE,
+                         w->n_allocations * sizeof *w->allocations));
     set_allocations(w);
     return SW_OK;
 }
 
 static sw_status write_snapshot(const sw_timeline *t, sw_sink_out *out, bool as_json)
 {
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof(writer)));
-    writer *w = block;
+    writer *w;
+    SW_TRY(sw_heap_alloc(&w, SW_HEAP_PROFILE, sizeof(writer)));
     w->timeline = t;
     snprintf(w->step, sizeof w->step, "in front of all steps");
     sw_status status = make_allocations(w);

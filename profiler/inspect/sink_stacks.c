@@ -43,10 +43,9 @@ static uint32_t *slot_of(const swi_stacks *tree, uint32_t parent, uint32_t kind,
 static sw_status grow_slots(swi_stacks *tree)
 {
     swi_stacks larger = *tree;
-    void *fresh;
     larger.cap_slots = tree->cap_slots == 0 ? 64 : tree->cap_slots * 2;
-    SW_TRY(sw_heap_alloc(&fresh, SW_HEAP_PROFILE, larger.cap_slots * sizeof *tree->slots));
-    larger.slots = fresh;
+    SW_TRY(
+        sw_heap_alloc(&larger.slots, SW_HEAP_PROFILE, larger.cap_slots * sizeof *tree->slots));
     for (uint32_t i = 1; i < tree->n_nodes; i++) {
         const swi_frame *x = &tree->nodes[i];
         *slot_of(&larger, x->parent, x->kind, x->text, x->n) = i;
@@ -58,16 +57,14 @@ static sw_status grow_slots(swi_stacks *tree)
 
 static sw_status copy_text(swi_stacks *tree, char **out, const char *text, size_t n)
 {
-    void *blocks = tree->blocks, *fresh;
     if (n >= BLOCK_BYTES)
         SW_FAIL(SW_UNSUPPORTED, "a name must have at most %zu bytes (got %zu)", BLOCK_BYTES - 1,
                 n);
     if (tree->n_blocks == 0 || BLOCK_BYTES - tree->used <= n) {
-        SW_TRY(sw_heap_reserve(&blocks, SW_HEAP_PROFILE, &tree->cap_blocks, tree->n_blocks + 1,
-                               sizeof *tree->blocks));
-        tree->blocks = blocks;
-        SW_TRY(sw_heap_alloc(&fresh, SW_HEAP_PROFILE, BLOCK_BYTES));
-        tree->blocks[tree->n_blocks++] = fresh;
+        SW_TRY(sw_heap_reserve(&tree->blocks, SW_HEAP_PROFILE, &tree->cap_blocks,
+                               tree->n_blocks + 1, sizeof *tree->blocks));
+        SW_TRY(sw_heap_alloc(&tree->blocks[tree->n_blocks], SW_HEAP_PROFILE, BLOCK_BYTES));
+        tree->n_blocks++;
         tree->used = 0;
     }
     *out = tree->blocks[tree->n_blocks - 1] + tree->used;
@@ -78,10 +75,8 @@ static sw_status copy_text(swi_stacks *tree, char **out, const char *text, size_
 
 static sw_status make_node(swi_stacks *tree, const swi_frame *node)
 {
-    void *nodes = tree->nodes;
-    SW_TRY(sw_heap_reserve(&nodes, SW_HEAP_PROFILE, &tree->cap_nodes, tree->n_nodes + 1,
+    SW_TRY(sw_heap_reserve(&tree->nodes, SW_HEAP_PROFILE, &tree->cap_nodes, tree->n_nodes + 1,
                            sizeof *tree->nodes));
-    tree->nodes = nodes;
     tree->nodes[tree->n_nodes++] = *node;
     return SW_OK;
 }

@@ -56,10 +56,8 @@ void swi_tree_end(swi_tree *t)
 
 static sw_status keep_memo(swi_tree *t, uint32_t number, uint32_t memo)
 {
-    void *memos = t->memos;
-    SW_TRY(
-        sw_heap_reserve(&memos, SW_HEAP_PROFILE, &t->cap_memos, number + 1, sizeof *t->memos));
-    t->memos = memos;
+    SW_TRY(sw_heap_reserve(&t->memos, SW_HEAP_PROFILE, &t->cap_memos, number + 1,
+                           sizeof *t->memos));
     t->memos[number] = memo;
     return SW_OK;
 }

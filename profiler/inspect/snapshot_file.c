@@ -85,10 +85,8 @@ static sw_status read_tree(snapshot_file *f)
 
 sw_status snapshot_file_open(snapshot_file *f, const char *path)
 {
-    void *block;
     *f = (snapshot_file){.path = path};
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, sizeof *f->tree));
-    f->tree = block;
+    SW_TRY(sw_heap_alloc(&f->tree, SW_HEAP_FILES, sizeof *f->tree));
     SW_TRY(byte_reader_open(&f->tree->in, path));
     const sw_status status = read_tree(f);
     byte_reader_close(&f->tree->in);

@@ -118,10 +118,9 @@ static void take_ops(reader *r, sw_tl_run *run, uint64_t *op_ns)
 /* The peak of all, and of each phase where the frames tell them. */
 static sw_status find_peaks(sw_tl_program *p, bool phases)
 {
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, p->n_ops * sizeof(uint64_t)));
-    const uint64_t *curve = block;
-    sw_timeline_curve(p, NULL, NULL, block);
+    uint64_t *curve;
+    SW_TRY(sw_heap_alloc(&curve, SW_HEAP_PROFILE, p->n_ops * sizeof(uint64_t)));
+    sw_timeline_curve(p, NULL, NULL, curve);
     for (uint32_t i = 0; i < p->n_ops; i++) {
         sw_prof_phase *phase = &p->phase[p->ops[i].phase];
         if (curve[i] > p->peak_bytes) {
@@ -133,13 +132,14 @@ static sw_status find_peaks(sw_tl_program *p, bool phases)
         if (phases)
             phase->end_bytes = curve[i];
     }
-    sw_heap_free(block, SW_HEAP_PROFILE, p->n_ops * sizeof(uint64_t));
+    sw_heap_free(curve, SW_HEAP_PROFILE, p->n_ops * sizeof(uint64_t));
     return SW_OK;
 }
 
 static sw_status add_program(reader *r, bool own)
 {
-    void *ops, *values, *ns, *op_of;
+    uint64_t *ns;
+    sw_tl_step *steps;
     sw_tl_run *run;
     uint32_t n = 1;
     bool phases = false;
@@ -148,15 +148,13 @@ static sw_status add_program(reader *r, bool own)
         phases |= r->roles.phase[i + 1] >= 0;
     }
     SW_TRY(sw_timeline_add_program(r->t, &r->p));
-    SW_TRY(sw_timeline_alloc(r->t, &ops, n, sizeof *r->p->ops));
+    SW_TRY(sw_timeline_alloc(r->t, &r->p->ops, n, sizeof *r->p->ops));
     SW_TRY(sw_timeline_alloc(r->t, &ns, n, sizeof(uint64_t)));
-    SW_TRY(sw_timeline_alloc(r->t, &values, (size_t)r->lives.n + 1, sizeof *r->p->values));
-    SW_TRY(sw_timeline_alloc(r->t, &op_of, (size_t)r->trace.n_events + 1, sizeof *r->op_of));
-    r->op_of = op_of;
+    SW_TRY(
+        sw_timeline_alloc(r->t, &r->p->values, (size_t)r->lives.n + 1, sizeof *r->p->values));
+    SW_TRY(sw_timeline_alloc(r->t, &r->op_of, (size_t)r->trace.n_events + 1, sizeof *r->op_of));
     r->p->run = "trace";
-    r->p->ops = ops;
     r->p->n_ops = n;
-    r->p->values = values;
     r->p->n_values = r->lives.n;
     uint32_t ignored;
     r->p->arena_bytes =
@@ -168,10 +166,9 @@ static sw_status add_program(reader *r, bool own)
         SW_TRY(take_life(r, i, own));
     SW_TRY(find_peaks(r->p, phases));
     r->p->lower_bound_bytes = r->p->peak_bytes;
-    void *steps;
-    SW_TRY(sw_timeline_alloc(r->t, &steps, (size_t)r->roles.n_steps + 1, sizeof(sw_tl_step)));
+    SW_TRY(sw_timeline_alloc(r->t, &steps, (size_t)r->roles.n_steps + 1, sizeof *steps));
     if (r->roles.n_steps > 0)
-        memcpy(steps, r->roles.steps, r->roles.n_steps * sizeof(sw_tl_step));
+        memcpy(steps, r->roles.steps, r->roles.n_steps * sizeof *steps);
     r->t->steps = steps;
     r->t->n_steps = r->roles.n_steps;
     r->t->passes = r->roles.passes;

@@ -76,10 +76,9 @@ static sw_status take(owner *o, void **out, size_t bytes)
     if (!sw_size_align(bytes, 16, &wanted) || !sw_size_add(wanted, HEAD, &with_head))
         SW_FAIL(SW_NOMEM, "a timeline of more bytes than there are");
     if (o->first == NULL || o->first->bytes - o->first->used < wanted) {
-        void *fresh;
+        block *b;
         const size_t all = with_head > BLOCK_BYTES ? with_head : BLOCK_BYTES;
-        SW_TRY(sw_heap_alloc(&fresh, SW_HEAP_PROFILE, all));
-        block *b = fresh;
+        SW_TRY(sw_heap_alloc(&b, SW_HEAP_PROFILE, all));
         *b = (block){o->first, all, HEAD};
         /* A large block is full at once: what has room stays in front. */
         if (o->first != NULL && all > BLOCK_BYTES) {
@@ -98,12 +97,15 @@ static sw_status take(owner *o, void **out, size_t bytes)
     return SW_OK;
 }
 
-sw_status sw_timeline_alloc(sw_timeline *t, void **out, size_t n, size_t size)
+sw_status sw_timeline_alloc(sw_timeline *t, void *out, size_t n, size_t size)
 {
+    void *room;
     size_t bytes;
     if (!sw_size_mul(n, size, &bytes))
         SW_FAIL(SW_NOMEM, "a timeline of %zu times %zu bytes overflows", n, size);
-    return take(t->blocks, out, bytes);
+    SW_TRY(take(t->blocks, &room, bytes));
+    memcpy(out, &room, sizeof room);
+    return SW_OK;
 }
 
 static size_t hash(const char *text)
@@ -129,9 +131,7 @@ static sw_status grow_strings(owner *o)
 {
     const uint32_t cap = o->cap_strings == 0 ? 256 : o->cap_strings * 2;
     owner larger = *o;
-    void *fresh;
-    SW_TRY(sw_heap_alloc(&fresh, SW_HEAP_PROFILE, cap * sizeof *o->strings));
-    larger.strings = fresh;
+    SW_TRY(sw_heap_alloc(&larger.strings, SW_HEAP_PROFILE, cap * sizeof *o->strings));
     larger.cap_strings = cap;
     for (uint32_t i = 0; i < o->cap_strings; i++)
         if (o->strings[i] != NULL)
@@ -169,10 +169,8 @@ sw_status sw_timeline_string(sw_timeline *t, const char **out, const char *text)
 sw_status sw_timeline_add_program(sw_timeline *t, sw_tl_program **out)
 {
     owner *o = t->blocks;
-    void *p = t->programs;
-    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROFILE, &o->cap_programs, t->n_programs + 1,
+    SW_TRY(sw_heap_reserve(&t->programs, SW_HEAP_PROFILE, &o->cap_programs, t->n_programs + 1,
                            sizeof *t->programs));
-    t->programs = p;
     *out = &t->programs[t->n_programs++];
     **out = (sw_tl_program){.run = "", .batch = -1};
     return SW_OK;
@@ -181,12 +179,10 @@ sw_status sw_timeline_add_program(sw_timeline *t, sw_tl_program **out)
 sw_status sw_timeline_add_run(sw_timeline *t, sw_tl_run **out)
 {
     owner *o = t->blocks;
-    void *p = t->runs;
     if (t->n_runs >= UINT32_MAX - 1)
         SW_FAIL(SW_UNSUPPORTED, "a timeline must have at most %u runs", UINT32_MAX - 1);
-    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROFILE, &o->cap_runs, (uint32_t)t->n_runs + 1,
+    SW_TRY(sw_heap_reserve(&t->runs, SW_HEAP_PROFILE, &o->cap_runs, (uint32_t)t->n_runs + 1,
                            sizeof *t->runs));
-    t->runs = p;
     *out = &t->runs[t->n_runs++];
     **out = (sw_tl_run){.at_ns = SW_TL_AFTER};
     return SW_OK;
@@ -218,11 +214,10 @@ static int rank(const sw_tensor *v)
 static sw_status order_values(sw_timeline *t, sw_tl_program *p)
 {
     const size_t places = (size_t)p->n_ops + 4;
-    void *counts, *sorted;
-    SW_TRY(sw_timeline_alloc(t, &sorted, p->n_values, sizeof *p->values));
-    SW_TRY(sw_heap_alloc(&counts, SW_HEAP_PROFILE, places * sizeof(uint32_t)));
-    uint32_t *first = counts;
-    sw_tensor *to = sorted;
+    sw_tensor *to;
+    uint32_t *first;
+    SW_TRY(sw_timeline_alloc(t, &to, p->n_values, sizeof *p->values));
+    SW_TRY(sw_heap_alloc(&first, SW_HEAP_PROFILE, places * sizeof(uint32_t)));
     for (uint32_t i = 0; i < p->n_values; i++) {
         const sw_tensor *v = &p->values[i];
         first[(rank(v) < 2 ? (size_t)rank(v) : (size_t)v->birth + 2) + 1]++;
@@ -237,7 +232,7 @@ static sw_status order_values(sw_timeline *t, sw_tl_program *p)
     }
     SW_ASSERT(first[places - 2] == p->n_values && p->n_model + p->n_input <= p->n_values);
     p->values = to;
-    sw_heap_free(counts, SW_HEAP_PROFILE, places * sizeof(uint32_t));
+    sw_heap_free(first, SW_HEAP_PROFILE, places * sizeof(uint32_t));
     return SW_OK;
 }
 
@@ -251,10 +246,9 @@ static sw_status sorted(sw_timeline *t, const sw_tl_program *p, bool death,
                         const uint32_t **out)
 {
     const uint32_t n = p->n_values;
-    void *kept, *other;
-    SW_TRY(sw_timeline_alloc(t, &kept, n, sizeof(uint32_t)));
-    SW_TRY(sw_heap_alloc(&other, SW_HEAP_PROFILE, n * sizeof(uint32_t)));
-    uint32_t *a = kept, *b = other;
+    uint32_t *a, *b;
+    SW_TRY(sw_timeline_alloc(t, &a, n, sizeof(uint32_t)));
+    SW_TRY(sw_heap_alloc(&b, SW_HEAP_PROFILE, n * sizeof *b));
     for (uint32_t i = 0; i < n; i++)
         a[i] = i;
     for (size_t width = 1; width < n; width *= 2) {
@@ -269,7 +263,7 @@ static sw_status sorted(sw_timeline *t, const sw_tl_program *p, bool death,
         }
         memcpy(a, b, n * sizeof *a);
     }
-    sw_heap_free(other, SW_HEAP_PROFILE, n * sizeof(uint32_t));
+    sw_heap_free(b, SW_HEAP_PROFILE, n * sizeof *b);
     *out = a;
     return SW_OK;
 }
@@ -290,16 +284,15 @@ uint32_t sw_timeline_value(const sw_tl_program *p, uint32_t id)
 /* A trace predicts nothing: its peak is what its values say. */
 static sw_status find_peak(sw_tl_program *p)
 {
-    void *sums;
-    SW_TRY(sw_heap_alloc(&sums, SW_HEAP_PROFILE, p->n_ops * sizeof(uint64_t)));
-    const uint64_t *curve = sums;
-    sw_timeline_curve(p, NULL, NULL, sums);
+    uint64_t *curve;
+    SW_TRY(sw_heap_alloc(&curve, SW_HEAP_PROFILE, p->n_ops * sizeof(uint64_t)));
+    sw_timeline_curve(p, NULL, NULL, curve);
     for (uint32_t i = 0; i < p->n_ops; i++)
         if (curve[i] > p->peak_bytes) {
             p->peak_bytes = curve[i];
             p->peak_op = i;
         }
-    sw_heap_free(sums, SW_HEAP_PROFILE, p->n_ops * sizeof(uint64_t));
+    sw_heap_free(curve, SW_HEAP_PROFILE, p->n_ops * sizeof(uint64_t));
     return SW_OK;
 }
 

@@ -27,9 +27,7 @@ static sw_status find(layers *x, const char *path, layer **out)
     for (x->last = 0; x->last < x->n && x->at[x->last].path != path; x->last++)
         ;
     if (x->last == x->n) {
-        void *at = x->at;
-        SW_TRY(sw_heap_reserve(&at, SW_HEAP_PROFILE, &x->cap, x->n + 1, sizeof *x->at));
-        x->at = at;
+        SW_TRY(sw_heap_reserve(&x->at, SW_HEAP_PROFILE, &x->cap, x->n + 1, sizeof *x->at));
         x->at[x->n++] = (layer){.path = path};
     }
     *out = &x->at[x->last];

@@ -39,10 +39,9 @@ typedef struct {
 static sw_status push(run_list *l, run_position x)
 {
     if (l->n == l->cap) {
-        void *block = NULL;
+        run_position *to;
         const uint32_t cap = l->cap == 0 ? 64 : l->cap * 2;
-        SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, cap * sizeof *l->at));
-        run_position *to = block;
+        SW_TRY(sw_heap_alloc(&to, SW_HEAP_PROFILE, cap * sizeof *l->at));
         for (uint32_t i = 0; i < l->n; i++)
             to[i] = l->at[(l->first + i) & (l->cap - 1)];
         sw_heap_free(l->at, SW_HEAP_PROFILE, l->cap * sizeof *l->at);
@@ -97,10 +96,8 @@ static sw_status take_events(reader *r, const profile_position *p)
     uint64_t dropped;
     if (!value_is_list(log) || n * LOG_FIELDS != value_count(log) || n >= UINT32_MAX - r->n_log)
         return profile_wrong(p, "log", "a list of events");
-    void *block = r->log;
-    SW_TRY(sw_heap_reserve(&block, SW_HEAP_PROFILE, &r->cap_log, r->n_log + (uint32_t)n,
+    SW_TRY(sw_heap_reserve(&r->log, SW_HEAP_PROFILE, &r->cap_log, r->n_log + (uint32_t)n,
                            sizeof *r->log));
-    r->log = block;
     for (size_t i = 0; i < n; i++) {
         uint64_t x[LOG_FIELDS];
         for (size_t k = 0; k < LOG_FIELDS; k++)
@@ -117,12 +114,12 @@ static sw_status take_events(reader *r, const profile_position *p)
 
 static sw_status keep_log(reader *r, sw_tl_run *run)
 {
-    void *block;
+    sw_record *log;
     if (r->n_log == 0)
         return SW_OK;
-    SW_TRY(sw_timeline_alloc(r->t, &block, r->n_log, sizeof *r->log));
-    memcpy(block, r->log, r->n_log * sizeof *r->log);
-    run->log = block;
+    SW_TRY(sw_timeline_alloc(r->t, &log, r->n_log, sizeof *r->log));
+    memcpy(log, r->log, r->n_log * sizeof *r->log);
+    run->log = log;
     run->n_log = r->n_log;
     run->dropped = r->dropped;
     return SW_OK;
@@ -132,12 +129,11 @@ static sw_status take_op_clocks(reader *r, const profile_position *p, const prof
                                 sw_tl_run *run)
 {
     const size_t n = value_count(s->clocks);
-    void *block;
+    uint64_t *to;
     SW_TRY(profile_check_clocks(p, s, &r->t->programs[run->program]));
     if (n == 0)
         return SW_OK;
-    SW_TRY(sw_timeline_alloc(r->t, &block, n, sizeof(uint64_t)));
-    uint64_t *to = block;
+    SW_TRY(sw_timeline_alloc(r->t, &to, n, sizeof(uint64_t)));
     for (size_t i = 0; i < n; i++)
         to[i] = profile_clock(s, i);
     run->op_ns = to;

@@ -243,14 +243,12 @@ sw_status replan_page_add(svg *to, const replan *r)
     const sw_writer text = {.put = put_text, .context = to};
     const report_style style = {.ascii = true, .to = &text};
     page p = {.to = to, .r = r};
-    void *block;
     svg_print(to, "<pre>");
     replan_print_text(r, &style);
     svg_print(to, "</pre>\n");
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, r->lives.n * sizeof *p.lives));
-    p.lives = block;
+    SW_TRY(sw_heap_alloc(&p.lives, SW_HEAP_PROFILE, r->lives.n * sizeof *p.lives));
     const sw_status status = add(&p);
     address_space_free(&p.space);
-    sw_heap_free(block, SW_HEAP_PROFILE, r->lives.n * sizeof *p.lives);
+    sw_heap_free(p.lives, SW_HEAP_PROFILE, r->lives.n * sizeof *p.lives);
     return status;
 }

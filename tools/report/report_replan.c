@@ -40,12 +40,10 @@ static sw_status read_traces(run *r, const snapshot_file *f)
     const int64_t asked = r->asked->device;
     SW_TRY(snapshot_trace_devices(f, devices));
     for (int64_t d = 0; d < SNAPSHOT_DEVICES; d++) {
-        void *traces = r->traces;
         if ((devices[d / 64] >> d % 64 & 1) == 0 || (asked >= 0 && asked != d))
             continue;
-        SW_TRY(sw_heap_reserve(&traces, SW_HEAP_PROFILE, &r->cap_traces, r->n_traces + 1,
+        SW_TRY(sw_heap_reserve(&r->traces, SW_HEAP_PROFILE, &r->cap_traces, r->n_traces + 1,
                                sizeof *r->traces));
-        r->traces = traces;
         SW_TRY(snapshot_trace_read(&r->traces[r->n_traces++], f, d));
     }
     if (r->n_traces == 0 && asked >= 0)
@@ -315,10 +313,8 @@ static int by_size(const void *a, const void *b)
 
 static sw_status add_rank(ranks *to, const char *file, const replan *of)
 {
-    void *all = to->all;
     const int phase = of->roles.phase[of->whole.position];
-    SW_TRY(sw_heap_reserve(&all, SW_HEAP_PROFILE, &to->cap, to->n + 1, sizeof *to->all));
-    to->all = all;
+    SW_TRY(sw_heap_reserve(&to->all, SW_HEAP_PROFILE, &to->cap, to->n + 1, sizeof *to->all));
     rank *x = &to->all[to->n++];
     *x = (rank){file,
                 of->trace.device,

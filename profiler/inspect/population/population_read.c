@@ -109,9 +109,8 @@ sw_status population_is(const char *path, bool *is)
 
 sw_status population_open(population **out, const char *path, const population_want *want)
 {
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof(population)));
-    population *p = block;
+    population *p;
+    SW_TRY(sw_heap_alloc(&p, SW_HEAP_PROFILE, sizeof(population)));
     *p = (population){.timeline = NULL};
     sw_utf8_clean(p->shown, sizeof p->shown, path);
     population_reader r = {.p = p, .want = want};

@@ -19,14 +19,12 @@ population_kind population_kind_of(const char *role)
 sw_status population_add(population_parts *x, const char *layer, const char *role,
                          uint64_t bytes)
 {
-    void *list = x->at;
     for (uint32_t i = x->n; i > 0; i--)
         if (strcmp(x->at[i - 1].role, role) == 0 && strcmp(x->at[i - 1].layer, layer) == 0) {
             x->at[i - 1].bytes += bytes;
             return SW_OK;
         }
-    SW_TRY(sw_heap_reserve(&list, SW_HEAP_PROFILE, &x->cap, x->n + 1, sizeof *x->at));
-    x->at = list;
+    SW_TRY(sw_heap_reserve(&x->at, SW_HEAP_PROFILE, &x->cap, x->n + 1, sizeof *x->at));
     x->at[x->n++] = (population_part){layer, role, bytes};
     return SW_OK;
 }
@@ -68,11 +66,9 @@ static sw_status add_holders(population_step *s, const sw_tl_program *p)
 
 sw_status population_step_of(population_step *out, population *p, const sw_tl_program *program)
 {
-    void *block;
+    uint64_t *live;
     population_step s = {.peak = 0};
-    SW_TRY(
-        sw_timeline_alloc(p->timeline, &block, (size_t)program->n_ops + 1, sizeof(uint64_t)));
-    uint64_t *live = block;
+    SW_TRY(sw_timeline_alloc(p->timeline, &live, (size_t)program->n_ops + 1, sizeof(uint64_t)));
     sw_timeline_curve(program, of_step, NULL, live);
     for (uint32_t i = 0; i < program->n_ops; i++) {
         const uint8_t phase = program->ops[i].phase;
@@ -96,11 +92,9 @@ sw_status population_step_of(population_step *out, population *p, const sw_tl_pr
 
 static sw_status add_row(population_rows *x, population_row row)
 {
-    void *list = x->at;
     if (row.bytes == 0)
         return SW_OK;
-    SW_TRY(sw_heap_reserve(&list, SW_HEAP_PROFILE, &x->cap, x->n + 1, sizeof *x->at));
-    x->at = list;
+    SW_TRY(sw_heap_reserve(&x->at, SW_HEAP_PROFILE, &x->cap, x->n + 1, sizeof *x->at));
     x->at[x->n++] = row;
     x->sum += row.bytes;
     return SW_OK;

@@ -38,9 +38,7 @@ static sw_status real_of(const profile_position *at, value o, const char *key, d
 
 static sw_status grow(void **list, uint32_t *cap, uint32_t n, size_t size)
 {
-    void *block = *list;
-    SW_TRY(sw_heap_reserve(&block, SW_HEAP_PROFILE, cap, n, size));
-    *list = block;
+    SW_TRY(sw_heap_reserve(list, SW_HEAP_PROFILE, cap, n, size));
     return SW_OK;
 }
 
@@ -138,14 +136,13 @@ static sw_status take_names(population_reader *r, const profile_position *at)
 {
     population *p = r->p;
     const value values = value_at(at->record, "values");
-    void *block;
+    const char **names;
     if (p->names != NULL)
         return SW_OK;
     if (!value_is_dict(values) || value_count(values) > 4096)
         return profile_wrong(at, "values", "an object");
     const uint32_t n = (uint32_t)value_count(values);
-    SW_TRY(sw_timeline_alloc(p->timeline, &block, n + 1, sizeof(char *)));
-    const char **names = block;
+    SW_TRY(sw_timeline_alloc(p->timeline, &names, n + 1, sizeof(char *)));
     for (uint32_t i = 0; i < n; i++)
         SW_TRY(sw_timeline_string(p->timeline, &names[i], value_key(values, i)));
     p->names = names;
@@ -269,12 +266,10 @@ static sw_status follow_copies(population_reader *r)
     const uint64_t *of = r->want->turn;
     const population_turn *t = &r->open;
     const uint64_t first = of[0] < of[1] ? of[0] : of[1], last = of[0] < of[1] ? of[1] : of[0];
-    void *block;
     if (first == 0 || t->turn < first || t->turn > last)
         return SW_OK;
     if (t->turn == first) {
-        SW_TRY(sw_timeline_alloc(p->timeline, &block, 2 * (size_t)t->n, sizeof *p->origin));
-        p->origin = block;
+        SW_TRY(sw_timeline_alloc(p->timeline, &p->origin, 2 * (size_t)t->n, sizeof *p->origin));
         for (uint32_t k = 0; k < t->n; k++)
             p->origin[k] = k;
     }

@@ -130,11 +130,9 @@ table population_budget_table(const population_view *v)
 static sw_status make_view(population_view *v)
 {
     population *p = v->p;
-    void *block;
-    SW_TRY(sw_timeline_alloc(p->timeline, &block, (size_t)p->n_shapes + 1, sizeof *v->shape));
-    v->shape = block;
-    SW_TRY(sw_timeline_alloc(p->timeline, &block, (size_t)p->n_shapes + 1, sizeof *v->step));
-    v->step = block;
+    SW_TRY(
+        sw_timeline_alloc(p->timeline, &v->shape, (size_t)p->n_shapes + 1, sizeof *v->shape));
+    SW_TRY(sw_timeline_alloc(p->timeline, &v->step, (size_t)p->n_shapes + 1, sizeof *v->step));
     for (uint32_t i = 0; i < p->n_shapes; i++) {
         if (v->turn != NULL && population_members_of(v, i) == 0)
             continue;

@@ -274,9 +274,7 @@ sw_status caching_free(caching_allocator *a, uint64_t address)
 
 sw_status caching_create(caching_allocator **out, const caching_settings *settings)
 {
-    void *made;
-    SW_TRY(sw_heap_alloc(&made, SW_HEAP_PROFILE, sizeof **out));
-    *out = made;
+    SW_TRY(sw_heap_alloc(out, SW_HEAP_PROFILE, sizeof **out));
     (*out)->settings = *settings;
     (*out)->unused = (*out)->place = NONE;
     return SW_OK;

@@ -130,14 +130,12 @@ static void forget(caching_allocator *a, uint64_t address)
 
 static sw_status grow_table(caching_allocator *a)
 {
-    void *more;
     const uint32_t old = a->n_table;
     uint32_t *table = a->table;
     if (a->used_table < old / 2)
         return SW_OK;
     const uint32_t n = old > 0 ? 2 * old : 1024;
-    SW_TRY(sw_heap_alloc(&more, SW_HEAP_PROFILE, n * sizeof *table));
-    a->table = more;
+    SW_TRY(sw_heap_alloc(&a->table, SW_HEAP_PROFILE, n * sizeof *table));
     a->n_table = n;
     a->used_table = 0;
     for (uint32_t i = 0; i < old; i++)
@@ -152,13 +150,11 @@ static sw_status grow_table(caching_allocator *a)
 /* Room for two more, so that what cuts a block needs no memory in the middle. */
 sw_status blocks_reserve(caching_allocator *a)
 {
-    void *blocks = a->blocks;
     SW_TRY(grow_table(a));
     if (a->n_blocks > UINT32_MAX / 2)
         SW_FAIL(SW_UNSUPPORTED, "more than 2^31 blocks");
-    SW_TRY(sw_heap_reserve(&blocks, SW_HEAP_PROFILE, &a->cap_blocks, a->n_blocks + 2,
+    SW_TRY(sw_heap_reserve(&a->blocks, SW_HEAP_PROFILE, &a->cap_blocks, a->n_blocks + 2,
                            sizeof(block)));
-    a->blocks = blocks;
     return SW_OK;
 }
 
@@ -255,12 +251,10 @@ sw_status blocks_lane(caching_allocator *a, caching_lane key, uint32_t *out)
             return SW_OK;
         }
     }
-    void *lanes = a->lanes;
     if (a->n_lanes == 4096)
         SW_FAIL(SW_UNSUPPORTED, "more than 4,096 streams and pools");
-    SW_TRY(
-        sw_heap_reserve(&lanes, SW_HEAP_PROFILE, &a->cap_lanes, a->n_lanes + 1, sizeof(lane)));
-    a->lanes = lanes;
+    SW_TRY(sw_heap_reserve(&a->lanes, SW_HEAP_PROFILE, &a->cap_lanes, a->n_lanes + 1,
+                           sizeof(lane)));
     *out = a->n_lanes;
     a->lanes[a->n_lanes++] = (lane){key, NONE, NONE, NONE, NONE};
     return SW_OK;

@@ -57,18 +57,16 @@ static sw_status take_all(run *r, const snapshot_trace *t)
 
 sw_status expandable_reserved(const snapshot_trace *t, const trace_lives *l, uint64_t *out)
 {
-    void *block;
     run r = {.l = l};
     caching_settings settings = t->settings;
     settings.expandable = true;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, l->n * sizeof *r.at));
-    r.at = block;
+    SW_TRY(sw_heap_alloc(&r.at, SW_HEAP_PROFILE, l->n * sizeof *r.at));
     sw_status status = caching_create(&r.a, &settings);
     if (status == SW_OK)
         status = take_all(&r, t);
     *out = r.mapped;
     caching_destroy(r.a);
     number_map_free(&r.living);
-    sw_heap_free(block, SW_HEAP_PROFILE, l->n * sizeof *r.at);
+    sw_heap_free(r.at, SW_HEAP_PROFILE, l->n * sizeof *r.at);
     return status;
 }

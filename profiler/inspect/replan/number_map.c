@@ -25,16 +25,14 @@ uint32_t number_map_at(const number_map *m, uint64_t key)
 
 static sw_status grow(number_map *m)
 {
-    void *block;
     const number_map old = *m;
     if (old.n_slots > UINT32_MAX / 4)
         SW_FAIL(SW_UNSUPPORTED, "more than 2^30 addresses");
     m->n_slots = old.n_slots > 0 ? 2 * old.n_slots : 256;
-    if (sw_heap_alloc(&block, SW_HEAP_PROFILE, m->n_slots * sizeof *m->slots) != SW_OK) {
+    if (sw_heap_alloc(&m->slots, SW_HEAP_PROFILE, m->n_slots * sizeof *m->slots) != SW_OK) {
         *m = old;
         return SW_NOMEM;
     }
-    m->slots = block;
     m->used = 0;
     for (uint32_t i = 0; i < old.n_slots; i++)
         if (old.slots[i].used != 0 && old.slots[i].value != NUMBER_MAP_NONE) {

@@ -64,10 +64,9 @@ static int by_loss(const void *a, const void *b)
 /* The stacks that lose most, of what each of them lost. */
 static sw_status find_losers(replan *r, const uint64_t *lost)
 {
-    void *block;
+    replan_loser *of;
     const uint32_t n = r->trace.n_stacks;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, n * sizeof(replan_loser)));
-    replan_loser *of = block;
+    SW_TRY(sw_heap_alloc(&of, SW_HEAP_PROFILE, n * sizeof(replan_loser)));
     for (uint32_t i = 0; i < n; i++)
         of[i] = (replan_loser){i, lost[i]};
     qsort(of, n, sizeof *of, by_loss);
@@ -75,7 +74,7 @@ static sw_status find_losers(replan *r, const uint64_t *lost)
         r->losers[r->n_losers] = of[r->n_losers];
         r->n_losers++;
     }
-    sw_heap_free(block, SW_HEAP_PROFILE, n * sizeof(replan_loser));
+    sw_heap_free(of, SW_HEAP_PROFILE, n * sizeof(replan_loser));
     return SW_OK;
 }
 
@@ -130,10 +129,9 @@ static int by_bytes(const void *a, const void *b)
 static sw_status find_holders(const replan *r, uint32_t position, replan_holder *out,
                               uint32_t *n_out)
 {
-    void *block;
+    replan_holder *of;
     const size_t n = (size_t)r->trace.n_stacks * TRACE_RULES;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, n * sizeof(replan_holder)));
-    replan_holder *of = block;
+    SW_TRY(sw_heap_alloc(&of, SW_HEAP_PROFILE, n * sizeof(replan_holder)));
     for (uint32_t i = 0; i < r->lives.n; i++) {
         const trace_life *x = &r->lives.all[i];
         if (x->born > position || x->dead <= position)
@@ -148,7 +146,7 @@ static sw_status find_holders(const replan *r, uint32_t position, replan_holder 
     qsort(of, n, sizeof *of, by_bytes);
     for (*n_out = 0; *n_out < REPLAN_HOLDERS && *n_out < n && of[*n_out].bytes > 0; ++*n_out)
         out[*n_out] = of[*n_out];
-    sw_heap_free(block, SW_HEAP_PROFILE, n * sizeof(replan_holder));
+    sw_heap_free(of, SW_HEAP_PROFILE, n * sizeof(replan_holder));
     return SW_OK;
 }
 

@@ -428,23 +428,21 @@ sw_status replan_help_find(replan_help out[REPLAN_HELPS], uint32_t *n, const sna
                            const trace_lives *l, const trace_roles *r, uint64_t reserved,
                            uint64_t expandable)
 {
-    void *block;
     replan_help found[REPLAN_CHANGES];
     search s = {.t = t, .l = l, .r = r};
     const size_t n_less = (size_t)l->n_positions + 1;
     const size_t bytes = n_less * (sizeof *s.less + sizeof *s.ends) +
                          t->n_stacks * (sizeof *s.scopes + sizeof *s.flags);
     SW_TRY(trace_lives_curve(l, &s.live));
-    sw_status status = sw_heap_alloc(&block, SW_HEAP_PROFILE, bytes);
+    sw_status status = sw_heap_alloc(&s.less, SW_HEAP_PROFILE, bytes);
     if (status == SW_OK) {
-        s.less = block;
         s.scopes = (scope *)(s.less + n_less);
         s.ends = (uint32_t *)(s.scopes + t->n_stacks);
         s.flags = s.ends + n_less;
         for (uint32_t i = 0; i < t->n_stacks; i++)
             s.flags[i] = flag_of(t->stacks[i].op);
         status = try_all(&s, found, n, reserved, expandable);
-        sw_heap_free(block, SW_HEAP_PROFILE, bytes);
+        sw_heap_free(s.less, SW_HEAP_PROFILE, bytes);
     }
     if (status == SW_OK)
         memcpy(out, found, *n * sizeof *out);

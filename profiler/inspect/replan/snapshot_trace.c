@@ -40,10 +40,8 @@ static sw_status add_stack(reader *r, const snapshot_frames *said, uint32_t *out
     *out = number_map_at(&r->stacks, hash);
     if (*out != NUMBER_MAP_NONE)
         return SW_OK;
-    void *stacks = t->stacks;
-    SW_TRY(sw_heap_reserve(&stacks, SW_HEAP_PROFILE, &t->cap_stacks, t->n_stacks + 1,
+    SW_TRY(sw_heap_reserve(&t->stacks, SW_HEAP_PROFILE, &t->cap_stacks, t->n_stacks + 1,
                            sizeof *t->stacks));
-    t->stacks = stacks;
     *out = t->n_stacks;
     t->stacks[t->n_stacks++] =
         (trace_stack){said->name, said->op, said->layer, said->phase, said->facts};
@@ -159,12 +157,10 @@ static sw_status take_event(reader *r, value event, uint64_t number)
 
 static sw_status take_events(reader *r, value trace)
 {
-    void *events = NULL;
     const uint64_t n = value_count(trace);
     if (n > SNAPSHOT_MOST)
         SW_FAIL(SW_UNSUPPORTED, "%s: more than %u events", r->f->path, SNAPSHOT_MOST);
-    SW_TRY(sw_heap_alloc(&events, SW_HEAP_PROFILE, n * sizeof(trace_event)));
-    r->t->events = events;
+    SW_TRY(sw_heap_alloc(&r->t->events, SW_HEAP_PROFILE, n * sizeof(trace_event)));
     r->t->cap_events = (uint32_t)n;
     for (uint64_t i = 0; i < n; i++)
         SW_TRY(take_event(r, value_item(trace, i), i));
@@ -176,7 +172,6 @@ static sw_status take_events(reader *r, value trace)
 static sw_status take_block(reader *r, value block, uint64_t number, uint64_t address)
 {
     snapshot_trace *t = r->t;
-    void *blocks = t->blocks;
     trace_block b = {.address = address};
     int64_t bytes, requested = 0;
     const char *state = value_text(value_at(block, "state"));
@@ -193,9 +188,8 @@ static sw_status take_block(reader *r, value block, uint64_t number, uint64_t ad
     }
     b.bytes = (uint64_t)bytes;
     b.requested = (uint64_t)requested;
-    SW_TRY(sw_heap_reserve(&blocks, SW_HEAP_PROFILE, &t->cap_blocks, t->n_blocks + 1,
+    SW_TRY(sw_heap_reserve(&t->blocks, SW_HEAP_PROFILE, &t->cap_blocks, t->n_blocks + 1,
                            sizeof *t->blocks));
-    t->blocks = blocks;
     t->blocks[t->n_blocks++] = b;
     return SW_OK;
 }
@@ -221,7 +215,6 @@ static sw_status take_segment(reader *r, value segment, uint64_t number)
 {
     snapshot_trace *t = r->t;
     int64_t address, bytes;
-    void *segments = t->segments;
     const value blocks = value_at(segment, "blocks"), kind = value_at(segment, "segment_type");
     SW_TRY(snapshot_number(r->f->path, segment, "segment", number, "address",
                            SNAPSHOT_LAST_ADDRESS, &address));
@@ -238,9 +231,8 @@ static sw_status take_segment(reader *r, value segment, uint64_t number)
                        .expandable = value_is_true(value_at(segment, "is_expandable"))};
     SW_TRY(take_blocks(r, blocks, number, &s));
     s.n = t->n_blocks - s.first;
-    SW_TRY(sw_heap_reserve(&segments, SW_HEAP_PROFILE, &t->cap_segments, t->n_segments + 1,
+    SW_TRY(sw_heap_reserve(&t->segments, SW_HEAP_PROFILE, &t->cap_segments, t->n_segments + 1,
                            sizeof *t->segments));
-    t->segments = segments;
     t->segments[t->n_segments++] = s;
     return SW_OK;
 }

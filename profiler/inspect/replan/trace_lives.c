@@ -13,22 +13,18 @@ static sw_status arena_of(trace_lives *l, uint64_t stream, uint64_t pool, uint32
     for (*out = 0; *out < l->n_arenas; ++*out)
         if (l->arenas[*out].stream == stream && l->arenas[*out].pool == pool)
             return SW_OK;
-    void *arenas = l->arenas;
     if (l->n_arenas == 4096)
         SW_FAIL(SW_UNSUPPORTED, "more than 4,096 streams and pools");
-    SW_TRY(sw_heap_reserve(&arenas, SW_HEAP_PROFILE, &l->cap_arenas, l->n_arenas + 1,
+    SW_TRY(sw_heap_reserve(&l->arenas, SW_HEAP_PROFILE, &l->cap_arenas, l->n_arenas + 1,
                            sizeof *l->arenas));
-    l->arenas = arenas;
     l->arenas[l->n_arenas++] = (trace_arena){.stream = stream, .pool = pool};
     return SW_OK;
 }
 
 sw_status trace_lives_add(trace_lives *l, uint64_t stream, uint64_t pool, trace_life life)
 {
-    void *all = l->all;
     SW_TRY(arena_of(l, stream, pool, &life.arena));
-    SW_TRY(sw_heap_reserve(&all, SW_HEAP_PROFILE, &l->cap, l->n + 1, sizeof *l->all));
-    l->all = all;
+    SW_TRY(sw_heap_reserve(&l->all, SW_HEAP_PROFILE, &l->cap, l->n + 1, sizeof *l->all));
     life.step_offset = UINT64_MAX;
     l->n_positions = life.dead > l->n_positions ? life.dead : l->n_positions;
     l->all[l->n++] = life;
@@ -136,9 +132,7 @@ void trace_lives_free(trace_lives *l)
 
 sw_status trace_lives_curve(const trace_lives *l, uint64_t **out)
 {
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, (l->n_positions + 1) * sizeof **out));
-    *out = block;
+    SW_TRY(sw_heap_alloc(out, SW_HEAP_PROFILE, (l->n_positions + 1) * sizeof **out));
     for (uint32_t i = 0; i < l->n; i++) {
         (*out)[l->all[i].born] += l->all[i].bytes;
         (*out)[l->all[i].dead] -= l->all[i].bytes;

@@ -182,7 +182,6 @@ static sw_status find(search *s, trace_period *out)
 sw_status trace_period_find(trace_period *p, const snapshot_trace *t, const trace_lives *l,
                             const trace_roles *roles)
 {
-    void *block;
     search s = {.t = t, .l = l};
     size_t n = 0;
     *p = (trace_period){0};
@@ -195,11 +194,10 @@ sw_status trace_period_find(trace_period *p, const snapshot_trace *t, const trac
     if (n < LEAST * SHORTEST)
         return SW_OK;
     const size_t bytes = n * (sizeof *s.keys + sizeof *s.of + sizeof *s.agree);
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, bytes));
-    s.keys = block;
+    SW_TRY(sw_heap_alloc(&s.keys, SW_HEAP_PROFILE, bytes));
     s.of = (request *)(s.keys + n);
     s.agree = (uint32_t *)(s.of + n);
     const sw_status status = find(&s, p);
-    sw_heap_free(block, SW_HEAP_PROFILE, bytes);
+    sw_heap_free(s.keys, SW_HEAP_PROFILE, bytes);
     return status;
 }

@@ -92,10 +92,8 @@ static void find_phases(search *s)
 
 static sw_status add_step(trace_roles *r, uint32_t from, uint32_t to)
 {
-    void *steps = r->steps;
-    SW_TRY(sw_heap_reserve(&steps, SW_HEAP_PROFILE, &r->cap_steps, r->n_steps + 1,
+    SW_TRY(sw_heap_reserve(&r->steps, SW_HEAP_PROFILE, &r->cap_steps, r->n_steps + 1,
                            sizeof *r->steps));
-    r->steps = steps;
     r->steps[r->n_steps++] = (sw_tl_step){.from = from, .to = to};
     return SW_OK;
 }
@@ -379,10 +377,9 @@ static void judge_sizes(search *s, const sized *of)
 
 static sw_status find(search *s)
 {
-    void *block;
+    sized *of;
     const uint32_t n = s->l->n;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, n * sizeof(sized)));
-    sized *of = block;
+    SW_TRY(sw_heap_alloc(&of, SW_HEAP_PROFILE, n * sizeof(sized)));
     find_frames(s);
     find_phases(s);
     for (uint32_t i = 0; i < n; i++) {
@@ -393,7 +390,7 @@ static sw_status find(search *s)
     if (n > 0)
         qsort(of, n, sizeof *of, by_size);
     judge_sizes(s, of);
-    sw_heap_free(block, SW_HEAP_PROFILE, n * sizeof(sized));
+    sw_heap_free(of, SW_HEAP_PROFILE, n * sizeof(sized));
     for (uint32_t i = 0; i < n; i++) {
         trace_life *x = &s->l->all[i];
         x->rule = x->role != NULL ? RULE_FILE : x->rule;
@@ -409,11 +406,9 @@ static size_t bytes_of(const trace_roles *r)
 
 sw_status trace_roles_find(trace_roles *r, const snapshot_trace *t, trace_lives *l)
 {
-    void *block;
     *r = (trace_roles){.n_positions = t->n_events + 1};
     search s = {.r = r, .t = t, .l = l};
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, bytes_of(r)));
-    r->region = block;
+    SW_TRY(sw_heap_alloc(&r->region, SW_HEAP_PROFILE, bytes_of(r)));
     r->phase = (int8_t *)(r->region + r->n_positions);
     s.kind = (uint8_t *)(r->phase + r->n_positions);
     return find(&s);

@@ -21,10 +21,8 @@ typedef struct {
 static sw_status add_segment(search *f, const trace_segment *segment)
 {
     trace_start *s = f->s;
-    void *segments = s->segments;
-    SW_TRY(sw_heap_reserve(&segments, SW_HEAP_PROFILE, &s->cap_segments, s->n_segments + 1,
+    SW_TRY(sw_heap_reserve(&s->segments, SW_HEAP_PROFILE, &s->cap_segments, s->n_segments + 1,
                            sizeof *s->segments));
-    s->segments = segments;
     s->segments[s->n_segments++] = *segment;
     f->n_ranges += segment->expandable;
     return segment->expandable ? SW_OK
@@ -175,10 +173,8 @@ static sw_status find_segments(search *f)
 
 static sw_status add_block(trace_start *s, trace_block block)
 {
-    void *blocks = s->blocks;
-    SW_TRY(sw_heap_reserve(&blocks, SW_HEAP_PROFILE, &s->cap_blocks, s->n_blocks + 1,
+    SW_TRY(sw_heap_reserve(&s->blocks, SW_HEAP_PROFILE, &s->cap_blocks, s->n_blocks + 1,
                            sizeof *s->blocks));
-    s->blocks = blocks;
     s->blocks[s->n_blocks++] = block;
     return SW_OK;
 }
@@ -247,10 +243,9 @@ static trace_block *block_below(const trace_start *s, uint64_t address)
  * in segments of small blocks, there are no rests. */
 static sw_status find_ends(trace_start *s, const snapshot_trace *t)
 {
-    void *block;
+    uint64_t *end;
     const size_t bytes = s->n_blocks * sizeof(uint64_t);
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, bytes));
-    uint64_t *end = block;
+    SW_TRY(sw_heap_alloc(&end, SW_HEAP_PROFILE, bytes));
     for (uint32_t i = 0; i < t->n_events && s->n_blocks > 0; i++) {
         const trace_event *e = &t->events[i];
         const trace_block *b = block_below(s, e->address);
@@ -272,7 +267,7 @@ static sw_status find_ends(trace_start *s, const snapshot_trace *t)
         b->bytes = end[k] - b->address;
         b->kept = true;
     }
-    sw_heap_free(block, SW_HEAP_PROFILE, bytes);
+    sw_heap_free(end, SW_HEAP_PROFILE, bytes);
     return SW_OK;
 }
 

@@ -182,16 +182,14 @@ static void sort_ops(const view *v, uint32_t *at, uint32_t *scratch, size_t n)
 static sw_status order_ops(view *v)
 {
     sw_timeline *t = v->r->timeline;
-    void *order, *scratch, *born;
+    uint32_t *scratch;
     const size_t n = v->p->n_ops;
-    SW_TRY(sw_timeline_alloc(t, &order, n + 1, sizeof(uint32_t)));
+    SW_TRY(sw_timeline_alloc(t, &v->order, n + 1, sizeof(uint32_t)));
     SW_TRY(sw_timeline_alloc(t, &scratch, n + 1, sizeof(uint32_t)));
-    SW_TRY(sw_timeline_alloc(t, &born, n + 1, sizeof(uint64_t)));
-    v->order = order;
-    v->born = born;
+    SW_TRY(sw_timeline_alloc(t, &v->born, n + 1, sizeof(uint64_t)));
     for (uint32_t i = 0; i < n; i++)
         v->order[i] = i;
-    sort_ops(v, order, scratch, n);
+    sort_ops(v, v->order, scratch, n);
     for (uint32_t i = 0; i < v->p->n_values; i++) {
         const sw_tensor *x = &v->p->values[i];
         if (x->alias == SW_TL_NONE && x->segment == SW_SEGMENT_STEP && x->birth < n)
@@ -254,13 +252,10 @@ static void find_phase_ops(view *v)
 static sw_status make_view(view *v, int by, table *out)
 {
     sw_timeline *t = v->r->timeline;
-    void *scratch;
     SW_TRY(parts_make(&v->parts, t, v->p, by == 0 ? PARTS_TREE : PARTS_ROLE));
-    SW_TRY(sw_timeline_alloc(t, &scratch, v->parts.n, sizeof(uint32_t)));
-    v->order = scratch;
+    SW_TRY(sw_timeline_alloc(t, &v->order, v->parts.n, sizeof(uint32_t)));
     SW_TRY(parts_order(&v->parts, t, v->order, &v->n_groups));
-    SW_TRY(sw_timeline_alloc(t, &scratch, (size_t)v->p->n_ops + 1, sizeof(uint64_t)));
-    v->curve = scratch;
+    SW_TRY(sw_timeline_alloc(t, &v->curve, (size_t)v->p->n_ops + 1, sizeof(uint64_t)));
     sw_timeline_curve(v->p, NULL, NULL, v->curve);
     if (by == 2)
         SW_TRY(order_ops(v));

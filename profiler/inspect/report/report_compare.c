@@ -136,9 +136,7 @@ bool compare_share(const comparison *c, const compare_line *l, double *out)
 
 static sw_status add_line(comparison *c, compare_line l)
 {
-    void *lines = c->lines;
-    SW_TRY(sw_heap_reserve(&lines, SW_HEAP_PROFILE, &c->cap, c->n + 1, sizeof *c->lines));
-    c->lines = lines;
+    SW_TRY(sw_heap_reserve(&c->lines, SW_HEAP_PROFILE, &c->cap, c->n + 1, sizeof *c->lines));
     c->lines[c->n++] = l;
     return SW_OK;
 }

@@ -75,10 +75,8 @@ static sw_status take_line(report_host *h, const profile_position *p, value o, u
     if (line == NULL && h->n_lines == REPORT_LINES)
         return SW_OK;
     if (line == NULL) {
-        void *block = h->lines;
-        SW_TRY(
-            sw_heap_reserve(&block, SW_HEAP_PROFILE, &h->cap_lines, h->n_lines + 1, sizeof x));
-        h->lines = block;
+        SW_TRY(sw_heap_reserve(&h->lines, SW_HEAP_PROFILE, &h->cap_lines, h->n_lines + 1,
+                               sizeof x));
         line = &h->lines[h->n_lines++];
         *line = x;
     }

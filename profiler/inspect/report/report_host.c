@@ -50,11 +50,8 @@ static sw_status take_heap(report_host *h, const profile_position *p)
 sw_status report_take_host(report *r, const profile_position *p)
 {
     const char *type = p->type;
-    if (r->host == NULL) {
-        void *block;
-        SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof *r->host));
-        r->host = block;
-    }
+    if (r->host == NULL)
+        SW_TRY(sw_heap_alloc(&r->host, SW_HEAP_PROFILE, sizeof *r->host));
     if (strcmp(type, "step") == 0)
         return report_take_growth(r->host, p);
     if (strcmp(type, "heap") == 0)

@@ -10,18 +10,17 @@ static sw_status shares_by(sw_timeline *t, const sw_tl_program *p, parts_by by,
                            const report_share **out, size_t *n)
 {
     parts x = {0};
-    uint32_t used = 0;
-    void *order = NULL, *room = NULL;
+    uint32_t used = 0, *order = NULL;
+    report_share *breakdown = NULL;
     sw_status status = parts_make(&x, t, p, by);
     if (status == SW_OK)
         status = sw_timeline_alloc(t, &order, x.n, sizeof(uint32_t));
     if (status == SW_OK)
-        status = sw_timeline_alloc(t, &room, x.n, sizeof(report_share));
+        status = sw_timeline_alloc(t, &breakdown, x.n, sizeof(report_share));
     if (status == SW_OK)
         status = parts_order(&x, t, order, &used);
-    report_share *breakdown = room;
     for (uint32_t i = 0; status == SW_OK && i < used; i++) {
-        const parts_group *g = &x.at[((uint32_t *)order)[i]];
+        const parts_group *g = &x.at[order[i]];
         if (g->at_peak > 0)
             breakdown[(*n)++] = (report_share){g->path, g->at_peak};
     }
@@ -112,10 +111,10 @@ static void draw_curve(report_live *live, const sw_tl_program *p, const uint64_t
 sw_status report_find_live(const report *r, const report_plan *plan, report_live *live)
 {
     const sw_tl_program *p = report_program(r, plan);
-    void *curve, *room;
+    uint64_t *curve;
+    const sw_tensor **at_peak;
     size_t n = 0;
-    SW_TRY(sw_timeline_alloc(r->timeline, &room, (size_t)p->n_values + 1, sizeof(void *)));
-    const sw_tensor **at_peak = room;
+    SW_TRY(sw_timeline_alloc(r->timeline, &at_peak, (size_t)p->n_values + 1, sizeof(void *)));
     memset(live, 0, sizeof *live);
     live->program = p;
     live->op = p->peak_op < p->n_ops ? p->ops[p->peak_op].name : "";

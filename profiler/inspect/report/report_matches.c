@@ -41,10 +41,9 @@ static void walk_below(walk *w, uint32_t parent) /* NOLINT(misc-no-recursion) */
 
 sw_status parts_order(const parts *x, sw_timeline *t, uint32_t *out, uint32_t *n)
 {
-    void *sorted, *first;
-    SW_TRY(sw_timeline_alloc(t, &sorted, x->n, sizeof(parts_group *)));
-    SW_TRY(sw_timeline_alloc(t, &first, x->n, sizeof(uint32_t)));
-    walk w = {x, sorted, first, out, 0};
+    walk w = {.x = x, .out = out};
+    SW_TRY(sw_timeline_alloc(t, &w.sorted, x->n, sizeof(parts_group *)));
+    SW_TRY(sw_timeline_alloc(t, &w.first, x->n, sizeof(uint32_t)));
     for (uint32_t i = 0; i < x->n; i++)
         w.sorted[i] = &x->at[i];
     if (x->n > 1) /* the root stays in front of its children */
@@ -79,9 +78,8 @@ sw_status parts_matches(parts_match **out, size_t *n, sw_timeline *t, const part
                         const parts *b, const int64_t *apart)
 {
     const parts *side[2] = {a, b};
-    void *block;
-    SW_TRY(sw_timeline_alloc(t, &block, (size_t)a->n + b->n + 1, sizeof **out));
-    parts_match *pairs = block;
+    parts_match *pairs;
+    SW_TRY(sw_timeline_alloc(t, &pairs, (size_t)a->n + b->n + 1, sizeof **out));
     size_t used = 0;
     for (int s = 0; s < 2; s++)
         for (uint32_t i = 1; i < side[s]->n; i++) {

@@ -9,9 +9,7 @@
 
 sw_status report_new(report **out, const char *path)
 {
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof(report)));
-    *out = block;
+    SW_TRY(sw_heap_alloc(out, SW_HEAP_PROFILE, sizeof(report)));
     (*out)->path = path;
     sw_utf8_clean((*out)->shown, sizeof(*out)->shown, path);
     (*out)->part = 1;
@@ -38,10 +36,8 @@ static sw_status reserve_plan(report *r)
         SW_FAIL(SW_FORMAT, "%s: more programs than the %zu that a report can hold", r->path,
                 PLANS_MAX);
     const size_t cap = r->cap_plans == 0 ? 16 : r->cap_plans * 2;
-    void *block = r->plans;
-    SW_TRY(sw_heap_resize(&block, SW_HEAP_PROFILE, r->cap_plans * sizeof *r->plans,
+    SW_TRY(sw_heap_resize(&r->plans, SW_HEAP_PROFILE, r->cap_plans * sizeof *r->plans,
                           cap * sizeof *r->plans));
-    r->plans = block;
     r->cap_plans = cap;
     return SW_OK;
 }

@@ -71,10 +71,8 @@ const parts_group *parts_find(const parts *x, const char *path)
 static sw_status more_slots(parts *x)
 {
     parts larger = *x;
-    void *block;
     larger.n_slots = x->n_slots == 0 ? 64 : 2 * x->n_slots;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, larger.n_slots * sizeof *x->slots));
-    larger.slots = block;
+    SW_TRY(sw_heap_alloc(&larger.slots, SW_HEAP_PROFILE, larger.n_slots * sizeof *x->slots));
     for (uint32_t i = 0; i < x->n; i++)
         *slot_of(&larger, x->at[i].path, strlen(x->at[i].path)) = i + 1;
     sw_heap_free(x->slots, SW_HEAP_PROFILE, x->n_slots * sizeof *x->slots);
@@ -90,10 +88,9 @@ static sw_status group_of(parts *x, sw_timeline *t, const char *path, size_t n, 
         SW_TRY(more_slots(x));
     uint32_t *slot = slot_of(x, path, n);
     if (*slot == 0) {
-        void *text, *array = x->at;
+        void *text;
         SW_TRY(sw_timeline_alloc(t, &text, n + 1, 1));
-        SW_TRY(sw_heap_reserve(&array, SW_HEAP_PROFILE, &x->cap, x->n + 1, sizeof *x->at));
-        x->at = array;
+        SW_TRY(sw_heap_reserve(&x->at, SW_HEAP_PROFILE, &x->cap, x->n + 1, sizeof *x->at));
         memcpy(text, path, n);
         const size_t above = parent > 0 ? strlen(x->at[parent].path) + 1 : 0;
         x->at[x->n] = (parts_group){.path = text,
@@ -189,10 +186,8 @@ static uint32_t position(const sw_tl_program *p, const sw_tensor *v, bool death)
 static sw_status sort_values(by_position *out, sw_timeline *t, const sw_tl_program *p,
                              bool death)
 {
-    void *order, *first;
-    SW_TRY(sw_timeline_alloc(t, &order, (size_t)p->n_values + 1, sizeof *out->order));
-    SW_TRY(sw_timeline_alloc(t, &first, (size_t)p->n_ops + 3, sizeof *out->first));
-    *out = (by_position){order, first};
+    SW_TRY(sw_timeline_alloc(t, &out->order, (size_t)p->n_values + 1, sizeof *out->order));
+    SW_TRY(sw_timeline_alloc(t, &out->first, (size_t)p->n_ops + 3, sizeof *out->first));
     for (uint32_t i = 0; i < p->n_values; i++)
         out->first[position(p, &p->values[i], death) + 2]++;
     for (uint32_t i = 0; i <= p->n_ops; i++)
@@ -268,9 +263,8 @@ static sw_status sweep(parts *x, sw_timeline *t, const sw_tl_program *p, const u
 static sw_status count_ops(parts *x, sw_timeline *t, const sw_tl_program *p,
                            const uint32_t *of_op)
 {
-    void *room;
-    SW_TRY(sw_timeline_alloc(t, &room, (size_t)p->n_ops + 1, sizeof(uint64_t)));
-    uint64_t *curve = room;
+    uint64_t *curve;
+    SW_TRY(sw_timeline_alloc(t, &curve, (size_t)p->n_ops + 1, sizeof(uint64_t)));
     sw_timeline_curve(p, NULL, NULL, curve);
     for (uint32_t i = 0; i < p->n_ops; i++)
         for (uint32_t g = of_op[i];; g = x->at[g].parent) {
@@ -300,18 +294,16 @@ static sw_status make_tree(parts *x, sw_timeline *t, const sw_tl_program *p, uin
 
 sw_status parts_make(parts *x, sw_timeline *t, const sw_tl_program *p, parts_by by)
 {
-    uint32_t root;
-    void *group, *of_op;
+    uint32_t root, *group, *of_op;
     SW_TRY(group_of(x, t, "(all)", 5, 0, &root));
     SW_TRY(sw_timeline_alloc(t, &group, (size_t)p->n_values + 1, sizeof(uint32_t)));
     SW_TRY(sw_timeline_alloc(t, &of_op, (size_t)p->n_ops + 1, sizeof(uint32_t)));
     if (by == PARTS_TREE)
         SW_TRY(make_tree(x, t, p, group, of_op));
     for (uint32_t i = 0; i < p->n_values; i++) {
-        uint32_t *at = (uint32_t *)group + i;
         if (by != PARTS_TREE)
-            SW_TRY(group_for(x, t, &p->values[i], by, at));
-        count_value(x, p, i, *at);
+            SW_TRY(group_for(x, t, &p->values[i], by, &group[i]));
+        count_value(x, p, i, group[i]);
     }
     SW_TRY(sweep(x, t, p, group));
     return by == PARTS_TREE ? count_ops(x, t, p, of_op) : SW_OK;

@@ -150,9 +150,7 @@ static sw_status take_op_clocks(const report *r, report_plan *plan, const profil
     if (n == 0)
         return SW_OK;
     if (plan->op_ns == NULL) {
-        void *block;
-        SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, n * sizeof *plan->op_ns));
-        plan->op_ns = block;
+        SW_TRY(sw_heap_alloc(&plan->op_ns, SW_HEAP_PROFILE, n * sizeof *plan->op_ns));
         plan->n_ops = n;
     }
     for (size_t i = 0; i < n; i++)
