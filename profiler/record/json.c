@@ -445,6 +445,23 @@ void sw_json_put_known_f64(sw_json *j, const char *key, bool known, double x)
         sw_json_put_null(j, key);
 }
 
+void sw_json_put_known_bool(sw_json *j, const char *key, bool known, bool x)
+{
+    if (known)
+        sw_json_put_bool(j, key, x);
+    else
+        sw_json_put_null(j, key);
+}
+
+bool sw_json_open_known(sw_json *j, const char *key, bool known)
+{
+    if (known)
+        sw_json_open(j, key, '{');
+    else
+        sw_json_put_null(j, key);
+    return known;
+}
+
 void sw_json_open(sw_json *j, const char *key, char bracket)
 {
     sw_json_key(j, key);

@@ -75,7 +75,10 @@ void sw_json_put_null(sw_json *json, const char *key);
 /* The value where it is known, else null. */
 void sw_json_put_known(sw_json *json, const char *key, bool known, uint64_t x);
 void sw_json_put_known_f64(sw_json *json, const char *key, bool known, double x);
+void sw_json_put_known_bool(sw_json *json, const char *key, bool known, bool x);
 /* A key and an opened bracket. */
 void sw_json_open(sw_json *json, const char *key, char bracket);
+/* A key and an opened brace where the object is known, else null; says whether it is. */
+bool sw_json_open_known(sw_json *json, const char *key, bool known);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef SW_TESTS_REPLANNED_H
 #define SW_TESTS_REPLANNED_H
 
-#include "profiler/inspect/replan/replan_print.h"
+#include "profiler/inspect/replan/replan.h"
 #include "tests/snapshot/plain_allocator.h"
 
 /* A device of a file, planned again: replan_free gives it back; a failure leaves nothing. */

@@ -105,7 +105,7 @@ static void the_largest_come_first(void)
     free(text);
     replan_free(&r);
     plan_made(&r, &(made_run){BASE, .native = true, .no_backward = true});
-    SW_CHECK(r.n_help == 0, "%s", replan_change_name(r.help[0].change));
+    SW_CHECK(r.n_help == 0, "%s", replan_changes[r.help[0].change].name);
     text = replanned_text(&r);
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "Nothing found that would help."));
     free(text);

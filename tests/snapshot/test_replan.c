@@ -6,7 +6,7 @@
 #include "tests/support/heap_sweep.h"
 #include "tests/support/process.h"
 #include "tests/support/suite.h"
-#include "profiler/inspect/replan/replan_print.h"
+#include "profiler/inspect/replan/replan.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>

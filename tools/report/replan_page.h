@@ -3,7 +3,7 @@
 #ifndef STEPWELL_REPLAN_PAGE_H
 #define STEPWELL_REPLAN_PAGE_H
 
-#include "profiler/inspect/replan/replan_print.h"
+#include "profiler/inspect/replan/replan.h"
 #include "tools/cli/svg.h"
 
 void replan_page_begin(svg *to, const char *file);

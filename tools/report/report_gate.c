@@ -40,14 +40,18 @@ static bool over_max(const report_gate *g)
     return g->run.known && g->run.bytes > g->limits->max_peak;
 }
 
+bool report_limits_grown(const report_limits *l, uint64_t now, uint64_t base)
+{
+    if (l->increase == NULL || now <= base)
+        return false;
+    return l->relative ? (double)(now - base) * 100.0 > l->percent * (double)base
+                       : now - base > l->bytes;
+}
+
 static bool over_base(const report_gate *g)
 {
-    const report_limits *l = g->limits;
-    if (l->increase == NULL || !g->run.known || !g->base.known || g->run.bytes <= g->base.bytes)
-        return false;
-    const uint64_t grown = g->run.bytes - g->base.bytes;
-    return l->relative ? (double)grown * 100.0 > l->percent * (double)g->base.bytes
-                       : grown > l->bytes;
+    return g->run.known && g->base.known &&
+           report_limits_grown(g->limits, g->run.bytes, g->base.bytes);
 }
 
 static bool unknown(const report_gate *g)
@@ -55,27 +59,19 @@ static bool unknown(const report_gate *g)
     return !g->run.known || (g->limits->increase != NULL && !g->base.known);
 }
 
-static void put_peak(sw_json *j, const char *key, const report_gate_peak *p)
-{
-    if (p->known)
-        sw_json_put_u64(j, key, p->bytes);
-    else
-        sw_json_put_null(j, key);
-}
-
 void report_gate_put(sw_json *j, const report_gate *g)
 {
     const report_limits *l = g->limits;
     sw_json_open(j, "gate", '{');
     sw_json_put_bool(j, "failed", over_max(g) || over_base(g) || unknown(g));
-    put_peak(j, "peak_bytes", &g->run);
+    sw_json_put_known(j, "peak_bytes", g->run.known, g->run.bytes);
     sw_json_put_bool(j, "measured", g->run.measured);
     if (l->max_peak != REPORT_NO_LIMIT) {
         sw_json_put_u64(j, "max_peak_bytes", l->max_peak);
         sw_json_put_bool(j, "above_max_peak", over_max(g));
     }
     if (l->increase != NULL) {
-        put_peak(j, "base_peak_bytes", &g->base);
+        sw_json_put_known(j, "base_peak_bytes", g->base.known, g->base.bytes);
         sw_json_put_string(j, "allowed_increase", l->increase);
         sw_json_put_bool(j, "above_increase", over_base(g));
         if (g->run.known && g->base.known)

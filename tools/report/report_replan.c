@@ -2,7 +2,7 @@
 #include "tools/report/report_replan.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
-#include "profiler/inspect/replan/replan_print.h"
+#include "profiler/inspect/replan/replan.h"
 #include "tools/cli/cli.h"
 #include "tools/report/replan_page.h"
 #include <stdlib.h>
@@ -16,6 +16,17 @@ typedef struct {
     bool segments;
 } sums;
 
+/* A device of several files. */
+typedef struct {
+    const char *file;
+    int64_t device;
+    uint64_t reserved, most; /* 0: no segments; requested */
+    replan_role role;        /* that has the most at the peak */
+    char name[40];           /* of it */
+    const char *phase;       /* of the peak */
+    bool oom;
+} rank;
+
 typedef struct {
     const report_replan_asked *asked;
     snapshot_trace *traces;
@@ -23,6 +34,10 @@ typedef struct {
     sums sums, base;
     sw_json report, offsets;
     svg page;
+    const char *file; /* of several, which has all of these: */
+    rank *ranks;
+    uint32_t n_ranks, cap_ranks;
+    bool said; /* a device */
     bool read; /* what fails from here on is not the file's fault */
 } run;
 
@@ -95,27 +110,6 @@ static void free_traces(run *r)
     r->n_traces = 0;
 }
 
-static sw_status say(run *r, const replan *of, bool first)
-{
-    if (r->asked->html != NULL)
-        SW_TRY(replan_page_add(&r->page, of));
-    if (r->asked->json) {
-        sw_json_begin(&r->report, '{');
-        replan_put_json(&r->report, of);
-        sw_json_end(&r->report);
-    } else {
-        if (!first)
-            sw_writer_text(r->asked->style->to, "\n");
-        replan_print_text(of, r->asked->style);
-    }
-    if (r->asked->out == NULL)
-        return SW_OK;
-    sw_json_begin(&r->offsets, '{');
-    replan_put_offsets(&r->offsets, of);
-    sw_json_end(&r->offsets);
-    return SW_OK;
-}
-
 static void add(sums *to, const replan *of)
 {
     to->bound += of->whole.most;
@@ -125,8 +119,36 @@ static void add(sums *to, const replan *of)
         to->loss += of->reserved - of->whole.most;
 }
 
-/* tell: it is the file that is reported, and not its base. */
-static sw_status plan_devices(run *r, sums *to, bool tell)
+static sw_status add_base(run *r, const replan *of)
+{
+    add(&r->base, of);
+    return SW_OK;
+}
+
+static sw_status say(run *r, const replan *of)
+{
+    add(&r->sums, of);
+    if (r->asked->html != NULL)
+        SW_TRY(replan_page_add(&r->page, of));
+    if (r->asked->json) {
+        sw_json_begin(&r->report, '{');
+        replan_put_json(&r->report, of);
+        sw_json_end(&r->report);
+    } else {
+        if (r->said)
+            sw_writer_text(r->asked->style->to, "\n");
+        replan_print_text(of, r->asked->style);
+        r->said = true;
+    }
+    if (r->asked->out == NULL)
+        return SW_OK;
+    sw_json_begin(&r->offsets, '{');
+    replan_put_offsets(&r->offsets, of);
+    sw_json_end(&r->offsets);
+    return SW_OK;
+}
+
+static sw_status plan_devices(run *r, sw_status (*take)(run *r, const replan *of))
 {
     for (uint32_t i = 0; i < r->n_traces; i++) {
         replan of;
@@ -134,9 +156,7 @@ static sw_status plan_devices(run *r, sums *to, bool tell)
         if (status == SW_OK && cli_interrupted())
             cli_note("interrupted: plans are as low as they were by then");
         if (status == SW_OK)
-            add(to, &of);
-        if (status == SW_OK && tell)
-            status = say(r, &of, i == 0);
+            status = take(r, &of);
         replan_free(&of);
         SW_TRY(status);
     }
@@ -150,14 +170,14 @@ static sw_status write_offsets(void *context, sw_file *file)
     return sw_file_write(file, j->bytes, j->used);
 }
 
-static void begin_json(sw_json *j, const char *path, const char *list)
+static void begin_json(sw_json *j, const char *path)
 {
     sw_json_growing(j, SW_HEAP_PROFILE);
     sw_json_begin(j, '{');
     if (path != NULL)
         sw_json_put_string(j, "file", path);
     sw_json_put_string(j, "tool", "pytorch");
-    sw_json_open(j, list, '[');
+    sw_json_open(j, "devices", '[');
 }
 
 static sw_status end_json(sw_json *j)
@@ -173,7 +193,7 @@ static sw_status plan_base(run *r)
 {
     const char *file = r->asked->file, *base = r->asked->base;
     SW_TRY(read_file(r, base));
-    SW_TRY(plan_devices(r, &r->base, false));
+    SW_TRY(plan_devices(r, add_base));
     if (r->sums.segments != r->base.segments)
         SW_FAIL(SW_INVALID,
                 "%s and %s must be of one kind (got a profile and a snapshot of a device)",
@@ -186,14 +206,6 @@ static sw_status plan_base(run *r)
 
 /* ---- limits ------------------------------------------------------------------------------ */
 
-static bool is_over(const report_limits *l, uint64_t now, uint64_t base)
-{
-    if (l->increase == NULL || now <= base)
-        return false;
-    return l->relative ? (double)(now - base) * 100.0 > l->percent * (double)base
-                       : now - base > l->bytes;
-}
-
 static void put_gate(run *r)
 {
     const report_limits *l = r->asked->limits;
@@ -202,8 +214,8 @@ static void put_gate(run *r)
         return;
     sw_json_open(&r->report, "gate", '{');
     sw_json_put_bool(&r->report, "failed",
-                     above || is_over(l, r->sums.bound, r->base.bound) ||
-                         is_over(l, r->sums.loss, r->base.loss));
+                     above || report_limits_grown(l, r->sums.bound, r->base.bound) ||
+                         report_limits_grown(l, r->sums.loss, r->base.loss));
     sw_json_put_u64(&r->report, "bound_bytes", r->sums.bound);
     sw_json_put_u64(&r->report, "loss_bytes", r->sums.loss);
     sw_json_put_known(&r->report, "base_bound_bytes", r->asked->base != NULL, r->base.bound);
@@ -214,7 +226,7 @@ static void put_gate(run *r)
 static int judge_one(const run *r, const char *what, uint64_t now, uint64_t base)
 {
     const report_limits *l = r->asked->limits;
-    if (!is_over(l, now, base))
+    if (!report_limits_grown(l, now, base))
         return CLI_DONE;
     return cli_error(CLI_FAILED,
                      "%s: %s of %s bytes is %s above the %s of %s, more than "
@@ -242,11 +254,11 @@ static sw_status run_all(run *r)
 {
     SW_TRY(read_file(r, r->asked->file));
     cli_catch_interrupt(); /* in front of that nothing is lost */
-    begin_json(&r->report, r->asked->file, "devices");
-    begin_json(&r->offsets, r->asked->file, "devices");
+    begin_json(&r->report, r->asked->file);
+    begin_json(&r->offsets, r->asked->file);
     if (r->asked->html != NULL)
         replan_page_begin(&r->page, r->asked->file);
-    SW_TRY(plan_devices(r, &r->sums, true));
+    SW_TRY(plan_devices(r, say));
     if (r->asked->base != NULL && !cli_interrupted())
         SW_TRY(plan_base(r));
     r->read = true;
@@ -268,6 +280,16 @@ static sw_status run_all(run *r)
                : SW_OK;
 }
 
+static void free_run(run *r)
+{
+    svg_free(&r->page);
+    sw_json_free(&r->offsets);
+    sw_json_free(&r->report);
+    free_traces(r);
+    sw_heap_free(r->traces, SW_HEAP_PROFILE, r->cap_traces * sizeof *r->traces);
+    sw_heap_free(r->ranks, SW_HEAP_PROFILE, r->cap_ranks * sizeof *r->ranks);
+}
+
 int report_replan(const report_replan_asked *asked)
 {
     run r = {.asked = asked};
@@ -275,30 +297,11 @@ int report_replan(const report_replan_asked *asked)
     const int code = status == SW_OK
                          ? cli_finish(cli_interrupted() ? CLI_INTERRUPTED : judge(&r))
                          : cli_library_error(status, !r.read);
-    svg_free(&r.page);
-    sw_json_free(&r.offsets);
-    sw_json_free(&r.report);
-    free_traces(&r);
-    sw_heap_free(r.traces, SW_HEAP_PROFILE, r.cap_traces * sizeof *r.traces);
+    free_run(&r);
     return code;
 }
 
 /* ---- several files ----------------------------------------------------------------------- */
-
-typedef struct {
-    const char *file;
-    int64_t device;
-    uint64_t reserved, most; /* 0: no segments; requested */
-    replan_role role;        /* that has the most at the peak */
-    char name[40];           /* of it */
-    const char *phase;       /* of the peak */
-    bool oom;
-} rank;
-
-typedef struct {
-    rank *all;
-    uint32_t n, cap;
-} ranks;
 
 static int by_size(const void *a, const void *b)
 {
@@ -311,12 +314,13 @@ static int by_size(const void *a, const void *b)
     return names != 0 ? names : (x->device > y->device) - (x->device < y->device);
 }
 
-static sw_status add_rank(ranks *to, const char *file, const replan *of)
+static sw_status add_rank(run *r, const replan *of)
 {
     const int phase = of->roles.phase[of->whole.position];
-    SW_TRY(sw_heap_reserve(&to->all, SW_HEAP_PROFILE, &to->cap, to->n + 1, sizeof *to->all));
-    rank *x = &to->all[to->n++];
-    *x = (rank){file,
+    SW_TRY(sw_heap_reserve(&r->ranks, SW_HEAP_PROFILE, &r->cap_ranks, r->n_ranks + 1,
+                           sizeof *r->ranks));
+    rank *x = &r->ranks[r->n_ranks++];
+    *x = (rank){r->file,
                 of->trace.device,
                 of->replayed ? of->reserved : 0,
                 of->whole.most,
@@ -328,26 +332,12 @@ static sw_status add_rank(ranks *to, const char *file, const replan *of)
     return SW_OK;
 }
 
-static sw_status take_file(run *r, ranks *to, const char *file)
-{
-    sw_status status = read_file(r, file);
-    for (uint32_t i = 0; i < r->n_traces && status == SW_OK; i++) {
-        replan of;
-        status = replan_make(&of, &r->traces[i], stopped, NULL);
-        if (status == SW_OK)
-            status = add_rank(to, file, &of);
-        replan_free(&of);
-    }
-    free_traces(r);
-    return status;
-}
-
-static void print_ranks(const ranks *of, const sw_writer *to)
+static void print_ranks(const run *of, const sw_writer *to)
 {
     sw_writer_print(to, "%16s %16s %-9s %-15s %5s  file, device\n", "reserved", "requested",
                     "phase", "most of it", "");
-    for (uint32_t i = 0; i < of->n; i++) {
-        const rank *x = &of->all[i];
+    for (uint32_t i = 0; i < of->n_ranks; i++) {
+        const rank *x = &of->ranks[i];
         const double share = x->most > 0 ? (double)x->role.bytes / (double)x->most : 0.0;
         sw_writer_print(to, "%16s %16s %-9s %-15s %3.0f %%  %s, %lld%s\n",
                         cli_digits(x->reserved).text, cli_digits(x->most).text, x->phase,
@@ -356,11 +346,12 @@ static void print_ranks(const ranks *of, const sw_writer *to)
     }
 }
 
-static sw_status put_ranks(sw_json *j, const ranks *of)
+static sw_status put_ranks(run *of)
 {
-    begin_json(j, NULL, "devices");
-    for (uint32_t i = 0; i < of->n; i++) {
-        const rank *x = &of->all[i];
+    sw_json *j = &of->report;
+    begin_json(j, NULL);
+    for (uint32_t i = 0; i < of->n_ranks; i++) {
+        const rank *x = &of->ranks[i];
         sw_json_begin(j, '{');
         sw_json_put_string(j, "file", x->file);
         sw_json_put_i64(j, "device", x->device);
@@ -380,20 +371,21 @@ static sw_status put_ranks(sw_json *j, const ranks *of)
 int report_ranks(const report_replan_asked *asked, const char *const *files, int n)
 {
     run r = {.asked = asked};
-    ranks all = {0};
     sw_status status = SW_OK;
-    for (int i = 0; i < n && status == SW_OK; i++)
-        status = take_file(&r, &all, files[i]);
+    for (int i = 0; i < n && status == SW_OK; i++) {
+        r.file = files[i];
+        status = read_file(&r, r.file);
+        if (status == SW_OK)
+            status = plan_devices(&r, add_rank);
+    }
     const bool read = status == SW_OK;
-    if (all.n > 0)
-        qsort(all.all, all.n, sizeof *all.all, by_size);
+    if (r.n_ranks > 0)
+        qsort(r.ranks, r.n_ranks, sizeof *r.ranks, by_size);
     if (read && asked->json)
-        status = put_ranks(&r.report, &all);
+        status = put_ranks(&r);
     else if (read)
-        print_ranks(&all, asked->style->to);
+        print_ranks(&r, asked->style->to);
     const int code = status == SW_OK ? cli_finish(CLI_DONE) : cli_library_error(status, !read);
-    sw_json_free(&r.report);
-    sw_heap_free(all.all, SW_HEAP_PROFILE, all.cap * sizeof *all.all);
-    sw_heap_free(r.traces, SW_HEAP_PROFILE, r.cap_traces * sizeof *r.traces);
+    free_run(&r);
     return code;
 }

@@ -28,10 +28,7 @@ void population_put_end(sw_json *j, const population *p, const report_tail *more
 {
     report_put_text(j, "status", p->status);
     report_put_text(j, "error", p->error);
-    if (p->damaged_line == 0) {
-        sw_json_put_null(j, "damaged");
-    } else {
-        sw_json_open(j, "damaged", '{');
+    if (sw_json_open_known(j, "damaged", p->damaged_line > 0)) {
         sw_json_put_u64(j, "line", p->damaged_line);
         sw_json_put_string(j, "why", p->damaged_why);
         sw_json_end(j);
@@ -64,7 +61,8 @@ void population_put_parts(sw_json *j, const char *key, const population_parts *x
 
 void population_put_step(sw_json *j, const population_step *s, const sw_tl_program *p)
 {
-    sw_json_open(j, "step_arena", '{');
+    if (!sw_json_open_known(j, "step_arena", p != NULL))
+        return;
     sw_json_put_string(j, "run", p->run);
     report_put_batch(j, p->batch);
     sw_json_put_u64(j, "arena_bytes", p->arena_bytes);
@@ -90,10 +88,7 @@ static void put_shapes(sw_json *j, const population_view *v)
         sw_json_put_u64(j, "member_bytes", s->member_bytes);
         sw_json_put_u64(j, "batch_bytes", s->batch_bytes);
         population_put_parts(j, "parts", &s->parts);
-        if (p != NULL)
-            population_put_step(j, &v->step[i], p);
-        else
-            sw_json_put_null(j, "step_arena");
+        population_put_step(j, &v->step[i], p);
         sw_json_end(j);
     }
     sw_json_end(j);

@@ -80,10 +80,7 @@ static sw_status print_json(const view *v)
     sw_json_put_u64(&j, "waiting_bytes", m->waiting_bytes);
     sw_json_put_u64(&j, "kept_bytes", m->kept_bytes);
     population_put_parts(&j, "parts", &v->shape->parts);
-    if (v->program != NULL)
-        population_put_step(&j, &v->step, v->program);
-    else
-        sw_json_put_null(&j, "step_arena");
+    population_put_step(&j, &v->step, v->program);
     population_put_end(&j, v->p, v->more);
     sw_json_end(&j);
     return report_print_object(&j, v->style);

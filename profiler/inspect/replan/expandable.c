@@ -1,5 +1,5 @@
 /* The caching allocator with made-up addresses. */
-#include "profiler/inspect/replan/expandable.h"
+#include "profiler/inspect/replan/replan.h"
 #include "alloc/base/mem.h"
 #include "profiler/inspect/replan/number_map.h"
 

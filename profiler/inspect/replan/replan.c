@@ -1,7 +1,6 @@
 /* The questions, one after another. */
 #include "profiler/inspect/replan/replan.h"
 #include "alloc/base/mem.h"
-#include "profiler/inspect/replan/expandable.h"
 #include <stdlib.h>
 #include <string.h>
 

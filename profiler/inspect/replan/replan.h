@@ -4,10 +4,76 @@
 #ifndef STEPWELL_REPLAN_H
 #define STEPWELL_REPLAN_H
 
-#include "profiler/inspect/replan/replan_help.h"
-#include "profiler/inspect/replan/trace_lives.h"
-#include "profiler/inspect/replan/trace_period.h"
 #include "profiler/inspect/replan/trace_replay.h"
+#include "profiler/inspect/replan/trace_roles.h"
+#include "profiler/inspect/report/print.h"
+
+/* ---- steps ------------------------------------------------------------------------------- */
+
+/* Where a trace repeats: the steps of a training. */
+typedef struct {
+    uint32_t steps;    /* whole ones; 0: none were found */
+    bool passes;       /* they are forward and backward: frames show no optimizer */
+    bool by_frames;    /* else by requests that repeat: at least 3, and alike */
+    uint32_t requests; /* of a step: allocations that begin in it */
+    uint32_t first;    /* position where the first of them begins */
+    uint32_t from,
+        to; /* positions of one of them, half-open; it begins where the least lives */
+} trace_period;
+
+/* Steps that frames show; where they say nothing, the longest run of requests (bytes, stream,
+ * pool, how long they live) that repeats, of those that end at the trace's end, or that stop up
+ * to 15/16 of the trace in front of it; of a run's periods the shortest. A step leaves what it
+ * found, and has what comes behind it of the trace's peak: what repeats without that is a
+ * layer. Linear. */
+SW_MUST_USE sw_status trace_period_find(trace_period *p, const snapshot_trace *t,
+                                        const trace_lives *l, const trace_roles *roles);
+
+/* ---- changes ----------------------------------------------------------------------------- */
+
+/* What PyTorch's allocator would reserve with expandable_segments, on a device that is never
+ * full and with a cache that is never emptied: simulated, without anything to hold it against.
+ */
+SW_MUST_USE sw_status expandable_reserved(const snapshot_trace *t, const trace_lives *l,
+                                          uint64_t *out);
+
+/* What would help: changes to a program that are tried on its trace. Each figure is a peak less
+ * another one that was computed, never a sum of what looks superfluous. */
+#define REPLAN_HELPS 5 /* lines */
+
+typedef enum {
+    HELP_ZERO_GRAD,
+    HELP_ATTENTION,
+    HELP_SOFTMAX,
+    HELP_ACTIVATION,
+    HELP_NORM,
+    HELP_LOSS,
+    HELP_FOREACH,
+    HELP_EXPANDABLE,
+    REPLAN_CHANGES
+} replan_change;
+typedef struct {
+    const char *name, *text; /* "zero_grad"; what to do, as a sentence */
+} replan_change_words;
+extern const replan_change_words replan_changes[REPLAN_CHANGES];
+
+typedef struct {
+    replan_change change;
+    uint64_t bytes; /* that the peak is lower: of requests; with expandable segments of what is
+                       reserved */
+    uint64_t held;  /* of the tensors that go, or live shorter */
+    uint32_t n;     /* of those */
+    uint32_t stack; /* of the first of them; TRACE_NONE: none */
+} replan_help;
+
+/* The largest first, those alone that are worth a 256th of the peak. `reserved`, and
+ * `expandable`, what would be with expandable segments: 0 where not known. */
+SW_MUST_USE sw_status replan_help_find(replan_help out[REPLAN_HELPS], uint32_t *n,
+                                       const snapshot_trace *t, const trace_lives *l,
+                                       const trace_roles *r, uint64_t reserved,
+                                       uint64_t expandable);
+
+/* ---- all of it --------------------------------------------------------------------------- */
 
 #define REPLAN_HOLDERS 5
 
@@ -90,5 +156,16 @@ typedef struct {
 SW_MUST_USE sw_status replan_make(replan *r, snapshot_trace *trace, bool (*stop)(void *context),
                                   void *context);
 void replan_free(replan *r);
+
+/* ---- as text and as JSON ----------------------------------------------------------------- */
+
+/* Who asked, in words: "aten::addmm in net.py:12 forward"; valid until the next call. */
+const char *replan_who(const snapshot_trace *t, uint32_t stack);
+void replan_print_text(const replan *r, const report_style *style);
+/* The members of an open object. */
+void replan_put_json(sw_json *j, const replan *r);
+/* The plan of the whole trace and of the steady step: arenas, and for each allocation its
+ * number among the allocations of the trace, event, arena, offset, bytes and lifetime. */
+void replan_put_offsets(sw_json *j, const replan *r);
 
 #endif

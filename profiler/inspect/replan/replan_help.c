@@ -2,7 +2,7 @@
  * function behind each other, as long as its lines go down the file. Such a function keeps
  * parts for backward; one kernel in its place keeps its inputs, which others made, and at most
  * what comes out. */
-#include "profiler/inspect/replan/replan_help.h"
+#include "profiler/inspect/replan/replan.h"
 #include "alloc/base/mem.h"
 #include "profiler/inspect/replan/number_map.h"
 #include "profiler/inspect/snapshot_frames.h"
@@ -12,9 +12,7 @@
 #define WORTH 256 /* of the peak */
 #define NEAR 64   /* requests between an operator and what it belongs to */
 
-static const struct {
-    const char *name, *text;
-} changes[REPLAN_CHANGES] = {
+const replan_change_words replan_changes[REPLAN_CHANGES] = {
     [HELP_ZERO_GRAD] = {"zero_grad", "call zero_grad(set_to_none=True) before forward: "
                                      "gradients of the last step live through it"},
     [HELP_ATTENTION] = {"attention", "fused attention, which keeps no scores "
@@ -33,16 +31,6 @@ static const struct {
     [HELP_EXPANDABLE] = {"expandable", "expandable segments (PYTORCH_CUDA_ALLOC_CONF="
                                        "expandable_segments:True)"},
 };
-
-const char *replan_change_name(replan_change change)
-{
-    return changes[change].name;
-}
-
-const char *replan_change_text(replan_change change)
-{
-    return changes[change].text;
-}
 
 /* A function of a layer's name, "a.py:4 b/c.py:2 d": its file, its name and who called it, and
  * its line. */
@@ -105,12 +93,6 @@ static void judge(search *s, replan_change change, replan_help *out, uint32_t *n
 
 /* ---- gradients and updates --------------------------------------------------------------- */
 
-static uint8_t kind_at(const search *s, uint32_t position)
-{
-    const int8_t phase = s->r->phase[position];
-    return phase < 0 ? 0 : phase < 3 ? 1 : (uint8_t)phase;
-}
-
 /* Where backward writes a gradient again that was kept: behind the tensor of its size that it
  * makes next, a different one for each; else where the pass begins. */
 static sw_status write_again(search *s, const trace_life *x, uint32_t from, uint32_t *out)
@@ -141,8 +123,8 @@ static sw_status cut_gradient(search *s, const trace_life *x)
         to = s->ends[s->r->region[from]] < end ? s->ends[s->r->region[from]] : end;
         s->looks--;
         const bool updated = from > 0 && s->r->region[from] != s->r->region[from - 1] &&
-                             kind_at(s, from - 1) == 4;
-        if (kind_at(s, from) != 1 || !(updated || (from == 0 && zeroed && to == x->dead)))
+                             s->r->kind[from - 1] == 4;
+        if (s->r->kind[from] != 1 || !(updated || (from == 0 && zeroed && to == x->dead)))
             continue;
         if (to < end)
             SW_TRY(write_again(s, x, to, &to));
@@ -168,7 +150,7 @@ static void try_foreach(search *s)
     const trace_life *largest = NULL;
     for (uint32_t i = s->l->n_before; i < s->l->n; i++) {
         const trace_life *x = &s->l->all[i];
-        if (x->rule != RULE_TEMPORARY || kind_at(s, x->born) != 4 ||
+        if (x->rule != RULE_TEMPORARY || s->r->kind[x->born] != 4 ||
             (s->t->stacks[x->stack].facts & FRAMES_FOREACH) == 0)
             continue;
         if (largest == NULL || s->r->region[x->born] != s->r->region[largest->born]) {
@@ -358,7 +340,7 @@ static void drop_loss_backward(search *s, uint32_t i, uint64_t logits)
 {
     const trace_lives *l = s->l;
     uint32_t last = i, to = i;
-    for (; to < l->n && kind_at(s, l->all[to].born) == 3; to++) {
+    for (; to < l->n && s->r->kind[l->all[to].born] == 3; to++) {
         if (l->all[to].bytes != logits && l->all[to].bytes > logits / 16)
             break;
         last = l->all[to].bytes == logits ? to : last;

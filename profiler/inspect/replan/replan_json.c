@@ -1,14 +1,11 @@
 /* A replan for programs. */
-#include "profiler/inspect/replan/replan_print.h"
+#include "profiler/inspect/replan/replan.h"
 
 static void put_census(sw_json *j, const char *key, const replay_moment *m)
 {
     const replay_census *c = &m->census;
-    if (!m->known) {
-        sw_json_put_null(j, key);
+    if (!sw_json_open_known(j, key, m->known))
         return;
-    }
-    sw_json_open(j, key, '{');
     sw_json_put_u64(j, "reserved_bytes", c->reserved);
     sw_json_put_u64(j, "active_bytes", c->requested + c->rounding + c->unsplit);
     sw_json_put_u64(j, "requested_bytes", c->requested);
@@ -26,11 +23,8 @@ static void put_census(sw_json *j, const char *key, const replay_moment *m)
 
 static void put_height(sw_json *j, const char *key, bool known, const lives_height *h)
 {
-    if (!known) {
-        sw_json_put_null(j, key);
+    if (!sw_json_open_known(j, key, known))
         return;
-    }
-    sw_json_open(j, key, '{');
     sw_json_put_u64(j, "allocations", h->n);
     sw_json_put_u64(j, "bound_bytes", h->bound);
     sw_json_put_u64(j, "planned_bytes", h->height);
@@ -48,28 +42,19 @@ static void put_event(sw_json *j, const char *key, const snapshot_trace *t, uint
 static void put_proof(sw_json *j, const replan *r)
 {
     const replay_proof *p = &r->proof;
-    if (!r->replayed) {
-        sw_json_put_null(j, "proof");
+    if (!sw_json_open_known(j, "proof", r->replayed))
         return;
-    }
-    sw_json_open(j, "proof", '{');
     sw_json_put_u64(j, "requests", p->n_checked);
     put_event(j, "unknown_from", &r->trace, p->from);
-    if (p->from != TRACE_NONE)
-        sw_json_put_string(j, "why", p->why);
-    else
-        sw_json_put_null(j, "why");
+    sw_json_put_string(j, "why", p->from != TRACE_NONE ? p->why : NULL);
     sw_json_end(j);
 }
 
 static void put_step(sw_json *j, const replan *r)
 {
     const trace_period *p = &r->period;
-    if (!r->steady) {
-        sw_json_put_null(j, "step");
+    if (!sw_json_open_known(j, "step", r->steady))
         return;
-    }
-    sw_json_open(j, "step", '{');
     sw_json_put_u64(j, "steps", p->steps);
     sw_json_put_u64(j, "requests", p->requests);
     put_event(j, "first", &r->trace, p->first > 0 ? p->first - 1 : 0);
@@ -91,10 +76,7 @@ static void put_holders(sw_json *j, const snapshot_trace *t, const replan_holder
         sw_json_begin(j, '{');
         sw_json_put_string(j, "op", s->op);
         sw_json_put_string(j, "layer", s->layer);
-        if (s->phase >= 0)
-            sw_json_put_string(j, "phase", sw_prof_phase_name(s->phase));
-        else
-            sw_json_put_null(j, "phase");
+        sw_json_put_string(j, "phase", s->phase >= 0 ? sw_prof_phase_name(s->phase) : NULL);
         sw_json_put_string(j, "role", of[i].role);
         sw_json_put_u64(j, "bytes", of[i].bytes);
         sw_json_put_u64(j, "allocations", of[i].n);
@@ -126,15 +108,13 @@ static void put_help(sw_json *j, const replan *r)
     for (uint32_t i = 0; i < r->n_help; i++) {
         const replan_help *h = &r->help[i];
         sw_json_begin(j, '{');
-        sw_json_put_string(j, "change", replan_change_name(h->change));
-        sw_json_put_string(j, "text", replan_change_text(h->change));
+        sw_json_put_string(j, "change", replan_changes[h->change].name);
+        sw_json_put_string(j, "text", replan_changes[h->change].text);
         sw_json_put_u64(j, "bytes", h->bytes);
         sw_json_put_u64(j, "held_bytes", h->held);
         sw_json_put_u64(j, "allocations", h->n);
-        if (h->stack != TRACE_NONE)
-            sw_json_put_string(j, "first", replan_who(&r->trace, h->stack));
-        else
-            sw_json_put_null(j, "first");
+        sw_json_put_string(j, "first",
+                           h->stack != TRACE_NONE ? replan_who(&r->trace, h->stack) : NULL);
         sw_json_end(j);
     }
     sw_json_end(j);
@@ -168,11 +148,8 @@ static void put_losers(sw_json *j, const replan *r)
 static void put_oom(sw_json *j, const replan *r)
 {
     const replan_oom *o = &r->oom;
-    if (!o->there) {
-        sw_json_put_null(j, "oom");
+    if (!sw_json_open_known(j, "oom", o->there))
         return;
-    }
-    sw_json_open(j, "oom", '{');
     put_event(j, "event", &r->trace, o->event);
     sw_json_put_u64(j, "asked_bytes", o->asked);
     sw_json_put_u64(j, "device_free_bytes", o->device_free);
@@ -231,6 +208,14 @@ static void put_arenas(sw_json *j, const replan *r)
     sw_json_end(j);
 }
 
+static void put_number(sw_json *j, bool known, uint64_t x)
+{
+    if (known)
+        sw_json_u64(j, x);
+    else
+        sw_json_null(j);
+}
+
 void replan_put_offsets(sw_json *j, const replan *r)
 {
     const trace_lives *l = &r->lives;
@@ -253,18 +238,10 @@ void replan_put_offsets(sw_json *j, const replan *r)
         sw_json_u64(j, x->arena);
         sw_json_u64(j, x->offset);
         sw_json_u64(j, x->bytes);
-        if (x->born > 0)
-            sw_json_u64(j, r->trace.events[x->born - 1].number);
-        else
-            sw_json_null(j);
-        if (x->dead < l->n_positions)
-            sw_json_u64(j, r->trace.events[x->dead - 1].number);
-        else
-            sw_json_null(j);
-        if (x->step_offset != UINT64_MAX)
-            sw_json_u64(j, x->step_offset);
-        else
-            sw_json_null(j);
+        put_number(j, x->born > 0, x->born > 0 ? r->trace.events[x->born - 1].number : 0);
+        put_number(j, x->dead < l->n_positions,
+                   x->dead < l->n_positions ? r->trace.events[x->dead - 1].number : 0);
+        put_number(j, x->step_offset != UINT64_MAX, x->step_offset);
         sw_json_end(j);
     }
     sw_json_end(j);

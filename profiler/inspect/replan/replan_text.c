@@ -1,5 +1,5 @@
 /* A replan for people. */
-#include "profiler/inspect/replan/replan_print.h"
+#include "profiler/inspect/replan/replan.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -360,7 +360,7 @@ static void print_help(const replan *r, const report_style *style)
                      replan_who(&r->trace, h->stack));
         sw_writer_print(style->to, "  -%16s  ", sw_text_digits(h->bytes).text);
         char text[800];
-        snprintf(text, sizeof text, "%s%s", replan_change_text(h->change), where);
+        snprintf(text, sizeof text, "%s%s", replan_changes[h->change].text, where);
         sw_writer_wrap(style->to, 21, 21, text);
     }
 }

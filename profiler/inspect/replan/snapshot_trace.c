@@ -372,3 +372,22 @@ void snapshot_trace_free(snapshot_trace *t)
     sw_timeline_free(t->texts);
     *t = (snapshot_trace){0};
 }
+
+int trace_by_address(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+uint32_t trace_below(const void *of, uint32_t n, size_t size, uint64_t address)
+{
+    uint32_t low = 0, high = n;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (*(const uint64_t *)((const char *)of + middle * size) <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}

@@ -39,6 +39,7 @@ typedef struct {
     uint32_t facts;
 } trace_stack;
 
+/* The address comes first here and in segments. */
 typedef struct {
     uint64_t address, bytes, requested;
     uint32_t stack;
@@ -81,5 +82,9 @@ SW_MUST_USE sw_status snapshot_trace_devices(const snapshot_file *f,
 SW_MUST_USE sw_status snapshot_trace_read(snapshot_trace *t, const snapshot_file *f,
                                           int64_t device);
 void snapshot_trace_free(snapshot_trace *t);
+/* For qsort; and of n blocks or segments of `size` in that order, how many begin at or below an
+ * address. */
+int trace_by_address(const void *a, const void *b);
+uint32_t trace_below(const void *of, uint32_t n, size_t size, uint64_t address);
 
 #endif

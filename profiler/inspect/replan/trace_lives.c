@@ -43,15 +43,8 @@ static sw_status add_life(trace_lives *l, number_map *living, uint64_t stream, u
 static const trace_segment *segment_of(const trace_segment *segments, uint32_t n,
                                        uint64_t address)
 {
-    uint32_t low = 0, high = n;
-    while (low < high) {
-        const uint32_t middle = (low + high) / 2;
-        if (segments[middle].address <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    const trace_segment *s = low > 0 ? &segments[low - 1] : NULL;
+    const uint32_t below = trace_below(segments, n, sizeof *segments, address);
+    const trace_segment *s = below > 0 ? &segments[below - 1] : NULL;
     return s != NULL && address - s->address < s->bytes ? s : NULL;
 }
 

@@ -1,5 +1,5 @@
 /* Periods by the Z algorithm: how far a sequence agrees with itself, moved by each distance. */
-#include "profiler/inspect/replan/trace_period.h"
+#include "profiler/inspect/replan/replan.h"
 #include "alloc/base/mem.h"
 #include "profiler/inspect/replan/number_map.h"
 
@@ -9,6 +9,7 @@
 
 typedef struct {
     uint32_t born, dead; /* positions */
+    uint32_t during;     /* requests up to its death; 0: it lives to the end */
 } request;
 
 typedef struct {
@@ -37,8 +38,10 @@ static sw_status end_request(search *s, number_map *living, const trace_event *e
     const uint32_t at = number_map_at(living, e->address);
     if (at == NUMBER_MAP_NONE)
         return SW_OK;
-    if (s->of[at].dead == s->l->n_positions)
+    if (s->of[at].dead == s->l->n_positions) {
         s->of[at].dead = i + 1;
+        s->of[at].during = s->n;
+    }
     return e->action == TRACE_FREE_REQUESTED
                ? SW_OK
                : number_map_set(living, e->address, NUMBER_MAP_NONE);
@@ -58,26 +61,10 @@ static sw_status take_requests(search *s, number_map *living)
         if (!begins)
             continue;
         s->keys[s->n] = key_of(e);
-        s->of[s->n++] = (request){i + 1, s->l->n_positions};
+        s->of[s->n++] = (request){i + 1, s->l->n_positions, 0};
         SW_TRY(number_map_set(living, e->address, s->n - 1));
     }
     return SW_OK;
-}
-
-/* How many requests come while it lives; 0: it lives to the end. */
-static uint32_t length_of(const search *s, uint32_t i)
-{
-    uint32_t low = i + 1, high = s->n;
-    if (s->of[i].dead == s->l->n_positions)
-        return 0;
-    while (low < high) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (s->of[middle].born < s->of[i].dead)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low - i;
 }
 
 /* ---- periods ----------------------------------------------------------------------------- */
@@ -163,8 +150,8 @@ static sw_status find(search *s, trace_period *out)
     const sw_status status = take_requests(s, &living);
     number_map_free(&living);
     SW_TRY(status);
-    for (uint32_t i = 0; i < s->n; i++)
-        s->keys[i] ^= length_of(s, i);
+    for (uint32_t i = 0; i < s->n; i++) /* how many requests come while it lives */
+        s->keys[i] ^= s->of[i].during > 0 ? s->of[i].during - i : 0;
     for (uint32_t i = ENDS; i > 0; i--) {
         const uint32_t n = (uint32_t)((uint64_t)s->n * i / ENDS);
         if (n > run && n >= LEAST * SHORTEST)

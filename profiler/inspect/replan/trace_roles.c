@@ -34,7 +34,6 @@ typedef struct {
     trace_roles *r;
     const snapshot_trace *t;
     trace_lives *l;
-    uint8_t *kind;     /* by position: what the region is: 1 forward, 3 backward, 4 update */
     uint32_t end;      /* position: what is freed from there on lived to the end */
     bool empty, frees; /* who has no frames is autograd's thread; frees have some */
 } search;
@@ -77,8 +76,8 @@ static void find_phases(search *s)
         now = phase >= 0 ? phase : now;
         r->phase[i] = (int8_t)now;
         r->backward |= now == 3;
-        s->kind[i] = now < 0 ? 0 : now < 3 ? 1 : (uint8_t)now;
-        r->region[i] = i > 0 ? r->region[i - 1] + (s->kind[i] != s->kind[i - 1]) : 0;
+        s->r->kind[i] = now < 0 ? 0 : now < 3 ? 1 : (uint8_t)now;
+        r->region[i] = i > 0 ? r->region[i - 1] + (s->r->kind[i] != s->r->kind[i - 1]) : 0;
     }
     /* Where a request failed and nothing went on, frees behind it are the exception's. */
     s->end = r->n_positions;
@@ -106,10 +105,10 @@ static sw_status cut_steps(search *s, uint8_t ends)
     uint32_t from = 0;
     bool forward = false, backward = false;
     for (uint32_t i = 0; i < s->r->n_positions; i++) {
-        forward |= s->kind[i] == 1;
-        backward |= forward && s->kind[i] == 3;
-        const bool last = i + 1 == s->r->n_positions || s->kind[i + 1] != s->kind[i];
-        if (!last || s->kind[i] != ends)
+        forward |= s->r->kind[i] == 1;
+        backward |= forward && s->r->kind[i] == 3;
+        const bool last = i + 1 == s->r->n_positions || s->r->kind[i + 1] != s->r->kind[i];
+        if (!last || s->r->kind[i] != ends)
             continue;
         if (backward)
             SW_TRY(add_step(s->r, from, i + 1));
@@ -168,7 +167,7 @@ static trace_rule rule_of_forward(const search *s, const trace_life *x, uint32_t
     if (!s->r->backward) /* nothing frees what is kept for a backward pass */
         return kept && moved ? RULE_INPUT : RULE_ACTIVATION;
     if (kept ? s->r->region[x->born] == s->r->region[s->r->n_positions - 1]
-             : s->kind[x->dead] == 3)
+             : s->r->kind[x->dead] == 3)
         return RULE_SAVED;
     return phase != 0 && !moved && ((facts & FRAMES_MODULE) != 0 || phase == 2) ? RULE_OUTPUT
                                                                                 : RULE_INPUT;
@@ -178,7 +177,7 @@ static trace_rule rule_of_made(const search *s, const trace_life *x)
 {
     const uint32_t facts = s->t->stacks[x->stack].facts;
     const bool kept = x->dead == s->l->n_positions || (x->born < s->end && x->dead >= s->end);
-    const uint8_t kind = s->kind[x->born];
+    const uint8_t kind = s->r->kind[x->born];
     if ((facts & FRAMES_WORKSPACE) != 0 || (kept && x->bytes == CUBLAS_BYTES))
         return RULE_WORKSPACE;
     if (kind == 0 || (x->stack == 0 && !s->empty))
@@ -235,7 +234,7 @@ static void count_life(const search *s, const trace_life *x, size_class *c)
         (*(said == RULE_NONE        ? &c->before
            : said == RULE_PARAMETER ? &c->parameters
                                     : &c->others))++;
-    else if (x->born > 0 && (x->rule == RULE_STATE || s->kind[x->born] == 3))
+    else if (x->born > 0 && (x->rule == RULE_STATE || s->r->kind[x->born] == 3))
         count(x->rule == RULE_STATE                             ? &c->states
               : x->rule == RULE_GRADIENT                        ? &c->gradients
               : (facts_of_death(s, x) & FRAMES_ACCUMULATE) != 0 ? &c->added
@@ -288,7 +287,7 @@ static trace_rule rule_of_before(const search *s, const trace_life *x, const siz
     if (!s->r->known)
         return RULE_NONE;
     if (x->dead < s->l->n_positions)
-        switch (s->kind[x->dead]) {
+        switch (s->r->kind[x->dead]) {
         case 3:
             return RULE_SAVED;
         case 4: /* of an update that the trace begins in, or of those before it */
@@ -407,11 +406,10 @@ static size_t bytes_of(const trace_roles *r)
 sw_status trace_roles_find(trace_roles *r, const snapshot_trace *t, trace_lives *l)
 {
     *r = (trace_roles){.n_positions = t->n_events + 1};
-    search s = {.r = r, .t = t, .l = l};
     SW_TRY(sw_heap_alloc(&r->region, SW_HEAP_PROFILE, bytes_of(r)));
     r->phase = (int8_t *)(r->region + r->n_positions);
-    s.kind = (uint8_t *)(r->phase + r->n_positions);
-    return find(&s);
+    r->kind = (uint8_t *)(r->phase + r->n_positions);
+    return find(&(search){.r = r, .t = t, .l = l});
 }
 
 void trace_roles_free(trace_roles *r)

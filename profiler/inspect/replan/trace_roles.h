@@ -26,7 +26,8 @@ const char *trace_rule_text(trace_rule rule);
 
 typedef struct {
     int8_t *phase;    /* by position; -1: not known */
-    uint32_t *region; /* by position: a new one where forward, backward and update change */
+    uint32_t *region; /* by position: a new one where the kind changes */
+    uint8_t *kind;    /* by position: 1 forward with data and loss, 3 backward, 4 update; 0 */
     uint32_t n_positions;
     bool known;    /* frames show phases: a backward pass, an update, or that there is none */
     bool backward; /* there is a backward pass */

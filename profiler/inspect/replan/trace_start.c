@@ -140,12 +140,6 @@ static sw_status undo(search *f, trace_event *e)
     }
 }
 
-static int by_address(const void *a, const void *b)
-{
-    const trace_segment *x = a, *y = b;
-    return (x->address > y->address) - (x->address < y->address);
-}
-
 static sw_status find_segments(search *f)
 {
     trace_start *s = f->s;
@@ -162,7 +156,7 @@ static sw_status find_segments(search *f)
         }
     s->n_segments = n;
     if (n > 0)
-        qsort(s->segments, n, sizeof *s->segments, by_address);
+        qsort(s->segments, n, sizeof *s->segments, trace_by_address);
     for (uint32_t i = 0; i + 1 < n && s->why[0] == '\0'; i++)
         if (s->segments[i].bytes > s->segments[i + 1].address - s->segments[i].address)
             snprintf(s->why, sizeof s->why, "segments overlap in front of the first event");
@@ -218,26 +212,6 @@ static sw_status find_kept(trace_start *s, const snapshot_trace *t, const number
     return SW_OK;
 }
 
-static int by_place(const void *a, const void *b)
-{
-    const trace_block *x = a, *y = b;
-    return (x->address > y->address) - (x->address < y->address);
-}
-
-/* The block that begins at or below an address; NULL: none does. */
-static trace_block *block_below(const trace_start *s, uint64_t address)
-{
-    uint32_t low = 0, high = s->n_blocks;
-    while (low < high) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (s->blocks[middle].address <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low > 0 ? &s->blocks[low - 1] : NULL;
-}
-
 /* Requests lie where free blocks begin. So the lowest of those above a block, while it lives,
  * lies where it ends: nothing else is between them. Where memory is mapped piece by piece, and
  * in segments of small blocks, there are no rests. */
@@ -248,8 +222,10 @@ static sw_status find_ends(trace_start *s, const snapshot_trace *t)
     SW_TRY(sw_heap_alloc(&end, SW_HEAP_PROFILE, bytes));
     for (uint32_t i = 0; i < t->n_events && s->n_blocks > 0; i++) {
         const trace_event *e = &t->events[i];
-        const trace_block *b = block_below(s, e->address);
-        if (e->action != TRACE_ALLOC || b == NULL || b->freed < i || b->address == e->address)
+        const uint32_t below =
+            trace_below(s->blocks, s->n_blocks, sizeof *s->blocks, e->address);
+        const trace_block *b = &s->blocks[below > 0 ? below - 1 : 0];
+        if (e->action != TRACE_ALLOC || below == 0 || b->freed < i || b->address == e->address)
             continue;
         uint64_t *of = &end[b - s->blocks];
         *of = *of == 0 || e->address < *of ? e->address : *of;
@@ -276,7 +252,7 @@ static sw_status find_blocks(trace_start *s, const snapshot_trace *t, number_map
     SW_TRY(find_freed(s, t, live));
     SW_TRY(find_kept(s, t, live));
     if (s->n_blocks > 0)
-        qsort(s->blocks, s->n_blocks, sizeof *s->blocks, by_place);
+        qsort(s->blocks, s->n_blocks, sizeof *s->blocks, trace_by_address);
     SW_TRY(find_ends(s, t));
     for (uint32_t i = 0; i < s->n_blocks; i++)
         s->requested += s->blocks[i].requested;

@@ -38,7 +38,7 @@ void report_put_batch(sw_json *j, int64_t batch);
 void report_print_steps(const report_style *style, const sw_tl_step *steps, uint32_t n,
                         bool passes);
 void report_put_steps(sw_json *j, const sw_tl_step *steps, uint32_t n);
-/* `key` and an object of the phases' peak_bytes and end_bytes. */
+/* `key` and an object of the phases' peak_bytes and end_bytes; phase == NULL: null. */
 void report_put_phases(sw_json *j, const char *key, const sw_prof_phase *phase);
 /* Print the object that was ended, and free it. */
 SW_MUST_USE sw_status report_print_object(sw_json *j, const report_style *style);

@@ -135,11 +135,8 @@ static void put_figures(sw_json *j, const report_denied *d)
 void report_put_denied(sw_json *j, const report *r)
 {
     const report_denied *d = r->host != NULL ? r->host->denied : NULL;
-    if (d == NULL) {
-        sw_json_put_null(j, "denied");
+    if (!sw_json_open_known(j, "denied", d != NULL))
         return;
-    }
-    sw_json_open(j, "denied", '{');
     put_figures(j, d);
     held h;
     find_held(&h, d);

@@ -120,12 +120,9 @@ static void put_row(sw_json *j, const report_host *h, int i)
 void report_put_growth(sw_json *j, const report *r)
 {
     const report_host *h = r->host;
-    if (h == NULL || h->records == 0) {
-        sw_json_put_null(j, "growth");
-        return;
-    }
     bool any = false;
-    sw_json_open(j, "growth", '{');
+    if (!sw_json_open_known(j, "growth", h != NULL && h->records > 0))
+        return;
     sw_json_open(j, "series", '{');
     for (int i = 0; i < REPORT_SERIES; i++) {
         const report_growth *g = &h->series[i].growth;

@@ -54,11 +54,8 @@ void report_print_host(const report *r, const report_style *style)
 static void put_heap(sw_json *j, const report *r)
 {
     const report_host *h = r->host;
-    if (h == NULL || h->n_purposes == 0) {
-        sw_json_put_null(j, "heap");
+    if (!sw_json_open_known(j, "heap", h != NULL && h->n_purposes > 0))
         return;
-    }
-    sw_json_open(j, "heap", '{');
     sw_json_put_string(j, "backend", h->backend);
     sw_json_open(j, "purposes", '[');
     for (size_t i = 0; i < h->n_purposes; i++) {

@@ -243,14 +243,9 @@ static void put_side(sw_json *j, const char *key, const compare_side *s)
     if (s->step != NULL)
         sw_json_put_u64(j, "step", s->step->step);
     sw_json_put_bool(j, "measured", s->by != NULL);
-    if (s->plan->immediate)
-        sw_json_put_null(j, "predicted");
-    else
-        report_put_phases(j, "predicted", s->plan->phase);
-    if (s->by != NULL && !s->plan->immediate)
-        sw_json_put_bool(j, "equal", equal_phases(s));
-    else
-        sw_json_put_null(j, "equal");
+    report_put_phases(j, "predicted", s->plan->immediate ? NULL : s->plan->phase);
+    const bool judged = s->by != NULL && !s->plan->immediate;
+    sw_json_put_known_bool(j, "equal", judged, judged && equal_phases(s));
     report_put_damaged(j, s->r);
     sw_json_end(j);
 }

@@ -6,7 +6,8 @@
 
 void report_put_phases(sw_json *j, const char *key, const sw_prof_phase *phase)
 {
-    sw_json_open(j, key, '{');
+    if (!sw_json_open_known(j, key, phase != NULL))
+        return;
     for (int i = 0; i < SW_PROF_PHASES; i++) {
         sw_json_open(j, sw_prof_phase_name(i), '{');
         sw_json_put_u64(j, "peak_bytes", phase[i].peak_bytes);
@@ -38,11 +39,8 @@ sw_status report_print_object(sw_json *j, const report_style *style)
 
 void report_put_damaged(sw_json *j, const report *r)
 {
-    if (r->damaged_line == 0) {
-        sw_json_put_null(j, "damaged");
+    if (!sw_json_open_known(j, "damaged", r->damaged_line > 0))
         return;
-    }
-    sw_json_open(j, "damaged", '{');
     sw_json_put_u64(j, "line", r->damaged_line);
     sw_json_put_string(j, "why", r->damaged_why);
     sw_json_end(j);
@@ -62,11 +60,7 @@ static void put_run(sw_json *j, const report *r)
     report_put_text(j, "command", r->command);
     sw_json_put_u64(j, "steps", r->n_steps);
     sw_json_put_u64(j, "training_runs", r->runs);
-    sw_json_key(j, "all_steps"); /* recorded or not */
-    if (r->all_steps > 0)
-        sw_json_u64(j, r->all_steps);
-    else
-        sw_json_null(j);
+    sw_json_put_known(j, "all_steps", r->all_steps > 0, r->all_steps); /* recorded or not */
     sw_json_put_u64(j, "part", r->part);
     sw_json_put_u64(j, "evaluations", r->evaluations);
     sw_json_put_bool(j, "finished", report_finished(r));
@@ -76,11 +70,7 @@ static void put_run(sw_json *j, const report *r)
     sw_json_put_bool(j, "goes_on", r->goes_on);
     sw_json_put_u64(j, "dropped_events", r->dropped);
     report_put_damaged(j, r);
-    sw_json_key(j, "wall_ns");
-    if (r->ended)
-        sw_json_u64(j, r->wall_ns);
-    else
-        sw_json_null(j);
+    sw_json_put_known(j, "wall_ns", r->ended, r->wall_ns);
 }
 
 static void put_plan(sw_json *j, const report_plan *x, const sw_tl_program *p)
@@ -90,10 +80,7 @@ static void put_plan(sw_json *j, const report_plan *x, const sw_tl_program *p)
     report_put_text(j, "run", x->run);
     report_put_batch(j, x->batch);
     sw_json_put_bool(j, "immediate", x->immediate);
-    if (x->immediate)
-        sw_json_put_null(j, "predicted");
-    else
-        report_put_phases(j, "predicted", x->phase);
+    report_put_phases(j, "predicted", x->immediate ? NULL : x->phase);
     sw_json_put_known(j, "predicted_peak_bytes", !x->immediate, x->peak);
     sw_json_put_known(j, "measured_peak_bytes", p->measured, p->measured_bytes);
     sw_json_open(j, "measured", '[');
@@ -116,21 +103,12 @@ static void put_main(sw_json *j, const report_plan *x)
 {
     const report_seen *best = report_best_seen(x);
     uint64_t peak = 0;
-    if (x->immediate)
-        sw_json_put_null(j, "predicted");
-    else
-        report_put_phases(j, "predicted", x->phase);
-    if (best != NULL) {
-        for (int i = 0; i < SW_PROF_PHASES; i++)
-            peak = best->phase[i].peak_bytes > peak ? best->phase[i].peak_bytes : peak;
-        report_put_phases(j, "measured", best->phase);
-        sw_json_put_string(j, "measured_by", best->by);
-        sw_json_put_u64(j, "measured_peak_bytes", peak);
-    } else {
-        sw_json_put_null(j, "measured");
-        sw_json_put_null(j, "measured_by");
-        sw_json_put_null(j, "measured_peak_bytes");
-    }
+    report_put_phases(j, "predicted", x->immediate ? NULL : x->phase);
+    for (int i = 0; best != NULL && i < SW_PROF_PHASES; i++)
+        peak = best->phase[i].peak_bytes > peak ? best->phase[i].peak_bytes : peak;
+    report_put_phases(j, "measured", best != NULL ? best->phase : NULL);
+    sw_json_put_string(j, "measured_by", best != NULL ? best->by : NULL);
+    sw_json_put_known(j, "measured_peak_bytes", best != NULL, peak);
     sw_json_put_known(j, "predicted_peak_bytes", !x->immediate, x->peak);
     sw_json_put_u64(j, "model_bytes", x->model);
     sw_json_put_u64(j, "arena_bytes", x->arena);
@@ -149,22 +127,15 @@ static void put_equal(sw_json *j, const report *r)
             any = true;
             equal &= r->plans[i].seen[k].equal == r->plans[i].seen[k].runs;
         }
-    if (any)
-        sw_json_put_bool(j, "equal", equal);
-    else
-        sw_json_put_null(j, "equal");
+    sw_json_put_known_bool(j, "equal", any, equal);
 }
 
 static void put_witnesses(sw_json *j, const report *r)
 {
     sw_json_open(j, "witnesses", '{');
-    for (int i = 0; i < 4; i++) {
-        sw_json_key(j, report_witnesses[i]);
-        if (r->witness_results[i] < 0)
-            sw_json_null(j);
-        else
-            sw_json_bool(j, r->witness_results[i] == 1);
-    }
+    for (int i = 0; i < 4; i++)
+        sw_json_put_known_bool(j, report_witnesses[i], r->witness_results[i] >= 0,
+                               r->witness_results[i] == 1);
     sw_json_end(j);
     sw_json_put_u64(j, "faults", r->faults);
     report_put_text(j, "first_fault", r->first_fault);
@@ -219,28 +190,16 @@ static void put_rest(sw_json *j, report *r)
 {
     uint64_t median[SW_PROF_PHASES + 1];
     const bool timed = report_medians(r, median);
-    if (timed) {
-        sw_json_open(j, "median_ns", '{');
+    if (sw_json_open_known(j, "median_ns", timed)) {
         for (int i = 0; i < SW_PROF_PHASES; i++)
             sw_json_put_u64(j, sw_prof_phase_name(i), median[i]);
         sw_json_end(j);
-        sw_json_put_u64(j, "median_step_ns", median[SW_PROF_PHASES]);
-    } else {
-        sw_json_put_null(j, "median_ns");
-        sw_json_put_null(j, "median_step_ns");
     }
+    sw_json_put_known(j, "median_step_ns", timed, median[SW_PROF_PHASES]);
     sw_json_put_u64(j, "warm_steps", r->warm);
-    sw_json_key(j, "allocations_after_warmup");
-    if (r->warm_runs > 0)
-        sw_json_u64(j, r->allocations);
-    else
-        sw_json_null(j); /* nothing was counted */
+    sw_json_put_known(j, "allocations_after_warmup", r->warm_runs > 0, r->allocations);
     sw_json_put_u64(j, "host_bytes", r->host_max);
-    sw_json_key(j, "process_bytes");
-    if (r->has_process)
-        sw_json_u64(j, r->process_max);
-    else
-        sw_json_null(j);
+    sw_json_put_known(j, "process_bytes", r->has_process, r->process_max);
     sw_json_put_u64(j, "immediate_runs", r->immediate);
     sw_json_put_u64(j, "unplanned_runs", r->unplanned);
 }
@@ -254,11 +213,7 @@ static void put_rows(sw_json *j, const report *r)
         sw_json_begin(j, '{');
         sw_json_put_u64(j, "step", rows[k]->step);
         sw_json_put_u64(j, "micro", rows[k]->micro);
-        sw_json_key(j, "loss");
-        if (rows[k]->has_loss)
-            sw_json_f64(j, rows[k]->loss);
-        else
-            sw_json_null(j);
+        sw_json_put_known_f64(j, "loss", rows[k]->has_loss, rows[k]->loss);
         report_put_phases(j, "phases", rows[k]->phase);
         const int peak = report_peak_phase(rows[k]->phase);
         sw_json_put_string(j, "peak_phase", sw_prof_phase_name(peak));
@@ -306,12 +261,10 @@ sw_status report_print_json(report *r, const report_live *live, const report_tai
     put_equal(&j, r);
     put_witnesses(&j, r);
     put_rest(&j, r);
-    if (r->process != NULL) {
-        sw_json_open(&j, "process", '{');
+    if (sw_json_open_known(&j, "process", r->process != NULL)) {
         sw_process_put(&j, r->process);
         sw_json_end(&j);
-    } else
-        sw_json_put_null(&j, "process");
+    }
     report_put_host(&j, r);
     sw_json_open(&j, "programs", '[');
     for (size_t i = 0; i < r->n_plans; i++) {

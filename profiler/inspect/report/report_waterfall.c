@@ -120,16 +120,10 @@ void report_print_waterfall(const report *r, const report_style *style)
 void report_put_waterfall(sw_json *j, const report *r)
 {
     waterfall w;
-    if (!make(&w, r)) {
-        sw_json_put_null(j, "waterfall");
+    if (!sw_json_open_known(j, "waterfall", make(&w, r)))
         return;
-    }
-    sw_json_open(j, "waterfall", '{');
     sw_json_put_bool(j, "told_apart", w.told);
-    if (w.known)
-        sw_json_put_u64(j, "process_bytes", w.process);
-    else
-        sw_json_put_null(j, "process_bytes");
+    sw_json_put_known(j, "process_bytes", w.known, w.process);
     if (w.told) {
         sw_json_put_u64(j, "system_bytes", w.system);
         sw_json_put_u64(j, "stack_bytes", w.stacks);
