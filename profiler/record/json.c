@@ -37,9 +37,7 @@ static sw_status grow(sw_json *j, size_t wanted)
             SW_FAIL(SW_NOMEM, "json: %zu bytes are too many", wanted);
         capacity *= 2;
     }
-    void *block = j->bytes;
-    SW_TRY(sw_heap_resize(&block, j->heap, j->capacity, capacity));
-    j->bytes = block;
+    SW_TRY(sw_heap_resize(&j->bytes, j->heap, j->capacity, capacity));
     j->capacity = capacity;
     return SW_OK;
 }

@@ -55,9 +55,8 @@ static const sw_nvtx_name **place_of(const sw_nvtx_name **names, uint32_t cap, c
 static sw_status more_names(sw_nvtx_run *r)
 {
     const uint32_t cap = r->cap_names == 0 ? 64 : 2 * r->cap_names;
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, cap * sizeof *r->names));
-    const sw_nvtx_name **names = block;
+    const sw_nvtx_name **names;
+    SW_TRY(sw_heap_alloc(&names, SW_HEAP_PROFILE, cap * sizeof *r->names));
     for (uint32_t i = 0; i < r->cap_names; i++)
         if (r->names[i] != NULL)
             *place_of(names, cap, r->names[i]->text) = r->names[i];
@@ -91,9 +90,8 @@ sw_status sw_nvtx_run_name(sw_nvtx_run *r, const char *text, bool memory,
     const sw_nvtx_name **place = place_of(r->names, r->cap_names, text);
     if (*place == NULL) {
         const size_t bytes = strlen(text) + 1;
-        void *block;
-        SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof **place + bytes));
-        sw_nvtx_name *name = block;
+        sw_nvtx_name *name;
+        SW_TRY(sw_heap_alloc(&name, SW_HEAP_PROFILE, sizeof **place + bytes));
         name->text = memcpy(name + 1, text, bytes);
         name->handle = sw_nvtx_register(text);
         *place = name;
@@ -186,9 +184,8 @@ sw_status sw_nvtx_run_create(sw_nvtx_run **out, const sw_nvtx_opts *opts)
     if (opts->n_roles > SW_NVTX_MAX_ROLES)
         SW_FAIL(SW_INVALID, "nvtx: roles must be at most %d (got %u)", SW_NVTX_MAX_ROLES,
                 opts->n_roles);
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof(sw_nvtx_run)));
-    sw_nvtx_run *r = block;
+    sw_nvtx_run *r;
+    SW_TRY(sw_heap_alloc(&r, SW_HEAP_PROFILE, sizeof(sw_nvtx_run)));
     r->opts = *opts;
     r->number = take_number();
     char name[SW_NVTX_MEMORY_NAME + 1];

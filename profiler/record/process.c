@@ -379,9 +379,8 @@ static void begin_lines(sorter *s)
 sw_status sw_process_sum(sw_process *out, const char *smaps, const char *pagemap,
                          sw_process_range *ranges, size_t n, size_t heap_bytes)
 {
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof(sorter)));
-    sorter *s = block;
+    sorter *s;
+    SW_TRY(sw_heap_alloc(&s, SW_HEAP_PROFILE, sizeof(sorter)));
     s->out = out;
     s->ranges = ranges;
     s->n = n;
@@ -397,7 +396,7 @@ sw_status sw_process_sum(sw_process *out, const char *smaps, const char *pagemap
     assign_spare(s, heap_bytes);
     sort_lines(out);
     sw_file_drop(s->pagemap);
-    sw_heap_free(block, SW_HEAP_PROFILE, sizeof(sorter));
+    sw_heap_free(s, SW_HEAP_PROFILE, sizeof(sorter));
     return status;
 }
 

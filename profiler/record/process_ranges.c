@@ -120,11 +120,9 @@ static void collect(list *l)
 sw_status sw_process_read(sw_process *out)
 {
     list l = {.page = sw_page_bytes(), .loader = getauxval(AT_BASE)};
-    void *block;
     collect(&l);
     l.cap = l.n + 16;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, l.cap * sizeof *l.at));
-    l.at = block;
+    SW_TRY(sw_heap_alloc(&l.at, SW_HEAP_PROFILE, l.cap * sizeof *l.at));
     sw_status status = SW_OK;
     /* The first time has the heap map what the second needs: then nothing moves. */
     for (int i = 0; i < 2 && status == SW_OK; i++) {
@@ -132,6 +130,6 @@ sw_status sw_process_read(sw_process *out)
         status = sw_process_sum(out, "/proc/self/smaps", "/proc/self/pagemap", l.at, l.n,
                                 sw_heap_unclaimed_bytes());
     }
-    sw_heap_free(block, SW_HEAP_PROFILE, l.cap * sizeof *l.at);
+    sw_heap_free(l.at, SW_HEAP_PROFILE, l.cap * sizeof *l.at);
     return status;
 }

@@ -40,11 +40,9 @@ sw_status swi_prof_parts_begin(sw_profile *p, const sw_prof_header *header)
         return SW_OK;
     if (!sw_file_replaceable(header->path) || strcmp(header->path, "-") == 0)
         SW_FAIL(SW_INVALID, "%s must be a regular file to be written in parts", header->path);
-    void *block;
     p->max_bytes = header->max_bytes;
     p->names_bytes = strlen(header->path) + sizeof ".new";
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, NAMES * p->names_bytes));
-    p->names = block;
+    SW_TRY(sw_heap_alloc(&p->names, SW_HEAP_PROFILE, NAMES * p->names_bytes));
     static const char *const endings[] = {"", ".1", ".new"};
     for (int i = 0; i < NAMES; i++)
         snprintf(p->names + (size_t)i * p->names_bytes, p->names_bytes, "%s%s", header->path,
@@ -68,12 +66,10 @@ void swi_prof_keep(sw_profile *p)
 
 static sw_status keep(sw_profile *p, const char *bytes, size_t n)
 {
-    void *block = p->kept;
     if (n > UINT32_MAX - p->kept_bytes)
         SW_FAIL(SW_NOMEM, "the plans of a profile in parts are too many");
-    SW_TRY(sw_heap_reserve(&block, SW_HEAP_PROFILE, &p->cap_kept, (uint32_t)(p->kept_bytes + n),
-                           1));
-    p->kept = block;
+    SW_TRY(sw_heap_reserve(&p->kept, SW_HEAP_PROFILE, &p->cap_kept,
+                           (uint32_t)(p->kept_bytes + n), 1));
     memcpy(p->kept + p->kept_bytes, bytes, n);
     p->kept_bytes += n;
     return SW_OK;

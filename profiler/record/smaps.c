@@ -169,18 +169,17 @@ static sw_status read_all(reader *r, sw_file *file, char *buffer)
 sw_status sw_smaps_read(const char *path,
                         void (*take)(void *context, const sw_mapping *mapping), void *context)
 {
-    void *block;
+    reader *r;
     sw_file *file;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, sizeof(reader) + READ_BYTES));
-    reader *r = block;
+    SW_TRY(sw_heap_alloc(&r, SW_HEAP_FILES, sizeof(reader) + READ_BYTES));
     r->take = take;
     r->context = context;
     r->file = path;
     sw_status status = sw_file_open(&file, path, SW_FILE_READ);
     if (status == SW_OK) {
-        status = read_all(r, file, (char *)block + sizeof *r);
+        status = read_all(r, file, (char *)r + sizeof *r);
         sw_file_drop(file);
     }
-    sw_heap_free(block, SW_HEAP_FILES, sizeof(reader) + READ_BYTES);
+    sw_heap_free(r, SW_HEAP_FILES, sizeof(reader) + READ_BYTES);
     return status;
 }

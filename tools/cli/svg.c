@@ -7,12 +7,10 @@
 
 void svg_put(svg *s, const char *text, size_t n)
 {
-    void *block = s->bytes;
     const size_t more = s->capacity > n ? s->capacity : n + 4096;
     if (s->status == SW_OK && n > s->capacity - s->used) {
-        s->status = sw_heap_resize(&block, SW_HEAP_FILES, s->capacity, s->capacity + more);
+        s->status = sw_heap_resize(&s->bytes, SW_HEAP_FILES, s->capacity, s->capacity + more);
         if (s->status == SW_OK) {
-            s->bytes = block;
             s->capacity += more;
         }
     }

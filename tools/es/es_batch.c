@@ -35,19 +35,16 @@ void es_batch_rows(es_run *r, int64_t rows)
 
 sw_status es_batch_open(es_run *r)
 {
-    void *block;
     r->n_inputs = r->job.train.info.n_fields;
     for (int i = 0; i < r->n_inputs; i++)
         r->slot_bytes +=
             sw_size_round(sample_bytes(&r->job.train.info.field[i]) * (size_t)r->rows);
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, r->slot_bytes));
-    r->slot = block;
+    SW_TRY(sw_heap_alloc(&r->slot, SW_HEAP_RECORDS, r->slot_bytes));
     if (!r->on_environment)
         return SW_OK;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (size_t)r->rows * sizeof *r->poles));
-    r->poles = block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (size_t)r->opts.slice * sizeof *r->fitness));
-    r->fitness = block;
+    SW_TRY(sw_heap_alloc(&r->poles, SW_HEAP_RECORDS, (size_t)r->rows * sizeof *r->poles));
+    SW_TRY(sw_heap_alloc(&r->fitness, SW_HEAP_RECORDS,
+                         (size_t)r->opts.slice * sizeof *r->fitness));
     return SW_OK;
 }
 

@@ -283,13 +283,11 @@ int info_diff(const info_file *a, const info_file *b, bool json)
 {
     sw_json j;
     comparing c = {.a = a, .b = b, .json = json, .j = &j};
-    void *block;
     int end = CLI_FAILED;
-    sw_status status = sw_heap_alloc(&block, SW_HEAP_FILES, 2 * PIECE);
+    sw_status status = sw_heap_alloc(&c.block, SW_HEAP_FILES, 2 * PIECE);
     if (status != SW_OK)
         return cli_library_error(status, false);
     sw_json_growing(&j, SW_HEAP_FILES);
-    c.block = block;
     status = compare_all(&c);
     if (status == SW_OK) {
         end = say_all(&c);
@@ -298,6 +296,6 @@ int info_diff(const info_file *a, const info_file *b, bool json)
     if (status == SW_OK && json)
         (void)fwrite(j.bytes, 1, j.used, stdout); /* cli_finish says whether it arrived */
     sw_json_free(&j);
-    sw_heap_free(block, SW_HEAP_FILES, 2 * PIECE);
+    sw_heap_free(c.block, SW_HEAP_FILES, 2 * PIECE);
     return status == SW_OK ? end : cli_library_error(status, true);
 }

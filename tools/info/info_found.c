@@ -28,10 +28,8 @@ void found_note(found *f, const char *key, const char *format, ...)
 
 sw_status found_add(found *f, found_tensor **out)
 {
-    void *block = f->tensor;
-    SW_TRY(sw_heap_reserve(&block, SW_HEAP_FILES, &f->cap_tensors, f->n_tensors + 1,
+    SW_TRY(sw_heap_reserve(&f->tensor, SW_HEAP_FILES, &f->cap_tensors, f->n_tensors + 1,
                            sizeof *f->tensor));
-    f->tensor = block;
     *out = &f->tensor[f->n_tensors++];
     memset(*out, 0, sizeof **out);
     (*out)->rank = -1;

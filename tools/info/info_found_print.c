@@ -172,11 +172,9 @@ static bool take(void *context, const char *name)
         d->more++;
         return true;
     }
-    void *block = d->file;
-    d->status = sw_heap_reserve(&block, SW_HEAP_FILES, &d->cap, d->n + 1, sizeof *d->file);
+    d->status = sw_heap_reserve(&d->file, SW_HEAP_FILES, &d->cap, d->n + 1, sizeof *d->file);
     if (d->status != SW_OK)
         return false;
-    d->file = block;
     snprintf(d->file[d->n].name, sizeof d->file[d->n].name, "%s", name);
     d->file[d->n].kind = NULL;
     d->n++;

@@ -192,18 +192,17 @@ static sw_status read_all(found *f, byte_reader *r)
 
 sw_status found_gguf(found *f)
 {
-    void *block;
+    byte_reader *r;
     f->kind = "gguf";
     f->says = "GGUF, the format of llama.cpp";
     f->advice = "tensors of F32 can be written as safetensors by the gguf package of Python; "
                 "quantised ones are for inference alone";
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, sizeof(byte_reader)));
-    byte_reader *r = block;
+    SW_TRY(sw_heap_alloc(&r, SW_HEAP_FILES, sizeof(byte_reader)));
     sw_status status = byte_reader_open(r, f->path);
     if (status == SW_OK) {
         status = read_all(f, r);
         byte_reader_close(r);
     }
-    sw_heap_free(block, SW_HEAP_FILES, sizeof(byte_reader));
+    sw_heap_free(r, SW_HEAP_FILES, sizeof(byte_reader));
     return status;
 }

@@ -6,12 +6,10 @@ void share_list_add(void *to, const sw_share *share)
 {
     share_list *list = to;
     if (list->status == SW_OK && list->n == list->cap) {
-        void *p = list->at;
         const size_t cap = list->cap == 0 ? 32 : 2 * list->cap;
-        list->status = sw_heap_resize(&p, SW_HEAP_FILES, list->cap * sizeof *list->at,
+        list->status = sw_heap_resize(&list->at, SW_HEAP_FILES, list->cap * sizeof *list->at,
                                       cap * sizeof *list->at);
         if (list->status == SW_OK) {
-            list->at = p;
             list->cap = cap;
         }
     }

@@ -179,18 +179,12 @@ static void end_members(pop *p)
 
 static sw_status room(pop *p)
 {
-    void *block;
     const size_t n = (size_t)p->n_members;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, n * sizeof *p->members));
-    p->members = block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, n * sizeof *p->list));
-    p->list = block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, n * sizeof *p->order));
-    p->order = block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, n * sizeof *p->values));
-    p->values = block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, n * sizeof *p->ended));
-    p->ended = block;
+    SW_TRY(sw_heap_alloc(&p->members, SW_HEAP_RECORDS, n * sizeof *p->members));
+    SW_TRY(sw_heap_alloc(&p->list, SW_HEAP_RECORDS, n * sizeof *p->list));
+    SW_TRY(sw_heap_alloc(&p->order, SW_HEAP_RECORDS, n * sizeof *p->order));
+    SW_TRY(sw_heap_alloc(&p->values, SW_HEAP_RECORDS, n * sizeof *p->values));
+    SW_TRY(sw_heap_alloc(&p->ended, SW_HEAP_RECORDS, n * sizeof *p->ended));
     return SW_OK;
 }
 

@@ -31,12 +31,11 @@ const double *pop_history_row(const pop *p, int member, uint32_t i)
 
 sw_status pop_history_open(pop *p)
 {
-    void *block;
     const pop_opts *o = &p->opts;
     if (o->replay != NULL || (o->plot == NULL && o->job.checkpoint == NULL))
         return SW_OK;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (size_t)p->n_members * sizeof *p->history));
-    p->history = block;
+    SW_TRY(
+        sw_heap_alloc(&p->history, SW_HEAP_RECORDS, (size_t)p->n_members * sizeof *p->history));
     return SW_OK;
 }
 
@@ -65,15 +64,13 @@ void pop_history_close(pop *p)
 
 static sw_status reserve(const pop *p, pop_history *h, uint32_t n)
 {
-    void *block = h->rows;
     const size_t row = pop_history_width(p) * sizeof *h->rows;
     uint32_t cap = h->cap > 0 ? h->cap : 16;
     while (cap < n)
         cap *= 2;
     if (cap == h->cap)
         return SW_OK;
-    SW_TRY(sw_heap_resize(&block, SW_HEAP_RECORDS, h->cap * row, cap * row));
-    h->rows = block;
+    SW_TRY(sw_heap_resize(&h->rows, SW_HEAP_RECORDS, h->cap * row, cap * row));
     h->cap = cap;
     return SW_OK;
 }

@@ -317,14 +317,13 @@ sw_status pop_arrange(pop *p)
 {
     const size_t n = (size_t)p->n_shapes;
     const size_t bytes = n * (sizeof(sw_pack_shape) + sizeof(size_t) + sizeof(int));
-    void *block;
+    sw_pack_shape *shapes;
     for (int k = 0; k < p->n_members; k++)
         p->members[k].stays = false;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, bytes));
-    sw_pack_shape *shapes = block;
+    SW_TRY(sw_heap_alloc(&shapes, SW_HEAP_RECORDS, bytes));
     size_t *resident = (size_t *)(shapes + n);
     const sw_status status = pack(p, shapes, resident, (int *)(resident + n), (int)n);
-    sw_heap_free(block, SW_HEAP_RECORDS, bytes);
+    sw_heap_free(shapes, SW_HEAP_RECORDS, bytes);
     SW_TRY(status);
     const size_t predicted = p->memory.packing.bytes + p->memory.staging;
     if (predicted > p->memory.predicted_peak) {

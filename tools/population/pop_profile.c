@@ -64,15 +64,13 @@ int pop_profile_close(pop *p, int status)
 /* Shapes of one form have the same plans, whenever they are made: they are written once. */
 static sw_status shape_number(pop *p, pop_shape *s, uint32_t *out)
 {
-    void *told = p->told;
     for (uint32_t i = 0; i < p->n_told; i++)
         if (pop_same_form(&p->told[i], &s->form)) {
             *out = i;
             return SW_OK;
         }
-    SW_TRY(
-        sw_heap_reserve(&told, SW_HEAP_RECORDS, &p->cap_told, p->n_told + 1, sizeof *p->told));
-    p->told = told;
+    SW_TRY(sw_heap_reserve(&p->told, SW_HEAP_RECORDS, &p->cap_told, p->n_told + 1,
+                           sizeof *p->told));
     sw_members_args args[POP_PARTS];
     for (int i = 0; i < POP_PARTS; i++)
         args[i] = pop_args(s, (pop_part)i);

@@ -81,16 +81,14 @@ void pop_shape_free(pop_shape *s)
 
 static sw_status slot_for(pop *p, int *out)
 {
-    void *shapes = p->shapes;
     uint32_t cap = (uint32_t)p->cap_shapes;
     for (int i = 0; i < p->n_shapes; i++)
         if (p->shapes[i] == NULL) {
             *out = i;
             return SW_OK;
         }
-    SW_TRY(sw_heap_reserve(&shapes, SW_HEAP_RECORDS, &cap, (uint32_t)p->n_shapes + 1,
+    SW_TRY(sw_heap_reserve(&p->shapes, SW_HEAP_RECORDS, &cap, (uint32_t)p->n_shapes + 1,
                            sizeof *p->shapes));
-    p->shapes = shapes;
     p->cap_shapes = (int)cap;
     p->shapes[p->n_shapes] = NULL;
     *out = p->n_shapes++;
@@ -99,7 +97,7 @@ static sw_status slot_for(pop *p, int *out)
 
 sw_status pop_shape_of(pop *p, const pop_form *form, int *out)
 {
-    void *block;
+    pop_shape *s;
     int slot;
     for (int i = 0; i < p->n_shapes; i++)
         if (p->shapes[i] != NULL && pop_same_form(&p->shapes[i]->form, form)) {
@@ -107,8 +105,7 @@ sw_status pop_shape_of(pop *p, const pop_form *form, int *out)
             return SW_OK;
         }
     SW_TRY(slot_for(p, &slot));
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(pop_shape)));
-    pop_shape *s = block;
+    SW_TRY(sw_heap_alloc(&s, SW_HEAP_RECORDS, sizeof(pop_shape)));
     s->form = *form;
     const sw_status status = make(p, s);
     if (status != SW_OK) {

@@ -52,11 +52,9 @@ static uint64_t take_place(pop *p, size_t n)
 /* Without memory for it the place is lost until the end. */
 static void give_place(pop *p, const pop_state *s)
 {
-    void *list = p->pause.free;
-    if (sw_heap_reserve(&list, SW_HEAP_RECORDS, &p->pause.cap_free, p->pause.n_free + 1,
-                        sizeof *p->pause.free) != SW_OK)
+    if (sw_heap_reserve(&p->pause.free, SW_HEAP_RECORDS, &p->pause.cap_free,
+                        p->pause.n_free + 1, sizeof *p->pause.free) != SW_OK)
         return;
-    p->pause.free = list;
     p->pause.free[p->pause.n_free++] = *s;
 }
 
@@ -122,9 +120,7 @@ static sw_status scratch(pop *p, size_t n)
 {
     if (n <= p->scratch_bytes)
         return SW_OK;
-    void *block = p->scratch;
-    SW_TRY(sw_heap_resize(&block, SW_HEAP_RECORDS, p->scratch_bytes, n));
-    p->scratch = block;
+    SW_TRY(sw_heap_resize(&p->scratch, SW_HEAP_RECORDS, p->scratch_bytes, n));
     p->scratch_bytes = n;
     return SW_OK;
 }

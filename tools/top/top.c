@@ -322,11 +322,10 @@ static int find(top *t, const settings *s)
 
 static int run(const settings *s)
 {
-    void *block;
-    sw_status status = sw_heap_alloc(&block, SW_HEAP_PROFILE, sizeof(top));
+    top *t;
+    sw_status status = sw_heap_alloc(&t, SW_HEAP_PROFILE, sizeof(top));
     if (status != SW_OK)
         return cli_library_error(status, false);
-    top *t = block;
     status = cli_times_init(&t->times, TOP_WINDOW);
     int code = status == SW_OK ? CLI_GO : cli_library_error(status, false);
     screen_catch();

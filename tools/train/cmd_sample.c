@@ -171,16 +171,11 @@ static sw_status next_id(sampler *s, int64_t number, int *out)
 static sw_status open_model(sampler *s)
 {
     const sw_exec_opts exec = {.size = sizeof exec, .threads = (int)s->opts->threads};
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, gpt_net_bytes(s->shape.layers)));
-    s->net = block;
-    SW_TRY(
-        sw_heap_alloc(&block, SW_HEAP_RECORDS, (size_t)s->shape.context * sizeof *s->window));
-    s->window = block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (size_t)s->ids * sizeof *s->share));
-    s->share = block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (size_t)s->ids * sizeof *s->best));
-    s->best = block;
+    SW_TRY(sw_heap_alloc(&s->net, SW_HEAP_RECORDS, gpt_net_bytes(s->shape.layers)));
+    SW_TRY(sw_heap_alloc(&s->window, SW_HEAP_RECORDS,
+                         (size_t)s->shape.context * sizeof *s->window));
+    SW_TRY(sw_heap_alloc(&s->share, SW_HEAP_RECORDS, (size_t)s->ids * sizeof *s->share));
+    SW_TRY(sw_heap_alloc(&s->best, SW_HEAP_RECORDS, (size_t)s->ids * sizeof *s->best));
     SW_TRY(sw_exec_create(&s->exec, &exec));
     SW_TRY(sw_model_create(&s->model, "gpt"));
     gpt_net_declare(s->net, s->model, &s->shape);

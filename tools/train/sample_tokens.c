@@ -13,10 +13,8 @@ static bool begins(const char *text, const char *with)
 
 sw_status sample_tokens_open(sample_tokens *t, const char *path)
 {
-    void *block;
     SW_TRY(swi_vocabulary_read(&t->vocabulary, path, 0));
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, (size_t)t->vocabulary.n * sizeof *t->token));
-    t->token = block;
+    SW_TRY(sw_heap_alloc(&t->token, SW_HEAP_FILES, (size_t)t->vocabulary.n * sizeof *t->token));
     const char *at = t->vocabulary.text;
     for (int64_t i = 0; i < t->vocabulary.n; i++, at += strlen(at) + 1) {
         t->token[i] = at;
