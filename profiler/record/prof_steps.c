@@ -74,11 +74,7 @@ static void write_step(sw_profile *p, const sw_prof_step *x, uint64_t now)
     sw_json_put_u64(j, "at_ns", x->at_ns > p->start ? x->at_ns - p->start : 0);
     sw_json_put_string(j, "run", x->run);
     sw_json_put_string(j, "mode", x->mode);
-    sw_json_key(j, "loss");
-    if (x->loss != NULL)
-        sw_json_f64(j, *x->loss);
-    else
-        sw_json_null(j);
+    sw_json_put_known_f64(j, "loss", x->loss != NULL, x->loss != NULL ? *x->loss : 0.0);
     sw_json_put_string(j, "measured_by", x->measured_by);
     swi_prof_put_phases(j, x->phase, true);
     sw_json_put_u64(j, "peak_bytes", x->peak_bytes);
@@ -161,13 +157,9 @@ static void write_witness(sw_profile *p, const sw_prof_witness *x, uint64_t now)
     put_host(p, now);
     sw_json_put_u64(j, "ns", x->ns);
     sw_json_open(j, "witnesses", '{');
-    for (int i = 0; i < x->n; i++) {
-        sw_json_key(j, x->names[i]);
-        if (x->witness_results[i] < 0)
-            sw_json_null(j);
-        else
-            sw_json_bool(j, x->witness_results[i] > 0);
-    }
+    for (int i = 0; i < x->n; i++)
+        sw_json_put_known_bool(j, x->names[i], x->witness_results[i] >= 0,
+                               x->witness_results[i] > 0);
     sw_json_end(j);
     sw_json_put_u64(j, "faults", x->faults);
     sw_json_put_string(j, "first_fault", x->faults > 0 ? x->first_fault : NULL);

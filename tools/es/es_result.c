@@ -92,11 +92,8 @@ static void put_witness(sw_json *json, const es_run *r)
         faults += w->n_faults;
         n++;
     }
-    if (n == 0) {
-        sw_json_put_null(json, "witness");
+    if (!sw_json_open_known(json, "witness", n > 0))
         return;
-    }
-    sw_json_open(json, "witness", '{');
     for (size_t i = 0; i < sizeof witnesses / sizeof *witnesses; i++)
         sw_json_put_bool(json, witnesses[i].name, (agreed & witnesses[i].bit) != 0);
     sw_json_put_u64(json, "faults", faults);

@@ -89,10 +89,8 @@ static void put_found(sw_json *j, const found *f)
     sw_json_put_string(j, "kind", f->kind);
     sw_json_put_string(j, "says", f->says);
     sw_json_put_u64(j, "bytes", f->bytes);
-    if (f->whole)
-        sw_json_put_bool(j, "whole", true);
-    else
-        sw_json_put_null(j, "whole"); /* nothing of it is held against checksums */
+    /* Else nothing of it is held against checksums. */
+    sw_json_put_known_bool(j, "whole", f->whole, true);
     sw_json_put_string(j, "damage", f->damage[0] != '\0' ? f->damage : NULL);
     sw_json_open(j, "notes", '[');
     for (int i = 0; i < f->n_notes; i++) {

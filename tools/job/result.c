@@ -61,11 +61,9 @@ void result_put_predicted(sw_json *json, const job *j, const job_program *progra
 void result_put_device(sw_json *json, const sw_exec *exec)
 {
     sw_device_info d = {.size = sizeof d};
-    if (sw_exec_device(exec, &d) != SW_OK || d.total_bytes == 0) {
-        sw_json_put_null(json, "device_memory");
+    const bool known = sw_exec_device(exec, &d) == SW_OK && d.total_bytes > 0;
+    if (!sw_json_open_known(json, "device_memory", known))
         return;
-    }
-    sw_json_open(json, "device_memory", '{');
     sw_json_put_string(json, "name", d.name);
     sw_json_put_string(json, "card", d.card);
     sw_json_put_u64(json, "total_bytes", d.total_bytes);
@@ -103,11 +101,8 @@ static void put_rebuilt(sw_json *json, const sw_plan_info *plan)
 
 static void put_repeats(sw_json *json, const sw_plan_info *plan)
 {
-    if (plan->method[0] == '\0') {
-        sw_json_put_null(json, "recompute");
+    if (!sw_json_open_known(json, "recompute", plan->method[0] != '\0'))
         return;
-    }
-    sw_json_open(json, "recompute", '{');
     sw_json_put_u64(json, "ops", plan->n_ops - plan->n_repeats);
     sw_json_put_u64(json, "released", plan->n_released);
     sw_json_put_u64(json, "repeats", plan->n_repeats);
@@ -117,10 +112,8 @@ static void put_repeats(sw_json *json, const sw_plan_info *plan)
     sw_json_put_u64(json, "repeat_cost", plan->repeat_cost);
     sw_json_put_u64(json, "budget_cost", plan->budget_cost);
     sw_json_put_u64(json, "chunk_rows", (uint64_t)plan->chunk_rows);
-    if (plan->least_repeat_cost == UINT64_MAX)
-        sw_json_put_null(json, "least_repeat_cost");
-    else
-        sw_json_put_u64(json, "least_repeat_cost", plan->least_repeat_cost);
+    sw_json_put_known(json, "least_repeat_cost", plan->least_repeat_cost != UINT64_MAX,
+                      plan->least_repeat_cost);
     sw_json_put_string(json, "method", plan->method);
     sw_json_put_u64(json, "plain_arena_bytes", plan->plain_arena_bytes);
     sw_json_end(json);

@@ -306,10 +306,7 @@ void top_print_line(top *t)
 
 static void put_phases(sw_json *j, const char *key, const sw_prof_phase *phase, bool known)
 {
-    if (known)
-        report_put_phases(j, key, phase);
-    else
-        sw_json_put_null(j, key);
+    report_put_phases(j, key, known ? phase : NULL);
 }
 
 static void put_head(sw_json *j, const top *t)
@@ -328,11 +325,7 @@ static void put_head(sw_json *j, const top *t)
 
 static void put_pace(sw_json *j, const top_pace *pace)
 {
-    sw_json_key(j, "steps_per_second");
-    if (pace->rate > 0.0)
-        sw_json_f64(j, pace->rate);
-    else
-        sw_json_null(j);
+    sw_json_put_known_f64(j, "steps_per_second", pace->rate > 0.0, pace->rate);
     sw_json_put_known(j, "median_step_ns", pace->steps > 0, pace->time.median);
     sw_json_put_known(j, "max_step_ns", pace->steps > 0, pace->time.max);
     sw_json_put_u64(j, "window_steps", pace->steps);
@@ -349,11 +342,7 @@ sw_status top_print_json(top *t)
     put_head(&j, t);
     sw_json_put_known(&j, "step", s->any, s->last.step);
     sw_json_put_known(&j, "planned_steps", s->planned_steps > 0, s->planned_steps);
-    sw_json_key(&j, "loss");
-    if (s->last.has_loss)
-        sw_json_f64(&j, s->last.loss);
-    else
-        sw_json_null(&j);
+    sw_json_put_known_f64(&j, "loss", s->last.has_loss, s->last.loss);
     put_pace(&j, &pace);
     sw_json_put_string(&j, "program", s->has_plan ? s->program.text : NULL);
     put_phases(&j, "predicted", s->plan, s->planned);

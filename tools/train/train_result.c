@@ -156,11 +156,8 @@ static void put_checkpoint(sw_json *json, const train *t)
     const cli_every *every = &t->opts.every;
     sw_json_put_known(json, "resumed_from_step", t->saving.resumed_step > 0,
                       t->saving.resumed_step);
-    if (t->opts.job.checkpoint == NULL) {
-        sw_json_put_null(json, "checkpoint");
+    if (!sw_json_open_known(json, "checkpoint", t->opts.job.checkpoint != NULL))
         return;
-    }
-    sw_json_open(json, "checkpoint", '{');
     sw_json_put_string(json, "path", t->opts.job.checkpoint);
     sw_json_put_known(json, "every_steps", every->steps > 0, every->steps);
     sw_json_put_known(json, "every_ns", every->steps == 0, train_every_ns(every));

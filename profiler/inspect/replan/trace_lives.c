@@ -216,15 +216,14 @@ static void find_most(const trace_lives *l, const lives_choice *of, sweep *s, li
 static sw_status find_bound(const trace_lives *l, const lives_choice *of, lives_height *out,
                             uint64_t *most_of)
 {
-    void *block;
+    sweep s;
     const size_t arenas = l->n_arenas, positions = of->to - of->from;
     const size_t bytes = arenas * (2 * sizeof(uint64_t) + sizeof(uint32_t)) +
                          (positions + l->n) * sizeof(uint32_t);
     *out = (lives_height){.position = of->from};
     if (bytes == 0)
         return SW_OK;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROFILE, bytes));
-    sweep s = {.live = block};
+    SW_TRY(sw_heap_alloc(&s.live, SW_HEAP_PROFILE, bytes));
     s.most = s.live + arenas;
     s.lead = (uint32_t *)(s.most + arenas);
     s.head = s.lead + arenas;
@@ -237,7 +236,7 @@ static sw_status find_bound(const trace_lives *l, const lives_choice *of, lives_
         if (most_of != NULL)
             most_of[a] = s.most[a];
     }
-    sw_heap_free(block, SW_HEAP_PROFILE, bytes);
+    sw_heap_free(s.live, SW_HEAP_PROFILE, bytes);
     return SW_OK;
 }
 
@@ -303,14 +302,13 @@ static sw_status place_arenas(trace_lives *l, const arena_items *a, sw_placement
 sw_status trace_lives_place(trace_lives *l, const lives_choice *of, bool (*stop)(void *context),
                             void *context, lives_height *out)
 {
-    void *items, *numbers;
+    arena_items a;
     const sw_placement_opts opts = {.stop = stop, .context = context};
     const size_t arenas = l->n_arenas;
     const size_t n = arenas * sizeof(uint64_t) + (l->n + 2 * arenas) * sizeof(uint32_t);
-    SW_TRY(sw_heap_alloc(&items, SW_HEAP_PROFILE, l->n * sizeof(sw_placement_item)));
-    sw_status status = sw_heap_alloc(&numbers, SW_HEAP_PROFILE, n);
+    SW_TRY(sw_heap_alloc(&a.items, SW_HEAP_PROFILE, l->n * sizeof *a.items));
+    sw_status status = sw_heap_alloc(&a.most, SW_HEAP_PROFILE, n);
     if (status == SW_OK) {
-        arena_items a = {.items = items, .most = numbers};
         a.whose = (uint32_t *)(a.most + arenas);
         a.lead = a.whose + l->n;
         a.end = a.lead + arenas;
@@ -319,8 +317,8 @@ sw_status trace_lives_place(trace_lives *l, const lives_choice *of, bool (*stop)
             fill(l, of, &a);
             status = place_arenas(l, &a, opts, out);
         }
-        sw_heap_free(numbers, SW_HEAP_PROFILE, n);
+        sw_heap_free(a.most, SW_HEAP_PROFILE, n);
     }
-    sw_heap_free(items, SW_HEAP_PROFILE, l->n * sizeof(sw_placement_item));
+    sw_heap_free(a.items, SW_HEAP_PROFILE, l->n * sizeof *a.items);
     return status;
 }
