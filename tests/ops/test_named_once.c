@@ -81,7 +81,8 @@ static void every_op_says_its_name_once(void)
         const sw_op_desc *desc = sw_op_at(op);
         for (size_t k = 0; k < sizeof given / sizeof *given; k++) {
             job j = {.op = op, .attrs = desc->attrs_bytes > 0 ? zeros : NULL};
-            if (swi_op_is_private(op) || desc->n_in > 4)
+            if (swi_op_is_private(op) || desc->n_in > 4 ||
+                strncmp(desc->name, "outside.", 8) == 0) /* these tests' own refuse little */
                 continue;
             j.n = desc->n_in;
             for (int i = 0; i < j.n; i++)
