@@ -34,6 +34,28 @@ enum {
     UPDATE,
     FOREACH,
     ZERO,
+    Q,
+    FLASH,
+    UP,
+    GELU,
+    DOWN,
+    NORM_FIRST,
+    PROJECT,
+    PROJECT_FIRST,
+    NORM_LAST,
+    GATE_B,
+    GATE_SIGMOID,
+    GATE_MUL,
+    RELU,
+    ROOT,
+    PLUS,
+    RELU_2,
+    PRODUCT_1,
+    PRODUCT_2,
+    MEAN_1,
+    MEAN_2,
+    MEAN_3,
+    MEAN_4,
     STACKS
 };
 
@@ -71,6 +93,31 @@ static const struct {
     [FOREACH] = {"_foreach_mul", T "optim/adam.py|500|_multi_tensor_adam;" T
                                    "optim/optimizer.py|5|wrapper;/u/train.py|33|main"},
     [ZERO] = {"zero_", T "optim/optimizer.py|7|zero_grad;/u/train.py|34|main"},
+    [Q] = {"linear", "/u/like.py|1|attention;/u/net.py|48|forward" MODULE},
+    [FLASH] = {"scaled_dot_product_attention",
+               "/u/like.py|2|attention;/u/net.py|48|forward" MODULE},
+    [UP] = {"linear", "/u/like.py|4|gelu_mlp;/u/net.py|48|forward" MODULE},
+    [GELU] = {"gelu", "/u/like.py|5|gelu_mlp;/u/net.py|48|forward" MODULE},
+    [DOWN] = {"linear", "/u/like.py|6|gelu_mlp;/u/net.py|48|forward" MODULE},
+    [NORM_FIRST] = {"mul", "/u/like.py|8|norm_and_project;/u/net.py|48|forward" MODULE},
+    [PROJECT] = {"linear", "/u/like.py|9|norm_and_project;/u/net.py|48|forward" MODULE},
+    [PROJECT_FIRST] = {"linear", "/u/like.py|11|project_norm;/u/net.py|48|forward" MODULE},
+    [NORM_LAST] = {"layer_norm",
+                   T "nn/functional.py|90|layer_norm;/u/like.py|12|project_norm;/u/"
+                     "net.py|48|forward" MODULE},
+    [GATE_B] = {"linear", "/u/like.py|14|gate;/u/net.py|48|forward" MODULE},
+    [GATE_SIGMOID] = {"sigmoid", "/u/like.py|15|gate;/u/net.py|48|forward" MODULE},
+    [GATE_MUL] = {"mul", "/u/like.py|16|gate;/u/net.py|48|forward" MODULE},
+    [RELU] = {"relu", "/u/like.py|18|root;/u/net.py|48|forward" MODULE},
+    [ROOT] = {"sqrt", "/u/like.py|19|root;/u/net.py|48|forward" MODULE},
+    [PLUS] = {"add", "/u/like.py|20|root;/u/net.py|48|forward" MODULE},
+    [RELU_2] = {"relu", "/u/like.py|21|root;/u/net.py|48|forward" MODULE},
+    [PRODUCT_1] = {"linear", "/u/like.py|23|attention;/u/net.py|48|forward" MODULE},
+    [PRODUCT_2] = {"bmm", "/u/like.py|24|attention;/u/net.py|48|forward" MODULE},
+    [MEAN_1] = {"pow", "/u/like.py|26|scale;/u/net.py|48|forward" MODULE},
+    [MEAN_2] = {"mean", "/u/like.py|26|scale;/u/net.py|48|forward" MODULE},
+    [MEAN_3] = {"rsqrt", "/u/like.py|26|scale;/u/net.py|48|forward" MODULE},
+    [MEAN_4] = {"mul", "/u/like.py|27|scale;/u/net.py|48|forward" MODULE},
 };
 
 /* "C:\\u\\net.py" for "/u/net.py". */
@@ -179,6 +226,42 @@ static void compose(training *t, const int stacks[3], int parts, int all, uint64
         keep(t, stacks[i == parts - 1 ? 2 : i % 3], bytes);
 }
 
+/* What a function makes, of MADE_SCORES each: kept, or gone behind the next or by itself. */
+enum { KEPT = 1, LATE, GONE };
+static const struct {
+    int stack, how;
+} likes[][6] = {
+    [LIKE_FUSED_ATTENTION] = {{Q, KEPT}, {FLASH, KEPT}, {FLASH, KEPT}, {FLASH, KEPT}},
+    [LIKE_GELU_MLP] = {{UP, KEPT}, {GELU, KEPT}, {DOWN, KEPT}},
+    [LIKE_NORM_AND_PROJECT] = {{NORM_FIRST, KEPT}, {PROJECT, KEPT}, {PROJECT, KEPT}},
+    [LIKE_MLP_NORM] = {{PROJECT_FIRST, KEPT}, {NORM_LAST, KEPT}, {NORM_LAST, KEPT}},
+    [LIKE_GATE] = {{GATE_B, KEPT}, {GATE_B, LATE}, {GATE_SIGMOID, KEPT}, {GATE_MUL, KEPT}},
+    [LIKE_ROOT] = {{RELU, KEPT}, {ROOT, KEPT}, {PLUS, KEPT}, {RELU_2, KEPT}},
+    [LIKE_PRODUCTS_ALONE] = {{PRODUCT_1, KEPT}, {PRODUCT_1, KEPT}, {PRODUCT_2, KEPT}},
+    [LIKE_SILU] = {{GATE_B, KEPT}, {GATE_SIGMOID, KEPT}, {GATE_MUL, KEPT}},
+    [LIKE_RMS] = {{RELU, KEPT},
+                  {MEAN_1, GONE},
+                  {MEAN_2, GONE},
+                  {MEAN_3, GONE},
+                  {MEAN_4, KEPT},
+                  {MEAN_4, KEPT}},
+};
+
+static void look_alike(training *t)
+{
+    uint64_t late = 0;
+    for (size_t i = 0; i < 6 && likes[t->run->like][i].stack > 0; i++) {
+        const int stack = likes[t->run->like][i].stack, how = likes[t->run->like][i].how;
+        uint64_t next = how == LATE ? make(t->m, stack, MADE_SCORES, "temporary") : 0;
+        if (how == KEPT)
+            keep(t, stack, MADE_SCORES);
+        else if (how == GONE)
+            brief(t->m, stack, MADE_SCORES);
+        let_go(t->m, stack, &late);
+        late = next;
+    }
+}
+
 static void forward(training *t)
 {
     static const int softmax[] = {EXP, EXP, DIV}, silu[] = {SIGMOID, SIGMOID, MUL},
@@ -192,14 +275,14 @@ static void forward(training *t)
         compose(t, softmax, r->softmax, 3, MADE_PART);
         compose(t, silu, r->silu, 2, MADE_PART);
         compose(t, norm, r->norm, 3, MADE_PART);
-        for (int k = 0; k < r->scores && !r->nameless; k++)
-            keep(t, k == 0 ? SCORES : SOFTMAX, MADE_SCORES);
-        if (r->nameless)
-            brief(t->m, SCORES_2, MADE_SCORES);
-        for (int k = 0; k < r->scores && r->nameless; k++)
-            keep(t, SOFTMAX_2, MADE_SCORES);
+        if (r->scores != 0)
+            brief(t->m, r->nameless ? SCORES_2 : SCORES, MADE_SCORES);
+        for (int k = 0; k < r->scores; k++)
+            keep(t, r->nameless ? SOFTMAX_2 : SOFTMAX, MADE_SCORES);
         if (r->scores != 0)
             keep(t, r->nameless ? ATTENDED_2 : ATTENDED, MADE_OUT);
+        if (r->like > 0)
+            look_alike(t);
     }
 }
 

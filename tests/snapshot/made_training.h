@@ -24,7 +24,22 @@ typedef struct {
     bool foreach;     /* temporaries of the optimizer for all parameters at once */
     int lines;        /* the user's code stands so many lower */
     bool ragged;      /* sizes that leave holes in segments */
+    int like;         /* made_like: a function that looks composed by hand */
 } made_run;
+
+/* All but the last two are harmless. */
+enum {
+    LIKE_NONE,
+    LIKE_FUSED_ATTENTION, /* attention: q, a fused kernel that keeps three */
+    LIKE_GELU_MLP,        /* gelu_mlp: linear, gelu, linear */
+    LIKE_NORM_AND_PROJECT,
+    LIKE_MLP_NORM,       /* linear, then a norm that one kernel makes */
+    LIKE_GATE,           /* a * sigmoid(b) */
+    LIKE_ROOT,           /* relu, sqrt, add, relu */
+    LIKE_PRODUCTS_ALONE, /* attention without a softmax */
+    LIKE_SILU,           /* x * sigmoid(x): the sigmoid goes */
+    LIKE_RMS             /* pow, mean, rsqrt, mul: the first mul goes */
+};
 
 typedef struct {
     plain_allocator p;

@@ -61,6 +61,42 @@ static void each_change_gains_what_it_gains(void)
         }
 }
 
+/* Functions that are named after something, or have its operators, and are something else; the
+ * last two are what they look like. */
+static void what_looks_alike_gains_nothing(void)
+{
+    static const replan_change changes[] = {HELP_ATTENTION, HELP_SOFTMAX, HELP_ACTIVATION,
+                                            HELP_NORM};
+    for (int like = LIKE_FUSED_ATTENTION; like <= LIKE_RMS; like++)
+        for (int native = 0; native < 2; native++) {
+            replan r;
+            plan_made(&r, &(made_run){BASE, .native = native == 1, .like = like});
+            for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+                const replan_help *h = help_of(&r, changes[i]);
+                const bool is =
+                    native && ((like == LIKE_SILU && changes[i] == HELP_ACTIVATION) ||
+                               (like == LIKE_RMS && changes[i] == HELP_NORM));
+                SW_CHECK((h != NULL ? h->held : 0) == (is ? 18 * MADE_SCORES : 0),
+                         "like %d, native %d: %s holds %llu", like, native,
+                         replan_changes[changes[i]].name,
+                         h != NULL ? (unsigned long long)h->held : 0);
+            }
+            replan_free(&r);
+        }
+}
+
+/* Gradients of a hundred sizes, through thirty steps: more to look at than the search may. */
+static void a_search_that_ends_early_claims_nothing(void)
+{
+    replan r;
+    plan_made(&r, &(made_run){.steps = 30, .layers = 100, .native = true, .keeps_zero = true});
+    CU_ASSERT_PTR_NULL(help_of(&r, HELP_ZERO_GRAD));
+    replan_free(&r);
+    plan_made(&r, &(made_run){.steps = 4, .layers = 100, .native = true, .keeps_zero = true});
+    CU_ASSERT_PTR_NOT_NULL(help_of(&r, HELP_ZERO_GRAD));
+    replan_free(&r);
+}
+
 /* A module's forward that attends, and one that has a softmax between no products. */
 static void attention_without_a_name(void)
 {
@@ -138,6 +174,8 @@ static void expandable_segments_fill_holes(void)
 
 static const sw_test tests[] = {
     {"each change gains what it gains", each_change_gains_what_it_gains},
+    {"what looks alike gains nothing", what_looks_alike_gains_nothing},
+    {"a search that ends early claims nothing", a_search_that_ends_early_claims_nothing},
     {"attention without a name", attention_without_a_name},
     {"gradients that are kept", gradients_that_are_kept},
     {"the largest come first", the_largest_come_first},

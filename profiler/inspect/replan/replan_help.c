@@ -164,36 +164,45 @@ static void try_foreach(search *s)
 
 /* ---- what is composed by hand ------------------------------------------------------------ */
 
+/* FUSED: one kernel does it all. HIDDEN: a Python function's, which shows no operator. */
 enum { EXP = 1, DIV = 2, SIGMOID = 4, MUL = 8, RSQRT = 16, SOFTMAX = 32, PRODUCT = 64 };
+enum { MEAN = 128, FUSED = 256, HIDDEN = 512 };
 
 static bool begins(const char *text, const char *with)
 {
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* "aten::exp", or "functional.py:9 softmax". */
+/* "aten::exp", or "functional.py:9 softmax"; a user's function is not fused. */
 static uint32_t flag_of(const char *op)
 {
-    static const struct {
-        const char *begins;
-        uint32_t flag;
-    } ops[] = {
-        {"exp", EXP},         {"div", DIV},         {"sigmoid", SIGMOID},  {"tanh", SIGMOID},
-        {"erf", SIGMOID},     {"mul", MUL},         {"rsqrt", RSQRT},      {"sqrt", RSQRT},
-        {"std", RSQRT},       {"softmax", SOFTMAX}, {"_softmax", SOFTMAX}, {"linear", PRODUCT},
-        {"matmul", PRODUCT},  {"mm", PRODUCT},      {"bmm", PRODUCT},      {"addmm", PRODUCT},
-        {"baddbmm", PRODUCT}, {"einsum", PRODUCT},  {"conv", PRODUCT}};
-    const char *name = strrchr(op, ' ');
-    name = name != NULL ? name + 1 : begins(op, "aten::") ? op + 6 : op;
-    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-        if (begins(name, ops[i].begins) && !begins(name, "expand"))
-            return ops[i].flag;
-    return 0;
+    static const char *const begin[] = {
+        "exp",
+        "div",
+        "sigmoid tanh erf",
+        "mul",
+        "rsqrt sqrt std",
+        "softmax _softmax",
+        "linear matmul mm bmm addmm baddbmm einsum conv",
+        "mean var pow square std norm linalg_vector_norm",
+        "softmax _softmax scaled_dot _scaled_dot flash _flash native_ layer_norm batch_norm "
+        "group_norm rms_norm _fused silu gelu mish hardswish"};
+    const bool native = begins(op, "aten::"), library = begins(op, "functional.py:");
+    const char *blank = strrchr(op, ' ');
+    const char *name = native ? op + 6 : blank != NULL ? blank + 1 : op;
+    uint32_t flags = 0;
+    for (uint32_t k = 0; k < sizeof begin / sizeof *begin && !begins(name, "expand"); k++)
+        for (const char *at = begin[k]; *at != '\0'; at += strspn(at, " ")) {
+            const size_t n = strcspn(at, " ");
+            flags |= strncmp(name, at, n) == 0 ? UINT32_C(1) << k : 0;
+            at += n;
+        }
+    return native || library ? flags : (flags & ~FUSED) != 0 ? flags & ~FUSED : HIDDEN;
 }
 
-/* What one function is, by its name; or by its operators: what `part` makes is superfluous
- * where `whole` follows with as many bytes, or, without a `whole`, where no product is beside
- * it. */
+/* What one function is, by what its name ends with; or by its operators: what `part` makes is
+ * superfluous where `whole` follows with as many bytes, or, without a `whole`, behind a mean
+ * where no product is beside it. */
 typedef struct {
     replan_change change;
     const char *names[4]; /* a function's has one of them */
@@ -212,7 +221,8 @@ static bool is_named(const char *name, size_t n, const pattern *p)
 {
     for (int i = 0; i < 4 && p->names[i] != NULL; i++)
         for (size_t k = 0, of = strlen(p->names[i]); k + of <= n; k++)
-            if (strncmp(name + k, p->names[i], of) == 0)
+            if (strncmp(name + k, p->names[i], of) == 0 &&
+                (p->outer || k + of == n || name[k + of] == '.'))
                 return true;
     return false;
 }
@@ -254,57 +264,84 @@ static uint32_t flag_at(const search *s, uint32_t life)
     return s->flags[s->l->all[life].stack];
 }
 
+static bool may_go(const search *s, uint32_t i)
+{
+    return is_saved(&s->l->all[i]) && (flag_at(s, i) & PRODUCT) == 0;
+}
+
 /* Lives from..to of a function that is nothing else: what is kept for backward goes, but for
- * what comes out and for what is small beside it. */
+ * products, for what comes out and for what is small beside it. */
 static void close_named(search *s, const pattern *p, uint32_t from, uint32_t to)
 {
     uint64_t most = 0;
     uint32_t last = to - 1;
     for (uint32_t i = from; i < to; i++)
-        if (is_saved(&s->l->all[i]) && s->l->all[i].bytes > most)
+        if (may_go(s, i) && s->l->all[i].bytes > most)
             most = s->l->all[i].bytes;
-    while (p->keeps && last > from &&
-           (s->l->all[last].bytes <= most / 4 || !is_saved(&s->l->all[last])))
+    while (p->keeps && last > from && (s->l->all[last].bytes <= most / 4 || !may_go(s, last)))
         last--;
     for (uint32_t i = from; i < to; i++)
-        if (i != last && is_saved(&s->l->all[i]) && s->l->all[i].bytes > most / 4)
+        if (i != last && may_go(s, i) && s->l->all[i].bytes > most / 4)
             drop_all(s, &s->l->all[i]);
 }
 
-/* Attention in a function of another name: a softmax of scores, which products come before and
- * after. What has their size, or half or twice that of another type, goes. */
-static void close_scores(search *s, uint32_t from, uint32_t to)
+/* As many numbers, maybe of a type of half or twice the size. */
+static bool alike(uint64_t a, uint64_t b)
 {
-    uint64_t bytes = 0;
-    bool before = false, after = false;
-    for (uint32_t i = from; i < to; i++) {
-        const uint32_t flag = flag_at(s, i);
-        if (flag == SOFTMAX && bytes == 0 && is_saved(&s->l->all[i]))
-            bytes = s->l->all[i].bytes;
-        after |= bytes > 0 && flag == PRODUCT;
-    }
-    for (uint32_t i = from; i < to; i++)
-        before |= flag_at(s, i) == PRODUCT && s->l->all[i].bytes == bytes;
-    for (uint32_t i = from; i < to && before && after; i++) {
-        const trace_life *x = &s->l->all[i];
-        if (is_saved(x) && flag_at(s, i) != PRODUCT &&
-            (x->bytes == bytes || x->bytes == bytes / 2 || x->bytes == bytes * 2))
-            drop_all(s, x);
-    }
+    return a == b || a == b / 2 || a / 2 == b;
 }
 
-static void close_call(search *s, const pattern *p, uint32_t from, uint32_t to, bool named)
+static bool same_call(const search *s, uint32_t a, uint32_t b)
 {
-    uint32_t flags = 0;
+    const trace_stack *x = &s->t->stacks[s->l->all[a].stack],
+                      *y = &s->t->stacks[s->l->all[b].stack];
+    return strcmp(x->op, y->op) == 0 && strcmp(x->layer, y->layer) == 0;
+}
+
+/* Attention, whatever its name: a softmax of scores, which products come before and after. What
+ * has the scores' size between these goes. */
+static void close_scores(search *s, uint32_t from, uint32_t to, uint32_t product)
+{
+    uint64_t bytes = 0;
+    uint32_t at = to, first = to, last;
     for (uint32_t i = from; i < to; i++)
-        flags |= flag_at(s, i);
-    if (named || (p->whole == 0 && (flags & p->part) != 0 && (flags & PRODUCT) == 0))
-        close_named(s, p, from, to);
-    if (p->outer && !named)
-        close_scores(s, from, to);
-    for (uint32_t i = from; i < to && !named && p->whole != 0; i++) {
+        if ((flag_at(s, i) & (SOFTMAX | EXP)) != 0 && may_go(s, i) &&
+            s->l->all[i].bytes > bytes)
+            bytes = s->l->all[at = i].bytes;
+    for (uint32_t i = from; i < at && first == to; i++)
+        first = (flag_at(s, i) & product) != 0 && alike(s->l->all[i].bytes, bytes) ? i : to;
+    for (last = at; last < to && (flag_at(s, last) & product) == 0;)
+        last++;
+    while (last + 1 < to && same_call(s, last, last + 1)) /* copies come before the result */
+        last++;
+    for (uint32_t i = first; i < last && last < to; i++)
+        if ((i > at ? is_saved(&s->l->all[i]) : may_go(s, i)) &&
+            alike(s->l->all[i].bytes, bytes))
+            drop_all(s, &s->l->all[i]);
+}
+
+/* What goes in lives on: nothing of its size is freed in forward behind it. */
+static bool keeps_input(const search *s, uint32_t life)
+{
+    const trace_life *of = &s->l->all[life];
+    bool kept = false;
+    for (uint32_t i = life; i-- > s->l->n_before && life - i < NEAR;) {
+        const trace_life *x = &s->l->all[i];
+        if (x->bytes != of->bytes || x->dead <= of->born)
+            continue;
+        if (!is_saved(x))
+            return false;
+        kept = true;
+    }
+    return kept;
+}
+
+static void close_parts(search *s, const pattern *p, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = from; i < to; i++) {
         uint32_t k = i + 1;
-        if ((flag_at(s, i) & p->part) == 0 || !is_saved(&s->l->all[i]))
+        if ((flag_at(s, i) & p->part) == 0 || !is_saved(&s->l->all[i]) ||
+            !(p->keeps || keeps_input(s, i)))
             continue;
         const uint32_t end = to - i < NEAR ? to : i + NEAR;
         while (k < end && ((flag_at(s, k) & p->whole) == 0 || !is_saved(&s->l->all[k]) ||
@@ -313,6 +350,25 @@ static void close_call(search *s, const pattern *p, uint32_t from, uint32_t to, 
         if (k < end)
             drop_all(s, &s->l->all[i]);
     }
+}
+
+static void close_call(search *s, const pattern *p, uint32_t from, uint32_t to, bool named)
+{
+    uint32_t flags = 0, mean = to;
+    for (uint32_t i = to; i-- > from;) {
+        flags |= flag_at(s, i);
+        mean = (flag_at(s, i) & MEAN) != 0 ? i : mean;
+    }
+    if (p->outer)
+        close_scores(s, from, to, named ? PRODUCT | HIDDEN : PRODUCT);
+    else if ((flags & FUSED) != 0)
+        return;
+    else if (named)
+        close_named(s, p, from, to);
+    else if (p->whole != 0)
+        close_parts(s, p, from, to);
+    else if (mean < to && (flags & p->part) != 0 && (flags & PRODUCT) == 0)
+        close_named(s, p, mean, to);
 }
 
 static void try_pattern(search *s, const pattern *p)
@@ -389,6 +445,7 @@ static sw_status try_all(search *s, replan_help *found, uint32_t *n, uint64_t re
     for (uint32_t i = 0; i <= s->l->n_positions; i++)
         s->peak = s->live[i] > s->peak ? s->live[i] : s->peak;
     SW_TRY(try_zero_grad(s));
+    s->now.n = s->looks > 0 ? s->now.n : 0; /* the rest is not cut */
     judge(s, HELP_ZERO_GRAD, found, n);
     for (size_t p = 0; p < sizeof patterns / sizeof *patterns; p++) {
         try_pattern(s, &patterns[p]);
