@@ -21,11 +21,6 @@ typedef struct {
     sw_tl_program *p;
 } reader;
 
-static bool is_position(const trace_event *e)
-{
-    return (e->action == TRACE_ALLOC || e->action == TRACE_FREE_COMPLETED) && e->bytes > 0;
-}
-
 /* ---- values ------------------------------------------------------------------------------ */
 
 static sw_status find_space(reader *r)
@@ -97,7 +92,7 @@ static void take_ops(reader *r, sw_tl_run *run, uint64_t *op_ns)
         const trace_event *e = &r->trace.events[i];
         const int phase = r->roles.phase[i + 1];
         r->op_of[i] = n;
-        if (!is_position(e))
+        if (!trace_moves(e))
             continue;
         if (n == 1)
             first = now = e->us;
@@ -144,7 +139,7 @@ static sw_status add_program(reader *r, bool own)
     uint32_t n = 1;
     bool phases = false;
     for (uint32_t i = 0; i < r->trace.n_events; i++) {
-        n += is_position(&r->trace.events[i]);
+        n += trace_moves(&r->trace.events[i]);
         phases |= r->roles.phase[i + 1] >= 0;
     }
     SW_TRY(sw_timeline_add_program(r->t, &r->p));

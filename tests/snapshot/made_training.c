@@ -345,6 +345,8 @@ static void step(training *t)
     uint64_t loss = make(t->m, LOSS, 512, "output");
     let_go(t->m, LOSS, &t->loss);
     t->loss = loss;
+    if (r->late_input)
+        let_go(t->m, DATA, &t->input);
     if (r->late_zero)
         zero(t);
     backward(t);

@@ -24,6 +24,7 @@ typedef struct {
     bool foreach;     /* temporaries of the optimizer for all parameters at once */
     int lines;        /* the user's code stands so many lower */
     bool ragged;      /* sizes that leave holes in segments */
+    bool late_input;  /* the batch goes behind the loss, before backward */
     int like;         /* made_like: a function that looks composed by hand */
 } made_run;
 

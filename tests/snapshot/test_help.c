@@ -172,6 +172,30 @@ static void expandable_segments_fill_holes(void)
     }
 }
 
+/* What was reserved before the recording, and is empty in it, no simulation of the recording
+ * can be set against. */
+static void what_had_grown_before_is_not_compared(void)
+{
+    plain_allocator p;
+    replan r;
+    uint64_t large[8];
+    plain_start(&p, 3);
+    for (int i = 0; i < 8; i++)
+        large[i] = plain_malloc(&p, 0, (uint64_t)30 << 20, 1);
+    for (int i = 0; i < 8; i++)
+        plain_free(&p, large[i], false);
+    const size_t first = p.n_events;
+    (void)plain_malloc(&p, 0, (uint64_t)25 << 20, 2);
+    CU_ASSERT_EQUAL_FATAL(replanned(&r, plain_write(&p, "grown.pickle", first)), SW_OK);
+    CU_ASSERT(r.reserved_event == TRACE_NONE && r.reserved == (uint64_t)240 << 20);
+    CU_ASSERT(help_of(&r, HELP_EXPANDABLE) == NULL && r.expandable == 0);
+    char *text = replanned_text(&r);
+    CU_ASSERT_PTR_NULL(strstr(text, "expandable segments"));
+    free(text);
+    replan_free(&r);
+    plain_end(&p);
+}
+
 static const sw_test tests[] = {
     {"each change gains what it gains", each_change_gains_what_it_gains},
     {"what looks alike gains nothing", what_looks_alike_gains_nothing},
@@ -180,5 +204,6 @@ static const sw_test tests[] = {
     {"gradients that are kept", gradients_that_are_kept},
     {"the largest come first", the_largest_come_first},
     {"expandable segments fill holes", expandable_segments_fill_holes},
+    {"what had grown before is not compared", what_had_grown_before_is_not_compared},
 };
 SW_SUITE("help", tests)

@@ -174,6 +174,59 @@ static void the_timeline_has_the_roles(void)
     plain_end(&m.p);
 }
 
+/* A report and a replan have one peak of each phase, though frees begin phases: the batch goes
+ * right behind the loss. */
+static void a_phase_has_one_peak(void)
+{
+    for (int late = 0; late < 2; late++) {
+        const made_run run = {
+            .steps = 2, .layers = 7, .native = true, .late_input = late == 1, .logits = 2};
+        replan r;
+        sw_timeline *t;
+        made_train(&m, &run);
+        const char *path = plain_write(&m.p, "peaks.pickle", 0);
+        CU_ASSERT_EQUAL_FATAL(replanned(&r, path), SW_OK);
+        CU_ASSERT_EQUAL_FATAL(read_snapshot(&t, path), SW_OK);
+        CU_ASSERT_EQUAL_FATAL(r.roles.n_steps, 2);
+        for (int k = 0; k < 5; k++) {
+            const uint64_t *a = r.roles.steps[0].peak, *b = r.roles.steps[1].peak,
+                           most = a[k] > b[k] ? a[k] : b[k],
+                           says = t->programs[0].phase[k].peak_bytes;
+            SW_CHECK(most == says, "late %d, phase %d: %llu and %llu", late, k,
+                     (unsigned long long)most, (unsigned long long)says);
+        }
+        sw_timeline_free(t);
+        replan_free(&r);
+        plain_end(&m.p);
+    }
+}
+
+/* The same frames with two roles are two holders: here the file says the roles. */
+static void holders_have_one_role(void)
+{
+#define BLOCK(size, role)                                                                      \
+    "{\"size\":" size ",\"requested_size\":" size ",\"state\":\"active_allocated\","           \
+    "\"category\":\"" role "\",\"frames\":[{\"filename\":\"net.py\",\"line\":3,"               \
+    "\"name\":\"make\"}]}"
+    replan r;
+    replanned_json(
+        &r, "{\"segments\":[{\"device\":0,\"address\":1099511627776,"
+            "\"total_size\":20971520,\"stream\":0,\"segment_type\":\"large\","
+            "\"blocks\":[" BLOCK("4194304", "parameter") "," BLOCK(
+                "6291456",
+                "activation") "," BLOCK("10485760",
+                                        "parameter") "]}],"
+                                                     "\"device_traces\":[],\"allocator_"
+                                                     "settings\":{\"expandable_segments\":"
+                                                     "false}}");
+    CU_ASSERT_EQUAL_FATAL(r.n_holders, 2);
+    CU_ASSERT(strcmp(r.holders[0].role, "parameter") == 0 && r.holders[0].bytes == 14680064 &&
+              r.holders[0].n == 2 && r.holders[0].without.most == 6291456);
+    CU_ASSERT(strcmp(r.holders[1].role, "activation") == 0 && r.holders[1].bytes == 6291456 &&
+              r.holders[1].without.most == 14680064);
+    replan_free(&r);
+}
+
 /* Before and after a change: lines of the same functions, though the edit moved them. */
 static void a_difference_is_by_role_and_function(void)
 {
@@ -201,5 +254,7 @@ static const sw_test tests[] = {
     {"layers are no steps", layers_are_no_steps},
     {"a difference is by role and function", a_difference_is_by_role_and_function},
     {"the timeline has the roles", the_timeline_has_the_roles},
+    {"a phase has one peak", a_phase_has_one_peak},
+    {"holders have one role", holders_have_one_role},
 };
 SW_SUITE("roles", tests)

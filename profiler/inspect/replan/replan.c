@@ -115,13 +115,18 @@ static sw_status replay(replan *r)
 
 /* ---- plans ------------------------------------------------------------------------------- */
 
+static int by_stack(const void *a, const void *b)
+{
+    const replan_holder *x = a, *y = b;
+    return x->stack != y->stack ? (x->stack > y->stack) - (x->stack < y->stack)
+                                : strcmp(x->role, y->role);
+}
+
 static int by_bytes(const void *a, const void *b)
 {
     const replan_holder *x = a, *y = b;
-    if (x->bytes != y->bytes)
-        return x->bytes < y->bytes ? 1 : -1;
-    return x->stack != y->stack ? (x->stack > y->stack) - (x->stack < y->stack)
-                                : (x->rule > y->rule) - (x->rule < y->rule);
+    return x->bytes != y->bytes ? (x->bytes < y->bytes) - (x->bytes > y->bytes)
+                                : by_stack(a, b);
 }
 
 /* The stacks that hold most of what lives at a position, each by role. */
@@ -129,23 +134,27 @@ static sw_status find_holders(const replan *r, uint32_t position, replan_holder 
                               uint32_t *n_out)
 {
     replan_holder *of;
-    const size_t n = (size_t)r->trace.n_stacks * TRACE_RULES;
-    SW_TRY(sw_heap_alloc(&of, SW_HEAP_PROFILE, n * sizeof(replan_holder)));
+    uint32_t n = 0, groups = 0;
+    const size_t bytes = (r->lives.n + 1) * sizeof(replan_holder);
+    SW_TRY(sw_heap_alloc(&of, SW_HEAP_PROFILE, bytes));
     for (uint32_t i = 0; i < r->lives.n; i++) {
         const trace_life *x = &r->lives.all[i];
-        if (x->born > position || x->dead <= position)
-            continue;
-        replan_holder *h = &of[(size_t)x->stack * TRACE_RULES + x->rule];
-        h->stack = x->stack;
-        h->rule = x->rule;
-        h->role = x->role;
-        h->bytes += x->bytes;
-        h->n++;
+        if (x->born <= position && x->dead > position)
+            of[n++] =
+                (replan_holder){.stack = x->stack, .role = x->role, .bytes = x->bytes, .n = 1};
     }
-    qsort(of, n, sizeof *of, by_bytes);
-    for (*n_out = 0; *n_out < REPLAN_HOLDERS && *n_out < n && of[*n_out].bytes > 0; ++*n_out)
-        out[*n_out] = of[*n_out];
-    sw_heap_free(of, SW_HEAP_PROFILE, n * sizeof(replan_holder));
+    qsort(of, n, sizeof *of, by_stack);
+    for (uint32_t i = 0; i < n; i++)
+        if (groups > 0 && by_stack(&of[groups - 1], &of[i]) == 0) {
+            of[groups - 1].bytes += of[i].bytes;
+            of[groups - 1].n++;
+        } else {
+            of[groups++] = of[i];
+        }
+    qsort(of, groups, sizeof *of, by_bytes);
+    *n_out = groups < REPLAN_HOLDERS ? groups : REPLAN_HOLDERS;
+    memcpy(out, of, *n_out * sizeof *of);
+    sw_heap_free(of, SW_HEAP_PROFILE, bytes);
     return SW_OK;
 }
 
@@ -183,7 +192,7 @@ static sw_status find_all_holders(replan *r)
     for (uint32_t i = 0; i < r->n_holders; i++) {
         lives_choice choice = all_of(&r->lives);
         choice.left_out = r->holders[i].stack;
-        choice.left_rule = r->holders[i].rule;
+        choice.left_role = r->holders[i].role;
         SW_TRY(trace_lives_bound(&r->lives, &choice, &r->holders[i].without));
     }
     return r->oom.there ? find_holders(r, r->oom.event + 1, r->oom.holders, &r->oom.n_holders)
@@ -280,8 +289,8 @@ sw_status replan_make(replan *r, snapshot_trace *trace, bool (*stop)(void *conte
     if (!r->trace.cuda)
         r->reserved = span(&r->lives);
     SW_TRY(place_all(r, &a));
-    /* Without events nothing is known but the end: nothing to simulate. */
-    if (r->replayed && !r->trace.settings.expandable && r->trace.n_events > 0) {
+    /* What had grown in front of the trace is not to be set against a simulation of it. */
+    if (r->replayed && !r->trace.settings.expandable && r->reserved_event != TRACE_NONE) {
         const sw_status status = expandable_reserved(&r->trace, &r->lives, &r->expandable);
         if (status == SW_FORMAT) /* addresses that contradict each other */
             r->expandable = 0;

@@ -80,7 +80,6 @@ SW_MUST_USE sw_status replan_help_find(replan_help out[REPLAN_HELPS], uint32_t *
 /* What one stack holds of one role where the most lives, and what would be left without it. */
 typedef struct {
     uint32_t stack;
-    uint8_t rule; /* trace_rule */
     const char *role;
     uint64_t bytes;       /* at the peak */
     uint32_t n;           /* allocations, there */
@@ -137,8 +136,8 @@ typedef struct {
                                   the warm-up took on top */
     bool streams;              /* there is more than one stream: `merged` is filled */
     lives_height merged;       /* the plan with one arena for all streams */
-    uint64_t expandable; /* that would be reserved with expandable segments; 0: unknown, or
-                            the run had them */
+    uint64_t expandable; /* that would be reserved with expandable segments; 0: unknown, the
+                            run had them, or most was reserved before the trace */
     replan_help help[REPLAN_HELPS]; /* what would help, the most first */
     uint32_t n_help;
     replan_role at_peak[REPLAN_ROLES]; /* the largest first */

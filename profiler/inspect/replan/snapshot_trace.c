@@ -324,6 +324,11 @@ static void guess_expandable(snapshot_trace *t)
 
 /* ---- all of it --------------------------------------------------------------------------- */
 
+bool trace_moves(const trace_event *e)
+{
+    return (e->action == TRACE_ALLOC || e->action == TRACE_FREE_COMPLETED) && e->bytes > 0;
+}
+
 sw_status snapshot_trace_devices(const snapshot_file *f, uint64_t out[SNAPSHOT_DEVICES / 64])
 {
     memset(out, 0, SNAPSHOT_DEVICES / 8);

@@ -74,6 +74,8 @@ typedef struct {
     uint32_t cap_events, cap_segments, cap_blocks, cap_stacks;
 } snapshot_trace;
 
+/* It changes what lives: an allocation, or the end of one. */
+bool trace_moves(const trace_event *e);
 /* Devices that have segments or events, as bits of numbers below SNAPSHOT_DEVICES. */
 SW_MUST_USE sw_status snapshot_trace_devices(const snapshot_file *f,
                                              uint64_t out[SNAPSHOT_DEVICES / 64]);

@@ -2,6 +2,7 @@
 #include "profiler/inspect/replan/trace_lives.h"
 #include "alloc/base/mem.h"
 #include "profiler/inspect/replan/number_map.h"
+#include <string.h>
 
 #define DEVICE_ALIGN 512 /* what PyTorch's blocks have */
 #define HOST_ALIGN 64
@@ -147,7 +148,7 @@ static bool chosen(const trace_life *x, const lives_choice *of, uint32_t *from, 
 {
     *from = x->born > of->from ? x->born : of->from;
     *to = x->dead < of->to ? x->dead : of->to;
-    return *from < *to && (x->stack != of->left_out || x->rule != of->left_rule);
+    return *from < *to && (x->stack != of->left_out || strcmp(x->role, of->left_role) != 0);
 }
 
 /* By arena the first one that shares its room: itself, or with merged streams that of its pool.

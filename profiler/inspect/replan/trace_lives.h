@@ -50,10 +50,10 @@ SW_MUST_USE sw_status trace_lives_curve(const trace_lives *l, uint64_t **out);
 void trace_lives_curve_free(const trace_lives *l, uint64_t *curve);
 
 /* Which of them are meant: those whose life meets the positions from..to, cut to them, but for
- * those of `left_rule` that `left_out` (a stack; TRACE_NONE: none) asked for. */
+ * those of `left_role` that `left_out` (a stack; TRACE_NONE: none) asked for. */
 typedef struct {
     uint32_t from, to, left_out;
-    uint8_t left_rule;
+    const char *left_role;
     bool merged; /* all streams share an arena; private pools never do */
 } lives_choice;
 

@@ -14,8 +14,8 @@ static const struct {
     [RULE_NONE] = {"unknown", "by no rule"},
     [RULE_FILE] = {NULL, "the file says it"},
     [RULE_PARAMETER] = {"parameter", "a model's making, or a gradient's size"},
-    [RULE_STATE] = {"optimizer_state", "made by an optimizer and kept"},
-    [RULE_GRADIENT] = {"gradient", "made by backward and kept"},
+    [RULE_STATE] = {"optimizer_state", "made by an optimizer, or a parameter's size"},
+    [RULE_GRADIENT] = {"gradient", "made by backward, or a parameter's size"},
     [RULE_SAVED] = {"saved", "made in forward, freed in backward"},
     [RULE_TEMPORARY] = {"temporary", "freed in the phase that made it"},
     [RULE_WORKSPACE] = {"workspace", "made for cuBLAS or cuDNN"},
@@ -59,7 +59,7 @@ static void find_frames(search *s)
 
 static int phase_of_event(const search *s, const trace_event *e)
 {
-    if (e->action > TRACE_FREE_COMPLETED || (e->action != TRACE_ALLOC && !s->frees))
+    if (!trace_moves(e) || (e->action != TRACE_ALLOC && !s->frees))
         return -1;
     return e->stack > 0 ? s->t->stacks[e->stack].phase : s->empty ? 3 : -1;
 }
