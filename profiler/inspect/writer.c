@@ -133,7 +133,17 @@ int sw_writer_scopes(const sw_writer *to, const char *text, int width)
         sw_writer_text(to, "~/");
         width -= 2;
     }
-    return sw_writer_fitted(to, from, strlen(from), width);
+    const size_t file = strcspn(from, ":"), line = file + strcspn(from + file, " "),
+                 n = strlen(from);
+    const int head = width_of(from, file), tail = width_of(from + line, n - line),
+              room = width - width_of(from + file, line - file);
+    if (file == n || head + tail <= room || room < 4)
+        return sw_writer_fitted(to, from, n, width);
+    const int most = tail < room / 2 ? room - tail : room - room / 2,
+              of = head < most ? head : most;
+    (void)sw_writer_fitted(to, from, file, of);
+    to->put(to->context, from + file, line - file);
+    return sw_writer_fitted(to, from + line, n - line, room - of);
 }
 
 void sw_writer_wrap(const sw_writer *to, int column, int indent, const char *text)

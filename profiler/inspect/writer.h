@@ -22,7 +22,7 @@ void sw_writer_print(const sw_writer *to, const char *format, ...) SW_PRINTF(2, 
  * are left. */
 int sw_writer_fitted(const sw_writer *to, const char *text, size_t n, int width);
 int sw_writer_columns(const sw_writer *to);
-/* The same for scopes, "a/b/c": the outer ones go first. */
+/* The same for scopes, "a/b.py:4 c": the outer ones go first; the line's number stays. */
 int sw_writer_scopes(const sw_writer *to, const char *text, int width);
 /* Words to the end of a line, of which `column` columns are taken; what does not fit goes to
  * new lines behind `indent` blanks. */

@@ -1,4 +1,5 @@
 /* What people read: each claim that the report makes stands in its text, with its figures. */
+#include "tests/snapshot/made_training.h"
 #include "tests/snapshot/replanned.h"
 #include "tests/support/suite.h"
 #include <stdlib.h>
@@ -53,7 +54,7 @@ static void a_training_is_told(void)
     has(text, "PyTorch had reserved 117,440,512 bytes by the end of the step: ");
     has(text, "of that: blocks in use 92,279,808");
     has(text, "net.py:1 layer1 (forward)");
-    has(text, "Phases are guessed from the frames");
+    has(text, "Phases follow from the frames: optimizer, autograd, loss and data are named");
     has(text, "With expandable segments PyTorch would reserve ");
     has(text, "Memory outside of PyTorch's allocator (the context, libraries' own) is not in");
     free(text);
@@ -72,6 +73,43 @@ static void the_gap_is_told(void)
     has(text, "the whole trace 3 2,100 2,748 least +30.86 %");
     has(text, "\"planned_bytes\":2748,\"proved_bytes\":2748,\"least\":true");
     free(text);
+}
+
+/* Of a long name the file and the function are cut, never the line; columns have room. */
+static void lines_stay_in_names_that_are_cut(void)
+{
+    static const char *const stacks[] = {
+        "",
+        "/u/a_file_of_a_model_with_a_very_long_name.py|174|a_function_that_has_one_too_and_is"
+        "_longer_than_a_line_of_a_terminal_has_room_for"};
+    plain_allocator p;
+    char words[1200];
+    plain_start(&p, 7);
+    p.stacks = stacks;
+    for (int i = 0; i < 3; i++)
+        (void)plain_malloc(&p, 0, 4096 * MIB + 700, 1);
+    snprintf(words, sizeof words, "'%s'", plain_write(&p, "names.pickle", 0));
+    CU_ASSERT(replan_command(words) == 0 && replan_said("3 x a_[^ ]*~[^ ]*:174 .*~") &&
+              replan_said("forward    12,884,903,988  12,884,903,988"));
+    strcat(words, " --replan");
+    CU_ASSERT(replan_command(words) == 0 && replan_said("activation: a_[^ ]*~[^ ]*:174 .*~") &&
+              replan_said("^ *[0-9,]*  a_[^ ]*~[^ ]*:174 "));
+    plain_end(&p);
+}
+
+/* Of what was made before the recording a change names no code; rules by size say so. */
+static void what_was_made_before_is_told(void)
+{
+    static made_training m;
+    const made_run run = {.steps = 3, .layers = 6, .late_zero = true};
+    char words[1200];
+    made_train(&m, &run);
+    const size_t first = m.p.n_events * 2 / 5;
+    snprintf(words, sizeof words, "'%s' --replan", plain_write(&m.p, "before.pickle", first));
+    CU_ASSERT_EQUAL(replan_command(words), 0);
+    CU_ASSERT(replan_said("made by an optimizer, or a parameter.s size") &&
+              replan_said("first made before") && !replan_said("code without frames"));
+    plain_end(&m.p);
 }
 
 static void a_request_that_would_have_fitted_is_told(void)
@@ -118,6 +156,8 @@ static void a_request_that_does_not_fit_names_the_holders(void)
 static const sw_test tests[] = {
     {"a training is told", a_training_is_told},
     {"the gap is told", the_gap_is_told},
+    {"lines stay in names that are cut", lines_stay_in_names_that_are_cut},
+    {"what was made before is told", what_was_made_before_is_told},
     {"a request that would have fitted is told", a_request_that_would_have_fitted_is_told},
     {"a request that does not fit names the holders",
      a_request_that_does_not_fit_names_the_holders},

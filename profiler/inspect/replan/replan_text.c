@@ -13,18 +13,36 @@ static bool ends_with_op(const trace_stack *s)
            (n_layer == n_op || s->layer[n_layer - n_op - 1] == '/');
 }
 
+static bool is_nameless(const trace_stack *s)
+{
+    return s->op[0] == '\0' && s->layer[0] == '\0';
+}
+
+static const char nameless[] = "made before the recording, or without frames";
+
 const char *replan_who(const snapshot_trace *t, uint32_t stack)
 {
-    static char text[400];
+    static char text[1100]; /* both are at most half of it */
     const trace_stack *s = &t->stacks[stack];
-    if (s->op[0] == '\0' && s->layer[0] == '\0')
+    if (is_nameless(s))
         return "code without frames";
-    if (ends_with_op(s))
-        snprintf(text, sizeof text, "%.360s", s->layer);
-    else
-        snprintf(text, sizeof text, "%.160s%s%.200s", s->op,
-                 *s->layer != '\0' && *s->op != '\0' ? " in " : "", s->layer);
+    snprintf(text, sizeof text, "%s%s%s", ends_with_op(s) ? "" : s->op,
+             *s->layer == '\0' || *s->op == '\0' || ends_with_op(s) ? "" : " in ", s->layer);
     return text;
+}
+
+/* On what is left of a line: of a long name the innermost functions. */
+static void print_stack(const trace_stack *s, int taken, const report_style *style)
+{
+    char head[300];
+    snprintf(head, sizeof head, "%.200s%s",
+             is_nameless(s)    ? nameless
+             : ends_with_op(s) ? ""
+                               : s->op,
+             *s->op == '\0' || ends_with_op(s) || *s->layer == '\0' ? "" : " in ");
+    const int room = sw_writer_columns(style->to) - taken - (int)strlen(head);
+    sw_writer_text(style->to, head);
+    (void)sw_writer_scopes(style->to, s->layer, room > 16 ? room : 16);
 }
 
 static const char *plural(uint64_t n)
@@ -92,8 +110,7 @@ static void print_losers(const replan *r, const report_style *style)
         if (i == 0)
             sw_writer_say(style->to, 2, 4, "Most is lost to rounding and rests by:");
         sw_writer_print(style->to, "  %16s  ", sw_text_digits(x->bytes).text);
-        const char *who = replan_who(&r->trace, x->stack);
-        (void)sw_writer_fitted(style->to, who, strlen(who), 58);
+        print_stack(&r->trace.stacks[x->stack], 20, style);
         sw_writer_print(style->to, "\n");
     }
 }
@@ -244,23 +261,16 @@ static void print_plans(const replan *r, const report_style *style)
     print_steps(r, style);
 }
 
-/* A name on a line of its own: it is what most people look for. Of a long one the innermost
- * functions are shown. */
+/* A name on a line of its own: it is what most people look for. */
 static void print_who(const replan *r, const replan_holder *h, const report_style *style)
 {
     const trace_stack *s = &r->trace.stacks[h->stack];
-    char head[300], phase[16] = "";
-    const bool none = s->op[0] == '\0' && s->layer[0] == '\0';
-    snprintf(head, sizeof head, "      %.40s: %.200s%s", h->role,
-             none              ? "made before the recording, or without frames"
-             : ends_with_op(s) ? ""
-                               : s->op,
-             none || ends_with_op(s) || *s->layer == '\0' ? "" : " in ");
+    char role[60], phase[16] = "";
+    snprintf(role, sizeof role, "      %.40s: ", h->role);
     if (s->phase >= 0)
         snprintf(phase, sizeof phase, " (%s)", phase_names[s->phase]);
-    const int room = sw_writer_columns(style->to) - (int)strlen(head) - (int)strlen(phase);
-    sw_writer_text(style->to, head);
-    (void)sw_writer_scopes(style->to, s->layer, room > 16 ? room : 16);
+    sw_writer_text(style->to, role);
+    print_stack(s, (int)(strlen(role) + strlen(phase)), style);
     sw_writer_print(style->to, "%s\n", phase);
 }
 
@@ -278,10 +288,10 @@ static void print_what_if(const replan *r, const report_style *style)
         print_who(r, h, style);
         phases |= r->trace.stacks[h->stack].phase >= 0;
     }
-    if (phases && !style->quiet)
+    if (phases && !style->quiet && r->trace.n_events > 0)
         sw_writer_say(style->to, 2, 4,
-                      "Phases are guessed from the frames: autograd and optimizer are named "
-                      "there, all else is forward.");
+                      "Phases follow from the frames: optimizer, autograd, loss and data are "
+                      "named there, all else is forward.");
     if (r->expandable > 0)
         sw_writer_say(
             style->to, 2, 4,
@@ -353,13 +363,14 @@ static void print_help(const replan *r, const report_style *style)
                                          : "Nothing found that would help.");
     for (uint32_t i = 0; i < r->n_help; i++) {
         const replan_help *h = &r->help[i];
-        char where[500] = "";
+        char where[1200] = "";
+        const bool none = h->stack != TRACE_NONE && is_nameless(&r->trace.stacks[h->stack]);
         if (h->stack != TRACE_NONE)
-            snprintf(where, sizeof where, " (%s tensor%s of %s bytes, first by %s)",
+            snprintf(where, sizeof where, " (%s tensor%s of %s bytes, first %s%s)",
                      sw_text_digits(h->n).text, plural(h->n), sw_text_digits(h->held).text,
-                     replan_who(&r->trace, h->stack));
+                     none ? "" : "by ", none ? nameless : replan_who(&r->trace, h->stack));
         sw_writer_print(style->to, "  -%16s  ", sw_text_digits(h->bytes).text);
-        char text[800];
+        char text[1500];
         snprintf(text, sizeof text, "%s%s", replan_changes[h->change].text, where);
         sw_writer_wrap(style->to, 21, 21, text);
     }

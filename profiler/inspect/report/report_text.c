@@ -308,10 +308,10 @@ static void print_recorded(const report_style *style, const report_plan *plan)
         sw_writer_say(style->to, 2, 2, "no frames tell what belongs to which phase");
         return;
     }
-    sw_writer_print(style->to, "  %-9s%14s%14s   as the frames tell\n", "phase", "peak", "end");
+    sw_writer_print(style->to, "  %-9s%16s%16s   as the frames tell\n", "phase", "peak", "end");
     for (int i = 0; i < N; i++)
         if (plan->phase[i].peak_bytes > 0)
-            sw_writer_print(style->to, "  %-9s%14s%14s\n", sw_prof_phase_name(i),
+            sw_writer_print(style->to, "  %-9s%16s%16s\n", sw_prof_phase_name(i),
                             sw_text_digits(plan->phase[i].peak_bytes).text,
                             sw_text_digits(plan->phase[i].end_bytes).text);
 }
@@ -319,9 +319,9 @@ static void print_recorded(const report_style *style, const report_plan *plan)
 /* Of immediate runs: there is no plan to compare with. */
 static void print_measured(const report_style *style, const report_seen *s)
 {
-    sw_writer_print(style->to, "  %-9s%14s%14s\n", "phase", "peak", "end");
+    sw_writer_print(style->to, "  %-9s%16s%16s\n", "phase", "peak", "end");
     for (int i = 0; i < N; i++)
-        sw_writer_print(style->to, "  %-9s%14s%14s\n", sw_prof_phase_name(i),
+        sw_writer_print(style->to, "  %-9s%16s%16s\n", sw_prof_phase_name(i),
                         sw_text_digits(s->phase[i].peak_bytes).text,
                         sw_text_digits(s->phase[i].end_bytes).text);
     sw_writer_say(style->to, 2, 2, "measured by %s in %s %s%s", s->by,
