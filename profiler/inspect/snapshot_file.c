@@ -32,8 +32,11 @@ sw_status snapshot_is(const char *path, bool *out)
 {
     byte_reader r;
     SW_TRY(byte_reader_open(&r, path));
+    const bool empty = r.end == 0;
     *out = begins((const char *)r.buffer, r.end < 64 ? r.end : 64);
     byte_reader_close(&r);
+    if (empty)
+        SW_FAIL(SW_FORMAT, "%s: the file is empty", path);
     return SW_OK;
 }
 

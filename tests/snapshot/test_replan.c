@@ -318,6 +318,8 @@ static void several_files_are_one_table(void)
                     0);
     snprintf(words, sizeof words, "'%s' '%s' --by layer", less, more);
     CU_ASSERT(replan_command(words) == 2 && replan_said("several files are one table"));
+    snprintf(words, sizeof words, "'%s' '%s' --replan", less, more);
+    CU_ASSERT(replan_command(words) == 2 && replan_said("got --replan, which takes one file"));
     snprintf(words, sizeof words, "'%s' /nowhere/x.pickle", less);
     CU_ASSERT(replan_command(words) != 0 && replan_said("/nowhere/x.pickle"));
     CU_ASSERT(replan_command("") == 2 && replan_said("_record_memory_history()") &&

@@ -57,6 +57,31 @@ static void each_device_is_reported(void)
     CU_ASSERT_EQUAL(ask(path, "--replan --max-peak 9MiB --device 0"), 0);
 }
 
+/* What nobody knows is null in a table of several, as in the replan of one. */
+static void what_no_frame_says_is_null(void)
+{
+    char one[1000], words[2200];
+    snprintf(
+        one, sizeof one, "%s",
+        file_of("one.json", FILE_OF(SEGMENT(0), "[" EVENT("segment_alloc", "20971520") "]")));
+    snprintf(words, sizeof words, "'%s' --json", one);
+    CU_ASSERT_EQUAL(ask(one, words), 0);
+    CU_ASSERT(replan_said("\"phase\":null") && !replan_said("\"-\""));
+}
+
+/* Also a compressed one, and whoever reads it. */
+static void an_empty_file_is_said_to_be_empty(void)
+{
+    static const unsigned char packed[] = {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3,
+                                           3,    0,    0, 0, 0, 0, 0, 0, 0, 0};
+    for (int i = 0; i < 4; i++) {
+        const char *path = i < 2 ? put_file("empty.pickle", "", 0)
+                                 : put_file("empty.gz", packed, sizeof packed);
+        CU_ASSERT_EQUAL(ask(path, i % 2 == 0 ? "--replan" : ""), 3);
+        SW_CHECK(replan_said("the file is empty"), "file %d", i);
+    }
+}
+
 static void a_device_without_events_is_reported_beside_one_with(void)
 {
     const char *path =
@@ -293,6 +318,8 @@ static void a_plan_that_is_stopped_is_whole(void)
 
 static const sw_test tests[] = {
     {"each device is reported", each_device_is_reported},
+    {"what no frame says is null", what_no_frame_says_is_null},
+    {"an empty file is said to be empty", an_empty_file_is_said_to_be_empty},
     {"a device without events is reported beside one with",
      a_device_without_events_is_reported_beside_one_with},
     {"without a history the end is reported", without_a_history_the_end_is_reported},

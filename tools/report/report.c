@@ -185,11 +185,12 @@ static int run_several(settings *s, int n)
 {
     const sw_writer to = cli_writer(stdout);
     if (s->by != NULL || s->steps != NULL || s->live || s->turns != NULL || s->member != NULL ||
-        s->diff != NULL || s->html != NULL || s->out != NULL || report_is_export(s->format) ||
-        report_gate_asked(&s->limits))
+        s->diff != NULL || s->html != NULL || s->out != NULL || s->replan ||
+        report_is_export(s->format) || report_gate_asked(&s->limits))
         return cli_error(CLI_USAGE,
-                         "several files are one table, as text or json: of the other "
-                         "options --device and --ascii go with them");
+                         "several files are one table, as text or json%s: of the other "
+                         "options --device and --ascii go with them",
+                         s->replan ? " (got --replan, which takes one file)" : "");
     s->style.to = &to;
     const report_replan_asked asked = {
         .device = s->device, .limits = &s->limits, .json = s->json, .style = &s->style};

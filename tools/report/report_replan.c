@@ -23,7 +23,7 @@ typedef struct {
     uint64_t reserved, most; /* 0: no segments; requested */
     replan_role role;        /* that has the most at the peak */
     char name[40];           /* of it */
-    const char *phase;       /* of the peak */
+    const char *phase;       /* of the peak; NULL: not known */
     bool oom;
 } rank;
 
@@ -326,9 +326,9 @@ static sw_status add_rank(run *r, const replan *of)
                 of->whole.most,
                 of->at_peak[0],
                 "",
-                phase >= 0 ? sw_prof_phase_name(phase) : "-",
+                phase >= 0 ? sw_prof_phase_name(phase) : NULL,
                 of->oom.there};
-    snprintf(x->name, sizeof x->name, "%s", of->n_roles > 0 ? x->role.role : "-");
+    snprintf(x->name, sizeof x->name, "%s", of->n_roles > 0 ? x->role.role : "");
     return SW_OK;
 }
 
@@ -340,8 +340,9 @@ static void print_ranks(const run *of, const sw_writer *to)
         const rank *x = &of->ranks[i];
         const double share = x->most > 0 ? (double)x->role.bytes / (double)x->most : 0.0;
         sw_writer_print(to, "%16s %16s %-9s %-15s %3.0f %%  %s, %lld%s\n",
-                        cli_digits(x->reserved).text, cli_digits(x->most).text, x->phase,
-                        x->name, 100.0 * share, x->file, (long long)x->device,
+                        cli_digits(x->reserved).text, cli_digits(x->most).text,
+                        x->phase != NULL ? x->phase : "-", x->name[0] != '\0' ? x->name : "-",
+                        100.0 * share, x->file, (long long)x->device,
                         x->oom ? ": out of memory" : "");
     }
 }
@@ -357,7 +358,7 @@ static sw_status put_ranks(run *of)
         sw_json_put_i64(j, "device", x->device);
         sw_json_put_known(j, "reserved_bytes", x->reserved > 0, x->reserved);
         sw_json_put_u64(j, "requested_bytes", x->most);
-        sw_json_put_string(j, "role", x->name);
+        sw_json_put_string(j, "role", x->name[0] != '\0' ? x->name : NULL);
         sw_json_put_u64(j, "role_bytes", x->role.bytes);
         sw_json_put_string(j, "phase", x->phase);
         sw_json_put_bool(j, "out_of_memory", x->oom);
