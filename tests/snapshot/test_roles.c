@@ -224,6 +224,9 @@ static void holders_have_one_role(void)
               r.holders[0].n == 2 && r.holders[0].without.most == 6291456);
     CU_ASSERT(strcmp(r.holders[1].role, "activation") == 0 && r.holders[1].bytes == 6291456 &&
               r.holders[1].without.most == 14680064);
+    char *text = replanned_text(&r); /* no events: phases are not spoken of */
+    CU_ASSERT(strstr(text, "(forward)") != NULL && strstr(text, "Phases follow") == NULL);
+    free(text);
     replan_free(&r);
 }
 
