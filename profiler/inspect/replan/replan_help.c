@@ -285,17 +285,15 @@ static void close_named(search *s, const pattern *p, uint32_t from, uint32_t to)
             drop_all(s, &s->l->all[i]);
 }
 
+static unsigned long line_at(const search *s, uint32_t life)
+{
+    return s->scopes[s->l->all[life].stack].line;
+}
+
 /* As many numbers, maybe of a type of half or twice the size. */
 static bool alike(uint64_t a, uint64_t b)
 {
     return a == b || a == b / 2 || a / 2 == b;
-}
-
-static bool same_call(const search *s, uint32_t a, uint32_t b)
-{
-    const trace_stack *x = &s->t->stacks[s->l->all[a].stack],
-                      *y = &s->t->stacks[s->l->all[b].stack];
-    return strcmp(x->op, y->op) == 0 && strcmp(x->layer, y->layer) == 0;
 }
 
 /* Attention, whatever its name: a softmax of scores, which products come before and after. What
@@ -312,7 +310,9 @@ static void close_scores(search *s, uint32_t from, uint32_t to, uint32_t product
         first = (flag_at(s, i) & product) != 0 && alike(s->l->all[i].bytes, bytes) ? i : to;
     for (last = at; last < to && (flag_at(s, last) & product) == 0;)
         last++;
-    while (last + 1 < to && same_call(s, last, last + 1)) /* copies come before the result */
+    /* Copies of what goes in come before the result. */
+    while (last + 1 < to && flag_at(s, last + 1) == flag_at(s, last) &&
+           line_at(s, last + 1) == line_at(s, last))
         last++;
     for (uint32_t i = first; i < last && last < to; i++)
         if ((i > at ? is_saved(&s->l->all[i]) : may_go(s, i)) &&
@@ -361,13 +361,11 @@ static void close_call(search *s, const pattern *p, uint32_t from, uint32_t to, 
     }
     if (p->outer)
         close_scores(s, from, to, named ? PRODUCT | HIDDEN : PRODUCT);
-    else if ((flags & FUSED) != 0)
-        return;
-    else if (named)
-        close_named(s, p, from, to);
-    else if (p->whole != 0)
+    else if (!named && p->whole != 0)
         close_parts(s, p, from, to);
-    else if (mean < to && (flags & p->part) != 0 && (flags & PRODUCT) == 0)
+    else if ((flags & FUSED) == 0 && named)
+        close_named(s, p, from, to);
+    else if ((flags & (FUSED | PRODUCT)) == 0 && mean < to && (flags & p->part) != 0)
         close_named(s, p, mean, to);
 }
 
