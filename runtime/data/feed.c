@@ -107,12 +107,18 @@ sw_status sw_feed_create(sw_feed **out, const sw_dataset *dataset, const sw_feed
     return SW_OK;
 }
 
-void sw_feed_destroy(sw_feed *f)
+void swi_feed_free(sw_feed *f)
 {
-    if (!sw_handle_ends(f, SW_HANDLE_FEED, "sw_feed_destroy"))
+    if (f == NULL)
         return;
     swi_dataset_release(f->dataset);
     sw_handle_give(f, SW_HANDLE_FEED, sizeof *f);
+}
+
+void sw_feed_destroy(sw_feed *f)
+{
+    if (sw_handle_ends(f, SW_HANDLE_FEED, "sw_feed_destroy"))
+        swi_feed_free(f);
 }
 
 int64_t sw_feed_batches(const sw_feed *f)

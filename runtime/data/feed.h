@@ -21,6 +21,8 @@ struct sw_feed {
     size_t at[SWI_MAX_FIELDS]; /* where each field begins in it */
 };
 
+/* One of the library's own, whatever callback runs; NULL: nothing. */
+void swi_feed_free(sw_feed *feed);
 /* Batch `number` of a stream, counted over all its epochs: its samples; its fields, written to
  * where `to` + at[field] is. */
 int64_t swi_feed_rows(const sw_feed *feed, uint64_t number);

@@ -116,12 +116,11 @@ sw_status swi_exec_create_on(sw_exec **out, const sw_exec_opts *opts,
     exec->backend = backend;
     exec->target.device = swi_device_share(device);
     const sw_status status = fill_exec(exec, opts);
-    if (status != SW_OK) {
-        sw_exec_destroy(exec);
-        return status;
-    }
-    *out = exec;
-    return SW_OK;
+    if (status != SW_OK)
+        swi_exec_free(exec);
+    else
+        *out = exec;
+    return status;
 }
 
 sw_status swi_exec_create(sw_exec **out, const sw_exec_opts *given)
@@ -177,21 +176,10 @@ static void free_key(const swi_key *key)
     sw_heap_free(key->lives, SW_HEAP_PROGRAMS, block_of(key->bytes, key->n_lives));
 }
 
-void sw_exec_destroy(sw_exec *exec)
+void swi_exec_free(sw_exec *exec)
 {
-    static const char call[] = "sw_exec_destroy";
-    if (!sw_handle_ends(exec, SW_HANDLE_EXEC, call))
+    if (exec == NULL)
         return;
-    if (exec->busy != 0 && exec->forks == sw_fork_number()) {
-        (void)sw_error_set(SW_BUSY, __FILE__, __LINE__, "%s: the exec is in use by %s", call,
-                           swi_owner_text(&exec->busy));
-        return;
-    }
-    if (exec->crew != NULL) {
-        (void)sw_error_set(SW_BUSY, __FILE__, __LINE__,
-                           "%s: groups of members use the exec; destroy them first", call);
-        return;
-    }
     swi_observe_close(exec);
     exec->backend->close(exec); /* first: what it launched uses all the rest */
     for (uint32_t i = 0; i < exec->n_keys; i++)
@@ -215,6 +203,21 @@ void sw_exec_destroy(sw_exec *exec)
     sw_arena_destroy(exec->arena);
     swi_device_close(exec->target.device);
     sw_handle_give(exec, SW_HANDLE_EXEC, sizeof *exec);
+}
+
+void sw_exec_destroy(sw_exec *exec)
+{
+    static const char call[] = "sw_exec_destroy";
+    if (!sw_handle_ends(exec, SW_HANDLE_EXEC, call))
+        return;
+    if (exec->busy != 0 && exec->forks == sw_fork_number())
+        (void)sw_error_set(SW_BUSY, __FILE__, __LINE__, "%s: the exec is in use by %s", call,
+                           swi_owner_text(&exec->busy));
+    else if (exec->crew != NULL)
+        (void)sw_error_set(SW_BUSY, __FILE__, __LINE__,
+                           "%s: groups of members use the exec; destroy them first", call);
+    else
+        swi_exec_free(exec);
 }
 
 sw_status sw_budget_create(sw_budget **out, size_t bytes)

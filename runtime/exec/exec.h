@@ -99,6 +99,8 @@ sw_status swi_exec_create(sw_exec **out, const sw_exec_opts *opts);
 /* An exec of options that are read, on a device that is open (a share of it is taken). */
 sw_status swi_exec_create_on(sw_exec **out, const sw_exec_opts *opts,
                              const swi_exec_backend *backend, swi_device *device);
+/* One of the library's own, whatever callback runs; NULL: nothing. */
+void swi_exec_free(sw_exec *exec);
 
 /* The seed of a run's random ops: that of the noise, where it has some. */
 static inline uint64_t swi_run_seed(const sw_exec *exec, const sw_run_args *args)

@@ -46,16 +46,10 @@ sw_status sw_model_create(sw_model **out, const char *name)
     return SW_OK;
 }
 
-void sw_model_destroy(sw_model *model)
+void swi_model_free(sw_model *model)
 {
-    static const char call[] = "sw_model_destroy";
-    if (!sw_handle_ends(model, SW_HANDLE_MODEL, call))
+    if (model == NULL)
         return;
-    if (!swi_owner_take(&model->busy)) {
-        (void)sw_error_set(SW_BUSY, __FILE__, __LINE__, "%s: model %s is in use by %s", call,
-                           model->name, swi_owner_text(&model->busy));
-        return;
-    }
     sw_nvtx_heap_end(model->nvtx_heap);
     swi_model_unreserve(model);
     for (uint32_t i = 0; i < model->n_optimizers; i++)
@@ -68,6 +62,18 @@ void sw_model_destroy(sw_model *model)
     sw_heap_free(model->by_name, SW_HEAP_RECORDS, model->n_by_name * sizeof *model->by_name);
     swi_alive_end(model->life);
     sw_handle_give(model, SW_HANDLE_MODEL, sizeof *model);
+}
+
+void sw_model_destroy(sw_model *model)
+{
+    static const char call[] = "sw_model_destroy";
+    if (!sw_handle_ends(model, SW_HANDLE_MODEL, call))
+        return;
+    if (swi_owner_take(&model->busy))
+        swi_model_free(model);
+    else
+        (void)sw_error_set(SW_BUSY, __FILE__, __LINE__, "%s: model %s is in use by %s", call,
+                           model->name, swi_owner_text(&model->busy));
 }
 
 sw_status swi_declare_fail(sw_model *model, sw_status status, const char *format, ...)

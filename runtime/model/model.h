@@ -139,6 +139,9 @@ struct sw_model {
     int n_notes;
 };
 
+/* One of the library's own, whatever callback runs; NULL: nothing. */
+void swi_model_free(sw_model *model);
+
 /* Where two layouts first differ, in words. */
 #define SWI_DIFFERENCE_TEXT 480
 const char *swi_layout_difference(const sw_model *a, const sw_model *b, char *to);

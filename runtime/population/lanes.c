@@ -74,7 +74,7 @@ static void end(swi_lanes *l)
         sw_arena_destroy(l->lane[i].batches);
     }
     sw_heap_free(l->lane, SW_HEAP_RECORDS, (size_t)l->n * sizeof *l->lane);
-    sw_exec_destroy(l->planner);
+    swi_exec_free(l->planner);
     sw_heap_free(l, SW_HEAP_RECORDS, sizeof *l);
 }
 

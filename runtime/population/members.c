@@ -113,8 +113,10 @@ static void free_program(const sw_members *m, swi_group_program *p)
     swi_exec_drop_frame(m->lanes->planner, p->planned);
 }
 
-static void end(sw_members *m)
+void swi_members_free(sw_members *m)
 {
+    if (m == NULL)
+        return;
     for (uint32_t i = 0; i < m->n_programs; i++)
         free_program(m, &m->programs[i]);
     sw_heap_free(m->programs, SW_HEAP_PROGRAMS, m->cap_programs * sizeof *m->programs);
@@ -181,19 +183,18 @@ sw_status sw_members_create(sw_members **out, sw_exec *exec, const sw_members_op
     m->shape = opts.shape;
     m->opts = opts;
     const sw_status status = make(m);
-    if (status != SW_OK) {
-        end(m);
-        return status;
-    }
-    *out = m;
-    return SW_OK;
+    if (status != SW_OK)
+        swi_members_free(m);
+    else
+        *out = m;
+    return status;
 }
 
 void sw_members_destroy(sw_members *m)
 {
     static const char call[] = "sw_members_destroy";
     if (sw_handle_ends(m, SW_HANDLE_MEMBERS, call))
-        end(m);
+        swi_members_free(m);
 }
 
 sw_status sw_members_used(const sw_members *m, sw_members_memory *out)

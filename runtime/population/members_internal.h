@@ -76,6 +76,8 @@ static inline unsigned char *swi_member_base(const sw_members *m, uint32_t index
     return (unsigned char *)sw_arena_base(m->crew->ranges) + m->slots[index].offset;
 }
 
+/* One of the library's own, whatever callback runs; NULL: nothing. */
+void swi_members_free(sw_members *members);
 swi_device *swi_members_device(const sw_members *members);
 /* Do they lie in host memory? Else swi_member_base is an address of the device. */
 bool swi_members_on_host(const sw_members *members);

@@ -140,7 +140,7 @@ static void end(sw_pbt *p)
     swi_pbt_log_end(p);
     swi_pb2_destroy(p);
     sw_heap_free(p->block, SW_HEAP_RECORDS, p->block_bytes);
-    sw_space_destroy(p->space);
+    swi_space_free(p->space);
     sw_handle_give(p, SW_HANDLE_PBT, sizeof *p);
 }
 

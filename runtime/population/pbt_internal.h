@@ -34,6 +34,8 @@ struct sw_space {
     uint32_t n, cap;
 };
 
+/* One of the library's own, whatever callback runs; NULL: nothing. */
+void swi_space_free(sw_space *space);
 sw_status swi_space_copy(sw_space **out, const sw_space *from);
 /* The value at u, 0 <= u < 1, of the distribution. */
 double swi_hyper_pick(const sw_hyper *hyper, double u);

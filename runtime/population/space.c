@@ -149,15 +149,20 @@ sw_status sw_space_create(sw_space **out)
     return SW_OK;
 }
 
-void sw_space_destroy(sw_space *s)
+void swi_space_free(sw_space *s)
 {
-    static const char call[] = "sw_space_destroy";
-    if (!sw_handle_ends(s, SW_HANDLE_SPACE, call))
+    if (s == NULL)
         return;
     for (uint32_t i = 0; i < s->n; i++)
         sw_heap_free(s->hypers[i].block, SW_HEAP_RECORDS, s->hypers[i].block_bytes);
     sw_heap_free(s->hypers, SW_HEAP_RECORDS, s->cap * sizeof *s->hypers);
     sw_handle_give(s, SW_HANDLE_SPACE, sizeof *s);
+}
+
+void sw_space_destroy(sw_space *s)
+{
+    if (sw_handle_ends(s, SW_HANDLE_SPACE, "sw_space_destroy"))
+        swi_space_free(s);
 }
 
 sw_status sw_space_add(sw_space *s, const sw_hyper *given)
@@ -190,7 +195,7 @@ sw_status swi_space_copy(sw_space **out, const sw_space *from)
     for (uint32_t i = 0; i < from->n && status == SW_OK; i++)
         status = sw_space_add(s, &from->hypers[i].is);
     if (status != SW_OK)
-        sw_space_destroy(s);
+        swi_space_free(s);
     else
         *out = s;
     return status;

@@ -467,11 +467,11 @@ sw_status sw_op_check(uint32_t id, void (*report)(void *to, const char *line), v
         status = run_case(c, i);
     if (status == SW_OK && desc->n_cases > 0)
         check_exercised(c);
-    sw_exec_destroy(c->plain);
-    sw_exec_destroy(c->threads);
-    sw_exec_destroy(c->apart);
-    sw_exec_destroy(c->lower[0]);
-    sw_exec_destroy(c->lower[1]);
+    swi_exec_free(c->plain);
+    swi_exec_free(c->threads);
+    swi_exec_free(c->apart);
+    swi_exec_free(c->lower[0]);
+    swi_exec_free(c->lower[1]);
     if (n_checks != NULL)
         *n_checks = c->n_checks;
     if (n_failures != NULL)

@@ -223,7 +223,7 @@ sw_status swi_check_begin(swi_check *c, int index)
 
 void swi_check_end(swi_check *c)
 {
-    sw_model_destroy(c->model);
+    swi_model_free(c->model);
     c->model = NULL;
     c->optimizer = NULL;
     while (c->blocks != NULL) {

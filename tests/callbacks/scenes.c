@@ -451,7 +451,7 @@ const scene scenes[] = {
     {"record", "sw_mutation_fn", GENOME, 0, GENOME | SEARCH_SPACE, false, false, recorded},
     {"fits", "sw_genome_fits", GENOME, 0, GENOME | SEARCH_SPACE, false, false, fitted},
     {"stop", "sw_evolution_opts.stop", EVOLUTION, EVOLUTION, EXEC, false, false, advanced},
-    {"fitness", "sw_fitness_fn", EVOLUTION, EVOLUTION, EXEC, false, false, advanced},
+    {"fitness", "sw_fitness_fn", EVOLUTION, EVOLUTION, EXEC | GENOME, false, false, advanced},
     {"map", "sw_fitness.map", EVOLUTION, EVOLUTION, EXEC, false, false, advanced},
     {"before", "sw_checkpoint_opts.before", CHECKPOINT, CHECKPOINT, EXEC | MODEL, false, true,
      saved},

@@ -4,6 +4,7 @@
 #define SW_TABLE
 #include "tests/callbacks/fixture.h"
 #include "callbacks_functions.h"
+#include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include <errno.h>
 #include <stdio.h>
@@ -247,6 +248,8 @@ static void refusals_name_object_and_call(void)
         {"custom", "sw_pbt_destroy",
          "sw_pbt_destroy: the population is in use by sw_pbt_next_event"},
         {"a member", "sw_member_new", "sw_member_new: the group of members is in use by"},
+        {"fitness", "sw_genome_destroy",
+         "sw_genome_destroy: the genome is in use by sw_evolution_advance"},
         {"record", "sw_genome_destroy",
          "sw_genome_destroy: the genome is in use by sw_genome_mutate"},
         {"progress of a replay", "sw_zo_replay", "sw_zo_replay: the model is in use by"},
@@ -347,7 +350,252 @@ static void every_callback_is_there(void)
     }
 }
 
+/* ---- what the library ends itself -------------------------------------------------------- */
+
+static sw_exec *idle; /* of these tests: not that of the call around them */
+static void *made[16];
+static uint64_t n_sites;
+
+static sw_status make_exec(fixture *f, void **out)
+{
+    (void)f;
+    return sw_exec_create((sw_exec **)out, NULL);
+}
+
+static sw_status make_group(fixture *f, void **out)
+{
+    const sw_members_opts o = {.size = sizeof o,
+                               .shape = sw_net_model(f->net),
+                               .fn = sw_net_step,
+                               .user = f->net,
+                               .threads = 1};
+    return sw_members_create((sw_members **)out, idle, &o);
+}
+
+static sw_status make_net(fixture *f, void **out)
+{
+    return sw_net_create((sw_net **)out, f->genome, NULL);
+}
+
+static sw_status make_price(fixture *f, void **out)
+{
+    sw_price price = {.size = sizeof price};
+    (void)out;
+    return sw_genome_price(f->genome, idle, NULL, SW_U8, &price);
+}
+
+static sw_status make_child(fixture *f, void **out)
+{
+    const sw_mutation all = {.kind = SW_MUTATE_RATE, .probability = 1};
+    const sw_mutate_opts o = {.size = sizeof o, .mutations = &all, .n_mutations = 1};
+    return sw_genome_mutate((sw_genome **)out, f->genome, &o);
+}
+
+static sw_status make_search_space(fixture *f, void **out)
+{
+    (void)f;
+    const sw_task task = {
+        .size = sizeof task, .channels = 1, .height = 28, .width = 28, .classes = 10};
+    return sw_search_space_default((sw_search_space **)out, &task);
+}
+
+static sw_status explore(int of, const double *donors, double *values, int n, void *user)
+{
+    (void)of, (void)donors, (void)values, (void)n, (void)user;
+    return SW_OK;
+}
+
+static sw_status make_population(fixture *f, void **out)
+{
+    const sw_pbt_opts o = {.size = sizeof o,
+                           .space = f->space,
+                           .members = 4,
+                           .interval = 1,
+                           .synch = 1,
+                           .custom = explore};
+    return sw_pbt_create((sw_pbt **)out, &o);
+}
+
+static sw_status make_evolution(fixture *f, void **out)
+{
+    const sw_evolution_opts o = {.size = sizeof o,
+                                 .train = f->train,
+                                 .validation = f->train,
+                                 .population = 2,
+                                 .samples = 64,
+                                 .validation_samples = 8};
+    sw_evolve_progress p = {.size = sizeof p, .generation = 0};
+    sw_status status = SW_OK;
+    if (*out == NULL)
+        SW_TRY(sw_evolution_create((sw_evolution **)out, idle, &o));
+    while (status == SW_OK && p.generation < 2)
+        status = sw_evolution_advance(*out, &p);
+    return status;
+}
+
+static void say_nothing(void *to, const char *line)
+{
+    (void)to, (void)line;
+}
+
+static sw_status make_check(fixture *f, void **out)
+{
+    uint32_t checks, failures, id;
+    (void)f, (void)out;
+    for (id = 1; sw_op_check(id, say_nothing, NULL, &checks, &failures) == SW_INVALID;)
+        id++;
+    return failures == 0 ? SW_OK : SW_INVALID;
+}
+
+#define ENDS(type)                                                                             \
+    static void end_##type(void *object)                                                       \
+    {                                                                                          \
+        sw_##type##_destroy(object);                                                           \
+    }
+ENDS(exec)
+ENDS(members)
+ENDS(net)
+ENDS(genome)
+ENDS(search_space)
+ENDS(pbt)
+ENDS(evolution)
+
+/* stride: of the allocations that fail; 0: none. */
+static const struct {
+    const char *name;
+    sw_status (*make)(fixture *f, void **out);
+    void (*end)(void *object);
+    unsigned stride;
+} makes[] = {
+    {"an exec", make_exec, end_exec, 1},
+    {"a group", make_group, end_members, 1},
+    {"a net", make_net, end_net, 1},
+    {"a price", make_price, NULL, 7},
+    {"a child", make_child, end_genome, 1},
+    {"a search space", make_search_space, end_search_space, 1},
+    {"a population", make_population, end_pbt, 1},
+    {"a check of an op", make_check, NULL, 0},
+    {"an evolution", make_evolution, end_evolution, 0},
+};
+enum { N_MAKES = sizeof makes / sizeof *makes };
+
+/* It fails at every allocation and leaves nothing, then it is made. */
+static sw_status sweep(fixture *f, size_t i)
+{
+    for (uint64_t k = 0; makes[i].stride != 0; k += makes[i].stride) {
+        const uint64_t blocks = sw_heap_blocks();
+        sw_fault_plan(SW_FAULT_MEMORY, k, SW_FAULT_ONCE);
+        const sw_status status = makes[i].make(f, &made[i]);
+        const bool reached = sw_fault_calls(SW_FAULT_MEMORY) > k;
+        sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
+        if (!reached || status == SW_OK)
+            return status;
+        n_sites++;
+        if (sw_heap_blocks() != blocks)
+            SW_FAIL(SW_FORMAT, "%s leaks %d blocks, site %d: %s", makes[i].name,
+                    (int)(sw_heap_blocks() - blocks), (int)k, f->text);
+    }
+    return makes[i].make(f, &made[i]);
+}
+
+static void making_step(sw_ctx *ctx, void *user)
+{
+    fixture *f = user;
+    sw_search_space *bad = NULL;
+    sw_status status = SW_OK;
+    for (size_t i = 0; i < N_MAKES && status == SW_OK; i++)
+        status = sweep(f, i);
+    const uint64_t blocks = sw_heap_blocks();
+    if (status == SW_OK && sw_search_space_parse(&bad, "{", 1, "bad text") == SW_OK)
+        status = SW_INVALID;
+    if (status == SW_OK && sw_heap_blocks() != blocks)
+        status = SW_FORMAT;
+    f->called = true;
+    if (status != SW_OK)
+        sw_fail(ctx, status, sw_last_error());
+}
+
+static sw_status make_all(fixture *f)
+{
+    const sw_run_args args = {.size = sizeof args, .fn = making_step, .user = f};
+    const sw_status status = sw_run(f->exec, &args);
+    for (size_t i = 0; i < N_MAKES; i++) {
+        if (makes[i].end != NULL)
+            makes[i].end(made[i]);
+        made[i] = NULL;
+    }
+    return status;
+}
+
+static int own_ends(fixture *f)
+{
+    const sw_exec_opts two = {.size = sizeof two, .threads = 2};
+    SW_TRY(sw_exec_create(&idle, &two));
+    SW_TRY(make_all(f)); /* what is kept for the next time is there */
+    const uint64_t blocks = sw_heap_blocks();
+    SW_TRY(make_all(f));
+    if (sw_heap_blocks() != blocks || n_sites < 60)
+        SW_FAIL(SW_FORMAT, "%d blocks are left, %d sites", (int)(sw_heap_blocks() - blocks),
+                (int)n_sites);
+    sw_exec_destroy(idle);
+    return SW_OK;
+}
+
+static void the_library_ends_what_is_its_own(void)
+{
+    const scene s = {.name = "a step function that makes all",
+                     .type = "sw_step_fn",
+                     .needs = GENOME | NET | SPACE | EVOLUTION,
+                     .run = own_ends};
+    if (run(&s, NULL, SW_OK))
+        SW_CHECK(shared->outer == SW_OK, "%d: %s", shared->outer, shared->outer_text);
+}
+
+/* A net whose model is kept is not destroyed, nor half of it. */
+static sw_status end_net_before(void *user)
+{
+    fixture *f = user;
+    sw_net_destroy(f->net);
+    snprintf(f->text, sizeof f->text, "%s", sw_last_error());
+    f->called = true;
+    return SW_OK;
+}
+
+static int save_net(fixture *f)
+{
+    sw_model *model = sw_net_model(f->net);
+    const sw_checkpoint_opts o = {.size = sizeof o,
+                                  .path = f->path,
+                                  .models = &model,
+                                  .n_models = 1,
+                                  .before = end_net_before,
+                                  .user = f};
+    sw_checkpoint *c = NULL;
+    SW_TRY(sw_model_ready(model, f->exec, 1));
+    SW_TRY(sw_checkpoint_create(&c, f->exec, &o));
+    const sw_status status = sw_checkpoint_save(c, 1);
+    sw_checkpoint_destroy(c);
+    if (sw_net_model(f->net) == NULL)
+        return SW_STALE;
+    return (int)status;
+}
+
+static void a_net_is_kept_with_its_model(void)
+{
+    const scene s = {.name = "before, of a net",
+                     .type = "sw_checkpoint_opts.before",
+                     .needs = NET,
+                     .run = save_net};
+    if (!run(&s, NULL, SW_OK))
+        return;
+    SW_CHECK(shared->outer == SW_OK, "%d: %s", shared->outer, shared->outer_text);
+    SW_CHECK(strstr(shared->text, "sw_net_destroy: the model is in use by a save") != NULL,
+             "%s", shared->text);
+}
+
 static const sw_test tests[] = {
+    {"the library ends what is its own", the_library_ends_what_is_its_own},
+    {"a net is kept with its model", a_net_is_kept_with_its_model},
     {"every callback is there", every_callback_is_there},
     {"allowed calls work", allowed_calls_work},
     {"refusals name object and call", refusals_name_object_and_call},

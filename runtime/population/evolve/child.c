@@ -10,7 +10,7 @@
 void swi_child_end(swi_child *c)
 {
     swi_genome_free(c->before);
-    sw_search_space_destroy(c->own_space);
+    swi_search_space_free(c->own_space);
     swi_utilities_end(&c->utilities);
     sw_heap_free(c->wishes, SW_HEAP_RECORDS, c->wishes_cap * sizeof *c->wishes);
     sw_heap_free(c->names, SW_HEAP_RECORDS, c->names_cap * sizeof *c->names);

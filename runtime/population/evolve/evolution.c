@@ -3,6 +3,7 @@
 #include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
 #include "runtime/base/owner.h"
+#include "runtime/population/evolve/search_space.h"
 #include <limits.h>
 #include <math.h>
 #include <string.h>
@@ -88,7 +89,7 @@ static void end(sw_evolution *e)
     free_arrays(e);
     swi_evolution_use_lanes(e, INT_MAX); /* where others have members there */
     swi_feeds_free(e);
-    sw_search_space_destroy(e->own_space);
+    swi_search_space_free(e->own_space);
     swi_opts_free(e);
     sw_budget_leave(e->budget);
     sw_handle_give(e, SW_HANDLE_EVOLUTION, sizeof *e);
@@ -240,7 +241,8 @@ sw_status sw_evolution_advance(sw_evolution *e, sw_evolve_progress *out)
                 "%s: an earlier call failed: destroy it, and go on with sw_evolution_resume",
                 call);
     const void *const kept[] = {e->exec, e->space};
-    sw_call of = {.name = call, .uses = SW_CALL_ONE(e), .keeps = {{kept, 2}}};
+    sw_call of = {
+        .name = call, .uses = SW_CALL_ONE(e), .keeps = {{kept, 2}, SW_CALL_ONE(e->shown)}};
     SW_TRY(sw_call_begin(&of, SW_FRAME));
     const sw_status status = sw_call_end(&of, go_on(e, &what));
     if (status != SW_OK) {

@@ -144,6 +144,7 @@ struct sw_evolution {
     uint64_t early; /* of steps: those of a generation that is not there yet */
     swi_phase phase;
     bool resumed, broken, rebuilding;
+    const sw_genome *shown; /* to a fitness function */
     /* The wave: positions of members. */
     uint32_t *wave, n_wave, cursor, n_waved;
     bool *waved;

@@ -264,7 +264,7 @@ sw_status swi_breed_weights(swi_brood *b, unsigned char *to)
 
 void swi_brood_end(swi_brood *b)
 {
-    sw_net_destroy(b->cross.net);
+    swi_genome_net_free(b->cross.net);
     swi_charged_give(b->e, b->cross.bytes, b->cross.n, &b->e->scratch_bytes);
     swi_genome_free(b->cross.genome);
     b->cross = (swi_cross){.genome = NULL};

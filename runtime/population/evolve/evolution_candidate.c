@@ -46,7 +46,7 @@ void swi_feeds_sweep(sw_evolution *e)
         if (e->feeds[i].used)
             e->feeds[n++] = e->feeds[i];
         else
-            sw_feed_destroy(e->feeds[i].feed);
+            swi_feed_free(e->feeds[i].feed);
     }
     e->n_feeds = n;
 }
@@ -54,7 +54,7 @@ void swi_feeds_sweep(sw_evolution *e)
 void swi_feeds_free(sw_evolution *e)
 {
     for (uint32_t i = 0; i < e->n_feeds; i++)
-        sw_feed_destroy(e->feeds[i].feed);
+        swi_feed_free(e->feeds[i].feed);
     sw_heap_free(e->feeds, SW_HEAP_RECORDS, e->cap_feeds * sizeof *e->feeds);
     e->feeds = NULL;
     e->n_feeds = e->cap_feeds = 0;
@@ -168,8 +168,8 @@ sw_status swi_one_estimate(sw_evolution *e, swi_one *one)
 void swi_one_close(swi_one *one)
 {
     sw_member_end(one->member);
-    sw_members_destroy(one->group);
-    sw_net_destroy(one->net);
+    swi_members_free(one->group);
+    swi_genome_net_free(one->net);
     one->member = (sw_member){.of = NULL};
     one->group = NULL;
     one->net = NULL;

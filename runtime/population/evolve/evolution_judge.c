@@ -16,13 +16,15 @@ static void take_numbers(const sw_evolution *e, swi_one *one)
     one->ns_per_sample = samples > 0 ? one->ns / samples : 0;
 }
 
-static void judge_one(const sw_evolution *e, swi_one *one)
+static void judge_one(sw_evolution *e, swi_one *one)
 {
     uint32_t which;
     take_numbers(e, one);
     const sw_candidate view = swi_one_view(one);
+    e->shown = view.genome;
     const bool valid =
         swi_fitness_of(&e->fitness, &view, &one->averages, one->objectives, &which);
+    e->shown = NULL;
     one->fitness = valid ? one->objectives[0] : (double)NAN;
     if (valid || one->invalid)
         return;

@@ -91,7 +91,7 @@ sw_status sw_evolution_net(sw_evolution *e, uint32_t i, sw_net **out)
     SW_TRY(sw_net_create(&net, one->genome, &e->net_opts));
     const sw_status status = fill(e, one, net);
     if (status != SW_OK) {
-        sw_net_destroy(net);
+        swi_genome_net_free(net);
         return status;
     }
     *out = net;

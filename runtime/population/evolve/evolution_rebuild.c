@@ -222,7 +222,7 @@ static sw_status take_net(rebuild *r, sw_net **out)
         swi_charged_give(e, bytes, n, &e->scratch_bytes);
     }
     if (status != SW_OK) {
-        sw_net_destroy(net);
+        swi_genome_net_free(net);
         return status;
     }
     *out = net;

@@ -209,9 +209,11 @@ static sw_status declare(sw_net *net, const char *call)
 
 /* ---- making and ending ------------------------------------------------------------------- */
 
-static void end(sw_net *net)
+void swi_genome_net_free(sw_net *net)
 {
-    sw_model_destroy(net->model);
+    if (net == NULL)
+        return;
+    swi_model_free(net->model);
     sw_heap_free(net->layers, SW_HEAP_RECORDS, net->genome->n * sizeof *net->layers);
     sw_heap_free(net->values, SW_HEAP_RECORDS, net->genome->n * sizeof *net->values);
     swi_genome_free(net->own);
@@ -229,12 +231,11 @@ sw_status swi_net_create(sw_net **out, const sw_genome *genome, const sw_net_opt
     net->genome = genome;
     net->opts = opts;
     const sw_status status = declare(net, call);
-    if (status != SW_OK) {
-        end(net);
-        return status;
-    }
-    *out = net;
-    return SW_OK;
+    if (status != SW_OK)
+        swi_genome_net_free(net);
+    else
+        *out = net;
+    return status;
 }
 
 sw_status sw_net_create(sw_net **out, const sw_genome *genome, const sw_net_opts *opts)
@@ -259,15 +260,14 @@ sw_status sw_net_create(sw_net **out, const sw_genome *genome, const sw_net_opts
 void sw_net_destroy(sw_net *net)
 {
     static const char call[] = "sw_net_destroy";
-    if (!sw_handle_ends(net, SW_HANDLE_NET, call))
+    if (!sw_handle_ends(net, SW_HANDLE_NET, call) ||
+        sw_call_may_end(net->model, "model", call) != SW_OK)
         return;
-    if (!swi_owner_take(&net->model->busy)) {
+    if (swi_owner_take(&net->model->busy))
+        swi_genome_net_free(net);
+    else
         (void)sw_error_set(SW_BUSY, __FILE__, __LINE__, "%s: model %s is in use by %s", call,
                            net->model->name, swi_owner_text(&net->model->busy));
-        return;
-    }
-    swi_owner_give(&net->model->busy);
-    end(net);
 }
 
 sw_model *sw_net_model(sw_net *net)

@@ -30,6 +30,8 @@ struct sw_net {
  */
 sw_status swi_net_create(sw_net **out, const sw_genome *genome, const sw_net_opts *opts,
                          const char *call);
+/* One of the library's own, whatever callback runs; NULL: nothing. */
+void swi_genome_net_free(sw_net *net);
 /* Activation `i` of swi_activation_name. */
 sw_value swi_activate(sw_ctx *ctx, int i, sw_value x);
 

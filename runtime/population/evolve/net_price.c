@@ -104,11 +104,10 @@ sw_status sw_genome_price(const sw_genome *genome, sw_exec *exec, const sw_net_o
     SW_TRY(swi_struct_check(SWI_STRUCT_sw_price, out->size, call));
     if (input != SW_U8 && input != SW_F32)
         SW_FAIL(SW_INVALID, "%s: input must be SW_U8 or SW_F32 (got %d)", call, (int)input);
-    SW_TRY(sw_call_may_end_any(call, SW_FRAME)); /* the net could not be given back */
     SW_TRY(swi_net_create(&net, genome, opts, call));
     sw_price price = {.size = sizeof price};
     const sw_status status = price_net(net, exec, input, &price);
-    sw_net_destroy(net);
+    swi_genome_net_free(net);
     SW_TRY(status);
     price.ns = sw_clock_ns() - start;
     swi_struct_write(SWI_STRUCT_sw_price, out, &price);

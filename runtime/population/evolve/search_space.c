@@ -12,9 +12,9 @@ static sw_status keep(char **out, size_t *out_bytes, const char *from, size_t by
     return SW_OK;
 }
 
-void sw_search_space_destroy(sw_search_space *s)
+void swi_search_space_free(sw_search_space *s)
 {
-    if (!sw_handle_ends(s, SW_HANDLE_SEARCH_SPACE, "sw_search_space_destroy"))
+    if (s == NULL)
         return;
     sw_text_free(s->text, s->text_bytes);
     sw_text_free(s->path, s->path_bytes);
@@ -22,6 +22,12 @@ void sw_search_space_destroy(sw_search_space *s)
     sw_heap_free(s->choices, SW_HEAP_RECORDS, s->choices_cap * sizeof *s->choices);
     sw_heap_free(s->parts, SW_HEAP_RECORDS, s->parts_cap * sizeof *s->parts);
     sw_handle_give(s, SW_HANDLE_SEARCH_SPACE, sizeof *s);
+}
+
+void sw_search_space_destroy(sw_search_space *s)
+{
+    if (sw_handle_ends(s, SW_HANDLE_SEARCH_SPACE, "sw_search_space_destroy"))
+        swi_search_space_free(s);
 }
 
 static sw_status fill(sw_search_space *s, const char *text, size_t bytes, const char *path)
@@ -45,7 +51,7 @@ sw_status sw_search_space_parse(sw_search_space **out, const char *text, size_t 
     sw_search_space *s = block;
     const sw_status status = fill(s, text, bytes, path);
     if (status != SW_OK)
-        sw_search_space_destroy(s);
+        swi_search_space_free(s);
     else
         *out = s;
     return status;

@@ -5,6 +5,8 @@
 #include "runtime/population/evolve/draws.h"
 #include "runtime/population/evolve/genome.h"
 
+/* One of the library's own, whatever callback runs; NULL: nothing. */
+void swi_search_space_free(sw_search_space *space);
 /* Draw from the "insert" part of the space what may stand behind vertex `behind`: put it there,
  * in between it and those that read it (all of them), so that the result has as many channels
  * as `behind`, and its height and width. identity: layers begin as the identity, where they
