@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Arrays in and out without a copy, by the addresses; whose memory it is, and for how long."""
 import array
+import copy
 import ctypes
 import gc
+import pickle
 import unittest
 
 import support
@@ -110,6 +112,11 @@ class In(unittest.TestCase):
             gc.collect()
             x.append(0)
             x.pop()
+
+    def test_a_copy_of_an_address_is_a_number(self):
+        address = sw.array(array.array("f", range(8))).data
+        for copied in (copy.copy(address), copy.deepcopy(address), pickle.loads(pickle.dumps(address))):
+            self.assertEqual((type(copied), copied), (int, int(address)))
 
     def test_a_data_set_of_an_address_reads_its_own_data(self):
         given = [sw.sw_samples(data=sw.array(array.array("f", [7.0] * 4096)).data, type=sw.SW_NUMBER_F32)]

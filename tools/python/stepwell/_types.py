@@ -67,6 +67,9 @@ class Address(int):
 
     __radd__ = __add__
 
+    def __reduce__(self):
+        return int, (int(self),)
+
 
 def keep(struct, name, value):
     """What a member points to lives as long as the struct. (No method: a member has this name.)"""
