@@ -49,9 +49,11 @@ sw_status sw_call_status(sw_status status, uint64_t said, const char *who)
 
 sw_status sw_call_end(sw_call *call, sw_status status)
 {
-    SW_ASSERT(sw_calls_n > 0 && calls[sw_calls_n - 1].call == call);
-    while (sw_calls_n > 0 && calls[--sw_calls_n].call != call)
-        ;
+    int i = sw_calls_n;
+    while (i > 0 && calls[i - 1].call != call)
+        i--;
+    SW_ASSERT(i > 0 && i == sw_calls_n);
+    sw_calls_n = i > 0 ? i - 1 : sw_calls_n; /* one that is not there ends no other */
     return call->callback != NULL ? judge(status, call->said, call->name, call->callback)
                                   : status;
 }

@@ -37,7 +37,8 @@ struct sw_call {
 };
 
 #define SW_FRAME __builtin_frame_address(0)
-/* Of functions that begin a call as a part of another one: their frame is below its frame. */
+/* Of functions that begin a call as a part of another one, or check objects in one: their frame
+ * is below its frame. */
 #define SW_FRAME_OWN __attribute__((noinline))
 
 extern _Thread_local int sw_calls_n; /* that go on on this thread; for sw_handle_check */

@@ -106,8 +106,10 @@ sw_status sw_handle_refuse(const void *object, sw_handle_kind kind, const char *
     SW_FAIL(SW_INVALID, "%s: the pointer does not point to any %s", call, name);
 }
 
-sw_status sw_handle_check_calls(const void *object, sw_handle_kind kind, const char *call)
+sw_status sw_handle_check_calls(const void *object, sw_handle_kind kind, const char *call,
+                                const void *frame)
 {
+    sw_call_unwound(frame);
     SW_TRY(sw_handle_look(object, kind, call));
     return sw_call_may_use(object, kinds[kind].name, call);
 }

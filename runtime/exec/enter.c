@@ -85,10 +85,9 @@ sw_status swi_enter(sw_exec *exec, const sw_run_args *a, const void *frame)
         SW_FAIL(SW_INVALID, "the exec's profile was destroyed: destroy the exec first");
     if (!swi_owner_take(&exec->busy))
         SW_FAIL(SW_BUSY, "the exec is in use by %s", swi_owner_text(&exec->busy));
-    exec->call = (sw_call){.name = "a run",
-                           .uses = {(const void *const *)&a->es, a->es != NULL},
-                           .closed = true,
-                           .hooks = &hooks};
+    exec->es = a->es;
+    exec->call = (sw_call){
+        .name = "a run", .uses = SW_CALL_ONE(exec->es), .closed = true, .hooks = &hooks};
     sw_status status = sw_call_begin(&exec->call, frame);
     if (status != SW_OK) {
         swi_owner_give(&exec->busy);

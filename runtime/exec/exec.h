@@ -71,7 +71,8 @@ struct sw_exec {
     uint64_t clock;
     uint32_t next_program_id;
     swi_owner busy;
-    sw_call call; /* that uses it */
+    sw_call call;    /* that uses it */
+    const sw_es *es; /* of that call: longjmp may leave it, and its frame with the arguments */
     sw_model *held[SWI_MAX_MODELS];
     int n_held;
     uint32_t forks; /* sw_fork_number of the process that made it */

@@ -208,16 +208,17 @@ static sw_status callback_step(member_run *r, uint64_t step)
                            .step = step,
                            .score = NAN};
     sw_call call = {.name = "a run of members",
-                    .callback = "callback",
                     .uses = {(const void *const *)r->all->groups, r->all->n_groups},
                     .closed = true};
     SW_TRY(sw_call_begin(&call, SW_FRAME));
-    const sw_status status = sw_call_end(&call, m->opts.callback(&view, m->opts.user));
+    const sw_status given = sw_call_end(&call, m->opts.callback(&view, m->opts.user));
+    const bool said = sw_error_count() != call.said;
+    const sw_status status = sw_call_status(given, call.said, "the callback");
     r->slot->damaged = status != SW_OK;
-    if (status != SW_OK) /* only a call of the library says more */
-        SW_FAIL(status, "the callback ended with %s%s%s", sw_status_name(status),
-                sw_error_count() != call.said ? ": " : "",
-                sw_error_count() != call.said ? sw_last_error() : "");
+    if (status != SW_OK && said && status == given) /* else it is said what is wrong with it */
+        SW_FAIL(status, "the callback ended with %s: %s", sw_status_name(status),
+                sw_last_error());
+    SW_TRY(status);
     swi_member_metric(m, r->k, 0, (float)view.score);
     return SW_OK;
 }
@@ -388,8 +389,8 @@ static sw_status check_groups(sw_members *const *groups, const sw_members_args *
 }
 
 /* Each group at most once. */
-static sw_status prepare_all(sw_members *const *groups, const sw_members_args *args, size_t n,
-                             const char *call)
+SW_FRAME_OWN static sw_status
+prepare_all(sw_members *const *groups, const sw_members_args *args, size_t n, const char *call)
 {
     sw_status status = SW_OK;
     size_t i = 0;

@@ -2,6 +2,7 @@
  * object. Both lists are made from <stepwell.h> (generate.py). Each pair has a process of its
  * own, so that a crash or an endless call is a failure by name. */
 #define SW_TABLE
+#include "alloc/base/calls.h"
 #include "tests/callbacks/fixture.h"
 #include "callbacks_functions.h"
 #include "tests/support/heap_sweep.h"
@@ -317,6 +318,24 @@ static void a_status_is_passed_on(void)
                          answer, shared->outer, shared->outer_text);
 }
 
+/* A call that is not in the list ends no other one. Builds with checks stop there. */
+static void a_call_ends_itself_alone(void)
+{
+#if SW_CHECKS >= 1
+    SW_SKIP("the build has checks");
+#else
+    static int object;
+    sw_call a = {.name = "a"}, b = {.name = "b"};
+    const void *of[] = {&object};
+    a.uses = (sw_call_objects){of, 1};
+    CU_ASSERT_EQUAL_FATAL(sw_call_begin(&a, SW_FRAME), SW_OK);
+    CU_ASSERT_EQUAL(sw_call_end(&b, SW_OK), SW_OK);
+    CU_ASSERT_EQUAL(sw_call_may_use(&object, "object", "test"), SW_BUSY);
+    CU_ASSERT_EQUAL(sw_call_end(&a, SW_OK), SW_OK);
+    CU_ASSERT_EQUAL(sw_call_may_use(&object, "object", "test"), SW_OK);
+#endif
+}
+
 /* ---- the list ---------------------------------------------------------------------------- */
 
 /* Each type of callback has a scene, or a reason why not. */
@@ -603,6 +622,7 @@ static const sw_test tests[] = {
      pairs_neither_crash_nor_hang},
     {"a status that is none is invalid, with its number", a_status_that_is_none_is_invalid},
     {"a status is passed on", a_status_is_passed_on},
+    {"a call ends itself alone", a_call_ends_itself_alone},
     {"a step function fails with a status", a_step_function_fails_with_a_status},
 };
 SW_SUITE("callbacks", tests)

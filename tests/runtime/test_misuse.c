@@ -874,6 +874,41 @@ static void a_step_function_may_be_left(void)
     /* Both are destroyed behind it, by the test's end. */
 }
 
+/* A call from a deeper frame, where that of sw_run was. */
+__attribute__((noinline)) static sw_status set_deeper(sw_es *es)
+{
+    volatile char room[4096];
+    for (size_t i = 0; i < sizeof room; i++)
+        room[i] = 0;
+    const sw_status status = sw_es_generation_set(es, 1);
+    return room[0] == 0 ? status : SW_IO;
+}
+
+static void the_noise_of_a_run_that_was_left(void)
+{
+    sw_exec *exec = net_exec(NULL);
+    net *n = net_new(false, NULL);
+    const sw_es_opts opts = {.size = sizeof opts, .directions = 2};
+    sw_es *es;
+    OK(sw_es_create(&es, n->opt, &opts));
+    sw_run_args a = {.size = sizeof a,
+                     .fn = jump_out,
+                     .user = n,
+                     .models = &n->model,
+                     .n_models = 1,
+                     .es = es};
+    for (volatile int deeper = 1; deeper >= 0; deeper--) {
+        jumps = true;
+        if (setjmp(out) == 0)
+            (void)!sw_run(exec, &a);
+        jumps = false;
+        if (deeper) /* taken for the step function itself */
+            REFUSED(set_deeper(es), SW_BUSY, "the evolution strategy is in use by a run");
+        OK(sw_es_generation_set(es, 2));
+    }
+    sw_es_destroy(es);
+}
+
 /* ---- whose thread ------------------------------------------------------------------------ */
 
 typedef struct {
@@ -946,6 +981,7 @@ static const sw_test tests[] = {
     {"nothing is destroyed in a step function", nothing_is_destroyed_in_a_step_function},
     {"a ctx ends with its step function", a_ctx_ends_with_its_step_function},
     {"a step function may be left by longjmp", a_step_function_may_be_left},
+    {"the noise of a run that longjmp left is free", the_noise_of_a_run_that_was_left},
     {"another thread is said of another thread alone", another_thread_is_another},
     {"declarations behind the layout change nothing", late_declarations_change_nothing},
 };

@@ -196,7 +196,7 @@ static sw_status breed(sw_evolution *e, sw_evolve_what *what)
     return SW_OK;
 }
 
-static sw_status go_on(sw_evolution *e, sw_evolve_what *what)
+SW_FRAME_OWN static sw_status go_on(sw_evolution *e, sw_evolve_what *what)
 {
     *what = SW_EVOLVE_STOPPED;
     if (e->opts.stop != NULL && e->opts.stop(e->opts.stop_user) != 0)

@@ -229,7 +229,7 @@ static sw_status take_net(rebuild *r, sw_net **out)
     return SW_OK;
 }
 
-static sw_status run(rebuild *r, uint64_t id, sw_net **out)
+SW_FRAME_OWN static sw_status run(rebuild *r, uint64_t id, sw_net **out)
 {
     SW_TRY(swi_lines_read(r->e, &r->lines));
     if (swi_lines_birth(&r->lines, id) == NULL)

@@ -37,7 +37,7 @@ static sw_status change_each(swi_child *c, const sw_mutation *m, uint32_t n)
     return SW_OK;
 }
 
-static sw_status mutate_by(swi_child *c, const sw_mutation *m)
+SW_FRAME_OWN static sw_status mutate_by(swi_child *c, const sw_mutation *m)
 {
     uint32_t n;
     if (!applies(c, m))
