@@ -40,6 +40,8 @@ struct sw_call {
 /* Of functions that begin a call as a part of another one, or check objects in one: their frame
  * is below its frame. */
 #define SW_FRAME_OWN __attribute__((noinline))
+/* Of inline functions: their frame is the caller's. */
+#define SW_FRAME_CALLER __attribute__((always_inline))
 
 extern _Thread_local int sw_calls_n; /* that go on on this thread; for sw_handle_check */
 

@@ -83,8 +83,8 @@ static inline sw_status sw_handle_look(const void *object, sw_handle_kind kind,
 /* SW_OK where it lives, and no call that goes on uses it (calls.h). */
 sw_status sw_handle_check_calls(const void *object, sw_handle_kind kind, const char *call,
                                 const void *frame);
-static inline sw_status sw_handle_check(const void *object, sw_handle_kind kind,
-                                        const char *call)
+SW_FRAME_CALLER static inline sw_status sw_handle_check(const void *object, sw_handle_kind kind,
+                                                        const char *call)
 {
     return sw_calls_n == 0 ? sw_handle_look(object, kind, call)
                            : sw_handle_check_calls(object, kind, call, SW_FRAME);
