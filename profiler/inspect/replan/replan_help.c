@@ -185,8 +185,8 @@ static uint32_t flag_of(const char *op)
         "softmax _softmax",
         "linear matmul mm bmm addmm baddbmm einsum conv",
         "mean var pow square std norm linalg_vector_norm",
-        "softmax _softmax scaled_dot _scaled_dot flash _flash native_ layer_norm batch_norm "
-        "group_norm rms_norm _fused silu gelu mish hardswish"};
+        ("softmax _softmax scaled_dot _scaled_dot flash _flash native_ layer_norm batch_norm "
+         "group_norm rms_norm _fused silu gelu mish hardswish")};
     const bool native = begins(op, "aten::"), library = begins(op, "functional.py:");
     const char *blank = strrchr(op, ' ');
     const char *name = native ? op + 6 : blank != NULL ? blank + 1 : op;
