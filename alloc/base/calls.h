@@ -30,7 +30,7 @@ struct sw_call {
     const char *name, *callback; /* "sw_es_step", "shape"; callback NULL: any of them */
     sw_call_objects uses;        /* they are looked at, and nothing else */
     sw_call_objects keeps[2];    /* they are not destroyed */
-    bool closed;                 /* nothing that runs go on with is destroyed: what they use
+    bool closed;                 /* nothing that runs need is destroyed: what they use
                                     is not known to its last object */
     const sw_call_hooks *hooks;  /* NULL: no longjmp */
     uint64_t said;               /* failures of the thread before it */
@@ -48,8 +48,8 @@ extern _Thread_local int sw_calls_n; /* that go on on this thread; for sw_handle
 /* `call` goes on, in the function with this frame, and a callback may run. SW_BUSY where too
  * many are nested: a callback makes the call that it is called by. */
 SW_MUST_USE sw_status sw_call_begin(sw_call *call, const void *frame);
-/* It does not any more. Returns what became of its callback: `status`, but SW_INVALID where
- * that is none. One without a reason gets one. */
+/* `call` has ended. Returns the status of its callback: `status`, or SW_INVALID where that is
+ * no sw_status. A failure without a reason gets one. */
 sw_status sw_call_end(sw_call *call, sw_status status);
 /* A status as a callback gave it. said: sw_error_count() before it was called. */
 sw_status sw_call_status(sw_status status, uint64_t said, const char *who);

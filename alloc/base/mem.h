@@ -30,7 +30,7 @@ typedef struct {
 #define SW_SITE_LINE(line) SW_SITE_DIGITS(line)
 #define SW_SITE __FILE__ ":" SW_SITE_LINE(__LINE__)
 
-/* A pointer of any type, by its address: what is none does not compile. */
+/* A pointer of any type, by its address: anything else does not compile. */
 #define SW_POINTER(out) ((void)sizeof(1 ? *(out) : (void *)0), (out))
 
 /* Take `bytes` (0 is allowed: a valid block) of zeroed memory, aligned to 16. `out` is the

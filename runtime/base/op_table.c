@@ -33,9 +33,6 @@ void swi_ops_register(const sw_op_desc *const *descs)
     inside = descs;
 }
 
-/* ---- what functions of ops answer ---------------------------------------------------------
- */
-
 /* ---- descriptors from outside ------------------------------------------------------------ */
 
 static bool all_zero(const uint64_t *words, size_t n)

@@ -93,6 +93,15 @@ static void put_head(const char *class, int n)
     }
 }
 
+/* Of each of two classes `n` images. */
+static void put_folder(const char *name, int n)
+{
+    snprintf(folder, sizeof folder, "%s", sw_temp_path(name));
+    CU_ASSERT_FATAL(mkdir(folder, 0700) == 0);
+    put_head("cat", n);
+    put_head("dog", n);
+}
+
 /* Two images of 201 MB: with the slots of batches and their numbers they are 2.4 GB, which is
  * said before any is decoded, and is what would do. */
 static void what_a_batch_of_images_becomes_counts(void)
@@ -104,10 +113,7 @@ static void what_a_batch_of_images_becomes_counts(void)
         "pbt --quiet --model resnet9 --data images:%s --members 2 --steps 1 lr=log:1e-3..1e-1"};
     if (!SW_HAVE_PNG)
         SW_SKIP("built without libpng");
-    snprintf(folder, sizeof folder, "%s", sw_temp_path("large-images"));
-    CU_ASSERT_FATAL(mkdir(folder, 0700) == 0);
-    put_head("cat", 1);
-    put_head("dog", 1);
+    put_folder("large-images", 1);
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         const sw_outcome *o = run(refused[i]);
         SW_CHECK(program_failed_cleanly(o, 4) &&
@@ -150,10 +156,7 @@ static void batches_of_populations_count(void)
          true}};
     if (!SW_HAVE_PNG)
         SW_SKIP("built without libpng");
-    snprintf(folder, sizeof folder, "%s", sw_temp_path("populations"));
-    CU_ASSERT_FATAL(mkdir(folder, 0700) == 0);
-    put_head("cat", 2);
-    put_head("dog", 2);
+    put_folder("populations", 2);
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
         const sw_outcome *o = run(runs[i].words);
         const char *says = runs[i].fits ? ".png" /* it is damaged, as far as it is there */

@@ -1,5 +1,6 @@
 /* A folder that an option names to write into: it is made where it is not there, and goes where
  * nothing came into it. */
+#include "alloc/base/sys.h"
 #include "tools/job/job.h"
 #include <errno.h>
 #include <string.h>
@@ -44,10 +45,10 @@ int job_folder_make(const char *option, const char *path, bool *made)
 {
     struct stat st;
     *made = path != NULL && stat(path, &st) != 0;
-    if (!*made || mkdir(path, 0777) == 0)
+    if (!*made || sw_folder_make(path) == SW_OK)
         return CLI_GO;
     *made = false;
-    return cli_error(CLI_FAILED, "%s %s cannot be made: %s", option, path, strerror(errno));
+    return cli_error(CLI_FAILED, "%s cannot be made: %s", option, sw_last_error());
 }
 
 void job_folder_leave(const char *path, bool made)

@@ -289,7 +289,7 @@ sw_status replan_make(replan *r, snapshot_trace *trace, bool (*stop)(void *conte
     if (!r->trace.cuda)
         r->reserved = span(&r->lives);
     SW_TRY(place_all(r, &a));
-    /* What had grown in front of the trace is not to be set against a simulation of it. */
+    /* A reserve that had grown before the trace cannot be compared with a simulation of it. */
     if (r->replayed && !r->trace.settings.expandable && r->reserved_event != TRACE_NONE) {
         const sw_status status = expandable_reserved(&r->trace, &r->lives, &r->expandable);
         if (status == SW_FORMAT) /* addresses that contradict each other */

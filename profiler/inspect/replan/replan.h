@@ -21,11 +21,10 @@ typedef struct {
         to; /* positions of one of them, half-open; it begins where the least lives */
 } trace_period;
 
-/* Steps that frames show; where they say nothing, the longest run of requests (bytes, stream,
- * pool, how long they live) that repeats, of those that end at the trace's end, or that stop up
- * to 15/16 of the trace in front of it; of a run's periods the shortest. A step leaves what it
- * found, and has what comes behind it of the trace's peak: what repeats without that is a
- * layer. Linear. */
+/* Steps that frames show. Where frames show none: the longest run of requests (bytes, stream,
+ * pool, how long they live) that repeats and ends in the last 15/16 of the trace; of a run's
+ * periods the shortest. A step begins and ends with the same live bytes, and has the peak of
+ * the trace that follows it: what repeats without that is a layer. Linear. */
 SW_MUST_USE sw_status trace_period_find(trace_period *p, const snapshot_trace *t,
                                         const trace_lives *l, const trace_roles *roles);
 

@@ -1,5 +1,5 @@
 /* Changes, tried one by one. What is composed by hand is found by calls: requests of one
- * function behind each other, as long as its lines go down the file. Such a function keeps
+ * function that follow each other, as long as its lines go down the file. Such a function keeps
  * parts for backward; one kernel in its place keeps its inputs, which others made, and at most
  * what comes out. */
 #include "profiler/inspect/replan/replan.h"
@@ -46,7 +46,7 @@ typedef struct {
     const trace_roles *r;
     uint64_t *live; /* by position */
     int64_t *less;  /* by position: what changes there */
-    uint32_t *ends; /* by region: the position behind it */
+    uint32_t *ends; /* by region: the position after it */
     uint64_t peak;
     replan_help now;
     number_map written; /* by size and backward pass: the life up to which gradients are */
@@ -93,7 +93,7 @@ static void judge(search *s, replan_change change, replan_help *out, uint32_t *n
 
 /* ---- gradients and updates --------------------------------------------------------------- */
 
-/* Where backward writes a gradient again that was kept: behind the tensor of its size that it
+/* Where backward writes a gradient again that was kept: after the tensor of its size that it
  * makes next, a different one for each; else where the pass begins. */
 static sw_status write_again(search *s, const trace_life *x, uint32_t from, uint32_t *out)
 {
@@ -112,7 +112,7 @@ static sw_status write_again(search *s, const trace_life *x, uint32_t from, uint
     return number_map_set(&s->written, key, i);
 }
 
-/* Forward that comes behind an update, or that the trace begins in. */
+/* Forward that follows an update, or that the trace begins in. */
 static sw_status cut_gradient(search *s, const trace_life *x)
 {
     const uint32_t end = x->dead < s->r->n_positions ? x->dead : s->r->n_positions;
@@ -123,8 +123,9 @@ static sw_status cut_gradient(search *s, const trace_life *x)
         to = s->ends[s->r->region[from]] < end ? s->ends[s->r->region[from]] : end;
         s->looks--;
         const bool updated = from > 0 && s->r->region[from] != s->r->region[from - 1] &&
-                             s->r->kind[from - 1] == 4;
-        if (s->r->kind[from] != 1 || !(updated || (from == 0 && zeroed && to == x->dead)))
+                             s->r->kind[from - 1] == RUN_UPDATE;
+        if (s->r->kind[from] != RUN_FORWARD ||
+            !(updated || (from == 0 && zeroed && to == x->dead)))
             continue;
         if (to < end)
             SW_TRY(write_again(s, x, to, &to));
@@ -150,7 +151,7 @@ static void try_foreach(search *s)
     const trace_life *largest = NULL;
     for (uint32_t i = s->l->n_before; i < s->l->n; i++) {
         const trace_life *x = &s->l->all[i];
-        if (x->rule != RULE_TEMPORARY || s->r->kind[x->born] != 4 ||
+        if (x->rule != RULE_TEMPORARY || s->r->kind[x->born] != RUN_UPDATE ||
             (s->t->stacks[x->stack].facts & FRAMES_FOREACH) == 0)
             continue;
         if (largest == NULL || s->r->region[x->born] != s->r->region[largest->born]) {
@@ -176,32 +177,36 @@ static bool begins(const char *text, const char *with)
 /* "aten::exp", or "functional.py:9 softmax"; a user's function is not fused. */
 static uint32_t flag_of(const char *op)
 {
-    static const char *const begin[] = {
-        "exp",
-        "div",
-        "sigmoid tanh erf",
-        "mul",
-        "rsqrt sqrt std",
-        "softmax _softmax",
-        "linear matmul mm bmm addmm baddbmm einsum conv",
-        "mean var pow square std norm linalg_vector_norm",
-        ("softmax _softmax scaled_dot _scaled_dot flash _flash native_ layer_norm batch_norm "
-         "group_norm rms_norm _fused silu gelu mish hardswish")};
+    static const struct {
+        uint32_t flag;
+        const char *words; /* a name begins with one of them */
+    } of[] = {
+        {EXP, "exp"},
+        {DIV, "div"},
+        {SIGMOID, "sigmoid tanh erf"},
+        {MUL, "mul"},
+        {RSQRT, "rsqrt sqrt std"},
+        {SOFTMAX | FUSED, "softmax _softmax"},
+        {PRODUCT, "linear matmul mm bmm addmm baddbmm einsum conv"},
+        {MEAN, "mean var pow square std norm linalg_vector_norm"},
+        {FUSED, "scaled_dot _scaled_dot flash _flash native_ layer_norm batch_norm group_norm"},
+        {FUSED, "rms_norm _fused silu gelu mish hardswish"},
+    };
     const bool native = begins(op, "aten::"), library = begins(op, "functional.py:");
     const char *blank = strrchr(op, ' ');
     const char *name = native ? op + 6 : blank != NULL ? blank + 1 : op;
     uint32_t flags = 0;
-    for (uint32_t k = 0; k < sizeof begin / sizeof *begin && !begins(name, "expand"); k++)
-        for (const char *at = begin[k]; *at != '\0'; at += strspn(at, " ")) {
+    for (uint32_t k = 0; k < sizeof of / sizeof *of && !begins(name, "expand"); k++)
+        for (const char *at = of[k].words; *at != '\0'; at += strspn(at, " ")) {
             const size_t n = strcspn(at, " ");
-            flags |= strncmp(name, at, n) == 0 ? UINT32_C(1) << k : 0;
+            flags |= strncmp(name, at, n) == 0 ? of[k].flag : 0;
             at += n;
         }
     return native || library ? flags : (flags & ~FUSED) != 0 ? flags & ~FUSED : HIDDEN;
 }
 
 /* What one function is, by what its name ends with; or by its operators: what `part` makes is
- * superfluous where `whole` follows with as many bytes, or, without a `whole`, behind a mean
+ * superfluous where `whole` follows with as many bytes, or, without a `whole`, after a mean
  * where no product is beside it. */
 typedef struct {
     replan_change change;
@@ -320,7 +325,7 @@ static void close_scores(search *s, uint32_t from, uint32_t to, uint32_t product
             drop_all(s, &s->l->all[i]);
 }
 
-/* What goes in lives on: nothing of its size is freed in forward behind it. */
+/* What goes in lives on: nothing of its size is freed in forward after it. */
 static bool keeps_input(const search *s, uint32_t life)
 {
     const trace_life *of = &s->l->all[life];
@@ -377,7 +382,7 @@ static void try_pattern(search *s, const pattern *p)
         s->scopes[i] = scope_of(s->t->stacks[i].layer, p);
     for (uint32_t i = from; i <= s->l->n; i++) {
         scope is = {0};
-        if (i < s->l->n && s->r->phase[s->l->all[i].born] == 1)
+        if (i < s->l->n && s->r->phase[s->l->all[i].born] == RUN_FORWARD)
             is = s->scopes[s->l->all[i].stack];
         if (of.key != is.key || is.line < of.line) {
             if (of.key != 0)
@@ -394,7 +399,7 @@ static void drop_loss_backward(search *s, uint32_t i, uint64_t logits)
 {
     const trace_lives *l = s->l;
     uint32_t last = i, to = i;
-    for (; to < l->n && s->r->kind[l->all[to].born] == 3; to++) {
+    for (; to < l->n && s->r->kind[l->all[to].born] == RUN_BACKWARD; to++) {
         if (l->all[to].bytes != logits && l->all[to].bytes > logits / 16)
             break;
         last = l->all[to].bytes == logits ? to : last;
@@ -408,15 +413,18 @@ static void drop_loss_backward(search *s, uint32_t i, uint64_t logits)
 static void try_loss(search *s)
 {
     const trace_lives *l = s->l;
-    for (uint32_t i = l->n_before, to; i<l->n; i = to> i ? to : i + 1) {
+    uint32_t to;
+    for (uint32_t i = l->n_before; i < l->n; i = to) {
         const trace_life *largest = NULL;
-        for (to = i; to < l->n && s->r->phase[l->all[to].born] == 2; to++) {
+        for (to = i; to < l->n && s->r->phase[l->all[to].born] == RUN_LOSS; to++) {
             const trace_life *x = &l->all[to];
             if (x->rule == RULE_SAVED && (largest == NULL || x->bytes > largest->bytes))
                 largest = x;
         }
-        if (largest == NULL)
+        if (largest == NULL) {
+            to += to == i;
             continue;
+        }
         for (uint32_t k = i; k < to; k++)
             if (&l->all[k] != largest &&
                 (l->all[k].rule == RULE_SAVED || l->all[k].rule == RULE_TEMPORARY))

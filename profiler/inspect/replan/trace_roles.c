@@ -75,11 +75,11 @@ static void find_phases(search *s)
         const int phase = i > 0 ? phase_of_event(s, &s->t->events[i - 1]) : -1;
         now = phase >= 0 ? phase : now;
         r->phase[i] = (int8_t)now;
-        r->backward |= now == 3;
-        s->r->kind[i] = now < 0 ? 0 : now < 3 ? 1 : (uint8_t)now;
+        r->backward |= now == RUN_BACKWARD;
+        s->r->kind[i] = now < 0 ? 0 : now < RUN_BACKWARD ? RUN_FORWARD : (uint8_t)now;
         r->region[i] = i > 0 ? r->region[i - 1] + (s->r->kind[i] != s->r->kind[i - 1]) : 0;
     }
-    /* Where a request failed and nothing went on, frees behind it are the exception's. */
+    /* Where a request failed and nothing went on, frees after it are the exception's. */
     s->end = r->n_positions;
     for (uint32_t i = 0; i < s->t->n_events; i++)
         if (s->t->events[i].action == TRACE_OOM &&
@@ -105,8 +105,8 @@ static sw_status cut_steps(search *s, uint8_t ends)
     uint32_t from = 0;
     bool forward = false, backward = false;
     for (uint32_t i = 0; i < s->r->n_positions; i++) {
-        forward |= s->r->kind[i] == 1;
-        backward |= forward && s->r->kind[i] == 3;
+        forward |= s->r->kind[i] == RUN_FORWARD;
+        backward |= forward && s->r->kind[i] == RUN_BACKWARD;
         const bool last = i + 1 == s->r->n_positions || s->r->kind[i + 1] != s->r->kind[i];
         if (!last || s->r->kind[i] != ends)
             continue;
@@ -158,7 +158,7 @@ static uint32_t facts_of_death(const search *s, const trace_life *x)
                : 0;
 }
 
-/* Freed behind the phase that made it, or never. */
+/* Freed after the phase that made it, or never. */
 static trace_rule rule_of_forward(const search *s, const trace_life *x, uint32_t facts,
                                   bool kept)
 {
@@ -167,10 +167,11 @@ static trace_rule rule_of_forward(const search *s, const trace_life *x, uint32_t
     if (!s->r->backward) /* nothing frees what is kept for a backward pass */
         return kept && moved ? RULE_INPUT : RULE_ACTIVATION;
     if (kept ? s->r->region[x->born] == s->r->region[s->r->n_positions - 1]
-             : s->r->kind[x->dead] == 3)
+             : s->r->kind[x->dead] == RUN_BACKWARD)
         return RULE_SAVED;
-    return phase != 0 && !moved && ((facts & FRAMES_MODULE) != 0 || phase == 2) ? RULE_OUTPUT
-                                                                                : RULE_INPUT;
+    return phase != RUN_DATA && !moved && ((facts & FRAMES_MODULE) != 0 || phase == RUN_LOSS)
+               ? RULE_OUTPUT
+               : RULE_INPUT;
 }
 
 static trace_rule rule_of_made(const search *s, const trace_life *x)
@@ -182,13 +183,14 @@ static trace_rule rule_of_made(const search *s, const trace_life *x)
         return RULE_WORKSPACE;
     if (kind == 0 || (x->stack == 0 && !s->empty))
         return RULE_NONE;
-    if (kind == 1 && ((facts & FRAMES_MOVE) != 0 || (kept && (facts & FRAMES_INIT) != 0)))
+    if (kind == RUN_FORWARD &&
+        ((facts & FRAMES_MOVE) != 0 || (kept && (facts & FRAMES_INIT) != 0)))
         return RULE_PARAMETER;
     if (!kept && s->r->region[x->dead] == s->r->region[x->born])
         return RULE_TEMPORARY;
-    return kind == 1   ? rule_of_forward(s, x, facts, kept)
-           : kind == 3 ? RULE_GRADIENT
-                       : RULE_STATE;
+    return kind == RUN_FORWARD    ? rule_of_forward(s, x, facts, kept)
+           : kind == RUN_BACKWARD ? RULE_GRADIENT
+                                  : RULE_STATE;
 }
 
 /* ---- what was there before --------------------------------------------------------------- */
@@ -198,8 +200,8 @@ static trace_rule said_before(const search *s, const trace_life *x)
 {
     const trace_stack *by = &s->t->stacks[x->stack];
     return (by->facts & FRAMES_WORKSPACE) != 0              ? RULE_WORKSPACE
-           : by->phase == 4                                 ? RULE_STATE
-           : by->phase == 3                                 ? RULE_GRADIENT
+           : by->phase == RUN_UPDATE                        ? RULE_STATE
+           : by->phase == RUN_BACKWARD                      ? RULE_GRADIENT
            : (by->facts & (FRAMES_MOVE | FRAMES_INIT)) != 0 ? RULE_PARAMETER
                                                             : RULE_NONE;
 }
@@ -234,7 +236,7 @@ static void count_life(const search *s, const trace_life *x, size_class *c)
         (*(said == RULE_NONE        ? &c->before
            : said == RULE_PARAMETER ? &c->parameters
                                     : &c->others))++;
-    else if (x->born > 0 && (x->rule == RULE_STATE || s->r->kind[x->born] == 3))
+    else if (x->born > 0 && (x->rule == RULE_STATE || s->r->kind[x->born] == RUN_BACKWARD))
         count(x->rule == RULE_STATE                             ? &c->states
               : x->rule == RULE_GRADIENT                        ? &c->gradients
               : (facts_of_death(s, x) & FRAMES_ACCUMULATE) != 0 ? &c->added
@@ -288,9 +290,9 @@ static trace_rule rule_of_before(const search *s, const trace_life *x, const siz
         return RULE_NONE;
     if (x->dead < s->l->n_positions)
         switch (s->r->kind[x->dead]) {
-        case 3:
+        case RUN_BACKWARD:
             return RULE_SAVED;
-        case 4: /* of an update that the trace begins in, or of those before it */
+        case RUN_UPDATE: /* of an update that the trace begins in, or of those before it */
             return s->r->region[x->dead] == 0 ? RULE_TEMPORARY
                    : c->states.most > 0       ? RULE_STATE
                                               : RULE_GRADIENT;

@@ -21,13 +21,16 @@ typedef enum {
     RULE_WEIGHTS,
     TRACE_RULES
 } trace_rule;
-/* "made in a backward pass and kept behind it"; the guide has the rules at length. */
+/* "made in a backward pass and kept after it"; the guide has the rules at length. */
 const char *trace_rule_text(trace_rule rule);
+
+/* Numbers of phases. As kinds data and loss are forward, and 0 is not known. */
+enum { RUN_DATA, RUN_FORWARD, RUN_LOSS, RUN_BACKWARD, RUN_UPDATE };
 
 typedef struct {
     int8_t *phase;    /* by position; -1: not known */
     uint32_t *region; /* by position: a new one where the kind changes */
-    uint8_t *kind;    /* by position: 1 forward with data and loss, 3 backward, 4 update; 0 */
+    uint8_t *kind;    /* by position: RUN_FORWARD, RUN_BACKWARD, RUN_UPDATE; 0 */
     uint32_t n_positions;
     bool known;    /* frames show phases: a backward pass, an update, or that there is none */
     bool backward; /* there is a backward pass */
