@@ -213,7 +213,7 @@ void sw_exec_destroy(sw_exec *exec)
     if (exec->busy != 0 && exec->forks == sw_fork_number())
         (void)sw_error_set(SW_BUSY, __FILE__, __LINE__, "%s: the exec is in use by %s", call,
                            swi_owner_text(&exec->busy));
-    else if (exec->crew != NULL)
+    else if (exec->member_pool != NULL)
         (void)sw_error_set(SW_BUSY, __FILE__, __LINE__,
                            "%s: groups of members use the exec; destroy them first", call);
     else

@@ -90,8 +90,9 @@ struct sw_exec {
     uint32_t cap_op_ns;
     void *key_scratch;
     size_t cap_key_scratch;
-    size_t arena_limit;    /* of programs that are planned now, beside the budget's; 0: none */
-    struct swi_crew *crew; /* of members (population/crew.h), which are to end first */
+    size_t arena_limit; /* of programs that are planned now, beside the budget's; 0: none */
+    struct swi_member_pool
+        *member_pool; /* of members (population/member_pool.h), which are to end first */
 };
 
 /* sw_exec_create. */

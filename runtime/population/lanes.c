@@ -1,7 +1,7 @@
 /* Lanes: step arenas by thread, shared by the groups of an exec. On a device there is one, and
  * its steps are the planner's: members run in the planner's stream, its arena and its inputs,
  * which the budget of the exec pays for. */
-#include "runtime/population/crew_internal.h"
+#include "runtime/population/member_pool_internal.h"
 #include "alloc/base/assert.h"
 #include "alloc/base/poison.h"
 #include "kernels/dispatch.h"
@@ -44,8 +44,8 @@ static sw_status make_lane(const swi_lanes *l, swi_lane *lane)
 {
     if (!swi_lanes_on_host(l))
         return make_host_arena(&lane->batches, "member's batch");
-    SW_TRY(swi_crew_arena(&lane->steps, l->exec, "member's step", SW_ARENA_STEP));
-    SW_TRY(swi_crew_arena(&lane->batches, l->exec, "member's batch", SW_ARENA_DATA));
+    SW_TRY(swi_member_pool_arena(&lane->steps, l->exec, "member's step", SW_ARENA_STEP));
+    SW_TRY(swi_member_pool_arena(&lane->batches, l->exec, "member's batch", SW_ARENA_DATA));
     const bool all = l->threads == swi_target_of(l->exec)->threads;
     lane->par = swi_pool_par(all ? l->exec->pool : l->planner->pool);
     if (all || l->threads == 1) /* else as many as its plans have scratch for, and no more */
@@ -78,11 +78,11 @@ static void end(swi_lanes *l)
     sw_heap_free(l, SW_HEAP_RECORDS, sizeof *l);
 }
 
-sw_status swi_lanes_take(swi_lanes **out, swi_crew *crew, int threads)
+sw_status swi_lanes_take(swi_lanes **out, swi_member_pool *member_pool, int threads)
 {
-    const int all = swi_target_of(crew->exec)->threads;
+    const int all = swi_target_of(member_pool->exec)->threads;
     void *block;
-    for (swi_lanes *l = crew->lanes; l != NULL; l = l->next)
+    for (swi_lanes *l = member_pool->lanes; l != NULL; l = l->next)
         if (l->threads == threads) {
             l->users++;
             *out = l;
@@ -91,24 +91,25 @@ sw_status swi_lanes_take(swi_lanes **out, swi_crew *crew, int threads)
     SW_ASSERT(threads >= 1 && threads <= all);
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(swi_lanes)));
     swi_lanes *l = block;
-    *l = (swi_lanes){.exec = crew->exec, .threads = threads, .users = 1, .n = all / threads};
+    *l = (swi_lanes){
+        .exec = member_pool->exec, .threads = threads, .users = 1, .n = all / threads};
     l->active = l->n;
     const sw_status status = make(l);
     if (status != SW_OK) {
         end(l);
         return status;
     }
-    l->next = crew->lanes;
-    crew->lanes = l;
+    l->next = member_pool->lanes;
+    member_pool->lanes = l;
     *out = l;
     return SW_OK;
 }
 
-void swi_lanes_give(swi_crew *crew, swi_lanes *l)
+void swi_lanes_give(swi_member_pool *member_pool, swi_lanes *l)
 {
     if (l == NULL || --l->users > 0)
         return;
-    swi_lanes **at = &crew->lanes;
+    swi_lanes **at = &member_pool->lanes;
     while (*at != l)
         at = &(*at)->next;
     *at = l->next;
@@ -128,9 +129,9 @@ static sw_status grow(sw_arena *arena, size_t bytes)
     return SW_OK;
 }
 
-void swi_lanes_use(swi_crew *crew, int lanes)
+void swi_lanes_use(swi_member_pool *member_pool, int lanes)
 {
-    for (swi_lanes *l = crew->lanes; l != NULL; l = l->next)
+    for (swi_lanes *l = member_pool->lanes; l != NULL; l = l->next)
         l->active = lanes < l->n ? lanes : l->n;
 }
 
@@ -149,9 +150,9 @@ sw_status swi_lanes_empty(swi_lanes *l)
     for (int i = 0; i < l->n && swi_lanes_on_host(l); i++) {
         swi_lane *lane = &l->lane[i];
         sw_arena *steps, *batches;
-        SW_TRY(swi_crew_arena(&steps, l->exec, "member's step", SW_ARENA_STEP));
+        SW_TRY(swi_member_pool_arena(&steps, l->exec, "member's step", SW_ARENA_STEP));
         const sw_status status =
-            swi_crew_arena(&batches, l->exec, "member's batch", SW_ARENA_DATA);
+            swi_member_pool_arena(&batches, l->exec, "member's batch", SW_ARENA_DATA);
         if (status != SW_OK) {
             sw_arena_destroy(steps);
             return status;
@@ -166,10 +167,10 @@ sw_status swi_lanes_empty(swi_lanes *l)
 
 /* On a device members run in the arena of the planner, and its inputs are what a batch takes.
  */
-size_t swi_lanes_step_bytes(const swi_crew *crew)
+size_t swi_lanes_step_bytes(const swi_member_pool *member_pool)
 {
     size_t bytes = 0;
-    for (const swi_lanes *l = crew->lanes; l != NULL; l = l->next) {
+    for (const swi_lanes *l = member_pool->lanes; l != NULL; l = l->next) {
         if (!swi_lanes_on_host(l))
             bytes += sw_arena_height(l->planner->arena);
         for (int i = 0; i < l->n && swi_lanes_on_host(l); i++)
@@ -178,10 +179,10 @@ size_t swi_lanes_step_bytes(const swi_crew *crew)
     return bytes;
 }
 
-size_t swi_lanes_batch_bytes(const swi_crew *crew)
+size_t swi_lanes_batch_bytes(const swi_member_pool *member_pool)
 {
     size_t bytes = 0;
-    for (const swi_lanes *l = crew->lanes; l != NULL; l = l->next) {
+    for (const swi_lanes *l = member_pool->lanes; l != NULL; l = l->next) {
         if (!swi_lanes_on_host(l))
             bytes += l->planner->backend->data_height(l->planner);
         for (int i = 0; i < l->n && swi_lanes_on_host(l); i++)
@@ -190,7 +191,7 @@ size_t swi_lanes_batch_bytes(const swi_crew *crew)
     return bytes;
 }
 
-size_t swi_lanes_bytes(const swi_crew *crew)
+size_t swi_lanes_bytes(const swi_member_pool *member_pool)
 {
-    return swi_lanes_step_bytes(crew) + swi_lanes_batch_bytes(crew);
+    return swi_lanes_step_bytes(member_pool) + swi_lanes_batch_bytes(member_pool);
 }

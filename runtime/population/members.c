@@ -47,15 +47,16 @@ sw_status swi_slot_take(sw_members *m, uint32_t *out)
     uint32_t index;
     SW_TRY(pick_slot(m, &index));
     if (m->slots[index].offset == SWI_NO_RANGE) {
-        const sw_status status = swi_crew_range(m->crew, m->stride, &m->slots[index].offset);
+        const sw_status status =
+            swi_member_pool_range(m->member_pool, m->stride, &m->slots[index].offset);
         if (status != SW_OK) {
             swi_slot_give(m, index);
             return status;
         }
     }
     m->slots[index].taken = true;
-    m->crew->live += m->stride;
-    m->crew->n_live++;
+    m->member_pool->live += m->stride;
+    m->member_pool->n_live++;
     *out = index;
     return SW_OK;
 }
@@ -63,8 +64,8 @@ sw_status swi_slot_take(sw_members *m, uint32_t *out)
 void swi_slot_give(sw_members *m, uint32_t index)
 {
     if (m->slots[index].taken) {
-        m->crew->live -= m->stride;
-        m->crew->n_live--;
+        m->member_pool->live -= m->stride;
+        m->member_pool->n_live--;
     }
     m->slots[index].taken = false;
     m->slots[index].next_free = m->first_free;
@@ -91,8 +92,8 @@ static sw_status make(sw_members *m)
     void *block;
     m->first_free = NO_SLOT;
     SW_TRY(measure(m));
-    SW_TRY(swi_crew_join(m, m->exec));
-    SW_TRY(swi_lanes_take(&m->lanes, m->crew, m->opts.threads));
+    SW_TRY(swi_member_pool_join(m, m->exec));
+    SW_TRY(swi_lanes_take(&m->lanes, m->member_pool, m->opts.threads));
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, m->shape->n_knobs * sizeof *m->first_knobs));
     m->first_knobs = block;
     m->n_first_knobs = m->shape->n_knobs;
@@ -123,8 +124,8 @@ void swi_members_free(sw_members *m)
     for (uint32_t i = 0; i < m->n_slots; i++)
         if (m->slots[i].taken)
             swi_slot_give(m, i);
-    swi_lanes_give(m->crew, m->lanes);
-    swi_crew_leave(m);
+    swi_lanes_give(m->member_pool, m->lanes);
+    swi_member_pool_leave(m);
     sw_heap_free(m->first_knobs, SW_HEAP_RECORDS, m->n_first_knobs * sizeof *m->first_knobs);
     sw_heap_free(m->knobs, SW_HEAP_RECORDS, m->n_first_knobs * sizeof *m->knobs);
     sw_heap_free(m->knob_copies, SW_HEAP_RECORDS, m->cap_knob_copies * sizeof *m->knob_copies);
@@ -206,11 +207,11 @@ sw_status sw_members_used(const sw_members *m, sw_members_memory *out)
     SW_TRY(swi_struct_check(SWI_STRUCT_sw_members_memory, out->size, call));
     const sw_members_memory used = {.size = out->size,
                                     .lanes = m->lanes->n,
-                                    .lane_bytes = swi_lanes_bytes(m->crew),
-                                    .range_bytes = sw_arena_height(m->crew->ranges),
-                                    .live_bytes = m->crew->live,
-                                    .step_bytes = swi_lanes_step_bytes(m->crew),
-                                    .batch_bytes = swi_lanes_batch_bytes(m->crew)};
+                                    .lane_bytes = swi_lanes_bytes(m->member_pool),
+                                    .range_bytes = sw_arena_height(m->member_pool->ranges),
+                                    .live_bytes = m->member_pool->live,
+                                    .step_bytes = swi_lanes_step_bytes(m->member_pool),
+                                    .batch_bytes = swi_lanes_batch_bytes(m->member_pool)};
     swi_struct_write(SWI_STRUCT_sw_members_memory, out, &used);
     return SW_OK;
 }

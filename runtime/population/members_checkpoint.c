@@ -33,7 +33,7 @@ static unsigned char *base(void *owner)
     kept *l = owner;
     for (uint32_t k = 0; k < l->n; k++)
         l->places[k] = l->of->slots[l->slots[k]].offset;
-    return sw_arena_base(l->of->crew->ranges);
+    return sw_arena_base(l->of->member_pool->ranges);
 }
 
 static void read_records(const void *owner, swi_stack_record *to)

@@ -5,7 +5,7 @@
 #include "alloc/base/handle.h"
 #include "runtime/base/structs.h"
 #include "runtime/data/feed.h"
-#include "runtime/population/crew.h"
+#include "runtime/population/member_pool.h"
 
 #define SWI_NO_RANGE SIZE_MAX
 
@@ -14,7 +14,7 @@ typedef struct {
     uint64_t steps, batches; /* its progress */
     uint64_t used;           /* number of the run that it was named in last */
     uint64_t ns;             /* that its last run took, all its steps; 0 on a device */
-    size_t offset;           /* of its range in the crew's arena; SWI_NO_RANGE: none */
+    size_t offset;           /* of its range in the member_pool's arena; SWI_NO_RANGE: none */
     uint32_t generation;     /* odd: there is a member */
     uint32_t next_free;
     bool taken;         /* its range is in use */
@@ -42,8 +42,8 @@ typedef struct {
 struct sw_members {
     sw_handle handle;
     sw_exec *exec; /* the caller's: its threads, its turn */
-    swi_crew *crew;
-    sw_members *next; /* of the crew */
+    swi_member_pool *member_pool;
+    sw_members *next; /* of the member_pool */
     swi_lanes *lanes;
     sw_model *shape;
     sw_members_opts opts;
@@ -73,7 +73,7 @@ struct sw_members {
 static inline unsigned char *swi_member_base(const sw_members *m, uint32_t index)
 {
     SW_ASSERT(index < m->n_slots && m->slots[index].offset != SWI_NO_RANGE);
-    return (unsigned char *)sw_arena_base(m->crew->ranges) + m->slots[index].offset;
+    return (unsigned char *)sw_arena_base(m->member_pool->ranges) + m->slots[index].offset;
 }
 
 /* One of the library's own, whatever callback runs; NULL: nothing. */

@@ -304,7 +304,7 @@ sw_status sw_members_plan(sw_members *m, const sw_members_args *given, size_t *o
     const sw_status status = prepare(m);
     swi_leave(m->exec, &none);
     if (status == SW_OK && out != NULL)
-        *out = swi_lanes_bytes(m->crew);
+        *out = swi_lanes_bytes(m->member_pool);
     return status;
 }
 

@@ -2,13 +2,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-void crew_new_card(const sw_fake_card *card, uint64_t lazy)
+void member_pool_new_card(const sw_fake_card *card, uint64_t lazy)
 {
     sw_fake_card_api()->reset(card);
     sw_fake_card_api()->lazy(lazy);
 }
 
-void crew_end_card(void)
+void member_pool_end_card(void)
 {
     sw_fake_live live;
     sw_heap_stats pinned;
@@ -20,7 +20,7 @@ void crew_end_card(void)
     CU_ASSERT_EQUAL(pinned.bytes, 0);
 }
 
-sw_exec *crew_exec(const char *device, sw_budget *budget, bool graphs)
+sw_exec *member_pool_exec(const char *device, sw_budget *budget, bool graphs)
 {
     const sw_exec_opts opts = {.size = sizeof opts,
                                .device = device,
@@ -32,7 +32,7 @@ sw_exec *crew_exec(const char *device, sw_budget *budget, bool graphs)
     return exec;
 }
 
-sw_members *crew_members(sw_exec *exec, small *shape)
+sw_members *member_pool_members(sw_exec *exec, small *shape)
 {
     const sw_members_opts opts = {
         .size = sizeof opts, .shape = shape->model, .fn = small_step, .user = shape};
@@ -42,35 +42,35 @@ sw_members *crew_members(sw_exec *exec, small *shape)
     return made;
 }
 
-uint64_t crew_seed(int k)
+uint64_t member_pool_seed(int k)
 {
     return (uint64_t)(k % 5) + 1;
 }
 
-float crew_factor(int k)
+float member_pool_factor(int k)
 {
     return k % 2 == 0 ? 1.0f : 0.5f;
 }
 
-crew crew_on(const char *device, sw_budget *budget, bool graphs)
+member_pool member_pool_on(const char *device, sw_budget *budget, bool graphs)
 {
-    crew g = {.device = device, .budget = budget, .shape = small_new(HIDDEN)};
-    g.exec = crew_exec(device, budget, graphs);
-    g.all = crew_members(g.exec, g.shape);
+    member_pool g = {.device = device, .budget = budget, .shape = small_new(HIDDEN)};
+    g.exec = member_pool_exec(device, budget, graphs);
+    g.all = member_pool_members(g.exec, g.shape);
     for (int k = 0; k < N; k++) {
-        OK(sw_member_new(&g.member[k], g.all, crew_seed(k)));
-        OK(sw_member_knob_set(g.member[k], g.shape->factor, crew_factor(k)));
+        OK(sw_member_new(&g.member[k], g.all, member_pool_seed(k)));
+        OK(sw_member_knob_set(g.member[k], g.shape->factor, member_pool_factor(k)));
     }
     return g;
 }
 
-void crew_end(crew *g)
+void member_pool_end(member_pool *g)
 {
     sw_members_destroy(g->all);
     sw_exec_destroy(g->exec);
 }
 
-sw_members_args crew_args(const sw_member *members, size_t n, const sw_feed *feed)
+sw_members_args member_pool_args(const sw_member *members, size_t n, const sw_feed *feed)
 {
     return (sw_members_args){.size = sizeof(sw_members_args),
                              .members = members,
@@ -81,14 +81,14 @@ sw_members_args crew_args(const sw_member *members, size_t n, const sw_feed *fee
                              .steps = STEPS};
 }
 
-const sw_feed *crew_feed(void)
+const sw_feed *member_pool_feed(void)
 {
     return small_feed(small_data(SAMPLES), ROWS, 0);
 }
 
 /* ---- bytes ------------------------------------------------------------------------------- */
 
-unsigned char *crew_packed(sw_member member)
+unsigned char *member_pool_packed(sw_member member)
 {
     const size_t bytes = sw_members_packed_bytes(member.of);
     unsigned char *to = malloc(bytes);
@@ -97,10 +97,10 @@ unsigned char *crew_packed(sw_member member)
     return to;
 }
 
-bool crew_same(sw_member a, sw_member b)
+bool member_pool_same(sw_member a, sw_member b)
 {
-    unsigned char *x = crew_packed(a), *y = crew_packed(b);
-    const bool same = memcmp(x + CREW_HEAD, y + CREW_HEAD, a.of->stride) == 0;
+    unsigned char *x = member_pool_packed(a), *y = member_pool_packed(b);
+    const bool same = memcmp(x + MEMBER_POOL_HEAD, y + MEMBER_POOL_HEAD, a.of->stride) == 0;
     free(x);
     free(y);
     return same;

@@ -34,16 +34,17 @@ static trained alone(const char *device, int k, const sw_dataset *data, const sw
     trained out = {.loss = (double)NAN};
     const sw_loader_opts opts = {.size = sizeof opts,
                                  .batch = ROWS,
-                                 .seed = crew_seed(k),
+                                 .seed = member_pool_seed(k),
                                  .shuffle = 1,
                                  .keyed = 1,
                                  .inline_fill = 1};
-    const sw_exec_opts its = {.size = sizeof its, .device = device, .seed = crew_seed(k)};
+    const sw_exec_opts its = {
+        .size = sizeof its, .device = device, .seed = member_pool_seed(k)};
     OK(sw_exec_create(&exec, &its));
-    OK(sw_model_ready(t->model, exec, crew_seed(k)));
+    OK(sw_model_ready(t->model, exec, member_pool_seed(k)));
     OK(sw_loader_create(&loader, data, &opts));
     OK(sw_loader_epoch(loader, 0));
-    sw_knob_set(t->factor, crew_factor(k));
+    sw_knob_set(t->factor, member_pool_factor(k));
     for (uint64_t step = 0, epoch = 0; step < STEPS; step++) {
         const sw_array *in = own;
         int n = 2;
@@ -76,15 +77,15 @@ static trained alone(const char *device, int k, const sw_dataset *data, const sw
     return out;
 }
 
-static void check_alone(const crew *g, const sw_dataset *data, const sw_array *own,
+static void check_alone(const member_pool *g, const sw_dataset *data, const sw_array *own,
                         const double *loss, const char *what)
 {
     for (int k = 0; k < N; k++) {
         trained t = alone(g->device, k, data, own != NULL ? own + 2 * k : NULL);
-        unsigned char *bytes = crew_packed(g->member[k]);
+        unsigned char *bytes = member_pool_packed(g->member[k]);
         SW_CHECK(memcmp(&t.loss, &loss[k], sizeof t.loss) == 0, "%s: loss of %d: %g and %g",
                  what, k, t.loss, loss[k]);
-        SW_CHECK(memcmp(bytes + CREW_HEAD, t.bytes, g->all->model_bytes) == 0,
+        SW_CHECK(memcmp(bytes + MEMBER_POOL_HEAD, t.bytes, g->all->model_bytes) == 0,
                  "%s: bytes of member %d", what, k);
         free(t.bytes);
         free(bytes);
@@ -101,9 +102,9 @@ static void a_member_is_a_model_that_is_trained_alone(void)
     const sw_feed *feed = small_feed(data, ROWS, 0);
     for (int way = 0; way < 4; way++) {
         double loss[N], mean[N];
-        crew_new_card(&(sw_fake_card){.cannot_map = way == 3}, (uint64_t)way);
-        crew g = crew_on("cuda", NULL, way != 2);
-        sw_members_args args = crew_args(g.member, N, feed);
+        member_pool_new_card(&(sw_fake_card){.cannot_map = way == 3}, (uint64_t)way);
+        member_pool g = member_pool_on("cuda", NULL, way != 2);
+        sw_members_args args = member_pool_args(g.member, N, feed);
         args.steps = 2;
         OK(sw_members_run(g.all, &args));
         args.steps = STEPS - 2;
@@ -112,8 +113,8 @@ static void a_member_is_a_model_that_is_trained_alone(void)
         OK(sw_members_mean(g.all, "loss", mean, N));
         CU_ASSERT(mean[0] > 0.0 && mean[0] != loss[0]);
         check_alone(&g, data, NULL, loss, "feed");
-        crew_end(&g);
-        crew_end_card();
+        member_pool_end(&g);
+        member_pool_end_card();
     }
 }
 
@@ -129,8 +130,8 @@ static void own_inputs_are_those_of_each_member(void)
                 numbers[k][i][j] = (float)sw_dice_below(&dice, 2000) / 1000.0f - 1.0f;
             own[2 * k + i] = (sw_array){SW_F32, SW_SHAPE(ROWS, SMALL_WIDTH), numbers[k][i]};
         }
-    crew_new_card(NULL, 1);
-    crew g = crew_on("cuda", NULL, true);
+    member_pool_new_card(NULL, 1);
+    member_pool g = member_pool_on("cuda", NULL, true);
     sw_members_args args = {.size = sizeof args,
                             .members = g.member,
                             .n = N,
@@ -142,18 +143,18 @@ static void own_inputs_are_those_of_each_member(void)
         OK(sw_members_run(g.all, &args));
     OK(sw_members_metric(g.all, "loss", loss, N));
     check_alone(&g, small_data(SAMPLES), own, loss, "own inputs");
-    crew_end(&g);
-    crew_end_card();
+    member_pool_end(&g);
+    member_pool_end_card();
 }
 
 static void it_is_near_a_member_of_the_cpu(void)
 {
-    const sw_feed *feed = crew_feed();
+    const sw_feed *feed = member_pool_feed();
     double loss[2][N];
-    crew_new_card(NULL, 2);
-    crew g[2] = {crew_on("cuda", NULL, true), crew_on(NULL, NULL, true)};
+    member_pool_new_card(NULL, 2);
+    member_pool g[2] = {member_pool_on("cuda", NULL, true), member_pool_on(NULL, NULL, true)};
     for (int i = 0; i < 2; i++) {
-        const sw_members_args args = crew_args(g[i].member, N, feed);
+        const sw_members_args args = member_pool_args(g[i].member, N, feed);
         OK(sw_members_run(g[i].all, &args));
         OK(sw_members_metric(g[i].all, "loss", loss[i], N));
     }
@@ -163,26 +164,26 @@ static void it_is_near_a_member_of_the_cpu(void)
         CU_ASSERT(far(g[0].member[k], g[0].shape->f1.weight, g[1].member[k],
                       g[1].shape->f1.weight, HIDDEN * SMALL_WIDTH) < 1e-4);
     }
-    crew_end(&g[0]);
-    crew_end(&g[1]);
-    crew_end_card();
+    member_pool_end(&g[0]);
+    member_pool_end(&g[1]);
+    member_pool_end_card();
 }
 
 /* Two shapes in one call have the bits that they have in calls of their own. */
 static void groups_run_together(void)
 {
-    const sw_feed *feed = crew_feed();
+    const sw_feed *feed = member_pool_feed();
     unsigned char *bytes[2][3] = {{NULL}};
     for (int way = 0; way < 2; way++) {
-        crew_new_card(NULL, (uint64_t)way);
-        sw_exec *exec = crew_exec("cuda", NULL, true);
-        sw_members *all[2] = {crew_members(exec, small_new(HIDDEN)),
-                              crew_members(exec, small_new(HIDDEN + 7))};
+        member_pool_new_card(NULL, (uint64_t)way);
+        sw_exec *exec = member_pool_exec("cuda", NULL, true);
+        sw_members *all[2] = {member_pool_members(exec, small_new(HIDDEN)),
+                              member_pool_members(exec, small_new(HIDDEN + 7))};
         sw_member member[2][3];
         sw_members_args args[2];
         for (int i = 0; i < 2; i++) {
             small_members(member[i], 3, all[i], 4);
-            args[i] = crew_args(member[i], 3, feed);
+            args[i] = member_pool_args(member[i], 3, feed);
             args[i].steps = (uint32_t)(3 + 2 * i);
             if (way == 1)
                 OK(sw_members_run(all[i], &args[i]));
@@ -191,7 +192,7 @@ static void groups_run_together(void)
             OK(sw_members_run_all(all, args, 2));
         for (int i = 0; i < 2; i++)
             for (int k = 0; k < 3; k++) {
-                unsigned char *now = crew_packed(member[i][k]);
+                unsigned char *now = member_pool_packed(member[i][k]);
                 if (way == 0) {
                     bytes[i][k] = now;
                     continue;
@@ -203,17 +204,17 @@ static void groups_run_together(void)
         sw_members_destroy(all[0]);
         sw_members_destroy(all[1]);
         sw_exec_destroy(exec);
-        crew_end_card();
+        member_pool_end_card();
     }
 }
 
 static void evaluation_changes_no_member(void)
 {
     double loss[N], again[N];
-    crew_new_card(NULL, 1);
-    crew g = crew_on("cuda", NULL, true);
-    sw_members_args args = crew_args(g.member, N, crew_feed());
-    unsigned char *before = crew_packed(g.member[3]);
+    member_pool_new_card(NULL, 1);
+    member_pool g = member_pool_on("cuda", NULL, true);
+    sw_members_args args = member_pool_args(g.member, N, member_pool_feed());
+    unsigned char *before = member_pool_packed(g.member[3]);
     args.mode = SW_EVAL;
     args.own_steps = 0;
     args.steps = 3;
@@ -221,13 +222,13 @@ static void evaluation_changes_no_member(void)
     OK(sw_members_mean(g.all, "loss", loss, N));
     OK(sw_members_run(g.all, &args));
     OK(sw_members_mean(g.all, "loss", again, N));
-    unsigned char *after = crew_packed(g.member[3]);
+    unsigned char *after = member_pool_packed(g.member[3]);
     CU_ASSERT(memcmp(before, after, sw_members_packed_bytes(g.all)) == 0);
     CU_ASSERT(memcmp(loss, again, sizeof loss) == 0 && loss[0] != loss[1] && loss[0] > 0.0);
     free(before);
     free(after);
-    crew_end(&g);
-    crew_end_card();
+    member_pool_end(&g);
+    member_pool_end_card();
 }
 
 /* ---- many members ------------------------------------------------------------------------ */
@@ -243,9 +244,9 @@ static void there_can_be_more_members_than_graphs(void)
     const sw_dataset *data = small_data(SAMPLES);
     const sw_feed *feed = small_feed(data, ROWS, 0);
     double loss[N];
-    crew_new_card(NULL, 1);
-    crew g = crew_on("cuda", NULL, true);
-    sw_members_args args = crew_args(g.member, N, feed);
+    member_pool_new_card(NULL, 1);
+    member_pool g = member_pool_on("cuda", NULL, true);
+    sw_members_args args = member_pool_args(g.member, N, feed);
     queue_of(g.all)->most_graphs = 3;
     args.steps = 1;
     for (int i = 0; i < STEPS; i++) {
@@ -254,24 +255,25 @@ static void there_can_be_more_members_than_graphs(void)
     }
     OK(sw_members_metric(g.all, "loss", loss, N));
     check_alone(&g, data, NULL, loss, "few graphs");
-    crew_end(&g);
-    crew_end_card();
+    member_pool_end(&g);
+    member_pool_end_card();
 }
 
 /* A slot that is taken again, another seed, and a range that has moved are other bindings. */
 static void members_come_and_go(void)
 {
-    const sw_feed *feed = crew_feed();
+    const sw_feed *feed = member_pool_feed();
     sw_member extra;
     sw_budget *budget = NULL;
-    crew_new_card(NULL, 2);
+    member_pool_new_card(NULL, 2);
     OK(sw_budget_create(&budget, (size_t)1 << 20));
-    crew g = crew_on("cuda", budget, true), plain = crew_on("cuda", NULL, false);
-    crew *both[2] = {&g, &plain};
-    sw_members *wide = crew_members(g.exec, small_new(HIDDEN * 4));
+    member_pool g = member_pool_on("cuda", budget, true),
+                plain = member_pool_on("cuda", NULL, false);
+    member_pool *both[2] = {&g, &plain};
+    sw_members *wide = member_pool_members(g.exec, small_new(HIDDEN * 4));
     for (int i = 0; i < 2; i++) {
-        crew *its = both[i];
-        sw_members_args args = crew_args(its->member, N, feed);
+        member_pool *its = both[i];
+        sw_members_args args = member_pool_args(its->member, N, feed);
         OK(sw_members_run(its->all, &args));
         sw_member_end(its->member[1]);
         OK(sw_member_new(&its->member[1], its->all, 50)); /* in the same range */
@@ -279,7 +281,7 @@ static void members_come_and_go(void)
         OK(sw_members_run(its->all, &args));
     }
     for (int k = 0; k < N; k++)
-        SW_CHECK(crew_same(g.member[k], plain.member[k]), "taken again: member %d", k);
+        SW_CHECK(member_pool_same(g.member[k], plain.member[k]), "taken again: member %d", k);
     for (int i = 0; i < 2; i++)
         for (int k = 0; k < 4; k++)
             sw_member_end(both[i]->member[k]);
@@ -288,16 +290,16 @@ static void members_come_and_go(void)
         OK(sw_member_new(&extra, wide, 3));
     CU_ASSERT(g.member[4].of->slots[g.member[4].index].offset != before);
     for (int i = 0; i < 2; i++) {
-        const sw_members_args args = crew_args(both[i]->member + 4, N - 4, feed);
+        const sw_members_args args = member_pool_args(both[i]->member + 4, N - 4, feed);
         OK(sw_members_run(both[i]->all, &args));
     }
     for (int k = 4; k < N; k++)
-        SW_CHECK(crew_same(g.member[k], plain.member[k]), "moved: member %d", k);
+        SW_CHECK(member_pool_same(g.member[k], plain.member[k]), "moved: member %d", k);
     sw_members_destroy(wide);
-    crew_end(&g);
-    crew_end(&plain);
+    member_pool_end(&g);
+    member_pool_end(&plain);
     sw_budget_destroy(budget);
-    crew_end_card();
+    member_pool_end_card();
 }
 
 /* A hole in front of a range that is longer: twice as long (pieces on the card), and hundreds
@@ -308,20 +310,20 @@ static void long_ranges_close_short_holes(void)
     for (int i = 0; i < 2; i++) {
         sw_budget *budget = NULL;
         sw_member hole, member, more;
-        crew_new_card(NULL, 1);
+        member_pool_new_card(NULL, 1);
         OK(sw_budget_create(&budget, (size_t)64 << 20));
-        sw_exec *exec = crew_exec("cuda", budget, true);
-        sw_members *first = crew_members(exec, small_new(before[i]));
-        sw_members *second = crew_members(exec, small_new(behind[i]));
+        sw_exec *exec = member_pool_exec("cuda", budget, true);
+        sw_members *first = member_pool_members(exec, small_new(before[i]));
+        sw_members *second = member_pool_members(exec, small_new(behind[i]));
         OK(sw_member_new(&hole, first, 1));
         OK(sw_member_new(&member, second, 2));
-        unsigned char *was = crew_packed(member);
+        unsigned char *was = member_pool_packed(member);
         CU_ASSERT(second->slots[0].offset > 0 && second->slots[0].offset < second->stride);
         CU_ASSERT_EQUAL(second->slots[0].offset < second->stride / 64, i == 1);
         sw_member_end(hole);
         OK(sw_member_new(&more, second, 3)); /* a hole is closed before the arena grows */
         CU_ASSERT_EQUAL(second->slots[0].offset, 0);
-        unsigned char *is = crew_packed(member);
+        unsigned char *is = member_pool_packed(member);
         CU_ASSERT(memcmp(was, is, sw_members_packed_bytes(second)) == 0);
         free(was);
         free(is);
@@ -329,7 +331,7 @@ static void long_ranges_close_short_holes(void)
         sw_members_destroy(second);
         sw_exec_destroy(exec);
         sw_budget_destroy(budget);
-        crew_end_card();
+        member_pool_end_card();
     }
 }
 

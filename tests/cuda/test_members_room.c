@@ -19,17 +19,17 @@ static size_t whole(size_t bytes, size_t of)
 /* What is planned, what is taken, what the budget has, and what the card has given. */
 static void a_budget_counts_what_the_card_gives(void)
 {
-    const sw_feed *feed = crew_feed();
+    const sw_feed *feed = member_pool_feed();
     sw_budget *budget = NULL;
     sw_fake_live live;
     sw_plan_info info = {.size = sizeof info};
     sw_members_memory used = {.size = sizeof used};
     size_t lanes = 0;
     for (int plain = 0; plain < 2; plain++) {
-        crew_new_card(&(sw_fake_card){.cannot_map = plain != 0}, 1);
+        member_pool_new_card(&(sw_fake_card){.cannot_map = plain != 0}, 1);
         OK(sw_budget_create(&budget, (size_t)4 << 20));
-        crew g = crew_on("cuda", budget, true);
-        sw_members_args args = crew_args(g.member, N, feed);
+        member_pool g = member_pool_on("cuda", budget, true);
+        sw_members_args args = member_pool_args(g.member, N, feed);
         sw_members_args test = args;
         test.mode = SW_EVAL;
         OK(sw_members_look(g.all, &args, &info));
@@ -57,43 +57,43 @@ static void a_budget_counts_what_the_card_gives(void)
         CU_ASSERT_EQUAL(given, whole(used.range_bytes, step) + whole(steps, step) +
                                    whole(lanes - steps, step));
         CU_ASSERT_EQUAL(given, live.device_bytes);
-        crew_end(&g);
+        member_pool_end(&g);
         CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
         sw_budget_destroy(budget);
-        crew_end_card();
+        member_pool_end_card();
     }
 }
 
 static void a_budget_that_is_too_small_says_so(void)
 {
-    const sw_feed *feed = crew_feed();
+    const sw_feed *feed = member_pool_feed();
     sw_budget *budget = NULL;
     sw_member more;
-    crew_new_card(NULL, 0);
+    member_pool_new_card(NULL, 0);
     small *shape = small_new(HIDDEN);
     size_t bytes = 0;
     OK(sw_model_bytes(shape->model, &bytes));
     OK(sw_budget_create(&budget, N * bytes));
-    crew g = crew_on("cuda", budget, true);
-    sw_members_args args = crew_args(g.member, N, feed);
+    member_pool g = member_pool_on("cuda", budget, true);
+    sw_members_args args = member_pool_args(g.member, N, feed);
     REFUSED(sw_member_new(&more, g.all, 1), SW_NOMEM, "members");
     REFUSED(sw_members_run(g.all, &args), SW_NOMEM, "step");
     CU_ASSERT_EQUAL(sw_members_count(g.all), N);
     uint64_t made = 1;
     OK(sw_member_progress(g.member[0], &made, NULL));
     CU_ASSERT_EQUAL(made, 0);
-    crew_end(&g);
+    member_pool_end(&g);
     sw_budget_destroy(budget);
-    crew_end_card();
+    member_pool_end_card();
 }
 
 static void steps_bring_no_allocation(void)
 {
     double loss[N];
     sw_fake_counts before, after;
-    crew_new_card(NULL, 0);
-    crew g = crew_on("cuda", NULL, true);
-    sw_members_args args = crew_args(g.member, N, crew_feed());
+    member_pool_new_card(NULL, 0);
+    member_pool g = member_pool_on("cuda", NULL, true);
+    sw_members_args args = member_pool_args(g.member, N, member_pool_feed());
     args.steps = 3; /* an epoch: the program of its last batch, too */
     for (int i = 0; i < 2; i++)
         OK(sw_members_run(g.all, &args));
@@ -111,8 +111,8 @@ static void steps_bring_no_allocation(void)
     CU_ASSERT_EQUAL(after.graph_launches - before.graph_launches, 10 * N * 3);
     CU_ASSERT_EQUAL(after.launches, before.launches);
     CU_ASSERT_EQUAL(after.pageable - before.pageable, 0);
-    crew_end(&g);
-    crew_end_card();
+    member_pool_end(&g);
+    member_pool_end_card();
 }
 
 /* ---- what fails -------------------------------------------------------------------------- */
@@ -131,8 +131,8 @@ static void a_member_that_fails_fails_alone(void)
                 (sw_array){SW_F32, SW_SHAPE(ROWS, SMALL_WIDTH), numbers[k]};
         }
     numbers[3][7] = NAN;
-    crew_new_card(NULL, 1);
-    crew g = crew_on("cuda", NULL, true);
+    member_pool_new_card(NULL, 1);
+    member_pool g = member_pool_on("cuda", NULL, true);
     sw_members_destroy(g.all);
     sw_model_destroy(g.shape->model);
     const sw_optimizer_opts opts = {
@@ -143,7 +143,7 @@ static void a_member_that_fails_fails_alone(void)
     g.shape->seen = sw_state_new(g.shape->model, "seen", SW_F32, SW_SHAPE(1));
     g.shape->factor = sw_knob_new(g.shape->model, "factor", 1.0f);
     OK(sw_optimizer_create(&g.shape->opt, g.shape->model, &opts));
-    g.all = crew_members(g.exec, g.shape);
+    g.all = member_pool_members(g.exec, g.shape);
     small_members(g.member, N, g.all, 1);
     sw_members_args args = {.size = sizeof args,
                             .members = g.member,
@@ -166,8 +166,8 @@ static void a_member_that_fails_fails_alone(void)
     OK(sw_members_run(g.all, &args));
     OK(sw_members_status(g.all, ended, N));
     CU_ASSERT_EQUAL(ended[3], SW_OK);
-    crew_end(&g);
-    crew_end_card();
+    member_pool_end(&g);
+    member_pool_end_card();
 }
 
 /* A fault ends the work on the card, as it does for models: the call says so, and so do all
@@ -177,9 +177,9 @@ static void a_fault_ends_the_work_on_the_card(void)
     for (int way = 0; way < 3; way++) {
         double loss[N];
         sw_status ended[N];
-        crew_new_card(NULL, 1);
-        crew g = crew_on("cuda", NULL, true);
-        sw_members_args args = crew_args(g.member, N, crew_feed());
+        member_pool_new_card(NULL, 1);
+        member_pool g = member_pool_on("cuda", NULL, true);
+        sw_members_args args = member_pool_args(g.member, N, member_pool_feed());
         OK(sw_members_run(g.all, &args));
         if (way == 0)
             sw_fake_card_api()->fail("cudaGraphLaunch", 3, LAUNCH_FAILURE);
@@ -191,7 +191,7 @@ static void a_fault_ends_the_work_on_the_card(void)
         REFUSED(sw_members_status(g.all, ended, N), SW_INVALID, "nothing has run yet");
         REFUSED(sw_member_copy(g.member[0], g.member[5]), SW_DEVICE, "failed before");
         sw_fake_card_api()->fail(NULL, UINT64_MAX, -1);
-        crew_end(&g);
+        member_pool_end(&g);
         sw_fake_card_api()->reset(NULL);
     }
 }
@@ -220,7 +220,7 @@ static sw_status whole_life(void *feed)
         status = sw_members_create(&all, exec, &opts);
     for (int k = 0; k < 2 && status == SW_OK; k++)
         status = sw_member_new(&one[k], all, 1);
-    sw_members_args args = crew_args(one, 2, feed);
+    sw_members_args args = member_pool_args(one, 2, feed);
     args.steps = 2;
     sw_status ended[2] = {SW_OK, SW_OK};
     if (status == SW_OK)
@@ -235,8 +235,8 @@ static sw_status whole_life(void *feed)
 
 static void every_allocation_can_fail(void)
 {
-    const sw_feed *feed = crew_feed();
-    crew_new_card(NULL, 0);
+    const sw_feed *feed = member_pool_feed();
+    member_pool_new_card(NULL, 0);
     OK(whole_life((void *)(uintptr_t)feed));
     uint64_t k = 0, failed = 0;
     for (bool hit = true; hit; k++) {
@@ -253,7 +253,7 @@ static void every_allocation_can_fail(void)
     sw_note("%llu calls, of which %llu fail", (unsigned long long)k,
             (unsigned long long)failed);
     CU_ASSERT(failed > 100 && k - failed < 30);
-    crew_end_card();
+    member_pool_end_card();
 }
 
 static sw_status a_callback(sw_member_view *view, void *user)
@@ -266,8 +266,8 @@ static sw_status a_callback(sw_member_view *view, void *user)
 static void what_is_of_the_cpu_is_refused(void)
 {
     sw_members *none = NULL;
-    crew_new_card(NULL, 0);
-    sw_exec *exec = crew_exec("cuda", NULL, true);
+    member_pool_new_card(NULL, 0);
+    sw_exec *exec = member_pool_exec("cuda", NULL, true);
     const small *shape = small_new(HIDDEN);
     sw_members_opts opts = {
         .size = sizeof opts, .shape = shape->model, .callback = a_callback, .state_bytes = 8};
@@ -279,15 +279,15 @@ static void what_is_of_the_cpu_is_refused(void)
     sw_exec_destroy(exec);
     if (!swi_checksum_there())
         SW_SKIP("built without libxxhash, which checkpoints need");
-    crew g = crew_on("cuda", NULL, true);
+    member_pool g = member_pool_on("cuda", NULL, true);
     sw_checkpoint *checkpoint = NULL;
     const sw_checkpoint_opts kept = {.size = sizeof kept, .path = sw_temp_path("members")};
     OK(sw_checkpoint_create(&checkpoint, g.exec, &kept));
     REFUSED(sw_checkpoint_members(checkpoint, g.all, g.member, N), SW_UNSUPPORTED,
             "sw_checkpoint_put");
     sw_checkpoint_destroy(checkpoint);
-    crew_end(&g);
-    crew_end_card();
+    member_pool_end(&g);
+    member_pool_end_card();
 }
 
 static const sw_test tests[] = {

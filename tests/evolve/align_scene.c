@@ -62,7 +62,7 @@ void aligned_end(sw_genome *g, uint32_t in)
         in = aligned_through(g, in, SW_VERTEX_GLOBAL_AVG_POOL);
     aligned_linear(g, in, 10);
     OK(swi_genome_infer(g, NULL));
-    OK(swi_genome_descend(g));
+    OK(swi_genome_begin_lineage(g));
 }
 
 static bool same_numbers(const int32_t *a, uint32_t n_a, const int32_t *b, uint32_t n_b)

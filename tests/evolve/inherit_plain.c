@@ -16,7 +16,7 @@ sw_genome *scene_child(const sw_genome *a)
     OK(sw_genome_copy(&child, a));
     CU_ASSERT_PTR_NOT_NULL_FATAL(child);
     scene_later(end_genome, child);
-    OK(swi_genome_descend(child));
+    OK(swi_genome_begin_lineage(child));
     return child;
 }
 

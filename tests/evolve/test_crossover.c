@@ -183,7 +183,7 @@ static void borders_are_aligned_together(void)
     for (int i = 0; i < 2; i++) {
         sw_genome *child = NULL;
         OK(sw_genome_copy(&child, g));
-        OK(swi_genome_descend(child));
+        OK(swi_genome_begin_lineage(child));
         OK(swi_align(child, &(swi_align_opts){.ties = ties[i], .n_ties = 2}, NULL));
         for (int k = 1; k < 6; k++)
             CU_ASSERT_EQUAL(child->vertices[k].channels, child->vertices[1].channels);

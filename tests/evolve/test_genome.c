@@ -1,4 +1,4 @@
-/* Genomes as graphs: copies, edits, order, descent, names; and what these cost. */
+/* Genomes as graphs: copies, edits, order, lineage, names; and what these cost. */
 #include "runtime/population/evolve/draws.h"
 #include "tests/evolve/genome_texts.h"
 #include "tests/support/heap_sweep.h"
@@ -6,14 +6,14 @@
 #include <string.h>
 #include <time.h>
 
-/* A copy is the same genome, with its own descent, and lives without the first one. */
+/* A copy is the same genome, with its own lineage, and lives without the first one. */
 static void copies_stand_alone(void)
 {
     sw_genome *g = genome_of(genome_text), *copy = NULL, *second = NULL;
     const uint64_t hash = swi_genome_hash(g);
     OK(sw_genome_copy(&copy, g));
     CU_ASSERT_FATAL(copy != NULL);
-    OK(swi_genome_descend(copy));
+    OK(swi_genome_begin_lineage(copy));
     OK(sw_genome_copy(&second, copy));
     sw_genome_destroy(copy);
     CU_ASSERT_FATAL(second != NULL);
@@ -42,17 +42,17 @@ static void copies_stand_alone(void)
     CU_ASSERT_PTR_NULL(second->vertices[1].rows);
 }
 
-/* Descent taken from a genome with another one takes the place of that, whatever sizes were. */
-static void descent_begins_anew(void)
+/* Lineage taken from a genome with another one takes the place of that, whatever sizes were. */
+static void lineage_begins_anew(void)
 {
     sw_genome *g = genome_chain(20);
-    OK(swi_genome_descend(g));
+    OK(swi_genome_begin_lineage(g));
     const uint64_t first = g->parents[0];
     for (uint32_t i = 1; i + 1 < g->n; i++)
         if (swi_vertex_is_sized(&g->vertices[i]))
             g->vertices[i].size = 11;
     OK(swi_genome_check(g, NULL));
-    OK(swi_genome_descend(g));
+    OK(swi_genome_begin_lineage(g));
     CU_ASSERT_NOT_EQUAL(g->parents[0], first);
     CU_ASSERT_EQUAL(g->vertices[1].n_rows, 11);
     CU_ASSERT_EQUAL(g->vertices[5].n_cols, 11);
@@ -166,8 +166,8 @@ static void new_names_are_new(void)
     swi_genome_fresh_name(g, name);
     CU_ASSERT_STRING_EQUAL(name, "v43"); /* though none has v42 yet */
     sw_genome *read = genome_of(genome_print(g));
-    OK(swi_genome_descend(g));
-    OK(swi_genome_descend(read));
+    OK(swi_genome_begin_lineage(g));
+    OK(swi_genome_begin_lineage(read));
     swi_genome_fresh_name(g, name);
     swi_genome_fresh_name(read, again);
     CU_ASSERT_STRING_EQUAL(name, "v42");
@@ -176,7 +176,7 @@ static void new_names_are_new(void)
     swi_genome_fresh_name(g, name);
     CU_ASSERT_STRING_EQUAL(name, "v1000000000");
     snprintf(g->vertices[5].name, SWI_VERTEX_NAME, "%s", name);
-    OK(swi_genome_descend(g));
+    OK(swi_genome_begin_lineage(g));
     swi_genome_fresh_name(g, name);
     CU_ASSERT_STRING_EQUAL(name, "v1000000001");
 }
@@ -188,7 +188,7 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* What a mutation does beside its own work, of 100 vertices: a copy with descent, shapes and a
+/* What a mutation does beside its own work, of 100 vertices: a copy with lineage, shapes and a
  * hash. A bound with room for a slow machine; the note says what it is. */
 static void a_child_costs_microseconds(void)
 {
@@ -198,7 +198,7 @@ static void a_child_costs_microseconds(void)
         sw_genome *child = NULL;
         const double began = seconds();
         OK(sw_genome_copy(&child, g));
-        OK(swi_genome_descend(child));
+        OK(swi_genome_begin_lineage(child));
         OK(swi_genome_check(child, NULL));
         const uint64_t hash = swi_genome_hash(child);
         sw_genome_destroy(child);
@@ -206,13 +206,13 @@ static void a_child_costs_microseconds(void)
         least = took < least ? took : least;
         CU_ASSERT_EQUAL(hash, swi_genome_hash(g));
     }
-    sw_note("copy, descent, check, hash and end of 100 vertices: %.1f us", least * 1e6);
+    sw_note("copy, lineage, check, hash and end of 100 vertices: %.1f us", least * 1e6);
     CU_ASSERT(least < 1e-3);
 }
 
 static const sw_test tests[] = {
     {"copies stand alone", copies_stand_alone},
-    {"descent begins anew", descent_begins_anew},
+    {"lineage begins anew", lineage_begins_anew},
     {"edits keep the other edges", edits_keep_the_other_edges},
     {"readers are counted once", readers_are_counted_once},
     {"cycles are refused", cycles_are_refused},

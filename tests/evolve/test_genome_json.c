@@ -162,7 +162,7 @@ static sw_status parse_and_print(void *arg)
     size_t bytes;
     (void)arg;
     SW_TRY(sw_genome_parse(&g, genome_text, strlen(genome_text), "a text"));
-    sw_status status = swi_genome_descend(g);
+    sw_status status = swi_genome_begin_lineage(g);
     if (status == SW_OK)
         status = sw_genome_copy(&copy, g);
     if (status == SW_OK) {

@@ -318,8 +318,8 @@ static void what_is_refused_changes_nothing(void)
     CU_ASSERT(!c->model->damaged);
 }
 
-/* Descent that is not what the parents' nets are is refused by the vertex. */
-static void damaged_descent_is_refused(void)
+/* Lineage that is not what the parents' nets are is refused by the vertex. */
+static void damaged_lineage_is_refused(void)
 {
     sw_exec *exec = scene_exec(1);
     const sw_genome *g = scene_lenet();
@@ -471,7 +471,7 @@ static const sw_test tests[] = {
     {"two parents give each its part", two_parents_give_each_its_part},
     {"utilities follow their neurons", utilities_follow_their_neurons},
     {"what is refused changes nothing", what_is_refused_changes_nothing},
-    {"damaged descent is refused", damaged_descent_is_refused},
+    {"damaged lineage is refused", damaged_lineage_is_refused},
     {"failures change nothing", failures_change_nothing},
     {"bandwidth is near that of copies", bandwidth_is_near_that_of_copies},
     {"small states take little time", small_states_take_little_time},

@@ -497,7 +497,7 @@ static void insertions_fit(void)
         sw_genome *g = NULL;
         OK(sw_search_space_draw(s, round % 3 == 0 ? &vector : &image, (uint64_t)round, &g));
         CU_ASSERT_FATAL(g != NULL);
-        OK(swi_genome_descend(g));
+        OK(swi_genome_begin_lineage(g));
         for (int i = 0; i < 8; i++)
             done[identity] += insert_once(s, g, identity, &d);
         sw_genome_destroy(g);

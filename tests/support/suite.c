@@ -17,7 +17,7 @@ static bool full_run, gpu_run;
 static const char *(*what_is_missing)(void);
 static const char *skipped; /* why the running test was skipped, or NULL */
 static unsigned n_passed, n_failed, n_skipped, n_left_for_full;
-static unsigned this_share = 1, n_shares = 1; /* K/N: tests K, K + N, K + 2 N... */
+static unsigned this_shard = 1, n_shards = 1; /* K/N: tests K, K + N, K + 2 N... */
 static bool line_open; /* the running test's name stands on an unfinished line */
 
 static struct {
@@ -179,7 +179,7 @@ static void test_ends(const CU_pTest test, const CU_pSuite suite,
 /* Every table becomes a CUnit suite of the tests that run now. False when CUnit refused. */
 static bool register_all(const char *part)
 {
-    unsigned n = 0; /* of them, in all shares */
+    unsigned n = 0; /* of them, in all shards */
     for (const sw_suite *suite = first_suite; suite != NULL; suite = suite->next) {
         CU_pSuite cu = CU_add_suite(suite->name, NULL, NULL);
         if (cu == NULL)
@@ -189,7 +189,7 @@ static bool register_all(const char *part)
             char title[512];
             snprintf(title, sizeof title, "%s: %s", suite->name, test->name);
             if ((part != NULL && strstr(title, part) == NULL) ||
-                n++ % n_shares + 1 != this_share)
+                n++ % n_shards + 1 != this_shard)
                 continue;
             if (test->full && !full_run) {
                 n_left_for_full++;
@@ -276,16 +276,16 @@ uint64_t sw_dice_below(sw_dice *dice, uint64_t n)
     return sw_dice_next(dice) % n; /* the bias does not matter to a test */
 }
 
-/* "2/3": whether it is the name of a share, which then is this process's. */
-static bool is_share(const char *word)
+/* "2/3": whether it is the name of a shard, which then is this process's. */
+static bool is_shard(const char *word)
 {
-    unsigned share = 0, of = 0;
+    unsigned shard = 0, of = 0;
     int n = 0;
-    if (sscanf(word, "%u/%u%n", &share, &of, &n) != 2 || word[n] != '\0' || share < 1 ||
-        share > of)
+    if (sscanf(word, "%u/%u%n", &shard, &of, &n) != 2 || word[n] != '\0' || shard < 1 ||
+        shard > of)
         return false;
-    this_share = share;
-    n_shares = of;
+    this_shard = shard;
+    n_shards = of;
     return true;
 }
 
@@ -309,7 +309,7 @@ int main(int argc, char **argv)
         if (strcmp(argv[i], "quick") == 0 || strcmp(argv[i], "full") == 0 ||
             strcmp(argv[i], "gpu") == 0)
             wanted = argv[i];
-        else if (!is_share(argv[i]))
+        else if (!is_shard(argv[i]))
             part = argv[i];
     }
     gpu_run = wanted != NULL && strcmp(wanted, "gpu") == 0;

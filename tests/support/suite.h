@@ -10,7 +10,7 @@
  *
  * All files of one executable are linked with support/suite.c; suites register themselves. Run
  * it as test_alloc [quick|full|gpu] [PART] [K/N]      PART: only tests whose "suite: name"
- * contains it, K/N: the K-th of N shares of them, which together are all (gpu: full, and what
+ * contains it, K/N: the K-th of N shards of them, which together are all (gpu: full, and what
  * all tests need must be there, sw_suite_needs). Without a word
  * $STEPWELL_TESTS decides, else quick. Asserts belong to the main thread: threads of a test
  * report through variables that it checks after joining them. */

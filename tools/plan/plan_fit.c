@@ -14,7 +14,7 @@
  * larger batch never has fewer of them;
  * - the step functions of the models append the same ops for each batch, and layouts are the
  * same from there on: so the order of ops, and first and last touch of each tensor, are the
- * same (the form that is compared: ops, tensors, storages);
+ * same (the structure that is compared: ops, tensors, storages);
  * - dims of tensors are those of the model or multiples of the batch, and scratch of a kernel
  *   is a product of dims or a number of partial sums that grows with the blocks of images;
  * - an op may work in place where input and result have equal shapes, for one batch as for all
@@ -80,8 +80,8 @@ static sw_status bound_of(void *context, int64_t batch, plan_bound *out)
                      ? p->total_bytes
                      : p->model_bytes + p->data_bytes + p->lower_bound_bytes +
                            job_counted_checkpoint_bytes(t->job);
-    out->form = ((uint64_t)which << 62) ^ ((uint64_t)p->n_ops << 42) ^
-                ((uint64_t)p->n_values << 21) ^ p->n_storages;
+    out->structure = ((uint64_t)which << 62) ^ ((uint64_t)p->n_ops << 42) ^
+                     ((uint64_t)p->n_values << 21) ^ p->n_storages;
     return SW_OK;
 }
 

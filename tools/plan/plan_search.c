@@ -18,7 +18,7 @@ static sw_status look(const plan_search *s, plan_found *found, int64_t batch, en
 /* Whether b, of the larger batch, is a bound for all from a's batch to its own. */
 static bool grows(const end *a, const end *b)
 {
-    return a->bound.form == b->bound.form && a->bound.bytes <= b->bound.bytes;
+    return a->bound.structure == b->bound.structure && a->bound.bytes <= b->bound.bytes;
 }
 
 static void exclude(plan_found *found, const end *from)
@@ -27,8 +27,9 @@ static void exclude(plan_found *found, const end *from)
     found->excluded_bytes = from->bound.bytes;
 }
 
-/* The smallest batch of those that end with `high` whose program has its form: what is chosen
- * by size (a kernel, what is looked at) changes at some batches, and stays so above them. */
+/* The smallest batch of those that end with `high` whose program has its structure: what is
+ * chosen by size (a kernel, what is looked at) changes at some batches, and stays so above
+ * them. */
 static sw_status find_first(const plan_search *s, plan_found *found, const end *high, end *out)
 {
     end low, middle;
@@ -65,7 +66,8 @@ static sw_status bisect(const plan_search *s, plan_found *found, end low, end hi
     return SW_OK;
 }
 
-/* From the largest batches down, form by form, until some bound is within the size. */
+/* From the largest batches down, structure by structure, until some bound is within the size.
+ */
 static sw_status exclude_all(const plan_search *s, plan_found *found)
 {
     end low, high = {.batch = s->most + 1};

@@ -10,11 +10,11 @@
 
 #include "alloc/base/base.h"
 
-/* What one batch needs at least: never more than its total. Between equal forms it does not
- * fall when the batch grows from `grows_from` on. */
+/* What one batch needs at least: never more than its total. Between equal structures it does
+ * not fall when the batch grows from `grows_from` on. */
 typedef struct {
     size_t bytes;
-    uint64_t form; /* what the batch must not change for the bound to grow with it */
+    uint64_t structure; /* what the batch must not change for the bound to grow with it */
 } plan_bound;
 
 typedef struct {
@@ -37,8 +37,9 @@ typedef struct {
     int64_t n_bounds, n_tried; /* how often each was asked */
 } plan_found;
 
-/* What is excluded is excluded form by form, from the largest batch down. A bound that fell
- * between two batches of one form proves nothing: those below are tried one by one then. */
+/* What is excluded is excluded structure by structure, from the largest batch down. A bound
+ * that fell between two batches of one structure proves nothing: those below are tried one by
+ * one then. */
 SW_MUST_USE sw_status plan_search_run(const plan_search *search, plan_found *out);
 
 #endif

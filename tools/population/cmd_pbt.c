@@ -111,11 +111,11 @@ static sw_pbt_opts pbt_opts(const pop *p, uint64_t without)
                          .without = without};
 }
 
-static void say_refused(pop *p, int k, const pop_form *asked, const pop_form *form)
+static void say_refused(pop *p, int k, const pop_config *asked, const pop_config *config)
 {
     p->refused++;
     cli_note("member %d: %s does not fit the budget; it begins with %s", k,
-             pop_form_text(asked).text, pop_form_text(form).text);
+             pop_config_text(asked).text, pop_config_text(config).text);
 }
 
 /* A first draw that does not fit is drawn again. */
@@ -124,17 +124,17 @@ static sw_status first_values(pop *p, int k)
     enum { DRAWS = 1000 };
     double values[POP_HYPERS];
     bool changed, fits;
-    pop_form asked;
+    pop_config asked;
     for (uint64_t draw = 1;; draw++) {
         SW_TRY(pop_values(p, k, values));
-        pop_form form = pop_form_of(p, values);
+        pop_config config = pop_config_of(p, values);
         if (draw == 1)
-            asked = form;
-        SW_TRY(pop_fit(p, &form, &changed, &fits));
+            asked = config;
+        SW_TRY(pop_fit(p, &config, &changed, &fits));
         if (fits && !changed) {
             if (draw > 1)
-                say_refused(p, k, &asked, &form);
-            return pop_shape_of(p, &form, &p->members[k].shape);
+                say_refused(p, k, &asked, &config);
+            return pop_shape_of(p, &config, &p->members[k].shape);
         }
         if (draw > DRAWS)
             SW_FAIL(SW_NOMEM, "member %d: none of %d draws fits the budget; narrow the ranges",

@@ -94,14 +94,14 @@ sw_status pop_metrics_close(pop *p)
 
 /* ---- parameters -------------------------------------------------------------------------- */
 
-/* A model of the member's form in an exec without a budget: `net` and `group` are its own. */
+/* A model of the member's config in an exec without a budget: `net` and `group` are its own. */
 static sw_status to_model(pop *p, int k, sw_exec *exec, tool_net *net, sw_members **group)
 {
     const pop_member *m = &p->members[k];
     const int shape = m->member.of == NULL && m->waiting.there ? m->waiting.shape : m->shape;
     tool_net_opts opts = job_net_opts(&p->job);
     sw_member member;
-    opts.settings.hidden = p->shapes[shape]->form.hidden;
+    opts.settings.hidden = p->shapes[shape]->config.hidden;
     SW_TRY(tool_net_create(net, &opts));
     SW_TRY(sw_model_ready(net->model, exec, m->seed));
     const sw_members_opts of = {

@@ -1,4 +1,4 @@
-/* What each hyper-parameter is: a knob of the member, or a part of its form. */
+/* What each hyper-parameter is: a knob of the member, or a part of its config. */
 #include "tools/job/optimizer.h"
 #include "tools/population/population.h"
 #include <float.h>
@@ -175,21 +175,22 @@ sw_status pop_values(const pop *p, int member, double *values)
     return SW_OK;
 }
 
-pop_form pop_form_of(const pop *p, const double *values)
+pop_config pop_config_of(const pop *p, const double *values)
 {
-    pop_form form = {.batch = p->opts.job.batch.at[0], .hidden = p->opts.job.settings.hidden};
+    pop_config config = {.batch = p->opts.job.batch.at[0],
+                         .hidden = p->opts.job.settings.hidden};
     for (int i = 0; i < p->n_hypers; i++) {
         const pop_hyper *h = &p->hyper[i];
         if (h->kind == POP_BATCH)
-            form.batch = (int64_t)values[i];
-        for (int k = 0; h->kind == POP_WIDTH && k < form.hidden.n; k++)
+            config.batch = (int64_t)values[i];
+        for (int k = 0; h->kind == POP_WIDTH && k < config.hidden.n; k++)
             if (h->layer < 0 || h->layer == k)
-                form.hidden.at[k] = (int64_t)values[i];
+                config.hidden.at[k] = (int64_t)values[i];
     }
-    return form;
+    return config;
 }
 
-bool pop_changes_form(const pop *p)
+bool pop_changes_config(const pop *p)
 {
     for (int i = 0; i < p->n_hypers; i++)
         if (p->hyper[i].kind != POP_KNOB)

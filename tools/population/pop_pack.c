@@ -5,9 +5,10 @@
 #include <math.h>
 #include <string.h>
 
-#define MOST_FORMS 100000
+#define MOST_CONFIGS 100000
 
-/* ---- forms ------------------------------------------------------------------------------- */
+/* ---- configs -------------------------------------------------------------------------------
+ */
 
 typedef struct {
     size_t arena, batch, member;
@@ -18,7 +19,7 @@ static size_t alone(const need *n)
     return n->arena + n->batch + n->member;
 }
 
-/* How many values a hyper-parameter can have that decides a form. */
+/* How many values a hyper-parameter can have that decides a config. */
 static int64_t choices_of(const pop *p, int i)
 {
     sw_hyper is = {.size = sizeof is};
@@ -35,7 +36,7 @@ static double choice_at(const pop *p, int i, int64_t k)
     return is.kind == SW_CHOICE ? is.choices[k] : is.low + (double)k;
 }
 
-static double count_forms(const pop *p)
+static double count_configs(const pop *p)
 {
     double n = 1.0;
     for (int i = 0; i < p->n_hypers; i++)
@@ -43,7 +44,7 @@ static double count_forms(const pop *p)
     return n;
 }
 
-static pop_form form_at(const pop *p, int64_t k)
+static pop_config config_at(const pop *p, int64_t k)
 {
     double values[POP_HYPERS] = {0};
     for (int i = 0; i < p->n_hypers; i++) {
@@ -52,13 +53,13 @@ static pop_form form_at(const pop *p, int64_t k)
             values[i] = choice_at(p, i, k % n);
         k /= n;
     }
-    return pop_form_of(p, values);
+    return pop_config_of(p, values);
 }
 
-static sw_status look_at(pop *p, const pop_form *form, need *out)
+static sw_status look_at(pop *p, const pop_config *config, need *out)
 {
     int shape;
-    SW_TRY(pop_shape_of(p, form, &shape));
+    SW_TRY(pop_shape_of(p, config, &shape));
     const pop_shape *s = p->shapes[shape];
     if (p->memory.refused_knob == 0)
         p->memory.refused_knob = pop_knobs_check(p, s) == CLI_GO ? 0 : CLI_USAGE;
@@ -86,7 +87,7 @@ static need largest(const need *needs, int64_t n, size_t most)
  * old one beside the new one. */
 static size_t least(const pop *p, const need *all, int threads)
 {
-    const size_t members = (size_t)threads + pop_changes_form(p);
+    const size_t members = (size_t)threads + pop_changes_config(p);
     return (size_t)threads * (all->arena + all->batch) + members * all->member;
 }
 
@@ -125,21 +126,21 @@ static void decide(pop *p, const need *needs, int64_t n)
     m->arena = all.arena;
     m->batch = all.batch;
     m->member = all.member;
-    m->staging = pop_changes_form(p) ? all.member : 0;
+    m->staging = pop_changes_config(p) ? all.member : 0;
     m->threads = job_on_device(&p->opts.job) ? 1 : (int)p->opts.job.threads;
     while (budget > 0 && m->threads > 1 && least(p, &all, m->threads) > budget)
         m->threads--;
-    m->n_forms = n;
+    m->n_configs = n;
     m->n_refused = 0;
     m->largest_bytes = 0;
     for (int64_t i = 0; i < n; i++) {
         const size_t its = alone(&needs[i]);
         if (its > m->most && m->n_refused++ == 0) {
-            m->first_refused = form_at(p, i);
+            m->first_refused = config_at(p, i);
             m->first_refused_bytes = its;
         }
         if (its <= m->most && its > m->largest_bytes) {
-            m->largest = form_at(p, i);
+            m->largest = config_at(p, i);
             m->largest_bytes = its;
         }
     }
@@ -148,8 +149,8 @@ static void decide(pop *p, const need *needs, int64_t n)
 static sw_status look_at_all(pop *p, need *needs, int64_t n)
 {
     for (int64_t i = 0; i < n && !cli_interrupted() && p->memory.refused_knob == 0; i++) {
-        const pop_form form = form_at(p, i);
-        SW_TRY(look_at(p, &form, &needs[i]));
+        const pop_config config = config_at(p, i);
+        SW_TRY(look_at(p, &config, &needs[i]));
         pop_shapes_sweep(p);
         if (!p->opts.quiet && n > 1)
             cli_progress("planning  %lld/%lld shapes", (long long)(i + 1), (long long)n);
@@ -204,7 +205,7 @@ static sw_status look(pop *p, need *needs, int64_t n)
         cli_interrupted())
         return SW_OK;
     const need all = largest(needs, n, SIZE_MAX);
-    const size_t others = all.batch + (pop_changes_form(p) ? 2 : 1) * all.member;
+    const size_t others = all.batch + (pop_changes_config(p) ? 2 : 1) * all.member;
     if (others >= budget)
         return SW_OK;
     p->memory.arena_limit = (budget - others) / 64 * 64;
@@ -223,18 +224,18 @@ static int refuse(const pop *p, const need *needs)
 {
     size_t smallest = SIZE_MAX;
     int64_t at = 0;
-    for (int64_t i = 0; i < p->memory.n_forms; i++)
+    for (int64_t i = 0; i < p->memory.n_configs; i++)
         if (alone(&needs[i]) < smallest) {
             smallest = alone(&needs[i]);
             at = i;
         }
-    const need all = largest(needs, p->memory.n_forms, smallest);
-    const pop_form form = form_at(p, at);
+    const need all = largest(needs, p->memory.n_configs, smallest);
+    const pop_config config = config_at(p, at);
     return cli_error(CLI_NO_FIT,
                      "no shape fits --memory-budget %zu: the smallest, %s, needs %zu bytes%s; "
                      "raise the budget, or lower --batch or the widths",
-                     p->opts.job.budget_bytes, pop_form_text(&form).text, least(p, &all, 1),
-                     pop_changes_form(p) ? " with a second member to change it" : "");
+                     p->opts.job.budget_bytes, pop_config_text(&config).text, least(p, &all, 1),
+                     pop_changes_config(p) ? " with a second member to change it" : "");
 }
 
 static int look_into(pop *p, need *needs, int64_t n)
@@ -246,7 +247,7 @@ static int look_into(pop *p, need *needs, int64_t n)
         return cli_error(CLI_INTERRUPTED, "interrupted before the first step");
     if (status != SW_OK)
         return cli_library_error(status, false);
-    return p->memory.n_refused == p->memory.n_forms ? refuse(p, needs) : CLI_GO;
+    return p->memory.n_refused == p->memory.n_configs ? refuse(p, needs) : CLI_GO;
 }
 
 /* Ranges under a budget are never higher than what lives at one time, so there always is one.
@@ -262,14 +263,14 @@ static int open_exec(pop *p)
 
 int pop_open(pop *p)
 {
-    const double n = count_forms(p);
+    const double n = count_configs(p);
     void *needs;
-    if (n > MOST_FORMS)
+    if (n > MOST_CONFIGS)
         return cli_error(
             CLI_USAGE,
             "the ranges reach %.0f shapes, and %d can be planned ahead: give fewer "
             "batches and widths, as choice:64,128,256",
-            n, MOST_FORMS);
+            n, MOST_CONFIGS);
     sw_status status = sw_heap_alloc(&needs, SW_HEAP_RECORDS, (size_t)n * sizeof(need));
     if (status != SW_OK)
         return cli_library_error(status, false);
@@ -353,23 +354,23 @@ sw_status pop_measure(pop *p)
     return SW_OK;
 }
 
-sw_status pop_form_bytes(pop *p, const pop_form *form, size_t *member, size_t *lane)
+sw_status pop_config_bytes(pop *p, const pop_config *config, size_t *member, size_t *lane)
 {
     need its;
-    SW_TRY(look_at(p, form, &its));
+    SW_TRY(look_at(p, config, &its));
     *member = its.member;
     *lane = its.arena + its.batch;
     pop_shapes_sweep(p);
     return SW_OK;
 }
 
-sw_status pop_fit(pop *p, pop_form *form, bool *changed, bool *fits)
+sw_status pop_fit(pop *p, pop_config *config, bool *changed, bool *fits)
 {
     need its;
     const bool halve = strcmp(p->opts.too_large, "batch") == 0;
     *changed = *fits = false;
-    for (; form->batch > 0; form->batch /= 2, *changed = true) {
-        SW_TRY(look_at(p, form, &its));
+    for (; config->batch > 0; config->batch /= 2, *changed = true) {
+        SW_TRY(look_at(p, config, &its));
         *fits = alone(&its) <= p->memory.most && its.arena <= p->memory.arena &&
                 its.batch <= p->memory.batch && its.member <= p->memory.member;
         if (*fits || !halve)

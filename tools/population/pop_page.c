@@ -76,7 +76,7 @@ static void member_row(const pop *p, svg *to, const columns *c, int k, bool best
     if (sw_pbt_look(p->pbt, k, &seen) == SW_OK)
         svg_print(to, "<td>%" PRIu64 "</td>", seen.exploits);
     svg_print(to, "<td>%s</td>", cli_digits(shape->member_bytes).text);
-    cell(to, pop_form_text(&shape->form).text);
+    cell(to, pop_config_text(&shape->config).text);
     if (pop_values(p, k, values) == SW_OK)
         for (int i = 0; i < p->n_hypers; i++)
             value_cell(p, to, c, i, values[i]);
@@ -127,7 +127,7 @@ static void shapes(const pop *p, svg *to)
             continue;
         const pop_shape *s = p->shapes[shape];
         svg_print(to, "<tr>");
-        cell(to, pop_form_text(&s->form).text);
+        cell(to, pop_config_text(&s->config).text);
         svg_print(to, "<td>%d</td><td>%s</td><td>%s</td><td>%s</td></tr>\n", count(p, shape),
                   cli_digits(s->member_bytes).text, cli_digits(s->arena_bytes).text,
                   cli_digits(s->batch_bytes).text);

@@ -61,11 +61,11 @@ int pop_profile_close(pop *p, int status)
 
 /* ---- shapes ------------------------------------------------------------------------------ */
 
-/* Shapes of one form have the same plans, whenever they are made: they are written once. */
+/* Shapes of one config have the same plans, whenever they are made: they are written once. */
 static sw_status shape_number(pop *p, pop_shape *s, uint32_t *out)
 {
     for (uint32_t i = 0; i < p->n_told; i++)
-        if (pop_same_form(&p->told[i], &s->form)) {
+        if (pop_same_config(&p->told[i], &s->config)) {
             *out = i;
             return SW_OK;
         }
@@ -75,8 +75,8 @@ static sw_status shape_number(pop *p, pop_shape *s, uint32_t *out)
     for (int i = 0; i < POP_PARTS; i++)
         args[i] = pop_args(s, (pop_part)i);
     SW_TRY(sw_members_profile(s->group, args, POP_PARTS, p->profile,
-                              pop_form_text(&s->form).text, out));
-    p->told[p->n_told++] = s->form;
+                              pop_config_text(&s->config).text, out));
+    p->told[p->n_told++] = s->config;
     return SW_OK;
 }
 

@@ -15,8 +15,8 @@ static int say_text(const pop *p)
     const size_t budget = p->opts.job.budget_bytes;
     printf("%lld shape%s can be reached; the largest%s is %s: %s alone (a step %s, a batch %s, "
            "a member %s)\n",
-           (long long)m->n_forms, m->n_forms > 1 ? "s" : "",
-           m->n_refused > 0 ? " that fits" : "", pop_form_text(&m->largest).text,
+           (long long)m->n_configs, m->n_configs > 1 ? "s" : "",
+           m->n_refused > 0 ? " that fits" : "", pop_config_text(&m->largest).text,
            cli_bytes(m->largest_bytes).text, cli_bytes(m->arena).text, cli_bytes(m->batch).text,
            cli_bytes(m->member).text);
     if (budget > 0)
@@ -28,20 +28,20 @@ static int say_text(const pop *p)
         printf("%lld shape%s not fit, the first %s: %s bytes alone. An explore that asks for "
                "one is %s\n",
                (long long)m->n_refused, m->n_refused > 1 ? "s do" : " does",
-               pop_form_text(&m->first_refused).text, cli_digits(m->first_refused_bytes).text,
+               pop_config_text(&m->first_refused).text, cli_digits(m->first_refused_bytes).text,
                halves(p) ? "given half the batch until it fits"
                          : "refused: the donor's shape stays");
     return cli_finish(CLI_DONE);
 }
 
-static void put_form(sw_json *json, const pop *p, const char *key, const pop_form *form,
-                     size_t bytes)
+static void put_config(sw_json *json, const pop *p, const char *key, const pop_config *config,
+                       size_t bytes)
 {
     sw_json_open(json, key, '{');
-    result_put_batch(json, job_slot_rows(&p->job.train, form->batch), form->batch);
+    result_put_batch(json, job_slot_rows(&p->job.train, config->batch), config->batch);
     sw_json_open(json, "hidden", '[');
-    for (int i = 0; i < form->hidden.n; i++)
-        sw_json_i64(json, form->hidden.at[i]);
+    for (int i = 0; i < config->hidden.n; i++)
+        sw_json_i64(json, config->hidden.at[i]);
     sw_json_end(json);
     sw_json_put_u64(json, "bytes", bytes);
     sw_json_end(json);
@@ -53,11 +53,11 @@ static void put_all(sw_json *json, const pop *p)
     sw_json_begin(json, '{');
     sw_json_put_string(json, "model", p->opts.job.model);
     sw_json_put_string(json, "data", p->opts.job.data);
-    sw_json_put_i64(json, "shapes", m->n_forms);
+    sw_json_put_i64(json, "shapes", m->n_configs);
     sw_json_put_i64(json, "shapes_refused", m->n_refused);
-    put_form(json, p, "largest", &m->largest, m->largest_bytes);
+    put_config(json, p, "largest", &m->largest, m->largest_bytes);
     if (m->n_refused > 0)
-        put_form(json, p, "first_refused", &m->first_refused, m->first_refused_bytes);
+        put_config(json, p, "first_refused", &m->first_refused, m->first_refused_bytes);
     else
         sw_json_put_null(json, "first_refused");
     sw_json_put_string(json, "too_large", p->opts.too_large);

@@ -13,14 +13,14 @@ static sw_status values_to(pop *p, const double *values)
 }
 
 /* A schedule is kept as it is: what does not fit is no other shape. */
-static sw_status check_fit(pop *p, const pop_form *form)
+static sw_status check_fit(pop *p, const pop_config *config)
 {
-    pop_form its = *form;
+    pop_config its = *config;
     bool changed, fits;
     SW_TRY(pop_fit(p, &its, &changed, &fits));
     if (!fits || changed)
         SW_FAIL(SW_NOMEM, "--replay %s: %s does not fit --memory-budget %zu", p->opts.replay,
-                pop_form_text(form).text, p->opts.job.budget_bytes);
+                pop_config_text(config).text, p->opts.job.budget_bytes);
     return SW_OK;
 }
 
@@ -28,12 +28,12 @@ static sw_status check_fit(pop *p, const pop_form *form)
 static sw_status change(pop *p, int who, const double *values)
 {
     pop_member *m = &p->members[0];
-    const pop_form form = pop_form_of(p, values);
+    const pop_config config = pop_config_of(p, values);
     int shape;
-    SW_TRY(check_fit(p, &form));
+    SW_TRY(check_fit(p, &config));
     SW_TRY(pop_pause(p, 0)); /* nothing is there before the first */
     SW_TRY(values_to(p, values));
-    SW_TRY(pop_shape_of(p, &form, &shape));
+    SW_TRY(pop_shape_of(p, &config, &shape));
     m->resized = m->waiting.there && m->waiting.shape != shape;
     m->shape = shape;
     m->seed = (uint64_t)p->opts.job.seed + (uint64_t)who;

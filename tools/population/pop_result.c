@@ -75,7 +75,7 @@ static void put_member(sw_json *json, const pop *p, int k)
     put_score(json, p, k);
     sw_json_put_u64(json, "step", m->steps);
     sw_json_put_known(json, "exploits", known, seen.exploits);
-    sw_json_put_string(json, "shape", pop_form_text(&shape->form).text);
+    sw_json_put_string(json, "shape", pop_config_text(&shape->config).text);
     sw_json_put_u64(json, "bytes", shape->member_bytes);
     put_values(json, p, k);
     sw_json_put_bool(json, "ended", m->ended);
@@ -90,10 +90,10 @@ static void put_shape(sw_json *json, const pop *p, int shape)
     for (int k = 0; k < p->n_members; k++)
         n += p->members[k].shape == shape;
     sw_json_begin(json, '{');
-    result_put_batch(json, job_slot_rows(&p->job.train, s->form.batch), s->form.batch);
+    result_put_batch(json, job_slot_rows(&p->job.train, s->config.batch), s->config.batch);
     sw_json_open(json, "hidden", '[');
-    for (int k = 0; k < s->form.hidden.n; k++)
-        sw_json_i64(json, s->form.hidden.at[k]);
+    for (int k = 0; k < s->config.hidden.n; k++)
+        sw_json_i64(json, s->config.hidden.at[k]);
     sw_json_end(json);
     sw_json_put_u64(json, "member_bytes", s->member_bytes);
     sw_json_put_u64(json, "arena_bytes", s->arena_bytes);

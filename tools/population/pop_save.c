@@ -19,7 +19,7 @@ typedef struct {
 } saved_run;
 
 typedef struct {
-    pop_form form, waiting_form, kept_form;
+    pop_config config, waiting_config, kept_config;
     pop_score score;
     double mark, best_loss;
     int64_t waited;
@@ -47,12 +47,13 @@ static sw_status put_member(pop *p, int k, unsigned char **at)
     saved_member s;
     memset(&s, 0, sizeof s); /* padding goes into the file too */
     s.there = m->member.of != NULL || m->waiting.there;
-    s.form = p->shapes[m->shape]->form;
-    s.waiting_form =
-        p->shapes[m->member.of == NULL && m->waiting.there ? m->waiting.shape : m->shape]->form;
+    s.config = p->shapes[m->shape]->config;
+    s.waiting_config =
+        p->shapes[m->member.of == NULL && m->waiting.there ? m->waiting.shape : m->shape]
+            ->config;
     s.kept = m->kept.there;
     if (s.kept)
-        s.kept_form = p->shapes[m->kept.shape]->form;
+        s.kept_config = p->shapes[m->kept.shape]->config;
     s.score = m->score;
     s.mark = m->mark;
     s.best_loss = m->best_loss;
@@ -174,21 +175,21 @@ sw_status pop_save_open(pop *p)
 
 /* ---- going on ---------------------------------------------------------------------------- */
 
-/* Forms as the space can have them. */
-static bool is_form(const pop *p, const pop_form *form)
+/* Configurations as the space can have them. */
+static bool is_config(const pop *p, const pop_config *config)
 {
-    bool is = form->hidden.n == p->opts.job.settings.hidden.n && form->batch >= 1 &&
-              form->batch <= JOB_BATCH_MAX;
-    for (int i = 0; is && i < form->hidden.n; i++)
-        is = form->hidden.at[i] >= 1 && form->hidden.at[i] <= 1 << 24;
+    bool is = config->hidden.n == p->opts.job.settings.hidden.n && config->batch >= 1 &&
+              config->batch <= JOB_BATCH_MAX;
+    for (int i = 0; is && i < config->hidden.n; i++)
+        is = config->hidden.at[i] >= 1 && config->hidden.at[i] <= 1 << 24;
     return is;
 }
 
-static sw_status get_state(pop *p, pop_state *s, const pop_form *form, const unsigned char *at,
-                           size_t n)
+static sw_status get_state(pop *p, pop_state *s, const pop_config *config,
+                           const unsigned char *at, size_t n)
 {
     int shape;
-    SW_TRY(pop_shape_of(p, form, &shape));
+    SW_TRY(pop_shape_of(p, config, &shape));
     return pop_state_put(p, s, at, n, shape);
 }
 
@@ -204,10 +205,10 @@ static sw_status get_member(pop *p, int k, const unsigned char **at, size_t *lef
     *left -= sizeof s;
     if (s.state_bytes > *left || s.kept_bytes > *left - s.state_bytes)
         SW_FAIL(SW_FORMAT, "%s: the state of member %d is cut", path, k);
-    if (!is_form(p, &s.form) || !is_form(p, &s.waiting_form) ||
-        (s.kept && !is_form(p, &s.kept_form)))
+    if (!is_config(p, &s.config) || !is_config(p, &s.waiting_config) ||
+        (s.kept && !is_config(p, &s.kept_config)))
         SW_FAIL(SW_FORMAT, "%s: the shape of member %d is damaged", path, k);
-    SW_TRY(pop_shape_of(p, &s.form, &m->shape));
+    SW_TRY(pop_shape_of(p, &s.config, &m->shape));
     m->score = s.score;
     m->mark = s.mark;
     m->best_loss = s.best_loss;
@@ -222,9 +223,9 @@ static sw_status get_member(pop *p, int k, const unsigned char **at, size_t *lef
     memcpy(m->why, s.why, sizeof m->why);
     m->why[sizeof m->why - 1] = '\0';
     if (s.there)
-        SW_TRY(get_state(p, &m->waiting, &s.waiting_form, *at, s.state_bytes));
+        SW_TRY(get_state(p, &m->waiting, &s.waiting_config, *at, s.state_bytes));
     if (s.kept)
-        SW_TRY(get_state(p, &m->kept, &s.kept_form, *at + s.state_bytes, s.kept_bytes));
+        SW_TRY(get_state(p, &m->kept, &s.kept_config, *at + s.state_bytes, s.kept_bytes));
     *at += s.state_bytes + s.kept_bytes;
     *left -= s.state_bytes + s.kept_bytes;
     return SW_OK;

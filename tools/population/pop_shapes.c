@@ -1,10 +1,11 @@
-/* Shapes: a net, a group of members and a feed of each part for each form that some member has.
+/* Shapes: a net, a group of members and a feed of each part for each config that some member
+ * has.
  */
 #include "alloc/base/mem.h"
 #include "tools/population/population.h"
 #include <string.h>
 
-cli_text pop_form_text(const pop_form *f)
+cli_text pop_config_text(const pop_config *f)
 {
     cli_text t;
     size_t used = (size_t)snprintf(t.text, sizeof t.text, "batch %lld", (long long)f->batch);
@@ -22,7 +23,7 @@ sw_members_args pop_args(const pop_shape *s, pop_part part)
                              .own_steps = part == POP_TRAIN};
 }
 
-bool pop_same_form(const pop_form *a, const pop_form *b)
+bool pop_same_config(const pop_config *a, const pop_config *b)
 {
     bool same = a->batch == b->batch && a->hidden.n == b->hidden.n;
     for (int i = 0; same && i < a->hidden.n; i++)
@@ -54,7 +55,7 @@ static sw_status look(pop_shape *s)
 static sw_status make(pop *p, pop_shape *s)
 {
     tool_net_opts net = job_net_opts(&p->job);
-    net.settings.hidden = s->form.hidden;
+    net.settings.hidden = s->config.hidden;
     SW_TRY(tool_net_create(&s->net, &net));
     const sw_members_opts group = {.size = sizeof group,
                                    .shape = s->net.model,
@@ -63,7 +64,7 @@ static sw_status make(pop *p, pop_shape *s)
                                    .arena_bytes = p->memory.arena_limit};
     SW_TRY(sw_members_create(&s->group, p->job.exec, &group));
     for (int i = 0; i < POP_PARTS; i++)
-        SW_TRY(make_feed(&s->feed[i], p->part[i], s->form.batch, i == POP_TRAIN));
+        SW_TRY(make_feed(&s->feed[i], p->part[i], s->config.batch, i == POP_TRAIN));
     return look(s);
 }
 
@@ -95,18 +96,18 @@ static sw_status slot_for(pop *p, int *out)
     return SW_OK;
 }
 
-sw_status pop_shape_of(pop *p, const pop_form *form, int *out)
+sw_status pop_shape_of(pop *p, const pop_config *config, int *out)
 {
     pop_shape *s;
     int slot;
     for (int i = 0; i < p->n_shapes; i++)
-        if (p->shapes[i] != NULL && pop_same_form(&p->shapes[i]->form, form)) {
+        if (p->shapes[i] != NULL && pop_same_config(&p->shapes[i]->config, config)) {
             *out = i;
             return SW_OK;
         }
     SW_TRY(slot_for(p, &slot));
     SW_TRY(sw_heap_alloc(&s, SW_HEAP_RECORDS, sizeof(pop_shape)));
-    s->form = *form;
+    s->config = *config;
     const sw_status status = make(p, s);
     if (status != SW_OK) {
         pop_shape_free(s);

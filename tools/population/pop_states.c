@@ -156,7 +156,7 @@ static sw_status bring_resized(pop *p, pop_member *m)
     pop_shape *shape = p->shapes[m->shape], *old = p->shapes[m->waiting.shape];
     const sw_resize_opts opts = {.size = sizeof opts, .seed = m->seed + m->steps};
     sw_member from, to;
-    job_set_batch(&p->job, shape->form.batch);
+    job_set_batch(&p->job, shape->config.batch);
     const sw_members_args args = {.size = sizeof args,
                                   .inputs = job_main(&p->job)->inputs,
                                   .n_inputs = p->job.train.info.n_fields,
@@ -267,8 +267,8 @@ sw_status pop_copy(pop *p, int target, int donor)
     double values[POP_HYPERS];
     int shape;
     SW_TRY(pop_values(p, target, values));
-    const pop_form form = pop_form_of(p, values);
-    SW_TRY(pop_shape_of(p, &form, &shape));
+    const pop_config config = pop_config_of(p, values);
+    SW_TRY(pop_shape_of(p, &config, &shape));
     if (from->kept.there || from->shape != shape || to->shape != shape ||
         from->member.of == NULL || to->member.of == NULL)
         return copy_state(p, to, donor, shape);

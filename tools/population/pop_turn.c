@@ -207,7 +207,7 @@ static sw_status run_batches(pop *p, calls *c, const int *members, int n, pop_pa
     size_t used = 0;
     for (size_t i = 0; i < c->n; i++) {
         const pop_shape *s = p->shapes[c->shape[i]];
-        const int64_t rows = job_slot_rows(data, s->form.batch);
+        const int64_t rows = job_slot_rows(data, s->config.batch);
         const int64_t full = data->n / rows;
         sw_members_args a = c->args[i];
         a.steps = last ? 1 : (uint32_t)full;
@@ -223,7 +223,7 @@ static sw_status run_batches(pop *p, calls *c, const int *members, int n, pop_pa
         return SW_OK;
     status = sw_members_run_all(c->groups, c->args, c->n);
     for (size_t i = 0; i < c->n && status == SW_OK; i++) {
-        const int64_t rows = job_slot_rows(data, p->shapes[c->shape[i]]->form.batch);
+        const int64_t rows = job_slot_rows(data, p->shapes[c->shape[i]]->config.batch);
         const int64_t of = last ? data->n % rows : data->n / rows * rows;
         status = add_scores(p, c, i, (double)of / (double)data->n);
     }
@@ -340,29 +340,30 @@ static sw_status run_turn(pop *p, int *turn, int n)
 
 /* ---- decisions --------------------------------------------------------------------------- */
 
-static void take_form(const pop *p, const pop_form *form, double *values)
+static void take_form(const pop *p, const pop_config *config, double *values)
 {
     for (int i = 0; i < p->n_hypers; i++) {
         const pop_hyper *h = &p->hyper[i];
         if (h->kind == POP_BATCH)
-            values[i] = (double)form->batch;
+            values[i] = (double)config->batch;
         else if (h->kind == POP_WIDTH)
-            values[i] = (double)form->hidden.at[h->layer > 0 ? h->layer : 0];
+            values[i] = (double)config->hidden.at[h->layer > 0 ? h->layer : 0];
     }
 }
 
 /* What another shape costs, before it is taken. */
-static sw_status say_change(pop *p, int member, const pop_form *before, const pop_form *form)
+static sw_status say_change(pop *p, int member, const pop_config *before,
+                            const pop_config *config)
 {
     size_t was[2], is[2];
-    if (p->opts.quiet || memcmp(before, form, sizeof *form) == 0)
+    if (p->opts.quiet || memcmp(before, config, sizeof *config) == 0)
         return SW_OK;
-    SW_TRY(pop_form_bytes(p, before, &was[0], &was[1]));
-    SW_TRY(pop_form_bytes(p, form, &is[0], &is[1]));
+    SW_TRY(pop_config_bytes(p, before, &was[0], &was[1]));
+    SW_TRY(pop_config_bytes(p, config, &is[0], &is[1]));
     cli_note("member %d: %s becomes %s: a member takes %zu bytes (%zu), its step and batch %zu "
              "(%zu)",
-             member, pop_form_text(before).text, pop_form_text(form).text, is[0], was[0], is[1],
-             was[1]);
+             member, pop_config_text(before).text, pop_config_text(config).text, is[0], was[0],
+             is[1], was[1]);
     return SW_OK;
 }
 
@@ -372,24 +373,24 @@ sw_status pop_explored(int member, const double *donors, double *values, int n, 
 {
     pop *p = user;
     bool changed, fits;
-    pop_form form = pop_form_of(p, values);
-    const pop_form asked = form, before = pop_form_of(p, donors);
-    if (!pop_changes_form(p))
+    pop_config config = pop_config_of(p, values);
+    const pop_config asked = config, before = pop_config_of(p, donors);
+    if (!pop_changes_config(p))
         return SW_OK;
-    SW_TRY(pop_fit(p, &form, &changed, &fits));
+    SW_TRY(pop_fit(p, &config, &changed, &fits));
     if (fits && !changed)
-        return say_change(p, member, &before, &form);
+        return say_change(p, member, &before, &config);
     p->refused++;
     if (fits)
-        take_form(p, &form, values);
+        take_form(p, &config, values);
     for (int i = 0; i < n; i++)
         fits = fits && sw_space_has(p->space, i, values[i]);
     if (!fits) {
-        form = before;
-        take_form(p, &form, values);
+        config = before;
+        take_form(p, &config, values);
     }
     cli_note("member %d: %s does not fit the budget; it takes %s", member,
-             pop_form_text(&asked).text, pop_form_text(&form).text);
+             pop_config_text(&asked).text, pop_config_text(&config).text);
     return SW_OK;
 }
 

@@ -43,15 +43,15 @@ typedef struct {
 typedef struct {
     int64_t batch;
     cli_list hidden; /* n 0: the model has none */
-} pop_form;
+} pop_config;
 
 /* The samples that members learn from, those that give them their scores, and those that are
  * for the best one alone, at the end. Under `train --members` the last two are the same. */
 typedef enum { POP_TRAIN, POP_VALIDATION, POP_TEST, POP_PARTS } pop_part;
 
-/* Models of one form: one program for each batch, whatever their number. */
+/* Models of one config: one program for each batch, whatever their number. */
 typedef struct {
-    pop_form form;
+    pop_config config;
     tool_net net;
     sw_members *group;
     sw_feed *feed[POP_PARTS];
@@ -125,8 +125,8 @@ typedef struct {
     sw_packing packing; /* of the present turn */
     sw_packing most_of; /* of the turn that takes the most */
     size_t predicted_peak, measured_peak;
-    int64_t n_forms, n_refused; /* that the space can reach; of them those that do not fit */
-    pop_form largest, first_refused;
+    int64_t n_configs, n_refused; /* that the space can reach; of them those that do not fit */
+    pop_config largest, first_refused;
     size_t largest_bytes, first_refused_bytes;
     size_t arena, batch, member; /* the largest of all shapes there can be */
     size_t most;                 /* a shape that takes more, alone, does not fit */
@@ -178,7 +178,7 @@ typedef struct {
     cli_times times;       /* of one step of all */
     pop_pause_file pause;
     sw_profile *profile; /* NULL: none */
-    pop_form *told;      /* n_told forms whose shapes are in it, by their numbers there */
+    pop_config *told;    /* n_told configs whose shapes are in it, by their numbers there */
     uint32_t n_told, cap_told;
     void *scratch; /* a packed member */
     size_t scratch_bytes;
@@ -202,25 +202,26 @@ int pop_word(const char *const *words, const char *word);
 int pop_hypers_read(pop *p);
 /* Whether the optimizer has every knob. CLI_GO, or CLI_USAGE with a line that names it. */
 int pop_knobs_check(const pop *p, const pop_shape *shape);
-/* The form that values ask for. */
-pop_form pop_form_of(const pop *p, const double *values);
+/* The config that values ask for. */
+pop_config pop_config_of(const pop *p, const double *values);
 /* Does the space have anything that is no knob? */
-bool pop_changes_form(const pop *p);
+bool pop_changes_config(const pop *p);
 /* Put the knobs of values into a member that is resident. */
 SW_MUST_USE sw_status pop_set_knobs(pop *p, int member, const double *values);
 SW_MUST_USE sw_status pop_set_rate(pop *p, int member, float rate);
 SW_MUST_USE sw_status pop_values(const pop *p, int member, double *values);
 
 /* pop_shapes.c */
-/* The shape of a form, declared and planned in the exec of the job, found where it is there. */
-SW_MUST_USE sw_status pop_shape_of(pop *p, const pop_form *form, int *out);
+/* The shape of a config, declared and planned in the exec of the job, found where it is there.
+ */
+SW_MUST_USE sw_status pop_shape_of(pop *p, const pop_config *config, int *out);
 /* Shapes without members and kept states give back what they have. */
 void pop_shapes_sweep(pop *p);
 void pop_shape_free(pop_shape *shape);
 sw_members_args pop_args(const pop_shape *shape, pop_part part);
-bool pop_same_form(const pop_form *a, const pop_form *b);
+bool pop_same_config(const pop_config *a, const pop_config *b);
 /* "batch 128, hidden 64,24" */
-cli_text pop_form_text(const pop_form *form);
+cli_text pop_config_text(const pop_config *config);
 
 /* pop_states.c: members in and out of the budget. */
 SW_MUST_USE sw_status pop_bring(pop *p, int member); /* in */
@@ -251,11 +252,11 @@ size_t pop_least(const pop *p);
 SW_MUST_USE sw_status pop_arrange(pop *p);
 /* Bytes of the budget as the library counts them, noted in memory.measured_peak. */
 SW_MUST_USE sw_status pop_measure(pop *p);
-/* What a member of a form takes, and its step with its batch. */
-SW_MUST_USE sw_status pop_form_bytes(pop *p, const pop_form *form, size_t *member,
-                                     size_t *lane);
-/* Whether a form fits; where it does not and --too-large says so, the batch is halved. */
-SW_MUST_USE sw_status pop_fit(pop *p, pop_form *form, bool *changed, bool *fits);
+/* What a member of a config takes, and its step with its batch. */
+SW_MUST_USE sw_status pop_config_bytes(pop *p, const pop_config *config, size_t *member,
+                                       size_t *lane);
+/* Whether a config fits; where it does not and --too-large says so, the batch is halved. */
+SW_MUST_USE sw_status pop_fit(pop *p, pop_config *config, bool *changed, bool *fits);
 
 /* The explore function of the decisions: what does not fit is changed before it is logged. */
 sw_status pop_explored(int member, const double *donors, double *values, int n, void *user);

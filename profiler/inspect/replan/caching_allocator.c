@@ -181,7 +181,7 @@ sw_status caching_grow(caching_allocator *a, uint64_t stream, uint64_t pool, uin
     return caching_segment_map(a, key, address, more);
 }
 
-void caching_settle(caching_allocator *a)
+void caching_mark_present(caching_allocator *a)
 {
     for (uint32_t i = 0; i < a->n_lanes; i++) {
         if (a->lanes[i].fresh != NONE)

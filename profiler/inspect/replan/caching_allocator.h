@@ -93,7 +93,7 @@ SW_MUST_USE sw_status caching_grow(caching_allocator *a, uint64_t stream, uint64
 SW_MUST_USE sw_status caching_place(caching_allocator *a, uint64_t segment, uint64_t address,
                                     uint64_t bytes, uint64_t requested, uint64_t tag);
 /* The segments so far wait for no request: they were there before. */
-void caching_settle(caching_allocator *a);
+void caching_mark_present(caching_allocator *a);
 /* The pool of the free block that begins there; false: none does. */
 bool caching_pool_at(const caching_allocator *a, uint64_t address, uint64_t *out);
 /* Freed by the program; reused from caching_free on. */

@@ -69,7 +69,7 @@ static sw_status begin(replay *r, const trace_start *s)
     if (at < s->n_blocks)
         SW_FAIL(SW_FORMAT, "%llu bytes were live in front of the trace, and in no segment",
                 (unsigned long long)s->blocks[at].requested);
-    caching_settle(r->a);
+    caching_mark_present(r->a);
     return SW_OK;
 }
 

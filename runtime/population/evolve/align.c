@@ -6,7 +6,7 @@
 
 #define BYTES(n) ((size_t)(n) * sizeof(int32_t))
 
-/* ---- descent of one vertex --------------------------------------------------------------- */
+/* ---- lineage of one vertex --------------------------------------------------------------- */
 
 /* Of no vertex before: of none now. */
 static sw_status compose(int32_t **out, const int32_t *old, const int32_t *map, size_t n)

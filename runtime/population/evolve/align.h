@@ -54,7 +54,7 @@ typedef struct {
  * sum over all their neurons; without any, those in front), in their order; one that grows gets
  * new ones behind its own. Shielded sizes, the input and the last vertex stay; groups of a
  * grouped convolution stay equal. On failure the genome is as it was: SW_UNSUPPORTED where no
- * sizes do, by the vertex. The genome has descent (swi_genome_descend). */
+ * sizes do, by the vertex. The genome has lineage (swi_genome_begin_lineage). */
 sw_status swi_align(sw_genome *genome, const swi_align_opts *opts, swi_align_info *info);
 
 /* Its inputs changed: input i of vertex v is what input map[i] was, SWI_NEW: none. n: as many

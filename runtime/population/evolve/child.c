@@ -74,7 +74,7 @@ static void undo(swi_child *c)
     c->before = NULL;
 }
 
-sw_status swi_child_settle(swi_child *c, sw_status status, bool *stays)
+sw_status swi_child_accept(swi_child *c, sw_status status, bool *stays)
 {
     *stays = false;
     if (status == SW_OK)

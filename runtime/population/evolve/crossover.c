@@ -12,7 +12,7 @@ enum { OPTIMIZER = 1, RATE = 2, BATCH = 4 };
 
 typedef struct {
     const sw_genome *of[2];
-    sw_genome *descent[2]; /* copies of them, of which each vertex is its own parent */
+    sw_genome *lineage[2]; /* copies of them, of which each vertex is its own parent */
     swi_segments segments[2];
     swi_parent_utility utility[2];
     sw_crossover_opts opts;
@@ -24,7 +24,7 @@ typedef struct {
 /* A copy of parent `which`, which is its parent 0. */
 static sw_status begin_child(const crossing *x, int which, sw_genome **out)
 {
-    SW_TRY(sw_genome_copy(out, x->descent[which]));
+    SW_TRY(sw_genome_copy(out, x->lineage[which]));
     (*out)->n_parents = 2;
     (*out)->parents[0] = swi_genome_hash(x->of[which]);
     (*out)->parents[1] = swi_genome_hash(x->of[!which]);
@@ -38,7 +38,7 @@ static sw_status make_child(const crossing *x, int which, const swi_segment *con
     swi_child c = {.parents = {x->utility[which], x->utility[!which]}};
     *made = NULL;
     SW_TRY(begin_child(x, which, &c.genome));
-    sw_status status = swi_segment_exchange(&c, x->descent[!which], pair[!which], pair[which]);
+    sw_status status = swi_segment_exchange(&c, x->lineage[!which], pair[!which], pair[which]);
     if (status == SW_OK)
         status = swi_genome_check(c.genome, NULL);
     if (status == SW_OK)
@@ -156,8 +156,8 @@ static void cross_training(crossing *x, sw_genome *children[2])
 static sw_status cross(crossing *x, sw_genome *children[2])
 {
     for (int which = 0; which < 2; which++) {
-        SW_TRY(sw_genome_copy(&x->descent[which], x->of[which]));
-        SW_TRY(swi_genome_descend(x->descent[which]));
+        SW_TRY(sw_genome_copy(&x->lineage[which], x->of[which]));
+        SW_TRY(swi_genome_begin_lineage(x->lineage[which]));
     }
     if (swi_draw_happens(&x->draws, x->opts.vertices))
         SW_TRY(cross_vertices(x, children));
@@ -233,7 +233,7 @@ sw_status sw_genome_crossover(sw_genome **out_a, sw_genome **out_b, const sw_gen
     x.draws = swi_draws_of(x.opts.seed, STREAM);
     const sw_status status = cross(&x, children);
     for (int which = 0; which < 2; which++) {
-        swi_genome_free(x.descent[which]);
+        swi_genome_free(x.lineage[which]);
         swi_segments_end(&x.segments[which]);
     }
     give(out_a, children[0], status);

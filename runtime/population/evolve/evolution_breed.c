@@ -186,7 +186,7 @@ static sw_status mutate(swi_brood *b, const sw_genome *base, const sw_net *net,
 static sw_status copy(swi_brood *b, const sw_genome *base)
 {
     SW_TRY(sw_genome_copy(&b->child->genome, base));
-    return b->cross.used ? SW_OK : swi_genome_descend(b->child->genome);
+    return b->cross.used ? SW_OK : swi_genome_begin_lineage(b->child->genome);
 }
 
 static sw_status make_genome(swi_brood *b, uint32_t attempt)

@@ -1,7 +1,7 @@
 /* What callers see of an evolution: members, the best, nets of them, bytes. */
 #include "alloc/base/mem.h"
 #include "runtime/model/model_bytes.h"
-#include "runtime/population/crew.h"
+#include "runtime/population/member_pool.h"
 #include "runtime/population/evolve/evolution.h"
 #include <string.h>
 
@@ -107,14 +107,14 @@ sw_status sw_evolution_used(const sw_evolution *e, sw_evolution_memory *out)
     if (out == NULL)
         SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
     SW_TRY(swi_struct_check(SWI_STRUCT_sw_evolution_memory, out->size, call));
-    const swi_crew *crew = e->exec->crew;
+    const swi_member_pool *member_pool = e->exec->member_pool;
     const size_t now = swi_evolution_bytes(e);
     sw_evolution_memory used = {.size = out->size,
                                 .bytes = now,
                                 .peak_bytes = now > e->peak_bytes ? now : e->peak_bytes};
-    if (crew != NULL) {
-        used.lane_bytes = swi_lanes_bytes(crew);
-        used.member_bytes = sw_arena_height(crew->ranges);
+    if (member_pool != NULL) {
+        used.lane_bytes = swi_lanes_bytes(member_pool);
+        used.member_bytes = sw_arena_height(member_pool->ranges);
     }
     for (uint32_t i = 0; i < e->opts.population; i++) {
         used.resident += e->members[i].member.of != NULL;

@@ -8,7 +8,7 @@
  * a parent always fits: a child can be refused, and the generation can still be filled. What is
  * left beyond that is for more lanes and more residents. */
 #include "alloc/base/mem.h"
-#include "runtime/population/crew.h"
+#include "runtime/population/member_pool.h"
 #include "runtime/population/evolve/evolution.h"
 #include <string.h>
 
@@ -86,9 +86,10 @@ void swi_charged_give(sw_evolution *e, void *block, size_t bytes, size_t *count)
 
 size_t swi_evolution_bytes(const sw_evolution *e)
 {
-    const swi_crew *crew = e->exec->crew;
-    const size_t members =
-        crew != NULL ? sw_arena_height(crew->ranges) + swi_lanes_bytes(crew) : 0;
+    const swi_member_pool *member_pool = e->exec->member_pool;
+    const size_t members = member_pool != NULL ? sw_arena_height(member_pool->ranges) +
+                                                     swi_lanes_bytes(member_pool)
+                                               : 0;
     return members + e->rest_bytes + e->scratch_bytes;
 }
 
@@ -100,9 +101,9 @@ void swi_evolution_note_peak(sw_evolution *e)
 sw_status swi_evolution_trim(sw_evolution *e)
 {
     swi_evolution_note_peak(e);
-    if (e->budget == NULL || e->exec->crew == NULL)
+    if (e->budget == NULL || e->exec->member_pool == NULL)
         return SW_OK;
-    return swi_crew_trim(e->exec->crew);
+    return swi_member_pool_trim(e->exec->member_pool);
 }
 
 /* ---- packing ----------------------------------------------------------------------------- */
@@ -151,8 +152,8 @@ static sw_status pack_into(sw_evolution *e, sw_pack_shape *shapes, size_t *resid
 
 void swi_evolution_use_lanes(const sw_evolution *e, int lanes)
 {
-    if (e->exec->crew != NULL)
-        swi_lanes_use(e->exec->crew, lanes);
+    if (e->exec->member_pool != NULL)
+        swi_lanes_use(e->exec->member_pool, lanes);
 }
 
 sw_status swi_evolution_pack(sw_evolution *e)

@@ -22,7 +22,7 @@ static sw_status choose(sw_evolution *e)
 }
 
 /* A member goes on once, and not where its numbers are no numbers. */
-static void settle_kept(sw_evolution *e)
+static void decide_kept(sw_evolution *e)
 {
     swi_making *m = &e->making;
     for (size_t i = 0; i < m->n; i++) {
@@ -49,7 +49,7 @@ sw_status swi_evolution_breed_begin(sw_evolution *e)
 {
     swi_making *m = &e->making;
     SW_TRY(choose(e));
-    settle_kept(e);
+    decide_kept(e);
     begin_limits(e);
     m->at = 0;
     m->alone = false;

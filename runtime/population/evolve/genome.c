@@ -8,7 +8,7 @@
 
 /* ---- blocks ------------------------------------------------------------------------------ */
 
-static void free_descent(swi_vertex *v)
+static void free_lineage(swi_vertex *v)
 {
     sw_heap_free(v->rows, SW_HEAP_RECORDS, BYTES(v->n_rows));
     sw_heap_free(v->cols, SW_HEAP_RECORDS, BYTES(v->n_cols));
@@ -38,7 +38,7 @@ static sw_status copy_vertex(swi_vertex *to, const swi_vertex *from)
         status = copy_numbers(&to->cols, from->cols, from->n_cols);
     to->n_cols = to->cols != NULL ? from->n_cols : 0;
     if (status != SW_OK)
-        free_descent(to);
+        free_lineage(to);
     return status;
 }
 
@@ -49,7 +49,7 @@ void swi_genome_free(sw_genome *g)
     if (g == NULL)
         return;
     for (uint32_t i = 0; i < g->n; i++)
-        free_descent(&g->vertices[i]);
+        free_lineage(&g->vertices[i]);
     sw_heap_free(g->vertices, SW_HEAP_RECORDS, g->cap * sizeof *g->vertices);
     sw_handle_give(g, SW_HANDLE_GENOME, sizeof *g);
 }
@@ -137,7 +137,7 @@ sw_status swi_genome_insert(sw_genome *g, uint32_t at, const swi_vertex *vertex)
     const sw_status status =
         sw_heap_reserve(&block, SW_HEAP_RECORDS, &g->cap, g->n + 1, sizeof *g->vertices);
     if (status != SW_OK) {
-        free_descent(&own);
+        free_lineage(&own);
         return status;
     }
     g->vertices = block;
@@ -152,7 +152,7 @@ sw_status swi_genome_insert(sw_genome *g, uint32_t at, const swi_vertex *vertex)
 void swi_genome_remove(sw_genome *g, uint32_t i)
 {
     SW_ASSERT(i < g->n && swi_vertex_readers(g, i, NULL, 0) == 0);
-    free_descent(&g->vertices[i]);
+    free_lineage(&g->vertices[i]);
     g->n--;
     memmove(g->vertices + i, g->vertices + i + 1, (g->n - i) * sizeof *g->vertices);
     renumber(g, i + 1, -1);
@@ -166,7 +166,7 @@ void swi_genome_redirect(sw_genome *g, uint32_t from, uint32_t to)
                 g->vertices[i].in[k] = to;
 }
 
-/* ---- descent ----------------------------------------------------------------------------- */
+/* ---- lineage ----------------------------------------------------------------------------- */
 
 static sw_status count_up(int32_t **numbers, uint32_t *had, uint32_t n)
 {
@@ -181,13 +181,13 @@ static sw_status count_up(int32_t **numbers, uint32_t *had, uint32_t n)
     return SW_OK;
 }
 
-static sw_status descend_vertex(sw_genome *g, uint32_t i)
+static sw_status begin_lineage_of(sw_genome *g, uint32_t i)
 {
     swi_vertex *v = &g->vertices[i];
     v->parent = 0;
     v->was = i;
     if (!swi_vertex_has_parameters(v)) {
-        free_descent(v);
+        free_lineage(v);
         return SW_OK;
     }
     SW_TRY(count_up(&v->rows, &v->n_rows, (uint32_t)v->channels));
@@ -202,7 +202,7 @@ static sw_status descend_vertex(sw_genome *g, uint32_t i)
 void swi_genome_forget(sw_genome *g)
 {
     for (uint32_t i = 0; i < g->n; i++) {
-        free_descent(&g->vertices[i]);
+        free_lineage(&g->vertices[i]);
         g->vertices[i].parent = SWI_NO_PARENT;
         g->vertices[i].was = 0;
     }
@@ -210,12 +210,12 @@ void swi_genome_forget(sw_genome *g)
     g->parents[0] = g->parents[1] = 0;
 }
 
-sw_status swi_genome_descend(sw_genome *g)
+sw_status swi_genome_begin_lineage(sw_genome *g)
 {
     sw_status status = SW_OK;
     const uint64_t hash = swi_genome_hash(g);
     for (uint32_t i = 0; i < g->n && status == SW_OK; i++)
-        status = descend_vertex(g, i);
+        status = begin_lineage_of(g, i);
     if (status != SW_OK) {
         swi_genome_forget(g);
         return status;

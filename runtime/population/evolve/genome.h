@@ -5,7 +5,7 @@
  * image, or elements of a vector. `sized` vertices (linear, and conv2d that is not depthwise)
  * have a size of their own; that of all others follows from what they read.
  *
- * Descent: what a mutation or a crossover made says of each vertex which parent's vertex it was
+ * Lineage: what a mutation or a crossover made says of each vertex which parent's vertex it was
  * (`parent`, `was`), and of each of its outputs and inputs which one it was there (`rows`,
  * `cols`; SWI_NEW: none). Edits keep these up to date; nets take over weights by them, and by
  * nothing else. A genome that was read or drawn has no parents. */
@@ -42,7 +42,7 @@ typedef struct {
     int64_t size; /* of sized vertices; else 0 */
     /* By swi_genome_infer: of its result. A vector has height and width 0. */
     int64_t channels, height, width;
-    /* Descent. rows: `channels` of them, of vertices with parameters; cols: swi_vertex_reads()
+    /* Lineage. rows: `channels` of them, of vertices with parameters; cols: swi_vertex_reads()
      * of them, of sized vertices. NULL: of no parent. Each is a block of its own of
      * SW_HEAP_RECORDS, of as many numbers as n_rows and n_cols say. */
     uint8_t parent; /* 0 or 1; SWI_NO_PARENT */
@@ -61,7 +61,7 @@ struct sw_genome {
     sw_update_time update; /* RELEASE or AFTER */
     int64_t batch;
     uint32_t next;       /* number of the next new name; 0 at the begin of a child */
-    uint32_t n_parents;  /* 0: no descent */
+    uint32_t n_parents;  /* 0: no lineage */
     uint64_t parents[2]; /* their hashes */
 };
 
@@ -87,8 +87,8 @@ sw_status swi_genome_infer(sw_genome *genome, uint32_t *bad);
 sw_status swi_genome_check(sw_genome *genome, uint32_t *bad);
 /* Begin a child: every vertex was itself in parent 0, rows and cols are their own. Names count
  * on from those that are there, so that a child is a function of its parent's text. On failure
- * the genome has no descent. */
-sw_status swi_genome_descend(sw_genome *genome);
+ * the genome has no lineage. */
+sw_status swi_genome_begin_lineage(sw_genome *genome);
 /* It has no parents. */
 void swi_genome_forget(sw_genome *genome);
 /* Of all that the text says but for the genome's own name. */

@@ -274,7 +274,7 @@ static sw_status read_dim(sw_json_in *in, void *context)
 static sw_status read_shape(sw_json_in *in, reader *r)
 {
     swi_vertex *v = &r->genome->vertices[0];
-    SW_TRY(swi_read_list(in, read_dim, r)); /* `was` counts them: nothing has descent here */
+    SW_TRY(swi_read_list(in, read_dim, r)); /* `was` counts them: nothing has lineage here */
     const uint32_t n = v->was;
     v->was = 0;
     return n == 1 || n == 3 ? SW_OK

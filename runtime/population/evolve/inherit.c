@@ -1,4 +1,4 @@
-/* What a net takes over from the nets of its genome's parents, by the descent of its neurons.
+/* What a net takes over from the nets of its genome's parents, by the lineage of its neurons.
  * All that can fail is done before the first byte is written. */
 #include "alloc/base/assert.h"
 #include "alloc/base/size.h"

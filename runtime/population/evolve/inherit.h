@@ -45,7 +45,7 @@ typedef struct {
     int32_t *pick;
     swi_neighbours *runs;
 } swi_heir;
-/* Has it parents, are these their nets, and is the descent of each vertex one of theirs? */
+/* Has it parents, are these their nets, and is the lineage of each vertex one of theirs? */
 sw_status swi_heir_check(const swi_heir *heir); /* inherit_check.c */
 
 /* ---- inherit_begin.c ----------------------------------------------------------------------

@@ -1,4 +1,4 @@
-/* Before a net inherits: are these the nets of its genome's parents, and does its descent fit
+/* Before a net inherits: are these the nets of its genome's parents, and does its lineage fit
  * them? */
 #include "runtime/population/evolve/inherit.h"
 

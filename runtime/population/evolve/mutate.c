@@ -18,7 +18,7 @@ static sw_status change(swi_child *c, const sw_mutation *m, uint32_t v)
     bool stays;
     SW_TRY(swi_child_begin(c));
     const sw_status status = swi_mutation_rule_of(m->kind)->apply(c, m, v, &note);
-    SW_TRY(swi_child_settle(c, status, &stays));
+    SW_TRY(swi_child_accept(c, status, &stays));
     if (stays)
         swi_child_record(c, m->kind, &note);
     return SW_OK;
@@ -54,7 +54,7 @@ SW_FRAME_OWN static sw_status mutate_by(swi_child *c, const sw_mutation *m)
     }
 }
 
-/* *genome has descent; changes are of it, or of what takes its place. */
+/* *genome has lineage; changes are of it, or of what takes its place. */
 static sw_status mutate(sw_genome **genome, const sw_genome *parent, const sw_mutate_opts *opts)
 {
     size_t n = opts->n_mutations;
@@ -107,7 +107,7 @@ sw_status sw_genome_mutate(sw_genome **out, const sw_genome *parent,
         SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
     SW_TRY(read_opts(&opts, given, parent, call));
     SW_TRY(sw_genome_copy(&child, parent));
-    sw_status status = swi_genome_descend(child);
+    sw_status status = swi_genome_begin_lineage(child);
     if (status == SW_OK)
         status = mutate(&child, parent, &opts);
     if (status != SW_OK)

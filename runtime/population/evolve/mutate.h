@@ -38,7 +38,7 @@ typedef struct {
 } swi_change_note;
 
 typedef struct {
-    sw_genome *genome; /* with descent; valid between two changes */
+    sw_genome *genome; /* with lineage; valid between two changes */
     sw_genome *before; /* the change that is being made, or was made last; else NULL */
     const sw_mutate_opts *opts;
     const sw_search_space *space; /* swi_child_space */
@@ -60,7 +60,7 @@ SW_MUST_USE sw_status swi_child_begin(swi_child *c);
 /* The edit returned `status`. Where it is not possible (SW_UNSUPPORTED, or the result is not
  * valid), or the result does not fit, the genome is again as it was. Other failures are
  * returned. */
-SW_MUST_USE sw_status swi_child_settle(swi_child *c, sw_status status, bool *stays);
+SW_MUST_USE sw_status swi_child_accept(swi_child *c, sw_status status, bool *stays);
 /* Ask sw_mutate_opts.fits. */
 SW_MUST_USE sw_status swi_child_fits(swi_child *c, const sw_genome *genome, bool *fits);
 SW_MUST_USE sw_status swi_child_align(swi_child *c, const swi_wish *wishes, size_t n_wishes,

@@ -76,7 +76,7 @@ sw_status swi_change_sizes(swi_child *c, const sw_mutation *m, uint32_t n)
     const sw_status status = swi_child_align(c, c->wishes, wishes, NULL, 0, &info);
     if (status == SW_OK && info.added + info.dropped == 0)
         return SW_OK; /* nothing moved: there is nothing to ask about */
-    SW_TRY(swi_child_settle(c, status, &stays));
+    SW_TRY(swi_child_accept(c, status, &stays));
     if (stays)
         record(c, info.dropped == 0 && swi_growth_is_exact(c->genome, c->before));
     return SW_OK;

@@ -1,4 +1,4 @@
-/* Utility of neurons, moved along with them: by the descent of the vertices they are in. */
+/* Utility of neurons, moved along with them: by the lineage of the vertices they are in. */
 #include "runtime/population/evolve/mutate.h"
 #include <math.h>
 

@@ -8,8 +8,8 @@
  * arena cannot grow, so that members fit where their sum does; where a quarter of it would be
  * holes; and under a budget before the arena grows, which is then never
  * higher than the members that lived at one time. */
-#ifndef SW_CREW_H
-#define SW_CREW_H
+#ifndef SW_MEMBER_POOL_H
+#define SW_MEMBER_POOL_H
 
 #include "runtime/exec/backend.h"
 #include "runtime/exec/run_internal.h"
@@ -38,7 +38,7 @@ typedef struct swi_lanes {
     uint32_t profile_generation, profile_number;
 } swi_lanes;
 
-typedef struct swi_crew {
+typedef struct swi_member_pool {
     sw_exec *exec;
     swi_lanes *lanes;   /* by threads of a member */
     sw_members *groups; /* all that live */
@@ -46,33 +46,33 @@ typedef struct swi_crew {
     size_t top;          /* where the last range ends */
     size_t live, n_live; /* bytes of ranges that are in use, and how many */
     int users;
-} swi_crew;
+} swi_member_pool;
 
-/* Join the crew of an exec, which is made where there is none; leave it. */
-sw_status swi_crew_join(sw_members *members, sw_exec *exec);
-void swi_crew_leave(sw_members *members);
-/* A range of so many bytes, a multiple of SW_ALIGN: *offset in the crew's arena. */
-sw_status swi_crew_range(swi_crew *crew, size_t bytes, size_t *offset);
+/* Join the member_pool of an exec, which is made where there is none; leave it. */
+sw_status swi_member_pool_join(sw_members *members, sw_exec *exec);
+void swi_member_pool_leave(sw_members *members);
+/* A range of so many bytes, a multiple of SW_ALIGN: *offset in the member_pool's arena. */
+sw_status swi_member_pool_range(swi_member_pool *member_pool, size_t bytes, size_t *offset);
 /* Give back what lanes have, and ranges where no member lives, between two runs: the next run
  * takes what it needs. Members that live stay where they are. */
-sw_status swi_crew_trim(swi_crew *crew);
+sw_status swi_member_pool_trim(swi_member_pool *member_pool);
 
 /* Those for members of so many threads, made where they are not there yet. */
-sw_status swi_lanes_take(swi_lanes **out, swi_crew *crew, int threads);
-void swi_lanes_give(swi_crew *crew,
+sw_status swi_lanes_take(swi_lanes **out, swi_member_pool *member_pool, int threads);
+void swi_lanes_give(swi_member_pool *member_pool,
                     swi_lanes *lanes); /* NULL is fine; the last group ends them */
 /* Do its members lie in host memory? */
 bool swi_lanes_on_host(const swi_lanes *lanes);
 /* How many lanes runs use from now on, at least 1; more than there are: all. Results do not
  * depend on it. */
-void swi_lanes_use(swi_crew *crew, int lanes);
+void swi_lanes_use(swi_member_pool *member_pool, int lanes);
 /* So much in every lane that is used; on a device the batch alone. */
 sw_status swi_lanes_grow(swi_lanes *lanes, size_t steps_bytes, size_t batch_bytes);
 /* On the host: empty from now on. */
 sw_status swi_lanes_empty(swi_lanes *lanes);
 /* Bytes that all lanes have: in their step arenas, for their batches, and both. */
-size_t swi_lanes_step_bytes(const swi_crew *crew);
-size_t swi_lanes_batch_bytes(const swi_crew *crew);
-size_t swi_lanes_bytes(const swi_crew *crew);
+size_t swi_lanes_step_bytes(const swi_member_pool *member_pool);
+size_t swi_lanes_batch_bytes(const swi_member_pool *member_pool);
+size_t swi_lanes_bytes(const swi_member_pool *member_pool);
 
 #endif

@@ -4,13 +4,13 @@
 #include "alloc/base/size.h"
 #include "runtime/device/device.h"
 #include "runtime/model/model_bytes.h"
-#include "runtime/population/crew_internal.h"
+#include "runtime/population/member_pool_internal.h"
 #include "runtime/population/members_internal.h"
 #include <stdlib.h>
 #include <string.h>
 
-sw_status swi_crew_arena(sw_arena **out, const sw_exec *exec, const char *label,
-                         sw_arena_use use)
+sw_status swi_member_pool_arena(sw_arena **out, const sw_exec *exec, const char *label,
+                                sw_arena_use use)
 {
     const swi_target *target = swi_target_of(exec);
     sw_store *store;
@@ -23,20 +23,20 @@ sw_status swi_crew_arena(sw_arena **out, const sw_exec *exec, const char *label,
     return status;
 }
 
-static void end(swi_crew *c)
+static void end(swi_member_pool *c)
 {
     SW_ASSERT(c->groups == NULL && c->lanes == NULL);
     sw_arena_destroy(c->ranges);
     sw_heap_free(c, SW_HEAP_RECORDS, sizeof *c);
 }
 
-static sw_status make(swi_crew **out, sw_exec *exec)
+static sw_status make(swi_member_pool **out, sw_exec *exec)
 {
     void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(swi_crew)));
-    swi_crew *c = block;
-    *c = (swi_crew){.exec = exec};
-    const sw_status status = swi_crew_arena(&c->ranges, exec, "members", SW_ARENA_MODEL);
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(swi_member_pool)));
+    swi_member_pool *c = block;
+    *c = (swi_member_pool){.exec = exec};
+    const sw_status status = swi_member_pool_arena(&c->ranges, exec, "members", SW_ARENA_MODEL);
     if (status != SW_OK) {
         end(c);
         return status;
@@ -45,30 +45,30 @@ static sw_status make(swi_crew **out, sw_exec *exec)
     return SW_OK;
 }
 
-sw_status swi_crew_join(sw_members *m, sw_exec *exec)
+sw_status swi_member_pool_join(sw_members *m, sw_exec *exec)
 {
-    if (exec->crew == NULL)
-        SW_TRY(make(&exec->crew, exec));
-    m->crew = exec->crew;
-    m->crew->users++;
-    m->next = m->crew->groups;
-    m->crew->groups = m;
+    if (exec->member_pool == NULL)
+        SW_TRY(make(&exec->member_pool, exec));
+    m->member_pool = exec->member_pool;
+    m->member_pool->users++;
+    m->next = m->member_pool->groups;
+    m->member_pool->groups = m;
     return SW_OK;
 }
 
-void swi_crew_leave(sw_members *m)
+void swi_member_pool_leave(sw_members *m)
 {
-    swi_crew *c = m->crew;
+    swi_member_pool *c = m->member_pool;
     if (c == NULL)
         return;
     sw_members **at = &c->groups;
     while (*at != m)
         at = &(*at)->next;
     *at = m->next;
-    m->crew = NULL;
+    m->member_pool = NULL;
     if (--c->users > 0)
         return;
-    c->exec->crew = NULL;
+    c->exec->member_pool = NULL;
     end(c);
 }
 
@@ -89,7 +89,7 @@ static int by_offset(const void *a, const void *b)
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-static size_t list_ranges(const swi_crew *c, range *list)
+static size_t list_ranges(const swi_member_pool *c, range *list)
 {
     size_t n = 0;
     for (sw_members *m = c->groups; m != NULL; m = m->next)
@@ -103,7 +103,7 @@ static size_t list_ranges(const swi_crew *c, range *list)
 }
 
 /* Free slots have no range from then on. */
-static void forget_free_ranges(swi_crew *c)
+static void forget_free_ranges(swi_member_pool *c)
 {
     for (sw_members *m = c->groups; m != NULL; m = m->next)
         for (uint32_t i = 0; i < m->n_slots; i++)
@@ -144,7 +144,7 @@ static sw_status move_on_device(swi_device *device, unsigned char *to,
 }
 
 /* A range moves down, over its own bytes where it is longer than its way. */
-static sw_status move_down(const swi_crew *c, size_t to, size_t from, size_t bytes)
+static sw_status move_down(const swi_member_pool *c, size_t to, size_t from, size_t bytes)
 {
     swi_device *device = swi_target_of(c->exec)->device;
     unsigned char *base = sw_arena_base(c->ranges);
@@ -157,7 +157,7 @@ static sw_status move_down(const swi_crew *c, size_t to, size_t from, size_t byt
     return SW_OK;
 }
 
-static sw_status move_all(swi_crew *c, const range *list, size_t n)
+static sw_status move_all(swi_member_pool *c, const range *list, size_t n)
 {
     size_t top = 0;
     for (size_t i = 0; i < n; i++) {
@@ -175,7 +175,7 @@ static sw_status move_all(swi_crew *c, const range *list, size_t n)
 }
 
 /* All that live move down, in their order, until there is no hole. */
-static sw_status close_holes(swi_crew *c)
+static sw_status close_holes(swi_member_pool *c)
 {
     void *block;
     const size_t n = list_ranges(c, NULL);
@@ -189,7 +189,7 @@ static sw_status close_holes(swi_crew *c)
     return status;
 }
 
-static sw_status grow_to(swi_crew *c, size_t bytes, size_t *offset)
+static sw_status grow_to(swi_member_pool *c, size_t bytes, size_t *offset)
 {
     size_t end_of_it;
     if (!sw_size_add(c->top, bytes, &end_of_it))
@@ -202,7 +202,7 @@ static sw_status grow_to(swi_crew *c, size_t bytes, size_t *offset)
     return SW_OK;
 }
 
-sw_status swi_crew_range(swi_crew *c, size_t bytes, size_t *offset)
+sw_status swi_member_pool_range(swi_member_pool *c, size_t bytes, size_t *offset)
 {
     const size_t height = sw_arena_height(c->ranges), holes = c->top - c->live;
     const bool tight = swi_target_of(c->exec)->budget != NULL || c->n_live <= FEW;
@@ -217,10 +217,10 @@ sw_status swi_crew_range(swi_crew *c, size_t bytes, size_t *offset)
     return c->top < top ? grow_to(c, bytes, offset) : status;
 }
 
-static sw_status empty_ranges(swi_crew *c)
+static sw_status empty_ranges(swi_member_pool *c)
 {
     sw_arena *ranges;
-    SW_TRY(swi_crew_arena(&ranges, c->exec, "members", SW_ARENA_MODEL));
+    SW_TRY(swi_member_pool_arena(&ranges, c->exec, "members", SW_ARENA_MODEL));
     forget_free_ranges(c);
     sw_arena_destroy(c->ranges);
     c->ranges = ranges;
@@ -228,7 +228,7 @@ static sw_status empty_ranges(swi_crew *c)
     return SW_OK;
 }
 
-sw_status swi_crew_trim(swi_crew *c)
+sw_status swi_member_pool_trim(swi_member_pool *c)
 {
     for (swi_lanes *l = c->lanes; l != NULL; l = l->next)
         SW_TRY(swi_lanes_empty(l));
