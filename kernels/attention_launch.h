@@ -26,13 +26,13 @@ static inline sw_attention_shape sw_attention_shape_of(const sw_shape *q, const 
 }
 
 /* How many of a gradient kernel's operands are inputs: what follows them is lse and dy, with
- * `y` the result in front of them. The kernel for dv alone has q and k: it reads no v. */
+ * `y` the result before them. The kernel for dv alone has q and k: it reads no v. */
 static inline int sw_attention_inputs(int n_in, bool y)
 {
     return n_in - (y ? 3 : 2);
 }
 
-/* The operand that has v's width: v, or dy behind q, k and lse. */
+/* The operand that has v's width: v, or dy after q, k and lse. */
 static inline int sw_attention_v(int n)
 {
     return n == 2 ? 3 : n - 1;

@@ -187,7 +187,7 @@ typedef struct {
 } swi_upsample_attrs;
 
 /* conv_transpose2d: those of the convolution whose gradient it is, and rows and columns more
- * behind the last. */
+ * after the last. */
 typedef struct {
     swi_conv_attrs conv;
     int32_t output_pad, zero;
@@ -206,7 +206,7 @@ typedef struct {
 typedef struct {
     float beta1, beta2; /* adam_tick; steps_tick: decay, and 0 */
     int16_t has_flags;
-    int16_t reads; /* SWI_READS of the operand behind the flags; 0: it is not there */
+    int16_t reads; /* SWI_READS of the operand after the flags; 0: it is not there */
     int32_t has_finite_check;
 } swi_tick_attrs;
 
@@ -216,7 +216,7 @@ typedef struct {
     int64_t groups; /* group norm */
 } swi_norm_attrs;
 
-/* Numbers of an update that stand behind the rate in its operand, in this order: they are
+/* Numbers of an update that stand after the rate in its operand, in this order: they are
  * knobs, and those of the attributes are not looked at. */
 enum { SWI_READS_DECAY = 1, SWI_READS_MOMENTUM = 2, SWI_READS_BETAS = 4 };
 

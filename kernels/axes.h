@@ -44,7 +44,7 @@ typedef struct {
 
 /* c (results..., m, n) contiguous; result r is the sum over the summed positions s, in
  * row-major order, of A(r, s) B(r, s), an (m, k) by a (k, n) matrix. A(i, j) = a[i * a_row + j
- * * a_col] behind r and s with their steps; a step of 0 repeats. */
+ * * a_col] after r and s with their steps; a step of 0 repeats. */
 typedef struct {
     float *c;
     const float *a, *b;

@@ -70,7 +70,7 @@ typedef struct {
 /* What max pooling keeps: the position in the window that won, in two bits where windows have
  * at most four positions, else in one byte for each output, in its layout. Two bits of a plane
  * of a plain image stand four to a byte, the first lowest; of sixteen lanes of a block the low
- * bits stand in two bytes, lane 0 lowest, and the high bits in the two behind them. */
+ * bits stand in two bytes, lane 0 lowest, and the high bits in the two after them. */
 static inline bool sw_pool_packs(const sw_conv *s)
 {
     return s->kernel_h * s->kernel_w <= 4;

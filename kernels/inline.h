@@ -1,4 +1,4 @@
-/* In front of functions that code for the host and for a device share. */
+/* Before functions that code for the host and for a device share. */
 #ifndef SW_INLINE_H
 #define SW_INLINE_H
 

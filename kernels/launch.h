@@ -71,7 +71,7 @@ typedef struct sw_launch {
     size_t size;
     const sw_buffer *in;
     int n_in;
-    const sw_buffer *out; /* ptr NULL: an extra that nobody reads */
+    const sw_buffer *out; /* ptr NULL: an extra that no one reads */
     int n_out;
     void *scratch; /* scratch_bytes() of it, aligned to 64, contents undefined */
     size_t scratch_bytes;

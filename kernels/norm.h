@@ -33,7 +33,7 @@ typedef struct {
     double *stats_out;           /* (2, channels): mean, unbiased variance; NULL: not wanted */
     float *dx, *dw, *db;         /* NULL: not wanted, where a function makes several */
     bool add_dx, add_dw, add_db; /* adds to the output instead of overwriting it */
-    /* Batch: what else is done to channels [c, end), where they are: behind y of them is made,
+    /* Batch: what else is done to channels [c, end), where they are: after y of them is made,
      * before dy of them is read. By any thread, each channel once; NULL: nothing. */
     void (*also)(const void *arg, int64_t c, int64_t end);
     const void *also_arg;

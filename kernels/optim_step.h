@@ -18,7 +18,7 @@ typedef struct {
     float step, root;   /* adam: lr / c1, 1 / sqrt(c2) */
 } sw_optim_numbers;
 
-/* The rate, and behind it what `reads` (SWI_READS of kernels/attrs.h) says of weight decay,
+/* The rate, and after it what `reads` (SWI_READS of kernels/attrs.h) says of weight decay,
  * momentum and betas. */
 SW_INLINE void sw_optim_read(sw_optim_rule *r, const float *from, int32_t reads)
 {

@@ -7,7 +7,7 @@
 #include "kernels/launch.h"
 #include <string.h>
 
-/* Axis i in front of the matrices of a tensor that is broadcast to `rank` axes: its length, 1
+/* Axis i before the matrices of a tensor that is broadcast to `rank` axes: its length, 1
  * where it has none, and its step, 0 where it repeats. */
 static inline int64_t sw_front_dim(const sw_shape *s, int rank, int i)
 {

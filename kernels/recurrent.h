@@ -1,4 +1,4 @@
-/* The cells of recurrent nets: what C and CUDA share. Sums in front of the gates lie side by
+/* The cells of recurrent nets: what C and CUDA share. Sums before the gates lie side by
  * side in a row, in PyTorch's order; one row for each element of the batch. Gates are made
  * again in backward from their sums: the same bits, by the functions of sigmoid and tanh. */
 #ifndef SW_RECURRENT_H
@@ -20,7 +20,7 @@ typedef struct {
     bool add_gates, add_cell;
 } sw_lstm_args;
 
-/* Gates behind their functions, or gradients of their sums. */
+/* Gates after their functions, or gradients of their sums. */
 typedef struct {
     float i, f, g, o;
 } sw_lstm_gates;

@@ -109,7 +109,7 @@ static int dispatch(int argc, char **argv)
     const char *name = argv[1];
     const bool version = strcmp(name, "--version") == 0;
     if ((version || is_help(name)) && argc > 2)
-        return cli_error(CLI_USAGE, "'%s' is one argument too many behind %s", argv[2], name);
+        return cli_error(CLI_USAGE, "'%s' is one argument too many after %s", argv[2], name);
     if (version)
         return print_version();
     if (strcmp(name, "help") == 0)

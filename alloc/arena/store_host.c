@@ -1,5 +1,5 @@
-/* Host memory: one reserved address range, committed from the bottom up. A page in front of it
- * and one behind are never given memory: an access past either end faults, and the system never
+/* Host memory: one reserved address range, committed from the bottom up. A page before it
+ * and one after are never given memory: an access past either end faults, and the system never
  * makes one mapping of ours and a neighbour's, so what it counts for the mapping is ours. */
 #include "alloc/base/mem.h"
 #include "alloc/base/assert.h"

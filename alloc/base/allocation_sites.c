@@ -76,7 +76,7 @@ static bool grow(void)
     return true;
 }
 
-/* Take slot i out; what lies behind it in the same run moves up, so that it is found. */
+/* Take slot i out; what lies after it in the same run moves up, so that it is found. */
 static void remove_slot(size_t i)
 {
     SW_ASSERT(i < n_slots && slots[i].block != NULL && n_used > 0);

@@ -2,7 +2,7 @@
  *
  * Order: a new file without a name, locked; what dead processes left is swept; bytes; a random
  * name; sync; what the caller makes durable in front; older generations move up; rename; then
- * the lock goes and the folder is synced. The sync comes behind the name: Btrfs skips that of a
+ * the lock goes and the folder is synced. The sync comes after the name: Btrfs skips that of a
  * file that has none, as if it could never be reached.
  *
  * Where the system has no files without a name, the new file has the random one from the start.
@@ -20,7 +20,7 @@
 enum {
     DIGITS = 16,                        /* of the random number in a name */
     ADDED = 1 + DIGITS + sizeof ".tmp", /* to a path, its zero byte too */
-    LONGEST = 255 - ADDED,              /* of a name that the rest still fits behind */
+    LONGEST = 255 - ADDED,              /* of a name that the rest still fits after */
     TRIES = 16
 };
 
@@ -57,7 +57,7 @@ static sw_status give_up(sw_status status, const names *n, sw_file *file)
     const sw_status removed = n->named ? sw_file_remove(n->temporary) : SW_OK;
     sw_file_drop(file);
     if (removed != SW_OK)
-        SW_FAIL(status, "%s; %s is left behind", reason, n->temporary);
+        SW_FAIL(status, "%s; %s is left", reason, n->temporary);
     SW_FAIL(status, "%s", reason);
 }
 

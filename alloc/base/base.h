@@ -31,7 +31,7 @@ typedef enum {
     SW_IO,          /* the operating system refused a file operation or a thread */
     SW_UNSUPPORTED, /* not built, or not on this device; the message names it */
     SW_STALE,       /* a handle of an earlier run, or a model that must be restored first */
-    SW_BUSY,        /* in use by another thread, or by a call that goes on; behind a fork */
+    SW_BUSY,        /* in use by another thread, or by a call that goes on; after a fork */
     SW_DEVICE,      /* the device failed or is not there */
     SW_STOPPED      /* interrupted by the caller's request */
 } sw_status;

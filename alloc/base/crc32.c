@@ -1,5 +1,5 @@
 /* Eight bytes a round, each by a table of its own: the table of the byte that has k bytes
- * behind it has k zeros in it. */
+ * after it has k zeros in it. */
 #include "alloc/base/crc32.h"
 
 void sw_crc32_init(sw_crc32_table *t, uint32_t polynomial)

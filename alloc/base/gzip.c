@@ -21,7 +21,7 @@ struct sw_gzip {
     unsigned char window[32768];
 };
 
-/* zlib frees without saying how much: the size stands in front of each block. */
+/* zlib frees without saying how much: the size stands before each block. */
 #define HEAD 16
 
 static voidpf take(voidpf opaque, uInt items, uInt bytes)

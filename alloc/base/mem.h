@@ -73,7 +73,7 @@ const char *sw_heap_backend(void);
 typedef struct {
     size_t allocated_bytes; /* of blocks given out, as large as it makes them */
     size_t active_bytes;    /* of pages that have such blocks */
-    size_t resident_bytes;  /* of pages that may have memory behind them */
+    size_t resident_bytes;  /* of pages that may be backed by memory */
     size_t mapped_bytes;    /* of addresses */
 } sw_heap_figures;
 typedef struct {

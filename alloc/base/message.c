@@ -36,7 +36,7 @@ static void put(writer *w, const char *text, size_t n)
     w->used += n;
 }
 
-/* snprintf with the spec straight behind what is there. */
+/* snprintf with the spec straight after what is there. */
 #define PUT_ONE(w, ...)                                                                        \
     do {                                                                                       \
         const size_t at_ = (w)->used < (w)->bytes ? (w)->used : (w)->bytes;                    \
@@ -46,12 +46,12 @@ static void put(writer *w, const char *text, size_t n)
 
 typedef struct {
     char text[SPEC_BYTES]; /* "%-*.*s" */
-    int stars;             /* ints in front of the value */
+    int stars;             /* ints before the value */
     char length[3], kind;  /* "ll", 'u' */
     bool bytes;            /* it counts bytes */
 } spec;
 
-/* The conversion at a '%'; what stands behind it. */
+/* The conversion at a '%'; what stands after it. */
 static const char *read_spec(const char *format, spec *out)
 {
     const char *at = format + 1;

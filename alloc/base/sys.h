@@ -102,7 +102,7 @@ const char *sw_file_far(const sw_file *file);
  *
  * The new file has no name until it is synced, then PATH.<16 hexadecimal digits>.tmp for the
  * moment before it is PATH. Where the system has no files without a name it has that one from
- * the start. It is locked all the while, so one that is not locked was left behind by a process
+ * the start. It is locked all the while, so one that is not locked was left by a process
  * that was ended: it is removed. */
 SW_MUST_USE sw_status sw_file_replace(const char *path,
                                       sw_status (*write)(void *context, sw_file *file),
@@ -110,7 +110,7 @@ SW_MUST_USE sw_status sw_file_replace(const char *path,
 /* The same with more to say. */
 typedef struct {
     sw_status (*write)(void *context, sw_file *file);
-    /* NULL: none. Called when the new file is synced, in front of any change of names: what
+    /* NULL: none. Called when the new file is synced, before any change of names: what
      * must be durable before it is synced here. Its failure ends the replacing. */
     sw_status (*before)(void *context);
     void *context;

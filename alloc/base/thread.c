@@ -34,7 +34,7 @@ static void touch_stack(void)
 {
 }
 #else
-#define STACK_SPARE ((size_t)64 << 10) /* behind what is touched: the thread's first frames */
+#define STACK_SPARE ((size_t)64 << 10) /* after what is touched: the thread's first frames */
 
 /* Thread-local data of all modules may lie on the stack of a thread. */
 static int add_tls(struct dl_phdr_info *info, size_t size, void *sum)

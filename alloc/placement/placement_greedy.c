@@ -170,7 +170,7 @@ static size_t attempt(work *w, bool best_fit, size_t give_up)
     return height;
 }
 
-/* Behind the first attempt, which has a placement. */
+/* After the first attempt, which has a placement. */
 static bool stopped(const sw_placement_opts *opts)
 {
     return opts != NULL && opts->stop != NULL && opts->stop(opts->context);

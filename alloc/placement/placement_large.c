@@ -439,7 +439,7 @@ static bool put(work *w, uint32_t niche, uint32_t buffer)
     return lost == 0 || lose_bytes(w, lo, hi, lost);
 }
 
-/* Whether to end with the best so far; effort counts behind the first run. */
+/* Whether to end with the best so far; effort counts after the first run. */
 static bool enough(work *w)
 {
     if (w->limit != SIZE_MAX && w->nodes >= w->max_nodes)

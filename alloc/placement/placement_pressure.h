@@ -11,7 +11,7 @@ typedef struct {
     uint32_t width; /* power of two */
 } swi_pressure;
 
-/* Sections behind the n-th have none. */
+/* Sections after the n-th have none. */
 void swi_pressure_fill(const swi_pressure *p, const size_t *load, uint32_t n);
 /* Add to the sections [from, to). */
 void swi_pressure_add(const swi_pressure *p, uint32_t from, uint32_t to, size_t bytes);

@@ -216,7 +216,7 @@ static bool smallest_piece(const swi_search *s, const swi_decision *in, uint32_t
     return least != UINT32_MAX;
 }
 
-/* How early a buffer is tried: long and large ones first, behind the first attempts with noise.
+/* How early a buffer is tried: long and large ones first, after the first attempts with noise.
  */
 static double value_of(swi_search *s, uint32_t i)
 {
@@ -252,7 +252,7 @@ static uint32_t push_choices(swi_search *s, uint32_t section)
     return n;
 }
 
-/* One decision: the k-th choice, or behind the last nothing at all. False: it cannot be. */
+/* One decision: the k-th choice, or after the last nothing at all. False: it cannot be. */
 static bool decide(swi_search *s, uint32_t section, const uint32_t *choices, uint32_t n,
                    uint32_t k)
 {

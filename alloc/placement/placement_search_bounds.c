@@ -6,7 +6,7 @@
 #include "alloc/placement/placement_align.h"
 #include <string.h>
 
-#define LOOKS 2 /* at each section on average, behind one decision */
+#define LOOKS 2 /* at each section on average, after one decision */
 
 /* ---- changes, and taking them back ------------------------------------------------------- */
 
@@ -50,7 +50,7 @@ void swi_search_raise_bound(swi_search *s, uint32_t i, uint64_t to)
 }
 
 /* The unplaced buffers of a section are the first of its list, and what was placed last stands
- * right behind them: so taking back brings it in again by itself. */
+ * right after them: so taking back brings it in again by itself. */
 static void leave(swi_search *s, uint32_t section, uint32_t i)
 {
     uint32_t *list = s->list + s->list_at[section];
@@ -175,7 +175,7 @@ static uint32_t ending_above(const swi_search *s, uint32_t n, uint64_t height)
     return from;
 }
 
-/* The k-th of the gathered cannot be lowest. Where it and all that end at or behind some height
+/* The k-th of the gathered cannot be lowest. Where it and all that end at or after some height
  * have no room above its bound, it is not below all of these either: it lies on one of them,
  * that is at this height or above. `to` is the least end of those who can be lowest. */
 static bool lift_above(swi_search *s, uint32_t n, uint32_t k, uint64_t to)

@@ -14,7 +14,7 @@ typedef struct {
 } swi_undo;
 #define SWI_IS_PLACED UINT64_MAX
 
-/* A decision and how far it is: the next of n choices; the one behind the last is nothing. */
+/* A decision and how far it is: the next of n choices; the one after the last is nothing. */
 typedef struct {
     uint32_t from, to; /* the piece that it is in */
     uint32_t section, n, next;
@@ -30,12 +30,11 @@ enum { SWI_AREA, SWI_AREA_BYTES, SWI_BYTES, SWI_AREA_SPAN, SWI_SPAN, SWI_ORDERS 
 typedef struct {
     uint8_t order[SWI_ORDERS]; /* in turn */
     uint8_t n_orders;
-    bool learns;  /* corners that have failed go first */
-    bool strong;  /* bounds from parts of a section too */
-    double noise; /* of values, behind a first round of all orders: 0.3 is 15 % either way */
+    bool learns;      /* corners that have failed go first */
+    bool strong;      /* bounds from parts of a section too */
+    double noise;     /* of values, after a first round of all orders: 0.3 is 15 % either way */
     uint64_t restart; /* nodes of the shortest attempt for each 200 buffers */
-    double
-        share; /* of what is left to a decision, that is for the one behind it; 1: complete */
+    double share; /* of what is left to a decision, that is for the one after it; 1: complete */
 } swi_strategy;
 
 /* What searches that run side by side share. */

@@ -82,7 +82,7 @@ struct sw_cuda_api {
     sw_status (*event_create)(sw_cuda_device *device, sw_cuda_event **out, bool clock);
     void (*event_destroy)(sw_cuda_event *event);
     /* Also while capturing: each replay then records it, when it comes there. To wait for a
-     * replay, record another event behind its launch. */
+     * replay, record another event after its launch. */
     sw_status (*record)(sw_cuda_event *event, const sw_cuda_queue *queue);
     /* Later work of the queue waits for the event; the host does not. */
     sw_status (*after)(const sw_cuda_queue *queue, sw_cuda_event *event);

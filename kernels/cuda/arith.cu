@@ -43,7 +43,7 @@ static bool follows(const sw_buffer *b, const sw_shape *s)
     return true;
 }
 
-/* Operands `a` and a + 1 of the launch; a mask in front of them where a is 1. */
+/* Operands `a` and a + 1 of the launch; a mask before them where a is 1. */
 template <class F>
 static sw_status binary_run(const char *op, const sw_launch *l, int a,
                             const sw_cuda_queue *queue)

@@ -18,7 +18,7 @@ enum kind { FORWARD, DQ, DK, DV, DKDV };
 
 struct attention_job {
     sw_attention_grads g;
-    float *y, *lse_out; /* forward; NULL: nobody keeps it */
+    float *y, *lse_out; /* forward; NULL: no one keeps it */
     const float *d;     /* (batch, heads, queries) */
     int64_t slices;     /* of the columns of the result */
 };

@@ -157,7 +157,7 @@ static __device__ __forceinline__ void add_rows(float (&out)[ROWS][COLS], const 
 }
 
 /* out += x Z, Z the rows from `row` and the columns from `col` of a side. `there`: it is in its
- * tile as it was fetched for the product before, and nobody reads that of x any more.
+ * tile as it was fetched for the product before, and no one reads that of x any more.
  * The result's rows are those from r0 on. */
 template <bool WIDE>
 static __device__ __forceinline__ void
@@ -184,7 +184,7 @@ template <class OP> static __device__ __forceinline__ float over_lanes(float v)
 }
 
 /* Which queries and keys of a tile meet: with BY_KEYS its rows are keys, seen by the queries of
- * its columns. Rows that are none meet something too: nobody takes it. */
+ * its columns. Rows that are none meet something too: no one takes it. */
 template <bool BY_KEYS> struct meeting {
     int shift, end; /* of the columns; of rows against columns, past all where not causal */
     __device__ bool has(int r, int c) const

@@ -10,7 +10,7 @@ struct channel {
     const float *mean, *rstd, *var;
     const float *weight, *bias; /* NULL: 1 and 0 */
     float epsilon;
-    double count; /* numbers behind one mean */
+    double count; /* numbers after one mean */
     float4 *table;
     __device__ double rstd_at(int64_t c) const
     {
@@ -42,7 +42,7 @@ static const float *optional(const sw_launch *l, int i)
     return l->n_in > i ? sw_cuda_in(l, i) : nullptr;
 }
 
-/* The table, and the sums behind it. */
+/* The table, and the sums after it. */
 static size_t table_bytes(const sw_cuda_plane_shape &p)
 {
     return (size_t)p.n * sizeof(float4);

@@ -115,7 +115,7 @@ sw_status sw_cuda_depthwise_dx(float *dx, const float *dy, const float *w,
                                const sw_cuda_conv &c, int add, const sw_cuda_queue *queue);
 /* Parts of the sums for its weights, by sizes alone; 0: it is none that has such a kernel. */
 unsigned sw_cuda_depthwise_parts(const sw_cuda_conv &c);
-/* Into so many arrays of weights, one behind the other. */
+/* Into so many arrays of weights, one after the other. */
 sw_status sw_cuda_depthwise_dw(float *dw, const float *x, const float *dy,
                                const sw_cuda_conv &c, unsigned parts, int add,
                                const sw_cuda_queue *queue);

@@ -138,7 +138,7 @@ template <int K, int S> __global__ void depthwise_dx_kernel(depthwise d)
 /* ---- weights ----------------------------------------------------------------------------- */
 
 struct depthwise_dw {
-    float *dw; /* or parts of it, one behind the other */
+    float *dw; /* or parts of it, one after the other */
     const float *x, *dy;
     int channels, in_h, in_w, out_h, out_w, pad, add;
     int64_t counts, each; /* of all images, and of a part */

@@ -7,7 +7,7 @@
  *
  * All else but depthwise is asked of the library for convolutions (runtime/device/cuda/dnn.c).
  * Where both could do it the product is taken: the same sum, without positions to be worked
- * out; but for groups, whose products the first library leaves to own kernels. What nobody
+ * out; but for groups, whose products the first library leaves to own kernels. What no one
  * takes is conv.cu's and conv_weights.cu's, whose tiles go on from image to image. */
 #include "kernels/cuda/conv.h"
 #include "kernels/cuda/gemm.h"

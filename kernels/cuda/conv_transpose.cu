@@ -1,5 +1,5 @@
 /* Transposed convolution by the entries of the convolution from its result to its operand: its
- * result is their dx, behind a bias that is written first; dx is their result, dw their dw with
+ * result is their dx, after a bias that is written first; dx is their result, dw their dw with
  * both images changed over. Attributes begin with those of the convolution. */
 #include "kernels/cuda/conv.h"
 #include "kernels/cuda/planes.h"

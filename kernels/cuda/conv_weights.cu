@@ -236,7 +236,7 @@ static int64_t bias_positions(const sw_type *dy)
     return dy->shape.dim[0] * dy->shape.dim[2] * dy->shape.dim[3];
 }
 
-/* The bias comes behind the weights, in the place of what is done with then. */
+/* The bias comes after the weights, in the place of what is done with then. */
 extern "C" size_t sw_cuda_conv2d_dw_scratch(const sw_kernel_info *info,
                                             const sw_cuda_queue *queue)
 {

@@ -6,7 +6,7 @@
 
 struct sw_cuda_ce {
     const float *x, *lse, *dy; /* dy NULL: 1 */
-    float *lse_out, *dx;       /* lse_out NULL: nobody keeps it; dx may be x */
+    float *lse_out, *dx;       /* lse_out NULL: no one keeps it; dx may be x */
     double *row_loss;          /* of each row */
     const double *counted;     /* rows that count; NULL: all */
     sw_cuda_ids label;

@@ -38,7 +38,7 @@ extern "C" __global__ void SW_CUDA_ANCHOR(void)
             SW_CUDA_MAKE_LAUNCH(kernel, grid, block, shared_bytes, queue, __VA_ARGS__);        \
     } while (0)
 
-/* In front of a loop over registers: its length is known. Of others: how far it is unrolled,
+/* Before a loop over registers: its length is known. Of others: how far it is unrolled,
  * where registers are scarce. */
 #ifdef __CUDACC__
 #define SW_UNROLL _Pragma("unroll")
@@ -188,7 +188,7 @@ template <class OP, class T> static __device__ __forceinline__ T sw_cuda_warp_re
 }
 
 /* Over a block of whole warps: warps first, then their results; every thread has it. All
- * threads must come; `partials` (32 of shared memory) is free again behind the call. */
+ * threads must come; `partials` (32 of shared memory) is free again after the call. */
 template <class OP, class T>
 static __device__ __forceinline__ T sw_cuda_block_reduce(T v, T *partials)
 {

@@ -49,7 +49,7 @@ struct es_sum {
 /* ---- low rank ---------------------------------------------------------------------------- */
 
 /* LINES lines of ROOM floats: of term q0 + i, direction q / rank and factor q % rank, the
- * numbers of `total` from `from` on, n of them and zeros behind; times w_d where `weighs`. */
+ * numbers of `total` from `from` on, n of them and zeros after; times w_d where `weighs`. */
 template <int ROOM, int LINE, int LINES>
 static __device__ void es_factor(float *to, const es_sum &g, sw_noise_part part, int64_t total,
                                  int64_t from, int n, int64_t q0, int64_t q_end, bool weighs)

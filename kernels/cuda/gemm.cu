@@ -5,7 +5,7 @@
  *
  * Which tile, and how many parts, follow from the sizes (plan_of). Parts lie in scratch and are
  * added in order by a second kernel. Who writes a finished result makes of it what the product
- * says: bias, what it is added to, and the unary function behind it, one after the other, each
+ * says: bias, what it is added to, and the unary function after it, one after the other, each
  * rounded as by a kernel of its own. */
 #include "kernels/cuda/unary_values.h"
 #include "kernels/cuda/gemm.h"

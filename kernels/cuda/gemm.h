@@ -41,10 +41,10 @@ static inline sw_cuda_product sw_cuda_product_of(int64_t m, int64_t n, int64_t k
 /* Scratch of such a product, aligned to 64. Of pointers it is asked whether there is a bias;
  * other strides of a launch make do with what these want. */
 size_t sw_cuda_product_bytes(const sw_cuda_product *g, const sw_cuda_queue *queue);
-/* Does no library of the queue take it, whatever comes behind it? Own kernels then make it, for
+/* Does no library of the queue take it, whatever comes after it? Own kernels then make it, for
  * any addresses: an answer for all launches of a plan. */
 bool sw_cuda_product_is_own(const sw_cuda_product *g, const sw_cuda_queue *queue);
-/* k == 0 gives bias or zeros. A product with something behind it is never the library's. */
+/* k == 0 gives bias or zeros. A product with something after it is never the library's. */
 sw_status sw_cuda_product_run(const char *op, const sw_cuda_product *g, void *scratch,
                               size_t bytes, const sw_cuda_queue *queue);
 

@@ -8,7 +8,7 @@
 #include "kernels/scalar.h"
 #include <float.h>
 
-/* A launch with these types as it will be: packed, at an address where nobody looks. */
+/* A launch with these types as it will be: packed, at an address where no one looks. */
 struct packed {
     sw_buffer in[3], out[1];
     sw_launch launch;
@@ -99,7 +99,7 @@ PRODUCT(linear, forward, linear_y)
 PRODUCT(linear, grad0, linear_dx)
 
 /* The order in which the library sums is not ours to promise, and its RELU makes 0 of NaN: what
- * comes behind its products is launched by itself. */
+ * comes after its products is launched by itself. */
 extern "C" int sw_cuda_linear_joins(const sw_kernel_info *info, const sw_cuda_queue *queue)
 {
     const sw_cuda_product g = product_of(info, linear_y);

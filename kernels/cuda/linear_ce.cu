@@ -1,13 +1,13 @@
 /* Softmax cross-entropy of x W^T + b, chunk after chunk of rows, as the CPU's kernel goes over
  * them (runtime/ops/linear_ce.c): the logits of one chunk exist at a time, and their gradient
- * in their place. Losses of all rows are added in one order behind the last chunk; sums over
+ * in their place. Losses of all rows are added in one order after the last chunk; sums over
  * rows in dW and db go from chunk to chunk. */
 #include "kernels/attrs.h"
 #include "kernels/cuda/cross_entropy.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/reduce.h"
 
-/* Bytes of a chunk's logits, at most, where nobody asks for other chunks: from sizes alone, so
+/* Bytes of a chunk's logits, at most, where no one asks for other chunks: from sizes alone, so
  * that all ways to run it have the same bits. Tests give fewer. */
 #ifndef SW_CUDA_CE_BYTES
 #define SW_CUDA_CE_BYTES (256 << 20)
@@ -113,7 +113,7 @@ struct pass {
     unsigned char *scratch;
     sw_cuda_ce all; /* of all rows */
     float *logits;
-    float *dx, *dw, *db; /* NULL: nobody reads it */
+    float *dx, *dw, *db; /* NULL: no one reads it */
 };
 
 static sw_status product(const pass &p, sw_cuda_product g, float *c, const float *a,

@@ -292,7 +292,7 @@ static sw_cuda_ce cross_entropy_of(const sw_launch *l)
     return e;
 }
 
-/* Losses of the rows, then what their sum wants; backward the count in front of that. */
+/* Losses of the rows, then what their sum wants; backward the count before that. */
 extern "C" size_t sw_cuda_softmax_ce_scratch(const sw_kernel_info *info, const sw_cuda_queue *)
 {
     const int64_t rows = info->in[0].shape.dim[0];

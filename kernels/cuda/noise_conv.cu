@@ -26,7 +26,7 @@ struct noise_place {
     int y, x;
 };
 
-/* Of the places of direction i: those of its images, one behind the other. */
+/* Of the places of direction i: those of its images, one after the other. */
 static __device__ __forceinline__ noise_place place_of(const noise_images &j, int64_t i,
                                                        int64_t t)
 {
@@ -40,7 +40,7 @@ struct noise_tap {
     int y, x, at;
 };
 
-/* Those of columns from..from+n-1 of the weight, by all threads; they wait behind it. */
+/* Those of columns from..from+n-1 of the weight, by all threads; they wait after it. */
 static __device__ void make_taps(noise_tap *to, const noise_images &j, int64_t from, int n)
 {
     const int taps = j.n.a.weight.taps, apart = j.n.a.conv.dilation;

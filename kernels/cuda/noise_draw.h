@@ -15,7 +15,7 @@
 #endif
 
 /* What ops with noise on parameters are given. A batch is (repeats, directions, each): the
- * `members` rows of a direction are those of its evaluations, one behind the other. */
+ * `members` rows of a direction are those of its evaluations, one after the other. */
 struct sw_cuda_noise {
     swi_noise_attrs a;
     uint64_t seed;
@@ -63,7 +63,7 @@ static inline sw_cuda_noise sw_cuda_noise_of(const sw_launch *l, const swi_noise
     return n;
 }
 
-/* Made by one thread: the others wait behind it. */
+/* Made by one thread: the others wait after it. */
 static __device__ __forceinline__ void sw_cuda_noise_begin(sw_noise_direction *d,
                                                            const sw_noise_spec &s,
                                                            const sw_noise_at &at, float sigma)
@@ -74,7 +74,7 @@ static __device__ __forceinline__ void sw_cuda_noise_begin(sw_noise_direction *d
     __syncthreads();
 }
 
-/* to[j] = number first + j of a part, j < n, by all threads of a block; they wait behind it. A
+/* to[j] = number first + j of a part, j < n, by all threads of a block; they wait after it. A
  * thread makes the four normal numbers of a counter. */
 static __device__ inline void sw_cuda_noise_fill(float *to, const sw_noise_spec &s,
                                                  sw_noise_part part, const sw_noise_at &at,

@@ -14,7 +14,7 @@ struct move_job {
     const float *numbers;
     int64_t rows, cols; /* of the matrix of noise */
 
-    /* theta behind the move by its noise z; each product and sum is rounded. */
+    /* theta after the move by its noise z; each product and sum is rounded. */
     __device__ float moved(float theta_, float z) const
     {
         const float by = numbers[SWI_MOVE_A];

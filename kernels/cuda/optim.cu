@@ -192,7 +192,7 @@ static __device__ bool any_flag(const float *flags, int64_t n)
 }
 
 /* Step counters: in {state f64[2], [flags], [lr], [finite check]}, out {corrections, state}.
- * With `powers` the state is 1 - beta^t of both betas (behind lr where they are knobs), else t,
+ * With `powers` the state is 1 - beta^t of both betas (after lr where they are knobs), else t,
  * of which the corrections are t^-decay and 1 / sqrt(t). */
 struct tick {
     const double *state, *finite_check;

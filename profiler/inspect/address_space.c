@@ -1,4 +1,4 @@
-/* Ranges set one behind another. */
+/* Ranges set one after another. */
 #include "profiler/inspect/address_space.h"
 #include "alloc/base/mem.h"
 #include <stdlib.h>

@@ -86,7 +86,7 @@ static sw_status read_key(parser *p)
     return sw_json_expect(p->in, ':');
 }
 
-/* Behind a member: another one follows, or the bracket closes. */
+/* After a member: another one follows, or the bracket closes. */
 static sw_status read_comma(parser *p, int close, bool *more)
 {
     int c;
@@ -98,7 +98,7 @@ static sw_status read_comma(parser *p, int close, bool *more)
     if (!*more)
         return SW_OK;
     SW_TRY(sw_json_peek(p->in, &c));
-    return c != close ? SW_OK : sw_json_bad(p->in, "a comma in front of the closing bracket");
+    return c != close ? SW_OK : sw_json_bad(p->in, "a comma before the closing bracket");
 }
 
 static sw_status read_members(parser *p, bool object, int depth)
@@ -148,14 +148,14 @@ sw_status json_tree_build(value_tree *t, json_buffer *buffer, sw_json_in *in, va
     SW_TRY(read_value(&p, 0));
     SW_TRY(sw_json_peek(in, &c));
     if (c >= 0)
-        return sw_json_bad(in, "something stands behind the value");
+        return sw_json_bad(in, "something stands after the value");
     *out = buffer->stack[0];
     return SW_OK;
 }
 
 /* ---- whole files ------------------------------------------------------------------------- */
 
-/* The bytes that the reader has behind those that are used up. */
+/* The bytes that the reader has after those that are used up. */
 static sw_status more_of_file(sw_json_in *in)
 {
     byte_reader *r = in->context;

@@ -16,7 +16,7 @@ static void put_number(sw_pickle *p, char opcode, uint64_t x, size_t n)
     sw_sink_bytes(p->out, bytes, n + 1);
 }
 
-/* In front of every value: a list that has a full batch begins the next one. */
+/* Before every value: a list that has a full batch begins the next one. */
 static void value(sw_pickle *p)
 {
     if (p->depth == 0 || !p->list[p->depth])

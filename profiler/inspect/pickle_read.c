@@ -403,7 +403,7 @@ static sw_status run(machine *m)
         m->at = m->in->at;
         SW_TRY(byte_reader_next(m->in, &byte));
         if (byte < 0)
-            return damaged(m, "the file ends in front of STOP");
+            return damaged(m, "the file ends before STOP");
         m->op = &opcodes[byte];
         SW_TRY(do_opcode(m, byte));
     }

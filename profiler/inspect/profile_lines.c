@@ -67,7 +67,7 @@ sw_status profile_lines_head(profile_lines *l, char *to, size_t bytes, size_t *n
     return sw_file_seek(l->file, here);
 }
 
-/* More bytes behind the unfinished line. */
+/* More bytes after the unfinished line. */
 static sw_status fill(profile_lines *l)
 {
     SW_ASSERT(l->begin <= l->end && l->end <= l->capacity);

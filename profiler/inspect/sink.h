@@ -38,7 +38,7 @@ typedef struct {
 
 /* NULL when there is none of that name. */
 const sw_sink *sw_sink_find(const char *name);
-/* The i-th in the order of sinks.def; NULL behind the last. */
+/* The i-th in the order of sinks.def; NULL after the last. */
 const sw_sink *sw_sink_at(uint32_t i);
 
 #endif

@@ -1,7 +1,7 @@
 /* Folded stacks of what lives at the peak of the run: a line for each tensor, its
  * frames from the outside in, and its bytes. Frames are the run, the layer's scopes, the role
  * and the tensor; padding is a frame of its own on top of its tensor, so that the lines add up
- * to the peak. Readers part frames at semicolons and take the last number behind a blank, two
+ * to the peak. Readers part frames at semicolons and take the last number after a blank, two
  * numbers as a difference: in names a semicolon becomes a comma, a blank an underscore. */
 #include "profiler/inspect/sink_internal.h"
 #include <inttypes.h>

@@ -22,7 +22,7 @@ typedef struct {
 } swi_roles;
 
 void swi_roles_init(swi_roles *r, const sw_timeline *t);
-/* Whether what is pending must be written in front of `e`, which has the walk's next event. */
+/* Whether what is pending must be written before `e`, which has the walk's next event. */
 bool swi_roles_due(const swi_roles *r, const sw_tl_event *e);
 void swi_roles_written(swi_roles *r);
 /* Takes an event of any kind. */
@@ -36,7 +36,7 @@ const char *swi_slice_category(sw_tl_kind kind);
 /* A tree whose nodes are found by parent, kind and text. With one parent it is a table of
  * names. Node 0 is the root. */
 typedef struct {
-    char *text; /* a copy of `n` bytes, a zero behind it */
+    char *text; /* a copy of `n` bytes, a zero after it */
     uint32_t n, kind, parent;
     uint32_t first, next, n_children; /* as they came, or as sorted; SW_TL_NONE: no more */
     uint64_t bytes, padding;          /* of all below */

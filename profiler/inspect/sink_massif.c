@@ -36,7 +36,7 @@ static void put_line(sw_sink_out *out, int depth, uint32_t n_children, uint64_t 
     sw_sink_print(out, "n%" PRIu32 ": %" PRIu64 " ", n_children, bytes);
 }
 
-/* The first child that is shown with all behind it in one line; or none. Children come with
+/* The first child that is shown with all after it in one line; or none. Children come with
  * most bytes first, and one alone is not hidden. */
 static uint32_t first_small(const swi_stacks *tree, const swi_frame *x, uint32_t *n_large)
 {

@@ -36,7 +36,7 @@ typedef struct {
 typedef struct {
     swi_tree tree;
     const sw_timeline *timeline;
-    allocation *allocations; /* of all programs, one behind another */
+    allocation *allocations; /* of all programs, one after another */
     size_t *first;           /* of each program */
     size_t n_allocations;    /* of all */
     segment segments[SW_SEGMENTS];
@@ -368,7 +368,7 @@ static sw_status put_segments(writer *w)
 /* ---- the whole --------------------------------------------------------------------------- */
 
 /* Where everything lies. Several models, and several inputs, each count from 0: they are set
- * one behind another. */
+ * one after another. */
 static void set_allocations(writer *w)
 {
     const sw_timeline *t = w->timeline;
@@ -430,7 +430,7 @@ static sw_status write_snapshot(const sw_timeline *t, sw_sink_out *out, bool as_
     writer *w;
     SW_TRY(sw_heap_alloc(&w, SW_HEAP_PROFILE, sizeof(writer)));
     w->timeline = t;
-    snprintf(w->step, sizeof w->step, "in front of all steps");
+    snprintf(w->step, sizeof w->step, "before all steps");
     sw_status status = make_allocations(w);
     if (status == SW_OK) {
         swi_tree_start(&w->tree, out, as_json);

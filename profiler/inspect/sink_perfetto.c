@@ -40,7 +40,7 @@ enum {
 /* Tracks: a process, its steps, all live bytes, and the roles from here on. */
 enum { UUID_PROCESS = 1, UUID_STEPS = 2, UUID_LIVE = 3, UUID_ROLES = 4 };
 
-/* A message: short fields, and behind them one string that is not copied. */
+/* A message: short fields, and after them one string that is not copied. */
 typedef struct {
     unsigned char bytes[224];
     size_t n;

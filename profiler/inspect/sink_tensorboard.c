@@ -1,5 +1,5 @@
 /* TensorBoard's event file of a run: an event for each step of training, with its loss, its
- * time and its bytes; one for the evaluations behind a step; and in front of all the bytes that
+ * time and its bytes; one for the evaluations after a step; and before all the bytes that
  * live while each op of the program that holds the peak runs, where the op's position stands
  * for the step. */
 #include "alloc/base/mem.h"
@@ -41,7 +41,7 @@ static bool is_evaluation(const sw_timeline *t, const sw_tl_run *r)
     return strcmp(t->programs[r->program].run, "eval") == 0;
 }
 
-/* The runs of one step, or evaluations behind it, from `first` on. */
+/* The runs of one step, or evaluations after it, from `first` on. */
 static size_t group_end(const sw_timeline *t, size_t first)
 {
     const sw_tl_run *r = &t->runs[first];

@@ -31,7 +31,7 @@ void swi_tree_text_once(swi_tree *t, const char *text);
 void swi_tree_u64(swi_tree *t, uint64_t x);
 void swi_tree_bool(swi_tree *t, bool x);
 void swi_tree_tuple2(swi_tree *t, uint32_t a, uint32_t b);
-/* Behind a value: lets it come again. *mark is 0 for a value that was not written yet. */
+/* After a value: lets it come again. *mark is 0 for a value that was not written yet. */
 void swi_tree_mark(swi_tree *t, uint32_t *mark);
 /* Writes the marked value again and says so; false: it is to be written out. */
 bool swi_tree_again(swi_tree *t, uint32_t mark);

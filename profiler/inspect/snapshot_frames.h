@@ -28,7 +28,7 @@ typedef struct {
 /* Frames go from the inside out, as PyTorch writes them: dictionaries of filename, line, name.
  *
  * Those of our own export are what they are named. Of others: the op is the outermost PyTorch
- * operator in front of the first Python frame, "aten::addmm", else that frame; the layer is
+ * operator before the first Python frame, "aten::addmm", else that frame; the layer is
  * made of the nn.Modules where PyTorch's profiler noted them, "Net_0/Linear_2", else of the
  * innermost four functions of the user's, "train.py:40 step/net.py:12 forward". Functions of
  * libraries count where they are a module's forward, or where there are no others. The phase is

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LATEST_US UINT32_MAX /* behind the first event */
+#define LATEST_US UINT32_MAX /* after the first event */
 
 static const char before_trace[] = "from before the trace";
 
@@ -82,7 +82,7 @@ static sw_status take_life(reader *r, uint32_t i, bool own)
 
 /* ---- positions --------------------------------------------------------------------------- */
 
-/* The first one is in front of the trace; the time up to an event is that of the one before. */
+/* The first one is before the trace; the time up to an event is that of the one before. */
 static void take_ops(reader *r, sw_tl_run *run, uint64_t *op_ns)
 {
     uint32_t now = 0, first = 0, n = 0;

@@ -1,8 +1,8 @@
 /* PyTorch's memory snapshots (torch.cuda.memory._dump_snapshot, or their JSON) as timelines.
  *
  * One device becomes one program: that whose segments take the most memory. Its positions are
- * "in front of the trace" and then each alloc and each completed free; what was alive in front
- * of the trace - freed in it without an alloc, or a block at its end that no event made - is
+ * "before the trace" and then each alloc and each completed free; what was alive before
+ *  the trace - freed in it without an alloc, or a block at its end that no event made - is
  * born at the first. Bytes are as they were requested, as the viewer draws them; the peak of
  * what the segments had reserved is the arena. Frames tell op and layer: the op is the PyTorch
  * operator or the innermost frame, the layer the user's functions outside of PyTorch's files.

@@ -18,8 +18,8 @@
 
 #define SW_TFEVENTS_NAME "events.out.tfevents" /* how a file's name usually begins */
 #define SW_TFEVENTS_ROOM 4096
-#define SW_TFEVENTS_FRONT 12 /* bytes of a record in front of its event, */
-#define SW_TFEVENTS_BACK 4   /* and behind it */
+#define SW_TFEVENTS_FRONT 12 /* bytes of a record before its event, */
+#define SW_TFEVENTS_BACK 4   /* and after it */
 
 typedef struct {
     sw_crc32_table crc;

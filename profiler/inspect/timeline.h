@@ -68,8 +68,7 @@ typedef struct {
     uint64_t micro;
     bool has_loss;
     double loss;
-    uint64_t at_ns,
-        ns; /* begin, since the profile began (SW_TL_AFTER: behind the one before) */
+    uint64_t at_ns, ns; /* begin, since the profile began (SW_TL_AFTER: after the one before) */
     sw_tl_clock clock;
     sw_prof_phase phase[SW_PROF_PHASES]; /* measured */
     uint64_t peak_bytes;
@@ -114,7 +113,7 @@ SW_MUST_USE sw_status sw_timeline_string(sw_timeline *t, const char **out, const
 /* A program or run more; the pointer is valid until the next one. */
 SW_MUST_USE sw_status sw_timeline_add_program(sw_timeline *t, sw_tl_program **out);
 SW_MUST_USE sw_status sw_timeline_add_run(sw_timeline *t, sw_tl_run **out);
-/* After all was added: orders values, sets runs behind one another in time, and checks that
+/* After all was added: orders values, sets runs after one another in time, and checks that
  * aliases, lives, ops, addresses and logs are in range (SW_FORMAT). */
 SW_MUST_USE sw_status sw_timeline_finish(sw_timeline *t);
 /* The same for one program, for readers that look at it before they go on. */
@@ -158,7 +157,7 @@ typedef struct {
     sw_tl_kind kind;
     uint64_t ns; /* since the profile began; never goes back */
     const sw_tl_program *program;
-    const sw_tl_run *run; /* NULL in front of the first run */
+    const sw_tl_run *run; /* NULL before the first run */
     uint32_t index;       /* phase, op or value (of its program); LAYER: SW_TL_NONE */
     const char *name;     /* of the step ("step 3"), phase, scope, op or value; for this call */
     uint64_t address;     /* ALLOC, REUSE, FREE: segment base plus offset */
@@ -167,9 +166,9 @@ typedef struct {
 } sw_tl_event;
 
 /* Addresses are made: (segment + 1) << 40, so that files do not depend on the machine. A model
- * is alive from in front of the first run to the end, or to a run whose program has another
+ * is alive from before the first run to the end, or to a run whose program has another
  * one; inputs from the step's begin to its end. Begin and end nest perfectly; an op's births
- * come behind its begin, its deaths in front of its end; what lives at a step's end dies there
+ * come after its begin, its deaths before its end; what lives at a step's end dies there
  * in the reverse order of birth. Stops at the first status that is not SW_OK and returns it. */
 SW_MUST_USE sw_status sw_timeline_walk(const sw_timeline *t,
                                        sw_status (*take)(void *context, const sw_tl_event *e),

@@ -11,7 +11,7 @@
 
 #define LOG_FIELDS 5 /* numbers of an event */
 
-/* Where a run stands, the events in front of it included. */
+/* Where a run stands, the events before it included. */
 typedef struct {
     uint64_t at, line, weight;
 } run_position;
@@ -27,7 +27,7 @@ typedef struct {
     const timeline_want *want;
     profile_lines lines;
     run_list front, back;
-    uint64_t events_at, events_line; /* of the first events record in front of the next run */
+    uint64_t events_at, events_line; /* of the first events record before the next run */
     bool has_events, second, ended;
     sw_record *log; /* of the run that is read */
     uint32_t n_log, cap_log;
@@ -198,7 +198,7 @@ static sw_status take(reader *r, const profile_position *p, bool *run_ended)
     return strcmp(type, "end") == 0 ? take_end(r, p) : SW_OK;
 }
 
-/* The next record; *more is false behind the last, or where the file is cut. */
+/* The next record; *more is false after the last, or where the file is cut. */
 static sw_status next(reader *r, bool *more, bool *run_ended)
 {
     profile_line line;
@@ -231,7 +231,7 @@ static sw_status read_positions(reader *r, const run_list *l)
     return SW_OK;
 }
 
-/* What is damaged behind the header ends the reading, and what was read stays. */
+/* What is damaged after the header ends the reading, and what was read stays. */
 static sw_status end_at_damage(reader *r, sw_status status)
 {
     char why[4608];

@@ -15,7 +15,7 @@ typedef struct {
 
 /* All programs and the runs that are wanted (NULL: no step by number). The kind of the file is
  * seen from its first bytes. SW_FORMAT and SW_IO name the file and the line. Of a profile that
- * is damaged behind its header there is what precedes the damage, and `damaged` says so; a last
+ * is damaged after its header there is what precedes the damage, and `damaged` says so; a last
  * line that is cut ends the timeline and nothing more. Owner: the caller, by sw_timeline_free.
  */
 SW_MUST_USE sw_status timeline_open(sw_timeline **out, const char *path,

@@ -25,9 +25,9 @@ int sw_writer_columns(const sw_writer *to);
 /* The same for scopes, "a/b.py:4 c": the outer ones go first; the line's number stays. */
 int sw_writer_scopes(const sw_writer *to, const char *text, int width);
 /* Words to the end of a line, of which `column` columns are taken; what does not fit goes to
- * new lines behind `indent` blanks. */
+ * new lines after `indent` blanks. */
 void sw_writer_wrap(const sw_writer *to, int column, int indent, const char *text);
-/* A sentence behind `indent` blanks; what does not fit one line goes to new ones behind `hang`
+/* A sentence after `indent` blanks; what does not fit one line goes to new ones after `hang`
  * blanks. */
 void sw_writer_say(const sw_writer *to, int indent, int hang, const char *format, ...)
     SW_PRINTF(4, 5);

@@ -116,7 +116,7 @@ static void comma(sw_json *j)
     j->nonempty |= bit;
 }
 
-/* In front of every value; a value in an object needs its key, others may not have one. */
+/* Before every value; a value in an object needs its key, others may not have one. */
 static bool value(sw_json *j)
 {
     if (j->status != SW_OK)

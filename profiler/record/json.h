@@ -31,7 +31,7 @@ typedef struct {
     uint64_t arrays;   /* bit d: level d is an array */
     uint64_t nonempty; /* bit d: level d has a member, the next one needs a comma */
     bool keyed;        /* a key waits for its value */
-    bool spaced;       /* set by the caller: a blank behind each comma and colon */
+    bool spaced;       /* set by the caller: a blank after each comma and colon */
     uint32_t breaks;   /* not 0: a new line and one blank less comes next */
 } sw_json;
 
@@ -46,7 +46,7 @@ void sw_json_free(sw_json *json);
 
 void sw_json_begin(sw_json *json, char bracket); /* '{' or '[' */
 void sw_json_end(sw_json *json);
-/* A new line and `indent` blanks in front of the next key, element or closing bracket. */
+/* A new line and `indent` blanks before the next key, element or closing bracket. */
 void sw_json_break(sw_json *json, uint32_t indent);
 /* End of a top-level value: a newline. SW_INVALID when a bracket is open. */
 void sw_json_line(sw_json *json);

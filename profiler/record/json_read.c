@@ -117,7 +117,7 @@ static sw_status read_hex(sw_json_in *in, uint32_t *out)
     return SW_OK;
 }
 
-/* Behind "\u": one code, or two that make a pair. */
+/* After "\u": one code, or two that make a pair. */
 static sw_status read_code(sw_json_in *in, sw_json_text *s)
 {
     uint32_t code, low = 0;

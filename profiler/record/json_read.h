@@ -14,13 +14,13 @@ typedef struct sw_json_in sw_json_in;
 struct sw_json_in {
     const unsigned char *text;
     size_t at, bytes; /* the next byte of `text`; its end */
-    uint64_t before;  /* bytes of the file in front of `text` */
+    uint64_t before;  /* bytes of the file before `text` */
     /* Where `text` is used up: sets text, at, bytes and before to what follows; nothing does
      * where bytes stays 0. NULL: `text` is all. */
     sw_status (*more)(sw_json_in *in);
     void *context; /* of `more` */
     const char *path;
-    const char *of;            /* "" or " of its header", behind the byte in messages */
+    const char *of;            /* "" or " of its header", after the byte in messages */
     uint64_t line, line_began; /* not 0: messages name line and column instead of the byte */
     bool python;               /* NaN and Infinity are words, as Python writes them */
     bool strict;               /* strings are UTF-8 and have no zero character */
@@ -41,14 +41,14 @@ typedef struct sw_json_text sw_json_text;
 struct sw_json_text {
     char *to;
     size_t cap;    /* without `grow`, bytes past it are counted and dropped */
-    size_t length; /* of the whole string, which has no zero behind it */
+    size_t length; /* of the whole string, which has no zero after it */
     /* Make cap larger than length. */
     sw_status (*grow)(sw_json_text *text);
 };
 SW_MUST_USE sw_status sw_json_get_string(sw_json_in *in, sw_json_text *out);
 /* A string of `bytes` at most with its zero, cut where it is longer. */
 SW_MUST_USE sw_status sw_json_get_text(sw_json_in *in, char *to, size_t bytes);
-/* An object: `member` is called behind each key (cut to SW_JSON_KEY bytes) and reads the value.
+/* An object: `member` is called after each key (cut to SW_JSON_KEY bytes) and reads the value.
  */
 #define SW_JSON_KEY 48
 typedef sw_status sw_json_member(sw_json_in *in, const char *key, void *context);

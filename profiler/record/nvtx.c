@@ -19,7 +19,7 @@
 
 #if SW_HAVE_NVTX
 enum { FRESH, STARTING, READY };
-static nvtxDomainHandle_t domain; /* NULL: nobody's */
+static nvtxDomainHandle_t domain; /* NULL: no one's */
 static int state;
 
 static void start(void)
@@ -67,7 +67,7 @@ static nvtxEventAttributes_t event(sw_nvtx_category category, const sw_nvtx_name
     return e;
 }
 
-/* Nobody's domain is asked here: filling an event takes longer than not saying it. */
+/* No one's domain is asked here: filling an event takes longer than not saying it. */
 void sw_nvtx_begin(sw_nvtx_category category, const sw_nvtx_name *name, uint64_t bytes)
 {
     if (domain == NULL)

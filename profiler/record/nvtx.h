@@ -4,7 +4,7 @@
  * call is made, if it is named in the environment or linked in; nothing that comes later can
  * change that. Extensions attach one by one: a tool that takes no counters answers 0 for one,
  * a tool that takes no memory NULL for a heap, and their calls need not be made then. Where the
- * headers were not there at build time nobody ever attaches.
+ * headers were not there at build time no one ever attaches.
  *
  * Ranges nest and belong to the calling thread. Bytes are payloads: unsigned, 64 bits. */
 #ifndef SW_NVTX_H

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SPARE 64 /* mappings that nobody claims; what is more counts as unexplained */
+#define SPARE 64 /* mappings that no one claims; what is more counts as unexplained */
 #define NEAR ((uintptr_t)256 << 10) /* the loader's mappings are smaller */
 #define GROWN ((size_t)64 << 10)
 #define PAGES 512 /* of the page map, read at once */
@@ -95,14 +95,14 @@ static share share_of(const sw_mapping *m)
 static void keep_spare(sorter *s, share x)
 {
     if (x.mapped == 0 && x.resident == 0)
-        return; /* addresses that nobody may touch */
+        return; /* addresses that no one may touch */
     if (s->n_spare < SPARE)
         s->spare[s->n_spare++] = x;
     else
         add_rest(s->out, x);
 }
 
-/* The first place that ends behind `at`; the number of places where there is none. */
+/* The first place that ends after `at`; the number of places where there is none. */
 static size_t range_behind(const sorter *s, uintptr_t at)
 {
     size_t from = 0, to = s->n;
@@ -263,7 +263,7 @@ static void take_mapping(void *context, const sw_mapping *m)
         add(s->out, SW_PROCESS_FILE, last_part(m->path), share_of(m));
 }
 
-/* ---- what nobody claims ------------------------------------------------------------------ */
+/* ---- what no one claims ------------------------------------------------------------------ */
 
 /* Choose of spare[i..] what has `bytes` addresses in all, and at most `slack` more, by search;
  * `tries` bounds it. */
@@ -344,7 +344,7 @@ static void sort_ranges(sw_process_range *x, size_t n)
         }
 }
 
-/* Places of 0 bytes behind the others; both stay in order. The two lie in one array, which is
+/* Places of 0 bytes after the others; both stay in order. The two lie in one array, which is
  * turned piece by piece: there are few. */
 static void part_points(sorter *s)
 {

@@ -30,7 +30,7 @@ typedef struct {
     char name[SW_PROCESS_NAME];
     uint32_t n;            /* ranges of that name */
     size_t mapped_bytes;   /* addresses that may be touched */
-    size_t resident_bytes; /* of them, with memory behind them */
+    size_t resident_bytes; /* of them, backed by memory */
     size_t huge_bytes;     /* of that, in huge pages */
     bool predicted;        /* arenas are */
     size_t predicted_bytes;

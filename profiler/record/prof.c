@@ -77,7 +77,7 @@ void swi_prof_done(sw_profile *p, uint64_t now)
 }
 
 /* After what it wrote, or found written by others, the writer_thread looks again a due time
- * later: while steps go on nobody has to wake it. */
+ * later: while steps go on no one has to wake it. */
 static void writer_thread(void *arg)
 {
     sw_profile *p = arg;

@@ -100,9 +100,9 @@ typedef struct {
  * no other record can come between. */
 void sw_prof_plan_begin(sw_profile *profile, const sw_prof_plan *plan);
 void sw_prof_plan_op(sw_profile *profile, const char *name);
-void sw_prof_plan_layers(sw_profile *profile); /* behind the last op */
+void sw_prof_plan_layers(sw_profile *profile); /* after the last op */
 void sw_prof_plan_layer(sw_profile *profile, const char *name);
-/* Behind the last layer; n ops. */
+/* After the last layer; n ops. */
 void sw_prof_plan_values(sw_profile *profile, const uint32_t *op_layer, const char *op_phase,
                          uint32_t n);
 void sw_prof_plan_value(sw_profile *profile, const sw_tensor *value);
@@ -136,7 +136,7 @@ typedef struct {
     bool warm;
     const uint64_t *op_ns; /* n_ops of them, or NULL */
     uint32_t n_ops;
-    const sw_prof_log *events; /* written in front of it; NULL: none */
+    const sw_prof_log *events; /* written before it; NULL: none */
 } sw_prof_step;
 void sw_prof_step_record(sw_profile *profile, const sw_prof_step *step);
 
@@ -160,7 +160,7 @@ void sw_prof_witness_record(sw_profile *profile, const sw_prof_witness *witness)
 
 /* ---- populations ------------------------------------------------------------------------- */
 
-/* What members have in common: behind the plans of its programs. */
+/* What members have in common: after the plans of its programs. */
 typedef struct {
     const char *name;
     size_t member_bytes;      /* of one, its padding included */
@@ -173,7 +173,7 @@ typedef struct {
  * ended by sw_prof_plan_end. The number of the shape: 0, 1, 2 and so on. */
 uint32_t sw_prof_shape_begin(sw_profile *profile, const sw_prof_shape *shape);
 
-/* A member as it is in a turn; a record of the turn follows behind those of all members. Texts
+/* A member as it is in a turn; a record of the turn follows after those of all members. Texts
  * and values are not kept. NaN is null. */
 typedef struct {
     uint64_t turn;   /* from 1 */
@@ -185,7 +185,7 @@ typedef struct {
     size_t range_bytes; /* in the budget; 0: it is not resident */
     size_t waiting_bytes, kept_bytes; /* outside of it: its state; a copy for who may copy it */
     double score, loss, train_loss;
-    int64_t donor;            /* whose copy it became in front of this turn; -1: it went on */
+    int64_t donor;            /* whose copy it became before this turn; -1: it went on */
     const char *status;       /* "runs", "ended" or "failed" */
     const char *const *names; /* of n_values hyper-parameters */
     const double *values;

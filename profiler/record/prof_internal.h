@@ -18,7 +18,7 @@ struct sw_profile {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     pthread_rwlock_t files;   /* who syncs `file` and `before` reads; who changes them writes.
-                                 Taken   behind `lock` alone, and kept by who syncs without it */
+                                 Taken   after `lock` alone, and kept by who syncs without it */
     sw_thread *writer_thread; /* writes what waits; NULL without a file */
     bool sleeping, end;       /* the writer_thread: has no deadline; is to go */
     uint64_t waiting;         /* clock of the oldest record that is not in the file; 0: none */
@@ -67,7 +67,7 @@ sw_status swi_prof_stick(sw_profile *profile, sw_status status);
 void swi_prof_flush(sw_profile *profile);
 /* Straight to the file. */
 sw_status swi_prof_write(sw_profile *profile, const char *bytes, size_t n);
-/* In front of a record of at most `bytes`: begins another part where this one has no room. */
+/* Before a record of at most `bytes`: begins another part where this one has no room. */
 void swi_prof_reserve(sw_profile *profile, size_t bytes);
 /* After a record. */
 void swi_prof_done(sw_profile *profile, uint64_t now);
@@ -78,7 +78,7 @@ void swi_prof_record(sw_profile *profile, const char *type,
 /* The lines of a step's events; step_bytes: of its own record, which stands in the same part of
  * the file, if one has room for both. */
 void swi_prof_events(sw_profile *profile, const sw_prof_step *step, size_t step_bytes);
-/* In front of whatever follows the last step for good. */
+/* Before whatever follows the last step for good. */
 void swi_prof_write_last(sw_profile *profile);
 void swi_prof_put_phases(sw_json *json, const sw_prof_phase *phase, bool clocked);
 /* The members of a "heap" record. */

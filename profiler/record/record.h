@@ -35,7 +35,7 @@ typedef struct sw_record {
 typedef struct {
     sw_record *ring;
     uint32_t n, cap;  /* in it; at most */
-    uint64_t dropped; /* behind the last one */
+    uint64_t dropped; /* after the last one */
     uint64_t zero_ns; /* what clocks count from */
     uint8_t phase;    /* of what follows */
 } sw_record_log;

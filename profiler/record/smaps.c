@@ -49,7 +49,7 @@ static sw_status finish_mapping(reader *r)
     return SW_OK;
 }
 
-/* Pass over one word and the blanks behind it; "" at the end. */
+/* Pass over one word and the blanks after it; "" at the end. */
 static char *next_word(char *p)
 {
     p += strcspn(p, " ");

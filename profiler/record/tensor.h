@@ -13,7 +13,7 @@ typedef enum { SW_SEGMENT_STEP, SW_SEGMENT_MODEL, SW_SEGMENT_INPUT, SW_SEGMENTS 
 typedef struct {
     uint32_t id; /* its number in the program; events name it so */
     /* The tensor whose place it takes, which has the bytes and outlives it; or none. In a file
-     * its id; in a timeline, behind sw_timeline_finish, its index. */
+     * its id; in a timeline, after sw_timeline_finish, its index. */
     uint32_t alias;
     const char *name, *layer, *op, *role, *phase;
     sw_segment segment;

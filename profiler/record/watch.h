@@ -23,7 +23,7 @@ typedef struct {
     sw_prof_phase phases[SW_PROF_PHASES]; /* of the last run */
     sw_watch_note *notes; /* the caller's room, NULL: none; what happened since the run began */
     uint32_t n_notes, cap_notes, push_id;
-    sw_record_log *log; /* receives what is stated, and edges; NULL: nobody wants it */
+    sw_record_log *log; /* receives what is stated, and edges; NULL: no one wants it */
     sw_nvtx_run *nvtx;  /* told too; NULL: no tool is attached */
 } sw_watch;
 

@@ -15,7 +15,7 @@ bool swi_can_skip(const sw_op_desc *desc, int g);
 sw_status swi_append_bound(sw_ctx *ctx, const uint32_t *factors, int64_t terms, int64_t worth);
 
 /* A finite check (ops.h) on `value`, which `code` is said of; before and flag may be SWI_NONE.
- * A bound on what made the value, right in front of that, serves it. */
+ * A bound on what made the value, right before that, serves it. */
 sw_status swi_append_finite(sw_ctx *ctx, uint32_t value, double code, uint32_t before,
                             uint32_t flag, uint8_t release, uint32_t *out);
 
@@ -54,7 +54,7 @@ void swi_skipped_begin(const sw_run_args *args);
 sw_status swi_skipped_end(const sw_run_args *args);
 
 /* The same of one optimizer, whose counts a run left (SWI_SKIPPED_N of them), where that of all
- * was `before` in front of the run. args: of that run, where its bytes are still those that it
+ * was `before` before the run. args: of that run, where its bytes are still those that it
  * read; NULL: they are not, or lie on a device. */
 sw_status swi_skipped_judge(const sw_optimizer *o, const double *counts, double before,
                             const sw_run_args *args);

@@ -14,7 +14,7 @@ typedef struct {
     sw_ctx *ctx;
     uint32_t n_nodes;       /* of the forward part */
     uint32_t first_storage; /* storages from here on were made by this backward */
-    uint32_t finite_check;  /* on the loss; SWI_NONE: nobody asks */
+    uint32_t finite_check;  /* on the loss; SWI_NONE: no one asks */
 } session;
 
 static swi_value *value_of(sw_ctx *ctx, uint32_t id)
@@ -361,7 +361,7 @@ static sw_status walk(session *s)
         if (swi_stick(ctx, desc->rule != NULL ? by_rule(s, &node, desc)
                                               : by_kernels(s, k, desc)) != SW_OK)
             break;
-        /* Nobody reads the gradients of this op's outputs any more: their bytes may be added
+        /* No one reads the gradients of this op's outputs any more: their bytes may be added
          * to. */
         for (uint32_t i = 0; i < node.n_out; i++)
             *grad_of(ctx, ctx->trace.operands[node.first + node.n_in + i]) = SWI_NONE;
@@ -441,7 +441,7 @@ static sw_status collect(session *s, sw_optimizer *const *optimizers, int n, uin
     return ctx->status;
 }
 
-/* A finite check on the loss, in front of what depends on it. */
+/* A finite check on the loss, before what depends on it. */
 static sw_status look_at_loss(session *s, sw_value loss, sw_optimizer *const *optimizers, int n)
 {
     sw_ctx *ctx = s->ctx;

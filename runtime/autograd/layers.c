@@ -69,7 +69,7 @@ sw_linear sw_linear_new(sw_model *model, const char *name, int64_t in, int64_t o
     return layer;
 }
 
-/* What stands in front of the layer's declarations: options that can be read, whole groups. */
+/* What stands before the layer's declarations: options that can be read, whole groups. */
 static bool has_opts(sw_model *model, const char *name, sw_status given)
 {
     if (given != SW_OK && sw_handle_lives(model, SW_HANDLE_MODEL))
@@ -151,7 +151,7 @@ static bool is_zero(sw_ctx *ctx, const char *what, const uint64_t *words, size_t
     return true;
 }
 
-/* In front of the scopes that are open, until the layer ends. */
+/* Before the scopes that are open, until the layer ends. */
 static void label_scope(sw_ctx *ctx, const char *label)
 {
     const size_t n = strlen(label), outer = strlen(ctx->scope);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of ops inside: words behind the layer, "%s" is input or gradient, and one word for what it
+/* Of ops inside: words after the layer, "%s" is input or gradient, and one word for what it
  * makes. Others have their name, with blanks: "noise_linear" is "noise linear". */
 static const struct {
     uint32_t op;

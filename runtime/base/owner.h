@@ -5,7 +5,7 @@
 #include "alloc/base/base.h"
 #include <stdbool.h>
 
-/* 0: nobody. Else a number of the thread. */
+/* 0: no one. Else a number of the thread. */
 typedef uintptr_t swi_owner;
 
 bool swi_owner_take(swi_owner *owner);

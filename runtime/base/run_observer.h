@@ -15,7 +15,7 @@ typedef struct {
     const char *name;
     /* The exec has its arena, and nothing else yet. */
     sw_status (*attach)(sw_exec *exec, const sw_exec_opts *opts);
-    /* The exec goes: while all of it is there; then behind its programs, before its arena. */
+    /* The exec goes: while all of it is there; then after its programs, before its arena. */
     void (*close)(sw_exec *exec);
     void (*release)(sw_exec *exec);
     /* A model has its bytes, and nothing was written there yet. */
@@ -24,7 +24,7 @@ typedef struct {
     void (*begin)(sw_exec *exec, const sw_run_args *args, uint64_t start_ns);
     /* The program of the run, by its frame; it fits. */
     void (*plan)(sw_exec *exec, const sw_run_args *args, struct swi_frame *frame);
-    /* Right in front of its first op; `frame` is NULL in immediate mode. */
+    /* Right before its first op; `frame` is NULL in immediate mode. */
     sw_status (*prepare)(sw_exec *exec, const sw_run_args *args, struct swi_frame *frame);
     /* Immediate mode: a storage gets its bytes, for a node (by their numbers in the trace); the
      * node runs next. */

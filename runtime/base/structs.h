@@ -18,7 +18,7 @@ typedef enum {
 /* The size that `given` says: at least that of 0.1, at most SWI_STRUCT_MOST, not inside a
  * member. Else SW_INVALID, which begins with `call`, names the struct and says what to set. */
 SW_MUST_USE sw_status swi_struct_check(swi_struct which, size_t size, const char *call);
-/* Options and descriptors: *to is what the caller gave, with zeros behind it; all zeros where
+/* Options and descriptors: *to is what the caller gave, with zeros after it; all zeros where
  * `given` is NULL. Its size is then this library's. */
 SW_MUST_USE sw_status swi_struct_read(swi_struct which, void *to, const void *given,
                                       const char *call);

@@ -6,7 +6,7 @@
  * Workers spin for work and then sleep, because regions of a small net follow each other
  * closely and waking a sleeper costs more than the work. No more of them do so than there are
  * processors: threads that spin would take the time of those that compute. The others stay
- * asleep. Who sleeps is woken by swi_pool_wake() in front of much work, else when the caller
+ * asleep. Who sleeps is woken by swi_pool_wake() before much work, else when the caller
  * has been alone for so long that it is worth the call.
  *
  * An exec with one thread has no workers and never enters a region. OpenMP is not used: it
@@ -69,7 +69,7 @@ static bool has_parts(sw_pool *pool)
 }
 
 /* Take a part and run it. What is read belongs to the region of the ticket, or the exchange
- * fails: in front of its other members the ticket of a new region is closed. */
+ * fails: before its other members the ticket of a new region is closed. */
 static bool run_part(sw_pool *pool)
 {
     uint_fast64_t ticket = atomic_load_explicit(&pool->ticket, memory_order_acquire);

@@ -1,5 +1,5 @@
 /* CIFAR-10's binary batches: records of one label byte and 3 x 32 x 32 pixels, red, green and
- * blue one behind the other. There is no header: the length must be that of whole records. */
+ * blue one after the other. There is no header: the length must be that of whole records. */
 #include "runtime/data/data_internal.h"
 #include "runtime/data/reader.h"
 #include "runtime/base/structs.h"

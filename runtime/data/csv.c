@@ -48,7 +48,7 @@ static sw_status scan_label(reader *r, int which)
     return SW_OK;
 }
 
-/* Stand behind the header line, where there is one. */
+/* Stand after the header line, where there is one. */
 static sw_status skip_header(reader *r, int which)
 {
     return r->columns[which].header ? swi_csv_next(&r->csv[which]) : SW_OK;
@@ -80,7 +80,7 @@ static sw_status scan(reader *r, int which)
         SW_TRY(swi_csv_next(csv));
     }
     if (r->n[which] == 0)
-        SW_FAIL(SW_FORMAT, "%s: a header line and no sample behind it",
+        SW_FAIL(SW_FORMAT, "%s: a header line and no sample after it",
                 swi_source_path(csv->source));
     return swi_dataset_check_count(r->path[which], r->n[which]);
 }

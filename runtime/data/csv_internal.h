@@ -7,7 +7,7 @@
 /* ---- records ----------------------------------------------------------------------------- */
 
 typedef struct {
-    size_t at, n; /* in the text of the record; a zero stands behind it */
+    size_t at, n; /* in the text of the record; a zero stands after it */
 } swi_csv_field;
 
 /* The records of a file, one after the other; blank lines are passed over. Lines end with LF,
@@ -33,7 +33,7 @@ SW_MUST_USE sw_status swi_csv_open(swi_csv *csv, const char *path, char separato
                                    size_t unpack_bytes);
 void swi_csv_close(swi_csv *csv); /* all zero is fine */
 SW_MUST_USE sw_status swi_csv_rewind(swi_csv *csv);
-/* n_fields is 0 behind the last record. */
+/* n_fields is 0 after the last record. */
 SW_MUST_USE sw_status swi_csv_next(swi_csv *csv);
 const char *swi_csv_text(const swi_csv *csv, int field);
 
@@ -91,7 +91,7 @@ typedef struct {
     size_t used, capacity;
     uint32_t *at, *slot; /* where a word begins; hash table: number + 1 */
     int64_t n;
-    uint32_t *rank, *sorted; /* behind swi_classes_sort: place of a number, number at a place */
+    uint32_t *rank, *sorted; /* after swi_classes_sort: place of a number, number at a place */
 } swi_classes;
 
 SW_MUST_USE sw_status swi_classes_open(swi_classes *classes);

@@ -189,7 +189,7 @@ static sw_status read_plain(swi_csv *csv, int *c)
     return SW_OK;
 }
 
-/* The same behind an opening quotation mark. */
+/* The same after an opening quotation mark. */
 static sw_status read_quoted(swi_csv *csv, int *c)
 {
     const uint64_t line = csv->lines_read + 1;
@@ -212,7 +212,7 @@ static sw_status read_quoted(swi_csv *csv, int *c)
     if (*c == FAILED)
         return status;
     if (!ends_field(csv, *c))
-        return fail_at(csv, csv->lines_read + 1, "text behind a closing quotation mark");
+        return fail_at(csv, csv->lines_read + 1, "text after a closing quotation mark");
     return SW_OK;
 }
 

@@ -11,7 +11,7 @@
 
 #define SWI_MAX_FIELDS 4
 
-/* One field of all samples: sample i begins i * stride bytes behind `data`. */
+/* One field of all samples: sample i begins i * stride bytes after `data`. */
 typedef struct {
     sw_dtype dtype;
     sw_shape shape;      /* of one sample */
@@ -101,7 +101,7 @@ typedef struct {
     bool negative;
     int n_digits;           /* 0: the number is 0 */
     char digit[SWI_DIGITS]; /* '0' to '9', the first not '0' */
-    bool more;              /* digits behind these, not all 0 */
+    bool more;              /* digits after these, not all 0 */
     int64_t exponent;       /* the value is DIGITS * 10^exponent */
 } swi_decimal;
 typedef enum { SWI_NUMBER, SWI_NO_NUMBER, SWI_NOT_FINITE } swi_number_kind;

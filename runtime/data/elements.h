@@ -27,7 +27,7 @@ sw_dtype swi_ids_type(sw_number from, int64_t n);
 
 /* Take n numbers, from_step bytes apart, to places that are to_step bytes apart; `to` NULL:
  * they are looked at alone. *largest is raised to the largest whole number. Returns how many
- * were taken: less than n in front of one that is not finite or not low to high. */
+ * were taken: less than n before one that is not finite or not low to high. */
 size_t swi_take_numbers(const swi_take *take, unsigned char *to, ptrdiff_t to_step,
                         const unsigned char *from, ptrdiff_t from_step, size_t n,
                         int64_t *largest);

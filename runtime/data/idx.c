@@ -53,7 +53,7 @@ static sw_status check_length(swi_source *source, uint64_t announced)
                 swi_source_path(source), (unsigned long long)announced,
                 (unsigned long long)left);
     if (left > announced)
-        SW_FAIL(SW_FORMAT, "%s: bytes behind the %llu that its header announces",
+        SW_FAIL(SW_FORMAT, "%s: bytes after the %llu that its header announces",
                 swi_source_path(source), (unsigned long long)announced);
     return SW_OK;
 }

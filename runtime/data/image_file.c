@@ -64,7 +64,7 @@ bool swi_image_begin(swi_image *image, int64_t w, int64_t h, int channels)
 
 #define ALIGN 64
 
-/* In front of each block. */
+/* Before each block. */
 typedef struct held {
     struct held *next, *before;
     void *block; /* what the heap gave */

@@ -77,7 +77,7 @@ SW_MUST_USE sw_status swi_images_each(const swi_image_work *work);
 /* End the decoding, with an error that is set; does not return. Memory that was taken by
  * swi_image_take is given back; the decoder's own end comes first. */
 _Noreturn void swi_image_leave(swi_image *image, sw_status status);
-/* The same, with the file's name in front of the message. */
+/* The same, with the file's name before the message. */
 _Noreturn void swi_image_fail(swi_image *image, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Fill the empty window; a file that has no more is cut. */

@@ -42,7 +42,7 @@ static void *take(j_common_ptr jpeg, int pool, size_t bytes)
     return at;
 }
 
-/* Rows of `bytes` behind the pointers to them; `step` from one to the next. */
+/* Rows of `bytes` after the pointers to them; `step` from one to the next. */
 static void **take_rows(j_common_ptr jpeg, int pool, size_t bytes, JDIMENSION n)
 {
     const size_t step = (bytes + ROW_ALIGN - 1) / ROW_ALIGN * ROW_ALIGN;

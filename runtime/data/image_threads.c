@@ -46,7 +46,7 @@ static void end_at(run *r, int64_t i, sw_status status)
     snprintf(r->why, sizeof r->why, "%s", sw_last_error());
 }
 
-/* All images in front of it are read. */
+/* All images before it are read. */
 static int64_t read_until(const run *r)
 {
     int64_t first = r->next;

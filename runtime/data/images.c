@@ -301,7 +301,7 @@ static sw_status make_part(reader *r, int p)
 
 /* ---- decoding ---------------------------------------------------------------------------- */
 
-/* Which sample each image becomes; of a split the numbers of the test part are behind those of
+/* Which sample each image becomes; of a split the numbers of the test part are after those of
  * the training one. */
 static void number_samples(reader *r)
 {

@@ -81,7 +81,7 @@ static size_t sample_at(const sw_loader *l, int64_t i)
 }
 
 /* Samples lie anywhere: memory is asked for AHEAD of them before they are copied, for the first
- * lines, behind which a processor goes on by itself. */
+ * lines, after which a processor goes on by itself. */
 enum { AHEAD = 4, LINE_BYTES = 64, ASKED_BYTES = 1024 };
 
 static void ask_for(const unsigned char *sample, size_t bytes)
@@ -329,7 +329,7 @@ static sw_status field_bytes(const sw_dataset *dataset, int field, int64_t batch
     return SW_OK;
 }
 
-/* Who fills, and all slots; *reserve has room for a red zone behind every range too. */
+/* Who fills, and all slots; *reserve has room for a red zone after every range too. */
 static sw_status count_bytes(sw_loader *l, const sw_loader_opts *opts, size_t *reserve)
 {
     size_t one = 0, bytes = 0, rounded = 0;
@@ -418,7 +418,7 @@ static sw_status read_opts(const sw_loader_opts *given, sw_loader_opts *opts)
     return SW_OK;
 }
 
-/* In a process that was forked off nobody waits for the mutex, and a condition that is
+/* In a process that was forked off no one waits for the mutex, and a condition that is
  * destroyed would wait for its waiters. */
 static void end_thread(sw_loader *l)
 {

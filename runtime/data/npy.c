@@ -36,7 +36,7 @@ static sw_status open_array(swi_source **source, swi_npy *npy, const char *path,
     return swi_npy_head(npy);
 }
 
-/* The comma of "a,b"; the one behind ".npy" where names have commas too. NULL: none. */
+/* The comma of "a,b"; the one after ".npy" where names have commas too. NULL: none. */
 static const char *find_comma(const char *path)
 {
     const char *comma = strchr(path, ',');

@@ -27,7 +27,7 @@ SW_MUST_USE sw_status swi_npy_header_read(const swi_npy_source *source, swi_npy_
 
 typedef struct {
     swi_npy_source source;
-    uint32_t head_bytes; /* in front of the numbers */
+    uint32_t head_bytes; /* before the numbers */
     sw_number type;
     bool fortran;   /* the first axis runs fastest */
     sw_shape shape; /* axis 0 is the samples' */

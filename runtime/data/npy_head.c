@@ -15,7 +15,7 @@ typedef struct {
 
 static sw_status bad(const cursor *c, const char *what)
 {
-    SW_FAIL(SW_FORMAT, "%s: the header, behind %d characters: %s", c->name,
+    SW_FAIL(SW_FORMAT, "%s: the header, after %d characters: %s", c->name,
             (int)(c->at - c->text), what);
 }
 
@@ -51,7 +51,7 @@ static bool take_string(cursor *c, char *to, size_t bytes)
     return true;
 }
 
-/* Behind a list of fields, with brackets in it; false where it does not end. */
+/* After a list of fields, with brackets in it; false where it does not end. */
 static bool skip_fields(cursor *c)
 {
     char mark = '\0';
@@ -79,7 +79,7 @@ static sw_status take_type(cursor *c, swi_npy_header *h)
                                                    : bad(c, "descr must be a short text");
 }
 
-/* One size; Python 2 wrote an L behind it. */
+/* One size; Python 2 wrote an L after it. */
 static bool take_size(cursor *c, int64_t *out)
 {
     int64_t x = 0;

@@ -17,7 +17,7 @@ typedef struct {
     const swi_npy *npy;
     swi_take take;
     sw_shape shape;            /* of a sample */
-    ptrdiff_t to_stride[AXES]; /* bytes in a sample, for each axis behind that of samples */
+    ptrdiff_t to_stride[AXES]; /* bytes in a sample, for each axis after that of samples */
     size_t sample_bytes;
     bool ids;
 } column;

@@ -158,7 +158,7 @@ static sw_status open_usual(archive *a, int zip, int p, const sw_npy_opts *o, bo
     return SW_OK;
 }
 
-/* The colon in front of "INPUTS,TARGETS", or behind ".npz" in front of "INPUTS"; NULL: none, or
+/* The colon before "INPUTS,TARGETS", or after ".npz" before "INPUTS"; NULL: none, or
  * one of the file's own name. */
 static const char *find_names(const char *path)
 {

@@ -25,7 +25,7 @@ static bool is_word(const char *text, size_t n, const char *word)
     return true;
 }
 
-/* One digit of the mantissa; `behind` the decimal point. Zeros count once another digit
+/* One digit of the mantissa; `after` the decimal point. Zeros count once another digit
  * follows. */
 static void take_digit(swi_decimal *d, char digit, bool behind, int64_t *zeros)
 {
@@ -40,12 +40,12 @@ static void take_digit(swi_decimal *d, char digit, bool behind, int64_t *zeros)
         d->digit[d->n_digits++] = digit;
         return;
     }
-    d->exponent += *zeros + 1; /* no room: what is behind the digits only counts as there */
+    d->exponent += *zeros + 1; /* no room: what is after the digits only counts as there */
     *zeros = 0;
     d->more = true;
 }
 
-/* The exponent behind an 'e'; false where there is none. Past a billion all are alike. */
+/* The exponent after an 'e'; false where there is none. Past a billion all are alike. */
 static bool take_exponent(const char *text, size_t n, int64_t *out)
 {
     const bool negative = n > 0 && text[0] == '-';

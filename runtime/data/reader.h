@@ -32,7 +32,7 @@ enum {
 typedef struct {
     const char *name;         /* "idx" */
     const char *path;         /* "DIR" or "FILE", in help */
-    const char *about;        /* a phrase behind it: "for MNIST and its relatives" */
+    const char *about;        /* a phrase after it: "for MNIST and its relatives" */
     const char *const *files; /* that may be in the folder, NULL-terminated; NULL: of a file */
     unsigned takes;           /* SWI_TAKES_... */
     /* The i-th file that PATH may mean, each with or without ".gz"; false past the last. NULL:
@@ -52,7 +52,7 @@ typedef struct {
 #include "runtime/data/readers.def"
 #undef SW_READER
 
-/* The i-th reader; NULL behind the last. */
+/* The i-th reader; NULL after the last. */
 const swi_reader *swi_reader_at(size_t i);
 /* The reader of "NAME:PATH", and where its path begins; NULL: there is none of that name. */
 const swi_reader *swi_reader_of(const char *source, const char **path);

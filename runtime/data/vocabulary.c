@@ -87,7 +87,7 @@ static int32_t take_hex(cursor *c)
     return x;
 }
 
-/* In front of it stood a backslash and a u; the character in UTF-8, a zero one as it is
+/* Before it stood a backslash and a u; the character in UTF-8, a zero one as it is
  * written. 0: it is damaged. */
 static size_t take_character(cursor *c, char *to)
 {
@@ -149,7 +149,7 @@ static sw_status take_string(cursor *c, char *to, size_t *bytes)
         if (wide == 0)
             return bad(c, "a token has a damaged \\u escape");
         n += wide;
-        c->at--; /* the loop goes on behind it */
+        c->at--; /* the loop goes on after it */
     }
     c->at++;
     to[n++] = '\0';
@@ -166,7 +166,7 @@ static sw_status take_id(cursor *c, int64_t *id)
         x = x * 10 + (*c->at++ - '0');
     const bool ends = c->at < c->end && strchr(" \t\r\n,}", *c->at) != NULL;
     if (c->at == first || !ends || *c->at == '\0' || x >= INT32_MAX)
-        return bad(c, "the id behind a token must be a whole number: a vocabulary is {token: "
+        return bad(c, "the id after a token must be a whole number: a vocabulary is {token: "
                       "id}, as GPT-2's vocab.json (a tokenizer.json has it in its member "
                       "model.vocab)");
     *id = x;
@@ -189,7 +189,7 @@ static sw_status read_pairs(swi_vocabulary *v, cursor *c, uint32_t *at)
         int64_t id = 0;
         SW_TRY(take_string(c, v->text + v->used, &bytes));
         if (!take(c, ':'))
-            return bad(c, "a colon was expected behind the token");
+            return bad(c, "a colon was expected after the token");
         SW_TRY(take_id(c, &id));
         if (at != NULL && (id >= n || at[id] != UINT32_MAX))
             SW_FAIL(SW_FORMAT,

@@ -14,7 +14,7 @@ typedef struct {
     uint32_t places;
 } swi_windows;
 
-/* As many windows as fit wherever the first begins, at most a context behind the beginning; one
+/* As many windows as fit wherever the first begins, at most a context after the beginning; one
  * in a row that is too short for that. `move` false: as many as fit from the beginning. */
 swi_windows swi_windows_of(uint64_t tokens, uint64_t context, bool move);
 /* How many of them are for training, where the last tenth is for validation. */

@@ -1,5 +1,5 @@
 /* The list at the end of a zip archive. Everything in it is held against the size of the file
- * before it is used. Archives of more than 4 GiB have a second record in front of the last
+ * before it is used. Archives of more than 4 GiB have a second record before the last
  * (zip64). */
 #include "runtime/data/zip.h"
 #include <string.h>
@@ -31,7 +31,7 @@ static sw_status read_at(const swi_zip *zip, uint64_t at, void *to, size_t bytes
 {
     size_t got;
     if (at > zip->bytes || bytes > zip->bytes - at)
-        return damaged(zip, "a place behind its end");
+        return damaged(zip, "a place past its end");
     SW_TRY(sw_file_seek(zip->file, at));
     SW_TRY(sw_file_read(zip->file, to, bytes, &got));
     return got == bytes ? SW_OK : damaged(zip, "cut while it was read");
@@ -39,7 +39,7 @@ static sw_status read_at(const swi_zip *zip, uint64_t at, void *to, size_t bytes
 
 /* ---- the end ----------------------------------------------------------------------------- */
 
-/* Where the list is: of the last record, or of the one of 64 bits in front of it. */
+/* Where the list is: of the last record, or of the one of 64 bits before it. */
 typedef struct {
     uint64_t at, bytes;
 } place;
@@ -71,7 +71,7 @@ static sw_status find_end(const swi_zip *zip, const unsigned char *tail, size_t 
         if (get16(at + 10) == 0xffff || list->at == 0xffffffff || list->bytes == 0xffffffff)
             SW_TRY(read_end64(zip, end_at, list));
         if (list->at > end_at || list->bytes > end_at - list->at)
-            return damaged(zip, "its list is not in front of its end");
+            return damaged(zip, "its list is not before its end");
         return SW_OK;
     }
     return damaged(zip, "no list at its end: it is cut, or no archive");
@@ -141,7 +141,7 @@ static sw_status read_extra(const swi_zip *zip, const unsigned char *at, size_t 
     while (n >= 4 && missing > 0) {
         const size_t id = get16(at), bytes = get16(at + 2);
         if (bytes > n - 4)
-            return damaged(zip, "an extra field behind its entry");
+            return damaged(zip, "an extra field after its entry");
         if (id == 1) {
             const unsigned char *from = at + 4;
             if (bytes < 8 * missing)
@@ -170,7 +170,7 @@ sw_status swi_zip_next(swi_zip *zip, swi_zip_file *out, bool *more)
         return damaged(zip, "an entry of its list is none");
     const size_t name = get16(at + 28), extra = get16(at + 30), comment = get16(at + 32);
     if (name + extra + comment > left - ENTRY)
-        return damaged(zip, "an entry behind the end of its list");
+        return damaged(zip, "an entry past the end of its list");
     *out = (swi_zip_file){.name = (const char *)at + ENTRY,
                           .name_bytes = name,
                           .encrypted = (get16(at + 8) & 1) != 0,

@@ -29,7 +29,7 @@ SW_MUST_USE sw_status swi_zip_open(swi_zip *zip, const char *path);
 /* Read the list of an open one. What does not fit the file is SW_FORMAT. */
 SW_MUST_USE sw_status swi_zip_list(swi_zip *zip);
 void swi_zip_close(swi_zip *zip); /* all zero is fine */
-/* One file after the other, from the first after opening or `zip->at` = 0; *more false behind
+/* One file after the other, from the first after opening or `zip->at` = 0; *more false after
  * the last. */
 SW_MUST_USE sw_status swi_zip_next(swi_zip *zip, swi_zip_file *out, bool *more);
 

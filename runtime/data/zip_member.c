@@ -109,7 +109,7 @@ static sw_status read_deflated(swi_zip_member *m, unsigned char *to, size_t byte
         bytes -= bytes > 0 ? room - z->avail_out : 0;
     }
     if (last && (z->avail_in > 0 || m->consumed < m->entry.packed))
-        return damaged(m, "bytes behind the deflated data");
+        return damaged(m, "bytes after the deflated data");
     return SW_OK;
 }
 #endif
@@ -177,7 +177,7 @@ static sw_status check_entry(const swi_zip_member *m, uint64_t archive, size_t u
     return SW_OK;
 }
 
-/* Its own header stands in front of its bytes, with a name and an extra field of its own. */
+/* Its own header stands before its bytes, with a name and an extra field of its own. */
 static sw_status find_bytes(swi_zip_member *m, uint64_t archive)
 {
     unsigned char head[LOCAL];
@@ -189,7 +189,7 @@ static sw_status find_bytes(swi_zip_member *m, uint64_t archive)
     m->begin = m->entry.header + LOCAL + (head[26] | (uint64_t)head[27] << 8) +
                (head[28] | (uint64_t)head[29] << 8);
     if (m->begin > archive || m->entry.packed > archive - m->begin)
-        return damaged(m, "the archive is damaged: it ends behind its end");
+        return damaged(m, "the archive is damaged: it ends past its end");
 #if SW_HAVE_ZLIB
     if (m->entry.method == DEFLATED) {
         SW_TRY(sw_inflate_begin(&m->stream, -15, m->name));

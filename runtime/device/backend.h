@@ -1,5 +1,5 @@
 /* What a backend is to models, traces and passes: a table that the CPU and the cards fill.
- * Nobody above asks which device it is: what differs is a function of the table, or a property
+ * No one above asks which device it is: what differs is a function of the table, or a property
  * that it states. How programs run on it is the exec's table (exec/backend.h). */
 #ifndef SW_BACKEND_H
 #define SW_BACKEND_H
@@ -37,7 +37,7 @@ typedef struct swi_backend {
     void (*say_free)(const swi_device *device, char *to, size_t bytes);
     /* Memory of so many bytes; 0: as much as a step arena may ever have. */
     sw_status (*store)(swi_device *device, sw_store **out, size_t bytes);
-    /* Between host memory and the device's, and on it, behind all that was launched. */
+    /* Between host memory and the device's, and on it, after all that was launched. */
     sw_status (*read)(swi_device *device, void *to, const void *from, size_t bytes);
     sw_status (*write)(swi_device *device, void *to, const void *from, size_t bytes);
     sw_status (*copy)(swi_device *device, void *to, const void *from, size_t bytes);

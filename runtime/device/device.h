@@ -1,5 +1,5 @@
 /* Devices that execs and models use: the CPU, and cards. The module is opened once in the
- * process, a card once for each ordinal; both are counted, and a card is closed behind its last
+ * process, a card once for each ordinal; both are counted, and a card is closed after its last
  * user. All calls may come from any thread. */
 #ifndef SW_DEVICE_H
 #define SW_DEVICE_H

@@ -1,6 +1,6 @@
 /* A copy in host memory of what a model has at one moment of an exec's work, while the work
- * goes on. On the CPU it is copied at once; a card copies behind all that the exec launched and
- * in front of all that it launches next, and the host does not wait.
+ * goes on. On the CPU it is copied at once; a card copies after all that the exec launched and
+ * before all that it launches next, and the host does not wait.
  *
  * One owner at a time: the exec's thread copies and ends, then whoever reads waits and reads;
  * the exec's thread copies again only when the reader is done. The caller sees to that, and to
@@ -33,7 +33,7 @@ SW_MUST_USE sw_status swi_snapshot_copy(swi_snapshot *snapshot, size_t at, const
 SW_MUST_USE sw_status swi_snapshot_sync(swi_snapshot *snapshot);
 /* All of it was asked for. */
 SW_MUST_USE sw_status swi_snapshot_end(swi_snapshot *snapshot);
-/* Any thread, behind swi_snapshot_end: wait until all that was asked for is there. A fault of
+/* Any thread, after swi_snapshot_end: wait until all that was asked for is there. A fault of
  * the card is said here, and by all of its calls from then on. */
 SW_MUST_USE sw_status swi_snapshot_wait(swi_snapshot *snapshot);
 /* NULL before `room`. */

@@ -14,8 +14,8 @@ struct swi_snapshot {
     sw_cuda_event *there;         /* NULL: of the host */
     enum {
         SWI_SNAPSHOT_STILL,   /* nothing is on its way */
-        SWI_SNAPSHOT_ASKED,   /* copies are, with no event behind them */
-        SWI_SNAPSHOT_RECORDED /* the event is behind them */
+        SWI_SNAPSHOT_ASKED,   /* copies are, with no event after them */
+        SWI_SNAPSHOT_RECORDED /* the event is after them */
     } state;
 };
 

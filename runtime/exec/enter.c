@@ -6,7 +6,7 @@ static sw_exec *exec_of(sw_call *call)
     return (sw_exec *)(void *)((char *)call - offsetof(sw_exec, call));
 }
 
-/* What sw_run would have done behind the step function. */
+/* What sw_run would have done after the step function. */
 static void unwound(sw_call *call)
 {
     sw_exec *exec = exec_of(call);

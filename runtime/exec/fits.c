@@ -4,7 +4,7 @@
  * A budget is one number, and here it is taken apart: slots of its loaders, the models of the
  * call, what the exec itself has, and others. Slots count once, whoever plans: those that are
  * there, or what the caller says where that is more, for a loader that is still to come. What
- * is said to be enough is enough as long as nobody else reserves meanwhile, and one byte less
+ * is said to be enough is enough as long as no one else reserves meanwhile, and one byte less
  * is refused. */
 #include "alloc/base/message.h"
 #include "runtime/exec/backend.h"

@@ -248,8 +248,7 @@ static sw_status check_bands(const unsigned char *at, size_t bytes, const char *
 {
     const size_t front = still(at - BAND, BAND, BAND_BYTE);
     if (front < BAND)
-        SW_FAIL(SW_INVALID, "its kernel writes %zu bytes in front of %s %d", BAND - front, what,
-                k);
+        SW_FAIL(SW_INVALID, "its kernel writes %zu bytes before %s %d", BAND - front, what, k);
     const size_t rounded = (bytes + SW_ALIGN - 1) / SW_ALIGN * SW_ALIGN;
     const size_t behind = rounded - bytes + BAND;
     const size_t n = still(at + bytes, behind, BAND_BYTE);

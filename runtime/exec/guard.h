@@ -14,7 +14,7 @@ struct swi_program;
 SW_MUST_USE sw_status swi_guard_reserve(swi_guard *guard, const struct swi_program *program);
 /* Run a kernel with its outputs and scratch between bands, in a room of the guard's own; what
  * it wrote is then copied to where it belongs. SW_INVALID names the operand and the byte where
- * it wrote in front of or past an output or its scratch, into an input, or left a whole output
+ * it wrote before or past an output or its scratch, into an input, or left a whole output
  * unwritten: then nothing is copied. */
 SW_MUST_USE sw_status swi_guarded(swi_guard *guard, sw_kernel *kernel, const sw_launch *launch);
 

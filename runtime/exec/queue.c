@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    COUNTERS_BYTES = SW_ALIGN, /* in front of the inputs */
+    COUNTERS_BYTES = SW_ALIGN, /* before the inputs */
     MOST_GRAPHS = 256          /* members of a population have one each */
 };
 

@@ -56,7 +56,7 @@ sw_status swi_queue_begin(sw_exec *exec, const sw_run_args *args);
 /* Where input i of the run is. */
 unsigned char *swi_queue_input(const swi_queue *queue, int i);
 /* What follows on this thread is about the queue's card. A step function may have turned to
- * another in between: immediate mode says it in front of each op. */
+ * another in between: immediate mode says it before each op. */
 sw_status swi_queue_use(const swi_queue *queue);
 /* Launch one op; a new phase begins with its first. With sync_ops it is over on return. */
 sw_status swi_queue_launch(swi_queue *queue, const swi_node *node, const sw_launch *launch);
@@ -82,7 +82,7 @@ sw_status swi_queue_await(sw_exec *exec, swi_history_run *run);
 /* What was skipped in runs that are over, and in that of three runs ago: SW_INVALID where it is
  * too much in a row. */
 sw_status swi_queue_skipped(sw_exec *exec, const sw_run_args *args);
-/* In this run alone, which is over: for the optimizers of `model`. Nobody else is told. */
+/* In this run alone, which is over: for the optimizers of `model`. No one else is told. */
 sw_status swi_queue_skipped_in(const sw_exec *exec, const swi_history_run *run,
                                const sw_model *model);
 /* In the immediate run that is over. */

@@ -158,7 +158,7 @@ void swi_queue_forget(swi_queue *q, const swi_program *p)
     }
 }
 
-/* Members are visited in order: the one behind the last found is the best guess. */
+/* Members are visited in order: the one after the last found is the best guess. */
 static swi_binding *find(swi_queue *q, const swi_program *p, unsigned char *const *base,
                          uint64_t seed)
 {
@@ -287,7 +287,7 @@ static sw_status run_by_op(sw_exec *exec, swi_frame *f, const sw_run_args *args,
     return swi_queue_gather(q, f->readback, base, false);
 }
 
-/* What the plan says stands for what nobody counts. */
+/* What the plan says stands for what no one counts. */
 static sw_status replay(sw_exec *exec, const swi_program *p, swi_binding *b, bool *updated)
 {
     swi_queue *q = exec->queue;

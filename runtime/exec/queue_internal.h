@@ -7,12 +7,12 @@
 
 #define SWI_SLOTS 2
 
-/* A place on the way of inputs: counters, then the inputs; behind them, on the host alone,
+/* A place on the way of inputs: counters, then the inputs; after them, on the host alone,
  * knobs. */
 typedef struct {
     unsigned char *pinned;
     sw_cuda_event *there; /* it is on the device, in staging */
-    sw_cuda_event *taken; /* nobody reads either side any more */
+    sw_cuda_event *taken; /* no one reads either side any more */
     bool used;
 } swi_slot;
 
@@ -33,7 +33,7 @@ typedef struct {
     uint32_t slot;  /* of the model in the run's arguments */
     uint32_t optimizer;
     uint32_t at;
-    int most; /* as the optimizer's max_skipped; below 0: nobody wants to be told */
+    int most; /* as the optimizer's max_skipped; below 0: no one wants to be told */
 } swi_watched;
 
 /* What there is to say of a model's skipped updates when a run with it is next. */
@@ -121,7 +121,7 @@ swi_run_readback *swi_queue_readback_of(const sw_exec *exec, const swi_history_r
 /* Bytes of what leaves such a trace, and the list of it where `out` is not NULL. */
 sw_status swi_readback_of(const sw_run_args *args, const swi_trace *trace, size_t *bytes,
                           swi_readback **out);
-/* Gather what is so `before` or behind the ops. */
+/* Gather what is so `before` or after the ops. */
 sw_status swi_queue_gather(const swi_queue *queue, const swi_readback *readback,
                            unsigned char *const *base, bool before);
 /* The block goes to the ring. */

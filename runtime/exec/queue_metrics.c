@@ -56,7 +56,7 @@ static bool is_watched(const swi_trace *t, int model, const sw_optimizer *o)
 
 enum { BEFORE_BYTES = sizeof(double), COUNTS_BYTES = SWI_SKIPPED_N * sizeof(double) };
 
-/* The total before, and all counts behind it. */
+/* The total before, and all counts after it. */
 static sw_status add_counts(swi_readback *l, int model, const sw_optimizer *o, size_t at)
 {
     const size_t offset = o->model->entries[o->counts].offset;

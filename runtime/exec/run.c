@@ -353,7 +353,7 @@ static sw_status run_planned(sw_exec *exec, const sw_run_args *args, bool *updat
     return SW_OK;
 }
 
-/* What the run is of the history is asked for by its number: exec->history.n behind the call.
+/* What the run is of the history is asked for by its number: exec->history.n after the call.
  */
 sw_status swi_run_frame(sw_exec *exec, swi_frame *f, const sw_run_args *args, bool *updated)
 {

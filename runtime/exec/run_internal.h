@@ -55,7 +55,7 @@ sw_status swi_run_frame(sw_exec *exec, swi_frame *frame, const sw_run_args *args
 /* sw_run with another seed of random ops than the exec's. */
 sw_status swi_run_seeded(sw_exec *exec, const sw_run_args *args, uint64_t seed);
 
-/* All that sw_run with these arguments needs in front of its first op: program, memory, models
+/* All that sw_run with these arguments needs before its first op: program, memory, models
  * made ready. What fails here has changed no model. look (or NULL): refuses the program. Of an
  * immediate run the models alone, and nothing to look at. `call` begins the messages. */
 typedef sw_status swi_look(void *context, const swi_program *program);

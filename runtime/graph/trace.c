@@ -138,7 +138,7 @@ sw_status swi_ctx_refuse(const sw_ctx *ctx)
 {
     if (ctx == NULL)
         SW_FAIL(SW_INVALID, "the ctx must not be NULL");
-    SW_FAIL(SW_STALE, "a ctx was used behind the end of its step function");
+    SW_FAIL(SW_STALE, "a ctx was used after the end of its step function");
 }
 
 sw_status swi_stick(sw_ctx *ctx, sw_status status)

@@ -36,7 +36,7 @@ typedef struct {
     uint8_t pad[2];
 } swi_value;
 
-/* Does a node of an optimizer run where it stands, or right behind what it needs? */
+/* Does a node of an optimizer run where it stands, or right after what it needs? */
 enum swi_release {
     SWI_STAYS,
     SWI_RELEASED,  /* as asked for */
@@ -133,7 +133,7 @@ sw_status swi_select_kernel(const sw_exec *exec, uint32_t op, int grad, sw_kerne
 typedef struct {
     uint32_t model, entry;
     uint32_t value;
-    uint32_t finite_check; /* of the losses that it comes from; SWI_NONE: nobody asks */
+    uint32_t finite_check; /* of the losses that it comes from; SWI_NONE: no one asks */
     bool hooked;           /* a gradient hook has seen it */
 } swi_param_grad;
 
@@ -144,7 +144,7 @@ typedef struct {
     void *user;
 } swi_gradient_hook;
 
-/* A state's next value; the bytes are written behind all that the step function appended. */
+/* A state's next value; the bytes are written after all that the step function appended. */
 typedef struct {
     uint32_t model, entry;
     uint32_t target; /* the state's value at the beginning of the run */
@@ -167,12 +167,12 @@ struct sw_ctx {
     bool in_backward;
     uint32_t gradient_of; /* of what is appended: see swi_node */
     char scope[SWI_MAX_SCOPE];
-    size_t label_bytes;              /* of a model's label that a layer put in front of it */
+    size_t label_bytes;              /* of a model's label that a layer put before it */
     uint8_t scope_at[SWI_MAX_SCOPE]; /* how long the path was when each scope began */
     uint32_t n_scopes;
     /* model values: for (model, entry) the value at the present version */
     uint32_t *model_values[SWI_MAX_MODELS];
-    uint32_t *grad_at[SWI_MAX_MODELS]; /* behind them: where `grads` has an entry's gradient, if
+    uint32_t *grad_at[SWI_MAX_MODELS]; /* after them: where `grads` has an entry's gradient, if
                                         * it has one */
     uint32_t model_cap[SWI_MAX_MODELS];
     swi_param_grad *grads;

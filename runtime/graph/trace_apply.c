@@ -75,7 +75,7 @@ static void fill_buffer(const swi_trace *t, uint32_t value, sw_buffer *out)
 }
 
 /* The bytes that the elements of a type with these strides (elements) span: from the lowest to
- * behind the highest, relative to the first. False where that overflows. */
+ * after the highest, relative to the first. False where that overflows. */
 static bool span_of(const sw_type *type, const int64_t *stride, int64_t *low, int64_t *high)
 {
     const int64_t size = (int64_t)sw_dtype_bytes(type->dtype);

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* What it is used for, behind its name; what it can be. */
+/* What it is used for, after its name; what it can be. */
 static const struct {
     const char *use, *range;
 } kinds[] = {

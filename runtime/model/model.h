@@ -73,7 +73,7 @@ struct sw_optimizer {
     bool keep;
     int max_skipped; /* updates in a row; 0: gradients are not looked at, below 0: any number */
     uint32_t n_groups;
-    uint32_t lr_knob[SWI_MAX_GROUPS]; /* behind it lie its other knobs, as attrs.reads says */
+    uint32_t lr_knob[SWI_MAX_GROUPS]; /* after it lie its other knobs, as attrs.reads says */
     float weight_decay[SWI_MAX_GROUPS];
     uint8_t release[SWI_MAX_GROUPS]; /* swi_release of the group's updates */
     uint32_t tick[SWI_MAX_GROUPS];   /* entries of the step scalars (f64[2]); SWI_NONE */
@@ -164,7 +164,7 @@ sw_status swi_model_is_here(const sw_model *model, const sw_exec *exec);
 
 /* Can the knob be that? What cannot be is kept for swi_knobs_check, until it is accepted. */
 bool swi_knob_can_be(const swi_knob *knob, float value);
-/* "knob 'x'", "the momentum of optimizer 0 (sgd), group 0"; and the numbers it can be, behind
+/* "knob 'x'", "the momentum of optimizer 0 (sgd), group 0"; and the numbers it can be, after
  * "must be". */
 enum { SWI_KNOB_NAME = 128 };
 void swi_knob_name(const sw_model *model, uint32_t index, char *to, size_t bytes);

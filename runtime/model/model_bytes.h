@@ -1,6 +1,6 @@
 /* The bytes of a model, wherever they lie. Of a model in host memory they are passed as they
  * are; a device's go through a block of host memory of at most SWI_PIECE_BYTES, piece by piece
- * from the front, and behind all that was launched on the card. The model is ready and the
+ * from the front, and after all that was launched on the card. The model is ready and the
  * caller has taken it; ranges are inside of it. */
 #ifndef SW_MODEL_BYTES_H
 #define SW_MODEL_BYTES_H
@@ -15,7 +15,7 @@ sw_status swi_model_zero(sw_model *model, size_t offset, size_t bytes);
 /* Of models with one layout. A card that fails in the middle of it leaves `to` damaged. */
 sw_status swi_model_copy_bytes(sw_model *to, const sw_model *from);
 
-/* `n` bytes, which begin `at` bytes behind the first one. */
+/* `n` bytes, which begin `at` bytes after the first one. */
 typedef sw_status swi_take_piece(void *context, const void *bytes, size_t at, size_t n);
 typedef sw_status swi_make_piece(void *context, void *bytes, size_t at, size_t n);
 /* Give the bytes away, or have them made. A failure ends it; what was made before stays, and

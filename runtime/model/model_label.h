@@ -7,7 +7,7 @@
 #include "runtime/model/model.h"
 
 #define SWI_LABEL_BYTES 80                      /* of a label, with its end */
-#define SWI_SHOWN_BYTES (SWI_LABEL_BYTES + 112) /* of a tensor's name behind it */
+#define SWI_SHOWN_BYTES (SWI_LABEL_BYTES + 112) /* of a tensor's name after it */
 
 /* "" where `args` is NULL or has one model; else "teacher/", and "net#1/", "net#2/" of models
  * that share a name. Dots nest, as in scopes. */

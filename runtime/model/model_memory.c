@@ -49,7 +49,7 @@ sw_status swi_model_reserve(sw_model *model, sw_exec *exec)
 
 void swi_model_unreserve(sw_model *model)
 {
-    sw_arena_destroy(model->arena); /* on a card, behind all that was launched there */
+    sw_arena_destroy(model->arena); /* on a card, after all that was launched there */
     swi_device_close(model->device);
     model->arena = NULL;
     model->device = swi_device_cpu();

@@ -3,7 +3,7 @@
 #include "runtime/model/model.h"
 #include <string.h>
 
-/* The note of that key, or the place behind the last. */
+/* The note of that key, or the place after the last. */
 static swi_note *note_of(sw_model *model, const char *key)
 {
     int i = 0;

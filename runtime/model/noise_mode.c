@@ -48,7 +48,7 @@ void swi_noise_spec(sw_noise_spec *out, const sw_noise_spec *like, float in_shar
     out->keep_cols = part_of(shape->dim[1], in_share);
 }
 
-/* Of logits (out, in, ...): a matrix, each channel with the positions behind it. */
+/* Of logits (out, in, ...): a matrix, each channel with the positions after it. */
 static void spec_of_bits(sw_noise_spec *out, const sw_shape *shape, uint32_t stream)
 {
     memset(out, 0, sizeof *out);

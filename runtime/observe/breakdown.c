@@ -308,7 +308,7 @@ static sw_status last_breakdown(const sw_exec *exec, sw_share_visitor *visitor, 
         SW_FAIL(SW_INVALID, "sw_last_shares: the exec was made without shares");
     if (!immediate && exec->last == NULL)
         SW_FAIL(SW_INVALID, "sw_last_shares: nothing has run yet, or the last run failed");
-    if (!immediate && exec->info.replayed) { /* nobody looked: as planned */
+    if (!immediate && exec->info.replayed) { /* no one looked: as planned */
         swi_breakdown_show(&exec->last_frame->breakdown, visitor, to);
         return SW_OK;
     }

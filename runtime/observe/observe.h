@@ -18,7 +18,7 @@ bool swi_plan_tensor(const swi_program *program, uint32_t s, swi_plan_names *nam
 /* A plan for sw_plan_visit's visitors. */
 void swi_plan_show(const swi_program *program, const sw_plan_visitor *visitor);
 
-/* Once for each program, in front of its first run. */
+/* Once for each program, before its first run. */
 void swi_profile_plan(sw_exec *exec, const sw_run_args *args, swi_frame *frame);
 
 /* The number of the last immediate run's trace, which is recorded where it is a new one;
@@ -43,10 +43,10 @@ void swi_profile_refused(sw_exec *exec, const sw_run_args *args, const char *lim
                          size_t limit_bytes, const char *message);
 
 /* What the card of an exec says now, if it has one and a profile: when it joins the profile;
- * and at the end, once, behind its last run or when it goes. */
+ * and at the end, once, after its last run or when it goes. */
 void swi_profile_device(sw_exec *exec, bool ends);
 
-/* What sw_witness found, with the plan in front of it. */
+/* What sw_witness found, with the plan before it. */
 sw_status swi_profile_witness(sw_exec *exec, const sw_run_args *args, swi_frame *frame,
                               uint32_t which, const sw_witness_info *info);
 

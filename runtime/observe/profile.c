@@ -332,7 +332,7 @@ static void write_step(sw_exec *exec, const sw_run_args *args, uint32_t program,
     const sw_run_info *info = &exec->info;
     const bool planned = !exec->last_immediate;
     const bool clocked = planned && exec->op_clocks;
-    const bool counted = /* else nobody looked: as planned */
+    const bool counted = /* else no one looked: as planned */
         !planned || (!exec->no_phases && !exec->info.replayed);
     const sw_record_log *log = exec->watch.log;
     const sw_prof_log events = {.log = log != NULL ? log->ring : NULL,

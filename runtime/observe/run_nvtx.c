@@ -65,7 +65,7 @@ static sw_status add_scopes(sw_nvtx_run *run, sw_nvtx_table *t, const char *laye
     return SW_OK;
 }
 
-/* The op behind the last; ops of one layer that follow each other share its scopes. */
+/* The op after the last; ops of one layer that follow each other share its scopes. */
 static sw_status add_op(sw_nvtx_run *run, sw_nvtx_table *t, const swi_trace *trace,
                         const swi_node *node, bool same_layer)
 {

@@ -216,7 +216,7 @@ const sw_op_desc sw_op_batch_norm = {.size = sizeof(sw_op_desc),
                                      .n_cases = SWI_COUNT(batch_cases),
                                      .operations = batch_operations};
 
-/* ---- with an op of images in front of it or behind it, channel by channel ---------------- */
+/* ---- with an op of images before it or after it, channel by channel ---------------- */
 
 bool swi_batch_norm_makes_dx(int32_t grad)
 {

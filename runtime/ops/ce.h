@@ -34,7 +34,7 @@ double swi_ce_both(const swi_ce *c, double before, float *logits, float *lse, fl
                    double *sums, float factor);
 /* Bytes of lse and sums for so many rows: sums first. */
 size_t swi_ce_bytes(const swi_ce_attrs *a, int64_t rows);
-/* lse in such scratch, behind the sums; *sums NULL without smoothing. */
+/* lse in such scratch, after the sums; *sums NULL without smoothing. */
 float *swi_ce_scratch(const swi_ce_attrs *a, int64_t rows, void *scratch, double **sums);
 
 /* Counted operations: of the loss of logits of this type, and of an element of the gradient. */

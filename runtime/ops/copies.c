@@ -193,7 +193,7 @@ static void from_n16_rule(sw_ctx *ctx, const sw_rule *r)
     r->din[0] = sw_op_apply(ctx, SW_OP_to_n16, r->dout, 1, NULL);
 }
 
-/* Its input cannot be given from outside (inputs are plain): it is checked behind every conv op
+/* Its input cannot be given from outside (inputs are plain): it is checked after every conv op
  * and by the other direction's gradient. */
 const sw_op_desc sw_op_from_n16 = {.size = sizeof(sw_op_desc),
                                    .rebuild = 1,

@@ -32,7 +32,7 @@ static const char *place_text(int64_t element, const sw_shape *shape, char *to)
     return swi_shape_text(&place, to);
 }
 
-/* The gradient asks too: bytes may have changed behind a mistake, and rows are written. */
+/* The gradient asks too: bytes may have changed after a mistake, and rows are written. */
 static sw_status check_ids(const sw_buffer *b, int64_t rows)
 {
     const sw_ids ids = swi_ids_of(b);

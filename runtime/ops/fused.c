@@ -1,4 +1,4 @@
-/* Which ops run as one, channel by channel: batch norm with the function of one number behind
+/* Which ops run as one, channel by channel: batch norm with the function of one number after
  * it, and the gradient of the one with that of the other. */
 #include "runtime/ops/fused.h"
 #include "runtime/ops/ops.h"

@@ -43,7 +43,7 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     SW_TRY(swi_want_f32("noise_affine", in, 1));
     if (a->channel_axis < 1 || a->channel_axis >= x->rank || n_in != n_operands(a))
         SW_FAIL(SW_INVALID,
-                "noise_affine: x must have channels in axis %lld behind axis 0 (got %s)",
+                "noise_affine: x must have channels in axis %lld after axis 0 (got %s)",
                 (long long)a->channel_axis, swi_shape_text(x, s));
     for (int i = MORE; i < n_in; i++)
         if (swi_elements(&in[i].shape) != x->dim[a->channel_axis])

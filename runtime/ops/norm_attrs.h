@@ -53,7 +53,7 @@ sw_status swi_norm_infer(const char *op, const sw_type *in, int n_in, int first,
                          float epsilon);
 /* Shape and attributes of an image (batch, channels, ...). */
 sw_norm_args swi_norm_image(const sw_type *x, const swi_norm_attrs *a);
-/* Output i, NULL where nobody reads it. */
+/* Output i, NULL where no one reads it. */
 float *swi_norm_extra(const sw_launch *l, int i);
 /* What a forward kernel reads and writes: x, weight, bias; y, mean and 1/std, these two in
  * outputs `mean` and the next. */

@@ -27,7 +27,7 @@ int64_t swi_strips_size(swi_strips_kind kind, const sw_shape *matrix);
 /* Operations of its products, and of all else. */
 void swi_strips_operations(const sw_kernel_info *info, uint64_t *products, uint64_t *others);
 
-/* Scratch: a strip of f(z); of UPDATE behind it one of dx, and in its place the tiles. */
+/* Scratch: a strip of f(z); of UPDATE after it one of dx, and in its place the tiles. */
 size_t swi_strips_scratch(const sw_kernel_info *info);
 size_t swi_strips_bytes(const swi_strips_attrs *a, const sw_type *matrix); /* of a strip */
 

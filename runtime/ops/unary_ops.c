@@ -1,6 +1,6 @@
 /* Functions of one number, element by element.
  *
- * relu and leaky relu keep their output where others keep it anyway, and where nobody does
+ * relu and leaky relu keep their output where others keep it anyway, and where no one does
  * one bit for each element. tanh and sigmoid keep their output, shared with the
  * consumer. swish, gelu, mish, softplus, hard_swish, elu, selu, log and pow keep their input
  * and rebuild what they need in backward; exp, sqrt and rsqrt keep their output too. abs and

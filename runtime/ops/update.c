@@ -101,7 +101,7 @@ SWI_APPENDED(accumulate_into, 3, 3, 2, .infer = accumulate_infer);
 /* ---- step counters: in {state f64[2], [flags], [lr], [finite check]}; out {corrections,
  * state}
  * ---------- What waits for an update is what the flags say; where all are 0, and where the
- * finite check is not, no step is made and none is counted. lr: a rate and the knobs behind it,
+ * finite check is not, no step is made and none is counted. lr: a rate and the knobs after it,
  * where the betas are knobs. */
 
 static bool makes_a_step(const sw_launch *l)

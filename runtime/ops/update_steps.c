@@ -1,5 +1,5 @@
 /* Updates of one parameter: in {param, grad, lr, states..., [corrections], [scale], [flag],
- * [finite check]}, out {param, states...}; lr is a rate, or a rate and the knobs behind it
+ * [finite check]}, out {param, states...}; lr is a rate, or a rate and the knobs after it
  * (SWI_READS). None has a gradient and none can be called from a
  * step function; the tests of optimizers cover them. */
 #include "alloc/base/assert.h"

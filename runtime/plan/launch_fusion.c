@@ -14,7 +14,7 @@ static const swi_node *node_at(const swi_program *p, uint32_t i)
 }
 
 /* Does the second op read what the first one makes and leave its own result in its place, so
- * that nobody else ever sees that? Extras of the second would be made from it too. */
+ * that no one else ever sees that? Extras of the second would be made from it too. */
 static bool takes_over(const swi_trace *t, const swi_node *first, const swi_node *then)
 {
     if (first->n_out != 1 || then->n_in != 1)
@@ -136,7 +136,7 @@ static size_t dead_after(const swi_program *p, uint32_t i)
     return bytes;
 }
 
-/* With the next op, or with the one behind it where that may come first and what it makes may
+/* With the next op, or with the one after it where that may come first and what it makes may
  * be there from op i on. live: at op i. Returns the bytes that are born earlier. */
 static size_t find_together(swi_program *p, uint32_t i, size_t live)
 {

@@ -1,7 +1,7 @@
 /* A trace as its differences from another one: passes leave most of a trace as it was, so that
  * what was traced takes little beside what runs.
  *
- * All arrays stand one behind the other as words of four bytes, as runs: a word that says how
+ * All arrays stand one after the other as words of four bytes, as runs: a word that says how
  * many words are those of the other trace (high half) and how many follow here (low half). */
 #include "runtime/plan/packed.h"
 #include "alloc/base/mem.h"
@@ -111,7 +111,7 @@ sw_status swi_pack(swi_packed *to, const swi_trace *trace, const swi_trace *othe
     return SW_OK;
 }
 
-/* `n` bytes at `at` of an array that has `known` of them; zeros behind. */
+/* `n` bytes at `at` of an array that has `known` of them; zeros after. */
 static void copy_known(unsigned char *to, const unsigned char *from, size_t known, size_t at,
                        size_t n)
 {

@@ -85,7 +85,7 @@ static swi_bind bind_of(const swi_trace *t, uint32_t storage, size_t offset)
     SW_ASSERT(storage < t->n_storages && (unsigned)s->segment < SWI_SEG_COUNT);
     SW_ASSERT(offset <= s->bytes || s->birth == SWI_NONE);
     if (s->birth == SWI_NONE)
-        return (swi_bind){SWI_SEG_COUNT, 0}; /* nobody reads it: a NULL pointer */
+        return (swi_bind){SWI_SEG_COUNT, 0}; /* no one reads it: a NULL pointer */
     return (swi_bind){s->segment, s->offset + offset};
 }
 

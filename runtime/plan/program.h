@@ -36,12 +36,12 @@ typedef struct {
     uint32_t first; /* first buffer and bind of this op; scratch is the last bind */
     uint32_t n_buffers;
     uint32_t births, n_births; /* into program->births */
-    uint32_t n_reuses;         /* behind them: born in the place of another */
+    uint32_t n_reuses;         /* after them: born in the place of another */
     uint32_t deaths, n_deaths; /* into program->deaths */
     uint32_t like;             /* its template in a frame */
     sw_phase phase;
     bool is_update;
-    uint8_t together; /* not 0: it runs with the op `apart` behind it, channel by channel, which
+    uint8_t together; /* not 0: it runs with the op `apart` after it, channel by channel, which
                          then runs nothing: a place in swi_fused_kernels */
     uint8_t apart, ran; /* ran: how far in front the op is that it runs with */
     size_t scratch_bytes;

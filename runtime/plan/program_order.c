@@ -36,7 +36,7 @@ static void sort_by_key(uint32_t *order, uint64_t *key, uint32_t n)
     }
 }
 
-/* The release pass: an update moves up to right behind the last op that it depends on: what it
+/* The release pass: an update moves up to right after the last op that it depends on: what it
  * reads must be written, and what it overwrites must have been read by all who need the old
  * version. Only inside the backward part. Keys are (position, sequence), so that moved ops keep
  * their order. */
@@ -88,7 +88,7 @@ static void touch(swi_trace *t, uint32_t storage, uint32_t at)
     s->death = at;
 }
 
-/* First writes and last touches; an extra that nobody reads gets no bytes, nor does a gradient
+/* First writes and last touches; an extra that no one reads gets no bytes, nor does a gradient
  * that its kernel leaves out. An operand that a kernel does not read for its shapes does not
  * live for it. */
 void swi_lifetimes(swi_trace *t, const uint32_t *order, uint32_t n, bool *read)

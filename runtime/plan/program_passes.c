@@ -311,7 +311,7 @@ static sw_status shrink_freely(swi_program *p, const base *rebuilt, size_t heigh
     return status;
 }
 
-/* Over the limit: let updates run right behind their gradients, and forward ops again; rows in
+/* Over the limit: let updates run right after their gradients, and forward ops again; rows in
  * more parts than the `parts` that the program has. */
 static sw_status shrink(swi_program *p, int64_t parts, int64_t most, const sw_exec *exec,
                         swi_order *order)

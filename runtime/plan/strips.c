@@ -45,7 +45,7 @@ static const void *attrs_at(const session *s, const swi_node *node)
     return s->t->attrs + node->attrs;
 }
 
-/* Up to `most` nodes behind `at` that read a storage; how many do. */
+/* Up to `most` nodes after `at` that read a storage; how many do. */
 static uint32_t readers_of(const session *s, uint32_t storage, uint32_t at, uint32_t *readers,
                            uint32_t most)
 {

@@ -8,7 +8,7 @@
 /* Is there anything that swi_pass_strips would change? */
 bool swi_may_strip(swi_trace *t, swi_order *order, const sw_exec *exec);
 
-/* The pass, behind all others: where the result of a function is large and is read by a
+/* The pass, after all others: where the result of a function is large and is read by a
  * product, by a loss, or by the update of a weight, one node takes the place of these and of
  * the function's gradient, and no more than a strip of the result exists. The same bits. Where
  * it is worth it is for the caller to see, by the arena. */

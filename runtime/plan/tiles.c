@@ -85,7 +85,7 @@ bool swi_are_apart(const swi_trace *t, const swi_node *a, const swi_node *b)
     return true;
 }
 
-/* Let the update at `at` run right behind `from` where it may: others read the check there that
+/* Let the update at `at` run right after `from` where it may: others read the check there that
  * it takes over. Its new position; SWI_NONE: it may not. */
 static uint32_t move_up(const swi_trace *t, swi_order *order, uint32_t from, uint32_t at,
                         use *uses)

@@ -5,7 +5,7 @@
 #include "runtime/ops/tile.h"
 #include "runtime/plan/program_internal.h"
 
-/* The pass, behind the release pass: where a gradient is read by nothing but an update that
+/* The pass, after the release pass: where a gradient is read by nothing but an update that
  * goes element by element, and the kernel can make it in rows, one node takes the place of
  * both, and no more than a tile of the gradient exists. The same bits: a row does not depend on
  * others. Small gradients stay whole. */

@@ -8,7 +8,7 @@
 #define LN2_LOW 0x1.a39ef35793c76p-33
 
 /* x = m * 2^e with m in [sqrt(1/2), sqrt(2)); log m = 2 artanh s, s = (m - 1) / (m + 1), whose
- * series in s^2 <= 0.0295 has an error below 2^-56 behind 11 terms. */
+ * series in s^2 <= 0.0295 has an error below 2^-56 after 11 terms. */
 double swi_log(double x)
 {
     int e;

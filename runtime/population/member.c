@@ -77,7 +77,7 @@ sw_status sw_member_copy(sw_member to, sw_member from)
                 call, to.of->shape->name, from.of->shape->name, to.of->opts.state_bytes,
                 from.of->opts.state_bytes);
     if (from.of->slots[from.index].damaged)
-        SW_FAIL(SW_STALE, "%s: the member to copy from failed behind an update", call);
+        SW_FAIL(SW_STALE, "%s: the member to copy from failed after an update", call);
     if (to.of != from.of || to.index != from.index)
         SW_TRY(swi_member_copy_range(to.of, to.index, from.of, from.index));
     swi_slot_record *slot = &to.of->slots[to.index];
@@ -121,7 +121,7 @@ sw_status sw_member_to_model(sw_model *to, sw_member from)
     SW_TRY(swi_member_look(from, call));
     SW_TRY(check_model(from.of, to, call));
     if (from.of->slots[from.index].damaged)
-        SW_FAIL(SW_STALE, "%s: the member failed behind an update", call);
+        SW_FAIL(SW_STALE, "%s: the member failed after an update", call);
     SW_TRY(swi_model_take(to));
     const sw_status status = give_to_model(to, from.of, from.index);
     swi_model_give(to);

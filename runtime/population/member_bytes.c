@@ -1,5 +1,5 @@
 /* The bytes of members, wherever they lie. On a device host code has the knobs in memory of its
- * own: they are uploaded in front of a run that comes behind a change, and of whoever reads or
+ * own: they are uploaded before a run that comes after a change, and of whoever reads or
  * copies the range. */
 #include "alloc/base/assert.h"
 #include "runtime/device/device.h"

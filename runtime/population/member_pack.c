@@ -38,11 +38,11 @@ sw_status sw_member_seed_set(sw_member member, uint64_t seed)
     return SW_OK;
 }
 
-/* In front of the range, so that it is aligned as the range is. */
+/* Before the range, so that it is aligned as the range is. */
 typedef struct {
     uint64_t layout, state_bytes, seed, steps, batches, damaged, reserved[2];
 } packed_head;
-_Static_assert(sizeof(packed_head) % SW_ALIGN == 0, "the range behind it is aligned");
+_Static_assert(sizeof(packed_head) % SW_ALIGN == 0, "the range after it is aligned");
 
 size_t sw_members_packed_bytes(const sw_members *m)
 {

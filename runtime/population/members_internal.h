@@ -18,7 +18,7 @@ typedef struct {
     uint32_t generation;     /* odd: there is a member */
     uint32_t next_free;
     bool taken;         /* its range is in use */
-    bool damaged;       /* it failed behind an update */
+    bool damaged;       /* it failed after an update */
     bool knobs_changed; /* on a device: since they were uploaded */
 } swi_slot_record;
 

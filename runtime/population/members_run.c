@@ -35,7 +35,7 @@ typedef struct {
     unsigned char *range;
     unsigned char *base[SWI_SEG_COUNT + 1];
     bool updated;
-    const unsigned char *next; /* range of the member behind it in this lane; NULL: none */
+    const unsigned char *next; /* range of the member after it in this lane; NULL: none */
     size_t next_bytes;
 } member_run;
 
@@ -51,7 +51,7 @@ const char *swi_members_metric_name(const sw_members *m, uint32_t i)
 
 /* ---- one step of one member -------------------------------------------------------------- */
 
-/* The lines of the next member's range come nearer while this one computes: a part behind each
+/* The lines of the next member's range come nearer while this one computes: a part after each
  * op, so that they are asked for no faster than memory gives them. */
 static void fetch_next(const member_run *r, uint32_t op, uint32_t n_ops)
 {
@@ -228,7 +228,7 @@ static sw_status run_member(member_run *r)
 {
     const sw_members_args *a = &r->m->run.args;
     if (r->slot->damaged)
-        SW_FAIL(SW_STALE, "it failed behind an update: copy another one to it first");
+        SW_FAIL(SW_STALE, "it failed after an update: copy another one to it first");
     SW_TRY(swi_member_knobs_check(r->m, (uint32_t)(r->slot - r->m->slots)));
     for (uint32_t s = 0; s < a->steps; s++) {
         const uint64_t step = a->own_steps ? r->slot->steps : a->step + s;
@@ -260,7 +260,7 @@ void swi_member_ended(sw_members *m, swi_lane *lane, size_t k, size_t item, sw_s
 /* Ranges of which two and a step are at home in a core's second cache. */
 #define FETCHED ((size_t)256 << 10)
 
-/* The item behind one of group `of`: it has the same lane where the chunk goes on. */
+/* The item after one of group `of`: it has the same lane where the chunk goes on. */
 static void find_next(member_run *r, const many_run *g, size_t of, size_t item)
 {
     const sw_members *m = g->groups[of];

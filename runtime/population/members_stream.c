@@ -112,7 +112,7 @@ static void leave(stream_run *g, member_at *a, sw_status status)
 static sw_status check_member(const member_at *a)
 {
     if (a->slot->damaged)
-        SW_FAIL(SW_STALE, "it failed behind an update: copy another one to it first");
+        SW_FAIL(SW_STALE, "it failed after an update: copy another one to it first");
     return swi_member_knobs_check(a->m, a->index);
 }
 
@@ -169,7 +169,7 @@ static bool is_under_way(const stream_run *g)
     return any;
 }
 
-/* What the broken device has of those that were under way, nobody knows. */
+/* What the broken device has of those that were under way, no one knows. */
 static void give_up(stream_run *g)
 {
     for (int i = 0; i < UNDER_WAY; i++)

@@ -162,7 +162,7 @@ static sw_status try_threads(packer *p, int threads, size_t *counts)
     for (size_t i = 0; i < p->n; i++)
         all = plus(all, times(p->shapes[i].members, p->shapes[i].member_bytes));
     p->bound = 0;
-    if (all <= p->budget) { /* nobody waits */
+    if (all <= p->budget) { /* no one waits */
         for (size_t i = 0; i < p->n; i++)
             p->best[i] = p->shapes[i].members;
         p->best_bytes = bytes_of(p, p->best);

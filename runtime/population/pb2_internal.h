@@ -28,7 +28,7 @@ struct swi_pb2 {
 void swi_pb2_fit(sw_pbt *pbt);
 /* Row `at`: the context, time and score before, and values. */
 void swi_pb2_row(sw_pbt *pbt, uint32_t at, double time, double seen, const double *values);
-/* Factor row `at` behind all the rows before it. */
+/* Factor row `at` after all the rows before it. */
 void swi_pb2_append(swi_pb2 *g, uint32_t from, uint32_t at);
 /* Mean and variance of the outcome at row `at`, by the `rows` rows that are factored. */
 void swi_pb2_predict(swi_pb2 *g, uint32_t rows, uint32_t at, double *mean, double *variance);

@@ -84,7 +84,7 @@ typedef struct {
     uint64_t n_go_on; /* members that have not ended */
     uint64_t turn_n;  /* synch: members that have a score, of the turn that goes on; 0: none */
     uint64_t turn_at; /* the next of them */
-    uint64_t turn_last;    /* behind the last one that may be replaced */
+    uint64_t turn_last;    /* after the last one that may be replaced */
     uint64_t turn_top;     /* donors among them */
     int64_t target, donor; /* an exploit that was decided and is not done; -1: none */
     uint64_t n_events, n_points, points_at, n_recent;
@@ -212,7 +212,7 @@ void swi_pbt_words(uint32_t out[4], const sw_pbt *pbt, uint32_t member, const ch
                    uint32_t which);
 /* One of 0 .. n-1, for the choice of a donor by `member`. */
 uint64_t swi_pbt_draw(const sw_pbt *pbt, uint32_t member, uint64_t n);
-/* The values of `member` behind an exploit of `donor`, into pbt->fresh: explored, bounded. */
+/* The values of `member` after an exploit of `donor`, into pbt->fresh: explored, bounded. */
 sw_status swi_pbt_explore(sw_pbt *pbt, uint32_t member, uint32_t donor);
 
 #endif

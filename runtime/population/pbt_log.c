@@ -1,5 +1,5 @@
 /* Logs of exploits: pbt_global.txt has them all, pbt_policy_<member>.txt those that the present
- * state of the member comes from, behind a line with the first values. A line is one write, and
+ * state of the member comes from, after a line with the first values. A line is one write, and
  * a policy is replaced by a rename: a process that is killed leaves whole lines. */
 #include "runtime/population/pbt_internal.h"
 #include <stdio.h>

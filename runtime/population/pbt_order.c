@@ -2,7 +2,7 @@
  *
  * The heap has all members that go on. The key of one is how long it has trained itself, with
  * the report that waits, and then its index: as if all trained at once and equally fast. Who
- * has no report comes behind those that have one, since its next report will be later. (The
+ * has no report comes after those that have one, since its next report will be later. (The
  * time of its state will not do. It goes back with an exploit, so a member that stays the worst
  * would always come first, and donors would never get on.) Where the top has a report no other
  * member can have an earlier turn any more, so it is taken; where it has none it is the one to

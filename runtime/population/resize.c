@@ -243,7 +243,7 @@ sw_status sw_member_resize(sw_member to, sw_member from, const sw_members_args *
     if (to.of == from.of && to.index == from.index)
         SW_FAIL(SW_INVALID, "%s: the two members must be different ones", call);
     if (from.of->slots[from.index].damaged)
-        SW_FAIL(SW_STALE, "%s: the member to take over failed behind an update", call);
+        SW_FAIL(SW_STALE, "%s: the member to take over failed after an update", call);
     sw_status status = trace_shapes(&r, to.of, from.of, args, call, SW_FRAME);
     if (status == SW_OK)
         status = fill_member(&r, to, from, &opts);

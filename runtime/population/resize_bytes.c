@@ -70,7 +70,7 @@ static bool follows(const sw_shape *state, const sw_shape *param, int gone)
 }
 
 /* Dims of the parameter that a state or a kept gradient has: all of them, or all but the last
- * or the one in front of it, as the k-th state of those that keep rows and columns. */
+ * or the one before it, as the k-th state of those that keep rows and columns. */
 static bool follow(const swi_axes *x, uint32_t param, uint32_t entry, int gone, plan *out)
 {
     plan its;

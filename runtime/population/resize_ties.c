@@ -50,7 +50,7 @@ void swi_walk_tie_front(swi_walk *w, uint32_t a, uint32_t b, int n)
         swi_walk_tie(w, a, d, b, d);
 }
 
-/* The whole axis k is a run of axes in front of `inner` elements: position p of it is that of
+/* The whole axis k is a run of axes before `inner` elements: position p of it is that of
  * the run's axis (run, d). */
 void swi_walk_block(swi_walk *w, uint32_t whole, int dw, uint32_t run, int d, int64_t inner)
 {

@@ -29,7 +29,7 @@ static sw_status check_name(const char *name)
                 name, i + 1);
     }
     if (name[0] == '.' || name[n - 1] == '.' || strstr(name, "..") != NULL)
-        SW_FAIL(SW_INVALID, "'%s': between two dots, in front and behind there must be a name",
+        SW_FAIL(SW_INVALID, "'%s': between two dots, in front and after there must be a name",
                 name);
     return SW_OK;
 }

@@ -126,6 +126,6 @@ sw_status swi_values_read(sw_json_in *in, const sw_space *s, double *values)
     SW_TRY(sw_json_get_object(in, read_member, &r));
     for (uint32_t i = 0; i < s->n; i++)
         if (isnan(values[i]))
-            return sw_json_bad(in, "a hyper-parameter is missing in front of this");
+            return sw_json_bad(in, "a hyper-parameter is missing before this");
     return SW_OK;
 }

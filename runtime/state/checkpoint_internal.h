@@ -47,7 +47,7 @@ typedef struct {
     swi_snapshot *snapshot; /* NULL as that of the models */
     size_t copy_bytes;
     swi_stack_record *records;   /* as taken, or as found */
-    uint32_t first, entries_end; /* tensors of the list; behind them that of the records */
+    uint32_t first, entries_end; /* tensors of the list; after them that of the records */
 } swi_stack;
 
 /* Where a loader is. */
@@ -83,7 +83,7 @@ struct sw_checkpoint {
     void *user;
     sw_file *held; /* PATH.lock */
 
-    swi_tensor_list list;     /* of models, then members; behind them, while writing, record
+    swi_tensor_list list;     /* of models, then members; after them, while writing, record
                                  and blobs */
     uint32_t n_of_models;     /* tensors */
     swi_list_mark models_end; /* of the list, members included */

@@ -67,7 +67,7 @@ static sw_status try_file(sw_checkpoint *c, const char *path)
     return SW_OK;
 }
 
-/* The reason in one line behind the others. */
+/* The reason in one line after the others. */
 static void note_skipped(sw_checkpoint_found *f)
 {
     const size_t used = strlen(f->skipped);
@@ -202,7 +202,7 @@ static void set_knobs(sw_checkpoint *c)
         }
 }
 
-/* Knobs first, into memory of our own, so that nothing can be refused behind the models. */
+/* Knobs first, into memory of our own, so that nothing can be refused after the models. */
 static sw_status load_knobs(sw_checkpoint *c)
 {
     swi_checkpoint_keep_knobs(

@@ -26,7 +26,7 @@ void swi_stacks_end(sw_checkpoint *c)
     sw_heap_free(c->stacks, SW_HEAP_RECORDS, c->cap_stacks * sizeof *c->stacks);
 }
 
-/* Their tensors, behind those that are there. */
+/* Their tensors, after those that are there. */
 static sw_status list_tensors(sw_checkpoint *c, swi_stack *s)
 {
     const uint32_t all = (1u << SWI_ROLE_COUNT) - 1;

@@ -16,7 +16,7 @@ typedef struct {
     uint32_t n;
     size_t stride;                /* a member's range */
     size_t state_at, state_bytes; /* of the program's own in it; 0 bytes: none */
-    const size_t *places;         /* n, behind `base`, which sets them; the list stays */
+    const size_t *places;         /* n, after `base`, which sets them; the list stays */
     void *owner;                  /* given to all of these */
     sw_status (*check)(const void *owner, const char *call); /* are all of them there yet? */
     unsigned char *(*base)(void *owner);                     /* as the ranges are now */

@@ -106,7 +106,7 @@ static sw_status not_in_it(const swi_run_summary *run, const char *path, const c
             at >= sizeof names ? "..." : "");
 }
 
-/* What stands in front of the model's names in a checkpoint: nothing, or its name and a slash
+/* What stands before the model's names in a checkpoint: nothing, or its name and a slash
  * where there are several. */
 static sw_status find_prefix(swi_tensors *file, const sw_model *model, char *to, size_t bytes)
 {

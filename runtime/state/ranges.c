@@ -9,7 +9,7 @@
 
 /* ---- names ------------------------------------------------------------------------------- */
 
-/* A block of text knows its bytes: they stand in front of it. */
+/* A block of text knows its bytes: they stand before it. */
 #define HEAD sizeof(size_t)
 
 static sw_status take_text(swi_tensor_list *list, char **out, size_t bytes)
@@ -95,7 +95,7 @@ void swi_list_cut(swi_tensor_list *list, swi_list_mark end)
 
 /* ---- models ------------------------------------------------------------------------------ */
 
-/* What stands in front of an entry's name, behind the prefix. */
+/* What stands before an entry's name, after the prefix. */
 static const char *kind_of(swi_role role)
 {
     switch (role) {

@@ -15,11 +15,10 @@ typedef struct {
     sw_shape shape;
     size_t part_bytes;
     uint32_t n_parts;
-    bool stacked; /* one part stands in a stack too: (1, dims...) */
-    unsigned char
-        *at; /* host memory: part k begins k * stride behind it; NULL: in the models */
+    bool stacked;      /* one part stands in a stack too: (1, dims...) */
+    unsigned char *at; /* host memory: part k begins k * stride after it; NULL: in the models */
     size_t stride;
-    const size_t *places;    /* with `at`: part k begins places[k] behind it; NULL: as above */
+    const size_t *places;    /* with `at`: part k begins places[k] after it; NULL: as above */
     sw_model *const *models; /* part k is in models[k]; borrowed */
     size_t offset;           /* there */
     uint32_t group; /* of the call of swi_list_models that appended it; SWI_NONE: none */
@@ -36,7 +35,7 @@ typedef struct {
 
 /* Append the entries of these roles (bit 1 << role) of n models that have one layout, in the
  * model's order, under prefix (or "") and their name: parameters and buffers bare, the others
- * as SWI_OWN_PREFIX and "optimizer/", "state/", "gradient/" in front of the entry's name, and
+ * as SWI_OWN_PREFIX and "optimizer/", "state/", "gradient/" before the entry's name, and
  * "knobs". SW_INVALID where a name is no UTF-8, stands in the list already or begins with
  * SWI_OWN_PREFIX, and where several models have an entry of SW_MAX_RANK dims. Knobs lie in the
  * model; a caller who saves the values as they were set gives them by `at`. */
@@ -49,7 +48,7 @@ SW_MUST_USE sw_status swi_list_stack(swi_tensor_list *list, sw_model *const *sha
 /* Append `n` bytes of host memory, borrowed, as a U8 tensor (n) with this name, copied. */
 SW_MUST_USE sw_status swi_list_bytes(swi_tensor_list *list, const char *name, const void *bytes,
                                      size_t n);
-/* The same of n_parts parts of `n` bytes each, one behind the other. */
+/* The same of n_parts parts of `n` bytes each, one after the other. */
 SW_MUST_USE sw_status swi_list_parts(swi_tensor_list *list, const char *name, const void *bytes,
                                      size_t n, uint32_t n_parts);
 /* Where a list ends now; and make it end there again. */

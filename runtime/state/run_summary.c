@@ -159,7 +159,7 @@ static sw_status read_text(const char *text, size_t bytes, const char *path,
     in.strict = true;
     SW_TRY(get_object(&in, take_of_run, out));
     SW_TRY(sw_json_peek(&in, &c));
-    return c == -1 ? SW_OK : sw_json_bad(&in, "text behind the end");
+    return c == -1 ? SW_OK : sw_json_bad(&in, "text after the end");
 }
 
 sw_status swi_run_summary_read(swi_tensors *file, swi_run_summary *out)

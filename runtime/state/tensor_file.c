@@ -332,14 +332,14 @@ static sw_status check_cover(const swi_tensors *file)
         at = entry->end;
     }
     if (at != file->data_bytes)
-        SW_FAIL(SW_FORMAT, "%s: %" PRIu64 " bytes behind its last tensor",
+        SW_FAIL(SW_FORMAT, "%s: %" PRIu64 " bytes after its last tensor",
                 swi_tensors_path(file), file->data_bytes - at);
     return SW_OK;
 }
 
 /* ---- opening ----------------------------------------------------------------------------- */
 
-/* The header's checksum comes in front of what it says. The table of names is filled again when
+/* The header's checksum comes before what it says. The table of names is filled again when
  * the tensors are sorted. */
 static sw_status read_text(swi_tensors *file, char *text, size_t bytes)
 {

@@ -28,7 +28,7 @@ typedef struct {
 } swi_tensors_note;
 
 /* Write the tensors of the list into `file`: the widest types first, else in the list's order.
- * Reads all bytes twice: once for the checksums, in front of the header. */
+ * Reads all bytes twice: once for the checksums, before the header. */
 SW_MUST_USE sw_status swi_tensors_write(sw_file *file, const swi_tensor_list *list,
                                         const swi_tensors_note *notes, uint32_t n_notes);
 /* Bytes of such a file. */
@@ -49,7 +49,7 @@ typedef struct {
     uint64_t checksum;   /* with has_checksums */
 } swi_tensors_entry;
 
-/* Open and check the header: JSON, no name twice, data without holes or more bytes behind
+/* Open and check the header: JSON, no name twice, data without holes or more bytes after
  * them, its checksum. SW_FORMAT names what is wrong; SW_IO where the file is not there; a pipe
  * is refused. Memory: a little more than the header. A file with checksums is SW_UNSUPPORTED
  * where the library was built without libxxhash. */

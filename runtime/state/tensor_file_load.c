@@ -135,7 +135,7 @@ static void describe(char *to, size_t bytes, const char *dtype, int rank, const 
         snprintf(to + at, bytes - at, "%s)", rank > SW_MAX_RANK ? ", ..." : "");
 }
 
-/* In a file, parts are a dim in front of the shape. */
+/* In a file, parts are a dim before the shape. */
 static int shape_of(const swi_tensor *tensor, int64_t *dim)
 {
     int rank = 0;
@@ -213,7 +213,7 @@ static const swi_tensor *target_of(const loading *l, uint32_t i)
     return l->target[i] == 0 ? NULL : &l->list->at[l->target[i] - 1];
 }
 
-/* All data once, in order; those for host memory stay in `kept`, one behind the other. */
+/* All data once, in order; those for host memory stay in `kept`, one after the other. */
 static sw_status read_all(const loading *l, unsigned char *kept, void *block, size_t room)
 {
     swi_tensors *file = l->file;

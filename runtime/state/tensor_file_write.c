@@ -1,5 +1,5 @@
 /* Writing tensors: the data are read once for the checksums, which stand in the header, and
- * once more behind it. */
+ * once more after it. */
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
 #include "profiler/record/utf8.h"
@@ -20,8 +20,8 @@ const char *swi_tensors_dtype(sw_dtype dtype)
     return names[dtype];
 }
 
-/* The tensor that follows `i` in the file; n of the list is in front of the first, and the
- * answer behind the last. The widest types come first, so that each tensor is aligned to its
+/* The tensor that follows `i` in the file; n of the list is before the first, and the
+ * answer after the last. The widest types come first, so that each tensor is aligned to its
  * type; else they come in the list's order. */
 static uint32_t next_of(const swi_tensor_list *list, uint32_t i)
 {

@@ -124,7 +124,7 @@ void swi_st_add(swi_st_text *text, const char *name, const char *dtype, const in
 void swi_st_end(swi_st_text *text)
 {
     put_text(text, "}");
-    while ((text->bytes + 8) % 64 != 0) /* 8: the length in front of it */
+    while ((text->bytes + 8) % 64 != 0) /* 8: the length before it */
         put_text(text, " ");
 }
 
@@ -296,5 +296,5 @@ sw_status swi_st_parse(const char *text, size_t bytes, const char *path, char *r
     if (!end)
         SW_TRY(expect(&r, '}'));
     SW_TRY(sw_json_peek(&r.json, &c));
-    return c == -1 ? SW_OK : bad(&r, "text behind the header's end");
+    return c == -1 ? SW_OK : bad(&r, "text after the header's end");
 }

@@ -51,7 +51,7 @@ size_t swi_st_note_hex(swi_st_text *text, const char *key, const uint64_t *numbe
 void swi_st_end_notes(swi_st_text *text);
 void swi_st_add(swi_st_text *text, const char *name, const char *dtype, const int64_t *dim,
                 int rank, uint64_t begin, uint64_t end);
-/* Close it and pad it with spaces, so that the data behind it begin at a multiple of 64. */
+/* Close it and pad it with spaces, so that the data after it begin at a multiple of 64. */
 void swi_st_end(swi_st_text *text);
 
 /* 16 digits, in lower case; not terminated. */

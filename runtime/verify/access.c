@@ -1,6 +1,6 @@
 /* The access witness: which op reads and writes which storage, as the processor saw it.
  *
- * Two runs, with each storage against the guard page behind it and then against the one in
+ * Two runs, with each storage against the guard page after it and then against the one in
  * front. First writes and last touches are compared with the planned births and deaths, every
  * touch with what the op lists, and the live bytes that follow from the touches with the
  * figures of the plan, per phase, role and layer. */

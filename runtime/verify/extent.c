@@ -3,7 +3,7 @@
  * Two runs from one state whose memory holds complementary patterns beforehand. A byte that
  * still holds the pattern in both was touched by neither; every other byte was written. Each
  * storage must be written whole, and nothing around it. A run that depends on what lay there
- * before reads bytes that nobody wrote. */
+ * before reads bytes that no one wrote. */
 #include "runtime/verify/witness_internal.h"
 
 #define COMPLEMENT ((unsigned char)~SWI_PATTERN)
@@ -20,7 +20,7 @@ static bool untouched(const session *e, size_t at)
     return e->a->base[at] == SWI_PATTERN && e->b.base[at] == COMPLEMENT;
 }
 
-/* From the guard in front to the guard behind: nothing outside the payload is written. */
+/* From the guard in front to the guard after: nothing outside the payload is written. */
 static void judge_outside(const session *e, const swi_region *r)
 {
     const size_t page = sw_page_bytes();

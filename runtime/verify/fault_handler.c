@@ -34,7 +34,7 @@ static size_t zone_to(const swi_region *region, int side)
 }
 
 #if HAS_ACCESS_RECORDER
-/* Rooms lie one behind the other with a guard on each side, so every byte belongs to one. */
+/* Rooms lie one after the other with a guard on each side, so every byte belongs to one. */
 static uint32_t region_at(const swi_regions *r, size_t offset)
 {
     uint32_t low = 0, high = r->n_regions;

@@ -15,7 +15,7 @@ typedef struct {
     swi_regions *regions;
     const swi_region *region;
     uint32_t op;
-    bool after; /* the op makes it: overwrite behind the op */
+    bool after; /* the op makes it: overwrite after the op */
     int pattern;
     sw_dtype dtype;
     bool changed; /* the pattern differs from what was there */
@@ -53,7 +53,7 @@ static void scribble_indices(unsigned char *p, size_t bytes, size_t element, int
     }
 }
 
-/* NaN can hide behind a comparison, so other numbers follow. */
+/* a comparison does not show NaN, so other numbers follow. */
 static void scribble_numbers(unsigned char *p, size_t bytes, sw_dtype dtype, int pattern)
 {
     uint64_t state = 0x2545f4914f6cdd1dull + (uint64_t)pattern;
@@ -237,7 +237,7 @@ sw_status swi_witness_need(swi_witness *w)
     for (uint32_t s = 0; status == SW_OK && s < t->n_storages; s++) {
         if (!lives_at(w, s, peak))
             continue;
-        /* Each op is a launch here: what is there at the peak may be made behind it. */
+        /* Each op is a launch here: what is there at the peak may be made after it. */
         const uint32_t made = swi_made_at(w->program, s), at = made > peak ? made : peak;
         session n = {.w = w,
                      .regions = &regions,

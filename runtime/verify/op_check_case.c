@@ -1,5 +1,5 @@
 /* One case of an op's descriptor: operands by Philox, the same as doubles, and the
- * double-precision forward behind a loss of fixed random weights. */
+ * double-precision forward after a loss of fixed random weights. */
 #include "kernels/rng.h"
 #include "runtime/verify/op_check.h"
 #include <math.h>

@@ -131,7 +131,7 @@ typedef struct {
     bool places;                    /* try other places for results */
     unsigned char *memory, *shadow; /* p->height bytes each */
     uint32_t scribble_op, scribble; /* before that op this storage is lost; SWI_NONE: none */
-    bool with_numbers;              /* it becomes -1000s: NaN can hide behind a comparison */
+    bool with_numbers;              /* it becomes -1000s: a comparison does not show NaN */
     bool stray;                     /* some op wrote what is not its own */
     uint32_t stray_op;
     size_t stray_at;

@@ -93,7 +93,7 @@ bool swi_witness_is_result(const swi_witness *w, uint32_t root);
 typedef struct {
     uint32_t op, region;
     bool write;
-    int8_t side; /* -1: the guard in front, 1: the guard behind, 0: the region */
+    int8_t side; /* -1: the guard in front, 1: the guard after, 0: the region */
 } swi_touch;
 
 typedef struct {

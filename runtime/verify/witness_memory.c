@@ -35,7 +35,7 @@ static sw_status add_region(swi_regions *r, swi_region region, int how)
         !sw_size_add(region.from, pages, &region.to) ||
         !sw_size_add(region.to, page, &r->bytes))
         SW_FAIL(SW_NOMEM, "witness: the bytes of all storages overflow");
-    /* Behind the rounded bytes comes the guard, also where the plan rounds too far down. */
+    /* After the rounded bytes comes the guard, also where the plan rounds too far down. */
     region.at = (how & SWI_REGIONS_TAIL) == 0 ? region.from : region.to - region.rounded;
     if (region.at < region.from)
         region.at = region.from;

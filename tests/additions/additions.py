@@ -55,7 +55,7 @@ def new_files(folder):
 
 
 def insert(text, edit, path):
-    """The text with the edit's lines before or behind the one line that is the anchor."""
+    """The text with the edit's lines before or after the one line that is the anchor."""
     _, side, anchor, lines = edit
     old = text.split("\n")
     at = [i for i, line in enumerate(old) if line.strip() == anchor.strip()]

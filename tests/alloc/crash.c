@@ -210,7 +210,7 @@ static void empty(content *f)
     f->n = 0;
 }
 
-/* What is behind the cut is zeros where the file grows again. */
+/* What is after the cut is zeros where the file grows again. */
 static void cut(content *f, size_t n)
 {
     if (n < f->n)
@@ -354,7 +354,7 @@ typedef struct {
     uint64_t states, random;
     unsigned char *left[FILES]; /* of each file */
     size_t n_left[FILES];
-    int names[NAMES]; /* the files behind them */
+    int names[NAMES]; /* the files after them */
 } search;
 
 static uint64_t draw(search *s)

@@ -22,7 +22,7 @@ int sw_crash_events(const sw_crash *crash);
 sw_file_event_kind sw_crash_kind(const sw_crash *crash, int event);
 /* The open file of an event, which may be closed since: to tell two of them apart. */
 const sw_file *sw_crash_handle(const sw_crash *crash, int event);
-/* Have an event come later, right behind event `behind`, as if the code had that order. */
+/* Have an event come later, right after event `after`, as if the code had that order. */
 void sw_crash_move(sw_crash *crash, int from, int behind);
 
 /* A file that a crash left. */

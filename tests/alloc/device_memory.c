@@ -1,5 +1,5 @@
-/* See device_memory.h. A plain block has its bytes in a page in front of it, and a page without
- * memory behind. */
+/* See device_memory.h. A plain block has its bytes in a page before it, and a page without
+ * memory after. */
 #include "tests/alloc/device_memory.h"
 #include "alloc/base/mem.h"
 #include <string.h>

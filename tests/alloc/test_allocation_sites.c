@@ -214,7 +214,7 @@ static void a_heap_profile_is_written_or_the_way_out_named(void)
 static const sw_test tests[] = {
     {"a block stands on its line", a_block_stands_on_its_line},
     {"what grows moves to who made it grow", what_grows_moves_to_who_made_it_grow},
-    {"blocks from before are nobody's", blocks_from_before_are_nobodys},
+    {"blocks from before are no one's", blocks_from_before_are_nobodys},
     {"many blocks add up", many_blocks_add_up},
     {"threads share the notes", threads_share_the_notes},
     {"a refused begin changes nothing", a_refused_begin_changes_nothing},

@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 static char folder[1024];
-static const char *where = ""; /* behind the folder's name */
+static const char *where = ""; /* after the folder's name */
 
-/* A folder of the test's own, empty, so that what is left behind is seen. */
+/* A folder of the test's own, empty, so that what is left is seen. */
 static void begin(const char *name)
 {
     char full[64];
@@ -117,7 +117,7 @@ static void a_name_without_a_folder_is_in_this_one(void)
     CU_ASSERT_EQUAL(chdir(here), 0);
 }
 
-/* ---- what is left behind ----------------------------------------------------------------- */
+/* ---- what is left ----------------------------------------------------------------- */
 
 /* A process that holds a lock until it is told to go. */
 static pid_t start_holder(const char *path, int *to_end)
@@ -202,7 +202,7 @@ static void many_processes_replace_one_file(void)
 
 /* ---- failures ---------------------------------------------------------------------------- */
 
-/* Each call fails once: the old file or the new one, whole; what was left behind is named. */
+/* Each call fails once: the old file or the new one, whole; what was left is named. */
 static void fail_every_call(const char *name, uint64_t all_failing)
 {
     uint64_t noted = 0, failed = 0, k = 0;

@@ -290,7 +290,7 @@ static uint64_t wrong_states(sw_crash *c)
     return its.wrong;
 }
 
-/* `before` behind the rename: its two events, the log's bytes and their sync, come later. */
+/* `before` after the rename: its two events, the log's bytes and their sync, come later. */
 static void the_log_cannot_be_synced_behind_the_rename(void)
 {
     sw_crash *c = record_with_log("late log");
@@ -302,7 +302,7 @@ static void the_log_cannot_be_synced_behind_the_rename(void)
     CU_ASSERT(wrong_states(c) > 0);
 }
 
-/* A sync in front of the naming promises nothing. */
+/* A sync before the naming promises nothing. */
 static void the_file_is_named_before_it_is_synced(void)
 {
     sw_crash *c = record("late name");
@@ -318,7 +318,7 @@ static const sw_test tests[] = {
     {"a damaged file never replaces a generation", a_damaged_file_never_replaces_a_generation},
     {"a damaged file that is kept is seen", a_damaged_file_that_is_kept_is_seen},
     {"no call can be left out", no_call_can_be_left_out},
-    {"the log cannot be synced behind the rename", the_log_cannot_be_synced_behind_the_rename},
+    {"the log cannot be synced after the rename", the_log_cannot_be_synced_behind_the_rename},
     {"the file is named before it is synced", the_file_is_named_before_it_is_synced},
 };
 SW_SUITE("crash, generations", tests)

@@ -147,7 +147,7 @@ static void a_damaged_file_does_not_become_a_generation(void)
     CU_ASSERT_EQUAL(files(), 3);
 }
 
-/* A process that ended behind the link left one file with two names: it is no generation more.
+/* A process that ended after the link left one file with two names: it is no generation more.
  */
 static void what_was_linked_already_is_not_kept_twice(void)
 {
@@ -232,7 +232,7 @@ static void a_save_that_cannot_be_written_moves_nothing(void)
     both_ways(run_full, "full");
 }
 
-/* ---- in front of the names --------------------------------------------------------------- */
+/* ---- before the names --------------------------------------------------------------- */
 
 typedef struct {
     sw_status answer;
@@ -348,7 +348,7 @@ static void check_failed(sw_fault_kind kind, sw_status status, uint64_t k)
     SW_CHECK(one == 'c' || one == 'b' || one == '-', "call %llu: %c", (unsigned long long)k,
              one);
     SW_CHECK(two == 'b' || two == 'a', "call %llu: %c", (unsigned long long)k, two);
-    const bool behind = strstr(sw_last_error(), ".tmp is left behind") != NULL;
+    const bool behind = strstr(sw_last_error(), ".tmp is left") != NULL;
     const int left = files() - 2 - (one != '-');
     SW_CHECK(left == (status != SW_OK && behind), "call %llu: %d files are left: %s",
              (unsigned long long)k, left, sw_last_error());
@@ -401,7 +401,7 @@ static void run_sweep(const char *name)
                    from = sweep(SW_FAULT_FILE, SW_FAULT_FROM),
                    memory = sweep(SW_FAULT_MEMORY, SW_FAULT_ONCE);
     (void)sweep(SW_FAULT_MEMORY, SW_FAULT_FROM);
-    sw_note("%s: %llu calls of files fail a save, %llu with all behind them; %llu blocks", name,
+    sw_note("%s: %llu calls of files fail a save, %llu with all after them; %llu blocks", name,
             (unsigned long long)once, (unsigned long long)from, (unsigned long long)memory);
     /* looks at the name, and twice at the generations (2 each), open, mode, write, name, sync,
      * looks at the name, two renames, link */
@@ -422,7 +422,7 @@ static void end_here(void *kind, const sw_file_event *event)
         (void)raise(SIGKILL);
 }
 
-/* Ended behind the name, a move, the link or the rename: whole files, and the next save sweeps.
+/* Ended after the name, a move, the link or the rename: whole files, and the next save sweeps.
  */
 static void run_killed(const char *name)
 {

@@ -165,7 +165,7 @@ static void our_clock_never_goes_back(void)
 static const sw_test tests[] = {
     {"an open without a reader ends", an_open_without_a_reader_ends},
     {"a read without a writer ends", a_read_without_a_writer_ends},
-    {"a write that nobody takes ends", a_write_that_nobody_takes_ends},
+    {"a write that no one takes ends", a_write_that_nobody_takes_ends},
     {"what is taken is written to the end", what_is_taken_is_written_to_the_end},
     {"regular files know no interrupt", regular_files_know_no_interrupt},
     {"our clock never goes back", our_clock_never_goes_back},

@@ -73,7 +73,7 @@ static void train(const char *path, uint64_t until, float out[OUT * HIDDEN])
             TRY(sw_checkpoint_load(saved));
             TRY(sw_loader_position(loader, &epoch, NULL));
             at = found.step;
-            printf("goes on behind step %llu\n", (unsigned long long)at);
+            printf("goes on after step %llu\n", (unsigned long long)at);
         }
     }
     sw_run_args run = {

@@ -45,7 +45,7 @@ static sw_genome *genome_of_text(void)
     return g;
 }
 
-/* Vectors of 4: each vertex reads one or two in front of it; the last one reads all that no
+/* Vectors of 4: each vertex reads one or two before it; the last one reads all that no
  * other does, two at a time. */
 static sw_genome *random_graph(sw_dice *dice, int n)
 {
@@ -212,7 +212,7 @@ static void a_long_edge_goes_around(void)
     int passes = 0;
     for (const char *at = strchr(line, 'V'); at != NULL && at < title;
          at = strchr(at + 1, 'V'), passes++) {
-        const char *x = at; /* "... X Y" in front of it */
+        const char *x = at; /* "... X Y" before it */
         for (int blanks = 0; blanks < 2;)
             blanks += *--x == ' ';
         const long where = strtol(x, NULL, 10);

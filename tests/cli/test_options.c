@@ -226,7 +226,7 @@ static void pages_say_that_the_value_may_be_left_out(void)
     }
 }
 
-/* Behind --resume a name is completed, or an option where a dash begins it. */
+/* After --resume a name is completed, or an option where a dash begins it. */
 static void an_option_may_follow_in_bash(void)
 {
     char script[1024], line[3000];

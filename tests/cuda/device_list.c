@@ -199,7 +199,7 @@ static const char head[] = "# Kernels on a real device\n\n"
                            "| kernel | files | sources | date | card | driver |\n"
                            "|---|---|---|---|---|---|\n";
 
-/* The cell behind *at, without blanks around it; *at goes behind its end. */
+/* The cell after *at, without blanks around it; *at goes past its end. */
 static bool take_cell(char **at, char *to, size_t bytes)
 {
     char *end = **at == '|' ? strchr(*at + 1, '|') : NULL;

@@ -42,7 +42,7 @@ typedef struct {
     bool vary;           /* another rate for each step */
     sw_profile *profile; /* NULL: none */
     sw_plan_info *plan;  /* gets the plan of a step, before the first, where it is set */
-    /* Called behind each step where it is set. */
+    /* Called after each step where it is set. */
     void (*after)(void *context, sw_exec *exec, const sw_model *model, int step);
     /* Called before all is given back, where nothing has failed. */
     void (*leaving)(void *context);

@@ -12,7 +12,7 @@
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
-/* In front of a block and behind it, closed where a sanitizer listens: NaNs, as floats and as
+/* Before a block and after it, closed where a sanitizer listens: NaNs, as floats and as
  * doubles, that stay. Those of other blocks are others, and what is computed from a first one
  * is another number, so that no copy goes unseen. */
 #define FENCE 16
@@ -21,7 +21,7 @@ typedef struct {
 } fence;
 
 static struct {
-    unsigned char *block; /* a fence on both sides, `shift` bytes in front of that */
+    unsigned char *block; /* a fence on both sides, `shift` bytes before that */
     size_t bytes, shift;
 } blocks[1 << 14];
 static size_t n_blocks;
@@ -53,7 +53,7 @@ void *sw_entry_block(size_t bytes, size_t shift)
     return block;
 }
 
-/* Nobody wrote in front of a block or behind it. A sanitizer has said so at once. */
+/* No one wrote before a block or after it. A sanitizer has said so at once. */
 static void fences_kept(const char *what)
 {
     for (size_t i = 0; i < n_blocks && !SW_POISON; i++) {

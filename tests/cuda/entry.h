@@ -9,14 +9,14 @@
 
 #define SW_ENTRY_OPERANDS 40
 
-/* Memory of one launch: each block exactly as large as was asked for, `shift` bytes behind an
- * address divisible by 64, between bytes that nobody may touch; freed all together. */
+/* Memory of one launch: each block exactly as large as was asked for, `shift` bytes after an
+ * address divisible by 64, between bytes that no one may touch; freed all together. */
 void *sw_entry_block(size_t bytes, size_t shift);
 void sw_entry_free(void);
 /* Of a block, by what sw_entry_block answered; false: it is none. */
 bool sw_entry_block_at(const void *block, size_t *bytes, size_t *shift);
 
-/* A buffer of that type with contiguous strides, `shift` elements behind a good address; its
+/* A buffer of that type with contiguous strides, `shift` elements after a good address; its
  * bytes are NaNs. */
 sw_buffer sw_entry_buffer(const sw_type *type, size_t shift);
 /* From numbers in plain order: into lanes where the type is in blocks (lanes past the batch get

@@ -7,7 +7,7 @@
 #include "tests/population/small_net.h"
 
 enum { N = 7, HIDDEN = 10, ROWS = 8, SAMPLES = 20, STEPS = 5 };
-enum { MEMBER_POOL_HEAD = 64 }; /* of a packed member, in front of its range */
+enum { MEMBER_POOL_HEAD = 64 }; /* of a packed member, before its range */
 
 /* A new card, whose streams are late as `lazy` says; at the end nothing of it is left, and
  * nothing was wrong. */

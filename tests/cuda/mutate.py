@@ -8,7 +8,7 @@ BUILD_DIR is a sanitizer build (address, undefined) in which tests/cuda/test_cud
 sanitizers, much faster, in which each mutant is tried before; what it leaves and MUTANTS.md lists as equivalent is not tried
 again. --tried: what a list of an earlier run says of the same kernels stands, but for survivors, which are tried if MUTANTS.md
 does not list them. Where the code allows it, all mutants of a file are compiled
-together, each behind a switch that the environment sets; a mutant is then one run of the tests. Of those that overlap each
+together, each with a switch that the environment sets; a mutant is then one run of the tests. Of those that overlap each
 is in a program of its own round; others are compiled alone.
 Mutants are made from the code that runs on the device (functions marked __global__ or
 __device__), one change each: a barrier removed, a comparison shifted (< to <=) or inverted (==
@@ -172,7 +172,7 @@ SW_MUTANT_OP(<, <=) SW_MUTANT_OP(<=, <) SW_MUTANT_OP(>, >=) SW_MUTANT_OP(>=, >) 
 
 
 def switched(text, found, ids):
-    """The text with the mutants of `ids` behind switches. Those that overlap one before are left out."""
+    """The text with the mutants of `ids` with switches. Those that overlap one before are left out."""
     out, at, kept = [], 0, []
     for i in sorted(ids, key=lambda i: found[i][0]):
         start, end, new, what = found[i]
@@ -291,7 +291,7 @@ class File:
         return folder.name
 
     def switch(self, build, ids):
-        """Programs of all units with as many of these mutants as can be behind switches, and which they have."""
+        """Programs of all units with as many of these mutants as can have switches, and which they have."""
         for _ in range(8):
             text, kept = switched(self.text, self.found, ids)
             folder = self.put('#include "kernels/cuda/sw_mutants.h"\n' + text)
@@ -417,7 +417,7 @@ def main():
     p.add_argument("--timeout", type=int, default=0, metavar="S",
                    help="processor seconds of one part of the tests; else four times what the unchanged kernels take")
     p.add_argument("--match", default="", help="mutants whose description has this expression")
-    p.add_argument("--list", help="write what became of each mutant, behind what is there")
+    p.add_argument("--list", help="write what became of each mutant, after what is there")
     p.add_argument("--tried", action="append", default=[], metavar="LIST",
                    help="what this list of an earlier run says was caught, did not compile, or survived and is equivalent "
                         "is not tried again")

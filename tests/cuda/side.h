@@ -18,9 +18,9 @@ typedef struct {
     bool anew; /* other bits than in the ways before are right; held against the CPU again */
     bool replayed; /* the counters of a replay */
 } sw_side_way;
-/* NULL behind the last one. */
+/* NULL after the last one. */
 const sw_side_way *sw_side_way_at(int i);
-/* All that follows goes that way; behind the last one: as the last one, in another order where
+/* All that follows goes that way; after the last one: as the last one, in another order where
  * that can be had. */
 void sw_side_choose(int i);
 
@@ -30,7 +30,7 @@ const sw_cuda_queue *sw_side_queue(void);
 /* One launch, and wait for it; under the emulator it has to be of as many kernels as it states
  * before. Operands and scratch are the beginnings of blocks (or NULL),
  * placed as far from a good address as there, and one block is one block; their bytes are back
- * on the host behind the call. An error names the entry. */
+ * on the host after the call. An error names the entry. */
 sw_status sw_side_launch(const sw_cuda_entry *entry, const sw_launch *launch,
                          sw_cuda_counters counters);
 

@@ -1,5 +1,5 @@
 /* Entries on a card: operands go there, a launch is waited for, and all comes back. Around each
- * block lie bytes that nobody may write; with STEPWELL_DEVICE_APART=1 each block is an
+ * block lie bytes that no one may write; with STEPWELL_DEVICE_APART=1 each block is an
  * allocation of its own instead, exactly as large, for tools that watch these. */
 #include "tests/cuda/side.h"
 #include "runtime/device/device.h"
@@ -243,9 +243,8 @@ static sw_status fetch(places *p, const sw_cuda_entry *e)
         if (are_apart())
             continue;
         if (i == 0)
-            SW_TRY(is_untouched(e, 0, b->at, "in front of a block"));
-        SW_TRY(
-            is_untouched(e, b->at + b->bytes, end, "behind a block, or in front of the next"));
+            SW_TRY(is_untouched(e, 0, b->at, "before a block"));
+        SW_TRY(is_untouched(e, b->at + b->bytes, end, "after a block, or before the next"));
         memcpy(b->host, image + b->at, b->bytes);
     }
     return SW_OK;

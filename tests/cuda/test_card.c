@@ -364,7 +364,7 @@ static void skipped_updates_of_members_are_told(void)
 }
 
 static const sw_test tests[] = {
-    {"a model is read, copied and gone behind what was launched",
+    {"a model is read, copied and gone after what was launched",
      a_model_is_read_behind_what_was_launched},
     {"execs that share a model wait for each other",
      execs_that_share_a_model_wait_for_each_other},

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALLOWED ((int64_t)2 << 20) /* of memory that nobody has explained */
+#define ALLOWED ((int64_t)2 << 20) /* of memory that no one has explained */
 
 /* ---- numbers ----------------------------------------------------------------------------- */
 

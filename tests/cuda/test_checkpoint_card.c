@@ -60,11 +60,11 @@ static void step_on(saved_run *r)
 
 #define KNOBS 4
 
-/* All that a model has behind each step: its bytes, but for the knobs, and these. */
+/* All that a model has after each step: its bytes, but for the knobs, and these. */
 static struct {
     unsigned char *bytes[STEPS + 1];
     float knobs[STEPS + 1][KNOBS];
-    size_t n; /* behind the last are the knobs' */
+    size_t n; /* after the last are the knobs' */
 } whole;
 
 static size_t numbers_of(const sw_model *m)
@@ -72,7 +72,7 @@ static size_t numbers_of(const sw_model *m)
     return m->entries[m->knob_entry].offset;
 }
 
-/* Read behind step r->step, which waits for the card. */
+/* Read after step r->step, which waits for the card. */
 static void remember(const saved_run *r)
 {
     unsigned char *to = malloc(whole.n);
@@ -84,7 +84,7 @@ static void remember(const saved_run *r)
         whole.knobs[r->step][k] = r->model->knobs[k].value;
 }
 
-/* A run that waits behind each step. */
+/* A run that waits after each step. */
 static void make_whole(void)
 {
     uint64_t all = 0, row = 0;
@@ -141,7 +141,7 @@ static const char *path_of(const char *name)
 
 /* ---- what is saved ----------------------------------------------------------------------- */
 
-/* Taken behind step k, written when step k + 1 was begun, read when it is there. */
+/* Taken after step k, written when step k + 1 was begun, read when it is there. */
 static void each_file_is_what_was_behind_its_step(void)
 {
     NEEDS_CHECKSUMS();
@@ -175,7 +175,7 @@ static void each_file_is_what_was_behind_its_step(void)
 
 /* ---- who waits --------------------------------------------------------------------------- */
 
-/* How often the exec's thread waits in each step, with a copy in front of it or without. */
+/* How often the exec's thread waits in each step, with a copy before it or without. */
 static void waits_of(bool copies, uint64_t *waits, uint64_t *taking)
 {
     saved_run *r = begin(1); /* as late as can be */
@@ -242,7 +242,7 @@ static void a_run_on_a_card_goes_on_with_the_same_bits(void)
             CU_ASSERT(r->step == step && is_as_behind(r, step));
             while (r->step < STEPS)
                 step_on(r);
-            SW_CHECK(is_as_behind(r, STEPS), "saved behind step %d, seed %d", (int)step,
+            SW_CHECK(is_as_behind(r, STEPS), "saved after step %d, seed %d", (int)step,
                      (int)lazy);
             saved_checkpoint_end(c);
             end(r);
@@ -417,7 +417,7 @@ static void a_fault_of_the_card_fails_the_save_and_the_run(void)
 }
 
 static const sw_test tests[] = {
-    {"each file is what was behind its step", each_file_is_what_was_behind_its_step},
+    {"each file is what was after its step", each_file_is_what_was_behind_its_step},
     {"taking does not stop the queue", taking_does_not_stop_the_queue},
     {"a run on a card goes on with the same bits", a_run_on_a_card_goes_on_with_the_same_bits},
     {"another exec may have trained the model", another_exec_may_have_trained_the_model},

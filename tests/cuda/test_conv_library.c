@@ -174,7 +174,7 @@ typedef struct {
     sw_status status;
 } call;
 
-enum { BEHIND = 16384 }; /* bytes behind the scratch, which stay as they are */
+enum { BEHIND = 16384 }; /* bytes after the scratch, which stay as they are */
 
 /* The outputs begin with the same numbers each time. */
 static void launch_on(call *c, const sw_cuda_queue *queue, int which, const sw_buffer *in,
@@ -201,7 +201,7 @@ static void launch_on(call *c, const sw_cuda_queue *queue, int which, const sw_b
     c->status = entry->kernel(&c->launch, queue);
     const unsigned char *behind = (const unsigned char *)c->launch.scratch + bytes;
     for (int i = 0; i < BEHIND; i++)
-        if (!SW_CHECK(behind[i] == 0xff, "kernel %d: %zu bytes of scratch, %d behind them",
+        if (!SW_CHECK(behind[i] == 0xff, "kernel %d: %zu bytes of scratch, %d after them",
                       which, bytes, i))
             break;
 }
@@ -357,7 +357,7 @@ static void each_library_has_its_own(void)
     }
 }
 
-/* What is behind the last term of a sum is no term: an infinite weight is not multiplied by
+/* What is after the last term of a sum is no term: an infinite weight is not multiplied by
  * zeros there. */
 static void infinite_weights_make_infinite_sums(void)
 {

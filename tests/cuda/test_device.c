@@ -296,7 +296,7 @@ static void copy_bytes(void)
     CU_ASSERT_EQUAL(swi_device_zero(d, there + 6, 1), SW_OK);
     CU_ASSERT_EQUAL(swi_device_read(d, back, there, 8), SW_OK);
     CU_ASSERT(memcmp(back, "563456\0008", 8) == 0);
-    CU_ASSERT_EQUAL(s->syncs, 4); /* in front of each */
+    CU_ASSERT_EQUAL(s->syncs, 4); /* before each */
     s->answer = SW_NOMEM;
     CU_ASSERT_EQUAL(swi_device_read(d, back, there, 8), SW_NOMEM);
     CU_ASSERT_EQUAL(swi_device_fault(d), SW_OK); /* is no fault */
@@ -350,12 +350,12 @@ static const sw_test tests[] = {
     {"modules of other builds are refused", modules_of_other_builds_are_refused},
     {"names of devices are checked", names_of_devices_are_checked},
     {"the real module says what is missing", the_real_module_says_what_is_missing},
-    {"cards are opened once and closed behind the last user",
+    {"cards are opened once and closed after the last user",
      cards_are_opened_once_and_closed_behind_the_last_user},
     {"cards are counted over threads", cards_are_counted_over_threads},
     {"entries are found by op and kernel", entries_are_found_by_op_and_kernel},
     {"pairs are found by both ops", fusions_are_found_by_both_ops},
-    {"bytes are copied behind what was launched", bytes_are_copied_behind_what_was_launched},
+    {"bytes are copied after what was launched", bytes_are_copied_behind_what_was_launched},
     {"the first fault is kept and answers all later calls",
      the_first_fault_is_kept_and_answers_all_later_calls},
 };

@@ -62,7 +62,7 @@ static void end_library(void)
     sw_cuda_dnn_destroy(t.queue.dnn);
     CU_ASSERT_EQUAL(living().dnn, 0);
     CU_ASSERT_EQUAL(sw_fake_host_blocks, 0);
-    CU_ASSERT_EQUAL(pthread_mutex_destroy(&t.device.capture_lock), 0); /* nobody holds it */
+    CU_ASSERT_EQUAL(pthread_mutex_destroy(&t.device.capture_lock), 0); /* no one holds it */
 }
 
 static void end(void)

@@ -104,7 +104,7 @@ static bool is_heavy(const sw_op_desc *d)
     return strcmp(d->name, "attention") == 0;
 }
 
-/* Elements of the largest operand behind growing, about: less where each of them is made of
+/* Elements of the largest operand after growing, about: less where each of them is made of
  * random numbers. */
 static int64_t grown_elements(const sw_op_desc *d)
 {
@@ -288,7 +288,7 @@ static void forward_case(swi_check *c, const variant *v, const char *label, sw_e
     if (f->entry == NULL) { /* gradients want its outputs all the same */
         static sw_cuda_entry none;
         f->entry = &none;
-    } else if (d->n_extra > 0) { /* extras that nobody reads: not there */
+    } else if (d->n_extra > 0) { /* extras that no one reads: not there */
         fill_outputs(f, types);
         for (int o = d->n_out; o < f->n_out; o++)
             f->out[o].ptr = NULL;

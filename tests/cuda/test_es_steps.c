@@ -23,7 +23,7 @@ static sw_fake_counts counted(void)
     return c;
 }
 
-/* Behind all that the test destroys. */
+/* After all that the test destroys. */
 static void all_is_back(void *unused)
 {
     sw_fake_live l;

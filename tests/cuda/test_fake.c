@@ -337,7 +337,7 @@ static void a_kernel_that_fails_breaks_the_card(void)
     cudaStream_t s = new_stream();
     float *d = new_device();
     void *more;
-    GOOD(tiny_divergent(s, d)); /* nobody knows yet */
+    GOOD(tiny_divergent(s, d)); /* no one knows yet */
     GIVES(cudaErrorLaunchFailure, cudaStreamSynchronize(s));
     violation_says("divergent barrier");
     GIVES(cudaErrorLaunchFailure, cudaMalloc(&more, 4));

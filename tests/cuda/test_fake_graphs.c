@@ -265,7 +265,7 @@ static void events_live_in_graphs(void)
     GOOD(cudaGraphLaunch(exec, b.s));
     GOOD(cudaDeviceSynchronize());
     no_violation();
-    /* A graph that waits for what comes behind it. */
+    /* A graph that waits for what comes after it. */
     b = begun(cudaStreamCaptureModeThreadLocal, 1);
     GOOD(cudaStreamWaitEvent(b.s, b.event, cudaEventWaitExternal));
     exec = ended(&b, 1);

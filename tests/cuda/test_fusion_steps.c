@@ -1,4 +1,4 @@
-/* Ops that are launched with the one in front of them, in whole steps on the card that is not
+/* Ops that are launched with the one before them, in whole steps on the card that is not
  * there: which are, that each way to run has the same bits, and that what is told of a run is
  * true of them. */
 #include "profiler/record/record.h"

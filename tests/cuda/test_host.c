@@ -275,7 +275,7 @@ static void events_say_where_a_queue_is(void)
     good(api->record(plain, &b.queue));
     good(api->done(b.to, &done));
     CU_ASSERT(!done);
-    good(api->fill(&b.queue, b.there, 2, 1)); /* "not ready" is not found behind it */
+    good(api->fill(&b.queue, b.there, 2, 1)); /* "not ready" is not found after it */
     good(api->wait(plain));
     good(api->done(b.to, &done));
     CU_ASSERT(done);
@@ -538,7 +538,7 @@ static sw_status launch_tanh(const bench *b)
     return SW_INVALID;
 }
 
-/* Neither memory that is short, nor a call that failed, nor "not ready" is found behind the
+/* Neither memory that is short, nor a call that failed, nor "not ready" is found after the
  * next launch. */
 static void an_error_is_reported_once(void)
 {
@@ -582,7 +582,7 @@ static const sw_test tests[] = {
      a_captured_queue_is_replayed_with_its_events},
     {"a capture can be thrown away", a_capture_can_be_thrown_away},
     {"what no capture may see ends it", what_no_capture_may_see_ends_it},
-    {"another thread waits for the card behind a capture",
+    {"another thread waits for the card after a capture",
      another_thread_waits_for_the_card_behind_a_capture},
     {"every call fails by its name and leaves nothing",
      every_call_fails_by_its_name_and_leaves_nothing},

@@ -302,7 +302,7 @@ static void members_come_and_go(void)
     member_pool_end_card();
 }
 
-/* A hole in front of a range that is longer: twice as long (pieces on the card), and hundreds
+/* A hole before a range that is longer: twice as long (pieces on the card), and hundreds
  * of times (by host memory). */
 static void long_ranges_close_short_holes(void)
 {

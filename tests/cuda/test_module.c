@@ -58,7 +58,7 @@ static int allowed(const char *kernel)
     return 64;
 }
 
-/* One kernel for one card: the lines behind its name. */
+/* One kernel for one card: the lines after its name. */
 static void check_kernel(const char *at, uint32_t *n, uint32_t *n_hot)
 {
     char kernel[512];

@@ -54,7 +54,7 @@ static void run(const char *device, const char *setting, const char *const *more
     sw_process_run(&outcome, argv, env, 240);
 }
 
-/* Behind `from`, which moves on. */
+/* After `from`, which moves on. */
 static double number(const char **from, const char *key)
 {
     char quoted[64];

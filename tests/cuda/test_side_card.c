@@ -34,7 +34,7 @@ static sw_status launched(sw_cuda_kernel *kernel, int64_t at, size_t shift, floa
     return status;
 }
 
-/* In front of an output, behind it, and inside, where it comes back. */
+/* Before an output, after it, and inside, where it comes back. */
 static void bytes_beside_operands_are_watched(void)
 {
     static const struct {

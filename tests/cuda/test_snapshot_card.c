@@ -1,5 +1,5 @@
 /* Snapshots of models on a card, over the card that is not there: what they hold while runs go
- * on behind them, who waits, and what a fault leaves. */
+ * on after them, who waits, and what a fault leaves. */
 #include "runtime/device/snapshot.h"
 #include "runtime/exec/exec.h"
 #include "runtime/model/model_bytes.h"
@@ -101,7 +101,7 @@ static sw_status wait_elsewhere(swi_snapshot *snapshot)
     return *(sw_status *)status;
 }
 
-/* The model's numbers behind each of the runs, each read when all was done. */
+/* The model's numbers after each of the runs, each read when all was done. */
 static unsigned char *history(int runs, size_t *bytes)
 {
     scene s;
@@ -145,7 +145,7 @@ static void it_is_what_was_behind_its_run(void)
     }
 }
 
-/* A copy that no one waited for is given up by the next one, which holds what is behind its own
+/* A copy that no one waited for is given up by the next one, which holds what is after its own
  * run. */
 static void one_that_was_not_waited_for_is_taken_again(void)
 {
@@ -195,7 +195,7 @@ static void the_exec_does_not_wait(void)
     end(&s);
 }
 
-/* A run with a copy in front of it waits as often as one without. */
+/* A run with a copy before it waits as often as one without. */
 static void a_run_behind_it_does_not_wait_for_it(void)
 {
     scene s;
@@ -351,10 +351,10 @@ static void a_fault_of_any_call_is_kept(void)
 }
 
 static const sw_test tests[] = {
-    {"it is what was behind its run, whatever runs behind it", it_is_what_was_behind_its_run},
+    {"it is what was after its run, whatever runs after it", it_is_what_was_behind_its_run},
     {"one that was not waited for is taken again", one_that_was_not_waited_for_is_taken_again},
     {"the exec does not wait", the_exec_does_not_wait},
-    {"a run behind it does not wait for it", a_run_behind_it_does_not_wait_for_it},
+    {"a run after it does not wait for it", a_run_behind_it_does_not_wait_for_it},
     {"its memory is pinned, and no budget's", its_memory_is_pinned_and_no_budgets},
     {"memory that is refused leaves nothing", memory_that_is_refused_leaves_nothing},
     {"it may end while copies are on their way", it_may_end_while_copies_are_on_their_way},

@@ -279,7 +279,7 @@ static void a_card_has_the_arenas_and_nothing_else(void)
 
 /* ---- failures ---------------------------------------------------------------------------- */
 
-/* Whose failure nobody needs to hear of: what gives back, which has its own way out, and the
+/* Whose failure no one needs to hear of: what gives back, which has its own way out, and the
  * preparation of products and convolutions by libraries, which own kernels make instead. */
 static bool may_be_ignored(const char *function)
 {
@@ -337,7 +337,7 @@ static bool one_failure(const sw_scene *scene, const sw_fake_card *card, bool im
     else if (before != NULL) /* who grows memory ahead of time asks again, for less */
         SW_CHECK(may_be_ignored(before) ||
                      ((immediate || scene->convolves) && may_be_asked_again(before)),
-                 "call %d, %s, answers %d, and nobody says so", (int)k, before, error);
+                 "call %d, %s, answers %d, and no one says so", (int)k, before, error);
     else
         SW_CHECK(status == SW_OK, "nothing fails: %s", sw_last_error());
     SW_CHECK(sw_heap_blocks() == blocks, "call %d, %s: host memory is left", (int)k,

@@ -74,7 +74,7 @@ static void the_program_trains_on_it(void)
     CU_ASSERT(loss[1] == loss[2] && loss[1] == loss[ways - 1]);
 }
 
-/* A step that is read right behind the one in front of it took none of the time between. */
+/* A step that is read right after the one before it took none of the time between. */
 static void the_last_step_has_no_time(void)
 {
     char path[1024], line[512];
@@ -135,7 +135,7 @@ static void a_small_card_is_said_so(void)
 
 static const sw_test tests[] = {
     {"the program trains on it", the_program_trains_on_it},
-    {"the last step in front of a validation has no time", the_last_step_has_no_time},
+    {"the last step before a validation has no time", the_last_step_has_no_time},
     {"a report keeps the card's memory and the process's apart",
      a_report_keeps_card_and_process_apart},
     {"a card that is too small or not there is said so", a_small_card_is_said_so},

@@ -96,7 +96,7 @@ static const swi_update_attrs numbers[] = {
      .decoupled = 1,
      .has_corrections = 1}};
 
-/* The rate, and behind it numbers that are knobs: not those of the attributes. */
+/* The rate, and after it numbers that are knobs: not those of the attributes. */
 static const float knobs[] = {0.05f, 0.03f, 0.6f, 0.7f, 0.85f};
 #define READS (SWI_READS_DECAY | SWI_READS_MOMENTUM | SWI_READS_BETAS)
 

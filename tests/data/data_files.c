@@ -213,7 +213,7 @@ void data_refused_unreadable(data_read *read, const char *path)
     const uid_t nobody = 65534;
     const bool root = geteuid() == 0;
     if (root && seteuid(nobody) != 0)
-        SW_SKIP("root may read everything, and can be nobody else");
+        SW_SKIP("root may read everything, and can be no one else");
     CU_ASSERT(root || chmod(path, 0) == 0);
     data_refused(read, SW_IO, strrchr(path, '/') + 1, "Permission denied");
     CU_ASSERT(!root || seteuid(0) == 0);

@@ -4,7 +4,7 @@
 
 #include "tests/data/data_files.h"
 
-/* A header of that version around a dictionary as it is written, and n bytes behind it. */
+/* A header of that version around a dictionary as it is written, and n bytes after it. */
 bytes npy_raw(int major, const char *dictionary, const void *data, size_t n);
 /* The same with NumPy's own dictionary: npy_make("<f4", false, "3, 4", ...). */
 bytes npy_make(const char *descr, bool fortran, const char *shape, const void *data, size_t n);

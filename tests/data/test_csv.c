@@ -198,7 +198,7 @@ static void damage_is_refused_by_its_place(void)
         {"1,2,0\n1,2,0\n1,2,7x\n", "line 3, column 3: '7x' is a word, and the label in line 1"},
         {"1,2,cat\n1,2,7\n", "line 2, column 3: '7' is a number, and the label in line 1"},
         {"1,2,0\n\"1,2,0\n1,2,0\n", "line 2: its quotation mark is never closed"},
-        {"1,2,0\n\"1\"2,2,0\n", "line 2: text behind a closing quotation mark"},
+        {"1,2,0\n\"1\"2,2,0\n", "line 2: text after a closing quotation mark"},
         {"1,2,0\n1,\"2\n3\",0\n", "line 2, column 2: '2?3' must be a number with"},
         {"1,2,0\n1,\033[2J,0\n", "'?[2J' must be a number with"},
         {"1,\"2\n\n\",0\n1,x,0\n", "line 1, column 2"},

@@ -23,7 +23,7 @@ static uint64_t hash_of(const sw_dataset *set)
             SW_SKIP("the library was built without libxxhash");                                \
     } while (0)
 
-/* Memory of all fields, one behind the other in *at and *n. */
+/* Memory of all fields, one after the other in *at and *n. */
 static int blocks_of(const sw_dataset *set, unsigned char **at, size_t *n)
 {
     int blocks = 0;
@@ -85,7 +85,7 @@ static void every_byte_of_every_field_counts(void)
     CU_ASSERT_EQUAL(bytes_that_count(text_of(9, 8)), 9);
 }
 
-/* 11 windows of 8 tokens that begin at one of 8 places, and the token behind them. */
+/* 11 windows of 8 tokens that begin at one of 8 places, and the token after them. */
 static void bytes_that_no_window_reaches_do_not_count(void)
 {
     NEEDS_CHECKSUMS();

@@ -334,7 +334,7 @@ static sw_status save_and_load(const run *r, const sw_dataset *d, const int of[2
 
 static void a_checkpoint_tells_keyed_loaders_from_others(void)
 {
-    static run r; /* destroyed behind the test */
+    static run r; /* destroyed after the test */
     const sw_dataset *d = vectors(21, 3);
     if (!swi_checksum_there())
         SW_SKIP("built without libxxhash");

@@ -44,7 +44,7 @@ static sw_status read_train(sw_dataset *part[2])
     return sw_dataset_idx(&part[0], dir_name(), "train");
 }
 
-/* Reading the folder fails with `status`, naming a file and a reason; nothing stays behind. */
+/* Reading the folder fails with `status`, naming a file and a reason; nothing stays after. */
 static void refused(sw_status status, const char *file, const char *reason)
 {
     data_refused(read_train, status, file, reason);
@@ -124,7 +124,7 @@ static void cut_and_long_files_are_refused(void)
     }
     bytes_byte(&whole, 0);
     dir_put(IMAGES, whole);
-    refused(SW_FORMAT, IMAGES, "behind the 144");
+    refused(SW_FORMAT, IMAGES, "after the 144");
 
     dir_put(IMAGES, good_images());
     whole = good_labels();
@@ -134,7 +134,7 @@ static void cut_and_long_files_are_refused(void)
     }
     bytes_byte(&whole, 0);
     dir_put(LABELS, whole);
-    refused(SW_FORMAT, LABELS, "behind the 12");
+    refused(SW_FORMAT, LABELS, "after the 12");
 }
 
 static void wrong_magic_is_refused(void)
@@ -167,7 +167,7 @@ static void hostile_sizes_take_no_memory(void)
                                           "overflows",
                                           "144 bytes are there",
                                           "156 bytes, 144 bytes are there",
-                                          "behind the 132"};
+                                          "after the 132"};
     new_dir();
     dir_put(LABELS, good_labels());
     sw_heap_stats before, after;
@@ -284,7 +284,7 @@ static void cut_and_damaged_gzip_is_refused(void)
     file_put(dir_file(IMAGES ".gz"), whole.at, whole.n);
     refused(SW_FORMAT, IMAGES ".gz", "data check");
     whole.at[40] ^= 1;
-    bytes_put(&whole, "behind", 6);
+    bytes_put(&whole, "after", 6);
     dir_put(IMAGES ".gz", whole);
     refused(SW_FORMAT, IMAGES ".gz", "damaged gzip");
 }
@@ -307,7 +307,7 @@ static void damage_inside_gzip_is_refused(void)
     }
     bytes_byte(&whole, 1);
     dir_put(IMAGES ".gz", gzip_make(whole.at, whole.n));
-    refused(SW_FORMAT, IMAGES ".gz", "behind the 144");
+    refused(SW_FORMAT, IMAGES ".gz", "after the 144");
     bytes_free(&whole);
     dir_put(IMAGES ".gz", zipped(idx_make(3, many, small_images, sizeof small_images)));
     refused(SW_FORMAT, IMAGES ".gz", "47,040,000 bytes, 144 bytes are there");

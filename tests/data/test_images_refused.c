@@ -1,5 +1,5 @@
 /* Folders of images that are refused: what is missing, foreign, damaged, cut or too large, by
- * name, and without anything left behind; failures of memory and of files. */
+ * name, and without anything left; failures of memory and of files. */
 #include "alloc/base/fault.h"
 #include "alloc/base/message.h"
 #include "tests/data/image_files.h"
@@ -145,7 +145,7 @@ static void bombs_are_refused_before_memory_is_taken(void)
     CU_ASSERT(heap_peak(SW_HEAP_FILES) < (size_t)64 << 20);
 }
 
-/* Behind the look at its head, in front of its decoding. */
+/* After the look at its head, before its decoding. */
 static int change_it(void *user, int64_t done, int64_t all)
 {
     const png_image *other = user;

@@ -97,7 +97,7 @@ static void the_bytes_are_the_same(void)
     check_same("a folder for testing");
 }
 
-/* The bad one in front takes longer to fail than those behind it, or less long. */
+/* The bad one in front takes longer to fail than those after it, or less long. */
 static void the_first_bad_image_is_told(void)
 {
     static const int bad[] = {2, 3, 5, 6};
@@ -203,9 +203,9 @@ static void progress_ends_at_the_first_bad_image(void)
         watch(-1);
         data_refused(images_read_one, SW_FORMAT, path_of("a", 2), "cut after");
         CU_ASSERT(told.calls == 12 + 3 && told.wrong == 0);
-        watch(12 + 2); /* in front of it */
+        watch(12 + 2); /* before it */
         data_refused(images_read_one, SW_STOPPED, dir_name(), "stopped after 14 of 24");
-        watch(12 + 3); /* behind it */
+        watch(12 + 3); /* after it */
         data_refused(images_read_one, SW_FORMAT, path_of("a", 2), "cut after");
     }
 }
@@ -292,7 +292,7 @@ static void every_failure_is_told(void)
 static const sw_test tests[] = {
     {"the bytes are the same", the_bytes_are_the_same},
     {"the first bad image is told", the_first_bad_image_is_told},
-    {"none is begun behind a bad image", none_is_begun_behind_a_bad_image},
+    {"none is begun after a bad image", none_is_begun_behind_a_bad_image},
     {"progress is told by one thread, in order", progress_is_told_by_one_thread_in_order},
     {"progress ends at the first bad image", progress_ends_at_the_first_bad_image},
     {"threads are as many as help", threads_are_as_many_as_help},

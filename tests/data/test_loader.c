@@ -305,7 +305,7 @@ static void a_seek_past_the_epoch_changes_nothing(void)
     }
 }
 
-/* A seek to the end of a long epoch fills what comes behind it and nothing in front of it:
+/* A seek to the end of a long epoch fills what comes after it and nothing before it:
  * memory that no batch was copied to is still zero. */
 static void a_seek_replays_nothing(void)
 {
@@ -315,7 +315,7 @@ static void a_seek_replays_nothing(void)
         loader(dataset, (sw_loader_opts){.batch = 10, .slots = 3, .inline_fill = -1});
     CU_ASSERT_EQUAL_FATAL(sw_loader_seek(l, 0, 99), SW_OK);
     CU_ASSERT_EQUAL_FATAL(next(l, &inputs), 2);
-    const char *first = inputs[0].data; /* slots stand one behind the other */
+    const char *first = inputs[0].data; /* slots stand one after the other */
     CU_ASSERT_EQUAL_FATAL(sw_loader_seek(l, 1, 99), SW_OK);
     CU_ASSERT_EQUAL_FATAL(next(l, &inputs), 2);
     check_batch(dataset, inputs, NULL, 990, 10);

@@ -160,7 +160,7 @@ static void what_is_no_archive_is_refused(void)
     data_refused_unreadable(read_parts, path);
 }
 
-/* Offsets in the archive of new_scene(ZIP_STORED): x's own header is at 0, the list behind both
+/* Offsets in the archive of new_scene(ZIP_STORED): x's own header is at 0, the list after both
  * arrays. */
 static void refused_with(zip_kind kind, size_t at, const char *to, size_t n, sw_status status,
                          const char *reason)
@@ -186,11 +186,11 @@ static void lists_are_held_against_the_file(void)
     refused_with(ZIP_STORED, list + 20, "....", 4, SW_FORMAT, "sizes that cannot be");
     refused_with(ZIP_STORED, list + 42, "\1", 1, SW_FORMAT, "no file where its list says");
     refused_with(ZIP_STORED, list + 42, "....", 4, SW_FORMAT, "sizes that cannot be");
-    refused_with(ZIP_STORED, list + 28, "..", 2, SW_FORMAT, "behind the end of its list");
+    refused_with(ZIP_STORED, list + 28, "..", 2, SW_FORMAT, "past the end of its list");
     refused_with(ZIP_STORED, list + 24, "\377\377\377\377", 4, SW_FORMAT, "sizes of 64 bits");
     refused_with(ZIP_STORED, list, "....", 4, SW_FORMAT, "an entry of its list is none");
-    refused_with(ZIP_STORED, 26, "\377\377", 2, SW_FORMAT, "ends behind its end");
-    refused_with(ZIP_STORED, list + 102 + 12, "....", 4, SW_FORMAT, "not in front of its end");
+    refused_with(ZIP_STORED, 26, "\377\377", 2, SW_FORMAT, "ends past its end");
+    refused_with(ZIP_STORED, list + 102 + 12, "....", 4, SW_FORMAT, "not before its end");
     refused_with(ZIP_STORED, list + 102, ".", 1, SW_FORMAT, "no list at its end");
     new_scene(ZIP_WIDE);
     b = file_get(path);
@@ -198,10 +198,10 @@ static void lists_are_held_against_the_file(void)
     bytes_free(&b);
     refused_with(ZIP_WIDE, list, ".", 1, SW_FORMAT, "no record of 64 bits");
     refused_with(ZIP_WIDE, list + 48, "\377\377\377\377\377\377\377\377", 8, SW_FORMAT,
-                 "not in front of its end");
+                 "not before its end");
     refused_with(ZIP_WIDE, list + 56, ".", 1, SW_FORMAT, "no record of 64 bits");
     refused_with(ZIP_WIDE, list + 56 + 8, "\377\377\377\377\377\377\377\377", 8, SW_FORMAT,
-                 "a place behind its end");
+                 "a place past its end");
 }
 
 static void what_unpacks_to_too_much_is_refused(void)

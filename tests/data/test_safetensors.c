@@ -340,7 +340,7 @@ static void differences_are_named(void)
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]},"
          "\"b\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]}}",
          32, "'a' must begin at 24 (got 4): tensors overlap"},
-        {"{" A "," B "}", 33, "1 bytes behind its last tensor"},
+        {"{" A "," B "}", 33, "1 bytes after its last tensor"},
     };
     sw_model *model = small_model(3);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -356,7 +356,7 @@ static void damaged_headers_are_refused(void)
         {"", "'{' was expected"},
         {"[]", "'{' was expected"},
         {"{", "'\"' was expected"},
-        {"{" A "," B "} x", "text behind the header's end"},
+        {"{" A "," B "} x", "text after the header's end"},
         {"{" A "," B ",}", "'\"' was expected"},
         {"{\"__metadata__\":{},\"__metadata__\":{}," A "," B "}", "__metadata__ twice"},
         {"{\"__metadata__\":{\"k\":1}," A "," B "}", "'\"' was expected"},
@@ -440,7 +440,7 @@ static void files_of_other_programs_are_named(void)
         const bytes file = {(unsigned char *)(uintptr_t)files[i].first, files[i].n};
         refused(model, &file, files[i].says);
         for (size_t n = 8; n < file.n;
-             n++) { /* cut anywhere: refused, and nothing read behind */
+             n++) { /* cut anywhere: refused, and nothing read past it */
             const bytes cut = {file.at, n};
             refused(model, &cut, "safetensors file");
         }
@@ -627,19 +627,19 @@ static void every_call_can_fail(void)
     CU_ASSERT(reads == 9 && blocks == 15);
 }
 
-/* When even the removal fails, the message says what is left behind. */
+/* When even the removal fails, the message says what is left. */
 static void what_stays_behind_is_named(void)
 {
     sw_model *model = small_model(1);
-    const char *path = path_of("behind");
+    const char *path = path_of("after");
     sw_fault_unnamed(false); /* else there is a name, for a moment, when all is written */
     sw_fault_plan(SW_FAULT_FILE, 4, SW_FAULT_FROM);
     const sw_status status = sw_model_save(model, path);
     sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_OFF);
     sw_fault_unnamed(true);
-    failed_as(status, SW_IO, ".tmp is left behind");
-    const char *name = strstr(sw_last_error(), "/behind.");
-    for (const char *next = name; next != NULL; next = strstr(next + 1, "/behind."))
+    failed_as(status, SW_IO, ".tmp is left");
+    const char *name = strstr(sw_last_error(), "/after.");
+    for (const char *next = name; next != NULL; next = strstr(next + 1, "/after."))
         name = next;
     CU_ASSERT_PTR_NOT_NULL_FATAL(name);
     char left[256];
@@ -690,6 +690,6 @@ static const sw_test tests[] = {
     {"a folder is not replaced", a_folder_is_not_replaced},
     {"a link stays a link", a_link_stays_a_link},
     {"every call can fail", every_call_can_fail},
-    {"what stays behind is named", what_stays_behind_is_named},
+    {"what stays after is named", what_stays_behind_is_named},
 };
 SW_SUITE("safetensors", tests)

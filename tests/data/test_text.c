@@ -60,7 +60,7 @@ static void the_last_tenth_is_for_validation(void)
     }
 }
 
-/* Wherever the first window begins, each fits with the token behind it, and no more would. */
+/* Wherever the first window begins, each fits with the token after it, and no more would. */
 static void windows_fit_wherever_they_begin(void)
 {
     for (int64_t context = 1; context < 9; context++)

@@ -17,7 +17,7 @@ static void put_compressed(const char *name, bytes plain)
     bytes_free(&plain);
 }
 
-/* The header of n images of 28 x 28 and `there` bytes behind it; n labels, 0 to 9 in turn. */
+/* The header of n images of 28 x 28 and `there` bytes after it; n labels, 0 to 9 in turn. */
 static void put_images(uint32_t n, size_t there, uint32_t n_labels)
 {
     const uint32_t image[3] = {n, 28, 28};
@@ -59,7 +59,7 @@ static sw_status read_cifar(sw_dataset *part[2])
 
 /* ---- IDX --------------------------------------------------------------------------------- */
 
-/* The header says the size: nothing behind it is looked at, and no memory is taken. */
+/* The header says the size: nothing after it is looked at, and no memory is taken. */
 static void a_size_over_the_limit_is_said_before_it_is_taken(void)
 {
     if (!SW_HAVE_ZLIB)
@@ -87,7 +87,7 @@ static void a_header_that_lies_is_damage(void)
     idx_opts.unpack_bytes = 16 + 10 * 784;
     data_refused(read_idx, SW_NOMEM, IMAGES, "unpacks to more than 7,856 bytes");
     idx_opts.unpack_bytes = 0;
-    data_refused(read_idx, SW_FORMAT, IMAGES, "bytes behind the 7840");
+    data_refused(read_idx, SW_FORMAT, IMAGES, "bytes after the 7840");
 }
 
 /* What sw_dataset_describe tells, of files whose images are not even there. */

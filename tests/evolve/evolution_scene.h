@@ -31,7 +31,7 @@ const char *evo_folder(void);
 /* The history of a folder without times, for free(). */
 char *evo_history(const char *dir);
 
-/* A whole file with a zero byte behind it, for free(); a file of these bytes. */
+/* A whole file with a zero byte after it, for free(); a file of these bytes. */
 char *evo_read(const char *path, size_t *n);
 void evo_write(const char *path, const char *bytes, size_t n);
 /* The files of a run's folder and its states, kept in memory. What is there

@@ -177,7 +177,7 @@ static uint32_t read_by(const sw_genome *g, const swi_vertex *v)
     return swi_vertex_readers(g, (uint32_t)(v - g->vertices), NULL, 0);
 }
 
-/* Everyone who read `was` reads v, and nobody else does. */
+/* Everyone who read `was` reads v, and no one else does. */
 static bool is_read_by_the_same(const sw_genome *g, const swi_vertex *v, const sw_genome *a,
                                 const swi_vertex *was)
 {

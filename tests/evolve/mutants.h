@@ -5,7 +5,7 @@
 #include "runtime/population/evolve/mutate.h"
 #include "tests/evolve/genome_texts.h"
 
-/* A genome of these vertices, one a line as in a text, behind "input"; input "[1, 8, 8]" and so
+/* A genome of these vertices, one a line as in a text, after "input"; input "[1, 8, 8]" and so
  * on. Destroyed when the test ends. */
 sw_genome *mutant_base(const char *input, const char *vertices);
 

@@ -5,7 +5,7 @@
 #include "runtime/population/evolve/net.h"
 #include "tests/runtime/nets.h"
 
-/* end(what) behind the test, or when scene_sweep is called. */
+/* end(what) after the test, or when scene_sweep is called. */
 void scene_later(void (*end)(void *), void *what);
 /* End all that was made so far, in the middle of a test of thousands. */
 void scene_sweep(void);
@@ -41,10 +41,10 @@ typedef struct {
 scene_batch scene_data(const sw_genome *g, sw_dtype dtype, int64_t rows, uint64_t seed);
 sw_run_args scene_args(sw_net *made, const scene_batch *data, sw_mode mode);
 
-/* A block that is freed behind the test. */
+/* A block that is freed after the test. */
 void *scene_block(size_t bytes);
 /* Logits of the samples by a plain interpreter of the genome in float64, in evaluation: (rows,
- * classes), freed behind the test. */
+ * classes), freed after the test. */
 double *scene_logits(const sw_net *made, const scene_batch *data);
 /* The logits that the library computes, in evaluation. */
 float *scene_run_logits(sw_exec *exec, sw_net *made, const scene_batch *data);

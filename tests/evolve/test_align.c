@@ -119,7 +119,7 @@ static void flattened_channels_tie_from_both_sides(void)
     OK(swi_genome_check(g, NULL));
 }
 
-/* Where a channel lies across two parts of a concat, a new one would lie behind it here, and
+/* Where a channel lies across two parts of a concat, a new one would lie after it here, and
  * inside of it there: there are no new ones, but it may be wide. */
 static void a_channel_across_parts_has_no_new_one(void)
 {
@@ -139,7 +139,7 @@ static void a_channel_across_parts_has_no_new_one(void)
         const swi_wish wish = {a, 3}, less = {c, 2};
         swi_align_opts opts = {
             .wishes = &wish, .n_wishes = 1, .utilities = &utility, .n_utilities = 1};
-        OK(swi_align(g, &opts, NULL)); /* the second channel has new ones behind it */
+        OK(swi_align(g, &opts, NULL)); /* the second channel has new ones after it */
         ROWS(g, b, 0, 1);
         ROWS(g, c, 0, 1, 2, 3, 4, 5, -1, -1, -1, -1);
         opts = (swi_align_opts){.wishes = &less, .n_wishes = 1};
@@ -343,7 +343,7 @@ static const sw_test tests[] = {
     {"parts of a concat keep their places", parts_of_a_concat_keep_their_places},
     {"flattened channels come and go whole", flattened_channels_go_whole},
     {"flattened channels tie from both sides", flattened_channels_tie_from_both_sides},
-    {"a channel across parts of a concat has no new one behind it",
+    {"a channel across parts of a concat has no new one after it",
      a_channel_across_parts_has_no_new_one},
     {"ties make outputs one", ties_make_outputs_one},
     {"ties of flattened images take whole channels",

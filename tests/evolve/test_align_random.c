@@ -26,7 +26,7 @@ static bool is_shape(const swi_vertex *a, const swi_vertex *b, bool channels)
     return a->height == b->height && (!channels || a->channels == b->channels);
 }
 
-/* Something behind vertex a; or nothing, where it does not fit. */
+/* Something after vertex a; or nothing, where it does not fit. */
 static void grow(sw_dice *dice, sw_genome *g, uint32_t a, uint32_t b)
 {
     const swi_vertex *x = &g->vertices[a], *y = &g->vertices[b];
@@ -142,7 +142,7 @@ static int label_all(const sw_genome *g, elements *all)
     return n;
 }
 
-/* ---- what must hold behind every alignment ------------------------------------------------
+/* ---- what must hold after every alignment ------------------------------------------------
  */
 
 /* For each output now, which one it was; -1: a new one. */
@@ -335,7 +335,7 @@ static void searches_end_soon(void)
 typedef struct {
     elements at[2 * VERTICES + 8];
     int n_labels;
-    int next[LABELS]; /* which label is behind it everywhere; -1: none; -2: not there */
+    int next[LABELS]; /* which label is after it everywhere; -1: none; -2: not there */
     bool has_front[LABELS], fixed[LABELS], cut[LABELS];
     int head[LABELS], n_cells; /* first label by cell */
     int length[LABELS];        /* by cell */

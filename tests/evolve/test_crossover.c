@@ -100,7 +100,7 @@ static void shields_close_segments(void)
         const char *shield;
         uint32_t n;
     } cases[] = {
-        {"", 6 + 4}, /* of input, c1, r1, c2, gap: pairs in front of `out` */
+        {"", 6 + 4}, /* of input, c1, r1, c2, gap: pairs before `out` */
         {", \"shield\": [\"crossover\"]", 4},
         {", \"shield\": [\"remove\"]", 4},
         {", \"shield\": [\"inputs\"]", 6},  /* none ends at c1, or begins there */
@@ -172,13 +172,13 @@ static void segments_take_each_others_place(void)
 }
 
 /* Both borders of a segment at once: what the second one adds to the segment, which an add ties
- * to what is in front of it, comes to the first one's other side too. */
+ * to what is before it, comes to the first one's other side too. */
 static void borders_are_aligned_together(void)
 {
     sw_genome *g = mutant_base(
         "[1, 8, 8]", CONV("c1", "input", 8, "") CONV("adapter", "c1", 12, "")
                          CONV("w", "adapter", 12, "") V("sum", "add", "\"adapter\", \"w\"")
-                             END CONV("behind", "sum", 24, "") TAIL("behind"));
+                             END CONV("after", "sum", 24, "") TAIL("after"));
     const swi_tie ties[2][2] = {{{1, 2}, {4, 5}}, {{4, 5}, {1, 2}}};
     for (int i = 0; i < 2; i++) {
         sw_genome *child = NULL;

@@ -165,7 +165,7 @@ static uint64_t sum_of_run(const sw_evolution_opts *opts, int threads, size_t bu
     return sum;
 }
 
-/* Threads, files, rests and budgets that refuse nobody change no bit; another seed does. */
+/* Threads, files, rests and budgets that refuse no one change no bit; another seed does. */
 static void bits_depend_on_the_options_alone(void)
 {
     const evo_data data = evo_digits(256, 64);
@@ -236,7 +236,7 @@ static void fitness_decides(void)
     CU_ASSERT_EQUAL(calls, 6 * 6);
 }
 
-/* With two objectives nobody of rank 0 is beaten in both. */
+/* With two objectives no one of rank 0 is beaten in both. */
 static void objectives_are_ranked(void)
 {
     const evo_data data = evo_digits(128, 32);
@@ -310,7 +310,7 @@ static void infinite_losses_end_no_run(void)
     uint32_t fresh = 0;
     for (uint32_t i = 0; i < 6; i++) {
         const sw_candidate c = member_of(e, i);
-        CU_ASSERT(c.id == 6 || c.born == 1); /* nobody invalid is kept */
+        CU_ASSERT(c.id == 6 || c.born == 1); /* no one invalid is kept */
         fresh += c.parents[0] > 0 && c.parents[0] < 6 && c.steps == 0;
     }
     evo_run(e, 4);

@@ -21,7 +21,7 @@ typedef struct {
     sw_exec *exec;
     sw_evolution_opts opts;
     const char *dir;
-    evo_tree tree;      /* of a run that was ended behind BEFORE generations */
+    evo_tree tree;      /* of a run that was ended after BEFORE generations */
     uint64_t sum, best; /* at its end: of all members, of the best net */
     char *history;      /* without times */
     sw_evolution *e;    /* that goes on */
@@ -151,7 +151,7 @@ static void damage_file(const scene *s, int file, damage how, size_t at)
 }
 
 /* Each file that a generation needs, damaged in each way: it is named, and the run ends as if
- * nothing had happened. Nobody looks at what only the generation before needs. */
+ * nothing had happened. No one looks at what only the generation before needs. */
 static void each_file_may_be_damaged(void)
 {
     scene *s = new_scene();
@@ -274,7 +274,7 @@ static void another_format_is_named(void)
 
 /* ---- the history ------------------------------------------------------------------------- */
 
-/* No run needs it to go on: what is lost of it is said, what is not is there behind it. */
+/* No run needs it to go on: what is lost of it is said, what is not is there after it. */
 static void a_damaged_history_ends_no_run(void)
 {
     scene *s = new_scene();

@@ -31,7 +31,7 @@ static outcome straight(const evo_data *data)
     return o;
 }
 
-/* One that is stopped behind so many calls, thrown away and begun anew, again and again. */
+/* One that is stopped after so many calls, thrown away and begun anew, again and again. */
 static outcome interrupted(const evo_data *data, int calls)
 {
     const char *dir = evo_folder();
@@ -112,7 +112,7 @@ static outcome run_with_failure(sw_evolution_opts opts, sw_exec *exec, uint64_t 
     return o;
 }
 
-/* Whichever call of the file system fails, alone or with all behind it: a run that is begun
+/* Whichever call of the file system fails, alone or with all after it: a run that is begun
  * anew ends as if none had. */
 static void failures_lose_nothing(void)
 {
@@ -205,7 +205,7 @@ static void two_generations_are_there(const char *dir, uint64_t generation)
     }
 }
 
-/* Runs that are ended anywhere leave nothing behind that the next one does not take away. */
+/* Runs that are ended anywhere leave nothing after that the next one does not take away. */
 static void two_generations_are_kept(void)
 {
     const evo_data data = evo_digits(64, 16);

@@ -57,7 +57,7 @@ static void least_budget_is_enough(void)
         }
 }
 
-/* Members rest and take turns, children are refused, and nobody is ever denied memory; what was
+/* Members rest and take turns, children are refused, and no one is ever denied memory; what was
  * measured is what was predicted, to the byte, for all of them. */
 static void predictions_are_exact(void)
 {
@@ -280,7 +280,7 @@ static footprint most_until(sw_evolution *e, uint64_t generations, uint64_t from
     return most;
 }
 
-/* Where all genomes are one, generations leave nothing behind: not a block, not a byte. */
+/* Where all genomes are one, generations leave nothing after: not a block, not a byte. */
 static void generations_leave_nothing_behind(void)
 {
     const evo_data data = evo_digits(128, 32);
@@ -325,12 +325,12 @@ static void memory_is_flat(void)
 
 static const sw_test tests[] = {
     {"the least budget is enough, and less is refused", least_budget_is_enough},
-    {"predictions are exact, and nobody is denied memory", predictions_are_exact},
+    {"predictions are exact, and no one is denied memory", predictions_are_exact},
     {"a prediction is the least budget of a member alone", predictions_are_budgets},
     {"residents make room for children", residents_make_room_for_children},
     {"candidates have a hard limit", candidates_have_a_hard_limit},
     {"everything is given back", everything_is_given_back},
-    {"generations leave nothing behind", generations_leave_nothing_behind},
+    {"generations leave nothing after", generations_leave_nothing_behind},
     {"memory is flat over generations", memory_is_flat},
 };
 SW_SUITE("evolution memory", tests)

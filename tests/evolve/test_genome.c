@@ -142,16 +142,16 @@ static void readers_are_counted_once(void)
     CU_ASSERT_EQUAL(swi_vertex_readers(g, swi_genome_find(g, "gap"), out, 4), 0);
 }
 
-/* Who reads a vertex that is not in front of it is no genome, and so there is no cycle. */
+/* Who reads a vertex that is not before it is no genome, and so there is no cycle. */
 static void cycles_are_refused(void)
 {
     sw_genome *g = genome_chain(20);
     g->vertices[3].in[0] = 7;
     const uint64_t hash = swi_genome_hash(g);
-    REFUSED(swi_genome_check(g, NULL), SW_INVALID, "in front");
+    REFUSED(swi_genome_check(g, NULL), SW_INVALID, "before it");
     CU_ASSERT_EQUAL(swi_genome_hash(g), hash);
     g->vertices[3].in[0] = g->n - 1; /* the logits, which all others lead to */
-    REFUSED(swi_genome_check(g, NULL), SW_INVALID, "in front");
+    REFUSED(swi_genome_check(g, NULL), SW_INVALID, "before it");
 }
 
 /* New names are above all of their kind, and taken from the text alone. */

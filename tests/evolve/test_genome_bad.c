@@ -5,13 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* genome_text with the first `from` behind `behind` replaced. */
+/* genome_text with the first `from` after `after` replaced. */
 static const char *changed(const char *behind, const char *from, const char *to)
 {
     static char text[4096];
     const char *begin = strstr(genome_text, behind);
     const char *at = begin != NULL ? strstr(begin, from) : NULL;
-    if (!SW_CHECK(at != NULL, "'%s' behind '%s'", from, behind))
+    if (!SW_CHECK(at != NULL, "'%s' after '%s'", from, behind))
         return "";
     snprintf(text, sizeof text, "%.*s%s%s", (int)(at - genome_text), genome_text, to,
              at + strlen(from));
@@ -31,7 +31,7 @@ static void refused(const char *behind, const char *from, const char *to, const 
 static void damaged_texts_are_refused_by_line(void)
 {
     static const char *const bad[][4] = {
-        /* behind, what, becomes, message */
+        /* after, what, becomes, message */
         {"{", "genome 1", "genome 2", "line 2: column"},
         {"{", " \"format\"", " \"batch\": 3, \"format\"", "the first must be \"format\""},
         {"{", "\"name\"", "\"title\"", "line 3: column 10: a genome has no \"title\""},
@@ -65,7 +65,7 @@ static void damaged_texts_are_refused_by_line(void)
         {"vertices", "\"conv2d\"", "\"conv3d\"", "line 9: column 37: 'conv3d' is no kind"},
         {"vertices", "\"conv2d\"", "\"input\"", "the input is no line of its own"},
         {"vertices", "[\"input\"]", "[\"conv1\"]", "line 9: "},
-        {"vertices", "[\"input\"]", "[\"norm1\"]", "no line in front of this one has the"},
+        {"vertices", "[\"input\"]", "[\"norm1\"]", "no line before this one has the"},
         {"vertices", "[\"input\"]", "[]", "line 9: vertex 'conv1': conv2d reads 1"},
         {"vertices", "[\"input\"]", "[\"input\", \"input\"]",
          "conv2d reads 1 vertices (got 2)"},
@@ -142,7 +142,7 @@ static void the_last_vertex_is_a_vector(void)
     REFUSED(sw_genome_parse(&g, own, strlen(own), "a text"), SW_FORMAT, "not the input");
 }
 
-/* Updates behind backward make a bound of all gradients' norm possible; a vertex of its own
+/* Updates after backward make a bound of all gradients' norm possible; a vertex of its own
  * update is then named. */
 static void clip_norm_needs_updates_behind_backward(void)
 {
@@ -253,7 +253,7 @@ static void parse_any(const char *text, size_t n, int *good)
     sw_genome_destroy(g);
 }
 
-/* Every truncation, and damage of all kinds, is read or refused; nothing is left behind. */
+/* Every truncation, and damage of all kinds, is read or refused; nothing is left. */
 static void damage_never_crashes(void)
 {
     const size_t bytes = strlen(genome_text);
@@ -345,7 +345,7 @@ static void pools_are_those_of_the_op(void)
 static const sw_test tests[] = {
     {"damaged texts are refused by line", damaged_texts_are_refused_by_line},
     {"the last vertex is a vector", the_last_vertex_is_a_vector},
-    {"clip_norm needs updates behind backward", clip_norm_needs_updates_behind_backward},
+    {"clip_norm needs updates after backward", clip_norm_needs_updates_behind_backward},
     {"a global max pool takes 255 places", a_global_max_pool_takes_255_places},
     {"batch norm needs two numbers", batch_norm_needs_two_numbers},
     {"large products are refused", large_products_are_refused},

@@ -45,7 +45,7 @@ static void said(const mutant_notes *notes, const char *text, int exact)
 
 /* ---- sizes ------------------------------------------------------------------------------- */
 
-/* New outputs are behind those that were there, and readers have columns for them. */
+/* New outputs are after those that were there, and readers have columns for them. */
 static void sizes_grow_at_the_end(void)
 {
     mutant_notes notes;
@@ -105,7 +105,7 @@ static void sizes_stay_aligned(void)
 
 /* ---- vertices ---------------------------------------------------------------------------- */
 
-/* What stands behind begins as the identity, and has no parent. */
+/* What stands after begins as the identity, and has no parent. */
 static void vertices_are_put_in_between(void)
 {
     const sw_genome *a = base(residual);

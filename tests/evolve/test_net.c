@@ -166,7 +166,7 @@ static void losses_fall(void)
     }
 }
 
-/* Updates released during backward, or behind it, or some of each: the same bits. */
+/* Updates released during backward, or after it, or some of each: the same bits. */
 static void times_of_updates_change_no_bit(void)
 {
     sw_exec *exec = scene_exec(1);

@@ -169,7 +169,7 @@ static void seeds_differ(void)
 
 /* ---- nodes ------------------------------------------------------------------------------- */
 
-/* The kinds of a genome's vertices behind the input, one letter each: l c n m a M A
+/* The kinds of a genome's vertices after the input, one letter each: l c n m a M A
  * f(activation) d F + and |. */
 static const char *letters(const sw_search_space *s, const sw_task *task, uint64_t seed)
 {
@@ -578,7 +578,7 @@ static void training_is_drawn_as_it_is_said(void)
     CU_ASSERT(batches[3] > 60 && batches[4] > 60 && batches[5] > 60);
 }
 
-/* Block number k of JSON in the guide, with a zero behind it. */
+/* Block number k of JSON in the guide, with a zero after it. */
 static char *guide_block(char *guide, int k)
 {
     char *at = guide, *end;

@@ -142,7 +142,7 @@ static void tournaments_have_the_documented_distribution(void)
 }
 
 /* Contestants are dealt: over whole decks each plays as often as any other, so with p 1 and two
- * contestants nobody wins more than once a deck... and the worst of an even deck never does. */
+ * contestants no one wins more than once a deck... and the worst of an even deck never does. */
 static void contestants_are_dealt(void)
 {
     enum { N = 8, CONTESTS = 4000 };
@@ -172,7 +172,7 @@ static void contestants_are_dealt(void)
 
 /* ---- stages ------------------------------------------------------------------------------ */
 
-/* Side by side, one behind the other; then from what was selected. */
+/* Side by side, one after the other; then from what was selected. */
 static void stages_follow_each_other(void)
 {
     const double f[] = {5, 1, 4, 2, 3, 0};
@@ -244,7 +244,7 @@ static void no_memory_is_an_answer(void)
 }
 
 static const sw_test tests[] = {
-    {"elite is in order, with NaN behind", elite_is_in_order},
+    {"elite is in order, with NaN after", elite_is_in_order},
     {"universal sampling selects each as often as expected, rounded", sus_is_even},
     {"universal sampling has the expected mean", sus_has_the_expected_mean},
     {"universal sampling takes equal, negative, infinite and no numbers", sus_takes_what_comes},

@@ -3,7 +3,7 @@
  *     odd      drawn programs and runs; names that break what does not escape them
  *     two      two of them, compared
  *     events   one program of a million births and deaths, as recorders of other tools give
- * them runs     100,000 runs of small programs: millions of ops one behind another nothing  no
+ * them runs     100,000 runs of small programs: millions of ops one after another nothing  no
  * program and no run one      one op, one tensor, no clock */
 #include "profiler/inspect/sink_html.h"
 #include "tests/support/timeline.h"

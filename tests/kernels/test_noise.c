@@ -35,7 +35,7 @@ static sw_noise_spec spec_of(sw_noise_distribution distribution, uint32_t window
                            .window = window};
 }
 
-/* Numbers [first, first + n) of both sides, and what stands behind them. */
+/* Numbers [first, first + n) of both sides, and what stands after them. */
 static bool same_numbers(const sw_noise_kernels *k, const sw_noise_spec *s, sw_noise_part part,
                          const sw_noise_at *at, int64_t first, int64_t n)
 {

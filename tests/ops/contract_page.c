@@ -43,7 +43,7 @@ void contract_read(contract_page *to, const char *text)
     for (const char *line = text; line != NULL && *line != '\0'; number++) {
         in_table = line[0] == '|' ? in_table + 1 : 0;
         contract_row *row = &to->row[to->n];
-        if (in_table > 2 && to->n < CONTRACT_ROWS) { /* behind its head and the line below */
+        if (in_table > 2 && to->n < CONTRACT_ROWS) { /* after its head and the line below */
             row->line = number;
             if (read_row(row, line))
                 to->n++;
@@ -79,7 +79,7 @@ static bool part(const char *cell, int i, char *to, size_t room)
 
 /* ---- operands ---------------------------------------------------------------------------- */
 
-/* "in3" or "out1" at *p, which moves behind it; -1: neither. */
+/* "in3" or "out1" at *p, which moves after it; -1: neither. */
 static int operand(const char **p)
 {
     const bool out = strncmp(*p, "out", 3) == 0;

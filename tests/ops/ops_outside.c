@@ -196,7 +196,7 @@ static sw_status pair(const sw_launch *l)
 {
     const float *a = l->in[0].ptr, *b = l->in[1].ptr;
     float *sum = l->out[0].ptr, *product = l->out[1].ptr;
-    float *extra = l->n_out > 2 ? l->out[2].ptr : NULL; /* NULL: nobody reads it */
+    float *extra = l->n_out > 2 ? l->out[2].ptr : NULL; /* NULL: no one reads it */
     for (int64_t i = 0; i < elements(l); i++) {
         sum[i] = a[i] + b[i];
         product[i] = a[i] * b[i];

@@ -4,7 +4,7 @@
 
 #include "runtime/exec/exec.h"
 
-/* Of operand i, outputs behind inputs; its elements, lanes of padding left out. */
+/* Of operand i, outputs after inputs; its elements, lanes of padding left out. */
 const sw_type *plain_type(const swi_trace *t, const swi_node *node, uint32_t i);
 uint64_t plain_size(const sw_type *type);
 /* Is it this kernel? grad -1: forward. */

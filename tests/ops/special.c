@@ -146,13 +146,13 @@ static sw_value run_depthwise(const call *r)
     return sw_conv2d_op_with(r->c, r->x, r->y, r->z, &o);
 }
 
-/* The parameter with its gradient: what an update makes of it is read behind the run. */
+/* The parameter with its gradient: what an update makes of it is read after the run. */
 static sw_value run_update(const call *r)
 {
     return sw_sum(r->c, sw_mul(r->c, r->x, r->y), 0);
 }
 
-/* What the result is: an output; the two buffers behind the run; the parameter behind it. */
+/* What the result is: an output; the two buffers after the run; the parameter after it. */
 typedef enum { AN_OUTPUT, BUFFERS, UPDATED } result_kind;
 
 #define OP(name)                                                                               \

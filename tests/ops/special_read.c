@@ -9,7 +9,7 @@
 #define PAGE "tests/ops/special_values.txt"
 enum { CELLS = 8, LINE = 65536 };
 
-/* "(2,3)" in front of the values; none: no shape. */
+/* "(2,3)" before the values; none: no shape. */
 static const char *read_shape(special_tensor *t, const char *s)
 {
     t->shaped = *s == '(';

@@ -10,7 +10,7 @@
 #define PAGE "runtime/ops/SAVED.md"
 
 /* Units (sixteenths of a nanosecond) for each four bytes of the result: cheap is what takes a
- * third of the linear layer in front of it, of 128 inputs, forward and backward: three products
+ * third of the linear layer before it, of 128 inputs, forward and backward: three products
  * of 256 operations, 12 a unit. */
 #define LAYER (3.0 * 256.0 / 12.0)
 #define SHARE (1.0 / 3.0)

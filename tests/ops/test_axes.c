@@ -103,7 +103,7 @@ static void repeated_ids_add_in_one_order(void)
     bench_same_for_all_threads(embed_step, &in, 1, SW_SHAPE(50, 330), 50 * 330, 700 * 330);
 }
 
-/* Rows of ids that nobody has are zero; the others are the sum of what came. */
+/* Rows of ids that no one has are zero; the others are the sum of what came. */
 static void rows_get_what_their_ids_got(void)
 {
     const uint8_t ids[] = {4, 1, 4, 4};

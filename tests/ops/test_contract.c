@@ -309,7 +309,7 @@ static const char *behind_line(const char *text, int line)
     return text;
 }
 
-/* The row of the op `id`, behind the line of the page. */
+/* The row of the op `id`, after the line of the page. */
 static void write_row(uint32_t id, const char *text, int line)
 {
     static swi_check c;
@@ -327,7 +327,7 @@ static void write_row(uint32_t id, const char *text, int line)
     fclose(file);
 }
 
-/* Rows of ops that have none, each behind that of the op in front of it in the list. */
+/* Rows of ops that have none, each after that of the op before it in the list. */
 static void write_missing_rows(void)
 {
     static contract_page page;

@@ -47,8 +47,8 @@ static void every_case_of_every_op_passes(void)
     sw_note("%u ops, %u cases, %u checks", n_ops, n_cases, n_all);
 }
 
-/* An op without a case is checked by nobody. Only what cannot be used from a step function may
- * have none: the conversion from a layout that inputs never have, which stands behind each case
+/* An op without a case is checked by no one. Only what cannot be used from a step function may
+ * have none: the conversion from a layout that inputs never have, which stands after each case
  * of the image ops, and what optimizers append, which the tests of the runtime compare with
  * plain C. */
 static bool is_usable(const char *name)

@@ -247,7 +247,7 @@ static void input_and_statistics_are_kept(void)
 
 /* ---- instruction sets -------------------------------------------------------------------- */
 
-/* x behind a step in which its gradient comes through the op. */
+/* x after a step in which its gradient comes through the op. */
 static bool step_with(const char *isa, sw_value (*make)(sw_ctx *c, void *user), sw_shape y,
                       float *to, size_t bytes)
 {
@@ -378,7 +378,7 @@ static void net_step(sw_ctx *c, void *user)
     sw_update(c, n->b.opt);
 }
 
-/* All parameters and buffers behind three steps. */
+/* All parameters and buffers after three steps. */
 static size_t train_net(int threads, int64_t batch, float *to, size_t room)
 {
     static net n;

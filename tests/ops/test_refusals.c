@@ -246,7 +246,7 @@ static sw_status infer_any(const sw_type *in, int n_in, const void *attrs, sw_ty
 
 static void inferred_types_are_checked(void)
 {
-    static bench b; /* closed behind the test */
+    static bench b; /* closed after the test */
     open_bench(&b);
     sw_op_desc d = outside_square;
     d.infer = infer_any;
@@ -291,7 +291,7 @@ static sw_value huge_nothing(sw_ctx *ctx, bench *b)
 /* Small inputs, results past all memory. */
 static void too_large_results_are_refused(void)
 {
-    static bench b; /* closed behind the test */
+    static bench b; /* closed after the test */
     open_bench(&b);
     const sw_array images[] = {{SW_F32, SW_SHAPE(1 << 18, 1, 1, 1), NULL},
                                {SW_F32, SW_SHAPE(1, 1, 1, 1), NULL}};
@@ -316,7 +316,7 @@ static sw_value conv_with(sw_ctx *ctx, bench *b)
 /* (2, 6, 5, 5) and (4, 3, 3, 3) fit two groups, and a kernel of 5 places. */
 static void groups_that_do_not_fit_are_refused(void)
 {
-    static bench b; /* closed behind the test */
+    static bench b; /* closed after the test */
     open_bench(&b);
     const sw_array arrays[] = {{SW_F32, SW_SHAPE(2, 6, 5, 5), NULL},
                                {SW_F32, SW_SHAPE(4, 3, 3, 3), NULL}};
@@ -393,7 +393,7 @@ static void view_as(bench *b, int64_t n, int64_t offset, int64_t stride, sw_stat
 
 static void views_stay_on_their_input(void)
 {
-    static bench b; /* closed behind the test */
+    static bench b; /* closed after the test */
     open_bench(&b);
     const sw_op_desc d = {.size = sizeof d,
                           .n_in = 1,
@@ -442,10 +442,10 @@ static sw_value by_op_and_more(sw_ctx *ctx, bench *b)
     return sw_add(ctx, sw_add(ctx, by_op(ctx, b), sw_scale_by(ctx, p, 10.0f)), by_op(ctx, b));
 }
 
-/* d(p p)/dp at 3 is 6, from a kernel that makes both halves, alone and behind others. */
+/* d(p p)/dp at 3 is 6, from a kernel that makes both halves, alone and after others. */
 static void one_value_for_two_inputs_gets_both_gradients(void)
 {
-    static bench b; /* closed behind the test */
+    static bench b; /* closed after the test */
     open_bench(&b);
     b.op = added(outside_joint, "outside.joint of one");
     b.train = 1;
@@ -463,7 +463,7 @@ static void wrong_rule(sw_ctx *ctx, const sw_rule *r)
 
 static void a_rule_gives_what_has_the_input_s_shape(void)
 {
-    static bench b; /* closed behind the test */
+    static bench b; /* closed after the test */
     open_bench(&b);
     sw_op_desc d = outside_square;
     d.grads = NULL, d.n_grads = 0, d.rule = wrong_rule;
@@ -476,7 +476,7 @@ static void a_rule_gives_what_has_the_input_s_shape(void)
 /* Silence is no answer: an op without a gradient says so, unless it asks for silence. */
 static void an_op_without_a_gradient_says_so(void)
 {
-    static bench b; /* closed behind the test */
+    static bench b; /* closed after the test */
     open_bench(&b);
     sw_op_desc d = outside_square;
     d.grads = NULL, d.n_grads = 0;
@@ -508,7 +508,7 @@ static bool is_of_optimizers(const char *op)
 static void what_optimizers_append_is_refused(void)
 {
     static const uint64_t attrs[64];
-    static bench b; /* closed behind the test */
+    static bench b; /* closed after the test */
     open_bench(&b);
     b.make = by_op;
     b.attrs = attrs;
@@ -523,7 +523,7 @@ static void what_optimizers_append_is_refused(void)
 
 static void missing_attributes_are_refused(void)
 {
-    static bench b; /* closed behind the test */
+    static bench b; /* closed after the test */
     open_bench(&b);
     b.make = by_op;
     for (b.op = 0; strcmp(sw_op_at(b.op)->name, "leaky_relu") != 0; b.op++)
@@ -545,7 +545,7 @@ static sw_value conv_reserved(sw_ctx *ctx, bench *b)
 
 static void reserved_words_of_layers_must_be_zero(void)
 {
-    static bench b; /* closed behind the test */
+    static bench b; /* closed after the test */
     open_bench(&b);
     b.make = linear_reserved;
     refused(&b, SW_INVALID, "sw_linear", "reserved");

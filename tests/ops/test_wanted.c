@@ -168,7 +168,7 @@ static size_t bytes_made(const bench *b)
 
 static void serves_any(const sw_op_desc *desc, const char *name, bool leaves_out)
 {
-    static bench both[2]; /* closed behind the test */
+    static bench both[2]; /* closed after the test */
     static gradients all, some, now;
     bench *const b = &both[leaves_out];
     open_bench(b, added(desc, name), 2, square);
@@ -201,7 +201,7 @@ static void one_kernel_serves_each_input_alone(void)
 /* Not frozen, but of an optimizer that backward is not asked for. */
 static void what_other_optimizers_own_is_not_wanted(void)
 {
-    static bench b; /* closed behind the test */
+    static bench b; /* closed after the test */
     static gradients all, some;
     uint32_t null_out;
     open_bench(&b, added(&outside_skips, "outside.wanted by one"), 2, square);
@@ -242,7 +242,7 @@ static void the_fewest_kept_bytes_decide(void)
          .operands = {SW_IN(0), SW_DOUT(0)},
          .kernel = all_but_b},
     };
-    static bench b; /* closed behind the test */
+    static bench b; /* closed after the test */
     static gradients some;
     sw_op_desc d = outside_joint;
     d.grads = grads, d.n_grads = 2;
@@ -290,7 +290,7 @@ static void the_message_names_the_input_and_the_reason(void)
          "it applies"}};
     static const sw_shape vectors[] = {{1, {4}}, {1, {4}}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        static bench b[2]; /* closed behind the test */
+        static bench b[2]; /* closed after the test */
         sw_plan_info plan = {.size = sizeof plan};
         sw_op_desc d = outside_joint;
         d.grads = rows[i].grads;
@@ -307,7 +307,7 @@ static void the_message_names_the_input_and_the_reason(void)
 /* One launch makes what is wanted of several, and leaves the rest out. */
 static void check_inside(uint32_t op, int n_in, const sw_shape *shapes, const void *attrs)
 {
-    static bench b[2]; /* closed behind the test */
+    static bench b[2]; /* closed after the test */
     static gradients all, some, now;
     bench *x = &b[op == SW_OP_attention];
     const char *name = sw_op_at(op)->name;

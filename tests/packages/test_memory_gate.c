@@ -23,7 +23,7 @@ static size_t indent(const char *line)
     return strspn(line, " ");
 }
 
-/* The text behind "KEY:" of a line, at that depth, without the dash of a list; NULL: another.
+/* The text after "KEY:" of a line, at that depth, without the dash of a list; NULL: another.
  */
 static const char *value_of(const char *line, size_t depth, const char *key)
 {
@@ -34,7 +34,7 @@ static const char *value_of(const char *line, size_t depth, const char *key)
     return at + n + 1 + strspn(at + n + 1, " ");
 }
 
-/* The lines behind "|" that lie deeper, without their indent. */
+/* The lines after "|" that lie deeper, without their indent. */
 static char *take_block(char *rest, size_t depth, char *to, size_t room)
 {
     size_t used = 0, first = 0;
@@ -93,7 +93,7 @@ static void read_workflow(workflow *w)
 }
 
 /* Runs the steps in `folder`; returns the index of the first that fails, -1 where none does.
- * Behind it come those that come always. */
+ * After it come those that come always. */
 static int run_steps(const workflow *w, const char *folder)
 {
     int failed = -1;

@@ -227,7 +227,7 @@ static sw_value squeezed(sw_ctx *ctx, resize_net *n, sw_value x)
     return sw_apply_linear(ctx, n->f[2], sw_mean(ctx, x, 1u << 2 | 1u << 3));
 }
 
-/* The mean of each channel and the largest of its sums along columns, one behind the other. */
+/* The mean of each channel and the largest of its sums along columns, one after the other. */
 static sw_value decoded(sw_ctx *ctx, resize_net *n, sw_value x)
 {
     const uint32_t places = 1u << 2 | 1u << 3;

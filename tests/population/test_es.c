@@ -168,7 +168,7 @@ static void members_are_models(void)
 /* ---- learning -------------------------------------------------------------------------------
  */
 
-/* The loss of the net's batch behind so many generations. */
+/* The loss of the net's batch after so many generations. */
 static double learn(const char *strategy, const char *noise, const sw_optimizer_opts *optimizer,
                     int generations, double *before)
 {

@@ -323,7 +323,7 @@ static void what_cannot_be_is_said_by_name(void)
 }
 
 /* Nothing of a population has bytes: the arena of a slice is the same for any number of
- * directions behind it, and scratch is that of eight filters for each thread. */
+ * directions after it, and scratch is that of eight filters for each thread. */
 static void noise_has_no_bytes(void)
 {
     size_t seen = 0;

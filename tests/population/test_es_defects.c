@@ -299,7 +299,7 @@ static void nothing_else_changes(void)
     SW_CHECK(bytes_of_file(second) < 2048, "%zu bytes", bytes_of_file(second));
 }
 
-/* A direction is made without those in front of it: the last of two billion is one of any. */
+/* A direction is made without those before it: the last of two billion is one of any. */
 static void a_direction_needs_no_other(void)
 {
     sw_exec *exec = scene_exec(2, NULL, 0);

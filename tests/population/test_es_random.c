@@ -164,7 +164,7 @@ typedef struct {
     float fitness[MOST];
     size_t n;
     char layers[400];
-    unsigned char models[2][MODEL_BYTES]; /* behind the step */
+    unsigned char models[2][MODEL_BYTES]; /* after the step */
 } outcome;
 
 /* The batch of a slice: rows by (repeat, direction), whichever slice they are in. */
@@ -200,7 +200,7 @@ static void evaluate_all(rn_net *t, sw_exec *exec, const way *w)
     }
 }
 
-/* A generation and the step behind it. False: batch norm in training, or group norm, whose sums
+/* A generation and the step after it. False: batch norm in training, or group norm, whose sums
  * of images in blocks have another order, in a slice. */
 static bool generation(outcome *to, uint64_t seed, const way *w)
 {

@@ -160,7 +160,7 @@ static void a_failure_is_the_members_own(void)
     OK(sw_members_run(s.all, &s.args));
     OK(sw_members_status(s.all, ended, N));
     CU_ASSERT(ended[3] == SW_STALE && ended[2] == SW_OK);
-    REFUSED(sw_member_copy(s.member[5], s.member[3]), SW_STALE, "failed behind an update");
+    REFUSED(sw_member_copy(s.member[5], s.member[3]), SW_STALE, "failed after an update");
     OK(sw_member_copy(s.member[3], s.member[5])); /* it is well again, and where that was */
     CU_ASSERT(small_same(s.member[3], s.member[5]));
     OK(sw_members_run(s.all, &s.args));

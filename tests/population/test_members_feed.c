@@ -141,7 +141,7 @@ static void members_stand_at_different_batches(void)
     }
 }
 
-/* Batch `step` and those behind it, of the member's own stream, whatever it has made. */
+/* Batch `step` and those after it, of the member's own stream, whatever it has made. */
 static void evaluation_takes_the_batch_of_its_step(void)
 {
     const sw_dataset *data = small_data(SAMPLES);

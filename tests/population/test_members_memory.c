@@ -129,7 +129,7 @@ static void a_plan_within_a_limit_has_the_same_bits(void)
     sw_dataset_destroy(data);
 }
 
-/* A plan needs no data, and a run behind it takes nothing more of the budget. */
+/* A plan needs no data, and a run after it takes nothing more of the budget. */
 static void a_plan_takes_the_memory_of_a_run(void)
 {
     sw_budget *budget = NULL;

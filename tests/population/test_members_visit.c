@@ -63,7 +63,7 @@ static size_t of_role(const seen *s, const char *role)
     return sum;
 }
 
-/* One behind the other, without a hole or an overlap. */
+/* One after the other, without a hole or an overlap. */
 static void check_tiles(const seen *s, size_t bytes)
 {
     size_t sum = 0;

@@ -138,7 +138,7 @@ static void result(model *md, int i)
         e->donors[e->n_donors++] = order[j];
 }
 
-/* The pending report that none can come in front of any more; -1: none. At one moment reports
+/* The pending report that none can come before any more; -1: none. At one moment reports
  * come before members that are still to report, which will be later. */
 static int next_result(const model *md)
 {

@@ -161,7 +161,7 @@ static void same_logs(const char *a, const char *b)
     }
 }
 
-/* Saved at round 12, ten rounds more that are forgotten, restored: before and behind
+/* Saved at round 12, ten rounds more that are forgotten, restored: before and after
  * sw_pbt_log, in the same object and in a new one. */
 static void restored_logs(void)
 {

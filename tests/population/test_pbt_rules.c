@@ -402,7 +402,7 @@ static void nothing_stalls(void)
                     OK(sw_pbt_report(p, who[i], until,
                                      what == 1 ? (double)NAN
                                                : (double)sw_dice_below(&dice, 9)));
-                if (what == 0 || what == 2) /* also behind its report */
+                if (what == 0 || what == 2) /* also after its report */
                     OK(sw_pbt_leave(p, who[i]));
             }
             for (sw_pbt_event e = {.size = sizeof e, .what = SW_PBT_KEEP};

@@ -47,7 +47,7 @@ static void report_all(sw_pbt *p)
             OK(sw_pbt_report(p, who[i], until, help_random(p, who[i], until, NULL)));
 }
 
-/* Saved behind round `at` and `part` events of it, restored into a new one: the same sum. */
+/* Saved after round `at` and `part` events of it, restored into a new one: the same sum. */
 static void restore_at(sw_pbt_opts *o, int rounds, int at, int part, uint64_t sum)
 {
     sw_pbt *p = NULL, *q = NULL;

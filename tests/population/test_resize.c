@@ -301,7 +301,7 @@ static void random_nets_compute_what_they_did(void)
 
 /* ---- other nets, narrowed ---------------------------------------------------------------- */
 
-/* Channels 1 and 4 of six go: the linear behind flatten loses their blocks of 9 columns, the
+/* Channels 1 and 4 of six go: the linear after flatten loses their blocks of 9 columns, the
  * conv in front its rows, the depthwise one its own. */
 static void channels_go_with_their_places(void)
 {

@@ -78,7 +78,7 @@ static void the_rate_is_the_schedules(void)
     }
 }
 
-/* By threads, immediate or planned, and alone or behind another trainer's programs. */
+/* By threads, immediate or planned, and alone or after another trainer's programs. */
 static void the_same_bits_for_any_way_to_run(void)
 {
     const batch data = net_batch(true, 0, 20);

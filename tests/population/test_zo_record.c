@@ -330,7 +330,7 @@ static void forged_files_are_refused(void)
         size_t at;
         unsigned char byte;
     } forged[] = {{"kind", 8, 'x'},
-                  {"behind the kind", 13, 1},
+                  {"after the kind", 13, 1},
                   {"rank", 28, 1},
                   {"window", 32, 1},
                   {"padding", 37, 1},
@@ -338,7 +338,7 @@ static void forged_files_are_refused(void)
                   {"lr not finite", 23, 0xff},
                   {"decay below 0", 27, 0xbf},
                   {"schedule", 80, 'x'},
-                  {"behind the schedule", 95, 1},
+                  {"after the schedule", 95, 1},
                   {"base", 99, 0xff},
                   {"warm-up", 113, 1},
                   {"what is not used", 140, 1},

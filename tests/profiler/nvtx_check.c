@@ -80,7 +80,7 @@ void told_measured(told_run *run, const sw_exec *exec)
     run->bump = info.bump_bytes;
 }
 
-/* Bytes that a role (NULL: all) holds: while op `at` runs, or in front of its births. */
+/* Bytes that a role (NULL: all) holds: while op `at` runs, or before its births. */
 static uint64_t told_live(const told_run *run, const char *role, uint32_t at, bool before)
 {
     uint64_t sum = 0;
@@ -312,7 +312,7 @@ static void phase_begins(listener *l, const heard *x)
     const int phase = phase_named(x->name);
     if (t->immediate)
         return;
-    if (!SW_CHECK(l->position < t->n_ops, "phase %s is behind the last op", x->name))
+    if (!SW_CHECK(l->position < t->n_ops, "phase %s is after the last op", x->name))
         return;
     SW_CHECK(phase == t->op[l->position].phase, "phase %s begins at op %u", x->name,
              l->position);

@@ -42,7 +42,7 @@ void told_measured(told_run *run, const sw_exec *exec);
 
 /* Assert that what was heard is that of `n_runs` runs, one after another, of one exec; runs[]
  * may be the same, and NULL where only what holds for all runs is asserted. What comes in
- * front, between and behind them is asserted too: names before they are used, regions apart
+ * front, between and after them is asserted too: names before they are used, regions apart
  * from each other and inside their heap, one reset for each run. `extensions`: were memory and
  * counters taken? */
 void nvtx_check(const heard *list, size_t n, const told_run *const *runs, size_t n_runs,

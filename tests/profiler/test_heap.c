@@ -128,7 +128,7 @@ static int64_t place_bytes(const json_t *step, const char *heap, const char *fil
 
 /* ---- growth ------------------------------------------------------------------------------ */
 
-/* One set of data more in front of each step from the fifth on, and none given back. */
+/* One set of data more before each step from the fifth on, and none given back. */
 static void a_leak_is_named_by_purpose_and_line_at_once(void)
 {
     enum { LEAKS = 4 };

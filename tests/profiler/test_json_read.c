@@ -14,7 +14,7 @@
 typedef struct {
     const char *text;
     size_t n, at, piece;
-    unsigned char buffer[64]; /* what is behind a piece may not be read */
+    unsigned char buffer[64]; /* what is after a piece may not be read */
 } feeder;
 
 static sw_status feed(sw_json_in *in)
@@ -91,7 +91,7 @@ static const struct {
     {TEXT("1e"), "byte 2: a digit was expected"},
     {TEXT("1e+"), "byte 3: a digit was expected"},
     {TEXT("--1"), "byte 1: a digit was expected"},
-    {TEXT("0x1"), "byte 1: something stands behind the value"},
+    {TEXT("0x1"), "byte 1: something stands after the value"},
     {TEXT("1e309"), "byte 5: a number that is too large"},
     {TEXT("-1e99999999999999999999"), "a number that is too large"},
     {TEXT("NaN"), "byte 3: a value was expected"},
@@ -100,16 +100,16 @@ static const struct {
     {TEXT("truee"), "byte 5: a value was expected"},
     {TEXT("nullnull"), "byte 8: a value was expected"},
     {TEXT("[1 2]"), "byte 3: a comma or the closing bracket was expected"},
-    {TEXT("[1,]"), "byte 3: a comma in front of the closing bracket"},
+    {TEXT("[1,]"), "byte 3: a comma before the closing bracket"},
     {TEXT("[,1]"), "byte 1: a value was expected"},
     {TEXT("[1}"), "byte 2: a comma or the closing bracket was expected"},
     {TEXT("[1"), "byte 2: the text ends inside of brackets"},
     {TEXT("{\"a\" 1}"), "byte 5: ':' was expected"},
-    {TEXT("{\"a\":1,}"), "byte 7: a comma in front of the closing bracket"},
+    {TEXT("{\"a\":1,}"), "byte 7: a comma before the closing bracket"},
     {TEXT("{1:1}"), "byte 1: a key was expected"},
     {TEXT("{\"a\":1 \"b\":2}"), "byte 7: a comma or the closing bracket was expected"},
-    {TEXT("[] []"), "byte 3: something stands behind the value"},
-    {TEXT("[]\0"), "byte 2: something stands behind the value"},
+    {TEXT("[] []"), "byte 3: something stands after the value"},
+    {TEXT("[]\0"), "byte 2: something stands after the value"},
     {TEXT("\"a"), "byte 2: a string without an end"},
     {TEXT("\"a\n\""), "byte 2: a control character in a string"},
     {TEXT("\"\0\""), "byte 1: a control character in a string"},
@@ -249,7 +249,7 @@ static void long_numbers_and_strings_are_bounded(void)
     CU_ASSERT(fixed.length == sizeof text - 2 && strcmp(room, "777.") == 0);
     value_tree_close(&tree);
 
-    /* A tree that is full says so, and nothing is written behind it. */
+    /* A tree that is full says so, and nothing is written after it. */
     CU_ASSERT_EQUAL_FATAL(value_tree_open_for(&tree, "text", 4096), SW_OK);
     tree.line = 3;
     CU_ASSERT_EQUAL(parse(&tree, text, sizeof text, 0, true, &out), SW_FORMAT);

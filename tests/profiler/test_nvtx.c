@@ -184,7 +184,7 @@ static void counters_are_the_shares(void)
 }
 
 /* What an immediate run has at its end, role by role: also of what became a metric or an output
- * behind its birth. */
+ * after its birth. */
 static void immediate_roles_follow(void)
 {
     NEEDS_NVTX;

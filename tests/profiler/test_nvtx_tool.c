@@ -109,7 +109,7 @@ static void drop(void *json)
     json_decref(json);
 }
 
-/* Three steps and the evaluation behind them, with a released update and data converted. */
+/* Three steps and the evaluation after them, with a released update and data converted. */
 static void training_equals_its_profile(void)
 {
     NEEDS_NVTX;

@@ -354,7 +354,7 @@ static void a_plan_without_room_ends_the_profile(void)
         char wanted[64];
         (void)sw_message(wanted, sizeof wanted, "at least %zu bytes", least);
         SW_CHECK(strstr(sw_last_error(), wanted) != NULL, "%s", sw_last_error());
-        CU_ASSERT_EQUAL(count_lines(n.file), 1); /* the header; nothing behind the gap */
+        CU_ASSERT_EQUAL(count_lines(n.file), 1); /* the header; nothing after the gap */
     }
 }
 
@@ -435,7 +435,7 @@ static void every_refusal_is_told_and_leaks_nothing(void)
     CU_ASSERT(files > 40 && blocks >= 5);
 }
 
-/* Whatever operation fails, PATH holds whole lines behind a header. */
+/* Whatever operation fails, PATH holds whole lines after a header. */
 static void a_failed_part_leaves_a_readable_file(void)
 {
     const names n = name("half.jsonl");

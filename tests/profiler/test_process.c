@@ -448,7 +448,7 @@ static void failures_leave_nothing(void)
 
 static const sw_test tests[] = {
     {"each mapping has its line, and they add up", each_mapping_has_its_line},
-    {"what nobody claims is unexplained", what_nobody_claims_is_unexplained},
+    {"what no one claims is unexplained", what_nobody_claims_is_unexplained},
     {"huge pages are counted", huge_pages_are_counted},
     {"odd names are read", odd_names_are_read},
     {"a cut text is refused by its line", a_cut_text_is_refused},

@@ -465,7 +465,7 @@ static void a_failed_write_stays(void)
     CU_ASSERT_EQUAL(sw_prof_flush(p), SW_IO);
     SW_CHECK(strstr(sw_last_error(), "fails.jsonl") != NULL, "%s", sw_last_error());
     CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_IO);
-    CU_ASSERT_EQUAL(file_bytes(path), bytes); /* nothing is written behind a hole */
+    CU_ASSERT_EQUAL(file_bytes(path), bytes); /* nothing is written after a hole */
 }
 
 static sw_status whole_life(void *arg)

@@ -242,7 +242,7 @@ static void a_replay_has_the_figures_of_the_watch(void)
             random_event(&l);
         sw_watch_end(&b->watch);
         if (sw_dice_below(&l.dice, 2) == 0)
-            sw_arena_reset(b->arena); /* as behind a run without outputs */
+            sw_arena_reset(b->arena); /* as after a run without outputs */
         events += b->log->n;
         if (!SW_CHECK(replay_agrees(b, base), "stream %llu", (unsigned long long)seed))
             return;

@@ -353,7 +353,7 @@ static const sw_test tests[] = {
     {"execs that follow each other are told apart",
      execs_that_follow_each_other_are_told_apart},
     {"without phases the plan is recorded", without_phases_the_plan_is_recorded},
-    {"witnesses are recorded behind their plan", witnesses_are_recorded_behind_their_plan},
+    {"witnesses are recorded after their plan", witnesses_are_recorded_behind_their_plan},
     {"a full disk does not stop training", a_full_disk_does_not_stop_training},
     {"a recorded step calls no heap", a_recorded_step_calls_no_heap},
     {"bad options are refused", bad_options_are_refused},

@@ -60,9 +60,9 @@ def layouts(package, folder):
 
 class Header(unittest.TestCase):
     def test_the_package_is_what_generate_writes(self):
-        """tools/python/stepwell/_header.py is behind the header: run `ninja python-header`"""
+        """tools/python/stepwell/_header.py is older than the header: run `ninja python-header`"""
         self.assertEqual(generated(os.path.join(support.ROOT, "runtime/stepwell.h"), support.ROOT), text(os.path.join(PACKAGE, "_header.py")),
-                         "_header.py is behind <stepwell.h>: run `ninja -C BUILD python-header`")
+                         "_header.py is older than <stepwell.h>: run `ninja -C BUILD python-header`")
 
     def test_the_installed_header_gives_the_same(self):
         installed = [w for w in sys.argv if w.endswith("stepwell.h")]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Owners: the order in which objects end, closing twice, use behind the end, and what step functions may not end."""
+"""Owners: the order in which objects end, closing twice, use after the end, and what step functions may not end."""
 import gc
 import os
 import tempfile

@@ -288,7 +288,7 @@ class Callbacks(unittest.TestCase):
             net.model.close()
 
     def test_members_that_are_python_functions(self):
-        """On threads of the exec; an exception is raised behind the call."""
+        """On threads of the exec; an exception is raised after the call."""
         threads, bad = set(), []
 
         def member(view, user):

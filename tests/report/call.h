@@ -27,7 +27,7 @@ void compare_text(const char *wanted, const char *format, ...)
 
 #include "tests/support/json.h"
 
-/* The object that a call printed; dropped behind the test. */
+/* The object that a call printed; dropped after the test. */
 const json_t *object_of(const printed *p);
 /* A whole number of an object, and of one in one in it. */
 long long number_of(const json_t *o, const char *key);

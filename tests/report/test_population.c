@@ -285,7 +285,7 @@ static void a_cut_file_has_the_turns_before(void)
     CU_ASSERT_EQUAL(most, TURNS);
 }
 
-/* Put `digits` more into the first number behind `key` in `line`: 640 becomes 1640. */
+/* Put `digits` more into the first number after `key` in `line`: 640 becomes 1640. */
 static size_t damage(char *to, const char *text, const char *type, const char *key)
 {
     char start[64], name[64];

@@ -22,8 +22,7 @@ static void usage_is_checked(void)
     const printed *p = call("x", "--format", "cvs");
     CU_ASSERT(p->status == 2 && has(p->err, "csv"));
     p = call("--list-formats", NULL, NULL);
-    static char
-        list[sizeof p->out]; /* what --out takes stands in front of what it does not take */
+    static char list[sizeof p->out]; /* what --out takes stands before what it does not take */
     snprintf(list, sizeof list, "%s", p->out);
     CU_ASSERT_FATAL(p->status == 0 && has(list, "\nOn standard output alone:\n"));
     int n_listed = 0, n_taken = 0;
@@ -297,7 +296,7 @@ static void damage_names_file_and_line(void)
         {9, "planned", "\x01", "line 9: "},
         {10, "planned", "\xff", "line 10: "},
         {25, "\"type\":\"step\"", "\"type\":\"end\",\"steps\":1,\"wall_ns\":2",
-         "line 26: a record behind the end"},
+         "line 26: a record after the end"},
     };
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         const printed *p = with_change(changes[i].line, changes[i].from, changes[i].to);
@@ -305,7 +304,7 @@ static void damage_names_file_and_line(void)
                      has(p->err, changes[i].says),
                  "%s -> %s: status %d, %s", changes[i].from, changes[i].to, p->status, p->err);
         const int line = changes[i].line, steps = line < 4 ? 0 : line > 24 ? 20 : line - 4;
-        char shown[64]; /* of the steps in front of it; nothing where not even the header is
+        char shown[64]; /* of the steps before it; nothing where not even the header is
                            good */
         snprintf(shown, sizeof shown, "\n%d training step", steps);
         SW_CHECK(line == 1 ? p->out[0] == '\0' : has(p->out, "tiny on") && has(p->out, shown),

@@ -181,7 +181,7 @@ static void every_refusal_is_told(void)
     CU_ASSERT(files >= 4 && memory >= 8);
 }
 
-/* The whole lines in front of a cut are there, and a changed byte is refused or harmless. */
+/* The whole lines before a cut are there, and a changed byte is refused or harmless. */
 static void damage_is_refused_or_harmless(void)
 {
     const char *path = sw_temp_path("damaged.jsonl");
@@ -242,7 +242,7 @@ static void a_format_is_written_whole_or_not_at_all(void)
     }
 }
 
-/* The runs in front of the damage go out, and the line is named. */
+/* The runs before the damage go out, and the line is named. */
 static void what_precedes_damage_goes_out(void)
 {
     static char text[65536];

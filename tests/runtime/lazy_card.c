@@ -359,7 +359,7 @@ static sw_status after(const sw_cuda_queue *queue, sw_cuda_event *event)
     return SW_OK;
 }
 
-/* Lazy: what nobody waits for is never done. */
+/* Lazy: what no one waits for is never done. */
 static sw_status done(sw_cuda_event *event, bool *out)
 {
     SW_TRY(call("done", false));
@@ -639,7 +639,7 @@ lazy_card *lazy_card_new(bool mapped)
                                     .total_bytes = (size_t)64 << 20,
                                     .open_bytes = (size_t)60 << 20,
                                     .free_bytes = (size_t)60 << 20};
-    c->device.users = 1; /* nobody else closes it */
+    c->device.users = 1; /* no one else closes it */
     (void)pthread_mutex_init(&c->device.lock, NULL);
     for (uint32_t op = 0; op < SW_OPS_INSIDE; op++)
         for (int g = 0; g < SWI_DEVICE_KERNELS; g++)

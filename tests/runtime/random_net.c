@@ -158,7 +158,7 @@ static random_kind soft(random_kind kind)
     case RANDOM_DROPOUT:
         return RANDOM_TANH;
     case RANDOM_HARD_SWISH:
-    case RANDOM_ELU: /* behind a norm all may be above 0 */
+    case RANDOM_ELU: /* after a norm all may be above 0 */
     case RANDOM_SELU:
         return RANDOM_SWISH;
     case RANDOM_HUBER:

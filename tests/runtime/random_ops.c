@@ -127,7 +127,7 @@ static int new_running(maker *m, int64_t channels)
 }
 
 /* By rows of the last axis, by groups of channels, or by channels of the batch, often with an
- * op behind it that can go channel by channel; with a weight, and a bias where there is one. */
+ * op after it that can go channel by channel; with a weight, and a bias where there is one. */
 static int norm(maker *m)
 {
     const int x = random_pick(m, 2, 4);

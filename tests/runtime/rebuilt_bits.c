@@ -41,7 +41,7 @@ static const swi_node *first_run(const session *s, const swi_node *again)
     return NULL;
 }
 
-/* NULL where nobody reads the result. */
+/* NULL where no one reads the result. */
 static unsigned char *bytes_of(const session *s, const swi_value *v)
 {
     const uint32_t region = s->regions.of[v->storage];

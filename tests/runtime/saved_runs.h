@@ -34,7 +34,7 @@ typedef struct {
 
 /* All of it ends when the test ends. */
 saved_run *saved_run_new(const saved_opts *opts);
-/* All but its struct ends now, behind its checkpoint. */
+/* All but its struct ends now, after its checkpoint. */
 void saved_run_end(saved_run *run);
 /* n steps more, over the ends of epochs. */
 void saved_run_steps(saved_run *run, int n);
@@ -43,7 +43,7 @@ void saved_run_micro(saved_run *run);
 /* The same, where it may fail. */
 sw_status saved_run_try(saved_run *run);
 /* A checkpoint of the run, loader included. `more` NULL: defaults; path may be NULL. Ends when
- * the test ends, in front of the run. */
+ * the test ends, before the run. */
 sw_checkpoint *saved_run_checkpoint(saved_run *run, const char *path,
                                     const sw_checkpoint_opts *more);
 /* Find the newest and load it. */

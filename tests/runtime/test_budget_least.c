@@ -11,7 +11,7 @@
 typedef struct {
     int n_loaders;
     sw_loader_opts loader[LOADERS];
-    bool later;      /* the last of them is created behind the plan, which is told of it */
+    bool later;      /* the last of them is created after the plan, which is told of it */
     bool told;       /* of those that are there, too */
     bool neighbour;  /* another program was planned */
     bool same_exec;  /* by the same exec */
@@ -114,7 +114,7 @@ static void unbuild(scene *at)
     sw_exec_destroy(at->exec);
     sw_exec_destroy(at->other);
     sw_exec_destroy(at->outside);
-    seed_sizes("budget behind all", sw_budget_used(at->budget), 0);
+    seed_sizes("budget after all", sw_budget_used(at->budget), 0);
     sw_budget_destroy(at->budget);
 }
 
@@ -180,7 +180,7 @@ static size_t refused_in(const setting *s, size_t limit)
             bytes = named();
             n_shrunk += plan.n_repeats > 0;
             seed_check(status == SW_NOMEM && bytes > limit, "refusal", sw_last_error());
-            seed_sizes("budget behind a refusal", sw_budget_used(at.budget), used);
+            seed_sizes("budget after a refusal", sw_budget_used(at.budget), used);
         }
     }
     unbuild(&at);
@@ -233,7 +233,7 @@ static void end_budget(void *budget)
     sw_budget_destroy(budget);
 }
 
-/* One loader that two execs read, and one that goes: nobody says data_bytes. */
+/* One loader that two execs read, and one that goes: no one says data_bytes. */
 static void loaders_count_in_totals_by_themselves(void)
 {
     sw_budget *budget;

@@ -22,7 +22,7 @@
 
 static const saved_opts plain = {.name = NULL};
 
-/* A run of 9 steps beside one that is saved behind 4 and goes on as another run. */
+/* A run of 9 steps beside one that is saved after 4 and goes on as another run. */
 static void goes_on_as(const saved_opts *saved, const saved_opts *other, const char *what)
 {
     char path[1024];
@@ -423,7 +423,7 @@ static sw_status refuse(void *user)
                                                  : SW_IO; /* it would wait for itself */
 }
 
-/* The call in front of the rename may refuse; the checkpoint before stays. */
+/* The call before the rename may refuse; the checkpoint before stays. */
 static void what_must_be_synced_first_may_fail_the_save(void)
 {
     NEEDS_CHECKSUMS();
@@ -459,7 +459,7 @@ static void flip(const char *path, long at)
     fclose(f);
 }
 
-/* The newest whole one is found, and a save behind that does not put the damaged one in its
+/* The newest whole one is found, and a save after that does not put the damaged one in its
  * place. */
 static void a_damaged_generation_is_passed_over_and_named(void)
 {

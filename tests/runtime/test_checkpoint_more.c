@@ -208,7 +208,7 @@ static bool begin(random_life *life, sw_exec *exec, uint64_t seed)
     return true;
 }
 
-/* The knob is set in front of the save alone. */
+/* The knob is set before the save alone. */
 static bool walk(random_life *life, sw_exec *exec, uint64_t from, uint64_t to, bool immediate)
 {
     for (uint64_t k = from; k < to; k++) {

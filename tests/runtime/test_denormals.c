@@ -1,5 +1,5 @@
 /* Denormals are zero while a run computes, in all of its threads, and the caller's mode is as
- * it was behind it: rounding, flushing and masks. */
+ * it was after it: rounding, flushing and masks. */
 #include "runtime/stepwell.h"
 #include "tests/support/suite.h"
 #include <string.h>

@@ -120,7 +120,7 @@ static void planned_images(void)
     sweep(true, false, SW_FAULT_ONCE);
 }
 
-/* The same exec and model after a refusal: what the k-th failure left behind does not disturb a
+/* The same exec and model after a refusal: what the k-th failure left does not disturb a
  * retry. */
 static void a_refused_run_can_be_tried_again(void)
 {

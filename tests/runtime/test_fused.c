@@ -1,4 +1,4 @@
-/* Ops that go channel by channel with the one in front of them: batch norm and what is behind
+/* Ops that go channel by channel with the one before them: batch norm and what is after
  * it, and their gradients. An exec with checks runs each kernel by itself: the same bits. */
 #include "runtime/verify/witness_internal.h"
 #include "tests/runtime/nets.h"

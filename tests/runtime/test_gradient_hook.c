@@ -58,7 +58,7 @@ static net *net_with(bool image, float lr, sw_update_time update)
 static const sw_update_time times[] = {SW_UPDATE_AFTER, SW_UPDATE_RELEASE};
 
 /* Half a gradient at a rate is a gradient at half the rate, bit for bit: planned, immediate,
- * updated behind backward and in it. */
+ * updated after backward and in it. */
 static void a_hook_is_between_gradient_and_update(void)
 {
     for (int image = 0; image < 2; image++)
@@ -101,7 +101,7 @@ static size_t arena_of(sw_exec *exec, hooked *h, const batch *b)
 }
 
 /* A released update stays released: with a hook a plan needs at most one gradient more, far
- * less than with updates behind backward. */
+ * less than with updates after backward. */
 static void released_updates_stay_released(void)
 {
     sw_exec *exec = net_exec(NULL);

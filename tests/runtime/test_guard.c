@@ -75,7 +75,7 @@ static void step(sw_ctx *c, void *user)
     (void)user;
     const sw_value x = sw_scale_by(c, sw_input(c, 0), 3.0f);
     const sw_value y = sw_op_apply(c, op, &x, 1, NULL);
-    sw_output(c, "y", sw_add(c, y, x)); /* x is read behind, too */
+    sw_output(c, "y", sw_add(c, y, x)); /* x is read after, too */
 }
 
 static bool is_registered(void)
@@ -127,7 +127,7 @@ static void checks_find_what_a_kernel_must_not_do(void)
     } all[] = {
         {PAST, "planted_twice: its kernel writes past output 0: byte 84 of 84"},
         {FAR_PAST, "planted_twice: its kernel writes past output 0: byte 164 of 84"},
-        {IN_FRONT, "planted_twice: its kernel writes 4 bytes in front of output 0"},
+        {IN_FRONT, "planted_twice: its kernel writes 4 bytes before output 0"},
         {INTO_INPUT, "planted_twice: its kernel writes into input 0: byte 10 of 84"},
         {NOTHING, "planted_twice: its kernel writes nothing of output 0 (84 bytes)"},
         {PAST_SCRATCH, "planted_twice: its kernel writes past scratch 0: byte 84 of 84"},

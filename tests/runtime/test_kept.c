@@ -136,7 +136,7 @@ static void keeping_changes_no_update(void)
         }
 }
 
-/* An update behind an update has nothing to do: no byte of the model changes, the moments and
+/* An update after an update has nothing to do: no byte of the model changes, the moments and
  * the count of steps included. */
 static void an_update_of_nothing_changes_nothing(void)
 {
@@ -159,7 +159,7 @@ static void an_update_of_nothing_changes_nothing(void)
         }
 }
 
-/* What is added up begins anew for each parameter behind the update that used it. */
+/* What is added up begins anew for each parameter after the update that used it. */
 static void accumulation_begins_anew_for_each_parameter(void)
 {
     for (int immediate = 0; immediate < 2; immediate++) {

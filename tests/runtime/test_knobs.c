@@ -230,6 +230,6 @@ static const sw_test tests[] = {
     {"optimizers take no number that cannot be", optimizers_take_no_such_number},
     {"schedules give rates alone", schedules_give_rates_alone},
     {"dropout takes shares alone", dropout_takes_shares_alone},
-    {"the advice behind skipped updates fits the case", advice_fits_the_case},
+    {"the advice after skipped updates fits the case", advice_fits_the_case},
 };
 SW_SUITE("knobs", tests)

@@ -701,7 +701,7 @@ static void what_is_gone_is_refused(void)
     CU_ASSERT_EQUAL(sw_knob_get(t.knob), 0.0f);
     CU_ASSERT_STRING_EQUAL(sw_param_name(t.layer.bias), "");
     REFUSED(sw_optimizer_skipped(t.opt, NULL, NULL), SW_INVALID, "optimizer was destroyed");
-    sw_dataset_destroy(t.data); /* in front of its loader */
+    sw_dataset_destroy(t.data); /* before its loader */
     sw_dataset_destroy(t.data);
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "data set was destroyed"));
     sw_dataset_describe(t.data, &info);
@@ -713,7 +713,7 @@ static void what_is_gone_is_refused(void)
     sw_loader_destroy(t.loader);
     REFUSED(sw_loader_next(t.loader, &inputs, &n), SW_INVALID, "loader was destroyed");
     OK(sw_exec_create(&other, &under));
-    sw_budget_destroy(t.budget); /* in front of its exec */
+    sw_budget_destroy(t.budget); /* before its exec */
     sw_budget_destroy(t.budget);
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "budget was destroyed"));
     sw_exec_destroy(other);
@@ -821,7 +821,7 @@ static void a_ctx_ends_with_its_step_function(void)
     OK(sw_run(exec, &a));
     CU_ASSERT_EQUAL(sw_ctx_status(kept), SW_STALE);
     CU_ASSERT_EQUAL(sw_rand(kept, "x", four).id, 0);
-    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "behind the end of its step function"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "after the end of its step function"));
     OK(sw_run(exec, &a));
 }
 
@@ -844,7 +844,7 @@ __attribute__((noinline)) static sw_status run_deeper(sw_exec *exec, const sw_ru
     volatile char room[4096];
     room[0] = 1;
     const sw_status status = sw_run(exec, a);
-    return room[0] == 1 ? status : SW_IO; /* used behind the call: the frame stays */
+    return room[0] == 1 ? status : SW_IO; /* used after the call: the frame stays */
 }
 
 static void a_step_function_may_be_left(void)
@@ -871,7 +871,7 @@ static void a_step_function_may_be_left(void)
     jumps = true;
     if (setjmp(out) == 0)
         (void)!sw_run(exec, &a);
-    /* Both are destroyed behind it, by the test's end. */
+    /* Both are destroyed after it, by the test's end. */
 }
 
 /* A call from a deeper frame, where that of sw_run was. */
@@ -983,6 +983,6 @@ static const sw_test tests[] = {
     {"a step function may be left by longjmp", a_step_function_may_be_left},
     {"the noise of a run that longjmp left is free", the_noise_of_a_run_that_was_left},
     {"another thread is said of another thread alone", another_thread_is_another},
-    {"declarations behind the layout change nothing", late_declarations_change_nothing},
+    {"declarations after the layout change nothing", late_declarations_change_nothing},
 };
 SW_SUITE("misuse", tests)

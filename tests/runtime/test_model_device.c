@@ -116,7 +116,7 @@ static card *new_card(int ordinal)
     c->device.ordinal = ordinal;
     c->device.card = (sw_cuda_device *)(void *)c;
     (void)tell(c->device.card, &c->device.info);
-    c->device.users = 1; /* nobody else closes it */
+    c->device.users = 1; /* no one else closes it */
     c->device.queue.stream = c;
     (void)pthread_mutex_init(&c->device.lock, NULL);
     sw_after(end_card, c);

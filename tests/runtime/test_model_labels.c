@@ -1,4 +1,4 @@
-/* Runs of several models: what people read has each model's name in front of its layers and
+/* Runs of several models: what people read has each model's name before its layers and
  * tensors. In a run of one model there is no such name. */
 #include "tests/runtime/nets.h"
 #include <stdio.h>
@@ -190,7 +190,7 @@ static void a_profile_has_the_names(void)
     const sw_profile_opts opts = {.size = sizeof opts, .path = path};
     sw_profile *profile;
     OK(sw_profile_create(&profile, &opts));
-    sw_after(end_profile, profile); /* behind the exec */
+    sw_after(end_profile, profile); /* after the exec */
     sw_exec *exec = net_exec(NULL);
     OK(sw_exec_set_profile(exec, profile));
     for (int i = 0; i < 2; i++)

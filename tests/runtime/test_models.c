@@ -262,7 +262,7 @@ static void a_model_without_knobs_is_copied(void)
     CU_ASSERT(net_same(m[0], m[1]));
 }
 
-/* A damaged model is whole again behind a load: what the file does not hold is as it was when
+/* A damaged model is whole again after a load: what the file does not hold is as it was when
  * the model was made ready. An undamaged model keeps it. */
 static void loading_restores_a_damaged_model(void)
 {

@@ -500,7 +500,7 @@ static void an_optimizer_that_owns_nothing_is_refused(void)
     CU_ASSERT_EQUAL(model->n_optimizers, 1);
     CU_ASSERT_EQUAL(model->declared, SW_OK);
     (void)sw_param_new(model, "v", SW_F32, SW_SHAPE(2), "ones");
-    OK(sw_optimizer_create(&o, model, &all)); /* it owns what nobody does */
+    OK(sw_optimizer_create(&o, model, &all)); /* it owns what no one does */
     (void)w;
 }
 

@@ -67,7 +67,7 @@ static void programs_of_destroyed_models_go(void)
     CU_ASSERT_EQUAL(kept->times_called, 1); /* its program was never dropped */
 }
 
-/* The last run's figures can be asked for, also behind its model's end. */
+/* The last run's figures can be asked for, also after its model's end. */
 static void the_last_program_stays(void)
 {
     sw_exec *exec = net_exec(NULL);

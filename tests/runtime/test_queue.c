@@ -182,7 +182,7 @@ static void immediate(void)
 /* ---- a steady state ---------------------------------------------------------------------- */
 
 /* Each warm run is four copies (inputs there and to their place, knobs, what leaves), one
- * launch, and no memory; it waits for what is two runs behind it and for nothing else. */
+ * launch, and no memory; it waits for what is two runs after it and for nothing else. */
 static void steady(void)
 {
     lazy_card *card = lazy_card_new(true);
@@ -618,7 +618,7 @@ static const sw_test tests[] = {
     {"... not asked, on a card without mapping", replayed_unseen},
     {"... of convolutions", replayed_images},
     {"runs op by op have the CPU's bits", by_op},
-    {"... waited for behind each op", in_sync},
+    {"... waited for after each op", in_sync},
     {"... and replays without clocks", without_phases},
     {"immediate runs have the CPU's bits, also where their bump moves", immediate},
     {"a hundred replays capture, allocate and trace nothing", steady},

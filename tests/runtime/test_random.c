@@ -13,7 +13,7 @@
 
 /* ---- what a life leaves ------------------------------------------------------------------ */
 
-/* Models, metrics and outputs after each run, one behind the other. */
+/* Models, metrics and outputs after each run, one after the other. */
 typedef struct {
     unsigned char *bytes;
     size_t n, cap;
@@ -217,7 +217,7 @@ static void witnessed_by(uint32_t which)
     random_life_end(&life);
 }
 
-/* Behind a relu that lets nothing through nothing is needed, nor is the place of a maximum
+/* After a relu that lets nothing through nothing is needed, nor is the place of a maximum
  * where a gradient is only summed: the need witness sees a softer network. */
 static void witnessed(void)
 {

@@ -93,7 +93,7 @@ static sw_run_args args_of(chain *n, sw_array *inputs)
                          .n_inputs = 2};
 }
 
-/* Bytes of F32 tensors of the batch that live both before and behind the border of backward:
+/* Bytes of F32 tensors of the batch that live both before and after the border of backward:
  * what is kept, and the prediction, in whose place its gradient lies. */
 static size_t kept_bytes(const swi_program *p)
 {
@@ -156,7 +156,7 @@ static void a_layers_input_is_rebuilt(void)
     CU_ASSERT_EQUAL(f.rebuilt, LAYERS);
 }
 
-/* A norm keeps its input and statistics: both its result and that of swish behind it go. Of the
+/* A norm keeps its input and statistics: both its result and that of swish after it go. Of the
  * last layer one stays: made again at the peak, it would raise that. */
 static void chains_are_rebuilt(void)
 {
@@ -186,7 +186,7 @@ static void outputs_are_not_rebuilt(void)
 static const shape shapes[] = {PLAIN, NORMED, SHARED, SHOWN};
 #define SHAPES (sizeof shapes / sizeof *shapes)
 
-/* The witnesses see what the plan says. What the death witness leaves in front of backward: a
+/* The witnesses see what the plan says. What the death witness leaves before backward: a
  * tensor for each layer, the prediction, the loss, and what stays of the last layer. */
 static void witnesses_agree(void)
 {

@@ -11,8 +11,8 @@
 
 /* ---- two narrow places in the forward part ----------------------------------------------- */
 
-/* x is cheap and wanted by z; in front of z and behind it, something large lives that neither
- * of them needs. So x runs again in front of z, and z, which then reads that run, again in
+/* x is cheap and wanted by z; before z and after it, something large lives that neither
+ * of them needs. So x runs again before z, and z, which then reads that run, again in
  * backward. */
 typedef struct {
     sw_model *model;
@@ -135,7 +135,7 @@ static void a_repeat_may_read_what_was_repeated(void)
         repeats = plan.n_repeats;
     }
     CU_ASSERT(repeats > 0 && in_forward > 0);
-    sw_note("%u repeats, %d in front of backward", repeats, in_forward);
+    sw_note("%u repeats, %d before backward", repeats, in_forward);
 }
 
 /* ---- plans for another budget ------------------------------------------------------------ */

@@ -57,7 +57,7 @@ static void step_by_ops(sw_ctx *c, const unrolled *u, sw_value x, sw_value *h, s
 
 /* ---- nets -------------------------------------------------------------------------------- */
 
-/* joins: the states behind all steps are put together. */
+/* joins: the states after all steps are put together. */
 static sw_value loop(sw_ctx *c, const unrolled *u, sw_value x, sw_value *h, sw_value *cell,
                      bool joins)
 {
@@ -310,13 +310,13 @@ static size_t planned(bool is_gru, way how, int seq, int no_rebuild, uint32_t *n
 }
 
 /* In floats, for T steps of B rows and H units. The peak of the LSTM is where the gradient of
- * the last step goes into that of all sums: the latter (4 T B H), the sums in front of the
+ * the last step goes into that of all sums: the latter (4 T B H), the sums before the
  * gates of each step, for the last one their gradient (4 T), the gradients of h and c (2),
- * those of weight_hh and bias_hh (4 H H + 4 H), and the states in front of all steps but the
+ * those of weight_hh and bias_hh (4 H H + 4 H), and the states before all steps but the
  * last (2 (T - 1)); where these are made again, the first ones alone (2). That of the GRU is in
  * the cell of the last step but one: sums of the input and their gradient (3 T each), those of
  * the hidden state up to this step, for this one their gradient too (3 (T - 1) + 3), the
- * gradients of h behind and in front (2), the states in front of the steps (T - 1), and
+ * gradients of h after and in front (2), the states before the steps (T - 1), and
  * gradients of weight and bias (3 H H + 3 H). */
 static void the_peak_is_known_by_hand(void)
 {

@@ -309,7 +309,7 @@ static void frozen_parameters_stay_and_cost_no_gradient(void)
 typedef struct {
     net *n;
     uint32_t op; /* fails when told to */
-    bool late;   /* behind the update */
+    bool late;   /* after the update */
 } failing;
 
 static bool fail_now;

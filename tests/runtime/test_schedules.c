@@ -78,7 +78,7 @@ static void late_steps_cost_no_more(void)
         CU_ASSERT_EQUAL(at(&steps, UINT64_MAX - (uint64_t)i), 0.125f);
 }
 
-/* Each kind has a warm-up in front and goes on behind it as without. */
+/* Each kind has a warm-up in front and goes on after it as without. */
 static void every_kind_has_a_warm_up(void)
 {
     size_t n = 0;
@@ -96,8 +96,8 @@ static void every_kind_has_a_warm_up(void)
         float before = 0.0f;
         for (uint64_t step = 0; step < 10; step++) {
             const float rate = at(&warm, step);
-            SW_CHECK(rate > before && rate <= 0.5f, "%s, step %d: %g behind %g", kind,
-                     (int)step, (double)rate, (double)before);
+            SW_CHECK(rate > before && rate <= 0.5f, "%s, step %d: %g after %g", kind, (int)step,
+                     (double)rate, (double)before);
             before = rate;
         }
         CU_ASSERT_EQUAL(at(&warm, 10), 0.5f);

@@ -58,7 +58,7 @@ static bool same_but_counts(const on_net *n, const unsigned char *before)
            memcmp(n->model->base + behind, before + behind, n->model->bytes - behind) == 0;
 }
 
-/* What waits until behind backward is skipped as a whole: the model is as if the run had never
+/* What waits until after backward is skipped as a whole: the model is as if the run had never
  * been, and the next run does what it would have done. */
 static void an_update_is_skipped_as_a_whole(void)
 {

@@ -9,7 +9,7 @@ static void end_model(void *model)
     sw_model_destroy(model);
 }
 
-/* What strtod reads and nobody means: hexadecimal, blanks, words. */
+/* What strtod reads and no one means: hexadecimal, blanks, words. */
 static void numbers_of_initialisers_are_decimal(void)
 {
     static const char *const bad[] = {

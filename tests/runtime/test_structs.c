@@ -875,7 +875,7 @@ static void try_size(scene *s, size_t c, size_t size)
     size_t room_for = size < swi_struct_bytes(which) ? size : swi_struct_bytes(which);
     room_for = good ? room_for : sizeof r.size;
     SW_CHECK(r.size == size && all_are(r.bytes + room_for, sizeof r - room_for, 0xa5),
-             "%s of %zu bytes: something was written behind it", swi_struct_name(which), size);
+             "%s of %zu bytes: something was written after it", swi_struct_name(which), size);
 }
 
 static void every_size_of_every_struct(void)
@@ -923,7 +923,7 @@ static char *read_header(void)
     return text;
 }
 
-/* The word that ends in front of `end`, arrays left out. */
+/* The word that ends before `end`, arrays left out. */
 static void word_before(const char *end, char *to, size_t bytes)
 {
     while (end[-1] == ']') {

@@ -271,7 +271,7 @@ static void stacks_are_touched_when_threads_start(void)
 
 static const sw_test tests[] = {
     {"a child hangs in nothing, and the parent goes on", a_child_hangs_in_nothing},
-    {"a fork in a step function harms nobody", a_fork_in_a_step_function_harms_nobody},
+    {"a fork in a step function harms no one", a_fork_in_a_step_function_harms_nobody},
     {"warm steps bring no page to workers", warm_steps_bring_no_page},
     {"stacks are touched when threads start", stacks_are_touched_when_threads_start},
 };

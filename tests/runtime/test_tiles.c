@@ -176,7 +176,7 @@ static void end_budget(void *budget)
     sw_budget_destroy(budget);
 }
 
-/* A budget that only a plan with tiles can hold, with updates that nobody asked to release; and
+/* A budget that only a plan with tiles can hold, with updates that no one asked to release; and
  * less, until nothing fits: the same bits always. */
 static void a_budget_is_held_with_tiles(void)
 {
@@ -255,7 +255,7 @@ static void what_is_added_to_stays_whole(void)
     CU_ASSERT(net_same(n[0].model, n[1].model));
 }
 
-/* The last gradient that is made is a large one: the check of all gradients stands right behind
+/* The last gradient that is made is a large one: the check of all gradients stands right after
  * its own, and its update goes up to that. */
 typedef struct {
     sw_model *model;

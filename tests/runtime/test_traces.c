@@ -112,7 +112,7 @@ static void states_have_versions(void)
     for (int now = 0; now < 2; now++) {
         begin();
         sw_array old, fresh;
-        OK(run_as(read_old_after_assign, now != 0)); /* the bytes are written behind it */
+        OK(run_as(read_old_after_assign, now != 0)); /* the bytes are written after it */
         OK(sw_output_get(b.exec, "old", &old));
         for (int i = 0; i < 6; i++)
             CU_ASSERT_EQUAL(((const float *)old.data)[i], 0.0f);

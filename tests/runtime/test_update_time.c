@@ -1,4 +1,4 @@
-/* When updates run: released, behind backward, or some of each; and what cannot be had
+/* When updates run: released, after backward, or some of each; and what cannot be had
  * together, by name. */
 #include "tests/runtime/optimizer_nets.h"
 #include <string.h>
@@ -57,7 +57,7 @@ static size_t peak_of(int first, int second)
     OK(start_mixed(&n, &sgd, first, second, SW_UPDATE_DEFAULT));
     const sw_run_args args = on_args(&n);
     OK(sw_plan(exec, &args, &info));
-    /* What waits until behind backward is the step; what is released counts as backward. */
+    /* What waits until after backward is the step; what is released counts as backward. */
     CU_ASSERT_EQUAL(info.phase[SW_STEP].peak_bytes == 0,
                     first == SW_UPDATE_RELEASE && second == SW_UPDATE_RELEASE);
     return info.arena_bytes;
@@ -197,6 +197,6 @@ static const sw_test tests[] = {
     {"a mix is said group by group", a_mix_is_said_group_by_group, false},
     {"what needs all gradients is refused", what_needs_all_gradients_is_refused, false},
     {"a parameter without an owner is named", a_parameter_without_an_owner_is_named, false},
-    {"budgets release what nobody holds back", budgets_release_what_nobody_holds_back, false},
+    {"budgets release what no one holds back", budgets_release_what_nobody_holds_back, false},
 };
 SW_SUITE("update time", tests)

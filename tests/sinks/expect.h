@@ -5,12 +5,12 @@
 #include "profiler/inspect/sink.h"
 #include "tests/support/suite.h"
 
-/* A file that a sink wrote; a zero stands behind its bytes. */
+/* A file that a sink wrote; a zero stands after its bytes. */
 typedef struct {
     char *bytes;
     size_t n, room;
     size_t writes, fail_at; /* of the calls of write; the one that fails, from 1; 0: none */
-    bool after;             /* one came behind the one that failed */
+    bool after;             /* one came after the one that failed */
 } written;
 
 /* Writes by the sink of that name; the status of writing or of the last flush. */

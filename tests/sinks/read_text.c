@@ -88,7 +88,7 @@ typedef struct {
     char line[4000];
 } lines;
 
-/* The next line that is no comment; what stands behind a number sign is one. */
+/* The next line that is no comment; what stands after a number sign is one. */
 static bool next_plain(lines *l)
 {
     while (next_line(&l->at, l->line, sizeof l->line)) {

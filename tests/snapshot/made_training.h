@@ -13,7 +13,7 @@ typedef struct {
     bool windows;     /* paths are those of Windows */
     bool no_update;   /* no optimizer: forward and backward alone */
     bool no_backward; /* inference */
-    bool late_zero;   /* zero_grad comes behind forward */
+    bool late_zero;   /* zero_grad comes after forward */
     bool keeps_zero;  /* zero_grad(set_to_none=False) */
     int softmax;      /* parts that are kept of a softmax in each layer; 1: fused */
     int silu;         /* the same of x * sigmoid(x) */
@@ -24,7 +24,7 @@ typedef struct {
     bool foreach;     /* temporaries of the optimizer for all parameters at once */
     int lines;        /* the user's code stands so many lower */
     bool ragged;      /* sizes that leave holes in segments */
-    bool late_input;  /* the batch goes behind the loss, before backward */
+    bool late_input;  /* the batch goes after the loss, before backward */
     int like;         /* made_like: a function that looks composed by hand */
 } made_run;
 

@@ -162,7 +162,7 @@ static void finish_all(plain_allocator *p)
         }
 }
 
-/* Some of the large segments that are free, in front of a request to the device. */
+/* Some of the large segments that are free, before a request to the device. */
 static void collect(plain_allocator *p)
 {
     for (size_t i = 0; i < p->n_blocks; i++) {

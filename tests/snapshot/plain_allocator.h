@@ -47,7 +47,7 @@ typedef struct {
     plain_block *blocks; /* sorted by address */
     plain_segment *segments;
     plain_event *events;
-    plain_sums *sums; /* behind each event */
+    plain_sums *sums; /* after each event */
     size_t n_blocks, n_segments, n_events, room_blocks, room_segments, room_events;
     uint64_t next_address;
     bool keep_sums;
@@ -67,7 +67,7 @@ void plain_free(plain_allocator *p, uint64_t address, bool pending);
 void plain_finish(plain_allocator *p, uint64_t address);
 void plain_empty_cache(plain_allocator *p);
 plain_sums plain_count(const plain_allocator *p);
-/* Write the snapshot as a pickle; events in front of `first` are left out. */
+/* Write the snapshot as a pickle; events before `first` are left out. */
 const char *plain_write(const plain_allocator *p, const char *name, size_t first);
 
 #endif

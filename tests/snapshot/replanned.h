@@ -10,7 +10,7 @@ sw_status replanned_device(replan *r, const char *path, int64_t device);
 sw_status replanned(replan *r, const char *path); /* device 0 */
 /* A file of this JSON, planned again; a failure fails the test. */
 void replanned_json(replan *r, const char *json);
-/* All of it, printed as text and JSON behind each other; free it. */
+/* All of it, printed as text and JSON one after the other; free it. */
 char *replanned_text(const replan *r);
 
 typedef struct {

@@ -30,7 +30,7 @@ static const struct {
     replan_change change;
     made_run with, without; /* the pattern, and its harmless twin */
 } cases[] = {
-    {"zero_grad behind forward", HELP_ZERO_GRAD, {BASE, .late_zero = true}, {BASE}},
+    {"zero_grad after forward", HELP_ZERO_GRAD, {BASE, .late_zero = true}, {BASE}},
     {"softmax by hand", HELP_SOFTMAX, {BASE, .softmax = 2}, {BASE, .softmax = 1}},
     {"silu by hand", HELP_ACTIVATION, {BASE, .silu = 2}, {BASE, .silu = 1}},
     {"norm by hand", HELP_NORM, {BASE, .norm = 3}, {BASE, .norm = 1}},

@@ -119,7 +119,7 @@ static const file_case pickles[] = {
     PICKLE("\x80\x02]q\1K\1a0h\1.", NULL), /* numbers from 1 */
     PICKLE("\x80\x02]q\0h\0a.", NULL),     /* a list that holds itself */
     PICKLE("\x80\x04\x8c\1a\x8d\1\0\0\0\0\0\0\0b\x86.", NULL),
-    PICKLE("", "byte 0: the file ends in front of STOP"),
+    PICKLE("", "byte 0: the file ends before STOP"),
     PICKLE("\x80", "byte 1"),
     PICKLE("\x80\x06}.", "byte 0: pickle protocol 6"),
     PICKLE("\x80\x01}.", "byte 0: pickle protocol 1"),
@@ -165,7 +165,7 @@ static const file_case pickles[] = {
            "byte 12: the file ends"),
 };
 
-/* Reads it; the message has the part, or it is read. Nothing is left behind. */
+/* Reads it; the message has the part, or it is read. Nothing is left. */
 static void check_case(const file_case *c, size_t i, tree_reader *read)
 {
     tree_file f;
@@ -196,9 +196,9 @@ static const file_case jsons[] = {
     PICKLE("{\"a\":}", "byte 5: a value was expected"),
     PICKLE("{a:1}", "byte 1: a key was expected"),
     PICKLE("[1 2]", "byte 3: a comma or the closing bracket"),
-    PICKLE("[1,]", "byte 3: a comma in front of the closing bracket"),
+    PICKLE("[1,]", "byte 3: a comma before the closing bracket"),
     PICKLE("[1", "byte 2: the text ends inside of brackets"),
-    PICKLE("[1]]", "byte 3: something stands behind the value"),
+    PICKLE("[1]]", "byte 3: something stands after the value"),
     PICKLE("\"a", "byte 2: a string without an end"),
     PICKLE("\"\n\"", "byte 1: a control character in a string"),
     PICKLE("\"\\q\"", "byte 2: unknown escape"),

@@ -118,7 +118,7 @@ static void what_did_not_fit_is_planned(void)
     plain_end(&p);
 }
 
-/* Two streams, one behind the other in time: an arena for both needs half. */
+/* Two streams, one after the other in time: an arena for both needs half. */
 static void streams_may_be_merged(void)
 {
     plain_allocator p;
@@ -133,7 +133,7 @@ static void streams_may_be_merged(void)
     CU_ASSERT(r.streams && r.lives.n_arenas == 3);
     CU_ASSERT_EQUAL(r.whole.height, 250 * MIB);
     CU_ASSERT_EQUAL(r.merged.height, 150 * MIB);
-    CU_ASSERT_EQUAL(r.whole.most, 100 * MIB); /* one behind the other */
+    CU_ASSERT_EQUAL(r.whole.most, 100 * MIB); /* one after the other */
     char words[1200];
     snprintf(words, sizeof words, "'%s' --replan --max-peak 100MiB", r.trace.path);
     CU_ASSERT_EQUAL(replan_command(words), 0);

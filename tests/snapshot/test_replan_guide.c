@@ -17,7 +17,7 @@ typedef struct {
     int n;
 } workflow;
 
-/* The steps behind the guide's head "In a workflow", up to the next head. */
+/* The steps after the guide's head "In a workflow", up to the next head. */
 static void read_guide(workflow *w)
 {
     char line[1000], path[1100];

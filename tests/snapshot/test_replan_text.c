@@ -48,9 +48,8 @@ static void a_training_is_told(void)
     has(text, "PyTorch reserved 112.00 MiB. At least 97.01 MiB are needed, and a plan takes");
     has(text, "Proof: ");
     has(text, "5 steps are alike; 50,331,648 bytes live through all of a step");
-    has(text,
-        "In front of that step up to 101,722,624 bytes lived: the warm-up costs 31,457,280 "
-        "more.");
+    has(text, "Before that step up to 101,722,624 bytes lived: the warm-up costs 31,457,280 "
+              "more.");
     has(text, "PyTorch had reserved 117,440,512 bytes by the end of the step: ");
     has(text, "of that: blocks in use 92,279,808");
     has(text, "net.py:1 layer1 (forward)");

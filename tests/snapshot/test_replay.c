@@ -128,7 +128,7 @@ static void check(const plain_allocator *p, size_t first, const char *what)
         moments[i].event = (uint32_t)((uint64_t)i * (r.trace.n_events - 1) / (MOMENTS - 1));
     CU_ASSERT_EQUAL_FATAL(replay_run(&r.trace, &r.start, moments, MOMENTS, &proof), SW_OK);
     /* Pools of segments that went are not known where events do not say them; nor are all rests
-     * of blocks that were taken in front of the trace. */
+     * of blocks that were taken before the trace. */
     const bool may_end = (p->pool_used && !p->say_pools) || first > 0;
     ended += proof.from != TRACE_NONE && first > 0;
     SW_CHECK(proof.from == TRACE_NONE || may_end, "%s, from %zu: event %u (%s): %s", what,
@@ -274,6 +274,6 @@ static const sw_test tests[] = {
     {"every place follows from the rules", every_place_follows},
     {"what does not follow is named", what_does_not_follow_is_named},
     {"what waited is no place yet", what_waited_is_no_place_yet},
-    {"what waited may be in front of a hole", what_waited_may_be_in_front_of_a_hole},
+    {"what waited may be before a hole", what_waited_may_be_in_front_of_a_hole},
 };
 SW_SUITE("replay", tests)

@@ -55,7 +55,7 @@ static void check_roles(const replan *r, size_t first, const char *what)
 static const struct {
     const char *name;
     made_run run;
-    int cut; /* the trace begins behind so many of four parts of its events */
+    int cut; /* the trace begins after so many of four parts of its events */
     uint32_t steps;
     bool passes;
 } runs[] = {
@@ -175,7 +175,7 @@ static void the_timeline_has_the_roles(void)
 }
 
 /* A report and a replan have one peak of each phase, though frees begin phases: the batch goes
- * right behind the loss. */
+ * right after the loss. */
 static void a_phase_has_one_peak(void)
 {
     for (int late = 0; late < 2; late++) {

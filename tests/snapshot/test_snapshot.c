@@ -107,7 +107,7 @@ static void tell(story *s, bool alloc, const sw_tl_event *e, uint32_t whose, uin
     s->at[s->n++] = (line){alloc, bytes, s->live, &e->program->values[whose]};
 }
 
-/* The model's end, behind all runs, is in no snapshot. */
+/* The model's end, after all runs, is in no snapshot. */
 static sw_status hear_run(void *context, const sw_tl_event *e)
 {
     story *s = context;

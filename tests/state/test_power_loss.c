@@ -126,7 +126,7 @@ static struct {
     char folder[256];             /* of the states */
     small_run *reader;            /* goes on from them */
     sw_checkpoint *c;             /* its, without a path */
-    unsigned char *model[4];      /* bytes behind step k */
+    unsigned char *model[4];      /* bytes after step k */
     char log[(SAVES + 1) * LINE]; /* as it is in the end */
     uint64_t step[SAVES + 1];     /* how often it was found */
     uint64_t wrong, unlike;       /* unlike: states that were looked at */
@@ -364,7 +364,7 @@ static int verdict_of(const sw_crash_file *files, int n)
     return its.seen[at].verdict;
 }
 
-/* Step 2 or 3; behind the save 3, and 2 is the generation before it. */
+/* Step 2 or 3; after the save 3, and 2 is the generation before it. */
 static bool look(void *unused, const sw_crash_file *files, int n, bool done)
 {
     (void)unused;
@@ -448,7 +448,7 @@ static void no_call_can_be_left_out(void)
         leave_each_out(i);
 }
 
-/* The log is synced behind the save instead of inside of it: a checkpoint is there whose log is
+/* The log is synced after the save instead of inside of it: a checkpoint is there whose log is
  * too short. */
 static void the_log_cannot_be_synced_late(void)
 {

@@ -58,7 +58,7 @@ static void places_and_shapes_are_checked_one_by_one(void)
          "'b' must begin at 4 (got 5): a hole"},
         {"{" ONE("a", "U8", "[5]", "[0,5]") "," ONE("b", "U8", "[4]", "[4,8]") "}", 8,
          "'b' must begin at 5 (got 4): tensors overlap"},
-        {"{" ONE("a", "U8", "[4]", "[0,4]") "}", 5, "1 bytes behind its last tensor"},
+        {"{" ONE("a", "U8", "[4]", "[0,4]") "}", 5, "1 bytes after its last tensor"},
         /* Ten dims, of which the last count. */
         {"{" ONE("a", "U8", "[1,1,1,1,1,1,1,1,3,2]", "[0,6]") "}", 6, NULL},
         /* A name of ours, and no checksum. */
@@ -92,7 +92,7 @@ static void the_headers_digits_are_plain(void)
         D16 "\\\"" D16, /* begins and ends as it must */
         "\\u0030" D15,  /* escaped; ends as it must */
         "\\\""
-        "3456789abcdef0\\/"}; /* 16 characters behind a quote; none of them ends it */
+        "3456789abcdef0\\/"}; /* 16 characters after a quote; none of them ends it */
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         char header[300];
         bytes file;
@@ -106,7 +106,7 @@ static void the_headers_digits_are_plain(void)
     }
 }
 
-/* The first n digits of the tensor's checksum and what stands behind them; the header's is
+/* The first n digits of the tensor's checksum and what stands after them; the header's is
  * right. */
 static void with_digits(int n, const char *behind, bool upper, const char *part)
 {
@@ -181,7 +181,7 @@ static void a_part_is_inside_of_its_tensor(void)
     swi_tensors_close(file);
 }
 
-/* Damage that came behind the opening: each way to read looks for itself. */
+/* Damage that came after the opening: each way to read looks for itself. */
 static void every_way_to_read_looks_at_the_checksum(void)
 {
     NEED_CHECKSUMS;
@@ -208,7 +208,7 @@ static void every_way_to_read_looks_at_the_checksum(void)
     bytes_free(&now);
 }
 
-/* Nine dims, which no model can have: the ninth is not held against what lies behind the
+/* Nine dims, which no model can have: the ninth is not held against what lies after the
  * eighth. */
 static void nine_dims_fit_nothing(void)
 {

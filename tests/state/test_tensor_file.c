@@ -115,7 +115,7 @@ static void all_types_and_bytes_come_back(void)
     swi_list_free(&list);
 }
 
-/* Models of one layout are one tensor, with their number in front of its shape. */
+/* Models of one layout are one tensor, with their number before its shape. */
 static void models_are_stacked(void)
 {
     sw_model *from[3], *to[3], *one = chance_model("one", 9);

@@ -105,7 +105,7 @@ void style_check_calls(const char *path, const char *text, style_report *report,
     }
 }
 
-/* Is this the word at p, with a comparison with NULL behind it? */
+/* Is this the word at p, with a comparison with NULL after it? */
 static bool meets_null(const char *p, const char *word)
 {
     if (!begins(p, word) || is_word(p[strlen(word)]))

@@ -363,7 +363,7 @@ static void documents_show_programs_that_are_built(void)
                  shown_programs[i].path);
 }
 
-/* What stands behind "](" up to ')', as a path from the folder of the document. */
+/* What stands after "](" up to ')', as a path from the folder of the document. */
 static bool leads_to_a_file(const char *document, const char *link)
 {
     char path[2048];

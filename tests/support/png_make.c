@@ -83,7 +83,7 @@ unsigned char png_pixel(const png_image *p, uint32_t x, uint32_t y, int c)
 
 /* ---- rows -------------------------------------------------------------------------------- */
 
-/* Pixels x0, x0 + dx, ... of row y, packed, behind the filter "none". */
+/* Pixels x0, x0 + dx, ... of row y, packed, after the filter "none". */
 static void put_row(output *o, const png_image *p, uint32_t y, uint32_t x0, uint32_t dx)
 {
     unsigned bits = 0, n = 0;

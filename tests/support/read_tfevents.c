@@ -113,7 +113,7 @@ static bool read_event(reader *r, span event)
     if (!field(r, &event, 2, 0, &s.step, NULL) || !field(r, &event, 5, 2, &x, &summary))
         return false;
     if (event.at != event.end)
-        return fail(r, "more behind the numbers");
+        return fail(r, "more after the numbers");
     while (summary.at < summary.end)
         if (!field(r, &summary, 1, 2, &x, &value) || !read_value(r, value, &s))
             return fail(r, "a summary");

@@ -14,7 +14,7 @@ typedef struct {
 } tfevents_scalar;
 
 typedef struct {
-    const char *wrong; /* NULL, or what is wrong in front of the first record that is cut */
+    const char *wrong; /* NULL, or what is wrong before the first record that is cut */
     size_t whole;      /* bytes of whole records */
     size_t records;    /* with the one that names the version */
     size_t scalars;

@@ -103,7 +103,7 @@ int population_column(const char *text, const char *head, const char *row, const
         const char *next = strstr(at + 1, row), *x = at;
         const char *end = next != NULL ? next : at + strlen(at);
         if (next_cell(at, end, cell) == NULL)
-            break; /* the line behind the table */
+            break; /* the line after the table */
         for (int i = 0; i <= column && x != NULL; i++)
             x = next_cell(x, end, cell);
         if (x == NULL || strspn(x, "-0123456789") == 0)

@@ -39,7 +39,7 @@ uint64_t program_tensors(const char *path);
 /* Its numbers, all tensors in a row; *n of them. NULL when it is none; give back by free(). */
 float *program_numbers(const char *path, size_t *n);
 
-/* The number behind the first "name": of a JSON text; NAN where it is missing or no number. */
+/* The number after the first "name": of a JSON text; NAN where it is missing or no number. */
 double program_number(const char *json, const char *name);
 
 /* Run it with both output streams on a terminal of `columns` columns; `text` receives what came

@@ -19,7 +19,7 @@ static inline size_t floats(int64_t n)
 #define ONE_NUMBER ((size_t)64)
 
 /* One step: each phase makes a tensor of n[phase] floats and their sum, a number that leaves
- * the run. The tensor dies behind the sum, and the numbers live to the end. */
+ * the run. The tensor dies after the sum, and the numbers live to the end. */
 typedef struct {
     int64_t n[SW_PHASES];
 } phases_scene;
@@ -57,7 +57,7 @@ static inline size_t layers_peak(const layer_scene *s, int n)
 }
 
 /* A linear layer without anything around it, that is trained by Adam on `rows` rows, with
- * gradients that stay in the model. Behind each step it is evaluated on `eval_rows`; 0: it is
+ * gradients that stay in the model. After each step it is evaluated on `eval_rows`; 0: it is
  * not. */
 typedef struct {
     int64_t rows, in, out, eval_rows;

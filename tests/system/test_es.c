@@ -207,7 +207,7 @@ static int rows_of(const char *kind, const char *name)
     return n;
 }
 
-/* Killed behind its last save, or started again: no test is recorded twice, and a target that
+/* Killed after its last save, or started again: no test is recorded twice, and a target that
  * was reached ends it. */
 static void a_run_that_has_ended_only_ends_again(void)
 {
@@ -435,7 +435,7 @@ static const sw_test tests[] = {
     {"a run that goes on ends with the same bits", a_run_that_goes_on_ends_with_the_same_bits},
     {"a run that has ended only ends again", a_run_that_has_ended_only_ends_again},
     {"what differs is refused by name", what_differs_is_refused_by_name},
-    {"an interrupt ends behind a generation, and saves",
+    {"an interrupt ends after a generation, and saves",
      an_interrupt_ends_behind_a_generation_and_saves},
     {"its files have what happened", its_files_have_what_happened},
     {"what it cannot do is refused", what_it_cannot_do_is_refused},

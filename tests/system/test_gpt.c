@@ -149,7 +149,7 @@ static void texts_are_written_in_tokens(void)
         {"the\n\xe2\x96\x81\ncat\nsat\n<n>\n", "--prompt the", "the cat sat<n>the"},
         {"the\n_\ncat\nsat\n.\n", "--prompt the_", "the_cat_sat.the_"},
         {"the\n_\ncat\nsat\n.\n", "--prompt-ids 0", "the_cat_sat.the"},
-        {"the\n_\ncat\nsat\n.\n", "--top-k 1", "_cat_sat.the"}, /* behind id 0 */
+        {"the\n_\ncat\nsat\n.\n", "--top-k 1", "_cat_sat.the"}, /* after id 0 */
         {NULL, "--vocabulary 5 --prompt-ids 0", "0 1 2 1 3 4 0\n"},
     };
     const char *path = train_tokens(), *file = path_of("words.vocabulary");

@@ -46,7 +46,7 @@ static const char *text(const json_t *o, const char *key)
 
 #if HAVE_STEADY
 
-/* Its report's member "growth". The steps behind the warm-up are `n`. */
+/* Its report's member "growth". The steps after the warm-up are `n`. */
 static json_t *steady(const char *path, const char *n, const char *plant)
 {
     char program[1024];
@@ -78,7 +78,7 @@ static void nothing_grows_in_a_clean_run(void)
     json_decref(growth);
 }
 
-/* The warm-up takes an epoch of 16 batches and a step. What leaks behind step 18 is in the
+/* The warm-up takes an epoch of 16 batches and a step. What leaks after step 18 is in the
  * record of step 19, and by step 20 it is growth. */
 static void a_leak_of_data_is_named_within_two_steps(void)
 {
@@ -189,7 +189,7 @@ static void a_refusal_names_who_held_it_and_what_fits(void)
     }
     json_decref(all);
     CU_ASSERT(text_report_has(path, "It did not fit\n"));
-    CU_ASSERT(strncmp(outcome.out, "It did not fit\n", 15) == 0); /* in front of all else */
+    CU_ASSERT(strncmp(outcome.out, "It did not fit\n", 15) == 0); /* before all else */
 }
 
 /* ---- the heap's own profile -------------------------------------------------------------- */

@@ -87,7 +87,7 @@ static void write_project(void)
     CU_ASSERT(file_write(path_of("own/src/main.cc"), text, n));
 }
 
-/* The project's folders stand in front of ours, behind it, and are for quotes alone. */
+/* The project's folders stand before ours, after it, and are for quotes alone. */
 static void a_project_keeps_its_own_headers(void)
 {
     static const char *const ways[][2] = {{"-I. -Ialloc -Ikernels", ""},

@@ -1,5 +1,5 @@
 /* Folders of images and augmentation through the program: what trains, what is the same for any
- * number of threads and behind a pause, what is refused. */
+ * number of threads and after a pause, what is refused. */
 #include "tests/support/png_make.h"
 #include "tests/support/suite.h"
 #include "tests/system/program.h"
@@ -255,7 +255,7 @@ static void threads_decode(void)
                               "--threads 4");
     SW_CHECK(program_failed_cleanly(o, 5), "status %d: %s", o->status, o->err);
     damage("cat/120.png", 0);
-    damage("cat/3.png", 0); /* behind it in the order of names */
+    damage("cat/3.png", 0); /* after it in the order of names */
     damage("cat/121.png", 200);
     for (int threads = 1; threads <= 4; threads++) {
         char words[400];

@@ -110,7 +110,7 @@ static const char *write_scene(const char *name, const scene *s, bool checkpoint
     return path;
 }
 
-/* Flip the lowest bit of the byte that is `from_end` bytes in front of the file's end. */
+/* Flip the lowest bit of the byte that is `from_end` bytes before the file's end. */
 static void flip(const char *path, size_t from_end)
 {
     size_t n;

@@ -64,7 +64,7 @@ static const char *write_bytes(const char *name, const bytes *b)
     return path;
 }
 
-/* An array, as np.save has it: `elements` bytes behind the header. */
+/* An array, as np.save has it: `elements` bytes after the header. */
 static void put_array(bytes *b, const char *dict, size_t elements)
 {
     const size_t n = 118;
@@ -269,7 +269,7 @@ static void profiles_are_described(void)
     free(all);
     (void)run("info %s", path);
     refused("profile: line ");
-    says("  model: mlp\n"); /* what is in front of the damage */
+    says("  model: mlp\n"); /* what is before the damage */
 }
 
 static void snapshots_are_described(void)

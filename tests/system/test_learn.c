@@ -177,7 +177,7 @@ static void patience_ends_a_run_that_does_not_improve(void)
     CU_ASSERT(says("\"stopped_early\":true") && strstr(outcome.err, "3 in a row") != NULL);
     run("train --json --quiet " MLP
         "--lr 0 --epochs 50 --patience 2 --batch 50 --validate-every 2");
-    CU_ASSERT_EQUAL(number("steps"), 4); /* validated behind steps 2, 3 and 4 */
+    CU_ASSERT_EQUAL(number("steps"), 4); /* validated after steps 2, 3 and 4 */
     CU_ASSERT_EQUAL(number("validations"), 3);
     run("train --json --quiet " MLP "--epochs 4 --patience 2 --batch 50");
     CU_ASSERT(number("epochs") == 4 && says("\"stopped_early\":false"));
@@ -311,7 +311,7 @@ static void metrics_have_each_step_and_each_validation(void)
     CU_ASSERT_EQUAL(program_train(&outcome, words), plain);
     const lines found = read_csv(csv);
     CU_ASSERT_EQUAL(found.trains, 12);
-    CU_ASSERT_EQUAL(found.validations, 8); /* behind 2 3 4 6 8 9 10 12 */
+    CU_ASSERT_EQUAL(found.validations, 8); /* after 2 3 4 6 8 9 10 12 */
     CU_ASSERT_EQUAL(found.epochs, 4);
     CU_ASSERT_EQUAL(number("validations"), 8);
     CU_ASSERT(fabs(found.last_loss - number("final_loss")) < 1e-6);

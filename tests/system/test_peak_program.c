@@ -331,7 +331,7 @@ static void a_run_that_is_not_in_the_file_is_told(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(asked.err, " bytes is above --max-peak "));
 }
 
-/* What a run that was killed leaves: cut behind each line, and within the next one. */
+/* What a run that was killed leaves: cut after each line, and within the next one. */
 static void a_cut_profile_means_what_it_has(void)
 {
     int64_t peak;

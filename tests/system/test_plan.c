@@ -539,14 +539,14 @@ static int read_titles(const char *text, drawn_storage *to, int most)
     return n;
 }
 
-/* A number behind `name` in an element. */
+/* A number after `name` in an element. */
 static double length_of(const char *element, const char *name)
 {
     const char *at = strstr(element, name);
     return at != NULL ? strtod(at + strlen(name), NULL) : (double)NAN;
 }
 
-/* A name stands in the rectangle in front of it, with the widest letters of usual fonts; others
+/* A name stands in the rectangle before it, with the widest letters of usual fonts; others
  * are left out. Returns how many there are. */
 static int check_names(const char *text)
 {

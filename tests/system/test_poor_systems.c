@@ -155,7 +155,7 @@ static void shorter_metrics_go_on(void)
 {
     static const struct {
         const char *first, *then;
-        int again; /* rows of the first run that are written behind its checkpoint */
+        int again; /* rows of the first run that are written after its checkpoint */
     } runs[] = {
         {TRAIN "3" FILES, TRAIN "5 --resume" FILES, 0},
         {ES "2" FILES, ES "4 --resume" FILES, 1},

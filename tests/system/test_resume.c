@@ -37,8 +37,8 @@ static going_end whole_run(const run_case *c)
     return going_read(o->out);
 }
 
-/* What the run that was interrupted behind step `step` had left of its files. The validation
- * there comes behind the checkpoint, but for the last one of a run. */
+/* What the run that was interrupted after step `step` had left of its files. The validation
+ * there comes after the checkpoint, but for the last one of a run. */
 static void leave_files(const going_end *whole, double step, bool over)
 {
     (void)unlink(going_at("P"));
@@ -78,7 +78,7 @@ static int go_on_from_each(const run_case *c, const going_end *whole, const char
     return steps;
 }
 
-/* The run with a checkpoint behind each step; its files are kept as M-all and B-all. */
+/* The run with a checkpoint after each step; its files are kept as M-all and B-all. */
 static void run_with_checkpoints(const run_case *c, const going_end *whole, const char *more)
 {
     (void)sw_shell("rm -f '%s'*", going_at("C"));
@@ -386,7 +386,7 @@ static void every_source_goes_on(void)
 
 /* ---- saves beside the training ----------------------------------------------------------- */
 
-/* What a thread writes while training goes on is what was so behind its step. */
+/* What a thread writes while training goes on is what was so after its step. */
 static void checkpoints_without_a_pause_go_on(void)
 {
     static const run_case cases[] = {
@@ -487,7 +487,7 @@ static void more_epochs_are_one_long_run(void)
         words[strlen(words) - 1] = '4';
         o = going_run("train --quiet --checkpoint @/C --resume %s", words);
         SW_CHECK(program_failed_cleanly(o, 2) &&
-                     strstr(o->err, "behind step 20, and this run has 16 steps in all") != NULL,
+                     strstr(o->err, "after step 20, and this run has 16 steps in all") != NULL,
                  "%s: status %d: %s", words, o->status, o->err);
     }
 }

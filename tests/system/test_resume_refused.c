@@ -71,7 +71,7 @@ static void another_run_does_not_go_on(void)
     REFUSED(others, "--checkpoint @/C --resume --profile @/p");
     const sw_outcome *o = going_run("train --quiet " BASE "--normalise none --resume @/C");
     SW_CHECK(o->status == 2 && strstr(o->err, "--normalise was '0.") != NULL, "status %d: %s",
-             o->status, o->err); /* behind the note that is there with --load-params too */
+             o->status, o->err); /* after the note that is there with --load-params too */
     CU_ASSERT(going_same_file("C", "before") && !going_exists("C.lock"));
     going_put("o", "old");
     CU_ASSERT(going_same_file("p", "o"));

@@ -367,7 +367,7 @@ static void the_result_says_what_was_saved(void)
                  strstr(o->out, "\ncopy    ") != NULL && o->err[0] == '\0',
              "status %d: %s%s", o->status, o->err, o->out);
     o = going_run("train " NET "--epochs 2 --checkpoint @/C --resume");
-    SW_CHECK(o->status == 0 && strstr(o->err, "goes on behind step 15 of 30, from ") != NULL &&
+    SW_CHECK(o->status == 0 && strstr(o->err, "goes on after step 15 of 30, from ") != NULL &&
                  strstr(o->err, "step 30 is saved in ") != NULL,
              "status %d: %s", o->status, o->err);
     o = going_run("train --quiet " NET);

@@ -545,7 +545,7 @@ static const sw_test tests[] = {
     {"a long file is joined near its end", a_long_file_is_joined_near_its_end},
     {"a failed run says why", a_failed_run_says_why},
     {"what differs from the plan is shown", what_differs_from_the_plan_is_shown},
-    {"what nobody measured is not as planned", what_nobody_measured_is_not_as_planned},
+    {"what no one measured is not as planned", what_nobody_measured_is_not_as_planned},
     {"a training is watched until it is killed", a_training_is_watched_until_it_is_killed},
     {"report can watch too", report_can_watch_too},
     {"a training that ends is told", a_training_that_ends_is_told},

@@ -35,7 +35,7 @@ static time_t seconds(void)
     return now.tv_sec;
 }
 
-/* More of what came through, until it has `what` behind `from`, at most 30 s. */
+/* More of what came through, until it has `what` after `from`, at most 30 s. */
 static char *shown_until(int terminal, size_t from, const char *what)
 {
     const time_t end = seconds() + 30;

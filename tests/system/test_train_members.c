@@ -91,7 +91,7 @@ static void what_was_interrupted_goes_on(void)
     SW_CHECK(o->status == 2 && strstr(o->err, "--schedule was 'cosine'") != NULL, "%s", o->err);
 }
 
-/* A rate of 0 learns nothing: all end behind the third test. */
+/* A rate of 0 learns nothing: all end after the third test. */
 static void each_ends_for_itself(void)
 {
     going_new_folder("members");

@@ -19,7 +19,7 @@ static void make_start(const char *folder)
     SW_CHECK(o->status == 0, "%s", o->err);
 }
 
-/* The first number behind `key` that follows `from`. */
+/* The first number after `key` that follows `from`. */
 static double number_behind(const char *json, const char *from, const char *key)
 {
     const char *at = strstr(json, from);

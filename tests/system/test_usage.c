@@ -378,7 +378,7 @@ static void check_end(const char *profile, const char *status, const char *error
              why != NULL ? why : "null");
 }
 
-/* The end record tells a run that was interrupted, or failed behind its last step, from one
+/* The end record tells a run that was interrupted, or failed after its last step, from one
  * that is done. */
 static void a_profile_says_how_its_run_ended(void)
 {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """mbconv against PyTorch: gradients, losses, ten steps of SGD with momentum, running statistics, and the loss in
-evaluation behind them.
+evaluation after them.
 
 usage: compare_mbconv.py MBCONV_PEER          agreement
        compare_mbconv.py --memory MBCONV_PEER    saved and peak bytes at 64x64, batch 32

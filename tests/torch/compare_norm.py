@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Nets with layer norm, RMS norm, group norm and batch norm against PyTorch: outputs, gradients, ten Adam steps, running
-statistics, and outputs in evaluation behind them.
+statistics, and outputs in evaluation after them.
 
 usage: compare_norm.py NORM_PEER
 

@@ -4,8 +4,8 @@
 usage: compare_saved.py runtime/ops/SAVED.md
 
 Each formula of the column is evaluated; saved_tensors_hooks see what autograd saves, distinct
-storages are counted once and parameters not at all. The bytes must be those that stand in front
-of the formula. Exit status 77 (skipped) where PyTorch is missing.
+storages are counted once and parameters not at all. The bytes must be those that stand before
+ the formula. Exit status 77 (skipped) where PyTorch is missing.
 """
 import re
 import sys

@@ -1,7 +1,7 @@
 /* The stepwell side of compare_gpt.py; writes to the folder DIR.
  *
  * "dump DIR": init.safetensors; batches.bin, per step ids and those that follow, a byte each;
- * grads.bin, float32, all parameters in order, of the first step; after.safetensors, behind ten
+ * grads.bin, float32, all parameters in order, of the first step; after.safetensors, after ten
  * AdamW steps. "ops DIR": one step of single ops, init.safetensors and grads.bin, the loss,
  * then all parameters. "peak BUDGET": prints the peak bytes of a large step, planned and
  * measured, under a budget (0: none), and which share of its cost is repeated ops. */

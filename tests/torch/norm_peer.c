@@ -3,7 +3,7 @@
  *   norm_peer KIND BATCH DIR    KIND: layer, rms, group, batch. Writes to DIR:
  * init.safetensors, batches.bin (per batch BATCH images of 784 bytes and BATCH labels),
  * grads.bin (float32, all parameters in order, of the first batch), outputs.bin (float32:
- * logits of the first batch while training, and in evaluation behind ten Adam steps),
+ * logits of the first batch while training, and in evaluation after ten Adam steps),
  * after.safetensors */
 #include "peer.h"
 #include <string.h>

@@ -49,12 +49,12 @@ ACTIONS = {"alloc", "free_requested", "free_completed", "segment_alloc", "segmen
 
 
 def is_in_place(a, b):
-    """A free and an allocation of the same bytes, one behind the other: something was written in place."""
+    """A free and an allocation of the same bytes, one after the other: something was written in place."""
     return a["action"] == "free_completed" and b["action"] == "alloc" and (a["addr"], a["size"]) == (b["addr"], b["size"])
 
 
 def lives(snapshot, device):
-    """(born, dead, bytes) by event numbers; in front of the trace -1, never freed the number of events."""
+    """(born, dead, bytes) by event numbers; before the trace -1, never freed the number of events."""
     events = snapshot["device_traces"][device]
     numbers = [n for n, e in enumerate(events) if e["action"] in ACTIONS]
     known, before, skip = {}, {}, set()

@@ -30,7 +30,7 @@ HEAD = """\
 # op | operands | gradient of the result | result | gradients of the operands [| our result | our gradients | reason]
 #
 # A tensor: its shape, as "(2,3)", and its values apart by commas, "v*n" for n times v. Where no operand has a shape, the op is
-# elementwise and has one number each: it is run on many copies. In front of a tensor: i, u whole numbers (I32, U8), c a constant
+# elementwise and has one number each: it is run on many copies. Before a tensor: i, u whole numbers (I32, U8), c a constant
 # without a gradient. "-": none. "~": the numbers are not looked at: what the zeros of padding are multiplied with (image gradients
 # of a weight that is not finite; the weight's, of a transposed convolution), and what keys that a query does not see give (causal attention), is a matter of the kernel.
 #

@@ -47,7 +47,7 @@ def attention(heads, causal, scale):
 
 
 def updated(make, clip=None):
-    """The parameter behind one update; the gradient is an operand."""
+    """The parameter after one update; the gradient is an operand."""
 
     def run(p, g):
         q = torch.nn.Parameter(p.detach().clone())

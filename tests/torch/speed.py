@@ -23,7 +23,7 @@ BENCH = os.path.join(HERE, "..", "..", "tools", "bench")
 sys.path.insert(0, BENCH)
 from members import ENV, Failed, Worker, busy, lacks  # noqa: E402
 
-# Batch, and steps of a turn: in front of the clock, and timed. Cores that slept are slow for some ten milliseconds.
+# Batch, and steps of a turn: before the clock, and timed. Cores that slept are slow for some ten milliseconds.
 MODELS = {"lenet5": (128, 30, 100), "mlp200": (128, 10, 30), "lenet5x5": (128, 1, 2), "swishnet": (128, 1, 1),
           "gpt": (8, 1, 3), "mbconv": (32, 1, 3)}
 WAYS = {"eager": "torch", "compile": "torch", "jax": "jax"}

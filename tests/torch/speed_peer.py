@@ -4,7 +4,7 @@
 usage: speed_peer.py MODEL WAY THREADS BATCH
 
 MODEL   lenet5, lenet5x5, swishnet, gpt, mbconv (mlp200: tools/bench/members_peer.py)
-WAY     eager      PyTorch: fused optimizers, gradients set to None in front of forward
+WAY     eager      PyTorch: fused optimizers, gradients set to None before forward
         compile    the same with torch.compile around the net and its loss
         jax        jit of loss, gradients and update, arguments donated
 

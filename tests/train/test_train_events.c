@@ -117,7 +117,7 @@ static bool same_but_time(const tfevents_scalar *a, size_t n)
     return same;
 }
 
-/* Interrupted behind each of some rows, in a record or between two: the file of a run that goes
+/* Interrupted after each of some rows, in a record or between two: the file of a run that goes
  * on has the records of one that did not end, each at its place. */
 static void a_run_that_goes_on_has_every_event_once(void)
 {

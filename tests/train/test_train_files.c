@@ -108,7 +108,7 @@ static void a_position_is_behind_every_row(void)
     CU_ASSERT_EQUAL(position(), -1);
 }
 
-/* Interrupted behind each row, with rows behind the checkpoint that are told again. */
+/* Interrupted after each row, with rows after the checkpoint that are told again. */
 static void a_run_that_goes_on_leaves_the_file_of_one_that_did_not_end(void)
 {
     static const char *const names[][2] = {{"whole.csv", "parts.csv"},
@@ -300,7 +300,7 @@ static void every_call_of_going_on_can_fail(void)
 }
 
 /* A row that cannot be written is told once; the file stays open for who syncs it, and the
- * position stays behind the last whole row. */
+ * position stays after the last whole row. */
 static void a_lost_row_ends_the_metrics_and_not_the_run(void)
 {
     begin_run("lost.csv");
@@ -311,7 +311,7 @@ static void a_lost_row_ends_the_metrics_and_not_the_run(void)
     rows(3, 3);
     sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_OFF);
     CU_ASSERT_EQUAL(t.trouble, CLI_FAILED);
-    rows(4, 5); /* no row without those in front of it */
+    rows(4, 5); /* no row without those before it */
     CU_ASSERT(position() == bytes && size_of(path) == bytes);
     CU_ASSERT_EQUAL(train_metrics_sync(&t), SW_OK);
     train_metrics_close(&t);
@@ -421,7 +421,7 @@ static void what_is_no_profile_stays(void)
     CU_ASSERT(kept[0] != '\0' && !there(path));
 }
 
-/* A failed call leaves the profile under its name, and nothing behind. */
+/* A failed call leaves the profile under its name, and nothing after. */
 static void every_call_of_keeping_can_fail(void)
 {
     for (int i = 0; i < 4; i++) {
@@ -451,7 +451,7 @@ static void every_call_of_keeping_can_fail(void)
 }
 
 static const sw_test tests[] = {
-    {"a position is behind every row", a_position_is_behind_every_row},
+    {"a position is after every row", a_position_is_behind_every_row},
     {"a run that goes on leaves the file of one that did not end",
      a_run_that_goes_on_leaves_the_file_of_one_that_did_not_end},
     {"a file that is another is refused as it is", a_file_that_is_another_is_refused_as_it_is},

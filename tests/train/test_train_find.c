@@ -61,7 +61,7 @@ static void the_steepest_descent_is_found(void)
     SW_CHECK(fabs(log10(r.steepest) + 3.0) < 1.5 * step, "%g", r.steepest);
     SW_CHECK(log10(r.lowest_rate) > -1.7 && log10(r.lowest_rate) < -0.9, "%g", r.lowest_rate);
     CU_ASSERT_EQUAL(r.tenth, r.lowest_rate / 10.0);
-    CU_ASSERT(f->over && f->n < 100); /* behind four times its lowest nothing is looked at */
+    CU_ASSERT(f->over && f->n < 100); /* after four times its lowest nothing is looked at */
     train_find_destroy(f);
     f = sweep(200, 1e-7, 10.0);
     feed(f, noisy);

@@ -19,7 +19,7 @@ static sw_value mlp(sw_ctx *ctx, fixture *f, sw_value x)
     return sw_apply_linear(ctx, f->linear[2], x);
 }
 
-/* Sizes that leave padding behind most storages; probes stand where faults are planted. */
+/* Sizes that leave padding after most storages; probes stand where faults are planted. */
 static sw_value small(sw_ctx *ctx, fixture *f, sw_value x)
 {
     const bool probes = f->opts.net == NET_PROBES;

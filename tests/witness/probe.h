@@ -6,9 +6,9 @@
 
 typedef enum {
     PROBE_HONEST,
-    PROBE_PAST_SCRATCH,  /* writes behind its workspace */
-    PROBE_PAST_OUTPUT,   /* writes behind its output */
-    PROBE_BEFORE_OUTPUT, /* writes in front of it */
+    PROBE_PAST_SCRATCH,  /* writes past its workspace */
+    PROBE_PAST_OUTPUT,   /* writes past its output */
+    PROBE_BEFORE_OUTPUT, /* writes before it */
     PROBE_PADDING,       /* writes into the rounding of its output */
     PROBE_WRITES_INPUT,
     PROBE_PEEKS,  /* probe 1 reads what probe 0 made, and does not say so */

@@ -298,7 +298,7 @@ static void born_too_soon(swi_program *p)
             return;
         }
     }
-    CU_FAIL("nothing is born behind the peak");
+    CU_FAIL("nothing is born after the peak");
 }
 
 #define A SW_WITNESS_ACCESS

@@ -185,8 +185,8 @@ static const planted faults[] = {
     {"a tensor of another layer", other_layer, NULL, "fc2"},
     {"64 bytes of padding too many", rounded_too_far, "saved", ""},
     {"a death before the peak", dead_too_early, "gradient", NULL},
-    {"deaths behind the peak", dead_too_late, "workspace", NULL},
-    {"a birth behind the peak", born_too_late, "saved", ""},
+    {"deaths after the peak", dead_too_late, "workspace", NULL},
+    {"a birth after the peak", born_too_late, "saved", ""},
 };
 
 static bool differs(const sw_seen_breakdown *a, const sw_seen_breakdown *b, sw_share_kind kind,

@@ -30,7 +30,7 @@ typedef struct {
     int64_t batch, threads;
     bool json, quiet;
 } bench_common;
-/* Read a command line of these, behind the command's own n options (at most 8): CLI_GO or an
+/* Read a command line of these, after the command's own n options (at most 8): CLI_GO or an
  * exit status. */
 int bench_parse(const char *name, const char *about, const cli_option *own, int n,
                 bench_common *common, int argc, char **argv);
@@ -56,7 +56,7 @@ typedef struct {
     uint64_t step;
 } bench_small;
 /* `opts` as for sw_exec_create. Two steps are run, so that the next one is warm. On failure
- * nothing is left behind. The struct may not move afterwards. */
+ * nothing is left. The struct may not move afterwards. */
 SW_MUST_USE sw_status bench_small_create(bench_small *small, int64_t batch,
                                          const sw_exec_opts *opts);
 SW_MUST_USE sw_status bench_small_step(bench_small *small);

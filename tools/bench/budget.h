@@ -32,7 +32,7 @@ typedef struct {
 /* Sizes that were not given (0) become those that the table is about. */
 void bench_deep_sizes(bench_deep_opts *opts);
 /* Declared, with no tensor memory; budget_bytes SIZE_MAX: none. On failure nothing is left
- * behind. The struct may not move afterwards. */
+ * after. The struct may not move afterwards. */
 SW_MUST_USE sw_status bench_deep_create(bench_deep *deep, const bench_deep_opts *opts,
                                         size_t budget_bytes, int threads);
 sw_run_args bench_deep_args(bench_deep *deep);
@@ -47,8 +47,8 @@ enum { BENCH_BUDGET_ROWS = 6 };
 /* Times are medians over the steps. */
 typedef struct {
     int keep;   /* percent of the activation bytes; 0: as little as possible */
-    bool fits;  /* else nothing behind `known` is there */
-    bool timed; /* else nothing behind `witnessed` */
+    bool fits;  /* else nothing after `known` is there */
+    bool timed; /* else nothing after `witnessed` */
     size_t budget_bytes;
     sw_plan_info plan;
     uint64_t known; /* least operations that are done again on a chain; UINT64_MAX: not known */
@@ -59,8 +59,8 @@ typedef struct {
     double paired;              /* the same measured: median over pairs of neighbours */
     uint64_t expected_again_ns; /* plain times of what is repeated */
     uint64_t again_ns;          /* in repeats */
-    uint64_t rest_ns[2][2];     /* all other ops: plain, with the budget; in front of backward,
-                                   behind its begin */
+    uint64_t rest_ns[2][2];     /* all other ops: plain, with the budget; before backward,
+                                   after its begin */
 } bench_budget_row;
 
 typedef struct {

@@ -144,7 +144,7 @@ def page(args, found, left_out, torch):
     lines = [f"# Networks on a device, {datetime.date.today()}", "",
              f"Card and driver: {driver()}. {version.splitlines()[0] if version else 'stepwell'}; "
              f"{torch or 'no PyTorch'}. Written by `tools/bench/device.py`.", "",
-             f"{args.rounds} rounds in turns of {args.steps} steps behind 5 of warm-up; least of all, median of the "
+             f"{args.rounds} rounds in turns of {args.steps} steps after 5 of warm-up; least of all, median of the "
              "rounds' medians, by device events. fp32 without TF32 where TF32 is not named. \"In a loop\": the clock's "
              "time of a step where none is waited for. Peak: bytes that lived at one time, ours as the run counted "
              "them, PyTorch's as its allocator did (of a graph: what is reserved). Card: what its free memory fell by "

@@ -10,7 +10,7 @@ MODE  eager; compile (torch.compile, default mode); graph (a whole step captured
 
 Steps are what stepwell's are: the batch comes from pinned host memory in each of them, bytes as bytes; forward, loss,
 backward, a fused update, gradients set to none before. Times are of device events, one pair around each step; "in a
-loop" is the clock's time of a step where none is waited for. peak_bytes: the allocator's most, of a step behind the
+loop" is the clock's time of a step where none is waited for. peak_bytes: the allocator's most, of a step after the
 warm-up; card_bytes: what the card's free memory fell by since the process had its context.
 """
 import argparse
@@ -185,7 +185,7 @@ class Step:
 
 
 def captured(step):
-    """The step's work as a graph; the batch is copied in front of each replay."""
+    """The step's work as a graph; the batch is copied before each replay."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     step.copy()

@@ -102,7 +102,7 @@ static int run(int argc, char **argv)
     const char *name = argv[1];
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
         return argc == 2 ? print_help(stdout)
-                         : cli_error(CLI_USAGE, "'%s' is one argument too many behind %s",
+                         : cli_error(CLI_USAGE, "'%s' is one argument too many after %s",
                                      argv[2], name);
     if (argc == 3 && strcmp(name, "--page") == 0 && cli_page_named(argv[2]) != CLI_PAGE_HELP)
         return print_page(cli_page_named(argv[2]));

@@ -14,7 +14,7 @@ typedef struct {
     size_t bytes; /* of a member */
 } copies;
 
-/* The i-th of the members goes to the one half of all behind it. */
+/* The i-th of the members goes to the one half of all after it. */
 static sw_status turn(void *context, int which)
 {
     copies *c = context;

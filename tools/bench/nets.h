@@ -7,7 +7,7 @@
 typedef struct {
     const char *name, *about, *model, *optimizer;
     float momentum;
-    bool release; /* updates right behind their gradients, as stepwell train has them */
+    bool release; /* updates right after their gradients, as stepwell train has them */
     int64_t batch, layers, width, heads, context, classes, side, channels; /* 0: not its own */
 } bench_net_case;
 

@@ -5,7 +5,7 @@
  * control shows is the machine's; what the steps show beyond it would be ours.
  *
  * With one thread each step is followed by a control. Workers of two pools would disturb each
- * other, so with more some steps are followed by some controls, behind a pause in which the
+ * other, so with more some steps are followed by some controls, after a pause in which the
  * others' workers go to sleep; the first of each are not counted. */
 #include "runtime/base/common.h"
 #include "tools/bench/bench.h"

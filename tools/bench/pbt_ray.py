@@ -8,7 +8,7 @@ usage: pbt_ray.py --data DIR [--python PYTHON] [--members 10] [--steps 2000] [--
 DIR has MNIST's four IDX files, packed by gzip or not. PYTHON has PyTorch and ray[tune] (default: this one).
 
 A member is a perceptron 784-h-h/2-10 with relu and Dropout(0.2), trained by SGD with momentum. All --steps of it are
-made in intervals; behind each the test accuracy is the score, and Ray's PopulationBasedTraining (quantile 0.25,
+made in intervals; after each the test accuracy is the score, and Ray's PopulationBasedTraining (quantile 0.25,
 resample 0.25, factors 1.2 and 0.8) may exploit. What is explored are the learning rate and the momentum. Ray applies
 no bounds, so a custom_explore_fn keeps both in the declared range. The width h is drawn at the start, and goes along
 where a donor is copied: the member is then built anew. Ray has no way to change a width and keep what was learned.

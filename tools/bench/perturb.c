@@ -208,7 +208,7 @@ static uint64_t last_time(const picture *p, size_t from, size_t to)
     return last;
 }
 
-/* The pieces from `first` on go behind the others in time, as early as they can. */
+/* The pieces from `first` on go after the others in time, as early as they can. */
 static void join(picture *p, size_t first)
 {
     const uint64_t end = last_time(p, 0, first);

@@ -51,7 +51,7 @@ static void call(const bench *b, int side)
 
 enum { BLOCK_NS = 2000000, BLOCK_CALLS = 64, WARM_BELOW_NS = 20000000 };
 
-/* Calls for two milliseconds, at least one; short ones behind one that wakes the threads. */
+/* Calls for two milliseconds, at least one; short ones after one that wakes the threads. */
 static void run_block(bench *b, int side)
 {
     uint64_t before = cli_clock_ns(), all = 0;
@@ -206,7 +206,7 @@ static sw_status measure_shape(bench *b, shape s, sw_json *json)
     return SW_OK;
 }
 
-/* "512x256x64" at *text; the text goes on behind it. */
+/* "512x256x64" at *text; the text goes on after it. */
 static bool read_shape(const char **text, shape *s)
 {
     int64_t *const to[] = {&s->m, &s->n, &s->k};

@@ -9,7 +9,7 @@
 
 enum { ROOFLINE_PRODUCTS = 3 };
 
-/* The products of a node of linear layers, losses behind them, matmul, convolutions of one
+/* The products of a node of linear layers, losses after them, matmul, convolutions of one
  * position and updates in tiles, uncut; how many there are. Attention and other convolutions
  * multiply too, but not so that a library could. */
 int roofline_products_of(const swi_trace *trace, const swi_node *node,

@@ -40,7 +40,7 @@ static int linear_loss(const swi_node *node, const sw_kernel_info *info, bench_p
                   m = elements(&info->in[0]) / k;
     int found = 0;
     p[found++] = bench_product_of_layer(BENCH_FORWARD, m, n, k);
-    for (uint32_t out = 1; out <= 2; out++) /* behind the loss: dx, dw */
+    for (uint32_t out = 1; out <= 2; out++) /* after the loss: dx, dw */
         if (!swi_is_null(node, out))
             p[found++] = bench_product_of_layer(out == 1 ? BENCH_INPUT : BENCH_WEIGHT, m, n, k);
     return found;
@@ -152,7 +152,7 @@ int roofline_products_of(const swi_trace *trace, const swi_node *node,
 
 /* ---- times ------------------------------------------------------------------------------- */
 
-/* The least of some calls in a row, behind one that wakes the threads. */
+/* The least of some calls in a row, after one that wakes the threads. */
 static uint64_t least(const roofline_sides *s, const bench_operands *o, bool library)
 {
     enum { CALLS = 40, ENOUGH_NS = 30000000 };

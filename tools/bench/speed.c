@@ -42,7 +42,7 @@ static sw_status ready_controls(bench *b)
 }
 
 /* As many reads and writes as there were steps since the last ones: after each other, so that
- * caches have what they have behind a step. A step that is not timed then takes it back. */
+ * caches have what they have after a step. A step that is not timed then takes it back. */
 static sw_status memory_controls(bench *b, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -284,7 +284,7 @@ int bench_speed(int argc, char **argv)
             "operations by the peak and its operands' bytes by the bandwidth (two reads and a "
             "write); what it takes beyond is lost. Less than 0: operands came from caches. Of "
             "members the ops are those of one, on one thread.\n"
-            "--control: behind each step each thread computes on registers for as long. Behind "
+            "--control: after each step each thread computes on registers for as long. After "
             "every 16 steps come 16 times reads and writes, as long and over as many bytes as "
             "the step's model, arena and batch have, an equal share of each thread. What slows "
             "memory on a shared machine slows these as well: above their p99/median, a step "

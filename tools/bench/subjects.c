@@ -1,4 +1,4 @@
-/* What is measured: a small perceptron on a fixed batch, and LeNet5 behind a loader. */
+/* What is measured: a small perceptron on a fixed batch, and LeNet5 after a loader. */
 #include "alloc/base/mem.h"
 #include "tools/bench/bench.h"
 

@@ -6,7 +6,7 @@ usage: swish.py STEPWELL [--out FILE] [--batches 128,512,2688] [--width 4096] [-
 
 STEPWELL is the program; PYTHON an interpreter that has PyTorch (default: this one). Without PyTorch the page has
 stepwell's figures alone. Runs of all variants take turns, round by round, so that a machine that changes its speed
-does it to all; times are of the steps behind the first of each run.
+does it to all; times are of the steps after the first of each run.
 """
 import argparse
 import json
@@ -28,7 +28,7 @@ OURS = [
      ["--activation", "swish", "--update", "after", "--no-rebuild", "--no-tiles", "--no-strips"]),
     ("stepwell, rebuilt", "the input of the next layer is made again in backward",
      ["--activation", "swish", "--update", "after", "--no-tiles", "--no-strips"]),
-    ("stepwell, released", "each weight is updated right behind its gradient, which ends there",
+    ("stepwell, released", "each weight is updated right after its gradient, which ends there",
      ["--activation", "swish", "--update", "release", "--no-tiles", "--no-strips"]),
     ("stepwell, tiles", "weights are updated tile by tile",
      ["--activation", "swish", "--update", "release", "--no-strips"]),
@@ -172,9 +172,9 @@ def page(args, found, version):
             "itself is not seen.") if version else "PyTorch was not installed: stepwell alone."
     out = ["# The Swish experiment", "",
            f"Written by `tools/bench/swish.py`; `python3 tools/bench/swish.py BUILD/tools/stepwell` makes it anew.", "",
-           f"`swishnet`: {args.layers} linear layers of {args.width} with swish behind each, mean squared error, SGD, "
+           f"`swishnet`: {args.layers} linear layers of {args.width} with swish after each, mean squared error, SGD, "
            f"{args.threads} threads. Live bytes: parameters, batch and everything else that a step holds. "
-           f"{args.rounds} round{'s' if args.rounds > 1 else ''} of {args.steps} steps, all variants in turns; times are of the steps behind the "
+           f"{args.rounds} round{'s' if args.rounds > 1 else ''} of {args.steps} steps, all variants in turns; times are of the steps after the "
            "first of each run.", "", peer, ""] + said
     for batch in args.batches:
         out += ["", f"## Batch {batch}", ""] + summary(found[batch], names)

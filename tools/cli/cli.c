@@ -327,7 +327,7 @@ static int read_optional(const cli_option *o, const char *equals, int argc, char
     return cli_set(o, argv[*i]);
 }
 
-/* Read the option at argv[*i], and its value behind it. */
+/* Read the option at argv[*i], and its value after it. */
 static int read_option(const cli_command *c, int argc, char **argv, int *i)
 {
     const char *name = argv[*i], *equals = strchr(name, '=');

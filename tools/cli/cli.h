@@ -158,10 +158,10 @@ void cli_flush(void);
  * works. Pipes without a reader and files at their limit fail a write and end nothing.
  *
  * The flag ends what waits: files that are FIFOs, pipes or terminals by sw_interrupt_set(), and
- * standard output and error, where nobody takes anything for three seconds, by leading to
+ * standard output and error, where no one takes anything for three seconds, by leading to
  * /dev/null from then on. */
 void cli_catch_interrupt(void);
-/* Standard output leads to /dev/null, since nobody took it after the interrupt. */
+/* Standard output leads to /dev/null, since no one took it after the interrupt. */
 bool cli_output_given_up(void);
 bool cli_interrupted(void);
 

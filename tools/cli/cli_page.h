@@ -31,7 +31,7 @@ void cli_put_man_section(const cli_command *command);
 void cli_put_bash(const cli_command *command);
 void cli_put_zsh(const cli_command *command);
 void cli_put_fish(const cli_command *command);
-/* What stands in a script in front of the commands' lines, and behind them. */
+/* What stands in a script before the commands' lines, and after them. */
 void cli_begin_completion(cli_page page, const cli_command *commands);
 void cli_end_completion(cli_page page);
 

@@ -28,7 +28,7 @@ static bool without_separators(const char *text, char *to, size_t bytes)
     return true;
 }
 
-/* The number in front of the unit; false: there is none. */
+/* The number before the unit; false: there is none. */
 static bool read_number(const char *text, double *x, const char **unit)
 {
     char plain[64], *end;

@@ -9,7 +9,7 @@
 typedef struct {
     char *bytes; /* on the heap: the file is opened when the picture is whole */
     size_t used, capacity;
-    sw_status status; /* the first error; nothing is added behind it */
+    sw_status status; /* the first error; nothing is added after it */
 } svg;
 
 void svg_put(svg *to, const char *text, size_t n);

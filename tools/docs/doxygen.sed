@@ -1,5 +1,5 @@
-# The header's comments are plain C comments. Doxygen reads them as documentation where they stand in front of a
-# declaration or behind a member.
+# The header's comments are plain C comments. Doxygen reads them as documentation where they stand before a
+# declaration or after a member.
 /^\/\* ----/b
 1s|^/\* |/** @file\
  * |

@@ -50,9 +50,9 @@ typedef struct {
     sw_checkpoint *checkpoint;
     sw_file *metrics;
     uint64_t metrics_bytes;
-    uint64_t before_test; /* bytes of metrics in front of the last test's row */
+    uint64_t before_test; /* bytes of metrics before the last test's row */
 
-    /* A batch, its fields one behind the other; poles and fitness of an environment's run. */
+    /* A batch, its fields one after the other; poles and fitness of an environment's run. */
     unsigned char *slot;
     size_t slot_bytes;
     sw_array inputs[4];
@@ -67,7 +67,7 @@ typedef struct {
     uint64_t generation;
     sw_es_info last; /* of the last generation */
     es_test test;    /* of the last test; its generation */
-    uint64_t tested; /* behind generation */
+    uint64_t tested; /* after generation */
     bool reached;    /* --target */
     uint64_t evaluations, not_finite;
 
@@ -78,7 +78,7 @@ typedef struct {
     size_t noise_bytes;    /* of the plan of a run: noise that outlives its op, and model */
     size_t scratch_bytes;  /* of the op of noise that has the most */
     uint64_t wall_ns, evaluate_ns, update_ns, test_ns;
-    uint64_t resumed; /* generation that the run went on behind; 0: it began */
+    uint64_t resumed; /* generation that the run went on after; 0: it began */
     uint64_t saved;   /* checkpoints of this process */
     uint64_t next_save_ns;
 } es_run;
@@ -138,7 +138,7 @@ SW_MUST_USE sw_status es_profile_open(es_run *r);
 
 /* Before the first generation: CLI_GO or an exit status. */
 int es_resume(es_run *r);
-/* Behind a generation, where one is due. What fails is said, and tried again. */
+/* After a generation, where one is due. What fails is said, and tried again. */
 void es_save_due(es_run *r);
 SW_MUST_USE sw_status es_save_last(es_run *r);
 

@@ -100,7 +100,7 @@ static void say_test(const es_run *r)
                  r->test.loss, 100.0 * r->test.score);
 }
 
-/* Behind a generation, where --test-every says so. */
+/* After a generation, where --test-every says so. */
 static sw_status test_when_due(es_run *r)
 {
     const uint64_t every = (uint64_t)r->opts.test_every;
@@ -140,7 +140,7 @@ static void say_generation(const es_run *r)
                  r->last.mean, r->last.best, (double)r->evaluations / seconds);
 }
 
-/* It comes to its end when it was begun: an interrupt is looked at behind it. */
+/* It comes to its end when it was begun: an interrupt is looked at after it. */
 static sw_status one_generation(es_run *r)
 {
     const uint64_t start = cli_clock_ns();

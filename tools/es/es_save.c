@@ -1,4 +1,4 @@
-/* --checkpoint and --resume of `stepwell es`. A checkpoint is what was so behind a generation:
+/* --checkpoint and --resume of `stepwell es`. A checkpoint is what was so after a generation:
  * the model with the optimizer's state, sigma and the states of snes, and beside it the options
  * that decide the numbers, as lines of text that a run that goes on must have too. */
 #include "tools/es/es.h"
@@ -187,7 +187,7 @@ static sw_status take_progress(es_run *r)
         memcpy(text, bytes, n < sizeof text ? n : sizeof text - 1);
     if (sscanf(text, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &r->generation,
                &r->evaluations, &r->not_finite, &r->metrics_bytes) != 4)
-        SW_FAIL(SW_FORMAT, "the checkpoint does not say which generation it is behind");
+        SW_FAIL(SW_FORMAT, "the checkpoint does not say which generation it is after");
     SW_TRY(sw_checkpoint_load(r->checkpoint));
     r->resumed = r->generation;
     return sw_es_generation_set(r->job.es, r->generation);
@@ -207,11 +207,11 @@ static int go_on(es_run *r, const sw_checkpoint_found *found)
         return cli_library_error(status, true);
     if (r->generation > r->generations)
         return cli_error(CLI_USAGE,
-                         "--resume %s: it is behind generation %" PRIu64
+                         "--resume %s: it is after generation %" PRIu64
                          ", and this run has %" PRIu64 " in all: give more --generations",
                          found->path, r->generation, r->generations);
     if (!r->opts.quiet)
-        cli_note("goes on behind generation %" PRIu64 " of %" PRIu64 ", from %s", r->generation,
+        cli_note("goes on after generation %" PRIu64 " of %" PRIu64 ", from %s", r->generation,
                  r->generations, found->path);
     return CLI_GO;
 }

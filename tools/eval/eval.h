@@ -40,11 +40,11 @@ typedef struct {
 
 /* The command line of either: CLI_GO or an exit status. Sets opts and batch. */
 int eval_parse(evaluation *e, int argc, char **argv, bool predicts);
-/* Everything in front of the first run: data, model, plan, parameters. CLI_GO or a status. */
+/* Everything before the first run: data, model, plan, parameters. CLI_GO or a status. */
 int eval_open(evaluation *e, sw_step_fn *fn);
 void eval_close(evaluation *e);
 
-/* All batches, in the order of the samples. `take` is called behind each run with the inputs,
+/* All batches, in the order of the samples. `take` is called after each run with the inputs,
  * and the scores (rows, n); scores is NULL where the model has none. SW_STOPPED after an
  * interrupt. */
 typedef sw_status eval_take(evaluation *e, const sw_array *inputs, const sw_array *scores,

@@ -48,7 +48,7 @@ static const char eval_notes[] =
     "measured_peak_bytes, model_bytes, arena_bytes, data_bytes, checkpoint_bytes, total_bytes, "
     "lower_bound_bytes, program_host_bytes, launches, rebuilt_ops, rebuilt, recompute, "
     "allocations_after_warmup, wall_ns, device_memory, programs.\n"
-    "With --format csv there is a line for each class, with its row of the confusion behind "
+    "With --format csv there is a line for each class, with its row of the confusion after "
     "it; "
     "of sequences and numbers there is one line.";
 

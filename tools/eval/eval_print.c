@@ -107,7 +107,7 @@ static void print_matrix(const evaluation *e, int64_t n, int width)
     }
 }
 
-/* The largest count off the diagonal that comes behind `last` in the order of counts, then of
+/* The largest count off the diagonal that comes after `last` in the order of counts, then of
  * places; -1: none. */
 static int64_t next_mistake(const evaluation *e, int64_t n, int64_t last)
 {

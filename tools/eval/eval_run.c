@@ -62,7 +62,7 @@ int eval_open(evaluation *e, sw_step_fn *fn)
     bool there;
     cli_catch_interrupt();
     sw_status status = sw_file_look(e->opts.load, &there);
-    if (status == SW_OK && !there) /* in front of data that may take minutes to read */
+    if (status == SW_OK && !there) /* before data that may take minutes to read */
         return cli_error(CLI_DAMAGED, "--load-params %s: there is no such file", e->opts.load);
     if (status != SW_OK)
         return cli_library_error(status, true);
@@ -135,8 +135,8 @@ sw_status eval_all(evaluation *e, eval_take *take, void *to)
         const sw_array *inputs;
         int n;
         if (cli_interrupted())
-            SW_FAIL(SW_STOPPED, "interrupted behind %" PRId64 " of %" PRId64 " samples",
-                    e->rows, e->job.test.n);
+            SW_FAIL(SW_STOPPED, "interrupted after %" PRId64 " of %" PRId64 " samples", e->rows,
+                    e->job.test.n);
         SW_TRY(sw_loader_next(e->loader, &inputs, &n));
         if (n == 0)
             break;

@@ -129,7 +129,7 @@ void evolve_files_close(evolve *e);
 void evolve_row_put(sw_json *json, const evolve_row *row);
 /* A line of generations.jsonl, and the row in memory. */
 SW_MUST_USE sw_status evolve_row_add(evolve *e, const evolve_row *row);
-/* The rows of all generations in front of this one; the file has these alone then. A damaged
+/* The rows of all generations before this one; the file has these alone then. A damaged
  * line is noted, and its row is lost. */
 SW_MUST_USE sw_status evolve_rows_read(evolve *e, uint64_t generation);
 /* The members of a generation out of history.jsonl. */

@@ -14,7 +14,7 @@ typedef struct {
     uint64_t *count;
 } number;
 
-/* The value behind `key`, where it is one of n numbers; others are passed over. */
+/* The value after `key`, where it is one of n numbers; others are passed over. */
 static sw_status take_number(sw_json_in *in, const char *key, const number *numbers, size_t n)
 {
     size_t i = 0;

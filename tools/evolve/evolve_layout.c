@@ -10,7 +10,7 @@
 
 enum { SWEEPS = 8, SETTLES = 24, GAP = 24, PASS_WIDTH = 12, MARGIN = 20, PASSES_MAX = 1 << 16 };
 
-/* While it is made. A segment joins nodes of two layers that lie one behind the other. */
+/* While it is made. A segment joins nodes of two layers that lie one after the other. */
 typedef struct {
     layout *l;
     const layout_edge *edges;
@@ -65,7 +65,7 @@ static void add_segment(making *m, uint32_t from, uint32_t to, bool put)
 {
     const uint32_t layer = m->l->nodes[to].layer;
     if (m->l->nodes[from].layer + 1 != layer)
-        return; /* a long edge without passes moves nobody */
+        return; /* a long edge without passes moves no one */
     if (put)
         m->segments[m->ends[layer]++] = (layout_edge){from, to};
     else
@@ -84,7 +84,7 @@ static void add_segments(making *m, bool put)
     }
 }
 
-/* Sums in front of each layer; what was filled has moved by one layer. */
+/* Sums before each layer; what was filled has moved by one layer. */
 static void sort_segments(making *m)
 {
     const uint32_t layers = m->l->n_layers;
@@ -124,8 +124,8 @@ static void add_pull(making *m, uint32_t node, uint32_t neighbour, const double 
     m->total[node] += weight;
 }
 
-/* The mean of `value` over the neighbours of the nodes of layer k that are in front of it
- * (down), behind it (up), or both; nodes without any keep what they have. */
+/* The mean of `value` over the neighbours of the nodes of layer k that are before it
+ * (down), after it (up), or both; nodes without any keep what they have. */
 static void means(making *m, uint32_t k, bool down, bool up, const double *value, double *to)
 {
     for (uint32_t i = m->first[k]; i < m->first[k + 1]; i++)

@@ -1,4 +1,4 @@
-/* Places for the boxes of a graph: layer by layer, each behind all that it reads. */
+/* Places for the boxes of a graph: layer by layer, each after all that it reads. */
 #ifndef STEPWELL_EVOLVE_LAYOUT_H
 #define STEPWELL_EVOLVE_LAYOUT_H
 

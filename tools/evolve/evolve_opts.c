@@ -23,7 +23,7 @@ static const char notes[] =
     "Example: stepwell evolve --data cifar:cifar10 --fitness accuracy,peak_bytes "
     "--candidate-memory 8MiB --time-limit 30m\n"
     "Exit status: 0 done, 1 failed, 2 wrong usage, 3 damaged or foreign file, 4 does not fit "
-    "the memory, 130 interrupted. Ctrl-C ends behind the running batches; the generation that "
+    "the memory, 130 interrupted. Ctrl-C ends after the running batches; the generation that "
     "ran is left out, and --resume begins it again. A second one ends at once.\n"
     "With --json standard output has one object when the run came to its end or was "
     "interrupted, and nothing when it was refused or failed. Its keys: data, out, generations "

@@ -8,7 +8,7 @@
 typedef struct {
     const char *option, *at;
     char word[64];
-    char stop; /* what stood behind the word; 0: nothing */
+    char stop; /* what stood after the word; 0: nothing */
 } reader;
 
 static int refuse(const reader *r, const char *what)

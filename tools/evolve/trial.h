@@ -20,7 +20,7 @@ typedef struct {
 SW_MUST_USE sw_status trial_open(trial *t, sw_exec *exec, sw_budget *budget,
                                  const sw_genome *genome, const sw_net_opts *net,
                                  uint64_t seed);
-/* An epoch of whole batches, shuffled; `each` (or NULL) is called behind each batch. It ends
+/* An epoch of whole batches, shuffled; `each` (or NULL) is called after each batch. It ends
  * early where the program was interrupted. */
 typedef void trial_each(void *user, int64_t batch, int64_t batches);
 SW_MUST_USE sw_status trial_epoch(trial *t, const sw_dataset *set, uint64_t epoch,

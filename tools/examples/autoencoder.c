@@ -1,6 +1,6 @@
 /* A convolutional autoencoder that takes noise out of digits: an encoder of strided
  * convolutions, a decoder of a transposed convolution and a bilinear upsampling. Its memory is
- * printed before the first step, and what it has learned behind the last one.
+ * printed before the first step, and what it has learned after the last one.
  *
  * cc autoencoder.c $(pkg-config --cflags --libs stepwell) */
 #include <stdio.h>

@@ -155,7 +155,7 @@ static int64_t cost_of_text(const world *w, const int16_t *weights, int64_t from
 static void perturb(const world *w, work *to, int64_t pair)
 {
     int8_t noise[16];
-    for (int64_t i = 0; i < w->at.n; i += 16) { /* the list ends behind a whole block */
+    for (int64_t i = 0; i < w->at.n; i += 16) { /* the list ends after a whole block */
         noise_of(noise, w->step, pair, i / 16);
         for (int k = 0; k < 16; k++)
             to->plus[i + k] = (int16_t)clip(w->weights[i + k] + noise[k]);
@@ -267,7 +267,7 @@ static int64_t log_ratio(uint64_t a, uint64_t b)
 }
 
 /* What the test costs by counts of the training text, one more than there are: of symbols, and
- * of symbols behind each other. */
+ * of symbols one after the other. */
 static void count_text(const world *w, int64_t n, double *unigram, double *bigram)
 {
     static uint32_t one[SYMBOLS], two[SYMBOLS][SYMBOLS];

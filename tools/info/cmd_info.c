@@ -53,7 +53,7 @@ bool info_is_check(const char *key)
            strcmp(key, SWI_OWN_PREFIX "header") == 0;
 }
 
-/* A name of ours stands alone, or behind the model's name and a slash. */
+/* A name of ours stands alone, or after the model's name and a slash. */
 info_group info_group_of(const char *name)
 {
     static const struct {

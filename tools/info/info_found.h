@@ -30,7 +30,7 @@ typedef struct {
     uint32_t n_tensors, cap_tensors;
     uint64_t more_tensors; /* that are not listed */
     bool whole;            /* it matches its checksum; false: it has none */
-    char damage[1200];     /* behind what was read; "": none */
+    char damage[1200];     /* after what was read; "": none */
 } found;
 
 /* Look at the file by its first bytes. With kind NULL it is one for swi_tensors_open, or

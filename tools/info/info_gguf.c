@@ -162,7 +162,7 @@ static sw_status read_tensor(found *f, byte_reader *r, uint64_t *most)
     if (t->bytes == UINT64_MAX)
         return SW_OK;
     if (offset > UINT64_MAX - t->bytes)
-        return wrong(r, "a tensor ends behind all addresses");
+        return wrong(r, "a tensor ends past the last address");
     *most = offset + t->bytes > *most ? offset + t->bytes : *most;
     return SW_OK;
 }

@@ -64,7 +64,7 @@ static void put_line(sw_json *json, const char *name, const share_line *said,
     sw_json_end(json);
 }
 
-/* What was planned, and behind it what was measured although nobody planned it. */
+/* What was planned, and after it what was measured although no one planned it. */
 static void put_kind(sw_json *json, sw_share_kind kind, const share_list *said,
                      const share_list *measured)
 {

@@ -173,7 +173,7 @@ static sw_nvtx_level nvtx_level(const char *word)
     return (sw_nvtx_level)i;
 }
 
-/* In front of all plans, so that the budget has its copy in it. */
+/* Before all plans, so that the budget has its copy in it. */
 static sw_status make_checkpoint(job *j)
 {
     const job_opts *o = j->opts;

@@ -43,7 +43,7 @@ typedef struct {
     bool unlabelled; /* predict: the data may be without labels; `params` say what they are */
 } job_opts;
 
-/* Append the options to `table` (room for JOB_OPTIONS_MAX) behind its first n; returns the new
+/* Append the options to `table` (room for JOB_OPTIONS_MAX) after its first n; returns the new
  * n. */
 enum {
     JOB_OPTIONS_MAX = TOOL_SETTINGS

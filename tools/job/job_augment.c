@@ -1,10 +1,10 @@
-/* --augment: what is done with the images of training, in front of the model. */
+/* --augment: what is done with the images of training, before the model. */
 #include "tools/job/job.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* "=0.5": digits and a point behind the sign; false where it is none. */
+/* "=0.5": digits and a point after the sign; false where it is none. */
 static bool read_number(const char *text, const char *end, double *out)
 {
     char number[32], *behind;

@@ -48,7 +48,7 @@ static int check_model(const job *j)
 int job_load(job *j, bool shapes_only)
 {
     sw_status status = SW_OK;
-    if (j->opts->unlabelled) /* in front of the data: they are read by what it says */
+    if (j->opts->unlabelled) /* before the data: they are read by what it says */
         status = job_trained_read(&j->trained, j->opts->params);
     if (status == SW_OK)
         status = load(j, false, shapes_only);

@@ -8,7 +8,7 @@
 
 /* ---- sources ----------------------------------------------------------------------------- */
 
-/* "synthetic, idx:DIR, ..."; with `about` what each is for; `last` stands in front of the last.
+/* "synthetic, idx:DIR, ..."; with `about` what each is for; `last` stands before the last.
  */
 static const char *list_sources(char *text, size_t bytes, bool about, const char *last)
 {

@@ -32,7 +32,7 @@ int job_options(job_opts *o, cli_option *table, int n, bool one_batch)
     };
     const int count = (int)(sizeof options / sizeof *options);
     memcpy(table + n, options, sizeof *options);
-    n = tool_settings_options(&o->settings, table, n + 1); /* behind --model */
+    n = tool_settings_options(&o->settings, table, n + 1); /* after --model */
     memcpy(table + n, options + 1, sizeof options - sizeof *options);
     return n + count - 1;
 }

@@ -1,7 +1,7 @@
 /* What parameters were trained on, as notes beside them: how a sample looks and what its target
  * is. Data without labels are read by it.
  *
- * "features" is a type and a shape, "f32 4" or "u8 3x32x32", with " standardised" behind it;
+ * "features" is a type and a shape, "f32 4" or "u8 3x32x32", with " standardised" after it;
  * of sequences it says how long they are, "u16 128", and that they are bytes, "u8 128".
  * "targets" is "classes 3" and, where there is room for all of them and all are UTF-8, as files
  * of parameters need it, a line for each name; or "values 2"; or of sequences how many ids
@@ -80,7 +80,7 @@ sw_status job_note(const job *j, sw_model *model)
 
 /* ---- read -------------------------------------------------------------------------------- */
 
-/* "3x32x32" up to a blank or the end: what is behind it, NULL where it is none. "" is a scalar.
+/* "3x32x32" up to a blank or the end: what is after it, NULL where it is none. "" is a scalar.
  */
 static const char *read_shape(const char *text, sw_shape *s)
 {
@@ -115,7 +115,7 @@ static bool read_features(job_trained *t, const char *text)
     return false;
 }
 
-/* The lines behind the first are names, as many as there are classes or none. */
+/* The lines after the first are names, as many as there are classes or none. */
 static bool read_names(job_trained *t, char *line)
 {
     int64_t n = 0;

@@ -148,7 +148,7 @@ double result_more(const sw_plan_info *plan)
 static int add_words(char *text, size_t size, int n, const sw_plan_info *plan)
 {
     if (plan->n_released > 0)
-        n += snprintf(text + n, size - (size_t)n, "%u updates run right behind their gradients",
+        n += snprintf(text + n, size - (size_t)n, "%u updates run right after their gradients",
                       plan->n_released);
     if (plan->n_repeats > 0)
         n +=

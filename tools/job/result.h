@@ -28,15 +28,15 @@ void result_put_predicted(sw_json *json, const job *j, const job_program *progra
 void result_put_totals(sw_json *json, const job *j, const sw_plan_info *plan);
 /* "device_memory": what sw_exec_device says, null for the CPU. */
 void result_put_device(sw_json *json, const sw_exec *exec);
-/* The same as one line behind `label`; nothing for the CPU. */
+/* The same as one line after `label`; nothing for the CPU. */
 void result_print_device(const char *label, const sw_exec *exec);
 /* What the budget adds to the operations of a step, weighed by their time, in per cent. */
 double result_more(const sw_plan_info *plan);
-/* What is done so that the budget holds, in one sentence behind `label`; nothing where nothing
+/* What is done so that the budget holds, in one sentence after `label`; nothing where nothing
  * is. */
 void result_print_repeats(const char *label, const sw_plan_info *plan);
 
-/* The copy that checkpoints take, as one line behind `label`; nothing where none is counted. */
+/* The copy that checkpoints take, as one line after `label`; nothing where none is counted. */
 void result_print_copy(const char *label, const job *j);
 
 /* "1.23 MiB (1,289,748 bytes)" */

@@ -93,7 +93,7 @@ static sw_value attend(sw_ctx *ctx, const gpt_net *net, const gpt_block *b, sw_v
     return sw_add(ctx, x, y);
 }
 
-/* x + the two layers behind the normed x */
+/* x + the two layers after the normed x */
 static sw_value think(sw_ctx *ctx, const gpt_net *net, const gpt_block *b, sw_value x)
 {
     sw_value y = sw_apply_linear(ctx, b->up, sw_apply_layer_norm(ctx, b->norm2, x));

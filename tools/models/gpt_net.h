@@ -15,7 +15,7 @@ typedef struct {
     sw_linear qkv, out, up, down;
 } gpt_block;
 
-/* Handles; the sw_model owns what is behind them. */
+/* Handles; the sw_model owns what they name. */
 typedef struct {
     gpt_shape shape;
     sw_embedding tokens; /* and the weight of the output layer */

@@ -1,6 +1,6 @@
 /* mbconv: EfficientNet-B0's body (Tan and Le 2019). A stem, seven stages of inverted
  * bottlenecks with depthwise convolutions and squeeze-and-excitation, a head, batch norm and an
- * activation behind all of them but the bottlenecks' last. */
+ * activation after all of them but the bottlenecks' last. */
 #include "tools/models/models.h"
 #include <math.h>
 #include <stdio.h>
@@ -73,7 +73,7 @@ static sw_status accepts(const tool_net_opts *o)
 }
 
 /* With the epsilon that EfficientNet was trained with. But running statistics are as quick as
- * PyTorch's: with the paper's 0.01 they are hundreds of steps behind, and small data sets end
+ * PyTorch's: with the paper's 0.01 they come hundreds of steps late, and small data sets end
  * before. */
 static tool_conv_norm declare_conv(tool_net *net, const char *name, int64_t in, int64_t out,
                                    int kernel, int stride, int64_t groups)

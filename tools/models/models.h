@@ -49,7 +49,7 @@ typedef struct {
 typedef enum {
     TOOL_CLASSIFY = 1, /* field 1 is a class: an integer for each sample */
     TOOL_REGRESS = 2,  /* field 1 is F32: numbers for each sample */
-    TOOL_PREDICT = 4   /* fields 0 and 1 are ids of one shape: each id and the one behind it */
+    TOOL_PREDICT = 4   /* fields 0 and 1 are ids of one shape: each id and the one after it */
 } tool_task;
 
 /* What `--data synthetic` means for a model. */
@@ -123,7 +123,7 @@ typedef struct {
     int crop;
 } tool_augment;
 
-/* Handles of a model; the sw_model owns what is behind them. It may not move while programs are
+/* Handles of a model; the sw_model owns what they name. It may not move while programs are
  * traced from it: its address is the step function's `user`. */
 struct tool_net {
     sw_model *model;
@@ -164,7 +164,7 @@ bool tool_has_pixels(const sw_dataset_info *data);
  * name. */
 SW_MUST_USE sw_status tool_net_accepts(const tool_net_opts *opts);
 /* Declare model and optimizer; no tensor memory is taken. SW_INVALID where the model cannot
- * read such data. On failure nothing is left behind. */
+ * read such data. On failure nothing is left. */
 SW_MUST_USE sw_status tool_net_create(tool_net *net, const tool_net_opts *opts);
 void tool_net_destroy(tool_net *net);
 /* Options for a model with its defaults, the synthetic digits and Adam: what `bench` measures.
@@ -223,12 +223,12 @@ sw_value tool_conv_norm_apply(sw_ctx *ctx, const tool_net *net, const tool_conv_
                               sw_value x, int active);
 
 /* Layers "fc1", "fc2"... with the activation of the settings between them, and with
- * `active_end` behind the last one too; an activation counts as part of the layer before it. */
+ * `active_end` after the last one too; an activation counts as part of the layer before it. */
 typedef struct {
     int n, active_end;
     sw_linear *layer; /* room for all of them, of the model's own handles */
 } tool_chain;
-/* The dropout behind each activation is a knob where the options ask for it. A model that takes
+/* The dropout after each activation is a knob where the options ask for it. A model that takes
  * --dropout calls it where it declares its chain. */
 void tool_chain_drop(tool_net *net, const tool_net_opts *opts);
 void tool_chain_add(tool_net *net, tool_chain *chain, int64_t in, int64_t out);

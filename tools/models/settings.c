@@ -17,7 +17,7 @@ static const setting settings[TOOL_SETTINGS] = {
     [TOOL_HIDDEN] = {"--hidden", "LIST", CLI_LIST, AT(hidden), "widths of the hidden layers", 1,
                      1 << 20},
     [TOOL_POOL] = {"--pool", "N", CLI_COUNT, AT(pool),
-                   "means of N x N pixels in front of the first layer", 1, 1 << 10},
+                   "means of N x N pixels before the first layer", 1, 1 << 10},
     [TOOL_LAYERS] = {"--layers", "N", CLI_COUNT, AT(layers), "number of layers", 1, 1024},
     [TOOL_WIDTH] = {"--width", "N", CLI_COUNT, AT(width), "features of each layer", 1, 1 << 20},
     [TOOL_HEADS] = {"--heads", "N", CLI_COUNT, AT(heads), "heads of each attention", 1, 1024},
@@ -37,7 +37,7 @@ static const setting settings[TOOL_SETTINGS] = {
     [TOOL_DROPOUT] = {"--dropout", "X", CLI_REAL, AT(dropout),
                       "share of the activations that dropout sets to 0", 0, 0},
     [TOOL_ACTIVATION] = {"--activation", "NAME", CLI_WORD, AT(activation),
-                         "activation behind each layer", 0, 0},
+                         "activation after each layer", 0, 0},
     [TOOL_STEM_STRIDE] = {"--stem-stride", "N", CLI_COUNT, AT(stem_stride),
                           "stride of the first convolution", 1, 8},
     [TOOL_BN_MOMENTUM] = {"--bn-momentum", "X", CLI_REAL, AT(bn_momentum),
@@ -74,7 +74,7 @@ static bool given(const setting *s, const tool_settings *in)
     }
 }
 
-/* "widths of the hidden layers (mlp: 128,64; other: from the data)"; false: nobody takes it. */
+/* "widths of the hidden layers (mlp: 128,64; other: from the data)"; false: no one takes it. */
 static bool write_help(int which, char *text, size_t bytes)
 {
     const tool_model *m;

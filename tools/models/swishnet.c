@@ -1,4 +1,4 @@
-/* swishnet: equal linear layers with an activation behind each, and the mean squared error
+/* swishnet: equal linear layers with an activation after each, and the mean squared error
  * against a target of the same shape: what the article "memory-efficient Swish" measured. */
 #include "tools/models/models.h"
 
@@ -25,7 +25,7 @@ static sw_value forward(sw_ctx *ctx, const tool_net *net, sw_value x)
 
 const tool_model tool_swishnet = {
     .name = "swishnet",
-    .about = "equal linear layers with swish behind each, mean squared error",
+    .about = "equal linear layers with swish after each, mean squared error",
     .learns = TOOL_REGRESS,
     .synthetic = TOOL_VECTORS,
     .synthetic_n = 1024,

@@ -47,7 +47,7 @@ sw_status place_solve(place_csv *csv, const place_request *request, place_answer
     SW_TRY(sw_placement_solve(csv->items, csv->n, &opts, &a->result));
     const uint64_t solved = cli_clock_ns();
     a->timed_out = atomic_load(&w.timed_out);
-    a->interrupted = cli_interrupted(); /* though it may be done: nobody waits any more */
+    a->interrupted = cli_interrupted(); /* though it may be done: no one waits any more */
     SW_TRY(check(csv, request->capacity, a));
     a->solve_ns = solved - start;
     a->check_ns = cli_clock_ns() - solved;

@@ -135,7 +135,7 @@ static sw_status read_id(reader *r, int column, const char *from, size_t n)
 
 /* ---- rows -------------------------------------------------------------------------------- */
 
-/* One field of the row; *p moves behind it. */
+/* One field of the row; *p moves after it. */
 static sw_status read_field(reader *r, int column, const char **p, uint64_t *value)
 {
     const int role = r->csv->role[column];
@@ -320,7 +320,7 @@ sw_status place_csv_rank(place_csv *csv)
 
 /* ---- the whole --------------------------------------------------------------------------- */
 
-/* Also of pipes, whose size nobody knows before. One byte more than the file has is kept. */
+/* Also of pipes, whose size no one knows before. One byte more than the file has is kept. */
 static sw_status read_text(place_csv *csv, sw_file *file)
 {
     uint64_t size;

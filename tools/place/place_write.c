@@ -44,7 +44,7 @@ static void put_number(writer *w, uint64_t x)
     put(w, digits + at, sizeof digits - at);
 }
 
-/* A line without its end, `field` in place of the one of the offset column or behind the last;
+/* A line without its end, `field` in place of the one of the offset column or after the last;
  * NULL: the number. */
 static void put_line(writer *w, const char *from, const char *end, int column, const char *name,
                      uint64_t offset)

@@ -160,7 +160,7 @@ static int check_batch(const plan_opts *o, job_method method, int64_t batch)
     return CLI_GO;
 }
 
-/* With no model, exec or budget left behind. A method that does not fit is a row too. */
+/* With no model, exec or budget left. A method that does not fit is a row too. */
 static int plan_row(const plan_opts *o, job *j, row *r)
 {
     job_opts opts = o->job;

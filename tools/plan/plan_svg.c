@@ -1,6 +1,6 @@
 /* stepwell plan --svg: the plan as a picture.
  *
- * Time goes to the right, one column per op and a last one for what is read out behind them;
+ * Time goes to the right, one column per op and a last one for what is read out after them;
  * addresses of the step arena go upward. Each storage is one rectangle, from the op that first
  * writes it to the last that touches it; one that takes another's place lies on top of it. The
  * file needs no other file and no script, follows the viewer's light or dark setting, and is
@@ -84,7 +84,7 @@ static void addresses(drawing *d)
     }
 }
 
-/* Positions below: at most sixteen, and the place behind the last op. */
+/* Positions below: at most sixteen, and the place after the last op. */
 static void positions(drawing *d)
 {
     const uint32_t apart = d->n_ops / 16 + 1;

@@ -86,7 +86,7 @@ static void thin(const pop *p, pop_history *h)
         memmove(h->rows + h->n * width, h->rows + i * width, width * sizeof *h->rows);
 }
 
-/* Row i is of turn i x apart; behind those stands the last turn, until the next one comes. */
+/* Row i is of turn i x apart; after those stands the last turn, until the next one comes. */
 static sw_status next_row(const pop *p, pop_history *h, double **out)
 {
     if (h->apart == 0)

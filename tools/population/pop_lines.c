@@ -29,7 +29,7 @@ static void go_on(const pop_plot *d, bool *down, double step, double score)
     *down = true;
 }
 
-/* Behind a copy it begins anew, at the donor's place. */
+/* After a copy it begins anew, at the donor's place. */
 static void score_line(const pop_plot *d, int k)
 {
     bool down = false;
@@ -42,7 +42,7 @@ static void score_line(const pop_plot *d, int k)
     }
 }
 
-/* Where the value of the panel lies that a member has behind its i-th row. */
+/* Where the value of the panel lies that a member has after its i-th row. */
 static long long value_at(const pop_plot *d, int k, uint32_t i)
 {
     double values[POP_HYPERS] = {0};

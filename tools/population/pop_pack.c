@@ -83,7 +83,7 @@ static need largest(const need *needs, int64_t n, size_t most)
     return all;
 }
 
-/* With so many lanes, nobody resident: each lane with its member, and where a width changes the
+/* With so many lanes, no one resident: each lane with its member, and where a width changes the
  * old one beside the new one. */
 static size_t least(const pop *p, const need *all, int threads)
 {

@@ -231,7 +231,7 @@ static sw_status get_member(pop *p, int k, const unsigned char **at, size_t *lef
     return SW_OK;
 }
 
-/* The same options as there; *at and *left are behind them then. */
+/* The same options as there; *at and *left are after them then. */
 static sw_status read_identity(const pop *p, const saved_run *run, const unsigned char **at,
                                size_t *left, const char *path)
 {

@@ -95,7 +95,7 @@ typedef struct {
     bool stays;      /* in the budget, by the present packing */
     bool diverged;   /* too many updates in a row were skipped since its last turn */
     bool resized;    /* `waiting` is of another shape, and is fitted when it comes in */
-    int copied;      /* in front of this turn: number of the donor plus 1; 0: of none */
+    int copied;      /* before this turn: number of the donor plus 1; 0: of none */
     uint64_t steps;  /* made */
     uint64_t target; /* of this turn */
     pop_score score;
@@ -114,7 +114,7 @@ typedef struct {
 enum {
     POP_ROW_STEP,
     POP_ROW_SCORE, /* NaN: none */
-    POP_ROW_DONOR, /* that it copied behind the turn; -1: none */
+    POP_ROW_DONOR, /* that it copied after the turn; -1: none */
     POP_ROW_DONOR_STEP,
     POP_ROW_DONOR_SCORE,
     POP_ROW_VALUES /* of the steps up to here, in the order of the space */
@@ -246,7 +246,7 @@ void pop_pause_close(pop *p);
 /* Look at every shape that the space can reach, decide lanes and plans, and make the exec of
  * the run. CLI_GO or an exit status. */
 int pop_open(pop *p);
-/* What the lanes take with nobody resident: no explore needs more. */
+/* What the lanes take with no one resident: no explore needs more. */
 size_t pop_least(const pop *p);
 /* Who stays in this turn. */
 SW_MUST_USE sw_status pop_arrange(pop *p);
@@ -309,7 +309,7 @@ void pop_history_clear(pop *p);
 void pop_history_close(pop *p);
 /* A member has been tested. */
 SW_MUST_USE sw_status pop_history_turn(pop *p, int member);
-/* Behind its last turn it copied a donor, as that was then. */
+/* After its last turn it copied a donor, as that was then. */
 void pop_history_copied(pop *p, int member, int donor, double step, double score);
 uint32_t pop_history_most(const pop *p); /* rows of a member */
 size_t pop_history_width(const pop *p);  /* doubles of a row */

@@ -40,7 +40,7 @@ def preprocess(text):
     """Declarations as C sees them, and the #defines."""
     version = re.search(r'/\* "(\d+\.\d+\.\d+)" \*/\s*SW_API const char \*sw_version', text)
     if version is None:
-        sys.exit("generate.py: no version stands in front of sw_version")
+        sys.exit("generate.py: no version stands before sw_version")
     text = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
     text = re.sub(r"//.*", "", text).replace("\\\n", " ")
     lines, defines, open_ifs = [], {}, []
@@ -64,7 +64,7 @@ def preprocess(text):
 
 
 class Type:
-    """A C type: a base name, and for each pointer behind it whether what it points to is const."""
+    """A C type: a base name, and for each pointer after it whether what it points to is const."""
 
     def __init__(self, base, const, pointers, function=None, array=None):
         self.base, self.const, self.pointers = base, const, pointers

@@ -126,7 +126,7 @@ static void rectangle(const page *p, const trace_life *x, uint64_t offset)
     svg_print(p->to, ": %s bytes, from event %s to %s</title></rect>\n",
               cli_digits(x->bytes).text,
               x->born > 0 ? cli_digits(p->r->trace.events[x->born - 1].number).text
-                          : "in front of the trace",
+                          : "before the trace",
               x->dead < p->r->lives.n_positions
                   ? cli_digits(p->r->trace.events[x->dead - 1].number).text
                   : "the end");

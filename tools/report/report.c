@@ -261,7 +261,7 @@ static const char notes[] =
     "highest "
     "that was measured, in training or evaluation, else the highest predicted; reports and "
     "tables are of the program that holds it.\n"
-    "A profile that is damaged behind its first line is reported up to there, in JSON with "
+    "A profile that is damaged after its first line is reported up to there, in JSON with "
     "\"damaged\". Exit status: 0 done, 1 a limit is exceeded, a step is not there or the "
     "output cannot be "
     "written, 2 wrong usage, 3 a damaged or foreign file, 130 interrupted.\n"

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* "text", "json" and the names of all sinks, NULL behind the last. */
+/* "text", "json" and the names of all sinks, NULL after the last. */
 const char *const *report_formats(void);
 /* A sink's, not the report's own. */
 bool report_is_export(const char *format);

@@ -115,7 +115,7 @@ int report_gate_judge(const report_gate *g, bool tell)
     const report_limits *l = g->limits;
     if (!report_gate_asked(l))
         return CLI_DONE;
-    cli_flush(); /* the line comes behind the report */
+    cli_flush(); /* the line comes after the report */
     if (unknown(g))
         return cli_error(CLI_FAILED,
                          "%s: it has neither a measured nor a predicted peak to be judged by",

@@ -47,7 +47,7 @@ static bool stopped(void *context)
     return cli_interrupted();
 }
 
-/* The traces of the devices that are asked for. The file is closed behind them: its tree takes
+/* The traces of the devices that are asked for. The file is closed after them: its tree takes
  * more memory than all that follows. */
 static sw_status read_traces(run *r, const snapshot_file *f)
 {
@@ -253,7 +253,7 @@ static int judge(const run *r)
 static sw_status run_all(run *r)
 {
     SW_TRY(read_file(r, r->asked->file));
-    cli_catch_interrupt(); /* in front of that nothing is lost */
+    cli_catch_interrupt(); /* before that nothing is lost */
     begin_json(&r->report, r->asked->file);
     begin_json(&r->offsets, r->asked->file);
     if (r->asked->html != NULL)

@@ -157,7 +157,7 @@ static bool quit_pressed(void)
     char keys[64];
     const ssize_t n = read(STDIN_FILENO, keys, sizeof keys);
     if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN))
-        screen.keys = false; /* nobody is there any more, and nothing to put back */
+        screen.keys = false; /* no one is there any more, and nothing to put back */
     return n > 0 && (memchr(keys, 'q', (size_t)n) != NULL || memchr(keys, 'Q', (size_t)n));
 }
 

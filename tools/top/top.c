@@ -9,7 +9,7 @@
 #include <time.h>
 
 #define NEAR_BYTES ((uint64_t)4 << 20) /* of the end: every step is read */
-#define SAMPLES 1024                   /* steps that are read of what lies in front of it */
+#define SAMPLES 1024                   /* steps that are read of what lies before it */
 #define WAIT_NS ((uint64_t)2000000000) /* without a record the run waits, at least */
 
 typedef struct {
@@ -91,7 +91,7 @@ static sw_status keep_head(top *t)
     return profile_lines_head(&t->lines, t->head, sizeof t->head, &t->n_head);
 }
 
-/* What is behind what was read; *same is false when the file is another one than it was. */
+/* What is after what was read; *same is false when the file is another one than it was. */
 static sw_status read_more(top *t, bool *same)
 {
     uint64_t size;

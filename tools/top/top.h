@@ -66,7 +66,7 @@ typedef struct {
     report_name program; /* where has_plan */
     sw_prof_phase seen[SW_PROF_PHASES], plan[SW_PROF_PHASES];
     uint64_t peak, height, plan_peak, arena, model; /* height: as sw_timeline_height has it */
-    char by[12];            /* who measured it; "plan": nobody, they are the plan's figures */
+    char by[12];            /* who measured it; "plan": no one, they are the plan's figures */
     uint64_t data, total;   /* where has_plan */
     uint64_t host, process; /* the latest figures; process 0: none */
     uint64_t allocations;   /* of warm runs, in the files before this one */
@@ -89,7 +89,7 @@ typedef enum {
     TOP_RUNS,
     TOP_WAITS, /* no record for a while */
     TOP_ENDED, /* there is an end record */
-    TOP_DIED   /* there is none, and nobody writes any more */
+    TOP_DIED   /* there is none, and no one writes any more */
 } top_condition;
 
 typedef struct {
@@ -100,7 +100,7 @@ typedef struct {
     size_t n_head;
     uint64_t size, fresh;          /* of the file; clock when it grew */
     bool joined;                   /* its header was taken into the state */
-    uint64_t stride, next, recent; /* far behind, a step is read each `stride` bytes: from
+    uint64_t stride, next, recent; /* far after, a step is read each `stride` bytes: from
                                       `next`, up to `recent` */
     top_state state;
     cli_times times; /* scratch for the median */

@@ -88,7 +88,7 @@ static bool begins(const char *text, size_t n, const char *with)
     return n >= length && memcmp(text, with, length) == 0;
 }
 
-/* What lies far behind is sampled, but for runs that allocated and for what is no step. A line
+/* What lies far after is sampled, but for runs that allocated and for what is no step. A line
  * that does not look as this program writes it is read. */
 static bool wants(void *context, const char *text, size_t n, uint64_t at)
 {

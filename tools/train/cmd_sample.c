@@ -2,7 +2,7 @@
  *
  * Its ids are bytes, or tokens: with a vocabulary, or where the prompt is given as ids.
  * The last `context` ids stand in a window of one fixed shape, so one plan serves all; what
- * is behind the text in it is not seen, since attention is causal. Each id is drawn from the
+ * is after the text in it is not seen, since attention is causal. Each id is drawn from the
  * scores in the row of the last one: Philox by seed and number, the same text for any number of
  * threads. */
 #include "alloc/base/mem.h"
@@ -402,7 +402,7 @@ static int open_tokens(sampler *s)
     return status == SW_OK ? CLI_GO : cli_library_error(status, true);
 }
 
-/* Ids behind the vocabulary's, or the training's, are those that --vocabulary made the model
+/* Ids after the vocabulary's, or the training's, are those that --vocabulary made the model
  * wider by. */
 static int64_t ids_of(const sampler *s)
 {

@@ -188,7 +188,7 @@ static int end_of_failed(train *t, sw_status trained)
     return status;
 }
 
-/* The best parameters that are lost fail the run, be it by a fault in front of the checkpoint
+/* The best parameters that are lost fail the run, be it by a fault before the checkpoint
  * that it went on from. It is said here unless it was said when it happened. Rows of --metrics
  * that a run before lost were said when this one went on. */
 static void say_lost(train *t)
@@ -204,7 +204,7 @@ static void say_lost(train *t)
         t->trouble = failed;
 }
 
-/* In front of the first step; in JSON it stands with the result. */
+/* Before the first step; in JSON it stands with the result. */
 static int show_summary(train *t)
 {
     if (!t->opts.summary || t->opts.json)

@@ -65,7 +65,7 @@ typedef struct {
     train_step *step; /* NULL: a validation's */
 } train_flight;
 
-/* Where the loop is behind a step. */
+/* Where the loop is after a step. */
 typedef struct {
 #define TRAIN_U64(field) uint64_t field;
 #define TRAIN_I64(field) int64_t field;
@@ -109,7 +109,7 @@ typedef struct {
     const train_bytes *bytes; /* of a step; NULL: not known */
 } train_row;
 
-/* In so many generations of a checkpoint in front of all others is looked for one that is
+/* In so many generations of a checkpoint before all others is looked for one that is
  * there. */
 #define TRAIN_GENERATIONS 16
 
@@ -216,9 +216,9 @@ const char *train_resumed_params(const train_opts *opts);
 /* Once models and loaders are there: go on from the newest whole checkpoint. CLI_GO, or an exit
  * status. */
 int train_resume(train *t);
-/* Behind a step: take a checkpoint where one is due. */
+/* After a step: take a checkpoint where one is due. */
 SW_MUST_USE sw_status train_checkpoint_step(train *t);
-/* A step was told: what was taken behind it can be written. */
+/* A step was told: what was taken after it can be written. */
 SW_MUST_USE sw_status train_checkpoint_told(train *t, uint64_t step);
 /* Nanoseconds from one to the next, where steps do not say it. */
 uint64_t train_every_ns(const cli_every *every);
@@ -257,7 +257,7 @@ SW_MUST_USE sw_status train_metrics_sync(train *t);
 void train_metrics_row(train *t, const train_row *row);
 void train_metrics_close(train *t);
 
-/* In front of a profile of a run that goes on from step `step`: the regular file at `path`, a
+/* Before a profile of a run that goes on from step `step`: the regular file at `path`, a
  * profile of the run before, is renamed to PATH.before-STEP, or to PATH.before-STEP.2 and so on
  * where that is taken. `kept` receives the new name, "" where nothing was renamed; SW_INVALID
  * where it has no room. SW_BUSY: another process writes it. PATH.1 stays. */

@@ -1,6 +1,6 @@
 /* --checkpoint and --resume: when a run is saved, and how it goes on.
  *
- * A checkpoint is what was so behind a step. On a device the models are copied behind the step
+ * A checkpoint is what was so after a step. On a device the models are copied after the step
  * while the next one is begun, and what the step came to is known later: so the loop's progress
  * is noted when the copy is asked for, gets its sums when the step is told, and is written
  * then. */
@@ -94,7 +94,7 @@ int train_checkpoint_check(const train_opts *o)
         stat(o->metrics, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
         return cli_error(CLI_USAGE,
                          "--metrics %s must be a regular file with %s: a run that goes on cuts "
-                         "off the rows behind its checkpoint",
+                         "off the rows after its checkpoint",
                          o->metrics, path != NULL ? "--checkpoint" : "--resume");
     return check_taken(o);
 }
@@ -175,7 +175,7 @@ static int go_on(train *t, const sw_checkpoint_found *found)
         return status;
     if (t->now.step > t->total_steps)
         return cli_error(CLI_USAGE,
-                         "--resume %s: it is behind step %" PRIu64 ", and this run has %" PRIu64
+                         "--resume %s: it is after step %" PRIu64 ", and this run has %" PRIu64
                          " steps in all: give more --epochs or --steps",
                          found->path, t->now.step, t->total_steps);
     const sw_status loaded = sw_checkpoint_load(t->job.checkpoint);
@@ -188,7 +188,7 @@ static int go_on(train *t, const sw_checkpoint_found *found)
     snprintf(t->saving.resumed_from, sizeof t->saving.resumed_from, "%s", found->path);
     say_differences(found, t);
     if (!t->opts.quiet)
-        cli_note("goes on behind step %" PRIu64 " of %" PRIu64 ", from %s", t->now.step,
+        cli_note("goes on after step %" PRIu64 " of %" PRIu64 ", from %s", t->now.step,
                  t->total_steps, found->path);
     return CLI_GO;
 }
@@ -361,7 +361,7 @@ sw_status train_checkpoint_step(train *t)
         return SW_OK;
     SW_TRY(look(t));
     if (s->running || s->waits || !is_due(t))
-        return SW_OK; /* what is due while one is written comes behind it */
+        return SW_OK; /* what is due while one is written comes after it */
     first_due(t);
     if (t->opts.job.checkpoint_pauses)
         SW_TRY(train_catch_up(t));
@@ -373,7 +373,7 @@ sw_status train_checkpoint_step(train *t)
     return tried(t, status);
 }
 
-/* Once more, behind what is on its way. */
+/* Once more, after what is on its way. */
 static sw_status save_last(train *t)
 {
     const sw_status before = sw_checkpoint_wait(t->job.checkpoint);

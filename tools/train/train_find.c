@@ -125,7 +125,7 @@ static double mean(const train_find *f, int64_t first, int64_t last)
     return sum / (double)(last - first + 1);
 }
 
-/* The new loss changes those in front of it too. */
+/* The new loss changes those before it too. */
 static void smooth(train_find *f)
 {
     const int64_t reach = (int64_t)f->reach, n = (int64_t)f->n;

@@ -39,7 +39,7 @@ void train_find_print(const train_find *f)
         if (i * ROWS / f->n != (i + 1) * ROWS / f->n) /* the last of each part */
             printf("%12.3g %12.4f %12.4f\n", f->at[i].rate, f->at[i].loss, f->at[i].smoothed);
     if (f->over)
-        printf("ended behind %" PRIu64 " of %" PRIu64 " steps: the loss went up\n", f->n,
+        printf("ended after %" PRIu64 " of %" PRIu64 " steps: the loss went up\n", f->n,
                f->steps);
     if (isnan(r.steepest)) {
         puts("\nno rate is suggested: the loss never fell; see --lr-from, --lr-to and --steps");

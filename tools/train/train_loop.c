@@ -91,7 +91,7 @@ static sw_status land(train *t)
     return there ? read_run(t, 0, &t->flight) : SW_OK;
 }
 
-/* Where nothing goes on behind sw_run, there is nothing to wait for. */
+/* Where nothing goes on after sw_run, there is nothing to wait for. */
 static bool reads_at_once(const train *t)
 {
     const job_opts *o = &t->opts.job;
@@ -394,7 +394,7 @@ static sw_status next_step(train *t, bool *more)
     return tell(t, t->flight.there ? before : s, true);
 }
 
-/* A step of which part went by before the one in front of it was told has no time of its own.
+/* A step of which part went by before the one before it was told has no time of its own.
  */
 sw_status train_catch_up(train *t)
 {
@@ -453,7 +453,7 @@ static void tell_epoch(train *t)
     train_metrics_row(t, &row);
 }
 
-/* What is left of the epoch. A run that goes on may have been interrupted in front of a
+/* What is left of the epoch. A run that goes on may have been interrupted before a
  * validation, or in it. */
 static sw_status train_epoch(train *t)
 {

@@ -79,7 +79,7 @@ sw_status train_metrics_open(train *t)
 
 #define WAY_OUT "train without --metrics, or name a file that is not there yet"
 
-/* Behind the last newline in the first `bytes` of a file of lines. */
+/* After the last newline in the first `bytes` of a file of lines. */
 static sw_status lines_end(sw_file *file, uint64_t bytes, uint64_t *end)
 {
     char block[1024];
@@ -185,7 +185,7 @@ sw_status train_metrics_go_on(train *t, uint64_t bytes)
         t->now.rows_lost = 0;
     else if (t->now.rows_lost > 0)
         cli_note("--metrics %s: rows are missing from step %" PRIu64
-                 " on: they could not be written; rows go on behind step %" PRIu64,
+                 " on: they could not be written; rows go on after step %" PRIu64,
                  t->opts.metrics, t->now.rows_lost, t->now.step);
     const sw_status status = bytes == 0 ? write_head(t) : SW_OK;
     if (status == SW_OK)

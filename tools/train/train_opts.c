@@ -57,7 +57,7 @@ static const char notes[] =
     "(of classes), rate (of a step) and ms (none of an epoch), and is in the file as soon as "
     "it "
     "is known. On a "
-    "device the last step in front of a validation has no ms: it began before the one in front "
+    "device the last step before a validation has no ms: it began before the one in front "
     "of it was over. A file for TensorBoard has the same as scalars, and beside them the bytes "
     "of each "
     "step: the peak of each phase and of the step, and what lives at its end.";

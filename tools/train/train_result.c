@@ -356,7 +356,7 @@ static void print_saved(const train *t)
         snprintf(failed, sizeof failed, "; %s could not be saved",
                  cli_digits(ended->failed).text);
     if (ended->saved > 0)
-        snprintf(text, sizeof text, "%s checkpoint%s of %s in %s, the last behind step %s%s",
+        snprintf(text, sizeof text, "%s checkpoint%s of %s in %s, the last after step %s%s",
                  cli_digits(ended->saved).text, ended->saved == 1 ? "" : "s",
                  cli_bytes(ended->file_bytes).text, path, cli_digits(ended->step).text, failed);
     else

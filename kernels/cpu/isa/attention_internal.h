@@ -69,7 +69,7 @@ static inline size_t swi_slot_bytes(int64_t floats, int slots)
     return ((size_t)floats * sizeof(float) + 63) / 64 * 64 * (size_t)slots;
 }
 
-/* A part of a slot: `to` is `floats` floats that begin n floats behind `at`; NULL where `at`
+/* A part of a slot: `to` is `floats` floats that begin n floats after `at`; NULL where `at`
  * is. Returns floats, rounded up to whole lines of 64 bytes, so that all parts begin on one. */
 static inline int64_t swi_lay(float **to, float *at, int64_t n, int64_t floats)
 {

@@ -13,7 +13,7 @@ typedef struct {
     float *y;
     const float *a, *b;
     const uint8_t *m; /* a mask, or codes of what is saved */
-    uint8_t *codes;   /* the same, to be written; NULL: nobody reads them */
+    uint8_t *codes;   /* the same, to be written; NULL: no one reads them */
     double *sums;     /* one for each part */
     int64_t n;
     float p, q;
@@ -38,7 +38,7 @@ static inline void split(const sw_par *par, void (*body)(void *, int), job *j)
 }
 
 /* Restrict is only for loops whose output is never one of the inputs; in-place ones leave it
- * off and are vectorised behind an overlap check. */
+ * off and are vectorised after an overlap check. */
 #define FOR_EACH_ELEMENT(expr)                                                                 \
     do {                                                                                       \
         if (j->accumulate)                                                                     \

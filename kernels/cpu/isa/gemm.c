@@ -1,6 +1,6 @@
 /* C = A B in three levels. A task takes COLS columns of C and, for KC rows of B after the
  * other, packs that piece of B into panels of PANEL vectors on its stack and runs register
- * blocks of ROWS rows along it. Nothing is shared between tasks and nobody waits, so a product
+ * blocks of ROWS rows along it. Nothing is shared between tasks and no one waits, so a product
  * is one parallel region, and B needs no scratch.
  *
  * A is read in place and broadcast. Where its columns are not side by side and there is enough
@@ -136,7 +136,7 @@ static int rows_of_block(int64_t left)
     return swi_strip_rows(left);
 }
 
-/* ROWS numbers of each of n columns, where eight can be read. What is written behind a column
+/* ROWS numbers of each of n columns, where eight can be read. What is written after a column
  * is overwritten by the next one. */
 static void pack_columns(float *strip, const float *a, int64_t step, int64_t ahead, int64_t n)
 {

@@ -2,7 +2,7 @@
  * already. B is read where it lies if its rows are; else it is turned once, without further
  * cuts. Nothing is asked for ahead.
  *
- * An element is the chain of gemm.c. Where a few columns are left behind whole vectors and the
+ * An element is the chain of gemm.c. Where a few columns are left whole vectors and the
  * columns of A are contiguous, as in a weight's gradient, these have rows of C in the lanes. */
 #include "kernels/cpu/isa/block_shapes.h"
 #include "kernels/cpu/isa/dense_internal.h"
@@ -27,7 +27,7 @@ typedef struct {
 
 typedef struct {
     const sw_gemm *g;
-    int64_t cols, c_row; /* columns that have lanes; the others are behind them */
+    int64_t cols, c_row; /* columns that have lanes; the others are after them */
     bool packs;
     int parts;
 } small_job;

@@ -58,7 +58,7 @@ void SW_ISA_FN(swi_narrow_lse)(float *lse, const float *x, int64_t rows, int64_t
     memcpy(lse + r, of, (size_t)(rows - r) * sizeof *lse);
 }
 
-/* (e^(x - lse) - one) * factor in the place of x, n of them and what a vector has behind. */
+/* (e^(x - lse) - one) * factor in the place of x, n of them and what a vector has after. */
 static void slopes(float *x, const float *lse, const float *one, int64_t n, float factor)
 {
     for (int64_t i = 0; i < n; i += ROWS)

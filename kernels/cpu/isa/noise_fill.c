@@ -1,7 +1,7 @@
 /* Numbers of noise by the vector, with the bits of sw_noise_number. A vector of Philox has one
  * block in each 64 bits, whose lower half counts: then a product of two 32-bit numbers is one
  * instruction. Four vectors go side by side, because each of the ten rounds waits for the one
- * in front of it. The words of two blocks meet in the lanes of one register so that radius and
+ * before it. The words of two blocks meet in the lanes of one register so that radius and
  * angle are vectors of their own, and an unpacking within 128 bits puts numbers in order. */
 #include "kernels/cpu/isa/noise_internal.h"
 

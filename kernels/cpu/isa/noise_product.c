@@ -3,7 +3,7 @@
  * drawn piece by piece, packed, and multiplied by many rows.
  *
  * Sign-flip: signs of the inputs go to copies of rows on the stack; signs of the outputs go to
- * y before the product is added and again behind it. The bits of a group of directions wait in
+ * y before the product is added and again after it. The bits of a group of directions wait in
  * scratch. Permuted: a group's inputs are put in order into scratch, and so are the products
  * whose outputs are permuted.
  *

@@ -78,7 +78,7 @@ typedef struct {
     int32_t bits; /* of the largest so far: maxima may come in any order */
 } largest_job;
 
-/* Without their signs floats are in the order of their bits, NaN behind infinity. */
+/* Without their signs floats are in the order of their bits, NaN after infinity. */
 static void largest_part(void *arg, int part)
 {
     largest_job *j = arg;

@@ -31,7 +31,7 @@ class OneRun {
     return this.edges;
   }
 
-  /* The last run that begins at x or in front of it. */
+  /* The last run that begins at x or before it. */
   find() {
     return 0;
   }

@@ -107,7 +107,7 @@ static void base64(char *to, const unsigned char *from, size_t n)
     *to = '\0';
 }
 
-/* 'sha256-...' of a text, as policies name it; the text gets its padding behind its end. */
+/* 'sha256-...' of a text, as policies name it; the text gets its padding after its end. */
 static void name_hash(char out[64], text *of)
 {
     uint32_t k[64], state[8];

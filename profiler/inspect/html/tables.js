@@ -222,7 +222,7 @@ function mostOfFew(program, values) {
   const events = new Float64Array(2 * values.length), n = 2 * values.length;
   values.forEach((value, k) => {
     events[2 * k] = (2 * program.birth[value] + 1) * n + 2 * k;
-    events[2 * k + 1] = 2 * program.end[value] * n + 2 * k + 1; /* in front of births there */
+    events[2 * k + 1] = 2 * program.end[value] * n + 2 * k + 1; /* before births there */
   });
   events.sort();
   let live = 0, most = 0;

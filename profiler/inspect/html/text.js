@@ -49,7 +49,7 @@ function short(text) {
   return text.length > 72 ? `${text.slice(0, 44)}\u2026${text.slice(-26)}` : text;
 }
 
-/* A name that may be broken behind its slashes and dots. */
+/* A name that may be broken after its slashes and dots. */
 function breakable(name) {
   return name.split(/(?<=[/._])/).flatMap((piece) => [piece, document.createElement('wbr')]);
 }

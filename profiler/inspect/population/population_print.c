@@ -30,7 +30,7 @@ void population_head_text(const population *p, const report_style *style)
     sw_writer_print(to, ", begun %s\n", t->created);
     if (p->cut_members > 0 && !style->quiet)
         sw_writer_say(to, 0, 2,
-                      "the turn behind that lacks its end: %" PRIu32
+                      "the turn after that lacks its end: %" PRIu32
                       " records of members are left out",
                       p->cut_members);
 }

@@ -32,7 +32,7 @@ static sw_status take(population_reader *r, const profile_position *at)
     if (strcmp(at->type, "header") == 0)
         return profile_damaged(at, "a second header");
     if (r->p->ended)
-        return profile_damaged(at, "a record behind the end");
+        return profile_damaged(at, "a record after the end");
     if (strcmp(at->type, "plan") == 0)
         return profile_take_program(r->p->timeline, at, false);
     if (strcmp(at->type, "shape") == 0)

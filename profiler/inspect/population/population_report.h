@@ -86,7 +86,7 @@ typedef struct {
 
 /* Whether the file begins as the profile of a population does. */
 SW_MUST_USE sw_status population_is(const char *path, bool *is);
-/* Owner: the caller, by population_free. What is damaged behind the header ends the reading,
+/* Owner: the caller, by population_free. What is damaged after the header ends the reading,
  * and what was read stays. SW_FORMAT: it is no profile of a population. */
 SW_MUST_USE sw_status population_open(population **out, const char *path,
                                       const population_want *want);
@@ -145,7 +145,7 @@ void population_rows_free(population_rows *rows);
 /* ---- output ------------------------------------------------------------------------------ */
 
 typedef enum { POPULATION_TEXT, POPULATION_JSON, POPULATION_CSV } population_format;
-/* member: -1, or the one that is shown alone. more: members behind the others of JSON, or NULL.
+/* member: -1, or the one that is shown alone. more: members after the others of JSON, or NULL.
  */
 SW_MUST_USE sw_status population_print(population *p, int64_t member, population_format format,
                                        const report_tail *more, const report_style *style);

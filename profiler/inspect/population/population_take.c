@@ -179,7 +179,7 @@ static sw_status fill_member(population_reader *r, const profile_position *at,
     return SW_OK;
 }
 
-/* The members of a turn come by their numbers, and its total behind them. */
+/* The members of a turn come by their numbers, and its total after them. */
 static sw_status open_turn(population_reader *r, const profile_position *at)
 {
     uint64_t turn;

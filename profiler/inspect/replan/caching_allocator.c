@@ -83,8 +83,8 @@ sw_status caching_segment_free(caching_allocator *a, uint64_t address, uint64_t 
     return SW_OK;
 }
 
-/* A lane has one expandable segment: addresses of it that no block begins at are behind its
- * end, or in front of its first block where that came later. */
+/* A lane has one expandable segment: addresses of it that no block begins at are after its
+ * end, or before its first block where that came later. */
 static sw_status address_without_memory(caching_allocator *a, caching_lane key,
                                         uint64_t address, uint32_t *out)
 {
@@ -105,7 +105,7 @@ static sw_status address_without_memory(caching_allocator *a, caching_lane key,
     else
         l->tail = *out;
     l->head = *out;
-    (void)blocks_merge(a, *out); /* with what was unmapped behind it */
+    (void)blocks_merge(a, *out); /* with what was unmapped after it */
     return SW_OK;
 }
 

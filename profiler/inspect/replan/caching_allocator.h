@@ -84,11 +84,11 @@ bool caching_is_new(const caching_allocator *a, uint64_t address, uint64_t strea
 SW_MUST_USE sw_status caching_take(caching_allocator *a, uint64_t address, uint64_t requested,
                                    uint64_t tag);
 /* What an allocator with expandable segments does for a request that caching_find has no place
- * for: map whole pages behind the lane's segment. Adds their bytes to *mapped. Addresses are
+ * for: map whole pages after the lane's segment. Adds their bytes to *mapped. Addresses are
  * made up. */
 SW_MUST_USE sw_status caching_grow(caching_allocator *a, uint64_t stream, uint64_t pool,
                                    uint64_t requested, uint64_t *mapped);
-/* Cut a block out of a free one, wherever it lies there: what lived in front of the trace.
+/* Cut a block out of a free one, wherever it lies there: what lived before the trace.
  * Quick where blocks of a segment come by address. */
 SW_MUST_USE sw_status caching_place(caching_allocator *a, uint64_t segment, uint64_t address,
                                     uint64_t bytes, uint64_t requested, uint64_t tag);

@@ -110,7 +110,7 @@ static void put(caching_allocator *a, uint32_t i)
     a->used_table++;
 }
 
-/* What stands behind it moves up, so that no search ends too early. */
+/* What stands after it moves up, so that no search ends too early. */
 static void forget(caching_allocator *a, uint64_t address)
 {
     uint32_t hole = place_of(a, address), i = hole;
@@ -194,7 +194,7 @@ void blocks_drop(caching_allocator *a, uint32_t i)
     a->unused = i;
 }
 
-/* Cut block i behind its first `bytes`; the rest is a block of the same state, which is in no
+/* Cut block i after its first `bytes`; the rest is a block of the same state, which is in no
  * treap. Block i may not be in one either. */
 uint32_t blocks_cut(caching_allocator *a, uint32_t i, uint64_t bytes)
 {

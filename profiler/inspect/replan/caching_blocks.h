@@ -22,7 +22,7 @@ typedef struct {
     uint32_t root;
     uint32_t fresh; /* the segment that was given for the next request; NONE */
     uint32_t head;  /* of its expandable segment: the first block; NONE */
-    uint32_t tail;  /* the addresses behind it, which have no memory */
+    uint32_t tail;  /* the addresses after it, which have no memory */
 } lane;
 
 struct caching_allocator {
@@ -48,7 +48,7 @@ uint32_t blocks_new(caching_allocator *a, uint32_t of, uint64_t address, uint64_
                     caching_state state, bool expandable);
 /* Out of everything. */
 void blocks_drop(caching_allocator *a, uint32_t i);
-/* Cut block i behind its first `bytes`; the rest is a block of the same state. Neither is in a
+/* Cut block i after its first `bytes`; the rest is a block of the same state. Neither is in a
  * treap, and i was in none. */
 uint32_t blocks_cut(caching_allocator *a, uint32_t i, uint64_t bytes);
 /* Make one block of i and its neighbours of the same state; it is the lowest of them. */
@@ -58,7 +58,7 @@ void blocks_set_free(caching_allocator *a, uint32_t i);
 /* Into the treap of its lane, and out of it, or of the place of a fresh segment. */
 void blocks_keep(caching_allocator *a, uint32_t i);
 void blocks_take_out(caching_allocator *a, uint32_t i);
-/* The smallest of a treap that has so many bytes, of those the lowest; the next one behind a
+/* The smallest of a treap that has so many bytes, of those the lowest; the next one after a
  * block of it. NONE: there is none. */
 uint32_t blocks_least(const caching_allocator *a, uint32_t root, uint64_t bytes);
 uint32_t blocks_next_larger(const caching_allocator *a, uint32_t i);

@@ -11,7 +11,7 @@ static lives_choice all_of(const trace_lives *l)
 
 /* ---- what was reserved ------------------------------------------------------------------- */
 
-/* The request behind a segment, which it was taken for. */
+/* The request after a segment, which it was taken for. */
 static uint32_t request_behind(const snapshot_trace *t, uint32_t i)
 {
     const uint64_t stream = t->events[i].stream;
@@ -84,7 +84,7 @@ static sw_status replay_with(replan *r, uint64_t *lost)
     r->reserved = trace_start_most(&r->start, &r->trace, r->trace.n_events, &at, NULL);
     r->reserved_event = at != TRACE_NONE ? request_behind(&r->trace, at) : TRACE_NONE;
     find_oom(r);
-    /* What there was in front of the trace is seen behind its first event. */
+    /* What there was before the trace is seen after its first event. */
     const replay_moment peak = {.event = at != TRACE_NONE ? r->reserved_event : 0,
                                 .lost_of = lost};
     const replay_moment oom = {.event = r->oom.event};

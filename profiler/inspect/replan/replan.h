@@ -123,15 +123,15 @@ typedef struct {
     bool replayed;             /* it is of a device, with segments */
     uint64_t reserved;         /* the most; of a CPU the span of all addresses */
     uint32_t reserved_event;   /* index of the request that made it grow to that, or TRACE_NONE:
-                                  it was so in front of the trace */
-    replay_moment at_reserved; /* behind that */
+                                  it was so before the trace */
+    replay_moment at_reserved; /* after that */
     lives_height whole;        /* of the whole trace */
     trace_period period;
     bool steady;               /* one of several steps was planned: */
-    lives_height step;         /* of it: from what lives in front of it to what lives behind */
+    lives_height step;         /* of it: from what lives before it to what lives after */
     uint64_t step_kept;        /* what lives all the step */
     uint64_t step_reserved;    /* the most that was reserved up to its end */
-    uint64_t before_requested; /* the most that lived in front of it: steps like it, and what
+    uint64_t before_requested; /* the most that lived before it: steps like it, and what
                                   the warm-up took on top */
     bool streams;              /* there is more than one stream: `merged` is filled */
     lives_height merged;       /* the plan with one arena for all streams */

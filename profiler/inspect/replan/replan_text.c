@@ -129,7 +129,7 @@ static void print_when(const replan *r, const report_style *style)
                       sw_text_digits(e->number).text, sw_text_digits(e->bytes).text,
                       replan_who(t, e->stack));
     } else if (r->reserved > 0) {
-        sw_writer_say(style->to, 2, 4, "It had grown to that in front of the trace.");
+        sw_writer_say(style->to, 2, 4, "It had grown to that before the trace.");
     }
 }
 
@@ -209,11 +209,11 @@ static void print_steps(const replan *r, const report_style *style)
     const uint64_t before = r->before_requested, most = r->step.most;
     if (before > most)
         sw_writer_say(style->to, 2, 4,
-                      "In front of that step up to %s bytes lived: the warm-up costs %s more.",
+                      "Before that step up to %s bytes lived: the warm-up costs %s more.",
                       sw_text_digits(before).text, sw_text_digits(before - most).text);
     else
         sw_writer_say(style->to, 2, 4,
-                      "In front of it no more lived than in it: the warm-up costs nothing.");
+                      "Before it no more lived than in it: the warm-up costs nothing.");
     if (r->replayed)
         sw_writer_say(
             style->to, 2, 4,
@@ -382,7 +382,7 @@ void replan_print_text(const replan *r, const report_style *style)
     const uint32_t us = t->n_events > 0 ? t->events[t->n_events - 1].us : 0;
     sw_writer_say(style->to, 0, 2,
                   "PyTorch snapshot, %s %lld: %s event%s%s%s, %s allocation%s, %s of them from "
-                  "in front of the trace",
+                  "before the trace",
                   t->cuda ? "device" : "profile of device", (long long)t->device,
                   sw_text_digits(t->n_events).text, plural(t->n_events), us > 0 ? " in " : "",
                   us > 0 ? sw_text_ns((uint64_t)us * 1000).text : "",

@@ -275,7 +275,7 @@ static void take_divisions(caching_settings *s, value divisions)
     }
 }
 
-/* "large_segment_size_mb:40,max_split_size_mb:512": the number behind that key, in bytes. */
+/* "large_segment_size_mb:40,max_split_size_mb:512": the number after that key, in bytes. */
 static uint64_t mib_or(const char *text, const char *key, uint64_t otherwise)
 {
     const size_t n = strlen(key);

@@ -25,7 +25,7 @@ typedef struct {
     uint64_t address; /* OOM: bytes that the device had free */
     uint64_t bytes;   /* as they were requested; of segments, as they were taken */
     uint64_t stream, pool;
-    uint32_t us;     /* behind the first event, at most 71 minutes; UINT32_MAX: later */
+    uint32_t us;     /* after the first event, at most 71 minutes; UINT32_MAX: later */
     uint32_t number; /* in the file's list */
     uint32_t stack;  /* index */
     uint8_t action;

@@ -252,7 +252,7 @@ typedef struct {
     sw_placement_item *items; /* arena by arena */
     uint64_t *most;           /* by arena: its bound */
     uint32_t *whose;          /* lives */
-    uint32_t *lead, *end;     /* by arena; behind its items */
+    uint32_t *lead, *end;     /* by arena; after its items */
 } arena_items;
 
 static void fill(trace_lives *l, const lives_choice *of, arena_items *a)

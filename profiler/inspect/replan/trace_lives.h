@@ -1,7 +1,7 @@
 /* The allocations of a trace with their lifetimes, and how high arenas are that hold them.
  *
- * Positions: 0 is in front of the trace, event i is i + 1. An allocation lives until its memory
- * can be used again, which is behind the last use that other streams make of it. Allocations of
+ * Positions: 0 is before the trace, event i is i + 1. An allocation lives until its memory
+ * can be used again, which is after the last use that other streams make of it. Allocations of
  * different streams or pools have arenas of their own: one stream may not write what another
  * still reads. */
 #ifndef STEPWELL_TRACE_LIVES_H
@@ -26,7 +26,7 @@ typedef struct {
 } trace_arena;
 
 typedef struct {
-    trace_life *all; /* in order of birth; those from in front of the trace first */
+    trace_life *all; /* in order of birth; those from before the trace first */
     uint32_t n, cap;
     uint32_t n_before;
     uint32_t n_positions;
@@ -36,7 +36,7 @@ typedef struct {
 } trace_lives;
 
 /* Lives of a trace whose events know their pools, as far as can be known. What a profile of a
- * CPU shows as a free and an allocation at one address, one behind the other, was written in
+ * CPU shows as a free and an allocation at one address, one after the other, was written in
  * place: one life. Free them too after a failure. */
 SW_MUST_USE sw_status trace_lives_find(trace_lives *l, const snapshot_trace *t,
                                        const trace_start *start);
@@ -45,7 +45,7 @@ void trace_lives_free(trace_lives *l);
 SW_MUST_USE sw_status trace_lives_add(trace_lives *l, uint64_t stream, uint64_t pool,
                                       trace_life life);
 
-/* Bytes that live behind each position, n_positions + 1 of them; give it back by the second. */
+/* Bytes that live after each position, n_positions + 1 of them; give it back by the second. */
 SW_MUST_USE sw_status trace_lives_curve(const trace_lives *l, uint64_t **out);
 void trace_lives_curve_free(const trace_lives *l, uint64_t *curve);
 

@@ -18,7 +18,7 @@ typedef struct {
     request *of;
     uint32_t n;
     uint64_t *keys;
-    uint32_t *agree; /* how many requests agree with those p in front of them */
+    uint32_t *agree; /* how many requests agree with those p before them */
 } search;
 
 /* ---- requests ---------------------------------------------------------------------------- */
@@ -110,7 +110,7 @@ static uint32_t count_born(const trace_lives *l, uint32_t from, uint32_t to)
     return n;
 }
 
-/* Of the run's last steps but one the request in front of which the least lives. */
+/* Of the run's last steps but one the request before which the least lives. */
 static void choose_step(trace_period *out, const search *s, uint32_t run, uint32_t period,
                         uint32_t end, const uint64_t *live)
 {

@@ -19,7 +19,7 @@ typedef struct {
     uint64_t rests;    /* the sum of it */
 } replay;
 
-/* ---- in front of the trace --------------------------------------------------------------- */
+/* ---- before the trace --------------------------------------------------------------- */
 
 /* What follows a block whose end is not known, up to the next one or the segment's end, is a
  * rest of it where it is too small for a free block; of what is larger, a part may be. */
@@ -67,7 +67,7 @@ static sw_status begin(replay *r, const trace_start *s)
         SW_TRY(place_blocks(r, s, in, &at));
     }
     if (at < s->n_blocks)
-        SW_FAIL(SW_FORMAT, "%llu bytes were live in front of the trace, and in no segment",
+        SW_FAIL(SW_FORMAT, "%llu bytes were live before the trace, and in no segment",
                 (unsigned long long)s->blocks[at].requested);
     caching_mark_present(r->a);
     return SW_OK;

@@ -7,7 +7,7 @@
 
 /* What the allocator had at one moment. reserved is the sum of requested and of all below it
  * but pending. Free memory that could not serve the latest request counts where it is barred
- * first: by the pool, by the stream, by the class of sizes; in front of the first request
+ * first: by the pool, by the stream, by the class of sizes; before the first request
  * nothing is barred. */
 typedef struct {
     uint64_t reserved;
@@ -25,7 +25,7 @@ typedef struct {
 } replay_census;
 
 typedef struct {
-    uint32_t event; /* index; the moment is behind it */
+    uint32_t event; /* index; the moment is after it */
     bool known;     /* out: the census is */
     replay_census census;
     uint64_t *lost_of; /* by stack: bytes of rounding and of rests, n_stacks of them; NULL */

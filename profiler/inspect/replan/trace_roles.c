@@ -42,7 +42,7 @@ typedef struct {
 
 /* Python's stacks are empty in autograd's thread, where others name backward or an update;
  * where frees have none at all, they say nothing. C++ would show a backward pass. In a profile
- * frees have the frames of who made it, and what is written in place by nobody has none. */
+ * frees have the frames of who made it, and what is written in place by no one has none. */
 static void find_frames(search *s)
 {
     bool native = false, training = false;
@@ -97,7 +97,7 @@ static sw_status add_step(trace_roles *r, uint32_t from, uint32_t to)
     return SW_OK;
 }
 
-/* Behind each update that forward and backward came before; `ends`: 4 for updates, 3 for
+/* After each update that forward and backward came before; `ends`: 4 for updates, 3 for
  * passes.
  */
 static sw_status cut_steps(search *s, uint8_t ends)

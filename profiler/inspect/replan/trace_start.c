@@ -159,7 +159,7 @@ static sw_status find_segments(search *f)
         qsort(s->segments, n, sizeof *s->segments, trace_by_address);
     for (uint32_t i = 0; i + 1 < n && s->why[0] == '\0'; i++)
         if (s->segments[i].bytes > s->segments[i + 1].address - s->segments[i].address)
-            snprintf(s->why, sizeof s->why, "segments overlap in front of the first event");
+            snprintf(s->why, sizeof s->why, "segments overlap before the first event");
     return SW_OK;
 }
 
@@ -173,7 +173,7 @@ static sw_status add_block(trace_start *s, trace_block block)
     return SW_OK;
 }
 
-/* Frees without an alloc: what live says is 1 behind an alloc, 2 behind a request to free. */
+/* Frees without an alloc: what live says is 1 after an alloc, 2 after a request to free. */
 static sw_status find_freed(trace_start *s, const snapshot_trace *t, number_map *live)
 {
     for (uint32_t i = 0; i < t->n_events; i++) {

@@ -12,7 +12,7 @@ typedef struct {
     bool ascii; /* no bars of UTF-8 */
     const sw_writer *to;
 } report_style;
-/* Members behind the others of a JSON object. */
+/* Members after the others of a JSON object. */
 typedef struct {
     void (*put)(sw_json *j, const void *context);
     const void *context;
@@ -47,7 +47,7 @@ void report_put_damaged(sw_json *j, const report *r);
 
 /* ---- sections of the host --------------------------------------------------------------- */
 
-/* In front of everything else: "It did not fit". Nothing where nothing was denied. */
+/* Before everything else: "It did not fit". Nothing where nothing was denied. */
 void report_print_denied(const report *r, const report_style *style);
 /* The other sections, as far as the file has them. */
 void report_print_host(const report *r, const report_style *style);

@@ -1,5 +1,5 @@
 /* A request that was denied: what was wanted, what there was, who holds it, and what would fit.
- * It stands in front of the report: without it there is nothing else to know. */
+ * It stands before the report: without it there is nothing else to know. */
 #include "profiler/record/utf8.h"
 #include "profiler/inspect/report/print.h"
 #include "profiler/inspect/report/report_table.h"

@@ -197,7 +197,7 @@ typedef struct {
     sw_status (*step)(void *context, const profile_step *s, const report_row *row,
                       const report_plan *plan, bool train);
 } report_watch;
-/* Reading piece by piece: report_more takes what is there behind what it has taken. An
+/* Reading piece by piece: report_more takes what is there after what it has taken. An
  * unfinished last line is left for the next time, or, without a watch, is the last one. With a
  * watch damage is an error. Before the first line is whole the report says nothing. Owner of
  * both: the caller, by report_free and profile_lines_close. */

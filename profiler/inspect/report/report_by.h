@@ -6,7 +6,7 @@
 
 typedef enum { BY_TEXT, BY_JSON, BY_CSV } by_format;
 
-/* The words of --by, NULL behind the last. */
+/* The words of --by, NULL after the last. */
 extern const char *const report_by_words[];
 /* Print the program that holds the peak. `more`: of JSON; NULL when there is none. */
 SW_MUST_USE sw_status report_print_by(const report *r, const char *word, by_format format,

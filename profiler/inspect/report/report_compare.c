@@ -22,7 +22,7 @@ static sw_status make_parts(compare_side *s)
     return SW_OK;
 }
 
-/* A run that nobody looked at has the figures of its plan. */
+/* A run that no one looked at has the figures of its plan. */
 static const char *looked_by(const char *by)
 {
     return strcmp(by, "plan") != 0 ? by : NULL;

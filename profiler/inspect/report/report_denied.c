@@ -71,13 +71,13 @@ static sw_status take_request(const profile_position *p, report_denied *d)
     return profile_get_u64(p, o, "live_bytes", 0, &d->live);
 }
 
-/* Into what is there already: `fits` belongs to the denied record in front of it. */
+/* Into what is there already: `fits` belongs to the denied record before it. */
 sw_status report_take_denied(report_host *h, const profile_position *p)
 {
     void *block = h->denied;
     const bool fits = strcmp(value_text(value_at(p->record, "type")), "fits") == 0;
     if (fits && h->denied == NULL)
-        return profile_wrong(p, "type", "a record behind a denied one");
+        return profile_wrong(p, "type", "a record after a denied one");
     if (fits) {
         SW_TRY(profile_get_batch(p, &h->denied->fits_batch));
         return profile_get_u64(p, p->record, "needed_bytes", 0, &h->denied->fits_bytes);

@@ -62,7 +62,7 @@ static sw_text share(const comparison *c, const compare_line *l)
     return text;
 }
 
-/* The widths of a group's columns: name, A, B, their difference, and what stands behind. */
+/* The widths of a group's columns: name, A, B, their difference, and what stands after. */
 static const int *widths(const comparison *c, compare_group of)
 {
     static const int usual[] = {20, 15, 15, 17, 7}, exact[] = {20, 13, 13, 14, 14},

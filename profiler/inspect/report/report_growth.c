@@ -1,6 +1,6 @@
-/* Does anything grow over steps? A step that neither traced nor planned, nor comes right behind
+/* Does anything grow over steps? A step that neither traced nor planned, nor comes right after
  * one that did, has no reason to raise the highest figure so far: two that do, close to each
- * other, are a leak; of a few far apart nobody can tell yet. What has stopped growing by the
+ * other, are a leak; of a few far apart no one can tell yet. What has stopped growing by the
  * end is none. Steps that plan may take memory, a program each: only many of them in a row are
  * told.
  *

@@ -13,7 +13,7 @@
 /* ---- what grew --------------------------------------------------------------------------- */
 
 /* One quantity over the steps. New maxima count as growth, but for those in a run that traced
- * or planned, or right behind one. */
+ * or planned, or right after one. */
 typedef struct {
     bool known;
     uint64_t first, last, high;

@@ -46,7 +46,7 @@ sw_status parts_order(const parts *x, sw_timeline *t, uint32_t *out, uint32_t *n
     SW_TRY(sw_timeline_alloc(t, &w.first, x->n, sizeof(uint32_t)));
     for (uint32_t i = 0; i < x->n; i++)
         w.sorted[i] = &x->at[i];
-    if (x->n > 1) /* the root stays in front of its children */
+    if (x->n > 1) /* the root stays before its children */
         qsort(w.sorted + 1, x->n - 1, sizeof *w.sorted, by_weight);
     for (uint32_t k = x->n; k-- > 1;)
         w.first[w.sorted[k]->parent] = k;

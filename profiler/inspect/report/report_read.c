@@ -320,7 +320,7 @@ static sw_status take(report *r, const profile_position *p, const report_watch *
     if (strcmp(name, "header") == 0)
         return profile_damaged(p, "a second header");
     if (r->ended)
-        return profile_damaged(p, "a record behind the end");
+        return profile_damaged(p, "a record after the end");
     SW_TRY(report_take_host(r, p));
     if (strcmp(name, "plan") == 0)
         return take_plan(r, p, false);
@@ -358,7 +358,7 @@ static sw_status read_lines(report *r, profile_lines *lines, const report_watch 
     return SW_OK;
 }
 
-/* What is damaged behind the header ends the reading, and what was read stays; who follows a
+/* What is damaged after the header ends the reading, and what was read stays; who follows a
  * file decides that. */
 static sw_status read_all(report *r, profile_lines *lines, const report_watch *watch)
 {

@@ -44,7 +44,7 @@ typedef struct {
     const report_style *style;
     table_unit unit;
     int width[TABLE_COLUMNS]; /* 0: not there */
-    int from, to;             /* of this part, behind the name */
+    int from, to;             /* of this part, after the name */
 } layout;
 
 static void fill_row(const table *t, size_t i, table_cell *cells)

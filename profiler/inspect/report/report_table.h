@@ -6,9 +6,9 @@
 #include "profiler/inspect/report/print.h"
 
 typedef enum {
-    TABLE_NAME, /* text to the left, behind `indent` blanks; CSV and JSON have the whole name */
-    TABLE_TEXT, /* text to the left */
-    TABLE_BYTES,  /* to the right, as the style says; exact ones are wider */
+    TABLE_NAME,  /* text to the left, after `indent` blanks; CSV and JSON have the whole name */
+    TABLE_TEXT,  /* text to the left */
+    TABLE_BYTES, /* to the right, as the style says; exact ones are wider */
     TABLE_SCALED, /* bytes, in one unit for the whole table that stands in its first head */
     TABLE_COUNT,
     TABLE_SHARE,  /* a fraction: percent in text */

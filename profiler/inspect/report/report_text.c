@@ -39,7 +39,7 @@ static void column(const report_style *style, const char *text, int width)
 
 /* ---- the run ----------------------------------------------------------------------------- */
 
-/* How the run ended, behind what it was. */
+/* How the run ended, after what it was. */
 static const char *ending(const report *r)
 {
     if (!r->ended)

@@ -1,5 +1,5 @@
 /* Where the bytes are, in two sums. What the system counts for the process: code, stacks, heap,
- * arenas, and what nobody claims. What the plan promised: model, data, and the step arena,
+ * arenas, and what no one claims. What the plan promised: model, data, and the step arena,
  * which is what lives at the peak, lanes that hold no image, rounding up, and holes. Each line
  * is in bytes, and the lines of a sum add up to it. */
 #include "profiler/inspect/report/print.h"

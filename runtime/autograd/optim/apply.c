@@ -231,7 +231,7 @@ static uint32_t take_clip_scale(sw_ctx *ctx, const sw_optimizer *o)
     return scale;
 }
 
-/* The rate of group g, and behind it the numbers that are knobs. */
+/* The rate of group g, and after it the numbers that are knobs. */
 static uint32_t rate_of(sw_ctx *ctx, const sw_optimizer *o, uint32_t g)
 {
     return swi_knob_values(ctx, (sw_knob){o->model, o->lr_knob[g]},

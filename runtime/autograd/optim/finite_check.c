@@ -1,5 +1,5 @@
-/* Losses and gradients that are not finite: the ops that look, in front of the updates that
- * would use them, and what is made of it behind a run.
+/* Losses and gradients that are not finite: the ops that look, before the updates that
+ * would use them, and what is made of it after a run.
  *
  * A gradient is read for that; or, where it is the product of smaller tensors, these are: what
  * they cannot make infinite need not be looked at.
@@ -38,7 +38,7 @@ sw_status swi_append_bound(sw_ctx *ctx, const uint32_t *factors, int64_t terms, 
     return swi_append(ctx, &args, &out);
 }
 
-/* The bound that stands in front of what alone has made a value; SWI_NONE: there is none. */
+/* The bound that stands before what alone has made a value; SWI_NONE: there is none. */
 static uint32_t bound_on(const swi_trace *t, uint32_t value)
 {
     const uint32_t maker = t->values[value].node;
@@ -274,11 +274,10 @@ static void advise(const sw_run_args *args, bool loss, char *to, size_t bytes)
     else if (input >= 0)
         snprintf(to, bytes, "input %d is not finite itself: look at the data", input);
     else
-        snprintf(
-            to, bytes, "a smaller rate%s may help",
-            loss ? ", other data, or a look at logarithms, divisions and powers in front of "
-                   "the loss"
-                 : ", clipping or other data");
+        snprintf(to, bytes, "a smaller rate%s may help",
+                 loss ? ", other data, or a look at logarithms, divisions and powers before "
+                        "the loss"
+                      : ", clipping or other data");
 }
 
 static sw_status too_many(const sw_optimizer *o, const double *counts, const sw_run_args *args)

@@ -1,7 +1,7 @@
 /* Gradient hooks: a function of the program's own between a gradient and its update.
  *
  * What a hook appends runs when the update does. Of a released update it moves with it, right
- * behind the last contribution to the gradient, so that no gradient lives longer for it. */
+ * after the last contribution to the gradient, so that no gradient lives longer for it. */
 #include "runtime/autograd/optim/optimizer_internal.h"
 
 static swi_gradient_hook *hook_of(sw_ctx *ctx, const sw_model *model)

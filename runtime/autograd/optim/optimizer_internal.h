@@ -24,7 +24,7 @@ enum {
 #include "kernels/optimizers.def"
 
 sw_status swi_check_optimizer(const sw_optimizer_opts *opts, const swi_optimizer_kind *kind);
-/* "'s, " behind each kind that has one of these numbers, for messages. */
+/* "'s, " after each kind that has one of these numbers, for messages. */
 void swi_kinds_that_have(uint32_t has, char *to, size_t bytes);
 
 /* Do the options say for each group when it is updated, and is that possible? */
@@ -55,7 +55,7 @@ static inline uint32_t swi_ticks(const sw_optimizer *o)
 
 /* ---- in a step function ------------------------------------------------------------------ */
 
-/* The finite checks that the parts of one sw_update read; SWI_NONE where nobody looks. */
+/* The finite checks that the parts of one sw_update read; SWI_NONE where no one looks. */
 typedef struct {
     uint32_t losses; /* what the gradients come from */
     uint32_t all;    /* that and every gradient */

@@ -1,9 +1,10 @@
 /* The knobs of an optimizer: of each group its rate, and where the options ask for it the
- * numbers behind it. */
+ * numbers after it. */
 #include "runtime/autograd/optim/optimizer_internal.h"
 #include <string.h>
 
-/* In the order in which they lie behind each other; `reads` and `has`: which kinds have it. */
+/* In the order in which they lie one after the other; `reads` and `has`: which kinds have it.
+ */
 static const struct {
     const char *name, *what;
     int32_t reads;
@@ -40,7 +41,7 @@ int32_t swi_reads_of(const sw_optimizer_opts *opts, const swi_optimizer_kind *ki
     return reads;
 }
 
-/* The knobs of group g, one behind the other. */
+/* The knobs of group g, one after the other. */
 static sw_status make_knobs(sw_optimizer *o, uint32_t g, float lr)
 {
     const float begin[N_NUMBERS] = {lr, o->weight_decay[g], o->attrs.momentum, o->attrs.beta1,

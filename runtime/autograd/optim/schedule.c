@@ -1,5 +1,5 @@
 /* Learning-rate schedules: pure functions of the step. Each has a warm-up in front; what it is
- * from there on depends on the steps behind the warm-up alone. */
+ * from there on depends on the steps after the warm-up alone. */
 #include "runtime/base/structs.h"
 #include <math.h>
 #include <stdbool.h>
@@ -68,7 +68,7 @@ enum { WANTS_TOTAL = 1, WANTS_GAMMA = 2, WANTS_EVERY = 4, RISES_BY_WAVE = 8 };
 static const struct {
     const char *name;
     unsigned wants;
-    double (*rate)(const sw_schedule *s, uint64_t step); /* steps behind the warm-up */
+    double (*rate)(const sw_schedule *s, uint64_t step); /* steps after the warm-up */
 } kinds[] = {
     {"constant", 0, constant},
     {"step", WANTS_GAMMA | WANTS_EVERY, by_steps},

@@ -44,7 +44,7 @@ typedef struct {
 static sw_status fail(cublasStatus_t status, const char *function, const shape *s)
 {
     const sw_status kind = status == CUBLAS_STATUS_ALLOC_FAILED ? SW_NOMEM : SW_DEVICE;
-    (void)cudaGetLastError(); /* so that it is not found again behind the next launch */
+    (void)cudaGetLastError(); /* so that it is not found again after the next launch */
     if (s == NULL)
         return sw_cuda_its_host.fail(kind, __FILE__, __LINE__, "%s: %s", function,
                                      cublasLtGetStatusString(status));
@@ -118,7 +118,7 @@ static cublasStatus_t describe_product(record *r)
     const cublasOperation_t right = s->a.turned ? CUBLAS_OP_N : CUBLAS_OP_T;
     const cublasLtEpilogue_t epilogue =
         s->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
-    /* Nobody reads there: alignment is what is said by it. */
+    /* No one reads there: alignment is what is said by it. */
     const void *const bias = (const void *)(uintptr_t)SWI_CUDA_ALIGN_OPERANDS;
     cublasStatus_t e = cublasLtMatmulDescCreate(
         &r->product, s->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F);

@@ -311,7 +311,7 @@ static const record *find(dnn *d, const sw_cuda_queue *queue, const shape *s)
         return NULL;
     if (!open_library(d, queue) || describe(r) != CUDNN_STATUS_SUCCESS ||
         choose(d, r) != CUDNN_STATUS_SUCCESS)
-        (void)cudaGetLastError(); /* so that it is not found again behind the next launch */
+        (void)cudaGetLastError(); /* so that it is not found again after the next launch */
     return r;
 }
 

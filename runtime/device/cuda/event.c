@@ -61,7 +61,7 @@ sw_status swi_cuda_done(sw_cuda_event *event, bool *done)
     if (error != cudaSuccess && error != cudaErrorNotReady)
         return swi_cuda_fail(error, "cudaEventQuery", "cuda:%d", event->ordinal);
     if (error != cudaSuccess)
-        (void)cudaGetLastError(); /* "not ready" would be found behind the next launch */
+        (void)cudaGetLastError(); /* "not ready" would be found after the next launch */
     *done = error == cudaSuccess;
     return SW_OK;
 }

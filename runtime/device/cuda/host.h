@@ -65,7 +65,7 @@ extern sw_cuda_host sw_cuda_its_host; /* module.cu */
 
 /* The status of a call that failed: SW_NOMEM for memory, SW_DEVICE for all else. The message is
  * the function, what it was asked for, and the error. Takes the error back, so that it is not
- * found again behind the next launch. */
+ * found again after the next launch. */
 sw_status swi_cuda_fail(cudaError_t error, const char *function, const char *format, ...)
     SW_PRINTF(3, 4);
 /* The driver's numbers are the runtime's. */
@@ -130,7 +130,7 @@ void swi_cuda_graph_destroy(sw_cuda_graph *graph);
 #define SWI_CUDA_MOST_WORKSPACE ((size_t)32 << 20)
 #define SWI_CUDA_ALIGN_OPERANDS 16                   /* what algorithms are chosen for */
 size_t swi_cuda_workspace_scratch(size_t workspace); /* of scratch, so that it fits */
-/* Where it begins, and what is left for it behind that. */
+/* Where it begins, and what is left for it after that. */
 void *swi_cuda_workspace_in(void *scratch, size_t bytes, size_t *capacity);
 bool swi_cuda_is_aligned(const void *operand);
 
@@ -144,7 +144,7 @@ typedef struct {
 } swi_cuda_shapes;
 void *swi_cuda_shapes_at(const swi_cuda_shapes *table, int i);
 void *swi_cuda_shapes_known(const swi_cuda_shapes *table, const void *shape); /* or NULL */
-/* Zeros behind the shape; NULL: the table is full. */
+/* Zeros after the shape; NULL: the table is full. */
 void *swi_cuda_shapes_add(swi_cuda_shapes *table, const void *shape);
 void swi_cuda_shapes_free(swi_cuda_shapes *table);
 

@@ -114,7 +114,7 @@ static void connect(cuts *c, uint32_t from, uint32_t to, int64_t size, edge_kind
     }
 }
 
-/* Is the item read by ops behind t, and made at t or before? */
+/* Is the item read by ops after t, and made at t or before? */
 static bool is_wanted(const cuts *c, uint32_t item, uint32_t t)
 {
     return c->p->items[item].maker <= t && t < c->last_read[item];

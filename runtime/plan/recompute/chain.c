@@ -10,7 +10,7 @@
  * `room` is what may live then. Either
  *   node i + 1 runs and what its group reads is kept: then again(i + 1, j, less that room); or
  *   the nodes up to a checkpoint s run for what crosses it: then again(s, j, ..) with what the
- *   groups up to s read held back, and again(i, s, room) behind it.
+ *   groups up to s read held back, and again(i, s, room) after it.
  * last(i, room) is the same for j = n in the first pass, where running a node costs nothing.
  *
  * What crosses border s may be read by groups on both sides (an activation's result: by its own
@@ -275,7 +275,7 @@ static void scan_node(const program *d, scan *x, uint32_t k)
     x->last = k;
 }
 
-/* The nodes behind i up to s have been scanned: a checkpoint at s. left: what comes behind the
+/* The nodes after i up to s have been scanned: a checkpoint at s. left: what comes after the
  * groups down to s finds the `both` of s there. */
 static choice checkpoint(const program *d, kind v, const scan *x, uint32_t i, uint32_t s,
                          uint32_t j, bool left)
@@ -456,7 +456,7 @@ static bool stands_for(float figure, const rows *r, const choice *x, uint32_t l)
     return l >= x->need && l >= x->held && sum_at(r, x, l) <= figure;
 }
 
-/* The choice behind the figure at level l: the checkpoint, or 0 where node i + 1 is kept. */
+/* The choice after the figure at level l: the checkpoint, or 0 where node i + 1 is kept. */
 static uint32_t choose(const program *d, kind v, uint32_t i, uint32_t j, uint32_t l, bool first,
                        choice *out, bool *left)
 {

@@ -100,7 +100,7 @@ static bool reads_from(const swi_rc_problem *p, uint32_t b, uint32_t a)
     return false;
 }
 
-/* Let each repeat, the last first, stand right in front of the first step that reads it, where
+/* Let each repeat, the last first, stand right before the first step that reads it, where
  * the peak is not raised by it. */
 static sw_status put_off(const swi_rc_problem *p, swi_rc_schedule *s, size_t *left)
 {
@@ -165,7 +165,7 @@ static sw_status lowest(const swi_rc_problem *p, swi_rc_family *f)
         swi_rc_free(&s);
         return status == SW_INVALID ? SW_OK : status;
     }
-    /* The chain's own lowest stays behind it: placed, it may still need less. */
+    /* The chain's own lowest stays after it: placed, it may still need less. */
     swi_rc_schedule own = f->schedules[--f->n];
     status = swi_rc_family_add(f, &s);
     if (status == SW_OK)

@@ -107,7 +107,7 @@ static void make_sets(swi_chain *c)
         }
 }
 
-/* Is the item read behind the op, by whomever? */
+/* Is the item read after the op, by whomever? */
 static bool read_later(const readers *r, uint32_t item, uint32_t op)
 {
     return r[item].reader != NONE && r[item].reader > op;

@@ -6,7 +6,7 @@
  * result of a norm that its input brings back for nearly nothing, or a checkpoint that is far
  * from being read. So each schedule is brought down to the peak of the next ones: at the step
  * that is highest, some item is there that has been read before and is read again later. It
- * goes, and its maker runs in front of that reader, with what must run for that. Of all items
+ * goes, and its maker runs before that reader, with what must run for that. Of all items
  * the one is taken that costs least for each byte that it takes away above the wanted peak,
  * summed over all steps; again and again, until nothing is above. Repeats that save nothing
  * then go.
@@ -45,7 +45,7 @@ typedef struct {
     uint32_t *now, *next, *end, *made; /* by item */
     uint32_t *last;                    /* by instance: the step of its last read */
     uint32_t cap_last;
-    uint32_t *more; /* ops that run in front of the reader */
+    uint32_t *more; /* ops that run before the reader */
     uint32_t n_more;
     bool *added, *gone; /* by op; by item */
     void *block;

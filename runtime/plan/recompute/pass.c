@@ -31,7 +31,7 @@ typedef struct {
     swi_order order;
     size_t height, lower_bound;
     size_t need;    /* the room that it is chosen for: its height, or its schedule's peak where
-                       that is more, since an output that nobody reads takes no bytes in the end */
+                       that is more, since an output that no one reads takes no bytes in the end */
     uint64_t total; /* of repeats and parts; UINT64_MAX: there is no candidate */
     uint64_t cost;
     uint32_t repeats;
@@ -126,7 +126,7 @@ static sw_status try_parts(const pass *x, const swi_rc_schedule *s, uint32_t cho
 }
 
 /* The schedule becomes the best where it fits and is cheaper, with as few parts as fit. Bytes
- * that nobody reads are in a peak and not in a height, so fewer may fit than it says. */
+ * that no one reads are in a peak and not in a height, so fewer may fit than it says. */
 static sw_status consider(const pass *x, const swi_rc_schedule *s, const char *method,
                           candidate *best)
 {

@@ -70,7 +70,7 @@ static bool repeats(const maker *m, const swi_node *node)
     return made > 0;
 }
 
-/* The first op behind each that writes what it reads of a model. */
+/* The first op after each that writes what it reads of a model. */
 static void find_overwritten(maker *m)
 {
     for (uint32_t s = 0; s < m->t.n_storages; s++)

@@ -2,7 +2,7 @@
  * are recomputed right before their first reader, where their operands are kept anyway.
  *
  * A norm keeps its input for its own gradient, swish keeps what the norm made, the
- * convolution behind them what swish made: three tensors where the first is enough. An op
+ * convolution after them what swish made: three tensors where the first is enough. An op
  * says in its descriptor that it is cheap (`rebuild`). Its results go where each operand is
  * there at the first reader: of the model or the inputs and not overwritten yet, kept until
  * then for another reader, or recomputed themselves. The same kernels read the same bytes, so
@@ -54,7 +54,7 @@ static void find_reads(session *s)
     }
 }
 
-/* Is item i there in front of op t, or can it be made there? */
+/* Is item i there before op t, or can it be made there? */
 static bool there(const session *s, uint32_t i, uint32_t t, int depth)
 {
     const item *x = &s->items[i];
@@ -143,7 +143,7 @@ static void set_gone(session *s, uint32_t op, bool gone)
         s->items[s->p->makes[s->p->ops[op].makes + k]].gone = gone;
 }
 
-/* Mark the ops that have run again up to the peak and whose results are read at it or behind
+/* Mark the ops that have run again up to the peak and whose results are read at it or after
  * it. `again`: by item, whether a repeat has made what is there; `at_peak`: by op. */
 static void mark_at_peak(const session *s, bool *again, bool *at_peak)
 {

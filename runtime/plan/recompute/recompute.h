@@ -29,7 +29,7 @@ typedef struct {
     uint32_t makes, n_makes; /* into problem->makes: items, each once; of 0 in fixed ops */
     uint64_t cost;           /* of one run; at most 2^40 */
     size_t scratch;   /* bytes that a repeat takes while it runs; a first run's are fixed */
-    uint32_t until;   /* may be repeated before op t only where t <= until: behind that, what it
+    uint32_t until;   /* may be repeated before op t only where t <= until: after that, what it
                          reads has been overwritten. 0: never, as for all ops that make no item */
     uint32_t inplace; /* bit k: its first item, or where it makes none its fixed result, may lie
                          where read k lay, when that is the last read of it; sizes are equal
@@ -99,7 +99,7 @@ SW_MUST_USE sw_status swi_rc_rent(const swi_rc_problem *problem, size_t capacity
  * program as a chain (each border between two forward ops may be a checkpoint), then made
  * better one by one. Sorted by cost, each with a smaller peak than those before it; the first
  * repeats nothing. backward_of[t]: the forward op whose gradient op t makes; t itself where op
- * t runs in backward or behind it and belongs to none; UINT32_MAX for forward ops. */
+ * t runs in backward or after it and belongs to none; UINT32_MAX for forward ops. */
 typedef struct {
     swi_rc_schedule *schedules; /* heap */
     uint32_t n, cap;

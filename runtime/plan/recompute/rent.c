@@ -2,7 +2,7 @@
  *
  * bound.c looks at one op: items that do not fit there are recomputed once. What lacks room
  * over many ops may have to run again several times, and what is made again for one of them
- * may be in the way at the next. So the part of the program behind the last op that makes an
+ * may be in the way at the next. So the part of the program after the last op that makes an
  * item is cut into windows at ops with little room, and each byte that is held over such an
  * op pays a rent. Without the limit on bytes, and with the rents of the room given back, the
  * cheapest choice bounds every schedule, whatever the rents are (Lagrange):

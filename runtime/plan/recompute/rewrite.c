@@ -59,7 +59,7 @@ static sw_status read_present(writer *w, uint32_t first, uint32_t plain, uint32_
     return SW_OK;
 }
 
-/* A second run of `plain`, in front of node `before`: of its phase, and a part of the gradient
+/* A second run of `plain`, before node `before`: of its phase, and a part of the gradient
  * that it makes. */
 static sw_status repeat(writer *w, uint32_t plain, uint32_t before, uint32_t *out)
 {

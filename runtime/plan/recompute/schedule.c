@@ -40,7 +40,7 @@ static sw_status classify(const swi_rc_problem *p, uint32_t step, uint32_t op, u
     if (op > first)
         SW_FAIL(SW_INVALID, "schedule: step %u is op %u before op %u", step, op, first);
     if (*repeat && (first >= p->n_ops || first > p->ops[op].until))
-        SW_FAIL(SW_INVALID, "schedule: step %u repeats op %u before op %u: not behind op %u",
+        SW_FAIL(SW_INVALID, "schedule: step %u repeats op %u before op %u: not after op %u",
                 step, op, first, p->ops[op].until);
     return SW_OK;
 }

@@ -30,8 +30,8 @@ typedef struct {
     uint32_t base_search; /* that of what is read */
     uint32_t *stack;      /* items */
     size_t *alone;        /* by op: bytes that a repeat takes */
-    uint32_t *alive;      /* by item: up to this op it may still be of use behind it */
-    size_t slack;         /* for repeats, behind the check that is looked at */
+    uint32_t *alive;      /* by item: up to this op it may still be of use after it */
+    size_t slack;         /* for repeats, after the check that is looked at */
     bool crowded;         /* what must run again there has no room beside what stays over it */
     bool *there;          /* by item, while a schedule is written */
     void *block;
@@ -44,7 +44,7 @@ static bool is_small(const session *s, uint32_t item)
 }
 
 /* Bytes that live while op t runs for the first time, where items a and b (n_items: none) stay
- * behind it, small ones left out. */
+ * after it, small ones left out. */
 static size_t live_with(const session *s, uint32_t t, uint32_t a, uint32_t b)
 {
     const swi_rc_problem *p = s->p;
@@ -169,7 +169,7 @@ static bool reads_some(const session *s, uint32_t t)
     return some;
 }
 
-/* The checks behind the last op that makes an item; of several with no reads between them the
+/* The checks after the last op that makes an item; of several with no reads between them the
  * one with the least room. */
 static void find_checks(session *s)
 {
@@ -203,7 +203,7 @@ typedef struct {
     uint32_t *visited; /* by op */
     uint32_t number;   /* of this search */
     size_t slack;      /* of repeats between the checks */
-    uint32_t after;    /* the check before: repeats come behind it */
+    uint32_t after;    /* the check before: repeats come after it */
     uint32_t held;     /* the item that is there */
     uint64_t cost;     /* UINT64_MAX: something is lost for good */
     bool crowded;      /* some op has no room beside `held` */
@@ -250,7 +250,7 @@ static uint32_t end_of(const session *s, uint32_t c)
     return c + 1 < s->n_checks ? s->checks[c + 1] + 1 : s->p->n_ops;
 }
 
-/* What the most room behind check c has for repeats. */
+/* What the most room after check c has for repeats. */
 static size_t slack_behind(const session *s, uint32_t c)
 {
     size_t least = SIZE_MAX;
@@ -259,7 +259,7 @@ static size_t slack_behind(const session *s, uint32_t c)
     return least < s->capacity ? s->capacity - least : 0;
 }
 
-/* So that what ops behind check c read is there, where `held` stays over it. */
+/* So that what ops after check c read is there, where `held` stays over it. */
 static uint64_t cost_of_reads(session *s, uint32_t c, uint32_t held)
 {
     const swi_rc_problem *p = s->p;
@@ -302,7 +302,7 @@ static uint32_t *from_at(const session *s, uint32_t c, uint32_t item)
     return &s->from[(size_t)c * (s->p->n_items + 1) + item];
 }
 
-/* All that may stay over the check behind c, where `held` stays over c. */
+/* All that may stay over the check after c, where `held` stays over c. */
 static void leave(session *s, uint32_t c, uint32_t held, const bool *stays)
 {
     const uint32_t none = s->p->n_items;

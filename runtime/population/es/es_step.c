@@ -66,7 +66,7 @@ sw_status sw_es_step(sw_es *es, sw_exec *exec, sw_es_info *out)
     if (!(sigma > 0.0f))
         SW_FAIL(SW_INVALID, "sw_es_step: sigma must be above 0 (got %g)", (double)sigma);
     if (es->mode.generation >= UINT32_MAX)
-        SW_FAIL(SW_INVALID, "sw_es_step: there are no generations behind %u", UINT32_MAX);
+        SW_FAIL(SW_INVALID, "sw_es_step: there are no generations after %u", UINT32_MAX);
     if (!es->weighed)
         SW_TRY(weigh(es, exec, sigma));
     const sw_run_args args = update_args(es, &model, inputs);

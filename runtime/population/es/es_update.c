@@ -12,7 +12,7 @@
 typedef struct {
     const sw_es *es;
     uint32_t weights, squares; /* values; squares: snes, else SWI_NONE */
-    uint32_t finite_check;     /* on both; SWI_NONE: nobody asks */
+    uint32_t finite_check;     /* on both; SWI_NONE: no one asks */
 } estimate;
 
 /* The noise of an entry; false: it has none, and stays as it is. */
@@ -75,7 +75,7 @@ static sw_status estimate_one(sw_ctx *ctx, const estimate *s, uint32_t e,
         in[n++] = theta;
     if (drops || bits)
         in[n++] = swi_knob_value(ctx, (sw_knob){mode->model, mode->sigma});
-    if (bits) { /* of all logits, in front of any update of them */
+    if (bits) { /* of all logits, before any update of them */
         SW_TRY(swi_apply(ctx, SW_OP_logit_scale, &theta, 1, NULL, NULL, 0, NULL, &in[n]));
         n++;
     }

@@ -136,7 +136,7 @@ uint64_t sw_zo_not_finite(const sw_zo *zo)
     return sw_handle_check(zo, SW_HANDLE_ZO, "sw_zo_not_finite") == SW_OK ? zo->not_finite : 0;
 }
 
-/* ---- in front of a step ------------------------------------------------------------------ */
+/* ---- before a step ------------------------------------------------------------------ */
 
 static sw_status check_step(const sw_zo *zo, const sw_run_args *args, const char *loss)
 {
@@ -229,7 +229,7 @@ static float slope_of(sw_zo *zo, double plus, double minus)
     return 0.0f;
 }
 
-/* Behind the first move: the runs, and the moves back and down. Both losses are asked for at
+/* After the first move: the runs, and the moves back and down. Both losses are asked for at
  * the end, so that a device has the second run while the first goes on. */
 static sw_status go_on(sw_zo *zo, sw_exec *exec, const sw_run_args *args, const char *loss,
                        double *out)
@@ -259,7 +259,7 @@ static sw_status go_on(sw_zo *zo, sw_exec *exec, const sw_run_args *args, const 
     return SW_OK;
 }
 
-/* What is left of the perturbation nobody knows. */
+/* What is left of the perturbation no one knows. */
 static sw_status damaged(sw_zo *zo, sw_status status)
 {
     char text[380];

@@ -30,9 +30,9 @@ struct sw_zo {
     uint64_t steps, not_finite;
     uint64_t room;   /* steps that there is memory for in `slopes`; 0: no record */
     float *slopes;   /* c of each step */
-    uint64_t before; /* sum of the parameters in front of the first step */
+    uint64_t before; /* sum of the parameters before the first step */
     uint64_t frozen; /* frozen_hash of the model then */
-    bool cut;        /* a step failed behind the first: what the model is now is no step's */
+    bool cut;        /* a step failed after the first: what the model is now is no step's */
 };
 
 /* One pass over the parameters that are not frozen: a program of `exec` with no bytes of its
@@ -48,7 +48,7 @@ sw_status swi_zo_run_move(const swi_zo_rule *rule, sw_model *model, sw_exec *exe
  * borrowed. */
 sw_run_args swi_zo_move_args(const swi_zo_rule *rule, sw_model *const *model, swi_move move,
                              const sw_array *numbers);
-/* Its memory, in front of a step: what can be refused is refused before anything moves. */
+/* Its memory, before a step: what can be refused is refused before anything moves. */
 sw_status swi_zo_prepare_move(const swi_zo_rule *rule, sw_model *model, sw_exec *exec,
                               swi_move move);
 /* Has the model a parameter that is not frozen? SW_INVALID else. */

@@ -3,7 +3,7 @@
  *
  *     0 "swzo 1\0\0"    8 kind[8]        16 eps  20 lr  24 weight_decay (f32)  28 rank (u32)
  *    32 window (u32)   36 0             40 seed          48 steps      56 losses not finite
- *    64 sum of the parameters before    72 and behind
+ *    64 sum of the parameters before    72 and after
  *    80 schedule[16]   96 base 100 gamma 104 floor (f32) 108 0
  *   112 warmup_steps  120 total_steps  128 every        136 to 255: 0 */
 #include "alloc/base/mem.h"
@@ -151,7 +151,7 @@ static sw_status check_save(const sw_zo *zo)
         SW_FAIL(SW_INVALID, "%s: the trainer's model was destroyed", call);
     if (zo->cut)
         SW_FAIL(SW_INVALID,
-                "%s: a step failed behind step %llu, so the model is no longer what these "
+                "%s: a step failed after step %llu, so the model is no longer what these "
                 "steps make",
                 call, (unsigned long long)zo->steps);
     return SW_OK;

@@ -3,7 +3,7 @@
 #include "alloc/base/mem.h"
 #include "runtime/population/es/zo_internal.h"
 
-/* The sum of a model that nobody uses meanwhile. */
+/* The sum of a model that no one uses meanwhile. */
 static sw_status sum_of(sw_model *model, uint64_t *out)
 {
     SW_TRY(swi_model_take(model));

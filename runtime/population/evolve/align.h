@@ -3,7 +3,7 @@
  * What must be equal: all inputs of an add, what an invariant vertex reads and gives, the parts
  * of a concat and the concat, channels of an image and groups of elements of its flattened
  * vector. Neurons that are tied by this are one unit; units that lie in the same vertices in
- * the same way, one behind the other, are a cell. A vertex's outputs are a sequence of cells
+ * the same way, one after the other, are a cell. A vertex's outputs are a sequence of cells
  * (a cell may come more than once, and each unit of it may be several elements in a row, of a
  * flattened image), so every choice of cell sizes keeps everything equal. What remains is to
  * choose them: the solver finds the best one, exactly, by branch and bound over cells.
@@ -25,7 +25,7 @@ typedef struct {
 } swi_wish;
 
 /* From now on output i of `a` and output i of `b` are one unit. Where one has more outputs, the
- * other gets new ones behind its own, or these go. */
+ * other gets new ones after its own, or these go. */
 typedef struct {
     uint32_t a, b;
 } swi_tie;
@@ -52,7 +52,7 @@ typedef struct {
 /* Give vertices other sizes: `size`, `rows` and `cols` of all that are concerned, and what
  * follows (swi_genome_infer). A cell that shrinks keeps the units with the most utility (the
  * sum over all their neurons; without any, those in front), in their order; one that grows gets
- * new ones behind its own. Shielded sizes, the input and the last vertex stay; groups of a
+ * new ones after its own. Shielded sizes, the input and the last vertex stay; groups of a
  * grouped convolution stay equal. On failure the genome is as it was: SW_UNSUPPORTED where no
  * sizes do, by the vertex. The genome has lineage (swi_genome_begin_lineage). */
 sw_status swi_align(sw_genome *genome, const swi_align_opts *opts, swi_align_info *info);

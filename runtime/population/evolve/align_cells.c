@@ -1,6 +1,6 @@
-/* Units that go together. A cell is a maximal row of units, one behind the other in all sources
+/* Units that go together. A cell is a maximal row of units, one after the other in all sources
  * that they are in, with the same number of slots each. Whatever number of units it has, those
- * sources keep fitting: some units go everywhere, or new ones come behind the last one
+ * sources keep fitting: some units go everywhere, or new ones come after the last one
  * everywhere. */
 #include "runtime/population/evolve/align_internal.h"
 
@@ -14,7 +14,7 @@ static bool is_glued(const swi_alignment *al, uint32_t s)
 /* ---- groups of convolutions: cells end where they do --------------------------------------
  */
 
-/* A vertex's channels are cut in `groups`. New ones belong to the group in front of them. */
+/* A vertex's channels are cut in `groups`. New ones belong to the group before them. */
 static void cut_groups(swi_alignment *al, uint32_t vertex, int groups)
 {
     const int64_t per_group = al->genome->vertices[vertex].channels / groups;
@@ -78,7 +78,7 @@ static bool is_alike(const swi_alignment *al, const swi_run *x, const swi_run *y
            (al->real[x->first] == SWI_NEW) == (al->real[y->first] == SWI_NEW);
 }
 
-/* Behind each unit, everywhere: the same one, which is behind no other. */
+/* After each unit, everywhere: the same one, which is after no other. */
 static sw_status find_next(swi_alignment *al, uint32_t *next, bool *has_front)
 {
     uint32_t *count = NULL;

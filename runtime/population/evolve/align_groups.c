@@ -2,8 +2,8 @@
  * alone in their groups are one variable; else the sums of the groups are equal. */
 #include "runtime/population/evolve/align_rows.h"
 
-/* Which group the next element is in, `n` of those that are there being in front of it. New
- * ones belong to the group in front of them. */
+/* Which group the next element is in, `n` of those that are there being before it. New
+ * ones belong to the group before them. */
 static int64_t group_of(const swi_alignment *al, const swi_grouped *x, uint32_t slot,
                         int64_t *n)
 {

@@ -100,7 +100,7 @@ typedef struct {
     uint8_t flags;
 } swi_cell;
 
-#define SWI_UNIT_RIGID 1u /* there can be no new ones behind it */
+#define SWI_UNIT_RIGID 1u /* there can be no new ones after it */
 #define SWI_UNIT_GONE 2u  /* it must go */
 #define SWI_UNIT_FIXED 4u /* it must stay */
 #define SWI_UNIT_SOLO 8u  /* like no other */

@@ -67,7 +67,7 @@ static void choose(const swi_alignment *al, const swi_cell *cell, const double *
 
 /* ---- where outputs come from ------------------------------------------------------------- */
 
-/* How many units come behind this one. */
+/* How many units come after this one. */
 static uint64_t new_behind(const swi_alignment *al, uint32_t unit)
 {
     const swi_cell *cell = &al->cells[al->cell[unit]];

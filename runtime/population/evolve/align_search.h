@@ -18,7 +18,7 @@ typedef struct {
 } swi_taker;
 #define SWI_ITSELF UINT32_MAX
 
-/* A row while the search runs: its terms in front of `next` have values. */
+/* A row while the search runs: its terms before `next` have values. */
 typedef struct {
     const swi_row *row;
     int64_t sum; /* of those with values */

@@ -58,7 +58,7 @@ static double cost_at(const range *r, int64_t z)
     return swi_cost_with(&r->s->b, &r->without, r->v, z);
 }
 
-/* The first value behind which costs do not fall. */
+/* The first value after which costs do not fall. */
 static int64_t cheapest(const range *r)
 {
     int64_t from = r->from, to = r->to;

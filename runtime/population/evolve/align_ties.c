@@ -4,7 +4,7 @@
 #include "runtime/population/evolve/align_internal.h"
 #include <string.h>
 
-/* What a vertex's outputs end with: a run of one unit. Elements that a new unit behind it adds
+/* What a vertex's outputs end with: a run of one unit. Elements that a new unit after it adds
  * to the vertex; 0: there can be none. */
 static uint64_t end_of(const swi_alignment *al, uint32_t vertex, uint32_t *unit)
 {
@@ -19,7 +19,7 @@ static uint64_t end_of(const swi_alignment *al, uint32_t vertex, uint32_t *unit)
     return (al->unit_flags[*unit] & SWI_UNIT_RIGID) != 0 ? 0 : (uint64_t)n * part->each;
 }
 
-/* Behind slot s a run of `unit` ends. */
+/* After slot s a run of `unit` ends. */
 static bool ends_run(const swi_alignment *al, const swi_aligned *v, uint32_t s, uint32_t unit)
 {
     return al->unit[s] == unit && (s + 1 == v->first_slot + v->n_slots ||
@@ -34,7 +34,7 @@ static uint64_t slots_of_unit(const swi_alignment *al, uint32_t unit)
     return n;
 }
 
-/* `n` new units behind this one, wherever it is. */
+/* `n` new units after this one, wherever it is. */
 static sw_status add_units(swi_alignment *al, uint32_t unit, uint64_t n)
 {
     const swi_alignment old = *al;
@@ -82,7 +82,7 @@ static bool count_new(uint64_t short_by, uint64_t step_a, uint64_t step_b, uint6
     return false;
 }
 
-/* Slots for new units behind the shorter one, where that makes both equally long. */
+/* Slots for new units after the shorter one, where that makes both equally long. */
 static sw_status lengthen(swi_alignment *al, uint32_t a, uint32_t b)
 {
     uint32_t unit_a, unit_b;

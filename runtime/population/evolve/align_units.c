@@ -1,8 +1,8 @@
 /* Outputs of vertices as slots of their sources, and which slots are one unit.
  *
  * Edges, between a slot and the next one, are classes too: whether two slots of one unit are
- * one run of a flattened channel (a new unit comes behind the run), or two (a new unit comes
- * behind each), must be the same wherever slots are tied. Where it is not, the unit is rigid.
+ * one run of a flattened channel (a new unit comes after the run), or two (a new unit comes
+ * after each), must be the same wherever slots are tied. Where it is not, the unit is rigid.
  */
 #include "runtime/population/evolve/align_internal.h"
 #include <string.h>

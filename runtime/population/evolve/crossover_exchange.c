@@ -1,5 +1,5 @@
 /* One segment in the place of another, between two adapters: layers that make of what is in
- * front what the segment read, and of what it gives what those behind read. Adapters fit by
+ * front what the segment read, and of what it gives what those after read. Adapters fit by
  * their sizes; then those are tied to what they read, sizes are aligned, and the adapters are
  * passed by. */
 #include "runtime/population/evolve/mutate.h"
@@ -50,7 +50,7 @@ static sw_status take_out(sw_genome *g, const swi_segment *s, uint32_t *adapter)
     return SW_OK;
 }
 
-/* Copies of the segment's vertices stand behind `at`; the first ones read `at`. */
+/* Copies of the segment's vertices stand after `at`; the first ones read `at`. */
 static sw_status put_in(sw_genome *g, const sw_genome *from, const swi_segment *s, uint32_t at)
 {
     uint32_t list[SWI_SEGMENT_MOST];

@@ -2,8 +2,8 @@
  * that is read.
  *
  * For each last vertex the segment grows towards the input: while its vertices read more than
- * one vertex outside, the latest of these must be of it, since no earlier one can be in front
- * of all paths. It ends where one of its vertices is read from outside. */
+ * one vertex outside, the latest of these must be of it, since no earlier one can be before
+ *  all paths. It ends where one of its vertices is read from outside. */
 #include "runtime/population/evolve/mutate.h"
 #include <string.h>
 
@@ -39,7 +39,7 @@ static uint32_t enter(walk *w, const swi_vertex *v)
 }
 
 /* The edges from the entry into the segment may go. `into` tells the segment's vertices: those
- * behind the entry that are read by it, and the exit. */
+ * after the entry that are read by it, and the exit. */
 static bool entry_is_free(const walk *w, const sw_genome *g, uint32_t entry, uint32_t exit)
 {
     if ((g->vertices[entry].shield & SW_SHIELD_OUTPUTS) != 0)

@@ -17,7 +17,7 @@
 #include "runtime/population/members_internal.h"
 
 #define SWI_UTILITY_STEPS                                                                      \
-    20 /* of a generation: the first and each so many behind it are of variant 1 */
+    20 /* of a generation: the first and each so many after it are of variant 1 */
 #define SWI_EVOLUTION_PATH 1024
 #define SWI_WHY 200
 
@@ -75,7 +75,7 @@ typedef struct {
     bool kept;      /* goes on in the next one; it may be trained while children are made: */
     bool begun;     /* then its generation has begun already, */
     uint64_t pause_sum;
-    uint64_t begin_steps; /* with so many steps behind it */
+    uint64_t begin_steps; /* with so many steps after it */
     /* Of this generation. */
     uint64_t assigned, made, counted_from; /* steps; train_accuracy is of those from there on */
     double loss_sum, accuracy_sum;
@@ -283,7 +283,7 @@ typedef struct {
     const unsigned char *bytes; /* of its range */
 } swi_parent;
 
-/* What crossover gave, in front of its mutation: a net with bytes of its own. */
+/* What crossover gave, before its mutation: a net with bytes of its own. */
 typedef struct {
     sw_genome *genome;
     sw_net *net;

@@ -1,5 +1,5 @@
 /* The first population: genomes that were given, then draws, each the first of a hundred that
- * fits beside those in front of it. Where one has none, all are the smallest of their draws; if
+ * fits beside those before it. Where one has none, all are the smallest of their draws; if
  * not even these fit, what they need is the least budget. */
 #include "runtime/population/evolve/evolution.h"
 

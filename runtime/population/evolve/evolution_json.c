@@ -26,7 +26,7 @@ sw_status swi_get_hex(sw_json_in *in, uint64_t *out)
     SW_TRY(sw_json_get_text(in, text, sizeof text));
     if (strlen(text) != 18 || strncmp(text, "0x", 2) != 0 ||
         strspn(text + 2, "0123456789abcdef") != 16)
-        return sw_json_bad(in, "16 hexadecimal digits behind 0x must stand here");
+        return sw_json_bad(in, "16 hexadecimal digits after 0x must stand here");
     *out = strtoull(text, NULL, 16);
     return SW_OK;
 }

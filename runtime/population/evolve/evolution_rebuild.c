@@ -9,7 +9,7 @@
 /* An ancestor, or the member itself. */
 typedef struct {
     const swi_line *line; /* of its first generation */
-    uint64_t until;       /* generation behind which no other line needs it */
+    uint64_t until;       /* generation after which no other line needs it */
     swi_one one;
 } ancestor;
 

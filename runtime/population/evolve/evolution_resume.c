@@ -266,7 +266,7 @@ static void exchange(reader *r)
     swi_feeds_sweep(e);
 }
 
-/* What is lost of the history no run needs to go on: it ends behind its last whole line then.
+/* What is lost of the history no run needs to go on: it ends after its last whole line then.
  */
 static sw_status look_at_history(reader *r)
 {

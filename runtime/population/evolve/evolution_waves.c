@@ -1,5 +1,5 @@
 /* Waves of a generation: the residents, then those that rest, as many at a time as there are
- * lanes; and in front of them those that go on, while children are made. */
+ * lanes; and before them those that go on, while children are made. */
 #include "runtime/population/evolve/evolution.h"
 #include <math.h>
 

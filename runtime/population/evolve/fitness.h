@@ -32,7 +32,7 @@ bool swi_fitness_of(const swi_fitness_plan *plan, const sw_candidate *candidate,
                     swi_fitness_averages *averages, double objectives[SWI_MAX_OBJECTIVES],
                     uint32_t *which);
 /* One number for each of n members, for sw_select: fitness itself with one objective; else how
- * many are behind it by rank and crowding distance. objectives: (n, SWI_MAX_OBJECTIVES), NaN
+ * many are after it by rank and crowding distance. objectives: (n, SWI_MAX_OBJECTIVES), NaN
  * where invalid; ranks receives Pareto ranks. */
 sw_status swi_fitness_order(const swi_fitness_plan *plan, const double *objectives, size_t n,
                             double *out, uint32_t *ranks);

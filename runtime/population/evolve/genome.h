@@ -1,6 +1,6 @@
 /* Genomes: a graph of layers as data, and where each of its neurons comes from.
  *
- * Vertices lie in an order in which each reads those in front of it; vertex 0 is the input, the
+ * Vertices lie in an order in which each reads those before it; vertex 0 is the input, the
  * last one gives the logits. The size of a vertex is its number of outputs: channels of an
  * image, or elements of a vector. `sized` vertices (linear, and conv2d that is not depthwise)
  * have a size of their own; that of all others follows from what they read.
@@ -71,17 +71,17 @@ struct sw_genome {
 sw_status swi_genome_new(sw_genome **out, const sw_task *task);
 /* One of the library's own, whatever callback runs; NULL: nothing. */
 void swi_genome_free(sw_genome *g);
-/* Put a copy of `vertex`, with its own rows and cols, in front of position `at`; those from
+/* Put a copy of `vertex`, with its own rows and cols, before position `at`; those from
  * there on move up by one, and all inputs are renumbered, but those of `vertex` itself, which
  * must be below `at`. */
 sw_status swi_genome_insert(sw_genome *genome, uint32_t at, const swi_vertex *vertex);
 /* No vertex may read it. */
 void swi_genome_remove(sw_genome *genome, uint32_t i);
-/* All who read `from` read `to` instead; the caller sees to it that `to` is in front of them.
+/* All who read `from` read `to` instead; the caller sees to it that `to` is before them.
  */
 void swi_genome_redirect(sw_genome *genome, uint32_t from, uint32_t to);
 /* Set what follows of each vertex. SW_INVALID says what does not fit; *bad (or NULL) is the
- * vertex. What follows of it and of those behind it is then undefined. */
+ * vertex. What follows of it and of those after it is then undefined. */
 sw_status swi_genome_infer(sw_genome *genome, uint32_t *bad);
 /* All that a valid genome promises; infers too. *bad UINT32_MAX: of no vertex. */
 sw_status swi_genome_check(sw_genome *genome, uint32_t *bad);

@@ -127,7 +127,7 @@ static sw_status check_optimizer(const sw_genome *g)
     return SW_OK;
 }
 
-/* The norm of all gradients is known when all are there: no update may be in front of that. */
+/* The norm of all gradients is known when all are there: no update may be before that. */
 static sw_status check_updates(const sw_genome *g, uint32_t *bad)
 {
     for (uint32_t i = 0; i < g->n; i++) {

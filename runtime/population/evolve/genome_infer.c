@@ -39,7 +39,7 @@ static sw_status check_inputs(const swi_vertex *v, uint32_t i)
     for (uint32_t k = 0; k < v->n_in; k++)
         if (v->in[k] >= i)
             SW_FAIL(SW_INVALID,
-                    "vertex '%s': what it reads must stand in front of it (input "
+                    "vertex '%s': what it reads must stand before it (input "
                     "%u is vertex %u, and it is vertex %u)",
                     v->name, k, v->in[k], i);
     return SW_OK;

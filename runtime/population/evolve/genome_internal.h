@@ -62,7 +62,7 @@ typedef enum {
     SWI_PART_LOSS,
     SWI_PARTS
 } swi_genome_part;
-/* As swi_genome_infer, where all in front of `first` is known. */
+/* As swi_genome_infer, where all before `first` is known. */
 sw_status swi_genome_infer_from(sw_genome *genome, uint32_t first, uint32_t *bad);
 sw_status swi_genome_check_part(const sw_genome *genome, swi_genome_part part);
 

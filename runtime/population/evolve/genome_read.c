@@ -1,5 +1,5 @@
 /* Genomes out of text. What a line says is checked as it is read; what lines say together, such
- * as shapes that do not fit, behind the last one, and is refused by the line concerned too. */
+ * as shapes that do not fit, after the last one, and is refused by the line concerned too. */
 #include "runtime/population/evolve/genome_internal.h"
 #include "runtime/population/evolve/text_read.h"
 
@@ -88,7 +88,7 @@ static sw_status read_input_name(sw_json_in *in, void *context)
     SW_TRY(swi_read_word(in, "in", name, sizeof name));
     const uint16_t slot = *swi_names_slot(&r->names, r->genome, name);
     if (slot == 0)
-        return swi_read_bad(in, "no line in front of this one has the vertex '%s'", name);
+        return swi_read_bad(in, "no line before this one has the vertex '%s'", name);
     if (r->vertex.n_in == SWI_MAX_INPUTS)
         return swi_read_bad(in, "a vertex reads at most %d others", SWI_MAX_INPUTS);
     r->vertex.in[r->vertex.n_in++] = slot - 1u;

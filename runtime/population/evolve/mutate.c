@@ -1,4 +1,4 @@
-/* Children of genomes: the mutations of a list, one behind the other. */
+/* Children of genomes: the mutations of a list, one after the other. */
 #include "runtime/base/structs.h"
 #include "runtime/population/evolve/mutate.h"
 

@@ -136,7 +136,7 @@ SW_MUST_USE sw_status swi_prune(sw_genome *g);
 /* After an edit that moved elements, not units: of images that are flattened and have another
  * height or width, or of concat `cut` of `now` (UINT32_MAX: none), which lost its inputs `gone`
  * (a bit each, by their numbers there). Whoever reads them reads what it did by its columns;
- * elements that were not there are new. `was` is the genome in front of the edit; heights and
+ * elements that were not there are new. `was` is the genome before the edit; heights and
  * widths of `now` are inferred. SW_UNSUPPORTED where a vertex cannot read them otherwise. */
 SW_MUST_USE sw_status swi_positions_follow(sw_genome *now, const sw_genome *was, uint32_t cut,
                                            uint32_t gone);

@@ -27,7 +27,7 @@ bool swi_can_add_edge(const sw_genome *g, uint32_t v)
     return v + 1 < g->n && (g->vertices[v].shield & SW_SHIELD_OUTPUTS) == 0;
 }
 
-/* The join goes in front of vertex `to`, where it reads y = in[k], or is `to` itself. */
+/* The join goes before vertex `to`, where it reads y = in[k], or is `to` itself. */
 typedef struct {
     uint32_t from, to, k;
     bool extend;
@@ -129,7 +129,7 @@ static sw_status join_by_add(swi_child *c, edge e)
     return SW_OK;
 }
 
-/* The layer's columns of what it read are in front, the new ones behind them. */
+/* The layer's columns of what it read are in front, the new ones after them. */
 static sw_status join_by_concat(swi_child *c, edge e)
 {
     sw_genome *g = c->genome;

@@ -57,7 +57,7 @@ static bool are_identity(const sw_genome *g, uint32_t first, uint32_t n)
 }
 
 /* Three times in four it begins as the identity, so that what was learnt is not disturbed;
- * joins, pools and norms, which cannot, are among the others. Not behind the input, whose size
+ * joins, pools and norms, which cannot, are among the others. Not after the input, whose size
  * is given: a layer there would have its size. */
 sw_status swi_add_vertex(swi_child *c, const sw_mutation *m, uint32_t v, swi_change_note *note)
 {
@@ -75,7 +75,7 @@ sw_status swi_add_vertex(swi_child *c, const sw_mutation *m, uint32_t v, swi_cha
     if (n > 1)
         snprintf(more, sizeof more, " and %u more", n - 1);
     memcpy(note->vertex, one->name, sizeof note->vertex);
-    snprintf(note->text, sizeof note->text, "%s: %s%s behind %s", one->name,
+    snprintf(note->text, sizeof note->text, "%s: %s%s after %s", one->name,
              sw_vertex_kind_name(one->kind), more, behind->name);
     note->exact = are_identity(c->genome, first, n);
     return SW_OK;

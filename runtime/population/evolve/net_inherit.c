@@ -73,7 +73,7 @@ static sw_status check_net(const sw_net *net, bool whole, const char *what, cons
         SW_FAIL(SW_INVALID, "%s: the model of %s, %s, must be ready: call sw_model_ready first",
                 call, what, net->model->name);
     if (whole && net->model->damaged)
-        SW_FAIL(SW_STALE, "%s: the model of %s, %s, failed behind an update; restore it first",
+        SW_FAIL(SW_STALE, "%s: the model of %s, %s, failed after an update; restore it first",
                 call, what, net->model->name);
     return SW_OK;
 }

@@ -59,7 +59,7 @@ static uint32_t begin(front_sort *f)
     return n_front;
 }
 
-/* Those whom the present front alone dominates are the next one, behind it in `front`. */
+/* Those whom the present front alone dominates are the next one, after it in `front`. */
 static uint32_t next_front(front_sort *f, uint32_t first, uint32_t behind, uint32_t rank)
 {
     uint32_t n = behind;

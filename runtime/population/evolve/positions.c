@@ -46,7 +46,7 @@ static int64_t line_was(int64_t i, int64_t n, int64_t had)
 {
     if (n <= had)
         return i * had / n;
-    const int64_t old = (i * had + n - 1) / n; /* the first that is at i or behind */
+    const int64_t old = (i * had + n - 1) / n; /* the first that is at i or after */
     return old < had && old * n / had == i ? old : SWI_NEW;
 }
 

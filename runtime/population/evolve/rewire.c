@@ -86,7 +86,7 @@ sw_status swi_pass_over(sw_genome *g, uint32_t v, uint32_t x)
     return swi_prune(g); /* v too */
 }
 
-/* Images behind v get another height and width, if they can. */
+/* Images after v get another height and width, if they can. */
 static sw_status redirect_moved(sw_genome *g, uint32_t v, uint32_t x)
 {
     sw_genome *was;

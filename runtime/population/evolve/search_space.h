@@ -7,9 +7,9 @@
 
 /* One of the library's own, whatever callback runs; NULL: nothing. */
 void swi_search_space_free(sw_search_space *space);
-/* Draw from the "insert" part of the space what may stand behind vertex `behind`: put it there,
+/* Draw from the "insert" part of the space what may stand after vertex `after`: put it there,
  * in between it and those that read it (all of them), so that the result has as many channels
- * as `behind`, and its height and width. identity: layers begin as the identity, where they
+ * as `after`, and its height and width. identity: layers begin as the identity, where they
  * can. *first and *n: the new vertices. SW_UNSUPPORTED: nothing of the space fits there, and
  * the genome is as it was. */
 sw_status swi_space_insert(const sw_search_space *space, sw_genome *genome, uint32_t behind,

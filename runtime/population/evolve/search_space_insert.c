@@ -83,14 +83,14 @@ static sw_status draw_part(swi_drawing *d, const swi_vertex *behind, const swi_v
     if (identity)
         SW_TRY(keep_identities(part, from, &at));
     if (!is_new(part, at))
-        SW_FAIL(SW_INVALID, "nothing was drawn behind '%s'", behind->name);
+        SW_FAIL(SW_INVALID, "nothing was drawn after '%s'", behind->name);
     const swi_vertex *last = &part->vertices[at];
     if (last->height != behind->height || last->width != behind->width)
-        SW_FAIL(SW_INVALID, "what was drawn behind '%s' changes height or width", behind->name);
+        SW_FAIL(SW_INVALID, "what was drawn after '%s' changes height or width", behind->name);
     return swi_space_tie(part, at, 1, behind->channels);
 }
 
-/* Vertex k of `part` becomes vertex `behind` + k. */
+/* Vertex k of `part` becomes vertex `after` + k. */
 static sw_status move_part(sw_genome *g, uint32_t behind, sw_genome *part)
 {
     const uint32_t n = part->n - 1;
@@ -150,7 +150,7 @@ sw_status swi_space_insert(const sw_search_space *space, sw_genome *g, uint32_t 
     for (int i = 0; i < ATTEMPTS && status == SW_INVALID; i++)
         status = try_once(space, g, behind, identity, draws, &put);
     if (status == SW_INVALID)
-        SW_FAIL(SW_UNSUPPORTED, "nothing of %s fits behind vertex '%s'", space->path,
+        SW_FAIL(SW_UNSUPPORTED, "nothing of %s fits after vertex '%s'", space->path,
                 g->vertices[behind].name);
     SW_TRY(status);
     SW_TRY(swi_genome_infer_from(g, behind, NULL));

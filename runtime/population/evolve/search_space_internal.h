@@ -103,9 +103,9 @@ typedef struct {
     bool ended;      /* the channels are those of a vertex with the size "classes" */
 } swi_drawing;
 
-/* Draw node `node` behind vertex *at, which becomes the vertex that gives its result. */
+/* Draw node `node` after vertex *at, which becomes the vertex that gives its result. */
 sw_status swi_space_draw_node(swi_drawing *d, uint32_t node, uint32_t *at);
-/* Put it behind vertex *at, or behind what its `in` says, at the end of the genome: it is then
+/* Put it after vertex *at, or after what its `in` says, at the end of the genome: it is then
  * vertex *at, and its shape is known. */
 sw_status swi_space_put(swi_drawing *d, swi_vertex *v, uint32_t *at);
 /* Vertex v, one of those from `first` on, gets so many channels, by the size of what decides

@@ -216,7 +216,7 @@ static sw_status check(size_t n, const sw_selection *all, size_t n_all, const ch
     for (size_t first = 0; first < n_all; first = behind) {
         const uint32_t size = size_of_stage(all, n_all, first, &behind);
         if (behind < n_all && all[behind].stage < all[first].stage)
-            SW_FAIL(SW_INVALID, "%s: selection %zu: stages must not go back (%d behind %d)",
+            SW_FAIL(SW_INVALID, "%s: selection %zu: stages must not go back (%d after %d)",
                     call, behind, all[behind].stage, all[first].stage);
         for (size_t i = first; i < behind; i++) {
             SW_TRY(check_one(&all[i], i, from, call));

@@ -5,7 +5,7 @@
 
 #include "profiler/record/json_read.h"
 
-/* A whole file: *bytes and a zero behind them, for sw_text_free. SW_FORMAT where it has more
+/* A whole file: *bytes and a zero after them, for sw_text_free. SW_FORMAT where it has more
  * than `most`; `is` says what it should be. */
 sw_status swi_text_load(char **out, size_t *bytes, const char *path, const char *is,
                         size_t most);
@@ -33,7 +33,7 @@ sw_status swi_read_whole(sw_json_in *in, const char *field, int64_t low, int64_t
 sw_status swi_read_real(sw_json_in *in, double *out);
 sw_status swi_read_f32(sw_json_in *in, const char *field, float *out);
 sw_status swi_read_bool(sw_json_in *in, const char *field, bool *out);
-/* `element` is called in front of each element and reads it. */
+/* `element` is called before each element and reads it. */
 typedef sw_status swi_read_element(sw_json_in *in, void *context);
 sw_status swi_read_list(sw_json_in *in, swi_read_element *element, void *context);
 /* A list of names of SW_SHIELD_*. */

@@ -580,7 +580,7 @@ static void note(const convolution *c, const char *function, bool captured)
     swi_fake_log(&l);
 }
 
-/* Behind swi_fake_enter, which it leaves. */
+/* After swi_fake_enter, which it leaves. */
 static cudnnStatus_t put(convolution *c, const char *function, cudnnHandle_t handle,
                          size_t workspace_bytes)
 {

@@ -30,7 +30,7 @@ extern "C" {
 #define SW_FAKE_POINTERS 48
 #define SW_FAKE_LOG (1u << 14) /* launches that are kept */
 
-/* The card as it is plugged in. 0 is the default, which stands behind each field. */
+/* The card as it is plugged in. 0 is the default, which stands after each field. */
 typedef struct {
     size_t total_bytes; /* 8 GiB */
     int cards;          /* 1; below 0: none */
@@ -84,7 +84,7 @@ typedef struct {
 } sw_fake_launch;
 
 typedef struct {
-    /* All is given back by force, counts and faults are gone; the card is a new one. Nobody may
+    /* All is given back by force, counts and faults are gone; the card is a new one. No one may
      * use what was made before. */
     void (*reset)(const sw_fake_card *card);
     /* 0: eager. 1: as late as can be. Others: late, with progress here and there by that seed.

@@ -209,7 +209,7 @@ static void graph_free(cudaGraph_t graph)
     free(graph);
 }
 
-/* Is every node in front of the first stream's last ones? */
+/* Is every node before the first stream's last ones? */
 static bool joined(const swi_capture *c)
 {
     bool *reached = swi_fake_reserve(c->graph->n);

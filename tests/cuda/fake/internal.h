@@ -102,7 +102,7 @@ typedef struct swi_work {
     const void *host;      /* pinned memory that it touches */
     size_t host_bytes;
     pthread_t by; /* who submitted it */
-    void *body;   /* behind this struct, divisible by 16 */
+    void *body;   /* after this struct, divisible by 16 */
 } swi_work;
 
 typedef struct swi_capture swi_capture;
@@ -187,7 +187,7 @@ void *swi_item_new(size_t bytes, uint64_t *live);
 void swi_item_end(void *what);
 bool swi_item_there(const void *what); /* false is a violation */
 void swi_item_reset(void);
-float swi_fake_tf32(float x); /* which keeps ten bits behind the point */
+float swi_fake_tf32(float x); /* which keeps ten bits after the point */
 
 #ifdef __cplusplus
 }

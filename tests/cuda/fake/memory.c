@@ -44,7 +44,7 @@ static size_t round_up(size_t bytes, size_t to)
     return (bytes + to - 1) / to * to;
 }
 
-/* A file of NaNs: mapped privately it is memory that nobody has written yet, for nothing. */
+/* A file of NaNs: mapped privately it is memory that no one has written yet, for nothing. */
 static int nans(void)
 {
     static int file = -1;
@@ -61,7 +61,7 @@ static int nans(void)
     return file;
 }
 
-/* Addresses without memory: a multiple of GRANULE, with a hole behind. */
+/* Addresses without memory: a multiple of GRANULE, with a hole after. */
 static unsigned char *address_space(size_t bytes)
 {
     const size_t room = round_up(bytes, GRANULE) + GRANULE;

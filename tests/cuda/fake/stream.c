@@ -74,7 +74,7 @@ static cudaStream_t any_stream(void)
     return NULL;
 }
 
-/* Whose work brings `want` on; NULL: nobody's. */
+/* Whose work brings `want` on; NULL: no one's. */
 static cudaStream_t who_helps(cudaStream_t want)
 {
     if (want == NULL || (swi_fake.seed > 1 && swi_fake_draw(2) == 0))
@@ -177,7 +177,7 @@ static void run_until(const swi_mark *mark, cudaStream_t stream)
         cudaStream_t s = who_helps(want);
         if (s == NULL && (mark != NULL || stream != NULL || swi_stream_pending(NULL, 0))) {
             if (any_stream() == NULL) {
-                swi_fake_violation("streams wait for each other, or for what nobody records");
+                swi_fake_violation("streams wait for each other, or for what no one records");
                 swi_fake_break(cudaErrorLaunchTimeout);
             }
             continue;
@@ -250,7 +250,7 @@ bool swi_stream_pending_here(void)
     return false;
 }
 
-/* Behind all that waits for the default stream, and these behind it. */
+/* After all that waits for the default stream, and these after it. */
 static void run_default(void)
 {
     swi_fake_open_memory();

@@ -5,11 +5,11 @@
 
 namespace
 {
-struct alignas(16) kernel { /* so that what lies behind it is aligned */
+struct alignas(16) kernel { /* so that what lies after it is aligned */
     swi_emu_launch_info info;
     char name[96];
     void (*run)(void *body);
-    size_t bytes; /* the body lies behind this struct */
+    size_t bytes; /* the body lies after this struct */
 };
 
 cudaError_t run_kernel(swi_work *work)

@@ -10,7 +10,7 @@
 #define WARP 32
 #define SHARED_MOST 49152 /* bytes of a block that every device has */
 #define SHARED_SITES 64
-#define SHARED_GAP 64 /* red zone behind each array */
+#define SHARED_GAP 64 /* red zone after each array */
 
 enum state { NEW, READY, AT_BARRIER, AT_WARP, DONE };
 
@@ -125,7 +125,7 @@ static void make_all_ready(int from, int n)
         make_ready(seed == 1 ? from + n - 1 - i : from + i);
 }
 
-/* What the schedule wants next; -1: nobody can go on. The newest is at the end of the ring, all
+/* What the schedule wants next; -1: no one can go on. The newest is at the end of the ring, all
  * others are brought to its front. */
 static int peek(void)
 {
@@ -202,7 +202,7 @@ static void work(int worker)
     }
 }
 
-/* Nobody can run, and somebody waits. */
+/* No one can run, and somebody waits. */
 static void report_stuck(void)
 {
     const thread *waits = NULL, *other = NULL;

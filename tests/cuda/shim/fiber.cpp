@@ -41,7 +41,7 @@ static bool from_scheduler; /* the switch that is under way */
 #endif
 static int beginning; /* the worker that begins at this switch */
 
-/* All stacks at once, each with a page in front that nobody may touch. */
+/* All stacks at once, each with a page in front that no one may touch. */
 static unsigned char *stack_of(int i)
 {
     static unsigned char *all;
@@ -110,7 +110,7 @@ asm(".text\n"
 static void prepare(int i)
 {
     void **top = reinterpret_cast<void **>(workers[i].stack + STACK - (size_t)(i % 32) * 576);
-    *--top = NULL; /* nobody to return to; the first function finds its stack aligned */
+    *--top = NULL; /* no one to return to; the first function finds its stack aligned */
     *--top = reinterpret_cast<void *>(&swi_fiber_first);
     for (int k = 0; k < 6; k++)
         *--top = NULL;

@@ -81,7 +81,7 @@ class Writer:
 
 
 def metrics_cut(lines):
-    """Open the metrics with that many lines; what is behind them goes."""
+    """Open the metrics with that many lines; what is after them goes."""
     file = open("M.jsonl", "r+b" if lines else "w+b", buffering=0)
     kept = file.read().splitlines(True)[:lines]
     if len(kept) < lines:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """System calls of the program that fail, by strace from outside: the k-th call of a thread, once or from it on, in `train`, in a
-`train` that resumes, in a thread that writes behind it, in `info` and in `report`.
+`train` that resumes, in the thread that writes meanwhile, in `info` and in `report`.
 
 usage: faults.py PROGRAM [--cases N] [--seed N] [--scene NAME] [--only WORDS] [--targets LIST] [--calls LIST]
                  [--without-checkpoints] [--without-memory] [--jobs N] [--limit S]
@@ -97,7 +97,7 @@ def of_the_loader(mine, help_calls):
 
 
 class Target:
-    """A command of the program: where it runs, and what is right behind it."""
+    """A command of the program: where it runs, and what is right after it."""
 
     def __init__(self, name, scene, argv, start):
         self.name, self.scene, self.argv, self.start, self.limit = name, scene, argv, start, scene.limit
@@ -124,7 +124,7 @@ class Target:
         return self.trace(folder, injection(case), log)
 
     def wrong(self, folder, outcome):
-        """Behind a fault; None: all is right."""
+        """After a fault; None: all is right."""
         raise NotImplementedError
 
 
@@ -212,7 +212,7 @@ class Writer(Training):
 
 
 def half_done(scene):
-    """The folder of a training that was killed with two checkpoints or more behind it."""
+    """The folder of a training that was killed with two checkpoints or more after it."""
     for _ in range(50):
         folder = scene.folder()
         with subprocess.Popen(scene.train, cwd=folder, env={**os.environ, **scene.env}, stdin=subprocess.DEVNULL,

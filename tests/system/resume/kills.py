@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Trainings that save a checkpoint behind each step, stopped at random moments, several times in a row, and started again by the
+"""Trainings that save a checkpoint after each step, stopped at random moments, several times in a row, and started again by the
 same command until they end: they leave what a training leaves that nothing stopped.
 
 usage: kills.py PROGRAM [--kills N] [--seed N] [--scenes LIST] [--module FILE] [--row N] [--only WAY] [--without-checkpoints]
 
 PROGRAM may be several words in one argument. Ways to stop one: `kill` (SIGKILL; --kills counts these), `request` (SIGINT, SIGTERM
 or SIGHUP: exit status 130, and the checkpoint is of the last step that the metrics have), `two` (two requests, the second of which
-kills), `save` (SIGUSR1, where no checkpoint is due otherwise: the step behind it is saved, and the training goes on to its end or
+kills), `save` (SIGUSR1, where no checkpoint is due otherwise: the step after it is saved, and the training goes on to its end or
 to a kill). A signal that the program did not catch yet, or not any more, may end it.
 
-The same: the sha256 of the parameters and of the best ones, and the lines of the metrics but for their times. Behind each stop the
+The same: the sha256 of the parameters and of the best ones, and the lines of the metrics but for their times. After each stop the
 checkpoint that is there is whole, and at the end no temporary file and no lock is left. --module: the module over the fake card,
 for the scene `card`. --without-checkpoints: each start begins anew; kills alone."""
 import argparse
@@ -114,7 +114,7 @@ def kill(scene, folder, seconds, _rng, count):
             child.wait()
             count.kills += 1
             return True
-        must_be(ended(child, scene.limit), {0}, "behind a stop")
+        must_be(ended(child, scene.limit), {0}, "after a stop")
     return False
 
 
@@ -133,7 +133,7 @@ def request(scene, folder, seconds, rng, count):
         if saved != last_step(folder):
             raise resume_scene.Failed(f"asked to end it saved step {saved}, and the metrics have step {last_step(folder)}")
     if caught and outcome.status == 0 and at + 3 <= last_step(folder):
-        raise resume_scene.Failed(f"asked to end behind step {at} it went on to step {last_step(folder)}")
+        raise resume_scene.Failed(f"asked to end after step {at} it went on to step {last_step(folder)}")
     count.ways["requests"] += outcome.status == 130
     return outcome.status != 0
 
@@ -147,7 +147,7 @@ def two(scene, folder, seconds, rng, count):
         time.sleep(rng.choice((0.0, rng.uniform(0.0, 0.005))))
         child.send_signal(second)
         outcome = ended(child, scene.limit)
-    must_be(outcome, {0, 130, -first, -second}, "behind two requests to end")  # the system may tell the second one first
+    must_be(outcome, {0, 130, -first, -second}, "after two requests to end")  # the system may tell the second one first
     count.ways["second requests that killed"] += caught and outcome.status < 0
     return outcome.status != 0
 
@@ -169,9 +169,9 @@ def save(scene, folder, seconds, rng, count):
     count.ways["asked to save"] += caught
     noted = b"is saved in C" in outcome.err
     count.noted += noted
-    # Two steps or more came behind the signal: one of them was saved, and that is said.
+    # Two steps or more came after the signal: one of them was saved, and that is said.
     if caught and ended_itself and at + 3 <= last_step(folder) and not noted:
-        raise resume_scene.Failed(f"asked to save behind step {at} it says nothing of a save")
+        raise resume_scene.Failed(f"asked to save after step {at} it says nothing of a save")
     return outcome.status != 0
 
 
@@ -197,7 +197,7 @@ def one_training(scene, most, ways, rng, count):
         if wrong:
             raise resume_scene.Failed("; ".join(wrong))
     except resume_scene.Failed as failed:
-        raise resume_scene.Failed(f"behind {', '.join(how)}: {failed}; kept: {folder}") from None
+        raise resume_scene.Failed(f"after {', '.join(how)}: {failed}; kept: {folder}") from None
     count.trainings += 1
     shutil.rmtree(folder)
 
@@ -234,7 +234,7 @@ def options():
 
 def main():
     given = options()
-    for number in (*REQUESTS, signal.SIGUSR1):  # one that is ignored here, as behind nohup, would be ignored there
+    for number in (*REQUESTS, signal.SIGUSR1):  # one that is ignored here, as after nohup, would be ignored there
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
     names = given.scenes.split(",")

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Populations that save a checkpoint behind each turn, stopped at random moments, several times in a row, and started again by the
+"""Populations that save a checkpoint after each turn, stopped at random moments, several times in a row, and started again by the
 same command until they end: they leave what a population leaves that nothing stopped.
 
 usage: populations.py PROGRAM [--kills N] [--seed N] [--scenes LIST] [--row N]
 
 Ways to stop one: SIGKILL (--kills counts these), SIGINT, SIGTERM or SIGHUP (exit status 130), and SIGUSR1 where no checkpoint is
 due otherwise (it goes on, and is killed later or ends). The same: every byte of the metrics, of the logs of exploits and of the
-parameters of all members, and the JSON but for times and measured memory. Behind each stop the checkpoint
+parameters of all members, and the JSON but for times and measured memory. After each stop the checkpoint
 that is there is whole, and at the end nothing else is left."""
 import argparse
 import hashlib
@@ -121,7 +121,7 @@ def stop(scene, folder, way, rng, count):
     right = {0, 130} if way == "request" else {0}
     killed = {-int(number) for number in (*REQUESTS, signal.SIGKILL, signal.SIGUSR1)}  # before it catches them, or for good
     if child.returncode not in right | killed:
-        raise resume_scene.Failed(f"exit status {child.returncode} behind a {way}: {err.decode()[-300:]}")
+        raise resume_scene.Failed(f"exit status {child.returncode} after a {way}: {err.decode()[-300:]}")
     count[way] = count.get(way, 0) + (child.returncode != 0)
     return out if child.returncode == 0 else None
 
@@ -149,7 +149,7 @@ def one(scene, most, rng, count):
         if other:
             raise resume_scene.Failed(f"other or missing: {', '.join(other)}")
     except resume_scene.Failed as failed:
-        raise resume_scene.Failed(f"behind {', '.join(how)}: {failed}; kept: {folder}") from None
+        raise resume_scene.Failed(f"after {', '.join(how)}: {failed}; kept: {folder}") from None
     shutil.rmtree(folder)
 
 

@@ -84,7 +84,7 @@ class _Found:
         return made[:len(self.shape)]
 
     def must_be_contiguous(self):
-        """Strides must be those of rows behind each other; axes of length 1 do not matter."""
+        """Strides must be those of rows one after the other; axes of length 1 do not matter."""
         if self.strides is None or 0 in self.shape:
             return
         expected = self.kind[1]
@@ -261,7 +261,7 @@ class View:
     """Memory of the library, or made for it, as an array: numpy.asarray(view), torch.from_dlpack(view),
     view.memoryview(), none of which copies. It keeps the object whose memory it is; that object
     refuses to close, and to run, while an array made from the view is alive. A view of an output
-    is stale behind the exec's next run; copy() is the bytes of its own that stay."""
+    is stale after the exec's next run; copy() is the bytes of its own that stay."""
 
     address = property(lambda self: Address(self.at, self))
 
@@ -283,7 +283,7 @@ class View:
         for owner, runs in zip(self.owners, self.runs):
             owner.address()
             if owner.runs != runs:
-                raise Error(_header.SW_STALE, "the output is of an earlier run, and its memory is another's: ask for it again, behind each run")
+                raise Error(_header.SW_STALE, "the output is of an earlier run, and its memory is another's: ask for it again, after each run")
         return _Export(self)
 
     def __array__(self, dtype=None, copy=None):

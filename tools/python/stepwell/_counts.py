@@ -1,4 +1,4 @@
-"""No call reads behind the end of what Python gave: lengths of lists, and of samples, against the counts beside them."""
+"""No call reads past the end of what Python gave: lengths of lists, and of samples, against the counts beside them."""
 import ctypes
 import re
 
@@ -19,7 +19,7 @@ def names_of(row):
 
 
 def pairs(names, kinds):
-    """(place of an array, place of its length): `n_x` says the length of x, else an `n` behind it."""
+    """(place of an array, place of its length): `n_x` says the length of x, else an `n` after it."""
     found = []
     for i, (name, kind) in enumerate(zip(names, kinds)):
         counts = [c for c in ("n_" + name, "n") if c in names[i + 1:]]

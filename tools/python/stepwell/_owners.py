@@ -90,7 +90,7 @@ class Body:
         return raw(self.kind.__name__ + "_destroy")(pointer)
 
     def end(self):
-        """Destroy it whatever goes on, behind what borrows it; in a step function, and while a call uses it, behind the call."""
+        """Destroy it whatever goes on, after what borrows it; in a step function, and while a call uses it, after the call."""
         for other in sorted(self.borrowed_by, key=lambda b: -b.serial):
             other.end()
         if self.pointer is None:

@@ -93,7 +93,7 @@ typedef enum {
 } cublasLtReductionScheme_t;
 
 typedef struct cublasLtContext *cublasLtHandle_t;
-/* Pointers to structs whose fields nobody reads. */
+/* Pointers to structs whose fields no one reads. */
 typedef struct swi_fake_matmul_desc *cublasLtMatmulDesc_t;
 typedef struct swi_fake_layout *cublasLtMatrixLayout_t;
 typedef struct swi_fake_preference *cublasLtMatmulPreference_t;

@@ -65,7 +65,7 @@ typedef enum {
     CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT = 7
 } cudnnConvolutionBwdFilterAlgo_t;
 
-/* Pointers to structs whose fields nobody reads. */
+/* Pointers to structs whose fields no one reads. */
 typedef struct cudnnContext *cudnnHandle_t;
 typedef struct cudnnTensorStruct *cudnnTensorDescriptor_t;
 typedef struct cudnnFilterStruct *cudnnFilterDescriptor_t;
