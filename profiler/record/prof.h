@@ -1,4 +1,4 @@
-/* The profile: records of a training run, written as JSON Lines (README.md has the format).
+/* The profile: records of a training run, written as JSON Lines (PROFILE.md has the format).
  *
  * Everything is formatted into a buffer taken once, so that a step record calls no heap. The
  * buffer is written when it is full, after a plan, and so early that no record waits longer
