@@ -224,6 +224,18 @@ def check_picture(text, floors):
             yield f"ARCHITECTURE.md shows {above} above {below}"
 
 
+def check_limits(text):
+    """A page that is read whole: at most 250 lines of at most 120 characters, and a glossary of at most 40 rows."""
+    lines = text.splitlines()
+    rows = re.search(r"^## Glossary\n(.*?)(?=^## |\Z)", text, re.M | re.S)
+    rows = rows.group(1).count("\n| ") - 1 if rows else 0
+    if len(lines) > 250 or not 0 < rows <= 40:
+        yield f"ARCHITECTURE.md has {len(lines)} lines, at most 250 are allowed; its glossary has {rows} rows of 40"
+    for n, line in enumerate(lines, 1):
+        if len(line) > 120:
+            yield f"ARCHITECTURE.md:{n}: {len(line)} characters, at most 120 are allowed"
+
+
 # ---- the whole -------------------------------------------------------------------------------------
 
 def planted(floors):
@@ -268,6 +280,12 @@ def planted(floors):
         if bool(list(check_picture("```\n" + "\n".join(f" | {l}  what" for l in lines) + "\n```\n", floors))) != turned:
             print("planted picture: not found")
             missed += 1
+    page = "## Glossary\n\n| word | meaning |\n|---|---|\n" + "| a | b |\n" * 40
+    for text, faults in ((page, 0), (page + "| a | b |\n", 1), (page + "\n" * 206, 0), (page + "\n" * 207, 1),
+                         (page + "x" * 120, 0), (page + "x" * 121, 1), ("no glossary\n", 1)):
+        if len(list(check_limits(text))) != faults:
+            print("planted page past its limits: not found")
+            missed += 1
     return missed
 
 
@@ -307,6 +325,7 @@ def main():
     end("every file has a floor", report(homeless, "files", len(files)))
     page = open(os.path.join(root, "ARCHITECTURE.md"), encoding="utf-8").read()
     end("ARCHITECTURE shows the floors", report(list(check_picture(page, floors)), "pictures", 1))
+    end("ARCHITECTURE keeps its limits", len(list(map(print, check_limits(page)))))
 
     objects = objects_of(root, build)
     takes, defined = read_symbols(objects)
