@@ -298,6 +298,8 @@ static const struct {
                       {"tests/api/architectures.c", "tools/docs/architectures.md"}};
 #define SHOWN (sizeof shown_programs / sizeof *shown_programs)
 static const char *const documents[] = {"README.md",
+                                        "ARCHITECTURE.md",
+                                        "tools/bench/TRIED.md",
                                         "tools/docs/README.md",
                                         "tools/docs/training.md",
                                         "tools/docs/budgets.md",
