@@ -13,7 +13,6 @@ import support
 
 GENERATE = os.path.join(support.ROOT, "tools", "python", "generate.py")
 PACKAGE = os.path.join(support.ROOT, "tools", "python", "stepwell")
-PARTS = ["runtime/stepwell.h", "alloc/base/base.h", "kernels/launch.h", "kernels/par.h"]
 # Macros that only C can have: attributes, and what returns from the function that it stands in.
 FOR_C = {"SW_API", "SW_MUST_USE", "SW_PRINTF", "SW_RESTRICT", "SW_FAIL", "SW_TRY"}
 
@@ -24,7 +23,8 @@ def text(path):
 
 
 def header():
-    return "\n".join(text(os.path.join(support.ROOT, p)) for p in PARTS)
+    parts = ["alloc/base/base.h", "kernels/launch.h", "kernels/par.h", *(os.path.join("runtime/api", p) for p in os.listdir(os.path.join(support.ROOT, "runtime/api")))]
+    return "\n".join(text(os.path.join(support.ROOT, p)) for p in parts)
 
 
 def generated(path, *folders):

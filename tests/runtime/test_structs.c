@@ -913,7 +913,7 @@ static void cut_pointers_are_refused(void)
 static char *read_header(void)
 {
     char path[4096];
-    snprintf(path, sizeof path, "%s/runtime/stepwell.h", sw_source_root());
+    snprintf(path, sizeof path, "%s/runtime/installed/stepwell.h", sw_build_root());
     FILE *f = fopen(path, "r");
     char *text = f != NULL ? calloc(1, 1 << 20) : NULL;
     if (text != NULL)

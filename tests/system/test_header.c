@@ -103,23 +103,51 @@ static void a_project_keeps_its_own_headers(void)
         }
 }
 
-/* The lines of code in the header's own comments: those with `= {}` are C++. */
+/* What the examples of the header take as given. */
+static const char given[] =
+    "#include <stdio.h>\n#include <stepwell.h>\n"
+    "extern sw_exec *exec; extern sw_model *model; extern sw_ctx *ctx; extern sw_knob knob;\n"
+    "extern sw_optimizer *optimizer; extern sw_value x, logits, labels; extern float "
+    "numbers[6];\nextern sw_param weight, bias; extern sw_run_args args; extern uint64_t "
+    "step;\n"
+    "extern sw_step_fn fn; extern sw_dataset *dataset; extern sw_loader *loader;\n"
+    "extern sw_members *members; extern sw_member member; extern sw_feed *feed;\n"
+    "extern sw_checkpoint *checkpoint; extern sw_status status; extern sw_space *space;\n"
+    "extern sw_pbt *pbt; extern sw_es *es; extern sw_search_space *search_space;\n"
+    "extern sw_genome *genome; extern sw_net *net; extern sw_evolution *evolution;\n"
+    "extern sw_op_desc desc;\n";
+
+/* The lines of code in the header's own comments, each block a function: those with `= {}` are
+ * C++. */
 static void what_the_header_shows_is_free_of_warnings(void)
 {
+    CU_ASSERT(file_write(path_of("given.h"), given, sizeof given - 1));
     for (size_t k = 0; k < N_COMPILERS; k++) {
         if (!is_here(compilers[k].name))
             continue;
         const bool cpp = strcmp(compilers[k].flags, CPP_FLAGS) == 0;
         const char *file = cpp ? "shown.cc" : "shown.c";
         CU_ASSERT_EQUAL(
-            sw_shell("cd '%s' && { echo '#include <stepwell.h>'; echo 'int main(void) {'; "
-                     "grep '^ \\*     [^ ]' stepwell.h | grep %s '= {}' | "
-                     "sed 's/^ \\*  //; s/ \\*\\/$//'; "
-                     "echo 'return (int)opts.size < opts.threads; }'; } > '%s'",
-                     include_folder(), cpp ? "" : "-v", path_of(file)),
+            sw_shell("awk 'BEGIN { print \"#include \\\"given.h\\\"\" } "
+                     "/^ \\*     / { if (!(/= \\{\\}/) == %d) next; "
+                     "if (!open++) print \"sw_status example_\" NR \"(void)\\n{\"; "
+                     "sub(/ \\*\\/$/, \"\"); print substr($0, 4); next } "
+                     "open { print \"return SW_OK;\\n}\"; open = 0 }' '%s/stepwell.h' > '%s'",
+                     cpp, include_folder(), path_of(file)),
             0);
-        (void)compiles(k, include_folder(), "-I.", file);
+        (void)compiles(k, include_folder(), "-Wno-unused-variable -I.", file);
     }
+}
+
+/* An opening comment with five lines of code, which the test before this compiles. */
+static void each_part_is_short_and_opens_with_an_example(void)
+{
+    CU_ASSERT_EQUAL(sw_shell("cd '%s/runtime/api' && ! { for f in *.h; do awk '"
+                             "NR == 1 && !/^\\/\\*/ { bad = 1 } /^ \\*     / && !past { n++ } "
+                             "/\\*\\// { past = 1 } END { exit bad || n != 5 || NR >= 400 }' "
+                             "\"$f\" || echo \"$f\"; done | grep .; }",
+                             sw_source_root()),
+                    0);
 }
 
 /* What the documents show are two of these, whole. */
@@ -204,10 +232,11 @@ static int make_reference(const char *header, const char *folder)
 
 static void the_reference_is_made_without_a_warning(void)
 {
-    char header[1300], folder[1100];
+    char header[2200], folder[1100];
     if (!is_here("doxygen"))
         SW_SKIP("doxygen is not installed");
-    snprintf(header, sizeof header, "%s/stepwell.h", include_folder());
+    snprintf(header, sizeof header, "%s/runtime/stepwell.h %s/runtime/api", sw_source_root(),
+             sw_source_root());
     snprintf(folder, sizeof folder, "%s", path_of("reference"));
     CU_ASSERT_EQUAL(make_reference(header, folder), 0);
     CU_ASSERT_EQUAL(
@@ -226,6 +255,8 @@ static const sw_test tests[] = {
     {"one header is installed, and one for C++ over it", one_header_is_installed},
     {"a project keeps its own headers", a_project_keeps_its_own_headers},
     {"what the header shows is free of warnings", what_the_header_shows_is_free_of_warnings},
+    {"each part of the header is short and opens with an example",
+     each_part_is_short_and_opens_with_an_example},
     {"the programs that are shown are free of warnings",
      the_programs_that_are_shown_are_free_of_warnings},
     {"the reference is made without a warning", the_reference_is_made_without_a_warning},

@@ -10,6 +10,11 @@ _nan = float("nan")
 SW_ALIGN = 64
 SW_MAX_RANK = 8
 SW_PHASES = 5
+SW_WITNESS_ACCESS = 1
+SW_WITNESS_EXTENT = 2
+SW_WITNESS_DEATH = 4
+SW_WITNESS_NEED = 8
+SW_WITNESS_ALL = 15
 SW_VERTEX_KINDS = 13
 SW_SHIELD_SIZE = 1
 SW_SHIELD_REMOVE = 2
@@ -21,11 +26,6 @@ SW_SHIELD_CROSSOVER = 64
 SW_SHIELD_ALL = 127
 SW_MUTATION_KINDS = 13
 SW_FITNESS_KINDS = 8
-SW_WITNESS_ACCESS = 1
-SW_WITNESS_EXTENT = 2
-SW_WITNESS_DEATH = 4
-SW_WITNESS_NEED = 8
-SW_WITNESS_ALL = 15
 
 # Objects without members, and structs.
 class sw_budget(Opaque): pass
@@ -59,11 +59,11 @@ class sw_knob(Struct): pass
 class sw_array(Struct): pass
 class sw_exec_opts(Struct): pass
 class sw_device_info(Struct): pass
+class sw_conv_opts(Struct): pass
+class sw_conv_transpose_opts(Struct): pass
 class sw_linear(Struct): pass
 class sw_conv2d(Struct): pass
-class sw_conv_opts(Struct): pass
 class sw_conv_transpose2d(Struct): pass
-class sw_conv_transpose_opts(Struct): pass
 class sw_lstm(Struct): pass
 class sw_gru(Struct): pass
 class sw_embedding(Struct): pass
@@ -84,6 +84,19 @@ class sw_plan_visitor(Struct): pass
 class sw_plan_layer(Struct): pass
 class sw_run_info(Struct): pass
 class sw_share(Struct): pass
+class sw_idx_opts(Struct): pass
+class sw_cifar_opts(Struct): pass
+class sw_csv_opts(Struct): pass
+class sw_text_opts(Struct): pass
+class sw_tokens_opts(Struct): pass
+class sw_npy_opts(Struct): pass
+class sw_samples(Struct): pass
+class sw_arrays_opts(Struct): pass
+class sw_images_opts(Struct): pass
+class sw_dataset_info(Struct): pass
+class sw_class_score(Struct): pass
+class sw_loader_opts(Struct): pass
+class sw_feed_opts(Struct): pass
 class sw_member(Struct): pass
 class sw_member_view(Struct): pass
 class sw_members_opts(Struct): pass
@@ -92,9 +105,13 @@ class sw_members_memory(Struct): pass
 class sw_utility(Struct): pass
 class sw_resize_opts(Struct): pass
 class sw_resize_info(Struct): pass
-class sw_feed_opts(Struct): pass
 class sw_pack_shape(Struct): pass
 class sw_packing(Struct): pass
+class sw_checkpoint_opts(Struct): pass
+class sw_checkpoint_info(Struct): pass
+class sw_checkpoint_found(Struct): pass
+class sw_profile_opts(Struct): pass
+class sw_witness_info(Struct): pass
 class sw_hyper(Struct): pass
 class sw_pbt_opts(Struct): pass
 class sw_pbt_event(Struct): pass
@@ -120,23 +137,6 @@ class sw_fitness(Struct): pass
 class sw_evolution_opts(Struct): pass
 class sw_evolve_progress(Struct): pass
 class sw_evolution_memory(Struct): pass
-class sw_witness_info(Struct): pass
-class sw_idx_opts(Struct): pass
-class sw_cifar_opts(Struct): pass
-class sw_csv_opts(Struct): pass
-class sw_text_opts(Struct): pass
-class sw_tokens_opts(Struct): pass
-class sw_npy_opts(Struct): pass
-class sw_samples(Struct): pass
-class sw_arrays_opts(Struct): pass
-class sw_images_opts(Struct): pass
-class sw_dataset_info(Struct): pass
-class sw_class_score(Struct): pass
-class sw_loader_opts(Struct): pass
-class sw_checkpoint_opts(Struct): pass
-class sw_checkpoint_info(Struct): pass
-class sw_checkpoint_found(Struct): pass
-class sw_profile_opts(Struct): pass
 class sw_grad_desc(Struct): pass
 class sw_rule(Struct): pass
 class sw_reference(Struct): pass
@@ -335,6 +335,37 @@ sw_device_info._fields_ = [
     ("unexplained_bytes", c_int64),
     ("pinned_bytes", c_size_t),
 ]
+sw_conv_opts._fields_ = [
+    ("size", c_size_t),
+    ("stride", c_int),
+    ("pad", c_int),
+    ("groups", c_int),
+    ("dilation", c_int),
+    ("no_bias", c_int),
+]
+sw_conv_transpose_opts._fields_ = [
+    ("size", c_size_t),
+    ("stride", c_int),
+    ("pad", c_int),
+    ("output_pad", c_int),
+    ("groups", c_int),
+    ("dilation", c_int),
+    ("no_bias", c_int),
+]
+class sw_upsample_mode(_IntEnum):
+    SW_NEAREST = 0
+    SW_BILINEAR = 1
+
+SW_NEAREST = sw_upsample_mode.SW_NEAREST
+SW_BILINEAR = sw_upsample_mode.SW_BILINEAR
+
+class sw_binary_result(_IntEnum):
+    SW_BINARY_BITS = 0
+    SW_BINARY_SUMS = 1
+
+SW_BINARY_BITS = sw_binary_result.SW_BINARY_BITS
+SW_BINARY_SUMS = sw_binary_result.SW_BINARY_SUMS
+
 sw_linear._fields_ = [
     ("weight", sw_param),
     ("bias", sw_param),
@@ -349,14 +380,6 @@ sw_conv2d._fields_ = [
     ("dilation", c_int),
     ("reserved", c_uint64 * 1),
 ]
-sw_conv_opts._fields_ = [
-    ("size", c_size_t),
-    ("stride", c_int),
-    ("pad", c_int),
-    ("groups", c_int),
-    ("dilation", c_int),
-    ("no_bias", c_int),
-]
 sw_conv_transpose2d._fields_ = [
     ("weight", sw_param),
     ("bias", sw_param),
@@ -366,15 +389,6 @@ sw_conv_transpose2d._fields_ = [
     ("groups", c_int),
     ("dilation", c_int),
     ("reserved", c_uint64 * 2),
-]
-sw_conv_transpose_opts._fields_ = [
-    ("size", c_size_t),
-    ("stride", c_int),
-    ("pad", c_int),
-    ("output_pad", c_int),
-    ("groups", c_int),
-    ("dilation", c_int),
-    ("no_bias", c_int),
 ]
 sw_lstm._fields_ = [
     ("weight_ih", sw_param),
@@ -491,20 +505,6 @@ sw_schedule._fields_ = [
     ("floor", c_float),
 ]
 sw_step_fn = C(None, None, None, P(sw_ctx), c_void_p)
-class sw_upsample_mode(_IntEnum):
-    SW_NEAREST = 0
-    SW_BILINEAR = 1
-
-SW_NEAREST = sw_upsample_mode.SW_NEAREST
-SW_BILINEAR = sw_upsample_mode.SW_BILINEAR
-
-class sw_binary_result(_IntEnum):
-    SW_BINARY_BITS = 0
-    SW_BINARY_SUMS = 1
-
-SW_BINARY_BITS = sw_binary_result.SW_BINARY_BITS
-SW_BINARY_SUMS = sw_binary_result.SW_BINARY_SUMS
-
 sw_run_args._fields_ = [
     ("size", c_size_t),
     ("fn", sw_step_fn),
@@ -625,6 +625,144 @@ sw_share._fields_ = [
     ("peak_bytes", c_size_t),
 ]
 sw_share_visitor = C(None, None, None, c_void_p, P(sw_share))
+sw_idx_opts._fields_ = [
+    ("size", c_size_t),
+    ("shapes_only", c_int),
+    ("unpack_bytes", c_size_t),
+]
+sw_cifar_opts._fields_ = [
+    ("size", c_size_t),
+    ("shapes_only", c_int),
+    ("unpack_bytes", c_size_t),
+]
+sw_csv_opts._fields_ = [
+    ("size", c_size_t),
+    ("shapes_only", c_int),
+    ("label", c_char_p),
+    ("header", c_int),
+    ("separator", c_char),
+    ("test_path", c_char_p),
+    ("test_share", c_double),
+    ("seed", c_uint64),
+    ("standardise", c_int),
+    ("unpack_bytes", c_size_t),
+    ("unlabelled", c_int64),
+]
+sw_text_opts._fields_ = [
+    ("size", c_size_t),
+    ("shapes_only", c_int),
+    ("context", c_int64),
+    ("unpack_bytes", c_size_t),
+]
+sw_tokens_opts._fields_ = [
+    ("size", c_size_t),
+    ("shapes_only", c_int),
+    ("bits", c_int),
+    ("context", c_int64),
+    ("vocabulary", c_char_p),
+    ("validation_path", c_char_p),
+    ("unpack_bytes", c_size_t),
+]
+sw_npy_opts._fields_ = [
+    ("size", c_size_t),
+    ("shapes_only", c_int),
+    ("test_path", c_char_p),
+    ("test_share", c_double),
+    ("seed", c_uint64),
+    ("unpack_bytes", c_size_t),
+    ("unlabelled", c_int64),
+]
+class sw_number(_IntEnum):
+    SW_NUMBER_F32 = 0
+    SW_NUMBER_F64 = 1
+    SW_NUMBER_U8 = 2
+    SW_NUMBER_I8 = 3
+    SW_NUMBER_BOOL = 4
+    SW_NUMBER_U16 = 5
+    SW_NUMBER_I16 = 6
+    SW_NUMBER_U32 = 7
+    SW_NUMBER_I32 = 8
+    SW_NUMBER_U64 = 9
+    SW_NUMBER_I64 = 10
+
+SW_NUMBER_F32 = sw_number.SW_NUMBER_F32
+SW_NUMBER_F64 = sw_number.SW_NUMBER_F64
+SW_NUMBER_U8 = sw_number.SW_NUMBER_U8
+SW_NUMBER_I8 = sw_number.SW_NUMBER_I8
+SW_NUMBER_BOOL = sw_number.SW_NUMBER_BOOL
+SW_NUMBER_U16 = sw_number.SW_NUMBER_U16
+SW_NUMBER_I16 = sw_number.SW_NUMBER_I16
+SW_NUMBER_U32 = sw_number.SW_NUMBER_U32
+SW_NUMBER_I32 = sw_number.SW_NUMBER_I32
+SW_NUMBER_U64 = sw_number.SW_NUMBER_U64
+SW_NUMBER_I64 = sw_number.SW_NUMBER_I64
+
+sw_samples._fields_ = [
+    ("data", c_void_p),
+    ("type", c_int),
+    ("shape", sw_shape),
+    ("strides", c_int64 * 9),
+    ("scale", c_float),
+    ("shift", c_float),
+]
+sw_arrays_opts._fields_ = [
+    ("size", c_size_t),
+    ("name", c_char_p),
+    ("n_classes", c_int64),
+    ("class_names", P(c_char_p)),
+    ("context", c_int64),
+]
+sw_images_opts._fields_ = [
+    ("size", c_size_t),
+    ("shapes_only", c_int),
+    ("side", c_int),
+    ("channels", c_int),
+    ("test_share", c_double),
+    ("seed", c_uint64),
+    ("unpack_bytes", c_size_t),
+    ("progress", C(1, None, c_int, c_void_p, c_int64, c_int64)),
+    ("user", c_void_p),
+    ("unlabelled", c_int64),
+    ("threads", c_int64),
+    ("batch", c_int64),
+    ("test_batch", c_int64),
+]
+sw_dataset_info._fields_ = [
+    ("size", c_size_t),
+    ("n", c_int64),
+    ("n_classes", c_int64),
+    ("n_fields", c_int),
+    ("field", sw_array * 4),
+    ("name", c_char_p),
+    ("class_names", P(c_char_p)),
+    ("bytes", c_size_t),
+]
+sw_class_score._fields_ = [
+    ("size", c_size_t),
+    ("support", c_uint64),
+    ("predicted", c_uint64),
+    ("right", c_uint64),
+    ("precision", c_double),
+    ("recall", c_double),
+    ("f1", c_double),
+]
+sw_loader_opts._fields_ = [
+    ("size", c_size_t),
+    ("batch", c_int64),
+    ("slots", c_int),
+    ("seed", c_uint64),
+    ("shuffle", c_int),
+    ("drop_last", c_int),
+    ("budget", P(sw_budget)),
+    ("inline_fill", c_int),
+    ("keyed", c_uint64),
+]
+sw_feed_opts._fields_ = [
+    ("size", c_size_t),
+    ("batch", c_int64),
+    ("shuffle", c_int),
+    ("drop_last", c_int),
+]
 sw_member._fields_ = [
     ("of", P(sw_members)),
     ("index", c_uint32),
@@ -701,12 +839,6 @@ sw_resize_info._fields_ = [
     ("dropped", c_int64),
     ("exact", c_int),
 ]
-sw_feed_opts._fields_ = [
-    ("size", c_size_t),
-    ("batch", c_int64),
-    ("shuffle", c_int),
-    ("drop_last", c_int),
-]
 sw_pack_shape._fields_ = [
     ("member_bytes", c_size_t),
     ("arena_bytes", c_size_t),
@@ -724,6 +856,66 @@ sw_packing._fields_ = [
     ("waiting", c_size_t),
     ("resident_bytes", c_size_t),
     ("bound_bytes", c_size_t),
+]
+sw_checkpoint_opts._fields_ = [
+    ("size", c_size_t),
+    ("path", c_char_p),
+    ("models", P(P(sw_model))),
+    ("n_models", c_int),
+    ("command", c_char_p),
+    ("keep", c_int),
+    ("no_copy", c_int),
+    ("before", C(9, None, c_int, c_void_p)),
+    ("user", c_void_p),
+]
+sw_checkpoint_info._fields_ = [
+    ("size", c_size_t),
+    ("busy", c_int),
+    ("last", c_int),
+    ("saved", c_uint64),
+    ("failed", c_uint64),
+    ("step", c_uint64),
+    ("file_bytes", c_uint64),
+    ("copy_ns", c_uint64),
+    ("write_ns", c_uint64),
+    ("text", c_char * 512),
+]
+sw_checkpoint_found._fields_ = [
+    ("size", c_size_t),
+    ("found", c_int),
+    ("generation", c_int),
+    ("step", c_uint64),
+    ("path", c_char * 512),
+    ("isa", c_char * 16),
+    ("device", c_char * 16),
+    ("skipped", c_char * 512),
+]
+sw_profile_opts._fields_ = [
+    ("size", c_size_t),
+    ("path", c_char_p),
+    ("model", c_char_p),
+    ("device", c_char_p),
+    ("batch", c_int64),
+    ("seed", c_uint64),
+    ("command", c_char_p),
+    ("data", c_char_p),
+    ("events", c_int),
+    ("event_room", c_uint32),
+    ("every", c_uint64),
+    ("max_bytes", c_size_t),
+    ("steps", c_uint64),
+    ("budget_bytes", c_size_t),
+    ("normalise", c_char_p),
+]
+sw_witness_info._fields_ = [
+    ("size", c_size_t),
+    ("phase", sw_phase_info * 5),
+    ("peak_bytes", c_size_t),
+    ("agreed", c_uint32),
+    ("n_faults", c_uint32),
+    ("first_fault", c_char * 256),
+    ("ns", c_uint64),
+    ("saved_bytes", c_size_t),
 ]
 class sw_hyper_kind(_IntEnum):
     SW_UNIFORM = 0
@@ -1201,198 +1393,6 @@ sw_evolution_memory._fields_ = [
     ("resident", c_uint32),
     ("resting", c_uint32),
 ]
-sw_witness_info._fields_ = [
-    ("size", c_size_t),
-    ("phase", sw_phase_info * 5),
-    ("peak_bytes", c_size_t),
-    ("agreed", c_uint32),
-    ("n_faults", c_uint32),
-    ("first_fault", c_char * 256),
-    ("ns", c_uint64),
-    ("saved_bytes", c_size_t),
-]
-sw_idx_opts._fields_ = [
-    ("size", c_size_t),
-    ("shapes_only", c_int),
-    ("unpack_bytes", c_size_t),
-]
-sw_cifar_opts._fields_ = [
-    ("size", c_size_t),
-    ("shapes_only", c_int),
-    ("unpack_bytes", c_size_t),
-]
-sw_csv_opts._fields_ = [
-    ("size", c_size_t),
-    ("shapes_only", c_int),
-    ("label", c_char_p),
-    ("header", c_int),
-    ("separator", c_char),
-    ("test_path", c_char_p),
-    ("test_share", c_double),
-    ("seed", c_uint64),
-    ("standardise", c_int),
-    ("unpack_bytes", c_size_t),
-    ("unlabelled", c_int64),
-]
-sw_text_opts._fields_ = [
-    ("size", c_size_t),
-    ("shapes_only", c_int),
-    ("context", c_int64),
-    ("unpack_bytes", c_size_t),
-]
-sw_tokens_opts._fields_ = [
-    ("size", c_size_t),
-    ("shapes_only", c_int),
-    ("bits", c_int),
-    ("context", c_int64),
-    ("vocabulary", c_char_p),
-    ("validation_path", c_char_p),
-    ("unpack_bytes", c_size_t),
-]
-sw_npy_opts._fields_ = [
-    ("size", c_size_t),
-    ("shapes_only", c_int),
-    ("test_path", c_char_p),
-    ("test_share", c_double),
-    ("seed", c_uint64),
-    ("unpack_bytes", c_size_t),
-    ("unlabelled", c_int64),
-]
-class sw_number(_IntEnum):
-    SW_NUMBER_F32 = 0
-    SW_NUMBER_F64 = 1
-    SW_NUMBER_U8 = 2
-    SW_NUMBER_I8 = 3
-    SW_NUMBER_BOOL = 4
-    SW_NUMBER_U16 = 5
-    SW_NUMBER_I16 = 6
-    SW_NUMBER_U32 = 7
-    SW_NUMBER_I32 = 8
-    SW_NUMBER_U64 = 9
-    SW_NUMBER_I64 = 10
-
-SW_NUMBER_F32 = sw_number.SW_NUMBER_F32
-SW_NUMBER_F64 = sw_number.SW_NUMBER_F64
-SW_NUMBER_U8 = sw_number.SW_NUMBER_U8
-SW_NUMBER_I8 = sw_number.SW_NUMBER_I8
-SW_NUMBER_BOOL = sw_number.SW_NUMBER_BOOL
-SW_NUMBER_U16 = sw_number.SW_NUMBER_U16
-SW_NUMBER_I16 = sw_number.SW_NUMBER_I16
-SW_NUMBER_U32 = sw_number.SW_NUMBER_U32
-SW_NUMBER_I32 = sw_number.SW_NUMBER_I32
-SW_NUMBER_U64 = sw_number.SW_NUMBER_U64
-SW_NUMBER_I64 = sw_number.SW_NUMBER_I64
-
-sw_samples._fields_ = [
-    ("data", c_void_p),
-    ("type", c_int),
-    ("shape", sw_shape),
-    ("strides", c_int64 * 9),
-    ("scale", c_float),
-    ("shift", c_float),
-]
-sw_arrays_opts._fields_ = [
-    ("size", c_size_t),
-    ("name", c_char_p),
-    ("n_classes", c_int64),
-    ("class_names", P(c_char_p)),
-    ("context", c_int64),
-]
-sw_images_opts._fields_ = [
-    ("size", c_size_t),
-    ("shapes_only", c_int),
-    ("side", c_int),
-    ("channels", c_int),
-    ("test_share", c_double),
-    ("seed", c_uint64),
-    ("unpack_bytes", c_size_t),
-    ("progress", C(1, None, c_int, c_void_p, c_int64, c_int64)),
-    ("user", c_void_p),
-    ("unlabelled", c_int64),
-    ("threads", c_int64),
-    ("batch", c_int64),
-    ("test_batch", c_int64),
-]
-sw_dataset_info._fields_ = [
-    ("size", c_size_t),
-    ("n", c_int64),
-    ("n_classes", c_int64),
-    ("n_fields", c_int),
-    ("field", sw_array * 4),
-    ("name", c_char_p),
-    ("class_names", P(c_char_p)),
-    ("bytes", c_size_t),
-]
-sw_class_score._fields_ = [
-    ("size", c_size_t),
-    ("support", c_uint64),
-    ("predicted", c_uint64),
-    ("right", c_uint64),
-    ("precision", c_double),
-    ("recall", c_double),
-    ("f1", c_double),
-]
-sw_loader_opts._fields_ = [
-    ("size", c_size_t),
-    ("batch", c_int64),
-    ("slots", c_int),
-    ("seed", c_uint64),
-    ("shuffle", c_int),
-    ("drop_last", c_int),
-    ("budget", P(sw_budget)),
-    ("inline_fill", c_int),
-    ("keyed", c_uint64),
-]
-sw_checkpoint_opts._fields_ = [
-    ("size", c_size_t),
-    ("path", c_char_p),
-    ("models", P(P(sw_model))),
-    ("n_models", c_int),
-    ("command", c_char_p),
-    ("keep", c_int),
-    ("no_copy", c_int),
-    ("before", C(9, None, c_int, c_void_p)),
-    ("user", c_void_p),
-]
-sw_checkpoint_info._fields_ = [
-    ("size", c_size_t),
-    ("busy", c_int),
-    ("last", c_int),
-    ("saved", c_uint64),
-    ("failed", c_uint64),
-    ("step", c_uint64),
-    ("file_bytes", c_uint64),
-    ("copy_ns", c_uint64),
-    ("write_ns", c_uint64),
-    ("text", c_char * 512),
-]
-sw_checkpoint_found._fields_ = [
-    ("size", c_size_t),
-    ("found", c_int),
-    ("generation", c_int),
-    ("step", c_uint64),
-    ("path", c_char * 512),
-    ("isa", c_char * 16),
-    ("device", c_char * 16),
-    ("skipped", c_char * 512),
-]
-sw_profile_opts._fields_ = [
-    ("size", c_size_t),
-    ("path", c_char_p),
-    ("model", c_char_p),
-    ("device", c_char_p),
-    ("batch", c_int64),
-    ("seed", c_uint64),
-    ("command", c_char_p),
-    ("data", c_char_p),
-    ("events", c_int),
-    ("event_room", c_uint32),
-    ("every", c_uint64),
-    ("max_bytes", c_size_t),
-    ("steps", c_uint64),
-    ("budget_bytes", c_size_t),
-    ("normalise", c_char_p),
-]
 sw_grad_desc._fields_ = [
     ("n_makes", c_int),
     ("makes", c_uint8 * 8),
@@ -1555,14 +1555,6 @@ F("sw_model_bytes", c_int, [P(sw_model), P(c_size_t)], [1], 1, 0,
   "sw_status sw_model_bytes(sw_model *model, size_t *out)")
 F("sw_model_layout_hash", c_uint64, [P(sw_model)], [], 0, 0,
   "uint64_t sw_model_layout_hash(sw_model *model)")
-F("sw_model_save", c_int, [P(sw_model), c_char_p], [], 1, 0,
-  "sw_status sw_model_save(const sw_model *model, const char *path)")
-F("sw_model_load", c_int, [P(sw_model), c_char_p], [], 1, 0,
-  "sw_status sw_model_load(sw_model *model, const char *path)")
-F("sw_model_note", c_int, [P(sw_model), c_char_p, c_char_p], [], 1, 0,
-  "sw_status sw_model_note(sw_model *model, const char *key, const char *text)")
-F("sw_params_note", c_int, [c_char_p, c_char_p, P(c_char), c_size_t], [], 1, 0,
-  "sw_status sw_params_note(const char *path, const char *key, char *text, size_t bytes)")
 F("sw_knob_new", sw_knob, [P(sw_model), c_char_p, c_float], [], 0, 0,
   "sw_knob sw_knob_new(sw_model *model, const char *name, float value)")
 F("sw_knob_find", sw_knob, [P(sw_model), c_char_p], [], 0, 0,
@@ -1571,74 +1563,6 @@ F("sw_knob_set", None, [sw_knob, c_float], [], 0, 0,
   "void sw_knob_set(sw_knob knob, float value)")
 F("sw_knob_get", c_float, [sw_knob], [], 0, 0,
   "float sw_knob_get(sw_knob knob)")
-F("sw_linear_new", sw_linear, [P(sw_model), c_char_p, c_int64, c_int64], [], 0, 0,
-  "sw_linear sw_linear_new(sw_model *model, const char *name, int64_t in, int64_t out)")
-F("sw_lstm_new", sw_lstm, [P(sw_model), c_char_p, c_int64, c_int64], [], 0, 0,
-  "sw_lstm sw_lstm_new(sw_model *model, const char *name, int64_t in, int64_t hidden)")
-F("sw_gru_new", sw_gru, [P(sw_model), c_char_p, c_int64, c_int64], [], 0, 0,
-  "sw_gru sw_gru_new(sw_model *model, const char *name, int64_t in, int64_t hidden)")
-F("sw_embedding_new", sw_embedding, [P(sw_model), c_char_p, c_int64, c_int64], [], 0, 0,
-  "sw_embedding sw_embedding_new(sw_model *model, const char *name, int64_t vocabulary, int64_t width)")
-F("sw_layer_norm_new", sw_layer_norm, [P(sw_model), c_char_p, c_int64], [], 0, 0,
-  "sw_layer_norm sw_layer_norm_new(sw_model *model, const char *name, int64_t size)")
-F("sw_rms_norm_new", sw_rms_norm, [P(sw_model), c_char_p, c_int64], [], 0, 0,
-  "sw_rms_norm sw_rms_norm_new(sw_model *model, const char *name, int64_t size)")
-F("sw_group_norm_new", sw_group_norm, [P(sw_model), c_char_p, c_int64, c_int64], [], 0, 0,
-  "sw_group_norm sw_group_norm_new(sw_model *model, const char *name, int64_t groups, int64_t channels)")
-F("sw_batch_norm2d_new", sw_batch_norm2d, [P(sw_model), c_char_p, c_int64], [], 0, 0,
-  "sw_batch_norm2d sw_batch_norm2d_new(sw_model *model, const char *name, int64_t channels)")
-F("sw_conv2d_new", sw_conv2d, [P(sw_model), c_char_p, c_int64, c_int64, c_int], [], 0, 0,
-  "sw_conv2d sw_conv2d_new(sw_model *model, const char *name, int64_t in, int64_t out, int kernel)")
-F("sw_conv2d_new_with", sw_conv2d, [P(sw_model), c_char_p, c_int64, c_int64, c_int, P(sw_conv_opts)], [], 0, 0,
-  "sw_conv2d sw_conv2d_new_with(sw_model *model, const char *name, int64_t in, int64_t out, int kernel, const sw_conv_opts *opts)")
-F("sw_conv_transpose2d_new", sw_conv_transpose2d, [P(sw_model), c_char_p, c_int64, c_int64, c_int, P(sw_conv_transpose_opts)], [], 0, 0,
-  "sw_conv_transpose2d sw_conv_transpose2d_new(sw_model *model, const char *name, int64_t in, int64_t out, int kernel, const sw_conv_transpose_opts *opts)")
-F("sw_binary_linear_new", sw_binary_linear, [P(sw_model), c_char_p, c_int64, c_int64, c_int64], [], 0, 0,
-  "sw_binary_linear sw_binary_linear_new(sw_model *model, const char *name, int64_t in, int64_t out, int64_t positions)")
-F("sw_binary_conv2d_new", sw_binary_conv2d, [P(sw_model), c_char_p, c_int64, c_int64, c_int], [], 0, 0,
-  "sw_binary_conv2d sw_binary_conv2d_new(sw_model *model, const char *name, int64_t in, int64_t out, int kernel)")
-F("sw_optimizer_create", c_int, [P(P(sw_optimizer)), P(sw_model), P(sw_optimizer_opts)], [0], 1, 0,
-  "sw_status sw_optimizer_create(sw_optimizer **out, sw_model *model, const sw_optimizer_opts *opts)")
-F("sw_optimizer_kind", c_char_p, [c_size_t], [], 0, 0,
-  "const char *sw_optimizer_kind(size_t i)")
-F("sw_optimizer_skipped", c_int, [P(sw_optimizer), P(c_uint64), P(c_uint64)], [1, 2], 1, 0,
-  "sw_status sw_optimizer_skipped(const sw_optimizer *optimizer, uint64_t *total, uint64_t *in_a_row)")
-F("sw_optimizer_lr", sw_knob, [P(sw_optimizer), c_int], [], 0, 0,
-  "sw_knob sw_optimizer_lr(sw_optimizer *optimizer, int group)")
-F("sw_optimizer_knob", sw_knob, [P(sw_optimizer), c_int, c_char_p], [], 0, 0,
-  "sw_knob sw_optimizer_knob(sw_optimizer *optimizer, int group, const char *name)")
-F("sw_schedule_kind", c_char_p, [c_size_t], [], 0, 0,
-  "const char *sw_schedule_kind(size_t i)")
-F("sw_schedule_at", c_int, [P(sw_schedule), c_uint64, P(c_float)], [2], 1, 0,
-  "sw_status sw_schedule_at(const sw_schedule *schedule, uint64_t step, float *out)")
-F("sw_input", sw_value, [P(sw_ctx), c_int], [], 0, 0,
-  "sw_value sw_input(sw_ctx *ctx, int i)")
-F("sw_rank", c_int, [P(sw_ctx), sw_value], [], 0, 0,
-  "int sw_rank(sw_ctx *ctx, sw_value x)")
-F("sw_dim", c_int64, [P(sw_ctx), sw_value, c_int], [], 0, 0,
-  "int64_t sw_dim(sw_ctx *ctx, sw_value x, int axis)")
-F("sw_ctx_mode", c_int, [P(sw_ctx)], [], 0, 0,
-  "sw_mode sw_ctx_mode(sw_ctx *ctx)")
-F("sw_use", sw_value, [P(sw_ctx), sw_param], [], 0, 0,
-  "sw_value sw_use(sw_ctx *ctx, sw_param param)")
-F("sw_assign", None, [P(sw_ctx), sw_param, sw_value], [], 0, 0,
-  "void sw_assign(sw_ctx *ctx, sw_param state, sw_value x)")
-F("sw_apply_linear", sw_value, [P(sw_ctx), sw_linear, sw_value], [], 0, 0,
-  "sw_value sw_apply_linear(sw_ctx *ctx, sw_linear layer, sw_value x)")
-F("sw_apply_conv2d", sw_value, [P(sw_ctx), sw_conv2d, sw_value], [], 0, 0,
-  "sw_value sw_apply_conv2d(sw_ctx *ctx, sw_conv2d layer, sw_value x)")
-F("sw_apply_conv_transpose2d", sw_value, [P(sw_ctx), sw_conv_transpose2d, sw_value], [], 0, 0,
-  "sw_value sw_apply_conv_transpose2d(sw_ctx *ctx, sw_conv_transpose2d layer, sw_value x)")
-F("sw_apply_lstm", sw_value, [P(sw_ctx), sw_lstm, sw_value, P(sw_value), P(sw_value)], [3, 4], 0, 0,
-  "sw_value sw_apply_lstm(sw_ctx *ctx, sw_lstm layer, sw_value x, sw_value *h, sw_value *c)")
-F("sw_apply_gru", sw_value, [P(sw_ctx), sw_gru, sw_value, P(sw_value)], [3], 0, 0,
-  "sw_value sw_apply_gru(sw_ctx *ctx, sw_gru layer, sw_value x, sw_value *h)")
-F("sw_apply_lstm_step", sw_value, [P(sw_ctx), sw_lstm, sw_value, P(sw_value), P(sw_value)], [3, 4], 0, 0,
-  "sw_value sw_apply_lstm_step(sw_ctx *ctx, sw_lstm layer, sw_value x, sw_value *h, sw_value *c)")
-F("sw_apply_gru_step", sw_value, [P(sw_ctx), sw_gru, sw_value, P(sw_value)], [3], 0, 0,
-  "sw_value sw_apply_gru_step(sw_ctx *ctx, sw_gru layer, sw_value x, sw_value *h)")
-F("sw_apply_embedding", sw_value, [P(sw_ctx), sw_embedding, sw_value], [], 0, 0,
-  "sw_value sw_apply_embedding(sw_ctx *ctx, sw_embedding layer, sw_value ids)")
 F("sw_linear_op", sw_value, [P(sw_ctx), sw_value, sw_value, sw_value], [], 0, 0,
   "sw_value sw_linear_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias)")
 F("sw_conv2d_op", sw_value, [P(sw_ctx), sw_value, sw_value, sw_value, c_int, c_int], [], 0, 0,
@@ -1667,14 +1591,6 @@ F("sw_group_norm_op", sw_value, [P(sw_ctx), sw_value, sw_value, sw_value, c_int6
   "sw_value sw_group_norm_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias, int64_t groups, float epsilon)")
 F("sw_batch_norm_op", sw_value, [P(sw_ctx), sw_value, sw_value, sw_value, sw_param, sw_param, c_float, c_float], [], 0, 0,
   "sw_value sw_batch_norm_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias, sw_param running_mean, sw_param running_var, float momentum, float epsilon)")
-F("sw_apply_layer_norm", sw_value, [P(sw_ctx), sw_layer_norm, sw_value], [], 0, 0,
-  "sw_value sw_apply_layer_norm(sw_ctx *ctx, sw_layer_norm layer, sw_value x)")
-F("sw_apply_rms_norm", sw_value, [P(sw_ctx), sw_rms_norm, sw_value], [], 0, 0,
-  "sw_value sw_apply_rms_norm(sw_ctx *ctx, sw_rms_norm layer, sw_value x)")
-F("sw_apply_group_norm", sw_value, [P(sw_ctx), sw_group_norm, sw_value], [], 0, 0,
-  "sw_value sw_apply_group_norm(sw_ctx *ctx, sw_group_norm layer, sw_value x)")
-F("sw_apply_batch_norm2d", sw_value, [P(sw_ctx), sw_batch_norm2d, sw_value], [], 0, 0,
-  "sw_value sw_apply_batch_norm2d(sw_ctx *ctx, sw_batch_norm2d layer, sw_value x)")
 F("sw_attention", sw_value, [P(sw_ctx), sw_value, sw_value, sw_value, c_int, c_int, c_float], [], 0, 0,
   "sw_value sw_attention(sw_ctx *ctx, sw_value q, sw_value k, sw_value v, int heads, int causal, float scale)")
 F("sw_relu", sw_value, [P(sw_ctx), sw_value], [], 0, 0,
@@ -1763,10 +1679,6 @@ F("sw_binary_conv2d_op", sw_value, [P(sw_ctx), sw_value, sw_value, sw_value, c_i
   "sw_value sw_binary_conv2d_op(sw_ctx *ctx, sw_value bits, sw_value logits, sw_value bias, int stride, int pad, sw_binary_result what)")
 F("sw_binary_max_pool2d", sw_value, [P(sw_ctx), sw_value, c_int, c_int], [], 0, 0,
   "sw_value sw_binary_max_pool2d(sw_ctx *ctx, sw_value bits, int k, int stride)")
-F("sw_apply_binary_linear", sw_value, [P(sw_ctx), sw_binary_linear, sw_value, c_int], [], 0, 0,
-  "sw_value sw_apply_binary_linear(sw_ctx *ctx, sw_binary_linear layer, sw_value bits, sw_binary_result what)")
-F("sw_apply_binary_conv2d", sw_value, [P(sw_ctx), sw_binary_conv2d, sw_value, c_int], [], 0, 0,
-  "sw_value sw_apply_binary_conv2d(sw_ctx *ctx, sw_binary_conv2d layer, sw_value bits, sw_binary_result what)")
 F("sw_channel_scale", sw_value, [P(sw_ctx), sw_value, sw_value], [], 0, 0,
   "sw_value sw_channel_scale(sw_ctx *ctx, sw_value x, sw_value s)")
 F("sw_full", sw_value, [P(sw_ctx), sw_shape, c_float], [], 0, 0,
@@ -1809,6 +1721,10 @@ F("sw_softmax", sw_value, [P(sw_ctx), sw_value], [], 0, 0,
   "sw_value sw_softmax(sw_ctx *ctx, sw_value x)")
 F("sw_log_softmax", sw_value, [P(sw_ctx), sw_value], [], 0, 0,
   "sw_value sw_log_softmax(sw_ctx *ctx, sw_value x)")
+F("sw_randn", sw_value, [P(sw_ctx), c_char_p, sw_shape], [], 0, 0,
+  "sw_value sw_randn(sw_ctx *ctx, const char *stream, sw_shape shape)")
+F("sw_rand", sw_value, [P(sw_ctx), c_char_p, sw_shape], [], 0, 0,
+  "sw_value sw_rand(sw_ctx *ctx, const char *stream, sw_shape shape)")
 F("sw_softmax_ce", sw_value, [P(sw_ctx), sw_value, sw_value], [], 0, 0,
   "sw_value sw_softmax_ce(sw_ctx *ctx, sw_value logits, sw_value labels)")
 F("sw_softmax_ce_with", sw_value, [P(sw_ctx), sw_value, sw_value, c_float, c_int32], [], 0, 0,
@@ -1831,10 +1747,86 @@ F("sw_kl_div", sw_value, [P(sw_ctx), sw_value, sw_value], [], 0, 0,
   "sw_value sw_kl_div(sw_ctx *ctx, sw_value log_probabilities, sw_value probabilities)")
 F("sw_accuracy", sw_value, [P(sw_ctx), sw_value, sw_value], [], 0, 0,
   "sw_value sw_accuracy(sw_ctx *ctx, sw_value logits, sw_value labels)")
-F("sw_randn", sw_value, [P(sw_ctx), c_char_p, sw_shape], [], 0, 0,
-  "sw_value sw_randn(sw_ctx *ctx, const char *stream, sw_shape shape)")
-F("sw_rand", sw_value, [P(sw_ctx), c_char_p, sw_shape], [], 0, 0,
-  "sw_value sw_rand(sw_ctx *ctx, const char *stream, sw_shape shape)")
+F("sw_linear_new", sw_linear, [P(sw_model), c_char_p, c_int64, c_int64], [], 0, 0,
+  "sw_linear sw_linear_new(sw_model *model, const char *name, int64_t in, int64_t out)")
+F("sw_lstm_new", sw_lstm, [P(sw_model), c_char_p, c_int64, c_int64], [], 0, 0,
+  "sw_lstm sw_lstm_new(sw_model *model, const char *name, int64_t in, int64_t hidden)")
+F("sw_gru_new", sw_gru, [P(sw_model), c_char_p, c_int64, c_int64], [], 0, 0,
+  "sw_gru sw_gru_new(sw_model *model, const char *name, int64_t in, int64_t hidden)")
+F("sw_embedding_new", sw_embedding, [P(sw_model), c_char_p, c_int64, c_int64], [], 0, 0,
+  "sw_embedding sw_embedding_new(sw_model *model, const char *name, int64_t vocabulary, int64_t width)")
+F("sw_layer_norm_new", sw_layer_norm, [P(sw_model), c_char_p, c_int64], [], 0, 0,
+  "sw_layer_norm sw_layer_norm_new(sw_model *model, const char *name, int64_t size)")
+F("sw_rms_norm_new", sw_rms_norm, [P(sw_model), c_char_p, c_int64], [], 0, 0,
+  "sw_rms_norm sw_rms_norm_new(sw_model *model, const char *name, int64_t size)")
+F("sw_group_norm_new", sw_group_norm, [P(sw_model), c_char_p, c_int64, c_int64], [], 0, 0,
+  "sw_group_norm sw_group_norm_new(sw_model *model, const char *name, int64_t groups, int64_t channels)")
+F("sw_batch_norm2d_new", sw_batch_norm2d, [P(sw_model), c_char_p, c_int64], [], 0, 0,
+  "sw_batch_norm2d sw_batch_norm2d_new(sw_model *model, const char *name, int64_t channels)")
+F("sw_conv2d_new", sw_conv2d, [P(sw_model), c_char_p, c_int64, c_int64, c_int], [], 0, 0,
+  "sw_conv2d sw_conv2d_new(sw_model *model, const char *name, int64_t in, int64_t out, int kernel)")
+F("sw_conv2d_new_with", sw_conv2d, [P(sw_model), c_char_p, c_int64, c_int64, c_int, P(sw_conv_opts)], [], 0, 0,
+  "sw_conv2d sw_conv2d_new_with(sw_model *model, const char *name, int64_t in, int64_t out, int kernel, const sw_conv_opts *opts)")
+F("sw_conv_transpose2d_new", sw_conv_transpose2d, [P(sw_model), c_char_p, c_int64, c_int64, c_int, P(sw_conv_transpose_opts)], [], 0, 0,
+  "sw_conv_transpose2d sw_conv_transpose2d_new(sw_model *model, const char *name, int64_t in, int64_t out, int kernel, const sw_conv_transpose_opts *opts)")
+F("sw_binary_linear_new", sw_binary_linear, [P(sw_model), c_char_p, c_int64, c_int64, c_int64], [], 0, 0,
+  "sw_binary_linear sw_binary_linear_new(sw_model *model, const char *name, int64_t in, int64_t out, int64_t positions)")
+F("sw_binary_conv2d_new", sw_binary_conv2d, [P(sw_model), c_char_p, c_int64, c_int64, c_int], [], 0, 0,
+  "sw_binary_conv2d sw_binary_conv2d_new(sw_model *model, const char *name, int64_t in, int64_t out, int kernel)")
+F("sw_apply_linear", sw_value, [P(sw_ctx), sw_linear, sw_value], [], 0, 0,
+  "sw_value sw_apply_linear(sw_ctx *ctx, sw_linear layer, sw_value x)")
+F("sw_apply_conv2d", sw_value, [P(sw_ctx), sw_conv2d, sw_value], [], 0, 0,
+  "sw_value sw_apply_conv2d(sw_ctx *ctx, sw_conv2d layer, sw_value x)")
+F("sw_apply_conv_transpose2d", sw_value, [P(sw_ctx), sw_conv_transpose2d, sw_value], [], 0, 0,
+  "sw_value sw_apply_conv_transpose2d(sw_ctx *ctx, sw_conv_transpose2d layer, sw_value x)")
+F("sw_apply_lstm", sw_value, [P(sw_ctx), sw_lstm, sw_value, P(sw_value), P(sw_value)], [3, 4], 0, 0,
+  "sw_value sw_apply_lstm(sw_ctx *ctx, sw_lstm layer, sw_value x, sw_value *h, sw_value *c)")
+F("sw_apply_gru", sw_value, [P(sw_ctx), sw_gru, sw_value, P(sw_value)], [3], 0, 0,
+  "sw_value sw_apply_gru(sw_ctx *ctx, sw_gru layer, sw_value x, sw_value *h)")
+F("sw_apply_lstm_step", sw_value, [P(sw_ctx), sw_lstm, sw_value, P(sw_value), P(sw_value)], [3, 4], 0, 0,
+  "sw_value sw_apply_lstm_step(sw_ctx *ctx, sw_lstm layer, sw_value x, sw_value *h, sw_value *c)")
+F("sw_apply_gru_step", sw_value, [P(sw_ctx), sw_gru, sw_value, P(sw_value)], [3], 0, 0,
+  "sw_value sw_apply_gru_step(sw_ctx *ctx, sw_gru layer, sw_value x, sw_value *h)")
+F("sw_apply_embedding", sw_value, [P(sw_ctx), sw_embedding, sw_value], [], 0, 0,
+  "sw_value sw_apply_embedding(sw_ctx *ctx, sw_embedding layer, sw_value ids)")
+F("sw_apply_layer_norm", sw_value, [P(sw_ctx), sw_layer_norm, sw_value], [], 0, 0,
+  "sw_value sw_apply_layer_norm(sw_ctx *ctx, sw_layer_norm layer, sw_value x)")
+F("sw_apply_rms_norm", sw_value, [P(sw_ctx), sw_rms_norm, sw_value], [], 0, 0,
+  "sw_value sw_apply_rms_norm(sw_ctx *ctx, sw_rms_norm layer, sw_value x)")
+F("sw_apply_group_norm", sw_value, [P(sw_ctx), sw_group_norm, sw_value], [], 0, 0,
+  "sw_value sw_apply_group_norm(sw_ctx *ctx, sw_group_norm layer, sw_value x)")
+F("sw_apply_batch_norm2d", sw_value, [P(sw_ctx), sw_batch_norm2d, sw_value], [], 0, 0,
+  "sw_value sw_apply_batch_norm2d(sw_ctx *ctx, sw_batch_norm2d layer, sw_value x)")
+F("sw_apply_binary_linear", sw_value, [P(sw_ctx), sw_binary_linear, sw_value, c_int], [], 0, 0,
+  "sw_value sw_apply_binary_linear(sw_ctx *ctx, sw_binary_linear layer, sw_value bits, sw_binary_result what)")
+F("sw_apply_binary_conv2d", sw_value, [P(sw_ctx), sw_binary_conv2d, sw_value, c_int], [], 0, 0,
+  "sw_value sw_apply_binary_conv2d(sw_ctx *ctx, sw_binary_conv2d layer, sw_value bits, sw_binary_result what)")
+F("sw_optimizer_create", c_int, [P(P(sw_optimizer)), P(sw_model), P(sw_optimizer_opts)], [0], 1, 0,
+  "sw_status sw_optimizer_create(sw_optimizer **out, sw_model *model, const sw_optimizer_opts *opts)")
+F("sw_optimizer_kind", c_char_p, [c_size_t], [], 0, 0,
+  "const char *sw_optimizer_kind(size_t i)")
+F("sw_optimizer_skipped", c_int, [P(sw_optimizer), P(c_uint64), P(c_uint64)], [1, 2], 1, 0,
+  "sw_status sw_optimizer_skipped(const sw_optimizer *optimizer, uint64_t *total, uint64_t *in_a_row)")
+F("sw_optimizer_lr", sw_knob, [P(sw_optimizer), c_int], [], 0, 0,
+  "sw_knob sw_optimizer_lr(sw_optimizer *optimizer, int group)")
+F("sw_optimizer_knob", sw_knob, [P(sw_optimizer), c_int, c_char_p], [], 0, 0,
+  "sw_knob sw_optimizer_knob(sw_optimizer *optimizer, int group, const char *name)")
+F("sw_schedule_kind", c_char_p, [c_size_t], [], 0, 0,
+  "const char *sw_schedule_kind(size_t i)")
+F("sw_schedule_at", c_int, [P(sw_schedule), c_uint64, P(c_float)], [2], 1, 0,
+  "sw_status sw_schedule_at(const sw_schedule *schedule, uint64_t step, float *out)")
+F("sw_input", sw_value, [P(sw_ctx), c_int], [], 0, 0,
+  "sw_value sw_input(sw_ctx *ctx, int i)")
+F("sw_rank", c_int, [P(sw_ctx), sw_value], [], 0, 0,
+  "int sw_rank(sw_ctx *ctx, sw_value x)")
+F("sw_dim", c_int64, [P(sw_ctx), sw_value, c_int], [], 0, 0,
+  "int64_t sw_dim(sw_ctx *ctx, sw_value x, int axis)")
+F("sw_ctx_mode", c_int, [P(sw_ctx)], [], 0, 0,
+  "sw_mode sw_ctx_mode(sw_ctx *ctx)")
+F("sw_use", sw_value, [P(sw_ctx), sw_param], [], 0, 0,
+  "sw_value sw_use(sw_ctx *ctx, sw_param param)")
+F("sw_assign", None, [P(sw_ctx), sw_param, sw_value], [], 0, 0,
+  "void sw_assign(sw_ctx *ctx, sw_param state, sw_value x)")
 F("sw_backward", None, [P(sw_ctx), sw_value, P(P(sw_optimizer)), c_int], [], 0, 0,
   "void sw_backward(sw_ctx *ctx, sw_value loss, sw_optimizer *const *optimizers, int n)")
 F("sw_accumulate", None, [P(sw_ctx), P(sw_optimizer)], [], 0, 0,
@@ -1885,6 +1877,72 @@ F("sw_metric_past", c_int, [P(sw_exec), c_int, c_char_p, P(c_double)], [3], 1, 0
   "sw_status sw_metric_past(sw_exec *exec, int ago, const char *name, double *out)")
 F("sw_output_get", c_int, [P(sw_exec), c_char_p, P(sw_array)], [2], 1, 0,
   "sw_status sw_output_get(sw_exec *exec, const char *name, sw_array *out)")
+F("sw_dataset_synthetic", c_int, [P(P(sw_dataset)), c_int64, c_uint64], [0], 1, 0,
+  "sw_status sw_dataset_synthetic(sw_dataset **out, int64_t n, uint64_t seed)")
+F("sw_dataset_vectors", c_int, [P(P(sw_dataset)), c_int64, c_int64, c_uint64], [0], 1, 0,
+  "sw_status sw_dataset_vectors(sw_dataset **out, int64_t n, int64_t width, uint64_t seed)")
+F("sw_dataset_idx", c_int, [P(P(sw_dataset)), c_char_p, c_char_p], [0], 1, 0,
+  "sw_status sw_dataset_idx(sw_dataset **out, const char *dir, const char *part)")
+F("sw_dataset_idx_with", c_int, [P(P(sw_dataset)), c_char_p, c_char_p, P(sw_idx_opts)], [0], 1, 0,
+  "sw_status sw_dataset_idx_with(sw_dataset **out, const char *dir, const char *part, const sw_idx_opts *opts)")
+F("sw_dataset_cifar", c_int, [P(P(sw_dataset)), c_char_p, c_char_p, P(sw_cifar_opts)], [0], 1, 0,
+  "sw_status sw_dataset_cifar(sw_dataset **out, const char *dir, const char *part, const sw_cifar_opts *opts)")
+F("sw_dataset_csv", c_int, [P(P(sw_dataset)), P(P(sw_dataset)), c_char_p, P(sw_csv_opts)], [0, 1], 1, 0,
+  "sw_status sw_dataset_csv(sw_dataset **train, sw_dataset **test, const char *path, const sw_csv_opts *opts)")
+F("sw_dataset_text", c_int, [P(P(sw_dataset)), P(P(sw_dataset)), c_char_p, P(sw_text_opts)], [0, 1], 1, 0,
+  "sw_status sw_dataset_text(sw_dataset **train, sw_dataset **validation, const char *path, const sw_text_opts *opts)")
+F("sw_dataset_tokens", c_int, [P(P(sw_dataset)), P(P(sw_dataset)), c_char_p, P(sw_tokens_opts)], [0, 1], 1, 0,
+  "sw_status sw_dataset_tokens(sw_dataset **train, sw_dataset **validation, const char *path, const sw_tokens_opts *opts)")
+F("sw_dataset_npy", c_int, [P(P(sw_dataset)), P(P(sw_dataset)), c_char_p, P(sw_npy_opts)], [0, 1], 1, 0,
+  "sw_status sw_dataset_npy(sw_dataset **train, sw_dataset **test, const char *path, const sw_npy_opts *opts)")
+F("sw_dataset_npz", c_int, [P(P(sw_dataset)), P(P(sw_dataset)), c_char_p, P(sw_npy_opts)], [0, 1], 1, 0,
+  "sw_status sw_dataset_npz(sw_dataset **train, sw_dataset **test, const char *path, const sw_npy_opts *opts)")
+F("sw_dataset_arrays", c_int, [P(P(sw_dataset)), c_int64, P(sw_samples), c_int, P(sw_arrays_opts)], [0], 1, 0,
+  "sw_status sw_dataset_arrays(sw_dataset **out, int64_t n, const sw_samples *fields, int n_fields, const sw_arrays_opts *opts)")
+F("sw_dataset_images", c_int, [P(P(sw_dataset)), P(P(sw_dataset)), c_char_p, P(sw_images_opts)], [0, 1], 1, 0,
+  "sw_status sw_dataset_images(sw_dataset **train, sw_dataset **test, const char *dir, const sw_images_opts *opts)")
+F("sw_dataset_split", c_int, [P(P(sw_dataset)), P(P(sw_dataset)), P(sw_dataset), c_int64, c_uint64], [0, 1], 1, 0,
+  "sw_status sw_dataset_split(sw_dataset **first, sw_dataset **second, const sw_dataset *dataset, int64_t n_second, uint64_t seed)")
+F("sw_dataset_hash", c_int, [P(sw_dataset), P(c_uint64)], [1], 1, 0,
+  "sw_status sw_dataset_hash(const sw_dataset *dataset, uint64_t *out)")
+F("sw_dataset_destroy", None, [P(sw_dataset)], [], 0, 0,
+  "void sw_dataset_destroy(sw_dataset *dataset)")
+F("sw_dataset_describe", None, [P(sw_dataset), P(sw_dataset_info)], [1], 0, 0,
+  "void sw_dataset_describe(const sw_dataset *dataset, sw_dataset_info *out)")
+F("sw_dataset_moments", c_int, [P(sw_dataset), c_int, c_int, P(c_float), P(c_float)], [3, 4], 1, 0,
+  "sw_status sw_dataset_moments(const sw_dataset *dataset, int field, int n, float *mean, float *deviation)")
+F("sw_confusion_add", c_int, [P(c_uint64), c_int64, P(sw_array), P(sw_array)], [0], 1, 0,
+  "sw_status sw_confusion_add(uint64_t *counts, int64_t classes, const sw_array *scores, const sw_array *labels)")
+F("sw_confusion_class", c_int, [P(c_uint64), c_int64, c_int64, P(sw_class_score)], [3], 1, 0,
+  "sw_status sw_confusion_class(const uint64_t *counts, int64_t classes, int64_t k, sw_class_score *out)")
+F("sw_confusion_mean", c_int, [P(c_uint64), c_int64, P(sw_class_score)], [2], 1, 0,
+  "sw_status sw_confusion_mean(const uint64_t *counts, int64_t classes, sw_class_score *out)")
+F("sw_loader_create", c_int, [P(P(sw_loader)), P(sw_dataset), P(sw_loader_opts)], [0], 1, 0,
+  "sw_status sw_loader_create(sw_loader **out, const sw_dataset *dataset, const sw_loader_opts *opts)")
+F("sw_loader_destroy", None, [P(sw_loader)], [], 0, 0,
+  "void sw_loader_destroy(sw_loader *loader)")
+F("sw_loader_epoch", c_int, [P(sw_loader), c_uint64], [], 1, 0,
+  "sw_status sw_loader_epoch(sw_loader *loader, uint64_t epoch)")
+F("sw_loader_next", c_int, [P(sw_loader), P(P(sw_array)), P(c_int)], [1, 2], 1, 0,
+  "sw_status sw_loader_next(sw_loader *loader, const sw_array **inputs, int *n_inputs)")
+F("sw_loader_seek", c_int, [P(sw_loader), c_uint64, c_int64], [], 1, 0,
+  "sw_status sw_loader_seek(sw_loader *loader, uint64_t epoch, int64_t batch)")
+F("sw_loader_position", c_int, [P(sw_loader), P(c_uint64), P(c_int64)], [1, 2], 1, 0,
+  "sw_status sw_loader_position(const sw_loader *loader, uint64_t *epoch, int64_t *batch)")
+F("sw_loader_bytes", c_size_t, [P(sw_loader)], [], 0, 0,
+  "size_t sw_loader_bytes(const sw_loader *loader)")
+F("sw_loader_batches", c_int64, [P(sw_loader)], [], 0, 0,
+  "int64_t sw_loader_batches(const sw_loader *loader)")
+F("sw_feed_create", c_int, [P(P(sw_feed)), P(sw_dataset), P(sw_feed_opts)], [0], 1, 0,
+  "sw_status sw_feed_create(sw_feed **out, const sw_dataset *dataset, const sw_feed_opts *opts)")
+F("sw_feed_destroy", None, [P(sw_feed)], [], 0, 0,
+  "void sw_feed_destroy(sw_feed *feed)")
+F("sw_feed_batches", c_int64, [P(sw_feed)], [], 0, 0,
+  "int64_t sw_feed_batches(const sw_feed *feed)")
+F("sw_feed_bytes", c_size_t, [P(sw_feed)], [], 0, 0,
+  "size_t sw_feed_bytes(const sw_feed *feed)")
+F("sw_feed_sample", c_int, [P(sw_feed), c_uint64, c_uint64, c_int64, P(c_int64)], [4], 1, 0,
+  "sw_status sw_feed_sample(const sw_feed *feed, uint64_t stream, uint64_t epoch, int64_t i, int64_t *out)")
 F("sw_members_create", c_int, [P(P(sw_members)), P(sw_exec), P(sw_members_opts)], [0], 1, 0,
   "sw_status sw_members_create(sw_members **out, sw_exec *exec, const sw_members_opts *opts)")
 F("sw_members_destroy", None, [P(sw_members)], [], 0, 0,
@@ -1957,18 +2015,60 @@ F("sw_model_resize_plan", c_int, [P(sw_model), P(sw_model), P(sw_exec), P(sw_run
   "sw_status sw_model_resize_plan(sw_model *to, sw_model *from, sw_exec *exec, const sw_run_args *args_to, const sw_run_args *args_from, const sw_resize_opts *opts, sw_resize_info *out)")
 F("sw_members_resize_plan", c_int, [P(sw_members), P(sw_members), P(sw_members_args), P(sw_resize_opts), P(sw_resize_info)], [4], 1, 0,
   "sw_status sw_members_resize_plan(sw_members *to, sw_members *from, const sw_members_args *args, const sw_resize_opts *opts, sw_resize_info *out)")
-F("sw_feed_create", c_int, [P(P(sw_feed)), P(sw_dataset), P(sw_feed_opts)], [0], 1, 0,
-  "sw_status sw_feed_create(sw_feed **out, const sw_dataset *dataset, const sw_feed_opts *opts)")
-F("sw_feed_destroy", None, [P(sw_feed)], [], 0, 0,
-  "void sw_feed_destroy(sw_feed *feed)")
-F("sw_feed_batches", c_int64, [P(sw_feed)], [], 0, 0,
-  "int64_t sw_feed_batches(const sw_feed *feed)")
-F("sw_feed_bytes", c_size_t, [P(sw_feed)], [], 0, 0,
-  "size_t sw_feed_bytes(const sw_feed *feed)")
-F("sw_feed_sample", c_int, [P(sw_feed), c_uint64, c_uint64, c_int64, P(c_int64)], [4], 1, 0,
-  "sw_status sw_feed_sample(const sw_feed *feed, uint64_t stream, uint64_t epoch, int64_t i, int64_t *out)")
 F("sw_pack", c_int, [P(sw_pack_shape), c_size_t, c_size_t, c_int, P(c_size_t), P(sw_packing)], [4, 5], 1, 0,
   "sw_status sw_pack(const sw_pack_shape *shapes, size_t n, size_t budget, int threads, size_t *resident, sw_packing *out)")
+F("sw_model_save", c_int, [P(sw_model), c_char_p], [], 1, 0,
+  "sw_status sw_model_save(const sw_model *model, const char *path)")
+F("sw_model_load", c_int, [P(sw_model), c_char_p], [], 1, 0,
+  "sw_status sw_model_load(sw_model *model, const char *path)")
+F("sw_model_note", c_int, [P(sw_model), c_char_p, c_char_p], [], 1, 0,
+  "sw_status sw_model_note(sw_model *model, const char *key, const char *text)")
+F("sw_params_note", c_int, [c_char_p, c_char_p, P(c_char), c_size_t], [], 1, 0,
+  "sw_status sw_params_note(const char *path, const char *key, char *text, size_t bytes)")
+F("sw_checkpoint_create", c_int, [P(P(sw_checkpoint)), P(sw_exec), P(sw_checkpoint_opts)], [0], 1, 0,
+  "sw_status sw_checkpoint_create(sw_checkpoint **out, sw_exec *exec, const sw_checkpoint_opts *opts)")
+F("sw_checkpoint_destroy", None, [P(sw_checkpoint)], [], 0, 0,
+  "void sw_checkpoint_destroy(sw_checkpoint *checkpoint)")
+F("sw_checkpoint_loader", c_int, [P(sw_checkpoint), P(sw_loader)], [], 1, 0,
+  "sw_status sw_checkpoint_loader(sw_checkpoint *checkpoint, sw_loader *loader)")
+F("sw_checkpoint_members", c_int, [P(sw_checkpoint), P(sw_members), P(sw_member), c_size_t], [], 1, 0,
+  "sw_status sw_checkpoint_members(sw_checkpoint *checkpoint, sw_members *members, const sw_member *list, size_t n)")
+F("sw_checkpoint_ready", c_int, [P(sw_checkpoint)], [], 1, 0,
+  "sw_status sw_checkpoint_ready(sw_checkpoint *checkpoint)")
+F("sw_checkpoint_bytes", c_size_t, [P(sw_checkpoint)], [], 0, 0,
+  "size_t sw_checkpoint_bytes(const sw_checkpoint *checkpoint)")
+F("sw_checkpoint_put", c_int, [P(sw_checkpoint), c_char_p, c_void_p, c_size_t], [], 1, 0,
+  "sw_status sw_checkpoint_put(sw_checkpoint *checkpoint, const char *name, const void *bytes, size_t n)")
+F("sw_checkpoint_take", c_int, [P(sw_checkpoint), c_uint64], [], 1, 0,
+  "sw_status sw_checkpoint_take(sw_checkpoint *checkpoint, uint64_t step)")
+F("sw_checkpoint_write", c_int, [P(sw_checkpoint)], [], 1, 0,
+  "sw_status sw_checkpoint_write(sw_checkpoint *checkpoint)")
+F("sw_checkpoint_wait", c_int, [P(sw_checkpoint)], [], 1, 0,
+  "sw_status sw_checkpoint_wait(sw_checkpoint *checkpoint)")
+F("sw_checkpoint_save", c_int, [P(sw_checkpoint), c_uint64], [], 1, 0,
+  "sw_status sw_checkpoint_save(sw_checkpoint *checkpoint, uint64_t step)")
+F("sw_checkpoint_state", c_int, [P(sw_checkpoint), P(sw_checkpoint_info)], [1], 1, 0,
+  "sw_status sw_checkpoint_state(sw_checkpoint *checkpoint, sw_checkpoint_info *out)")
+F("sw_checkpoint_find", c_int, [P(sw_checkpoint), c_char_p, P(sw_checkpoint_found)], [2], 1, 0,
+  "sw_status sw_checkpoint_find(sw_checkpoint *checkpoint, const char *path, sw_checkpoint_found *out)")
+F("sw_checkpoint_get", c_int, [P(sw_checkpoint), c_char_p, P(c_void_p), P(c_size_t)], [2, 3], 1, 0,
+  "sw_status sw_checkpoint_get(sw_checkpoint *checkpoint, const char *name, const void **bytes, size_t *n)")
+F("sw_checkpoint_load", c_int, [P(sw_checkpoint)], [], 1, 0,
+  "sw_status sw_checkpoint_load(sw_checkpoint *checkpoint)")
+F("sw_profile_create", c_int, [P(P(sw_profile)), P(sw_profile_opts)], [0], 1, 0,
+  "sw_status sw_profile_create(sw_profile **out, const sw_profile_opts *opts)")
+F("sw_profile_least", c_int, [P(sw_exec), P(sw_run_args), c_int, P(sw_profile_opts), P(c_size_t)], [4], 1, 0,
+  "sw_status sw_profile_least(sw_exec *exec, const sw_run_args *args, int n, const sw_profile_opts *opts, size_t *out)")
+F("sw_profile_flush", c_int, [P(sw_profile)], [], 1, 0,
+  "sw_status sw_profile_flush(sw_profile *profile)")
+F("sw_profile_sync", c_int, [P(sw_profile)], [], 1, 0,
+  "sw_status sw_profile_sync(sw_profile *profile)")
+F("sw_profile_end_status", None, [P(sw_profile), c_int, c_char_p], [], 0, 0,
+  "void sw_profile_end_status(sw_profile *profile, sw_status status, const char *why)")
+F("sw_profile_destroy", c_int, [P(sw_profile)], [], 1, 0,
+  "sw_status sw_profile_destroy(sw_profile *profile)")
+F("sw_witness", c_int, [P(sw_exec), P(sw_run_args), c_uint32, P(sw_witness_info)], [3], 1, 0,
+  "sw_status sw_witness(sw_exec *exec, const sw_run_args *args, uint32_t which, sw_witness_info *out)")
 F("sw_space_create", c_int, [P(P(sw_space))], [0], 1, 0,
   "sw_status sw_space_create(sw_space **out)")
 F("sw_space_destroy", None, [P(sw_space)], [], 0, 0,
@@ -2147,106 +2247,6 @@ F("sw_evolution_resume", c_int, [P(sw_evolution), P(c_int)], [1], 1, 0,
   "sw_status sw_evolution_resume(sw_evolution *evolution, int *found)")
 F("sw_evolution_rebuild", c_int, [P(sw_evolution), c_uint64, P(P(sw_net))], [2], 1, 0,
   "sw_status sw_evolution_rebuild(sw_evolution *evolution, uint64_t id, sw_net **out)")
-F("sw_witness", c_int, [P(sw_exec), P(sw_run_args), c_uint32, P(sw_witness_info)], [3], 1, 0,
-  "sw_status sw_witness(sw_exec *exec, const sw_run_args *args, uint32_t which, sw_witness_info *out)")
-F("sw_dataset_synthetic", c_int, [P(P(sw_dataset)), c_int64, c_uint64], [0], 1, 0,
-  "sw_status sw_dataset_synthetic(sw_dataset **out, int64_t n, uint64_t seed)")
-F("sw_dataset_vectors", c_int, [P(P(sw_dataset)), c_int64, c_int64, c_uint64], [0], 1, 0,
-  "sw_status sw_dataset_vectors(sw_dataset **out, int64_t n, int64_t width, uint64_t seed)")
-F("sw_dataset_idx", c_int, [P(P(sw_dataset)), c_char_p, c_char_p], [0], 1, 0,
-  "sw_status sw_dataset_idx(sw_dataset **out, const char *dir, const char *part)")
-F("sw_dataset_idx_with", c_int, [P(P(sw_dataset)), c_char_p, c_char_p, P(sw_idx_opts)], [0], 1, 0,
-  "sw_status sw_dataset_idx_with(sw_dataset **out, const char *dir, const char *part, const sw_idx_opts *opts)")
-F("sw_dataset_cifar", c_int, [P(P(sw_dataset)), c_char_p, c_char_p, P(sw_cifar_opts)], [0], 1, 0,
-  "sw_status sw_dataset_cifar(sw_dataset **out, const char *dir, const char *part, const sw_cifar_opts *opts)")
-F("sw_dataset_csv", c_int, [P(P(sw_dataset)), P(P(sw_dataset)), c_char_p, P(sw_csv_opts)], [0, 1], 1, 0,
-  "sw_status sw_dataset_csv(sw_dataset **train, sw_dataset **test, const char *path, const sw_csv_opts *opts)")
-F("sw_dataset_text", c_int, [P(P(sw_dataset)), P(P(sw_dataset)), c_char_p, P(sw_text_opts)], [0, 1], 1, 0,
-  "sw_status sw_dataset_text(sw_dataset **train, sw_dataset **validation, const char *path, const sw_text_opts *opts)")
-F("sw_dataset_tokens", c_int, [P(P(sw_dataset)), P(P(sw_dataset)), c_char_p, P(sw_tokens_opts)], [0, 1], 1, 0,
-  "sw_status sw_dataset_tokens(sw_dataset **train, sw_dataset **validation, const char *path, const sw_tokens_opts *opts)")
-F("sw_dataset_npy", c_int, [P(P(sw_dataset)), P(P(sw_dataset)), c_char_p, P(sw_npy_opts)], [0, 1], 1, 0,
-  "sw_status sw_dataset_npy(sw_dataset **train, sw_dataset **test, const char *path, const sw_npy_opts *opts)")
-F("sw_dataset_npz", c_int, [P(P(sw_dataset)), P(P(sw_dataset)), c_char_p, P(sw_npy_opts)], [0, 1], 1, 0,
-  "sw_status sw_dataset_npz(sw_dataset **train, sw_dataset **test, const char *path, const sw_npy_opts *opts)")
-F("sw_dataset_arrays", c_int, [P(P(sw_dataset)), c_int64, P(sw_samples), c_int, P(sw_arrays_opts)], [0], 1, 0,
-  "sw_status sw_dataset_arrays(sw_dataset **out, int64_t n, const sw_samples *fields, int n_fields, const sw_arrays_opts *opts)")
-F("sw_dataset_images", c_int, [P(P(sw_dataset)), P(P(sw_dataset)), c_char_p, P(sw_images_opts)], [0, 1], 1, 0,
-  "sw_status sw_dataset_images(sw_dataset **train, sw_dataset **test, const char *dir, const sw_images_opts *opts)")
-F("sw_dataset_split", c_int, [P(P(sw_dataset)), P(P(sw_dataset)), P(sw_dataset), c_int64, c_uint64], [0, 1], 1, 0,
-  "sw_status sw_dataset_split(sw_dataset **first, sw_dataset **second, const sw_dataset *dataset, int64_t n_second, uint64_t seed)")
-F("sw_dataset_hash", c_int, [P(sw_dataset), P(c_uint64)], [1], 1, 0,
-  "sw_status sw_dataset_hash(const sw_dataset *dataset, uint64_t *out)")
-F("sw_dataset_destroy", None, [P(sw_dataset)], [], 0, 0,
-  "void sw_dataset_destroy(sw_dataset *dataset)")
-F("sw_dataset_describe", None, [P(sw_dataset), P(sw_dataset_info)], [1], 0, 0,
-  "void sw_dataset_describe(const sw_dataset *dataset, sw_dataset_info *out)")
-F("sw_dataset_moments", c_int, [P(sw_dataset), c_int, c_int, P(c_float), P(c_float)], [3, 4], 1, 0,
-  "sw_status sw_dataset_moments(const sw_dataset *dataset, int field, int n, float *mean, float *deviation)")
-F("sw_confusion_add", c_int, [P(c_uint64), c_int64, P(sw_array), P(sw_array)], [0], 1, 0,
-  "sw_status sw_confusion_add(uint64_t *counts, int64_t classes, const sw_array *scores, const sw_array *labels)")
-F("sw_confusion_class", c_int, [P(c_uint64), c_int64, c_int64, P(sw_class_score)], [3], 1, 0,
-  "sw_status sw_confusion_class(const uint64_t *counts, int64_t classes, int64_t k, sw_class_score *out)")
-F("sw_confusion_mean", c_int, [P(c_uint64), c_int64, P(sw_class_score)], [2], 1, 0,
-  "sw_status sw_confusion_mean(const uint64_t *counts, int64_t classes, sw_class_score *out)")
-F("sw_loader_create", c_int, [P(P(sw_loader)), P(sw_dataset), P(sw_loader_opts)], [0], 1, 0,
-  "sw_status sw_loader_create(sw_loader **out, const sw_dataset *dataset, const sw_loader_opts *opts)")
-F("sw_loader_destroy", None, [P(sw_loader)], [], 0, 0,
-  "void sw_loader_destroy(sw_loader *loader)")
-F("sw_loader_epoch", c_int, [P(sw_loader), c_uint64], [], 1, 0,
-  "sw_status sw_loader_epoch(sw_loader *loader, uint64_t epoch)")
-F("sw_loader_next", c_int, [P(sw_loader), P(P(sw_array)), P(c_int)], [1, 2], 1, 0,
-  "sw_status sw_loader_next(sw_loader *loader, const sw_array **inputs, int *n_inputs)")
-F("sw_loader_seek", c_int, [P(sw_loader), c_uint64, c_int64], [], 1, 0,
-  "sw_status sw_loader_seek(sw_loader *loader, uint64_t epoch, int64_t batch)")
-F("sw_loader_position", c_int, [P(sw_loader), P(c_uint64), P(c_int64)], [1, 2], 1, 0,
-  "sw_status sw_loader_position(const sw_loader *loader, uint64_t *epoch, int64_t *batch)")
-F("sw_loader_bytes", c_size_t, [P(sw_loader)], [], 0, 0,
-  "size_t sw_loader_bytes(const sw_loader *loader)")
-F("sw_loader_batches", c_int64, [P(sw_loader)], [], 0, 0,
-  "int64_t sw_loader_batches(const sw_loader *loader)")
-F("sw_checkpoint_create", c_int, [P(P(sw_checkpoint)), P(sw_exec), P(sw_checkpoint_opts)], [0], 1, 0,
-  "sw_status sw_checkpoint_create(sw_checkpoint **out, sw_exec *exec, const sw_checkpoint_opts *opts)")
-F("sw_checkpoint_destroy", None, [P(sw_checkpoint)], [], 0, 0,
-  "void sw_checkpoint_destroy(sw_checkpoint *checkpoint)")
-F("sw_checkpoint_loader", c_int, [P(sw_checkpoint), P(sw_loader)], [], 1, 0,
-  "sw_status sw_checkpoint_loader(sw_checkpoint *checkpoint, sw_loader *loader)")
-F("sw_checkpoint_members", c_int, [P(sw_checkpoint), P(sw_members), P(sw_member), c_size_t], [], 1, 0,
-  "sw_status sw_checkpoint_members(sw_checkpoint *checkpoint, sw_members *members, const sw_member *list, size_t n)")
-F("sw_checkpoint_ready", c_int, [P(sw_checkpoint)], [], 1, 0,
-  "sw_status sw_checkpoint_ready(sw_checkpoint *checkpoint)")
-F("sw_checkpoint_bytes", c_size_t, [P(sw_checkpoint)], [], 0, 0,
-  "size_t sw_checkpoint_bytes(const sw_checkpoint *checkpoint)")
-F("sw_checkpoint_put", c_int, [P(sw_checkpoint), c_char_p, c_void_p, c_size_t], [], 1, 0,
-  "sw_status sw_checkpoint_put(sw_checkpoint *checkpoint, const char *name, const void *bytes, size_t n)")
-F("sw_checkpoint_take", c_int, [P(sw_checkpoint), c_uint64], [], 1, 0,
-  "sw_status sw_checkpoint_take(sw_checkpoint *checkpoint, uint64_t step)")
-F("sw_checkpoint_write", c_int, [P(sw_checkpoint)], [], 1, 0,
-  "sw_status sw_checkpoint_write(sw_checkpoint *checkpoint)")
-F("sw_checkpoint_wait", c_int, [P(sw_checkpoint)], [], 1, 0,
-  "sw_status sw_checkpoint_wait(sw_checkpoint *checkpoint)")
-F("sw_checkpoint_save", c_int, [P(sw_checkpoint), c_uint64], [], 1, 0,
-  "sw_status sw_checkpoint_save(sw_checkpoint *checkpoint, uint64_t step)")
-F("sw_checkpoint_state", c_int, [P(sw_checkpoint), P(sw_checkpoint_info)], [1], 1, 0,
-  "sw_status sw_checkpoint_state(sw_checkpoint *checkpoint, sw_checkpoint_info *out)")
-F("sw_checkpoint_find", c_int, [P(sw_checkpoint), c_char_p, P(sw_checkpoint_found)], [2], 1, 0,
-  "sw_status sw_checkpoint_find(sw_checkpoint *checkpoint, const char *path, sw_checkpoint_found *out)")
-F("sw_checkpoint_get", c_int, [P(sw_checkpoint), c_char_p, P(c_void_p), P(c_size_t)], [2, 3], 1, 0,
-  "sw_status sw_checkpoint_get(sw_checkpoint *checkpoint, const char *name, const void **bytes, size_t *n)")
-F("sw_checkpoint_load", c_int, [P(sw_checkpoint)], [], 1, 0,
-  "sw_status sw_checkpoint_load(sw_checkpoint *checkpoint)")
-F("sw_profile_create", c_int, [P(P(sw_profile)), P(sw_profile_opts)], [0], 1, 0,
-  "sw_status sw_profile_create(sw_profile **out, const sw_profile_opts *opts)")
-F("sw_profile_least", c_int, [P(sw_exec), P(sw_run_args), c_int, P(sw_profile_opts), P(c_size_t)], [4], 1, 0,
-  "sw_status sw_profile_least(sw_exec *exec, const sw_run_args *args, int n, const sw_profile_opts *opts, size_t *out)")
-F("sw_profile_flush", c_int, [P(sw_profile)], [], 1, 0,
-  "sw_status sw_profile_flush(sw_profile *profile)")
-F("sw_profile_sync", c_int, [P(sw_profile)], [], 1, 0,
-  "sw_status sw_profile_sync(sw_profile *profile)")
-F("sw_profile_end_status", None, [P(sw_profile), c_int, c_char_p], [], 0, 0,
-  "void sw_profile_end_status(sw_profile *profile, sw_status status, const char *why)")
-F("sw_profile_destroy", c_int, [P(sw_profile)], [], 1, 0,
-  "sw_status sw_profile_destroy(sw_profile *profile)")
 F("sw_type_elements", c_int64, [P(sw_type)], [], 0, 0,
   "int64_t sw_type_elements(const sw_type *type)")
 F("sw_type_bytes", c_size_t, [P(sw_type)], [], 0, 0,

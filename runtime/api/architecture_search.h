@@ -1,0 +1,301 @@
+/* Search of architectures: mutation, crossover, selection, and whole evolutions.
+ *
+ *     sw_evolution_opts opts = {.size = sizeof opts, .train = dataset, .population = 20};
+ *     opts.validation = dataset;
+ *     SW_TRY(sw_evolution_create(&evolution, exec, &opts));
+ *     sw_evolve_progress progress = {.size = sizeof progress};
+ *     SW_TRY(sw_evolution_advance(evolution, &progress));
+ */
+
+/* ---- mutation and crossover -------------------------------------------------------------- */
+
+typedef enum {
+    SW_MUTATE_SIZE,          /* outputs of a vertex: by a share of low to high of them */
+    SW_MUTATE_ADD_VERTEX,    /* behind it: a draw from the space, three times in four one that
+                                begins as the identity; not behind the input */
+    SW_MUTATE_REMOVE_VERTEX, /* what reads it reads what it read, of a join one of them; what
+                                no vertex reads then goes too */
+    SW_MUTATE_ADD_EDGE,      /* from it to a later one, by an add or a concat in between */
+    SW_MUTATE_REMOVE_EDGE,   /* of an add or a concat, from what others read too */
+    SW_MUTATE_KERNEL,        /* by low to high, in steps of two; filters stay aligned */
+    SW_MUTATE_ACTIVATION,
+    SW_MUTATE_POOL,           /* max to average and back */
+    SW_MUTATE_RATE,           /* of learning: times 1 + a share of low to high; 1e-6 to 1 */
+    SW_MUTATE_OPTIMIZER,      /* another kind, the rate stays */
+    SW_MUTATE_OPTIMIZER_PART, /* weight decay, momentum or clip: there, or gone */
+    SW_MUTATE_BATCH,          /* times 1 + a share of low to high, in multiples of 8 */
+    SW_MUTATE_GROW /* all sizes by the largest share up to high that sw_mutate_opts.fits: found
+                      by bisection */
+} sw_mutation_kind;
+#define SW_MUTATION_KINDS 13
+SW_API const char *sw_mutation_kind_name(sw_mutation_kind kind); /* NULL past the end */
+
+/* By which vertices are preferred: with the utility u of a vertex (the mean of its neurons), m
+ * the largest and a the mean of all that the mutation could change, the probability is
+ * p^((2 m^s - u^s) / (2 m^s - a^s)), s = 1/2, for HIGH, and p^(1 / that), s = 2, for LOW. p for
+ * vertices without utilities. */
+typedef enum { SW_WEIGH_NOTHING, SW_WEIGH_HIGH, SW_WEIGH_LOW } sw_weigh;
+
+typedef int sw_vertex_filter(const sw_genome *genome, uint32_t vertex, void *user);
+/* One of a list, applied in its order. */
+typedef struct {
+    sw_mutation_kind kind;
+    sw_weigh weigh;
+    double probability; /* of each vertex that it could change; of the genome for those of
+                           optimizer and batch, and for GROW */
+    double low, high;   /* both 0: -0.2 and 0.2 of sizes, -2 and 2 of kernels, -0.15 and 0.15 of
+                           rates, -0.5 and 0.5 of batches, 0 and 1 of GROW. Others have none */
+    const sw_search_space *space; /* ADD_VERTEX: its "insert" part; NULL: that of the opts */
+    uint32_t min_vertices;        /* not where the genome has fewer */
+    uint64_t max_parameters;      /* not where it has more; 0: no bound */
+    sw_vertex_filter *filter;     /* 0: not this vertex; NULL: all */
+    void *user;
+    uint64_t reserved[2]; /* must be zero */
+} sw_mutation;
+
+/* What was done; `text` says it: "conv3: 16 to 19 outputs". */
+typedef struct {
+    size_t size;
+    sw_mutation_kind kind;
+    const char *vertex; /* NULL: of optimizer or batch */
+    const char *text;
+    int exact; /* 1: the net computes what it did, up to 1e-6 */
+} sw_mutation_record;
+typedef void sw_mutation_fn(const sw_mutation_record *record, void *user);
+
+/* Utility of the neurons of a vertex with parameters; vertices without any: 1 for each. What is
+ * below 0 or not finite counts as 0. */
+typedef struct {
+    uint32_t vertex;
+    int64_t n; /* its channels */
+    const float *values;
+    uint64_t reserved[2]; /* must be zero */
+} sw_neuron_utility;
+
+/* May this genome be? 1: yes; 0: no; below 0: it failed, sw_last_error() says why, and the call
+ * returns the status of which this is the negative. */
+typedef int sw_genome_fits(const sw_genome *genome, void *user);
+
+typedef struct {
+    size_t size;
+    const sw_mutation *mutations; /* n_mutations; none: sw_mutations_default */
+    size_t n_mutations;
+    uint64_t seed;
+    const sw_search_space *space;       /* NULL: the default one */
+    const sw_neuron_utility *utilities; /* n_utilities */
+    size_t n_utilities;
+    sw_genome_fits *fits; /* a hard constraint: a mutation whose result does not is undone;
+                             NULL: all do */
+    void *fits_user;
+    sw_mutation_fn *record; /* NULL: none */
+    void *record_user;
+    uint32_t max_vertices; /* 0: 1024 */
+    int64_t max_size;      /* of a vertex; 0: 4096 */
+} sw_mutate_opts;
+/* The mutations that a run has by itself. */
+SW_API const sw_mutation *sw_mutations_default(size_t *n);
+/* A child of a genome: a function of its arguments alone. It may be equal to the parent. */
+SW_MUST_USE SW_API sw_status sw_genome_mutate(sw_genome **out, const sw_genome *parent,
+                                              const sw_mutate_opts *opts);
+
+typedef struct {
+    size_t size;
+    uint64_t seed;
+    double vertices, optimizer, rate, batch; /* probability that each is exchanged; all 0: 0.5,
+                                                0.25, 0.25 and 0.25 */
+    double deviation; /* of the position of the segments, as a share of the depth; 0: 0.1 */
+    const sw_neuron_utility *utilities_a, *utilities_b;
+    size_t n_utilities_a, n_utilities_b;
+} sw_crossover_opts;
+/* Two children of two genomes of one task, with segments of similar position exchanged and
+ * sizes aligned. Either `out` may be NULL. Where no segment fits they are copies. */
+SW_MUST_USE SW_API sw_status sw_genome_crossover(sw_genome **out_a, sw_genome **out_b,
+                                                 const sw_genome *a, const sw_genome *b,
+                                                 const sw_crossover_opts *opts);
+
+/* ---- selection --------------------------------------------------------------------------- */
+
+/* Of n fitnesses, higher is better and NaN the worst; equals are in the order of their index.
+ * Functions of their arguments alone. */
+typedef enum {
+    SW_SELECT_ELITE,     /* the best ones, in order */
+    SW_SELECT_SUS,       /* stochastic universal sampling: evenly spaced pointers over the
+                            fitness, from which the least one, if below 0, is subtracted */
+    SW_SELECT_TOURNAMENT /* of k contestants, drawn by dealing shuffled copies, the one of rank
+                            i wins with probability p (1 - p)^i, the last one with what
+                            remains */
+} sw_selection_kind;
+typedef struct {
+    sw_selection_kind kind;
+    uint32_t n;           /* that it selects */
+    uint32_t contestants; /* tournament: k; 0: 2 */
+    double p;             /* tournament: above 0 to 1; 0: 1 */
+    int stage;            /* those of one stage select side by side, one behind the other in the
+                             result; those of the next one from what they selected */
+    int keep; /* 1: what it selects goes on as it is: no crossover and no mutation */
+    uint64_t reserved[2]; /* must be zero */
+} sw_selection;
+/* *n_out indices in `out` (room for the sum of the last stage's n), and with `kept` (or NULL)
+ * for each whether it goes on as it is. */
+SW_MUST_USE SW_API sw_status sw_select(const double *fitness, size_t n,
+                                       const sw_selection *selections, size_t n_selections,
+                                       uint64_t seed, uint32_t *out, int *kept, size_t *n_out);
+/* Rank (from 0: dominated by none) and crowding distance of n points with m objectives each,
+ * all to be maximised (Deb et al. 2002); a point with a NaN is behind all. crowding may be
+ * NULL. */
+SW_MUST_USE SW_API sw_status sw_pareto(const double *objectives, size_t n, size_t m,
+                                       uint32_t *rank, double *crowding);
+
+/* ---- evolution: a population of architectures -------------------------------------------- */
+
+typedef enum {
+    SW_FITNESS_ACCURACY,       /* on the validation part, behind the training of a generation */
+    SW_FITNESS_TRAIN_ACCURACY, /* of the generation's training steps, the first `drop` of them
+                                  left out */
+    SW_FITNESS_LOSS,           /* on the validation part, negated */
+    SW_FITNESS_TIME,           /* ns of training a sample, negated: differs from run to run */
+    SW_FITNESS_PARAMETERS,     /* these three negated too: smaller is fitter */
+    SW_FITNESS_PEAK_BYTES,     /* as predicted; costs no run */
+    SW_FITNESS_OPERATIONS,     /* of a training sample */
+    SW_FITNESS_CUSTOM          /* what `fn` says */
+} sw_fitness_kind;
+#define SW_FITNESS_KINDS 8
+SW_API const char *sw_fitness_kind_name(sw_fitness_kind kind); /* NULL past the end */
+
+/* A member as callbacks see it. */
+typedef struct {
+    size_t size;
+    uint64_t id, parents[2]; /* ids of the run, from 1; 0: none */
+    uint64_t born;           /* generation */
+    uint64_t steps;          /* that it has been trained, its parents' among them */
+    const sw_genome *genome;
+    const sw_price *price;
+    size_t measured_bytes; /* most that lived in its training steps, model and batch too; 0: not
+                              yet */
+    double fitness;        /* NaN: none */
+    double loss, accuracy, train_accuracy; /* of the last generation; NaN: none */
+    uint64_t ns_per_sample;
+    uint32_t rank; /* Pareto */
+    int invalid;   /* 1: its numbers became NaN or infinite, or it failed */
+    const char *why;
+} sw_candidate;
+typedef double sw_fitness_fn(const sw_candidate *candidate, void *user);
+/* A term; the fitness is the sum of the terms of objective 0. With objectives above 0 members
+ * are compared by Pareto rank, then by crowding distance. */
+typedef struct {
+    sw_fitness_kind kind;
+    int objective;
+    double factor; /* 0: 1 */
+    double
+        average; /* over generations, of a member: (1 - average) now + average before; 0: none
+                  */
+    double drop; /* TRAIN_ACCURACY; 0: 0.5 */
+    double (*map)(double x, void *user); /* of the term, in front of its factor; NULL: none */
+    sw_fitness_fn *fn;
+    void *user;
+    uint64_t reserved[2]; /* must be zero */
+} sw_fitness;
+
+typedef struct {
+    size_t size;
+    const sw_dataset *train, *validation; /* borrowed */
+    const sw_search_space *space;         /* NULL: the default one; borrowed */
+    const sw_genome *const *first;        /* the first members, n_first of them, copied; the
+                                             others are drawn from the space */
+    size_t n_first;
+    uint32_t population; /* 0: 20 */
+    uint64_t samples;    /* that each member is trained with in a generation; 0: 12,800 */
+    uint64_t validation_samples; /* 0: all, at most 2,000 */
+    uint64_t seed;
+    const sw_net_opts *net;       /* NULL: all zero; `utility` is always on */
+    const sw_mutation *mutations; /* n_mutations; none: the default ones */
+    size_t n_mutations;
+    double mutate, crossover; /* probability for each child; 0: 0.8 and 0.3; below 0: never */
+    const sw_selection *selections; /* n_selections; none: 2 elite, the others by tournament */
+    size_t n_selections;
+    const sw_fitness *fitness; /* n_fitness; none: accuracy to two digits + min(0.001, 1 /
+                                  parameters) */
+    size_t n_fitness;
+    size_t candidate_bytes;  /* hard limit of a member's peak_bytes; 0: the budget's alone */
+    const char *dir;         /* of the run: log, members at rest, what it goes on from; NULL:
+                                nothing is kept, and members rest in memory */
+    int (*stop)(void *user); /* asked between batches; not 0: stop. NULL: never */
+    void *stop_user;
+    uint64_t generation_ns; /* a generation's training ends when it took so long; 0: never */
+    uint64_t step_ns;  /* a member whose steps take longer `patience` times in a row is trained
+                          no  further in this generation; 0: no limit */
+    uint32_t patience; /* 0: 5 */
+} sw_evolution_opts;
+
+/* A population in the exec's memory and budget, on its threads, which are side by side for
+ * different members, as many at a time as the budget has room for; the same bits for every
+ * number. Members that the packer finds no room for beside the others rest in files and take
+ * turns; without dir all of them and their children have to fit at one time. SW_UNSUPPORTED on
+ * a device.
+ *
+ * A generation: every member is trained with the same samples, in its own batch size; then
+ * fitness; then selection, crossover and mutation make the next one. A child is accepted if its
+ * predicted peak, the largest of training, of training with utility and of evaluation, is
+ * within candidate_bytes, and the budget has room for a lane as large as the largest of all,
+ * and for what children are made in: no member can be refused memory later. Where no mutant is
+ * accepted the child is a copy of its parent.
+ *
+ * SW_NOMEM: not even the smallest draws fit, with the least budget that would do. */
+SW_MUST_USE SW_API sw_status sw_evolution_create(sw_evolution **out, sw_exec *exec,
+                                                 const sw_evolution_opts *opts);
+SW_API void sw_evolution_destroy(sw_evolution *evolution);
+
+typedef enum {
+    SW_EVOLVE_TRAINED,    /* a part of the generation's steps were made */
+    SW_EVOLVE_EVALUATED,  /* all have a fitness: members can be looked at as they are */
+    SW_EVOLVE_GENERATION, /* the next generation is there */
+    SW_EVOLVE_STOPPED     /* `stop` said so; call it again to go on */
+} sw_evolve_what;
+typedef struct {
+    size_t size;
+    sw_evolve_what what;
+    uint64_t generation;       /* that is trained, from 0 */
+    uint64_t done, all;        /* samples of it, over all members */
+    uint64_t steps;            /* of all members since the run began */
+    uint64_t longest_gap_ns;   /* between two batches, since the process began */
+    uint64_t mutants, refused; /* that were priced; that did not fit */
+} sw_evolve_progress;
+/* Go on, up to the next thing that can be told; some ten milliseconds, or a step. Children are
+ * made one in a call, and those that go on are trained in between. What fails leaves the last
+ * generation that was complete in `dir`, and an evolution that can only be destroyed. */
+SW_MUST_USE SW_API sw_status sw_evolution_advance(sw_evolution *evolution,
+                                                  sw_evolve_progress *out);
+/* Members by position; in front of GENERATION in the order in which they were made. */
+SW_API uint32_t sw_evolution_count(const sw_evolution *evolution);
+SW_MUST_USE SW_API sw_status sw_evolution_member(sw_evolution *evolution, uint32_t i,
+                                                 sw_candidate *out);
+/* The fittest member that any generation had, as it was then; by accuracy itself where
+ * `fitness` has none, which rounds it. SW_INVALID before the first evaluation. */
+SW_MUST_USE SW_API sw_status sw_evolution_best(sw_evolution *evolution, sw_candidate *out);
+/* A net with a copy of that member's state, ready in the exec; position UINT32_MAX: the best.
+ * The caller destroys it. */
+SW_MUST_USE SW_API sw_status sw_evolution_net(sw_evolution *evolution, uint32_t i,
+                                              sw_net **out);
+/* Bytes that the population has now, of the budget; the most so far; members at rest. */
+typedef struct {
+    size_t size;
+    size_t bytes, peak_bytes, lane_bytes, member_bytes;
+    uint32_t resident, resting;
+} sw_evolution_memory;
+SW_MUST_USE SW_API sw_status sw_evolution_used(const sw_evolution *evolution,
+                                               sw_evolution_memory *out);
+
+/* With `dir` two generations are kept as they begin (DIR/generation.json,
+ * DIR/generation.json.1, and states in DIR/members, which is made), and a line of
+ * DIR/history.jsonl says what became of each member. Go on where the files of `dir` end: the
+ * same bits as if the run had never stopped. Where the newest generation is damaged or a file
+ * of it is missing the one before is taken, and sw_last_note() names what is wrong; so it does
+ * where the history lost lines. *found 0: there is none. SW_INVALID names the option that is
+ * another; SW_FORMAT and SW_IO the files of both generations. Call it before the first
+ * sw_evolution_advance. */
+SW_MUST_USE SW_API sw_status sw_evolution_resume(sw_evolution *evolution, int *found);
+/* Make a member of the run in `dir` again from its history: the genomes and weights of its line
+ * are drawn, trained, crossed and mutated anew, by their seeds. Bit for bit as it was when it
+ * was born. The options are those of the run. Takes as long as its line was trained. */
+SW_MUST_USE SW_API sw_status sw_evolution_rebuild(sw_evolution *evolution, uint64_t id,
+                                                  sw_net **out);

@@ -1,0 +1,104 @@
+/* Budgets and execs: where steps run, and how much memory they may take.
+ *
+ *     sw_budget *budget;
+ *     SW_TRY(sw_budget_create(&budget, (size_t)512 << 20));
+ *     sw_exec_opts opts = {.size = sizeof opts, .threads = 4, .budget = budget};
+ *     SW_TRY(sw_exec_create(&exec, &opts));
+ *     sw_exec_destroy(exec), sw_budget_destroy(budget);
+ */
+
+/* A hard limit in bytes that several execs, models and loaders may share. Destroy it after
+ * them; what is still under it stays so. */
+SW_MUST_USE SW_API sw_status sw_budget_create(sw_budget **out, size_t bytes);
+SW_API void sw_budget_destroy(sw_budget *budget);
+
+/* What an NVTX tool that is attached (Nsight Systems, compute-sanitizer) is told of each run:
+ * ranges in the domain "stepwell" for the step and its phases, for layers too, or for ops too,
+ * with the bytes that live as their payload; and, if the tool takes them, counters of the bytes
+ * that live by role and at the peak, and the arenas as heaps whose live tensors are regions.
+ * Nothing is said with no_phases. A tool can attach until the first exec is created; without
+ * one every level is as fast as SW_NVTX_OFF. */
+typedef enum { SW_NVTX_PHASES, SW_NVTX_LAYERS, SW_NVTX_OPS, SW_NVTX_OFF } sw_nvtx_level;
+
+typedef struct {
+    size_t size;
+    const char *device;  /* "cpu" (default); "cuda", "cuda:1": a card by its number, 0 without
+                            one; SW_DEVICE where it is not there or the CUDA module is not. "sim"
+                            answers SW_DEVICE too, others SW_INVALID */
+    int threads;         /* of the CPU, 1..256; 0: 1. The same bits for every number */
+    sw_budget *budget;   /* NULL: none. Borrowed, must outlive the exec */
+    uint64_t seed;       /* of random ops */
+    sw_profile *profile; /* NULL: none. Borrowed, must outlive the exec */
+    int checks;       /* 1: trace again before each run and compare; names the first difference.
+                         On the CPU each kernel also runs between guard bands, outside of the
+                         planned bytes: SW_INVALID names the op, the operand and the byte where
+                         it writes past or in front of an output or its scratch, into an input,
+                         or nothing of an output. Takes memory of its own, and time */
+    int op_clocks;    /* 1: read the clock at every op of planned runs, not only where the phase
+                         changes; SW_INVALID with no_phases. Immediate runs have none per op */
+    int no_inplace;   /* 1: switch the pass off that lets results take their input's place; a
+                         device then launches each op by itself */
+    int max_programs; /* bound of the keys that are remembered; 0: 4096. The least recently used
+                         goes */
+    const char *isa;  /* NULL: the best of this machine; "avx512", "avx2", "base" */
+    int no_phases;    /* 1: planned runs neither count what lives nor read clocks, to see what
+                         that costs; a profile then has the figures of the plan */
+    int shares;       /* 1: runs note what is born and dies, for sw_last_shares; SW_INVALID with
+                         no_phases */
+    int no_recompute; /* 1: a plan that is over the budget is refused: no op is repeated and no
+                         update released so that it fits */
+    int no_rebuild; /* 1: switch the pass off that makes results of cheap ops again in backward
+                       instead of keeping them (sw_op_desc, rebuild) */
+    int no_chunks;  /* 1: switch the pass off that lets ops go through their rows in parts where
+                       that lowers the arena (sw_linear_ce) */
+    int no_tiles; /* 1: switch the pass off that makes the gradient of a large weight in blocks
+                     of rows, each followed by its part of a released update */
+    sw_nvtx_level nvtx; /* default: step and phases */
+    int tf32; /* 1: matrix products and convolutions may round their factors to TF32, where the
+                 card has it */
+    int sync_ops;  /* 1: to find out who fails: wait for the device behind each op, replay
+                      nothing; the message of a fault begins with the op */
+    int no_graphs; /* 1: launch op by op instead of replaying what was captured. These three are
+                      of devices: SW_INVALID with the CPU */
+    int no_strips; /* 1: switch the pass off that lets a function of one number, what reads its
+                      result and the update behind that go strip by strip where this lowers the
+                      arena (swish in front of a large linear layer) */
+} sw_exec_opts;
+
+/* exec: device + threads + one step arena as high as the highest of its programs.
+ *
+ * On a device the budget is one of its memory, and so are all figures of plans; models that run
+ * there live there. The first run of a program goes op by op; it is then captured, and later
+ * runs with the same models replay it in one launch: knobs, steps and random counters change,
+ * nothing is captured again. sw_run copies the inputs and returns before the run has ended.
+ * All that reads (metrics, outputs, parameters) waits for that. A fault of the device is
+ * reported by the call that sees it, and by every later one: SW_DEVICE with what failed first.
+ * op_clocks needs sync_ops there, a profile of events runs op by op, and an NVTX tool that
+ * takes regions of memory has every op waited for. */
+SW_MUST_USE SW_API sw_status sw_exec_create(sw_exec **out, const sw_exec_opts *opts);
+SW_API void sw_exec_destroy(sw_exec *exec);
+/* Give an exec its profile later than at its creation: once all that can be refused was not,
+ * since a profile replaces the file that was there. SW_INVALID when it has one. */
+SW_MUST_USE SW_API sw_status sw_exec_set_profile(sw_exec *exec, sw_profile *profile);
+
+/* The memory of the device that an exec works on: what its driver says, and what of that is
+ * ours. */
+typedef struct {
+    size_t size;         /* set by the caller */
+    char name[16];       /* "cpu", "cuda:0" */
+    char card[128];      /* as its driver calls it; "" and all that follows 0 for the CPU */
+    int major, minor;    /* compute capability */
+    int driver, runtime; /* of CUDA: 13020 is 13.2 */
+    int blas, dnn;       /* cuBLASLt's and cuDNN's, as they count; 0: built without */
+    size_t total_bytes;  /* of the card */
+    size_t open_bytes;   /* free when it was opened: before, its context and other programs took
+                            the rest */
+    size_t free_bytes;   /* now */
+    /* That all our arenas there have, in whole pages: models, steps, inputs and metrics. */
+    size_t model_bytes, arena_bytes, data_bytes;
+    int64_t unexplained_bytes; /* open - free - arenas: libraries, graphs, other programs; below
+                                  0 where these have given some back */
+    size_t pinned_bytes; /* memory of the host that is held fast for copies, of all devices */
+} sw_device_info;
+/* SW_DEVICE where the card has failed. */
+SW_MUST_USE SW_API sw_status sw_exec_device(const sw_exec *exec, sw_device_info *out);

@@ -1,0 +1,65 @@
+/* Types and errors: the objects by name, values, handles and arrays. The status codes and
+ * sw_last_error() are declared with them, in alloc/base/base.h.
+ *
+ *     static const float numbers[2 * 3] = {1, 2, 3, 4, 5, 6};
+ *     const sw_array array = {SW_F32, SW_SHAPE(2, 3), numbers};
+ *     sw_param weight = sw_constant_new(model, "table", &array);
+ *     if (weight.index == 0)
+ *         puts(sw_last_error());
+ */
+
+/* "0.2.0" */
+SW_API const char *sw_version(void);
+
+typedef enum { SW_TRAIN, SW_EVAL } sw_mode;
+typedef enum { SW_DATA, SW_FORWARD, SW_LOSS, SW_BACKWARD, SW_STEP } sw_phase;
+#define SW_PHASES 5
+
+/* Bytes of one element; "f32" and so on; "data" to "step". */
+SW_API size_t sw_dtype_bytes(sw_dtype dtype);
+SW_API const char *sw_dtype_name(sw_dtype dtype);
+SW_API const char *sw_phase_name(sw_phase phase);
+
+typedef struct sw_budget sw_budget;
+typedef struct sw_exec sw_exec;
+typedef struct sw_model sw_model;
+typedef struct sw_optimizer sw_optimizer;
+typedef struct sw_ctx sw_ctx;
+typedef struct sw_profile sw_profile;
+typedef struct sw_dataset sw_dataset;
+typedef struct sw_loader sw_loader;
+typedef struct sw_checkpoint sw_checkpoint;
+typedef struct sw_members sw_members;
+typedef struct sw_feed sw_feed;
+typedef struct sw_space sw_space;
+typedef struct sw_pbt sw_pbt;
+typedef struct sw_es sw_es;
+typedef struct sw_zo sw_zo;
+typedef struct sw_genome sw_genome;
+typedef struct sw_search_space sw_search_space;
+typedef struct sw_net sw_net;
+typedef struct sw_evolution sw_evolution;
+
+/* A tensor of one run of one ctx; {0} after an error. */
+typedef struct {
+    uint32_t id, generation;
+} sw_value;
+
+/* A parameter, buffer or state: lives as long as its model. index 0 is no parameter. */
+typedef struct {
+    sw_model *model;
+    uint32_t index;
+} sw_param;
+
+/* A float that may change between runs without a new plan. */
+typedef struct {
+    sw_model *model;
+    uint32_t index;
+} sw_knob;
+
+/* The caller's memory, contiguous, row-major; borrowed for the call. */
+typedef struct {
+    sw_dtype dtype;
+    sw_shape shape;
+    const void *data;
+} sw_array;
