@@ -1,4 +1,4 @@
-/* What a kernel is handed, on every device: types, operands, one launch. Part of the public
+/* The arguments of a kernel, on every device: types, operands, one launch. Part of the public
  * header; C and C++ read it, compilers for devices too. */
 #ifndef STEPWELL_LAUNCH_H
 #define STEPWELL_LAUNCH_H
@@ -56,7 +56,7 @@ typedef struct {
     int64_t stride[SW_MAX_RANK];
 } sw_buffer;
 
-/* What is known when the plan is made. */
+/* Known when the plan is made. */
 typedef struct {
     const sw_type *in, *out;
     int n_in, n_out;

@@ -1,4 +1,4 @@
-/* stepwell: a training runtime whose subject is memory. The public header; C11 and C++ read it.
+/* stepwell: a training runtime that is about memory. The public header; C11 and C++ read it.
  *
  * A training program creates an exec (device, threads, one step arena) and a model
  * (parameters), writes one step function, and calls sw_run for each batch. The first run of a
@@ -20,11 +20,11 @@
  *
  * Callbacks: what the call that a callback runs in goes on with (an evolution, a population, an
  * evolution strategy, a checkpoint, a group of members) is SW_BUSY there by name, whatever
- * changes, continues or destroys it; functions that only look at it work, and so does
- * everything with other objects. Its exec, models and genomes can be used, but not destroyed. A
- * callback of members may read and write members; it does not make, end, copy or unpack any of
- * its group. A status that is none becomes SW_INVALID. Only step functions may be left by
- * longjmp.
+ * changes, continues or destroys it; functions that only look at it work, and
+ * everything with other objects works too. Its exec, models and genomes can be used, but not
+ * destroyed. A callback of members may read and write members; it does not make, end, copy or
+ * unpack any of its group. A number that is not a status becomes SW_INVALID. Only step
+ * functions may be left by longjmp.
  *
  * A step function may be left by longjmp or an exception. The exec can be used, or destroyed,
  * in the function that called sw_run or in one outside of it; deeper it is SW_BUSY, as in the

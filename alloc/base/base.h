@@ -1,4 +1,4 @@
-/* What every folder shares: status codes, the error of the calling thread, and the attributes
+/* Shared by every folder: status codes, the error of the calling thread, and the attributes
  * of public declarations. Part of the public header; C and C++ read it. */
 #ifndef STEPWELL_BASE_H
 #define STEPWELL_BASE_H
@@ -44,10 +44,10 @@ SW_API const char *sw_status_name(sw_status status);
  * never decides anything by it. */
 SW_API const char *sw_last_error(void);
 
-/* What the calling thread's latest call that saves or loads a file (sw_model_save,
- * sw_model_load), begins to (sw_checkpoint_create), or makes a model ready by itself (sw_run),
- * has to add to its SW_OK: one line; "" where there is nothing. Valid until that thread's next
- * such call. */
+/* A note that the calling thread's latest call added to its SW_OK: one line. Such
+ * calls save or load a file (sw_model_save, sw_model_load), begin to (sw_checkpoint_create), or
+ * make a model ready by themselves (sw_run); "" where there is nothing. Valid until that
+ * thread's next such call. */
 SW_API const char *sw_last_note(void);
 
 /* `asked` is called, on any thread, while a call of the library waits for the other end of a

@@ -11,8 +11,8 @@
 
 typedef enum {
     SW_MUTATE_SIZE,          /* outputs of a vertex: by a share of low to high of them */
-    SW_MUTATE_ADD_VERTEX,    /* behind it: a draw from the space, three times in four one that
-                                begins as the identity; not behind the input */
+    SW_MUTATE_ADD_VERTEX,    /* after it: a draw from the space, three times in four one that
+                                begins as the identity; not after the input */
     SW_MUTATE_REMOVE_VERTEX, /* what reads it reads what it read, of a join one of them; what
                                 no vertex reads then goes too */
     SW_MUTATE_ADD_EDGE,      /* from it to a later one, by an add or a concat in between */
@@ -53,7 +53,7 @@ typedef struct {
     uint64_t reserved[2]; /* must be zero */
 } sw_mutation;
 
-/* What was done; `text` says it: "conv3: 16 to 19 outputs". */
+/* A change that was made; `text` says it: "conv3: 16 to 19 outputs". */
 typedef struct {
     size_t size;
     sw_mutation_kind kind;
@@ -63,8 +63,8 @@ typedef struct {
 } sw_mutation_record;
 typedef void sw_mutation_fn(const sw_mutation_record *record, void *user);
 
-/* Utility of the neurons of a vertex with parameters; vertices without any: 1 for each. What is
- * below 0 or not finite counts as 0. */
+/* Utility of the neurons of a vertex with parameters; vertices without any: 1 for each. A value
+ * below 0, or not finite, counts as 0. */
 typedef struct {
     uint32_t vertex;
     int64_t n; /* its channels */
@@ -84,8 +84,8 @@ typedef struct {
     const sw_search_space *space;       /* NULL: the default one */
     const sw_neuron_utility *utilities; /* n_utilities */
     size_t n_utilities;
-    sw_genome_fits *fits; /* a hard constraint: a mutation whose result does not is undone;
-                             NULL: all do */
+    sw_genome_fits *fits; /* a hard constraint: a mutation with a result that does not fit is
+                             undone; NULL: all do */
     void *fits_user;
     sw_mutation_fn *record; /* NULL: none */
     void *record_user;
@@ -130,7 +130,7 @@ typedef struct {
     uint32_t n;           /* that it selects */
     uint32_t contestants; /* tournament: k; 0: 2 */
     double p;             /* tournament: above 0 to 1; 0: 1 */
-    int stage;            /* those of one stage select side by side, one behind the other in the
+    int stage;            /* those of one stage select side by side, one after the other in the
                              result; those of the next one from what they selected */
     int keep; /* 1: what it selects goes on as it is: no crossover and no mutation */
     uint64_t reserved[2]; /* must be zero */
@@ -141,7 +141,7 @@ SW_MUST_USE SW_API sw_status sw_select(const double *fitness, size_t n,
                                        const sw_selection *selections, size_t n_selections,
                                        uint64_t seed, uint32_t *out, int *kept, size_t *n_out);
 /* Rank (from 0: dominated by none) and crowding distance of n points with m objectives each,
- * all to be maximised (Deb et al. 2002); a point with a NaN is behind all. crowding may be
+ * all to be maximised (Deb et al. 2002); a point with a NaN comes last. crowding may be
  * NULL. */
 SW_MUST_USE SW_API sw_status sw_pareto(const double *objectives, size_t n, size_t m,
                                        uint32_t *rank, double *crowding);
@@ -149,7 +149,7 @@ SW_MUST_USE SW_API sw_status sw_pareto(const double *objectives, size_t n, size_
 /* ---- evolution: a population of architectures -------------------------------------------- */
 
 typedef enum {
-    SW_FITNESS_ACCURACY,       /* on the validation part, behind the training of a generation */
+    SW_FITNESS_ACCURACY,       /* on the validation part, after the training of a generation */
     SW_FITNESS_TRAIN_ACCURACY, /* of the generation's training steps, the first `drop` of them
                                   left out */
     SW_FITNESS_LOSS,           /* on the validation part, negated */
@@ -190,7 +190,7 @@ typedef struct {
         average; /* over generations, of a member: (1 - average) now + average before; 0: none
                   */
     double drop; /* TRAIN_ACCURACY; 0: 0.5 */
-    double (*map)(double x, void *user); /* of the term, in front of its factor; NULL: none */
+    double (*map)(double x, void *user); /* of the term, before its factor; NULL: none */
     sw_fitness_fn *fn;
     void *user;
     uint64_t reserved[2]; /* must be zero */
@@ -222,8 +222,8 @@ typedef struct {
     int (*stop)(void *user); /* asked between batches; not 0: stop. NULL: never */
     void *stop_user;
     uint64_t generation_ns; /* a generation's training ends when it took so long; 0: never */
-    uint64_t step_ns;  /* a member whose steps take longer `patience` times in a row is trained
-                          no  further in this generation; 0: no limit */
+    uint64_t step_ns; /* a member with steps that take longer, `patience` times in a row, is not
+                         trained further in this generation; 0: no limit */
     uint32_t patience; /* 0: 5 */
 } sw_evolution_opts;
 
@@ -260,12 +260,12 @@ typedef struct {
     uint64_t longest_gap_ns;   /* between two batches, since the process began */
     uint64_t mutants, refused; /* that were priced; that did not fit */
 } sw_evolve_progress;
-/* Go on, up to the next thing that can be told; some ten milliseconds, or a step. Children are
- * made one in a call, and those that go on are trained in between. What fails leaves the last
- * generation that was complete in `dir`, and an evolution that can only be destroyed. */
+/* Continue up to the next event to report; some ten milliseconds, or a step. Children are
+ * made one in a call, and those that go on are trained in between. A failure leaves the last
+ * complete generation in `dir`, and an evolution that can only be destroyed. */
 SW_MUST_USE SW_API sw_status sw_evolution_advance(sw_evolution *evolution,
                                                   sw_evolve_progress *out);
-/* Members by position; in front of GENERATION in the order in which they were made. */
+/* Members by position; before GENERATION in the order in which they were made. */
 SW_API uint32_t sw_evolution_count(const sw_evolution *evolution);
 SW_MUST_USE SW_API sw_status sw_evolution_member(sw_evolution *evolution, uint32_t i,
                                                  sw_candidate *out);
@@ -289,12 +289,12 @@ SW_MUST_USE SW_API sw_status sw_evolution_used(const sw_evolution *evolution,
  * DIR/generation.json.1, and states in DIR/members, which is made), and a line of
  * DIR/history.jsonl says what became of each member. Go on where the files of `dir` end: the
  * same bits as if the run had never stopped. Where the newest generation is damaged or a file
- * of it is missing the one before is taken, and sw_last_note() names what is wrong; so it does
+ * of it is missing, the one before is taken, and sw_last_note() names the damage. It also does
  * where the history lost lines. *found 0: there is none. SW_INVALID names the option that is
  * another; SW_FORMAT and SW_IO the files of both generations. Call it before the first
  * sw_evolution_advance. */
 SW_MUST_USE SW_API sw_status sw_evolution_resume(sw_evolution *evolution, int *found);
-/* Make a member of the run in `dir` again from its history: the genomes and weights of its line
+/* Rebuild a member of the run in `dir` from its history: the genomes and weights of its line
  * are drawn, trained, crossed and mutated anew, by their seeds. Bit for bit as it was when it
  * was born. The options are those of the run. Takes as long as its line was trained. */
 SW_MUST_USE SW_API sw_status sw_evolution_rebuild(sw_evolution *evolution, uint64_t id,

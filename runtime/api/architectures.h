@@ -31,7 +31,7 @@ typedef enum {
 /* "conv2d" and so on; NULL past the end. */
 SW_API const char *sw_vertex_kind_name(sw_vertex_kind kind);
 
-/* What mutations and crossover leave alone. */
+/* The parts that mutations and crossover leave alone. */
 #define SW_SHIELD_SIZE 1u    /* its number of outputs */
 #define SW_SHIELD_REMOVE 2u  /* it stays */
 #define SW_SHIELD_INPUTS 4u  /* it reads what it reads, and nothing is put in between */
@@ -41,13 +41,13 @@ SW_API const char *sw_vertex_kind_name(sw_vertex_kind kind);
 #define SW_SHIELD_CROSSOVER 64u /* it is in no segment that is swapped */
 #define SW_SHIELD_ALL 127u
 
-/* A vertex; pointers are valid as long as the genome. */
+/* A vertex; pointers are valid until the genome is destroyed. */
 typedef struct {
     size_t size; /* set by the caller */
     const char *name;
     sw_vertex_kind kind;
-    const char *activation; /* "relu", ...; NULL: it is none */
-    const uint32_t *inputs; /* vertices, all in front of it */
+    const char *activation; /* "relu", ...; NULL: not an activation */
+    const uint32_t *inputs; /* vertices, all before it */
     int n_inputs;
     uint32_t shield;
     int kernel, stride, dilation, groups; /* groups 0: depthwise, as many as channels */
@@ -75,7 +75,7 @@ typedef struct {
 } sw_genome_info;
 
 /* Read a text. SW_FORMAT names `path` (which is for messages alone) and the line of what is
- * damaged, unknown, missing, or cannot be: an input that is not in front of its vertex, sizes
+ * damaged, unknown, missing, or cannot be: an input that is not before its vertex, sizes
  * or images that do not fit, an even kernel that is not a pool's, updates that cannot be mixed.
  */
 SW_MUST_USE SW_API sw_status sw_genome_parse(sw_genome **out, const char *text, size_t bytes,
@@ -83,7 +83,7 @@ SW_MUST_USE SW_API sw_status sw_genome_parse(sw_genome **out, const char *text, 
 SW_MUST_USE SW_API sw_status sw_genome_load(sw_genome **out, const char *path);
 /* Written whole or not at all. */
 SW_MUST_USE SW_API sw_status sw_genome_save(const sw_genome *genome, const char *path);
-/* The text, with a zero behind its *bytes; for sw_text_free. The same genome has the same
+/* The text, with a zero after its *bytes; for sw_text_free. The same genome has the same
  * text. */
 SW_MUST_USE SW_API sw_status sw_genome_print(const sw_genome *genome, char **text,
                                              size_t *bytes);
@@ -96,7 +96,7 @@ SW_MUST_USE SW_API sw_status sw_genome_vertex(const sw_genome *genome, uint32_t 
 
 /* ---- search spaces: which genomes there are ---------------------------------------------- */
 
-/* What is to be learnt. */
+/* The task to be learnt. */
 typedef struct {
     size_t size;
     int64_t channels, height, width; /* of a sample; height 0: a vector of `channels` */
@@ -125,8 +125,8 @@ SW_MUST_USE SW_API sw_status sw_search_space_draw(const sw_search_space *space,
 
 /* The loss of logits (batch, classes) and labels (batch). */
 typedef sw_value sw_loss_fn(sw_ctx *ctx, sw_value logits, sw_value labels, void *user);
-/* Called for each gradient in front of its update: what it returns, of the same shape, is used
- * in its place. */
+/* Called for each gradient before its update. Its result, of the same shape, takes the
+ * gradient's place. */
 typedef sw_value sw_gradient_fn(sw_ctx *ctx, sw_param param, sw_value gradient, void *user);
 
 /* A loss that genomes name. */
@@ -168,7 +168,7 @@ SW_API const sw_genome *sw_net_genome(const sw_net *net);
  * (Molchanov et al. 2017), into the state VERTEX.utility. */
 SW_API void sw_net_step(sw_ctx *ctx, void *net);
 
-/* What training a genome takes, before anything of it runs. */
+/* The price of training a genome, before any of it runs. */
 typedef struct {
     size_t size;       /* set by the caller */
     size_t peak_bytes; /* of a training step with its batch: model, step and batch */
@@ -192,7 +192,7 @@ SW_MUST_USE SW_API sw_status sw_genome_price(const sw_genome *genome, sw_exec *e
  * reads a new input with 0, filters stay aligned, optimizer state of what is new as it begins,
  * its utility with the machine epsilon; vertices of neither parent as in sw_model_ready, or as
  * the identity. Step counters, and counts of skipped updates, are those of the first parent
- * whose optimizer is of the same kind and of which a parameter comes; knobs those of `to`. b
+ * that has an optimizer of the same kind and gives a parameter; knobs those of `to`. b
  * NULL: of one parent. All models are ready. On failure `to` is as it was. SW_INVALID: `a` is
  * not a net of the parent. */
 SW_MUST_USE SW_API sw_status sw_net_inherit(sw_net *to, const sw_net *a, const sw_net *b,
@@ -200,7 +200,7 @@ SW_MUST_USE SW_API sw_status sw_net_inherit(sw_net *to, const sw_net *a, const s
 
 /* A function on gradients in a step function: called for every gradient that the model's
  * optimizers use, before the next sw_clip_norm or sw_update looks at it, with an open ctx.
- * What it appends runs where the update does: a released update stays released, and the
+ * The ops that it appends run where the update does: a released update stays released, and the
  * gradient that goes in ends with it. The result is what is checked for NaN and infinities. fn
  * NULL: none any more. Ends with the step function. SW_UNSUPPORTED, at the update, with
  * keep_gradients. */

@@ -1,4 +1,4 @@
-/* Data: data sets from files and from the caller's arrays, loaders, feeds, and what became of
+/* Data: data sets from files and from the caller's arrays, loaders, feeds, and the results of
  * each class.
  *
  *     SW_TRY(sw_dataset_idx(&dataset, "data/mnist", "train"));
@@ -21,9 +21,9 @@ SW_MUST_USE SW_API sw_status sw_dataset_idx(sw_dataset **out, const char *dir,
                                             const char *part);
 typedef struct {
     size_t size;
-    int shapes_only; /* 1: what sw_dataset_describe tells, without samples; no loader takes it.
-                      * Of compressed images the header alone is read; labels are read all the
-                      * same, for their classes */
+    int shapes_only;     /* 1: shapes and classes for sw_dataset_describe, without samples; no
+                          * loader takes it. Of compressed images the header alone is
+                          * read; labels are read all the same, for their classes */
     size_t unpack_bytes; /* the most that a compressed file may unpack to; more is SW_NOMEM,
                           * before memory is taken where the file says its size; 0: 1 GiB */
 } sw_idx_opts;
@@ -33,8 +33,8 @@ SW_MUST_USE SW_API sw_status sw_dataset_idx_with(sw_dataset **out, const char *d
 
 typedef struct {
     size_t size;
-    int shapes_only; /* 1: what sw_dataset_describe tells, without samples; no loader takes it
-                      */
+    int shapes_only;     /* 1: shapes and classes for sw_dataset_describe, without samples; no
+                          * loader takes it */
     size_t unpack_bytes; /* as above */
 } sw_cifar_opts;
 /* CIFAR-10's binary batches, with or without ".gz": `part` "train" is DIR/data_batch_1.bin to
@@ -65,9 +65,9 @@ typedef struct {
 /* Lines of numbers, with a decimal point in every locale, and a label: features (columns - 1)
  * F32, label () U8, I32 from 257 classes on. Labels are whole numbers or words; the sorted list
  * of them gives classes and class names. PATH, or PATH.gz. `test` NULL: all is for training.
- * What is missing, no finite number or out of range is SW_FORMAT, with file, line and column.
- * A file without labels has field 0 alone; where PATH is one, all of it is in `train`, without
- * classes, and `test` receives NULL. On failure neither is made. */
+ * A number that is missing, not finite or out of range is SW_FORMAT, with file, line and
+ * column. A file without labels has field 0 alone; where PATH is one, all of it is in `train`,
+ * without classes, and `test` receives NULL. On failure neither is made. */
 SW_MUST_USE SW_API sw_status sw_dataset_csv(sw_dataset **train, sw_dataset **test,
                                             const char *path, const sw_csv_opts *opts);
 
@@ -81,7 +81,7 @@ typedef struct {
  * follow each (context) U8; 256 classes. The first 90 % are for training, the rest for
  * validation; `validation` NULL: all is. An epoch has each window once, side by side. Where a
  * loader shuffles, the first begins elsewhere in each epoch of the training part, 0 to context
- * - 1 bytes behind the beginning, by Philox from seed and epoch. */
+ * - 1 bytes after the beginning, by Philox from seed and epoch. */
 SW_MUST_USE SW_API sw_status sw_dataset_text(sw_dataset **train, sw_dataset **validation,
                                              const char *path, const sw_text_opts *opts);
 
@@ -95,7 +95,7 @@ typedef struct {
     const char *validation_path; /* the validation part; NULL: see below */
     size_t unpack_bytes;         /* as above, of each file */
 } sw_tokens_opts;
-/* Ids of tokens, little-endian numbers of 16 or 32 bits, one behind the other and nothing else:
+/* Ids of tokens, little-endian numbers of 16 or 32 bits, one after the other and nothing else:
  * what numpy's tofile() writes. PATH is a file, or PATH.gz, of which the first 90 % are for
  * training and the rest for validation; or a folder with train.bin and val.bin; or the training
  * part alone, with validation_path. A sample is the ids (context) of a window and those that
@@ -123,13 +123,13 @@ typedef struct {
  * "INPUTS.npy,TARGETS.npy".
  *
  * Inputs: u1 stay bytes (U8); other numbers become F32. (n, rows, columns) are images of one
- * channel; (n, rows, columns, channels) with 1, 3 or 4 channels at the end, and not in front,
- * become (channels, rows, columns). Targets: floats are values, F32; integers (n) or (n, 1) are
- * classes from 0 on, of U8, U16 or I32 as their type or, of i4, i8, u4 and u8, their number
- * asks for. Integers of the inputs' own shape are ids, and so are the inputs then. What is not
- * finite or out of range is SW_FORMAT, with file and sample. `test` NULL: all is for training.
- * Without targets, "INPUTS.npy", there is field 0 alone, all of it is in `train`, and `test`
- * receives NULL. On failure neither is made. */
+ * channel; (n, rows, columns, channels) with 1, 3 or 4 channels on the last axis, and not on
+ * the second, become (channels, rows, columns). Targets: floats are values, F32; integers (n)
+ * or (n, 1) are classes from 0 on, of U8, U16 or I32 as their type or, of i4, i8, u4 and u8,
+ * their number asks for. Integers of the inputs' own shape are ids, and the inputs are ids too
+ * then. A number that is not finite or out of range is SW_FORMAT, with file and sample. `test`
+ * NULL: all is for training. Without targets, "INPUTS.npy", there is field 0 alone, all of it
+ * is in `train`, and `test` receives NULL. On failure neither is made. */
 SW_MUST_USE SW_API sw_status sw_dataset_npy(sw_dataset **train, sw_dataset **test,
                                             const char *path, const sw_npy_opts *opts);
 /* The same from an archive (.npz), stored or deflated: PATH is "FILE" or "FILE:INPUTS,TARGETS"
@@ -176,18 +176,18 @@ typedef struct {
  *
  * Floats become F32, which must be finite. U8 stays U8. Integers without a scale: field 1 has
  * classes (a number each) or ids (of several each), which must be 0 or more and below
- * n_classes; so has field 0 where field 1 has ids and both have one shape and whole numbers.
- * They are U8, U16 or I32 as wide as they are written; I64 and U64 become the narrowest that
- * n_classes allows, or I32. All numbers are read once and checked; what is wrong is SW_INVALID
- * with its sample.
+ * n_classes. Field 0 has ids too where field 1 has ids and both have one shape and whole
+ * numbers. They are U8, U16 or I32 as wide as they are written; I64 and U64 become the
+ * narrowest that n_classes allows, or I32. All numbers are read once and checked; what is wrong
+ * is SW_INVALID with its sample.
  *
  * A field is used where it lies, without a copy, when its numbers need no conversion and those
  * of one sample lie side by side: F32; U8, BOOL of 0 and 1, I8; U16, I16; I32, U32. The samples
  * themselves may be anywhere, so that an array of structs or every second row are used as they
- * are. Everything else is copied. What is used where it lies stays the caller's: it must be
- * there and unchanged until the data set and all its loaders and feeds are destroyed. Which
- * fields these are, sw_dataset_describe tells: their `data` is the caller's own. On failure
- * nothing is kept. */
+ * are. Everything else is copied. Numbers that are used where they lie stay the caller's:
+ * they must be there and unchanged until the data set and all its loaders and feeds are
+ * destroyed. sw_dataset_describe says which fields these are: their `data` is the caller's own.
+ * On failure nothing is kept. */
 SW_MUST_USE SW_API sw_status sw_dataset_arrays(sw_dataset **out, int64_t n,
                                                const sw_samples *fields, int n_fields,
                                                const sw_arrays_opts *opts);
@@ -211,7 +211,8 @@ typedef struct {
     int64_t unlabelled; /* 1: where images lie in DIR itself, all below it are samples without a
                          * class; 0: they are passed over */
     int64_t threads;    /* that decode, 1 to 256; 0: 1. The same for every number: bytes, the
-                         * failure that is told, the calls of progress, on the caller's thread */
+                         * failure that is reported, the calls of progress, on the caller's
+                         * thread */
     int64_t batch, test_batch; /* of each part, as they will be run, at most all there are: the
                                 * slots of its loader (three; one where a batch has at most
                                 * 256 KiB) and the larger batch as F32 count to unpack_bytes;
@@ -265,7 +266,7 @@ SW_API void sw_dataset_describe(const sw_dataset *dataset, sw_dataset_info *out)
 SW_MUST_USE SW_API sw_status sw_dataset_moments(const sw_dataset *dataset, int field, int n,
                                                 float *mean, float *deviation);
 
-/* What became of the samples of a class, or of all. 0 by 0 is NaN. */
+/* The results of the samples of a class, or of all. 0 by 0 is NaN. */
 typedef struct {
     size_t size;        /* set by the caller */
     uint64_t support;   /* samples that have the label */
@@ -312,8 +313,8 @@ SW_MUST_USE SW_API sw_status sw_loader_create(sw_loader **out, const sw_dataset 
 SW_API void sw_loader_destroy(sw_loader *loader);
 /* Begin epoch `epoch`; the order depends on seed and epoch alone. */
 SW_MUST_USE SW_API sw_status sw_loader_epoch(sw_loader *loader, uint64_t epoch);
-/* The next batch: inputs as the dataset's fields with a batch axis in front, valid until the
- * next call. *n_inputs is 0 at the end of the epoch. */
+/* The next batch: inputs as the dataset's fields with a batch axis before the others, valid
+ * until the next call. *n_inputs is 0 at the end of the epoch. */
 SW_MUST_USE SW_API sw_status sw_loader_next(sw_loader *loader, const sw_array **inputs,
                                             int *n_inputs);
 /* Go on in epoch `epoch` with batch `batch` (0 to sw_loader_batches) as the next one: it costs

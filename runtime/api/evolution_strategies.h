@@ -27,10 +27,11 @@ typedef sw_status sw_es_shape_fn(float *fitness, size_t n, void *user);
 
 typedef struct {
     size_t size;
-    /* What the others are by default: "nes" (centred ranks, OpenAI-ES), "ars" (the directions
-     * whose better evaluation is among the best `top`, divided by the standard deviation of
-     * their fitness; antithetic), "eggroll" (low-rank noise, standardised fitness), "snes" (iid
-     * noise with a sigma of each element, which learns; utilities by rank). NULL: "nes" */
+    /* The strategy gives the others their defaults: "nes" (centred ranks, OpenAI-ES), "ars"
+     * (the directions with a better evaluation among the best `top`, divided by the standard
+     * deviation of their fitness; antithetic), "eggroll" (low-rank noise, standardised
+     * fitness), "snes" (iid noise with a sigma of each element, which learns; utilities by
+     * rank). NULL: "nes" */
     const char *strategy;
     /* "low-rank" (default but for snes), "iid", "permuted", "permuted-in", "permuted-out",
      * "sign-flip", "sign-flip-in", "sign-flip-out", "sparse", "dropout": kernels/noise.h has
@@ -91,17 +92,17 @@ SW_API size_t sw_es_bytes(const sw_es *es);
  *   vector; sw_metric of such a vector is its mean, and the vector an output of that name;
  * - sw_backward, sw_clip_norm, sw_accumulate and sw_update do nothing.
  *
- * The generation stands for the step and the slice for .step and .run. What depends on how a
- * generation is cut: batch norm in SW_TRAIN has the statistics of the slice, random ops
+ * The generation stands for the step and the slice for .step and .run. Three things depend on
+ * how a generation is cut: batch norm in SW_TRAIN has the statistics of the slice, random ops
  * (dropout in SW_TRAIN) draw by the row in the slice, and group norm of images adds up in
  * another order where rows fill blocks of sixteen. */
 
-/* Run a slice and tell what metric `fitness` came to in each evaluation. */
+/* Run a slice and report the metric `fitness` of each evaluation. */
 SW_MUST_USE SW_API sw_status sw_es_evaluate(sw_es *es, sw_exec *exec, const sw_run_args *args,
                                             uint32_t slice, const char *fitness);
 
 /* Ask: which evaluation row e of a slice is (0 <= e < sw_es_rows). counts 0: it fills a slice
- * up, and is not told. */
+ * up, and has no fitness. */
 typedef struct {
     size_t size;
     uint32_t direction, repeat;
@@ -119,7 +120,7 @@ SW_MUST_USE SW_API sw_status sw_es_tell_slice(sw_es *es, uint32_t slice, const f
 /* Write theta + sign sigma E of a direction of this generation into a model of the same layout:
  * the member itself, for what runs without noise. Logits become 1 and -1, by its bits. It has
  * all else of the model too. The sigma of an sw_es is in the layout: a model that was declared
- * alike needs one of its own, made in front of sw_model_ready. */
+ * alike needs one of its own, made before sw_model_ready. */
 SW_MUST_USE SW_API sw_status sw_es_member(sw_es *es, uint32_t direction, int sign,
                                           sw_model *to);
 
@@ -127,14 +128,14 @@ typedef struct {
     size_t size;
     uint64_t generation; /* that was stepped */
     uint64_t evaluations, not_finite;
-    double mean, best, worst, deviation; /* of the fitness that was told */
+    double mean, best, worst, deviation; /* of the fitness that was given */
 } sw_es_info;
 /* Estimate the gradient and update the model by its optimizer: a program without backward, in
  * which the estimate of a large weight exists some rows at a time. SW_INVALID where evaluations
- * have not been told, by their number. Then the next generation begins. Where the program fails
- * (SW_NOMEM) another try goes on with what was told. out: NULL is fine. */
+ * have no fitness yet, by their number. Then the next generation begins. Where the program
+ * fails (SW_NOMEM) another try continues with the fitness that was given. out: NULL is fine. */
 SW_MUST_USE SW_API sw_status sw_es_step(sw_es *es, sw_exec *exec, sw_es_info *out);
-/* What that program needs, without memory for it. */
+/* The needs of that program, without memory for it. */
 SW_MUST_USE SW_API sw_status sw_es_plan(sw_es *es, sw_exec *exec, sw_plan_info *out);
 
 /* ---- zeroth order: training in the memory of inference ----------------------------------- */
@@ -165,16 +166,16 @@ SW_API void sw_zo_destroy(sw_zo *zo);
  * rounding leaves of the perturbation is part of the trajectory. *out (or NULL): (L+ + L-) / 2.
  * A loss that is not finite, or a c that no float is: c is 0, and that is counted.
  *
- * What can be refused ahead is, and the model is as before: no memory, a step function with
+ * These are refused ahead, and the model is as before: no memory, a step function with
  * sw_update or without the metric, other parameters frozen than in the first step of a record,
- * a record that is full. Where a run fails behind that the model is damaged (SW_STALE until it
- * is restored), and a record with steps in front of it cannot be saved any more. Moves are runs
- * of the exec too: behind the call sw_metric_past has the run of L- as 1, that of L+ as 3. */
+ * a record that is full. Where a run fails after that, the model is damaged (SW_STALE until it
+ * is restored), and a record with steps before it cannot be saved any more. Moves are runs
+ * of the exec too: after the call sw_metric_past has the run of L- as 1, that of L+ as 3. */
 SW_MUST_USE SW_API sw_status sw_zo_step(sw_zo *zo, sw_exec *exec, const sw_run_args *args,
                                         const char *loss, double *out);
 SW_API uint64_t sw_zo_steps(const sw_zo *zo);
 SW_API uint64_t sw_zo_not_finite(const sw_zo *zo);
-/* The steps as a file: a sum of the parameters in front of the first step and behind the last
+/* The steps as a file: a sum of the parameters before the first step and after the last
  * (names, shapes, which are frozen, elements), the options, one number for each step, a sum of
  * the file: 4 bytes a step and 264. Written whole or not at all. Between its first step and
  * this call nothing else may change the parameters: the record would be of other ones. */
@@ -183,8 +184,8 @@ SW_MUST_USE SW_API sw_status sw_zo_save(const sw_zo *zo, const char *path);
  * else, and it is as before): bit for bit what the recorded run left, on any number of threads
  * and any instruction set. Where that is not so the answer is SW_FORMAT, and the model is
  * damaged. A file that is damaged, cut or no record is SW_FORMAT, and nothing has changed. No
- * data is needed. progress (or NULL) is called behind each step; anything but SW_OK ends it,
- * and is returned: the model is then as it was behind that step. */
+ * data is needed. progress (or NULL) is called after each step; anything but SW_OK ends it,
+ * and is returned: the model is then as it was after that step. */
 typedef sw_status sw_zo_progress_fn(void *user, uint64_t step, uint64_t steps);
 SW_MUST_USE SW_API sw_status sw_zo_replay(sw_model *model, sw_exec *exec, const char *path,
                                           sw_zo_progress_fn *progress, void *user);

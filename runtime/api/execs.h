@@ -12,11 +12,11 @@
 SW_MUST_USE SW_API sw_status sw_budget_create(sw_budget **out, size_t bytes);
 SW_API void sw_budget_destroy(sw_budget *budget);
 
-/* What an NVTX tool that is attached (Nsight Systems, compute-sanitizer) is told of each run:
+/* The reports of each run to an NVTX tool that is attached (Nsight Systems, compute-sanitizer):
  * ranges in the domain "stepwell" for the step and its phases, for layers too, or for ops too,
  * with the bytes that live as their payload; and, if the tool takes them, counters of the bytes
- * that live by role and at the peak, and the arenas as heaps whose live tensors are regions.
- * Nothing is said with no_phases. A tool can attach until the first exec is created; without
+ * that live by role and at the peak, and the arenas as heaps with live tensors as regions.
+ * With no_phases there are none. A tool can attach until the first exec is created; without
  * one every level is as fast as SW_NVTX_OFF. */
 typedef enum { SW_NVTX_PHASES, SW_NVTX_LAYERS, SW_NVTX_OPS, SW_NVTX_OFF } sw_nvtx_level;
 
@@ -32,7 +32,7 @@ typedef struct {
     int checks;       /* 1: trace again before each run and compare; names the first difference.
                          On the CPU each kernel also runs between guard bands, outside of the
                          planned bytes: SW_INVALID names the op, the operand and the byte where
-                         it writes past or in front of an output or its scratch, into an input,
+                         it writes past or before an output or its scratch, into an input,
                          or nothing of an output. Takes memory of its own, and time */
     int op_clocks;    /* 1: read the clock at every op of planned runs, not only where the phase
                          changes; SW_INVALID with no_phases. Immediate runs have none per op */
@@ -47,22 +47,22 @@ typedef struct {
                          no_phases */
     int no_recompute; /* 1: a plan that is over the budget is refused: no op is repeated and no
                          update released so that it fits */
-    int no_rebuild; /* 1: switch the pass off that makes results of cheap ops again in backward
-                       instead of keeping them (sw_op_desc, rebuild) */
-    int no_chunks;  /* 1: switch the pass off that lets ops go through their rows in parts where
-                       that lowers the arena (sw_linear_ce) */
-    int no_tiles; /* 1: switch the pass off that makes the gradient of a large weight in blocks
-                     of rows, each followed by its part of a released update */
+    int no_rebuild;   /* 1: switch the pass off that recomputes results of cheap ops in backward
+                         instead of keeping them (sw_op_desc, rebuild) */
+    int no_chunks; /* 1: switch the pass off that lets ops go through their rows in parts where
+                      that lowers the arena (sw_linear_ce) */
+    int no_tiles;  /* 1: switch the pass off that makes the gradient of a large weight in blocks
+                      of rows, each followed by its part of a released update */
     sw_nvtx_level nvtx; /* default: step and phases */
     int tf32; /* 1: matrix products and convolutions may round their factors to TF32, where the
                  card has it */
-    int sync_ops;  /* 1: to find out who fails: wait for the device behind each op, replay
-                      nothing; the message of a fault begins with the op */
+    int sync_ops;  /* 1: to find the op that fails: wait for the device after each op,
+                      replay nothing; the message of a fault begins with the op */
     int no_graphs; /* 1: launch op by op instead of replaying what was captured. These three are
                       of devices: SW_INVALID with the CPU */
-    int no_strips; /* 1: switch the pass off that lets a function of one number, what reads its
-                      result and the update behind that go strip by strip where this lowers the
-                      arena (swish in front of a large linear layer) */
+    int no_strips; /* 1: switch the pass off that lets a function of one number, the op that
+                      reads its result and the update after that go strip by strip where this
+                      lowers the arena (swish before a large linear layer) */
 } sw_exec_opts;
 
 /* exec: device + threads + one step arena as high as the highest of its programs.

@@ -17,13 +17,14 @@ SW_API size_t sw_type_bytes(const sw_type *type);
 #define SW_DOUT(i) ((uint16_t)(0x300 | (i))) /* gradient of output i */
 
 /* One gradient kernel: operands in this order in launch->in, the gradients of the inputs in
- * `makes` in launch->out. What it names with SW_IN and SW_OUT is the save policy. An optional
- * operand that the op does not have is absent. One value may be given as several inputs: its
- * gradient is then the sum, and each of launch->out still has bytes of its own.
+ * `makes` in launch->out. The operands that it names with SW_IN and SW_OUT are the save policy.
+ * An optional operand that the op does not have is absent. One value may be given as several
+ * inputs: its gradient is then the sum, and each of launch->out still has bytes of its own.
  *
- * Kernels are taken in the order of the table: one that makes wanted gradients alone, or leaves
- * the others out (sw_op_desc, skips); where there is none, the one that makes most of what is
- * wanted. An op needs no kernel for each set of inputs; one that makes all is enough. */
+ * Kernels are taken in the order of the table: one that makes required gradients alone, or
+ * leaves the others out (sw_op_desc, skips); where there is none, the one that makes most of
+ * the required gradients. An op needs no kernel for each set of inputs; one that makes all is
+ * enough. */
 typedef struct {
     int n_makes;
     uint8_t makes[8]; /* indices of inputs, each once */
@@ -37,14 +38,14 @@ typedef struct {
     /* As in sw_op_desc. It stands where a reserved word was: of the same size where pointers
      * have 64 bits. */
     uint64_t (*operations)(const sw_kernel_info *info);
-    /* Where several make the same wanted gradients, the one is taken that keeps the fewest
-     * bytes that nobody keeps anyway, then the one that makes the fewest others, the first of
-     * equals. NULL: with all attributes; it stands where a reserved word was, as above. */
+    /* Where several make the same required gradients, the one is taken that keeps the fewest
+     * bytes that no other op keeps anyway, then the one that makes the fewest others, the first
+     * of equals. NULL: with all attributes; it stands where a reserved word was, as above. */
     int (*applies)(const void *attrs);
 } sw_grad_desc;
 
-/* A gradient rule for ops whose gradient is other ops: set din[i] where wanted[i], an F32 value
- * of the input's shape; {0}: no gradient passes. */
+/* A gradient rule for ops with a gradient that is made of other ops: set din[i] where
+ * wanted[i], an F32 value of the input's shape; {0}: no gradient passes. */
 typedef struct {
     const sw_value *in, *out, *dout; /* dout {0}: no gradient came */
     const int *wanted;
@@ -96,9 +97,9 @@ typedef struct {
     int n_extra; /* outputs kept for backward only */
     size_t attrs_bytes;
     /* Types of outputs and extras from those of the inputs; SW_FAIL(SW_INVALID, ...) with a
-     * reason. A type that cannot be is refused behind it: SW_INVALID, too large SW_NOMEM. */
+     * reason. A type that cannot be is refused after it: SW_INVALID, too large SW_NOMEM. */
     sw_status (*infer)(const sw_type *in, int n_in, const void *attrs, sw_type *out);
-    /* The layout in which image inputs (mask image_in; 0: all of rank 4) are wanted. NULL:
+    /* The layout that image inputs (mask image_in; 0: all of rank 4) must have. NULL:
      * plain. */
     sw_layout (*layout)(const sw_type *in, int n_in, const void *attrs);
     uint32_t image_in;
@@ -127,26 +128,26 @@ typedef struct {
     /* Arithmetic operations of one run of the forward kernel, by which the planner chooses what
      * to compute twice. A multiply-add is two, a comparison, a division and a square root one,
      * exp and its like as many as their polynomials take. Elements count as users see them,
-     * without lanes of padding. What info->accumulate adds is counted by the library: one more
+     * without lanes of padding. The library counts the additions of info->accumulate: one more
      * for each element of such an output. UINT64_MAX where it is more than that. It depends on
      * types and attributes alone, not on info->threads and info->isa. NULL: one for each
      * element of each output. */
     uint64_t (*operations)(const sw_kernel_info *info);
-    /* 1: so cheap that planned runs make its results again in backward rather than keep them,
-     * where all that it reads is kept until then anyway, or can be made again so itself. The
+    /* 1: so cheap that planned runs recompute its results in backward rather than keep them,
+     * where all that it reads is kept until then anyway, or can be recomputed itself. The
      * bits are the same: the kernel runs again on the same bytes. */
     int rebuild;
-    /* Bit g: grads[g] takes NULL as launch->out[k].ptr for a gradient that is not wanted (of a
-     * frozen parameter, an input of the run), and leaves that gradient out. Without the bit a
-     * kernel that makes more gradients than are wanted makes them all, and the plan counts
-     * bytes for them as long as it runs. What it names is kept whatever is left out: where some
-     * of the gradients need less, a kernel of their own keeps less. */
+    /* Bit g: grads[g] takes NULL as launch->out[k].ptr for a gradient that is not required (of
+     * a frozen parameter, an input of the run), and leaves that gradient out. Without the bit a
+     * kernel that makes more gradients than are required makes them all, and the plan counts
+     * bytes for them until it ends. The operands that it names are kept whatever is left out:
+     * where some of the gradients need less, a kernel of their own keeps less. */
     uint64_t skips;
-    /* What a kernel of the CPU leaves unread for these types and attributes, whatever the
-     * numbers are: bit i is launch->in[i] of the forward kernel (grad -1) or of
-     * grads[grad]. A convolution whose windows miss the image is one. The plan lets an operand
-     * end where it is read last, so a kernel must not touch what it says here. NULL: all is
-     * read. */
+    /* The inputs that a kernel of the CPU leaves unread for these types and attributes,
+     * whatever the numbers are: bit i is launch->in[i] of the forward kernel (grad -1) or of
+     * grads[grad]. A convolution with windows that miss the image leaves them unread. The plan
+     * lets an operand end where it is read last, so a kernel must not touch what it says here.
+     * NULL: all is read. */
     uint32_t (*unread)(const sw_kernel_info *info, int grad);
 } sw_op_desc;
 
@@ -154,8 +155,8 @@ typedef struct {
  * while another thread traces. SW_INVALID names the op and the member that cannot be. */
 SW_MUST_USE SW_API sw_status sw_op_register(const sw_op_desc *desc, uint32_t *id);
 /* Append one op; returns its first output. attrs are copied, and compared byte for byte where
- * two traces are: keep their padding zero. `outs` (or NULL) receives all n_out. What only an
- * optimizer may append is refused. */
+ * two traces are: keep their padding zero. `outs` (or NULL) receives all n_out. Ops that only
+ * an optimizer may append are refused. */
 SW_API sw_value sw_op_apply(sw_ctx *ctx, uint32_t id, const sw_value *in, int n_in,
                             const void *attrs);
 SW_API sw_value sw_op_apply_all(sw_ctx *ctx, uint32_t id, const sw_value *in, int n_in,

@@ -121,22 +121,22 @@ SW_API sw_binary_conv2d sw_binary_conv2d_new(sw_model *model, const char *name, 
 SW_API sw_value sw_apply_linear(sw_ctx *ctx, sw_linear layer, sw_value x);
 SW_API sw_value sw_apply_conv2d(sw_ctx *ctx, sw_conv2d layer, sw_value x);
 SW_API sw_value sw_apply_conv_transpose2d(sw_ctx *ctx, sw_conv_transpose2d layer, sw_value x);
-/* A sequence through a recurrent layer: x (seq, batch, in) -> the hidden state behind each step
- * (seq, batch, hidden), seq at least 1. *h and *c (batch, hidden) are the state in front of the
- * first step and become that behind the last; {0} in front: zeros; NULL: zeros, and not told.
- * They stay as they are where a call fails. Where state goes on in the next run, sw_assign it,
- * detached, to a state of the model.
+/* A sequence through a recurrent layer: x (seq, batch, in) -> the hidden state after each step
+ * (seq, batch, hidden), seq at least 1. *h and *c (batch, hidden) are the state before the
+ * first step and become the state after the last; {0} before: zeros; NULL: zeros, and not
+ * returned. They stay as they are where a call fails. Where state goes on in the next run,
+ * sw_assign it, detached, to a state of the model.
  *
  * The product of the input is made for all steps at once; then each step has one product of
  * the hidden state and one cell, in the scopes "t0", "t1", ... of the layer. For each row and
  * hidden unit T steps keep, in floats: of an LSTM 4 T for its gates and T each for h and c,
- * which are made again from gates where that lowers the peak; of a GRU 6 T for its sums and T
+ * which are recomputed from gates where that lowers the peak; of a GRU 6 T for its sums and T
  * for h. The gradients of all sums of the input take 4 T and 3 T beside them: 8 T to 10 T, and
  * 10 T. A loop over sw_apply_lstm_step() or sw_apply_gru_step() has these for one step at a
  * time, 4 T to 6 T and 7 T in all, and T small products in place of a large one. */
 SW_API sw_value sw_apply_lstm(sw_ctx *ctx, sw_lstm layer, sw_value x, sw_value *h, sw_value *c);
 SW_API sw_value sw_apply_gru(sw_ctx *ctx, sw_gru layer, sw_value x, sw_value *h);
-/* One step of it: x (batch, in) -> the hidden state behind it, (batch, hidden); h and c as
+/* One step of it: x (batch, in) -> the hidden state after it, (batch, hidden); h and c as
  * above. */
 SW_API sw_value sw_apply_lstm_step(sw_ctx *ctx, sw_lstm layer, sw_value x, sw_value *h,
                                    sw_value *c);

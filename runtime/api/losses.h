@@ -11,8 +11,8 @@
  * labels (rows) of U8, U16 or I32 in 0..classes-1; anything else fails the run. */
 SW_API sw_value sw_softmax_ce(sw_ctx *ctx, sw_value logits, sw_value labels);
 /* With label smoothing (0..1: the label's target is 1 - smoothing, and smoothing / classes is
- * added to each class) and a label whose rows do not count (-100 in PyTorch; one that no row
- * has: none). The mean over the rows that count; 0, without a gradient, where none does. */
+ * added to each class) and a label with rows that do not count (-100 in PyTorch; one that no
+ * row has: none). The mean over the rows that count; 0, without a gradient, where none does. */
 SW_API sw_value sw_softmax_ce_with(sw_ctx *ctx, sw_value logits, sw_value labels,
                                    float smoothing, int32_t ignore);
 /* sw_softmax_ce of x W^T + b for a large vocabulary: x (rows, width), weight (classes, width),
@@ -34,6 +34,7 @@ SW_API sw_value sw_l1(sw_ctx *ctx, sw_value x, sw_value target);
  * t (log t - x) by the first dim (PyTorch's "batchmean"). Keeps t alone; where t is 0 its term
  * and its gradient are 0. */
 SW_API sw_value sw_kl_div(sw_ctx *ctx, sw_value log_probabilities, sw_value probabilities);
-/* The share of rows whose largest logit is the label: a scalar in 0..1. A NaN is the largest.
+/* The share of rows where the largest logit is the label: a scalar in 0..1. A NaN is the
+ * largest.
  */
 SW_API sw_value sw_accuracy(sw_ctx *ctx, sw_value logits, sw_value labels);

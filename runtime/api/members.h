@@ -21,13 +21,13 @@
  * used longest ago goes. Where the device fails the call is SW_DEVICE, nothing of it can be
  * asked for, and no member there can be used any more. Callbacks and `threads` above 1 are
  * SW_UNSUPPORTED. */
-/* A member of `of`; {0} is none. */
+/* A member of `of`; {0}: no member. */
 typedef struct {
     sw_members *of;
     uint32_t index, generation;
 } sw_member;
 
-/* What a callback sees of a member; valid during the call. */
+/* The view that a callback has of a member; valid during the call. */
 typedef struct {
     sw_member member;
     void *state; /* state_bytes of them, to be read and written */
@@ -68,7 +68,7 @@ SW_API void sw_members_destroy(sw_members *members);
 SW_API size_t sw_members_count(const sw_members *members);
 SW_API size_t sw_members_bytes(const sw_members *members);
 
-/* A member whose first values are those of sw_model_ready(shape, exec, seed), with the shape's
+/* A member with the first values of sw_model_ready(shape, exec, seed), with the shape's
  * knobs; random ops draw by `seed`. SW_NOMEM where the budget has no room for it. */
 SW_MUST_USE SW_API sw_status sw_member_new(sw_member *out, sw_members *members, uint64_t seed);
 /* Its range is free for the next one. {0} is fine. */
@@ -105,7 +105,7 @@ typedef struct {
     uint32_t run;  /* in the step */
     /* In the place of inputs: each member has the next batch of the feed, in the order of its
      * own stream, and goes on by one with every run in mode SW_TRAIN that did not fail. In mode
-     * SW_EVAL all have batch `step` of their stream, and with `steps` those behind it, whatever
+     * SW_EVAL all have batch `step` of their stream, and with `steps` those after it, whatever
      * own_steps is. The batch is filled by the thread that runs
      * the member, into memory of the thread. Borrowed. */
     const sw_feed *feed;
@@ -120,12 +120,12 @@ typedef struct {
 
 /* Run the step function once for each of the members. A member that fails (an op refuses its
  * operands, or too many updates were skipped in a row, sw_optimizer_opts) has a status of its
- * own, and the others go on. One that failed behind an update is refused (SW_STALE) until it
+ * own, and the others go on. One that failed after an update is refused (SW_STALE) until it
  * is copied to or written from a model. SW_OK where the group ran, whatever its members'
  * status. */
 SW_MUST_USE SW_API sw_status sw_members_run(sw_members *members, const sw_members_args *args);
 /* Runs of several groups of one exec, side by side, as if they were one: n groups with the
- * arguments of each. What needs memory is done first, for all of them. */
+ * arguments of each. Memory is taken first, for all of them. */
 SW_MUST_USE SW_API sw_status sw_members_run_all(sw_members *const *groups,
                                                 const sw_members_args *args, size_t n);
 /* Trace and plan what a run with these arguments would need, and take the memory for it: the
@@ -150,15 +150,15 @@ typedef struct {
     size_t batch_bytes; /* of lane_bytes: what the lanes fill from feeds */
 } sw_members_memory;
 SW_MUST_USE SW_API sw_status sw_members_used(const sw_members *members, sw_members_memory *out);
-/* Whose the bytes of a member are: each tensor of its range, as a storage that lives all the
+/* The owners of a member's bytes: each tensor of its range, as a storage that lives all the
  * time (no op; birth 0, death UINT32_MAX; offset from where the range begins), by id. Roles are
  * parameter, optimizer_state, buffer, state, gradient and knob; with a callback the bytes of
  * its own are a state without a layer. Bytes and padding add up to sw_members_bytes. While it
  * shows, runs of the exec are refused (SW_BUSY), and the group may not be destroyed. */
 SW_MUST_USE SW_API sw_status sw_members_visit(sw_members *members,
                                               const sw_plan_visitor *visitor);
-/* Whose the bytes of a lane's step are, as sw_plan_visit shows a plan: of a full batch or of
- * the last one of an epoch the one that has the larger arena. Takes no memory for it.
+/* The owners of the bytes of a lane's step, as sw_plan_visit shows a plan: of a full batch or
+ * of the last one of an epoch the one that has the larger arena. Takes no memory for it.
  * SW_INVALID for callbacks. */
 SW_MUST_USE SW_API sw_status sw_members_visit_step(sw_members *members,
                                                    const sw_members_args *args,
@@ -199,7 +199,7 @@ SW_MUST_USE SW_API sw_status sw_member_seed(sw_member member, uint64_t *out);
 SW_MUST_USE SW_API sw_status sw_member_seed_set(sw_member member, uint64_t seed);
 /* Bytes of all that a member is (range, seed, progress), for sw_member_pack and _unpack: state
  * that is kept elsewhere while its slot is another's. A pack of one group fits every member of
- * a group whose shape has the same layout; seed and progress are in it too. */
+ * a group with a shape of the same layout; seed and progress are in it too. */
 SW_API size_t sw_members_packed_bytes(const sw_members *members);
 SW_MUST_USE SW_API sw_status sw_member_pack(sw_member member, void *to, size_t bytes);
 SW_MUST_USE SW_API sw_status sw_member_unpack(sw_member member, const void *from, size_t bytes);
@@ -240,24 +240,24 @@ typedef struct {
 /* Take over all that a model is (parameters, buffers, states, optimizer state, kept gradients,
  * knobs) into a model of the same tensors by name, with other widths. Which positions of which
  * tensors are one unit (a neuron, a channel, a head) follows from the ops between them: both
- * step functions are traced, with args_to and args_from, whose inputs' data may be NULL, and
- * must apply the same ops to inputs of the same types and shapes. The models are at the same
- * place of the two lists. A unit is added, or dropped, everywhere at once: where a residual
- * adds two results, in all that make and all that read the sum. opts NULL: all zero.
+ * step functions are traced, with args_to and args_from, in which inputs' data may be NULL,
+ * and must apply the same ops to inputs of the same types and shapes. The models are at the
+ * same place of the two lists. A unit is added, or dropped, everywhere at once: where a
+ * residual adds two results, in all that make and all that read the sum. opts NULL: all zero.
  *
- * Widened: units keep their order, new ones are behind them. What belongs to a new unit begins
+ * Widened: units keep their order, new ones come after them. The values of a new unit begin
  * as in sw_model_ready with opts->seed: a weight by its initialiser, a batch norm's weight 1,
  * bias 0, mean 0 and variance 1, optimizer state as it begins, kept gradients 0; but the
- * weights by which others read the new unit are 0. As long as the new unit's values are finite,
+ * weights by which others read the new unit are 0. While the new unit's values are finite,
  * the net computes what it did: on the CPU the same bits, but for the sign of zeros, in
  * evaluation and up to the first update; on a card up to the order of sums. Dropout draws other
  * numbers.
  *
- * Narrowed: the most useful units stay, in their order; of equals those in front. The default
+ * Narrowed: the most useful units stay, in their order; of equals the first. The default
  * utility of a unit is the product of two 2-norms: of all elements of parameters that belong to
  * it, and of those by which others read it; float64, summed in a fixed order, NaN counts as 0.
- * So new units go first, and what was widened and not trained since has its bits again, all of
- * them, unless an old unit has utility 0 too.
+ * So new units go first, and a net that was widened and not trained since has its old bits, all
+ * of them, unless an old unit has utility 0 too.
  *
  * Optimizer state of a parameter's shape follows it; adafactor's rows and columns follow their
  * axes. Step counters go on, so the first updates of new units are larger than those of a new
@@ -265,21 +265,21 @@ typedef struct {
  *
  * On failure `to` is as it was. Both models must be ready, and `to` not `from`. SW_INVALID
  * names the tensor that has another name, rank or type, the optimizer, or the first op that
- * differs, or the tensor whose units reach an input, a loss, an output of the step function or
- * another model, which cannot be resized. SW_UNSUPPORTED names the op that a resized axis goes
- * through and that does not tie it: ops from outside, and those that sum or normalise over it
- * (sums, softmax, group norm; see approximate). SW_STALE: `from` is damaged. */
+ * differs, or the tensor with units that reach an input, a loss, an output of the step function
+ * or another model, which cannot be resized. SW_UNSUPPORTED names the op that a resized axis
+ * goes through and that does not tie it: ops from outside, and those that sum or normalise over
+ * it (sums, softmax, group norm; see approximate). SW_STALE: `from` is damaged. */
 SW_MUST_USE SW_API sw_status sw_model_resize(sw_model *to, const sw_model *from, sw_exec *exec,
                                              const sw_run_args *args_to,
                                              const sw_run_args *args_from,
                                              const sw_resize_opts *opts);
-/* The same between members, of two groups whose shapes differ in widths. Of `args` the inputs
- * (types and shapes), n_inputs, mode and variant are looked at, for both groups; `to` keeps its
- * seed, and is well again where it had failed. */
+/* The same between members, of two groups with shapes that differ in widths. Of `args` the
+ * inputs (types and shapes), n_inputs, mode and variant are looked at, for both groups; `to`
+ * keeps its seed, and is well again where it had failed. */
 SW_MUST_USE SW_API sw_status sw_member_resize(sw_member to, sw_member from,
                                               const sw_members_args *args,
                                               const sw_resize_opts *opts);
-/* What it would cost, and whether it can be: the same refusals. The models need no memory; a
+/* The cost of a resize, and whether it can be: the same refusals. The models need no memory; a
  * narrowing is counted, and no utilities are. */
 SW_MUST_USE SW_API sw_status sw_model_resize_plan(sw_model *to, sw_model *from, sw_exec *exec,
                                                   const sw_run_args *args_to,
@@ -293,7 +293,7 @@ SW_MUST_USE SW_API sw_status sw_members_resize_plan(sw_members *to, sw_members *
 
 /* ---- packing: who lies in the budget, who waits ------------------------------------------ */
 
-/* Members of one shape. What they need is known from their plan: sw_members_bytes,
+/* Members of one shape. Their needs are known from their plan: sw_members_bytes,
  * sw_plan_info.arena_bytes, sw_feed_bytes. */
 typedef struct {
     size_t member_bytes, arena_bytes, batch_bytes;

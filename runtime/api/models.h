@@ -21,7 +21,7 @@ SW_API void sw_model_destroy(sw_model *model);
  * has index 0. Once the layout is fixed it is refused and changes nothing. */
 SW_API sw_param sw_param_new(sw_model *model, const char *name, sw_dtype dtype, sw_shape shape,
                              const char *init);
-/* A parameter of logits: (out, in, ...), the weight of a layer of bits, whose bits without
+/* A parameter of logits: (out, in, ...), the weight of a layer of bits. Its bits without
  * noise are w > 0 (sw_binary_linear_op). With the noise of an evolution strategy each direction
  * has bits of its own, 1 with probability sigmoid(5 w / (mean |w| + 1e-5)); backward gives it
  * no gradient. Rank 2 at least. */
@@ -53,8 +53,8 @@ SW_API sw_shape sw_param_shape(sw_param param);
  * uses the model, also inside a step function. */
 SW_MUST_USE SW_API sw_status sw_param_read(sw_param param, void *to, size_t bytes);
 SW_MUST_USE SW_API sw_status sw_param_write(sw_param param, const void *from, size_t bytes);
-/* The kept gradient of a parameter whose optimizer keeps gradients, as the last run left it. It
- * stays readable behind the update that used it, until the next contribution. */
+/* The kept gradient of a parameter with an optimizer that keeps gradients, as the last run left
+ * it. It stays readable after the update that used it, until the next contribution. */
 SW_MUST_USE SW_API sw_status sw_param_gradient(sw_param param, void *to, size_t bytes);
 
 /* Fix the layout, take the memory from the exec's device and budget, initialise by Philox from
@@ -76,7 +76,7 @@ SW_API sw_knob sw_knob_new(sw_model *model, const char *name, float value);
 SW_API sw_knob sw_knob_find(sw_model *model, const char *name);
 /* The value must be finite, not negative where the knob is a learning rate, a weight decay or
  * the bound of sw_clip_norm, in [0, 1) where it is a momentum or a beta, and in [0, 1] where it
- * is the rate of sw_dropout_knob. What is not is kept beside the value that is there, which
+ * is the rate of sw_dropout_knob. Another value is kept beside the value that is there, which
  * stays: sw_last_error() says so, and every sw_run with the model is SW_INVALID and names the
  * knob until it is set again. */
 SW_API void sw_knob_set(sw_knob knob, float value);

@@ -7,9 +7,10 @@
  *     sw_knob_set(sw_optimizer_lr(optimizer, 0), numbers[0]);
  */
 
-/* When parameters are updated. AFTER: behind backward, with all gradients at once. RELEASE:
- * each right behind the last contribution to its gradient, whose memory ends there; the same
- * bits. DEFAULT is after, but where a plan would be over its budget updates are released. */
+/* When parameters are updated. AFTER: after backward, with all gradients at once. RELEASE:
+ * each right after the last contribution to its gradient; the gradient's memory ends there;
+ * the same bits. DEFAULT is after, but where a plan would be over its budget updates are
+ * released. */
 typedef enum { SW_UPDATE_DEFAULT, SW_UPDATE_AFTER, SW_UPDATE_RELEASE } sw_update_time;
 
 /* One parameter group: its own rate (0: that of the options), decay, and time of updates
@@ -62,18 +63,19 @@ typedef struct {
 /* Owned by the model. Parameters must be of that model, each owned by one optimizer at most.
  * SW_INVALID for an optimizer that would own none, which changes nothing; for numbers that the
  * kind does not have, in the options or in a group. Formulas are those of PyTorch's optimizers
- * of these names; lion's of Chen et al. 2023. What is kept for each parameter: nothing for sgd,
+ * of these names; lion's of Chen et al. 2023. Kept for each parameter: nothing for sgd,
  * one number for each element with its momentum, for adagrad and lion, two for adam and adamw,
  * one to three for rmsprop; adafactor keeps one for each row and each column of the last two
  * axes, and for a vector one for each element.
  *
  * A gradient that has a NaN or an infinite element, and one of a loss that is neither finite,
- * is never used: the update is skipped, and counted (sw_optimizer_skipped). What waits until
- * behind backward is skipped as a whole, optimizer state and step counters too; of released
- * updates (a budget's among them) each for itself, by its own gradient, and all of them where
- * the loss is not finite. A kept gradient is used up all the same. After max_skipped in a row
- * sw_run returns SW_INVALID and names the loss or the first parameter; the run has ended as
- * usual, and the model is as it was before. On a device up to 3 runs may have begun behind it.
+ * is never used: the update is skipped, and counted (sw_optimizer_skipped). An update that
+ * waits until after backward is skipped as a whole, optimizer state and step counters too; of
+ * released updates (a budget's among them) each for itself, by its own gradient, and all of
+ * them where the loss is not finite. A kept gradient is used up all the same. After max_skipped
+ * in a row sw_run returns SW_INVALID and names the loss or the first parameter; the run has
+ * ended as usual, and the model is as it was before. On a device up to 3 runs may have begun
+ * after it.
  */
 SW_MUST_USE SW_API sw_status sw_optimizer_create(sw_optimizer **out, sw_model *model,
                                                  const sw_optimizer_opts *opts);
@@ -105,7 +107,8 @@ typedef struct {
                               "one_cycle" */
     float base;            /* the rate that it scales */
     uint64_t warmup_steps; /* from base/warmup_steps up to base in equal steps; one_cycle: from
-                              base/25 by a cosine. What follows counts its steps from there */
+                              base/25 by a cosine. The phase after it counts its steps from
+                              there */
     uint64_t total_steps;  /* cosine, linear, one_cycle: reaches `floor` there */
     uint64_t every;        /* step: multiply by gamma every so many steps, at once; exponential:
                               little by little (0: 1) */

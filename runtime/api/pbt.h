@@ -31,9 +31,9 @@ typedef struct {
     int resample; /* SW_CHOICE: 1: explored by a new draw alone, never by a neighbour */
 } sw_hyper;
 
-/* A space is a list of at most 1024 hyper-parameters. SW_INVALID names the one whose bounds are
- * reversed or not finite, whose list is empty, or whose name is there already. Bounds of
- * integers are whole numbers up to 2^53. */
+/* A space is a list of at most 1024 hyper-parameters. SW_INVALID names the one with bounds that
+ * are reversed or not finite, with an empty list, or with a name that is there already. Bounds
+ * of integers are whole numbers up to 2^53. */
 SW_MUST_USE SW_API sw_status sw_space_create(sw_space **out);
 SW_API void sw_space_destroy(sw_space *space);
 SW_MUST_USE SW_API sw_status sw_space_add(sw_space *space, const sw_hyper *hyper);
@@ -43,7 +43,7 @@ SW_MUST_USE SW_API sw_status sw_space_parse(sw_space *space, const char *text);
 SW_API int sw_space_count(const sw_space *space);
 /* Position of a name; -1: there is none. */
 SW_API int sw_space_find(const sw_space *space, const char *name);
-/* Filled as sw_space_add was given it; pointers are valid as long as the space. */
+/* Filled as sw_space_add was given it; pointers are valid until the space is destroyed. */
 SW_MUST_USE SW_API sw_status sw_space_at(const sw_space *space, int i, sw_hyper *out);
 /* A draw of number i: a function of (seed, i, draw) alone, with the same bits on every machine.
  */
@@ -59,15 +59,15 @@ SW_API int sw_space_has(const sw_space *space, int i, double value);
  * and copies it where that is better. T-test: the same, where Welch's t-test over the last 10
  * scores of both says so at 5 %. (Jaderberg et al. 2017, section 4.1.1) */
 typedef enum { SW_TRUNCATION, SW_TOURNAMENT, SW_T_TEST } sw_exploit;
-/* How new values are found behind an exploit. Perturb: resampled with resample_probability,
+/* How new values are found after an exploit. Perturb: resampled with resample_probability,
  * else multiplied by one of the factors, and kept within the declared bounds; choices take a
  * neighbour in the list. PB2: a time-varying Gaussian process over what was reported, upper
  * confidence bound (Parker-Holder et al. 2020); numbers only, choices are perturbed. */
 typedef enum { SW_PERTURB, SW_PB2 } sw_explore;
 
-/* Called behind each explore, with the values in the order of the space, to be changed, and
- * those of the donor that they were found from; what it leaves outside of the bounds is
- * SW_INVALID and names the hyper-parameter. */
+/* Called after each explore, with the values in the order of the space, to be changed, and
+ * those of the donor that they were found from; a value that it leaves outside of the
+ * bounds is SW_INVALID and names the hyper-parameter. */
 typedef sw_status sw_explore_fn(int member, const double *donors, double *values, int n,
                                 void *user);
 
@@ -77,8 +77,8 @@ typedef struct {
     int members;           /* 1 to 1,000,000 */
     int minimize;          /* 1: a lower score is better */
     uint64_t seed;
-    double interval; /* of time (whatever sw_pbt_report is told: steps, say) between a member's
-                        turns; above 0 */
+    double interval; /* of time (in the unit that sw_pbt_report gets: steps, say) between a
+                        member's turns; above 0 */
     double burn_in;  /* no exploit before this time */
     double quantile; /* share that is replaced and share that donates, 0 to 0.5: ceil of it of
                         the members that have a score and have not ended, at most half of them,
@@ -119,7 +119,7 @@ SW_MUST_USE SW_API sw_status sw_pbt_value_set(sw_pbt *pbt, int member, int hyper
 SW_MUST_USE SW_API sw_status sw_pbt_next(sw_pbt *pbt, int *members, int room, int *n,
                                          double *until);
 /* A member has come to `time` with `score` (NaN: it has none, and is in no quantile). Decisions
- * wait until sw_pbt_next_event, and in asynchronous runs for the members that are behind: one
+ * wait until sw_pbt_next_event, and in asynchronous runs for the members that are late: one
  * that will never report must leave. A report before the member's turn counts for stop rules
  * and the t-test alone. SW_INVALID where it does not go forward in time, has ended, or has a
  * report that waits, and until sw_pbt_next_event has answered SW_PBT_NONE. */
@@ -127,7 +127,7 @@ SW_MUST_USE SW_API sw_status sw_pbt_report(sw_pbt *pbt, int member, double time,
 /* A member is out: it failed, or ended on its own. A report of it that waits is forgotten. It
  * is not replaced, and none waits for it. In asynchronous runs it is out at its place in the
  * order, so that decisions do not depend on when the call is made: what was kept of it may
- * still be given to a member whose turn is before that, and SW_PBT_DROP follows. In synch mode
+ * still be given to a member with a turn before that, and SW_PBT_DROP follows. In synch mode
  * it is no donor any more. */
 SW_MUST_USE SW_API sw_status sw_pbt_leave(sw_pbt *pbt, int member);
 
@@ -148,8 +148,8 @@ typedef struct {
     double time, donor_time;   /* of member, before, and of what the donor gives */
     double score, donor_score; /* t-test: the donor's is the mean of its last ones */
 } sw_pbt_event;
-/* The next thing to do, in order; each must have been done when the next one is asked for. What
- * fails (the explore function, the logs) has changed nothing, and can be asked for again. PB2
+/* The next thing to do, in order; each must have been done when the next one is asked for. A
+ * failure (the explore function, the logs) has changed nothing, and can be asked for again. PB2
  * takes some 0.1 s for an exploit once it has 1000 points. */
 SW_MUST_USE SW_API sw_status sw_pbt_next_event(sw_pbt *pbt, sw_pbt_event *out);
 

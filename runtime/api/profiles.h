@@ -14,7 +14,7 @@ typedef struct {
     int64_t batch;              /* 0: not given */
     uint64_t seed;              /* 0 without a command: not given */
     const char *command;
-    const char *data; /* name of the data set, as sw_dataset_describe tells it */
+    const char *data; /* name of the data set, as sw_dataset_describe gives it */
     int events; /* 1: write the event log of each run too: every birth, reuse and death of a
                    tensor, every phase and op with its clock. Execs must count (no_phases
                    is SW_INVALID) */
@@ -47,7 +47,7 @@ SW_MUST_USE SW_API sw_status sw_profile_flush(sw_profile *profile);
 /* Flush, and have the file synced: what was recorded survives a loss of power. Any thread may
  * call it while others record, and they do not wait for it. */
 SW_MUST_USE SW_API sw_status sw_profile_sync(sw_profile *profile);
-/* How the run ended, for the end record: SW_OK for "done" (so it is without a call), SW_STOPPED
+/* How the run ended, for the end record: SW_OK for "done" (also without a call), SW_STOPPED
  * for "interrupted", any other for "failed". `why` is copied; NULL: nothing to say. */
 SW_API void sw_profile_end_status(sw_profile *profile, sw_status status, const char *why);
 /* Writes the end record and closes; the status says whether all reached the file. */
@@ -69,8 +69,8 @@ typedef struct {
     uint32_t n_faults; /* disagreements found */
     char first_fault[256];
     uint64_t ns;
-    size_t saved_bytes; /* by the death witness: payload bytes of the step arena that it left in
-                           front of the first op of the backward part, where everything else is
+    size_t saved_bytes; /* by the death witness: payload bytes of the step arena that it left
+                           before the first op of the backward part, where everything else is
                            NaN: what was saved, and metrics and outputs that were there. 0
                            without a backward part */
 } sw_witness_info;

@@ -62,7 +62,7 @@ typedef struct {
      * forward part that run again in backward instead of keeping what they made. The results
      * are the same bit for bit. */
     uint32_t n_repeats;       /* 0: none */
-    uint32_t n_released;      /* updates that run right behind their gradients although their
+    uint32_t n_released;      /* updates that run right after their gradients although their
                                  optimizers do not ask for it: tried first, for it costs nothing */
     size_t plain_arena_bytes; /* arena_bytes without repeats */
     uint64_t operations;      /* arithmetic of a step, repeats included: sw_op_desc */
@@ -71,7 +71,7 @@ typedef struct {
     uint64_t least_repeat_cost; /* proved: no plan under the budget has less repeat_cost;
                                    UINT64_MAX: there is none */
     char method[16]; /* that chose the repeats: "search" (of all schedules), "chain"; "release":
-                        none was wanted; "": the budget asked for nothing */
+                        none was needed; "": the budget asked for nothing */
     uint32_t n_rebuilt;    /* cheap ops that run again in backward with or without a budget, not
                               among n_repeats (sw_op_desc, rebuild) */
     uint64_t rebuild_cost; /* of those without a budget; not among repeat_cost, which is what a
@@ -94,16 +94,16 @@ typedef struct {
  * nothing. A plan that would be over it is made smaller (sw_plan_info, n_released and
  * n_repeats), by as little work as was found; more budget never means more work. Where no plan
  * fits, SW_NOMEM says the least budget that would do, with what others have taken of it, and
- * who holds the peak, and *out is filled then too: with that budget, sw_plan succeeds, as long
- * as nobody else reserves meanwhile. A planned run asks its budget before it begins; an
- * immediate run that was not planned asks op by op, and can be refused behind an update. */
+ * who holds the peak, and *out is filled then too: with that budget, sw_plan succeeds, while no
+ * other object reserves. A planned run asks its budget before it begins; an
+ * immediate run that was not planned asks op by op, and can be refused after an update. */
 SW_MUST_USE SW_API sw_status sw_plan(sw_exec *exec, const sw_run_args *args, sw_plan_info *out);
 
-/* A storage of a plan: a range of the step arena, or an input. What it points to is valid
+/* A storage of a plan: a range of the step arena, or an input. Its pointers are valid
  * during the call. */
 typedef struct {
     size_t size;
-    uint32_t id, alias; /* alias: the storage whose place it takes; UINT32_MAX: none */
+    uint32_t id, alias; /* alias: the storage that it takes the place of; UINT32_MAX: none */
     const char *name, *layer;
     const char *op;   /* that writes it first; NULL for inputs */
     const char *role; /* "saved", "gradient", "workspace": as in profiles */
@@ -111,7 +111,7 @@ typedef struct {
     int input;        /* 1: lies in the batch slot; offset and birth are 0 */
     size_t bytes, padding, offset;
     uint32_t birth, death; /* positions of ops, both included; the number of ops: it is read out
-                              behind the last */
+                              after the last */
 } sw_plan_storage;
 
 /* Receives a plan; either function may be NULL. */
@@ -128,7 +128,7 @@ typedef struct {
 SW_MUST_USE SW_API sw_status sw_plan_visit(sw_exec *exec, const sw_run_args *args,
                                            const sw_plan_visitor *visitor);
 
-/* A layer of a program. What it points to is valid during the call. */
+/* A layer of a program. Its pointers are valid during the call. */
 typedef struct {
     size_t size;
     const char *name; /* its path, as scopes and parameters have it; "" for what has none */
@@ -144,12 +144,12 @@ typedef struct {
 } sw_plan_layer;
 typedef void sw_plan_layer_visitor(void *to, const sw_plan_layer *layer);
 /* A summary of the model, before anything runs: plan as sw_plan_visit does, and show the layers
- * in the order in which they first run, those whose parameters no op uses behind them. Their
+ * in the order in which they first run, those with parameters that no op uses after them. Their
  * operations add up to sw_plan_info.operations. */
 SW_MUST_USE SW_API sw_status sw_plan_layers(sw_exec *exec, const sw_run_args *args,
                                             sw_plan_layer_visitor *visitor, void *to);
 
-/* What the last run measured. */
+/* The figures that the last run measured. */
 typedef struct {
     size_t size; /* set by the caller */
     sw_phase_info phase[SW_PHASES];
@@ -164,10 +164,10 @@ SW_MUST_USE SW_API sw_status sw_last_run(const sw_exec *exec, sw_run_info *out);
 /* Of an earlier run of the exec: `ago` 0 is the last, up to 3 runs ago. SW_INVALID where there
  * is none, or it failed.
  *
- * On a device sw_run returns while the run goes on; this call, and every other that tells of a
- * run or reads memory of the device, waits for that run's end. `ns` is then the device's time
+ * On a device sw_run returns while the run goes on; this call, and every other that reports on
+ * a run or reads memory of the device, waits for that run's end. `ns` is then the device's time
  * of the run, and of each phase; phases of a run have none (0) where the next one was begun
- * before anybody asked. */
+ * before any call asked. */
 SW_MUST_USE SW_API sw_status sw_run_past(sw_exec *exec, int ago, sw_run_info *out);
 
 /* The bytes of a step that one role or one layer holds, padding included, model and batch slot
@@ -184,7 +184,7 @@ typedef struct {
 } sw_share;
 typedef void sw_share_visitor(void *to, const sw_share *share);
 
-/* Show the shares, roles in front of layers, those without bytes left out: as planned (with
+/* Show the shares, roles before layers, those without bytes left out: as planned (with
  * `immediate` those of the bump); of the last run, by the arena's births and deaths (an exec
  * made with `shares`); and as the last access witness of the exec saw them. While they show,
  * the exec refuses calls (SW_BUSY). SW_INVALID where nothing was measured. */

@@ -79,7 +79,7 @@ typedef struct {
 
 /* Models need not be ready: their layouts are fixed and the budget of `exec` is charged for the
  * copy, so make it before sw_plan. The exec is the one that trains the models; a copy of what a
- * card has is taken behind the runs that were begun, and waits for none. SW_BUSY: another
+ * card has is taken after the runs that were begun, and waits for none. SW_BUSY: another
  * process saves to PATH. Destroy it before models and exec; that waits for a save that goes on.
  * SW_UNSUPPORTED in a library without libxxhash. */
 SW_MUST_USE SW_API sw_status sw_checkpoint_create(sw_checkpoint **out, sw_exec *exec,
@@ -93,11 +93,11 @@ SW_MUST_USE SW_API sw_status sw_checkpoint_loader(sw_checkpoint *checkpoint, sw_
  * this order, and sw_checkpoint_load puts them back: the i-th that is given becomes the i-th of
  * the run that saved, with its seed, progress, knobs and, of callbacks, state. Their tensors
  * are stacked, (n, dims...), under SHAPE/NAME, whatever the number of models; seed, steps,
- * batches and whether it failed behind an update are four 64-bit words each in
+ * batches and whether it failed after an update are four 64-bit words each in
  * SHAPE/stepwell.members. One call for each group; two groups must not have shapes of one name.
  * The list is copied, the group is borrowed until the end: destroy it after the checkpoint. A
  * take, and a load, are SW_INVALID where a member has ended, and SW_BUSY in a callback. The
- * copy is charged now (sw_checkpoint_bytes). What was taken and is not written yet is given up.
+ * copy is charged now (sw_checkpoint_bytes). A take that is not written yet is given up.
  * SW_UNSUPPORTED for members on a device: pack them, and sw_checkpoint_put the bytes. */
 SW_MUST_USE SW_API sw_status sw_checkpoint_members(sw_checkpoint *checkpoint,
                                                    sw_members *members, const sw_member *list,
@@ -111,12 +111,12 @@ SW_API size_t sw_checkpoint_bytes(const sw_checkpoint *checkpoint);
  * checkpoint from the next sw_checkpoint_write on, until they are put again. Copied. */
 SW_MUST_USE SW_API sw_status sw_checkpoint_put(sw_checkpoint *checkpoint, const char *name,
                                                const void *bytes, size_t n);
-/* Keep models and loaders as they are now, behind step `step`: a copy, not a file yet. SW_BUSY
+/* Keep models and loaders as they are now, after step `step`: a copy, not a file yet. SW_BUSY
  * while the save before is being written (sw_checkpoint_state says when). A loader that another
  * thread fills is kept as what the caller has had of it. On a card it waits for nothing, unless
  * another exec has run a model last: then for all that the card has to do. SW_INVALID where a
- * model lies on another device than the exec of the checkpoint works on. What was
- * taken and is not written yet is given up by the next take, by sw_checkpoint_load and by
+ * model lies on another device than the exec of the checkpoint works on. A take
+ * that is not written yet is given up by the next take, by sw_checkpoint_load and by
  * sw_checkpoint_loader. */
 SW_MUST_USE SW_API sw_status sw_checkpoint_take(sw_checkpoint *checkpoint, uint64_t step);
 /* Have what was taken written, with what was put until now. Returns when the thread has begun;
@@ -136,7 +136,7 @@ typedef struct {
     uint64_t step;          /* of the last one that succeeded */
     uint64_t file_bytes;    /* of it */
     uint64_t copy_ns;       /* how long the last copy held the caller up */
-    uint64_t write_ns;      /* how long the last save took behind it */
+    uint64_t write_ns;      /* how long the last save took after it */
     char text[512];         /* why it failed; or that its durability is unknown; or "" */
 } sw_checkpoint_info;
 SW_MUST_USE SW_API sw_status sw_checkpoint_state(sw_checkpoint *checkpoint,

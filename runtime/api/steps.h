@@ -25,9 +25,9 @@ SW_API void sw_backward(sw_ctx *ctx, sw_value loss, sw_optimizer *const *optimiz
 /* Add this run's gradients to the kept ones (keep_gradients), or begin with them where none is
  * kept. So N micro-batches give what one batch of their rows gives, within rounding, in the
  * memory of a small one and the kept gradients. A loss that is a mean over the batch counts N
- * times as much as its share: scale it, sw_scale(ctx, loss, a knob of 1 / N), in front of
+ * times as much as its share: scale it, sw_scale(ctx, loss, a knob of 1 / N), before
  * sw_backward; the metrics of the N runs then add up to the mean of all. In each run but the
- * last sw_accumulate ends the step function, in the last one sw_update (sw_clip_norm in front)
+ * last sw_accumulate ends the step function, in the last one sw_update (sw_clip_norm before it)
  * does it, two variants of one function; sw_run_args.step stays and .run counts. Random ops
  * draw by run too, so other numbers than in the large batch, and statistics of batch norm are
  * those of each micro-batch. */
@@ -44,10 +44,10 @@ SW_API void sw_metric(sw_ctx *ctx, const char *name, sw_value scalar);
 /* A tensor that leaves the run: sw_output_get, until the exec's next run. */
 SW_API void sw_output(sw_ctx *ctx, const char *name, sw_value x);
 
-/* Overrides until sw_clear_phase; what is no phase is SW_INVALID, which sticks. */
+/* Overrides until sw_clear_phase; a value that is not a phase is SW_INVALID, which sticks. */
 SW_API void sw_set_phase(sw_ctx *ctx, sw_phase phase);
 SW_API void sw_clear_phase(sw_ctx *ctx);
-/* Names nest with '/', and so does a '.' in a name; they are the layer in reports and part of
+/* Names nest with '/', and a '.' in a name nests too; they are the layer in reports and part of
  * random streams. Each begin has its end in the same step function. */
 SW_API void sw_scope_begin(sw_ctx *ctx, const char *name);
 SW_API void sw_scope_end(sw_ctx *ctx);

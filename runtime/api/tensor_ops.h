@@ -17,7 +17,7 @@ typedef struct {
 typedef struct {
     size_t size;
     int stride, pad;      /* stride 0: 1 */
-    int output_pad;       /* rows and columns more behind the last; below the stride */
+    int output_pad;       /* rows and columns more after the last; below the stride */
     int groups, dilation; /* 0: 1 */
     int no_bias;
 } sw_conv_transpose_opts;
@@ -37,12 +37,12 @@ SW_API sw_value sw_conv2d_op_with(sw_ctx *ctx, sw_value x, sw_value weight, sw_v
 SW_API sw_value sw_conv_transpose2d_op(sw_ctx *ctx, sw_value x, sw_value weight, sw_value bias,
                                        const sw_conv_transpose_opts *opts);
 SW_API sw_value sw_embedding_op(sw_ctx *ctx, sw_value ids, sw_value table);
-/* (..., m, k) x (..., k, n) -> (..., m, n); the axes in front broadcast by NumPy's rule. Rank 2
- * at least. Views may be operands as they are: sw_matmul(ctx, q, sw_transpose(ctx, k, -1, -2)).
- * Keeps both operands. */
+/* (..., m, k) x (..., k, n) -> (..., m, n); the axes before them broadcast by NumPy's rule.
+ * Rank 2 at least. Views may be operands as they are: sw_matmul(ctx, q, sw_transpose(ctx, k,
+ * -1, -2)). Keeps both operands. */
 SW_API sw_value sw_matmul(sw_ctx *ctx, sw_value a, sw_value b);
 /* While training each element is dropped (0) with probability p (0..1) and else divided by
- * 1 - p; in evaluation x itself. What is dropped is x * 0: NaN where x is not finite. Keeps
+ * 1 - p; in evaluation x itself. A dropped element is x * 0: NaN where x is not finite. Keeps
  * nothing: backward draws the same numbers again. The streams of a scope's calls are "dropout",
  * "dropout.1", "dropout.2" and so on, as they come. */
 SW_API sw_value sw_dropout(sw_ctx *ctx, sw_value x, float p);
@@ -55,7 +55,7 @@ SW_API sw_value sw_dropout_knob(sw_ctx *ctx, sw_value x, sw_knob p);
  * or F32. While training sw_random_flip mirrors each image from left to right with probability
  * p (0 to 1), and sw_random_crop cuts it out of itself with `pad` rows and columns of zeros on
  * each side: it moves by -pad to pad rows and columns, each as probable. pad is at least 0 and
- * below height and width. In evaluation, and for 0, x itself. What is drawn for an image
+ * below height and width. In evaluation, and for 0, x itself. The draw for an image
  * depends on seed, step and its row in the batch. They keep nothing: backward draws the same
  * numbers again and takes the gradient back to where it belongs. The streams of a scope's calls
  * are "random_flip", "random_flip.1" and so on, as with dropout. */
@@ -130,7 +130,7 @@ SW_API sw_value sw_where(sw_ctx *ctx, sw_value mask, sw_value a, sw_value b);
  * last axis, as sw_split gives them, its gradient is made at once, in its place. */
 SW_API sw_value sw_swiglu(sw_ctx *ctx, sw_value a, sw_value b);
 /* The cell of an LSTM (Hochreiter and Schmidhuber 1997; Gers et al. 2000): gates (..., 4
- * hidden) are sums in front of their functions, side by side in the order i, f, g, o; cell
+ * hidden) are sums before their functions, side by side in the order i, f, g, o; cell
  * (..., hidden). Returns h = o tanh(c') and sets *next (or NULL) to c' = f c + i g, both (...,
  * hidden), where i, f and o are sigmoids and g is a tanh of their sums. Keeps both operands and
  * nothing else. */
@@ -174,9 +174,9 @@ SW_API sw_value sw_upsample_to(sw_ctx *ctx, sw_value x, int64_t h, int64_t w,
                                sw_upsample_mode mode);
 
 /* Layers of bits, for evolution strategies: no gradient passes through them. Bits are U8
- * tensors whose last axis has the channels, 64 to a word of 8 bytes: channel c is bit c % 64 of
- * word c / 64 in the machine's byte order, and bits past the channels are 0. Rows are (batch,
- * bytes), images (batch, h, w, bytes), channels last. 1 stands for 1 and 0 for -1.
+ * tensors with the channels on the last axis, 64 to a word of 8 bytes: channel c is bit c % 64
+ * of word c / 64 in the machine's byte order, and bits past the channels are 0. Rows are
+ * (batch, bytes), images (batch, h, w, bytes), channels last. 1 stands for 1 and 0 for -1.
  *
  * sw_binarize: F32 (batch, c) or (batch, c, h, w) -> bits x > threshold.
  *
@@ -208,7 +208,8 @@ SW_API sw_value sw_channel_scale(sw_ctx *ctx, sw_value x, sw_value s);
 
 /* F32, each element `value`. It is filled in each run, in the step arena, where it is appended
  * (phase forward), and again in backward rather than kept. A scalar broadcasts and takes least:
- * sw_full(ctx, SW_SCALAR, 2). What is placed once is a constant of the model: sw_constant_new.
+ * sw_full(ctx, SW_SCALAR, 2). A tensor that is placed once is a constant of the model:
+ * sw_constant_new.
  */
 SW_API sw_value sw_full(sw_ctx *ctx, sw_shape shape, float value);
 
@@ -226,7 +227,7 @@ SW_API int sw_split(sw_ctx *ctx, sw_value x, int64_t size, int axis, sw_value *p
                     int max_parts);
 SW_API sw_value sw_concat(sw_ctx *ctx, const sw_value *x, int n, int axis);
 /* n tensors of one shape and type (at most 32) along a new axis of length n: slice i of it is
- * x[i]. axis -1: behind the last. Keeps nothing; each gradient is a slice of the result's. */
+ * x[i]. axis -1: after the last. Keeps nothing; each gradient is a slice of the result's. */
 SW_API sw_value sw_stack(sw_ctx *ctx, const sw_value *x, int n, int axis);
 SW_API sw_value sw_detach(sw_ctx *ctx, sw_value x); /* the same bytes, no gradient passes */
 

@@ -13,9 +13,9 @@
  *     stepwell::check(sw_model_ready(model, exec, 1));
  *
  * Owners move and do not copy. Declare them in the order of their dependence, budget, exec,
- * model, loader: they are destroyed in the reverse order, as <stepwell.h> asks. What belongs to
- * another object (an optimizer to its model) is made by stepwell::borrow, which gives the plain
- * pointer. */
+ * model, loader: they are destroyed in the reverse order, as <stepwell.h> asks. An object that
+ * belongs to another one (an optimizer to its model) is made by stepwell::borrow, which gives
+ * the plain pointer. */
 #ifndef STEPWELL_HPP
 #define STEPWELL_HPP
 
@@ -97,7 +97,7 @@ template <> struct end_of<sw_profile> : std::true_type {
     static void end(sw_profile *it) noexcept
     {
         const sw_status lost = sw_profile_destroy(it);
-        (void)lost; /* a destructor cannot tell: stepwell::close does */
+        (void)lost; /* a destructor cannot report it: stepwell::close does */
     }
 };
 
@@ -177,7 +177,7 @@ using loader = owner<sw_loader>;
 using checkpoint = owner<sw_checkpoint>;
 using profile = owner<sw_profile>;
 
-/* Call a function of <stepwell.h> whose first argument is the place of the object that it
+/* Call a function of <stepwell.h> with a first argument that is the place of the object that it
  * makes, with the other arguments: make(sw_dataset_idx, "mnist", "train"). Throws error. */
 template <typename T, typename... Parameters, typename... Arguments>
 [[nodiscard]] owner<T> make(sw_status (*create)(T **, Parameters...), Arguments &&...arguments)
@@ -198,7 +198,7 @@ template <typename T, typename... Parameters, typename... Arguments>
 }
 
 /* Destroy a profile now, and throw error where its file could not be written whole; the
- * destructor cannot tell. */
+ * destructor cannot report. */
 inline void close(profile &it)
 {
     check(sw_profile_destroy(it.release()));
@@ -223,7 +223,7 @@ inline std::string print(const sw_genome *of)
     return std::string(text, bytes);
 }
 
-/* What sw_pbt_save gives. */
+/* The bytes that sw_pbt_save gives. */
 inline std::string save(const sw_pbt *of)
 {
     void *data = nullptr;
