@@ -77,6 +77,7 @@ extern "C" {
 #include "runtime/api/architectures.h"
 #include "runtime/api/architecture_search.h"
 #include "runtime/api/extending.h"
+#include "runtime/api/older_names.h"
 
 #ifdef __cplusplus
 }

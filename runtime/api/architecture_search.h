@@ -185,11 +185,9 @@ typedef double sw_fitness_fn(const sw_candidate *candidate, void *user);
 typedef struct {
     sw_fitness_kind kind;
     int objective;
-    double factor; /* 0: 1 */
-    double
-        average; /* over generations, of a member: (1 - average) now + average before; 0: none
-                  */
-    double drop; /* TRAIN_ACCURACY; 0: 0.5 */
+    double factor;  /* 0: 1 */
+    double average; /* of a member, over generations: (1 - average) now + average before */
+    double drop;    /* TRAIN_ACCURACY; 0: 0.5 */
     double (*map)(double x, void *user); /* of the term, before its factor; NULL: none */
     sw_fitness_fn *fn;
     void *user;
@@ -274,8 +272,7 @@ SW_MUST_USE SW_API sw_status sw_evolution_member(sw_evolution *evolution, uint32
 SW_MUST_USE SW_API sw_status sw_evolution_best(sw_evolution *evolution, sw_candidate *out);
 /* A net with a copy of that member's state, ready in the exec; position UINT32_MAX: the best.
  * The caller destroys it. */
-SW_MUST_USE SW_API sw_status sw_evolution_net(sw_evolution *evolution, uint32_t i,
-                                              sw_net **out);
+SW_MUST_USE SW_API sw_status sw_net_copy(sw_net **out, sw_evolution *evolution, uint32_t i);
 /* Bytes that the population has now, of the budget; the most so far; members at rest. */
 typedef struct {
     size_t size;

@@ -3,7 +3,7 @@
  *     sw_task task = {.size = sizeof task, .channels = 1, .height = 28, .width = 28};
  *     task.classes = 10;
  *     SW_TRY(sw_search_space_default(&search_space, &task));
- *     SW_TRY(sw_search_space_draw(search_space, &task, 1, &genome));
+ *     SW_TRY(sw_genome_draw(&genome, search_space, &task, 1));
  *     SW_TRY(sw_net_create(&net, genome, NULL));
  */
 
@@ -90,7 +90,7 @@ SW_MUST_USE SW_API sw_status sw_genome_print(const sw_genome *genome, char **tex
 SW_API void sw_text_free(char *text, size_t bytes);
 SW_MUST_USE SW_API sw_status sw_genome_copy(sw_genome **out, const sw_genome *from);
 SW_API void sw_genome_destroy(sw_genome *genome);
-SW_MUST_USE SW_API sw_status sw_genome_look(const sw_genome *genome, sw_genome_info *out);
+SW_MUST_USE SW_API sw_status sw_genome_describe(const sw_genome *genome, sw_genome_info *out);
 SW_MUST_USE SW_API sw_status sw_genome_vertex(const sw_genome *genome, uint32_t i,
                                               sw_vertex *out);
 
@@ -117,9 +117,8 @@ SW_API const char *sw_search_space_text(const sw_search_space *space); /* as it 
 SW_API void sw_search_space_destroy(sw_search_space *space);
 /* A genome of the space: a function of (space, task, seed) alone. SW_INVALID where the space
  * has none for the task, by the node and why. */
-SW_MUST_USE SW_API sw_status sw_search_space_draw(const sw_search_space *space,
-                                                  const sw_task *task, uint64_t seed,
-                                                  sw_genome **out);
+SW_MUST_USE SW_API sw_status sw_genome_draw(sw_genome **out, const sw_search_space *space,
+                                            const sw_task *task, uint64_t seed);
 
 /* ---- nets: genomes that run -------------------------------------------------------------- */
 

@@ -30,8 +30,7 @@ typedef struct {
     uint8_t makes[8]; /* indices of inputs, each once */
     int n_operands;
     uint16_t operands[16];
-    uint32_t
-        inplace; /* bit k: out[0] may take the place of operand k (same bytes, same index) */
+    uint32_t inplace; /* bit k: out[0] may take operand k's place: same bytes, same index */
     size_t (*scratch_bytes)(const sw_kernel_info *info); /* NULL: none */
     sw_kernel *kernel;
     sw_kernel *(*select)(const sw_kernel_info *info); /* NULL: kernel */

@@ -160,7 +160,7 @@ typedef struct {
     int kept;           /* its state was copied aside */
     uint64_t exploits;  /* how often it was replaced */
 } sw_pbt_member;
-SW_MUST_USE SW_API sw_status sw_pbt_look(const sw_pbt *pbt, int member, sw_pbt_member *out);
+SW_MUST_USE SW_API sw_status sw_pbt_describe(const sw_pbt *pbt, int member, sw_pbt_member *out);
 
 /* Logs in JSON lines, in folder `dir`, which must be there: pbt_global.txt, of all exploits,
  * and pbt_policy_<member>.txt, of the exploits that its present state comes from. A line is

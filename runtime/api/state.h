@@ -112,11 +112,11 @@ SW_API size_t sw_checkpoint_bytes(const sw_checkpoint *checkpoint);
 SW_MUST_USE SW_API sw_status sw_checkpoint_put(sw_checkpoint *checkpoint, const char *name,
                                                const void *bytes, size_t n);
 /* Keep models and loaders as they are now, after step `step`: a copy, not a file yet. SW_BUSY
- * while the save before is being written (sw_checkpoint_state says when). A loader that another
- * thread fills is kept as what the caller has had of it. On a card it waits for nothing, unless
- * another exec has run a model last: then for all that the card has to do. SW_INVALID where a
- * model lies on another device than the exec of the checkpoint works on. A take
- * that is not written yet is given up by the next take, by sw_checkpoint_load and by
+ * while the save before is being written (sw_checkpoint_describe says when). A loader that
+ * another thread fills is kept as what the caller has had of it. On a card it waits for
+ * nothing, unless another exec has run a model last: then for all that the card has to do.
+ * SW_INVALID where a model lies on another device than the exec of the checkpoint works on. A
+ * take that is not written yet is given up by the next take, by sw_checkpoint_load and by
  * sw_checkpoint_loader. */
 SW_MUST_USE SW_API sw_status sw_checkpoint_take(sw_checkpoint *checkpoint, uint64_t step);
 /* Have what was taken written, with what was put until now. Returns when the thread has begun;
@@ -139,8 +139,8 @@ typedef struct {
     uint64_t write_ns;      /* how long the last save took after it */
     char text[512];         /* why it failed; or that its durability is unknown; or "" */
 } sw_checkpoint_info;
-SW_MUST_USE SW_API sw_status sw_checkpoint_state(sw_checkpoint *checkpoint,
-                                                 sw_checkpoint_info *out);
+SW_MUST_USE SW_API sw_status sw_checkpoint_describe(sw_checkpoint *checkpoint,
+                                                    sw_checkpoint_info *out);
 
 typedef struct {
     size_t size;

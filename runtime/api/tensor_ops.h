@@ -231,7 +231,9 @@ SW_API sw_value sw_concat(sw_ctx *ctx, const sw_value *x, int n, int axis);
 SW_API sw_value sw_stack(sw_ctx *ctx, const sw_value *x, int n, int axis);
 SW_API sw_value sw_detach(sw_ctx *ctx, sw_value x); /* the same bytes, no gradient passes */
 
-/* axes: bit i for axis i, 0 for all; reduced axes are dropped. */
+/* axes: a mask, SW_AXIS(0) | SW_AXIS(2), or SW_ALL_AXES; reduced axes are dropped. */
+#define SW_ALL_AXES 0u
+#define SW_AXIS(i) (1u << (i))
 SW_API sw_value sw_sum(sw_ctx *ctx, sw_value x, uint32_t axes);
 SW_API sw_value sw_mean(sw_ctx *ctx, sw_value x, uint32_t axes);
 /* Keeps which element won, the first of equals, in 1 byte for each result (up to 256 elements

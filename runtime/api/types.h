@@ -8,6 +8,20 @@
  *         puts(sw_last_error());
  */
 
+/* Names say what a function does to memory:
+ *
+ * sw_X_create, and all else with sw_X **out as the first argument (load, parse, draw, copy):
+ *   makes an object that the caller owns; sw_X_destroy ends it
+ * sw_X_new: a part of another object (a parameter, a layer, a member), which ends with that one
+ * sw_X_describe: fills a struct with the figures of an object as it is now
+ * sw_X_count, _at, _find: the parts of an object, by position and by name
+ * sw_X_set, and the name without it or with _get: changes and reads a number
+ *
+ * An object that is made or changed comes first, then those that are read, the options and
+ * numbers, and what is filled in last. `axis` is a number, -1 the last; `axes` is a mask of
+ * SW_AXIS(i), or with n a list of numbers. New names give counts as uint64_t or size_t and dims
+ * as int64_t. */
+
 /* "0.2.0" */
 SW_API const char *sw_version(void);
 

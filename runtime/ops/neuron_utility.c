@@ -72,7 +72,8 @@ static void average(sw_ctx *ctx, const utility_attrs *a, sw_value x, sw_value dx
     const bool image = shape.rank == 4;
     const int64_t positions = image ? shape.dim[2] * shape.dim[3] : 1;
     const sw_value sum = sw_abs(ctx, sum_over_positions(ctx, x, dx));
-    const sw_value now = sw_mean(ctx, sum, image ? 1u << 0 | 1u << 2 | 1u << 3 : 1u << 0);
+    const sw_value now =
+        sw_mean(ctx, sum, image ? SW_AXIS(0) | SW_AXIS(2) | SW_AXIS(3) : SW_AXIS(0));
     const sw_value part = sw_scale_by(ctx, now, a->rate / (float)positions);
     const sw_value before = sw_scale_by(ctx, sw_use(ctx, a->state), 1.0f - a->rate);
     sw_assign(ctx, a->state, sw_add(ctx, before, part));

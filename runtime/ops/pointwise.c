@@ -37,7 +37,7 @@ static void scale_rule(sw_ctx *ctx, const sw_rule *r)
         r->din[0] = sw_op_apply(ctx, SW_OP_scale, in, 2, NULL);
     }
     if (r->wanted[1])
-        r->din[1] = sw_reshape(ctx, sw_sum(ctx, sw_mul(ctx, r->dout[0], r->in[0]), 0),
+        r->din[1] = sw_reshape(ctx, sw_sum(ctx, sw_mul(ctx, r->dout[0], r->in[0]), SW_ALL_AXES),
                                swi_shape_of(ctx, r->in[1]));
 }
 

@@ -217,9 +217,9 @@ sw_status sw_pbt_value_set(sw_pbt *p, int member, int hyper, double value)
     return SW_OK;
 }
 
-sw_status sw_pbt_look(const sw_pbt *p, int member, sw_pbt_member *out)
+sw_status sw_pbt_describe(const sw_pbt *p, int member, sw_pbt_member *out)
 {
-    static const char call[] = "sw_pbt_look";
+    static const char call[] = "sw_pbt_describe";
     SW_TRY(swi_pbt_member_check(p, member, call));
     if (out == NULL)
         SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);

@@ -390,9 +390,9 @@ sw_status sw_checkpoint_put(sw_checkpoint *c, const char *name, const void *byte
 
 /* ---- how saves went ---------------------------------------------------------------------- */
 
-sw_status sw_checkpoint_state(sw_checkpoint *c, sw_checkpoint_info *out)
+sw_status sw_checkpoint_describe(sw_checkpoint *c, sw_checkpoint_info *out)
 {
-    static const char call[] = "sw_checkpoint_state";
+    static const char call[] = "sw_checkpoint_describe";
     SW_TRY(swi_checkpoint_check(c, call));
     if (out == NULL)
         SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);

@@ -70,9 +70,8 @@ int main(void)
     sw_genome_info info = {.size = sizeof info};
     double first, last, again, end;
     if (sw_exec_create(&exec, &opts) || sw_dataset_synthetic(&digits, 2000, 1) ||
-        sw_search_space_default(&space, &task) ||
-        sw_search_space_draw(space, &task, 3, &parent) || sw_genome_look(parent, &info) ||
-        sw_genome_price(parent, exec, NULL, SW_U8, &price))
+        sw_search_space_default(&space, &task) || sw_genome_draw(&parent, space, &task, 3) ||
+        sw_genome_describe(parent, &info) || sw_genome_price(parent, exec, NULL, SW_U8, &price))
         return say("draw");
     printf("%u vertices, %llu parameters: a step takes %zu bytes\n", info.n_vertices,
            (unsigned long long)price.parameters, price.peak_bytes);
@@ -88,7 +87,7 @@ int main(void)
                                 .fits = fits,
                                 .fits_user = &limit,
                                 .record = print_record};
-    if (sw_genome_mutate(&child, parent, &how) || sw_genome_look(child, &info) ||
+    if (sw_genome_mutate(&child, parent, &how) || sw_genome_describe(child, &info) ||
         sw_genome_price(child, exec, NULL, SW_U8, &price))
         return say("mutate");
     printf("the child: %u vertices, %llu parameters: a step takes %zu bytes\n", info.n_vertices,

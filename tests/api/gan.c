@@ -74,7 +74,7 @@ static void g_step(sw_ctx *c, void *u)
 }
 static void show(sw_ctx *c, void *u)
 {
-    sw_output(c, "mean", sw_mean(c, fakes(c, u, sw_input(c, 0)), 1));
+    sw_output(c, "mean", sw_mean(c, fakes(c, u, sw_input(c, 0)), SW_AXIS(0)));
 }
 
 static int build(gan *g, sw_model **two)

@@ -179,7 +179,7 @@ bool texts_are_strings()
     task.classes = 2;
     const auto space = stepwell::make(sw_search_space_default, &task);
     stepwell::genome genome;
-    stepwell::check(sw_search_space_draw(space, &task, 1, genome.out()));
+    stepwell::check(sw_genome_draw(genome.out(), space, &task, 1));
     const std::string text = stepwell::print(genome);
     const auto again = stepwell::make(sw_genome_parse, text.data(), text.size(), "text");
     CHECK(!text.empty() && stepwell::print(again) == text);

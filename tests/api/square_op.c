@@ -79,9 +79,9 @@ static void fit_step(sw_ctx *c, void *u)
     fit *f = u;
     sw_value w = sw_use(c, f->w);
     sw_value off = sw_add(c, w, sw_scale_by(c, sw_input(c, 0), -1));
-    sw_value loss =
-        sw_add(c, sw_sum(c, sw_op_apply(c, f->square, &off, 1, NULL), 0),
-               sw_scale_by(c, sw_sum(c, sw_op_apply(c, f->square, &w, 1, NULL), 0), 3));
+    sw_value loss = sw_add(
+        c, sw_sum(c, sw_op_apply(c, f->square, &off, 1, NULL), SW_ALL_AXES),
+        sw_scale_by(c, sw_sum(c, sw_op_apply(c, f->square, &w, 1, NULL), SW_ALL_AXES), 3));
     sw_metric(c, "loss", loss);
     sw_backward(c, loss, &f->opt, 1);
     sw_update(c, f->opt);

@@ -180,7 +180,7 @@ static bool genome(fixture *f)
     const sw_task task = {
         .size = sizeof task, .channels = 1, .height = 28, .width = 28, .classes = 10};
     return sw_search_space_default(&f->search_space, &task) == SW_OK &&
-           sw_search_space_draw(f->search_space, &task, 1, &f->genome) == SW_OK;
+           sw_genome_draw(&f->genome, f->search_space, &task, 1) == SW_OK;
 }
 
 bool fixture_make(fixture *f, uint32_t of)

@@ -133,7 +133,7 @@ static void check_all_is_there(const sw_genome *g, const char *picture)
     sw_genome_info info = {.size = sizeof info};
     char part[200];
     int lost = 0;
-    OK(sw_genome_look(g, &info));
+    OK(sw_genome_describe(g, &info));
     for (uint32_t i = 0; i < info.n_vertices; i++) {
         sw_vertex v = {.size = sizeof v}, from = {.size = sizeof from};
         OK(sw_genome_vertex(g, i, &v));
@@ -155,7 +155,7 @@ static void check_boxes(const sw_genome *g, const char *picture)
 {
     static box boxes[500];
     sw_genome_info info = {.size = sizeof info};
-    OK(sw_genome_look(g, &info));
+    OK(sw_genome_describe(g, &info));
     const size_t n = boxes_of(picture, boxes, 500);
     const long width = number_behind(picture, "\" width=\""),
                height = number_behind(picture, "\" height=\"");

@@ -392,7 +392,7 @@ static void a_fault_at(const char *call, bool no_copy)
     SW_CHECK(status == SW_DEVICE && strlen(sw_last_error()) > 0, "%s: %s, %s", what,
              sw_status_name(status), sw_last_error());
     CU_ASSERT_STRING_EQUAL(sw_fake_card_api()->failed(), what);
-    OK(sw_checkpoint_state(c, &info));
+    OK(sw_checkpoint_describe(c, &info));
     CU_ASSERT(info.saved == 1 && info.failed == (written ? 1 : 0) && !info.busy);
     CU_ASSERT(!written || (info.last == SW_DEVICE && strlen(info.text) > 0));
     REFUSED(sw_checkpoint_save(c, 3), SW_DEVICE, "failed before");

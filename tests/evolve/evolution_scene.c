@@ -144,13 +144,13 @@ static uint64_t sum_of_member(sw_evolution *e, uint32_t i, uint64_t sum)
     sw_genome_info info = {.size = sizeof info};
     sw_net *made = NULL;
     OK(sw_evolution_member(e, i, &c));
-    OK(sw_genome_look(c.genome, &info));
+    OK(sw_genome_describe(c.genome, &info));
     const uint64_t numbers[] = {c.id,    c.parents[0], c.parents[1],       c.born,
                                 c.steps, info.hash,    c.price->peak_bytes};
     const double reals[] = {c.fitness, c.loss, c.accuracy, c.train_accuracy};
     sum = swi_sum_of(numbers, sizeof numbers, sum);
     sum = swi_sum_of(reals, sizeof reals, sum);
-    OK(sw_evolution_net(e, i, &made));
+    OK(sw_net_copy(&made, e, i));
     const uint64_t weights = evo_net_sum(made);
     sum = swi_sum_of(&weights, sizeof weights, sum);
     sw_net_destroy(made);

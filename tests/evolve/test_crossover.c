@@ -85,7 +85,7 @@ static void segments_are_all_there_are(void)
     OK(sw_search_space_default(&space, &task));
     for (uint64_t seed = 0; seed < 40; seed++) {
         sw_genome *g = NULL;
-        OK(sw_search_space_draw(space, &task, seed, &g));
+        OK(sw_genome_draw(&g, space, &task, seed));
         n += check_segments(g);
         sw_genome_destroy(g);
     }
@@ -211,7 +211,7 @@ static void children_of_random_pairs_are_sound(void)
     uint64_t mixed = 0;
     OK(sw_search_space_default(&space, &task));
     for (uint64_t i = 0; i < PARENTS; i++)
-        OK(sw_search_space_draw(space, &task, i, &parents[i]));
+        OK(sw_genome_draw(&parents[i], space, &task, i));
     sw_search_space_destroy(space);
     for (uint64_t i = 0; i < pairs; i++) {
         const sw_genome *a = parents[swi_draw_seed(i, 1) % PARENTS];

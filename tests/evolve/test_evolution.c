@@ -123,7 +123,7 @@ static void numbers_are_those_of_the_net(void)
     for (uint32_t i = 0; i < opts.population; i++) {
         const sw_candidate c = member_of(e, i);
         sw_net *made = NULL;
-        OK(sw_evolution_net(e, i, &made));
+        OK(sw_net_copy(&made, e, i));
         sw_model *model = sw_net_model(made);
         OK(sw_loader_epoch(loader, 0));
         OK(sw_loader_next(loader, &inputs, &n));
@@ -289,7 +289,7 @@ static void infinite_losses_end_no_run(void)
     const sw_genome *first[5];
     sw_genome *made[5];
     for (uint64_t i = 0; i < 5; i++) {
-        OK(sw_search_space_draw(opts.space, &task, i, &made[i]));
+        OK(sw_genome_draw(&made[i], opts.space, &task, i));
         strcpy(made[i]->loss, "bad");
         first[i] = made[i];
     }
@@ -455,7 +455,7 @@ static void wrong_options_are_refused(void)
     sw_net *none = NULL;
     int found;
     REFUSED(sw_evolution_best(e, &c), SW_INVALID, "no member");
-    REFUSED(sw_evolution_net(e, UINT32_MAX, &none), SW_INVALID, "no member");
+    REFUSED(sw_net_copy(&none, e, UINT32_MAX), SW_INVALID, "no member");
     REFUSED(sw_evolution_member(e, 6, &c), SW_INVALID, "below 6");
     REFUSED(sw_evolution_resume(e, &found), SW_INVALID, "no dir");
     REFUSED(sw_evolution_rebuild(e, 1, &none), SW_INVALID, "no dir");

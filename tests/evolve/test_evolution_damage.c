@@ -31,7 +31,7 @@ typedef struct {
 static uint64_t best_sum(sw_evolution *e)
 {
     sw_net *best = NULL;
-    OK(sw_evolution_net(e, UINT32_MAX, &best));
+    OK(sw_net_copy(&best, e, UINT32_MAX));
     const uint64_t sum = evo_net_sum(best);
     sw_net_destroy(best);
     return sum;

@@ -311,7 +311,7 @@ static void note_births(sw_evolution *e, births *b)
         if (c.id < b->n || c.id >= MOST_BORN)
             continue;
         sw_net *made = NULL;
-        OK(sw_evolution_net(e, i, &made));
+        OK(sw_net_copy(&made, e, i));
         b->sum[c.id] = evo_net_sum(made);
         sw_net_destroy(made);
     }

@@ -289,7 +289,7 @@ static void generations_leave_nothing_behind(void)
     const sw_genome *all[6];
     const sw_task task = {
         .size = sizeof task, .channels = 1, .height = 28, .width = 28, .classes = 10};
-    OK(sw_search_space_draw(opts.space, &task, 3, &one));
+    OK(sw_genome_draw(&one, opts.space, &task, 3));
     for (int i = 0; i < 6; i++)
         all[i] = one;
     opts.first = all;

@@ -295,8 +295,8 @@ static void misuse_is_refused(void)
     REFUSED(sw_genome_print(NULL, &text, &bytes), SW_INVALID, "sw_genome_print");
     REFUSED(sw_genome_save(g, NULL), SW_INVALID, "sw_genome_save");
     REFUSED(sw_genome_load(&out, NULL), SW_INVALID, "sw_genome_load");
-    REFUSED(sw_genome_look(g, &info), SW_INVALID, "sw_genome_info");
-    REFUSED(sw_genome_look(g, NULL), SW_INVALID, "sw_genome_look");
+    REFUSED(sw_genome_describe(g, &info), SW_INVALID, "sw_genome_info");
+    REFUSED(sw_genome_describe(g, NULL), SW_INVALID, "sw_genome_describe");
     REFUSED(sw_genome_vertex(g, 16, &v), SW_INVALID, "16 vertices (got 16)");
     REFUSED(sw_genome_vertex(g, 0, NULL), SW_INVALID, "sw_genome_vertex");
     CU_ASSERT_PTR_EQUAL(out, g);

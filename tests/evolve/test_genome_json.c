@@ -45,7 +45,7 @@ static void shapes_are_those_of_the_layers(void)
     sw_genome *g = genome_of(genome_text);
     sw_genome_info info = {.size = sizeof info};
     uint64_t sum = 0;
-    OK(sw_genome_look(g, &info));
+    OK(sw_genome_describe(g, &info));
     CU_ASSERT_EQUAL_FATAL(info.n_vertices, sizeof wants / sizeof *wants);
     for (uint32_t i = 0; i < info.n_vertices; i++) {
         sw_vertex v = {.size = sizeof v};

@@ -31,7 +31,7 @@ static sw_genome *draw(const sw_search_space *space, int source, uint64_t seed)
     sw_genome *g = NULL;
     if (source == 2)
         return scene_random(&dice);
-    OK(sw_search_space_draw(space, &tasks[source], seed, &g));
+    OK(sw_genome_draw(&g, space, &tasks[source], seed));
     g->batch = 16;
     return later(g);
 }

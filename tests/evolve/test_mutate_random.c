@@ -97,7 +97,7 @@ static void draw_parent(sw_genome **out, const sw_search_space *space, const sw_
 {
     sw_dice dice = {seed + 1};
     if (task != NULL)
-        OK(sw_search_space_draw(space, task, seed, out));
+        OK(sw_genome_draw(out, space, task, seed));
     else
         OK(sw_genome_copy(out, scene_random(&dice)));
     if (task == NULL)
@@ -207,7 +207,7 @@ static void what_does_not_fit_is_never_seen(void)
     OK(sw_search_space_default(&space, &images));
     for (uint64_t i = 0; i < (sw_tests_full() ? 2000u : 300u); i++) {
         sw_genome *parent = NULL, *child = NULL;
-        OK(sw_search_space_draw(space, &images, i % 50, &parent));
+        OK(sw_genome_draw(&parent, space, &images, i % 50));
         bound b = {.most = swi_genome_parameters(parent) * 21 / 20};
         const sw_mutate_opts opts = {.size = sizeof opts,
                                      .mutations = list,

@@ -66,15 +66,15 @@ static void draw_many(const sw_task *task, uint64_t from, int n)
     for (int i = 0; i < n; i++) {
         sw_genome *g = NULL, *again = NULL;
         sw_genome_info info = {.size = sizeof info};
-        if (!OK(sw_search_space_draw(s, task, from + (uint64_t)i, &g)))
+        if (!OK(sw_genome_draw(&g, s, task, from + (uint64_t)i)))
             return;
-        OK(sw_search_space_draw(s, task, from + (uint64_t)i, &again));
+        OK(sw_genome_draw(&again, s, task, from + (uint64_t)i));
         const uint64_t hash = swi_genome_hash(g);
         CU_ASSERT_EQUAL_FATAL(swi_genome_hash(again), hash);
         OK(swi_genome_check(g, NULL));
         CU_ASSERT_EQUAL(swi_genome_hash(g), hash);
         CU_ASSERT_FATAL(same_again(g));
-        OK(sw_genome_look(g, &info));
+        OK(sw_genome_describe(g, &info));
         CU_ASSERT_EQUAL(info.classes, task->classes);
         least = info.parameters < least ? info.parameters : least;
         most = info.parameters > most ? info.parameters : most;
@@ -115,7 +115,7 @@ static void draws_train(void)
         sw_genome *g = NULL;
         sw_price price = {.size = sizeof price};
         sw_exec *exec = scene_exec(1);
-        if (!OK(sw_search_space_draw(s, seed % 4 == 0 ? &vector : &image, seed, &g)))
+        if (!OK(sw_genome_draw(&g, s, seed % 4 == 0 ? &vector : &image, seed)))
             return;
         g->batch = 4;
         OK(sw_genome_price(g, exec, NULL, SW_F32, &price));
@@ -140,7 +140,7 @@ static void default_space_has_genomes_of_any_task(void)
     for (size_t t = 0; t < sizeof tasks / sizeof *tasks; t++)
         for (uint64_t seed = 0; seed < 100; seed++) {
             sw_genome *g = NULL;
-            if (!OK(sw_search_space_draw(s, &tasks[t], seed, &g)))
+            if (!OK(sw_genome_draw(&g, s, &tasks[t], seed)))
                 return;
             OK(swi_genome_check(g, NULL));
             CU_ASSERT_EQUAL(g->vertices[0].channels, tasks[t].channels);
@@ -157,7 +157,7 @@ static void seeds_differ(void)
     int same = 0;
     for (int i = 0; i < 200; i++) {
         sw_genome *g = NULL;
-        OK(sw_search_space_draw(s, &image, (uint64_t)i, &g));
+        OK(sw_genome_draw(&g, s, &image, (uint64_t)i));
         CU_ASSERT_FATAL(g != NULL);
         hashes[i] = swi_genome_hash(g);
         sw_genome_destroy(g);
@@ -176,7 +176,7 @@ static const char *letters(const sw_search_space *s, const sw_task *task, uint64
     static char text[60];
     sw_genome *g = NULL;
     size_t n = 0;
-    if (OK(sw_search_space_draw(s, task, seed, &g)))
+    if (OK(sw_genome_draw(&g, s, task, seed)))
         for (uint32_t i = 1; i < g->n && n + 1 < sizeof text; i++)
             text[n++] = "ilcnmaMArdF+|"[g->vertices[i].kind];
     text[n] = '\0';
@@ -256,7 +256,7 @@ static void numbers_are_within_their_ranges(void)
     int sizes[40] = {0}, kernels[8] = {0}, dilations[4] = {0};
     for (uint64_t seed = 0; seed < 300; seed++) {
         sw_genome *g = NULL;
-        OK(sw_search_space_draw(s, &image, seed, &g));
+        OK(sw_genome_draw(&g, s, &image, seed));
         CU_ASSERT_FATAL(g != NULL);
         const swi_vertex *v = &g->vertices[1];
         CU_ASSERT_EQUAL(v->shield, SW_SHIELD_SIZE | SW_SHIELD_KERNEL);
@@ -281,7 +281,7 @@ static void residuals_tie_sizes(void)
                 "\"conv2d\", \"size\": 9, \"kernel\": 1, \"groups\": [2, 4]}]}");
     for (uint64_t seed = 0; seed < 200; seed++) {
         sw_genome *g = NULL;
-        if (!OK(sw_search_space_draw(s, &image, seed, &g)))
+        if (!OK(sw_genome_draw(&g, s, &image, seed)))
             return;
         const swi_vertex *v =
             g->vertices; /* 1 conv, 2 conv, 3 conv, 4 norm, 5 conv, 6 +, 7 | */
@@ -310,20 +310,20 @@ static void impossible_draws_name_the_node(void)
         sw_search_space *s = body_of(bodies[i].body);
         sw_genome *g = NULL;
         if (i == 1) { /* of a vector a residual can be; of an image it cannot */
-            OK(sw_search_space_draw(s, &vector, 1, &g));
+            OK(sw_genome_draw(&g, s, &vector, 1));
             sw_genome_destroy(g);
             g = NULL;
             continue;
         }
-        REFUSED(sw_search_space_draw(s, &vector, 1, &g), SW_INVALID, bodies[i].why);
+        REFUSED(sw_genome_draw(&g, s, &vector, 1), SW_INVALID, bodies[i].why);
         CU_ASSERT_PTR_NULL(g);
     }
     sw_genome *g = NULL;
     sw_search_space *s =
         body_of("{\"residual\":\n {\"vertex\": \"max_pool\", \"kernel\": 2, \"stride\": 2}}");
-    REFUSED(sw_search_space_draw(s, &image, 1, &g), SW_INVALID, "line 2: a residual must keep");
+    REFUSED(sw_genome_draw(&g, s, &image, 1), SW_INVALID, "line 2: a residual must keep");
     const sw_task none = {sizeof none, 1, 28, 0, 10};
-    REFUSED(sw_search_space_draw(s, &none, 1, &g), SW_INVALID, "28");
+    REFUSED(sw_genome_draw(&g, s, &none, 1), SW_INVALID, "28");
 }
 
 /* ---- refusals ---------------------------------------------------------------------------- */
@@ -410,7 +410,7 @@ static void large_trees_end(void)
     n += (size_t)snprintf(text + n, sizeof text - n, "}, \"body\": {\"use\": \"p49\"}}");
     s = space_of(text);
     sw_genome *g = NULL;
-    REFUSED(sw_search_space_draw(s, &image, 1, &g), SW_INVALID, "visits more than");
+    REFUSED(sw_genome_draw(&g, s, &image, 1), SW_INVALID, "visits more than");
 }
 
 /* Any damage to the text of the default space is read or refused, and leaves nothing. */
@@ -439,7 +439,7 @@ static void damage_never_crashes(void)
         refused += status != SW_OK;
         if (status != SW_OK)
             continue;
-        const sw_status drawn = sw_search_space_draw(s, &image, 1, &g);
+        const sw_status drawn = sw_genome_draw(&g, s, &image, 1);
         SW_CHECK(drawn == SW_OK || drawn == SW_INVALID, "%s", sw_last_error());
         good += drawn == SW_OK;
         sw_genome_destroy(g);
@@ -495,7 +495,7 @@ static void insertions_fit(void)
     for (int round = 0; round < 150; round++) {
         const bool identity = round % 2 == 1;
         sw_genome *g = NULL;
-        OK(sw_search_space_draw(s, round % 3 == 0 ? &vector : &image, (uint64_t)round, &g));
+        OK(sw_genome_draw(&g, s, round % 3 == 0 ? &vector : &image, (uint64_t)round));
         CU_ASSERT_FATAL(g != NULL);
         OK(swi_genome_begin_lineage(g));
         for (int i = 0; i < 8; i++)
@@ -532,7 +532,7 @@ static sw_status draw_and_insert(void *arg)
     uint32_t first, n;
     (void)arg;
     SW_TRY(sw_search_space_default(&s, &image));
-    sw_status status = sw_search_space_draw(s, &image, 4, &g);
+    sw_status status = sw_genome_draw(&g, s, &image, 4);
     if (status == SW_OK) {
         status = swi_space_insert(s, g, 2, false, &d, &first, &n);
         if (status != SW_OK && swi_genome_check(g, NULL) != SW_OK)
@@ -564,7 +564,7 @@ static void training_is_drawn_as_it_is_said(void)
     int sgd = 0, low = 0, batches[6] = {0};
     for (uint64_t seed = 0; seed < 300; seed++) {
         sw_genome *g = NULL;
-        OK(sw_search_space_draw(s, &vector, seed, &g));
+        OK(sw_genome_draw(&g, s, &vector, seed));
         CU_ASSERT_FATAL(g != NULL);
         sgd += strcmp(g->optimizer, "sgd") == 0;
         CU_ASSERT(g->lr >= 0.00099f && g->lr < 0.101f);
@@ -611,7 +611,7 @@ static void examples_of_the_guide_are_read(void)
     sw_search_space *s = space_of(space);
     for (uint64_t seed = 0; seed < 50; seed++) {
         g = NULL;
-        OK(sw_search_space_draw(s, &image, seed, &g));
+        OK(sw_genome_draw(&g, s, &image, seed));
         sw_genome_destroy(g);
     }
 }

@@ -224,13 +224,13 @@ static sw_value squeezed(sw_ctx *ctx, resize_net *n, sw_value x)
     s = sw_relu(ctx, sw_apply_linear(ctx, n->f[0], s));
     s = sw_sigmoid(ctx, sw_apply_linear(ctx, n->f[1], s));
     x = sw_channel_scale(ctx, x, sw_reshape(ctx, s, SW_SHAPE(rows, channels, 1, 1)));
-    return sw_apply_linear(ctx, n->f[2], sw_mean(ctx, x, 1u << 2 | 1u << 3));
+    return sw_apply_linear(ctx, n->f[2], sw_mean(ctx, x, SW_AXIS(2) | SW_AXIS(3)));
 }
 
 /* The mean of each channel and the largest of its sums along columns, one after the other. */
 static sw_value decoded(sw_ctx *ctx, resize_net *n, sw_value x)
 {
-    const uint32_t places = 1u << 2 | 1u << 3;
+    const uint32_t places = SW_AXIS(2) | SW_AXIS(3);
     x = sw_reshape(ctx, x, SW_SHAPE(-1, 1, 7, 7));
     x = sw_relu(ctx, sw_apply_conv2d(ctx, n->c[0], x));
     x = sw_relu(ctx, sw_apply_conv_transpose2d(ctx, n->up[0], x));
@@ -261,7 +261,8 @@ static sw_value tokens(sw_ctx *ctx, resize_net *n, sw_value x)
     x = sw_add(ctx, x, sw_apply_linear(ctx, n->f[2], y));
     x = sw_add(ctx, x, sw_use(ctx, n->seen));
     if (sw_ctx_mode(ctx) == SW_TRAIN)
-        sw_assign(ctx, n->seen, sw_scale_by(ctx, sw_mean(ctx, sw_detach(ctx, x), 1), 0.1f));
+        sw_assign(ctx, n->seen,
+                  sw_scale_by(ctx, sw_mean(ctx, sw_detach(ctx, x), SW_AXIS(0)), 0.1f));
     const sw_value weight = sw_use(ctx, n->table.weight), none = {0, 0};
     sw_metric(ctx, "fused", sw_linear_ce(ctx, x, weight, none, sw_input(ctx, 1)));
     return sw_linear_op(ctx, x, weight, none);

@@ -17,7 +17,7 @@ static double grow(const sw_pbt *p, int member, double time, void *user)
 {
     world *w = user;
     sw_pbt_member m = {.size = sizeof m};
-    OK(sw_pbt_look(p, member, &m));
+    OK(sw_pbt_describe(p, member, &m));
     const double x = help_value(p, member, 0), best = 0.5 + 0.35 * sin(time / 150);
     const double loss = 4 * (x - best) * (x - best);
     w->score[member] += (time - m.time) * (1 - loss);

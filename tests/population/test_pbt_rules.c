@@ -271,9 +271,9 @@ static void no_score_and_equal_scores(void)
     CU_ASSERT(r.exploits == 1 && r.last.member == 7 && r.last.donor == 6);
     CU_ASSERT(isinf(r.last.score) && r.last.donor_score == 5);
     sw_pbt_member m = {.size = sizeof m};
-    OK(sw_pbt_look(p, 0, &m));
+    OK(sw_pbt_describe(p, 0, &m));
     CU_ASSERT(isnan(m.score) && m.time == 10 && m.exploits == 0);
-    OK(sw_pbt_look(p, 7, &m));
+    OK(sw_pbt_describe(p, 7, &m));
     CU_ASSERT(m.exploits == 1);
     o.minimize = 1;
     r = (help_run){0};
@@ -358,7 +358,7 @@ static void stop_rules(void)
     help_rounds(p, 100, &r, rises, NULL, NULL);
     CU_ASSERT_EQUAL(r.stops, 4);
     sw_pbt_member m = {.size = sizeof m};
-    OK(sw_pbt_look(p, 2, &m));
+    OK(sw_pbt_describe(p, 2, &m));
     CU_ASSERT(m.ended && m.time == 35 && m.score == 105);
     REFUSED(sw_pbt_report(p, 2, 40, 1), SW_INVALID, "member 2 has ended");
     REFUSED(sw_pbt_leave(p, 2), SW_INVALID, "member 2 has ended");
@@ -370,7 +370,7 @@ static void stop_rules(void)
     help_rounds(p, 100, &r, rises, NULL, NULL);
     CU_ASSERT_EQUAL(r.stops, 4);
     for (int i = 0; i < 4; i++) {
-        OK(sw_pbt_look(p, i, &m));
+        OK(sw_pbt_describe(p, i, &m));
         CU_ASSERT(m.score >= 80 && m.time == (i == 0 ? 80 : i == 1 ? 40 : i == 2 ? 30 : 20));
     }
 }
@@ -411,7 +411,7 @@ static void nothing_stalls(void)
         }
         sw_pbt_member m = {.size = sizeof m};
         for (int i = 0; i < n; i++) {
-            OK(sw_pbt_look(p, i, &m));
+            OK(sw_pbt_describe(p, i, &m));
             ended += m.ended;
         }
         SW_CHECK(count == 0 && ended == n, "schedule %d: %d of %d ended", k, ended, n);

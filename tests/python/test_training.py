@@ -385,7 +385,7 @@ class Callbacks(unittest.TestCase):
             info = sw.get(sw.sw_dataset_describe, data)
             self.assertEqual((info.n, info.n_classes, info.name), (200, 10, "synthetic"))
             task = sw.sw_task(channels=1, height=28, width=28, classes=10)
-            with sw.make(sw.sw_search_space_default, task) as space, sw.make(sw.sw_search_space_draw, space, task, 3) as genome, \
+            with sw.make(sw.sw_search_space_default, task) as space, sw.make(sw.sw_genome_draw, space, task, 3) as genome, \
                     sw.make(sw.sw_net_create, genome, None) as net:
                 price = sw.get(sw.sw_genome_price, genome, exec, None, sw.SW_U8)
                 self.assertGreater(price.peak_bytes, price.model_bytes)
@@ -486,7 +486,7 @@ class Callbacks(unittest.TestCase):
     def test_texts_and_lists_of_the_library(self):
         self.assertEqual(sw.sw_status_name(sw.SW_NOMEM), "nomem")
         task = sw.sw_task(channels=3, height=8, width=8, classes=10)
-        with sw.make(sw.sw_search_space_default, task) as space, sw.make(sw.sw_search_space_draw, space, task, 5) as genome:
+        with sw.make(sw.sw_search_space_default, task) as space, sw.make(sw.sw_genome_draw, space, task, 5) as genome:
             said = sw.print(genome)
             with sw.make(sw.sw_genome_parse, said, len(said.encode()), "again") as again:
                 self.assertEqual(sw.print(again), said)

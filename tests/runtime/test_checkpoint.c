@@ -439,7 +439,7 @@ static void what_must_be_synced_first_may_fail_the_save(void)
     saving = c;
     CU_ASSERT(sw_checkpoint_save(c, 2) == SW_STOPPED && called == 1);
     sw_checkpoint_info info = {.size = sizeof info};
-    OK(sw_checkpoint_state(c, &info));
+    OK(sw_checkpoint_describe(c, &info));
     CU_ASSERT(info.failed == 1 && info.saved == 0 && info.last == SW_STOPPED && !info.busy);
     saved_checkpoint_end(c);
     saved_run_resume(run, saved_run_checkpoint(run, NULL, NULL), path);
@@ -515,7 +515,7 @@ static void a_save_that_is_being_written_is_waited_for(void)
         OK(sw_checkpoint_write(c));
     }
     OK(sw_checkpoint_wait(c));
-    OK(sw_checkpoint_state(c, &info));
+    OK(sw_checkpoint_describe(c, &info));
     CU_ASSERT(info.saved == 8 && info.failed == 0 && info.step == 8 && !info.busy);
     CU_ASSERT(busy > 0 && info.copy_ns > 0 && info.write_ns > 0);
     REFUSED(sw_checkpoint_write(c), SW_INVALID, "sw_checkpoint_take first");

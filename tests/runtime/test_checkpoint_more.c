@@ -127,7 +127,7 @@ static void the_bytes_of_a_file_are_those_of_all_of_it(void)
     sw_checkpoint_info info = {.size = sizeof info};
     sw_checkpoint *c = saved_run_checkpoint(run, name_of(path, sizeof path, "bytes"), NULL);
     OK(sw_checkpoint_save(c, 1));
-    OK(sw_checkpoint_state(c, &info));
+    OK(sw_checkpoint_describe(c, &info));
     CU_ASSERT_EQUAL_FATAL(stat(path, &st), 0);
     CU_ASSERT_EQUAL(info.file_bytes, (uint64_t)st.st_size);
 }

@@ -174,6 +174,7 @@ static things make_things(void)
     X(sw_checkpoint_write(NULL))                                                               \
     X(sw_checkpoint_wait(NULL))                                                                \
     X(sw_checkpoint_save(NULL, 1))                                                             \
+    X(sw_checkpoint_describe(NULL, NULL))                                                      \
     X(sw_checkpoint_state(NULL, NULL))                                                         \
     X(sw_checkpoint_find(NULL, "x", NULL))                                                     \
     X(sw_checkpoint_get(NULL, "b", NULL, &bytes))                                              \
@@ -242,6 +243,7 @@ static things make_things(void)
     X(sw_pbt_report(NULL, 0, 1.0, 1.0))                                                        \
     X(sw_pbt_leave(NULL, 0))                                                                   \
     X(sw_pbt_next_event(NULL, NULL))                                                           \
+    X(sw_pbt_describe(NULL, 0, NULL))                                                          \
     X(sw_pbt_look(NULL, 0, NULL))                                                              \
     X(sw_pbt_log(NULL, "."))                                                                   \
     X(sw_pbt_save(NULL, NULL, &bytes))                                                         \
@@ -284,6 +286,7 @@ static things make_things(void)
     X(sw_genome_print(NULL, &text, &bytes))                                                    \
     X(sw_genome_copy(NULL, NULL))                                                              \
     X(sw_genome_copy(&genome, NULL))                                                           \
+    X(sw_genome_describe(NULL, NULL))                                                          \
     X(sw_genome_look(NULL, NULL))                                                              \
     X(sw_genome_vertex(NULL, 0, NULL))                                                         \
     X((sw_text_free(NULL, 0), SW_INVALID))                                                     \
@@ -296,6 +299,7 @@ static things make_things(void)
     X(sw_search_space_default(NULL, &task))                                                    \
     X(sw_search_space_default(&found_space, NULL))                                             \
     X(sw_search_space_text(NULL) == NULL ? SW_INVALID : SW_OK)                                 \
+    X(sw_genome_draw(&genome, NULL, &task, 1))                                                 \
     X(sw_search_space_draw(NULL, &task, 1, &genome))                                           \
     X((sw_search_space_destroy(NULL), SW_INVALID))                                             \
     X(sw_net_create(NULL, NULL, NULL))                                                         \
@@ -321,6 +325,7 @@ static things make_things(void)
     X(sw_evolution_count(NULL) == 0 ? SW_INVALID : SW_OK)                                      \
     X(sw_evolution_member(NULL, 0, NULL))                                                      \
     X(sw_evolution_best(NULL, NULL))                                                           \
+    X(sw_net_copy(&net_made, NULL, 0))                                                         \
     X(sw_evolution_net(NULL, 0, &net_made))                                                    \
     X(sw_evolution_used(NULL, NULL))                                                           \
     X(sw_evolution_resume(NULL, &n))                                                           \

@@ -115,7 +115,7 @@ static const char given[] =
     "extern sw_checkpoint *checkpoint; extern sw_status status; extern sw_space *space;\n"
     "extern sw_pbt *pbt; extern sw_es *es; extern sw_search_space *search_space;\n"
     "extern sw_genome *genome; extern sw_net *net; extern sw_evolution *evolution;\n"
-    "extern sw_op_desc desc;\n";
+    "extern sw_op_desc desc; extern sw_task task; extern sw_checkpoint_info saved;\n";
 
 /* The lines of code in the header's own comments, each block a function: those with `= {}` are
  * C++. */

@@ -146,7 +146,7 @@ static void end(subject *s)
 static sw_status save(subject *s, bool *taken)
 {
     sw_checkpoint_info info = {.size = sizeof info};
-    SW_TRY(sw_checkpoint_state(s->checkpoint, &info));
+    SW_TRY(sw_checkpoint_describe(s->checkpoint, &info));
     if (info.last != SW_OK)
         return sw_checkpoint_wait(s->checkpoint);
     if (info.busy) {
@@ -156,7 +156,7 @@ static sw_status save(subject *s, bool *taken)
     s->write_ns = info.write_ns > s->write_ns ? info.write_ns : s->write_ns;
     SW_TRY(sw_checkpoint_take(s->checkpoint, s->step));
     SW_TRY(sw_checkpoint_write(s->checkpoint));
-    SW_TRY(sw_checkpoint_state(s->checkpoint, &info));
+    SW_TRY(sw_checkpoint_describe(s->checkpoint, &info));
     s->copy_ns = info.copy_ns > s->copy_ns ? info.copy_ns : s->copy_ns;
     s->saves++;
     *taken = true;

@@ -36,7 +36,7 @@ static void large_step(sw_ctx *c, void *user)
     x = sw_concat(c, parts, 2, 0);
     sw_value loss = sw_mse(c, x, sw_scale_by(c, x, 0.5f));
     loss = sw_add(c, loss, sw_bce(c, x, 0.5f));
-    loss = sw_add(c, loss, sw_mean(c, sw_sum(c, x, 1), 0));
+    loss = sw_add(c, loss, sw_mean(c, sw_sum(c, x, SW_AXIS(0)), SW_ALL_AXES));
     loss = sw_add(c, loss, sw_softmax_ce(c, sw_slice(c, x, 0, 0, ROWS), sw_input(c, 0)));
     sw_backward(c, loss, &n->sgd, 1);
     sw_update(c, n->sgd);

@@ -98,7 +98,7 @@ static sw_status plan_subject(const evolve_out *out, sw_exec *exec, evolve_subje
     char title[100];
     sw_genome_info info = {.size = sizeof info};
     SW_TRY(evolve_subject_make(&genome, which));
-    sw_status status = sw_genome_look(genome, &info);
+    sw_status status = sw_genome_describe(genome, &info);
     if (status == SW_OK)
         status = evolve_batch_make(inputs, genome);
     if (status == SW_OK)
@@ -179,9 +179,9 @@ sw_status evolve_bench_mutants(const evolve_out *out)
         status = init_times(times, 2, out->opts);
     for (int i = 0; i < PARENTS && status == SW_OK; i++) {
         sw_genome_info info = {.size = sizeof info};
-        status = sw_search_space_draw(space, &digits, (uint64_t)i + 1, &parents[i]);
+        status = sw_genome_draw(&parents[i], space, &digits, (uint64_t)i + 1);
         if (status == SW_OK)
-            status = sw_genome_look(parents[i], &info);
+            status = sw_genome_describe(parents[i], &info);
         vertices += (double)info.n_vertices / PARENTS;
     }
     const uint64_t start = cli_clock_ns();

@@ -21,7 +21,7 @@ static sw_status make_utilities(utilities *u, const sw_genome *genome)
     void *block;
     size_t values = 0;
     *u = (utilities){.n = 0};
-    SW_TRY(sw_genome_look(genome, &info));
+    SW_TRY(sw_genome_describe(genome, &info));
     for (uint32_t i = 0; i < info.n_vertices; i++) {
         sw_vertex v = {.size = sizeof v};
         SW_TRY(sw_genome_vertex(genome, i, &v));
@@ -270,7 +270,7 @@ static sw_status run_firsts(const evolve_out *out, sw_exec *exec, firsts *f, int
     sw_status status = SW_OK;
     for (int64_t i = 0; i < n && status == SW_OK && !cli_interrupted(); i++) {
         sw_genome *genome;
-        status = sw_search_space_draw(space, &task, (uint64_t)i + 1000, &genome);
+        status = sw_genome_draw(&genome, space, &task, (uint64_t)i + 1000);
         if (status != SW_OK)
             break;
         status = first_of(exec, genome, f);

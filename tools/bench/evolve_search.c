@@ -165,9 +165,9 @@ enum { FINALISTS = 64 }; /* at most */
 static sw_status copy_if_new(sw_genome **list, uint32_t *n, const sw_genome *genome)
 {
     sw_genome_info is = {.size = sizeof is}, other = {.size = sizeof other};
-    SW_TRY(sw_genome_look(genome, &is));
+    SW_TRY(sw_genome_describe(genome, &is));
     for (uint32_t i = 0; i < *n; i++) {
-        SW_TRY(sw_genome_look(list[i], &other));
+        SW_TRY(sw_genome_describe(list[i], &other));
         if (other.hash == is.hash)
             return SW_OK;
     }
@@ -232,7 +232,7 @@ static sw_status samples_for(const search_data *d, sw_exec *exec, uint64_t seed,
         sw_genome_info info = {.size = sizeof info};
         status = sw_evolution_member(drawn, i, &c);
         if (status == SW_OK)
-            status = sw_genome_look(c.genome, &info);
+            status = sw_genome_describe(c.genome, &info);
         if (status == SW_OK)
             of_a_sample += 1.0 / (double)info.batch;
     }

@@ -119,7 +119,7 @@ sw_status evolve_subject_make(sw_genome **out, evolve_subject which)
 sw_status evolve_batch_make(sw_array inputs[2], const sw_genome *genome)
 {
     sw_genome_info g = {.size = sizeof g};
-    SW_TRY(sw_genome_look(genome, &g));
+    SW_TRY(sw_genome_describe(genome, &g));
     inputs[0] = (sw_array){.dtype = SW_F32, .shape = SW_SHAPE(g.batch, g.channels)};
     if (g.height > 0)
         inputs[0].shape = SW_SHAPE(g.batch, g.channels, g.height, g.width);

@@ -123,7 +123,7 @@ static int price(evolve *e, const sw_genome *genome)
     const sw_net_opts opts = member_opts(e);
     sw_price found = {.size = sizeof found};
     sw_plan_info plan = {.size = sizeof plan};
-    sw_status status = sw_genome_look(genome, &info);
+    sw_status status = sw_genome_describe(genome, &info);
     const int code = status == SW_OK ? check_genome(e, &info) : CLI_GO;
     if (code != CLI_GO)
         return code;

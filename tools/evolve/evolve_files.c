@@ -55,7 +55,7 @@ void evolve_files_close(evolve *e)
 static sw_status save_params(evolve *e)
 {
     sw_net *net;
-    SW_TRY(sw_evolution_net(e->evolution, UINT32_MAX, &net));
+    SW_TRY(sw_net_copy(&net, e->evolution, UINT32_MAX));
     sw_status status = job_note(&e->job, sw_net_model(net));
     if (status == SW_OK)
         status =

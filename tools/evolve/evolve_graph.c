@@ -248,7 +248,7 @@ sw_status evolve_graph_draw(const sw_genome *genome, svg *to, bool alone)
 {
     drawing d = {.genome = genome, .info = {.size = sizeof d.info}, .to = to};
     void *edges;
-    SW_TRY(sw_genome_look(genome, &d.info));
+    SW_TRY(sw_genome_describe(genome, &d.info));
     const size_t bytes = (size_t)d.info.n_edges * sizeof(layout_edge);
     SW_TRY(sw_heap_alloc(&edges, SW_HEAP_RECORDS, bytes));
     sw_status status = read_edges(&d, edges);

@@ -171,7 +171,7 @@ static evolve_member member_of(const sw_candidate *c)
                        .train_accuracy = c->train_accuracy,
                        .invalid = c->invalid != 0};
     sw_genome_info info = {.size = sizeof info};
-    if (sw_genome_look(c->genome, &info) == SW_OK)
+    if (sw_genome_describe(c->genome, &info) == SW_OK)
         m.vertices = info.n_vertices;
     snprintf(m.why, sizeof m.why, "%s", c->why != NULL ? c->why : "");
     return m;

@@ -7,7 +7,7 @@ sw_status trial_open(trial *t, sw_exec *exec, sw_budget *budget, const sw_genome
 {
     sw_genome_info info = {.size = sizeof info};
     *t = (trial){.exec = exec, .budget = budget, .seed = seed};
-    SW_TRY(sw_genome_look(genome, &info));
+    SW_TRY(sw_genome_describe(genome, &info));
     SW_TRY(sw_net_create(&t->net, genome, net));
     t->model = sw_net_model(t->net);
     t->batch = info.batch;

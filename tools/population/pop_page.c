@@ -73,7 +73,7 @@ static void member_row(const pop *p, svg *to, const columns *c, int k, bool best
     real(to, &c->score, pop_told(m->score.score));
     real(to, &c->loss, m->score.loss);
     svg_print(to, "<td>%" PRIu64 "</td>", m->steps);
-    if (sw_pbt_look(p->pbt, k, &seen) == SW_OK)
+    if (sw_pbt_describe(p->pbt, k, &seen) == SW_OK)
         svg_print(to, "<td>%" PRIu64 "</td>", seen.exploits);
     svg_print(to, "<td>%s</td>", cli_digits(shape->member_bytes).text);
     cell(to, pop_config_text(&shape->config).text);

@@ -70,7 +70,7 @@ static void put_member(sw_json *json, const pop *p, int k)
     const pop_member *m = &p->members[k];
     const pop_shape *shape = p->shapes[m->shape];
     sw_pbt_member seen = {.size = sizeof seen};
-    const bool known = sw_pbt_look(p->pbt, k, &seen) == SW_OK;
+    const bool known = sw_pbt_describe(p->pbt, k, &seen) == SW_OK;
     sw_json_begin(json, '{');
     put_score(json, p, k);
     sw_json_put_u64(json, "step", m->steps);

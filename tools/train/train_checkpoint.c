@@ -272,7 +272,7 @@ static sw_status look(train *t)
     train_saving *s = &t->saving;
     if (!s->running)
         return SW_OK;
-    SW_TRY(sw_checkpoint_state(t->job.checkpoint, &info));
+    SW_TRY(sw_checkpoint_describe(t->job.checkpoint, &info));
     if (info.busy)
         return SW_OK;
     s->running = false;
@@ -398,7 +398,7 @@ void train_checkpoint_end(train *t)
         t->saving.lost = true;
     }
     ended->size = sizeof *ended;
-    if (sw_checkpoint_state(t->job.checkpoint, ended) != SW_OK || status != SW_OK)
+    if (sw_checkpoint_describe(t->job.checkpoint, ended) != SW_OK || status != SW_OK)
         return;
     if (ended->text[0] != '\0' && ended->saved == 1)
         cli_note("%s", ended->text);

@@ -14,8 +14,7 @@ static sw_status take_genome(sw_evolution *e, swi_one *one)
     if (b->how == SWI_BORN_FIRST)
         SW_TRY(sw_genome_copy(&one->genome, e->opts.first[b->index]));
     else
-        SW_TRY(sw_search_space_draw(e->space, &e->task, swi_draw_seed(of_all, number),
-                                    &one->genome));
+        SW_TRY(sw_genome_draw(&one->genome, e->space, &e->task, swi_draw_seed(of_all, number)));
     swi_genome_forget(one->genome);
     return SW_OK;
 }

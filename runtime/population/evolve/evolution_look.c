@@ -79,9 +79,9 @@ static sw_status fill(sw_evolution *e, const swi_one *one, sw_net *net)
     return status;
 }
 
-sw_status sw_evolution_net(sw_evolution *e, uint32_t i, sw_net **out)
+sw_status sw_net_copy(sw_net **out, sw_evolution *e, uint32_t i)
 {
-    static const char call[] = "sw_evolution_net";
+    static const char call[] = "sw_net_copy";
     sw_net *net;
     SW_TRY(sw_handle_check(e, SW_HANDLE_EVOLUTION, call));
     if (out == NULL)

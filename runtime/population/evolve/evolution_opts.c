@@ -143,7 +143,7 @@ static sw_status keep_first(sw_evolution *e, const sw_genome *const *first)
         sw_genome_info is = {.size = sizeof is};
         SW_TRY(sw_handle_check(first[i], SW_HANDLE_GENOME, "sw_evolution_create"));
         SW_TRY(sw_genome_copy(&list[i], first[i]));
-        SW_TRY(sw_genome_look(list[i], &is));
+        SW_TRY(sw_genome_describe(list[i], &is));
         if (is.channels != e->task.channels || is.height != e->task.height ||
             is.width != e->task.width || is.classes != e->task.classes)
             SW_FAIL(

@@ -74,9 +74,9 @@ uint64_t swi_genome_hash(const sw_genome *g)
 
 /* ---- the public view --------------------------------------------------------------------- */
 
-sw_status sw_genome_look(const sw_genome *g, sw_genome_info *out)
+sw_status sw_genome_describe(const sw_genome *g, sw_genome_info *out)
 {
-    static const char call[] = "sw_genome_look";
+    static const char call[] = "sw_genome_describe";
     SW_TRY(sw_handle_check(g, SW_HANDLE_GENOME, call));
     if (out == NULL)
         SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);

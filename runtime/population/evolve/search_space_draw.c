@@ -81,10 +81,10 @@ static sw_status check_task(const sw_task *t, const char *call)
     return SW_OK;
 }
 
-sw_status sw_search_space_draw(const sw_search_space *s, const sw_task *given, uint64_t seed,
-                               sw_genome **out)
+sw_status sw_genome_draw(sw_genome **out, const sw_search_space *s, const sw_task *given,
+                         uint64_t seed)
 {
-    static const char call[] = "sw_search_space_draw";
+    static const char call[] = "sw_genome_draw";
     sw_task task;
     SW_TRY(sw_handle_check(s, SW_HANDLE_SEARCH_SPACE, call));
     if (out == NULL || given == NULL)

@@ -10,6 +10,7 @@ _nan = float("nan")
 SW_ALIGN = 64
 SW_MAX_RANK = 8
 SW_PHASES = 5
+SW_ALL_AXES = 0
 SW_WITNESS_ACCESS = 1
 SW_WITNESS_EXTENT = 2
 SW_WITNESS_DEATH = 4
@@ -2047,8 +2048,8 @@ F("sw_checkpoint_wait", c_int, [P(sw_checkpoint)], [], 1, 0,
   "sw_status sw_checkpoint_wait(sw_checkpoint *checkpoint)")
 F("sw_checkpoint_save", c_int, [P(sw_checkpoint), c_uint64], [], 1, 0,
   "sw_status sw_checkpoint_save(sw_checkpoint *checkpoint, uint64_t step)")
-F("sw_checkpoint_state", c_int, [P(sw_checkpoint), P(sw_checkpoint_info)], [1], 1, 0,
-  "sw_status sw_checkpoint_state(sw_checkpoint *checkpoint, sw_checkpoint_info *out)")
+F("sw_checkpoint_describe", c_int, [P(sw_checkpoint), P(sw_checkpoint_info)], [1], 1, 0,
+  "sw_status sw_checkpoint_describe(sw_checkpoint *checkpoint, sw_checkpoint_info *out)")
 F("sw_checkpoint_find", c_int, [P(sw_checkpoint), c_char_p, P(sw_checkpoint_found)], [2], 1, 0,
   "sw_status sw_checkpoint_find(sw_checkpoint *checkpoint, const char *path, sw_checkpoint_found *out)")
 F("sw_checkpoint_get", c_int, [P(sw_checkpoint), c_char_p, P(c_void_p), P(c_size_t)], [2, 3], 1, 0,
@@ -2103,8 +2104,8 @@ F("sw_pbt_leave", c_int, [P(sw_pbt), c_int], [], 1, 0,
   "sw_status sw_pbt_leave(sw_pbt *pbt, int member)")
 F("sw_pbt_next_event", c_int, [P(sw_pbt), P(sw_pbt_event)], [1], 1, 0,
   "sw_status sw_pbt_next_event(sw_pbt *pbt, sw_pbt_event *out)")
-F("sw_pbt_look", c_int, [P(sw_pbt), c_int, P(sw_pbt_member)], [2], 1, 0,
-  "sw_status sw_pbt_look(const sw_pbt *pbt, int member, sw_pbt_member *out)")
+F("sw_pbt_describe", c_int, [P(sw_pbt), c_int, P(sw_pbt_member)], [2], 1, 0,
+  "sw_status sw_pbt_describe(const sw_pbt *pbt, int member, sw_pbt_member *out)")
 F("sw_pbt_log", c_int, [P(sw_pbt), c_char_p], [], 1, 0,
   "sw_status sw_pbt_log(sw_pbt *pbt, const char *dir)")
 F("sw_pbt_save", c_int, [P(sw_pbt), P(c_void_p), P(c_size_t)], [1, 2], 1, 0,
@@ -2177,8 +2178,8 @@ F("sw_genome_copy", c_int, [P(P(sw_genome)), P(sw_genome)], [0], 1, 0,
   "sw_status sw_genome_copy(sw_genome **out, const sw_genome *from)")
 F("sw_genome_destroy", None, [P(sw_genome)], [], 0, 0,
   "void sw_genome_destroy(sw_genome *genome)")
-F("sw_genome_look", c_int, [P(sw_genome), P(sw_genome_info)], [1], 1, 0,
-  "sw_status sw_genome_look(const sw_genome *genome, sw_genome_info *out)")
+F("sw_genome_describe", c_int, [P(sw_genome), P(sw_genome_info)], [1], 1, 0,
+  "sw_status sw_genome_describe(const sw_genome *genome, sw_genome_info *out)")
 F("sw_genome_vertex", c_int, [P(sw_genome), c_uint32, P(sw_vertex)], [2], 1, 0,
   "sw_status sw_genome_vertex(const sw_genome *genome, uint32_t i, sw_vertex *out)")
 F("sw_search_space_parse", c_int, [P(P(sw_search_space)), c_char_p, c_size_t, c_char_p], [0], 1, 0,
@@ -2191,8 +2192,8 @@ F("sw_search_space_text", c_char_p, [P(sw_search_space)], [], 0, 0,
   "const char *sw_search_space_text(const sw_search_space *space)")
 F("sw_search_space_destroy", None, [P(sw_search_space)], [], 0, 0,
   "void sw_search_space_destroy(sw_search_space *space)")
-F("sw_search_space_draw", c_int, [P(sw_search_space), P(sw_task), c_uint64, P(P(sw_genome))], [3], 1, 0,
-  "sw_status sw_search_space_draw(const sw_search_space *space, const sw_task *task, uint64_t seed, sw_genome **out)")
+F("sw_genome_draw", c_int, [P(P(sw_genome)), P(sw_search_space), P(sw_task), c_uint64], [0], 1, 0,
+  "sw_status sw_genome_draw(sw_genome **out, const sw_search_space *space, const sw_task *task, uint64_t seed)")
 F("sw_net_create", c_int, [P(P(sw_net)), P(sw_genome), P(sw_net_opts)], [0], 1, 0,
   "sw_status sw_net_create(sw_net **out, const sw_genome *genome, const sw_net_opts *opts)")
 F("sw_net_destroy", None, [P(sw_net)], [], 0, 0,
@@ -2239,8 +2240,8 @@ F("sw_evolution_member", c_int, [P(sw_evolution), c_uint32, P(sw_candidate)], [2
   "sw_status sw_evolution_member(sw_evolution *evolution, uint32_t i, sw_candidate *out)")
 F("sw_evolution_best", c_int, [P(sw_evolution), P(sw_candidate)], [1], 1, 0,
   "sw_status sw_evolution_best(sw_evolution *evolution, sw_candidate *out)")
-F("sw_evolution_net", c_int, [P(sw_evolution), c_uint32, P(P(sw_net))], [2], 1, 0,
-  "sw_status sw_evolution_net(sw_evolution *evolution, uint32_t i, sw_net **out)")
+F("sw_net_copy", c_int, [P(P(sw_net)), P(sw_evolution), c_uint32], [0], 1, 0,
+  "sw_status sw_net_copy(sw_net **out, sw_evolution *evolution, uint32_t i)")
 F("sw_evolution_used", c_int, [P(sw_evolution), P(sw_evolution_memory)], [1], 1, 0,
   "sw_status sw_evolution_used(const sw_evolution *evolution, sw_evolution_memory *out)")
 F("sw_evolution_resume", c_int, [P(sw_evolution), P(c_int)], [1], 1, 0,
@@ -2261,3 +2262,13 @@ F("sw_op_at", P(sw_op_desc), [c_uint32], [], 0, 0,
   "const sw_op_desc *sw_op_at(uint32_t id)")
 F("sw_op_check", c_int, [c_uint32, C(None, None, None, c_void_p, c_char_p), c_void_p, P(c_uint32), P(c_uint32)], [3, 4], 1, 0,
   "sw_status sw_op_check(uint32_t id, void (*report)(void *to, const char *line), void *to, uint32_t *n_checks, uint32_t *n_failures)")
+F("sw_checkpoint_state", c_int, [P(sw_checkpoint), P(sw_checkpoint_info)], [1], 1, 0,
+  "sw_status sw_checkpoint_state(sw_checkpoint *checkpoint, sw_checkpoint_info *out)")
+F("sw_pbt_look", c_int, [P(sw_pbt), c_int, P(sw_pbt_member)], [2], 1, 0,
+  "sw_status sw_pbt_look(const sw_pbt *pbt, int member, sw_pbt_member *out)")
+F("sw_genome_look", c_int, [P(sw_genome), P(sw_genome_info)], [1], 1, 0,
+  "sw_status sw_genome_look(const sw_genome *genome, sw_genome_info *out)")
+F("sw_search_space_draw", c_int, [P(sw_search_space), P(sw_task), c_uint64, P(P(sw_genome))], [3], 1, 0,
+  "sw_status sw_search_space_draw(const sw_search_space *space, const sw_task *task, uint64_t seed, sw_genome **out)")
+F("sw_evolution_net", c_int, [P(sw_evolution), c_uint32, P(P(sw_net))], [2], 1, 0,
+  "sw_status sw_evolution_net(sw_evolution *evolution, uint32_t i, sw_net **out)")

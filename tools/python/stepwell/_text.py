@@ -15,6 +15,10 @@ def SW_SHAPE(*dims):
     return made
 
 
+def SW_AXIS(i):
+    return 1 << i
+
+
 def SW_IN(i):
     return 0x100 | i
 
