@@ -53,7 +53,7 @@ SW_API const char *sw_last_note(void);
 /* `asked` is called, on any thread, while a call of the library waits for the other end of a
  * FIFO, pipe or terminal: to open it, to read or to write. Once it answers other than 0, such a
  * call ends with SW_STOPPED when nothing has moved for a second. It may look at a flag that a
- * signal handler has set. NULL: such calls wait as long as it takes. Regular files are always
+ * signal handler has set. NULL: such calls wait without a limit. Regular files are always
  * read and written to the end. */
 SW_API void sw_interrupt_set(int (*asked)(void));
 

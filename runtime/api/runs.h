@@ -79,12 +79,12 @@ typedef struct {
     int64_t chunk_rows;    /* rows at a time of ops that go through them in parts, since that
                               lowers the arena, or since the budget asks for it: as many as
                               fit; 0: all at once */
-    uint32_t n_tiled;      /* updates of weights whose gradients exist only block by block */
-    uint32_t launches;     /* on a device: kernels and library calls of a run, of which each run
-                              has exactly so many; 0 on the CPU */
-    uint64_t budget_cost;  /* what the budget costs, among cost: repeat_cost, and what ops take
-                              longer that go through their rows in more parts than they would
-                              without it */
+    uint32_t n_tiled;     /* updates of weights with gradients that exist only block by block */
+    uint32_t launches;    /* on a device: kernels and library calls of a run, of which each run
+                             has exactly so many; 0 on the CPU */
+    uint64_t budget_cost; /* what the budget costs, among cost: repeat_cost, and what ops take
+                             longer that go through their rows in more parts than they would
+                             without it */
     size_t program_host_bytes; /* of the host's heap that the program's records take now: part
                                   of no total */
 } sw_plan_info;

@@ -1,5 +1,5 @@
 # awk -f one_header.awk HEADER PART...: HEADER with each of its own includes replaced, once, by the
-# PART that it names. What is installed is one file, so no header of a project can stand in for a part of it.
+# PART that it names. One file is installed, so no header of a project can stand in for a part of it.
 
 function copy(path,   line, name, status)
 {
@@ -20,7 +20,7 @@ function copy(path,   line, name, status)
     close(path)
 }
 
-# The PART whose path ends in the name.
+# The PART with a path that ends in the name.
 function part_of(name,   i)
 {
     for (i = 2; i < ARGC; i++)

@@ -243,7 +243,7 @@ inline std::string save(const sw_pbt *of)
 /* ---- step functions ---------------------------------------------------------------------- */
 
 /* Set fn and user of run or member arguments to a callable void(sw_ctx *). The arguments point
- * to it, and a program is planned once for each callable: keep it, like a model, as long as the
+ * to it, and a program is planned once for each callable: keep it, like a model, while the
  * exec runs it. An exception may leave it, as <stepwell.h> says. */
 template <typename Arguments, typename Step> void set_step(Arguments &arguments, Step &step)
 {

@@ -103,7 +103,7 @@ static void a_project_keeps_its_own_headers(void)
         }
 }
 
-/* What the examples of the header take as given. */
+/* The examples of the header take these as given. */
 static const char given[] =
     "#include <stdio.h>\n#include <stepwell.h>\n"
     "extern sw_exec *exec; extern sw_model *model; extern sw_ctx *ctx; extern sw_knob knob;\n"
@@ -150,7 +150,7 @@ static void each_part_is_short_and_opens_with_an_example(void)
                     0);
 }
 
-/* What the documents show are two of these, whole. */
+/* The documents show two of these, whole. */
 static void the_programs_that_are_shown_are_free_of_warnings(void)
 {
     for (size_t k = 0; k < 2; k++)

@@ -13,8 +13,8 @@ import sys
 BASE = {"int": "c_int", "char": "c_char", "float": "c_float", "double": "c_double", "size_t": "c_size_t"}
 BASE.update({f"{s}int{n}_t": f"c_{s}int{n}" for s in ("", "u") for n in (8, 16, 32, 64)})
 TOKEN = re.compile(r'"(?:\\.|[^"])*"|[A-Za-z_]\w*|0[xX][0-9a-fA-F]+[uUlL]*|\d+[uUlL]*|<<|>>|\.\.\.|[^\s\w]')
-# What a callback answers where its Python function raised: a status is SW_STOPPED, a number is 0,
-# but for those that ask whether to stop, and for the one whose failure is a negative status.
+# The answer of a callback where its Python function raised: a status is SW_STOPPED, a number is 0,
+# but for those that ask whether to stop, and for the one that reports a failure as a negative status.
 ANSWERS = {"stop": "1", "asked": "1", "progress": "1", "sw_genome_fits": "-9"}
 
 
