@@ -394,6 +394,14 @@ static void links_of_documents_lead_to_files(void)
     CU_ASSERT(!leads_to_a_file("README.md", "training.md)"));
 }
 
+static void the_readme_is_short(void)
+{
+    int n = 0;
+    for (const char *at = source("README.md"); at != NULL && *at != '\0'; at++)
+        n += *at == '\n';
+    SW_CHECK(n > 0 && n <= 120, "README.md has %d lines of at most 120", n);
+}
+
 static bool is_declared(const char *header, const char *name, size_t n)
 {
     for (const char *at = header; (at = strstr(at, "sw_")) != NULL; at++)
@@ -450,6 +458,7 @@ static const sw_test tests[] = {
     {"documents show programs as they are built", documents_show_programs_that_are_built},
     {"names in documents are declared", names_in_documents_are_declared},
     {"links of documents lead to files", links_of_documents_lead_to_files},
+    {"the README is short", the_readme_is_short},
     {"a program that is shown otherwise is found", a_program_that_is_shown_otherwise_is_found},
 };
 SW_SUITE("style", tests)

@@ -163,6 +163,43 @@ static void options_of_the_guide_exist(void)
     CU_ASSERT_PTR_NULL(strstr(all, "  --nonsense "));
 }
 
+/* The pictures of the README, each drawn by a command that stands there too. */
+static void pictures_of_the_readme_are_current(void)
+{
+    char path[1200], line[2000];
+    size_t n, n_shown, n_drawn;
+    int shown = 0, drawn = 0;
+    snprintf(path, sizeof path, "%s/README.md", sw_source_root());
+    char *text = (char *)file_read(path, &n);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+    sw_after(free, text);
+    for (const char *at = text; (at = strstr(at, "](tools/docs/")) != NULL; at++)
+        shown += strncmp(at + strcspn(at, ")") - 4, ".svg", 4) == 0;
+    for (char *at = text; (at = strstr(at, "stepwell p")) != NULL; at++) {
+        sw_outcome outcome;
+        char *file = strstr(at, " tools/docs/");
+        if (file == NULL || file > at + strcspn(at, "`\n"))
+            continue;
+        const int name = (int)strcspn(++file, "`\n");
+        snprintf(path, sizeof path, "%s/%.*s", sw_source_root(), name, file);
+        const char *kept = (char *)file_read(path, &n_shown);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(kept);
+        sw_after(free, (void *)kept);
+        snprintf(path, sizeof path, "%s", sw_temp_path("picture.svg"));
+        snprintf(line, sizeof line, "%.*s%s", (int)(file - at) - 9, at + 9, path);
+        program_run(&outcome, line, NULL);
+        SW_CHECK(outcome.status == 0, "%s: %s", line, outcome.err);
+        const char *now = (char *)file_read(path, &n_drawn);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(now);
+        sw_after(free, (void *)now);
+        SW_CHECK(n_drawn == n_shown && memcmp(now, kept, n_shown) == 0,
+                 "%.*s is out of date: run its command in the README again", name, file);
+        SW_CHECK(n_shown < 100 << 10, "%.*s: %zu bytes", name, file, n_shown);
+        drawn++;
+    }
+    CU_ASSERT(shown == 2 && drawn == 2);
+}
+
 static bool is_here(const char *tool)
 {
     return sw_shell("command -v %s >/dev/null 2>&1", tool) == 0;
@@ -239,6 +276,7 @@ static const sw_test tests[] = {
      every_option_is_in_page_and_completions},
     {"a missing option is found", a_missing_option_is_found},
     {"options of the guide exist", options_of_the_guide_exist},
+    {"pictures of the README are current", pictures_of_the_readme_are_current},
     {"the pages are sound roff", the_pages_are_sound_roff},
     {"words are completed in bash", words_are_completed_in_bash},
     {"scripts of other shells are read", scripts_of_other_shells_are_read},
