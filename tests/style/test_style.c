@@ -402,6 +402,19 @@ static void the_readme_is_short(void)
     SW_CHECK(n > 0 && n <= 120, "README.md has %d lines of at most 120", n);
 }
 
+static void rows_of_measured_figures_are_short(void)
+{
+    int line = 1;
+    for (const char *at = source("tools/bench/MEASURED.md"); at != NULL && *at != '\0';
+         line++) {
+        const int n = (int)strcspn(at, "\n");
+        SW_CHECK(*at != '|' || n <= 200, "MEASURED.md:%d: a row of %d bytes, at most 200", line,
+                 n);
+        at += n + (at[n] == '\n');
+    }
+    CU_ASSERT(line > 100);
+}
+
 static bool is_declared(const char *header, const char *name, size_t n)
 {
     for (const char *at = header; (at = strstr(at, "sw_")) != NULL; at++)
@@ -459,6 +472,7 @@ static const sw_test tests[] = {
     {"names in documents are declared", names_in_documents_are_declared},
     {"links of documents lead to files", links_of_documents_lead_to_files},
     {"the README is short", the_readme_is_short},
+    {"rows of measured figures are short", rows_of_measured_figures_are_short},
     {"a program that is shown otherwise is found", a_program_that_is_shown_otherwise_is_found},
 };
 SW_SUITE("style", tests)

@@ -1,6 +1,6 @@
 /* bench es: NESgpu's table (its README: layers under noise, times their base) with all its
  * modes, and ours beside them; bytes of noise that a plan has, and the update beside a forward.
- * es_layer.c times; ES.md has figures and peers. */
+ * es_layer.c times; MEASURED.md has figures and peers. */
 #include "tools/bench/es.h"
 #include <string.h>
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""The Swish experiment: one command that measures and writes a page.
+"""The Swish experiment: one command that measures and writes a section of the guide.
 
 usage: swish.py STEPWELL [--out FILE] [--batches 128,512,2688] [--width 4096] [--layers 8] [--threads 2]
                 [--rounds 2] [--steps 3] [--python PYTHON]
 
-STEPWELL is the program; PYTHON an interpreter that has PyTorch (default: this one). Without PyTorch the page has
+STEPWELL is the program; PYTHON an interpreter that has PyTorch (default: this one). Without PyTorch there are
 stepwell's figures alone. Runs of all variants take turns, round by round, so that a machine that changes its speed
-does it to all; times are of the steps after the first of each run.
+does it to all; times are of the steps after the first of each run. In a FILE that has the two marks (tools/docs/budgets.md) only
+what stands between them is replaced.
 """
 import argparse
 import json
@@ -17,6 +18,7 @@ import sys
 import tempfile
 
 PHASES = ["data", "forward", "loss", "backward", "step"]
+MARKS = ("<!-- written by tools/bench/swish.py -->\n", "<!-- end of swish.py -->\n")
 ARTICLE = [[524, 1552, 1552, 1044, 1044], [1044, 2072, 2072, 1044, 1044]]
 
 # Each line has what the one before has, and one thing more. An option that this stepwell does not know is left out
@@ -26,7 +28,7 @@ OURS = [
      ["--activation", "swish-naive", "--update", "after", "--no-rebuild", "--no-tiles", "--no-strips"]),
     ("stepwell, swish", "one op, which keeps its input alone",
      ["--activation", "swish", "--update", "after", "--no-rebuild", "--no-tiles", "--no-strips"]),
-    ("stepwell, rebuilt", "the input of the next layer is made again in backward",
+    ("stepwell, rebuilt", "the input of the next layer is recomputed in backward",
      ["--activation", "swish", "--update", "after", "--no-tiles", "--no-strips"]),
     ("stepwell, released", "each weight is updated right after its gradient, which ends there",
      ["--activation", "swish", "--update", "release", "--no-tiles", "--no-strips"]),
@@ -118,19 +120,6 @@ def measure(args, known, peers):
     return found
 
 
-def phase_rows(name, phases):
-    """A line for each step, one for several that are equal."""
-    rows, first = [], 0
-    for i in range(1, len(phases) + 1):
-        if i < len(phases) and phases[i] == phases[first]:
-            continue
-        steps = f"{first + 1}" if i == first + 1 else f"{first + 1} to {i}"
-        cells = [f"{mib(phases[first][p]['peak_bytes'])} ({mib(phases[first][p]['end_bytes'])})" for p in PHASES]
-        rows.append(f"| {name} | {steps} | " + " | ".join(cells) + " |")
-        first = i
-    return rows
-
-
 def ratio(mine, theirs):
     return f"{mine / theirs:.3f}" if theirs else "-"
 
@@ -170,40 +159,33 @@ def page(args, found, version):
             "told to keep large blocks (" + ", ".join(f"{k}={v}" for k, v in PEER_ENV.items()) + "). Its bytes are "
             "those of all storages that live, watched through weak references at every op; what a kernel takes inside "
             "itself is not seen.") if version else "PyTorch was not installed: stepwell alone."
-    out = ["# The Swish experiment", "",
-           f"Written by `tools/bench/swish.py`; `python3 tools/bench/swish.py BUILD/tools/stepwell` makes it anew.", "",
-           f"`swishnet`: {args.layers} linear layers of {args.width} with swish after each, mean squared error, SGD, "
+    out = ["`python3 tools/bench/swish.py BUILD/tools/stepwell --out tools/docs/budgets.md` writes this section: "
+           f"{args.layers} linear layers of {args.width}, each followed by swish, mean squared error, SGD, "
            f"{args.threads} threads. Live bytes: parameters, batch and everything else that a step holds. "
            f"{args.rounds} round{'s' if args.rounds > 1 else ''} of {args.steps} steps, all variants in turns; times are of the steps after the "
            "first of each run.", "", peer, ""] + said
     for batch in args.batches:
-        out += ["", f"## Batch {batch}", ""] + summary(found[batch], names)
-        out += ["", "Peak in each phase, and bytes at its end, MiB. An update that is released counts as backward: "
-                "there is no step phase then.", "", "| | step | " + " | ".join(PHASES) + " |",
-                "|---|---|" + "---:|" * len(PHASES)]
-        for name in names:
-            if name in found[batch]:
-                out += phase_rows(name, found[batch][name]["phases"])
-    out += ["", "## Why the second step of the article is larger than the first", "",
+        out += ["", f"### Batch {batch}", ""] + summary(found[batch], names)
+    out += ["", "### Why the second step of the article is larger than the first", "",
             f"MiB at the end of each phase, batch {args.batches[-1]}. The article's step 2 begins with the gradients of "
             "step 1: its loop sets them to zero right before backward, so all of them lie beside the activations "
-            "while forward runs. Whoever lets them go before forward has step 1 for ever. stepwell plans its bytes "
-            "before the first step, so with `--keep-gradients` each step is like the article's second, and without "
+            "while forward runs. A loop that frees them before forward repeats step 1. stepwell plans its bytes "
+            "before the first step. With `--keep-gradients` each step is like the article's second, and without "
             "it each is like the first; released gradients are never there all at once.", ""]
     return "\n".join(out + why(found[args.batches[-1]])) + "\n"
 
 
 def main():
-    parser = argparse.ArgumentParser(description="The Swish experiment: measure and write a page.")
+    parser = argparse.ArgumentParser(description="The Swish experiment: measure and write its section.")
     parser.add_argument("stepwell")
-    parser.add_argument("--out", default=None, help="the page (default: standard output)")
+    parser.add_argument("--out", default=None, help="where it goes (default: standard output)")
     parser.add_argument("--batches", default="128,512,2688", type=lambda s: [int(x) for x in s.split(",")])
     for name, usual in (("--width", 4096), ("--layers", 8), ("--threads", 2), ("--rounds", 2), ("--steps", 3)):
         parser.add_argument(name, default=usual, type=int)
     parser.add_argument("--python", default=sys.executable, help="an interpreter that has PyTorch")
     args = parser.parse_args()
     if args.steps < 3 or args.rounds < 1:
-        parser.error("--steps wants 3 at least, --rounds 1")
+        parser.error("--steps must be at least 3, --rounds at least 1")
     try:
         known = known_options(args.stepwell)
         peers = has_torch(args.python)
@@ -215,8 +197,14 @@ def main():
     if args.out is None:
         sys.stdout.write(text)
         return
+    old = ""
+    if os.path.exists(args.out):
+        with open(args.out) as file:
+            old = file.read()
+    before, begin, rest = old.partition(MARKS[0])
+    _, end, after = rest.partition(MARKS[1])
     with open(args.out, "w") as file:
-        file.write(text)
+        file.write(before + begin + text + end + after if end else text)
 
 
 if __name__ == "__main__":
