@@ -14,7 +14,7 @@ static const cli_tool tools[] = {
     {"evolve", tool_evolve, "evolve architectures under a memory budget"},
     {"plan", tool_plan, "peak and end bytes of every phase, without tensor memory"},
     {"eval", tool_eval, "how good trained parameters are: accuracy, confusion, each class"},
-    {"predict", tool_predict, "what trained parameters make of each sample"},
+    {"predict", tool_predict, "predictions of trained parameters for each sample"},
     {"report", tool_report, "read a profile that train wrote"},
     {"bench", tool_bench, "pauses, cost of recording, speed"},
     {"place", tool_place, "solve one placement problem"},

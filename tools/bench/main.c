@@ -25,7 +25,7 @@ static const bench benches[] = {
     {"place", bench_place, "the placement solver over files and random buffers"},
     {"budget", bench_budget, "what a smaller budget costs: three deep programs"},
     {"members", bench_members, "many small networks: one shape, models, arithmetic"},
-    {"checkpoint", bench_checkpoint, "what saving costs a training that goes on"},
+    {"checkpoint", bench_checkpoint, "what saving costs a running training"},
     {"device", bench_device, "whole steps of six networks on a device, and what the card can"},
     {"binary", bench_binary, "layers of bits of a population, beside float ones"},
     {"accuracy", bench_accuracy, "functions of one number against float64, over every float"},

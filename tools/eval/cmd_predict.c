@@ -1,4 +1,4 @@
-/* stepwell predict: what trained parameters make of each sample. */
+/* stepwell predict: predictions of trained parameters for each sample. */
 #include "tools/eval/eval.h"
 
 static int predict(evaluation *e)

@@ -28,15 +28,15 @@ static const char *const left_out[] = {"--optimizer",
                                        "--checkpoint-pauses"};
 
 static const char both_notes[] =
-    "The options of model and data are those that it was trained with. Exit status: 0 done, 1 "
+    "The options of model and data must be those of the training. Exit status: 0 done, 1 "
     "failed, 2 wrong usage, 3 damaged or foreign file, 4 does not fit the memory, 5 no such "
     "device, 130 interrupted; a file of --out is there whole or as it was before.\n";
 
 static const char eval_notes[] =
-    "Precision is the share of what was taken for a class that is of it, recall the share of a "
-    "class that was found, F1 2 right / (support + predicted). What is 0 by 0 is shown as -, "
-    "in "
-    "JSON as null, in CSV as nothing. The means give each class that occurs the same weight.\n"
+    "Precision is the share of the predictions of a class that are right. Recall is the share "
+    "of a class's samples that are found. F1 is 2 right / (support + predicted). A score of 0 "
+    "/ 0 is shown as -, in JSON as null, in CSV as nothing. The means give each class that "
+    "occurs the same weight.\n"
     "With --json, or --format json, there is one object: model, device, data, part, "
     "parameters, "
     "normalise, batch (that runs), batch_asked (where there are fewer samples), samples, "
@@ -59,7 +59,7 @@ static const char predict_notes[] =
     "likeliest class alone. jsonl is an object for each row; npy is an array (rows, classes) "
     "of "
     "32-bit floats. Where --format is not given the ending of --out decides.\n"
-    "The data may be without labels: a table of as many columns as the parameters were trained "
+    "The data may have no labels: a table of as many columns as the parameters were trained "
     "on (with --data the training's table, also --test-data without its label column), a "
     "folder "
     "with images in itself, npy:INPUTS.npy, npz:FILE.npz:INPUTS. All samples are predicted "
@@ -123,7 +123,7 @@ static int parse(eval_opts *o, int argc, char **argv, bool predicts)
     const cli_command command = {
         .name = predicts ? "predict" : "eval",
         .usage = "--load-params FILE [options]",
-        .about = predicts ? "Say what trained parameters make of each sample."
+        .about = predicts ? "Predict each sample with trained parameters."
                           : "Say how good trained parameters are: loss, accuracy, confusion, "
                             "and a score for each class.",
         .options = table,

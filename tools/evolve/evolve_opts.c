@@ -15,16 +15,16 @@ static const char *const taken[] = {
 static const char notes[] =
     "A generation trains every member with the same samples, measures its accuracy on the "
     "validation part, selects, crosses and mutates. A child is traced and planned before it is "
-    "accepted: its peak is known to the byte, and the whole next generation can be packed into "
-    "--memory-budget, or the child is not made. Children take over their parents' weights. The "
+    "accepted. Its peak is known to the byte; it is refused if the next generation would not "
+    "fit --memory-budget. Children take over their parents' weights. The "
     "test part is for the best net alone, at the end.\n"
     "Example: stepwell evolve --data idx:mnist --generations 20 --population 20 "
     "--memory-budget 64MiB --threads 2 --out mnist-run --retrain 5\n"
     "Example: stepwell evolve --data cifar:cifar10 --fitness accuracy,peak_bytes "
     "--candidate-memory 8MiB --time-limit 30m\n"
     "Exit status: 0 done, 1 failed, 2 wrong usage, 3 damaged or foreign file, 4 does not fit "
-    "the memory, 130 interrupted. Ctrl-C ends after the running batches; the generation that "
-    "ran is left out, and --resume begins it again. A second one ends at once.\n"
+    "the memory, 130 interrupted. Ctrl-C stops after the current batches and drops the current "
+    "generation, which --resume begins again; a second one stops at once.\n"
     "With --json standard output has one object when the run came to its end or was "
     "interrupted, and nothing when it was refused or failed. Its keys: data, out, generations "
     "(complete ones), population, samples, seed, threads, resumed, timed_out, budget_bytes, "
@@ -179,14 +179,13 @@ int evolve_parse(evolve *e, int argc, char **argv)
 {
     cli_option table[EVOLVE_OPTIONS_MAX];
     evolve_opts *o = &e->opts;
-    const cli_command command = {
-        .name = "evolve",
-        .usage = "[options]",
-        .about = "Evolve architectures for a classifier, each priced in bytes before it is "
-                 "made.",
-        .options = table,
-        .n_options = table_of(o, table),
-        .notes = notes};
+    const cli_command command = {.name = "evolve",
+                                 .usage = "[options]",
+                                 .about = "Evolve architectures for a classifier; the memory "
+                                          "of each is known before it is trained.",
+                                 .options = table,
+                                 .n_options = table_of(o, table),
+                                 .notes = notes};
     int status = cli_parse(&command, argc, argv);
     if (status != CLI_GO)
         return status;

@@ -221,9 +221,9 @@ int tool_info(int argc, char **argv)
         .operand = &o.file,
         .max_operands = 1,
         .notes =
-            "Of checkpoints and parameters (safetensors) all is read once and held against the "
-            "checksums. Generations of a "
-            "checkpoint beside it (FILE.1, FILE.2) have a line each. The status is 3 where "
+            "Checkpoints and parameters (safetensors) are read whole and checked against their "
+            "checksums. Generations of a checkpoint beside it (FILE.1, FILE.2) have a line "
+            "each. The status is 3 where "
             "the file is damaged, foreign or missing; the message names the byte.\n"
             "Known by their first bytes are profiles, memory snapshots of PyTorch, .npy, .npz, "
             "files of torch.save, GGUF, IDX, HDF5, gzip, records of --record, genomes, search "

@@ -260,11 +260,10 @@ int tool_plan(int argc, char **argv)
     int n = job_options(&o.job, table, 0, false);
     const cli_option own[] = {
         {"--fit", "SIZE", CLI_BYTES, &o.fit_bytes, NULL,
-         "find the largest batch whose total_bytes (model, arena and data slots, of all "
-         "programs of the job, no op run again) is at most this; it may be larger than the "
-         "data set, which is then planned as if it had as many images; beside it a larger "
-         "batch "
-         "that --memory-budget of that size takes, where ops run again, and what that costs",
+         "find the largest batch with total_bytes (model, arena and data slots, of all "
+         "programs of the job, no op run again) of at most this; it may be larger than the "
+         "data set, which is then planned as if it had as many images. Also print a larger "
+         "batch that fits --memory-budget of that size when ops run again, and what that costs",
          1, 0, NULL},
         {"--method", "LIST", CLI_WORD, &o.methods, NULL,
          "backprop, mezo or es, or several with commas: what each takes, side by side (default "

@@ -242,7 +242,7 @@ static void print_rows(const plan_opts *o, const job *j, const row *rows)
     sw_utf8_clean(name, sizeof name, j->train.info.name);
     snprintf(text, sizeof text, "%s on %s, %s%s%s; bytes in MiB", o->job.model, name,
              o->job.optimizer,
-             o->fit_bytes > 0 ? ": the largest batches whose total fits " : "",
+             o->fit_bytes > 0 ? ": the largest batches with a total within " : "",
              o->fit_bytes > 0 ? cli_bytes(o->fit_bytes).text : "");
     cli_wrap(stdout, 0, 0, text);
     printf("\n%-9s %9s %11s %11s %11s %11s %11s\n", "method", "batch", "model", "arena", "data",

@@ -42,9 +42,8 @@ static const char notes[] =
     "(batch, hidden, bytes), too_large, threads, arena_bytes, batch_bytes, member_bytes, "
     "explore_bytes, budget_bytes.\n"
     "Exit status: 0 done, 1 failed, 2 wrong usage, 3 damaged or foreign file, 4 does not fit "
-    "the memory, 5 no such device, 130 interrupted. Ctrl-C ends after the running steps, and "
-    "with --checkpoint "
-    "--resume goes on from there.";
+    "the memory, 5 no such device, 130 interrupted. Ctrl-C stops after the current steps; with "
+    "--checkpoint, --resume continues from there.";
 
 int pop_word(const char *const *words, const char *word)
 {

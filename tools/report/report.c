@@ -265,8 +265,9 @@ static const char notes[] =
     "\"damaged\". Exit status: 0 done, 1 a limit is exceeded, a step is not there or the "
     "output cannot be "
     "written, 2 wrong usage, 3 a damaged or foreign file, 130 interrupted.\n"
-    "With --replan --max-peak judges the least that any allocator needs, and --diff with "
-    "--fail-on-increase that and what was reserved above it. Its --json has file, tool, "
+    "With --replan, --max-peak limits the least that any allocator needs; --diff with "
+    "--fail-on-increase limits its growth, and that of the bytes reserved above it. Its --json "
+    "has file, tool, "
     "devices "
     "and gate: tools/docs/replan.md has the members, and those of the file of --out.\n"
     "With --json standard output has one object, or nothing when FILE was refused; what is not "
@@ -319,7 +320,7 @@ int tool_report(int argc, char **argv)
         {"--diff", "OTHER", CLI_WORD, &s.diff, NULL,
          "two runs side by side: rows add up to the difference", 0, 0, NULL},
         {"--live", NULL, CLI_FLAG, &s.live, NULL,
-         "watch a run that is going on, as stepwell top does", 0, 0, NULL},
+         "watch a running training, as stepwell top does", 0, 0, NULL},
         {"--html", "OUT", CLI_WORD, &s.html, NULL,
          "write a page for a browser, of one file, or with --diff of two runs; the same as "
          "--format html --out OUT",
@@ -328,7 +329,7 @@ int tool_report(int argc, char **argv)
          "why step B uses more than step A, tensor by tensor; eval:B is an evaluation", 0, 0,
          NULL},
         {"--turns", "A,B", CLI_WORD, &s.turns, NULL,
-         "of a population: what turn B has that turn A has not, member by member", 0, 0, NULL},
+         "of a population: how turn B differs from turn A, member by member", 0, 0, NULL},
         {"--member", "K", CLI_WORD, &s.member, NULL,
          "of a population: member K alone, by layer and role", 0, 0, NULL},
         {"--replan", NULL, CLI_FLAG, &s.replan, NULL,

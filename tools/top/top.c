@@ -349,8 +349,7 @@ int tool_top(int argc, char **argv)
 {
     settings s = {0};
     const cli_option options[] = {
-        {"--interval", "SECONDS", CLI_REAL, &s.interval, "1", "from one look to the next", 0, 0,
-         NULL},
+        {"--interval", "SECONDS", CLI_REAL, &s.interval, "1", "between two looks", 0, 0, NULL},
         {"--once", NULL, CLI_FLAG, &s.once, NULL, "one picture, and end", 0, 0, NULL},
         {"--wait", NULL, CLI_FLAG, &s.wait, NULL,
          "wait for a profile that is not there yet, and for the next run in FILE when one has "
@@ -370,9 +369,9 @@ int tool_top(int argc, char **argv)
         .notes =
             "PID is a process that was started with --profile, FILE its profile. On a "
             "terminal the picture is drawn in place, until the run ends, or q or Ctrl-C "
-            "is pressed; elsewhere each look is a line. A profile that is renamed and "
-            "begun anew (train --profile-max) is followed, and so is a new run in the "
-            "same file.\nRates and times are those of the last ten seconds. Sparklines "
+            "is pressed; elsewhere each look is a line. A profile that is renamed and begun "
+            "again (train --profile-max) is followed, and a new run in the same file "
+            "too.\nRates and times are those of the last ten seconds. Sparklines "
             "go over the whole run; a point is the mean loss, the slowest step and the "
             "highest peak of the program that is shown: the highest so far, in training or "
             "evaluation. Of a long file that was there before, steps that "

@@ -275,8 +275,8 @@ static const char notes[] =
     "becomes ids by the longest token at each place, and what is drawn is written as text. "
     "With "
     "--prompt-ids alone ids are written as numbers.\n"
-    "The options of the model are those that it was trained with; --context and --vocabulary "
-    "are noted in the file. Exit status: 0 done, 1 "
+    "The options of the model must be those of the training; the file notes --context and "
+    "--vocabulary. Exit status: 0 done, 1 "
     "failed, 2 wrong usage, 3 damaged or foreign file, 130 interrupted.";
 
 static int parse(sample_opts *o, int argc, char **argv)
@@ -313,7 +313,7 @@ static int parse(sample_opts *o, int argc, char **argv)
     const cli_command command = {
         .name = "sample",
         .usage = "--load-params FILE [options]",
-        .about = "Write text that a trained gpt makes of a prompt to standard output.",
+        .about = "Continue a prompt with a trained gpt, and write the text to standard output.",
         .options = table,
         .n_options = tool_settings_options_of(&model, &o->settings, table, n),
         .notes = notes,

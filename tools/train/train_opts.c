@@ -5,11 +5,11 @@
 
 static const char notes[] =
     "Exit status: 0 done, 1 failed, 2 wrong usage, 3 damaged or foreign file, 4 does not fit "
-    "the memory, 5 no such device, 130 interrupted. Ctrl-C ends after the running step; a "
-    "second one at once. Before the first step no file is touched, but what does not fit the "
-    "memory leaves a profile that says why. A file of metrics or best "
-    "parameters that cannot be written on the way fails the run at its end, and training goes "
-    "on. Witnesses are not part of --memory-budget: while they watch a program they take up to "
+    "the memory, 5 no such device, 130 interrupted. Ctrl-C stops after the current step, a "
+    "second one at once. No file is touched before the first step, except that a run that does "
+    "not fit the memory leaves a profile that says why. If a file of metrics or best "
+    "parameters cannot be written, training continues, and the run fails at its end. Witnesses "
+    "are not part of --memory-budget: while they watch a program they take up to "
     "three times its immediate_bytes and model_bytes (stepwell plan --json) on top.\n"
     "With --json standard output has one object when training ran to its end or was "
     "interrupted, and nothing when it was refused or failed. Its keys: model, device, data, "
@@ -57,8 +57,8 @@ static const char notes[] =
     "(of classes), rate (of a step) and ms (none of an epoch), and is in the file as soon as "
     "it "
     "is known. On a "
-    "device the last step before a validation has no ms: it began before the one in front "
-    "of it was over. A file for TensorBoard has the same as scalars, and beside them the bytes "
+    "device the last step before a validation has no ms: it began before the step before it "
+    "was over. A file for TensorBoard has the same as scalars, and beside them the bytes "
     "of each "
     "step: the peak of each phase and of the step, and what lives at its end.";
 
