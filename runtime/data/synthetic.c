@@ -114,9 +114,10 @@ static int32_t clamp(int64_t x, int32_t from, int32_t to)
     return x < from ? from : x > to ? to : (int32_t)x;
 }
 
-/* The squared distance of (x, y) from the segment, `length` its squared length, rounded down.
- */
-static int32_t squared_distance(spot a, spot b, int32_t length, int32_t x, int32_t y)
+/* The squared distance of (x, y) from the segment, `length` its squared length, rounded down;
+ * `edge` where it is not below that, which most pixels need no division for. */
+static int32_t squared_distance(spot a, spot b, int32_t length, int32_t edge, int32_t x,
+                                int32_t y)
 {
     const int32_t dx = b.x - a.x, dy = b.y - a.y;
     const int32_t along = (x - a.x) * dx + (y - a.y) * dy;
@@ -125,7 +126,8 @@ static int32_t squared_distance(spot a, spot b, int32_t length, int32_t x, int32
     if (along >= length)
         return (x - b.x) * (x - b.x) + (y - b.y) * (y - b.y);
     const int64_t across = (int64_t)(x - a.x) * dy - (int64_t)(y - a.y) * dx;
-    return (int32_t)(across * across / length);
+    return across * across >= (int64_t)edge * length ? edge
+                                                     : (int32_t)(across * across / length);
 }
 
 /* Full ink up to `core` (squared), none from `edge` (squared) on, linear in the square between.
@@ -140,8 +142,8 @@ static void draw(unsigned char *image, spot a, spot b, int32_t radius, int32_t i
     const int32_t bottom = clamp(((a.y > b.y ? a.y : b.y) + radius) / UNIT, 0, SIDE - 1);
     for (int32_t row = top; row <= bottom; row++)
         for (int32_t column = left; column <= right; column++) {
-            const int32_t d =
-                squared_distance(a, b, length, column * UNIT + UNIT / 2, row * UNIT + UNIT / 2);
+            const int32_t d = squared_distance(a, b, length, edge, column * UNIT + UNIT / 2,
+                                               row * UNIT + UNIT / 2);
             if (d >= edge)
                 continue;
             const int32_t value =

@@ -58,6 +58,7 @@ static bool run(const scene *s, const row *r, int answer)
                       -1, 0);
     *shared = (result){.outer = -2};
     fflush(NULL);
+    (void)sw_temp_path(""); /* a folder that the child makes would stay */
     const pid_t pid = fork();
     if (pid == 0)
         child(s, r, answer);

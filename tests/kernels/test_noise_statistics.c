@@ -256,7 +256,7 @@ static void check_kind(const kind_case *c, int n)
 static void every_kind_has_mean_0_variance_1_and_no_correlation(void)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        check_kind(&kinds[i], sw_tests_full() ? 20000 : 2500);
+        check_kind(&kinds[i], sw_tests_full() ? 20000 : 1500);
 }
 
 static const sw_test tests[] = {

@@ -87,10 +87,11 @@ static void the_image_has_the_libraries_of_the_program(void)
     if (SANITIZED)
         SW_SKIP("the program is linked with a sanitizer");
     packages_of(recipe(), true, packages, sizeof packages);
-    const package_answer *a = package_ask(
-        "objdump -p '%s/tools/stepwell' | sed -n 's/.*NEEDED *//p' | while read -r name; do "
-        "dpkg-query -S \"*/*-linux-gnu*/$name\" | sed -n '1s/:.*//p'; done | sort -u",
-        sw_build_root());
+    const package_answer *a = package_ask("dpkg-query -S $(objdump -p '%s/tools/stepwell' | "
+                                          "sed -n 's:.*NEEDED *:*/*-linux-gnu*/:p') | "
+                                          "awk -F: '{ name = $NF; sub(\".*/\", \"\", name); if "
+                                          "(!seen[name]++) print $1 }' | sort -u",
+                                          sw_build_root());
     CU_ASSERT_EQUAL_FATAL(a->status, 0);
     char *list = strdup(a->text), *rest = list, *word;
     while ((word = strsep(&rest, "\n")) != NULL) {

@@ -123,7 +123,11 @@ static void bounds_hold(void)
                                .synch = synch,
                                .explore = SW_PB2};
         help_run r = {0};
-        help_rounds(help_pbt(&o), synch ? 25 : 60, &r, wild, inside, s);
+        help_rounds(help_pbt(&o),
+                    sw_tests_full() ? synch ? 25 : 60
+                    : synch         ? 15
+                                    : 36,
+                    &r, wild, inside, s);
         CU_ASSERT(r.exploits > 50);
     }
 }

@@ -167,7 +167,7 @@ static void damaged_bytes(void)
         OK(sw_pbt_save(p, &bytes, &n));
         for (int i = 0; i < 20; i++)
             CU_ASSERT_NOT_EQUAL(sw_pbt_restore(p, bytes, sw_dice_below(&dice, n)), SW_OK);
-        for (int i = 0; i < (k < 6 ? 300 : 10); i++) {
+        for (int i = 0; i < (k < 6 ? (sw_tests_full() ? 300 : 100) : 10); i++) {
             const size_t at = sw_dice_below(&dice, n < 6000 ? n : 6000);
             unsigned char *byte = (unsigned char *)bytes + at, was = *byte;
             *byte = (unsigned char)(was ^ (1u << sw_dice_below(&dice, 8)));

@@ -159,7 +159,7 @@ static void parts_are_as_large_as_fit(void)
 /* ---- near the least budget --------------------------------------------------------------- */
 
 enum { WIDE = 512, SWISHES = 64 };
-#define DEEP_LAYERS (sw_tests_full() ? SWISHES : 40)
+#define DEEP_LAYERS (sw_tests_full() ? SWISHES : 28)
 
 typedef struct {
     sw_model *model;

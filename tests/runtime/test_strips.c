@@ -212,7 +212,7 @@ static void what_others_read_stays_whole(void)
 static void what_is_not_finite_is_skipped_whole(void)
 {
     static const float extremes[] = {NAN, 1e30f, 3e15f, INFINITY, 1e19f};
-    for (size_t i = 0; i < (sw_tests_full() ? sizeof extremes / sizeof *extremes : 3); i++) {
+    for (size_t i = 0; i < (sw_tests_full() ? sizeof extremes / sizeof *extremes : 2); i++) {
         tower n[2];
         uint64_t skipped[2];
         for (int without = 0; without < 2; without++) {

@@ -406,7 +406,7 @@ static void a_signal_before_the_first_step_touches_no_file(void)
         put("best", "parameters");
         put("profile", "old");
         snprintf(words, sizeof words,
-                 "train --quiet --json --synthetic-n 50000 --save-params %s --profile %s",
+                 "train --quiet --json --synthetic-n 20000 --save-params %s --profile %s",
                  at("best"), at("profile"));
         const pid_t pid = program_start("early", words, NULL);
         CU_ASSERT(send_when_caught(pid, signals[i], signals[i]));
@@ -505,7 +505,7 @@ static void an_ignored_signal_stays_ignored(void)
     for (int i = 0; i < 2; i++) {
         char line[2000];
         snprintf(line, sizeof line,
-                 "trap '' %s; exec '%s' train --quiet --synthetic-n 50000 --steps 1",
+                 "trap '' %s; exec '%s' train --quiet --synthetic-n 20000 --steps 1",
                  ignored[i].name, program_path());
         const char *const argv[] = {"sh", "-c", line, NULL};
         const pid_t pid = sw_process_start("ignored", argv, NULL);

@@ -166,7 +166,7 @@ static void a_killed_run_leaves_a_file(void)
              path);
     for (int i = 0; i < (sw_tests_full() ? 20 : 4); i++) {
         (void)unlink(path);
-        program_run_killed(&outcome, words, NULL, 250000u + 70000u * (unsigned)i);
+        program_run_killed(&outcome, words, NULL, 120000u + 60000u * (unsigned)i);
         CU_ASSERT_EQUAL(outcome.signal, SIGKILL);
         if (access(path, R_OK) != 0)
             continue;

@@ -139,7 +139,7 @@ static void a_resumed_run_draws_what_a_whole_one_does(void)
 {
     static const char words[] =
         "pbt --model mlp --hidden 16 --synthetic-n 400 --batch 10 --quiet --members 6 "
-        "--steps 800 --interval 10 lr=log:0.001..1 hidden=choice:8,16 dropout=uniform:0..0.5";
+        "--steps 400 --interval 10 lr=log:0.001..1 hidden=choice:8,16 dropout=uniform:0..0.5";
     if (!SW_HAVE_XXHASH)
         SW_SKIP("built without libxxhash, which checkpoints need");
     interrupted_once(words, ".svg");

@@ -441,7 +441,7 @@ static void the_page_opens_offline(void)
                  (unsigned long long)padding[i]);
     CU_ASSERT_EQUAL(bytes[NET] + padding[NET], layers_joined(net, NET));
 
-    const int steps = sw_tests_full() ? 100000 : 5000;
+    const int steps = sw_tests_full() ? 100000 : 1000;
     const char *path = path_of("huge.jsonl");
     scene *s = scene_open(path, (sw_profile_opts){.events = 1});
     for (int i = 0; i < steps; i++)

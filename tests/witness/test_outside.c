@@ -107,6 +107,7 @@ static sw_status make(misser *m, const char *isa, int threads)
     return sw_model_ready(m->model, m->exec, 1);
 }
 
+/* In quick mode each case with one instruction set, the next case with the next one. */
 static void whatever_windows_miss(void)
 {
     static const char *const isas[] = {"base", "avx2", "avx512"};
@@ -116,6 +117,8 @@ static void whatever_windows_miss(void)
         const char *isa = isas[k / 4 % 3];
         const sw_exec_opts opts = {.size = sizeof opts, .isa = isa};
         sw_exec *has = NULL;
+        if (!sw_tests_full() && k / 12 % 3 != k / 4 % 3)
+            continue;
         if (sw_exec_create(&has, &opts) != SW_OK)
             continue; /* a set that the machine has not */
         sw_exec_destroy(has);
