@@ -12,7 +12,7 @@ export class Browser {
     this.profile = mkdtempSync(join(tmpdir(), 'stepwell-chromium-'));
     this.child = spawn(program, ['--headless=new', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage',
       '--no-first-run', '--hide-scrollbars', '--disable-extensions', '--disable-background-networking',
-      '--disable-component-update', `--user-data-dir=${this.profile}`, '--remote-debugging-pipe', 'about:blank'],
+      '--disable-component-update', '--renderer-process-limit=1', '--process-per-site', `--user-data-dir=${this.profile}`, '--remote-debugging-pipe', 'about:blank'],
     {stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe']});
     this.waiting = new Map();
     this.next = 1;
@@ -54,8 +54,11 @@ export class Browser {
   }
 
   async close() {
-    this.child.kill('SIGKILL');
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    const ended = new Promise((resolve) => this.child.once('exit', resolve));
+    const late = setTimeout(() => this.child.kill('SIGKILL'), 10000);
+    this.send('Browser.close').catch(() => 0); /* it removes its own temporary folders */
+    await ended;
+    clearTimeout(late);
     try {
       rmSync(this.profile, {recursive: true, force: true, maxRetries: 5});
     } catch { /* a process of it is still writing there */ }

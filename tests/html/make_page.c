@@ -124,18 +124,26 @@ static void wave(sw_timeline *t, sw_tl_program *p, uint32_t from, uint32_t n,
     }
 }
 
+/* A tenth of events and runs is asked for. */
+static bool small(void)
+{
+    const char *tests = getenv("STEPWELL_TESTS");
+    return tests != NULL && strcmp(tests, "quick") == 0;
+}
+
 static void make_events(sw_timeline *t)
 {
-    enum { WAVES = 250, HALF = 2000 };
+    enum { HALF = 2000 };
+    const uint32_t n_waves = small() ? 25 : 250;
     static uint32_t free_at[HALF];
-    sw_tl_program *p = add_program(t, WAVES * 2 * HALF, WAVES * HALF);
-    for (uint32_t i = 0; i < WAVES; i++)
+    sw_tl_program *p = add_program(t, n_waves * 2 * HALF, n_waves * HALF);
+    for (uint32_t i = 0; i < n_waves; i++)
         wave(t, p, i * 2 * HALF, HALF - (i * 37 % 200), free_at);
     for (uint32_t i = 0; i < p->n_ops; i++)
         if (p->ops[i].name == NULL) /* waves are of different lengths */
             p->ops[i] = (sw_tl_op){"idle", "", 4};
     t->tool = "pytorch";
-    t->model = "a million events";
+    t->model = small() ? "a tenth of a million events" : "a million events";
     predict(p);
     p->immediate = true;
     add_run(t, 0, SW_TL_UNTIMED, p->n_ops);
@@ -154,7 +162,7 @@ static void make_runs(sw_timeline *t)
         predict(p);
     }
     t->model = "many runs";
-    for (uint32_t i = 0; i < 100000; i++)
+    for (uint32_t i = 0; i < (small() ? 10000 : 100000); i++)
         add_run(t, i % 100 == 99, SW_TL_PHASES, 50000 + i * 7919 % 1000);
 }
 

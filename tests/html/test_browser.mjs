@@ -3,7 +3,7 @@
  *
  *     node test_browser.mjs MAKE_PAGE STEPWELL [PART]
  *
- * PART: only tests whose name contains it. $CHROMIUM names the browser; $STEPWELL_SHOTS a folder
+ * PART: only tests whose name contains it. With STEPWELL_TESTS=quick the large pages have a tenth of their size. $CHROMIUM names the browser; $STEPWELL_SHOTS a folder
  * for pictures to look at. Exit status 77, a skip, where there is no browser. */
 import assert from 'node:assert/strict';
 import {execFileSync, spawnSync} from 'node:child_process';
@@ -20,6 +20,7 @@ if (!program) {
   process.exit(77);
 }
 
+const size = process.env.STEPWELL_TESTS === 'quick' ? 0.1 : 1;
 const folder = mkdtempSync(join(tmpdir(), 'stepwell-html-'));
 const file = (name) => join(folder, name);
 const made = new Map();
@@ -477,7 +478,7 @@ const tests = {
       const expect = (what, got, wanted) => { if (JSON.stringify(got) !== JSON.stringify(wanted)) wrong.push(what + ' ' + got + ' ' + wanted); };
       for (const n of [1, 15, 16, 17, 257, 5000]) {
         const x = Float64Array.from({length: n}, () => draw(n < 20 ? 5 : 1e9)), pyramid = new Pyramid(x);
-        for (let k = 0; k < 2000; k++) {
+        for (let k = 0; k < ${2000 * size}; k++) {
           const lo = draw(n), hi = lo + 1 + draw(n - lo);
           expect('largest', x[pyramid.largest(lo, hi)], Math.max(...x.subarray(lo, hi)));
         }
@@ -508,8 +509,8 @@ const tests = {
       }
       return wrong; })()`);
     assert.deepEqual(wrong, []);
-    const million = await open(pageOf('events'), {seconds: 90});
-    assert.deepEqual(await million.evaluate(`[3, 1999, 250000, 999999].filter((op) => {
+    const n = 1000000 * size, million = await open(pageOf('events'), {seconds: 90});
+    assert.deepEqual(await million.evaluate(`[3, 1999, ${n / 4}, ${n - 1}].filter((op) => {
       let sum = 0;
       for (let i = 0; i < app.program.n; i++)
         sum += app.program.lives(i, op) ? app.program.size[i] : 0;
@@ -531,40 +532,40 @@ const tests = {
   },
 
   async 'a million events open, pan and are searched'() {
-    const page = await open(pageOf('events'), {width: 1400, height: 1000, seconds: 90});
+    const n = 1000000 * size, page = await open(pageOf('events'), {width: 1400, height: 1000, seconds: 90});
     const opened = Number(await page.evaluate('document.body.dataset.opened'));
     await page.settle(600);
-    await page.evaluate('app.zoom.set(400000, 500000)');
+    await page.evaluate(`app.zoom.set(${0.4 * n}, ${0.5 * n})`);
     const frames = await page.evaluate(`new Promise((done) => { const out = []; let last = 0, i = 0;
       const frame = (now) => { if (last) out.push([now - last, app.frameMs]); last = now;
-        if (++i > 80) done(out); else { app.zoom.pan(0.01); requestAnimationFrame(frame); } };
+        if (++i > ${80 * size}) done(out); else { app.zoom.pan(0.01); requestAnimationFrame(frame); } };
       requestAnimationFrame(frame); })`);
     const median = (k) => frames.map((f) => f[k]).sort((a, b) => a - b)[frames.length >> 1];
     const began = Date.now();
     await page.evaluate(`byId('search').value = 'block7.out'; app.tensors.draw()`);
     const searched = Date.now() - began;
-    console.log(`  a million events: ${(readFileSync(pageOf('events')).length / 1e6).toFixed(1)} MB, drawn ${opened} ms after the click; ` +
+    console.log(`  ${digits(n)} events: ${(readFileSync(pageOf('events')).length / 1e6).toFixed(1)} MB, drawn ${opened} ms after the click; ` +
       `panning ${median(0).toFixed(1)} ms a frame (${median(1).toFixed(1)} ms of it drawing), searched in ${searched} ms`);
     await shot(page, 'million.png', true);
     assert.ok(opened < 20000 && median(1) < 150 && searched < 10000);
     await page.wheel('#plan-over', 0.5, 0.5, -2000, {ctrl: true});
     await page.wheel('#plan-over', 0.5, 0.5, -2000, {ctrl: true});
-    await page.evaluate(`app.zoom.set(401990, 402010)`);
+    await page.evaluate(`app.zoom.set(${0.4 * n + 1990}, ${0.4 * n + 2010})`);
     await page.settle();
     await page.hover('#plan-over', 0.5, 0.97);
     assert.match(await page.text('#tip'), /^block\d+\.out/);
   },
 
   async 'a hundred thousand runs open'() {
-    const page = await open(pageOf('runs'), {seconds: 60});
+    const n = 100000 * size, page = await open(pageOf('runs'), {seconds: 60});
     await page.evaluate(`app.setAxis('all')`);
     await page.settle(300);
-    assert.equal(await page.evaluate('app.axis.count'), 100000);
-    console.log(`  100,000 runs: drawn ${await page.evaluate('document.body.dataset.opened')} ms after the click, a frame of all runs ` +
+    assert.equal(await page.evaluate('app.axis.count'), n);
+    console.log(`  ${digits(n)} runs: drawn ${await page.evaluate('document.body.dataset.opened')} ms after the click, a frame of all runs ` +
       `${(await page.evaluate('app.frameMs')).toFixed(1)} ms`);
-    await page.evaluate(`byId('go-step').value = 50000; byId('go-step').dispatchEvent(new Event('change'))`);
-    assert.equal(await page.evaluate('app.report.runs.step[app.run]'), 50000);
-    await page.evaluate(`app.zoom.by(1e-4, app.cursorX())`);
+    await page.evaluate(`byId('go-step').value = ${n / 2}; byId('go-step').dispatchEvent(new Event('change'))`);
+    assert.equal(await page.evaluate('app.report.runs.step[app.run]'), n / 2);
+    await page.evaluate(`app.zoom.by(${10 / n}, app.cursorX())`);
     await page.settle(300);
     assert.equal(await page.evaluate('app.plan.many'), false);
     await shot(page, 'runs.png', true);
