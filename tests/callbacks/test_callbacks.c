@@ -119,7 +119,7 @@ static void check_pair(const scene *s, const row *r)
         SW_CHECK(!shared->failed, "%s: %s: %s", s->name, r->name, shared->text);
 }
 
-/* All of them, or in quick mode those that destroy what the callback's call uses, a third of
+/* All of them, or in quick mode those that destroy what the callback's call uses, a fifth of
  * those that concern it otherwise, and a share of the others, another one for each callback. */
 static void pairs_neither_crash_nor_hang(void)
 {
@@ -128,7 +128,7 @@ static void pairs_neither_crash_nor_hang(void)
         for (size_t i = 0; i < N_ROWS; i++) {
             const scene *s = &scenes[k];
             const bool ends = rows[i].ends && (rows[i].of & (s->uses | s->keeps)) != 0;
-            const size_t share = (rows[i].of & s->uses) != 0 ? 3 : 3 * n_scenes;
+            const size_t share = (rows[i].of & s->uses) != 0 ? 5 : 5 * n_scenes;
             if (sw_tests_full() || ends || i % share == k % share) {
                 check_pair(s, &rows[i]);
                 n++;

@@ -147,6 +147,8 @@ static void compare_ways(const data *in, const char *noise)
     const seen slow = seen_by(net_of(kind, NULL, noise, by_op), by_op, in, false);
     SW_CHECK(memcmp(&slow, &got, sizeof got) == 0, "%s, %s: op by op", es_net_names[kind],
              noise);
+    if (noise != noises[kind] && !sw_tests_full())
+        return; /* immediate mode in quick: a noise for each net */
     const seen now = seen_by(net_of(kind, NULL, noise, by_op), by_op, in, true);
     SW_CHECK(memcmp(&now, &got, sizeof got) == 0, "%s, %s: immediate", es_net_names[kind],
              noise);

@@ -123,7 +123,7 @@ static void failures_lose_nothing(void)
     const outcome whole = run_with_failure(opts, exec, UINT64_MAX / 2, SW_FAULT_ONCE, &hit);
     CU_ASSERT_FALSE(hit);
     for (int mode = SW_FAULT_ONCE; mode <= SW_FAULT_FROM; mode++) {
-        const uint64_t step = sw_tests_full() ? 1 : mode == SW_FAULT_ONCE ? 11 : 13;
+        const uint64_t step = sw_tests_full() ? 1 : mode == SW_FAULT_ONCE ? 23 : 29;
         uint64_t k = 0;
         for (hit = true; hit && k < 2000; k += step) {
             const outcome o = run_with_failure(opts, exec, k, (sw_fault_mode)mode, &hit);

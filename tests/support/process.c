@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,41 +21,54 @@ static void output_path(char *path, size_t room, const char *tag, const char *wh
     snprintf(path, room, "%s", sw_temp_path(name));
 }
 
-static void redirect(int to, const char *path)
+/* The environment with `more` in it, "NAME=value" each; the strings stay the caller's. */
+static char **environment(const char *const *more)
 {
-    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    if (fd < 0 || dup2(fd, to) < 0)
-        _exit(126);
-    close(fd);
+    size_t n = 0, n_more = 0;
+    while (environ[n] != NULL)
+        n++;
+    while (more != NULL && more[n_more] != NULL)
+        n_more++;
+    char **all = calloc(n + n_more + 1, sizeof *all);
+    if (all == NULL)
+        return NULL;
+    memcpy(all, environ, n * sizeof *all);
+    for (size_t k = 0; k < n_more; k++) {
+        const size_t name = strcspn(more[k], "=") + 1;
+        size_t i = 0;
+        while (i < n && strncmp(all[i], more[k], name) != 0)
+            i++;
+        memcpy(&all[i], &more[k], sizeof *all);
+        n += i == n;
+    }
+    return all;
 }
 
+/* Spawned: fork() copies the tables of all pages, which takes as long as a short program. */
 pid_t sw_process_start(const char *tag, const char *const *argv, const char *const *env)
 {
-    char out[1024], err[1024];
+    enum { WRITE = O_WRONLY | O_CREAT | O_TRUNC };
+    char out[1024], err[1024], *list[64] = {0};
+    posix_spawn_file_actions_t files;
+    pid_t pid;
     output_path(out, sizeof out, tag, "out");
     output_path(err, sizeof err, tag, "err");
     fflush(stdout);
-    const pid_t pid = fork();
-    if (pid != 0)
-        return pid;
-    const int null = open("/dev/null", O_RDONLY);
-    if (null < 0 || dup2(null, STDIN_FILENO) < 0)
-        _exit(126);
-    redirect(STDOUT_FILENO, out);
-    redirect(STDERR_FILENO, err);
-    for (size_t i = 0; env != NULL && env[i] != NULL; i++) {
-        char name[256];
-        const char *equal = strchr(env[i], '=');
-        if (equal == NULL)
-            continue;
-        snprintf(name, sizeof name, "%.*s", (int)(equal - env[i]), env[i]);
-        setenv(name, equal + 1, 1);
-    }
-    char *list[64] = {0};
     for (size_t i = 0; i < 63 && argv[i] != NULL; i++)
-        list[i] = strdup(argv[i]);
-    execvp(list[0], list);
-    _exit(127);
+        memcpy(&list[i], &argv[i], sizeof *list);
+    char **all = environment(env);
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, out, WRITE, 0600);
+    posix_spawn_file_actions_addopen(&files, STDERR_FILENO, err, WRITE, 0600);
+    if (all == NULL || posix_spawnp(&pid, list[0], &files, NULL, list, all) != 0) {
+        pid = fork(); /* what cannot be run ends as in a shell */
+        if (pid == 0)
+            _exit(127);
+    }
+    posix_spawn_file_actions_destroy(&files);
+    free(all);
+    return pid;
 }
 
 static void read_back(char *to, size_t room, const char *tag, const char *which)

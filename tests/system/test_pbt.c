@@ -159,7 +159,7 @@ static void what_is_proved_is_what_is_taken(void)
     static const char words[] =
         "--optimizer momentum --interval 1 --steps 40 --resample 0.5" KNOBS
         " batch=int:2..24 hidden=int:4..24";
-    const int seeds = sw_tests_full() ? 40 : 3;
+    const int seeds = sw_tests_full() ? 40 : 2;
     double exploits = 0;
     const sw_outcome *o = population_only(words, "--prove --threads 2");
     const double bytes = program_number(o->out, "explore_bytes");
@@ -185,7 +185,7 @@ static void budgets_that_are_too_small(void)
 {
     static const char words[] = "--optimizer momentum" KNOBS SHAPES;
     double least = 0;
-    for (int bytes = 20000; bytes < 300000; bytes += sw_tests_full() ? 3000 : 17000) {
+    for (int bytes = 20000; bytes < 300000; bytes += sw_tests_full() ? 3000 : 34000) {
         char more[80];
         snprintf(more, sizeof more, "--memory-budget %d", bytes);
         const sw_outcome *o = population_only(words, more);

@@ -223,7 +223,7 @@ static void failures_leave_no_part_of_a_picture(void)
              path);
     for (int kind = 0; kind < 2; kind++) {
         const unsigned long long n = sites(line, kinds[kind]);
-        const unsigned long long apart = sw_tests_full() || n < 25 ? 1 : (n - 25) / 25;
+        const unsigned long long apart = sw_tests_full() || n < 25 ? 1 : (n - 25) / 10;
         int failed = 0;
         CU_ASSERT(n > 2);
         for (unsigned long long k = 1; k <= n; k += k + apart + 25 > n ? 1 : apart) {
