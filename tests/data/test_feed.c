@@ -114,7 +114,7 @@ static void positions_are_uniform(void)
         const int n = sizes[s];
         const sw_feed *f = feed_of(vectors(n, 1), 1, 1, 0);
         memset(count, 0, sizeof count);
-        const uint64_t streams = (n <= 37 ? STREAMS : STREAMS / 4) / (sw_tests_full() ? 1 : 4);
+        const uint64_t streams = (n <= 37 ? STREAMS : STREAMS / 4) / (sw_tests_full() ? 1 : 8);
         for (uint64_t k = 0; k < streams; k++) {
             (void)read_order(f, n, k / 2, k % 2, order);
             for (int i = 0; i < n; i++)
@@ -128,14 +128,14 @@ static void positions_are_uniform(void)
 /* Of a few samples, each of all orders is equally likely. */
 static void small_orders_are_uniform(void)
 {
-    enum { STREAMS = 60000 };
+    const uint64_t streams = sw_tests_full() ? 60000 : 15000;
     for (int n = 2; n <= 5; n++) {
         const sw_feed *f = feed_of(vectors(n, 1), 1, 1, 0);
         uint32_t count[120] = {0}, order[5];
         int orders = 1;
         for (int i = 2; i <= n; i++)
             orders *= i;
-        for (uint64_t k = 0; k < STREAMS; k++) {
+        for (uint64_t k = 0; k < streams; k++) {
             (void)read_order(f, n, k, 3, order);
             int rank = 0; /* in the order of their digits */
             for (int i = 0; i < n; i++) {
@@ -146,7 +146,7 @@ static void small_orders_are_uniform(void)
             }
             count[rank]++;
         }
-        check_chi(chi_squared(count, orders, (double)STREAMS / orders), orders - 1, n,
+        check_chi(chi_squared(count, orders, (double)streams / orders), orders - 1, n,
                   "orders");
     }
 }

@@ -25,7 +25,7 @@ static void every_bit_is_what_the_definition_says(void)
 {
     sw_exec *exec = scene_exec(1);
     sw_dice dice = {71};
-    const int n = sw_tests_full() ? 10000 : 1000;
+    const int n = sw_tests_full() ? 10000 : 400;
     for (int i = 0; i < n; i++)
         compare(exec, &dice, i);
     sw_note("%d children", n);

@@ -241,34 +241,34 @@ static void members_come_and_go_in_any_order(void)
 
 static void many_members(void)
 {
-    const uint64_t MANY = sw_tests_full() ? 100000 : 20000;
+    const uint64_t many = sw_tests_full() ? 100000 : 20000;
     sw_members *all = small_group(small_exec(2), small_new(3), NULL);
-    sw_member *member = calloc(MANY, sizeof *member);
-    double *loss = calloc(MANY, sizeof *loss), last, sum;
+    sw_member *member = calloc(many, sizeof *member);
+    double *loss = calloc(many, sizeof *loss), last, sum;
     sw_heap_stats before, after;
     const sw_dataset *data = small_data(30);
     sw_heap_read(SW_HEAP_RECORDS, &before);
-    small_members(member, MANY, all, 0);
+    small_members(member, many, all, 0);
     const sw_members_args args = {.size = sizeof args,
                                   .members = member,
-                                  .n = MANY,
+                                  .n = many,
                                   .feed = small_feed(data, 8, 0),
                                   .mode = SW_TRAIN,
                                   .own_steps = 1,
                                   .steps = 2};
     OK(sw_members_run(all, &args));
     sw_heap_read(SW_HEAP_RECORDS, &after);
-    const double each = (double)(after.bytes - before.bytes) / (double)MANY;
+    const double each = (double)(after.bytes - before.bytes) / (double)many;
     sw_note("%.0f bytes of records and results each, beside %zu", each, sw_members_bytes(all));
     CU_ASSERT(each <= 2048.0);
-    OK(sw_members_metric(all, "loss", loss, MANY));
-    for (uint64_t k = 0; k < MANY; k += MANY / 4 - 1) {
+    OK(sw_members_metric(all, "loss", loss, many));
+    for (uint64_t k = 0; k < many; k += many / 4 - 1) {
         const small *t = small_alone(3, data, 8, 0, k, k, 2, &last, &sum);
         SW_CHECK(small_is(member[k], t->model) && loss[k] == last, "member %d", (int)k);
     }
-    for (size_t k = 0; k < MANY; k += 2)
+    for (size_t k = 0; k < many; k += 2)
         sw_member_end(member[k]);
-    CU_ASSERT_EQUAL(sw_members_count(all), MANY / 2);
+    CU_ASSERT_EQUAL(sw_members_count(all), many / 2);
     free(member);
     free(loss);
 }

@@ -295,7 +295,7 @@ static void random_nets_compute_what_they_did(void)
 {
     sw_dice dice = {31};
     sw_exec *exec = net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .threads = 2});
-    for (int i = 0; i < (sw_tests_full() ? 2000 : 200); i++)
+    for (int i = 0; i < (sw_tests_full() ? 2000 : 100); i++)
         random_widening(exec, &dice);
 }
 

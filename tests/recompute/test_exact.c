@@ -65,7 +65,7 @@ static bool compare(const problem *in, size_t capacity, uint64_t work, const cha
 
 static void small_problems_as_by_trying_all(void)
 {
-    const uint64_t n = sw_tests_full() ? 3000 : 80;
+    const uint64_t n = sw_tests_full() ? 3000 : 50;
     const uint64_t work = sw_tests_full() ? 100000 : 4000;
     unsigned compared = 0, all = 0;
     for (uint64_t seed = 1; seed <= n; seed++) {

@@ -68,7 +68,7 @@ static void regions(int threads, int sharers, int rounds)
 
 static void each_part_runs_once(void)
 {
-    const int rounds = sw_tests_full() ? 20000 : 1500;
+    const int rounds = sw_tests_full() ? 20000 : 700;
     for (int threads = 1; threads <= 9; threads += 2)
         regions(threads, 1, rounds);
     regions(2, 1, rounds);

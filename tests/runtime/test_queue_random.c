@@ -121,7 +121,7 @@ static void every_way_gives_the_same_bits(void)
 {
     card = lazy_card_new(true);
     card->memory.closed = false; /* closing it around each op takes most of the time */
-    seed_each(12, 1000, all_ways);
+    seed_each(8, 1000, all_ways);
     CU_ASSERT(card->replays > 3);
 }
 

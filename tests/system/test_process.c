@@ -180,8 +180,8 @@ static void two_batches_differ_as_predicted(void)
         const char *words;
         int small, large;
     } pairs[] = {
-        {"--model mlp --hidden 1024 --synthetic-n 4096 --steps 2", 512, 4096},
-        {"--model lenet5 --synthetic-n 4096 --steps 2", 256, 4096},
+        {"--model mlp --hidden 1024 --synthetic-n 4096 --steps 1", 512, 4096},
+        {"--model lenet5 --synthetic-n 4096 --steps 1", 256, 4096},
     };
     if (!HAVE_STEADY)
         SW_SKIP("a sanitizer has memory of its own");

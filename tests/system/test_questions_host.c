@@ -328,7 +328,7 @@ static size_t lines_with(const char *path, const char *what)
  * there is a record, while the peak is that of all steps. */
 static void it_may_stay_on(void)
 {
-    const int steps = sw_tests_full() ? 50000 : 5000;
+    const int steps = sw_tests_full() ? 50000 : 2000;
     const char *path = path_of("parts.jsonl");
     char old[1100];
     snprintf(old, sizeof old, "%s.1", path);

@@ -102,7 +102,7 @@ static void a_second_request_ends_at_once(void)
     const pid_t pid = going_start(
         "train --json --quiet --model mlp --hidden %s --synthetic-n 2000 --batch 1000 "
         "--epochs 1000000 --schedule constant --checkpoint @/C --metrics @/M.jsonl",
-        SANITIZED ? "900,900" : "3000,3000"); /* steps that take about as long */
+        SANITIZED ? "900,900" : "2000,2000"); /* steps that take about as long */
     CU_ASSERT(wait_for("M.jsonl", 0));
     (void)kill(pid, SIGINT);
     while (signal_waits(pid))

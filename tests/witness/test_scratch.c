@@ -226,14 +226,14 @@ static void attention_of_each_context(void)
 
 static void attention_of_any_shape(void)
 {
-    sweep(ATTENTION, 80, 1500);
-    sweep(SIDE_BY_SIDE, 40, 500);
+    sweep(ATTENTION, 30, 1500);
+    sweep(SIDE_BY_SIDE, 20, 500);
 }
 
 static void other_ops_of_any_shape(void)
 {
     for (op_kind op = LINEAR; op < N_OPS; op++)
-        sweep(op, 25, 400);
+        sweep(op, 12, 400);
 }
 
 static const sw_test tests[] = {
