@@ -461,7 +461,8 @@ static void convolution_adds_each_images_own_noise(void)
     for (size_t i = 0; i < sizeof convs / sizeof *convs; i++)
         for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
             for (int plain = 0; plain < 2; plain++)
-                check_conv(isa, &convs[i], plain != 0);
+                if (sw_tests_full() || (i + (size_t)isa + (size_t)plain) % 2 == 0)
+                    check_conv(isa, &convs[i], plain != 0);
 }
 
 /* ---- gains and shifts ----------------------------------------------------------------------

@@ -165,7 +165,8 @@ static void strips_do_not_show_in_the_bits(void)
     for (int isa = sw_tests_full() ? 0 : most; isa <= most; isa++)
         for (size_t rule = 0; rule < RULES; rule += sw_tests_full() ? 1 : 3)
             same_bits(isas[isa], rule, functions[rule % 4], 1 + (int)(rule % 4));
-    same_bits(isas[most], 1, functions[0], 3);
+    if (sw_tests_full())
+        same_bits(isas[most], 1, functions[0], 3);
 }
 
 static void witnesses_agree(void)

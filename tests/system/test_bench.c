@@ -109,6 +109,8 @@ static void every_workload_has_its_step(void)
     char words[200];
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         const bool control = i < 2, sized = strcmp(models[i], "swishnet") == 0;
+        if (!sw_tests_full() && strcmp(models[i], "gpt") == 0)
+            continue; /* as long as all the others */
         snprintf(words, sizeof words,
                  "bench speed --json --model %s --steps 3 --batch 2 --threads 2%s%s", models[i],
                  control ? " --control --isa base" : "", sized ? " --width 96" : "");

@@ -28,7 +28,7 @@ static void what_it_cannot_measure_is_refused(void)
 static void the_table_is_80_columns_wide(void)
 {
     program_run(&outcome,
-                "bench budget --subject mlp --steps 2 --layers 5 --width 16 --batch 16", NULL);
+                "bench budget --subject mlp --steps 2 --layers 4 --width 16 --batch 16", NULL);
     CU_ASSERT_EQUAL(outcome.status, 0);
     for (const char *line = outcome.out; *line != '\0';) {
         const size_t n = strcspn(line, "\n");

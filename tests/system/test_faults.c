@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SAMPLE 6 /* sites of a kind that quick mode tries */
+#define SAMPLE 4 /* sites of a kind that quick mode tries */
 #define MAX_SITES 5000
 
 enum { MEMORY, FILES, THREAD, LIBRARY };

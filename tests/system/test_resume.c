@@ -448,7 +448,7 @@ static void interrupted_at_any_moment(void)
         "--synthetic-n 1000 --batch 50 --epochs 2 --validate-every 1 --threads 2",
         "--model swishnet --width 64 --layers 3 --synthetic-n 4000 --batch 50 --epochs 1 "
         "--validate-every 2 --accumulate 3"};
-    const int times = sw_tests_full() ? 60 : 8;
+    const int times = sw_tests_full() ? 60 : 5;
     for (int i = 0; i < (sw_tests_full() ? 3 : 1); i++) {
         interrupted_anywhere(words[i], SIGINT, times);
         interrupted_anywhere(words[i], SIGKILL, times);
