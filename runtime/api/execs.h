@@ -67,7 +67,7 @@ typedef struct {
 
 /* exec: device + threads + one step arena as high as the highest of its programs.
  *
- * On a device the budget is one of its memory, and so are all figures of plans; models that run
+ * On a device the budget is one of its memory, as are all figures of plans; models that run
  * there live there. The first run of a program goes op by op; it is then captured, and later
  * runs with the same models replay it in one launch: knobs, steps and random counters change,
  * nothing is captured again. sw_run copies the inputs and returns before the run has ended.

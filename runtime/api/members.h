@@ -167,8 +167,8 @@ SW_MUST_USE SW_API sw_status sw_members_visit_step(sw_members *members,
  * step in its lane. */
 SW_MUST_USE SW_API sw_status sw_members_shares(sw_members *members, const sw_members_args *args,
                                                sw_share_visitor *visitor, void *to);
-/* Write into a profile what the shape is: a record with the tensors of a member's range, and in
- * front of it the plans of the programs that n runs with these arguments have (n 0: of none).
+/* Write into a profile what the shape is: a record with the tensors of a member's range, and
+ * before it the plans of the programs that n runs with these arguments have (n 0: of none).
  *
  * args   n of them, as far apart as their first size says; NULL with a callback
  * name   of the shape in reports, kept in the file alone

@@ -31,7 +31,7 @@ static sw_status backward(const sw_launch *l)
     return SW_OK;
 }
 
-/* What a run of each costs, by which the planner chooses what to compute twice. */
+/* The cost of a run of each. By it the planner chooses what to compute twice. */
 static uint64_t forward_operations(const sw_kernel_info *info)
 {
     return 30 * (uint64_t)sw_type_elements(&info->in[0]);

@@ -182,16 +182,16 @@ static void pictures_of_the_readme_are_current(void)
             continue;
         const int name = (int)strcspn(++file, "`\n");
         snprintf(path, sizeof path, "%s/%.*s", sw_source_root(), name, file);
-        const char *kept = (char *)file_read(path, &n_shown);
+        char *kept = (char *)file_read(path, &n_shown);
         CU_ASSERT_PTR_NOT_NULL_FATAL(kept);
-        sw_after(free, (void *)kept);
+        sw_after(free, kept);
         snprintf(path, sizeof path, "%s", sw_temp_path("picture.svg"));
         snprintf(line, sizeof line, "%.*s%s", (int)(file - at) - 9, at + 9, path);
         program_run(&outcome, line, NULL);
         SW_CHECK(outcome.status == 0, "%s: %s", line, outcome.err);
-        const char *now = (char *)file_read(path, &n_drawn);
+        char *now = (char *)file_read(path, &n_drawn);
         CU_ASSERT_PTR_NOT_NULL_FATAL(now);
-        sw_after(free, (void *)now);
+        sw_after(free, now);
         SW_CHECK(n_drawn == n_shown && memcmp(now, kept, n_shown) == 0,
                  "%.*s is out of date: run its command in the README again", name, file);
         SW_CHECK(n_shown < 100 << 10, "%.*s: %zu bytes", name, file, n_shown);

@@ -30,7 +30,7 @@ static int set_knobs(sw_pbt *pbt, sw_optimizer *opt, int k)
                               (float)momentum);
 }
 
-/* What the scores of a turn lead to: the worst two copy one of the best two, and explore. */
+/* The scores of a turn decide: the worst two copy one of the best two, and explore. */
 static int decide(sw_pbt *pbt, sw_optimizer *opt, const double *score, double time)
 {
     sw_pbt_event e = {.size = sizeof e, .what = SW_PBT_NONE};
