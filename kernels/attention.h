@@ -19,7 +19,7 @@ typedef struct {
     int64_t batch, row, col;
 } sw_heads;
 
-/* The same to be written; columns side by side. p NULL: not wanted. */
+/* The same to be written; columns side by side. p NULL: not written. */
 typedef struct {
     float *p;
     int64_t batch, row;
@@ -38,7 +38,7 @@ typedef struct {
 typedef struct {
     sw_attention_shape s;
     sw_heads q, k, v;
-    const float *y, *lse, *dy; /* y: where dq or dk are wanted */
+    const float *y, *lse, *dy; /* y: read for dq and dk */
     sw_heads_out dq, dk, dv;
 } sw_attention_grads;
 

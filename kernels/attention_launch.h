@@ -1,5 +1,5 @@
-/* What a launch of attention says: shapes and operands, read by the kernels of every device. C
- * and C++ read it. */
+/* A launch of attention: its shapes and operands, for the kernels of every device. C and C++
+ * read it. */
 #ifndef SW_ATTENTION_LAUNCH_H
 #define SW_ATTENTION_LAUNCH_H
 

@@ -52,8 +52,8 @@ typedef struct {
     int32_t zero;
 } sw_noise_spec;
 
-/* What perturbs the result of a layer: noise of its weight and of its bias, of which rows 0
- * says that there is none. A batch is (repeats, directions, rows of each evaluation). */
+/* The noise that perturbs the result of a layer: of its weight and of its bias (rows 0: none).
+ * A batch is (repeats, directions, rows of each evaluation). */
 typedef struct {
     sw_noise_spec weight, bias;
     int64_t repeats, directions;
@@ -231,7 +231,7 @@ typedef struct {
     int32_t n_state, has_corrections, has_scale, has_flag, has_finite_check;
 } swi_update_attrs;
 
-/* Is every element finite? What is said where one is not. */
+/* The check that every element is finite; `code` is the answer where one is not. */
 typedef struct {
     double code;
     int32_t has_before, has_flag, has_bound;
@@ -292,9 +292,8 @@ typedef struct {
     int32_t has_flags;
 } swi_count_attrs;
 
-/* What an optimizer counts (f64): updates that were skipped, in all and in a row, the last
- * finite check that was not 0, and the finite check of losses whose gradients wait for an
- * update. */
+/* Counts of an optimizer (f64): updates that were skipped, in all and in a row, the last finite
+ * check that was not 0, and the finite check of losses whose gradients wait for an update. */
 enum { SWI_SKIPPED_ALL, SWI_SKIPPED_NOW, SWI_SKIPPED_WHO, SWI_SKIPPED_NEXT, SWI_SKIPPED_N };
 #define SWI_FINITE_CHECKS 32 /* that one op looks at */
 /* A bound below this, so far below the largest float, says that no sum on the way to it was

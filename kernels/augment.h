@@ -9,8 +9,8 @@
 #include "kernels/rng.h"
 #include <stddef.h>
 
-/* What is drawn for one image: y(r, c) = x(r, w - 1 - c) where `flip`, else x(r + down, c +
- * right), 0 where that is outside of x. */
+/* The draw for one image: y(r, c) = x(r, w - 1 - c) where `flip`, else x(r + down, c + right),
+ * 0 where that is outside of x. */
 typedef struct {
     int32_t flip;
     int64_t down, right;

@@ -68,8 +68,8 @@ typedef struct {
     void (*add_rows)(float *table, const float *dy, const sw_ids *ids, int64_t rows,
                      int64_t width, bool accumulate, const sw_par *par);
 
-    /* y (kept positions; NULL: not wanted); index (NULL: not wanted): which position won, the
-     * first of equals. The first NaN wins. */
+    /* y (kept positions) and index (the position that won, the first of equals); NULL: not
+     * written. The first NaN wins. */
     void (*max_axes)(float *y, void *index, const float *x, const sw_max_spec *s,
                      const sw_par *par);
     /* dx, n_dx elements of which the kept and reduced axes name each once, gets dy where its
@@ -85,7 +85,7 @@ typedef struct {
     /* One task per result where there are as many as threads, else per tile of each. */
     void (*products)(const sw_products *p, const sw_par *par);
 
-    /* attention.h. lse NULL: not wanted. Scratch is each thread's tiles; backward with the dq
+    /* attention.h. lse NULL: not written. Scratch is each thread's tiles; backward with the dq
      * of one head. makes: bit 0 for dq, 1 for dk, 2 for dv. */
     size_t (*attention_bytes)(const sw_attention_shape *s, int threads);
     void (*attention)(float *y, float *lse, const sw_heads *q, const sw_heads *k,

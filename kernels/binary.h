@@ -11,8 +11,8 @@
  *   bit(row, col) = u < P,  P = sigmoid(scale w),  scale = 5 / (mean |w| + 1e-5),
  *
  * u by counter, 16 bits of a number, P rounded to such; an evaluation whose sign is negative
- * has the mirrored draw 1 - u. What E of such a parameter is, is the score of a bit: the
- * derivative of log P(bit) by scale w,
+ * has the mirrored draw 1 - u. E of such a parameter is the score of a bit: the derivative of
+ * log P(bit) by scale w,
  *
  *   bit - P, or of a mirrored pair max(P, 1 - P) (bit - mirrored bit),
  *

@@ -36,7 +36,7 @@ typedef struct {
 /* ---- images ------------------------------------------------------------------------------ */
 
 /* (batch, c, h, w), either plain or in blocks (ceil(batch/16), c, h, w, 16): sixteen images in
- * the lanes. What is not a sum over images has the same bits in both. */
+ * the lanes. All results but sums over images have the same bits in both. */
 
 typedef struct {
     int64_t batch; /* images; blocks = ceil(batch / 16) */
@@ -51,8 +51,8 @@ typedef struct {
 
 /* y = x * s, with one s for each image and channel: (batch, channels, positions) and (batch,
  * channels), either plain or both in blocks. dx = dy s may stand in the place of dy or of x; ds
- * is the sum of dy x over the positions, whose order differs between the layouts. What is NULL
- * is not wanted. */
+ * is the sum of dy x over the positions, whose order differs between the layouts. An output
+ * that is NULL is not computed. */
 typedef struct {
     float *y, *dx, *ds;
     const float *x, *s, *dy;
@@ -67,10 +67,10 @@ typedef struct {
     bool linear, plain;
 } sw_resampling;
 
-/* What max pooling keeps: the position in the window that won, in two bits where windows have
- * at most four positions, else in one byte for each output, in its layout. Two bits of a plane
- * of a plain image stand four to a byte, the first lowest; of sixteen lanes of a block the low
- * bits stand in two bytes, lane 0 lowest, and the high bits in the two after them. */
+/* Max pooling keeps the position in the window that won, in two bits where windows have at most
+ * four positions, else in one byte for each output, in its layout. Two bits of a plane of a
+ * plain image stand four to a byte, the first lowest; of sixteen lanes of a block the low bits
+ * stand in two bytes, lane 0 lowest, and the high bits in the two after them. */
 static inline bool sw_pool_packs(const sw_conv *s)
 {
     return s->kernel_h * s->kernel_w <= 4;
@@ -107,17 +107,17 @@ typedef struct {
     size_t (*conv_dx_bytes)(const sw_conv *s, int threads);
     void (*conv_dx)(float *dx, const float *dy, const float *w, const float *bias,
                     const sw_conv *s, bool accumulate, void *scratch, const sw_par *par);
-    /* dw (shape of w) and db (out_c; NULL: not wanted) from x and dy; scratch holds one partial
-     * sum of dw and db per chunk of images; none where they are plain, or a product. Lanes of
-     * dy past the batch are zero. */
+    /* dw (shape of w) and db (out_c; NULL: not computed) from x and dy; scratch holds one
+     * partial sum of dw and db per chunk of images; none where they are plain, or a product.
+     * Lanes of dy past the batch are zero. */
     size_t (*conv_dw_bytes)(const sw_conv *s);
     void (*conv_dw)(float *dw, float *db, const float *x, const float *dy, const sw_conv *s,
                     bool accumulate_dw, bool accumulate_db, void *scratch, const sw_par *par);
 
     /* Windows of kernel_h x kernel_w (product at most 255). Max: positions outside the image
-     * never win; index (NULL: not wanted): the position in the window that won (ky * kernel_w +
-     * kx), the first of equals, as sw_pool_packs() says. The last NaN wins over all numbers, as
-     * in PyTorch. */
+     * never win; index (NULL: not written): the position in the window that won (ky * kernel_w
+     * + kx), the first of equals, as sw_pool_packs() says. The last NaN wins over all numbers,
+     * as in PyTorch. */
     void (*max_pool)(float *y, uint8_t *index, const float *x, const sw_conv *s,
                      const sw_par *par);
     void (*max_pool_dx)(float *dx, const float *dy, const uint8_t *index, const sw_conv *s,

@@ -1,6 +1,6 @@
 /* The noise of evolution strategies, by counter: an element of a perturbation is a function of
  * (seed, generation, parameter, direction, element), so none is stored and any part of it can
- * be made again anywhere. Philox (rng.h): key = seed, changed by SW_NOISE_DOMAIN so that noise
+ * be recomputed anywhere. Philox (rng.h): key = seed, changed by SW_NOISE_DOMAIN so that noise
  * shares no counter with random ops; counter = (block of numbers, stream of the parameter and
  * part, generation, direction).
  *
@@ -18,7 +18,7 @@
  * col) e(row): the weight itself times one of two numbers, sigma where the row is kept and -1 /
  * sigma where it is dropped, with probability sigma^2 / (1 + sigma^2)
  *
- * What is added to the parameter is sigma E, or -sigma E for the second half of the repeats
+ * The parameter gets sigma E added, or -sigma E for the second half of the repeats
  * (sw_noise_sign). This header is plain code for C and CUDA: the definition that every faster
  * kernel has to agree with. */
 #ifndef SW_NOISE_H
@@ -59,7 +59,7 @@ typedef enum {
     SW_NOISE_COLS      /* B, signs and permutation of channels; B by k x cols + col */
 } sw_noise_part;
 
-/* Whose noise: seed and generation; direction. */
+/* The key of the noise: seed and generation; direction. */
 typedef struct {
     uint64_t seed;
     uint32_t generation, direction;
@@ -193,7 +193,7 @@ SW_INLINE int64_t sw_noise_channels(const sw_noise_spec *s)
     return s->cols / s->taps;
 }
 
-/* What of a direction is not made element by element. */
+/* The parts of a direction that are not made element by element. */
 typedef struct {
     sw_noise_at at;
     sw_bijection rows, cols; /* PERMUTED, SPARSE */

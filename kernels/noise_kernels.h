@@ -12,9 +12,9 @@
 #include "kernels/dense.h"
 #include "kernels/noise.h"
 
-/* What perturbs a layer in one launch: y += s sigma E_d x for the rows of direction `first` +
- * d, d < a->directions, with the sign s of each repeat. Noise of weight or bias is left out
- * where its rows are 0. Sigmas (NULL: 1) multiply each element of the noise. */
+/* The noise of a layer in one launch: y += s sigma E_d x for the rows of direction `first` + d,
+ * d < a->directions, with the sign s of each repeat. Noise of weight or bias is left out where
+ * its rows are 0. Sigmas (NULL: 1) multiply each element of the noise. */
 typedef struct {
     const swi_noise_attrs *a;
     uint64_t seed;
@@ -76,9 +76,9 @@ typedef struct {
     size_t (*gradient_bytes)(const sw_noise_spec *spec, int64_t n_rows, int64_t n);
     void (*gradient)(const sw_noise_sum *g, void *scratch, const sw_par *par);
 
-    /* What noise_move does with a parameter, of iid or low-rank noise of normal numbers: theta
-     * (rows, cols) in place, by numbers[SWI_MOVE_*]. Products and sums are rounded one by one
-     * and z has the bits of sw_noise_element, in every instruction set. */
+    /* noise_move of a parameter, with iid or low-rank noise of normal numbers: theta (rows,
+     * cols) in place, by numbers[SWI_MOVE_*]. Products and sums are rounded one by one and z
+     * has the bits of sw_noise_element, in every instruction set. */
     void (*step)(float *theta, const swi_move_attrs *a, const sw_noise_at *at,
                  const float *numbers, const sw_par *par);
 } sw_noise_kernels;

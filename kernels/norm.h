@@ -29,9 +29,9 @@ typedef struct {
     const float *mean, *rstd;   /* rstd = 1 / std. Rows: mean NULL for RMS norm */
     const float *var;           /* instead of rstd */
     float *y;
-    float *mean_out, *rstd_out;  /* NULL: not wanted */
-    double *stats_out;           /* (2, channels): mean, unbiased variance; NULL: not wanted */
-    float *dx, *dw, *db;         /* NULL: not wanted, where a function makes several */
+    float *mean_out, *rstd_out;  /* NULL: not written */
+    double *stats_out;           /* (2, channels): mean, unbiased variance; NULL: not written */
+    float *dx, *dw, *db;         /* NULL: not computed, where a function makes several */
     bool add_dx, add_dw, add_db; /* adds to the output instead of overwriting it */
     /* Batch: what else is done to channels [c, end), where they are: after y of them is made,
      * before dy of them is read. By any thread, each channel once; NULL: nothing. */
@@ -39,7 +39,7 @@ typedef struct {
     const void *also_arg;
 } sw_norm_args;
 
-/* What is read and written by each. y may be x; dx may be dy or x. */
+/* Reads and writes of each. y may be x; dx may be dy or x. */
 typedef struct {
     /* y, mean_out, rstd_out from x, weight, bias; without `centred` the mean is 0. */
     void (*rows)(const sw_norm_args *n, bool centred, const sw_par *par);

@@ -9,7 +9,7 @@
 #include "kernels/optim.h"
 #include <math.h>
 
-/* What all elements share. */
+/* Shared by all elements. */
 typedef struct {
     float lr, scale;   /* of the gradient */
     float decay, keep; /* of the parameter: added to the gradient; what is left of it */
@@ -86,8 +86,8 @@ SW_INLINE void sw_adam_step(float *p, float *s, float g, const sw_optim_numbers 
     s[1] = n->beta2 * s[1] + n->rest2 * (d * d);
     *p = *p * n->keep - n->step * (s[0] / (sqrtf(s[1]) * n->root + n->epsilon));
 }
-/* v = a v + (1 - a) d^2; d / (sqrt(v) + eps), with a mean of d sqrt(v - mean^2). What rounding
- * leaves below 0 has the root 0. */
+/* v = a v + (1 - a) d^2; d / (sqrt(v) + eps), with a mean of d sqrt(v - mean^2). A difference
+ * that rounding leaves below 0 has the root 0. */
 SW_INLINE float sw_rmsprop_of(float d, float *v, float *mean, const sw_optim_numbers *n)
 {
     *v = n->beta2 * *v + n->rest2 * (d * d);
@@ -146,7 +146,7 @@ SW_INLINE float sw_adafactor_mix(float old, float fresh, float share)
     return old + share * (fresh - old);
 }
 
-/* What an element is updated by, before the step: g / sqrt(v). */
+/* The update of an element, before the step: g / sqrt(v). */
 SW_INLINE float sw_adafactor_update(float g, float v, float least)
 {
     return g * (1.0f / sqrtf(v > least ? v : least));

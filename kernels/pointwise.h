@@ -42,7 +42,7 @@ typedef struct {
  * apart, those of y and dy side by side. da and db may be a, b or dy. */
 typedef struct {
     const float *a, *b, *dy;
-    float *y, *da, *db; /* gradients NULL: not wanted */
+    float *y, *da, *db; /* gradients NULL: not computed */
     int64_t rows, cols, step;
     bool add_a, add_b;
 } sw_glu;

@@ -1,5 +1,5 @@
-/* What the kernels of matmul multiply, on every device: matrices at the ends of two tensors,
- * whose axes in front broadcast by NumPy's rule. */
+/* Operands of the kernels of matmul, on every device: matrices at the ends of two tensors. The
+ * leading axes broadcast by NumPy's rule. */
 #ifndef SW_PRODUCTS_H
 #define SW_PRODUCTS_H
 

@@ -1,6 +1,6 @@
-/* The cells of recurrent nets: what C and CUDA share. Sums before the gates lie side by
- * side in a row, in PyTorch's order; one row for each element of the batch. Gates are made
- * again in backward from their sums: the same bits, by the functions of sigmoid and tanh. */
+/* The cells of recurrent nets: what C and CUDA share. Sums before the gates lie side by side in
+ * a row, in PyTorch's order; one row for each element of the batch. Backward recomputes gates
+ * from their sums: the same bits, by the functions of sigmoid and tanh. */
 #ifndef SW_RECURRENT_H
 #define SW_RECURRENT_H
 
@@ -15,7 +15,7 @@
  * what is read of an element is read before it is written. */
 typedef struct {
     const float *gates, *cell, *dh, *dc; /* dc: of c' */
-    float *h, *c, *d_gates, *d_cell;     /* gradients NULL: not wanted */
+    float *h, *c, *d_gates, *d_cell;     /* gradients NULL: not computed */
     int64_t rows, hidden;
     bool add_gates, add_cell;
 } sw_lstm_args;
@@ -61,7 +61,7 @@ SW_INLINE sw_lstm_gates sw_lstm_back(sw_lstm_gates a, float c, float t, float dh
  * (rows, hidden). h' may be h, d_x x or s: as above. */
 typedef struct {
     const float *x, *s, *h, *dy;
-    float *y, *d_x, *d_s, *d_h; /* gradients NULL: not wanted */
+    float *y, *d_x, *d_s, *d_h; /* gradients NULL: not computed */
     int64_t rows, hidden;
     bool add_x, add_s, add_h;
 } sw_gru_args;

@@ -3,9 +3,9 @@
  * agree too. Straight-line code: compilers vectorise loops over these.
  *
  * exp and log reduce their argument as S. Moshier's Cephes (expf.c, logf.c) does; log has its
- * coefficients. The others were fitted by minimax and rounded one after the other. Results
- * below 2^-126 are zero in a run, and so are such inputs. Errors against float64 over every
- * float are in kernels/README.md (stepwell bench accuracy); a test holds them. */
+ * coefficients. The others were fitted by minimax and rounded one after the other. Results and
+ * inputs below 2^-126 are zero in a run. Errors against float64 over every float are in
+ * kernels/README.md (stepwell bench accuracy); a test holds them. */
 #ifndef SW_SCALAR_H
 #define SW_SCALAR_H
 
@@ -206,8 +206,8 @@ SW_INLINE float sw_swish_slope(float x)
 /* ---- the normal distribution, gelu and its relatives ------------------------------------- */
 
 /* Of the normal distribution, for 0 <= a <= 14: what lies above a is bell / d, 2^64 of bell
- * e^(-a^2 / 2); d goes from 2 to sqrt(2 pi) a. p / q was fitted to 2^-25 of d by minimax over
- * 0 <= a <= 14.2. What the square rounds off is put back. */
+ * e^(-a^2 / 2); d goes from 2 to sqrt(2 pi) a. p / q was fitted to 2^-25 of d by minimax over 0
+ * <= a <= 14.2. The part that the square rounds off is put back. */
 typedef struct {
     float bell, d;
 } sw_normal_tail;
@@ -540,7 +540,7 @@ SW_INLINE float sw_row_lse(float most, float sum)
     return sum == sum ? most + sw_logf(sum) : sum;
 }
 
-/* What dropout leaves of an element that is dropped: x * 0 without its sign, so that no NaN or
+/* The value of an element that dropout drops: x * 0 without its sign, so that no NaN or
  * infinity disappears. */
 SW_INLINE float sw_dropped(float x)
 {

@@ -49,7 +49,7 @@ static inline sw_buffer sw_tile_range(const sw_buffer *b, int axis, int64_t firs
     return r;
 }
 
-/* What has the parameter's shape goes by its rows, all else is whole. */
+/* A buffer with the parameter's shape goes by its rows, all others are whole. */
 static inline sw_buffer sw_tile_rows_if(const sw_buffer *b, const sw_buffer *param,
                                         int64_t first, int64_t rows)
 {

@@ -101,8 +101,8 @@ static bool is_dense(const sw_strided *s)
         y[iy] put(expr);                                                                       \
     }
 
-/* Steps of 1 are constants in a loop of their own, which is vectorised. What is not added to is
- * not read either: of one loop for both a compiler may make one that always reads. */
+/* Steps of 1 are constants in a loop of their own, which is vectorised. An output that is not
+ * added to is not read either: of one loop for both a compiler may always read. */
 #define LOOP(expr)                                                                             \
     do {                                                                                       \
         const int64_t n = inner_of(strided);                                                   \
@@ -169,9 +169,8 @@ void sw_strided_where(float *y, const uint8_t *mask, const int64_t *m, const flo
     LOOP(sw_chosen(mask[position(&o, m, strided) + i * sm], a[ia], b[ib]));
 }
 
-/* Split into kept and reduced axes; the kept ones are walked outside. What lies side by side
- * along the last kept axis is summed SIDE at a time: each sum in its order, and reads go along
- * memory. */
+/* Split into kept and reduced axes; the kept ones are walked outside. Neighbours along the last
+ * kept axis are summed SIDE at a time: each sum in its order, and reads go along memory. */
 enum { SIDE = 16 };
 
 /* One position of the inner axes after the other: row `from` of the sums. */

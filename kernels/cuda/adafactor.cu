@@ -189,7 +189,7 @@ static sw_cuda_plane_shape matrices(const factors &f)
     return sw_cuda_planes_of(1, f.n, f.rows);
 }
 
-/* The step, the means, and the sums that are wanted at one time. */
+/* The step, the means, and the sums that are needed at one time. */
 static size_t head_bytes(const factors &f)
 {
     return ((size_t)f.n * sizeof(float) + 31) / 16 * 16;

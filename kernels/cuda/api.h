@@ -1,6 +1,6 @@
 /* The device as the runtime uses it: what the module offers besides kernels. Its functions are
- * thin: they call CUDA, say which call failed and how, and keep no policy. What is captured
- * when, what is copied where, is the runtime's (runtime/exec/queue.h).
+ * thin: they call CUDA, say which call failed and how, and keep no policy. The runtime decides
+ * what is captured when and what is copied where (runtime/exec/queue.h).
  *
  * Errors: SW_NOMEM where the device or the host has no memory, SW_DEVICE for all others; the
  * message names the CUDA function, its error and what it was asked for. After SW_DEVICE other
@@ -40,7 +40,7 @@ typedef enum { SW_CUDA_TO_DEVICE, SW_CUDA_TO_HOST, SW_CUDA_ON_DEVICE } sw_cuda_w
 struct sw_cuda_api {
     /* ---- the card ---- */
     /* SW_DEVICE: no driver, a driver too old, no card of that ordinal, capability below 7.5;
-     * each says what is there and what is wanted. Loads all kernels of the module, so that no
+     * each says what is there and what is required. Loads all kernels of the module, so that no
      * later call does, where the driver can (CUDA 12.4 and later: info.loaded). */
     sw_status (*open)(sw_cuda_device **out, int ordinal);
     void (*close)(sw_cuda_device *device);
@@ -93,7 +93,7 @@ struct sw_cuda_api {
     sw_status (*between)(sw_cuda_event *from, sw_cuda_event *to, uint64_t *ns);
 
     /* ---- graphs ---- */
-    /* What follows on the queue is noted instead of run (other threads' calls are not
+    /* Work that follows on the queue is noted instead of run (other threads' calls are not
      * concerned), until capture_end makes it a graph, ready to be launched, with its first
      * launch's cost paid. After an error nothing is captured any more; out NULL throws away. */
     sw_status (*capture_begin)(const sw_cuda_queue *queue);

@@ -192,7 +192,7 @@ extern "C" sw_status sw_cuda_to_f32_forward(const sw_launch *l, const sw_cuda_qu
 /* ---- y = swish(a) b ---------------------------------------------------------------------- */
 
 /* Rows of a and b, and of their gradients, are `step` floats apart, those of y and dy side by
- * side. Gradients that are NULL are not wanted; they may be a, b or dy. */
+ * side. Gradients that are NULL are not computed; they may be a, b or dy. */
 struct glu {
     const float *a, *b, *dy;
     float *y, *da, *db;

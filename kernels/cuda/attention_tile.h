@@ -184,7 +184,7 @@ template <class OP> static __device__ __forceinline__ float over_lanes(float v)
 }
 
 /* Which queries and keys of a tile meet: with BY_KEYS its rows are keys, seen by the queries of
- * its columns. Rows that are none meet something too: no one takes it. */
+ * its columns. Rows past the end meet something too: no one reads it. */
 template <bool BY_KEYS> struct meeting {
     int shift, end; /* of the columns; of rows against columns, past all where not causal */
     __device__ bool has(int r, int c) const

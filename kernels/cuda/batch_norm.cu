@@ -65,7 +65,7 @@ static void *behind_table(const sw_launch *l, const sw_cuda_plane_shape &p)
 
 struct batch_stats : sw_cuda_moments {
     channel n;
-    float *mean_out, *rstd_out; /* NULL: not wanted */
+    float *mean_out, *rstd_out; /* NULL: not written */
     double *stats_out;
     int64_t channels;
     __device__ void put(int64_t c, const double (&sum)[N]) const
@@ -112,7 +112,7 @@ struct batch_slopes {
     enum { N = sw_cuda_slopes::N };
     sw_cuda_slopes sums;
     channel n;
-    float *dw, *db; /* NULL: not wanted */
+    float *dw, *db; /* NULL: not computed */
     int add_dw, add_db;
     template <int W> __device__ void add(int64_t at, int64_t c, double (&sum)[N]) const
     {

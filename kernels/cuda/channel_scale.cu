@@ -4,7 +4,7 @@
 #include "kernels/cuda/rows.h"
 
 struct scaling {
-    float *y; /* or dx; NULL: not wanted */
+    float *y; /* or dx; NULL: not computed */
     float *ds;
     const float *x; /* what is scaled: x, or dy */
     const float *s, *other;

@@ -51,7 +51,7 @@ static __device__ __forceinline__ phase phase_of(const conv_job &j, int origin, 
                  (int)first, (int)at};
 }
 
-/* What a block works on; in shared memory, since little of it is wanted all the time. */
+/* The part that a block works on; in shared memory, since little of it is in constant use. */
 struct spot {
     int row, group, depth; /* the first channel of y; terms */
     int64_t first, end;    /* columns */

@@ -1,4 +1,4 @@
-/* What the files of the convolution share: the geometry of a launch, and who does what. */
+/* Shared by the files of the convolution: the geometry of a launch, and who does what. */
 #ifndef SW_CUDA_CONV_H
 #define SW_CUDA_CONV_H
 
@@ -89,7 +89,7 @@ static inline sw_status sw_cuda_conv_tiles(int64_t tiles)
     return SW_OK;
 }
 
-/* What transposed convolutions launch. */
+/* Kernels that transposed convolutions launch. */
 extern "C" {
 sw_cuda_kernel sw_cuda_conv2d_forward, sw_cuda_conv2d_grad0, sw_cuda_conv2d_grad1,
     sw_cuda_conv2d_grad3;
@@ -113,7 +113,7 @@ sw_status sw_cuda_depthwise(float *y, const float *x, const float *w, const floa
                             const sw_cuda_conv &c, int add, const sw_cuda_queue *queue);
 sw_status sw_cuda_depthwise_dx(float *dx, const float *dy, const float *w,
                                const sw_cuda_conv &c, int add, const sw_cuda_queue *queue);
-/* Parts of the sums for its weights, by sizes alone; 0: it is none that has such a kernel. */
+/* Parts of the sums for its weights, by sizes alone; 0: it has no such kernel. */
 unsigned sw_cuda_depthwise_parts(const sw_cuda_conv &c);
 /* Into so many arrays of weights, one after the other. */
 sw_status sw_cuda_depthwise_dw(float *dw, const float *x, const float *dy,

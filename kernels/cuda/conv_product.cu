@@ -1,14 +1,14 @@
 /* Convolutions by libraries, where a queue has them.
  *
  * Kernels of one position are a product of matrices for each image and group, by the library
- * for products (runtime/device/cuda/blas.c). Its tiles lie in one image, so small planes are
- * left, and so is what has a bias, one number for each row. The gradient of weights would be a
- * sum of products.
+ * for products (runtime/device/cuda/blas.c). Its tiles lie in one image, so it leaves small
+ * planes to others, and products with a bias, one number for each row. The gradient of weights
+ * would be a sum of products.
  *
  * All else but depthwise is asked of the library for convolutions (runtime/device/cuda/dnn.c).
  * Where both could do it the product is taken: the same sum, without positions to be worked
- * out; but for groups, whose products the first library leaves to own kernels. What no one
- * takes is conv.cu's and conv_weights.cu's, whose tiles go on from image to image. */
+ * out; but for groups, whose products the first library leaves to own kernels. The rest goes to
+ * conv.cu and conv_weights.cu: their tiles go on from image to image. */
 #include "kernels/cuda/conv.h"
 #include "kernels/cuda/gemm.h"
 

@@ -39,7 +39,7 @@ static __device__ __forceinline__ int4 column_of(const dw_job &j, int n)
     return make_int4((c * j.c.in_h + y) * j.c.in_w + x, y, x, 0);
 }
 
-/* What a block works on: rows and columns of the tile, positions [from, end). */
+/* The part that a block works on: rows and columns of the tile, positions [from, end). */
 struct dw_spot {
     int row, col, group;
     int64_t part, from, end;

@@ -1,4 +1,4 @@
-/* What moves bytes: copies of any strides, constants, repetition, parts put together, gradients
+/* Moves of bytes: copies of any strides, constants, repetition, parts put together, gradients
  * of slices, layouts. */
 #include "kernels/attrs.h"
 #include "kernels/cuda/elementwise.h"

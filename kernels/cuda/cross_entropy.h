@@ -23,7 +23,7 @@ struct sw_cuda_ce {
 /* lse_out and row_loss. A label out of range makes the loss NaN. */
 void sw_cuda_ce_rows(const sw_cuda_ce &e, const sw_cuda_queue *queue);
 /* The mean of the losses of the rows that count into y, their number into counted; NULL: not
- * wanted. */
+ * written. */
 sw_status sw_cuda_ce_mean(const char *op, const sw_cuda_ce &e, float *y, double *counted,
                           void *scratch, const sw_cuda_queue *queue);
 size_t sw_cuda_ce_mean_bytes(int64_t rows);

@@ -1,4 +1,4 @@
-/* What all kernels/cuda/ sources include: CUDA, or the emulator of the tests in its place, and
+/* Included by all kernels/cuda/ sources: CUDA, or the emulator of the tests in its place, and
  * what kernels share. Sources say SW_CUDA_LAUNCH instead of <<<>>> and SW_SHARED instead of
  * __shared__, so that a host compiler reads them too.
  *

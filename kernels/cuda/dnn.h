@@ -29,10 +29,10 @@ typedef struct {
 } sw_cuda_conv_operands;
 
 typedef struct {
-    /* Workspace that it wants; SIZE_MAX where it is none of the library's. Called when a plan
-     * is made, and what it finds is what run() then launches. */
+    /* Workspace that it needs; SIZE_MAX where the library does not do it. Called when a plan is
+     * made, and what it finds is what run() then launches. */
     size_t (*bytes)(const sw_cuda_queue *queue, const sw_cuda_conv_sizes *sizes);
-    /* SW_UNSUPPORTED, without a message, where it is none of the library's: nothing is launched
+    /* SW_UNSUPPORTED, without a message, where the library does not do it: nothing is launched
      * then. */
     sw_status (*run)(const sw_cuda_queue *queue, const sw_cuda_conv_sizes *sizes,
                      const sw_cuda_conv_operands *at, void *scratch, size_t bytes);

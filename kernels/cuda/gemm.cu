@@ -49,7 +49,7 @@ struct factor {
     int wide;  /* four of it may be read at once */
 };
 
-/* What is made of a sum before it is written. */
+/* The last steps of a sum, before it is written. */
 struct ending {
     const float *bias; /* of the first column */
     int add, then;
@@ -586,9 +586,8 @@ static sw_status launch_tiles(const char *op, const product &p, const plan &how,
     return sw_cuda_launched(op);
 }
 
-/* By own kernels. What a library was to make, and strides that a plan did not know, may want
- * more parts than it left room for.
- */
+/* By own kernels. A product planned for a library, and strides that a plan did not know, may
+ * need more parts than the plan left room for. */
 static sw_status run_tiles(const char *op, const sw_cuda_product *g, void *scratch,
                            size_t bytes, const sw_cuda_queue *queue)
 {

@@ -16,8 +16,7 @@
 extern "C" {
 #endif
 
-/* What is made of finished results, in place: the value of a unary function (unary_values.h).
- */
+/* The op on finished results, in place: the value of a unary function (unary_values.h). */
 typedef enum { SW_CUDA_AS_IT_IS, SW_CUDA_RELU, SW_CUDA_LEAKY_RELU } sw_cuda_then;
 
 typedef struct {
@@ -48,13 +47,13 @@ bool sw_cuda_product_is_own(const sw_cuda_product *g, const sw_cuda_queue *queue
 sw_status sw_cuda_product_run(const char *op, const sw_cuda_product *g, void *scratch,
                               size_t bytes, const sw_cuda_queue *queue);
 
-/* What a queue's `blas` begins with: products by a library, which kernels know by these two.
- * Both get products whose axes are joined. */
+/* The first members of a queue's `blas`: products by a library, which kernels know by these
+ * two. Both get products whose axes are joined. */
 typedef struct {
-    /* Workspace that such a product wants; SIZE_MAX where it is none of the library's. Called
+    /* Workspace that such a product needs; SIZE_MAX where the library does not do it. Called
      * when a plan is made, and what it finds is what run() then launches. */
     size_t (*bytes)(const sw_cuda_queue *queue, const sw_cuda_product *g);
-    /* SW_UNSUPPORTED, without a message, where it is none of the library's: nothing is launched
+    /* SW_UNSUPPORTED, without a message, where the library does not do it: nothing is launched
      * then. */
     sw_status (*run)(const sw_cuda_queue *queue, const sw_cuda_product *g, void *scratch,
                      size_t bytes);

@@ -1,5 +1,5 @@
 /* Group norm over groups of channels of each image: kernels/norm.h has the formulas. A group is
- * one run of memory, and so is a channel of it; all gradients come from sums of channels. */
+ * one run of memory, and each of its channels too; all gradients come from sums of channels. */
 #include "kernels/attrs.h"
 #include "kernels/cuda/planes.h"
 #include "kernels/scalar.h"
@@ -57,7 +57,7 @@ struct alignas(8) mean_rstd {
 /* Of each group, in scratch. */
 struct group_stats : sw_cuda_moments {
     mean_rstd *stats;
-    float *mean_out, *rstd_out; /* NULL: not wanted */
+    float *mean_out, *rstd_out; /* NULL: not written */
     double count;
     float epsilon;
     __device__ void put(int64_t r, const double (&sum)[N]) const
@@ -167,7 +167,7 @@ struct group_weights {
     enum { N = 2 };
     groups n;
     const float *rstd;
-    float *dw, *db; /* NULL: not wanted */
+    float *dw, *db; /* NULL: not computed */
     int add_dw, add_db;
     __device__ void term(int64_t image, int64_t c, double (&v)[N]) const
     {

@@ -1,4 +1,4 @@
-/* What losses sum over elements, and the best of a row: losses.cu, each.cu. */
+/* The terms that losses sum over elements, and the best of a row: losses.cu, each.cu. */
 #ifndef SW_CUDA_LOSS_TERMS_H
 #define SW_CUDA_LOSS_TERMS_H
 

@@ -10,8 +10,8 @@
 struct axes_max {
     enum { N = 1 };
     const float *x;
-    float *y;             /* NULL: not wanted */
-    unsigned char *index; /* NULL: not wanted */
+    float *y;             /* NULL: not written */
+    unsigned char *index; /* NULL: not written */
     int bytes;            /* of one position, lowest first */
     sw_cuda_strided kept, reduced;
     __device__ int64_t position(int64_t r, int64_t c) const

@@ -1,4 +1,4 @@
-/* What noise adds to a convolution: y (batch, out, h', w') (+)= s sigma (conv(x, E) + e).
+/* Noise added to a convolution: y (batch, out, h', w') (+)= s sigma (conv(x, E) + e).
  *
  * Of low-rank noise the convolution with B_k is one plane for each image and group, which a
  * thread has of one place in registers; each output is A_k times it. Of other kinds a block

@@ -14,7 +14,7 @@
 #define SW_CUDA_NOISE_MEMBERS 64
 #endif
 
-/* What ops with noise on parameters are given. A batch is (repeats, directions, each): the
+/* Arguments of ops with noise on parameters. A batch is (repeats, directions, each): the
  * `members` rows of a direction are those of its evaluations, one after the other. */
 struct sw_cuda_noise {
     swi_noise_attrs a;
@@ -26,7 +26,7 @@ struct sw_cuda_noise {
     int64_t from; /* the first direction, counted from the run's */
     float sign;   /* of all */
 
-    /* Whose noise the batch's direction i has. */
+    /* The noise of the batch's direction i. */
     __device__ sw_noise_at at(int64_t i) const
     {
         return sw_noise_at{seed, counters->step, counters->run + (uint32_t)(from + i)};
@@ -40,7 +40,7 @@ struct sw_cuda_noise {
     {
         return evaluation(i, k) * each + k % each;
     }
-    /* What the noise of member k is multiplied by. */
+    /* The factor of the noise of member k. */
     __device__ float scale(int64_t i, int64_t k) const
     {
         return sign * sw_noise_sign(&a, evaluation(i, k)) * *sigma;

@@ -1,4 +1,4 @@
-/* What noise adds to a linear layer: y (rows, out) (+)= s sigma (x E^T + e).
+/* Noise added to a linear layer: y (rows, out) (+)= s sigma (x E^T + e).
  *
  * Low-rank noise is never a matrix: a block has a direction, makes B in shared memory and its
  * products with the rows of all evaluations of the direction, then A, and adds the products of

@@ -90,7 +90,7 @@ __global__ void lookup_kernel(noise_lookup j)
     }
 }
 
-/* What is looked up has its ids; in: ..., sigma, [table: dropout], [sigmas]. */
+/* A lookup has its ids; in: ..., sigma, [table: dropout], [sigmas]. */
 static sw_status launch_lookup(noise_lookup j, const sw_launch *l, int sigma, const char *name,
                                const sw_cuda_queue *queue)
 {

@@ -1,4 +1,4 @@
-/* What optimizers append: elementwise updates, kept gradients, step counters, clipping,
+/* Ops that optimizers append: elementwise updates, kept gradients, step counters, clipping,
  * finite checks. Learning rate and other knobs, corrections, scales, flags and finite checks
  * are read on the device: they change between replays of a graph. */
 #include "kernels/cuda/elementwise.h"

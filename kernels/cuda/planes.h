@@ -137,7 +137,7 @@ static sw_status sw_cuda_planes_reduce(const char *op, F f, const sw_cuda_plane_
 
 /* ---- elements ---------------------------------------------------------------------------- */
 
-/* What one step of a thread is in planes and positions of a plane. */
+/* One step of a thread, in planes and positions of a plane. */
 struct sw_cuda_planes_step {
     int64_t planes, positions;
 };
@@ -281,7 +281,7 @@ static __device__ __forceinline__ float sw_cuda_or(const float *p, int64_t i, fl
 {
     return p != nullptr ? p[i] : otherwise;
 }
-/* p (NULL: not wanted) = value, or += */
+/* p = value, or +=; p NULL: nothing */
 static __device__ __forceinline__ void sw_cuda_set(float *p, int64_t i, double value, int add)
 {
     if (p != nullptr)

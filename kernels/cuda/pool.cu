@@ -1,7 +1,7 @@
 /* Max and average pooling. Forward, a thread has one output; backward, one position of dx,
  * which gathers from the windows that it lies in, in their order: nothing is added to from two
  * threads, and the bits are the CPU's. Only a mean over whole planes has another order of sums:
- * a warp or a block for each. What max pooling keeps: kernels/dense.h. */
+ * a warp or a block for each. kernels/dense.h says what max pooling keeps. */
 #include "kernels/attrs.h"
 #include "kernels/cuda/image.h"
 #include "kernels/cuda/rows.h"
@@ -100,7 +100,7 @@ template <bool PACKED, bool PAIR> __global__ void max_kernel(pool p)
 
 /* ---- gradients --------------------------------------------------------------------------- */
 
-/* What window `out` gives its position k; false: nothing. */
+/* The gradient that window `out` gives its position k; false: none. */
 template <bool PACKED> struct max_gives {
     static __device__ __forceinline__ bool of(const pool &p, int64_t plane, int out, int k,
                                               float *d)

@@ -1,6 +1,6 @@
-/* What is drawn by counter: dropout, forward and backward the same launch, and random tensors.
- * A thread draws the four numbers of one counter. Step and run are read on the device: a
- * replayed graph draws others. */
+/* Draws by counter: dropout, forward and backward the same launch, and random tensors. A thread
+ * draws the four numbers of one counter. Step and run are read on the device: a replayed graph
+ * draws others. */
 #include "kernels/attrs.h"
 #include "kernels/cuda/device.h"
 #include "kernels/rng.h"

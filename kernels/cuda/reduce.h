@@ -52,7 +52,7 @@ static __device__ __forceinline__ sw_cuda_part sw_cuda_part_of(int64_t positions
     return sw_cuda_part{from, end};
 }
 
-/* What this block's part of result c comes to. */
+/* The value of this block's part of result c. */
 template <class F, class T>
 static __device__ __forceinline__ void
 sw_cuda_reduce_store(T *parts, int64_t results, int64_t c, const T (&sum)[F::N], const F &f)
@@ -136,7 +136,7 @@ __global__ void sw_cuda_reduce_put(const void *scratch, int64_t n_parts, int64_t
     }
 }
 
-/* What becomes of the parts; few of them have one thread. */
+/* Joins the parts; few of them have one thread. */
 template <class F>
 static void sw_cuda_reduce_end(F f, unsigned n_parts, int64_t results, const void *scratch,
                                const sw_cuda_queue *queue)

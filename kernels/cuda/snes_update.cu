@@ -1,5 +1,5 @@
 /* The sigmas of separable natural evolution strategies: sigmas *= exp(rate / 2 sum over d of
- * w_d (e_d^2 - 1)), with the numbers e made again. Elementwise, so that bits are the CPU's. */
+ * w_d (e_d^2 - 1)), with the numbers e recomputed. Elementwise, so that bits are the CPU's. */
 #include "kernels/cuda/noise_draw.h"
 
 static constexpr int BLOCK = 64; /* directions that are summed apart */

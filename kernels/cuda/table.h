@@ -4,9 +4,9 @@
  * An entry is the forward kernel of an op or one of its gradient kernels (its position in
  * sw_op_desc.grads), with the operands, attributes and accumulate bits that the CPU's kernel
  * has; pointers are the device's. It only launches: no allocation, no copy to the host, no
- * waiting, so all entries may be captured. What it reads on the host (types, attributes, seed)
- * is fixed with the program; numbers that change between runs are read on the device, steps
- * and runs from the queue's counters. */
+ * waiting, so all entries may be captured. Values that it reads on the host (types, attributes,
+ * seed) are fixed with the program; numbers that change between runs are read on the device,
+ * steps and runs from the queue's counters. */
 #ifndef SW_CUDA_TABLE_H
 #define SW_CUDA_TABLE_H
 
@@ -18,14 +18,14 @@ extern "C" {
 
 #define SW_CUDA_ABI 3u
 
-/* What changes from run to run of a program: in device memory. */
+/* Counters that change from run to run of a program: in device memory. */
 typedef struct {
     uint32_t step, run;
 } sw_cuda_counters;
 
 #define SW_CUDA_TF32 1u /* matrix products and convolutions may round factors to TF32 */
 
-/* What entries launch on. */
+/* The queue that entries launch on. */
 typedef struct {
     void *stream;                     /* cudaStream_t */
     const sw_cuda_counters *counters; /* on the device; NULL in a queue that only copies */
@@ -73,7 +73,7 @@ typedef struct {
 
 typedef struct sw_cuda_api sw_cuda_api; /* kernels/cuda/api.h */
 
-/* What the module needs of its host. */
+/* Functions that the module needs of its host. */
 typedef struct {
     uint32_t abi;
     uint32_t size; /* of this struct */

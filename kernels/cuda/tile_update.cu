@@ -1,7 +1,6 @@
 /* A weight's gradient and its update, tile by tile: launches of other entries for some rows at
- * a time, as on the CPU (runtime/ops/update_tile.c). The gradient is dw of linear, of which the
- * runtime makes such nodes alone (its list of row ranges), and so is what is cut: columns of
- * dy.
+ * a time, as on the CPU (runtime/ops/update_tile.c). The gradient is dw of linear: the runtime
+ * makes such nodes of it alone (its list of row ranges). The cut operand is dy, by columns.
  *
  * Tiles are larger than the CPU's: a product should keep the card busy. They are those in which
  * dw is made without it, so bits are the same. Where the gradient is looked at, the finite

@@ -1,4 +1,4 @@
-/* What updates of a parameter find after its states, all read on the device: it changes
+/* Inputs of updates of a parameter after its states, all read on the device: they change
  * between replays of a graph. in {param, grad, lr, states..., [corrections], [scale], [flag],
  * [finite check]}. */
 #ifndef SW_CUDA_UPDATES_H

@@ -87,7 +87,7 @@ template <bool LINEAR> static __device__ __forceinline__ reach reach_of(const ax
                  first_of(a, p + 1, LINEAR)};
 }
 
-/* What position i gives the one that reaches it. */
+/* The share that position i gives the one that reaches it. */
 template <bool LINEAR>
 static __device__ __forceinline__ float share_of(const axis &a, const reach &r, int i)
 {

@@ -95,7 +95,7 @@ static void columns_part(void *arg, int part)
         columns(j, m, chunk * COLS);
 }
 
-/* What the elements of row r are updated by, before the step: g / sqrt(v). */
+/* The update of the elements of row r, before the step: g / sqrt(v). */
 #define UPDATE_OF_ROW                                                                          \
     const int64_t cols = j->x.cols;                                                            \
     const bool factored = j->x.col != NULL;                                                    \

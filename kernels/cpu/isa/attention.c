@@ -108,8 +108,8 @@ static vf row_sum(const float *x, int64_t ld, int64_t width, int rows)
     return vload(sum);
 }
 
-/* Rows of scores become exponentials: lane i has a number of row i. What was summed before is
- * brought to the new maximum; a row of which nothing is seen keeps what it has. */
+/* Rows of scores become exponentials: lane i has a number of row i. Earlier sums are scaled to
+ * the new maximum; a row that sees no key keeps what it has. */
 static void soften_lanes(const scratch_of_tiles *r, int64_t at, int rows, float *x,
                          const int64_t *seen, int64_t width, int64_t wide)
 {

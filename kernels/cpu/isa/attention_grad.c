@@ -1,6 +1,6 @@
 /* Attention backward. A part takes heads, one after the other. Of a head it goes over blocks of
  * keys, and for each over the blocks of queries that see it: the tile of probabilities p and
- * its gradient are made again from lse and the row sums d = sum(dy y),
+ * its gradient are recomputed from lse and the row sums d = sum(dy y),
  *
  *   dv += p^T dy,  ds = p (dy v^T - d) scale,  dk += ds^T q,  dq += ds k.
  *

@@ -136,7 +136,7 @@ typedef struct {
     int n_parts;
 } job;
 
-/* What a part works with: the tile of filters o, o + 1, ... */
+/* The data of a part: the tile of filters o, o + 1, ... */
 typedef struct {
     uint64_t *plus, *minus;
     const uint64_t *filters; /* of the positive sign: plus, or stored ones */

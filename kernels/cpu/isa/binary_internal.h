@@ -1,4 +1,4 @@
-/* What the kernels of bits of one instruction set share. */
+/* Shared by the kernels of bits of one instruction set. */
 #ifndef SW_BINARY_INTERNAL_H
 #define SW_BINARY_INTERNAL_H
 

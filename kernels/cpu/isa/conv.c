@@ -17,8 +17,8 @@
 #define WIDE 2
 #endif
 
-/* What stays the same along a row of y. Tap t of a kernel row is weight first + t * step.weight
- * and meets row at + t * step.position of x; columns alike. */
+/* Values that stay the same along a row of y. Tap t of a kernel row is weight first + t *
+ * step.weight and meets row at + t * step.position of x; columns alike. */
 typedef struct {
     const swi_conv_job *j;
     const float *x;         /* this block, group of channels, lane group */

@@ -1,4 +1,4 @@
-/* What the dense files of one instruction set share. */
+/* Shared by the dense files of one instruction set. */
 #ifndef SW_DENSE_INTERNAL_H
 #define SW_DENSE_INTERNAL_H
 

@@ -55,7 +55,7 @@ static void draw(uint32_t to[4 * LANES], const sw_drop *d, uint32_t block)
             to[4 * l + w] = c[w][l];
 }
 
-/* What each of n <= 64 elements is multiplied with; 0: dropped. */
+/* Multiplies each of n <= 64 elements by the scale, or drops it. */
 static void apply(const drop_job *j, int64_t at, const uint32_t *words, int64_t n)
 {
     float *y = j->y + at;

@@ -53,7 +53,7 @@ static int64_t least(int64_t a, int64_t b)
 
 /* ---- packing B --------------------------------------------------------------------------- */
 
-/* What is packed: columns [j, j + width) of rows [k, k + depth). Panels are [k][w], w a
+/* The packed part: columns [j, j + width) of rows [k, k + depth). Panels are [k][w], w a
  * multiple of VW, NR for all but the last; panel p begins at p * NR * depth. */
 typedef struct {
     int64_t j, width, k, depth;
@@ -136,8 +136,8 @@ static int rows_of_block(int64_t left)
     return swi_strip_rows(left);
 }
 
-/* ROWS numbers of each of n columns, where eight can be read. What is written after a column
- * is overwritten by the next one. */
+/* ROWS numbers of each of n columns, where eight can be read. Numbers written after a column
+ * are overwritten by the next one. */
 static void pack_columns(float *strip, const float *a, int64_t step, int64_t ahead, int64_t n)
 {
     for (int64_t k = 0; k < n - 1; k++, strip += ROWS, a += step) {
@@ -207,7 +207,7 @@ size_t swi_gemm_bytes(int64_t m, int64_t n, int64_t k, bool turned)
 
 /* ---- register blocks --------------------------------------------------------------------- */
 
-/* What will be packed next: `rows` rows of `lines` cache lines, `step` apart, of which a
+/* The part to be packed next: `rows` rows of `lines` cache lines, `step` apart, of which a
  * register block asks for `share` lines with each LINE of its sum. */
 typedef struct {
     const float *row;
@@ -383,7 +383,7 @@ static void run_tile(tile *t)
 
 /* ---- tasks ------------------------------------------------------------------------------- */
 
-/* Rows of r along a piece of B. What of it is raw is packed by the first ROWS of them. */
+/* Rows of r along a piece of B. The first ROWS of them pack the raw part of it. */
 static void rows_along(const gemm_job *job, const range *r, const piece *x, float *packed,
                        asking *soon)
 {

@@ -1,4 +1,4 @@
-/* What noise adds to a convolution.
+/* Noise added to a convolution.
  *
  * Blocks of sixteen images: each lane has the noise of its image's direction, so weights are
  * vectors. Low rank is a convolution to one channel for each rank, t = conv(x, B), whose result

@@ -224,7 +224,7 @@ SW_VEC_FN void horner(vf p[SETS], const vf x[SETS], float k, int sets)
         p[s] = vadd(vmul(p[s], x[s]), vset1(k));
 }
 
-/* What is under the root of sw_noise_radius, of each set. */
+/* The number under the root of sw_noise_radius, for each set. */
 SW_VEC_FN void squares(vf r[SETS], const vi word[SETS], int sets)
 {
     vf t[SETS], n[SETS];

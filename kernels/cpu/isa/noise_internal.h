@@ -1,4 +1,4 @@
-/* What the kernels of noise of one instruction set share. */
+/* Shared by the kernels of noise of one instruction set. */
 #ifndef SW_NOISE_INTERNAL_H
 #define SW_NOISE_INTERNAL_H
 
@@ -70,9 +70,9 @@ void swi_noise_step(float *theta, const swi_move_attrs *a, const sw_noise_at *at
 /* ---- rows of E ----------------------------------------------------------------------------
  */
 
-/* Elements of E by rows, of one direction. What belongs to columns is made for a piece of them
- * and stays while the next rows ask for the same piece: walk through columns outside, rows
- * inside. 68 KiB, for the stack. */
+/* Elements of E by rows, of one direction. Values of columns are made for a piece of them and
+ * stay while the next rows ask for the same piece: walk through columns outside, rows inside.
+ * 68 KiB, for the stack. */
 enum { SWI_NOISE_KEPT = 8192, SWI_NOISE_RANK = 64, SWI_NOISE_AHEAD = 32 };
 typedef struct {
     const sw_noise_spec *spec;

@@ -4,8 +4,8 @@
  *
  * Sign-flip: signs of the inputs go to copies of rows on the stack; signs of the outputs go to
  * y before the product is added and again after it. The bits of a group of directions wait in
- * scratch. Permuted: a group's inputs are put in order into scratch, and so are the products
- * whose outputs are permuted.
+ * scratch. Permuted: a group's inputs are put in order into scratch, and also the products with
+ * permuted outputs.
  *
  * Parts of the work are columns of y, cut by rows too where there are few. */
 #include "kernels/cpu/isa/dense_internal.h"

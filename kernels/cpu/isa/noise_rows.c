@@ -1,7 +1,7 @@
 /* Elements of a perturbation by rows, whatever its kind. */
 #include "kernels/cpu/isa/noise_internal.h"
 
-/* What the vectors do not cover is made number by number. */
+/* Specs that the vectors do not cover are made number by number. */
 static bool by_number(const sw_noise_spec *s)
 {
     if (s->kind == SW_NOISE_LOW_RANK)
@@ -80,7 +80,7 @@ static void through(uint32_t value[SIDE], const sw_bijection *b)
     }
 }
 
-/* What has fallen past n and goes through again. */
+/* Numbers that have fallen past n and go through again. */
 typedef struct {
     uint32_t value[SIDE], place[SIDE];
     int n;

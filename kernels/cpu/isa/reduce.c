@@ -1,5 +1,5 @@
 /* Maximum over axes and its gradient. Results are done sixteen at a time, or, where the reduced
- * positions are neighbours, each in sixteen lanes. What wins is a question of order and not of
+ * positions are neighbours, each in sixteen lanes. The winner depends on order and not on
  * rounding: the bits are the same however it is cut. */
 #include "kernels/cpu/isa/axes_internal.h"
 #include <string.h>

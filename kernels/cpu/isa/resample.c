@@ -1,6 +1,6 @@
 /* Images of another size, and the gradient: rows first, then columns. Planes are rows of
- * pixels, one float each in plain images, sixteen in blocks; all else is the same, and so are
- * the bits.
+ * pixels, one float each in plain images, sixteen in blocks; all else, the bits included, is
+ * the same.
  *
  * Forward, two rows of x are mixed into a row of the part's own, and neighbours of that row
  * into one of y. Backward, the rows of dy that a row of x went into are summed into a row of
@@ -164,7 +164,7 @@ void swi_resample(float *y, const float *x, const sw_resampling *s, void *scratc
 
 /* ---- gradient ---------------------------------------------------------------------------- */
 
-/* What a position whose `at` is p, or p - 1, gives p. The last one has itself twice. */
+/* The share that p gets of a position with `at` p or p - 1. The last one has itself twice. */
 static inline float own_share(float w, bool linear, bool last)
 {
     return !linear ? 1.0f : last ? (1.0f - w) + w : 1.0f - w;

@@ -70,8 +70,8 @@ SW_VEC_FN void add_lanes(vf *lanes, const float *e, int64_t n)
         SW_UNROLL for (int v = 0; v < NV; v++) lanes[v] = vadd(lanes[v], vload(e + k + v * VW));
 }
 
-/* e = exp(x - m) of n elements, zeros up to whole LANES. What lies after n is computed like
- * the others: no row ends in single elements. */
+/* e = exp(x - m) of n elements, zeros up to whole LANES. Elements after n are computed like the
+ * others: no row ends in single elements. */
 static void end_exp(float *e, const float *x, int64_t n, float m)
 {
     const int64_t whole = (n + LANES - 1) / LANES * LANES;
