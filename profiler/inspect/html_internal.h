@@ -1,4 +1,4 @@
-/* What the files of the HTML report share. */
+/* Shared by the files of the HTML report. */
 #ifndef SW_HTML_INTERNAL_H
 #define SW_HTML_INTERNAL_H
 
@@ -11,7 +11,7 @@ extern const char swi_html_front[], swi_html_back[];
 extern const size_t swi_html_front_bytes, swi_html_back_bytes;
 
 /* A list of numbers for the page. `get` is called for every i, twice: once to see which width
- * they need. What it gives must be the same both times. */
+ * they need. It must give the same both times. */
 typedef struct {
     uint64_t (*get)(void *context, size_t i);
     void *context;

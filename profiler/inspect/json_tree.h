@@ -9,7 +9,7 @@
 
 #define JSON_TREE_DEPTH 64
 
-/* What reading takes besides the tree; serves one text after another. Begins as zeros. */
+/* State of reading, beside the tree; serves one text after another. Begins as zeros. */
 typedef struct {
     value *stack;
     uint32_t n_stack, cap_stack;

@@ -1,7 +1,7 @@
 /* A writer of pickles, protocol 2: data only, of the kinds that JSON has, and pairs. Made for
  * viewers that read a part of the format: lists come in batches of at most a thousand items,
- * and numbers in at most eight bytes. What comes again - a string, a whole value - can be
- * written once and named by its number from then on.
+ * and numbers in at most eight bytes. A string or a whole value that comes again can be written
+ * once and named by its number from then on.
  *
  *     sw_pickle_start(&p, out);
  *     sw_pickle_begin(&p, '{');

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What the opcodes do here. */
+/* The work of the opcodes here. */
 typedef enum {
     NOT_KNOWN, /* no opcode */
     WOULD_RUN, /* looks up or calls something */

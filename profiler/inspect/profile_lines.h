@@ -31,7 +31,7 @@ SW_MUST_USE sw_status profile_lines_open(profile_lines *lines, const char *path)
 void profile_lines_close(profile_lines *lines);
 /* The next line begins there. */
 SW_MUST_USE sw_status profile_lines_seek(profile_lines *lines, uint64_t at, uint64_t line);
-/* The line as an object of JSON, valid until the next one is parsed; 0 where it is none, and
+/* The line as an object of JSON, valid until the next one is parsed; 0 where it is not one, and
  * sw_last_error() says why. SW_FORMAT: it takes more memory than a record may. */
 SW_MUST_USE sw_status profile_lines_parse(profile_lines *lines, const char *text, size_t n,
                                           value *out);

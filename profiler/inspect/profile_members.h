@@ -13,7 +13,7 @@ typedef struct profile_position {
     value record;     /* a dictionary */
     const char *type; /* of the record */
 } profile_position;
-/* SW_FORMAT: what is wrong there; or that the member `key` is missing or not `wanted`. */
+/* SW_FORMAT: what is wrong there; or that the member `key` is missing or of another kind. */
 sw_status profile_damaged(const profile_position *p, const char *what);
 sw_status profile_wrong(const profile_position *p, const char *key, const char *wanted);
 

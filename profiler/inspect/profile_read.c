@@ -89,8 +89,8 @@ static sw_status take_value(sw_timeline *t, const profile_position *p, value o,
     return u32_of(p, o, "death", program->n_ops, &v->death);
 }
 
-/* Models count their offsets apart, and so do inputs: here each follows the one before, so that
- * no two share addresses. */
+/* Models and inputs count their offsets apart: here each follows the one before, so that no two
+ * share addresses. */
 static void lay_out(sw_tl_program *program)
 {
     uint64_t base[SW_SEGMENTS] = {0}, end[SW_SEGMENTS] = {0};
@@ -184,7 +184,7 @@ static sw_status take_sums(const profile_position *p, sw_tl_program *program)
     return SW_OK;
 }
 
-/* What the peak is made of; plans of earlier versions do not say it. */
+/* The parts of the peak; plans of earlier versions do not have them. */
 static sw_status take_parts(const profile_position *p, sw_tl_program *x)
 {
     if (x->immediate || value_at(p->record, "lanes_bytes") == 0)

@@ -17,7 +17,7 @@ SW_MUST_USE sw_status profile_take_header(sw_timeline *t, const profile_position
 SW_MUST_USE sw_status profile_take_program(sw_timeline *t, const profile_position *p,
                                            bool immediate);
 
-/* What a step record says, valid as long as the record. What is missing is 0. */
+/* A step record, valid as long as its line. Numbers that are missing are 0. */
 typedef struct {
     uint64_t key; /* exec and program, or trace; where it has one */
     bool has;

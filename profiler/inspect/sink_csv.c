@@ -90,7 +90,7 @@ static void put_run(sw_sink_out *out, const sw_tl_program *p, const sw_tl_run *r
     sw_sink_text(out, "\n");
 }
 
-/* What another tool recorded has no runs. */
+/* A record of another tool has no runs. */
 static sw_status write_runs(const sw_timeline *t, sw_sink_out *out)
 {
     sw_sink_text(out,

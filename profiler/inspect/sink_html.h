@@ -6,7 +6,7 @@
 #include "profiler/inspect/sink.h"
 
 /* other: the run to compare with, or NULL. Takes room for one pointer for each string; SW_NOMEM
- * where there is none. What is written does not depend on addresses or on the clock. */
+ * where there is none. The page does not depend on addresses or on the clock. */
 SW_MUST_USE sw_status sw_html_write(const sw_timeline *t, const sw_timeline *other,
                                     sw_sink_out *out);
 

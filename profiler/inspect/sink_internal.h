@@ -1,5 +1,5 @@
-/* What sinks share: bytes by role as they go by, names as numbers, and the tree of what lives.
- */
+/* Shared by sinks: bytes by role as they go by, names as numbers, and the tree of what
+ * lives. */
 #ifndef SW_SINK_INTERNAL_H
 #define SW_SINK_INTERNAL_H
 

@@ -3,12 +3,12 @@
  * Three segments: step arena, model, inputs; each is there from the first event to the end, as
  * large as it ever gets. Births and deaths are alloc and free events; a value that takes the
  * place of another is a free and an alloc, so that its role and its frames are its own. The
- * model is alive at the end. What the viewers want, and why things are as they are:
+ * model is alive at the end. The viewers require:
  *
  * - an address belongs to one block at a time and lies in a segment that is listed, whose
  * blocks tile it; segments are found by the exact address and size of their segment_alloc event
- * - free_requested and free_completed stand together: only so do they become one free, of which
- *   the first's frames are shown
+ * - free_requested and free_completed stand together: only then they become one free, with the
+ *   frames of the first
  * - where one event has a category, "unknown" must occur: segment_alloc events have it
  * - frames whose names contain parts of Python's own are hidden; such names are altered
  * - nothing is marked but strings and frames: viewers write into events and segments
@@ -179,7 +179,7 @@ static void put_free(writer *w, const sw_tl_event *e, allocation *at, uint64_t s
     at->holder = 0;
 }
 
-/* The value whose bytes `index` has. */
+/* The owner of the bytes of `index`. */
 static uint32_t root_of(const sw_tl_program *p, uint32_t index)
 {
     for (uint32_t i = 0; i < p->n_values && p->values[index].alias != SW_TL_NONE; i++)
@@ -250,7 +250,7 @@ static sw_status put_trace(writer *w)
 
 /* ---- segments ---------------------------------------------------------------------------- */
 
-/* What lives at the end. */
+/* The values that live at the end. */
 typedef struct {
     const sw_tl_program *program;
     uint32_t root, holder;

@@ -1,7 +1,7 @@
-/* Perfetto's own format: a Trace of TracePackets with TrackEvents. What is written is the wire
- * format of Protocol Buffers itself: a field is its number and kind, then a varint, or a length
- * and bytes. No packet needs another one for its names, so that every prefix of the file that
- * ends between packets is a trace.
+/* Perfetto's own format: a Trace of TracePackets with TrackEvents. It writes the wire format of
+ * Protocol Buffers itself: a field is its number and kind, then a varint, or a length and
+ * bytes. No packet needs another one for its names, so that every prefix of the file that ends
+ * between packets is a trace.
  *
  * Numbers of fields are those of trace_packet.proto, track_descriptor.proto, track_event.proto,
  * counter_descriptor.proto and debug_annotation.proto. */

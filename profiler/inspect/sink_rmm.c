@@ -1,5 +1,5 @@
 /* Births and deaths in the columns of RMM's log, which its replay benchmark reads. The clock of
- * a day begins with the profile. What is reused in place has no line: its bytes stay taken. */
+ * a day begins with the profile. A reuse in place has no line: the bytes stay taken. */
 #include "profiler/inspect/sink.h"
 #include <inttypes.h>
 

@@ -30,14 +30,14 @@ SW_MUST_USE sw_status snapshot_is(const char *path, bool *out);
 SW_MUST_USE sw_status snapshot_file_open(snapshot_file *f, const char *path);
 void snapshot_file_close(snapshot_file *f);
 
-/* What stands at `key`, which must be a number from 0 to `most`: SW_FORMAT names it, "event
+/* The value at `key`, which must be a number from 0 to `most`: SW_FORMAT names it, "event
  * 12". */
 SW_MUST_USE sw_status snapshot_number(const char *path, value of, const char *where,
                                       uint64_t index, const char *key, int64_t most,
                                       int64_t *out);
-/* What an active block was asked for, at most `most` bytes, and who asked. Blocks of PyTorch
- * 2.0 say both in "history", the latest first; a block that does not say is as large as asked.
- */
+/* The requested bytes of an active block, at most `most`, and who asked for them. Blocks of
+ * PyTorch 2.0 say both in "history", the latest first; a block that does not say is as large as
+ * asked. */
 SW_MUST_USE sw_status snapshot_block_request(const char *path, value block, uint64_t index,
                                              int64_t most, int64_t *bytes, value *frames);
 

@@ -132,7 +132,7 @@ static bool is_pytorch(const frame *f)
 
 typedef enum { OF_OTHERS, OF_LIBRARY, OF_USER } owner;
 
-/* Whose function it is: PyTorch's and Python's own are those of others. */
+/* The owner of the function: PyTorch's and Python's own are those of others. */
 static owner owner_of(const frame *f)
 {
     const bool library = has(f->file, "-packages/");
@@ -172,7 +172,7 @@ static void take_operator(const frame *f, char *to, size_t bytes)
     snprintf(to, bytes, "aten::%.*s", (int)strcspn(at, ":(< "), at);
 }
 
-/* What was found so far, from the inside out. */
+/* Found so far, from the inside out. */
 typedef struct {
     char op[NAME_BYTES], functions[NAME_BYTES], modules[NAME_BYTES], first[NAME_BYTES];
     char others[NAME_BYTES], latest[NAME_BYTES]; /* of libraries: all, and the latest frame */
@@ -187,7 +187,7 @@ static bool is_loss(const char *text)
            has(text, "criterion");
 }
 
-/* What names say, of C++ and of Python alike. */
+/* Facts by names, of C++ and of Python alike. */
 static uint32_t facts_of(const frame *f)
 {
     static const struct {
@@ -228,7 +228,7 @@ static uint32_t facts_of(const frame *f)
     return facts | (has(f->name, "at::") || has(f->name, "c10::") ? FRAMES_NATIVE : 0);
 }
 
-/* What is the user's own code, and a library's function that a module calls. */
+/* The user's own code, and a library's function that a module calls. */
 static void take_function(search *s, const frame *f)
 {
     if (!is_python(f))
@@ -257,7 +257,7 @@ static void take_function(search *s, const frame *f)
     }
 }
 
-/* -1: it does not say. What a closure does that the optimizer calls is no update. */
+/* -1: it does not say. Work of a closure that the optimizer calls is no update. */
 static int phase_of(const search *s, const frame *f)
 {
     const bool inner = (s->facts & FRAMES_MODULE) != 0 || s->phase == 2 || s->phase == 3;
@@ -288,7 +288,7 @@ static void look_at(search *s, const frame *f)
         snprintf(s->first, sizeof s->first, "%.*s", f->n_name < 200 ? f->n_name : 200, f->name);
     const int phase = phase_of(s, f);
     s->facts |= facts_of(f);
-    /* What is called by backward or by the optimizer belongs there, whatever it is. */
+    /* A call by backward or by the optimizer belongs there, whatever it is. */
     if (phase >= 3 || s->phase < 0)
         s->phase = phase >= 0 ? phase : s->phase;
     if (is_python(f))

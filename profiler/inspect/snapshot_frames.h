@@ -1,11 +1,11 @@
-/* What the frames of a snapshot say of an allocation. */
+/* Facts about an allocation, from the frames of a snapshot. */
 #ifndef STEPWELL_SNAPSHOT_FRAMES_H
 #define STEPWELL_SNAPSHOT_FRAMES_H
 
 #include "profiler/inspect/timeline.h"
 #include "profiler/inspect/value_tree.h"
 
-/* What frames show besides names. */
+/* Facts that frames show besides names. */
 enum {
     FRAMES_ENGINE = 1,     /* autograd's thread */
     FRAMES_ACCUMULATE = 2, /* a gradient goes to its parameter */

@@ -220,7 +220,7 @@ static sw_status choose_device(reader *r, const snapshot_file *f, int64_t *out)
     return sw_timeline_string(r->t, &r->t->device, name);
 }
 
-/* What our own export says of the run. */
+/* The run, as our own export describes it. */
 static sw_status take_origin(reader *r, value settings)
 {
     const char *tool = value_text(value_at(settings, "tool"));

@@ -4,8 +4,8 @@
 
 #include "alloc/base/base.h"
 
-/* Strings by number, in the order in which they are first asked for. They are told apart by
- * address: a timeline keeps each text once. */
+/* Strings by number, in the order in which they are first asked for. Addresses distinguish
+ * them: a timeline keeps each text once. */
 typedef struct {
     const char **list;
     uint32_t n, cap;

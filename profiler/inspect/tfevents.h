@@ -38,7 +38,7 @@ void sw_tfevents_begin(sw_tfevents *e, double wall_s, uint64_t step);
 void sw_tfevents_scalar(sw_tfevents *e, const char *tag, double value);
 void sw_tfevents_end(sw_tfevents *e);
 /* The length of the whole record whose first SW_TFEVENTS_FRONT bytes these are; 0 where their
- * check says that it is none. */
+ * check fails. */
 uint64_t sw_tfevents_length(const sw_tfevents *e, const unsigned char *front);
 
 #endif

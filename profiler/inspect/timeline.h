@@ -2,9 +2,9 @@
  * step.
  *
  * A program is one plan, or one trace of immediate mode: its ops in run order, and its values
- * with the ops they are born and die at. A run is one pass over a program. What was stated by
- * the arena event by event (`log`) stands beside it where it was recorded; elsewhere a run is
- * what its program says. Runs of other tools have one program whose positions are their events.
+ * with the ops they are born and die at. A run is one pass over a program. The arena's own log,
+ * event by event (`log`), stands beside it where it was recorded; elsewhere a run is what its
+ * program says. Runs of other tools have one program whose positions are their events.
  *
  * Everything is owned by the timeline and lives until sw_timeline_free; strings are clean of
  * control characters, valid UTF-8, never NULL. */
@@ -59,7 +59,7 @@ typedef struct {
     uint64_t peak[SW_PROF_PHASES], end[SW_PROF_PHASES]; /* live bytes; 0: no such phase */
 } sw_tl_step;
 
-/* What the arena stated, as profiler/record/record.h has it. */
+/* The arena's log, as profiler/record/record.h has it. */
 struct sw_record;
 
 typedef struct {
@@ -98,7 +98,7 @@ typedef struct sw_timeline {
     const sw_tl_step *steps; /* of a trace; with `passes` forward and backward alone */
     uint32_t n_steps;
     bool passes;
-    uint64_t skipped_runs; /* in the file, but not wanted or over the limit */
+    uint64_t skipped_runs; /* in the file, but not requested or over the limit */
     void *blocks;          /* what owns it all */
 } sw_timeline;
 
@@ -123,7 +123,7 @@ SW_MUST_USE sw_status sw_timeline_finish_program(sw_timeline *t, sw_tl_program *
 
 /* Ours; what other tools wrote has no steps and no process. */
 bool sw_timeline_is_ours(const sw_timeline *t);
-/* What a program takes at its highest: as measured, else as predicted. */
+/* The peak of a program: as measured, else as predicted. */
 uint64_t sw_timeline_height(const sw_tl_program *p);
 /* The program that holds the peak of the run, whatever its mode: the highest of those that ran.
  * One without a run in the file ran in another part of it, or between the steps that are

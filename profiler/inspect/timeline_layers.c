@@ -6,7 +6,7 @@
 #define FORWARD 1       /* phase */
 #define LAYERS_MAX 4096 /* more are left as they are */
 
-/* A layer of a program; strings of a timeline are told apart by their address. */
+/* A layer of a program; the address identifies a string of a timeline. */
 typedef struct {
     const char *path, *home; /* home: where it belongs; NULL: here */
     bool forward;            /* an op of the forward pass is in it */

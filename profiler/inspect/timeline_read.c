@@ -231,7 +231,7 @@ static sw_status read_positions(reader *r, const run_list *l)
     return SW_OK;
 }
 
-/* What is damaged after the header ends the reading, and what was read stays. */
+/* Damage after the header ends the reading, and the part before it stays. */
 static sw_status end_at_damage(reader *r, sw_status status)
 {
     char why[4608];

@@ -232,7 +232,7 @@ static sw_status reserve(walk *w, uint32_t n)
     return SW_OK;
 }
 
-/* What begins at this op: values are in order of birth from *next on. */
+/* Values that begin at this op: they are in order of birth from *next on. */
 static void births(walk *w, uint32_t op, uint32_t *next)
 {
     const sw_tl_program *p = w->event.program;

@@ -328,8 +328,8 @@ sw_status value_dict_new(value_tree *t, value *out)
     return new_list(t, out, VALUE_DICT);
 }
 
-/* Room for n items more. What is added at once first has just the room it takes; from then on
- * room doubles. */
+/* Room for n items more. Items that are added at once first have just the room they take; from
+ * then on room doubles. */
 static sw_status make_room(value_tree *t, list *l, uint32_t used, size_t n)
 {
     size_t capacity = used + n;

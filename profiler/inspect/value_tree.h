@@ -54,7 +54,7 @@ value value_bool(bool x);
 /* NULL or 0 where `v` is of another kind. */
 const char *value_text(value v);
 int64_t value_number(value v);
-/* A whole number of 0 or more, written as one or not (3, 3.0, 3e2); false where it is none. */
+/* A whole number of 0 or more, written as one or not (3, 3.0, 3e2); else false. */
 bool value_whole(value v, uint64_t *out);
 double value_real(value v); /* of any number of JSON */
 bool value_is_number(value v);
@@ -66,12 +66,12 @@ value value_item(value v, uint64_t i);
 /* The i-th of a dictionary. */
 const char *value_key(value dict, uint64_t i);
 value value_member(value dict, uint64_t i);
-/* What stands at the key, the latest of two; absent where nothing does. */
+/* The value at the key, the latest of two; absent where there is none. */
 value value_at(value dict, const char *key);
 
 /* A zero byte in a text becomes a question mark. */
 SW_MUST_USE sw_status value_text_new(value_tree *t, value *out, const char *bytes, size_t n);
-/* What a word cannot hold: `magnitude` and its sign where `whole`, `real` always. */
+/* A number that a word cannot hold: `magnitude` and its sign where `whole`, `real` always. */
 SW_MUST_USE sw_status value_real_new(value_tree *t, value *out, double real, bool whole,
                                      uint64_t magnitude);
 SW_MUST_USE sw_status value_list_new(value_tree *t, value *out);

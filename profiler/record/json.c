@@ -323,7 +323,7 @@ void sw_json_thousandths(sw_json *j, uint64_t x)
     emit(j, decimals, sizeof decimals);
 }
 
-/* What snprintf made, whatever the radix character of the program's locale is. */
+/* The text that snprintf made, with any radix character of the program's locale. */
 static void emit_real(sw_json *j, char *text, int n)
 {
     for (int i = 0; i < n; i++)

@@ -2,8 +2,8 @@
  * snapshots are read by it. The caller asks for what comes next. It takes no memory and never
  * calls itself, so a hostile text can neither make it take any nor fill the stack.
  *
- * What it refuses is SW_FORMAT, and the message names the file and the place: the byte, or the
- * line and the column. */
+ * A text that it refuses is SW_FORMAT, and the message names the file and the place: the byte,
+ * or the line and the column. */
 #ifndef SW_JSON_READ_H
 #define SW_JSON_READ_H
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What has one range, mark or counter each. */
+/* Figures with one range, mark or counter each. */
 enum { LIVE, PEAK, OWN_COUNTERS };
 #define COUNTERS (OWN_COUNTERS + SW_NVTX_MAX_ROLES)
 enum { TRAIN, EVALUATE, STEP_PEAK, WORDS };
@@ -275,7 +275,7 @@ static void close_layers(sw_nvtx_run *r, uint32_t depth)
         sw_nvtx_end();
 }
 
-/* What the scopes of two ops have in common stays open. */
+/* Scopes that two ops have in common stay open. */
 static void open_layers(sw_nvtx_run *r, const sw_nvtx_op *op, size_t live)
 {
     const sw_nvtx_name *const *scopes = op->n_scopes > 0 ? &r->table->scopes[op->scope] : NULL;

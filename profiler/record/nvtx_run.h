@@ -1,4 +1,4 @@
-/* What an exec tells an NVTX tool while it runs: ranges for the step, its phases, and as the
+/* Reports of an exec to an NVTX tool while it runs: ranges for the step, its phases, and as the
  * level says layers and ops, each with the bytes that live where it begins (an op's own tensors
  * included); live bytes by role and the peak, as counters where the tool takes them and as
  * marks at the end of each phase; the step arena as a heap whose live tensors are regions.

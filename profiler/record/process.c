@@ -1,4 +1,4 @@
-/* Whose is each mapping. See process.h. */
+/* The owner of each mapping. See process.h. */
 #include "profiler/record/process.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
@@ -192,8 +192,8 @@ static int fitting_count(sorter *s, const sw_mapping *m)
     return all[0] == resident ? 0 : all[1] == resident ? 1 : -1;
 }
 
-/* A mapping with several owners, page by page; the largest owner has it all where pages cannot
- * be told apart. */
+/* A mapping with several owners, page by page; the largest owner has it all where pages look
+ * alike. */
 static void split(sorter *s, const sw_mapping *m)
 {
     const int which = fitting_count(s, m);

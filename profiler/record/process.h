@@ -1,10 +1,10 @@
 /* The memory of the whole process, reconciled: each byte that the system says is resident
- * stands on one line that says whose it is, and the lines add up to the system's figure.
+ * stands on one line that names its owner, and the lines add up to the system's figure.
  *
  * Our own ranges - arenas and the stacks of our threads - are known by their addresses; arenas
  * also by what they were promised, rounded up to pages. The heap's ranges for our purposes are
- * known by address too. The program, libraries and mapped files have names. What is left over
- * is the heap's where it adds up to what the heap says it has mapped, and else unexplained. */
+ * known by address too. The program, libraries and mapped files have names. The rest is the
+ * heap's where it adds up to what the heap says it has mapped, and else unexplained. */
 #ifndef SW_PROCESS_H
 #define SW_PROCESS_H
 
@@ -49,8 +49,8 @@ const char *sw_process_kind_name(sw_process_kind kind);
  * SW_IO where the system does not say, as without /proc; SW_FORMAT where it says something
  * else. */
 SW_MUST_USE sw_status sw_process_read(sw_process *out);
-/* What an arena was predicted to touch, in whole pages, by one who knows better than what it
- * was promised. Nothing happens where there is no such arena. */
+/* Bytes that an arena was predicted to touch, in whole pages, by one who knows better than its
+ * promise. Nothing happens where there is no such arena. */
 void sw_process_predict(sw_process *process, const char *arena, size_t bytes);
 /* Sums over the arenas; whether each has what was predicted. */
 typedef struct {

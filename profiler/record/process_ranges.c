@@ -47,8 +47,8 @@ static const char *object_name(const char *path)
     return path[0] == '\0' ? "the program" : slash != NULL ? slash + 1 : path;
 }
 
-/* What the loader allocated before there was a heap lies in small mappings of its own. Whatever
- * its variables point to is known to be its: one page is as good as all. */
+/* Memory that the loader allocated before there was a heap lies in small mappings of its own.
+ * Whatever its variables point to is known to be its: one page is as good as all. */
 static void take_pointers(list *l, uintptr_t from, uintptr_t to)
 {
     uintptr_t x, before = 0;

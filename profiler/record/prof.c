@@ -570,7 +570,7 @@ sw_status sw_prof_destroy(sw_profile *p)
 {
     if (p == NULL)
         return SW_OK;
-    if (p->forks != sw_fork_number()) { /* the file is the parent's, and so is what waits */
+    if (p->forks != sw_fork_number()) { /* the file and the lines that wait are the parent's */
         sw_file_drop(p->file);
         p->file = NULL;
         discard(p);

@@ -64,7 +64,7 @@ SW_MUST_USE sw_status sw_prof_flush(sw_profile *profile);
  * record; none of them waits for it but who begins another part. A sync that failed fails no
  * later record. */
 SW_MUST_USE sw_status sw_prof_sync(sw_profile *profile);
-/* What the end record will say of the run: "done" until this is called, "interrupted" or
+/* The status in the end record of the run: "done" until this is called, "interrupted" or
  * "failed", and why (or NULL). Both are copied, `why` up to 511 bytes. */
 void sw_prof_end_status(sw_profile *profile, const char *status, const char *why);
 /* Writes the end record, closes, frees; the status says whether all records reached the file.
@@ -160,7 +160,7 @@ void sw_prof_witness_record(sw_profile *profile, const sw_prof_witness *witness)
 
 /* ---- populations ------------------------------------------------------------------------- */
 
-/* What members have in common: after the plans of its programs. */
+/* Shared by members: after the plans of its programs. */
 typedef struct {
     const char *name;
     size_t member_bytes;      /* of one, its padding included */
@@ -193,7 +193,7 @@ typedef struct {
 } sw_prof_member;
 void sw_prof_member_record(sw_profile *profile, const sw_prof_member *member);
 
-/* What all of it takes at the end of a turn. */
+/* Bytes of all of it at the end of a turn. */
 typedef struct {
     uint64_t turn, step; /* step: the most that a member has made */
     uint32_t members, lanes;

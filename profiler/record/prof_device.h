@@ -1,4 +1,4 @@
-/* A card in the profile: what it is, whose its memory is, and what its driver says of that. */
+/* A card in the profile: what it is, who has its memory, and what its driver says of that. */
 #ifndef SW_PROF_DEVICE_H
 #define SW_PROF_DEVICE_H
 

@@ -64,8 +64,8 @@ typedef struct {
     int64_t batch;          /* -1: none */
     const char *run;        /* "train" or "eval" */
     const char *limited_by; /* "budget", "machine" or "memory": the system or the heap */
-    const char *message;    /* as the caller is told */
-    const char *label;      /* of what was wanted */
+    const char *message;    /* as the caller gets it */
+    const char *label;      /* of the request */
     size_t request_bytes, limit_bytes, used_bytes;
     const char *op, *phase;                      /* that it was for, or that peaks */
     size_t needed_bytes;                         /* the least that would do */
@@ -78,8 +78,8 @@ typedef struct {
     size_t n_holders;
 } sw_prof_denied;
 
-/* Count bytes of a role and layer, and keep the holder where it is one of the largest. What is
- * too many shares the last line. */
+/* Count bytes of a role and layer, and keep the holder where it is one of the largest. Those
+ * too many share the last line. */
 void sw_denied_add(sw_prof_denied *d, const char *role, const char *layer, const char *name,
                    size_t bytes);
 /* A record of the type "denied", with what the heap and arenas hold; in the file when it

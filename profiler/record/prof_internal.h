@@ -63,7 +63,7 @@ static inline bool swi_prof_writes(const sw_profile *p)
 
 /* The first error stays. */
 sw_status swi_prof_stick(sw_profile *profile, sw_status status);
-/* What waits goes to the file. */
+/* The lines that wait go to the file. */
 void swi_prof_flush(sw_profile *profile);
 /* Straight to the file. */
 sw_status swi_prof_write(sw_profile *profile, const char *bytes, size_t n);
@@ -88,14 +88,14 @@ void swi_prof_put_program(sw_json *json, uint32_t exec, uint32_t program, uint32
 
 /* ---- parts (prof_parts.c) ---------------------------------------------------------------- */
 
-/* What a part must have room for besides header, plans and the clocks of a plan's ops. */
+/* Bytes that a part must have room for besides header, plans and the clocks of a plan's ops. */
 #define SWI_PROF_LINE_BYTES SWI_PROF_BUFFER
 /* At most, of an event and of a step's members that are not lists. */
 #define SWI_PROF_EVENT_BYTES ((size_t)40)
 #define SWI_PROF_STEP_BYTES ((size_t)4096)
 #define SWI_PROF_CLOCK_BYTES ((size_t)21)
-/* What a step leaves free for the records of the heap and of the end: the last part has steps.
- */
+/* Bytes that a step leaves free for the records of the heap and the end: the last part has
+ * steps. */
 #define SWI_PROF_CLOSING_BYTES (2 * SWI_PROF_STEP_BYTES)
 
 /* Names and checks, before anything is opened. */

@@ -46,7 +46,7 @@ static void open_step(sw_profile *p, const sw_prof_step *x)
     swi_prof_reserve(p, step + sw_prof_heap_bytes_max(&p->heap));
 }
 
-/* What the process takes by itself is asked for as rarely as the system is. */
+/* The process's own bytes are asked for as rarely as the system is. */
 static void put_host(sw_profile *p, uint64_t now)
 {
     uint64_t resident;

@@ -18,7 +18,7 @@ typedef enum {
     SW_RECORD_PUSH,    /* as PLACE, in immediate mode */
     SW_RECORD_REWIND,  /* offset: the new top; bytes given back */
     SW_RECORD_RESET,   /* everything given back */
-    SW_RECORD_DENIED,  /* bytes wanted, all ones: at least that; id: the storage or none */
+    SW_RECORD_DENIED,  /* bytes requested, all ones: at least that; id: the storage or none */
     SW_RECORD_END,     /* of the run; clock */
     SW_RECORD_KINDS
 } sw_record_kind;
@@ -82,11 +82,11 @@ static inline uint64_t sw_record_ns(const sw_record *edge)
 
 /* Empty it for the run of `step` (from 1) that begins `now`. */
 void sw_record_begin(sw_record_log *log, uint64_t step, uint64_t now);
-/* What an arena states, but ranges without bytes; `id` is the storage that it is about. */
+/* An event of an arena, but ranges without bytes; `id` is the storage that it is about. */
 void sw_record_event(sw_record_log *log, const sw_event *event, uint32_t id);
 
-/* What a log says: bytes of the arena that live at its end, and the phases of its run, on which
- * `base_bytes` lie all the time. The same figures as a watch's, to the byte and nanosecond. */
+/* The sums of a log: bytes of the arena that live at its end, and the phases of its run, each
+ * with `base_bytes` more. The same figures as a watch's, to the byte and nanosecond. */
 size_t sw_record_replay(const sw_record *log, size_t n, size_t base_bytes,
                         sw_prof_phase phase[SW_PROF_PHASES]);
 

@@ -6,7 +6,7 @@
 
 #define SW_TENSOR_NONE UINT32_MAX
 
-/* What an offset counts from. */
+/* The start that an offset counts from. */
 typedef enum { SW_SEGMENT_STEP, SW_SEGMENT_MODEL, SW_SEGMENT_INPUT, SW_SEGMENTS } sw_segment;
 
 /* One storage. Bytes without padding. */

@@ -1,4 +1,4 @@
-/* What lives in one arena, phase by phase: a listener of the arena's events that reads the
+/* Live bytes of one arena, phase by phase: a listener of the arena's events that reads the
  * clock where the phase changes. This is what a run without a witness reports as measured by
  * "arena". Belongs to the thread that uses the arena. */
 #ifndef SW_WATCH_H

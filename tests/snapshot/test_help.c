@@ -136,7 +136,7 @@ static void the_largest_come_first(void)
     for (uint32_t i = 1; i < r.n_help; i++)
         CU_ASSERT(r.help[i].bytes <= r.help[i - 1].bytes);
     char *text = replanned_text(&r);
-    CU_ASSERT_PTR_NOT_NULL(strstr(text, "What would help (each tried on this trace alone)"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "Changes that help (each tried on this trace alone)"));
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "fused attention"));
     free(text);
     replan_free(&r);

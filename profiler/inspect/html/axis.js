@@ -143,7 +143,7 @@ function edgeOf(axis, i, position) {
   return axis.start(i) + (edges ? edges[position] : position);
 }
 
-/* What lives most between x0 and x1: [instance, op], or null between two runs. */
+/* The moment between x0 and x1 when the most lives: [instance, op], or null between two runs. */
 function busiestIn(axis, x0, x1) {
   if (axis.count === 0 || x0 >= axis.finish)
     return null;

@@ -1,6 +1,6 @@
 'use strict';
-/* What the report was written with: one element for each list of numbers (README.md), one of JSON
- * for each run. Everything here is typed arrays; nothing of a value or an op is an object. */
+/* The data of the report: one element for each list of numbers (README.md), one of JSON for each run. Everything
+ * here is typed arrays; no value or op is an object. */
 
 const PHASES = ['data', 'forward', 'loss', 'backward', 'step'];
 const SEGMENTS = ['step arena', 'model', 'inputs', 'memory'];

@@ -57,7 +57,7 @@ class Diff {
     this.drawCurve();
   }
 
-  /* What another tool's frames do not tell is unknown, and no 0. */
+  /* A figure that another tool's frames do not give is unknown, not 0. */
   row(name, a, b, tag, unknown = [false, false]) {
     const cell = (bytes, k) => h('td', {class: 'number'}, unknown[k] ? 'unknown' : bytes ? bytesCell(bytes) : '');
     if (unknown[0] || unknown[1])

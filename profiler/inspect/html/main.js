@@ -249,7 +249,7 @@ class App {
       }}, swatch(role), role)));
   }
 
-  /* What lives while the op at the cursor runs, and the chosen tensor. */
+  /* The values that live while the op at the cursor runs, and the chosen tensor. */
   drawMoment() {
     const {program, cursor, selected} = this;
     if (!program.nOps)

@@ -297,7 +297,7 @@ function isDark(color) {
   return 0.3 * part(1) + 0.59 * part(3) + 0.11 * part(5) < 128;
 }
 
-/* What a tip and the detail say of a value. */
+/* The lines of a value, for its tip and the detail. */
 function valueLines(program, i) {
   const role = program.roles[program.roleOf[i]];
   const last = program.end[i] - 1, padding = program.padding[i];

@@ -105,7 +105,7 @@ class Summary {
       ...facts.map(([name, text]) => h('tr', {}, h('th', {scope: 'row'}, name), h('td', {class: 'number'}, text)))))];
   }
 
-  /* What must be known before the figures: it stands above them. */
+  /* Warnings that a reader needs before the figures: they stand above them. */
   grave(report) {
     const w = report.words, out = [], {dropped} = report.runs;
     if (report.own && !w.ended)

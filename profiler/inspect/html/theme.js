@@ -1,5 +1,5 @@
 /* Colours: of the page from style.css, of roles from here. Neighbours in the stack differ in
- * lightness too, and are parted by a line, so that they can be told apart without colour. */
+ * lightness too, and are parted by a line, so that they can be distinguished without colour. */
 
 const ROLE_COLORS = { /* light, dark */
   parameter: ['#3f73a8', '#5b8fc7'],

@@ -169,7 +169,7 @@ class Timeline {
     to.stroke();
   }
 
-  /* What a column has above it: a phase of a run, -1 for none, -2 for several. */
+  /* The phase above a column: one of a run, -1 for none, -2 for several. */
   phaseOf(i) {
     const at = this.at[i];
     if (!at)

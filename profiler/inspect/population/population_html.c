@@ -30,7 +30,7 @@ static void print(page *g, const char *format, ...)
     text(g, line);
 }
 
-/* What a file says is text, whatever it has in it. */
+/* Words of a file are text, whatever they contain. */
 static void escaped(page *g, const char *s)
 {
     for (; *s != '\0' && g->status == SW_OK; s++) {
@@ -75,7 +75,7 @@ static void put_head(page *g)
 
 /* ---- members and turns ------------------------------------------------------------------- */
 
-/* The score, and by the pointer whose bytes there are. A frame: it began the turn as a copy. */
+/* The score; the owners of the bytes by the pointer. A frame: it began the turn as a copy. */
 static void put_cell(page *g, const population_turn *t, const population_member *m)
 {
     const population_shape *s = &g->p->shapes[m->shape];

@@ -120,7 +120,7 @@ static void print_budget(const population_view *v)
     uint64_t resident = 0;
     for (uint32_t i = 0; i < t->n; i++)
         resident += t->at[i].resident;
-    report_headline(v->style, "What the budget holds");
+    report_headline(v->style, "Held by the budget");
     for (int k = 0; k < POPULATION_KINDS; k++) {
         snprintf(text, sizeof text, "%s of %" PRIu64 " resident members", kind_words[k],
                  resident);

@@ -86,8 +86,8 @@ typedef struct {
 
 /* Whether the file begins as the profile of a population does. */
 SW_MUST_USE sw_status population_is(const char *path, bool *is);
-/* Owner: the caller, by population_free. What is damaged after the header ends the reading,
- * and what was read stays. SW_FORMAT: it is no profile of a population. */
+/* Owner: the caller, by population_free. Damage after the header ends the reading, and the part
+ * before it stays. SW_FORMAT: it is no profile of a population. */
 SW_MUST_USE sw_status population_open(population **out, const char *path,
                                       const population_want *want);
 void population_free(population *p); /* NULL is fine */
@@ -137,7 +137,7 @@ typedef struct {
     uint64_t sum; /* of all rows: population_measured of the turn */
 } population_rows;
 /* Every byte of the turn's budget, in the order member by member, free ranges, lane by lane. A
- * lane's step arena is shown as the shape uses it whose step is highest. */
+ * lane's step arena is shown as the shape with the highest step uses it. */
 SW_MUST_USE sw_status population_attribute(population_rows *out, population *p,
                                            const population_turn *turn);
 void population_rows_free(population_rows *rows);

@@ -111,7 +111,7 @@ static sw_status add_member(population_rows *x, const population *p, const popul
     return SW_OK;
 }
 
-/* The shape of the turn whose step is highest; none: its members have no plan. */
+/* The shape of the turn with the highest step; none: its members have no plan. */
 static const population_shape *highest_shape(const population *p, const population_turn *t)
 {
     const population_shape *highest = NULL;
@@ -126,7 +126,7 @@ static const population_shape *highest_shape(const population *p, const populati
     return highest;
 }
 
-/* What the plan leaves empty at its peak, and what was needed in another turn, is unused. */
+/* Bytes that the plan leaves empty at its peak, or that another turn needed, are unused. */
 static sw_status add_lane(population_rows *x, int64_t lane, const population_shape *s,
                           const population_step *step, uint64_t bytes, uint64_t batch)
 {

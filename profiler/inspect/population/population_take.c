@@ -66,7 +66,7 @@ static sw_status take_tensor(population_reader *r, const profile_position *at, v
     return population_add(&s->parts, layer, role, bytes);
 }
 
-/* The program of the shape whose step needs the largest arena. */
+/* The program of the shape with the largest step arena. */
 static sw_status find_highest(population_reader *r, const profile_position *at,
                               population_shape *s)
 {

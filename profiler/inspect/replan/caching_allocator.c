@@ -127,8 +127,8 @@ sw_status caching_segment_map(caching_allocator *a, caching_lane key, uint64_t a
     return SW_OK;
 }
 
-/* The free block that has the range. What is unmapped begins at a page, which may lie inside.
- */
+/* The free block that has the range. An unmapped range begins at a page, which may lie
+ * inside. */
 static uint32_t free_around(const caching_allocator *a, uint64_t address, uint64_t bytes)
 {
     const uint32_t exact = blocks_at(a, address);

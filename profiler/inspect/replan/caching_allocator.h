@@ -33,7 +33,7 @@ typedef struct {
                                              0: to 512 bytes. For sizes below 2 MiB, 4 MiB... */
 } caching_settings;
 caching_settings caching_settings_default(void);
-/* What a request takes, at least. */
+/* Bytes that a request takes, at least. */
 uint64_t caching_round(const caching_settings *s, uint64_t bytes);
 
 typedef struct {
@@ -57,9 +57,9 @@ typedef struct caching_allocator caching_allocator;
 SW_MUST_USE sw_status caching_create(caching_allocator **out, const caching_settings *settings);
 void caching_destroy(caching_allocator *a); /* NULL is fine */
 
-/* What the device gave and got back. They and those below return SW_FORMAT, with a message that
- * begins with what was recorded, where it cannot be: a segment over another, a free of what is
- * not there. SW_NOMEM is the heap's. */
+/* Segments that the device gave and got back. They and those below return SW_FORMAT, with a
+ * message that begins with the record, where it cannot be: a segment over another, a free of
+ * one that is not there. SW_NOMEM is the heap's. */
 SW_MUST_USE sw_status caching_segment_alloc(caching_allocator *a, caching_lane lane,
                                             uint64_t address, uint64_t bytes);
 SW_MUST_USE sw_status caching_segment_free(caching_allocator *a, uint64_t address,
@@ -83,8 +83,8 @@ bool caching_is_new(const caching_allocator *a, uint64_t address, uint64_t strea
 /* Put it there: at a free block's first byte. */
 SW_MUST_USE sw_status caching_take(caching_allocator *a, uint64_t address, uint64_t requested,
                                    uint64_t tag);
-/* What an allocator with expandable segments does for a request that caching_find has no place
- * for: map whole pages after the lane's segment. Adds their bytes to *mapped. Addresses are
+/* Serve a request that caching_find has no place for, as an allocator with expandable segments
+ * does: map whole pages after the lane's segment. Adds their bytes to *mapped. Addresses are
  * made up. */
 SW_MUST_USE sw_status caching_grow(caching_allocator *a, uint64_t stream, uint64_t pool,
                                    uint64_t requested, uint64_t *mapped);

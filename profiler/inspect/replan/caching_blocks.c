@@ -110,7 +110,7 @@ static void put(caching_allocator *a, uint32_t i)
     a->used_table++;
 }
 
-/* What stands after it moves up, so that no search ends too early. */
+/* Entries after it move up, so that no search ends too early. */
 static void forget(caching_allocator *a, uint64_t address)
 {
     uint32_t hole = place_of(a, address), i = hole;

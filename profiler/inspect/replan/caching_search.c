@@ -43,8 +43,8 @@ static bool has_room(const caching_allocator *a, uint32_t i, uint64_t bytes)
     return room >= bytes;
 }
 
-/* What the search refuses for its size may still be where an expandable segment grows first:
- * the free block before the lowest addresses without memory that have room. It is taken
+/* A block that the search refuses for its size may still be where an expandable segment grows
+ * first: the free block before the lowest addresses without memory that have room. It is taken
  * whole as it is, where it is large enough. */
 static uint32_t where_it_grows(const caching_allocator *a, const lane *of, uint64_t bytes)
 {

@@ -11,7 +11,7 @@ typedef struct {
     uint32_t n_slots, used;
 } number_map;
 
-/* What stands at the key, or NUMBER_MAP_NONE. */
+/* The number at the key, or NUMBER_MAP_NONE. */
 uint32_t number_map_at(const number_map *m, uint64_t key);
 /* NUMBER_MAP_NONE takes it out. */
 SW_MUST_USE sw_status number_map_set(number_map *m, uint64_t key, uint32_t value);

@@ -84,7 +84,7 @@ static sw_status replay_with(replan *r, uint64_t *lost)
     r->reserved = trace_start_most(&r->start, &r->trace, r->trace.n_events, &at, NULL);
     r->reserved_event = at != TRACE_NONE ? request_behind(&r->trace, at) : TRACE_NONE;
     find_oom(r);
-    /* What there was before the trace is seen after its first event. */
+    /* The state before the trace is seen after its first event. */
     const replay_moment peak = {.event = at != TRACE_NONE ? r->reserved_event : 0,
                                 .lost_of = lost};
     const replay_moment oom = {.event = r->oom.event};
@@ -158,8 +158,7 @@ static sw_status find_holders(const replan *r, uint32_t position, replan_holder 
     return SW_OK;
 }
 
-/* What the rules say of the peak; of more roles than there is room for the last has the rest.
- */
+/* The roles at the peak, by the rules; the last has the rest where there are too many. */
 static void find_roles(replan *r)
 {
     const uint32_t at = r->whole.position;

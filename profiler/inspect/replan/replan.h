@@ -1,6 +1,6 @@
-/* What a PyTorch run would need, from its own memory snapshot: what its caching allocator
- * reserved, why that is more than what was asked for, the least that any allocator needs, and
- * how low a plan is that knows all lifetimes. One device at a time. */
+/* The bytes that a PyTorch run would need, from its own memory snapshot: what its caching
+ * allocator reserved, why that is more than what was asked for, the least that any allocator
+ * needs, and how low a plan is that knows all lifetimes. One device at a time. */
 #ifndef STEPWELL_REPLAN_H
 #define STEPWELL_REPLAN_H
 
@@ -30,14 +30,14 @@ SW_MUST_USE sw_status trace_period_find(trace_period *p, const snapshot_trace *t
 
 /* ---- changes ----------------------------------------------------------------------------- */
 
-/* What PyTorch's allocator would reserve with expandable_segments, on a device that is never
- * full and with a cache that is never emptied: simulated, without anything to hold it against.
- */
+/* Bytes that PyTorch's allocator would reserve with expandable_segments, on a device that is
+ * never full and with a cache that is never emptied: simulated, with nothing to compare it
+ * with. */
 SW_MUST_USE sw_status expandable_reserved(const snapshot_trace *t, const trace_lives *l,
                                           uint64_t *out);
 
-/* What would help: changes to a program that are tried on its trace. Each figure is a peak less
- * another one that was computed, never a sum of what looks superfluous. */
+/* Changes to a program that would help, tried on its trace. Each figure is a peak less another
+ * one that was computed, never a sum of what looks superfluous. */
 #define REPLAN_HELPS 5 /* lines */
 
 typedef enum {
@@ -76,7 +76,7 @@ SW_MUST_USE sw_status replan_help_find(replan_help out[REPLAN_HELPS], uint32_t *
 
 #define REPLAN_HOLDERS 5
 
-/* What one stack holds of one role where the most lives, and what would be left without it. */
+/* Bytes that one stack holds of one role where the most lives, and the rest without them. */
 typedef struct {
     uint32_t stack;
     const char *role;
@@ -85,13 +85,13 @@ typedef struct {
     lives_height without; /* the bounds alone */
 } replan_holder;
 
-/* What blocks took above what one stack asked for, at the peak of what was reserved. */
+/* Bytes that blocks took above the requests of one stack, at the peak of reserved bytes. */
 typedef struct {
     uint32_t stack;
     uint64_t bytes; /* rounding and rests */
 } replan_loser;
 
-/* What a rule decided of what lives at the peak. */
+/* A rule's verdict on the bytes that live at the peak. */
 typedef struct {
     const char *role;
     uint64_t bytes;

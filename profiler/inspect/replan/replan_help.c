@@ -1,4 +1,4 @@
-/* Changes, tried one by one. What is composed by hand is found by calls: requests of one
+/* Changes, tried one by one. Functions composed by hand are found by calls: requests of one
  * function that follow each other, as long as its lines go down the file. Such a function keeps
  * parts for backward; one kernel in its place keeps its inputs, which others made, and at most
  * what comes out. */
@@ -205,7 +205,7 @@ static uint32_t flag_of(const char *op)
     return native || library ? flags : (flags & ~FUSED) != 0 ? flags & ~FUSED : HIDDEN;
 }
 
-/* What one function is, by what its name ends with; or by its operators: what `part` makes is
+/* A function, known by the end of its name or by its operators: the result of `part` is
  * superfluous where `whole` follows with as many bytes, or, without a `whole`, after a mean
  * where no product is beside it. */
 typedef struct {
@@ -301,8 +301,8 @@ static bool alike(uint64_t a, uint64_t b)
     return a == b || a == b / 2 || a / 2 == b;
 }
 
-/* Attention, whatever its name: a softmax of scores, which products come before and after. What
- * has the scores' size between these goes. */
+/* Attention, whatever its name: a softmax of scores, which products come before and after.
+ * Lives of the scores' size between these go. */
 static void close_scores(search *s, uint32_t from, uint32_t to, uint32_t product)
 {
     uint64_t bytes = 0;
@@ -325,7 +325,7 @@ static void close_scores(search *s, uint32_t from, uint32_t to, uint32_t product
             drop_all(s, &s->l->all[i]);
 }
 
-/* What goes in lives on: nothing of its size is freed in forward after it. */
+/* Whether the input lives on: nothing of its size is freed in forward after it. */
 static bool keeps_input(const search *s, uint32_t life)
 {
     const trace_life *of = &s->l->all[life];

@@ -172,7 +172,7 @@ static void print_height(const char *name, const lives_height *h, const report_s
                     sw_text_digits(h->bound).text, sw_text_digits(h->height).text, planned);
 }
 
-/* What the steps are, in a sentence. */
+/* The steps, in a sentence. */
 static void say_steps(const replan *r, const report_style *style)
 {
     const trace_period *p = &r->period;
@@ -222,12 +222,12 @@ static void print_steps(const replan *r, const report_style *style)
             r->step.height > 0 ? (double)r->step_reserved / (double)r->step.height : 0.0);
 }
 
-/* What lives at the peak, and which rule says so. */
+/* The roles that live at the peak, and the rules that say so. */
 static void print_roles(const replan *r, const report_style *style)
 {
     if (r->n_roles == 0)
         return;
-    report_headline(style, "What lives at the peak, and which rule says so");
+    report_headline(style, "Live at the peak, with the rule that says so");
     for (uint32_t i = 0; i < r->n_roles; i++) {
         const replan_role *x = &r->at_peak[i];
         sw_writer_print(style->to, "  %-15.15s %16s %6.1f %%%6s  %s\n", x->role,
@@ -359,7 +359,7 @@ static void print_help(const replan *r, const report_style *style)
 {
     if (r->trace.n_events == 0)
         return;
-    report_headline(style, r->n_help > 0 ? "What would help (each tried on this trace alone)"
+    report_headline(style, r->n_help > 0 ? "Changes that help (each tried on this trace alone)"
                                          : "Nothing found that would help.");
     for (uint32_t i = 0; i < r->n_help; i++) {
         const replan_help *h = &r->help[i];

@@ -104,13 +104,13 @@ static uint32_t time_of(reader *r, value event)
     return us - r->first_us < UINT32_MAX ? (uint32_t)(us - r->first_us) : UINT32_MAX;
 }
 
-/* What the file itself says an allocation is. */
+/* The role of an allocation, as the file itself says it. */
 static sw_status said_of(reader *r, value of, const char **note, const char **role)
 {
     const char *category = value_text(value_at(of, "category")),
                *user = value_text(value_at(of, "user_metadata"));
     if (category != NULL && *category != '\0' && strcmp(category, "unknown") != 0)
-        /* What a backward pass makes beside gradients has no role of its own here. */
+        /* Results of a backward pass beside gradients have no role of their own here. */
         SW_TRY(sw_timeline_string(r->t->texts, role,
                                   strcmp(category, "autograd_detail") == 0 ? "temporary"
                                                                            : category));

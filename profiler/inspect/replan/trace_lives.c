@@ -185,7 +185,7 @@ static uint32_t find_deaths(const trace_lives *l, const lives_choice *of, sweep 
     return n;
 }
 
-/* What is chosen is in order of birth. */
+/* The chosen lives are in order of birth. */
 static void find_most(const trace_lives *l, const lives_choice *of, sweep *s, lives_height *out)
 {
     uint64_t total = 0;
@@ -213,7 +213,7 @@ static void find_most(const trace_lives *l, const lives_choice *of, sweep *s, li
     }
 }
 
-/* most_of: of each arena, where it leads; NULL: not wanted. */
+/* most_of: of each arena, where it leads; NULL: not written. */
 static sw_status find_bound(const trace_lives *l, const lives_choice *of, lives_height *out,
                             uint64_t *most_of)
 {

@@ -35,9 +35,9 @@ typedef struct {
     uint64_t align;
 } trace_lives;
 
-/* Lives of a trace whose events know their pools, as far as can be known. What a profile of a
- * CPU shows as a free and an allocation at one address, one after the other, was written in
- * place: one life. Free them too after a failure. */
+/* Lives of a trace whose events know their pools, as far as can be known. A free and an
+ * allocation at one address, one after the other in a profile of a CPU, are a write in place:
+ * one life. Free them too after a failure. */
 SW_MUST_USE sw_status trace_lives_find(trace_lives *l, const snapshot_trace *t,
                                        const trace_start *start);
 void trace_lives_free(trace_lives *l);
@@ -49,8 +49,8 @@ SW_MUST_USE sw_status trace_lives_add(trace_lives *l, uint64_t stream, uint64_t 
 SW_MUST_USE sw_status trace_lives_curve(const trace_lives *l, uint64_t **out);
 void trace_lives_curve_free(const trace_lives *l, uint64_t *curve);
 
-/* Which of them are meant: those whose life meets the positions from..to, cut to them, but for
- * those of `left_role` that `left_out` (a stack; TRACE_NONE: none) asked for. */
+/* A choice of them: lives that meet the positions from..to, cut to them, but for those of
+ * `left_role` that `left_out` (a stack; TRACE_NONE: none) asked for. */
 typedef struct {
     uint32_t from, to, left_out;
     const char *left_role;

@@ -21,8 +21,8 @@ typedef struct {
 
 /* ---- before the trace --------------------------------------------------------------- */
 
-/* What follows a block whose end is not known, up to the next one or the segment's end, is a
- * rest of it where it is too small for a free block; of what is larger, a part may be. */
+/* The gap after a block of unknown end, up to the next one or the segment's end, is a rest of
+ * it where it is too small for a free block; of a larger gap, a part may be. */
 static sw_status place_block(replay *r, const trace_segment *in, const trace_block *b,
                              const trace_block *next)
 {

@@ -5,10 +5,10 @@
 
 #include "profiler/inspect/replan/trace_start.h"
 
-/* What the allocator had at one moment. reserved is the sum of requested and of all below it
- * but pending. Free memory that could not serve the latest request counts where it is barred
- * first: by the pool, by the stream, by the class of sizes; before the first request
- * nothing is barred. */
+/* The allocator's bytes at one moment. reserved is the sum of requested and of all below it but
+ * pending. Free memory that could not serve the latest request counts where it is barred first:
+ * by the pool, by the stream, by the class of sizes; before the first request nothing is
+ * barred. */
 typedef struct {
     uint64_t reserved;
     uint64_t requested;

@@ -64,7 +64,7 @@ static int phase_of_event(const search *s, const trace_event *e)
     return e->stack > 0 ? s->t->stacks[e->stack].phase : s->empty ? 3 : -1;
 }
 
-/* What is before the first event that says its phase has that. */
+/* Events before the first one that says its phase have that phase. */
 static void find_phases(search *s)
 {
     trace_roles *r = s->r;
@@ -272,7 +272,7 @@ static shares share_out(const size_class *c, uint32_t copies)
     return x;
 }
 
-/* What was freed in the trace has an end that tells; what lives on has its size. */
+/* An allocation freed in the trace is known by its end, one that lives on by its size. */
 static trace_rule rule_of_before(const search *s, const trace_life *x, const size_class *c,
                                  shares *left)
 {
@@ -353,7 +353,7 @@ static uint32_t find_copies(const search *s, const sized *of)
     return best;
 }
 
-/* What forward made outside of modules, keeps and has two states for is trained. */
+/* Tensors that forward made outside of modules and keeps, with two states each, are trained. */
 static void judge_sizes(search *s, const sized *of)
 {
     const uint32_t copies = find_copies(s, of);

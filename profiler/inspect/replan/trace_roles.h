@@ -1,4 +1,4 @@
-/* What the allocations of a PyTorch run are, and where its training steps lie: rules over
+/* The roles of the allocations of a PyTorch run, and where its training steps lie: rules over
  * frames and lifetimes. PyTorch records neither. */
 #ifndef STEPWELL_TRACE_ROLES_H
 #define STEPWELL_TRACE_ROLES_H

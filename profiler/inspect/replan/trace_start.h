@@ -1,4 +1,4 @@
-/* What was there before a trace: the end of the snapshot with the trace undone. */
+/* The state before a trace: the end of the snapshot with the trace undone. */
 #ifndef STEPWELL_TRACE_START_H
 #define STEPWELL_TRACE_START_H
 

@@ -13,7 +13,7 @@ typedef struct {
     char text[3 * BARS_COLUMNS + 1];
 } bars_text;
 
-/* A bar of `share` (0 to 1) of `width` columns. What is more than nothing has a mark. */
+/* A bar of `share` (0 to 1) of `width` columns. Any share above 0 has a mark. */
 bars_text bars_bar(double share, int width, bool ascii);
 /* One column for each of n values, from the lowest mark at `low` to the full one at `high`; all
  * are full where those are equal. */

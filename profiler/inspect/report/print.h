@@ -17,7 +17,7 @@ typedef struct {
     void (*put)(sw_json *j, const void *context);
     const void *context;
 } report_tail;
-/* What lives, by role and by layer side by side; the tenth layer takes what is left. */
+/* Live bytes, by role and by layer side by side; the tenth layer takes what is left. */
 typedef struct {
     const report_share *at; /* largest first */
     size_t n;

@@ -1,5 +1,5 @@
-/* A request that was denied: what was wanted, what there was, who holds it, and what would fit.
- * It stands before the report: without it there is nothing else to know. */
+/* A request that was denied: its size, what there was, who holds it, and what would fit. It
+ * stands before the report: without it there is nothing else to know. */
 #include "profiler/record/utf8.h"
 #include "profiler/inspect/report/print.h"
 #include "profiler/inspect/report/report_table.h"
@@ -47,7 +47,7 @@ static void print_held(const report_denied *d, const report_style *style)
     }
 }
 
-/* What must shrink, or what would fit. */
+/* The figures that must shrink, or would fit. */
 static void print_way_out(const report_denied *d, const report_style *style)
 {
     const uint64_t there = d->limit;

@@ -1,4 +1,4 @@
-/* What grew, as text and as JSON. */
+/* Growth, as text and as JSON. */
 #include "profiler/inspect/report/bars.h"
 #include "profiler/inspect/report/print.h"
 #include "profiler/inspect/report/report_table.h"

@@ -1,4 +1,4 @@
-/* What one profile file says, in bounded memory however long the run was.
+/* The contents of one profile file, in bounded memory however long the run was.
  *
  * report_read goes through the file once, line by line, and keeps the programs in a timeline,
  * sums of their runs, and a sample of steps; report_find_live asks a program for what is live
@@ -28,7 +28,7 @@ typedef struct {
     sw_prof_phase phase[SW_PROF_PHASES]; /* of the first run that differs, else of the latest */
 } report_seen;
 
-/* What the runs of a program say of it; it is the one of the same index in the timeline. */
+/* Figures of the runs of a program: that of the same index in the timeline. */
 typedef struct {
     uint64_t key;   /* exec and program, or trace */
     bool immediate; /* nothing was predicted: `phase` is that of the first run */
@@ -158,7 +158,7 @@ typedef struct {
     uint64_t n;
 } report_same;
 
-/* What lives at the peak of a program, and its curve. Belongs to the report. */
+/* The live values at the peak of a program, and its curve. Belongs to the report. */
 typedef struct {
     const sw_tl_program *program;
     const char *op;                   /* that runs at the peak */
@@ -184,7 +184,7 @@ SW_MUST_USE sw_status report_open(report **out, const char *path, report_steps_w
 /* For readers: an empty report, and texts from the timeline's header. */
 SW_MUST_USE sw_status report_new(report **out, const char *path);
 void report_copy_header(report *r);
-/* What runs will be counted for a program of the timeline; the next index is wanted. */
+/* Room for the figures of a program of the timeline; it must be the next index. */
 SW_MUST_USE sw_status report_add_plan(report *r, uint32_t program);
 void report_free(report *r);
 
@@ -233,7 +233,7 @@ const report_plan *report_peak_plan(const report *r);
 const report_seen *report_best_seen(const report_plan *plan);
 /* The phase with the highest peak; the first of equal ones. */
 int report_peak_phase(const sw_prof_phase *phase);
-/* What gates judge. */
+/* The peaks that gates judge. */
 report_gate_peak report_highest(const report *r);
 /* Whether the run came to its planned end. */
 bool report_finished(const report *r);

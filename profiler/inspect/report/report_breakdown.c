@@ -1,4 +1,4 @@
-/* What lives, by role and by layer: side by side, and as members of an object. */
+/* Live bytes, by role and by layer: side by side, and as members of an object. */
 #include "profiler/inspect/report/print.h"
 #include "profiler/inspect/report/report_table.h"
 #include <stdio.h>

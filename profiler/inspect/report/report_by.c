@@ -12,7 +12,7 @@
 
 const char *const report_by_words[] = {"layer", "role", "op", "phase", NULL};
 
-/* What the rows are made from. */
+/* The source of the rows. */
 typedef struct {
     const report *r;
     const report_plan *plan;
@@ -92,8 +92,7 @@ static void layer_row(const void *context, size_t i, table_cell *c)
     *c = number_cell(g->n_ops);
 }
 
-/* What lives at the peak, by what it is for: columns of the same rows that text has no room
- * for. */
+/* Live bytes at the peak, by their use: columns of the same rows that text has no room for. */
 static const table_column kind_columns[] = {{"layer", "at peak", TABLE_NAME, 14},
                                             {"parameters", "parameters", TABLE_SCALED, 10},
                                             {"optimizer", "optimizer", TABLE_SCALED, 9},

@@ -200,7 +200,7 @@ static sw_status add_pairs(comparison *c, compare_group of)
     return SW_OK;
 }
 
-/* What both steps say of the process. */
+/* The process, as both steps report it. */
 static sw_status add_host(comparison *c)
 {
     const report_step *a = c->side[0].step, *b = c->side[1].step;
@@ -235,7 +235,7 @@ static sw_status add_phase(comparison *c, compare_group of, int phase, uint64_t 
     return add_line(c, l);
 }
 
-/* What another tool reserved stands for an arena; it tells nothing of model and data. */
+/* Bytes that another tool reserved stand for an arena; model and data are unknown then. */
 static sw_status add_totals(comparison *c)
 {
     const compare_side *a = &c->side[0], *b = &c->side[1];

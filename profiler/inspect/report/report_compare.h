@@ -45,7 +45,7 @@ typedef struct {
 
 typedef struct {
     compare_side side[2]; /* A and B */
-    int newer;            /* the side that changes are told of: A of --diff, B of --steps */
+    int newer;            /* changes of this side are reported: A of --diff, B of --steps */
     compare_line *lines;
     uint32_t n, cap;
     uint64_t grown[COMPARE_GROUPS], shrunk[COMPARE_GROUPS]; /* sums of the lines of one sign */
@@ -65,12 +65,12 @@ bool compare_is_same(const comparison *c);
 int64_t compare_difference(const comparison *c, const compare_line *l);
 int64_t compare_peaks(const comparison *c);
 bool compare_is_unknown(const compare_line *l); /* of A or of B */
-/* What a line's difference is of all that grew in its group, or of all that shrank, as its sign
- * is: never more than 1, and the share of the whole difference where all lines go one way. Of a
- * line of no group of sums, or without a difference, false. */
+/* A line's share of all growth in its group, or of all that shrank, by its sign: never more
+ * than 1, and the share of the whole difference where all lines go one way. Of a line of no
+ * group of sums, or without a difference, false. */
 bool compare_share(const comparison *c, const compare_line *l, double *out);
 
-/* What differs, for people and as a JSON object. `more`: NULL when there is none. */
+/* The differences, for people and as a JSON object. `more`: NULL when there is none. */
 void report_print_difference(const comparison *c, const report_style *style);
 SW_MUST_USE sw_status report_difference_json(const comparison *c, const report_tail *more,
                                              const report_style *style);

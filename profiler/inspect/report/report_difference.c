@@ -110,7 +110,7 @@ static void print_head(const comparison *c, compare_group of, const report_style
                                            : "B / A");
 }
 
-/* What a group has beyond the lines that are shown, in one line. */
+/* The rest of a group, after the lines that are shown, in one line. */
 static void print_rest(const comparison *c, const compare_line *rest, int n, bool equal,
                        const report_style *style)
 {

@@ -1,11 +1,11 @@
 /* Does anything grow over steps? A step that neither traced nor planned, nor comes right after
  * one that did, has no reason to raise the highest figure so far: two that do, close to each
- * other, are a leak; of a few far apart no one can tell yet. What has stopped growing by the
- * end is none. Steps that plan may take memory, a program each: only many of them in a row are
- * told.
+ * other, are a leak; a few far apart prove nothing yet. Growth that has stopped by the end is
+ * no leak. Steps that plan may take memory, a program each: only many of them in a row are
+ * reported.
  *
  * Where the system and the process's own malloc are asked, ten times a second, figures waver:
- * a larger growth is needed there before it is told. */
+ * only a larger growth is reported there. */
 #include "profiler/inspect/report/report_host.h"
 
 #define FEW 4             /* growths that must be close to each other */
@@ -41,7 +41,7 @@ static bool grows(const report_host *h, const report_growth *g, uint64_t wanted)
     return g->weak_times >= WEAK && goes_on(h->clock, g->weak_to, g->weak_gap);
 }
 
-/* What the other figures say of the growth of the process. */
+/* The part of the process's growth that the other figures explain. */
 static uint64_t explained(const report_host *h)
 {
     uint64_t sum = 0;

@@ -1,4 +1,4 @@
-/* What is live at the peak of a program, its curve, and its slowest ops. */
+/* The live values at the peak of a program, its curve, and its slowest ops. */
 #include "alloc/base/mem.h"
 #include "profiler/inspect/report/report.h"
 #include "profiler/inspect/report/report_parts.h"

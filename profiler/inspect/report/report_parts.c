@@ -120,7 +120,7 @@ static sw_status layer_group(parts *x, sw_timeline *t, const char *layer, uint32
     }
 }
 
-/* What stands in a scope and in no layer of it has a group beside those layers. */
+/* Values in a scope and in no layer of it have a group beside those layers. */
 static sw_status inner_group(parts *x, sw_timeline *t, uint32_t *at)
 {
     static const char own[] = "/(itself)";
@@ -259,7 +259,7 @@ static sw_status sweep(parts *x, sw_timeline *t, const sw_tl_program *p, const u
     return SW_OK;
 }
 
-/* What lives in all while the ops of each scope run. */
+/* All bytes that live while the ops of each scope run. */
 static sw_status count_ops(parts *x, sw_timeline *t, const sw_tl_program *p,
                            const uint32_t *of_op)
 {

@@ -358,8 +358,8 @@ static sw_status read_lines(report *r, profile_lines *lines, const report_watch 
     return SW_OK;
 }
 
-/* What is damaged after the header ends the reading, and what was read stays; who follows a
- * file decides that. */
+/* Damage after the header ends the reading, and the part before it stays; who follows a file
+ * decides that. */
 static sw_status read_all(report *r, profile_lines *lines, const report_watch *watch)
 {
     const sw_status status = read_lines(r, lines, watch);

@@ -1,4 +1,4 @@
-/* What follows from the records that were kept. */
+/* Figures that follow from the records that were kept. */
 #include "profiler/inspect/report/report.h"
 #include "profiler/inspect/report/report_host.h"
 #include "alloc/base/mem.h"

@@ -294,7 +294,7 @@ static void print_witnesses(const report_style *style, const report *r)
                       sw_text_digits(r->faults).text, r->first_fault, off(style));
 }
 
-/* What another tool recorded. Phases are as its frames tell them, and some it cannot tell. */
+/* The record of another tool. Phases are as its frames say; some remain unknown. */
 static void print_recorded(const report_style *style, const report_plan *plan)
 {
     bool phases = false;

@@ -1,7 +1,7 @@
-/* Where the bytes are, in two sums. What the system counts for the process: code, stacks, heap,
- * arenas, and what no one claims. What the plan promised: model, data, and the step arena,
- * which is what lives at the peak, lanes that hold no image, rounding up, and holes. Each line
- * is in bytes, and the lines of a sum add up to it. */
+/* Where the bytes are, in two sums. The process as the system counts it: code, stacks, heap,
+ * arenas, and bytes that no one claims. The promise of the plan: model, data, and the step
+ * arena, which is the live bytes at the peak, lanes that hold no image, rounding up, and holes.
+ * Each line is in bytes, and the lines of a sum add up to it. */
 #include "profiler/inspect/report/print.h"
 #include <stdio.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static void add_process(waterfall *w, const sw_process *p)
     }
 }
 
-/* What steps say: the process and the heap; arenas as far as they were promised. */
+/* From steps: the process and the heap; arenas as far as they were promised. */
 static void add_steps(waterfall *w, const report *r, uint64_t total)
 {
     const report_series *s = r->host->series;
