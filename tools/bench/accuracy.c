@@ -1,5 +1,5 @@
 /* bench accuracy: each function of one number and its slope over every float, or every N-th,
- * against float64. What it prints is the table of kernels/README.md. */
+ * against float64. It prints the table of kernels/README.md. */
 #include "tools/bench/accuracy.h"
 #include "kernels/dispatch.h"
 #include "runtime/exec/exec.h"

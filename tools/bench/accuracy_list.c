@@ -1,5 +1,5 @@
-/* What functions of one number are, in float64, and what each row of the table promises. At the
- * ends of the range they are the limits: 0 where x e^x goes to 0. */
+/* Functions of one number in float64, and the promise of each row of the table. At the ends of
+ * the range they are the limits: 0 where x e^x goes to 0. */
 #include "tools/bench/accuracy.h"
 #include <math.h>
 
@@ -105,7 +105,7 @@ IS(clamp_slope, x >= p && x <= CLAMP_MOST ? 1.0 : 0.0)
     {.name = #id, .kind = SW_UNARY_##id, .param = p, .exact = id##_value, .bound = bound_, .note = ""}
 #define SLOPE(id, p, bound_)                                                            \
     {.name = #id, .kind = SW_UNARY_##id, .param = p, .slope = true, .exact = id##_slope, .bound = bound_, .note = ""}
-/* What the op keeps is its output, which lies in low .. high; or nothing else may be handed to it. */
+/* The op keeps its output, which lies in low .. high; or nothing else may be handed to it. */
 #define WITHIN(id, bound_, low_, high_)                                                 \
     {.name = #id, .kind = SW_UNARY_##id, .slope = true, .exact = id##_slope, .bound = bound_, .low = low_, .high = high_, .note = ""}
 #define CROSSES(id, bound_, from_, to_, floor_, text)                                   \

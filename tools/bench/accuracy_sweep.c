@@ -119,7 +119,7 @@ static void judge(const accuracy_row *row, float x, float y, accuracy_result *re
                  v = fabs((double)x) < LEAST ? 0.0 * (double)x : (double)x;
     const double r = row->exact(v, p);
     result->arguments++;
-    /* What is rounded right is at most half an ulp off: most are, and cost no more. */
+    /* A result that is rounded right is at most half an ulp off: most are, and cost no more. */
     if (result->worst[range] >= 0.5 && (float)r == y && fabs(r) >= LEAST &&
         fabs(r) < (double)FLT_MAX)
         return;

@@ -24,8 +24,8 @@ int bench_binary(int argc, char **argv);
 int bench_es(int argc, char **argv);
 int bench_evolve(int argc, char **argv);
 
-/* What commands that time steps share, in the order of their help: --batch, --threads, --json
- * and --quiet. */
+/* Options shared by commands that time steps, in the order of their help: --batch, --threads,
+ * --json and --quiet. */
 typedef struct {
     int64_t batch, threads;
     bool json, quiet;

@@ -11,7 +11,7 @@ typedef struct {
     bool json, quiet;
 } binary_opts;
 
-/* What takes turns. PAIRS: half as many directions, each with its mirrored draws. */
+/* They take turns. PAIRS: half as many directions, each with its mirrored draws. */
 enum { FLOAT, DRAWN, PAIRS, STORED, ONE, VARIANTS };
 static const char *const names[VARIANTS] = {"float", "drawn", "pairs", "stored", "one net"};
 static const char *const keys[VARIANTS] = {"float", "drawn", "pairs", "stored", "one_net"};

@@ -140,7 +140,7 @@ static void print_heading(const budget_opts *o)
     printf("keep: percent of the activations that the budget leaves room for. again: ops\n"
            "that run again. arith.: repeated arithmetic in percent of that of a step without\n"
            "repeats; optimum: on a chain of n equal links with room for k at least n - k are\n"
-           "made again. cost: as the planner estimates it; least: as it proved. predicted:\n"
+           "recomputed. cost: as the planner estimates it; least: as it proved. predicted:\n"
            "the plain program's step, and its ops that are repeated once more; both run in\n"
            "turn, medians. %lld thread%s.\n\n",
            (long long)o->how.threads, o->how.threads == 1 ? "" : "s");

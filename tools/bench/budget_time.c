@@ -1,8 +1,8 @@
 /* bench budget: what is measured.
  *
  * Steps with and without the budget take turns, so that a change of the machine's speed hits
- * both alike. What a step with repeats takes is predicted from the other's op clocks: its time,
- * and once more the time of each op that is repeated. */
+ * both alike. The time of a step with repeats is predicted from the other's op clocks: its
+ * time, and once more the time of each op that is repeated. */
 #include "alloc/base/mem.h"
 #include "runtime/exec/exec.h"
 #include "tools/bench/budget.h"
@@ -90,7 +90,7 @@ static sw_status describe(bench_budget_table *t, bench_deep *plain)
 }
 
 /* At the plain plan's peak so many links less can be held as make up the missing bytes, and
- * each of them is made again: the cheapest, once. Where k of n links stay, once is enough while
+ * each of them is recomputed: the cheapest, once. Where k of n links stay, once is enough while
  * n <= k (k + 1) / 2 (Griewank and Walther 2000); below that this is no optimum. */
 static uint64_t known_optimum(const bench_budget_table *t, size_t budget_bytes)
 {

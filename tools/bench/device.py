@@ -5,9 +5,9 @@ usage: device.py STEPWELL --out FILE [--python PYTHON] [--device cuda] [--steps 
                  [--share 1] [--copy-bytes N] [--side N] [--seconds N]
 
 STEPWELL is the program; PYTHON an interpreter that has PyTorch (default: this one). Without PyTorch the page has
-stepwell's figures alone. What the card can do comes first. All sides take turns, round by round; each is a process of
-its own. What fails, or would begin later than --seconds after the start, is left out and named. FILE is Markdown; the
-figures of each run follow on the page as JSON, one line each.
+stepwell's figures alone. The card's limits come first. All sides take turns, round by round; each is a process of
+its own. A side that fails, or begins later than --seconds after the start, is left out and named. FILE is Markdown;
+the figures of each run follow on the page as JSON, one line each.
 """
 import argparse
 import datetime

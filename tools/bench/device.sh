@@ -89,7 +89,7 @@ if [ -n "$debs" ]; then
     done
     export PKG_CONFIG_PATH LD_LIBRARY_PATH
 fi
-# What the machine lacks is left out, but for CUDA; nothing is fetched.
+# Parts that the machine lacks are left out, but for CUDA; nothing is fetched.
 if [ ! -f "$build/build.ninja" ]; then
     cuda=''
     [ -n "$rehearsal" ] || cuda=-Dcuda=enabled
@@ -123,7 +123,7 @@ suite() {
     begin suite
     if [ ! -x "$tests/test_on_card" ]; then
         bad=1
-        note "- device suite: BAD, the tests were not built (CUnit and a C++ compiler are wanted: --debs)"
+        note "- device suite: BAD, the tests were not built (they need CUnit and a C++ compiler: --debs)"
         return
     fi
     rm -f "$passed"

@@ -1,6 +1,6 @@
-/* What the card can do at most, by kernels that run alone: a copy, a product of matrices, and
- * swish, whose forward reads and writes a tensor and whose backward reads two and writes one.
- */
+/* The most that the card can do, by kernels that run alone: a copy, a product of matrices, and
+ * swish, whose forward reads and writes a tensor and whose backward reads two and writes
+ * one. */
 #include "runtime/device/device.h"
 #include "runtime/ops/ops.h"
 #include "tools/bench/device.h"

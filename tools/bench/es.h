@@ -36,7 +36,7 @@ typedef struct {
 /* The first is the base, the second the loop over members. */
 enum { ES_BASE, ES_NAIVE };
 
-/* What was found of a mode. Times of the layer alone: the phase of it within a run. */
+/* Results of a mode. Times of the layer alone: the phase of it within a run. */
 typedef struct {
     const es_mode *mode;
     cli_summary layer, update; /* update: sw_es_step as a whole; n 0: none */

@@ -1,5 +1,5 @@
-/* What the cases of bench evolve share: genomes of known sizes, and the population of a search.
- */
+/* Shared by the cases of bench evolve: genomes of known sizes, and the population of a
+ * search. */
 #ifndef STEPWELL_BENCH_EVOLVE_H
 #define STEPWELL_BENCH_EVOLVE_H
 
@@ -28,7 +28,7 @@ SW_MUST_USE sw_status evolve_batch_make(sw_array inputs[2], const sw_genome *gen
 SW_MUST_USE sw_status evolve_args(sw_run_args *args, sw_net *net, sw_model **model,
                                   const sw_array inputs[2]);
 
-/* What a case found: JSON below `key`, or text. */
+/* Results of a case: JSON below `key`, or text. */
 typedef struct {
     const evolve_bench_opts *opts;
     sw_json *json; /* NULL: text */

@@ -22,7 +22,7 @@ typedef struct {
     size_t n_mutations;
 } search_data;
 
-/* What came out of one population. */
+/* Results of one population. */
 typedef struct {
     sw_genome *genome;
     double accuracy; /* on the validation part */
@@ -242,7 +242,7 @@ static sw_status samples_for(const search_data *d, sw_exec *exec, uint64_t seed,
     return status;
 }
 
-/* What a second population adds to the first: its best, sums and maxima. */
+/* Adds the results of a second population to the first: its best, sums and maxima. */
 static void add_found(found *sum, const found *more)
 {
     found all = *more;

@@ -19,7 +19,7 @@ sw_status bench_library_open(bench_library *l, const char *file, int threads)
                                           "bli_thread_set_num_threads"};
     void *library, *found;
     /* How long idle threads turn before they sleep, 2 ms and about as much: by default they
-     * would take a core for 200 ms. What the user has set stays. */
+     * would take a core for 200 ms. Settings of the user stay. */
     (void)setenv("KMP_BLOCKTIME", "2", 0);
     (void)setenv("OPENBLAS_THREAD_TIMEOUT", "22", 0);
     if (sw_library_open(&library, file) != SW_OK || !find(library, "cblas_sgemm", &found))

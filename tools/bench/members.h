@@ -47,7 +47,7 @@ SW_MUST_USE sw_status members_group_make(members_group *g, sw_exec *exec, member
 /* Its batch. */
 SW_MUST_USE sw_status members_group_batch(members_group *g, members_widths widths,
                                           int64_t batch);
-/* What it is run with; and that. */
+/* The arguments of a run; the run. */
 sw_members_args members_group_args(const members_group *g, uint64_t step);
 SW_MUST_USE sw_status members_group_run(members_group *g, uint64_t step);
 void members_group_destroy(members_group *g);

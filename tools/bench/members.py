@@ -4,7 +4,7 @@
 usage: members.py STEPWELL [--python PYTHON] [--threads 2,1] [--members 200] [--batch 128] [--rounds 50] [--block 4]
                   [--warm 1] [--settle 0.02] [--only SIDES] [--preload FILE] [--out FILE]
 
-STEPWELL is the program; PYTHON an interpreter that has PyTorch, JAX or both (default: this one). What it lacks is
+STEPWELL is the program; PYTHON an interpreter that has PyTorch, JAX or both (default: this one). Missing packages are
 named and left out. Networks are perceptrons 49-64-24-10 with cross-entropy and Adam, and all read one batch. Each
 side is a process of its own that waits for a line on its standard input; stepwell's one process has three sides:
 members, the same networks as models (one thread), and a control of pure arithmetic. A turn is --warm loops that are

@@ -1,8 +1,8 @@
 /* bench pauses: is the slowest step about as slow as the median one?
  *
  * A machine has pauses of its own. So steps take turns with a control: arithmetic on as many
- * threads that takes as long as the median step, touches no memory and calls nothing. What the
- * control shows is the machine's; what the steps show beyond it would be ours.
+ * threads that takes as long as the median step, touches no memory and calls nothing. Pauses of
+ * the control are the machine's; pauses that steps have beyond it would be ours.
  *
  * With one thread each step is followed by a control. Workers of two pools would disturb each
  * other, so with more some steps are followed by some controls, after a pause in which the

@@ -9,7 +9,7 @@ DIR has MNIST's four IDX files, packed by gzip or not. PYTHON has PyTorch and ra
 
 A member is a perceptron 784-h-h/2-10 with relu and Dropout(0.2), trained by SGD with momentum. All --steps of it are
 made in intervals; after each the test accuracy is the score, and Ray's PopulationBasedTraining (quantile 0.25,
-resample 0.25, factors 1.2 and 0.8) may exploit. What is explored are the learning rate and the momentum. Ray applies
+resample 0.25, factors 1.2 and 0.8) may exploit. It explores the learning rate and the momentum. Ray applies
 no bounds, so a custom_explore_fn keeps both in the declared range. The width h is drawn at the start, and goes along
 where a donor is copied: the member is then built anew. Ray has no way to change a width and keep what was learned.
 
@@ -18,12 +18,12 @@ one thread for each trial, no dashboard. --at-once trials live at one time (defa
 of --cpus); fewer take turns, which Ray does by a checkpoint and a restart.
 
 --too-wide gives member 0 that width. --memory-limit holds for all processes together where a cgroup can be made,
-else for the addresses of each trial (RLIMIT_AS). What happens then is printed, not prevented. RLIMIT_AS counts addresses:
+else for the addresses of each trial (RLIMIT_AS). The outcome is printed, not prevented. RLIMIT_AS counts addresses:
 PyTorch alone has several GB of them.
 
 Memory is the sum of PSS over the whole tree of processes, sampled five times a second where that takes at most a
-twentieth of a core (in the first two seconds as often as goes). What a process of another parent shares with none of
-them is not seen.
+twentieth of a core (in the first two seconds as often as goes). Processes of other parents that share no memory
+with them are not seen.
 """
 import argparse
 import ctypes

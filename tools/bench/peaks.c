@@ -1,4 +1,4 @@
-/* What the machine can do: multiply-adds on registers, and memory that no cache holds.
+/* The machine's peaks: multiply-adds on registers, and memory that no cache holds.
  *
  * Each thread runs some chains of multiply-adds that do not depend on each other: more than
  * units times latency, fewer than registers. A sample is short, so that the best of many is one

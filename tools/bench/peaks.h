@@ -1,4 +1,4 @@
-/* What the machine can do, measured in the run that is held against it. */
+/* The machine's peaks, measured in the run that is compared with them. */
 #ifndef STEPWELL_BENCH_PEAKS_H
 #define STEPWELL_BENCH_PEAKS_H
 

@@ -17,7 +17,7 @@ static bench_of_layer which_of(const swi_node *node)
     return swi_op(node->op)->grads[node->grad].makes[0] == 0 ? BENCH_INPUT : BENCH_WEIGHT;
 }
 
-/* in: x, w; or w, dy; or x, dy. What has one operand sums up a bias. */
+/* in: x, w; or w, dy; or x, dy. A node with one operand sums up a bias. */
 static int linear(const swi_node *node, const sw_kernel_info *info, bench_product *p)
 {
     const bench_of_layer which = which_of(node);

@@ -220,7 +220,7 @@ static const char *const *words(void)
     return names;
 }
 
-/* What goes with what, and the case's numbers where none are given. */
+/* Checks that options fit together; the case's numbers where none are given. */
 static int complete(speed_opts *o, const speed_case **of)
 {
     for (int i = 0; speed_case_at(i) != NULL; i++)

@@ -20,7 +20,7 @@ typedef struct {
     int64_t batch, steps; /* where none are given */
     int64_t members;      /* that a step trains; 0: it is one model */
     int64_t runs;         /* of each member in a step */
-    int64_t epoch;        /* steps of each member in an epoch that is told; 0: none is */
+    int64_t epoch;        /* steps of each member in an epoch that is reported; 0: none is */
     sw_status (*make)(speed_subject *s, const sw_exec_opts *exec);
     sw_status (*step)(speed_subject *s);
     void (*destroy)(speed_subject *s);
@@ -34,7 +34,7 @@ struct speed_subject {
     int64_t batch, threads;
     sw_exec *exec;
     bool alone; /* of members: one, as a model of its own */
-    /* What a case has of these: */
+    /* A case has some of these: */
     bench_net_case sized; /* of make_net, with the width that was asked for */
     bench_net net;
     bench_lenet lenet;
@@ -53,7 +53,7 @@ SW_MUST_USE sw_status speed_make(speed_subject *s, const speed_case *which,
                                  const speed_opts *opts, bool alone, const sw_exec_opts *exec);
 SW_MUST_USE sw_status speed_step(speed_subject *s);
 void speed_destroy(speed_subject *s);
-/* What a step has room for: models, arenas and batches. */
+/* Bytes that a step has room for: models, arenas and batches. */
 SW_MUST_USE sw_status speed_bytes(const speed_subject *s, size_t *out);
 
 /* ---- controls ---------------------------------------------------------------------------- */

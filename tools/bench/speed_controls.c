@@ -1,5 +1,5 @@
-/* What steps of bench speed are held against: arithmetic on registers, and reads and writes
- * over as many bytes as a step has. */
+/* Controls of bench speed: arithmetic on registers, and reads and writes over as many bytes as
+ * a step has. */
 #include "alloc/base/mem.h"
 #include "tools/bench/speed.h"
 

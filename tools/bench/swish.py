@@ -34,7 +34,7 @@ OURS = [
      ["--activation", "swish", "--update", "release", "--no-tiles", "--no-strips"]),
     ("stepwell, tiles", "weights are updated tile by tile",
      ["--activation", "swish", "--update", "release", "--no-strips"]),
-    ("stepwell, strips", "swish is made and used up strip by strip, and so are its gradients: the default",
+    ("stepwell, strips", "swish is made and used up strip by strip, its gradients too: the default",
      ["--activation", "swish", "--update", "release"]),
 ]
 KEPT = ("stepwell, kept", "naive, and gradients stay from step to step",

@@ -1,4 +1,4 @@
-/* What the commands of `stepwell` share: options, sizes, printing, exit codes, the interrupt
+/* Shared by the commands of `stepwell`: options, sizes, printing, exit codes, the interrupt
  * flag. Nothing here runs before main asks for it, so that `stepwell --version` only starts and
  * prints. */
 #ifndef STEPWELL_CLI_H
@@ -75,7 +75,7 @@ typedef struct {
  * mistake, which is printed with the nearest option that exists. "--x V" and "--x=V" are the
  * same; what follows "--" is no option. */
 int cli_parse(const cli_command *command, int argc, char **argv);
-/* What --help prints from now on: a manual page, say. NULL: its text. */
+/* Changes what --help prints from now on: a manual page, say. NULL: its text. */
 void cli_set_help(void (*put)(const cli_command *));
 /* Store `text` where the option wants it: CLI_GO, or CLI_USAGE with a message. */
 int cli_set(const cli_option *option, const char *text);
@@ -106,7 +106,7 @@ void cli_note(const char *format, ...) SW_PRINTF(1, 2);
 sw_status cli_saved(sw_status status);
 
 #define CLI_COLUMNS SW_WRITER_COLUMNS
-/* What writes to a stream, which keeps errors for cli_finish. */
+/* A writer to a stream, which keeps errors for cli_finish. */
 sw_writer cli_writer(FILE *to);
 /* Of a stream: as sw_writer_fitted and sw_writer_wrap. */
 int cli_fitted(FILE *to, const char *text, size_t n, int width);
@@ -188,7 +188,7 @@ void cli_times_free(cli_times *times);
 void cli_times_add(cli_times *times, uint64_t ns);
 cli_summary cli_times_summary(cli_times *times); /* sorts in place; zeros when empty */
 
-/* What main returns: run(argc, argv), under the failures that STEPWELL_FAULT plans. */
+/* The result for main: run(argc, argv), under the failures that STEPWELL_FAULT plans. */
 int cli_main(int argc, char **argv, int (*run)(int argc, char **argv));
 
 /* ---- commands ---------------------------------------------------------------------------- */

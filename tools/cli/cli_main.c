@@ -1,4 +1,4 @@
-/* What main does around the work of a program: planned failures. */
+/* Work of main around that of a program: planned failures. */
 #include "alloc/base/fault.h"
 #include "tools/cli/cli.h"
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-/* What --help prints besides its text: manual pages and completions, each from the same table
- * of options. */
+/* Pages that --help prints besides its text: manual pages and completions, each from the same
+ * table of options. */
 #ifndef STEPWELL_CLI_PAGE_H
 #define STEPWELL_CLI_PAGE_H
 
@@ -14,7 +14,7 @@ typedef enum {
     CLI_PAGE_FISH
 } cli_page;
 
-/* What cli_parse() prints for --help from now on. */
+/* The page that cli_parse() prints for --help from now on. */
 void cli_set_page(cli_page page);
 /* "man", "bash", "zsh" or "fish"; and the page of such a word, CLI_PAGE_HELP of none. */
 const char *cli_page_word(cli_page page);
@@ -31,7 +31,7 @@ void cli_put_man_section(const cli_command *command);
 void cli_put_bash(const cli_command *command);
 void cli_put_zsh(const cli_command *command);
 void cli_put_fish(const cli_command *command);
-/* What stands in a script before the commands' lines, and after them. */
+/* The parts of a script before the commands' lines, and after them. */
 void cli_begin_completion(cli_page page, const cli_command *commands);
 void cli_end_completion(cli_page page);
 

@@ -64,8 +64,8 @@ static void set_handler(int number, void (*handler)(int))
 }
 
 /* The next request finds the default action, whichever it is. One that came to another thread
- * before that was so is a second one too: it is sent again. An alarm that was set for us by
- * whoever started us ends the process until then. */
+ * before that is a second one too: it is sent again. An alarm that was set for us by whoever
+ * started us ends the process until then. */
 static void on_interrupt(int number)
 {
     const int before = errno;

@@ -15,7 +15,7 @@ typedef struct {
 void svg_put(svg *to, const char *text, size_t n);
 /* At most 511 bytes; the rest is cut. */
 void svg_print(svg *to, const char *format, ...) SW_PRINTF(2, 3);
-/* As text of an element. What is no printable ASCII might be no UTF-8 either. */
+/* As text of an element. A byte that is no printable ASCII might be no UTF-8 either. */
 void svg_escaped(svg *to, const char *text);
 /* The root element, of so many pixels. Alone in a file it has a declaration in front. */
 void svg_open(svg *to, int width, int height, bool alone);

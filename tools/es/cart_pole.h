@@ -28,7 +28,7 @@ cart_pole cart_pole_begin(uint64_t seed, uint64_t episode);
 /* Push for a step, to the right or to the left. Nothing where it is over. */
 void cart_pole_step(cart_pole *c, bool right);
 
-/* Many at once. What a policy sees of each: (n, 4) F32. */
+/* Many at once. The observations of a policy: (n, 4) F32. */
 void cart_pole_see(const cart_pole *c, size_t n, float *out);
 /* A step of each by the larger of its logits, (n, 2): the second is the push to the right.
  * Returns how many are not over. */

@@ -1,10 +1,10 @@
-/* stepwell es: load, plan everything, evolve, test, say what was measured. What can be refused
- * is refused before the first generation. */
+/* stepwell es: load, plan everything, evolve, test, say what was measured. All refusals come
+ * before the first generation. */
 #include "alloc/base/size.h"
 #include "tools/es/es.h"
 #include <inttypes.h>
 
-/* What a run needs besides its plan: a slice's poles, and a generation's fitness. */
+/* Memory that a run needs besides its plan: a slice's poles, and a generation's fitness. */
 static sw_status make_ready(es_run *r)
 {
     SW_TRY(es_batch_open(r));

@@ -1,4 +1,4 @@
-/* What the files of `stepwell es` share: evolution strategies on data, or on an environment.
+/* Shared by the files of `stepwell es`: evolution strategies on data, or on an environment.
  *
  * A generation is `directions` directions with `repeats` evaluations each, run slice by slice;
  * a run's batch is (repeats, directions of the slice, samples). From the fitness of all
@@ -23,7 +23,7 @@ enum {
 #include "tools/es/es_options.def"
 };
 
-/* What was observed of one program. */
+/* Observations of one program. */
 typedef struct {
     uint64_t runs;
     size_t peak_bytes;       /* the highest of all runs */
@@ -71,7 +71,7 @@ typedef struct {
     bool reached;    /* --target */
     uint64_t evaluations, not_finite;
 
-    /* What was measured. */
+    /* Measurements. */
     es_measured measured[JOB_PROGRAMS];
     sw_plan_info update;   /* of the program that updates */
     size_t inference_peak; /* of the same batch without noise, planned; 0: not known */
@@ -138,13 +138,13 @@ SW_MUST_USE sw_status es_profile_open(es_run *r);
 
 /* Before the first generation: CLI_GO or an exit status. */
 int es_resume(es_run *r);
-/* After a generation, where one is due. What fails is said, and tried again. */
+/* After a generation, where one is due. A failure is reported, and it is tried again. */
 void es_save_due(es_run *r);
 SW_MUST_USE sw_status es_save_last(es_run *r);
 
 /* ---- es_result.c ------------------------------------------------------------------------- */
 
-/* What of the plan of a run is noise, and what updates; before the first. */
+/* The parts of a run's plan that are noise, and that update; before the first. */
 SW_MUST_USE sw_status es_look_at_plan(es_run *r);
 /* The most that any program needs, with the fitness of a generation. */
 size_t es_total_bytes(const es_run *r);

@@ -1,4 +1,4 @@
-/* The files that `stepwell es` is told to write: what may be one, --metrics, --profile. */
+/* The files that `stepwell es` is to write: which files it may, --metrics, --profile. */
 #include "profiler/record/json.h"
 #include "tools/es/es.h"
 #include "tools/report/file_same.h"

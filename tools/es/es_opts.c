@@ -127,7 +127,7 @@ static int no_effect(const char *option, const char *without)
     return cli_error(CLI_USAGE, "%s has no effect without %s", option, without);
 }
 
-/* What belongs to data has no part in an environment, and the other way round. */
+/* Options of data have no part in an environment, and the other way round. */
 static int check_source(const es_opts *o)
 {
     const job_opts *j = &o->job;

@@ -1,4 +1,4 @@
-/* What `stepwell es` prints when it is done. */
+/* The output of `stepwell es` when it is done. */
 #include "profiler/record/utf8.h"
 #include "tools/es/es.h"
 #include "tools/job/result.h"

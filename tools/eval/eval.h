@@ -16,7 +16,7 @@ typedef struct {
     bool json, quiet;
 } eval_opts;
 
-/* What was observed of a program. */
+/* Observations of a program. */
 typedef struct {
     uint64_t runs;
     sw_phase_info phase[SW_PHASES]; /* the highest peak of all runs, the end of the last */

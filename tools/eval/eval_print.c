@@ -1,4 +1,4 @@
-/* What `stepwell eval` prints for people. */
+/* The output of `stepwell eval` for people. */
 #include "profiler/record/utf8.h"
 #include "tools/eval/eval.h"
 #include <inttypes.h>

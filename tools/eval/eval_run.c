@@ -45,7 +45,7 @@ static sw_status make_ready(evaluation *e)
     return cli_saved(sw_model_load(e->job.net.model, e->opts.load));
 }
 
-/* What is asked about stands in `test`, the part that JOB_NONE plans for. */
+/* The part in question stands in `test`, for which JOB_NONE plans. */
 static void choose_part(evaluation *e)
 {
     if (strcmp(e->opts.part, "train") != 0)

@@ -1,4 +1,4 @@
-/* What `stepwell eval` writes as JSON and as CSV. */
+/* The output of `stepwell eval` as JSON and as CSV. */
 #include "tools/eval/eval.h"
 #include <inttypes.h>
 #include <math.h>

@@ -1,10 +1,9 @@
 /* stepwell evolve: load and split the data, make a population that fits the budget, evolve it,
- * keep the best, test it, say what was found. What can be refused is refused before the first
- * generation. */
+ * keep the best, test it, say what was found. All refusals come before the first generation. */
 #include "tools/evolve/evolve.h"
 #include <inttypes.h>
 
-/* What is learnt of the data: shapes of samples, and how bytes become numbers. */
+/* Facts about the data: shapes of samples, and how bytes become numbers. */
 static int describe(evolve *e)
 {
     const sw_dataset_info *info = &e->job.train.info;

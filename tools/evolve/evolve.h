@@ -1,5 +1,5 @@
-/* What the files of `stepwell evolve` share: a population of architectures that is evolved
- * under a memory budget, and what is written about it.
+/* Shared by the files of `stepwell evolve`: a population of architectures that is evolved under
+ * a memory budget, and what is written about it.
  *
  * The training part of the data is split: members are trained with one part, fitness is
  * measured with the other. The test part is for the best net alone, once the search is over. */
@@ -30,7 +30,7 @@ enum {
 };
 #define EVOLVE_BUDGET ((size_t)1 << 30) /* without --memory-budget */
 
-/* What is told of a generation: a line of the table, and of generations.jsonl. */
+/* The report of a generation: a line of the table, and of generations.jsonl. */
 typedef struct {
     double best, mean; /* fitness; NAN: none */
     double accuracy, mean_accuracy;
@@ -95,7 +95,7 @@ typedef struct {
     uint64_t done; /* generations that are complete */
     bool resumed, timed_out;
 
-    /* What was found. */
+    /* Results. */
     bool has_best;
     evolve_member best;
     sw_genome *genome; /* of the best */
@@ -134,7 +134,7 @@ SW_MUST_USE sw_status evolve_row_add(evolve *e, const evolve_row *row);
 SW_MUST_USE sw_status evolve_rows_read(evolve *e, uint64_t generation);
 /* The members of a generation out of history.jsonl. */
 SW_MUST_USE sw_status evolve_members_read(evolve *e, uint64_t generation);
-/* What all rows say together: sums of compared and differ, the last and largest of others. */
+/* The total of all rows: sums of compared and differ, the last and largest of others. */
 evolve_row evolve_total(const evolve *e);
 /* best.json, best.safetensors, best.svg. */
 SW_MUST_USE sw_status evolve_save_best(evolve *e);
@@ -144,7 +144,7 @@ SW_MUST_USE sw_status evolve_save_best(evolve *e);
 /* Space, first genomes, budget, exec, population: CLI_GO or an exit status. */
 int evolve_open(evolve *e);
 SW_MUST_USE sw_status evolve_loop(evolve *e);
-/* What there is of the best. */
+/* The best of the members that there are. */
 SW_MUST_USE sw_status evolve_find_best(evolve *e);
 /* An exec in the budget of the run. */
 SW_MUST_USE sw_status evolve_exec(evolve *e, sw_exec **out);
@@ -154,7 +154,7 @@ void evolve_close(evolve *e);
 
 /* ---- evolve_test.c ----------------------------------------------------------------------- */
 
-/* What the best net does on the test part. */
+/* The score of the best net on the test part. */
 SW_MUST_USE sw_status evolve_test_best(evolve *e);
 /* --retrain. */
 SW_MUST_USE sw_status evolve_retrain(evolve *e);
@@ -170,7 +170,7 @@ int evolve_rebuild(evolve *e);
 void evolve_say_head(const evolve *e);
 void evolve_say_row(const evolve *e, const evolve_row *row);
 void evolve_say_progress(const evolve *e);
-/* What a run came to, as text or JSON. Returns the exit status. */
+/* The results of a run, as text or JSON. Returns the exit status. */
 int evolve_print(evolve *e, int status);
 
 /* ---- evolve_report.c and evolve_plot.c --------------------------------------------------- */

@@ -1,5 +1,4 @@
-/* What evolve prints or makes without a search: the space, the price of a genome, a member that
- * was. */
+/* Output of evolve without a search: the space, the price of a genome, a member that was. */
 #include "tools/evolve/evolve.h"
 #include "tools/evolve/evolve_graph.h"
 #include <inttypes.h>

@@ -5,7 +5,7 @@
 #include "tools/cli/svg.h"
 
 /* A box for each vertex, a line for each edge; alone: a file of its own. The same genome gives
- * the same bytes. What fails is in to->status too. */
+ * the same bytes. A failure is in to->status too. */
 SW_MUST_USE sw_status evolve_graph_draw(const sw_genome *genome, svg *to, bool alone);
 /* The picture as the file `path`. */
 SW_MUST_USE sw_status evolve_graph_save(const sw_genome *genome, const char *path);

@@ -35,8 +35,8 @@ static sw_status take_number(sw_json_in *in, const char *key, const number *numb
 
 /* ---- whole files ------------------------------------------------------------------------- */
 
-/* Called with each whole line; what a process that was killed left half is none. What cannot be
- * read is passed over: SW_FORMAT leaves everything as it was. */
+/* Called with each whole line; half a line of a process that was killed is no line. A line that
+ * cannot be read is passed over: SW_FORMAT leaves everything as it was. */
 typedef sw_status take_line(evolve *e, sw_json_in *in, uint64_t generation);
 
 static sw_status each_line(evolve *e, const char *text, size_t n, const char *path,

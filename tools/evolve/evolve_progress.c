@@ -1,4 +1,4 @@
-/* What a run says while it goes on, and at its end. */
+/* Messages of a run while it goes on, and at its end. */
 #include "tools/evolve/evolve.h"
 #include <inttypes.h>
 #include <math.h>

@@ -111,7 +111,7 @@ static sw_status make_population(evolve *e)
     return SW_OK;
 }
 
-/* What the files of the folder say of other options is a mistake of the command line. */
+/* An option that differs from the files of the folder is a mistake of the command line. */
 static int resume(evolve *e)
 {
     int found = 0;

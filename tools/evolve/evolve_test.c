@@ -1,5 +1,5 @@
-/* What the best net does on the test part, and training it from scratch: in the budget of the
- * run, which the population has left by then. */
+/* The best net on the test part, and training it from scratch: in the budget of the run, which
+ * the population has left by then. */
 #include "tools/evolve/evolve.h"
 #include "tools/evolve/trial.h"
 #include <inttypes.h>

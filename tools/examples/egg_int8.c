@@ -34,7 +34,7 @@ typedef struct {
 } places;
 enum { MOST = 2 * SYMBOLS * WIDTH + WIDTH * WIDTH + SYMBOLS };
 
-/* What all members read; each writes the votes of its pairs, or its own weights. */
+/* All members read these; each writes the votes of its pairs, or its own weights. */
 typedef struct {
     const uint8_t *text; /* as symbols */
     int64_t n_train;
@@ -266,7 +266,7 @@ static int64_t log_ratio(uint64_t a, uint64_t b)
     return (top - 24) * 256 + log_of[(top >= 8 ? x >> (top - 8) : x << (8 - top)) & 255u];
 }
 
-/* What the test costs by counts of the training text, one more than there are: of symbols, and
+/* The cost of the test by counts of the training text, one more than there are: of symbols, and
  * of symbols one after the other. */
 static void count_text(const world *w, int64_t n, double *unigram, double *bigram)
 {

@@ -1,4 +1,4 @@
-/* What the parts of `stepwell info` share. */
+/* Shared by the parts of `stepwell info`. */
 #ifndef STEPWELL_INFO_H
 #define STEPWELL_INFO_H
 
@@ -6,7 +6,7 @@
 #include "runtime/state/tensor_file.h"
 #include "tools/cli/cli.h"
 
-/* What a tensor is, by its name; in the order of the list. */
+/* The kind of a tensor, by its name; in the order of the list. */
 typedef enum {
     INFO_PARAMETERS,
     INFO_OPTIMIZER,

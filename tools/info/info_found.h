@@ -1,4 +1,4 @@
-/* What `stepwell info` says of files that are neither checkpoints nor parameters. */
+/* The report of `stepwell info` on files that are neither checkpoints nor parameters. */
 #ifndef STEPWELL_INFO_FOUND_H
 #define STEPWELL_INFO_FOUND_H
 

@@ -1,4 +1,4 @@
-/* What is said of a file that was recognised, and of the files of a folder. */
+/* The report on a file that was recognised, and on the files of a folder. */
 #include "alloc/base/mem.h"
 #include "profiler/record/json.h"
 #include "profiler/record/utf8.h"
@@ -144,7 +144,7 @@ typedef struct {
     sw_status status;
 } folder;
 
-/* What a file is, in a word; NULL: nothing that is known, no file, or damaged. */
+/* The kind of a file, in a word; NULL: unknown, no file, or damaged. */
 static const char *kind_of(const char *path, uint64_t *bytes)
 {
     found f;

@@ -92,7 +92,7 @@ static void show_number(uint64_t type, uint64_t bits, char *shown, size_t room)
         snprintf(shown, room, "%" PRIu64, bits);
 }
 
-/* What is worth showing: general.*, and the sizes of the net. */
+/* The keys that are shown: general.*, and the sizes of the net. */
 static bool is_shown(const char *key)
 {
     return strncmp(key, "tokenizer.", 10) != 0;

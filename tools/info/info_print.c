@@ -1,4 +1,4 @@
-/* What `stepwell info` prints. */
+/* The output of `stepwell info`. */
 #include "profiler/record/utf8.h"
 #include "runtime/base/checksum.h"
 #include "tools/info/info.h"

@@ -64,7 +64,7 @@ static void put_line(sw_json *json, const char *name, const share_line *said,
     sw_json_end(json);
 }
 
-/* What was planned, and after it what was measured although no one planned it. */
+/* The planned shares, and after them those that were measured and not planned. */
 static void put_kind(sw_json *json, sw_share_kind kind, const share_list *said,
                      const share_list *measured)
 {

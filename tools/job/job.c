@@ -36,7 +36,7 @@ static size_t slot_bytes(const job_data *data, int64_t rows)
     return slot;
 }
 
-/* What the loader of `data` takes: one slot where it has no thread. */
+/* Bytes of the loader of `data`: one slot where it has no thread. */
 static size_t ring_bytes(const job_data *data, int64_t batch)
 {
     const size_t slot = slot_bytes(data, job_slot_rows(data, batch));

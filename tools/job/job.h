@@ -1,5 +1,4 @@
-/* What `train` and `plan` share: the options of a training job, its exec, model and programs.
- */
+/* Shared by `train` and `plan`: the options of a training job, its exec, model and programs. */
 #ifndef STEPWELL_JOB_H
 #define STEPWELL_JOB_H
 
@@ -54,7 +53,7 @@ int job_options(job_opts *opts, cli_option *table, int n, bool one_batch);
 extern const char *const job_nvtx_words[];
 /* Does the job run on a device, and not on the CPU? */
 bool job_on_device(const job_opts *opts);
-/* What the parser cannot see by itself: an option against another, and defaults that hang on
+/* The checks that the parser cannot do: an option against another, and defaults that depend on
  * another. CLI_GO or an exit status. */
 int job_check(job_opts *opts);
 
@@ -80,7 +79,7 @@ tool_augment job_augment(const job_opts *opts);
 int job_folder_check(const char *option, const char *path);
 int job_folder_make(const char *option, const char *path, bool *made);
 void job_folder_leave(const char *path, bool made);
-/* What --data can name, for its help. */
+/* The names that --data takes, for its help. */
 const char *job_file_help(void);
 /* Into `path` the i-th of the files that the data may be read from; false past the last. */
 bool job_file_name(const job_opts *opts, int i, char *path, size_t bytes);
@@ -120,7 +119,7 @@ typedef struct {
     const char *from; /* who says so, for people */
 } job_normal;
 
-/* What a file of parameters says of the data that it was trained on. */
+/* The notes of a file of parameters on the data that it was trained on. */
 #define JOB_NOTE_BYTES 256
 #define JOB_NOTED_NAMES 128
 typedef struct {
@@ -204,15 +203,15 @@ int job_begin(job *j);
 SW_MUST_USE sw_status job_make(job *j); /* job_begin without a message */
 void job_set_batch(job *j, int64_t batch);
 SW_MUST_USE sw_status job_plan(job *j, job_which which);
-/* What a program that was refused needs. */
+/* The bytes that a refused program needs. */
 size_t job_needed_bytes(const job *j, const sw_plan_info *plan);
-/* What the inputs of one more image take at least: a loader may have one slot. */
+/* The bytes of one more image's inputs, at least: a loader may have one slot. */
 size_t job_image_bytes(const job *j);
 /* Whether the machine has the memory that the plans and the data sets ask for, and with
  * `witness` what the witnesses take on top: without a limit the system would promise it, and
  * end the process when it is used. Fills j->machine. CLI_GO or an exit status. */
 int job_check_machine(job *j, bool witness);
-/* What the model is made from. */
+/* The options that the model is made from. */
 tool_net_opts job_net_opts(const job *j);
 /* Rows of a loader's slot: a batch, or all there are where that is less. */
 int64_t job_slot_rows(const job_data *data, int64_t batch);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "=0.5": digits and a point after the sign; false where it is none. */
+/* "=0.5": digits and a point after the sign; else false. */
 static bool read_number(const char *text, const char *end, double *out)
 {
     char number[32], *behind;

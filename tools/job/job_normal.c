@@ -1,8 +1,8 @@
 /* --normalise: how the pixels of images become numbers.
  *
  * Without the option the file of --load-params decides, as its training noted it, and without
- * such a note the training images do. What is used is text with few digits, so that what is
- * printed and saved is what was computed with. */
+ * such a note the training images do. Numbers are text with few digits, so that those that are
+ * printed and saved are those that were used. */
 #include "tools/job/job.h"
 #include <math.h>
 #include <stdlib.h>
@@ -97,7 +97,7 @@ static int channels_of(const job *j)
     return s->rank == 3 && s->dim[0] >= 1 && s->dim[0] <= TOOL_CHANNELS ? (int)s->dim[0] : 1;
 }
 
-/* What the training noted in the file of parameters; "" where there is no file to read twice,
+/* The note of the training in the file of parameters; "" where there is no file to read twice,
  * or no note in it. A file that cannot be read is an error here: other numbers than the noted
  * ones would train on. */
 static int read_note(const job_opts *o, char *text)

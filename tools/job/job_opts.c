@@ -77,8 +77,8 @@ static int derive_options(job_opts *o)
     return CLI_GO;
 }
 
-/* What needs all gradients at once cannot have them released: said by name, never settled in
- * silence. Without --update the others decide. */
+/* Options that need all gradients at once cannot have them released: the message names them,
+ * nothing is settled in silence. Without --update the others decide. */
 static int when_to_update(job_opts *o)
 {
     const bool asked = o->update != NULL && strcmp(o->update, "release") == 0;
@@ -117,7 +117,7 @@ static bool is_card(const char *name)
            strlen(number) <= 4 && strspn(number, "0123456789") == strlen(number);
 }
 
-/* What is of devices alone, what of the CPU alone. */
+/* Options of devices alone, and of the CPU alone. */
 static int check_device(const job_opts *o)
 {
     const char *of_device = o->exec.tf32        ? "--tf32"

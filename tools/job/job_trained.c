@@ -1,5 +1,5 @@
-/* What parameters were trained on, as notes beside them: how a sample looks and what its target
- * is. Data without labels are read by it.
+/* The data that parameters were trained on, as notes beside them: how a sample looks and what
+ * its target is. Data without labels are read by it.
  *
  * "features" is a type and a shape, "f32 4" or "u8 3x32x32", with " standardised" after it;
  * of sequences it says how long they are, "u16 128", and that they are bytes, "u8 128".
@@ -80,8 +80,8 @@ sw_status job_note(const job *j, sw_model *model)
 
 /* ---- read -------------------------------------------------------------------------------- */
 
-/* "3x32x32" up to a blank or the end: what is after it, NULL where it is none. "" is a scalar.
- */
+/* "3x32x32" up to a blank or the end: the text after it, NULL where it is no shape. "" is a
+ * scalar. */
 static const char *read_shape(const char *text, sw_shape *s)
 {
     s->rank = 0;

@@ -18,7 +18,7 @@ bool tool_optimizer_has_momentum(const char *name, double *usual);
 /* Kind, momentum and nesterov. */
 void tool_optimizer_set(sw_optimizer_opts *opts, const char *name, double momentum);
 
-/* What a schedule reads besides rate, steps and warm-up. */
+/* Numbers that a schedule reads besides rate, steps and warm-up. */
 enum {
     TOOL_LR_CUTS = 1,
     TOOL_LR_FLOOR = 2,

@@ -89,7 +89,7 @@ void result_print_device(const char *label, const sw_exec *exec)
     cli_wrap(stdout, (int)strlen(label), (int)strlen(label), text);
 }
 
-/* What backward makes again without being asked to, since it is cheap. */
+/* Values that backward recomputes without being asked to, since they are cheap. */
 static void put_rebuilt(sw_json *json, const sw_plan_info *plan)
 {
     sw_json_open(json, "rebuilt", '{');

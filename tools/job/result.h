@@ -19,7 +19,7 @@ cli_text result_batch(int64_t runs, int64_t asked);
 /* "key": {"data": {"peak_bytes", "end_bytes"}, ..} */
 void result_put_phases(sw_json *json, const char *key, const sw_phase_info *phases);
 /* "predicted": the phases as planned; null in immediate mode, which gives nothing back before
- * the end of a run and so has no phases to predict. */
+ * the end of a run: it has no phases to predict. */
 void result_put_predicted(sw_json *json, const job *j, const job_program *program);
 /* model_bytes, arena_bytes, data_bytes, checkpoint_bytes (of the copy that checkpoints take,
  * where total_bytes counts it, else 0), total_bytes, lower_bound_bytes, launches (of a step on
@@ -30,10 +30,10 @@ void result_put_totals(sw_json *json, const job *j, const sw_plan_info *plan);
 void result_put_device(sw_json *json, const sw_exec *exec);
 /* The same as one line after `label`; nothing for the CPU. */
 void result_print_device(const char *label, const sw_exec *exec);
-/* What the budget adds to the operations of a step, weighed by their time, in per cent. */
+/* The operations that the budget adds to a step, weighed by their time, in per cent. */
 double result_more(const sw_plan_info *plan);
-/* What is done so that the budget holds, in one sentence after `label`; nothing where nothing
- * is. */
+/* The measures that make the budget hold, in one sentence after `label`; nothing where there
+ * are none. */
 void result_print_repeats(const char *label, const sw_plan_info *plan);
 
 /* The copy that checkpoints take, as one line after `label`; nothing where none is counted. */

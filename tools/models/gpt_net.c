@@ -1,5 +1,5 @@
-/* A decoder-only transformer as GPT-2 (Radford et al. 2019): learned places, layer norm in
- * front of each part, an output layer that is the embedding. */
+/* A decoder-only transformer as GPT-2 (Radford et al. 2019): learned places, layer norm before
+ * each part, an output layer that is the embedding. */
 #include "tools/models/gpt_net.h"
 #include <math.h>
 #include <stdio.h>

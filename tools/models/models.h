@@ -45,14 +45,14 @@ typedef struct {
 
 /* ---- the table --------------------------------------------------------------------------- */
 
-/* What a data set asks to be learned; see tool_task_of(). A model says which it can. */
+/* The tasks of data sets; see tool_task_of(). A model says which it can. */
 typedef enum {
     TOOL_CLASSIFY = 1, /* field 1 is a class: an integer for each sample */
     TOOL_REGRESS = 2,  /* field 1 is F32: numbers for each sample */
     TOOL_PREDICT = 4   /* fields 0 and 1 are ids of one shape: each id and the one after it */
 } tool_task;
 
-/* What `--data synthetic` means for a model. */
+/* The data of `--data synthetic` for a model. */
 typedef enum {
     TOOL_DIGITS, /* images drawn by this program, with their classes */
     TOOL_VECTORS /* random features, and targets of the same shape: `width` of them */
@@ -116,8 +116,8 @@ typedef struct {
     float mean[TOOL_CHANNELS], deviation[TOOL_CHANNELS];
 } tool_pixels;
 
-/* What is done with images while a model is trained: mirrored with a probability, moved by up
- * to `crop` rows and columns; 0: not. */
+/* Augmentation of images while a model is trained: mirrored with a probability, moved by up to
+ * `crop` rows and columns; 0: not. */
 typedef struct {
     float flip;
     int crop;
@@ -156,7 +156,7 @@ struct tool_net_opts {
     int knobs;      /* 1: the dropout of chains is the knob "dropout" */
 };
 
-/* What the data are for. */
+/* The task of the data. */
 tool_task tool_task_of(const sw_dataset_info *data);
 /* Whether field 0 has pixels, bytes that become numbers. */
 bool tool_has_pixels(const sw_dataset_info *data);

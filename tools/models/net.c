@@ -1,4 +1,4 @@
-/* What all models share: declaring, the losses of the tasks, the step function, chains of
+/* Shared by all models: declaring, the losses of the tasks, the step function, chains of
  * layers. */
 #include "alloc/base/mem.h"
 #include "tools/models/models.h"

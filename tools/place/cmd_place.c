@@ -4,7 +4,7 @@
 #include "tools/job/result.h"
 #include <string.h>
 
-/* What --prove asks for: many minutes of search. */
+/* The search that --prove asks for: many minutes. */
 #define PROVE_NODES ((int64_t)100000000)
 
 #define NO_LIMIT 1e9 /* thirty years, and far from what a clock overflows at */

@@ -1,4 +1,4 @@
-/* What `stepwell place` and `stepwell bench place` share: one solve, timed and checked. */
+/* Shared by `stepwell place` and `stepwell bench place`: one solve, timed and checked. */
 #ifndef STEPWELL_PLACE_H
 #define STEPWELL_PLACE_H
 

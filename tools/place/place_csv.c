@@ -160,7 +160,7 @@ static int column_of(const place_csv *csv, int role)
     return column;
 }
 
-/* What the solver cannot add up is told here, where the line is known. */
+/* Sums that the solver cannot hold are reported here, where the line is known. */
 static sw_status check_alignments(reader *r, uint64_t align)
 {
     uint64_t sum;
@@ -174,7 +174,7 @@ static sw_status check_alignments(reader *r, uint64_t align)
     return SW_OK;
 }
 
-/* What the numbers of a row must be to each other. */
+/* Checks the numbers of a row against each other. */
 static sw_status check_row(reader *r, const uint64_t *value)
 {
     const place_csv *csv = r->csv;

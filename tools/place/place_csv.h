@@ -21,8 +21,8 @@ typedef struct {
 } place_csv;
 
 /* Read and check the whole file. SW_FORMAT names the file, line and column of the first thing
- * that is wrong: a header without a wanted column or with an unknown one, a row with too few or
- * too many fields, a field that is no whole number of 64 bits, an empty lifetime, a size or
+ * that is wrong: a header without a required column or with an unknown one, a row with too few
+ * or too many fields, a field that is no whole number of 64 bits, an empty lifetime, a size or
  * alignment of 0, an id that an earlier row has, sizes whose sum is past 64 bits, sizes and
  * alignments whose sum is past what the solver takes. SW_IO when it cannot be read. On failure
  * nothing is left to free. */

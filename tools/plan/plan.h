@@ -1,4 +1,4 @@
-/* What the files of `stepwell plan` share. */
+/* Shared by the files of `stepwell plan`. */
 #ifndef STEPWELL_PLAN_H
 #define STEPWELL_PLAN_H
 

@@ -1,10 +1,10 @@
 /* stepwell plan --fit: the largest batch whose job fits a size.
  *
- * What must fit is total_bytes (model + step arena + data slots) of each program of the job:
- * full and last batch, training and evaluation. That is what a budget of this size would ask
- * for. A batch that is larger than the data set is planned as if the set had that many images
- * for training, since a user asks what the memory takes, not what the set has; the test set
- * stays as it is.
+ * The total_bytes (model + step arena + data slots) of each program of the job must fit: full
+ * and last batch, training and evaluation. That is what a budget of this size would ask for. A
+ * batch that is larger than the data set is planned as if the set had that many images for
+ * training, since a user asks what the memory takes, not what the set has; the test set stays
+ * as it is.
  *
  * The bound of a batch is model + data slots + the most that lives at one time in the training
  * program of a full batch: no placement needs less arena, and the job has that program (with
@@ -127,8 +127,8 @@ static sw_status plan_under(job *look, bool *fits)
     return SW_OK;
 }
 
-/* What a budget of the size could do, which runs ops again in backward: the first of a few
- * batches above the answer that it takes, not the largest. */
+/* The batch that a budget of the size could have, which runs ops again in backward: the first
+ * of a few batches above the answer that it takes, not the largest. */
 static sw_status look_under_budget(const task *t, plan_fit *fit)
 {
     static const int64_t halves[] = {4, 3}; /* a refusal may take as long as the whole search */
@@ -368,8 +368,8 @@ void plan_fit_print(const plan_opts *opts, const plan_fit *fit)
 {
     char text[300];
     snprintf(text, sizeof text,
-             "Largest batch that fits %s: %s. What must fit is total_bytes (model, arena and "
-             "data slots) of each program of the job.",
+             "Largest batch that fits %s: %s. The total_bytes that must fit (model, arena and "
+             "data slots) are those of each program of the job.",
              result_both(opts->fit_bytes).text, cli_digits((uint64_t)fit->found.batch).text);
     cli_wrap(stdout, 0, 0, text);
     printf("\n%11s %22s\n", "batch", "total_bytes");

@@ -70,7 +70,7 @@ static bool asks_for(const plan_opts *o, job_method method)
     return there;
 }
 
-/* What backprop alone has. */
+/* Options of backprop alone. */
 static const char *of_backprop(const plan_opts *o)
 {
     const job_opts *j = &o->job;

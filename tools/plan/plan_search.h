@@ -1,16 +1,15 @@
 /* The largest batch that fits a size, from figures of plans alone, and proved to be it.
  *
- * What a plan needs need not grow with the batch: layouts change with it, and two plans may be
- * placed more and less well. What does grow is a bound below it. So the bound is what a
- * bisection looks at: where it is above the size, this batch and all larger ones are excluded
- * at once. From there down the batches are tried one by one, and the first that fits is the
- * largest of all. */
+ * The bytes of a plan need not grow with the batch: layouts change with it, and one plan may be
+ * placed better than another. A bound below them does grow. So a bisection looks at the bound:
+ * where it is above the size, this batch and all larger ones are excluded at once. From there
+ * down the batches are tried one by one, and the first that fits is the largest of all. */
 #ifndef STEPWELL_PLAN_SEARCH_H
 #define STEPWELL_PLAN_SEARCH_H
 
 #include "alloc/base/base.h"
 
-/* What one batch needs at least: never more than its total. Between equal structures it does
+/* The least that one batch needs: never more than its total. Between equal structures it does
  * not fall when the batch grows from `grows_from` on. */
 typedef struct {
     size_t bytes;
@@ -21,7 +20,7 @@ typedef struct {
     size_t fit_bytes;
     int64_t most;       /* no larger batch fits, or is asked for */
     int64_t grows_from; /* the bound is used from this batch on */
-    /* What a batch needs at least, and in all: 1 <= batch <= most. Another status than SW_OK
+    /* The bytes of a batch, at least and in all: 1 <= batch <= most. Another status than SW_OK
      * ends the search. */
     sw_status (*bound)(void *context, int64_t batch, plan_bound *out);
     sw_status (*total)(void *context, int64_t batch, size_t *out);
@@ -37,9 +36,8 @@ typedef struct {
     int64_t n_bounds, n_tried; /* how often each was asked */
 } plan_found;
 
-/* What is excluded is excluded structure by structure, from the largest batch down. A bound
- * that fell between two batches of one structure proves nothing: those below are tried one by
- * one then. */
+/* Batches are excluded structure by structure, from the largest down. A bound that fell between
+ * two batches of one structure proves nothing: those below are tried one by one then. */
 SW_MUST_USE sw_status plan_search_run(const plan_search *search, plan_found *out);
 
 #endif

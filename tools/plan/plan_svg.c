@@ -120,7 +120,7 @@ static void legend(drawing *d)
 /* ---- phases ------------------------------------------------------------------------------ */
 
 /* From phase_from to `to` the ops are of one phase: a line where it begins, its name above. The
- * names of neighbours stand at two heights, so that short phases can be told apart. */
+ * names of neighbours stand at two heights, so that those of short phases do not overlap. */
 static void close_band(drawing *d, uint32_t to)
 {
     if (to == d->phase_from)

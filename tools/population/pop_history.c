@@ -1,7 +1,7 @@
-/* What the members did in the turns so far, for --plot. A member has at most pop_history_most
- * turns: once it has more, every second one is dropped, and of those that come every second is
- * kept, then every fourth, and so on; the last one always is. So what is kept is a function of
- * the turns alone, whether the run was interrupted or not. */
+/* The members' turns so far, for --plot. A member has at most pop_history_most turns: once it
+ * has more, every second one is dropped, and of those that come every second is kept, then
+ * every fourth, and so on; the last one always is. So what is kept is a function of the turns
+ * alone, whether the run was interrupted or not. */
 #include "alloc/base/mem.h"
 #include "tools/population/population.h"
 #include <float.h>

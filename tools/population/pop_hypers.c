@@ -1,4 +1,4 @@
-/* What each hyper-parameter is: a knob of the member, or a part of its config. */
+/* The kind of each hyper-parameter: a knob of the member, or a part of its config. */
 #include "tools/job/optimizer.h"
 #include "tools/population/population.h"
 #include <float.h>

@@ -1,5 +1,5 @@
-/* What of a run decides its numbers, as lines of an option and its value: a run that goes on
- * must say the same. */
+/* The options that decide a run's numbers, as lines of an option and its value: a run that goes
+ * on must have the same. */
 #include "tools/population/population.h"
 #include <inttypes.h>
 #include <stdarg.h>

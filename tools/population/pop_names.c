@@ -1,5 +1,5 @@
-/* The files that `stepwell pbt` is told to write: their names, and whether they can be written,
- * are looked at before anything runs. */
+/* The files that `stepwell pbt` is to write: their names, and whether they can be written, are
+ * checked before anything runs. */
 #include "tools/population/population.h"
 #include "tools/report/file_same.h"
 #include "tools/train/train.h"

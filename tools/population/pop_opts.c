@@ -124,7 +124,7 @@ static int check_job(const pop_opts *o)
     return CLI_GO;
 }
 
-/* What has no part in a run of another kind: --prove, --replay, --without. */
+/* Options with no part in a run of another kind: --prove, --replay, --without. */
 static int check_kind(const pop_opts *o)
 {
     const struct {

@@ -1,4 +1,4 @@
-/* What the files of --plot share. */
+/* Shared by the files of --plot. */
 #ifndef STEPWELL_POP_PLOT_H
 #define STEPWELL_POP_PLOT_H
 

@@ -8,7 +8,7 @@
 
 /* ---- the file ---------------------------------------------------------------------------- */
 
-/* What a run before this one wrote is not replaced where it goes on. */
+/* The profile of a run before this one is not replaced where it goes on. */
 static sw_status keep_before(const pop *p)
 {
     char kept[600];

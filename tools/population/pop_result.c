@@ -1,4 +1,4 @@
-/* What `stepwell pbt` prints when it is done. */
+/* The output of `stepwell pbt` when it is done. */
 #include "profiler/record/json.h"
 #include "tools/job/result.h"
 #include "tools/population/population.h"

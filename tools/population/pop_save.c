@@ -109,7 +109,7 @@ static sw_status fill_blob(pop *p, unsigned char *at, const pop_identity *identi
     return SW_OK;
 }
 
-/* The log of exploits, from which those of members can be made again, is never older than the
+/* The log of exploits, from which those of members can be rebuilt, is never older than the
  * checkpoint that says how long it is. */
 static sw_status sync_log(const pop *p)
 {

@@ -38,7 +38,7 @@ static sw_status make_feed(sw_feed **out, const job_data *data, int64_t batch, b
     return sw_feed_create(out, data->set, &opts);
 }
 
-/* What one of its members takes in one lane. */
+/* The bytes of one of its members in one lane. */
 static sw_status look(pop_shape *s)
 {
     s->member_bytes = sw_members_bytes(s->group);

@@ -150,7 +150,7 @@ static sw_status unpack(pop *p, const pop_state *s, sw_member member, uint64_t s
     return sw_member_seed_set(member, seed);
 }
 
-/* What waits has another shape's widths: it is unpacked beside the new one. */
+/* The waiting state has another shape's widths: it is unpacked beside the new one. */
 static sw_status bring_resized(pop *p, pop_member *m)
 {
     pop_shape *shape = p->shapes[m->shape], *old = p->shapes[m->waiting.shape];
@@ -239,7 +239,7 @@ void pop_drop(pop *p, int k)
     pop_state_free(p, &p->members[k].kept);
 }
 
-/* What the donor has, as it was kept or as it is, waits in the place of the target's state. */
+/* The donor's state, as it was kept or as it is, waits in the place of the target's. */
 static sw_status copy_state(pop *p, pop_member *to, int donor, int shape)
 {
     const pop_member *from = &p->members[donor];

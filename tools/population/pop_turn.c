@@ -102,8 +102,8 @@ static void gather(pop *p, calls *c, const int *members, int n, pop_part part, u
     }
 }
 
-/* A member whose updates were skipped too often has diverged: it waits for its turn, where it
- * is the worst. Whatever else fails a member ends it. */
+/* A member with too many skipped updates has diverged: it waits for its turn, where it is the
+ * worst. Whatever else fails a member ends it. */
 static sw_status note_failure(pop *p, int k, sw_status status)
 {
     pop_member *m = &p->members[k];
@@ -351,7 +351,7 @@ static void take_form(const pop *p, const pop_config *config, double *values)
     }
 }
 
-/* What another shape costs, before it is taken. */
+/* The cost of another shape, before it is taken. */
 static sw_status say_change(pop *p, int member, const pop_config *before,
                             const pop_config *config)
 {
@@ -367,8 +367,8 @@ static sw_status say_change(pop *p, int member, const pop_config *before,
     return SW_OK;
 }
 
-/* An explored shape that does not fit: the donor's stays, or the batch is halved. What is no
- * value of the space (a batch that is no choice, say) gives way to the donor's too. */
+/* An explored shape that does not fit: the donor's stays, or the batch is halved. A value
+ * outside of the space (a batch that is no choice, say) gives way to the donor's too. */
 sw_status pop_explored(int member, const double *donors, double *values, int n, void *user)
 {
     pop *p = user;

@@ -39,7 +39,7 @@ typedef struct {
 
 /* ---- shapes ------------------------------------------------------------------------------ */
 
-/* What decides a shape. */
+/* The values that decide a shape. */
 typedef struct {
     int64_t batch;
     cli_list hidden; /* n 0: the model has none */
@@ -120,7 +120,7 @@ enum {
     POP_ROW_VALUES /* of the steps up to here, in the order of the space */
 };
 
-/* What memory is predicted to take and takes. */
+/* Bytes that memory is predicted to take and takes. */
 typedef struct {
     sw_packing packing; /* of the present turn */
     sw_packing most_of; /* of the turn that takes the most */
@@ -246,13 +246,13 @@ void pop_pause_close(pop *p);
 /* Look at every shape that the space can reach, decide lanes and plans, and make the exec of
  * the run. CLI_GO or an exit status. */
 int pop_open(pop *p);
-/* What the lanes take with no one resident: no explore needs more. */
+/* Bytes of the lanes with no one resident: no explore needs more. */
 size_t pop_least(const pop *p);
 /* Who stays in this turn. */
 SW_MUST_USE sw_status pop_arrange(pop *p);
 /* Bytes of the budget as the library counts them, noted in memory.measured_peak. */
 SW_MUST_USE sw_status pop_measure(pop *p);
-/* What a member of a config takes, and its step with its batch. */
+/* Bytes of a member of a config, and of its step with its batch. */
 SW_MUST_USE sw_status pop_config_bytes(pop *p, const pop_config *config, size_t *member,
                                        size_t *lane);
 /* Whether a config fits; where it does not and --too-large says so, the batch is halved. */

@@ -13,7 +13,7 @@ typedef struct {
     const char *last;
 } place;
 
-/* The path that a link leads to, however many there are on the way; false for what is none. */
+/* The path that a link leads to, one link at a time; false where it is no link. */
 static bool follow(char *path)
 {
     char target[FILE_PATH_BYTES];

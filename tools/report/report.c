@@ -81,7 +81,7 @@ static bool is_export(const settings *s)
     return s->html != NULL || (report_is_export(s->format) && !is_csv(s));
 }
 
-/* What was asked for together goes together: CLI_GO, or CLI_USAGE with a message. */
+/* Whether the options go together: CLI_GO, or CLI_USAGE with a message. */
 static int check(const settings *s)
 {
     if (s->html != NULL && (s->json || s->out != NULL || strcmp(s->format, "text") != 0))
@@ -197,7 +197,7 @@ static int run_several(settings *s, int n)
     return report_ranks(&asked, s->files, n);
 }
 
-/* What most people who have no file yet come for. */
+/* The first steps, for people who have no file yet. */
 static int say_how(void)
 {
     const int code = cli_error(CLI_USAGE, "FILE must be given: a profile, or a snapshot of "

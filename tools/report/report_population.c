@@ -198,7 +198,7 @@ static int print_difference(population *p, population *other, const plan *x,
     return print_pair(&pair, x, a);
 }
 
-/* What is no regular file is opened once, by who reads all of it. */
+/* A file that is not a regular one is opened once, by the reader of all of it. */
 int report_is_population(const char *path, bool *is)
 {
     struct stat st;

@@ -5,7 +5,7 @@
 #include "profiler/inspect/report/print.h"
 #include "tools/report/report_gate.h"
 
-/* What was asked for; NULL: not. */
+/* The options; NULL: not given. */
 typedef struct {
     const char *file, *diff, *turns, *member, *html, *out, *format;
     bool json;

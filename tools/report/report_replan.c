@@ -76,7 +76,7 @@ static sw_status refuse_own(const char *path)
             path, path);
 }
 
-/* What does not even begin like a snapshot has no byte that is wrong. */
+/* A file that does not even begin like a snapshot has no byte that is wrong. */
 static sw_status explain(const char *path, sw_status status)
 {
     bool is = true;

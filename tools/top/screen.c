@@ -107,7 +107,7 @@ void screen_close(void)
     screen.wanted = false;
 }
 
-/* What runs in the background draws nothing until it is back. */
+/* A program in the background draws nothing until it is back. */
 void screen_begin(void)
 {
     screen.line = 0;

@@ -91,7 +91,7 @@ static sw_status keep_head(top *t)
     return profile_lines_head(&t->lines, t->head, sizeof t->head, &t->n_head);
 }
 
-/* What is after what was read; *same is false when the file is another one than it was. */
+/* Reads the bytes after those read so far; *same is false when the file is another one now. */
 static sw_status read_more(top *t, bool *same)
 {
     uint64_t size;

@@ -220,7 +220,7 @@ static void draw_totals(const top *t)
     draw(&p);
 }
 
-/* What is not finite is drawn as the highest of all. */
+/* A value that is not finite is drawn as the highest of all. */
 static void add_spark(piece *p, const top_series *s)
 {
     uint64_t scaled[TOP_POINTS];

@@ -88,8 +88,8 @@ static bool begins(const char *text, size_t n, const char *with)
     return n >= length && memcmp(text, with, length) == 0;
 }
 
-/* What lies far after is sampled, but for runs that allocated and for what is no step. A line
- * that does not look as this program writes it is read. */
+/* Steps far before the end are sampled, but for those that allocated; events are left out. All
+ * other lines are read, also those that this program did not write. */
 static bool wants(void *context, const char *text, size_t n, uint64_t at)
 {
     static const char calm[] = "\"allocations\":0,";

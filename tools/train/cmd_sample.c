@@ -329,7 +329,7 @@ static int parse(sample_opts *o, int argc, char **argv)
     return cli_parse(&command, argc, argv);
 }
 
-/* What is not given is as the file says, or as it is in train. */
+/* Options that are not given are as the file says, or as in train. */
 static int take_note(sample_opts *o)
 {
     const sw_status status = job_trained_read(&o->trained, o->load);

@@ -120,7 +120,7 @@ static int open_profile(train *t)
     return status == SW_OK ? CLI_GO : cli_library_error(status, false);
 }
 
-/* What jemalloc must be told when the program starts cannot be mended at its end. */
+/* Settings that jemalloc needs when the program starts cannot be mended at its end. */
 static int check_heap_profile(const train *t)
 {
     if (t->opts.heap_profile == NULL || sw_heap_profile_ready() == SW_OK)

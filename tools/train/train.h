@@ -21,7 +21,7 @@ enum {
 #include "tools/train/train_options.def"
 };
 
-/* What was observed of one program. */
+/* Observations of one program. */
 typedef struct {
     uint64_t runs;
     sw_phase_info phase[SW_PHASES]; /* the highest peak of all runs, the end of the last */
@@ -36,8 +36,8 @@ typedef struct {
     int64_t right, rows; /* right is 0 where there are no classes */
 } train_score;
 
-/* What a step took: of each phase the highest peak of its runs, and what lives at its end in
- * the last of them. */
+/* The bytes of a step: of each phase the highest peak of its runs, and the live bytes at its
+ * end in the last of them. */
 typedef struct {
     sw_phase_info phase[SW_PHASES];
     size_t peak_bytes;
@@ -116,7 +116,7 @@ typedef struct {
 /* Checkpoints of a run. */
 typedef struct {
     train_progress taken;        /* with what was taken, and is not written yet */
-    bool waits;                  /* for its step to be told */
+    bool waits;                  /* for its step to be reported */
     bool running;                /* a save may be on its way */
     bool lost;                   /* the last save of the run failed */
     bool told_trouble;           /* the last save failed, and it was said */
@@ -136,7 +136,7 @@ typedef struct {
     sw_loader *train_loader, *test_loader;
     train_measured measured[JOB_PROGRAMS];
     cli_times times;    /* of warm steps of the main program, loader included */
-    train_progress now; /* where it is, all that was told included */
+    train_progress now; /* where it is, with all that was reported */
     bool inside;        /* of an epoch that was begun */
     uint64_t total_steps, lr_every;
     train_find *find;      /* of --find-lr; NULL: it trains */
@@ -148,7 +148,7 @@ typedef struct {
     int64_t batches;     /* of an epoch, micro-batches each */
     train_step steps[2]; /* step k is at k % 2 */
     train_flight flight; /* the last run, on a device */
-    uint64_t told_ns;    /* when the last step was told */
+    uint64_t told_ns;    /* when the last step was reported */
     train_saving saving;
     sw_file *metrics;       /* NULL: not asked for */
     sw_tfevents events;     /* the record that is made for it, where it is TensorBoard's */
@@ -168,8 +168,8 @@ int train_check_files(const train_opts *opts);
 int train_check_data(const char *option, const char *path, const job_opts *opts);
 /* CLI_GO, or CLI_FAILED when a file that is to be written cannot be. */
 int train_check_writable(const train_opts *opts);
-/* The same for one; NULL is fine. What is `replaced` is written beside the old one first, in
- * the same folder. */
+/* The same for one; NULL is fine. A file that is `replaced` is written beside the old one
+ * first, in the same folder. */
 int train_check_file(const char *option, const char *path, bool replaced);
 /* CLI_FAILED where it is there and no regular file: a pipe or a device keeps nothing that a run
  * could go on from. */
@@ -199,7 +199,7 @@ sw_schedule train_schedule(const train *t);
 /* One validation, and what is said of it. */
 SW_MUST_USE sw_status train_validate(train *t);
 
-/* What decides the numbers of the run, in the order in which differences are told. */
+/* Options that decide the numbers of the run, in the order in which differences are named. */
 void train_identify(const train *t, train_identity *to);
 /* Both as text, and back: SW_INVALID names the first option that is another one. */
 void train_progress_put(sw_json *json, const train_identity *identity, const train_progress *p);
@@ -208,7 +208,7 @@ SW_MUST_USE sw_status train_progress_read(const char *text, size_t bytes, const 
 
 /* --checkpoint and --resume. CLI_GO, or CLI_USAGE. */
 int train_checkpoint_check(const train_opts *opts);
-/* What job_open makes the checkpoint from. */
+/* The options that job_open makes the checkpoint from. */
 void train_checkpoint_opts(train *t);
 /* The file of --resume that says how pixels become numbers, as that of --load-params does;
  * NULL: there is none yet. Valid until the next call. */
@@ -218,7 +218,7 @@ const char *train_resumed_params(const train_opts *opts);
 int train_resume(train *t);
 /* After a step: take a checkpoint where one is due. */
 SW_MUST_USE sw_status train_checkpoint_step(train *t);
-/* A step was told: what was taken after it can be written. */
+/* A step was reported: the checkpoint that was taken after it can be written. */
 SW_MUST_USE sw_status train_checkpoint_told(train *t, uint64_t step);
 /* Nanoseconds from one to the next, where steps do not say it. */
 uint64_t train_every_ns(const cli_every *every);
@@ -248,8 +248,8 @@ SW_MUST_USE sw_status train_metrics_go_on(train *t, uint64_t bytes);
  * SW_BUSY where another process writes it. */
 SW_MUST_USE sw_status train_rows_go_on(sw_file **out, const char *path, const char *head,
                                        uint64_t *bytes);
-/* Where the file is open, and how much of it the rows that were told until now take. One that
- * was given up stays at its last whole row. For the thread of the loop. */
+/* Where the file is open, and how much of it the rows that were reported until now take. One
+ * that was given up stays at its last whole row. For the thread of the loop. */
 void train_metrics_position(const train *t, bool *there, uint64_t *bytes);
 /* Sync the rows. Another thread may call it while the loop writes, but one at a time, and it
  * must have returned before train_metrics_close: who closes waits for the save that goes on. */

@@ -1,8 +1,8 @@
 /* --checkpoint and --resume: when a run is saved, and how it goes on.
  *
- * A checkpoint is what was so after a step. On a device the models are copied after the step
- * while the next one is begun, and what the step came to is known later: so the loop's progress
- * is noted when the copy is asked for, gets its sums when the step is told, and is written
+ * A checkpoint is the state after a step. On a device the models are copied after the step
+ * while the next one is begun, and the step's results are known later: so the loop's progress
+ * is noted when the copy is asked for, gets its sums when the step is reported, and is written
  * then. */
 #include "tools/train/train.h"
 #include "kernels/dispatch.h"
@@ -27,7 +27,7 @@ static bool names_one(const char *a, const char *b)
     return strcmp(a, b) == 0 || file_same(a, b);
 }
 
-/* What is no regular file is refused for that, by train_check_writable. */
+/* train_check_writable refuses a file that is not a regular one. */
 static sw_status any_generation(const char *path, bool *any)
 {
     char name[FILE_PATH_BYTES];
@@ -121,7 +121,7 @@ void train_checkpoint_opts(train *t)
     t->job.saves = t->opts.job.checkpoint != NULL || t->opts.resume != NULL;
 }
 
-/* What is damaged is passed over here too, and named once it is loaded. */
+/* A damaged file is passed over here too, and named once it is loaded. */
 const char *train_resumed_params(const train_opts *o)
 {
     static char name[FILE_PATH_BYTES];
@@ -151,7 +151,7 @@ static void say_differences(const sw_checkpoint_found *found, const train *t)
                  found->path, found->isa, isa);
 }
 
-/* What was put beside the models, held against the options of this run. */
+/* The notes beside the models, compared with the options of this run. */
 static int read_progress(train *t, const char *path)
 {
     static train_identity identity; /* some 20 KiB */
@@ -193,7 +193,7 @@ static int go_on(train *t, const sw_checkpoint_found *found)
     return CLI_GO;
 }
 
-/* What the run before wrote of its profile is not replaced. */
+/* The profile of the run before is not replaced. */
 static int keep_profile(const train *t)
 {
     char kept[FILE_PATH_BYTES];
@@ -308,7 +308,7 @@ static sw_status write_taken(train *t)
     return written == SW_OK ? look(t) : written;
 }
 
-/* What cannot be saved on the way is said, once, and tried again: training goes on, unless the
+/* A save that fails on the way is reported, once, and tried again: training goes on, unless the
  * card or the model has failed. */
 static sw_status tried(train *t, sw_status status)
 {
@@ -367,7 +367,7 @@ sw_status train_checkpoint_step(train *t)
         SW_TRY(train_catch_up(t));
     sw_status status = take(t);
     if (status == SW_OK && t->flight.there)
-        s->waits = true; /* for the step to be told */
+        s->waits = true; /* for the step to be reported */
     else if (status == SW_OK)
         status = write_taken(t);
     return tried(t, status);

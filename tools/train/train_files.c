@@ -1,5 +1,5 @@
-/* The files that `stepwell train` is told to write: none of them may be another that it writes
- * or reads, by whatever name, and whether the parameters can be saved is known before the
+/* The files that `stepwell train` is to write: none of them may be another that it writes or
+ * reads, by whatever name, and whether the parameters can be saved is known before the
  * training. */
 #include "alloc/base/assert.h"
 #include "tools/report/file_same.h"

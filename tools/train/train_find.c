@@ -28,7 +28,7 @@ static const char *given(bool is, const char *option)
     return is ? option : NULL;
 }
 
-/* What has no part in a sweep. */
+/* Options with no part in a sweep. */
 static const char *excluded(const train_opts *o)
 {
     const job_opts *j = &o->job;

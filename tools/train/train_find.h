@@ -21,7 +21,7 @@ typedef struct train_find {
     bool over;      /* the loss went up, or is no number any more */
 } train_find;
 
-/* What the points say; rates are NaN where the loss never fell. */
+/* Results of the points; rates are NaN where the loss never fell. */
 typedef struct {
     double steepest; /* where the smoothed loss falls fastest */
     double tenth;    /* a tenth of the rate with the lowest smoothed loss */

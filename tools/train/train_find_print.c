@@ -1,4 +1,4 @@
-/* What a sweep of --find-lr says: as text, as JSON, as a picture. */
+/* The results of a sweep of --find-lr: as text, as JSON, as a picture. */
 #include "tools/cli/svg.h"
 #include "tools/train/train_find.h"
 #include <inttypes.h>

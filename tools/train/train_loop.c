@@ -1,6 +1,6 @@
 /* The loop of `stepwell train`: micro-batches, steps, validations, epochs. A step is an update;
  * with --accumulate it takes several micro-batches, the last of an epoch fewer. On a device the
- * metrics of a run are read when the next one has begun, and a step is told then. */
+ * metrics of a run are read when the next one has begun, and a step is reported then. */
 #include "tools/train/train.h"
 #include <inttypes.h>
 #include <math.h>
@@ -20,7 +20,7 @@ static void keep_highest(train_measured *m, const sw_run_info *info)
         m->bump_bytes = info->bump_bytes;
 }
 
-/* What a device replays is as its first run was. */
+/* A replay on a device is as the first run was. */
 static void add_bytes(train_bytes *to, const sw_run_info *info, const train_measured *m)
 {
     const sw_phase_info *phase = info->replayed ? m->phase : info->phase;
@@ -66,7 +66,7 @@ static sw_status add_metrics(train *t, int ago, const train_flight *f)
     return SW_OK;
 }
 
-/* Read what the run of `ago` runs ago came to. What a device replays is as planned. */
+/* Read the results of the run of `ago` runs ago. A replay on a device is as planned. */
 static sw_status read_run(train *t, int ago, const train_flight *f)
 {
     sw_run_info info = {.size = sizeof info};
@@ -98,8 +98,8 @@ static bool reads_at_once(const train *t)
     return !job_on_device(o) || o->exec.sync_ops || o->immediate;
 }
 
-/* A step of two runs, whose moves are runs of the exec too: the score is of both. What a
- * program shows by roles and layers is a run's of its own, which changes nothing. */
+/* A step of two runs, with moves that are runs of the exec too: the score is of both. The roles
+ * and layers of a program are those of a run of its own, which changes nothing. */
 static sw_status run_zeroth(train *t, const sw_run_args *args, const train_flight *f)
 {
     train_measured *m = &t->measured[f->which];
@@ -171,8 +171,8 @@ static sw_status evaluate(train *t, train_score *out)
     return land(t);
 }
 
-/* A failure costs the file, not the training, which may have gone on for days: it is told now,
- * once, and fails the run at its end unless a later save succeeds. */
+/* A failure costs the file, not the training, which may have gone on for days: it is reported
+ * now, once, and fails the run at its end unless a later save succeeds. */
 static void save_best(train *t)
 {
     t->now.best_lost = true;
@@ -335,7 +335,7 @@ static bool is_timed(const train *t, const train_step *s)
 }
 
 /* All runs of a step were read: say what it came to. Where they are read late, its time, if it
- * is `timed`, is that since the step before was told. */
+ * is `timed`, is that since the step before was reported. */
 static sw_status tell(train *t, train_step *s, bool timed)
 {
     if (!s->there)
@@ -394,8 +394,7 @@ static sw_status next_step(train *t, bool *more)
     return tell(t, t->flight.there ? before : s, true);
 }
 
-/* A step of which part went by before the one before it was told has no time of its own.
- */
+/* A step that began before the one before it was reported has no time of its own. */
 sw_status train_catch_up(train *t)
 {
     train_step *s = &t->steps[t->now.step % 2];
@@ -453,8 +452,8 @@ static void tell_epoch(train *t)
     train_metrics_row(t, &row);
 }
 
-/* What is left of the epoch. A run that goes on may have been interrupted before a
- * validation, or in it. */
+/* The rest of the epoch. A run that goes on may have been interrupted before a validation, or
+ * in it. */
 static sw_status train_epoch(train *t)
 {
     for (bool more = true; more;) {

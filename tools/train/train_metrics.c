@@ -33,8 +33,8 @@ int train_metrics_check(const char *path)
                      path);
 }
 
-/* What could not be written is told once and fails the run at its end; training goes on. The
- * file stays open: another thread may be syncing it. */
+/* A row that could not be written is reported once and fails the run at its end; training goes
+ * on. The file stays open: another thread may be syncing it. */
 static void put(train *t, uint64_t step, const void *text, size_t n)
 {
     const sw_status status = sw_file_write(t->metrics, text, n);
@@ -273,7 +273,7 @@ void train_metrics_row(train *t, const train_row *row)
                                                : write_json(t, row, text));
 }
 
-/* Why a lost one failed was told. */
+/* The failure of a lost one was reported. */
 void train_metrics_close(train *t)
 {
     if (t->metrics_lost)

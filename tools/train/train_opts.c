@@ -101,7 +101,7 @@ static bool is_stream(const char *path)
     return path != NULL && strcmp(path, "-") == 0;
 }
 
-/* What training alone has: its files and its schedule. */
+/* Options of training alone: its files and its schedule. */
 static int check(train_opts *o)
 {
     job_opts *j = &o->job;

@@ -1,4 +1,4 @@
-/* What `stepwell train` puts into its checkpoints: the options that decide the numbers, which a
+/* The part of `stepwell train` in its checkpoints: the options that decide the numbers, which a
  * run that goes on must have too, and how far the loop is. JSON; numbers that must come back to
  * the bit, and may be no numbers, are written as the digits of their bits. */
 #include "profiler/record/json_read.h"

@@ -1,4 +1,4 @@
-/* What `stepwell train` prints when it is done. */
+/* The output of `stepwell train` when it is done. */
 #include "profiler/record/utf8.h"
 #include "profiler/inspect/report/process_table.h"
 #include "tools/job/result.h"
@@ -17,7 +17,7 @@ static const struct {
                  {"need", SW_WITNESS_NEED}};
 enum { N_WITNESSES = sizeof witnesses / sizeof *witnesses };
 
-/* What measured a program, and what it found. */
+/* The phases of a program, as the witness or the run measured them. */
 static const sw_phase_info *measured_phases(const train *t, const train_measured *m)
 {
     return t->opts.witness ? m->witness.phase : m->phase;

@@ -20,7 +20,7 @@ static const char *first_of(const char *const *list, size_t n)
     return NULL;
 }
 
-/* What is of gradients, and what needs more of a trainer than it keeps. */
+/* Options of gradients, and those that need more of a trainer than it keeps. */
 static const char *not_zeroth(const train_opts *o)
 {
     const job_opts *j = &o->job;

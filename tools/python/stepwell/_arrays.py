@@ -214,7 +214,7 @@ def arrays(*xs):
 
 def samples(x, scale=0.0, shift=0.0):
     """An sw_samples of x, whose first axis goes from sample to sample, for sw_dataset_arrays: any
-    strides, any type of sw_number. What sw_dataset_arrays uses where it lies is not copied."""
+    strides, any type of sw_number. Arrays that sw_dataset_arrays uses in place are not copied."""
     found = _found(x)
     if not 1 <= len(found.shape) <= _header.SW_MAX_RANK + 1:
         raise ValueError(f"samples must have 1 to {_header.SW_MAX_RANK + 1} dims, the first of them from sample to sample (got {len(found.shape)})")

@@ -153,7 +153,7 @@ class Function:
             raise type(refused)(f"argument {i + 1}: {refused}: {self.row.text}") from refused
 
     def finish(self, result, call, given, outermost):
-        """What Python gets of a result, or what the call raises."""
+        """The Python value of a result, or the error of the call."""
         raised = call.raised
         while outermost and _stray:
             raised.append(_stray.popleft())

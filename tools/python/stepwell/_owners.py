@@ -81,7 +81,7 @@ class Body:
     serial = 0
 
     def destroy(self):
-        """What the destroy function answers; None where it cannot fail."""
+        """The answer of the destroy function; None where it cannot fail."""
         pointer, self.pointer = self.pointer, None
         for other in self.borrows:
             other.borrowed_by.discard(self)
@@ -265,7 +265,7 @@ def borrow(fn, *given):
 def get(fn, *given):
     """Call a function of <stepwell.h> without its last arguments, which are places that it fills,
     and return what it filled: get(sw_metric_get, exec, "loss") is a float, get(sw_plan, exec, args)
-    an sw_plan_info. Several are a tuple. What stepwell.Error tells has it too, as `out`."""
+    an sw_plan_info. Several are a tuple. stepwell.Error has it too, as `out`."""
     row = the_function(fn).row
     n = len(row.arguments) - len(given)
     if not 0 < n <= len(row.outs) or row.outs[-n:] != list(range(len(row.arguments) - n, len(row.arguments))):
@@ -284,7 +284,7 @@ def get(fn, *given):
 
 
 def found(made):
-    """What Python has of a place that was filled."""
+    """The Python value of a place that was filled."""
     if isinstance(made, ctypes.c_char_p):
         return None if made.value is None else made.value.decode(errors="replace")
     return made.value if isinstance(made, ctypes._SimpleCData) else made

@@ -1,4 +1,4 @@
-"""What _header.py is made of: structs, callbacks, prototypes, and how Python values become C's."""
+"""The parts of _header.py: structs, callbacks, prototypes, and how Python values become C's."""
 import ctypes
 import os
 import sys
@@ -72,7 +72,7 @@ class Address(int):
 
 
 def keep(struct, name, value):
-    """What a member points to lives as long as the struct. (No method: a member has this name.)"""
+    """Keeps the target of a member as long as the struct. (No method: a member has this name.)"""
     struct.__dict__.setdefault("_kept", {})[name] = value
 
 
@@ -108,7 +108,7 @@ class function:
 
 
 def target(kind):
-    """What a pointer type points to, or None."""
+    """The target of a pointer type, or None."""
     return getattr(kind, "_type_", None) if isinstance(kind, type) and issubclass(kind, ctypes._Pointer) else None
 
 
