@@ -210,7 +210,7 @@ static void empty(content *f)
     f->n = 0;
 }
 
-/* What is after the cut is zeros where the file grows again. */
+/* Where the file grows again, zeros come after the cut. */
 static void cut(content *f, size_t n)
 {
     if (n < f->n)

@@ -1,11 +1,11 @@
-/* What a loss of power can leave of a folder, by what was recorded of the file table.
+/* The states that a loss of power can leave of a folder, by the record of the file table.
  *
  * The model: what was written to a file since its last sync is there or not, sector by sector
  * and in any order; its length is any that it has had since then, and bytes that never came
  * read as zeros. A name that was made, renamed, linked or removed since its folder was last
- * synced is as before or as after, each by itself. Renaming is one change. What was synced
- * stays - but of a file that has had no name yet, nothing is synced: Btrfs leaves that out.
- * Names are those of one folder. */
+ * synced is as before or as after, each by itself. Renaming is one change. Synced bytes stay -
+ * but of a file that has had no name yet, nothing is synced: Btrfs leaves that out. Names are
+ * those of one folder. */
 #ifndef SW_TEST_CRASH_H
 #define SW_TEST_CRASH_H
 

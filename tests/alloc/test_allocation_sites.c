@@ -22,7 +22,7 @@ static void begin_places(void)
     sw_after(end_places, NULL);
 }
 
-/* The bytes of the site whose name ends with this text; false where there is no such site. */
+/* The bytes of the site with a name that ends with this text; false where there is none. */
 static bool place_at(const char *end, sw_alloc_site *out)
 {
     for (uint32_t i = 0; sw_sites_read(i, out); i++) {
@@ -159,8 +159,8 @@ static void a_refused_begin_changes_nothing(void)
     CU_ASSERT(!swi_sites_on());
 }
 
-/* What a purpose asked for is in its figures, where the backend has purposes; a malloc of the
- * program's own is the others'. */
+/* Where the backend has purposes, bytes that a purpose asked for are in its figures; those of
+ * the program's own malloc are in the others'. */
 static void the_backend_says_who_has_what(void)
 {
     enum { OURS = 3 << 20, THEIRS = 5 << 20, SMALL = 64 << 10 };

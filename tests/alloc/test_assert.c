@@ -31,7 +31,7 @@ static void give_too_much(void)
         sw_budget_give(budget, 11);
 }
 
-/* What lives once is released twice. */
+/* A range that was placed once is released twice. */
 static void release_twice(void)
 {
     sw_store *store;

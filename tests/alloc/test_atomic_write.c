@@ -119,7 +119,7 @@ static void a_name_without_a_folder_is_in_this_one(void)
 
 /* ---- what is left ----------------------------------------------------------------- */
 
-/* A process that holds a lock until it is told to go. */
+/* A process that holds a lock until it gets the order to go. */
 static pid_t start_holder(const char *path, int *to_end)
 {
     int ends[2], ready[2];

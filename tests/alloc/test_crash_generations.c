@@ -11,7 +11,7 @@ enum { BYTES = 30000, PART = 700, KEEP = 3, LOG_OLD = 1500, LOG_NEW = 3000 };
 
 static char folder[1024], path[1400], log_path[1400];
 
-/* What is in the states of one save. Generation 0 is the newest; "older" were there before. */
+/* The states of one save. Generation 0 is the newest; "older" were there before. */
 static struct {
     char name;          /* of the bytes that are written */
     bool damaged;       /* what stood at the path was no whole generation */

@@ -168,7 +168,7 @@ static void many_processes_hold_one_name_in_turn(void)
     CU_ASSERT_FALSE(sw_file_taken(lock));
 }
 
-/* What only has the name of a lock stays as it is. */
+/* A file that only has the name of a lock stays as it is. */
 static void other_files_of_the_name_stay(void)
 {
     sw_file *held = NULL;

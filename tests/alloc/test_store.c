@@ -80,7 +80,7 @@ static bool writable(unsigned char *at)
     return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* What grew is where it was, but for the kind that says so. */
+/* A store that grew stays where it was, but for the kind that says so. */
 static void stays(const struct kind *kind, const sw_store *store, unsigned char **base)
 {
     if (!kind->moves)
@@ -343,7 +343,7 @@ static const sw_test tests[] = {
      sim_fails_as_planned_and_stays_failed_if_sticky},
     {"sim keeps a log of its first calls", sim_keeps_a_log_of_its_first_calls},
     {"each call of a device can fail, and a retry works", each_call_of_a_device_can_fail},
-    {"a device gives exactly what is wanted, and takes it back",
+    {"a device gives exactly what is requested, and takes it back",
      a_device_gives_exactly_what_is_wanted_and_takes_it_back},
 };
 SW_SUITE("store", tests)

@@ -227,7 +227,7 @@ static void a_file_stays_when_the_next_cannot_be_opened(void)
     CU_ASSERT(read_file(path, text, sizeof text, &got) == SW_OK && got == 4);
 }
 
-/* What cannot be looked at is not taken for a name that is free. */
+/* A name that cannot be looked at does not count as free. */
 static void a_name_is_taken_free_or_unknown(void)
 {
     bool taken = false;

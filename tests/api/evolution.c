@@ -1,6 +1,6 @@
-/* Evolution strategies by ask and tell: a small net steers a cart to the middle of a rail. What
- * it is good for comes from a simulation, which has no gradient; 64 carts run side by side,
- * each steered by a net of its own, all of them rows of one batch. */
+/* Evolution strategies by ask and tell: a small net steers a cart to the middle of a rail. Its
+ * fitness comes from a simulation, which has no gradient; 64 carts run side by side, each
+ * steered by a net of its own, all of them rows of one batch. */
 #include <stdio.h>
 #include <stepwell.h>
 

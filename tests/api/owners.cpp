@@ -100,7 +100,7 @@ bool trains()
     return true;
 }
 
-/* What a step throws comes out of sw_run, and everything still ends. */
+/* An exception that a step throws comes out of sw_run, and everything still ends. */
 bool a_step_may_throw()
 {
     auto opts = stepwell::sized<sw_exec_opts>();

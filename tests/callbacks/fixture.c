@@ -221,7 +221,7 @@ bool fixture_make(fixture *f, uint32_t of)
            (!(of & EVOLUTION) || evolution(f));
 }
 
-/* What the callback destroyed is gone. */
+/* An object that the callback destroyed is gone. */
 static bool was_ended(const fixture *f, uint32_t of)
 {
     return f->row != NULL && f->row->ends && (f->row->of & of) != 0 && !f->failed;

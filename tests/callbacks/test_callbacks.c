@@ -1,4 +1,4 @@
-/* What callbacks may call: each callback of the library, and in it each function that takes an
+/* Calls from callbacks: each callback of the library, and in it each function that takes an
  * object. Both lists are made from <stepwell.h> (generate.py). Each pair has a process of its
  * own, so that a crash or an endless call is a failure by name. */
 #define SW_TABLE
@@ -16,7 +16,7 @@
 
 enum { N_ROWS = sizeof rows / sizeof *rows, SECONDS = 20 };
 
-/* What a child leaves. */
+/* The results that a child leaves. */
 typedef struct {
     bool made, called, failed, ended;
     int status, outer;
@@ -49,7 +49,7 @@ static void child(const scene *s, const row *r, int answer)
     _exit(0);
 }
 
-/* What became of it; false where it crashed or did not end, which is a failure. */
+/* How the child ended; false where it crashed or did not end, which is a failure. */
 static bool run(const scene *s, const row *r, int answer)
 {
     int how;
@@ -621,7 +621,7 @@ static const sw_test tests[] = {
     {"refusals name object and call", refusals_name_object_and_call},
     {"pairs neither crash nor hang, and what is in use is refused",
      pairs_neither_crash_nor_hang},
-    {"a status that is none is invalid, with its number", a_status_that_is_none_is_invalid},
+    {"an unknown status is invalid, with its number", a_status_that_is_none_is_invalid},
     {"a status is passed on", a_status_is_passed_on},
     {"a call ends itself alone", a_call_ends_itself_alone},
     {"a step function fails with a status", a_step_function_fails_with_a_status},

@@ -175,7 +175,7 @@ static void what_is_no_step_and_no_time_is_refused(void)
 
 /* ---- pages ------------------------------------------------------------------------------- */
 
-/* What --help prints as that page. */
+/* The text of that page of --help. */
 static const char *page_of(cli_page page)
 {
     static char text[8192];

@@ -1,9 +1,9 @@
 /* Which kernels a real device has checked last, with which sources: tests/cuda/DEVICE.md.
  *
  * A kernel's sources are the .cu files that its entries are in and all that they include of
- * this project, without comments; their hash is kept with the date, the card and its driver.
- * What a device has never checked, or not since a source changed, is stale: it is shown, never
- * an error. The suite that runs on a device marks what passed there (device_mark). */
+ * this project, without comments; their hash is kept with the date, the card and its driver. A
+ * kernel that no device has checked since its sources changed is stale: it is shown, never an
+ * error. The suite that runs on a device marks what passed there (device_mark). */
 #ifndef SW_TESTS_DEVICE_LIST_H
 #define SW_TESTS_DEVICE_LIST_H
 

@@ -21,7 +21,7 @@ int main(int argc, char **argv)
         argc -= 2, argv += 2;
     }
     if (argc != 1 && argc != 4)
-        return fail("DATE CARD DRIVER are wanted, or nothing", "");
+        return fail("expected DATE CARD DRIVER, or nothing", "");
     if (!sw_device_list_kernels(&list, &why))
         return fail(why, "");
     if (!sw_device_list_read(&list, SW_DEVICE_LIST))

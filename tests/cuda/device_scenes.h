@@ -49,7 +49,7 @@ typedef struct {
     void *context;
 } sw_scene_run;
 
-/* What a training leaves: the metric of its last step, and all parameters and buffers. */
+/* The results of a training: the metric of its last step, and all parameters and buffers. */
 typedef struct {
     double loss;
     float *numbers;
@@ -60,7 +60,7 @@ typedef struct {
  * fails. */
 sw_status sw_scene_train(const sw_scene *scene, const sw_scene_run *run, sw_scene_end *end);
 /* end->numbers are freed by the caller (free). */
-/* What such a training leaves; one that fails ends the test. */
+/* The results of such a training; one that fails ends the test. */
 sw_scene_end sw_scene_trained(const sw_scene *scene, sw_scene_run run);
 
 /* Same loss and numbers, to the bit. */

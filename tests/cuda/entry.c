@@ -186,8 +186,8 @@ static void serial(const sw_par *par, void (*body)(void *arg, int part), void *a
 }
 static const sw_par one_thread = {1, serial};
 
-/* The CPU's kernels are told in the launch, the device's in its memory, that changes between
- * replays. */
+/* The CPU's kernels get the counters in the launch, the device's in its memory, which changes
+ * between replays. */
 static const sw_cuda_counters first_counters = {3, 1}, other_counters = {4, 0x90000001u};
 #define SEED 0x5eed0f0900000001u
 #define STREAM 77
@@ -381,7 +381,7 @@ static void is_refused(const sw_entry_run *r)
     CU_ASSERT_EQUAL(after, before);
 }
 
-/* What the CPU has for the counters of a replay: other numbers where it draws some. */
+/* The CPU's results for the counters of a replay: other numbers where it draws some. */
 static void compare_draws(const sw_entry_run *r, const call *replayed, const call *before)
 {
     static call cpu;

@@ -13,7 +13,7 @@
  * address divisible by 64, between bytes that no one may touch; freed all together. */
 void *sw_entry_block(size_t bytes, size_t shift);
 void sw_entry_free(void);
-/* Of a block, by what sw_entry_block answered; false: it is none. */
+/* The size and shift of a block of sw_entry_block; false: `block` is no such block. */
 bool sw_entry_block_at(const void *block, size_t *bytes, size_t *shift);
 
 /* A buffer of that type with contiguous strides, `shift` elements after a good address; its

@@ -369,7 +369,7 @@ class File:
 
 
 def equivalents(source):
-    """What MUTANTS.md lists: file and name of each mutant of its table."""
+    """The mutants of the table in MUTANTS.md: file and name of each."""
     listed = set()
     try:
         for line in open(os.path.join(source, "tests/cuda/MUTANTS.md")):

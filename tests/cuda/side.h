@@ -36,7 +36,7 @@ sw_status sw_side_launch(const sw_cuda_entry *entry, const sw_launch *launch,
 
 /* Kernels launched so far, where they are counted. */
 bool sw_side_counts(uint64_t *launches);
-/* What there is to say of the work since `launches` was that. */
+/* Reports what is to be said of the work since `launches` had that value. */
 void sw_side_tell(void);
 /* No launch can succeed any more. */
 bool sw_side_broken(void);

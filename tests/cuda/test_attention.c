@@ -46,8 +46,8 @@ static void launch(int which, const sw_buffer *in, int n_in, const sw_buffer *ou
     CU_ASSERT_EQUAL(sw_side_launch(entry, &l, (sw_cuda_counters){0}), SW_OK);
 }
 
-/* What no query of a tile of rows may see is not multiplied by zero, but left alone: infinite
- * keys and values of a later tile change no bit, forward and in dq. */
+/* Keys that no query of a tile of rows may see are not multiplied by zero, but left alone:
+ * infinite keys and values of a later tile change no bit, forward and in dq. */
 static void later_tiles_are_left_alone(void)
 {
     const sw_type type = rows_of(2 * TILE, SIZE),

@@ -163,7 +163,7 @@ static void products_are_what_they_are(void)
     end();
 }
 
-/* What lies side by side nowhere, what is more than one batch, sums, odd addresses, nothing. */
+/* No adjacent elements, more than one batch, sums, odd addresses, empty products. */
 static void what_it_cannot_do_is_left(void)
 {
     static const how plain = {8, 8, 8, 1, 0, false, false, false, true, false};

@@ -69,7 +69,7 @@ static size_t numbers_of(const sw_model *model)
 
 /* ---- who waits for whom ------------------------------------------------------------------ */
 
-/* What was launched is late, and the model is read, copied, saved and gone at once. */
+/* Launched work is late, and the model is read, copied, saved and destroyed at once. */
 static void a_model_is_read_behind_what_was_launched(void)
 {
     static const uint64_t seeds[] = {0, 1, 2, 3};
@@ -375,7 +375,7 @@ static const sw_test tests[] = {
     {"what does not fit names the card", what_does_not_fit_names_the_card},
     {"a graph that does not fit names the way out",
      a_graph_that_does_not_fit_names_the_way_out},
-    {"skipped updates of members that take turns are told",
+    {"skipped updates of members that take turns are reported",
      skipped_updates_of_members_are_told},
 };
 SW_SUITE("card", tests)

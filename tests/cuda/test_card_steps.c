@@ -59,7 +59,7 @@ static void every_way_to_run_has_the_same_bits(void)
 
 /* ---- one capture ------------------------------------------------------------------------- */
 
-/* What execs ask of the module, counted. */
+/* Counts of what execs ask of the module. */
 static const sw_cuda_api *real;
 static struct {
     uint64_t captures, replays, memory;

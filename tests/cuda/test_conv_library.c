@@ -216,8 +216,8 @@ static void same_numbers(const sw_buffer *a, const sw_buffer *b, const char *wha
     }
 }
 
-/* What it says is what comes of it; what it leaves, own kernels make, in the room that it
- * wanted; gradients of the bias are theirs either way. */
+/* The library's status is the launch's; own kernels compute what it leaves, in the room that it
+ * asked for; gradients of the bias are theirs either way. */
 static void handed_over(int which, const sw_buffer *in, int n_in, const sw_type *out, int n_out,
                         const swi_conv_attrs *attrs, uint32_t add,
                         const sw_cuda_conv_sizes *want)
@@ -357,8 +357,8 @@ static void each_library_has_its_own(void)
     }
 }
 
-/* What is after the last term of a sum is no term: an infinite weight is not multiplied by
- * zeros there. */
+/* Nothing after the last term of a sum is a term: an infinite weight is not multiplied by zeros
+ * there. */
 static void infinite_weights_make_infinite_sums(void)
 {
     static const swi_conv_attrs attrs = {1, 0, 1, 1};

@@ -380,7 +380,7 @@ static void launches_that_no_plan_knew_are_left(void)
 static void launches_find_what_plans_asked(void)
 {
     begin();
-    CU_ASSERT_EQUAL(living().dnn, 0); /* not before it is wanted */
+    CU_ASSERT_EQUAL(living().dnn, 0); /* not before it is needed */
     for (int i = 0; i < 3; i++) {
         const sw_cuda_conv_sizes z = sizes_of(&plain, (sw_cuda_conv_result)i);
         const size_t bytes = asks(&z);
@@ -585,7 +585,7 @@ static void a_launch_that_fails_says_so(void)
     }
 }
 
-/* What it will not launch is own kernels', once and for all; once it has launched it that is an
+/* Own kernels take over for good what it refuses to launch; a refusal after a launch is an
  * error. */
 static void a_launch_that_is_refused(void)
 {
@@ -646,7 +646,7 @@ static const sw_test tests[] = {
     {"convolutions are what they are", convolutions_are_what_they_are},
     {"the first that may be taken is", the_first_that_may_be_taken_is},
     {"factors are rounded where it is asked for", factors_are_rounded_where_it_is_asked_for},
-    {"sizes that are none of its", sizes_that_are_none_of_its},
+    {"sizes that cuDNN does not take", sizes_that_are_none_of_its},
     {"launches that no plan knew are left", launches_that_no_plan_knew_are_left},
     {"launches find what plans asked", launches_find_what_plans_asked},
     {"a launch is stated", a_launch_is_stated},

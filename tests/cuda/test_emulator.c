@@ -205,7 +205,7 @@ static void schedules_are_different_and_repeat(void)
 
 /* ---- what the sanitizers see ------------------------------------------------------------- */
 
-/* What a child says that runs `p`; "" where nothing is wrong. */
+/* The last message of a child that runs `p`; "" where nothing is wrong. */
 static void last_words(planted p, char *text, size_t room)
 {
     int ends[2];

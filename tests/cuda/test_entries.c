@@ -231,8 +231,8 @@ static sw_kernel *kernel_of(sw_kernel *plain, sw_kernel *(*select)(const sw_kern
     return select != NULL ? select(&info) : plain;
 }
 
-/* Logits of both sides, sums of hundreds of products, differ by several millionths, and so do
- * the exponentials of them, by their own size. */
+/* Logits of both sides, sums of hundreds of products, differ by several millionths, and their
+ * exponentials do too, by their own size. */
 static double factor_of(const char *op)
 {
     return strcmp(op, "linear_ce") == 0 ? 5.0 : 1.0;
@@ -256,7 +256,7 @@ static double terms_of(const swi_check *c)
 }
 
 /* Leaves the CPU's outputs in f->out. */
-/* Layers of bits stay on the CPU, and so do the estimates of their logits. */
+/* Layers of bits, and the estimates of their logits, stay on the CPU. */
 static bool is_of_bits(const char *op, const void *attrs)
 {
     return strcmp(op, "es_gradient") == 0 &&
@@ -389,7 +389,7 @@ static void nearly_balanced(float *x, int64_t n)
         x[i] = i % 8 == 6 ? 1.0f + 5.0f * 0x1p-23f : i % 2 == 0 ? 1.0f : -1.0f;
 }
 
-/* What descriptors have no cases for. */
+/* Attributes for which descriptors have no cases. */
 static const swi_norm_attrs usual_norm = {.epsilon = 1e-5f, .groups = 1};
 static const swi_conv_attrs near_strides = {.stride = 1, .dilation = 1, .groups = 1};
 static const swi_conv_attrs both_apart = {.stride = 2, .pad = 1, .dilation = 2, .groups = 3};
@@ -479,7 +479,7 @@ static bool run_case(uint32_t id, const sw_op_desc *desc, const sw_op_case *as,
     sw_op_desc with = *desc;
     with.cases = &spec;
     with.n_cases = 1;
-    with.no_gradient = 1; /* of the check: no model is wanted */
+    with.no_gradient = 1; /* of the check: no model is needed */
     with.rule = NULL;
     char label[200];
     memset(&c, 0, sizeof c);

@@ -1,4 +1,4 @@
-/* What the tests of the fake runtime share. */
+/* Shared by the tests of the fake runtime. */
 #ifndef SW_TESTS_TEST_FAKE_H
 #define SW_TESTS_TEST_FAKE_H
 

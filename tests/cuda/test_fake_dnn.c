@@ -200,7 +200,7 @@ static void what_does_not_fit_is_refused(void)
     end();
 }
 
-/* What cuDNN would let pass. */
+/* Mistakes that cuDNN would let pass. */
 static void what_is_wrong_is_reported(void)
 {
     cudnnConvolutionFwdAlgoPerf_t list[32];

@@ -1,6 +1,6 @@
-/* Ops that are launched with the one before them, in whole steps on the card that is not
- * there: which are, that each way to run has the same bits, and that what is told of a run is
- * true of them. */
+/* Ops that are launched with the one before them, in whole steps on the card that is not there:
+ * which are, that each way to run has the same bits, and that the figures of a run are true of
+ * them. */
 #include "profiler/record/record.h"
 #include "runtime/exec/queue_internal.h"
 #include "tests/cuda/fake_card.h"
@@ -31,7 +31,7 @@ static void no_violation(const char *what)
 
 /* ---- steps ------------------------------------------------------------------------------- */
 
-/* What stands between a product and its relu, and around them. */
+/* The ops between a product and its relu, and around them. */
 enum {
     PLAIN,
     LEAKY,
@@ -252,7 +252,7 @@ static void whole_nets_have_the_same_bits(void)
     each_way_has_the_bits(sw_scene_of("lenet5"), 2);
 }
 
-/* What the library sums has no pairs. */
+/* Products that the library computes are in no pair. */
 static void a_library_has_its_products_alone(void)
 {
     for (int i = 0; i < KINDS; i++) {

@@ -121,7 +121,7 @@ typedef struct {
     int joined;
 } seen;
 
-/* What `kernel` makes of the run's operands, into a block of its own. */
+/* The results of `kernel` for the run's operands, in a block of its own. */
 static float *made(const sw_entry_run *r, sw_cuda_kernel *kernel, uint64_t *launches)
 {
     const sw_cuda_entry entry = {now.fusion->first, -1, kernel, now.first->scratch_bytes, 0};

@@ -145,7 +145,7 @@ static void axes_in_front(void)
     }
 }
 
-/* What is made is a range of rows of the gradient. */
+/* The result is a range of rows of the gradient. */
 static void columns_of_a_larger_gradient(void)
 {
     static const int64_t gaps[] = {0, 4, 7, 60};

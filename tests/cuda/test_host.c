@@ -496,7 +496,7 @@ static bool fails(uint64_t k, int error)
         SW_CHECK(status == SW_OK, "%s", sw_last_error());
         return false;
     }
-    /* What gives back does not say that it failed; the card that broke there is found later. */
+    /* Calls that give back do not say that they failed; the broken card is found later. */
     const bool named = strstr(sw_last_error(), function) != NULL ||
                        (error >= 700 && strstr(function, "Destroy") != NULL);
     SW_CHECK(status == SW_OK || (status == wanted && named), "call %llu, %s: %s: %s",

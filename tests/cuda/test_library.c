@@ -154,7 +154,7 @@ static void what_chunks_launch_was_asked_for(void)
     sw_entry_free();
 }
 
-/* What is chosen by it is known when the plan is made. */
+/* The plan already knows what the library's choice depends on. */
 static void a_library_hears_of_the_bias(void)
 {
     static const sw_cuda_blas blas = {wants, takes};
@@ -219,7 +219,7 @@ static void what_a_library_takes_needs_no_other_room(void)
     seen.wanted = 100000;
 }
 
-/* A launch whose strides its plan did not know makes do with less scratch, down to none. */
+/* A launch with strides that its plan did not know makes do with less scratch, down to none. */
 static void less_scratch_gives_the_same_product(void)
 {
     sw_cuda_product g = sw_cuda_product_of(20, 12, 400, 400, 1, 12, 1);

@@ -94,7 +94,7 @@ static void check_alone(const member_pool *g, const sw_dataset *data, const sw_a
 
 /* ---- what they compute ------------------------------------------------------------------- */
 
-/* Feeds whose last batch is smaller, knobs and seeds that differ, eager and late streams, with
+/* Feeds with a smaller last batch, knobs and seeds that differ, eager and late streams, with
  * and without graphs. */
 static void a_member_is_a_model_that_is_trained_alone(void)
 {

@@ -16,7 +16,7 @@ static size_t whole(size_t bytes, size_t of)
     return (bytes + of - 1) / of * of;
 }
 
-/* What is planned, what is taken, what the budget has, and what the card has given. */
+/* The bytes planned, taken, charged to the budget, and given by the card. */
 static void a_budget_counts_what_the_card_gives(void)
 {
     const sw_feed *feed = member_pool_feed();
@@ -170,8 +170,8 @@ static void a_member_that_fails_fails_alone(void)
     member_pool_end_card();
 }
 
-/* A fault ends the work on the card, as it does for models: the call says so, and so do all
- * that come after it. */
+/* A fault ends the work on the card, as it does for models: that call and all later ones say
+ * so. */
 static void a_fault_ends_the_work_on_the_card(void)
 {
     for (int way = 0; way < 3; way++) {

@@ -1,4 +1,4 @@
-/* What descriptors of ops with noise have no cases for, on both sides: the sigmas of
+/* Cases that descriptors of ops with noise do not have, on both sides: the sigmas of
  * snes_update and the steps of noise_move, and numbers of each evaluation of ops that have
  * attributes. */
 #include "kernels/noise.h"

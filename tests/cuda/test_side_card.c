@@ -1,4 +1,4 @@
-/* What the card's side says of entries that are wrong: planted here. */
+/* The reports of the card's side on entries that are wrong: planted here. */
 #include "runtime/device/device.h"
 #include "runtime/stepwell.h"
 #include "tests/cuda/entry.h"

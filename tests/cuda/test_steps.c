@@ -91,7 +91,7 @@ static void every_way_to_run_has_the_same_bits(void)
     }
 }
 
-/* What is put off shows what is not waited for. */
+/* Late work shows a missing wait. */
 static void late_work_has_the_same_bits(void)
 {
     for (int i = 0; i < sw_n_scenes; i++) {
@@ -279,8 +279,8 @@ static void a_card_has_the_arenas_and_nothing_else(void)
 
 /* ---- failures ---------------------------------------------------------------------------- */
 
-/* Whose failure no one needs to hear of: what gives back, which has its own way out, and the
- * preparation of products and convolutions by libraries, which own kernels make instead. */
+/* Failures that need no report: of calls that give back, which have their own way out, and of
+ * the preparation of products and convolutions by libraries, which own kernels replace. */
 static bool may_be_ignored(const char *function)
 {
     static const char *const names[] = {"cudaFree",
@@ -374,7 +374,7 @@ static void every_call_fails_once(void)
     }
 }
 
-/* Work that fails when it runs is told by a later call. */
+/* A later call reports work that fails when it runs. */
 static void every_kernel_fails_once(void)
 {
     const uint64_t step = sw_tests_full() ? 1 : 19;

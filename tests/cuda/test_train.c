@@ -99,7 +99,7 @@ static void the_last_step_has_no_time(void)
     CU_ASSERT(without == 1 && last_without);
 }
 
-/* What is planned is the card's, and none of the process's bytes. */
+/* Planned bytes are the card's, and none of the process's. */
 static void a_report_keeps_card_and_process_apart(void)
 {
     char path[1024];

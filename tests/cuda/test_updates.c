@@ -1,6 +1,6 @@
-/* What descriptors have no cases for, on both sides: what optimizers append, labels and logits
- * at the ends of their ranges, shares that are met. Operands are made here. Outputs lie in the
- * bytes of the inputs that they change, as in a program. */
+/* Cases that descriptors do not have, on both sides: ops that optimizers append, labels and
+ * logits at the ends of their ranges, shares that are met. Operands are made here. Outputs lie
+ * in the bytes of the inputs that they change, as in a program. */
 #include "kernels/optim.h"
 #include "kernels/rng.h"
 #include "runtime/ops/ops.h"
@@ -353,7 +353,7 @@ static void verdicts(void)
     }
 }
 
-/* What is not finite at the first place, in the middle and at the last one. */
+/* Values that are not finite in the first place, in the middle and in the last one. */
 static void finiteness(void)
 {
     static const float odd[] = {1.0f, NAN, INFINITY, -INFINITY}, flags[] = {0.0f, 1.0f};

@@ -26,7 +26,7 @@ M32 = 0xFFFFFFFF
 
 
 class Dump:
-    """What the peer wrote."""
+    """The peer's output."""
 
     def __init__(self, peer, folder, *words):
         out = os.path.join(folder, "dump.bin")
@@ -110,27 +110,27 @@ def compare_csv(peer, folder, what, path, delimiter=",", header=False, label=-1,
         others = read_rows(test, delimiter, header)
         parts = [arrays(rows, known), arrays(others, classes_of([row[label].strip() for row in others])[1])]
     else:
-        left, wanted, picked = len(rows), int(np.floor(0.2 * len(rows) + 0.5)), []
+        left, needed, picked = len(rows), int(np.floor(0.2 * len(rows) + 0.5)), []
         for i in range(len(rows)):
             word = philox(seed, i, stream("split"))[0]
-            picked.append(word * (left - i) >> 32 < wanted)
-            wanted -= picked[-1]
+            picked.append(word * (left - i) >> 32 < needed)
+            needed -= picked[-1]
         parts = [arrays([r for r, p in zip(rows, picked) if p == t], [k for k, p in zip(known, picked) if p == t])
                  for t in (False, True)]
     mean, deviation = parts[0][0].astype(np.float64).mean(axis=0), parts[0][0].astype(np.float64).std(axis=0)
     for which, (x, y) in zip(("training", "testing"), parts):
         (ours, labels), classes, our_names = dump.part(True)
         if standardise:
-            wanted = (x.astype(np.float64) - mean) / deviation
-            worst = float(np.abs(ours - wanted).max())
+            expected = (x.astype(np.float64) - mean) / deviation
+            worst = float(np.abs(ours - expected).max())
             print(f"{what + ', ' + which + ', standardised':<48} {ours.shape!s:<18} {worst:.1e}")
-            if worst > 1e-5 * float(np.abs(wanted).max()):
+            if worst > 1e-5 * float(np.abs(expected).max()):
                 sys.exit(1)
         else:
             expect(f"{what}, {which}", ours, x)
         expect(f"{what}, {which}, labels", labels, y)
         if classes != len(names) or our_names != names:
-            sys.exit(f"{what}: classes {our_names[:9]}, wanted {names[:9]}")
+            sys.exit(f"{what}: classes {our_names[:9]}, must be {names[:9]}")
 
 
 def make_csv(path, delimiter, header, words, rows, columns, end):
@@ -170,11 +170,11 @@ def compare_text(peer, folder, what, path, context):
                 words = philox(3, i // 4, stream("shuffle"), epoch)
             j = words[i % 4] * (i + 1) >> 32
             order[i], order[j] = order[j], order[i]
-        wanted = np.stack([np.stack([text[first + w * context + s :][:context] for s in (0, 1)]) for w in order])
+        expected = np.stack([np.stack([text[first + w * context + s :][:context] for s in (0, 1)]) for w in order])
         count = n * 2 * context
         ours = np.frombuffer(dump.bytes, np.uint8, count, dump.at).reshape(n, 2, context)
         dump.at += count
-        expect(f"{what}, epoch {epoch}, from byte {first}", ours, wanted)
+        expect(f"{what}, epoch {epoch}, from byte {first}", ours, expected)
 
 
 def compare_cifar(peer, folder, what, path, part, files):
@@ -191,7 +191,7 @@ def compare_cifar(peer, folder, what, path, part, files):
 
 
 def as_fields(x, y):
-    """What the header says becomes of arrays of inputs and targets."""
+    """Arrays of inputs and targets, converted as the header says."""
     if np.issubdtype(y.dtype, np.floating):
         classes, y = 0, y.astype(np.float32)
     else:
@@ -215,7 +215,7 @@ def as_fields(x, y):
 
 def compare_arrays(peer, folder, what, x, y):
     """By numpy.save in C and Fortran order and as a view, numpy.savez and numpy.savez_compressed."""
-    wanted = as_fields(x, y)
+    expected = as_fields(x, y)
     paths = []
     for k, (a, b) in enumerate([(x, y), (np.asfortranarray(x), y), (np.repeat(x, 2, axis=0)[::2], y[::-1][::-1])]):
         names = [os.path.join(folder, f"{name}{k}.npy") for name in "xy"]
@@ -231,10 +231,10 @@ def compare_arrays(peer, folder, what, x, y):
             print(f"skipped: {what}, deflated: built without zlib")
             continue
         arrays, classes, _ = Dump(peer, folder, kind, path, "-").part(False)
-        for ours, theirs in zip(arrays, wanted):
+        for ours, theirs in zip(arrays, expected):
             expect(f"{what}, {os.path.basename(path.split(',')[0])}", ours, theirs)
-        if classes != wanted[2]:
-            sys.exit(f"{what}: {classes} classes, wanted {wanted[2]}")
+        if classes != expected[2]:
+            sys.exit(f"{what}: {classes} classes, must be {expected[2]}")
 
 
 def has_zlib(peer, folder, path):

@@ -162,7 +162,7 @@ bool failed_as(sw_status status, sw_status expected, const char *part)
 {
     return SW_CHECK(status == expected && strstr(sw_last_error(), part) != NULL &&
                         strchr(sw_last_error(), '\n') == NULL,
-                    "%s: '%s', wanted %s with '%s'", sw_status_name(status), sw_last_error(),
+                    "%s: '%s', must be %s with '%s'", sw_status_name(status), sw_last_error(),
                     sw_status_name(expected), part);
 }
 
@@ -202,7 +202,7 @@ void data_refused(data_read *read, sw_status status, const char *file, const cha
     const heap_watch before = heap_now();
     sw_dataset *part[2] = {NULL, NULL};
     failed_as(read(part), status, file);
-    SW_CHECK(strstr(sw_last_error(), reason) != NULL, "'%s', wanted '%s'", sw_last_error(),
+    SW_CHECK(strstr(sw_last_error(), reason) != NULL, "'%s' without '%s'", sw_last_error(),
              reason);
     CU_ASSERT(part[0] == NULL && part[1] == NULL);
     CHECK_NO_LEAK(before);

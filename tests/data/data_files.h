@@ -1,4 +1,4 @@
-/* What the tests of this folder share: files with chosen bytes, IDX and gzip made by hand, a
+/* Shared by the tests of this folder: files with chosen bytes, IDX and gzip made by hand, a
  * watch over what is live on the heaps, and what every reader of data sets promises. */
 #ifndef SW_TESTS_DATA_FILES_H
 #define SW_TESTS_DATA_FILES_H
@@ -51,7 +51,7 @@ heap_watch heap_now(void);
                  (unsigned long long)now_.blocks, now_.bytes);                                 \
     } while (0)
 
-/* A failure of `expected`, whose one-line message has `part` in it. */
+/* A failure of `expected` with `part` in its one-line message. */
 bool failed_as(sw_status status, sw_status expected, const char *part);
 
 /* The most bytes that a heap ever had. */

@@ -7,11 +7,11 @@
 
 /* Make the folder of the test's folder that `path` ("cat/more") names, and what it is in. */
 void folder_make(const char *path);
-/* A PNG at "cat/1.png", whose folder is made where it is not there. */
+/* A PNG at "cat/1.png"; its folder is made where it is not there. */
 void put_png(const char *path, png_image image);
 bytes png_bytes(png_image image);
 
-/* What JPEG files have. */
+/* The properties of JPEG files. */
 typedef struct {
     unsigned w, h;
     int components; /* 1, 3, or 4 for CMYK */

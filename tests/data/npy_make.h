@@ -9,7 +9,7 @@ bytes npy_raw(int major, const char *dictionary, const void *data, size_t n);
 /* The same with NumPy's own dictionary: npy_make("<f4", false, "3, 4", ...). */
 bytes npy_make(const char *descr, bool fortran, const char *shape, const void *data, size_t n);
 
-/* An archive of `n` files, whose contents are given back. */
+/* An archive of `n` files; their contents are given back. */
 typedef struct {
     const char *name;
     bytes content;

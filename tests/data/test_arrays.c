@@ -509,7 +509,7 @@ static void arguments_are_checked(void)
     refused(4, &classes, 1, &o, SW_INVALID, "size");
 }
 
-/* What is wrong is named by its sample, wherever it lies and whatever becomes of it. */
+/* An error names its sample, wherever it lies and whatever becomes of it. */
 static void numbers_are_checked(void)
 {
     static float x[ROWS][4];

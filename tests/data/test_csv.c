@@ -470,7 +470,7 @@ static void every_call_can_fail(void)
     data_sweep(read_split, 20, 8);
 }
 
-/* What is left of a file is a smaller table, or refused. */
+/* The rest of a cut file is a smaller table, or refused. */
 static void every_cut_is_a_smaller_table_or_refused(void)
 {
     put_text(sample);

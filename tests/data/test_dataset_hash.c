@@ -161,7 +161,7 @@ static void samples_in_another_order_are_others(void)
     CU_ASSERT_NOT_EQUAL(hash_of(set), hash);
 }
 
-/* What was read, and not from which file. */
+/* The hash covers the samples, and not the file that they come from. */
 static uint64_t hash_of_folder(void)
 {
     sw_dataset *set = NULL;

@@ -403,7 +403,7 @@ static const sw_test tests[] = {
     {"small orders are uniform", small_orders_are_uniform},
     {"without shuffle samples come as stored", without_shuffle_samples_come_as_stored},
     {"batches are those of a keyed loader", batches_are_those_of_a_keyed_loader},
-    {"so are windows of a text", so_are_windows_of_a_text},
+    {"windows of a text are those of a keyed loader", so_are_windows_of_a_text},
     {"a dataset lives as long as its feeds", a_dataset_lives_as_long_as_its_feeds},
     {"a checkpoint tells keyed loaders from others",
      a_checkpoint_tells_keyed_loaders_from_others},

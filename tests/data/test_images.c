@@ -371,7 +371,7 @@ static const sw_test tests[] = {
     {"resized pixels stay within the image's", resized_pixels_stay_within_the_images},
     {"folders for testing are taken", folders_for_testing_are_taken},
     {"a share is for testing", a_share_is_for_testing},
-    {"progress is told and may end it", progress_is_told_and_may_end_it},
+    {"progress is reported and may end it", progress_is_told_and_may_end_it},
     {"many classes have wide labels", many_classes_have_wide_labels},
     {"JPEG is read", jpeg_is_read},
 };

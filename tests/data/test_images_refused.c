@@ -187,8 +187,8 @@ static void a_limit_of_memory_is_kept(void)
     data_refused(images_read_one, SW_NOMEM, dir_name(), "--data-limit 120 would do");
 }
 
-/* What batches become counts too: slots, one where it is small, and numbers; a batch is never
- * larger than its part. What the message names is enough, and least. */
+/* Memory of batches counts too: slots, one where it is small, and numbers; a batch is never
+ * larger than its part. The bytes in the message are enough, and no fewer are. */
 static void a_limit_of_memory_counts_batches(void)
 {
     static const struct {
@@ -380,7 +380,7 @@ static const sw_test tests[] = {
     {"an image that changes meanwhile is named", an_image_that_changes_meanwhile_is_named},
     {"a limit of memory is kept", a_limit_of_memory_is_kept},
     {"a limit of memory counts batches", a_limit_of_memory_counts_batches},
-    {"every failure is told", every_failure_is_told},
+    {"every failure is reported", every_failure_is_told},
     {"every cut PNG is refused", every_cut_png_is_refused},
     {"every flipped bit of a PNG is harmless", every_flipped_bit_of_a_png_is_harmless},
     {"damaged PNG is refused by name", damaged_png_is_refused_by_name},

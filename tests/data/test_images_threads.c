@@ -253,8 +253,8 @@ static void threads_that_cannot_be_started_are_told(void)
     CU_ASSERT_EQUAL(calls_of(SW_FAULT_THREAD, SW_OK), n);
 }
 
-/* What a reading asks for does not depend on which thread reads what: a plan of failures means
- * the same each time. */
+/* The calls of a reading do not depend on which thread reads what: a plan of failures means the
+ * same each time. */
 static void calls_are_as_many_each_time(void)
 {
     static const sw_fault_kind kinds[] = {SW_FAULT_MEMORY, SW_FAULT_FILE};
@@ -291,13 +291,13 @@ static void every_failure_is_told(void)
 
 static const sw_test tests[] = {
     {"the bytes are the same", the_bytes_are_the_same},
-    {"the first bad image is told", the_first_bad_image_is_told},
+    {"the first bad image is reported", the_first_bad_image_is_told},
     {"none is begun after a bad image", none_is_begun_behind_a_bad_image},
-    {"progress is told by one thread, in order", progress_is_told_by_one_thread_in_order},
+    {"progress is reported by one thread, in order", progress_is_told_by_one_thread_in_order},
     {"progress ends at the first bad image", progress_ends_at_the_first_bad_image},
     {"threads are as many as help", threads_are_as_many_as_help},
-    {"threads that cannot be started are told", threads_that_cannot_be_started_are_told},
+    {"threads that cannot be started are reported", threads_that_cannot_be_started_are_told},
     {"calls are as many each time", calls_are_as_many_each_time},
-    {"every failure is told", every_failure_is_told},
+    {"every failure is reported", every_failure_is_told},
 };
 SW_SUITE("images on threads", tests)

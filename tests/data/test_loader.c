@@ -266,7 +266,7 @@ static void seeks_follow_each_other_in_any_order(void)
     }
 }
 
-/* What the thread has filled ahead was not given to the caller. */
+/* Batches that the thread has filled ahead were not given to the caller. */
 static void a_position_is_what_the_caller_has_had(void)
 {
     const sw_dataset *dataset = digits(103);

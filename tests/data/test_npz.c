@@ -276,8 +276,8 @@ static void is(const char *name, const char *what)
     if (what == NULL)
         SW_CHECK(said == NULL, "%s: '%s'", name, said);
     else
-        SW_CHECK(said != NULL && strstr(said, what) != NULL, "%s: '%s', wanted '%s'", name,
-                 said != NULL ? said : "nothing", what);
+        SW_CHECK(said != NULL && strstr(said, what) != NULL, "%s: '%s', must contain '%s'",
+                 name, said != NULL ? said : "nothing", what);
 }
 
 static void files_say_what_they_are(void)

@@ -16,7 +16,7 @@ static bool agrees(const char *text)
     const bool fits = number && swi_decimal_float(&d, &got);
     return SW_CHECK(number && fits == !isinf(wanted) &&
                         (!fits || memcmp(&got, &wanted, sizeof got) == 0),
-                    "%s: %a, wanted %a", text, (double)got, (double)wanted);
+                    "%s: %a, must be %a", text, (double)got, (double)wanted);
 }
 
 static void spellings_are_read(void)

@@ -409,7 +409,7 @@ static void cut_files_are_refused_at_every_byte(void)
     bytes_free(&file);
 }
 
-/* What people have instead is called by its name, with the way to the right one. */
+/* A file of another program is called by its kind, with the way to the right one. */
 static void files_of_other_programs_are_named(void)
 {
     static const struct {
@@ -537,7 +537,7 @@ static void a_folder_is_not_replaced(void)
     failed_as(sw_model_save(model, sw_temp_path("no such/file")), SW_IO, "No such file");
 }
 
-/* What is no regular file is written, not replaced. */
+/* A target that is not a regular file is written, not replaced. */
 static void a_link_stays_a_link(void)
 {
     sw_model *model = small_model(1);
@@ -559,8 +559,8 @@ static void a_link_stays_a_link(void)
 }
 
 /* Each call fails once: the old file stays or the new one is there, no temporary one is left,
- * and then saving works. What a save can do without (random numbers, locks, sweeping, the
- * folder's sync) fails no save. Returns the sites that do. */
+ * and then saving works. No save fails for calls that it can do without (random numbers, locks,
+ * sweeping, the folder's sync). Returns the number of sites that fail one. */
 static uint64_t sweep_save(sw_fault_kind kind, sw_status expected)
 {
     sw_model *old = small_model(1), *model = small_model(2);

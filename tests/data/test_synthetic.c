@@ -151,7 +151,7 @@ static const sw_test tests[] = {
     {"the bytes are the same everywhere", the_bytes_are_the_same_everywhere},
     {"a sample depends on seed and index alone", a_sample_depends_on_seed_and_index_alone},
     {"every ten labels have every class", every_ten_labels_have_every_class},
-    {"the digits can be told apart", the_digits_can_be_told_apart},
+    {"the digits can be distinguished", the_digits_can_be_told_apart},
     {"bad counts are refused", bad_counts_are_refused},
     {"every allocation can fail", every_allocation_can_fail},
 };

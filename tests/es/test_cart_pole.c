@@ -1,5 +1,5 @@
 /* Cart-pole against another way to its accelerations: the two equations of motion, solved as a
- * linear system. What ends an episode, and what begins one. */
+ * linear system. Also the end of an episode, and its start. */
 #include "tests/support/suite.h"
 #include "tools/es/cart_pole.h"
 #include <math.h>

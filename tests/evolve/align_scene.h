@@ -12,7 +12,7 @@ uint32_t aligned_linear(sw_genome *g, uint32_t in, int64_t size);
 uint32_t aligned_conv(sw_genome *g, uint32_t in, int64_t size, int groups);
 uint32_t aligned_through(sw_genome *g, uint32_t in, sw_vertex_kind kind);
 uint32_t aligned_join(sw_genome *g, sw_vertex_kind kind, uint32_t a, uint32_t b);
-/* What may be after the vertex, to 10 logits; then the genome is checked, and descends. */
+/* Completes the net from the vertex to 10 logits; then the genome is checked, and descends. */
 void aligned_end(sw_genome *g, uint32_t in);
 /* Equal in all that alignment may change, and in lineage. */
 bool aligned_same(const sw_genome *a, const sw_genome *b);

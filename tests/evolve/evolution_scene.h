@@ -34,8 +34,8 @@ char *evo_history(const char *dir);
 /* A whole file with a zero byte after it, for free(); a file of these bytes. */
 char *evo_read(const char *path, size_t *n);
 void evo_write(const char *path, const char *bytes, size_t n);
-/* The files of a run's folder and its states, kept in memory. What is there
- * now is taken away when they are put back. */
+/* The files of a run's folder and its states, kept in memory. Files that are there now are
+ * removed when these are put back. */
 enum { EVO_FILES = 40 };
 typedef struct {
     char *path[EVO_FILES], *bytes[EVO_FILES];

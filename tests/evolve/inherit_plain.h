@@ -20,7 +20,7 @@ sw_genome *scene_random_child(sw_dice *dice, const sw_genome *a, const sw_genome
 
 /* Room for the bytes of a net's model, filled with finite numbers. */
 unsigned char *scene_random_bytes(const sw_net *of, sw_dice *dice);
-/* What `to` must be; freed after the test. */
+/* The bytes that `to` must have; freed after the test. */
 unsigned char *scene_inherited(sw_exec *exec, const sw_net *to, const sw_net *a,
                                const unsigned char *a_bytes, const sw_net *b,
                                const unsigned char *b_bytes, uint64_t seed);

@@ -27,9 +27,9 @@ sw_genome *mutant_of(const sw_genome *parent, sw_mutation_kind kind, const char 
                      double low, double high, uint64_t seed, mutant_notes *notes);
 
 const swi_vertex *mutant_vertex(const sw_genome *g, const char *name); /* NULL: none */
-/* What a child promises of its text, its shape and its lineage from `a` and `b` (or NULL). */
+/* The promises of a child: its text, its shape and its lineage from `a` and `b` (or NULL). */
 bool mutant_is_sound(sw_genome *child, const sw_genome *a, const sw_genome *b);
-/* Shields of `a` hold in a child whose every vertex descends from it, by names. */
+/* Shields of `a` hold in a child if each of its vertices descends from `a`, by names. */
 bool mutant_keeps_shields(const sw_genome *child, const sw_genome *a);
 
 #endif

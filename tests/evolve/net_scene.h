@@ -1,4 +1,4 @@
-/* Genomes, nets and data that the tests of nets share. What is made ends with the test. */
+/* Genomes, nets and data that the tests of nets share. They end with the test. */
 #ifndef SW_TESTS_NET_SCENE_H
 #define SW_TESTS_NET_SCENE_H
 

@@ -105,7 +105,7 @@ static void flattened_channels_go_whole(void)
     OK(swi_genome_check(g, NULL));
 }
 
-/* What is added may come in any order, and through a vertex in between. */
+/* Summands may come in any order, and through a vertex in between. */
 static void flattened_channels_tie_from_both_sides(void)
 {
     sw_genome *g = aligned_genome(1, 2);
@@ -247,7 +247,7 @@ static void what_is_fixed_stays(void)
     sw_genome_destroy(before);
 }
 
-/* What is out of reach: as near as can be. */
+/* A size out of reach comes as near as can be. */
 static void relaxed_wishes_come_as_near_as_they_can(void)
 {
     sw_genome *g = aligned_genome(4, 0);
@@ -285,7 +285,7 @@ static void what_shapes_refuse_leaves_the_genome(void)
     sw_genome_destroy(before);
 }
 
-/* Options that are none say which. */
+/* Invalid options are named. */
 static void options_are_checked(void)
 {
     sw_genome *g = aligned_genome(3, 0);

@@ -468,7 +468,7 @@ static void mark_wished(const sw_genome *g, uint32_t i, bool *wished)
         mark_wished(g, g->vertices[i].in[k], wished);
 }
 
-/* What sizes cost; INFINITY: they cannot be. */
+/* The cost of the sizes; INFINITY: they are not possible. */
 static double price(const sw_genome *g, const plain *p, const swi_wish *wish, const int *z)
 {
     bool wished[2 * VERTICES + 8] = {false};

@@ -105,7 +105,7 @@ static void the_best_is_named_by_accuracy_itself(void)
     SW_CHECK(differ >= 1, "the fittest was the most accurate in all runs");
 }
 
-/* What a member's numbers say is what a plain run of its net over the samples says. */
+/* A member's numbers are those of a plain run of its net over the samples. */
 static void numbers_are_those_of_the_net(void)
 {
     const evo_data data = evo_digits(256, 64);
@@ -266,7 +266,7 @@ static void objectives_are_ranked(void)
     CU_ASSERT(zero > 0);
 }
 
-/* ---- numbers that are none --------------------------------------------------------------- */
+/* ---- numbers that are not finite --------------------------------------------------------- */
 
 /* Infinite: what is learnt by it is no number. */
 static sw_value bad_loss(sw_ctx *ctx, sw_value logits, sw_value labels, void *user)
@@ -362,7 +362,7 @@ static int asked(void *user)
     return --*(int *)user == 0;
 }
 
-/* A stop is told at once and loses nothing; going on is never having stopped. */
+/* A stop is reported at once and loses nothing; the run that goes on ends as one without it. */
 static void stops_are_told(void)
 {
     const evo_data data = evo_digits(128, 32);
@@ -559,7 +559,7 @@ static const sw_test tests[] = {
     {"objectives are ranked", objectives_are_ranked},
     {"invalid members are passed over", invalid_members_are_passed_over},
     {"infinite losses end no run", infinite_losses_end_no_run},
-    {"stops are told, and lose nothing", stops_are_told},
+    {"stops are reported, and lose nothing", stops_are_told},
     {"time ends training", time_ends_training},
     {"wrong options are refused", wrong_options_are_refused},
     {"gaps are short", gaps_are_short, .full = true},

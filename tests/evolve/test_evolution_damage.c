@@ -205,8 +205,8 @@ static void each_byte_may_be_damaged(void)
 
 /* ---- more than one ----------------------------------------------------------------------- */
 
-/* What went on from the generation before has two whole ones again: the damaged file does not
- * take the place of that one. */
+/* A run that went on from the generation before has two whole ones again: the damaged file does
+ * not take the place of that one. */
 static void damage_may_come_again(void)
 {
     scene *s = new_scene();

@@ -19,7 +19,7 @@ static sw_budget *budget_of(size_t bytes)
     return budget;
 }
 
-/* What creation under a budget of 64 bytes says is needed. */
+/* The bytes that creation under a budget of 64 bytes asks for. */
 static size_t least_of(const sw_evolution_opts *opts, int threads)
 {
     sw_evolution *e = NULL;
@@ -227,7 +227,7 @@ static void candidates_have_a_hard_limit(void)
     sw_note("largest %zu of %zu bytes", largest, opts.candidate_bytes);
 }
 
-/* What an evolution took is given back. */
+/* An evolution gives back everything that it took. */
 static void everything_is_given_back(void)
 {
     const evo_data data = evo_digits(128, 32);

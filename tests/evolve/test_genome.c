@@ -188,7 +188,7 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* What a mutation does beside its own work, of 100 vertices: a copy with lineage, shapes and a
+/* The work of a mutation beside its own, for 100 vertices: a copy with lineage, shapes and a
  * hash. A bound with room for a slow machine; the note says what it is. */
 static void a_child_costs_microseconds(void)
 {

@@ -1,4 +1,4 @@
-/* What is no genome: refused by line; and any damage to a text. */
+/* Texts that are not genomes: refused by line; and any damage to a text. */
 #include "runtime/population/evolve/draws.h"
 #include "tests/evolve/genome_texts.h"
 #include "tests/support/heap_sweep.h"
@@ -278,7 +278,7 @@ static void damage_never_crashes(void)
     CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
 }
 
-/* What callers give that is no genome is refused, and results stay. */
+/* Callers' arguments that are not genomes are refused, and results stay. */
 static void misuse_is_refused(void)
 {
     sw_genome *g = genome_of(genome_text), *out = g;

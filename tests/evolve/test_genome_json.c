@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is printed is, read again, the same genome, and its text the same bytes. */
+/* A printed genome reads back as the same genome, and prints as the same bytes. */
 static void print_is_a_fixed_point(void)
 {
     sw_genome *g = genome_of(genome_text);

@@ -87,7 +87,7 @@ static void sizes_shrink_by_utility(void)
     LIST_IS(mutant_vertex(g, "out"), cols, 0, 2);
 }
 
-/* What is added has one size; no vertex becomes empty, and logits stay. */
+/* Added vertices have one size; no vertex becomes empty, and logits stay. */
 static void sizes_stay_aligned(void)
 {
     mutant_notes notes;
@@ -105,7 +105,7 @@ static void sizes_stay_aligned(void)
 
 /* ---- vertices ---------------------------------------------------------------------------- */
 
-/* What stands after begins as the identity, and has no parent. */
+/* The vertex after begins as the identity, and has no parent. */
 static void vertices_are_put_in_between(void)
 {
     const sw_genome *a = base(residual);
@@ -442,7 +442,7 @@ static int refuse(const sw_genome *g, void *user)
     return *(int *)user;
 }
 
-/* What does not fit is undone, and not told; a failure of the question is the call's. */
+/* A mutation that does not fit is undone, and not noted; a failure of `fits` is the call's. */
 static void nothing_that_does_not_fit_stays(void)
 {
     int answer = 0;

@@ -155,7 +155,7 @@ static void batches_are_counted_as_feeds_count_them(void)
     }
 }
 
-/* What a run measures is what lived; the price has the arena's height, which may have holes. */
+/* A run measures bytes that lived; the price has the arena's height, which may have holes. */
 static void runs_measure_what_was_priced(void)
 {
     sw_exec *exec = scene_exec(1);

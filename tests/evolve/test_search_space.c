@@ -107,7 +107,7 @@ static void default_draws_are_valid(void)
     draw_many(&vector, 7000000, sw_tests_full() ? 10000 : 1500);
 }
 
-/* What is drawn has a price, and trains. */
+/* Each draw has a price, and trains. */
 static void draws_train(void)
 {
     sw_search_space *s = default_space();
@@ -296,7 +296,7 @@ static void residuals_tie_sizes(void)
     }
 }
 
-/* What no draw can be is refused, by node and why. */
+/* A space that no draw can meet is refused, by node and reason. */
 static void impossible_draws_name_the_node(void)
 {
     static const struct {

@@ -201,7 +201,7 @@ static void stages_follow_each_other(void)
     CU_ASSERT_EQUAL(memcmp(again, out, sizeof out), 0);
 }
 
-/* What cannot be is named, and nothing is written. */
+/* Options that cannot hold are named, and nothing is written. */
 static void wrong_selections_are_refused(void)
 {
     const double f[] = {1, 2};

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `stepwell report --format` writes, read by programs and libraries of others.
+"""The output of `stepwell report --format`, read by programs and libraries of others.
 
 usage: read_back.py STEPWELL READER     READER: a function below whose name begins with read_
 

@@ -193,7 +193,7 @@ class Page {
     return bytes;
   }
 
-  /* What should not have been: errors, warnings, exceptions, requests that are not the file. */
+  /* Complaints about the page: errors, warnings, exceptions, requests that are not the file. */
   complaints() {
     return this.browser.heard.filter((m) => m.sessionId === this.sessionId).flatMap(({method, params}) => {
       if (method === 'Runtime.exceptionThrown')

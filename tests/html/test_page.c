@@ -489,7 +489,7 @@ static const sw_test tests[] = {
     {"it asks for nothing", it_asks_for_nothing},
     {"the same run is the same page", the_same_run_is_the_same_page},
     {"clocks are sampled_out", clocks_are_thinned},
-    {"every failed write is told", every_failed_write_is_told},
-    {"every refused block is told", every_refused_block_is_told},
+    {"every failed write is reported", every_failed_write_is_told},
+    {"every refused block is reported", every_refused_block_is_told},
 };
 SW_SUITE("html", tests)

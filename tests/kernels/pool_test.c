@@ -20,7 +20,7 @@ static int64_t position(const sw_conv *s, int64_t c, int64_t oy, int64_t ox, int
                                                           : (c * s->in_h + y) * s->in_w + x;
 }
 
-/* What every pooling of one image should give. */
+/* The expected values of every pooling of one image. */
 enum { MOST = 4096 };
 typedef struct {
     double max[MOST], avg[MOST], max_dx[MOST], avg_dx[MOST];

@@ -356,7 +356,7 @@ static const conv_case convs[] = {
     {{"enormous", SW_NOISE_IID, 0, 1, 2, 1, 1600, 0, 0}, 40, 41, 40, 40, 1, 0, 1, 1, true},
 };
 
-/* What noise adds to place (oy, ox) of channel o of an image. */
+/* The sum that noise adds to place (oy, ox) of channel o of an image. */
 static double conv_sum(const sw_conv *s, const float *x, const float *sigmas, int64_t image,
                        int64_t o, int64_t oy, int64_t ox)
 {

@@ -1,6 +1,6 @@
-/* What noise is like: normal numbers against the normal distribution (Kolmogorov and Smirnov,
- * tails, moments), and mean, variance and correlations of the elements of every kind. Seeds are
- * fixed. A bound of 5 standard errors is passed by chance once in 1.7 million. */
+/* The statistics of noise: normal numbers against the normal distribution (Kolmogorov and
+ * Smirnov, tails, moments), and mean, variance and correlations of the elements of every kind.
+ * Seeds are fixed. A bound of 5 standard errors is passed by chance once in 1.7 million. */
 #include "kernels/dispatch.h"
 #include "tests/support/suite.h"
 #include <math.h>
@@ -181,7 +181,7 @@ static void add(average *a, double x)
     a->squares += x * x;
 }
 
-/* Standard errors that it is off `want`. What is always the same has to be `want`. */
+/* The distance to `want` in standard errors. Values that never vary must equal `want`. */
 static double off(const average *a, double want, double n)
 {
     const double mean = a->sum / n, variance = a->squares / n - mean * mean;

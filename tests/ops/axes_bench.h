@@ -1,5 +1,5 @@
-/* What the tests of ops over axes share: an exec, a model with one parameter, and runs of a
- * step function. */
+/* Shared by the tests of ops over axes: an exec, a model with one parameter, and runs of a step
+ * function. */
 #ifndef SW_TESTS_AXES_BENCH_H
 #define SW_TESTS_AXES_BENCH_H
 

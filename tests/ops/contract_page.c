@@ -205,7 +205,7 @@ static int64_t last_axis(const sw_type *t)
     return t->shape.rank > 0 ? t->shape.dim[t->shape.rank - 1] : 1;
 }
 
-/* What " of X" and " per X" count; elements of the output without either. " in each channel":
+/* The count of " of X" and " per X"; elements of the output without either. " in each channel":
  * those of each of *parts channels of its images, or blocks of images. */
 static bool count_of(const char **p, const contract_use *u, int64_t *n, int64_t *parts)
 {

@@ -492,7 +492,7 @@ const sw_op_desc outside_joint = {.size = sizeof(sw_op_desc),
                                   .grads = joint_grads,
                                   .n_grads = 1};
 
-/* y = a b (a + b): each gradient reads both inputs, and is left out where it is not wanted. */
+/* y = a b (a + b): each gradient reads both inputs, and is left out unless requested. */
 static sw_status mixed(const sw_launch *l)
 {
     const float *a = l->in[0].ptr, *b = l->in[1].ptr;
@@ -533,7 +533,7 @@ static sw_status mixed_reference(const sw_reference *r)
 static const sw_grad_desc mixed_grads[] = MIXED_GRADS(mixed_gradient);
 const sw_op_desc outside_skips = {MIXED("outside.skips", mixed_grads)};
 
-/* What it leaves out it takes to be zero. */
+/* Takes the gradient that it leaves out to be zero. */
 static sw_status mixed_gradient_of_zero(const sw_launch *l)
 {
     SW_TRY(mixed_gradient(l));

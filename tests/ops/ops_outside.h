@@ -11,7 +11,7 @@ extern const sw_op_desc
     outside_fusion; /* (a + b, a b): two outputs and an extra that is saved */
 extern const sw_op_desc outside_joint; /* a b, whose one kernel makes both gradients */
 extern const sw_op_desc
-    outside_skips; /* a b (a + b), with one too; leaves out what is not wanted */
+    outside_skips; /* a b (a + b), with one too; leaves out what is not requested */
 
 /* One fault each. */
 extern const sw_op_desc planted_formula;   /* the forward is not the reference */

@@ -487,7 +487,7 @@ static bool count_strips(const swi_trace *t, const swi_node *node, uint64_t *n)
     return true;
 }
 
-/* What optimizers append around updates, and updates. */
+/* Ops that optimizers append around updates, and updates. */
 static bool count_optimizer(const swi_trace *t, const swi_node *node, uint64_t *n)
 {
     const void *attrs = t->attrs + node->attrs;

@@ -9,7 +9,7 @@ const sw_type *plain_type(const swi_trace *t, const swi_node *node, uint32_t i);
 uint64_t plain_size(const sw_type *type);
 /* Is it this kernel? grad -1: forward. */
 bool plain_is(const swi_node *node, const char *name, int grad);
-/* What one run takes, without what it adds to outputs; false: no count knows the kernel. */
+/* The operations of one run, without additions to outputs; false: no count knows the kernel. */
 bool plain_count(const swi_trace *t, const swi_node *node, uint64_t *n);
 
 #endif

@@ -152,7 +152,7 @@ static sw_value run_update(const call *r)
     return sw_sum(r->c, sw_mul(r->c, r->x, r->y), 0);
 }
 
-/* What the result is: an output; the two buffers after the run; the parameter after it. */
+/* The kind of result: an output; the two buffers after the run; the parameter after it. */
 typedef enum { AN_OUTPUT, BUFFERS, UPDATED } result_kind;
 
 #define OP(name)                                                                               \

@@ -36,7 +36,7 @@ typedef struct {
     void *to;
 } special_way;
 
-/* What the rows of a way came to. */
+/* The counts over the rows of a way. */
 typedef struct {
     int rows, wrong, stale;
 } special_count;

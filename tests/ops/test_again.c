@@ -1,5 +1,5 @@
-/* What is made again in backward rather than kept: each op whose result costs little is marked
- * `rebuild`, or runtime/ops/SAVED.md says why not, in its column "again". */
+/* Results that are recomputed in backward rather than kept: each op with a cheap result is
+ * marked `rebuild`, or runtime/ops/SAVED.md says why not, in its column "again". */
 #include "runtime/verify/op_check.h"
 #include "runtime/ops/ops.h"
 #include "tests/ops/contract_page.h"
@@ -15,7 +15,7 @@
 #define LAYER (3.0 * 256.0 / 12.0)
 #define SHARE (1.0 / 3.0)
 
-/* What the cases of an op say. */
+/* The properties that the cases of an op show. */
 typedef struct {
     size_t result;  /* bytes of the largest result; 0: it runs in no case */
     double cost;    /* of that, for each four bytes, launches left out */
@@ -146,7 +146,7 @@ static void what_is_cheap_is_made_again_or_the_page_says_why_not(void)
         marked += d->rebuild != 0;
     }
     CU_ASSERT(marked > 40);
-    sw_note("%d of %d ops are made again", marked, page.n);
+    sw_note("%d of %d ops are recomputed", marked, page.n);
 }
 
 /* Words that are not so are seen. */
@@ -168,7 +168,7 @@ static void false_words_are_found(void)
 }
 
 static const sw_test tests[] = {
-    {"what is cheap is made again, or the page says why not",
+    {"what is cheap is recomputed, or the page says why not",
      what_is_cheap_is_made_again_or_the_page_says_why_not, false},
     {"false words are found", false_words_are_found, false},
 };

@@ -199,8 +199,8 @@ static const char *propose(swi_check *c, char *to, size_t room)
     return to;
 }
 
-/* What gradient kernels may read at all stands on the page in some alternative: also what no
- * case shows. */
+/* All that gradient kernels may read stands on the page in some alternative, also where no case
+ * shows it. */
 static void compare_names(const sw_op_desc *d, const contract_row *row, faults *to)
 {
     char name[16];

@@ -1,4 +1,4 @@
-/* What ops say they cost, against plain counts (plain_costs.h). */
+/* The costs that ops state, against plain counts (plain_costs.h). */
 #include "alloc/base/mem.h"
 #include "runtime/verify/op_check.h"
 #include "runtime/ops/ops.h"
@@ -27,8 +27,8 @@ static uint64_t plain_bytes(const sw_type *type)
 static bool seen[SW_OPS_INSIDE]
                 [9]; /* which kernels some node has had: forward, then gradients */
 
-/* What the verdict's ops do not read: factors that have more elements than the bound is worth,
- * and what a bound answers for. */
+/* Operands that the verdict's ops do not read: factors that have more elements than the bound
+ * is worth, and what a bound answers for. */
 static bool is_read(const swi_trace *t, const swi_node *node, uint32_t i)
 {
     const void *attrs = t->attrs + node->attrs;
@@ -425,8 +425,8 @@ static void a_larger_batch_never_costs_less(void)
 }
 
 /* A gradient of 512 x 512: its factors have fewer elements for 16 rows, and are read; for 4,096
- * rows they have more, and the gradient is read. What is not read costs a launch and no more.
- */
+ * rows they have more, and the gradient is read. An operand that is not read costs a launch and
+ * no more. */
 static void what_a_check_does_not_read_costs_nothing(void)
 {
     static net n[2];

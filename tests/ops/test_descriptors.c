@@ -103,7 +103,7 @@ static void an_op_from_outside_passes_like_an_inside_one(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "outside.square"));
 }
 
-/* What the report must say of each, in some line. */
+/* For each fault, words that some line of the report must have. */
 static const struct {
     const sw_op_desc *desc;
     const char *what;
@@ -314,7 +314,7 @@ static const sw_test tests[] = {
     {"an op from outside passes like an inside one",
      an_op_from_outside_passes_like_an_inside_one, false},
     {"every planted fault is reported", every_planted_fault_is_reported, false},
-    {"a wrong gradient is told once", a_wrong_gradient_is_told_once, false},
+    {"a wrong gradient is reported once", a_wrong_gradient_is_told_once, false},
     {"one output of two is enough, the other has no gradient", one_output_of_two_is_enough,
      false},
     {"a check that gets no memory says so and leaks nothing", a_check_without_memory_says_so,

@@ -79,7 +79,7 @@ static void resampling_refuses_by_name(void)
     bench_refused(&image, up_rows, NULL, 0, "must have 1 to 4194304 rows");
 }
 
-/* Upsampling keeps nothing, and its result is made again: the large image that the weight's
+/* Upsampling keeps nothing, and its result is recomputed: the large image that the weight's
  * gradient reads is not there between forward and backward. */
 static void up_and_conv(sw_ctx *c, void *user)
 {
@@ -180,7 +180,7 @@ static void stack_step(sw_ctx *c, void *user)
     bench_train(c, b, sw_stack(c, three, 3, b->count));
 }
 
-/* Slice i along the new axis is value i, and so is the gradient: of y y 2 y. */
+/* Slice i along the new axis is value i, and slice i of the gradient is of y y 2 y. */
 static void a_stack_is_slices(void)
 {
     for (int axis = -3; axis < 3; axis++) {
@@ -251,7 +251,7 @@ static void line_step(sw_ctx *c, void *user)
     sw_output(c, "at", sw_argmax(c, x, b->count, 0));
     sw_output(c, "kept", sw_argmax(c, x, b->count, 1));
     sw_output(c, "sums", sw_cumsum(c, x, b->count));
-    /* What an argmax says are ids. */
+    /* An argmax returns ids. */
     sw_output(c, "rows",
               sw_embedding_op(c, sw_argmax(c, x, 1, 0), sw_full(c, SW_SHAPE(5, 2), 0.25f)));
 }
@@ -346,7 +346,7 @@ static const sw_test tests[] = {
     {"resampling has one result for all threads", resampling_has_one_result_for_all_threads,
      false},
     {"resampling refuses by name", resampling_refuses_by_name, false},
-    {"large images are made again", large_images_are_made_again, false},
+    {"large images are recomputed", large_images_are_made_again, false},
     {"transposed convolution refuses by name", transposed_convolution_refuses_by_name, false},
     {"transposed convolution has one result for all threads",
      transposed_convolution_has_one_result_for_all_threads, false},

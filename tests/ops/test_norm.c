@@ -106,9 +106,9 @@ static void check_running(bench *b, const double *mean, const double *var)
     float m[CHANNELS], v[CHANNELS];
     read_running(b, m, v);
     for (int c = 0; c < CHANNELS; c++) {
-        SW_CHECK(fabs((double)m[c] - mean[c]) < 1e-6 * (1.0 + fabs(mean[c])), "%g, %g wanted",
+        SW_CHECK(fabs((double)m[c] - mean[c]) < 1e-6 * (1.0 + fabs(mean[c])), "%g, not %g",
                  (double)m[c], mean[c]);
-        SW_CHECK(fabs((double)v[c] - var[c]) < 1e-6 * (1.0 + var[c]), "%g, %g wanted",
+        SW_CHECK(fabs((double)v[c] - var[c]) < 1e-6 * (1.0 + var[c]), "%g, not %g",
                  (double)v[c], var[c]);
     }
 }
@@ -159,8 +159,8 @@ static void evaluation_uses_them_and_leaves_them(void)
         const double wanted =
             ((double)x[i] - (double)mean[c]) / sqrt((double)var[c] + 1e-5) * (double)weight[c] +
             (double)bias[c];
-        SW_CHECK(fabs((double)((const float *)y.data)[i] - wanted) < 1e-5, "%d: %g, %g wanted",
-                 i, (double)((const float *)y.data)[i], wanted);
+        SW_CHECK(fabs((double)((const float *)y.data)[i] - wanted) < 1e-5, "%d: %g, not %g", i,
+                 (double)((const float *)y.data)[i], wanted);
     }
     read_running(&b, m, v);
     CU_ASSERT(memcmp(m, mean, sizeof m) == 0 && memcmp(v, var, sizeof v) == 0);
@@ -240,7 +240,7 @@ static void input_and_statistics_are_kept(void)
         const sw_run_args args = args_of(&b[i], kept_step, &in, 1, SW_TRAIN);
         OK(sw_plan_visit(b[i].exec, &args, &visitor));
         SW_CHECK(kept == sizeof(float) * (size_t)(20 * 12 * 49 + want[i].floats),
-                 "%d: %zu bytes are kept, %d floats wanted besides x", (int)i, kept,
+                 "%d: %zu bytes are kept, must be %d floats besides x", (int)i, kept,
                  (int)want[i].floats);
     }
 }
@@ -492,7 +492,7 @@ static void wrong_uses_are_refused(void)
         args.variant = (uint64_t)bad;
         const sw_status status = sw_plan(b.exec, &args, &info);
         SW_CHECK(status == SW_INVALID && strstr(sw_last_error(), words[bad]) != NULL,
-                 "'%s' wanted of %d: %s", words[bad], bad, sw_last_error());
+                 "no '%s' of %d: %s", words[bad], bad, sw_last_error());
     }
 }
 

@@ -1,5 +1,5 @@
-/* What a descriptor may not say, and what it may not do when it is used: an error names the op
- * and the member, and nothing is written where it should not be. */
+/* Descriptors that are wrong when they are declared or when they are used: an error names the
+ * op and the member, and nothing is written where it should not be. */
 #include "tests/ops/ops_outside.h"
 #include "tests/support/suite.h"
 #include <stdio.h>
@@ -74,7 +74,7 @@ static void refused(bench *b, sw_status status, const char *op, const char *word
     const sw_status got = sw_plan(b->exec, &args, &info);
     SW_CHECK(got == status && strstr(sw_last_error(), op) != NULL &&
                  strstr(sw_last_error(), word) != NULL,
-             "%s, %s wanted of %s: %s", sw_status_name(got), word, op,
+             "%s, no '%s' of %s: %s", sw_status_name(got), word, op,
              got == SW_OK ? "" : sw_last_error());
 }
 
@@ -432,7 +432,7 @@ static void gradient_is(bench *b, float wanted)
     const sw_run_args args = args_of(b);
     SW_CHECK(sw_run(b->exec, &args) == SW_OK, "%s", sw_last_error());
     CU_ASSERT_EQUAL(sw_param_gradient(b->p, g, sizeof g), SW_OK);
-    SW_CHECK(g[0] == wanted && g[1] == wanted, "%g and %g, %g wanted", (double)g[0],
+    SW_CHECK(g[0] == wanted && g[1] == wanted, "%g and %g, must be %g", (double)g[0],
              (double)g[1], (double)wanted);
 }
 

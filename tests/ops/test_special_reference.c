@@ -11,7 +11,7 @@
 static const float planted[] = {NAN,    HUGE_VALF, -HUGE_VALF, 0.0f,  -0.0f,
                                 100.0f, -100.0f,   1e30f,      -1e30f};
 
-/* Does float32 have this answer? What the reference does not know, a limit, is not judged. */
+/* Does float32 have this answer? A limit, which the reference does not know, is not judged. */
 static bool agrees(float got, double exact, float x)
 {
     if (isnan(exact))

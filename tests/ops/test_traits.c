@@ -1,4 +1,4 @@
-/* What passes ask of an op stands in its line of ops.def: none of them names one. */
+/* Properties of an op that passes ask for stand in its line of ops.def: no pass names an op. */
 #include "runtime/base/op_words.h"
 #include "runtime/ops/ops.h"
 #include "tests/ops/ops_outside.h"
@@ -56,7 +56,7 @@ static bool is_function(const char *word, size_t n)
     return false;
 }
 
-/* What reports call an op is the name of its function, or words without underscores. */
+/* Reports call an op by the name of its function, or by words without underscores. */
 static void ops_have_plain_words(void)
 {
     for (uint32_t id = 0; id < SW_OPS_INSIDE; id++)

@@ -1,5 +1,5 @@
-/* Gradients that are not wanted: a kernel that makes several serves any of them, and leaves the
- * others out or makes them in bytes that the plan counts. */
+/* Gradients that are not requested: a kernel that makes several serves any of them, and leaves
+ * the others out or makes them in bytes that the plan counts. */
 #include "runtime/ops/ops.h"
 #include "runtime/exec/exec.h"
 #include "tests/ops/ops_outside.h"
@@ -150,8 +150,8 @@ static const sw_shape square[3] = {{2, {32, 32}}, {2, {32, 32}}, {2, {32, 32}}};
 
 /* ---- ops from outside -------------------------------------------------------------------- */
 
-/* What the plan holds for the gradient kernel: bytes of tensors that its node names as results.
- */
+/* The bytes that the plan holds for the gradient kernel: tensors that its node names as
+ * results. */
 static size_t bytes_made(const bench *b)
 {
     const swi_trace *t = &b->exec->last->trace;
@@ -194,8 +194,8 @@ static void one_kernel_serves_each_input_alone(void)
 {
     sw_op_desc joint = outside_skips;
     joint.skips = 0;
-    serves_any(&joint, "outside.wanted joint", false);
-    serves_any(&outside_skips, "outside.wanted skips", true);
+    serves_any(&joint, "outside.requested joint", false);
+    serves_any(&outside_skips, "outside.requested skips", true);
 }
 
 /* Not frozen, but of an optimizer that backward is not asked for. */
@@ -204,7 +204,7 @@ static void what_other_optimizers_own_is_not_wanted(void)
     static bench b; /* closed after the test */
     static gradients all, some;
     uint32_t null_out;
-    open_bench(&b, added(&outside_skips, "outside.wanted by one"), 2, square);
+    open_bench(&b, added(&outside_skips, "outside.requested by one"), 2, square);
     run(&b, 3, 0, &all);
     for (b.first = 0, b.n_opt = 1; b.first < 2; b.first++) {
         b.variant = 1u + (uint32_t)b.first;
@@ -216,8 +216,8 @@ static void what_other_optimizers_own_is_not_wanted(void)
     }
 }
 
-/* Of kernels that make the same of what is wanted the one that keeps the fewest bytes: here the
- * one that makes the other gradient too. */
+/* Of kernels that make the same of the requested gradients, the one that keeps the fewest
+ * bytes: here the one that makes the other gradient too. */
 static sw_status all_but_b(const sw_launch *l)
 {
     const float *a = l->in[0].ptr, *dy = l->in[1].ptr;
@@ -304,7 +304,7 @@ static void the_message_names_the_input_and_the_reason(void)
 
 /* ---- ops inside -------------------------------------------------------------------------- */
 
-/* One launch makes what is wanted of several, and leaves the rest out. */
+/* One launch makes those of several gradients that are requested, and leaves the rest out. */
 static void check_inside(uint32_t op, int n_in, const sw_shape *shapes, const void *attrs)
 {
     static bench b[2]; /* closed after the test */
@@ -350,12 +350,11 @@ static void batch_norm_leaves_out_what_is_not_wanted(void)
 
 static const sw_test tests[] = {
     {"one kernel serves each input alone", one_kernel_serves_each_input_alone, false},
-    {"what other optimizers own is not wanted", what_other_optimizers_own_is_not_wanted, false},
+    {"gradients of others are left out", what_other_optimizers_own_is_not_wanted, false},
     {"the fewest kept bytes decide", the_fewest_kept_bytes_decide, false},
     {"the message names the input and the reason", the_message_names_the_input_and_the_reason,
      false},
-    {"attention leaves out what is not wanted", attention_leaves_out_what_is_not_wanted, false},
-    {"batch_norm leaves out what is not wanted", batch_norm_leaves_out_what_is_not_wanted,
-     false},
+    {"attention leaves out the rest", attention_leaves_out_what_is_not_wanted, false},
+    {"batch_norm leaves out the rest", batch_norm_leaves_out_what_is_not_wanted, false},
 };
-SW_SUITE("wanted", tests)
+SW_SUITE("requested gradients", tests)

@@ -1,4 +1,4 @@
-/* What the tests of this folder share. */
+/* Shared by the tests of this folder. */
 #ifndef SW_TESTS_PACKAGES_H
 #define SW_TESTS_PACKAGES_H
 

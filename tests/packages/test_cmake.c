@@ -12,12 +12,12 @@ static const char program[] =
     "    if (sw_exec_create(&exec, NULL) != SW_OK) { puts(sw_last_error()); return 1; }\n"
     "    sw_exec_destroy(exec);\n    puts(sw_version());\n    return 0;\n}\n";
 
-/* LANGUAGES, WANTED and PARTS are given; a program for each pair of a language and a part. */
+/* LANGUAGES, REQUESTED and PARTS are given; a program for each language and part. */
 static const char project[] =
     "cmake_minimum_required(VERSION 3.10)\n"
     "project(uses ${LANGUAGES})\n"
-    "find_package(stepwell ${WANTED} REQUIRED COMPONENTS ${PARTS})\n"
-    "find_package(stepwell ${WANTED} REQUIRED)\n" /* twice is fine */
+    "find_package(stepwell ${REQUESTED} REQUIRED COMPONENTS ${PARTS})\n"
+    "find_package(stepwell ${REQUESTED} REQUIRED)\n" /* twice is fine */
     "foreach(language ${LANGUAGES})\n"
     "    string(REPLACE CXX cc ending ${language})\n"
     "    string(REPLACE C c ending ${ending})\n"
@@ -42,7 +42,7 @@ static const package_answer *configure(const char *prefix, const char *languages
                                        const char *wanted, const char *parts)
 {
     return package_ask("rm -rf '%s' && cmake -S '%s' -B '%s' -DCMAKE_PREFIX_PATH='%s' "
-                       "-DLANGUAGES='%s' -DWANTED='%s' -DPARTS='%s' -Wdev -Werror=dev",
+                       "-DLANGUAGES='%s' -DREQUESTED='%s' -DPARTS='%s' -Wdev -Werror=dev",
                        path_of("uses-build"), path_of("uses"), path_of("uses-build"), prefix,
                        languages, wanted, parts);
 }

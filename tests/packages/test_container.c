@@ -55,7 +55,7 @@ static void what_is_copied_is_there_and_enough(void)
     SW_CHECK(a->status == 0, "%s", a->text);
 }
 
-/* What tools/try installs, but for tests, is what the image is built with. */
+/* The image is built with all that tools/try installs, except tools for tests. */
 static void it_is_built_with_what_tools_try_installs(void)
 {
     char packages[600];

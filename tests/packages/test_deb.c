@@ -12,7 +12,7 @@
     EPOCH " DPKG_DEB_COMPRESSOR_TYPE=none DEBFULLNAME='A Tester' DEBEMAIL=a@example.org"
 static const char *const names[] = {"stepwell", "libstepwell0", "libstepwell-dev"};
 
-/* What is missing here; NULL: nothing. */
+/* The reason why packages cannot be built here; NULL: none. */
 static const char *missing(void)
 {
     static const char *const tools[] = {"dpkg-deb", "dpkg-gencontrol", "dpkg-shlibdeps",

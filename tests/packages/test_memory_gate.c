@@ -51,7 +51,7 @@ static char *take_block(char *rest, size_t depth, char *to, size_t room)
     return rest;
 }
 
-/* What this workflow needs of YAML: lists and mappings by indent, blocks by "|". */
+/* The part of YAML that this workflow needs: lists and mappings by indent, blocks by "|". */
 static void read_workflow(workflow *w)
 {
     char path[1100];

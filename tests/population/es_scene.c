@@ -134,7 +134,7 @@ void scene_update_fill(scene_update *u, scene *s, const float *weights, const fl
                             .es_slice = SWI_ES_UPDATE};
 }
 
-/* The weight of a direction as the header has it, of raw numbers that were told. */
+/* The weight of a direction as the header has it, of raw reported numbers. */
 static double weight_of(const sw_es *es, uint32_t d)
 {
     const swi_noise_mode *m = &es->mode;

@@ -38,8 +38,8 @@ double *scene_sum(const scene *s, int p, const double *weights, const float *the
  * the difference over that of the gradient. */
 double scene_distance(const float *before, const float *after, const double *g, size_t n);
 
-/* One step by what was told: how far the worst parameter's, but for the large one, is from the
- * explicit sum. The rate must be 1. */
+/* One step by the reported numbers: how far the worst parameter's step, except the large one's,
+ * is from the explicit sum. The rate must be 1. */
 double scene_step(scene *s, sw_exec *exec);
 
 /* The program that updates, by these weights (and of squares: snes, else NULL). */

@@ -9,7 +9,7 @@
 sw_space *help_space(const char *const *texts, int n);
 sw_pbt *help_pbt(const sw_pbt_opts *opts);
 
-/* What a run did: a sum of all events and of all values after each exploit, and counts. */
+/* The record of a run: a sum of all events and of all values after each exploit, and counts. */
 typedef struct {
     uint64_t sum;
     int exploits, keeps, drops, stops, turns, reports;

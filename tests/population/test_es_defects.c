@@ -1,4 +1,4 @@
-/* What has been wrong in implementations of this: each defect is a promise here. */
+/* Defects that implementations of this have had: each is a promise here. */
 #include "kernels/noise.h"
 #include "tests/population/es_nets.h"
 #include "tests/population/es_scene.h"
@@ -167,7 +167,7 @@ static line *line_new(const sw_es_opts *o, sw_exec *exec)
     return n;
 }
 
-/* What a run gives for x (rows, IN); with noise where `slice` is one. */
+/* The result of a run for x (rows, IN); with noise where `slice` is one. */
 static void run_line(line *n, sw_exec *exec, const float *x, int64_t rows, int64_t slice,
                      float *y)
 {

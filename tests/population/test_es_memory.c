@@ -1,6 +1,6 @@
-/* What noise costs in bytes: nothing of it is stored, and the peak of a step with noise is that
- * of the same step function in SW_EVAL over the same rows, but for a little scratch of each
- * thread and 12 bytes for each evaluation, whatever the population; as planned, and as the
+/* The bytes that noise costs: nothing of it is stored, and the peak of a step with noise is
+ * that of the same step function in SW_EVAL over the same rows, but for a little scratch of
+ * each thread and 12 bytes for each evaluation, whatever the population; as planned, and as the
  * witnesses observe it. */
 #include "tests/runtime/nets.h"
 #include <stdio.h>

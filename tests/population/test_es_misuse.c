@@ -420,7 +420,7 @@ static void memory_may_fail_from_anywhere_on(void)
     sweep(SW_FAULT_FROM);
 }
 
-/* What was told is there for another try, and the step is that of one that did not fail. */
+/* Reported numbers stay for another try, and the step is that of one that did not fail. */
 static void a_step_that_fails_can_be_tried_again(void)
 {
     static unsigned char wanted[1 << 14];
@@ -461,9 +461,9 @@ static void a_step_that_fails_can_be_tried_again(void)
 static const sw_test tests[] = {
     {"options that cannot be are named", options_that_cannot_be_are_named},
     {"creation is refused", creation_is_refused},
-    {"handles that are none are refused", handles_that_are_none_are_refused},
+    {"invalid handles are refused", handles_that_are_none_are_refused},
     {"numbers out of range are refused", numbers_out_of_range_are_refused},
-    {"what was not told is named", what_was_not_told_is_named},
+    {"missing evaluations are named", what_was_not_told_is_named},
     {"evaluations that cannot be are refused", evaluations_that_cannot_be_are_refused},
     {"a sigma that cannot be is refused", a_sigma_that_cannot_be_is_refused},
     {"uses without noise name op and parameter", uses_without_noise_name_op_and_parameter},

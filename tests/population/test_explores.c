@@ -234,7 +234,7 @@ static void look(scene *s, const sw_dataset *data)
     }
 }
 
-/* All shapes but the largest few fit; so do `members` members beside the lanes. */
+/* All shapes but the largest few fit; `members` members beside the lanes fit too. */
 static void decide(scene *s, int members)
 {
     s->most = alone(s, WIDTHS - 1, BATCHES - 1) - 1;

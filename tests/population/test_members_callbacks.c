@@ -204,7 +204,7 @@ static const sw_test tests[] = {
     {"a callback sees state, knobs, seed and step", a_callback_sees_state_knobs_seed_and_step},
     {"a step of all is the caller's", a_step_of_all_is_the_callers},
     {"a failure is the member's own", a_failure_is_the_members_own},
-    {"a call that failed in it is told", a_call_that_failed_in_it_is_told},
+    {"a call that failed in it is reported", a_call_that_failed_in_it_is_told},
     {"misuse is refused", misuse_is_refused},
 };
 SW_SUITE("members by callbacks", tests)

@@ -175,7 +175,7 @@ static void end(schedule *s, plain *p)
     const sw_member gone = p->member;
     check_plain(s, p);
     sw_member_end(gone);
-    sw_member_end(gone); /* a second time it is none */
+    sw_member_end(gone); /* the second time it is no member */
     SW_CHECK(sw_member_progress(gone, NULL, NULL) == SW_INVALID, "it is there");
     p->there = false;
     s->n--;

@@ -1,4 +1,4 @@
-/* Whose the bytes of members are: by tensor, layer and role, against a model that is planned
+/* The owners of members' bytes: by tensor, layer and role, against a model that is planned
  * alone; and the records of profiles. */
 #include "alloc/base/mem.h"
 #include "tests/population/small_net.h"
@@ -105,7 +105,7 @@ static sw_status no_step(sw_member_view *view, void *user)
     return SW_OK;
 }
 
-/* What a callback has of its own is a state; a member without anything is padding. */
+/* A callback's own memory is a state; a member without anything is padding. */
 static void callbacks_have_a_state(void)
 {
     sw_model *model;

@@ -32,7 +32,7 @@ typedef struct {
     int came;
 } one;
 
-/* What should come; donor -2: any of `donors`. */
+/* The expected choice; donor -2: any of `donors`. */
 typedef struct {
     sw_pbt_what what;
     int member, n_donors, donors[MOST];

@@ -218,8 +218,8 @@ static void put(const char *path, const char *text, size_t n)
     fclose(f);
 }
 
-/* What the logs lost since, and any bit of them that is another, cannot come back: it is said,
- * and the files stay as they are. What stands after the saved length goes. */
+/* Lost lines and changed bits of the logs cannot come back: it is said, and the files stay as
+ * they are. Bytes after the saved length go. */
 static void logs_that_are_damaged(void)
 {
     sw_space *s = help_space(four, 4);
@@ -256,7 +256,7 @@ static void logs_that_are_damaged(void)
     OK(sw_pbt_log(q, dir));
     char *now = text_of(dir, -1);
     CU_ASSERT_STRING_EQUAL(now, text);
-    /* What older versions saved has no sum: lines are read, and the sum is made then. */
+    /* Logs of older versions have no sum: lines are read, and the sum is made then. */
     char *sum = (char *)bytes + n - q->block_bytes - sizeof q->waiting - sizeof q->s +
                 offsetof(swi_pbt_state, log_sum);
     CU_ASSERT(memcmp(sum, &q->s.log_sum, 4) == 0);

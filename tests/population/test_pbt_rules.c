@@ -174,7 +174,7 @@ static sw_status custom(int member, const double *donors, double *values, int n,
     return SW_OK;
 }
 
-/* What it leaves outside is refused by name, and can be tried again. */
+/* A value that it leaves outside of its range is refused by name, and can be tried again. */
 static void custom_explore(void)
 {
     sw_space *s = help_space(five, 5);
@@ -320,8 +320,8 @@ static void never_of_the_lower(const sw_pbt *p, const sw_pbt_event *e, void *use
         CU_ASSERT(e->member < 5 || e->donor >= 5);
 }
 
-/* Two groups that are far apart are told apart, two equal ones hardly ever; never at the first
- * turn. */
+/* Two groups that are far apart are distinguished, two equal ones hardly ever; never at the
+ * first turn. */
 static void t_test(void)
 {
     sw_space *s = help_space(five, 5);

@@ -1,4 +1,4 @@
-/* Records of zeroth order: their size, replays bit for bit, and files that are none. */
+/* Records of zeroth order: their size, replays bit for bit, and files that are not records. */
 #include "tests/population/zo_scene.h"
 #include "tests/support/heap_sweep.h"
 #include <stdio.h>
@@ -236,7 +236,7 @@ static void parameters_that_were_changed_are_found(void)
     REFUSED(sw_zo_replay(b.model, exec, path, NULL, NULL), SW_STALE, "damaged");
 }
 
-/* ---- files that are none ----------------------------------------------------------------- */
+/* ---- files that are not records ---------------------------------------------------------- */
 
 enum { STEPS = 6, RECORD = 264 + 4 * STEPS };
 

@@ -14,7 +14,7 @@ sw_run_args zo_args(net *n, const batch *b);
 /* `steps` steps; the last loss. */
 double zo_train(sw_zo *zo, sw_exec *exec, net *n, const batch *b, int steps);
 
-/* What step `step` of a trainer should do: element by element, by sw_noise_element, with the
+/* The expected step `step` of a trainer: element by element, by sw_noise_element, with the
  * losses of runs of `n` itself. */
 void zo_plain_step(net *n, sw_exec *exec, const batch *b, const sw_zo_opts *opts, uint64_t step,
                    float lr);

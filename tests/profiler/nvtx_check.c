@@ -439,7 +439,7 @@ static void range_ends(listener *l)
 static void unregion(listener *l, const heard *x)
 {
     thing *region = region_at(l, x->at);
-    if (SW_CHECK(region != NULL, "a region ends that is none"))
+    if (SW_CHECK(region != NULL, "a region ends that has not begun"))
         *region = l->region[--l->n_regions];
 }
 
@@ -447,7 +447,7 @@ static void unheap(listener *l, const heard *x)
 {
     thing *heap = find(l->heap, l->n_heaps, x->id);
     drop_regions(l, x->id);
-    if (SW_CHECK(heap != NULL, "a heap ends that is none"))
+    if (SW_CHECK(heap != NULL, "a heap ends that has not begun"))
         *heap = l->heap[--l->n_heaps];
 }
 

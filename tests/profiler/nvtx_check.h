@@ -1,5 +1,5 @@
-/* What a tool heard, held against what it must have heard: ranges that nest, regions that are
- * the arena's live tensors, bytes that are the profiler's. */
+/* The calls that a tool heard, held against those that it must have heard: ranges that nest,
+ * regions that are the arena's live tensors, bytes that are the profiler's. */
 #ifndef SW_TESTS_NVTX_CHECK_H
 #define SW_TESTS_NVTX_CHECK_H
 
@@ -37,14 +37,14 @@ void told_op_add(told_run *run, const char *name, int phase);
 void told_base_add(told_run *run, const char *role, uint64_t bytes);
 /* The plan of these arguments; the measured figures stay 0. */
 void told_plan(told_run *run, sw_exec *exec, const sw_run_args *args);
-/* What the exec's last run measured. */
+/* The exec's last run, as measured. */
 void told_measured(told_run *run, const sw_exec *exec);
 
 /* Assert that what was heard is that of `n_runs` runs, one after another, of one exec; runs[]
- * may be the same, and NULL where only what holds for all runs is asserted. What comes in
- * front, between and after them is asserted too: names before they are used, regions apart
- * from each other and inside their heap, one reset for each run. `extensions`: were memory and
- * counters taken? */
+ * may be the same, and NULL where only what holds for all runs is asserted. Calls before,
+ * between and after them are asserted too: names before they are used, regions apart from each
+ * other and inside their heap, one reset for each run. `extensions`: were memory and counters
+ * taken? */
 void nvtx_check(const heard *list, size_t n, const told_run *const *runs, size_t n_runs,
                 sw_nvtx_level level, bool extensions);
 

@@ -1,9 +1,9 @@
 /* A tool that listens to NVTX: linked into the test, or as a module that a child process loads
  * since NVTX_INJECTION64_PATH names it. The module writes what it heard when the process ends.
  *
- * What a tool takes can be chosen before it attaches: $STEPWELL_NVTX_TOOL is "all" (also where
- * it is not set), "ranges" (no extension), "memory" (nothing else), or "refuse" (it fails).
- * $STEPWELL_NVTX_RECORDS is the file that the module writes. */
+ * The calls that a tool takes can be chosen before it attaches: $STEPWELL_NVTX_TOOL is "all"
+ * (also where it is not set), "ranges" (no extension), "memory" (nothing else), or "refuse" (it
+ * fails). $STEPWELL_NVTX_RECORDS is the file that the module writes. */
 #ifndef SW_TESTS_NVTX_RECORDER_H
 #define SW_TESTS_NVTX_RECORDER_H
 
@@ -44,7 +44,7 @@ bool nvtx_recorder_has_extensions(void);
 void nvtx_recorder_clear(void);
 /* All since then, in order. Fails the process when there was no room for more. */
 const heard *nvtx_recorder_heard(size_t *n);
-/* What a module wrote; the caller gives it back by free(). NULL: there is no such file. */
+/* The records that a module wrote; free() gives them back. NULL: there is no such file. */
 heard *nvtx_recorder_read(const char *path, size_t *n);
 
 #endif

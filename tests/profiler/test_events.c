@@ -119,7 +119,7 @@ static bool death_is_planned(run_log *r, const sw_record *x, int64_t op)
     return true;
 }
 
-/* What lives at the reset lives to the end in the program too. */
+/* A tensor that lives at the reset lives to the end in the program too. */
 static bool reset_ends_all(run_log *r)
 {
     bool good = true;
@@ -185,7 +185,7 @@ static void check_run(run_log *r, const json_t *step)
     CU_ASSERT((int64_t)now <= number_of(step, "at_ns") + number_of(step, "ns"));
 }
 
-/* Every run that a step record tells of has its events in front. Returns how many. */
+/* Every run of a step record has its events before it. Returns how many. */
 static size_t check_file(const char *path, uint64_t *reuses)
 {
     bool cut;
@@ -403,8 +403,8 @@ static void run_scoped(const char *path, int immediate, uint32_t event_room)
     close_run(&r);
 }
 
-/* What an outer scope peaks at is there although an inner one came and went in between: worked
- * out by hand from the sizes alone. */
+/* An outer scope keeps its peak although an inner one came and went in between: worked out by
+ * hand from the sizes alone. */
 static void peaks_of_outer_scopes_survive_inner_ones(void)
 {
     const int64_t narrow = ROWS * NARROW * 4, wide = ROWS * WIDE * 4;
@@ -473,8 +473,7 @@ static void a_run_that_counts_nothing_has_no_events(void)
     CU_ASSERT_EQUAL(sw_profile_destroy(profile), SW_OK);
 }
 
-/* The least that is told will do, from outside too; it is the header, the plan and some room.
- */
+/* The reported least is enough, from outside too; it is the header, the plan and some room. */
 static void the_least_of_parts_is_told(void)
 {
     scopes_run r = {0};
@@ -561,7 +560,7 @@ static const sw_test tests[] = {
     {"a full log says what it lost", a_full_log_says_what_it_lost},
     {"peaks of outer scopes survive inner ones", peaks_of_outer_scopes_survive_inner_ones},
     {"a run that counts nothing has no events", a_run_that_counts_nothing_has_no_events},
-    {"the least of parts is told", the_least_of_parts_is_told},
+    {"the least of parts is reported", the_least_of_parts_is_told},
     {"each way of an immediate run is recorded once",
      each_way_of_an_immediate_run_is_recorded_once},
 };

@@ -95,7 +95,7 @@ static void steps(rig *r, uint64_t n)
         }
 }
 
-/* The file as records, with the profile closed; `wanted` of one type. */
+/* The records of the file, with the profile closed, and the list of those of one type. */
 static json_t *closed(rig *r, const char *type, const json_t **wanted, size_t room, size_t *n)
 {
     sw_exec_destroy(r->exec);
@@ -111,7 +111,7 @@ static json_t *closed(rig *r, const char *type, const json_t **wanted, size_t ro
 
 static const json_t *found[128];
 
-/* What the record's places of that purpose and file add up to; -1: there are none. */
+/* The sum of the record's places of that purpose and file; -1: there are none. */
 static int64_t place_bytes(const json_t *step, const char *heap, const char *file)
 {
     int64_t sum = -1;
@@ -387,7 +387,7 @@ static const char *text_of(const json_t *o, const char *key)
     return text != NULL ? text : "";
 }
 
-/* What every such record promises: the shares add up, the largest holder comes first. */
+/* The promises of every such record: the shares add up, the largest holder comes first. */
 static void check_denied(const json_t *d)
 {
     const int64_t live = number_of(d, "live_bytes");
@@ -465,7 +465,7 @@ static void a_denied_push_is_named(void)
 }
 
 /* A model that finds no room is refused before its run has made anything: nothing of the runs
- * before it is told. */
+ * before it is reported. */
 static void a_denied_model_is_no_tensor_of_runs_before(void)
 {
     enum { LARGE = 512 };
@@ -499,7 +499,7 @@ static void a_denied_model_is_no_tensor_of_runs_before(void)
 }
 
 /* Each call for memory of a first run fails in turn: each refusal leaves its record, says what
- * the caller is told, and the run after it goes on. */
+ * the caller gets, and the run after it goes on. */
 static void check_refusals(int immediate)
 {
     uint64_t refused = 0;
@@ -541,7 +541,7 @@ static const sw_test tests[] = {
     {"a leak is named by purpose and line at once",
      a_leak_is_named_by_purpose_and_line_at_once},
     {"arenas are counted by their use", arenas_are_counted_by_their_use},
-    {"malloc is told apart", malloc_is_told_apart},
+    {"malloc is listed apart", malloc_is_told_apart},
     {"a clean run writes them once", a_clean_run_writes_them_once},
     {"each part has them again", each_part_has_them_again},
     {"the end says what the backend has", the_end_says_what_the_backend_has},

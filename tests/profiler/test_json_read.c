@@ -337,6 +337,6 @@ static const sw_test tests[] = {
     {"fractions have a point in every locale", fractions_have_a_point_in_every_locale},
     {"long numbers and strings are bounded", long_numbers_and_strings_are_bounded},
     {"damaged texts are refused or whole", damaged_texts_are_refused_or_whole},
-    {"every refusal of memory is told", every_refusal_of_memory_is_told},
+    {"every refusal of memory is reported", every_refusal_of_memory_is_told},
 };
 SW_SUITE("json_read", tests)

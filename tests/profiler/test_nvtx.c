@@ -13,7 +13,7 @@
 #define NEEDS_NVTX                                                                             \
     do {                                                                                       \
         if (!nvtx_recorder_is_built())                                                         \
-            SW_SKIP("built without NVTX: tools are told nothing");                             \
+            SW_SKIP("built without NVTX: tools hear nothing");                                 \
     } while (0)
 
 /* Phases that come once. */
@@ -183,8 +183,8 @@ static void counters_are_the_shares(void)
     CU_ASSERT_EQUAL(top_sample(list, heard_n, "peak"), info.peak_bytes);
 }
 
-/* What an immediate run has at its end, role by role: also of what became a metric or an output
- * after its birth. */
+/* The bytes that an immediate run has at its end, role by role: also of what became a metric or
+ * an output after its birth. */
 static void immediate_roles_follow(void)
 {
     NEEDS_NVTX;
@@ -503,7 +503,7 @@ static const sw_test tests[] = {
     {"counters are the shares", counters_are_the_shares},
     {"immediate roles follow what becomes of tensors", immediate_roles_follow},
     {"off is silent", off_is_silent},
-    {"without NVTX nothing is told", without_nvtx},
+    {"without NVTX nothing is reported", without_nvtx},
     {"warm runs know all names", warm_runs_know_all_names},
     {"names of memory are short and printable", names_of_memory},
     {"the domain and its categories have names", the_domain_has_names},

@@ -225,8 +225,8 @@ static int begun(const heard *list, size_t n, const char *name)
     return times;
 }
 
-/* A program's first run tells its ops, and its capture tells them again; a replay is a step. A
- * tool that takes memory is told each op of each run, and nothing is captured. */
+/* A program's first run reports its ops, and its capture reports them again; a replay is a
+ * step. A tool that takes memory gets each op of each run, and nothing is captured. */
 static void training_on_a_device(void)
 {
     static sw_outcome out;

@@ -191,7 +191,7 @@ static json_int_t exec_of(const json_t *record)
     return json_integer_value(json_object_get(record, "exec"));
 }
 
-/* What others record never comes between a step and its events. */
+/* Records of other threads never come between a step and its events. */
 static void threads_do_not_part_a_step_from_its_events(void)
 {
     const names n = name("threads.jsonl");
@@ -513,7 +513,7 @@ static const sw_test tests[] = {
     {"clocks of ops keep the bound", clocks_of_ops_keep_the_bound},
     {"a trace without room is let go", a_trace_without_room_is_let_go},
     {"what is no regular file is refused", what_is_no_regular_file_is_refused},
-    {"every refusal is told and leaks nothing", every_refusal_is_told_and_leaks_nothing},
+    {"every refusal is reported and leaks nothing", every_refusal_is_told_and_leaks_nothing},
     {"a failed part leaves a readable file", a_failed_part_leaves_a_readable_file},
 };
 SW_SUITE("profile in parts", tests)

@@ -456,7 +456,7 @@ static const sw_test tests[] = {
     {"a text that is not there is named", a_missing_text_is_named},
     {"many arenas share lines, and nothing is lost", many_arenas_share_lines},
     {"an arena is resident where it was touched", an_arena_is_resident_where_it_was_touched},
-    {"huge pages of an arena are told", huge_pages_of_an_arena_are_told},
+    {"huge pages of an arena are reported", huge_pages_of_an_arena_are_told},
     {"a planted mapping is unexplained, to the byte", a_planted_mapping_is_unexplained},
     {"a thread has its stack", a_thread_has_its_stack},
     {"failures leave nothing", failures_leave_nothing},

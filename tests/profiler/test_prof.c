@@ -334,8 +334,8 @@ static void no_record_waits_longer_than_100_ms(void)
     CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_OK);
 }
 
-/* The lines of `path` once there are `wanted`, at most a second later: a busy machine wakes
- * threads late. */
+/* The lines of `path`, read until there are enough, at most a second later: a busy machine
+ * wakes threads late. */
 static size_t lines_soon(const char *path, size_t wanted)
 {
     for (int i = 0; i < 100 && count_lines(path) < wanted; i++)
@@ -510,7 +510,7 @@ static const sw_test tests[] = {
     {"a killed run leaves a readable file", a_killed_run_leaves_a_readable_file},
     {"the system is asked ten times a second at most",
      the_system_is_asked_ten_times_a_second_at_most},
-    {"two execs are told apart", two_execs_are_told_apart},
+    {"two execs are distinguished", two_execs_are_told_apart},
     {"threads do not mix their records", threads_do_not_mix_their_records},
     {"no record waits longer than 100 ms", no_record_waits_longer_than_100_ms},
     {"nor where no step follows", nor_where_no_step_follows},
@@ -520,7 +520,7 @@ static const sw_test tests[] = {
     {"without a path nothing is opened or started",
      without_a_path_nothing_is_opened_or_started},
     {"a failed write stays", a_failed_write_stays},
-    {"every refusal is told and leaks nothing", every_refusal_is_told_and_leaks_nothing},
+    {"every refusal is reported and leaks nothing", every_refusal_is_told_and_leaks_nothing},
     {"without its thread there is no profile", without_its_thread_there_is_no_profile},
     {"places that take no file", places_that_take_no_file},
 };

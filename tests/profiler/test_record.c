@@ -251,7 +251,7 @@ static void a_replay_has_the_figures_of_the_watch(void)
             (unsigned long long)events);
 }
 
-/* What was changed in a log shows: the comparison above can fail. */
+/* A change in a log shows: the comparison above can fail. */
 static void a_log_that_lost_an_event_replays_otherwise(void)
 {
     bench *b = open_bench(256);

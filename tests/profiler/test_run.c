@@ -1,5 +1,5 @@
-/* What a run writes into its profile: the plan, value by value, adds up to its own figures, and
- * each measured step is the plan's. */
+/* The records of a run in its profile: the plan, value by value, adds up to its own figures,
+ * and each measured step is the plan's. */
 #include "alloc/base/poison.h"
 #include "tests/profiler/read_back.h"
 #include "tests/support/heap_sweep.h"
@@ -350,7 +350,7 @@ static void bad_options_are_refused(void)
 static const sw_test tests[] = {
     {"plans add up and steps equal them", plans_add_up_and_steps_equal_them},
     {"op clocks and immediate runs", op_clocks_and_immediate_runs},
-    {"execs that follow each other are told apart",
+    {"execs that follow each other are distinguished",
      execs_that_follow_each_other_are_told_apart},
     {"without phases the plan is recorded", without_phases_the_plan_is_recorded},
     {"witnesses are recorded after their plan", witnesses_are_recorded_behind_their_plan},

@@ -101,7 +101,7 @@ static void the_part_before_is_synced_too(void)
     CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_OK);
 }
 
-/* What could not be written is told by each sync, as by each flush. */
+/* Each sync reports a record that could not be written, as each flush does. */
 static void a_record_that_was_lost_is_told(void)
 {
     sw_status status;
@@ -202,7 +202,7 @@ static void threads_record_and_sync_at_once(void)
 static const sw_test tests[] = {
     {"file and folder are synced", file_and_folder_are_synced},
     {"the part before is synced too", the_part_before_is_synced_too},
-    {"a record that was lost is told", a_record_that_was_lost_is_told},
+    {"a record that was lost is reported", a_record_that_was_lost_is_told},
     {"a profile without a file has nothing to sync",
      a_profile_without_a_file_has_nothing_to_sync},
     {"a sync calls no heap", a_sync_calls_no_heap},

@@ -1,4 +1,4 @@
-"""What the tests of the Python package share. Each file is a test: exit status 77 where all of it skipped.
+"""Shared by the tests of the Python package. Each file is a test: exit status 77 where all of it skipped.
 
 A library that was built with the address sanitizer needs the sanitizer's runtime in the process from its start. The build names
 it in STEPWELL_PRELOAD, and main() begins the interpreter again with it. No other program may inherit it: the program stepwell has

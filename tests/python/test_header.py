@@ -32,7 +32,7 @@ def generated(path, *folders):
 
 
 def layouts(package, folder):
-    """What C says of each struct and constant that a _header.py names: [(what, C, Python)] of those that differ, and how many."""
+    """C's layout of each struct and constant that a _header.py names: [(what, C, Python)] of those that differ, and how many."""
     import ctypes
     lines, asked = [], []
     for name, kind in vars(package).items():

@@ -1,5 +1,5 @@
-/* cuBLASLt in plain loops: float32, sums in the order of k. What it does not know it refuses as
- * the library refuses what it has no algorithm for. */
+/* cuBLASLt in plain loops: float32, sums in the order of k. It refuses a product that it does
+ * not know as the library refuses one without an algorithm. */
 #include "internal.h"
 #include <math.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ typedef struct {
     size_t workspace_bytes;
 } product;
 
-/* What an algorithm is good for. */
+/* The products that an algorithm serves. */
 typedef struct {
     uint64_t magic, workspace, alignment, problem;
 } chosen;
@@ -62,7 +62,7 @@ static cublasStatus_t status_of(cudaError_t error)
 
 /* ---- handles and descriptors ------------------------------------------------------------- */
 
-/* What has been made, in a list, so that a reset finds it; what follows is divisible by 16. */
+/* The list of all objects, so that a reset finds them; what follows is divisible by 16. */
 typedef struct item {
     struct item *next;
     uint64_t *live;

@@ -1,6 +1,6 @@
 /* cuDNN's convolutions in plain loops: sums in float64. Of the algorithms some are there to be
  * refused by who asks: they come first, want too much, or change their bits from call to call.
- * What it does not know it refuses as the library does. */
+ * It refuses a case that it does not know as the library does. */
 #include "internal.h"
 #include <math.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ struct cudnnActivationStruct {
 };
 struct cudnnConvolutionStruct {
     int pad[2], stride[2], dilation[2], groups;
-    cudnnMathType_t math, asked; /* asked: when a list was wanted */
+    cudnnMathType_t math, asked; /* asked: when a list was requested */
     bool listed;
 };
 

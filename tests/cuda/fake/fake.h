@@ -1,15 +1,14 @@
 /* A card that is not there: CUDA's runtime, the memory part of its driver, cuBLASLt and cuDNN
  * on host memory, so that the module's real host code runs whole training steps on any machine.
- * What a test wants of it, and what it has seen.
+ * Here a test configures it, and reads what it has seen.
  *
  * Streams are queues of closures. Eager, each runs when it is made; lazy, work happens only
  * when something waits for it, and as a seed decides, so that a missing wait shows. Device
  * memory can be touched only while the fake itself runs work. Kernels run under the emulator of
  * tests/cuda/shim.
  *
- * What CUDA refuses, the fake refuses with CUDA's error. What CUDA would let pass although it
- * is wrong is a violation: counted, with a message. All functions may be called by any thread.
- */
+ * The fake refuses what CUDA refuses, with CUDA's error. A mistake that CUDA would let pass is
+ * a violation: counted, with a message. All functions may be called by any thread. */
 #ifndef SW_TESTS_FAKE_H
 #define SW_TESTS_FAKE_H
 
@@ -66,7 +65,7 @@ static inline uint64_t sw_fake_all_run(const sw_fake_counts *c)
     return c->kernels_run + c->matmuls_run + c->convolutions_run;
 }
 
-/* What has not been given back. */
+/* Everything that has not been given back. */
 typedef struct {
     uint64_t device_blocks, ranges, handles, pinned, streams, events, graphs, execs;
     uint64_t blas, dnn;  /* handles and descriptors */
@@ -102,7 +101,7 @@ typedef struct {
     void (*fail_work)(uint64_t k, int error);
     /* Which function failed on purpose ("work" for a piece of work); NULL: none has yet. */
     const char *(*failed)(void);
-    /* What was wrong first, "" where nothing was. */
+    /* The first violation, "" where there is none. */
     const char *(*violation)(void);
     /* Launches since the last reset or forget: *out[0..n), the first SW_FAKE_LOG. */
     size_t (*launches)(const sw_fake_launch **out);
@@ -113,10 +112,9 @@ typedef struct {
     void (*peek)(void *to, const void *at, size_t bytes);
 } sw_fake_api;
 
-/* What libstepwell-cuda-fake.so exports besides sw_cuda_module_open. The environment sets a
- * lazy seed (STEPWELL_FAKE_LAZY) and the card's MiB (STEPWELL_FAKE_MIB) for programs that do
- * not ask.
- */
+/* The function that libstepwell-cuda-fake.so exports besides sw_cuda_module_open. The
+ * environment sets a lazy seed (STEPWELL_FAKE_LAZY) and the card's MiB (STEPWELL_FAKE_MIB) for
+ * programs that do not ask. */
 const sw_fake_api *sw_fake(void);
 typedef const sw_fake_api *sw_fake_opener(void);
 

@@ -1,4 +1,4 @@
-/* What the files of the fake share. One lock for all: a call holds it from swi_fake_enter to
+/* Shared by the files of the fake. One lock for all: a call holds it from swi_fake_enter to
  * swi_fake_leave, work included. */
 #ifndef SW_FAKE_INTERNAL_H
 #define SW_FAKE_INTERNAL_H
@@ -42,7 +42,7 @@ extern struct swi_fake_state {
 cudaError_t swi_fake_enter(swi_fake_function function);
 cudaError_t swi_fake_leave(cudaError_t error);
 void swi_fake_violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* What a piece of work ends with that ran well: an error where one was asked for. */
+/* The result of work that ran well: an error where one was requested. */
 cudaError_t swi_fake_work_fault(void);
 void swi_fake_break(cudaError_t error);
 /* 0 <= what comes back < below; only where a seed is set. */

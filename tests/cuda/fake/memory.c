@@ -246,7 +246,7 @@ void swi_fake_memory_reset(void)
     }
 }
 
-/* What gives back does so even where it fails, unless a capture forbids it. */
+/* A call that gives something back does so even where it fails, unless a capture forbids it. */
 static bool refused(cudaError_t error)
 {
     return error == cudaErrorStreamCaptureUnsupported;

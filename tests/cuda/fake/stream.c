@@ -74,7 +74,7 @@ static cudaStream_t any_stream(void)
     return NULL;
 }
 
-/* Whose work brings `want` on; NULL: no one's. */
+/* The stream that must run next so that `want` goes on; NULL: none helps. */
 static cudaStream_t who_helps(cudaStream_t want)
 {
     if (want == NULL || (swi_fake.seed > 1 && swi_fake_draw(2) == 0))
@@ -357,7 +357,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *pStream, unsigned int fla
     return swi_fake_leave(error);
 }
 
-/* What is in it still runs. */
+/* Work that is still in the stream runs. */
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
     cudaError_t error = swi_fake_enter(SWI_FN_cudaStreamDestroy);

@@ -1,4 +1,4 @@
-/* See plain.h. What no test calls is not there. */
+/* See plain.h. Functions that no test calls are missing. */
 #include "tests/cuda/modules/plain.h"
 #include <stddef.h>
 #include <string.h>

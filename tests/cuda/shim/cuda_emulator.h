@@ -205,7 +205,7 @@ struct swi_emu_launch_info {
 void swi_emu_submit(const swi_emu_launch_info *info, void (*run)(void *body), const void *body,
                     size_t body_bytes);
 
-/* What both answers call: whether a device would take the launch (the error, and why in
+/* Called for both answers: whether a device would take the launch (the error, and why in
  * swi_emu_error), and the blocks one after another (their error). */
 cudaError_t swi_emu_can_be(const swi_emu_launch_info *info);
 cudaError_t swi_emu_run(const swi_emu_launch_info *info, void (*run)(void *body), void *body);

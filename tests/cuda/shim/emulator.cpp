@@ -125,8 +125,8 @@ static void make_all_ready(int from, int n)
         make_ready(seed == 1 ? from + n - 1 - i : from + i);
 }
 
-/* What the schedule wants next; -1: no one can go on. The newest is at the end of the ring, all
- * others are brought to its front. */
+/* The fiber that the schedule takes next; -1: none can go on. The newest is at the end of the ring,
+ * all others are brought to its front. */
 static int peek(void)
 {
     if (block.n_ready == 0)

@@ -1,6 +1,6 @@
-/* What the CUDA runtime offers, as far as this project calls it: names, signatures and values
- * are CUDA's, the text is not. tests/cuda/fake implements it on host memory; where the toolkit
- * is installed, agree.cpp holds every line against the toolkit's own headers. */
+/* The part of the CUDA runtime that this project calls: names, signatures and values are
+ * CUDA's, the text is not. tests/cuda/fake implements it on host memory; where the toolkit is
+ * installed, agree.cpp holds every line against the toolkit's own headers. */
 #ifndef SW_FAKE_CUDA_RUNTIME_API_H
 #define SW_FAKE_CUDA_RUNTIME_API_H
 

@@ -1,4 +1,4 @@
-/* A row less its mean: y = x - sum(x) / n, and so is dx of dy. C and CUDA. */
+/* A row less its mean: y = x - sum(x) / n; dx of dy is the same formula. C and CUDA. */
 #ifndef SW_DUMMY_CENTER_H
 #define SW_DUMMY_CENTER_H
 
