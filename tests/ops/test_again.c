@@ -149,7 +149,7 @@ static void what_is_cheap_is_made_again_or_the_page_says_why_not(void)
     sw_note("%d of %d ops are recomputed", marked, page.n);
 }
 
-/* Words that are not so are seen. */
+/* False words are reported. */
 static void false_words_are_found(void)
 {
     static const struct {

@@ -73,7 +73,7 @@ static const sw_test tests[] = {
     {"of n layers what has no room runs again", of_n_layers_what_has_no_room_runs_again},
     {"where the program fits the bound is nothing, and it rises as room falls",
      what_the_program_needs_is_enough},
-    {"items that cannot be made again are held", items_that_cannot_run_again_are_held},
+    {"items that cannot be recomputed are held", items_that_cannot_run_again_are_held},
     {"every allocation may fail", every_allocation_may_fail},
 };
 SW_SUITE("bound", tests)

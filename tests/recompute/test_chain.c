@@ -13,7 +13,7 @@ static swi_rc_family family_of(const problem *in)
     return family;
 }
 
-/* What each schedule says of itself is so; costs rise and peaks fall; the first repeats
+/* The figures of each schedule are true; costs rise and peaks fall; the first repeats
  * nothing. */
 static void check_family(const problem *in, const swi_rc_family *family)
 {
@@ -134,7 +134,7 @@ static void of_any_program_schedules_are_sound(void)
     CU_ASSERT(sum.compared > 80);
 }
 
-/* What is dropped and made again: never dearer for any capacity, and often cheaper. */
+/* Results that are dropped and recomputed: never dearer for any capacity, and often cheaper. */
 static void what_is_held_and_not_used_goes(void)
 {
     uint32_t cheaper = 0;

@@ -26,7 +26,7 @@ static answer solved(const problem *in, size_t capacity, uint64_t nodes)
     return a;
 }
 
-/* What a found schedule says of itself is so, by both followers. */
+/* The figures of a found schedule are true, by both followers. */
 static void check_schedule(const problem *in, const answer *a, size_t capacity)
 {
     swi_rc_schedule copy = {0};

@@ -4,7 +4,7 @@
 
 #include "tests/support/suite.h"
 
-/* What one call printed. */
+/* The output of one call. */
 typedef struct {
     int status;
     char out[65536], err[4096];
@@ -21,7 +21,7 @@ void slurp(const char *path, char *to, size_t room);
 bool has(const char *text, const char *part);
 /* No line is wider than 80 characters or ends in a blank. */
 void check_width(const char *text);
-/* What the words print is the golden file, and within 80 columns; status 0. */
+/* The output for these words is the golden file, and within 80 columns; status 0. */
 void compare_text(const char *wanted, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -83,7 +83,7 @@ static void the_same_program_is_said_to_be_equal(void)
     CU_ASSERT_EQUAL(number_in(o, "ns", "step in all", "difference"), 1000);
 }
 
-/* What was measured beyond the plan is a line, and the sum is exact. */
+/* Bytes measured beyond the plan are a line, and the sum is exact. */
 static void what_no_tensor_explains_is_a_line(void)
 {
     const json_t *o = object_of(call_words("%s --steps 1,4 --json", golden("scopes.jsonl")));

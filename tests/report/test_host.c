@@ -1,5 +1,5 @@
-/* What the report says of the host's memory: growth where there is some and silence elsewhere,
- * sums that add up, and what was denied. Profiles are written here line by line. */
+/* The report on the host's memory: growth where there is some and silence elsewhere, sums that
+ * add up, and denied requests. Profiles are written here line by line. */
 #include "alloc/base/mem.h"
 #include "tests/report/call.h"
 #include "tests/support/heap_sweep.h"
@@ -94,7 +94,7 @@ static void free_json(void *o)
     json_decref(o);
 }
 
-/* What the report adds to its object, read back. */
+/* The members that the report adds to its object, read back. */
 static json_t *members(const char *path)
 {
     report *r;
@@ -224,7 +224,7 @@ static void what_has_stopped_is_no_leak(void)
     CU_ASSERT(!grew(s));
 }
 
-/* Each epoch something is left over: the fourth time it is told. */
+/* Each epoch something is left over: the fourth time it is reported. */
 static void a_leak_of_each_epoch_is_told_in_the_end(void)
 {
     for (int epochs = 3; epochs <= 4; epochs++) {
@@ -291,8 +291,7 @@ static void malloc_may_waver(void)
     }
 }
 
-/* Pages come in as they are touched first, and then no more. What others explain is not told
- * twice. */
+/* Pages come in as they are touched first, and then no more. No growth is reported twice. */
 static void the_process_levels_off_or_grows(void)
 {
     static const struct {
@@ -545,13 +544,13 @@ static const sw_test tests[] = {
     {"a leak is named at its second step", a_leak_is_named_at_its_second_step},
     {"what is taken once is no leak", what_is_taken_once_is_no_leak},
     {"what has stopped is no leak", what_has_stopped_is_no_leak},
-    {"a leak of each epoch is told in the end", a_leak_of_each_epoch_is_told_in_the_end},
+    {"a leak of each epoch is reported in the end", a_leak_of_each_epoch_is_told_in_the_end},
     {"plans without end are growth", plans_without_end_are_growth},
     {"immediate runs are looked at too", immediate_runs_are_looked_at_too},
     {"malloc may waver", malloc_may_waver},
     {"the process levels off or grows", the_process_levels_off_or_grows},
     {"the waterfall adds up", the_waterfall_adds_up},
-    {"a record of the process is told apart", a_record_of_the_process_is_told_apart},
+    {"a record of the process is listed apart", a_record_of_the_process_is_told_apart},
     {"what was denied is passed on", what_was_denied_is_passed_on},
     {"layers of a refusal add up", layers_of_a_refusal_add_up},
     {"damage is named", damage_is_named},

@@ -94,7 +94,7 @@ static void a_limit_that_cannot_be_read_is_unknown(void)
     CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, ask_machine, root) >= 2);
 }
 
-/* What is no file at all, as the system itself refuses it. */
+/* A path that is not a file, as the system itself refuses it. */
 static void a_limit_that_is_a_folder_is_unknown(void)
 {
     char root[1024];

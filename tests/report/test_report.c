@@ -225,7 +225,7 @@ static const printed *with_change(int line, const char *from, const char *to)
     return call(path, NULL, NULL);
 }
 
-/* What logs had no room for is said, once for each log; and that a part is not the whole. */
+/* A log that had no room for events says so once; a part says that it is not the whole. */
 static void what_logs_lost_and_parts_are_told(void)
 {
     static const char lost[] =
@@ -646,7 +646,7 @@ static const sw_test tests[] = {
     {"the text is as worked out by hand", text_is_as_worked_out_by_hand},
     {"json has the same numbers", json_has_the_same_numbers},
     {"a cut file is used as far as it goes", a_cut_file_is_used_as_far_as_it_goes},
-    {"what logs lost, and parts, are told", what_logs_lost_and_parts_are_told},
+    {"what logs lost, and parts, are reported", what_logs_lost_and_parts_are_told},
     {"no number is too wide", no_number_is_too_wide},
     {"damage names file and line", damage_names_file_and_line},
     {"the process is passed on", the_process_is_passed_on},
@@ -656,7 +656,7 @@ static const sw_test tests[] = {
     {"missing and foreign files", missing_and_foreign_files},
     {"changed bytes never do harm", changed_bytes_never_do_harm},
     {"changed plans never do harm", changed_plans_never_do_harm},
-    {"every refusal is told", every_refusal_is_told},
+    {"every refusal is reported", every_refusal_is_told},
     {"long runs show their ends and an even sample",
      long_runs_show_their_ends_and_an_even_sample},
     {"memory does not grow with the run", memory_does_not_grow_with_the_run},

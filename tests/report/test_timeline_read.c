@@ -71,8 +71,8 @@ static void a_profile_becomes_programs_and_runs(void)
     sw_timeline_free(t);
 }
 
-/* What the model of golden/scopes.jsonl holds for "conv1", and its update, belong to the conv1
- * that is called in "block", for every reader of the timeline. */
+/* The tensors that the model of golden/scopes.jsonl holds for "conv1", and its update, belong
+ * to the conv1 that is called in "block", for every reader of the timeline. */
 static void a_model_stands_in_the_scopes_of_its_layers(void)
 {
     char path[1024];
@@ -295,7 +295,7 @@ static const sw_test tests[] = {
     {"a profile becomes programs and runs", a_profile_becomes_programs_and_runs},
     {"a model stands in the scopes of its layers", a_model_stands_in_the_scopes_of_its_layers},
     {"a log is walked as it was written", a_log_is_walked_as_it_was_written},
-    {"every refusal is told", every_refusal_is_told},
+    {"every refusal is reported", every_refusal_is_told},
     {"damage is refused or harmless", damage_is_refused_or_harmless},
     {"a format is written whole or not at all", a_format_is_written_whole_or_not_at_all},
     {"what precedes damage goes out", what_precedes_damage_goes_out},

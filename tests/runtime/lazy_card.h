@@ -1,8 +1,8 @@
 /* A card inside of the test: host memory that host code cannot reach, entries that are the
- * CPU's kernels, and streams that put everything off. What a stream was given runs when
- * somebody waits for it and not before, so what comes too early, is overwritten too soon or was
- * never waited for has other bits than the CPU. Calls are counted, one can be made to fail, and
- * what a capture forbids is noted. */
+ * CPU's kernels, and streams that put everything off. Work of a stream runs when a caller waits
+ * for it and not before, so results that come too early, are overwritten too soon or were never
+ * waited for have other bits than the CPU. Calls are counted, one can be made to fail, and
+ * calls that a capture forbids are noted. */
 #ifndef SW_TESTS_LAZY_CARD_H
 #define SW_TESTS_LAZY_CARD_H
 

@@ -201,7 +201,7 @@ void random_watch(maker *m, int x)
     (void)random_push_on(m, RANDOM_METRIC, random_reduce(m, x, RANDOM_MEAN, 0), 0.0f);
 }
 
-/* What a state is given: a value of this run, not a view of the model. */
+/* A state is assigned a value of this run, not a view of the model. */
 void random_assign(maker *m, int s)
 {
     int from = -1;

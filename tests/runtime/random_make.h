@@ -42,7 +42,7 @@ static inline bool same(const sw_shape *a, const sw_shape *b)
 /* Append an op; its number. */
 int random_push(maker *m, random_op op);
 int random_push_on(maker *m, random_kind kind, int x, float size);
-/* What has grown large is made small again, so that neither tanh nor softmax saturates. */
+/* Scales large values down again, so that neither tanh nor softmax saturates. */
 int random_tamed(maker *m, int x);
 bool random_is_value(const random_op *op);
 /* A value, rather a late one; min_rank..max_rank. -1: none came up. */
@@ -55,7 +55,7 @@ int random_push_param(maker *m, sw_shape shape);
 void random_make_step(maker *m);
 int random_reduce(maker *m, int x, random_kind kind, uint32_t axes);
 
-/* What nothing reads yet goes into one loss or both, a metric or an output. */
+/* Values that nothing reads yet go into one loss or both, a metric or an output. */
 void random_end_all(maker *m, int *loss);
 void random_make_optimizers(maker *m);
 void random_train(maker *m, const int *loss);

@@ -1,4 +1,4 @@
-/* Results that are made again stand beside the first ones where no storage overlays another. */
+/* Recomputed results stand beside the first ones where no storage overlays another. */
 #include "tests/runtime/rebuilt_bits.h"
 #include "runtime/verify/witness_internal.h"
 #include <stdio.h>
@@ -8,7 +8,7 @@
 typedef struct {
     swi_witness w;
     swi_regions regions;
-    uint32_t *first; /* by storage: the forward part's, of what was made again; else itself */
+    uint32_t *first; /* by storage: the forward part's, of a recomputed one; else itself */
     bool plant;
     rebuilt_bits *to;
 } session;

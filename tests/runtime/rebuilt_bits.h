@@ -1,4 +1,4 @@
-/* What the rebuild pass makes again, compared byte for byte with what the forward part left. */
+/* Results that the rebuild pass recomputes, byte for byte against those of the forward part. */
 #ifndef SW_TESTS_RUNTIME_REBUILT_BITS_H
 #define SW_TESTS_RUNTIME_REBUILT_BITS_H
 

@@ -146,7 +146,7 @@ static void declarations_keep_their_first_error(void)
     }
 }
 
-/* What the second of two models is declared with, and what is said of it. */
+/* The declarations of the second of two models, and the words that report the difference. */
 static void layouts_that_differ_say_where(void)
 {
     static const struct {

@@ -64,7 +64,7 @@ static void see_storage(void *to, const sw_plan_storage *s)
     snprintf(x->layer, sizeof x->layer, "%s", s->layer);
 }
 
-/* What storages of a role or layer (NULL: any) hold while op t runs. */
+/* The bytes that storages of a role or layer (NULL: any) hold while op t runs. */
 static size_t live_at(const listing *l, const char *role, const char *layer, uint32_t t)
 {
     size_t sum = 0;

@@ -1,5 +1,5 @@
-/* What a budget costs is counted, parts of rows included; parts are as large as fit; and more
- * budget is never slower. */
+/* The costs of a budget are counted, parts of rows included; parts are as large as fit; and
+ * more budget is never slower. */
 #include "kernels/dispatch.h"
 #include "runtime/exec/exec.h"
 #include "tests/runtime/nets.h"
@@ -102,7 +102,7 @@ static size_t scratch_of(int64_t parts)
     return swi_op(SW_OP_linear_ce)->scratch_bytes(&info);
 }
 
-/* What a budget holds of it: no loader is there. */
+/* The bytes that a budget is charged for the plan: no loader is there. */
 static size_t charged(const sw_plan_info *plan)
 {
     return plan->model_bytes + plan->arena_bytes;

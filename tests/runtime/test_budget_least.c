@@ -7,11 +7,11 @@
 
 #define LOADERS 3
 
-/* What is there before the plan in question, drawn once and built for several budgets. */
+/* All that exists before the plan in question, drawn once and built for several budgets. */
 typedef struct {
     int n_loaders;
     sw_loader_opts loader[LOADERS];
-    bool later;      /* the last of them is created after the plan, which is told of it */
+    bool later;      /* the last of them is created after the plan, which is informed of it */
     bool told;       /* of those that are there, too */
     bool neighbour;  /* another program was planned */
     bool same_exec;  /* by the same exec */

@@ -88,7 +88,7 @@ static void kept_gradients_go_on(void)
     CU_ASSERT(second->step == whole->step && saved_run_same(whole, second));
 }
 
-/* What is trained while a save is written is not in it. */
+/* Steps that are trained while a save is written are not in it. */
 static void a_save_is_of_the_step_at_which_it_was_taken(void)
 {
     NEEDS_CHECKSUMS();

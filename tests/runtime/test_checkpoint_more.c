@@ -49,7 +49,7 @@ static void a_path_that_is_no_regular_file_is_refused(void)
     REFUSED(make(&c, run, "/dev/null", &run->model, 1), SW_INVALID, "a device");
     REFUSED(make(&c, run, "-", &run->model, 1), SW_INVALID, "a regular file");
     CU_ASSERT(!sw_file_taken("-.lock"));
-    /* What is saved must be found again. */
+    /* A saved file must be found again. */
     snprintf(longest, sizeof longest, "%s", sw_temp_path(""));
     while (strlen(longest) < 508)
         strcat(longest, "/");
@@ -148,7 +148,7 @@ static void members_alone_stand_under_their_name(void)
             "'saved/f1.weight' is F32 (2, 24, 784)");
 }
 
-/* What was taken is of one moment: loading in between does not mix two into a file. */
+/* The copy for a save is of one moment: loading in between does not mix two into a file. */
 static void loading_gives_up_what_was_taken(void)
 {
     NEEDS_CHECKSUMS();

@@ -50,8 +50,8 @@ static void start(norm_net *n, sw_exec *exec)
     OK(sw_model_ready(n->model, exec, 6));
 }
 
-/* What the second op makes in bytes of its own is born at the first, where it is written, and
- * goes by the name of its own op. Returns how many. */
+/* A result that the second op makes in bytes of its own is born at the first, where it is
+ * written, and goes by the name of its own op. Returns how many. */
 static uint32_t early_births(const swi_program *p, uint32_t i)
 {
     const uint32_t then = i + p->ops[i].apart;
@@ -88,7 +88,7 @@ static uint32_t pairs_of(const sw_exec *exec)
     return pairs;
 }
 
-/* What is made early and said to be born where its op stands is reported. */
+/* A result that is made early but has its birth where its op stands is reported. */
 static void late_births_are_seen(sw_exec *exec, const sw_run_args *args)
 {
     swi_program *p = NULL;

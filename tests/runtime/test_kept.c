@@ -159,7 +159,7 @@ static void an_update_of_nothing_changes_nothing(void)
         }
 }
 
-/* What is added up begins anew for each parameter after the update that used it. */
+/* A sum begins anew for each parameter after the update that used it. */
 static void accumulation_begins_anew_for_each_parameter(void)
 {
     for (int immediate = 0; immediate < 2; immediate++) {

@@ -1,5 +1,5 @@
-/* Models in the memory of a device: a scripted one, whose bytes host code can reach in copies
- * alone. What they hold is what models in host memory hold. */
+/* Models in the memory of a device: a scripted one; host code can reach its bytes in copies
+ * alone. They hold the same as models in host memory. */
 #include "alloc/base/fault.h"
 #include "runtime/observe/observe.h"
 #include "runtime/device/device.h"

@@ -208,7 +208,7 @@ static void a_profile_has_the_names(void)
 }
 
 static const sw_test tests[] = {
-    {"two models are told apart", two_models_are_told_apart, false},
+    {"two models are distinguished", two_models_are_told_apart, false},
     {"one model has no name in front", one_model_has_no_name_in_front, false},
     {"models of one name have numbers", models_of_one_name_have_numbers, false},
     {"a refusal names the model", a_refusal_names_the_model, false},

@@ -21,7 +21,7 @@ static sw_model *new_model(void)
 
 /* ---- names ------------------------------------------------------------------------------- */
 
-/* What the library keeps in a model takes no name from its user. */
+/* Names that the library keeps in a model are not taken from its user. */
 static void any_name_can_be_declared(void)
 {
     static const char *const names[] = {

@@ -328,6 +328,6 @@ static const sw_test tests[] = {
     {"the witnesses agree", witnesses_agree, false},
     {"adafactor is that of plain C", adafactor_is_that_of_plain_c, false},
     {"adafactor keeps rows and columns", adafactor_keeps_rows_and_columns, false},
-    {"sums begin where they are told to", sums_begin_where_they_are_told_to, false},
+    {"sums begin where they are ordered to", sums_begin_where_they_are_told_to, false},
 };
 SW_SUITE("optimizer kinds", tests)

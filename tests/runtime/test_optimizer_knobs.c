@@ -118,7 +118,7 @@ static void line_step(sw_ctx *c, void *user)
     sw_update(c, l->opt);
 }
 
-/* What the numbers of group g are in a step; all of them change. */
+/* The numbers of group g in a step; all of them change. */
 typedef struct {
     float lr, decay, momentum, beta1, beta2;
 } settings;

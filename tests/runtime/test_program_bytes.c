@@ -1,4 +1,4 @@
-/* What programs take of the host's memory, and when it is given back. */
+/* The host's memory that programs take, and when it is given back. */
 #include "alloc/base/sys.h"
 #include "tests/runtime/nets.h"
 #include <stdio.h>
@@ -161,7 +161,7 @@ static void a_net_of_1000_layers_has_8_megabytes_of_records(void)
     sw_note("1,000 layers: %zu bytes", bytes);
 }
 
-/* What was traced is there again, bit for bit, where it is asked for. */
+/* A packed trace is there again, bit for bit, where it is asked for. */
 static void a_packed_trace_is_what_was_traced(void)
 {
     sw_exec *exec = net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .checks = 1});

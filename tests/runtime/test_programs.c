@@ -433,7 +433,7 @@ static sw_budget *budget_of(size_t bytes)
     return budget;
 }
 
-/* What does not fit takes nothing, so that something smaller still fits. */
+/* A plan that does not fit takes nothing, so that something smaller still fits. */
 static void a_refused_plan_gives_back_what_it_took(void)
 {
     const batch images = net_batch(true, 0, NET_BATCH), rows = net_batch(false, 0, 2);

@@ -349,7 +349,7 @@ static void few_graphs(void)
         CU_ASSERT(same(cpu, b[i], a[i]));
 }
 
-/* What one exec has left to do on a model comes before what another begins. */
+/* Work that one exec has left to do on a model comes before what another begins. */
 static void two_execs(void)
 {
     lazy_card *card = lazy_card_new(true);
@@ -372,7 +372,7 @@ static size_t pages(size_t bytes)
     return (bytes + 4095) / 4096 * 4096;
 }
 
-/* What the plan says is what is taken, of the budget and of the card. */
+/* The planned bytes are those taken, of the budget and of the card. */
 static void plan_is_taken(void)
 {
     lazy_card *card = lazy_card_new(true);
@@ -634,7 +634,7 @@ static const sw_test tests[] = {
     {"each call that fails is a fault that stays", each_fault},
     {"... or a refusal that does not", each_refusal},
     {"a fault names its op, or says how to find it", names_of_faults},
-    {"skipped updates are told at most three runs later", skipped},
+    {"skipped updates are reported at most three runs later", skipped},
     {"options of devices", options},
     {"ops that the card does not have are refused by name", missing_entries},
 };

@@ -134,7 +134,7 @@ static void count_kinds(void)
         n_kinds[seed_net.op[i].kind]++;
 }
 
-/* What no network has is not tested by any. */
+/* A kind of op that no network has would not be tested. */
 static void every_kind_of_op_comes_up(void)
 {
     memset(n_kinds, 0, sizeof n_kinds);
@@ -232,8 +232,7 @@ static void witnesses_agree(void)
     seed_each(8, 1000, witnessed);
 }
 
-/* ---- what is made again --------------------------------------------------------------------
- */
+/* ---- recomputed results ------------------------------------------------------------------ */
 
 static uint32_t n_rebuilt; /* of all seeds */
 
@@ -257,13 +256,13 @@ static void rebuilt_bits_are_the_forward_bits(void)
     n_rebuilt = 0;
     execs[0] = net_exec(&ways[0].opts);
     seed_each(100, 5000, rebuilt);
-    SW_CHECK(n_rebuilt > 50, "only %u results were made again", n_rebuilt);
-    sw_note("%u results made again", n_rebuilt);
+    SW_CHECK(n_rebuilt > 50, "only %u results were recomputed", n_rebuilt);
+    sw_note("%u results recomputed", n_rebuilt);
 }
 
 /* ---- plans of a fresh exec --------------------------------------------------------------- */
 
-/* What a plan is does not depend on what the exec has traced before. */
+/* A plan does not depend on what the exec has traced before. */
 static void planned_afresh(void)
 {
     random_life life;

@@ -1,4 +1,4 @@
-/* Results of cheap ops are not kept for backward but made again: what then lives between
+/* Results of cheap ops are not kept for backward but recomputed: what then lives between
  * forward and backward, the bits, and where it must not be done. */
 #include "runtime/exec/exec.h"
 #include "tests/runtime/nets.h"
@@ -146,7 +146,7 @@ static figures live(shape s)
 }
 
 /* Swish keeps its input, so the next layer's own input goes: one tensor for each layer instead
- * of two. What the last layer reads lives on the border anyway, but is not rebuilt for that. */
+ * of two. The last layer's input lives on the border anyway, but is not rebuilt for that. */
 static void a_layers_input_is_rebuilt(void)
 {
     const figures f = live(PLAIN);
@@ -157,7 +157,7 @@ static void a_layers_input_is_rebuilt(void)
 }
 
 /* A norm keeps its input and statistics: both its result and that of swish after it go. Of the
- * last layer one stays: made again at the peak, it would raise that. */
+ * last layer one stays: recomputed at the peak, it would raise that. */
 static void chains_are_rebuilt(void)
 {
     const figures f = live(NORMED);
@@ -174,7 +174,7 @@ static void branches_are_rebuilt(void)
     SW_CHECK(f.kept == (LAYERS + 2) * TENSOR, "%zu tensors are kept", f.kept / TENSOR);
 }
 
-/* What leaves the run is there anyway. */
+/* Outputs leave the run and are there anyway. */
 static void outputs_are_not_rebuilt(void)
 {
     const figures f = live(SHOWN);
@@ -186,8 +186,8 @@ static void outputs_are_not_rebuilt(void)
 static const shape shapes[] = {PLAIN, NORMED, SHARED, SHOWN};
 #define SHAPES (sizeof shapes / sizeof *shapes)
 
-/* The witnesses see what the plan says. What the death witness leaves before backward: a
- * tensor for each layer, the prediction, the loss, and what stays of the last layer. */
+/* The witnesses see what the plan says. The death witness leaves before backward: a tensor for
+ * each layer, the prediction, the loss, and what stays of the last layer. */
 static void witnesses_agree(void)
 {
     const size_t layers = (LAYERS + 1) * TENSOR + sizeof(float);
@@ -212,7 +212,7 @@ static void witnesses_agree(void)
     }
 }
 
-/* Every byte that is made again is the forward part's; one that is not is seen. */
+/* Every byte that is recomputed is the forward part's; one that is not is reported. */
 static void rebuilt_bits_are_the_forward_bits(void)
 {
     static const uint32_t results[] = {LAYERS, 2 * LAYERS - 1, 3 * LAYERS - 1, LAYERS - 1};
@@ -264,17 +264,17 @@ static void gpt_step(sw_ctx *ctx, void *user)
     sw_update(ctx, t->optimizer);
 }
 
-/* Of each token a block keeps ten times the width and a number for each head: the input of
- * both norms, query, key and value, what attention made, and what gelu reads (4). The first
- * norm's input is made again from the ids, the last norm has one; the loss has made its
- * gradients, of its input and of the words. */
+/* Of each token a block keeps ten times the width and a number for each head: the input of both
+ * norms, query, key and value, what attention made, and what gelu reads (4). The first norm's
+ * input is recomputed from the ids, the last norm has one; the loss has made its gradients, of
+ * its input and of the words. */
 static size_t gpt_saved(void)
 {
     const size_t token = GPT_LAYERS * (10 * GPT_WIDTH + GPT_HEADS) + GPT_WIDTH;
     return sizeof(float) * (GPT_ROWS * GPT_CONTEXT * token + GPT_WORDS * GPT_WIDTH);
 }
 
-/* Norms, gelu, dropout and sums are made again in every block. */
+/* Norms, gelu, dropout and sums are recomputed in every block. */
 static void a_transformer_is_rebuilt_to_the_bit(void)
 {
     static const uint8_t ids[GPT_ROWS * GPT_CONTEXT] = {7, 1, 30, 2, 2, 19, 0, 11, 5};
@@ -310,10 +310,10 @@ static void a_transformer_is_rebuilt_to_the_bit(void)
     SW_CHECK(seen.agreed == SW_WITNESS_DEATH && seen.saved_bytes == gpt_saved(),
              "%zu bytes are saved, not %zu; %s", seen.saved_bytes, gpt_saved(),
              seen.first_fault);
-    sw_note("%u results, %zu bytes made again", bits.results, bits.bytes);
+    sw_note("%u results, %zu bytes recomputed", bits.results, bits.bytes);
 }
 
-/* Without a backward part nothing is made again. */
+/* Without a backward part nothing is recomputed. */
 static void evaluation_rebuilds_nothing(void)
 {
     chain n;

@@ -16,7 +16,7 @@
 
 /* ---- lives ------------------------------------------------------------------------------- */
 
-/* What a life leaves: all bytes of the models, and the metrics of each run. */
+/* The results of a life: all bytes of the models, and the metrics of each run. */
 typedef struct {
     unsigned char *bytes[2];
     size_t n[2];
@@ -102,7 +102,7 @@ static void begin(rc_net *n, rc_kind kind, int layers)
     OK(rc_begin(n, kind, layers));
 }
 
-/* What a net needs at least and what it takes by itself. */
+/* The bytes that a net needs at least and those that it takes by itself. */
 typedef struct {
     size_t least, plain;
 } range;

@@ -11,9 +11,8 @@
 
 /* ---- two narrow places in the forward part ----------------------------------------------- */
 
-/* x is cheap and wanted by z; before z and after it, something large lives that neither
- * of them needs. So x runs again before z, and z, which then reads that run, again in
- * backward. */
+/* x is cheap and read by z; before z and after it, something large lives that neither of them
+ * needs. So x runs again before z, and z, which then reads that run, again in backward. */
 typedef struct {
     sw_model *model;
     sw_linear a, b, c, d, e;
@@ -196,7 +195,7 @@ static void a_plan_for_immediate_mode_is_not_kept(void)
     sw_budget_destroy(budget);
 }
 
-/* What was planned and took no room yet is planned again when others took that. */
+/* A plan that took no room yet is planned anew when others took that room. */
 static void a_plan_gives_way_to_what_others_took(void)
 {
     rc_net n;

@@ -310,14 +310,14 @@ static size_t planned(bool is_gru, way how, int seq, int no_rebuild, uint32_t *n
 }
 
 /* In floats, for T steps of B rows and H units. The peak of the LSTM is where the gradient of
- * the last step goes into that of all sums: the latter (4 T B H), the sums before the
- * gates of each step, for the last one their gradient (4 T), the gradients of h and c (2),
- * those of weight_hh and bias_hh (4 H H + 4 H), and the states before all steps but the
- * last (2 (T - 1)); where these are made again, the first ones alone (2). That of the GRU is in
- * the cell of the last step but one: sums of the input and their gradient (3 T each), those of
- * the hidden state up to this step, for this one their gradient too (3 (T - 1) + 3), the
- * gradients of h after and in front (2), the states before the steps (T - 1), and
- * gradients of weight and bias (3 H H + 3 H). */
+ * the last step goes into that of all sums: the latter (4 T B H), the sums before the gates of
+ * each step, for the last one their gradient (4 T), the gradients of h and c (2), those of
+ * weight_hh and bias_hh (4 H H + 4 H), and the states before all steps but the last (2 (T -
+ * 1)); where these are recomputed, the first ones alone (2). That of the GRU is in the cell of
+ * the last step but one: sums of the input and their gradient (3 T each), those of the hidden
+ * state up to this step, for this one their gradient too (3 (T - 1) + 3), the gradients of h
+ * after and before (2), the states before the steps (T - 1), and gradients of weight and bias
+ * (3 H H + 3 H). */
 static void the_peak_is_known_by_hand(void)
 {
     const size_t state = ROWS * UNITS;
@@ -327,7 +327,7 @@ static void the_peak_is_known_by_hand(void)
         uint32_t n;
         CU_ASSERT_EQUAL(planned(false, WHOLE, seq, 1, &n), 4 * (10 * t * state + lstm));
         CU_ASSERT_EQUAL(planned(true, WHOLE, seq, 1, &n), 4 * ((10 * t + 1) * state + gru));
-        /* Runs of ops that are made again are twelve long at most: of more steps some keep
+        /* Runs of ops that are recomputed are twelve long at most: of more steps some keep
          * their states. */
         const size_t again = planned(false, WHOLE, seq, 0, &n),
                      least = 4 * ((8 * t + 4) * state + lstm);

@@ -518,7 +518,7 @@ static const sw_test tests[] = {
     {"labels out of range fail the run", labels_out_of_range_fail_the_run, false},
     {"execs and models belong to one thread at a time",
      execs_and_models_belong_to_one_thread_at_a_time, false},
-    {"a model that a run makes ready is told, once", a_model_that_a_run_makes_ready_is_told,
+    {"a model that a run makes ready is reported, once", a_model_that_a_run_makes_ready_is_told,
      false},
 };
 SW_SUITE("runs", tests)

@@ -1,10 +1,10 @@
-/* What is not finite is never used: updates that are skipped, counted, and told of. */
+/* Values that are not finite are never used: updates are skipped, counted, and reported. */
 #include "tests/runtime/optimizer_nets.h"
 #include <math.h>
 #include <string.h>
 
 typedef enum { GOOD, BAD_GRADIENT, BAD_LOSS } kind;
-#define BAD 3 /* the parameter whose gradient is not finite */
+#define BAD 3 /* the parameter with a gradient that is not finite */
 
 /* A factor of 0 is 0 in the loss; but sqrt(0) has the slope infinity, and 0 times that is NaN
  * in the parameter's gradient. */
@@ -58,8 +58,8 @@ static bool same_but_counts(const on_net *n, const unsigned char *before)
            memcmp(n->model->base + behind, before + behind, n->model->bytes - behind) == 0;
 }
 
-/* What waits until after backward is skipped as a whole: the model is as if the run had never
- * been, and the next run does what it would have done. */
+/* Updates that wait until after backward are skipped as a whole: the model is as if the run had
+ * never been, and the next run does what it would have done. */
 static void an_update_is_skipped_as_a_whole(void)
 {
     sw_exec *exec = net_exec(NULL);
@@ -394,7 +394,7 @@ static const sw_test tests[] = {
     {"products are judged by their factors", products_are_judged_by_their_factors, false},
     {"an update is skipped as a whole", an_update_is_skipped_as_a_whole, false},
     {"released updates are skipped one by one", released_updates_are_skipped_one_by_one, false},
-    {"too many in a row are told", too_many_in_a_row_are_told, false},
+    {"too many in a row are reported", too_many_in_a_row_are_told, false},
     {"ten are the default, any number can be had",
      ten_are_the_default_and_any_number_can_be_had, false},
     {"nothing is skipped without the check", nothing_is_skipped_without_the_check, false},

@@ -9,7 +9,7 @@ static void end_model(void *model)
     sw_model_destroy(model);
 }
 
-/* What strtod reads and no one means: hexadecimal, blanks, words. */
+/* Numbers that strtod reads and no one means: hexadecimal, blanks, words. */
 static void numbers_of_initialisers_are_decimal(void)
 {
     static const char *const bad[] = {
@@ -100,7 +100,7 @@ static void a_clock_that_runs_backward_does_no_harm(void)
 
 static const sw_test tests[] = {
     {"numbers of initialisers are decimal", numbers_of_initialisers_are_decimal},
-    {"a phase that is none is refused", a_phase_that_is_none_is_refused},
+    {"an unknown phase is refused", a_phase_that_is_none_is_refused},
     {"a clock that runs backward does no harm", a_clock_that_runs_backward_does_no_harm},
 };
 SW_SUITE("slips", tests)

@@ -187,7 +187,7 @@ static void witnesses_agree(void)
     }
 }
 
-/* What is read elsewhere, or is an output, stays whole. */
+/* A result that is read elsewhere, or is an output, stays whole. */
 static void what_others_read_stays_whole(void)
 {
     for (int s = OUTPUT; s <= TWICE; s++) {
@@ -241,7 +241,7 @@ static void end_budget(void *budget)
     sw_budget_destroy(budget);
 }
 
-/* What strips need is enough; with less, ops run again, until nothing fits: the same bits. */
+/* Bytes for strips are enough; with less, ops run again, until nothing fits: the same bits. */
 static void budgets_are_held(void)
 {
     sw_plan_info free_plan, plan;

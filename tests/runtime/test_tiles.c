@@ -240,7 +240,7 @@ static void what_is_not_finite_is_skipped_whole(void)
     }
 }
 
-/* Two contributions need the whole gradient; so does an update that comes after backward. */
+/* Two contributions need the whole gradient; an update after backward needs it too. */
 static void what_is_added_to_stays_whole(void)
 {
     const sw_optimizer_opts rule = released(3);

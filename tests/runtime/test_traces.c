@@ -1,4 +1,4 @@
-/* What a step function may do, and what it is told when it may not. */
+/* Calls that a step function may make, and the errors of those that it may not. */
 #include "tests/runtime/nets.h"
 #include <stdlib.h>
 #include <string.h>

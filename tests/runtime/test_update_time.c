@@ -57,7 +57,7 @@ static size_t peak_of(int first, int second)
     OK(start_mixed(&n, &sgd, first, second, SW_UPDATE_DEFAULT));
     const sw_run_args args = on_args(&n);
     OK(sw_plan(exec, &args, &info));
-    /* What waits until after backward is the step; what is released counts as backward. */
+    /* Updates after backward are the step; released ones count as backward. */
     CU_ASSERT_EQUAL(info.phase[SW_STEP].peak_bytes == 0,
                     first == SW_UPDATE_RELEASE && second == SW_UPDATE_RELEASE);
     return info.arena_bytes;
@@ -146,8 +146,8 @@ static void end_budget(void *budget)
     sw_budget_destroy(budget);
 }
 
-/* What is to be updated after stays there although a budget would like it earlier; what is not
- * said may be released for it, and has the same bits then. */
+/* An update that must come after stays there although a budget would like it earlier; one
+ * without that word may be released for it, and has the same bits then. */
 static void budgets_release_what_nobody_holds_back(void)
 {
     for (size_t k = 0; k < ON_KINDS; k++) {

@@ -1,4 +1,4 @@
-/* What a timeline's file must say, found by a walk and plain sums; and files in memory. */
+/* The expected content of a timeline's file, by a walk and plain sums; and files in memory. */
 #ifndef SW_TESTS_SINKS_EXPECT_H
 #define SW_TESTS_SINKS_EXPECT_H
 

@@ -1,5 +1,5 @@
-/* What training recorded, in every format: models, planned and op by op, with and without
- * clocks and logs. */
+/* Recorded trainings in every format: models, planned and op by op, with and without clocks and
+ * logs. */
 #include "tests/sinks/expect.h"
 
 #include "tests/support/process.h"

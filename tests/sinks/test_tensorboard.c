@@ -24,7 +24,7 @@ static void keep(void *context, const tfevents_scalar *s)
         to->at[to->n++] = *s;
 }
 
-/* What the package tensorboard (2.21) makes of the same events: RecordWriter, event_pb2. */
+/* The bytes of the package tensorboard (2.21) for the same events: RecordWriter, event_pb2. */
 static void a_record_is_what_others_write(void)
 {
     /* clang-format off */
@@ -101,7 +101,7 @@ static void cuts_and_damage(void)
     }
 }
 
-/* What has no room is left out, and the record stays whole. */
+/* Values without room are left out, and the record stays whole. */
 static void a_record_has_an_end(void)
 {
     static sw_tfevents e;

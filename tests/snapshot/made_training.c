@@ -226,7 +226,7 @@ static void compose(training *t, const int stacks[3], int parts, int all, uint64
         keep(t, stacks[i == parts - 1 ? 2 : i % 3], bytes);
 }
 
-/* What a function makes, of MADE_SCORES each: kept, or gone after the next or by itself. */
+/* The results of a function, of MADE_SCORES each: kept, or gone after the next or by itself. */
 enum { KEPT = 1, LATE, GONE };
 static const struct {
     int stack, how;

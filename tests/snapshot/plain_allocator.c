@@ -152,7 +152,7 @@ static uint32_t new_segment(plain_allocator *p, plain_segment s)
     return (uint32_t)p->n_segments++;
 }
 
-/* What other streams use is waited for. */
+/* Waits for blocks that other streams use. */
 static void finish_all(plain_allocator *p)
 {
     for (size_t i = 0; i < p->n_blocks; i++)

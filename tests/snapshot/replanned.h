@@ -1,4 +1,4 @@
-/* What the tests of a replan share: files that are planned again, and a training. */
+/* Shared by the tests of a replan: files that are planned again, and a training. */
 #ifndef SW_TESTS_REPLANNED_H
 #define SW_TESTS_REPLANNED_H
 

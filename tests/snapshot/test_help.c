@@ -1,5 +1,5 @@
-/* What would help: each change gains on the trace that lacks it what a training that has it
- * takes less, to the byte; and what looks like it but is harmless gains nothing. */
+/* Changes that would help: each gains, on the trace that lacks it, what a training that has it
+ * takes less, to the byte; a change that looks like it but is harmless gains nothing. */
 #include "tests/snapshot/made_training.h"
 #include "tests/snapshot/replanned.h"
 #include "tests/support/suite.h"
@@ -172,8 +172,8 @@ static void expandable_segments_fill_holes(void)
     }
 }
 
-/* What was reserved before the recording, and is empty in it, no simulation of the recording
- * can be set against. */
+/* No simulation of the recording can be compared with memory that was reserved before it and is
+ * empty in it. */
 static void what_had_grown_before_is_not_compared(void)
 {
     plain_allocator p;

@@ -295,7 +295,7 @@ static void the_command_says_it(void)
     CU_ASSERT_EQUAL(replan_command(words), 0);
 }
 
-/* Several files are one table, the largest first; a file that is none is named. */
+/* Several files are one table, the largest first; a file that is not a snapshot is named. */
 static void several_files_are_one_table(void)
 {
     char less[1000], more[1000], words[4096];

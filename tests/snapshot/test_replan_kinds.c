@@ -57,7 +57,7 @@ static void each_device_is_reported(void)
     CU_ASSERT_EQUAL(ask(path, "--replan --max-peak 9MiB --device 0"), 0);
 }
 
-/* What no one knows is null in a table of several, as in the replan of one. */
+/* An unknown kind is null in a table of several, as in the replan of one. */
 static void what_no_frame_says_is_null(void)
 {
     char one[1000], words[2200];

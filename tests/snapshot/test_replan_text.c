@@ -1,4 +1,4 @@
-/* What people read: each claim that the report makes stands in its text, with its figures. */
+/* The text for people: each claim of the report stands in it, with its figures. */
 #include "tests/snapshot/made_training.h"
 #include "tests/snapshot/replanned.h"
 #include "tests/support/suite.h"
@@ -59,7 +59,7 @@ static void a_training_is_told(void)
     free(text);
 }
 
-/* What lies between the least and the plan is printed. */
+/* The gap between the least and the plan is printed. */
 static void the_gap_is_told(void)
 {
     plain_allocator p;
@@ -153,11 +153,11 @@ static void a_request_that_does_not_fit_names_the_holders(void)
 }
 
 static const sw_test tests[] = {
-    {"a training is told", a_training_is_told},
-    {"the gap is told", the_gap_is_told},
+    {"a training is described", a_training_is_told},
+    {"the gap is reported", the_gap_is_told},
     {"lines stay in names that are cut", lines_stay_in_names_that_are_cut},
-    {"what was made before is told", what_was_made_before_is_told},
-    {"a request that would have fitted is told", a_request_that_would_have_fitted_is_told},
+    {"what was made before is reported", what_was_made_before_is_told},
+    {"a request that would have fitted is reported", a_request_that_would_have_fitted_is_told},
     {"a request that does not fit names the holders",
      a_request_that_does_not_fit_names_the_holders},
 };

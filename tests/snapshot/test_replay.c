@@ -98,7 +98,7 @@ static uint32_t seen, ended; /* moments that were known; cut traces that end ear
 
 static uint32_t sure; /* of those, without an upper limit */
 
-/* What is not known of blocks from before the trace is within the limit that is said. */
+/* The unknown part of blocks from before the trace is within the limit that is said. */
 static void same(const replay_census *c, const plain_sums *s, const char *what, size_t event)
 {
     const uint64_t other = c->other_pools + c->other_streams + c->other_sizes;

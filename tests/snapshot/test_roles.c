@@ -21,7 +21,7 @@ static void add(uint64_t sums[NAMES + 1], const char *role, uint64_t bytes)
     sums[k] += bytes;
 }
 
-/* What was made in the trace, one by one; of what was there before, sums. */
+/* Blocks made in the trace, one by one; of those that were there before, sums. */
 static void check_roles(const replan *r, size_t first, const char *what)
 {
     uint64_t is[NAMES + 1] = {0}, must[NAMES + 1] = {0};

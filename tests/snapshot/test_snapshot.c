@@ -79,7 +79,7 @@ static const char *write_run(const sw_timeline *t, const char *format, const cha
     return path;
 }
 
-/* What a walk states of values: ALLOC and FREE as they come, a REUSE as a free and an alloc. */
+/* A walk's events of values: ALLOC and FREE as they come, a REUSE as a free and an alloc. */
 typedef struct {
     bool alloc;
     uint64_t bytes, live;
@@ -512,7 +512,7 @@ static const sw_test tests[] = {
     {"what is no snapshot is refused by place", what_is_no_snapshot_is_refused_by_place},
     {"what is shared is not counted without end", what_is_shared_is_not_counted_without_end},
     {"a changed byte does no harm", a_changed_byte_does_no_harm},
-    {"each failure is told and leaves nothing", each_failure_is_told_and_leaves_nothing},
+    {"each failure is reported and leaves nothing", each_failure_is_told_and_leaves_nothing},
     {"many events are written and read", many_events_are_written_and_read},
 };
 SW_SUITE("snapshot", tests)

@@ -1,5 +1,5 @@
-/* What versions of PyTorch write: members that come and go, and notes that mean nothing here.
- */
+/* The files of PyTorch's versions: members that come and go, and notes that mean nothing
+ * here. */
 #include "tests/snapshot/files.h"
 #include "tests/snapshot/replanned.h"
 #include "tests/support/suite.h"

@@ -1,4 +1,4 @@
-/* What the tests of this folder share: small models, lists of tensors as a checkpoint has them,
+/* Shared by the tests of this folder: small models, lists of tensors as a checkpoint has them,
  * files of them, and damage. */
 #ifndef SW_TESTS_TENSOR_FILES_H
 #define SW_TESTS_TENSOR_FILES_H

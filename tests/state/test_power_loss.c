@@ -219,7 +219,7 @@ static sw_crash *record(const char *name, way w)
     save(r, c);
     if (w.log_late)
         CHECK_OK(sync_log(r));
-    run_step(r); /* whose line is never synced */
+    run_step(r); /* its line is never synced */
     sw_crash_stop();
     sw_fault_unnamed(true);
     sw_file_drop(r->log);
@@ -295,7 +295,7 @@ static const sw_crash_file *find(const sw_crash_file *files, int n, const char *
     return NULL;
 }
 
-/* What was found says how much of the log is its own: so much must be there. */
+/* The found checkpoint says how much of the log is its own: so much must be there. */
 static bool log_is_there(const sw_crash_file *log)
 {
     const void *at = NULL;

@@ -235,7 +235,7 @@ static void nine_dims_fit_nothing(void)
     bytes_free(&file);
 }
 
-/* What waits for a writer is no file. */
+/* A pipe that waits for a writer is not a file. */
 static void a_pipe_is_refused(void)
 {
     int ends[2];

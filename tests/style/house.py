@@ -263,10 +263,10 @@ def planted(floors):
         ("tools/examples/mlp.c", '#include "alloc/base/base.h"\n', 1),
     ]
     missed = 0
-    for path, text, wanted in cases:
+    for path, text, expected in cases:
         found = len(list(check_includes(path, text, floors)))
-        if found != wanted:
-            print(f"planted include in {path}: {found} found, must be {wanted}")
+        if found != expected:
+            print(f"planted include in {path}: {found} found, must be {expected}")
             missed += 1
     up = {("runtime/graph/a.c", "runtime/exec/b.c"): {"f"}, ("runtime/exec/b.c", "runtime/graph/a.c"): {"g"},
           ("runtime/exec/b.c", "runtime/exec/c.c"): {"h"}}

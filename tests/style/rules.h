@@ -1,4 +1,4 @@
-/* What a source file may call and contain; pure functions over a path and its text. */
+/* Rules on what a source file calls and contains; pure functions over a path and its text. */
 #ifndef SW_TESTS_STYLE_RULES_H
 #define SW_TESTS_STYLE_RULES_H
 
@@ -15,7 +15,7 @@ void style_check_calls(const char *path, const char *text, style_report *report,
  * the bytes of a number but the table of types; comments and strings do not count. */
 void style_check_backends(const char *path, const char *text, style_report *report, void *to);
 
-/* What no file of the tree has: paths of somebody's machine, notes to oneself. */
+/* Words that no file of the tree has: paths of somebody's machine, notes to oneself. */
 void style_check_words(const char *path, const char *text, style_report *report, void *to);
 
 /* Replace comments and the insides of strings by blanks, in place; ends of lines stay. */

@@ -152,7 +152,7 @@ static void visit_backends(const char *path, char *text)
     style_check_backends(path, text, fail, NULL);
 }
 
-/* What differs between devices is a function or a property of their table. */
+/* A difference between devices is a function or a property of their table. */
 static void which_device_it_is_the_backends_know(void)
 {
     static const struct {
@@ -370,7 +370,7 @@ static void documents_show_programs_that_are_built(void)
                  shown_programs[i].path);
 }
 
-/* What stands after "](" up to ')', as a path from the folder of the document. */
+/* The text after "](" up to ')', as a path from the folder of the document. */
 static bool leads_to_a_file(const char *document, const char *link)
 {
     char path[2048];

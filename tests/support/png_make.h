@@ -16,7 +16,7 @@ typedef struct {
 
 /* Sample c of pixel (x, y), of `depth` bits. */
 unsigned png_sample(const png_image *image, uint32_t x, uint32_t y, int c);
-/* What a reader makes of it: channel c of 1 (gray) or 3, 8 bits. */
+/* The value that a reader gives it: channel c of 1 (gray) or 3, 8 bits. */
 unsigned char png_pixel(const png_image *image, uint32_t x, uint32_t y, int c);
 int png_channels(const png_image *image); /* 1 or 3 */
 /* The file into `to`; its bytes. `room` is enough, or 0 is the answer. */

@@ -21,8 +21,8 @@ typedef struct {
 } tfevents_read;
 
 /* Every byte belongs to a record with its checks, every field to a message that is known; the
- * first record, and no other, names the version. What is cut at the end of the bytes is no
- * mistake: `whole` says where. Calls `take`, unless it is NULL, for each number. */
+ * first record, and no other, names the version. A record that is cut at the end of the bytes
+ * is no mistake: `whole` says where. Calls `take`, unless it is NULL, for each number. */
 tfevents_read tfevents_read_all(const void *bytes, size_t n,
                                 void (*take)(void *context, const tfevents_scalar *s),
                                 void *context);

@@ -48,8 +48,8 @@ void sw_suite_register(sw_suite *suite);
 /* Whether `full` was asked for: for tests that do the same over fewer cases in quick mode. */
 bool sw_tests_full(void);
 
-/* What all tests of the executable need, called before the first: a reason why it is not there
- * skips them all, in one line; where `gpu` was asked for, it fails. For constructors. */
+/* A check before the first test: the reason why something that all tests need is missing skips
+ * them all, in one line; where `gpu` was asked for, it fails. For constructors. */
 void sw_suite_needs(const char *(*missing)(void));
 
 /* Leave the test: it is counted as skipped and the reason is printed. A test that has failed an

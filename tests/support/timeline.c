@@ -141,7 +141,7 @@ static void make_program(sw_timeline *t, const sw_made_timeline *how, uint32_t n
     p->model_bytes = end[SW_SEGMENT_MODEL];
 }
 
-/* What the runtime would have recorded of that run. */
+/* The log that the runtime would have recorded of that run. */
 static void make_log(sw_timeline *t, const sw_tl_program *p, sw_tl_run *run)
 {
     sw_record *log = take(t, 2 * (size_t)p->n_values + p->n_ops + 8, sizeof *log);

@@ -8,7 +8,7 @@
 
 #include "tests/support/json.h"
 
-/* What the program said last. */
+/* The outcome of the last call. */
 extern sw_outcome asked;
 
 /* Run the program with these words; its exit status. */

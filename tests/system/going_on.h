@@ -20,7 +20,7 @@ const sw_outcome *going_run(const char *format, ...) __attribute__((format(print
 /* The same, begun: for sw_process_wait(.., "going", ..). */
 pid_t going_start(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* What a training came to: P (parameters), B (the best), M.jsonl and the result. */
+/* The results of a training: P (parameters), B (the best), M.jsonl and the result. */
 typedef struct {
     char *params, *best, *metrics; /* the last without times */
     size_t n_params, n_best;

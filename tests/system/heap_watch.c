@@ -1,6 +1,6 @@
-/* See heap_watch.h. Each function counts and passes on to the next one of its name. What is
- * asked for while the first of them is being looked up comes from a small buffer that is never
- * given back. */
+/* See heap_watch.h. Each function counts and passes on to the next one of its name. Requests
+ * while the first of them is being looked up come from a small buffer that is never given
+ * back. */
 #include "tests/system/heap_watch.h"
 #include <dlfcn.h>
 #include <errno.h>

@@ -19,7 +19,7 @@ double population_best(const sw_outcome *out);
 
 /* Of the table after `head`, whose rows begin with `row` (a line's end, "<tr"): how many
  * numbers its column (0: the first) has, a cell after each `cell` (a blank, "<td>"). A failure
- * is told where two have not the same number of decimals; "none" and "nan" are none. */
+ * is reported where two have not the same number of decimals; "none" and "nan" are none. */
 int population_column(const char *text, const char *head, const char *row, const char *cell,
                       int column);
 

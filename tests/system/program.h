@@ -34,9 +34,9 @@ bool program_failed_cleanly(const sw_outcome *out, int status);
  * their names; 0, and a failed test, when it did not work. program_params is where they are. */
 uint64_t program_train(sw_outcome *out, const char *words);
 const char *program_params(void);
-/* The hash of a safetensors file; 0 when it is none. */
+/* The hash of a safetensors file; 0 when it is not such a file. */
 uint64_t program_tensors(const char *path);
-/* Its numbers, all tensors in a row; *n of them. NULL when it is none; give back by free(). */
+/* Its *n numbers, all tensors in a row. NULL when it is not one; give back by free(). */
 float *program_numbers(const char *path, size_t *n);
 
 /* The number after the first "name": of a JSON text; NAN where it is missing or no number. */

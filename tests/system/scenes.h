@@ -67,7 +67,7 @@ static inline size_t linear_parameters(const linear_scene *s)
 {
     return floats(s->in * s->out) + floats(s->out);
 }
-/* What the step arena of an evaluation has: the result, and the number that it comes to. */
+/* The tensors in the step arena of an evaluation: the result, and its one number. */
 static inline size_t linear_eval_arena(const linear_scene *s)
 {
     return floats(s->eval_rows * s->out) + ONE_NUMBER;

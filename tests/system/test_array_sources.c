@@ -200,7 +200,7 @@ static void refused(int status, const char *words, const char *says)
 {
     const sw_outcome *o = run(words);
     SW_CHECK(program_failed_cleanly(o, status) && strstr(o->err, says) != NULL,
-             "%s: status %d, signal %d: %s%s; '%s' wanted", words, o->status, o->signal, o->out,
+             "%s: status %d, signal %d: %s%s; no '%s'", words, o->status, o->signal, o->out,
              o->err, says);
 }
 

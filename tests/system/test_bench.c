@@ -137,8 +137,8 @@ static void every_workload_has_its_step(void)
     }
 }
 
-/* What is a product alone has its operations, and an addition for each element where it adds;
- * others have more, or are no products. */
+/* An op that is a product alone has the operations of a product, and an addition for each
+ * element where it adds; others have more, or are no products. */
 static void check_products(const json_t *row)
 {
     static const char *const alone[] = {"linear dx", "linear dw", "matmul", "conv2d dx"};

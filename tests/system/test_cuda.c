@@ -126,10 +126,10 @@ static void devices_that_are_none_are_wrong_usage(void)
 static const sw_test tests[] = {
     {"neither library nor program names CUDA", neither_library_nor_program_names_cuda},
     {"the module is opened only for a device", the_module_is_opened_only_for_a_device},
-    {"a module that is none is one line and status 5",
+    {"a file that is not a module is one line and status 5",
      a_module_that_is_none_is_one_line_and_status_5},
     {"without a driver it is one line and status 5",
      without_a_driver_it_is_one_line_and_status_5},
-    {"devices that are none are wrong usage", devices_that_are_none_are_wrong_usage},
+    {"unknown devices are wrong usage", devices_that_are_none_are_wrong_usage},
 };
 SW_SUITE("cuda", tests)

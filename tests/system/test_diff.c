@@ -259,9 +259,9 @@ static const sw_test tests[] = {
     {"two models are compared within 80 columns", two_models_are_compared_within_80_columns},
     {"keys are in the help", keys_are_in_the_help},
     {"a plan saves of the arena alone", a_plan_saves_of_the_arena_alone},
-    {"steps and their runs are told apart", steps_and_their_runs_are_told_apart},
+    {"steps and their runs are distinguished", steps_and_their_runs_are_told_apart},
     {"a file cannot command the terminal", a_file_cannot_command_the_terminal},
-    {"a full disk is told with its reason", a_full_disk_is_told_with_its_reason},
+    {"a full disk is reported with its reason", a_full_disk_is_told_with_its_reason},
     {"what cannot be compared is named", what_cannot_be_compared_is_named},
 };
 SW_SUITE("diff", tests)

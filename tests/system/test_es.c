@@ -152,8 +152,8 @@ static void bytes_are_as_planned_and_none_is_noise(void)
     }
 }
 
-/* What a refusal names is enough, and a byte less is refused: of the plan, then of the fitness
- * beside it. */
+/* The bytes that a refusal names are enough, and a byte less is refused: of the plan, then of
+ * the fitness beside it. */
 static void a_budget_is_kept(void)
 {
     going_new_folder("budget");

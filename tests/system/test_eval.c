@@ -555,6 +555,6 @@ static const sw_test tests[] = {
     {"what cannot be is refused", what_cannot_be_is_refused, false},
     {"a cut file is refused", a_cut_file_is_refused, false},
     {"an interrupt leaves no part of a file", an_interrupt_leaves_no_part_of_a_file, false},
-    {"failures are told", failures_are_told, false},
+    {"failures are reported", failures_are_told, false},
 };
 SW_SUITE("eval", tests)

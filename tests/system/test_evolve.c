@@ -108,8 +108,8 @@ static void its_files_are_there_and_whole(void)
     CU_ASSERT_PTR_NULL(strstr(report, "nan"));
 }
 
-/* What a genome is said to take is what the run had found of it, and its phases come to that.
- */
+/* The reported bytes of a genome are those that the run had found, and its phases come to
+ * that. */
 /* Selection rounds accuracy; whom the program names, in each generation and in all, does not.
  */
 static void the_best_is_named_by_accuracy_itself(void)
@@ -252,7 +252,7 @@ static void a_run_in_parts_is_the_run(void)
     CU_ASSERT_EQUAL(lines_of("B/generations.jsonl"), 4);
     CU_ASSERT_EQUAL(number(o, "compared"), 16.0);
     CU_ASSERT(strstr(o->out, "\"resumed\":true") != NULL);
-    /* A run that is complete is told again, and stays as it is. */
+    /* A run that is complete is reported again, and stays as it is. */
     char *before = text_of(going_at("B/report.html"));
     (void)good(SMALL "--generations 4", "--out @/B --resume");
     CU_ASSERT_STRING_EQUAL(before, text_of(going_at("B/report.html")));
@@ -304,7 +304,7 @@ static bool is_state_of_two(void *name, const char *of)
     return false;
 }
 
-/* What is damaged is named, the run goes on and ends with the same bits. Of the lines that
+/* Damaged files are named, the run goes on and ends with the same bits. Of the lines that
  * people read those that are lost are missing, and nothing else is. */
 static void damaged_files_end_no_run(void)
 {
@@ -644,13 +644,13 @@ static const sw_test tests[] = {
     {"damaged files end no run", damaged_files_end_no_run},
     {"its files are known", its_files_are_known},
     {"kills lose nothing", kills_lose_nothing},
-    {"an ancestor is made again", an_ancestor_is_made_again},
+    {"an ancestor is rebuilt", an_ancestor_is_made_again},
     {"time ends a run", time_ends_a_run},
     {"what differs is refused by name", what_differs_is_refused_by_name},
     {"limits are kept", limits_are_kept},
     {"damaged texts are refused by line", damaged_texts_are_refused_by_line},
     {"what it cannot do is refused", what_it_cannot_do_is_refused},
     {"vectors and all kinds of fitness run", vectors_and_all_kinds_of_fitness_run},
-    {"failures are told", failures_are_told},
+    {"failures are reported", failures_are_told},
 };
 SW_SUITE("architectures", tests)

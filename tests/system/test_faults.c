@@ -150,7 +150,7 @@ static void run_site(sweep *s, int kind, uint64_t k, const char *mode)
     empty_folder(s->folder);
     program_run(&outcome, s->words, plan);
     const int status = status_of(s, kind, outcome.err);
-    /* What was trained until then is not lost, which a second line says. */
+    /* A second line says that the training until then is not lost. */
     const bool saved = strstr(outcome.err, "the parameters of step") != NULL;
     /* A folder that cannot be synced costs no file, which a line says. */
     const bool noted = strstr(outcome.err, "/params: saved, durability unknown") != NULL;
@@ -167,7 +167,7 @@ static void run_site(sweep *s, int kind, uint64_t k, const char *mode)
     }
     SW_CHECK(outcome.signal == 0 && (failed || absorbed || missed) &&
                  output_is_whole(outcome.out),
-             "%s %s: status %d, wanted %d, signal %d%s, %zu bytes of output, error: %.300s",
+             "%s %s: status %d, must be %d, signal %d%s, %zu bytes of output, error: %.300s",
              s->job->name, plan, outcome.status, status, outcome.signal,
              outcome.timed_out ? " (hangs)" : "", strlen(outcome.out), outcome.err);
     SW_CHECK(folder_is_tidy(s, kind == FILES && *mode == '+', saved, left, sizeof left),

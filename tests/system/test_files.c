@@ -147,7 +147,7 @@ static void a_checkpoint_that_cannot_be_saved_is_refused(void)
     }
 }
 
-/* What a report reads is not what it writes, by whatever name. */
+/* A report never writes the file that it reads, by whatever name. */
 static void no_report_is_written_over_its_profile(void)
 {
     static const char *const refused[] = {
@@ -365,7 +365,7 @@ static void parameters_have_no_name_of_another_format(void)
 
 /* ---- signals ----------------------------------------------------------------------------- */
 
-/* A mask of signals that the system tells of a process ("SigCgt"); 0 when it does not. */
+/* A mask of signals that the system reports for a process ("SigCgt"); 0 when it does not. */
 static unsigned long long signals_of(pid_t pid, const char *which)
 {
     char path[64], line[256];

@@ -75,7 +75,7 @@ static void gpt_has_one_result_however_it_runs(void)
     free(first);
 }
 
-/* What `sample` writes with these options. */
+/* The output of `sample` with these options. */
 static const char *sample(const char *path, const char *words)
 {
     char line[3000];

@@ -78,8 +78,8 @@ static void nothing_grows_in_a_clean_run(void)
     json_decref(growth);
 }
 
-/* The warm-up takes an epoch of 16 batches and a step. What leaks after step 18 is in the
- * record of step 19, and by step 20 it is growth. */
+/* The warm-up takes an epoch of 16 batches and a step. A leak after step 18 is in the record of
+ * step 19, and by step 20 it is growth. */
 static void a_leak_of_data_is_named_within_two_steps(void)
 {
     const char *path = sw_temp_path("leak.jsonl");
@@ -95,7 +95,7 @@ static void a_leak_of_data_is_named_within_two_steps(void)
     json_decref(growth);
 }
 
-/* What the library did not take is named so; by which means, where the heap can tell. */
+/* Memory that the library did not take is named so; by which means, where the heap can tell. */
 static void a_leak_outside_is_named_so(void)
 {
     static const struct {

@@ -1,6 +1,6 @@
-/* stepwell info on files that are neither checkpoints nor parameters: each kind is told by its
- * bytes, whole, cut anywhere and with hostile numbers. The files are made here, byte by byte.
- */
+/* stepwell info on files that are neither checkpoints nor parameters: each kind is known by its
+ * bytes, whole, cut anywhere and with hostile numbers. The files are made here, byte by
+ * byte. */
 #include "tests/support/json.h"
 #include "tests/support/suite.h"
 #include "tests/system/program.h"
@@ -375,7 +375,7 @@ static const sw_test tests[] = {
     {"data are described", data_are_described, false},
     {"profiles are described", profiles_are_described, false},
     {"snapshots are described", snapshots_are_described, false},
-    {"names alone are told", names_alone_are_told, false},
+    {"names alone are reported", names_alone_are_told, false},
     {"cut and hostile files are refused", cut_and_hostile_files_are_refused, false},
 };
 SW_SUITE("info of other kinds", tests)

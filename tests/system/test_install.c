@@ -365,8 +365,8 @@ static void a_program_links_statically(void)
 
 #define MOST 16 /* programs of a folder */
 
-/* What a program that runs for some seconds is told in quick, so that it runs for half a one.
- */
+/* Arguments for a program that runs for some seconds, so that it runs for half a second in
+ * quick. */
 static const char *shorter(const char *file)
 {
     if (strcmp(file, "egg_int8.c") == 0)

@@ -29,7 +29,7 @@ static void run(const char *words)
     SW_CHECK(outcome.status == 0, "%s: status %d: %s", words, outcome.status, outcome.err);
 }
 
-/* What training by `words` saves, all numbers in a row. */
+/* The parameters that training by `words` saves, all numbers in a row. */
 static float *trained(const char *words, size_t *n)
 {
     (void)program_train(&outcome, words);
@@ -128,7 +128,7 @@ static void updates_are_released_unless_all_gradients_are_needed(void)
     }
 }
 
-/* What is kept counts for the model: one number for each parameter. */
+/* Kept gradients count for the model: one number for each parameter. */
 static void kept_gradients_lie_in_the_model(void)
 {
     run("plan --json --model mlp --hidden 100 --optimizer sgd --update after");

@@ -16,7 +16,7 @@ static const sw_outcome *run(const char *words)
     return &outcome;
 }
 
-/* What JSON says about it; "" where that is null. */
+/* The text of JSON about it; "" where that is null. */
 static const char *said(const char *json)
 {
     static char text[200];
@@ -89,7 +89,7 @@ static void a_report_says_it_too(void)
              "%s", o->out);
 }
 
-/* What is said is what was computed with: given as it was said, it gives the same bits. */
+/* The reported values are those that were used: given as reported, they give the same bits. */
 static void what_is_said_is_what_was_used(void)
 {
     static sw_outcome outcome;

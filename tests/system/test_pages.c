@@ -10,7 +10,7 @@ static const char *const commands[] = {"train",   "pbt",    "evolve", "plan",  "
                                        "info",    "top",    "help"};
 #define N_COMMANDS (sizeof commands / sizeof *commands)
 
-/* What the program prints for these words; give back by free(). */
+/* The output of the program for these words; give back by free(). */
 static char *printed(const char *words)
 {
     const char *path = sw_temp_path("page");

@@ -423,7 +423,7 @@ static void models_without_an_accuracy(void)
     }
 }
 
-/* What stands below each other has one number of decimals, on the terminal and on the page. */
+/* Numbers of a column have one number of decimals, on the terminal and on the page. */
 static void columns_have_one_number_of_decimals(void)
 {
     going_new_folder("columns");

@@ -202,7 +202,7 @@ static void run_interrupted(const char *words, const char *path, const char *oth
     SW_CHECK(outcome.status == 130, "status %d: %s", outcome.status, outcome.err);
 }
 
-/* What the run before wrote is kept beside it. */
+/* The profile of the run before is kept beside it. */
 static void a_run_that_goes_on_keeps_the_profile_before(void)
 {
     if (!SW_HAVE_XXHASH)

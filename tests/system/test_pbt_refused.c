@@ -1,4 +1,4 @@
-/* What `stepwell pbt` cannot do is one clear line, before the first step. */
+/* `stepwell pbt` refuses a job that it cannot do in one clear line, before the first step. */
 #include "tests/support/suite.h"
 #include "tests/system/populations.h"
 #include <stdio.h>

@@ -219,7 +219,7 @@ static void all_outputs_mean_the_evaluation(void)
 
 /* ---- text and gate ----------------------------------------------------------------------- */
 
-/* What the report says is the peak is what a gate judges; its program has that name. */
+/* The peak of the report is the one that a gate judges; its program has that name. */
 static int64_t agreed_peak(const char *path, const char *program)
 {
     char name[96], part[160];
@@ -331,7 +331,7 @@ static void a_run_that_is_not_in_the_file_is_told(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(asked.err, " bytes is above --max-peak "));
 }
 
-/* What a run that was killed leaves: cut after each line, and within the next one. */
+/* The file of a run that was killed: cut after each line, and within the next one. */
 static void a_cut_profile_means_what_it_has(void)
 {
     int64_t peak;
@@ -360,7 +360,7 @@ static const sw_test tests[] = {
     {"all outputs mean the evaluation", all_outputs_mean_the_evaluation},
     {"text and gate agree", text_and_gate_agree},
     {"a part without the evaluation names it", a_part_without_the_evaluation_names_it},
-    {"a run that is not in the file is told", a_run_that_is_not_in_the_file_is_told},
+    {"a run that is not in the file is reported", a_run_that_is_not_in_the_file_is_told},
     {"a cut profile means what it has", a_cut_profile_means_what_it_has},
 };
 

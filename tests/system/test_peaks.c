@@ -1,5 +1,5 @@
-/* What `stepwell report` says of real runs, against what is known without the profiler: figures
- * of `train` and `plan`, and sums worked out from shapes. */
+/* The figures of `stepwell report` for real runs, against those known without the profiler:
+ * figures of `train` and `plan`, and sums worked out from shapes. */
 #include "tests/support/suite.h"
 #include "tests/system/program.h"
 #include <stdarg.h>

@@ -629,7 +629,7 @@ static const sw_test tests[] = {
     {"random problems are placed soundly", random_problems_are_placed_soundly},
     {"every form of the file is read", every_form_of_the_file_is_read},
     {"damaged files are named by line and column", damaged_files_are_named_by_line_and_column},
-    {"every cut is told or a smaller problem", every_cut_is_told_or_a_smaller_problem},
+    {"every cut is reported or a smaller problem", every_cut_is_told_or_a_smaller_problem},
     {"alignments hold", alignments_hold},
     {"a capacity is met or refused", a_capacity_is_met_or_refused},
     {"what means nothing is refused", what_means_nothing_is_refused},

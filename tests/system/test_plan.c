@@ -216,7 +216,7 @@ static void let_go(void *json)
     json_decref(json);
 }
 
-/* What `words` print, for json_decref(). */
+/* The output for `words`, for json_decref(). */
 static json_t *load(const char *words)
 {
     program_run(&outcome, words, NULL);
@@ -269,7 +269,7 @@ static void the_table_has_the_peaks_of_each_phase(void)
     }
 }
 
-/* What the programs of one plan need at most. */
+/* The largest need of the programs of one plan. */
 static long long most_of(const json_t *plan)
 {
     const json_t *programs = json_object_get(plan, "programs");
@@ -434,7 +434,7 @@ static void a_budget_of_the_size_takes_the_answer(void)
     }
 }
 
-/* What a budget could do is said, with a batch that such a budget takes and what it costs. */
+/* A plan says what a budget could do, with a batch that such a budget takes and its cost. */
 static void what_a_budget_could_do_is_said(void)
 {
     static char text[6000];
@@ -514,7 +514,7 @@ typedef struct {
     bool takes_place;
 } drawn_storage;
 
-/* What the tooltips say; returns how many there are. */
+/* Reads the tooltips; returns how many there are. */
 static int read_titles(const char *text, drawn_storage *to, int most)
 {
     int n = 0;

@@ -65,7 +65,7 @@ static void mezo_is_inference(void)
     CU_ASSERT_EQUAL(program_number(outcome.out, "measured_peak_bytes"), peak);
 }
 
-/* What is planned is what a run takes; memory goes by the slice alone. */
+/* A run takes the planned bytes; memory goes by the slice alone. */
 static void es_is_what_a_run_takes(void)
 {
     static const char *const keys[] = {"predicted_peak_bytes", "model_bytes", "arena_bytes",

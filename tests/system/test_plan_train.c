@@ -1,6 +1,6 @@
 /* `plan` plans what `train` runs: jobs are drawn at random from one table of data and options,
- * and both are held against each other. What train refuses, plan refuses with the same words.
- */
+ * and both are held against each other. Jobs that train refuses, plan refuses with the same
+ * words. */
 #include "tests/support/json.h"
 #include "tests/support/png_make.h"
 #include "tests/support/suite.h"

@@ -1,5 +1,5 @@
-/* What a system cannot give ends no run: limits that cannot be read, files without locks, a
- * disk that was full. It is said once, and the run goes on. */
+/* A run goes on without what the system lacks: limits that cannot be read, files without locks,
+ * a disk that was full. It is said once. */
 #include "tests/support/suite.h"
 #include "tests/system/going_on.h"
 #include "runtime/base/checksum.h"

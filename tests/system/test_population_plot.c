@@ -15,7 +15,7 @@
 
 static sw_outcome outcome;
 
-/* What `words` draw; `name` decides the format. */
+/* The drawing of `words`; `name` decides the format. */
 static const char *drawn(const char *words, const char *name)
 {
     char line[2000], path[1024];
@@ -128,7 +128,7 @@ static void interrupted_once(const char *words, const char *ending)
     sw_note("interrupted %d times", times);
     program_run(&outcome, line, NULL);
     SW_CHECK(outcome.status == 0, "status %d: %s", outcome.status, outcome.err);
-    /* What a process measured is its own: holes between ranges depend on what it did. */
+    /* Measured bytes are the process's own: holes between ranges depend on what it did. */
     char *resumed = text_of(plot), *memory = strstr(resumed, "<p>memory: predicted at most ");
     const size_t n = memory != NULL ? (size_t)(memory - resumed) : strlen(resumed) + 1;
     CU_ASSERT((memory == NULL) == (strstr(ending, "svg") != NULL));

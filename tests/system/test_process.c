@@ -146,7 +146,7 @@ static void without_proc_it_says_so(void)
     json_decref(o);
 }
 
-/* What the system says was the most, and what the plan says. */
+/* The peak by the system, and the plan's bytes. */
 typedef struct {
     double peak, total;
 } figures;

@@ -78,8 +78,8 @@ static void nothing_grows_in_a_clean_run(void)
 
 /* Of that model, by its shapes: weights and biases; two loaders of images and labels, which
  * have one slot up to 256 KiB and three above; at the peak of the step the images as floats,
- * the gradient of the first weight and the layer's result. What is not counted here are numbers
- * of 64 bytes, no more than this: */
+ * the gradient of the first weight and the layer's result. Not counted here are numbers of 64
+ * bytes, no more than this: */
 #define FIT_NUMBERS 1024
 
 static int64_t fit_parameters(void)
@@ -341,7 +341,7 @@ static void it_may_stay_on(void)
     scene_close(s);
     CU_ASSERT(size_of(path) <= MAX_BYTES && size_of(old) > MAX_BYTES / 2);
     CU_ASSERT(size_of(old) <= MAX_BYTES);
-    /* What is in the two is whole: every step but the first ones, and the end with the peak. */
+    /* The two parts are whole: every step but the first ones, and the end with the peak. */
     char last[64], peak[64];
     snprintf(last, sizeof last, "\"type\":\"step\",\"step\":%d,", steps);
     snprintf(peak, sizeof peak, "\"measured_peak_bytes\":%zu", layers_peak(net, NET));

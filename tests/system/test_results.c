@@ -1,4 +1,4 @@
-/* What the commands print with --json: the keys that are part of the interface, and figures
+/* The output of the commands with --json: the keys that are part of the interface, and figures
  * that agree with each other and between commands. */
 #include "tests/support/suite.h"
 #include "tests/system/program.h"

@@ -37,8 +37,8 @@ static going_end whole_run(const run_case *c)
     return going_read(o->out);
 }
 
-/* What the run that was interrupted after step `step` had left of its files. The validation
- * there comes after the checkpoint, but for the last one of a run. */
+/* Leaves the files of the run that was interrupted after step `step`. The validation there
+ * comes after the checkpoint, but for the last one of a run. */
 static void leave_files(const going_end *whole, double step, bool over)
 {
     (void)unlink(going_at("P"));
@@ -386,7 +386,7 @@ static void every_source_goes_on(void)
 
 /* ---- saves beside the training ----------------------------------------------------------- */
 
-/* What a thread writes while training goes on is what was so after its step. */
+/* A file that a thread writes while training goes on has the state after its step. */
 static void checkpoints_without_a_pause_go_on(void)
 {
     static const run_case cases[] = {

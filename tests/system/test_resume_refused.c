@@ -1,5 +1,5 @@
-/* What a training cannot go on from is refused before the first step: the first difference is
- * named, and no file is touched. */
+/* A checkpoint that a training cannot go on from is refused before the first step: the first
+ * difference is named, and no file is touched. */
 #include "runtime/stepwell.h"
 #include "tests/support/suite.h"
 #include "tests/system/going_on.h"
@@ -221,7 +221,7 @@ static void a_checkpoint_is_a_file_of_parameters(void)
     of_c =
         going_run("train --quiet " BASE "--optimizer sgd --load-params @/C --checkpoint @/N");
     CU_ASSERT_EQUAL(of_c->status, 0);
-    /* What the first parameters had noted is still so for the run that goes on without them. */
+    /* The notes of the first parameters still hold for the run that goes on without them. */
     of_c = going_run("train --quiet " BASE "--optimizer sgd --checkpoint @/N --resume");
     SW_CHECK(of_c->status == 0, "status %d: %s", of_c->status, of_c->err);
 }

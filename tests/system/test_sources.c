@@ -163,8 +163,8 @@ static void refused(int status, const char *words, const char *name, const char 
     const sw_outcome *o = run(words, NULL);
     SW_CHECK(program_failed_cleanly(o, status) && strstr(o->err, name) != NULL &&
                  strstr(o->err, says) != NULL,
-             "%s: status %d, signal %d: %s%s; '%s' and '%s' wanted", words, o->status,
-             o->signal, o->out, o->err, name, says);
+             "%s: status %d, signal %d: %s%s; no '%s' or no '%s'", words, o->status, o->signal,
+             o->out, o->err, name, says);
 }
 
 static void damaged_files_are_named(void)

@@ -64,7 +64,7 @@ static void layers_add_up_to_the_model(void)
     CU_ASSERT(json_equal(json_object_get(trained, "summary"), layers));
 }
 
-/* What backward keeps is a part of the roles' table. */
+/* The bytes that backward keeps are a part of the roles' table. */
 static void saved_bytes_are_those_of_the_roles(void)
 {
     json_t *plan = result("plan --summary --json --model mlp --hidden 64,32 --batch 16");

@@ -198,8 +198,8 @@ static void put_eval(FILE *f, bool plan)
             phases);
 }
 
-/* What holds the peak so far is shown with its name: training, then an evaluation, which stays
- * also while lower steps follow, and in a part that has no run of it. */
+/* The program with the peak so far is shown with its name: training, then an evaluation, which
+ * stays also while lower steps follow, and in a part that has no run of it. */
 static void the_highest_program_stays(void)
 {
     static const char shown[] = "\"program\":\"program 1 (eval, batch 64)\"";
@@ -548,8 +548,8 @@ static const sw_test tests[] = {
     {"what no one measured is not as planned", what_nobody_measured_is_not_as_planned},
     {"a training is watched until it is killed", a_training_is_watched_until_it_is_killed},
     {"report can watch too", report_can_watch_too},
-    {"a training that ends is told", a_training_that_ends_is_told},
+    {"a training that ends is reported", a_training_that_ends_is_told},
     {"what cannot be watched is refused", what_cannot_be_watched_is_refused},
-    {"a process of another user is told apart", a_process_of_another_user_is_told_apart},
+    {"a process of another user is distinguished", a_process_of_another_user_is_told_apart},
 };
 SW_SUITE("top", tests)

@@ -1,4 +1,4 @@
-/* What `stepwell train` computes: it learns, the accuracy counts what is right, each option
+/* The results of `stepwell train`: it learns, the accuracy counts what is right, each option
  * does what it says - to the parameters or, bit for bit, not to them - and files hold what was
  * trained. */
 #include "runtime/stepwell.h"
@@ -15,7 +15,7 @@
 
 static sw_outcome outcome;
 
-/* What training by `words` saves, as a hash. The JSON is in outcome.out. */
+/* The hash of the parameters that training by `words` saves. The JSON is in outcome.out. */
 static uint64_t train(const char *words)
 {
     return program_train(&outcome, words);

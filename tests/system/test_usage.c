@@ -158,7 +158,7 @@ static void what_means_nothing_is_refused_in_one_line(void)
                      strstr(outcome.err, refused[i].says) != NULL,
                  "'%s': status %d: %s", refused[i].words, outcome.status, outcome.err);
     }
-    /* Whoever has no file yet is told how to record one. */
+    /* Without a file, the program says how to record one. */
     program_run(&outcome, "report", NULL);
     SW_CHECK(outcome.status == 2 && outcome.out[0] == '\0' &&
                  strstr(outcome.err, "FILE must be given") != NULL &&
@@ -373,7 +373,7 @@ static void check_end(const char *profile, const char *status, const char *error
     SW_CHECK(is != NULL && strcmp(is, status) == 0 &&
                  json_is_true(json_object_get(report, "finished")) ==
                      (strcmp(status, "done") == 0),
-             "%s, %s wanted", is != NULL ? is : "null", status);
+             "%s, must be %s", is != NULL ? is : "null", status);
     SW_CHECK(error != NULL ? why != NULL && strstr(why, error) != NULL : why == NULL, "%s",
              why != NULL ? why : "null");
 }
@@ -463,7 +463,7 @@ static long long total_of(long long batch)
     return total;
 }
 
-/* What was not measured is null, not 0. */
+/* A figure that was not measured is null, not 0. */
 static void what_was_not_measured_is_null(void)
 {
     static const char *const times[] = {"min_step_ns", "median_step_ns", "p99_step_ns",
@@ -568,7 +568,7 @@ static const sw_test tests[] = {
     {"test sets may have fewer classes", test_sets_may_have_fewer_classes},
     {"what was not measured is null", what_was_not_measured_is_null},
     {"immediate runs count no allocations", immediate_runs_count_no_allocations},
-    {"a loss that is no number is told", a_loss_that_is_no_number_is_told},
+    {"a loss that is no number is reported", a_loss_that_is_no_number_is_told},
     {"reports are 80 columns wide", reports_are_80_columns_wide},
     {"a profile says how its run ended", a_profile_says_how_its_run_ended},
     {"closed streams do not end up in files", closed_streams_do_not_end_up_in_files},

@@ -115,7 +115,7 @@ static void end_by_signal(const char *const *lines, int n)
     }
 }
 
-/* What is written to pipes, what is read from pipes, and standard output. */
+/* Outputs to pipes, inputs from pipes, and standard output. */
 static void train_for_the_rest(void)
 {
     static sw_outcome out;

@@ -27,7 +27,7 @@ static void step(sw_ctx *c, void *user)
     sw_value x = sw_add(c, sw_apply_embedding(c, n->words, sw_input(c, 0)),
                         sw_apply_embedding(c, n->places, sw_input(c, 1)));
     x = sw_dropout(c, x, DROPPED);
-    sw_output(c, "drops", x); /* what is zero here was dropped: PyTorch is told */
+    sw_output(c, "drops", x); /* zeros here were dropped: PyTorch gets them */
     const sw_value mean = sw_mean_axes(c, x, (int[]){-1}, 1, 1);
     x = sw_add(c, x, sw_scale_by(c, mean, -1.0f));
     sw_split(c, sw_matmul(c, x, sw_use(c, n->inner)), WIDTH, -1, part, 3);

@@ -21,7 +21,7 @@ ROWS, COLS, IMAGES, CHANNELS, SIDE, GROUPS = 6, 32, 4, 6, 8, 3
 
 
 def operands():
-    """What formulas may name: results of other ops, so autograd saves them; parameters; inputs."""
+    """The names that formulas may have: results of other ops, so autograd saves them; parameters; inputs."""
     make = torch.Generator().manual_seed(5)
 
     def made(*shape):

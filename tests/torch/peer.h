@@ -1,5 +1,5 @@
-/* What the programs that PyTorch is compared with share. They end with a message where
- * something fails: a comparison without one side is none. */
+/* Shared by the programs that PyTorch is compared with. They end with a message where something
+ * fails: one side alone is no comparison. */
 #ifndef SW_PEER_H
 #define SW_PEER_H
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What PyTorch's tensors are, by rules and by PyTorch itself: the roles of `stepwell report` against
+"""The kinds of PyTorch's tensors, by rules and by PyTorch itself: the roles of `stepwell report` against
 named_parameters, optimizer.state, the gradients and saved_tensors_hooks, to the byte.
 
 usage: roles.py STEPWELL

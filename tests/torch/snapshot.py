@@ -3,9 +3,9 @@
 
 usage: snapshot.py STEPWELL
 
-What stepwell writes is loaded by Python's pickle and held against the rules of the viewer, opcode by
+A snapshot of stepwell is loaded by Python's pickle and held against the rules of the viewer, opcode by
 opcode, block by block and event by event, and goes through every function of torch.cuda._memory_viz that
-needs neither a GPU nor a network. What PyTorch makes - its profiler's snapshot of a training step, and
+needs neither a GPU nor a network. A snapshot of PyTorch - its profiler's snapshot of a training step, and
 snapshots with the members of each version, in each pickle protocol - is read by stepwell, and its answers
 are those of a replay here.
 
@@ -30,7 +30,7 @@ except ImportError as missing:
 
 HIDDEN = ["unwind::unwind", "CapturedTraceback::gather", "gather_with_cpp", "_start", "PyEval_", "PyObject_",
           "PyFunction_"]
-# What the viewer's own unpickler knows.
+# Opcodes that the viewer's own unpickler knows.
 VIEWER = {"PROTO", "EMPTY_DICT", "EMPTY_LIST", "MARK", "SETITEMS", "APPENDS", "BINUNICODE", "BININT1", "BININT2",
           "BININT", "LONG1", "NEWFALSE", "NEWTRUE", "TUPLE2", "BINPUT", "LONG_BINPUT", "BINGET", "LONG_BINGET",
           "STOP"}
@@ -145,7 +145,7 @@ def check_events(snapshot):
 
 
 def check_step_ends(snapshot):
-    """What a step has to its end - here its images and labels - dies in the reverse order of its birth."""
+    """Tensors that a step has to its end - here its images and labels - die in the reverse order of its birth."""
     alive, deepest, runs = [], 0, 0
     for e in snapshot["device_traces"][0]:
         if e.get("category") != "input" or e["addr"] < 3 << 40:

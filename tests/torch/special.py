@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What PyTorch answers to NaN, infinities, huge numbers, zeros and kinks: tests/ops/special_values.txt.
+"""PyTorch's answers to NaN, infinities, huge numbers, zeros and kinks: tests/ops/special_values.txt.
 
 usage: special.py write PAGE    write the table
        special.py check PAGE    compare its answers with those of the PyTorch that is installed
@@ -23,7 +23,7 @@ from special_cases import DIFFERENT, GROUPS, unseen
 from special_ops import MIN, evaluate, op, text
 
 HEAD = """\
-# What PyTorch {version} answers, on a CPU and in float32, to NaN, infinities, huge numbers, zeros and kinks, for every op.
+# The answers of PyTorch {version}, on a CPU and in float32, to NaN, infinities, huge numbers, zeros and kinks, for every op.
 # Written by tests/torch/special.py; tests/ops/special.c holds stepwell to it: every instruction set, planned and immediate,
 # and the kernels of the CUDA module under the emulator.
 #

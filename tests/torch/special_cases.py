@@ -355,7 +355,7 @@ DIFFERENT = [
     (huge(*NORMS), in_float64, "squares that float32 cannot hold are summed in float64"),
     (where("softmax_ce_with 0 0", lambda x, t: True), without_ignored, "a row that is ignored has no gradient, whatever it holds"),
     (where("softmax_ce_with 0.1 0", lambda x, t: True), without_ignored, "a row that is ignored has no gradient, whatever it holds"),
-    (where("kl_div", lambda x, t: (t == 0).any() or torch.isinf(t).any()), kl_ours, "where the target is 0 its term and its gradient are 0 (stepwell.h); where it is infinite, so is its gradient"),
+    (where("kl_div", lambda x, t: (t == 0).any() or torch.isinf(t).any()), kl_ours, "where the target is 0 its term and its gradient are 0 (stepwell.h); where it is infinite, its gradient is too"),
     (where("clamp", lambda x: x in (-0.5, 3.0)), bound_slope, "a bound is within the range: the slope is 1 there (stepwell.h)"),
     (where("pow 0.5", lambda x: x == -INF), constant_answer([INF], [[0.0]]), "as C's pow; PyTorch takes a square root"),
     (where("pow 0.5", lambda x: x == 0 and torch.signbit(x)), constant_answer(None, [[INF]]), "as C's pow; PyTorch takes a square root"),

@@ -159,22 +159,22 @@ def constant(o):
     return o
 
 
-def slopes_of(y, wanted, dy):
-    grads = torch.autograd.grad(y, wanted, dy, allow_unused=True)
-    return [torch.zeros_like(x) if g is None else g for x, g in zip(wanted, grads)]
+def slopes_of(y, sources, dy):
+    grads = torch.autograd.grad(y, sources, dy, allow_unused=True)
+    return [torch.zeros_like(x) if g is None else g for x, g in zip(sources, grads)]
 
 
 def evaluate(function, operands, dy, dtype=torch.float32):
     """The result, the gradient that it is given, and those of the operands."""
     given = [o.tensor.clone().to(dtype) if o.tensor.is_floating_point() else o.tensor.clone() for o in operands]
-    wanted = [x.requires_grad_() for x, o in zip(given, operands) if o.kind == ""]
+    sources = [x.requires_grad_() for x, o in zip(given, operands) if o.kind == ""]
     y, grads = function(*given), []
     if not y.requires_grad:
         return y, None, grads
     n, point = y.numel(), all(o.shape is None for o in operands)
     dy = dy if dy is not None else [1.0] * n if point or n == 1 else [WEIGHTS[min(i, 6)] for i in range(n)]
     dy = torch.tensor(dy, dtype=torch.float32).to(dtype).reshape(y.shape)
-    return y.detach(), dy, slopes_of(y, wanted, dy)
+    return y.detach(), dy, slopes_of(y, sources, dy)
 
 
 def is_finite(*tensors):

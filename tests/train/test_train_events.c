@@ -63,7 +63,7 @@ static void keep(void *unused, const tfevents_scalar *s)
         got[n_got++] = *s;
 }
 
-/* What is in the file; false where it is no sequence of whole records. */
+/* Reads the file; false where it is no sequence of whole records. */
 static bool read_back(void)
 {
     FILE *f = fopen(path, "rb");
@@ -288,7 +288,7 @@ static const sw_test tests[] = {
     {"a shorter file goes on after its last record",
      a_shorter_file_goes_on_after_its_last_record},
     {"every call can fail", every_call_can_fail},
-    {"a lost event is told", a_lost_event_is_told},
+    {"a lost event is reported", a_lost_event_is_told},
     {"a row takes no memory", a_row_takes_no_memory},
     {"names decide", names_decide},
 };

@@ -67,7 +67,7 @@ static void rows(uint64_t from, uint64_t to)
     }
 }
 
-/* How many bytes are told; -1: there is no file. */
+/* The reported bytes; -1: there is no file. */
 static int64_t position(void)
 {
     bool open;
@@ -108,7 +108,7 @@ static void a_position_is_behind_every_row(void)
     CU_ASSERT_EQUAL(position(), -1);
 }
 
-/* Interrupted after each row, with rows after the checkpoint that are told again. */
+/* Interrupted after each row, with rows after the checkpoint that are written again. */
 static void a_run_that_goes_on_leaves_the_file_of_one_that_did_not_end(void)
 {
     static const char *const names[][2] = {{"whole.csv", "parts.csv"},
@@ -299,7 +299,7 @@ static void every_call_of_going_on_can_fail(void)
     }
 }
 
-/* A row that cannot be written is told once; the file stays open for who syncs it, and the
+/* A row that cannot be written is reported once; the file stays open for who syncs it, and the
  * position stays after the last whole row. */
 static void a_lost_row_ends_the_metrics_and_not_the_run(void)
 {

@@ -1,5 +1,5 @@
-/* What a kernel touches does not depend on the numbers: the witnesses agree whatever a mask
- * chooses and whichever labels count. */
+/* The bytes that a kernel touches do not depend on the numbers: the witnesses agree whatever a
+ * mask chooses and whichever labels count. */
 #include "runtime/exec/exec.h"
 #include "tests/support/suite.h"
 #include <stdlib.h>

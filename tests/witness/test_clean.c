@@ -122,7 +122,7 @@ static void large_batches_agree(void)
     agree(&(fixture_opts){.net = NET_LENET5, .batch = 1000, .optimizer = "adam", .threads = 2});
 }
 
-/* What follows a witnessing is as if there had been none. */
+/* Steps after a witnessing are as if there had been none. */
 static void steps_go_on_as_before(void)
 {
     const fixture_opts opts = {.net = NET_SMALL, .batch = 7, .optimizer = "adam"};
@@ -221,7 +221,7 @@ static void work(void *arg)
     }
 }
 
-/* Others may train meanwhile; a second access witness is told to wait, and nothing else
+/* Others may train meanwhile; a second access witness is asked to wait, and nothing else
  * happens. */
 static void one_access_witness_at_a_time(void)
 {

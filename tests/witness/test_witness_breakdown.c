@@ -94,7 +94,7 @@ static uint32_t first_probe(const swi_program *p)
     return 0;
 }
 
-/* What the first probe makes: kept for backward, in no layer. */
+/* The storage that the first probe makes: kept for backward, in no layer. */
 static swi_storage *kept(swi_program *p)
 {
     swi_trace *t = &p->trace;

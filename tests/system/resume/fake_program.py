@@ -176,7 +176,7 @@ def main():
 
 
 def behave(error):
-    """What a fault leads to."""
+    """Acts as a fault makes the program act."""
     if WRONG == "crashes":
         os.kill(os.getpid(), signal.SIGSEGV)
     if WRONG == "hangs":

@@ -44,7 +44,7 @@ NOT_WRITERS = ("sw-loader", "sw-worker", "sw-profile", "jemalloc")  # threads th
 NO_GENERATION = re.compile(rb"C\.\d+: damaged: .*(" + b"|".join(os.strerror(getattr(errno, name)).encode() for name in ERRORS) +
                            b")$")
 
-# What a training that went on says of a file that a fault before it has cost something, and the file. The best parameters fail it.
+# The message of a training that went on about a file that lost something by an earlier fault, and the file. The best parameters fail it.
 LOST = {b"could not be saved in B": "B", b"rows are missing": "M.jsonl"}
 
 Case = collections.namedtuple("Case", "target call error k on")

@@ -68,7 +68,7 @@ def start(scene, folder, more=()):
 
 
 def catches(pid, number):
-    """Whether the process has a handler for it; false where that cannot be told."""
+    """Whether the process has a handler for it; false where that is not known."""
     try:
         with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
             mask = next(line for line in file if line.startswith("SigCgt:"))

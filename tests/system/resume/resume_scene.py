@@ -1,4 +1,4 @@
-"""What kills.py and faults.py share: trainings as command lines, each run in a folder of its own, and what they must leave."""
+"""Shared by kills.py and faults.py: trainings as command lines, each run in a folder of its own, and what they must leave."""
 import collections
 import hashlib
 import json
@@ -62,7 +62,7 @@ def run(argv, folder, env=None, limit=60):
 
 
 def complaint(outcome):
-    """What no run may do, whatever happened to it; None: it did not."""
+    """A behaviour that no run may have, whatever happened to it; None: it did not."""
     if outcome.status == "no end":
         return "it did not end"
     if outcome.status < 0:
@@ -133,7 +133,7 @@ class Scene:
         return sorted(set(os.listdir(folder)) - mine)
 
     def differences(self, folder, lost=()):
-        """From the run without a stop; [] where there are none. What is lost may be an older file, or have fewer lines."""
+        """From the run without a stop; [] where there are none. A lost file may be an older one, or have fewer lines."""
         found = []
         for name, now in results(folder).items():
             then = self.reference[name]
@@ -150,7 +150,7 @@ class Scene:
         return found + [f"{name} is left" for name in self.left(folder)]
 
     def damaged(self, folder):
-        """What is wrong with the checkpoint that is there; None: nothing, or there is none."""
+        """The damage of the checkpoint that is there; None: nothing, or there is none."""
         if not self.checkpoints or not os.path.exists(os.path.join(folder, "C")):
             return None
         outcome = self.info(folder)

@@ -17,7 +17,7 @@ MANY = [*KILLS, "300"]  # it ends with the first that is noticed
 CALLS = ["--calls", "write,fsync,rename,unlink,link", "--cases"]
 TRAIN = [*CALLS, "5", "--targets", "train"]
 
-# What is wrong with the program, and words that are said of it.
+# Defects of the program, and words that report them.
 NOTICED = [
     ("kills.py", MANY, "forgets", "other bytes"),
     ("kills.py", MANY, "repeats lines", "M.jsonl"),
@@ -36,7 +36,7 @@ NOTICED = [
 
 
 def run(script, words, wrong):
-    """What it keeps goes with the folder."""
+    """The folder and all that the script keeps in it go at the end."""
     with tempfile.TemporaryDirectory(prefix="checks.") as folder:
         done = subprocess.run([sys.executable, os.path.join(HERE, script), PROGRAM, *words], check=False,
                               env={**os.environ, "FAKE": wrong, "TMPDIR": folder}, stdout=subprocess.PIPE,
