@@ -186,7 +186,7 @@ static void other_files_of_the_name_stay(void)
     CU_ASSERT(unlink(lock) == 0 && held == NULL);
 }
 
-/* A lock whose name has gone to another process is not removed. */
+/* A lock is not removed once its name has gone to another process. */
 static void only_its_own_lock_is_removed(void)
 {
     sw_file *held = NULL, *next = NULL;

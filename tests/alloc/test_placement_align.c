@@ -137,7 +137,7 @@ static void larger_problems_are_placed_soundly(void)
         }
 }
 
-/* Of problems whose sizes are all multiples of their alignments: bit for bit. */
+/* Bit for bit the same for problems with sizes that are multiples of their alignments. */
 static void alignments_that_all_sizes_have_change_nothing(void)
 {
     sw_dice dice = {19};

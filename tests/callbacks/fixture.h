@@ -63,7 +63,7 @@ sw_status fixture_call(fixture *f);
 /* Make what `of` names (bits of the table), and what that needs. */
 bool fixture_make(fixture *f, uint32_t of);
 void fixture_end(fixture *f);
-/* 64 KiB of zeros, whose first word is `size`. */
+/* 64 KiB of zeros, except the first word: `size`. */
 void *room(size_t size);
 
 /* A callback of the library, and a call that has it called. */

@@ -571,7 +571,7 @@ static void the_library_ends_what_is_its_own(void)
         SW_CHECK(shared->outer == SW_OK, "%d: %s", shared->outer, shared->outer_text);
 }
 
-/* A net whose model is kept is not destroyed, nor half of it. */
+/* A net with a model that is kept is not destroyed, nor half of it. */
 static sw_status end_net_before(void *user)
 {
     fixture *f = user;

@@ -1,5 +1,5 @@
-/* Options whose value may be left out, and how often something happens: the parser, the help
- * and the pages. */
+/* Options with a value that may be left out, and how often something happens: the parser, the
+ * help and the pages. */
 #include "tests/support/suite.h"
 #include "tools/cli/cli_page.h"
 #include <fcntl.h>

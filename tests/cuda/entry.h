@@ -33,7 +33,7 @@ typedef struct {
     int n_in, n_out;
     const void *attrs;
     uint32_t accumulate;
-    int alias[SW_ENTRY_OPERANDS]; /* of each output: the input whose bytes it takes; -1: none */
+    int alias[SW_ENTRY_OPERANDS]; /* of each output: the input that lends its bytes; -1: none */
     bool must_alias;              /* on the CPU too: updates */
     bool random;                  /* draws by counter; all others do not look at counters */
     size_t shift;                 /* of all operands, in elements */

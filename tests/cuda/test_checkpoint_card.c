@@ -364,7 +364,7 @@ static void a_file_that_changes_while_it_is_loaded_is_noticed(void)
 
 /* ---- faults ------------------------------------------------------------------------------ */
 
-/* A save of step 1, then one of step 2 whose `call` (NULL: a copy on the card) fails. */
+/* A save of step 1, then one of step 2 in which `call` (NULL: a copy on the card) fails. */
 static void a_fault_at(const char *call, bool no_copy)
 {
     saved_run *r = begin(1), *reader = saved_run_new(&on_cpu);

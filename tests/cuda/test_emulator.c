@@ -38,7 +38,7 @@ static int run(planted p)
     return planted_run(&p);
 }
 
-/* Blocks whose sum is that of their numbers. */
+/* The number of blocks with the sum of their numbers. */
 static int right_sums(void)
 {
     int right = 0;

@@ -375,14 +375,14 @@ static void gradient_case(swi_check *c, int g, const char *label, const sw_entry
         leave_out(&r, types);
 }
 
-/* Numbers whose mean is much larger than what they differ by. */
+/* Numbers with a mean much larger than their differences. */
 static void far_from_zero(float *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         x[i] += 0x1p21f;
 }
 
-/* Eights whose mean is less than the rounding of what they differ from it by. */
+/* Eights with a mean less than the rounding of their distances to it. */
 static void nearly_balanced(float *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)

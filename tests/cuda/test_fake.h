@@ -79,7 +79,7 @@ static inline void no_violation(void)
     SW_CHECK(counted().violations == 0, "%s", sw_fake()->violation());
 }
 
-/* At least one, whose message has this in it. */
+/* At least one, with a message that has this in it. */
 static inline void violation_says(const char *words)
 {
     SW_CHECK(counted().violations > 0 && strstr(sw_fake()->violation(), words) != NULL,

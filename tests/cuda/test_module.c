@@ -106,7 +106,7 @@ static void registers_and_stacks_are_within_bounds(void)
         SW_CHECK(met[i], "hot.def: no kernel is called %s", hot[i].name);
 }
 
-/* Accesses of four floats in the body of the kernel whose name has `what`. */
+/* Accesses of four floats in the body of the kernel with `what` in its name. */
 static void wide(const char *ptx, const char *what, int loads, int stores)
 {
     int seen[2] = {0, 0};

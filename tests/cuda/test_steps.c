@@ -347,7 +347,7 @@ static bool one_failure(const sw_scene *scene, const sw_fake_card *card, bool im
     return failed != NULL;
 }
 
-/* Planned, immediate, on a card whose memory cannot be mapped; convolutions too. */
+/* Planned, immediate, on a card with memory that cannot be mapped; convolutions too. */
 static void every_call_fails_once(void)
 {
     static const struct {

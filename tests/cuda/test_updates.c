@@ -59,7 +59,7 @@ static void in_doubles(int64_t n, const double *x)
     in_buffer(vector(SW_F64, n), x);
 }
 
-/* The next output; alias: the input whose bytes it has, -1: of its own. */
+/* The next output; alias: the input that lends its bytes, -1: of its own. */
 static void out(sw_type type, int alias)
 {
     run.alias[run.n_out] = alias;

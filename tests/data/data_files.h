@@ -75,7 +75,7 @@ void data_refused_unreadable(data_read *read, const char *path);
  * succeeds without having met it: nothing stays after, and reading works again. At least that
  * many failures of each. */
 void data_sweep(data_read *read, uint64_t memory, uint64_t files);
-/* Damage `path`, whose sound content is given, in `rounds` random ways: reading succeeds or is
+/* Damage `path` in `rounds` random ways; its sound content is given. Reading succeeds or is
  * SW_FORMAT with one line that names the file, and leaves nothing after. Sound at the end. */
 void data_damage(data_read *read, const char *path, bytes sound, int rounds);
 

@@ -10,7 +10,7 @@ static void drop_set(void *set)
     sw_dataset_destroy(set);
 }
 
-/* CIFAR's records whose channels have the values 0 and 2 v, half of each: mean v. */
+/* CIFAR's records with channels that have the values 0 and 2 v, half of each: mean v. */
 static sw_dataset *colours(const unsigned char *v, int n)
 {
     unsigned char record[RECORD];

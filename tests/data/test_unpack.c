@@ -90,7 +90,7 @@ static void a_header_that_lies_is_damage(void)
     data_refused(read_idx, SW_FORMAT, IMAGES, "bytes after the 7840");
 }
 
-/* sw_dataset_describe gives the shapes of files whose images are not even there. */
+/* sw_dataset_describe gives the shapes of files although their images are not even there. */
 static void shapes_are_read_without_the_data(void)
 {
     if (!SW_HAVE_ZLIB)

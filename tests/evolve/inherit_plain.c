@@ -225,7 +225,7 @@ static const swi_entry *find(const sw_model *model, const char *vertex, const ch
     return NULL;
 }
 
-/* Element (r, c, y, x) of a tensor whose axes are called so by `which`; -1: there is none. */
+/* Element (r, c, y, x) of a tensor with axes that `which` calls so; -1: there is none. */
 static int64_t place_of(const tensor *t, const char *which, const int64_t at[4])
 {
     int64_t place = 0;

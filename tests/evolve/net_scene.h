@@ -30,7 +30,7 @@ sw_genome *scene_random(sw_dice *dice);
 
 sw_net *scene_net(const sw_genome *g, const sw_net_opts *opts);
 sw_exec *scene_exec(int threads);
-/* A net whose model is ready. */
+/* A net with a ready model. */
 sw_net *scene_ready(const sw_genome *g, const sw_net_opts *opts, sw_exec *exec, uint64_t seed);
 
 /* A batch of the genome's, F32 (or U8), labels U8: random, the same for the same seed. */

@@ -29,7 +29,7 @@ static sw_genome *residual_net(uint32_t n)
     return g;
 }
 
-/* Forks of four whose concat is added to what they read. */
+/* Forks of four; their concat is added to their input. */
 static sw_genome *fork_net(uint32_t n, int64_t size)
 {
     sw_genome *g = aligned_genome(3, 8);

@@ -361,7 +361,7 @@ static void training_is_exchanged(void)
     CU_ASSERT(batches > 3 * SEEDS / 4 - 90 && batches < 3 * SEEDS / 4 + 90);
 }
 
-/* clip_norm cannot come to a vertex whose update is released by its own word. */
+/* clip_norm cannot come to a vertex that releases its update by its own word. */
 static void updates_that_cannot_be_mixed_stay(void)
 {
     sw_genome *a = genome_chain(8), *b = genome_chain(8);

@@ -1,4 +1,4 @@
-/* Fitness of members whose numbers are given. */
+/* Fitness of members with given numbers. */
 #include "runtime/population/evolve/fitness.h"
 #include "tests/runtime/nets.h"
 #include <math.h>

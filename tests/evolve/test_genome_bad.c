@@ -199,7 +199,7 @@ static void batch_norm_needs_two_numbers(void)
         }
 }
 
-/* Sizes whose products pass 64 bits, or a memory, are refused and not computed. */
+/* Sizes with products that pass 64 bits, or a memory, are refused and not computed. */
 static void large_products_are_refused(void)
 {
     static const char head[] = "{\"format\": \"stepwell genome 1\", \"optimizer\": {\"kind\": "

@@ -213,7 +213,7 @@ static void flattened_images_keep_their_columns(void)
 
 /* ---- edges ------------------------------------------------------------------------------- */
 
-/* By an add, or a concat, whose columns are new: half of the time each. */
+/* By an add, or a concat with new columns: half of the time each. */
 static void edges_are_added(void)
 {
     int adds = 0, concats = 0;

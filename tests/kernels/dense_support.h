@@ -154,8 +154,8 @@ static inline void each_grouped_conv(void (*visit)(sw_conv s), int64_t batch)
     visit(conv_of(batch, 4, 9, 9, 4, 3, 3, 2, 2, 4, 2));
 }
 
-/* Against a sum of `terms` products whose absolute values sum to `scale`: the bound of summing
- * in floats in any order. */
+/* Against a sum of `terms` products with absolute values that sum to `scale`: the bound of
+ * summing in floats in any order. */
 static inline bool near_sum(float got, double want, double scale, int64_t terms)
 {
     return fabs((double)got - want) <= 6.0e-8 * (double)(terms + 3) * scale + 1e-30;

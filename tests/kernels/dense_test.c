@@ -178,7 +178,7 @@ static void add_product(void *arg, int64_t in, int64_t out, int64_t weight)
     }
 }
 
-/* Images whose reference is computed: the first, the last, and some between. */
+/* Images with a computed reference: the first, the last, and some between. */
 static bool is_checked(const sw_conv *s, int64_t b)
 {
     return s->batch <= 16 || b % 13 == 0 || b == s->batch - 1;

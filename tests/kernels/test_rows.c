@@ -42,7 +42,7 @@ static double lse_of(const float *x, int64_t n)
     return most + log(sum);
 }
 
-/* Rows whose elements are a few apart. */
+/* Rows with elements that are a few apart. */
 static float *logits_of(int64_t rows, int64_t cols)
 {
     float *x = numbers((size_t)(rows * cols), 5);

@@ -9,7 +9,7 @@ extern const sw_op_desc outside_square;    /* y = x * x: keeps its input */
 extern const sw_op_desc outside_normalise; /* rows to mean 0 and variance 1, with scratch */
 extern const sw_op_desc
     outside_fusion; /* (a + b, a b): two outputs and an extra that is saved */
-extern const sw_op_desc outside_joint; /* a b, whose one kernel makes both gradients */
+extern const sw_op_desc outside_joint; /* a b; one kernel makes both gradients */
 extern const sw_op_desc
     outside_skips; /* a b (a + b), with one too; leaves out what is not requested */
 

@@ -150,7 +150,7 @@ static void no_ids_give_no_rows(void)
         CU_ASSERT_EQUAL(gradient[i], 0.0f);
 }
 
-/* A layer whose weight is the output layer too. */
+/* A layer with a weight that is the output layer's too. */
 static void tied_step(sw_ctx *c, void *user)
 {
     bench *b = user;

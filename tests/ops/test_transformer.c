@@ -75,7 +75,7 @@ static void long_step(sw_ctx *c, void *user)
     bench_train(c, b, sw_attention(c, part[0], part[1], part[2], 4, 1, 0.0f));
 }
 
-/* q, k and v, whose place their gradient takes, y, dy, what makes them, and less than one more
+/* q, k and v (their gradient takes their place), y, dy, what makes them, and less than one more
  * for scratch and the rows' numbers. Half of a (rows, rows) matrix would be 8 times q. */
 static void no_matrix_of_pairs_exists(void)
 {

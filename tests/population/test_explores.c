@@ -1,4 +1,4 @@
-/* Explores whose values are widths and batches, thousands of them in one budget: members are
+/* Explores with widths and batches as values, thousands of them in one budget: members are
  * packed, wait, come back, and are resized; nothing fails, and at every step the bytes that are
  * taken are those that were predicted, to the byte. */
 #include "tests/population/small_net.h"

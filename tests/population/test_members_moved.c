@@ -1,5 +1,5 @@
-/* Members in checkpoints: of several groups whose ranges lie among each other, and that move
- * between a save and the load after it. */
+/* Members in checkpoints: of several groups with ranges that lie among each other, and that
+ * move between a save and the load after it. */
 #include "runtime/base/checksum.h"
 #include "tests/population/small_net.h"
 #include <stdlib.h>

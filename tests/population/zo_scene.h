@@ -5,7 +5,7 @@
 #include "runtime/population/es/zo_internal.h"
 #include "tests/runtime/nets.h"
 
-/* A net whose optimizer keeps nothing, ready with `seed`. */
+/* A net with an optimizer that keeps nothing, ready with `seed`. */
 net *zo_net(sw_exec *exec, bool image, uint64_t seed);
 /* Destroyed when the test ends; NULL: all defaults. */
 sw_zo *zo_of(net *n, const sw_zo_opts *opts);

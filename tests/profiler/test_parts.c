@@ -251,7 +251,7 @@ static size_t largest(const names *n)
     return now > before ? now : before;
 }
 
-/* Lines whose blocks changed are many and long: they count in what a record may take, under
+/* Lines with changed blocks are many and long: they count in what a record may take, under
  * witnesses too. */
 static void places_keep_the_bound(void)
 {

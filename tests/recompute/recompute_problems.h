@@ -26,7 +26,7 @@ typedef struct {
 void problem_random(sw_dice *dice, problem *out, uint32_t forward, uint32_t most);
 
 /* n equal layers of one op each, or of an op (cost 3) and one that works in its place (cost 1)
- * and whose result alone backward reads; items of PROBLEM_UNIT bytes. */
+ * and backward reads its result alone; items of PROBLEM_UNIT bytes. */
 void problem_chain(problem *out, uint32_t n, bool paired);
 
 /* Blocks y = x + conv(relu(conv(x))): backward reads the input of each conv and the result of

@@ -1,5 +1,5 @@
-/* `stepwell report --by` on golden/scopes.jsonl, whose plans were worked out by hand: a block
- * with two convolutions, a head, and a weight that the model calls "conv1" and the block
+/* `stepwell report --by` on golden/scopes.jsonl, with plans that were worked out by hand: a
+ * block with two convolutions, a head, and a weight that the model calls "conv1" and the block
  * "block/conv1". 320 bytes live all the time. Live bytes op by op are in program 0 (steps 1, 3
  * and 4) 576, 1216, 768, 832, 896, 960, 576, and in program 1 (step 2) 576, 1280, 832, 896,
  * 960, 960, 576. */

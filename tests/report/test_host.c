@@ -150,7 +150,7 @@ static script *settled(void)
 
 /* ---- growth ------------------------------------------------------------------------------ */
 
-/* Epochs whose last batch is smaller, and evaluations, plan when they come first. */
+/* Epochs with a smaller last batch, and evaluations, plan when they come first. */
 static void a_clean_run_says_nothing(void)
 {
     script *s = settled();

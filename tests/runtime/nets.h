@@ -11,7 +11,7 @@
 
 /* Fail the running test with the library's reason. */
 #define OK(call) SW_CHECK((call) == SW_OK, "%s", sw_last_error())
-/* A refusal with this status whose message names `part`. */
+/* A refusal with this status and a message that names `part`. */
 #define REFUSED(call, wanted, part)                                                            \
     do {                                                                                       \
         const sw_status refused_with = (call);                                                 \

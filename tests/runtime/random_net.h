@@ -92,7 +92,7 @@ typedef struct {
     int scope;       /* 0: none */
     int phase;       /* -1: not set */
     int uses;
-    uint32_t deps;    /* parameters whose gradient it passes on */
+    uint32_t deps;    /* parameters; it passes their gradients on */
     uint32_t touches; /* parameters that it depends on at all */
     bool of_model;    /* a view of the model's bytes */
     float size;       /* about how large its numbers are */

@@ -1,4 +1,4 @@
-/* Networks whose plans are larger than they must be, for tests of recomputation: each has
+/* Networks with plans that are larger than they must be, for tests of recomputation: each has
  * something that a repeat could get wrong. */
 #ifndef SW_TESTS_RUNTIME_RECOMPUTE_NETS_H
 #define SW_TESTS_RUNTIME_RECOMPUTE_NETS_H

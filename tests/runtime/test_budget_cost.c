@@ -193,7 +193,7 @@ static void begin_deep(deep *d)
     OK(sw_optimizer_create(&d->optimizer, d->model, &opts));
 }
 
-/* Layers whose results hardly one fits: ten times the step, and no plan does with less. */
+/* Layers of which hardly one result fits: ten times the step, and no plan does with less. */
 static void the_least_budget_costs_what_is_proved(void)
 {
     deep d;

@@ -23,7 +23,7 @@ typedef struct {
 
 static card cards[2];
 
-/* The calls have no receiver but the queue, whose stream says which card it is. */
+/* The calls have no receiver but the queue; its stream says which card it is. */
 static card *card_of(const sw_cuda_queue *queue)
 {
     return queue->stream;

@@ -94,7 +94,7 @@ static sw_run_args args_of(chain *n, sw_array *inputs)
 }
 
 /* Bytes of F32 tensors of the batch that live both before and after the border of backward:
- * what is kept, and the prediction, in whose place its gradient lies. */
+ * what is kept, and the prediction; its gradient takes its place. */
 static size_t kept_bytes(const swi_program *p)
 {
     const swi_trace *t = &p->trace;

@@ -172,7 +172,7 @@ static void late_times_keep_their_nanoseconds(void)
 /* ---- what must hold for every format, whoever wrote it ------------------------------------
  */
 
-/* A timeline whose files are longer than the buffer of a file. */
+/* A timeline with files that are longer than the buffer of a file. */
 static sw_timeline *make_large(void)
 {
     return sw_make_timeline(11, &(sw_made_timeline){2, 40, 60, 120, true, true});

@@ -1,5 +1,5 @@
-/* A made training whose tensors are known: what PyTorch would have recorded of it, with frames
- * as C++ and Python have them or as Python alone has them, and the role of each. */
+/* A made training with known tensors: what PyTorch would have recorded of it, with frames as
+ * C++ and Python have them or as Python alone has them, and the role of each. */
 #ifndef SW_TESTS_MADE_TRAINING_H
 #define SW_TESTS_MADE_TRAINING_H
 

@@ -1,5 +1,5 @@
-/* Snapshots planned again: traces of a plain allocator whose answers are known, damaged files,
- * and what long traces take. */
+/* Snapshots planned again: traces of a plain allocator with known answers, damaged files, and
+ * what long traces take. */
 #include "tests/snapshot/files.h"
 #include "tests/snapshot/plain_allocator.h"
 #include "tests/snapshot/replanned.h"

@@ -448,8 +448,8 @@ static void no_call_can_be_left_out(void)
         leave_each_out(i);
 }
 
-/* The log is synced after the save instead of inside of it: a checkpoint is there whose log is
- * too short. */
+/* The log is synced after the save instead of inside of it: a checkpoint is there with a log
+ * that is too short. */
 static void the_log_cannot_be_synced_late(void)
 {
     NEED_CHECKSUMS;

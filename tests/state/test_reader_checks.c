@@ -44,7 +44,7 @@ static void places_and_shapes_are_checked_one_by_one(void)
         size_t n_data;
         const char *part; /* NULL: it opens */
     } cases[] = {
-        /* Elements that are too many, of a type whose width is not known. */
+        /* Elements that are too many, of a type of unknown width. */
         {"{" ONE("a", "F4", "[4294967296,4294967296,4294967296]", "[0,8]") "}", 8,
          "'a' has a shape of too many elements"},
         /* 2^61 elements of 8 bytes are 0 bytes to who does not look. */

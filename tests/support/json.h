@@ -1,4 +1,4 @@
-/* JSON that programs and the library write, for tests: read by json_read.h, whose own tests are
+/* JSON that programs and the library write, for tests: read by json_read.h; its own tests are
  * tests/profiler/test_json_read.c. A key twice in one object is refused. */
 #ifndef SW_TESTS_JSON_H
 #define SW_TESTS_JSON_H

@@ -1,5 +1,5 @@
-/* Runs whose memory is known without a profiler: their tensors are as large as the test says
- * and live as long as the text of the step function says. */
+/* Runs with memory that is known without a profiler: their tensors are as large as the test
+ * says and live as long as the text of the step function says. */
 #ifndef SW_TESTS_SCENES_H
 #define SW_TESTS_SCENES_H
 

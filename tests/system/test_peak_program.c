@@ -295,7 +295,7 @@ static void text_and_gate_agree(void)
     }
 }
 
-/* An evaluation whose records are in a part of the profile that is gone. */
+/* An evaluation with records in a part of the profile that is gone. */
 static void a_part_without_the_evaluation_names_it(void)
 {
     const char *path = path_of("rotated.jsonl");
@@ -310,7 +310,7 @@ static void a_part_without_the_evaluation_names_it(void)
     CU_ASSERT_EQUAL(agreed_peak(path, HIGH), peak);
 }
 
-/* The peak of a run whose trace has no record is said, and no program is named for it. */
+/* The peak of a run without a record of its trace is said, and no program is named for it. */
 static void a_run_that_is_not_in_the_file_is_told(void)
 {
     const char *path = path_of("unknown.jsonl");

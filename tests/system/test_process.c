@@ -122,7 +122,7 @@ static void the_profile_has_it_too(void)
     json_decref(trained);
 }
 
-/* In a namespace whose /proc is empty. */
+/* In a namespace with an empty /proc. */
 static void without_proc_it_says_so(void)
 {
     char line[2400];

@@ -357,7 +357,7 @@ static void it_may_stay_on(void)
     path = path_of("every.jsonl");
     s = scene_open(path, (sw_profile_opts){.every = 100});
     for (int i = 1; i <= 1000; i++)
-        scene_layers(s, net, i == 333 ? NET : NET - 1); /* whose record is left out */
+        scene_layers(s, net, i == 333 ? NET : NET - 1); /* its record is left out */
     scene_close(s);
     /* The first, each hundredth and the last. */
     CU_ASSERT_EQUAL(lines_with(path, "\"type\":\"step\""), 11);

@@ -1,4 +1,4 @@
-/* plan --summary and train --summary: the layers, whose sums are those of the plan. */
+/* plan --summary and train --summary: the layers; their sums are those of the plan. */
 #include "tests/support/json.h"
 #include "tests/support/suite.h"
 #include "tests/system/program.h"

@@ -147,7 +147,7 @@ static void a_signal_ends_what_opens_a_pipe(void)
     end_by_signal(lines, (int)(sizeof lines / sizeof *lines));
 }
 
-/* A pipe whose reader has stopped reading; `full`: nothing more fits from the beginning. */
+/* A pipe that is no longer read; `full`: nothing more fits from the beginning. */
 static int stopped_reader(const char *path, bool full)
 {
     char block[4096] = {0};

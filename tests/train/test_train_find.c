@@ -1,5 +1,5 @@
-/* The rates that a sweep suggests, on curves whose answers are known; and progress that a
- * version without averages of epochs saved. */
+/* The rates that a sweep suggests, on curves with known answers; and progress that a version
+ * without averages of epochs saved. */
 #include "tests/support/suite.h"
 #include "tools/train/train.h"
 #include <math.h>

@@ -23,7 +23,7 @@ extern probe_mischief probe_does;
 extern const volatile unsigned char *probe_elsewhere;
 
 sw_value probe_apply(sw_ctx *ctx, sw_value x, int number);
-/* An op whose gradient names its input as saved and never reads it. */
+/* An op with a gradient that names its input as saved and never reads it. */
 sw_value hoarder_apply(sw_ctx *ctx, sw_value x);
 
 #endif

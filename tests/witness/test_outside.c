@@ -1,4 +1,4 @@
-/* Windows that miss the image: an op whose shapes have it read nothing of an operand says so,
+/* Windows that miss the image: an op that reads nothing of an operand by its shapes says so,
  * the plan ends the operand where it is read last, and all witnesses agree. */
 #include "runtime/exec/exec.h"
 #include "tests/support/suite.h"
@@ -151,7 +151,7 @@ static void whatever_windows_miss(void)
 /* ---- runs with noise -----------------------------------------------------------------------
  */
 
-/* A convolution of a strategy, whose windows miss the image, or whose bias alone has noise. */
+/* A convolution of a strategy: windows miss the image, or its bias alone has noise. */
 typedef struct {
     sw_exec *exec;
     sw_model *model;

@@ -1,5 +1,5 @@
 /* Planted faults: each is a plan that is wrong in one place, or a kernel that does one thing
- * that it does not say. The witness whose subject it is must report it, and name it. */
+ * that it does not say. The witness for it must report it, and name it. */
 #include "tests/witness/fixture.h"
 #include "tests/witness/probe.h"
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* A module of two cards whose memory is the host's, for tests of what stands on it. */
+/* A module of two cards with the host's memory, for tests of what stands on it. */
 #ifndef SW_TESTS_PLAIN_H
 #define SW_TESTS_PLAIN_H
 
