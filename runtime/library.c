@@ -1,6 +1,6 @@
-/* What stands on top of all folders: the ops and the observers are registered here, so that
- * nothing below names them. Public functions that need either stand here too: a program that is
- * linked statically has this file because it calls one of them. */
+/* The top of all folders: the ops and the observers are registered here, so that nothing below
+ * names them. Public functions that need either stand here too: a program that is linked
+ * statically has this file because it calls one of them. */
 #include "runtime/exec/run_internal.h"
 #include "runtime/observe/observers.h"
 #include "runtime/ops/ops.h"

@@ -22,7 +22,7 @@ struct sw_arena {
     uint32_t generation;
 };
 
-/* Bytes that a sanitizer may be told of, and that host code may fill. */
+/* Bytes that a sanitizer may know of, and that host code may fill. */
 static bool is_host(const sw_arena *a)
 {
     return !a->opts.store->ops->device;

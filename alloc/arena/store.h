@@ -53,7 +53,7 @@ const char *sw_store_sim_log(const sw_store *store, size_t index);
 /* How a store gets memory of a device. All but the two that give back may fail, with SW_NOMEM
  * or SW_DEVICE. */
 typedef struct {
-    void *context;      /* of the device: whose memory it is */
+    void *context;      /* the device that the memory is of */
     size_t granularity; /* of mapping; 0: nothing can be mapped, there are plain blocks only */
     sw_status (*reserve)(void *context, void **base, size_t bytes); /* addresses alone */
     /* Memory for [from, to) of a reserved range, from where the last call ended. */

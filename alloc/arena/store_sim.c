@@ -1,5 +1,5 @@
 /* A scripted device: limited capacity, coarse commits, memory out of reach of host code unless
- * opened, a call log and planned faults. What tests use where a real device would be. */
+ * opened, a call log and planned faults. Tests use it in place of a real device. */
 #include "alloc/base/mem.h"
 #include "alloc/base/assert.h"
 #include "alloc/base/size.h"

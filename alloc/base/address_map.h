@@ -7,7 +7,7 @@
 #include "alloc/base/mem.h"
 #include <stdbool.h>
 
-/* What an arena's bytes are for. */
+/* The use of an arena's bytes. */
 typedef enum { SW_ARENA_OTHER, SW_ARENA_STEP, SW_ARENA_MODEL, SW_ARENA_DATA } sw_arena_use;
 #define SW_ARENA_USES 4
 
@@ -25,12 +25,12 @@ typedef struct {
     sw_arena_use use;       /* of SW_ADDRESS_ARENA */
 } sw_address_range;
 
-/* Every claim, in no order. What is shown of an arena that another thread works with may be
- * out of date. `visit` may allocate nothing, nor create or destroy arenas or threads. */
+/* Every claim, in no order. The claim of an arena that another thread works with may be out of
+ * date. `visit` may allocate nothing, nor create or destroy arenas or threads. */
 void sw_address_map_visit(void (*visit)(void *context, const sw_address_range *claim),
                           void *context);
 
-/* What the arenas of the process were promised, by their use. */
+/* Bytes that were promised to the arenas of the process, by their use. */
 void sw_address_map_arenas(size_t bytes[SW_ARENA_USES]);
 /* Another number whenever an arena or thread came, went or grew. */
 uint64_t sw_address_map_version(void);

@@ -38,7 +38,7 @@ static void name_temporary(const names *n)
     snprintf(n->temporary + n->stem, ADDED, ".%016" PRIx64 ".tmp", sw_random());
 }
 
-/* What failed, with the name that the caller knows in place of the temporary one. */
+/* Say what failed, with the name that the caller knows in place of the temporary one. */
 static void say(char *to, size_t bytes, const names *n)
 {
     const char *reason = sw_last_error();

@@ -1,5 +1,5 @@
 /* The calls of the library that go on on a thread while a callback of theirs runs, and the
- * objects that they use. What such an object is asked for in the callback, and must not be, is
+ * objects that they use. A callback that asks such an object for what it must not do gets
  * SW_BUSY. Records lie with those who call: nothing is allocated. */
 #ifndef SW_CALLS_H
 #define SW_CALLS_H
@@ -54,8 +54,8 @@ sw_status sw_call_end(sw_call *call, sw_status status);
 /* A status as a callback gave it. said: sw_error_count() before it was called. */
 sw_status sw_call_status(sw_status status, uint64_t said, const char *who);
 /* A function with this frame is called: calls on this thread whose frames are not there any
- * more were left by longjmp, or by an exception, out of a step function. What they own is given
- * back. */
+ * more were left by longjmp, or by an exception, out of a step function. All that they own is
+ * given back. */
 void sw_call_unwound(const void *frame);
 
 /* Whether `name` may use the object, which messages call `what`, for more than a look; whether

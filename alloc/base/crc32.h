@@ -9,8 +9,8 @@
 #define SW_CRC32_ZIP 0xedb88320u        /* of zip, gzip and PNG */
 #define SW_CRC32_CASTAGNOLI 0x82f63b78u /* CRC32C: of TFRecord */
 
-/* What a polynomial, its highest power in bit 0, makes of each byte, and of each byte with up
- * to seven zeros after it. The caller's memory; may be copied, and shared by threads. */
+/* Remainders by a polynomial (its highest power in bit 0) of each byte, and of each byte with
+ * up to seven zeros after it. The caller's memory; may be copied, and shared by threads. */
 typedef struct {
     uint32_t at[8][256];
 } sw_crc32_table;

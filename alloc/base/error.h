@@ -1,4 +1,4 @@
-/* Whether a failure was told of. */
+/* Whether a failure was recorded. */
 #ifndef SW_ERROR_H
 #define SW_ERROR_H
 

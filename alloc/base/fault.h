@@ -46,7 +46,7 @@ void sw_fault_unnamed(bool can);
 /* Whether a file can have a second name: false as on a file system without hard links. */
 void sw_fault_second_names(bool can);
 
-/* What the system says of the file systems of all files (statfs's f_type); 0: the truth. */
+/* The file system of all files, as statfs's f_type has it; 0: the real one. */
 void sw_fault_file_system(uint32_t type);
 
 /* For the tables only. */

@@ -73,7 +73,7 @@ static int open_now(const char *path, int flags)
     }
 }
 
-/* What cannot be polled works without a word of O_NONBLOCK. */
+/* A file that cannot be polled takes no notice of O_NONBLOCK. */
 static bool look_at(int fd, bool *waits)
 {
     struct stat st;

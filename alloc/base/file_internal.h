@@ -1,4 +1,4 @@
-/* What the files of the file table share. Messages are "path: reason". */
+/* Shared by the files of the file table. Messages are "path: reason". */
 #ifndef SW_FILE_INTERNAL_H
 #define SW_FILE_INTERNAL_H
 
@@ -17,8 +17,8 @@ struct sw_file {
 /* Fails the call when planned; errno then says EIO. */
 bool swi_file_hit(void);
 
-/* What errno says of `path`: SW_IO, SW_STOPPED for ECANCELED, which no call that is made here
- * answers. */
+/* The status of errno, with `path` in the message: SW_IO, SW_STOPPED for ECANCELED, which no
+ * call that is made here gives. */
 sw_status swi_file_refuse(const char *path);
 
 /* The folder that the name `path` stands in. False, with errno, where it is too long. */

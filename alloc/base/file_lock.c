@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What has no locks: a file system, or NFS and a file that is open for reading. */
+/* A file system without locks, or NFS with a file that is open for reading. */
 static bool has_no_locks(void)
 {
     return errno == ENOLCK || errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL ||

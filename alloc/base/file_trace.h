@@ -1,5 +1,5 @@
-/* What the file table has done, told to a listener: tests record a save and ask what a loss of
- * power can leave of it. Process-wide, for one thread at a time; free when off. */
+/* Reports to a listener what the file table has done: tests record a save and ask what a loss
+ * of power can leave of it. Process-wide, for one thread at a time; free when off. */
 #ifndef SW_FILE_TRACE_H
 #define SW_FILE_TRACE_H
 

@@ -1,6 +1,6 @@
-/* What a fork leaves of a process with threads: the caller's thread alone, and every lock as it
- * was. Objects with threads keep the number of the process that they were made in, and are not
- * used in another; the library's own locks are free in the child. */
+/* A fork leaves of a process with threads the caller's thread alone, and every lock as it was.
+ * Objects with threads keep the number of the process that they were made in, and are not used
+ * in another; the library's own locks are free in the child. */
 #ifndef SW_FORK_H
 #define SW_FORK_H
 

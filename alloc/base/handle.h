@@ -90,8 +90,8 @@ SW_FRAME_CALLER static inline sw_status sw_handle_check(const void *object, sw_h
                            : sw_handle_check_calls(object, kind, call, SW_FRAME);
 }
 
-/* For destroy functions, to which NULL is fine: false where there is nothing to destroy. What
- * is gone already, or in use by a call that goes on, is recorded. */
+/* For destroy functions, to which NULL is fine: false where there is nothing to destroy. An
+ * object that is gone already, or in use by a call that goes on, is recorded. */
 #define sw_handle_ends(object, kind, call)                                                     \
     ((object) != NULL && sw_handle_may_end(object, kind, call, SW_FRAME) == SW_OK)
 /* Of an object that is not NULL. frame: of the destroy function, SW_FRAME. */

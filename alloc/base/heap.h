@@ -15,7 +15,7 @@ void swi_heap_ranges(void (*visit)(void *context, sw_heap heap, uintptr_t base, 
                      void *context);
 size_t swi_heap_unclaimed_bytes(void);
 
-/* What mem.h promises of sw_heap_report_read, sw_heap_other_bytes and the heap profile. */
+/* As mem.h promises of sw_heap_report_read, sw_heap_other_bytes and the heap profile. */
 void swi_heap_report(sw_heap_report *out);
 bool swi_heap_other_bytes(size_t *out);
 sw_status swi_heap_profile_ready(void);

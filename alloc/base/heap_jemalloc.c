@@ -1,6 +1,6 @@
 /* The host heap by jemalloc, one arena for each purpose: the only file that names its
- * functions. A purpose whose arena could not be made uses the default arena; the counts of
- * mem.c stay right.
+ * functions. A purpose without an arena of its own uses the default arena; the counts of mem.c
+ * stay right.
  *
  * An arena of ours maps memory by jemalloc's own functions, after hooks that note where: so
  * each purpose can say which addresses are its. */
@@ -48,9 +48,9 @@ static void note_mapped(purpose *p, uintptr_t base, size_t bytes)
     pthread_mutex_unlock(&lock);
 }
 
-/* What is unmapped may be the begin, the end or the middle of what was noted, and may reach
+/* The unmapped bytes may be the begin, the end or the middle of what was noted, and may reach
  * over several ranges that lie side by side. From the last to the first: what takes the place
- * of a range was looked at, or is apart from what is unmapped. */
+ * of a range was looked at, or is apart from the unmapped bytes. */
 static void note_unmapped(purpose *p, uintptr_t base, size_t bytes)
 {
     const uintptr_t end = base + bytes;

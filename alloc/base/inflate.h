@@ -1,4 +1,4 @@
-/* A stream of zlib's whose memory comes from our heap; with zlib alone (gzip.c). */
+/* A stream of zlib's with memory from our heap; with zlib alone (gzip.c). */
 #ifndef SW_INFLATE_H
 #define SW_INFLATE_H
 

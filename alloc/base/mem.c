@@ -144,15 +144,15 @@ sw_status sw_heap_resize_at(void *block, sw_heap heap, size_t old_bytes, size_t 
     return SW_OK;
 }
 
-sw_status sw_heap_reserve_at(void *array, sw_heap heap, uint32_t *cap, uint32_t wanted,
+sw_status sw_heap_reserve_at(void *array, sw_heap heap, uint32_t *cap, uint32_t needed,
                              size_t element, const char *place)
 {
-    if (wanted <= *cap)
+    if (needed <= *cap)
         return SW_OK;
     uint32_t next = *cap < 16 ? 16 : *cap;
-    while (next < wanted)
+    while (next < needed)
         next = next <= UINT32_MAX / 2 ? next * 2 : UINT32_MAX;
-    SW_ASSERT(next >= wanted && next > *cap && element > 0);
+    SW_ASSERT(next >= needed && next > *cap && element > 0);
     SW_ASSERT(next <= SIZE_MAX / element);
     SW_TRY(sw_heap_resize_at(array, heap, *cap * element, next * element, place));
     *cap = next;

@@ -48,12 +48,12 @@ SW_MUST_USE sw_status sw_heap_alloc_at(void *out, sw_heap heap, size_t bytes,
 SW_MUST_USE sw_status sw_heap_resize_at(void *block, sw_heap heap, size_t old_bytes,
                                         size_t new_bytes, const char *place);
 
-/* Make room for `wanted` elements of `element` bytes in an array that grows by doubling, from
+/* Make room for `needed` elements of `element` bytes in an array that grows by doubling, from
  * *cap (0 with *array NULL) on; new elements are zero. On failure all is as before. */
-#define sw_heap_reserve(array, heap, cap, wanted, element)                                     \
-    sw_heap_reserve_at(SW_POINTER(array), heap, cap, wanted, element, SW_SITE)
+#define sw_heap_reserve(array, heap, cap, needed, element)                                     \
+    sw_heap_reserve_at(SW_POINTER(array), heap, cap, needed, element, SW_SITE)
 SW_MUST_USE sw_status sw_heap_reserve_at(void *array, sw_heap heap, uint32_t *cap,
-                                         uint32_t wanted, size_t element, const char *place);
+                                         uint32_t needed, size_t element, const char *place);
 
 /* block == NULL is fine. */
 void sw_heap_free(void *block, sw_heap heap, size_t bytes);
@@ -69,7 +69,7 @@ const char *sw_heap_name(sw_heap heap);
 /* "jemalloc 5.3.0" or "malloc". */
 const char *sw_heap_backend(void);
 
-/* What the backend says of itself. Where it cannot tell, as malloc of purposes, all are 0. */
+/* The backend's own figures. Where it has none, as malloc of purposes, all are 0. */
 typedef struct {
     size_t allocated_bytes; /* of blocks given out, as large as it makes them */
     size_t active_bytes;    /* of pages that have such blocks */

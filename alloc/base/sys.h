@@ -66,11 +66,11 @@ SW_MUST_USE sw_status sw_file_close(sw_file *file);
 void sw_file_drop(sw_file *file);
 /* Is what stands at `path` now this open file, and not another one that took its name? */
 bool sw_file_is(const sw_file *file, const char *path);
-/* Is anything at `path`? What cannot be looked at is not there. */
+/* Is anything at `path`? No, where it cannot be looked at. */
 bool sw_file_there(const char *path);
 /* Is a folder at `path`, be it by a link? */
 bool sw_folder_there(const char *path);
-/* Is the name taken, be it by a link that leads nowhere? What cannot be looked at is not. */
+/* Is the name taken, also by a link that leads nowhere? No, where it cannot be looked at. */
 bool sw_file_taken(const char *path);
 /* The same for who would lose a file that is there: SW_IO where it cannot be looked at. */
 SW_MUST_USE sw_status sw_file_look(const char *path, bool *taken);
@@ -91,8 +91,8 @@ bool sw_file_same(const char *path, const char *also);
 SW_MUST_USE sw_status sw_file_link(const char *path, const char *also);
 /* The same, but `path` stays: SW_UNSUPPORTED where the system has no second names. */
 SW_MUST_USE sw_status sw_file_second_name(const char *path, const char *also);
-/* What the file system of an open file is, where a sync does not say that the data will be
- * there: "a network file system (NFS)". NULL: none of those that are known. */
+/* The file system of an open file, where a sync does not say that the data will be there: "a
+ * network file system (NFS)". NULL: none of those that are known. */
 const char *sw_file_far(const sw_file *file);
 /* Have `write` fill a new file beside `path`, which then takes its name and the old one's mode:
  * what is there is the old file or the whole new one, synced. A device, a pipe or "-" takes the
@@ -119,20 +119,19 @@ typedef struct {
 } sw_replace_opts;
 /* path is at every moment the old file or the whole new one. The old one is path.1 by a hard
  * link before the new one takes its name; older ones move up first, to the first that is
- * missing. What fails before the new file is synced moves nothing, and what failed after it is
- * no second generation of the same file when it is tried again. Files from path.`keep` on are
- * left alone. Where the system has no second names there is one generation, and the note says
- * so. A folder at one of the names is SW_IO, and nothing has changed. */
+ * missing. A failure before the new file is synced moves nothing. After a later one, another
+ * try makes no second generation of the same file. Files from path.`keep` on are left alone.
+ * Where the system has no second names there is one generation, and the note says so. A folder
+ * at one of the names is SW_IO, and nothing has changed. */
 SW_MUST_USE sw_status sw_file_replace_with(const char *path, const sw_replace_opts *opts);
 /* `to` receives the name of generation i (0: path itself). False where it has no room. */
 bool sw_generation_name(char *to, size_t bytes, const char *path, int i);
 
 /* Hold a name: PATH.lock is there and locked until sw_file_let_go, or until the process ends,
- * however it does. SW_BUSY: another process has it (or this one, by another call). What a dead
- * process left is taken over; a PATH.lock that is no regular file, or not empty, is not ours:
+ * however it does. SW_BUSY: another process has it (or this one, by another call). The lock of
+ * a dead process is taken over; a PATH.lock that is no regular file, or not empty, is not ours:
  * SW_IO. Where files cannot be locked nothing is held, *out is NULL, and sw_last_note() says
- * so.
- */
+ * so. */
 SW_MUST_USE sw_status sw_file_hold(sw_file **out, const char *path);
 void sw_file_let_go(sw_file *held); /* removes PATH.lock; NULL is fine */
 

@@ -1,4 +1,4 @@
-/* Threads with a stack of a known size, whose pages are touched when they start. */
+/* Threads with a stack of a known size; its pages are touched when they start. */
 #include "alloc/base/address_map.h"
 #include "alloc/base/fault.h"
 #include "alloc/base/fork.h"

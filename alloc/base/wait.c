@@ -22,7 +22,7 @@ static bool interrupted(void)
     return asked != NULL && asked() != 0;
 }
 
-/* One slice; without anybody to ask there is nothing to wake up for. What poll refuses is
+/* One slice; with no one to ask there is nothing to wake up for. A file that poll refuses is
  * ready: the call that follows says why. */
 static bool ready(int fd, short events)
 {

@@ -6,7 +6,7 @@
  * is none the niche is lost up to its lower wall. Each of these steps is a logarithm: a heap of
  * niches, and a tree of boxes over the unplaced buffers as points (start, end).
  *
- * What decides is where floor is lost. The pressure of a moment is its load and what was lost
+ * The place where floor is lost decides. The pressure of a moment is its load and what was lost
  * below; the highest pressure at the end is the height, and at any time no more than it. So:
  * - the rank of a buffer is its lifetime, each moment weighted by a power of its load: moments
  *   near the peak must not be split badly, the others may;
@@ -471,9 +471,9 @@ static bool run(work *w, choice first)
 /* ---- weights and ranks
  * ----------------------------------------------------------------------- */
 
-/* What a run does: the power of the load that weighs a moment (as a power of two), that of the
- * lifetime in the rank and whether the size is in it, whether moments of pressure are covered.
- */
+/* The settings of a run: the power of the load that weighs a moment (as a power of two), that
+ * of the lifetime in the rank and whether the size is in it, whether moments of pressure are
+ * covered. */
 typedef struct {
     int doublings, power;
     bool bytes;
@@ -534,7 +534,7 @@ static void keep(work *w)
     memcpy(w->best_weight, w->weight, w->n_sections * sizeof *w->weight);
 }
 
-/* What has no place yet goes on top of the rest, quickly. */
+/* Buffers that have no place yet go on top of the rest, quickly. */
 static void finish(work *w, sw_placement_result *out)
 {
     const swi_sweep sweep = {.items = w->items,

@@ -72,7 +72,7 @@ static void run_some(void *arg)
     }
 }
 
-/* What threads that cannot be started would have done, the others do. */
+/* The others do the work of threads that cannot be started. */
 static void run_round(race *r)
 {
     sw_thread *threads[THREADS_MOST];

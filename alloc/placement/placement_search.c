@@ -8,8 +8,8 @@
  * In each section the unplaced buffers are jobs of one machine that all end by the roof: who
  * starts too late to be the lowest lies above the least end of those who can be (tighten).
  *
- * Bounds are multiples of their buffers' alignments. What is said of room counts sizes alone:
- * with alignments it is weaker, and still true.
+ * Bounds are multiples of their buffers' alignments. Statements about room count sizes alone:
+ * with alignments they are weaker, and still true.
  *
  * Branching is by corners. A niche is a run of sections with equal floor between higher walls;
  * at a wall lies a buffer that ends there, or nothing: then the floor rises to the next height
@@ -301,8 +301,8 @@ static bool next_choice(swi_search *s)
     return false;
 }
 
-/* How far a decision of n choices may go. What it takes on comes out of what is left to the one
- * below: a wrong decision is often far down, and all that is on top of it need not be tried. */
+/* How far a decision of n choices may go. Its nodes come out of what is left to the one below:
+ * a wrong decision is often far down, and all that is on top of it need not be tried. */
 static uint64_t credit(const swi_search *s, uint32_t n)
 {
     const uint64_t until = s->stack[s->depth - 1].until;
@@ -333,7 +333,7 @@ static bool open_piece(swi_search *s, uint32_t from, uint32_t to)
 }
 
 /* From the root, a decision over all sections with nothing to choose, until all pieces of it
- * are placed. A decision whose pieces are all placed leaves the stack, and what it did stays;
+ * are placed. A decision with all its pieces placed leaves the stack, and what it did stays;
  * one that fails is the failure of the one below. */
 static bool attempt(swi_search *s)
 {

@@ -1,4 +1,4 @@
-/* What a search works on: one file makes it from the buffers, another searches. */
+/* The data of a search: one file makes it from the buffers, another searches. */
 #ifndef SW_PLACEMENT_SEARCH_INTERNAL_H
 #define SW_PLACEMENT_SEARCH_INTERNAL_H
 
@@ -37,7 +37,7 @@ typedef struct {
     double share; /* of what is left to a decision, that is for the one after it; 1: complete */
 } swi_strategy;
 
-/* What searches that run side by side share. */
+/* Shared by searches that run side by side. */
 typedef struct {
     atomic_uint_least64_t best; /* fewest nodes of one that has ended */
     atomic_bool stopped;        /* the caller has asked to stop */
@@ -118,7 +118,7 @@ void swi_search_soil(swi_search *s, uint32_t section);
 void swi_search_place(swi_search *s, uint32_t i);
 void swi_search_raise_bound(swi_search *s, uint32_t i, uint64_t to);
 void swi_search_take_back(swi_search *s, size_t mark);
-/* What follows from the bounds; false: there is no placement. */
+/* Draw the conclusions from the bounds; false: there is no placement. */
 bool swi_search_propagate(swi_search *s);
 
 #endif

@@ -4,14 +4,14 @@
 
 #include "runtime/graph/trace.h"
 
-/* The kernel that makes gradients of the node's inputs next, of which those in `wanted` (a
- * mask) are still to be made; -1: none makes any of them. Does gradient kernel g of the op take
- * NULL for gradients that are not wanted? */
-int swi_select_gradient_kernel(const swi_trace *t, const swi_node *node, uint32_t wanted);
+/* The kernel that makes gradients of the node's inputs next, of which those in the mask
+ * `needed` are still to be made; -1: none makes any of them. Does gradient kernel g of the op
+ * take NULL for gradients that are not needed? */
+int swi_select_gradient_kernel(const swi_trace *t, const swi_node *node, uint32_t needed);
 bool swi_can_skip(const sw_op_desc *desc, int g);
 
-/* What no element of the product of two values exceeds, a sum of so many terms, if they have
- * at most `worth` elements. */
+/* A bound of the elements of the product of two values, a sum of so many terms, if they have at
+ * most `worth` elements. */
 sw_status swi_append_bound(sw_ctx *ctx, const uint32_t *factors, int64_t terms, int64_t worth);
 
 /* A finite check (ops.h) on `value`, which `code` is said of; before and flag may be SWI_NONE.
@@ -36,8 +36,8 @@ sw_status swi_note_gradient(sw_ctx *ctx, uint32_t model, uint32_t entry, uint32_
  * unless the optimizer says after, or keeps its gradients. */
 void swi_update_released(sw_ctx *ctx, sw_optimizer *optimizer);
 
-/* What follows is listed under the layer of this name: that of an entry, "block1.up.weight" is
- * of "block1/up". `before`: SWI_MAX_SCOPE bytes, to which swi_leave_layer goes back. */
+/* Later ops are listed under the layer of this name: that of an entry, "block1.up.weight" is of
+ * "block1/up". `before`: SWI_MAX_SCOPE bytes, to which swi_leave_layer goes back. */
 void swi_enter_layer(sw_ctx *ctx, const sw_model *model, const char *name, char *before);
 void swi_leave_layer(sw_ctx *ctx, const char *before);
 
@@ -48,14 +48,14 @@ sw_status swi_append_update(sw_ctx *ctx, uint8_t release, uint32_t op, const uin
 /* Does this optimizer look at losses and gradients? */
 bool swi_looks(const sw_optimizer *o);
 
-/* What updates were skipped in the run that begins, which ends now: SW_INVALID where they are
- * too many in a row. A model on a device is passed over: its runs end later. */
+/* Count skipped updates from the begin of a run to its end: SW_INVALID where they are too many
+ * in a row. A model on a device is passed over: its runs end later. */
 void swi_skipped_begin(const sw_run_args *args);
 sw_status swi_skipped_end(const sw_run_args *args);
 
-/* The same of one optimizer, whose counts a run left (SWI_SKIPPED_N of them), where that of all
- * was `before` before the run. args: of that run, where its bytes are still those that it
- * read; NULL: they are not, or lie on a device. */
+/* The same of one optimizer by the counts that a run left (SWI_SKIPPED_N of them), where that
+ * of all was `before` before the run. args: of that run, where its bytes are still those that
+ * it read; NULL: they are not, or lie on a device. */
 sw_status swi_skipped_judge(const sw_optimizer *o, const double *counts, double before,
                             const sw_run_args *args);
 

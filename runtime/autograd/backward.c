@@ -1,9 +1,9 @@
 /* sw_backward: walk the nodes backwards and append gradient ops.
  *
- * Only what the named optimizers own is wanted; a value needs a gradient when something wanted
+ * Parameters of the named optimizers need gradients; a value needs one when such a parameter
  * flows into it. Contributions to one gradient come in reverse program order: the first writes,
- * later ones add in place. A gradient that is only a view or another name of somebody else's
- * bytes (an add passes dy through) is copied before anything is added to it. */
+ * later ones add in place. A gradient that is only a view or another name of other bytes (an
+ * add passes dy through) is copied before anything is added to it. */
 #include "alloc/base/size.h"
 #include "runtime/ops/ops.h"
 #include "runtime/autograd/autograd.h"
@@ -85,7 +85,7 @@ static void mark_needed(session *s, sw_optimizer *const *optimizers, int n)
         const sw_op_desc *desc = swi_op(node->op);
         const uint32_t *operands = t->operands + node->first;
         if (node->is_update) {
-            /* An updated parameter is wanted at its new version too. */
+            /* An updated parameter needs a gradient at its new version too. */
             for (uint32_t i = 0; i < node->n_out; i++) {
                 swi_value *v = value_of(ctx, operands[node->n_in + i]);
                 v->needs_grad =
@@ -241,7 +241,7 @@ static sw_status look_at_factors(session *s, const swi_node *node, const sw_grad
                             sw_type_elements(&t->values[target].type) / 2);
 }
 
-/* Kernel g makes what it can of the wanted gradients; others are left out, or made and not
+/* Kernel g makes what it can of the requested gradients; others are left out, or made and not
  * used. */
 static sw_status by_kernel(session *s, uint32_t node_index, const sw_op_desc *desc, int g,
                            uint32_t wanted)
@@ -417,7 +417,7 @@ sw_status swi_note_gradient(sw_ctx *ctx, uint32_t model, uint32_t entry, uint32_
     return SW_OK;
 }
 
-/* Note the gradient of each wanted parameter for accumulate, clip and update. */
+/* Note the gradient of each requested parameter for accumulate, clip and update. */
 static sw_status collect(session *s, sw_optimizer *const *optimizers, int n, uint32_t n_before)
 {
     sw_ctx *ctx = s->ctx;

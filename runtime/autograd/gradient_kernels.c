@@ -36,20 +36,20 @@ static size_t bytes_more(const swi_trace *t, const swi_node *node, const sw_grad
     return sum;
 }
 
-/* Of the kernels that make `these` of what is wanted, the one that keeps the least, and of
+/* Of the kernels that make `these` of what is needed, the one that keeps the least, and of
  * those the one that makes the fewest others; g the first. */
-static int least_of(const swi_trace *t, const swi_node *node, uint32_t wanted, uint32_t these)
+static int least_of(const swi_trace *t, const swi_node *node, uint32_t needed, uint32_t these)
 {
     const sw_op_desc *desc = swi_op(node->op);
     size_t least = SIZE_MAX;
     int others = 0, best = -1;
     for (int g = 0; g < desc->n_grads; g++) {
         const uint32_t makes = makes_of(t, node, &desc->grads[g]);
-        if ((makes & wanted) != these)
+        if ((makes & needed) != these)
             continue;
         const size_t bytes = bytes_more(t, node, &desc->grads[g]);
-        /* What is left out takes no bytes, but a kernel for fewer may do less. */
-        const int n = __builtin_popcount(makes & ~wanted);
+        /* A gradient that is left out takes no bytes, but a kernel for fewer may do less. */
+        const int n = __builtin_popcount(makes & ~needed);
         const int more = n > 0 && !swi_can_skip(desc, g) ? 1 + n : n > 0;
         if (best >= 0 && (bytes > least || (bytes == least && more >= others)))
             continue;
@@ -60,17 +60,17 @@ static int least_of(const swi_trace *t, const swi_node *node, uint32_t wanted, u
     return best;
 }
 
-int swi_select_gradient_kernel(const swi_trace *t, const swi_node *node, uint32_t wanted)
+int swi_select_gradient_kernel(const swi_trace *t, const swi_node *node, uint32_t needed)
 {
     const sw_op_desc *desc = swi_op(node->op);
     uint32_t most = 0;
     for (int g = 0; g < desc->n_grads; g++) {
         const uint32_t makes = makes_of(t, node, &desc->grads[g]);
-        const uint32_t these = makes & wanted;
+        const uint32_t these = makes & needed;
         if (these != 0 && (these == makes || swi_can_skip(desc, g)))
-            return least_of(t, node, wanted, these);
+            return least_of(t, node, needed, these);
         if (__builtin_popcount(these) > __builtin_popcount(most))
             most = these;
     }
-    return most != 0 ? least_of(t, node, wanted, most) : -1;
+    return most != 0 ? least_of(t, node, needed, most) : -1;
 }

@@ -1,4 +1,4 @@
-/* What the files of layers share: declarations, and the scope that a layer's ops lie in. */
+/* Shared by the files of layers: declarations, and the scope that a layer's ops lie in. */
 #ifndef SW_LAYER_H
 #define SW_LAYER_H
 

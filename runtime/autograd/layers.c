@@ -69,7 +69,7 @@ sw_linear sw_linear_new(sw_model *model, const char *name, int64_t in, int64_t o
     return layer;
 }
 
-/* What stands before the layer's declarations: options that can be read, whole groups. */
+/* Checks before the layer's declarations: options that can be read, whole groups. */
 static bool has_opts(sw_model *model, const char *name, sw_status given)
 {
     if (given != SW_OK && sw_handle_lives(model, SW_HANDLE_MODEL))
@@ -139,7 +139,7 @@ sw_conv_transpose2d sw_conv_transpose2d_new(sw_model *model, const char *name, i
     return layer;
 }
 
-/* What a newer header may give a meaning to must not be there. */
+/* Words that a newer header may give a meaning to must be 0. */
 static bool is_zero(sw_ctx *ctx, const char *what, const uint64_t *words, size_t n)
 {
     for (size_t i = 0; i < n; i++)

@@ -131,7 +131,7 @@ static void pile_add(sw_ctx *ctx, pile *p, int level, sw_value x)
     p->at[level][p->n[level]++] = x;
 }
 
-/* What a level holds comes after all that is above it. */
+/* The values of a level come after all that is above it. */
 static sw_value pile_all(sw_ctx *ctx, pile *p)
 {
     for (int level = 0; level + 1 < LEVELS; level++)

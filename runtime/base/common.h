@@ -1,4 +1,4 @@
-/* What all folders of runtime/ share: limits, roles, shapes, the op table, counts, threads. */
+/* Shared by all folders of runtime/: limits, roles, shapes, the op table, counts, threads. */
 #ifndef SW_RUNTIME_COMMON_H
 #define SW_RUNTIME_COMMON_H
 
@@ -125,7 +125,7 @@ sw_status swi_op_register(const sw_op_desc *desc, uint32_t *id); /* sw_op_regist
 const sw_op_desc *swi_op(uint32_t id);
 uint32_t swi_op_count(void);
 
-/* What only optimizers append: it writes into models. */
+/* Do only optimizers append it? Such an op writes into models. */
 bool swi_op_is_private(uint32_t id);
 
 /* An operand of a gradient kernel: SW_IN, SW_OUT or SW_DOUT of an index. */

@@ -1,5 +1,5 @@
-/* What the runtime asks of an op beside its descriptor, so that no pass names one: the words of
- * its line in ops.def. Ops from outside have the default. */
+/* Traits of an op beside its descriptor, so that no pass names one: the words of its line in
+ * ops.def. Ops from outside have the default. */
 #ifndef SW_OP_TRAITS_H
 #define SW_OP_TRAITS_H
 
@@ -31,7 +31,7 @@ typedef enum {
     SWI_WORK_STRIPS     /* products and functions of one number */
 } swi_op_work;
 
-/* What passes and optimizers have to know of it. */
+/* Facts that passes and optimizers have to know of it. */
 typedef enum {
     SWI_DUTY_NONE,
     SWI_DUTY_FACTORS,      /* its gradient of input 1 is the product of two factors */
@@ -49,7 +49,7 @@ typedef enum {
 } swi_op_duty;
 
 /* Which axes of its operands are one: where a net gets other widths, a position is added to, or
- * taken from, all of them at once. What is not tied here cannot be resized. */
+ * taken from, all of them at once. An axis that is not tied here cannot be resized. */
 typedef enum {
     SWI_AXES_NONE,     /* none */
     SWI_AXES_FREE,     /* none, and each may have any length: all elements are alike */
@@ -83,7 +83,7 @@ typedef enum {
     SWI_AXES_CONV_TRANSPOSE
 } swi_op_axes;
 
-/* What a run with noise on parameters (graph/trace_noise.c) does with it. */
+/* Its part in a run with noise on parameters (graph/trace_noise.c). */
 typedef enum {
     SWI_NOISE_NONE,        /* it may not read a parameter with noise */
     SWI_NOISE_VIEW,        /* what reads its result reads the parameter */

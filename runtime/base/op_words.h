@@ -1,5 +1,5 @@
-/* What ops are called in what people read. An op that a step function applies has the name of
- * its function, sw_<op>; what the runtime appends by itself has plain words. */
+/* Names of ops in what people read. An op that a step function applies has the name of its
+ * function, sw_<op>; what the runtime appends by itself has plain words. */
 #ifndef SW_OP_WORDS_H
 #define SW_OP_WORDS_H
 

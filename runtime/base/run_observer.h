@@ -52,7 +52,7 @@ sw_status swi_observe_prepare(sw_exec *exec, const sw_run_args *args, struct swi
 sw_status swi_observe_push(sw_ctx *ctx, uint32_t storage, uint32_t node);
 sw_status swi_observe_op(sw_ctx *ctx, uint32_t node);
 void swi_observe_role(sw_ctx *ctx, uint32_t storage, uint32_t role);
-/* Tells of a refusal and returns `status`; nothing for any other status. */
+/* Reports a refusal and returns `status`; nothing for any other status. */
 sw_status swi_observe_denied(sw_exec *exec, const sw_run_args *args, bool running,
                              sw_status status);
 void swi_observe_end(sw_exec *exec, const sw_run_args *args, bool went_well);

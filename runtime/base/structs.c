@@ -1,5 +1,5 @@
-/* Public structs grow by members at their end. What a caller's header did not have is zero,
- * what ours does not have is ignored, and no size may cut a member. */
+/* Public structs grow by members at their end. Members that a caller's header did not have are
+ * zero, those that ours does not have are ignored, and no size may cut a member. */
 #include "runtime/base/structs.h"
 #include <string.h>
 

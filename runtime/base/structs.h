@@ -22,8 +22,8 @@ SW_MUST_USE sw_status swi_struct_check(swi_struct which, size_t size, const char
  * `given` is NULL. Its size is then this library's. */
 SW_MUST_USE sw_status swi_struct_read(swi_struct which, void *to, const void *given,
                                       const char *call);
-/* Results: as many bytes of `from` as the caller has room for, whose size was checked before;
- * his size stays. */
+/* Results: as many bytes of `from` as the caller has room for. The caller's size was checked
+ * before, and stays. */
 void swi_struct_write(swi_struct which, void *out, const void *from);
 
 /* For tests: name, size, size in 0.1. */

@@ -1,5 +1,4 @@
-/* What programs of an exec are made for: the part of an exec that models, traces and passes
- * see. */
+/* The target of an exec's programs: the part of an exec that models, traces and passes see. */
 #ifndef SW_TARGET_H
 #define SW_TARGET_H
 

@@ -37,8 +37,8 @@ struct sw_pool {
     sw_thread *workers[256];
     pthread_mutex_t mutex;
     pthread_cond_t wake, done, never; /* never: until the end */
-    /* The number of the region and the next part: who raises it by one has that part. What a
-     * region consists of changes while there is no next part (CLOSED). */
+    /* The number of the region and the next part: who raises it by one has that part. The rest
+     * of a region changes while there is no next part (CLOSED). */
     atomic_uint_fast64_t ticket;
     _Atomic(part_body *) body;
     _Atomic(void *) arg;
@@ -68,7 +68,7 @@ static bool has_parts(sw_pool *pool)
     return part < (uint32_t)atomic_load_explicit(&pool->n_parts, memory_order_acquire);
 }
 
-/* Take a part and run it. What is read belongs to the region of the ticket, or the exchange
+/* Take a part and run it. All that is read belongs to the region of the ticket, or the exchange
  * fails: before its other members the ticket of a new region is closed. */
 static bool run_part(sw_pool *pool)
 {
@@ -184,7 +184,7 @@ static void wake_some(sw_pool *pool, int most)
     pthread_mutex_unlock(&pool->mutex);
 }
 
-/* Parts while others sleep, until that has been so for WAKE_NS; returns how many. What was long
+/* Parts while others sleep, until that has been so for WAKE_NS; returns how many. A time long
  * ago says nothing of what comes. */
 static int run_alone(sw_pool *pool, int n_parts)
 {

@@ -46,7 +46,7 @@ swi_csv_quote swi_csv_show(const char *text, size_t n);
 
 /* ---- columns ----------------------------------------------------------------------------- */
 
-/* What the first line of a file says, and what its lines are checked against. */
+/* The meaning of a file's first line, and what its lines are checked against. */
 typedef struct {
     int n, label; /* columns; the one that has the label, -1: none */
     bool header;

@@ -63,8 +63,8 @@ static bool is_blank(int c)
     return c == ' ' || c == '\t';
 }
 
-/* What stands most often, outside quotation marks, in the first line that is not blank, as far
- * as the window has it. Of two that are level a comma may be a decimal one. */
+/* The most frequent separator, outside quotation marks, in the first line that is not blank, as
+ * far as the window has it. Of two that stand equally often a comma may be a decimal one. */
 static char find_separator(const swi_csv *csv)
 {
     size_t count[256] = {0};

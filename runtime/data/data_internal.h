@@ -1,4 +1,4 @@
-/* What the files of runtime/data share: the record of a data set, byte sources of its readers,
+/* Shared by the files of runtime/data: the record of a data set, byte sources of its readers,
  * and reading numbers. */
 #ifndef SW_DATA_INTERNAL_H
 #define SW_DATA_INTERNAL_H
@@ -15,7 +15,7 @@
 typedef struct {
     sw_dtype dtype;
     sw_shape shape;      /* of one sample */
-    size_t sample_bytes; /* of one sample, whose numbers lie side by side */
+    size_t sample_bytes; /* of one sample; its numbers lie side by side */
     ptrdiff_t stride;    /* bytes from a sample to the next: sample_bytes but in the memory of
                             callers, where it may be anything */
     unsigned char *data; /* the first sample; NULL where only shapes are known */
@@ -71,8 +71,8 @@ bool swi_split_takes(uint64_t seed, uint64_t i, uint64_t left, uint64_t second);
  * kept but a fixed window. Errors name the file. */
 typedef struct swi_source swi_source;
 
-/* What a compressed file may unpack to where the options do not say: more than the data sets of
- * images have, and nothing that a small file should surprise anybody with. */
+/* The most that a compressed file may unpack to where the options do not say: more than the
+ * data sets of images have, and not so much that a small file surprises anyone. */
 #define SWI_UNPACK_BYTES ((size_t)1 << 30)
 
 /* Open PATH, or PATH.gz when that fails. A compressed file that unpacks to more than
@@ -111,7 +111,7 @@ typedef enum { SWI_NUMBER, SWI_NO_NUMBER, SWI_NOT_FINITE } swi_number_kind;
 swi_number_kind swi_decimal_read(const char *text, size_t n, swi_decimal *out);
 /* The nearest float, ties to even. False where it would be infinite. */
 bool swi_decimal_float(const swi_decimal *d, float *out);
-/* A whole number of at most 18 digits as text ("-12"), ended by a zero; false where it is none.
+/* A whole number of at most 18 digits as text ("-12"), ended by a zero; false: it is not one.
  */
 #define SWI_WHOLE_BYTES 20
 bool swi_decimal_whole(const swi_decimal *d, char *text);

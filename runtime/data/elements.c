@@ -56,7 +56,7 @@ sw_dtype swi_ids_type(sw_number from, int64_t n)
         return (int64_t)x;                                                                     \
     }
 
-/* What is above the largest int64_t is that. */
+/* A number above the largest int64_t becomes that. */
 static int64_t whole_at(sw_number type, const unsigned char *at)
 {
     uint64_t u64;

@@ -19,8 +19,8 @@ typedef struct {
     int64_t low, high;  /* of whole numbers that stay whole */
 } swi_take;
 
-/* What `from` becomes where nothing else is asked for: F32 of floats and of what is `scaled`;
- * else U8, U16 or I32, which has the numbers low to high. */
+/* The type that `from` becomes where no other is asked for: F32 of floats and of what is
+ * `scaled`; else U8, U16 or I32, which has the numbers low to high. */
 swi_take swi_take_of(sw_number from);
 /* 64 bits become the narrowest type that holds 0 to n - 1; others stay as wide as they are. */
 sw_dtype swi_ids_type(sw_number from, int64_t n);
@@ -31,7 +31,7 @@ sw_dtype swi_ids_type(sw_number from, int64_t n);
 size_t swi_take_numbers(const swi_take *take, unsigned char *to, ptrdiff_t to_step,
                         const unsigned char *from, ptrdiff_t from_step, size_t n,
                         int64_t *largest);
-/* What is wrong with the number that was not taken: "must be finite (got nan)". */
+/* The reason why a number was not taken: "must be finite (got nan)". */
 #define SWI_TAKE_TEXT 100
 const char *swi_take_reason(const swi_take *take, const unsigned char *from, char *text);
 

@@ -52,7 +52,7 @@ SW_MUST_USE sw_status swi_image_read(swi_image *image, const char *path, swi_ima
 
 /* ---- many images ------------------------------------------------------------------------- */
 
-/* What one thread reads images with: one after the other. */
+/* A thread's means to read images, one after the other. */
 typedef struct {
     swi_image image;
     char *path; /* room of path_bytes */
@@ -68,8 +68,8 @@ typedef struct {
     /* Image k, on any thread, of several at one time. */
     sw_status (*read)(void *context, int64_t k, swi_image_hand *hand);
 } swi_image_work;
-/* Images 0 to n - 1. What is read, told and returned is the same for any number of threads: on
- * failure that of the first that fails. SW_IO where threads cannot be started. */
+/* Images 0 to n - 1. Pixels, progress and status are the same for any number of threads: on
+ * failure those of the first image that fails. SW_IO where threads cannot be started. */
 SW_MUST_USE sw_status swi_images_each(const swi_image_work *work);
 
 /* ---- for the decoders, inside swi_image_read --------------------------------------------- */

@@ -1,6 +1,6 @@
 /* JPEG by libjpeg: gray and colours, with the slow integer transform and smooth upsampling, as
- * Pillow reads it. What the library warns of in the image's data is damage here, and its memory
- * is ours (image_jpeg_memory.c). */
+ * Pillow reads it. Data that the library warns of are damage here, and the library's memory is
+ * ours (image_jpeg_memory.c). */
 #include "runtime/data/image_internal.h"
 
 #if SW_HAVE_JPEG

@@ -15,7 +15,7 @@
 
 #define WEIGHT_BITS 22
 
-/* What one pixel of the result along an axis is made of. */
+/* The sources of one pixel of the result along an axis. */
 typedef struct {
     int64_t from;
     int32_t n;
@@ -193,7 +193,7 @@ void swi_image_fit_row(void *context, const unsigned char *pixels)
 
 /* ---- an image ---------------------------------------------------------------------------- */
 
-/* What the tables take: an image has so few pixels that nothing overflows. */
+/* Memory of the tables: an image has so few pixels that nothing overflows. */
 sw_status swi_image_fit_begin(void *context, const swi_image_head *head)
 {
     swi_image_fit *f = context;

@@ -2,12 +2,12 @@
  *
  * Images are taken by number, each by a thread that has nothing to do, with a hand of its own
  * to read it. From the first that fails on none is begun; those before it were begun, and are
- * read to their end. So the failure that is told is that of the first bad image, and its
- * message is carried to the caller's thread.
+ * read to their end. So the reported failure is that of the first bad image, and its message is
+ * carried to the caller's thread.
  *
- * Progress is told on the caller's thread, between the images that it reads itself: of image k
- * when all before it are read, as one thread does it. Each number is told once and in order, up
- * to the first bad image; the caller is asked neither more nor less often.
+ * Progress is reported on the caller's thread, between the images that it reads itself: image k
+ * when all before it are read, as one thread does it. Each number is reported once and in
+ * order, up to the first bad image; the caller is asked neither more nor less often.
  *
  * One mutex guards all that threads share; pixels and labels are each written by one thread. */
 #include "alloc/base/assert.h"
@@ -66,8 +66,8 @@ static hand *take_hand(run *r)
     return &r->hands[i];
 }
 
-/* By the caller's thread; the mutex is open meanwhile. Image k is told of where it is begun, or
- * about to be, be it the bad one. */
+/* By the caller's thread; the mutex is open meanwhile. Image k is reported where it is begun,
+ * or about to be, also the bad one. */
 static void tell(run *r)
 {
     const swi_image_work *w = r->work;

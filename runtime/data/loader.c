@@ -187,8 +187,8 @@ static sw_status check_fork(const sw_loader *l, const char *call)
 
 /* ---- taking ------------------------------------------------------------------------------ */
 
-/* What was filled ahead is forgotten, and the filler goes on with that batch: none is filled to
- * get there. */
+/* Batches that were filled ahead are forgotten, and the filler goes on with that batch: none is
+ * filled to get there. */
 static void go_to(sw_loader *l, uint64_t epoch, int64_t batch)
 {
     pthread_mutex_lock(&l->mutex);

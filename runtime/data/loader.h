@@ -1,5 +1,5 @@
-/* What a loader gives out, so that another one can be known to give out the same; who fills its
- * batches. */
+/* The identity of a loader's batches, by which another loader is known to give out the same;
+ * who fills its batches. */
 #ifndef SW_LOADER_H
 #define SW_LOADER_H
 

@@ -15,7 +15,7 @@ typedef struct {
     sw_status (*rewind)(void *of);
 } swi_npy_source;
 
-/* What its header says, of any type. */
+/* The header of an array of any type. */
 typedef struct {
     char type[32]; /* "<f4"; "[" of records of several fields */
     bool fortran;  /* the first axis runs fastest */
@@ -33,8 +33,8 @@ typedef struct {
     sw_shape shape; /* axis 0 is the samples' */
 } swi_npy;
 
-/* Read and check the header: afterwards the first number comes next. What the header announces
- * is what is there. A zero axis and a scalar are refused. */
+/* Read and check the header: afterwards the first number comes next. All that the header
+ * announces is there, and no more. A zero axis and a scalar are refused. */
 SW_MUST_USE sw_status swi_npy_head(swi_npy *npy);
 
 /* Of a data set in two parts: arrays of inputs and targets; no test part where `given` says so.

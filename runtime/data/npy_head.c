@@ -238,7 +238,7 @@ static sw_status check_type(swi_npy *npy, const char *text)
         name, text);
 }
 
-/* What the shape says, and what is there. */
+/* The shape must agree with the bytes that are there. */
 static sw_status check_size(const swi_npy *npy)
 {
     const char *name = npy->source.name;

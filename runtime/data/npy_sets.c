@@ -12,7 +12,7 @@ enum { TRAIN = SWI_NPY_TRAIN, TEST = SWI_NPY_TEST, PARTS = SWI_NPY_PARTS, FIELDS
 enum { WINDOW = 1 << 15, AXES = SW_MAX_RANK };
 #define DEFAULT_SHARE 0.2
 
-/* What an array becomes. */
+/* The field of a data set that an array becomes. */
 typedef struct {
     const swi_npy *npy;
     swi_take take;

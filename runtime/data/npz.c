@@ -188,7 +188,7 @@ static sw_status open_named(archive *a, int zip, int p, const char *names, const
     return SW_OK;
 }
 
-/* What torch.save writes is an archive too, of no arrays. */
+/* A file of torch.save is an archive too, without arrays. */
 static sw_status check_head(const swi_zip *zip)
 {
     unsigned char head[SWI_FILE_HEAD];

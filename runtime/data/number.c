@@ -131,8 +131,8 @@ static void multiply_power(whole *a, uint32_t base, int64_t power)
 }
 
 /* Whether the number, without its sign, is below (-1), at (0) or above (1) middle * 2^power.
- * What is compared fits: the two are close to each other, so both are below 2^130, with 128
- * digits at most and 2^-150 at least. */
+ * Both fit: they are close to each other, so both are below 2^130, with 128 digits at most and
+ * 2^-150 at least. */
 static int compare(const swi_decimal *d, uint64_t middle, int power)
 {
     whole a = {{0}}, b = {{(uint32_t)middle, (uint32_t)(middle >> 32)}};

@@ -12,7 +12,7 @@ struct swi_source {
     uint64_t unpack_bytes, unpacked; /* of a compressed one: at most, since the beginning */
 };
 
-/* What the system said, after the path, in a buffer of REASON_BYTES. */
+/* The system's reason, after the path, in a buffer of REASON_BYTES. */
 #define REASON_BYTES 128
 static void keep_reason(char *to)
 {

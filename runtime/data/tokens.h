@@ -1,4 +1,4 @@
-/* What the readers of tokens of both widths share. */
+/* Shared by the readers of tokens of both widths. */
 #ifndef SW_DATA_TOKENS_H
 #define SW_DATA_TOKENS_H
 

@@ -26,7 +26,7 @@ typedef struct {
 /* Open PATH, which may be any regular file: the next byte of `file` is its first. On failure
  * nothing is kept. */
 SW_MUST_USE sw_status swi_zip_open(swi_zip *zip, const char *path);
-/* Read the list of an open one. What does not fit the file is SW_FORMAT. */
+/* Read the list of an open one. A list that does not fit the file is SW_FORMAT. */
 SW_MUST_USE sw_status swi_zip_list(swi_zip *zip);
 void swi_zip_close(swi_zip *zip); /* all zero is fine */
 /* One file after the other, from the first after opening or `zip->at` = 0; *more false after

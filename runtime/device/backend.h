@@ -1,5 +1,5 @@
-/* What a backend is to models, traces and passes: a table that the CPU and the cards fill.
- * No one above asks which device it is: what differs is a function of the table, or a property
+/* A backend as models, traces and passes see it: a table that the CPU and the cards fill. No
+ * one above asks which device it is: what differs is a function of the table, or a property
  * that it states. How programs run on it is the exec's table (exec/backend.h). */
 #ifndef SW_BACKEND_H
 #define SW_BACKEND_H

@@ -18,7 +18,7 @@ struct swi_device {
     sw_device_memory memory; /* for sw_store_device_create */
     sw_cuda_info info;       /* when it was opened */
 
-    /* What follows is device.c's own. */
+    /* The rest is device.c's own. */
     swi_device *next;
     int ordinal;
     uint32_t users;

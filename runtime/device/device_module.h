@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/api.h"
 
-/* What the module offers. Later calls give the same; a failure is tried again. SW_DEVICE says
+/* The module's functions. Later calls give the same; a failure is tried again. SW_DEVICE says
  * where it was looked for, or what is wrong with the file. One thread at a time. */
 sw_status swi_device_module(const sw_cuda_module **out);
 

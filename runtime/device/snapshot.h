@@ -24,9 +24,9 @@ void swi_snapshot_destroy(swi_snapshot *snapshot);
 /* `bytes` of device memory at `from` go to `at` of the snapshot, inside of its room. One thread
  * at a time, which is the exec's, between two runs; not while the bytes before are still read.
  * The order holds for the work of this exec alone: the caller sees to it that no other exec has
- * work on the model left to do (a run of this exec has waited for that, and so does
- * swi_snapshot_sync), and that others wait for the copy (as runs do where model->queue is
- * another than theirs). */
+ * work on the model left to do (a run of this exec has waited for that, and swi_snapshot_sync
+ * waits too), and that others wait for the copy (as runs do where model->queue is another than
+ * theirs). */
 SW_MUST_USE sw_status swi_snapshot_copy(swi_snapshot *snapshot, size_t at, const void *from,
                                         size_t bytes);
 /* Wait until all that any exec launched on the device is done. */

@@ -35,8 +35,8 @@ static sw_status pin(swi_snapshot *s)
 static sw_status copy(swi_snapshot *s, size_t at, const void *from, size_t bytes)
 {
     SW_TRY(enter(s));
-    /* What was taken before and not waited for is given up: these copies come after it in the
-     * stream, and the event moves after them. */
+    /* A copy that was taken before and not waited for is given up: these copies come after it
+     * in the stream, and the event moves after them. */
     s->state = SWI_SNAPSHOT_ASKED;
     return said(s,
                 s->device->api->copy(s->compute, s->bytes + at, from, bytes, SW_CUDA_TO_HOST));
@@ -68,7 +68,7 @@ static sw_status sync_card(swi_snapshot *s)
 }
 
 /* No event is after copies that were asked for and not ended; the queue may be gone with its
- * exec. What a broken card says was said before. */
+ * exec. The error of a broken card was reported before. */
 static void free_card(swi_snapshot *s)
 {
     if (s->state == SWI_SNAPSHOT_ASKED)

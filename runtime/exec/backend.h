@@ -1,5 +1,5 @@
 /* How an exec works on its backend: a table that the CPU (backend_cpu.c) and the cards
- * (backend_cuda.c, by their queue) fill. What they are to models, traces and passes is
+ * (backend_cuda.c, by their queue) fill. Their half for models, traces and passes is
  * device/backend.h. Runs call the table and never ask what is below it. */
 #ifndef SW_EXEC_BACKEND_H
 #define SW_EXEC_BACKEND_H
@@ -31,8 +31,8 @@ struct swi_exec_backend {
     /* The program is to be freed. */
     void (*forget)(sw_exec *exec, const swi_program *program);
 
-    /* What inputs take of the budget for these arguments and this trace; what they have taken;
-     * charge the budget for them. */
+    /* Bytes that inputs take of the budget for these arguments and this trace; that they have
+     * taken; charge the budget for them. */
     size_t (*data_bytes)(const sw_exec *exec, const sw_run_args *args, const swi_trace *trace);
     /* Of an exec that runs these arguments and this trace, and what `need` has counted, and
      * nothing else: inputs take so much of a budget. Raises `need`. */

@@ -6,7 +6,7 @@
 
 static sw_status open_exec(sw_exec *exec, const sw_exec_opts *o)
 {
-    /* A tool that looks after memory is told op by op what may be touched: it must be over. */
+    /* A tool that checks memory learns op by op what may be touched: the work must be over. */
     const bool watched = sw_nvtx_run_has_heap(exec->watch.nvtx);
     const swi_queue_opts opts = {.tf32 = o->tf32 != 0,
                                  .sync_ops = o->sync_ops != 0 || watched,

@@ -1,4 +1,4 @@
-/* What a call has while it works with an exec: the exec and the models of the call. */
+/* The state of a call while it works with an exec: the exec and the models of the call. */
 #include "runtime/exec/run_internal.h"
 
 static sw_exec *exec_of(sw_call *call)
@@ -6,7 +6,7 @@ static sw_exec *exec_of(sw_call *call)
     return (sw_exec *)(void *)((char *)call - offsetof(sw_exec, call));
 }
 
-/* What sw_run would have done after the step function. */
+/* Do what sw_run would have done after the step function. */
 static void unwound(sw_call *call)
 {
     sw_exec *exec = exec_of(call);
@@ -57,7 +57,7 @@ static sw_status take_models(sw_exec *exec, const sw_run_args *a)
     return SW_OK;
 }
 
-/* What a process has of an exec that it was forked with: the memory, and no thread. */
+/* A forked process has the memory of an exec that was made before, and none of its threads. */
 static sw_status check_fork(const sw_exec *exec)
 {
     if (exec->forks == sw_fork_number())

@@ -42,7 +42,7 @@ static bool is_cpu(const char *name)
     return name == NULL || strcmp(name, "cpu") == 0;
 }
 
-/* What is of devices alone, or of none. */
+/* Check options that only devices have, and devices that are not built. */
 static sw_status check_device(const sw_exec_opts *o)
 {
     const char *name = o->tf32 != 0        ? "tf32"
@@ -322,8 +322,8 @@ static bool has_ended(const swi_key *key)
     return false;
 }
 
-/* What no call can name any more: programs of models that were destroyed. That of the last run
- * stays, as long as it is the last. */
+/* Forget what no call can name any more: programs of models that were destroyed. That of the
+ * last run stays, as long as it is the last. */
 static void forget_ended(sw_exec *exec)
 {
     const uint64_t now = swi_alive_ended();
@@ -382,8 +382,8 @@ sw_status swi_exec_trace(sw_exec *exec, const sw_run_args *args)
     return swi_ctx_end(&exec->ctx);
 }
 
-/* Are both within their limits, by the same plan? What was planned for another limit may run
- * more again than it must, or be too high. */
+/* Are both within their limits, by the same plan? A plan for another limit may run more again
+ * than it must, or be too high. */
 static bool same_plan(const swi_program *p, const swi_program *q)
 {
     return p->height <= p->limit && q->height <= q->limit && p->height == q->height &&

@@ -28,7 +28,7 @@ typedef struct {
 typedef struct swi_queue swi_queue;               /* runtime/exec/queue.h */
 typedef struct swi_exec_backend swi_exec_backend; /* runtime/exec/backend.h */
 
-/* What an exec tells its profile. */
+/* The state of an exec's records in its profile. */
 #define SWI_MAX_TRACES 64
 
 typedef struct {
@@ -133,7 +133,7 @@ typedef struct {
 } swi_hooks;
 
 /* Run the program of a frame op by op with a binding of the caller's: base[segment] +
- * binds[k].offset. Neither arena nor profiler is told; used by the witnesses. *updated (or
+ * binds[k].offset. Neither arena nor profiler learns of it; used by the witnesses. *updated (or
  * NULL) says whether an update ran. */
 sw_status swi_program_execute(sw_exec *exec, swi_frame *frame, const sw_run_args *args,
                               unsigned char *const *base, const swi_bind *binds,

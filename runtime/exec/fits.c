@@ -1,11 +1,11 @@
-/* What a budget has room for: how high a step arena may be in it, and the least budget that a
- * program fits.
+/* The room of a budget: how high a step arena may be in it, and the least budget that a program
+ * fits.
  *
  * A budget is one number, and here it is taken apart: slots of its loaders, the models of the
  * call, what the exec itself has, and others. Slots count once, whoever plans: those that are
- * there, or what the caller says where that is more, for a loader that is still to come. What
- * is said to be enough is enough as long as no one else reserves meanwhile, and one byte less
- * is refused. */
+ * there, or what the caller says where that is more, for a loader that is still to come. An
+ * amount that is said to be enough is enough as long as no one else reserves meanwhile, and one
+ * byte less is refused. */
 #include "alloc/base/message.h"
 #include "runtime/exec/backend.h"
 #include "runtime/exec/run_internal.h"

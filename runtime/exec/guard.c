@@ -1,11 +1,11 @@
 /* Guards: each output of a kernel lies between two bands of a pattern, outside of the planned
  * bytes, so that figures and placement stay as they are; inputs are kept and compared.
  *
- * An output that is not added to, and in whose place no input lies, is filled with a pattern
- * too. Where all of it is still there the kernel runs again over another pattern: what is left
- * of both was never written. An input in the place of an output moves with it. An input that
- * lies half in an output cannot, and strided outputs have bytes of others between theirs: those
- * ops run where they are, and only their inputs are compared. */
+ * An output that is not added to, with no input in its place, is filled with a pattern too.
+ * Where all of it is still there the kernel runs again over another pattern: what is left of
+ * both was never written. An input in the place of an output moves with it. An input that lies
+ * half in an output cannot, and strided outputs have bytes of others between theirs: those ops
+ * run where they are, and only their inputs are compared. */
 #include "runtime/exec/guard.h"
 #include "alloc/base/error.h"
 #include "alloc/base/mem.h"
@@ -200,7 +200,7 @@ static sw_status make_guarded(swi_guard *g, call *c)
     return SW_OK;
 }
 
-/* What the kernel is given; `fill` is the pattern of outputs that it must write. */
+/* Prepare the kernel's operands; `fill` is the pattern of outputs that it must write. */
 static void prepare(call *c, unsigned char fill)
 {
     const sw_launch *l = c->given;

@@ -1,4 +1,4 @@
-/* What a kernel may do, looked at while it runs: execs with checks, and debug builds. */
+/* Checks of what a kernel does, while it runs: execs with checks, and debug builds. */
 #ifndef SW_GUARD_H
 #define SW_GUARD_H
 

@@ -139,7 +139,7 @@ sw_status sw_last_run(const sw_exec *exec, sw_run_info *out)
     if (out == NULL)
         SW_FAIL(SW_INVALID, "sw_last_run: out must not be NULL");
     SW_TRY(swi_struct_check(SWI_STRUCT_sw_run_info, out->size, "sw_last_run"));
-    /* What is const for the caller still waits to be read. */
+    /* The run may still have to be read, though the exec is const for the caller. */
     sw_exec *own = (sw_exec *)(uintptr_t)exec;
     swi_history_run *run = swi_history_at(&own->history, 0);
     if (run != NULL && run->waits)

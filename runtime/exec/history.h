@@ -1,4 +1,4 @@
-/* What the last runs of an exec left: their metrics, and what they measured. On a device a run
+/* Results of the last runs of an exec: their metrics, and what they measured. On a device a run
  * may still go on when sw_run returns: then these wait to be read. */
 #ifndef SW_HISTORY_H
 #define SW_HISTORY_H

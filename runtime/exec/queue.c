@@ -190,13 +190,13 @@ size_t swi_queue_host_bytes(const swi_queue *q)
     return q->pinned_bytes;
 }
 
-/* What a run wants of each kind of place. */
+/* The size of each kind of place that a run needs. */
 typedef struct {
     size_t slot, knobs, block;
     uint32_t watched;
 } wants;
 
-/* Counters and inputs; a type whose bytes overflow was refused while tracing. */
+/* Counters and inputs; a type with too many bytes was refused while tracing. */
 static size_t slot_of(const sw_run_args *args)
 {
     size_t sum = COUNTERS_BYTES;

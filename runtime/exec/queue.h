@@ -1,6 +1,6 @@
 /* The work of one exec on a device: what is copied there and back, what is launched, captured
  * and replayed, and when the host waits. Policy is here; the module (kernels/cuda/api.h) only
- * does as it is told.
+ * carries it out.
  *
  * Two streams: one copies inputs to the device, the other does all else, in order. A run is
  *
@@ -27,9 +27,9 @@ typedef struct {
 sw_status swi_queue_create(swi_queue **out, swi_device *device, const swi_queue_opts *opts);
 /* Waits for what still runs. NULL is fine. */
 void swi_queue_destroy(swi_queue *queue);
-/* What entries launch on. */
+/* The queue that entries launch on. */
 const sw_cuda_queue *swi_queue_compute(const swi_queue *queue);
-/* By which models know whose work touched them last; never 0. */
+/* By this number models know the queue that worked on them last; never 0. */
 uint64_t swi_queue_number(const swi_queue *queue);
 
 /* ---- memory ------------------------------------------------------------------------------ */
@@ -55,8 +55,8 @@ sw_status swi_queue_prepare(sw_exec *exec, const sw_run_args *args, swi_frame *f
 sw_status swi_queue_begin(sw_exec *exec, const sw_run_args *args);
 /* Where input i of the run is. */
 unsigned char *swi_queue_input(const swi_queue *queue, int i);
-/* What follows on this thread is about the queue's card. A step function may have turned to
- * another in between: immediate mode says it before each op. */
+/* Calls that follow on this thread are about the queue's card. A step function may have turned
+ * to another in between: immediate mode says it before each op. */
 sw_status swi_queue_use(const swi_queue *queue);
 /* Launch one op; a new phase begins with its first. With sync_ops it is over on return. */
 sw_status swi_queue_launch(swi_queue *queue, const swi_node *node, const sw_launch *launch);
@@ -79,10 +79,10 @@ sw_status swi_queue_begin_immediate(sw_exec *exec, const sw_run_args *args);
 sw_status swi_queue_end_immediate(sw_exec *exec);
 /* Wait for a run of the ring and read what it left. */
 sw_status swi_queue_await(sw_exec *exec, swi_history_run *run);
-/* What was skipped in runs that are over, and in that of three runs ago: SW_INVALID where it is
- * too much in a row. */
+/* Updates that were skipped in runs that are over, and in the run three runs ago: SW_INVALID
+ * where they are too many in a row. */
 sw_status swi_queue_skipped(sw_exec *exec, const sw_run_args *args);
-/* In this run alone, which is over: for the optimizers of `model`. No one else is told. */
+/* In this run alone, which is over: for the optimizers of `model`. No one else learns it. */
 sw_status swi_queue_skipped_in(const sw_exec *exec, const swi_history_run *run,
                                const sw_model *model);
 /* In the immediate run that is over. */
@@ -93,7 +93,7 @@ sw_status swi_queue_skipped_immediate(sw_exec *exec, const sw_run_args *args);
 sw_status swi_queue_output(swi_queue *queue, const swi_trace *trace, uint32_t i,
                            const void **data);
 
-/* The program is to be freed: so are its graphs. NULL queue is fine. */
+/* Free the graphs of a program that is to be freed. NULL queue is fine. */
 void swi_queue_forget(swi_queue *queue, const swi_program *program);
 void swi_readback_free(swi_readback *readback);
 

@@ -287,7 +287,7 @@ static sw_status run_by_op(sw_exec *exec, swi_frame *f, const sw_run_args *args,
     return swi_queue_gather(q, f->readback, base, false);
 }
 
-/* What the plan says stands for what no one counts. */
+/* The plan's figures stand for what no one counts. */
 static sw_status replay(sw_exec *exec, const swi_program *p, swi_binding *b, bool *updated)
 {
     swi_queue *q = exec->queue;

@@ -1,4 +1,4 @@
-/* What goes to the device before a run: counters, inputs, knobs. */
+/* Copies to the device before a run: counters, inputs, knobs. */
 #include "alloc/base/size.h"
 #include "alloc/base/assert.h"
 #include "runtime/exec/queue_internal.h"

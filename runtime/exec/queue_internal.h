@@ -33,10 +33,10 @@ typedef struct {
     uint32_t slot;  /* of the model in the run's arguments */
     uint32_t optimizer;
     uint32_t at;
-    int most; /* as the optimizer's max_skipped; below 0: no one wants to be told */
+    int most; /* as the optimizer's max_skipped; below 0: no one asks for a report */
 } swi_watched;
 
-/* What there is to say of a model's skipped updates when a run with it is next. */
+/* Reports of a model's skipped updates that wait for the next run with it. */
 #define SWI_PENDING_REPORTS 64
 typedef struct {
     uint64_t model; /* its uid */
@@ -44,7 +44,7 @@ typedef struct {
     double counts[SWI_SKIPPED_N];
 } swi_pending_report;
 
-/* What leaves a program's runs. */
+/* The metrics and counts that a program's runs give back. */
 typedef struct {
     uint32_t segment, bytes;
     size_t offset, to;
@@ -111,7 +111,7 @@ struct swi_queue {
 sw_status swi_queue_fault(const swi_queue *queue, sw_status status);
 /* Wait for all that was launched. */
 sw_status swi_queue_sync(swi_queue *queue);
-/* What has to be on the device before it is used again; polls before it waits. */
+/* Wait until the device has reached the event; polls before it waits. */
 sw_status swi_queue_wait(const swi_queue *queue, sw_cuda_event *event);
 unsigned char *swi_queue_inputs(const swi_queue *queue);
 unsigned char *swi_queue_staging(const swi_queue *queue, uint32_t slot);

@@ -1,4 +1,4 @@
-/* What leaves a run on a device: metrics and counts of skipped updates, gathered there in one
+/* Results of a run on a device: metrics and counts of skipped updates, gathered there in one
  * block, which is copied to a ring of pinned blocks and read when it is asked for. */
 #include "alloc/base/assert.h"
 #include "alloc/base/size.h"
@@ -43,8 +43,8 @@ static sw_status add_watched(swi_readback *l, int model, const sw_optimizer *o, 
     return SW_OK;
 }
 
-/* Does the trace write the optimizer's counts? Whether anybody wants to be told is each
- * model's: those of one program need not agree. */
+/* Does the trace write the optimizer's counts? Each model says whether it reports them: those
+ * of one program need not agree. */
 static bool is_watched(const swi_trace *t, int model, const sw_optimizer *o)
 {
     for (uint32_t s = 0; o->counts != SWI_NONE && s < t->n_storages; s++)
@@ -279,7 +279,7 @@ sw_status swi_queue_output(swi_queue *q, const swi_trace *t, uint32_t output, co
 
 /* ---- skipped updates --------------------------------------------------------------------- */
 
-/* Too many in a row are noted, and told to the caller whose run has the model: members take
+/* Too many in a row are noted, and reported to the caller who runs the model: members take
  * turns, and the one that ran three runs ago need not be there. The oldest gives way. */
 static void judge(swi_queue *q, const swi_run_readback *readback)
 {

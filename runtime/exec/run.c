@@ -205,7 +205,7 @@ void swi_bases(const sw_exec *exec, const sw_run_args *args, unsigned char **bas
 
 /* ---- the planned run --------------------------------------------------------------------- */
 
-/* What the watch saw becomes the run's figures. */
+/* The watch's figures become the run's. */
 void swi_read_watch(sw_exec *exec)
 {
     for (int i = 0; i < SW_PHASES; i++) {
@@ -353,8 +353,7 @@ static sw_status run_planned(sw_exec *exec, const sw_run_args *args, bool *updat
     return SW_OK;
 }
 
-/* What the run is of the history is asked for by its number: exec->history.n after the call.
- */
+/* The run's place in the history is asked for by its number: exec->history.n after the call. */
 sw_status swi_run_frame(sw_exec *exec, swi_frame *f, const sw_run_args *args, bool *updated)
 {
     bool fresh = false;

@@ -26,13 +26,13 @@ void swi_history_name(swi_history_run *run, const swi_trace *t);
  * where its queue has them. */
 void swi_bases(const sw_exec *exec, const sw_run_args *args, unsigned char **base);
 
-/* What data takes of the budget, for swi_plan_info: the slots of all its loaders, or more where
- * the caller says so; on a device, what the exec takes there for these arguments and this
+/* Bytes of the budget that data takes, for swi_plan_info: the slots of all its loaders, or more
+ * where the caller says so; on a device, what the exec takes there for these arguments and this
  * trace. */
 size_t swi_data_bytes(const sw_exec *exec, const sw_run_args *args, const swi_trace *trace);
 
-/* What the step arena may take of the budget beside all the rest; SIZE_MAX in immediate mode
- * and without a budget. */
+/* Bytes of the budget that the step arena may take beside all the rest; SIZE_MAX in immediate
+ * mode and without a budget. */
 size_t swi_arena_limit(const sw_exec *exec, const sw_run_args *args, const swi_trace *trace);
 
 /* The least budget that a program fits, and what it is for. Without a budget: what the program
@@ -47,8 +47,8 @@ typedef struct {
 swi_need swi_need_of(const sw_exec *exec, const sw_run_args *args, const swi_program *program);
 
 /* One run of a program whose memory is all there (the arena, backend->room), for models that
- * need no handle; the exec has been entered. Nothing is told to a profile. *updated: an update
- * may have run. */
+ * need no handle; the exec has been entered. No profile learns of it. *updated: an update may
+ * have run. */
 sw_status swi_run_frame(sw_exec *exec, swi_frame *frame, const sw_run_args *args,
                         bool *updated);
 
@@ -56,7 +56,7 @@ sw_status swi_run_frame(sw_exec *exec, swi_frame *frame, const sw_run_args *args
 sw_status swi_run_seeded(sw_exec *exec, const sw_run_args *args, uint64_t seed);
 
 /* All that sw_run with these arguments needs before its first op: program, memory, models
- * made ready. What fails here has changed no model. look (or NULL): refuses the program. Of an
+ * made ready. A failure here has changed no model. look (or NULL): refuses the program. Of an
  * immediate run the models alone, and nothing to look at. `call` begins the messages. */
 typedef sw_status swi_look(void *context, const swi_program *program);
 sw_status swi_run_prepare(sw_exec *exec, const sw_run_args *args, swi_look *look, void *context,

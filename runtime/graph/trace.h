@@ -107,8 +107,8 @@ const char *swi_string(const swi_trace *trace, uint32_t index);
 /* The strides of a value, in elements: SW_MAX_RANK of them, 0 past its rank. */
 void swi_value_strides(const swi_trace *trace, const swi_value *value, int64_t *to);
 
-/* What kernels are told of a node; threads and instruction set are 1 and the plainest. types:
- * room for SWI_MAX_OPERANDS, which *out points to. */
+/* A node as kernels see it; threads and instruction set are 1 and the plainest. types: room for
+ * SWI_MAX_OPERANDS, which *out points to. */
 void swi_kernel_info(const swi_trace *trace, const swi_node *node, sw_type *types,
                      sw_kernel_info *out);
 

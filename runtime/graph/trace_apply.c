@@ -200,7 +200,7 @@ static sw_status append_view(sw_ctx *ctx, uint32_t op, uint32_t in, const void *
     return SW_OK;
 }
 
-/* What infer says of output i can be: all that follows multiplies its dims. */
+/* Check the type that infer gives output i: all that follows multiplies its dims. */
 static sw_status check_type(const sw_op_desc *desc, int i, const sw_type *type)
 {
     const sw_shape *s = &type->shape;

@@ -1,5 +1,5 @@
-/* What a step function reads from models: parameters, states and knobs as values, at the
- * version of their place in the program; and assignment to states. */
+/* Values that a step function reads from models: parameters, states and knobs, at the version
+ * of their place in the program; and assignment to states. */
 #include "runtime/model/model_label.h"
 #include "runtime/base/common.h"
 #include "runtime/graph/trace_internal.h"
@@ -181,7 +181,7 @@ void sw_assign(sw_ctx *ctx, sw_param state, sw_value x)
         return;
     }
     uint32_t value = swi_layout(ctx, x, SW_PLAIN).id - 1;
-    /* What lies in a model may change before the state is written: keep it as it is now. */
+    /* A value in a model may change before the state is written: keep it as it is now. */
     if (ctx->status == SW_OK &&
         ctx->trace.storages[ctx->trace.values[value].storage].segment >= SWI_SEG_MODEL)
         (void)swi_apply(ctx, SW_OP_copy, &value, 1, NULL, NULL, 0, NULL, &value);

@@ -96,8 +96,8 @@ static void append_output(sw_ctx *ctx, const char *name, sw_value x, bool metric
         return;
     uint32_t id = x.id - 1;
     v = &t->values[id];
-    /* What leaves owns its bytes: an input, a parameter or a piece of something larger is
-     * copied. */
+    /* A value that leaves owns its bytes: an input, a parameter or a piece of something larger
+     * is copied. */
     const swi_storage *s = &t->storages[v->storage];
     if (s->segment != SWI_SEG_STEP || !v->contiguous || s->bytes != sw_type_bytes(&v->type)) {
         uint32_t copy = SWI_NONE;

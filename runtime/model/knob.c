@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* What it is used for, after its name; what it can be. */
+/* Its use, after its name; the values that it can have. */
 static const struct {
     const char *use, *range;
 } kinds[] = {

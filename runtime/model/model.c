@@ -114,7 +114,7 @@ void swi_model_give(const sw_model *model)
 
 /* ---- declarations ------------------------------------------------------------------------ */
 
-/* What users declare has one space of names; what optimizers and knobs add has another. */
+/* Declarations of users have one space of names; what optimizers and knobs add has another. */
 static bool is_declared(const swi_entry *entry)
 {
     return entry->role == SWI_ROLE_PARAMETER || entry->role == SWI_ROLE_BUFFER ||

@@ -77,14 +77,14 @@ struct sw_optimizer {
     float weight_decay[SWI_MAX_GROUPS];
     uint8_t release[SWI_MAX_GROUPS]; /* swi_release of the group's updates */
     uint32_t tick[SWI_MAX_GROUPS];   /* entries of the step scalars (f64[2]); SWI_NONE */
-    uint32_t n_kept;                 /* parameters whose gradients are kept */
+    uint32_t n_kept;                 /* parameters with kept gradients */
     uint32_t flags;  /* entry (f32, n_kept): 1 where a kept gradient waits for an update */
     uint32_t counts; /* entry (f64, SWI_SKIPPED_N) of what was skipped; SWI_NONE */
     double skipped_before; /* the run that uses the model now */
 };
 
-/* What a knob is used for, and so what it can be (knob.c): FACTOR is a momentum or a beta,
- * SHARE the rate of dropout. */
+/* The use of a knob, and so the values that it can have (knob.c): FACTOR is a momentum or a
+ * beta, SHARE the rate of dropout. */
 typedef enum {
     SWI_KNOB_NUMBER,
     SWI_KNOB_RATE,
@@ -134,7 +134,7 @@ struct sw_model {
     uint64_t knob_version, knob_uploaded; /* on a device: runs upload the block where they
                                              differ */
     void *nvtx_heap;                      /* its memory as a tool knows it; NULL: it does not */
-    uint64_t queue;            /* number of the queue whose work touched it last; 0: none */
+    uint64_t queue;            /* number of the queue that worked on it last; 0: none */
     swi_note notes[SWI_NOTES]; /* saved with the parameters */
     int n_notes;
 };
@@ -162,7 +162,7 @@ void swi_model_unreserve(sw_model *model);
 /* SW_INVALID where the model has memory and it is not of the exec's device. */
 sw_status swi_model_is_here(const sw_model *model, const sw_exec *exec);
 
-/* Can the knob be that? What cannot be is kept for swi_knobs_check, until it is accepted. */
+/* Can the knob have that value? Others are kept for swi_knobs_check, until accepted. */
 bool swi_knob_can_be(const swi_knob *knob, float value);
 /* "knob 'x'", "the momentum of optimizer 0 (sgd), group 0"; and the numbers it can be, after
  * "must be". */
@@ -182,7 +182,7 @@ sw_status swi_knob_use(sw_knob knob, swi_knob_kind use);
 void swi_knobs_changed(sw_model *model);
 sw_status swi_model_ready(sw_model *model, sw_exec *exec, uint64_t seed);
 
-/* What a handle names; NULL for none and for what the library keeps for itself. */
+/* The entry that a handle names; NULL for none and for what the library keeps for itself. */
 swi_entry *swi_entry_of(sw_param param);
 /* An entry of the user's: parameter, buffer or state. */
 sw_param swi_model_declare(sw_model *model, const char *name, swi_role role, sw_dtype dtype,

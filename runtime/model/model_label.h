@@ -1,6 +1,6 @@
-/* What models and their tensors are called in what people read of a run: reports, profiles,
- * plans, errors. In a run of one model they have their own names; of several, their model's
- * name stands in front, so that two "fc1.weight" are told apart. */
+/* Names of models and their tensors in what people read of a run: reports, profiles, plans,
+ * errors. In a run of one model they have their own names; of several, their model's name comes
+ * first, so that two "fc1.weight" can be distinguished. */
 #ifndef SW_MODEL_LABEL_H
 #define SW_MODEL_LABEL_H
 
@@ -16,7 +16,7 @@ const char *swi_model_label(const sw_run_args *args, const sw_model *model,
 /* The name of a tensor of a model: "fc1.weight", "teacher/fc1.weight". */
 const char *swi_entry_shown(const sw_run_args *args, const sw_model *model, const char *name,
                             char to[SWI_SHOWN_BYTES]);
-/* The layer that it belongs to: "conv1.weight" to "conv1", and so does "conv1.weight.momentum";
+/* The layer that it belongs to: "conv1.weight" and "conv1.weight.momentum" to "conv1";
  * "block1.up.bias" to "block1/up", or "teacher/block1/up". */
 const char *swi_entry_layer(const sw_run_args *args, const sw_model *model, const char *name,
                             char to[SWI_SHOWN_BYTES]);

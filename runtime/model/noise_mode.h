@@ -1,5 +1,5 @@
-/* What an evolution strategy says of its parameters to traces: which noise each of them has,
- * and how a batch falls into evaluations. */
+/* An evolution strategy's parameters as traces see them: which noise each of them has, and how
+ * a batch falls into evaluations. */
 #ifndef SW_NOISE_MODE_H
 #define SW_NOISE_MODE_H
 
@@ -8,7 +8,7 @@
 /* .es_slice of the runs that update: no noise on what they read. */
 #define SWI_ES_UPDATE UINT64_MAX
 
-/* What struct sw_es begins with. */
+/* The begin of struct sw_es. */
 typedef struct {
     sw_handle handle;
     uint64_t uid; /* unique in the process: keys hold it */

@@ -1,5 +1,5 @@
-/* What the profile keeps of a request that was denied, before the caller is told: what was
- * wanted, what there was, and who holds the rest. It takes no memory: there may be none.
+/* The profile's record of a request that was denied, made before the caller learns of it: what
+ * was requested, what there was, and who holds the rest. It takes no memory: there may be none.
  *
  * A program's holders are those of its peak, whether it was refused by its plan or when it was
  * to run; in immediate mode they are all that was made before. */
@@ -89,7 +89,7 @@ static void of_program(sw_prof_denied *d, const sw_exec *exec, const sw_run_args
     add_peak(d, p);
 }
 
-/* The ops are appended one by one: the last one is that whose bytes were refused. */
+/* The ops are appended one by one: the last one is the refused one. */
 static void of_immediate(sw_prof_denied *d, const sw_exec *exec, const sw_run_args *args,
                          char *name, size_t capacity, char *op, size_t op_capacity)
 {

@@ -1,4 +1,4 @@
-/* What observers and witnesses write into a profile. */
+/* Records that observers and witnesses write into a profile. */
 #ifndef SW_OBSERVE_H
 #define SW_OBSERVE_H
 
@@ -42,11 +42,11 @@ void swi_profile_denied(sw_exec *exec, const sw_run_args *args, bool running);
 void swi_profile_refused(sw_exec *exec, const sw_run_args *args, const char *limited_by,
                          size_t limit_bytes, const char *message);
 
-/* What the card of an exec says now, if it has one and a profile: when it joins the profile;
- * and at the end, once, after its last run or when it goes. */
+/* Record what the card of an exec says now, if it has one and a profile: when it joins the
+ * profile; and at the end, once, after its last run or when it goes. */
 void swi_profile_device(sw_exec *exec, bool ends);
 
-/* What sw_witness found, with the plan before it. */
+/* Record what sw_witness found, with the plan before it. */
 sw_status swi_profile_witness(sw_exec *exec, const sw_run_args *args, swi_frame *frame,
                               uint32_t which, const sw_witness_info *info);
 

@@ -57,8 +57,8 @@ static bool is_forward(const swi_node *node)
     return !node->is_backward && !node->is_update && node->grad < 0 && node->again == 0;
 }
 
-/* What a layer gives to another is its result: of two, the one that was made last. Without any
- * it is what its last op makes. */
+/* A layer gives its result to another: of two, the one that was made last. Without any it is
+ * what its last op makes. */
 static void see_inputs(layer_list *list, const swi_trace *t, const swi_node *node)
 {
     for (uint32_t k = 0; k < node->n_in; k++) {

@@ -1,5 +1,5 @@
-/* What the runtime tells the profile: a plan once per program, a record per run with its event
- * log, and what witnesses saw. Plans go out value by value and steps as they are, so that
+/* The runtime's records in the profile: a plan once per program, a record per run with its
+ * event log, and what witnesses saw. Plans go out value by value and steps as they are, so that
  * recording takes no memory. */
 #include "runtime/model/model_label.h"
 #include "alloc/base/size.h"
@@ -201,7 +201,7 @@ static void storage_value(sw_profile *profile, const swi_program *p, uint32_t s)
         sw_prof_plan_value(profile, &tensor);
 }
 
-/* What a model holds lives all the time, whether this program touches it or not. */
+/* Tensors of a model live all the time, whether this program touches them or not. */
 static void model_values(sw_profile *profile, const swi_program *p, const sw_run_args *args,
                          const sw_model *model, uint32_t *id)
 {

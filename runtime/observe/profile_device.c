@@ -1,4 +1,4 @@
-/* What there is to say of the card that an exec works on. */
+/* Records of the card that an exec works on. */
 #include "alloc/base/address_map.h"
 #include "profiler/record/prof_device.h"
 #include "runtime/device/device.h"

@@ -1,4 +1,4 @@
-/* What layers of bits have around them: bits of numbers, pooling, the scale of logits. */
+/* Ops around layers of bits: bits of numbers, pooling, the scale of logits. */
 #include "kernels/dispatch.h"
 #include "runtime/ops/ops.h"
 #include <math.h>

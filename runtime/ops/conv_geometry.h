@@ -1,4 +1,4 @@
-/* What the convolution and the transposed one share. */
+/* Shared by the convolution and the transposed one. */
 #ifndef SW_OPS_CONV_GEOMETRY_H
 #define SW_OPS_CONV_GEOMETRY_H
 

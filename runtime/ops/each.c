@@ -41,7 +41,7 @@ static sw_status infer(const sw_type *in, int n_in, const void *attrs, sw_type *
     return SW_OK;
 }
 
-/* What the op is asked about one part. */
+/* The question to the op about one part. */
 typedef struct {
     sw_type in[4], out[4];
     sw_kernel_info info;

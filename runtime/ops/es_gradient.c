@@ -166,7 +166,7 @@ static sw_status forward(const sw_launch *l)
 /* ---- a bound ------------------------------------------------------------------------------
  */
 
-/* What no number of a distribution exceeds: the normal ones come from words of 24 bits, whose
+/* A bound of the numbers of a distribution: the normal ones come from words of 24 bits, and the
  * largest is sqrt(2 ln 2^24) = 5.77. */
 static double largest_number(const sw_noise_spec *s)
 {

@@ -1,7 +1,7 @@
 /* A function of one number and what reads its result, strip by strip of the matrix that it is
- * a function of: no more than a strip of the result exists. Kernels are those of the ops that
- * it takes the place of, and so are bits: elements of a function and of an update do not depend
- * on others, columns of an input gradient and of a weight's neither, rows of a product neither,
+ * a function of: no more than a strip of the result exists. Kernels and bits are those of the
+ * ops that it takes the place of: elements of a function and of an update do not depend on
+ * others, columns of an input gradient and of a weight's neither, rows of a product neither,
  * and the sum of a loss goes on where the last strip left it. Only the pass in plan/strips.c
  * makes such a node; its tests cover it. */
 #include "runtime/ops/strip.h"

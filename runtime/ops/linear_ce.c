@@ -1,7 +1,7 @@
 /* Softmax cross-entropy of x W^T + b: x (rows, width), w (classes, width), labels (rows), b
  * (classes) optional.
  *
- * Goes over chunks of rows: their logits, their losses, and where gradients are wanted the
+ * Goes over chunks of rows: their logits, their losses, and where gradients are needed the
  * logits' gradient in its place, then dx of the chunk and its share of dw and db. So logits of
  * one chunk exist at a time, and nothing of an input is kept: backward scales the gradients
  * that forward has made by what flows in, in their place. Losses, and sums over rows, continue
@@ -55,7 +55,7 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* What a product of `rows` rows needs: not every run makes all three. */
+/* Bytes that a product of `rows` rows needs: not every run makes all three. */
 static size_t product_bytes(sw_isa isa, int64_t rows, int64_t width, int64_t classes)
 {
     const sw_dense_kernels *d = sw_dense(isa);

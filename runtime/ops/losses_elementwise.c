@@ -17,7 +17,7 @@ static size_t sum_bytes(const sw_kernel_info *info)
     return (size_t)sw_pointwise_parts(swi_elements(&info->in[0].shape)) * sizeof(double);
 }
 
-/* What the sum is divided by: elements; for the divergence the rows of a batch. */
+/* The divisor of the sum: elements; for the divergence the rows of a batch. */
 static double share_of(sw_elementwise_loss kind, const sw_shape *s)
 {
     const int64_t rows = s->rank > 0 ? s->dim[0] : 1;

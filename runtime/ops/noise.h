@@ -1,4 +1,4 @@
-/* What the ops with noise on parameters share: kernels/noise.h has the formulas. */
+/* Shared by the ops with noise on parameters: kernels/noise.h has the formulas. */
 #ifndef SW_OPS_NOISE_H
 #define SW_OPS_NOISE_H
 
@@ -7,11 +7,11 @@
 
 /* SW_INVALID names what of a parameter's noise cannot be. */
 sw_status swi_noise_check(const char *op, const sw_noise_spec *spec);
-/* SW_INVALID names what of the attributes cannot be, for a batch whose axis 0 has `rows`. */
+/* SW_INVALID names what of the attributes cannot be, for a batch with `rows` along axis 0. */
 sw_status swi_noise_infer(const char *op, const swi_noise_attrs *a, int64_t rows,
                           const sw_type *sigma);
 
-/* What a kernel adds, but for sigmas of elements. sigma: the input that has it. */
+/* The noise that a kernel adds, but for sigmas of elements. sigma: the input that has it. */
 sw_noise_layer swi_noise_layer(const sw_launch *l, int sigma);
 /* Output 0 becomes zeros, lanes past a batch too. */
 void swi_noise_clear(const sw_launch *l);

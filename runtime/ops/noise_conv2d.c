@@ -1,6 +1,7 @@
-/* What noise on weight and bias adds to a convolution: y (batch, out, h', w') = s sigma
- * (conv(x, E) + e), with the direction and the sign s of each image's evaluation. in {x, sigma,
- * [sigmas of the weight, of the bias]}; the weight is a matrix (out, in / groups x taps). */
+/* The part that noise on weight and bias adds to a convolution: y (batch, out, h', w') = s
+ * sigma (conv(x, E) + e), with the direction and the sign s of each image's evaluation. in {x,
+ * sigma, [sigmas of the weight, of the bias]}; the weight is a matrix (out, in / groups x
+ * taps). */
 #include "kernels/dispatch.h"
 #include "runtime/ops/conv_geometry.h"
 #include "runtime/ops/noise.h"

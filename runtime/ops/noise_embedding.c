@@ -1,5 +1,5 @@
-/* What noise on a table adds to an embedding: y (n..., width) = s sigma E(id), rows of the
- * matrix of noise by ids (n...). in {ids, sigma, [table: dropout], [sigmas]}. */
+/* The part that noise on a table adds to an embedding: y (n..., width) = s sigma E(id), rows of
+ * the matrix of noise by ids (n...). in {ids, sigma, [table: dropout], [sigmas]}. */
 #include "kernels/dispatch.h"
 #include "runtime/ops/noise.h"
 

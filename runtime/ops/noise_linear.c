@@ -1,7 +1,7 @@
-/* What noise on weight and bias adds to a linear layer: y (rows, out) = s sigma (x E^T + e),
- * with the direction and the sign s of each row's evaluation. With `has_sigmas` each element of
- * the weight has a sigma of its own beside: in {x, sigma, sigmas of the weight, of the bias}.
- */
+/* The part that noise on weight and bias adds to a linear layer: y (rows, out) = s sigma (x E^T
+ * + e), with the direction and the sign s of each row's evaluation. With `has_sigmas` each
+ * element of the weight has a sigma of its own beside: in {x, sigma, sigmas of the weight, of
+ * the bias}. */
 #include "kernels/dispatch.h"
 #include "runtime/ops/noise.h"
 

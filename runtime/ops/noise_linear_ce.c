@@ -101,7 +101,7 @@ static size_t noise_bytes(const sw_kernel_info *info, int64_t rows)
     return sw_size_round(sw_op_noise_linear.scratch_bytes(&asked));
 }
 
-/* What the product and the noise need, one after the other; the losses' scratch; the logits. */
+/* The needs of product and noise, one after the other; the losses' scratch; the logits. */
 static size_t forward_bytes(const sw_kernel_info *info)
 {
     const swi_noise_ce_attrs *a = info->attrs;

@@ -1,7 +1,6 @@
-/* What noise on a table adds where its rows are added to each sample, as positions are: y
- * (rows,
- * ..., n, width) = s sigma E(first + t) for position t of n, in {sigma, [table: dropout],
- * [sigmas of each element]}. */
+/* The part that noise on a table adds, where its rows are added to each sample as positions
+ * are: y (rows, ..., n, width) = s sigma E(first + t) for position t of n, in {sigma, [table:
+ * dropout], [sigmas of each element]}. */
 #include "kernels/dispatch.h"
 #include "runtime/ops/noise.h"
 

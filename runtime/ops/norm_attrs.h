@@ -1,4 +1,4 @@
-/* What the descriptors of normalisation share. */
+/* Shared by the descriptors of normalisation. */
 #ifndef SW_OPS_NORM_ATTRS_H
 #define SW_OPS_NORM_ATTRS_H
 
@@ -55,8 +55,8 @@ sw_status swi_norm_infer(const char *op, const sw_type *in, int n_in, int first,
 sw_norm_args swi_norm_image(const sw_type *x, const swi_norm_attrs *a);
 /* Output i, NULL where no one reads it. */
 float *swi_norm_extra(const sw_launch *l, int i);
-/* What a forward kernel reads and writes: x, weight, bias; y, mean and 1/std, these two in
- * outputs `mean` and the next. */
+/* The operands of a forward kernel: x, weight, bias; y, mean and 1/std, these two in outputs
+ * `mean` and the next. */
 void swi_norm_forward(sw_norm_args *n, const sw_launch *l, int mean);
 /* Weight and bias from input `first` on, where they are given. */
 void swi_norm_scale(sw_norm_args *n, const sw_launch *l, int first);

@@ -1,4 +1,4 @@
-/* What the files of the ops share. A new op is one file here, its kernel, and one line in
+/* Shared by the files of the ops. A new op is one file here, its kernel, and one line in
  * ops.def. */
 #ifndef SW_OPS_H
 #define SW_OPS_H

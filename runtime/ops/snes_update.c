@@ -1,7 +1,7 @@
 /* The sigmas of separable natural evolution strategies (Wierstra et al., "Natural evolution
  * strategies", JMLR 2014): sigma_j *= exp(rate / 2 sum over d of w_d (e_dj^2 - 1)), in place.
  * in {sigmas, weights (directions), rate, [finite check]}, out {sigmas}; where the check is not
- * 0 they stay. The numbers e are made again, some elements at a time. */
+ * 0 they stay. The numbers e are recomputed, some elements at a time. */
 #include "kernels/dispatch.h"
 #include "runtime/ops/noise.h"
 

@@ -7,7 +7,7 @@
 /* A function of one number that keeps its input, and has no result but one of its type. */
 bool swi_strips_function(uint32_t op);
 
-/* What may read the function's result a strip at a time, as its operand 0, and how. */
+/* The ops that may read the function's result a strip at a time, as their operand 0. */
 typedef enum {
     SWI_READS_NOT,
     SWI_READS_PRODUCT, /* (rows, in), weight, [bias] */

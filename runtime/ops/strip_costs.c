@@ -1,4 +1,4 @@
-/* What in_strips tells the pass that makes it: which ops go in strips, of what size; and its
+/* Facts of in_strips for the pass that makes it: which ops go in strips, of what size; and its
  * operations and scratch, from those of the ops inside. */
 #include "alloc/base/size.h"
 #include "runtime/ops/strip.h"
@@ -110,7 +110,7 @@ static void put_out(part_info *p, const sw_type *type)
     p->out[p->info.n_out++] = *type;
 }
 
-/* What has the weight's shape, as the range of so many columns. */
+/* A tensor with the weight's shape, as the range of so many columns. */
 static sw_type columns_of(const sw_type *type, const sw_type *weight, int64_t columns)
 {
     sw_type t = *type;

@@ -1,5 +1,5 @@
 /* y = swish(a) b, element by element (Shazeer 2020). With one input it has a and b side by side
- * in its last axis. Keeps the inputs; swish and its slope are made again in backward. */
+ * in its last axis. Keeps the inputs; swish and its slope are recomputed in backward. */
 #include "kernels/dispatch.h"
 #include "runtime/ops/ops.h"
 #include <math.h>

@@ -14,7 +14,7 @@ typedef struct {
     uint32_t op;
     int grad; /* -1: the forward kernel */
     int operand, axis;
-    /* What no element of the result exceeds, by a look at the operands; not below any number
+    /* A bound of the elements of the result, by a look at the operands; not below any number
      * where one of them is not finite. And the operations of that look. */
     double (*bound)(const sw_launch *launch);
     uint64_t (*bound_operations)(const sw_kernel_info *info);
@@ -35,7 +35,7 @@ void swi_tile_operations(const sw_kernel_info *info, uint64_t *make, uint64_t *u
  * the tiles. Parameter, state and result may be ranges of columns of larger matrices. */
 sw_status swi_tile_judge(const sw_launch *launch);
 sw_status swi_tile_apply(const sw_launch *launch);
-/* Does the bound that the check is told say enough, so that no operand is looked at? */
+/* Does the bound that the check is given say enough, so that no operand is looked at? */
 bool swi_tile_is_bounded(const sw_launch *launch);
 /* Workspace of one: a tile of the gradient and what the kernel needs for it. */
 size_t swi_tile_bytes(const sw_kernel_info *info);

@@ -62,7 +62,7 @@ static uint8_t *codes_of(const sw_launch *l)
 /* ---- unary functions
  * ------------------------------------------------------------------------------ */
 
-/* What the words of a line of unary.def stand for. */
+/* The meaning of the words in a line of unary.def. */
 #define HAS_ONE 0
 #define HAS_NUMBER 1
 #define ATTRS_ONE NULL

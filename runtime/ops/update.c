@@ -1,4 +1,4 @@
-/* What optimizers append around their updates: norms, kept gradients, step counters. None has a
+/* Ops of optimizers around their updates: norms, kept gradients, step counters. None has a
  * gradient and none can be called from a step function; the tests of optimizers cover them. */
 #include "kernels/dispatch.h"
 #include "kernels/optim_step.h"

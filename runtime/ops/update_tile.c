@@ -190,8 +190,8 @@ static sw_status make_rows(const sw_launch *l, const sw_buffer *gradient, int64_
     return make(l->attrs, &p.launch);
 }
 
-/* Rows of a range of columns: the update is told of one row after the other, since it takes
- * elements side by side. */
+/* Rows of a range of columns: the update gets one row after the other, since it takes elements
+ * side by side. */
 enum { APART_PARTS = 64 };
 
 typedef struct {

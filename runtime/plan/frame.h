@@ -8,8 +8,7 @@
 #include "alloc/base/assert.h"
 #include "runtime/plan/program.h"
 
-/* What the launches of ops that are alike have in common: all but addresses, scratch and
- * attributes. */
+/* Shared by the launches of ops that are alike: all but addresses, scratch and attributes. */
 typedef struct {
     sw_launch launch;
     sw_buffer *buffers; /* inputs, then outputs */

@@ -3,9 +3,9 @@
  * channel (swi_fused), the next or the one after it.
  *
  * Trace, order and places stay as they are: the second op keeps its place and its name, and
- * launches nothing. What it makes on the CPU in bytes of its own is born at the first op, where
- * it is written; no pair makes the peak higher. Immediate mode does not know the next op and
- * launches both. */
+ * launches nothing. A result that it makes on the CPU in bytes of its own is born at the first
+ * op, where it is written; no pair makes the peak higher. Immediate mode does not know the next
+ * op and launches both. */
 #include "runtime/plan/program_internal.h"
 
 static const swi_node *node_at(const swi_program *p, uint32_t i)

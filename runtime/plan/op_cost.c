@@ -1,4 +1,4 @@
-/* What a node costs: counted operations, bytes, and an estimate of its time from both.
+/* The cost of a node: counted operations, bytes, and an estimate of its time from both.
  *
  * A kernel takes time for its arithmetic and for its bytes; the estimate is the sum of both and
  * of a launch. How fast arithmetic goes depends on the kind of kernel. The rates are constants,
@@ -72,8 +72,8 @@ static const rate serial = {32, 1}; /* each waits for the one before: 0.5 per ns
 
 #define UNITS_PER_LAUNCH 1024u /* 64 ns */
 
-/* What is small is still in the cache: the first MiB goes at 128 bytes per ns. The rest goes at
- * 48, and so does all of what is laid anew. */
+/* Small data are still in the cache: the first MiB goes at 128 bytes per ns. The rest, and all
+ * that is laid anew, goes at 48. */
 #define NEAR_BYTES ((uint64_t)1 << 20)
 #define NEAR_BYTES_PER_UNIT 8u
 #define FAR_BYTES_PER_UNIT 3u
@@ -90,8 +90,8 @@ static uint64_t units_of_bytes(const swi_trace *trace, const swi_node *node)
     return units_moved(swi_node_bytes(trace, node), laid_anew ? 0 : NEAR_BYTES);
 }
 
-/* What goes through its rows in parts reads its weights and lays them for a product twice in
- * each, and reads and writes their gradient: as long as moving them seven times, by measured
+/* An op that goes through its rows in parts reads its weights and lays them for a product twice
+ * in each, and reads and writes their gradient: as long as moving them seven times, by measured
  * times of parts of 32 to 512 rows. */
 #define MOVES_PER_PART 7u
 
@@ -147,8 +147,8 @@ static uint64_t units_at(uint64_t operations, const rate *r)
     return swi_count_mul(operations, r->units) / r->n;
 }
 
-/* What makes a gradient in tiles is a product, what updates by it goes element by element; so
- * do functions in strips. */
+/* An op that makes a gradient in tiles is a product; updates by it, and functions in strips, go
+ * element by element. */
 static uint64_t units_of_arithmetic(const swi_trace *trace, const swi_node *node)
 {
     const swi_op_work work = swi_op_traits_of(node->op)->work;

@@ -24,7 +24,7 @@ static uint32_t finite_check_on(const swi_trace *t, uint32_t g)
     return SWI_NONE;
 }
 
-/* What the finite check for all, `value`, has of the losses alone. */
+/* The finite check of the losses alone, within the one for all, `value`. */
 static uint32_t losses_behind(const swi_trace *t, uint32_t value)
 {
     const swi_node *node = writer_of(t, value);

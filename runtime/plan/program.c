@@ -217,7 +217,7 @@ void swi_program_bind(swi_program *p)
     swi_program_layers(p);
 }
 
-/* What was traced, where that is something else, in little room. */
+/* Pack what was traced, where something else runs, into little room. */
 static sw_status pack_traced(swi_program *p)
 {
     if (p->plain.n_nodes == 0)

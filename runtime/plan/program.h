@@ -13,7 +13,7 @@
 /* ---- cost ----------------------------------------------------------------------------------
  */
 
-/* What one run of a node costs, by types and attributes alone: the same on every machine and
+/* The cost of one run of a node, by types and attributes alone: the same on every machine and
  * for every number of threads. Operations as sw_op_desc counts them, with those that add to
  * outputs; payload bytes that it reads and writes, lanes of padding and extras included,
  * scratch not; and both as an estimate of the time of one thread in sixteenths of a nanosecond,

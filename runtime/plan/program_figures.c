@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What its first result is used for, as far as the plan knows. */
+/* Is its first result a gradient, as far as the plan knows? */
 static bool makes_gradient(const swi_trace *t, const swi_node *node)
 {
     if (node->n_out == 0)

@@ -88,8 +88,8 @@ static sw_status put_in_order(swi_trace *t, bool release_all, const sw_exec *exe
     return swi_target_of(exec)->opts.no_tiles ? SW_OK : swi_pass_tiles(t, order, exec);
 }
 
-/* What is cheap is rebuilt; *without: what lives at the peak without that, SIZE_MAX where there
- * is nothing to rebuild. */
+/* Rebuild what is cheap; *without: what lives at the peak without that, SIZE_MAX where there is
+ * nothing to rebuild. */
 static sw_status rebuild(swi_trace *t, const sw_exec *exec, swi_order *order, size_t *without)
 {
     *without = SIZE_MAX;
@@ -187,7 +187,7 @@ static sw_status arrange_in_parts(swi_program *p, int64_t most, const sw_exec *e
 
 /* ---- under a budget ---------------------------------------------------------------------- */
 
-/* What a budget's plan is made from: updates released, and cheap results rebuilt or not. */
+/* The base of a budget's plan: updates released, and cheap results rebuilt or not. */
 typedef struct {
     swi_trace trace;
     swi_order order;
@@ -296,7 +296,7 @@ static sw_status shrink_freely(swi_program *p, const base *rebuilt, size_t heigh
     if (status == SW_OK)
         status = swi_recompute(&q, &b.trace, &b.order, exec, parts, most,
                                rebuilt->rebuild_cost + 1, true, &q_order);
-    /* What rebuilds are among what runs again there. The two problems count places of results
+    /* Rebuilds are among the ops that run again there. The two problems count places of results
      * differently, so no plan of both is below the lower bound only. */
     const uint64_t all = q.info.least_repeat_cost, with = p->info.least_repeat_cost;
     const uint64_t free_of = all == UINT64_MAX             ? all
@@ -328,7 +328,7 @@ static sw_status shrink(swi_program *p, int64_t parts, int64_t most, const sw_ex
     return status;
 }
 
-/* What the passes made of it; whether ops go in strips. */
+/* Count what the passes made of it; returns whether ops go in strips. */
 static bool count(swi_program *p, const swi_order *order)
 {
     sw_plan_info *info = &p->info;

@@ -93,7 +93,7 @@ static uint32_t slope_behind(const session *s, const swi_node *f, uint32_t at)
                : SWI_NONE;
 }
 
-/* What makes the input gradient of the weight and dy of this update. */
+/* The op that makes the input gradient from the weight and dy of this update. */
 static uint32_t input_dx_of(const session *s, const swi_node *tile, uint32_t before)
 {
     const swi_tile_attrs *a = attrs_at(s, tile);

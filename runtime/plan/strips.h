@@ -14,7 +14,7 @@ bool swi_may_strip(swi_trace *t, swi_order *order, const sw_exec *exec);
  * it is worth it is for the caller to see, by the arena. */
 SW_MUST_USE sw_status swi_pass_strips(swi_trace *t, swi_order *order, const sw_exec *exec);
 
-/* What of such a node counts as tiled and as rebuilt. */
+/* Count what of such a node is tiled and what is rebuilt. */
 void swi_strips_count(const swi_trace *t, const swi_node *node, sw_plan_info *info);
 
 #endif

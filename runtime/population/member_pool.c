@@ -1,4 +1,4 @@
-/* What groups of an exec share: the ranges of their members. */
+/* Shared by the groups of an exec: the ranges of their members. */
 #include "alloc/base/assert.h"
 #include "alloc/base/poison.h"
 #include "alloc/base/size.h"

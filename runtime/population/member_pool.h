@@ -1,13 +1,12 @@
-/* What the groups of members of an exec share.
+/* Shared by the groups of members of an exec.
  *
  * Lanes: a step arena, a place for a batch and the threads of one member; on a device the
- * stream of an exec of its own. Groups that ask for
- * as many threads share them, and the exec that traces and plans for them, so that memory grows
- * with threads and not with shapes. Ranges: one arena for the members of all shapes. A range
- * that is given back is used again by its own group. All that live are moved together where the
- * arena cannot grow, so that members fit where their sum does; where a quarter of it would be
- * holes; and under a budget before the arena grows, which is then never
- * higher than the members that lived at one time. */
+ * stream of an exec of its own. Groups that ask for as many threads share them, and the exec
+ * that traces and plans for them, so that memory grows with threads and not with shapes.
+ * Ranges: one arena for the members of all shapes. A range that is given back is used again by
+ * its own group. All that live are moved together where the arena cannot grow, so that members
+ * fit where their sum does; where a quarter of it would be holes; and under a budget before the
+ * arena grows, which is then never higher than the members that lived at one time. */
 #ifndef SW_MEMBER_POOL_H
 #define SW_MEMBER_POOL_H
 
@@ -25,7 +24,7 @@ typedef struct {
 
 typedef struct swi_lanes {
     struct swi_lanes *next; /* of the same exec */
-    sw_exec *exec;          /* whose threads they are */
+    sw_exec *exec;          /* the exec of the threads */
     sw_exec *planner; /* as many threads as a member has; on a device members run in it, on
                          the CPU nothing runs in its arena */
     int threads;      /* of a member */

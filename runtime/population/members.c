@@ -137,7 +137,7 @@ void swi_members_free(sw_members *m)
     sw_handle_give(m, SW_HANDLE_MEMBERS, sizeof *m);
 }
 
-/* What host threads do. */
+/* Callbacks and threads of a member are for the CPU alone. */
 static sw_status check_device(const swi_device *device, const sw_members_opts *o,
                               const char *call)
 {

@@ -96,7 +96,7 @@ sw_status swi_member_take(const sw_members *members, uint32_t index, void *to);
 sw_status swi_member_put(sw_members *members, uint32_t index, const void *from);
 sw_status swi_member_copy_range(sw_members *to, uint32_t to_index, const sw_members *from,
                                 uint32_t from_index);
-/* SW_INVALID: it is none, or was ended. */
+/* SW_INVALID: not a member, or ended. */
 sw_status swi_member_look(sw_member member, const char *call);
 /* The same for what a callback of the group must not do: SW_BUSY there. */
 sw_status swi_member_check(sw_member member, const char *call);

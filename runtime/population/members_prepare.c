@@ -135,7 +135,7 @@ static sw_status keep_program(sw_members *m, swi_frame *planned, uint32_t *out)
     return SW_OK;
 }
 
-/* What could not be planned within arena_bytes was planned as low as it can be. */
+/* A step that could not be planned within arena_bytes was planned as low as it can be. */
 static sw_status refuse_height(const sw_members *m, const swi_program *p)
 {
     sw_plan_info info = {.size = sizeof info};
@@ -310,8 +310,8 @@ sw_status sw_members_plan(sw_members *m, const sw_members_args *given, size_t *o
 
 /* ---- what is needed ---------------------------------------------------------------------- */
 
-/* What inputs take: a batch in host memory of a lane; on a device what its exec has for all
- * that the group has looked at. */
+/* Bytes that inputs take: a batch in host memory of a lane; on a device what its exec has for
+ * all that the group has looked at. */
 static size_t data_bytes(sw_members *m)
 {
     size_t bytes = m->run.args.feed != NULL ? m->run.args.feed->bytes : 0;

@@ -80,7 +80,7 @@ static sw_status launch(stream_run *g, member_at *a)
     return status;
 }
 
-/* What its run left; it must be one of the last. */
+/* Read what its run left; it must be one of the last. */
 static sw_status read_run(stream_run *g, member_at *a)
 {
     sw_exec *exec = g->exec;
@@ -169,7 +169,7 @@ static bool is_under_way(const stream_run *g)
     return any;
 }
 
-/* What the broken device has of those that were under way, no one knows. */
+/* No one knows what the broken device has of those that were under way. */
 static void give_up(stream_run *g)
 {
     for (int i = 0; i < UNDER_WAY; i++)

@@ -1,4 +1,4 @@
-/* Whose the bytes of members are: tensors of a range, plans of steps; for callers and for
+/* The owners of the bytes of members: tensors of a range, plans of steps; for callers and for
  * profiles. */
 #include "runtime/model/model_label.h"
 #include "alloc/base/size.h"
@@ -21,7 +21,7 @@ static sw_tensor range_tensor(uint32_t id, const char *name, const char *layer, 
                        .segment = SW_SEGMENT_MODEL};
 }
 
-/* What a callback has of its own, or the bytes of a range that would have none. */
+/* The bytes that a callback has of its own, or those of a range that have no other owner. */
 static void visit_rest(const sw_members *m, tensor_fn *fn, void *to)
 {
     if (m->stride == m->model_bytes)
@@ -202,7 +202,7 @@ static const sw_members_args *args_at(const sw_members_args *args, size_t i)
     return (const void *)((const char *)args + i * args->size);
 }
 
-/* What can fail is done for all runs before the first plan is written. */
+/* All that can fail is done, for all runs, before the first plan is written. */
 static sw_status write_shape(sw_members *m, const sw_members_args *args, size_t n,
                              sw_profile *to, const char *name, uint32_t *shape)
 {

@@ -81,7 +81,7 @@ static sw_status split(packer *p, uint32_t shape, size_t room, size_t granule)
     return SW_OK;
 }
 
-/* What can be reached with one part more, each sum by the first part that makes it; *top: the
+/* Sums that can be reached with one part more, each by the first part that makes it; *top: the
  * largest sum. */
 static void add_sums(packer *p, uint32_t k, size_t room, size_t *top)
 {

@@ -1,8 +1,8 @@
 /* PB2's model (Parker-Holder, Nguyen and Roberts, "Provably efficient online hyperparameter
  * optimization with population-based bandits", NeurIPS 2020).
  *
- * What is learned is y, the change of the score by time from one turn of a member to the next,
- * as a function of the time t at which it began, counted in intervals, and of z: the score it
+ * The model learns y, the change of the score by time from one turn of a member to the next, as
+ * a function of the time t at which it began, counted in intervals, and of z: the score it
  * began with and the values it had, each as a share of its range. y is a Gaussian process with
  * mean 0 and the time-varying covariance of the paper's equation 6
  *
@@ -189,8 +189,8 @@ static double solve(const swi_pb2 *g, uint32_t from, uint32_t to, uint32_t at, d
     return dot(out, out, to - from);
 }
 
-/* Cholesky, one row (Golub and Van Loan, "Matrix computations", section 4.2). What rounding
- * leaves below the noise of a point that is there twice is the noise. */
+/* Cholesky, one row (Golub and Van Loan, "Matrix computations", section 4.2). Less than the
+ * noise of a point that is there twice comes from rounding, and becomes that noise. */
 void swi_pb2_append(swi_pb2 *g, uint32_t from, uint32_t at)
 {
     double *row = factor_row(g, at);

@@ -1,4 +1,4 @@
-/* What PB2 tries next: of random candidates that which has the highest upper confidence bound.
+/* PB2's next values: of random candidates the one with the highest upper confidence bound.
  *
  *     mean + sqrt(beta) deviation,   beta = 0.2 + max(0, log(0.4 n)),   n outcomes
  *

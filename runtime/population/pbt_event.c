@@ -1,4 +1,4 @@
-/* What callers see of the schedule: reports in, who runs next and events out. */
+/* The schedule as callers see it: reports in, who runs next and events out. */
 #include "runtime/population/pbt_internal.h"
 #include <math.h>
 #include <string.h>

@@ -40,7 +40,7 @@ sw_status swi_space_copy(sw_space **out, const sw_space *from);
 /* The value at u, 0 <= u < 1, of the distribution. */
 double swi_hyper_pick(const sw_hyper *hyper, double u);
 bool swi_hyper_has(const sw_hyper *hyper, double value);
-/* Position of a value among the choices; -1: it is none. */
+/* Position of a value among the choices; -1: not one of them. */
 int swi_hyper_choice(const sw_hyper *hyper, double value);
 /* 53 bits of two words, in [0, 1). */
 double swi_unit53(uint32_t high, uint32_t low);
@@ -53,7 +53,7 @@ sw_status swi_values_read(sw_json_in *in, const sw_space *space, double *values)
 
 #define SWI_SCORES 10   /* that the t-test looks at */
 #define SWI_POINTS 1000 /* that PB2 remembers */
-#define SWI_RECENT 64   /* explores of PB2 whose outcome is not known yet */
+#define SWI_RECENT 64   /* explores of PB2 without an outcome so far */
 
 /* A member. Scores in here are such that higher is better. */
 typedef struct {
@@ -153,7 +153,7 @@ bool swi_pbt_is_turn(const sw_pbt *pbt, const swi_pbt_one *m, double time);
 /* The heap of the virtual order and the ranking. */
 void swi_pbt_heap_fill(sw_pbt *pbt);
 void swi_pbt_heap_move(sw_pbt *pbt, uint32_t member); /* its clock has changed */
-/* What the clock says at the report that waits, or now. */
+/* The clock at the report that waits, or now. */
 static inline double swi_pbt_clock(const swi_pbt_one *m)
 {
     return m->due ? m->clock + (m->due_time - m->time) : m->clock;
@@ -176,7 +176,7 @@ bool swi_pbt_is_due(const sw_pbt *pbt);
 void swi_pbt_end_member(sw_pbt *pbt, uint32_t member);
 
 /* Logs, where there are any: begin them; the line of an exploit with the values in pbt->fresh.
- * What failed can be tried again. */
+ * A failed call can be tried again. */
 sw_status swi_pbt_log_begin(sw_pbt *pbt);
 sw_status swi_pbt_log_exploit(sw_pbt *pbt, uint32_t target, uint32_t donor);
 void swi_pbt_log_end(sw_pbt *pbt);

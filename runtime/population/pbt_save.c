@@ -1,6 +1,6 @@
-/* All that decisions depend on as bytes, and back. The options stand in front, so that a run
- * with others is refused by name; after them is the state, in the order of the machine. What
- * comes back is checked before anything changes: no bytes can make a decision reach outside of
+/* All that decisions depend on as bytes, and back. The options come first, so that a run with
+ * others is refused by name; after them is the state, in the order of the machine. Bytes that
+ * come back are checked before anything changes: no bytes can make a decision reach outside of
  * its arrays. */
 #include "runtime/population/pbt_internal.h"
 #include <math.h>

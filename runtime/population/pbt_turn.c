@@ -50,7 +50,7 @@ static double ranked_by(sw_pbt *p, uint32_t member, double score)
     return sum / n;
 }
 
-/* What a report says of its member. True: it is the member's turn. */
+/* Take what a report says of its member. True: it is the member's turn. */
 static bool take_report(sw_pbt *p, uint32_t member)
 {
     swi_pbt_one *m = &p->one[member];

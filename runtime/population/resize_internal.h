@@ -102,8 +102,8 @@ sw_status swi_axis_refuse(const swi_axes *axes, uint32_t axis, sw_status status,
  * stay. */
 sw_status swi_axis_fix(swi_axes *axes, uint32_t axis, const char *what, const char *who);
 
-/* What the ops tie: axes, or positions, of one side. The latter also refuses axes that cannot
- * be resized. */
+/* Tie what the ops tie: axes, or positions, of one side. The latter also refuses axes that
+ * cannot be resized. */
 sw_status swi_axes_tie(swi_axes *axes, int side, bool positions);
 
 /* Units and groups; *axes has nets, models, which and approximate, the rest is empty. */

@@ -1,4 +1,4 @@
-/* What products, losses and attention tie: axes that are summed over, heads, and ends. */
+/* Ties of products, losses and attention: axes that are summed over, heads, and ends. */
 #include "runtime/population/resize_walk.h"
 
 /* The node that makes a value; NULL: none. */

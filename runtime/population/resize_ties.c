@@ -1,5 +1,5 @@
-/* What each op ties: by the word of its line in ops.def (runtime/base/op_traits.h). An axis of
- * another length that an op does not mention cannot go through it. */
+/* The ties of each op, by the word of its line in ops.def (runtime/base/op_traits.h). An axis
+ * of another length that an op does not mention cannot go through it. */
 #include "runtime/population/resize_walk.h"
 #include <string.h>
 
@@ -152,7 +152,7 @@ static void tie_reduce(swi_walk *w)
     }
 }
 
-/* What comes before a position along the axis is in its sum. */
+/* All positions before one along the axis are in its sum. */
 static void tie_along(swi_walk *w)
 {
     const int64_t along = ((const swi_line_attrs *)swi_walk_attrs_of(w))->axis;
@@ -246,7 +246,7 @@ static void tie_node(swi_walk *w)
     }
 }
 
-/* What was not mentioned. */
+/* Refuse what was not mentioned. */
 static void refuse_others(swi_walk *w)
 {
     const uint32_t n = w->node->n_in + (uint32_t)swi_op(w->node->op)->n_out;

@@ -1,4 +1,4 @@
-/* What views and concatenations tie: axes that move, merge, and lie one after the other. */
+/* Ties of views and concatenations: axes that move, merge, and lie one after the other. */
 #include "runtime/population/resize_walk.h"
 
 /* Axes from..end of operand `run` are axis dw of `whole`: tie the one whose length changes. */

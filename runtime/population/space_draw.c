@@ -1,4 +1,4 @@
-/* What is asked of a space: positions, draws, and whether a value is within. */
+/* Questions to a space: positions, draws, and whether a value is within. */
 #include "kernels/rng.h"
 #include "runtime/population/pbt_internal.h"
 #include <math.h>

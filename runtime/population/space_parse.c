@@ -8,7 +8,7 @@
 
 #define MOST_TEXT 4095 /* bytes of a text */
 
-/* A copy of the text whose parts are ended by zeros, and the list of a choice. */
+/* A copy of the text with its parts ended by zeros, and the list of a choice. */
 typedef struct {
     char text[MOST_TEXT + 1];
     double choices[SWI_HYPER_CHOICES];
@@ -16,7 +16,7 @@ typedef struct {
 } parts;
 
 /* Decimal, with a decimal point whatever the locale is: strtod reads 0x10, " 1" and "nan" too.
- * False where it is none; what is too large is infinite. */
+ * False: it is not one; what is too large is infinite. */
 static bool read_number(const char *text, double *out)
 {
     if (*text == '\0' || strspn(text, "+-.0123456789eE") != strlen(text))

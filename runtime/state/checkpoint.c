@@ -72,8 +72,8 @@ void swi_checkpoint_aim(sw_checkpoint *c, bool copy)
 
 /* ---- making ------------------------------------------------------------------------------ */
 
-/* What is no regular file is written in place, and has no generation: it could not promise that
- * a whole checkpoint is there at every moment. */
+/* A path that is no regular file is written in place, and has no generation: it could not
+ * promise that a whole checkpoint is there at every moment. */
 static sw_status check_path(const char *path, const char *call)
 {
     const size_t longest = sizeof((sw_checkpoint_found *)NULL)->path - SWI_GENERATION_DIGITS;

@@ -1,8 +1,8 @@
 /* Between the files of checkpoints.
  *
  * A save goes through three states. IDLE; TAKEN: models, knobs and loaders were copied;
- * WRITING: the writer has it, until it says how it ended. What the writer reads (the list, the
- * record, the blobs, the copy) is changed by the caller's thread alone, and only while nothing
+ * WRITING: the writer has it, until it says how it ended. The writer's sources (the list, the
+ * record, the blobs, the copy) are changed by the caller's thread alone, and only while nothing
  * is WRITING; the rest that both touch is under the mutex. */
 #ifndef SW_CHECKPOINT_INTERNAL_H
 #define SW_CHECKPOINT_INTERNAL_H

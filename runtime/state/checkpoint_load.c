@@ -169,7 +169,7 @@ static sw_status check_ready(const sw_checkpoint *c)
     return SW_OK;
 }
 
-/* What a file says of knobs is a number like any other: it may be one that cannot be. */
+/* A knob in a file is a number like any other: it may be one that no knob can have. */
 static sw_status check_knobs(const sw_checkpoint *c)
 {
     for (uint32_t g = 0; g < c->n_groups; g++) {
@@ -206,7 +206,7 @@ static void set_knobs(sw_checkpoint *c)
 static sw_status load_knobs(sw_checkpoint *c)
 {
     swi_checkpoint_keep_knobs(
-        c); /* those that the file does not have are told by swi_tensors_load */
+        c); /* swi_tensors_load reports those that the file does not have */
     for (uint32_t i = 0; i < c->n_of_models; i++) {
         const swi_tensor *t = &c->list.at[i];
         const swi_tensors_entry *entry = swi_tensors_find(c->found, t->name);
@@ -217,7 +217,7 @@ static sw_status load_knobs(sw_checkpoint *c)
     return check_knobs(c);
 }
 
-/* What the file has of models must be in the list. */
+/* The file's tensors of models must be in the list. */
 static sw_status check_names(const sw_checkpoint *c)
 {
     for (uint32_t i = 0; i < swi_tensors_count(c->found); i++) {

@@ -26,9 +26,9 @@ static sw_status check_models(const sw_checkpoint *c)
     return SW_OK;
 }
 
-/* The copy is in the order of the exec's own work. What another exec has left to do on a model
- * is waited for here, as a run does; and its next run waits for the copy, since the model was
- * last in our hands. */
+/* The copy is in the order of the exec's own work. Work that another exec has left to do on a
+ * model is waited for here, as a run does; and its next run waits for the copy, since the model
+ * was last in our hands. */
 static sw_status own_models(sw_checkpoint *c)
 {
     const uint64_t own = swi_target_of(c->exec)->queue;
@@ -163,7 +163,7 @@ sw_status sw_checkpoint_take(sw_checkpoint *c, uint64_t step)
 
 /* ---- writing ----------------------------------------------------------------------------- */
 
-/* What is put from now on is for the next save. */
+/* Blobs that are put from now on are for the next save. */
 static sw_status keep_blobs(sw_checkpoint *c)
 {
     for (uint32_t i = 0; i < c->n_blobs; i++) {

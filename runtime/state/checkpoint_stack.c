@@ -171,7 +171,7 @@ static const swi_tensors_entry *entry_of(const sw_checkpoint *c, const swi_tenso
                                                                                     : NULL;
 }
 
-/* What a file says of knobs may be a number that cannot be. */
+/* A knob in a file may be a number that no knob can have. */
 static sw_status check_knobs(const sw_checkpoint *c, const swi_stack *s, const float *values,
                              size_t n)
 {

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* What a file that is no safetensors file is, by its first `n` bytes, and how its tensors
+/* The kind of a file that is no safetensors file, by its first `n` bytes, and how its tensors
  * become one: "a GGUF file, ...". NULL: not known. */
 const char *swi_foreign_file(const unsigned char *first, size_t n);
 

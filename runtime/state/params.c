@@ -1,7 +1,7 @@
 /* Parameters and buffers of one model to and from a file of tensors.
  *
  * Saving writes a new file beside PATH, has it synced, and renames it: PATH is the old file or
- * the new one, with the mode that it had. What is no regular file is written in place. */
+ * the new one, with the mode that it had. Another kind of PATH is written in place. */
 #include "alloc/base/mem.h"
 #include "alloc/base/note.h"
 #include "alloc/base/sys.h"
@@ -83,7 +83,7 @@ sw_status sw_model_save(const sw_model *model, const char *path)
 
 /* ---- loading ----------------------------------------------------------------------------- */
 
-/* What the file does not hold is half written in a damaged model: it begins anew, as
+/* State that the file does not hold is half written in a damaged model: it begins anew, as
  * sw_model_ready leaves it; knobs are not written by runs. */
 static sw_status begin_anew(sw_model *model)
 {
@@ -106,8 +106,8 @@ static sw_status not_in_it(const swi_run_summary *run, const char *path, const c
             at >= sizeof names ? "..." : "");
 }
 
-/* What stands before the model's names in a checkpoint: nothing, or its name and a slash
- * where there are several. */
+/* The prefix of the model's names in a checkpoint: nothing, or its name and a slash where there
+ * are several. */
 static sw_status find_prefix(swi_tensors *file, const sw_model *model, char *to, size_t bytes)
 {
     swi_run_summary run;

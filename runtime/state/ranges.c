@@ -95,7 +95,7 @@ void swi_list_cut(swi_tensor_list *list, swi_list_mark end)
 
 /* ---- models ------------------------------------------------------------------------------ */
 
-/* What stands before an entry's name, after the prefix. */
+/* The word before an entry's name, after the prefix. */
 static const char *kind_of(swi_role role)
 {
     switch (role) {

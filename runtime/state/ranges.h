@@ -1,5 +1,5 @@
-/* What of models outlives a run, as one list of named tensors: for saving, loading, copying and
- * checkpoints. A list knows where the bytes lie: in models, or in host memory. */
+/* The part of models that outlives a run, as one list of named tensors: for saving, loading,
+ * copying and checkpoints. A list knows where the bytes lie: in models, or in host memory. */
 #ifndef SW_RANGES_H
 #define SW_RANGES_H
 

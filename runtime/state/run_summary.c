@@ -6,7 +6,7 @@
 
 #define RUN_TEXT_MAX ((uint64_t)16 << 20)
 
-/* A member of an object of `what`, whose key is given; *known says whether it was taken. */
+/* A member of an object of `what`, with the given key; *known says whether it was taken. */
 typedef sw_status take_member(sw_json_in *in, const char *key, void *what, bool *known);
 
 static sw_status get_bool(sw_json_in *in, bool *out)

@@ -1,5 +1,5 @@
-/* What the tensor "stepwell.run" of a checkpoint says, for those who list it: JSON of one
- * object; members that are not known are passed over. */
+/* The tensor "stepwell.run" of a checkpoint, for those who list it: JSON of one object; members
+ * that are not known are passed over. */
 #ifndef SW_RUN_SUMMARY_H
 #define SW_RUN_SUMMARY_H
 

@@ -1,5 +1,5 @@
 /* Opening a file of tensors: its header becomes a list of tensors, by offset, and of notes, and
- * is held against its checksum. What is announced is held against the file's size before memory
+ * is held against its checksum. Announced sizes are held against the file's size before memory
  * is taken, and what the file has against bounds, so a hostile file takes little. */
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
@@ -26,7 +26,7 @@ sw_status swi_tensors_get(swi_tensors *file, void *to, size_t bytes)
     return SW_OK;
 }
 
-/* The length of the header cannot be: whose file is it? */
+/* The length of the header cannot be: is it another kind of file? */
 static sw_status refuse_length(swi_tensors *file, uint64_t length)
 {
     const char *path = swi_tensors_path(file);

@@ -6,7 +6,7 @@
 #include "runtime/stepwell.h"
 #include <stdbool.h>
 
-/* What has more is refused: no header of 65,536 tensors needs it. */
+/* A longer header is refused: no header of 65,536 tensors needs it. */
 #define SWI_ST_HEADER_MAX ((size_t)16 << 20)
 #define SWI_ST_TENSORS_MAX 65536
 #define SWI_ST_NOTES_MAX 65536

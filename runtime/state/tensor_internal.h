@@ -1,4 +1,4 @@
-/* What the writer, the reader and the loader of files of tensors share. */
+/* Shared by the writer, the reader and the loader of files of tensors. */
 #ifndef SW_TENSOR_INTERNAL_H
 #define SW_TENSOR_INTERNAL_H
 
@@ -36,7 +36,7 @@ SW_MUST_USE sw_status swi_tensor_pour(const swi_tensor *tensor, swi_take_piece *
 
 /* Read exactly that many bytes; SW_FORMAT where there are fewer. */
 SW_MUST_USE sw_status swi_tensors_get(swi_tensors *file, void *to, size_t bytes);
-/* What the bytes of a tensor have for a checksum, against what they must have. SW_FORMAT names
+/* Compare the checksum of a tensor's bytes with the one that they must have. SW_FORMAT names
  * tensor and range. */
 SW_MUST_USE sw_status swi_tensors_check(const swi_tensors *file, const swi_tensors_entry *entry,
                                         uint64_t got);

@@ -40,7 +40,7 @@ static bool is_input(const swi_witness *w, uint32_t op, uint32_t root)
     return lists(w, w->program->trace.operands + node->first, node->n_in, root);
 }
 
-/* What the op says about the storage: 0 nothing, 1 it reads it, 2 it may write it. */
+/* The op's claim about the storage: 0 nothing, 1 it reads it, 2 it may write it. */
 static int listed_as(const swi_witness *w, uint32_t op, uint32_t root)
 {
     const swi_trace *t = &w->program->trace;
@@ -70,7 +70,7 @@ static uint32_t launched_with(const swi_witness *w, uint32_t op)
     return first->together != 0 ? op + first->apart : op;
 }
 
-/* What ops of optimizers hand to each other is not kept for backward, though some run there. */
+/* Values between ops of optimizers are not kept for backward, though some run there. */
 static bool is_kept_by(const swi_program *p, uint32_t made, uint32_t read)
 {
     const swi_node *maker = &p->trace.nodes[p->ops[made].node];
@@ -113,7 +113,7 @@ static void judge(session *a, const swi_touch *touch)
         *seen = (span){touch->op, by, by_first != 0 ? touch->op : by, false};
     if (seen->last < by)
         seen->last = by;
-    /* What one launch writes and then reads is open by then: the read is not seen. */
+    /* A region that one launch writes and then reads is open by then: the read is not seen. */
     const bool read = !touch->write || (by != touch->op && is_input(w, by, region->storage));
     if (read && is_kept_by(w->program, seen->maker, by))
         seen->backward_reads = true;
@@ -137,8 +137,8 @@ static bool plays(const swi_witness *w, uint32_t root, swi_role role)
     return false;
 }
 
-/* What behaviour says of a role: scratch, born by backward, kept for backward. Of what it says
- * nothing of, the storage's own. */
+/* The role that behaviour shows: scratch, born by backward, kept for backward. Where it shows
+ * none, the storage's own. */
 static swi_role role_seen(const swi_witness *w, uint32_t s, const span *seen)
 {
     const swi_trace *t = &w->program->trace;
@@ -351,6 +351,6 @@ sw_status swi_witness_access(swi_witness *w)
     SW_TRY(observe_placed(w, SWI_REGIONS_TAIL));
     compare_figures(w);
     SW_TRY(swi_witness_compare_breakdowns(w));
-    /* What is wrong at one end needs no second list of the same faults. */
+    /* A fault at one end needs no second list of the same faults. */
     return w->info.n_faults == faults ? observe_placed(w, SWI_REGIONS_HEAD) : SW_OK;
 }

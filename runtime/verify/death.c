@@ -1,7 +1,7 @@
 /* The death witness: the program runs in the exec's real arena at the planned offsets, and
  * after each op every byte that the plan calls dead or not yet born becomes NaN, before the
- * backward part all that is not kept for it. What an op computes must stay the same bit for bit
- * as where nothing overlays anything. Models and inputs are copies with the caller's layout. */
+ * backward part all that is not kept for it. An op's results must stay the same bits as where
+ * nothing overlays anything. Models and inputs are copies with the caller's layout. */
 #include "alloc/base/poison.h"
 #include "alloc/base/size.h"
 #include "runtime/verify/witness_internal.h"

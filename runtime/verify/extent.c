@@ -1,6 +1,6 @@
 /* The extent witness: how many bytes the kernels really use of each storage.
  *
- * Two runs from one state whose memory holds complementary patterns beforehand. A byte that
+ * Two runs from one state; their memory holds complementary patterns beforehand. A byte that
  * still holds the pattern in both was touched by neither; every other byte was written. Each
  * storage must be written whole, and nothing around it. A run that depends on what lay there
  * before reads bytes that no one wrote. */

@@ -2,8 +2,8 @@
  *
  * Each storage that the plan has live at its peak is overwritten at that moment, in a run of
  * its own, and what the step computes must change. A storage whose loss changes nothing was
- * live for nothing. What is born and dies at the peak op itself (its workspace) has no such
- * moment; that it is used, and how much of it, is the subject of the access and extent
+ * live for nothing. A storage that is born and dies at the peak op itself (its workspace) has
+ * no such moment; that it is used, and how much of it, is the subject of the access and extent
  * witnesses. */
 #include "runtime/verify/witness_internal.h"
 #include <string.h>
@@ -134,7 +134,7 @@ static uint32_t peak_op(const swi_witness *w)
     return at;
 }
 
-/* What the storage holds at the peak: the type of the last value written to it until then. */
+/* The storage's type at the peak: that of the last value written to it until then. */
 static sw_dtype dtype_at(const swi_witness *w, uint32_t root, uint32_t op)
 {
     const swi_trace *t = &w->program->trace;
@@ -167,8 +167,8 @@ static bool matters(session *n)
 }
 
 /* The ops whose results go nowhere but to operands that kernels leave unread, as a gradient
- * that comes to windows which miss the image. What these ops read changes nothing, and that is
- * right. An op whose results nothing lists is none of them. */
+ * that comes to windows which miss the image. The reads of these ops change nothing, and that
+ * is right. An op with results that nothing lists is not one of them. */
 static void find_idle(const swi_witness *w, bool *listed, bool *used, bool *idle)
 {
     const swi_trace *t = &w->program->trace;

@@ -5,7 +5,7 @@
  * this machine has; then the same bits from three threads, from immediate mode, in evaluation,
  * from slices, with and without in-place results, and in memory where dead bytes are NaN;
  * gradients that add up when the op is used twice or one value is several inputs, and that do
- * not depend on which of the others are wanted; and the bytes that are kept for backward. */
+ * not depend on which of the others are requested; and the bytes that are kept for backward. */
 #include "alloc/base/message.h"
 #include "kernels/rng.h"
 #include "runtime/verify/op_check.h"
@@ -37,8 +37,7 @@ void swi_check_say(swi_check *c, bool good, const char *what, const char *format
 /* ---- what instruction sets share ----------------------------------------------------------
  */
 
-/* A forward or gradient check under the instruction set that runs: a case tells of both once.
- */
+/* A forward or gradient check under the instruction set that runs: a case reports both once. */
 SW_PRINTF(4, 5)
 static void note_once(swi_check *c, swi_check_subject subject, bool good, const char *format,
                       ...)

@@ -39,7 +39,7 @@ typedef struct {
     double *exact;    /* from the reference, once for all instruction sets */
 } swi_check_output;
 
-/* What each instruction set is checked for: a case tells of all of them once. */
+/* The checks of each instruction set: a case reports each of them once. */
 typedef enum { SWI_CHECK_FORWARD, SWI_CHECK_GRADIENT, SWI_CHECK_SUBJECTS } swi_check_subject;
 typedef struct {
     uint32_t n_checks, n_failures;
@@ -86,7 +86,7 @@ enum {
     SWI_CHECK_HELD = 512 /* outputs are kept by another op too, until their gradient is there */
 };
 
-/* What one run leaves, in memory of the case. */
+/* The results of one run, in memory of the case. */
 typedef struct {
     void *out[SWI_CHECK_OUTPUTS];
     float *grad[SWI_CHECK_INPUTS]; /* NULL where it has no gradient */

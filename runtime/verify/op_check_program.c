@@ -63,9 +63,9 @@ static uint32_t first_backward(const swi_program *p)
     return p->n_ops;
 }
 
-/* Mark by root storage what the descriptor says about each. What a kernel leaves unread for its
- * shapes is not kept for it; of the operands that it names, those that the op has are counted.
- */
+/* Mark by root storage what the descriptor says about each. An operand that a kernel leaves
+ * unread for its shapes is not kept for it; of the operands that it names, those that the op
+ * has are counted. */
 static void mark(const swi_check *c, const swi_trace *t, unsigned char *marks)
 {
     const swi_node *f = forward_node(c, t);

@@ -116,7 +116,7 @@ void swi_access_recorder_free(swi_access_recorder *recorder);
 
 /* ---- the witnesses: SW_OK when the witnessing worked ------------------------------------- */
 
-/* What the access witness saw of one storage. */
+/* The access witness's record of one storage. */
 typedef struct {
     uint32_t first, last; /* ops that it lived in; last is n_ops for what leaves the run */
     size_t bytes;         /* 0: it did not live */

@@ -1,6 +1,6 @@
 /* Rooms: one address range in which every storage of a program has pages of its own between two
- * guard pages, so that what touches it can be told from what touches anything else, and nothing
- * overlays it. Models and inputs are copies: no witness writes to the caller's. */
+ * guard pages, so that an access shows which storage it is of, and nothing overlays it. Models
+ * and inputs are copies: no witness writes to the caller's. */
 #include "alloc/base/size.h"
 #include "runtime/verify/witness_internal.h"
 #include <string.h>

@@ -178,7 +178,7 @@ static void what_was_not_told_is_named(void)
             if (d != 3 || r != 1)
                 OK(sw_es_tell(es, d, r, 8.0f));
     REFUSED(sw_es_step(es, s.exec, &info), SW_INVALID,
-            "1 of 10 evaluations have not been told, the first is repeat 1 of direction 3");
+            "1 of 10 evaluations have no fitness yet, the first is repeat 1 of direction 3");
     OK(sw_es_tell(es, 0, 0, 5.0f)); /* again: the second counts */
     OK(sw_es_tell(es, 3, 1, 6.0f));
     info.size = 1;

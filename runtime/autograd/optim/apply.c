@@ -71,7 +71,7 @@ uint32_t swi_flag_of(sw_ctx *ctx, const sw_optimizer *o, uint32_t e)
                    : SWI_NONE;
 }
 
-/* What was kept is used: each gradient begins anew with its next contribution. */
+/* The kept gradients are used: each begins anew with its next contribution. */
 static sw_status clear_flags(sw_ctx *ctx, const sw_optimizer *o)
 {
     const uint32_t flags = swi_model_value(ctx, o->model, o->flags);
@@ -129,7 +129,7 @@ static sw_status accumulate(sw_ctx *ctx, const sw_optimizer *o)
     return ctx->status;
 }
 
-/* What optimizers append belongs to the step, wherever the step function does it. */
+/* Ops that optimizers append belong to the step, wherever the step function does it. */
 static void append_in_step(sw_ctx *ctx, const sw_optimizer *o, const char *call,
                            sw_status (*append)(sw_ctx *ctx, const sw_optimizer *o))
 {
@@ -290,7 +290,7 @@ static bool has_kept(const sw_optimizer *o)
     return false;
 }
 
-/* What the updates of one sw_update share; SWI_NONE: there is none. */
+/* Shared by the updates of one sw_update; SWI_NONE: there is none. */
 typedef struct {
     uint32_t scale, corrections[SWI_MAX_GROUPS];
     swi_finite_checks finite_checks;

@@ -260,7 +260,7 @@ static int spoilt_input(const sw_run_args *args)
     return -1;
 }
 
-/* What may help: a smaller rate does not where the data or the model are not finite. */
+/* Say what may help: a smaller rate does not where the data or the model are not finite. */
 static void advise(const sw_run_args *args, bool loss, char *to, size_t bytes)
 {
     const sw_model *whose = NULL;

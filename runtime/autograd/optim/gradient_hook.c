@@ -1,7 +1,7 @@
 /* Gradient hooks: a function of the program's own between a gradient and its update.
  *
- * What a hook appends runs when the update does. Of a released update it moves with it, right
- * after the last contribution to the gradient, so that no gradient lives longer for it. */
+ * The ops of a hook run when the update does. They move with a released update, right after the
+ * last contribution to the gradient, so that no gradient lives longer for them. */
 #include "runtime/autograd/optim/optimizer_internal.h"
 
 static swi_gradient_hook *hook_of(sw_ctx *ctx, const sw_model *model)
@@ -29,7 +29,7 @@ void sw_gradient_hook(sw_ctx *ctx, sw_model *model, sw_gradient_fn *fn, void *us
         (void)swi_stick(ctx, set_hook(ctx, model, fn, user));
 }
 
-/* What a hook returned takes the place of the gradient, if it can be one. */
+/* The value that a hook returned takes the place of the gradient, if it can be one. */
 static sw_status take(sw_ctx *ctx, const swi_entry *entry, sw_value made, uint32_t *gradient)
 {
     char a[SWI_SHAPE_TEXT], b[SWI_SHAPE_TEXT];

@@ -137,7 +137,7 @@ static sw_status make_numbers(sw_optimizer *o, const char *what, int64_t n, uint
     return *out != 0 ? SW_OK : o->model->declared;
 }
 
-/* What its steps are counted in: of the optimizer, or of each group. */
+/* The counters of its steps: of the optimizer, or of each group. */
 static sw_status make_powers(sw_optimizer *o, uint32_t g)
 {
     char what[24] = "powers";

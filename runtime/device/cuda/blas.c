@@ -6,8 +6,8 @@
  * the ways to add what was summed apart, those that add in place are left out.
  *
  * Strides that a plan did not know are asked for at their first launch, with the scratch that
- * is there. What the library cannot do, and what begins at an odd address, is left to gemm.cu.
- */
+ * is there. Products that the library cannot do, or that begin at an odd address, are left to
+ * gemm.cu. */
 #include "kernels/cuda/gemm.h"
 #include "runtime/device/cuda/host.h"
 #include <cublasLt.h>

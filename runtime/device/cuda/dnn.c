@@ -11,8 +11,8 @@
  * TF32 where the queue allows it), and whose sums are those of the formula: transforms
  * (Winograd's, Fourier's) have other terms, with other errors, and carry an infinity to places
  * that it does not belong to. A bias goes with the one algorithm that the library gives it to
- * without an activation. All else is left to own kernels, and so is what begins at an odd
- * address, for which the library might choose other kernels.
+ * without an activation. All else is left to own kernels, also what begins at an odd address,
+ * for which the library might choose other kernels.
  *
  * The library's handle takes time and memory, so it is made when a plan first has a
  * convolution. Where it cannot be made own kernels do the work. These functions are marked as

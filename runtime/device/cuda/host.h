@@ -1,4 +1,4 @@
-/* What the files of runtime/device/cuda share: the module's half on the host, in C. It calls
+/* Shared by the files of runtime/device/cuda: the module's half on the host, in C. It calls
  * CUDA and says what failed; it keeps no policy.
  *
  * The CUDA runtime is linked in; the driver is asked for by name (load.c), so that the module
@@ -134,7 +134,7 @@ size_t swi_cuda_workspace_scratch(size_t workspace); /* of scratch, so that it f
 void *swi_cuda_workspace_in(void *scratch, size_t bytes, size_t *capacity);
 bool swi_cuda_is_aligned(const void *operand);
 
-/* What a library is asked once and kept. A record begins with its shape, which has no
+/* Answers of a library, asked for once and kept. A record begins with its shape, which has no
  * holes. Adding moves records. */
 typedef struct {
     unsigned char *at;

@@ -1,4 +1,4 @@
-/* Cards: what is there, what is wanted, and one line where they differ. */
+/* Cards: what is there, what is required, and one line where they differ. */
 #include "runtime/device/cuda/host.h"
 #include <stdlib.h>
 #include <string.h>

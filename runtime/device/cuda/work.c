@@ -38,7 +38,7 @@ sw_status swi_cuda_queue_create(sw_cuda_device *device, sw_cuda_queue *out, bool
 {
     cudaStream_t stream;
     SW_TRY(swi_cuda_use(device));
-    /* What the program does on the default stream is no reason to wait. */
+    /* Work of the program on the default stream is no reason to wait. */
     const cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
     if (error != cudaSuccess)
         return swi_cuda_fail(error, "cudaStreamCreateWithFlags", "cuda:%d", device->ordinal);

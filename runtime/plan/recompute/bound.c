@@ -150,7 +150,7 @@ static void follow_op(cuts *c, uint32_t node, uint32_t t)
     }
 }
 
-/* What op t reads and writes is in memory anyway and is taken off the room, except for a
+/* Operands and results of op t are in memory anyway and are taken off the room, except for a
  * read that its result may overwrite. False: op t alone does not fit. */
 static bool find_slack(cuts *c, uint32_t t, bool mark)
 {
@@ -302,7 +302,7 @@ static void prove(cuts *c, int64_t cost_scaled, int64_t scale)
         c->least = (uint64_t)cost;
 }
 
-/* What the room of op t proves. */
+/* Note what the room of op t proves. */
 static void look_at(cuts *c, uint32_t t)
 {
     (void)find_slack(c, t, true);

@@ -2,8 +2,8 @@
  *
  * As in Beaumont, Eyraud-Dubois, Herrmann, Joly, Shilova (2019), "Optimal checkpointing for
  * heterogeneous chains", with two changes: a program that branches is a chain of borders,
- * each with the set of items that cross it; and what an item's neighbours still need is told
- * apart, so that a node that is not read again is not run again.
+ * each with the set of items that cross it; and what an item's neighbours still need is
+ * distinguished, so that a node that is not read again is not run again.
  *
  * again(i, j, room): the least cost of running the groups j .. i + 1, when groups above j are
  * done and all items that nodes i + 1 .. j and their groups read from before them are there.
@@ -13,10 +13,10 @@
  *   groups up to s read held back, and again(i, s, room) after it.
  * last(i, room) is the same for j = n in the first pass, where running a node costs nothing.
  *
- * What crosses border s may be read by groups on both sides (an activation's result: by its own
- * gradient, and by the next layer's): the `both` of s. Those of i may be held anyway, by what
- * waits for groups up to i, and then take no room here; those of j may still be there from what
- * ran before, and then need not be made. So again comes in four kinds, last in two.
+ * An item that crosses border s may be read by groups on both sides (an activation's result: by
+ * its own gradient, and by the next layer's): the `both` of s. Those of i may be held anyway,
+ * by what waits for groups up to i, and then take no room here; those of j may still be there
+ * from what ran before, and then need not be made. So again comes in four kinds, last in two.
  *
  * Rooms are counted in levels of `quantum` bytes, and some sums are estimates (the rounding, an
  * item that a skip connection shares): so the program gives schedules for all levels, and what
@@ -181,8 +181,8 @@ static uint32_t nearest(const program *d, size_t bytes)
     return up(d, bytes > d->quantum / 2 ? bytes - d->quantum / 2 : 0);
 }
 
-/* Bytes that are kept while an inner part runs: of `a` and `b` (NULL: none). What others
- * hold is left out, and so is what lives at the end, which is counted separately. */
+/* Bytes that are kept while an inner part runs: of `a` and `b` (NULL: none). Bytes that others
+ * hold are left out, also those that live at the end: they are counted separately. */
 static size_t waiting(const program *d, kind v, uint32_t i, uint32_t j, const uint64_t *a,
                       const uint64_t *b)
 {
@@ -294,8 +294,8 @@ static choice checkpoint(const program *d, kind v, const scan *x, uint32_t i, ui
 
 /* ---- tables ------------------------------------------------------------------------------ */
 
-/* What follows a choice: the inner part with less room, then the left one with all of it (NULL:
- * none). */
+/* The parts after a choice: the inner part with less room, then the left one with all of it
+ * (NULL: none). */
 typedef struct {
     const float *inner, *left;
 } rows;

@@ -44,8 +44,8 @@ static size_t made_bytes(const swi_rc_problem *p, uint32_t op)
     return sum;
 }
 
-/* What `op` makes goes to the next maker alone and is no smaller than what that makes: keeping
- * it never pays, so both are one node. */
+/* The result of `op` goes to the next maker alone and is no smaller than what that makes:
+ * keeping it never pays, so both are one node. */
 static bool joins_next(const swi_rc_problem *p, const readers *r, uint32_t op, uint32_t next)
 {
     for (uint32_t k = 0; k < p->ops[op].n_makes; k++) {

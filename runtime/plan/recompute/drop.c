@@ -7,7 +7,7 @@
  * from being read. So each schedule is brought down to the peak of the next ones: at the step
  * that is highest, some item is there that has been read before and is read again later. It
  * goes, and its maker runs before that reader, with what must run for that. Of all items
- * the one is taken that costs least for each byte that it takes away above the wanted peak,
+ * the one is taken that costs least for each byte that it takes away above the required peak,
  * summed over all steps; again and again, until nothing is above. Repeats that save nothing
  * then go.
  *
@@ -27,8 +27,8 @@
 #define SMALL_SHARE 256u /* of the peak: items that are not worth it */
 #define MAX_DEPTH 256
 
-/* What a maker that runs again finds in memory: items that are read later anyway live in
- * any case. */
+/* How a maker that runs again gets its items: items that are read later anyway live in any
+ * case. */
 typedef enum {
     TAKE_BEHIND, /* items made after the highest step live longer */
     TAKE_READ,   /* what the maker itself reads stays longer */
@@ -54,7 +54,7 @@ typedef struct {
 
 /* A schedule's figures. */
 typedef struct {
-    uint64_t over, cost; /* bytes above the wanted peak, summed over all steps */
+    uint64_t over, cost; /* bytes above the required peak, summed over all steps */
     uint32_t worst;      /* the highest step */
 } figures;
 
@@ -247,7 +247,7 @@ static void take_out(swi_rc_schedule *s, uint32_t from, uint32_t n)
     s->n_steps -= n;
 }
 
-/* The item goes, and is made again in this way, as *best says where it costs least. */
+/* The item goes, and is recomputed in this way, as *best says where it costs least. */
 static sw_status try_way(session *x, swi_rc_schedule *s, const figures *now, const position *w,
                          uint32_t item, uint32_t *before, choice *best)
 {
@@ -288,7 +288,7 @@ static sw_status try_item(session *x, swi_rc_schedule *s, const figures *now, ui
     return SW_OK;
 }
 
-/* Bring s down to the wanted peak for less than `most`. */
+/* Bring s down to the required peak for less than `most`. */
 static sw_status bring_down(session *x, swi_rc_schedule *s, uint64_t most, bool *done)
 {
     figures now;
@@ -314,7 +314,7 @@ static sw_status bring_down(session *x, swi_rc_schedule *s, uint64_t most, bool 
     return SW_OK;
 }
 
-/* Leave repeats out, one by one, where nothing is above the wanted peak then. */
+/* Leave repeats out, one by one, where nothing is above the required peak then. */
 static sw_status thin(session *x, swi_rc_schedule *s)
 {
     uint32_t first = 0;

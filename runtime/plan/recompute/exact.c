@@ -4,12 +4,12 @@
  * A state is left by running an op: the next one of the program, or one that ran before, for
  * its cost. Nothing is dropped without need: holding more never hurts while it fits, so a set
  * is dropped just before the run that would not fit otherwise, and only sets of which no part
- * could stay. What nothing can read any more is dropped at once.
+ * could stay. An item that nothing can read any more is dropped at once.
  *
  * The estimate of what a state must still pay is what it has lost: makers of items that the
  * rest of the program reads and that are not held, the makers of what those read and is not
- * held, and so on, each once. A search under whose capacity swi_rc_bound proves more than is of
- * interest does not begin.
+ * held, and so on, each once. No search begins where swi_rc_bound proves more than is of
+ * interest under its capacity.
  *
  * Of the cheapest schedules one of least peak is found by searching again below the peak,
  * in halves, cut off at the cost that is known. */
@@ -116,7 +116,7 @@ static void find_makers(search *s, const uint32_t *bit_of)
     }
 }
 
-/* What may still be read before op t: by the program, and by what can be repeated for it. */
+/* Items that are still read before op t: by the program, and by what can be repeated for it. */
 static uint64_t alive_before(const search *s, uint32_t t, uint64_t alive)
 {
     for (uint32_t m = s->n_makers; m-- > 0;) {
@@ -229,7 +229,7 @@ static entry dequeue(search *s)
     return top;
 }
 
-/* What must still be paid; UINT64_MAX where something is lost for good. */
+/* The cost that must still be paid; UINT64_MAX where something is lost for good. */
 static uint64_t to_pay(const search *s, uint32_t next, uint64_t held)
 {
     uint64_t lost = s->wanted[next] & ~held, seen = 0, cost = 0;
@@ -381,7 +381,7 @@ static sw_status retrace(const search *s, uint32_t last, swi_rc_schedule *out)
     return swi_rc_follow(s->p, out);
 }
 
-/* What all sums of bytes are a multiple of. */
+/* The unit that all sums of bytes are a multiple of. */
 static size_t unit_of(const swi_rc_problem *p)
 {
     size_t unit = 0;

@@ -41,7 +41,7 @@ static sw_status take(swi_rc_parts *out, const swi_trace *t, const swi_order *or
     return SW_OK;
 }
 
-/* What the ops take with choice c, which `t` has now. */
+/* Look at what the ops take with choice c, which `t` has now. */
 static void look(swi_rc_parts *out, uint32_t c, const swi_trace *t, const swi_order *order)
 {
     for (uint32_t k = 0; k < out->n_ops; k++) {

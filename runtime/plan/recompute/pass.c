@@ -13,7 +13,7 @@
 #define EXACT_ITEMS 24u
 #define EXACT_NODES 150000u /* states of all searches of one program: well under a second */
 
-/* What schedules are laid out from. */
+/* The base from which schedules are laid out. */
 typedef struct {
     swi_program *p;
     swi_order *order; /* where that of the chosen one goes */
@@ -210,7 +210,7 @@ static sw_status try_lowest(const pass *x, const swi_rc_schedule *s, const char 
     return SW_OK;
 }
 
-/* The search again, as consider_searched had it: placed, a schedule whose peak is above the
+/* The search again, as consider_searched had it: placed, a schedule with its peak above the
  * limit may need less than those with a lower one. */
 static sw_status search_lowest(const pass *x, size_t peak, candidate *best)
 {

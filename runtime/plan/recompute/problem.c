@@ -1,4 +1,4 @@
-/* From a trace to the problem: which storages can be made again, and what lives besides. */
+/* From a trace to the problem: which storages can be recomputed, and what else lives. */
 #include "alloc/base/assert.h"
 #include "runtime/plan/recompute/pass.h"
 #include "alloc/base/mem.h"
@@ -48,7 +48,7 @@ static void count_writers(maker *m)
 }
 
 /* Running it a second time gives the same bytes and changes nothing else, and all it reads from
- * the step arena can be made again too, or lives to the end of the run. */
+ * the step arena can be recomputed too, or lives to the end of the run. */
 static bool repeats(const maker *m, const swi_node *node)
 {
     uint32_t made = 0;
@@ -190,7 +190,7 @@ static size_t taken_place(const maker *m, const swi_node *node, uint32_t i)
     return 0;
 }
 
-/* What comes and goes, summed up below. */
+/* Bytes that come and go, summed up below. */
 static void live_from(const maker *m, size_t *change, uint32_t from, const swi_storage *x)
 {
     if (from < m->n)

@@ -20,10 +20,10 @@
     ((uint64_t)4 << 20) /* of all schedules that are tried; measured: 30 ns each, so 0.13 s at \
                            most, and 0.3 ms for the 9,989 of mbconv */
 
-/* What is known of an item: reads by ops of the backward part, SWI_NONE where there is none. */
+/* Facts of an item: reads by ops of the backward part, SWI_NONE where there is none. */
 typedef struct {
     uint32_t last_forward, first, last;
-    bool gone;     /* not kept: made again */
+    bool gone;     /* not kept: recomputed */
     uint32_t made; /* the reader before which it was recomputed last; SWI_NONE: not yet */
 } item;
 

@@ -2,7 +2,7 @@
  * kept.
  *
  * A problem is the program without its kernels: ops in run order, and items - the storages that
- * can be made again, since one op alone writes each and may run again with the same result.
+ * can be recomputed, since one op alone writes each and may run again with the same result.
  * Everything else that lives in the step arena is fixed: bytes that are there whatever is
  * chosen.
  *
@@ -10,7 +10,7 @@
  * run in the program; these stand in ascending order and all are there. Every later occurrence
  * is a repeat, and costs. A read takes what the last run of the item's maker left; an item's
  * bytes are held from a run of its maker to the last read before the next run. So a schedule
- * says all: what is kept, what is made again, and what a step then peaks at.
+ * says all: what is kept, what is recomputed, and what a step then peaks at.
  *
  * Pure: no trace, no time, no randomness; equal problems give equal schedules. */
 #ifndef SW_RECOMPUTE_H

@@ -1,16 +1,16 @@
 /* A bound from several ops of the backward part at once.
  *
- * bound.c looks at one op: items that do not fit there are recomputed once. What lacks room
- * over many ops may have to run again several times, and what is made again for one of them
+ * bound.c looks at one op: items that do not fit there are recomputed once. Items that lack
+ * room over many ops may have to be made several times, and what is recomputed for one of them
  * may be in the way at the next. So the part of the program after the last op that makes an
- * item is cut into windows at ops with little room, and each byte that is held over such an
- * op pays a rent. Without the limit on bytes, and with the rents of the room given back, the
+ * item is cut into windows at ops with little room, and each byte that is held over such an op
+ * pays a rent. Without the limit on bytes, and with the rents of the room given back, the
  * cheapest choice bounds every schedule, whatever the rents are (Lagrange):
  *
  *   an item is there in a window where it is held over the op that opens it, or its maker runs
  *   in the window, where all that it reads is there; what ops of the window read must be there.
  *
- * That is a Steiner tree in a directed graph whose nodes are items in windows. Its cost is
+ * That is a Steiner tree in a directed graph; its nodes are items in windows. Its cost is
  * bounded by dual ascent (Wong 1984): of an item that must be there, take all from which it
  * comes for nothing. Some way leads into this set from outside; all such ways become cheaper by
  * what the cheapest costs, and the bound grows by as much; until it can be had for nothing. A
@@ -57,7 +57,7 @@ static uint32_t node_of(const session *s, uint32_t cut, uint32_t item)
 
 /* ---- where to cut ------------------------------------------------------------------------ */
 
-/* What lives while op t runs whatever is chosen; but what may lie where a read lay. */
+/* Bytes that live while op t runs whatever is chosen; but what may lie where a read lay. */
 static size_t floor_of(const session *s, uint32_t t, bool *reads)
 {
     const swi_rc_op *op = &s->p->ops[t];
@@ -133,7 +133,7 @@ static void choose_cuts(session *s, size_t *floors, uint8_t *state)
 
 /* ---- the graph --------------------------------------------------------------------------- */
 
-/* What op `cuts[k]` reads is in memory anyway and is taken off the room, except for a read
+/* The reads of op `cuts[k]` are in memory anyway and are taken off the room, except for a read
  * that its result may overwrite. */
 static void open_window(session *s, uint32_t k)
 {
@@ -280,7 +280,7 @@ static int64_t lift(session *s, uint32_t node)
     return n > 0 ? least : 0;
 }
 
-/* What the rents prove, scaled. */
+/* The bound that the rents prove, scaled. */
 static int64_t ascend(session *s)
 {
     int64_t sum = -set_prices(s);

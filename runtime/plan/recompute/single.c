@@ -250,7 +250,7 @@ static uint32_t end_of(const session *s, uint32_t c)
     return c + 1 < s->n_checks ? s->checks[c + 1] + 1 : s->p->n_ops;
 }
 
-/* What the most room after check c has for repeats. */
+/* The most room for repeats after check c, up to the next one. */
 static size_t slack_behind(const session *s, uint32_t c)
 {
     size_t least = SIZE_MAX;

@@ -25,7 +25,7 @@ struct sw_es {
     void *shape_user;
     uint32_t *sigmas; /* by entry of the model; NULL: not snes */
     uint32_t n_sigmas;
-    /* Of the generation: fitness in the order (repeat, direction); which of them were told,
+    /* Of the generation: fitness in the order (repeat, direction); which of them are known,
      * later their order by rank, then for snes the weights of squares; the weights of
      * directions. */
     float *fitness;
@@ -46,10 +46,10 @@ static inline size_t swi_es_evaluations(const sw_es *es)
 /* Memory of a generation, once; exec NULL: without a budget. */
 sw_status swi_es_reserve(sw_es *es, sw_exec *exec);
 
-/* Nothing of the generation was told. */
+/* Forget the generation's fitness. */
 void swi_es_forget(sw_es *es);
 
-/* Figures of what was told; NaN and infinities become the worst. */
+/* Figures of the fitness that is known; NaN and infinities become the worst. */
 void swi_es_look(sw_es *es, sw_es_info *info);
 /* Weights of the directions (and of squares) from the fitness, which is used up. */
 sw_status swi_es_weigh(sw_es *es, float sigma);

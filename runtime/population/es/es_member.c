@@ -31,7 +31,7 @@ static sw_status perturb_piece(member *m, const swi_entry *entry, const swi_entr
     return swi_model_write(m->to, entry->offset + (size_t)first * size, theta, bytes);
 }
 
-/* What the op logit_scale makes of all logits, whose rows' sums stand after them. */
+/* The result of op logit_scale for all logits; `sums` has room for the sums of the rows. */
 static float scale_of(const float *logits, int64_t rows, int64_t cols, double *sums)
 {
     double sum = 0.0;

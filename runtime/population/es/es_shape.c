@@ -1,6 +1,6 @@
-/* What becomes of the fitness of a generation: figures, then the shaped fitness u of each
- * evaluation, then the weight of each direction: the sum of s u over its repeats, by 1 / (sigma
- * n) (stepwell.h). Sums go in float64 in the order of the evaluations. */
+/* From the fitness of a generation: figures, then the shaped fitness u of each evaluation, then
+ * the weight of each direction: the sum of s u over its repeats, by 1 / (sigma n) (stepwell.h).
+ * Sums go in float64 in the order of the evaluations. */
 #include "kernels/noise.h"
 #include "runtime/population/es/es_internal.h"
 #include <math.h>

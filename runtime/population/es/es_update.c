@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What the parameters of one update share. */
+/* Shared by the parameters of one update. */
 typedef struct {
     const sw_es *es;
     uint32_t weights, squares; /* values; squares: snes, else SWI_NONE */

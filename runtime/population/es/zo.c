@@ -259,7 +259,7 @@ static sw_status go_on(sw_zo *zo, sw_exec *exec, const sw_run_args *args, const 
     return SW_OK;
 }
 
-/* What is left of the perturbation no one knows. */
+/* No one knows what is left of the perturbation. */
 static sw_status damaged(sw_zo *zo, sw_status status)
 {
     char text[380];

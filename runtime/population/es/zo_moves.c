@@ -6,7 +6,7 @@
 #include "runtime/population/es/zo_internal.h"
 #include <string.h>
 
-/* What decides a program of a model: its variant, which the step function reads it from. So
+/* The variant of a model decides its program: the step function reads it from there. So
  * trainers of equal options share their programs. */
 typedef struct {
     swi_move move;

@@ -50,8 +50,8 @@ void swi_zo_sum_add(swi_zo_sum *sum, const void *bytes, size_t n)
         memcpy(sum->waits, p, n);
 }
 
-/* What waits counts as one block more, filled up with zeros; the number of bytes says how many
- * are meant. */
+/* The bytes that wait count as one block more, filled up with zeros; the number of bytes says
+ * how many are meant. */
 uint64_t swi_zo_sum_end(const swi_zo_sum *sum)
 {
     uint64_t lane[4], end = sum->n;

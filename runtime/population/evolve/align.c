@@ -103,7 +103,7 @@ static sw_status prepare_cols(swi_alignment *al, uint32_t i, fresh *to)
     return SW_OK;
 }
 
-/* What is not prepared stays, so that a second exchange is undoing the first one. */
+/* Parts that are not prepared stay, so that a second exchange undoes the first one. */
 static void exchange(swi_vertex *v, fresh *with)
 {
     const fresh old = {v->size, v->channels, v->height, v->width,

@@ -1,12 +1,12 @@
 /* Sizes that fit together.
  *
- * What must be equal: all inputs of an add, what an invariant vertex reads and gives, the parts
- * of a concat and the concat, channels of an image and groups of elements of its flattened
- * vector. Neurons that are tied by this are one unit; units that lie in the same vertices in
- * the same way, one after the other, are a cell. A vertex's outputs are a sequence of cells
- * (a cell may come more than once, and each unit of it may be several elements in a row, of a
- * flattened image), so every choice of cell sizes keeps everything equal. What remains is to
- * choose them: the solver finds the best one, exactly, by branch and bound over cells.
+ * These are equal: all inputs of an add, what an invariant vertex reads and gives, the parts of
+ * a concat and the concat, channels of an image and groups of elements of its flattened vector.
+ * Neurons that are tied by this are one unit; units that lie in the same vertices in the same
+ * way, one after the other, are a cell. A vertex's outputs are a sequence of cells (a cell may
+ * come more than once, and each unit of it may be several elements in a row, of a flattened
+ * image), so every choice of cell sizes keeps everything equal. It remains to choose them: the
+ * solver finds the best one, exactly, by branch and bound over cells.
  *
  * The objective is 0.1 times the sum plus 0.8 times the largest of |size - before| / before
  * over the sized vertices that nothing was wished of (NaiveNASlib's); of equals

@@ -1,4 +1,4 @@
-/* What sizes cost at least, where some variables have no value yet. Each row is as near to what
+/* The least cost of sizes, where some variables have no value yet. Each row is as near to what
  * it was as the bounds of its other variables let it; and what a row must differ, those of its
  * variables that have a vertex of their own pay for there. */
 #include "runtime/population/evolve/align_search.h"

@@ -138,8 +138,8 @@ typedef struct {
     uint32_t slot, sub;
 } swi_cursor;
 swi_cursor swi_cursor_of(const swi_alignment *al, uint32_t vertex);
-/* To the next element. What is between: SWI_EDGE_GLUED inside a channel, SWI_EDGE_SEAM between
- * parts, 0: the edge of *slot. False: there is none. */
+/* To the next element. *between: SWI_EDGE_GLUED inside a channel, SWI_EDGE_SEAM between parts,
+ * 0: the edge of *slot. False: there is none. */
 bool swi_cursor_next(swi_cursor *c, uint32_t *slot, uint8_t *between);
 
 bool swi_vertex_is_source(const swi_vertex *v);

@@ -1,5 +1,5 @@
-/* What numbers of units must fulfil: sizes of vertices, wishes, and groups of convolutions that
- * stay equal; and what other sizes cost. */
+/* Conditions on numbers of units: sizes of vertices, wishes, and groups of convolutions that
+ * stay equal; and the cost of other sizes. */
 #include "runtime/population/evolve/align_rows.h"
 
 #define MAX_SIZE_DEFAULT 4096
@@ -63,7 +63,7 @@ static sw_status end_row(swi_rows *b, swi_row row)
 
 /* ---- variables --------------------------------------------------------------------------- */
 
-/* What must stay: of the input, of the last vertex, and of shields. */
+/* These sizes must stay: of the input, of the last vertex, and of shields. */
 static bool is_fixed(const sw_genome *g, uint32_t i)
 {
     return i == 0 || i + 1 == g->n || (g->vertices[i].shield & SW_SHIELD_SIZE) != 0;

@@ -27,7 +27,7 @@ void swi_rows_add_term(swi_rows *b, uint32_t var, int64_t coef);
 void swi_rows_add_vertex(swi_rows *b, uint32_t vertex);
 bool swi_unit_begins_cell(const swi_alignment *al, uint32_t unit);
 
-/* What a grouped convolution reads and what it gives, of all that are concerned. */
+/* The inputs and outputs of the grouped convolutions that are concerned. */
 sw_status swi_groups_find(swi_alignment *al, swi_grouped **out, uint32_t *n);
 /* Cells that are alone in their groups become one variable (`var`: classes of cells); the
  * others are left in `x`. */

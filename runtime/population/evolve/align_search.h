@@ -10,7 +10,7 @@ typedef struct {
     int64_t rest;        /* their sum, where each costs least by itself */
 } swi_tail;
 
-/* What can take up a difference of a row's sum: a variable, or the row itself. */
+/* The place that can take up a difference of a row's sum: a variable, or the row itself. */
 typedef struct {
     uint32_t term;    /* SWI_ITSELF: the row */
     double rate;      /* what a difference of one costs at least */
@@ -53,7 +53,7 @@ bool swi_bounds_narrow(swi_bounds *b);
 sw_status swi_bounds_prepare(swi_scratch *scratch, swi_bounds *b);
 /* Bounds of variable v by its rows, as they are. */
 void swi_bounds_of(const swi_bounds *b, uint32_t v, int64_t *from, int64_t *to);
-/* What rows without variable v cost at least; v: the next one. */
+/* The least cost of rows without variable v; v: the next one. */
 swi_cost swi_cost_without(const swi_bounds *b, uint32_t v);
 /* All, with this value of it. Convex in z. */
 double swi_cost_with(const swi_bounds *b, const swi_cost *without, uint32_t v, int64_t z);

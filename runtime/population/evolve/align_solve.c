@@ -1,6 +1,6 @@
 /* Numbers of units: branch and bound over variables in their order.
  *
- * What a value costs at least is convex in it, so the values of a variable that may be better
+ * The least cost of a value is convex in it, so the values of a variable that may be better
  * than the best so far are a range. The search runs twice: first by the cheapest value of each
  * variable, until there is any solution; then outwards from the present values, with that one's
  * cost as the bound, so that the first of the best ones is found whatever the first run found.

@@ -4,8 +4,8 @@
 #include "runtime/population/evolve/align_internal.h"
 #include <string.h>
 
-/* What a vertex's outputs end with: a run of one unit. Elements that a new unit after it adds
- * to the vertex; 0: there can be none. */
+/* The end of a vertex's outputs: a run of one unit. Elements that a new unit after it adds to
+ * the vertex; 0: there can be none. */
 static uint64_t end_of(const swi_alignment *al, uint32_t vertex, uint32_t *unit)
 {
     const swi_aligned *v = &al->vertices[vertex];
@@ -151,7 +151,7 @@ static sw_status tie(swi_alignment *al, size_t k, bool *unequal)
 }
 
 /* New units of a later tie may come to one vertex of an earlier one: then that is made equal
- * again. What is unequal in the end is cut. */
+ * again. Units that are unequal in the end are cut. */
 sw_status swi_align_ties(swi_alignment *al)
 {
     const size_t n = al->opts->n_ties;

@@ -21,12 +21,12 @@
 #define SWI_EVOLUTION_PATH 1024
 #define SWI_WHY 200
 
-/* What a candidate takes: of a lane, and as a member. */
+/* Bytes that a candidate takes: of a lane, and as a member. */
 typedef struct {
     size_t arena, batch, member;
 } swi_candidate_need;
 
-/* What a child is accepted beside: nothing of it depends on threads. */
+/* The limits by which a child is accepted: none depends on threads. */
 typedef struct {
     swi_candidate_need most; /* the largest of each, of its generation and of the one before */
     size_t best;             /* without files: the state of the fittest so far */
@@ -51,7 +51,7 @@ typedef struct {
     bool there;
     void *block; /* without files */
     size_t bytes;
-    uint64_t generation; /* of its file: at whose begin the member was this */
+    uint64_t generation; /* of its file: at its begin the member was this */
     uint64_t sum;
 } swi_rest;
 
@@ -84,7 +84,7 @@ typedef struct {
     uint64_t ns;
     uint32_t slow;
     bool ended; /* trained no further */
-    /* What came of it. */
+    /* The results. */
     size_t measured;
     double fitness, order, objectives[SWI_MAX_OBJECTIVES];
     double loss, accuracy, train_accuracy;
@@ -241,7 +241,8 @@ sw_status swi_one_store(sw_evolution *e, swi_one *one, uint64_t generation);
  * it had when the generation ended. */
 sw_status swi_one_bytes(sw_evolution *e, const swi_one *one, unsigned char *scratch,
                         const unsigned char **out);
-/* Put a member aside whose generation has begun: its range ends, swi_one_load goes on there. */
+/* Put aside a member that has begun its generation: its range ends, swi_one_load goes on there.
+ */
 sw_status swi_one_pause(sw_evolution *e, swi_one *one);
 /* Keep a copy of a resident state as that of the best. */
 sw_status swi_best_store(sw_evolution *e, const swi_one *one);
@@ -283,7 +284,7 @@ typedef struct {
     const unsigned char *bytes; /* of its range */
 } swi_parent;
 
-/* What crossover gave, before its mutation: a net with bytes of its own. */
+/* The result of crossover, before its mutation: a net with bytes of its own. */
 typedef struct {
     sw_genome *genome;
     sw_net *net;
@@ -322,13 +323,13 @@ sw_status swi_first_again(sw_evolution *e, swi_one *one);
 /* ---- evolution_judge.c, evolution_next.c
  * -------------------------------------------------------------------- */
 
-/* Numbers and fitness of those of the wave, and the best, whose state is copied. */
+/* Numbers and fitness of those of the wave, and the best with a copy of its state. */
 sw_status swi_evolution_judge_wave(sw_evolution *e);
 /* Ranks of all, and history. */
 sw_status swi_evolution_judge(sw_evolution *e);
 /* Choose who goes on and who has children; the former are trained from now on. */
 sw_status swi_evolution_breed_begin(sw_evolution *e);
-/* One child; *ended: all are there, and so is the next generation. */
+/* One child; *ended: all are there, and the next generation too. */
 sw_status swi_evolution_breed(sw_evolution *e, bool *ended);
 
 /* ---- evolution_files.c, evolution_history.c ---------------------------------------------- */

@@ -66,7 +66,7 @@ static sw_status write_all(sw_json *j, const sw_evolution *e)
     return j->status;
 }
 
-/* What stands after the bytes that the sum is of. */
+/* Bytes after those that the sum is of. */
 enum { TAIL = 29 };
 static void tail_of(char to[TAIL + 1], const char *text, size_t n)
 {

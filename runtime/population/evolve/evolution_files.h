@@ -30,7 +30,7 @@ void swi_birth_write(sw_json *j, const char *key, const swi_birth *birth);
 sw_status swi_birth_read(sw_json_in *in, swi_birth *out);
 void swi_ops_write(sw_json *j, const swi_one *one);
 
-/* What a run with other values would not be the same run. */
+/* The options that must be equal where a run goes on. */
 void swi_options_write(sw_json *j, const sw_evolution *e);
 sw_status swi_options_read(sw_json_in *in, const sw_evolution *e);
 

@@ -26,8 +26,8 @@ static void drop_genome(swi_one *one)
     one->genome = NULL;
 }
 
-/* Open that attempt; *there false: its batch is larger than the data set. What was given is
- * refused then. */
+/* Open that attempt; *there false: its batch is larger than the data set. A genome that was
+ * given is refused then. */
 static sw_status open_attempt(sw_evolution *e, swi_one *one, uint32_t attempt, bool *there)
 {
     one->birth.attempt = attempt;

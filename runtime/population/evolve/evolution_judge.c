@@ -1,4 +1,4 @@
-/* What a generation is worth: numbers, fitness, ranks, and the best so far. */
+/* The worth of a generation: numbers, fitness, ranks, and the best so far. */
 #include "alloc/base/mem.h"
 #include "runtime/population/evolve/evolution.h"
 #include <math.h>

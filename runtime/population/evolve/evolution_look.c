@@ -1,4 +1,4 @@
-/* What callers see of an evolution: members, the best, nets of them, bytes. */
+/* An evolution as callers see it: members, the best, nets of them, bytes. */
 #include "alloc/base/mem.h"
 #include "runtime/model/model_bytes.h"
 #include "runtime/population/member_pool.h"

@@ -5,8 +5,8 @@
  * its parents and what lies between them, at most four members. Without files all members are
  * resident, and children are made beside them: twice the population of the largest member, one
  * in between, and the best so far. Both depend on the largest of each alone, so that a copy of
- * a parent always fits: a child can be refused, and the generation can still be filled. What is
- * left beyond that is for more lanes and more residents. */
+ * a parent always fits: a child can be refused, and the generation can still be filled. Memory
+ * beyond that is for more lanes and more residents. */
 #include "alloc/base/mem.h"
 #include "runtime/population/member_pool.h"
 #include "runtime/population/evolve/evolution.h"

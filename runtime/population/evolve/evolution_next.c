@@ -176,7 +176,7 @@ static sw_status be_alone(sw_evolution *e)
 }
 
 /* Who lies in the budget depends on threads, and what is accepted does not: a child that is
- * accepted and has no room beside the residents is made again when they are gone. */
+ * accepted and has no room beside the residents is made anew when they are gone. */
 static sw_status make_child(sw_evolution *e, uint32_t i)
 {
     const uint64_t counts[] = {e->next_id, e->mutants, e->refused};

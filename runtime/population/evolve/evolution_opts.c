@@ -116,7 +116,7 @@ static sw_status check_selections(const sw_evolution_opts *o, const char *call)
     return SW_OK;
 }
 
-/* What they refuse, they refuse now. */
+/* Selections refuse now what they would refuse later. */
 static sw_status try_selections(const sw_evolution_opts *o)
 {
     const size_t n = o->population, bytes = n * (sizeof(double) + sizeof(uint32_t));

@@ -227,7 +227,7 @@ static sw_status open_members(reader *r)
     return SW_OK;
 }
 
-/* What its genome takes is found out by opening it; then it needs no net. */
+/* Opening it finds out what its genome takes; then it needs no net. */
 static sw_status open_best(reader *r)
 {
     swi_one opened;
@@ -266,8 +266,7 @@ static void exchange(reader *r)
     swi_feeds_sweep(e);
 }
 
-/* What is lost of the history no run needs to go on: it ends after its last whole line then.
- */
+/* No run needs the lost part of a history to go on: it ends after its last whole line then. */
 static sw_status look_at_history(reader *r)
 {
     char path[SWI_EVOLUTION_PATH], why[SWI_EVOLUTION_PATH + 100];

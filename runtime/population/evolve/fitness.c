@@ -193,7 +193,7 @@ static int by_place(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* Objectives without the columns that are none; then rank, crowding, and places by them. */
+/* Objectives without the columns that are not used; then rank, crowding, and places by them. */
 static sw_status order(const swi_fitness_plan *p, const double *objectives, size_t n,
                        double *out, uint32_t *ranks, double *packed, double *crowding,
                        place *places)

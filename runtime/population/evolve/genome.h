@@ -81,7 +81,7 @@ void swi_genome_remove(sw_genome *genome, uint32_t i);
  */
 void swi_genome_redirect(sw_genome *genome, uint32_t from, uint32_t to);
 /* Set what follows of each vertex. SW_INVALID says what does not fit; *bad (or NULL) is the
- * vertex. What follows of it and of those after it is then undefined. */
+ * vertex. The results for it and for those after it are then undefined. */
 sw_status swi_genome_infer(sw_genome *genome, uint32_t *bad);
 /* All that a valid genome promises; infers too. *bad UINT32_MAX: of no vertex. */
 sw_status swi_genome_check(sw_genome *genome, uint32_t *bad);

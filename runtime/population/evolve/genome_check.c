@@ -1,4 +1,4 @@
-/* What a valid genome promises; names, hash, and the public view. */
+/* The promises of a valid genome; names, hash, and the public view. */
 #include "runtime/autograd/optim/optimizer_internal.h"
 #include "runtime/population/evolve/genome_internal.h"
 #include <math.h>

@@ -54,7 +54,7 @@ static inline bool swi_name_is_one(const char *name, size_t room, bool dots)
 #define SWI_GENOME_FORMAT "stepwell genome 1"
 #define SWI_TEXT_MAX ((size_t)8 << 20) /* bytes of a genome's or a space's text */
 
-/* What swi_genome_check looks at beside the vertices, one by one. */
+/* The subjects of swi_genome_check beside the vertices, one by one. */
 typedef enum {
     SWI_PART_NAME,
     SWI_PART_OPTIMIZER,

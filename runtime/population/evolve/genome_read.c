@@ -1,5 +1,5 @@
-/* Genomes out of text. What a line says is checked as it is read; what lines say together, such
- * as shapes that do not fit, after the last one, and is refused by the line concerned too. */
+/* Genomes out of text. Each line is checked as it is read, and lines together (shapes that do
+ * not fit) after the last one. Both are refused by the line concerned. */
 #include "runtime/population/evolve/genome_internal.h"
 #include "runtime/population/evolve/text_read.h"
 
@@ -50,7 +50,7 @@ static const char *const fields[FIELDS] = {
 #define ALWAYS (BIT(NAME) | BIT(KIND) | BIT(IN))
 #define WINDOW (BIT(KERNEL) | BIT(STRIDE))
 
-/* What a kind must have, and what it may have beside that and a shield. */
+/* The fields that a kind must have, and all that it may have. */
 static uint32_t fields_needed(const swi_vertex *v)
 {
     return ALWAYS | (swi_vertex_is_sized(v) ? BIT(SIZE) : 0) |
@@ -326,8 +326,8 @@ static sw_status read_top(sw_json_in *in, const char *key, void *context)
     }
 }
 
-/* What no single line shows. The input is refused where its shape stands, the last vertex where
- * it does. */
+/* Check what no single line shows. The input is refused where its shape stands, the last vertex
+ * where it does. */
 static sw_status check_whole(const sw_json_in *in, reader *r)
 {
     uint32_t bad = UINT32_MAX;

@@ -46,7 +46,7 @@ static sw_status grow_by(swi_child *c, double share, bool *exact)
     return swi_genome_check(c->genome, NULL);
 }
 
-/* Does it fit when it is grown by that? What was asked once is not asked again. */
+/* Does it fit when it is grown by that? The same is not asked twice. */
 static sw_status try_share(swi_child *c, growth *best, double share, bool *fits)
 {
     bool exact = false;

@@ -1,5 +1,5 @@
-/* What a net takes over from the nets of its genome's parents, by the lineage of its neurons.
- * All that can fail is done before the first byte is written. */
+/* The values that a net takes over from the nets of its genome's parents, by the lineage of its
+ * neurons. All that can fail is done before the first byte is written. */
 #include "alloc/base/assert.h"
 #include "alloc/base/size.h"
 #include "runtime/base/common.h"

@@ -33,7 +33,7 @@ static int64_t find_runs(const int32_t *map, int64_t n, swi_neighbours *out)
 
 /* ---- a row ------------------------------------------------------------------------------- */
 
-/* What each column of a row was, for rows of one group that come from one group. */
+/* The old place of each column of a row, for rows of one group that come from one group. */
 typedef struct {
     const swi_carry *m;
     int64_t group, group_from; /* that `pick` is of; -1: none yet */

@@ -30,7 +30,7 @@ SW_MUST_USE sw_status swi_utility_check(const sw_genome *genome, const sw_neuron
 
 /* ---- child.c: a child while it is made --------------------------------------------------- */
 
-/* What a mutation did. */
+/* The result of a mutation. */
 typedef struct {
     char vertex[SWI_VERTEX_NAME]; /* "": of optimizer or batch, or of all */
     char text[160];
@@ -52,7 +52,7 @@ typedef struct {
     bool asked; /* what it fits was asked of the genome as it is */
 } swi_child;
 
-/* What the child took besides the genome. */
+/* Free what the child took besides the genome. */
 void swi_child_end(swi_child *c);
 SW_MUST_USE sw_status swi_child_space(swi_child *c, const sw_search_space **out);
 /* A change begins: the genome may be edited. */

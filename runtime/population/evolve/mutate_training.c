@@ -30,7 +30,7 @@ static bool has_momentum(const char *optimizer)
     return strcmp(optimizer, "sgd") == 0 || strcmp(optimizer, "rmsprop") == 0;
 }
 
-/* The rate stays; so does momentum where the kind has one. */
+/* The rate stays, and the momentum where the kind has one. */
 sw_status swi_change_optimizer(swi_child *c, const sw_mutation *m, uint32_t v,
                                swi_change_note *note)
 {

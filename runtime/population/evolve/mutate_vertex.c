@@ -83,7 +83,7 @@ sw_status swi_add_vertex(swi_child *c, const sw_mutation *m, uint32_t v, swi_cha
 
 /* ---- one less ---------------------------------------------------------------------------- */
 
-/* What makes a vector of an image has to stay. */
+/* A vertex that makes a vector of an image has to stay. */
 bool swi_can_remove_vertex(const sw_genome *g, uint32_t v)
 {
     const swi_vertex *x = &g->vertices[v];

@@ -37,7 +37,7 @@ sw_value swi_activate(sw_ctx *ctx, int i, sw_value x);
 
 /* As sw_net_inherit, into the bytes of a model (or of a member's range) of `to`, from those of
  * the parents' nets (b NULL: one parent): bytes of whole models in host memory, which need not
- * be ready. What has no parent begins as sw_model_ready(seed) has it. */
+ * be ready. Values without a parent begin as sw_model_ready(seed) has them. */
 sw_status swi_net_inherit(const sw_net *to, unsigned char *bytes, const sw_net *a,
                           const unsigned char *a_bytes, const sw_net *b,
                           const unsigned char *b_bytes, uint64_t seed);

@@ -1,4 +1,4 @@
-/* What training a genome takes: its net, traced and planned as a member of a group is, and
+/* The price of training a genome: its net, traced and planned as a member of a group is, and
  * forgotten. */
 #include "alloc/base/size.h"
 #include "alloc/base/sys.h"

@@ -1,5 +1,5 @@
 /* Elements that moved: where each element of what vertices give was before an edit, from the
- * vertex whose elements moved on to those that read them by their columns. */
+ * vertex that lost its elements to those that read them by their columns. */
 #include "runtime/population/evolve/mutate.h"
 #include <string.h>
 

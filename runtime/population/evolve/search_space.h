@@ -14,7 +14,7 @@ void swi_search_space_free(sw_search_space *space);
  * the genome is as it was. */
 sw_status swi_space_insert(const sw_search_space *space, sw_genome *genome, uint32_t behind,
                            bool identity, swi_draws *draws, uint32_t *first, uint32_t *n);
-/* What the space says of optimizers, rates and batches. */
+/* The space of optimizers, rates and batches. */
 typedef struct {
     const char *const *optimizers; /* n_optimizers */
     int n_optimizers;

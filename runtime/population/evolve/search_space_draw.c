@@ -1,6 +1,6 @@
 /* Genomes out of search spaces: body, head and what is missing, then how they are trained.
  * Where something does not fit, another draw begins from the next stream of the seed; after
- * ATTEMPTS of them the space has no genome for the task, as far as can be told. */
+ * ATTEMPTS of them the space has no genome for the task, as far as is known. */
 #include "runtime/population/evolve/search_space_internal.h"
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Draws of nodes: vertices are put at the end of a genome, whose shapes are known all the
- * while, since conditions and ties ask for them. What does not fit ends the draw. */
+ * while, since conditions and ties ask for them. A node that does not fit ends the draw. */
 #include "alloc/base/size.h"
 #include "runtime/population/evolve/search_space_internal.h"
 #include <stdio.h>
@@ -222,7 +222,7 @@ static sw_status draw_kind(swi_drawing *d, const swi_space_node *n, uint32_t *at
     }
 }
 
-/* What fails names the innermost node. */
+/* A failure names the innermost node. */
 sw_status swi_space_draw_node(swi_drawing *d, uint32_t node, uint32_t *at)
 {
     const swi_space_node *n = &d->space->nodes[node];

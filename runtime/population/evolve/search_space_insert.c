@@ -6,8 +6,8 @@
 
 /* ---- what begins as the identity --------------------------------------------------------- */
 
-/* What decides the numbers of vertex i, past new layers that begin as the identity. One that
- * was trained since is none any more. */
+/* The vertex that decides the numbers of vertex i, past new layers that begin as the identity.
+ * A layer that was trained since is not new any more. */
 static const swi_vertex *origin(const sw_genome *g, uint32_t i)
 {
     const swi_vertex *v = &g->vertices[i];

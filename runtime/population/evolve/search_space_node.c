@@ -246,7 +246,7 @@ static sw_status read_member(sw_json_in *in, const char *key, void *context)
     }
 }
 
-/* What a node must have, and what it may have beside that. */
+/* The fields that a node must have, and all that it may have. */
 static void fields_of(const swi_space_node *n, uint32_t *needed, uint32_t *allowed)
 {
     static const uint32_t more[SWI_SPACE_NODE_KINDS] = {

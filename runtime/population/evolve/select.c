@@ -1,5 +1,5 @@
 /* Selection: elite, stochastic universal sampling (Baker 1987) and tournaments, side by side
- * and in stages. What a stage selects is a list of indices, in which one may come more than
+ * and in stages. The selection of a stage is a list of indices, in which one may come more than
  * once; the next stage selects from that list. */
 #include "alloc/base/mem.h"
 #include "runtime/base/common.h"
@@ -55,8 +55,8 @@ static void elite(stage *s, const sw_selection *how, uint32_t *to)
 
 /* ---- stochastic universal sampling ------------------------------------------------------- */
 
-/* What each weighs: its fitness above the least one, or above 0; of those that are infinite all
- * the same, and nothing else anything. Shares of the largest, so that no sum overflows. */
+/* Weights: the fitness above the least one, or above 0. Where some are infinite, these weigh
+ * the same, and the others nothing. Shares of the largest, so that no sum overflows. */
 static double weigh(stage *s)
 {
     double least = 0, most = 0, sum = 0;

@@ -1,5 +1,5 @@
 /* Reading texts of genomes and spaces: fields of objects that are known, of the right type, and
- * there once. What is refused is SW_FORMAT, by line. */
+ * there once. A refusal is SW_FORMAT, by line. */
 #ifndef SW_TEXT_READ_H
 #define SW_TEXT_READ_H
 

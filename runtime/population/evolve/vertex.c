@@ -1,4 +1,4 @@
-/* What vertices are by themselves. */
+/* Vertices by themselves. */
 #include "runtime/population/evolve/genome.h"
 #include <string.h>
 
