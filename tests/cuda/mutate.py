@@ -358,7 +358,7 @@ class File:
         return sorted(verdict.items())
 
     def names(self):
-        """What each mutant is called in MUTANTS.md: its line, its change, and which one it is of those of the same words."""
+        """The name of each mutant in MUTANTS.md: its line, its change, and which one it is of those of the same words."""
         lines, seen, names = self.text.splitlines(), {}, []
         for _, _, _, what in self.found:
             _, number, change = what.split(":", 2)

@@ -302,7 +302,7 @@ int bench_budget(int argc, char **argv)
     const cli_command command = {
         .name = "bench budget",
         .usage = "[options]",
-        .about = "What keeping less costs: bytes, repeated arithmetic and time of three deep "
+        .about = "The cost of keeping less: bytes, repeated arithmetic and time of three deep "
                  "programs.",
         .options = options,
         .n_options = (int)(sizeof options / sizeof *options)};

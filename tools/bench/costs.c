@@ -197,8 +197,7 @@ int bench_costs(int argc, char **argv)
     };
     const cli_command command = {.name = "bench costs",
                                  .usage = "[options]",
-                                 .about =
-                                     "What the plan estimates for each op, beside the clock.",
+                                 .about = "The plan's estimate of each op, beside the clock.",
                                  .options = options,
                                  .n_options = sizeof options / sizeof *options};
     const int status = cli_parse(&command, argc, argv);

@@ -270,7 +270,7 @@ int bench_evolve(int argc, char **argv)
     const cli_command command = {
         .name = "bench evolve",
         .usage = "[options]",
-        .about = "What new architectures cost: plans, mutants, moved weights, first steps, "
+        .about = "The cost of new architectures: plans, mutants, moved weights, first steps, "
                  "pauses; and a search against random nets.",
         .options = options,
         .n_options = sizeof options / sizeof *options};

@@ -286,8 +286,9 @@ int bench_speed(int argc, char **argv)
             "members the ops are those of one, on one thread.\n"
             "--control: after each step each thread computes on registers for as long. After "
             "every 16 steps come 16 times reads and writes, as long and over as many bytes as "
-            "the step's model, arena and batch have, an equal share of each thread. What slows "
-            "memory on a shared machine slows these as well: above their p99/median, a step "
+            "the step's model, arena and batch have, an equal share of each thread. All that "
+            "slows memory on a shared machine slows these as well: above their p99/median, a "
+            "step "
             "has a tail of its own.\n"
             "tests/torch/speed.py takes turns with PyTorch and JAX."};
     int status = cli_parse(&command, argc, argv);

@@ -23,7 +23,7 @@ static const char notes[] =
     "number of threads and every --memory-budget.\n"
     "With --memory-budget all members fit or wait: those that wait take turns in a slot of "
     "each "
-    "thread, and lie outside of the budget in between. What a single member needs is known "
+    "thread, and lie outside of the budget in between. The needs of each member are known "
     "before the first step; what does not fit is refused there.\n"
     "Example: stepwell pbt --data idx:mnist --model mlp --hidden 64 --optimizer momentum "
     "--members 10 --epochs 2 lr=log:0.001..1 momentum=uniform:0..0.99 hidden=int:16..256\n"

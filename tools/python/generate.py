@@ -294,7 +294,7 @@ class Writer:
 
     def all(self, version, defines):
         p = self.parsed
-        yield '"""What <stepwell.h> declares. Written by generate.py from the header: do not edit."""'
+        yield '"""The declarations of <stepwell.h>. Written by generate.py from the header: do not edit."""'
         yield "from ctypes import (POINTER as P, " + ", ".join(sorted(set(BASE.values()) | {"c_char_p", "c_void_p"})) + ")"
         yield "from enum import IntEnum as _IntEnum"
         yield ""

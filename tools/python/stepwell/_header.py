@@ -1,4 +1,4 @@
-"""What <stepwell.h> declares. Written by generate.py from the header: do not edit."""
+"""The declarations of <stepwell.h>. Written by generate.py from the header: do not edit."""
 from ctypes import (POINTER as P, c_char, c_char_p, c_double, c_float, c_int, c_int16, c_int32, c_int64, c_int8, c_size_t, c_uint16, c_uint32, c_uint64, c_uint8, c_void_p)
 from enum import IntEnum as _IntEnum
 
