@@ -181,8 +181,8 @@ sw_status sw_file_size(sw_file *file, uint64_t *bytes)
     return SW_OK;
 }
 
-/* One read or write of a file whose other end decides how long; what POLLOUT promises is room
- * for PIPE_BUF bytes. */
+/* One read or write of a file, where the other end decides how long; what POLLOUT promises is
+ * room for PIPE_BUF bytes. */
 static ssize_t read_some(const sw_file *file, void *to, size_t bytes)
 {
     if (swi_file_hit())

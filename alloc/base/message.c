@@ -73,7 +73,7 @@ static const char *read_spec(const char *format, spec *out)
     return at;
 }
 
-/* The formats are those of callers, whose arguments the compiler has checked. */
+/* The formats are those of callers: the compiler has checked their arguments. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 #define PUT_VALUE(w, s, stars, value)                                                          \

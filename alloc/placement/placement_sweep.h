@@ -15,7 +15,7 @@ typedef struct {
     size_t *block; /* scratch, one per buffer: where its block begins */
 } swi_sweep;
 
-/* Place the buffers whose offset is SIZE_MAX above all that have one. Returns the height. */
+/* Place the buffers with offset SIZE_MAX above all that have another. Returns the height. */
 size_t swi_placement_sweep(const swi_sweep *s, size_t *offset);
 
 #endif

@@ -11,7 +11,7 @@ sw_param swi_layer_param(sw_model *model, const char *name, const char *part, sw
                          const char *init);
 
 /* May a layer of this type be applied? Then its scope has begun, which swi_layer_end() ends.
- * `named`: the parameter or buffer whose name it has. */
+ * `named`: the parameter or buffer of this name. */
 bool swi_layer_begin(sw_ctx *ctx, const char *type, const uint64_t *reserved, size_t n,
                      sw_param named);
 sw_value swi_layer_end(sw_ctx *ctx, sw_value y);

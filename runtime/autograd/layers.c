@@ -188,7 +188,7 @@ static void layer_scope(sw_ctx *ctx, sw_param weight)
 }
 
 /* May a layer of this type be applied? Then its scope has begun, which swi_layer_end() ends.
- * `named`: the parameter or buffer whose name it has. */
+ * `named`: the parameter or buffer of this name. */
 bool swi_layer_begin(sw_ctx *ctx, const char *type, const uint64_t *reserved, size_t n,
                      sw_param named)
 {

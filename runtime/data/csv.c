@@ -1,5 +1,5 @@
 /* CSV: numbers and a label per line. A file is read twice: once to count its samples and
- * classes and to check its lines, once to fill the data sets, whose size is known by then.
+ * classes and to check its lines, once to fill the data sets: their size is known by then.
  * Nothing of a file is kept but the record at hand. */
 #include "kernels/rng.h"
 #include "runtime/data/csv_internal.h"

@@ -41,7 +41,7 @@ struct sw_dataset {
     char *name;
 };
 
-/* Where sample i of a field begins, in an epoch whose first begins at element `place`. */
+/* Where sample i of a field begins, in an epoch with its first sample at element `place`. */
 static inline const unsigned char *swi_sample_at(const swi_field *field, size_t i, size_t place)
 {
     return field->data + (ptrdiff_t)i * field->stride +

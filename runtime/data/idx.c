@@ -59,7 +59,7 @@ static sw_status check_length(swi_source *source, uint64_t announced)
 }
 
 /* Open, check the header and the length, and stand at the first byte of the data. Of a
- * compressed file whose data are not read only the header is inflated. */
+ * compressed file, if its data are not read, only the header is inflated. */
 static sw_status open_checked(swi_source **out, const char *path, int rank, uint32_t *dims,
                               const sw_idx_opts *opts, bool header_only)
 {

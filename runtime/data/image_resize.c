@@ -68,7 +68,7 @@ static double triangle(double x)
     return x < 1.0 ? 1.0 - x : 0.0;
 }
 
-/* The span of pixel `o`, whose weights go to `to`. */
+/* The span of pixel `o`; its weights go to `to`. */
 static span span_of(const axis *a, int64_t o, int32_t *to)
 {
     const double scale = (double)a->in / (double)a->out, wide = support_of(a);

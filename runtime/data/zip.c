@@ -59,7 +59,7 @@ static sw_status read_end64(const swi_zip *zip, uint64_t end_at, place *list)
     return SW_OK;
 }
 
-/* From the last record whose comment ends with the file. */
+/* From the last record with a comment that ends with the file. */
 static sw_status find_end(const swi_zip *zip, const unsigned char *tail, size_t n, place *list)
 {
     for (size_t i = n >= END ? n - END + 1 : 0; i-- > 0;) {

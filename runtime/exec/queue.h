@@ -60,7 +60,7 @@ unsigned char *swi_queue_input(const swi_queue *queue, int i);
 sw_status swi_queue_use(const swi_queue *queue);
 /* Launch one op; a new phase begins with its first. With sync_ops it is over on return. */
 sw_status swi_queue_launch(swi_queue *queue, const swi_node *node, const sw_launch *launch);
-/* Op i of a program whose launch is resolved: with the next one, or nothing, where it is one of
+/* Op i of a program with its launch resolved: with the next one, or nothing, where it is one of
  * a pair. */
 sw_status swi_queue_launch_op(swi_queue *queue, const swi_frame *frame, uint32_t i);
 

@@ -36,7 +36,7 @@ static size_t fill(swi_queue *q, swi_slot *slot, const sw_run_args *args)
     return at;
 }
 
-/* Models whose knobs were set since the device had them last. */
+/* Models with knobs that were set since the device had them last. */
 static sw_status put_knobs(swi_queue *q, swi_slot *slot, const sw_run_args *args)
 {
     unsigned char *at = slot->pinned + q->slot_bytes;

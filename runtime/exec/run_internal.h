@@ -15,7 +15,7 @@ sw_status swi_enter(sw_exec *exec, const sw_run_args *args, const void *frame);
 /* Lay out and initialise models that are not ready; refuse damaged ones. */
 sw_status swi_make_ready(sw_exec *exec, const sw_run_args *args);
 
-/* The program whose metrics and outputs can be asked for; it stays although its key may go. */
+/* The program with the last run's metrics and outputs; it stays although its key may go. */
 void swi_exec_set_last(sw_exec *exec, swi_frame *frame);
 void swi_leave(sw_exec *exec, const sw_run_args *args);
 
@@ -46,7 +46,7 @@ typedef struct {
 } swi_need;
 swi_need swi_need_of(const sw_exec *exec, const sw_run_args *args, const swi_program *program);
 
-/* One run of a program whose memory is all there (the arena, backend->room), for models that
+/* One run of a program with all its memory there (the arena, backend->room), for models that
  * need no handle; the exec has been entered. No profile learns of it. *updated: an update may
  * have run. */
 sw_status swi_run_frame(sw_exec *exec, swi_frame *frame, const sw_run_args *args,

@@ -14,7 +14,7 @@ typedef struct {
     uint32_t version;      /* grows with each overwriting op (trace time) */
     uint32_t entry;        /* of the model, for model segments */
     uint32_t birth, death; /* run positions: first op that writes, last that touches */
-    uint32_t alias;        /* the storage whose place it takes, or itself */
+    uint32_t alias;        /* the storage that it takes the place of, or itself */
     swi_role role;
     sw_phase phase; /* of its birth */
     uint32_t layer; /* strings */
@@ -57,7 +57,7 @@ typedef struct {
     sw_phase phase;
     uint32_t layer;
     uint32_t stream;
-    uint32_t gradient_of; /* 1 + the forward node whose gradient it makes; 0: of none */
+    uint32_t gradient_of; /* 1 + the forward node that it makes a gradient of; 0: of none */
     uint8_t is_view, is_update, is_backward, writes_model;
     uint8_t release;   /* swi_release */
     uint8_t again;     /* runs a second time what a forward node has done: SWI_AGAIN_*; 0: no */

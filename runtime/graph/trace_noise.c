@@ -94,8 +94,7 @@ static sw_status add_noise(sw_ctx *ctx, uint32_t op, const uint32_t *in, int n_i
 /* ---- layers -------------------------------------------------------------------------------
  */
 
-/* y (1 + s sigma e) + b of a layer whose rows are dropped: y is the product without its bias.
- */
+/* y (1 + s sigma e) + b of a layer with dropped rows: y is the product without its bias. */
 static sw_status drop_rows(sw_ctx *ctx, const swi_noise_attrs *layer, uint32_t y, uint32_t bias,
                            bool is_image, uint32_t *out)
 {
@@ -115,7 +114,7 @@ static sw_status drop_rows(sw_ctx *ctx, const swi_noise_attrs *layer, uint32_t y
     return swi_apply(ctx, SW_OP_noise_affine, in, n, &a, NULL, 0, "noise", out);
 }
 
-/* y + s sigma e of a layer whose weight has no noise: x is not read again. */
+/* y + s sigma e of a layer without noise on its weight: x is not read again. */
 static sw_status shift_channels(sw_ctx *ctx, const swi_noise_attrs *layer,
                                 const swi_entry *bias, bool is_image, uint32_t *y)
 {

@@ -126,8 +126,8 @@ static void append_output(sw_ctx *ctx, const char *name, sw_value x, bool metric
     }
 }
 
-/* With noise a metric may have a number for each evaluation: an output, whose mean is the
- * metric. */
+/* With noise a metric may have a number for each evaluation: an output; its mean is the metric.
+ */
 static sw_value mean_of_evaluations(sw_ctx *ctx, const char *name, sw_value x)
 {
     const swi_value *v = swi_value_at(ctx, x);

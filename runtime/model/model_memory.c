@@ -212,7 +212,7 @@ sw_status sw_model_copy(sw_model *to, const sw_model *from)
     return status;
 }
 
-/* Take the model of an entry whose bytes are as many as the caller offers. */
+/* Take the model of an entry with as many bytes as the caller offers. */
 static sw_status take_entry(sw_param param, const void *at, size_t bytes, const char *what,
                             swi_entry **out)
 {

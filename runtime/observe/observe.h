@@ -37,8 +37,8 @@ int64_t swi_run_batch(const sw_run_args *args);
 /* A refusal: writes who held what into the profile, if there is one. */
 void swi_profile_denied(sw_exec *exec, const sw_run_args *args, bool running);
 
-/* The same for a refusal of the caller's own, whose program was planned: by what, "budget" or
- * "machine", and its bytes (0: not known). */
+/* The same for a refusal of the caller's own, after its program was planned: by what, "budget"
+ * or "machine", and its bytes (0: not known). */
 void swi_profile_refused(sw_exec *exec, const sw_run_args *args, const char *limited_by,
                          size_t limit_bytes, const char *message);
 

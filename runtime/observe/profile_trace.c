@@ -28,7 +28,7 @@ static uint64_t hash_of(const swi_trace *t)
     return hash;
 }
 
-/* The run as a program whose storages all live to its end; its lists lie at `block`. */
+/* The run as a program with storages that all live to its end; its lists lie at `block`. */
 static void as_program(swi_program *p, swi_trace *t, uint32_t n_ops, void *block)
 {
     *p = (swi_program){.trace = *t, .n_ops = n_ops};

@@ -11,7 +11,7 @@ int64_t swi_label_at(const sw_buffer *labels, int64_t row);
 /* Each is a class, or the one that is ignored. a: NULL where none is. */
 sw_status swi_check_labels(const char *op, const sw_buffer *labels, const swi_ce_attrs *a,
                            int64_t rows, int64_t cols);
-/* Rows whose label counts. */
+/* Rows with a label that counts. */
 int64_t swi_ce_counted(const sw_buffer *labels, const swi_ce_attrs *a, int64_t rows);
 
 /* Rows [first, first + rows) of the labels' rows. */

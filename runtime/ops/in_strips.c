@@ -186,7 +186,7 @@ static sw_buffer columns_in(const sw_buffer *b, const sw_buffer *weight, int64_t
                                                                : *b;
 }
 
-/* tile_update of columns [first, first + n), whose input is x. */
+/* tile_update of columns [first, first + n) of x. */
 static void tile_of(part *p, const sw_launch *l, const sw_buffer *x, double *bound,
                     int64_t first, int64_t n)
 {

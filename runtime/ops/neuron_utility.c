@@ -1,4 +1,4 @@
-/* The utility of neurons: a view of x whose backward passes the gradient on as it is, and
+/* The utility of neurons: a view of x. Its backward passes the gradient on as it is, and
  * averages |mean over positions of x dx| of each channel into a state of a model. A step
  * function that does not append it pays nothing; what it reads (x and its gradient) is there
  * when the rule runs, so updates may be released as ever.

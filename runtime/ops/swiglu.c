@@ -61,7 +61,7 @@ static sw_status both_kernel(const sw_launch *l)
     return SW_OK;
 }
 
-/* in: a, b, dy; or the one tensor, whose gradient has both, and dy */
+/* in: a, b, dy; or the one tensor (its gradient has both), and dy */
 static sw_status da_kernel(const sw_launch *l)
 {
     const int n = l->n_in - 1;

@@ -31,8 +31,8 @@ uint64_t swi_es_gradient_bound_operations(const sw_kernel_info *info);
 
 /* Operations of the two parts of a tile_update. */
 void swi_tile_operations(const sw_kernel_info *info, uint64_t *make, uint64_t *update);
-/* The two halves of a launch of one: the finite check, whose verdict is the last output, and
- * the tiles. Parameter, state and result may be ranges of columns of larger matrices. */
+/* The two halves of a launch of one: the finite check (its verdict is the last output), and the
+ * tiles. Parameter, state and result may be ranges of columns of larger matrices. */
 sw_status swi_tile_judge(const sw_launch *launch);
 sw_status swi_tile_apply(const sw_launch *launch);
 /* Does the bound that the check is given say enough, so that no operand is looked at? */

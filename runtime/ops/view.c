@@ -29,7 +29,7 @@ static sw_status reshape_infer(const sw_type *in, int n_in, const void *attrs, s
         s.dim[open] = n / known;
         known = n;
     }
-    /* A product of 0 hides dims whose strides would overflow. */
+    /* A product of 0 hides dims with strides that would overflow. */
     if (known != n || (open >= 0 && s.dim[open] < 0) ||
         !sw_size_elements(s.dim, s.rank, &known))
         SW_FAIL(SW_INVALID, "reshape: %s has %lld elements and cannot be %s",

@@ -13,7 +13,7 @@ void swi_pass_release(swi_trace *t, uint32_t *order, uint32_t n, bool all, uint6
 void swi_pass_own_finite_checks(swi_trace *t);
 /* Births, deaths and saved roles. read: n_values flags of scratch. */
 void swi_lifetimes(swi_trace *t, const uint32_t *order, uint32_t n, bool *read);
-/* The storage whose bytes s uses: itself, or the one whose place it took. */
+/* The storage that has the bytes of s: itself, or the one that it took the place of. */
 uint32_t swi_root_of(const swi_trace *t, uint32_t s);
 /* Bit k: output 0 may take the place of operand k where that dies; and is it of the right kind?
  */

@@ -119,7 +119,7 @@ struct sw_pbt {
     uint32_t *heap_at; /* position of a member in it */
     uint32_t *rank;    /* members that have a score, ascending by (score, index); in synch mode
                           as they were when the turn began */
-    uint32_t *queue;   /* synch: members whose report waits, in the order they came */
+    uint32_t *queue;   /* synch: members with a report that waits, in the order they came */
     double *fresh;     /* (h): values that are being found */
     double *trial;     /* (h): a candidate for them */
     double *points;    /* PB2: (SWI_POINTS, 3 + h): a ring of what was seen */

@@ -95,7 +95,7 @@ static uint64_t lines_of(const char *text, size_t bytes)
     return n;
 }
 
-/* The first `bytes` are those that were there, whose number and sum the state has. */
+/* The first `bytes` are those that were there: the state has their number and sum. */
 static sw_status check_sum(sw_pbt *p, const char *path, const char *text, size_t bytes)
 {
     const uint32_t sum = swi_log_sum(SWI_LOG_SUM, text, bytes);

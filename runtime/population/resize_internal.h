@@ -60,7 +60,7 @@ typedef struct {
     size_t n_map;
 } swi_sized;
 
-/* An axis whose positions stay where they are: of an input, an output, a loss. */
+/* An axis with positions that stay where they are: of an input, an output, a loss. */
 typedef struct {
     uint32_t axis;
     const char *what, *who; /* as for swi_axis_refuse */
@@ -86,8 +86,7 @@ typedef struct {
     uint32_t *comes_from; /* by class of `to`: class of `from`; SWI_NONE: new */
 } swi_axes;
 
-/* Is there such an axis, in a class whose lengths change? Is it one of a tensor of the model?
- */
+/* Is there such an axis, in a class with new lengths? Is it one of a tensor of the model? */
 bool swi_axis_is_resized(const swi_axes *axes, uint32_t axis);
 bool swi_axis_is_tensor(const swi_axes *axes, uint32_t axis);
 int64_t swi_axis_length(const swi_axes *axes, int side, uint32_t axis);

@@ -1,5 +1,5 @@
-/* Members that a checkpoint keeps: many of one layout, whose ranges are no models. The folder
- * of members says where they are and what stands beside them. */
+/* Members that a checkpoint keeps: many of one layout, with ranges that are no models. The
+ * folder of members says where they are and what stands beside them. */
 #ifndef SW_CHECKPOINT_STACK_H
 #define SW_CHECKPOINT_STACK_H
 

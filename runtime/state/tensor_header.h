@@ -24,7 +24,7 @@ typedef struct {
 /* Texts are UTF-8 without zero characters, terminated, and lie in the room of swi_st_parse. */
 typedef struct {
     sw_status (*tensor)(void *context, const swi_st_tensor *tensor);
-    /* A text of the metadata, whose closing quote is byte `end` of the header. */
+    /* A text of the metadata; its closing quote is byte `end` of the header. */
     sw_status (*note)(void *context, const char *key, const char *text, size_t end);
     void *context;
 } swi_st_visit;

@@ -12,7 +12,7 @@ typedef struct {
     swi_witness *w;
     const swi_regions *a;
     swi_regions b;
-    uint32_t first; /* op whose outputs differ between the runs */
+    uint32_t first; /* op with outputs that differ between the runs */
 } session;
 
 static bool untouched(const session *e, size_t at)

@@ -95,7 +95,7 @@ static double element(const void *from, sw_dtype dtype, int64_t i)
 
 /* ---- operands ---------------------------------------------------------------------------- */
 
-/* The same numbers as rows of a tensor whose last axis is longer by one at both ends. */
+/* The same numbers as rows of a tensor with a last axis that is longer by one at both ends. */
 static sw_status widen(swi_check *c, swi_check_operand *o)
 {
     const int rank = o->type.shape.rank;

@@ -58,7 +58,7 @@ SW_MUST_USE sw_status swi_rc_parts_fitting(const swi_rc_parts *parts,
                                            const swi_rc_schedule *schedule, size_t limit,
                                            uint32_t *choice);
 
-/* Replace p's trace and the order by the cheapest that was found whose arena is at most
+/* Replace p's trace and the order by the cheapest that was found with an arena of at most
  * p->limit bytes, laid out, and fill the figures of p->info that say what was done. `base`: the
  * trace, not laid out, with all updates released and all rows at once; `plain`: its order.
  * `fewest` and `most`: parts that ops may go through their rows in. Repeats that cost less than

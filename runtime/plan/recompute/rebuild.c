@@ -143,8 +143,8 @@ static void set_gone(session *s, uint32_t op, bool gone)
         s->items[s->p->makes[s->p->ops[op].makes + k]].gone = gone;
 }
 
-/* Mark the ops that have run again up to the peak and whose results are read at it or after
- * it. `again`: by item, whether a repeat has made what is there; `at_peak`: by op. */
+/* Mark the ops that have run again up to the peak with results that are read at it or after it.
+ * `again`: by item, whether a repeat has made what is there; `at_peak`: by op. */
 static void mark_at_peak(const session *s, bool *again, bool *at_peak)
 {
     uint32_t first = 0;

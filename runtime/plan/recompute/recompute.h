@@ -64,20 +64,20 @@ SW_MUST_USE sw_status swi_rc_append(swi_rc_schedule *schedule, uint32_t op);
 SW_MUST_USE sw_status swi_rc_copy(swi_rc_schedule *to, const swi_rc_schedule *from);
 void swi_rc_free(swi_rc_schedule *schedule); /* leaves it empty */
 
-/* The cheapest schedule whose peak is at most `capacity`, and of the cheapest ones one of least
- * peak, by best-first search over (op reached, items held). It takes at most *nodes states, and
- * leaves there how many it did not take. *found: the schedule is there, and none is cheaper;
- * its peak is the least if there are nodes left. Otherwise *least is still a proved bound of
- * the cost: no schedule under the capacity costs less (UINT64_MAX: there is none). `out` is
- * empty or a schedule, which goes. At most SWI_RC_EXACT_ITEMS items; SW_UNSUPPORTED for more.
- */
+/* The cheapest schedule with a peak of at most `capacity`, and of the cheapest ones one of
+ * least peak, by best-first search over (op reached, items held). It takes at most *nodes
+ * states, and leaves there how many it did not take. *found: the schedule is there, and none is
+ * cheaper; its peak is the least if there are nodes left. Otherwise *least is still a proved
+ * bound of the cost: no schedule under the capacity costs less (UINT64_MAX: there is none).
+ * `out` is empty or a schedule, which goes. At most SWI_RC_EXACT_ITEMS items; SW_UNSUPPORTED
+ * for more. */
 #define SWI_RC_EXACT_ITEMS 64u
 SW_MUST_USE sw_status swi_rc_exact(const swi_rc_problem *problem, size_t capacity,
                                    uint64_t *nodes, swi_rc_schedule *out, bool *found,
                                    uint64_t *least);
 
-/* No schedule whose peak is at most `capacity` costs less than this; UINT64_MAX: there is none,
- * whatever is repeated. Any number of items. */
+/* No schedule with a peak of at most `capacity` costs less than this; UINT64_MAX: there is
+ * none, whatever is repeated. Any number of items. */
 SW_MUST_USE sw_status swi_rc_bound(const swi_rc_problem *problem, size_t capacity,
                                    uint64_t *least);
 

@@ -44,7 +44,7 @@ static const struct {
                 {"standardised", SWI_SHAPE_STANDARDISED},
                 {"raw", SWI_SHAPE_RAW}};
 
-/* The index of a word in a table whose entries begin with their name. */
+/* The index of a word in a table of entries that begin with their name. */
 #define FIND(table, word, what, out)                                                           \
     do {                                                                                       \
         size_t k_ = 0;                                                                         \

@@ -266,7 +266,7 @@ static int64_t mismatch(const swi_row *row, int64_t at_rest)
                                  : 0;
 }
 
-/* Add a row whose terms before `tail` have this sum. */
+/* Add a row; its terms before `tail` have this sum. */
 static void add_row(swi_cost *c, const swi_row_state *r, uint32_t tail, int64_t sum)
 {
     const swi_tail *t = &r->tails[tail];

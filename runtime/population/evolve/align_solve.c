@@ -72,7 +72,7 @@ static int64_t cheapest(const range *r)
     return from;
 }
 
-/* Leave the values whose costs are below the limit: `least` is the cheapest one. */
+/* Leave the values with costs below the limit: `least` is the cheapest one. */
 static void narrow(range *r, int64_t least)
 {
     int64_t out = r->from - 1, in = least;

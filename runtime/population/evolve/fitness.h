@@ -25,8 +25,8 @@ sw_status swi_fitness_read(swi_fitness_plan *out, const sw_fitness *terms, size_
                            const char *call);
 /* Of a member that begins. */
 void swi_fitness_begin(swi_fitness_averages *averages);
-/* The objectives of a member whose numbers are known; its averages go on. False: one of them is
- * NaN or infinite, or the member was invalid before; *which is the first such term, UINT32_MAX
+/* The objectives of a member with known numbers; its averages go on. False: one of them is NaN
+ * or infinite, or the member was invalid before; *which is the first such term, UINT32_MAX
  * where it was invalid before, and the averages are as they were. */
 bool swi_fitness_of(const swi_fitness_plan *plan, const sw_candidate *candidate,
                     swi_fitness_averages *averages, double objectives[SWI_MAX_OBJECTIVES],

@@ -1,5 +1,5 @@
-/* Draws of nodes: vertices are put at the end of a genome, whose shapes are known all the
- * while, since conditions and ties ask for them. A node that does not fit ends the draw. */
+/* Draws of nodes: vertices are put at the end of a genome. Its shapes are known all the while,
+ * since conditions and ties ask for them. A node that does not fit ends the draw. */
 #include "alloc/base/size.h"
 #include "runtime/population/evolve/search_space_internal.h"
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* New vertices out of a space, between a vertex and those that read it. They are drawn into a
- * genome of their own, whose input is that vertex, and moved when they fit. */
+ * genome of their own with that vertex as its input, and moved when they fit. */
 #include "runtime/population/evolve/search_space_internal.h"
 
 #define ATTEMPTS 12

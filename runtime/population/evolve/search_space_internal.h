@@ -88,7 +88,7 @@ struct sw_search_space {
     int64_t batches[SWI_SPACE_CHOICES];
 };
 
-/* Fill a space whose text and path are there. */
+/* Fill a space that has its text and path. */
 sw_status swi_space_read(sw_search_space *space);
 
 /* ---- draws ------------------------------------------------------------------------------- */
