@@ -1,10 +1,10 @@
-/* stepwell help: the commands; the options of one; its manual page; completions for shells. */
+/* stepwell help: the commands; the options of one; its manual page; completions for bash. */
 #include "tools/cli/cli_page.h"
 #include <string.h>
 
 enum { MOST = 16 }; /* commands */
 
-static const char *const shells[] = {"bash", "zsh", "fish", NULL};
+static const char *const shells[] = {"bash", NULL};
 static const char environment[] = "STEPWELL_CUDA_MODULE is the file of the CUDA module, "
                                   "instead of the one beside the library. "
                                   "NO_COLOR, not empty, turns colours off.";
@@ -44,25 +44,23 @@ static cli_command commands_of(const cli_tool *tools, int n, cli_option *table)
                          .notes = environment};
 }
 
-static int print_completion(const cli_tool *tools, int n, const char *shell,
-                            const cli_command *own)
+static int print_completion(const cli_tool *tools, int n, const cli_command *own)
 {
-    const cli_page page = cli_page_named(shell);
     const cli_tool *last = NULL;
     cli_option table[MOST];
     const cli_command all = commands_of(tools, n, table);
     int status = CLI_DONE;
-    cli_begin_completion(page, &all);
+    cli_begin_completion(&all);
     for (int i = 0; i < n && status == CLI_DONE; i++)
         if (is_bench(&tools[i]))
             last = &tools[i];
         else
-            status = print_page(&tools[i], page);
-    cli_set_page(page);
+            status = print_page(&tools[i], CLI_PAGE_BASH);
+    cli_set_page(CLI_PAGE_BASH);
     cli_put_page(own);
     if (last != NULL && status == CLI_DONE)
-        status = print_page(last, page);
-    cli_end_completion(page); /* where that program is not there */
+        status = print_page(last, CLI_PAGE_BASH);
+    cli_end_completion(); /* where that program is not there */
     return cli_finish(status);
 }
 
@@ -87,19 +85,18 @@ int tool_help(const cli_tool *tools, int n, int argc, char **argv, const char **
         {"--man", NULL, CLI_FLAG, &man, NULL,
          "the manual page, for man -l; without a command that of stepwell", 0, 0, NULL},
         {"--completion", "SHELL", CLI_WORD, &shell, NULL,
-         "a script that completes the words of stepwell in a shell: bash, zsh or fish", 0, 0,
-         shells},
+         "a script that completes the words of stepwell in bash", 0, 0, shells},
     };
     const cli_command command = {
         .name = "help",
         .usage = "[COMMAND] [options]",
-        .about = "Show the options of a command, its manual page, or completions for a shell.",
+        .about = "Show the options of a command, its manual page, or completions for bash.",
         .options = options,
         .n_options = (int)(sizeof options / sizeof *options),
         .operand = name,
         .max_operands = 1,
         .notes = "In bash: source <(stepwell help --completion bash). An installation has the "
-                 "pages and scripts where man and the shells look for them.",
+                 "pages and the script where man and bash look for them.",
     };
     const int status = cli_parse(&command, argc, argv);
     if (status != CLI_GO)
@@ -107,7 +104,7 @@ int tool_help(const cli_tool *tools, int n, int argc, char **argv, const char **
     if (shell != NULL && (man || *name != NULL))
         return cli_error(CLI_USAGE, "--completion and %s exclude each other",
                          man ? "--man" : "COMMAND");
-    return shell != NULL ? print_completion(tools, n, shell, &command)
+    return shell != NULL ? print_completion(tools, n, &command)
            : man         ? print_man(tools, n, *name, &command)
                          : CLI_GO;
 }

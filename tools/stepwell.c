@@ -51,7 +51,7 @@ static void print_usage(FILE *to)
           to);
     for (int i = 0; i < N_TOOLS; i++)
         fprintf(to, "  %-8s %s\n", tools[i].name, tools[i].about);
-    fputs("  help     the options of a command, its manual page; completions for shells\n\n"
+    fputs("  help     the options of a command, its manual page; completions for bash\n\n"
           "  --help after a command lists its options\n  --version\n",
           to);
 }

@@ -214,9 +214,6 @@ static void pages_say_that_the_value_may_be_left_out(void)
         {CLI_PAGE_MAN, "\\fB\\-\\-every\\fR \\fIN|Ns\\fR\n"},
         {CLI_PAGE_BASH, "--resume) words='--resume --every --word --json "
                         "--fills-all-the-column --help' files=1 ;;\n"},
-        {CLI_PAGE_ZSH, "'--resume[go on]::FILE:_files'"},
-        {CLI_PAGE_FISH, "-l resume -F -d 'go on'\n"},
-        {CLI_PAGE_FISH, "-l every -x -d"},
     };
     operands = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

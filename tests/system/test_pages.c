@@ -78,37 +78,15 @@ static bool bash_has(const char *text, const char *command, const char *name)
     return false;
 }
 
-static bool zsh_has(const char *text, const char *command, const char *name)
-{
-    char word[80], option[80];
-    snprintf(word, sizeof word, "'%s') _arguments", command);
-    snprintf(option, sizeof option, "'%s[", name);
-    const char *from = strstr(text, word), *to = from != NULL ? strstr(from, " ;;\n") : NULL;
-    const char *at = from != NULL ? strstr(from, option) : NULL;
-    return at != NULL && at < to;
-}
-
-static bool fish_has(const char *text, const char *command, const char *name)
-{
-    char line[200];
-    snprintf(line, sizeof line, "from %s' -l %s ", command, name + 2);
-    return strcmp(name, "--help") == 0 || strstr(text, line) != NULL;
-}
-
 static void every_option_is_in_page_and_completions(void)
 {
-    static const struct {
-        const char *shell;
-        has_option *has;
-    } shells[] = {{"bash", bash_has}, {"zsh", zsh_has}, {"fish", fish_has}};
     for (size_t i = 0; i < N_COMMANDS; i++) {
         const char *help = printed_of("%s --help", commands[i]);
-        if (strcmp(commands[i], "bench") != 0) /* its help is a list of names */
-            (void)missing(help, printed_of("help --man %s", commands[i]), commands[i], man_has,
-                          true);
-        for (size_t k = 0; k < 3 && strcmp(commands[i], "bench") != 0; k++)
-            (void)missing(help, printed_of("help --completion %s", shells[k].shell),
-                          commands[i], shells[k].has, true);
+        if (strcmp(commands[i], "bench") == 0) /* its help is a list of names */
+            continue;
+        (void)missing(help, printed_of("help --man %s", commands[i]), commands[i], man_has,
+                      true);
+        (void)missing(help, printed("help --completion bash"), commands[i], bash_has, true);
     }
     const char *help = printed("bench place --help");
     (void)missing(help, printed("help --man bench"), "bench place", man_has, true);
@@ -121,10 +99,6 @@ static void a_missing_option_is_found(void)
     static const char help[] = "usage\n\n  --batch N   rows\n  --prompt TEXT   text\n";
     CU_ASSERT_EQUAL(missing(help, printed("help --man train"), "train", man_has, false), 1);
     CU_ASSERT_EQUAL(missing(help, printed("help --completion bash"), "train", bash_has, false),
-                    1);
-    CU_ASSERT_EQUAL(missing(help, printed("help --completion zsh"), "train", zsh_has, false),
-                    1);
-    CU_ASSERT_EQUAL(missing(help, printed("help --completion fish"), "train", fish_has, false),
                     1);
 }
 
@@ -254,23 +228,6 @@ static void words_are_completed_in_bash(void)
                  "%s: not '%s'", asked[i].words, asked[i].answer);
 }
 
-static void scripts_of_other_shells_are_read(void)
-{
-    static const char *const shells[] = {"zsh", "fish"};
-    bool any = false;
-    for (int i = 0; i < 2; i++) {
-        if (!is_here(shells[i]))
-            continue;
-        any = true;
-        const char *script = path_of("stepwell.completion");
-        CU_ASSERT_EQUAL(sw_shell("'%s' help --completion %s >'%s' && %s -n '%s'",
-                                 program_path(), shells[i], script, shells[i], script),
-                        0);
-    }
-    if (!any)
-        SW_SKIP("neither zsh nor fish is installed");
-}
-
 static const sw_test tests[] = {
     {"every option of a help is in its page and completions",
      every_option_is_in_page_and_completions},
@@ -279,6 +236,5 @@ static const sw_test tests[] = {
     {"pictures of the README are current", pictures_of_the_readme_are_current},
     {"the pages are sound roff", the_pages_are_sound_roff},
     {"words are completed in bash", words_are_completed_in_bash},
-    {"scripts of other shells are read", scripts_of_other_shells_are_read},
 };
 SW_SUITE("pages", tests)

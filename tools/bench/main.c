@@ -78,7 +78,7 @@ static int print_page(cli_page page)
     if (page == CLI_PAGE_MAN)
         cli_end_man(&names);
     else
-        cli_end_completion(page);
+        cli_end_completion();
     return cli_finish(status);
 }
 

@@ -9,14 +9,12 @@ typedef enum {
     CLI_PAGE_HELP,
     CLI_PAGE_MAN,         /* a whole page */
     CLI_PAGE_MAN_SECTION, /* the part of a page for one of several commands */
-    CLI_PAGE_BASH,        /* and below: the lines of one command in a script of completions */
-    CLI_PAGE_ZSH,
-    CLI_PAGE_FISH
+    CLI_PAGE_BASH         /* the lines of one command in a script of completions */
 } cli_page;
 
 /* The page that cli_parse() prints for --help from now on. */
 void cli_set_page(cli_page page);
-/* "man", "bash", "zsh" or "fish"; and the page of such a word, CLI_PAGE_HELP of none. */
+/* "man" or "bash"; and the page of such a word, CLI_PAGE_HELP of none. */
 const char *cli_page_word(cli_page page);
 cli_page cli_page_named(const char *word);
 cli_page cli_page_set(void);
@@ -29,10 +27,8 @@ void cli_begin_man(const cli_command *command);
 void cli_end_man(const cli_command *command);
 void cli_put_man_section(const cli_command *command);
 void cli_put_bash(const cli_command *command);
-void cli_put_zsh(const cli_command *command);
-void cli_put_fish(const cli_command *command);
 /* The parts of a script before the commands' lines, and after them. */
-void cli_begin_completion(cli_page page, const cli_command *commands);
-void cli_end_completion(cli_page page);
+void cli_begin_completion(const cli_command *commands);
+void cli_end_completion(void);
 
 #endif
