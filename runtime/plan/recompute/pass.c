@@ -281,10 +281,6 @@ static sw_status prove(const pass *x, uint64_t *least)
         return SW_OK;
     SW_TRY(swi_rc_single(x->problem, x->p->limit, &other, NULL));
     *least = other > *least ? other : *least;
-    if (*least == UINT64_MAX || !x->closely)
-        return SW_OK;
-    SW_TRY(swi_rc_rent(x->problem, x->p->limit, &other));
-    *least = other > *least ? other : *least;
     return SW_OK;
 }
 

@@ -89,12 +89,6 @@ SW_MUST_USE sw_status swi_rc_bound(const swi_rc_problem *problem, size_t capacit
 SW_MUST_USE sw_status swi_rc_single(const swi_rc_problem *problem, size_t capacity,
                                     uint64_t *least, swi_rc_schedule *out);
 
-/* The same from several ops of the backward part at once, each with a rent for what is
- * held over it: so it counts ops that must run again more than once. 0 where nothing is
- * proved. */
-SW_MUST_USE sw_status swi_rc_rent(const swi_rc_problem *problem, size_t capacity,
-                                  uint64_t *least);
-
 /* Schedules for falling peaks, whatever the capacity: found by dynamic programming over the
  * program as a chain (each border between two forward ops may be a checkpoint), then made
  * better one by one. Sorted by cost, each with a smaller peak than those before it; the first
