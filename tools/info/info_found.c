@@ -43,7 +43,8 @@ void found_free(found *f)
     f->tensor = NULL;
 }
 
-sw_status found_read(const found *f, sw_file *file, uint64_t at, void *to, size_t n)
+/* Exactly n bytes from byte `at` on. */
+static sw_status read_at(const found *f, sw_file *file, uint64_t at, void *to, size_t n)
 {
     size_t got = 0;
     if (at <= f->bytes && n <= f->bytes - at) {
@@ -161,7 +162,7 @@ static sw_status look_idx(found *f, sw_file *file, const unsigned char *head)
     f->says = "IDX, the format of MNIST";
     f->advice = "train --data idx:FOLDER reads the folder that has it";
     SW_TRY(found_add(f, &t));
-    SW_TRY(found_read(f, file, 4, dims, 4 * (size_t)head[3]));
+    SW_TRY(read_at(f, file, 4, dims, 4 * (size_t)head[3]));
     snprintf(t->type, sizeof t->type, "U8");
     t->rank = head[3];
     for (int i = 0; i < t->rank; i++) {
@@ -236,6 +237,9 @@ static const struct {
     {"\x89HDF\r\n\x1a\n", "hdf5", "HDF5, which Keras and h5py write",
      "safetensors.numpy.save_file(arrays, FILE) in Python writes arrays as a file that "
      "--load-params and info read"},
+    {"GGUF", "gguf", "GGUF, the format of llama.cpp",
+     "tensors of F32 can be written as safetensors by the gguf package of Python; "
+     "quantised ones are for inference alone"},
     {"swzo 1", "record", "the steps of a training of zeroth order",
      "stepwell train --replay FILE makes them again"},
     {"{\"format\": \"stepwell genome", "genome", "an architecture, as evolve writes them",
@@ -314,8 +318,6 @@ static sw_status look(found *f, sw_file *file, const unsigned char *head, size_t
         return SW_OK; /* the length of a header, and the header */
     if (begins(head, "\x93NUMPY"))
         return found_numpy(f, file);
-    if (begins(head, "GGUF"))
-        return found_gguf(f);
     if (begins(head, "PK\x03\x04") || begins(head, "PK\x05\x06"))
         return found_zip(f);
     if (look_named(f, head, n))

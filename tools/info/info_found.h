@@ -28,9 +28,8 @@ typedef struct {
     int n_notes;
     found_tensor *tensor;
     uint32_t n_tensors, cap_tensors;
-    uint64_t more_tensors; /* that are not listed */
-    bool whole;            /* it matches its checksum; false: it has none */
-    char damage[1200];     /* after what was read; "": none */
+    bool whole;        /* it matches its checksum; false: it has none */
+    char damage[1200]; /* after what was read; "": none */
 } found;
 
 /* Look at the file by its first bytes. With kind NULL it is one for swi_tensors_open, or
@@ -45,10 +44,6 @@ void found_note(found *f, const char *key, const char *format, ...) SW_PRINTF(3,
 SW_MUST_USE sw_status found_add(found *f, found_tensor **out);
 SW_MUST_USE sw_status found_numpy(found *f, sw_file *file);
 SW_MUST_USE sw_status found_zip(found *f);
-SW_MUST_USE sw_status found_gguf(found *f);
-/* Exactly n bytes from byte `at` on. */
-SW_MUST_USE sw_status found_read(const found *f, sw_file *file, uint64_t at, void *to,
-                                 size_t n);
 
 /* ---- what is said ------------------------------------------------------------------------ */
 

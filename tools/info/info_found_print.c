@@ -52,10 +52,8 @@ void found_print(const found *f)
     char path[1024];
     sw_utf8_clean(path, sizeof path, f->path);
     printf("%s: %s, %s bytes\n", path, f->says, cli_digits(f->bytes).text);
-    for (int i = 0; i < f->n_notes; i++) {
-        const bool own = strcmp(f->note[i].key, "property") == 0; /* has its name in its text */
-        printf("  %s%s%s\n", own ? "" : f->note[i].key, own ? "" : ": ", f->note[i].text);
-    }
+    for (int i = 0; i < f->n_notes; i++)
+        printf("  %s: %s\n", f->note[i].key, f->note[i].text);
     if (f->whole)
         puts("  whole: it matches its checksum");
     print_tensors(f);
