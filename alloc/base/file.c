@@ -303,20 +303,6 @@ static sw_status close_fd(const sw_file *file)
     return swi_file_refuse(file->path);
 }
 
-sw_status sw_file_reopen(sw_file *file, const char *path)
-{
-    bool waits = false;
-    const int fd = swi_file_hit() ? -1 : open_path(path, SW_FILE_WRITE, &waits);
-    if (fd < 0)
-        return swi_file_refuse(path);
-    const sw_status status = close_fd(file);
-    file->fd = fd;
-    file->waits = waits;
-    swi_file_tell(&(sw_file_event){
-        .kind = SW_FILE_OPENED, .file = file, .path = path, .mode = SW_FILE_WRITE});
-    return status;
-}
-
 sw_status sw_file_close(sw_file *file)
 {
     if (file == NULL)

@@ -145,17 +145,6 @@ sw_status sw_file_second_name(const char *path, const char *also)
     return SW_OK;
 }
 
-sw_status sw_file_link(const char *path, const char *also)
-{
-    const sw_status status = sw_file_second_name(path, also);
-    if (status != SW_UNSUPPORTED)
-        return status;
-    if (rename(path, also) != 0)
-        return swi_file_refuse(also);
-    swi_file_tell(&(sw_file_event){.kind = SW_FILE_RENAMED, .path = path, .to = also});
-    return SW_OK;
-}
-
 sw_status sw_folder_make(const char *path)
 {
     if (swi_file_hit() ||

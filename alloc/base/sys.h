@@ -56,10 +56,6 @@ SW_MUST_USE sw_status sw_file_take(sw_file **out, const char *path, bool empty);
 SW_MUST_USE sw_status sw_file_empty(sw_file *file);
 /* Remove the regular file at `path` unless it is locked, or locks are not known there. */
 void sw_file_sweep(const char *path);
-/* Go on in another file, created or emptied; messages still say the old path. The old one is
- * closed, and the status says whether its data reached the system; what cannot be opened leaves
- * the file as it was. Takes no memory. */
-SW_MUST_USE sw_status sw_file_reopen(sw_file *file, const char *path);
 /* Always closes; the status says whether the data reached the system. NULL is fine. */
 SW_MUST_USE sw_status sw_file_close(sw_file *file);
 /* Close without asking, for error paths. NULL is fine. */
@@ -87,9 +83,7 @@ SW_MUST_USE sw_status sw_file_name(sw_file *file, const char *path);
 /* Are both names those of one file? */
 bool sw_file_same(const char *path, const char *also);
 /* The file at `path` is at `also` too, in the place of what was there: one file with two names.
- * Where the system has no second names it is at `also` alone. */
-SW_MUST_USE sw_status sw_file_link(const char *path, const char *also);
-/* The same, but `path` stays: SW_UNSUPPORTED where the system has no second names. */
+ * SW_UNSUPPORTED where the system has no second names. */
 SW_MUST_USE sw_status sw_file_second_name(const char *path, const char *also);
 /* The file system of an open file, where a sync does not say that the data will be there: "a
  * network file system (NFS)". NULL: none of those that are known. */

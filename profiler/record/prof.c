@@ -39,14 +39,13 @@ sw_status swi_prof_write(sw_profile *p, const char *bytes, size_t n)
 {
     if (p->status != SW_OK || p->file == NULL)
         return p->status;
-    p->file_bytes += n;
     return swi_prof_stick(p, sw_file_write(p->file, bytes, n));
 }
 
 static sw_status write_out(void *context, const char *bytes, size_t n)
 {
     sw_profile *p = context;
-    return p->keeping ? swi_prof_keep_more(p, bytes, n) : swi_prof_write(p, bytes, n);
+    return swi_prof_write(p, bytes, n);
 }
 
 void swi_prof_flush(sw_profile *p)
@@ -179,8 +178,6 @@ static void write_header(sw_profile *p, const sw_prof_header *h)
 {
     sw_json *j = &p->json;
     char created[64];
-    if (p->keeps)
-        swi_prof_keep(p);
     write_time(created, sizeof created);
     sw_json_begin(j, '{');
     sw_json_put_string(j, "type", "header");
@@ -206,17 +203,12 @@ static void write_header(sw_profile *p, const sw_prof_header *h)
         sw_json_put_u64(j, "members", h->members);
     if (h->scores != NULL)
         sw_json_put_string(j, "scores", h->scores);
-    if (p->keeps) {
-        swi_prof_keep_header(p);
-        return;
-    }
     sw_json_end(j);
     sw_json_line(j);
 }
 
 static void write_heap(sw_profile *p)
 {
-    swi_prof_reserve(p, SWI_PROF_STEP_BYTES);
     sw_json_begin(&p->json, '{');
     sw_json_put_string(&p->json, "type", "heap");
     swi_prof_heap_put_report(&p->json);
@@ -230,7 +222,6 @@ static void write_end(sw_profile *p)
     sw_json *j = &p->json;
     if (!p->heap_recorded)
         write_heap(p);
-    swi_prof_reserve(p, SWI_PROF_STEP_BYTES);
     sw_json_begin(j, '{');
     sw_json_put_string(j, "type", "end");
     sw_json_put_string(j, "status", p->end_status[0] != '\0' ? p->end_status : "done");
@@ -250,16 +241,11 @@ static sw_status open_files(sw_profile *p, const sw_prof_header *header)
 {
     SW_TRY(sw_thread_start(&p->writer_thread, writer_thread, p, "sw-profile"));
     SW_TRY(sw_prof_heap_begin(&p->heap));
-    SW_TRY(sw_file_take(&p->file, header->path, p->max_bytes == 0));
-    if (p->max_bytes > 0)
-        SW_TRY(swi_prof_parts_take(p));
+    SW_TRY(sw_file_take(&p->file, header->path, true));
     if (access(statm_path, R_OK) == 0)
         SW_TRY(sw_file_open(&p->statm, statm_path, SW_FILE_READ));
     pthread_mutex_lock(&p->lock);
-    if (p->keeps)
-        swi_prof_first_part(p);
-    else
-        write_header(p, header);
+    write_header(p, header);
     swi_prof_flush(p);
     const sw_status status = p->status;
     pthread_mutex_unlock(&p->lock);
@@ -275,20 +261,16 @@ static void prepare_lock(sw_profile *p)
     (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* as sw_clock_ns */
     (void)pthread_cond_init(&p->wake, &attr);
     (void)pthread_condattr_destroy(&attr);
-    (void)pthread_rwlock_init(&p->files, NULL);
 }
 
 static void discard(sw_profile *p)
 {
     stop_writer_thread(p);
     sw_prof_heap_end(&p->heap);
-    swi_prof_parts_free(p);
-    sw_file_drop(p->before);
     sw_file_drop(p->file);
     sw_file_drop(p->statm);
     if (p->forks == sw_fork_number()) { /* else the writer_thread waits there for ever */
         (void)pthread_cond_destroy(&p->wake);
-        (void)pthread_rwlock_destroy(&p->files);
         (void)pthread_mutex_destroy(&p->lock);
     }
     sw_handle_give(p, SW_HANDLE_PROFILE, sizeof *p);
@@ -305,13 +287,7 @@ sw_status sw_prof_create(sw_profile **out, const sw_prof_header *header)
     p->event_room = header->path != NULL ? header->event_room : 0;
     p->every = header->every > 0 ? header->every : 1;
     sw_json_fixed(&p->json, p->buffer, sizeof p->buffer, write_out, p);
-    sw_status status = swi_prof_parts_begin(p, header);
-    if (status == SW_OK && p->keeps) {
-        write_header(p, header);
-        status = p->status;
-    }
-    if (status == SW_OK && header->path != NULL)
-        status = open_files(p, header);
+    const sw_status status = header->path != NULL ? open_files(p, header) : SW_OK;
     if (status != SW_OK) {
         discard(p);
         return status;
@@ -361,20 +337,15 @@ sw_status sw_prof_flush(sw_profile *p)
     return status;
 }
 
-/* Both files: a part may have ended since the last sync. The names of parts are in the folder,
- * where syncing may be impossible; nothing is lost by it but which part is the older one. */
-static sw_status sync_files(const sw_profile *p)
+/* The name is in the folder, where syncing may be impossible. */
+static sw_status sync_file(const sw_profile *p)
 {
-    if (p->before != NULL)
-        SW_TRY(sw_file_sync(p->before));
     SW_TRY(sw_file_sync(p->file));
     (void)!sw_folder_sync(sw_file_path(p->file));
     return SW_OK;
 }
 
-/* The lock is held for the flush alone: recording goes on while the system syncs. Who begins
- * another part waits for it with the lock, so with the lock the read lock is free at once.
- */
+/* The lock is held for the flush alone: recording goes on while the system syncs. */
 sw_status sw_prof_sync(sw_profile *p)
 {
     SW_TRY(sw_prof_check_fork(p));
@@ -382,11 +353,9 @@ sw_status sw_prof_sync(sw_profile *p)
     if (swi_prof_writes(p))
         swi_prof_flush(p);
     sw_status status = final_status(p);
-    (void)pthread_rwlock_rdlock(&p->files);
     pthread_mutex_unlock(&p->lock);
     if (status == SW_OK && p->file != NULL)
-        status = sync_files(p);
-    (void)pthread_rwlock_unlock(&p->files);
+        status = sync_file(p);
     return status;
 }
 
@@ -428,11 +397,6 @@ void sw_prof_plan_begin(sw_profile *p, const sw_prof_plan *x)
     if (!swi_prof_writes(p))
         return;
     sw_json *j = &p->json;
-    if (p->keeps)
-        swi_prof_keep(p);
-    p->plan_optional = x->trace;
-    if (!x->trace && x->n_ops > p->most_ops)
-        p->most_ops = x->n_ops;
     sw_json_begin(j, '{');
     sw_json_put_string(j, "type", x->trace ? "trace" : "plan");
     sw_json_put_u64(j, x->trace ? "trace" : "program", x->program);
@@ -518,15 +482,13 @@ void sw_prof_plan_value(sw_profile *p, const sw_tensor *v)
 
 bool sw_prof_plan_end(sw_profile *p)
 {
-    bool there = swi_prof_writes(p);
+    const bool there = swi_prof_writes(p);
     if (there) {
         sw_json_end(&p->json);
         sw_json_end(&p->json);
         sw_json_line(&p->json);
         (void)swi_prof_stick(p, p->json.status);
         swi_prof_flush(p);
-        if (p->keeps)
-            there = swi_prof_keep_plan(p);
     }
     pthread_mutex_unlock(&p->lock);
     return there;
@@ -541,7 +503,6 @@ void swi_prof_record(sw_profile *p, const char *type, void (*put)(sw_json *json,
     swi_prof_write_last(p);
     if (swi_prof_writes(p)) {
         const uint64_t now = sw_clock_ns();
-        swi_prof_reserve(p, SWI_PROF_LINE_BYTES / 2);
         sw_json_begin(&p->json, '{');
         sw_json_put_string(&p->json, "type", type);
         put(&p->json, x);
@@ -583,9 +544,8 @@ sw_status sw_prof_destroy(sw_profile *p)
         write_end(p);
         swi_prof_flush(p);
     }
-    (void)swi_prof_stick(p, sw_file_close(p->before));
     (void)swi_prof_stick(p, sw_file_close(p->file));
-    p->before = p->file = NULL;
+    p->file = NULL;
     const sw_status status = final_status(p);
     discard(p);
     return status;

@@ -6,10 +6,6 @@
  * profile's own where they do not. Several threads may record. A profile belongs to the process
  * that made it: a fork has the file, but not the thread.
  *
- * With max_bytes the file is written in parts: one that would pass them gets the name PATH.1,
- * in the place of the part before it, and the next one begins with the header and all plans
- * again, so that each is a profile for itself. PATH is there at any time.
- *
  * The first error of writing stays: later records are dropped, and flush and destroy return it.
  * Recording itself therefore never fails a step. */
 #ifndef SW_PROF_H
@@ -38,10 +34,8 @@ typedef struct {
     uint64_t seed;
     uint32_t event_room; /* of each exec's log; 0: no events are recorded */
     uint64_t every;      /* records of the first step and of each such one; 0: of all */
-    size_t max_bytes;    /* of the file: past it a new part begins (below); 0: no bound */
     uint64_t steps;      /* that the run will have; 0: not known */
     size_t budget_bytes; /* 0: none */
-    bool measures;       /* write nothing: sw_prof_least tells what max_bytes must be */
     uint64_t members;    /* of a population; 0: it is a run of one model */
     const char *scores;  /* of members: "validation accuracy"; NULL: not said */
 } sw_prof_header;
@@ -57,12 +51,9 @@ sw_status sw_prof_check_fork(const sw_profile *profile);
 uint32_t sw_prof_event_capacity(const sw_profile *profile);
 uint64_t sw_prof_every(const sw_profile *profile);
 uint64_t sw_prof_start_ns(const sw_profile *profile);
-/* The least max_bytes for the plans that were recorded. */
-size_t sw_prof_least(const sw_profile *profile);
 SW_MUST_USE sw_status sw_prof_flush(sw_profile *profile);
-/* Flush, and have the file synced, and the part before it. Any thread may call it while others
- * record; none of them waits for it but who begins another part. A sync that failed fails no
- * later record. */
+/* Flush, and have the file synced. Any thread may call it while others record, and none of them
+ * waits for it. A sync that failed fails no later record. */
 SW_MUST_USE sw_status sw_prof_sync(sw_profile *profile);
 /* The status in the end record of the run: "done" until this is called, "interrupted" or
  * "failed", and why (or NULL). Both are copied, `why` up to 511 bytes. */
@@ -106,7 +97,7 @@ void sw_prof_plan_layer(sw_profile *profile, const char *name);
 void sw_prof_plan_values(sw_profile *profile, const uint32_t *op_layer, const char *op_phase,
                          uint32_t n);
 void sw_prof_plan_value(sw_profile *profile, const sw_tensor *value);
-/* False: a trace that no part has room for is not recorded. */
+/* False: nothing is written any more. */
 bool sw_prof_plan_end(sw_profile *profile);
 
 /* The event log of a run. */

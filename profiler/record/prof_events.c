@@ -3,7 +3,6 @@
 #include "profiler/record/record.h"
 
 enum { LINE_EVENTS = 4096, CHUNK = 256, NUMBERS = 5 };
-#define HEAD_BYTES ((size_t)512) /* of a line, but for its events */
 
 static void put_log(sw_json *j, const sw_record *log, size_t n)
 {
@@ -28,7 +27,6 @@ static void write_part(sw_profile *p, const sw_prof_step *x, uint64_t part, size
                        size_t n)
 {
     sw_json *j = &p->json;
-    swi_prof_reserve(p, HEAD_BYTES + n * SWI_PROF_EVENT_BYTES);
     sw_json_begin(j, '{');
     sw_json_put_string(j, "type", "events");
     swi_prof_put_program(j, x->exec, x->program, x->trace);
@@ -44,23 +42,12 @@ static void write_part(sw_profile *p, const sw_prof_step *x, uint64_t part, size
     sw_json_line(j);
 }
 
-/* So many that a line of them fits any part of the file. */
-static size_t line_events(const sw_profile *p)
-{
-    const size_t fit = (swi_prof_part_bytes(p) - HEAD_BYTES) / SWI_PROF_EVENT_BYTES;
-    return fit < LINE_EVENTS ? fit : LINE_EVENTS;
-}
-
-void swi_prof_events(sw_profile *p, const sw_prof_step *x, size_t step_bytes)
+void swi_prof_events(sw_profile *p, const sw_prof_step *x)
 {
     const size_t n = x->events->n;
-    const size_t all =
-        HEAD_BYTES * (1 + n / LINE_EVENTS) + n * SWI_PROF_EVENT_BYTES + step_bytes;
-    if (all <= swi_prof_part_bytes(p))
-        swi_prof_reserve(p, all);
     uint64_t part = 0;
     for (size_t from = 0; from < n && swi_prof_writes(p); part++) {
-        const size_t most = line_events(p), some = n - from < most ? n - from : most;
+        const size_t some = n - from < LINE_EVENTS ? n - from : LINE_EVENTS;
         write_part(p, x, part, from, some);
         swi_prof_done(p, sw_clock_ns());
         from += some;

@@ -87,12 +87,6 @@ static bool changed(const sw_prof_heap *h)
     return !h->written || h->more || memcmp(h->heap, h->heap_written, sizeof h->heap) != 0;
 }
 
-size_t sw_prof_heap_bytes_max(const sw_prof_heap *h)
-{
-    const size_t capacity = 512; /* purposes and arenas */
-    return changed(h) ? capacity + SITES_AT_ONCE * SITE_BYTES_MAX : capacity;
-}
-
 void sw_prof_heap_put(sw_prof_heap *h, sw_json *j)
 {
     const uint64_t claims = sw_address_map_version();
@@ -107,12 +101,6 @@ void sw_prof_heap_put(sw_prof_heap *h, sw_json *j)
         put_arenas(j, h->arenas);
     }
     h->written = true;
-}
-
-void sw_prof_heap_again(sw_prof_heap *h)
-{
-    h->written = false;
-    memset(h->sites, 0, sizeof h->sites);
 }
 
 /* ---- the heap's backend ------------------------------------------------------------------ */

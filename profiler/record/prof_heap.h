@@ -26,14 +26,10 @@ void sw_prof_heap_end(sw_prof_heap *h);
 /* Looks at the counts: all below is about what they were then. */
 void sw_prof_heap_look(sw_prof_heap *h);
 size_t sw_prof_heap_sum(const sw_prof_heap *h); /* of all purposes */
-/* The members of a step record, as far as they changed: `heap`, `places`, `arenas`. At most
- * SW_PROF_HEAP_BYTES_MAX bytes, and few where nothing changed since the last look; more places
- * than that has room for come in the next record. */
-#define SW_PROF_HEAP_BYTES_MAX ((size_t)24 << 10)
+/* The members of a step record, as far as they changed: `heap`, `places`, `arenas`. Few
+ * bytes where nothing changed since the last look; places beyond what a record has room for
+ * come in the next one. */
 void sw_prof_heap_put(sw_prof_heap *h, sw_json *json);
-/* The next one has them all: who reads on from here knows nothing of those before. */
-void sw_prof_heap_again(sw_prof_heap *h);
-size_t sw_prof_heap_bytes_max(const sw_prof_heap *h);
 
 /* A record of the type "heap": what the backend says of each purpose and of the rest of the
  * process. The end of a profile writes one where none was written. */

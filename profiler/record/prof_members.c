@@ -18,16 +18,12 @@ static void put_shape(sw_json *j, uint32_t number, const sw_prof_shape *x)
     sw_json_open(j, "values", '[');
 }
 
-/* A part of the file needs it as it needs the plans. */
 uint32_t sw_prof_shape_begin(sw_profile *p, const sw_prof_shape *x)
 {
     pthread_mutex_lock(&p->lock);
     const uint32_t number = p->n_shapes++;
     if (!swi_prof_writes(p))
         return number;
-    if (p->keeps)
-        swi_prof_keep(p);
-    p->plan_optional = false;
     sw_json_begin(&p->json, '{');
     put_shape(&p->json, number, x);
     return number;

@@ -34,16 +34,11 @@ static void count_step(sw_profile *p, const sw_prof_step *x)
         p->measured_peak_bytes = x->peak_bytes;
 }
 
-/* Looks at the heap, and has the part of the file begun that its record goes into: what it may
- * take is known from then on, whatever other threads do. */
 static void open_step(sw_profile *p, const sw_prof_step *x)
 {
     sw_prof_heap_look(&p->heap);
-    const size_t clocks = x != NULL && x->op_ns != NULL ? SWI_PROF_CLOCK_BYTES * x->n_ops : 0;
-    const size_t step = SWI_PROF_STEP_BYTES + clocks + SWI_PROF_CLOSING_BYTES;
     if (x != NULL && x->events != NULL)
-        swi_prof_events(p, x, step + SW_PROF_HEAP_BYTES_MAX);
-    swi_prof_reserve(p, step + sw_prof_heap_bytes_max(&p->heap));
+        swi_prof_events(p, x);
 }
 
 /* The process's own bytes are asked for as rarely as the system is. */

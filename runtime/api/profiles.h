@@ -22,10 +22,7 @@ typedef struct {
                             counted. 0: 65536, which take 1 MiB */
     uint64_t every;      /* write what the first step and each such step measured, and the last;
                             peaks are of all. Evaluations are counted for themselves. 0: 1 */
-    size_t max_bytes;    /* a file that would pass this is renamed to PATH.1, in the place of an
-                            older one, and goes on in a new one, with header and plans again; both
-                            are profiles by themselves. `path` must be a regular file, or none yet.
-                            0: no bound */
+    size_t max_bytes;    /* no longer used, must be 0: else SW_UNSUPPORTED */
     uint64_t steps;      /* that the run will have and the limit that it is under, for who */
     size_t budget_bytes; /* watches it; 0: not known, and none */
     const char *normalise; /* how inputs become numbers, for the header; NULL or "": not said */
@@ -38,9 +35,7 @@ typedef struct {
  * grows has a name. A run or plan that is refused for memory (SW_NOMEM) leaves a record of who
  * holds it before it returns. */
 SW_MUST_USE SW_API sw_status sw_profile_create(sw_profile **out, const sw_profile_opts *opts);
-/* The least max_bytes for a profile of these n programs, which are planned where they are not
- * yet; all have the size of the first. With less the profile is refused, or ends at the plan
- * that has no room (SW_INVALID at its end). */
+/* No longer used: SW_UNSUPPORTED. */
 SW_MUST_USE SW_API sw_status sw_profile_least(sw_exec *exec, const sw_run_args *args, int n,
                                               const sw_profile_opts *opts, size_t *out);
 SW_MUST_USE SW_API sw_status sw_profile_flush(sw_profile *profile);

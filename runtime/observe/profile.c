@@ -23,6 +23,11 @@ static sw_status read_opts(sw_prof_header *out, const sw_profile_opts *given, co
 {
     sw_profile_opts opts;
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_profile_opts, &opts, given, call));
+    if (opts.max_bytes > 0)
+        SW_FAIL(SW_UNSUPPORTED,
+                "%s: sw_profile_opts.max_bytes must be 0: a profile has no parts; .every keeps "
+                "it small",
+                call);
     *out = (sw_prof_header){.path = opts.path,
                             .model = opts.model,
                             .device = opts.device != NULL ? opts.device : "cpu",
@@ -35,7 +40,6 @@ static sw_status read_opts(sw_prof_header *out, const sw_profile_opts *given, co
                                           : opts.event_room > 0 ? opts.event_room
                                                                 : EVENT_CAPACITY,
                             .every = opts.every,
-                            .max_bytes = opts.max_bytes,
                             .steps = opts.steps,
                             .budget_bytes = opts.budget_bytes,
                             .normalise = opts.normalise};
@@ -256,52 +260,15 @@ void swi_profile_plan(sw_exec *exec, const sw_run_args *args, swi_frame *f)
     (void)swi_profile_program(exec->rec.profile, &head, f->program, args);
 }
 
-static sw_status measure_plan(sw_profile *to, sw_exec *exec, const sw_run_args *given,
-                              size_t size)
-{
-    sw_run_args args;
-    swi_frame *f;
-    bool fresh;
-    if (given->size != size)
-        SW_FAIL(SW_INVALID,
-                "sw_profile_least: all sizes must be that of the first, %zu (got %zu)", size,
-                given->size);
-    SW_TRY(swi_read_args(&args, given, false, "sw_profile_least"));
-    SW_TRY(swi_enter(exec, &args, SW_FRAME));
-    const sw_status status = swi_exec_program(exec, &args, &f, &fresh);
-    if (status == SW_OK) {
-        const sw_prof_plan head = head_of(exec, &args, f->program);
-        (void)swi_profile_program(to, &head, f->program, &args);
-    }
-    swi_leave(exec, &args);
-    return status;
-}
-
 sw_status sw_profile_least(sw_exec *exec, const sw_run_args *args, int n,
                            const sw_profile_opts *opts, size_t *out)
 {
-    sw_prof_header header;
-    sw_profile *measure;
+    (void)opts;
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_profile_least"));
     if (out == NULL || n < 0 || (n > 0 && args == NULL))
         SW_FAIL(SW_INVALID, "sw_profile_least: out and args must not be NULL, n not negative");
-    if (n > 0)
-        SW_TRY(swi_struct_check(SWI_STRUCT_sw_run_args, args->size, "sw_profile_least"));
-    SW_TRY(read_opts(&header, opts, "sw_profile_least"));
-    header.path = NULL;
-    header.measures = true;
-    SW_TRY(sw_prof_create(&measure, &header));
-    sw_status status = SW_OK;
-    for (int i = 0; i < n && status == SW_OK; i++) /* as far apart as the caller has them */
-        status = measure_plan(measure, exec,
-                              (const void *)((const char *)args + (size_t)i * args->size),
-                              args->size);
-    if (status == SW_OK)
-        status = sw_prof_flush(measure); /* no room for the plans? */
-    if (status == SW_OK)
-        *out = sw_prof_least(measure);
-    const sw_status ended = sw_prof_destroy(measure);
-    return status == SW_OK ? ended : status;
+    SW_FAIL(SW_UNSUPPORTED, "sw_profile_least: a profile has no parts; sw_profile_opts.every "
+                            "keeps it small");
 }
 
 /* ---- runs -------------------------------------------------------------------------------- */

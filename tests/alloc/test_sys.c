@@ -174,59 +174,6 @@ static sw_status every_file_call(void *unused)
     return status;
 }
 
-/* Two names of one file; then each of its own, without another handle. */
-static sw_status link_and_reopen(void *unused)
-{
-    (void)unused;
-    char path[512], also[520];
-    snprintf(path, sizeof path, "%s", sw_temp_path("linked"));
-    snprintf(also, sizeof also, "%s.1", path);
-    sw_file *file = NULL;
-    SW_TRY(sw_file_open(&file, path, SW_FILE_WRITE));
-    sw_status status = sw_file_write(file, "old", 3);
-    if (status == SW_OK)
-        status = sw_file_link(path, also);
-    const uint64_t calls = sw_mem_calls();
-    if (status == SW_OK)
-        status = sw_file_reopen(file, sw_temp_path("linked.new"));
-    CU_ASSERT_EQUAL(sw_mem_calls(), calls);
-    if (status == SW_OK)
-        status = sw_file_write(file, "newer", 5);
-    if (status == SW_OK)
-        status = sw_file_rename(sw_temp_path("linked.new"), path);
-    sw_file_drop(file);
-    return status;
-}
-
-static void a_file_can_have_two_names(void)
-{
-    char text[8];
-    size_t got;
-    CU_ASSERT_EQUAL(link_and_reopen(NULL), SW_OK);
-    CU_ASSERT(read_file(sw_temp_path("linked.1"), text, sizeof text, &got) == SW_OK &&
-              got == 3);
-    CU_ASSERT(read_file(sw_temp_path("linked"), text, sizeof text, &got) == SW_OK && got == 5);
-    CU_ASSERT_EQUAL(link_and_reopen(NULL), SW_OK); /* replaces what is there */
-    CU_ASSERT_EQUAL(sw_sweep(SW_FAULT_FILE, SW_IO, link_and_reopen, NULL), 7);
-    CU_ASSERT_EQUAL(sw_file_link(sw_temp_path("no such file"), sw_temp_path("x")), SW_IO);
-    CU_ASSERT_EQUAL(sw_file_link(sw_temp_path("linked"), sw_temp_path("")), SW_IO);
-}
-
-/* A file that is not to be had leaves the one that is open. */
-static void a_file_stays_when_the_next_cannot_be_opened(void)
-{
-    char text[8];
-    size_t got;
-    sw_file *file = NULL;
-    const char *path = sw_temp_path("stays");
-    CU_ASSERT_EQUAL_FATAL(sw_file_open(&file, path, SW_FILE_WRITE), SW_OK);
-    CU_ASSERT_EQUAL(sw_file_reopen(file, sw_temp_path("no folder/file")), SW_IO);
-    SW_CHECK(strstr(sw_last_error(), "no folder/file") != NULL, "%s", sw_last_error());
-    CU_ASSERT_EQUAL(sw_file_write(file, "here", 4), SW_OK);
-    CU_ASSERT_EQUAL(sw_file_close(file), SW_OK);
-    CU_ASSERT(read_file(path, text, sizeof text, &got) == SW_OK && got == 4);
-}
-
 /* A name that cannot be looked at does not count as free. */
 static void a_name_is_taken_free_or_unknown(void)
 {
@@ -427,9 +374,6 @@ static const sw_test tests[] = {
     {"a full disk is reported", a_full_disk_is_reported},
     {"a name is taken, free or unknown", a_name_is_taken_free_or_unknown},
     {"every file call can fail, names a path and leaks nothing", every_file_call_can_fail},
-    {"a file can have two names", a_file_can_have_two_names},
-    {"a file stays when the next cannot be opened",
-     a_file_stays_when_the_next_cannot_be_opened},
     {"a close that fails still closes", a_close_that_fails_still_closes},
     {"short reads are joined until the end", short_reads_are_joined},
     {"a dash is standard output, which stays open", a_dash_is_standard_output},

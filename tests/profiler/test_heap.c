@@ -245,31 +245,6 @@ static void a_clean_run_writes_them_once(void)
     CU_ASSERT_EQUAL(seen, n);
 }
 
-/* Each part of a file is read by itself: its first step has them again. */
-static void each_part_has_them_again(void)
-{
-    rig *r = open_rig("whole.jsonl", 0);
-    char before[300];
-    (void)!sw_profile_destroy(r->profile);
-    snprintf(r->path, sizeof r->path, "%s", sw_temp_path("part.jsonl"));
-    snprintf(before, sizeof before, "%s.1", r->path);
-    const sw_profile_opts opts = {.size = sizeof opts, .path = r->path, .max_bytes = 160 << 10};
-    CU_ASSERT_EQUAL_FATAL(sw_profile_create(&r->profile, &opts), SW_OK);
-    sw_exec_destroy(r->exec);
-    const sw_exec_opts exec = {.size = sizeof exec, .profile = r->profile};
-    CU_ASSERT_EQUAL_FATAL(sw_exec_create(&r->exec, &exec), SW_OK);
-    steps(r, 1000);
-    for (int part = 0; part < 2; part++) {
-        bool cut;
-        json_t *all = read_back(part == 0 ? before : r->path, &cut);
-        CU_ASSERT_FATAL(records_of(all, "step", found, 1) > 0);
-        CU_ASSERT(json_is_object(json_object_get(found[0], "heap")));
-        CU_ASSERT(json_is_object(json_object_get(found[0], "arenas")));
-        CU_ASSERT(place_bytes(found[0], "files", "alloc/base/file.c") > 0);
-        json_decref(all);
-    }
-}
-
 /* ---- the backend ------------------------------------------------------------------------- */
 
 static void the_end_says_what_the_backend_has(void)
@@ -543,7 +518,6 @@ static const sw_test tests[] = {
     {"arenas are counted by their use", arenas_are_counted_by_their_use},
     {"malloc is listed apart", malloc_is_told_apart},
     {"a clean run writes them once", a_clean_run_writes_them_once},
-    {"each part has them again", each_part_has_them_again},
     {"the end says what the backend has", the_end_says_what_the_backend_has},
     {"alignment is as worked out by hand", alignment_is_as_worked_out_by_hand},
     {"empty lanes are as worked out by hand", empty_lanes_are_as_worked_out_by_hand},

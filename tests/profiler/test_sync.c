@@ -1,6 +1,7 @@
 /* A profile that is synced: which files, what fails, and what goes on meanwhile. */
 #include "alloc/base/sys.h"
 #include "profiler/record/prof.h"
+#include "profiler/record/record.h"
 #include "tests/profiler/read_back.h"
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
@@ -8,16 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_BYTES = 80 << 10 };
-
-static sw_profile *begin(const char *path, size_t max_bytes)
+static sw_profile *begin(const char *path)
 {
     sw_profile *p = NULL;
-    const sw_prof_header header = {.path = path,
-                                   .model = "tiny",
-                                   .device = "cpu",
-                                   .command = "sync",
-                                   .max_bytes = max_bytes};
+    const sw_prof_header header = {
+        .path = path, .model = "tiny", .device = "cpu", .command = "sync"};
     SW_CHECK(sw_prof_create(&p, &header) == SW_OK, "%s", sw_last_error());
     CU_ASSERT_PTR_NOT_NULL_FATAL(p);
     return p;
@@ -75,7 +71,7 @@ static void check_calls(sw_profile *p, uint64_t files)
 static void file_and_folder_are_synced(void)
 {
     const char *path = sw_temp_path("synced.jsonl");
-    sw_profile *p = begin(path, 0);
+    sw_profile *p = begin(path);
     step(p, 0, 1);
     check_calls(p, 1);
     step(p, 0, 2);
@@ -86,26 +82,11 @@ static void file_and_folder_are_synced(void)
     CU_ASSERT_EQUAL(steps_in(path), 3);
 }
 
-/* A part may have ended since the last sync. */
-static void the_part_before_is_synced_too(void)
-{
-    char path[1024];
-    snprintf(path, sizeof path, "%s", sw_temp_path("parts-synced.jsonl"));
-    sw_profile *p = begin(path, MAX_BYTES);
-    for (uint64_t i = 1; i <= 400; i++)
-        step(p, 0, i);
-    char before[1100];
-    snprintf(before, sizeof before, "%s.1", path);
-    CU_ASSERT(sw_file_there(before));
-    check_calls(p, 2);
-    CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_OK);
-}
-
 /* Each sync reports a record that could not be written, as each flush does. */
 static void a_record_that_was_lost_is_told(void)
 {
     sw_status status;
-    sw_profile *p = begin(sw_temp_path("lost.jsonl"), 0);
+    sw_profile *p = begin(sw_temp_path("lost.jsonl"));
     CU_ASSERT_EQUAL(sw_prof_sync(p), SW_OK);
     step(p, 0, 1);
     (void)calls_of_sync(p, 0, &status); /* the write */
@@ -118,7 +99,7 @@ static void a_record_that_was_lost_is_told(void)
 static void a_profile_without_a_file_has_nothing_to_sync(void)
 {
     sw_status status;
-    sw_profile *p = begin(NULL, 0);
+    sw_profile *p = begin(NULL);
     CU_ASSERT_EQUAL(calls_of_sync(p, UINT64_MAX, &status), 0);
     CU_ASSERT_EQUAL(status, SW_OK);
     CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_OK);
@@ -126,7 +107,7 @@ static void a_profile_without_a_file_has_nothing_to_sync(void)
 
 static void a_sync_calls_no_heap(void)
 {
-    sw_profile *p = begin(sw_temp_path("sync-heap.jsonl"), MAX_BYTES);
+    sw_profile *p = begin(sw_temp_path("sync-heap.jsonl"));
     const uint64_t calls = sw_mem_calls();
     for (uint64_t i = 1; i <= 500; i++) {
         step(p, 0, i);
@@ -135,6 +116,25 @@ static void a_sync_calls_no_heap(void)
     }
     CU_ASSERT_EQUAL(sw_mem_calls(), calls);
     CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_OK);
+}
+
+static void quick_steps_with_events_share_a_write(void)
+{
+    enum { EVENTS = 20 };
+    static const sw_record log[EVENTS];
+    const sw_prof_log events = {.log = log, .n = EVENTS};
+    sw_prof_step s = {.trace = SW_PROF_NONE,
+                      .run = "train",
+                      .mode = "planned",
+                      .measured_by = "arena",
+                      .events = &events};
+    sw_profile *p = begin(sw_temp_path("share.jsonl"));
+    const uint64_t before = sw_fault_calls(SW_FAULT_FILE);
+    for (s.step = 1; s.step <= 200; s.step++)
+        sw_prof_step_record(p, &s);
+    const uint64_t calls = sw_fault_calls(SW_FAULT_FILE) - before;
+    CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_OK);
+    SW_CHECK(calls > 0 && calls < 50, "%llu file operations", (unsigned long long)calls);
 }
 
 /* ---- beside others ----------------------------------------------------------------------- */
@@ -165,47 +165,37 @@ static void sync_on(void *arg)
     } while (atomic_load(m->recording) > 0);
 }
 
-/* Several parts begin and end meanwhile, so that files change under those who sync. */
 static void threads_record_and_sync_at_once(void)
 {
-    static const size_t bounds[] = {0, MAX_BYTES};
-    for (int b = 0; b < 2; b++) {
-        char path[1024], before[1100];
-        snprintf(path, sizeof path, "%s", sw_temp_path("at-once.jsonl"));
-        snprintf(before, sizeof before, "%s.1", path);
-        member all[RECORDERS + SYNCERS];
-        atomic_int recording = RECORDERS;
-        uint64_t syncs = 0, failed = 0;
-        sw_profile *p = begin(path, bounds[b]);
-        for (uint32_t i = 0; i < RECORDERS + SYNCERS; i++) {
-            all[i] = (member){.profile = p, .exec = i, .recording = &recording};
-            CU_ASSERT_EQUAL_FATAL(sw_thread_start(&all[i].thread,
-                                                  i < RECORDERS ? record_steps : sync_on,
-                                                  &all[i], "member"),
-                                  SW_OK);
-        }
-        for (int i = 0; i < RECORDERS + SYNCERS; i++) {
-            sw_thread_join(all[i].thread);
-            syncs += i < RECORDERS ? 0 : all[i].syncs;
-            failed += i < RECORDERS ? 0 : all[i].failed;
-        }
-        CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_OK);
-        CU_ASSERT(syncs >= SYNCERS && failed == 0);
-        const size_t n = steps_in(path);
-        SW_CHECK(bounds[b] == 0
-                     ? n == (size_t)RECORDERS * STEPS
-                     : n > 0 && n < (size_t)RECORDERS * STEPS && steps_in(before) > 0,
-                 "bound %zu: %zu steps", bounds[b], n);
+    const char *path = sw_temp_path("at-once.jsonl");
+    member all[RECORDERS + SYNCERS];
+    atomic_int recording = RECORDERS;
+    uint64_t syncs = 0, failed = 0;
+    sw_profile *p = begin(path);
+    for (uint32_t i = 0; i < RECORDERS + SYNCERS; i++) {
+        all[i] = (member){.profile = p, .exec = i, .recording = &recording};
+        CU_ASSERT_EQUAL_FATAL(sw_thread_start(&all[i].thread,
+                                              i < RECORDERS ? record_steps : sync_on, &all[i],
+                                              "member"),
+                              SW_OK);
     }
+    for (int i = 0; i < RECORDERS + SYNCERS; i++) {
+        sw_thread_join(all[i].thread);
+        syncs += i < RECORDERS ? 0 : all[i].syncs;
+        failed += i < RECORDERS ? 0 : all[i].failed;
+    }
+    CU_ASSERT_EQUAL(sw_prof_destroy(p), SW_OK);
+    CU_ASSERT(syncs >= SYNCERS && failed == 0);
+    CU_ASSERT_EQUAL(steps_in(path), (size_t)RECORDERS * STEPS);
 }
 
 static const sw_test tests[] = {
     {"file and folder are synced", file_and_folder_are_synced},
-    {"the part before is synced too", the_part_before_is_synced_too},
     {"a record that was lost is reported", a_record_that_was_lost_is_told},
     {"a profile without a file has nothing to sync",
      a_profile_without_a_file_has_nothing_to_sync},
     {"a sync calls no heap", a_sync_calls_no_heap},
+    {"quick steps with events share a write", quick_steps_with_events_share_a_write},
     {"threads record and sync at once", threads_record_and_sync_at_once},
 };
 SW_SUITE("profile sync", tests)

@@ -84,9 +84,6 @@ static void no_file_is_written_under_two_names(void)
         SMALL "--metrics @/new.csv --profile @/./new.csv",
         SMALL "--metrics @/new.jsonl --save-params @/new.jsonl",
         SMALL "--metrics @/new.jsonl --save-best @/sub/../new.jsonl",
-        SMALL "--profile @/new --profile-max 1GiB --save-params @/./new.1",
-        SMALL "--profile @/new --profile-max 1GiB --metrics @/new.csv --save-best @/new.new",
-        SMALL "--profile @/old --profile-max 1GiB --load-params @/old.1",
         SMALL "--metrics @/hard.csv --load-params @/old",
         SMALL "--checkpoint @/new --save-params @/./new",
         SMALL "--checkpoint @/new --save-best @/dangling",
@@ -95,7 +92,6 @@ static void no_file_is_written_under_two_names(void)
         SMALL "--checkpoint @/new --save-params @/new.1",
         SMALL "--checkpoint @/new --keep-checkpoints 3 --profile @/new.2",
         SMALL "--checkpoint @/new --save-best @/new.lock",
-        SMALL "--profile @/new --profile-max 1GiB --checkpoint @/new.1",
         "--data idx:@ --checkpoint @/t10k-images-idx3-ubyte.gz",
         "--data idx:@ --metrics @/data.csv",
         "--data idx:@ --save-best @/train-labels-idx1-ubyte",
@@ -169,53 +165,6 @@ static void no_report_is_written_over_its_profile(void)
                  "%s: status %d: %s", refused[i], o->status, o->err);
     }
     CU_ASSERT(has_text("old", "old") && has_text("other", "other"));
-}
-
-/* `train` in parts: the bound holds, both parts have header and plans, what was there before is
- * not touched where SIZE is too small - and the SIZE that the refusal names will do. */
-static void a_profile_in_parts_is_bounded(void)
-{
-    new_folder("parts");
-    put("p", "old");
-    const sw_outcome *o = train("--synthetic-n 200 --batch 20 --steps 200 --profile-events "
-                                "--profile @/p --profile-max 10KiB");
-    SW_CHECK(program_failed_cleanly(o, 2), "status %d: %s", o->status, o->err);
-    const char *least = strstr(o->err, "at least ");
-    CU_ASSERT(has_text("p", "old") && least != NULL && !exists("p.1"));
-    const long kib = least != NULL ? strtol(least + strlen("at least "), NULL, 10) : 0;
-    char words[300];
-    snprintf(words, sizeof words,
-             "--synthetic-n 200 --batch 20 --steps 200 --profile-events --profile @/p "
-             "--profile-max %ldKiB",
-             kib);
-    o = train(words);
-    SW_CHECK(o->status == 0, "status %d: %s", o->status, o->err);
-    static const char *const names[] = {"p", "p.1"};
-    for (int i = 0; i < 2; i++) {
-        size_t n = 0;
-        char *bytes = (char *)file_read(at(names[i]), &n);
-        SW_CHECK(bytes != NULL && n <= (size_t)kib * 1024 &&
-                     strncmp(bytes, "{\"type\":\"header\"", 16) == 0 &&
-                     strstr(bytes, "{\"type\":\"plan\"") != NULL &&
-                     strstr(bytes, "{\"type\":\"events\"") != NULL &&
-                     (strstr(bytes, "{\"type\":\"end\"") != NULL) == (i == 0),
-                 "%s: %zu bytes", names[i], n);
-        free(bytes);
-    }
-    CU_ASSERT_FALSE(exists("p.new"));
-    for (int steps = 180; steps < 200;
-         steps += sw_tests_full() ? 2 : 10) { /* the end never stands alone */
-        size_t n = 0;
-        snprintf(words, sizeof words,
-                 "--synthetic-n 200 --batch 20 --steps %d --profile @/p --profile-max %ldKiB",
-                 steps, kib);
-        CU_ASSERT_EQUAL(train(words)->status, 0);
-        char *bytes = (char *)file_read(at("p"), &n);
-        SW_CHECK(bytes != NULL && strstr(bytes, "{\"type\":\"end\"") != NULL &&
-                     strstr(bytes, "{\"type\":\"step\"") != NULL,
-                 "%d steps: %zu bytes", steps, n);
-        free(bytes);
-    }
 }
 
 /* A device has nothing to lose, and parameters may replace those that the run began with. */
@@ -517,7 +466,6 @@ static void an_ignored_signal_stays_ignored(void)
 }
 
 static const sw_test tests[] = {
-    {"a profile in parts is bounded", a_profile_in_parts_is_bounded},
     {"no file is written under two names", no_file_is_written_under_two_names},
     {"a checkpoint that cannot be saved is refused",
      a_checkpoint_that_cannot_be_saved_is_refused},

@@ -295,21 +295,6 @@ static void text_and_gate_agree(void)
     }
 }
 
-/* An evaluation with records in a part of the profile that is gone. */
-static void a_part_without_the_evaluation_names_it(void)
-{
-    const char *path = path_of("rotated.jsonl");
-    const linear_scene steps = {.rows = 50, .in = IN, .out = OUT};
-    linear_scene both = trains_small;
-    scene *s = scene_open(path, (sw_profile_opts){.max_bytes = 256 << 10});
-    scene_linear(s, &both, 1);
-    const int64_t peak = eval_peak(s, &both);
-    scene_linear(s, &steps, 900);
-    scene_close(s);
-    CU_ASSERT_FALSE(file_has(path, "\"run\":\"eval\",\"mode\""));
-    CU_ASSERT_EQUAL(agreed_peak(path, HIGH), peak);
-}
-
 /* The peak of a run without a record of its trace is said, and no program is named for it. */
 static void a_run_that_is_not_in_the_file_is_told(void)
 {
@@ -359,7 +344,6 @@ static void a_cut_profile_means_what_it_has(void)
 static const sw_test tests[] = {
     {"all outputs mean the evaluation", all_outputs_mean_the_evaluation},
     {"text and gate agree", text_and_gate_agree},
-    {"a part without the evaluation names it", a_part_without_the_evaluation_names_it},
     {"a run that is not in the file is reported", a_run_that_is_not_in_the_file_is_told},
     {"a cut profile means what it has", a_cut_profile_means_what_it_has},
 };

@@ -179,7 +179,6 @@ static void no_file_is_one_of_the_checkpoints(void)
         {BASE "--checkpoint @/N.csv --metrics @/N.csv", 2, "same file as --checkpoint"},
         {BASE "--checkpoint @/N --save-params @/N.lock", 2, "same file as --checkpoint"},
         {BASE "--checkpoint @/dangling --save-params @/N", 2, "same file as --checkpoint"},
-        {BASE "--checkpoint @/p.1 --profile @/p --profile-max 1GiB", 2, "a part of --profile"},
         {BASE "--resume @/C --save-params @/C", 2, "same file as --resume"},
         {BASE "--resume @/C --save-best @/hard", 2, "same file as --resume"},
         {BASE "--resume @/C --profile @/C.1", 2, "same file as --resume"},

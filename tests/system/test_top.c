@@ -144,7 +144,7 @@ static void a_clock_that_went_back_does_no_harm(void)
     check_number(outcome.out, "window_ns", STEP_NS + 11000);
 }
 
-/* As --profile-max does it: the same run goes on in a new file under the name. */
+/* The same run goes on in a new file under the name. */
 static void a_renamed_file_is_left_when_it_was_read(void)
 {
     const char *path = path_of("turns.jsonl"), *old = path_of("turns.jsonl.1");
@@ -381,14 +381,14 @@ static pid_t train(const char *tag, const char *path)
     char words[1400];
     snprintf(words, sizeof words,
              "train --quiet --model mlp --hidden 16 --synthetic-n 4000 --batch 16 --epochs "
-             "100000 --memory-budget 8MiB --profile %s --profile-max 128KiB",
+             "100000 --memory-budget 8MiB --profile %s",
              path);
     const pid_t pid = program_start(tag, words, NULL);
     sw_after(watched_end, (void *)(intptr_t)pid);
     return pid;
 }
 
-/* Found by its number, in a file that is begun anew many times a second; killed, it leaves no
+/* Found by its number; killed, it leaves no
  * end record, and top says so and ends. */
 static void a_training_is_watched_until_it_is_killed(void)
 {

@@ -370,7 +370,7 @@ int tool_top(int argc, char **argv)
             "PID is a process that was started with --profile, FILE its profile. On a "
             "terminal the picture is drawn in place, until the run ends, or q or Ctrl-C "
             "is pressed; elsewhere each look is a line. A profile that is renamed and begun "
-            "again (train --profile-max) is followed, and a new run in the same file "
+            "again is followed, and a new run in the same file "
             "too.\nRates and times are those of the last ten seconds. Sparklines "
             "go over the whole run; a point is the mean loss, the slowest step and the "
             "highest peak of the program that is shown: the highest so far, in training or "

@@ -3,7 +3,7 @@
  * top_source says which file that is and whether somebody still writes it; top_state keeps what
  * is shown, from the records as they come, in a fixed amount of memory; top_draw makes the
  * picture, the line and the JSON object of a moment; top.c goes round. A profile may be renamed
- * and begun anew while it is watched (--profile-max), be begun by another run, or end. */
+ * and begun anew while it is watched, be begun by another run, or end. */
 #ifndef STEPWELL_TOP_H
 #define STEPWELL_TOP_H
 

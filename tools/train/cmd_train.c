@@ -74,7 +74,6 @@ static sw_profile_opts profile_opts(const train *t)
                              .data = t->opts.job.data,
                              .events = t->opts.profile_events,
                              .every = (uint64_t)t->opts.profile_every,
-                             .max_bytes = t->opts.profile_max,
                              .steps = t->total_steps,
                              .budget_bytes = t->opts.job.budget_bytes,
                              .normalise = t->job.normal.text};
@@ -86,34 +85,11 @@ sw_status train_create_profile(train *t)
     return sw_profile_create(&t->profile, &opts);
 }
 
-/* Parts that header and plans have no room in are refused before the file is touched. */
-static int check_parts(train *t)
-{
-    sw_run_args args[JOB_PROGRAMS];
-    const sw_profile_opts opts = profile_opts(t);
-    int n = 0;
-    for (int i = 0; i < JOB_PROGRAMS && !t->opts.job.immediate; i++)
-        if (t->job.program[i].batch > 0)
-            args[n++] = job_args(&t->job, (job_which)i, t->job.program[i].inputs, 0);
-    size_t least;
-    const sw_status status = sw_profile_least(t->job.exec, args, n, &opts, &least);
-    if (status != SW_OK)
-        return cli_library_error(status, false);
-    if (opts.max_bytes >= least)
-        return CLI_GO;
-    return cli_error(
-        CLI_USAGE,
-        "--profile-max must be at least %zuKiB for the plans and some steps (got %zu bytes)",
-        (least + 64) / 1024 + 1, opts.max_bytes); /* SIZE is in the header too */
-}
-
 /* The last thing before the first step. */
 static int open_profile(train *t)
 {
-    const int checked =
-        t->opts.profile != NULL && t->opts.profile_max > 0 ? check_parts(t) : CLI_GO;
-    if (t->opts.profile == NULL || checked != CLI_GO)
-        return checked;
+    if (t->opts.profile == NULL)
+        return CLI_GO;
     sw_status status = train_create_profile(t);
     if (status == SW_OK)
         status = sw_exec_set_profile(t->job.exec, t->profile);

@@ -26,18 +26,6 @@ int train_check_data(const char *option, const char *path, const job_opts *opts)
     return CLI_GO;
 }
 
-/* The parts of a profile have names of their own. */
-static int check_parts(const train_opts *o, const char *option, const char *path)
-{
-    static const char *const endings[] = {".1", ".new"};
-    char part[PATH_BYTES];
-    for (int i = 0; i < 2 && o->profile_max > 0; i++)
-        if (snprintf(part, sizeof part, "%s%s", o->profile, endings[i]) < (int)sizeof part &&
-            file_same(path, part))
-            return refuse(option, path, "a part of --profile");
-    return CLI_GO;
-}
-
 /* A file of the command line, under a name of its own. */
 typedef struct {
     const char *option, *path;
@@ -114,13 +102,7 @@ int train_check_files(const train_opts *o)
         if (status != CLI_GO)
             return status;
     }
-    for (size_t i = 1; i < n; i++) {
-        const int status = check_parts(o, files[i].option, files[i].path);
-        if (status != CLI_GO)
-            return status;
-    }
-    const int status = check_parts(o, "--checkpoint", o->job.checkpoint);
-    return status == CLI_GO ? check_checkpoint(files, n, o) : status;
+    return check_checkpoint(files, n, o);
 }
 
 int train_check_file(const char *option, const char *path, bool replaced)

@@ -151,7 +151,6 @@ static int check(train_opts *o)
     const char *alone = o->profile != NULL     ? NULL
                         : o->profile_events    ? "--profile-events"
                         : o->profile_every > 0 ? "--profile-every"
-                        : o->profile_max > 0   ? "--profile-max"
                                                : NULL;
     if (alone != NULL)
         return cli_error(CLI_USAGE, "%s has no effect without --profile", alone);
