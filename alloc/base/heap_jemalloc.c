@@ -2,7 +2,7 @@
  * functions. A purpose without an arena of its own uses the default arena; the counts of mem.c
  * stay right.
  *
- * An arena of ours maps memory by jemalloc's own functions, after hooks that note where: so
+ * An arena of ours maps memory by jemalloc's own functions, through hooks that note where: so
  * each purpose can say which addresses are its. */
 #include "alloc/base/heap.h"
 #include <jemalloc/jemalloc.h>

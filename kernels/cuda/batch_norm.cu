@@ -10,7 +10,7 @@ struct channel {
     const float *mean, *rstd, *var;
     const float *weight, *bias; /* NULL: 1 and 0 */
     float epsilon;
-    double count; /* numbers after one mean */
+    double count; /* numbers in one mean */
     float4 *table;
     __device__ double rstd_at(int64_t c) const
     {

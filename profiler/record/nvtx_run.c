@@ -1,4 +1,4 @@
-/* The state after nvtx_run.h: which ranges are open, what lives by role, which names are
+/* The state of nvtx_run.h: which ranges are open, what lives by role, which names are
  * known. */
 #include "profiler/record/nvtx_run.h"
 #include "alloc/base/mem.h"

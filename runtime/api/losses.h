@@ -35,6 +35,5 @@ SW_API sw_value sw_l1(sw_ctx *ctx, sw_value x, sw_value target);
  * and its gradient are 0. */
 SW_API sw_value sw_kl_div(sw_ctx *ctx, sw_value log_probabilities, sw_value probabilities);
 /* The share of rows where the largest logit is the label: a scalar in 0..1. A NaN is the
- * largest.
- */
+ * largest. */
 SW_API sw_value sw_accuracy(sw_ctx *ctx, sw_value logits, sw_value labels);

@@ -231,7 +231,8 @@ SW_API sw_value sw_concat(sw_ctx *ctx, const sw_value *x, int n, int axis);
 SW_API sw_value sw_stack(sw_ctx *ctx, const sw_value *x, int n, int axis);
 SW_API sw_value sw_detach(sw_ctx *ctx, sw_value x); /* the same bytes, no gradient passes */
 
-/* axes: a mask, SW_AXIS(0) | SW_AXIS(2), or SW_ALL_AXES; reduced axes are dropped. */
+/* axes: a mask, SW_AXIS(0) | SW_AXIS(2), or SW_ALL_AXES; reduced axes are dropped. Here axes
+ * count from 0; sw_sum_axes and its like take negative ones. */
 #define SW_ALL_AXES 0u
 #define SW_AXIS(i) (1u << (i))
 SW_API sw_value sw_sum(sw_ctx *ctx, sw_value x, uint32_t axes);

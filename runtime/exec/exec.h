@@ -114,7 +114,7 @@ static inline uint64_t swi_run_seed(const sw_exec *exec, const sw_run_args *args
 sw_status swi_exec_program(sw_exec *exec, const sw_run_args *args, swi_frame **out,
                            bool *fresh);
 
-/* Run the step function with these arguments for the trace that exec->ctx has after it. */
+/* Run the step function with these arguments for the trace of exec->ctx. */
 sw_status swi_exec_trace(sw_exec *exec, const sw_run_args *args);
 
 /* Trace and plan these arguments as an exec of `threads` threads without a budget would, and

@@ -1,7 +1,7 @@
 /* Lanes: step arenas by thread, shared by the groups of an exec. On a device there is one, and
  * its steps are the planner's: members run in the planner's stream, its arena and its inputs,
  * which the budget of the exec pays for. */
-#include "runtime/population/member_pool_internal.h"
+#include "runtime/population/member_pool.h"
 #include "alloc/base/assert.h"
 #include "alloc/base/poison.h"
 #include "kernels/dispatch.h"

@@ -50,6 +50,9 @@ typedef struct swi_member_pool {
 /* Join the member_pool of an exec, which is made where there is none; leave it. */
 sw_status swi_member_pool_join(sw_members *members, sw_exec *exec);
 void swi_member_pool_leave(sw_members *members);
+/* An arena on the exec's device, under its budget. */
+sw_status swi_member_pool_arena(sw_arena **out, const sw_exec *exec, const char *label,
+                                sw_arena_use use);
 /* A range of so many bytes, a multiple of SW_ALIGN: *offset in the member_pool's arena. */
 sw_status swi_member_pool_range(swi_member_pool *member_pool, size_t bytes, size_t *offset);
 /* Give back what lanes have, and ranges where no member lives, between two runs: the next run

@@ -1,4 +1,4 @@
-/* The object after checkpoints: what it is made of, what was put, how saves went. */
+/* The object of checkpoints: what it is made of, what was put, how saves went. */
 #include "alloc/base/assert.h"
 #include "alloc/base/note.h"
 #include "profiler/record/utf8.h"

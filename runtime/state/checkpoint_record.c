@@ -200,7 +200,7 @@ static sw_status check_loader(const sw_checkpoint *c, uint32_t k, const char *pa
     SW_TRY(same(path, k, "keyed", there->keyed, here->keyed));
     SW_TRY(same(path, k, "drop_last", there->drop_last, here->drop_last));
     if (there->begun && there->batch_index > (uint64_t)n_batches)
-        SW_FAIL(SW_FORMAT, "%s: loader %u is after batch %" PRIu64 " of %" PRId64, path, k,
+        SW_FAIL(SW_FORMAT, "%s: loader %u is at batch %" PRIu64 " of %" PRId64, path, k,
                 there->batch_index, n_batches);
     snprintf(data, sizeof data, "%016" PRIx64, here->data);
     if (strcmp(there->data, data) != 0)

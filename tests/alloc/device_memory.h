@@ -1,4 +1,4 @@
-/* A device for tests: memory of the host after the functions of one, counted, and made to fail
+/* A device for tests: memory of the host under the functions of one, counted, and made to fail
  * at one call. New bytes are 0xd5. */
 #ifndef SW_TESTS_DEVICE_MEMORY_H
 #define SW_TESTS_DEVICE_MEMORY_H

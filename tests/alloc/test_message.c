@@ -42,7 +42,7 @@ static void all_else_is_as_snprintf_has_it(void)
     SAYS("2.5 % of 1,234,567 bytes", "%.1f %% of %zu bytes", 2.5, (size_t)1234567);
 }
 
-/* Room for n bytes: the first n - 1 characters, the length of all, nothing after. */
+/* Room for n bytes: the first n - 1 characters, the length of all, nothing past them. */
 static void what_has_no_room_is_cut(void)
 {
     static const char whole[] = "needs 1,234,567 bytes; 42 are free: text";

@@ -66,17 +66,17 @@ typedef sw_status data_read(sw_dataset *part[2]);
 sw_dataset_info data_info(const sw_dataset *dataset);
 /* Read; the parts are given back at the end of the test. */
 bool data_read_both(data_read *read, sw_dataset *part[2]);
-/* Reading fails with `status`, naming a file and a reason; nothing stays after. */
+/* Reading fails with `status`, naming a file and a reason; nothing is left. */
 void data_refused(data_read *read, sw_status status, const char *file, const char *reason);
 /* The same for a file that this process may not read; as root, who may, it takes another user's
  * rights for that long. Skips the test where it cannot. */
 void data_refused_unreadable(data_read *read, const char *path);
 /* Fail the k-th call of memory and of files, alone and all from there on, until reading
- * succeeds without having met it: nothing stays after, and reading works again. At least that
+ * succeeds without having met it: nothing is left, and reading works again. At least that
  * many failures of each. */
 void data_sweep(data_read *read, uint64_t memory, uint64_t files);
 /* Damage `path` in `rounds` random ways; its sound content is given. Reading succeeds or is
- * SW_FORMAT with one line that names the file, and leaves nothing after. Sound at the end. */
+ * SW_FORMAT with one line that names the file, and leaves nothing. Sound at the end. */
 void data_damage(data_read *read, const char *path, bytes sound, int rounds);
 
 #endif

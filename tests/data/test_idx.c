@@ -44,7 +44,7 @@ static sw_status read_train(sw_dataset *part[2])
     return sw_dataset_idx(&part[0], dir_name(), "train");
 }
 
-/* Reading the folder fails with `status`, naming a file and a reason; nothing stays after. */
+/* Reading the folder fails with `status`, naming a file and a reason; nothing is left. */
 static void refused(sw_status status, const char *file, const char *reason)
 {
     data_refused(read_train, status, file, reason);

@@ -690,6 +690,6 @@ static const sw_test tests[] = {
     {"a folder is not replaced", a_folder_is_not_replaced},
     {"a link stays a link", a_link_stays_a_link},
     {"every call can fail", every_call_can_fail},
-    {"what stays after is named", what_stays_behind_is_named},
+    {"what is left is named", what_stays_behind_is_named},
 };
 SW_SUITE("safetensors", tests)

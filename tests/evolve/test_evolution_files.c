@@ -205,7 +205,7 @@ static void two_generations_are_there(const char *dir, uint64_t generation)
     }
 }
 
-/* Runs that are ended anywhere leave nothing after that the next one does not take away. */
+/* Runs that are ended anywhere leave nothing that the next one does not take away. */
 static void two_generations_are_kept(void)
 {
     const evo_data data = evo_digits(64, 16);

@@ -280,7 +280,7 @@ static footprint most_until(sw_evolution *e, uint64_t generations, uint64_t from
     return most;
 }
 
-/* Where all genomes are one, generations leave nothing after: not a block, not a byte. */
+/* Where all genomes are one, generations leave nothing: not a block, not a byte. */
 static void generations_leave_nothing_behind(void)
 {
     const evo_data data = evo_digits(128, 32);
@@ -330,7 +330,7 @@ static const sw_test tests[] = {
     {"residents make room for children", residents_make_room_for_children},
     {"candidates have a hard limit", candidates_have_a_hard_limit},
     {"everything is given back", everything_is_given_back},
-    {"generations leave nothing after", generations_leave_nothing_behind},
+    {"generations leave nothing", generations_leave_nothing_behind},
     {"memory is flat over generations", memory_is_flat},
 };
 SW_SUITE("evolution memory", tests)

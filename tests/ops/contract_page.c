@@ -79,7 +79,7 @@ static bool part(const char *cell, int i, char *to, size_t room)
 
 /* ---- operands ---------------------------------------------------------------------------- */
 
-/* "in3" or "out1" at *p, which moves after it; -1: neither. */
+/* "in3" or "out1" at *p, which moves past it; -1: neither. */
 static int operand(const char **p)
 {
     const bool out = strncmp(*p, "out", 3) == 0;

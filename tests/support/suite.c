@@ -1,4 +1,4 @@
-/* The runner after suite.h: registers the tables with CUnit, listens to its events, prints and
+/* The runner of suite.h: registers the tables with CUnit, listens to its events, prints and
  * counts. */
 #include "tests/support/suite.h"
 #include <ftw.h>

@@ -171,7 +171,7 @@ static void run_site(sweep *s, int kind, uint64_t k, const char *mode)
              s->job->name, plan, outcome.status, status, outcome.signal,
              outcome.timed_out ? " (hangs)" : "", strlen(outcome.out), outcome.err);
     SW_CHECK(folder_is_tidy(s, kind == FILES && *mode == '+', saved, left, sizeof left),
-             "%s %s leaves %s after", s->job->name, plan, left);
+             "%s %s leaves %s", s->job->name, plan, left);
 }
 
 static bool count_sites(sweep *s)

@@ -1,4 +1,4 @@
-/* stepwell train --find-lr: a sweep of the learning rate that leaves nothing after. */
+/* stepwell train --find-lr: a sweep of the learning rate that leaves nothing. */
 #include "tests/support/json.h"
 #include "tests/support/suite.h"
 #include "tests/system/program.h"

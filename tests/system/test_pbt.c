@@ -31,7 +31,7 @@ static const kind kinds[] = {
      "beta2=uniform:0.9..0.999" SHAPES,
      false},
     {"--optimizer momentum --scheduler pb2" KNOBS SHAPES, false},
-    {"--optimizer momentum --exploit t-test --interval 2" KNOBS SHAPES, true},
+    {"--optimizer momentum --exploit t-test --interval 2 --steps 36" KNOBS SHAPES, true},
     {"--optimizer momentum --exploit tournament --synch" DROPS KNOBS SHAPES, true},
     {"--optimizer adam --scheduler pb2 --synch lr=log:0.001..0.1 beta1=uniform:0.5..0.95",
      true},

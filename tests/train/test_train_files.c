@@ -421,7 +421,7 @@ static void what_is_no_profile_stays(void)
     CU_ASSERT(kept[0] != '\0' && !there(path));
 }
 
-/* A failed call leaves the profile under its name, and nothing after. */
+/* A failed call leaves the profile under its name, and nothing else. */
 static void every_call_of_keeping_can_fail(void)
 {
     for (int i = 0; i < 4; i++) {

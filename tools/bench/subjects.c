@@ -1,4 +1,4 @@
-/* The subjects: a small perceptron on a fixed batch, and LeNet5 after a loader. */
+/* The subjects: a small perceptron on a fixed batch, and LeNet5 with a loader. */
 #include "alloc/base/mem.h"
 #include "tools/bench/bench.h"
 

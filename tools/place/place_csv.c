@@ -135,7 +135,7 @@ static sw_status read_id(reader *r, int column, const char *from, size_t n)
 
 /* ---- rows -------------------------------------------------------------------------------- */
 
-/* One field of the row; *p moves after it. */
+/* One field of the row; *p moves past it. */
 static sw_status read_field(reader *r, int column, const char **p, uint64_t *value)
 {
     const int role = r->csv->role[column];

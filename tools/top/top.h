@@ -100,7 +100,7 @@ typedef struct {
     size_t n_head;
     uint64_t size, fresh;          /* of the file; clock when it grew */
     bool joined;                   /* its header was taken into the state */
-    uint64_t stride, next, recent; /* far after, a step is read each `stride` bytes: from
+    uint64_t stride, next, recent; /* far from the end, a step is read each `stride` bytes: from
                                       `next`, up to `recent` */
     top_state state;
     cli_times times; /* scratch for the median */

@@ -11,7 +11,7 @@ typedef struct {
     int64_t cover;  /* images, or blocks of them */
     int64_t stride; /* elements of one channel of one image or block */
     int64_t width;  /* channels of a group */
-    double count;   /* numbers after one mean */
+    double count;   /* numbers in one mean */
 } image_job;
 
 static inline image_job job_of(const sw_norm_args *n)
