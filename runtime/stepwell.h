@@ -47,7 +47,7 @@
  * yet are ignored. Structs that stand in arrays or are passed by value have reserved words
  * instead, which must be zero. In C and in C++:
  *
- *     sw_exec_opts opts = {.size = sizeof opts, .threads = 2};
+ *     sw_exec_opts opts = SW_OPTS(sw_exec_opts, .threads = 2);
  *     sw_exec_opts opts = {}; opts.size = sizeof opts; opts.threads = 2; */
 #ifndef STEPWELL_H
 #define STEPWELL_H

@@ -1,9 +1,9 @@
 /* Search of architectures: mutation, crossover, selection, and whole evolutions.
  *
- *     sw_evolution_opts opts = {.size = sizeof opts, .train = dataset, .population = 20};
+ *     sw_evolution_opts opts = SW_OPTS(sw_evolution_opts, .train = dataset, .population = 20);
  *     opts.validation = dataset;
  *     SW_TRY(sw_evolution_create(&evolution, exec, &opts));
- *     sw_evolve_progress progress = {.size = sizeof progress};
+ *     sw_evolve_progress progress = SW_OPTS(sw_evolve_progress);
  *     SW_TRY(sw_evolution_advance(evolution, &progress));
  */
 

@@ -1,6 +1,6 @@
 /* Architectures as data: genomes, search spaces, and the nets that genomes become.
  *
- *     sw_task task = {.size = sizeof task, .channels = 1, .height = 28, .width = 28};
+ *     sw_task task = SW_OPTS(sw_task, .channels = 1, .height = 28, .width = 28);
  *     task.classes = 10;
  *     SW_TRY(sw_search_space_default(&search_space, &task));
  *     SW_TRY(sw_genome_draw(&genome, search_space, &task, 1));

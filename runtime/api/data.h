@@ -2,7 +2,7 @@
  * each class.
  *
  *     SW_TRY(sw_dataset_idx(&dataset, "data/mnist", "train"));
- *     sw_loader_opts opts = {.size = sizeof opts, .batch = 64, .shuffle = 1};
+ *     sw_loader_opts opts = SW_OPTS(sw_loader_opts, .batch = 64, .shuffle = 1);
  *     SW_TRY(sw_loader_create(&loader, dataset, &opts));
  *     SW_TRY(sw_loader_epoch(loader, 0));
  *     SW_TRY(sw_loader_next(loader, &args.inputs, &args.n_inputs));

@@ -1,6 +1,6 @@
 /* Evolution strategies and zeroth order: training by runs of the forward part alone.
  *
- *     sw_es_opts opts = {.size = sizeof opts, .strategy = "eggroll", .directions = 512};
+ *     sw_es_opts opts = SW_OPTS(sw_es_opts, .strategy = "eggroll", .directions = 512);
  *     SW_TRY(sw_es_create(&es, optimizer, &opts));
  *     args.es = es;
  *     SW_TRY(sw_es_evaluate(es, exec, &args, 0, "loss"));

@@ -2,7 +2,7 @@
  *
  *     sw_budget *budget;
  *     SW_TRY(sw_budget_create(&budget, (size_t)512 << 20));
- *     sw_exec_opts opts = {.size = sizeof opts, .threads = 4, .budget = budget};
+ *     sw_exec_opts opts = SW_OPTS(sw_exec_opts, .threads = 4, .budget = budget);
  *     SW_TRY(sw_exec_create(&exec, &opts));
  *     sw_exec_destroy(exec), sw_budget_destroy(budget);
  */

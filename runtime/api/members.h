@@ -1,9 +1,9 @@
 /* Members: many models of one shape, with one trace and one plan; resizing; packing.
  *
- *     sw_members_opts opts = {.size = sizeof opts, .shape = model, .fn = fn};
+ *     sw_members_opts opts = SW_OPTS(sw_members_opts, .shape = model, .fn = fn);
  *     SW_TRY(sw_members_create(&members, exec, &opts));
  *     SW_TRY(sw_member_new(&member, members, 1));
- *     sw_members_args a = {.size = sizeof a, .members = &member, .n = 1, .feed = feed};
+ *     sw_members_args a = SW_OPTS(sw_members_args, .members = &member, .n = 1, .feed = feed);
  *     SW_TRY(sw_members_run(members, &a));
  */
 

@@ -1,7 +1,7 @@
 /* Older names of 0.1: the same functions. Programs that have them stay as they are; new ones
  * take the name in the comment.
  *
- *     sw_genome_info info = {.size = sizeof info};
+ *     sw_genome_info info = SW_OPTS(sw_genome_info);
  *     SW_TRY(sw_genome_draw(&genome, search_space, &task, 1));
  *     SW_TRY(sw_genome_describe(genome, &info));
  *     SW_TRY(sw_net_copy(&net, evolution, UINT32_MAX));

@@ -1,8 +1,8 @@
 /* Optimizers, and schedules of learning rates.
  *
- *     sw_optimizer_opts opts = {.size = sizeof opts, .kind = "adamw", .lr = 0.001f};
+ *     sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "adamw", .lr = 0.001f);
  *     SW_TRY(sw_optimizer_create(&optimizer, model, &opts));
- *     sw_schedule s = {.size = sizeof s, .kind = "cosine", .base = 0.001f, .total_steps = 100};
+ *     sw_schedule s = SW_OPTS(sw_schedule, .kind = "cosine", .base = 0.1f, .total_steps = 99);
  *     SW_TRY(sw_schedule_at(&s, step, numbers));
  *     sw_knob_set(sw_optimizer_lr(optimizer, 0), numbers[0]);
  */

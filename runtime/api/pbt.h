@@ -2,7 +2,7 @@
  *
  *     SW_TRY(sw_space_create(&space));
  *     SW_TRY(sw_space_parse(space, "lr=log:0.0001..0.1"));
- *     sw_pbt_opts opts = {.size = sizeof opts, .space = space, .members = 8, .interval = 100};
+ *     sw_pbt_opts opts = SW_OPTS(sw_pbt_opts, .space = space, .members = 8, .interval = 100);
  *     SW_TRY(sw_pbt_create(&pbt, &opts));
  *     SW_TRY(sw_pbt_report(pbt, 0, 100, 0.93));
  */

@@ -1,7 +1,7 @@
 /* Profiles, the file of what a run takes and when; and witnesses, which check a plan.
  *
  *     sw_profile *profile;
- *     sw_profile_opts opts = {.size = sizeof opts, .path = "run.swp"};
+ *     sw_profile_opts opts = SW_OPTS(sw_profile_opts, .path = "run.swp");
  *     SW_TRY(sw_profile_create(&profile, &opts));
  *     SW_TRY(sw_exec_set_profile(exec, profile));
  *     sw_exec_destroy(exec), status = sw_profile_destroy(profile);

@@ -1,7 +1,7 @@
 /* Runs and plans: one call for each batch; before it, or after it, what it takes.
  *
  *     double loss;
- *     sw_plan_info plan = {.size = sizeof plan};
+ *     sw_plan_info plan = SW_OPTS(sw_plan_info);
  *     SW_TRY(sw_plan(exec, &args, &plan));
  *     SW_TRY(sw_run(exec, &args));
  *     SW_TRY(sw_metric_get(exec, "loss", &loss));

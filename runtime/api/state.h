@@ -1,6 +1,6 @@
 /* State in files: parameters, and checkpoints from which a run continues.
  *
- *     sw_checkpoint_opts opts = {.size = sizeof opts, .path = "run.ckpt", .models = &model};
+ *     sw_checkpoint_opts opts = SW_OPTS(sw_checkpoint_opts, .path = "ckpt", .models = &model);
  *     opts.n_models = 1;
  *     SW_TRY(sw_checkpoint_create(&checkpoint, exec, &opts));
  *     SW_TRY(sw_checkpoint_save(checkpoint, step));

@@ -25,6 +25,22 @@
 /* "0.2.0" */
 SW_API const char *sw_version(void);
 
+/* A struct that begins with its own size: `size` is set, the fields that are named have their
+ * values, all others are zero, which means default.
+ *
+ *     sw_exec_opts opts = SW_OPTS(sw_exec_opts, .threads = 2);
+ *     status = sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .threads = 2));
+ *
+ * C11: a compound literal, so it lives as long as its block and cannot initialize a static
+ * object. C++20: a temporary, whose fields stand in the order of the struct; -Wextra of g++
+ * names those that are left out. No comma ends the list of fields. */
+#ifdef __cplusplus
+#define SW_OPTS_OF(type, ...) (type{.size = sizeof(type), __VA_ARGS__})
+#else
+#define SW_OPTS_OF(type, ...) ((type){.size = sizeof(type), __VA_ARGS__})
+#endif
+#define SW_OPTS(...) SW_OPTS_OF(__VA_ARGS__, )
+
 typedef enum { SW_TRAIN, SW_EVAL } sw_mode;
 typedef enum { SW_DATA, SW_FORWARD, SW_LOSS, SW_BACKWARD, SW_STEP } sw_phase;
 #define SW_PHASES 5

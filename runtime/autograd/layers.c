@@ -226,11 +226,8 @@ sw_value sw_apply_conv2d(sw_ctx *ctx, sw_conv2d layer, sw_value x)
     if (!SWI_LAYER_BEGIN(ctx, sw_conv2d, layer, weight))
         return (sw_value){0, 0};
     const sw_value weight = sw_use(ctx, layer.weight), bias = swi_layer_use(ctx, layer.bias);
-    const sw_conv_opts opts = {.size = sizeof opts,
-                               .stride = layer.stride,
-                               .pad = layer.pad,
-                               .groups = layer.groups,
-                               .dilation = layer.dilation};
+    const sw_conv_opts opts = SW_OPTS(sw_conv_opts, .stride = layer.stride, .pad = layer.pad,
+                                      .groups = layer.groups, .dilation = layer.dilation);
     return swi_layer_end(ctx, sw_conv2d_op_with(ctx, x, weight, bias, &opts));
 }
 
@@ -239,12 +236,9 @@ sw_value sw_apply_conv_transpose2d(sw_ctx *ctx, sw_conv_transpose2d layer, sw_va
     if (!SWI_LAYER_BEGIN(ctx, sw_conv_transpose2d, layer, weight))
         return (sw_value){0, 0};
     const sw_value weight = sw_use(ctx, layer.weight), bias = swi_layer_use(ctx, layer.bias);
-    const sw_conv_transpose_opts opts = {.size = sizeof opts,
-                                         .stride = layer.stride,
-                                         .pad = layer.pad,
-                                         .output_pad = layer.output_pad,
-                                         .groups = layer.groups,
-                                         .dilation = layer.dilation};
+    const sw_conv_transpose_opts opts = SW_OPTS(
+        sw_conv_transpose_opts, .stride = layer.stride, .pad = layer.pad,
+        .output_pad = layer.output_pad, .groups = layer.groups, .dilation = layer.dilation);
     return swi_layer_end(ctx, sw_conv_transpose2d_op(ctx, x, weight, bias, &opts));
 }
 

@@ -238,8 +238,8 @@ sw_status sw_dataset_cifar(sw_dataset **out, const char *dir, const char *part,
 static sw_status read_named(sw_dataset **out, const char *dir, bool test,
                             const swi_reader_opts *o)
 {
-    const sw_cifar_opts opts = {
-        .size = sizeof opts, .shapes_only = o->shapes_only, .unpack_bytes = o->unpack_bytes};
+    const sw_cifar_opts opts =
+        SW_OPTS(sw_cifar_opts, .shapes_only = o->shapes_only, .unpack_bytes = o->unpack_bytes);
     return sw_dataset_cifar(out, dir, test ? "test" : "train", &opts);
 }
 

@@ -69,7 +69,7 @@ static double share(uint64_t part, uint64_t all)
 
 static sw_class_score score_of(const uint64_t *counts, int64_t classes, int64_t k)
 {
-    sw_class_score s = {.size = sizeof s, .right = counts[k * classes + k]};
+    sw_class_score s = SW_OPTS(sw_class_score, .right = counts[k * classes + k]);
     for (int64_t i = 0; i < classes; i++) {
         s.support += counts[k * classes + i];
         s.predicted += counts[i * classes + k];

@@ -252,8 +252,8 @@ static sw_status agree(const sw_dataset *train, const sw_dataset *test, const ch
 static sw_status read_named(sw_dataset **out, const char *dir, bool test,
                             const swi_reader_opts *o)
 {
-    const sw_idx_opts opts = {
-        .size = sizeof opts, .shapes_only = o->shapes_only, .unpack_bytes = o->unpack_bytes};
+    const sw_idx_opts opts =
+        SW_OPTS(sw_idx_opts, .shapes_only = o->shapes_only, .unpack_bytes = o->unpack_bytes);
     return sw_dataset_idx_with(out, dir, test ? "t10k" : "train", &opts);
 }
 

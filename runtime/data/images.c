@@ -428,7 +428,7 @@ sw_status sw_dataset_images(sw_dataset **train, sw_dataset **test, const char *d
 static sw_status read_named(sw_dataset **train, sw_dataset **test, const char *dir,
                             const swi_reader_opts *o)
 {
-    sw_images_opts opts = {.size = sizeof opts};
+    sw_images_opts opts = SW_OPTS(sw_images_opts);
     if (o->images != NULL)
         opts = *o->images;
     opts.shapes_only = o->shapes_only;

@@ -426,11 +426,7 @@ sw_status swi_npy_call(sw_dataset **train, sw_dataset **test, const char *path,
 
 sw_npy_opts swi_npy_opts_of(const swi_reader_opts *o)
 {
-    return (sw_npy_opts){.size = sizeof(sw_npy_opts),
-                         .unlabelled = o->unlabelled,
-                         .shapes_only = o->shapes_only,
-                         .test_path = o->test_path,
-                         .test_share = o->test_share,
-                         .seed = o->seed,
-                         .unpack_bytes = o->unpack_bytes};
+    return SW_OPTS(sw_npy_opts, .unlabelled = o->unlabelled, .shapes_only = o->shapes_only,
+                   .test_path = o->test_path, .test_share = o->test_share, .seed = o->seed,
+                   .unpack_bytes = o->unpack_bytes);
 }

@@ -70,10 +70,8 @@ sw_status sw_dataset_text(sw_dataset **train, sw_dataset **validation, const cha
 static sw_status read_named(sw_dataset **train, sw_dataset **test, const char *path,
                             const swi_reader_opts *o)
 {
-    const sw_text_opts opts = {.size = sizeof opts,
-                               .shapes_only = o->shapes_only,
-                               .context = o->context,
-                               .unpack_bytes = o->unpack_bytes};
+    const sw_text_opts opts = SW_OPTS(sw_text_opts, .shapes_only = o->shapes_only,
+                                      .context = o->context, .unpack_bytes = o->unpack_bytes);
     return sw_dataset_text(train, test, path, &opts);
 }
 

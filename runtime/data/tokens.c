@@ -265,13 +265,10 @@ sw_status sw_dataset_tokens(sw_dataset **train, sw_dataset **validation, const c
 sw_status swi_tokens_read(sw_dataset **train, sw_dataset **validation, const char *path,
                           int bits, const swi_reader_opts *o)
 {
-    const sw_tokens_opts opts = {.size = sizeof opts,
-                                 .shapes_only = o->shapes_only,
-                                 .bits = bits,
-                                 .context = o->context,
-                                 .vocabulary = o->vocabulary,
-                                 .validation_path = o->test_path,
-                                 .unpack_bytes = o->unpack_bytes};
+    const sw_tokens_opts opts =
+        SW_OPTS(sw_tokens_opts, .shapes_only = o->shapes_only, .bits = bits,
+                .context = o->context, .vocabulary = o->vocabulary,
+                .validation_path = o->test_path, .unpack_bytes = o->unpack_bytes);
     return sw_dataset_tokens(train, validation, path, &opts);
 }
 

@@ -100,7 +100,7 @@ static void say_limit(const sw_exec *exec, char *to, size_t bytes)
 sw_status swi_does_not_fit(const sw_exec *exec, const sw_run_args *args, const swi_program *p,
                            sw_status status)
 {
-    sw_plan_info info = {.size = sizeof info};
+    sw_plan_info info = SW_OPTS(sw_plan_info);
     swi_plan_info(p, swi_data_bytes(exec, args, &p->trace), &info);
     const swi_need need = swi_need_of(exec, args, p);
     char limit[320] = "", cause[160] = "", others[64] = "", again[160] = "";

@@ -160,24 +160,17 @@ static sw_status give_and_run(sw_ctx *ctx, uint32_t index)
         if (i >= node->n_in && swi_is_null(node, i - node->n_in))
             buffers[i].ptr = NULL;
     }
-    const sw_launch launch = {
-        .size = sizeof launch,
-        .in = buffers,
-        .n_in = (int)node->n_in,
-        .out = buffers + node->n_in,
+    const sw_launch launch = SW_OPTS(
+        sw_launch, .in = buffers, .n_in = (int)node->n_in, .out = buffers + node->n_in,
         .n_out = (int)node->n_out,
         .scratch = node->scratch != SWI_NONE
                        ? sw_arena_base(ctx->exec->arena) + t->storages[node->scratch].offset
                        : NULL,
         .scratch_bytes = node->scratch != SWI_NONE ? t->storages[node->scratch].bytes : 0,
-        .attrs = swi_node_attrs(t, node),
-        .accumulate = node->accumulate,
-        .par = swi_pool_par(ctx->exec->pool),
-        .isa = ctx->exec->target.isa,
-        .seed = swi_run_seed(ctx->exec, ctx->args),
-        .stream = node->stream,
-        .step = (uint32_t)ctx->args->step,
-        .run = ctx->args->run};
+        .attrs = swi_node_attrs(t, node), .accumulate = node->accumulate,
+        .par = swi_pool_par(ctx->exec->pool), .isa = ctx->exec->target.isa,
+        .seed = swi_run_seed(ctx->exec, ctx->args), .stream = node->stream,
+        .step = (uint32_t)ctx->args->step, .run = ctx->args->run);
     ctx->updated |= node->is_update || node->writes_model;
     const sw_status status = ctx->exec->backend->launch_node(ctx->exec, node, &launch);
     ctx->done_ops++;

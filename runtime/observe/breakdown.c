@@ -258,11 +258,9 @@ void swi_breakdown_show(const swi_breakdown *x, sw_share_visitor *visitor, void 
 {
     for (uint32_t i = 0; i < x->n; i++) {
         const swi_breakdown_line *line = &x->lines[i];
-        const sw_share share = {.size = sizeof share,
-                                .kind = i < SWI_ROLE_COUNT ? SW_SHARE_ROLE : SW_SHARE_LAYER,
-                                .name = line->name,
-                                .at_peak_bytes = line->at_peak,
-                                .peak_bytes = line->peak};
+        const sw_share share = SW_OPTS(
+            sw_share, .kind = i < SWI_ROLE_COUNT ? SW_SHARE_ROLE : SW_SHARE_LAYER,
+            .name = line->name, .at_peak_bytes = line->at_peak, .peak_bytes = line->peak);
         if (line->peak > 0)
             visitor(to, &share);
     }
@@ -336,7 +334,7 @@ static sw_status witness_breakdown(const sw_exec *exec, sw_share_visitor *visito
 static sw_status of_exec(sw_exec *exec, sw_share_visitor *visitor, void *to, const char *what,
                          sw_status (*of)(const sw_exec *, sw_share_visitor *, void *))
 {
-    const sw_run_args none = {.size = sizeof none};
+    const sw_run_args none = SW_OPTS(sw_run_args);
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, what));
     if (visitor == NULL)
         SW_FAIL(SW_INVALID, "%s: visitor must not be NULL", what);

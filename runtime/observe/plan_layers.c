@@ -164,14 +164,10 @@ static void show(const layer_list *list, const swi_program *p, sw_plan_layer_vis
     for (uint32_t i = 0; i < list->n; i++) {
         const layer_line *line = &list->at[i];
         swi_plan_names names = {.op = ""};
-        sw_plan_layer layer = {.size = sizeof layer,
-                               .name = line->name,
-                               .op = "",
-                               .parameters = line->parameters,
-                               .parameter_bytes = line->parameter_bytes,
-                               .saved_bytes = line->saved_bytes,
-                               .operations = line->operations,
-                               .backward_operations = line->backward_operations};
+        sw_plan_layer layer = SW_OPTS(
+            sw_plan_layer, .name = line->name, .op = "", .parameters = line->parameters,
+            .parameter_bytes = line->parameter_bytes, .saved_bytes = line->saved_bytes,
+            .operations = line->operations, .backward_operations = line->backward_operations);
         if (line->op != LAYER_NONE) {
             layer.op =
                 swi_node_name(t, &t->nodes[p->ops[line->op].node], names.op, sizeof names.op);

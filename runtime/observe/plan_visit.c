@@ -39,20 +39,11 @@ static void visit_storage(const swi_program *p, uint32_t s, const sw_plan_visito
     if (!swi_plan_tensor(p, s, &names, &x))
         return;
     const bool input = x.segment == SW_SEGMENT_INPUT;
-    const sw_plan_storage storage = {.size = sizeof storage,
-                                     .id = x.id,
-                                     .alias = x.alias,
-                                     .name = x.name,
-                                     .layer = x.layer,
-                                     .op = x.op,
-                                     .role = x.role,
-                                     .phase = input ? SW_DATA : p->trace.storages[s].phase,
-                                     .input = input,
-                                     .bytes = x.bytes,
-                                     .padding = x.padding,
-                                     .offset = x.offset,
-                                     .birth = x.birth,
-                                     .death = x.death};
+    const sw_plan_storage storage = SW_OPTS(
+        sw_plan_storage, .id = x.id, .alias = x.alias, .name = x.name, .layer = x.layer,
+        .op = x.op, .role = x.role, .phase = input ? SW_DATA : p->trace.storages[s].phase,
+        .input = input, .bytes = x.bytes, .padding = x.padding, .offset = x.offset,
+        .birth = x.birth, .death = x.death);
     v->storage(v->to, &storage);
 }
 

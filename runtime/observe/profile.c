@@ -167,7 +167,7 @@ static size_t model_padding(const sw_run_args *args)
 sw_prof_plan swi_profile_head(uint32_t exec, size_t data_bytes, const sw_run_args *args,
                               const swi_program *p)
 {
-    sw_plan_info info = {.size = sizeof info};
+    sw_plan_info info = SW_OPTS(sw_plan_info);
     swi_plan_info(p, data_bytes, &info);
     sw_prof_plan plan = {.exec = exec,
                          .program = p->id,

@@ -54,7 +54,7 @@ sw_status sw_exec_device(const sw_exec *exec, sw_device_info *out)
     if (out == NULL)
         SW_FAIL(SW_INVALID, "sw_exec_device: out must not be NULL");
     SW_TRY(swi_struct_check(SWI_STRUCT_sw_device_info, out->size, "sw_exec_device"));
-    sw_device_info info = {.size = sizeof info, .name = "cpu"};
+    sw_device_info info = SW_OPTS(sw_device_info, .name = "cpu");
     if (!exec->target.device->backend->host_memory) {
         SW_TRY(look(exec->target.device, name, &d));
         snprintf(info.name, sizeof info.name, "%s", d.name);

@@ -63,17 +63,10 @@ static sw_status check_source(const sw_members *m, const sw_members_args *a, con
 
 static sw_run_args args_of_shape(const sw_members *m, const sw_members_args *a)
 {
-    return (sw_run_args){.size = sizeof(sw_run_args),
-                         .fn = m->opts.fn,
-                         .user = m->opts.user,
-                         .models = (sw_model *const *)&m->shape,
-                         .n_models = 1,
-                         .inputs = a->inputs,
-                         .n_inputs = a->n_inputs,
-                         .mode = a->mode,
-                         .variant = a->variant,
-                         .step = a->step,
-                         .run = a->run};
+    return SW_OPTS(sw_run_args, .fn = m->opts.fn, .user = m->opts.user,
+                   .models = (sw_model *const *)&m->shape, .n_models = 1, .inputs = a->inputs,
+                   .n_inputs = a->n_inputs, .mode = a->mode, .variant = a->variant,
+                   .step = a->step, .run = a->run);
 }
 
 static sw_status read_args(sw_members *m, const sw_members_args *given, bool with_data,
@@ -138,7 +131,7 @@ static sw_status keep_program(sw_members *m, swi_frame *planned, uint32_t *out)
 /* A step that could not be planned within arena_bytes was planned as low as it can be. */
 static sw_status refuse_height(const sw_members *m, const swi_program *p)
 {
-    sw_plan_info info = {.size = sizeof info};
+    sw_plan_info info = SW_OPTS(sw_plan_info);
     swi_plan_info(p, 0, &info);
     SW_FAIL(SW_NOMEM,
             "members of %s: arena_bytes must be at least %zu for this step (got %zu); the peak "

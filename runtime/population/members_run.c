@@ -431,7 +431,7 @@ sw_status sw_members_run_all(sw_members *const *groups, const sw_members_args *a
 sw_status sw_members_run(sw_members *m, const sw_members_args *args)
 {
     SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, "sw_members_run"));
-    const sw_members_args none = {.size = sizeof none};
+    const sw_members_args none = SW_OPTS(sw_members_args);
     return run_groups(&m, args != NULL ? args : &none, 1, "sw_members_run", SW_FRAME);
 }
 

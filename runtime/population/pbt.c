@@ -225,12 +225,9 @@ sw_status sw_pbt_describe(const sw_pbt *p, int member, sw_pbt_member *out)
         SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
     SW_TRY(swi_struct_check(SWI_STRUCT_sw_pbt_member, out->size, call));
     const swi_pbt_one *m = &p->one[member];
-    const sw_pbt_member is = {.size = sizeof is,
-                              .time = m->time,
-                              .score = swi_pbt_sign(p, m->seen),
-                              .ended = m->ended || m->leaving,
-                              .kept = m->kept,
-                              .exploits = m->exploits};
+    const sw_pbt_member is =
+        SW_OPTS(sw_pbt_member, .time = m->time, .score = swi_pbt_sign(p, m->seen),
+                .ended = m->ended || m->leaving, .kept = m->kept, .exploits = m->exploits);
     swi_struct_write(SWI_STRUCT_sw_pbt_member, out, &is);
     return SW_OK;
 }

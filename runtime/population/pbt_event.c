@@ -176,15 +176,10 @@ static sw_status do_exploit(sw_pbt *p, sw_pbt_event *e)
     SW_TRY(exploit(p, &done));
     if (!done)
         return SW_OK;
-    *e = (sw_pbt_event){.size = sizeof *e,
-                        .what = SW_PBT_EXPLOIT,
-                        .member = (int)target,
-                        .donor = (int)donor,
-                        .number = p->s.n_exploits,
-                        .time = m->time,
-                        .donor_time = p->opts.synch ? d->time : d->kept_time,
-                        .score = swi_pbt_sign(p, m->seen),
-                        .donor_score = swi_pbt_sign(p, d->score)};
+    *e = SW_OPTS(sw_pbt_event, .what = SW_PBT_EXPLOIT, .member = (int)target,
+                 .donor = (int)donor, .number = p->s.n_exploits, .time = m->time,
+                 .donor_time = p->opts.synch ? d->time : d->kept_time,
+                 .score = swi_pbt_sign(p, m->seen), .donor_score = swi_pbt_sign(p, d->score));
     change(p, target, donor, e->donor_time);
     return SW_OK;
 }
@@ -192,21 +187,16 @@ static sw_status do_exploit(sw_pbt *p, sw_pbt_event *e)
 static void take_waiting(sw_pbt *p, sw_pbt_event *e)
 {
     const swi_pbt_waiting *t = &p->waiting[0];
-    *e = (sw_pbt_event){.size = sizeof *e,
-                        .what = (sw_pbt_what)t->what,
-                        .member = (int)t->member,
-                        .donor = -1,
-                        .time = t->time,
-                        .donor_time = t->time,
-                        .score = swi_pbt_sign(p, p->one[t->member].seen),
-                        .donor_score = (double)NAN};
+    *e = SW_OPTS(sw_pbt_event, .what = (sw_pbt_what)t->what, .member = (int)t->member,
+                 .donor = -1, .time = t->time, .donor_time = t->time,
+                 .score = swi_pbt_sign(p, p->one[t->member].seen), .donor_score = (double)NAN);
     memmove(p->waiting, p->waiting + 1, --p->s.n_events * sizeof *t);
 }
 
 sw_status sw_pbt_next_event(sw_pbt *p, sw_pbt_event *out)
 {
     static const char call[] = "sw_pbt_next_event";
-    sw_pbt_event e = {.size = sizeof e, .what = SW_PBT_NONE, .member = -1, .donor = -1};
+    sw_pbt_event e = SW_OPTS(sw_pbt_event, .what = SW_PBT_NONE, .member = -1, .donor = -1);
     SW_TRY(swi_pbt_check(p, call));
     if (out == NULL)
         SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);

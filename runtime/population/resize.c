@@ -171,15 +171,9 @@ static sw_status trace_shape(swi_net *net, sw_members *m, const sw_members_args 
     if (m->opts.callback != NULL)
         SW_FAIL(SW_INVALID, "%s: the members of %s are callbacks, without widths", call,
                 m->shape->name);
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = m->opts.fn,
-                              .user = m->opts.user,
-                              .models = &m->shape,
-                              .n_models = 1,
-                              .inputs = a->inputs,
-                              .n_inputs = a->n_inputs,
-                              .mode = a->mode,
-                              .variant = a->variant};
+    const sw_run_args args = SW_OPTS(
+        sw_run_args, .fn = m->opts.fn, .user = m->opts.user, .models = &m->shape, .n_models = 1,
+        .inputs = a->inputs, .n_inputs = a->n_inputs, .mode = a->mode, .variant = a->variant);
     SW_TRY(swi_read_args(&of_one, &args, false, call));
     SW_TRY(swi_enter(m->exec, &none, frame));
     const sw_status status = trace_model(net, m->lanes->planner, &of_one);

@@ -92,7 +92,7 @@ static sw_status parse(sw_space *s, parts *p, const char *given)
                  {"log", SW_LOG_UNIFORM},
                  {"int", SW_INTEGER},
                  {"choice", SW_CHOICE}};
-    sw_hyper h = {.size = sizeof h, .name = p->text};
+    sw_hyper h = SW_OPTS(sw_hyper, .name = p->text);
     memcpy(p->text, given, strlen(given) + 1);
     char *is = strchr(p->text, '='), *colon = is != NULL ? strchr(is, ':') : NULL;
     if (colon == NULL)

@@ -112,7 +112,7 @@ static sw_status find(sw_checkpoint *c, const char *path, sw_checkpoint_found *f
 sw_status sw_checkpoint_find(sw_checkpoint *c, const char *path, sw_checkpoint_found *out)
 {
     static const char call[] = "sw_checkpoint_find";
-    sw_checkpoint_found f = {.size = sizeof f};
+    sw_checkpoint_found f = SW_OPTS(sw_checkpoint_found);
     SW_TRY(swi_checkpoint_check(c, call));
     if (out == NULL)
         SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);

@@ -397,16 +397,16 @@ static sw_status make_execs(swi_check *c)
 {
     /* With three threads cheap results are rebuilt too; where saved bytes are checked,
      * exactly the operands that an op names are kept. */
-    const sw_exec_opts one = {.size = sizeof one, .seed = 7, .no_rebuild = 1},
-                       three = {.size = sizeof three, .seed = 7, .threads = 3};
-    const sw_exec_opts apart = {
-        .size = sizeof apart, .seed = 7, .no_inplace = 1, .no_rebuild = 1};
+    const sw_exec_opts one = SW_OPTS(sw_exec_opts, .seed = 7, .no_rebuild = 1),
+                       three = SW_OPTS(sw_exec_opts, .seed = 7, .threads = 3);
+    const sw_exec_opts apart =
+        SW_OPTS(sw_exec_opts, .seed = 7, .no_inplace = 1, .no_rebuild = 1);
     SW_TRY(swi_exec_create(&c->plain, &one));
     SW_TRY(swi_exec_create(&c->threads, &three));
     SW_TRY(swi_exec_create(&c->apart, &apart));
     for (int i = 0; i < 2 && i < (int)c->plain->target.isa; i++) {
-        const sw_exec_opts lower = {
-            .size = sizeof lower, .seed = 7, .isa = i == 0 ? "base" : "avx2"};
+        const sw_exec_opts lower =
+            SW_OPTS(sw_exec_opts, .seed = 7, .isa = i == 0 ? "base" : "avx2");
         SW_TRY(swi_exec_create(&c->lower[i], &lower));
     }
     return SW_OK;

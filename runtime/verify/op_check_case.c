@@ -197,8 +197,8 @@ static sw_status make_model(swi_check *c)
         snprintf(name, sizeof name, "wide%d", i);
         o->wide_param = sw_param_new(c->model, name, SW_F32, o->wide_type.shape, "zeros");
     }
-    const sw_optimizer_opts opts = {
-        .size = sizeof opts, .kind = "sgd", .keep_gradients = 1, .no_check = 1};
+    const sw_optimizer_opts opts =
+        SW_OPTS(sw_optimizer_opts, .kind = "sgd", .keep_gradients = 1, .no_check = 1);
     return sw_optimizer_create(&c->optimizer, c->model, &opts);
 }
 

@@ -128,20 +128,14 @@ sw_status swi_check_call_fill(swi_check *c, uint32_t flags, uint32_t only, swi_c
         if ((flags & SWI_CHECK_TWICE) != 0)
             SW_TRY(add_input(call->inputs, &n, flat, o->weight[1]));
     }
-    call->args = (sw_run_args){
-        .size = sizeof call->args,
-        .fn = step,
-        .user = &call->use,
-        .models = &c->model,
-        .n_models = c->model != NULL,
-        .inputs = call->inputs,
-        .n_inputs = n,
+    call->args = SW_OPTS(
+        sw_run_args, .fn = step, .user = &call->use, .models = &c->model,
+        .n_models = c->model != NULL, .inputs = call->inputs, .n_inputs = n,
         .mode = (flags & SWI_CHECK_TRAIN) != 0 ? SW_TRAIN : SW_EVAL,
         .immediate = (flags & SWI_CHECK_NOW) != 0,
         /* `user` may be at the same address for another use: the variant tells them apart. */
-        .variant = flags | (uint64_t)c->index << 16 | (uint64_t)only << 32,
-        .step = 3,
-        .run = 1};
+        .variant = flags | (uint64_t)c->index << 16 | (uint64_t)only << 32, .step = 3,
+        .run = 1);
     return SW_OK;
 }
 

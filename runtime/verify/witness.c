@@ -170,7 +170,7 @@ static sw_status witness(sw_exec *exec, const sw_run_args *args, uint32_t which,
 {
     swi_frame *frame;
     bool fresh;
-    sw_witness_info info = {.size = sizeof info}; /* the caller's may be an older one */
+    sw_witness_info info = SW_OPTS(sw_witness_info); /* the caller's may be an older one */
     SW_TRY(swi_exec_program(exec, args, &frame, &fresh));
     SW_TRY(swi_make_ready(exec, args));
     SW_TRY(swi_witness_frame(exec, frame, args, which, &info));

@@ -66,11 +66,9 @@ static int build(net *m, sw_model **model, int keep)
     m->f2 = sw_linear_new(*model, "f2", 16, CLASSES);
     m->inv_n = sw_knob_new(*model, "inv_n", 1.0f / N);
     m->max_norm = sw_knob_new(*model, "max_norm", 0.5f);
-    TRY(sw_optimizer_create(&m->opt, *model,
-                            &(sw_optimizer_opts){.size = sizeof(sw_optimizer_opts),
-                                                 .kind = "sgd",
-                                                 .lr = 0.5f,
-                                                 .keep_gradients = keep}));
+    TRY(sw_optimizer_create(
+        &m->opt, *model,
+        &SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.5f, .keep_gradients = keep)));
     return 0;
 }
 
@@ -87,7 +85,7 @@ int main(void)
             x[i][k] = (k % CLASSES == y[i] ? 1.0f : 0.0f) +
                       0.1f * (float)((i * IN + k) * 37 % 19 - 9) / 9;
     }
-    TRY(sw_exec_create(&e, &(sw_exec_opts){.size = sizeof(sw_exec_opts), .seed = 9}));
+    TRY(sw_exec_create(&e, &SW_OPTS(sw_exec_opts, .seed = 9)));
     if (build(&a, &ma, 1) != 0 || build(&b, &mb, 0) != 0)
         return 1;
     double first = 0, last = 0;
@@ -97,35 +95,18 @@ int main(void)
             const sw_array in[] = {{SW_F32, SW_SHAPE(MICRO, IN), x[i * MICRO]},
                                    {SW_U8, SW_SHAPE(MICRO), y + i * MICRO}};
             double part;
-            TRY(sw_run(e, &(sw_run_args){.size = sizeof(sw_run_args),
-                                         .fn = micro,
-                                         .user = &a,
-                                         .models = &ma,
-                                         .n_models = 1,
-                                         .inputs = in,
-                                         .n_inputs = 2,
-                                         .mode = SW_TRAIN,
-                                         .step = (uint64_t)step,
-                                         .run = (uint32_t)i}));
+            TRY(sw_run(e, &SW_OPTS(sw_run_args, .fn = micro, .user = &a, .models = &ma,
+                                   .n_models = 1, .inputs = in, .n_inputs = 2, .mode = SW_TRAIN,
+                                   .step = (uint64_t)step, .run = (uint32_t)i)));
             TRY(sw_metric_get(e, "loss", &part));
             sum += part;
         }
-        TRY(sw_run(e, &(sw_run_args){.size = sizeof(sw_run_args),
-                                     .fn = apply,
-                                     .user = &a,
-                                     .models = &ma,
-                                     .n_models = 1,
-                                     .mode = SW_TRAIN}));
+        TRY(sw_run(e, &SW_OPTS(sw_run_args, .fn = apply, .user = &a, .models = &ma,
+                               .n_models = 1, .mode = SW_TRAIN)));
         const sw_array all[] = {{SW_F32, SW_SHAPE(N * MICRO, IN), x},
                                 {SW_U8, SW_SHAPE(N * MICRO), y}};
-        TRY(sw_run(e, &(sw_run_args){.size = sizeof(sw_run_args),
-                                     .fn = big,
-                                     .user = &b,
-                                     .models = &mb,
-                                     .n_models = 1,
-                                     .inputs = all,
-                                     .n_inputs = 2,
-                                     .mode = SW_TRAIN}));
+        TRY(sw_run(e, &SW_OPTS(sw_run_args, .fn = big, .user = &b, .models = &mb, .n_models = 1,
+                               .inputs = all, .n_inputs = 2, .mode = SW_TRAIN)));
         TRY(sw_metric_get(e, "loss", &last));
         first = step == 0 ? last : first;
         CHECK(fabs(sum - last) < 1e-5);

@@ -57,22 +57,15 @@ int main(void)
     sw_exec *e;
     sw_model *m;
     net n = {.rounds = 0};
-    TRY(sw_exec_create(&e, &(sw_exec_opts){.size = sizeof(sw_exec_opts), .seed = 2}));
+    TRY(sw_exec_create(&e, &SW_OPTS(sw_exec_opts, .seed = 2)));
     TRY(sw_model_create(&m, "adaptive"));
     n.f1 = sw_linear_new(m, "f1", N, N);
-    TRY(sw_optimizer_create(
-        &n.opt, m,
-        &(sw_optimizer_opts){.size = sizeof(sw_optimizer_opts), .kind = "adam", .lr = 0.01f}));
+    TRY(sw_optimizer_create(&n.opt, m,
+                            &SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.01f)));
     const sw_array in[] = {{SW_F32, SW_SHAPE(BATCH, N), x}, {SW_U8, SW_SHAPE(BATCH), y}};
-    sw_run_args a = {.size = sizeof a,
-                     .fn = adaptive,
-                     .user = &n,
-                     .models = &m,
-                     .n_models = 1,
-                     .inputs = in,
-                     .n_inputs = 2,
-                     .mode = SW_TRAIN,
-                     .immediate = 1};
+    sw_run_args a =
+        SW_OPTS(sw_run_args, .fn = adaptive, .user = &n, .models = &m, .n_models = 1,
+                .inputs = in, .n_inputs = 2, .mode = SW_TRAIN, .immediate = 1);
 
     /* Planned, there are no values to look at: an error, and nothing has changed. */
     float before[N][N], after[N][N];

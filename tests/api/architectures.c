@@ -21,7 +21,7 @@ static void print_record(const sw_mutation_record *record, void *user)
 /* May this genome be? Its peak is known without a byte of tensor memory. */
 static int fits(const sw_genome *genome, void *limit)
 {
-    sw_price price = {.size = sizeof price};
+    sw_price price = SW_OPTS(sw_price);
     if (sw_genome_price(genome, exec, NULL, SW_U8, &price) != SW_OK)
         return -1;
     return price.peak_bytes <= *(const size_t *)limit;
@@ -30,16 +30,12 @@ static int fits(const sw_genome *genome, void *limit)
 /* Train for some steps; *first and *last receive the mean loss of the first and last ten. */
 static int train(sw_net *net, int64_t batch, int steps, double *first, double *last)
 {
-    const sw_loader_opts opts = {
-        .size = sizeof opts, .batch = batch, .shuffle = 1, .drop_last = 1, .inline_fill = 1};
+    const sw_loader_opts opts =
+        SW_OPTS(sw_loader_opts, .batch = batch, .shuffle = 1, .drop_last = 1, .inline_fill = 1);
     sw_loader *loader = NULL;
     sw_model *model = sw_net_model(net);
-    sw_run_args args = {.size = sizeof args,
-                        .fn = sw_net_step,
-                        .user = net,
-                        .models = &model,
-                        .n_models = 1,
-                        .mode = SW_TRAIN};
+    sw_run_args args = SW_OPTS(sw_run_args, .fn = sw_net_step, .user = net, .models = &model,
+                               .n_models = 1, .mode = SW_TRAIN);
     int bad = sw_loader_create(&loader, digits, &opts) || sw_loader_epoch(loader, 0);
     uint64_t epoch = 0;
     *first = *last = 0;
@@ -60,14 +56,14 @@ static int train(sw_net *net, int64_t batch, int steps, double *first, double *l
 
 int main(void)
 {
-    const sw_task task = {
-        .size = sizeof task, .channels = 1, .height = 28, .width = 28, .classes = 10};
-    const sw_exec_opts opts = {.size = sizeof opts};
+    const sw_task task =
+        SW_OPTS(sw_task, .channels = 1, .height = 28, .width = 28, .classes = 10);
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts);
     sw_search_space *space = NULL;
     sw_genome *parent = NULL, *child = NULL;
     sw_net *old = NULL, *young = NULL;
-    sw_price price = {.size = sizeof price};
-    sw_genome_info info = {.size = sizeof info};
+    sw_price price = SW_OPTS(sw_price);
+    sw_genome_info info = SW_OPTS(sw_genome_info);
     double first, last, again, end;
     if (sw_exec_create(&exec, &opts) || sw_dataset_synthetic(&digits, 2000, 1) ||
         sw_search_space_default(&space, &task) || sw_genome_draw(&parent, space, &task, 3) ||
@@ -81,12 +77,8 @@ int main(void)
     printf("loss %.3f, after 60 steps %.3f\n", first, last);
 
     size_t limit = price.peak_bytes * 3 / 2;
-    const sw_mutate_opts how = {.size = sizeof how,
-                                .seed = 1,
-                                .space = space,
-                                .fits = fits,
-                                .fits_user = &limit,
-                                .record = print_record};
+    const sw_mutate_opts how = SW_OPTS(sw_mutate_opts, .seed = 1, .space = space, .fits = fits,
+                                       .fits_user = &limit, .record = print_record);
     if (sw_genome_mutate(&child, parent, &how) || sw_genome_describe(child, &info) ||
         sw_genome_price(child, exec, NULL, SW_U8, &price))
         return say("mutate");
@@ -95,7 +87,7 @@ int main(void)
     if (sw_net_create(&young, child, NULL) || sw_net_ready(young, exec, 2) ||
         sw_net_inherit(young, old, NULL, 2) || train(young, info.batch, 60, &again, &end))
         return say("inherit");
-    sw_run_info run = {.size = sizeof run};
+    sw_run_info run = SW_OPTS(sw_run_info);
     if (sw_last_run(exec, &run))
         return say("look");
     printf("loss %.3f, after 60 steps %.3f; a step took %zu bytes\n", again, end,

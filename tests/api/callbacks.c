@@ -26,9 +26,10 @@ static sw_status walk(sw_member_view *view, void *user)
 
 int main(void)
 {
-    sw_members_opts of = {.size = sizeof of, .callback = walk, .state_bytes = sizeof(place)};
-    sw_pbt_opts rules = {.size = sizeof rules, .members = MEMBERS, .interval = 5};
-    sw_pbt_event e = {.size = sizeof e};
+    sw_members_opts of =
+        SW_OPTS(sw_members_opts, .callback = walk, .state_bytes = sizeof(place));
+    sw_pbt_opts rules = SW_OPTS(sw_pbt_opts, .members = MEMBERS, .interval = 5);
+    sw_pbt_event e = SW_OPTS(sw_pbt_event);
     sw_exec *exec = NULL;
     sw_model *knobs = NULL;
     sw_members *group = NULL;
@@ -49,7 +50,7 @@ int main(void)
         bad = sw_member_new(&member[k], group, (uint64_t)k) ||
               sw_pbt_value(pbt, k, 0, &value) ||
               sw_member_knob_set(member[k], size, (float)value);
-    sw_members_args run = {.size = sizeof run, .members = member, .n = MEMBERS, .steps = 5};
+    sw_members_args run = SW_OPTS(sw_members_args, .members = member, .n = MEMBERS, .steps = 5);
     while (!bad && !(bad = sw_pbt_next(pbt, turn, MEMBERS, &n, &until)) && n > 0) {
         bad = sw_members_run(group, &run) || sw_members_metric(group, "score", score, MEMBERS);
         for (int k = 0; k < MEMBERS && !bad; k++) {

@@ -47,10 +47,10 @@ static sw_status simulate(sw_exec *exec, sw_run_args *args, int n, float *cost)
 
 int main(void)
 {
-    const sw_optimizer_opts adam = {.size = sizeof adam, .kind = "adam", .lr = 0.05f};
-    const sw_es_opts how = {
-        .size = sizeof how, .sigma = 0.1f, .directions = DIRECTIONS, .seed = 1};
-    const sw_exec_opts two = {.size = sizeof two, .threads = 2};
+    const sw_optimizer_opts adam = SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.05f);
+    const sw_es_opts how =
+        SW_OPTS(sw_es_opts, .sigma = 0.1f, .directions = DIRECTIONS, .seed = 1);
+    const sw_exec_opts two = SW_OPTS(sw_exec_opts, .threads = 2);
     sw_exec *exec = NULL;
     sw_model *model = NULL;
     sw_optimizer *opt = NULL;
@@ -61,8 +61,8 @@ int main(void)
     l2 = sw_linear_new(model, "l2", 8, 1);
     bad = bad || sw_optimizer_create(&opt, model, &adam) || sw_es_create(&es, opt, &how) ||
           sw_model_ready(model, exec, 1);
-    sw_run_args plain = {
-        .size = sizeof plain, .fn = policy, .models = &model, .n_models = 1, .mode = SW_EVAL};
+    sw_run_args plain =
+        SW_OPTS(sw_run_args, .fn = policy, .models = &model, .n_models = 1, .mode = SW_EVAL);
     sw_run_args noisy = plain;
     noisy.es = es; /* the switch */
     bad = bad || simulate(exec, &plain, 2, cost);

@@ -85,8 +85,8 @@ static int build(gan *g, sw_model **two)
     g->g2 = sw_linear_new(two[0], "g2", 32, 2);
     g->d1 = sw_linear_new(two[1], "d1", 2, 32);
     g->d2 = sw_linear_new(two[1], "d2", 32, 1);
-    const sw_optimizer_opts opts = {
-        .size = sizeof opts, .kind = "adam", .lr = 2e-3f, .beta1 = 0.5f};
+    const sw_optimizer_opts opts =
+        SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 2e-3f, .beta1 = 0.5f);
     TRY(sw_optimizer_create(&g->og, two[0], &opts));
     TRY(sw_optimizer_create(&g->od, two[1], &opts));
     return 0;
@@ -130,7 +130,7 @@ int main(void)
     static float x[2 * BATCH];
     uint32_t state = 1;
     sw_array in = {SW_F32, SW_SHAPE(BATCH, 2), x};
-    TRY(sw_exec_create(&e, &(sw_exec_opts){.size = sizeof(sw_exec_opts), .seed = 3}));
+    TRY(sw_exec_create(&e, &SW_OPTS(sw_exec_opts, .seed = 3)));
     if (build(&a, one) != 0 || build(&b, apart) != 0 || build(&c, third) != 0)
         return 1;
     before = third[1];
@@ -138,30 +138,13 @@ int main(void)
 
     /* One run does what two do: D as it is after its update teaches G, and G's update leaves D
      * alone. */
-    sw_run_args together = {.size = sizeof together,
-                            .fn = gan_step,
-                            .user = &a,
-                            .models = one,
-                            .n_models = 2,
-                            .inputs = &in,
-                            .n_inputs = 1,
-                            .mode = SW_TRAIN};
-    sw_run_args first = {.size = sizeof first,
-                         .fn = d_step,
-                         .user = &b,
-                         .models = apart,
-                         .n_models = 2,
-                         .inputs = &in,
-                         .n_inputs = 1,
-                         .mode = SW_TRAIN};
-    sw_run_args second = {.size = sizeof second,
-                          .fn = g_step,
-                          .user = &b,
-                          .models = apart,
-                          .n_models = 2,
-                          .inputs = &in,
-                          .n_inputs = 1,
-                          .mode = SW_TRAIN};
+    sw_run_args together =
+        SW_OPTS(sw_run_args, .fn = gan_step, .user = &a, .models = one, .n_models = 2,
+                .inputs = &in, .n_inputs = 1, .mode = SW_TRAIN);
+    sw_run_args first = SW_OPTS(sw_run_args, .fn = d_step, .user = &b, .models = apart,
+                                .n_models = 2, .inputs = &in, .n_inputs = 1, .mode = SW_TRAIN);
+    sw_run_args second = SW_OPTS(sw_run_args, .fn = g_step, .user = &b, .models = apart,
+                                 .n_models = 2, .inputs = &in, .n_inputs = 1, .mode = SW_TRAIN);
     for (int i = 0; i < 3; i++) {
         points(x, &state);
         together.step = first.step = second.step = (uint64_t)i;
@@ -182,15 +165,8 @@ int main(void)
     TRY(sw_metric_get(e, "d", &d));
     TRY(sw_metric_get(e, "g", &g));
     sw_array mean;
-    TRY(sw_run(e, &(sw_run_args){.size = sizeof(sw_run_args),
-                                 .fn = show,
-                                 .user = &a,
-                                 .models = one,
-                                 .n_models = 2,
-                                 .inputs = &in,
-                                 .n_inputs = 1,
-                                 .mode = SW_EVAL,
-                                 .step = 9999}));
+    TRY(sw_run(e, &SW_OPTS(sw_run_args, .fn = show, .user = &a, .models = one, .n_models = 2,
+                           .inputs = &in, .n_inputs = 1, .mode = SW_EVAL, .step = 9999)));
     TRY(sw_output_get(e, "mean", &mean));
     const float *m = mean.data;
     printf("losses: d %.3f, g %.3f; the fakes' mean is (%.2f, %.2f)\n", d, g, (double)m[0],

@@ -72,31 +72,22 @@ int main(void)
     sw_model *m;
     sw_dataset *digits, *unseen;
     sw_loader *train, *test;
-    TRY(sw_exec_create(&e,
-                       &(sw_exec_opts){.size = sizeof(sw_exec_opts), .threads = 2, .seed = 1}));
+    TRY(sw_exec_create(&e, &SW_OPTS(sw_exec_opts, .threads = 2, .seed = 1)));
     TRY(sw_model_create(&m, "lenet5"));
     lenet l = {sw_conv2d_new(m, "c1", 1, 6, 5),  sw_conv2d_new(m, "c2", 6, 16, 5),
                sw_linear_new(m, "f1", 256, 120), sw_linear_new(m, "f2", 120, 84),
                sw_linear_new(m, "f3", 84, 10),   NULL};
-    TRY(sw_optimizer_create(
-        &l.opt, m,
-        &(sw_optimizer_opts){.size = sizeof(sw_optimizer_opts), .kind = "adam", .lr = 2e-3f}));
+    TRY(sw_optimizer_create(&l.opt, m,
+                            &SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 2e-3f)));
     TRY(sw_dataset_synthetic(&digits, 1280, 1));
     TRY(sw_dataset_synthetic(&unseen, 160, 2));
-    TRY(sw_loader_create(
-        &train, digits,
-        &(sw_loader_opts){
-            .size = sizeof(sw_loader_opts), .batch = 64, .seed = 1, .shuffle = 1}));
+    TRY(sw_loader_create(&train, digits,
+                         &SW_OPTS(sw_loader_opts, .batch = 64, .seed = 1, .shuffle = 1)));
     /* 64, 64 and a last batch of 32, which has a program of its own. */
-    TRY(sw_loader_create(&test, unseen,
-                         &(sw_loader_opts){.size = sizeof(sw_loader_opts), .batch = 64}));
+    TRY(sw_loader_create(&test, unseen, &SW_OPTS(sw_loader_opts, .batch = 64)));
 
-    sw_run_args a = {.size = sizeof a,
-                     .fn = lenet_step,
-                     .user = &l,
-                     .models = &m,
-                     .n_models = 1,
-                     .mode = SW_TRAIN};
+    sw_run_args a = SW_OPTS(sw_run_args, .fn = lenet_step, .user = &l, .models = &m,
+                            .n_models = 1, .mode = SW_TRAIN);
     double first, last = 0, accuracy;
     if (pass(e, &a, train, 0, &first, &accuracy) != 0)
         return 1;

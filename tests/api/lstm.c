@@ -94,23 +94,16 @@ int main(void)
     sw_model *m;
     net n;
     unsigned dice = 1;
-    TRY(sw_exec_create(&e, &(sw_exec_opts){.size = sizeof(sw_exec_opts), .seed = 3}));
+    TRY(sw_exec_create(&e, &SW_OPTS(sw_exec_opts, .seed = 3)));
     TRY(sw_model_create(&m, "parity"));
     n.unit = sw_lstm_new(m, "lstm", 1, HIDDEN);
     n.out = sw_linear_new(m, "out", HIDDEN, 2);
     n.h = sw_state_new(m, "h", SW_F32, SW_SHAPE(BATCH, HIDDEN));
     n.c = sw_state_new(m, "c", SW_F32, SW_SHAPE(BATCH, HIDDEN));
-    TRY(sw_optimizer_create(
-        &n.opt, m,
-        &(sw_optimizer_opts){.size = sizeof(sw_optimizer_opts), .kind = "adam", .lr = 1e-2f}));
-    sw_run_args a = {.size = sizeof a,
-                     .fn = parity_step,
-                     .user = &n,
-                     .models = &m,
-                     .n_models = 1,
-                     .inputs = s.in,
-                     .n_inputs = 2,
-                     .mode = SW_TRAIN};
+    TRY(sw_optimizer_create(&n.opt, m,
+                            &SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 1e-2f)));
+    sw_run_args a = SW_OPTS(sw_run_args, .fn = parity_step, .user = &n, .models = &m,
+                            .n_models = 1, .inputs = s.in, .n_inputs = 2, .mode = SW_TRAIN);
     double first = 0, loss = 0, accuracy = 0;
     for (int i = 0; i < 800; i++) {
         fill(&s, SEQ, &dice);

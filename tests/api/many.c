@@ -72,9 +72,8 @@ static int build(int i)
     TRY(sw_model_create(&m->model, "net"));
     m->f1 = sw_linear_new(m->model, "f1", 2, 8);
     m->f2 = sw_linear_new(m->model, "f2", 8, 1);
-    TRY(sw_optimizer_create(
-        &m->opt, m->model,
-        &(sw_optimizer_opts){.size = sizeof(sw_optimizer_opts), .kind = "adam", .lr = 0.02f}));
+    TRY(sw_optimizer_create(&m->opt, m->model,
+                            &SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.02f)));
     for (int k = 0; k < BATCH; k++) {
         m->x[k][0] = (float)((k * 5 + i % 100) % 16) / 8 - 1;
         m->x[k][1] = (float)(k % 4) / 2 - 0.75f;
@@ -82,14 +81,8 @@ static int build(int i)
     }
     m->in[0] = (sw_array){SW_F32, SW_SHAPE(BATCH, 2), m->x};
     m->in[1] = (sw_array){SW_F32, SW_SHAPE(BATCH, 1), m->y};
-    args[i] = (sw_run_args){.size = sizeof *args,
-                            .fn = net_step,
-                            .user = m,
-                            .models = &m->model,
-                            .n_models = 1,
-                            .inputs = m->in,
-                            .n_inputs = 2,
-                            .mode = SW_TRAIN};
+    args[i] = SW_OPTS(sw_run_args, .fn = net_step, .user = m, .models = &m->model,
+                      .n_models = 1, .inputs = m->in, .n_inputs = 2, .mode = SW_TRAIN);
     return 0;
 }
 
@@ -102,11 +95,10 @@ int main(void)
     memset(j, 0, sizeof j);
     for (int k = 0; k < 2; k++) {
         j[k] = (job){NULL, 100 * k, 100 * k + 100, SW_OK};
-        TRY(sw_exec_create(
-            &j[k].e, &(sw_exec_opts){
-                         .size = sizeof(sw_exec_opts), .threads = 1, .budget = b, .seed = 1}));
+        TRY(sw_exec_create(&j[k].e,
+                           &SW_OPTS(sw_exec_opts, .threads = 1, .budget = b, .seed = 1)));
         for (int i = j[k].from; i < j[k].to; i++) {
-            sw_plan_info p = {.size = sizeof p};
+            sw_plan_info p = SW_OPTS(sw_plan_info);
             if (build(i) != 0)
                 return 1;
             TRY(sw_plan(j[k].e, &args[i], &p));

@@ -53,26 +53,19 @@ int main(void)
     member m[MEMBERS];
     sw_run_args a[MEMBERS];
     const sw_array in[] = {{SW_F32, SW_SHAPE(BATCH, 2), x}, {SW_F32, SW_SHAPE(BATCH, 1), y}};
-    TRY(sw_exec_create(&e, &(sw_exec_opts){.size = sizeof(sw_exec_opts)}));
+    TRY(sw_exec_create(&e, &SW_OPTS(sw_exec_opts)));
     for (int i = 0; i < MEMBERS; i++) {
         TRY(sw_model_create(&model[i], "member"));
         m[i].f1 = sw_linear_new(model[i], "f1", 2, 16);
         m[i].f2 = sw_linear_new(model[i], "f2", 16, 1);
-        TRY(sw_optimizer_create(
-            &m[i].opt, model[i],
-            &(sw_optimizer_opts){.size = sizeof(sw_optimizer_opts), .kind = "sgd"}));
+        TRY(sw_optimizer_create(&m[i].opt, model[i],
+                                &SW_OPTS(sw_optimizer_opts, .kind = "sgd")));
         /* 0.0001, 0.001, 0.01, 0.05, 0.2, 0.4 */
         static const float rates[] = {1e-4f, 1e-3f, 1e-2f, 0.05f, 0.2f, 0.4f};
         sw_knob_set(sw_optimizer_lr(m[i].opt, 0), rates[i]);
         TRY(sw_model_ready(model[i], e, (uint64_t)i));
-        a[i] = (sw_run_args){.size = sizeof *a,
-                             .fn = member_step,
-                             .user = &m[i],
-                             .models = &model[i],
-                             .n_models = 1,
-                             .inputs = in,
-                             .n_inputs = 2,
-                             .mode = SW_TRAIN};
+        a[i] = SW_OPTS(sw_run_args, .fn = member_step, .user = &m[i], .models = &model[i],
+                       .n_models = 1, .inputs = in, .n_inputs = 2, .mode = SW_TRAIN);
         CHECK(sw_model_layout_hash(model[i]) == sw_model_layout_hash(model[0]));
     }
     double loss[MEMBERS], first_worst = 0, first_best = 0;
@@ -100,7 +93,7 @@ int main(void)
         sw_knob_set(sw_optimizer_lr(m[worst].opt, 0), rate * factor);
         TRY(sw_run(e, &a[worst]));
         TRY(sw_run(e, &a[best]));
-        sw_run_info info = {.size = sizeof info};
+        sw_run_info info = SW_OPTS(sw_run_info);
         TRY(sw_last_run(e, &info));
         CHECK(info.warm && info.allocations == 0);
         /* The same gradient with another rate. */

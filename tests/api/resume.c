@@ -48,24 +48,24 @@ static void train(const char *path, uint64_t until, float out[OUT * HIDDEN])
     sw_dataset *data;
     sw_loader *loader;
     sw_checkpoint *saved = NULL;
-    const sw_exec_opts how = {.size = sizeof how, .threads = 2, .seed = 3};
+    const sw_exec_opts how = SW_OPTS(sw_exec_opts, .threads = 2, .seed = 3);
     TRY(sw_exec_create(&exec, &how));
     TRY(sw_model_create(&model, "digits"));
     n.fc1 = sw_linear_new(model, "fc1", IN, HIDDEN);
     n.fc2 = sw_linear_new(model, "fc2", HIDDEN, OUT);
-    const sw_optimizer_opts adam = {.size = sizeof adam, .kind = "adam"};
+    const sw_optimizer_opts adam = SW_OPTS(sw_optimizer_opts, .kind = "adam");
     TRY(sw_optimizer_create(&n.adam, model, &adam));
     TRY(sw_model_ready(model, exec, 1));
     TRY(sw_dataset_synthetic(&data, 500, 1));
-    const sw_loader_opts opts = {.size = sizeof opts, .batch = 32, .seed = 5, .shuffle = 1};
+    const sw_loader_opts opts = SW_OPTS(sw_loader_opts, .batch = 32, .seed = 5, .shuffle = 1);
     TRY(sw_loader_create(&loader, data, &opts));
     TRY(sw_loader_epoch(loader, 0));
 
     uint64_t at = 0, epoch = 0;
     if (path != NULL) {
-        const sw_checkpoint_opts saving = {
-            .size = sizeof saving, .path = path, .models = &model, .n_models = 1};
-        sw_checkpoint_found found = {.size = sizeof found};
+        const sw_checkpoint_opts saving =
+            SW_OPTS(sw_checkpoint_opts, .path = path, .models = &model, .n_models = 1);
+        sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
         TRY(sw_checkpoint_create(&saved, exec, &saving));
         TRY(sw_checkpoint_loader(saved, loader));
         TRY(sw_checkpoint_find(saved, NULL, &found));
@@ -76,8 +76,8 @@ static void train(const char *path, uint64_t until, float out[OUT * HIDDEN])
             printf("goes on after step %llu\n", (unsigned long long)at);
         }
     }
-    sw_run_args run = {
-        .size = sizeof run, .fn = step, .user = &n, .models = &model, .n_models = 1};
+    sw_run_args run =
+        SW_OPTS(sw_run_args, .fn = step, .user = &n, .models = &model, .n_models = 1);
     while (at < until) {
         TRY(sw_loader_next(loader, &run.inputs, &run.n_inputs));
         if (run.n_inputs == 0) {

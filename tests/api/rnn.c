@@ -76,23 +76,16 @@ int main(void)
     sw_model *m;
     rnn r;
     chunk b;
-    TRY(sw_exec_create(&e, &(sw_exec_opts){.size = sizeof(sw_exec_opts), .seed = 5}));
+    TRY(sw_exec_create(&e, &SW_OPTS(sw_exec_opts, .seed = 5)));
     TRY(sw_model_create(&m, "rnn"));
     r.in = sw_linear_new(m, "in", SYMBOLS, HIDDEN);
     r.rec = sw_linear_new(m, "rec", HIDDEN, HIDDEN);
     r.out = sw_linear_new(m, "out", HIDDEN, SYMBOLS);
     r.h = sw_state_new(m, "h", SW_F32, SW_SHAPE(1, HIDDEN));
-    TRY(sw_optimizer_create(
-        &r.opt, m,
-        &(sw_optimizer_opts){.size = sizeof(sw_optimizer_opts), .kind = "adam", .lr = 1e-2f}));
-    sw_run_args a = {.size = sizeof a,
-                     .fn = rnn_step,
-                     .user = &r,
-                     .models = &m,
-                     .n_models = 1,
-                     .inputs = b.in,
-                     .n_inputs = 2,
-                     .mode = SW_TRAIN};
+    TRY(sw_optimizer_create(&r.opt, m,
+                            &SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 1e-2f)));
+    sw_run_args a = SW_OPTS(sw_run_args, .fn = rnn_step, .user = &r, .models = &m,
+                            .n_models = 1, .inputs = b.in, .n_inputs = 2, .mode = SW_TRAIN);
     double first = 0, last = 0;
     for (int i = 0; i < 300; i++) {
         fill(&b, 8 * i, 8);

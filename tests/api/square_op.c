@@ -105,25 +105,18 @@ int main(void)
     TRY(sw_op_check(f.square, show, stderr, &n_checks, &n_failures));
     CHECK(n_checks > 10 && n_failures == 0);
 
-    TRY(sw_exec_create(&e, &(sw_exec_opts){.size = sizeof(sw_exec_opts)}));
+    TRY(sw_exec_create(&e, &SW_OPTS(sw_exec_opts)));
     TRY(sw_model_create(&m, "fit"));
     f.w = sw_param_new(m, "w", SW_F32, SW_SHAPE(4), "zeros");
-    TRY(sw_optimizer_create(&f.opt, m,
-                            &(sw_optimizer_opts){.size = sizeof(sw_optimizer_opts),
-                                                 .kind = "sgd",
-                                                 .lr = 0.05f,
-                                                 .keep_gradients = 1}));
+    TRY(sw_optimizer_create(
+        &f.opt, m,
+        &SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.05f, .keep_gradients = 1)));
     TRY(sw_model_ready(m, e, 1));
     TRY(sw_param_write(f.w, start, sizeof start));
     const sw_array in = {SW_F32, SW_SHAPE(4), target};
-    const sw_run_args a = {.size = sizeof a,
-                           .fn = fit_step,
-                           .user = &f,
-                           .models = &m,
-                           .n_models = 1,
-                           .inputs = &in,
-                           .n_inputs = 1,
-                           .mode = SW_TRAIN};
+    const sw_run_args a =
+        SW_OPTS(sw_run_args, .fn = fit_step, .user = &f, .models = &m, .n_models = 1,
+                .inputs = &in, .n_inputs = 1, .mode = SW_TRAIN);
     TRY(sw_run(e, &a));
     TRY(sw_param_gradient(f.w, g, sizeof g));
     TRY(sw_param_read(f.w, w, sizeof w));

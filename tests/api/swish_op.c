@@ -108,30 +108,24 @@ int main(void)
 {
     static float rows[32 * 64];
     const sw_array in[] = {{SW_F32, SW_SHAPE(32, 64), rows}, {SW_F32, SW_SHAPE(32, 64), rows}};
-    sw_plan_info plan[2] = {{.size = sizeof plan[0]}, {.size = sizeof plan[0]}};
-    sw_witness_info seen[2] = {{.size = sizeof seen[0]}, {.size = sizeof seen[0]}};
+    sw_plan_info plan[2] = {SW_OPTS(sw_plan_info), SW_OPTS(sw_plan_info)};
+    sw_witness_info seen[2] = {SW_OPTS(sw_witness_info), SW_OPTS(sw_witness_info)};
     uint32_t n_checks, n_failures;
     sw_model *model;
     sw_exec *exec;
     net n;
     TRY(sw_op_register(&swish, &n.op));
     TRY(sw_op_check(n.op, show, stderr, &n_checks, &n_failures));
-    TRY(sw_exec_create(&exec, &(sw_exec_opts){.size = sizeof(sw_exec_opts)}));
+    TRY(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts)));
     TRY(sw_model_create(&model, "net"));
     for (int i = 0; i < 4; i++)
         n.layer[i] = sw_linear_new(model, (const char *[]){"a", "b", "c", "d"}[i], 64, 64);
-    TRY(sw_optimizer_create(
-        &n.opt, model, &(sw_optimizer_opts){.size = sizeof(sw_optimizer_opts), .kind = "sgd"}));
+    TRY(sw_optimizer_create(&n.opt, model, &SW_OPTS(sw_optimizer_opts, .kind = "sgd")));
     TRY(sw_model_ready(model, exec, 1));
     for (n.inside = 0; n.inside < 2; n.inside++) {
-        const sw_run_args args = {.size = sizeof args,
-                                  .fn = step,
-                                  .user = &n,
-                                  .models = &model,
-                                  .n_models = 1,
-                                  .inputs = in,
-                                  .n_inputs = 2,
-                                  .variant = (uint64_t)n.inside};
+        const sw_run_args args =
+            SW_OPTS(sw_run_args, .fn = step, .user = &n, .models = &model, .n_models = 1,
+                    .inputs = in, .n_inputs = 2, .variant = (uint64_t)n.inside);
         TRY(sw_plan(exec, &args, &plan[n.inside]));
         TRY(sw_witness(exec, &args, SW_WITNESS_ALL, &seen[n.inside]));
     }

@@ -95,11 +95,11 @@ static double map(double x, void *user)
 
 static bool base(fixture *f)
 {
-    const sw_exec_opts exec = {.size = sizeof exec, .threads = f->threads, .shares = 1};
-    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd"};
-    const sw_es_opts es = {
-        .size = sizeof es, .directions = 2, .repeats = 2, .shape = shape, .shape_user = f};
-    const sw_zo_opts zo = {.size = sizeof zo, .max_steps = 4};
+    const sw_exec_opts exec = SW_OPTS(sw_exec_opts, .threads = f->threads, .shares = 1);
+    const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd");
+    const sw_es_opts es =
+        SW_OPTS(sw_es_opts, .directions = 2, .repeats = 2, .shape = shape, .shape_user = f);
+    const sw_zo_opts zo = SW_OPTS(sw_zo_opts, .max_steps = 4);
     if (sw_exec_create(&f->exec, &exec) || sw_model_create(&f->model, "net"))
         return false;
     f->layer = sw_linear_new(f->model, "l", 4, 2);
@@ -113,21 +113,16 @@ static bool base(fixture *f)
     f->array = (sw_array){SW_F32, SW_SHAPE(4, 4), f->x};
     f->inputs[0] = f->array;
     f->inputs[1] = (sw_array){SW_F32, SW_SHAPE(4, 2), f->label};
-    f->run_args = (sw_run_args){.size = sizeof f->run_args,
-                                .fn = step,
-                                .user = f,
-                                .models = &f->model,
-                                .n_models = 1,
-                                .inputs = f->inputs,
-                                .n_inputs = 2};
-    f->members_args = (sw_members_args){.size = sizeof f->members_args};
+    f->run_args = SW_OPTS(sw_run_args, .fn = step, .user = f, .models = &f->model,
+                          .n_models = 1, .inputs = f->inputs, .n_inputs = 2);
+    f->members_args = SW_OPTS(sw_members_args);
     return sw_run(f->exec, &f->run_args) == SW_OK;
 }
 
 static bool group(fixture *f)
 {
-    sw_members_opts o = {
-        .size = sizeof o, .callback = member, .user = f, .state_bytes = 64, .threads = 1};
+    sw_members_opts o = SW_OPTS(sw_members_opts, .callback = member, .user = f,
+                                .state_bytes = 64, .threads = 1);
     if (sw_model_create(&f->shape, "shape"))
         return false;
     f->shape_knob = sw_knob_new(f->shape, "rate", 0.5f);
@@ -142,13 +137,8 @@ static bool group(fixture *f)
 
 static bool population(fixture *f)
 {
-    sw_pbt_opts o = {.size = sizeof o,
-                     .space = f->space,
-                     .members = 4,
-                     .interval = 1,
-                     .synch = 1,
-                     .custom = explore,
-                     .user = f};
+    sw_pbt_opts o = SW_OPTS(sw_pbt_opts, .space = f->space, .members = 4, .interval = 1,
+                            .synch = 1, .custom = explore, .user = f);
     return sw_pbt_create(&f->pbt, &o) == SW_OK;
 }
 
@@ -160,25 +150,18 @@ static bool evolution(fixture *f)
                : (sw_fitness){.kind = SW_FITNESS_CUSTOM, .fn = fitness, .user = f};
     if (sw_dataset_synthetic(&f->train, 64, 3))
         return false;
-    const sw_evolution_opts o = {.size = sizeof o,
-                                 .train = f->train,
-                                 .validation = f->train,
-                                 .first = (const sw_genome *const *)(void *)&f->genome,
-                                 .n_first = 1,
-                                 .population = 1,
-                                 .samples = 64,
-                                 .validation_samples = 8,
-                                 .fitness = &term,
-                                 .n_fitness = 1,
-                                 .stop = stop,
-                                 .stop_user = f};
+    const sw_evolution_opts o =
+        SW_OPTS(sw_evolution_opts, .train = f->train, .validation = f->train,
+                .first = (const sw_genome *const *)(void *)&f->genome, .n_first = 1,
+                .population = 1, .samples = 64, .validation_samples = 8, .fitness = &term,
+                .n_fitness = 1, .stop = stop, .stop_user = f);
     return sw_evolution_create(&f->evolution, f->exec, &o) == SW_OK;
 }
 
 static bool genome(fixture *f)
 {
-    const sw_task task = {
-        .size = sizeof task, .channels = 1, .height = 28, .width = 28, .classes = 10};
+    const sw_task task =
+        SW_OPTS(sw_task, .channels = 1, .height = 28, .width = 28, .classes = 10);
     return sw_search_space_default(&f->search_space, &task) == SW_OK &&
            sw_genome_draw(&f->genome, f->search_space, &task, 1) == SW_OK;
 }
@@ -195,17 +178,14 @@ bool fixture_make(fixture *f, uint32_t of)
         of |= DATASET;
     if (of & PBT)
         of |= SPACE;
-    const sw_profile_opts profile = {.size = sizeof profile, .path = NULL};
-    const sw_loader_opts loader = {.size = sizeof loader, .batch = 4, .inline_fill = 1};
-    const sw_feed_opts feed = {.size = sizeof feed, .batch = 4};
-    const sw_checkpoint_opts checkpoint = {.size = sizeof checkpoint,
-                                           .path = f->path,
-                                           .models = &f->model,
-                                           .n_models = 1,
-                                           .before = before,
-                                           .user = f};
-    const sw_hyper rate = {
-        .size = sizeof rate, .name = "rate", .kind = SW_UNIFORM, .low = 0, .high = 1};
+    const sw_profile_opts profile = SW_OPTS(sw_profile_opts, .path = NULL);
+    const sw_loader_opts loader = SW_OPTS(sw_loader_opts, .batch = 4, .inline_fill = 1);
+    const sw_feed_opts feed = SW_OPTS(sw_feed_opts, .batch = 4);
+    const sw_checkpoint_opts checkpoint =
+        SW_OPTS(sw_checkpoint_opts, .path = f->path, .models = &f->model, .n_models = 1,
+                .before = before, .user = f);
+    const sw_hyper rate =
+        SW_OPTS(sw_hyper, .name = "rate", .kind = SW_UNIFORM, .low = 0, .high = 1);
     return (!(of & BUDGET) || sw_budget_create(&f->budget, 1u << 20) == SW_OK) &&
            (!(of & PROFILE) || sw_profile_create(&f->profile, &profile) == SW_OK) &&
            (!(of & DATASET) || sw_dataset_vectors(&f->dataset, 16, 4, 1) == SW_OK) &&

@@ -58,16 +58,16 @@ static sw_value loss(sw_ctx *ctx, sw_value logits, sw_value labels, void *user)
 /* A net of the fixture's genome, priced with what calls. */
 static int hooked(fixture *f)
 {
-    const sw_net_opts o = {.size = sizeof o, .hook = hook, .hook_user = f};
-    sw_price price = {.size = sizeof price};
+    const sw_net_opts o = SW_OPTS(sw_net_opts, .hook = hook, .hook_user = f);
+    sw_price price = SW_OPTS(sw_price);
     return (int)sw_genome_price(f->genome, f->exec, &o, SW_U8, &price);
 }
 
 static int lost(fixture *f)
 {
     const sw_named_loss own = {.name = "cross_entropy_of_the_fixture", .fn = loss, .user = f};
-    const sw_net_opts o = {.size = sizeof o, .losses = &own, .n_losses = 1};
-    sw_price price = {.size = sizeof price};
+    const sw_net_opts o = SW_OPTS(sw_net_opts, .losses = &own, .n_losses = 1);
+    sw_price price = SW_OPTS(sw_price);
     char *text = NULL, other[1 << 14];
     size_t n = 0;
     sw_genome *genome = NULL;
@@ -110,13 +110,13 @@ static void see_share(void *to, const sw_share *share)
 
 static int plan_ops(fixture *f)
 {
-    const sw_plan_visitor v = {.size = sizeof v, .to = f, .op = see_op};
+    const sw_plan_visitor v = SW_OPTS(sw_plan_visitor, .to = f, .op = see_op);
     return (int)sw_plan_visit(f->exec, &f->run_args, &v);
 }
 
 static int plan_storages(fixture *f)
 {
-    const sw_plan_visitor v = {.size = sizeof v, .to = f, .storage = see_storage};
+    const sw_plan_visitor v = SW_OPTS(sw_plan_visitor, .to = f, .storage = see_storage);
     return (int)sw_plan_visit(f->exec, &f->run_args, &v);
 }
 
@@ -137,7 +137,7 @@ static int last_shares(fixture *f)
 
 static int members_storages(fixture *f)
 {
-    const sw_plan_visitor v = {.size = sizeof v, .to = f, .storage = see_storage};
+    const sw_plan_visitor v = SW_OPTS(sw_plan_visitor, .to = f, .storage = see_storage);
     return (int)sw_members_visit(f->members, &v);
 }
 
@@ -173,7 +173,7 @@ static int members_aside(fixture *f)
 
 static int explored(fixture *f)
 {
-    sw_pbt_event e = {.size = sizeof e};
+    sw_pbt_event e = SW_OPTS(sw_pbt_event);
     sw_status status = SW_OK;
     int who[4], n;
     double until;
@@ -257,14 +257,9 @@ static int mutated(fixture *f, sw_vertex_filter *by, sw_mutation_fn *noted, sw_g
     const sw_mutation rate[2] = {
         {.kind = SW_MUTATE_ACTIVATION, .probability = 1, .filter = by, .user = f},
         {.kind = SW_MUTATE_SIZE, .probability = 1, .filter = by, .user = f}};
-    const sw_mutate_opts o = {.size = sizeof o,
-                              .mutations = rate,
-                              .n_mutations = 2,
-                              .space = f->search_space,
-                              .record = noted,
-                              .record_user = f,
-                              .fits = ask,
-                              .fits_user = f};
+    const sw_mutate_opts o =
+        SW_OPTS(sw_mutate_opts, .mutations = rate, .n_mutations = 2, .space = f->search_space,
+                .record = noted, .record_user = f, .fits = ask, .fits_user = f);
     sw_genome *child = NULL;
     const sw_status status = sw_genome_mutate(&child, f->genome, &o);
     if (status == SW_OK)
@@ -289,7 +284,7 @@ static int fitted(fixture *f)
 
 static int advanced(fixture *f)
 {
-    sw_evolve_progress p = {.size = sizeof p};
+    sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
     sw_status status = SW_OK;
     for (int i = 0; i < 200 && status == SW_OK && !f->called; i++)
         status = sw_evolution_advance(f->evolution, &p);
@@ -313,7 +308,7 @@ static int images(fixture *f)
 {
     static unsigned char png[4096];
     const png_image image = {.w = 2, .h = 2, .depth = 8, .type = PNG_GRAY};
-    const sw_images_opts o = {.size = sizeof o, .progress = looked_at, .user = f};
+    const sw_images_opts o = SW_OPTS(sw_images_opts, .progress = looked_at, .user = f);
     sw_dataset *d = NULL;
     char at[300];
     snprintf(at, sizeof at, "%s/a", f->folder);

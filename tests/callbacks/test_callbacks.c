@@ -299,7 +299,7 @@ static void a_step_function_fails_with_a_status(void)
     CU_ASSERT_EQUAL_FATAL(sw_exec_create(&exec, NULL), SW_OK);
     for (size_t i = 0; i < 3; i++) {
         int status = of[i];
-        const sw_run_args args = {.size = sizeof args, .fn = failing_step, .user = &status};
+        const sw_run_args args = SW_OPTS(sw_run_args, .fn = failing_step, .user = &status);
         const sw_status ran = sw_run(exec, &args);
         SW_CHECK(ran == (i == 0 ? SW_IO : SW_INVALID), "%d becomes %d", of[i], (int)ran);
         SW_CHECK(strstr(sw_last_error(), i == 0   ? "by the program"
@@ -384,11 +384,8 @@ static sw_status make_exec(fixture *f, void **out)
 
 static sw_status make_group(fixture *f, void **out)
 {
-    const sw_members_opts o = {.size = sizeof o,
-                               .shape = sw_net_model(f->net),
-                               .fn = sw_net_step,
-                               .user = f->net,
-                               .threads = 1};
+    const sw_members_opts o = SW_OPTS(sw_members_opts, .shape = sw_net_model(f->net),
+                                      .fn = sw_net_step, .user = f->net, .threads = 1);
     return sw_members_create((sw_members **)out, idle, &o);
 }
 
@@ -399,7 +396,7 @@ static sw_status make_net(fixture *f, void **out)
 
 static sw_status make_price(fixture *f, void **out)
 {
-    sw_price price = {.size = sizeof price};
+    sw_price price = SW_OPTS(sw_price);
     (void)out;
     return sw_genome_price(f->genome, idle, NULL, SW_U8, &price);
 }
@@ -407,15 +404,15 @@ static sw_status make_price(fixture *f, void **out)
 static sw_status make_child(fixture *f, void **out)
 {
     const sw_mutation all = {.kind = SW_MUTATE_RATE, .probability = 1};
-    const sw_mutate_opts o = {.size = sizeof o, .mutations = &all, .n_mutations = 1};
+    const sw_mutate_opts o = SW_OPTS(sw_mutate_opts, .mutations = &all, .n_mutations = 1);
     return sw_genome_mutate((sw_genome **)out, f->genome, &o);
 }
 
 static sw_status make_search_space(fixture *f, void **out)
 {
     (void)f;
-    const sw_task task = {
-        .size = sizeof task, .channels = 1, .height = 28, .width = 28, .classes = 10};
+    const sw_task task =
+        SW_OPTS(sw_task, .channels = 1, .height = 28, .width = 28, .classes = 10);
     return sw_search_space_default((sw_search_space **)out, &task);
 }
 
@@ -427,24 +424,17 @@ static sw_status explore(int of, const double *donors, double *values, int n, vo
 
 static sw_status make_population(fixture *f, void **out)
 {
-    const sw_pbt_opts o = {.size = sizeof o,
-                           .space = f->space,
-                           .members = 4,
-                           .interval = 1,
-                           .synch = 1,
-                           .custom = explore};
+    const sw_pbt_opts o = SW_OPTS(sw_pbt_opts, .space = f->space, .members = 4, .interval = 1,
+                                  .synch = 1, .custom = explore);
     return sw_pbt_create((sw_pbt **)out, &o);
 }
 
 static sw_status make_evolution(fixture *f, void **out)
 {
-    const sw_evolution_opts o = {.size = sizeof o,
-                                 .train = f->train,
-                                 .validation = f->train,
-                                 .population = 2,
-                                 .samples = 64,
-                                 .validation_samples = 8};
-    sw_evolve_progress p = {.size = sizeof p, .generation = 0};
+    const sw_evolution_opts o =
+        SW_OPTS(sw_evolution_opts, .train = f->train, .validation = f->train, .population = 2,
+                .samples = 64, .validation_samples = 8);
+    sw_evolve_progress p = SW_OPTS(sw_evolve_progress, .generation = 0);
     sw_status status = SW_OK;
     if (*out == NULL)
         SW_TRY(sw_evolution_create((sw_evolution **)out, idle, &o));
@@ -537,7 +527,7 @@ static void making_step(sw_ctx *ctx, void *user)
 
 static sw_status make_all(fixture *f)
 {
-    const sw_run_args args = {.size = sizeof args, .fn = making_step, .user = f};
+    const sw_run_args args = SW_OPTS(sw_run_args, .fn = making_step, .user = f);
     const sw_status status = sw_run(f->exec, &args);
     for (size_t i = 0; i < N_MAKES; i++) {
         if (makes[i].end != NULL)
@@ -549,7 +539,7 @@ static sw_status make_all(fixture *f)
 
 static int own_ends(fixture *f)
 {
-    const sw_exec_opts two = {.size = sizeof two, .threads = 2};
+    const sw_exec_opts two = SW_OPTS(sw_exec_opts, .threads = 2);
     SW_TRY(sw_exec_create(&idle, &two));
     SW_TRY(make_all(f)); /* what is kept for the next time is there */
     const uint64_t blocks = sw_heap_blocks();
@@ -584,12 +574,8 @@ static sw_status end_net_before(void *user)
 static int save_net(fixture *f)
 {
     sw_model *model = sw_net_model(f->net);
-    const sw_checkpoint_opts o = {.size = sizeof o,
-                                  .path = f->path,
-                                  .models = &model,
-                                  .n_models = 1,
-                                  .before = end_net_before,
-                                  .user = f};
+    const sw_checkpoint_opts o = SW_OPTS(sw_checkpoint_opts, .path = f->path, .models = &model,
+                                         .n_models = 1, .before = end_net_before, .user = f);
     sw_checkpoint *c = NULL;
     SW_TRY(sw_model_ready(model, f->exec, 1));
     SW_TRY(sw_checkpoint_create(&c, f->exec, &o));

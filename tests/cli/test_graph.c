@@ -130,12 +130,12 @@ static const char *drawn(const sw_genome *g)
 
 static void check_all_is_there(const sw_genome *g, const char *picture)
 {
-    sw_genome_info info = {.size = sizeof info};
+    sw_genome_info info = SW_OPTS(sw_genome_info);
     char part[200];
     int lost = 0;
     OK(sw_genome_describe(g, &info));
     for (uint32_t i = 0; i < info.n_vertices; i++) {
-        sw_vertex v = {.size = sizeof v}, from = {.size = sizeof from};
+        sw_vertex v = SW_OPTS(sw_vertex), from = SW_OPTS(sw_vertex);
         OK(sw_genome_vertex(g, i, &v));
         snprintf(part, sizeof part, "<g class=\"vertex\"><title>%s: ", v.name);
         lost += count(picture, part) != 1;
@@ -154,7 +154,7 @@ static void check_all_is_there(const sw_genome *g, const char *picture)
 static void check_boxes(const sw_genome *g, const char *picture)
 {
     static box boxes[500];
-    sw_genome_info info = {.size = sizeof info};
+    sw_genome_info info = SW_OPTS(sw_genome_info);
     OK(sw_genome_describe(g, &info));
     const size_t n = boxes_of(picture, boxes, 500);
     const long width = number_behind(picture, "\" width=\""),

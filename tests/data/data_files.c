@@ -177,7 +177,7 @@ size_t heap_peak(sw_heap heap)
 
 sw_dataset_info data_info(const sw_dataset *dataset)
 {
-    sw_dataset_info info = {.size = sizeof info};
+    sw_dataset_info info = SW_OPTS(sw_dataset_info);
     sw_dataset_describe(dataset, &info);
     return info;
 }

@@ -129,6 +129,6 @@ sw_status images_read_both(sw_dataset *part[2])
 
 void images_begin(void)
 {
-    image_opts = (sw_images_opts){.size = sizeof image_opts};
+    image_opts = SW_OPTS(sw_images_opts);
     dir_new();
 }

@@ -18,7 +18,7 @@ static void put(FILE *out, const void *from, size_t bytes)
 
 static void put_set(FILE *out, const sw_dataset *set)
 {
-    sw_dataset_info info = {.size = sizeof info};
+    sw_dataset_info info = SW_OPTS(sw_dataset_info);
     sw_dataset_describe(set, &info);
     const int64_t *dim = info.field[0].shape.dim;
     const int64_t head[] = {info.n, info.n_classes, dim[0], dim[1], dim[2]};
@@ -31,7 +31,7 @@ static void put_set(FILE *out, const sw_dataset *set)
 
 int main(int argc, char **argv)
 {
-    sw_images_opts opts = {.size = sizeof opts};
+    sw_images_opts opts = SW_OPTS(sw_images_opts);
     sw_dataset *train, *test;
     if (argc != 5)
         return 2;

@@ -38,7 +38,7 @@ static void put_number(int64_t x)
 
 static void put_set(const sw_dataset *set, bool windows)
 {
-    sw_dataset_info info = {.size = sizeof info};
+    sw_dataset_info info = SW_OPTS(sw_dataset_info);
     sw_dataset_describe(set, &info);
     put_number(info.n);
     put_number(info.n_classes);
@@ -59,7 +59,7 @@ static void put_set(const sw_dataset *set, bool windows)
 
 static void put_epochs(const sw_dataset *set)
 {
-    const sw_loader_opts opts = {.size = sizeof opts, .batch = 8, .seed = 3, .shuffle = 1};
+    const sw_loader_opts opts = SW_OPTS(sw_loader_opts, .batch = 8, .seed = 3, .shuffle = 1);
     sw_loader *loader;
     check(sw_loader_create(&loader, set, &opts));
     for (uint64_t epoch = 0; epoch < 4; epoch++) {
@@ -81,18 +81,16 @@ static void put_epochs(const sw_dataset *set)
 
 static void read_csv(sw_dataset *part[2], char **word)
 {
-    const sw_csv_opts opts = {.size = sizeof opts,
-                              .label = word[1],
-                              .test_path = strcmp(word[2], "-") == 0 ? NULL : word[2],
-                              .standardise = atoi(word[3]),
-                              .seed = strtoull(word[4], NULL, 10)};
+    const sw_csv_opts opts = SW_OPTS(
+        sw_csv_opts, .label = word[1], .test_path = strcmp(word[2], "-") == 0 ? NULL : word[2],
+        .standardise = atoi(word[3]), .seed = strtoull(word[4], NULL, 10));
     check(sw_dataset_csv(&part[0], &part[1], word[0], &opts));
 }
 
 static void read_arrays(sw_dataset *part[2], char **word)
 {
-    const sw_npy_opts opts = {.size = sizeof opts,
-                              .test_path = strcmp(word[2], "-") == 0 ? NULL : word[2]};
+    const sw_npy_opts opts =
+        SW_OPTS(sw_npy_opts, .test_path = strcmp(word[2], "-") == 0 ? NULL : word[2]);
     sw_dataset **test = opts.test_path != NULL ? &part[1] : NULL;
     check(strcmp(word[0], "npy") == 0 ? sw_dataset_npy(&part[0], test, word[1], &opts)
                                       : sw_dataset_npz(&part[0], test, word[1], &opts));
@@ -107,7 +105,7 @@ int main(int argc, char **argv)
     if (strcmp(argv[2], "cifar") == 0)
         check(sw_dataset_cifar(&part[0], argv[3], argv[4], NULL));
     else if (text) {
-        const sw_text_opts opts = {.size = sizeof opts, .context = atoll(argv[4])};
+        const sw_text_opts opts = SW_OPTS(sw_text_opts, .context = atoll(argv[4]));
         check(sw_dataset_text(&part[0], &part[1], argv[3], &opts));
     } else if (strncmp(argv[2], "np", 2) == 0) {
         read_arrays(part, argv + 2);

@@ -220,7 +220,7 @@ static void classes_are_counted_and_narrowed(void)
         y[1] = cases[i].largest;
         const sw_samples fields[] = {{.data = x, .type = SW_NUMBER_F32},
                                      {.data = y, .type = SW_NUMBER_I64}};
-        const sw_arrays_opts opts = {.size = sizeof opts, .n_classes = cases[i].n_classes};
+        const sw_arrays_opts opts = SW_OPTS(sw_arrays_opts, .n_classes = cases[i].n_classes);
         const sw_dataset *d = make(4, fields, 2, &opts);
         const int64_t n = cases[i].n_classes > 0 ? cases[i].n_classes : cases[i].largest + 1;
         SW_CHECK(data_info(d).n_classes == n && data_info(d).field[1].dtype == cases[i].dtype,
@@ -237,8 +237,8 @@ static void names_of_classes_are_copied(void)
     const char *names[] = {cat, dog};
     const sw_samples fields[] = {{.data = x, .type = SW_NUMBER_U8},
                                  {.data = y, .type = SW_NUMBER_U8}};
-    const sw_arrays_opts opts = {
-        .size = sizeof opts, .name = "pets", .n_classes = 2, .class_names = names};
+    const sw_arrays_opts opts =
+        SW_OPTS(sw_arrays_opts, .name = "pets", .n_classes = 2, .class_names = names);
     const sw_dataset *d = make(3, fields, 2, &opts);
     cat[0] = dog[0] = '?';
     CU_ASSERT_STRING_EQUAL(data_info(d).class_names[0], "cat");
@@ -260,8 +260,8 @@ static const sw_dataset *digits_by_file(void)
 static void same_batches(const sw_dataset *a, const sw_dataset *b, bool shuffle, bool keyed)
 {
     const sw_dataset *of[2] = {a, b};
-    const sw_loader_opts o = {
-        .size = sizeof o, .batch = 7, .seed = 9, .shuffle = shuffle, .keyed = keyed};
+    const sw_loader_opts o =
+        SW_OPTS(sw_loader_opts, .batch = 7, .seed = 9, .shuffle = shuffle, .keyed = keyed);
     const sw_array *in[2];
     sw_loader *l[2];
     int n[2] = {1, 1}, batches = 0;
@@ -361,11 +361,11 @@ static void tokens_are_windows(void)
     dir_new();
     dir_put("text", content);
     sw_dataset *file = NULL;
-    const sw_text_opts read = {.size = sizeof read, .context = CONTEXT};
+    const sw_text_opts read = SW_OPTS(sw_text_opts, .context = CONTEXT);
     OK(sw_dataset_text(&file, NULL, dir_file("text"), &read));
     CU_ASSERT_PTR_NOT_NULL_FATAL(file);
     sw_after(drop_set, file);
-    const sw_arrays_opts opts = {.size = sizeof opts, .n_classes = 256, .context = CONTEXT};
+    const sw_arrays_opts opts = SW_OPTS(sw_arrays_opts, .n_classes = 256, .context = CONTEXT);
     const sw_samples same = {.data = text, .type = SW_NUMBER_U8};
     sw_dataset *own = make(N, &same, 1, &opts);
     CU_ASSERT(data_info(own).bytes == 0 && hash_of(own) == hash_of(file));
@@ -381,7 +381,7 @@ static void tokens_are_windows(void)
                  {{.data = i64, .type = SW_NUMBER_U8, .strides = {8}}, SW_U8, N}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const sw_dataset *d = make(N, &cases[i].row, 1, &opts);
-        const sw_loader_opts o = {.size = sizeof o, .batch = 5, .seed = 2, .shuffle = 1};
+        const sw_loader_opts o = SW_OPTS(sw_loader_opts, .batch = 5, .seed = 2, .shuffle = 1);
         const sw_array *a, *b;
         sw_loader *l[2];
         int n = 0, wrong = 0;
@@ -428,7 +428,7 @@ static void loaders_outlive_the_data_set(void)
     const sw_array *in = NULL;
     int n = 0;
     OK(sw_dataset_arrays(&d, ROWS, &x, 1, NULL));
-    const sw_loader_opts o = {.size = sizeof o, .batch = ROWS, .inline_fill = 1};
+    const sw_loader_opts o = SW_OPTS(sw_loader_opts, .batch = ROWS, .inline_fill = 1);
     OK(sw_loader_create(&l, d, &o));
     sw_dataset_destroy(d);
     OK(sw_loader_epoch(l, 0));
@@ -459,7 +459,7 @@ static void arguments_are_checked(void)
     const sw_samples good = {.data = x, .type = SW_NUMBER_F32, .shape = SW_SHAPE(3)};
     sw_samples bad = good;
     const sw_samples classes = {.data = y, .type = SW_NUMBER_U8};
-    sw_arrays_opts o = {.size = sizeof o};
+    sw_arrays_opts o = SW_OPTS(sw_arrays_opts);
     CU_ASSERT(failed_as(sw_dataset_arrays(NULL, 4, &good, 1, NULL), SW_INVALID, "out"));
     refused(4, NULL, 1, NULL, SW_INVALID, "1 to 4 fields (got 0)");
     refused(4, &good, 0, NULL, SW_INVALID, "1 to 4 fields (got 0)");
@@ -499,7 +499,7 @@ static void arguments_are_checked(void)
     refused(4, both, 2, &o, SW_INVALID, "n_classes must say how many");
     o.n_classes = 3;
     refused(4, both, 2, &o, SW_INVALID, "class_names[1] must not be NULL");
-    o = (sw_arrays_opts){.size = sizeof o, .context = -2};
+    o = SW_OPTS(sw_arrays_opts, .context = -2);
     refused(4, &classes, 1, &o, SW_INVALID, "(got -2)");
     o.context = 4;
     refused(4, &classes, 1, &o, SW_INVALID, "at least 5 tokens (got 4)");
@@ -518,7 +518,7 @@ static void numbers_are_checked(void)
     static int8_t small[ROWS];
     static uint64_t large[ROWS];
     static uint16_t ids[ROWS][2], next[ROWS][2];
-    sw_arrays_opts o = {.size = sizeof o, .n_classes = 10};
+    sw_arrays_opts o = SW_OPTS(sw_arrays_opts, .n_classes = 10);
     sw_samples f[] = {{.data = x, .type = SW_NUMBER_F32, .shape = SW_SHAPE(4)},
                       {.data = y, .type = SW_NUMBER_I64}};
     x[17][2] = NAN;
@@ -565,7 +565,7 @@ static sw_status make_and_drop(void *unused)
     const sw_samples fields[] = {{.data = x, .type = SW_NUMBER_F64, .shape = SW_SHAPE(2)},
                                  {.data = y, .type = SW_NUMBER_I64}};
     const char *const names[] = {"a", "b"};
-    const sw_arrays_opts o = {.size = sizeof o, .n_classes = 2, .class_names = names};
+    const sw_arrays_opts o = SW_OPTS(sw_arrays_opts, .n_classes = 2, .class_names = names);
     sw_dataset *d = NULL;
     (void)unused;
     SW_TRY(sw_dataset_arrays(&d, 6, fields, 2, &o));

@@ -44,7 +44,7 @@ static sw_status read_test(sw_dataset *part[2])
 
 static sw_status read_shapes(sw_dataset *part[2])
 {
-    const sw_cifar_opts opts = {.size = sizeof opts, .shapes_only = 1};
+    const sw_cifar_opts opts = SW_OPTS(sw_cifar_opts, .shapes_only = 1);
     return sw_dataset_cifar(&part[0], dir_name(), "train", &opts);
 }
 
@@ -208,7 +208,7 @@ static void shapes_take_no_samples(void)
     const sw_dataset_info info = data_info(part[0]);
     CU_ASSERT(info.n == 50 && info.n_classes == 10 && info.bytes == 0);
     CU_ASSERT(info.field[0].shape.dim[2] == 32 && info.field[0].data == NULL);
-    const sw_loader_opts opts = {.size = sizeof opts, .batch = 2};
+    const sw_loader_opts opts = SW_OPTS(sw_loader_opts, .batch = 2);
     failed_as(sw_loader_create(&loader, part[0], &opts), SW_INVALID, "shapes alone");
 }
 

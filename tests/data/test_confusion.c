@@ -45,7 +45,7 @@ static void rows_are_counted_by_label_and_prediction(void)
 static void classes_have_scores(void)
 {
     uint64_t counts[CLASSES * CLASSES] = {0};
-    sw_class_score s = {.size = sizeof s};
+    sw_class_score s = SW_OPTS(sw_class_score);
     count_all(counts);
     CU_ASSERT_EQUAL_FATAL(sw_confusion_class(counts, CLASSES, 0, &s), SW_OK);
     CU_ASSERT(s.support == 1 && s.predicted == 3 && s.right == 1);
@@ -65,7 +65,7 @@ static void what_does_not_occur_has_no_score(void)
 {
     const uint64_t counts[9] = {0, 2, 0, 0, 0, 0, 0, 0, 0};
     const uint64_t none[4] = {0};
-    sw_class_score s = {.size = sizeof s};
+    sw_class_score s = SW_OPTS(sw_class_score);
     CU_ASSERT_EQUAL_FATAL(sw_confusion_class(counts, 3, 0, &s), SW_OK);
     CU_ASSERT(isnan(s.precision) && s.recall == 0.0 && s.f1 == 0.0);
     CU_ASSERT_EQUAL_FATAL(sw_confusion_class(counts, 3, 2, &s), SW_OK);
@@ -87,7 +87,7 @@ static void what_cannot_be_counted_changes_nothing(void)
     static const char *const why[] = {"row 1 must be 0 to 2 (got 3)", "labels must be",
                                       "labels must be", "must have data"};
     const sw_array y = array_of(SW_U8, SW_SHAPE(2), labels);
-    sw_class_score s = {.size = sizeof s};
+    sw_class_score s = SW_OPTS(sw_class_score);
     for (int i = 0; i < 4; i++)
         CU_ASSERT(
             failed_as(sw_confusion_add(counts, CLASSES, &x, &wrong[i]), SW_INVALID, why[i]));

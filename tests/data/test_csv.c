@@ -18,7 +18,7 @@ static void put_text(const char *text)
     snprintf(name, sizeof name, "table%d.csv", n++);
     snprintf(path, sizeof path, "%s", sw_temp_path(name));
     file_put(path, text, strlen(text));
-    opts = (sw_csv_opts){.size = sizeof opts};
+    opts = SW_OPTS(sw_csv_opts);
 }
 
 static void put_test(const char *text)

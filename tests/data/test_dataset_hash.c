@@ -59,7 +59,7 @@ static sw_dataset *text_of(size_t n, int64_t context)
     sw_dataset *set = NULL;
     unsigned char text[256];
     const char *path = sw_temp_path("hashed.txt");
-    const sw_text_opts opts = {.size = sizeof opts, .context = context};
+    const sw_text_opts opts = SW_OPTS(sw_text_opts, .context = context);
     CU_ASSERT_FATAL(n <= sizeof text);
     for (size_t i = 0; i < n; i++)
         text[i] = (unsigned char)(i * 7);
@@ -210,7 +210,7 @@ static void plain_and_compressed_files_have_one_hash(void)
 
 static void shapes_alone_have_no_hash(void)
 {
-    const sw_idx_opts opts = {.size = sizeof opts, .shapes_only = 1};
+    const sw_idx_opts opts = SW_OPTS(sw_idx_opts, .shapes_only = 1);
     uint64_t hash = 5;
     sw_dataset *set = NULL;
     put_images(false, 7);

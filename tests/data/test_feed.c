@@ -33,8 +33,8 @@ static sw_dataset *vectors(int64_t n, int64_t width)
 
 static sw_feed *feed_of(const sw_dataset *d, int64_t batch, int shuffle, int drop_last)
 {
-    const sw_feed_opts opts = {
-        .size = sizeof opts, .batch = batch, .shuffle = shuffle, .drop_last = drop_last};
+    const sw_feed_opts opts =
+        SW_OPTS(sw_feed_opts, .batch = batch, .shuffle = shuffle, .drop_last = drop_last);
     sw_feed *f = NULL;
     OK(sw_feed_create(&f, d, &opts));
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
@@ -170,13 +170,9 @@ static void compare_with_loader(const sw_dataset *d, int64_t batch, int drop_las
     const int64_t n = sw_feed_batches(f);
     unsigned char *to = malloc(sw_feed_bytes(f));
     for (uint64_t seed = 3; seed < 6; seed++) {
-        const sw_loader_opts opts = {.size = sizeof opts,
-                                     .batch = batch,
-                                     .seed = seed,
-                                     .shuffle = shuffle,
-                                     .drop_last = drop_last,
-                                     .keyed = 1,
-                                     .inline_fill = seed == 4 ? 1 : -1};
+        const sw_loader_opts opts =
+            SW_OPTS(sw_loader_opts, .batch = batch, .seed = seed, .shuffle = shuffle,
+                    .drop_last = drop_last, .keyed = 1, .inline_fill = seed == 4 ? 1 : -1);
         sw_loader *l = NULL;
         OK(sw_loader_create(&l, d, &opts));
         CU_ASSERT_EQUAL(sw_loader_batches(l), n);
@@ -233,7 +229,7 @@ static void so_are_windows_of_a_text(void)
         text[i] = (char)('a' + i * i % 23);
     const char *path = sw_temp_path("feed.txt");
     file_put(path, text, sizeof text);
-    const sw_text_opts opts = {.size = sizeof opts, .context = 24};
+    const sw_text_opts opts = SW_OPTS(sw_text_opts, .context = 24);
     sw_dataset *part[2] = {NULL, NULL};
     OK(sw_dataset_text(&part[0], &part[1], path, &opts));
     for (int i = 0; i < 2; i++) {
@@ -251,7 +247,7 @@ static void a_dataset_lives_as_long_as_its_feeds(void)
     sw_dataset *d = NULL;
     sw_feed *f = NULL;
     const heap_watch before = heap_now();
-    const sw_feed_opts opts = {.size = sizeof opts, .batch = 4, .shuffle = 1};
+    const sw_feed_opts opts = SW_OPTS(sw_feed_opts, .batch = 4, .shuffle = 1);
     OK(sw_dataset_vectors(&d, 9, 3, 1));
     OK(sw_feed_create(&f, d, &opts));
     sw_dataset_destroy(d);
@@ -281,8 +277,8 @@ static void end_run(void *of)
 static sw_checkpoint *checkpoint_of(const run *r, const char *path, sw_loader *loader)
 {
     sw_checkpoint *c = NULL;
-    const sw_checkpoint_opts opts = {
-        .size = sizeof opts, .path = path, .models = &r->model, .n_models = 1};
+    const sw_checkpoint_opts opts =
+        SW_OPTS(sw_checkpoint_opts, .path = path, .models = &r->model, .n_models = 1);
     OK(sw_checkpoint_create(&c, r->exec, &opts));
     CU_ASSERT_PTR_NOT_NULL_FATAL(c);
     OK(sw_checkpoint_loader(c, loader));
@@ -292,12 +288,8 @@ static sw_checkpoint *checkpoint_of(const run *r, const char *path, sw_loader *l
 static sw_loader *loader_of(const sw_dataset *d, int shuffle, uint64_t keyed)
 {
     sw_loader *l = NULL;
-    const sw_loader_opts opts = {.size = sizeof opts,
-                                 .batch = 4,
-                                 .seed = 3,
-                                 .shuffle = shuffle,
-                                 .keyed = keyed,
-                                 .inline_fill = 1};
+    const sw_loader_opts opts = SW_OPTS(sw_loader_opts, .batch = 4, .seed = 3,
+                                        .shuffle = shuffle, .keyed = keyed, .inline_fill = 1);
     OK(sw_loader_create(&l, d, &opts));
     return l;
 }
@@ -311,7 +303,7 @@ static sw_status save_and_load(const run *r, const sw_dataset *d, const int of[2
     const sw_array *in[2] = {NULL, NULL};
     int n;
     sw_loader *l[2] = {loader_of(d, of[0], keyed[0]), loader_of(d, of[1], keyed[1])};
-    sw_checkpoint_found found = {.size = sizeof found};
+    sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
     snprintf(path, sizeof path, "%s", sw_temp_path("keyed"));
     sw_checkpoint *c = checkpoint_of(r, path, l[0]);
     OK(sw_loader_epoch(l[0], 2));
@@ -359,7 +351,7 @@ static void a_checkpoint_tells_keyed_loaders_from_others(void)
 
 static void refuse(const sw_dataset *d, int64_t batch, int drop_last, const char *part)
 {
-    const sw_feed_opts opts = {.size = sizeof opts, .batch = batch, .drop_last = drop_last};
+    const sw_feed_opts opts = SW_OPTS(sw_feed_opts, .batch = batch, .drop_last = drop_last);
     sw_feed *f = NULL;
     CU_ASSERT(failed_as(sw_feed_create(&f, d, &opts), SW_INVALID, part));
     CU_ASSERT_PTR_NULL(f);
@@ -377,14 +369,14 @@ static void what_cannot_be_is_refused(void)
     CU_ASSERT(failed_as(sw_feed_sample(f, 0, 0, -1, &sample), SW_INVALID, "(got -1)"));
     CU_ASSERT(failed_as(sw_feed_sample(f, 0, 0, 1, NULL), SW_INVALID, "out not NULL"));
     CU_ASSERT_EQUAL(sample, 77);
-    const sw_feed_opts huge = {.size = sizeof huge, .batch = INT64_MAX};
+    const sw_feed_opts huge = SW_OPTS(sw_feed_opts, .batch = INT64_MAX);
     sw_feed *none = NULL;
     CU_ASSERT(failed_as(sw_feed_create(&none, d, &huge), SW_NOMEM, "overflows"));
 }
 
 static sw_status feed_life(void *dataset)
 {
-    const sw_feed_opts opts = {.size = sizeof opts, .batch = 4, .shuffle = 1};
+    const sw_feed_opts opts = SW_OPTS(sw_feed_opts, .batch = 4, .shuffle = 1);
     sw_feed *f = NULL;
     const sw_status status = sw_feed_create(&f, dataset, &opts);
     sw_feed_destroy(f);

@@ -53,7 +53,7 @@ static void refused(sw_status status, const char *file, const char *reason)
 static void read_small(void)
 {
     sw_dataset *dataset = NULL;
-    sw_dataset_info info = {.size = sizeof info};
+    sw_dataset_info info = SW_OPTS(sw_dataset_info);
     SW_CHECK(sw_dataset_idx(&dataset, dir_name(), "train") == SW_OK, "%s", sw_last_error());
     sw_dataset_describe(dataset, &info);
     CU_ASSERT_EQUAL_FATAL(info.n_fields, 2);
@@ -222,7 +222,7 @@ static void more_classes_without_a_gap_are_accepted(void)
     dir_put(IMAGES, idx_make(3, dims, images, 256));
     dir_put(LABELS, idx_make(1, dims, labels, 256));
     sw_dataset *dataset = NULL;
-    sw_dataset_info info = {.size = sizeof info};
+    sw_dataset_info info = SW_OPTS(sw_dataset_info);
     SW_CHECK(sw_dataset_idx(&dataset, dir_name(), "train") == SW_OK, "%s", sw_last_error());
     sw_dataset_describe(dataset, &info);
     CU_ASSERT_EQUAL(info.n_classes, 47);
@@ -382,7 +382,7 @@ static void mnist_is_read_to_the_last_pixel(void)
     if (mnist == NULL)
         SW_SKIP("no mnist below $STEPWELL_DATA");
     sw_dataset *dataset = NULL;
-    sw_dataset_info info = {.size = sizeof info};
+    sw_dataset_info info = SW_OPTS(sw_dataset_info);
     CU_ASSERT_FATAL(sw_dataset_idx(&dataset, mnist, "t10k") == SW_OK);
     sw_dataset_describe(dataset, &info);
     CU_ASSERT(info.n == 10000 && info.n_classes == 10);
@@ -410,7 +410,7 @@ static void its_relatives_are_read(void)
     if (fashion == NULL)
         SW_SKIP("no fashion-mnist-mini below $STEPWELL_DATA");
     sw_dataset *dataset = NULL;
-    sw_dataset_info info = {.size = sizeof info};
+    sw_dataset_info info = SW_OPTS(sw_dataset_info);
     SW_CHECK(sw_dataset_idx(&dataset, fashion, "t10k") == SW_OK, "%s", sw_last_error());
     sw_dataset_describe(dataset, &info);
     CU_ASSERT(info.n == 615 && info.n_classes == 10);

@@ -45,7 +45,7 @@ static void begin(sw_loader *l, uint64_t epoch)
 static void check_batch(const sw_dataset *dataset, const sw_array *inputs,
                         const uint32_t *order, int64_t first, int64_t rows)
 {
-    sw_dataset_info info = {.size = sizeof info};
+    sw_dataset_info info = SW_OPTS(sw_dataset_info);
     sw_dataset_describe(dataset, &info);
     CU_ASSERT(inputs[0].shape.rank == 4 && inputs[1].shape.rank == 1);
     CU_ASSERT(inputs[0].shape.dim[0] == rows && inputs[1].shape.dim[0] == rows);
@@ -382,10 +382,8 @@ static void a_budget_one_byte_short_refuses(void)
         const int more = i & 1, slots = i < 2 ? 3 : 1;
         const size_t least = (size_t)slots * slot;
         CU_ASSERT_EQUAL_FATAL(sw_budget_new(&budget, least - 1 + (size_t)more), SW_OK);
-        const sw_loader_opts opts = {.size = sizeof opts,
-                                     .batch = 8,
-                                     .budget = budget,
-                                     .inline_fill = slots == 3 ? -1 : 0};
+        const sw_loader_opts opts = SW_OPTS(sw_loader_opts, .batch = 8, .budget = budget,
+                                            .inline_fill = slots == 3 ? -1 : 0);
         const sw_status status = sw_loader_create(&l, dataset, &opts);
         if (more) {
             CU_ASSERT_EQUAL(status, SW_OK);
@@ -450,7 +448,7 @@ static void misuse_is_refused(void)
     const sw_array *inputs = NULL;
     int n = 77;
     sw_loader *l = NULL;
-    sw_loader_opts opts = {.size = sizeof opts, .batch = 0};
+    sw_loader_opts opts = SW_OPTS(sw_loader_opts, .batch = 0);
     failed_as(sw_loader_create(&l, dataset, &opts), SW_INVALID,
               "batch must be at least 1 (got 0)");
     failed_as(sw_loader_create(&l, dataset, NULL), SW_INVALID,

@@ -47,7 +47,7 @@ static void what_has_no_moments_is_refused(void)
     float mean[4], deviation[4];
     const sw_dataset *set = colours(v, 1);
     sw_dataset *vectors, *shapes;
-    const sw_cifar_opts opts = {.size = sizeof opts, .shapes_only = 1};
+    const sw_cifar_opts opts = SW_OPTS(sw_cifar_opts, .shapes_only = 1);
     CU_ASSERT_EQUAL_FATAL(sw_dataset_vectors(&vectors, 4, 3, 1), SW_OK);
     sw_after(drop_set, vectors);
     CU_ASSERT_EQUAL_FATAL(sw_dataset_cifar(&shapes, dir_name(), "train", &opts), SW_OK);

@@ -41,7 +41,7 @@ static void new_scene(void)
     for (int i = 0; i < N; i++)
         y[i] = i % 3;
     dir_new();
-    opts = (sw_npy_opts){.size = sizeof opts};
+    opts = SW_OPTS(sw_npy_opts);
     put("x.npy", npy_make("<f4", false, "12, 2", x, sizeof x));
     put("y.npy", npy_make("<i8", false, "12,", y, sizeof y));
     use("x.npy", "y.npy");
@@ -215,7 +215,7 @@ static void parts_are_those_of_a_table(void)
     put("t.csv", table);
     opts.seed = 5;
     opts.test_share = 0.3;
-    const sw_csv_opts other = {.size = sizeof other, .seed = 5, .test_share = 0.3};
+    const sw_csv_opts other = SW_OPTS(sw_csv_opts, .seed = 5, .test_share = 0.3);
     CU_ASSERT_FATAL(data_read_both(read_parts, npy));
     OK(sw_dataset_csv(&csv[0], &csv[1], dir_file("t.csv"), &other));
     for (int p = 0; p < 2; p++) {

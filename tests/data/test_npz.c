@@ -47,7 +47,7 @@ static void put_archive(const char *name, bytes archive)
 {
     dir_put(name, archive);
     snprintf(path, sizeof path, "%s/%s", dir_name(), name);
-    opts = (sw_npy_opts){.size = sizeof opts};
+    opts = SW_OPTS(sw_npy_opts);
 }
 
 static void new_scene(zip_kind kind)

@@ -67,7 +67,7 @@ static sw_model *mixed_model(uint64_t seed)
     sw_state_new(model, "hidden", SW_F32, SW_SHAPE(4));
     sw_knob_new(model, "rate", 0.5f);
     sw_optimizer *adam;
-    const sw_optimizer_opts opts = {.size = sizeof opts, .kind = "adam"};
+    const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "adam");
     SW_CHECK(sw_optimizer_create(&adam, model, &opts) == SW_OK, "%s", sw_last_error());
     make_ready(model, seed);
     return model;

@@ -122,7 +122,7 @@ static void texts_and_names_are_split_too(void)
     dir_new();
     dir_put("text", content);
     sw_dataset *whole = NULL, *part[2];
-    const sw_text_opts opts = {.size = sizeof opts, .context = 10};
+    const sw_text_opts opts = SW_OPTS(sw_text_opts, .context = 10);
     OK(sw_dataset_text(&whole, NULL, dir_file("text"), &opts));
     CU_ASSERT_PTR_NOT_NULL_FATAL(whole);
     sw_after(drop_set, whole);

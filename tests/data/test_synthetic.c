@@ -29,7 +29,7 @@ static uint64_t hash(const sw_dataset_info *info)
 
 static void the_fields_are_images_and_labels(void)
 {
-    sw_dataset_info info = {.size = sizeof info};
+    sw_dataset_info info = SW_OPTS(sw_dataset_info);
     sw_dataset_describe(digits(25, 7), &info);
     CU_ASSERT_EQUAL(info.n, 25);
     CU_ASSERT_EQUAL(info.n_classes, 10);
@@ -45,7 +45,7 @@ static void the_fields_are_images_and_labels(void)
  * what every other build must give. */
 static void the_bytes_are_the_same_everywhere(void)
 {
-    sw_dataset_info info = {.size = sizeof info};
+    sw_dataset_info info = SW_OPTS(sw_dataset_info);
     sw_dataset_describe(digits(1000, 1), &info);
     SW_CHECK(hash(&info) == UINT64_C(0xef05e90a591c1d7a), "0x%llx",
              (unsigned long long)hash(&info));
@@ -53,8 +53,8 @@ static void the_bytes_are_the_same_everywhere(void)
 
 static void a_sample_depends_on_seed_and_index_alone(void)
 {
-    sw_dataset_info few = {.size = sizeof few}, many = {.size = sizeof many},
-                    other = {.size = sizeof other};
+    sw_dataset_info few = SW_OPTS(sw_dataset_info), many = SW_OPTS(sw_dataset_info),
+                    other = SW_OPTS(sw_dataset_info);
     sw_dataset_describe(digits(37, 5), &few);
     sw_dataset_describe(digits(300, 5), &many);
     sw_dataset_describe(digits(37, 6), &other);
@@ -66,7 +66,7 @@ static void a_sample_depends_on_seed_and_index_alone(void)
 
 static void every_ten_labels_have_every_class(void)
 {
-    sw_dataset_info info = {.size = sizeof info};
+    sw_dataset_info info = SW_OPTS(sw_dataset_info);
     sw_dataset_describe(digits(1003, 3), &info);
     const unsigned char *labels = info.field[1].data;
     int orders = 0;
@@ -84,7 +84,7 @@ static void every_ten_labels_have_every_class(void)
  * far better than chance (0.1), and short of perfect, so there is something left to learn. */
 static void the_digits_can_be_told_apart(void)
 {
-    sw_dataset_info train = {.size = sizeof train}, test = {.size = sizeof test};
+    sw_dataset_info train = SW_OPTS(sw_dataset_info), test = SW_OPTS(sw_dataset_info);
     sw_dataset_describe(digits(2000, 1), &train);
     sw_dataset_describe(digits(1000, 2), &test);
     static float mean[10][784];

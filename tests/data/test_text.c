@@ -30,7 +30,7 @@ static void put_bytes(size_t n, int64_t context)
     for (size_t i = 0; i < n; i++)
         bytes_byte(&content, (int)((i % 2 == 0 ? i / 2 : i / 512) & 255));
     file_put(path, content.at, n);
-    opts = (sw_text_opts){.size = sizeof opts, .context = context};
+    opts = SW_OPTS(sw_text_opts, .context = context);
 }
 
 static sw_status read_parts(sw_dataset *part[2])
@@ -139,12 +139,8 @@ static void every_call_can_fail(void)
 
 static sw_loader *open_loader(const sw_dataset *dataset, bool shuffle, bool in_line, int slots)
 {
-    const sw_loader_opts o = {.size = sizeof o,
-                              .batch = BATCH,
-                              .slots = slots,
-                              .seed = 5,
-                              .shuffle = shuffle,
-                              .inline_fill = in_line};
+    const sw_loader_opts o = SW_OPTS(sw_loader_opts, .batch = BATCH, .slots = slots, .seed = 5,
+                                     .shuffle = shuffle, .inline_fill = in_line);
     sw_loader *l = NULL;
     SW_CHECK(sw_loader_create(&l, dataset, &o) == SW_OK, "%s", sw_last_error());
     return l;

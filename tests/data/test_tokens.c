@@ -31,7 +31,7 @@ static void put_ids(const char *name, size_t n, int bits, uint32_t below)
             bytes_byte(&content, (int)((i * 7 % below) >> b & 255));
     file_put(dir_file(name), content.at, content.n);
     snprintf(path, sizeof path, "%s", dir_file(name));
-    opts = (sw_tokens_opts){.size = sizeof opts, .bits = bits, .context = CONTEXT};
+    opts = SW_OPTS(sw_tokens_opts, .bits = bits, .context = CONTEXT);
 }
 
 static void put_vocabulary(const char *text, size_t n)
@@ -88,15 +88,15 @@ static void batches_are_those_of_a_text(void)
     int wrong = 0, n = 0;
     dir_new();
     put_ids("text", N, 8, 200);
-    const sw_text_opts text = {.size = sizeof text, .context = CONTEXT};
+    const sw_text_opts text = SW_OPTS(sw_text_opts, .context = CONTEXT);
     OK(sw_dataset_text(&set[0], NULL, path, &text));
     for (int i = 1; i < 3; i++) {
         put_ids("ids.bin", N, 16 * i, 200);
         OK(sw_dataset_tokens(&set[i], NULL, path, &opts));
     }
     for (int i = 0; i < 3; i++) {
-        const sw_loader_opts o = {
-            .size = sizeof o, .batch = 9, .seed = 4, .shuffle = 1, .inline_fill = i == 1};
+        const sw_loader_opts o =
+            SW_OPTS(sw_loader_opts, .batch = 9, .seed = 4, .shuffle = 1, .inline_fill = i == 1);
         CU_ASSERT_PTR_NOT_NULL_FATAL(set[i]);
         OK(sw_loader_create(&l[i], set[i], &o));
     }

@@ -39,9 +39,9 @@ static void put(char to[1100], const char *name, const char *text)
 static void begin(void)
 {
     dir_new();
-    csv = (sw_csv_opts){.size = sizeof csv};
-    npy = (sw_npy_opts){.size = sizeof npy, .unlabelled = 1};
-    images = (sw_images_opts){.size = sizeof images, .unlabelled = 1};
+    csv = SW_OPTS(sw_csv_opts);
+    npy = SW_OPTS(sw_npy_opts, .unlabelled = 1);
+    images = SW_OPTS(sw_images_opts, .unlabelled = 1);
 }
 
 /* Field 0 alone, without classes, all of it in the first part. */

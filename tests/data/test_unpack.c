@@ -31,7 +31,7 @@ static void put_images(uint32_t n, size_t there, uint32_t n_labels)
         bytes_byte(&data, (int)(i % 10));
     put_compressed(LABELS, idx_make(1, &n, data.at, data.n));
     bytes_free(&data);
-    idx_opts = (sw_idx_opts){.size = sizeof idx_opts};
+    idx_opts = SW_OPTS(sw_idx_opts);
 }
 
 static sw_status read_idx(sw_dataset *part[2])
@@ -41,19 +41,19 @@ static sw_status read_idx(sw_dataset *part[2])
 
 static sw_status read_text(sw_dataset *part[2])
 {
-    const sw_text_opts opts = {.size = sizeof opts, .context = 4, .unpack_bytes = limit};
+    const sw_text_opts opts = SW_OPTS(sw_text_opts, .context = 4, .unpack_bytes = limit);
     return sw_dataset_text(&part[0], &part[1], path, &opts);
 }
 
 static sw_status read_csv(sw_dataset *part[2])
 {
-    const sw_csv_opts opts = {.size = sizeof opts, .unpack_bytes = limit};
+    const sw_csv_opts opts = SW_OPTS(sw_csv_opts, .unpack_bytes = limit);
     return sw_dataset_csv(&part[0], &part[1], path, &opts);
 }
 
 static sw_status read_cifar(sw_dataset *part[2])
 {
-    const sw_cifar_opts opts = {.size = sizeof opts, .unpack_bytes = limit};
+    const sw_cifar_opts opts = SW_OPTS(sw_cifar_opts, .unpack_bytes = limit);
     return sw_dataset_cifar(&part[0], dir_name(), "test", &opts);
 }
 
@@ -107,7 +107,7 @@ static void shapes_are_read_without_the_data(void)
     CU_ASSERT(info.field[0].data == NULL && info.field[1].data == NULL);
     CU_ASSERT(heap_peak(SW_HEAP_DATASETS) < peak + 10000);
     sw_loader *loader = NULL;
-    const sw_loader_opts opts = {.size = sizeof opts, .batch = 10};
+    const sw_loader_opts opts = SW_OPTS(sw_loader_opts, .batch = 10);
     CU_ASSERT_EQUAL(sw_loader_create(&loader, part[0], &opts), SW_INVALID);
     put_images(1000, 0, 999); /* labels are read all the same */
     idx_opts.shapes_only = 1;

@@ -88,18 +88,13 @@ sw_search_space *evo_dense_space(void)
 
 sw_evolution_opts evo_opts(const evo_data *data)
 {
-    return (sw_evolution_opts){.size = sizeof(sw_evolution_opts),
-                               .train = data->train,
-                               .validation = data->validation,
-                               .space = evo_space(),
-                               .population = 6,
-                               .samples = 128,
-                               .seed = 5};
+    return SW_OPTS(sw_evolution_opts, .train = data->train, .validation = data->validation,
+                   .space = evo_space(), .population = 6, .samples = 128, .seed = 5);
 }
 
 sw_exec *evo_exec(int threads, sw_budget *budget)
 {
-    const sw_exec_opts opts = {.size = sizeof opts, .threads = threads, .budget = budget};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .threads = threads, .budget = budget);
     sw_exec *exec = NULL;
     OK(sw_exec_create(&exec, &opts));
     sw_after(end_exec, exec);
@@ -116,7 +111,7 @@ sw_evolution *evo_evolution(sw_exec *exec, const sw_evolution_opts *opts)
 
 void evo_evaluate(sw_evolution *e, uint64_t generation)
 {
-    sw_evolve_progress p = {.size = sizeof p};
+    sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
     sw_status status = SW_OK;
     while (status == SW_OK && !(p.generation == generation && p.what == SW_EVOLVE_EVALUATED))
         status = sw_evolution_advance(e, &p);
@@ -125,7 +120,7 @@ void evo_evaluate(sw_evolution *e, uint64_t generation)
 
 void evo_run(sw_evolution *e, uint64_t generations)
 {
-    sw_evolve_progress p = {.size = sizeof p};
+    sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
     sw_status status = SW_OK;
     while (status == SW_OK && p.generation < generations)
         status = sw_evolution_advance(e, &p);
@@ -140,8 +135,8 @@ uint64_t evo_net_sum(const sw_net *made)
 
 static uint64_t sum_of_member(sw_evolution *e, uint32_t i, uint64_t sum)
 {
-    sw_candidate c = {.size = sizeof c};
-    sw_genome_info info = {.size = sizeof info};
+    sw_candidate c = SW_OPTS(sw_candidate);
+    sw_genome_info info = SW_OPTS(sw_genome_info);
     sw_net *made = NULL;
     OK(sw_evolution_member(e, i, &c));
     OK(sw_genome_describe(c.genome, &info));

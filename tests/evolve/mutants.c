@@ -70,12 +70,9 @@ sw_genome *mutant_of(const sw_genome *parent, sw_mutation_kind kind, const char 
                              .high = high,
                              .filter = vertex != NULL ? is_named : NULL,
                              .user = name};
-    const sw_mutate_opts opts = {.size = sizeof opts,
-                                 .mutations = &one,
-                                 .n_mutations = 1,
-                                 .seed = seed,
-                                 .record = notes != NULL ? mutant_note : NULL,
-                                 .record_user = notes};
+    const sw_mutate_opts opts =
+        SW_OPTS(sw_mutate_opts, .mutations = &one, .n_mutations = 1, .seed = seed,
+                .record = notes != NULL ? mutant_note : NULL, .record_user = notes);
     sw_genome *child = NULL;
     if (notes != NULL)
         *notes = (mutant_notes){.all_exact = true};

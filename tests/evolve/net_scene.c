@@ -52,11 +52,8 @@ static void end_genome(void *g)
 
 sw_genome *scene_genome(int64_t channels, int64_t height, int64_t width)
 {
-    const sw_task task = {.size = sizeof task,
-                          .channels = channels,
-                          .height = height,
-                          .width = width,
-                          .classes = 10};
+    const sw_task task =
+        SW_OPTS(sw_task, .channels = channels, .height = height, .width = width, .classes = 10);
     sw_genome *g = NULL;
     OK(swi_genome_new(&g, &task));
     CU_ASSERT_PTR_NOT_NULL_FATAL(g);
@@ -300,7 +297,7 @@ sw_net *scene_net(const sw_genome *g, const sw_net_opts *opts)
 
 sw_exec *scene_exec(int threads)
 {
-    return net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .threads = threads});
+    return net_exec(&SW_OPTS(sw_exec_opts, .threads = threads));
 }
 
 sw_net *scene_ready(const sw_genome *g, const sw_net_opts *opts, sw_exec *exec, uint64_t seed)
@@ -348,14 +345,8 @@ scene_batch scene_data(const sw_genome *g, sw_dtype dtype, int64_t rows, uint64_
 
 sw_run_args scene_args(sw_net *made, const scene_batch *data, sw_mode mode)
 {
-    return (sw_run_args){.size = sizeof(sw_run_args),
-                         .fn = sw_net_step,
-                         .user = made,
-                         .models = &made->model,
-                         .n_models = 1,
-                         .inputs = data->in,
-                         .n_inputs = 2,
-                         .mode = mode};
+    return SW_OPTS(sw_run_args, .fn = sw_net_step, .user = made, .models = &made->model,
+                   .n_models = 1, .inputs = data->in, .n_inputs = 2, .mode = mode);
 }
 
 /* ---- logits as the library makes them ---------------------------------------------------- */

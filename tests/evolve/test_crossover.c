@@ -216,7 +216,7 @@ static void children_of_random_pairs_are_sound(void)
     for (uint64_t i = 0; i < pairs; i++) {
         const sw_genome *a = parents[swi_draw_seed(i, 1) % PARENTS];
         const sw_genome *b = parents[swi_draw_seed(i, 2) % PARENTS];
-        sw_crossover_opts opts = {.size = sizeof opts, .vertices = 1, .seed = i};
+        sw_crossover_opts opts = SW_OPTS(sw_crossover_opts, .vertices = 1, .seed = i);
         sw_genome *one = NULL, *two = NULL, *alone = NULL;
         OK(sw_genome_crossover(&one, &two, a, b, &opts));
         CU_ASSERT_FATAL(one != NULL && two != NULL);
@@ -246,12 +246,9 @@ static sw_genome *relative_of(const sw_genome *a, uint64_t seed)
     OK(sw_genome_copy(&g, a));
     for (uint64_t i = 0; i < 6; i++) {
         sw_genome *next = NULL;
-        const sw_mutate_opts opts = {.size = sizeof opts,
-                                     .mutations = list,
-                                     .n_mutations = SW_MUTATE_RATE,
-                                     .seed = seed * 6 + i,
-                                     .max_vertices = 40,
-                                     .max_size = 40};
+        const sw_mutate_opts opts =
+            SW_OPTS(sw_mutate_opts, .mutations = list, .n_mutations = SW_MUTATE_RATE,
+                    .seed = seed * 6 + i, .max_vertices = 40, .max_size = 40);
         OK(sw_genome_mutate(&next, g, &opts));
         sw_genome_destroy(g);
         g = next;
@@ -269,8 +266,8 @@ static void children_of_relatives_are_sound(void)
     for (uint64_t i = 0; i < pairs; i++) {
         const sw_genome *a = scene_random(&dice);
         sw_genome *b = relative_of(a, i), *one = NULL, *two = NULL;
-        const sw_crossover_opts opts = {
-            .size = sizeof opts, .vertices = 1, .deviation = 0.2, .seed = i};
+        const sw_crossover_opts opts =
+            SW_OPTS(sw_crossover_opts, .vertices = 1, .deviation = 0.2, .seed = i);
         OK(sw_genome_crossover(&one, &two, a, b, &opts));
         CU_ASSERT_FATAL(mutant_is_sound(one, a, b));
         CU_ASSERT_FATAL(mutant_is_sound(two, b, a));
@@ -299,13 +296,9 @@ static void utility_of_both_parents_counts(void)
     const sw_neuron_utility m = {.vertex = 2, .n = 4, .values = of_m};
     const sw_neuron_utility w = {.vertex = 2, .n = 8, .values = of_w};
     int exchanged = 0;
-    sw_crossover_opts opts = {.size = sizeof opts,
-                              .vertices = 1,
-                              .deviation = 0.01,
-                              .utilities_a = &m,
-                              .n_utilities_a = 1,
-                              .utilities_b = &w,
-                              .n_utilities_b = 1};
+    sw_crossover_opts opts =
+        SW_OPTS(sw_crossover_opts, .vertices = 1, .deviation = 0.01, .utilities_a = &m,
+                .n_utilities_a = 1, .utilities_b = &w, .n_utilities_b = 1);
     for (opts.seed = 0; opts.seed < 60; opts.seed++) {
         static const int32_t want[] = {0, 1, 2, 3, 6};
         sw_genome *one = NULL, *two = NULL;
@@ -340,8 +333,8 @@ static void training_is_exchanged(void)
     b->batch = 8;
     OK(swi_genome_check(b, NULL));
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
-        const sw_crossover_opts opts = {
-            .size = sizeof opts, .optimizer = 0.25, .rate = 0.5, .batch = 0.75, .seed = seed};
+        const sw_crossover_opts opts = SW_OPTS(sw_crossover_opts, .optimizer = 0.25,
+                                               .rate = 0.5, .batch = 0.75, .seed = seed);
         sw_genome *one = NULL, *two = NULL;
         OK(sw_genome_crossover(&one, &two, a, b, &opts));
         const bool is_b = strcmp(one->optimizer, "sgd") == 0;
@@ -371,7 +364,7 @@ static void updates_that_cannot_be_mixed_stay(void)
     OK(swi_genome_check(a, NULL));
     OK(swi_genome_check(b, NULL));
     for (uint64_t seed = 0; seed < 20; seed++) {
-        const sw_crossover_opts opts = {.size = sizeof opts, .optimizer = 1, .seed = seed};
+        const sw_crossover_opts opts = SW_OPTS(sw_crossover_opts, .optimizer = 1, .seed = seed);
         sw_genome *one = NULL, *two = NULL;
         OK(sw_genome_crossover(&one, &two, a, b, &opts));
         CU_ASSERT(mutant_is_sound(one, a, b));
@@ -391,9 +384,9 @@ static void other_tasks_are_refused(void)
     REFUSED(sw_genome_crossover(&out, NULL, a, b, NULL), SW_INVALID, "one task");
     REFUSED(sw_genome_crossover(NULL, NULL, a, a, NULL), SW_INVALID, "both be NULL");
     REFUSED(sw_genome_crossover(&out, NULL, a, NULL, NULL), SW_INVALID, "sw_genome_crossover");
-    sw_crossover_opts opts = {.size = sizeof opts, .rate = 2};
+    sw_crossover_opts opts = SW_OPTS(sw_crossover_opts, .rate = 2);
     REFUSED(sw_genome_crossover(&out, NULL, a, a, &opts), SW_INVALID, "rate must be 0 to 1");
-    opts = (sw_crossover_opts){.size = sizeof opts, .deviation = -1};
+    opts = SW_OPTS(sw_crossover_opts, .deviation = -1);
     REFUSED(sw_genome_crossover(&out, NULL, a, a, &opts), SW_INVALID, "deviation");
     CU_ASSERT_PTR_NULL(out);
 }

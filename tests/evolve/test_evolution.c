@@ -8,7 +8,7 @@
 
 static sw_candidate member_of(sw_evolution *e, uint32_t i)
 {
-    sw_candidate c = {.size = sizeof c};
+    sw_candidate c = SW_OPTS(sw_candidate);
     OK(sw_evolution_member(e, i, &c));
     return c;
 }
@@ -16,7 +16,7 @@ static sw_candidate member_of(sw_evolution *e, uint32_t i)
 /* Go on until all of a generation are evaluated. */
 static void run_to_evaluation(sw_evolution *e)
 {
-    sw_evolve_progress p = {.size = sizeof p};
+    sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
     sw_status status = SW_OK;
     while (status == SW_OK && p.what != SW_EVOLVE_EVALUATED)
         status = sw_evolution_advance(e, &p);
@@ -32,7 +32,7 @@ static void generations_follow_each_other(void)
     const evo_data data = evo_digits(256, 64);
     const sw_evolution_opts opts = evo_opts(&data);
     sw_evolution *e = evo_evolution(evo_exec(1, NULL), &opts);
-    sw_evolve_progress p = {.size = sizeof p};
+    sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
     uint64_t first_of_generation = 1, last_steps = 0, events[4] = {0};
     while (p.generation < 4) {
         CU_ASSERT_FATAL(OK(sw_evolution_advance(e, &p)));
@@ -58,7 +58,7 @@ static void generations_follow_each_other(void)
     }
     CU_ASSERT(events[SW_EVOLVE_EVALUATED] == 4 && events[SW_EVOLVE_GENERATION] == 4);
     CU_ASSERT(events[SW_EVOLVE_STOPPED] == 0 && p.mutants >= 6 + 4 * 4);
-    sw_candidate best = {.size = sizeof best};
+    sw_candidate best = SW_OPTS(sw_candidate);
     OK(sw_evolution_best(e, &best));
     CU_ASSERT(best.fitness > 0.2);
     sw_note("best %.3f of %d mutants, gap %.1f ms", best.fitness, (int)p.mutants,
@@ -76,7 +76,7 @@ static void the_best_is_named_by_accuracy_itself(void)
     int differ = 0;
     for (uint64_t seed = sw_tests_full() ? 1 : 7; seed <= 12; seed++) {
         sw_evolution_opts opts = evo_opts(&data);
-        sw_evolve_progress p = {.size = sizeof p};
+        sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
         sw_candidate accurate = {.accuracy = -1}, fit = {.fitness = -1e30};
         opts.seed = seed;
         opts.population = 24;
@@ -94,7 +94,7 @@ static void the_best_is_named_by_accuracy_itself(void)
                 fit = c.fitness > fit.fitness ? c : fit;
             }
         }
-        sw_candidate best = {.size = sizeof best};
+        sw_candidate best = SW_OPTS(sw_candidate);
         OK(sw_evolution_best(e, &best));
         const sw_candidate *its = seed == 12 ? &fit : &accurate;
         SW_CHECK(best.accuracy == its->accuracy && best.fitness == its->fitness,
@@ -112,8 +112,7 @@ static void numbers_are_those_of_the_net(void)
     const sw_evolution_opts opts = evo_opts(&data);
     sw_exec *exec = evo_exec(1, NULL);
     sw_evolution *e = evo_evolution(exec, &opts);
-    const sw_loader_opts loader_opts = {
-        .size = sizeof loader_opts, .batch = 64, .inline_fill = 1};
+    const sw_loader_opts loader_opts = SW_OPTS(sw_loader_opts, .batch = 64, .inline_fill = 1);
     sw_loader *loader = NULL;
     const sw_array *inputs;
     int n;
@@ -127,14 +126,9 @@ static void numbers_are_those_of_the_net(void)
         sw_model *model = sw_net_model(made);
         OK(sw_loader_epoch(loader, 0));
         OK(sw_loader_next(loader, &inputs, &n));
-        const sw_run_args args = {.size = sizeof args,
-                                  .fn = sw_net_step,
-                                  .user = made,
-                                  .models = &model,
-                                  .n_models = 1,
-                                  .inputs = inputs,
-                                  .n_inputs = n,
-                                  .mode = SW_EVAL};
+        const sw_run_args args =
+            SW_OPTS(sw_run_args, .fn = sw_net_step, .user = made, .models = &model,
+                    .n_models = 1, .inputs = inputs, .n_inputs = n, .mode = SW_EVAL);
         OK(sw_run(exec, &args));
         CU_ASSERT_DOUBLE_EQUAL(net_metric(exec, "accuracy"), c.accuracy, 1e-7);
         CU_ASSERT_DOUBLE_EQUAL(net_metric(exec, "loss"), c.loss, 1e-5);
@@ -151,8 +145,7 @@ static uint64_t sum_of_run(const sw_evolution_opts *opts, int threads, size_t bu
     uint64_t sum;
     if (budget > 0)
         OK(sw_budget_create(&limit, budget));
-    const sw_exec_opts exec_opts = {
-        .size = sizeof exec_opts, .threads = threads, .budget = limit};
+    const sw_exec_opts exec_opts = SW_OPTS(sw_exec_opts, .threads = threads, .budget = limit);
     sw_exec *exec = NULL;
     sw_evolution *e = NULL;
     OK(sw_exec_create(&exec, &exec_opts));
@@ -229,7 +222,7 @@ static void fitness_decides(void)
         }
         CU_ASSERT(most >= last);
         last = most;
-        sw_candidate best = {.size = sizeof best};
+        sw_candidate best = SW_OPTS(sw_candidate);
         OK(sw_evolution_best(e, &best));
         CU_ASSERT_EQUAL(best.fitness, most);
     }
@@ -283,7 +276,7 @@ static void infinite_losses_end_no_run(void)
     static const sw_task task = {
         .size = sizeof task, .channels = 1, .height = 28, .width = 28, .classes = 10};
     static const sw_named_loss losses[] = {{.name = "bad", .fn = bad_loss}};
-    const sw_net_opts net_opts = {.size = sizeof net_opts, .losses = losses, .n_losses = 1};
+    const sw_net_opts net_opts = SW_OPTS(sw_net_opts, .losses = losses, .n_losses = 1);
     const evo_data data = evo_digits(128, 32);
     sw_evolution_opts opts = evo_opts(&data);
     const sw_genome *first[5];
@@ -316,7 +309,7 @@ static void infinite_losses_end_no_run(void)
     evo_run(e, 4);
     CU_ASSERT(fresh > 0);
     run_to_evaluation(e);
-    sw_candidate best = {.size = sizeof best};
+    sw_candidate best = SW_OPTS(sw_candidate);
     OK(sw_evolution_best(e, &best));
     CU_ASSERT_FALSE(best.invalid);
 }
@@ -372,7 +365,7 @@ static void stops_are_told(void)
     opts.stop = asked;
     opts.stop_user = &left;
     sw_evolution *e = evo_evolution(evo_exec(1, NULL), &opts);
-    sw_evolve_progress p = {.size = sizeof p};
+    sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
     while (!(p.generation == 2 && p.what == SW_EVOLVE_EVALUATED) && stops < 1000) {
         CU_ASSERT_FATAL(OK(sw_evolution_advance(e, &p)));
         if (p.what != SW_EVOLVE_STOPPED)
@@ -451,7 +444,7 @@ static void wrong_options_are_refused(void)
     REFUSED(sw_evolution_create(NULL, exec, &good), SW_INVALID, "out");
     sw_dataset_destroy(vectors);
     e = evo_evolution(exec, &good);
-    sw_candidate c = {.size = sizeof c};
+    sw_candidate c = SW_OPTS(sw_candidate);
     sw_net *none = NULL;
     int found;
     REFUSED(sw_evolution_best(e, &c), SW_INVALID, "no member");
@@ -467,10 +460,10 @@ static void wrong_options_are_refused(void)
 static sw_status short_run(void *arg)
 {
     const sw_evolution_opts *opts = arg;
-    const sw_exec_opts exec_opts = {.size = sizeof exec_opts};
+    const sw_exec_opts exec_opts = SW_OPTS(sw_exec_opts);
     sw_exec *exec;
     sw_evolution *e;
-    sw_evolve_progress p = {.size = sizeof p};
+    sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
     SW_TRY(sw_exec_create(&exec, &exec_opts));
     sw_status status = sw_evolution_create(&e, exec, opts);
     if (status == SW_OK) {
@@ -523,10 +516,10 @@ static void gaps_are_short(void)
     sw_evolution_opts opts = evo_opts(&data);
     sw_search_space *space = NULL;
     sw_budget *budget = NULL;
-    sw_evolve_progress p = {.size = sizeof p};
+    sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
     OK(sw_search_space_default(&space, &task));
     OK(sw_budget_create(&budget, 256 << 20));
-    const sw_exec_opts exec_opts = {.size = sizeof exec_opts, .threads = 2, .budget = budget};
+    const sw_exec_opts exec_opts = SW_OPTS(sw_exec_opts, .threads = 2, .budget = budget);
     sw_exec *exec = NULL;
     sw_evolution *e = NULL;
     OK(sw_exec_create(&exec, &exec_opts));

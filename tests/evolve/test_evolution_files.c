@@ -43,7 +43,7 @@ static outcome interrupted(const evo_data *data, int calls)
     opts.stop = count_down;
     opts.stop_user = &left;
     for (int again = 0; o.history == NULL && again < 1000; again++) {
-        sw_evolve_progress p = {.size = sizeof p};
+        sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
         sw_evolution *e = NULL;
         OK(sw_evolution_create(&e, exec, &opts));
         OK(sw_evolution_resume(e, &found));
@@ -89,7 +89,7 @@ static outcome run_with_failure(sw_evolution_opts opts, sw_exec *exec, uint64_t 
     *hit = false;
     sw_fault_plan(SW_FAULT_FILE, k, mode);
     for (int again = 0; again < 3 && o.history == NULL; again++) {
-        sw_evolve_progress p = {.size = sizeof p};
+        sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
         sw_evolution *e = NULL;
         int found;
         OK(sw_evolution_create(&e, exec, &opts));
@@ -215,7 +215,7 @@ static void two_generations_are_kept(void)
     opts.dir = dir;
     for (int round = 0; round < 6; round++) {
         sw_evolution *e = NULL;
-        sw_evolve_progress p = {.size = sizeof p};
+        sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
         int found;
         OK(sw_evolution_create(&e, exec, &opts));
         OK(sw_evolution_resume(e, &found));
@@ -257,7 +257,7 @@ static void other_options_are_named(void)
     const sw_selection all = {.kind = SW_SELECT_SUS, .n = 6};
     const sw_fitness loss = {.kind = SW_FITNESS_LOSS};
     const sw_mutation rate = {.kind = SW_MUTATE_RATE, .probability = 1};
-    const sw_net_opts net_opts = {.size = sizeof net_opts, .utility_rate = 0.5f};
+    const sw_net_opts net_opts = SW_OPTS(sw_net_opts, .utility_rate = 0.5f);
     sw_exec *exec = evo_exec(1, NULL);
     sw_evolution_opts good, opts;
     sw_evolution *e = NULL;
@@ -306,7 +306,7 @@ typedef struct {
 static void note_births(sw_evolution *e, births *b)
 {
     for (uint32_t i = 0; i < sw_evolution_count(e); i++) {
-        sw_candidate c = {.size = sizeof c};
+        sw_candidate c = SW_OPTS(sw_candidate);
         OK(sw_evolution_member(e, i, &c));
         if (c.id < b->n || c.id >= MOST_BORN)
             continue;
@@ -316,7 +316,7 @@ static void note_births(sw_evolution *e, births *b)
         sw_net_destroy(made);
     }
     for (uint32_t i = 0; i < sw_evolution_count(e); i++) {
-        sw_candidate c = {.size = sizeof c};
+        sw_candidate c = SW_OPTS(sw_candidate);
         OK(sw_evolution_member(e, i, &c));
         b->n = c.id >= b->n ? c.id + 1 : b->n;
     }
@@ -334,14 +334,14 @@ static void members_are_rebuilt_from_their_history(void)
     sw_evolution *e = NULL;
     OK(sw_evolution_create(&e, exec, &opts));
     note_births(e, &b);
-    sw_evolve_progress p = {.size = sizeof p};
+    sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
     const uint64_t generations = sw_tests_full() ? 8 : 4;
     while (p.generation < generations) {
         CU_ASSERT_FATAL(OK(sw_evolution_advance(e, &p)));
         if (p.what == SW_EVOLVE_GENERATION)
             note_births(e, &b);
     }
-    sw_candidate last = {.size = sizeof last};
+    sw_candidate last = SW_OPTS(sw_candidate);
     OK(sw_evolution_member(e, sw_evolution_count(e) - 1, &last));
     const uint64_t young = last.id;
     while (p.what != SW_EVOLVE_EVALUATED)

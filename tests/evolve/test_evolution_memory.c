@@ -48,7 +48,7 @@ static void least_budget_is_enough(void)
             sw_budget *budget = budget_of(least);
             e = evo_evolution(evo_exec(threads, budget), &opts);
             evo_run(e, 3);
-            sw_evolution_memory used = {.size = sizeof used};
+            sw_evolution_memory used = SW_OPTS(sw_evolution_memory);
             OK(sw_evolution_used(e, &used));
             CU_ASSERT(used.peak_bytes <= least);
             CU_ASSERT_EQUAL(used.bytes, sw_budget_used(budget));
@@ -63,9 +63,9 @@ static void predictions_are_exact(void)
 {
     const evo_data data = evo_digits(128, 32);
     sw_evolution_opts opts = evo_opts(&data);
-    sw_evolve_progress p = {.size = sizeof p};
-    sw_evolution_memory used = {.size = sizeof used};
-    const sw_net_opts net_opts = {.size = sizeof net_opts, .utility = 1};
+    sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
+    sw_evolution_memory used = SW_OPTS(sw_evolution_memory);
+    const sw_net_opts net_opts = SW_OPTS(sw_net_opts, .utility = 1);
     uint32_t rested = 0, looked = 0;
     opts.dir = evo_folder();
     opts.population = 10;
@@ -81,11 +81,11 @@ static void predictions_are_exact(void)
         CU_ASSERT_FATAL(used.peak_bytes <= limit && used.bytes == sw_budget_used(budget));
         rested = used.resting > rested ? used.resting : rested;
         for (uint32_t i = 0; i < opts.population && p.what == SW_EVOLVE_EVALUATED; i++) {
-            sw_candidate c = {.size = sizeof c};
+            sw_candidate c = SW_OPTS(sw_candidate);
             OK(sw_evolution_member(e, i, &c));
             CU_ASSERT_EQUAL(c.measured_bytes, c.price->peak_bytes);
             CU_ASSERT(c.price->peak_bytes <= limit);
-            sw_price price = {.size = sizeof price};
+            sw_price price = SW_OPTS(sw_price);
             OK(sw_genome_price(c.genome, exec, &net_opts, SW_U8, &price));
             CU_ASSERT_EQUAL(price.model_bytes, c.price->model_bytes);
             CU_ASSERT_EQUAL(price.batch_bytes, c.price->batch_bytes);
@@ -103,9 +103,9 @@ static void predictions_are_exact(void)
 /* A member of that genome trained alone, with one thread, under a budget of so many bytes. */
 static sw_status train_alone(const sw_genome *genome, const evo_data *data, size_t bytes)
 {
-    const sw_net_opts net_opts = {.size = sizeof net_opts, .utility = 1};
-    const sw_feed_opts feed_opts = {
-        .size = sizeof feed_opts, .batch = genome->batch, .shuffle = 1, .drop_last = 1};
+    const sw_net_opts net_opts = SW_OPTS(sw_net_opts, .utility = 1);
+    const sw_feed_opts feed_opts =
+        SW_OPTS(sw_feed_opts, .batch = genome->batch, .shuffle = 1, .drop_last = 1);
     sw_budget *budget = NULL;
     sw_exec *exec = NULL;
     sw_net *made = NULL;
@@ -113,21 +113,18 @@ static sw_status train_alone(const sw_genome *genome, const evo_data *data, size
     sw_members *group = NULL;
     sw_member member;
     OK(sw_budget_create(&budget, bytes));
-    const sw_exec_opts exec_opts = {.size = sizeof exec_opts, .budget = budget};
+    const sw_exec_opts exec_opts = SW_OPTS(sw_exec_opts, .budget = budget);
     OK(sw_exec_create(&exec, &exec_opts));
     OK(sw_net_create(&made, genome, &net_opts));
     OK(sw_feed_create(&feed, data->train, &feed_opts));
-    const sw_members_opts opts = {
-        .size = sizeof opts, .shape = sw_net_model(made), .fn = sw_net_step, .user = made};
+    const sw_members_opts opts =
+        SW_OPTS(sw_members_opts, .shape = sw_net_model(made), .fn = sw_net_step, .user = made);
     OK(sw_members_create(&group, exec, &opts));
     sw_status status = sw_member_new(&member, group, 3);
     for (uint32_t step = 0; step < 4 && status == SW_OK; step++) {
-        const sw_members_args args = {.size = sizeof args,
-                                      .members = &member,
-                                      .n = 1,
-                                      .mode = SW_TRAIN,
-                                      .variant = step % 2,
-                                      .feed = feed};
+        const sw_members_args args =
+            SW_OPTS(sw_members_args, .members = &member, .n = 1, .mode = SW_TRAIN,
+                    .variant = step % 2, .feed = feed);
         status = sw_members_run(group, &args);
     }
     sw_members_destroy(group);
@@ -148,7 +145,7 @@ static void predictions_are_budgets(void)
     for (uint64_t generation = 0; generation < 3; generation++) {
         evo_run(e, generation);
         for (uint32_t i = 0; i < sw_evolution_count(e); i++) {
-            sw_candidate c = {.size = sizeof c};
+            sw_candidate c = SW_OPTS(sw_candidate);
             OK(sw_evolution_member(e, i, &c));
             OK(train_alone(c.genome, &data, c.price->peak_bytes));
             REFUSED(train_alone(c.genome, &data, c.price->peak_bytes - 64), SW_NOMEM, "");
@@ -199,7 +196,7 @@ static void candidates_have_a_hard_limit(void)
 {
     const evo_data data = evo_digits(128, 32);
     sw_evolution_opts opts = evo_opts(&data);
-    sw_evolve_progress p = {.size = sizeof p};
+    sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
     const sw_mutation grow[] = {{.kind = SW_MUTATE_GROW, .probability = 0.8},
                                 {.kind = SW_MUTATE_BATCH, .probability = 0.3}};
     size_t largest = 0;
@@ -216,7 +213,7 @@ static void candidates_have_a_hard_limit(void)
         if (!OK(sw_evolution_advance(e, &p)))
             return;
         for (uint32_t i = 0; i < opts.population; i++) {
-            sw_candidate c = {.size = sizeof c};
+            sw_candidate c = SW_OPTS(sw_candidate);
             OK(sw_evolution_member(e, i, &c));
             CU_ASSERT_FATAL(c.price->peak_bytes <= opts.candidate_bytes);
             largest = c.price->peak_bytes > largest ? c.price->peak_bytes : largest;
@@ -255,7 +252,7 @@ typedef struct {
 static footprint look(sw_evolution *e)
 {
     footprint f = {0, 0, 0};
-    sw_evolution_memory used = {.size = sizeof used};
+    sw_evolution_memory used = SW_OPTS(sw_evolution_memory);
     for (int k = 0; k < SW_HEAP_KINDS; k++) {
         sw_heap_stats stats;
         sw_heap_read((sw_heap)k, &stats);
@@ -287,8 +284,8 @@ static void generations_leave_nothing_behind(void)
     sw_evolution_opts opts = evo_opts(&data);
     sw_genome *one = NULL;
     const sw_genome *all[6];
-    const sw_task task = {
-        .size = sizeof task, .channels = 1, .height = 28, .width = 28, .classes = 10};
+    const sw_task task =
+        SW_OPTS(sw_task, .channels = 1, .height = 28, .width = 28, .classes = 10);
     OK(sw_genome_draw(&one, opts.space, &task, 3));
     for (int i = 0; i < 6; i++)
         all[i] = one;

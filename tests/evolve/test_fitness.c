@@ -12,12 +12,8 @@ static const sw_price price = {.size = sizeof price,
 
 static sw_candidate member(void)
 {
-    return (sw_candidate){.size = sizeof(sw_candidate),
-                          .price = &price,
-                          .loss = 0.25,
-                          .accuracy = 0.9276,
-                          .train_accuracy = 0.75,
-                          .ns_per_sample = 1234};
+    return SW_OPTS(sw_candidate, .price = &price, .loss = 0.25, .accuracy = 0.9276,
+                   .train_accuracy = 0.75, .ns_per_sample = 1234);
 }
 
 static double of(const swi_fitness_plan *plan, const sw_candidate *c, swi_fitness_averages *a)

@@ -284,7 +284,7 @@ static void misuse_is_refused(void)
     sw_genome *g = genome_of(genome_text), *out = g;
     char *text = NULL;
     size_t bytes = 7;
-    sw_vertex v = {.size = sizeof v};
+    sw_vertex v = SW_OPTS(sw_vertex);
     sw_genome_info info = {.size = 3};
     REFUSED(sw_genome_parse(NULL, "", 0, "x"), SW_INVALID, "sw_genome_parse");
     REFUSED(sw_genome_parse(&out, NULL, 0, "x"), SW_INVALID, "sw_genome_parse");

@@ -43,12 +43,12 @@ static void shapes_are_those_of_the_layers(void)
                  {"drop", 64 + 32 * 49, 0, 0},
                  {"out", 10, 0, 10 * (64 + 32 * 49) + 10}};
     sw_genome *g = genome_of(genome_text);
-    sw_genome_info info = {.size = sizeof info};
+    sw_genome_info info = SW_OPTS(sw_genome_info);
     uint64_t sum = 0;
     OK(sw_genome_describe(g, &info));
     CU_ASSERT_EQUAL_FATAL(info.n_vertices, sizeof wants / sizeof *wants);
     for (uint32_t i = 0; i < info.n_vertices; i++) {
-        sw_vertex v = {.size = sizeof v};
+        sw_vertex v = SW_OPTS(sw_vertex);
         OK(sw_genome_vertex(g, i, &v));
         CU_ASSERT_STRING_EQUAL(v.name, wants[i].name);
         CU_ASSERT_EQUAL(v.channels, wants[i].channels);

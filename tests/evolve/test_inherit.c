@@ -268,7 +268,7 @@ static void two_parents_give_each_its_part(void)
 
 static void utilities_follow_their_neurons(void)
 {
-    const sw_net_opts opts = {.size = sizeof opts, .utility = 1};
+    const sw_net_opts opts = SW_OPTS(sw_net_opts, .utility = 1);
     sw_exec *exec = scene_exec(1);
     const sw_genome *g = scene_lenet();
     sw_genome *child = scene_child(g);

@@ -4,8 +4,7 @@
 
 static void compare(sw_exec *exec, sw_dice *dice, int i)
 {
-    const sw_net_opts with = {.size = sizeof with, .utility = 1},
-                      without = {.size = sizeof with};
+    const sw_net_opts with = SW_OPTS(sw_net_opts, .utility = 1), without = SW_OPTS(sw_net_opts);
     const sw_genome *a = scene_random(dice), *b = scene_random(dice);
     const sw_net *na = scene_net(a, i % 3 ? &with : &without), *nb = scene_net(b, &with);
     const unsigned char *xa = scene_random_bytes(na, dice), *xb = scene_random_bytes(nb, dice);
@@ -34,7 +33,7 @@ static void every_bit_is_what_the_definition_says(void)
 /* New nets begin as models that are made ready do. */
 static void nets_begin_as_models_do(void)
 {
-    const sw_net_opts with = {.size = sizeof with, .utility = 1};
+    const sw_net_opts with = SW_OPTS(sw_net_opts, .utility = 1);
     sw_exec *exec = scene_exec(1);
     sw_dice dice = {72};
     for (int i = 0; i < 300; i++) {
@@ -55,7 +54,7 @@ static void nets_begin_as_models_do(void)
 /* The public way: a net that is made ready has the bytes that its definition says. */
 static void nets_are_made_ready_with_their_identities(void)
 {
-    const sw_net_opts with = {.size = sizeof with, .utility = 1};
+    const sw_net_opts with = SW_OPTS(sw_net_opts, .utility = 1);
     sw_exec *exec = scene_exec(1);
     sw_dice dice = {73};
     int changed = 0;

@@ -70,13 +70,9 @@ static void sizes_shrink_by_utility(void)
         .kind = SW_MUTATE_SIZE, .probability = 1, .low = -0.5, .high = -0.5};
     mutant_notes notes = {.n = 0};
     sw_genome *g = NULL;
-    const sw_mutate_opts opts = {.size = sizeof opts,
-                                 .mutations = &half,
-                                 .n_mutations = 1,
-                                 .utilities = &utility,
-                                 .n_utilities = 1,
-                                 .record = mutant_note,
-                                 .record_user = &notes};
+    const sw_mutate_opts opts =
+        SW_OPTS(sw_mutate_opts, .mutations = &half, .n_mutations = 1, .utilities = &utility,
+                .n_utilities = 1, .record = mutant_note, .record_user = &notes);
     OK(sw_genome_mutate(&g, a, &opts));
     CU_ASSERT_FATAL(g != NULL);
     sw_after(genome_drop, g);
@@ -386,11 +382,8 @@ static int within(const sw_genome *g, void *user)
 static sw_status grow(sw_genome **out, const sw_genome *a, double high, bound *b)
 {
     const sw_mutation one = {.kind = SW_MUTATE_GROW, .probability = 1, .high = high};
-    const sw_mutate_opts opts = {.size = sizeof opts,
-                                 .mutations = &one,
-                                 .n_mutations = 1,
-                                 .fits = b->most > 0 ? within : NULL,
-                                 .fits_user = b};
+    const sw_mutate_opts opts = SW_OPTS(sw_mutate_opts, .mutations = &one, .n_mutations = 1,
+                                        .fits = b->most > 0 ? within : NULL, .fits_user = b);
     return sw_genome_mutate(out, a, &opts);
 }
 
@@ -451,13 +444,9 @@ static void nothing_that_does_not_fit_stays(void)
     sw_mutation all[SW_MUTATION_KINDS] = {{.kind = 0}};
     for (int i = 0; i < SW_MUTATION_KINDS; i++)
         all[i] = (sw_mutation){.kind = (sw_mutation_kind)i, .probability = 1};
-    const sw_mutate_opts opts = {.size = sizeof opts,
-                                 .mutations = all,
-                                 .n_mutations = SW_MUTATION_KINDS,
-                                 .fits = refuse,
-                                 .fits_user = &answer,
-                                 .record = mutant_note,
-                                 .record_user = &notes};
+    const sw_mutate_opts opts = SW_OPTS(
+        sw_mutate_opts, .mutations = all, .n_mutations = SW_MUTATION_KINDS, .fits = refuse,
+        .fits_user = &answer, .record = mutant_note, .record_user = &notes);
     sw_genome *g = NULL;
     OK(sw_genome_mutate(&g, a, &opts));
     CU_ASSERT_EQUAL(notes.n, 0);
@@ -477,27 +466,19 @@ static void bounds_of_mutations_hold(void)
     const sw_mutation less = {
         .kind = SW_MUTATE_REMOVE_VERTEX, .probability = 1, .min_vertices = 6};
     sw_genome *g = NULL;
-    OK(sw_genome_mutate(&g, a,
-                        &(sw_mutate_opts){.size = sizeof(sw_mutate_opts),
-                                          .mutations = &less,
-                                          .n_mutations = 1}));
+    OK(sw_genome_mutate(&g, a, &SW_OPTS(sw_mutate_opts, .mutations = &less, .n_mutations = 1)));
     CU_ASSERT(g->n < a->n && g->n >= 4); /* of 6 an add and its branch may go at once */
     sw_genome_destroy(g);
     const sw_mutation more = {
         .kind = SW_MUTATE_SIZE, .probability = 1, .low = 1, .high = 2, .max_parameters = 100};
-    OK(sw_genome_mutate(&g, a,
-                        &(sw_mutate_opts){.size = sizeof(sw_mutate_opts),
-                                          .mutations = &more,
-                                          .n_mutations = 1}));
+    OK(sw_genome_mutate(&g, a, &SW_OPTS(sw_mutate_opts, .mutations = &more, .n_mutations = 1)));
     CU_ASSERT_EQUAL(swi_genome_hash(g), swi_genome_hash(a));
     sw_genome_destroy(g);
     const sw_mutation add = {.kind = SW_MUTATE_ADD_VERTEX, .probability = 1};
     for (uint32_t most = a->n; most < a->n + 6; most++) {
         OK(sw_genome_mutate(&g, a,
-                            &(sw_mutate_opts){.size = sizeof(sw_mutate_opts),
-                                              .mutations = &add,
-                                              .n_mutations = 1,
-                                              .max_vertices = most}));
+                            &SW_OPTS(sw_mutate_opts, .mutations = &add, .n_mutations = 1,
+                                     .max_vertices = most)));
         CU_ASSERT(g->n <= most);
         sw_genome_destroy(g);
     }
@@ -547,12 +528,9 @@ static void vertices_are_chosen_by_their_probability(void)
         for (uint64_t seed = 0; seed < SEEDS; seed++) {
             sw_genome *g = NULL;
             OK(sw_genome_mutate(&g, a,
-                                &(sw_mutate_opts){.size = sizeof(sw_mutate_opts),
-                                                  .mutations = &one,
-                                                  .n_mutations = 1,
-                                                  .seed = seed,
-                                                  .utilities = utilities,
-                                                  .n_utilities = 3}));
+                                &SW_OPTS(sw_mutate_opts, .mutations = &one, .n_mutations = 1,
+                                         .seed = seed, .utilities = utilities,
+                                         .n_utilities = 3)));
             for (int i = 0; i < 3; i++)
                 changed[i] += mutant_vertex(g, names[i])->kernel == 5;
             sw_genome_destroy(g);
@@ -577,10 +555,8 @@ static void default_mutations_are_few(void)
         sw_genome *child = NULL;
         const int before = notes.n;
         OK(sw_genome_mutate(&child, g,
-                            &(sw_mutate_opts){.size = sizeof(sw_mutate_opts),
-                                              .seed = seed,
-                                              .record = mutant_note,
-                                              .record_user = &notes}));
+                            &SW_OPTS(sw_mutate_opts, .seed = seed, .record = mutant_note,
+                                     .record_user = &notes)));
         none += notes.n == before;
         sw_genome_destroy(child);
     }
@@ -610,14 +586,14 @@ static void refusals_name_the_mutation(void)
         {{.kind = SW_MUTATE_SIZE, .probability = 1, .reserved = {1}}, "reserved"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        const sw_mutate_opts opts = {
-            .size = sizeof opts, .mutations = &bad[i].m, .n_mutations = 1};
+        const sw_mutate_opts opts =
+            SW_OPTS(sw_mutate_opts, .mutations = &bad[i].m, .n_mutations = 1);
         REFUSED(sw_genome_mutate(&g, a, &opts), SW_INVALID, bad[i].part);
         CU_ASSERT_PTR_NULL(g);
     }
     const float one[1] = {1};
     sw_neuron_utility u = {.vertex = 99, .n = 1, .values = one};
-    const sw_mutate_opts opts = {.size = sizeof opts, .utilities = &u, .n_utilities = 1};
+    const sw_mutate_opts opts = SW_OPTS(sw_mutate_opts, .utilities = &u, .n_utilities = 1);
     REFUSED(sw_genome_mutate(&g, a, &opts), SW_INVALID, "vertex must be below");
     u.vertex = 2;
     REFUSED(sw_genome_mutate(&g, a, &opts), SW_INVALID, "parameters");

@@ -64,15 +64,9 @@ static sw_genome *child_of(const sw_genome *a, const sw_mutation *list, size_t n
 {
     sw_genome *child = NULL;
     *notes = (mutant_notes){.all_exact = true};
-    const sw_mutate_opts opts = {.size = sizeof opts,
-                                 .mutations = list,
-                                 .n_mutations = n,
-                                 .seed = seed,
-                                 .space = space,
-                                 .record = mutant_note,
-                                 .record_user = notes,
-                                 .max_vertices = 60,
-                                 .max_size = 64};
+    const sw_mutate_opts opts = SW_OPTS(
+        sw_mutate_opts, .mutations = list, .n_mutations = n, .seed = seed, .space = space,
+        .record = mutant_note, .record_user = notes, .max_vertices = 60, .max_size = 64);
     OK(sw_genome_mutate(&child, a, &opts));
     return later(child);
 }
@@ -191,14 +185,10 @@ static uint64_t train_line(sw_exec *exec, const sw_search_space *space, int sour
     first->lr = 1e-4f; /* no line diverges by itself */
     sw_net *parent = ready_net(first, exec, seed);
     for (uint64_t i = 0; i < LINE; i++) {
-        const sw_mutate_opts opts = {.size = sizeof opts,
-                                     .mutations = list,
-                                     .n_mutations = SW_MUTATION_KINDS,
-                                     .seed = seed + i,
-                                     .space = space,
-                                     .fits = is_small,
-                                     .max_vertices = 60,
-                                     .max_size = 64};
+        const sw_mutate_opts opts =
+            SW_OPTS(sw_mutate_opts, .mutations = list, .n_mutations = SW_MUTATION_KINDS,
+                    .seed = seed + i, .space = space, .fits = is_small, .max_vertices = 60,
+                    .max_size = 64);
         sw_genome *child = NULL;
         OK(sw_genome_mutate(&child, sw_net_genome(parent), &opts));
         CU_ASSERT_FATAL(mutant_is_sound(child, sw_net_genome(parent), NULL));
@@ -241,7 +231,7 @@ static void crossed_children_train(void)
     const uint64_t n = sw_tests_full() ? 500 : 12;
     for (uint64_t i = 0; i < n; i++) {
         const sw_genome *a = draw(space, 0, 2 * i), *b = draw(space, 0, 2 * i + 1);
-        const sw_crossover_opts opts = {.size = sizeof opts, .vertices = 1, .seed = i};
+        const sw_crossover_opts opts = SW_OPTS(sw_crossover_opts, .vertices = 1, .seed = i);
         sw_genome *one = NULL, *two = NULL;
         OK(sw_genome_crossover(&one, &two, a, b, &opts));
         sw_net *na = scene_ready(a, NULL, exec, i), *nb = scene_ready(b, NULL, exec, i + 1);

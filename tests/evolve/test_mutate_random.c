@@ -53,17 +53,10 @@ static sw_status mutate_once(sw_genome **out, const sw_genome *parent, uint64_t 
 {
     sw_mutation list[KINDS];
     many(list);
-    const sw_mutate_opts opts = {.size = sizeof opts,
-                                 .mutations = list,
-                                 .n_mutations = KINDS,
-                                 .seed = seed,
-                                 .space = space,
-                                 .utilities = u->list,
-                                 .n_utilities = u->n,
-                                 .record = notes != NULL ? mutant_note : NULL,
-                                 .record_user = notes,
-                                 .max_vertices = 60,
-                                 .max_size = 128};
+    const sw_mutate_opts opts = SW_OPTS(
+        sw_mutate_opts, .mutations = list, .n_mutations = KINDS, .seed = seed, .space = space,
+        .utilities = u->list, .n_utilities = u->n, .record = notes != NULL ? mutant_note : NULL,
+        .record_user = notes, .max_vertices = 60, .max_size = 128);
     return sw_genome_mutate(out, parent, &opts);
 }
 
@@ -209,13 +202,9 @@ static void what_does_not_fit_is_never_seen(void)
         sw_genome *parent = NULL, *child = NULL;
         OK(sw_genome_draw(&parent, space, &images, i % 50));
         bound b = {.most = swi_genome_parameters(parent) * 21 / 20};
-        const sw_mutate_opts opts = {.size = sizeof opts,
-                                     .mutations = list,
-                                     .n_mutations = KINDS,
-                                     .seed = i,
-                                     .space = space,
-                                     .fits = within,
-                                     .fits_user = &b};
+        const sw_mutate_opts opts =
+            SW_OPTS(sw_mutate_opts, .mutations = list, .n_mutations = KINDS, .seed = i,
+                    .space = space, .fits = within, .fits_user = &b);
         OK(sw_genome_mutate(&child, parent, &opts));
         CU_ASSERT_FATAL(swi_genome_parameters(child) <= b.most);
         CU_ASSERT(!b.twice);
@@ -286,15 +275,12 @@ static void times_are_small(void)
     for (uint64_t i = 0; i < N; i++) {
         sw_genome *child = NULL;
         double from = now_us();
-        OK(sw_genome_mutate(
-            &child, a,
-            &(sw_mutate_opts){.size = sizeof(sw_mutate_opts), .seed = i, .space = space}));
+        OK(sw_genome_mutate(&child, a, &SW_OPTS(sw_mutate_opts, .seed = i, .space = space)));
         mutate[i] = now_us() - from;
         sw_genome_destroy(child);
         from = now_us();
-        OK(sw_genome_crossover(
-            &child, NULL, a, b,
-            &(sw_crossover_opts){.size = sizeof(sw_crossover_opts), .seed = i, .vertices = 1}));
+        OK(sw_genome_crossover(&child, NULL, a, b,
+                               &SW_OPTS(sw_crossover_opts, .seed = i, .vertices = 1)));
         cross[i] = now_us() - from;
         sw_genome_destroy(child);
     }

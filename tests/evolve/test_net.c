@@ -77,10 +77,8 @@ static void every_activation_is_its_own(void)
 
 static void bytes_are_scaled_by_channel(void)
 {
-    const sw_net_opts opts = {.size = sizeof opts,
-                              .scale = {0.5f, 0.25f, 0.125f},
-                              .shift = {-1, 2, 0},
-                              .n_scales = 3};
+    const sw_net_opts opts = SW_OPTS(sw_net_opts, .scale = {0.5f, 0.25f, 0.125f},
+                                     .shift = {-1, 2, 0}, .n_scales = 3);
     sw_exec *exec = scene_exec(1);
     sw_dice dice = {6};
     sw_genome *g = scene_genome(3, 4, 4);
@@ -126,8 +124,8 @@ static void every_parameter_has_a_gradient(void)
     sw_dice dice = {21};
     for (int i = 0; i < 60; i++) {
         hook_notes notes = {0, 1};
-        const sw_net_opts opts = {
-            .size = sizeof opts, .hook = scale_gradient, .hook_user = &notes};
+        const sw_net_opts opts =
+            SW_OPTS(sw_net_opts, .hook = scale_gradient, .hook_user = &notes);
         const sw_genome *g = scene_random(&dice);
         sw_net *made = scene_ready(g, &opts, exec, 3);
         const scene_batch b = scene_data(g, SW_F32, 4, 9);
@@ -198,8 +196,8 @@ static void clip_bounds_each_gradient(void)
     float weight[2][70], bias[2][10];
     for (int k = 0; k < 2; k++) {
         hook_notes notes = {0, 1};
-        const sw_net_opts opts = {
-            .size = sizeof opts, .hook = scale_gradient, .hook_user = &notes};
+        const sw_net_opts opts =
+            SW_OPTS(sw_net_opts, .hook = scale_gradient, .hook_user = &notes);
         sw_genome *g = scene_genome(7, 0, 0);
         scene_linear(g, "fc", 0, 10);
         snprintf(g->optimizer, sizeof g->optimizer, "sgd");
@@ -248,7 +246,7 @@ static void genomes_bring_their_loss(void)
 {
     int calls = 0;
     const sw_named_loss losses[] = {{.name = "twice", .fn = twice, .user = &calls}};
-    const sw_net_opts opts = {.size = sizeof opts, .losses = losses, .n_losses = 1};
+    const sw_net_opts opts = SW_OPTS(sw_net_opts, .losses = losses, .n_losses = 1);
     sw_exec *exec = scene_exec(1);
     double loss[2];
     for (int k = 0; k < 2; k++) {
@@ -268,7 +266,7 @@ static void genomes_bring_their_loss(void)
 
 static void utilities_are_averaged_in_variant_1(void)
 {
-    const sw_net_opts opts = {.size = sizeof opts, .utility = 1};
+    const sw_net_opts opts = SW_OPTS(sw_net_opts, .utility = 1);
     sw_exec *exec = scene_exec(1);
     sw_genome *g = scene_lenet();
     sw_net *made = scene_ready(g, &opts, exec, 1);
@@ -294,7 +292,7 @@ static void utilities_are_averaged_in_variant_1(void)
 /* Bits of training do not depend on whether utilities are averaged. */
 static void utilities_change_no_parameter(void)
 {
-    const sw_net_opts opts = {.size = sizeof opts, .utility = 1};
+    const sw_net_opts opts = SW_OPTS(sw_net_opts, .utility = 1);
     sw_exec *exec = scene_exec(1);
     sw_genome *g = scene_lenet();
     const scene_batch b = scene_data(g, SW_U8, 16, 2);
@@ -311,7 +309,7 @@ static void misuse_is_refused(void)
 {
     sw_genome *g = scene_lenet();
     sw_net *made = NULL;
-    sw_net_opts opts = {.size = sizeof opts};
+    sw_net_opts opts = SW_OPTS(sw_net_opts);
     REFUSED(sw_net_create(NULL, g, NULL), SW_INVALID, "out");
     REFUSED(sw_net_create(&made, NULL, NULL), SW_INVALID, "genome");
     opts.n_scales = 5;
@@ -321,7 +319,7 @@ static void misuse_is_refused(void)
     opts.n_scales = 1;
     opts.scale[0] = NAN;
     REFUSED(sw_net_create(&made, g, &opts), SW_INVALID, "finite");
-    opts = (sw_net_opts){.size = sizeof opts, .n_losses = 1};
+    opts = SW_OPTS(sw_net_opts, .n_losses = 1);
     REFUSED(sw_net_create(&made, g, &opts), SW_INVALID, "losses");
     sw_named_loss loss = {.name = "cross_entropy", .fn = twice};
     opts.losses = &loss;
@@ -332,7 +330,7 @@ static void misuse_is_refused(void)
     loss.reserved[1] = 0;
     snprintf(g->loss, sizeof g->loss, "thrice");
     REFUSED(sw_net_create(&made, g, &opts), SW_INVALID, "'cross_entropy', 'twice'");
-    opts = (sw_net_opts){.size = sizeof opts, .utility_rate = 1.5f};
+    opts = SW_OPTS(sw_net_opts, .utility_rate = 1.5f);
     REFUSED(sw_net_create(&made, g, &opts), SW_INVALID, "utility_rate");
     CU_ASSERT_PTR_NULL(made);
     CU_ASSERT_PTR_NULL(sw_net_model(NULL));
@@ -373,7 +371,7 @@ static void a_net_keeps_a_genome_of_its_own(void)
 
 static sw_status make_one(void *genome)
 {
-    const sw_net_opts opts = {.size = sizeof opts, .utility = 1};
+    const sw_net_opts opts = SW_OPTS(sw_net_opts, .utility = 1);
     sw_net *made;
     SW_TRY(sw_net_create(&made, genome, &opts));
     sw_net_destroy(made);

@@ -8,7 +8,7 @@
 
 static sw_price price_of(const sw_genome *g, sw_exec *exec, sw_dtype input)
 {
-    sw_price price = {.size = sizeof price};
+    sw_price price = SW_OPTS(sw_price);
     OK(sw_genome_price(g, exec, NULL, input, &price));
     return price;
 }
@@ -20,8 +20,8 @@ static void end_members(void *members)
 
 static sw_members *members_of(sw_exec *exec, sw_net *shape)
 {
-    const sw_members_opts opts = {
-        .size = sizeof opts, .shape = shape->model, .fn = sw_net_step, .user = shape};
+    const sw_members_opts opts =
+        SW_OPTS(sw_members_opts, .shape = shape->model, .fn = sw_net_step, .user = shape);
     sw_members *members = NULL;
     OK(sw_members_create(&members, exec, &opts));
     return members;
@@ -42,8 +42,9 @@ static void prices_are_those_of_members(void)
             const sw_price price = price_of(g, exec, input);
             sw_members *members = members_of(exec, scene_net(g, NULL));
             const scene_batch b = scene_data(g, input, g->batch, 1);
-            const sw_members_args args = {.size = sizeof args, .inputs = b.in, .n_inputs = 2};
-            sw_plan_info info = {.size = sizeof info};
+            const sw_members_args args =
+                SW_OPTS(sw_members_args, .inputs = b.in, .n_inputs = 2);
+            sw_plan_info info = SW_OPTS(sw_plan_info);
             OK(sw_members_look(members, &args, &info));
             CU_ASSERT_EQUAL(price.arena_bytes, info.arena_bytes);
             CU_ASSERT_EQUAL(price.model_bytes, info.model_bytes);
@@ -63,7 +64,7 @@ static void prices_are_those_of_members(void)
 /* The step that also averages utilities is among them. */
 static void prices_with_utility_are_of_the_larger_step(void)
 {
-    const sw_net_opts opts = {.size = sizeof opts, .utility = 1};
+    const sw_net_opts opts = SW_OPTS(sw_net_opts, .utility = 1);
     sw_exec *exec = scene_exec(1);
     sw_dice dice = {33};
     int larger = 0;
@@ -71,13 +72,13 @@ static void prices_with_utility_are_of_the_larger_step(void)
         const sw_genome *g = i == 0 ? scene_lenet() : scene_random(&dice);
         sw_members *members = members_of(exec, scene_net(g, &opts));
         const scene_batch b = scene_data(g, SW_U8, g->batch, 1);
-        sw_plan_info info[2] = {{.size = sizeof *info}, {.size = sizeof *info}};
+        sw_plan_info info[2] = {SW_OPTS(sw_plan_info), SW_OPTS(sw_plan_info)};
         for (uint32_t k = 0; k < 2; k++) {
-            const sw_members_args args = {
-                .size = sizeof args, .inputs = b.in, .n_inputs = 2, .variant = k};
+            const sw_members_args args =
+                SW_OPTS(sw_members_args, .inputs = b.in, .n_inputs = 2, .variant = k);
             OK(sw_members_look(members, &args, &info[k]));
         }
-        sw_price price = {.size = sizeof price};
+        sw_price price = SW_OPTS(sw_price);
         OK(sw_genome_price(g, exec, &opts, SW_U8, &price));
         const size_t most = info[1].arena_bytes > info[0].arena_bytes ? info[1].arena_bytes
                                                                       : info[0].arena_bytes;
@@ -109,7 +110,7 @@ static sw_dataset *dataset_new(bool image)
         OK(sw_dataset_synthetic(&dataset, 200, 1));
     } else {
         const char *path = sw_temp_path("numbers.csv");
-        const sw_csv_opts opts = {.size = sizeof opts, .label = "label"};
+        const sw_csv_opts opts = SW_OPTS(sw_csv_opts, .label = "label");
         FILE *file = fopen(path, "w");
         CU_ASSERT_PTR_NOT_NULL_FATAL(file);
         for (int c = 0; c < 13; c++)
@@ -146,7 +147,7 @@ static void batches_are_counted_as_feeds_count_them(void)
         sw_genome *g = genome_for(image != 0);
         for (g->batch = 1; g->batch < 100; g->batch += 7) {
             sw_feed *feed = NULL;
-            const sw_feed_opts opts = {.size = sizeof opts, .batch = g->batch};
+            const sw_feed_opts opts = SW_OPTS(sw_feed_opts, .batch = g->batch);
             OK(sw_feed_create(&feed, dataset, &opts));
             sw_after(end_feed, feed);
             CU_ASSERT_EQUAL(price_of(g, exec, image ? SW_U8 : SW_F32).batch_bytes,
@@ -168,7 +169,7 @@ static void runs_measure_what_was_priced(void)
         sw_net *made = scene_ready(g, NULL, exec, 1);
         const scene_batch b = scene_data(g, SW_F32, g->batch, 1);
         const sw_run_args args = scene_args(made, &b, SW_TRAIN);
-        sw_run_info info = {.size = sizeof info};
+        sw_run_info info = SW_OPTS(sw_run_info);
         OK(sw_run(exec, &args));
         OK(sw_last_run(exec, &info));
         CU_ASSERT_EQUAL(info.arena_bytes, price.arena_bytes);
@@ -228,7 +229,7 @@ static uint64_t time_of(sw_exec *exec, const sw_genome *g, uint64_t *plan_ns)
         sw_net *made = scene_net(g, NULL);
         scene_batch b = scene_data(g, SW_U8, g->batch, 1);
         const sw_run_args args = scene_args(made, &b, SW_TRAIN);
-        sw_plan_info info = {.size = sizeof info};
+        sw_plan_info info = SW_OPTS(sw_plan_info);
         OK(sw_plan(exec, &args, &info));
         const uint64_t plan = info.trace_ns + info.plan_ns;
         *plan_ns = plan < *plan_ns ? plan : *plan_ns;
@@ -264,7 +265,7 @@ static void a_price_disturbs_no_run(void)
     price_of(scene_deep(30), exec, SW_F32);
     OK(sw_metric_get(exec, "loss", &again));
     CU_ASSERT_EQUAL(loss, again);
-    sw_run_info info = {.size = sizeof info};
+    sw_run_info info = SW_OPTS(sw_run_info);
     OK(sw_run(exec, &args));
     OK(sw_last_run(exec, &info));
     CU_ASSERT(info.warm);
@@ -283,7 +284,7 @@ static void budgets_are_not_touched(void)
     sw_budget *budget = NULL;
     OK(sw_budget_create(&budget, 1 << 16));
     sw_after(end_budget, budget);
-    sw_exec *small = net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .budget = budget});
+    sw_exec *small = net_exec(&SW_OPTS(sw_exec_opts, .budget = budget));
     sw_exec *exec = scene_exec(1);
     const sw_genome *g = scene_lenet();
     const sw_price a = price_of(g, exec, SW_U8), b = price_of(g, small, SW_U8);
@@ -295,7 +296,7 @@ static void misuse_is_refused(void)
 {
     sw_exec *exec = scene_exec(1);
     sw_genome *g = scene_lenet();
-    sw_price price = {.size = sizeof price, .peak_bytes = 77};
+    sw_price price = SW_OPTS(sw_price, .peak_bytes = 77);
     REFUSED(sw_genome_price(NULL, exec, NULL, SW_U8, &price), SW_INVALID, "genome");
     REFUSED(sw_genome_price(g, NULL, NULL, SW_U8, &price), SW_INVALID, "exec");
     REFUSED(sw_genome_price(g, exec, NULL, SW_U8, NULL), SW_INVALID, "out");
@@ -316,7 +317,7 @@ typedef struct {
 static sw_status price_one(void *arg)
 {
     const pair *p = arg;
-    sw_price price = {.size = sizeof price};
+    sw_price price = SW_OPTS(sw_price);
     return sw_genome_price(p->g, p->exec, NULL, SW_U8, &price);
 }
 

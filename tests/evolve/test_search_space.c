@@ -65,7 +65,7 @@ static void draw_many(const sw_task *task, uint64_t from, int n)
     double macs = 0;
     for (int i = 0; i < n; i++) {
         sw_genome *g = NULL, *again = NULL;
-        sw_genome_info info = {.size = sizeof info};
+        sw_genome_info info = SW_OPTS(sw_genome_info);
         if (!OK(sw_genome_draw(&g, s, task, from + (uint64_t)i)))
             return;
         OK(sw_genome_draw(&again, s, task, from + (uint64_t)i));
@@ -113,7 +113,7 @@ static void draws_train(void)
     sw_search_space *s = default_space();
     for (uint64_t seed = 0; seed < (sw_tests_full() ? 200 : 30); seed++) {
         sw_genome *g = NULL;
-        sw_price price = {.size = sizeof price};
+        sw_price price = SW_OPTS(sw_price);
         sw_exec *exec = scene_exec(1);
         if (!OK(sw_genome_draw(&g, s, seed % 4 == 0 ? &vector : &image, seed)))
             return;

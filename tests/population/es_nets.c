@@ -83,7 +83,7 @@ static void declare(es_net *t)
         t->f2 = sw_linear_new(m, "f2", HIDDEN, OUT);
         break;
     case ES_CONV: {
-        const sw_conv_opts c2 = {.size = sizeof c2, .stride = 2, .pad = 1, .groups = 2};
+        const sw_conv_opts c2 = SW_OPTS(sw_conv_opts, .stride = 2, .pad = 1, .groups = 2);
         t->c1 = sw_conv2d_new(m, "c1", CHANNELS, 8, 3);
         t->c1.pad = 1;
         t->bn = sw_batch_norm2d_new(m, "bn", 8);
@@ -120,7 +120,7 @@ static void end_net(void *p)
 
 es_net *es_net_new(es_net_kind kind, const sw_es_opts *es, const sw_optimizer_opts *optimizer)
 {
-    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd", .lr = 1.0f};
+    const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 1.0f);
     es_net *t = calloc(1, sizeof *t);
     sw_after(end_net, t);
     t->kind = kind;
@@ -176,14 +176,8 @@ es_batch es_batch_rows(const es_batch *of, int64_t from, int64_t n)
 
 sw_run_args es_args(es_net *t, const es_batch *of, sw_mode mode)
 {
-    return (sw_run_args){.size = sizeof(sw_run_args),
-                         .fn = es_net_step,
-                         .user = t,
-                         .models = &t->model,
-                         .n_models = 1,
-                         .inputs = of->in,
-                         .n_inputs = 2,
-                         .mode = mode};
+    return SW_OPTS(sw_run_args, .fn = es_net_step, .user = t, .models = &t->model,
+                   .n_models = 1, .inputs = of->in, .n_inputs = 2, .mode = mode);
 }
 
 static void perturb(const swi_noise_mode *mode, sw_model *model, uint32_t e, uint32_t direction,

@@ -161,11 +161,9 @@ static void conv(walk *k)
     const int groups = k->c % 2 == 0 && below(k, 3) == 0 ? 2 : 1;
     const int64_t out = groups * (1 + below(k, 3)) * 2;
     const bool biased = below(k, 3) != 0;
-    const sw_conv_opts o = {.size = sizeof o,
-                            .stride = stride,
-                            .pad = kernel / 2,
-                            .groups = groups,
-                            .dilation = kernel == 3 && k->h > 4 && below(k, 4) == 0 ? 2 : 1};
+    const sw_conv_opts o =
+        SW_OPTS(sw_conv_opts, .stride = stride, .pad = kernel / 2, .groups = groups,
+                .dilation = kernel == 3 && k->h > 4 && below(k, 4) == 0 ? 2 : 1);
     note(k, biased ? "conv" : "conv-");
     const sw_value w = param(k, SW_SHAPE(out, k->c / groups, kernel, kernel), "normal:0.3");
     const sw_value b = biased ? param(k, SW_SHAPE(out), "normal:0.3") : none;
@@ -352,8 +350,8 @@ static sw_optimizer *optimizer(rn_net *t, sw_model *model, rn_owner a, rn_owner 
     for (int i = 0; i < t->n_params; i++)
         if (t->owner[i] == a || t->owner[i] == b)
             list[n++] = t->params[i];
-    const sw_optimizer_opts opts = {
-        .size = sizeof opts, .kind = "sgd", .lr = 0.05f, .params = list, .n_params = n};
+    const sw_optimizer_opts opts =
+        SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.05f, .params = list, .n_params = n);
     if (n > 0)
         OK(sw_optimizer_create(&made, model, &opts));
     return made;
@@ -434,12 +432,6 @@ rn_batch rn_batch_rows(const rn_batch *of, int64_t from, int64_t n)
 
 sw_run_args rn_args(rn_net *t, const rn_batch *of, sw_mode mode)
 {
-    return (sw_run_args){.size = sizeof(sw_run_args),
-                         .fn = rn_step,
-                         .user = t,
-                         .models = t->models,
-                         .n_models = 2,
-                         .inputs = of->in,
-                         .n_inputs = RN_INPUTS,
-                         .mode = mode};
+    return SW_OPTS(sw_run_args, .fn = rn_step, .user = t, .models = t->models, .n_models = 2,
+                   .inputs = of->in, .n_inputs = RN_INPUTS, .mode = mode);
 }

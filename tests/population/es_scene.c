@@ -34,11 +34,8 @@ scene *scene_new(const sw_es_opts *es, const sw_optimizer_opts *opt, int64_t lar
 
 sw_exec *scene_exec(int threads, const char *isa, int no_tiles)
 {
-    return net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts),
-                                    .threads = threads,
-                                    .isa = isa,
-                                    .no_tiles = no_tiles,
-                                    .checks = 1});
+    return net_exec(&SW_OPTS(sw_exec_opts, .threads = threads, .isa = isa, .no_tiles = no_tiles,
+                             .checks = 1));
 }
 
 const char *const scene_noises[NOISES] = {
@@ -48,14 +45,9 @@ const char *const scene_noises[NOISES] = {
 sw_es_opts scene_opts(const char *noise, uint32_t directions)
 {
     const bool parts = strcmp(noise, "sparse") == 0 || strcmp(noise, "permuted") == 0;
-    return (sw_es_opts){.size = sizeof(sw_es_opts),
-                        .noise = noise,
-                        .shaping = "raw",
-                        .in_share = parts ? 0.6f : 0.0f,
-                        .out_share = parts ? 0.7f : 0.0f,
-                        .sigma = 0.25f,
-                        .directions = directions,
-                        .seed = 99};
+    return SW_OPTS(sw_es_opts, .noise = noise, .shaping = "raw",
+                   .in_share = parts ? 0.6f : 0.0f, .out_share = parts ? 0.7f : 0.0f,
+                   .sigma = 0.25f, .directions = directions, .seed = 99);
 }
 
 void scene_tell(sw_es *es, float size)
@@ -122,16 +114,9 @@ void scene_update_fill(scene_update *u, scene *s, const float *weights, const fl
     const sw_shape shape = SW_SHAPE(s->es->mode.directions);
     u->in[0] = (sw_array){SW_F32, shape, weights};
     u->in[1] = (sw_array){SW_F32, shape, squares};
-    u->args = (sw_run_args){.size = sizeof(sw_run_args),
-                            .fn = swi_es_update,
-                            .user = s->es,
-                            .models = &s->model,
-                            .n_models = 1,
-                            .inputs = u->in,
-                            .n_inputs = squares != NULL ? 2 : 1,
-                            .mode = SW_TRAIN,
-                            .es = s->es,
-                            .es_slice = SWI_ES_UPDATE};
+    u->args = SW_OPTS(sw_run_args, .fn = swi_es_update, .user = s->es, .models = &s->model,
+                      .n_models = 1, .inputs = u->in, .n_inputs = squares != NULL ? 2 : 1,
+                      .mode = SW_TRAIN, .es = s->es, .es_slice = SWI_ES_UPDATE);
 }
 
 /* The weight of a direction as the header has it, of raw reported numbers. */
@@ -151,7 +136,7 @@ double scene_step(scene *s, sw_exec *exec)
     double worst = 0.0, *weights = calloc(s->es->mode.directions, sizeof *weights);
     double *g[PARAMS];
     float *before[PARAMS];
-    sw_es_info info = {.size = sizeof info};
+    sw_es_info info = SW_OPTS(sw_es_info);
     for (uint32_t d = 0; d < s->es->mode.directions; d++)
         weights[d] = weight_of(s->es, d);
     for (int p = 0; p < LARGE; p++) {

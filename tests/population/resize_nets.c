@@ -21,7 +21,7 @@ static void declare_chain(resize_net *n)
 static void declare_conv(resize_net *n)
 {
     const int64_t *w = n->spec.w;
-    const sw_conv_opts depthwise = {.size = sizeof depthwise, .pad = 1, .groups = (int)w[1]};
+    const sw_conv_opts depthwise = SW_OPTS(sw_conv_opts, .pad = 1, .groups = (int)w[1]);
     n->c[0] = sw_conv2d_new(n->model, "c0", 1, w[0], 3);
     n->c[0].pad = 1;
     n->bn = sw_batch_norm2d_new(n->model, "bn", w[0]);
@@ -46,9 +46,10 @@ static void declare_residual(resize_net *n)
 static void declare_decoded(resize_net *n)
 {
     const int64_t *w = n->spec.w;
-    const sw_conv_opts half = {.size = sizeof half, .stride = 2};
-    const sw_conv_transpose_opts twice = {.size = sizeof twice, .stride = 2};
-    const sw_conv_transpose_opts each = {.size = sizeof each, .groups = (int)w[1], .pad = 1};
+    const sw_conv_opts half = SW_OPTS(sw_conv_opts, .stride = 2);
+    const sw_conv_transpose_opts twice = SW_OPTS(sw_conv_transpose_opts, .stride = 2);
+    const sw_conv_transpose_opts each =
+        SW_OPTS(sw_conv_transpose_opts, .groups = (int)w[1], .pad = 1);
     float gain[128];
     CU_ASSERT_FATAL(w[1] <= (int64_t)(sizeof gain / sizeof *gain));
     for (int64_t i = 0; i < w[1]; i++)
@@ -81,7 +82,7 @@ static void declare_others(resize_net *n)
             sw_param_new(n->model, "product", SW_F32, SW_SHAPE(w[0], w[1]), "xavier_uniform");
         n->f[1] = sw_linear_new(n->model, "head", 7 * w[1], RN_OUT);
     } else if (n->spec.kind == RN_SQUEEZED) {
-        const sw_conv_opts pairs = {.size = sizeof pairs, .groups = (int)w[0]};
+        const sw_conv_opts pairs = SW_OPTS(sw_conv_opts, .groups = (int)w[0]);
         n->c[0] = sw_conv2d_new(n->model, "c0", 1, w[0], 3);
         n->c[1] = sw_conv2d_new_with(n->model, "c1", w[0], 2 * w[0], 1, &pairs);
         n->f[0] = sw_linear_new(n->model, "squeeze", 2 * w[0], w[1]);
@@ -121,10 +122,9 @@ resize_net *resize_net_new(const resize_spec *spec)
     else
         declare_others(n);
     n->factor = sw_knob_new(n->model, "factor", 1.0f);
-    const sw_optimizer_opts opts = {.size = sizeof opts,
-                                    .kind = spec->optimizer != NULL ? spec->optimizer : "adam",
-                                    .lr = 0.01f,
-                                    .keep_gradients = 1};
+    const sw_optimizer_opts opts =
+        SW_OPTS(sw_optimizer_opts, .kind = spec->optimizer != NULL ? spec->optimizer : "adam",
+                .lr = 0.01f, .keep_gradients = 1);
     OK(sw_optimizer_create(&n->opt, n->model, &opts));
     return n;
 }
@@ -312,14 +312,8 @@ const sw_array *resize_batch(void)
 
 sw_run_args resize_args(resize_net *n, sw_mode mode)
 {
-    return (sw_run_args){.size = sizeof(sw_run_args),
-                         .fn = resize_step,
-                         .user = n,
-                         .models = &n->model,
-                         .n_models = 1,
-                         .inputs = resize_batch(),
-                         .n_inputs = 2,
-                         .mode = mode};
+    return SW_OPTS(sw_run_args, .fn = resize_step, .user = n, .models = &n->model,
+                   .n_models = 1, .inputs = resize_batch(), .n_inputs = 2, .mode = mode);
 }
 
 void resize_train(sw_exec *exec, resize_net *n, int steps)

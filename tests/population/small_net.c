@@ -36,7 +36,7 @@ small *small_new(int64_t hidden)
     t->f2 = sw_linear_new(t->model, "f2", hidden, SMALL_WIDTH);
     t->seen = sw_state_new(t->model, "seen", SW_F32, SW_SHAPE(1));
     t->factor = sw_knob_new(t->model, "factor", 1.0f);
-    const sw_optimizer_opts opts = {.size = sizeof opts, .kind = "adam", .lr = 0.02f};
+    const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.02f);
     OK(sw_optimizer_create(&t->opt, t->model, &opts));
     return t;
 }
@@ -62,8 +62,8 @@ static void end_feed(void *feed)
 
 sw_feed *small_feed(const sw_dataset *data, int64_t rows, int drop_last)
 {
-    const sw_feed_opts opts = {
-        .size = sizeof opts, .batch = rows, .shuffle = 1, .drop_last = drop_last};
+    const sw_feed_opts opts =
+        SW_OPTS(sw_feed_opts, .batch = rows, .shuffle = 1, .drop_last = drop_last);
     sw_feed *feed = NULL;
     OK(sw_feed_create(&feed, data, &opts));
     CU_ASSERT_PTR_NOT_NULL_FATAL(feed);
@@ -73,7 +73,7 @@ sw_feed *small_feed(const sw_dataset *data, int64_t rows, int drop_last)
 
 sw_exec *small_exec(int threads)
 {
-    return net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .threads = threads});
+    return net_exec(&SW_OPTS(sw_exec_opts, .threads = threads));
 }
 
 static void end_group(void *group)
@@ -107,16 +107,12 @@ small *small_alone(int64_t hidden, const sw_dataset *data, int64_t rows, int dro
                    uint64_t seed, uint64_t stream, uint64_t steps, double *last, double *sum)
 {
     small *t = small_new(hidden);
-    const sw_loader_opts opts = {.size = sizeof opts,
-                                 .batch = rows,
-                                 .seed = stream,
-                                 .shuffle = 1,
-                                 .drop_last = drop_last,
-                                 .keyed = 1,
-                                 .inline_fill = 1};
+    const sw_loader_opts opts =
+        SW_OPTS(sw_loader_opts, .batch = rows, .seed = stream, .shuffle = 1,
+                .drop_last = drop_last, .keyed = 1, .inline_fill = 1);
     sw_exec *exec = NULL;
     sw_loader *loader = NULL;
-    OK(sw_exec_create(&exec, &(sw_exec_opts){.size = sizeof(sw_exec_opts), .seed = seed}));
+    OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .seed = seed)));
     OK(sw_model_ready(t->model, exec, seed));
     OK(sw_loader_create(&loader, data, &opts));
     *sum = *last = 0.0;
@@ -130,15 +126,9 @@ small *small_alone(int64_t hidden, const sw_dataset *data, int64_t rows, int dro
             OK(sw_loader_epoch(loader, ++epoch));
             OK(sw_loader_next(loader, &in, &n));
         }
-        const sw_run_args args = {.size = sizeof args,
-                                  .fn = small_step,
-                                  .user = t,
-                                  .models = &t->model,
-                                  .n_models = 1,
-                                  .inputs = in,
-                                  .n_inputs = n,
-                                  .mode = SW_TRAIN,
-                                  .step = step};
+        const sw_run_args args =
+            SW_OPTS(sw_run_args, .fn = small_step, .user = t, .models = &t->model,
+                    .n_models = 1, .inputs = in, .n_inputs = n, .mode = SW_TRAIN, .step = step);
         OK(sw_run(exec, &args));
         OK(sw_metric_get(exec, "loss", last));
         *sum += *last;

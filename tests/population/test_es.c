@@ -15,25 +15,16 @@ static sw_es_opts opts_of(const char *noise, uint32_t directions, uint32_t repea
 {
     const bool low = strcmp(noise, "low-rank") == 0;
     const bool parts = strcmp(noise, "sparse") == 0 || strcmp(noise, "permuted") == 0;
-    return (sw_es_opts){.size = sizeof(sw_es_opts),
-                        .noise = noise,
-                        .rank = low ? 2 : 0,
-                        .in_share = parts ? 0.6f : 0.0f,
-                        .out_share = parts ? 0.7f : 0.0f,
-                        .sigma = 0.2f,
-                        .directions = directions,
-                        .repeats = repeats,
-                        .seed = 99};
+    return SW_OPTS(sw_es_opts, .noise = noise, .rank = low ? 2 : 0,
+                   .in_share = parts ? 0.6f : 0.0f, .out_share = parts ? 0.7f : 0.0f,
+                   .sigma = 0.2f, .directions = directions, .repeats = repeats, .seed = 99);
 }
 
 static sw_exec *exec_of(int threads, const char *isa, int immediate_seed)
 {
     sw_exec *exec;
-    const sw_exec_opts o = {.size = sizeof o,
-                            .threads = threads,
-                            .isa = isa,
-                            .seed = 5 + (uint64_t)immediate_seed,
-                            .checks = 1};
+    const sw_exec_opts o = SW_OPTS(sw_exec_opts, .threads = threads, .isa = isa,
+                                   .seed = 5 + (uint64_t)immediate_seed, .checks = 1);
     OK(sw_exec_create(&exec, &o));
     sw_after((void (*)(void *))sw_exec_destroy, exec);
     return exec;
@@ -48,7 +39,7 @@ static double worst_of(es_net *t, es_net *alone, sw_exec *exec, int64_t each)
     double worst = 0.0;
     OK(sw_es_evaluate(t->es, exec, &args, 0, "loss"));
     for (size_t e = 0; e < sw_es_rows(t->es); e++) {
-        sw_es_evaluation of = {.size = sizeof of};
+        sw_es_evaluation of = SW_OPTS(sw_es_evaluation);
         double loss;
         OK(sw_es_ask(t->es, 0, e, &of));
         es_member_by_hand(t, alone, of.direction, of.sign);
@@ -98,7 +89,7 @@ static void generation(float *out, const char *noise, uint32_t slice, int thread
     for (uint32_t s = 0; s < sw_es_slices(t->es); s++) {
         es_batch b = es_batch_new(ES_CONV, (int64_t)sw_es_rows(t->es), 4);
         for (size_t e = 0; e < sw_es_rows(t->es); e++) {
-            sw_es_evaluation of = {.size = sizeof of};
+            sw_es_evaluation of = SW_OPTS(sw_es_evaluation);
             OK(sw_es_ask(t->es, s, e, &of));
             for (int i = 0; i < 2 && of.counts; i++)
                 memcpy((char *)(uintptr_t)b.in[i].data + e * b.row_bytes[i],
@@ -173,13 +164,8 @@ static double learn(const char *strategy, const char *noise, const sw_optimizer_
                     int generations, double *before)
 {
     sw_exec *exec = exec_of(2, NULL, 0);
-    sw_es_opts o = {.size = sizeof o,
-                    .strategy = strategy,
-                    .noise = noise,
-                    .sigma = 0.05f,
-                    .directions = 64,
-                    .slice = 32,
-                    .seed = 4};
+    sw_es_opts o = SW_OPTS(sw_es_opts, .strategy = strategy, .noise = noise, .sigma = 0.05f,
+                           .directions = 64, .slice = 32, .seed = 4);
     es_net *t = es_net_new(ES_MLP, &o, optimizer);
     es_batch all = es_batch_new(ES_MLP, 8, 3), b = es_batch_new(ES_MLP, 8 * 64, 3);
     const sw_run_args look = es_args(t, &all, SW_EVAL), args = es_args(t, &b, SW_EVAL);
@@ -192,7 +178,7 @@ static double learn(const char *strategy, const char *noise, const sw_optimizer_
     OK(sw_run(exec, &look));
     OK(sw_metric_get(exec, "loss", before));
     for (int g = 0; g < generations; g++) {
-        sw_es_info info = {.size = sizeof info};
+        sw_es_info info = SW_OPTS(sw_es_info);
         for (uint32_t s = 0; s < sw_es_slices(t->es); s++)
             OK(sw_es_evaluate(t->es, exec, &args, s, "loss"));
         OK(sw_es_step(t->es, exec, &info));

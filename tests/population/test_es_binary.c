@@ -72,13 +72,8 @@ static bits_net *net_of(bool image, const sw_es_opts *es)
 
 static sw_es_opts opts_of(uint32_t directions, uint32_t repeats, uint32_t slice)
 {
-    return (sw_es_opts){.size = sizeof(sw_es_opts),
-                        .shaping = "raw",
-                        .sigma = 0.3f,
-                        .directions = directions,
-                        .repeats = repeats,
-                        .slice = slice,
-                        .seed = 5};
+    return SW_OPTS(sw_es_opts, .shaping = "raw", .sigma = 0.3f, .directions = directions,
+                   .repeats = repeats, .slice = slice, .seed = 5);
 }
 
 enum { ROWS = 200 };
@@ -104,20 +99,13 @@ static void batch_of(const bits_net *t, int64_t rows, sw_array in[2])
 
 static sw_run_args args_of(bits_net *t, const sw_array *in)
 {
-    return (sw_run_args){.size = sizeof(sw_run_args),
-                         .fn = step,
-                         .user = t,
-                         .models = &t->model,
-                         .n_models = 1,
-                         .inputs = in,
-                         .n_inputs = 2,
-                         .mode = SW_EVAL};
+    return SW_OPTS(sw_run_args, .fn = step, .user = t, .models = &t->model, .n_models = 1,
+                   .inputs = in, .n_inputs = 2, .mode = SW_EVAL);
 }
 
 static sw_exec *exec_of(int threads, const char *isa)
 {
-    return net_exec(&(sw_exec_opts){
-        .size = sizeof(sw_exec_opts), .threads = threads, .isa = isa, .checks = 1});
+    return net_exec(&SW_OPTS(sw_exec_opts, .threads = threads, .isa = isa, .checks = 1));
 }
 
 /* The parameters of one evaluation, by the definition, into a net of its own: logits of 1 and
@@ -168,7 +156,7 @@ static void evaluations_are_nets_with_their_own_bits(void)
         const sw_run_args args = args_of(t, in);
         OK(sw_es_evaluate(t->es, exec, &args, 0, "loss"));
         for (size_t e = 0; e < 18; e++) {
-            sw_es_evaluation of = {.size = sizeof of};
+            sw_es_evaluation of = SW_OPTS(sw_es_evaluation);
             double loss;
             OK(sw_es_ask(t->es, 0, e, &of));
             OK(sw_es_member(t->es, of.direction, (int)of.sign, by_library->model));
@@ -315,7 +303,7 @@ static void what_cannot_be_is_said_by_name(void)
     t->wrong = 1;
     args.variant = 1;
     REFUSED(sw_es_evaluate(t->es, exec, &args, 0, "loss"), SW_UNSUPPORTED, "f1.logits");
-    o = (sw_es_opts){.size = sizeof o, .strategy = "snes", .directions = 4, .seed = 5};
+    o = SW_OPTS(sw_es_opts, .strategy = "snes", .directions = 4, .seed = 5);
     bits_net *snes = net_of(false, &o);
     OK(sw_model_ready(snes->model, exec, 1));
     args = args_of(snes, in);
@@ -331,7 +319,7 @@ static void noise_has_no_bytes(void)
         const sw_es_opts o = opts_of(directions, 2, 8);
         sw_exec *exec = exec_of(2, NULL);
         bits_net *t = net_of(false, &o);
-        sw_plan_info info = {.size = sizeof info};
+        sw_plan_info info = SW_OPTS(sw_plan_info);
         sw_array in[2];
         batch_of(t, 16, in);
         sw_run_args args = args_of(t, in);

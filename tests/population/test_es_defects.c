@@ -91,7 +91,7 @@ static void more_columns_than_16_bits_count_are_permuted(void)
     enum { COLS = 70001, ROWS = 2, N = 3 };
     static wide n;
     static float theta[ROWS * COLS];
-    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd", .lr = 1.0f};
+    const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 1.0f);
     sw_es_opts o = scene_opts("permuted-in", N);
     double off = 0.0, all = 0.0, high = 0.0;
     sw_noise_spec spec;
@@ -156,7 +156,7 @@ static void end_line(void *p)
 
 static line *line_new(const sw_es_opts *o, sw_exec *exec)
 {
-    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd", .lr = 1.0f};
+    const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 1.0f);
     line *n = calloc(1, sizeof *n);
     sw_after(end_line, n);
     OK(sw_model_create(&n->model, "line"));
@@ -173,14 +173,8 @@ static void run_line(line *n, sw_exec *exec, const float *x, int64_t rows, int64
 {
     const sw_array in = {SW_F32, SW_SHAPE(rows, IN), x};
     sw_array out;
-    sw_run_args args = {.size = sizeof args,
-                        .fn = line_step,
-                        .user = n,
-                        .models = &n->model,
-                        .n_models = 1,
-                        .inputs = &in,
-                        .n_inputs = 1,
-                        .mode = SW_EVAL};
+    sw_run_args args = SW_OPTS(sw_run_args, .fn = line_step, .user = n, .models = &n->model,
+                               .n_models = 1, .inputs = &in, .n_inputs = 1, .mode = SW_EVAL);
     if (slice >= 0) {
         args.es = n->es;
         args.es_slice = (uint64_t)slice;
@@ -262,7 +256,7 @@ static void draw(sw_ctx *ctx, void *user)
 
 static void drawn(sw_exec *exec, float *z)
 {
-    const sw_run_args args = {.size = sizeof args, .fn = draw, .step = 4};
+    const sw_run_args args = SW_OPTS(sw_run_args, .fn = draw, .step = 4);
     sw_array out;
     OK(sw_run(exec, &args));
     OK(sw_output_get(exec, "z", &out));

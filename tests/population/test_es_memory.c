@@ -114,8 +114,8 @@ static void declare_gpt(subject *s)
 
 static void declare(subject *s)
 {
-    const sw_conv_opts padded = {.size = sizeof padded, .pad = 1};
-    const sw_conv_opts strided = {.size = sizeof strided, .pad = 1, .stride = 2};
+    const sw_conv_opts padded = SW_OPTS(sw_conv_opts, .pad = 1);
+    const sw_conv_opts strided = SW_OPTS(sw_conv_opts, .pad = 1, .stride = 2);
     switch (s->kind) {
     case MLP:
         s->fc[0] = sw_linear_new(s->model, "fc1", 64, 128);
@@ -188,14 +188,10 @@ static void make_inputs(subject *s, int64_t rows)
 static subject *subject_new(subject_kind kind, const char *noise, uint32_t directions,
                             uint32_t slice)
 {
-    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd", .lr = 0.1f};
+    const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.1f);
     const bool parts = strcmp(noise, "sparse") == 0 || strcmp(noise, "permuted") == 0;
-    const sw_es_opts es = {.size = sizeof es,
-                           .noise = noise,
-                           .in_share = parts ? 0.5f : 0.0f,
-                           .directions = directions,
-                           .slice = slice,
-                           .seed = 3};
+    const sw_es_opts es = SW_OPTS(sw_es_opts, .noise = noise, .in_share = parts ? 0.5f : 0.0f,
+                                  .directions = directions, .slice = slice, .seed = 3);
     subject *s = calloc(1, sizeof *s);
     CU_ASSERT_PTR_NOT_NULL_FATAL(s);
     sw_after(end_subject, s);
@@ -210,26 +206,20 @@ static subject *subject_new(subject_kind kind, const char *noise, uint32_t direc
 
 static sw_exec *exec_of(int threads)
 {
-    return net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .threads = threads});
+    return net_exec(&SW_OPTS(sw_exec_opts, .threads = threads));
 }
 
 static sw_run_args args_of(subject *s, bool noise)
 {
-    return (sw_run_args){.size = sizeof(sw_run_args),
-                         .fn = step,
-                         .user = s,
-                         .models = &s->model,
-                         .n_models = 1,
-                         .inputs = s->in,
-                         .n_inputs = s->n_in,
-                         .mode = SW_EVAL,
-                         .es = noise ? s->es : NULL};
+    return SW_OPTS(sw_run_args, .fn = step, .user = s, .models = &s->model, .n_models = 1,
+                   .inputs = s->in, .n_inputs = s->n_in, .mode = SW_EVAL,
+                   .es = noise ? s->es : NULL);
 }
 
 static sw_plan_info plan_of(sw_exec *exec, subject *s, bool noise)
 {
     const sw_run_args args = args_of(s, noise);
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     OK(sw_plan(exec, &args, &plan));
     return plan;
 }
@@ -248,7 +238,7 @@ static void see_storage(void *to, const sw_plan_storage *storage)
 static void check_bytes(sw_exec *exec, int threads, subject *s, const char *noise)
 {
     size_t stored = 0;
-    const sw_plan_visitor see = {.size = sizeof see, .to = &stored, .storage = see_storage};
+    const sw_plan_visitor see = SW_OPTS(sw_plan_visitor, .to = &stored, .storage = see_storage);
     const sw_run_args args = args_of(s, true);
     const sw_plan_info with = plan_of(exec, s, true), without = plan_of(exec, s, false);
     const size_t bound = ((size_t)threads << 16) + 12 * sw_es_rows(s->es);
@@ -301,8 +291,8 @@ static void observe(sw_exec *exec, subject *s, const char *noise)
 {
     sw_run_args args = args_of(s, true);
     const sw_plan_info plan = plan_of(exec, s, true);
-    sw_witness_info seen = {.size = sizeof seen};
-    sw_run_info run = {.size = sizeof run};
+    sw_witness_info seen = SW_OPTS(sw_witness_info);
+    sw_run_info run = SW_OPTS(sw_run_info);
     args.es_slice = 1;
     OK(sw_witness(exec, &args, OBSERVERS, &seen));
     SW_CHECK(seen.agreed == OBSERVERS, "%s, %s: %s", names[s->kind], noise, seen.first_fault);

@@ -9,8 +9,7 @@
 
 static sw_es_opts five(void)
 {
-    return (sw_es_opts){
-        .size = sizeof(sw_es_opts), .sigma = 0.1f, .directions = 5, .slice = 2, .seed = 9};
+    return SW_OPTS(sw_es_opts, .sigma = 0.1f, .directions = 5, .slice = 2, .seed = 9);
 }
 
 /* ---- options ----------------------------------------------------------------------------- */
@@ -106,8 +105,8 @@ static scene scene_of(const sw_es_opts *o)
 /* Every call with a strategy that is not there. */
 static void refuse_all(sw_es *es, scene *s)
 {
-    sw_es_evaluation of = {.size = sizeof of};
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_es_evaluation of = SW_OPTS(sw_es_evaluation);
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     const float some[4] = {0};
     REFUSED(sw_es_generation_set(es, 1), SW_INVALID, "sw_es_generation_set");
     REFUSED(sw_es_ask(es, 0, 0, &of), SW_INVALID, "sw_es_ask");
@@ -150,7 +149,7 @@ static void numbers_out_of_range_are_refused(void)
     const sw_es_opts o = five();
     scene s = scene_of(&o);
     sw_es *es = s.net->es;
-    sw_es_evaluation of = {.size = sizeof of, .repeat = 77};
+    sw_es_evaluation of = SW_OPTS(sw_es_evaluation, .repeat = 77);
     const float some[4] = {1.0f, 2.0f, 3.0f, 4.0f};
     REFUSED(sw_es_generation_set(es, 1ull << 32), SW_INVALID, "4294967295");
     REFUSED(sw_es_ask(es, 3, 0, &of), SW_INVALID, "below 3 (got 3)");
@@ -172,7 +171,7 @@ static void what_was_not_told_is_named(void)
     const sw_es_opts o = five();
     scene s = scene_of(&o);
     sw_es *es = s.net->es;
-    sw_es_info info = {.size = sizeof info};
+    sw_es_info info = SW_OPTS(sw_es_info);
     for (uint32_t d = 0; d < 5; d++)
         for (uint32_t r = 0; r < 2; r++)
             if (d != 3 || r != 1)
@@ -256,8 +255,8 @@ static void odd_step(sw_ctx *ctx, void *user)
     odd *t = user;
     sw_value x = sw_input(ctx, 0);
     const sw_value w = sw_use(ctx, t->square), v = sw_use(ctx, t->vector), none = {0, 0};
-    const sw_run_args args = {
-        .size = sizeof args, .fn = odd_step, .models = &t->model, .n_models = 1};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = odd_step, .models = &t->model, .n_models = 1);
     switch (t->what) {
     case OPERAND:
         x = sw_mul(ctx, x, sw_relu(ctx, v));
@@ -298,16 +297,9 @@ static sw_status run_odd(odd *t, int what)
 {
     static const float zeros[16];
     const sw_array in = {SW_F32, SW_SHAPE(4, 4), zeros};
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = odd_step,
-                              .user = t,
-                              .models = &t->model,
-                              .n_models = 1,
-                              .inputs = &in,
-                              .n_inputs = 1,
-                              .mode = SW_EVAL,
-                              .variant = (uint64_t)what,
-                              .es = t->es};
+    const sw_run_args args = SW_OPTS(
+        sw_run_args, .fn = odd_step, .user = t, .models = &t->model, .n_models = 1,
+        .inputs = &in, .n_inputs = 1, .mode = SW_EVAL, .variant = (uint64_t)what, .es = t->es);
     t->what = what;
     return sw_run(t->exec, &args);
 }
@@ -316,7 +308,7 @@ static void uses_without_noise_name_op_and_parameter(void)
 {
     odd t = {.exec = net_exec(NULL)};
     sw_es_opts o = five();
-    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd"};
+    const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd");
     OK(sw_model_create(&t.model, "odd"));
     t.square = sw_param_new(t.model, "square", SW_F32, SW_SHAPE(4, 4), "ones");
     t.vector = sw_param_new(t.model, "vector", SW_F32, SW_SHAPE(4), "ones");
@@ -351,11 +343,11 @@ typedef struct {
 /* Create, evaluate, step. */
 static sw_status live(life *l, const es_batch *b)
 {
-    const sw_optimizer_opts adam = {.size = sizeof adam, .kind = "adam"};
+    const sw_optimizer_opts adam = SW_OPTS(sw_optimizer_opts, .kind = "adam");
     const sw_es_opts o = five();
     es_net *t = &l->t;
     SW_TRY(sw_budget_create(&l->budget, 1 << 20));
-    const sw_exec_opts with = {.size = sizeof with, .threads = 1, .budget = l->budget};
+    const sw_exec_opts with = SW_OPTS(sw_exec_opts, .threads = 1, .budget = l->budget);
     SW_TRY(sw_exec_create(&l->exec, &with));
     SW_TRY(sw_model_create(&t->model, "vectors"));
     t->kind = ES_VECTORS;
@@ -427,9 +419,9 @@ static void a_step_that_fails_can_be_tried_again(void)
     bool reached = true;
     for (uint64_t k = 0; reached && k < 2000; k++) {
         const sw_es_opts o = five();
-        const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd"};
+        const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd");
         life l = {.t = {.kind = ES_MLP}};
-        OK(sw_exec_create(&l.exec, &(sw_exec_opts){.size = sizeof(sw_exec_opts)}));
+        OK(sw_exec_create(&l.exec, &SW_OPTS(sw_exec_opts)));
         OK(sw_model_create(&l.t.model, "again"));
         l.t.f1 = sw_linear_new(l.t.model, "f1", 7, 5);
         OK(sw_optimizer_create(&l.t.opt, l.t.model, &sgd));

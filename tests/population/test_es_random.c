@@ -22,11 +22,8 @@ static sw_es_opts random_opts(uint64_t seed)
     const char *noise = snes ? "iid" : noises[sw_dice_below(&d, NOISES)];
     const bool parts = strncmp(noise, "permuted", 8) == 0 || strcmp(noise, "sparse") == 0;
     static const float shares[] = {0.0f, 0.3f, 0.6f, 1.0f};
-    sw_es_opts o = {.size = sizeof o,
-                    .strategy = snes ? "snes" : NULL,
-                    .noise = noise,
-                    .distribution = distributions[sw_dice_below(&d, 3)],
-                    .seed = seed};
+    sw_es_opts o = SW_OPTS(sw_es_opts, .strategy = snes ? "snes" : NULL, .noise = noise,
+                           .distribution = distributions[sw_dice_below(&d, 3)], .seed = seed);
     o.rank = strcmp(noise, "low-rank") == 0 ? (int)sw_dice_below(&d, 4) : 0;
     o.in_share = parts ? shares[sw_dice_below(&d, 4)] : 0.0f;
     o.out_share = parts ? shares[sw_dice_below(&d, 4)] : 0.0f;
@@ -50,8 +47,7 @@ static const char *text_of(const sw_es_opts *o)
 
 static sw_exec *exec_of(int threads)
 {
-    return net_exec(
-        &(sw_exec_opts){.size = sizeof(sw_exec_opts), .threads = threads, .checks = 1});
+    return net_exec(&SW_OPTS(sw_exec_opts, .threads = threads, .checks = 1));
 }
 
 /* Ready, and with sigmas of its own for each element where there are any. */
@@ -91,7 +87,7 @@ static void compare(rn_net *t, rn_net *alone, sw_exec *exec, int64_t each, uint3
     const sw_run_args args = rn_args(t, &b, SW_EVAL);
     OK(sw_es_evaluate(t->es, exec, &args, slice, "loss"));
     for (size_t e = 0; e < sw_es_rows(t->es); e++) {
-        sw_es_evaluation of = {.size = sizeof of};
+        sw_es_evaluation of = SW_OPTS(sw_es_evaluation);
         double loss = 0.0;
         OK(sw_es_ask(t->es, slice, e, &of));
         if (!of.counts)
@@ -139,7 +135,7 @@ static void witnesses_agree(void)
         rn_net *t = ready_net(seed, &o, exec);
         rn_batch b = rn_batch_new(t, (int64_t)sw_es_rows(t->es) * 2, NULL);
         sw_run_args args = rn_args(t, &b, SW_EVAL);
-        sw_witness_info seen = {.size = sizeof seen};
+        sw_witness_info seen = SW_OPTS(sw_witness_info);
         args.es = t->es;
         OK(sw_witness(exec, &args, OBSERVERS, &seen));
         SW_CHECK(seen.agreed == OBSERVERS, "net %llu (%s), %s: %s", (unsigned long long)seed,
@@ -172,7 +168,7 @@ static rn_batch slice_batch(const rn_net *t, uint32_t slice)
 {
     uint64_t keys[MOST];
     for (size_t e = 0; e < sw_es_rows(t->es); e++) {
-        sw_es_evaluation of = {.size = sizeof of};
+        sw_es_evaluation of = SW_OPTS(sw_es_evaluation);
         OK(sw_es_ask(t->es, slice, e, &of));
         keys[e] = (uint64_t)of.repeat * 100 + of.direction;
     }
@@ -207,7 +203,7 @@ static bool generation(outcome *to, uint64_t seed, const way *w)
     static unsigned char before[2][MODEL_BYTES];
     sw_es_opts o = random_opts(seed);
     sw_exec *exec = NULL;
-    const sw_exec_opts with = {.size = sizeof with, .threads = w->threads, .checks = 1};
+    const sw_exec_opts with = SW_OPTS(sw_exec_opts, .threads = w->threads, .checks = 1);
     o.slice = w->slice != 0 && w->slice <= o.directions ? w->slice : o.slice;
     OK(sw_exec_create(&exec, &with));
     rn_net *t = ready_net(seed, &o, exec);
@@ -286,7 +282,7 @@ static void reach(rn_net *t, sw_exec *exec, uint64_t seed, const char *what)
     spoil(&b, (int64_t)victim * each, each, bad[seed % 4]);
     OK(sw_es_evaluate(t->es, exec, &args, 0, "loss"));
     for (size_t e = 0; e < evaluations; e++) {
-        sw_es_evaluation of = {.size = sizeof of};
+        sw_es_evaluation of = SW_OPTS(sw_es_evaluation);
         OK(sw_es_ask(t->es, 0, e, &of));
         const float is = fitness_of(t->es, &of);
         const float was = clean[(size_t)of.repeat * t->es->mode.directions + of.direction];

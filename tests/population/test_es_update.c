@@ -36,7 +36,7 @@ static scene *updated(const char *noise, const sw_optimizer_opts *rule, sw_exec 
     scene_update u;
     scene_update_fill(&u, s, weights, NULL);
     u.args.immediate = immediate;
-    *plan = (sw_plan_info){.size = sizeof *plan};
+    *plan = SW_OPTS(sw_plan_info);
     OK(sw_model_ready(s->model, exec, 3));
     OK(sw_plan(exec, &u.args, plan));
     for (int k = 0; k < 2; k++) {
@@ -124,8 +124,8 @@ static void witnesses_agree(void)
     for (int k = 0; k < NOISES; k += 3) {
         const sw_es_opts o = scene_opts(scene_noises[k], DIRECTIONS);
         scene *s = scene_new(&o, &rules[k % RULES], ROWS, "normal:1");
-        sw_exec *exec = net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .threads = 2});
-        sw_witness_info seen = {.size = sizeof seen};
+        sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .threads = 2));
+        sw_witness_info seen = SW_OPTS(sw_witness_info);
         scene_update u;
         scene_update_fill(&u, s, weights, NULL);
         OK(sw_witness(exec, &u.args, SW_WITNESS_ALL, &seen));
@@ -162,9 +162,9 @@ static void end_tower(void *p)
 static void plans_of(tower *t, sw_exec *exec, int64_t width, uint32_t directions,
                      uint32_t slice, size_t *inference, size_t *update)
 {
-    const sw_es_opts o = {.size = sizeof o, .directions = directions, .slice = slice};
-    const sw_optimizer_opts adam = {.size = sizeof adam, .kind = "adam"};
-    sw_plan_info plan = {.size = sizeof plan};
+    const sw_es_opts o = SW_OPTS(sw_es_opts, .directions = directions, .slice = slice);
+    const sw_optimizer_opts adam = SW_OPTS(sw_optimizer_opts, .kind = "adam");
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     char name[8] = "f0";
     OK(sw_model_create(&t->model, "tower"));
     sw_after(end_tower, t);
@@ -173,14 +173,9 @@ static void plans_of(tower *t, sw_exec *exec, int64_t width, uint32_t directions
     OK(sw_optimizer_create(&t->opt, t->model, &adam));
     OK(sw_es_create(&t->es, t->opt, &o));
     const sw_array in = {SW_F32, SW_SHAPE((int64_t)sw_es_rows(t->es), width), NULL};
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = tower_step,
-                              .user = t,
-                              .models = &t->model,
-                              .n_models = 1,
-                              .inputs = &in,
-                              .n_inputs = 1,
-                              .mode = SW_EVAL};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = tower_step, .user = t, .models = &t->model, .n_models = 1,
+                .inputs = &in, .n_inputs = 1, .mode = SW_EVAL);
     OK(sw_plan(exec, &args, &plan));
     *inference = plan.arena_bytes;
     OK(sw_es_plan(t->es, exec, &plan));
@@ -382,7 +377,7 @@ static void a_refused_allocation_is_an_answer(void)
         o.shaping = NULL;
         scene *s = scene_new(&o, &rules[1], ROWS, "zeros");
         sw_exec *exec = net_exec(NULL);
-        sw_plan_info plan = {.size = sizeof plan};
+        sw_plan_info plan = SW_OPTS(sw_plan_info);
         scene_update u;
         scene_update_fill(&u, s, weights, squares);
         sw_fault_plan(SW_FAULT_MEMORY, k, SW_FAULT_ONCE);

@@ -33,11 +33,8 @@ typedef struct {
 
 static sw_members_args args_of(const scene *s, int rows)
 {
-    return (sw_members_args){.size = sizeof(sw_members_args),
-                             .feed = s->feed[rows],
-                             .mode = SW_TRAIN,
-                             .own_steps = 1,
-                             .steps = 1};
+    return SW_OPTS(sw_members_args, .feed = s->feed[rows], .mode = SW_TRAIN, .own_steps = 1,
+                   .steps = 1);
 }
 
 static size_t alone(const scene *s, int width, int rows)
@@ -71,7 +68,7 @@ static void end(scene *s, sw_member *m, int width)
 
 static void measured(scene *s, uint64_t step)
 {
-    sw_members_memory is = {.size = sizeof is};
+    sw_members_memory is = SW_OPTS(sw_members_memory);
     const size_t lanes = (size_t)s->threads * (s->lane_arena + s->lane_batch);
     ok(s, sw_members_used(s->group[0], &is));
     const bool same = is.live_bytes == s->live && is.range_bytes == s->high &&
@@ -112,11 +109,11 @@ static void in(scene *s, one *m)
 /* The target goes on as the donor, with other values; both wait. */
 static void explore(scene *s, one *to, const one *donor, int width, int rows)
 {
-    const sw_resize_opts opts = {.size = sizeof opts, .seed = to->seed};
+    const sw_resize_opts opts = SW_OPTS(sw_resize_opts, .seed = to->seed);
     const sw_shape shape = SW_SHAPE(batch_of[rows], SMALL_WIDTH);
     const sw_array inputs[2] = {{SW_F32, shape, NULL}, {SW_F32, shape, NULL}};
-    const sw_members_args args = {
-        .size = sizeof args, .inputs = inputs, .n_inputs = 2, .mode = SW_TRAIN};
+    const sw_members_args args =
+        SW_OPTS(sw_members_args, .inputs = inputs, .n_inputs = 2, .mode = SW_TRAIN);
     sw_member from = begin(s, donor->width, donor->seed);
     ok(s, sw_member_unpack(from, donor->waiting, donor->bytes));
     if (width == donor->width) {
@@ -145,7 +142,7 @@ static void arrange(scene *s)
 {
     sw_pack_shape shapes[N];
     size_t resident[N];
-    sw_packing packing = {.size = sizeof packing};
+    sw_packing packing = SW_OPTS(sw_packing);
     for (int k = 0; k < N; k++)
         shapes[k] = (sw_pack_shape){.member_bytes = s->member[s->member_of[k].width],
                                     .arena_bytes = s->largest_arena,
@@ -226,7 +223,7 @@ static void look(scene *s, const sw_dataset *data)
         s->member[w] = sw_members_bytes(s->group[w]);
         for (int b = 0; b < BATCHES; b++) {
             const sw_members_args args = args_of(s, b);
-            sw_plan_info info = {.size = sizeof info};
+            sw_plan_info info = SW_OPTS(sw_plan_info);
             ok(s, sw_members_look(s->group[w], &args, &info));
             s->arena[w][b] = info.arena_bytes;
             s->rows[b] = info.data_bytes > s->rows[b] ? info.data_bytes : s->rows[b];
@@ -261,8 +258,7 @@ static void explores(int threads, int members, uint64_t steps, void **states, si
     /* As large as no run needs: the limit is checked at every step. */
     OK(sw_budget_create(&s.budget, (size_t)1 << 40));
     sw_after(end_budget, s.budget);
-    s.exec = net_exec(
-        &(sw_exec_opts){.size = sizeof(sw_exec_opts), .threads = threads, .budget = s.budget});
+    s.exec = net_exec(&SW_OPTS(sw_exec_opts, .threads = threads, .budget = s.budget));
     look(&s, small_data(100));
     decide(&s, members);
     for (int k = 0; k < N; k++) {

@@ -46,7 +46,8 @@ static tiny *tiny_new(const char *kind)
     t->f1 = sw_linear_new(t->model, "f1", IN, HIDDEN);
     t->f2 = sw_linear_new(t->model, "f2", HIDDEN, OUT);
     t->dropout = sw_knob_new(t->model, "dropout", 0.25f);
-    const sw_optimizer_opts opts = {.size = sizeof opts, .kind = kind, .lr = 0.02f, .knobs = 1};
+    const sw_optimizer_opts opts =
+        SW_OPTS(sw_optimizer_opts, .kind = kind, .lr = 0.02f, .knobs = 1);
     OK(sw_optimizer_create(&t->opt, t->model, &opts));
     for (int i = 0; i < NUMBERS; i++)
         t->number[i] = sw_optimizer_knob(t->opt, 0, names[i]);
@@ -98,13 +99,13 @@ static void end_group(void *g)
 static group *group_new(int threads, const char *kind)
 {
     group *g = calloc(1, sizeof *g);
-    const sw_exec_opts exec = {.size = sizeof exec, .threads = threads};
+    const sw_exec_opts exec = SW_OPTS(sw_exec_opts, .threads = threads);
     make_data();
     g->exec = net_exec(&exec);
     g->shape = tiny_new(kind);
     sw_after(end_group, g);
-    const sw_members_opts opts = {
-        .size = sizeof opts, .shape = g->shape->model, .fn = tiny_step, .user = g->shape};
+    const sw_members_opts opts =
+        SW_OPTS(sw_members_opts, .shape = g->shape->model, .fn = tiny_step, .user = g->shape);
     OK(sw_members_create(&g->all, g->exec, &opts));
     for (int k = 0; k < N; k++)
         OK(sw_member_new(&g->member[k], g->all, (uint64_t)k + 1));
@@ -113,13 +114,8 @@ static group *group_new(int threads, const char *kind)
 
 static sw_members_args args_of(const group *g, sw_mode mode, int step)
 {
-    return (sw_members_args){.size = sizeof(sw_members_args),
-                             .members = g->member,
-                             .n = N,
-                             .inputs = arrays,
-                             .n_inputs = 2,
-                             .mode = mode,
-                             .step = (uint64_t)step};
+    return SW_OPTS(sw_members_args, .members = g->member, .n = N, .inputs = arrays,
+                   .n_inputs = 2, .mode = mode, .step = (uint64_t)step);
 }
 
 static void turn(const group *g, int k, int step)
@@ -136,22 +132,16 @@ static tiny *alone(int k, const char *kind)
 {
     tiny *t = tiny_new(kind);
     const uint64_t seed = (uint64_t)k + 1;
-    sw_exec *exec = net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .seed = seed});
+    sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .seed = seed));
     OK(sw_model_ready(t->model, exec, seed));
     for (int step = 0; step < STEPS; step++) {
         sw_knob_set(t->dropout, rate_at(k, step));
         for (int i = 0; i < NUMBERS; i++)
             if (t->number[i].index != UINT32_MAX)
                 sw_knob_set(t->number[i], number_at(k, step, i));
-        const sw_run_args args = {.size = sizeof args,
-                                  .fn = tiny_step,
-                                  .user = t,
-                                  .models = &t->model,
-                                  .n_models = 1,
-                                  .inputs = arrays,
-                                  .n_inputs = 2,
-                                  .mode = SW_TRAIN,
-                                  .step = (uint64_t)step};
+        const sw_run_args args =
+            SW_OPTS(sw_run_args, .fn = tiny_step, .user = t, .models = &t->model, .n_models = 1,
+                    .inputs = arrays, .n_inputs = 2, .mode = SW_TRAIN, .step = (uint64_t)step);
         OK(sw_run(exec, &args));
     }
     CU_ASSERT_EQUAL(t->calls, 1);

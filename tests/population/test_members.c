@@ -56,8 +56,8 @@ static tiny *tiny_new(const char *kind)
     t->f2 = sw_linear_new(t->model, "f2", HIDDEN, OUT);
     t->seen = sw_state_new(t->model, "seen", SW_F32, SW_SHAPE(1));
     t->factor = sw_knob_new(t->model, "factor", 1.0f);
-    const sw_optimizer_opts opts = {
-        .size = sizeof opts, .kind = kind, .lr = 0.02f, .max_skipped = 2};
+    const sw_optimizer_opts opts =
+        SW_OPTS(sw_optimizer_opts, .kind = kind, .lr = 0.02f, .max_skipped = 2);
     OK(sw_optimizer_create(&t->opt, t->model, &opts));
     return t;
 }
@@ -99,12 +99,12 @@ static void end_group(void *g)
 static group *group_new(int threads, const char *kind, sw_budget *budget)
 {
     group *g = calloc(1, sizeof *g);
-    const sw_exec_opts exec = {.size = sizeof exec, .threads = threads, .budget = budget};
+    const sw_exec_opts exec = SW_OPTS(sw_exec_opts, .threads = threads, .budget = budget);
     g->exec = net_exec(&exec);
     g->shape = tiny_new(kind);
     sw_after(end_group, g);
-    const sw_members_opts opts = {
-        .size = sizeof opts, .shape = g->shape->model, .fn = tiny_step, .user = g->shape};
+    const sw_members_opts opts =
+        SW_OPTS(sw_members_opts, .shape = g->shape->model, .fn = tiny_step, .user = g->shape);
     OK(sw_members_create(&g->all, g->exec, &opts));
     for (int k = 0; k < N; k++)
         OK(sw_member_new(&g->member[k], g->all, (uint64_t)(k % 7) + 1));
@@ -113,14 +113,8 @@ static group *group_new(int threads, const char *kind, sw_budget *budget)
 
 static sw_members_args args_of(const group *g, bool own, sw_mode mode, uint64_t step)
 {
-    return (sw_members_args){.size = sizeof(sw_members_args),
-                             .members = g->member,
-                             .n = N,
-                             .inputs = arrays[0],
-                             .n_inputs = 2,
-                             .own_inputs = own,
-                             .mode = mode,
-                             .step = step};
+    return SW_OPTS(sw_members_args, .members = g->member, .n = N, .inputs = arrays[0],
+                   .n_inputs = 2, .own_inputs = own, .mode = mode, .step = step);
 }
 
 /* A model that is trained alone on the data of member k; its metrics in the last step. */
@@ -128,19 +122,13 @@ static tiny *alone(int k, bool own, const char *kind, float factor, double *loss
 {
     tiny *t = tiny_new(kind);
     const uint64_t seed = (uint64_t)(k % 7) + 1;
-    sw_exec *exec = net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .seed = seed});
+    sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .seed = seed));
     OK(sw_model_ready(t->model, exec, seed));
     sw_knob_set(t->factor, factor);
     for (uint64_t step = 0; step < STEPS; step++) {
-        const sw_run_args args = {.size = sizeof args,
-                                  .fn = tiny_step,
-                                  .user = t,
-                                  .models = &t->model,
-                                  .n_models = 1,
-                                  .inputs = arrays[own ? k : 0],
-                                  .n_inputs = 2,
-                                  .mode = SW_TRAIN,
-                                  .step = step};
+        const sw_run_args args = SW_OPTS(
+            sw_run_args, .fn = tiny_step, .user = t, .models = &t->model, .n_models = 1,
+            .inputs = arrays[own ? k : 0], .n_inputs = 2, .mode = SW_TRAIN, .step = step);
         OK(sw_run(exec, &args));
         OK(sw_metric_get(exec, "loss", loss));
     }
@@ -312,8 +300,7 @@ static sw_status whole_life(void *unused)
     sw_members *all = NULL;
     sw_member one;
     double loss;
-    sw_status status =
-        sw_exec_create(&exec, &(sw_exec_opts){.size = sizeof(sw_exec_opts), .threads = 2});
+    sw_status status = sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .threads = 2));
     if (status == SW_OK)
         status = sw_model_create(&t.model, "life");
     if (status == SW_OK) {
@@ -322,22 +309,17 @@ static sw_status whole_life(void *unused)
         t.f2 = sw_linear_new(t.model, "f2", HIDDEN, OUT);
         t.seen = sw_state_new(t.model, "seen", SW_F32, SW_SHAPE(1));
         t.factor = sw_knob_new(t.model, "factor", 1.0f);
-        status = sw_optimizer_create(
-            &t.opt, t.model,
-            &(sw_optimizer_opts){.size = sizeof(sw_optimizer_opts), .kind = "adam"});
+        status =
+            sw_optimizer_create(&t.opt, t.model, &SW_OPTS(sw_optimizer_opts, .kind = "adam"));
     }
-    const sw_members_opts opts = {
-        .size = sizeof opts, .shape = t.model, .fn = tiny_step, .user = &t};
+    const sw_members_opts opts =
+        SW_OPTS(sw_members_opts, .shape = t.model, .fn = tiny_step, .user = &t);
     if (status == SW_OK)
         status = sw_members_create(&all, exec, &opts);
     if (status == SW_OK)
         status = sw_member_new(&one, all, 1);
-    const sw_members_args args = {.size = sizeof args,
-                                  .members = &one,
-                                  .n = 1,
-                                  .inputs = arrays[0],
-                                  .n_inputs = 2,
-                                  .mode = SW_TRAIN};
+    const sw_members_args args = SW_OPTS(sw_members_args, .members = &one, .n = 1,
+                                         .inputs = arrays[0], .n_inputs = 2, .mode = SW_TRAIN);
     if (status == SW_OK)
         status = sw_members_run(all, &args);
     if (status == SW_OK)
@@ -394,7 +376,7 @@ static void misuse_is_refused(void)
     sw_members *none;
     float x[OUT];
     sw_members_args args = args_of(g, true, SW_TRAIN, 0);
-    const sw_members_opts no_step = {.size = sizeof no_step, .shape = other->model};
+    const sw_members_opts no_step = SW_OPTS(sw_members_opts, .shape = other->model);
     REFUSED(sw_members_create(&none, g->exec, &no_step), SW_INVALID, "step function");
     REFUSED(sw_member_read(g->member[0], other->f2.bias, x, sizeof x), SW_INVALID, "the shape");
     REFUSED(sw_member_read(g->member[0], g->shape->f2.bias, x, 4), SW_INVALID, "20 bytes");

@@ -59,21 +59,14 @@ static void scene_fill(scene *s, sw_exec *exec, plan *p)
     OK(sw_model_create(&model, "walk"));
     sw_after(end_model, model);
     p->knob = sw_knob_new(model, "gain", 2.0f);
-    const sw_members_opts opts = {.size = sizeof opts,
-                                  .shape = model,
-                                  .callback = walk_step,
-                                  .user = p,
-                                  .state_bytes = STATE};
+    const sw_members_opts opts = SW_OPTS(sw_members_opts, .shape = model, .callback = walk_step,
+                                         .user = p, .state_bytes = STATE);
     OK(sw_members_create(&s->all, exec, &opts));
     CU_ASSERT_PTR_NOT_NULL_FATAL(s->all);
     sw_after(end_group, s->all);
     small_members(s->member, N, s->all, 100);
-    s->args = (sw_members_args){.size = sizeof s->args,
-                                .members = s->member,
-                                .n = N,
-                                .mode = SW_TRAIN,
-                                .own_steps = 1,
-                                .steps = 3};
+    s->args = SW_OPTS(sw_members_args, .members = s->member, .n = N, .mode = SW_TRAIN,
+                      .own_steps = 1, .steps = 3);
 }
 
 static void check_state(const scene *s, int k, const unsigned char *state)
@@ -185,8 +178,8 @@ static void misuse_is_refused(void)
     sw_exec *exec = small_exec(1);
     scene_fill(&s, exec, &p);
     const small *shape = small_new(4);
-    sw_members_opts opts = {
-        .size = sizeof opts, .shape = shape->model, .fn = small_step, .callback = walk_step};
+    sw_members_opts opts = SW_OPTS(sw_members_opts, .shape = shape->model, .fn = small_step,
+                                   .callback = walk_step);
     REFUSED(sw_members_create(&none, exec, &opts), SW_INVALID, "one of them");
     opts.callback = NULL;
     opts.state_bytes = 8;

@@ -8,13 +8,8 @@ enum { N = 11, SAMPLES = 45, BATCH = 8, STEPS = 17, HIDDEN = 9 };
 
 static sw_members_args args_of(const sw_member *members, const sw_feed *feed, uint32_t steps)
 {
-    return (sw_members_args){.size = sizeof(sw_members_args),
-                             .members = members,
-                             .n = N,
-                             .feed = feed,
-                             .mode = SW_TRAIN,
-                             .own_steps = 1,
-                             .steps = steps};
+    return SW_OPTS(sw_members_args, .members = members, .n = N, .feed = feed, .mode = SW_TRAIN,
+                   .own_steps = 1, .steps = steps);
 }
 
 static void shuffle(sw_dice *dice, sw_member *members)
@@ -145,7 +140,7 @@ static void members_stand_at_different_batches(void)
 static void evaluation_takes_the_batch_of_its_step(void)
 {
     const sw_dataset *data = small_data(SAMPLES);
-    const sw_feed_opts opts = {.size = sizeof opts, .batch = BATCH};
+    const sw_feed_opts opts = SW_OPTS(sw_feed_opts, .batch = BATCH);
     sw_feed *plain = NULL;
     OK(sw_feed_create(&plain, data, &opts));
     const sw_feed *feed = small_feed(data, BATCH, 0);
@@ -160,22 +155,16 @@ static void evaluation_takes_the_batch_of_its_step(void)
     OK(sw_model_ready(shape->model, exec, 1));
     OK(sw_member_to_model(shape->model, member[4]));
     sw_loader *loader = NULL;
-    const sw_loader_opts in_order = {.size = sizeof in_order, .batch = BATCH, .inline_fill = 1};
+    const sw_loader_opts in_order = SW_OPTS(sw_loader_opts, .batch = BATCH, .inline_fill = 1);
     OK(sw_loader_create(&loader, data, &in_order));
     OK(sw_loader_seek(loader, 0, 2));
     for (uint64_t step = 2; step < 6; step++) { /* the last one is the small one */
         const sw_array *in;
         int n;
         OK(sw_loader_next(loader, &in, &n));
-        const sw_run_args one = {.size = sizeof one,
-                                 .fn = small_step,
-                                 .user = shape,
-                                 .models = &shape->model,
-                                 .n_models = 1,
-                                 .inputs = in,
-                                 .n_inputs = n,
-                                 .mode = SW_EVAL,
-                                 .step = step};
+        const sw_run_args one =
+            SW_OPTS(sw_run_args, .fn = small_step, .user = shape, .models = &shape->model,
+                    .n_models = 1, .inputs = in, .n_inputs = n, .mode = SW_EVAL, .step = step);
         OK(sw_run(exec, &one));
         OK(sw_metric_get(exec, "loss", &its));
         sum += its;
@@ -208,8 +197,8 @@ static void uneven_step(sw_ctx *ctx, void *user)
 static void both_batches_have_the_same_metrics(void)
 {
     small *shape = small_new(HIDDEN);
-    const sw_members_opts opts = {
-        .size = sizeof opts, .shape = shape->model, .fn = uneven_step, .user = shape};
+    const sw_members_opts opts =
+        SW_OPTS(sw_members_opts, .shape = shape->model, .fn = uneven_step, .user = shape);
     const sw_dataset *data = small_data(SAMPLES);
     const sw_feed *feed = small_feed(data, BATCH, 0), *even = small_feed(data, BATCH, 1);
     sw_exec *exec = small_exec(1);

@@ -22,13 +22,9 @@ static void scene_fill(scene *s, int threads, const sw_dataset *data)
     for (int g = 0; g < G; g++) {
         s->group[g] = small_group(s->exec, small_new(5 + 4 * g), NULL);
         small_members(s->member[g], N, s->group[g], (uint64_t)(10 * g));
-        s->args[g] = (sw_members_args){.size = sizeof(sw_members_args),
-                                       .members = s->member[g],
-                                       .n = (size_t)(N - g),
-                                       .feed = s->feed,
-                                       .mode = SW_TRAIN,
-                                       .own_steps = 1,
-                                       .steps = (uint32_t)(2 + g)};
+        s->args[g] = SW_OPTS(sw_members_args, .members = s->member[g], .n = (size_t)(N - g),
+                             .feed = s->feed, .mode = SW_TRAIN, .own_steps = 1,
+                             .steps = (uint32_t)(2 + g));
     }
 }
 
@@ -123,18 +119,16 @@ static void an_exec_is_not_destroyed_before_its_groups(void)
     small *shape = small_new(5);
     sw_members *all = NULL;
     sw_member member[N];
-    const sw_members_opts opts = {
-        .size = sizeof opts, .shape = shape->model, .fn = small_step, .user = shape};
-    OK(sw_exec_create(&exec, &(sw_exec_opts){.size = sizeof(sw_exec_opts), .threads = 2}));
+    const sw_members_opts opts =
+        SW_OPTS(sw_members_opts, .shape = shape->model, .fn = small_step, .user = shape);
+    OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .threads = 2)));
     OK(sw_members_create(&all, exec, &opts));
     small_members(member, N, all, 1);
     sw_exec_destroy(exec);
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "destroy them first"));
-    const sw_members_args args = {.size = sizeof args,
-                                  .members = member,
-                                  .n = N,
-                                  .feed = small_feed(small_data(SAMPLES), BATCH, 0),
-                                  .mode = SW_TRAIN};
+    const sw_members_args args =
+        SW_OPTS(sw_members_args, .members = member, .n = N,
+                .feed = small_feed(small_data(SAMPLES), BATCH, 0), .mode = SW_TRAIN);
     OK(sw_members_run(all, &args));
     sw_members_destroy(all);
     sw_exec_destroy(exec);
@@ -146,33 +140,26 @@ static void an_exec_is_not_destroyed_before_its_groups(void)
 static void compare_threads(int of_exec, int of_member)
 {
     enum { IMAGES = 5, RUNS = 3 };
-    const sw_optimizer_opts adam = {.size = sizeof adam, .kind = "adam", .lr = 0.01f};
+    const sw_optimizer_opts adam = SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.01f);
     net *shape = net_new(true, &adam);
     const batch b = net_batch(true, 0, 20);
-    const sw_exec_opts exec_opts = {.size = sizeof exec_opts, .threads = of_exec};
+    const sw_exec_opts exec_opts = SW_OPTS(sw_exec_opts, .threads = of_exec);
     sw_members *all = NULL;
     sw_member member[IMAGES];
-    const sw_members_opts opts = {.size = sizeof opts,
-                                  .shape = shape->model,
-                                  .fn = net_step,
-                                  .user = shape,
-                                  .threads = of_member};
+    const sw_members_opts opts = SW_OPTS(sw_members_opts, .shape = shape->model, .fn = net_step,
+                                         .user = shape, .threads = of_member);
     sw_exec *exec = NULL;
     OK(sw_exec_create(&exec, &exec_opts));
     OK(sw_members_create(&all, exec, &opts));
     small_members(member, IMAGES, all, 1);
-    sw_members_args args = {.size = sizeof args,
-                            .members = member,
-                            .n = IMAGES,
-                            .inputs = b.in,
-                            .n_inputs = 2,
-                            .mode = SW_TRAIN};
+    sw_members_args args = SW_OPTS(sw_members_args, .members = member, .n = IMAGES,
+                                   .inputs = b.in, .n_inputs = 2, .mode = SW_TRAIN);
     for (args.step = 0; args.step < RUNS; args.step++)
         OK(sw_members_run(all, &args));
     for (uint64_t k = 0; k < IMAGES; k++) {
         net *t = net_new(true, &adam);
         sw_exec *alone = NULL;
-        OK(sw_exec_create(&alone, &(sw_exec_opts){.size = sizeof exec_opts, .seed = 1 + k}));
+        OK(sw_exec_create(&alone, &SW_OPTS(sw_exec_opts, .seed = 1 + k)));
         OK(sw_model_ready(t->model, alone, 1 + k));
         (void)net_train(alone, t, &b, RUNS);
         SW_CHECK(small_is(member[k], t->model), "%d of %d threads: member %d", of_member,
@@ -206,7 +193,7 @@ static void attention_fill(small *t)
     OK(sw_model_create(&t->model, "attention"));
     t->f1 = sw_linear_new(t->model, "f1", SIZE, SIZE);
     t->f2 = sw_linear_new(t->model, "f2", SIZE, SIZE);
-    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd", .lr = 0.1f};
+    const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.1f);
     OK(sw_optimizer_create(&t->opt, t->model, &sgd));
 }
 
@@ -222,34 +209,21 @@ static void compare_attention(int of_exec, int of_member)
         x[i] = (float)(i * 37 % 101) / 50.0f - 1.0f;
     attention_fill(&shape);
     attention_fill(&one);
-    OK(sw_exec_create(&exec,
-                      &(sw_exec_opts){.size = sizeof(sw_exec_opts), .threads = of_exec}));
-    OK(sw_exec_create(&alone, &(sw_exec_opts){.size = sizeof(sw_exec_opts), .seed = 3}));
-    const sw_members_opts opts = {.size = sizeof opts,
-                                  .shape = shape.model,
-                                  .fn = attention_step,
-                                  .user = &shape,
-                                  .threads = of_member};
+    OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .threads = of_exec)));
+    OK(sw_exec_create(&alone, &SW_OPTS(sw_exec_opts, .seed = 3)));
+    const sw_members_opts opts =
+        SW_OPTS(sw_members_opts, .shape = shape.model, .fn = attention_step, .user = &shape,
+                .threads = of_member);
     OK(sw_members_create(&all, exec, &opts));
     OK(sw_member_new(&member, all, 3));
     OK(sw_model_ready(one.model, alone, 3));
     for (uint64_t step = 0; step < 3; step++) {
-        const sw_members_args args = {.size = sizeof args,
-                                      .members = &member,
-                                      .n = 1,
-                                      .inputs = &in,
-                                      .n_inputs = 1,
-                                      .mode = SW_TRAIN,
-                                      .step = step};
-        const sw_run_args its = {.size = sizeof its,
-                                 .fn = attention_step,
-                                 .user = &one,
-                                 .models = &one.model,
-                                 .n_models = 1,
-                                 .inputs = &in,
-                                 .n_inputs = 1,
-                                 .mode = SW_TRAIN,
-                                 .step = step};
+        const sw_members_args args =
+            SW_OPTS(sw_members_args, .members = &member, .n = 1, .inputs = &in, .n_inputs = 1,
+                    .mode = SW_TRAIN, .step = step);
+        const sw_run_args its = SW_OPTS(sw_run_args, .fn = attention_step, .user = &one,
+                                        .models = &one.model, .n_models = 1, .inputs = &in,
+                                        .n_inputs = 1, .mode = SW_TRAIN, .step = step);
         OK(sw_members_run(all, &args));
         OK(sw_run(alone, &its));
     }
@@ -275,8 +249,8 @@ static void too_many_threads_are_refused(void)
     const small *shape = small_new(5);
     sw_members *none = NULL;
     for (int threads = -1; threads <= 3; threads += 4) {
-        const sw_members_opts opts = {
-            .size = sizeof opts, .shape = shape->model, .fn = small_step, .threads = threads};
+        const sw_members_opts opts = SW_OPTS(sw_members_opts, .shape = shape->model,
+                                             .fn = small_step, .threads = threads);
         REFUSED(sw_members_create(&none, small_exec(2), &opts), SW_INVALID,
                 "threads must be 1 to 2");
     }

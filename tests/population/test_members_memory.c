@@ -43,7 +43,7 @@ static void deep_fill(deep *t)
         snprintf(name, sizeof name, "f%d", i);
         t->layer[i] = sw_linear_new(t->model, name, WIDE, WIDE);
     }
-    const sw_optimizer_opts opts = {.size = sizeof opts, .kind = "adam", .lr = 0.01f};
+    const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.01f);
     OK(sw_optimizer_create(&t->opt, t->model, &opts));
 }
 
@@ -57,20 +57,13 @@ typedef struct {
 static void scene_fill(scene *s, sw_exec *exec, const sw_feed *feed, size_t arena_bytes)
 {
     deep_fill(&s->shape);
-    const sw_members_opts opts = {.size = sizeof opts,
-                                  .shape = s->shape.model,
-                                  .fn = deep_step,
-                                  .user = &s->shape,
-                                  .arena_bytes = arena_bytes};
+    const sw_members_opts opts =
+        SW_OPTS(sw_members_opts, .shape = s->shape.model, .fn = deep_step, .user = &s->shape,
+                .arena_bytes = arena_bytes);
     OK(sw_members_create(&s->all, exec, &opts));
     small_members(s->member, N, s->all, 7);
-    s->args = (sw_members_args){.size = sizeof s->args,
-                                .members = s->member,
-                                .n = N,
-                                .feed = feed,
-                                .mode = SW_TRAIN,
-                                .own_steps = 1,
-                                .steps = 5};
+    s->args = SW_OPTS(sw_members_args, .members = s->member, .n = N, .feed = feed,
+                      .mode = SW_TRAIN, .own_steps = 1, .steps = 5);
 }
 
 static void scene_end(scene *s)
@@ -109,7 +102,7 @@ static void a_plan_within_a_limit_has_the_same_bits(void)
     sw_note("%zu bytes, at least %zu", high, least);
     for (size_t limit = least; limit <= high; limit += (high - least) / 3) {
         sw_exec *own = NULL;
-        OK(sw_exec_create(&own, &(sw_exec_opts){.size = sizeof(sw_exec_opts), .threads = 2}));
+        OK(sw_exec_create(&own, &SW_OPTS(sw_exec_opts, .threads = 2)));
         scene_fill(&tight, own, feed, limit);
         OK(sw_members_run(tight.all, &tight.args));
         OK(sw_members_plan(tight.all, &tight.args, &bytes));
@@ -134,14 +127,12 @@ static void a_plan_takes_the_memory_of_a_run(void)
 {
     sw_budget *budget = NULL;
     OK(sw_budget_create(&budget, (size_t)4 << 20));
-    const sw_exec_opts exec_opts = {.size = sizeof exec_opts, .threads = 3, .budget = budget};
+    const sw_exec_opts exec_opts = SW_OPTS(sw_exec_opts, .threads = 3, .budget = budget);
     sw_exec *exec = NULL;
     OK(sw_exec_create(&exec, &exec_opts));
     const small *shape = small_new(20);
-    const sw_members_opts opts = {.size = sizeof opts,
-                                  .shape = shape->model,
-                                  .fn = small_step,
-                                  .user = (void *)(uintptr_t)shape};
+    const sw_members_opts opts = SW_OPTS(sw_members_opts, .shape = shape->model,
+                                         .fn = small_step, .user = (void *)(uintptr_t)shape);
     sw_members *all = NULL;
     sw_member member[N];
     size_t bytes = 0;
@@ -151,12 +142,8 @@ static void a_plan_takes_the_memory_of_a_run(void)
     const size_t before = sw_budget_used(budget);
     const sw_array in[2] = {{SW_F32, SW_SHAPE(BATCH, SMALL_WIDTH), NULL},
                             {SW_F32, SW_SHAPE(BATCH, SMALL_WIDTH), NULL}};
-    sw_members_args args = {.size = sizeof args,
-                            .members = member,
-                            .n = N,
-                            .inputs = in,
-                            .n_inputs = 2,
-                            .mode = SW_TRAIN};
+    sw_members_args args = SW_OPTS(sw_members_args, .members = member, .n = N, .inputs = in,
+                                   .n_inputs = 2, .mode = SW_TRAIN);
     OK(sw_members_plan(all, &args, NULL));
     OK(sw_members_plan(all, &args, &bytes));
     CU_ASSERT(bytes > 0 && bytes % 3 == 0);
@@ -199,13 +186,8 @@ static void steps_bring_no_allocation_and_no_page_fault(void)
     sw_members_args args[2];
     for (int g = 0; g < 2; g++) {
         small_members(member[g], N, group[g], 1);
-        args[g] = (sw_members_args){.size = sizeof *args,
-                                    .members = member[g],
-                                    .n = N,
-                                    .feed = feed,
-                                    .mode = SW_TRAIN,
-                                    .own_steps = 1,
-                                    .steps = 3};
+        args[g] = SW_OPTS(sw_members_args, .members = member[g], .n = N, .feed = feed,
+                          .mode = SW_TRAIN, .own_steps = 1, .steps = 3);
     }
     uint64_t calls = 0;
     long faults = 0;
@@ -246,19 +228,14 @@ static sw_status run_life(void *arg)
     sw_member member[2][3];
     sw_members_args args[2];
     sw_status status = SW_OK;
-    const sw_members_opts opts = {
-        .size = sizeof opts, .shape = l->shape->model, .fn = small_step, .user = l->shape};
+    const sw_members_opts opts =
+        SW_OPTS(sw_members_opts, .shape = l->shape->model, .fn = small_step, .user = l->shape);
     for (int g = 0; g < 2 && status == SW_OK; g++) {
         status = sw_members_create(&group[g], l->exec, &opts);
         for (int k = 0; k < 3 && status == SW_OK; k++)
             status = sw_member_new(&member[g][k], group[g], 1);
-        args[g] = (sw_members_args){.size = sizeof *args,
-                                    .members = member[g],
-                                    .n = 3,
-                                    .feed = l->feed,
-                                    .mode = SW_TRAIN,
-                                    .own_steps = 1,
-                                    .steps = 2};
+        args[g] = SW_OPTS(sw_members_args, .members = member[g], .n = 3, .feed = l->feed,
+                          .mode = SW_TRAIN, .own_steps = 1, .steps = 2);
     }
     if (l->plan)
         for (int g = 0; g < 2 && status == SW_OK; g++)

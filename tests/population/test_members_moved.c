@@ -26,20 +26,16 @@ static sw_members *named_group(sw_exec *exec, const char *name, int64_t hidden)
     t->f2 = sw_linear_new(t->model, "f2", hidden, SMALL_WIDTH);
     t->seen = sw_state_new(t->model, "seen", SW_F32, SW_SHAPE(1));
     t->factor = sw_knob_new(t->model, "factor", 1.0f);
-    const sw_optimizer_opts opts = {.size = sizeof opts, .kind = "adam", .lr = 0.02f};
+    const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.02f);
     OK(sw_optimizer_create(&t->opt, t->model, &opts));
     return small_group(exec, t, NULL);
 }
 
 static void train(sw_members *of, const sw_member *member, const sw_feed *feed)
 {
-    const sw_members_args args = {.size = sizeof args,
-                                  .members = member,
-                                  .n = N,
-                                  .feed = feed,
-                                  .mode = SW_TRAIN,
-                                  .own_steps = 1,
-                                  .steps = 2};
+    const sw_members_args args =
+        SW_OPTS(sw_members_args, .members = member, .n = N, .feed = feed, .mode = SW_TRAIN,
+                .own_steps = 1, .steps = 2);
     OK(sw_members_run(of, &args));
 }
 
@@ -54,8 +50,8 @@ static void ranges_among_each_other_are_kept(void)
         sw_member member[2][N], gone;
         unsigned char *was[2][N];
         sw_checkpoint *c = NULL;
-        const sw_checkpoint_opts opts = {
-            .size = sizeof opts, .path = sw_temp_path("ranges"), .no_copy = no_copy};
+        const sw_checkpoint_opts opts =
+            SW_OPTS(sw_checkpoint_opts, .path = sw_temp_path("ranges"), .no_copy = no_copy);
         OK(sw_checkpoint_create(&c, exec, &opts));
         OK(sw_member_new(&gone, of[1], 9));
         for (int k = 0; k < N; k++)
@@ -73,7 +69,7 @@ static void ranges_among_each_other_are_kept(void)
             OK(sw_member_new(&gone, of[k % 2], 77));
         for (int g = 0; g < 2; g++)
             train(of[g], member[g], feed);
-        sw_checkpoint_found found = {.size = sizeof found};
+        sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
         OK(sw_checkpoint_find(c, NULL, &found));
         OK(sw_checkpoint_load(c));
         for (int g = 0; g < 2; g++)

@@ -70,11 +70,9 @@ static void run_end(run *r)
 
 static sw_status run_keep(run *r, const run_opts *o)
 {
-    const sw_checkpoint_opts opts = {.size = sizeof opts,
-                                     .path = o->no_path ? NULL : path,
-                                     .models = &r->beside,
-                                     .n_models = 1,
-                                     .no_copy = o->no_copy};
+    const sw_checkpoint_opts opts =
+        SW_OPTS(sw_checkpoint_opts, .path = o->no_path ? NULL : path, .models = &r->beside,
+                .n_models = 1, .no_copy = o->no_copy);
     SW_TRY(sw_checkpoint_create(&r->checkpoint, r->exec, &opts));
     for (int g = 0; g < (o->groups != 0 ? o->groups : G); g++)
         SW_TRY(sw_checkpoint_members(r->checkpoint, r->group[g], r->order[g],
@@ -86,15 +84,15 @@ static void run_begin(run *r, const sw_feed *feed, const run_opts *o)
 {
     *r = (run){.walk = {UINT64_MAX}, .feed = (sw_feed *)(uintptr_t)feed};
     sw_dice dice = {o->seed + 1};
-    const sw_exec_opts exec = {
-        .size = sizeof exec, .threads = o->threads > 0 ? o->threads : 1, .seed = 4};
+    const sw_exec_opts exec =
+        SW_OPTS(sw_exec_opts, .threads = o->threads > 0 ? o->threads : 1, .seed = 4);
     OK(sw_exec_create(&r->exec, &exec));
     OK(sw_model_create(&r->beside, "beside"));
     (void)sw_linear_new(r->beside, "l", 3, 3);
     OK(sw_model_ready(r->beside, r->exec, o->seed));
     OK(sw_model_create(&r->walker, o->walk_name != NULL ? o->walk_name : "walk"));
     for (int g = 0; g < G; g++) {
-        sw_members_opts opts = {.size = sizeof opts, .shape = r->walker};
+        sw_members_opts opts = SW_OPTS(sw_members_opts, .shape = r->walker);
         if (g < 2) {
             r->shape[g] = small_new(g == 0 ? 4 : o->hidden != 0 ? o->hidden : 7);
             opts.shape = r->shape[g]->model;
@@ -113,13 +111,9 @@ static void run_begin(run *r, const sw_feed *feed, const run_opts *o)
             r->order[g][k] = r->order[g][at];
             r->order[g][at] = r->member[g][k];
         }
-        r->args[g] = (sw_members_args){.size = sizeof(sw_members_args),
-                                       .members = r->order[g],
-                                       .n = N,
-                                       .feed = g < 2 ? feed : NULL,
-                                       .mode = SW_TRAIN,
-                                       .own_steps = 1,
-                                       .steps = (uint32_t)g + 1};
+        r->args[g] = SW_OPTS(sw_members_args, .members = r->order[g], .n = N,
+                             .feed = g < 2 ? feed : NULL, .mode = SW_TRAIN, .own_steps = 1,
+                             .steps = (uint32_t)g + 1);
         if (g < 2)
             OK(sw_member_knob_set(r->order[g][1], r->shape[g]->factor, 0.5f));
     }
@@ -167,7 +161,7 @@ static sw_feed *begin_test(void)
 
 static sw_status load(run *r)
 {
-    sw_checkpoint_found found = {.size = sizeof found};
+    sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
     OK(sw_checkpoint_find(r->checkpoint, path, &found));
     CU_ASSERT_EQUAL(found.found, 1);
     return sw_checkpoint_load(r->checkpoint);
@@ -245,7 +239,7 @@ static void all_that_is_saved_may_be_members(void)
     sw_feed *feed = begin_test();
     run a;
     run_begin(&a, feed, &(run_opts){.seed = 5});
-    const sw_checkpoint_opts opts = {.size = sizeof opts, .path = path};
+    const sw_checkpoint_opts opts = SW_OPTS(sw_checkpoint_opts, .path = path);
     OK(sw_checkpoint_create(&a.checkpoint, a.exec, &opts));
     REFUSED(sw_checkpoint_save(a.checkpoint, 1), SW_INVALID,
             "no models, no members and no bytes");
@@ -380,14 +374,13 @@ static void other_layouts_are_refused_by_name(void)
         OK(sw_exec_create(&exec, NULL));
         OK(sw_model_create(&shape, "one"));
         (void)sw_linear_new(shape, "l", 3, 4 + second);
-        const sw_members_opts opts = {
-            .size = sizeof opts, .shape = shape, .callback = walk_step, .user = &none};
+        const sw_members_opts opts =
+            SW_OPTS(sw_members_opts, .shape = shape, .callback = walk_step, .user = &none);
         OK(sw_members_create(&all, exec, &opts));
         small_members(member, 1, all, 1); /* one is stacked too */
-        OK(sw_checkpoint_create(
-            &c, exec, &(sw_checkpoint_opts){.size = sizeof(sw_checkpoint_opts), .path = path}));
+        OK(sw_checkpoint_create(&c, exec, &SW_OPTS(sw_checkpoint_opts, .path = path)));
         OK(sw_checkpoint_members(c, all, member, 1));
-        sw_checkpoint_found found = {.size = sizeof found};
+        sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
         OK(sw_checkpoint_find(c, NULL, &found));
         if (second)
             REFUSED(sw_checkpoint_load(c), SW_FORMAT,
@@ -450,15 +443,14 @@ static void callbacks_save_nothing(void)
     double score = 0.0;
     small *shape = small_new(3);
     OK(sw_exec_create(&exec, NULL));
-    const sw_members_opts opts = {
-        .size = sizeof opts, .shape = shape->model, .callback = saves_itself, .user = &c};
+    const sw_members_opts opts =
+        SW_OPTS(sw_members_opts, .shape = shape->model, .callback = saves_itself, .user = &c);
     OK(sw_members_create(&all, exec, &opts));
     OK(sw_member_new(&member, all, 1));
-    OK(sw_checkpoint_create(
-        &c, exec, &(sw_checkpoint_opts){.size = sizeof(sw_checkpoint_opts), .path = path}));
+    OK(sw_checkpoint_create(&c, exec, &SW_OPTS(sw_checkpoint_opts, .path = path)));
     OK(sw_checkpoint_members(c, all, &member, 1));
     OK(sw_checkpoint_save(c, 1));
-    const sw_members_args args = {.size = sizeof args, .members = &member, .n = 1};
+    const sw_members_args args = SW_OPTS(sw_members_args, .members = &member, .n = 1);
     OK(sw_members_run(all, &args));
     OK(sw_members_metric(all, "score", &score, 1));
     CU_ASSERT_EQUAL(score, 1.0);
@@ -507,7 +499,7 @@ static void every_flipped_bit_is_refused(void)
     for (int i = 0; i < FLIPS; i++) {
         const size_t at = sw_dice_below(&dice, n);
         const unsigned char bit = (unsigned char)(1 << sw_dice_below(&dice, 8));
-        sw_checkpoint_found found = {.size = sizeof found};
+        sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
         file[at] ^= bit;
         write_file(file, n);
         file[at] ^= bit;
@@ -539,7 +531,7 @@ static sw_status saved_life(void *arg)
     const life *l = arg;
     l->r->checkpoint = NULL;
     sw_status status = run_keep(l->r, &(run_opts){.no_path = l->load});
-    sw_checkpoint_found found = {.size = sizeof found};
+    sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
     if (status == SW_OK && l->load)
         status = sw_checkpoint_find(l->r->checkpoint, path, &found);
     if (status == SW_OK)
@@ -607,13 +599,13 @@ static costs save_many(size_t n)
     costs cost;
     small *shape = small_new(3);
     OK(sw_budget_create(&budget, (size_t)1 << 30));
-    OK(sw_exec_create(&exec, &(sw_exec_opts){.size = sizeof(sw_exec_opts), .budget = budget}));
-    const sw_members_opts opts = {
-        .size = sizeof opts, .shape = shape->model, .fn = small_step, .user = shape};
+    OK(sw_exec_create(&exec, &SW_OPTS(sw_exec_opts, .budget = budget)));
+    const sw_members_opts opts =
+        SW_OPTS(sw_members_opts, .shape = shape->model, .fn = small_step, .user = shape);
     OK(sw_members_create(&all, exec, &opts));
     sw_member *member = calloc(n, sizeof *member);
     small_members(member, n, all, 1);
-    const sw_checkpoint_opts saved = {.size = sizeof saved, .path = path};
+    const sw_checkpoint_opts saved = SW_OPTS(sw_checkpoint_opts, .path = path);
     OK(sw_checkpoint_create(&c, exec, &saved));
     const size_t before = sw_budget_used(budget);
     OK(sw_checkpoint_members(c, all, member, n));
@@ -632,7 +624,7 @@ static costs save_many(size_t n)
     OK(sw_checkpoint_wait(c));
     cost.write = seconds() - start;
     CU_ASSERT(sw_mem_calls() - calls < 100); /* whatever n is */
-    sw_checkpoint_found found = {.size = sizeof found};
+    sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
     OK(sw_checkpoint_find(c, NULL, &found));
     start = seconds();
     OK(sw_checkpoint_load(c));

@@ -45,13 +45,8 @@ static void a_packed_member_goes_on_elsewhere(void)
     small_members(b, 2, to, 90);
     const size_t bytes = sw_members_packed_bytes(from);
     unsigned char *kept = malloc(bytes);
-    sw_members_args args = {.size = sizeof args,
-                            .members = a,
-                            .n = 2,
-                            .feed = feed,
-                            .mode = SW_TRAIN,
-                            .own_steps = 1,
-                            .steps = 4};
+    sw_members_args args = SW_OPTS(sw_members_args, .members = a, .n = 2, .feed = feed,
+                                   .mode = SW_TRAIN, .own_steps = 1, .steps = 4);
     OK(sw_members_run(from, &args));
     OK(sw_member_pack(a[1], kept, bytes));
     OK(sw_member_unpack(b[0], kept, bytes));
@@ -77,14 +72,14 @@ static sw_status fails(sw_member_view *view, void *user)
 static void a_pack_keeps_the_damage(void)
 {
     small *shape = small_new(5);
-    const sw_members_opts opts = {
-        .size = sizeof opts, .shape = shape->model, .callback = fails, .state_bytes = 70};
+    const sw_members_opts opts =
+        SW_OPTS(sw_members_opts, .shape = shape->model, .callback = fails, .state_bytes = 70);
     sw_members *all = NULL;
     sw_member member[2];
     sw_status ended[2];
     OK(sw_members_create(&all, small_exec(1), &opts));
     small_members(member, 2, all, 1);
-    sw_members_args args = {.size = sizeof args, .members = member, .n = 1};
+    sw_members_args args = SW_OPTS(sw_members_args, .members = member, .n = 1);
     OK(sw_members_run(all, &args));
     const size_t bytes = sw_members_packed_bytes(all);
     unsigned char *kept = malloc(bytes);
@@ -104,8 +99,8 @@ static void packs_of_other_layouts_are_refused(void)
     sw_members *a = small_group(exec, small_new(5), NULL), *b;
     sw_member from, to;
     small *walk = small_new(5);
-    const sw_members_opts opts = {
-        .size = sizeof opts, .shape = walk->model, .callback = fails, .state_bytes = 64};
+    const sw_members_opts opts =
+        SW_OPTS(sw_members_opts, .shape = walk->model, .callback = fails, .state_bytes = 64);
     b = small_group(exec, small_new(21), NULL);
     sw_members *c = NULL;
     OK(sw_members_create(&c, exec, &opts));
@@ -249,13 +244,9 @@ static void many_members(void)
     const sw_dataset *data = small_data(30);
     sw_heap_read(SW_HEAP_RECORDS, &before);
     small_members(member, many, all, 0);
-    const sw_members_args args = {.size = sizeof args,
-                                  .members = member,
-                                  .n = many,
-                                  .feed = small_feed(data, 8, 0),
-                                  .mode = SW_TRAIN,
-                                  .own_steps = 1,
-                                  .steps = 2};
+    const sw_members_args args =
+        SW_OPTS(sw_members_args, .members = member, .n = many, .feed = small_feed(data, 8, 0),
+                .mode = SW_TRAIN, .own_steps = 1, .steps = 2);
     OK(sw_members_run(all, &args));
     sw_heap_read(SW_HEAP_RECORDS, &after);
     const double each = (double)(after.bytes - before.bytes) / (double)many;

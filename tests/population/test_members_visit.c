@@ -51,8 +51,7 @@ static seen *seen_new(void)
 
 static sw_plan_visitor visitor(seen *s)
 {
-    return (sw_plan_visitor){
-        .size = sizeof(sw_plan_visitor), .to = s, .op = see_op, .storage = see};
+    return SW_OPTS(sw_plan_visitor, .to = s, .op = see_op, .storage = see);
 }
 
 static size_t of_role(const seen *s, const char *role)
@@ -115,13 +114,13 @@ static void callbacks_have_a_state(void)
     for (size_t state = 0; state < 200; state += 50) {
         seen *s = seen_new();
         const sw_plan_visitor v = visitor(s);
-        const sw_members_opts opts = {
-            .size = sizeof opts, .shape = model, .callback = no_step, .state_bytes = state};
+        const sw_members_opts opts =
+            SW_OPTS(sw_members_opts, .shape = model, .callback = no_step, .state_bytes = state);
         OK(sw_members_create(&all, small_exec(1), &opts));
         OK(sw_members_visit(all, &v));
         check_tiles(s, sw_members_bytes(all));
         CU_ASSERT(s->n == 1 && s->bytes[0] == state && strcmp(s->role[0], "state") == 0);
-        const sw_members_args args = {.size = sizeof args};
+        const sw_members_args args = SW_OPTS(sw_members_args);
         CU_ASSERT_EQUAL(sw_members_visit_step(all, &args, &v), SW_INVALID);
         sw_members_destroy(all);
     }
@@ -139,7 +138,7 @@ static scene scene_new(int64_t hidden, int64_t rows)
 {
     scene s = {.all = small_group(small_exec(1), small_new(hidden), NULL),
                .feed = small_feed(small_data(50), rows, 0)};
-    s.args = (sw_members_args){.size = sizeof s.args, .feed = s.feed, .mode = SW_TRAIN};
+    s.args = SW_OPTS(sw_members_args, .feed = s.feed, .mode = SW_TRAIN);
     return s;
 }
 
@@ -165,18 +164,13 @@ static void a_step_is_that_of_a_model_alone(void)
     seen *a = seen_new(), *b = seen_new();
     const sw_plan_visitor to_a = visitor(a), to_b = visitor(b);
     OK(sw_members_visit_step(g.all, &g.args, &to_a));
-    sw_plan_info info = {.size = sizeof info};
+    sw_plan_info info = SW_OPTS(sw_plan_info);
     OK(sw_members_look(g.all, &g.args, &info));
     const sw_array inputs[] = {{.dtype = SW_F32, .shape = SW_SHAPE(ROWS, SMALL_WIDTH)},
                                {.dtype = SW_F32, .shape = SW_SHAPE(ROWS, SMALL_WIDTH)}};
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = small_step,
-                              .user = alone,
-                              .models = &alone->model,
-                              .n_models = 1,
-                              .inputs = inputs,
-                              .n_inputs = 2,
-                              .mode = SW_TRAIN};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = small_step, .user = alone, .models = &alone->model,
+                .n_models = 1, .inputs = inputs, .n_inputs = 2, .mode = SW_TRAIN);
     OK(sw_plan_visit(exec, &args, &to_b));
     CU_ASSERT(a->n > 10 && a->ops > 5);
     CU_ASSERT_EQUAL(memcmp(a, b, sizeof *a), 0);
@@ -198,7 +192,7 @@ static void the_larger_batch_is_shown(void)
     scene g = scene_new(7, 48); /* and 2 */
     seen *s = seen_new();
     const sw_plan_visitor v = visitor(s);
-    sw_plan_info info = {.size = sizeof info};
+    sw_plan_info info = SW_OPTS(sw_plan_info);
     OK(sw_members_visit_step(g.all, &g.args, &v));
     OK(sw_members_look(g.all, &g.args, &info));
     size_t top = 0;
@@ -211,9 +205,9 @@ static void the_larger_batch_is_shown(void)
 static void lanes_have_arenas_and_batches(void)
 {
     scene g = scene_new(7, 10);
-    sw_members_memory used = {.size = sizeof used};
+    sw_members_memory used = SW_OPTS(sw_members_memory);
     sw_member member;
-    sw_plan_info info = {.size = sizeof info};
+    sw_plan_info info = SW_OPTS(sw_plan_info);
     OK(sw_members_used(g.all, &used));
     CU_ASSERT(used.step_bytes == 0 && used.batch_bytes == 0);
     OK(sw_member_new(&member, g.all, 1));
@@ -233,8 +227,7 @@ static void call_inside(void *to, const sw_plan_storage *x)
     scene *g = to;
     sw_member member;
     CU_ASSERT_EQUAL(sw_members_run(g->all, &g->args), SW_BUSY);
-    CU_ASSERT_EQUAL(
-        sw_members_visit(g->all, &(sw_plan_visitor){.size = sizeof(sw_plan_visitor)}), SW_BUSY);
+    CU_ASSERT_EQUAL(sw_members_visit(g->all, &SW_OPTS(sw_plan_visitor)), SW_BUSY);
     (void)member;
 }
 
@@ -245,7 +238,7 @@ static void a_visitor_may_call_nothing(void)
     OK(sw_member_new(&member, g.all, 1));
     g.args.members = &member;
     g.args.n = 1;
-    const sw_plan_visitor v = {.size = sizeof v, .to = &g, .storage = call_inside};
+    const sw_plan_visitor v = SW_OPTS(sw_plan_visitor, .to = &g, .storage = call_inside);
     OK(sw_members_visit(g.all, &v));
     OK(sw_members_visit_step(g.all, &g.args, &v));
     OK(sw_members_run(g.all, &g.args));
@@ -276,7 +269,7 @@ static void a_profile_has_plans_and_shapes(void)
 {
     scene g = scene_new(7, 48), h = scene_new(9, 50);
     sw_profile *profile;
-    const sw_profile_opts opts = {.size = sizeof opts, .path = sw_temp_path("shapes.jsonl")};
+    const sw_profile_opts opts = SW_OPTS(sw_profile_opts, .path = sw_temp_path("shapes.jsonl"));
     char path[1024];
     uint32_t number[3] = {9, 9, 9};
     snprintf(path, sizeof path, "%s", opts.path);
@@ -305,9 +298,9 @@ static void a_profile_has_plans_and_shapes(void)
 static sw_status visit_all(void *arg)
 {
     const scene *g = arg;
-    const sw_plan_visitor v = {.size = sizeof v};
+    const sw_plan_visitor v = SW_OPTS(sw_plan_visitor);
     shares s = {0};
-    const sw_profile_opts opts = {.size = sizeof opts};
+    const sw_profile_opts opts = SW_OPTS(sw_profile_opts);
     sw_profile *profile;
     SW_TRY(sw_members_visit(g->all, &v));
     SW_TRY(sw_members_visit_step(g->all, &g->args, &v));
@@ -324,8 +317,8 @@ static void every_allocation_can_fail(void)
     scene base = scene_new(5, 10);
     small *shape = small_new(5);
     sw_exec *exec = small_exec(1);
-    const sw_members_opts opts = {
-        .size = sizeof opts, .shape = shape->model, .fn = small_step, .user = shape};
+    const sw_members_opts opts =
+        SW_OPTS(sw_members_opts, .shape = shape->model, .fn = small_step, .user = shape);
     uint64_t k = 0;
     for (bool hit = true; hit; k++) {
         scene g = base;

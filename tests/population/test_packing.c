@@ -89,7 +89,7 @@ static void small_cases_are_exact(void)
                                         .batch_bytes = 64 * sw_dice_below(&dice, 10),
                                         .members = 1 + sw_dice_below(&dice, MOST)};
         const size_t budget = 64 * sw_dice_below(&dice, 500);
-        sw_packing out = {.size = sizeof out};
+        sw_packing out = SW_OPTS(sw_packing);
         const sw_status status = sw_pack(shapes, n, budget, threads, resident, &out);
         const bool can = exact(shapes, n, budget, threads, &best, &used);
         CU_ASSERT_EQUAL_FATAL(status, can ? SW_OK : SW_NOMEM);
@@ -123,7 +123,7 @@ static void large_cases_are_near_their_bound(void)
                                         .members = 1 + sw_dice_below(&dice, 30)};
             all += shapes[i].members * shapes[i].member_bytes;
         }
-        sw_packing out = {.size = sizeof out};
+        sw_packing out = SW_OPTS(sw_packing);
         OK(sw_pack(shapes, N, all / 2, 2, resident, &out));
         CU_ASSERT(out.bytes <= all / 2 && out.waiting > 0);
         const double share = (double)out.resident_bytes / (double)out.bound_bytes;
@@ -139,7 +139,7 @@ static void what_does_not_fit_has_a_number(void)
         {.member_bytes = 640, .arena_bytes = 6400, .batch_bytes = 64, .members = 3},
         {.member_bytes = 1280, .arena_bytes = 128, .batch_bytes = 64, .members = 3}};
     size_t resident[2] = {7, 7};
-    sw_packing out = {.size = sizeof out};
+    sw_packing out = SW_OPTS(sw_packing);
     REFUSED(sw_pack(shapes, 2, 7743, 2, resident, &out), SW_NOMEM, "the least is 7,744");
     CU_ASSERT(resident[0] == 7 && resident[1] == 7);
     OK(sw_pack(shapes, 2, 7744, 2, resident, &out));
@@ -159,7 +159,7 @@ static void vary_members(void)
         const sw_pack_shape shape = {
             .member_bytes = 4096, .arena_bytes = 8192, .members = members};
         size_t resident;
-        sw_packing out = {.size = sizeof out};
+        sw_packing out = SW_OPTS(sw_packing);
         OK(sw_pack(&shape, 1, 2 * (8192 + 4096) + 4096 * 50, 2, &resident, &out));
         CU_ASSERT_EQUAL(resident, members < 52 ? members : 50);
     }
@@ -170,7 +170,7 @@ static sw_status pack_once(void *context)
     const sw_pack_shape shapes[2] = {{.member_bytes = 640, .arena_bytes = 640, .members = 30},
                                      {.member_bytes = 64, .arena_bytes = 64, .members = 3}};
     size_t resident[2];
-    sw_packing out = {.size = sizeof out};
+    sw_packing out = SW_OPTS(sw_packing);
     (void)context;
     return sw_pack(shapes, 2, 6400, 2, resident, &out);
 }

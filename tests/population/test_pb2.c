@@ -16,7 +16,7 @@ typedef struct {
 static double grow(const sw_pbt *p, int member, double time, void *user)
 {
     world *w = user;
-    sw_pbt_member m = {.size = sizeof m};
+    sw_pbt_member m = SW_OPTS(sw_pbt_member);
     OK(sw_pbt_describe(p, member, &m));
     const double x = help_value(p, member, 0), best = 0.5 + 0.35 * sin(time / 150);
     const double loss = 4 * (x - best) * (x - best);
@@ -36,15 +36,9 @@ static void copy(const sw_pbt *p, const sw_pbt_event *e, void *user)
 static double regret_of(const sw_space *s, uint64_t seed, sw_explore explore, int rounds,
                         uint64_t *sum)
 {
-    const sw_pbt_opts o = {.size = sizeof o,
-                           .space = s,
-                           .members = 8,
-                           .seed = seed,
-                           .interval = 10,
-                           .quantile = 0.375,
-                           .resample_probability = explore == SW_PB2 ? 0 : 1,
-                           .synch = 1,
-                           .explore = explore};
+    const sw_pbt_opts o = SW_OPTS(
+        sw_pbt_opts, .space = s, .members = 8, .seed = seed, .interval = 10, .quantile = 0.375,
+        .resample_probability = explore == SW_PB2 ? 0 : 1, .synch = 1, .explore = explore);
     sw_pbt *p;
     world w = {.regret = 0};
     help_run r = {0};
@@ -115,13 +109,8 @@ static void bounds_hold(void)
                                       "n=int:-3..3", "one=uniform:2..2", "c=choice:1,2,3"};
     sw_space *s = help_space(odd, 5);
     for (int synch = 0; synch < 2; synch++) {
-        const sw_pbt_opts o = {.size = sizeof o,
-                               .space = s,
-                               .members = 12,
-                               .interval = 5,
-                               .quantile = 0.5,
-                               .synch = synch,
-                               .explore = SW_PB2};
+        const sw_pbt_opts o = SW_OPTS(sw_pbt_opts, .space = s, .members = 12, .interval = 5,
+                                      .quantile = 0.5, .synch = synch, .explore = SW_PB2);
         help_run r = {0};
         help_rounds(help_pbt(&o),
                     sw_tests_full() ? synch ? 25 : 60
@@ -136,13 +125,8 @@ static void bounds_hold(void)
 static void the_oldest_points_are_forgotten(void)
 {
     sw_space *s = help_space(two, 1);
-    const sw_pbt_opts o = {.size = sizeof o,
-                           .space = s,
-                           .members = 64,
-                           .interval = 5,
-                           .quantile = 0.02,
-                           .synch = 1,
-                           .explore = SW_PB2};
+    const sw_pbt_opts o = SW_OPTS(sw_pbt_opts, .space = s, .members = 64, .interval = 5,
+                                  .quantile = 0.02, .synch = 1, .explore = SW_PB2);
     help_run r = {0};
     sw_pbt *p = help_pbt(&o);
     help_rounds(p, 18, &r, help_random, inside, s); /* 17 of them give points */
@@ -213,13 +197,13 @@ static void compare(const swi_pb2 *g, const point *p, const point *at, double ra
 static void the_model_is_a_gaussian_process(void)
 {
     sw_space *s = help_space(two, 2);
-    const sw_pbt_opts o = {
-        .size = sizeof o, .space = s, .members = 1, .interval = 10, .explore = SW_PB2};
+    const sw_pbt_opts o =
+        SW_OPTS(sw_pbt_opts, .space = s, .members = 1, .interval = 10, .explore = SW_PB2);
     sw_pbt *p = help_pbt(&o);
     sw_dice dice = {6};
     point all[POINTS], at;
     double score = 5, low = 5, high = 5;
-    sw_pbt_event e = {.size = sizeof e};
+    sw_pbt_event e = SW_OPTS(sw_pbt_event);
     for (int i = -1; i < POINTS; i++) { /* the first turn has no score before */
         const double x = (double)sw_dice_below(&dice, 1000) / 999;
         const double y = (double)sw_dice_below(&dice, 1000) / 999, before = score;
@@ -265,13 +249,8 @@ static void note_x(const sw_pbt *p, const sw_pbt_event *e, void *user)
 static void members_that_are_out_are_kept_away_from(void)
 {
     sw_space *s = help_space(two, 1);
-    const sw_pbt_opts o = {.size = sizeof o,
-                           .space = s,
-                           .members = 8,
-                           .interval = 5,
-                           .quantile = 0.5,
-                           .synch = 1,
-                           .explore = SW_PB2};
+    const sw_pbt_opts o = SW_OPTS(sw_pbt_opts, .space = s, .members = 8, .interval = 5,
+                                  .quantile = 0.5, .synch = 1, .explore = SW_PB2);
     tried t = {.n = 0};
     sw_pbt *p = help_pbt(&o);
     for (int i = 0; i < 8; i++)
@@ -286,11 +265,8 @@ static void members_that_are_out_are_kept_away_from(void)
 static void choices_alone_are_refused(void)
 {
     static const char *const one[] = {"c=choice:1,2"};
-    const sw_pbt_opts o = {.size = sizeof o,
-                           .space = help_space(one, 1),
-                           .members = 4,
-                           .interval = 5,
-                           .explore = SW_PB2};
+    const sw_pbt_opts o = SW_OPTS(sw_pbt_opts, .space = help_space(one, 1), .members = 4,
+                                  .interval = 5, .explore = SW_PB2);
     sw_pbt *p = NULL;
     REFUSED(sw_pbt_create(&p, &o), SW_INVALID, "PB2 must have a hyper-parameter");
 }

@@ -285,7 +285,7 @@ static int compare(model *md, sw_pbt *p, double values[][3])
 {
     int exploits = 0;
     for (;;) {
-        sw_pbt_event e = {.size = sizeof e};
+        sw_pbt_event e = SW_OPTS(sw_pbt_event);
         OK(sw_pbt_next_event(p, &e));
         const expected *x = next_expected(md, &e);
         const sw_pbt_what what = x != NULL ? x->what : SW_PBT_NONE;
@@ -386,19 +386,14 @@ static int schedule(const sw_pbt_opts *o, uint64_t seed, int rounds)
 static sw_pbt_opts random_opts(const sw_space *s, sw_dice *dice, int synch)
 {
     static const double quantiles[] = {0, 0.5, 0.1, 0.33, -1, 0.25};
-    return (sw_pbt_opts){.size = sizeof(sw_pbt_opts),
-                         .space = s,
-                         .members = 1 + (int)sw_dice_below(dice, MOST),
-                         .minimize = (int)sw_dice_below(dice, 2),
-                         .seed = sw_dice_next(dice),
-                         .interval = 5 + (double)sw_dice_below(dice, 20),
-                         .burn_in = (double)sw_dice_below(dice, 40),
-                         .quantile = quantiles[sw_dice_below(dice, 6)],
-                         .resample_probability = sw_dice_below(dice, 2) ? -1 : 0.5,
-                         .synch = synch,
-                         .stop_time = sw_dice_below(dice, 2) ? 300 : 0,
-                         .has_stop_score = sw_dice_below(dice, 4) == 0,
-                         .stop_score = 8};
+    return SW_OPTS(sw_pbt_opts, .space = s, .members = 1 + (int)sw_dice_below(dice, MOST),
+                   .minimize = (int)sw_dice_below(dice, 2), .seed = sw_dice_next(dice),
+                   .interval = 5 + (double)sw_dice_below(dice, 20),
+                   .burn_in = (double)sw_dice_below(dice, 40),
+                   .quantile = quantiles[sw_dice_below(dice, 6)],
+                   .resample_probability = sw_dice_below(dice, 2) ? -1 : 0.5, .synch = synch,
+                   .stop_time = sw_dice_below(dice, 2) ? 300 : 0,
+                   .has_stop_score = sw_dice_below(dice, 4) == 0, .stop_score = 8);
 }
 
 static void as_the_model(int synch)

@@ -15,13 +15,8 @@ enum { N = 6 };
 
 static sw_pbt_opts opts_of(const sw_space *s, int synch)
 {
-    return (sw_pbt_opts){.size = sizeof(sw_pbt_opts),
-                         .space = s,
-                         .members = N,
-                         .seed = 4,
-                         .interval = 10,
-                         .quantile = 0.4,
-                         .synch = synch};
+    return SW_OPTS(sw_pbt_opts, .space = s, .members = N, .seed = 4, .interval = 10,
+                   .quantile = 0.4, .synch = synch);
 }
 
 static const char *new_dir(const char *name)
@@ -205,7 +200,7 @@ static void report_and_refuse(sw_pbt *p)
     OK(sw_pbt_next(p, who, N, &n, &until));
     for (int i = 0; i < n; i++)
         OK(sw_pbt_report(p, who[i], until, i));
-    sw_pbt_event e = {.size = sizeof e};
+    sw_pbt_event e = SW_OPTS(sw_pbt_event);
     REFUSED(sw_pbt_next_event(p, &e), SW_FORMAT, "pbt_global.txt: has 40 bytes");
     CU_ASSERT_EQUAL(e.what, SW_PBT_NONE);
 }

@@ -7,8 +7,7 @@ static const char *const five[] = {"lr=log:1e-5..1e-1", "optimizer.momentum=unif
 
 static sw_pbt_opts base_opts(const sw_space *s, int members)
 {
-    return (sw_pbt_opts){
-        .size = sizeof(sw_pbt_opts), .space = s, .members = members, .seed = 3, .interval = 10};
+    return SW_OPTS(sw_pbt_opts, .space = s, .members = members, .seed = 3, .interval = 10);
 }
 
 /* ---- explore ----------------------------------------------------------------------------- */
@@ -117,12 +116,8 @@ static void resample_alone(void)
 {
     const double values[] = {1, 2, 3, 4, 5, 6, 7, 8};
     sw_space *s = help_space(NULL, 0);
-    const sw_hyper h = {.size = sizeof h,
-                        .name = "c",
-                        .kind = SW_CHOICE,
-                        .choices = values,
-                        .n_choices = 8,
-                        .resample = 1};
+    const sw_hyper h = SW_OPTS(sw_hyper, .name = "c", .kind = SW_CHOICE, .choices = values,
+                               .n_choices = 8, .resample = 1);
     OK(sw_space_add(s, &h));
     sw_pbt_opts o = base_opts(s, 4);
     o.synch = 1;
@@ -184,7 +179,7 @@ static void custom_explore(void)
     o.custom = custom;
     o.user = &mode;
     sw_pbt *p = help_pbt(&o);
-    sw_pbt_event e = {.size = sizeof e};
+    sw_pbt_event e = SW_OPTS(sw_pbt_event);
     for (int i = 0; i < 4; i++)
         OK(sw_pbt_report(p, i, 10, i));
     const double before = help_value(p, 0, 0);
@@ -271,7 +266,7 @@ static void no_score_and_equal_scores(void)
     help_rounds(p, 1, &r, with_gaps, NULL, NULL);
     CU_ASSERT(r.exploits == 1 && r.last.member == 7 && r.last.donor == 6);
     CU_ASSERT(isinf(r.last.score) && r.last.donor_score == 5);
-    sw_pbt_member m = {.size = sizeof m};
+    sw_pbt_member m = SW_OPTS(sw_pbt_member);
     OK(sw_pbt_describe(p, 0, &m));
     CU_ASSERT(isnan(m.score) && m.time == 10 && m.exploits == 0);
     OK(sw_pbt_describe(p, 7, &m));
@@ -358,7 +353,7 @@ static void stop_rules(void)
     sw_pbt *p = help_pbt(&o);
     help_rounds(p, 100, &r, rises, NULL, NULL);
     CU_ASSERT_EQUAL(r.stops, 4);
-    sw_pbt_member m = {.size = sizeof m};
+    sw_pbt_member m = SW_OPTS(sw_pbt_member);
     OK(sw_pbt_describe(p, 2, &m));
     CU_ASSERT(m.ended && m.time == 35 && m.score == 105);
     REFUSED(sw_pbt_report(p, 2, 40, 1), SW_INVALID, "member 2 has ended");
@@ -406,11 +401,11 @@ static void nothing_stalls(void)
                 if (what == 0 || what == 2) /* also after its report */
                     OK(sw_pbt_leave(p, who[i]));
             }
-            for (sw_pbt_event e = {.size = sizeof e, .what = SW_PBT_KEEP};
+            for (sw_pbt_event e = SW_OPTS(sw_pbt_event, .what = SW_PBT_KEEP);
                  e.what != SW_PBT_NONE;)
                 OK(sw_pbt_next_event(p, &e));
         }
-        sw_pbt_member m = {.size = sizeof m};
+        sw_pbt_member m = SW_OPTS(sw_pbt_member);
         for (int i = 0; i < n; i++) {
             OK(sw_pbt_describe(p, i, &m));
             ended += m.ended;
@@ -439,7 +434,7 @@ static uint64_t sum_of(const sw_pbt_opts *o, int room, uint64_t seed)
             else
                 OK(sw_pbt_report(p, i, until, help_random(p, i, until, NULL)));
         }
-        for (sw_pbt_event e = {.size = sizeof e};;) {
+        for (sw_pbt_event e = SW_OPTS(sw_pbt_event);;) {
             if (!OK(sw_pbt_next_event(p, &e)) || e.what == SW_PBT_NONE)
                 break;
             if (e.what == SW_PBT_EXPLOIT || !o->synch) /* who stops first is as they report */
@@ -471,7 +466,7 @@ static void out_of_place(void)
     sw_space *s = help_space(five, 5);
     sw_pbt_opts o = base_opts(s, 3);
     sw_pbt *p = help_pbt(&o);
-    sw_pbt_event e = {.size = sizeof e};
+    sw_pbt_event e = SW_OPTS(sw_pbt_event);
     int who[3], n;
     double until;
     REFUSED(sw_pbt_report(p, 3, 1, 1), SW_INVALID, "0 to 2 (got 3)");

@@ -10,15 +10,9 @@ static const char *const three[] = {"lr=log:1e-4..1", "net.width=int:4..40",
 
 static sw_pbt_opts opts_of(const sw_space *s, int k)
 {
-    return (sw_pbt_opts){.size = sizeof(sw_pbt_opts),
-                         .space = s,
-                         .members = 12,
-                         .seed = 9,
-                         .interval = 10,
-                         .synch = k % 2,
-                         .exploit = (sw_exploit)(k / 2 % 3),
-                         .explore = k / 6 % 2 ? SW_PB2 : SW_PERTURB,
-                         .stop_time = 400};
+    return SW_OPTS(sw_pbt_opts, .space = s, .members = 12, .seed = 9, .interval = 10,
+                   .synch = k % 2, .exploit = (sw_exploit)(k / 2 % 3),
+                   .explore = k / 6 % 2 ? SW_PB2 : SW_PERTURB, .stop_time = 400);
 }
 
 /* Reports of the round that is on; then events up to one that says where to stop. */
@@ -173,7 +167,7 @@ static void damaged_bytes(void)
             *byte = (unsigned char)(was ^ (1u << sw_dice_below(&dice, 8)));
             OK(sw_pbt_create(&q, &o));
             if (sw_pbt_restore(q, bytes, n) == SW_OK) { /* times and scores may be others */
-                sw_pbt_event e = {.size = sizeof e};
+                sw_pbt_event e = SW_OPTS(sw_pbt_event);
                 for (int m = 0; m < 40; m++)
                     (void)!sw_pbt_next_event(q, &e);
             }
@@ -196,7 +190,7 @@ static sw_status run_one(sw_pbt *p, const sweep *w)
 {
     int who[16], n;
     double until;
-    sw_pbt_event e = {.size = sizeof e, .what = SW_PBT_KEEP};
+    sw_pbt_event e = SW_OPTS(sw_pbt_event, .what = SW_PBT_KEEP);
     void *bytes = NULL;
     size_t size = 0;
     SW_TRY(sw_pbt_log(p, w->dir));

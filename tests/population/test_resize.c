@@ -60,7 +60,7 @@ static double difference(const float *a, const float *b, bool *same)
 static void compute_what_they_did(const char *isa)
 {
     float before[RN_ROWS * RN_OUT], after[RN_ROWS * RN_OUT];
-    sw_exec *exec = net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .isa = isa});
+    sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .isa = isa));
     for (int i = 0; i < PAIRS; i++) {
         bool same = false;
         resize_net *from = resize_net_for_test(&pairs[i].narrow);
@@ -294,7 +294,7 @@ static void random_widening(sw_exec *exec, sw_dice *dice)
 static void random_nets_compute_what_they_did(void)
 {
     sw_dice dice = {31};
-    sw_exec *exec = net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .threads = 2});
+    sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .threads = 2));
     for (int i = 0; i < (sw_tests_full() ? 2000 : 100); i++)
         random_widening(exec, &dice);
 }

@@ -20,7 +20,7 @@ static sw_status resize(sw_exec *exec, resize_net *to, resize_net *from,
 static sw_status cost(sw_exec *exec, resize_net *to, resize_net *from, sw_resize_info *out)
 {
     const sw_run_args a = resize_args(to, SW_TRAIN), b = resize_args(from, SW_TRAIN);
-    *out = (sw_resize_info){.size = sizeof *out};
+    *out = SW_OPTS(sw_resize_info);
     return sw_model_resize_plan(to->model, from->model, exec, &a, &b, &usual, out);
 }
 
@@ -41,8 +41,8 @@ static void end_members(void *members)
 static sw_members *group_of(sw_exec *exec, resize_net *n)
 {
     sw_members *all = NULL;
-    const sw_members_opts opts = {
-        .size = sizeof opts, .shape = n->model, .fn = resize_step, .user = n};
+    const sw_members_opts opts =
+        SW_OPTS(sw_members_opts, .shape = n->model, .fn = resize_step, .user = n);
     OK(sw_members_create(&all, exec, &opts));
     sw_after(end_members, all);
     return all;
@@ -50,12 +50,8 @@ static sw_members *group_of(sw_exec *exec, resize_net *n)
 
 static sw_members_args group_args(const sw_member *members, size_t n)
 {
-    return (sw_members_args){.size = sizeof(sw_members_args),
-                             .members = members,
-                             .n = n,
-                             .inputs = resize_batch(),
-                             .n_inputs = 2,
-                             .mode = SW_TRAIN};
+    return SW_OPTS(sw_members_args, .members = members, .n = n, .inputs = resize_batch(),
+                   .n_inputs = 2, .mode = SW_TRAIN);
 }
 
 static sw_member member_of(sw_members *all, uint64_t seed)
@@ -114,7 +110,7 @@ static void members_cost_what_their_plans_say(void)
     resize_net *small = ready(exec, &narrow, 1), *large = ready(exec, &wide, 2);
     sw_members *few = group_of(exec, small), *many = group_of(exec, large);
     const sw_members_args args = group_args(NULL, 0);
-    sw_resize_info info = {.size = sizeof info}, of_models;
+    sw_resize_info info = SW_OPTS(sw_resize_info), of_models;
     OK(sw_members_resize_plan(many, few, &args, NULL, &info));
     CU_ASSERT_EQUAL(info.from_bytes, sw_members_bytes(few));
     CU_ASSERT_EQUAL(info.to_bytes, sw_members_bytes(many));
@@ -124,7 +120,7 @@ static void members_cost_what_their_plans_say(void)
     CU_ASSERT_EQUAL(info.dropped, 0);
     CU_ASSERT_EQUAL(info.exact, 1);
     const sw_run_args a = resize_args(large, SW_TRAIN);
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     OK(sw_plan(exec, &a, &plan));
     CU_ASSERT_EQUAL(info.to_arena_bytes, plan.arena_bytes);
     CU_ASSERT_EQUAL(info.to_bytes, plan.model_bytes);
@@ -386,17 +382,12 @@ static void axes_that_cannot_be_resized_are_named(void)
     sw_exec *exec = net_exec(NULL);
     for (int k = 0; k < ODD_KINDS; k++) {
         odd_net *from = odd_new((odd_kind)k, false), *to = odd_new((odd_kind)k, true);
-        sw_run_args a = {.size = sizeof a,
-                         .fn = odd_step,
-                         .user = to,
-                         .models = &to->model,
-                         .n_models = 1,
-                         .inputs = resize_batch(),
-                         .n_inputs = 2};
+        sw_run_args a = SW_OPTS(sw_run_args, .fn = odd_step, .user = to, .models = &to->model,
+                                .n_models = 1, .inputs = resize_batch(), .n_inputs = 2);
         sw_run_args b = a;
         b.user = from;
         b.models = &from->model;
-        sw_resize_info info = {.size = sizeof info};
+        sw_resize_info info = SW_OPTS(sw_resize_info);
         REFUSED(sw_model_resize_plan(to->model, from->model, exec, &a, &b, NULL, &info),
                 answers[k].status, answers[k].part);
     }

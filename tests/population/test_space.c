@@ -34,7 +34,7 @@ static const char *const four[] = {"lr=log:1e-5..1e-1", "optimizer.momentum=unif
 static void texts_give_spaces(void)
 {
     sw_space *s = space_of(four, 4);
-    sw_hyper h = {.size = sizeof h};
+    sw_hyper h = SW_OPTS(sw_hyper);
     CU_ASSERT_EQUAL(sw_space_count(s), 4);
     CU_ASSERT_EQUAL(sw_space_find(s, "optimizer.momentum"), 1);
     CU_ASSERT_EQUAL(sw_space_find(s, "optimizer"), -1);
@@ -116,7 +116,7 @@ static void structs_that_are_refused(void)
     sw_space *s = space_new();
     const double two[] = {1, 2}, bad[] = {1, (double)NAN};
     const char *const labels[] = {"a", NULL};
-    sw_hyper h = {.size = sizeof h, .name = "h", .high = 1};
+    sw_hyper h = SW_OPTS(sw_hyper, .name = "h", .high = 1);
     REFUSED(sw_space_add(s, NULL), SW_INVALID, "must not be NULL");
     h.kind = (sw_hyper_kind)9;
     REFUSED(sw_space_add(s, &h), SW_INVALID, "kind 9 is none");

@@ -20,7 +20,7 @@ static const sw_zo_opts lozo = {.size = sizeof(sw_zo_opts),
 
 static void as_in_plain_code(const char *isa, bool image, const sw_zo_opts *opts, bool freeze)
 {
-    const sw_exec_opts options = {.size = sizeof options, .isa = isa, .threads = 2};
+    const sw_exec_opts options = SW_OPTS(sw_exec_opts, .isa = isa, .threads = 2);
     sw_exec *exec = NULL;
     if (sw_exec_create(&exec, &options) != SW_OK) {
         sw_note("%s: %s", isa, sw_last_error());
@@ -58,11 +58,8 @@ static void a_step_is_its_formula(void)
 
 static void the_rate_is_the_schedules(void)
 {
-    const sw_schedule schedule = {.size = sizeof schedule,
-                                  .kind = "linear",
-                                  .base = 0.05f,
-                                  .warmup_steps = 2,
-                                  .total_steps = 6};
+    const sw_schedule schedule = SW_OPTS(sw_schedule, .kind = "linear", .base = 0.05f,
+                                         .warmup_steps = 2, .total_steps = 6);
     sw_zo_opts opts = mezo;
     sw_exec *exec = net_exec(NULL);
     net *a = zo_net(exec, false, 3), *b = zo_net(exec, false, 3);
@@ -86,8 +83,8 @@ static void the_same_bits_for_any_way_to_run(void)
     net *first = zo_net(exec, true, 3);
     (void)zo_train(zo_of(first, &mezo), exec, first, &data, 1);
     for (int way = 0; way < 4; way++) {
-        const sw_exec_opts opts = {
-            .size = sizeof opts, .seed = 11 + (uint64_t)way, .threads = 1 + way % 2};
+        const sw_exec_opts opts =
+            SW_OPTS(sw_exec_opts, .seed = 11 + (uint64_t)way, .threads = 1 + way % 2);
         sw_exec *other = net_exec(&opts);
         net *n = zo_net(other, true, 3);
         sw_run_args args = zo_args(n, &data);
@@ -132,13 +129,9 @@ static void it_learns(void)
 {
     sw_exec *exec = net_exec(NULL);
     const batch data = net_batch(false, 0, 32);
-    const sw_zo_opts kinds[] = {{.size = sizeof(sw_zo_opts), .lr = 0.002f, .seed = 1},
-                                {.size = sizeof(sw_zo_opts),
-                                 .kind = "lozo",
-                                 .lr = 0.002f,
-                                 .rank = 2,
-                                 .window = 10,
-                                 .seed = 1}};
+    const sw_zo_opts kinds[] = {
+        SW_OPTS(sw_zo_opts, .lr = 0.002f, .seed = 1),
+        SW_OPTS(sw_zo_opts, .kind = "lozo", .lr = 0.002f, .rank = 2, .window = 10, .seed = 1)};
     for (size_t i = 0; i < 2; i++) {
         net *n = zo_net(exec, false, 3);
         sw_zo *zo = zo_of(n, &kinds[i]);
@@ -177,8 +170,8 @@ static void a_step_takes_what_inference_takes(void)
         net *n = zo_net(exec, image != 0, 3);
         const batch data = net_batch(image != 0, 0, 32);
         const sw_run_args args = zo_args(n, &data);
-        sw_plan_info plan = {.size = sizeof plan};
-        sw_run_info run = {.size = sizeof run};
+        sw_plan_info plan = SW_OPTS(sw_plan_info);
+        sw_run_info run = SW_OPTS(sw_run_info);
         OK(sw_plan(exec, &args, &plan));
         OK(sw_run(exec, &args));
         OK(sw_last_run(exec, &run));
@@ -210,8 +203,8 @@ static void witnesses_see_nothing_more(void)
     net *n = zo_net(exec, true, 3);
     const batch data = net_batch(true, 0, 32);
     const sw_run_args args = zo_args(n, &data);
-    sw_plan_info plan = {.size = sizeof plan};
-    sw_witness_info seen = {.size = sizeof seen};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
+    sw_witness_info seen = SW_OPTS(sw_witness_info);
     OK(sw_plan(exec, &args, &plan));
     OK(sw_witness(exec, &args, SW_WITNESS_ALL, &seen));
     CU_ASSERT_EQUAL(seen.n_faults, 0);
@@ -223,7 +216,7 @@ static void witnesses_see_nothing_more(void)
             const swi_zo_rule rule = {
                 .eps = 0.1f, .weight_decay = 0.4f, .rank = rank, .window = (uint32_t)rank};
             const sw_run_args move = swi_zo_move_args(&rule, &n->model, (swi_move)k, &numbers);
-            sw_plan_info own = {.size = sizeof own};
+            sw_plan_info own = SW_OPTS(sw_plan_info);
             OK(sw_plan(exec, &move, &own));
             CU_ASSERT_EQUAL(own.arena_bytes, 0);
             CU_ASSERT_EQUAL(own.n_storages, sw_param_count(n->model) + 1);
@@ -242,18 +235,17 @@ static void it_fits_the_budget_of_inference(void)
     const batch data = net_batch(true, 0, 32);
     sw_exec *exec = net_exec(NULL);
     net *n = zo_net(exec, true, 3);
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     const sw_run_args args = zo_args(n, &data);
     OK(sw_plan(exec, &args, &plan));
     const size_t least = plan.model_bytes + plan.arena_bytes;
     for (size_t less = 0; less < 2; less++) {
         sw_budget *budget = NULL;
         OK(sw_budget_create(&budget, least - less));
-        const sw_exec_opts opts = {.size = sizeof opts, .budget = budget};
+        const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .budget = budget);
         sw_exec *small = NULL;
         OK(sw_exec_create(&small, &opts));
-        net *m = net_new(
-            true, &(sw_optimizer_opts){.size = sizeof(sw_optimizer_opts), .kind = "sgd"});
+        net *m = net_new(true, &SW_OPTS(sw_optimizer_opts, .kind = "sgd"));
         const sw_run_args own = zo_args(m, &data);
         OK(sw_model_ready(m->model, small, 3));
         void *before = net_copy_bytes(m->model);
@@ -380,7 +372,7 @@ static void bad_labels_leave_a_damaged_model(void)
 /* An exec can do without some of what it asks for; that is not looked at here. */
 static sw_status make_exec(sw_exec **out)
 {
-    SW_TRY(sw_exec_create(out, &(sw_exec_opts){.size = sizeof(sw_exec_opts)}));
+    SW_TRY(sw_exec_create(out, &SW_OPTS(sw_exec_opts)));
     if (sw_fault_hits(SW_FAULT_MEMORY) == 0)
         return SW_OK;
     sw_exec_destroy(*out);
@@ -456,7 +448,7 @@ static void options_are_refused_by_name(void)
     refused_opts(n, (sw_zo_opts){.kind = "lozo", .rank = -1}, "rank");
     refused_opts(n, (sw_zo_opts){.kind = "lozo", .rank = 257}, "rank");
     refused_opts(n, (sw_zo_opts){.max_steps = (uint64_t)1 << 33}, "max_steps");
-    const sw_schedule bad = {.size = sizeof bad, .kind = "cosine", .base = 1.0f};
+    const sw_schedule bad = SW_OPTS(sw_schedule, .kind = "cosine", .base = 1.0f);
     refused_opts(n, (sw_zo_opts){.schedule = &bad}, "cosine");
 }
 

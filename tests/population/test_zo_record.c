@@ -39,14 +39,9 @@ static void tiny_steps(tiny *t, sw_exec *exec, sw_zo *zo, int n)
     static const float x[4][3] = {{1, 0, 2}, {0, 1, -1}, {-1, 1, 0}, {2, -2, 1}};
     static const float y[4][2] = {{1, -1}, {0, 1}, {-1, 0}, {0.5f, 0.5f}};
     const sw_array in[] = {{SW_F32, SW_SHAPE(4, 3), x}, {SW_F32, SW_SHAPE(4, 2), y}};
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = tiny_step,
-                              .user = t,
-                              .models = &t->model,
-                              .n_models = 1,
-                              .inputs = in,
-                              .n_inputs = 2,
-                              .mode = SW_EVAL};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = tiny_step, .user = t, .models = &t->model, .n_models = 1,
+                .inputs = in, .n_inputs = 2, .mode = SW_EVAL);
     for (int i = 0; i < n; i++)
         OK(sw_zo_step(zo, exec, &args, "loss", NULL));
 }
@@ -66,8 +61,8 @@ static void replayed_everywhere(const sw_model *end, const char *path, bool imag
 {
     static const char *const isas[] = {"base", "avx2", "avx512"};
     for (int i = 0; i < 6; i++) {
-        const sw_exec_opts opts = {
-            .size = sizeof opts, .isa = isas[i / 2], .threads = 1 + i % 2, .seed = 77};
+        const sw_exec_opts opts =
+            SW_OPTS(sw_exec_opts, .isa = isas[i / 2], .threads = 1 + i % 2, .seed = 77);
         sw_exec *exec = NULL;
         if (sw_exec_create(&exec, &opts) != SW_OK) {
             sw_note("%s: %s", isas[i / 2], sw_last_error());
@@ -104,18 +99,12 @@ static void ten_thousand_steps_are_40_kB(void)
 
 static void replays_have_the_same_bits(void)
 {
-    const sw_schedule cosine = {
-        .size = sizeof cosine, .kind = "cosine", .base = 0.01f, .total_steps = 90};
-    const sw_zo_opts kinds[] = {
-        {.size = sizeof(sw_zo_opts), .lr = 0.003f, .seed = 4, .max_steps = 200},
-        {.size = sizeof(sw_zo_opts),
-         .kind = "lozo",
-         .schedule = &cosine,
-         .weight_decay = 0.05f,
-         .rank = 2,
-         .window = 7,
-         .seed = UINT64_MAX,
-         .max_steps = 200}};
+    const sw_schedule cosine =
+        SW_OPTS(sw_schedule, .kind = "cosine", .base = 0.01f, .total_steps = 90);
+    const sw_zo_opts kinds[] = {SW_OPTS(sw_zo_opts, .lr = 0.003f, .seed = 4, .max_steps = 200),
+                                SW_OPTS(sw_zo_opts, .kind = "lozo", .schedule = &cosine,
+                                        .weight_decay = 0.05f, .rank = 2, .window = 7,
+                                        .seed = UINT64_MAX, .max_steps = 200)};
     char path[512];
     snprintf(path, sizeof path, "%s", sw_temp_path("kind.zo"));
     for (int i = 0; i < 4; i++) {
@@ -262,8 +251,8 @@ static void damage_make(damage *d)
     memset(d, 0, sizeof *d);
     d->exec = net_exec(NULL);
     snprintf(d->path, sizeof d->path, "%s", sw_temp_path("damaged.zo"));
-    const sw_schedule cosine = {
-        .size = sizeof cosine, .kind = "cosine", .base = 0.01f, .total_steps = 90};
+    const sw_schedule cosine =
+        SW_OPTS(sw_schedule, .kind = "cosine", .base = 0.01f, .total_steps = 90);
     sw_zo_opts opts = fast;
     opts.schedule = &cosine;
     tiny_make(&a, d->exec, 1);

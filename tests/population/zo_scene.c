@@ -7,7 +7,7 @@
 
 net *zo_net(sw_exec *exec, bool image, uint64_t seed)
 {
-    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd", .lr = 0.01f};
+    const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.01f);
     net *n = net_new(image, &sgd);
     OK(sw_model_ready(n->model, exec, seed));
     return n;

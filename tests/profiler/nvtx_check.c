@@ -60,8 +60,8 @@ static void see_storage(void *to, const sw_plan_storage *s)
 
 void told_plan(told_run *run, sw_exec *exec, const sw_run_args *args)
 {
-    const sw_plan_visitor v = {
-        .size = sizeof v, .to = run, .op = see_op, .storage = see_storage};
+    const sw_plan_visitor v =
+        SW_OPTS(sw_plan_visitor, .to = run, .op = see_op, .storage = see_storage);
     memset(run, 0, sizeof *run);
     run->training = args->mode == SW_TRAIN;
     run->immediate = args->immediate != 0;
@@ -70,7 +70,7 @@ void told_plan(told_run *run, sw_exec *exec, const sw_run_args *args)
 
 void told_measured(told_run *run, const sw_exec *exec)
 {
-    sw_run_info info = {.size = sizeof info};
+    sw_run_info info = SW_OPTS(sw_run_info);
     SW_CHECK(sw_last_run(exec, &info) == SW_OK, "%s", sw_last_error());
     for (int i = 0; i < SW_PHASES; i++) {
         run->phase_peak[i] = info.phase[i].peak_bytes;

@@ -373,25 +373,19 @@ static void make_scoped(scopes_run *r, int immediate)
     CU_ASSERT_EQUAL_FATAL(sw_model_create(&r->model, "scopes"), SW_OK);
     r->up = sw_param_new(r->model, "up.weight", SW_F32, SW_SHAPE(NARROW, WIDE), "ones");
     r->in = (sw_array){SW_F32, SW_SHAPE(ROWS, NARROW), x};
-    r->args = (sw_run_args){.size = sizeof r->args,
-                            .fn = scoped,
-                            .user = &r->up,
-                            .models = &r->model,
-                            .n_models = 1,
-                            .inputs = &r->in,
-                            .n_inputs = 1,
-                            .mode = SW_EVAL,
-                            .immediate = immediate};
+    r->args =
+        SW_OPTS(sw_run_args, .fn = scoped, .user = &r->up, .models = &r->model, .n_models = 1,
+                .inputs = &r->in, .n_inputs = 1, .mode = SW_EVAL, .immediate = immediate);
 }
 
 static void run_scoped(const char *path, int immediate, uint32_t event_room)
 {
     static scopes_run r;
     sw_after(close_run, &r);
-    const sw_profile_opts profile = {
-        .size = sizeof profile, .path = path, .events = 1, .event_room = event_room};
+    const sw_profile_opts profile =
+        SW_OPTS(sw_profile_opts, .path = path, .events = 1, .event_room = event_room);
     CU_ASSERT_EQUAL_FATAL(sw_profile_create(&r.profile, &profile), SW_OK);
-    const sw_exec_opts opts = {.size = sizeof opts, .profile = r.profile};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .profile = r.profile);
     CU_ASSERT_EQUAL_FATAL(sw_exec_create(&r.exec, &opts), SW_OK);
     make_scoped(&r, immediate);
     uint64_t calls = 0;
@@ -463,10 +457,10 @@ static void a_run_that_counts_nothing_has_no_events(void)
 {
     sw_profile *profile = NULL;
     sw_exec *exec = NULL;
-    const sw_profile_opts popts = {
-        .size = sizeof popts, .path = sw_temp_path("none.jsonl"), .events = 1};
+    const sw_profile_opts popts =
+        SW_OPTS(sw_profile_opts, .path = sw_temp_path("none.jsonl"), .events = 1);
     CU_ASSERT_EQUAL_FATAL(sw_profile_create(&profile, &popts), SW_OK);
-    const sw_exec_opts opts = {.size = sizeof opts, .profile = profile, .no_phases = 1};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .profile = profile, .no_phases = 1);
     CU_ASSERT_EQUAL(sw_exec_create(&exec, &opts), SW_POISON ? SW_OK : SW_INVALID);
     SW_CHECK(SW_POISON || strstr(sw_last_error(), "no_phases") != NULL, "%s", sw_last_error());
     sw_exec_destroy(exec);
@@ -478,8 +472,8 @@ static void parts_are_no_longer_made(void)
     scopes_run r = {0};
     size_t least = 1;
     CU_ASSERT_EQUAL_FATAL(sw_exec_create(&r.exec, NULL), SW_OK);
-    const sw_profile_opts opts = {
-        .size = sizeof opts, .path = sw_temp_path("unbounded.jsonl"), .max_bytes = 1 << 20};
+    const sw_profile_opts opts =
+        SW_OPTS(sw_profile_opts, .path = sw_temp_path("unbounded.jsonl"), .max_bytes = 1 << 20);
     CU_ASSERT_EQUAL(sw_profile_create(&r.profile, &opts), SW_UNSUPPORTED);
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "max_bytes must be 0"));
     CU_ASSERT(r.profile == NULL && access(opts.path, F_OK) != 0);
@@ -505,19 +499,14 @@ static void each_way_of_an_immediate_run_is_recorded_once(void)
     const char *path = sw_temp_path("ways.jsonl");
     sw_profile *profile = NULL;
     sw_exec *exec = NULL;
-    const sw_profile_opts popts = {.size = sizeof popts, .path = path};
+    const sw_profile_opts popts = SW_OPTS(sw_profile_opts, .path = path);
     CU_ASSERT_EQUAL_FATAL(sw_profile_create(&profile, &popts), SW_OK);
-    const sw_exec_opts opts = {.size = sizeof opts, .profile = profile};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .profile = profile);
     CU_ASSERT_EQUAL_FATAL(sw_exec_create(&exec, &opts), SW_OK);
     const sw_array in = {SW_F32, SW_SHAPE(8), x};
     int n;
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = branching,
-                              .user = &n,
-                              .inputs = &in,
-                              .n_inputs = 1,
-                              .mode = SW_EVAL,
-                              .immediate = 1};
+    const sw_run_args args = SW_OPTS(sw_run_args, .fn = branching, .user = &n, .inputs = &in,
+                                     .n_inputs = 1, .mode = SW_EVAL, .immediate = 1);
     for (int round = 0; round < 2; round++)
         for (n = 1; n <= WAYS; n++)
             SW_CHECK(sw_run(exec, &args) == SW_OK, "%s", sw_last_error());

@@ -54,17 +54,17 @@ static rig *open_rig(const char *name, size_t budget)
     memset(&r, 0, sizeof r);
     sw_after(close_rig, &r);
     snprintf(r.path, sizeof r.path, "%s", sw_temp_path(name));
-    const sw_profile_opts profile = {.size = sizeof profile, .path = r.path};
+    const sw_profile_opts profile = SW_OPTS(sw_profile_opts, .path = r.path);
     if (budget > 0)
         CU_ASSERT_EQUAL_FATAL(sw_budget_create(&r.budget, budget), SW_OK);
     CU_ASSERT_EQUAL_FATAL(sw_profile_create(&r.profile, &profile), SW_OK);
-    const sw_exec_opts exec = {
-        .size = sizeof exec, .profile = r.profile, .budget = r.budget, .no_recompute = 1};
+    const sw_exec_opts exec =
+        SW_OPTS(sw_exec_opts, .profile = r.profile, .budget = r.budget, .no_recompute = 1);
     CU_ASSERT_EQUAL_FATAL(sw_exec_create(&r.exec, &exec), SW_OK);
     CU_ASSERT_EQUAL_FATAL(sw_model_create(&r.model, "net"), SW_OK);
     r.in = sw_linear_new(r.model, "in", COLS, HIDDEN);
     r.out = sw_linear_new(r.model, "out", HIDDEN, COLS);
-    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd", .lr = 0.01f};
+    const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.01f);
     CU_ASSERT_EQUAL_FATAL(sw_optimizer_create(&r.sgd, r.model, &sgd), SW_OK);
     for (int i = 0; i < ROWS * COLS; i++)
         r.values[i] = (float)(i % 11) * 0.1f;
@@ -74,15 +74,9 @@ static rig *open_rig(const char *name, size_t budget)
 
 static sw_status one_step(rig *r, int immediate)
 {
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = fit,
-                              .user = r,
-                              .models = &r->model,
-                              .n_models = 1,
-                              .inputs = &r->x,
-                              .n_inputs = 1,
-                              .immediate = immediate,
-                              .step = r->step++};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = fit, .user = r, .models = &r->model, .n_models = 1,
+                .inputs = &r->x, .n_inputs = 1, .immediate = immediate, .step = r->step++);
     return sw_run(r->exec, &args);
 }
 
@@ -295,14 +289,9 @@ static void twist(sw_ctx *ctx, void *user)
 static json_t *plan_of(rig *r, sw_step_fn *fn, void *user, const sw_array *x,
                        const json_t **plan, int64_t *live)
 {
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = fn,
-                              .user = user,
-                              .models = &r->model,
-                              .n_models = 1,
-                              .inputs = x,
-                              .n_inputs = 1,
-                              .mode = SW_EVAL};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = fn, .user = user, .models = &r->model, .n_models = 1,
+                .inputs = x, .n_inputs = 1, .mode = SW_EVAL);
     SW_CHECK(sw_run(r->exec, &args) == SW_OK, "%s", sw_last_error());
     size_t n;
     json_t *all = closed(r, "plan", found, 128, &n);
@@ -381,15 +370,10 @@ static void check_denied(const json_t *d)
 /* One byte less than the least that would do. */
 static void a_plan_over_its_budget_says_who_holds_it(void)
 {
-    sw_plan_info info = {.size = sizeof info};
+    sw_plan_info info = SW_OPTS(sw_plan_info);
     rig *r = open_rig("free.jsonl", 0);
-    sw_run_args args = {.size = sizeof args,
-                        .fn = fit,
-                        .user = r,
-                        .models = &r->model,
-                        .n_models = 1,
-                        .inputs = &r->x,
-                        .n_inputs = 1};
+    sw_run_args args = SW_OPTS(sw_run_args, .fn = fit, .user = r, .models = &r->model,
+                               .n_models = 1, .inputs = &r->x, .n_inputs = 1);
     CU_ASSERT_EQUAL_FATAL(sw_plan(r->exec, &args, &info), SW_OK);
     const size_t needed = info.model_bytes + info.arena_bytes;
     close_rig(r);

@@ -40,7 +40,7 @@ static void scoped_step(sw_ctx *c, void *user)
 /* The tests' first exec is number one to the tool: the one before is gone. */
 static sw_exec *exec_of(sw_nvtx_level level)
 {
-    const sw_exec_opts opts = {.size = sizeof opts, .seed = 11, .nvtx = level, .shares = 1};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 11, .nvtx = level, .shares = 1);
     sw_exec *exec = NULL;
     OK(sw_exec_create(&exec, &opts));
     CU_ASSERT_PTR_NOT_NULL_FATAL(exec);
@@ -129,7 +129,7 @@ static void phases_in_order(void)
     sw_run_args args = net_args(n, &b);
     args.fn = plain_step;
     OK(sw_run(exec, &args));
-    sw_run_info info = {.size = sizeof info};
+    sw_run_info info = SW_OPTS(sw_run_info);
     OK(sw_last_run(exec, &info));
     sw_exec_destroy(exec);
     size_t heard_n;
@@ -169,7 +169,7 @@ static void counters_are_the_shares(void)
     const sw_run_args args = net_args(n, &b);
     OK(sw_run(exec, &args));
     sw_seen_breakdown seen = {.n = 0};
-    sw_run_info info = {.size = sizeof info};
+    sw_run_info info = SW_OPTS(sw_run_info);
     OK(sw_last_shares(exec, sw_see_share, &seen));
     OK(sw_last_run(exec, &info));
     sw_exec_destroy(exec);
@@ -236,12 +236,11 @@ static void nothing_is_told(sw_exec_opts opts)
 
 static void off_is_silent(void)
 {
-    nothing_is_told((sw_exec_opts){.size = sizeof(sw_exec_opts), .nvtx = SW_NVTX_OFF});
+    nothing_is_told(SW_OPTS(sw_exec_opts, .nvtx = SW_NVTX_OFF));
     if (SW_POISON == 0) /* there phases are always counted */
-        nothing_is_told(
-            (sw_exec_opts){.size = sizeof(sw_exec_opts), .nvtx = SW_NVTX_OPS, .no_phases = 1});
+        nothing_is_told(SW_OPTS(sw_exec_opts, .nvtx = SW_NVTX_OPS, .no_phases = 1));
     sw_exec *exec = NULL;
-    const sw_exec_opts odd = {.size = sizeof odd, .nvtx = (sw_nvtx_level)4};
+    const sw_exec_opts odd = SW_OPTS(sw_exec_opts, .nvtx = (sw_nvtx_level)4);
     REFUSED(sw_exec_create(&exec, &odd), SW_INVALID, "SW_NVTX_OFF (got 4)");
 }
 
@@ -329,7 +328,7 @@ static void heaps_come_and_go(void)
     for (int order = 0; order < 6; order++) {
         nvtx_recorder_clear();
         sw_exec *exec[2] = {NULL, NULL};
-        const sw_exec_opts opts = {.size = sizeof opts};
+        const sw_exec_opts opts = SW_OPTS(sw_exec_opts);
         OK(sw_exec_create(&exec[0], &opts));
         OK(sw_exec_create(&exec[1], &opts));
         sw_model *model;
@@ -445,7 +444,7 @@ static void failed_runs_close_their_ranges(void)
  */
 static sw_status live_a_little(void)
 {
-    const sw_exec_opts opts = {.size = sizeof opts, .nvtx = SW_NVTX_OPS};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .nvtx = SW_NVTX_OPS);
     sw_exec *exec = NULL;
     sw_model *model = NULL;
     net n = {.image = false};
@@ -457,7 +456,7 @@ static sw_status live_a_little(void)
         n.f1 = sw_linear_new(model, "f1", NET_PIXELS, 24);
         n.f2 = sw_linear_new(model, "f2", 24, NET_CLASSES);
         n.factor = sw_knob_new(model, "factor", 1.0f);
-        const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd"};
+        const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd");
         status = sw_optimizer_create(&n.opt, model, &sgd);
     }
     const batch b = net_batch(false, 0, 9);

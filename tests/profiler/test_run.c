@@ -45,20 +45,16 @@ static fixture *open_fixture(const char *path, int op_clocks)
     static fixture f;
     memset(&f, 0, sizeof f);
     sw_after(close_fixture, &f);
-    const sw_profile_opts opts = {.size = sizeof opts,
-                                  .path = path,
-                                  .model = "net",
-                                  .batch = 24,
-                                  .seed = 5,
-                                  .data = "made up"};
+    const sw_profile_opts opts = SW_OPTS(sw_profile_opts, .path = path, .model = "net",
+                                         .batch = 24, .seed = 5, .data = "made up");
     CU_ASSERT_EQUAL_FATAL(sw_profile_create(&f.profile, &opts), SW_OK);
-    const sw_exec_opts exec = {
-        .size = sizeof exec, .profile = f.profile, .op_clocks = op_clocks};
+    const sw_exec_opts exec =
+        SW_OPTS(sw_exec_opts, .profile = f.profile, .op_clocks = op_clocks);
     CU_ASSERT_EQUAL_FATAL(sw_exec_create(&f.exec, &exec), SW_OK);
     CU_ASSERT_EQUAL_FATAL(sw_model_create(&f.model, "net"), SW_OK);
     f.a = sw_linear_new(f.model, "a", 7, 11);
     f.b = sw_linear_new(f.model, "b", 11, 3);
-    const sw_optimizer_opts adam = {.size = sizeof adam, .kind = "adam"};
+    const sw_optimizer_opts adam = SW_OPTS(sw_optimizer_opts, .kind = "adam");
     CU_ASSERT_EQUAL_FATAL(sw_optimizer_create(&f.optimizer, f.model, &adam), SW_OK);
     for (int i = 0; i < 24 * 7; i++)
         f.x[i] = (float)(i % 13) * 0.1f - 0.5f;
@@ -71,15 +67,8 @@ static fixture *open_fixture(const char *path, int op_clocks)
 
 static sw_run_args args_of(fixture *f, sw_mode mode, uint64_t step)
 {
-    return (sw_run_args){.size = sizeof(sw_run_args),
-                         .fn = step_function,
-                         .user = f,
-                         .models = &f->model,
-                         .n_models = 1,
-                         .inputs = f->in,
-                         .n_inputs = 2,
-                         .mode = mode,
-                         .step = step};
+    return SW_OPTS(sw_run_args, .fn = step_function, .user = f, .models = &f->model,
+                   .n_models = 1, .inputs = f->in, .n_inputs = 2, .mode = mode, .step = step);
 }
 
 static void run(fixture *f, sw_mode mode, uint64_t step, int immediate)
@@ -164,7 +153,7 @@ static void plans_add_up_and_steps_equal_them(void)
     const char *path = sw_temp_path("run.jsonl");
     fixture *f = open_fixture(path, 0);
     const sw_run_args ahead = args_of(f, SW_EVAL, 0);
-    sw_plan_info info = {.size = sizeof info};
+    sw_plan_info info = SW_OPTS(sw_plan_info);
     CU_ASSERT_EQUAL(sw_plan(f->exec, &ahead, &info), SW_OK);
     for (uint64_t i = 0; i < 6; i++)
         run(f, SW_TRAIN, i, 0);
@@ -229,7 +218,7 @@ static void execs_that_follow_each_other_are_told_apart(void)
 {
     const char *path = sw_temp_path("execs.jsonl");
     fixture *f = open_fixture(path, 0);
-    const sw_exec_opts opts = {.size = sizeof opts, .profile = f->profile};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .profile = f->profile);
     run(f, SW_TRAIN, 0, 0);
     for (int i = 1; i < 70; i++) {
         sw_exec_destroy(f->exec);
@@ -257,8 +246,8 @@ static void without_phases_the_plan_is_recorded(void)
     fixture *f = open_fixture(path, 0);
     sw_exec_destroy(f->exec);
     f->exec = NULL;
-    sw_exec_opts opts = {
-        .size = sizeof opts, .profile = f->profile, .no_phases = 1, .op_clocks = 1};
+    sw_exec_opts opts =
+        SW_OPTS(sw_exec_opts, .profile = f->profile, .no_phases = 1, .op_clocks = 1);
     CU_ASSERT_EQUAL(sw_exec_create(&f->exec, &opts), SW_INVALID);
     SW_CHECK(strstr(sw_last_error(), "no_phases") != NULL, "%s", sw_last_error());
     CU_ASSERT_PTR_NULL(f->exec);
@@ -283,7 +272,7 @@ static void witnesses_are_recorded_behind_their_plan(void)
     const char *path = sw_temp_path("witness.jsonl");
     fixture *f = open_fixture(path, 0);
     const sw_run_args args = args_of(f, SW_TRAIN, 0);
-    sw_witness_info info = {.size = sizeof info};
+    sw_witness_info info = SW_OPTS(sw_witness_info);
     SW_CHECK(sw_witness(f->exec, &args, SW_WITNESS_ACCESS | SW_WITNESS_DEATH, &info) == SW_OK,
              "%s", sw_last_error());
     run(f, SW_TRAIN, 0, 0);

@@ -21,9 +21,9 @@ int main(int argc, char **argv)
 {
     static float x[12 * 6], weights[128];
     static unsigned char t[12];
-    const sw_exec_opts opts = {
-        .size = sizeof opts, .threads = argc > 1 ? atoi(argv[1]) : 1, .seed = 7};
-    const sw_optimizer_opts how = {.size = sizeof how, .kind = "adamw", .lr = 0.01F};
+    const sw_exec_opts opts =
+        SW_OPTS(sw_exec_opts, .threads = argc > 1 ? atoi(argv[1]) : 1, .seed = 7);
+    const sw_optimizer_opts how = SW_OPTS(sw_optimizer_opts, .kind = "adamw", .lr = 0.01F);
     const sw_array inputs[] = {{SW_F32, SW_SHAPE(12, 6), x}, {SW_U8, SW_SHAPE(12), t}};
     sw_exec *exec = NULL;
     sw_model *m = NULL;
@@ -36,7 +36,7 @@ int main(int argc, char **argv)
     int bad = sw_exec_create(&exec, &opts) || sw_model_create(&m, "peer");
     fc1 = sw_linear_new(m, "fc1", 6, 16), fc2 = sw_linear_new(m, "fc2", 16, 3);
     bad = bad || sw_optimizer_create(&adam, m, &how) || sw_model_ready(m, exec, 3);
-    sw_run_args r = {.size = sizeof r, .fn = step, .user = adam, .models = &m, .n_models = 1};
+    sw_run_args r = SW_OPTS(sw_run_args, .fn = step, .user = adam, .models = &m, .n_models = 1);
     r.inputs = inputs, r.n_inputs = 2;
     for (int k = argc > 2 ? atoi(argv[2]) : 1; !bad && k > 0; k--, r.step++)
         bad = sw_run(exec, &r) || sw_metric_get(exec, "loss", &loss);

@@ -14,7 +14,7 @@ import support
 GENERATE = os.path.join(support.ROOT, "tools", "python", "generate.py")
 PACKAGE = os.path.join(support.ROOT, "tools", "python", "stepwell")
 # Macros that only C can have: attributes, and what returns from the function that it stands in.
-FOR_C = {"SW_API", "SW_MUST_USE", "SW_PRINTF", "SW_RESTRICT", "SW_FAIL", "SW_TRY"}
+FOR_C = {"SW_API", "SW_MUST_USE", "SW_PRINTF", "SW_RESTRICT", "SW_FAIL", "SW_TRY", "SW_OPTS", "SW_OPTS_OF"}
 
 
 def text(path):

@@ -17,7 +17,7 @@ static void end_net(void *arg)
 
 sw_exec *net_exec(const sw_exec_opts *opts)
 {
-    const sw_exec_opts usual = {.size = sizeof usual, .seed = 11};
+    const sw_exec_opts usual = SW_OPTS(sw_exec_opts, .seed = 11);
     sw_exec *exec = NULL;
     OK(sw_exec_create(&exec, opts != NULL ? opts : &usual));
     CU_ASSERT_PTR_NOT_NULL_FATAL(exec);
@@ -27,7 +27,7 @@ sw_exec *net_exec(const sw_exec_opts *opts)
 
 static void declare(net *n, const sw_optimizer_opts *opts)
 {
-    const sw_optimizer_opts usual = {.size = sizeof usual, .kind = "adam", .lr = 0.01f};
+    const sw_optimizer_opts usual = SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.01f);
     OK(sw_model_create(&n->model, "net"));
     if (n->image) {
         n->c1 = sw_conv2d_new(n->model, "c1", 1, 4, 3);
@@ -104,13 +104,8 @@ batch net_batch(bool image, int from, int n)
 
 sw_run_args net_args(net *n, const batch *b)
 {
-    return (sw_run_args){.size = sizeof(sw_run_args),
-                         .fn = net_step,
-                         .user = n,
-                         .models = &n->model,
-                         .n_models = 1,
-                         .inputs = b->in,
-                         .n_inputs = 2};
+    return SW_OPTS(sw_run_args, .fn = net_step, .user = n, .models = &n->model, .n_models = 1,
+                   .inputs = b->in, .n_inputs = 2);
 }
 
 double net_train(sw_exec *exec, net *n, const batch *b, int steps)

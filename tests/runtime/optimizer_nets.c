@@ -106,15 +106,9 @@ sw_run_args on_args(on_net *n)
     n->in[0] = (sw_array){SW_F32, SW_SCALAR, &n->x};
     for (int i = 0; i < ON_PARAMS; i++)
         n->in[1 + i] = (sw_array){SW_F32, SW_SCALAR, &n->factor[i]};
-    return (sw_run_args){.size = sizeof(sw_run_args),
-                         .fn = on_step,
-                         .user = n,
-                         .models = &n->model,
-                         .n_models = 1,
-                         .inputs = n->in,
-                         .n_inputs = 1 + ON_PARAMS,
-                         .variant =
-                             (uint64_t)(n->clip | n->accumulate << 1 | n->no_update << 2)};
+    return SW_OPTS(sw_run_args, .fn = on_step, .user = n, .models = &n->model, .n_models = 1,
+                   .inputs = n->in, .n_inputs = 1 + ON_PARAMS,
+                   .variant = (uint64_t)(n->clip | n->accumulate << 1 | n->no_update << 2));
 }
 
 sw_status on_run(sw_exec *exec, on_net *n, int step, bool immediate)

@@ -258,15 +258,10 @@ static sw_status declare_optimizer(random_life *l, int i)
 {
     const random_optimizer *o = &l->net->optimizer[i];
     sw_param params[RANDOM_PARAMS];
-    sw_optimizer_opts opts = {.size = sizeof opts,
-                              .kind = o->kind,
-                              .params = params,
-                              .lr = 0.001f,
-                              .weight_decay = o->weight_decay,
-                              .momentum = o->momentum,
-                              .nesterov = o->nesterov,
-                              .keep_gradients = o->keep || l->gradients,
-                              .release = o->release && !l->gradients};
+    sw_optimizer_opts opts = SW_OPTS(
+        sw_optimizer_opts, .kind = o->kind, .params = params, .lr = 0.001f,
+        .weight_decay = o->weight_decay, .momentum = o->momentum, .nesterov = o->nesterov,
+        .keep_gradients = o->keep || l->gradients, .release = o->release && !l->gradients);
     for (int p = 0; p < l->net->n_params; p++)
         if (l->net->param[p].optimizer == i)
             params[opts.n_params++] = l->param[p];
@@ -322,13 +317,7 @@ void random_life_end(random_life *l)
 sw_run_args random_life_args(random_life *l, uint64_t k)
 {
     l->updates = !l->net->twice || k % 2 == 1;
-    return (sw_run_args){.size = sizeof(sw_run_args),
-                         .fn = random_step,
-                         .user = l,
-                         .models = l->models,
-                         .n_models = l->net->n_models,
-                         .inputs = l->in,
-                         .n_inputs = 3,
-                         .variant = l->updates,
-                         .step = k};
+    return SW_OPTS(sw_run_args, .fn = random_step, .user = l, .models = l->models,
+                   .n_models = l->net->n_models, .inputs = l->in, .n_inputs = 3,
+                   .variant = l->updates, .step = k);
 }

@@ -150,7 +150,7 @@ static void declare_layers(rc_net *n)
 
 static sw_status declare_optimizers(rc_net *n)
 {
-    sw_optimizer_opts opts = {.size = sizeof opts, .kind = "adam", .lr = 0.01f};
+    sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.01f);
     if (n->kind == RC_ADVERSARIES) {
         SW_TRY(sw_optimizer_create(&n->opt[0], n->models[0], &opts));
         return sw_optimizer_create(&n->opt[1], n->models[1], &opts);
@@ -194,13 +194,7 @@ void rc_end(rc_net *n)
 
 sw_run_args rc_args(rc_net *n, uint64_t k)
 {
-    return (sw_run_args){.size = sizeof(sw_run_args),
-                         .fn = n->kind == RC_ADVERSARIES ? adversaries : step,
-                         .user = n,
-                         .models = n->models,
-                         .n_models = n->n_models,
-                         .inputs = n->data.in,
-                         .n_inputs = 2,
-                         .step = k,
-                         .data_bytes = n->data_bytes};
+    return SW_OPTS(sw_run_args, .fn = n->kind == RC_ADVERSARIES ? adversaries : step, .user = n,
+                   .models = n->models, .n_models = n->n_models, .inputs = n->data.in,
+                   .n_inputs = 2, .step = k, .data_bytes = n->data_bytes);
 }

@@ -61,10 +61,9 @@ static void make_model(saved_run *r, const saved_opts *o)
     r->f2 = sw_linear_new(r->model, "f2", width, CLASSES);
     r->seen = sw_state_new(r->model, "seen", SW_F32, SW_SHAPE(1));
     r->factor = sw_knob_new(r->model, "factor", 1.0f / MICRO);
-    const sw_optimizer_opts opts = {.size = sizeof opts,
-                                    .kind = o->kind != NULL ? o->kind : "adam",
-                                    .lr = 0.01f,
-                                    .keep_gradients = 1};
+    const sw_optimizer_opts opts =
+        SW_OPTS(sw_optimizer_opts, .kind = o->kind != NULL ? o->kind : "adam", .lr = 0.01f,
+                .keep_gradients = 1);
     OK(sw_optimizer_create(&r->opt, r->model, &opts));
 }
 
@@ -81,10 +80,9 @@ saved_run *saved_run_new(const saved_opts *opts)
     make_model(r, &o);
     OK(sw_dataset_synthetic(&r->set, o.samples > 0 ? o.samples : 100,
                             o.data_seed > 0 ? o.data_seed : 1));
-    const sw_loader_opts loader = {.size = sizeof loader,
-                                   .batch = o.rows > 0 ? o.rows : 16,
-                                   .seed = o.shuffle_seed > 0 ? o.shuffle_seed : 5,
-                                   .shuffle = 1};
+    const sw_loader_opts loader =
+        SW_OPTS(sw_loader_opts, .batch = o.rows > 0 ? o.rows : 16,
+                .seed = o.shuffle_seed > 0 ? o.shuffle_seed : 5, .shuffle = 1);
     OK(sw_loader_create(&r->loader, r->set, &loader));
     OK(sw_model_ready(r->model, r->exec, o.seed > 0 ? o.seed : 7));
     return r;
@@ -113,17 +111,10 @@ sw_status saved_run_try(saved_run *r)
 {
     int n = 0;
     const sw_array *inputs = next(r, &n);
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = r->micro + 1 == MICRO ? last_step : micro_step,
-                              .user = r,
-                              .models = &r->model,
-                              .n_models = 1,
-                              .inputs = inputs,
-                              .n_inputs = n,
-                              .mode = SW_TRAIN,
-                              .immediate = r->immediate,
-                              .step = r->step,
-                              .run = r->micro};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = r->micro + 1 == MICRO ? last_step : micro_step, .user = r,
+                .models = &r->model, .n_models = 1, .inputs = inputs, .n_inputs = n,
+                .mode = SW_TRAIN, .immediate = r->immediate, .step = r->step, .run = r->micro);
     sw_knob_set(sw_optimizer_lr(r->opt, 0), 0.01f / (1.0f + 0.1f * (float)r->step));
     SW_TRY(sw_run(r->exec, &args));
     r->micro = (r->micro + 1) % MICRO;
@@ -187,7 +178,7 @@ sw_checkpoint *saved_run_checkpoint(saved_run *r, const char *path,
 
 void saved_run_resume(saved_run *r, sw_checkpoint *checkpoint, const char *path)
 {
-    sw_checkpoint_found found = {.size = sizeof found};
+    sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
     OK(sw_checkpoint_find(checkpoint, path, &found));
     CU_ASSERT_EQUAL(found.found, 1);
     OK(sw_checkpoint_load(checkpoint));

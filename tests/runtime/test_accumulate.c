@@ -55,8 +55,8 @@ static void start(mean_net *n, sw_exec *exec, const char *kind, bool keep)
     n->f3 = sw_linear_new(n->model, "f3", HIDDEN, OUT);
     n->share = sw_knob_new(n->model, "share", keep ? 1.0f / N : 1.0f);
     n->max = sw_knob_new(n->model, "max", 0.5f);
-    const sw_optimizer_opts opts = {
-        .size = sizeof opts, .kind = kind, .lr = 0.02f, .keep_gradients = keep};
+    const sw_optimizer_opts opts =
+        SW_OPTS(sw_optimizer_opts, .kind = kind, .lr = 0.02f, .keep_gradients = keep);
     OK(sw_optimizer_create(&n->opt, n->model, &opts));
     OK(sw_model_ready(n->model, exec, 6));
 }
@@ -65,14 +65,9 @@ static sw_run_args args_of(mean_net *n, sw_array *in, int from, int rows)
 {
     in[0] = (sw_array){SW_F32, SW_SHAPE(rows, IN), x[from]};
     in[1] = (sw_array){SW_U8, SW_SHAPE(rows), y + from};
-    return (sw_run_args){.size = sizeof(sw_run_args),
-                         .fn = mean_step,
-                         .user = n,
-                         .models = &n->model,
-                         .n_models = 1,
-                         .inputs = in,
-                         .n_inputs = 2,
-                         .variant = (uint64_t)n->update | (uint64_t)n->accumulate << 1};
+    return SW_OPTS(sw_run_args, .fn = mean_step, .user = n, .models = &n->model, .n_models = 1,
+                   .inputs = in, .n_inputs = 2,
+                   .variant = (uint64_t)n->update | (uint64_t)n->accumulate << 1);
 }
 
 static void fill_data(void)
@@ -141,7 +136,7 @@ static void memory_is_that_of_a_small_batch(void)
     sw_exec *exec = net_exec(NULL);
     mean_net plain, kept;
     sw_array in[2];
-    sw_plan_info large = {.size = sizeof large}, small = {.size = sizeof small}, micro = small,
+    sw_plan_info large = SW_OPTS(sw_plan_info), small = SW_OPTS(sw_plan_info), micro = small,
                  last = small;
     start(&plain, exec, "sgd", false);
     start(&kept, exec, "sgd", true);
@@ -167,7 +162,7 @@ static void memory_is_that_of_a_small_batch(void)
     CU_ASSERT(micro.peak_bytes - micro.model_bytes < large.peak_bytes - large.model_bytes);
     /* And so it is when it runs. */
     double loss;
-    sw_run_info info = {.size = sizeof info};
+    sw_run_info info = SW_OPTS(sw_run_info);
     for (int step = 0; step < 2; step++)
         step_small(exec, &kept, &loss);
     OK(sw_last_run(exec, &info));

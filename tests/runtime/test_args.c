@@ -66,7 +66,7 @@ static void bad_run_arguments(void)
     REFUSED(sw_last_run(exec, &info), SW_INVALID, "size");
     CU_ASSERT_EQUAL(n->times_called, 0);
     OK(sw_run(exec, &good));
-    sw_run_args empty = {.size = sizeof empty, .fn = nothing};
+    sw_run_args empty = SW_OPTS(sw_run_args, .fn = nothing);
     OK(sw_run(exec, &empty)); /* no op at all is a program too */
     empty.immediate = 1;
     OK(sw_run(exec, &empty));
@@ -80,15 +80,13 @@ static void bad_exec_options(void)
         const char *part;
     } bad[] = {
         {{.size = 0}, SW_INVALID, "size"},
-        {{.size = sizeof(sw_exec_opts), .threads = -1},
-         SW_INVALID,
-         "threads must be 1 to 256 (got -1)"},
-        {{.size = sizeof(sw_exec_opts), .threads = 257}, SW_INVALID, "(got 257)"},
-        {{.size = sizeof(sw_exec_opts), .device = "cuda:9999"}, SW_DEVICE, "CUDA"},
-        {{.size = sizeof(sw_exec_opts), .device = "cuda:x"}, SW_INVALID, "'cuda:x'"},
-        {{.size = sizeof(sw_exec_opts), .device = "sim"}, SW_DEVICE, "'sim'"},
-        {{.size = sizeof(sw_exec_opts), .device = "abacus"}, SW_INVALID, "'abacus'"},
-        {{.size = sizeof(sw_exec_opts), .isa = "mmx"}, SW_INVALID, "'mmx'"},
+        {SW_OPTS(sw_exec_opts, .threads = -1), SW_INVALID, "threads must be 1 to 256 (got -1)"},
+        {SW_OPTS(sw_exec_opts, .threads = 257), SW_INVALID, "(got 257)"},
+        {SW_OPTS(sw_exec_opts, .device = "cuda:9999"), SW_DEVICE, "CUDA"},
+        {SW_OPTS(sw_exec_opts, .device = "cuda:x"), SW_INVALID, "'cuda:x'"},
+        {SW_OPTS(sw_exec_opts, .device = "sim"), SW_DEVICE, "'sim'"},
+        {SW_OPTS(sw_exec_opts, .device = "abacus"), SW_INVALID, "'abacus'"},
+        {SW_OPTS(sw_exec_opts, .isa = "mmx"), SW_INVALID, "'mmx'"},
     };
     sw_exec *exec = NULL;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
@@ -289,10 +287,10 @@ static void take(sw_exec *exec, const char *name, float *to)
 static void random_streams_have_names_and_counters(void)
 {
     sw_exec *exec = net_exec(NULL);
-    const sw_exec_opts other_seed = {.size = sizeof other_seed, .seed = 12};
+    const sw_exec_opts other_seed = SW_OPTS(sw_exec_opts, .seed = 12);
     sw_exec *second = net_exec(&other_seed);
     float a[256], x[256];
-    sw_run_args args = {.size = sizeof args, .fn = draw, .step = 5, .run = 2};
+    sw_run_args args = SW_OPTS(sw_run_args, .fn = draw, .step = 5, .run = 2);
     OK(sw_run(exec, &args));
     take(exec, "a", a);
     take(exec, "b", x);
@@ -341,7 +339,7 @@ static void items_are_for_immediate_mode(void)
     static const float x[2] = {1, 4};
     const sw_array in = {SW_F32, SW_SHAPE(2), x};
     sw_exec *exec = net_exec(NULL);
-    sw_run_args args = {.size = sizeof args, .fn = look, .inputs = &in, .n_inputs = 1};
+    sw_run_args args = SW_OPTS(sw_run_args, .fn = look, .inputs = &in, .n_inputs = 1);
     REFUSED(sw_run(exec, &args), SW_UNSUPPORTED, "sw_item");
     args.immediate = 1;
     items[2] = 77;
@@ -369,13 +367,9 @@ static void phases_can_be_set(void)
     sw_exec *exec = net_exec(NULL);
     for (int k = 0; k < 2; k++) {
         bool set = k == 1;
-        sw_plan_info plan = {.size = sizeof plan};
-        const sw_run_args args = {.size = sizeof args,
-                                  .fn = phased,
-                                  .user = &set,
-                                  .inputs = &in,
-                                  .n_inputs = 1,
-                                  .variant = (uint64_t)k};
+        sw_plan_info plan = SW_OPTS(sw_plan_info);
+        const sw_run_args args = SW_OPTS(sw_run_args, .fn = phased, .user = &set, .inputs = &in,
+                                         .n_inputs = 1, .variant = (uint64_t)k);
         OK(sw_plan(exec, &args, &plan));
         CU_ASSERT_EQUAL(plan.phase[SW_LOSS].peak_bytes > 0, set);
         CU_ASSERT(plan.phase[SW_FORWARD].peak_bytes > 0);

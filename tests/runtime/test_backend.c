@@ -174,7 +174,7 @@ static void drop_exec(void *exec)
 
 static sw_exec *exec_on_third(void)
 {
-    const sw_exec_opts opts = {.size = sizeof opts, .seed = 11, .threads = 1};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 11, .threads = 1);
     sw_exec *exec = NULL;
     memset(&seen, 0, sizeof seen);
     third = swi_backend_cpu;
@@ -220,7 +220,7 @@ static void a_third_table_runs_programs(void)
     sw_exec *exec = exec_on_third(), *cpu = net_exec(NULL);
     net *n = net_new(false, NULL), *same = net_new(false, NULL);
     const batch b = net_batch(false, 0, 20);
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     sw_array logits;
     CU_ASSERT_EQUAL(seen.opened, 1);
     CU_ASSERT_EQUAL(seen.shared, 1);

@@ -7,11 +7,8 @@
 
 static sw_exec *keeping(int threads, int no_inplace)
 {
-    const sw_exec_opts opts = {.size = sizeof opts,
-                               .threads = threads,
-                               .seed = 11,
-                               .no_inplace = no_inplace,
-                               .shares = 1};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .threads = threads, .seed = 11,
+                                      .no_inplace = no_inplace, .shares = 1);
     return net_exec(&opts);
 }
 
@@ -96,8 +93,8 @@ static void check_shares(sw_exec *exec, const net *n, const sw_run_args *args)
 {
     static listing l;
     l = (listing){.n = 0};
-    const sw_plan_visitor v = {
-        .size = sizeof v, .to = &l, .op = see_op, .storage = see_storage};
+    const sw_plan_visitor v =
+        SW_OPTS(sw_plan_visitor, .to = &l, .op = see_op, .storage = see_storage);
     OK(sw_plan_visit(exec, args, &v));
     uint32_t top = 0;
     for (uint32_t t = 1; t < l.n_ops; t++)
@@ -146,7 +143,7 @@ static void shares_add_up_to_the_peak(void)
         sw_run_args args = net_args(n, &b);
         for (int eval = 0; eval < 2; eval++) {
             args.mode = eval ? SW_EVAL : SW_TRAIN;
-            sw_plan_info info = {.size = sizeof info};
+            sw_plan_info info = SW_OPTS(sw_plan_info);
             OK(sw_plan(exec, &args, &info));
             const sw_seen_breakdown seen = planned(exec, &args);
             check_sums(&seen, info.peak_bytes);
@@ -160,7 +157,7 @@ static void shares_add_up_to_the_peak(void)
 static void compare(sw_exec *exec, const sw_run_args *args, const char *what)
 {
     char why[300];
-    sw_run_info run = {.size = sizeof run};
+    sw_run_info run = SW_OPTS(sw_run_info);
     const sw_seen_breakdown said = planned(exec, args);
     OK(sw_run(exec, args));
     OK(sw_last_run(exec, &run));
@@ -177,10 +174,9 @@ static void runs_have_the_shares_of_their_plans(void)
     static const int rows[] = {32, 5, 1};
     for (int i = 0; i < 12; i++) {
         const bool image = i % 2 == 1;
-        const sw_optimizer_opts opts = {.size = sizeof opts,
-                                        .kind = kinds[i / 2 % 3],
-                                        .keep_gradients = i >= 6,
-                                        .release = i == 2 || i == 5};
+        const sw_optimizer_opts opts =
+            SW_OPTS(sw_optimizer_opts, .kind = kinds[i / 2 % 3], .keep_gradients = i >= 6,
+                    .release = i == 2 || i == 5);
         sw_exec *exec = keeping(1 + i % 3, i % 5 == 4);
         net *n = net_new(image, &opts);
         n->clip = !opts.release;
@@ -214,7 +210,7 @@ static void scoped_step(sw_ctx *ctx, void *user)
 /* By hand: what a layer and a role hold of a small network. */
 static void shares_have_names_and_bytes(void)
 {
-    const sw_optimizer_opts opts = {.size = sizeof opts, .kind = "sgd", .momentum = 0.5f};
+    const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .momentum = 0.5f);
     sw_exec *exec = keeping(1, 0);
     net *n = net_new(false, &opts);
     const batch b = net_batch(false, 0, 10);
@@ -307,7 +303,7 @@ static void what_was_not_measured_is_refused(void)
     asking a = {.exec = exec, .inside = SW_OK};
     OK(sw_last_shares(exec, ask_again, &a));
     CU_ASSERT_EQUAL(a.inside, SW_BUSY);
-    const sw_exec_opts both = {.size = sizeof both, .shares = 1, .no_phases = 1};
+    const sw_exec_opts both = SW_OPTS(sw_exec_opts, .shares = 1, .no_phases = 1);
     sw_exec *none = NULL;
     REFUSED(sw_exec_create(&none, &both), SW_INVALID, "no_phases");
     args.mode = (sw_mode)7;
@@ -324,7 +320,7 @@ static void noting_calls_no_heap_after_warm_up(void)
     net *n = net_new(true, NULL);
     const batch b = net_batch(true, 0, 8);
     sw_run_args args = net_args(n, &b);
-    sw_run_info run = {.size = sizeof run};
+    sw_run_info run = SW_OPTS(sw_run_info);
     for (int i = 0; i < 4; i++) {
         OK(sw_run(exec, &args));
         OK(sw_last_run(exec, &run));

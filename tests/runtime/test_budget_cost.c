@@ -41,7 +41,7 @@ static void end_model(void *model)
  * higher. With a budget updates are released. */
 static void begin(head *h, int layers)
 {
-    const sw_optimizer_opts opts = {.size = sizeof opts, .kind = "sgd", .lr = 0.5f};
+    const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.5f);
     *h = (head){.layers = layers};
     OK(sw_model_create(&h->model, "head"));
     sw_after(end_model, h->model);
@@ -65,13 +65,8 @@ static sw_run_args args_of(head *h, sw_array *inputs)
         labels[i] = (int32_t)(i * 13 % CLASSES);
     inputs[0] = (sw_array){SW_F32, SW_SHAPE(ROWS, WIDTH), x};
     inputs[1] = (sw_array){SW_I32, SW_SHAPE(ROWS), labels};
-    return (sw_run_args){.size = sizeof(sw_run_args),
-                         .fn = step,
-                         .user = h,
-                         .models = &h->model,
-                         .n_models = 1,
-                         .inputs = inputs,
-                         .n_inputs = 2};
+    return SW_OPTS(sw_run_args, .fn = step, .user = h, .models = &h->model, .n_models = 1,
+                   .inputs = inputs, .n_inputs = 2);
 }
 
 /* bytes 0: no budget. */
@@ -81,10 +76,10 @@ static sw_status plan_of(const sw_run_args *args, size_t bytes, bool tiles, sw_p
     sw_exec *exec;
     if (bytes > 0)
         OK(sw_budget_create(&budget, bytes));
-    const sw_exec_opts opts = {
-        .size = sizeof opts, .seed = 1, .budget = budget, .no_tiles = !tiles};
+    const sw_exec_opts opts =
+        SW_OPTS(sw_exec_opts, .seed = 1, .budget = budget, .no_tiles = !tiles);
     OK(sw_exec_create(&exec, &opts));
-    *plan = (sw_plan_info){.size = sizeof *plan};
+    *plan = SW_OPTS(sw_plan_info);
     const sw_status status = sw_plan(exec, args, plan);
     sw_exec_destroy(exec);
     sw_budget_destroy(budget);
@@ -180,8 +175,8 @@ static void deep_step(sw_ctx *ctx, void *user)
 
 static void begin_deep(deep *d)
 {
-    const sw_optimizer_opts opts = {
-        .size = sizeof opts, .kind = "sgd", .lr = 0.1f, .release = 1};
+    const sw_optimizer_opts opts =
+        SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.1f, .release = 1);
     OK(sw_model_create(&d->model, "deep"));
     sw_after(end_model, d->model);
     for (int k = 0; k < DEEP_LAYERS; k++) {
@@ -200,13 +195,9 @@ static void the_least_budget_costs_what_is_proved(void)
     sw_plan_info plan;
     begin_deep(&d);
     const sw_array input = {SW_F32, SW_SHAPE(ROWS, WIDE), NULL};
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = deep_step,
-                              .user = &d,
-                              .models = &d.model,
-                              .n_models = 1,
-                              .inputs = &input,
-                              .n_inputs = 1};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = deep_step, .user = &d, .models = &d.model, .n_models = 1,
+                .inputs = &input, .n_inputs = 1);
     CU_ASSERT_EQUAL(plan_of(&args, 1, true, &plan), SW_NOMEM);
     OK(plan_of(&args, charged(&plan), true, &plan));
     sw_note("%u of %u ops run again, %.3f times the least that is proved", plan.n_repeats,

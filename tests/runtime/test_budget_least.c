@@ -38,10 +38,8 @@ static setting drawn(uint64_t seed)
     for (int i = 0; i < s.n_loaders; i++) {
         const int64_t rows = 1 + (int64_t)sw_dice_below(&dice, 60);
         const int slots = 1 + (int)sw_dice_below(&dice, 4);
-        s.loader[i] = (sw_loader_opts){.size = sizeof s.loader[i],
-                                       .batch = rows,
-                                       .slots = slots,
-                                       .inline_fill = slots == 4 ? -1 : slots == 3};
+        s.loader[i] = SW_OPTS(sw_loader_opts, .batch = rows, .slots = slots,
+                              .inline_fill = slots == 4 ? -1 : slots == 3);
     }
     s.later = s.n_loaders > 0 && sw_dice_below(&dice, 2) == 0;
     s.told = sw_dice_below(&dice, 2) == 0;
@@ -70,7 +68,7 @@ static sw_status add_loader(const setting *s, scene *to, int i)
  * budget. */
 static sw_status add_neighbour(const setting *s, scene *to)
 {
-    const sw_optimizer_opts opts = {.size = sizeof opts, .kind = "adam", .lr = 0.01f};
+    const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.01f);
     const batch b = net_batch(false, 0, 20);
     net *n = &to->neighbour;
     SW_TRY(sw_model_create(&n->model, "neighbour"));
@@ -79,7 +77,7 @@ static sw_status add_neighbour(const setting *s, scene *to)
     n->factor = sw_knob_new(n->model, "factor", 1.0f);
     SW_TRY(sw_optimizer_create(&n->opt, n->model, &opts));
     const sw_run_args args = net_args(n, &b);
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     sw_exec *exec = s->same_exec ? to->exec : to->other;
     return s->ran ? sw_run(exec, &args) : sw_plan(exec, &args, &plan);
 }
@@ -89,8 +87,8 @@ static sw_status build(const setting *s, size_t limit, scene *to)
     *to = (scene){0};
     SW_TRY(sw_budget_create(&to->budget, limit));
     const bool shrinks = s->recompute && !(s->neighbour && s->same_exec);
-    sw_exec_opts opts = {
-        .size = sizeof opts, .seed = 5, .budget = to->budget, .no_recompute = !shrinks};
+    sw_exec_opts opts =
+        SW_OPTS(sw_exec_opts, .seed = 5, .budget = to->budget, .no_recompute = !shrinks);
     SW_TRY(sw_exec_create(&to->exec, &opts));
     opts.no_recompute = 1;
     SW_TRY(sw_exec_create(&to->other, &opts));
@@ -153,7 +151,7 @@ static size_t slots_of(const setting *s)
 static void all_of_it_runs(const setting *s, scene *at)
 {
     sw_run_args args = args_of(s, at);
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     if (!seed_well(sw_plan(at->exec, &args, &plan), "what was said"))
         return;
     if (s->n_loaders > 0)
@@ -171,7 +169,7 @@ static size_t refused_in(const setting *s, size_t limit)
 {
     scene at;
     size_t bytes = 0;
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     if (seed_well(build(s, limit, &at), "what was there before")) {
         const sw_run_args args = args_of(s, &at);
         const size_t used = sw_budget_used(at.budget);
@@ -243,12 +241,12 @@ static void loaders_count_in_totals_by_themselves(void)
     sw_after(end_samples, samples);
     OK(sw_budget_create(&budget, (size_t)1 << 30));
     sw_after(end_budget, budget);
-    const sw_loader_opts opts = {
-        .size = sizeof opts, .batch = 20, .budget = budget, .inline_fill = -1};
+    const sw_loader_opts opts =
+        SW_OPTS(sw_loader_opts, .batch = 20, .budget = budget, .inline_fill = -1);
     OK(sw_loader_create(&kept, samples, &opts));
     sw_after(end_loader, kept);
     OK(sw_loader_create(&gone, samples, &opts));
-    const sw_exec_opts in = {.size = sizeof in, .budget = budget};
+    const sw_exec_opts in = SW_OPTS(sw_exec_opts, .budget = budget);
     const size_t one = sw_loader_bytes(kept);
     CU_ASSERT_EQUAL(one,
                     bytes_of(&(sw_loader_opts){.batch = 20, .slots = 3, .inline_fill = -1}));
@@ -256,7 +254,7 @@ static void loaders_count_in_totals_by_themselves(void)
         net *n = net_new(false, NULL);
         sw_exec *exec = net_exec(&in);
         sw_run_args args = net_args(n, &b);
-        sw_plan_info plan = {.size = sizeof plan};
+        sw_plan_info plan = SW_OPTS(sw_plan_info);
         OK(sw_plan(exec, &args, &plan));
         CU_ASSERT_EQUAL(plan.data_bytes, i == 0 ? 2 * one : one);
         CU_ASSERT_EQUAL(plan.total_bytes,

@@ -132,14 +132,14 @@ static void models_of_one_name_are_stacked(void)
         these[i] = others[i]->model;
     }
     sw_checkpoint *c;
-    sw_checkpoint_opts opts = {
-        .size = sizeof opts, .path = path, .models = models, .n_models = MEMBERS + 1};
+    sw_checkpoint_opts opts =
+        SW_OPTS(sw_checkpoint_opts, .path = path, .models = models, .n_models = MEMBERS + 1);
     OK(sw_checkpoint_create(&c, runs[0]->exec, &opts));
     OK(sw_checkpoint_save(c, 1));
     sw_checkpoint_destroy(c);
     opts.path = NULL;
     opts.models = these;
-    sw_checkpoint_found found = {.size = sizeof found};
+    sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
     OK(sw_checkpoint_create(&c, others[0]->exec, &opts));
     OK(sw_checkpoint_find(c, path, &found));
     OK(sw_checkpoint_load(c));
@@ -183,7 +183,7 @@ static void refused_for(const saved_opts *opts, const char *part)
 {
     saved_run *run = saved_run_new(opts), *same = saved_run_new(opts);
     sw_checkpoint *c = saved_run_checkpoint(run, NULL, NULL);
-    sw_checkpoint_found found = {.size = sizeof found};
+    sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
     saved_run_steps(run, 1);
     saved_run_steps(same, 1);
     OK(sw_checkpoint_find(c, saved_path, &found));
@@ -216,7 +216,7 @@ static void misuse_is_refused(void)
     save_plain();
     saved_run *run = saved_run_new(NULL);
     sw_checkpoint *c = saved_run_checkpoint(run, NULL, NULL), *none;
-    sw_checkpoint_found found = {.size = sizeof found};
+    sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
     const void *bytes;
     size_t n;
     char text[700];
@@ -245,10 +245,9 @@ static void misuse_is_refused(void)
     CU_ASSERT(n == 0 && bytes == NULL);
     found.size = 1;
     REFUSED(sw_checkpoint_find(c, saved_path, &found), SW_INVALID, "sw_checkpoint_found");
-    sw_checkpoint_opts opts = {.size = sizeof opts, .n_models = 1};
+    sw_checkpoint_opts opts = SW_OPTS(sw_checkpoint_opts, .n_models = 1);
     REFUSED(sw_checkpoint_create(&none, run->exec, &opts), SW_INVALID, "models not NULL");
-    opts = (sw_checkpoint_opts){
-        .size = sizeof opts, .models = &run->model, .n_models = 1, .keep = -1};
+    opts = SW_OPTS(sw_checkpoint_opts, .models = &run->model, .n_models = 1, .keep = -1);
     REFUSED(sw_checkpoint_create(&none, run->exec, &opts), SW_INVALID, "keep");
     saved_checkpoint_end(c);
     if (!SW_SANITIZED) /* a sanitizer finds it by itself */
@@ -262,10 +261,8 @@ static void one_saves_to_a_path(void)
     NEEDS_CHECKSUMS();
     saved_run *run = saved_run_new(NULL);
     sw_checkpoint *c = saved_run_checkpoint(run, sw_temp_path("held"), NULL), *other;
-    sw_checkpoint_opts opts = {.size = sizeof opts,
-                               .path = sw_temp_path("held"),
-                               .models = &run->model,
-                               .n_models = 1};
+    sw_checkpoint_opts opts = SW_OPTS(sw_checkpoint_opts, .path = sw_temp_path("held"),
+                                      .models = &run->model, .n_models = 1);
     REFUSED(sw_checkpoint_create(&other, run->exec, &opts), SW_BUSY, "held");
     const pid_t child = fork();
     if (child == 0) {
@@ -299,10 +296,8 @@ static void the_copy_is_in_the_budget(void)
     CU_ASSERT(sw_checkpoint_bytes(c) == model_bytes &&
               sw_budget_used(budget) - before == model_bytes);
     sw_checkpoint *more;
-    sw_checkpoint_opts opts = {.size = sizeof opts,
-                               .path = sw_temp_path("more"),
-                               .models = &run->model,
-                               .n_models = 1};
+    sw_checkpoint_opts opts = SW_OPTS(sw_checkpoint_opts, .path = sw_temp_path("more"),
+                                      .models = &run->model, .n_models = 1);
     OK(sw_checkpoint_create(&more, run->exec, &opts));
     opts.path = sw_temp_path("most");
     sw_checkpoint *most;
@@ -344,7 +339,7 @@ static void a_save_without_a_copy_is_the_same_file(void)
 /* Is the newest at `path` whole, and of step 1 or 2? */
 static bool newest_is_whole(saved_run *run, const char *path)
 {
-    sw_checkpoint_found found = {.size = sizeof found};
+    sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
     sw_checkpoint *c = saved_run_checkpoint(run, NULL, NULL);
     const bool whole = sw_checkpoint_find(c, path, &found) == SW_OK && found.found == 1 &&
                        found.generation == 0 && (found.step == 1 || found.step == 2);
@@ -396,7 +391,7 @@ static void every_call_of_a_load_can_fail(void)
         saved_run *run = saved_run_new(&(saved_opts){.seed = 50});
         saved_run *same = saved_run_new(&(saved_opts){.seed = 50});
         sw_checkpoint *c = saved_run_checkpoint(run, NULL, NULL);
-        sw_checkpoint_found found = {.size = sizeof found};
+        sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
         uint64_t k = 0;
         for (bool hit = true; hit; k++) {
             sw_fault_plan(kinds[i], k, SW_FAULT_ONCE);
@@ -438,7 +433,7 @@ static void what_must_be_synced_first_may_fail_the_save(void)
                              &(sw_checkpoint_opts){.before = refuse, .user = &called});
     saving = c;
     CU_ASSERT(sw_checkpoint_save(c, 2) == SW_STOPPED && called == 1);
-    sw_checkpoint_info info = {.size = sizeof info};
+    sw_checkpoint_info info = SW_OPTS(sw_checkpoint_info);
     OK(sw_checkpoint_describe(c, &info));
     CU_ASSERT(info.failed == 1 && info.saved == 0 && info.last == SW_STOPPED && !info.busy);
     saved_checkpoint_end(c);
@@ -476,7 +471,7 @@ static void a_damaged_generation_is_passed_over_and_named(void)
         CU_ASSERT_EQUAL(sw_file_taken(name), i < 3);
     }
     flip(path, 5000);
-    sw_checkpoint_found found = {.size = sizeof found};
+    sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
     c = saved_run_checkpoint(run, path, &(sw_checkpoint_opts){.keep = 2});
     OK(sw_checkpoint_find(c, NULL, &found));
     CU_ASSERT(found.found == 1 && found.generation == 1 && found.step == 4);
@@ -503,7 +498,7 @@ static void a_save_that_is_being_written_is_waited_for(void)
     NEEDS_CHECKSUMS();
     saved_run *run = saved_run_new(&(saved_opts){.width = sw_tests_full() ? 3000 : 1000});
     sw_checkpoint *c = saved_run_checkpoint(run, sw_temp_path("busy"), NULL);
-    sw_checkpoint_info info = {.size = sizeof info};
+    sw_checkpoint_info info = SW_OPTS(sw_checkpoint_info);
     int busy = 0;
     for (uint64_t step = 1; step <= 8; step++) {
         sw_status status;

@@ -25,8 +25,8 @@ static const char *name_of(char *to, size_t bytes, const char *what)
 static sw_status make(sw_checkpoint **out, saved_run *run, const char *path,
                       sw_model *const *models, int n)
 {
-    const sw_checkpoint_opts opts = {
-        .size = sizeof opts, .path = path, .models = models, .n_models = n};
+    const sw_checkpoint_opts opts =
+        SW_OPTS(sw_checkpoint_opts, .path = path, .models = models, .n_models = n);
     return sw_checkpoint_create(out, run->exec, &opts);
 }
 
@@ -124,7 +124,7 @@ static void the_bytes_of_a_file_are_those_of_all_of_it(void)
     saved_run *run = saved_run_new(NULL);
     char path[1000];
     struct stat st;
-    sw_checkpoint_info info = {.size = sizeof info};
+    sw_checkpoint_info info = SW_OPTS(sw_checkpoint_info);
     sw_checkpoint *c = saved_run_checkpoint(run, name_of(path, sizeof path, "bytes"), NULL);
     OK(sw_checkpoint_save(c, 1));
     OK(sw_checkpoint_describe(c, &info));
@@ -153,7 +153,7 @@ static void loading_gives_up_what_was_taken(void)
 {
     NEEDS_CHECKSUMS();
     saved_run *run = saved_run_new(NULL);
-    sw_checkpoint_found found = {.size = sizeof found};
+    sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
     char path[1000];
     sw_checkpoint *c = saved_run_checkpoint(run, name_of(path, sizeof path, "gives up"), NULL);
     saved_run_steps(run, 1);
@@ -225,18 +225,16 @@ static bool walk(random_life *life, sw_exec *exec, uint64_t from, uint64_t to, b
 static sw_checkpoint *checkpoint_of(random_life *life, sw_exec *exec, const char *path)
 {
     sw_checkpoint *c = NULL;
-    const sw_checkpoint_opts opts = {.size = sizeof opts,
-                                     .path = path,
-                                     .models = life->models,
-                                     .n_models = seed_net.n_models,
-                                     .no_copy = seed_net.seed % 2 == 0};
+    const sw_checkpoint_opts opts =
+        SW_OPTS(sw_checkpoint_opts, .path = path, .models = life->models,
+                .n_models = seed_net.n_models, .no_copy = seed_net.seed % 2 == 0);
     return seed_well(sw_checkpoint_create(&c, exec, &opts), "create") ? c : NULL;
 }
 
 static bool go_on(random_life *from, random_life *life, sw_exec *exec, uint64_t step)
 {
     const char *path = sw_temp_path("random");
-    sw_checkpoint_found found = {.size = sizeof found};
+    sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
     sw_checkpoint *c = checkpoint_of(from, planned, path);
     bool well = c != NULL && seed_well(sw_checkpoint_save(c, step), "save");
     sw_checkpoint_destroy(c);
@@ -273,12 +271,10 @@ static void one_goes_on(void)
 static void random_networks_go_on(void)
 {
     NEEDS_CHECKSUMS();
-    planned = net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .seed = 5});
-    others[0] =
-        net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .seed = 5, .threads = 3});
-    others[1] = net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .seed = 5});
-    others[2] = net_exec(&(sw_exec_opts){
-        .size = sizeof(sw_exec_opts), .seed = 5, .no_inplace = 1, .no_rebuild = 1});
+    planned = net_exec(&SW_OPTS(sw_exec_opts, .seed = 5));
+    others[0] = net_exec(&SW_OPTS(sw_exec_opts, .seed = 5, .threads = 3));
+    others[1] = net_exec(&SW_OPTS(sw_exec_opts, .seed = 5));
+    others[2] = net_exec(&SW_OPTS(sw_exec_opts, .seed = 5, .no_inplace = 1, .no_rebuild = 1));
     seed_each(60, 2000, one_goes_on);
 }
 

@@ -37,8 +37,8 @@ static void end_model(void *model)
 
 static void begin(head *h, int64_t classes)
 {
-    const sw_optimizer_opts opts = {
-        .size = sizeof opts, .kind = "sgd", .lr = 0.5f, .release = 1};
+    const sw_optimizer_opts opts =
+        SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.5f, .release = 1);
     *h = (head){.classes = classes};
     OK(sw_model_create(&h->model, "head"));
     sw_after(end_model, h->model);
@@ -58,13 +58,8 @@ static sw_run_args args_of(head *h, sw_array *inputs, int64_t rows)
         labels[i] = (int32_t)(i * 13 % h->classes);
     inputs[0] = (sw_array){SW_F32, SW_SHAPE(rows, WIDTH), x};
     inputs[1] = (sw_array){SW_I32, SW_SHAPE(rows), labels};
-    return (sw_run_args){.size = sizeof(sw_run_args),
-                         .fn = step,
-                         .user = h,
-                         .models = &h->model,
-                         .n_models = 1,
-                         .inputs = inputs,
-                         .n_inputs = 2};
+    return SW_OPTS(sw_run_args, .fn = step, .user = h, .models = &h->model, .n_models = 1,
+                   .inputs = inputs, .n_inputs = 2);
 }
 
 typedef struct {
@@ -81,7 +76,7 @@ static void live(const sw_exec_opts *opts, int64_t classes, int64_t rows, outcom
     begin(&h, classes);
     OK(sw_model_ready(h.model, exec, 4));
     const sw_run_args args = args_of(&h, inputs, rows);
-    out->plan = (sw_plan_info){.size = sizeof out->plan};
+    out->plan = SW_OPTS(sw_plan_info);
     OK(sw_plan(exec, &args, &out->plan));
     for (int i = 0; i < 3; i++)
         OK(sw_run(exec, &args));
@@ -93,8 +88,8 @@ static void live(const sw_exec_opts *opts, int64_t classes, int64_t rows, outcom
 static void parts_lower_the_arena(void)
 {
     static outcome whole, parts;
-    const sw_exec_opts never = {.size = sizeof never, .seed = 1, .no_chunks = 1};
-    const sw_exec_opts usual = {.size = sizeof usual, .seed = 1, .threads = 2};
+    const sw_exec_opts never = SW_OPTS(sw_exec_opts, .seed = 1, .no_chunks = 1);
+    const sw_exec_opts usual = SW_OPTS(sw_exec_opts, .seed = 1, .threads = 2);
     live(&never, MOST_CLASSES, ROWS, &whole);
     live(&usual, MOST_CLASSES, ROWS, &parts);
     const size_t logits = (size_t)ROWS * MOST_CLASSES * sizeof(float);
@@ -112,7 +107,7 @@ static void parts_lower_the_arena(void)
 static void parts_are_as_large_as_they_may_be(void)
 {
     static outcome o;
-    const sw_exec_opts usual = {.size = sizeof usual, .seed = 1};
+    const sw_exec_opts usual = SW_OPTS(sw_exec_opts, .seed = 1);
     int64_t before = ROWS;
     for (int64_t classes = 2; classes <= MOST_CLASSES; classes += 170) {
         live(&usual, classes, ROWS, &o);
@@ -131,8 +126,8 @@ static void witnesses_agree(void)
 {
     head h;
     sw_array inputs[2];
-    sw_plan_info plan = {.size = sizeof plan};
-    sw_witness_info seen = {.size = sizeof seen};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
+    sw_witness_info seen = SW_OPTS(sw_witness_info);
     sw_exec *exec = net_exec(NULL);
     begin(&h, MOST_CLASSES);
     OK(sw_model_ready(h.model, exec, 4));

@@ -25,7 +25,7 @@ static sw_status declare(consts *k)
 {
     const sw_array numbers = {SW_F32, SW_SHAPE(3, 2), table}, rows = {SW_I32, SW_SHAPE(4), ids},
                    bits = {SW_U8, SW_SHAPE(4, 1), mask};
-    const sw_optimizer_opts how = {.size = sizeof how, .kind = "sgd", .lr = 0.5f};
+    const sw_optimizer_opts how = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.5f);
     SW_TRY(sw_model_create(&k->model, "constants"));
     k->weight = sw_param_new(k->model, "weight", SW_F32, SW_SHAPE(4, 2), "ones");
     k->table = sw_constant_new(k->model, "table", &numbers);
@@ -52,12 +52,8 @@ static void step(sw_ctx *c, void *user)
 
 static sw_run_args args_of(consts *k, sw_mode mode)
 {
-    return (sw_run_args){.size = sizeof(sw_run_args),
-                         .fn = step,
-                         .user = k,
-                         .models = &k->model,
-                         .n_models = 1,
-                         .mode = mode};
+    return SW_OPTS(sw_run_args, .fn = step, .user = k, .models = &k->model, .n_models = 1,
+                   .mode = mode);
 }
 
 static consts *ready_consts(sw_exec *exec)
@@ -101,7 +97,7 @@ static void a_constant_is_part_of_the_model(void)
     const sw_array values = {SW_F32, SW_SHAPE(4096), large};
     sw_exec *exec = net_exec(NULL);
     consts *k = ready_consts(exec);
-    sw_plan_info with = {.size = sizeof with}, without = {.size = sizeof without};
+    sw_plan_info with = SW_OPTS(sw_plan_info), without = SW_OPTS(sw_plan_info);
     sw_run_args args = args_of(k, SW_TRAIN);
     OK(sw_plan(exec, &args, &without));
     consts more = {.assigns = false};
@@ -161,8 +157,8 @@ static void members_have_their_constants(void)
     sw_member member[2];
     OK(declare(&k));
     sw_after(end_consts, &k);
-    const sw_members_opts opts = {
-        .size = sizeof opts, .shape = k.model, .fn = step, .user = &k};
+    const sw_members_opts opts =
+        SW_OPTS(sw_members_opts, .shape = k.model, .fn = step, .user = &k);
     OK(sw_members_create(&group, exec, &opts));
     for (int i = 0; i < 2; i++) {
         sw_model *model = NULL;

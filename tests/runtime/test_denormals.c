@@ -21,7 +21,7 @@ static void drop_exec(void *arg)
 static sw_exec *exec_of(int threads)
 {
     sw_exec *exec = NULL;
-    const sw_exec_opts opts = {.size = sizeof opts, .threads = threads};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .threads = threads);
     CU_ASSERT_EQUAL_FATAL(sw_exec_create(&exec, &opts), SW_OK);
     sw_after(drop_exec, exec);
     return exec;
@@ -46,11 +46,8 @@ static void bad_label(sw_ctx *c, void *user)
 static sw_status run(sw_exec *exec, int immediate)
 {
     const sw_array input = {SW_F32, SW_SHAPE(N), numbers};
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = step,
-                              .inputs = &input,
-                              .n_inputs = 1,
-                              .immediate = immediate};
+    const sw_run_args args = SW_OPTS(sw_run_args, .fn = step, .inputs = &input, .n_inputs = 1,
+                                     .immediate = immediate);
     return sw_run(exec, &args);
 }
 
@@ -59,11 +56,8 @@ static sw_status run_badly(sw_exec *exec, int immediate)
     static const float logits[4];
     static const int32_t labels[2] = {0, 7};
     const sw_array inputs[] = {{SW_F32, SW_SHAPE(2, 2), logits}, {SW_I32, SW_SHAPE(2), labels}};
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = bad_label,
-                              .inputs = inputs,
-                              .n_inputs = 2,
-                              .immediate = immediate};
+    const sw_run_args args = SW_OPTS(sw_run_args, .fn = bad_label, .inputs = inputs,
+                                     .n_inputs = 2, .immediate = immediate);
     return sw_run(exec, &args);
 }
 

@@ -44,14 +44,14 @@ static sw_status declare(life *l, bool image)
     n->factor = sw_knob_new(n->model, "factor", 1.0f);
     n->max_norm = sw_knob_new(n->model, "max_norm", 0.1f);
     n->clip = image;
-    const sw_optimizer_opts opts = {
-        .size = sizeof opts, .kind = "adam", .keep_gradients = !image};
+    const sw_optimizer_opts opts =
+        SW_OPTS(sw_optimizer_opts, .kind = "adam", .keep_gradients = !image);
     return sw_optimizer_create(&n->opt, n->model, &opts);
 }
 
 static sw_status live(life *l, bool image, bool immediate)
 {
-    const sw_exec_opts opts = {.size = sizeof opts, .seed = 3, .op_clocks = 1};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 3, .op_clocks = 1);
     SW_TRY(sw_exec_create(&l->exec, &opts));
     SW_TRY(declare(l, image));
     const batch b = net_batch(image, 0, 17);
@@ -134,7 +134,7 @@ static void a_refused_run_can_be_tried_again(void)
     for (uint64_t k = 0; !done && k < 500; k++) {
         life l;
         memset(&l, 0, sizeof l);
-        const sw_exec_opts opts = {.size = sizeof opts, .seed = 3};
+        const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 3);
         OK(sw_exec_create(&l.exec, &opts));
         OK(declare(&l, false));
         const batch b = net_batch(false, 0, 17);

@@ -27,13 +27,13 @@ static uint64_t sum_of(const swi_program *p)
 
 static void a_run_writes_nothing_into_its_program(void)
 {
-    const sw_exec_opts opts = {.size = sizeof opts, .threads = 2, .shares = 1};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .threads = 2, .shares = 1);
     sw_exec *exec = net_exec(&opts);
     net *n = net_new(true, NULL);
     const batch b = net_batch(true, 0, 20);
     const sw_run_args args = net_args(n, &b);
-    sw_witness_info info = {.size = sizeof info};
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_witness_info info = SW_OPTS(sw_witness_info);
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     OK(sw_plan(exec, &args, &plan));
     CU_ASSERT_EQUAL_FATAL(exec->n_frames, 1);
     const swi_frame *f = exec->frames[0];
@@ -49,7 +49,7 @@ static void a_run_writes_nothing_into_its_program(void)
 /* Two execs, one program: each has a frame of its own. */
 static void two_execs_run_one_program(void)
 {
-    const sw_exec_opts opts = {.size = sizeof opts, .threads = 1};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .threads = 1);
     sw_exec *exec[2] = {net_exec(&opts), net_exec(&opts)};
     net *n[2] = {net_new(false, NULL), net_new(false, NULL)};
     const batch b = net_batch(false, 0, 20);

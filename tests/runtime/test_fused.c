@@ -45,7 +45,7 @@ static void start(norm_net *n, sw_exec *exec)
     n->second = sw_conv2d_new(n->model, "second", 21, 5, 1);
     n->second_norm = sw_batch_norm2d_new(n->model, "second_norm", 5);
     n->out = sw_linear_new(n->model, "out", 5, 4);
-    const sw_optimizer_opts opts = {.size = sizeof opts, .kind = "adam", .lr = 0.02f};
+    const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.02f);
     OK(sw_optimizer_create(&n->opt, n->model, &opts));
     OK(sw_model_ready(n->model, exec, 6));
 }
@@ -92,7 +92,7 @@ static uint32_t pairs_of(const sw_exec *exec)
 static void late_births_are_seen(sw_exec *exec, const sw_run_args *args)
 {
     swi_program *p = NULL;
-    sw_witness_info seen = {.size = sizeof seen};
+    sw_witness_info seen = SW_OPTS(sw_witness_info);
     OK(swi_program_clone(&p, exec->last_frame->program));
     for (uint32_t s = 0; s < p->trace.n_storages; s++)
         if (p->trace.storages[s].birth < p->n_ops)
@@ -111,16 +111,11 @@ static uint32_t train(norm_net *n, const sw_exec_opts *opts, int rows)
     start(n, exec);
     sw_array in[] = {{SW_F32, SW_SHAPE(rows, CHANNELS, SIDE, SIDE), x},
                      {SW_U8, SW_SHAPE(rows), y}};
-    sw_run_args args = {.size = sizeof args,
-                        .fn = norm_step,
-                        .user = n,
-                        .models = &n->model,
-                        .n_models = 1,
-                        .inputs = in,
-                        .n_inputs = 2};
+    sw_run_args args = SW_OPTS(sw_run_args, .fn = norm_step, .user = n, .models = &n->model,
+                               .n_models = 1, .inputs = in, .n_inputs = 2);
     for (int i = 0; i < STEPS; i++, args.step++)
         OK(sw_run(exec, &args));
-    sw_witness_info seen = {.size = sizeof seen};
+    sw_witness_info seen = SW_OPTS(sw_witness_info);
     if (opts->threads == 1 && opts->checks == 0) {
         OK(sw_witness(exec, &args, SW_WITNESS_ALL, &seen));
         SW_CHECK(seen.agreed == SW_WITNESS_ALL, "%d rows: %s", rows, seen.first_fault);
@@ -146,8 +141,8 @@ static void pairs_have_the_bits_of_their_ops(void)
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
         for (int threads = 1; threads <= 2; threads++) {
             norm_net together, apart;
-            const sw_exec_opts plain = {.size = sizeof plain, .threads = threads};
-            const sw_exec_opts checked = {.size = sizeof plain, .threads = 1, .checks = 1};
+            const sw_exec_opts plain = SW_OPTS(sw_exec_opts, .threads = threads);
+            const sw_exec_opts checked = SW_OPTS(sw_exec_opts, .threads = 1, .checks = 1);
             const uint32_t pairs = train(&together, &plain, rows[r]);
             CU_ASSERT(pairs >= 4);
             CU_ASSERT_EQUAL(train(&apart, &checked, rows[r]), pairs);

@@ -50,8 +50,8 @@ static void train(sw_exec *exec, hooked *h, const batch *b, int immediate)
 
 static net *net_with(bool image, float lr, sw_update_time update)
 {
-    const sw_optimizer_opts opts = {
-        .size = sizeof opts, .kind = "sgd", .lr = lr, .update = (int)update};
+    const sw_optimizer_opts opts =
+        SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = lr, .update = (int)update);
     return net_new(image, &opts);
 }
 
@@ -94,7 +94,7 @@ static void a_hook_is_between_gradient_and_update(void)
 
 static size_t arena_of(sw_exec *exec, hooked *h, const batch *b)
 {
-    sw_plan_info info = {.size = sizeof info};
+    sw_plan_info info = SW_OPTS(sw_plan_info);
     const sw_run_args args = args_of(h, b);
     OK(sw_plan(exec, &args, &info));
     return info.arena_bytes;
@@ -130,7 +130,8 @@ static void what_cannot_be_is_refused(void)
 {
     hooked shape = {.n = net_with(false, 0.1f, SW_UPDATE_RELEASE), .fn = scaled, .wrong = 1};
     one_run_is(&shape, SW_INVALID, "gradient hook: what it returns for");
-    const sw_optimizer_opts opts = {.size = sizeof opts, .kind = "sgd", .keep_gradients = 1};
+    const sw_optimizer_opts opts =
+        SW_OPTS(sw_optimizer_opts, .kind = "sgd", .keep_gradients = 1);
     hooked kept = {.n = net_new(false, &opts), .fn = scaled, .factor = 1.0f};
     one_run_is(&kept, SW_UNSUPPORTED, "keep_gradients");
     sw_gradient_hook(NULL, NULL, NULL, NULL);
@@ -216,22 +217,16 @@ static useful *useful_new(int64_t rows, bool on, sw_update_time update)
     n->u1 = sw_state_new(n->model, "c1.utility", SW_F32, SW_SHAPE(5));
     n->u2 = sw_state_new(n->model, "c2.utility", SW_F32, SW_SHAPE(3));
     n->uf = sw_state_new(n->model, "f.utility", SW_F32, SW_SHAPE(NET_CLASSES));
-    const sw_optimizer_opts opts = {
-        .size = sizeof opts, .kind = "sgd", .lr = 0.05f, .update = (int)update};
+    const sw_optimizer_opts opts =
+        SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.05f, .update = (int)update);
     OK(sw_optimizer_create(&n->opt, n->model, &opts));
     return n;
 }
 
 static sw_run_args useful_args(useful *n, const batch *b)
 {
-    return (sw_run_args){.size = sizeof(sw_run_args),
-                         .fn = useful_step,
-                         .user = n,
-                         .models = &n->model,
-                         .n_models = 1,
-                         .inputs = b->in,
-                         .n_inputs = 2,
-                         .mode = SW_TRAIN};
+    return SW_OPTS(sw_run_args, .fn = useful_step, .user = n, .models = &n->model,
+                   .n_models = 1, .inputs = b->in, .n_inputs = 2, .mode = SW_TRAIN);
 }
 
 /* The gradient of the logits, and of x2 by the weight of f, in float64. */

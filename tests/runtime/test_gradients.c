@@ -67,17 +67,12 @@ static void moves(sw_step_fn *step, const float *ps, const float *qs)
         sw_after(end_model, m.model);
         m.p = sw_param_new(m.model, "p", SW_F32, SW_SHAPE(N), "zeros");
         m.q = sw_param_new(m.model, "q", SW_F32, SW_SHAPE(N), "zeros");
-        const sw_optimizer_opts opts = {.size = sizeof opts, .kind = "sgd", .lr = 1.0f};
+        const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 1.0f);
         OK(sw_optimizer_create(&m.opt, m.model, &opts));
         const sw_array in[] = {{SW_F32, SW_SHAPE(N), ones}, {SW_F32, SW_SHAPE(N), tens}};
-        const sw_run_args args = {.size = sizeof args,
-                                  .fn = step,
-                                  .user = &m,
-                                  .models = &m.model,
-                                  .n_models = 1,
-                                  .inputs = in,
-                                  .n_inputs = 2,
-                                  .immediate = immediate};
+        const sw_run_args args =
+            SW_OPTS(sw_run_args, .fn = step, .user = &m, .models = &m.model, .n_models = 1,
+                    .inputs = in, .n_inputs = 2, .immediate = immediate);
         OK(sw_run(net_exec(NULL), &args));
         float p[N], q[N];
         OK(sw_param_read(m.p, p, sizeof p));

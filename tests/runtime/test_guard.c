@@ -95,11 +95,11 @@ static float numbers[21];
 
 static sw_status run(mischief what, bool checks, bool immediate)
 {
-    const sw_exec_opts opts = {.size = sizeof opts, .checks = checks};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .checks = checks);
     sw_exec *exec = net_exec(&opts);
     const sw_array in = {SW_F32, SW_SHAPE(3, 7), numbers};
-    const sw_run_args args = {
-        .size = sizeof args, .fn = step, .inputs = &in, .n_inputs = 1, .immediate = immediate};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = step, .inputs = &in, .n_inputs = 1, .immediate = immediate);
     for (int i = 0; i < 21; i++)
         numbers[i] = (float)i - 9.0f;
     does = what;
@@ -111,8 +111,8 @@ static sw_status run(mischief what, bool checks, bool immediate)
     SW_TRY(sw_output_get(exec, "y", &y));
     for (int i = 0; i < 21; i++)
         CU_ASSERT_EQUAL(((const float *)y.data)[i], 9.0f * numbers[i]);
-    sw_run_info info = {.size = sizeof info};
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_run_info info = SW_OPTS(sw_run_info);
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     SW_TRY(sw_last_run(exec, &info));
     SW_TRY(sw_plan(exec, &args, &plan));
     CU_ASSERT(immediate || info.arena_bytes == plan.arena_bytes); /* bands are in no figure */
@@ -178,7 +178,7 @@ static void guards_change_no_bit(void)
         for (int immediate = 0; immediate < 2; immediate++) {
             net *n[2];
             for (int checks = 0; checks < 2; checks++) {
-                const sw_exec_opts opts = {.size = sizeof opts, .seed = 11, .checks = checks};
+                const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 11, .checks = checks);
                 sw_exec *exec = net_exec(&opts);
                 const batch b = net_batch(image != 0, 0, 20);
                 n[checks] = net_new(image != 0, NULL);

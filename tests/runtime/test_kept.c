@@ -64,16 +64,10 @@ static const sw_array input = {SW_F32, {1, {3}}, numbers};
 
 static sw_run_args args_of(many *m, bool immediate)
 {
-    return (sw_run_args){.size = sizeof(sw_run_args),
-                         .fn = many_step,
-                         .user = m,
-                         .models = &m->model,
-                         .n_models = 1,
-                         .inputs = &input,
-                         .n_inputs = 1,
-                         .immediate = immediate,
-                         .variant = m->mask | (uint64_t)m->accumulate << 32 |
-                                    (uint64_t)m->update << 33 | (uint64_t)m->clip << 34};
+    return SW_OPTS(sw_run_args, .fn = many_step, .user = m, .models = &m->model, .n_models = 1,
+                   .inputs = &input, .n_inputs = 1, .immediate = immediate,
+                   .variant = m->mask | (uint64_t)m->accumulate << 32 |
+                              (uint64_t)m->update << 33 | (uint64_t)m->clip << 34);
 }
 
 static sw_status run(sw_exec *exec, many *m, unsigned mask, bool immediate)
@@ -166,8 +160,8 @@ static void accumulation_begins_anew_for_each_parameter(void)
         sw_exec *exec = net_exec(NULL);
         many m;
         float g[3], w[3], now[3];
-        const sw_optimizer_opts opts = {
-            .size = sizeof opts, .kind = "sgd", .lr = 1.0f, .keep_gradients = 1};
+        const sw_optimizer_opts opts =
+            SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 1.0f, .keep_gradients = 1);
         start(&m, exec, &opts);
         OK(run(exec, &m, ALL, immediate)); /* uses and clears what it made */
         m.accumulate = true;
@@ -198,8 +192,8 @@ static void clipping_sees_live_gradients_alone(void)
         sw_exec *exec = net_exec(NULL);
         many m;
         float w[3], now[3];
-        const sw_optimizer_opts opts = {
-            .size = sizeof opts, .kind = "sgd", .lr = 1.0f, .keep_gradients = 1};
+        const sw_optimizer_opts opts =
+            SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 1.0f, .keep_gradients = 1);
         start(&m, exec, &opts);
         sw_knob_set(m.max, 100.0f);
         m.clip = true;
@@ -217,7 +211,8 @@ static void frozen_all_there_is_nothing_to_update(void)
 {
     sw_exec *exec = net_exec(NULL);
     many m;
-    const sw_optimizer_opts opts = {.size = sizeof opts, .kind = "adam", .keep_gradients = 1};
+    const sw_optimizer_opts opts =
+        SW_OPTS(sw_optimizer_opts, .kind = "adam", .keep_gradients = 1);
     start(&m, exec, &opts);
     for (int i = 0; i < N; i++)
         sw_param_freeze(m.w[i], 1);
@@ -244,7 +239,7 @@ static void witnesses_agree(void)
             for (size_t i = 0; i < sizeof masks / sizeof *masks; i++) {
                 m.mask = masks[i];
                 const sw_run_args args = args_of(&m, false);
-                sw_witness_info info = {.size = sizeof info};
+                sw_witness_info info = SW_OPTS(sw_witness_info);
                 OK(sw_witness(exec, &args, SW_WITNESS_ALL, &info));
                 SW_CHECK(info.agreed == SW_WITNESS_ALL && info.n_faults == 0, "%s, clip %d: %s",
                          opts.kind, clip, info.first_fault);

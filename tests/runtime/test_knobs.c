@@ -122,7 +122,7 @@ static void optimizers_take_no_such_number(void)
         for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
             sw_model *m;
             sw_optimizer *o = NULL;
-            sw_optimizer_opts opts = {.size = sizeof opts, .kind = numbers[i].kind};
+            sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = numbers[i].kind);
             memcpy((char *)&opts + numbers[i].at, &bad[k], sizeof(float));
             OK(sw_model_create(&m, "options"));
             (void)sw_linear_new(m, "l", 2, 2);
@@ -136,16 +136,17 @@ static void schedules_give_rates_alone(void)
     const float bad[] = {NAN, INFINITY, -INFINITY, -1.0f};
     float rate = 7.0f;
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
-        sw_schedule s = {.size = sizeof s, .kind = "cosine", .base = bad[k], .total_steps = 9};
+        sw_schedule s =
+            SW_OPTS(sw_schedule, .kind = "cosine", .base = bad[k], .total_steps = 9);
         REFUSED(sw_schedule_at(&s, 0, &rate), SW_INVALID, "base and floor must be finite");
         s.base = 1.0f;
         s.floor = bad[k];
         REFUSED(sw_schedule_at(&s, 0, &rate), SW_INVALID, "base and floor must be finite");
-        s = (sw_schedule){.size = sizeof s, .kind = "exponential", .base = 1, .gamma = bad[k]};
+        s = SW_OPTS(sw_schedule, .kind = "exponential", .base = 1, .gamma = bad[k]);
         REFUSED(sw_schedule_at(&s, 0, &rate), SW_INVALID, "gamma");
     }
-    const sw_schedule grows = {
-        .size = sizeof grows, .kind = "exponential", .base = 1, .gamma = 2};
+    const sw_schedule grows =
+        SW_OPTS(sw_schedule, .kind = "exponential", .base = 1, .gamma = 2);
     REFUSED(sw_schedule_at(&grows, 128, &rate), SW_INVALID, "the rate of step 128 is larger");
     CU_ASSERT_EQUAL(rate, 7.0f);
     OK(sw_schedule_at(&grows, 127, &rate));
@@ -161,7 +162,7 @@ static void dropout_takes_shares_alone(void)
     sw_exec *exec = net_exec(NULL);
     float bad[] = {NAN, INFINITY, -INFINITY, -0.1f, 1.1f};
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
-        sw_run_args a = {.size = sizeof a, .fn = dropout_step, .user = &bad[k]};
+        sw_run_args a = SW_OPTS(sw_run_args, .fn = dropout_step, .user = &bad[k]);
         REFUSED(sw_run(exec, &a), SW_INVALID, "dropout: p must be ");
         a.mode = SW_EVAL;
         REFUSED(sw_run(exec, &a), SW_INVALID, "dropout: p must be ");

@@ -48,7 +48,7 @@ static size_t step_arena(net *n, sw_exec *exec, int images, uint32_t *n_ops)
 {
     const batch b = net_batch(true, 0, images);
     sw_run_args args = net_args(n, &b);
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     OK(sw_plan(exec, &args, &plan));
     *n_ops = plan.n_ops;
     return plan.arena_bytes;

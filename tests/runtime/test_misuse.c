@@ -40,10 +40,10 @@ static things make_things(void)
 {
     things t;
     memset(&t, 0, sizeof t);
-    const sw_exec_opts opts = {.size = sizeof opts};
-    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd"};
-    const sw_loader_opts batches = {.size = sizeof batches, .batch = 2};
-    const sw_profile_opts profile = {.size = sizeof profile};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts);
+    const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd");
+    const sw_loader_opts batches = SW_OPTS(sw_loader_opts, .batch = 2);
+    const sw_profile_opts profile = SW_OPTS(sw_profile_opts);
     OK(sw_budget_create(&t.budget, 1 << 20));
     OK(sw_exec_create(&t.exec, &opts));
     OK(sw_model_create(&t.model, "things"));
@@ -599,7 +599,7 @@ static sw_status call_number(things *t, int k, bool without)
     sw_search_space *found_space;
     sw_net *net_made;
     char *text;
-    const sw_task task = {.size = sizeof task, .channels = 4, .classes = 2};
+    const sw_task task = SW_OPTS(sw_task, .channels = 4, .classes = 2);
     sw_loader *loader;
     sw_array array;
     const sw_array *inputs;
@@ -608,15 +608,15 @@ static sw_status call_number(things *t, int k, bool without)
     size_t bytes;
     double number;
     uint64_t count = 0;
-    sw_device_info device = {.size = sizeof device};
-    sw_plan_info plan = {.size = sizeof plan};
-    sw_run_info run = {.size = sizeof run};
-    sw_witness_info witness = {.size = sizeof witness};
-    const sw_plan_visitor visitor = {.size = sizeof visitor};
-    const sw_loader_opts batches = {.size = sizeof batches, .batch = 2};
-    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd"};
-    const sw_schedule schedule = {.size = sizeof schedule, .kind = "constant", .base = 1};
-    const sw_run_args args = {.size = sizeof args, .fn = nothing};
+    sw_device_info device = SW_OPTS(sw_device_info);
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
+    sw_run_info run = SW_OPTS(sw_run_info);
+    sw_witness_info witness = SW_OPTS(sw_witness_info);
+    const sw_plan_visitor visitor = SW_OPTS(sw_plan_visitor);
+    const sw_loader_opts batches = SW_OPTS(sw_loader_opts, .batch = 2);
+    const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd");
+    const sw_schedule schedule = SW_OPTS(sw_schedule, .kind = "constant", .base = 1);
+    const sw_run_args args = SW_OPTS(sw_run_args, .fn = nothing);
     int i = 0;
 #define RETURN_IF_THIS(call)                                                                   \
     if (k == i++)                                                                              \
@@ -624,11 +624,9 @@ static sw_status call_number(things *t, int k, bool without)
     OUTSIDE(RETURN_IF_THIS)
     inside of = {.t = t, .which = k - N_OUTSIDE, .without = without};
     for (int immediate = 0; immediate < 2; immediate++) {
-        const sw_run_args a = {.size = sizeof a,
-                               .fn = call_inside,
-                               .user = &of,
-                               .immediate = immediate,
-                               .variant = (uint64_t)(2 * k + without)};
+        const sw_run_args a =
+            SW_OPTS(sw_run_args, .fn = call_inside, .user = &of, .immediate = immediate,
+                    .variant = (uint64_t)(2 * k + without));
         const sw_status status = sw_run(t->exec, &a);
         if (without ? status != SW_OK : status == SW_OK || sw_last_error()[0] == '\0')
             return SW_FORMAT;
@@ -688,11 +686,12 @@ static void what_is_gone_is_refused(void)
     if (SW_SANITIZED)
         SW_SKIP("a sanitizer finds it");
     things t = make_things();
-    const sw_run_args a = {.size = sizeof a, .fn = nothing, .models = &t.model, .n_models = 1};
+    const sw_run_args a =
+        SW_OPTS(sw_run_args, .fn = nothing, .models = &t.model, .n_models = 1);
     const sw_array *inputs;
-    const sw_exec_opts under = {.size = sizeof under, .budget = t.budget};
+    const sw_exec_opts under = SW_OPTS(sw_exec_opts, .budget = t.budget);
     sw_exec *other;
-    sw_dataset_info info = {.size = sizeof info};
+    sw_dataset_info info = SW_OPTS(sw_dataset_info);
     int n;
     OK(sw_run(t.exec, &a));
     sw_model_destroy(t.model);
@@ -726,7 +725,7 @@ static void what_is_gone_is_refused(void)
     OK(sw_exec_set_profile(t.exec, t.profile));
     OK(sw_profile_destroy(t.profile));
     REFUSED(sw_profile_destroy(t.profile), SW_INVALID, "profile was destroyed");
-    const sw_run_args alone = {.size = sizeof alone, .fn = nothing};
+    const sw_run_args alone = SW_OPTS(sw_run_args, .fn = nothing);
     REFUSED(sw_run(t.exec, &alone), SW_INVALID, "the exec's profile was destroyed");
     sw_exec_destroy(t.exec);
     sw_exec_destroy(t.exec);
@@ -790,16 +789,12 @@ static void nothing_is_destroyed_in_a_step_function(void)
     for (int what = 0; what < 4; what++)
         for (int immediate = 0; immediate < 2; immediate++) {
             ending e = {&t, what};
-            const sw_run_args a = {.size = sizeof a,
-                                   .fn = destroy_one,
-                                   .user = &e,
-                                   .models = &t.model,
-                                   .n_models = 1,
-                                   .immediate = immediate,
-                                   .variant = (uint64_t)what};
+            const sw_run_args a =
+                SW_OPTS(sw_run_args, .fn = destroy_one, .user = &e, .models = &t.model,
+                        .n_models = 1, .immediate = immediate, .variant = (uint64_t)what);
             REFUSED(sw_run(t.exec, &a), SW_INVALID, "must be destroyed in a step function");
         }
-    const sw_run_args good = {.size = sizeof good, .fn = nothing};
+    const sw_run_args good = SW_OPTS(sw_run_args, .fn = nothing);
     OK(sw_run(t.exec, &good));
     OK(sw_loader_epoch(t.loader, 0));
     OK(sw_profile_flush(t.profile));
@@ -822,7 +817,7 @@ static void keep_ctx(sw_ctx *c, void *user)
 static void a_ctx_ends_with_its_step_function(void)
 {
     sw_exec *exec = net_exec(NULL);
-    const sw_run_args a = {.size = sizeof a, .fn = keep_ctx};
+    const sw_run_args a = SW_OPTS(sw_run_args, .fn = keep_ctx);
     OK(sw_run(exec, &a));
     CU_ASSERT_EQUAL(sw_ctx_status(kept), SW_STALE);
     CU_ASSERT_EQUAL(sw_rand(kept, "x", four).id, 0);
@@ -856,8 +851,8 @@ static void a_step_function_may_be_left(void)
 {
     sw_exec *exec = net_exec(NULL);
     net *n = net_new(false, NULL);
-    sw_run_args a = {
-        .size = sizeof a, .fn = jump_out, .user = n, .models = &n->model, .n_models = 1};
+    sw_run_args a =
+        SW_OPTS(sw_run_args, .fn = jump_out, .user = n, .models = &n->model, .n_models = 1);
     for (volatile int immediate = 0; immediate < 2; immediate++) {
         a.immediate = immediate;
         const uint32_t fp = swi_fp_enter();
@@ -893,15 +888,11 @@ static void the_noise_of_a_run_that_was_left(void)
 {
     sw_exec *exec = net_exec(NULL);
     net *n = net_new(false, NULL);
-    const sw_es_opts opts = {.size = sizeof opts, .directions = 2};
+    const sw_es_opts opts = SW_OPTS(sw_es_opts, .directions = 2);
     sw_es *es;
     OK(sw_es_create(&es, n->opt, &opts));
-    sw_run_args a = {.size = sizeof a,
-                     .fn = jump_out,
-                     .user = n,
-                     .models = &n->model,
-                     .n_models = 1,
-                     .es = es};
+    sw_run_args a = SW_OPTS(sw_run_args, .fn = jump_out, .user = n, .models = &n->model,
+                            .n_models = 1, .es = es);
     for (volatile int deeper = 1; deeper >= 0; deeper--) {
         jumps = true;
         if (setjmp(out) == 0)
@@ -945,7 +936,7 @@ static void call_again(sw_ctx *ctx, void *user)
 static void another_thread_is_another(void)
 {
     callers c = {.exec = net_exec(NULL)};
-    const sw_run_args a = {.size = sizeof a, .fn = call_again, .user = &c};
+    const sw_run_args a = SW_OPTS(sw_run_args, .fn = call_again, .user = &c);
     c.args = &a;
     OK(sw_run(c.exec, &a));
     CU_ASSERT_EQUAL(c.inner, SW_BUSY);
@@ -959,7 +950,8 @@ static void late_declarations_change_nothing(void)
 {
     things t = make_things();
     size_t before, after;
-    const sw_run_args a = {.size = sizeof a, .fn = nothing, .models = &t.model, .n_models = 1};
+    const sw_run_args a =
+        SW_OPTS(sw_run_args, .fn = nothing, .models = &t.model, .n_models = 1);
     OK(sw_model_bytes(t.model, &before));
     CU_ASSERT_EQUAL(sw_param_new(t.model, "late", SW_F32, four, "ones").index, 0);
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "after the layout was fixed"));

@@ -131,7 +131,7 @@ static void leave_card(void *exec)
 /* NULL: of the CPU. */
 static sw_exec *exec_on(card *c, sw_budget *budget)
 {
-    sw_exec *exec = net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .budget = budget});
+    sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .budget = budget));
     exec->target.device = c != NULL ? &c->device : swi_device_cpu();
     sw_after(leave_card, exec);
     return exec;
@@ -165,8 +165,8 @@ static void declare_rich(rich *r)
     r->state = sw_state_new(r->model, "state", SW_U8, SW_SHAPE(1001));
     (void)sw_constant_new(r->model, "table", &table);
     r->knob = sw_knob_new(r->model, "heat", 3.5f);
-    const sw_optimizer_opts opts = {
-        .size = sizeof opts, .kind = "adam", .keep_gradients = 1, .lr = 0.25f};
+    const sw_optimizer_opts opts =
+        SW_OPTS(sw_optimizer_opts, .kind = "adam", .keep_gradients = 1, .lr = 0.25f);
     OK(sw_optimizer_create(&r->opt, r->model, &opts));
 }
 
@@ -369,11 +369,8 @@ static void a_model_stays_where_it_lies(void)
     const rich there = ready_on(c, 1);
     sw_exec *cpu = exec_on(NULL, NULL);
     REFUSED(sw_model_ready(there.model, cpu, 1), SW_INVALID, "cuda:0");
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = no_step,
-                              .mode = SW_EVAL,
-                              .models = (sw_model *[]){there.model},
-                              .n_models = 1};
+    const sw_run_args args = SW_OPTS(sw_run_args, .fn = no_step, .mode = SW_EVAL,
+                                     .models = (sw_model *[]){there.model}, .n_models = 1);
     REFUSED(sw_run(cpu, &args), SW_INVALID, "the exec works on the CPU");
     CU_ASSERT(!there.model->damaged);
 }
@@ -436,7 +433,7 @@ static void the_card_says_whose_its_memory_is(void)
     card *c = new_card(0);
     const rich r = ready_on(c, 1);
     sw_exec *exec = exec_on(c, NULL), *cpu = exec_on(NULL, NULL);
-    sw_device_info info = {.size = sizeof info};
+    sw_device_info info = SW_OPTS(sw_device_info);
     OK(sw_exec_device(exec, &info));
     CU_ASSERT_STRING_EQUAL(info.name, "cuda:0");
     CU_ASSERT_STRING_EQUAL(info.card, "Test Card");
@@ -457,8 +454,7 @@ static void a_profile_has_the_card_at_both_ends(void)
     card *c = new_card(0);
     sw_exec *exec = NULL;
     sw_profile *profile;
-    OK(sw_profile_create(&profile, &(sw_profile_opts){.size = sizeof(sw_profile_opts),
-                                                      .path = sw_temp_path("cards")}));
+    OK(sw_profile_create(&profile, &SW_OPTS(sw_profile_opts, .path = sw_temp_path("cards"))));
     OK(sw_exec_create(&exec, NULL));
     exec->target.device = swi_device_share(&c->device);
     OK(sw_exec_set_profile(exec, profile));

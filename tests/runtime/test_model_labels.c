@@ -24,7 +24,7 @@ static void end_pair(void *arg)
 
 static pair *pair_of(const char *first, const char *second)
 {
-    const sw_optimizer_opts how = {.size = sizeof how, .kind = "adam", .lr = 0.01f};
+    const sw_optimizer_opts how = SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.01f);
     const char *const names[] = {first, second};
     pair *p = calloc(1, sizeof *p);
     CU_ASSERT_PTR_NOT_NULL_FATAL(p);
@@ -67,13 +67,8 @@ static sw_run_args args_of(pair *p)
 {
     static const float x[BATCH * 12], y[BATCH * 3];
     static const sw_array in[] = {{SW_F32, {2, {BATCH, 12}}, x}, {SW_F32, {2, {BATCH, 3}}, y}};
-    return (sw_run_args){.size = sizeof(sw_run_args),
-                         .fn = step,
-                         .user = p,
-                         .models = p->model,
-                         .n_models = p->n,
-                         .inputs = in,
-                         .n_inputs = 2};
+    return SW_OPTS(sw_run_args, .fn = step, .user = p, .models = p->model, .n_models = p->n,
+                   .inputs = in, .n_inputs = 2);
 }
 
 /* ---- what is shown ----------------------------------------------------------------------- */
@@ -110,8 +105,8 @@ static void see_share(void *to, const sw_share *share)
 static const char *shown(sw_exec *exec, pair *p, listing *to)
 {
     const sw_run_args args = args_of(p);
-    const sw_plan_visitor v = {
-        .size = sizeof v, .to = to, .op = see_op, .storage = see_storage};
+    const sw_plan_visitor v =
+        SW_OPTS(sw_plan_visitor, .to = to, .op = see_op, .storage = see_storage);
     *to = (listing){.n = 0};
     OK(sw_plan_visit(exec, &args, &v));
     OK(sw_plan_shares(exec, &args, see_share, to));
@@ -167,13 +162,13 @@ static void a_refusal_names_the_model(void)
 {
     pair *p = pair_of("teacher", "student");
     const sw_run_args args = args_of(p);
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     OK(sw_plan(net_exec(NULL), &args, &plan));
     HAS(plan.holders, "student/fc1.weight (parameter) 832 bytes");
     sw_budget *budget;
     OK(sw_budget_create(&budget, 64));
     sw_after((void (*)(void *))sw_budget_destroy, budget);
-    const sw_exec_opts opts = {.size = sizeof opts, .budget = budget};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .budget = budget);
     REFUSED(sw_plan(net_exec(&opts), &args, &plan), SW_NOMEM, "held by student/fc1.weight");
 }
 
@@ -187,7 +182,7 @@ static void a_profile_has_the_names(void)
     static char text[200000];
     pair *p = pair_of("teacher", "student");
     const char *path = sw_temp_path("labels.jsonl");
-    const sw_profile_opts opts = {.size = sizeof opts, .path = path};
+    const sw_profile_opts opts = SW_OPTS(sw_profile_opts, .path = path);
     sw_profile *profile;
     OK(sw_profile_create(&profile, &opts));
     sw_after(end_profile, profile); /* after the exec */

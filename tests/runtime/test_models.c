@@ -37,9 +37,7 @@ static void any_name_can_be_declared(void)
     (void)sw_param_new(m, longest, SW_F32, SW_SHAPE(2), "ones");
     const sw_knob user = sw_knob_new(m, "optimizer0.lr0", 3.0f);
     OK(sw_optimizer_create(&o, m,
-                           &(sw_optimizer_opts){.size = sizeof(sw_optimizer_opts),
-                                                .kind = "adam",
-                                                .keep_gradients = 1}));
+                           &SW_OPTS(sw_optimizer_opts, .kind = "adam", .keep_gradients = 1)));
     OK(sw_model_ready(m, exec, 1));
     CU_ASSERT_EQUAL(sw_knob_get(user), 3.0f);
     CU_ASSERT_EQUAL(sw_knob_get(sw_optimizer_lr(o, 0)), 0.001f);
@@ -53,9 +51,7 @@ static void any_name_can_be_declared(void)
 static void what_the_library_keeps_cannot_be_reached(void)
 {
     sw_exec *exec = net_exec(NULL);
-    net *n = net_new(false, &(sw_optimizer_opts){.size = sizeof(sw_optimizer_opts),
-                                                 .kind = "adam",
-                                                 .keep_gradients = 1});
+    net *n = net_new(false, &SW_OPTS(sw_optimizer_opts, .kind = "adam", .keep_gradients = 1));
     OK(sw_model_ready(n->model, exec, 1));
     static const char *const names[] = {"knobs", "f1.bias.m", "f1.bias.grad",
                                         "optimizer0.powers"};
@@ -80,11 +76,8 @@ static void step_functions_cannot_use_it_either(void)
     net *n = net_new(false, NULL);
     OK(sw_model_ready(n->model, exec, 1));
     sw_param inside = {n->model, n->model->knob_entry};
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = step_that_uses,
-                              .user = &inside,
-                              .models = &n->model,
-                              .n_models = 1};
+    const sw_run_args args = SW_OPTS(sw_run_args, .fn = step_that_uses, .user = &inside,
+                                     .models = &n->model, .n_models = 1);
     REFUSED(sw_run(exec, &args), SW_INVALID, "must be one of");
     inside = sw_param_find(n->model, "f1.weight");
     OK(sw_run(exec, &args));
@@ -192,8 +185,8 @@ static void stream_names_that_do_not_fit_are_refused(void)
 {
     static char name[300];
     sw_exec *exec = net_exec(NULL);
-    const sw_run_args args = {
-        .size = sizeof args, .fn = step_that_draws, .user = name, .variant = 1};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = step_that_draws, .user = name, .variant = 1);
     sw_run_args longer = args;
     longer.variant = 2;
     memset(name, 'n', 254);
@@ -207,7 +200,8 @@ static void stream_names_that_do_not_fit_are_refused(void)
 static void a_model_in_use_is_left_alone(void)
 {
     sw_exec *exec = net_exec(NULL);
-    const sw_optimizer_opts keep = {.size = sizeof keep, .kind = "sgd", .keep_gradients = 1};
+    const sw_optimizer_opts keep =
+        SW_OPTS(sw_optimizer_opts, .kind = "sgd", .keep_gradients = 1);
     net *a = net_new(false, &keep), *b = net_new(false, &keep);
     OK(sw_model_ready(a->model, exec, 1));
     OK(sw_model_ready(b->model, exec, 2));
@@ -267,7 +261,8 @@ static void a_model_without_knobs_is_copied(void)
 static void loading_restores_a_damaged_model(void)
 {
     sw_exec *exec = net_exec(NULL);
-    const sw_optimizer_opts adam = {.size = sizeof adam, .kind = "adam", .keep_gradients = 1};
+    const sw_optimizer_opts adam =
+        SW_OPTS(sw_optimizer_opts, .kind = "adam", .keep_gradients = 1);
     sw_model *m[2];
     sw_optimizer *o;
     for (int i = 0; i < 2; i++) {

@@ -19,7 +19,7 @@ static void the_list_has_every_kind_once(void)
         for (size_t i = 0; i < n; i++)
             CU_ASSERT_STRING_NOT_EQUAL(kind, sw_optimizer_kind(i));
         on_net n1;
-        on_start(&n1, &(sw_optimizer_opts){.size = sizeof(sw_optimizer_opts), .kind = kind});
+        on_start(&n1, &SW_OPTS(sw_optimizer_opts, .kind = kind));
         on_end();
         snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s",
                  n == 0                             ? ""
@@ -32,10 +32,9 @@ static void the_list_has_every_kind_once(void)
     strcat(known, " (got 'adamax')");
     on_net n1;
     on_begin(&n1);
-    REFUSED(sw_optimizer_create(
-                &n1.opt, n1.model,
-                &(sw_optimizer_opts){.size = sizeof(sw_optimizer_opts), .kind = "adamax"}),
-            SW_INVALID, known);
+    REFUSED(
+        sw_optimizer_create(&n1.opt, n1.model, &SW_OPTS(sw_optimizer_opts, .kind = "adamax")),
+        SW_INVALID, known);
 }
 
 /* Every test in this file that compares moves: a step that changes nothing would pass it. */
@@ -48,8 +47,8 @@ static void one_set_of_bits(void)
 {
     sw_exec *one = net_exec(NULL), *many[6];
     for (int way = 0; way < 6; way++)
-        many[way] = net_exec(&(sw_exec_opts){
-            .size = sizeof(sw_exec_opts), .seed = 11, .threads = way < 3 ? way + 2 : 2});
+        many[way] =
+            net_exec(&SW_OPTS(sw_exec_opts, .seed = 11, .threads = way < 3 ? way + 2 : 2));
     for (size_t k = 0; k < ON_KINDS; k++)
         for (int clip = sw_tests_full() ? 0 : (int)(k % 2); clip < 2;
              clip += sw_tests_full() ? 1 : 2) {
@@ -124,7 +123,7 @@ static void witnesses_agree(void)
             for (int bad = 0; bad < 2; bad++) {
                 n.factor[3] = bad ? NAN : 1.0f;
                 const sw_run_args args = on_args(&n);
-                sw_witness_info info = {.size = sizeof info};
+                sw_witness_info info = SW_OPTS(sw_witness_info);
                 OK(sw_witness(exec, &args,
                               bad ? SW_WITNESS_ACCESS | SW_WITNESS_DEATH : SW_WITNESS_ALL,
                               &info));
@@ -222,13 +221,9 @@ static void compare_adafactor(sw_shape shape, int n, int rows, int cols,
     for (int i = 0; i < all; i++)
         m.w[i] = (double)w[i];
     const sw_array in = {SW_F32, shape, g};
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = one_step,
-                              .user = &p,
-                              .models = &p.model,
-                              .n_models = 1,
-                              .inputs = &in,
-                              .n_inputs = 1};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = one_step, .user = &p, .models = &p.model, .n_models = 1,
+                .inputs = &in, .n_inputs = 1);
     for (int t = 1; t <= 10; t++) {
         for (int i = 0; i < all; i++)
             m.g[i] =
@@ -272,7 +267,7 @@ static void adafactor_keeps_rows_and_columns(void)
 {
     sw_exec *exec = net_exec(NULL);
     on_net n;
-    const sw_optimizer_opts opts = {.size = sizeof opts, .kind = "adafactor"};
+    const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "adafactor");
     on_start(&n, &opts);
     OK(sw_model_ready(n.model, exec, 1));
     size_t kept = 0, wanted = 0;
@@ -299,8 +294,8 @@ static void sums_begin_where_they_are_told_to(void)
 {
     sw_exec *exec = net_exec(NULL);
     on_net n;
-    const sw_optimizer_opts opts = {
-        .size = sizeof opts, .kind = "adagrad", .initial_accumulator = 0.1f};
+    const sw_optimizer_opts opts =
+        SW_OPTS(sw_optimizer_opts, .kind = "adagrad", .initial_accumulator = 0.1f);
     const char *path = "sums.safetensors";
     on_start(&n, &opts);
     for (int way = 0; way < 2; way++) {

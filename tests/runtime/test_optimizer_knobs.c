@@ -80,11 +80,8 @@ static void groups_have_the_same_bits(void)
             const sw_param_group groups[] = {
                 {.params = n[i].w, .n_params = 2, .lr = 0.02f, .weight_decay = 0.1f},
                 {.params = n[i].w + 2, .n_params = ON_PARAMS - 2}};
-            const sw_optimizer_opts opts = {.size = sizeof opts,
-                                            .kind = kinds[k],
-                                            .groups = groups,
-                                            .n_groups = 2,
-                                            .knobs = i};
+            const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = kinds[k],
+                                                   .groups = groups, .n_groups = 2, .knobs = i);
             OK(sw_optimizer_create(&n[i].opt, n[i].model, &opts));
             for (int step = 0; step < 9; step++)
                 OK(on_run(exec, &n[i], step, false));
@@ -252,13 +249,9 @@ static void compare_schedule(const sw_optimizer_opts *opts)
         for (int i = 0; i < EACH; i++)
             e[g][i] = (element){.w = (double)w[g][i]};
     }
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = line_step,
-                              .user = &l,
-                              .models = &l.model,
-                              .n_models = 1,
-                              .inputs = in,
-                              .n_inputs = GROUPS};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = line_step, .user = &l, .models = &l.model, .n_models = 1,
+                .inputs = in, .n_inputs = GROUPS);
     for (int step = 0; step < STEPS; step++) {
         for (int g = 0; g < GROUPS; g++) {
             const settings s = settings_at(step, g);
@@ -308,19 +301,14 @@ static void the_decay_of_adafactor_is_read(void)
     for (int k = 0; k < 2; k++) {
         line l;
         float x[GROUPS][EACH] = {{0.0f}};
-        line_new(&l, (sw_optimizer_opts){
-                         .size = sizeof(sw_optimizer_opts), .kind = "adafactor", .lr = 0.25f});
+        line_new(&l, SW_OPTS(sw_optimizer_opts, .kind = "adafactor", .lr = 0.25f));
         sw_knob_set(sw_optimizer_knob(l.opt, 0, "weight_decay"), decays[k]);
         sw_knob_set(sw_optimizer_lr(l.opt, 0), 0.25f);
         OK(sw_model_ready(l.model, exec, 3));
         const sw_array in[] = {{SW_F32, SW_SHAPE(EACH), x[0]}, {SW_F32, SW_SHAPE(EACH), x[1]}};
-        const sw_run_args args = {.size = sizeof args,
-                                  .fn = line_step,
-                                  .user = &l,
-                                  .models = &l.model,
-                                  .n_models = 1,
-                                  .inputs = in,
-                                  .n_inputs = GROUPS};
+        const sw_run_args args =
+            SW_OPTS(sw_run_args, .fn = line_step, .user = &l, .models = &l.model, .n_models = 1,
+                    .inputs = in, .n_inputs = GROUPS);
         OK(sw_run(exec, &args));
         OK(sw_param_read(l.w[0], w[k], sizeof w[k]));
     }
@@ -363,15 +351,10 @@ static void what_cannot_be_is_refused_by_name(void)
     const sw_array in[] = {{SW_F32, SW_SHAPE(EACH), x}, {SW_F32, SW_SHAPE(EACH), x}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         line l;
-        line_new(&l,
-                 (sw_optimizer_opts){.size = sizeof(sw_optimizer_opts), .kind = rows[i].kind});
-        const sw_run_args args = {.size = sizeof args,
-                                  .fn = line_step,
-                                  .user = &l,
-                                  .models = &l.model,
-                                  .n_models = 1,
-                                  .inputs = in,
-                                  .n_inputs = GROUPS};
+        line_new(&l, SW_OPTS(sw_optimizer_opts, .kind = rows[i].kind));
+        const sw_run_args args =
+            SW_OPTS(sw_run_args, .fn = line_step, .user = &l, .models = &l.model, .n_models = 1,
+                    .inputs = in, .n_inputs = GROUPS);
         const sw_knob knob = sw_optimizer_knob(l.opt, 1, rows[i].name);
         const float good = sw_knob_get(knob);
         CU_ASSERT(knob.index != UINT32_MAX);
@@ -401,8 +384,8 @@ static void knobs_that_are_not_there(void)
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
         for (uint64_t on = 0; on < 2; on++) {
             on_net n;
-            const sw_optimizer_opts opts = {
-                .size = sizeof opts, .kind = rows[k].kind, .weight_decay = 0.25f, .knobs = on};
+            const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = rows[k].kind,
+                                                   .weight_decay = 0.25f, .knobs = on);
             on_start(&n, &opts);
             for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
                 const bool has = names[i][0] != '\0' && strstr(rows[k].has, names[i]) != NULL;
@@ -420,7 +403,7 @@ static void knobs_that_are_not_there(void)
         }
     on_net n;
     sw_optimizer *o = NULL;
-    sw_optimizer_opts opts = {.size = sizeof opts, .kind = "sgd", .knobs = 2};
+    sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .knobs = 2);
     on_begin(&n);
     REFUSED(sw_optimizer_create(&o, n.model, &opts), SW_INVALID,
             "knobs must be 0 or 1 (got 2)");
@@ -445,8 +428,8 @@ static sw_status life(void *unused)
         const sw_param_group groups[] = {{.params = p, .n_params = 1},
                                          {.params = p + 1, .n_params = 1},
                                          {.params = p + 2, .n_params = 1}};
-        const sw_optimizer_opts opts = {
-            .size = sizeof opts, .kind = "adam", .groups = groups, .n_groups = 3, .knobs = 1};
+        const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "adam",
+                                               .groups = groups, .n_groups = 3, .knobs = 1);
         status = sw_optimizer_create(&o, m, &opts);
     }
     sw_model_destroy(m);

@@ -134,13 +134,9 @@ static void compare(const sw_optimizer_opts *opts, bool clip)
     for (int i = 0; i < N; i++)
         e[i] = (element){.w = (double)w[i]};
     sw_array in[] = {{SW_F32, SW_SHAPE(3, 7), g}, {SW_F32, SW_SHAPE(2), h}};
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = linear_step,
-                              .user = &l,
-                              .models = &l.model,
-                              .n_models = 1,
-                              .inputs = in,
-                              .n_inputs = 2};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = linear_step, .user = &l, .models = &l.model, .n_models = 1,
+                .inputs = in, .n_inputs = 2);
     for (int t = 1; t <= STEPS; t++) {
         gradient_of_step(g, h, t);
         OK(sw_run(exec, &args));
@@ -233,7 +229,7 @@ static void updates_are_those_of_plain_c(void)
 static void defaults_and_rates(void)
 {
     linear_loss l;
-    sw_optimizer_opts opts = {.size = sizeof opts, .kind = "sgd"};
+    sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "sgd");
     start(&l, &opts);
     CU_ASSERT_EQUAL(sw_knob_get(sw_optimizer_lr(l.opt, 0)), 0.01f);
     opts.kind = "adamw";
@@ -255,21 +251,17 @@ static void groups_have_their_own_rate_and_decay(void)
     const sw_param_group groups[] = {
         {.params = &l.w, .n_params = 1},
         {.params = &l.other, .n_params = 1, .lr = 0.25f, .weight_decay = 0.5f}};
-    const sw_optimizer_opts opts = {
-        .size = sizeof opts, .kind = "sgd", .lr = 0.125f, .groups = groups, .n_groups = 2};
+    const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.125f,
+                                           .groups = groups, .n_groups = 2);
     OK(sw_optimizer_create(&l.opt, l.model, &opts));
     OK(sw_model_ready(l.model, exec, 8));
     OK(sw_param_read(l.w, w, sizeof w));
     OK(sw_param_read(l.other, v, sizeof v));
     gradient_of_step(g, h, 1);
     const sw_array in[] = {{SW_F32, SW_SHAPE(3, 7), g}, {SW_F32, SW_SHAPE(2), h}};
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = linear_step,
-                              .user = &l,
-                              .models = &l.model,
-                              .n_models = 1,
-                              .inputs = in,
-                              .n_inputs = 2};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = linear_step, .user = &l, .models = &l.model, .n_models = 1,
+                .inputs = in, .n_inputs = 2);
     OK(sw_run(exec, &args));
     OK(sw_param_read(l.w, after, sizeof after));
     OK(sw_param_read(l.other, now, sizeof now));
@@ -301,8 +293,8 @@ static void apply(sw_ctx *c, void *user)
 
 static void accumulated_micro_batches_are_one_large_batch(void)
 {
-    const sw_optimizer_opts keep = {
-        .size = sizeof keep, .kind = "adam", .lr = 0.01f, .keep_gradients = 1};
+    const sw_optimizer_opts keep =
+        SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.01f, .keep_gradients = 1);
     for (int clip = 0; clip < 2; clip++) {
         sw_exec *exec = net_exec(NULL);
         net *a = net_new(false, &keep), *b = net_new(false, &keep);
@@ -353,20 +345,16 @@ static void accumulated_micro_batches_are_one_large_batch(void)
 /* Kept gradients are the last run's alone when each run updates: cleared by the update. */
 static void an_update_clears_kept_gradients(void)
 {
-    const sw_optimizer_opts keep = {
-        .size = sizeof keep, .kind = "sgd", .lr = 0.5f, .keep_gradients = 1};
+    const sw_optimizer_opts keep =
+        SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.5f, .keep_gradients = 1);
     sw_exec *exec = net_exec(NULL);
     linear_loss l;
     float g[N], h[2], kept[N];
     start(&l, &keep);
     const sw_array in[] = {{SW_F32, SW_SHAPE(3, 7), g}, {SW_F32, SW_SHAPE(2), h}};
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = linear_step,
-                              .user = &l,
-                              .models = &l.model,
-                              .n_models = 1,
-                              .inputs = in,
-                              .n_inputs = 2};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = linear_step, .user = &l, .models = &l.model, .n_models = 1,
+                .inputs = in, .n_inputs = 2);
     for (int t = 0; t < 3; t++) {
         gradient_of_step(g, h, t);
         OK(sw_run(exec, &args));
@@ -384,41 +372,35 @@ static void bad_options_are_refused(void)
         sw_optimizer_opts opts;
         const char *part;
     } bad[] = {
-        {{.size = sizeof(sw_optimizer_opts), .kind = "sgdd"}, "'sgdd'"},
-        {{.size = sizeof(sw_optimizer_opts)}, "the optimizer must be one of"},
-        {{.size = sizeof(sw_optimizer_opts), .kind = "sgd", .lr = -1.0f},
+        {SW_OPTS(sw_optimizer_opts, .kind = "sgdd"), "'sgdd'"},
+        {SW_OPTS(sw_optimizer_opts), "the optimizer must be one of"},
+        {SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = -1.0f),
          "must be finite and at least 0"},
-        {{.size = sizeof(sw_optimizer_opts), .kind = "adam", .beta1 = 1.0f}, "below 1"},
-        {{.size = sizeof(sw_optimizer_opts), .kind = "adam", .lr = NAN},
+        {SW_OPTS(sw_optimizer_opts, .kind = "adam", .beta1 = 1.0f), "below 1"},
+        {SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = NAN),
          "must be finite and at least 0"},
-        {{.size = sizeof(sw_optimizer_opts), .kind = "sgd", .nesterov = 1}, "momentum"},
+        {SW_OPTS(sw_optimizer_opts, .kind = "sgd", .nesterov = 1), "momentum"},
         {{.size = 0, .kind = "sgd"}, "size"},
-        {{.size = sizeof(sw_optimizer_opts), .kind = "adam", .momentum = 0.9f}, "sgd's"},
-        {{.size = sizeof(sw_optimizer_opts), .kind = "adamw", .nesterov = 1}, "sgd's"},
-        {{.size = sizeof(sw_optimizer_opts), .kind = "sgd", .beta1 = 0.5f}, "adam's"},
-        {{.size = sizeof(sw_optimizer_opts), .kind = "sgd", .as_given = 1}, "adam's"},
-        {{.size = sizeof(sw_optimizer_opts), .kind = "lion", .epsilon = 1e-8f}, "adagrad's"},
-        {{.size = sizeof(sw_optimizer_opts), .kind = "adagrad", .alpha = 0.9f}, "rmsprop's"},
-        {{.size = sizeof(sw_optimizer_opts), .kind = "rmsprop", .alpha = 1.0f}, "below 1"},
-        {{.size = sizeof(sw_optimizer_opts), .kind = "sgd", .centered = 1}, "rmsprop's"},
-        {{.size = sizeof(sw_optimizer_opts), .kind = "adam", .initial_accumulator = 1.0f},
-         "adagrad's"},
-        {{.size = sizeof(sw_optimizer_opts), .kind = "adam", .fixed_rate = 1}, "adafactor's"},
-        {{.size = sizeof(sw_optimizer_opts), .kind = "adafactor", .clip_threshold = -1.0f},
+        {SW_OPTS(sw_optimizer_opts, .kind = "adam", .momentum = 0.9f), "sgd's"},
+        {SW_OPTS(sw_optimizer_opts, .kind = "adamw", .nesterov = 1), "sgd's"},
+        {SW_OPTS(sw_optimizer_opts, .kind = "sgd", .beta1 = 0.5f), "adam's"},
+        {SW_OPTS(sw_optimizer_opts, .kind = "sgd", .as_given = 1), "adam's"},
+        {SW_OPTS(sw_optimizer_opts, .kind = "lion", .epsilon = 1e-8f), "adagrad's"},
+        {SW_OPTS(sw_optimizer_opts, .kind = "adagrad", .alpha = 0.9f), "rmsprop's"},
+        {SW_OPTS(sw_optimizer_opts, .kind = "rmsprop", .alpha = 1.0f), "below 1"},
+        {SW_OPTS(sw_optimizer_opts, .kind = "sgd", .centered = 1), "rmsprop's"},
+        {SW_OPTS(sw_optimizer_opts, .kind = "adam", .initial_accumulator = 1.0f), "adagrad's"},
+        {SW_OPTS(sw_optimizer_opts, .kind = "adam", .fixed_rate = 1), "adafactor's"},
+        {SW_OPTS(sw_optimizer_opts, .kind = "adafactor", .clip_threshold = -1.0f),
          "clip_threshold must be finite and at least 0"},
-        {{.size = sizeof(sw_optimizer_opts), .kind = "sgd", .max_skipped = -2}, "max_skipped"},
-        {{.size = sizeof(sw_optimizer_opts), .kind = "sgd", .max_skipped = 2, .no_check = 1},
+        {SW_OPTS(sw_optimizer_opts, .kind = "sgd", .max_skipped = -2), "max_skipped"},
+        {SW_OPTS(sw_optimizer_opts, .kind = "sgd", .max_skipped = 2, .no_check = 1),
          "no_check"},
-        {{.size = sizeof(sw_optimizer_opts), .kind = "sgd", .update = 3}, "unknown update 3"},
-        {{.size = sizeof(sw_optimizer_opts),
-          .kind = "sgd",
-          .release = 1,
-          .update = SW_UPDATE_AFTER},
+        {SW_OPTS(sw_optimizer_opts, .kind = "sgd", .update = 3), "unknown update 3"},
+        {SW_OPTS(sw_optimizer_opts, .kind = "sgd", .release = 1, .update = SW_UPDATE_AFTER),
          "exclude each other"},
-        {{.size = sizeof(sw_optimizer_opts), .kind = "sgd", .n_groups = 1},
-         "params must not be NULL"},
-        {{.size = sizeof(sw_optimizer_opts), .kind = "sgd", .n_params = 1},
-         "params must not be NULL"},
+        {SW_OPTS(sw_optimizer_opts, .kind = "sgd", .n_groups = 1), "params must not be NULL"},
+        {SW_OPTS(sw_optimizer_opts, .kind = "sgd", .n_params = 1), "params must not be NULL"},
     };
     sw_model *model;
     OK(sw_model_create(&model, "m"));
@@ -428,8 +410,8 @@ static void bad_options_are_refused(void)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         REFUSED(sw_optimizer_create(&o, model, &bad[i].opts), SW_INVALID, bad[i].part);
     CU_ASSERT_PTR_NULL(o);
-    const sw_optimizer_opts twice = {
-        .size = sizeof twice, .kind = "sgd", .params = &w, .n_params = 1};
+    const sw_optimizer_opts twice =
+        SW_OPTS(sw_optimizer_opts, .kind = "sgd", .params = &w, .n_params = 1);
     OK(sw_optimizer_create(&o, model, &twice));
     REFUSED(sw_optimizer_create(&o, model, &twice), SW_INVALID, "'w' has two optimizers");
     sw_exec *exec = net_exec(NULL);
@@ -461,17 +443,13 @@ static void bad_groups_are_refused(void)
     };
     sw_optimizer *o = NULL;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        const sw_optimizer_opts opts = {
-            .size = sizeof opts, .kind = "sgd", .groups = &bad[i].group, .n_groups = 1};
+        const sw_optimizer_opts opts =
+            SW_OPTS(sw_optimizer_opts, .kind = "sgd", .groups = &bad[i].group, .n_groups = 1);
         REFUSED(sw_optimizer_create(&o, model, &opts), SW_INVALID, bad[i].part);
     }
     const sw_param_group good = {.params = &w, .n_params = 1};
-    const sw_optimizer_opts both = {.size = sizeof both,
-                                    .kind = "sgd",
-                                    .params = &w,
-                                    .n_params = 1,
-                                    .groups = &good,
-                                    .n_groups = 1};
+    const sw_optimizer_opts both = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .params = &w,
+                                           .n_params = 1, .groups = &good, .n_groups = 1);
     REFUSED(sw_optimizer_create(&o, model, &both), SW_INVALID, "exclude each other");
     CU_ASSERT_PTR_NULL(o);
     CU_ASSERT_EQUAL(model->n_optimizers, 0); /* and the model is as it was */
@@ -481,10 +459,10 @@ static void bad_groups_are_refused(void)
 /* It is refused where it is made, and the model is as before. */
 static void an_optimizer_that_owns_nothing_is_refused(void)
 {
-    const sw_optimizer_opts all = {.size = sizeof all, .kind = "sgd"};
+    const sw_optimizer_opts all = SW_OPTS(sw_optimizer_opts, .kind = "sgd");
     const sw_param_group empty = {.n_params = 0};
-    const sw_optimizer_opts groups = {
-        .size = sizeof groups, .kind = "sgd", .groups = &empty, .n_groups = 1};
+    const sw_optimizer_opts groups =
+        SW_OPTS(sw_optimizer_opts, .kind = "sgd", .groups = &empty, .n_groups = 1);
     sw_optimizer *first = NULL, *o = NULL;
     sw_model *model;
     OK(sw_model_create(&model, "m"));

@@ -20,7 +20,7 @@ typedef struct {
 static void see(void *to, const sw_plan_layer *layer)
 {
     layers *l = to;
-    sw_plan_info info = {.size = sizeof info};
+    sw_plan_info info = SW_OPTS(sw_plan_info);
     CU_ASSERT_EQUAL(layer->size, sizeof *layer);
     CU_ASSERT_FATAL(l->n < LAYERS);
     snprintf(l->name[l->n], sizeof l->name[0], "%s", layer->name);
@@ -96,14 +96,15 @@ static void sums_are_those_of_the_plan(void)
 {
     for (int image = 0; image < 2; image++)
         for (int eval = 0; eval < 2; eval++) {
-            sw_exec *exec = net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts)});
+            sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts));
             net *n = net_new(image, NULL);
             const batch b = net_batch(image, 0, NET_BATCH);
             sw_run_args args = net_args(n, &b);
             args.mode = eval ? SW_EVAL : SW_TRAIN;
-            sw_plan_info info = {.size = sizeof info};
+            sw_plan_info info = SW_OPTS(sw_plan_info);
             saved_sum sum = {.bytes = 0};
-            const sw_plan_visitor v = {.size = sizeof v, .to = &sum, .storage = add_saved};
+            const sw_plan_visitor v =
+                SW_OPTS(sw_plan_visitor, .to = &sum, .storage = add_saved);
             OK(sw_plan(exec, &args, &info));
             const layers *l = seen(exec, &args);
             SW_CHECK(l->operations == info.operations, "%llu of %llu",

@@ -22,7 +22,7 @@ static void see_op(void *to, uint32_t position, const char *name, sw_phase phase
     CU_ASSERT(name[0] != '\0' && (unsigned)phase < SW_PHASES);
     l->n_ops++;
     if (position == 0) {
-        sw_plan_info info = {.size = sizeof info};
+        sw_plan_info info = SW_OPTS(sw_plan_info);
         l->inside = sw_plan(l->exec, l->args, &info);
     }
 }
@@ -45,8 +45,8 @@ static listing *visited(sw_exec *exec, const sw_run_args *args)
 {
     static listing l;
     l = (listing){.exec = exec, .args = args};
-    const sw_plan_visitor v = {
-        .size = sizeof v, .to = &l, .op = see_op, .storage = see_storage};
+    const sw_plan_visitor v =
+        SW_OPTS(sw_plan_visitor, .to = &l, .op = see_op, .storage = see_storage);
     OK(sw_plan_visit(exec, args, &v));
     return &l;
 }
@@ -96,7 +96,7 @@ static void a_visit_shows_the_plan(void)
         net *n = net_new(image != 0, NULL);
         const batch b = net_batch(image != 0, 0, 33);
         const sw_run_args args = net_args(n, &b);
-        sw_plan_info info = {.size = sizeof info};
+        sw_plan_info info = SW_OPTS(sw_plan_info);
         OK(sw_plan(exec, &args, &info));
         const listing *l = visited(exec, &args);
         CU_ASSERT_EQUAL(l->n_ops, info.n_ops);
@@ -114,14 +114,14 @@ static void a_visit_reserves_nothing_and_refuses_nonsense(void)
 {
     sw_budget *budget;
     OK(sw_budget_create(&budget, 1));
-    sw_exec_opts opts = {.size = sizeof opts, .budget = budget};
+    sw_exec_opts opts = SW_OPTS(sw_exec_opts, .budget = budget);
     sw_exec *exec;
     OK(sw_exec_create(&exec, &opts));
     net *n = net_new(false, NULL);
     const batch b = net_batch(false, 0, 8);
     const sw_run_args args = net_args(n, &b);
     CU_ASSERT(visited(exec, &args)->n > 5);
-    const sw_plan_visitor none = {.size = sizeof none}, bad = {0};
+    const sw_plan_visitor none = SW_OPTS(sw_plan_visitor), bad = {0};
     OK(sw_plan_visit(exec, &args, &none));
     REFUSED(sw_plan_visit(exec, &args, &bad), SW_INVALID, "visitor");
     REFUSED(sw_plan_visit(exec, &args, NULL), SW_INVALID, "visitor");

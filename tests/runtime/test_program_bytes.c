@@ -28,7 +28,7 @@ static void end_elsewhere(sw_model *model)
 static sw_status live_once(sw_exec *exec, int width, bool elsewhere)
 {
     net n = {.image = false};
-    const sw_optimizer_opts opts = {.size = sizeof opts, .kind = "adam", .lr = 0.01f};
+    const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.01f);
     const batch b = net_batch(false, 0, 4);
     SW_TRY(sw_model_create(&n.model, "net"));
     n.f1 = sw_linear_new(n.model, "f1", NET_PIXELS, width);
@@ -78,7 +78,7 @@ static void the_last_program_stays(void)
     const double loss = net_metric(exec, "loss");
     sw_model_destroy(n->model);
     n->model = NULL;
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     OK(sw_plan(exec, &next, &plan)); /* traces */
     CU_ASSERT_EQUAL(exec->n_keys, 1);
     CU_ASSERT_EQUAL(net_metric(exec, "loss"), loss);
@@ -122,7 +122,7 @@ static void deep_end(void *arg)
 
 static size_t bytes_of_deep(int layers, int checks)
 {
-    const sw_optimizer_opts opts = {.size = sizeof opts, .kind = "adam"};
+    const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "adam");
     const sw_array in[2] = {{SW_F32, SW_SHAPE(128, 16), NULL},
                             {SW_F32, SW_SHAPE(128, 16), NULL}};
     tower = (deep){.layers = layers};
@@ -134,16 +134,12 @@ static size_t bytes_of_deep(int layers, int checks)
         tower.linear[i] = sw_linear_new(tower.model, name, 16, 16);
     }
     OK(sw_optimizer_create(&tower.opt, tower.model, &opts));
-    const sw_exec_opts how = {.size = sizeof how, .checks = checks};
+    const sw_exec_opts how = SW_OPTS(sw_exec_opts, .checks = checks);
     sw_exec *exec = net_exec(&how);
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = deep_step,
-                              .user = &tower,
-                              .models = &tower.model,
-                              .n_models = 1,
-                              .inputs = in,
-                              .n_inputs = 2};
-    sw_plan_info plan = {.size = sizeof plan};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = deep_step, .user = &tower, .models = &tower.model,
+                .n_models = 1, .inputs = in, .n_inputs = 2);
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     const size_t before = heap_of_programs();
     OK(sw_plan(exec, &args, &plan));
     const size_t taken = heap_of_programs() - before;
@@ -164,19 +160,15 @@ static void a_net_of_1000_layers_has_8_megabytes_of_records(void)
 /* A packed trace is there again, bit for bit, where it is asked for. */
 static void a_packed_trace_is_what_was_traced(void)
 {
-    sw_exec *exec = net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .checks = 1});
+    sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .checks = 1));
     tower = (deep){.layers = 0};
     (void)bytes_of_deep(20, 1);
     const sw_array in[2] = {{SW_F32, SW_SHAPE(128, 16), NULL},
                             {SW_F32, SW_SHAPE(128, 16), NULL}};
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = deep_step,
-                              .user = &tower,
-                              .models = &tower.model,
-                              .n_models = 1,
-                              .inputs = in,
-                              .n_inputs = 2};
-    sw_plan_info plan = {.size = sizeof plan};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = deep_step, .user = &tower, .models = &tower.model,
+                .n_models = 1, .inputs = in, .n_inputs = 2);
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     OK(sw_plan(exec, &args, &plan));
     CU_ASSERT(plan.n_rebuilt > 0); /* so it is another trace than what runs */
     swi_trace room = {0};

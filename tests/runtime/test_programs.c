@@ -8,7 +8,7 @@
 
 static sw_run_info last_run(sw_exec *exec)
 {
-    sw_run_info info = {.size = sizeof info};
+    sw_run_info info = SW_OPTS(sw_run_info);
     OK(sw_last_run(exec, &info));
     return info;
 }
@@ -113,11 +113,8 @@ static void models_of_other_layouts_share_no_program(void)
             if (e == 2)
                 third = p;
         }
-        const sw_run_args args = {.size = sizeof args,
-                                  .fn = use_third,
-                                  .user = &third,
-                                  .models = &model,
-                                  .n_models = 1};
+        const sw_run_args args = SW_OPTS(sw_run_args, .fn = use_third, .user = &third,
+                                         .models = &model, .n_models = 1);
         OK(sw_run(exec, &args));
         sw_array y;
         OK(sw_output_get(exec, "y", &y));
@@ -141,7 +138,7 @@ static void reshaped(sw_ctx *c, void *user)
 
 static void traces_are_compared_by_what_they_mean(void)
 {
-    const sw_exec_opts opts = {.size = sizeof opts, .checks = 1};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .checks = 1);
     sw_exec *exec = net_exec(&opts);
     static const float x[12] = {1};
     int dirt[] = {0, 0x55, 0x33};
@@ -152,11 +149,8 @@ static void traces_are_compared_by_what_they_mean(void)
         in.shape.rank = 1;
         in.shape.dim[0] = 12;
         in.data = x;
-        const sw_run_args args = {.size = sizeof args,
-                                  .fn = reshaped,
-                                  .user = &dirt[0],
-                                  .inputs = &in,
-                                  .n_inputs = 1};
+        const sw_run_args args = SW_OPTS(sw_run_args, .fn = reshaped, .user = &dirt[0],
+                                         .inputs = &in, .n_inputs = 1);
         dirt[0] = dirt[i];
         OK(sw_run(exec, &args));
     }
@@ -166,7 +160,7 @@ static void traces_are_compared_by_what_they_mean(void)
 
 static void the_cache_is_bounded_and_forgets_the_oldest(void)
 {
-    const sw_exec_opts opts = {.size = sizeof opts, .max_programs = 3};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .max_programs = 3);
     sw_exec *exec = net_exec(&opts);
     net *n = net_new(false, NULL);
     sw_run_args args;
@@ -259,9 +253,9 @@ static void checks_name_the_first_op_that_differs(void)
     static const float x[3] = {1, 2, 3};
     const sw_array in = {SW_F32, SW_SHAPE(3), x};
     int calls = 0;
-    const sw_run_args args = {
-        .size = sizeof args, .fn = impure, .user = &calls, .inputs = &in, .n_inputs = 1};
-    const sw_exec_opts opts = {.size = sizeof opts, .checks = 1};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = impure, .user = &calls, .inputs = &in, .n_inputs = 1);
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .checks = 1);
     sw_exec *exec = net_exec(&opts);
     OK(sw_run(exec, &args));
     OK(sw_run(exec, &args));
@@ -270,8 +264,8 @@ static void checks_name_the_first_op_that_differs(void)
     CU_ASSERT_EQUAL(calls, 3);
 
     /* A pure one passes, released updates included, and learns the same. */
-    const sw_optimizer_opts released = {
-        .size = sizeof released, .kind = "adam", .lr = 0.01f, .release = 1};
+    const sw_optimizer_opts released =
+        SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.01f, .release = 1);
     net *n = net_new(true, &released);
     net *plain = net_new(true, NULL);
     const batch b = net_batch(true, 0, 20);
@@ -296,7 +290,7 @@ static void a_plan_needs_no_data_and_is_what_runs(void)
         batch b = net_batch(n->image, 0, 20);
         const batch data = b;
         b.in[0].data = b.in[1].data = NULL;
-        sw_plan_info plan = {.size = sizeof plan};
+        sw_plan_info plan = SW_OPTS(sw_plan_info);
         sw_run_args args = net_args(n, &b);
         OK(sw_plan(exec, &args, &plan));
         CU_ASSERT(!n->model->ready);
@@ -338,13 +332,13 @@ static void a_budget_is_refused_before_anything_runs(void)
     net *n = net_new(true, NULL);
     const batch b = net_batch(true, 0, 20);
     const sw_run_args args = net_args(n, &b);
-    sw_plan_info plan = {.size = sizeof plan}, again = {.size = sizeof again};
+    sw_plan_info plan = SW_OPTS(sw_plan_info), again = SW_OPTS(sw_plan_info);
     OK(sw_plan(net_exec(NULL), &args, &plan));
     const size_t whole = plan.model_bytes + plan.arena_bytes;
     for (int k = 0; k < 3; k++) {
         sw_budget *budget;
         OK(sw_budget_create(&budget, k == 0 ? whole - 64 : k == 1 ? 64 : whole));
-        const sw_exec_opts opts = {.size = sizeof opts, .budget = budget, .no_recompute = 1};
+        const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .budget = budget, .no_recompute = 1);
         sw_exec *exec = NULL;
         OK(sw_exec_create(&exec, &opts));
         net *m = net_new(true, NULL);
@@ -355,7 +349,7 @@ static void a_budget_is_refused_before_anything_runs(void)
             OK(sw_run(exec, &mine));
             CU_ASSERT_EQUAL(sw_budget_used(budget), whole);
         } else {
-            again = (sw_plan_info){.size = sizeof again};
+            again = SW_OPTS(sw_plan_info);
             REFUSED(sw_plan(exec, &mine, &again), SW_NOMEM, "does not fit");
             char number[32];
             (void)sw_message(number, sizeof number, "%zu bytes are needed", whole);
@@ -389,7 +383,7 @@ static void a_plan_after_a_run_leaves_what_the_run_left(void)
         float kept[8 * NET_CLASSES];
         memcpy(kept, was.data, sizeof kept);
         const sw_run_args next = net_args(other, &image);
-        sw_plan_info plan = {.size = sizeof plan};
+        sw_plan_info plan = SW_OPTS(sw_plan_info);
         OK(sw_plan(exec, &next, &plan));
         CU_ASSERT_EQUAL(net_metric(exec, "loss"), loss);
         OK(sw_output_get(exec, "logits", &is));
@@ -401,14 +395,14 @@ static void a_plan_after_a_run_leaves_what_the_run_left(void)
 /* The only key is forgotten by a plan; what ran last can still be asked. */
 static void an_evicted_program_keeps_its_last_figures(void)
 {
-    const sw_exec_opts opts = {.size = sizeof opts, .max_programs = 1};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .max_programs = 1);
     sw_exec *exec = net_exec(&opts);
     net *n = net_new(false, NULL);
     const batch b = net_batch(false, 0, 8), smaller = net_batch(false, 0, 5);
     sw_run_args args = net_args(n, &b);
     OK(sw_run(exec, &args));
     const double loss = net_metric(exec, "loss");
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     for (int i = 0; i < 3; i++) {
         const sw_run_args next = net_args(n, i % 2 == 0 ? &smaller : &b);
         OK(sw_plan(exec, &next, &plan));
@@ -438,12 +432,12 @@ static void a_refused_plan_gives_back_what_it_took(void)
 {
     const batch images = net_batch(true, 0, NET_BATCH), rows = net_batch(false, 0, 2);
     const sw_run_args like = net_args(net_new(true, NULL), &images);
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     OK(sw_plan(net_exec(NULL), &like, &plan));
     sw_budget *budget = budget_of(plan.model_bytes + plan.arena_bytes - 64);
     net *big = net_new(true, NULL), *small = net_new(false, NULL);
     const sw_run_args much = net_args(big, &images), little = net_args(small, &rows);
-    const sw_exec_opts opts = {.size = sizeof opts, .budget = budget, .no_recompute = 1};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .budget = budget, .no_recompute = 1);
     sw_exec *exec = net_exec(&opts);
     REFUSED(sw_plan(exec, &much, &plan), SW_NOMEM, "does not fit");
     CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
@@ -457,13 +451,13 @@ static void immediate_mode_is_planned_as_high_as_its_bump(void)
 {
     const batch b = net_batch(true, 0, 20);
     const sw_run_args like = net_args(net_new(true, NULL), &b);
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     OK(sw_plan(net_exec(NULL), &like, &plan));
     CU_ASSERT(plan.immediate_bytes > plan.arena_bytes);
-    sw_exec_opts opts = {.size = sizeof opts,
-                         .budget = budget_of(plan.model_bytes + plan.immediate_bytes)};
-    const sw_exec_opts less = {
-        .size = sizeof less, .budget = budget_of(plan.model_bytes + plan.immediate_bytes - 64)};
+    sw_exec_opts opts =
+        SW_OPTS(sw_exec_opts, .budget = budget_of(plan.model_bytes + plan.immediate_bytes));
+    const sw_exec_opts less = SW_OPTS(
+        sw_exec_opts, .budget = budget_of(plan.model_bytes + plan.immediate_bytes - 64));
     sw_run_args args = net_args(net_new(true, NULL), &b);
     args.immediate = 1;
     char number[32];
@@ -490,14 +484,10 @@ static void models_and_inputs_can_hold_the_peak(void)
     const sw_param p = sw_param_new(model, "table", SW_F32, SW_SHAPE(5000), "zeros");
     static const float x[3000];
     const sw_array in = {SW_F32, SW_SHAPE(3000), x};
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = sum_input,
-                              .user = (void *)(uintptr_t)&p,
-                              .models = &model,
-                              .n_models = 1,
-                              .inputs = &in,
-                              .n_inputs = 1};
-    sw_plan_info plan = {.size = sizeof plan};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = sum_input, .user = (void *)(uintptr_t)&p, .models = &model,
+                .n_models = 1, .inputs = &in, .n_inputs = 1);
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     OK(sw_plan(net_exec(NULL), &args, &plan));
     const char *wanted = "table (parameter) 20,032 bytes, input0 (input) 12,032 bytes, ";
     SW_CHECK(strncmp(plan.holders, wanted, strlen(wanted)) == 0, "%s", plan.holders);

@@ -18,7 +18,7 @@ static void end_exec(void *exec)
 
 static sw_exec *on_card(lazy_card *card, const sw_exec_opts *more)
 {
-    sw_exec_opts opts = {.size = sizeof opts, .seed = 11, .isa = "base"};
+    sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 11, .isa = "base");
     sw_exec *exec = NULL;
     if (more != NULL)
         opts = *more;
@@ -32,7 +32,7 @@ static sw_exec *on_card(lazy_card *card, const sw_exec_opts *more)
 
 static sw_exec *on_cpu(void)
 {
-    const sw_exec_opts opts = {.size = sizeof opts, .seed = 11, .isa = "base"};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 11, .isa = "base");
     return net_exec(&opts);
 }
 
@@ -171,7 +171,7 @@ static void immediate(void)
         OK(sw_run(cpu, &of_b));
         CU_ASSERT_EQUAL(net_metric(device, "loss"), net_metric(cpu, "loss"));
     }
-    sw_run_info info = {.size = sizeof info};
+    sw_run_info info = SW_OPTS(sw_run_info);
     OK(sw_last_run(device, &info));
     CU_ASSERT_EQUAL(info.replayed, 0);
     CU_ASSERT(info.ns > 0 && info.phase[SW_BACKWARD].ns > 0);
@@ -189,7 +189,7 @@ static void steady(void)
     sw_exec *exec = on_card(card, NULL);
     net *n = net_new(false, NULL);
     step_on(exec, n, noisy_step, 0, ROWS);
-    sw_run_info info = {.size = sizeof info};
+    sw_run_info info = SW_OPTS(sw_run_info);
     OK(sw_last_run(exec, &info));
     CU_ASSERT(!info.warm && !info.replayed);
     for (int i = 1; i < 4; i++)
@@ -218,10 +218,10 @@ static void figures(void)
     net *n = net_new(false, NULL);
     const batch b = net_batch(false, 0, ROWS);
     const sw_run_args args = net_args(n, &b);
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     OK(sw_plan(exec, &args, &plan));
     for (int i = 0; i < 3; i++) {
-        sw_run_info info = {.size = sizeof info};
+        sw_run_info info = SW_OPTS(sw_run_info);
         OK(sw_run(exec, &args));
         OK(sw_last_run(exec, &info));
         uint64_t sum = 0;
@@ -235,7 +235,7 @@ static void figures(void)
         CU_ASSERT(info.phase[SW_FORWARD].ns > 0 && info.phase[SW_STEP].ns > 0);
         CU_ASSERT(sum > 0 && sum < info.ns); /* less what leaves */
     }
-    sw_run_info early = {.size = sizeof early};
+    sw_run_info early = SW_OPTS(sw_run_info);
     OK(sw_run(exec, &args));
     OK(sw_run(exec, &args));
     OK(sw_run_past(exec, 1, &early));
@@ -264,7 +264,7 @@ static void past(void)
         OK(sw_metric_past(execs[1], ago, "loss", &y));
         CU_ASSERT_EQUAL(x, y);
     }
-    sw_run_args bad = {.size = sizeof bad, .fn = noisy_step, .user = nets[1]};
+    sw_run_args bad = SW_OPTS(sw_run_args, .fn = noisy_step, .user = nets[1]);
     REFUSED(sw_run(execs[1], &bad), SW_INVALID, "input 0 of 0");
     REFUSED(sw_metric_past(execs[1], 0, "loss", &x), SW_INVALID, "the last run failed");
     OK(sw_metric_past(execs[1], 1, "loss", &x));
@@ -380,7 +380,7 @@ static void plan_is_taken(void)
     net *n = net_new(false, NULL);
     const batch b = net_batch(false, 0, NET_BATCH);
     sw_run_args args = net_args(n, &b);
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     args.data_bytes = 12345; /* the host's business */
     OK(sw_plan(exec, &args, &plan));
     OK(sw_run(exec, &args));
@@ -402,7 +402,7 @@ static void budget_on_card(void)
     const batch b = net_batch(false, 0, NET_BATCH);
     net *n = net_new(false, NULL);
     sw_run_args args = net_args(n, &b);
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     OK(sw_plan(on_card(card, NULL), &args, &plan));
     for (int kind = 0; kind < 3; kind++) { /* planned before, not planned, a byte too few */
         sw_budget *budget;
@@ -430,7 +430,7 @@ static void budget_on_card(void)
 static sw_status session(lazy_card *card, sw_exec **exec, net *n, bool *fault)
 {
     const batch b = net_batch(false, 0, ROWS);
-    const sw_exec_opts opts = {.size = sizeof opts, .seed = 11, .isa = "base"};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 11, .isa = "base");
     sw_run_args args = net_args(n, &b);
     double loss;
     sw_array logits;
@@ -530,8 +530,8 @@ static void names_of_faults(void)
 static void skipped(void)
 {
     sw_exec *execs[] = {on_card(lazy_card_new(true), NULL), on_cpu()};
-    const sw_optimizer_opts opts = {
-        .size = sizeof opts, .kind = "adam", .lr = 0.01f, .max_skipped = 3};
+    const sw_optimizer_opts opts =
+        SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.01f, .max_skipped = 3);
     static float bad[ROWS * NET_PIXELS];
     char message[2][512];
     int told[2] = {0, 0};
@@ -575,13 +575,13 @@ static void skipped(void)
 
 static void options(void)
 {
-    const sw_exec_opts of_devices[] = {{.size = sizeof(sw_exec_opts), .tf32 = 1},
-                                       {.size = sizeof(sw_exec_opts), .sync_ops = 1},
-                                       {.size = sizeof(sw_exec_opts), .no_graphs = 1}};
+    const sw_exec_opts of_devices[] = {SW_OPTS(sw_exec_opts, .tf32 = 1),
+                                       SW_OPTS(sw_exec_opts, .sync_ops = 1),
+                                       SW_OPTS(sw_exec_opts, .no_graphs = 1)};
     sw_exec *exec = NULL;
     for (int i = 0; i < 3; i++)
         REFUSED(sw_exec_create(&exec, &of_devices[i]), SW_INVALID, "must be 0 on cpu");
-    const sw_exec_opts clocks = {.size = sizeof clocks, .device = "cuda", .op_clocks = 1};
+    const sw_exec_opts clocks = SW_OPTS(sw_exec_opts, .device = "cuda", .op_clocks = 1);
     REFUSED(sw_exec_create(&exec, &clocks), SW_INVALID, "needs sync_ops");
     CU_ASSERT_PTR_NULL(exec);
     lazy_card *card = lazy_card_new(true);
@@ -598,7 +598,7 @@ static void missing_entries(void)
     net *n = net_new(false, NULL);
     const batch b = net_batch(false, 0, ROWS);
     sw_run_args args = net_args(n, &b);
-    sw_witness_info info = {.size = sizeof info};
+    sw_witness_info info = SW_OPTS(sw_witness_info);
     card->device.entries[SW_OP_tanh][1] = NULL;
     REFUSED(sw_run(exec, &args), SW_UNSUPPORTED, "the backward of tanh: not supported on cuda");
     args.mode = SW_EVAL;

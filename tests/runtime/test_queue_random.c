@@ -75,7 +75,7 @@ static bool live(sw_exec *exec, random_life *life, const way *w, uint64_t *hash)
 {
     for (uint64_t k = 0; k < RUNS; k++) {
         sw_run_args args = random_life_args(life, k);
-        sw_run_info info = {.size = sizeof info};
+        sw_run_info info = SW_OPTS(sw_run_info);
         args.immediate = w->immediate;
         if (!seed_well(sw_run(exec, &args), w->name))
             return false;
@@ -147,8 +147,8 @@ static sw_status some_steps(sw_exec *exec, const small *s)
 static sw_status session(void *arg)
 {
     const small *s = arg;
-    const sw_exec_opts opts = {.size = sizeof opts, .seed = 5};
-    const sw_optimizer_opts adam = {.size = sizeof adam, .kind = "adam"};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 5);
+    const sw_optimizer_opts adam = SW_OPTS(sw_optimizer_opts, .kind = "adam");
     sw_exec *exec = NULL;
     sw_model *model = NULL;
     sw_status status = sw_model_create(&model, "net");

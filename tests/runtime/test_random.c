@@ -95,8 +95,8 @@ static void check_shares(sw_exec *exec, const sw_run_args *args, size_t peak,
 
 static bool run_once(sw_exec *exec, const sw_run_args *args, record *r)
 {
-    sw_plan_info plan = {.size = sizeof plan};
-    sw_run_info run = {.size = sizeof run};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
+    sw_run_info run = SW_OPTS(sw_run_info);
     if (!seed_well(sw_plan(exec, args, &plan), "plan") ||
         !seed_well(sw_run(exec, args), args->immediate ? "immediate run" : "run") ||
         !seed_well(sw_last_run(exec, &run), "last run"))
@@ -198,8 +198,8 @@ static void every_way_gives_the_same_bits(void)
 static void witnessed_by(uint32_t which)
 {
     random_life life;
-    sw_witness_info seen = {.size = sizeof seen};
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_witness_info seen = SW_OPTS(sw_witness_info);
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     if (seed_well(random_life_begin(&life, &seed_net, false, false), "declare")) {
         sw_run_args args = random_life_args(&life, 1);
         if (seed_well(sw_run(execs[0], &args), "run") &&
@@ -267,7 +267,7 @@ static void planned_afresh(void)
 {
     random_life life;
     sw_exec *exec = NULL;
-    sw_plan_info plan[2] = {{.size = sizeof *plan}, {.size = sizeof *plan}};
+    sw_plan_info plan[2] = {SW_OPTS(sw_plan_info), SW_OPTS(sw_plan_info)};
     if (seed_well(sw_exec_create(&exec, &ways[0].opts), "exec") &&
         seed_well(random_life_begin(&life, &seed_net, false, false), "declare")) {
         const sw_run_args args = random_life_args(&life, 0);

@@ -70,8 +70,8 @@ static void begin(chain *n, shape s)
         if (i < LAYERS && s == NORMED)
             n->norm[i] = sw_layer_norm_new(n->model, name, WIDTH);
     }
-    const sw_optimizer_opts opts = {
-        .size = sizeof opts, .kind = "sgd", .no_check = 1, .lr = 0.1f, .release = 1};
+    const sw_optimizer_opts opts =
+        SW_OPTS(sw_optimizer_opts, .kind = "sgd", .no_check = 1, .lr = 0.1f, .release = 1);
     OK(sw_optimizer_create(&n->optimizer, n->model, &opts));
 }
 
@@ -84,13 +84,8 @@ static sw_run_args args_of(chain *n, sw_array *inputs)
             data[k][i] = (float)((i * 7 + k * 13) % 23) / 11.0f - 1.0f;
         inputs[k] = (sw_array){SW_F32, SW_SHAPE(ROWS, WIDTH), data[k]};
     }
-    return (sw_run_args){.size = sizeof(sw_run_args),
-                         .fn = step,
-                         .user = n,
-                         .models = &n->model,
-                         .n_models = 1,
-                         .inputs = inputs,
-                         .n_inputs = 2};
+    return SW_OPTS(sw_run_args, .fn = step, .user = n, .models = &n->model, .n_models = 1,
+                   .inputs = inputs, .n_inputs = 2);
 }
 
 /* Bytes of F32 tensors of the batch that live both before and after the border of backward:
@@ -123,8 +118,8 @@ static figures live(shape s)
     for (int without = 0; without < 2; without++) {
         chain n;
         sw_array inputs[2];
-        sw_plan_info plan = {.size = sizeof plan};
-        const sw_exec_opts opts = {.size = sizeof opts, .seed = 3, .no_rebuild = without};
+        sw_plan_info plan = SW_OPTS(sw_plan_info);
+        const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 3, .no_rebuild = without);
         sw_exec *exec = net_exec(&opts);
         begin(&n, s);
         OK(sw_model_ready(n.model, exec, 9));
@@ -195,8 +190,8 @@ static void witnesses_agree(void)
     for (size_t i = 0; i < SHAPES; i++) {
         chain n;
         sw_array inputs[2];
-        sw_witness_info seen = {.size = sizeof seen};
-        const sw_exec_opts opts = {.size = sizeof opts, .seed = 3};
+        sw_witness_info seen = SW_OPTS(sw_witness_info);
+        const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 3);
         sw_exec *exec = net_exec(&opts);
         begin(&n, shapes[i]);
         OK(sw_model_ready(n.model, exec, 9));
@@ -220,7 +215,7 @@ static void rebuilt_bits_are_the_forward_bits(void)
         chain n;
         sw_array inputs[2];
         rebuilt_bits bits;
-        const sw_exec_opts opts = {.size = sizeof opts, .seed = 3};
+        const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 3);
         sw_exec *exec = net_exec(&opts);
         begin(&n, shapes[i]);
         OK(sw_model_ready(n.model, exec, 9));
@@ -280,8 +275,8 @@ static void a_transformer_is_rebuilt_to_the_bit(void)
     static const uint8_t ids[GPT_ROWS * GPT_CONTEXT] = {7, 1, 30, 2, 2, 19, 0, 11, 5};
     const sw_array in = {SW_U8, SW_SHAPE(GPT_ROWS, GPT_CONTEXT), ids};
     const gpt_shape of = {GPT_LAYERS, GPT_WIDTH, GPT_HEADS, GPT_CONTEXT, GPT_WORDS, 0.1f};
-    const sw_exec_opts opts = {.size = sizeof opts, .seed = 3};
-    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd", .no_check = 1};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 3);
+    const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .no_check = 1);
     transformer t = {.net = calloc(1, gpt_net_bytes(GPT_LAYERS))};
     sw_model *model;
     rebuilt_bits bits;
@@ -293,19 +288,14 @@ static void a_transformer_is_rebuilt_to_the_bit(void)
     gpt_net_declare(t.net, model, &of);
     OK(sw_optimizer_create(&t.optimizer, model, &sgd));
     OK(sw_model_ready(model, exec, 5));
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = gpt_step,
-                              .user = &t,
-                              .models = &model,
-                              .n_models = 1,
-                              .inputs = &in,
-                              .n_inputs = 1};
+    const sw_run_args args = SW_OPTS(sw_run_args, .fn = gpt_step, .user = &t, .models = &model,
+                                     .n_models = 1, .inputs = &in, .n_inputs = 1);
     OK(sw_run(exec, &args));
     OK(rebuilt_bits_compare(exec, &args, false, &bits));
     SW_CHECK(bits.differ + bits.unknown == 0, "%u differ, %u unknown: %s", bits.differ,
              bits.unknown, bits.first);
     SW_CHECK(bits.results >= 3 * GPT_LAYERS, "%u results", bits.results);
-    sw_witness_info seen = {.size = sizeof seen};
+    sw_witness_info seen = SW_OPTS(sw_witness_info);
     OK(sw_witness(exec, &args, SW_WITNESS_DEATH, &seen));
     SW_CHECK(seen.agreed == SW_WITNESS_DEATH && seen.saved_bytes == gpt_saved(),
              "%zu bytes are saved, not %zu; %s", seen.saved_bytes, gpt_saved(),
@@ -318,8 +308,8 @@ static void evaluation_rebuilds_nothing(void)
 {
     chain n;
     sw_array inputs[2];
-    sw_plan_info plan = {.size = sizeof plan};
-    const sw_exec_opts opts = {.size = sizeof opts};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts);
     sw_exec *exec = net_exec(&opts);
     begin(&n, NORMED);
     OK(sw_model_ready(n.model, exec, 9));

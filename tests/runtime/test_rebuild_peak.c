@@ -15,7 +15,7 @@ static sw_status plan_in(const sw_exec_opts *like, const sw_run_args *args, size
     sw_exec_opts opts = *like;
     sw_exec *exec = NULL;
     sw_budget *budget = NULL;
-    *plan = (sw_plan_info){.size = sizeof *plan};
+    *plan = SW_OPTS(sw_plan_info);
     if (bytes > 0 && sw_budget_create(&budget, bytes) != SW_OK)
         return SW_INVALID;
     opts.budget = budget;
@@ -103,8 +103,8 @@ static void blocks_begin(blocks *n)
         snprintf(name, sizeof name, "down%d", i);
         n->down[i] = sw_linear_new(n->model, name, HIDDEN, WIDTH);
     }
-    const sw_optimizer_opts opts = {
-        .size = sizeof opts, .kind = "sgd", .no_check = 1, .release = 1};
+    const sw_optimizer_opts opts =
+        SW_OPTS(sw_optimizer_opts, .kind = "sgd", .no_check = 1, .release = 1);
     OK(sw_optimizer_create(&n->opt, n->model, &opts));
 }
 
@@ -118,15 +118,11 @@ static void swiglu_keeps_its_inputs_alone(void)
         data[i] = (float)(i % 19) / 19.0f - 0.5f;
     const sw_array in = {SW_F32, SW_SHAPE(ROWS, WIDTH), data};
     blocks_begin(&n);
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = blocks_step,
-                              .user = &n,
-                              .models = &n.model,
-                              .n_models = 1,
-                              .inputs = &in,
-                              .n_inputs = 1};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = blocks_step, .user = &n, .models = &n.model, .n_models = 1,
+                .inputs = &in, .n_inputs = 1);
     sw_exec *exec = net_exec(&with);
-    sw_witness_info seen = {.size = sizeof seen};
+    sw_witness_info seen = SW_OPTS(sw_witness_info);
     OK(plan_in(&with, &args, 0, &a));
     OK(plan_in(&without, &args, 0, &b));
     SW_CHECK(a.n_rebuilt >= BLOCKS - 1 && 100 * a.arena_bytes <= 80 * b.arena_bytes,

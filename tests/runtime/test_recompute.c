@@ -68,7 +68,7 @@ static void leave_place(place *p)
 
 static bool enter_place(place *p, size_t bytes, const sw_exec_opts *like)
 {
-    sw_exec_opts opts = {.size = sizeof opts, .seed = 11};
+    sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 11);
     if (like != NULL)
         opts = *like;
     *p = (place){0};
@@ -84,7 +84,7 @@ static sw_status plan_within(rc_net *n, size_t bytes, const sw_exec_opts *like,
                              sw_plan_info *plan)
 {
     place p;
-    *plan = (sw_plan_info){.size = sizeof *plan};
+    *plan = SW_OPTS(sw_plan_info);
     const sw_run_args args = rc_args(n, 0);
     if (!enter_place(&p, bytes, like))
         return SW_INVALID;
@@ -134,7 +134,7 @@ static size_t budget_at(const range *r, int k, int n)
 
 static void check_run(const place *p, const sw_plan_info *plan, uint64_t k, const char *name)
 {
-    sw_run_info run = {.size = sizeof run};
+    sw_run_info run = SW_OPTS(sw_run_info);
     OK(sw_last_run(p->exec, &run));
     SW_CHECK(run.peak_bytes == plan->peak_bytes && run.arena_bytes == plan->arena_bytes,
              "%s: %zu and %zu measured, %zu and %zu planned", name, run.peak_bytes,
@@ -156,7 +156,7 @@ static void check_run(const place *p, const sw_plan_info *plan, uint64_t k, cons
 
 static void witness(const place *p, rc_net *n, const sw_plan_info *plan, const char *name)
 {
-    sw_witness_info seen = {.size = sizeof seen};
+    sw_witness_info seen = SW_OPTS(sw_witness_info);
     const sw_run_args args = rc_args(n, RUNS);
     const sw_status status = sw_witness(p->exec, &args, SW_WITNESS_ALL, &seen);
     SW_CHECK(status == SW_OK, "%s: %s", name, sw_last_error());
@@ -172,7 +172,7 @@ static void live(rc_kind kind, int layers, size_t bytes, const sw_exec_opts *lik
 {
     place p;
     rc_net n;
-    *plan = (sw_plan_info){.size = sizeof *plan};
+    *plan = SW_OPTS(sw_plan_info);
     if (!enter_place(&p, bytes, like))
         return;
     begin(&n, kind, layers);
@@ -340,7 +340,7 @@ static void a_refusal_lasts_as_long_as_the_room_is_taken(void)
     const size_t used = sw_budget_used(p.budget);
     CU_ASSERT(used > 64);
     sw_run_args args = rc_args(&n, 0);
-    plan = with = (sw_plan_info){.size = sizeof plan};
+    plan = with = SW_OPTS(sw_plan_info);
     for (int i = 0; i < 2; i++) {
         REFUSED(sw_plan(p.exec, &args, &plan), SW_NOMEM, "of them taken");
         CU_ASSERT_EQUAL(sw_budget_used(p.budget), used);
@@ -361,7 +361,7 @@ static void a_refusal_lasts_as_long_as_the_room_is_taken(void)
 
 static void without_recompute_what_is_over_is_refused(void)
 {
-    const sw_exec_opts never = {.size = sizeof never, .seed = 11, .no_recompute = 1};
+    const sw_exec_opts never = SW_OPTS(sw_exec_opts, .seed = 11, .no_recompute = 1);
     for (int k = FIRST_KIND(1); k < RC_KINDS; k += NEXT_KIND) {
         rc_net n;
         sw_plan_info plan, without;
@@ -380,7 +380,7 @@ static void without_recompute_what_is_over_is_refused(void)
 
 static void checks_see_through_repeats(void)
 {
-    const sw_exec_opts checked = {.size = sizeof checked, .seed = 11, .checks = 1};
+    const sw_exec_opts checked = SW_OPTS(sw_exec_opts, .seed = 11, .checks = 1);
     const range r = range_of(RC_MLP);
     sw_plan_info plan;
     sw_after(end_record, &wanted);
@@ -410,7 +410,7 @@ static void equal_traces_share_one_program(void)
 {
     rc_net n[3];
     place p;
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     const range r = range_of(RC_RESIDUAL);
     begin(&n[0], RC_RESIDUAL, RC_SOME);
     OK(plan_within(&n[0], r.least, NULL, &plan));
@@ -447,13 +447,13 @@ static void two_execs_share_one_budget(void)
     /* Their inputs are the caller's here: the budget holds models and arenas. */
     const size_t data = 2 * (RC_BATCH * NET_PIXELS * sizeof(float) + 64);
     OK(sw_budget_create(&budget, b.plain + a.least + (a.plain - a.least) / 2 - data));
-    const sw_exec_opts opts = {.size = sizeof opts, .seed = 11, .budget = budget};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 11, .budget = budget);
     for (int i = 0; i < 2; i++) {
         begin(&n[i], i == 0 ? RC_CONV : RC_SWISH, RC_SOME);
         OK(sw_exec_create(&exec[i], &opts));
     }
     const sw_run_args first = rc_args(&n[1], 0), second = rc_args(&n[0], 0);
-    plan[0] = plan[1] = (sw_plan_info){.size = sizeof *plan};
+    plan[0] = plan[1] = SW_OPTS(sw_plan_info);
     OK(sw_plan(exec[1], &first, &plan[1]));
     OK(sw_plan(exec[0], &second, &plan[0]));
     CU_ASSERT(plan[0].n_repeats > 0 && plan[1].n_repeats == 0);
@@ -474,7 +474,7 @@ static void training_and_evaluation_share_an_exec(void)
     rc_net n;
     place p;
     const range r = range_of(RC_CONV);
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     sw_after(end_record, &wanted);
     live(RC_CONV, RC_SOME, 0, NULL, false, false, &wanted, &plan);
     begin(&n, RC_CONV, RC_SOME);
@@ -498,7 +498,7 @@ static void immediate_mode_repeats_nothing(void)
 {
     rc_net n;
     place p;
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     begin(&n, RC_MLP, RC_SOME);
     OK(plan_within(&n, 0, NULL, &plan));
     const size_t whole = plan.model_bytes + plan.immediate_bytes;

@@ -31,8 +31,8 @@ static uint64_t mix(uint64_t h, const void *from, size_t n)
 static void seed_run(sw_exec *exec, sw_budget *budget, random_life *life, uint64_t k,
                      outcome *out)
 {
-    sw_plan_info plan = {.size = sizeof plan};
-    sw_run_info run = {.size = sizeof run};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
+    sw_run_info run = SW_OPTS(sw_run_info);
     sw_run_args args = random_life_args(life, k);
     out->status = sw_plan(exec, &args, &plan);
     if (out->plan.size == 0)
@@ -67,13 +67,13 @@ static outcome seed_live(size_t bytes, bool witnessed)
     sw_exec *exec = NULL;
     if (bytes > 0 && !seed_well(sw_budget_create(&budget, bytes), "budget"))
         return out;
-    const sw_exec_opts opts = {.size = sizeof opts, .seed = 5, .budget = budget};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 5, .budget = budget);
     if (seed_well(sw_exec_create(&exec, &opts), "exec") &&
         seed_well(random_life_begin(&life, &seed_net, false, false), "declare")) {
         const uint64_t by = seed_net.twice ? 2 : 1;
         for (uint64_t k = 0; out.status == SW_OK && k < RUNS; k++)
             seed_run(exec, budget, &life, k * by + by - 1, &out);
-        sw_witness_info seen = {.size = sizeof seen};
+        sw_witness_info seen = SW_OPTS(sw_witness_info);
         const sw_run_args args = random_life_args(&life, by - 1);
         if (witnessed && out.status == SW_OK &&
             seed_well(sw_witness(exec, &args, SW_WITNESS_ALL & ~SW_WITNESS_NEED, &seen),
@@ -99,9 +99,9 @@ static void within_budgets(void)
     random_life life;
     if (!seed_well(random_life_begin(&life, &seed_net, false, false), "declare"))
         return;
-    sw_plan_info plain = {.size = sizeof plain};
+    sw_plan_info plain = SW_OPTS(sw_plan_info);
     sw_exec *exec = NULL;
-    const sw_exec_opts opts = {.size = sizeof opts, .seed = 5};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 5);
     const sw_run_args args = random_life_args(&life, 1);
     (void)(seed_well(sw_exec_create(&exec, &opts), "exec") &&
            seed_well(sw_plan(exec, &args, &plain), "plan"));
@@ -169,9 +169,9 @@ static bool fail_at(rc_kind kind, size_t bytes, uint64_t k, uint32_t repeats)
     rc_net n;
     sw_budget *budget;
     sw_exec *exec;
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     OK(sw_budget_create(&budget, bytes));
-    const sw_exec_opts opts = {.size = sizeof opts, .seed = 3, .budget = budget};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 3, .budget = budget);
     OK(sw_exec_create(&exec, &opts));
     OK(rc_begin(&n, kind, 6));
     const sw_run_args args = rc_args(&n, 0);
@@ -200,9 +200,9 @@ static size_t least_of(rc_kind kind, int layers, uint32_t *repeats)
     rc_net n;
     sw_budget *budget;
     sw_exec *exec;
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     OK(sw_budget_create(&budget, 64));
-    const sw_exec_opts opts = {.size = sizeof opts, .budget = budget};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .budget = budget);
     OK(sw_exec_create(&exec, &opts));
     OK(rc_begin(&n, kind, layers));
     const sw_run_args args = rc_args(&n, 0);
@@ -287,17 +287,17 @@ static void plans_show_their_repeats(void)
         rc_net n;
         sw_budget *budget;
         sw_exec *exec;
-        sw_plan_info plan = {.size = sizeof plan};
+        sw_plan_info plan = SW_OPTS(sw_plan_info);
         sw_seen_breakdown seen = {.n = 0}, ran = {.n = 0};
         char why[300] = "";
         OK(sw_budget_create(&budget, least));
-        const sw_exec_opts opts = {.size = sizeof opts, .budget = budget, .shares = 1};
+        const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .budget = budget, .shares = 1);
         OK(sw_exec_create(&exec, &opts));
         OK(rc_begin(&n, (rc_kind)kind, layers));
         const sw_run_args args = rc_args(&n, 0);
         l = (listing){.n_ops = 0};
-        const sw_plan_visitor v = {
-            .size = sizeof v, .to = &l, .op = see_op, .storage = see_storage};
+        const sw_plan_visitor v =
+            SW_OPTS(sw_plan_visitor, .to = &l, .op = see_op, .storage = see_storage);
         OK(sw_plan_visit(exec, &args, &v));
         CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
         OK(sw_run(exec, &args));
@@ -344,12 +344,12 @@ static void profiles_have_the_repeats(void)
     sw_budget *budget;
     sw_exec *exec;
     sw_profile *profile;
-    const sw_profile_opts to = {
-        .size = sizeof to, .path = path, .model = "conv", .device = "cpu", .batch = RC_BATCH};
+    const sw_profile_opts to = SW_OPTS(sw_profile_opts, .path = path, .model = "conv",
+                                       .device = "cpu", .batch = RC_BATCH);
     OK(sw_profile_create(&profile, &to));
     OK(sw_budget_create(&budget, least));
-    const sw_exec_opts opts = {
-        .size = sizeof opts, .budget = budget, .profile = profile, .op_clocks = 1};
+    const sw_exec_opts opts =
+        SW_OPTS(sw_exec_opts, .budget = budget, .profile = profile, .op_clocks = 1);
     OK(sw_exec_create(&exec, &opts));
     OK(rc_begin(&n, RC_CONV, 8));
     for (uint64_t k = 0; k < RUNS; k++) {

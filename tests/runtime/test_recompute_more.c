@@ -61,7 +61,7 @@ static sw_status narrow_begin(narrow *n)
         labels[i] = (uint8_t)(i % 10);
     n->in[0] = (sw_array){SW_F32, SW_SHAPE(ROWS, 16), x};
     n->in[1] = (sw_array){SW_U8, SW_SHAPE(ROWS), labels};
-    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd", .lr = 0.01f};
+    const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.01f);
     return sw_optimizer_create(&n->opt, n->model, &sgd);
 }
 
@@ -85,20 +85,15 @@ static void *narrow_life(size_t bytes, sw_plan_info *plan, int *in_forward)
     narrow n;
     sw_budget *budget = NULL;
     sw_exec *exec = NULL;
-    sw_witness_info seen = {.size = sizeof seen};
+    sw_witness_info seen = SW_OPTS(sw_witness_info);
     void *left = NULL;
     OK(bytes > 0 ? sw_budget_create(&budget, bytes) : SW_OK);
-    const sw_exec_opts opts = {.size = sizeof opts, .seed = 5, .budget = budget};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 5, .budget = budget);
     OK(sw_exec_create(&exec, &opts));
     OK(narrow_begin(&n));
-    sw_run_args args = {.size = sizeof args,
-                        .fn = narrow_step,
-                        .user = &n,
-                        .models = &n.model,
-                        .n_models = 1,
-                        .inputs = n.in,
-                        .n_inputs = 2};
-    *plan = (sw_plan_info){.size = sizeof *plan};
+    sw_run_args args = SW_OPTS(sw_run_args, .fn = narrow_step, .user = &n, .models = &n.model,
+                               .n_models = 1, .inputs = n.in, .n_inputs = 2);
+    *plan = SW_OPTS(sw_plan_info);
     const sw_status status = sw_plan(exec, &args, plan);
     for (uint64_t k = 0; status == SW_OK && k < 3; k++) {
         args.step = k;
@@ -151,9 +146,9 @@ static sizes sizes_of(rc_kind kind)
         rc_net n;
         sw_budget *budget = NULL;
         sw_exec *exec = NULL;
-        sw_plan_info plan = {.size = sizeof plan};
+        sw_plan_info plan = SW_OPTS(sw_plan_info);
         OK(k == 0 ? sw_budget_create(&budget, 64) : SW_OK);
-        const sw_exec_opts opts = {.size = sizeof opts, .budget = budget};
+        const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .budget = budget);
         OK(sw_exec_create(&exec, &opts));
         OK(rc_begin(&n, kind, RC_SOME));
         const sw_run_args args = rc_args(&n, 0);
@@ -175,10 +170,10 @@ static void a_plan_for_immediate_mode_is_not_kept(void)
     rc_net n;
     sw_budget *budget;
     sw_exec *exec;
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     const sizes of = sizes_of(RC_SWISH);
     OK(sw_budget_create(&budget, of.model + of.least));
-    const sw_exec_opts opts = {.size = sizeof opts, .budget = budget};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .budget = budget);
     OK(sw_exec_create(&exec, &opts));
     OK(rc_begin(&n, RC_SWISH, RC_SOME));
     sw_run_args args = rc_args(&n, 0);
@@ -202,14 +197,14 @@ static void a_plan_gives_way_to_what_others_took(void)
     sw_model *other;
     sw_budget *budget;
     sw_exec *exec;
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     const sizes of = sizes_of(RC_SWISH);
     OK(sw_budget_create(&budget, of.model + of.plain));
-    const sw_exec_opts opts = {.size = sizeof opts, .budget = budget};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .budget = budget);
     OK(sw_exec_create(&exec, &opts));
     OK(rc_begin(&n, RC_SWISH, RC_SOME));
     const sw_run_args args = rc_args(&n, 0);
-    const sw_plan_visitor nothing = {.size = sizeof nothing};
+    const sw_plan_visitor nothing = SW_OPTS(sw_plan_visitor);
     OK(sw_plan_visit(exec, &args, &nothing)); /* plans, and reserves nothing */
     CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
     OK(sw_model_create(&other, "other")); /* takes most of what can be done without */
@@ -233,10 +228,10 @@ static void a_slow_plan_is_not_shared(void)
     rc_net n[2];
     sw_budget *budget;
     sw_exec *exec;
-    sw_plan_info plan[2] = {{.size = sizeof *plan}, {.size = sizeof *plan}};
+    sw_plan_info plan[2] = {SW_OPTS(sw_plan_info), SW_OPTS(sw_plan_info)};
     const sizes of = sizes_of(RC_CONV);
     OK(sw_budget_create(&budget, 2 * of.model + of.plain));
-    const sw_exec_opts opts = {.size = sizeof opts, .budget = budget};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .budget = budget);
     OK(sw_exec_create(&exec, &opts));
     OK(rc_begin(&n[0], RC_CONV, RC_SOME));
     OK(rc_begin(&n[1], RC_CONV, RC_SOME));
@@ -282,7 +277,7 @@ static void deep_step(sw_ctx *ctx, void *user)
 
 static sw_status deep_begin(deep *d)
 {
-    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd"};
+    const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd");
     d->layers = sw_tests_full() ? LONG : LONG / 16;
     SW_TRY(sw_model_create(&d->model, "deep"));
     for (int i = 0; i < d->layers; i++) {
@@ -306,17 +301,13 @@ static void long_programs_are_planned_in_little_memory(void)
     for (int k = 0; k < 3; k++) {
         sw_budget *budget = NULL;
         sw_exec *exec;
-        sw_plan_info plan = {.size = sizeof plan};
+        sw_plan_info plan = SW_OPTS(sw_plan_info);
         OK(k > 0 ? sw_budget_create(&budget, most - arena * (size_t)k / 3) : SW_OK);
-        const sw_exec_opts opts = {.size = sizeof opts, .budget = budget};
+        const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .budget = budget);
         OK(sw_exec_create(&exec, &opts));
-        const sw_run_args args = {.size = sizeof args,
-                                  .fn = deep_step,
-                                  .user = &d,
-                                  .models = &d.model,
-                                  .n_models = 1,
-                                  .inputs = d.in,
-                                  .n_inputs = 2};
+        const sw_run_args args =
+            SW_OPTS(sw_run_args, .fn = deep_step, .user = &d, .models = &d.model, .n_models = 1,
+                    .inputs = d.in, .n_inputs = 2);
         OK(sw_plan(exec, &args, &plan));
         if (k == 0) {
             arena = plan.arena_bytes;

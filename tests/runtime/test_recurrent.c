@@ -117,7 +117,8 @@ static void end_net(void *ends)
 
 static unrolled *net_of(bool is_gru)
 {
-    const sw_optimizer_opts how = {.size = sizeof how, .kind = "sgd", .keep_gradients = 1};
+    const sw_optimizer_opts how =
+        SW_OPTS(sw_optimizer_opts, .kind = "sgd", .keep_gradients = 1);
     unrolled *u = calloc(1, sizeof *u);
     CU_ASSERT_PTR_NOT_NULL_FATAL(u);
     sw_after(end_net, u);
@@ -150,14 +151,9 @@ static const sw_array *inputs(int seq)
 
 static sw_run_args args_of(unrolled *u, int seq)
 {
-    return (sw_run_args){.size = sizeof(sw_run_args),
-                         .fn = step,
-                         .user = u,
-                         .models = &u->model,
-                         .n_models = 1,
-                         .inputs = inputs(seq),
-                         .n_inputs = 3,
-                         .variant = (uint32_t)(u->way * 2 + u->has_state)};
+    return SW_OPTS(sw_run_args, .fn = step, .user = u, .models = &u->model, .n_models = 1,
+                   .inputs = inputs(seq), .n_inputs = 3,
+                   .variant = (uint32_t)(u->way * 2 + u->has_state));
 }
 
 /* ---- what a run made --------------------------------------------------------------------- */
@@ -279,14 +275,14 @@ static void last_state_step(sw_ctx *c, void *user)
 
 static size_t planned(bool is_gru, way how, int seq, int no_rebuild, uint32_t *n_rebuilt)
 {
-    const sw_exec_opts opts = {.size = sizeof opts, .no_rebuild = no_rebuild};
-    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd", .no_check = 1};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .no_rebuild = no_rebuild);
+    const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .no_check = 1);
     const sw_array x = {SW_F32, SW_SHAPE(seq, ROWS, WIDE), NULL};
     unrolled *u = calloc(1, sizeof *u);
     CU_ASSERT_PTR_NOT_NULL_FATAL(u);
     sw_after(end_net, u);
     sw_exec *exec = net_exec(&opts);
-    sw_plan_info info = {.size = sizeof info};
+    sw_plan_info info = SW_OPTS(sw_plan_info);
     u->is_gru = is_gru;
     u->way = how;
     OK(sw_model_create(&u->model, "net"));
@@ -295,14 +291,9 @@ static size_t planned(bool is_gru, way how, int seq, int no_rebuild, uint32_t *n
     else
         u->lstm = sw_lstm_new(u->model, "unit", WIDE, UNITS);
     OK(sw_optimizer_create(&u->opt, u->model, &sgd));
-    const sw_run_args a = {.size = sizeof a,
-                           .fn = last_state_step,
-                           .user = u,
-                           .models = &u->model,
-                           .n_models = 1,
-                           .inputs = &x,
-                           .n_inputs = 1,
-                           .mode = SW_TRAIN};
+    const sw_run_args a =
+        SW_OPTS(sw_run_args, .fn = last_state_step, .user = u, .models = &u->model,
+                .n_models = 1, .inputs = &x, .n_inputs = 1, .mode = SW_TRAIN);
     OK(sw_plan(exec, &a, &info));
     CU_ASSERT_EQUAL(info.arena_bytes, info.lower_bound_bytes);
     *n_rebuilt = info.n_rebuilt;

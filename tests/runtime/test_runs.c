@@ -39,8 +39,8 @@ static void compare_ways(bool image, bool clip)
     const net *base = trained(net_exec(NULL), image, &adam, false, clip, wanted);
     for (int threads = 1; threads <= 4; threads++)
         for (int how = 0; how < 3; how++) {
-            const sw_exec_opts opts = {
-                .size = sizeof opts, .threads = threads, .no_inplace = how == 2};
+            const sw_exec_opts opts =
+                SW_OPTS(sw_exec_opts, .threads = threads, .no_inplace = how == 2);
             const net *n = trained(net_exec(&opts), image, &adam, how == 1, clip, got);
             SW_CHECK(net_same(base->model, n->model), "%d threads, way %d", threads, how);
             CU_ASSERT_EQUAL(memcmp(wanted, got, sizeof got), 0);
@@ -70,8 +70,8 @@ static void older_instruction_sets_train_too(void)
     float best[33 * NET_CLASSES], one[33 * NET_CLASSES], three[33 * NET_CLASSES];
     (void)trained(net_exec(NULL), true, &adam, false, false, best);
     for (int i = 0; i < 3; i++) {
-        const sw_exec_opts a = {.size = sizeof a, .isa = names[i]};
-        const sw_exec_opts b = {.size = sizeof b, .isa = names[i], .threads = 3};
+        const sw_exec_opts a = SW_OPTS(sw_exec_opts, .isa = names[i]);
+        const sw_exec_opts b = SW_OPTS(sw_exec_opts, .isa = names[i], .threads = 3);
         sw_exec *exec = NULL;
         const sw_status status = sw_exec_create(&exec, &a);
         sw_exec_destroy(exec);
@@ -93,7 +93,7 @@ static void released_updates_change_no_bits_and_save_bytes(void)
     for (int image = 0; image < 2; image++) {
         float wanted[33 * NET_CLASSES], got[33 * NET_CLASSES];
         sw_exec *exec = net_exec(NULL);
-        sw_run_info after = {.size = sizeof after}, at_once = {.size = sizeof at_once};
+        sw_run_info after = SW_OPTS(sw_run_info), at_once = SW_OPTS(sw_run_info);
         const net *a = trained(exec, image != 0, &adam, false, false, wanted);
         OK(sw_last_run(exec, &after));
         const net *b = trained(exec, image != 0, &release, false, false, got);
@@ -128,8 +128,8 @@ static void release_excludes_what_needs_all_gradients(void)
     sw_model *model;
     OK(sw_model_create(&model, "m"));
     (void)sw_linear_new(model, "f", 2, 2);
-    const sw_optimizer_opts both = {
-        .size = sizeof both, .kind = "sgd", .release = 1, .keep_gradients = 1};
+    const sw_optimizer_opts both =
+        SW_OPTS(sw_optimizer_opts, .kind = "sgd", .release = 1, .keep_gradients = 1);
     sw_optimizer *o = NULL;
     REFUSED(sw_optimizer_create(&o, model, &both), SW_INVALID, "exclude each other");
     CU_ASSERT_PTR_NULL(o);
@@ -158,11 +158,8 @@ static void outputs_last_until_the_next_run(void)
     const sw_array in = {SW_F32, SW_SHAPE(2, 3), x};
     for (int now = 0; now < 2; now++) {
         sw_exec *exec = net_exec(NULL);
-        sw_run_args args = {.size = sizeof args,
-                            .fn = leave_input,
-                            .inputs = &in,
-                            .n_inputs = 1,
-                            .immediate = now};
+        sw_run_args args = SW_OPTS(sw_run_args, .fn = leave_input, .inputs = &in, .n_inputs = 1,
+                                   .immediate = now);
         sw_array y;
         double mean;
         REFUSED(sw_output_get(exec, "whole", &y), SW_INVALID, "nothing has run");
@@ -247,23 +244,18 @@ static void several_models_and_optimizers_in_one_step(void)
     p.v = sw_param_new(p.b, "v", SW_F32, SW_SHAPE(2), "constant:5");
     p.frozen = sw_param_new(p.b, "frozen", SW_F32, SW_SHAPE(2), "constant:7");
     sw_param_freeze(p.frozen, 1);
-    const sw_optimizer_opts one = {
-        .size = sizeof one, .kind = "sgd", .lr = 0.01f, .params = &p.w, .n_params = 1};
-    const sw_optimizer_opts two = {
-        .size = sizeof two, .kind = "sgd", .lr = 0.001f, .params = &p.u, .n_params = 1};
-    const sw_optimizer_opts rest = {.size = sizeof rest, .kind = "sgd", .lr = 0.1f};
+    const sw_optimizer_opts one =
+        SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.01f, .params = &p.w, .n_params = 1);
+    const sw_optimizer_opts two =
+        SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.001f, .params = &p.u, .n_params = 1);
+    const sw_optimizer_opts rest = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.1f);
     OK(sw_optimizer_create(&p.first, p.a, &one));
     OK(sw_optimizer_create(&p.second, p.a, &two));
     OK(sw_optimizer_create(&p.other, p.b, &rest));
     sw_model *const models[] = {p.a, p.b};
     const sw_array in = {SW_F32, SW_SHAPE(2), ones};
-    sw_run_args args = {.size = sizeof args,
-                        .fn = pair_step,
-                        .user = &p,
-                        .models = models,
-                        .n_models = 2,
-                        .inputs = &in,
-                        .n_inputs = 1};
+    sw_run_args args = SW_OPTS(sw_run_args, .fn = pair_step, .user = &p, .models = models,
+                               .n_models = 2, .inputs = &in, .n_inputs = 1);
     OK(sw_run(exec, &args));
     CU_ASSERT_EQUAL(net_metric(exec, "loss"), 420.0);
     CU_ASSERT_EQUAL(value_of(p.w), 2.0f - 0.01f * 105.0f);
@@ -285,7 +277,7 @@ static void frozen_parameters_stay_and_cost_no_gradient(void)
     const batch b = net_batch(true, 0, 20);
     float before[36], after[36];
     net_train(exec, n, &b, 2);
-    sw_plan_info all = {.size = sizeof all}, fewer = {.size = sizeof fewer};
+    sw_plan_info all = SW_OPTS(sw_plan_info), fewer = SW_OPTS(sw_plan_info);
     const sw_run_args args = net_args(n, &b);
     OK(sw_plan(exec, &args, &all));
     sw_param_freeze(n->c1.weight, 1);
@@ -346,12 +338,8 @@ static void failing_step(sw_ctx *c, void *user)
 static void failed_runs_before_and_after_an_update(void)
 {
     static uint32_t op;
-    const sw_op_desc desc = {.size = sizeof desc,
-                             .name = "test.sometimes",
-                             .n_in = 1,
-                             .n_out = 1,
-                             .infer = same_type,
-                             .forward = sometimes};
+    const sw_op_desc desc = SW_OPTS(sw_op_desc, .name = "test.sometimes", .n_in = 1, .n_out = 1,
+                                    .infer = same_type, .forward = sometimes);
     if (op == 0)
         OK(sw_op_register(&desc, &op));
     for (int kind = 0; kind < 4; kind++) {
@@ -459,7 +447,7 @@ static void only_forward(sw_ctx *c, void *user)
 static void a_model_that_a_run_makes_ready_is_told(void)
 {
     static const float ones[2] = {1, 1};
-    const sw_exec_opts opts = {.size = sizeof opts, .seed = 77};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 77);
     const sw_array in = {SW_F32, SW_SHAPE(2), ones};
     sw_exec *exec = net_exec(&opts);
     for (int immediate = 0; immediate < 2; immediate++) {
@@ -469,15 +457,9 @@ static void a_model_that_a_run_makes_ready_is_told(void)
         OK(sw_model_create(&same, "net"));
         sw_param w = sw_param_new(model, "w", SW_F32, SW_SHAPE(2), "normal:1");
         const sw_param v = sw_param_new(same, "w", SW_F32, SW_SHAPE(2), "normal:1");
-        sw_run_args args = {.size = sizeof args,
-                            .fn = only_forward,
-                            .user = &w,
-                            .models = &model,
-                            .n_models = 1,
-                            .inputs = &in,
-                            .n_inputs = 1,
-                            .mode = SW_EVAL,
-                            .immediate = immediate};
+        sw_run_args args = SW_OPTS(sw_run_args, .fn = only_forward, .user = &w,
+                                   .models = &model, .n_models = 1, .inputs = &in,
+                                   .n_inputs = 1, .mode = SW_EVAL, .immediate = immediate);
         swi_note_set("%s", "");
         OK(sw_run(exec, &args));
         SW_CHECK(strcmp(sw_last_note(),

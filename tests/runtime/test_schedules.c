@@ -13,25 +13,17 @@ static float at(const sw_schedule *s, uint64_t step)
 
 static void schedules(void)
 {
-    const sw_schedule constant = {.size = sizeof constant, .kind = "constant", .base = 0.3f};
+    const sw_schedule constant = SW_OPTS(sw_schedule, .kind = "constant", .base = 0.3f);
     CU_ASSERT_EQUAL(at(&constant, 0), 0.3f);
     CU_ASSERT_EQUAL(at(&constant, 1u << 30), 0.3f);
-    const sw_schedule steps = {.size = sizeof steps,
-                               .kind = "step",
-                               .base = 0.8f,
-                               .every = 10,
-                               .gamma = 0.5f,
-                               .floor = 0.15f};
+    const sw_schedule steps = SW_OPTS(sw_schedule, .kind = "step", .base = 0.8f, .every = 10,
+                                      .gamma = 0.5f, .floor = 0.15f);
     CU_ASSERT_EQUAL(at(&steps, 9), 0.8f);
     CU_ASSERT_EQUAL(at(&steps, 10), 0.4f);
     CU_ASSERT_EQUAL(at(&steps, 29), 0.2f);
     CU_ASSERT_EQUAL(at(&steps, 30), 0.15f);
-    const sw_schedule cosine = {.size = sizeof cosine,
-                                .kind = "cosine",
-                                .base = 1.0f,
-                                .warmup_steps = 4,
-                                .total_steps = 104,
-                                .floor = 0.1f};
+    const sw_schedule cosine = SW_OPTS(sw_schedule, .kind = "cosine", .base = 1.0f,
+                                       .warmup_steps = 4, .total_steps = 104, .floor = 0.1f);
     CU_ASSERT_EQUAL(at(&cosine, 0), 0.25f);
     CU_ASSERT_EQUAL(at(&cosine, 3), 1.0f);
     CU_ASSERT_EQUAL(at(&cosine, 4), 1.0f);
@@ -67,12 +59,8 @@ static void schedules(void)
 /* A rate far along is a formula, not a walk: as many as would take hours to walk. */
 static void late_steps_cost_no_more(void)
 {
-    const sw_schedule steps = {.size = sizeof steps,
-                               .kind = "step",
-                               .base = 1.0f,
-                               .every = 1,
-                               .gamma = 0.9999999f,
-                               .floor = 0.125f};
+    const sw_schedule steps = SW_OPTS(sw_schedule, .kind = "step", .base = 1.0f, .every = 1,
+                                      .gamma = 0.9999999f, .floor = 0.125f);
     CU_ASSERT_DOUBLE_EQUAL(at(&steps, 5000000), pow((double)0.9999999f, 5e6), 1e-7);
     for (int i = 0; i < 1000; i++)
         CU_ASSERT_EQUAL(at(&steps, UINT64_MAX - (uint64_t)i), 0.125f);
@@ -83,13 +71,8 @@ static void every_kind_has_a_warm_up(void)
 {
     size_t n = 0;
     for (const char *kind; (kind = sw_schedule_kind(n)) != NULL; n++) {
-        sw_schedule plain = {.size = sizeof plain,
-                             .kind = kind,
-                             .base = 0.5f,
-                             .total_steps = 40,
-                             .every = 3,
-                             .gamma = 0.75f,
-                             .floor = 0.01f};
+        sw_schedule plain = SW_OPTS(sw_schedule, .kind = kind, .base = 0.5f, .total_steps = 40,
+                                    .every = 3, .gamma = 0.75f, .floor = 0.01f);
         sw_schedule warm = plain;
         warm.warmup_steps = 10;
         warm.total_steps = 50;
@@ -110,28 +93,21 @@ static void every_kind_has_a_warm_up(void)
 
 static void lines_powers_and_cycles(void)
 {
-    sw_schedule s = {.size = sizeof s,
-                     .kind = "linear",
-                     .base = 1.0f,
-                     .warmup_steps = 5,
-                     .total_steps = 25,
-                     .floor = 0.2f};
+    sw_schedule s = SW_OPTS(sw_schedule, .kind = "linear", .base = 1.0f, .warmup_steps = 5,
+                            .total_steps = 25, .floor = 0.2f);
     CU_ASSERT_DOUBLE_EQUAL(at(&s, 0), 0.2, 1e-7);
     CU_ASSERT_DOUBLE_EQUAL(at(&s, 10), 0.8, 1e-6);
     CU_ASSERT_DOUBLE_EQUAL(at(&s, 25), 0.2, 1e-7);
     CU_ASSERT_DOUBLE_EQUAL(at(&s, 900), 0.2, 1e-7);
-    s = (sw_schedule){.size = sizeof s, .kind = "exponential", .base = 2.0f, .gamma = 0.9f};
+    s = SW_OPTS(sw_schedule, .kind = "exponential", .base = 2.0f, .gamma = 0.9f);
     for (uint64_t step = 0; step < 9; step++)
         CU_ASSERT_DOUBLE_EQUAL(at(&s, step), 2.0 * pow((double)0.9f, (double)step), 1e-6);
     s.every = 4;
     s.floor = 1.7f;
     CU_ASSERT_DOUBLE_EQUAL(at(&s, 2), 2.0 * sqrt((double)0.9f), 1e-6);
     CU_ASSERT_EQUAL(at(&s, 400), 1.7f);
-    s = (sw_schedule){.size = sizeof s,
-                      .kind = "one_cycle",
-                      .base = 1.0f,
-                      .warmup_steps = 30,
-                      .total_steps = 100};
+    s = SW_OPTS(sw_schedule, .kind = "one_cycle", .base = 1.0f, .warmup_steps = 30,
+                .total_steps = 100);
     CU_ASSERT_DOUBLE_EQUAL(at(&s, 0), 1.0 / 25, 1e-7);
     CU_ASSERT_DOUBLE_EQUAL(at(&s, 15), (1.0 + 1.0 / 25) / 2, 1e-6);
     CU_ASSERT_EQUAL(at(&s, 30), 1.0f);

@@ -133,8 +133,8 @@ static void too_many_in_a_row_are_told(void)
 {
     for (int way = 0; way < 6; way++) {
         const bool immediate = way & 1;
-        const sw_optimizer_opts opts = {
-            .size = sizeof opts, .kind = "adam", .update = way / 2, .max_skipped = 3};
+        const sw_optimizer_opts opts =
+            SW_OPTS(sw_optimizer_opts, .kind = "adam", .update = way / 2, .max_skipped = 3);
         on_net n;
         sw_exec *exec = net_exec(NULL);
         on_start(&n, &opts);
@@ -172,7 +172,7 @@ static void ten_are_the_default_and_any_number_can_be_had(void)
 {
     sw_exec *exec = net_exec(NULL);
     on_net ten, never;
-    sw_optimizer_opts opts = {.size = sizeof opts, .kind = "sgd", .lr = 0.01f};
+    sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.01f);
     on_start(&ten, &opts);
     opts.max_skipped = -1;
     on_start(&never, &opts);
@@ -192,7 +192,7 @@ static void nothing_is_skipped_without_the_check(void)
 {
     sw_exec *exec = net_exec(NULL);
     on_net n;
-    const sw_optimizer_opts opts = {.size = sizeof opts, .kind = "sgd", .no_check = 1};
+    const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .no_check = 1);
     on_start(&n, &opts);
     OK(run(exec, &n, BAD_GRADIENT, 0, false));
     float w[5 * 3 * 7 * 2];
@@ -211,8 +211,8 @@ static void a_bad_micro_batch_spoils_one_update(void)
     for (int way = 0; way < 4; way++) {
         const bool immediate = way & 1;
         const kind what = way & 2 ? BAD_LOSS : BAD_GRADIENT;
-        const sw_optimizer_opts opts = {
-            .size = sizeof opts, .kind = "adam", .keep_gradients = 1};
+        const sw_optimizer_opts opts =
+            SW_OPTS(sw_optimizer_opts, .kind = "adam", .keep_gradients = 1);
         on_net n, never;
         sw_exec *exec = net_exec(NULL);
         on_start(&n, &opts);
@@ -277,19 +277,13 @@ static void optimizers_and_groups_of_finite_checks(void)
     }
     for (int o = 0; o < 2; o++)
         OK(sw_optimizer_create(&m.opt[o], m.model,
-                               &(sw_optimizer_opts){.size = sizeof(sw_optimizer_opts),
-                                                    .kind = "sgd",
-                                                    .lr = 1.0f,
-                                                    .params = m.w + (o == 0 ? 0 : 2),
-                                                    .n_params = o == 0 ? 2 : MANY - 2}));
+                               &SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 1.0f,
+                                        .params = m.w + (o == 0 ? 0 : 2),
+                                        .n_params = o == 0 ? 2 : MANY - 2)));
     const sw_array in = {SW_F32, SW_SHAPE(MANY), m.factor};
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = many_step,
-                              .user = &m,
-                              .models = &m.model,
-                              .n_models = 1,
-                              .inputs = &in,
-                              .n_inputs = 1};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = many_step, .user = &m, .models = &m.model, .n_models = 1,
+                .inputs = &in, .n_inputs = 1);
     for (int bad = 0; bad < MANY; bad += bad < 2 ? 1 : 7) {
         float w[MANY];
         for (int i = 0; i < MANY; i++)
@@ -348,11 +342,9 @@ static void products_are_judged_by_their_factors(void)
             sw_after(end_model, p.model);
             p.layer = (sw_linear){.weight = sw_param_new(p.model, "w", SW_F32,
                                                          SW_SHAPE(WIDE_OUT, WIDE_IN), "zeros")};
-            OK(sw_optimizer_create(&p.opt, p.model,
-                                   &(sw_optimizer_opts){.size = sizeof(sw_optimizer_opts),
-                                                        .kind = "sgd",
-                                                        .lr = 1e-3f,
-                                                        .update = update}));
+            OK(sw_optimizer_create(
+                &p.opt, p.model,
+                &SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 1e-3f, .update = update)));
             for (int k = 0; k < WIDE_IN; k++) {
                 p.x[0][k] = cases[i].x;
                 p.x[1][k] = p.x[2][k] = 1.0f;
@@ -363,13 +355,9 @@ static void products_are_judged_by_their_factors(void)
             }
             const sw_array in[] = {{SW_F32, SW_SHAPE(ROWS, WIDE_IN), p.x},
                                    {SW_F32, SW_SHAPE(ROWS, WIDE_OUT), p.t}};
-            const sw_run_args args = {.size = sizeof args,
-                                      .fn = product_step,
-                                      .user = &p,
-                                      .models = &p.model,
-                                      .n_models = 1,
-                                      .inputs = in,
-                                      .n_inputs = 2};
+            const sw_run_args args =
+                SW_OPTS(sw_run_args, .fn = product_step, .user = &p, .models = &p.model,
+                        .n_models = 1, .inputs = in, .n_inputs = 2);
             float w[WIDE_OUT][WIDE_IN];
             uint64_t skipped = 9;
             OK(sw_run(exec, &args));
@@ -383,7 +371,7 @@ static void products_are_judged_by_their_factors(void)
             for (uint32_t k = 0; k < exec->last->trace.n_nodes; k++)
                 bounded |= exec->last->trace.nodes[k].op == SW_OP_product_bound;
             CU_ASSERT(bounded);
-            sw_witness_info info = {.size = sizeof info};
+            sw_witness_info info = SW_OPTS(sw_witness_info);
             OK(sw_model_ready(p.model, exec, 0));
             OK(sw_witness(exec, &args, SW_WITNESS_ALL & ~SW_WITNESS_NEED, &info));
             SW_CHECK(info.n_faults == 0, "case %zu: %s", i, info.first_fault);

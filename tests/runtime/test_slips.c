@@ -47,7 +47,7 @@ static void a_phase_that_is_none_is_refused(void)
     for (int i = 0; i < 8; i++) {
         int phase = phases[i / 2];
         char part[32];
-        sw_run_args args = {.size = sizeof args, .fn = phased, .user = &phase, .inputs = &in};
+        sw_run_args args = SW_OPTS(sw_run_args, .fn = phased, .user = &phase, .inputs = &in);
         args.n_inputs = 1;
         args.immediate = i % 2;
         args.variant = (uint64_t)i;
@@ -79,13 +79,13 @@ static void a_clock_that_runs_backward_does_no_harm(void)
 {
     static const uint8_t x[4] = {1};
     const sw_array in = {SW_U8, SW_SHAPE(4), x};
-    const sw_exec_opts opts = {.size = sizeof opts, .op_clocks = 1};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .op_clocks = 1);
     sw_exec *exec = net_exec(&opts);
     sw_after(right_the_clock, NULL);
     for (int i = 0; i < 4; i++) {
-        sw_run_args args = {.size = sizeof args, .fn = go_back, .inputs = &in, .n_inputs = 1};
+        sw_run_args args = SW_OPTS(sw_run_args, .fn = go_back, .inputs = &in, .n_inputs = 1);
         args.immediate = i % 2;
-        sw_run_info info = {.size = sizeof info};
+        sw_run_info info = SW_OPTS(sw_run_info);
         sw_fault_clock(0);
         const uint64_t before = sw_clock_ns();
         OK(sw_run(exec, &args));

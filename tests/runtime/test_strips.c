@@ -68,13 +68,8 @@ static sw_run_args args_of(tower *n, sw_array *inputs)
         ys[i] = (float)(i * 13 % 29) / 14.0f - 1.0f;
     inputs[0] = (sw_array){SW_F32, SW_SHAPE(ROWS, IN), xs};
     inputs[1] = (sw_array){SW_F32, SW_SHAPE(ROWS, WIDTH), ys};
-    return (sw_run_args){.size = sizeof(sw_run_args),
-                         .fn = step,
-                         .user = n,
-                         .models = &n->model,
-                         .n_models = 1,
-                         .inputs = inputs,
-                         .n_inputs = 2};
+    return SW_OPTS(sw_run_args, .fn = step, .user = n, .models = &n->model, .n_models = 1,
+                   .inputs = inputs, .n_inputs = 2);
 }
 
 /* Kinds of strips in the program that ran or was planned last: a bit for each. */
@@ -102,7 +97,7 @@ static uint32_t train(tower *n, sw_exec *exec, int immediate, sw_plan_info *plan
     sw_array inputs[2];
     sw_run_args args = args_of(n, inputs);
     args.immediate = immediate;
-    *plan = (sw_plan_info){.size = sizeof *plan};
+    *plan = SW_OPTS(sw_plan_info);
     OK(sw_plan(exec, &args, plan));
     for (int k = 0; k < STEPS; k++)
         OK(sw_run(exec, &args));
@@ -134,11 +129,8 @@ static void same_bits(const char *isa, size_t rule, function *f, int threads)
     sw_plan_info plan[3];
     double loss[3];
     for (int k = 0; k < 3; k++) {
-        sw_exec *exec = net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts),
-                                                 .threads = k == 0 ? threads : 2,
-                                                 .isa = isa,
-                                                 .no_strips = k == 1,
-                                                 .checks = k == 0});
+        sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .threads = k == 0 ? threads : 2,
+                                          .isa = isa, .no_strips = k == 1, .checks = k == 0));
         begin(&n[k], PLAIN, f, exec, &opts);
         const uint32_t kinds = train(&n[k], exec, k == 2, &plan[k], &loss[k]);
         SW_CHECK(kinds == (k == 0 ? ALL : 0), "%s, run %d: kinds %x", opts.kind, k, kinds);
@@ -174,9 +166,8 @@ static void witnesses_agree(void)
     for (size_t rule = sw_tests_full() ? 0 : 1; rule < 2; rule++) {
         tower n;
         sw_array inputs[2];
-        sw_witness_info seen = {.size = sizeof seen};
-        sw_exec *exec =
-            net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .threads = 2, .seed = 3});
+        sw_witness_info seen = SW_OPTS(sw_witness_info);
+        sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .threads = 2, .seed = 3));
         begin(&n, PLAIN, sw_swish, exec, &rules[rule * 3]);
         const sw_run_args args = args_of(&n, inputs);
         OK(sw_run(exec, &args));
@@ -195,8 +186,8 @@ static void what_others_read_stays_whole(void)
         sw_plan_info plan;
         double loss[2];
         for (int without = 0; without < 2; without++) {
-            sw_exec *exec = net_exec(&(sw_exec_opts){
-                .size = sizeof(sw_exec_opts), .threads = 2, .no_strips = without});
+            sw_exec *exec =
+                net_exec(&SW_OPTS(sw_exec_opts, .threads = 2, .no_strips = without));
             begin(&n[without], (shape)s, sw_swish, exec, &rules[0]);
             const uint32_t kinds = train(&n[without], exec, 0, &plan, &loss[without]);
             const uint32_t may = s == OUTPUT ? ALL & ~(1u << SWI_STRIPS_LOSS)
@@ -218,8 +209,8 @@ static void what_is_not_finite_is_skipped_whole(void)
         uint64_t skipped[2];
         for (int without = 0; without < 2; without++) {
             sw_array inputs[2];
-            sw_exec *exec = net_exec(&(sw_exec_opts){
-                .size = sizeof(sw_exec_opts), .threads = 2, .no_strips = without});
+            sw_exec *exec =
+                net_exec(&SW_OPTS(sw_exec_opts, .threads = 2, .no_strips = without));
             begin(&n[without], PLAIN, sw_swish, exec, &rules[0]);
             sw_run_args args = args_of(&n[without], inputs);
             OK(sw_run(exec, &args));
@@ -248,19 +239,18 @@ static void budgets_are_held(void)
     tower n, m;
     double loss, again;
     uint32_t held = 0;
-    sw_exec *exec = net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .threads = 2});
+    sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .threads = 2));
     begin(&n, PLAIN, sw_swish, exec, &rules[0]);
     CU_ASSERT_EQUAL(train(&n, exec, 0, &free_plan, &loss), ALL);
     for (size_t off = 0; off < free_plan.arena_bytes; off += 700000) {
         sw_budget *budget;
         OK(sw_budget_create(&budget, free_plan.model_bytes + free_plan.arena_bytes - off));
         sw_after(end_budget, budget);
-        sw_exec *tight = net_exec(
-            &(sw_exec_opts){.size = sizeof(sw_exec_opts), .threads = 2, .budget = budget});
+        sw_exec *tight = net_exec(&SW_OPTS(sw_exec_opts, .threads = 2, .budget = budget));
         begin(&m, PLAIN, sw_swish, tight, &rules[0]);
         sw_array inputs[2];
         const sw_run_args args = args_of(&m, inputs);
-        plan = (sw_plan_info){.size = sizeof plan};
+        plan = SW_OPTS(sw_plan_info);
         if (sw_plan(tight, &args, &plan) != SW_OK)
             break;
         CU_ASSERT(plan.arena_bytes <= free_plan.arena_bytes - off);
@@ -283,7 +273,7 @@ static void stop_faults(void *arg)
  * one that was asked for. */
 static void a_refused_allocation_is_an_answer(void)
 {
-    sw_plan_info right = {.size = sizeof right};
+    sw_plan_info right = SW_OPTS(sw_plan_info);
     bool done = false;
     unsigned refused = 0;
     tower n;
@@ -294,7 +284,7 @@ static void a_refused_allocation_is_an_answer(void)
     sw_run_args args = args_of(&n, inputs);
     OK(sw_plan(whole, &args, &right));
     for (uint64_t k = 0; !done; k += sw_tests_full() ? 1 : 5) {
-        sw_plan_info plan = {.size = sizeof plan};
+        sw_plan_info plan = SW_OPTS(sw_plan_info);
         sw_exec *exec = net_exec(NULL);
         sw_fault_plan(SW_FAULT_MEMORY, k, SW_FAULT_ONCE);
         const sw_status status = sw_plan(exec, &args, &plan);

@@ -123,7 +123,7 @@ static sw_status try_conv(scene *s, room *r)
 {
     sw_model *m;
     size_t bytes;
-    const sw_run_args a = {.size = sizeof a, .fn = conv_step, .user = r, .immediate = 1};
+    const sw_run_args a = SW_OPTS(sw_run_args, .fn = conv_step, .user = r, .immediate = 1);
     if (sw_model_create(&m, "conv") != SW_OK)
         return SW_NOMEM;
     (void)sw_conv2d_new_with(m, "c", 3, 4, 3, &r->conv);
@@ -145,7 +145,7 @@ static sw_status try_transpose(scene *s, room *r)
 {
     sw_model *m;
     size_t bytes;
-    const sw_run_args a = {.size = sizeof a, .fn = transpose_step, .user = r, .immediate = 1};
+    const sw_run_args a = SW_OPTS(sw_run_args, .fn = transpose_step, .user = r, .immediate = 1);
     if (sw_model_create(&m, "transpose") != SW_OK)
         return SW_NOMEM;
     (void)sw_conv_transpose2d_new(m, "c", 3, 4, 3, &r->transpose);
@@ -183,7 +183,7 @@ static sw_status try_run(scene *s, room *r)
     const size_t size = r->size;
     r->run = net_args(s->n, &s->b);
     r->size = size;
-    sw_plan_info info = {.size = sizeof info};
+    sw_plan_info info = SW_OPTS(sw_plan_info);
     const sw_status status = sw_run(s->exec, &r->run);
     CU_ASSERT_EQUAL(sw_plan(s->exec, &r->run, &info), status);
     return status;
@@ -360,8 +360,8 @@ static sw_status try_members(scene *s, room *r)
 
 static sw_status try_group(scene *s, room *r)
 {
-    const sw_members_opts opts = {
-        .size = sizeof opts, .shape = s->n->model, .fn = net_step, .user = s->n};
+    const sw_members_opts opts =
+        SW_OPTS(sw_members_opts, .shape = s->n->model, .fn = net_step, .user = s->n);
     sw_members *made;
     sw_member one = {NULL, 0, 0};
     SW_TRY(sw_members_create(&made, s->exec, &opts));
@@ -393,7 +393,7 @@ static sw_status with_pbt(sw_status (*call)(sw_pbt_opts *o, room *r), room *r)
     sw_space *made;
     SW_TRY(sw_space_create(&made));
     sw_status status = sw_space_parse(made, "x=uniform:0..1");
-    sw_pbt_opts o = {.size = sizeof o, .space = made, .members = 2, .interval = 1};
+    sw_pbt_opts o = SW_OPTS(sw_pbt_opts, .space = made, .members = 2, .interval = 1);
     if (status == SW_OK)
         status = call(&o, r);
     sw_space_destroy(made);
@@ -452,8 +452,8 @@ static sw_status try_pbt_member(scene *s, room *r)
 static sw_status with_es(sw_status (*ask)(scene *s, sw_es *es, room *r), scene *s, room *r,
                          const sw_es_opts *opts)
 {
-    const sw_es_opts plain = {.size = sizeof plain, .directions = 2};
-    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd"};
+    const sw_es_opts plain = SW_OPTS(sw_es_opts, .directions = 2);
+    const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd");
     sw_model *model = NULL;
     sw_optimizer *optimizer;
     sw_es *es = NULL;
@@ -515,7 +515,7 @@ static sw_status plan_resize(scene *s, const sw_resize_opts *opts, sw_resize_inf
 
 static sw_status try_resize(scene *s, room *r)
 {
-    sw_resize_info info = {.size = sizeof info};
+    sw_resize_info info = SW_OPTS(sw_resize_info);
     return plan_resize(s, &r->resize, &info);
 }
 
@@ -534,8 +534,8 @@ static sw_status try_packing(scene *s, room *r)
 
 static sw_status try_members_memory(scene *s, room *r)
 {
-    const sw_members_opts opts = {
-        .size = sizeof opts, .shape = s->n->model, .fn = net_step, .user = s->n};
+    const sw_members_opts opts =
+        SW_OPTS(sw_members_opts, .shape = s->n->model, .fn = net_step, .user = s->n);
     sw_members *made;
     SW_TRY(sw_members_create(&made, s->exec, &opts));
     const sw_status status = sw_members_used(made, (sw_members_memory *)(void *)r);
@@ -648,13 +648,9 @@ static sw_status with_evolution(scene *s, sw_status (*call)(sw_evolution *e, roo
     sw_genome *g = a_genome();
     const sw_genome *const first[] = {g};
     sw_evolution *made = NULL;
-    const sw_evolution_opts opts = {.size = sizeof opts,
-                                    .train = s->data,
-                                    .validation = s->data,
-                                    .first = first,
-                                    .n_first = 1,
-                                    .population = 1,
-                                    .samples = 4};
+    const sw_evolution_opts opts =
+        SW_OPTS(sw_evolution_opts, .train = s->data, .validation = s->data, .first = first,
+                .n_first = 1, .population = 1, .samples = 4);
     sw_status status = sw_evolution_create(&made, s->exec, &opts);
     sw_genome_destroy(g);
     if (status == SW_OK)
@@ -709,8 +705,8 @@ static sw_status try_checkpoint(scene *s, room *r)
 static sw_status with_checkpoint(scene *s, sw_status (*call)(sw_checkpoint *c, room *r),
                                  room *r)
 {
-    const sw_checkpoint_opts opts = {
-        .size = sizeof opts, .models = &s->n->model, .n_models = 1};
+    const sw_checkpoint_opts opts =
+        SW_OPTS(sw_checkpoint_opts, .models = &s->n->model, .n_models = 1);
     sw_checkpoint *made;
     SW_TRY(sw_checkpoint_create(&made, s->exec, &opts));
     const sw_status status = call(made, r);

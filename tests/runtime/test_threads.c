@@ -53,7 +53,7 @@ static int use_and_destroy(void *arg)
     const sw_run_args a = net_args(f->n, &f->b);
     const sw_array *inputs;
     int n, wrong = 0;
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     wrong |= refused(sw_run(f->many, &a)) << 0;
     wrong |= refused(sw_plan(f->many, &a, &plan)) << 0;
     wrong |= (sw_run(f->one, &a) != SW_OK) << 1;
@@ -64,7 +64,7 @@ static int use_and_destroy(void *arg)
     wrong |= (sw_loader_next(f->inline_loader, &inputs, &n) != SW_OK || n != 2) << 4;
     wrong |= refused(sw_profile_flush(f->profile)) << 5;
     wrong |= refused(sw_profile_sync(f->profile)) << 5;
-    const sw_exec_opts three = {.size = sizeof three, .threads = 3};
+    const sw_exec_opts three = SW_OPTS(sw_exec_opts, .threads = 3);
     sw_exec *own;
     wrong |= (sw_exec_create(&own, &three) != SW_OK || sw_run(own, &a) != SW_OK) << 6;
     sw_exec_destroy(own);
@@ -86,18 +86,18 @@ static off_t bytes_of(const char *path)
 static void a_child_hangs_in_nothing(void)
 {
     const char *path = sw_temp_path("forked.jsonl");
-    const sw_profile_opts profile = {.size = sizeof profile, .path = path};
-    const sw_loader_opts batches = {.size = sizeof batches, .batch = 2, .inline_fill = -1},
-                         inlined = {.size = sizeof inlined, .batch = 2, .inline_fill = 1};
+    const sw_profile_opts profile = SW_OPTS(sw_profile_opts, .path = path);
+    const sw_loader_opts batches = SW_OPTS(sw_loader_opts, .batch = 2, .inline_fill = -1),
+                         inlined = SW_OPTS(sw_loader_opts, .batch = 2, .inline_fill = 1);
     family f = {.n = net_new(false, NULL), .b = net_batch(false, 0, 8)};
     const sw_array *inputs;
     int n;
     const sw_run_args a = net_args(f.n, &f.b);
     OK(sw_profile_create(&f.profile, &profile));
-    f.many = net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .threads = 3});
+    f.many = net_exec(&SW_OPTS(sw_exec_opts, .threads = 3));
     f.one = net_exec(NULL);
     f.recorded = NULL;
-    const sw_exec_opts recorded = {.size = sizeof recorded, .profile = f.profile};
+    const sw_exec_opts recorded = SW_OPTS(sw_exec_opts, .profile = f.profile);
     OK(sw_exec_create(&f.recorded, &recorded));
     OK(sw_dataset_synthetic(&f.data, 16, 1));
     OK(sw_loader_create(&f.loader, f.data, &batches));
@@ -135,10 +135,10 @@ static void fork_inside(sw_ctx *c, void *user)
 
 static void a_fork_in_a_step_function_harms_nobody(void)
 {
-    sw_exec *exec = net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .threads = 2});
+    sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .threads = 2));
     int child = 0, status;
-    const sw_run_args a = {.size = sizeof a, .fn = fork_inside, .user = &child},
-                      b = {.size = sizeof b, .fn = nothing};
+    const sw_run_args a = SW_OPTS(sw_run_args, .fn = fork_inside, .user = &child),
+                      b = SW_OPTS(sw_run_args, .fn = nothing);
     const sw_status first = sw_run(exec, &a);
     if (child == -1) { /* one run with its threads is over, the next is refused */
         alarm(20);
@@ -193,7 +193,7 @@ static void warm_steps_bring_no_page(void)
     int n_threads;
     for (int image = 0; image < 2; image++)
         for (int threads = 2; threads <= 4; threads++) {
-            const sw_exec_opts opts = {.size = sizeof opts, .threads = threads};
+            const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .threads = threads);
             sw_exec *exec;
             OK(sw_exec_create(&exec, &opts));
             net *n = net_new(image != 0, NULL);

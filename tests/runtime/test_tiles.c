@@ -59,13 +59,8 @@ static sw_run_args args_of(tower *n, sw_array *inputs)
         ys[i] = (float)(i * 13 % 29) / 14.0f - 1.0f;
     inputs[0] = (sw_array){SW_F32, SW_SHAPE(ROWS, IN), xs};
     inputs[1] = (sw_array){SW_F32, SW_SHAPE(ROWS, OUT), ys};
-    return (sw_run_args){.size = sizeof(sw_run_args),
-                         .fn = step,
-                         .user = n,
-                         .models = &n->model,
-                         .n_models = 1,
-                         .inputs = inputs,
-                         .n_inputs = 2};
+    return SW_OPTS(sw_run_args, .fn = step, .user = n, .models = &n->model, .n_models = 1,
+                   .inputs = inputs, .n_inputs = 2);
 }
 
 /* Three steps; how many updates went tile by tile. */
@@ -74,7 +69,7 @@ static uint32_t train(tower *n, sw_exec *exec, int immediate, sw_plan_info *plan
     sw_array inputs[2];
     sw_run_args args = args_of(n, inputs);
     args.immediate = immediate;
-    *plan = (sw_plan_info){.size = sizeof *plan};
+    *plan = SW_OPTS(sw_plan_info);
     OK(sw_plan(exec, &args, plan));
     for (int k = 0; k < 3; k++)
         OK(sw_run(exec, &args));
@@ -111,11 +106,8 @@ static void same_bits(const char *isa, size_t rule, int threads)
     tower n[3];
     sw_plan_info plan[3];
     for (int k = 0; k < 3; k++) {
-        sw_exec *exec = net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts),
-                                                 .threads = k == 0 ? threads : 1,
-                                                 .isa = isa,
-                                                 .no_tiles = k == 1,
-                                                 .checks = 1});
+        sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .threads = k == 0 ? threads : 1,
+                                          .isa = isa, .no_tiles = k == 1, .checks = 1));
         begin(&n[k], PLAIN, exec, &rule_opts);
         const uint32_t tiled = train(&n[k], exec, k == 2, &plan[k]);
         SW_CHECK(k == 2 || tiled == (k == 0 ? 2 : 0), "%u tiled", tiled);
@@ -161,9 +153,8 @@ static void witnesses_agree(void)
         const sw_optimizer_opts opts = released(rule);
         tower n;
         sw_array inputs[2];
-        sw_witness_info seen = {.size = sizeof seen};
-        sw_exec *exec =
-            net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .threads = 2, .seed = 3});
+        sw_witness_info seen = SW_OPTS(sw_witness_info);
+        sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .threads = 2, .seed = 3));
         begin(&n, PLAIN, exec, &opts);
         const sw_run_args args = args_of(&n, inputs);
         OK(sw_witness(exec, &args, SW_WITNESS_ALL, &seen));
@@ -193,12 +184,11 @@ static void a_budget_is_held_with_tiles(void)
         sw_budget *budget;
         OK(sw_budget_create(&budget, free_plan.total_bytes - off));
         sw_after(end_budget, budget);
-        sw_exec *tight =
-            net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .budget = budget});
+        sw_exec *tight = net_exec(&SW_OPTS(sw_exec_opts, .budget = budget));
         begin(&m, PLAIN, tight, &rule);
         sw_array inputs[2];
         const sw_run_args args = args_of(&m, inputs);
-        plan = (sw_plan_info){.size = sizeof plan};
+        plan = SW_OPTS(sw_plan_info);
         if (sw_plan(tight, &args, &plan) != SW_OK)
             break;
         CU_ASSERT_EQUAL(train(&m, tight, 0, &plan), 2);
@@ -220,9 +210,8 @@ static void what_is_not_finite_is_skipped_whole(void)
         uint64_t skipped[2];
         for (int without = 0; without < 2; without++) {
             sw_array inputs[2];
-            sw_plan_info plan = {.size = sizeof plan};
-            sw_exec *exec = net_exec(&(sw_exec_opts){
-                .size = sizeof(sw_exec_opts), .threads = 2, .no_tiles = without});
+            sw_plan_info plan = SW_OPTS(sw_plan_info);
+            sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .threads = 2, .no_tiles = without));
             begin(&n[without], PLAIN, exec, &rule);
             sw_run_args args = args_of(&n[without], inputs);
             OK(sw_plan(exec, &args, &plan));
@@ -247,8 +236,7 @@ static void what_is_added_to_stays_whole(void)
     sw_plan_info plan;
     tower n[2];
     for (int without = 0; without < 2; without++) {
-        sw_exec *exec =
-            net_exec(&(sw_exec_opts){.size = sizeof(sw_exec_opts), .no_tiles = without});
+        sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .no_tiles = without));
         begin(&n[without], TWICE, exec, &rule);
         CU_ASSERT_EQUAL(train(&n[without], exec, 0, &plan), without ? 0 : 1);
     }
@@ -282,9 +270,8 @@ static void the_last_gradient_goes_in_tiles_too(void)
         for (int without = 0; without < 2; without++) {
             bare *b = &n[without];
             sw_array inputs[2];
-            sw_plan_info plan = {.size = sizeof plan};
-            sw_exec *exec = net_exec(&(sw_exec_opts){
-                .size = sizeof(sw_exec_opts), .threads = 2, .no_tiles = without});
+            sw_plan_info plan = SW_OPTS(sw_plan_info);
+            sw_exec *exec = net_exec(&SW_OPTS(sw_exec_opts, .threads = 2, .no_tiles = without));
             OK(sw_model_create(&b->model, "bare"));
             sw_after(end_model, b->model);
             b->first = sw_param_new(b->model, "first", SW_F32, SW_SHAPE(WIDTH, IN), "normal:1");
@@ -322,7 +309,7 @@ static void a_refused_allocation_is_an_answer(void)
     for (uint64_t k = 0; !done; k += sw_tests_full() ? 1 : 4) {
         tower n;
         sw_array inputs[2];
-        sw_plan_info plan = {.size = sizeof plan};
+        sw_plan_info plan = SW_OPTS(sw_plan_info);
         sw_exec *exec = net_exec(NULL);
         begin(&n, PLAIN, exec, &rule);
         const sw_run_args args = args_of(&n, inputs);

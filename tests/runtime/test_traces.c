@@ -37,7 +37,7 @@ static void begin(void)
     b.state = sw_state_new(b.model, "state", SW_F32, SW_SHAPE(2, 3));
     b.buffer = sw_buffer_new(b.model, "buffer", SW_F32, SW_SHAPE(2, 3), "constant:2");
     b.knob = sw_knob_new(b.model, "knob", 3.0f);
-    const sw_optimizer_opts opts = {.size = sizeof opts, .kind = "sgd", .lr = 0.5f};
+    const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.5f);
     OK(sw_optimizer_create(&b.opt, b.model, &opts));
     b.unowned = sw_param_new(b.model, "unowned", SW_F32, SW_SHAPE(2, 3), "ones");
     b.foreign = sw_param_new(b.other, "w", SW_F32, SW_SHAPE(2, 3), "ones");
@@ -48,14 +48,9 @@ static const float six[6] = {1, 2, 3, 4, 5, 6};
 static sw_status run_as(sw_step_fn *fn, bool immediate)
 {
     static const sw_array in = {SW_F32, {2, {2, 3}}, six};
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = fn,
-                              .user = &b,
-                              .models = &b.model,
-                              .n_models = 1,
-                              .inputs = &in,
-                              .n_inputs = 1,
-                              .immediate = immediate};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = fn, .user = &b, .models = &b.model, .n_models = 1,
+                .inputs = &in, .n_inputs = 1, .immediate = immediate);
     return sw_run(b.exec, &args);
 }
 
@@ -452,7 +447,7 @@ static void a_gradient_of_two_values_is_copied_before_it_grows(void)
         OK(sw_model_create(&b.model, "m"));
         b.w = sw_param_new(b.model, "w", SW_F32, SW_SHAPE(2, 3), "ones");
         b.unowned = sw_param_new(b.model, "u", SW_F32, SW_SHAPE(2, 3), "ones");
-        const sw_optimizer_opts opts = {.size = sizeof opts, .kind = "sgd", .lr = 0.5f};
+        const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.5f);
         OK(sw_optimizer_create(&b.opt, b.model, &opts)); /* owns both here */
         float w[6], u[6];
         OK(run_as(shared, (way & 1) != 0));

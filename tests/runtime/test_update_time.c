@@ -50,8 +50,8 @@ static void a_mix_gives_the_same_bits(void)
 
 static size_t peak_of(int first, int second)
 {
-    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd", .lr = 0.01f};
-    sw_plan_info info = {.size = sizeof info};
+    const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.01f);
+    sw_plan_info info = SW_OPTS(sw_plan_info);
     sw_exec *exec = net_exec(NULL);
     on_net n;
     OK(start_mixed(&n, &sgd, first, second, SW_UPDATE_DEFAULT));
@@ -76,7 +76,7 @@ static void a_mix_holds_what_is_not_released(void)
 
 static void a_mix_is_said_group_by_group(void)
 {
-    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd"};
+    const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd");
     on_net n;
     REFUSED(start_mixed(&n, &sgd, SW_UPDATE_DEFAULT, SW_UPDATE_RELEASE, SW_UPDATE_DEFAULT),
             SW_INVALID, "group 0 ('p0.w') does not say when");
@@ -91,8 +91,8 @@ static void a_mix_is_said_group_by_group(void)
 static void what_needs_all_gradients_is_refused(void)
 {
     for (int immediate = 0; immediate < 2; immediate++) {
-        sw_optimizer_opts opts = {
-            .size = sizeof opts, .kind = "sgd", .update = SW_UPDATE_RELEASE};
+        sw_optimizer_opts opts =
+            SW_OPTS(sw_optimizer_opts, .kind = "sgd", .update = SW_UPDATE_RELEASE);
         sw_exec *exec = net_exec(NULL);
         on_net n;
         on_end();
@@ -110,7 +110,7 @@ static void what_needs_all_gradients_is_refused(void)
         n.clip = 1;
         REFUSED(on_run(exec, &n, 0, immediate), SW_INVALID, "'p1.w'");
 
-        const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd"};
+        const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd");
         OK(start_mixed(&n, &sgd, SW_UPDATE_AFTER, SW_UPDATE_RELEASE, SW_UPDATE_DEFAULT));
         n.clip = 1;
         REFUSED(on_run(exec, &n, 0, immediate), SW_INVALID, "'p3.w'");
@@ -129,11 +129,9 @@ static void a_parameter_without_an_owner_is_named(void)
         on_net n;
         on_begin(&n);
         OK(sw_optimizer_create(&n.opt, n.model,
-                               &(sw_optimizer_opts){.size = sizeof(sw_optimizer_opts),
-                                                    .kind = "lion",
-                                                    .update = SW_UPDATE_RELEASE,
-                                                    .params = n.w,
-                                                    .n_params = ON_PARAMS - 1}));
+                               &SW_OPTS(sw_optimizer_opts, .kind = "lion",
+                                        .update = SW_UPDATE_RELEASE, .params = n.w,
+                                        .n_params = ON_PARAMS - 1)));
         REFUSED(on_run(exec, &n, 0, immediate), SW_INVALID,
                 "'p5.w' of model net is neither owned");
         sw_param_freeze(n.w[ON_PARAMS - 1], 1);
@@ -167,10 +165,9 @@ static void budgets_release_what_nobody_holds_back(void)
                 OK(sw_budget_create(&budget, bytes));
                 sw_after(end_budget, budget);
             }
-            exec[way] = net_exec(
-                &(sw_exec_opts){.size = sizeof(sw_exec_opts), .seed = 11, .budget = budget});
+            exec[way] = net_exec(&SW_OPTS(sw_exec_opts, .seed = 11, .budget = budget));
             const sw_run_args args = on_args(&n[way]);
-            info[way] = (sw_plan_info){.size = sizeof *info};
+            info[way] = SW_OPTS(sw_plan_info);
             const sw_status status = sw_plan(exec[way], &args, &info[way]);
             if (way == 2) {
                 CU_ASSERT(status == SW_NOMEM || info[way].n_repeats > 0);

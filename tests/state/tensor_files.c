@@ -24,7 +24,7 @@ sw_model *chance_model(const char *name, uint64_t seed)
 {
     sw_model *model = NULL;
     sw_optimizer *adam;
-    const sw_optimizer_opts opts = {.size = sizeof opts, .kind = "adam"};
+    const sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "adam");
     (void)sw_op_at(0); /* the static library then has its ops */
     if (the_exec == NULL) {
         CHECK_OK(sw_exec_create(&the_exec, NULL));

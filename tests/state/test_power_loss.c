@@ -59,8 +59,8 @@ static void end_run(void *run)
 static small_run *new_run(uint64_t seed)
 {
     small_run *r = calloc(1, sizeof *r);
-    const sw_exec_opts exec = {.size = sizeof exec, .threads = 1, .seed = 3};
-    const sw_optimizer_opts adam = {.size = sizeof adam, .kind = "adam", .lr = 0.01f};
+    const sw_exec_opts exec = SW_OPTS(sw_exec_opts, .threads = 1, .seed = 3);
+    const sw_optimizer_opts adam = SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.01f);
     (void)sw_op_at(0); /* the static library then has its ops */
     sw_after(end_run, r);
     CHECK_OK(sw_exec_create(&r->exec, &exec));
@@ -86,15 +86,9 @@ static void run_step(small_run *r)
             x[i][k] = (float)sw_dice_below(&dice, 1000) / 500 - 1;
     }
     const sw_array inputs[] = {{SW_F32, SW_SHAPE(ROWS, INPUTS), x}, {SW_U8, SW_SHAPE(ROWS), y}};
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = step_of,
-                              .user = r,
-                              .models = &r->model,
-                              .n_models = 1,
-                              .inputs = inputs,
-                              .n_inputs = 2,
-                              .mode = SW_TRAIN,
-                              .step = r->step++};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = step_of, .user = r, .models = &r->model, .n_models = 1,
+                .inputs = inputs, .n_inputs = 2, .mode = SW_TRAIN, .step = r->step++);
     double loss = 0;
     CHECK_OK(sw_run(r->exec, &args));
     CHECK_OK(sw_metric_get(r->exec, "loss", &loss));
@@ -171,8 +165,8 @@ static void begin_reader(void)
     }
     sw_after(end_folder, strdup(its.folder));
     its.reader = new_run(99);
-    const sw_checkpoint_opts opts = {
-        .size = sizeof opts, .models = &its.reader->model, .n_models = 1};
+    const sw_checkpoint_opts opts =
+        SW_OPTS(sw_checkpoint_opts, .models = &its.reader->model, .n_models = 1);
     CHECK_OK(sw_checkpoint_create(&its.c, its.reader->exec, &opts));
     sw_after(end_checkpoint, its.c);
 }
@@ -194,15 +188,10 @@ static sw_crash *record(const char *name, way w)
     snprintf(path, sizeof path, "%s/%s", folder, saved_name);
     snprintf(log, sizeof log, "%s/%s", folder, log_name);
     small_run *r = new_run(7);
-    const sw_checkpoint_opts opts = {.size = sizeof opts,
-                                     .path = path,
-                                     .models = &r->model,
-                                     .n_models = 1,
-                                     .command = "power loss",
-                                     .keep = 2,
-                                     .no_copy = w.no_copy,
-                                     .before = w.log_late ? NULL : sync_log,
-                                     .user = r};
+    const sw_checkpoint_opts opts =
+        SW_OPTS(sw_checkpoint_opts, .path = path, .models = &r->model, .n_models = 1,
+                .command = "power loss", .keep = 2, .no_copy = w.no_copy,
+                .before = w.log_late ? NULL : sync_log, .user = r);
     sw_fault_unnamed(!w.named);
     CHECK_OK(sw_checkpoint_create(&c, r->exec, &opts));
     CHECK_OK(sw_file_open(&r->log, log, SW_FILE_CREATE));
@@ -274,7 +263,7 @@ static bool model_is(const sw_model *model, const unsigned char *must)
 static int found_at(const char *name)
 {
     char path[600];
-    sw_checkpoint_found found = {.size = sizeof found};
+    sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
     path_in(path, sizeof path, name);
     const sw_status status = sw_checkpoint_find(its.c, path, &found);
     if (status == SW_OK && found.found == 1 && found.generation == 0 && found.step >= 1 &&

@@ -283,15 +283,15 @@ static void read_record(scene *s, const char *path)
 static scene *new_scene(void)
 {
     scene *s = calloc(1, sizeof *s);
-    const sw_exec_opts exec = {.size = sizeof exec, .threads = 1, .seed = 3};
-    const sw_loader_opts loader = {.size = sizeof loader, .batch = 4, .seed = 5, .shuffle = 1};
+    const sw_exec_opts exec = SW_OPTS(sw_exec_opts, .threads = 1, .seed = 3);
+    const sw_loader_opts loader = SW_OPTS(sw_loader_opts, .batch = 4, .seed = 5, .shuffle = 1);
     s->model = chance_model("m", 3);
     sw_after(end_scene, s);
     CHECK_OK(sw_exec_create(&s->exec, &exec));
     CHECK_OK(sw_dataset_synthetic(&s->set, 20, 1));
     CHECK_OK(sw_loader_create(&s->loader, s->set, &loader));
-    const sw_checkpoint_opts opts = {
-        .size = sizeof opts, .path = path_of("scene"), .models = &s->model, .n_models = 1};
+    const sw_checkpoint_opts opts = SW_OPTS(sw_checkpoint_opts, .path = path_of("scene"),
+                                            .models = &s->model, .n_models = 1);
     CHECK_OK(sw_checkpoint_create(&s->c, s->exec, &opts));
     CHECK_OK(sw_checkpoint_loader(s->c, s->loader));
     CHECK_OK(sw_checkpoint_save(s->c, 1));
@@ -301,7 +301,7 @@ static scene *new_scene(void)
 
 static sw_status find_and_load(const scene *s, const char *path)
 {
-    sw_checkpoint_found found = {.size = sizeof found};
+    sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
     SW_TRY(sw_checkpoint_find(s->c, path, &found));
     return sw_checkpoint_load(s->c);
 }
@@ -406,10 +406,10 @@ static void a_model_that_is_not_ready_takes_nothing(void)
     scene *s = new_scene();
     sw_model *bare = NULL;
     sw_checkpoint *c = NULL;
-    sw_checkpoint_found found = {.size = sizeof found};
+    sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
     CHECK_OK(sw_model_create(&bare, "m"));
     sw_param_new(bare, "scalar", SW_F32, SW_SCALAR, "zeros");
-    const sw_checkpoint_opts opts = {.size = sizeof opts, .models = &bare, .n_models = 1};
+    const sw_checkpoint_opts opts = SW_OPTS(sw_checkpoint_opts, .models = &bare, .n_models = 1);
     CHECK_OK(sw_checkpoint_create(&c, s->exec, &opts));
     CHECK_OK(sw_checkpoint_find(c, path_of("scene"), &found));
     failed_as(sw_checkpoint_load(c), SW_INVALID, "model m must be ready");

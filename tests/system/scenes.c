@@ -46,17 +46,10 @@ void scene_close(scene *s)
 static void run(scene *s, sw_step_fn *fn, void *user, uint64_t variant, sw_model *model,
                 const sw_array *input, sw_mode mode)
 {
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = fn,
-                              .user = user,
-                              .models = &model,
-                              .n_models = model != NULL,
-                              .inputs = input,
-                              .n_inputs = input != NULL,
-                              .mode = mode,
-                              .variant = variant,
-                              .immediate = s->immediate,
-                              .step = s->step};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = fn, .user = user, .models = &model,
+                .n_models = model != NULL, .inputs = input, .n_inputs = input != NULL,
+                .mode = mode, .variant = variant, .immediate = s->immediate, .step = s->step);
     SW_CHECK(sw_run(s->exec, &args) == SW_OK, "%s", sw_last_error());
     s->step += mode == SW_TRAIN;
 }
@@ -166,7 +159,8 @@ void scene_linear(scene *s, const linear_scene *what, int steps)
     sw_model *model;
     CU_ASSERT_EQUAL_FATAL(sw_model_create(&model, "linear"), SW_OK);
     user.layer = sw_linear_new(model, "fc", what->in, what->out);
-    const sw_optimizer_opts adam = {.size = sizeof adam, .kind = "adam", .keep_gradients = 1};
+    const sw_optimizer_opts adam =
+        SW_OPTS(sw_optimizer_opts, .kind = "adam", .keep_gradients = 1);
     CU_ASSERT_EQUAL(sw_optimizer_create(&user.optimizer, model, &adam), SW_OK);
     CU_ASSERT_EQUAL(sw_model_ready(model, s->exec, 1), SW_OK);
     CU_ASSERT_EQUAL(sw_model_bytes(model, &s->model_bytes), SW_OK);

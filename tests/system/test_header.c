@@ -135,7 +135,7 @@ static void what_the_header_shows_is_free_of_warnings(void)
                      "open { print \"return SW_OK;\\n}\"; open = 0 }' '%s/stepwell.h' > '%s'",
                      cpp, include_folder(), path_of(file)),
             0);
-        (void)compiles(k, include_folder(), "-Wno-unused-variable -I.", file);
+        (void)compiles(k, include_folder(), "-Wpedantic -Wno-unused-variable -I.", file);
     }
 }
 
@@ -198,14 +198,30 @@ static const char cpp_program[] =
     "    sw_model_destroy(model);\n    sw_exec_destroy(exec);\n"
     "    return !(loss > 0 && plan.n_ops > 0);\n}\n";
 
+/* SW_OPTS without a field and with some, in an array, and as an argument. */
+static const char cpp_opts[] =
+    "#include <stepwell.h>\nstatic bool is(const sw_exec_opts &opts, int threads)\n{\n"
+    "    return opts.size == sizeof opts && opts.threads == threads;\n}\nint main()\n{\n"
+    "    const sw_exec_opts of[] = {SW_OPTS(sw_exec_opts), SW_OPTS(sw_exec_opts, .threads = "
+    "2)};\n"
+    "    return !(is(of[0], 0) && is(of[1], 2) && is(SW_OPTS(sw_exec_opts, .threads = 3), "
+    "3));\n"
+    "}\n";
+
 static void a_cpp_program_trains_without_a_warning(void)
 {
     int n = 0;
+    CU_ASSERT(file_write(path_of("opts.cc"), cpp_opts, sizeof cpp_opts - 1));
     CU_ASSERT(file_write(path_of("net.cc"), cpp_program, sizeof cpp_program - 1));
     for (size_t k = 0; k < N_COMPILERS; k++) {
         if (strcmp(compilers[k].flags, CPP_FLAGS) != 0 || !is_here(compilers[k].name))
             continue;
         n++;
+        SW_CHECK(sw_shell("%s %s -std=c++20 -Wpedantic -Wno-missing-field-initializers -I'%s' "
+                          "'%s' -o '%s' && '%s'",
+                          compilers[k].name, compilers[k].flags, include_folder(),
+                          path_of("opts.cc"), path_of("opts"), path_of("opts")) == 0,
+                 "%s", compilers[k].name);
         if (SANITIZED) {
             (void)compiles(k, include_folder(), "-I.", "net.cc");
             continue;

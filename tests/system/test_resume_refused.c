@@ -232,13 +232,13 @@ static void a_checkpoint_of_another_program_is_refused(void)
     sw_exec *exec = NULL;
     sw_model *model = NULL;
     sw_checkpoint *checkpoint = NULL;
-    const sw_exec_opts exec_opts = {.size = sizeof exec_opts, .seed = 1};
+    const sw_exec_opts exec_opts = SW_OPTS(sw_exec_opts, .seed = 1);
     CU_ASSERT_EQUAL_FATAL(sw_exec_create(&exec, &exec_opts), SW_OK);
     CU_ASSERT_EQUAL_FATAL(sw_model_create(&model, "mlp"), SW_OK);
     const sw_linear linear = sw_linear_new(model, "fc", 4, 3);
     (void)linear;
-    const sw_checkpoint_opts opts = {
-        .size = sizeof opts, .path = going_at("C"), .models = &model, .n_models = 1};
+    const sw_checkpoint_opts opts =
+        SW_OPTS(sw_checkpoint_opts, .path = going_at("C"), .models = &model, .n_models = 1);
     CU_ASSERT_EQUAL_FATAL(sw_model_ready(model, exec, 1), SW_OK);
     CU_ASSERT_EQUAL_FATAL(sw_checkpoint_create(&checkpoint, exec, &opts), SW_OK);
     CU_ASSERT_EQUAL(sw_checkpoint_save(checkpoint, 3), SW_OK);

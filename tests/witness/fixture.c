@@ -80,15 +80,12 @@ static sw_status make_optimizer(fixture *f)
 {
     const char *name = f->opts.optimizer;
     const bool adam = strncmp(name, "adam", 4) == 0;
-    const sw_optimizer_opts opts = {
-        .size = sizeof opts,
-        .kind = adam ? name : "sgd",
-        .weight_decay = 0.01f,
+    const sw_optimizer_opts opts = SW_OPTS(
+        sw_optimizer_opts, .kind = adam ? name : "sgd", .weight_decay = 0.01f,
         .momentum =
             strcmp(name, "momentum") == 0 || strcmp(name, "nesterov") == 0 ? 0.9f : 0.0f,
-        .nesterov = strcmp(name, "nesterov") == 0,
-        .keep_gradients = strcmp(name, "kept") == 0,
-        .release = strcmp(name, "release") == 0};
+        .nesterov = strcmp(name, "nesterov") == 0, .keep_gradients = strcmp(name, "kept") == 0,
+        .release = strcmp(name, "release") == 0);
     f->clip = sw_knob_new(f->model, "clip", 0.5f);
     return sw_optimizer_create(&f->optimizer, f->model, &opts);
 }
@@ -129,12 +126,9 @@ fixture *fixture_create(const fixture_opts *opts)
     fixture *f = calloc(1, sizeof *f);
     f->opts = *opts;
     sw_after(destroy, f);
-    const sw_exec_opts exec = {.size = sizeof exec,
-                               .threads = opts->threads,
-                               .seed = 5,
-                               .no_inplace = opts->no_inplace,
-                               .isa = opts->isa,
-                               .shares = opts->shares};
+    const sw_exec_opts exec =
+        SW_OPTS(sw_exec_opts, .threads = opts->threads, .seed = 5,
+                .no_inplace = opts->no_inplace, .isa = opts->isa, .shares = opts->shares);
     sw_status status = sw_exec_create(&f->exec, &exec);
     if (status == SW_OK)
         status = sw_model_create(&f->model, "net");
@@ -147,13 +141,8 @@ fixture *fixture_create(const fixture_opts *opts)
     if (!SW_CHECK(status == SW_OK, "%s", sw_last_error()))
         return NULL;
     make_inputs(f);
-    f->args = (sw_run_args){.size = sizeof f->args,
-                            .fn = step,
-                            .user = f,
-                            .models = &f->model,
-                            .n_models = 1,
-                            .inputs = f->inputs,
-                            .n_inputs = 2};
+    f->args = SW_OPTS(sw_run_args, .fn = step, .user = f, .models = &f->model, .n_models = 1,
+                      .inputs = f->inputs, .n_inputs = 2);
     return f;
 }
 

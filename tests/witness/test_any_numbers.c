@@ -41,12 +41,12 @@ static void step(sw_ctx *ctx, void *user)
 static void whatever_a_mask_chooses(void)
 {
     static const char *const isas[] = {"base", "avx2", "avx512"};
-    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd"};
+    const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd");
     for (size_t k = 0; k < 3 * 4; k++) {
         static chooser c;
         static uint8_t mask[ROWS * WIDTH], labels[ROWS];
         const int of_mask = k & 1, of_labels = k >> 1 & 1;
-        const sw_exec_opts opts = {.size = sizeof opts, .isa = isas[k / 4]};
+        const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .isa = isas[k / 4]);
         c = (chooser){.exec = NULL};
         if (sw_exec_create(&c.exec, &opts) != SW_OK)
             continue; /* a set that the machine has not */
@@ -62,14 +62,10 @@ static void whatever_a_mask_chooses(void)
         const sw_array in[] = {{SW_U8, SW_SHAPE(ROWS, WIDTH), mask},
                                {SW_U8, SW_SHAPE(ROWS, 1), mask},
                                {SW_U8, SW_SHAPE(ROWS), labels}};
-        const sw_run_args args = {.size = sizeof args,
-                                  .fn = step,
-                                  .user = &c,
-                                  .models = &c.model,
-                                  .n_models = 1,
-                                  .inputs = in,
-                                  .n_inputs = 3};
-        sw_witness_info seen = {.size = sizeof seen};
+        const sw_run_args args =
+            SW_OPTS(sw_run_args, .fn = step, .user = &c, .models = &c.model, .n_models = 1,
+                    .inputs = in, .n_inputs = 3);
+        sw_witness_info seen = SW_OPTS(sw_witness_info);
         const uint32_t which = SW_WITNESS_ALL & ~SW_WITNESS_NEED;
         SW_CHECK(sw_run(c.exec, &args) == SW_OK &&
                      sw_witness(c.exec, &args, which, &seen) == SW_OK,

@@ -26,8 +26,8 @@ static bool same_phases(const sw_phase_info *a, const sw_phase_info *b)
 
 static void compare(fixture *f, const sw_witness_info *seen, const char *name)
 {
-    sw_plan_info plan = {.size = sizeof plan};
-    sw_run_info run = {.size = sizeof run};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
+    sw_run_info run = SW_OPTS(sw_run_info);
     SW_CHECK(sw_plan(f->exec, &f->args, &plan) == SW_OK, "%s: %s", name, sw_last_error());
     SW_CHECK(same_phases(seen->phase, plan.phase), "%s", name);
     SW_CHECK(seen->peak_bytes == plan.peak_bytes, "%s: %zu and %zu", name, seen->peak_bytes,
@@ -46,7 +46,7 @@ static void agree(const fixture_opts *opts)
     if (f == NULL)
         return;
     for (int i = 0; i < 2; i++) {
-        sw_witness_info seen = {.size = sizeof seen};
+        sw_witness_info seen = SW_OPTS(sw_witness_info);
         fixture_keep(f);
         f->args.step = (uint64_t)i;
         SW_CHECK(sw_witness(f->exec, &f->args, SW_WITNESS_ALL, &seen) == SW_OK, "%s: %s", name,
@@ -128,7 +128,7 @@ static void steps_go_on_as_before(void)
     const fixture_opts opts = {.net = NET_SMALL, .batch = 7, .optimizer = "adam"};
     fixture *a = fixture_create(&opts), *b = fixture_create(&opts);
     CU_ASSERT_FATAL(a != NULL && b != NULL);
-    sw_witness_info seen = {.size = sizeof seen};
+    sw_witness_info seen = SW_OPTS(sw_witness_info);
     for (uint64_t i = 0; i < 3; i++) {
         a->args.step = b->args.step = i;
         CU_ASSERT_EQUAL(sw_run(a->exec, &a->args), SW_OK);
@@ -144,7 +144,7 @@ static void failing_steps_change_nothing(void)
     fixture *f =
         fixture_create(&(fixture_opts){.net = NET_SMALL, .batch = 7, .optimizer = "sgd"});
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-    sw_witness_info seen = {.size = sizeof seen};
+    sw_witness_info seen = SW_OPTS(sw_witness_info);
     for (uint32_t bit = 1; bit <= SW_WITNESS_NEED; bit *= 2) {
         const unsigned char label = f->labels[3];
         f->labels[3] = 10;
@@ -164,7 +164,7 @@ static void bad_arguments_are_named(void)
     fixture *f =
         fixture_create(&(fixture_opts){.net = NET_SMALL, .batch = 2, .optimizer = "sgd"});
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-    sw_witness_info seen = {.size = sizeof seen};
+    sw_witness_info seen = SW_OPTS(sw_witness_info);
     CU_ASSERT_EQUAL(sw_witness(f->exec, &f->args, 0, &seen), SW_INVALID);
     CU_ASSERT_EQUAL(sw_witness(f->exec, &f->args, 16, &seen), SW_INVALID);
     CU_ASSERT_EQUAL(sw_witness(f->exec, &f->args, 1, NULL), SW_INVALID);
@@ -182,7 +182,7 @@ static void resident_pages_are_the_planned_ones(void)
     fixture *f =
         fixture_create(&(fixture_opts){.net = NET_MLP, .batch = 64, .optimizer = "sgd"});
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     CU_ASSERT_EQUAL(sw_plan(f->exec, &f->args, &plan), SW_OK);
     CU_ASSERT_EQUAL_FATAL(sw_run(f->exec, &f->args), SW_OK);
     enum { BEHIND = 64 };
@@ -209,7 +209,7 @@ typedef struct {
 static void work(void *arg)
 {
     worker *w = arg;
-    sw_witness_info seen = {.size = sizeof seen};
+    sw_witness_info seen = SW_OPTS(sw_witness_info);
     for (int i = 0; i < 20; i++) {
         const sw_status status = w->which == 0
                                      ? sw_run(w->f->exec, &w->f->args)
@@ -250,7 +250,7 @@ static void one_access_witness_at_a_time(void)
 static sw_status witness_once(void *arg)
 {
     fixture *f = arg;
-    sw_witness_info seen = {.size = sizeof seen};
+    sw_witness_info seen = SW_OPTS(sw_witness_info);
     return sw_witness(f->exec, &f->args, SW_WITNESS_ALL, &seen);
 }
 

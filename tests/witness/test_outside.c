@@ -56,17 +56,11 @@ static void step(sw_ctx *ctx, void *user)
     const sw_value x = sw_tanh(ctx, sw_use(ctx, m->x)), none = {0};
     const sw_value w = m->own_weight ? sw_use(ctx, m->w) : sw_tanh(ctx, sw_use(ctx, m->w));
     const sw_value b = m->bias ? sw_use(ctx, m->b) : none;
-    const sw_conv_opts conv = {.size = sizeof conv,
-                               .stride = c->stride,
-                               .pad = c->pad,
-                               .groups = c->groups,
-                               .dilation = c->dilation};
-    const sw_conv_transpose_opts back = {.size = sizeof back,
-                                         .stride = c->stride,
-                                         .pad = c->pad,
-                                         .groups = c->groups,
-                                         .dilation = c->dilation,
-                                         .output_pad = c->output_pad};
+    const sw_conv_opts conv = SW_OPTS(sw_conv_opts, .stride = c->stride, .pad = c->pad,
+                                      .groups = c->groups, .dilation = c->dilation);
+    const sw_conv_transpose_opts back =
+        SW_OPTS(sw_conv_transpose_opts, .stride = c->stride, .pad = c->pad, .groups = c->groups,
+                .dilation = c->dilation, .output_pad = c->output_pad);
     const sw_value y = c->transposed ? sw_conv_transpose2d_op(ctx, x, w, b, &back)
                                      : sw_conv2d_op_with(ctx, x, w, b, &conv);
     const sw_value z = sw_sigmoid(ctx, y);
@@ -90,8 +84,8 @@ static void bits_step(sw_ctx *ctx, void *user)
 static sw_status make(misser *m, const char *isa, int threads)
 {
     const shape_case *c = m->c;
-    const sw_exec_opts opts = {.size = sizeof opts, .isa = isa, .threads = threads};
-    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd", .lr = 0.1f};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .isa = isa, .threads = threads);
+    const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.1f);
     SW_TRY(sw_exec_create(&m->exec, &opts));
     SW_TRY(sw_model_create(&m->model, "misser"));
     const int64_t k = c->kernel, g = c->groups;
@@ -115,7 +109,7 @@ static void whatever_windows_miss(void)
     for (size_t k = 0; k < 4 * 3 * sizeof cases / sizeof *cases; k++) {
         const shape_case *c = &cases[k / 12];
         const char *isa = isas[k / 4 % 3];
-        const sw_exec_opts opts = {.size = sizeof opts, .isa = isa};
+        const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .isa = isa);
         sw_exec *has = NULL;
         if (!sw_tests_full() && k / 12 % 3 != k / 4 % 3)
             continue;
@@ -126,9 +120,9 @@ static void whatever_windows_miss(void)
         sw_after(end_misser, &m);
         const sw_status made = make(&m, isa, 1 + (int)(k & 1));
         SW_CHECK(made == SW_OK, "case %zu: %s", k / 12, sw_last_error());
-        sw_run_args args = {
-            .size = sizeof args, .fn = step, .user = &m, .models = &m.model, .n_models = 1};
-        sw_witness_info seen = {.size = sizeof seen};
+        sw_run_args args =
+            SW_OPTS(sw_run_args, .fn = step, .user = &m, .models = &m.model, .n_models = 1);
+        sw_witness_info seen = SW_OPTS(sw_witness_info);
         SW_CHECK(sw_run(m.exec, &args) == SW_OK &&
                      sw_witness(m.exec, &args, SW_WITNESS_ALL, &seen) == SW_OK,
                  "case %zu: %s", k / 12, sw_last_error());
@@ -138,7 +132,7 @@ static void whatever_windows_miss(void)
         args.fn = bits_step;
         args.mode = SW_EVAL;
         const uint32_t observers = SW_WITNESS_ACCESS | SW_WITNESS_DEATH;
-        seen = (sw_witness_info){.size = sizeof seen};
+        seen = SW_OPTS(sw_witness_info);
         if (!c->transposed && c->groups == 1 && c->dilation == 1)
             SW_CHECK(sw_witness(m.exec, &args, observers, &seen) == SW_OK &&
                          seen.agreed == observers,
@@ -182,9 +176,9 @@ static void search_step(sw_ctx *ctx, void *user)
 static sw_status make_searcher(searcher *s, const char *noise, uint32_t rows, bool misses,
                                bool only_bias)
 {
-    const sw_exec_opts opts = {.size = sizeof opts};
-    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd", .lr = 0.1f};
-    const sw_es_opts es = {.size = sizeof es, .noise = noise, .directions = rows / 2};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts);
+    const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.1f);
+    const sw_es_opts es = SW_OPTS(sw_es_opts, .noise = noise, .directions = rows / 2);
     SW_TRY(sw_exec_create(&s->exec, &opts));
     SW_TRY(sw_model_create(&s->model, "searcher"));
     s->conv = sw_conv2d_new(s->model, "conv", 2, 4, 1);
@@ -218,16 +212,10 @@ static void windows_of_a_strategy(void)
         CU_ASSERT_FATAL(s.es != NULL && sw_es_rows(s.es) == rows);
         const sw_array in[] = {{SW_F32, SW_SHAPE(rows, 2, 1, 1), images},
                                {SW_U8, SW_SHAPE(rows), labels}};
-        const sw_run_args args = {.size = sizeof args,
-                                  .fn = search_step,
-                                  .user = &s,
-                                  .models = &s.model,
-                                  .n_models = 1,
-                                  .inputs = in,
-                                  .n_inputs = 2,
-                                  .mode = SW_EVAL,
-                                  .es = s.es};
-        sw_witness_info seen = {.size = sizeof seen};
+        const sw_run_args args =
+            SW_OPTS(sw_run_args, .fn = search_step, .user = &s, .models = &s.model,
+                    .n_models = 1, .inputs = in, .n_inputs = 2, .mode = SW_EVAL, .es = s.es);
+        sw_witness_info seen = SW_OPTS(sw_witness_info);
         SW_CHECK(sw_witness(s.exec, &args, OBSERVERS, &seen) == SW_OK &&
                      seen.agreed == OBSERVERS,
                  "%s, %u rows, misses %d, bias alone %d: agreed %x, %s %s", noises[k / 8], rows,
@@ -281,15 +269,10 @@ static void what_an_op_says_is_what_it_does(void)
 {
     static const char *const faults[2][2] = {{"its planned death is", NULL},
                                              {NULL, "is touched after its death"}};
-    const sw_op_desc desc = {.size = sizeof desc,
-                             .name = "claim",
-                             .n_in = 2,
-                             .n_out = 1,
-                             .attrs_bytes = sizeof(claim),
-                             .infer = infer_claim,
-                             .forward = claim_kernel,
-                             .no_gradient = 1,
-                             .unread = claim_unread};
+    const sw_op_desc desc =
+        SW_OPTS(sw_op_desc, .name = "claim", .n_in = 2, .n_out = 1,
+                .attrs_bytes = sizeof(claim), .infer = infer_claim, .forward = claim_kernel,
+                .no_gradient = 1, .unread = claim_unread);
     static misser m;
     CU_ASSERT_EQUAL_FATAL(sw_op_register(&desc, &claim_op), SW_OK);
     for (int k = 0; k < 4; k++) {
@@ -297,13 +280,9 @@ static void what_an_op_says_is_what_it_does(void)
         m = (misser){.c = &cases[0]};
         sw_after(end_misser, &m);
         CU_ASSERT_EQUAL_FATAL(make(&m, NULL, 1), SW_OK);
-        const sw_run_args args = {.size = sizeof args,
-                                  .fn = claim_step,
-                                  .user = &m,
-                                  .models = &m.model,
-                                  .n_models = 1,
-                                  .mode = SW_EVAL};
-        sw_witness_info seen = {.size = sizeof seen};
+        const sw_run_args args = SW_OPTS(sw_run_args, .fn = claim_step, .user = &m,
+                                         .models = &m.model, .n_models = 1, .mode = SW_EVAL);
+        sw_witness_info seen = SW_OPTS(sw_witness_info);
         const char *fault = faults[claimed.says][claimed.reads];
         SW_CHECK(sw_run(m.exec, &args) == SW_OK &&
                      sw_witness(m.exec, &args, SW_WITNESS_ACCESS, &seen) == SW_OK,

@@ -86,7 +86,7 @@ static void report(const planted *x)
     swi_program *p = f != NULL ? fixture_clone(f) : NULL;
     if (p == NULL)
         return;
-    sw_witness_info seen = {.size = sizeof seen};
+    sw_witness_info seen = SW_OPTS(sw_witness_info);
     fixture_keep(f);
     SW_CHECK(swi_witness_program(f->exec, p, &f->args, SW_WITNESS_ALL, &seen) == SW_OK &&
                  seen.agreed == SW_WITNESS_ALL,
@@ -413,7 +413,7 @@ static void hoarding_is_reported(void)
         fixture_create(&(fixture_opts){.net = NET_SMALL, .batch = 7, .optimizer = "sgd"});
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
     f->args.fn = hoarding_step;
-    sw_witness_info seen = {.size = sizeof seen};
+    sw_witness_info seen = SW_OPTS(sw_witness_info);
     CU_ASSERT_EQUAL(sw_witness(f->exec, &f->args, SW_WITNESS_ALL, &seen), SW_OK);
     CU_ASSERT_EQUAL(seen.agreed & SW_WITNESS_ACCESS, 0);
     CU_ASSERT_EQUAL(seen.agreed & (SW_WITNESS_EXTENT | SW_WITNESS_DEATH),
@@ -448,7 +448,7 @@ static void faults_elsewhere_are_passed_on(void)
     probe_elsewhere = closed_page;
     others = 0;
     probe_does = PROBE_TOUCHES;
-    sw_witness_info seen = {.size = sizeof seen};
+    sw_witness_info seen = SW_OPTS(sw_witness_info);
     CU_ASSERT_EQUAL(sw_witness(f->exec, &f->args, SW_WITNESS_ACCESS, &seen), SW_OK);
     probe_does = PROBE_HONEST;
     CU_ASSERT_EQUAL(seen.agreed, SW_WITNESS_ACCESS);

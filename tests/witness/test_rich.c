@@ -65,8 +65,8 @@ static void step(sw_ctx *ctx, void *user)
 
 static sw_status declare(rich *r, int no_inplace)
 {
-    const sw_exec_opts exec = {
-        .size = sizeof exec, .seed = 9, .threads = 2, .no_inplace = no_inplace};
+    const sw_exec_opts exec =
+        SW_OPTS(sw_exec_opts, .seed = 9, .threads = 2, .no_inplace = no_inplace);
     SW_TRY(sw_exec_create(&r->exec, &exec));
     SW_TRY(sw_model_create(&r->models[0], "net"));
     SW_TRY(sw_model_create(&r->models[1], "critic"));
@@ -77,9 +77,10 @@ static sw_status declare(rich *r, int no_inplace)
     r->strength = sw_knob_new(r->models[0], "strength", 0.2f);
     r->critic[0] = sw_linear_new(r->models[1], "in", 4, 9);
     r->critic[1] = sw_linear_new(r->models[1], "out", 9, 1);
-    const sw_optimizer_opts adam = {.size = sizeof adam, .kind = "adamw", .weight_decay = 0.1f};
-    const sw_optimizer_opts sgd = {
-        .size = sizeof sgd, .kind = "sgd", .momentum = 0.5f, .release = 1};
+    const sw_optimizer_opts adam =
+        SW_OPTS(sw_optimizer_opts, .kind = "adamw", .weight_decay = 0.1f);
+    const sw_optimizer_opts sgd =
+        SW_OPTS(sw_optimizer_opts, .kind = "sgd", .momentum = 0.5f, .release = 1);
     SW_TRY(sw_optimizer_create(&r->optimizers[0], r->models[0], &adam));
     return sw_optimizer_create(&r->optimizers[1], r->models[1], &sgd);
 }
@@ -110,20 +111,15 @@ static rich *create(int64_t batch, int no_inplace)
         r->labels[i] = (int32_t)sw_dice_below(&dice, 10);
     r->inputs[0] = (sw_array){SW_U8, SW_SHAPE(batch, 1, 10, 10), r->images};
     r->inputs[1] = (sw_array){SW_I32, SW_SHAPE(batch), r->labels};
-    r->args = (sw_run_args){.size = sizeof r->args,
-                            .fn = step,
-                            .user = r,
-                            .models = r->models,
-                            .n_models = 2,
-                            .inputs = r->inputs,
-                            .n_inputs = 2};
+    r->args = SW_OPTS(sw_run_args, .fn = step, .user = r, .models = r->models, .n_models = 2,
+                      .inputs = r->inputs, .n_inputs = 2);
     return r;
 }
 
 static void agree(rich *r, sw_mode mode)
 {
-    sw_witness_info seen = {.size = sizeof seen};
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_witness_info seen = SW_OPTS(sw_witness_info);
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     r->args.mode = mode;
     SW_CHECK(sw_run(r->exec, &r->args) == SW_OK, "%s", sw_last_error());
     SW_CHECK(sw_plan(r->exec, &r->args, &plan) == SW_OK, "%s", sw_last_error());
@@ -172,7 +168,7 @@ static void models_are_made_ready(void)
 {
     rich *r = create(3, 0);
     CU_ASSERT_PTR_NOT_NULL_FATAL(r);
-    sw_witness_info seen = {.size = sizeof seen};
+    sw_witness_info seen = SW_OPTS(sw_witness_info);
     CU_ASSERT_EQUAL(sw_witness(r->exec, &r->args, SW_WITNESS_ALL, &seen), SW_OK);
     CU_ASSERT_EQUAL(seen.agreed, SW_WITNESS_ALL);
     CU_ASSERT(r->models[0]->ready && r->models[1]->ready);
@@ -187,8 +183,8 @@ static void empty_steps_agree(void)
 {
     rich *r = create(1, 0);
     CU_ASSERT_PTR_NOT_NULL_FATAL(r);
-    sw_witness_info seen = {.size = sizeof seen};
-    const sw_run_args args = {.size = sizeof args, .fn = nothing};
+    sw_witness_info seen = SW_OPTS(sw_witness_info);
+    const sw_run_args args = SW_OPTS(sw_run_args, .fn = nothing);
     CU_ASSERT_EQUAL(sw_witness(r->exec, &args, SW_WITNESS_ALL, &seen), SW_OK);
     CU_ASSERT_EQUAL(seen.agreed, SW_WITNESS_ALL);
     CU_ASSERT_EQUAL(seen.peak_bytes, 0);

@@ -130,23 +130,18 @@ static sw_status prepare(net *t, const scratch_case *c)
 {
     memset(t, 0, sizeof *t);
     t->c = *c;
-    const sw_exec_opts exec = {.size = sizeof exec, .threads = c->threads, .isa = c->isa};
+    const sw_exec_opts exec = SW_OPTS(sw_exec_opts, .threads = c->threads, .isa = c->isa);
     SW_TRY(sw_exec_create(&t->exec, &exec));
     SW_TRY(sw_model_create(&t->model, "net"));
     declare_all(t);
-    const sw_optimizer_opts opts = {
-        .size = sizeof opts, .kind = c->optimizer != NULL ? c->optimizer : "sgd", .lr = 0.01f};
+    const sw_optimizer_opts opts = SW_OPTS(
+        sw_optimizer_opts, .kind = c->optimizer != NULL ? c->optimizer : "sgd", .lr = 0.01f);
     SW_TRY(sw_optimizer_create(&t->optimizer, t->model, &opts));
     SW_TRY(sw_model_ready(t->model, t->exec, 1));
     t->input = (sw_array){
         SW_I32, SW_SHAPE(c->op == LINEAR_CE || c->op == SOFTMAX_CE ? c->n[0] : 1), t->labels};
-    t->args = (sw_run_args){.size = sizeof t->args,
-                            .fn = step,
-                            .user = t,
-                            .models = &t->model,
-                            .n_models = 1,
-                            .inputs = &t->input,
-                            .n_inputs = 1};
+    t->args = SW_OPTS(sw_run_args, .fn = step, .user = t, .models = &t->model, .n_models = 1,
+                      .inputs = &t->input, .n_inputs = 1);
     return SW_OK;
 }
 
@@ -154,7 +149,7 @@ static sw_status prepare(net *t, const scratch_case *c)
 static void check(const scratch_case *c)
 {
     static net t;
-    sw_witness_info seen = {.size = sizeof seen};
+    sw_witness_info seen = SW_OPTS(sw_witness_info);
     char name[160];
     snprintf(name, sizeof name, "%s %d %d %d %d %d %d%s, frozen %u, %d threads, %s, %s",
              op_names[c->op], (int)c->n[0], (int)c->n[1], (int)c->n[2], (int)c->n[3],

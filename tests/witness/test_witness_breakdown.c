@@ -21,7 +21,7 @@ static sw_seen_breakdown seen_by(fixture *f)
 static void agree(fixture *f, const char *name)
 {
     char why[300];
-    sw_witness_info info = {.size = sizeof info};
+    sw_witness_info info = SW_OPTS(sw_witness_info);
     sw_seen_breakdown said = {.n = 0}, counted = {.n = 0};
     SW_CHECK(sw_plan_shares(f->exec, &f->args, sw_see_share, &said) == SW_OK, "%s",
              sw_last_error());
@@ -233,7 +233,7 @@ static void report(const planted *x)
     if (p == NULL)
         return;
     sw_seen_breakdown honest = {.n = 0}, said = {.n = 0};
-    sw_witness_info info = {.size = sizeof info};
+    sw_witness_info info = SW_OPTS(sw_witness_info);
     CU_ASSERT_EQUAL(sw_plan_shares(f->exec, &f->args, sw_see_share, &honest), SW_OK);
     x->plant(p);
     swi_program_bind(p);
@@ -249,11 +249,10 @@ static void report(const planted *x)
     for (uint32_t i = 0; i < frame->breakdown.n; i++) {
         const swi_breakdown_line *line = &frame->breakdown.lines[i];
         sw_see_share(&said,
-                     &(sw_share){.size = sizeof(sw_share),
-                                 .kind = i < SWI_ROLE_COUNT ? SW_SHARE_ROLE : SW_SHARE_LAYER,
-                                 .name = line->name,
-                                 .at_peak_bytes = line->at_peak,
-                                 .peak_bytes = line->peak});
+                     &SW_OPTS(sw_share,
+                              .kind = i < SWI_ROLE_COUNT ? SW_SHARE_ROLE : SW_SHARE_LAYER,
+                              .name = line->name, .at_peak_bytes = line->at_peak,
+                              .peak_bytes = line->peak));
     }
     SW_CHECK(x->role == NULL || differs(&seen, &said, SW_SHARE_ROLE, x->role), "%s", x->name);
     SW_CHECK(x->layer == NULL || differs(&seen, &said, SW_SHARE_LAYER, x->layer), "%s",
@@ -296,7 +295,7 @@ static void wrong_sums_are_reported(void)
         &(fixture_opts){.net = NET_PROBES, .batch = 7, .optimizer = "adam", .threads = 1});
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
     for (int i = 0; i < 5; i++) {
-        sw_witness_info info = {.size = sizeof info};
+        sw_witness_info info = SW_OPTS(sw_witness_info);
         swi_program *clone = fixture_clone(f);
         swi_frame *p = NULL;
         CU_ASSERT_PTR_NOT_NULL_FATAL(clone);

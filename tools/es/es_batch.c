@@ -94,7 +94,7 @@ sw_status es_batch_fill(es_run *r, uint32_t slice)
     const size_t samples = (size_t)r->opts.samples, n = sw_es_rows(r->job.es);
     es_batch_rows(r, r->rows);
     for (size_t e = 0; e < n; e++) {
-        sw_es_evaluation which = {.size = sizeof which};
+        sw_es_evaluation which = SW_OPTS(sw_es_evaluation);
         SW_TRY(sw_es_ask(r->job.es, slice, e, &which));
         const uint64_t first = es_batch_number(r, &which);
         for (size_t k = 0; k < samples; k++)

@@ -9,11 +9,8 @@
 void es_episodes_describe(es_run *r)
 {
     sw_dataset_info *info = &r->job.train.info;
-    *info = (sw_dataset_info){.size = sizeof *info,
-                              .n = 1,
-                              .n_classes = CART_POLE_ACTIONS,
-                              .n_fields = 1,
-                              .name = "cart-pole"};
+    *info = SW_OPTS(sw_dataset_info, .n = 1, .n_classes = CART_POLE_ACTIONS, .n_fields = 1,
+                    .name = "cart-pole");
     info->field[0] = (sw_array){SW_F32, SW_SHAPE(CART_POLE_SEES), NULL};
     info->field[1] = (sw_array){SW_U8, SW_SCALAR, NULL}; /* a class: what the net gives */
     r->job.test.info = *info;
@@ -49,7 +46,7 @@ sw_status es_episodes_slice(es_run *r, uint32_t slice)
 {
     const size_t samples = (size_t)r->opts.samples, n = sw_es_rows(r->job.es);
     for (size_t e = 0; e < n; e++) {
-        sw_es_evaluation which = {.size = sizeof which};
+        sw_es_evaluation which = SW_OPTS(sw_es_evaluation);
         SW_TRY(sw_es_ask(r->job.es, slice, e, &which));
         const uint64_t first = es_batch_number(r, &which);
         for (size_t k = 0; k < samples; k++)

@@ -158,16 +158,11 @@ sw_status es_metrics_close(es_run *r)
 sw_status es_profile_open(es_run *r)
 {
     const es_opts *o = &r->opts;
-    const sw_profile_opts opts = {.size = sizeof opts,
-                                  .path = o->profile,
-                                  .model = o->job.model,
-                                  .device = o->job.device,
-                                  .batch = r->rows,
-                                  .seed = (uint64_t)o->job.seed,
-                                  .command = r->command,
-                                  .data = r->on_environment ? o->environment : o->job.data,
-                                  .budget_bytes = o->job.budget_bytes,
-                                  .normalise = r->job.normal.text};
+    const sw_profile_opts opts =
+        SW_OPTS(sw_profile_opts, .path = o->profile, .model = o->job.model,
+                .device = o->job.device, .batch = r->rows, .seed = (uint64_t)o->job.seed,
+                .command = r->command, .data = r->on_environment ? o->environment : o->job.data,
+                .budget_bytes = o->job.budget_bytes, .normalise = r->job.normal.text);
     if (o->profile == NULL)
         return SW_OK;
     SW_TRY(sw_profile_create(&r->profile, &opts));

@@ -8,7 +8,7 @@
 static sw_status keep_peak(es_run *r, job_which which)
 {
     es_measured *m = &r->measured[which];
-    sw_run_info info = {.size = sizeof info};
+    sw_run_info info = SW_OPTS(sw_run_info);
     SW_TRY(sw_last_run(r->job.exec, &info));
     m->peak_bytes = info.peak_bytes > m->peak_bytes ? info.peak_bytes : m->peak_bytes;
     m->runs++;
@@ -117,13 +117,10 @@ static sw_status test_when_due(es_run *r)
 static sw_status set_rate(es_run *r, float *rate)
 {
     const job_opts *o = &r->opts.job;
-    const sw_schedule schedule = {.size = sizeof schedule,
-                                  .kind = o->schedule,
-                                  .base = (float)o->lr,
-                                  .warmup_steps = (uint64_t)o->warmup,
-                                  .total_steps = r->generations,
-                                  .every = (r->generations + 2) / 3,
-                                  .gamma = 0.1f};
+    const sw_schedule schedule =
+        SW_OPTS(sw_schedule, .kind = o->schedule, .base = (float)o->lr,
+                .warmup_steps = (uint64_t)o->warmup, .total_steps = r->generations,
+                .every = (r->generations + 2) / 3, .gamma = 0.1f);
     SW_TRY(sw_schedule_at(&schedule, r->generation, rate));
     sw_knob_set(sw_optimizer_lr(r->job.net.optimizer, 0), *rate);
     return SW_OK;
@@ -144,7 +141,7 @@ static void say_generation(const es_run *r)
 static sw_status one_generation(es_run *r)
 {
     const uint64_t start = cli_clock_ns();
-    sw_es_info info = {.size = sizeof info};
+    sw_es_info info = SW_OPTS(sw_es_info);
     float rate;
     SW_TRY(set_rate(r, &rate));
     for (uint32_t s = 0; s < sw_es_slices(r->job.es); s++)

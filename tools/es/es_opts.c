@@ -342,23 +342,13 @@ int es_count(es_run *r)
 sw_es_opts es_library_opts(const es_run *r)
 {
     const es_opts *o = &r->opts;
-    return (sw_es_opts){.size = sizeof(sw_es_opts),
-                        .strategy = o->strategy,
-                        .noise = o->noise,
-                        .distribution = o->distribution,
-                        .rank = (int)o->rank,
-                        .in_share = o->in_share > 0.0 ? (float)o->in_share : 0.0f,
-                        .out_share = o->out_share > 0.0 ? (float)o->out_share : 0.0f,
-                        .sigma = (float)o->sigma,
-                        .directions = (uint32_t)es_directions(o),
-                        .repeats = (uint32_t)o->repeats,
-                        .no_antithetic = o->no_antithetic,
-                        .slice = (uint32_t)r->slice,
-                        .shaping = o->shaping,
-                        .top = (uint32_t)o->top,
-                        .maximise = r->on_environment,
-                        .l1 = (float)o->l1,
-                        .l2 = (float)o->l2,
-                        .seed = (uint64_t)o->job.seed,
-                        .sigma_lr = o->sigma_lr > 0.0 ? (float)o->sigma_lr : 0.0f};
+    return SW_OPTS(
+        sw_es_opts, .strategy = o->strategy, .noise = o->noise, .distribution = o->distribution,
+        .rank = (int)o->rank, .in_share = o->in_share > 0.0 ? (float)o->in_share : 0.0f,
+        .out_share = o->out_share > 0.0 ? (float)o->out_share : 0.0f, .sigma = (float)o->sigma,
+        .directions = (uint32_t)es_directions(o), .repeats = (uint32_t)o->repeats,
+        .no_antithetic = o->no_antithetic, .slice = (uint32_t)r->slice, .shaping = o->shaping,
+        .top = (uint32_t)o->top, .maximise = r->on_environment, .l1 = (float)o->l1,
+        .l2 = (float)o->l2, .seed = (uint64_t)o->job.seed,
+        .sigma_lr = o->sigma_lr > 0.0 ? (float)o->sigma_lr : 0.0f);
 }

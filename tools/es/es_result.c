@@ -27,7 +27,7 @@ static void see_storage(void *to, const sw_plan_storage *s)
 /* The same batch without noise, forward alone; parameters and buffers are the same. */
 static sw_status plan_inference(es_run *r)
 {
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     sw_run_args args = job_args(&r->job, JOB_TRAIN, r->job.program[JOB_TRAIN].inputs, 0);
     args.es = NULL;
     args.mode = SW_EVAL;
@@ -40,15 +40,15 @@ static sw_status plan_inference(es_run *r)
 sw_status es_look_at_plan(es_run *r)
 {
     noise_seen seen = {0};
-    const sw_plan_visitor visitor = {
-        .size = sizeof visitor, .to = &seen, .storage = see_storage};
+    const sw_plan_visitor visitor =
+        SW_OPTS(sw_plan_visitor, .to = &seen, .storage = see_storage);
     sw_run_args args = job_args(&r->job, JOB_TRAIN, r->job.program[JOB_TRAIN].inputs, 0);
     args.n_inputs = r->n_inputs;
     SW_TRY(sw_plan_visit(r->job.exec, &args, &visitor));
     const size_t evaluations = (size_t)r->opts.population, own = sw_es_bytes(r->job.es);
     r->noise_bytes = seen.lives + (own > 12 * evaluations ? own - 12 * evaluations : 0);
     r->scratch_bytes = seen.most;
-    r->update = (sw_plan_info){.size = sizeof r->update};
+    r->update = SW_OPTS(sw_plan_info);
     SW_TRY(sw_es_plan(r->job.es, r->job.exec, &r->update));
     return plan_inference(r);
 }

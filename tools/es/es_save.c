@@ -220,7 +220,7 @@ static int go_on(es_run *r, const sw_checkpoint_found *found)
 static int look(es_run *r, const char *from)
 {
     const es_opts *o = &r->opts;
-    sw_checkpoint_found found = {.size = sizeof found};
+    sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
     const bool own = o->checkpoint != NULL && strcmp(from, o->checkpoint) == 0;
     if (o->resume == NULL)
         return sw_file_there(from)
@@ -245,13 +245,9 @@ int es_resume(es_run *r)
 {
     const es_opts *o = &r->opts;
     const char *from = o->resume != NULL && *o->resume != '\0' ? o->resume : o->checkpoint;
-    const sw_checkpoint_opts opts = {.size = sizeof opts,
-                                     .path = o->checkpoint,
-                                     .models = &r->job.net.model,
-                                     .n_models = 1,
-                                     .command = r->command,
-                                     .keep = (int)o->keep,
-                                     .no_copy = 1};
+    const sw_checkpoint_opts opts =
+        SW_OPTS(sw_checkpoint_opts, .path = o->checkpoint, .models = &r->job.net.model,
+                .n_models = 1, .command = r->command, .keep = (int)o->keep, .no_copy = 1);
     if (from == NULL)
         return CLI_GO;
     const sw_status status =

@@ -77,7 +77,7 @@ static void print_classes(const evaluation *e, int64_t n, int width)
 {
     const bool colour = cli_colour(stdout);
     char name[EVAL_NAME_BYTES];
-    sw_class_score s = {.size = sizeof s};
+    sw_class_score s = SW_OPTS(sw_class_score);
     printf("\n%s%-*s  %11s %11s %11s  %9s  %6s  %6s%s\n", colour ? "\033[1m" : "", width,
            "class", "support", "predicted", "right", "precision", "recall", "F1",
            colour ? "\033[0m" : "");

@@ -36,10 +36,9 @@ const eval_measured *eval_main(const evaluation *e)
 static sw_status make_ready(evaluation *e)
 {
     const job_opts *o = e->job.opts;
-    const sw_loader_opts opts = {.size = sizeof opts,
-                                 .batch = job_slot_rows(&e->job.test, e->job.batch),
-                                 .slots = JOB_SLOTS,
-                                 .budget = job_on_device(o) ? NULL : e->job.budget};
+    const sw_loader_opts opts =
+        SW_OPTS(sw_loader_opts, .batch = job_slot_rows(&e->job.test, e->job.batch),
+                .slots = JOB_SLOTS, .budget = job_on_device(o) ? NULL : e->job.budget);
     SW_TRY(sw_loader_create(&e->loader, e->job.test.set, &opts));
     SW_TRY(sw_model_ready(e->job.net.model, e->job.exec, (uint64_t)o->seed));
     return cli_saved(sw_model_load(e->job.net.model, e->opts.load));
@@ -111,7 +110,7 @@ static sw_status run(evaluation *e, const sw_array *inputs, eval_take *take, voi
     const int64_t rows = inputs[0].shape.dim[0];
     const job_which which = rows == e->job.batch ? JOB_EVAL : JOB_EVAL_LAST;
     const sw_run_args args = job_args(&e->job, which, inputs, 0);
-    sw_run_info info = {.size = sizeof info};
+    sw_run_info info = SW_OPTS(sw_run_info);
     sw_array scores;
     SW_TRY(sw_run(e->job.exec, &args));
     SW_TRY(sw_last_run(e->job.exec, &info));

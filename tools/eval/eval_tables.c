@@ -33,7 +33,7 @@ static void put_score(sw_json *json, const sw_class_score *s)
 
 static void put_mean(sw_json *json, const evaluation *e, int64_t n)
 {
-    sw_class_score s = {.size = sizeof s};
+    sw_class_score s = SW_OPTS(sw_class_score);
     if (sw_confusion_mean(e->counts, n, &s) != SW_OK)
         return;
     sw_json_put_f64(json, "macro_precision", s.precision);
@@ -45,7 +45,7 @@ static void put_classes(sw_json *json, const evaluation *e)
 {
     const int64_t n = e->job.test.info.n_classes;
     const char *const *names = e->job.test.info.class_names;
-    sw_class_score s = {.size = sizeof s};
+    sw_class_score s = SW_OPTS(sw_class_score);
     if (e->counts == NULL) {
         sw_json_put_null(json, "classes");
         sw_json_put_null(json, "confusion");
@@ -149,7 +149,7 @@ static void put_share(eval_out *out, double x)
 static void put_line(eval_out *out, const evaluation *e, int64_t n, int64_t k)
 {
     const char *const *names = e->job.test.info.class_names;
-    sw_class_score s = {.size = sizeof s};
+    sw_class_score s = SW_OPTS(sw_class_score);
     if (out->status == SW_OK)
         out->status = sw_confusion_class(e->counts, n, k, &s);
     eval_print(out, "%" PRId64 ",", k);

@@ -12,13 +12,10 @@ static int describe(evolve *e)
     if (tool_task_of(info) != TOOL_CLASSIFY || (s->rank != 1 && s->rank != 3))
         return cli_error(CLI_USAGE, "--data %s has no classes of images or vectors",
                          e->opts.job.data);
-    e->task = (sw_task){.size = sizeof e->task,
-                        .channels = s->dim[0],
-                        .height = s->rank == 3 ? s->dim[1] : 0,
-                        .width = s->rank == 3 ? s->dim[2] : 0,
-                        .classes = info->n_classes};
+    e->task = SW_OPTS(sw_task, .channels = s->dim[0], .height = s->rank == 3 ? s->dim[1] : 0,
+                      .width = s->rank == 3 ? s->dim[2] : 0, .classes = info->n_classes);
     e->input = info->field[0].dtype;
-    e->net = (sw_net_opts){.size = sizeof e->net, .n_scales = normal->pixels.n};
+    e->net = SW_OPTS(sw_net_opts, .n_scales = normal->pixels.n);
     for (int i = 0; i < normal->pixels.n; i++) {
         e->net.scale[i] = 1.0f / (255.0f * normal->pixels.deviation[i]);
         e->net.shift[i] = -normal->pixels.mean[i] / normal->pixels.deviation[i];

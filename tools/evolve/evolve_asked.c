@@ -48,15 +48,10 @@ static sw_status plan_phases(evolve *e, const sw_genome *genome, int64_t batch,
         for (int d = 0; d < field[i].shape.rank; d++)
             inputs[i].shape.dim[d + 1] = field[i].shape.dim[d];
     }
-    sw_run_args args = {.size = sizeof args,
-                        .fn = sw_net_step,
-                        .user = net,
-                        .models = &model,
-                        .n_models = 1,
-                        .inputs = inputs,
-                        .n_inputs = 2,
-                        .mode = SW_TRAIN};
-    sw_plan_info other = {.size = sizeof other};
+    sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = sw_net_step, .user = net, .models = &model, .n_models = 1,
+                .inputs = inputs, .n_inputs = 2, .mode = SW_TRAIN);
+    sw_plan_info other = SW_OPTS(sw_plan_info);
     sw_status status = sw_plan(e->exec, &args, plan);
     args.variant = 1;
     if (status == SW_OK)
@@ -118,10 +113,10 @@ static int check_genome(const evolve *e, const sw_genome_info *g)
 
 static int price(evolve *e, const sw_genome *genome)
 {
-    sw_genome_info info = {.size = sizeof info};
+    sw_genome_info info = SW_OPTS(sw_genome_info);
     const sw_net_opts opts = member_opts(e);
-    sw_price found = {.size = sizeof found};
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_price found = SW_OPTS(sw_price);
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     sw_status status = sw_genome_describe(genome, &info);
     const int code = status == SW_OK ? check_genome(e, &info) : CLI_GO;
     if (code != CLI_GO)

@@ -201,7 +201,7 @@ static void edge(const drawing *d, uint32_t from, uint32_t to, const char *title
 
 static sw_status edges_of(const drawing *d, uint32_t i)
 {
-    sw_vertex v = {.size = sizeof v}, from = {.size = sizeof from};
+    sw_vertex v = SW_OPTS(sw_vertex), from = SW_OPTS(sw_vertex);
     char title[160];
     SW_TRY(sw_genome_vertex(d->genome, i, &v));
     for (int k = 0; k < v.n_inputs; k++) {
@@ -224,7 +224,7 @@ static sw_status draw(drawing *d, bool alone)
     for (uint32_t i = 0; i < d->info.n_vertices; i++)
         SW_TRY(edges_of(d, i));
     for (uint32_t i = 0; i < d->info.n_vertices; i++) {
-        sw_vertex v = {.size = sizeof v};
+        sw_vertex v = SW_OPTS(sw_vertex);
         SW_TRY(sw_genome_vertex(d->genome, i, &v));
         box(d, i, &v);
     }
@@ -236,7 +236,7 @@ static sw_status read_edges(const drawing *d, layout_edge *edges)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < d->info.n_vertices; i++) {
-        sw_vertex v = {.size = sizeof v};
+        sw_vertex v = SW_OPTS(sw_vertex);
         SW_TRY(sw_genome_vertex(d->genome, i, &v));
         for (int k = 0; k < v.n_inputs; k++)
             edges[n++] = (layout_edge){v.inputs[k], i};

@@ -78,31 +78,19 @@ static int stop(void *user)
 static sw_status make_population(evolve *e)
 {
     const evolve_opts *o = &e->opts;
-    const sw_evolution_opts opts = {.size = sizeof opts,
-                                    .train = e->train.set,
-                                    .validation = e->validation.set,
-                                    .space = e->space,
-                                    .first = e->n_first > 0 ? (const sw_genome *const *)e->first
-                                                            : NULL,
-                                    .n_first = e->n_first,
-                                    .population = (uint32_t)o->population,
-                                    .samples = (uint64_t)o->samples,
-                                    .validation_samples = (uint64_t)o->validation_samples,
-                                    .seed = (uint64_t)o->job.seed,
-                                    .net = &e->net,
-                                    .mutations = e->n_mutation > 0 ? e->mutation : NULL,
-                                    .n_mutations = e->n_mutation,
-                                    .mutate = o->mutate > 0.0 ? o->mutate : -1.0,
-                                    .crossover = o->crossover > 0.0 ? o->crossover : -1.0,
-                                    .selections = e->n_selection > 0 ? e->selection : NULL,
-                                    .n_selections = e->n_selection,
-                                    .fitness = e->n_fitness > 0 ? e->fitness : NULL,
-                                    .n_fitness = e->n_fitness,
-                                    .candidate_bytes = o->candidate_bytes,
-                                    .dir = o->out,
-                                    .stop = stop,
-                                    .stop_user = e,
-                                    .generation_ns = o->generation_time.ns};
+    const sw_evolution_opts opts = SW_OPTS(
+        sw_evolution_opts, .train = e->train.set, .validation = e->validation.set,
+        .space = e->space, .first = e->n_first > 0 ? (const sw_genome *const *)e->first : NULL,
+        .n_first = e->n_first, .population = (uint32_t)o->population,
+        .samples = (uint64_t)o->samples, .validation_samples = (uint64_t)o->validation_samples,
+        .seed = (uint64_t)o->job.seed, .net = &e->net,
+        .mutations = e->n_mutation > 0 ? e->mutation : NULL, .n_mutations = e->n_mutation,
+        .mutate = o->mutate > 0.0 ? o->mutate : -1.0,
+        .crossover = o->crossover > 0.0 ? o->crossover : -1.0,
+        .selections = e->n_selection > 0 ? e->selection : NULL, .n_selections = e->n_selection,
+        .fitness = e->n_fitness > 0 ? e->fitness : NULL, .n_fitness = e->n_fitness,
+        .candidate_bytes = o->candidate_bytes, .dir = o->out, .stop = stop, .stop_user = e,
+        .generation_ns = o->generation_time.ns);
     void *block;
     SW_TRY(evolve_exec(e, &e->exec));
     SW_TRY(sw_evolution_create(&e->evolution, e->exec, &opts));
@@ -170,7 +158,7 @@ static evolve_member member_of(const sw_candidate *c)
                        .loss = c->loss,
                        .train_accuracy = c->train_accuracy,
                        .invalid = c->invalid != 0};
-    sw_genome_info info = {.size = sizeof info};
+    sw_genome_info info = SW_OPTS(sw_genome_info);
     if (sw_genome_describe(c->genome, &info) == SW_OK)
         m.vertices = info.n_vertices;
     snprintf(m.why, sizeof m.why, "%s", c->why != NULL ? c->why : "");
@@ -238,12 +226,12 @@ static sw_status take_generation(evolve *e)
     const uint32_t n = sw_evolution_count(e->evolution);
     e->n_members = 0;
     for (uint32_t i = 0; i < n && i < (uint32_t)e->opts.population; i++) {
-        sw_candidate c = {.size = sizeof c};
+        sw_candidate c = SW_OPTS(sw_candidate);
         SW_TRY(sw_evolution_member(e->evolution, i, &c));
         evolve_member *m = &e->members[e->n_members++];
         *m = member_of(&c);
     }
-    sw_evolution_memory memory = {.size = sizeof memory};
+    sw_evolution_memory memory = SW_OPTS(sw_evolution_memory);
     SW_TRY(sw_evolution_used(e->evolution, &memory));
     evolve_row row = row_of(e);
     row.population_bytes = memory.peak_bytes;
@@ -256,7 +244,7 @@ static sw_status take_generation(evolve *e)
 
 sw_status evolve_find_best(evolve *e)
 {
-    sw_candidate c = {.size = sizeof c};
+    sw_candidate c = SW_OPTS(sw_candidate);
     if (e->n_members == 0 && e->done > 0) /* all of them were before this process */
         SW_TRY(evolve_members_read(e, e->done - 1));
     const sw_status status = sw_evolution_best(e->evolution, &c);
@@ -293,7 +281,7 @@ sw_status evolve_loop(evolve *e)
     e->began_ns = e->generation_began_ns = cli_clock_ns();
     e->ends_ns = limit > 0 ? e->began_ns + limit : 0;
     while (!told || e->done < e->generations) {
-        e->progress = (sw_evolve_progress){.size = sizeof e->progress};
+        e->progress = SW_OPTS(sw_evolve_progress);
         SW_TRY(sw_evolution_advance(e->evolution, &e->progress));
         if (!told)
             SW_TRY(tell_first(e));

@@ -5,17 +5,14 @@
 sw_status trial_open(trial *t, sw_exec *exec, sw_budget *budget, const sw_genome *genome,
                      const sw_net_opts *net, uint64_t seed)
 {
-    sw_genome_info info = {.size = sizeof info};
+    sw_genome_info info = SW_OPTS(sw_genome_info);
     *t = (trial){.exec = exec, .budget = budget, .seed = seed};
     SW_TRY(sw_genome_describe(genome, &info));
     SW_TRY(sw_net_create(&t->net, genome, net));
     t->model = sw_net_model(t->net);
     t->batch = info.batch;
-    t->args = (sw_run_args){.size = sizeof t->args,
-                            .fn = sw_net_step,
-                            .user = t->net,
-                            .models = &t->model,
-                            .n_models = 1};
+    t->args = SW_OPTS(sw_run_args, .fn = sw_net_step, .user = t->net, .models = &t->model,
+                      .n_models = 1);
     return sw_net_ready(t->net, exec, seed);
 }
 
@@ -30,17 +27,12 @@ void trial_close(trial *t)
 /* One slot: the batch that a step reads. */
 static sw_status load_from(trial *t, const sw_dataset *set, bool training)
 {
-    sw_dataset_info info = {.size = sizeof info};
+    sw_dataset_info info = SW_OPTS(sw_dataset_info);
     sw_dataset_describe(set, &info);
-    const sw_loader_opts opts = {.size = sizeof opts,
-                                 .batch = t->batch < info.n ? t->batch : info.n,
-                                 .slots = 1,
-                                 .seed = t->seed,
-                                 .shuffle = training,
-                                 .drop_last = training,
-                                 .budget = t->budget,
-                                 .inline_fill = 1,
-                                 .keyed = training};
+    const sw_loader_opts opts =
+        SW_OPTS(sw_loader_opts, .batch = t->batch < info.n ? t->batch : info.n, .slots = 1,
+                .seed = t->seed, .shuffle = training, .drop_last = training,
+                .budget = t->budget, .inline_fill = 1, .keyed = training);
     sw_loader_destroy(t->loader);
     t->loader = NULL;
     t->args.mode = training ? SW_TRAIN : SW_EVAL;

@@ -38,9 +38,9 @@ static void step(sw_ctx *c, void *user)
 
 static void declare(autoencoder *net, sw_model *model)
 {
-    const sw_conv_opts half = {.size = sizeof half, .stride = 2, .pad = 1};
-    const sw_conv_opts same = {.size = sizeof same, .pad = 1};
-    const sw_conv_transpose_opts twice = {.size = sizeof twice, .stride = 2, .pad = 1};
+    const sw_conv_opts half = SW_OPTS(sw_conv_opts, .stride = 2, .pad = 1);
+    const sw_conv_opts same = SW_OPTS(sw_conv_opts, .pad = 1);
+    const sw_conv_transpose_opts twice = SW_OPTS(sw_conv_transpose_opts, .stride = 2, .pad = 1);
     net->down1 = sw_conv2d_new_with(model, "down1", 1, 8, 3, &half);
     net->down2 = sw_conv2d_new_with(model, "down2", 8, 16, 3, &half);
     net->up = sw_conv_transpose2d_new(model, "up", 16, 8, 4, &twice);
@@ -49,7 +49,7 @@ static void declare(autoencoder *net, sw_model *model)
 
 static sw_status print_plan(sw_exec *exec, const sw_run_args *args)
 {
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     SW_TRY(sw_plan(exec, args, &plan));
     printf("model %zu bytes, step %zu bytes, peak %zu bytes in %s\n", plan.model_bytes,
            plan.arena_bytes, plan.peak_bytes, plan.peak_op);
@@ -76,13 +76,13 @@ static sw_status print_picture(sw_exec *exec)
 
 static sw_status train(sw_exec *exec, sw_model *model, sw_loader *loader)
 {
-    const sw_optimizer_opts how = {.size = sizeof how, .kind = "adam", .lr = 0.005f};
+    const sw_optimizer_opts how = SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.005f);
     autoencoder net;
     double noise = 0, error = 0;
     declare(&net, model);
     SW_TRY(sw_optimizer_create(&net.adam, model, &how));
-    sw_run_args args = {
-        .size = sizeof args, .fn = step, .user = &net, .models = &model, .n_models = 1};
+    sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = step, .user = &net, .models = &model, .n_models = 1);
     SW_TRY(sw_loader_epoch(loader, 0));
     SW_TRY(sw_loader_next(loader, &args.inputs, &args.n_inputs));
     SW_TRY(print_plan(exec, &args));
@@ -105,7 +105,7 @@ static sw_status train(sw_exec *exec, sw_model *model, sw_loader *loader)
 
 int main(void)
 {
-    const sw_loader_opts opts = {.size = sizeof opts, .batch = BATCH, .shuffle = 1};
+    const sw_loader_opts opts = SW_OPTS(sw_loader_opts, .batch = BATCH, .shuffle = 1);
     sw_exec *exec = NULL;
     sw_model *model = NULL;
     sw_dataset *data = NULL;

@@ -103,24 +103,20 @@ static int next_slice(sw_loader *loader, uint64_t *epoch, sw_array twice[2])
 
 static int train(net *n, sw_dataset *data, sw_dataset *held_back, double limit, int threads)
 {
-    const sw_exec_opts how = {.size = sizeof how, .threads = threads};
-    const sw_loader_opts batches = {
-        .size = sizeof batches, .batch = SLICE * ROWS, .shuffle = 1, .drop_last = 1};
-    const sw_loader_opts tests = {.size = sizeof tests, .batch = 500};
-    const sw_optimizer_opts adam = {.size = sizeof adam, .kind = "adam", .lr = RATE};
-    const sw_es_opts strategy = {.size = sizeof strategy,
-                                 .noise = "iid",
-                                 .sigma = 0.1f,
-                                 .directions = DIRECTIONS,
-                                 .slice = SLICE,
-                                 .seed = 1};
+    const sw_exec_opts how = SW_OPTS(sw_exec_opts, .threads = threads);
+    const sw_loader_opts batches =
+        SW_OPTS(sw_loader_opts, .batch = SLICE * ROWS, .shuffle = 1, .drop_last = 1);
+    const sw_loader_opts tests = SW_OPTS(sw_loader_opts, .batch = 500);
+    const sw_optimizer_opts adam = SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = RATE);
+    const sw_es_opts strategy = SW_OPTS(sw_es_opts, .noise = "iid", .sigma = 0.1f,
+                                        .directions = DIRECTIONS, .slice = SLICE, .seed = 1);
     sw_exec *exec = NULL;
     sw_model *model = NULL;
     sw_optimizer *opt = NULL;
     sw_es *es = NULL;
     sw_loader *loader = NULL, *test_loader = NULL;
     sw_array twice[2];
-    sw_es_info info = {.size = sizeof info};
+    sw_es_info info = SW_OPTS(sw_es_info);
     uint64_t epoch = 0;
     double share = 0;
     int bad = sw_exec_create(&exec, &how) || sw_model_create(&model, "bits");
@@ -129,7 +125,7 @@ static int train(net *n, sw_dataset *data, sw_dataset *held_back, double limit, 
     bad = bad || sw_optimizer_create(&opt, model, &adam) || sw_es_create(&es, opt, &strategy) ||
           sw_model_ready(model, exec, 1) || sw_loader_create(&loader, data, &batches) ||
           sw_loader_create(&test_loader, held_back, &tests) || sw_loader_epoch(loader, 0);
-    sw_run_args run = {.size = sizeof run, .fn = step, .user = n, .models = &model};
+    sw_run_args run = SW_OPTS(sw_run_args, .fn = step, .user = n, .models = &model);
     run.n_models = 1, run.n_inputs = 2, run.inputs = twice;
     const double start = seconds();
     double now = 0, told = 0;

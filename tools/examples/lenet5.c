@@ -20,8 +20,8 @@ static void step(sw_ctx *c, void *adam)
 
 int main(void)
 {
-    const sw_optimizer_opts how = {.size = sizeof how, .kind = "adam", .lr = 0.002f};
-    const sw_loader_opts opts = {.size = sizeof opts, .batch = 128, .shuffle = 1};
+    const sw_optimizer_opts how = SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.002f);
+    const sw_loader_opts opts = SW_OPTS(sw_loader_opts, .batch = 128, .shuffle = 1);
     sw_exec *exec = NULL;
     sw_model *m = NULL;
     sw_optimizer *adam = NULL;
@@ -35,7 +35,7 @@ int main(void)
     bad = bad || sw_optimizer_create(&adam, m, &how) || sw_model_ready(m, exec, 1) ||
           sw_dataset_synthetic(&data, 10000, 1) || sw_loader_create(&l, data, &opts) ||
           sw_loader_epoch(l, 0);
-    sw_run_args r = {.size = sizeof r, .fn = step, .user = adam, .models = &m, .n_models = 1};
+    sw_run_args r = SW_OPTS(sw_run_args, .fn = step, .user = adam, .models = &m, .n_models = 1);
     while (!bad && !(bad = sw_loader_next(l, &r.inputs, &r.n_inputs)) && r.n_inputs > 0)
         bad = sw_run(exec, &r) || sw_metric_get(exec, "accuracy", &share);
     printf("right in the last batch: %.0f %% %s\n", 100 * share, bad ? sw_last_error() : "");

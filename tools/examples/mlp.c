@@ -55,16 +55,14 @@ static sw_status declare(mlp *net, sw_model *model)
     net->layer[1] = sw_linear_new(model, "layer1", 64, 64);
     net->layer[2] = sw_linear_new(model, "layer2", 64, ARMS);
     net->max_norm = sw_knob_new(model, "max_norm", 1.0f);
-    return sw_optimizer_create(&net->adamw, model,
-                               &(sw_optimizer_opts){.size = sizeof(sw_optimizer_opts),
-                                                    .kind = "adamw",
-                                                    .lr = 0.01f,
-                                                    .weight_decay = 0.001f});
+    return sw_optimizer_create(
+        &net->adamw, model,
+        &SW_OPTS(sw_optimizer_opts, .kind = "adamw", .lr = 0.01f, .weight_decay = 0.001f));
 }
 
 static sw_status print_plan(sw_exec *exec, const sw_run_args *args)
 {
-    sw_plan_info plan = {.size = sizeof plan};
+    sw_plan_info plan = SW_OPTS(sw_plan_info);
     SW_TRY(sw_plan(exec, args, &plan));
     for (int i = 0; i < SW_PHASES; i++)
         printf("%-9s peak %7zu bytes, %7zu at its end\n", sw_phase_name((sw_phase)i),
@@ -85,22 +83,13 @@ static sw_status train(void)
     SW_TRY(declare(&net, model));
 
     const sw_array batch[] = {{SW_F32, SW_SHAPE(ROWS, 2), x}, {SW_U8, SW_SHAPE(ROWS), labels}};
-    sw_run_args args = {.size = sizeof args,
-                        .fn = step,
-                        .user = &net,
-                        .models = &model,
-                        .n_models = 1,
-                        .inputs = batch,
-                        .n_inputs = 2,
-                        .mode = SW_TRAIN};
+    sw_run_args args = SW_OPTS(sw_run_args, .fn = step, .user = &net, .models = &model,
+                               .n_models = 1, .inputs = batch, .n_inputs = 2, .mode = SW_TRAIN);
     SW_TRY(print_plan(exec, &args));
 
     SW_TRY(sw_model_ready(model, exec, 1));
-    const sw_schedule cosine = {.size = sizeof cosine,
-                                .kind = "cosine",
-                                .base = 0.01f,
-                                .warmup_steps = 50,
-                                .total_steps = STEPS};
+    const sw_schedule cosine = SW_OPTS(sw_schedule, .kind = "cosine", .base = 0.01f,
+                                       .warmup_steps = 50, .total_steps = STEPS);
     for (; args.step < STEPS; args.step++) {
         float rate;
         SW_TRY(sw_schedule_at(&cosine, args.step, &rate));

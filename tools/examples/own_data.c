@@ -75,14 +75,14 @@ static sw_status train(double *share)
          .shape = SW_SHAPE(4),
          .strides = {sizeof(flower), sizeof(float)}},
         {.data = &garden[0].kind, .type = SW_NUMBER_I16, .strides = {sizeof(flower)}}};
-    const sw_optimizer_opts how = {.size = sizeof how, .kind = "adam", .lr = 0.01f};
-    const sw_loader_opts opts = {.size = sizeof opts, .batch = 32, .shuffle = 1};
+    const sw_optimizer_opts how = SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.01f);
+    const sw_loader_opts opts = SW_OPTS(sw_loader_opts, .batch = 32, .shuffle = 1);
     sw_dataset *all, *part[2];
     sw_loader *l[2];
     sw_exec *exec;
     sw_model *m;
     sw_optimizer *adam;
-    sw_dataset_info info = {.size = sizeof info};
+    sw_dataset_info info = SW_OPTS(sw_dataset_info);
     SW_TRY(sw_dataset_arrays(&all, N, fields, 2, NULL));
     sw_dataset_describe(all, &info);
     printf("%lld flowers of %lld kinds, %zu bytes copied\n", (long long)info.n,
@@ -95,7 +95,7 @@ static sw_status train(double *share)
     fc1 = sw_linear_new(m, "fc1", 4, 16), fc2 = sw_linear_new(m, "fc2", 16, KINDS);
     SW_TRY(sw_optimizer_create(&adam, m, &how));
     SW_TRY(sw_model_ready(m, exec, 1));
-    sw_run_args r = {.size = sizeof r, .fn = step, .user = adam, .models = &m, .n_models = 1};
+    sw_run_args r = SW_OPTS(sw_run_args, .fn = step, .user = adam, .models = &m, .n_models = 1);
     for (uint64_t e = 0; e < 20; e++)
         SW_TRY(epoch(exec, &r, l[0], e, share));
     r.mode = SW_EVAL;

@@ -33,7 +33,7 @@ static int set_knobs(sw_pbt *pbt, sw_optimizer *opt, int k)
 /* The scores of a turn decide: the worst two copy one of the best two, and explore. */
 static int decide(sw_pbt *pbt, sw_optimizer *opt, const double *score, double time)
 {
-    sw_pbt_event e = {.size = sizeof e, .what = SW_PBT_NONE};
+    sw_pbt_event e = SW_OPTS(sw_pbt_event, .what = SW_PBT_NONE);
     int bad = 0;
     for (int k = 0; k < MEMBERS && !bad; k++) {
         bad = sw_pbt_report(pbt, k, time, score[k]) || sw_pbt_next_event(pbt, &e);
@@ -47,12 +47,12 @@ static int decide(sw_pbt *pbt, sw_optimizer *opt, const double *score, double ti
 
 int main(void)
 {
-    const sw_optimizer_opts how = {
-        .size = sizeof how, .kind = "sgd", .lr = 0.01f, .momentum = 0.5f, .knobs = 1};
-    const sw_feed_opts batches = {.size = sizeof batches, .batch = 50, .shuffle = 1};
-    const sw_exec_opts threads = {.size = sizeof threads, .threads = 2};
-    sw_pbt_opts rules = {.size = sizeof rules, .members = MEMBERS, .interval = TURN};
-    sw_members_opts of = {.size = sizeof of, .fn = step};
+    const sw_optimizer_opts how =
+        SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.01f, .momentum = 0.5f, .knobs = 1);
+    const sw_feed_opts batches = SW_OPTS(sw_feed_opts, .batch = 50, .shuffle = 1);
+    const sw_exec_opts threads = SW_OPTS(sw_exec_opts, .threads = 2);
+    sw_pbt_opts rules = SW_OPTS(sw_pbt_opts, .members = MEMBERS, .interval = TURN);
+    sw_members_opts of = SW_OPTS(sw_members_opts, .fn = step);
     sw_exec *exec = NULL;
     sw_model *shape = NULL;
     sw_optimizer *opt = NULL;
@@ -81,9 +81,9 @@ int main(void)
     for (int k = 0; k < MEMBERS && !bad; k++)
         bad = sw_member_new(&member[k], group, (uint64_t)k) || set_knobs(pbt, opt, k);
 
-    sw_members_args train = {.size = sizeof train, .members = member, .n = MEMBERS};
+    sw_members_args train = SW_OPTS(sw_members_args, .members = member, .n = MEMBERS);
     train.feed = feed, train.mode = SW_TRAIN, train.own_steps = 1;
-    sw_members_args eval = {.size = sizeof eval, .members = member, .n = MEMBERS};
+    sw_members_args eval = SW_OPTS(sw_members_args, .members = member, .n = MEMBERS);
     eval.feed = seen_feed, eval.mode = SW_EVAL, eval.steps = 20; /* all of them */
     while (!bad && !(bad = sw_pbt_next(pbt, turn, MEMBERS, &n, &until)) && n > 0) {
         train.steps = (uint32_t)(until - time), time = until;

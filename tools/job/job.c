@@ -102,18 +102,12 @@ void job_set_batch(job *j, int64_t batch)
 sw_run_args job_args(job *j, job_which which, const sw_array *inputs, uint64_t step)
 {
     sw_step_fn *fn = j->fn != NULL ? j->fn : tool_net_step;
-    sw_run_args args = {.size = sizeof args,
-                        .fn = which == JOB_MICRO ? tool_net_micro_step : fn,
-                        .user = &j->net,
-                        .models = &j->net.model,
-                        .n_models = 1,
-                        .inputs = inputs,
-                        .n_inputs = (which < JOB_EVAL ? &j->train : &j->test)->info.n_fields,
-                        .mode = j->program[which].mode,
-                        .immediate = j->opts->immediate,
-                        .step = step,
-                        .data_bytes = j->data_bytes,
-                        .es = which < JOB_EVAL ? j->es : NULL};
+    sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = which == JOB_MICRO ? tool_net_micro_step : fn,
+                .user = &j->net, .models = &j->net.model, .n_models = 1, .inputs = inputs,
+                .n_inputs = (which < JOB_EVAL ? &j->train : &j->test)->info.n_fields,
+                .mode = j->program[which].mode, .immediate = j->opts->immediate, .step = step,
+                .data_bytes = j->data_bytes, .es = which < JOB_EVAL ? j->es : NULL);
     return args;
 }
 
@@ -329,7 +323,7 @@ static int check_card(const job *j, const sw_device_info *d)
 
 int job_check_machine(job *j, bool witness)
 {
-    sw_device_info device = {.size = sizeof device};
+    sw_device_info device = SW_OPTS(sw_device_info);
     sw_status status = machine_memory("", &j->machine);
     const size_t there = j->machine.bytes;
     if (status == SW_OK)

@@ -190,14 +190,10 @@ static sw_csv_opts csv_opts(const job *j)
     const job_opts *o = j->opts;
     const bool no = o->header != NULL && strcmp(o->header, "no") == 0;
     const bool yes = o->header != NULL && strcmp(o->header, "yes") == 0;
-    return (sw_csv_opts){.size = sizeof(sw_csv_opts),
-                         .label = o->label,
-                         .header = yes - no,
-                         .test_path = o->test_data != NULL ? path_of(o->test_data) : NULL,
-                         .test_share = share_of(o),
-                         .seed = seed_of(o),
-                         .standardise = o->standardise,
-                         .unlabelled = features_of(j)};
+    return SW_OPTS(sw_csv_opts, .label = o->label, .header = yes - no,
+                   .test_path = o->test_data != NULL ? path_of(o->test_data) : NULL,
+                   .test_share = share_of(o), .seed = seed_of(o), .standardise = o->standardise,
+                   .unlabelled = features_of(j));
 }
 
 /* A line of it now and then, on terminals. */
@@ -212,17 +208,10 @@ static int tell_progress(void *user, int64_t done, int64_t all)
 static sw_images_opts images_opts(job *j)
 {
     const job_opts *o = j->opts;
-    return (sw_images_opts){.size = sizeof(sw_images_opts),
-                            .side = (int)o->resize,
-                            .channels = (int)o->channels,
-                            .test_share = share_of(o),
-                            .seed = seed_of(o),
-                            .progress = tell_progress,
-                            .user = j,
-                            .unlabelled = o->unlabelled,
-                            .threads = o->threads,
-                            .batch = j->limited[0],
-                            .test_batch = j->limited[1]};
+    return SW_OPTS(sw_images_opts, .side = (int)o->resize, .channels = (int)o->channels,
+                   .test_share = share_of(o), .seed = seed_of(o), .progress = tell_progress,
+                   .user = j, .unlabelled = o->unlabelled, .threads = o->threads,
+                   .batch = j->limited[0], .test_batch = j->limited[1]);
 }
 
 sw_status job_file_load(job *j, bool test, bool shapes_only)

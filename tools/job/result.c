@@ -60,7 +60,7 @@ void result_put_predicted(sw_json *json, const job *j, const job_program *progra
 
 void result_put_device(sw_json *json, const sw_exec *exec)
 {
-    sw_device_info d = {.size = sizeof d};
+    sw_device_info d = SW_OPTS(sw_device_info);
     const bool known = sw_exec_device(exec, &d) == SW_OK && d.total_bytes > 0;
     if (!sw_json_open_known(json, "device_memory", known))
         return;
@@ -79,7 +79,7 @@ void result_put_device(sw_json *json, const sw_exec *exec)
 
 void result_print_device(const char *label, const sw_exec *exec)
 {
-    sw_device_info d = {.size = sizeof d};
+    sw_device_info d = SW_OPTS(sw_device_info);
     char text[320];
     if (sw_exec_device(exec, &d) != SW_OK || d.total_bytes == 0)
         return;

@@ -13,11 +13,8 @@ int64_t tool_widened(int64_t channels, const tool_settings *s)
 tool_conv_norm tool_conv_norm_new(tool_net *net, const char *name, int64_t in, int64_t out,
                                   int kernel, int stride, int64_t groups)
 {
-    const sw_conv_opts opts = {.size = sizeof opts,
-                               .stride = stride,
-                               .pad = kernel / 2,
-                               .groups = (int)groups,
-                               .no_bias = 1};
+    const sw_conv_opts opts = SW_OPTS(sw_conv_opts, .stride = stride, .pad = kernel / 2,
+                                      .groups = (int)groups, .no_bias = 1);
     char full[64];
     tool_conv_norm c;
     snprintf(c.name, sizeof c.name, "%s", name);

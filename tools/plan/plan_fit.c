@@ -58,7 +58,7 @@ static sw_status set_batch(const task *t, int64_t units)
 /* Beside the programs: what updates by the fitness of a generation, and that fitness. */
 static sw_status update_of(const task *t, size_t *total, size_t *fitness)
 {
-    sw_plan_info update = {.size = sizeof update};
+    sw_plan_info update = SW_OPTS(sw_plan_info);
     *total = *fitness = 0;
     if (t->opts == NULL)
         return SW_OK;

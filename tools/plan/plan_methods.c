@@ -112,10 +112,8 @@ sw_es_opts plan_es_opts(const plan_opts *o, int64_t batch)
 {
     const int64_t slice = o->slice > 0 ? o->slice : batch;
     const int64_t all = o->population > slice ? o->population : slice;
-    return (sw_es_opts){.size = sizeof(sw_es_opts),
-                        .directions = (uint32_t)(all / 2),
-                        .slice = (uint32_t)(slice / 2),
-                        .seed = (uint64_t)o->job.seed};
+    return SW_OPTS(sw_es_opts, .directions = (uint32_t)(all / 2),
+                   .slice = (uint32_t)(slice / 2), .seed = (uint64_t)o->job.seed);
 }
 
 int64_t plan_es_unit(const plan_opts *o)
@@ -132,7 +130,7 @@ static sw_status fill(row *r, job *j)
     r->total_bytes = job_total_bytes(j);
     if (r->method != JOB_ES)
         return SW_OK;
-    r->update = (sw_plan_info){.size = sizeof r->update};
+    r->update = SW_OPTS(sw_plan_info);
     SW_TRY(sw_es_plan(j->es, j->exec, &r->update));
     r->es_bytes = sw_es_bytes(j->es);
     r->population = (uint64_t)j->es_opts.directions * 2;

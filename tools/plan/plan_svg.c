@@ -223,9 +223,9 @@ static sw_status draw(drawing *d, job *j)
 {
     const job_which which = (job_which)(job_main(j) - j->program);
     const sw_run_args args = job_args(j, which, j->program[which].inputs, 0);
-    const sw_plan_visitor covers = {.size = sizeof covers, .to = d, .storage = see_cover};
-    const sw_plan_visitor all = {
-        .size = sizeof all, .to = d, .op = see_op, .storage = see_storage};
+    const sw_plan_visitor covers = SW_OPTS(sw_plan_visitor, .to = d, .storage = see_cover);
+    const sw_plan_visitor all =
+        SW_OPTS(sw_plan_visitor, .to = d, .op = see_op, .storage = see_storage);
     SW_TRY(sw_plan_visit(j->exec, &args, &covers));
     head(d, j);
     addresses(d);

@@ -88,27 +88,19 @@ static sw_pbt_opts pbt_opts(const pop *p, uint64_t without)
 {
     const pop_opts *o = &p->opts;
     const bool none = o->quantile <= 0.0 && o->replaced < 0.0;
-    return (sw_pbt_opts){.size = sizeof(sw_pbt_opts),
-                         .space = p->space,
-                         .members = p->n_members,
-                         .minimize = p->minimize,
-                         .seed = (uint64_t)o->job.seed,
-                         .interval = (double)o->interval,
-                         .burn_in = (double)o->burn_in,
-                         .quantile = none ? -1.0 : o->quantile,
-                         .replaced = o->replaced > 0.0 ? o->replaced : 0.0,
-                         .donors = o->donors > 0.0 ? o->donors : 0.0,
-                         .resample_probability = o->resample > 0.0 ? o->resample : -1.0,
-                         .factors = {o->factor[0], o->factor[1]},
-                         .synch = o->synch,
-                         .exploit = (sw_exploit)pop_word(pop_exploit_words, o->exploit),
-                         .explore = (sw_explore)pop_word(pop_explore_words, o->explore),
-                         .stop_time = p->steps_to_do,
-                         .stop_score = isnan(o->stop_score) ? 0.0 : o->stop_score,
-                         .has_stop_score = !isnan(o->stop_score),
-                         .custom = pop_explored,
-                         .user = (pop *)(uintptr_t)p,
-                         .without = without};
+    return SW_OPTS(
+        sw_pbt_opts, .space = p->space, .members = p->n_members, .minimize = p->minimize,
+        .seed = (uint64_t)o->job.seed, .interval = (double)o->interval,
+        .burn_in = (double)o->burn_in, .quantile = none ? -1.0 : o->quantile,
+        .replaced = o->replaced > 0.0 ? o->replaced : 0.0,
+        .donors = o->donors > 0.0 ? o->donors : 0.0,
+        .resample_probability = o->resample > 0.0 ? o->resample : -1.0,
+        .factors = {o->factor[0], o->factor[1]}, .synch = o->synch,
+        .exploit = (sw_exploit)pop_word(pop_exploit_words, o->exploit),
+        .explore = (sw_explore)pop_word(pop_explore_words, o->explore),
+        .stop_time = p->steps_to_do, .stop_score = isnan(o->stop_score) ? 0.0 : o->stop_score,
+        .has_stop_score = !isnan(o->stop_score), .custom = pop_explored,
+        .user = (pop *)(uintptr_t)p, .without = without);
 }
 
 static void say_refused(pop *p, int k, const pop_config *asked, const pop_config *config)

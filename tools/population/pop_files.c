@@ -104,8 +104,8 @@ static sw_status to_model(pop *p, int k, sw_exec *exec, tool_net *net, sw_member
     opts.settings.hidden = p->shapes[shape]->config.hidden;
     SW_TRY(tool_net_create(net, &opts));
     SW_TRY(sw_model_ready(net->model, exec, m->seed));
-    const sw_members_opts of = {
-        .size = sizeof of, .shape = net->model, .fn = tool_net_step, .user = net};
+    const sw_members_opts of =
+        SW_OPTS(sw_members_opts, .shape = net->model, .fn = tool_net_step, .user = net);
     SW_TRY(sw_members_create(group, exec, &of));
     SW_TRY(sw_member_new(&member, *group, m->seed));
     if (m->member.of != NULL || m->waiting.there) {
@@ -124,7 +124,7 @@ static sw_status to_model(pop *p, int k, sw_exec *exec, tool_net *net, sw_member
 
 static sw_status save_one(pop *p, int k, const char *path)
 {
-    const sw_exec_opts opts = {.size = sizeof opts};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts);
     sw_exec *exec;
     tool_net net = {0};
     sw_members *group = NULL;

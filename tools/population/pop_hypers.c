@@ -135,7 +135,7 @@ int pop_hypers_read(pop *p)
     if (status != SW_OK)
         return cli_library_error(status, false);
     for (int i = 0; i < p->opts.n_hypers; i++) {
-        sw_hyper is = {.size = sizeof is};
+        sw_hyper is = SW_OPTS(sw_hyper);
         status = sw_space_at(p->space, i, &is);
         if (status != SW_OK)
             return cli_library_error(status, false);

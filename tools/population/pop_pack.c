@@ -22,7 +22,7 @@ static size_t alone(const need *n)
 /* How many values a hyper-parameter can have that decides a config. */
 static int64_t choices_of(const pop *p, int i)
 {
-    sw_hyper is = {.size = sizeof is};
+    sw_hyper is = SW_OPTS(sw_hyper);
     if (p->hyper[i].kind == POP_KNOB || sw_space_at(p->space, i, &is) != SW_OK)
         return 1;
     return is.kind == SW_CHOICE ? is.n_choices : (int64_t)(is.high - is.low) + 1;
@@ -30,7 +30,7 @@ static int64_t choices_of(const pop *p, int i)
 
 static double choice_at(const pop *p, int i, int64_t k)
 {
-    sw_hyper is = {.size = sizeof is};
+    sw_hyper is = SW_OPTS(sw_hyper);
     if (sw_space_at(p->space, i, &is) != SW_OK)
         return 0.0;
     return is.kind == SW_CHOICE ? is.choices[k] : is.low + (double)k;
@@ -343,7 +343,7 @@ sw_status pop_arrange(pop *p)
 sw_status pop_measure(pop *p)
 {
     for (int i = 0; i < p->n_shapes; i++) {
-        sw_members_memory used = {.size = sizeof used};
+        sw_members_memory used = SW_OPTS(sw_members_memory);
         if (p->shapes[i] == NULL)
             continue;
         SW_TRY(sw_members_used(p->shapes[i]->group, &used));

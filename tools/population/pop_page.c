@@ -53,7 +53,7 @@ static void take_columns(const pop *p, columns *c)
 /* A choice by its label. */
 static void value_cell(const pop *p, svg *to, const columns *c, int hyper, double value)
 {
-    sw_hyper is = {.size = sizeof is};
+    sw_hyper is = SW_OPTS(sw_hyper);
     const bool known = sw_space_at(p->space, hyper, &is) == SW_OK;
     for (int i = 0; known && is.labels != NULL && i < is.n_choices; i++)
         if (is.choices[i] == value) {
@@ -68,7 +68,7 @@ static void member_row(const pop *p, svg *to, const columns *c, int k, bool best
     const pop_member *m = &p->members[k];
     const pop_shape *shape = p->shapes[m->shape];
     double values[POP_HYPERS];
-    sw_pbt_member seen = {.size = sizeof seen};
+    sw_pbt_member seen = SW_OPTS(sw_pbt_member);
     svg_print(to, "<tr%s><td>%d</td>", best ? " class=\"first\"" : "", k);
     real(to, &c->score, pop_told(m->score.score));
     real(to, &c->loss, m->score.loss);

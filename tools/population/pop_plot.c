@@ -209,7 +209,7 @@ void pop_plot_draw(const pop *p, svg *to, bool alone)
     for (d.hyper = 0; d.hyper < p->n_hypers; d.hyper++) {
         d.top += d.height + GAP;
         d.height = HYPER_H;
-        d.is = (sw_hyper){.size = sizeof d.is};
+        d.is = SW_OPTS(sw_hyper);
         if (sw_space_at(p->space, d.hyper, &d.is) != SW_OK)
             continue;
         hyper_axis(&d);

@@ -120,7 +120,7 @@ static sw_status write_member(pop *p, int k)
 
 static sw_status write_total(pop *p)
 {
-    sw_members_memory used = {.size = sizeof used};
+    sw_members_memory used = SW_OPTS(sw_members_memory);
     sw_prof_turn x = {.turn = p->turn, .members = (uint32_t)p->n_members};
     for (int k = 0; k < p->n_members; k++)
         x.step = p->members[k].steps > x.step ? p->members[k].steps : x.step;

@@ -67,11 +67,9 @@ int pop_replay(pop *p)
     if (status != SW_OK)
         return cli_library_error(status, true);
     const pop_memory *m = &p->memory;
-    p->memory.packing = (sw_packing){.size = sizeof p->memory.packing,
-                                     .threads = m->threads,
-                                     .lane_bytes = (size_t)m->threads * (m->arena + m->batch),
-                                     .resident = 1,
-                                     .resident_bytes = m->member};
+    p->memory.packing = SW_OPTS(sw_packing, .threads = m->threads,
+                                .lane_bytes = (size_t)m->threads * (m->arena + m->batch),
+                                .resident = 1, .resident_bytes = m->member);
     p->memory.most_of = p->memory.packing;
     p->memory.predicted_peak = pop_least(p);
     const uint64_t start = cli_clock_ns();

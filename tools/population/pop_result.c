@@ -69,7 +69,7 @@ static void put_member(sw_json *json, const pop *p, int k)
 {
     const pop_member *m = &p->members[k];
     const pop_shape *shape = p->shapes[m->shape];
-    sw_pbt_member seen = {.size = sizeof seen};
+    sw_pbt_member seen = SW_OPTS(sw_pbt_member);
     const bool known = sw_pbt_describe(p->pbt, k, &seen) == SW_OK;
     sw_json_begin(json, '{');
     put_score(json, p, k);

@@ -163,10 +163,8 @@ sw_status pop_save_due(pop *p)
 
 sw_status pop_save_open(pop *p)
 {
-    const sw_checkpoint_opts opts = {.size = sizeof opts,
-                                     .path = p->opts.job.checkpoint,
-                                     .command = p->command,
-                                     .keep = (int)p->opts.keep};
+    const sw_checkpoint_opts opts = SW_OPTS(sw_checkpoint_opts, .path = p->opts.job.checkpoint,
+                                            .command = p->command, .keep = (int)p->opts.keep);
     if (p->opts.job.checkpoint == NULL && p->opts.resume == NULL)
         return SW_OK;
     p->saved_ns = cli_clock_ns();
@@ -284,7 +282,7 @@ static sw_status read_blob(pop *p, const unsigned char *at, size_t n, const char
 int pop_resume(pop *p)
 {
     const char *path = p->opts.resume;
-    sw_checkpoint_found found = {.size = sizeof found};
+    sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
     const void *blob;
     size_t n;
     if (path == NULL)

@@ -17,10 +17,9 @@ cli_text pop_config_text(const pop_config *f)
 
 sw_members_args pop_args(const pop_shape *s, pop_part part)
 {
-    return (sw_members_args){.size = sizeof(sw_members_args),
-                             .feed = s->feed[part],
-                             .mode = part == POP_TRAIN ? SW_TRAIN : SW_EVAL,
-                             .own_steps = part == POP_TRAIN};
+    return SW_OPTS(sw_members_args, .feed = s->feed[part],
+                   .mode = part == POP_TRAIN ? SW_TRAIN : SW_EVAL,
+                   .own_steps = part == POP_TRAIN);
 }
 
 bool pop_same_config(const pop_config *a, const pop_config *b)
@@ -33,8 +32,8 @@ bool pop_same_config(const pop_config *a, const pop_config *b)
 
 static sw_status make_feed(sw_feed **out, const job_data *data, int64_t batch, bool shuffle)
 {
-    const sw_feed_opts opts = {
-        .size = sizeof opts, .batch = job_slot_rows(data, batch), .shuffle = shuffle};
+    const sw_feed_opts opts =
+        SW_OPTS(sw_feed_opts, .batch = job_slot_rows(data, batch), .shuffle = shuffle);
     return sw_feed_create(out, data->set, &opts);
 }
 
@@ -44,7 +43,7 @@ static sw_status look(pop_shape *s)
     s->member_bytes = sw_members_bytes(s->group);
     for (int i = 0; i < POP_PARTS; i++) {
         const sw_members_args args = pop_args(s, (pop_part)i);
-        sw_plan_info info = {.size = sizeof info};
+        sw_plan_info info = SW_OPTS(sw_plan_info);
         SW_TRY(sw_members_look(s->group, &args, &info));
         s->arena_bytes = info.arena_bytes > s->arena_bytes ? info.arena_bytes : s->arena_bytes;
         s->batch_bytes = info.data_bytes > s->batch_bytes ? info.data_bytes : s->batch_bytes;
@@ -57,11 +56,9 @@ static sw_status make(pop *p, pop_shape *s)
     tool_net_opts net = job_net_opts(&p->job);
     net.settings.hidden = s->config.hidden;
     SW_TRY(tool_net_create(&s->net, &net));
-    const sw_members_opts group = {.size = sizeof group,
-                                   .shape = s->net.model,
-                                   .fn = tool_net_step,
-                                   .user = &s->net,
-                                   .arena_bytes = p->memory.arena_limit};
+    const sw_members_opts group =
+        SW_OPTS(sw_members_opts, .shape = s->net.model, .fn = tool_net_step, .user = &s->net,
+                .arena_bytes = p->memory.arena_limit);
     SW_TRY(sw_members_create(&s->group, p->job.exec, &group));
     for (int i = 0; i < POP_PARTS; i++)
         SW_TRY(make_feed(&s->feed[i], p->part[i], s->config.batch, i == POP_TRAIN));

@@ -154,13 +154,12 @@ static sw_status unpack(pop *p, const pop_state *s, sw_member member, uint64_t s
 static sw_status bring_resized(pop *p, pop_member *m)
 {
     pop_shape *shape = p->shapes[m->shape], *old = p->shapes[m->waiting.shape];
-    const sw_resize_opts opts = {.size = sizeof opts, .seed = m->seed + m->steps};
+    const sw_resize_opts opts = SW_OPTS(sw_resize_opts, .seed = m->seed + m->steps);
     sw_member from, to;
     job_set_batch(&p->job, shape->config.batch);
-    const sw_members_args args = {.size = sizeof args,
-                                  .inputs = job_main(&p->job)->inputs,
-                                  .n_inputs = p->job.train.info.n_fields,
-                                  .mode = SW_TRAIN};
+    const sw_members_args args =
+        SW_OPTS(sw_members_args, .inputs = job_main(&p->job)->inputs,
+                .n_inputs = p->job.train.info.n_fields, .mode = SW_TRAIN);
     SW_TRY(sw_member_new(&from, old->group, m->seed));
     sw_status status = unpack(p, &m->waiting, from, m->seed);
     if (status == SW_OK)

@@ -68,8 +68,8 @@ static sw_status make_space(pop *p)
     snprintf(text, sizeof text, "lr=choice:%.17g", rate);
     p->opts.hyper[0] = text;
     p->opts.n_hypers = 1;
-    const sw_hyper lr = {
-        .size = sizeof lr, .name = "lr", .kind = SW_CHOICE, .choices = &rate, .n_choices = 1};
+    const sw_hyper lr =
+        SW_OPTS(sw_hyper, .name = "lr", .kind = SW_CHOICE, .choices = &rate, .n_choices = 1);
     SW_TRY(sw_space_create(&p->space));
     snprintf(p->hyper[0].name, sizeof p->hyper[0].name, "lr");
     p->n_hypers = 1;
@@ -87,15 +87,10 @@ int pop_train_plan(pop *p)
                          "--warmup must be below the %llu steps of this run (got %lld)",
                          (unsigned long long)all, (long long)o->warmup);
     p->opts.interval = p->validate_every > 0 ? p->validate_every : (int64_t)epoch;
-    p->schedule =
-        (sw_schedule){.size = sizeof p->schedule,
-                      .kind = o->schedule,
-                      .base = (float)o->lr,
-                      .warmup_steps = (uint64_t)o->warmup,
-                      .total_steps = all,
-                      .every = o->lr_every > 0 ? (uint64_t)o->lr_every : (all + 2) / 3,
-                      .gamma = (float)o->lr_gamma,
-                      .floor = (float)o->lr_floor};
+    p->schedule = SW_OPTS(sw_schedule, .kind = o->schedule, .base = (float)o->lr,
+                          .warmup_steps = (uint64_t)o->warmup, .total_steps = all,
+                          .every = o->lr_every > 0 ? (uint64_t)o->lr_every : (all + 2) / 3,
+                          .gamma = (float)o->lr_gamma, .floor = (float)o->lr_floor);
     p->scheduled = strcmp(o->schedule, "constant") != 0;
     return CLI_GO;
 }

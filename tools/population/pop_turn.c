@@ -429,7 +429,7 @@ static sw_status act(pop *p, const sw_pbt_event *e)
 
 static sw_status act_on_all(pop *p)
 {
-    sw_pbt_event e = {.size = sizeof e};
+    sw_pbt_event e = SW_OPTS(sw_pbt_event);
     for (;;) {
         SW_TRY(sw_pbt_next_event(p->pbt, &e));
         if (e.what == SW_PBT_NONE)

@@ -145,14 +145,9 @@ static sw_status next_id(sampler *s, int64_t number, int *out)
 {
     const sw_array input = {
         .dtype = SW_I32, .shape = {2, {1, s->shape.context}}, .data = s->window};
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = step,
-                              .user = s,
-                              .models = &s->model,
-                              .n_models = 1,
-                              .inputs = &input,
-                              .n_inputs = 1,
-                              .mode = SW_EVAL};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = step, .user = s, .models = &s->model, .n_models = 1,
+                .inputs = &input, .n_inputs = 1, .mode = SW_EVAL);
     const int64_t vocabulary = s->shape.vocabulary;
     sw_array scores;
     float u;
@@ -170,7 +165,7 @@ static sw_status next_id(sampler *s, int64_t number, int *out)
 
 static sw_status open_model(sampler *s)
 {
-    const sw_exec_opts exec = {.size = sizeof exec, .threads = (int)s->opts->threads};
+    const sw_exec_opts exec = SW_OPTS(sw_exec_opts, .threads = (int)s->opts->threads);
     SW_TRY(sw_heap_alloc(&s->net, SW_HEAP_RECORDS, gpt_net_bytes(s->shape.layers)));
     SW_TRY(sw_heap_alloc(&s->window, SW_HEAP_RECORDS,
                          (size_t)s->shape.context * sizeof *s->window));

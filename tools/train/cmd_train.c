@@ -40,14 +40,12 @@ static int count_steps(train *t)
 
 static sw_status open_loader(train *t, sw_loader **out, const job_data *data, bool shuffle)
 {
-    const sw_loader_opts opts = {.size = sizeof opts,
-                                 .batch = job_slot_rows(data, t->job.batch),
-                                 .slots = JOB_SLOTS,
-                                 .seed = (uint64_t)t->opts.job.seed,
-                                 .shuffle = shuffle,
-                                 .budget = job_on_device(&t->opts.job) /* its memory alone */
-                                               ? NULL
-                                               : t->job.budget};
+    const sw_loader_opts opts =
+        SW_OPTS(sw_loader_opts, .batch = job_slot_rows(data, t->job.batch), .slots = JOB_SLOTS,
+                .seed = (uint64_t)t->opts.job.seed, .shuffle = shuffle,
+                .budget = job_on_device(&t->opts.job) /* its memory alone */
+                              ? NULL
+                              : t->job.budget);
     return sw_loader_create(out, data->set, &opts);
 }
 
@@ -64,19 +62,12 @@ static sw_status make_ready(train *t)
 
 static sw_profile_opts profile_opts(const train *t)
 {
-    return (sw_profile_opts){.size = sizeof(sw_profile_opts),
-                             .path = t->opts.profile,
-                             .model = t->opts.job.model,
-                             .device = t->opts.job.device,
-                             .batch = job_batch(&t->job),
-                             .seed = (uint64_t)t->opts.job.seed,
-                             .command = t->command,
-                             .data = t->opts.job.data,
-                             .events = t->opts.profile_events,
-                             .every = (uint64_t)t->opts.profile_every,
-                             .steps = t->total_steps,
-                             .budget_bytes = t->opts.job.budget_bytes,
-                             .normalise = t->job.normal.text};
+    return SW_OPTS(sw_profile_opts, .path = t->opts.profile, .model = t->opts.job.model,
+                   .device = t->opts.job.device, .batch = job_batch(&t->job),
+                   .seed = (uint64_t)t->opts.job.seed, .command = t->command,
+                   .data = t->opts.job.data, .events = t->opts.profile_events,
+                   .every = (uint64_t)t->opts.profile_every, .steps = t->total_steps,
+                   .budget_bytes = t->opts.job.budget_bytes, .normalise = t->job.normal.text);
 }
 
 sw_status train_create_profile(train *t)

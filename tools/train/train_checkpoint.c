@@ -111,13 +111,10 @@ static sw_status sync_files(void *user)
 
 void train_checkpoint_opts(train *t)
 {
-    t->job.saving = (sw_checkpoint_opts){.size = sizeof t->job.saving,
-                                         .path = t->opts.job.checkpoint,
-                                         .command = t->command,
-                                         .keep = (int)t->opts.keep,
-                                         .no_copy = t->opts.job.checkpoint_pauses,
-                                         .before = sync_files,
-                                         .user = t};
+    t->job.saving =
+        SW_OPTS(sw_checkpoint_opts, .path = t->opts.job.checkpoint, .command = t->command,
+                .keep = (int)t->opts.keep, .no_copy = t->opts.job.checkpoint_pauses,
+                .before = sync_files, .user = t);
     t->job.saves = t->opts.job.checkpoint != NULL || t->opts.resume != NULL;
 }
 
@@ -228,7 +225,7 @@ int train_resume(train *t)
     const char *path = resume_path(&t->opts);
     const bool own = t->opts.job.checkpoint != NULL && path != NULL &&
                      names_one(path, t->opts.job.checkpoint);
-    sw_checkpoint_found found = {.size = sizeof found};
+    sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
     sw_status status = SW_OK;
     int gone_on = CLI_GO;
     if (!t->job.saves)
@@ -268,7 +265,7 @@ static void say_failure(const char *why)
  * succeeds again: the next save tries again, and the one before is there. */
 static sw_status look(train *t)
 {
-    sw_checkpoint_info info = {.size = sizeof info};
+    sw_checkpoint_info info = SW_OPTS(sw_checkpoint_info);
     train_saving *s = &t->saving;
     if (!s->running)
         return SW_OK;

@@ -69,7 +69,7 @@ static sw_status add_metrics(train *t, int ago, const train_flight *f)
 /* Read the results of the run of `ago` runs ago. A replay on a device is as planned. */
 static sw_status read_run(train *t, int ago, const train_flight *f)
 {
-    sw_run_info info = {.size = sizeof info};
+    sw_run_info info = SW_OPTS(sw_run_info);
     SW_TRY(sw_run_past(t->job.exec, ago, &info));
     if (!info.replayed)
         keep_highest(&t->measured[f->which], &info);
@@ -272,14 +272,10 @@ sw_status train_validate(train *t)
 
 sw_schedule train_schedule(const train *t)
 {
-    return (sw_schedule){.size = sizeof(sw_schedule),
-                         .kind = t->opts.job.schedule,
-                         .base = (float)t->opts.job.lr,
-                         .warmup_steps = (uint64_t)t->opts.job.warmup,
-                         .total_steps = t->total_steps,
-                         .every = t->lr_every,
-                         .gamma = (float)t->opts.job.lr_gamma,
-                         .floor = (float)t->opts.job.lr_floor};
+    return SW_OPTS(sw_schedule, .kind = t->opts.job.schedule, .base = (float)t->opts.job.lr,
+                   .warmup_steps = (uint64_t)t->opts.job.warmup, .total_steps = t->total_steps,
+                   .every = t->lr_every, .gamma = (float)t->opts.job.lr_gamma,
+                   .floor = (float)t->opts.job.lr_floor);
 }
 
 /* A trainer of zeroth order has the schedule itself. */

@@ -23,7 +23,7 @@ static void mark(void *to, const sw_plan_storage *s)
 
 static sw_status mark_programs(train *t, pages *p)
 {
-    const sw_plan_visitor visitor = {.size = sizeof visitor, .to = p, .storage = mark};
+    const sw_plan_visitor visitor = SW_OPTS(sw_plan_visitor, .to = p, .storage = mark);
     for (int i = 0; i < JOB_PROGRAMS; i++) {
         if (t->measured[i].runs == 0)
             continue;

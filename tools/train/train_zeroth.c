@@ -104,16 +104,11 @@ sw_status train_zeroth_open(train *t)
     if (o->job.method != JOB_MEZO || o->replay != NULL)
         return SW_OK;
     const sw_schedule schedule = train_schedule(t);
-    const sw_zo_opts opts = {.size = sizeof opts,
-                             .kind = o->method,
-                             .eps = (float)o->eps,
-                             .lr = (float)o->job.lr,
-                             .weight_decay = (float)o->job.weight_decay,
-                             .rank = (int)o->zo_rank,
-                             .window = (uint32_t)o->zo_window,
-                             .schedule = &schedule,
-                             .seed = (uint64_t)o->job.seed,
-                             .max_steps = o->record != NULL ? t->total_steps : 0};
+    const sw_zo_opts opts = SW_OPTS(
+        sw_zo_opts, .kind = o->method, .eps = (float)o->eps, .lr = (float)o->job.lr,
+        .weight_decay = (float)o->job.weight_decay, .rank = (int)o->zo_rank,
+        .window = (uint32_t)o->zo_window, .schedule = &schedule, .seed = (uint64_t)o->job.seed,
+        .max_steps = o->record != NULL ? t->total_steps : 0);
     return sw_zo_create(&t->zo, t->job.net.model, &opts);
 }
 

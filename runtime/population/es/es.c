@@ -351,7 +351,7 @@ sw_status sw_es_ask(const sw_es *es, uint32_t slice, size_t e, sw_es_evaluation 
     const swi_noise_attrs a = {.repeats = es->mode.repeats,
                                .directions = es->mode.slice,
                                .antithetic = es->mode.antithetic};
-    sw_es_evaluation found = {.size = sizeof found};
+    sw_es_evaluation found = SW_OPTS(sw_es_evaluation);
     found.direction = slice * es->mode.slice + (uint32_t)(e % es->mode.slice);
     found.repeat = (uint32_t)(e / es->mode.slice);
     found.sign = sw_noise_sign(&a, (int64_t)e);

@@ -10,16 +10,10 @@ static sw_run_args update_args(const sw_es *es, sw_model **model, sw_array *inpu
     *model = es->mode.model;
     inputs[0] = (sw_array){SW_F32, shape, es->weights};
     inputs[1] = (sw_array){SW_F32, shape, es->order};
-    return (sw_run_args){.size = sizeof(sw_run_args),
-                         .fn = swi_es_update,
-                         .user = (void *)(uintptr_t)es,
-                         .models = model,
-                         .n_models = 1,
-                         .inputs = inputs,
-                         .n_inputs = es->shaping == SWI_SHAPE_SNES ? 2 : 1,
-                         .mode = SW_TRAIN,
-                         .es = es,
-                         .es_slice = SWI_ES_UPDATE};
+    return SW_OPTS(sw_run_args, .fn = swi_es_update, .user = (void *)(uintptr_t)es,
+                   .models = model, .n_models = 1, .inputs = inputs,
+                   .n_inputs = es->shaping == SWI_SHAPE_SNES ? 2 : 1, .mode = SW_TRAIN,
+                   .es = es, .es_slice = SWI_ES_UPDATE);
 }
 
 static sw_status check_told(const sw_es *es)

@@ -91,14 +91,9 @@ static void move_all(sw_ctx *ctx, void *user)
 sw_run_args swi_zo_move_args(const swi_zo_rule *rule, sw_model *const *model, swi_move move,
                              const sw_array *numbers)
 {
-    return (sw_run_args){.size = sizeof(sw_run_args),
-                         .fn = move_all,
-                         .models = model,
-                         .n_models = 1,
-                         .inputs = numbers,
-                         .n_inputs = 1,
-                         .mode = SW_EVAL,
-                         .variant = variant_of(rule, move)};
+    return SW_OPTS(sw_run_args, .fn = move_all, .models = model, .n_models = 1,
+                   .inputs = numbers, .n_inputs = 1, .mode = SW_EVAL,
+                   .variant = variant_of(rule, move));
 }
 
 sw_status swi_zo_prepare_move(const swi_zo_rule *rule, sw_model *model, sw_exec *exec,

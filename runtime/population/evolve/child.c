@@ -26,11 +26,9 @@ sw_status swi_child_space(swi_child *c, const sw_search_space **out)
 {
     const swi_vertex *input = &c->genome->vertices[0];
     if (c->space == NULL) {
-        const sw_task task = {.size = sizeof task,
-                              .channels = input->channels,
-                              .height = input->height,
-                              .width = input->width,
-                              .classes = c->genome->vertices[c->genome->n - 1].channels};
+        const sw_task task = SW_OPTS(sw_task, .channels = input->channels,
+                                     .height = input->height, .width = input->width,
+                                     .classes = c->genome->vertices[c->genome->n - 1].channels);
         SW_TRY(sw_search_space_default(&c->own_space, &task));
         c->space = c->own_space;
     }
@@ -110,11 +108,10 @@ sw_status swi_child_align(swi_child *c, const swi_wish *wishes, size_t n_wishes,
 
 void swi_child_record(swi_child *c, sw_mutation_kind kind, const swi_change_note *note)
 {
-    const sw_mutation_record record = {.size = sizeof record,
-                                       .kind = kind,
-                                       .vertex = note->vertex[0] != '\0' ? note->vertex : NULL,
-                                       .text = note->text,
-                                       .exact = note->exact};
+    const sw_mutation_record record =
+        SW_OPTS(sw_mutation_record, .kind = kind,
+                .vertex = note->vertex[0] != '\0' ? note->vertex : NULL, .text = note->text,
+                .exact = note->exact);
     if (c->opts != NULL && c->opts->record != NULL)
         c->opts->record(&record, c->opts->record_user);
 }

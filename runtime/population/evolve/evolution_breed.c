@@ -116,7 +116,8 @@ static void utilities_free(const sw_net *net, sw_neuron_utility *u)
 static sw_status cross_genomes(swi_brood *b)
 {
     const swi_one *x = b->parent.one, *y = b->mate.one;
-    sw_crossover_opts opts = {.size = sizeof opts, .seed = swi_draw_seed(b->seed, SEED_CROSS)};
+    sw_crossover_opts opts =
+        SW_OPTS(sw_crossover_opts, .seed = swi_draw_seed(b->seed, SEED_CROSS));
     sw_neuron_utility *of_x, *of_y = NULL;
     SW_TRY(utilities_of(x->net, b->parent.bytes, &of_x, &opts.n_utilities_a));
     sw_status status = utilities_of(y->net, b->mate.bytes, &of_y, &opts.n_utilities_b);
@@ -159,15 +160,11 @@ static sw_status mutate(swi_brood *b, const sw_genome *base, const sw_net *net,
 {
     sw_evolution *e = b->e;
     sw_neuron_utility *utilities;
-    sw_mutate_opts opts = {.size = sizeof opts,
-                           .mutations = e->opts.mutations,
-                           .n_mutations = e->opts.n_mutations,
-                           .seed = swi_draw_seed(b->seed, attempt),
-                           .space = e->space,
-                           .fits = is_limited(b) ? may_be : NULL,
-                           .fits_user = b,
-                           .record = note_op,
-                           .record_user = b};
+    sw_mutate_opts opts =
+        SW_OPTS(sw_mutate_opts, .mutations = e->opts.mutations,
+                .n_mutations = e->opts.n_mutations, .seed = swi_draw_seed(b->seed, attempt),
+                .space = e->space, .fits = is_limited(b) ? may_be : NULL, .fits_user = b,
+                .record = note_op, .record_user = b);
     if (attempt == SHRINK) {
         opts.mutations = shrinking;
         opts.n_mutations = sizeof shrinking / sizeof *shrinking;

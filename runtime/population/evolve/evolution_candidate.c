@@ -20,8 +20,8 @@ sw_status swi_feed_get(sw_evolution *e, const sw_dataset *dataset, int64_t batch
     SW_TRY(sw_heap_reserve(&feeds, SW_HEAP_RECORDS, &e->cap_feeds, e->n_feeds + 1,
                            sizeof *e->feeds));
     e->feeds = feeds;
-    const sw_feed_opts opts = {
-        .size = sizeof opts, .batch = batch, .shuffle = train, .drop_last = train};
+    const sw_feed_opts opts =
+        SW_OPTS(sw_feed_opts, .batch = batch, .shuffle = train, .drop_last = train);
     swi_kept_feed kept = {.dataset = dataset, .batch = batch};
     SW_TRY(sw_feed_create(&kept.feed, dataset, &opts));
     *out = kept.feed;
@@ -66,7 +66,7 @@ static int64_t eval_rows(const sw_evolution *e, int64_t batch)
 {
     const int64_t n = (int64_t)e->opts.validation_samples;
     const int64_t most = batch < n ? batch : n;
-    sw_dataset_info info = {.size = sizeof info};
+    sw_dataset_info info = SW_OPTS(sw_dataset_info);
     sw_dataset_describe(e->opts.validation, &info);
     for (int64_t rows = most; rows >= 1; rows--)
         if (n % rows == 0)
@@ -87,12 +87,10 @@ static sw_status find_feeds(sw_evolution *e, swi_one *one)
 
 static sw_status look(const swi_one *one, sw_mode mode, uint32_t variant, sw_plan_info *out)
 {
-    *out = (sw_plan_info){.size = sizeof *out};
-    const sw_members_args args = {.size = sizeof args,
-                                  .mode = mode,
-                                  .variant = variant,
-                                  .feed = mode == SW_TRAIN ? one->train : one->eval,
-                                  .same_data = 1};
+    *out = SW_OPTS(sw_plan_info);
+    const sw_members_args args =
+        SW_OPTS(sw_members_args, .mode = mode, .variant = variant,
+                .feed = mode == SW_TRAIN ? one->train : one->eval, .same_data = 1);
     return sw_members_look(one->group, &args, out);
 }
 
@@ -115,14 +113,11 @@ static sw_status find_price(swi_one *one, bool whole)
     const uint64_t operations = info[n > 1].operations;
     one->need = (swi_candidate_need){arena, batch, sw_members_bytes(one->group)};
     one->price =
-        (sw_price){.size = sizeof one->price,
-                   .peak_bytes = arena + batch + one->need.member,
-                   .model_bytes = one->need.member,
-                   .arena_bytes = arena,
-                   .batch_bytes = batch,
-                   .operations = operations,
-                   .operations_per_sample = (double)operations / (double)one->genome->batch,
-                   .parameters = swi_genome_parameters(one->genome)};
+        SW_OPTS(sw_price, .peak_bytes = arena + batch + one->need.member,
+                .model_bytes = one->need.member, .arena_bytes = arena, .batch_bytes = batch,
+                .operations = operations,
+                .operations_per_sample = (double)operations / (double)one->genome->batch,
+                .parameters = swi_genome_parameters(one->genome));
     return SW_OK;
 }
 
@@ -130,11 +125,8 @@ static sw_status open_all(sw_evolution *e, swi_one *one, bool whole)
 {
     const uint64_t begin = sw_clock_ns();
     SW_TRY(swi_net_create(&one->net, one->genome, &e->net_opts, "sw_evolution"));
-    const sw_members_opts opts = {.size = sizeof opts,
-                                  .shape = sw_net_model(one->net),
-                                  .fn = sw_net_step,
-                                  .user = one->net,
-                                  .threads = 1};
+    const sw_members_opts opts = SW_OPTS(sw_members_opts, .shape = sw_net_model(one->net),
+                                         .fn = sw_net_step, .user = one->net, .threads = 1);
     SW_TRY(sw_members_create(&one->group, e->exec, &opts));
     SW_TRY(find_feeds(e, one));
     SW_TRY(find_price(one, whole));
@@ -199,22 +191,13 @@ void swi_one_free(sw_evolution *e, swi_one *one)
 
 sw_candidate swi_one_view(const swi_one *one)
 {
-    return (sw_candidate){.size = sizeof(sw_candidate),
-                          .id = one->id,
-                          .parents = {one->parents[0], one->parents[1]},
-                          .born = one->birth.generation,
-                          .steps = one->steps,
-                          .genome = one->genome,
-                          .price = &one->price,
-                          .measured_bytes = one->measured,
-                          .fitness = one->fitness,
-                          .loss = one->loss,
-                          .accuracy = one->accuracy,
-                          .train_accuracy = one->train_accuracy,
-                          .ns_per_sample = one->ns_per_sample,
-                          .rank = one->rank,
-                          .invalid = one->invalid,
-                          .why = one->invalid ? one->why : NULL};
+    return SW_OPTS(sw_candidate, .id = one->id, .parents = {one->parents[0], one->parents[1]},
+                   .born = one->birth.generation, .steps = one->steps, .genome = one->genome,
+                   .price = &one->price, .measured_bytes = one->measured,
+                   .fitness = one->fitness, .loss = one->loss, .accuracy = one->accuracy,
+                   .train_accuracy = one->train_accuracy, .ns_per_sample = one->ns_per_sample,
+                   .rank = one->rank, .invalid = one->invalid,
+                   .why = one->invalid ? one->why : NULL);
 }
 
 uint64_t swi_member_seed(const sw_evolution *e, uint64_t id)

@@ -84,7 +84,7 @@ static uint64_t sum_of_net(const sw_net_opts *o)
 static uint64_t sum_of_data(const sw_dataset *d)
 {
     uint64_t sum;
-    sw_dataset_info info = {.size = sizeof info};
+    sw_dataset_info info = SW_OPTS(sw_dataset_info);
     if (sw_dataset_hash(d, &sum) == SW_OK)
         return sum;
     sw_dataset_describe(d, &info);

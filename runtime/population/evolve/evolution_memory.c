@@ -136,7 +136,7 @@ static sw_status pack_into(sw_evolution *e, sw_pack_shape *shapes, size_t *resid
     const swi_limits l = swi_limits_begin(e);
     const swi_candidate_need most = most_of_members(e);
     const size_t between = IN_BETWEEN * most.member;
-    sw_packing packing = {.size = sizeof packing};
+    sw_packing packing = SW_OPTS(sw_packing);
     for (uint32_t i = 0; i < n; i++)
         shapes[i] = (sw_pack_shape){.member_bytes = e->members[i].need.member,
                                     .arena_bytes = most.arena,

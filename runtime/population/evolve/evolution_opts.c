@@ -40,7 +40,7 @@ void swi_opts_defaults(sw_evolution_opts *o)
 /* Samples and a label each; the same shapes of both. */
 static sw_status check_data(sw_evolution *e, const char *call)
 {
-    sw_dataset_info t = {.size = sizeof t}, v = {.size = sizeof v};
+    sw_dataset_info t = SW_OPTS(sw_dataset_info), v = SW_OPTS(sw_dataset_info);
     SW_TRY(sw_handle_check(e->opts.train, SW_HANDLE_DATASET, call));
     SW_TRY(sw_handle_check(e->opts.validation, SW_HANDLE_DATASET, call));
     sw_dataset_describe(e->opts.train, &t);
@@ -59,11 +59,8 @@ static sw_status check_data(sw_evolution *e, const char *call)
                 "%s: samples must be vectors or images of channels, height and width, with one "
                 "label of at least two classes each",
                 call);
-    e->task = (sw_task){.size = sizeof e->task,
-                        .channels = x->dim[0],
-                        .height = x->rank == 3 ? x->dim[1] : 0,
-                        .width = x->rank == 3 ? x->dim[2] : 0,
-                        .classes = t.n_classes};
+    e->task = SW_OPTS(sw_task, .channels = x->dim[0], .height = x->rank == 3 ? x->dim[1] : 0,
+                      .width = x->rank == 3 ? x->dim[2] : 0, .classes = t.n_classes);
     e->n_train = t.n;
     if (e->opts.validation_samples > (uint64_t)v.n)
         SW_FAIL(SW_INVALID, "%s: validation_samples must be at most %lld (got %llu)", call,
@@ -140,7 +137,7 @@ static sw_status keep_first(sw_evolution *e, const sw_genome *const *first)
     list = block;
     e->opts.first = (const sw_genome *const *)list;
     for (size_t i = 0; i < e->opts.n_first; i++) {
-        sw_genome_info is = {.size = sizeof is};
+        sw_genome_info is = SW_OPTS(sw_genome_info);
         SW_TRY(sw_handle_check(first[i], SW_HANDLE_GENOME, "sw_evolution_create"));
         SW_TRY(sw_genome_copy(&list[i], first[i]));
         SW_TRY(sw_genome_describe(list[i], &is));

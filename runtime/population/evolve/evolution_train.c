@@ -45,28 +45,16 @@ static uint32_t steps_in_a_row(const swi_one *one)
 static sw_members_args train_args(const sw_evolution *e, const swi_one *one,
                                   uint64_t generation)
 {
-    return (sw_members_args){.size = sizeof(sw_members_args),
-                             .members = &one->member,
-                             .n = 1,
-                             .mode = SW_TRAIN,
-                             .variant = one->made % SWI_UTILITY_STEPS == 0,
-                             .feed = one->train,
-                             .same_data = 1,
-                             .data_seed = swi_draw_seed(e->opts.seed, generation),
-                             .own_steps = 1,
-                             .steps = steps_in_a_row(one)};
+    return SW_OPTS(sw_members_args, .members = &one->member, .n = 1, .mode = SW_TRAIN,
+                   .variant = one->made % SWI_UTILITY_STEPS == 0, .feed = one->train,
+                   .same_data = 1, .data_seed = swi_draw_seed(e->opts.seed, generation),
+                   .own_steps = 1, .steps = steps_in_a_row(one));
 }
 
 static sw_members_args eval_args(const swi_one *one)
 {
-    return (sw_members_args){.size = sizeof(sw_members_args),
-                             .members = &one->member,
-                             .n = 1,
-                             .mode = SW_EVAL,
-                             .feed = one->eval,
-                             .same_data = 1,
-                             .step = one->eval_made,
-                             .steps = 1};
+    return SW_OPTS(sw_members_args, .members = &one->member, .n = 1, .mode = SW_EVAL,
+                   .feed = one->eval, .same_data = 1, .step = one->eval_made, .steps = 1);
 }
 
 /* Members in turn from the cursor on, at most so many; how many. */

@@ -106,11 +106,9 @@ static const swi_optimizer_kind *find_optimizer(const char *name)
 static sw_status check_optimizer(const sw_genome *g)
 {
     const swi_optimizer_kind *kind = find_optimizer(g->optimizer);
-    const sw_optimizer_opts opts = {.size = sizeof opts,
-                                    .kind = g->optimizer,
-                                    .lr = g->lr,
-                                    .momentum = g->momentum,
-                                    .weight_decay = g->weight_decay};
+    const sw_optimizer_opts opts =
+        SW_OPTS(sw_optimizer_opts, .kind = g->optimizer, .lr = g->lr, .momentum = g->momentum,
+                .weight_decay = g->weight_decay);
     if (kind == NULL)
         SW_FAIL(SW_INVALID, "'%s' is no optimizer", g->optimizer);
     SW_TRY(swi_check_optimizer(&opts, kind));

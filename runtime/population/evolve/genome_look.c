@@ -82,23 +82,12 @@ sw_status sw_genome_describe(const sw_genome *g, sw_genome_info *out)
         SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
     SW_TRY(swi_struct_check(SWI_STRUCT_sw_genome_info, out->size, call));
     const swi_vertex *input = &g->vertices[0], *last = &g->vertices[g->n - 1];
-    sw_genome_info info = {.size = sizeof info,
-                           .name = g->name,
-                           .n_vertices = g->n,
-                           .channels = input->channels,
-                           .height = input->height,
-                           .width = input->width,
-                           .classes = last->channels,
-                           .parameters = swi_genome_parameters(g),
-                           .optimizer = g->optimizer,
-                           .loss = g->loss,
-                           .lr = g->lr,
-                           .momentum = g->momentum,
-                           .weight_decay = g->weight_decay,
-                           .clip = g->clip,
-                           .clip_norm = g->clip_norm,
-                           .batch = g->batch,
-                           .hash = swi_genome_hash(g)};
+    sw_genome_info info = SW_OPTS(
+        sw_genome_info, .name = g->name, .n_vertices = g->n, .channels = input->channels,
+        .height = input->height, .width = input->width, .classes = last->channels,
+        .parameters = swi_genome_parameters(g), .optimizer = g->optimizer, .loss = g->loss,
+        .lr = g->lr, .momentum = g->momentum, .weight_decay = g->weight_decay, .clip = g->clip,
+        .clip_norm = g->clip_norm, .batch = g->batch, .hash = swi_genome_hash(g));
     for (uint32_t i = 0; i < g->n; i++)
         info.n_edges += g->vertices[i].n_in;
     swi_struct_write(SWI_STRUCT_sw_genome_info, out, &info);
@@ -116,26 +105,16 @@ sw_status sw_genome_vertex(const sw_genome *g, uint32_t i, sw_vertex *out)
         SW_FAIL(SW_INVALID, "%s: the genome has %u vertices (got %u)", call, g->n, i);
     const swi_vertex *v = &g->vertices[i];
     const bool conv = v->kind == SW_VERTEX_CONV2D, window = swi_vertex_has_window(v);
-    const sw_vertex vertex = {.size = sizeof vertex,
-                              .name = v->name,
-                              .kind = v->kind,
-                              .activation = v->kind == SW_VERTEX_ACTIVATION
-                                                ? swi_activation_name(v->activation)
-                                                : NULL,
-                              .inputs = v->in,
-                              .n_inputs = (int)v->n_in,
-                              .shield = v->shield,
-                              .kernel = window ? v->kernel : 1,
-                              .stride = window ? v->stride : 1,
-                              .dilation = conv ? v->dilation : 1,
-                              .groups = conv ? v->groups : 1,
-                              .rate = v->kind == SW_VERTEX_DROPOUT ? v->rate : 0,
-                              .channels = v->channels,
-                              .height = v->height,
-                              .width = v->width,
-                              .parameters = swi_vertex_parameters(g, v),
-                              .update = swi_vertex_update(g, v),
-                              .identity = swi_vertex_is_identity(v)};
+    const sw_vertex vertex = SW_OPTS(
+        sw_vertex, .name = v->name, .kind = v->kind,
+        .activation =
+            v->kind == SW_VERTEX_ACTIVATION ? swi_activation_name(v->activation) : NULL,
+        .inputs = v->in, .n_inputs = (int)v->n_in, .shield = v->shield,
+        .kernel = window ? v->kernel : 1, .stride = window ? v->stride : 1,
+        .dilation = conv ? v->dilation : 1, .groups = conv ? v->groups : 1,
+        .rate = v->kind == SW_VERTEX_DROPOUT ? v->rate : 0, .channels = v->channels,
+        .height = v->height, .width = v->width, .parameters = swi_vertex_parameters(g, v),
+        .update = swi_vertex_update(g, v), .identity = swi_vertex_is_identity(v));
     swi_struct_write(SWI_STRUCT_sw_vertex, out, &vertex);
     return SW_OK;
 }

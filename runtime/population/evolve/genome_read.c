@@ -364,7 +364,7 @@ static sw_status read_all(sw_json_in *in, reader *r)
 sw_status sw_genome_parse(sw_genome **out, const char *text, size_t bytes, const char *path)
 {
     static const char call[] = "sw_genome_parse";
-    const sw_task task = {.size = sizeof task, .channels = 1};
+    const sw_task task = SW_OPTS(sw_task, .channels = 1);
     void *block;
     if (out == NULL || text == NULL || path == NULL)
         SW_FAIL(SW_INVALID, "%s: out, text and path must not be NULL", call);

@@ -94,11 +94,9 @@ static sw_status check_input(const sw_net *net, const char *call)
 
 static void declare_conv2d(sw_net *net, const swi_vertex *v, swi_net_layer *layer)
 {
-    const sw_conv_opts opts = {.size = sizeof opts,
-                               .stride = v->stride,
-                               .pad = swi_vertex_pad(v),
-                               .groups = v->groups == 0 ? (int)v->channels : (int)v->groups,
-                               .dilation = v->dilation};
+    const sw_conv_opts opts = SW_OPTS(
+        sw_conv_opts, .stride = v->stride, .pad = swi_vertex_pad(v),
+        .groups = v->groups == 0 ? (int)v->channels : (int)v->groups, .dilation = v->dilation);
     const sw_conv2d l = sw_conv2d_new_with(
         net->model, v->name, swi_vertex_reads(net->genome, v), v->channels, v->kernel, &opts);
     layer->weight = l.weight;
@@ -171,13 +169,9 @@ static sw_status declare_optimizer(sw_net *net)
                                               .update = (int)times[k]};
         n_params += n;
     }
-    const sw_optimizer_opts opts = {.size = sizeof opts,
-                                    .kind = g->optimizer,
-                                    .groups = groups,
-                                    .n_groups = n_groups,
-                                    .lr = g->lr,
-                                    .weight_decay = g->weight_decay,
-                                    .momentum = g->momentum};
+    const sw_optimizer_opts opts =
+        SW_OPTS(sw_optimizer_opts, .kind = g->optimizer, .groups = groups, .n_groups = n_groups,
+                .lr = g->lr, .weight_decay = g->weight_decay, .momentum = g->momentum);
     const sw_status status = sw_optimizer_create(&net->optimizer, net->model, &opts);
     sw_heap_free(block, SW_HEAP_RECORDS, bytes);
     return status;

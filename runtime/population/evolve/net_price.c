@@ -36,15 +36,9 @@ static sw_status batch_bytes(const sw_genome *g, const sw_array in[2], size_t *o
 static sw_status look(sw_net *net, sw_exec *exec, const sw_array in[2], uint64_t variant,
                       sw_plan_info *out)
 {
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = sw_net_step,
-                              .user = net,
-                              .models = &net->model,
-                              .n_models = 1,
-                              .inputs = in,
-                              .n_inputs = 2,
-                              .mode = SW_TRAIN,
-                              .variant = variant};
+    const sw_run_args args = SW_OPTS(sw_run_args, .fn = sw_net_step, .user = net,
+                                     .models = &net->model, .n_models = 1, .inputs = in,
+                                     .n_inputs = 2, .mode = SW_TRAIN, .variant = variant);
     SW_TRY(swi_enter(exec, &args, SW_FRAME));
     const sw_status status = swi_exec_look(exec, &args, 1, out);
     swi_leave(exec, &args);
@@ -105,7 +99,7 @@ sw_status sw_genome_price(const sw_genome *genome, sw_exec *exec, const sw_net_o
     if (input != SW_U8 && input != SW_F32)
         SW_FAIL(SW_INVALID, "%s: input must be SW_U8 or SW_F32 (got %d)", call, (int)input);
     SW_TRY(swi_net_create(&net, genome, opts, call));
-    sw_price price = {.size = sizeof price};
+    sw_price price = SW_OPTS(sw_price);
     const sw_status status = price_net(net, exec, input, &price);
     swi_genome_net_free(net);
     SW_TRY(status);

@@ -122,8 +122,8 @@ static sw_status try_once(const sw_search_space *space, sw_genome *g, uint32_t b
                           bool identity, swi_draws *draws, uint32_t *n)
 {
     const swi_vertex *v = &g->vertices[behind];
-    const sw_task task = {
-        .size = sizeof task, .channels = v->channels, .height = v->height, .width = v->width};
+    const sw_task task =
+        SW_OPTS(sw_task, .channels = v->channels, .height = v->height, .width = v->width);
     swi_drawing d = {.space = space,
                      .draws = draws,
                      .classes = g->vertices[g->n - 1].channels,
