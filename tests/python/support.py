@@ -12,8 +12,6 @@ import unittest
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 sys.dont_write_bytecode = True
-PACKAGE = os.path.join(ROOT, "tools", "python")
-sys.path.insert(0, PACKAGE)
 SANITIZED = os.environ.get("STEPWELL_SANITIZED", "")  # as the option b_sanitize says it
 PRELOAD = os.environ.get("STEPWELL_PRELOAD", "")
 
@@ -28,7 +26,7 @@ def need(name):
 
 def environment(**more):
     """Of another interpreter that uses the package."""
-    env = {**os.environ, "PYTHONPATH": PACKAGE, "PYTHONDONTWRITEBYTECODE": "1", **more}
+    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **more}
     if PRELOAD:
         env.update(LD_PRELOAD=PRELOAD, PYTHONMALLOC="malloc")  # malloc: the sanitizer sees each object of Python's
     return env

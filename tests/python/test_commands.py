@@ -75,8 +75,7 @@ except KeyboardInterrupt as stopped:
     print(json.dumps([stopped.result["steps"], stopped.result["model"]]))
     sys.exit(7)
 """
-        env = {**os.environ, "PYTHONPATH": os.path.join(support.ROOT, "tools", "python"), "PYTHONDONTWRITEBYTECODE": "1"}
-        with subprocess.Popen([sys.executable, "-c", program], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
             child.stderr.readline()  # the training goes on
             child.send_signal(signal.SIGINT)
             out, err = child.communicate(timeout=60)
