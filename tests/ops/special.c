@@ -524,14 +524,16 @@ static void judge(const special_way *way, const special_row *row, const answers 
         const verdict ours = compare(row, &row->our_y, row->our_dx, got);
         count->stale += torch.same;
         count->wrong += !ours.same;
-        SW_CHECK(!torch.same, "%s, line %d, %s: has a reason, and is as PyTorch has it", name,
-                 row->line, row->name);
-        SW_CHECK(ours.same, "%s, line %d, %s: %s (our own answer)", name, row->line, row->name,
-                 ours.where);
+        SW_CHECK(!torch.same,
+                 "%s, line %d, %s, place %d: has a reason, and is as PyTorch has it", name,
+                 row->line, row->name, row->place);
+        SW_CHECK(ours.same, "%s, line %d, %s, place %d: %s (our own answer)", name, row->line,
+                 row->name, row->place, ours.where);
         return;
     }
     count->wrong += !torch.same;
-    SW_CHECK(torch.same, "%s, line %d, %s: %s", name, row->line, row->name, torch.where);
+    SW_CHECK(torch.same, "%s, line %d, %s, place %d: %s", name, row->line, row->name,
+             row->place, torch.where);
 }
 
 void special_hold(sw_exec *exec, const special_way *way, const special_row *row,
@@ -543,7 +545,8 @@ void special_hold(sw_exec *exec, const special_way *way, const special_row *row,
     if (op_of(row) < 0)
         return;
     const sw_status status = run(exec, way, &u, &got);
-    if (SW_CHECK(status == SW_OK, "line %d, %s: %s", row->line, row->name, sw_last_error()))
+    if (SW_CHECK(status == SW_OK, "line %d, %s, place %d: %s", row->line, row->name, row->place,
+                 sw_last_error()))
         judge(way, row, &got, count);
     else
         count->wrong++;

@@ -6,7 +6,7 @@
 #include <runtime/stepwell.h>
 #include <stdbool.h>
 
-enum { SPECIAL_OPERANDS = 5, SPECIAL_NUMBERS = 512, SPECIAL_COPIES = 37, SPECIAL_CELL = 8192 };
+enum { SPECIAL_OPERANDS = 5, SPECIAL_NUMBERS = 512, SPECIAL_COPIES = 37 };
 
 typedef struct {
     bool looked_at; /* false: nothing is said of it */
@@ -18,8 +18,8 @@ typedef struct {
 } special_tensor;
 
 typedef struct {
-    int line;
-    char name[64]; /* with its numbers, as "clamp -0.5 3" */
+    int line, place; /* of the page; in the lists of a row of numbers */
+    char name[64];   /* with its numbers, as "clamp -0.5 3" */
     double args[4];
     special_tensor in[SPECIAL_OPERANDS], dy;
     int n_in, n_grads;

@@ -111,6 +111,37 @@ static bool read_row(special_row *row, char *line)
                              read_tensors(row->our_dx, cell[6]) == row->n_grads);
 }
 
+/* Keep the place k of lists of n. */
+static bool keep_place(special_tensor *t, int n_tensors, int k, int n)
+{
+    for (int i = 0; i < n_tensors; i++, t++) {
+        if (t->n == 0) /* there is none */
+            continue;
+        if (t->shaped || t->n != n)
+            return false;
+        t->v[0] = t->v[k];
+        t->n = 1;
+    }
+    return true;
+}
+
+/* An elementwise row has a case in each place of its lists. */
+static bool visit_places(const special_row *row, void (*visit)(const special_row *, void *),
+                         void *to)
+{
+    static special_row one;
+    for (int k = 0, n = row->y.n; k < n; k++) {
+        one = *row;
+        one.place = k + 1;
+        if (!keep_place(one.in, SPECIAL_OPERANDS, k, n) || !keep_place(&one.dy, 1, k, n) ||
+            !keep_place(&one.y, 1, k, n) || !keep_place(one.dx, SPECIAL_OPERANDS, k, n) ||
+            !keep_place(&one.our_y, 1, k, n) || !keep_place(one.our_dx, SPECIAL_OPERANDS, k, n))
+            return false;
+        visit(&one, to);
+    }
+    return row->y.n > 0;
+}
+
 bool special_each(void (*visit)(const special_row *row, void *to), void *to)
 {
     static char line[LINE];
@@ -126,9 +157,12 @@ bool special_each(void (*visit)(const special_row *row, void *to), void *to)
             continue;
         memset(&row, 0, sizeof row);
         row.line = n;
-        good = SW_CHECK(read_row(&row, line), PAGE ":%d: this is no row", n);
-        if (good)
+        good = read_row(&row, line);
+        if (good && row.in[0].shaped)
             visit(&row, to);
+        else
+            good = good && visit_places(&row, visit, to);
+        SW_CHECK(good, PAGE ":%d: this is no row", n);
     }
     fclose(file);
     return good;

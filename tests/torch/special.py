@@ -4,11 +4,12 @@
 usage: special.py write PAGE    write the table
        special.py check PAGE    compare its answers with those of the PyTorch that is installed
 
-A row is one case of one op: operands, the gradient of the result, PyTorch's result and gradients
+A row is a case of an op, or all cases of one number: operands, the gradient of the result, PyTorch's result and gradients
 in float32, and, where stepwell differs on purpose, its answers and the reason. The page's head
 says how tensors are written. tests/ops/special.c holds stepwell to it.
 Exit status 77 (skipped) where PyTorch or NumPy is missing.
 """
+import re
 import sys
 
 try:
@@ -20,7 +21,7 @@ except ImportError as missing:
 
 sys.dont_write_bytecode = True  # of the two beside this
 from special_cases import DIFFERENT, GROUPS, unseen
-from special_ops import MIN, evaluate, op, text
+from special_ops import MIN, evaluate, in_runs, op, text
 
 HEAD = """\
 # The answers of PyTorch {version}, on a CPU and in float32, to NaN, infinities, huge numbers, zeros and kinks, for every op.
@@ -30,7 +31,7 @@ HEAD = """\
 # op | operands | gradient of the result | result | gradients of the operands [| our result | our gradients | reason]
 #
 # A tensor: its shape, as "(2,3)", and its values apart by commas, "v*n" for n times v. Where no operand has a shape, the op is
-# elementwise and has one number each: it is run on many copies. Before a tensor: i, u whole numbers (I32, U8), c a constant
+# elementwise, and each place of the lists is a case, which is run on many copies of its numbers. Before a tensor: i, u whole numbers (I32, U8), c a constant
 # without a gradient. "-": none. "~": the numbers are not looked at: what the zeros of padding are multiplied with (image gradients
 # of a weight that is not finite; the weight's, of a transposed convolution), and what keys that a query does not see give (causal attention), is a matter of the kernel.
 #
@@ -43,7 +44,7 @@ HEAD = """\
 
 
 def answer(name, operands, dy, used):
-    """The row of one case."""
+    """The cells of one case."""
     y, slope, grads = evaluate(op(name), operands, dy)
     shape = None if all(o.shape is None for o in operands) else tuple(y.shape)
     shapes, blank = [o.shape for o in operands if o.kind == ""], unseen(name, operands, dy)
@@ -59,19 +60,32 @@ def answer(name, operands, dy, used):
         used.add(i)
         own = texts(*ours(name, operands, dy, y, grads))
         if own != cells[3:]:
-            return " | ".join(cells + own + [why])
-    return " | ".join(cells)
+            return cells + own + [why]
+    return cells
+
+
+def side_by_side(cases):
+    """Rows of cells: cases of one number each share a row where op, kinds of operands and reason are the same."""
+    found = {}
+    for cells in cases:
+        kinds = [re.match("([uc]|i(?!n))?", w).group() for w in cells[1].split(" ")]
+        key = (cells[0], *kinds, *cells[7:]) if "(" not in cells[1] else (*cells,)
+        rows = found.setdefault(key, (kinds, []))[1]
+        if cells not in rows:
+            rows.append(cells)
+    for kinds, rows in found.values():
+        row = list(rows[0])
+        for i in range(1, min(len(row), 7)) if len(rows) > 1 else ():
+            before = kinds if i == 1 else [""] * len(row)
+            places = zip(*(cells[i].split(" ") for cells in rows))
+            row[i] = " ".join(k + in_runs(w[len(k):] for w in words) for k, words in zip(before, places)) if row[i] != "-" else "-"
+        yield row
 
 
 def page():
     used = set()
-    lines, seen = [HEAD.format(version=torch.__version__.split("+")[0])], set()
-    for group in GROUPS:
-        for name, operands, dy in group():
-            line = answer(name, operands, dy, used)
-            if line not in seen:
-                lines.append(line)
-            seen.add(line)
+    cases = [answer(*case, used) for group in GROUPS for case in group()]
+    lines = [HEAD.format(version=torch.__version__.split("+")[0]), *map(" | ".join, side_by_side(cases))]
     for i, (_, _, why) in enumerate(DIFFERENT):
         assert i in used, f"no row differs because {why}"
     return "\n".join(lines) + "\n"
@@ -101,7 +115,7 @@ def is_same(mine, theirs):
             continue
         x, y = np.array(a, dtype=np.float64), np.array(b, dtype=np.float64)
         finite = np.abs(y[np.isfinite(y)])
-        error = 1e-5 * (finite.max() if finite.size else 0.0) + (5e-7 if head else 0.0)
+        error = 1e-5 * (finite.max() if finite.size else 0.0) + 5e-7 if head else 1e-5 * np.abs(y)
         with np.errstate(invalid="ignore"):
             difference = np.abs(x - y)
         same = (x == y) | (np.isnan(x) & np.isnan(y)) | (difference <= error) | ((np.abs(x) < MIN) & (np.abs(y) < MIN))

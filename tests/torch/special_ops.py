@@ -1,4 +1,6 @@
 """The ops of tests/ops/special_values.txt in PyTorch, and their operands and answers."""
+import itertools
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -18,15 +20,14 @@ def word(v):
     return format(np.float32(v), ".9g") if abs(v) < 1e-4 or abs(v) >= 1e9 or v != int(v) else repr(int(v)) if v != 0 or str(v)[0] != "-" else "-0"
 
 
+def in_runs(words):
+    runs = [(w, len(list(run))) for w, run in itertools.groupby(words)]
+    return ",".join(w if n == 1 else f"{w}*{n}" for w, n in runs)
+
+
 def text(values, shape=None, kind=""):
-    words, out = [word(v) for v in np.asarray(values, dtype=np.float64).reshape(-1)], []
-    for w in words:
-        if out and out[-1][0] == w:
-            out[-1][1] += 1
-        else:
-            out.append([w, 1])
-    body = ",".join(w if n == 1 else f"{w}*{n}" for w, n in out)
-    return kind + (f"({','.join(map(str, shape))})" if shape is not None else "") + body
+    words = [word(v) for v in np.asarray(values, dtype=np.float64).reshape(-1)]
+    return kind + (f"({','.join(map(str, shape))})" if shape is not None else "") + in_runs(words)
 
 
 # ---- the ops ---------------------------------------------------------------------------------
