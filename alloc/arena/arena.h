@@ -30,7 +30,6 @@ size_t sw_budget_limit(const sw_budget *budget); /* SIZE_MAX for NULL */
 size_t sw_budget_used(const sw_budget *budget);
 /* How many of the bytes that are used are batch slots of loaders: arenas of the host with use
  * SW_ARENA_DATA state theirs. The count is for figures; nothing is refused by it. */
-void sw_budget_note_slots(sw_budget *budget, size_t more, size_t less);
 size_t sw_budget_slots(const sw_budget *budget);
 
 typedef struct {

@@ -20,8 +20,6 @@ typedef struct {
 SW_MUST_USE sw_status sw_sites_begin(void);
 void sw_sites_end(void);
 
-/* Sites seen so far. One keeps its number until the last end. */
-uint32_t sw_sites_count(void);
 /* False where there is no such site. */
 bool sw_sites_read(uint32_t i, sw_alloc_site *out);
 /* Blocks that found no room in the notes; they are in the counts of the heap alone. */
@@ -29,10 +27,5 @@ uint64_t sw_sites_lost(void);
 
 /* For the table of mem.h: a block is there; a block goes, still owned by the caller. */
 bool swi_sites_on(void);
-void swi_site_born(void *block, sw_heap heap, size_t bytes, const char *place);
-void swi_site_died(const void *block);
-/* From mem.c for the notes themselves: counted, but neither noted nor made to fail. */
-void *swi_mem_take(sw_heap heap, size_t bytes);
-void swi_mem_give(void *block, sw_heap heap, size_t bytes);
 
 #endif

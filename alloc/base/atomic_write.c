@@ -9,13 +9,97 @@
  * Between creating and locking somebody else may sweep it, so that is looked at once it is
  * locked. The lock is the only sign of life: a process id says nothing where ids come back, as
  * in containers. */
-#include "alloc/base/generations.h"
+#include "alloc/base/base.h"
+#include "alloc/base/file_internal.h"
 #include "alloc/base/mem.h"
-#include "alloc/base/note.h"
+#include "alloc/base/error.h"
 #include "alloc/base/sys.h"
 #include <inttypes.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+
+typedef struct {
+    const char *path;
+    int keep;        /* 0 and 1: no other than `path` */
+    char *from, *to; /* room for names, `bytes` each */
+    size_t bytes;
+} swi_generations;
+
+/* ---- generations ------------------------------------------------------------------------- */
+
+/* Moving generations up. Each change of a name is one call, so that a process that ends between
+ * two of them leaves whole files, at most with one number free; the next replacing fills it. */
+
+bool sw_generation_name(char *to, size_t bytes, const char *path, int i)
+{
+    const int n =
+        i == 0 ? snprintf(to, bytes, "%s", path) : snprintf(to, bytes, "%s.%d", path, i);
+    return n >= 0 && (size_t)n < bytes;
+}
+
+static sw_status name(const swi_generations *g, char *to, int i)
+{
+    if (!sw_generation_name(to, g->bytes, g->path, i))
+        SW_FAIL(SW_IO, "%s: its name is too long for generation %d", g->path, i);
+    return SW_OK;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat now;
+    return lstat(path, &now) == 0 && S_ISDIR(now.st_mode);
+}
+
+/* SW_IO where a name up to the first free one is a folder's, or cannot be looked at. *free: the
+ * number of that name, the last generation's where all are taken. */
+static sw_status generations_look(const swi_generations *g, int *free)
+{
+    *free = 1;
+    for (int i = 1; i < g->keep; i++) {
+        bool there;
+        SW_TRY(name(g, g->to, i));
+        SW_TRY(sw_file_look(g->to, &there));
+        if (there && is_folder(g->to))
+            SW_FAIL(SW_IO, "%s: is a folder, and cannot become an older generation", g->to);
+        *free = i;
+        if (!there)
+            break;
+    }
+    return SW_OK;
+}
+
+/* Make what stands at the path PATH.1 too, with the older ones moved up first. Changes nothing
+ * where nothing stands there, or where it is PATH.1 already: a replacing that ended here is
+ * tried again. *kept: false where the system has no second names. */
+static sw_status generations_move(const swi_generations *g, bool *kept)
+{
+    int free;
+    bool there;
+    *kept = true;
+    if (g->keep <= 1)
+        return SW_OK;
+    SW_TRY(sw_file_look(g->path, &there));
+    if (!there)
+        return SW_OK;
+    SW_TRY(name(g, g->to, 1));
+    if (sw_file_same(g->path, g->to))
+        return SW_OK;
+    SW_TRY(generations_look(g, &free));
+    for (int i = free; i > 1; i--) {
+        SW_TRY(name(g, g->from, i - 1));
+        SW_TRY(name(g, g->to, i));
+        SW_TRY(sw_file_rename(g->from, g->to));
+    }
+    SW_TRY(name(g, g->to, 1));
+    const sw_status status = sw_file_second_name(g->path, g->to);
+    *kept = status != SW_UNSUPPORTED;
+    return *kept ? status : SW_OK;
+}
+
+/* ---- atomic write ------------------------------------------------------------------------ */
 
 enum {
     DIGITS = 16,                        /* of the random number in a name */
@@ -47,18 +131,6 @@ static void say(char *to, size_t bytes, const names *n)
         snprintf(to, bytes, "%s%s", n->path, reason + length);
     else
         snprintf(to, bytes, "%s", reason);
-}
-
-/* Take the unfinished file away and answer with the failure that came first. */
-static sw_status give_up(sw_status status, const names *n, sw_file *file)
-{
-    char reason[512];
-    say(reason, sizeof reason, n);
-    const sw_status removed = n->named ? sw_file_remove(n->temporary) : SW_OK;
-    sw_file_drop(file);
-    if (removed != SW_OK)
-        SW_FAIL(status, "%s; %s is left", reason, n->temporary);
-    SW_FAIL(status, "%s", reason);
 }
 
 /* ---- the new file ------------------------------------------------------------------------ */
@@ -144,24 +216,6 @@ static sw_status give_name(names *n, sw_file *file)
 
 /* ---- all of it --------------------------------------------------------------------------- */
 
-/* The new file is there; what cannot be promised of it. */
-static void note_doubts(const char *path, const char *far, sw_status synced, bool kept)
-{
-    const bool unknown = far != NULL || synced != SW_OK;
-    const char *older =
-        "no older generation is kept: its file system has no second names of a file";
-    char why[600] = "";
-    if (synced != SW_OK)
-        snprintf(why, sizeof why, "its folder could not be synced (%s)", sw_last_error());
-    else if (far != NULL)
-        snprintf(why, sizeof why, "it is on %s", far);
-    if (unknown)
-        swi_note_set("%s: saved, durability unknown: %s%s%s", path, why, kept ? "" : "; ",
-                     kept ? "" : older);
-    else if (!kept)
-        swi_note_set("%s: saved, but %s", path, older);
-}
-
 /* The new file is full: all that comes between this and its name. */
 static sw_status finish(names *n, sw_file *file, const sw_replace_opts *opts,
                         const swi_generations *g, bool *kept)
@@ -171,7 +225,7 @@ static sw_status finish(names *n, sw_file *file, const sw_replace_opts *opts,
     if (opts->before != NULL)
         SW_TRY(opts->before(opts->context));
     if (!opts->drop_old)
-        SW_TRY(swi_generations_move(g, kept));
+        SW_TRY(generations_move(g, kept));
     return sw_file_rename(n->temporary, n->path);
 }
 
@@ -182,7 +236,7 @@ static sw_status replace(names *n, const sw_replace_opts *opts)
     sw_file *file;
     int free;
     bool kept = true;
-    SW_TRY(swi_generations_look(&g, &free)); /* before the work of writing */
+    SW_TRY(generations_look(&g, &free)); /* before the work of writing */
     sw_status status = create(&file, n);
     if (status != SW_OK) {
         char reason[512];
@@ -194,27 +248,35 @@ static sw_status replace(names *n, const sw_replace_opts *opts)
         status = opts->write(opts->context, file);
     if (status == SW_OK)
         status = finish(n, file, opts, &g, &kept);
-    if (status != SW_OK)
-        return give_up(status, n, file);
+    if (status != SW_OK) {
+        /* Take the unfinished file away and answer with the failure that came first. */
+        char reason[512];
+        say(reason, sizeof reason, n);
+        const sw_status removed = n->named ? sw_file_remove(n->temporary) : SW_OK;
+        sw_file_drop(file);
+        if (removed != SW_OK)
+            SW_FAIL(status, "%s; %s is left", reason, n->temporary);
+        SW_FAIL(status, "%s", reason);
+    }
     const char *far = sw_file_far(file);
     sw_file_drop(file); /* it was synced: closing has nothing to add */
-    note_doubts(n->path, far, sw_folder_sync(n->path), kept);
-    return SW_OK;
-}
 
-static sw_status write_in_place(const char *path, const sw_replace_opts *opts)
-{
-    sw_file *file;
-    SW_TRY(sw_file_open(&file, path, SW_FILE_WRITE));
-    sw_status status = opts->write(opts->context, file);
-    if (status == SW_OK)
-        status = sw_file_sync(file);
-    if (status == SW_OK && opts->before != NULL)
-        status = opts->before(opts->context);
-    if (status == SW_OK)
-        return sw_file_close(file);
-    sw_file_drop(file);
-    return status;
+    /* The new file is there; what cannot be promised of it. */
+    const sw_status synced = sw_folder_sync(n->path);
+    const bool unknown = far != NULL || synced != SW_OK;
+    const char *older =
+        "no older generation is kept: its file system has no second names of a file";
+    char why[600] = "";
+    if (synced != SW_OK)
+        snprintf(why, sizeof why, "its folder could not be synced (%s)", sw_last_error());
+    else if (far != NULL)
+        snprintf(why, sizeof why, "it is on %s", far);
+    if (unknown)
+        swi_note_set("%s: saved, durability unknown: %s%s%s", n->path, why, kept ? "" : "; ",
+                     kept ? "" : older);
+    else if (!kept)
+        swi_note_set("%s: saved, but %s", n->path, older);
+    return SW_OK;
 }
 
 sw_status sw_file_replace_with(const char *path, const sw_replace_opts *opts)
@@ -223,8 +285,19 @@ sw_status sw_file_replace_with(const char *path, const sw_replace_opts *opts)
     swi_note_set("%s", "");
     if (strcmp(path, "-") != 0)
         SW_TRY(sw_file_look(path, &taken)); /* a link or a device that cannot be seen stays */
-    if (strcmp(path, "-") == 0 || (taken && !sw_file_replaceable(path)))
-        return write_in_place(path, opts);
+    if (strcmp(path, "-") == 0 || (taken && !sw_file_replaceable(path))) {
+        sw_file *file;
+        SW_TRY(sw_file_open(&file, path, SW_FILE_WRITE));
+        sw_status status = opts->write(opts->context, file);
+        if (status == SW_OK)
+            status = sw_file_sync(file);
+        if (status == SW_OK && opts->before != NULL)
+            status = opts->before(opts->context);
+        if (status == SW_OK)
+            return sw_file_close(file);
+        sw_file_drop(file);
+        return status;
+    }
     void *block;
     const size_t length = strlen(path), room = length + 256 + ADDED;
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, 3 * room));

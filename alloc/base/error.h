@@ -2,10 +2,18 @@
 #ifndef SW_ERROR_H
 #define SW_ERROR_H
 
+#include "alloc/base/base.h"
 #include <stdint.h>
 
 /* How many failures the calling thread has recorded so far. While the number stays the
  * same, no new reason has been recorded. */
 uint64_t sw_error_count(void);
+
+/* ---- note -------------------------------------------------------------------------------- */
+
+/* Setting what sw_last_note() answers. */
+
+/* "" takes the note away. */
+void swi_note_set(const char *format, ...) SW_PRINTF(1, 2);
 
 #endif

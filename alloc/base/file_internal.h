@@ -14,18 +14,7 @@ struct sw_file {
     char path[];
 };
 
-/* Fails the call when planned; errno then says EIO. */
-bool swi_file_hit(void);
-
-/* The status of errno, with `path` in the message: SW_IO, SW_STOPPED for ECANCELED, which no
- * call that is made here gives. */
-sw_status swi_file_refuse(const char *path);
-
-/* The folder that the name `path` stands in. False, with errno, where it is too long. */
-bool swi_folder_of(char to[PATH_MAX], const char *path);
-
 /* The name by which the system finds an open file that may have none. */
 enum { SWI_FD_PATH = 32 };
-void swi_fd_path(char to[SWI_FD_PATH], int fd);
 
 #endif

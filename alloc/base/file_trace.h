@@ -33,7 +33,4 @@ typedef struct {
  * ends it. The event ends with the call. */
 void sw_file_trace(void (*listen)(void *context, const sw_file_event *event), void *context);
 
-/* For the table only. */
-void swi_file_tell(const sw_file_event *event);
-
 #endif

@@ -3,6 +3,8 @@
  * counted and can be made to fail. */
 #include "alloc/base/gzip.h"
 
+/* ---- gzip -------------------------------------------------------------------------------- */
+
 #if SW_HAVE_ZLIB
 
 #include "alloc/base/inflate.h"
@@ -91,28 +93,6 @@ static sw_status refill(sw_gzip *gzip)
     return SW_OK;
 }
 
-/* One call of inflate over what the window holds. */
-static sw_status step(sw_gzip *gzip)
-{
-    z_stream *z = &gzip->stream;
-    const char *path = sw_file_path(gzip->file);
-    if (!gzip->in_member) {
-        (void)inflateReset(z);
-        gzip->in_member = true;
-    }
-    const uInt before = z->avail_in;
-    const int code = inflate(z, Z_NO_FLUSH);
-    gzip->consumed += before - z->avail_in;
-    if (code == Z_STREAM_END)
-        gzip->in_member = false;
-    else if (code == Z_MEM_ERROR)
-        SW_FAIL(SW_NOMEM, "%s: no memory to inflate it", path);
-    else if (code != Z_OK)
-        SW_FAIL(SW_FORMAT, "%s: damaged gzip data near byte %llu: %s", path,
-                (unsigned long long)gzip->consumed, z->msg != NULL ? z->msg : "no progress");
-    return SW_OK;
-}
-
 sw_status sw_gzip_read(sw_gzip *gzip, void *to, size_t bytes, size_t *got)
 {
     z_stream *z = &gzip->stream;
@@ -130,7 +110,24 @@ sw_status sw_gzip_read(sw_gzip *gzip, void *to, size_t bytes, size_t *got)
         const uInt room = wanted < UINT_MAX ? (uInt)wanted : UINT_MAX;
         z->next_out = (unsigned char *)to + done;
         z->avail_out = room;
-        SW_TRY(step(gzip));
+        /* One call of inflate over what the window holds. */
+        const char *path = sw_file_path(gzip->file);
+        if (!gzip->in_member) {
+            (void)inflateReset(z);
+            gzip->in_member = true;
+        }
+        const uInt before = z->avail_in;
+        const int code = inflate(z, Z_NO_FLUSH);
+        gzip->consumed += before - z->avail_in;
+        if (code == Z_STREAM_END)
+            gzip->in_member = false;
+        else if (code == Z_MEM_ERROR)
+            SW_FAIL(SW_NOMEM, "%s: no memory to inflate it", path);
+        else if (code != Z_OK)
+            SW_FAIL(SW_FORMAT, "%s: damaged gzip data near byte %llu: %s", path,
+                    (unsigned long long)gzip->consumed,
+                    z->msg != NULL ? z->msg : "no progress");
+
         done += room - z->avail_out;
     }
     *got = done;
@@ -175,3 +172,37 @@ sw_status sw_gzip_rewind(sw_gzip *gzip)
 }
 
 #endif
+
+/* ---- crc32 ------------------------------------------------------------------------------- */
+
+/* Eight bytes a round, each by a table of its own: the table of the byte that has k bytes
+ * after it has k zeros in it. */
+
+void sw_crc32_init(sw_crc32_table *t, uint32_t polynomial)
+{
+    for (uint32_t i = 0; i < 256; i++) {
+        uint32_t c = i;
+        for (int bit = 0; bit < 8; bit++)
+            c = c >> 1 ^ ((c & 1) != 0 ? polynomial : 0);
+        t->at[0][i] = c;
+    }
+    for (uint32_t i = 0; i < 256; i++)
+        for (int k = 1; k < 8; k++)
+            t->at[k][i] = t->at[k - 1][i] >> 8 ^ t->at[0][t->at[k - 1][i] & 255];
+}
+
+uint32_t sw_crc32(const sw_crc32_table *t, uint32_t crc, const void *bytes, size_t n)
+{
+    const unsigned char *b = bytes;
+    crc = ~crc;
+    for (; n >= 8; n -= 8, b += 8) {
+        crc ^=
+            (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+        crc = t->at[7][crc & 255] ^ t->at[6][crc >> 8 & 255] ^ t->at[5][crc >> 16 & 255] ^
+              t->at[4][crc >> 24] ^ t->at[3][b[4]] ^ t->at[2][b[5]] ^ t->at[1][b[6]] ^
+              t->at[0][b[7]];
+    }
+    for (; n > 0; n--, b++)
+        crc = crc >> 8 ^ t->at[0][(crc ^ *b) & 255];
+    return ~crc;
+}

@@ -1,3 +1,73 @@
+/* The calls of the library that go on on a thread while a callback of theirs runs, and the
+ * objects that they use. A callback that asks such an object for what it must not do gets
+ * SW_BUSY. Records lie with those who call: nothing is allocated. */
+#ifndef SW_HANDLE_H
+#define SW_HANDLE_H
+
+#include "alloc/base/base.h"
+#include "alloc/base/mem.h"
+#include <pthread.h>
+#include <stdbool.h>
+
+typedef struct sw_call sw_call;
+
+/* Of calls whose callback may be left by longjmp: their records are where they outlive that. */
+typedef struct {
+    void (*unwound)(sw_call *call); /* by longjmp: give back what it owns, and end it */
+    void (*refused)(sw_call *call, sw_status status); /* its step function fails by this */
+} sw_call_hooks;
+
+typedef struct {
+    const void *const *at;
+    size_t n;
+} sw_call_objects;
+/* One of them, by a pointer to it. */
+#define SW_CALL_ONE(object)                                                                    \
+    {                                                                                          \
+        (const void *const *)(const void *)&(object), 1                                        \
+    }
+
+/* Zero at first, but for what the caller says. */
+struct sw_call {
+    const char *name, *callback; /* "sw_es_step", "shape"; callback NULL: any of them */
+    sw_call_objects uses;        /* they are looked at, and nothing else */
+    sw_call_objects keeps[2];    /* they are not destroyed */
+    bool closed;                 /* nothing that runs need is destroyed: what they use
+                                    is not known to its last object */
+    const sw_call_hooks *hooks;  /* NULL: no longjmp */
+    uint64_t said;               /* failures of the thread before it */
+};
+
+#define SW_FRAME __builtin_frame_address(0)
+/* Of functions that begin a call as a part of another one, or check objects in one: their frame
+ * is below its frame. */
+#define SW_FRAME_OWN __attribute__((noinline))
+/* Of inline functions: their frame is the caller's. */
+#define SW_FRAME_CALLER __attribute__((always_inline))
+
+extern _Thread_local int sw_calls_n; /* that go on on this thread; for sw_handle_check */
+
+/* `call` goes on, in the function with this frame, and a callback may run. SW_BUSY where too
+ * many are nested: a callback makes the call that it is called by. */
+SW_MUST_USE sw_status sw_call_begin(sw_call *call, const void *frame);
+/* `call` has ended. Returns the status of its callback: `status`, or SW_INVALID where that is
+ * no sw_status. A failure without a reason gets one. */
+sw_status sw_call_end(sw_call *call, sw_status status);
+/* A status as a callback gave it. said: sw_error_count() before it was called. */
+sw_status sw_call_status(sw_status status, uint64_t said, const char *who);
+/* A function with this frame is called: calls on this thread with frames that are gone were
+ * left by longjmp, or by an exception, out of a step function. All that they own is given back.
+ */
+void sw_call_unwound(const void *frame);
+
+/* Whether `name` may use the object, which messages call `what`, for more than a look; whether
+ * it may destroy it, which all calls that use or keep it forbid. Calls of other threads are not
+ * asked. */
+sw_status sw_call_may_use(const void *object, const char *what, const char *name);
+sw_status sw_call_may_end(const void *object, const char *what, const char *name);
+
+/* ---- handle ------------------------------------------------------------------------------ */
+
 /* Objects that callers hold pointers to, and may use by mistake after they are destroyed.
  *
  * Each begins with a sw_handle. The memory of a destroyed object is not freed. It is
@@ -7,11 +77,6 @@
  * as long as the most objects that lived at once. Counters of the heap say that they are
  * free. Builds for sanitizers give the memory back, and leave finding to them.
  * Thread-safe. */
-#ifndef SW_HANDLE_H
-#define SW_HANDLE_H
-
-#include "alloc/base/calls.h"
-#include "alloc/base/mem.h"
 
 #define SW_HANDLE_KEPT 64      /* the largest but profiles has some 10 KB */
 #define SW_HANDLE_KEPT_LARGE 4 /* profiles: 70 KB */
@@ -80,7 +145,7 @@ static inline sw_status sw_handle_look(const void *object, sw_handle_kind kind,
     return sw_handle_lives(object, kind) ? SW_OK : sw_handle_refuse(object, kind, call);
 }
 
-/* SW_OK where it lives, and no call that goes on uses it (calls.h). */
+/* SW_OK where it lives, and no call that goes on uses it (above). */
 sw_status sw_handle_check_calls(const void *object, sw_handle_kind kind, const char *call,
                                 const void *frame);
 SW_FRAME_CALLER static inline sw_status sw_handle_check(const void *object, sw_handle_kind kind,
@@ -97,5 +162,30 @@ SW_FRAME_CALLER static inline sw_status sw_handle_check(const void *object, sw_h
 /* Of an object that is not NULL. frame: of the destroy function, SW_FRAME. */
 sw_status sw_handle_may_end(const void *object, sw_handle_kind kind, const char *call,
                             const void *frame);
+
+/* ---- fork -------------------------------------------------------------------------------- */
+
+/* A fork leaves of a process with threads the caller's thread alone, and every lock as it was.
+ * Objects with threads keep the number of the process that they were made in, and are not used
+ * in another; the library's own locks are free in the child. */
+
+/* How often this process was forked off: a number of its own for each process of a line. No
+ * system call. */
+uint32_t sw_fork_number(void);
+
+/* A lock that no other thread holds after a fork. On first use it joins a list. All locks
+ * of the list are taken before a fork, in the order of the list. Hold none while taking
+ * one. */
+typedef struct sw_fork_lock {
+    pthread_mutex_t mutex;
+    int listed; /* once */
+    struct sw_fork_lock *next;
+} sw_fork_lock;
+#define SW_FORK_LOCK                                                                           \
+    {                                                                                          \
+        PTHREAD_MUTEX_INITIALIZER, 0, NULL                                                     \
+    }
+void sw_fork_lock_take(sw_fork_lock *lock);
+void sw_fork_lock_give(sw_fork_lock *lock);
 
 #endif

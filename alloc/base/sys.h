@@ -53,7 +53,6 @@ SW_MUST_USE sw_status sw_file_own(sw_file *file, const char *path);
  * SW_BUSY and the file stays as it is. `empty`: truncate it after locking. A file that
  * cannot be locked, such as a pipe, is just opened. */
 SW_MUST_USE sw_status sw_file_take(sw_file **out, const char *path, bool empty);
-SW_MUST_USE sw_status sw_file_empty(sw_file *file);
 /* Remove the regular file at `path` unless it is locked, or locks are not known there. */
 void sw_file_sweep(const char *path);
 /* Always closes; the status says whether the data reached the system. NULL is fine. */
@@ -174,5 +173,18 @@ uint64_t sw_random(void);
 /* CLOCK_MONOTONIC in nanoseconds; never less than an answer before, whatever the system says.
  */
 uint64_t sw_clock_ns(void);
+
+/* ---- wait -------------------------------------------------------------------------------- */
+
+/* Waiting for a FIFO, pipe, socket or terminal, so that sw_interrupt_set()'s answer ends
+ * it. The function is called before each slice of the wait, so a request that comes
+ * between that call and the system call is not lost. */
+
+/* Wait until `fd` has something to read or its other end is closed, or until it takes
+ * something. False: interrupted, and nothing moved for a second since. */
+bool swi_wait_input(int fd);
+bool swi_wait_output(int fd);
+/* Sleep for a slice; false: interrupted for a second. *slices is 0 before the first call. */
+bool swi_wait_slice(unsigned *slices);
 
 #endif

@@ -4,10 +4,9 @@
  *
  * One attempt keeps what is placed sorted by offset and walks it once for each new buffer:
  * quadratic, but the inner loop is a handful of instructions. */
-#include "alloc/placement/placement_greedy.h"
+#include "alloc/placement/placement_internal.h"
 #include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
-#include "alloc/placement/placement_align.h"
 #include "alloc/base/size.h"
 #include <stdbool.h>
 #include <string.h>
@@ -61,8 +60,12 @@ static uint64_t key_of(const sw_placement_item *item, int order)
     }
 }
 
-static void merge_sort(work *w)
+static void sort_by(work *w, int order)
 {
+    for (size_t i = 0; i < w->n; i++) {
+        w->order[i] = (uint32_t)(w->n - 1 - i);
+        w->key[i] = key_of(&w->items[i], order);
+    }
     uint32_t *from = w->order, *to = w->temp;
     for (size_t width = 1; width < w->n; width *= 2) {
         for (size_t start = 0; start < w->n; start += 2 * width) {
@@ -79,15 +82,6 @@ static void merge_sort(work *w)
     }
     if (from != w->order)
         memcpy(w->order, from, w->n * sizeof *from);
-}
-
-static void sort_by(work *w, int order)
-{
-    for (size_t i = 0; i < w->n; i++) {
-        w->order[i] = (uint32_t)(w->n - 1 - i);
-        w->key[i] = key_of(&w->items[i], order);
-    }
-    merge_sort(w);
 }
 
 /* ---- lower bound ------------------------------------------------------------------------- */
@@ -170,12 +164,6 @@ static size_t attempt(work *w, bool best_fit, size_t give_up)
     return height;
 }
 
-/* After the first attempt, which has a placement. */
-static bool stopped(const sw_placement_opts *opts)
-{
-    return opts != NULL && opts->stop != NULL && opts->stop(opts->context);
-}
-
 static void try_orders(work *w, const sw_placement_opts *opts, sw_placement_result *out)
 {
     out->height = SIZE_MAX;
@@ -190,7 +178,8 @@ static void try_orders(work *w, const sw_placement_opts *opts, sw_placement_resu
                 out->height = height;
                 memcpy(w->best, w->offset, w->n * sizeof *w->best);
             }
-            if (stopped(opts))
+            /* After the first attempt, which has a placement. */
+            if (opts != NULL && opts->stop != NULL && opts->stop(opts->context))
                 return;
         }
     }

@@ -18,12 +18,9 @@
  * Time is counted in sections that hold a maximal set of live buffers. One heap block, one
  * thread; nothing here rounds differently from machine to machine. */
 #include "alloc/base/assert.h"
-#include "alloc/placement/placement_large.h"
+#include "alloc/placement/placement_internal.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
-#include "alloc/placement/placement_align.h"
-#include "alloc/placement/placement_pressure.h"
-#include "alloc/placement/placement_sweep.h"
 #include <string.h>
 
 enum { LEAF = 8, NONE = UINT32_MAX };
@@ -181,24 +178,6 @@ static uint64_t spread(uint32_t x)
     return (v | v << 1) & 0x5555555555555555;
 }
 
-/* Points in Z order: 26 bits of each coordinate stay exact in a double, and more would only
- * change how near neighbours lie. */
-static void order_points(work *w)
-{
-    int drop = 0;
-    while (w->n_sections >> drop >= 1u << 26)
-        drop++;
-    for (uint32_t i = 0; i < w->n; i++)
-        w->key[i] = (double)(spread(w->lo[i] >> drop) << 1 | spread((w->hi[i] - 1) >> drop));
-    identity(w, w->by_rank);
-    sort_by_key(w, w->by_rank, false);
-    for (uint32_t k = 0; k < w->n; k++) {
-        const uint32_t i = w->by_rank[k];
-        w->points[k] = (point){w->lo[i], w->hi[i], 0};
-        w->place_of[i] = k;
-    }
-}
-
 static uint32_t lesser(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
@@ -233,24 +212,6 @@ static void fill_box(work *w, uint32_t k)
     w->boxes[k] = (box){lesser(a->lo_min, b->lo_min), larger(a->lo_max, b->lo_max),
                         lesser(a->hi_min, b->hi_min), larger(a->hi_max, b->hi_max),
                         larger(a->best, b->best)};
-}
-
-static void fill_tree(work *w)
-{
-    for (uint32_t block = 0; block < w->n_leaves; block++)
-        fill_leaf(w, block);
-    for (uint32_t k = w->n_leaves - 1; k > 0; k--)
-        fill_box(w, k);
-}
-
-static void take_out(work *w, uint32_t buffer)
-{
-    const uint32_t k = w->place_of[buffer];
-    SW_ASSERT(w->points[k].rank > 0); /* it waits to be placed */
-    w->points[k].rank = 0;
-    fill_leaf(w, k / LEAF);
-    for (uint32_t up = (w->n_leaves + k / LEAF) / 2; up > 0; up /= 2)
-        fill_box(w, up);
 }
 
 static void ask(const work *w, uint32_t k, query *q)
@@ -364,20 +325,6 @@ typedef enum { ANY, PRESSED, CORNER } choice;
 /* ---- one run -------------------------------------------------------------------------------
  */
 
-static void start_run(work *w)
-{
-    for (uint32_t r = 0; r < w->n; r++)
-        w->points[w->place_of[w->by_rank[r]]].rank = r + 1;
-    fill_tree(w);
-    swi_pressure_fill(&w->pressure, w->load, w->n_sections);
-    memset(w->offset, 0xff, w->n * sizeof *w->offset); /* none has one */
-    w->floor[0] = 0;
-    w->next[0] = w->n_sections;
-    w->prev[0] = NONE;
-    w->heap[0] = w->heap_at[0] = 0;
-    w->n_niches = 1;
-}
-
 /* The buffer for the niche, or NONE. */
 static uint32_t choose(const work *w, uint32_t niche, choice first)
 {
@@ -429,7 +376,12 @@ static bool put(work *w, uint32_t niche, uint32_t buffer)
     const uint32_t lo = w->lo[buffer], hi = w->hi[buffer];
     SW_ASSERT(w->offset[buffer] == SIZE_MAX && lo >= niche && hi <= w->next[niche]);
     w->offset[buffer] = floor;
-    take_out(w, buffer);
+    const uint32_t k = w->place_of[buffer];
+    SW_ASSERT(w->points[k].rank > 0); /* it waits to be placed */
+    w->points[k].rank = 0;
+    fill_leaf(w, k / LEAF);
+    for (uint32_t up = (w->n_leaves + k / LEAF) / 2; up > 0; up /= 2)
+        fill_box(w, up);
     if (hi < w->next[niche])
         split_niche(w, niche, hi);
     if (lo > niche)
@@ -450,7 +402,19 @@ static bool enough(work *w)
 /* True: all are placed under the limit. */
 static bool run(work *w, choice first)
 {
-    start_run(w);
+    for (uint32_t r = 0; r < w->n; r++)
+        w->points[w->place_of[w->by_rank[r]]].rank = r + 1;
+    for (uint32_t block = 0; block < w->n_leaves; block++)
+        fill_leaf(w, block);
+    for (uint32_t k = w->n_leaves - 1; k > 0; k--)
+        fill_box(w, k);
+    swi_pressure_fill(&w->pressure, w->load, w->n_sections);
+    memset(w->offset, 0xff, w->n * sizeof *w->offset); /* none has one */
+    w->floor[0] = 0;
+    w->next[0] = w->n_sections;
+    w->prev[0] = NONE;
+    w->heap[0] = w->heap_at[0] = 0;
+    w->n_niches = 1;
     for (uint32_t left = w->n; left > 0;) {
         const uint32_t niche = w->heap[0];
         const uint32_t buffer = choose(w, niche, first);
@@ -488,16 +452,6 @@ static const style styles[] = {
 
 enum { N_STYLES = sizeof styles / sizeof *styles };
 
-static void weigh_by_load(work *w, int doublings, size_t peak)
-{
-    for (uint32_t s = 0; s < w->n_sections; s++) {
-        double x = (double)w->load[s] / (double)peak;
-        for (int d = 0; d < doublings; d++)
-            x *= x;
-        w->weight[s] = x > 1e-6 ? (float)x : 1e-6f; /* never nothing: lifetimes still count */
-    }
-}
-
 static void rank(work *w, const style *how)
 {
     w->sum[0] = 0;
@@ -526,36 +480,6 @@ static void learn(work *w, uint32_t last_from, uint32_t last_to, float *grow)
 /* ---- all runs ------------------------------------------------------------------------------
  */
 
-static void keep(work *w)
-{
-    SW_ASSERT(w->pressure.node[1] < w->limit);
-    w->limit = w->pressure.node[1];
-    memcpy(w->best, w->offset, w->n * sizeof *w->best);
-    memcpy(w->best_weight, w->weight, w->n_sections * sizeof *w->weight);
-}
-
-/* Buffers that have no place yet go on top of the rest, quickly. */
-static void finish(work *w, sw_placement_result *out)
-{
-    const swi_sweep sweep = {.items = w->items,
-                             .lo = w->lo,
-                             .hi = w->hi,
-                             .n = w->n,
-                             .n_sections = w->n_sections,
-                             .first_birth = w->heap,
-                             .first_death = w->heap_at,
-                             .next_birth = w->by_rank,
-                             .next_death = w->by_bytes,
-                             .next_free = w->temp,
-                             .block = w->spare};
-    if (out->n_orders == 0) /* the run did not begin */
-        memset(w->offset, 0xff, w->n * sizeof *w->offset);
-    w->limit = swi_placement_sweep(&sweep, w->offset);
-    memcpy(w->best, w->offset, w->n * sizeof *w->best);
-    out->method = out->n_orders > 0 ? "niches and a sweep" : "a sweep";
-    out->hurried = true;
-}
-
 /* The styles in turn, then the best of them again and again with learnt weights. */
 static int try_all(work *w, size_t peak, size_t target)
 {
@@ -565,16 +489,25 @@ static int try_all(work *w, size_t peak, size_t target)
     float grow = 1.3f;
     do {
         const style *now = n_runs < N_STYLES ? &styles[n_runs] : &how;
-        if (n_runs < N_STYLES)
-            weigh_by_load(w, now->doublings, peak);
-        else if (n_runs == N_STYLES)
+        if (n_runs < N_STYLES) {
+            for (uint32_t s = 0; s < w->n_sections; s++) {
+                double x = (double)w->load[s] / (double)peak;
+                for (int d = 0; d < now->doublings; d++)
+                    x *= x;
+                w->weight[s] =
+                    x > 1e-6 ? (float)x : 1e-6f; /* never nothing: lifetimes still count */
+            }
+        } else if (n_runs == N_STYLES)
             memcpy(w->weight, w->best_weight, w->n_sections * sizeof *w->weight);
         rank(w, now);
         if (w->stopped)
             break;
         n_runs++;
         if (run(w, now->first)) {
-            keep(w);
+            SW_ASSERT(w->pressure.node[1] < w->limit);
+            w->limit = w->pressure.node[1];
+            memcpy(w->best, w->offset, w->n * sizeof *w->best);
+            memcpy(w->best_weight, w->weight, w->n_sections * sizeof *w->weight);
             how = *now;
         } else if (n_runs > N_STYLES) {
             learn(w, last_from, last_to, &grow);
@@ -650,15 +583,6 @@ static uint64_t usual_effort(uint64_t n)
     return small < middle ? small : large > middle ? large : middle;
 }
 
-static void order_bytes(work *w)
-{
-    for (uint32_t i = 0; i < w->n; i++) {
-        w->key[i] = (double)w->items[i].bytes;
-        w->by_bytes[i] = w->n - 1 - i; /* of equal ones the first is the higher */
-    }
-    sort_by_key(w, w->by_bytes, false);
-}
-
 /* The buffers' block is there; take that of the sections, solve, and write the result. */
 static sw_status solve(work *w, sw_placement_item *items, size_t lower_bound,
                        sw_placement_result *out)
@@ -669,15 +593,50 @@ static sw_status solve(work *w, sw_placement_item *items, size_t lower_bound,
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));
     cut_sections(w, block);
     const size_t peak = find_loads(w);
-    order_points(w);
-    order_bytes(w);
+    /* Points in Z order: 26 bits of each coordinate stay exact in a double, and more would only
+     * change how near neighbours lie. */
+    int drop = 0;
+    while (w->n_sections >> drop >= 1u << 26)
+        drop++;
+    for (uint32_t i = 0; i < w->n; i++)
+        w->key[i] = (double)(spread(w->lo[i] >> drop) << 1 | spread((w->hi[i] - 1) >> drop));
+    identity(w, w->by_rank);
+    sort_by_key(w, w->by_rank, false);
+    for (uint32_t k = 0; k < w->n; k++) {
+        const uint32_t i = w->by_rank[k];
+        w->points[k] = (point){w->lo[i], w->hi[i], 0};
+        w->place_of[i] = k;
+    }
+    for (uint32_t i = 0; i < w->n; i++) {
+        w->key[i] = (double)w->items[i].bytes;
+        w->by_bytes[i] = w->n - 1 - i; /* of equal ones the first is the higher */
+    }
+    sort_by_key(w, w->by_bytes, false);
     const size_t bound = lower_bound > peak ? lower_bound : peak;
     const size_t capacity = w->opts != NULL ? w->opts->capacity : 0;
     sw_placement_result result = {.lower_bound = peak, .proved = bound, .method = "niches"};
     if (!asked_to_stop(w))
         result.n_orders = try_all(w, peak, capacity > bound ? capacity : bound);
-    if (w->limit == SIZE_MAX)
-        finish(w, &result);
+    if (w->limit == SIZE_MAX) {
+        /* Buffers that have no place yet go on top of the rest, quickly. */
+        const swi_sweep sweep = {.items = w->items,
+                                 .lo = w->lo,
+                                 .hi = w->hi,
+                                 .n = w->n,
+                                 .n_sections = w->n_sections,
+                                 .first_birth = w->heap,
+                                 .first_death = w->heap_at,
+                                 .next_birth = w->by_rank,
+                                 .next_death = w->by_bytes,
+                                 .next_free = w->temp,
+                                 .block = w->spare};
+        if (result.n_orders == 0) /* the run did not begin */
+            memset(w->offset, 0xff, w->n * sizeof *w->offset);
+        w->limit = swi_placement_sweep(&sweep, w->offset);
+        memcpy(w->best, w->offset, w->n * sizeof *w->best);
+        result.method = result.n_orders > 0 ? "niches and a sweep" : "a sweep";
+        result.hurried = true;
+    }
     result.height = w->limit;
     result.nodes = w->nodes;
     result.end = sw_placement_end_of(&result, capacity);

@@ -22,11 +22,302 @@
  * it (credit; Beldiceanu et al. 1997): the wrong one is often far down, and else a dive would
  * go round in its last few decisions. Searches are cut short and begin again (Luby et al. 1993)
  * with another order and some noise; failures and hopeless states are remembered. How orders,
- * noise, lengths and shares are set is the strategy; placement_race.c runs several. */
+ * noise, lengths and shares are set is the strategy; placement.c runs several. */
 #include "alloc/base/assert.h"
-#include "alloc/placement/placement_search_internal.h"
-#include "alloc/placement/placement_align.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/size.h"
+#include "alloc/placement/placement_internal.h"
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- placement search bounds ------------------------------------------------------------- */
+
+/* The state of a search: bounds of what is not placed, changes and taking them back, and what
+ * follows from the bounds. See placement_search.c. */
+
+#define LOOKS 2 /* at each section on average, after one decision */
+
+/* ---- changes, and taking them back ------------------------------------------------------- */
+
+static void search_soil(swi_search *s, uint32_t section)
+{
+    if (s->dirty[section])
+        return;
+    s->dirty[section] = true;
+    s->queue[s->n_queue++] = section;
+}
+
+static void note(swi_search *s, uint32_t i, uint64_t old)
+{
+    if (s->n_trail == s->cap_trail) {
+        void *p = s->trail;
+        const size_t bytes = s->cap_trail * sizeof *s->trail;
+        const sw_status status = sw_heap_resize(&p, SW_HEAP_PROGRAMS, bytes, 2 * bytes);
+        if (status != SW_OK) {
+            s->status = status;
+            s->cut = true;
+            return;
+        }
+        s->trail = p;
+        s->cap_trail *= 2;
+    }
+    s->trail[s->n_trail++] = (swi_undo){i, old};
+}
+
+static void search_raise_bound(swi_search *s, uint32_t i, uint64_t to)
+{
+    SW_ASSERT(i < s->n && !s->placed[i]);
+    if (s->low[i] >= to)
+        return;
+    to = swi_align_up(to, s->align[i]);
+    note(s, i, s->low[i]);
+    if (s->status != SW_OK)
+        return;
+    s->low[i] = to;
+    for (uint32_t k = s->first[i]; k < s->end[i]; k++)
+        search_soil(s, k);
+}
+
+/* The unplaced buffers of a section are the first of its list, and what was placed last stands
+ * right after them: so taking back brings it in again by itself. */
+static void leave(swi_search *s, uint32_t section, uint32_t i)
+{
+    uint32_t *list = s->list + s->list_at[section];
+    const uint32_t last = --s->n_left[section];
+    uint32_t k = 0;
+    while (list[k] != i)
+        k++;
+    SW_ASSERT(k <= last && s->rest[section] >= s->bytes[i]);
+    for (; k < last; k++)
+        list[k] = list[k + 1];
+    list[last] = i;
+    s->rest[section] -= s->bytes[i];
+    search_soil(s, section);
+}
+
+static void search_place(swi_search *s, uint32_t i)
+{
+    SW_ASSERT(!s->placed[i] && s->low[i] + s->bytes[i] <= s->roof);
+    note(s, i, SWI_IS_PLACED);
+    if (s->status != SW_OK)
+        return;
+    s->placed[i] = true;
+    s->offset[i] = s->low[i];
+    const uint64_t end = s->low[i] + s->bytes[i];
+    for (uint32_t k = s->first[i]; k < s->end[i]; k++)
+        leave(s, k, i);
+    for (uint32_t k = s->first[i]; k < s->end[i]; k++)
+        for (uint32_t m = 0; m < s->n_left[k]; m++)
+            search_raise_bound(s, s->list[s->list_at[k] + m], end);
+}
+
+static uint64_t least_bound(const swi_search *s, uint32_t section)
+{
+    uint64_t least = UINT64_MAX;
+    const uint32_t *list = s->list + s->list_at[section];
+    for (uint32_t k = 0; k < s->n_left[section]; k++)
+        least = s->low[list[k]] < least ? s->low[list[k]] : least;
+    return least;
+}
+
+/* The state of a search. Changes are on the trail, and their sections wait to be looked at. */
+static void search_take_back(swi_search *s, size_t mark)
+{
+    SW_ASSERT(mark <= s->n_trail);
+    while (s->n_trail > mark) {
+        const swi_undo *u = &s->trail[--s->n_trail];
+        const uint32_t i = u->buffer;
+        SW_ASSERT(s->placed[i] == (u->old == SWI_IS_PLACED));
+        for (uint32_t k = s->first[i]; k < s->end[i]; k++) {
+            if (u->old == SWI_IS_PLACED) {
+                s->n_left[k]++;
+                s->rest[k] += s->bytes[i];
+            }
+            search_soil(s, k);
+        }
+        if (u->old == SWI_IS_PLACED)
+            s->placed[i] = false;
+        else
+            s->low[i] = u->old;
+    }
+    while (s->n_queue > 0) {
+        const uint32_t section = s->queue[--s->n_queue];
+        s->dirty[section] = false;
+        s->floor[section] = least_bound(s, section);
+    }
+}
+
+/* ---- propagation ------------------------------------------------------------------------- */
+
+/* The least and the greatest bound of what is not placed. */
+static uint64_t span_of_bounds(const swi_search *s, uint32_t section, uint64_t *highest)
+{
+    uint64_t least = UINT64_MAX;
+    const uint32_t *list = s->list + s->list_at[section];
+    *highest = 0;
+    for (uint32_t k = 0; k < s->n_left[section]; k++) {
+        const uint64_t low = s->low[list[k]];
+        least = low < least ? low : least;
+        *highest = low > *highest ? low : *highest;
+    }
+    return least;
+}
+
+/* The unplaced buffers of a section, latest end first: their list is nearly so from the last
+ * time, and becomes so. */
+static uint32_t gather(const swi_search *s, uint32_t section)
+{
+    uint32_t *list = s->list + s->list_at[section];
+    const uint32_t n = s->n_left[section];
+    for (uint32_t k = 0; k < n; k++) {
+        const uint32_t i = list[k];
+        const uint64_t end = s->low[i] + s->bytes[i];
+        uint32_t to = k;
+        for (; to > 0 && s->ends[to - 1] < end; to--) {
+            list[to] = list[to - 1];
+            s->ends[to] = s->ends[to - 1];
+        }
+        list[to] = i;
+        s->ends[to] = end;
+    }
+    memcpy(s->gathered, list, n * sizeof *list);
+    return n;
+}
+
+/* Raise the bound; false: then the buffer is not under the roof. */
+static bool lift(swi_search *s, uint32_t i, uint64_t to)
+{
+    search_raise_bound(s, i, to);
+    return s->low[i] + s->bytes[i] <= s->roof;
+}
+
+/* How many of the gathered end above the height. */
+static uint32_t ending_above(const swi_search *s, uint32_t n, uint64_t height)
+{
+    uint32_t from = 0, to = n;
+    while (from < to) {
+        const uint32_t middle = (from + to) / 2;
+        if (s->ends[middle] > height)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from;
+}
+
+/* The k-th of the gathered cannot be lowest. Where it and all that end at or after some height
+ * have no room above its bound, it is not below all of these either: it lies on one of them,
+ * that is at this height or above. `to` is the least end of those who can be lowest. */
+static bool lift_above(swi_search *s, uint32_t n, uint32_t k, uint64_t to)
+{
+    const uint32_t j = s->gathered[k];
+    const uint64_t low = s->low[j], start = to > low ? to : low;
+    if (low + s->bytes[j] > s->roof)
+        return false;
+    if (s->how->strong) {
+        const uint32_t above = ending_above(s, n, start);
+        uint64_t room = s->roof - low;
+        if (s->sums[above] + (k < above ? 0 : s->bytes[j]) > room) {
+            uint32_t x = 0;
+            room -= s->bytes[j];
+            while (s->sums[x + 1] - (k <= x ? s->bytes[j] : 0) <= room)
+                x++;
+            to = s->ends[x];
+        }
+    }
+    return lift(s, j, to);
+}
+
+/* One buffer is the lowest: it leaves the gathered, and all others start at its end. */
+static bool peel(swi_search *s, uint32_t *n, uint32_t one, uint64_t end)
+{
+    uint32_t *g = s->gathered;
+    for (uint32_t k = one; k + 1 < *n; k++)
+        g[k] = g[k + 1];
+    --*n;
+    for (uint32_t k = 0; k < *n; k++) {
+        if (!lift(s, g[k], end))
+            return false;
+        const uint32_t i = g[k]; /* the order by ends again */
+        const uint64_t now = s->low[i] + s->bytes[i];
+        uint32_t to = k;
+        for (; to > 0 && s->ends[to - 1] < now; to--) {
+            g[to] = g[to - 1];
+            s->ends[to] = s->ends[to - 1];
+        }
+        g[to] = i;
+        s->ends[to] = now;
+    }
+    return true;
+}
+
+/* The unplaced buffers of a section: the lowest must be one whose bound leaves enough
+ * bytes for all others above it. If only one buffer can be the lowest, it is, and the rest
+ * is examined in the same way. False: no buffer can be the lowest. */
+static bool tighten(swi_search *s, uint32_t section)
+{
+    uint64_t highest, rest = s->rest[section];
+    s->floor[section] = span_of_bounds(s, section, &highest);
+    if (rest > s->roof || s->floor[section] > s->roof - rest)
+        return false;
+    if (highest <= s->roof - rest)
+        return true; /* any can be */
+    uint32_t n = gather(s, section);
+    while (n > 0) {
+        uint32_t able = 0, one = 0;
+        uint64_t least_end = UINT64_MAX;
+        for (uint32_t k = 0; k < n; k++) {
+            if (s->low[s->gathered[k]] > s->roof - rest)
+                continue;
+            able++;
+            one = k;
+            least_end = s->ends[k] < least_end ? s->ends[k] : least_end;
+        }
+        if (able == 0)
+            return false;
+        if (able > 1) {
+            /* Several can be the lowest, and all others start at the least end of these or
+             * above. */
+            const uint64_t latest = s->roof - rest;
+            s->sums[0] = 0;
+            for (uint32_t j = 0; j < n; j++)
+                s->sums[j + 1] = s->sums[j] + s->bytes[s->gathered[j]];
+            for (uint32_t j = 0; j < n; j++)
+                if (s->low[s->gathered[j]] > latest && !lift_above(s, n, j, least_end))
+                    return false;
+            return true;
+        }
+        rest -= s->bytes[s->gathered[one]];
+        if (!peel(s, &n, one, least_end))
+            return false;
+    }
+    return true;
+}
+
+/* Bounds may creep up by little steps, each a reason for the next: who has looked at the
+ * sections that often knows them well enough. The floors of those that wait are still brought
+ * up to date. */
+static bool search_propagate(swi_search *s)
+{
+    bool good = true;
+    uint32_t left = LOOKS * s->n_sections;
+    while (s->n_queue > 0) {
+        const uint32_t section = s->queue[--s->n_queue];
+        s->dirty[section] = false;
+        if (s->n_left[section] == 0)
+            s->floor[section] = UINT64_MAX;
+        else if (left == 0)
+            s->floor[section] = least_bound(s, section);
+        else if (good) {
+            good = tighten(s, section);
+            left--;
+        }
+    }
+    return good && !s->cut;
+}
+
+/* ---- placement search -------------------------------------------------------------------- */
 
 #define WORK_OF_NODE 20000 /* steps: some nodes of most problems */
 #define LEAST_CREDIT 10    /* nodes */
@@ -183,17 +474,6 @@ static uint64_t state_of(const swi_search *s, uint32_t from, uint32_t to)
     return hash | 1;
 }
 
-/* The end of the piece that begins at `from`: no unplaced buffer crosses it. */
-static uint32_t piece_end(const swi_search *s, uint32_t from, uint32_t to)
-{
-    uint32_t reach = from + 1;
-    for (uint32_t k = from; k < reach && k < to; k++)
-        for (uint32_t m = s->start_at[k]; m < s->start_at[k + 1]; m++)
-            if (!s->placed[s->starter[m]] && s->end[s->starter[m]] > reach)
-                reach = s->end[s->starter[m]];
-    return reach < to ? reach : to;
-}
-
 /* ---- one attempt ------------------------------------------------------------------------- */
 
 /* Of the pieces of [from, to) that hold unplaced buffers the one with the fewest: what is
@@ -204,7 +484,13 @@ static bool smallest_piece(const swi_search *s, const swi_decision *in, uint32_t
     uint32_t least = UINT32_MAX;
     for (uint32_t l = in->from, r; l < in->to; l = r) {
         uint32_t n = 0;
-        r = piece_end(s, l, in->to);
+        /* The end of the piece that begins at `from`: no unplaced buffer crosses it. */
+        uint32_t reach = l + 1;
+        for (uint32_t k = l; k < reach && k < in->to; k++)
+            for (uint32_t m = s->start_at[k]; m < s->start_at[k + 1]; m++)
+                if (!s->placed[s->starter[m]] && s->end[s->starter[m]] > reach)
+                    reach = s->end[s->starter[m]];
+        r = reach < in->to ? reach : in->to;
         for (uint32_t k = l; k < r; k++)
             n += s->n_left[k];
         if (n > 0 && n < least) {
@@ -257,12 +543,12 @@ static bool decide(swi_search *s, uint32_t section, const uint32_t *choices, uin
                    uint32_t k)
 {
     if (k < n) {
-        swi_search_place(s, choices[k]);
+        search_place(s, choices[k]);
         return true;
     }
     const uint64_t next = next_floor(s, section);
     for (uint32_t m = 0; m < s->n_left[section] && next != 0; m++)
-        swi_search_raise_bound(s, s->list[s->list_at[section] + m], next);
+        search_raise_bound(s, s->list[s->list_at[section] + m], next);
     return next != 0;
 }
 
@@ -285,9 +571,9 @@ static bool next_choice(swi_search *s)
     const uint32_t *choices = s->choice + s->n_choice - d->n;
     while (d->next <= d->n && !s->cut && !(d->n > 1 && d->next > 0 && s->nodes > d->until)) {
         count_node(s);
-        if (decide(s, d->section, choices, d->n, d->next++) && swi_search_propagate(s))
+        if (decide(s, d->section, choices, d->n, d->next++) && search_propagate(s))
             return true;
-        swi_search_take_back(s, d->mark);
+        search_take_back(s, d->mark);
     }
     d->skipped = d->skipped || d->next <= d->n;
     if (!d->skipped) {
@@ -347,7 +633,7 @@ static bool attempt(swi_search *s)
         }
         bool open = open_piece(s, from, to) && next_choice(s);
         while (!open && s->depth > 1) {
-            swi_search_take_back(s, s->stack[s->depth - 1].mark);
+            search_take_back(s, s->stack[s->depth - 1].mark);
             open = next_choice(s);
         }
         if (!open)
@@ -383,8 +669,8 @@ void swi_search_run(swi_search *s, uint64_t most)
         s->depth = 1;
         s->stack[0] = (swi_decision){.to = s->n_sections, .until = s->limit};
         for (uint32_t k = 0; k < s->n_sections; k++)
-            swi_search_soil(s, k);
-        const bool found = swi_search_propagate(s) && attempt(s);
+            search_soil(s, k);
+        const bool found = search_propagate(s) && attempt(s);
         s->total += s->nodes;
         s->nodes = 0;
         s->restarts = (s->restarts + 1) % (1u << 30);
@@ -392,7 +678,215 @@ void swi_search_run(swi_search *s, uint64_t most)
             s->outcome = found ? SW_SEARCH_FOUND : SW_SEARCH_PROVED_NONE;
             swi_race_ended(s);
         } else {
-            swi_search_take_back(s, 0);
+            search_take_back(s, 0);
         }
     }
+}
+
+/* ---- placement search build -------------------------------------------------------------- */
+
+/* A search is made from the buffers: time in sections, sizes in units of what divides them all.
+ * See placement_search.c. */
+
+#define FIRST_TRAIL 1024 /* entries; it grows */
+
+typedef struct {
+    uint32_t time, buffer, start;
+} event;
+
+/* Ends before starts. */
+static int by_time(const void *a, const void *b)
+{
+    const event *x = a, *y = b;
+    if (x->time != y->time)
+        return x->time < y->time ? -1 : 1;
+    if (x->start != y->start)
+        return x->start < y->start ? -1 : 1;
+    return x->buffer < y->buffer ? -1 : x->buffer > y->buffer;
+}
+
+static sw_status time_to_sections(swi_search *s, const sw_placement_item *items)
+{
+    void *block;
+    const size_t bytes = 2 * (size_t)s->n * sizeof(event);
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));
+    /* A section ends where a buffer ends and one has started since the last such place. */
+    event *events = block;
+    bool started = false;
+    for (uint32_t i = 0; i < s->n; i++) {
+        events[2 * i] = (event){items[i].lower, i, 1};
+        events[2 * i + 1] = (event){items[i].upper, i, 0};
+    }
+    qsort(events, 2 * (size_t)s->n, sizeof *events, by_time);
+    s->n_sections = s->n_list = 0;
+    for (uint32_t k = 0; k < 2 * s->n; k++) {
+        const uint32_t i = events[k].buffer;
+        if (events[k].start != 0) {
+            s->first[i] = s->n_sections;
+            started = true;
+            continue;
+        }
+        s->n_sections += started;
+        started = false;
+        s->end[i] = s->n_sections;
+        s->n_list += s->end[i] - s->first[i];
+    }
+    sw_heap_free(block, SW_HEAP_PROGRAMS, bytes);
+    return SW_OK;
+}
+
+/* Whether i and j, of which one lies directly on the other, can change places. */
+static bool exchangeable(const swi_search *s, uint32_t i, uint32_t j)
+{
+    const uint64_t align = s->align[i];
+    return align == s->align[j] &&
+           (align == 0 || (s->bytes[i] % align == 0 && s->bytes[j] % align == 0));
+}
+
+static void find_twins(swi_search *s)
+{
+    for (uint32_t i = 0; i < s->n; i++) {
+        s->twin[i] = SWI_NONE;
+        s->alike[i] = i;
+        for (uint32_t k = s->list_at[s->first[i]]; s->list[k] < i; k++) {
+            const uint32_t j = s->list[k];
+            if (s->first[j] != s->first[i] || s->end[j] != s->end[i])
+                continue;
+            if (s->alike[i] == i && exchangeable(s, i, j)) {
+                s->alike[i] = s->alike[j];
+                s->alike[j] = i;
+            }
+            if (s->bytes[j] == s->bytes[i] && s->align[j] == s->align[i])
+                s->twin[i] = j;
+        }
+    }
+}
+
+static void fill_starters(swi_search *s)
+{
+    for (uint32_t i = 0; i < s->n; i++)
+        s->start_at[s->first[i] + 1]++;
+    for (uint32_t k = 0; k < s->n_sections; k++)
+        s->start_at[k + 1] += s->start_at[k];
+    for (uint32_t i = s->n; i-- > 0;) /* each count goes down to where its section starts */
+        s->starter[--s->start_at[s->first[i] + 1]] = i;
+    for (uint32_t k = 0; k < s->n_sections; k++)
+        s->start_at[k] = s->start_at[k + 1];
+    s->start_at[s->n_sections] = s->n;
+}
+
+/* Large alignments first. */
+static size_t lay_out(swi_search *s, unsigned char *base)
+{
+    const size_t n = s->n, m = n + 1; /* each section ends with a buffer */
+    size_t at = 0;
+#define PART(field, count)                                                                     \
+    do {                                                                                       \
+        const size_t from = sw_size_part(&at, (count) * sizeof *s->field);                     \
+        s->field = base != NULL ? (void *)(base + from) : NULL;                                \
+    } while (0)
+    PART(bytes, n);
+    PART(low, n);
+    PART(offset, n);
+    PART(align, n);
+    PART(name, n);
+    PART(first, n);
+    PART(end, n);
+    PART(twin, n);
+    PART(alike, n);
+    PART(starter, n);
+    PART(placed, n);
+    PART(gathered, n);
+    PART(ends, n);
+    PART(sums, n + 1);
+    PART(rest, m);
+    PART(floor, m);
+    PART(list_at, m + 1);
+    PART(start_at, m + 1);
+    PART(n_left, m);
+    PART(failed, m);
+    PART(queue, m);
+    PART(dirty, m);
+    PART(choice, s->cap_choice);
+    PART(value, s->cap_choice);
+    PART(stack, s->cap_stack);
+    PART(table, (size_t)1 << SWI_TABLE_BITS);
+#undef PART
+    return at;
+}
+
+/* In units, of which all offsets are multiples. */
+static uint64_t align_of(const swi_search *s, uint64_t align)
+{
+    const uint64_t units = align > 1 ? align / sw_size_gcd(align, s->unit) : 1;
+    return units > 1 ? units : 0;
+}
+
+static void fill_buffers(swi_search *s, const sw_placement_item *items,
+                         const sw_placement_opts *opts)
+{
+    for (uint32_t i = 0; i < s->n; i++)
+        s->unit = sw_size_gcd(s->unit, items[i].bytes);
+    const uint64_t sizes = s->unit; /* who asks for a divisor of all sizes asks for nothing */
+    for (uint32_t i = 0; i < s->n; i++)
+        if (items[i].align > 1 && sizes % items[i].align != 0)
+            s->unit = sw_size_gcd(s->unit, items[i].align);
+    s->roof = opts->capacity / s->unit;
+    s->noise = swi_mix(opts->seed + 1);
+    for (uint32_t i = 0; i < s->n; i++) {
+        s->bytes[i] = items[i].bytes / s->unit;
+        s->align[i] = align_of(s, items[i].align);
+        s->name[i] = swi_mix(i + 1);
+    }
+}
+
+/* The lists of the sections have as many entries as buffers cover sections. */
+static sw_status take_lists(swi_search *s)
+{
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, (size_t)s->n_list * sizeof *s->list));
+    s->list = block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, FIRST_TRAIL * sizeof *s->trail));
+    s->trail = block;
+    s->cap_trail = FIRST_TRAIL;
+    for (uint32_t i = 0; i < s->n; i++)
+        for (uint32_t k = s->first[i]; k < s->end[i]; k++)
+            s->list_at[k + 1]++;
+    for (uint32_t k = 0; k < s->n_sections; k++)
+        s->list_at[k + 1] += s->list_at[k];
+    for (uint32_t i = 0; i < s->n; i++)
+        for (uint32_t k = s->first[i]; k < s->end[i]; k++) {
+            s->list[s->list_at[k] + s->n_left[k]++] = i;
+            s->rest[k] += s->bytes[i];
+        }
+    find_twins(s);
+    fill_starters(s);
+    return SW_OK;
+}
+
+sw_status swi_search_create(swi_search *s, const sw_placement_item *items, size_t n,
+                            const sw_placement_opts *opts)
+{
+    void *block;
+    *s = (swi_search){.n = (uint32_t)n,
+                      .cap_choice = 16 * n + 4096,
+                      .cap_stack = 2 * (uint32_t)n + 64,
+                      .outcome = SW_SEARCH_GAVE_UP};
+    s->block_bytes = lay_out(s, NULL);
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, s->block_bytes));
+    s->block = block;
+    (void)lay_out(s, block);
+    SW_TRY(time_to_sections(s, items));
+    fill_buffers(s, items, opts);
+    return take_lists(s);
+}
+
+void swi_search_destroy(swi_search *s)
+{
+    if (s->trail != NULL)
+        sw_heap_free(s->trail, SW_HEAP_PROGRAMS, s->cap_trail * sizeof *s->trail);
+    if (s->list != NULL)
+        sw_heap_free(s->list, SW_HEAP_PROGRAMS, (size_t)s->n_list * sizeof *s->list);
+    if (s->block != NULL)
+        sw_heap_free(s->block, SW_HEAP_PROGRAMS, s->block_bytes);
 }

@@ -11,7 +11,7 @@
 #ifndef SW_TFEVENTS_H
 #define SW_TFEVENTS_H
 
-#include "alloc/base/crc32.h"
+#include "alloc/base/gzip.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -1,11 +1,14 @@
 /* The JSON writer. Nothing here calls the heap but a growing buffer that is full. */
-#include "profiler/record/json.h"
 #include "alloc/base/assert.h"
+#include "profiler/record/json.h"
 #include "profiler/record/utf8.h"
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- json -------------------------------------------------------------------------------- */
 
 void sw_json_fixed(sw_json *j, char *buffer, size_t capacity,
                    sw_status (*drain)(void *context, const char *bytes, size_t n),
@@ -28,25 +31,21 @@ void sw_json_free(sw_json *j)
 
 /* ---- bytes ------------------------------------------------------------------------------- */
 
-static sw_status grow(sw_json *j, size_t wanted)
-{
-    SW_ASSERT(j->grows && j->used <= j->capacity && wanted > 0);
-    size_t capacity = j->capacity < 512 ? 512 : j->capacity;
-    while (capacity - j->used < wanted) {
-        if (capacity > SIZE_MAX / 2)
-            SW_FAIL(SW_NOMEM, "json: %zu bytes are too many", wanted);
-        capacity *= 2;
-    }
-    SW_TRY(sw_heap_resize(&j->bytes, j->heap, j->capacity, capacity));
-    j->capacity = capacity;
-    return SW_OK;
-}
-
 static sw_status reserve(sw_json *j, size_t wanted)
 {
     SW_ASSERT(j->status == SW_OK && j->used <= j->capacity);
-    if (j->grows)
-        return grow(j, wanted);
+    if (j->grows) {
+        SW_ASSERT(j->grows && j->used <= j->capacity && wanted > 0);
+        size_t capacity = j->capacity < 512 ? 512 : j->capacity;
+        while (capacity - j->used < wanted) {
+            if (capacity > SIZE_MAX / 2)
+                SW_FAIL(SW_NOMEM, "json: %zu bytes are too many", wanted);
+            capacity *= 2;
+        }
+        SW_TRY(sw_heap_resize(&j->bytes, j->heap, j->capacity, capacity));
+        j->capacity = capacity;
+        return SW_OK;
+    }
     if (j->drain == NULL)
         SW_FAIL(SW_NOMEM, "json: %zu bytes do not fit a buffer of %zu", j->used + wanted,
                 j->capacity);
@@ -464,4 +463,58 @@ void sw_json_open(sw_json *j, const char *key, char bracket)
 {
     sw_json_key(j, key);
     sw_json_begin(j, bracket);
+}
+
+/* ---- utf8 -------------------------------------------------------------------------------- */
+
+/* UTF-8. */
+
+size_t sw_utf8_sequence(const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    if (s[0] < 0x80)
+        return 1;
+    const size_t n = s[0] >= 0xc2 && s[0] <= 0xdf   ? 2
+                     : (s[0] & 0xf0) == 0xe0        ? 3
+                     : s[0] >= 0xf0 && s[0] <= 0xf4 ? 4
+                                                    : 0;
+    for (size_t i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
+        return 0;
+    return n;
+}
+
+/* C0, delete, and the C1 controls, which are two bytes in UTF-8. */
+bool sw_utf8_whole(const char *s)
+{
+    for (size_t n; *s != '\0'; s += n)
+        if ((n = sw_utf8_sequence(s)) == 0)
+            return false;
+    return true;
+}
+
+static bool is_control(const char *s, size_t n)
+{
+    const unsigned char c = (unsigned char)s[0];
+    return c < 0x20 || c == 0x7f || (n == 2 && c == 0xc2 && (unsigned char)s[1] < 0xa0);
+}
+
+void sw_utf8_clean(char *to, size_t bytes, const char *from)
+{
+    size_t used = 0;
+    while (*from != '\0') {
+        const size_t sequence = sw_utf8_sequence(from), n = sequence > 0 ? sequence : 1;
+        if (used + n + 1 > bytes)
+            break;
+        if (sequence == 0 || is_control(from, n))
+            memset(to + used, '?', n);
+        else
+            memcpy(to + used, from, n);
+        used += n;
+        from += n;
+    }
+    to[used] = '\0';
 }

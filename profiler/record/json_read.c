@@ -84,23 +84,6 @@ static sw_status keep(sw_json_text *s, uint32_t byte)
     return SW_OK;
 }
 
-static sw_status keep_code(sw_json_text *s, uint32_t code)
-{
-    if (code < 0x80)
-        return keep(s, code);
-    if (code < 0x800) {
-        SW_TRY(keep(s, 0xc0 | code >> 6));
-    } else if (code < 0x10000) {
-        SW_TRY(keep(s, 0xe0 | code >> 12));
-        SW_TRY(keep(s, 0x80 | (code >> 6 & 0x3f)));
-    } else {
-        SW_TRY(keep(s, 0xf0 | code >> 18));
-        SW_TRY(keep(s, 0x80 | (code >> 12 & 0x3f)));
-        SW_TRY(keep(s, 0x80 | (code >> 6 & 0x3f)));
-    }
-    return keep(s, 0x80 | (code & 0x3f));
-}
-
 static sw_status read_hex(sw_json_in *in, uint32_t *out)
 {
     *out = 0;
@@ -139,7 +122,19 @@ static sw_status read_code(sw_json_in *in, sw_json_text *s)
     }
     if (code == 0 && in->strict)
         return sw_json_bad(in, "a zero character in a string");
-    return keep_code(s, code);
+    if (code < 0x80)
+        return keep(s, code);
+    if (code < 0x800) {
+        SW_TRY(keep(s, 0xc0 | code >> 6));
+    } else if (code < 0x10000) {
+        SW_TRY(keep(s, 0xe0 | code >> 12));
+        SW_TRY(keep(s, 0x80 | (code >> 6 & 0x3f)));
+    } else {
+        SW_TRY(keep(s, 0xf0 | code >> 18));
+        SW_TRY(keep(s, 0x80 | (code >> 12 & 0x3f)));
+        SW_TRY(keep(s, 0x80 | (code >> 6 & 0x3f)));
+    }
+    return keep(s, 0x80 | (code & 0x3f));
 }
 
 static sw_status read_escape(sw_json_in *in, sw_json_text *s)

@@ -37,7 +37,6 @@ typedef struct {
 /* Is the domain somebody's? The first call lets a tool attach; any thread may make it. A tool
  * for memory alone may answer no here and yet take heaps. */
 bool sw_nvtx_attached(void);
-const void *sw_nvtx_register(const char *text);
 
 void sw_nvtx_begin(sw_nvtx_category category, const sw_nvtx_name *name, uint64_t bytes);
 void sw_nvtx_end(void);
@@ -45,16 +44,13 @@ void sw_nvtx_mark(sw_nvtx_category category, const sw_nvtx_name *name, uint64_t 
 
 /* A counter in bytes, for good; 0: the tool takes none. Both texts are copied by the tool. */
 uint64_t sw_nvtx_counter(const char *name, const char *about);
-void sw_nvtx_sample(uint64_t counter, uint64_t bytes);
 
 /* A range of addresses of which only what lies in a region may be touched; NULL: the tool takes
  * none. Names of memory are at most SW_NVTX_MEMORY_NAME printable ASCII characters, which is
  * what compute-sanitizer shows. */
 #define SW_NVTX_MEMORY_NAME 49
 void *sw_nvtx_heap(const char *name, const void *base, size_t bytes);
-void sw_nvtx_heap_reset(void *heap); /* all its regions are gone */
-void sw_nvtx_heap_end(void *heap);   /* NULL is fine */
+void sw_nvtx_heap_end(void *heap); /* NULL is fine */
 void sw_nvtx_region(void *heap, const char *name, const void *at, size_t bytes);
-void sw_nvtx_region_end(const void *at);
 
 #endif

@@ -1,10 +1,329 @@
 /* The owner of each mapping. See process.h. */
-#include "profiler/record/process.h"
+#include "alloc/base/address_map.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
+#include "profiler/record/process.h"
 #include "profiler/record/smaps.h"
+#include <errno.h>
+#include <link.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
+
+/* ---- process ranges ---------------------------------------------------------------------- */
+
+/* The places of this process: what alloc claims, the program and its libraries, and the few
+ * mappings of the dynamic loader. */
+
+#if defined __GLIBC__
+#include <dlfcn.h>
+#endif
+
+typedef struct {
+    sw_process_range *at; /* NULL: only count */
+    size_t n, cap, page;
+    uintptr_t loader; /* where the dynamic loader lies; 0: there is none */
+} list;
+
+static void append(list *l, sw_process_kind kind, const char *name, uintptr_t base,
+                   size_t bytes, size_t promised)
+{
+    if (l->at != NULL && l->n == l->cap)
+        return; /* made between counting and taking */
+    if (l->at != NULL) {
+        sw_process_range *p = &l->at[l->n];
+        *p = (sw_process_range){
+            .base = base, .bytes = bytes, .kind = kind, .promised_bytes = promised};
+        snprintf(p->name, sizeof p->name, "%s", name);
+    }
+    l->n++;
+}
+
+static void take_claim(void *context, const sw_address_range *c)
+{
+    static const sw_process_kind kinds[] = {SW_PROCESS_ARENA, SW_PROCESS_STACK,
+                                            SW_PROCESS_HEAP};
+    if (c->device != NULL)
+        return; /* its bytes are none of the process */
+    append(context, kinds[c->kind], c->label, c->base, c->bytes, c->promised_bytes);
+}
+
+/* The name of the file without its folder; the program itself has none here. */
+static const char *object_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return path[0] == '\0' ? "the program" : slash != NULL ? slash + 1 : path;
+}
+
+/* Memory that the loader allocated before there was a heap lies in small mappings of its own.
+ * Whatever its variables point to is known to be its: one page is as good as all. */
+static void take_pointers(list *l, uintptr_t from, uintptr_t to)
+{
+    uintptr_t x, before = 0;
+    for (uintptr_t at = from + (0 - from) % sizeof x; at + sizeof x <= to; at += sizeof x) {
+        memcpy(&x, (const void *)at, sizeof x);
+        if (x / l->page == 0 || x / l->page == before / l->page || x - from < to - from)
+            continue;
+        append(l, SW_PROCESS_CODE, "the loader's records", x, 0, 0);
+        before = x;
+    }
+}
+
+/* From the first to the last of its segments: files are mapped there, and zeroed data. */
+static int take_object(struct dl_phdr_info *info, size_t size, void *context)
+{
+    list *l = context;
+    uintptr_t from = UINTPTR_MAX, to = 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        if (info->dlpi_phdr[i].p_type != PT_LOAD)
+            continue;
+        const uintptr_t at = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+        const uintptr_t end = at + info->dlpi_phdr[i].p_memsz;
+        from = at < from ? at : from;
+        to = end > to ? end : to;
+        if (l->loader != 0 && info->dlpi_addr == l->loader &&
+            (info->dlpi_phdr[i].p_flags & PF_W) != 0)
+            take_pointers(l, at, end);
+    }
+    /* The main thread's own data of this object; the thread that asks is the main one. */
+    if (size >= sizeof *info && info->dlpi_tls_data != NULL)
+        append(l, SW_PROCESS_STACK, "main", (uintptr_t)info->dlpi_tls_data, 0, 0);
+    if (to <= from)
+        return 0;
+    from -= from % l->page;
+    to += (l->page - to % l->page) % l->page;
+    append(l, SW_PROCESS_CODE, object_name(info->dlpi_name), from, to - from, 0);
+    return 0;
+}
+
+/* Its records of what it loaded. */
+static void take_loader(list *l)
+{
+#if defined __GLIBC__
+    Dl_info info;
+    void *found = NULL;
+    if (dladdr1((const void *)(uintptr_t)&dladdr1, &info, &found, RTLD_DL_LINKMAP) == 0)
+        return;
+    const struct link_map *map = found;
+    while (map != NULL && map->l_prev != NULL)
+        map = map->l_prev;
+    for (; map != NULL; map = map->l_next) {
+        append(l, SW_PROCESS_CODE, "the loader's records", (uintptr_t)map, 0, 0);
+        append(l, SW_PROCESS_CODE, "the loader's records", (uintptr_t)map->l_name, 0, 0);
+    }
+#else
+    (void)l;
+#endif
+}
+
+static void collect(list *l)
+{
+    l->n = 0;
+    sw_address_map_visit(take_claim, l);
+    (void)dl_iterate_phdr(take_object, l);
+    take_loader(l);
+    append(l, SW_PROCESS_STACK, "main", (uintptr_t)&errno, 0, 0);
+}
+
+sw_status sw_process_read(sw_process *out)
+{
+    list l = {.page = sw_page_bytes(), .loader = getauxval(AT_BASE)};
+    collect(&l);
+    l.cap = l.n + 16;
+    SW_TRY(sw_heap_alloc(&l.at, SW_HEAP_PROFILE, l.cap * sizeof *l.at));
+    sw_status status = SW_OK;
+    /* The first time has the heap map what the second needs: then nothing moves. */
+    for (int i = 0; i < 2 && status == SW_OK; i++) {
+        collect(&l);
+        status = sw_process_sum(out, "/proc/self/smaps", "/proc/self/pagemap", l.at, l.n,
+                                sw_heap_unclaimed_bytes());
+    }
+    sw_heap_free(l.at, SW_HEAP_PROFILE, l.cap * sizeof *l.at);
+    return status;
+}
+
+/* ---- smaps ------------------------------------------------------------------------------- */
+
+/* The text has one line per mapping that begins with its addresses, and below it one line for
+ * each figure. All mappings have the same figures, so a text that was cut shows. */
+
+#define LINE_BYTES                                                                             \
+    ((size_t)20 << 10) /* a path may have 4096 bytes, of four characters each                  \
+                        */
+#define READ_BYTES ((size_t)8 << 10)
+#define FIELD 32
+
+typedef struct {
+    void (*take)(void *context, const sw_mapping *mapping);
+    void *context;
+    const char *file;
+    unsigned long long line;
+    bool open, has_rss; /* a mapping was begun; its Rss was read */
+    sw_mapping now;
+    uintptr_t before;                 /* end of the mapping before */
+    char field[FIELD], ending[FIELD]; /* the latest figure's name; the last one of a mapping */
+    size_t used;                      /* of line */
+    char path[LINE_BYTES], text[LINE_BYTES];
+} reader;
+
+static sw_status damaged(const reader *r, const char *what)
+{
+    SW_FAIL(SW_FORMAT, "%s: line %llu: %s", r->file, r->line, what);
+}
+
+/* Once the next one begins, or the text ends. */
+static sw_status finish_mapping(reader *r)
+{
+    if (!r->open)
+        return SW_OK;
+    if (!r->has_rss)
+        return damaged(r, "a mapping without 'Rss'");
+    if (r->ending[0] == '\0')
+        memcpy(r->ending, r->field, FIELD);
+    if (strcmp(r->ending, r->field) != 0)
+        return damaged(r, "a mapping is cut");
+    if (r->now.resident_bytes > r->now.end - r->now.start ||
+        r->now.huge_bytes > r->now.resident_bytes)
+        return damaged(r, "a mapping has more memory than addresses");
+    r->before = r->now.end;
+    r->take(r->context, &r->now);
+    return SW_OK;
+}
+
+/* "55d0-55d8 r--p 00000000 fe:00 247134      /usr/bin/cat" */
+static sw_status begin_mapping(reader *r)
+{
+    static const char gone[] = " (deleted)";
+    char *end;
+    sw_mapping *m = &r->now;
+    *m = (sw_mapping){0};
+    m->start = strtoull(r->text, &end, 16);
+    if (*end != '-')
+        return damaged(r, "a mapping must begin with its addresses and access");
+    m->end = strtoull(end + 1, &end, 16);
+    if (*end != ' ' || m->end <= m->start || m->start < r->before)
+        return damaged(r, "a mapping must end above its start");
+    const char *access = ++end;
+    m->accessible = access[0] == 'r' || access[0] == 'w' || access[0] == 'x' ||
+                    (access[0] == '-' && (access[1] == 'w' || access[2] == 'x'));
+    for (int i = 0; i < 4; i++) { /* access, offset, device, inode */
+        if (*end == '\0')
+            return damaged(r, "a mapping is cut");
+        /* Pass over one word and the blanks after it; "" at the end. */
+        char *p = end;
+        p += strcspn(p, " ");
+        end = p + strspn(p, " ");
+    }
+    size_t n = strlen(end);
+    if (n > sizeof gone - 1 && strcmp(end + n - (sizeof gone - 1), gone) == 0)
+        n -= sizeof gone - 1;
+    memcpy(r->path, end, n);
+    r->path[n] = '\0';
+    m->path = r->path;
+    r->open = true;
+    r->has_rss = false;
+    r->field[0] = '\0';
+    return SW_OK;
+}
+
+static sw_status read_kilobytes(const reader *r, const char *at, size_t *bytes)
+{
+    char *end;
+    at += strspn(at, " ");
+    const unsigned long long n = strtoull(at, &end, 10);
+    if (*at < '0' || *at > '9' || strcmp(end, " kB") != 0 || n > SIZE_MAX / 1024)
+        return damaged(r, "a figure must be a number of kB");
+    *bytes = (size_t)n * 1024;
+    return SW_OK;
+}
+
+static sw_status take_line(reader *r)
+{
+    const char c = r->text[0];
+    r->text[r->used] = '\0';
+    r->used = 0;
+    r->line++;
+    if ((c < '0' || c > '9') && (c < 'a' || c > 'f')) {
+        /* "Rss:                 640 kB" */
+        const size_t n = strcspn(r->text, ":");
+        if (r->text[n] != ':' || n == 0 || n >= FIELD)
+            return damaged(r, "neither a mapping nor a figure");
+        if (!r->open)
+            return damaged(r, "a figure before the first mapping");
+        memcpy(r->field, r->text, n);
+        r->field[n] = '\0';
+        if (strcmp(r->field, "Rss") == 0) {
+            r->has_rss = true;
+            return read_kilobytes(r, r->text + n + 1, &r->now.resident_bytes);
+        }
+        if (strcmp(r->field, "AnonHugePages") == 0)
+            return read_kilobytes(r, r->text + n + 1, &r->now.huge_bytes);
+        return SW_OK;
+    }
+    r->line--; /* what is wrong with the mapping before stands there */
+    SW_TRY(finish_mapping(r));
+    r->line++;
+    return begin_mapping(r);
+}
+
+static sw_status take_bytes(reader *r, const char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (bytes[i] == '\n') {
+            SW_TRY(take_line(r));
+            continue;
+        }
+        if (r->used == LINE_BYTES - 1 || bytes[i] == '\0') {
+            r->line++;
+            return damaged(r, "a line must be text: this one is too long or has a zero byte");
+        }
+        r->text[r->used++] = bytes[i];
+    }
+    return SW_OK;
+}
+
+static sw_status read_all(reader *r, sw_file *file, char *buffer)
+{
+    for (size_t n = 1; n > 0;) {
+        SW_TRY(sw_file_read(file, buffer, READ_BYTES, &n));
+        SW_TRY(take_bytes(r, buffer, n));
+    }
+    if (r->used > 0) {
+        r->line++;
+        return damaged(r, "the line is cut");
+    }
+    if (!r->open) {
+        r->line = 1;
+        return damaged(r, "there is no mapping");
+    }
+    return finish_mapping(r);
+}
+
+/* Hand the mappings of the text at `path` to `take`, in order of their addresses; a mapping is
+ * valid during the call. SW_FORMAT names the line of what is no such text, or is cut; mappings
+ * before it were taken. All memory is taken before the text is read, and no mapping is seen
+ * between two states as long as no other thread maps memory. */
+static sw_status sw_smaps_read(const char *path,
+                               void (*take)(void *context, const sw_mapping *mapping),
+                               void *context)
+{
+    reader *r;
+    sw_file *file;
+    SW_TRY(sw_heap_alloc(&r, SW_HEAP_FILES, sizeof(reader) + READ_BYTES));
+    r->take = take;
+    r->context = context;
+    r->file = path;
+    sw_status status = sw_file_open(&file, path, SW_FILE_READ);
+    if (status == SW_OK) {
+        status = read_all(r, file, (char *)r + sizeof *r);
+        sw_file_drop(file);
+    }
+    sw_heap_free(r, SW_HEAP_FILES, sizeof(reader) + READ_BYTES);
+    return status;
+}
+
+/* ---- process ----------------------------------------------------------------------------- */
 
 #define SPARE 64 /* mappings that no one claims; what is more counts as unexplained */
 #define NEAR ((uintptr_t)256 << 10) /* the loader's mappings are smaller */
@@ -69,20 +388,6 @@ static void add(sw_process *p, sw_process_kind kind, const char *name, share x)
 static void add_rest(sw_process *p, share x)
 {
     add(p, SW_PROCESS_REST, "unexplained", x);
-}
-
-static void sort_lines(sw_process *p)
-{
-    for (size_t i = 1; i < p->n; i++) {
-        const sw_process_line x = p->line[i];
-        size_t k = i;
-        for (; k > 0 && (p->line[k - 1].kind > x.kind ||
-                         (p->line[k - 1].kind == x.kind &&
-                          p->line[k - 1].resident_bytes < x.resident_bytes));
-             k--)
-            p->line[k] = p->line[k - 1];
-        p->line[k] = x;
-    }
 }
 
 /* ---- mappings ---------------------------------------------------------------------------- */
@@ -192,37 +497,32 @@ static int fitting_count(sorter *s, const sw_mapping *m)
     return all[0] == resident ? 0 : all[1] == resident ? 1 : -1;
 }
 
-/* A mapping with several owners, page by page; the largest owner has it all where pages look
- * alike. */
-static void split(sorter *s, const sw_mapping *m)
-{
-    const int which = fitting_count(s, m);
-    share whole = share_of(m);
-    piece largest = {0};
-    for (uintptr_t at = m->start; at < m->end;) {
-        const piece x = next_piece(s, at, m->end);
-        share part = {m->accessible ? x.to - x.from : 0, 0, 0};
-        size_t pages[2];
-        if ((which == 0 || which == 1) && count_pages(s, x.from, x.to, pages) == SW_OK)
-            part.resident = earlier(pages[which] * s->page, whole.resident);
-        if (x.to - x.from > largest.to - largest.from)
-            largest = x;
-        whole.resident -= part.resident;
-        if (which >= 0)
-            add_piece(s, &x, part);
-        at = x.to;
-    }
-    if (which >= 0)
-        whole.mapped = 0; /* and what came or went meanwhile is resident yet */
-    if (whole.mapped > 0 || whole.resident > 0 || whole.huge > 0)
-        add_piece(s, &largest, whole);
-}
-
 static void take_anonymous(sorter *s, const sw_mapping *m)
 {
     const piece first = next_piece(s, m->start, m->end);
     if (first.to < m->end) {
-        split(s, m);
+        /* A mapping with several owners, page by page; the largest owner has it all where
+         * pages look alike. */
+        const int which = fitting_count(s, m);
+        share whole = share_of(m);
+        piece largest = {0};
+        for (uintptr_t at = m->start; at < m->end;) {
+            const piece x = next_piece(s, at, m->end);
+            share part = {m->accessible ? x.to - x.from : 0, 0, 0};
+            size_t pages[2];
+            if ((which == 0 || which == 1) && count_pages(s, x.from, x.to, pages) == SW_OK)
+                part.resident = earlier(pages[which] * s->page, whole.resident);
+            if (x.to - x.from > largest.to - largest.from)
+                largest = x;
+            whole.resident -= part.resident;
+            if (which >= 0)
+                add_piece(s, &x, part);
+            at = x.to;
+        }
+        if (which >= 0)
+            whole.mapped = 0; /* and what came or went meanwhile is resident yet */
+        if (whole.mapped > 0 || whole.resident > 0 || whole.huge > 0)
+            add_piece(s, &largest, whole);
         return;
     }
     add_piece(s, &first, share_of(m));
@@ -320,29 +620,7 @@ static uint64_t heap_share(const sorter *s, size_t bytes)
     return chosen;
 }
 
-static void assign_spare(sorter *s, size_t heap_bytes)
-{
-    const uint64_t heap = heap_share(s, heap_bytes);
-    for (size_t i = 0; i < s->n_spare; i++)
-        if ((heap >> i & 1) != 0)
-            add(s->out, SW_PROCESS_HEAP, "malloc", s->spare[i]);
-        else
-            add_rest(s->out, s->spare[i]);
-}
-
 /* ---- all of it --------------------------------------------------------------------------- */
-
-static void sort_ranges(sw_process_range *x, size_t n)
-{
-    for (size_t gap = n / 2; gap > 0; gap /= 2)
-        for (size_t i = gap; i < n; i++) {
-            const sw_process_range v = x[i];
-            size_t k = i;
-            for (; k >= gap && x[k - gap].base > v.base; k -= gap)
-                x[k] = x[k - gap];
-            x[k] = v;
-        }
-}
 
 /* Places of 0 bytes after the others; both stay in order. The two lie in one array, which is
  * turned piece by piece: there are few. */
@@ -360,22 +638,6 @@ static void part_points(sorter *s)
     s->n = n;
 }
 
-/* Arenas have a line also where nothing of them is mapped. */
-static void begin_lines(sorter *s)
-{
-    memset(s->out, 0, sizeof *s->out);
-    for (size_t i = 0; i < s->n; i++) {
-        const sw_process_range *p = &s->ranges[i];
-        if (p->kind != SW_PROCESS_ARENA && p->kind != SW_PROCESS_STACK)
-            continue;
-        sw_process_line *l = line_for(s->out, p->kind, p->name);
-        l->n++;
-        l->predicted = p->kind == SW_PROCESS_ARENA;
-        l->predicted_bytes += (p->promised_bytes + s->page - 1) / s->page * s->page;
-    }
-    add_rest(s->out, (share){0});
-}
-
 sw_status sw_process_sum(sw_process *out, const char *smaps, const char *pagemap,
                          sw_process_range *ranges, size_t n, size_t heap_bytes)
 {
@@ -385,16 +647,48 @@ sw_status sw_process_sum(sw_process *out, const char *smaps, const char *pagemap
     s->ranges = ranges;
     s->n = n;
     s->page = sw_page_bytes();
-    sort_ranges(ranges, n);
+    for (size_t gap = n / 2; gap > 0; gap /= 2)
+        for (size_t i = gap; i < n; i++) {
+            const sw_process_range v = ranges[i];
+            size_t k = i;
+            for (; k >= gap && ranges[k - gap].base > v.base; k -= gap)
+                ranges[k] = ranges[k - gap];
+            ranges[k] = v;
+        }
     part_points(s);
-    begin_lines(s);
+    /* Arenas have a line also where nothing of them is mapped. */
+    memset(s->out, 0, sizeof *s->out);
+    for (size_t m = 0; m < s->n; m++) {
+        const sw_process_range *p = &s->ranges[m];
+        if (p->kind != SW_PROCESS_ARENA && p->kind != SW_PROCESS_STACK)
+            continue;
+        sw_process_line *l = line_for(s->out, p->kind, p->name);
+        l->n++;
+        l->predicted = p->kind == SW_PROCESS_ARENA;
+        l->predicted_bytes += (p->promised_bytes + s->page - 1) / s->page * s->page;
+    }
+    add_rest(s->out, (share){0});
     sw_status status = SW_OK;
     if (pagemap != NULL)
         status = sw_file_open(&s->pagemap, pagemap, SW_FILE_READ);
     if (status == SW_OK || status == SW_IO) /* without it pages are not told apart */
         status = sw_smaps_read(smaps, take_mapping, s);
-    assign_spare(s, heap_bytes);
-    sort_lines(out);
+    const uint64_t heap = heap_share(s, heap_bytes);
+    for (size_t i = 0; i < s->n_spare; i++)
+        if ((heap >> i & 1) != 0)
+            add(s->out, SW_PROCESS_HEAP, "malloc", s->spare[i]);
+        else
+            add_rest(s->out, s->spare[i]);
+    for (size_t j = 1; j < out->n; j++) {
+        const sw_process_line x = out->line[j];
+        size_t k = j;
+        for (; k > 0 && (out->line[k - 1].kind > x.kind ||
+                         (out->line[k - 1].kind == x.kind &&
+                          out->line[k - 1].resident_bytes < x.resident_bytes));
+             k--)
+            out->line[k] = out->line[k - 1];
+        out->line[k] = x;
+    }
     sw_file_drop(s->pagemap);
     sw_heap_free(s, SW_HEAP_PROFILE, sizeof(sorter));
     return status;

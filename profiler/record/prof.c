@@ -6,13 +6,174 @@
  * themselves. A thread of the profile's own writes when none came by. It sleeps until the
  * oldest record is due, and without a deadline once that long nothing was recorded; only then
  * does a record have to wake it. */
-#include "profiler/record/process.h"
 #include "alloc/base/assert.h"
+#include "profiler/record/process.h"
+#include "profiler/record/prof_device.h"
 #include "profiler/record/prof_internal.h"
+#include "profiler/record/record.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+static void prof_write_last(sw_profile *p);
+
+/* ---- prof device ------------------------------------------------------------------------- */
+
+/* Records of a card. */
+
+int64_t sw_prof_device_rest(const sw_prof_device *d)
+{
+    size_t ours = 0;
+    for (int i = 0; i < SW_ARENA_USES; i++)
+        ours += d->committed_bytes[i];
+    return (int64_t)d->open_bytes - (int64_t)d->free_bytes - (int64_t)ours;
+}
+
+/* "13.2" of 13020. */
+static void put_version(sw_json *j, const char *key, int version)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%d.%d", version / 1000, version % 1000 / 10);
+    sw_json_put_string(j, key, text);
+}
+
+static void put_arenas(sw_json *j, const sw_prof_device *d)
+{
+    static const char *const names[SW_ARENA_USES] = {"other", "step", "model", "data"};
+    sw_json_open(j, "arenas", '{');
+    for (int i = 0; i < SW_ARENA_USES; i++) {
+        if (i == SW_ARENA_OTHER && d->committed_bytes[i] + d->promised_bytes[i] == 0)
+            continue;
+        sw_json_open(j, names[i], '{');
+        sw_json_put_u64(j, "committed_bytes", d->committed_bytes[i]);
+        sw_json_put_u64(j, "promised_bytes", d->promised_bytes[i]);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+}
+
+static void put_record(sw_json *j, const void *device)
+{
+    const sw_prof_device *d = device;
+    sw_json_put_string(j, "at", d->when);
+    if (d->exec > 0)
+        sw_json_put_u64(j, "exec", d->exec);
+    /* The members of a JSON object but the type, `at` and the exec. */
+    char capability[24];
+    snprintf(capability, sizeof capability, "%d.%d", d->major, d->minor);
+    sw_json_put_string(j, "name", d->name);
+    sw_json_put_string(j, "card", d->card);
+    sw_json_put_string(j, "capability", capability);
+    put_version(j, "driver", d->driver);
+    put_version(j, "runtime", d->runtime);
+    sw_json_put_known(j, "cublas", d->blas != 0, (uint64_t)d->blas);
+    sw_json_put_known(j, "cudnn", d->dnn != 0, (uint64_t)d->dnn);
+    sw_json_put_bool(j, "maps", d->maps);
+    sw_json_put_u64(j, "total_bytes", d->total_bytes);
+    sw_json_put_u64(j, "open_bytes", d->open_bytes);
+    sw_json_put_u64(j, "free_bytes", d->free_bytes);
+    put_arenas(j, d);
+    sw_json_put_i64(j, "unexplained_bytes", sw_prof_device_rest(d));
+    sw_json_put_u64(j, "pinned_bytes", d->pinned_bytes);
+}
+
+void sw_prof_device_record(sw_profile *profile, const sw_prof_device *device)
+{
+    swi_prof_record(profile, "device", put_record, device);
+}
+
+/* ---- prof members ------------------------------------------------------------------------ */
+
+/* Records of populations: shapes, members in a turn, and what a turn takes. */
+
+/* ---- shapes ------------------------------------------------------------------------------ */
+
+uint32_t sw_prof_shape_begin(sw_profile *p, const sw_prof_shape *x)
+{
+    pthread_mutex_lock(&p->lock);
+    const uint32_t number = p->n_shapes++;
+    if (!swi_prof_writes(p))
+        return number;
+    sw_json_begin(&p->json, '{');
+    sw_json_put_string(&p->json, "type", "shape");
+    sw_json_put_u64(&p->json, "shape", number);
+    sw_json_put_string(&p->json, "name", x->name);
+    sw_json_put_u64(&p->json, "member_bytes", x->member_bytes);
+    sw_json_put_u64(&p->json, "batch_bytes", x->batch_bytes);
+    if (x->exec > 0)
+        sw_json_put_u64(&p->json, "exec", x->exec);
+    sw_json_open(&p->json, "programs", '[');
+    sw_json_u32s(&p->json, x->programs, x->n_programs);
+    sw_json_end(&p->json);
+    sw_json_open(&p->json, "values", '[');
+    return number;
+}
+
+/* ---- members ----------------------------------------------------------------------------- */
+
+static void put_member(sw_json *j, const void *member)
+{
+    const sw_prof_member *x = member;
+    sw_json_put_u64(j, "turn", x->turn);
+    sw_json_put_u64(j, "member", x->member);
+    sw_json_put_u64(j, "shape", x->shape);
+    sw_json_put_u64(j, "step", x->step);
+    sw_json_put_u64(j, "seed", x->seed);
+    sw_json_put_string(j, "place", x->place);
+    sw_json_put_string(j, "status", x->status);
+    sw_json_put_u64(j, "range_bytes", x->range_bytes);
+    sw_json_put_u64(j, "waiting_bytes", x->waiting_bytes);
+    sw_json_put_u64(j, "kept_bytes", x->kept_bytes);
+    sw_json_put_f64(j, "score", x->score);
+    sw_json_put_f64(j, "loss", x->loss);
+    sw_json_put_f64(j, "train_loss", x->train_loss);
+    sw_json_put_known(j, "donor", x->donor >= 0, (uint64_t)x->donor);
+    sw_json_open(j, "values", '{');
+    for (uint32_t i = 0; i < x->n_values; i++)
+        sw_json_put_f64(j, x->names[i], x->values[i]);
+    sw_json_end(j);
+}
+
+void sw_prof_member_record(sw_profile *p, const sw_prof_member *x)
+{
+    swi_prof_record(p, "member", put_member, x);
+}
+
+/* ---- turns ------------------------------------------------------------------------------- */
+
+static void put_turn(sw_json *j, const void *turn)
+{
+    const sw_prof_turn *x = turn;
+    sw_json_put_u64(j, "turn", x->turn);
+    sw_json_put_u64(j, "step", x->step);
+    sw_json_put_u64(j, "members", x->members);
+    sw_json_put_u64(j, "lanes", x->lanes);
+    sw_json_put_u64(j, "step_bytes", x->step_bytes);
+    sw_json_put_u64(j, "batch_bytes", x->batch_bytes);
+    sw_json_put_u64(j, "range_bytes", x->range_bytes);
+    sw_json_put_u64(j, "live_bytes", x->live_bytes);
+    sw_json_put_u64(j, "measured_bytes", x->step_bytes + x->batch_bytes + x->range_bytes);
+    sw_json_put_u64(j, "predicted_bytes", x->predicted_bytes);
+    sw_json_put_u64(j, "outside_bytes", x->outside_bytes);
+}
+
+void sw_prof_turn_record(sw_profile *p, const sw_prof_turn *x)
+{
+    const uint64_t measured = x->step_bytes + x->batch_bytes + x->range_bytes;
+    pthread_mutex_lock(&p->lock);
+    if (measured > p->measured_peak_bytes)
+        p->measured_peak_bytes = measured;
+    if (x->predicted_bytes > p->predicted_peak_bytes)
+        p->predicted_peak_bytes = x->predicted_bytes;
+    if (x->step > p->steps)
+        p->steps = x->step;
+    pthread_mutex_unlock(&p->lock);
+    swi_prof_record(p, "turn", put_turn, x);
+}
+
+/* ---- prof -------------------------------------------------------------------------------- */
 
 static const char statm_path[] = "/proc/self/statm";
 
@@ -26,7 +187,8 @@ const char *sw_prof_phase_name(int phase)
 
 /* ---- file -------------------------------------------------------------------------------- */
 
-sw_status swi_prof_stick(sw_profile *p, sw_status status)
+/* The first error stays. */
+static sw_status prof_stick(sw_profile *p, sw_status status)
 {
     if (p->status == SW_OK && status != SW_OK) {
         p->status = status;
@@ -35,20 +197,17 @@ sw_status swi_prof_stick(sw_profile *p, sw_status status)
     return status;
 }
 
-sw_status swi_prof_write(sw_profile *p, const char *bytes, size_t n)
-{
-    if (p->status != SW_OK || p->file == NULL)
-        return p->status;
-    return swi_prof_stick(p, sw_file_write(p->file, bytes, n));
-}
-
 static sw_status write_out(void *context, const char *bytes, size_t n)
 {
     sw_profile *p = context;
-    return swi_prof_write(p, bytes, n);
+    /* Straight to the file. */
+    if (p->status != SW_OK || p->file == NULL)
+        return p->status;
+    return prof_stick(p, sw_file_write(p->file, bytes, n));
 }
 
-void swi_prof_flush(sw_profile *p)
+/* The lines that wait go to the file. */
+static void prof_flush(sw_profile *p)
 {
     p->waiting = 0;
     const size_t n = p->json.used;
@@ -58,17 +217,17 @@ void swi_prof_flush(sw_profile *p)
 }
 
 /* After a record. */
-void swi_prof_done(sw_profile *p, uint64_t now)
+static void prof_done(sw_profile *p, uint64_t now)
 {
     SW_ASSERT(p->json.depth == 0 && p->json.used <= p->json.capacity);
     SW_ASSERT(now >= p->recorded);
     const uint64_t pace = now - p->recorded;
     p->recorded = now;
-    (void)swi_prof_stick(p, p->json.status);
+    (void)prof_stick(p, p->json.status);
     if (p->waiting == 0)
         p->waiting = now;
     if (now - p->waiting + pace >= DUE_NS || p->json.used > SWI_PROF_BUFFER / 2)
-        swi_prof_flush(p);
+        prof_flush(p);
     else if (p->sleeping) {
         p->sleeping = false;
         pthread_cond_signal(&p->wake);
@@ -85,7 +244,7 @@ static void writer_thread(void *arg)
     while (!p->end) {
         const uint64_t now = sw_clock_ns();
         if (p->waiting != 0 && now >= p->waiting + DUE_NS)
-            swi_prof_flush(p);
+            prof_flush(p);
         if (p->waiting != 0)
             idle_since = 0;
         else if (idle_since == 0)
@@ -132,7 +291,8 @@ static void put_exec(sw_json *j, uint32_t exec)
         sw_json_put_u64(j, "exec", exec);
 }
 
-void swi_prof_put_program(sw_json *j, uint32_t exec, uint32_t program, uint32_t trace)
+/* The program or trace that a record is about; an exec but the first. */
+static void prof_put_program(sw_json *j, uint32_t exec, uint32_t program, uint32_t trace)
 {
     sw_json_put_known(j, "program", program != SW_PROF_NONE, program);
     if (program == SW_PROF_NONE && trace != SW_PROF_NONE)
@@ -140,7 +300,7 @@ void swi_prof_put_program(sw_json *j, uint32_t exec, uint32_t program, uint32_t 
     put_exec(j, exec);
 }
 
-void swi_prof_put_phases(sw_json *j, const sw_prof_phase *phase, bool clocked)
+static void prof_put_phases(sw_json *j, const sw_prof_phase *phase, bool clocked)
 {
     sw_json_open(j, "phases", '{');
     for (int i = 0; i < SW_PROF_PHASES; i++) {
@@ -154,11 +314,15 @@ void swi_prof_put_phases(sw_json *j, const sw_prof_phase *phase, bool clocked)
     sw_json_end(j);
 }
 
-/* Coordinated universal time as 2026-01-31T23:59:59Z, without the time zone files of the C
- * library. Days to a date: years of 400-year eras that begin in March, so that leap days come
- * last. */
-static void write_time(char *to, size_t bytes)
+/* ---- header and end ---------------------------------------------------------------------- */
+
+static void write_header(sw_profile *p, const sw_prof_header *h)
 {
+    sw_json *j = &p->json;
+    char created[64];
+    /* Coordinated universal time as 2026-01-31T23:59:59Z, without the time zone files of the
+     * C library. Days to a date: years of 400-year eras that begin in March, so that leap
+     * days come last. */
     struct timespec now = {0};
     (void)clock_gettime(CLOCK_REALTIME, &now);
     const long long seconds = now.tv_sec, days = seconds / 86400 + 719468,
@@ -167,18 +331,9 @@ static void write_time(char *to, size_t bytes)
     const long long year = (day - day / 1460 + day / 36524 - day / 146096) / 365;
     const long long in_year = day - (365 * year + year / 4 - year / 100);
     const long long month = (5 * in_year + 2) / 153;
-    snprintf(to, bytes, "%04lld-%02lld-%02lldT%02lld:%02lld:%02lldZ",
+    snprintf(created, sizeof created, "%04lld-%02lld-%02lldT%02lld:%02lld:%02lldZ",
              year + era * 400 + (month >= 10), month < 10 ? month + 3 : month - 9,
              in_year - (153 * month + 2) / 5 + 1, rest / 3600, rest / 60 % 60, rest % 60);
-}
-
-/* ---- header and end ---------------------------------------------------------------------- */
-
-static void write_header(sw_profile *p, const sw_prof_header *h)
-{
-    sw_json *j = &p->json;
-    char created[64];
-    write_time(created, sizeof created);
     sw_json_begin(j, '{');
     sw_json_put_string(j, "type", "header");
     sw_json_put_string(j, "format", "stepwell-profile");
@@ -207,35 +362,6 @@ static void write_header(sw_profile *p, const sw_prof_header *h)
     sw_json_line(j);
 }
 
-static void write_heap(sw_profile *p)
-{
-    sw_json_begin(&p->json, '{');
-    sw_json_put_string(&p->json, "type", "heap");
-    swi_prof_heap_put_report(&p->json);
-    sw_json_end(&p->json);
-    sw_json_line(&p->json);
-}
-
-static void write_end(sw_profile *p)
-{
-    SW_ASSERT(p->json.depth == 0);
-    sw_json *j = &p->json;
-    if (!p->heap_recorded)
-        write_heap(p);
-    sw_json_begin(j, '{');
-    sw_json_put_string(j, "type", "end");
-    sw_json_put_string(j, "status", p->end_status[0] != '\0' ? p->end_status : "done");
-    sw_json_put_string(j, "error", p->end_error[0] != '\0' ? p->end_error : NULL);
-    sw_json_put_u64(j, "steps", p->steps);
-    sw_json_put_u64(j, "evaluations", p->evaluations);
-    sw_json_put_u64(j, "wall_ns", sw_clock_ns() - p->start);
-    sw_json_put_u64(j, "predicted_peak_bytes", p->predicted_peak_bytes);
-    sw_json_put_u64(j, "measured_peak_bytes", p->measured_peak_bytes);
-    sw_json_end(j);
-    sw_json_line(j);
-    (void)swi_prof_stick(p, j->status);
-}
-
 /* The thread first: without it the file that is there stays. */
 static sw_status open_files(sw_profile *p, const sw_prof_header *header)
 {
@@ -246,21 +372,10 @@ static sw_status open_files(sw_profile *p, const sw_prof_header *header)
         SW_TRY(sw_file_open(&p->statm, statm_path, SW_FILE_READ));
     pthread_mutex_lock(&p->lock);
     write_header(p, header);
-    swi_prof_flush(p);
+    prof_flush(p);
     const sw_status status = p->status;
     pthread_mutex_unlock(&p->lock);
     return status;
-}
-
-/* A plain mutex has nothing that can fail, nor has a condition on a clock that is there. */
-static void prepare_lock(sw_profile *p)
-{
-    pthread_condattr_t attr;
-    (void)pthread_mutex_init(&p->lock, NULL);
-    (void)pthread_condattr_init(&attr);
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* as sw_clock_ns */
-    (void)pthread_cond_init(&p->wake, &attr);
-    (void)pthread_condattr_destroy(&attr);
 }
 
 static void discard(sw_profile *p)
@@ -282,7 +397,13 @@ sw_status sw_prof_create(sw_profile **out, const sw_prof_header *header)
     SW_TRY(sw_handle_take(&block, SW_HANDLE_PROFILE, sizeof(sw_profile)));
     sw_profile *p = block;
     p->forks = sw_fork_number();
-    prepare_lock(p);
+    /* A plain mutex has nothing that can fail, nor has a condition on a clock that is there. */
+    pthread_condattr_t attr;
+    (void)pthread_mutex_init(&p->lock, NULL);
+    (void)pthread_condattr_init(&attr);
+    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* as sw_clock_ns */
+    (void)pthread_cond_init(&p->wake, &attr);
+    (void)pthread_condattr_destroy(&attr);
     p->start = p->recorded = sw_clock_ns();
     p->event_room = header->path != NULL ? header->event_room : 0;
     p->every = header->every > 0 ? header->every : 1;
@@ -331,7 +452,7 @@ sw_status sw_prof_flush(sw_profile *p)
     SW_TRY(sw_prof_check_fork(p));
     pthread_mutex_lock(&p->lock);
     if (swi_prof_writes(p))
-        swi_prof_flush(p);
+        prof_flush(p);
     const sw_status status = final_status(p);
     pthread_mutex_unlock(&p->lock);
     return status;
@@ -351,7 +472,7 @@ sw_status sw_prof_sync(sw_profile *p)
     SW_TRY(sw_prof_check_fork(p));
     pthread_mutex_lock(&p->lock);
     if (swi_prof_writes(p))
-        swi_prof_flush(p);
+        prof_flush(p);
     sw_status status = final_status(p);
     pthread_mutex_unlock(&p->lock);
     if (status == SW_OK && p->file != NULL)
@@ -409,7 +530,7 @@ void sw_prof_plan_begin(sw_profile *p, const sw_prof_plan *x)
         sw_json_null(j);
     put_plan_bytes(j, x);
     if (!x->trace)
-        swi_prof_put_phases(j, x->phase, false);
+        prof_put_phases(j, x->phase, false);
     sw_json_put_u64(j, "n_ops", x->n_ops);
     if (!x->trace) {
         sw_json_put_u64(j, "peak_position", x->peak_position);
@@ -487,8 +608,8 @@ bool sw_prof_plan_end(sw_profile *p)
         sw_json_end(&p->json);
         sw_json_end(&p->json);
         sw_json_line(&p->json);
-        (void)swi_prof_stick(p, p->json.status);
-        swi_prof_flush(p);
+        (void)prof_stick(p, p->json.status);
+        prof_flush(p);
     }
     pthread_mutex_unlock(&p->lock);
     return there;
@@ -500,7 +621,7 @@ void swi_prof_record(sw_profile *p, const char *type, void (*put)(sw_json *json,
                      const void *x)
 {
     pthread_mutex_lock(&p->lock);
-    swi_prof_write_last(p);
+    prof_write_last(p);
     if (swi_prof_writes(p)) {
         const uint64_t now = sw_clock_ns();
         sw_json_begin(&p->json, '{');
@@ -508,7 +629,7 @@ void swi_prof_record(sw_profile *p, const char *type, void (*put)(sw_json *json,
         put(&p->json, x);
         sw_json_end(&p->json);
         sw_json_line(&p->json);
-        swi_prof_done(p, now);
+        prof_done(p, now);
         p->heap_recorded |= strcmp(type, "heap") == 0;
     }
     pthread_mutex_unlock(&p->lock);
@@ -540,13 +661,242 @@ sw_status sw_prof_destroy(sw_profile *p)
     }
     stop_writer_thread(p);
     if (swi_prof_writes(p)) {
-        swi_prof_write_last(p);
-        write_end(p);
-        swi_prof_flush(p);
+        prof_write_last(p);
+        SW_ASSERT(p->json.depth == 0);
+        sw_json *j = &p->json;
+        if (!p->heap_recorded) {
+            sw_json_begin(&p->json, '{');
+            sw_json_put_string(&p->json, "type", "heap");
+            swi_prof_heap_put_report(&p->json);
+            sw_json_end(&p->json);
+            sw_json_line(&p->json);
+        }
+        sw_json_begin(j, '{');
+        sw_json_put_string(j, "type", "end");
+        sw_json_put_string(j, "status", p->end_status[0] != '\0' ? p->end_status : "done");
+        sw_json_put_string(j, "error", p->end_error[0] != '\0' ? p->end_error : NULL);
+        sw_json_put_u64(j, "steps", p->steps);
+        sw_json_put_u64(j, "evaluations", p->evaluations);
+        sw_json_put_u64(j, "wall_ns", sw_clock_ns() - p->start);
+        sw_json_put_u64(j, "predicted_peak_bytes", p->predicted_peak_bytes);
+        sw_json_put_u64(j, "measured_peak_bytes", p->measured_peak_bytes);
+        sw_json_end(j);
+        sw_json_line(j);
+        (void)prof_stick(p, j->status);
+        prof_flush(p);
     }
-    (void)swi_prof_stick(p, sw_file_close(p->file));
+    (void)prof_stick(p, sw_file_close(p->file));
     p->file = NULL;
     const sw_status status = final_status(p);
     discard(p);
     return status;
+}
+
+/* ---- prof events ------------------------------------------------------------------------- */
+
+/* Event logs in the profile's file: flat numbers, at most 4096 events a line. */
+
+enum { LINE_EVENTS = 4096, CHUNK = 256, NUMBERS = 5 };
+
+static void put_log(sw_json *j, const sw_record *log, size_t n)
+{
+    uint32_t numbers[CHUNK * NUMBERS];
+    for (size_t done = 0; done < n;) {
+        const size_t some = n - done < CHUNK ? n - done : CHUNK;
+        for (size_t i = 0; i < some; i++) {
+            const sw_record *x = &log[done + i];
+            uint32_t *to = numbers + i * NUMBERS;
+            to[0] = x->offset;
+            to[1] = x->bytes;
+            to[2] = x->id;
+            to[3] = x->kind;
+            to[4] = x->phase;
+        }
+        sw_json_u32s(j, numbers, some * NUMBERS);
+        done += some;
+    }
+}
+
+/* ---- prof steps -------------------------------------------------------------------------- */
+
+/* Records of runs, measured and under witnesses. */
+
+/* Resident bytes as the system says; false where it cannot say, or was asked a moment ago. */
+static bool process_bytes(sw_profile *p, uint64_t now, uint64_t *out)
+{
+    char text[128];
+    size_t n = 0;
+    if (p->statm == NULL || (p->asked != 0 && now - p->asked < SW_PROF_PROCESS_NS))
+        return false;
+    p->asked = now;
+    sw_status status = sw_file_seek(p->statm, 0);
+    if (status == SW_OK)
+        status = sw_file_read(p->statm, text, sizeof text - 1, &n);
+    if (prof_stick(p, status) != SW_OK)
+        return false;
+    text[n] = '\0';
+    const char *resident = strchr(text, ' ');
+    if (resident == NULL)
+        return false;
+    *out = strtoull(resident, NULL, 10) * sw_page_bytes();
+    return true;
+}
+
+static void open_step(sw_profile *p, const sw_prof_step *x)
+{
+    sw_prof_heap_look(&p->heap);
+    if (x != NULL && x->events != NULL) {
+        /* The lines of a step's events. */
+        const size_t n = x->events->n;
+        uint64_t part = 0;
+        for (size_t from = 0; from < n && swi_prof_writes(p); part++) {
+            const size_t some = n - from < LINE_EVENTS ? n - from : LINE_EVENTS;
+            sw_json *j = &p->json;
+            sw_json_begin(j, '{');
+            sw_json_put_string(j, "type", "events");
+            prof_put_program(j, x->exec, x->program, x->trace);
+            sw_json_put_u64(j, "step", x->step);
+            if (x->micro > 0)
+                sw_json_put_u64(j, "micro", x->micro);
+            sw_json_put_u64(j, "part", part);
+            sw_json_put_u64(j, "dropped", x->events->dropped);
+            sw_json_open(j, "log", '[');
+            put_log(j, x->events->log + from, some);
+            sw_json_end(j);
+            sw_json_end(j);
+            sw_json_line(j);
+            prof_done(p, sw_clock_ns());
+            from += some;
+        }
+    }
+}
+
+/* The process's own bytes are asked for as rarely as the system is. */
+static void put_host(sw_profile *p, uint64_t now)
+{
+    uint64_t resident;
+    size_t other;
+    sw_json_put_u64(&p->json, "host_bytes", sw_prof_heap_sum(&p->heap));
+    if (process_bytes(p, now, &resident)) {
+        sw_json_put_u64(&p->json, "process_bytes", resident);
+        if (sw_heap_other_bytes(&other))
+            sw_json_put_u64(&p->json, "other_bytes", other);
+    } else
+        sw_json_put_null(&p->json, "process_bytes");
+    sw_prof_heap_put(&p->heap, &p->json);
+}
+
+static void write_step(sw_profile *p, const sw_prof_step *x, uint64_t now)
+{
+    sw_json *j = &p->json;
+    open_step(p, x);
+    sw_json_begin(j, '{');
+    sw_json_put_string(j, "type", "step");
+    sw_json_put_u64(j, "step", x->step);
+    if (x->micro > 0)
+        sw_json_put_u64(j, "micro", x->micro);
+    prof_put_program(j, x->exec, x->program, x->trace);
+    sw_json_put_u64(j, "at_ns", x->at_ns > p->start ? x->at_ns - p->start : 0);
+    sw_json_put_string(j, "run", x->run);
+    sw_json_put_string(j, "mode", x->mode);
+    sw_json_put_known_f64(j, "loss", x->loss != NULL, x->loss != NULL ? *x->loss : 0.0);
+    sw_json_put_string(j, "measured_by", x->measured_by);
+    prof_put_phases(j, x->phase, true);
+    sw_json_put_u64(j, "peak_bytes", x->peak_bytes);
+    sw_json_put_u64(j, "arena_bytes", x->arena_bytes);
+    sw_json_put_u64(j, "model_bytes", x->model_bytes);
+    put_host(p, now);
+    sw_json_put_u64(j, "allocations", x->allocations);
+    sw_json_put_u64(j, "ns", x->ns);
+    sw_json_put_bool(j, "warm", x->warm);
+    if (x->op_ns != NULL) {
+        sw_json_open(j, "op_ns", '[');
+        for (uint32_t i = 0; i < x->n_ops; i++)
+            sw_json_u64(j, x->op_ns[i]);
+        sw_json_end(j);
+    }
+    sw_json_end(j);
+    sw_json_line(j);
+}
+
+/* Before whatever follows the last step for good. */
+static void prof_write_last(sw_profile *p)
+{
+    if (p->last_waits && swi_prof_writes(p))
+        write_step(p, &p->last, sw_clock_ns());
+    p->last_waits = false;
+}
+
+static void record_step(sw_profile *p, const sw_prof_step *x)
+{
+    if (p->file == NULL)
+        return;
+    if (strcmp(x->run, "eval") == 0)
+        p->evaluations++;
+    else if (x->micro == 0)
+        p->steps++;
+    if (x->peak_bytes > p->measured_peak_bytes)
+        p->measured_peak_bytes = x->peak_bytes;
+    if (x->sampled_out) {
+        /* The last step of a run has a record whatever --profile-every says; what it
+         * borrowed it has no more. */
+        if (strcmp(x->run, "train") == 0) {
+            p->last = *x;
+            p->last.op_ns = NULL;
+            p->last.events = NULL;
+            if (x->loss != NULL) {
+                p->last_loss = *x->loss;
+                p->last.loss = &p->last_loss;
+            }
+            p->last_waits = true;
+        }
+    } else if (swi_prof_writes(p)) {
+        if (strcmp(x->run, "train") != 0)
+            prof_write_last(p); /* the training that is evaluated ended there */
+        p->last_waits = false;
+        write_step(p, x, sw_clock_ns());
+        prof_done(p, sw_clock_ns()); /* events may have taken long */
+    }
+}
+
+void sw_prof_step_record(sw_profile *p, const sw_prof_step *x)
+{
+    pthread_mutex_lock(&p->lock);
+    record_step(p, x);
+    pthread_mutex_unlock(&p->lock);
+}
+
+void sw_prof_witness_record(sw_profile *p, const sw_prof_witness *x)
+{
+    pthread_mutex_lock(&p->lock);
+    if (x->peak_bytes > p->measured_peak_bytes)
+        p->measured_peak_bytes = x->peak_bytes;
+    if (swi_prof_writes(p)) {
+        const uint64_t now = sw_clock_ns();
+        sw_json *j = &p->json;
+        open_step(p, NULL);
+        sw_json_begin(j, '{');
+        sw_json_put_string(j, "type", "step");
+        sw_json_put_u64(j, "step", x->step);
+        prof_put_program(j, x->exec, x->program, SW_PROF_NONE);
+        sw_json_put_string(j, "run", "witness");
+        sw_json_put_string(j, "mode", "planned");
+        sw_json_put_null(j, "loss");
+        sw_json_put_string(j, "measured_by", x->measured_by);
+        prof_put_phases(j, x->phase, true);
+        sw_json_put_u64(j, "peak_bytes", x->peak_bytes);
+        put_host(p, now);
+        sw_json_put_u64(j, "ns", x->ns);
+        sw_json_open(j, "witnesses", '{');
+        for (int i = 0; i < x->n; i++)
+            sw_json_put_known_bool(j, x->names[i], x->witness_results[i] >= 0,
+                                   x->witness_results[i] > 0);
+        sw_json_end(j);
+        sw_json_put_u64(j, "faults", x->faults);
+        sw_json_put_string(j, "first_fault", x->faults > 0 ? x->first_fault : NULL);
+        sw_json_end(j);
+        sw_json_line(j);
+        prof_done(p, now);
+    }
+    pthread_mutex_unlock(&p->lock);
 }

@@ -27,8 +27,6 @@ typedef struct {
 /* Of what was taken since it was opened, bytes that no arena of ours has: the libraries',
  * graphs, and other programs; below 0 where these have given some back. */
 int64_t sw_prof_device_rest(const sw_prof_device *device);
-/* The members of a JSON object but the type, `at` and the exec. */
-void sw_prof_device_put(sw_json *json, const sw_prof_device *device);
 /* Into the profile's file: a record of the type "device". */
 void sw_prof_device_record(sw_profile *profile, const sw_prof_device *device);
 

@@ -59,29 +59,6 @@ static void put_arenas(sw_json *j, const size_t *bytes)
 #define SITE_BYTES_MAX ((size_t)220)
 #define SITES_AT_ONCE 100
 
-static void put_sites(sw_prof_heap *h, sw_json *j)
-{
-    sw_alloc_site site;
-    int n = 0;
-    h->more = false;
-    sw_json_open(j, "places", '[');
-    for (uint32_t i = 0; h->begun && sw_sites_read(i, &site); i++) {
-        if (site.bytes == h->sites[i])
-            continue;
-        h->more = n++ >= SITES_AT_ONCE;
-        if (h->more)
-            break;
-        h->sites[i] = site.bytes;
-        sw_json_begin(j, '{');
-        sw_json_put_string(j, "at", site.at);
-        sw_json_put_string(j, "heap", sw_heap_name(site.heap));
-        sw_json_put_u64(j, "bytes", site.bytes);
-        sw_json_put_u64(j, "blocks", site.blocks);
-        sw_json_end(j);
-    }
-    sw_json_end(j);
-}
-
 static bool changed(const sw_prof_heap *h)
 {
     return !h->written || h->more || memcmp(h->heap, h->heap_written, sizeof h->heap) != 0;
@@ -93,7 +70,25 @@ void sw_prof_heap_put(sw_prof_heap *h, sw_json *j)
     if (changed(h)) {
         memcpy(h->heap_written, h->heap, sizeof h->heap);
         put_purposes(j, h->heap);
-        put_sites(h, j);
+        sw_alloc_site site;
+        int n = 0;
+        h->more = false;
+        sw_json_open(j, "places", '[');
+        for (uint32_t i = 0; h->begun && sw_sites_read(i, &site); i++) {
+            if (site.bytes == h->sites[i])
+                continue;
+            h->more = n++ >= SITES_AT_ONCE;
+            if (h->more)
+                break;
+            h->sites[i] = site.bytes;
+            sw_json_begin(j, '{');
+            sw_json_put_string(j, "at", site.at);
+            sw_json_put_string(j, "heap", sw_heap_name(site.heap));
+            sw_json_put_u64(j, "bytes", site.bytes);
+            sw_json_put_u64(j, "blocks", site.blocks);
+            sw_json_end(j);
+        }
+        sw_json_end(j);
     }
     if (!h->written || claims != h->claims) {
         h->claims = claims;
@@ -198,8 +193,10 @@ static void put_shares(sw_json *j, const char *key, const sw_denied_share *share
     sw_json_end(j);
 }
 
-static void put_request(sw_json *j, const sw_prof_denied *d)
+static void put_denied(sw_json *j, const void *denied)
 {
+    const sw_prof_denied *d = denied;
+    sw_prof_heap now = {0};
     if (d->exec > 0)
         sw_json_put_u64(j, "exec", d->exec);
     if (d->program != SW_PROF_NONE)
@@ -225,13 +222,6 @@ static void put_request(sw_json *j, const sw_prof_denied *d)
     sw_json_put_known(j, "data_bytes", d->data_bytes > 0 || d->needed_bytes > 0, d->data_bytes);
     if (d->others_bytes > 0)
         sw_json_put_u64(j, "others_bytes", d->others_bytes);
-}
-
-static void put_denied(sw_json *j, const void *denied)
-{
-    const sw_prof_denied *d = denied;
-    sw_prof_heap now = {0};
-    put_request(j, d);
     sw_json_put_u64(j, "live_bytes", d->live_bytes);
     put_shares(j, "by_role", d->role, d->n_roles);
     put_shares(j, "by_layer", d->layer, d->n_layers);

@@ -3,7 +3,6 @@
 #ifndef SW_PROF_INTERNAL_H
 #define SW_PROF_INTERNAL_H
 
-#include "alloc/base/fork.h"
 #include "alloc/base/handle.h"
 #include "alloc/base/sys.h"
 #include "profiler/record/json.h"
@@ -46,26 +45,11 @@ static inline bool swi_prof_writes(const sw_profile *p)
     return p->file != NULL && p->status == SW_OK;
 }
 
-/* The first error stays. */
-sw_status swi_prof_stick(sw_profile *profile, sw_status status);
-/* The lines that wait go to the file. */
-void swi_prof_flush(sw_profile *profile);
-/* Straight to the file. */
-sw_status swi_prof_write(sw_profile *profile, const char *bytes, size_t n);
-/* After a record. */
-void swi_prof_done(sw_profile *profile, uint64_t now);
 /* A record of that type with the members that `put` writes, where there is a file. Takes the
  * lock itself. */
 void swi_prof_record(sw_profile *profile, const char *type,
                      void (*put)(sw_json *json, const void *x), const void *x);
-/* The lines of a step's events. */
-void swi_prof_events(sw_profile *profile, const sw_prof_step *step);
-/* Before whatever follows the last step for good. */
-void swi_prof_write_last(sw_profile *profile);
-void swi_prof_put_phases(sw_json *json, const sw_prof_phase *phase, bool clocked);
 /* The members of a "heap" record. */
 void swi_prof_heap_put_report(sw_json *json);
-/* The program or trace that a record is about; an exec but the first. */
-void swi_prof_put_program(sw_json *json, uint32_t exec, uint32_t program, uint32_t trace);
 
 #endif

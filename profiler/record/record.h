@@ -82,8 +82,6 @@ static inline uint64_t sw_record_ns(const sw_record *edge)
 
 /* Empty it for the run of `step` (from 1) that begins `now`. */
 void sw_record_begin(sw_record_log *log, uint64_t step, uint64_t now);
-/* An event of an arena, but ranges without bytes; `id` is the storage that it is about. */
-void sw_record_event(sw_record_log *log, const sw_event *event, uint32_t id);
 
 /* The sums of a log: bytes of the arena that live at its end, and the phases of its run, each
  * with `base_bytes` more. The same figures as a watch's, to the byte and nanosecond. */

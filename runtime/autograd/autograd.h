@@ -4,12 +4,6 @@
 
 #include "runtime/graph/trace.h"
 
-/* The kernel that makes gradients of the node's inputs next, of which those in the mask
- * `needed` are still to be made; -1: none makes any of them. Does gradient kernel g of the op
- * take NULL for gradients that are not needed? */
-int swi_select_gradient_kernel(const swi_trace *t, const swi_node *node, uint32_t needed);
-bool swi_can_skip(const sw_op_desc *desc, int g);
-
 /* A bound of the elements of the product of two values, a sum of so many terms, if they have at
  * most `worth` elements. */
 sw_status swi_append_bound(sw_ctx *ctx, const uint32_t *factors, int64_t terms, int64_t worth);

@@ -5,10 +5,92 @@
  * later ones add in place. A gradient that is only a view or another name of other bytes (an
  * add passes dy through) is copied before anything is added to it. */
 #include "alloc/base/size.h"
-#include "runtime/ops/ops.h"
 #include "runtime/autograd/autograd.h"
+#include "runtime/ops/ops.h"
 #include <stdio.h>
 #include <string.h>
+
+/* ---- gradient kernels -------------------------------------------------------------------- */
+
+/* Which kernel makes gradients of an op's inputs. */
+
+static bool can_skip(const sw_op_desc *desc, int g)
+{
+    return (desc->skips >> g & 1u) != 0;
+}
+
+/* The inputs whose gradients it makes; 0 where it cannot, with these attributes and inputs. */
+static uint32_t makes_of(const swi_trace *t, const swi_node *node, const sw_grad_desc *grad)
+{
+    uint32_t makes = 0;
+    for (int k = 0; k < grad->n_makes; k++) {
+        if (grad->makes[k] >= node->n_in)
+            return 0;
+        makes |= 1u << grad->makes[k];
+    }
+    return grad->applies == NULL || grad->applies(t->attrs + node->attrs) ? makes : 0;
+}
+
+/* Bytes that would have to be kept for this kernel alone. */
+static size_t bytes_more(const swi_trace *t, const swi_node *node, const sw_grad_desc *grad)
+{
+    size_t sum = 0;
+    for (int k = 0; k < grad->n_operands; k++) {
+        const uint32_t i = SWI_OPERAND_INDEX(grad->operands[k]);
+        const uint32_t kind = SWI_OPERAND_KIND(grad->operands[k]);
+        if (kind == SW_DOUT(0) || i >= (kind == SW_IN(0) ? node->n_in : node->n_out))
+            continue;
+        const uint32_t at = node->first + (kind == SW_IN(0) ? i : node->n_in + i);
+        const swi_storage *x = &t->storages[t->values[t->operands[at]].storage];
+        if (x->segment == SWI_SEG_STEP && !x->pinned && !x->kept)
+            sum += x->bytes;
+    }
+    return sum;
+}
+
+/* Of the kernels that make `these` of what is needed, the one that keeps the least, and of
+ * those the one that makes the fewest others; g the first. */
+static int least_of(const swi_trace *t, const swi_node *node, uint32_t needed, uint32_t these)
+{
+    const sw_op_desc *desc = swi_op(node->op);
+    size_t least = SIZE_MAX;
+    int others = 0, best = -1;
+    for (int g = 0; g < desc->n_grads; g++) {
+        const uint32_t makes = makes_of(t, node, &desc->grads[g]);
+        if ((makes & needed) != these)
+            continue;
+        const size_t bytes = bytes_more(t, node, &desc->grads[g]);
+        /* A gradient that is left out takes no bytes, but a kernel for fewer may do less. */
+        const int n = __builtin_popcount(makes & ~needed);
+        const int more = n > 0 && !can_skip(desc, g) ? 1 + n : n > 0;
+        if (best >= 0 && (bytes > least || (bytes == least && more >= others)))
+            continue;
+        best = g;
+        least = bytes;
+        others = more;
+    }
+    return best;
+}
+
+/* The kernel that makes gradients of the node's inputs next, of which those in the mask
+ * `needed` are still to be made; -1: none makes any of them. Does gradient kernel g of the op
+ * take NULL for gradients that are not needed? */
+static int select_gradient_kernel(const swi_trace *t, const swi_node *node, uint32_t needed)
+{
+    const sw_op_desc *desc = swi_op(node->op);
+    uint32_t most = 0;
+    for (int g = 0; g < desc->n_grads; g++) {
+        const uint32_t makes = makes_of(t, node, &desc->grads[g]);
+        const uint32_t these = makes & needed;
+        if (these != 0 && (these == makes || can_skip(desc, g)))
+            return least_of(t, node, needed, these);
+        if (__builtin_popcount(these) > __builtin_popcount(most))
+            most = these;
+    }
+    return most != 0 ? least_of(t, node, needed, most) : -1;
+}
+
+/* ---- backward ---------------------------------------------------------------------------- */
 
 typedef struct {
     sw_ctx *ctx;
@@ -290,7 +372,7 @@ static sw_status by_kernel(session *s, uint32_t node_index, const sw_op_desc *de
                                   .into = into,
                                   .n_out = grad->n_makes,
                                   .accumulate = accumulate,
-                                  .null_out = swi_can_skip(desc, g) ? unused : 0};
+                                  .null_out = can_skip(desc, g) ? unused : 0};
     if (accumulate == 0 && n == 2)
         SW_TRY(look_at_factors(s, &node, grad, operands, targets[0]));
     SW_TRY(swi_append(ctx, &args, outs));
@@ -327,7 +409,7 @@ static sw_status by_kernels(session *s, uint32_t node_index, const sw_op_desc *d
         if (ctx->trace.values[ctx->trace.operands[node.first + i]].needs_grad)
             wanted |= 1u << i;
     while (wanted != 0) {
-        const int g = swi_select_gradient_kernel(&ctx->trace, &node, wanted);
+        const int g = select_gradient_kernel(&ctx->trace, &node, wanted);
         if (g < 0)
             return no_gradient(&ctx->trace, &node, desc, (uint32_t)__builtin_ctz(wanted));
         SW_TRY(by_kernel(s, node_index, desc, g, wanted));

@@ -1,6 +1,63 @@
 /* XXH3 by the header of libxxhash alone: nothing to link, and no memory but the caller's. */
-#include "runtime/base/checksum.h"
 #include "alloc/base/assert.h"
+#include "runtime/base/checksum.h"
+#include "runtime/base/file_kind.h"
+#include <stdbool.h>
+#include <string.h>
+
+/* ---- file kind --------------------------------------------------------------------------- */
+
+/* The first bytes of files of other programs. */
+
+/* Is the word among the first bytes? Archives have the name of their first file there. */
+static bool has(const unsigned char *head, size_t n, const char *word)
+{
+    const size_t bytes = strlen(word);
+    for (size_t i = 0; i + bytes <= n; i++)
+        if (memcmp(head + i, word, bytes) == 0)
+            return true;
+    return false;
+}
+
+swi_file_kind swi_file_kind_of(const unsigned char *head, size_t n)
+{
+    static const struct {
+        const char *head;
+        size_t n;
+        swi_file_kind kind;
+    } known[] = {
+        {"\x93NUMPY", 6, SWI_FILE_NPY},
+        {"\x1f\x8b", 2, SWI_FILE_GZIP},
+        {"\x89PNG", 4, SWI_FILE_PNG},
+        {"\xff\xd8\xff", 3, SWI_FILE_JPEG},
+        {"PAR1", 4, SWI_FILE_PARQUET},
+        {"\x89HDF", 4, SWI_FILE_HDF5},
+        {"GGUF", 4, SWI_FILE_GGUF},
+        {"SQLite format 3", 15, SWI_FILE_SQLITE},
+        {"\x00\x00\x08\x03", 4, SWI_FILE_IDX},
+        {"\x00\x00\x08\x01", 4, SWI_FILE_IDX},
+        {"{\"type\":\"header\"", 16, SWI_FILE_PROFILE},
+        {"{\"format\":\"stepwell ", 20, SWI_FILE_EVOLUTION},
+        /* Protocol 2, and torch.save's number. */
+        {"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14, SWI_FILE_TORCH_PICKLE},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (n >= known[i].n && memcmp(head, known[i].head, known[i].n) == 0)
+            return known[i].kind;
+    if (n >= 4 && memcmp(head, "PK\x03\x04", 4) == 0 &&
+        (n >= 32 || has(head, n, ".npy") || has(head, n, "data.pkl"))) /* a name is there */
+        return has(head, n, "data.pkl") ? SWI_FILE_TORCH
+               : has(head, n, ".npy")   ? SWI_FILE_NPZ
+                                        : SWI_FILE_ZIP;
+    if (n > 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5)
+        return SWI_FILE_PICKLE;
+    /* Eight bytes of a length, and a JSON object. */
+    return n >= 10 && head[8] == '{' && head[9] == '"' && memcmp(head + 5, "\0\0\0", 3) == 0
+               ? SWI_FILE_SAFETENSORS
+               : SWI_FILE_UNKNOWN;
+}
+
+/* ---- checksum ---------------------------------------------------------------------------- */
 
 #if SW_HAVE_XXHASH
 

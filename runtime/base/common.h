@@ -123,7 +123,6 @@ void swi_ops_register(const sw_op_desc *const *descs);
 sw_status swi_op_register(const sw_op_desc *desc, uint32_t *id); /* sw_op_register */
 
 const sw_op_desc *swi_op(uint32_t id);
-uint32_t swi_op_count(void);
 
 /* Do only optimizers append it? Such an op writes into models. */
 bool swi_op_is_private(uint32_t id);

@@ -1,11 +1,18 @@
 /* Initialisers, by Philox: the same numbers on every machine for (seed, name). */
+#include "alloc/base/mem.h"
 #include "kernels/rng.h"
+#include "runtime/base/alive.h"
 #include "runtime/base/common.h"
+#include "runtime/base/owner.h"
+#include "runtime/base/run_observer.h"
+#include "runtime/base/structs.h"
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- init -------------------------------------------------------------------------------- */
 
 typedef enum { INIT_CONSTANT, INIT_NORMAL, INIT_UNIFORM } init_kind;
 typedef struct {
@@ -138,4 +145,272 @@ sw_status swi_init_values(float *to, int64_t first, int64_t n, const sw_shape *s
             to[i] = (float)rule.a + (float)(rule.b - rule.a) * to[i];
     }
     return SW_OK;
+}
+
+/* ---- alive ------------------------------------------------------------------------------- */
+
+struct swi_alive {
+    uint32_t holders; /* atomic */
+    int ended;        /* atomic */
+};
+
+static uint64_t ended; /* atomic: lives so far */
+
+sw_status swi_alive_begin(swi_alive **out)
+{
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(swi_alive)));
+    *out = block;
+    (*out)->holders = 1;
+    return SW_OK;
+}
+
+void swi_alive_end(swi_alive *life)
+{
+    if (life == NULL)
+        return;
+    __atomic_store_n(&life->ended, 1, __ATOMIC_RELEASE);
+    __atomic_add_fetch(&ended, 1, __ATOMIC_RELEASE);
+    swi_alive_drop(life);
+}
+
+void swi_alive_hold(swi_alive *life)
+{
+    __atomic_add_fetch(&life->holders, 1, __ATOMIC_RELAXED);
+}
+
+void swi_alive_drop(swi_alive *life)
+{
+    if (__atomic_sub_fetch(&life->holders, 1, __ATOMIC_ACQ_REL) == 0)
+        sw_heap_free(life, SW_HEAP_RECORDS, sizeof *life);
+}
+
+bool swi_alive_has_ended(const swi_alive *life)
+{
+    return __atomic_load_n(&life->ended, __ATOMIC_ACQUIRE) != 0;
+}
+
+uint64_t swi_alive_ended(void)
+{
+    return __atomic_load_n(&ended, __ATOMIC_ACQUIRE);
+}
+
+/* ---- owner ------------------------------------------------------------------------------- */
+
+/* Owners. */
+
+static uintptr_t me(void)
+{
+    static _Thread_local char here;
+    return (uintptr_t)&here;
+}
+
+bool swi_owner_take(swi_owner *owner)
+{
+    swi_owner nobody = 0;
+    return __atomic_compare_exchange_n(owner, &nobody, me(), false, __ATOMIC_ACQUIRE,
+                                       __ATOMIC_RELAXED);
+}
+
+void swi_owner_give(swi_owner *owner)
+{
+    __atomic_store_n(owner, 0, __ATOMIC_RELEASE);
+}
+
+const char *swi_owner_text(const swi_owner *owner)
+{
+    return __atomic_load_n(owner, __ATOMIC_RELAXED) == me()
+               ? "this thread: by a call that goes on, whose step function or visitor made "
+                 "this one, or that longjmp left"
+               : "another thread";
+}
+
+/* ---- structs ----------------------------------------------------------------------------- */
+
+/* Public structs grow by members at their end. Members that a caller's header did not have are
+ * zero, those that ours does not have are ignored, and no size may cut a member. */
+
+#define END(type, member) (offsetof(type, member) + sizeof(((type *)0)->member))
+#define WHOLE(type, end) (((end) + _Alignof(type) - 1) / _Alignof(type) * _Alignof(type))
+
+#define SWI_SINCE(type, member)
+#define SWI_STRUCT(type, first, now)                                                           \
+    _Static_assert(offsetof(type, size) == 0, #type " must begin with its size");              \
+    _Static_assert(WHOLE(type, END(type, now)) == sizeof(type),                                \
+                   #type " has a member that structs.def does not have");
+#include "runtime/base/structs.def"
+#undef SWI_STRUCT
+
+#define SWI_STRUCT(type, first, now) {#type, sizeof(type), WHOLE(type, END(type, first))},
+static const struct {
+    const char *name;
+    size_t bytes, least;
+} structs[] = {
+#include "runtime/base/structs.def"
+};
+#undef SWI_STRUCT
+#undef SWI_SINCE
+
+/* Members since 0.1. The row in front keeps the array from being empty. */
+#define SWI_STRUCT(type, first, now) enum { type##_least = WHOLE(type, END(type, first)) };
+#define SWI_SINCE(type, member)                                                                \
+    _Static_assert(offsetof(type, member) >= type##_least, #type "." #member " is in "         \
+                                                                 "padding");
+#include "runtime/base/structs.def"
+#undef SWI_STRUCT
+#undef SWI_SINCE
+#define SWI_STRUCT(type, first, now)
+#define SWI_SINCE(type, member)                                                                \
+    {SWI_STRUCT_##type, #member, offsetof(type, member), END(type, member)},
+static const struct {
+    swi_struct of;
+    const char *name;
+    size_t from, end;
+} since[] = {
+    {SWI_STRUCTS, "", 0, 0},
+#include "runtime/base/structs.def"
+};
+
+const char *swi_struct_name(swi_struct which)
+{
+    return structs[which].name;
+}
+
+size_t swi_struct_bytes(swi_struct which)
+{
+    return structs[which].bytes;
+}
+
+size_t swi_struct_least(swi_struct which)
+{
+    return structs[which].least;
+}
+
+sw_status swi_struct_check(swi_struct which, size_t size, const char *call)
+{
+    const char *name = structs[which].name;
+    if (size == 0)
+        SW_FAIL(SW_INVALID, "%s: %s.size is 0: set it to sizeof(%s)", call, name, name);
+    if (size < structs[which].least || size > SWI_STRUCT_MOST)
+        SW_FAIL(SW_INVALID, "%s: %s.size must be %zu to %zu (got %zu): set it to sizeof(%s)",
+                call, name, structs[which].least, SWI_STRUCT_MOST, size, name);
+    for (size_t i = 0; i < sizeof since / sizeof *since; i++)
+        if (since[i].of == which && size > since[i].from && size < since[i].end)
+            SW_FAIL(SW_INVALID, "%s: %s.size is %zu, inside of `%s`: set it to sizeof(%s)",
+                    call, name, size, since[i].name, name);
+    return SW_OK;
+}
+
+sw_status swi_struct_read(swi_struct which, void *to, const void *given, const char *call)
+{
+    const size_t bytes = structs[which].bytes;
+    size_t size = 0;
+    if (given != NULL) {
+        memcpy(&size, given, sizeof size);
+        SW_TRY(swi_struct_check(which, size, call));
+    }
+    memset(to, 0, bytes);
+    if (given != NULL)
+        memcpy(to, given, size < bytes ? size : bytes);
+    memcpy(to, &bytes, sizeof bytes);
+    return SW_OK;
+}
+
+void swi_struct_write(swi_struct which, void *out, const void *from)
+{
+    const size_t bytes = structs[which].bytes;
+    size_t size;
+    memcpy(&size, out, sizeof size);
+    memcpy(out, from, size < bytes ? size : bytes);
+    memcpy(out, &size, sizeof size);
+}
+
+/* ---- run observer ------------------------------------------------------------------------ */
+
+/* The list of observers, and the calls of each. */
+
+static const swi_observer *const *list;
+static int n_list;
+
+void swi_observers_register(const swi_observer *const *observers, int n)
+{
+    list = observers;
+    n_list = n < SWI_OBSERVERS ? n : SWI_OBSERVERS;
+}
+
+/* Each observer that has the function. */
+#define TELL(function, ...)                                                                    \
+    for (int i = 0; i < n_list; i++)                                                           \
+        if (list[i]->function != NULL)                                                         \
+    list[i]->function(__VA_ARGS__)
+#define ASK(function, ...)                                                                     \
+    for (int i = 0; i < n_list; i++)                                                           \
+        if (list[i]->function != NULL)                                                         \
+            SW_TRY(list[i]->function(__VA_ARGS__));                                            \
+    return SW_OK
+
+sw_status swi_observe_attach(sw_exec *exec, const sw_exec_opts *opts)
+{
+    ASK(attach, exec, opts);
+}
+
+void swi_observe_close(sw_exec *exec)
+{
+    TELL(close, exec);
+}
+
+void swi_observe_release(sw_exec *exec)
+{
+    TELL(release, exec);
+}
+
+void swi_observe_model(sw_exec *exec, sw_model *model)
+{
+    TELL(model, exec, model);
+}
+
+void swi_observe_begin(sw_exec *exec, const sw_run_args *args, uint64_t start_ns)
+{
+    TELL(begin, exec, args, start_ns);
+}
+
+void swi_observe_plan(sw_exec *exec, const sw_run_args *args, struct swi_frame *frame)
+{
+    TELL(plan, exec, args, frame);
+}
+
+sw_status swi_observe_prepare(sw_exec *exec, const sw_run_args *args, struct swi_frame *frame)
+{
+    ASK(prepare, exec, args, frame);
+}
+
+sw_status swi_observe_push(sw_ctx *ctx, uint32_t storage, uint32_t node)
+{
+    ASK(push, ctx, storage, node);
+}
+
+sw_status swi_observe_op(sw_ctx *ctx, uint32_t node)
+{
+    ASK(op, ctx, node);
+}
+
+void swi_observe_role(sw_ctx *ctx, uint32_t storage, uint32_t role)
+{
+    TELL(role, ctx, storage, role);
+}
+
+sw_status swi_observe_denied(sw_exec *exec, const sw_run_args *args, bool running,
+                             sw_status status)
+{
+    char message[512];
+    if (status != SW_NOMEM)
+        return status;
+    snprintf(message, sizeof message, "%s", sw_last_error());
+    TELL(denied, exec, args, running);
+    return sw_error_set(status, __FILE__, __LINE__, "%s", message);
+}
+
+void swi_observe_end(sw_exec *exec, const sw_run_args *args, bool went_well)
+{
+    TELL(end, exec, args, went_well);
 }

@@ -13,7 +13,7 @@
  * aborts the process when a thread cannot be created and allocates in regions. */
 #include "alloc/base/sys.h"
 #include "alloc/base/assert.h"
-#include "alloc/base/fork.h"
+#include "alloc/base/handle.h"
 #include "alloc/base/mem.h"
 #include "runtime/base/common.h"
 #include <pthread.h>
@@ -158,20 +158,6 @@ static void make_way(sw_pool *pool)
     pool->off = here;
 }
 
-static void open_region(sw_pool *pool, part_body *body, void *arg, int n_parts)
-{
-    const uint64_t region =
-        (atomic_load_explicit(&pool->ticket, memory_order_relaxed) >> 32) + 1;
-    SW_ASSERT(atomic_load(&pool->left) == 0); /* one region at a time */
-    SW_ASSERT(!atomic_load(&pool->waiting) && !atomic_load(&pool->stop));
-    atomic_store_explicit(&pool->ticket, region << 32 | CLOSED, memory_order_relaxed);
-    atomic_store_explicit(&pool->left, n_parts, memory_order_release);
-    atomic_store_explicit(&pool->body, body, memory_order_release);
-    atomic_store_explicit(&pool->arg, arg, memory_order_release);
-    atomic_store_explicit(&pool->n_parts, n_parts, memory_order_release);
-    atomic_store(&pool->ticket, region << 32);
-}
-
 /* Call as many as there is work for. */
 static void wake_some(sw_pool *pool, int most)
 {
@@ -234,7 +220,16 @@ static void run_parallel(const sw_par *par, part_body *body, void *arg, int n_pa
         return;
     }
     make_way(pool);
-    open_region(pool, body, arg, n_parts);
+    const uint64_t region =
+        (atomic_load_explicit(&pool->ticket, memory_order_relaxed) >> 32) + 1;
+    SW_ASSERT(atomic_load(&pool->left) == 0); /* one region at a time */
+    SW_ASSERT(!atomic_load(&pool->waiting) && !atomic_load(&pool->stop));
+    atomic_store_explicit(&pool->ticket, region << 32 | CLOSED, memory_order_relaxed);
+    atomic_store_explicit(&pool->left, n_parts, memory_order_release);
+    atomic_store_explicit(&pool->body, body, memory_order_release);
+    atomic_store_explicit(&pool->arg, arg, memory_order_release);
+    atomic_store_explicit(&pool->n_parts, n_parts, memory_order_release);
+    atomic_store(&pool->ticket, region << 32);
     int n = atomic_load(&pool->sleepers) > 0 ? run_alone(pool, n_parts) : 0;
     while (run_part(pool))
         n++;
@@ -276,15 +271,6 @@ void swi_pool_destroy(sw_pool *pool)
         pthread_cond_destroy(&pool->never);
     }
     sw_heap_free(pool, SW_HEAP_RECORDS, sizeof *pool);
-}
-
-/* All workers have touched their stacks, also those that no step will ever have work for. */
-static void await_all(sw_pool *pool)
-{
-    pthread_mutex_lock(&pool->mutex);
-    while (pool->begun < pool->n_workers)
-        pthread_cond_wait(&pool->done, &pool->mutex);
-    pthread_mutex_unlock(&pool->mutex);
 }
 
 /* How often to look in SPIN_NS: how long a processor relaxes differs by a factor of ten. The
@@ -330,7 +316,12 @@ sw_status swi_pool_create(sw_pool **out, int threads, int sharers)
         }
         pool->n_workers++;
     }
-    await_all(pool);
+    /* All workers have touched their stacks, also those that no step will ever have work
+     * for. */
+    pthread_mutex_lock(&pool->mutex);
+    while (pool->begun < pool->n_workers)
+        pthread_cond_wait(&pool->done, &pool->mutex);
+    pthread_mutex_unlock(&pool->mutex);
     *out = pool;
     return SW_OK;
 }

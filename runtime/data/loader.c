@@ -15,7 +15,7 @@
 #include "alloc/base/assert.h"
 #include "alloc/base/size.h"
 #include "kernels/rng.h"
-#include "alloc/base/fork.h"
+#include "alloc/base/handle.h"
 #include "runtime/data/data_internal.h"
 #include "runtime/data/feed.h"
 #include "runtime/data/loader.h"

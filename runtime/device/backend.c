@@ -1,6 +1,135 @@
 /* Calls on a device, by the table of its backend. */
 #include "alloc/base/assert.h"
+#include "alloc/base/size.h"
+#include "alloc/base/sys.h"
 #include "runtime/device/device.h"
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- backend cpu ------------------------------------------------------------------------- */
+
+/* The CPU as a backend: one device, which is always there and in host memory. */
+
+swi_device *swi_device_cpu(void)
+{
+    static swi_device cpu = {.backend = &swi_backend_cpu};
+    return &cpu;
+}
+
+static swi_device *share(swi_device *device)
+{
+    return device;
+}
+
+static void keep_open(swi_device *device)
+{
+    (void)device;
+}
+
+static sw_status no_fault(swi_device *device)
+{
+    (void)device;
+    return SW_OK;
+}
+
+static void say_name(const swi_device *device, char *to, size_t bytes)
+{
+    (void)device;
+    snprintf(to, bytes, "the CPU");
+}
+
+static void say_free(const swi_device *device, char *to, size_t bytes)
+{
+    (void)device;
+    (void)bytes;
+    to[0] = '\0';
+}
+
+/* Addresses for the step arena: twice the machine's memory, so that it never moves, less where
+ * the system grants less. */
+static sw_status reserve(sw_store **out)
+{
+    const size_t pages = (size_t)sysconf(_SC_PHYS_PAGES), page = sw_page_bytes();
+    size_t bytes = (size_t)1 << 34;
+    (void)sw_size_mul(pages, 2 * page, &bytes);
+    for (;; bytes /= 2) {
+        const sw_status status = sw_store_host_create(out, bytes);
+        if (status == SW_OK || bytes < ((size_t)1 << 28))
+            return status;
+    }
+}
+
+static sw_status store(swi_device *device, sw_store **out, size_t bytes)
+{
+    (void)device;
+    return bytes > 0 ? sw_store_host_create(out, bytes) : reserve(out);
+}
+
+static sw_status copy(swi_device *device, void *to, const void *from, size_t bytes)
+{
+    (void)device;
+    if (bytes > 0)
+        memcpy(to, from, bytes);
+    return SW_OK;
+}
+
+static sw_status zero(swi_device *device, void *to, size_t bytes)
+{
+    (void)device;
+    if (bytes > 0)
+        memset(to, 0, bytes);
+    return SW_OK;
+}
+
+/* The kernels of a descriptor are for float32; a program's own op has looked at its types
+ * itself. */
+static bool has(const swi_device *device, uint32_t op, int grad, sw_dtype dtype)
+{
+    (void)device;
+    (void)grad;
+    return dtype == SW_F32 || op >= SW_OPS_INSIDE;
+}
+
+static bool select_kernel(const swi_target *target, uint32_t op, int grad, sw_dtype dtype,
+                          const sw_kernel_info *info, swi_selected_kernel *out)
+{
+    const sw_op_desc *desc = swi_op(op);
+    const sw_grad_desc *g = grad >= 0 ? &desc->grads[grad] : NULL;
+    size_t (*bytes)(const sw_kernel_info *) =
+        g != NULL ? g->scratch_bytes : desc->scratch_bytes;
+    sw_kernel *(*choose)(const sw_kernel_info *) = g != NULL ? g->select : desc->select;
+    sw_kernel *plain = g != NULL ? g->kernel : desc->forward;
+    if (!has(target->device, op, grad, dtype))
+        return false;
+    out->kernel = choose != NULL ? choose(info) : plain;
+    out->on_device = NULL;
+    out->scratch_bytes = bytes != NULL ? bytes(info) : 0;
+    return true;
+}
+
+const swi_backend swi_backend_cpu = {.name = "cpu",
+                                     .fuses_channels = true,
+                                     .host_memory = true,
+                                     .survives_fork = true,
+                                     .threads = true,
+                                     .image_blocks = true,
+                                     .chunks = true,
+                                     .share = share,
+                                     .close = keep_open,
+                                     .fault = no_fault,
+                                     .say_name = say_name,
+                                     .say_free = say_free,
+                                     .store = store,
+                                     .read = copy,
+                                     .write = copy,
+                                     .copy = copy,
+                                     .zero = zero,
+                                     .select = select_kernel,
+                                     .has = has,
+                                     .snapshot = &swi_snapshot_at_once};
+
+/* ---- backend ----------------------------------------------------------------------------- */
 
 swi_device *swi_device_share(swi_device *device)
 {

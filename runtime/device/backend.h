@@ -16,7 +16,7 @@ typedef struct {
     size_t scratch_bytes;
 } swi_selected_kernel;
 
-typedef struct swi_snapshot_ways swi_snapshot_ways; /* snapshot_ways.h */
+typedef struct swi_snapshot_ways swi_snapshot_ways; /* snapshot.c */
 
 typedef struct swi_backend {
     const char *name;    /* in messages */
@@ -54,9 +54,9 @@ typedef struct swi_backend {
 
 extern const swi_snapshot_ways swi_snapshot_at_once; /* snapshot.c: by `read`, in an arena */
 extern const swi_snapshot_ways
-    swi_snapshot_by_stream; /* snapshot_card.c: in the exec's stream, in pinned memory */
+    swi_snapshot_by_stream; /* snapshot.c: in the exec's stream, in pinned memory */
 
-extern const swi_backend swi_backend_cpu;  /* backend_cpu.c */
+extern const swi_backend swi_backend_cpu;  /* backend.c */
 extern const swi_backend swi_backend_cuda; /* device.c */
 
 #endif

@@ -1,5 +1,5 @@
-/* How an exec works on its backend: a table that the CPU (backend_cpu.c) and the cards
- * (backend_cuda.c, by their queue) fill. Their half for models, traces and passes is
+/* How an exec works on its backend: a table that the CPU and the cards
+ * (by their queue) fill. Their half for models, traces and passes is
  * device/backend.h. Runs call the table and never ask what is below it. */
 #ifndef SW_EXEC_BACKEND_H
 #define SW_EXEC_BACKEND_H

@@ -5,15 +5,272 @@
  * used key goes, and its program with it when no other key names it. Keys of models that were
  * destroyed, by whatever thread, go when the exec traces next. */
 #include "alloc/base/assert.h"
+#include "alloc/base/message.h"
 #include "alloc/base/poison.h"
 #include "alloc/base/size.h"
 #include "alloc/base/sys.h"
 #include "kernels/dispatch.h"
-#include "runtime/exec/backend.h"
-#include "runtime/exec/run_internal.h"
 #include "runtime/base/structs.h"
+#include "runtime/exec/backend.h"
+#include "runtime/exec/history.h"
+#include "runtime/exec/run_internal.h"
 #include <stdio.h>
 #include <string.h>
+
+/* ---- fits -------------------------------------------------------------------------------- */
+
+/* The room of a budget: how high a step arena may be in it, and the least budget that a program
+ * fits.
+ *
+ * A budget is one number, and here it is taken apart: slots of its loaders, the models of the
+ * call, what the exec itself has, and others. Slots count once, whoever plans: those that are
+ * there, or what the caller says where that is more, for a loader that is still to come. An
+ * amount that is said to be enough is enough as long as no one else reserves meanwhile, and one
+ * byte less is refused. */
+
+static size_t plus(size_t a, size_t b)
+{
+    return b < SIZE_MAX - a ? a + b : SIZE_MAX;
+}
+
+static size_t less(size_t a, size_t b)
+{
+    return a > b ? a - b : 0; /* others may give back while we look */
+}
+
+size_t swi_data_bytes(const sw_exec *exec, const sw_run_args *args, const swi_trace *trace)
+{
+    return exec->backend->data_bytes(exec, args, trace);
+}
+
+/* All but the arena. */
+static swi_need beside_arena(const sw_exec *exec, const sw_run_args *args,
+                             const swi_trace *trace)
+{
+    swi_need n = {.data = swi_data_bytes(exec, args, trace)};
+    size_t taken = sw_arena_height(exec->arena);
+    taken += exec->backend->data_height(exec);
+    for (int i = 0; i < args->n_models; i++) {
+        const sw_model *m = args->models[i];
+        /* A model may lie in another budget, or in none. */
+        if (!(m->arena == NULL || sw_arena_budget(m->arena) == exec->target.budget))
+            continue;
+        n.models = plus(n.models, m->bytes);
+        if (m->arena != NULL)
+            taken += sw_arena_height(m->arena);
+    }
+    n.others = less(sw_budget_used(exec->target.budget), taken);
+    n.bytes = plus(plus(n.others, n.models), n.data);
+    return n;
+}
+
+/* Bytes of the budget that the step arena may take beside all the rest; SIZE_MAX in immediate
+ * mode and without a budget. */
+static size_t arena_limit(const sw_exec *exec, const sw_run_args *args, const swi_trace *trace)
+{
+    if (exec->arena_limit != 0)
+        return exec->arena_limit;
+    if (exec->target.budget == NULL || args->immediate)
+        return SIZE_MAX;
+    return less(sw_budget_limit(exec->target.budget), beside_arena(exec, args, trace).bytes);
+}
+
+swi_need swi_need_of(const sw_exec *exec, const sw_run_args *args, const swi_program *p)
+{
+    const size_t arena = args->immediate ? p->info.immediate_bytes : p->height;
+    swi_need n = {.models = p->model_bytes,
+                  .data = swi_data_bytes(exec, args, &p->trace),
+                  .arena = arena};
+    if (exec->target.budget == NULL) {
+        n.data = n.data != 0 ? n.data : p->slot_bytes;
+        n.bytes = plus(plus(n.models, n.data), arena);
+        return n;
+    }
+    n = beside_arena(exec, args, &p->trace);
+    /* it never shrinks */
+    const size_t b = sw_arena_height(exec->arena);
+    n.arena = arena > b ? arena : b;
+    n.bytes = plus(n.bytes, n.arena);
+    return n;
+}
+
+/* ", the budget is B, U of them taken, ..." */
+static void say_limit(const sw_exec *exec, char *to, size_t bytes)
+{
+    char card[240];
+    int n = 0;
+    if (exec->target.budget != NULL)
+        n = sw_message(to, bytes, ", the budget is %zu", sw_budget_limit(exec->target.budget));
+    if (sw_budget_used(exec->target.budget) > 0)
+        n += sw_message(to + n, bytes - (size_t)n, ", %zu of them taken",
+                        sw_budget_used(exec->target.budget));
+    sw_message(to + n, bytes - (size_t)n, "%s",
+               swi_device_free_text(exec->target.device, card, sizeof card));
+}
+
+sw_status swi_does_not_fit(const sw_exec *exec, const sw_run_args *args, const swi_program *p,
+                           sw_status status)
+{
+    sw_plan_info info = SW_OPTS(sw_plan_info);
+    swi_plan_info(p, swi_data_bytes(exec, args, &p->trace), &info);
+    const swi_need need = swi_need_of(exec, args, p);
+    char limit[320] = "", cause[160] = "", others[64] = "", again[160] = "";
+    if (exec->target.budget == NULL) /* it was no budget: who refused says why */
+        sw_message(cause, sizeof cause, "%.150s: ", sw_last_error());
+    say_limit(exec, limit, sizeof limit);
+    if (need.others > 0)
+        sw_message(others, sizeof others, ", others in the budget %zu", need.others);
+    if (info.n_repeats > 0 && !args->immediate)
+        sw_message(again, sizeof again,
+                   " although %u ops would run again in backward (%zu bytes without that)",
+                   info.n_repeats, plus(less(need.bytes, need.arena), info.plain_arena_bytes));
+    return sw_error_set(status, __FILE__, __LINE__,
+                        "%sdoes not fit: %zu bytes are needed (model %zu, arena %zu, data "
+                        "%zu%s)%s%s; the peak is at %s, held by %s",
+                        cause, need.bytes, need.models, need.arena, need.data, others, again,
+                        limit, info.peak_op, info.holders);
+}
+
+/* ---- history ----------------------------------------------------------------------------- */
+
+/* The metrics and figures of the last runs, and how callers ask for them. */
+
+/* ---- the ring ---------------------------------------------------------------------------- */
+
+sw_status swi_history_reserve(swi_history *history, uint32_t n)
+{
+    SW_ASSERT((history->metrics == NULL) == (history->cap == 0));
+    if (n <= history->cap)
+        return SW_OK;
+    void *block;
+    const size_t row = n * sizeof *history->metrics;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, SWI_HISTORY * row));
+    swi_history_metric *metrics = block;
+    for (int i = 0; i < SWI_HISTORY; i++) {
+        swi_history_run *run = &history->run[i];
+        SW_ASSERT(run->n <= history->cap);
+        if (run->n > 0)
+            memcpy(metrics + (size_t)i * n, run->metrics, run->n * sizeof *metrics);
+        run->metrics = metrics + (size_t)i * n;
+    }
+    sw_heap_free(history->metrics, SW_HEAP_PROGRAMS,
+                 SWI_HISTORY * history->cap * sizeof *history->metrics);
+    history->metrics = metrics;
+    history->cap = n;
+    return SW_OK;
+}
+
+swi_history_run *swi_history_begin(swi_history *history)
+{
+    swi_history_run *run = &history->run[history->n++ % SWI_HISTORY];
+    SW_ASSERT(history->n > 0); /* runs are counted from 1, and never back */
+    run->there = run->waits = false;
+    run->n = 0;
+    memset(&run->info, 0, sizeof run->info);
+    run->info.size = sizeof run->info;
+    return run;
+}
+
+void swi_history_name(swi_history_run *run, const swi_trace *t)
+{
+    run->n = t->n_metrics;
+    SW_ASSERT(run->n == 0 || run->metrics != NULL);
+    for (uint32_t i = 0; i < t->n_metrics; i++)
+        memcpy(run->metrics[i].name, t->metrics[i].name, sizeof run->metrics[i].name);
+}
+
+swi_history_run *swi_history_at(swi_history *history, int ago)
+{
+    if (ago < 0 || ago >= SWI_HISTORY || (uint64_t)ago >= history->n)
+        return NULL;
+    return &history->run[(history->n - 1 - (uint64_t)ago) % SWI_HISTORY];
+}
+
+const double *swi_history_metric_of(const swi_history_run *run, const char *name)
+{
+    for (uint32_t i = 0; run != NULL && i < run->n; i++)
+        if (strcmp(run->metrics[i].name, name) == 0)
+            return &run->metrics[i].value;
+    return NULL;
+}
+
+/* ---- public ------------------------------------------------------------------------------ */
+
+/* The run of `ago` runs ago, over. */
+static sw_status find(sw_exec *exec, int ago, const char *call, swi_history_run **out)
+{
+    if (ago < 0 || ago >= SWI_HISTORY)
+        SW_FAIL(SW_INVALID, "%s: runs ago must be 0 to %d (got %d)", call, SWI_HISTORY - 1,
+                ago);
+    swi_history_run *run = swi_history_at(&exec->history, ago);
+    if (run == NULL || !run->there)
+        SW_FAIL(SW_INVALID,
+                ago == 0 ? "%s: nothing has run yet, or the last run failed"
+                         : "%s: there was no run then, or it failed",
+                call);
+    SW_TRY(run->waits ? exec->backend->await(exec, run) : SW_OK);
+    SW_ASSERT(!run->waits && run->n <= exec->history.cap);
+    *out = run;
+    return SW_OK;
+}
+
+static sw_status metric(sw_exec *exec, int ago, const char *name, const char *call, double *out)
+{
+    swi_history_run *run;
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, call));
+    if (name == NULL || out == NULL)
+        SW_FAIL(SW_INVALID, "%s: name and out must not be NULL", call);
+    SW_TRY(find(exec, ago, call, &run));
+    const double *value = swi_history_metric_of(run, name);
+    if (value == NULL)
+        SW_FAIL(SW_INVALID, "%s run had no metric '%s'", ago == 0 ? "the last" : "that", name);
+    *out = *value;
+    return SW_OK;
+}
+
+sw_status sw_metric_get(sw_exec *exec, const char *name, double *out)
+{
+    return metric(exec, 0, name, "sw_metric_get", out);
+}
+
+sw_status sw_metric_past(sw_exec *exec, int ago, const char *name, double *out)
+{
+    return metric(exec, ago, name, "sw_metric_past", out);
+}
+
+static void give(const sw_run_info *info, sw_run_info *out)
+{
+    swi_struct_write(SWI_STRUCT_sw_run_info, out, info);
+}
+
+sw_status sw_run_past(sw_exec *exec, int ago, sw_run_info *out)
+{
+    swi_history_run *run;
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_run_past"));
+    if (out == NULL)
+        SW_FAIL(SW_INVALID, "sw_run_past: out must not be NULL");
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_run_info, out->size, "sw_run_past"));
+    SW_TRY(find(exec, ago, "sw_run_past", &run));
+    give(&run->info, out);
+    return SW_OK;
+}
+
+sw_status sw_last_run(const sw_exec *exec, sw_run_info *out)
+{
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_last_run"));
+    if (out == NULL)
+        SW_FAIL(SW_INVALID, "sw_last_run: out must not be NULL");
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_run_info, out->size, "sw_last_run"));
+    /* The run may still have to be read, though the exec is const for the caller. */
+    sw_exec *own = (sw_exec *)(uintptr_t)exec;
+    swi_history_run *run = swi_history_at(&own->history, 0);
+    if (run != NULL && run->waits)
+        SW_TRY(own->backend->await(own, run));
+    give(run != NULL ? &run->info : &own->info, out);
+    return SW_OK;
+}
+
+/* ---- exec -------------------------------------------------------------------------------- */
 
 _Static_assert(offsetof(sw_exec, handle) == offsetof(swi_exec_head, handle) &&
                    offsetof(sw_exec, target) == offsetof(swi_exec_head, target),
@@ -40,23 +297,6 @@ static sw_status select_isa(const char *name, sw_isa *out)
 static bool is_cpu(const char *name)
 {
     return name == NULL || strcmp(name, "cpu") == 0;
-}
-
-/* Check options that only devices have, and devices that are not built. */
-static sw_status check_device(const sw_exec_opts *o)
-{
-    const char *name = o->tf32 != 0        ? "tf32"
-                       : o->sync_ops != 0  ? "sync_ops"
-                       : o->no_graphs != 0 ? "no_graphs"
-                                           : NULL;
-    if (is_cpu(o->device) && name != NULL)
-        SW_FAIL(SW_INVALID, "%s must be 0 on cpu: it is for devices", name);
-    if (!is_cpu(o->device) && o->op_clocks != 0 && o->sync_ops == 0)
-        SW_FAIL(SW_INVALID, "op_clocks on a device needs sync_ops: without it the clock "
-                            "measures launches only");
-    if (!is_cpu(o->device) && strcmp(o->device, "sim") == 0)
-        SW_FAIL(SW_DEVICE, "device 'sim' is not built yet: cpu and cuda are");
-    return SW_OK;
 }
 
 static sw_status fill_exec(sw_exec *e, const sw_exec_opts *o)
@@ -93,7 +333,19 @@ static sw_status read_opts(sw_exec_opts *to, const sw_exec_opts *given)
     sw_exec_opts opts;
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_exec_opts, &opts, given, "sw_exec_create"));
     *to = opts;
-    SW_TRY(check_device(&opts));
+    /* Check options that only devices have, and devices that are not built. */
+    const char *name = opts.tf32 != 0        ? "tf32"
+                       : opts.sync_ops != 0  ? "sync_ops"
+                       : opts.no_graphs != 0 ? "no_graphs"
+                                             : NULL;
+    if (is_cpu(opts.device) && name != NULL)
+        SW_FAIL(SW_INVALID, "%s must be 0 on cpu: it is for devices", name);
+    if (!is_cpu(opts.device) && opts.op_clocks != 0 && opts.sync_ops == 0)
+        SW_FAIL(SW_INVALID, "op_clocks on a device needs sync_ops: without it the clock "
+                            "measures launches only");
+    if (!is_cpu(opts.device) && strcmp(opts.device, "sim") == 0)
+        SW_FAIL(SW_DEVICE, "device 'sim' is not built yet: cpu and cuda are");
+
     if (opts.threads < 0 || opts.threads > 256)
         SW_FAIL(SW_INVALID, "threads must be 1 to 256 (got %d)", opts.threads);
     if (opts.op_clocks != 0 && opts.no_phases != 0)
@@ -188,7 +440,9 @@ void swi_exec_free(sw_exec *exec)
         swi_frame_free(exec->frames[i]);
     sw_heap_free(exec->keys, SW_HEAP_PROGRAMS, exec->cap_keys * sizeof *exec->keys);
     sw_heap_free(exec->frames, SW_HEAP_PROGRAMS, exec->cap_frames * sizeof *exec->frames);
-    swi_history_free(&exec->history);
+    sw_heap_free(exec->history.metrics, SW_HEAP_PROGRAMS,
+                 SWI_HISTORY * exec->history.cap * sizeof *exec->history.metrics);
+    memset(&exec->history, 0, sizeof *&exec->history);
     sw_heap_free(exec->op_ns, SW_HEAP_PROGRAMS, exec->cap_op_ns * sizeof *exec->op_ns);
     sw_heap_free(exec->key_scratch, SW_HEAP_PROGRAMS, exec->cap_key_scratch);
     swi_breakdown_free(&exec->immediate_breakdown);
@@ -335,16 +589,6 @@ static void forget_ended(sw_exec *exec)
     exec->lives_ended = now;
 }
 
-static void forget_oldest(sw_exec *exec)
-{
-    uint32_t oldest = 0;
-    SW_ASSERT(exec->n_keys > 0);
-    for (uint32_t i = 1; i < exec->n_keys; i++)
-        if (exec->keys[i].used < exec->keys[oldest].used)
-            oldest = i;
-    forget(exec, &exec->keys[oldest]);
-}
-
 static sw_status add_key(sw_exec *exec, const sw_run_args *args, uint64_t hash, size_t bytes,
                          uint32_t frame)
 {
@@ -446,7 +690,7 @@ static sw_status make_frame(sw_exec *exec, const sw_run_args *args, swi_frame **
     SW_TRY(swi_exec_trace(exec, args));
     const uint64_t traced = sw_clock_ns();
     swi_program *p;
-    SW_TRY(swi_program_create(&p, &exec->ctx, swi_arena_limit(exec, args, &exec->ctx.trace)));
+    SW_TRY(swi_program_create(&p, &exec->ctx, arena_limit(exec, args, &exec->ctx.trace)));
     p->info.trace_ns = traced - start;
     swi_frame *f;
     sw_status status = swi_frame_create(&f, p);
@@ -478,8 +722,14 @@ static sw_status make_program(sw_exec *exec, const sw_run_args *args, uint64_t h
     f = insert_program(exec, slot, f);
     forget_ended(exec);
     /* The bound is on keys; each names one program. */
-    if (exec->n_keys >= exec->max_programs)
-        forget_oldest(exec);
+    if (exec->n_keys >= exec->max_programs) {
+        uint32_t oldest = 0;
+        SW_ASSERT(exec->n_keys > 0);
+        for (uint32_t i = 1; i < exec->n_keys; i++)
+            if (exec->keys[i].used < exec->keys[oldest].used)
+                oldest = i;
+        forget(exec, &exec->keys[oldest]);
+    }
     status = add_key(exec, args, hash, bytes, slot);
     if (status != SW_OK) {
         swi_exec_drop_frame(exec, f);
@@ -535,7 +785,7 @@ sw_status swi_exec_program(sw_exec *exec, const sw_run_args *args, swi_frame **o
     SW_ASSERT(key->frame < exec->n_frames && exec->frames[key->frame] != NULL);
     *out = exec->frames[key->frame];
     const swi_program *p = (*out)->program;
-    const size_t limit = swi_arena_limit(exec, args, &p->trace);
+    const size_t limit = arena_limit(exec, args, &p->trace);
     if (p->limit != limit && (p->height > p->limit || p->height > limit)) {
         forget(exec, key); /* it did not fit then, or does not now: plan for what there is */
         return make_program(exec, args, hash, bytes, out, fresh);

@@ -4,7 +4,7 @@
 #define SW_EXEC_H
 
 #include "alloc/arena/arena.h"
-#include "alloc/base/fork.h"
+#include "alloc/base/handle.h"
 #include "profiler/record/watch.h"
 #include "runtime/base/run_observer.h"
 #include "runtime/exec/guard.h"

@@ -97,26 +97,6 @@ static bool meet(const span *a, const span *b)
     return a->bytes > 0 && b->bytes > 0 && a->at < b->at + b->bytes && b->at < a->at + a->bytes;
 }
 
-static bool lies_in(const span *a, const span *b)
-{
-    return a->at >= b->at && a->at + a->bytes <= b->at + b->bytes;
-}
-
-static void look(call *c)
-{
-    const sw_launch *l = c->given;
-    for (int k = 0; k < l->n_out; k++) {
-        c->out_span[k] = span_of(&l->out[k]);
-        c->stays |= l->out[k].type.layout == SW_PLAIN && !is_whole(&l->out[k]);
-    }
-    for (int i = 0; i < l->n_in; i++) {
-        c->in_span[i] = span_of(&l->in[i]);
-        for (int k = 0; k < l->n_out; k++)
-            c->stays |= meet(&c->in_span[i], &c->out_span[k]) &&
-                        !lies_in(&c->in_span[i], &c->out_span[k]);
-    }
-}
-
 /* The output in whose place input i lies; -1: none. */
 static int place_of(const call *c, int i)
 {
@@ -189,17 +169,6 @@ sw_status swi_guard_reserve(swi_guard *g, const swi_program *p)
     return reserve(g, most);
 }
 
-static sw_status make_guarded(swi_guard *g, call *c)
-{
-    size_t used = 0, bytes = 0;
-    if (!share_out(c, NULL, &bytes) || !sw_size_add(bytes, SW_ALIGN, &bytes))
-        SW_FAIL(SW_NOMEM, "the bytes of its guards overflow");
-    SW_TRY(reserve(g, bytes));
-    const size_t off = (SW_ALIGN - (uintptr_t)g->block % SW_ALIGN) % SW_ALIGN;
-    (void)share_out(c, g->block + off, &used);
-    return SW_OK;
-}
-
 /* Prepare the kernel's operands; `fill` is the pattern of outputs that it must write. */
 static void prepare(call *c, unsigned char fill)
 {
@@ -258,32 +227,6 @@ static sw_status check_bands(const unsigned char *at, size_t bytes, const char *
     return SW_OK;
 }
 
-static sw_status check_inputs(const call *c)
-{
-    for (int i = 0; i < c->given->n_in; i++) {
-        const span *s = &c->in_span[i];
-        size_t n = 0;
-        if (c->kept[i] == NULL || memcmp(c->kept[i], s->at, s->bytes) == 0)
-            continue;
-        while (c->kept[i][n] == s->at[n])
-            n++;
-        memcpy(s->at, c->kept[i], s->bytes); /* others read it, too */
-        SW_FAIL(SW_INVALID, "its kernel writes into input %d: byte %zu of %zu", i, n, s->bytes);
-    }
-    return SW_OK;
-}
-
-static sw_status check(const call *c)
-{
-    const sw_launch *l = c->given;
-    for (int k = 0; k < l->n_out; k++)
-        if (c->guarded[k] != NULL)
-            SW_TRY(check_bands(c->guarded[k], c->out_span[k].bytes, "output", k));
-    if (l->scratch_bytes > 0)
-        SW_TRY(check_bands(c->scratch, l->scratch_bytes, "scratch", 0));
-    return check_inputs(c);
-}
-
 /* The first output of which nothing was written, if the fill says so; -1: none. */
 static int unwritten(const call *c, unsigned char fill)
 {
@@ -300,14 +243,48 @@ static sw_status run_over(call *c, sw_kernel *kernel, unsigned char fill)
     prepare(c, fill);
     const sw_status status = kernel(&c->launch);
     SW_TRY(sw_call_status(status, said, "its kernel"));
-    return check(c);
+    const sw_launch *l = c->given;
+    for (int k = 0; k < l->n_out; k++)
+        if (c->guarded[k] != NULL)
+            SW_TRY(check_bands(c->guarded[k], c->out_span[k].bytes, "output", k));
+    if (l->scratch_bytes > 0)
+        SW_TRY(check_bands(c->scratch, l->scratch_bytes, "scratch", 0));
+    for (int i = 0; i < c->given->n_in; i++) {
+        const span *s = &c->in_span[i];
+        size_t n = 0;
+        if (c->kept[i] == NULL || memcmp(c->kept[i], s->at, s->bytes) == 0)
+            continue;
+        while (c->kept[i][n] == s->at[n])
+            n++;
+        memcpy(s->at, c->kept[i], s->bytes); /* others read it, too */
+        SW_FAIL(SW_INVALID, "its kernel writes into input %d: byte %zu of %zu", i, n, s->bytes);
+    }
+    return SW_OK;
 }
 
 static sw_status run_guarded(swi_guard *g, sw_kernel *kernel, const sw_launch *launch)
 {
     call c = {.given = launch};
-    look(&c);
-    SW_TRY(make_guarded(g, &c));
+    const sw_launch *l = c.given;
+    for (int k = 0; k < l->n_out; k++) {
+        c.out_span[k] = span_of(&l->out[k]);
+        c.stays |= l->out[k].type.layout == SW_PLAIN && !is_whole(&l->out[k]);
+    }
+    for (int i = 0; i < l->n_in; i++) {
+        c.in_span[i] = span_of(&l->in[i]);
+        for (int k = 0; k < l->n_out; k++)
+            c.stays |= meet(&c.in_span[i], &c.out_span[k]) &&
+                       !(c.in_span[i].at >= c.out_span[k].at &&
+                         c.in_span[i].at + c.in_span[i].bytes <=
+                             c.out_span[k].at + c.out_span[k].bytes);
+    }
+    size_t used = 0, bytes = 0;
+    if (!share_out(&c, NULL, &bytes) || !sw_size_add(bytes, SW_ALIGN, &bytes))
+        SW_FAIL(SW_NOMEM, "the bytes of its guards overflow");
+    SW_TRY(reserve(g, bytes));
+    const size_t off = (SW_ALIGN - (uintptr_t)g->block % SW_ALIGN) % SW_ALIGN;
+    (void)share_out(&c, g->block + off, &used);
+
     SW_TRY(run_over(&c, kernel, fills[0]));
     if (unwritten(&c, fills[0]) >= 0) { /* by chance these are its results: then not twice */
         SW_TRY(run_over(&c, kernel, fills[1]));

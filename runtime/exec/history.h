@@ -30,7 +30,6 @@ typedef struct {
 
 /* Room for n metrics in all of them, so that later runs take no memory. */
 sw_status swi_history_reserve(swi_history *history, uint32_t n);
-void swi_history_free(swi_history *history);
 /* A run begins: nothing of it is there yet. */
 swi_history_run *swi_history_begin(swi_history *history);
 /* That of `ago` runs ago; NULL: there was none. */

@@ -95,6 +95,5 @@ sw_status swi_queue_output(swi_queue *queue, const swi_trace *trace, uint32_t i,
 
 /* Free the graphs of a program that is to be freed. NULL queue is fine. */
 void swi_queue_forget(swi_queue *queue, const swi_program *program);
-void swi_readback_free(swi_readback *readback);
 
 #endif

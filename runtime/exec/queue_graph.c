@@ -57,16 +57,13 @@ sw_status swi_queue_record_phase(swi_queue *q, int phase)
     return SW_OK;
 }
 
-static bool begins(const swi_phase_events *b, int phase)
-{
-    return b != NULL && (b->n == 0 || b->at[b->n - 1].phase != phase);
-}
-
 /* ---- launching --------------------------------------------------------------------------- */
 
 static sw_status enter(swi_queue *q, const swi_node *node)
 {
-    return begins(q->phase_events, (int)node->phase)
+    return q->phase_events != NULL &&
+                   (q->phase_events->n == 0 ||
+                    q->phase_events->at[q->phase_events->n - 1].phase != (int)node->phase)
                ? swi_queue_record_phase(q, (int)node->phase)
                : SW_OK;
 }

@@ -112,15 +112,9 @@ sw_status swi_queue_fault(const swi_queue *queue, sw_status status);
 /* Wait for all that was launched. */
 sw_status swi_queue_sync(swi_queue *queue);
 /* Wait until the device has reached the event; polls before it waits. */
-sw_status swi_queue_wait(const swi_queue *queue, sw_cuda_event *event);
-unsigned char *swi_queue_inputs(const swi_queue *queue);
-unsigned char *swi_queue_staging(const swi_queue *queue, uint32_t slot);
 unsigned char *swi_queue_block(const swi_queue *queue);
 swi_run_readback *swi_queue_readback_of(const sw_exec *exec, const swi_history_run *run);
 
-/* Bytes of what leaves such a trace, and the list of it where `out` is not NULL. */
-sw_status swi_readback_of(const sw_run_args *args, const swi_trace *trace, size_t *bytes,
-                          swi_readback **out);
 /* Gather what is so `before` or after the ops. */
 sw_status swi_queue_gather(const swi_queue *queue, const swi_readback *readback,
                            unsigned char *const *base, bool before);

@@ -3,60 +3,50 @@
  * The loop states each storage's birth and death to the arena, whose watch counts what lives:
  * that is what a run without a witness reports as measured by "arena". Clocks are read where
  * the phase changes. */
-#include "alloc/base/error.h"
 #include "alloc/base/assert.h"
-#include "alloc/base/note.h"
+#include "alloc/base/error.h"
+#include "alloc/base/size.h"
 #include "alloc/base/sys.h"
-#include "runtime/exec/backend.h"
-#include "runtime/base/structs.h"
 #include "runtime/autograd/autograd.h"
+#include "runtime/base/structs.h"
+#include "runtime/exec/backend.h"
 #include "runtime/exec/run_internal.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+static sw_status run_immediate(sw_exec *exec, const sw_run_args *args, bool *updated);
+
+/* ---- look -------------------------------------------------------------------------------- */
+
+/* Plans that are looked at once and not kept. */
+
+static sw_status look_in(sw_exec *exec, const sw_run_args *args, sw_plan_info *out)
+{
+    swi_program *p;
+    SW_TRY(swi_exec_trace(exec, args));
+    SW_TRY(swi_program_create(&p, &exec->ctx, SIZE_MAX));
+    *out = p->info;
+    swi_program_free(p);
+    return SW_OK;
+}
+
+/* Scratch is planned for as many threads as the exec is said to have; that it runs with others
+ * is nothing to a plan that never runs. */
+sw_status swi_exec_look(sw_exec *exec, const sw_run_args *args, int threads, sw_plan_info *out)
+{
+    const int own = exec->target.threads;
+    exec->target.threads = threads;
+    const sw_status status = look_in(exec, args, out);
+    exec->target.threads = own;
+    if (!exec->checks) /* those trace before each run */
+        swi_ctx_free(&exec->ctx);
+    return status;
+}
+
+/* ---- run --------------------------------------------------------------------------------- */
+
 /* ---- arguments --------------------------------------------------------------------------- */
-
-static sw_status check_inputs(const sw_run_args *a, bool with_data)
-{
-    for (int i = 0; i < a->n_inputs; i++) {
-        const sw_array *in = &a->inputs[i];
-        const sw_type type = {in->dtype, SW_PLAIN, in->shape};
-        if ((unsigned)in->dtype > SW_U16 || in->shape.rank < 0 ||
-            in->shape.rank > SW_MAX_RANK || sw_type_elements(&type) < 0)
-            SW_FAIL(SW_INVALID, "input %d must have a known type and a valid shape", i);
-        if (with_data && in->data == NULL && sw_type_elements(&type) > 0)
-            SW_FAIL(SW_INVALID, "input %d has no data", i);
-    }
-    return SW_OK;
-}
-
-/* The generation is the step, and the first direction of the slice the run. */
-static sw_status read_noise(sw_run_args *a, const char *call)
-{
-    SW_TRY(sw_handle_look(a->es, SW_HANDLE_ES, call));
-    const swi_noise_mode *mode = swi_noise_mode_of(a->es);
-    bool there = false;
-    for (int i = 0; i < a->n_models; i++)
-        there |= a->models[i] == mode->model;
-    if (!there)
-        SW_FAIL(
-            SW_INVALID,
-            "%s: the models of the run must have '%s' among them, whose parameters have noise",
-            call, mode->model->name);
-    if (a->es_slice != SWI_ES_UPDATE && a->es_slice >= swi_noise_slices(mode))
-        SW_FAIL(SW_INVALID,
-                "%s: es_slice must be below %u, the slices of a generation (got %llu)", call,
-                swi_noise_slices(mode), (unsigned long long)a->es_slice);
-    const float sigma = sw_knob_get((sw_knob){mode->model, mode->sigma});
-    if (!(sigma > 0.0f))
-        SW_FAIL(SW_INVALID, "%s: sigma of the noise must be above 0 (got %g)", call,
-                (double)sigma);
-    a->step = mode->generation;
-    if (a->es_slice != SWI_ES_UPDATE)
-        a->run = (uint32_t)a->es_slice * mode->slice;
-    return SW_OK;
-}
 
 sw_status swi_read_args(sw_run_args *to, const sw_run_args *from, bool with_data,
                         const char *call)
@@ -82,14 +72,45 @@ sw_status swi_read_args(sw_run_args *to, const sw_run_args *from, bool with_data
     }
     if (to->mode != SW_TRAIN && to->mode != SW_EVAL)
         SW_FAIL(SW_INVALID, "the mode must be SW_TRAIN or SW_EVAL (got %d)", (int)to->mode);
-    if (to->es != NULL)
-        SW_TRY(read_noise(to, call));
+    if (to->es != NULL) {
+        /* The generation is the step, and the first direction of the slice the run. */
+        SW_TRY(sw_handle_look(to->es, SW_HANDLE_ES, call));
+        const swi_noise_mode *mode = swi_noise_mode_of(to->es);
+        bool there = false;
+        for (int m = 0; m < to->n_models; m++)
+            there |= to->models[m] == mode->model;
+        if (!there)
+            SW_FAIL(SW_INVALID,
+                    "%s: the models of the run must have '%s' among them, whose parameters "
+                    "have noise",
+                    call, mode->model->name);
+        if (to->es_slice != SWI_ES_UPDATE && to->es_slice >= swi_noise_slices(mode))
+            SW_FAIL(SW_INVALID,
+                    "%s: es_slice must be below %u, the slices of a generation (got %llu)",
+                    call, swi_noise_slices(mode), (unsigned long long)to->es_slice);
+        const float sigma = sw_knob_get((sw_knob){mode->model, mode->sigma});
+        if (!(sigma > 0.0f))
+            SW_FAIL(SW_INVALID, "%s: sigma of the noise must be above 0 (got %g)", call,
+                    (double)sigma);
+        to->step = mode->generation;
+        if (to->es_slice != SWI_ES_UPDATE)
+            to->run = (uint32_t)to->es_slice * mode->slice;
+    }
     if (to->step > UINT32_MAX)
         SW_FAIL(SW_INVALID,
                 "step must be at most %u, so that each step draws its own random numbers (got "
                 "%llu)",
                 UINT32_MAX, (unsigned long long)to->step);
-    return check_inputs(to, with_data);
+    for (int j = 0; j < to->n_inputs; j++) {
+        const sw_array *in = &to->inputs[j];
+        const sw_type type = {in->dtype, SW_PLAIN, in->shape};
+        if ((unsigned)in->dtype > SW_U16 || in->shape.rank < 0 ||
+            in->shape.rank > SW_MAX_RANK || sw_type_elements(&type) < 0)
+            SW_FAIL(SW_INVALID, "input %d must have a known type and a valid shape", j);
+        if (with_data && in->data == NULL && sw_type_elements(&type) > 0)
+            SW_FAIL(SW_INVALID, "input %d has no data", j);
+    }
+    return SW_OK;
 }
 
 /* ---- owning what a run uses -------------------------------------------------------------- */
@@ -206,7 +227,7 @@ void swi_bases(const sw_exec *exec, const sw_run_args *args, unsigned char **bas
 /* ---- the planned run --------------------------------------------------------------------- */
 
 /* The watch's figures become the run's. */
-void swi_read_watch(sw_exec *exec)
+static void read_watch(sw_exec *exec)
 {
     for (int i = 0; i < SW_PHASES; i++) {
         const sw_prof_phase *seen = &exec->watch.phases[i];
@@ -223,25 +244,6 @@ static sw_status state_births(sw_exec *exec, const swi_program *p, const swi_run
         SW_TRY(sw_arena_place(exec->arena, st->offset, st->bytes, s));
     }
     return SW_OK;
-}
-
-/* The arena knows nothing of them: no byte comes or goes. */
-static void log_reuses(sw_record_log *log, const swi_program *p, const swi_run_op *op)
-{
-    for (uint32_t k = 0; k < op->n_reuses; k++) {
-        const uint32_t s = p->births[op->births + op->n_births + k];
-        const swi_storage *st = &p->trace.storages[s];
-        sw_record_range(log, SW_RECORD_REUSE, st->offset, st->rounded, s);
-    }
-}
-
-static void state_deaths(sw_exec *exec, const swi_program *p, const swi_run_op *op)
-{
-    for (uint32_t k = 0; k < op->n_deaths; k++) {
-        const uint32_t s = p->deaths[op->deaths + k];
-        const swi_storage *st = &p->trace.storages[s];
-        sw_arena_release(exec->arena, st->offset, st->bytes, s);
-    }
 }
 
 static sw_status reserve_op_clocks(sw_exec *exec, uint32_t n)
@@ -295,8 +297,14 @@ static sw_status run_ops(sw_exec *exec, swi_frame *f, const sw_run_args *args, b
         status = state_births(exec, p, op);
         if (status != SW_OK)
             break;
-        if (log != NULL)
-            log_reuses(log, p, op);
+        if (log != NULL) {
+            /* The arena knows nothing of them: no byte comes or goes. */
+            for (uint32_t k = 0; k < op->n_reuses; k++) {
+                const uint32_t s = p->births[op->births + op->n_births + k];
+                const swi_storage *st = &p->trace.storages[s];
+                sw_record_range(log, SW_RECORD_REUSE, st->offset, st->rounded, s);
+            }
+        }
         sw_watch_op(&exec->watch, i);
         *updated |= op->is_update;
         status = launch_next(exec, f, i, args, base, p->binds);
@@ -304,13 +312,17 @@ static sw_status run_ops(sw_exec *exec, swi_frame *f, const sw_run_args *args, b
             status = swi_blame(p, i, status);
             break;
         }
-        state_deaths(exec, p, op);
+        for (uint32_t k = 0; k < op->n_deaths; k++) {
+            const uint32_t s = p->deaths[op->deaths + k];
+            const swi_storage *st = &p->trace.storages[s];
+            sw_arena_release(exec->arena, st->offset, st->bytes, s);
+        }
         sw_watch_op_end(&exec->watch);
         if (exec->op_clocks)
             exec->op_ns[i] = sw_clock_ns() - before;
     }
     sw_watch_end(&exec->watch);
-    swi_read_watch(exec);
+    read_watch(exec);
     swi_fp_leave(fp);
     return status;
 }
@@ -377,41 +389,16 @@ static const swi_trace *last_trace(const sw_exec *exec)
     return exec->last != NULL ? &exec->last->trace : NULL;
 }
 
-/* Outputs stay readable until the next run; without them the arena is given back at once. */
-static void end_of_run(sw_exec *exec)
-{
-    SW_ASSERT((exec->last == NULL) == (exec->last_frame == NULL));
-    const swi_trace *t = last_trace(exec);
-    const bool outputs = t != NULL && t->n_outputs > 0;
-    if (exec->reset_pending && !outputs) {
-        sw_arena_reset(exec->arena);
-        exec->reset_pending = false;
-    }
-}
-
-static void damage(const sw_run_args *args)
-{
-    for (int i = 0; i < args->n_models; i++)
-        args->models[i]->damaged = true;
-}
-
 static sw_status failed(const sw_run_args *args, sw_status status, bool updated)
 {
     if (!updated)
         return status;
-    damage(args);
+    for (int i = 0; i < args->n_models; i++)
+        args->models[i]->damaged = true;
     char text[380];
     snprintf(text, sizeof text, "%s", sw_last_error());
     return sw_error_set(status, __FILE__, __LINE__,
                         "%s (after an update: the models of this run must be restored)", text);
-}
-
-static void peak_of_phases(sw_run_info *info)
-{
-    info->peak_bytes = 0;
-    for (int i = 0; i < SW_PHASES; i++)
-        if (info->phase[i].peak_bytes > info->peak_bytes)
-            info->peak_bytes = info->phase[i].peak_bytes;
 }
 
 /* Begin, run and count; what the run left is in the ring. */
@@ -428,13 +415,16 @@ static sw_status run(sw_exec *exec, const sw_run_args *args, uint64_t start)
     sw_status status = swi_device_fault(exec->target.device);
     swi_skipped_begin(args);
     if (status == SW_OK)
-        status = args->immediate ? swi_run_immediate(exec, args, &updated)
+        status = args->immediate ? run_immediate(exec, args, &updated)
                                  : run_planned(exec, args, &updated, &fresh);
     if (exec->info.ns == 0) /* a card has its own clock */
         exec->info.ns = sw_clock_ns() - start;
     exec->info.allocations = sw_mem_calls() - calls;
     exec->info.warm = !fresh && !args->immediate;
-    peak_of_phases(&exec->info);
+    exec->info.peak_bytes = 0;
+    for (int i = 0; i < SW_PHASES; i++)
+        if (exec->info.phase[i].peak_bytes > exec->info.peak_bytes)
+            exec->info.peak_bytes = exec->info.phase[i].peak_bytes;
     history->info = exec->info;
     history->there = status == SW_OK;
     if (status != SW_OK) {
@@ -442,7 +432,15 @@ static sw_status run(sw_exec *exec, const sw_run_args *args, uint64_t start)
         swi_exec_set_last(exec, NULL); /* nothing that is half done is handed out */
         exec->last_immediate = false;
     }
-    end_of_run(exec);
+    /* Outputs stay readable until the next run; without them the arena is given back at
+     * once. */
+    SW_ASSERT((exec->last == NULL) == (exec->last_frame == NULL));
+    const swi_trace *t = last_trace(exec);
+    const bool outputs = t != NULL && t->n_outputs > 0;
+    if (exec->reset_pending && !outputs) {
+        sw_arena_reset(exec->arena);
+        exec->reset_pending = false;
+    }
     swi_observe_end(exec, args, status == SW_OK);
     return status == SW_OK ? exec->backend->skipped(exec, args) : status;
 }
@@ -584,4 +582,344 @@ sw_status sw_output_get(sw_exec *exec, const char *name, sw_array *out)
         return SW_OK;
     }
     SW_FAIL(SW_INVALID, "the last run had no output '%s'", name);
+}
+
+/* ---- enter ------------------------------------------------------------------------------- */
+
+/* The state of a call while it works with an exec: the exec and the models of the call. */
+
+static sw_exec *exec_of(sw_call *call)
+{
+    return (sw_exec *)(void *)((char *)call - offsetof(sw_exec, call));
+}
+
+/* Do what sw_run would have done after the step function. */
+static void unwound(sw_call *call)
+{
+    sw_exec *exec = exec_of(call);
+    if (exec->ctx.open && exec->ctx.immediate)
+        swi_fp_leave(exec->fp);
+    for (int i = 0; i < exec->n_held; i++) {
+        exec->held[i]->damaged |= exec->ctx.open && exec->ctx.updated;
+        swi_owner_give(&exec->held[i]->busy);
+    }
+    exec->n_held = 0;
+    exec->ctx.open = false;
+    exec->ctx.generation = 0;
+    swi_exec_set_last(exec, NULL); /* nothing that is half done is handed out */
+    exec->last_immediate = false;
+    (void)sw_call_end(&exec->call, SW_OK);
+    swi_owner_give(&exec->busy);
+}
+
+static void refused(sw_call *call, sw_status status)
+{
+    sw_ctx *ctx = &exec_of(call)->ctx;
+    if (ctx->open)
+        (void)swi_stick(ctx, status);
+}
+
+static const sw_call_hooks enter_hooks = {unwound, refused};
+
+void swi_leave(sw_exec *exec, const sw_run_args *a)
+{
+    (void)a;
+    for (int i = 0; i < exec->n_held; i++)
+        swi_owner_give(&exec->held[i]->busy);
+    exec->n_held = 0;
+    (void)sw_call_end(&exec->call, SW_OK);
+    swi_owner_give(&exec->busy);
+}
+
+static sw_status take_models(sw_exec *exec, const sw_run_args *a)
+{
+    for (int i = 0; i < a->n_models; i++) {
+        if (!swi_owner_take(&a->models[i]->busy))
+            SW_FAIL(SW_BUSY, "model %s is in use by %s", a->models[i]->name,
+                    swi_owner_text(&a->models[i]->busy));
+        exec->held[exec->n_held++] = a->models[i];
+    }
+    for (int i = 0; i < a->n_models; i++)
+        SW_TRY(swi_model_layout(a->models[i]));
+    return SW_OK;
+}
+
+sw_status swi_enter(sw_exec *exec, const sw_run_args *a, const void *frame)
+{
+    sw_call_unwound(frame);
+    /* A forked process has the memory of an exec that was made before, and none of its
+     * threads. */
+    if (exec->forks != sw_fork_number()) {
+        const char *why = exec->target.threads > 1 ? "its threads are the parent's"
+                          : !exec->target.device->backend->survives_fork
+                              ? "its device is the parent's"
+                          : exec->rec.profile != NULL ? "its profile is the parent's"
+                          : exec->busy != 0           ? "a thread of the parent was using it"
+                                                      : NULL;
+        if (why != NULL)
+            SW_FAIL(
+                SW_BUSY,
+                "the exec was made before a fork, and %s: make an exec in the child, or fork "
+                "before the exec is made",
+                why);
+    }
+    if (exec->rec.profile != NULL &&
+        !sw_handle_is(exec->rec.profile, SW_HANDLE_PROFILE, exec->rec.profile_generation))
+        SW_FAIL(SW_INVALID, "the exec's profile was destroyed: destroy the exec first");
+    if (!swi_owner_take(&exec->busy))
+        SW_FAIL(SW_BUSY, "the exec is in use by %s", swi_owner_text(&exec->busy));
+    exec->es = a->es;
+    exec->call = (sw_call){
+        .name = "a run", .uses = SW_CALL_ONE(exec->es), .closed = true, .hooks = &enter_hooks};
+    sw_status status = sw_call_begin(&exec->call, frame);
+    if (status != SW_OK) {
+        swi_owner_give(&exec->busy);
+        return status;
+    }
+    status = take_models(exec, a);
+    if (status != SW_OK)
+        swi_leave(exec, a);
+    return status;
+}
+
+/* ---- immediate --------------------------------------------------------------------------- */
+
+/* The ctx of a trace, and immediate mode: the same step function, each node executed as it is
+ * appended, every storage pushed on the step arena. No lifetimes and no in-place results: the
+ * peak is the height of the bump. */
+
+static uint32_t generations;
+
+/* Inputs are the first values and storages, one of each per input. */
+static sw_status add_inputs(sw_ctx *ctx)
+{
+    for (int i = 0; i < ctx->args->n_inputs; i++) {
+        const sw_type type = {ctx->args->inputs[i].dtype, SW_PLAIN, ctx->args->inputs[i].shape};
+        const uint32_t s = swi_new_storage(ctx, sw_type_bytes(&type), SWI_ROLE_INPUT);
+        if (s == SWI_NONE || swi_new_value(ctx, &type, s) == SWI_NONE)
+            return ctx->status;
+        ctx->trace.storages[s].segment = SWI_SEG_INPUT + (uint32_t)i;
+        char name[16];
+        snprintf(name, sizeof name, "input%d", i);
+        sw_status status = SW_OK;
+        ctx->trace.storages[s].name = swi_trace_string(&ctx->trace, name, &status);
+        SW_TRY(status);
+    }
+    return SW_OK;
+}
+
+static sw_status give_and_run(sw_ctx *ctx, uint32_t index);
+
+sw_status swi_ctx_begin(sw_exec *exec, const sw_run_args *args, bool immediate)
+{
+    sw_ctx *ctx = &exec->ctx;
+    ctx->exec = exec;
+    ctx->args = args;
+    ctx->status = SW_OK;
+    ctx->generation = __atomic_add_fetch(&generations, 1, __ATOMIC_RELAXED);
+    ctx->noise = args->es != NULL && args->es_slice != SWI_ES_UPDATE
+                     ? swi_noise_mode_of(args->es)
+                     : NULL;
+    ctx->noise_depth = 0;
+    ctx->immediate = immediate;
+    ctx->run_node = give_and_run;
+    ctx->phase_override = ctx->phase_now = -1;
+    ctx->in_backward = false;
+    ctx->scope[0] = '\0';
+    ctx->label_bytes = 0;
+    ctx->n_scopes = 0;
+    ctx->n_grads = ctx->n_assignments = 0;
+    ctx->done_storages = ctx->done_ops = 0;
+    ctx->updated = false;
+    ctx->release = SWI_STAYS;
+    memset(ctx->hooks, 0, sizeof ctx->hooks);
+    memset(ctx->clip_scale, 0xff, sizeof ctx->clip_scale);
+    SW_TRY(swi_trace_reset(&ctx->trace));
+    for (int m = 0; m < args->n_models; m++) {
+        const uint32_t entries = args->models[m]->n_entries, n = 2 * entries;
+        void *p = ctx->model_values[m];
+        SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &ctx->model_cap[m], n, sizeof(uint32_t)));
+        ctx->model_values[m] = p;
+        memset(ctx->model_values[m], 0xff, n * sizeof(uint32_t));
+        ctx->grad_at[m] = ctx->model_values[m] + entries;
+    }
+
+    SW_TRY(add_inputs(ctx));
+    ctx->open = true;
+    return SW_OK;
+}
+
+/* A step function that returns with open work is a mistake of the caller. */
+sw_status swi_ctx_end(sw_ctx *ctx)
+{
+    if (ctx->status == SW_OK && ctx->n_scopes > 0)
+        (void)swi_stick(ctx,
+                        sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                     "the step function left scope '%s' open", ctx->scope));
+    ctx->open = false;
+    ctx->generation = 0; /* its handles are stale from here on */
+    return ctx->status;
+}
+
+void swi_ctx_free(sw_ctx *ctx)
+{
+    for (int m = 0; m < SWI_MAX_MODELS; m++)
+        sw_heap_free(ctx->model_values[m], SW_HEAP_PROGRAMS,
+                     ctx->model_cap[m] * sizeof(uint32_t));
+    sw_heap_free(ctx->grads, SW_HEAP_PROGRAMS, ctx->cap_grads * sizeof *ctx->grads);
+    sw_heap_free(ctx->assignments, SW_HEAP_PROGRAMS,
+                 ctx->cap_assignments * sizeof *ctx->assignments);
+    sw_heap_free(ctx->value_grads, SW_HEAP_PROGRAMS, ctx->cap_value_grads * sizeof(uint32_t));
+    sw_heap_free(ctx->finite_checks, SW_HEAP_PROGRAMS,
+                 ctx->cap_finite_checks * sizeof(uint32_t));
+    swi_trace_free(&ctx->trace);
+    memset(ctx, 0, sizeof *ctx); /* it may begin again */
+}
+
+/* ---- immediate mode ---------------------------------------------------------------------- */
+
+static unsigned char *segment_base(const sw_ctx *ctx, uint32_t segment)
+{
+    if (segment == SWI_SEG_STEP)
+        return sw_arena_base(ctx->exec->arena);
+    if (segment < SWI_SEG_MODEL)
+        return ctx->exec->backend->bind(ctx->exec, ctx->args, (int)(segment - SWI_SEG_INPUT));
+    return ctx->args->models[segment - SWI_SEG_MODEL]->base;
+}
+
+static void *address(const sw_ctx *ctx, uint32_t value)
+{
+    const swi_value *v = &ctx->trace.values[value];
+    const swi_storage *s = &ctx->trace.storages[v->storage];
+    SW_ASSERT(value < ctx->trace.n_values && v->storage < ctx->trace.n_storages);
+    return segment_base(ctx, s->segment) + s->offset + v->offset;
+}
+
+static sw_status push_storages(sw_ctx *ctx, const swi_node *node)
+{
+    swi_trace *t = &ctx->trace;
+    for (; ctx->done_storages < t->n_storages; ctx->done_storages++) {
+        swi_storage *s = &t->storages[ctx->done_storages];
+        if (s->segment != SWI_SEG_STEP)
+            continue;
+        void *at;
+        ctx->exec->watch.push_id = ctx->done_storages;
+        SW_TRY(swi_observe_push(ctx, ctx->done_storages, (uint32_t)(node - t->nodes)));
+        const sw_status pushed = sw_arena_push(ctx->exec->arena, &at, s->bytes, "immediate");
+        ctx->exec->push_refused = pushed != SW_OK;
+        SW_TRY(pushed);
+        s->offset = (size_t)((unsigned char *)at - sw_arena_base(ctx->exec->arena));
+        s->birth = ctx->done_ops;
+    }
+    return swi_observe_op(ctx, (uint32_t)(node - t->nodes));
+}
+
+static sw_status give_and_run(sw_ctx *ctx, uint32_t index)
+{
+    const swi_trace *t = &ctx->trace;
+    const swi_node *node = &t->nodes[index];
+    SW_ASSERT(index < t->n_nodes && node->n_in + node->n_out <= SWI_MAX_OPERANDS);
+    sw_buffer buffers[SWI_MAX_OPERANDS];
+    sw_watch_phase(&ctx->exec->watch, (int)node->phase);
+    if (ctx->exec->watch.log != NULL)
+        sw_record_edge(ctx->exec->watch.log, SW_RECORD_OP, ctx->done_ops, sw_clock_ns());
+    const sw_status room = push_storages(ctx, node);
+    if (room != SW_OK)
+        return swi_node_failed(t, node, room);
+    sw_watch_op(&ctx->exec->watch, 0);
+    for (uint32_t i = 0; i < node->n_in + node->n_out; i++) {
+        const uint32_t id = t->operands[node->first + i];
+        buffers[i] = (sw_buffer){.ptr = address(ctx, id), .type = t->values[id].type};
+        swi_value_strides(t, &t->values[id], buffers[i].stride);
+        if (i >= node->n_in && swi_is_null(node, i - node->n_in))
+            buffers[i].ptr = NULL;
+    }
+    const sw_launch launch = SW_OPTS(
+        sw_launch, .in = buffers, .n_in = (int)node->n_in, .out = buffers + node->n_in,
+        .n_out = (int)node->n_out,
+        .scratch = node->scratch != SWI_NONE
+                       ? sw_arena_base(ctx->exec->arena) + t->storages[node->scratch].offset
+                       : NULL,
+        .scratch_bytes = node->scratch != SWI_NONE ? t->storages[node->scratch].bytes : 0,
+        .attrs = swi_node_attrs(t, node), .accumulate = node->accumulate,
+        .par = swi_pool_par(ctx->exec->pool), .isa = ctx->exec->target.isa,
+        .seed = swi_run_seed(ctx->exec, ctx->args), .stream = node->stream,
+        .step = (uint32_t)ctx->args->step, .run = ctx->args->run);
+    ctx->updated |= node->is_update || node->writes_model;
+    const sw_status status = ctx->exec->backend->launch_node(ctx->exec, node, &launch);
+    ctx->done_ops++;
+    sw_watch_op_end(&ctx->exec->watch);
+    if (status == SW_OK)
+        return SW_OK;
+    return swi_node_failed(t, node, status);
+}
+
+/* A scalar of the run, wherever it is. */
+static sw_status read_scalar(const sw_ctx *ctx, uint32_t value, double *out)
+{
+    float x;
+    SW_TRY(swi_device_read(ctx->exec->target.device, &x, address(ctx, value), sizeof x));
+    *out = (double)x;
+    return SW_OK;
+}
+
+sw_status sw_item(sw_ctx *ctx, sw_value scalar, double *out)
+{
+    const swi_value *v = swi_value_at(ctx, scalar);
+    if (v == NULL)
+        return sw_ctx_status(ctx);
+    if (out == NULL)
+        return swi_stick(
+            ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__, "sw_item: out must not be NULL"));
+    if (!ctx->immediate)
+        return swi_stick(ctx, sw_error_set(SW_UNSUPPORTED, __FILE__, __LINE__,
+                                           "sw_item: values exist in immediate mode only"));
+    if (v->type.dtype != SW_F32 || sw_type_elements(&v->type) != 1)
+        return swi_stick(ctx, sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                                           "sw_item: the value must be an f32 scalar"));
+    return swi_stick(ctx, read_scalar(ctx, scalar.id - 1, out));
+}
+
+static sw_status keep_metrics(sw_ctx *ctx)
+{
+    SW_TRY(swi_history_reserve(&ctx->exec->history, ctx->trace.n_metrics));
+    swi_history_run *run = swi_history_at(&ctx->exec->history, 0);
+    swi_history_name(run, &ctx->trace);
+    for (uint32_t i = 0; i < ctx->trace.n_metrics; i++)
+        SW_TRY(read_scalar(ctx, ctx->trace.metrics[i].value, &run->metrics[i].value));
+    return SW_OK;
+}
+
+static sw_status run_immediate(sw_exec *exec, const sw_run_args *args, bool *updated)
+{
+    sw_ctx *ctx = &exec->ctx;
+    SW_TRY(swi_ctx_begin(exec, args, true)); /* first: what is refused here is of this run */
+    SW_TRY(swi_make_ready(exec, args));
+    SW_TRY(exec->backend->begin_immediate(exec, args));
+    sw_arena_reset(exec->arena);
+    exec->reset_pending = true;
+    exec->last_immediate = true;
+    size_t slot = 0;
+    for (int i = 0; i < args->n_models; i++)
+        exec->info.model_bytes += args->models[i]->bytes;
+    for (int i = 0; i < args->n_inputs; i++)
+        slot += ctx->trace.storages[i].rounded;
+    SW_TRY(swi_observe_prepare(exec, args, NULL));
+    sw_watch_begin(&exec->watch, exec->info.model_bytes + slot);
+    const uint32_t fp = exec->fp = swi_fp_enter();
+    args->fn(ctx, args->user);
+    (void)swi_write_states(ctx); /* an error stays in the ctx */
+    swi_fp_leave(fp);
+    sw_watch_end(&exec->watch);
+    read_watch(exec);
+    *updated = ctx->updated;
+    SW_TRY(swi_ctx_end(ctx));
+    SW_TRY(exec->backend->end_immediate(exec));
+    exec->info.bump_bytes = exec->info.arena_bytes = sw_arena_live(exec->arena);
+    SW_TRY(keep_metrics(ctx));
+    /* A later trace in this ctx must not take away the names of what left this run. */
+    const swi_trace trace = ctx->trace;
+    ctx->trace = exec->immediate_trace;
+    exec->immediate_trace = trace;
+    return SW_OK;
 }

@@ -31,10 +31,6 @@ void swi_bases(const sw_exec *exec, const sw_run_args *args, unsigned char **bas
  * trace. */
 size_t swi_data_bytes(const sw_exec *exec, const sw_run_args *args, const swi_trace *trace);
 
-/* Bytes of the budget that the step arena may take beside all the rest; SIZE_MAX in immediate
- * mode and without a budget. */
-size_t swi_arena_limit(const sw_exec *exec, const sw_run_args *args, const swi_trace *trace);
-
 /* The least budget that a program fits, and what it is for. Without a budget: what the program
  * takes. */
 typedef struct {
@@ -62,14 +58,10 @@ typedef sw_status swi_look(void *context, const swi_program *program);
 sw_status swi_run_prepare(sw_exec *exec, const sw_run_args *args, swi_look *look, void *context,
                           const char *call);
 
-/* Copy what the exec's watch saw into its run info. */
-void swi_read_watch(sw_exec *exec);
-
 sw_status swi_blame(const swi_program *program, uint32_t op, sw_status status);
 
 /* The refusal that people read: the least budget, what there is, who holds the peak. */
 sw_status swi_does_not_fit(const sw_exec *exec, const sw_run_args *args,
                            const swi_program *program, sw_status status);
-sw_status swi_run_immediate(sw_exec *exec, const sw_run_args *args, bool *updated);
 
 #endif

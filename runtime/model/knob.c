@@ -1,9 +1,14 @@
 /* Knobs that a run must not read: sw_knob_set returns nothing, so what it refuses is kept, and
  * every run of the model says so until the knob is set to something that can be. The value that
  * runs read stays the one before. */
+#include "kernels/noise.h"
 #include "runtime/model/model.h"
+#include "runtime/model/noise_mode.h"
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
+
+/* ---- knob -------------------------------------------------------------------------------- */
 
 /* Its use, after its name; the values that it can have. */
 static const struct {
@@ -96,4 +101,70 @@ sw_status swi_knob_use(sw_knob knob, swi_knob_kind use)
                 knob.model->name, name, k->what == NULL ? kinds[k->use].use : "");
     }
     return swi_knob_can_be(k, k->value) ? SW_OK : say(knob.model, knob.index, k->value);
+}
+
+/* ---- noise mode -------------------------------------------------------------------------- */
+
+/* The noise of parameters: noise_mode.h. */
+
+bool swi_is_perturbed(const swi_noise_mode *mode, const swi_entry *entry)
+{
+    return entry->role == SWI_ROLE_PARAMETER && !entry->frozen &&
+           entry->optimizer == mode->optimizer;
+}
+
+uint32_t swi_noise_stream(const char *name)
+{
+    char full[SWI_MAX_NAME + 32];
+    snprintf(full, sizeof full, "es/%s", name);
+    return sw_rng_stream(full);
+}
+
+static int64_t part_of(int64_t n, float share)
+{
+    const int64_t part = share > 0.0f ? (int64_t)((double)n * (double)share + 0.5) : n;
+    return part < 1 ? 1 : part > n ? n : part;
+}
+
+void swi_noise_spec(sw_noise_spec *out, const sw_noise_spec *like, float in_share,
+                    float out_share, const sw_shape *shape, uint32_t stream)
+{
+    memset(out, 0, sizeof *out);
+    out->distribution = like->distribution;
+    out->stream = stream;
+    out->taps = 1;
+    if (shape->rank < 2 || shape->rank == 3) {
+        out->kind = SW_NOISE_IID;
+        out->cols = swi_elements(shape);
+        out->rows = like->kind == SW_NOISE_DROPOUT ? 0 : 1;
+        return;
+    }
+    out->kind = like->kind;
+    out->sides = like->sides;
+    out->rank = like->rank;
+    out->window = like->window;
+    out->rows = shape->dim[0];
+    for (int i = 2; i < shape->rank; i++)
+        out->taps *= (int32_t)shape->dim[i];
+    out->cols = shape->dim[1] * out->taps;
+    out->keep_rows = part_of(shape->dim[0], out_share);
+    out->keep_cols = part_of(shape->dim[1], in_share);
+}
+
+void swi_noise_spec_of(sw_noise_spec *out, const swi_noise_mode *mode, const swi_entry *entry)
+{
+    const uint32_t stream = swi_noise_stream(entry->name);
+    if (entry->logits && entry->shape.rank >= 2 && swi_elements(&entry->shape) > 0) {
+        /* Of logits (out, in, ...): a matrix, each channel with the positions after it. */
+        memset(out, 0, sizeof *out);
+        out->kind = SW_NOISE_BITS_OF_LOGITS;
+        out->stream = stream;
+        out->rows = entry->shape.dim[0];
+        out->taps = 1;
+        for (int i = 2; i < entry->shape.rank; i++)
+            out->taps *= (int32_t)entry->shape.dim[i];
+        out->cols = swi_elements(&entry->shape) / entry->shape.dim[0];
+    } else
+        swi_noise_spec(out, &mode->like, mode->in_share, mode->out_share, &entry->shape,
+                       stream);
 }

@@ -3,16 +3,249 @@
  * Entries keep their order of registration inside their role; each role is one contiguous
  * range, in the order of the list below, so that clones, checkpoints and exchanges are copies
  * of ranges. */
-#include "alloc/base/message.h"
 #include "alloc/base/assert.h"
+#include "alloc/base/message.h"
 #include "alloc/base/size.h"
 #include "profiler/record/nvtx.h"
+#include "profiler/record/utf8.h"
 #include "runtime/device/device.h"
 #include "runtime/model/model.h"
+#include "runtime/model/model_bytes.h"
+#include "runtime/model/model_label.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+/* ---- model bytes ------------------------------------------------------------------------- */
+
+/* Where host code and the memory of models meet. */
+
+static unsigned char *range_of(const sw_model *model, size_t offset, size_t bytes)
+{
+    SW_ASSERT(bytes == 0 || model->base != NULL);
+    SW_ASSERT(offset <= model->bytes && bytes <= model->bytes - offset);
+    (void)bytes;
+    return model->base + offset;
+}
+
+sw_status swi_model_read(const sw_model *model, void *to, size_t offset, size_t bytes)
+{
+    return swi_device_read(model->device, to, range_of(model, offset, bytes), bytes);
+}
+
+sw_status swi_model_write(sw_model *model, size_t offset, const void *from, size_t bytes)
+{
+    return swi_device_write(model->device, range_of(model, offset, bytes), from, bytes);
+}
+
+sw_status swi_model_zero(sw_model *model, size_t offset, size_t bytes)
+{
+    return swi_device_zero(model->device, range_of(model, offset, bytes), bytes);
+}
+
+/* Pieces of [0, bytes): the first failure ends them. */
+typedef struct {
+    void *block;
+    size_t bytes, all;
+    size_t at, n; /* of the present one */
+} pieces;
+
+static sw_status pieces_begin(pieces *p, size_t all)
+{
+    *p = (pieces){.bytes = all < SWI_PIECE_BYTES ? all : SWI_PIECE_BYTES, .all = all};
+    return sw_heap_alloc(&p->block, SW_HEAP_FILES, p->bytes);
+}
+
+static bool pieces_next(pieces *p)
+{
+    p->at += p->n;
+    p->n = p->all - p->at < p->bytes ? p->all - p->at : p->bytes;
+    return p->n > 0;
+}
+
+static void pieces_end(pieces *p)
+{
+    sw_heap_free(p->block, SW_HEAP_FILES, p->bytes);
+}
+
+sw_status swi_model_pour(const sw_model *model, size_t offset, size_t bytes,
+                         swi_take_piece *take, void *context)
+{
+    if (model->device->backend->host_memory)
+        return take(context, model->base + offset, 0, bytes);
+    pieces p;
+    sw_status status = SW_OK;
+    SW_TRY(pieces_begin(&p, bytes));
+    while (status == SW_OK && pieces_next(&p)) {
+        status = swi_model_read(model, p.block, offset + p.at, p.n);
+        if (status == SW_OK)
+            status = take(context, p.block, p.at, p.n);
+    }
+    pieces_end(&p);
+    return status;
+}
+
+sw_status swi_model_fill(sw_model *model, size_t offset, size_t bytes, swi_make_piece *make,
+                         void *context)
+{
+    if (model->device->backend->host_memory)
+        return make(context, model->base + offset, 0, bytes);
+    pieces p;
+    sw_status status = SW_OK;
+    SW_TRY(pieces_begin(&p, bytes));
+    while (status == SW_OK && pieces_next(&p)) {
+        status = make(context, p.block, p.at, p.n);
+        if (status == SW_OK)
+            status = swi_model_write(model, offset + p.at, p.block, p.n);
+    }
+    model->damaged |= status != SW_OK && (p.at > 0 || status == SW_DEVICE);
+    pieces_end(&p);
+    return status;
+}
+
+static sw_status read_piece(void *from, void *bytes, size_t at, size_t n)
+{
+    return swi_model_read(from, bytes, at, n);
+}
+
+sw_status swi_model_copy_bytes(sw_model *to, const sw_model *from)
+{
+    sw_status status;
+    if (from->device->backend->host_memory)
+        status = swi_model_write(to, 0, from->base, from->bytes);
+    else if (to->device->backend->host_memory)
+        status = swi_model_read(from, to->base, 0, from->bytes);
+    else if (to->device == from->device)
+        status = swi_device_copy(to->device, to->base, from->base, from->bytes);
+    else /* from card to card */
+        status = swi_model_fill(to, 0, to->bytes, read_piece, (void *)(uintptr_t)from);
+    to->damaged |= status == SW_DEVICE;
+    return status;
+}
+
+/* ---- model label ------------------------------------------------------------------------- */
+
+/* See model_label.h. */
+
+void swi_path_of(char *name)
+{
+    while ((name = strchr(name, '.')) != NULL)
+        *name = '/';
+}
+
+/* The model's place among those of its name, from 1; 0: the name is its own. */
+static int place_of_label(const sw_run_args *args, const sw_model *model)
+{
+    int like = 0, place = 0;
+    for (int m = 0; m < args->n_models; m++) {
+        if (strcmp(args->models[m]->name, model->name) != 0)
+            continue;
+        like++;
+        if (args->models[m] == model)
+            place = like;
+    }
+    return like > 1 ? place : 0;
+}
+
+const char *swi_model_label(const sw_run_args *args, const sw_model *model,
+                            char to[SWI_LABEL_BYTES])
+{
+    to[0] = '\0';
+    if (args == NULL || args->n_models < 2)
+        return to;
+    const int place = place_of_label(args, model);
+    if (place > 0)
+        snprintf(to, SWI_LABEL_BYTES, "%s#%d/", model->name, place);
+    else
+        snprintf(to, SWI_LABEL_BYTES, "%s/", model->name);
+    swi_path_of(to);
+    return to;
+}
+
+const char *swi_entry_shown(const sw_run_args *args, const sw_model *model, const char *name,
+                            char to[SWI_SHOWN_BYTES])
+{
+    char label[SWI_LABEL_BYTES];
+    snprintf(to, SWI_SHOWN_BYTES, "%s%s", swi_model_label(args, model, label), name);
+    return to;
+}
+
+static bool has_entry(const sw_model *model, const char *name)
+{
+    for (uint32_t i = 1; i < model->n_entries; i++)
+        if (strcmp(model->entries[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+const char *swi_entry_layer(const sw_run_args *args, const sw_model *model, const char *name,
+                            char to[SWI_SHOWN_BYTES])
+{
+    char label[SWI_LABEL_BYTES], own[SWI_SHOWN_BYTES];
+    snprintf(own, sizeof own, "%s", name);
+    do {
+        char *dot = strrchr(own, '.');
+        *(dot != NULL ? dot : own) = '\0';
+    } while (*own != '\0' && has_entry(model, own));
+    swi_path_of(own);
+    swi_model_label(args, model, label);
+    if (*own == '\0' && *label != '\0')
+        label[strlen(label) - 1] = '\0'; /* of no layer: of the model itself */
+    snprintf(to, SWI_SHOWN_BYTES, "%s%.*s", label, (int)(SWI_SHOWN_BYTES - sizeof label), own);
+    return to;
+}
+
+/* ---- model notes ------------------------------------------------------------------------- */
+
+/* Texts that a model saves with its parameters. */
+
+/* The note of that key, or the place after the last. */
+static swi_note *note_of(sw_model *model, const char *key)
+{
+    int i = 0;
+    while (i < model->n_notes && strcmp(model->notes[i].key, key) != 0)
+        i++;
+    return &model->notes[i];
+}
+
+sw_status sw_model_note(sw_model *model, const char *key, const char *text)
+{
+    if (model == NULL || key == NULL || key[0] == '\0')
+        SW_FAIL(SW_INVALID, "sw_model_note: model and key must not be NULL, key not empty");
+    if (strlen(key) >= sizeof model->notes->key || strcmp(key, "format") == 0 ||
+        strncmp(key, SWI_OWN_PREFIX, strlen(SWI_OWN_PREFIX)) == 0)
+        SW_FAIL(SW_INVALID,
+                "model %s: a note's key must have 1 to %zu bytes, not be 'format' and not "
+                "begin with '" SWI_OWN_PREFIX "' (got '%s')",
+                model->name, sizeof model->notes->key - 1, key);
+    if (text != NULL && strlen(text) >= sizeof model->notes->text)
+        SW_FAIL(SW_INVALID, "model %s: the note '%s' must have at most %zu bytes (got %zu)",
+                model->name, key, sizeof model->notes->text - 1, strlen(text));
+    if (!sw_utf8_whole(key) || (text != NULL && !sw_utf8_whole(text)))
+        SW_FAIL(SW_INVALID, "model %s: the note '%s' must be UTF-8, as files have it",
+                model->name, key);
+    SW_TRY(swi_model_take(model));
+    sw_status status = SW_OK;
+    swi_note *note = note_of(model, key);
+    const bool there = note < &model->notes[model->n_notes];
+    if (text == NULL && there)
+        *note = model->notes[--model->n_notes];
+    else if (text != NULL && !there && model->n_notes == SWI_NOTES)
+        status =
+            sw_error_set(SW_INVALID, __FILE__, __LINE__,
+                         "model %s: has %d notes already, which is the most; '%s' has no place",
+                         model->name, SWI_NOTES, key);
+    else if (text != NULL) {
+        memcpy(note->key, key, strlen(key) + 1);
+        memcpy(note->text, text, strlen(text) + 1);
+        model->n_notes += !there;
+    }
+    swi_model_give(model);
+    return status;
+}
+
+/* ---- model ------------------------------------------------------------------------------- */
 
 static const swi_role range_order[] = {SWI_ROLE_PARAMETER, SWI_ROLE_OPTIMIZER_STATE,
                                        SWI_ROLE_BUFFER,    SWI_ROLE_STATE,
@@ -57,7 +290,8 @@ void swi_model_free(sw_model *model)
     sw_heap_free(model->optimizers, SW_HEAP_RECORDS,
                  model->cap_optimizers * sizeof *model->optimizers);
     sw_heap_free(model->knobs, SW_HEAP_RECORDS, model->cap_knobs * sizeof *model->knobs);
-    swi_constants_free(model);
+    for (uint32_t j = 1; j < model->n_entries; j++)
+        sw_heap_free(model->entries[j].values, SW_HEAP_RECORDS, model->entries[j].bytes);
     sw_heap_free(model->entries, SW_HEAP_RECORDS, model->cap_entries * sizeof(swi_entry));
     sw_heap_free(model->by_name, SW_HEAP_RECORDS, model->n_by_name * sizeof *model->by_name);
     swi_alive_end(model->life);
@@ -249,8 +483,8 @@ uint32_t swi_model_entry(sw_model *model, const char *name, swi_role role, sw_dt
     return model->n_entries++;
 }
 
-sw_param swi_model_declare(sw_model *model, const char *name, swi_role role, sw_dtype dtype,
-                           sw_shape shape, const char *init)
+static sw_param model_declare(sw_model *model, const char *name, swi_role role, sw_dtype dtype,
+                              sw_shape shape, const char *init)
 {
     if (sw_handle_check(model, SW_HANDLE_MODEL, "sw_param_new") != SW_OK)
         return (sw_param){NULL, 0};
@@ -268,13 +502,12 @@ sw_param swi_model_declare(sw_model *model, const char *name, swi_role role, sw_
 sw_param sw_param_new(sw_model *model, const char *name, sw_dtype dtype, sw_shape shape,
                       const char *init)
 {
-    return swi_model_declare(model, name, SWI_ROLE_PARAMETER, dtype, shape, init);
+    return model_declare(model, name, SWI_ROLE_PARAMETER, dtype, shape, init);
 }
 
 sw_param sw_logits_new(sw_model *model, const char *name, sw_shape shape, const char *init)
 {
-    const sw_param param =
-        swi_model_declare(model, name, SWI_ROLE_PARAMETER, SW_F32, shape, init);
+    const sw_param param = model_declare(model, name, SWI_ROLE_PARAMETER, SW_F32, shape, init);
     swi_entry *entry = swi_entry_of(param);
     if (entry != NULL)
         entry->logits = true;
@@ -284,12 +517,12 @@ sw_param sw_logits_new(sw_model *model, const char *name, sw_shape shape, const 
 sw_param sw_buffer_new(sw_model *model, const char *name, sw_dtype dtype, sw_shape shape,
                        const char *init)
 {
-    return swi_model_declare(model, name, SWI_ROLE_BUFFER, dtype, shape, init);
+    return model_declare(model, name, SWI_ROLE_BUFFER, dtype, shape, init);
 }
 
 sw_param sw_state_new(sw_model *model, const char *name, sw_dtype dtype, sw_shape shape)
 {
-    return swi_model_declare(model, name, SWI_ROLE_STATE, dtype, shape, "zeros");
+    return model_declare(model, name, SWI_ROLE_STATE, dtype, shape, "zeros");
 }
 
 swi_entry *swi_entry_of(sw_param param)
@@ -447,8 +680,18 @@ float sw_knob_get(sw_knob knob)
     return knob.model->knobs[knob.index].value;
 }
 
-static sw_status place_ranges(sw_model *model)
+sw_status swi_model_layout(sw_model *model)
 {
+    if (model->declared != SW_OK)
+        SW_FAIL(model->declared, "%s", model->declared_message);
+    if (model->fixed)
+        return SW_OK;
+    if (model->n_knobs > 0 && model->knob_entry == 0) {
+        model->knob_entry = swi_model_entry(model, "knobs", SWI_ROLE_KNOB, SW_F32,
+                                            SW_SHAPE(model->n_knobs), NULL);
+        if (model->knob_entry == 0)
+            return model->declared;
+    }
     size_t top = 0;
     for (size_t r = 0; r < sizeof range_order / sizeof *range_order; r++) {
         const size_t start = top;
@@ -465,22 +708,7 @@ static sw_status place_ranges(sw_model *model)
     }
     SW_ASSERT(top % SW_ALIGN == 0);
     model->bytes = top;
-    return SW_OK;
-}
 
-sw_status swi_model_layout(sw_model *model)
-{
-    if (model->declared != SW_OK)
-        SW_FAIL(model->declared, "%s", model->declared_message);
-    if (model->fixed)
-        return SW_OK;
-    if (model->n_knobs > 0 && model->knob_entry == 0) {
-        model->knob_entry = swi_model_entry(model, "knobs", SWI_ROLE_KNOB, SW_F32,
-                                            SW_SHAPE(model->n_knobs), NULL);
-        if (model->knob_entry == 0)
-            return model->declared;
-    }
-    SW_TRY(place_ranges(model));
     uint64_t hash = 0xcbf29ce484222325ull;
     for (uint32_t i = 1; i < model->n_entries; i++) {
         const swi_entry *e = &model->entries[i];
@@ -520,4 +748,44 @@ sw_status sw_model_bytes(sw_model *model, size_t *out)
 uint64_t sw_model_layout_hash(sw_model *model)
 {
     return lay_out(model, "sw_model_layout_hash") == SW_OK ? model->layout_hash : 0;
+}
+
+/* ---- constant ---------------------------------------------------------------------------- */
+
+/* Constants: states that begin with the caller's numbers, and stay so. */
+
+/* The copy of the values, which sw_model_ready and each new member begin with. */
+static sw_status keep_values(sw_model *model, swi_entry *entry, const void *data)
+{
+    void *values = NULL;
+    if (sw_heap_resize(&values, SW_HEAP_RECORDS, 0, entry->bytes) != SW_OK)
+        return swi_declare_fail(model, SW_NOMEM, "model %s: no memory for '%s'", model->name,
+                                entry->name);
+    memcpy(values, data, entry->bytes);
+    entry->values = values;
+    return SW_OK;
+}
+
+sw_param sw_constant_new(sw_model *model, const char *name, const sw_array *values)
+{
+    if (sw_handle_check(model, SW_HANDLE_MODEL, "sw_constant_new") != SW_OK)
+        return (sw_param){NULL, 0};
+    if (values == NULL || values->data == NULL) {
+        (void)swi_declare_fail(model, SW_INVALID,
+                               "model %s: '%s': the values of a constant must not be NULL",
+                               model->name, name != NULL ? name : "");
+        return (sw_param){model, 0};
+    }
+    if (sw_dtype_bytes(values->dtype) == 0) {
+        (void)swi_declare_fail(model, SW_INVALID,
+                               "model %s: '%s': the type of a constant must be known (got %d)",
+                               model->name, name != NULL ? name : "", (int)values->dtype);
+        return (sw_param){model, 0};
+    }
+    const sw_param param =
+        model_declare(model, name, SWI_ROLE_STATE, values->dtype, values->shape, "zeros");
+    swi_entry *entry = swi_entry_of(param);
+    if (entry != NULL && keep_values(model, entry, values->data) != SW_OK)
+        return (sw_param){model, 0};
+    return param;
 }

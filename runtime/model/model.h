@@ -185,9 +185,6 @@ sw_status swi_model_ready(sw_model *model, sw_exec *exec, uint64_t seed);
 /* The entry that a handle names; NULL for none and for what the library keeps for itself. */
 swi_entry *swi_entry_of(sw_param param);
 /* An entry of the user's: parameter, buffer or state. */
-sw_param swi_model_declare(sw_model *model, const char *name, swi_role role, sw_dtype dtype,
-                           sw_shape shape, const char *init);
-void swi_constants_free(sw_model *model);
 uint32_t swi_model_entry(sw_model *model, const char *name, swi_role role, sw_dtype dtype,
                          sw_shape shape, const char *init); /* 0 on a kept error */
 

@@ -27,8 +27,6 @@ void swi_breakdown_mark(swi_breakdown *breakdown);
 /* Lines with bytes, for sw_plan_shares's visitors. */
 void swi_breakdown_show(const swi_breakdown *breakdown, sw_share_visitor *visitor, void *to);
 
-/* Empty `to`, then the base alone: what models and inputs hold in every phase. */
-sw_status swi_breakdown_of_args(swi_breakdown *to, const sw_run_args *args);
 /* The program's shares by its plan, in frame->shares: once. */
 sw_status swi_program_breakdown(swi_frame *frame, const sw_run_args *args);
 

@@ -21,10 +21,6 @@ void swi_plan_show(const swi_program *program, const sw_plan_visitor *visitor);
 /* Once for each program, before its first run. */
 void swi_profile_plan(sw_exec *exec, const sw_run_args *args, swi_frame *frame);
 
-/* The number of the last immediate run's trace, which is recorded where it is a new one;
- * SW_PROF_NONE where there is no room for it. */
-uint32_t swi_profile_trace(sw_exec *exec, const sw_run_args *args);
-
 /* A record of a plan or, with `trace`, of what an immediate run did; false: there is none. */
 bool swi_profile_program(sw_profile *profile, const sw_prof_plan *head, const swi_program *p,
                          const sw_run_args *args);

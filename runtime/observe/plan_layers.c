@@ -1,10 +1,13 @@
 /* A program by layers, for a summary of the model: what each makes, has and keeps. */
+#include "runtime/base/structs.h"
 #include "runtime/exec/run_internal.h"
 #include "runtime/model/model_label.h"
 #include "runtime/observe/breakdown.h"
 #include "runtime/observe/observe.h"
 #include <stdio.h>
 #include <string.h>
+
+/* ---- plan layers ------------------------------------------------------------------------- */
 
 #define LAYER_NONE UINT32_MAX
 
@@ -51,12 +54,6 @@ static sw_status find(layer_list *list, const char *name, layer_line **out)
     return SW_OK;
 }
 
-/* Forward ops run once each; what runs again is the price of a plan. */
-static bool is_forward(const swi_node *node)
-{
-    return !node->is_backward && !node->is_update && node->grad < 0 && node->again == 0;
-}
-
 /* A layer gives its result to another: of two, the one that was made last. Without any it is
  * what its last op makes. */
 static void see_inputs(layer_list *list, const swi_trace *t, const swi_node *node)
@@ -100,7 +97,8 @@ static sw_status add_ops(layer_list *list, const swi_program *p)
         const uint64_t operations = swi_node_operations(t, node);
         layer_line *line;
         SW_TRY(find(list, swi_string(t, node->layer), &line));
-        if (!is_forward(node)) {
+        /* Forward ops run once each; what runs again is the price of a plan. */
+        if (!(!node->is_backward && !node->is_update && node->grad < 0 && node->again == 0)) {
             line->backward_operations += operations;
             continue;
         }
@@ -157,27 +155,6 @@ static sw_status add_parameters(layer_list *list, const sw_run_args *args, int m
     return SW_OK;
 }
 
-static void show(const layer_list *list, const swi_program *p, sw_plan_layer_visitor *visitor,
-                 void *to)
-{
-    const swi_trace *t = &p->trace;
-    for (uint32_t i = 0; i < list->n; i++) {
-        const layer_line *line = &list->at[i];
-        swi_plan_names names = {.op = ""};
-        sw_plan_layer layer = SW_OPTS(
-            sw_plan_layer, .name = line->name, .op = "", .parameters = line->parameters,
-            .parameter_bytes = line->parameter_bytes, .saved_bytes = line->saved_bytes,
-            .operations = line->operations, .backward_operations = line->backward_operations);
-        if (line->op != LAYER_NONE) {
-            layer.op =
-                swi_node_name(t, &t->nodes[p->ops[line->op].node], names.op, sizeof names.op);
-            layer.dtype = t->values[line->value].type.dtype;
-            layer.shape = t->values[line->value].type.shape;
-        }
-        visitor(to, &layer);
-    }
-}
-
 static sw_status show_layers(sw_exec *exec, const sw_run_args *args,
                              sw_plan_layer_visitor *visitor, void *to)
 {
@@ -193,8 +170,24 @@ static sw_status show_layers(sw_exec *exec, const sw_run_args *args,
         status = add_saved(&list, t);
     for (int m = 0; m < args->n_models && status == SW_OK; m++)
         status = add_parameters(&list, args, m);
-    if (status == SW_OK)
-        show(&list, f->program, visitor, to);
+    if (status == SW_OK) {
+        for (uint32_t i = 0; i < list.n; i++) {
+            const layer_line *line = &list.at[i];
+            swi_plan_names names = {.op = ""};
+            sw_plan_layer layer = SW_OPTS(
+                sw_plan_layer, .name = line->name, .op = "", .parameters = line->parameters,
+                .parameter_bytes = line->parameter_bytes, .saved_bytes = line->saved_bytes,
+                .operations = line->operations,
+                .backward_operations = line->backward_operations);
+            if (line->op != LAYER_NONE) {
+                layer.op = swi_node_name(t, &t->nodes[f->program->ops[line->op].node], names.op,
+                                         sizeof names.op);
+                layer.dtype = t->values[line->value].type.dtype;
+                layer.shape = t->values[line->value].type.shape;
+            }
+            visitor(to, &layer);
+        }
+    }
     sw_heap_free(list.made, SW_HEAP_PROGRAMS, t->n_storages * sizeof *list.made);
     sw_heap_free(list.at, SW_HEAP_PROGRAMS, list.cap * sizeof *list.at);
     return status;
@@ -210,6 +203,84 @@ sw_status sw_plan_layers(sw_exec *exec, const sw_run_args *given,
     SW_TRY(swi_read_args(&args, given, false, "sw_plan_layers"));
     SW_TRY(swi_enter(exec, &args, SW_FRAME));
     const sw_status status = show_layers(exec, &args, visitor, to);
+    swi_leave(exec, &args);
+    return status;
+}
+
+/* ---- plan visit -------------------------------------------------------------------------- */
+
+/* A plan, op by op and storage by storage: for the profile and for callers. */
+
+bool swi_plan_tensor(const swi_program *p, uint32_t s, swi_plan_names *names, sw_tensor *out)
+{
+    const swi_trace *t = &p->trace;
+    const swi_storage *x = &t->storages[s];
+    const bool input = x->segment >= SWI_SEG_INPUT && x->segment < SWI_SEG_MODEL;
+    if (!input && (x->segment != SWI_SEG_STEP || x->birth == SWI_NONE || x->rounded == 0))
+        return false;
+    const bool made = !input && x->birth < p->n_ops;
+    const char *op = NULL;
+    if (made)
+        op = swi_node_name(t, &t->nodes[p->ops[swi_made_at(p, s)].node], names->op,
+                           sizeof names->op);
+    *out = (sw_tensor){.id = s,
+                       .alias = x->alias != s ? x->alias : SW_TENSOR_NONE,
+                       .name = swi_storage_name(t, s, names->name, sizeof names->name),
+                       .layer = swi_string(t, x->layer),
+                       .op = op,
+                       .role = swi_role_name(x->role),
+                       .phase = sw_phase_name(input ? SW_DATA : (sw_phase)x->phase),
+                       .segment = input ? SW_SEGMENT_INPUT : SW_SEGMENT_STEP,
+                       .bytes = x->bytes,
+                       .padding = x->rounded - x->bytes,
+                       .offset = input ? 0 : x->offset,
+                       .birth = input ? 0 : x->birth,
+                       .death = input ? p->n_ops : x->death};
+    return true;
+}
+
+static void visit_storage(const swi_program *p, uint32_t s, const sw_plan_visitor *v)
+{
+    swi_plan_names names;
+    sw_tensor x;
+    if (!swi_plan_tensor(p, s, &names, &x))
+        return;
+    const bool input = x.segment == SW_SEGMENT_INPUT;
+    const sw_plan_storage storage = SW_OPTS(
+        sw_plan_storage, .id = x.id, .alias = x.alias, .name = x.name, .layer = x.layer,
+        .op = x.op, .role = x.role, .phase = input ? SW_DATA : p->trace.storages[s].phase,
+        .input = input, .bytes = x.bytes, .padding = x.padding, .offset = x.offset,
+        .birth = x.birth, .death = x.death);
+    v->storage(v->to, &storage);
+}
+
+void swi_plan_show(const swi_program *p, const sw_plan_visitor *v)
+{
+    swi_plan_names names;
+    for (uint32_t i = 0; v->op != NULL && i < p->n_ops; i++)
+        v->op(v->to, i,
+              swi_node_name(&p->trace, &p->trace.nodes[p->ops[i].node], names.op,
+                            sizeof names.op),
+              p->ops[i].phase);
+    for (uint32_t s = 0; v->storage != NULL && s < p->trace.n_storages; s++)
+        visit_storage(p, s, v);
+}
+
+sw_status sw_plan_visit(sw_exec *exec, const sw_run_args *given, const sw_plan_visitor *visitor)
+{
+    sw_run_args args;
+    sw_plan_visitor v;
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_plan_visit"));
+    if (visitor == NULL)
+        SW_FAIL(SW_INVALID, "sw_plan_visit: visitor must not be NULL");
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_plan_visitor, &v, visitor, "sw_plan_visit"));
+    SW_TRY(swi_read_args(&args, given, false, "sw_plan_visit"));
+    SW_TRY(swi_enter(exec, &args, SW_FRAME));
+    swi_frame *f;
+    bool fresh;
+    const sw_status status = swi_exec_program(exec, &args, &f, &fresh);
+    if (status == SW_OK)
+        swi_plan_show(f->program, &v);
     swi_leave(exec, &args);
     return status;
 }

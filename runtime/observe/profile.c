@@ -1,18 +1,109 @@
 /* The runtime's records in the profile: a plan once per program, a record per run with its
  * event log, and what witnesses saw. Plans go out value by value and steps as they are, so that
  * recording takes no memory. */
-#include "runtime/model/model_label.h"
+#include "alloc/base/address_map.h"
 #include "alloc/base/size.h"
 #include "profiler/record/prof.h"
-#include "runtime/plan/program_internal.h"
+#include "profiler/record/prof_device.h"
+#include "runtime/base/structs.h"
+#include "runtime/device/device.h"
 #include "runtime/exec/backend.h"
 #include "runtime/exec/run_internal.h"
-#include "runtime/observe/observe.h"
+#include "runtime/model/model_label.h"
 #include "runtime/observe/breakdown.h"
-#include "runtime/base/structs.h"
+#include "runtime/observe/observe.h"
 #include "runtime/observe/observers.h"
+#include "runtime/plan/program_internal.h"
 #include <stdio.h>
 #include <string.h>
+
+/* ---- profile trace ----------------------------------------------------------------------- */
+
+/* Immediate runs in the profile: what they did is recorded as a plan is, once for each way in
+ * which they went. */
+
+static uint64_t mix(uint64_t hash, uint64_t x)
+{
+    hash = (hash ^ x) * 0x9e3779b97f4a7c15ull;
+    return hash ^ hash >> 29;
+}
+
+/* Of all that the record says. */
+static uint64_t hash_of(const swi_trace *t)
+{
+    uint64_t hash = swi_trace_hash(t);
+    for (uint32_t i = 0; i < t->n_nodes; i++)
+        hash = mix(hash, (uint64_t)t->nodes[i].layer << 8 | (uint64_t)t->nodes[i].phase);
+    for (uint32_t i = 0; i < t->n_storages; i++) {
+        const swi_storage *s = &t->storages[i];
+        hash = mix(hash, s->bytes);
+        hash = mix(hash, s->offset);
+        hash = mix(hash, (uint64_t)s->birth << 32 | s->layer);
+        hash = mix(hash, (uint64_t)s->name << 32 | s->segment << 8 | (uint64_t)s->role);
+    }
+    for (uint32_t i = 0; i < t->n_strings; i++)
+        hash = mix(hash, (unsigned char)t->strings[i]);
+    return hash;
+}
+
+static sw_status write_trace(sw_exec *exec, const sw_run_args *args, bool *there)
+{
+    swi_trace *t = &exec->immediate_trace;
+    const uint32_t n = exec->ctx.done_ops;
+    const size_t bytes = n * (sizeof(swi_run_op) + 2 * sizeof(uint32_t) + 1) + 1;
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));
+    swi_program seen;
+    /* The run as a program with storages that all live to its end; its lists lie at `block`. */
+    swi_program *p = &seen;
+    *p = (swi_program){.trace = *t, .n_ops = n};
+    p->ops = block;
+    p->layers = (uint32_t *)(void *)(p->ops + n);
+    p->op_layer = p->layers + n;
+    p->op_phase = (char *)(p->op_layer + n);
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < t->n_nodes && at < n; i++)
+        if (!t->nodes[i].is_view)
+            p->ops[at++].node = i;
+    for (uint32_t s = 0; s < t->n_storages; s++)
+        if (t->storages[s].birth != SWI_NONE)
+            t->storages[s].death = n;
+    swi_program_layers(p);
+    size_t slot = 0;
+    for (int i = 0; i < args->n_inputs; i++)
+        slot += t->storages[i].rounded;
+    const sw_prof_plan head = {.exec = exec->rec.number,
+                               .program = exec->rec.n_traces,
+                               .trace = true,
+                               .run = swi_run_name(args),
+                               .batch = swi_run_batch(args),
+                               .model_bytes = exec->info.model_bytes,
+                               .arena_bytes = exec->info.arena_bytes,
+                               .data_bytes = args->data_bytes != 0 ? args->data_bytes : slot,
+                               .slot_bytes = slot,
+                               .n_ops = n};
+    *there = swi_profile_program(exec->rec.profile, &head, &seen, args);
+    sw_heap_free(block, SW_HEAP_PROGRAMS, bytes);
+    return SW_OK;
+}
+
+/* The number of the last immediate run's trace, which is recorded where it is a new one;
+ * SW_PROF_NONE where there is no room for it. */
+static uint32_t profile_trace(sw_exec *exec, const sw_run_args *args)
+{
+    swi_recorder *r = &exec->rec;
+    const uint64_t hash = mix(hash_of(&exec->immediate_trace), args->mode);
+    for (uint32_t i = 0; i < r->n_traces; i++)
+        if (r->traces[i] == hash)
+            return i;
+    bool there = false;
+    if (r->n_traces == SWI_MAX_TRACES || write_trace(exec, args, &there) != SW_OK || !there)
+        return SW_PROF_NONE;
+    r->traces[r->n_traces] = hash;
+    return r->n_traces++;
+}
+
+/* ---- profile ----------------------------------------------------------------------------- */
 
 #define NAME_BYTES 320
 #define EVENT_CAPACITY 65536 /* 1 MiB: ten times the events of a step of a deep program */
@@ -192,44 +283,6 @@ sw_prof_plan swi_profile_head(uint32_t exec, size_t data_bytes, const sw_run_arg
     return plan;
 }
 
-static sw_prof_plan head_of(const sw_exec *exec, const sw_run_args *args, const swi_program *p)
-{
-    return swi_profile_head(exec->rec.number, swi_data_bytes(exec, args, &p->trace), args, p);
-}
-
-static void storage_value(sw_profile *profile, const swi_program *p, uint32_t s)
-{
-    swi_plan_names names;
-    sw_tensor tensor;
-    if (swi_plan_tensor(p, s, &names, &tensor))
-        sw_prof_plan_value(profile, &tensor);
-}
-
-/* Tensors of a model live all the time, whether this program touches them or not. */
-static void model_values(sw_profile *profile, const swi_program *p, const sw_run_args *args,
-                         const sw_model *model, uint32_t *id)
-{
-    for (uint32_t i = 1; i < model->n_entries; i++) {
-        const swi_entry *e = &model->entries[i];
-        const size_t rounded = sw_size_round(e->bytes);
-        char layer[SWI_SHOWN_BYTES], name[SWI_SHOWN_BYTES];
-        swi_entry_layer(args, model, e->name, layer);
-        const sw_tensor value = {.id = (*id)++,
-                                 .alias = SW_TENSOR_NONE,
-                                 .name = swi_entry_shown(args, model, e->name, name),
-                                 .layer = layer,
-                                 .role = swi_role_name(e->role),
-                                 .phase = sw_phase_name(SW_DATA),
-                                 .segment = SW_SEGMENT_MODEL,
-                                 .bytes = e->bytes,
-                                 .padding = rounded - e->bytes,
-                                 .offset = e->offset,
-                                 .death = p->n_ops};
-        if (e->bytes > 0)
-            sw_prof_plan_value(profile, &value);
-    }
-}
-
 bool swi_profile_program(sw_profile *to, const sw_prof_plan *head, const swi_program *p,
                          const sw_run_args *args)
 {
@@ -243,11 +296,36 @@ bool swi_profile_program(sw_profile *to, const sw_prof_plan *head, const swi_pro
     for (uint32_t i = 0; i < p->n_layers; i++)
         sw_prof_plan_layer(to, swi_string(t, p->layers[i]));
     sw_prof_plan_values(to, p->op_layer, p->op_phase, p->n_ops);
-    for (uint32_t s = 0; s < t->n_storages; s++)
-        storage_value(to, p, s);
+    for (uint32_t s = 0; s < t->n_storages; s++) {
+        swi_plan_names names;
+        sw_tensor tensor;
+        if (swi_plan_tensor(p, s, &names, &tensor))
+            sw_prof_plan_value(to, &tensor);
+    }
     uint32_t id = t->n_storages;
-    for (int m = 0; m < args->n_models; m++)
-        model_values(to, p, args, args->models[m], &id);
+    for (int m = 0; m < args->n_models; m++) {
+        /* Tensors of a model live all the time, whether this program touches them or not. */
+        const sw_model *model = args->models[m];
+        for (uint32_t j = 1; j < model->n_entries; j++) {
+            const swi_entry *e = &model->entries[j];
+            const size_t rounded = sw_size_round(e->bytes);
+            char layer[SWI_SHOWN_BYTES], name[SWI_SHOWN_BYTES];
+            swi_entry_layer(args, model, e->name, layer);
+            const sw_tensor value = {.id = (id)++,
+                                     .alias = SW_TENSOR_NONE,
+                                     .name = swi_entry_shown(args, model, e->name, name),
+                                     .layer = layer,
+                                     .role = swi_role_name(e->role),
+                                     .phase = sw_phase_name(SW_DATA),
+                                     .segment = SW_SEGMENT_MODEL,
+                                     .bytes = e->bytes,
+                                     .padding = rounded - e->bytes,
+                                     .offset = e->offset,
+                                     .death = p->n_ops};
+            if (e->bytes > 0)
+                sw_prof_plan_value(to, &value);
+        }
+    }
     return sw_prof_plan_end(to);
 }
 
@@ -256,7 +334,8 @@ void swi_profile_plan(sw_exec *exec, const sw_run_args *args, swi_frame *f)
     if (f->profiled)
         return;
     f->profiled = true;
-    const sw_prof_plan head = head_of(exec, args, f->program);
+    const sw_prof_plan head = swi_profile_head(
+        exec->rec.number, swi_data_bytes(exec, args, &f->program->trace), args, f->program);
     (void)swi_profile_program(exec->rec.profile, &head, f->program, args);
 }
 
@@ -347,7 +426,7 @@ static void end(sw_exec *exec, const sw_run_args *args, bool went_well)
             swi_profile_plan(exec, args, exec->last_frame);
         const uint32_t program = planned ? exec->last->id : SW_PROF_NONE;
         const uint32_t trace =
-            planned || exec->rec.sampled_out ? SW_PROF_NONE : swi_profile_trace(exec, args);
+            planned || exec->rec.sampled_out ? SW_PROF_NONE : profile_trace(exec, args);
         write_step(exec, args, program, trace);
     }
     exec->watch.log = NULL;
@@ -402,3 +481,94 @@ const swi_observer swi_profile_observer = {.name = "profile",
                                            .plan = plan,
                                            .denied = swi_profile_denied,
                                            .end = end};
+
+/* ---- profile device ---------------------------------------------------------------------- */
+
+/* Records of the card that an exec works on. */
+
+typedef struct {
+    const void *owner;
+    sw_prof_device *out;
+} summing;
+
+static void add_arena(void *context, const sw_address_range *c)
+{
+    const summing *s = context;
+    if (c->kind != SW_ADDRESS_ARENA || c->device != s->owner)
+        return;
+    s->out->committed_bytes[c->use] += c->committed_bytes;
+    s->out->promised_bytes[c->use] += c->promised_bytes;
+}
+
+/* The name is put into `name`, 16 bytes; the card's stays the device's. */
+static sw_status look(const swi_device *device, char *name, sw_prof_device *out)
+{
+    sw_cuda_info now;
+    sw_heap_stats pinned;
+    SW_TRY(device->api->info(device->card, &now));
+    sw_heap_read(SW_HEAP_PINNED, &pinned);
+    (void)swi_device_name(device, name, 16);
+    *out = (sw_prof_device){.name = name,
+                            .card = device->info.name,
+                            .major = now.major,
+                            .minor = now.minor,
+                            .driver = now.driver,
+                            .runtime = now.runtime,
+                            .blas = now.blas,
+                            .dnn = now.dnn,
+                            .maps = device->memory.granularity > 0,
+                            .total_bytes = now.total_bytes,
+                            .open_bytes = device->info.open_bytes,
+                            .free_bytes = now.free_bytes,
+                            .pinned_bytes = pinned.bytes};
+    sw_address_map_visit(add_arena, &(summing){device->memory.context, out});
+    return SW_OK;
+}
+
+sw_status sw_exec_device(const sw_exec *exec, sw_device_info *out)
+{
+    char name[16];
+    sw_prof_device d = {0};
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, "sw_exec_device"));
+    if (out == NULL)
+        SW_FAIL(SW_INVALID, "sw_exec_device: out must not be NULL");
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_device_info, out->size, "sw_exec_device"));
+    sw_device_info info = SW_OPTS(sw_device_info, .name = "cpu");
+    if (!exec->target.device->backend->host_memory) {
+        SW_TRY(look(exec->target.device, name, &d));
+        snprintf(info.name, sizeof info.name, "%s", d.name);
+        snprintf(info.card, sizeof info.card, "%s", d.card);
+        info.major = d.major;
+        info.minor = d.minor;
+        info.driver = d.driver;
+        info.runtime = d.runtime;
+        info.blas = d.blas;
+        info.dnn = d.dnn;
+        info.total_bytes = d.total_bytes;
+        info.open_bytes = d.open_bytes;
+        info.free_bytes = d.free_bytes;
+        info.model_bytes = d.committed_bytes[SW_ARENA_MODEL];
+        info.arena_bytes = d.committed_bytes[SW_ARENA_STEP];
+        info.data_bytes = d.committed_bytes[SW_ARENA_DATA];
+        info.unexplained_bytes = sw_prof_device_rest(&d);
+        info.pinned_bytes = d.pinned_bytes;
+    }
+    swi_struct_write(SWI_STRUCT_sw_device_info, out, &info);
+    return SW_OK;
+}
+
+void swi_profile_device(sw_exec *exec, bool ends)
+{
+    char name[16];
+    sw_prof_device d;
+    swi_recorder *r = &exec->rec;
+    if (exec->target.device->backend->host_memory || r->profile == NULL || r->device_ended ||
+        exec->forks != sw_fork_number() ||
+        !sw_handle_is(r->profile, SW_HANDLE_PROFILE, r->profile_generation) ||
+        look(exec->target.device, name, &d) != SW_OK)
+        return; /* a card that has failed is asked nothing */
+    d.when = ends ? "end" : "begin";
+    d.exec = r->number;
+    r->device_ended = ends;
+    sw_prof_device_record(r->profile, &d);
+}

@@ -39,17 +39,6 @@ static void release(sw_exec *exec)
 
 /* ---- tables ------------------------------------------------------------------------------ */
 
-static sw_status add_scope(sw_nvtx_run *run, sw_nvtx_table *t, const char *text)
-{
-    void *p = t->scopes;
-    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROFILE, &t->cap_scopes, t->n_scopes + 1,
-                           sizeof *t->scopes));
-    t->scopes = p;
-    SW_TRY(sw_nvtx_run_name(run, text, false, &t->scopes[t->n_scopes]));
-    t->n_scopes++;
-    return SW_OK;
-}
-
 /* "block1/conv1" is two scopes. */
 static sw_status add_scopes(sw_nvtx_run *run, sw_nvtx_table *t, const char *layer)
 {
@@ -60,7 +49,12 @@ static sw_status add_scopes(sw_nvtx_run *run, sw_nvtx_table *t, const char *laye
         next = strchr(at, '/');
         if (next != NULL)
             *next++ = '\0';
-        SW_TRY(add_scope(run, t, at));
+        void *p = t->scopes;
+        SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROFILE, &t->cap_scopes, t->n_scopes + 1,
+                               sizeof *t->scopes));
+        t->scopes = p;
+        SW_TRY(sw_nvtx_run_name(run, at, false, &t->scopes[t->n_scopes]));
+        t->n_scopes++;
     }
     return SW_OK;
 }

@@ -1,5 +1,5 @@
 /* A parameter's gradient and its update, tile by tile: the work of two kernels, called through
- * their descriptors for some rows at a time. Only the pass in plan/tiles.c makes such a node;
+ * their descriptors for some rows at a time. Only the pass in plan/strips.c makes such a node;
  * the tests of optimizers and of that pass cover it. */
 #include "alloc/base/size.h"
 #include "runtime/ops/tile.h"

@@ -3,11 +3,422 @@
  * Positions count the ops that run; views have none. A storage is live from the op that first
  * writes it to the last op that touches it, both included; metrics and outputs to one past the
  * last op, where they are read out. */
-#include "alloc/base/size.h"
 #include "alloc/base/assert.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/size.h"
 #include "alloc/base/sys.h"
+#include "runtime/plan/frame.h"
+#include "runtime/plan/packed.h"
+#include "runtime/plan/program.h"
 #include "runtime/plan/program_internal.h"
 #include <string.h>
+
+/* ---- packed ------------------------------------------------------------------------------ */
+
+/* A trace as its differences from another one: passes leave most of a trace as it was, so that
+ * what was traced takes little beside what runs.
+ *
+ * All arrays stand one after the other as words of four bytes, as runs: a word that says how
+ * many words are those of the other trace (high half) and how many follow here (low half). */
+
+#define MOST 0xffffu
+
+/* One array of a trace. */
+typedef struct {
+    void **at;
+    uint32_t *n, *cap;
+    size_t element;
+} column;
+#define COLUMNS 9
+
+static void columns_of(swi_trace *t, column *to)
+{
+#define COLUMN(field)                                                                          \
+    (column)                                                                                   \
+    {                                                                                          \
+        (void **)(void *)&t->field, &t->n_##field, &t->cap_##field, sizeof *t->field           \
+    }
+    const column all[COLUMNS] = {COLUMN(nodes),    COLUMN(operands), COLUMN(values),
+                                 COLUMN(storages), COLUMN(strides),  COLUMN(attrs),
+                                 COLUMN(strings),  COLUMN(metrics),  COLUMN(outputs)};
+#undef COLUMN
+    memcpy(to, all, sizeof all);
+}
+
+/* Word i of so many bytes; 0 past their end. */
+static uint32_t word_at(const unsigned char *bytes, size_t n, size_t i)
+{
+    uint32_t word = 0;
+    if (4 * i < n)
+        memcpy(&word, bytes + 4 * i, n - 4 * i < 4 ? n - 4 * i : 4);
+    return word;
+}
+
+/* Where the first word from i on is, up to `end`, of which both have all bytes, that is not
+ * equal (or equal, for `other`); most words of most traces are equal. */
+static size_t end_of_equal(const unsigned char *a, const unsigned char *b, size_t i, size_t end)
+{
+    enum { STRIDE = 16 };
+    while (i + STRIDE <= end && memcmp(a + 4 * i, b + 4 * i, (size_t)4 * STRIDE) == 0)
+        i += STRIDE;
+    while (i < end && memcmp(a + 4 * i, b + 4 * i, 4) == 0)
+        i++;
+    return i;
+}
+
+static size_t end_of_other(const unsigned char *a, const unsigned char *b, size_t i, size_t end)
+{
+    while (i < end && memcmp(a + 4 * i, b + 4 * i, 4) != 0)
+        i++;
+    return i;
+}
+
+/* Write the runs of one array, or count their words where `to` is NULL. */
+static size_t pack_array(const column *mine, const column *other, uint32_t *to)
+{
+    const unsigned char *a = *mine->at, *b = *other->at;
+    const size_t bytes = *mine->n * mine->element, known = *other->n * other->element;
+    const size_t words = (bytes + 3) / 4, both = (bytes < known ? bytes : known) / 4;
+    size_t n = 0;
+    for (size_t i = 0; i < words;) {
+        const size_t begin = i, most = begin + MOST < words ? begin + MOST : words;
+        i = end_of_equal(a, b, i, both < most ? both : most);
+        while (i >= both && i < most && word_at(a, bytes, i) == word_at(b, known, i))
+            i++;
+        const size_t from = i, last = from + MOST < words ? from + MOST : words;
+        i = end_of_other(a, b, i, both < last ? both : last);
+        while (i >= both && i < last && word_at(a, bytes, i) != word_at(b, known, i))
+            i++;
+        if (to != NULL) {
+            to[n] = (uint32_t)((from - begin) << 16 | (i - from));
+            for (size_t k = from; k < i; k++)
+                to[n + 1 + k - from] = word_at(a, bytes, k);
+        }
+        n += 1 + i - from;
+    }
+    return n;
+}
+
+static const uint32_t *unpack_array(unsigned char *to, size_t bytes, const column *other,
+                                    const uint32_t *from)
+{
+    const unsigned char *b = *other->at;
+    const size_t known = *other->n * other->element;
+    for (size_t at = 0; at < bytes;) {
+        const size_t same = 4 * (size_t)(*from >> 16), others = 4 * (size_t)(*from & MOST);
+        from++;
+        const size_t n = same < bytes - at ? same : bytes - at;
+        /* `n` bytes at `at` of an array that has `known` of them; zeros after. */
+        const size_t there = at >= known ? 0 : known - at < n ? known - at : n;
+        if (there > 0)
+            memcpy(to + at, b + at, there);
+        if (there < n)
+            memset(to + at + there, 0, n - there);
+        at += n;
+        const size_t more = others < bytes - at ? others : bytes - at;
+        if (more > 0)
+            memcpy(to + at, from, more);
+        at += more;
+        from += others / 4;
+    }
+    return from;
+}
+
+/* ---- program compare --------------------------------------------------------------------- */
+
+/* Are two traces the same program? */
+
+static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
+{
+    const unsigned char *p = data;
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ p[i]) * 0x100000001b3ull;
+    return hash;
+}
+
+/* A finished program is compared with a fresh trace: what passes have changed (the phase of a
+ * released update, what an in-place result's root must outlive) is not looked at; names_differ
+ * has the latter. */
+static bool same_type(const sw_type *a, const sw_type *b)
+{
+    return a->dtype == b->dtype && a->layout == b->layout && a->shape.rank == b->shape.rank &&
+           memcmp(a->shape.dim, b->shape.dim, (size_t)a->shape.rank * sizeof a->shape.dim[0]) ==
+               0;
+}
+
+static bool same_strides(const swi_trace *a, const swi_value *v, const swi_trace *b,
+                         const swi_value *w)
+{
+    int64_t x[SW_MAX_RANK], y[SW_MAX_RANK];
+    swi_value_strides(a, v, x);
+    swi_value_strides(b, w, y);
+    return memcmp(x, y, sizeof x) == 0;
+}
+
+static bool node_differs(const swi_trace *a, const swi_trace *b, uint32_t n)
+{
+    const swi_node *x = &a->nodes[n], *y = &b->nodes[n];
+    if (x->op != y->op || x->grad != y->grad || x->n_in != y->n_in || x->n_out != y->n_out ||
+        x->accumulate != y->accumulate || x->null_out != y->null_out ||
+        (x->phase != y->phase && x->release != SWI_RELEASED) || x->stream != y->stream ||
+        x->kernel != y->kernel || x->is_update != y->is_update || x->release != y->release ||
+        strcmp(swi_string(a, x->layer), swi_string(b, y->layer)) != 0 ||
+        (swi_op(x->op)->attrs_bytes > 0 &&
+         memcmp(a->attrs + x->attrs, b->attrs + y->attrs, swi_op(x->op)->attrs_bytes) != 0) ||
+        memcmp(a->operands + x->first, b->operands + y->first,
+               (x->n_in + x->n_out) * sizeof(uint32_t)) != 0)
+        return true;
+    for (uint32_t i = 0; i < x->n_in + x->n_out; i++) {
+        const swi_value *v = &a->values[a->operands[x->first + i]];
+        const swi_value *w = &b->values[b->operands[y->first + i]];
+        const swi_storage *s = &a->storages[v->storage], *r = &b->storages[w->storage];
+        if (v->storage != w->storage || v->offset != w->offset || v->version != w->version ||
+            !same_type(&v->type, &w->type) || !same_strides(a, v, b, w) ||
+            s->bytes != r->bytes || s->segment != r->segment || s->entry != r->entry ||
+            (s->segment >= SWI_SEG_MODEL && s->offset != r->offset))
+            return true;
+    }
+    return false;
+}
+
+static bool names_differ(const swi_named *a, uint32_t n, const swi_named *b, uint32_t m)
+{
+    if (n != m)
+        return true;
+    for (uint32_t i = 0; i < n; i++)
+        if (a[i].value != b[i].value || strcmp(a[i].name, b[i].name) != 0)
+            return true;
+    return false;
+}
+
+uint32_t swi_trace_differs(const swi_trace *a, const swi_trace *b)
+{
+    const uint32_t n = a->n_nodes < b->n_nodes ? a->n_nodes : b->n_nodes;
+    for (uint32_t i = 0; i < n; i++)
+        if (node_differs(a, b, i))
+            return i;
+    if (a->n_nodes != b->n_nodes ||
+        names_differ(a->metrics, a->n_metrics, b->metrics, b->n_metrics) ||
+        names_differ(a->outputs, a->n_outputs, b->outputs, b->n_outputs))
+        return n;
+    return SWI_NONE;
+}
+
+uint64_t swi_trace_hash(const swi_trace *t)
+{
+    uint64_t hash = 0xcbf29ce484222325ull;
+    for (uint32_t i = 0; i < t->n_nodes; i++) {
+        const swi_node *n = &t->nodes[i];
+        const uint32_t words[] = {n->op, (uint32_t)n->grad, n->n_in, n->n_out, n->accumulate};
+        hash = mix(hash, words, sizeof words);
+        for (uint32_t k = 0; k < n->n_in + n->n_out; k++) {
+            const swi_value *v = &t->values[t->operands[n->first + k]];
+            hash = mix(hash, v->type.shape.dim, (size_t)v->type.shape.rank * sizeof(int64_t));
+        }
+    }
+    return hash;
+}
+
+sw_status swi_program_traced(const swi_program *p, swi_trace *room, const swi_trace **out)
+{
+    *out = &p->trace;
+    if (p->traced.words == NULL)
+        return SW_OK;
+    *out = room;
+    {
+        swi_trace its = p->trace;
+        column a[COLUMNS], b[COLUMNS];
+        const uint32_t *from = p->traced.words;
+        columns_of(room, a);
+        columns_of(&its, b);
+        for (int c = 0; c < COLUMNS; c++) {
+            const size_t bytes = p->traced.count[c] * a[c].element;
+            SW_TRY(sw_heap_alloc(a[c].at, SW_HEAP_PROGRAMS, bytes));
+            *a[c].n = *a[c].cap = p->traced.count[c];
+            from = unpack_array(*a[c].at, bytes, &b[c], from);
+        }
+        return SW_OK;
+    }
+}
+
+sw_status swi_programs_equal(const swi_program *a, const swi_program *b, bool *equal)
+{
+    swi_trace x = {0}, y = {0};
+    const swi_trace *as = NULL, *bs = NULL;
+    sw_status status = swi_program_traced(a, &x, &as);
+    if (status == SW_OK)
+        status = swi_program_traced(b, &y, &bs);
+    *equal = status == SW_OK && swi_trace_differs(as, bs) == SWI_NONE;
+    swi_trace_free(&x);
+    swi_trace_free(&y);
+    return status;
+}
+
+/* ---- frame ------------------------------------------------------------------------------- */
+
+/* Frames: made of a program, resolved op by op. */
+
+/* The templates, of the first op of each kind; those come in the order of their numbers. */
+static void fill(const swi_program *p, uint32_t op, swi_template *to, sw_buffer *buffers)
+{
+    const swi_trace *t = &p->trace;
+    const swi_node *node = &t->nodes[p->ops[op].node];
+    for (uint32_t k = 0; k < node->n_in + node->n_out; k++) {
+        const swi_value *v = &t->values[t->operands[node->first + k]];
+        buffers[k] = (sw_buffer){.type = v->type};
+        swi_value_strides(t, v, buffers[k].stride);
+    }
+    to->buffers = buffers;
+    to->launch = SW_OPTS(sw_launch, .in = buffers, .n_in = (int)node->n_in,
+                         .out = buffers + node->n_in, .n_out = (int)node->n_out,
+                         .accumulate = node->accumulate, .stream = node->stream);
+}
+
+static void fill_all(swi_frame *f)
+{
+    const swi_program *p = f->program;
+    sw_buffer *buffers = (sw_buffer *)(void *)(f->templates + p->n_templates);
+    uint32_t n = 0, used = 0;
+    for (uint32_t i = 0; i < p->n_ops; i++) {
+        SW_ASSERT(p->ops[i].like <= n && p->ops[i].like < p->n_templates);
+        if (p->ops[i].like < n)
+            continue;
+        fill(p, i, &f->templates[n++], buffers + used);
+        used += p->ops[i].n_buffers;
+    }
+    SW_ASSERT(n == p->n_templates && used == p->n_template_buffers);
+}
+
+/* of the block of a frame */
+static size_t frame_bytes(const swi_program *p)
+{
+    return sizeof(swi_frame) + p->n_templates * sizeof(swi_template) +
+           p->n_template_buffers * sizeof(sw_buffer);
+}
+
+sw_status swi_frame_create(swi_frame **out, const swi_program *p)
+{
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, frame_bytes(p)));
+    swi_frame *f = block;
+    f->program = p;
+    f->refs = 1;
+    f->bytes = frame_bytes(p);
+    f->templates = (swi_template *)(void *)(f + 1);
+    fill_all(f);
+    *out = f;
+    return SW_OK;
+}
+
+void swi_frame_free(swi_frame *f)
+{
+    if (f == NULL)
+        return;
+    swi_breakdown_free(&f->breakdown);
+    if (f->readback != NULL)
+        f->free_readback(f->readback);
+    sw_nvtx_table_free(&f->names);
+    swi_program_free(f->owned);
+    sw_heap_free(f, SW_HEAP_PROGRAMS, f->bytes);
+}
+
+/* ---- templates --------------------------------------------------------------------------- */
+
+/* Templates: what the launches of ops of one kind have in common, which is all but addresses,
+ * scratch and attributes. Layers that are alike share them, so that the frame of a deep program
+ * needs no more than that of a shallow one. An op is resolved right before it is launched, so
+ * one template at a time is in use; an op that is launched together with the next has another
+ * kernel, and so another template, than that. */
+
+static const swi_node *node_of(const swi_program *p, uint32_t op)
+{
+    return &p->trace.nodes[p->ops[op].node];
+}
+
+static const swi_value *operand(const swi_trace *t, const swi_node *node, uint32_t k)
+{
+    return &t->values[t->operands[node->first + k]];
+}
+
+static uint64_t mix_templates(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
+    return hash ^ hash >> 29;
+}
+
+static uint64_t hash_of(const swi_program *p, uint32_t op)
+{
+    const swi_node *n = node_of(p, op);
+    uint64_t hash = mix_templates((uint64_t)n->op << 32 | (uint32_t)n->grad, n->stream);
+    for (uint32_t k = 0; k < n->n_in + n->n_out; k++) {
+        const sw_type *type = &operand(&p->trace, n, k)->type;
+        for (int d = 0; d < type->shape.rank; d++)
+            hash = mix_templates(hash, (uint64_t)type->shape.dim[d]);
+    }
+    return hash;
+}
+
+static bool same_operand(const swi_trace *t, const swi_value *v, const swi_value *w)
+{
+    int64_t a[SW_MAX_RANK], b[SW_MAX_RANK];
+    if (memcmp(&v->type, &w->type, sizeof v->type) != 0)
+        return false;
+    swi_value_strides(t, v, a);
+    swi_value_strides(t, w, b);
+    return memcmp(a, b, sizeof a) == 0;
+}
+
+static bool alike(const swi_program *p, uint32_t i, uint32_t j)
+{
+    const swi_trace *t = &p->trace;
+    const swi_node *x = node_of(p, i), *y = node_of(p, j);
+    if (x->op != y->op || x->grad != y->grad || x->n_in != y->n_in || x->n_out != y->n_out ||
+        x->accumulate != y->accumulate || x->stream != y->stream)
+        return false;
+    for (uint32_t k = 0; k < x->n_in + x->n_out; k++)
+        if (!same_operand(t, operand(t, x, k), operand(t, y, k)))
+            return false;
+    return true;
+}
+
+/* The template of op i, which is op i's where it is the first of its kind. */
+static uint32_t find(swi_program *p, uint32_t i, uint32_t *slots, uint32_t mask,
+                     uint32_t *firsts, uint32_t *n)
+{
+    uint64_t hash = hash_of(p, i);
+    for (;; hash++) {
+        uint32_t *slot = &slots[hash & mask];
+        if (*slot == 0) {
+            firsts[*n] = i;
+            *slot = ++*n;
+            return *n - 1;
+        }
+        if (alike(p, firsts[*slot - 1], i))
+            return *slot - 1;
+    }
+}
+
+/* Which ops are alike: numbers of templates, and how many there are. */
+static sw_status program_templates(swi_program *p)
+{
+    uint32_t cap = 16, n = 0;
+    while (cap < 2 * p->n_ops)
+        cap *= 2;
+    void *block;
+    const size_t bytes = ((size_t)cap + p->n_ops) * sizeof(uint32_t);
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));
+    uint32_t *slots = block, *firsts = slots + cap;
+    for (uint32_t i = 0; i < p->n_ops; i++)
+        p->ops[i].like = find(p, i, slots, cap - 1, firsts, &n);
+    p->n_templates = n;
+    p->n_template_buffers = 0;
+    for (uint32_t k = 0; k < n; k++)
+        p->n_template_buffers += node_of(p, firsts[k])->n_in + node_of(p, firsts[k])->n_out;
+    sw_heap_free(block, SW_HEAP_PROGRAMS, bytes);
+    return SW_OK;
+}
+
+/* ---- program ----------------------------------------------------------------------------- */
 
 /* ---- building ---------------------------------------------------------------------------- */
 
@@ -217,16 +628,6 @@ void swi_program_bind(swi_program *p)
     swi_program_layers(p);
 }
 
-/* Pack what was traced, where something else runs, into little room. */
-static sw_status pack_traced(swi_program *p)
-{
-    if (p->plain.n_nodes == 0)
-        return SW_OK;
-    SW_TRY(swi_pack(&p->traced, &p->plain, &p->trace));
-    swi_trace_free(&p->plain);
-    return SW_OK;
-}
-
 /* Passes leave slack where they append: what runs is as large as it must be. */
 static sw_status fit_trace(swi_program *p)
 {
@@ -267,7 +668,7 @@ static sw_status build(swi_program *p, const sw_ctx *ctx, size_t limit)
         status = take_arrays(p, order.nodes, order.n);
     swi_order_free(&order);
     SW_TRY(status);
-    SW_TRY(swi_program_templates(p));
+    SW_TRY(program_templates(p));
     swi_program_bind(p);
     swi_program_fuse_launches(p, ctx->exec);
     swi_program_measure(p);
@@ -275,7 +676,30 @@ static sw_status build(swi_program *p, const sw_ctx *ctx, size_t limit)
     p->info.n_ops = p->n_ops;
     p->info.n_values = t->n_values;
     p->info.n_storages = t->n_storages;
-    SW_TRY(pack_traced(p)); /* last: the trace stays as it is from here on */
+    /* Pack what was traced, where something else runs, into little room. */
+    /* last: the trace stays as it is from here on */
+    if (p->plain.n_nodes != 0) {
+        /* `other` must not change as long as the result lives. */
+        swi_packed *to = &p->traced;
+        swi_trace mine = p->plain,
+                  its = p->trace; /* handles of the arrays, which are only read */
+        column a[COLUMNS], b[COLUMNS];
+        columns_of(&mine, a);
+        columns_of(&its, b);
+        size_t n = 0;
+        void *block;
+        for (int c = 0; c < COLUMNS; c++)
+            n += pack_array(&a[c], &b[c], NULL);
+        SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, n * sizeof(uint32_t)));
+        *to = (swi_packed){.words = block, .n = n};
+        n = 0;
+        for (int c = 0; c < COLUMNS; c++) {
+            to->count[c] = *a[c].n;
+            n += pack_array(&a[c], &b[c], to->words + n);
+        }
+
+        swi_trace_free(&p->plain);
+    }
     p->info.plan_ns = sw_clock_ns() - start;
     return SW_OK;
 }
@@ -305,7 +729,7 @@ static size_t trace_bytes(const swi_trace *t)
 
 size_t swi_program_host_bytes(const swi_program *p)
 {
-    size_t bytes = sizeof *p + trace_bytes(&p->trace) + swi_frame_bytes(p) +
+    size_t bytes = sizeof *p + trace_bytes(&p->trace) + frame_bytes(p) +
                    p->traced.n * sizeof *p->traced.words;
     for (size_t i = 0; i < sizeof p->heap_bytes / sizeof *p->heap_bytes; i++)
         bytes += p->heap_bytes[i];
@@ -330,7 +754,10 @@ void swi_program_free(swi_program *p)
     sw_heap_free(p->op_phase, SW_HEAP_PROGRAMS, p->heap_bytes[H_PHASES]);
     swi_trace_free(&p->trace);
     swi_trace_free(&p->plain);
-    swi_packed_free(&p->traced);
+    /* *to is empty before; the caller frees it, also on failure. */
+    swi_packed *packed = &p->traced;
+    sw_heap_free(packed->words, SW_HEAP_PROGRAMS, packed->n * sizeof(uint32_t));
+    *packed = (swi_packed){0};
     sw_heap_free(p, SW_HEAP_PROGRAMS, sizeof *p);
 }
 
@@ -345,7 +772,7 @@ static sw_status take_clone(swi_program *p, const swi_program *from)
     SW_TRY(status);
     for (uint32_t i = 0; i < from->n_ops; i++)
         p->ops[i] = from->ops[i];
-    return swi_program_templates(p);
+    return program_templates(p);
 }
 
 /* A copy that tests may change; same plan. */

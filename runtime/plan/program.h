@@ -114,7 +114,6 @@ sw_status swi_programs_equal(const swi_program *a, const swi_program *b, bool *e
 /* Bytes of the host's heap that it takes, with its frame in one exec. */
 size_t swi_program_host_bytes(const swi_program *program);
 void swi_program_free(swi_program *program);
-void swi_pass_inplace(swi_trace *trace, const uint32_t *order, uint32_t n);
 void swi_program_bind(swi_program *program); /* binds, births, deaths from storages */
 void swi_program_fuse_launches(swi_program *program,
                                const sw_exec *exec); /* launches of ops together */

@@ -4,25 +4,16 @@
 
 #include "runtime/plan/program.h"
 
-/* The nodes that run, views left out, in the order of the trace; how many there are. */
-uint32_t swi_plain_order(const swi_trace *t, uint32_t *order);
-/* The release pass; all: updates that did not ask for it too. scratch: n + 2 n_storages words.
- */
-void swi_pass_release(swi_trace *t, uint32_t *order, uint32_t n, bool all, uint64_t *scratch);
 /* Updates that may be released wait for the finite check on their own gradient alone. */
 void swi_pass_own_finite_checks(swi_trace *t);
 /* Births, deaths and saved roles. read: n_values flags of scratch. */
 void swi_lifetimes(swi_trace *t, const uint32_t *order, uint32_t n, bool *read);
-/* The storage that has the bytes of s: itself, or the one that it took the place of. */
-uint32_t swi_root_of(const swi_trace *t, uint32_t s);
 /* Bit k: output 0 may take the place of operand k where that dies; and is it of the right kind?
  */
 uint32_t swi_inplace_mask(const swi_node *node);
 bool swi_suits(const swi_trace *t, const swi_node *node, uint32_t k);
 /* Does s have a range of its own in the step arena? */
 bool swi_takes_part(const swi_trace *t, uint32_t s);
-/* Offsets of storages that have lifetimes. */
-sw_status swi_place_storages(swi_trace *t, size_t *height, size_t *lower_bound);
 
 /* Nodes in the order in which they run. */
 typedef struct {
@@ -44,9 +35,6 @@ int64_t swi_most_chunks(const swi_trace *t);
 sw_status swi_chunk(swi_trace *t, const sw_exec *exec, int64_t parts, int64_t *rows);
 /* Births, reuses and deaths of each op, from those of the storages. */
 void swi_program_list_lifetimes(swi_program *p);
-/* Which ops are alike: numbers of templates, and how many there are. */
-sw_status swi_program_templates(swi_program *p);
-size_t swi_frame_bytes(const swi_program *p); /* of the block of a frame */
 /* `to` is empty before, and as large as it must be; freed by the caller also on failure. */
 sw_status swi_trace_copy(swi_trace *to, const swi_trace *from);
 

@@ -3,10 +3,191 @@
  * repeats where a budget asks for them. Each can be switched off and changes no bits. */
 #include "alloc/base/mem.h"
 #include "alloc/placement/placement.h"
+#include "runtime/ops/ops.h"
+#include "runtime/plan/program_internal.h"
 #include "runtime/plan/recompute/pass.h"
 #include "runtime/plan/strips.h"
 #include "runtime/plan/tiles.h"
 #include <string.h>
+
+/* ---- program order ----------------------------------------------------------------------- */
+
+/* Passes over a trace: the order of its ops, lifetimes, in-place results. */
+
+/* ---- order ------------------------------------------------------------------------------- */
+
+/* Order of the nodes that run, views left out. */
+static uint32_t plain_order(const swi_trace *t, uint32_t *order)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < t->n_nodes; i++)
+        if (!t->nodes[i].is_view)
+            order[n++] = i;
+    return n;
+}
+
+static uint64_t latest(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The release pass: an update moves up to right after the last op that it depends on: what it
+ * reads must be written, and what it overwrites must have been read by all who need the old
+ * version. Only inside the backward part. Keys are (position, sequence), so that moved ops keep
+ * their order. */
+static void pass_release(swi_trace *t, uint32_t *order, uint32_t n, bool all, uint64_t *scratch)
+{
+    uint64_t *key = scratch, *read = scratch + n, *written = read + t->n_storages;
+    memset(read, 0, 2 * (size_t)t->n_storages * sizeof *read);
+    uint64_t backward = 0;
+    bool any = false;
+    for (uint32_t i = 0; i < n; i++) {
+        swi_node *node = &t->nodes[order[i]];
+        const uint32_t *in = t->operands + node->first, *out = in + node->n_in;
+        key[i] = (uint64_t)(i + 1) << 32;
+        if (node->is_backward && backward == 0)
+            backward = key[i];
+        if (backward != 0 &&
+            (node->release == SWI_RELEASED || (all && node->release == SWI_RELEASABLE))) {
+            uint64_t k = backward;
+            for (uint32_t j = 0; j < node->n_in; j++)
+                k = latest(k, written[t->values[in[j]].storage]);
+            for (uint32_t j = 0; j < node->n_out; j++) {
+                const uint32_t s = t->values[out[j]].storage;
+                k = latest(k, latest(read[s], written[s]));
+            }
+            key[i] = k + 1;
+            node->phase = SW_BACKWARD;
+            any = true;
+        }
+        for (uint32_t j = 0; j < node->n_in; j++) {
+            uint64_t *r = &read[t->values[in[j]].storage];
+            *r = latest(*r, key[i]);
+        }
+        for (uint32_t j = 0; j < node->n_out; j++) {
+            uint64_t *w = &written[t->values[out[j]].storage];
+            *w = latest(*w, key[i]);
+        }
+    }
+    if (any) {
+        /* Stable insertion by key; released nodes are few and move little more than their own
+         * number.
+         */
+        for (uint32_t m = 1; m < n; m++) {
+            const uint32_t node = order[m];
+            const uint64_t k = key[m];
+            uint32_t j = m;
+            for (; j > 0 && key[j - 1] > k; j--) {
+                order[j] = order[j - 1];
+                key[j] = key[j - 1];
+            }
+            order[j] = node;
+            key[j] = k;
+        }
+    }
+}
+
+/* ---- lifetimes and in-place results ------------------------------------------------------ */
+
+static void touch(swi_trace *t, uint32_t storage, uint32_t at)
+{
+    swi_storage *s = &t->storages[storage];
+    if (s->birth == SWI_NONE)
+        s->birth = at;
+    s->death = at;
+}
+
+/* First writes and last touches; an extra that no one reads gets no bytes, nor does a gradient
+ * that its kernel leaves out. An operand that a kernel does not read for its shapes does not
+ * live for it. */
+void swi_lifetimes(swi_trace *t, const uint32_t *order, uint32_t n, bool *read)
+{
+    memset(read, 0, t->n_values);
+    for (uint32_t i = 0; i < n; i++) {
+        const swi_node *node = &t->nodes[order[i]];
+        const uint32_t unread = swi_unread(t, node);
+        for (uint32_t j = 0; j < node->n_in; j++)
+            if (swi_reads(unread, j))
+                read[t->operands[node->first + j]] = true;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const swi_node *node = &t->nodes[order[i]];
+        const uint32_t *operands = t->operands + node->first;
+        const sw_op_desc *desc = swi_op(node->op);
+        const uint32_t unread = swi_unread(t, node);
+        for (uint32_t j = 0; j < node->n_in; j++) {
+            if (!swi_reads(unread, j))
+                continue;
+            touch(t, t->values[operands[j]].storage, i);
+            swi_storage *s = &t->storages[t->values[operands[j]].storage];
+            if (node->is_backward && s->role == SWI_ROLE_ACTIVATION)
+                s->role = SWI_ROLE_SAVED;
+        }
+        for (uint32_t j = 0; j < node->n_out; j++) {
+            const bool extra = node->grad < 0 && (int)j >= desc->n_out;
+            if (swi_is_null(node, j))
+                continue;
+            if (!extra || read[operands[node->n_in + j]])
+                touch(t, t->values[operands[node->n_in + j]].storage, i);
+        }
+        if (node->scratch != SWI_NONE)
+            touch(t, node->scratch, i);
+    }
+    for (uint32_t i = 0; i < t->n_storages; i++)
+        if (t->storages[i].pinned && t->storages[i].birth != SWI_NONE)
+            t->storages[i].death = n;
+}
+
+/* The storage that has the bytes of s: itself, or the one that it took the place of. */
+static uint32_t root_of(const swi_trace *t, uint32_t s)
+{
+    while (t->storages[s].alias != s)
+        s = t->storages[s].alias;
+    return s;
+}
+
+/* Do the bytes of operand k suit output 0 of this node? Its storage must hold nothing but this
+ * operand, and no other operand may look at it in another way. */
+bool swi_suits(const swi_trace *t, const swi_node *node, uint32_t k)
+{
+    const uint32_t *operands = t->operands + node->first;
+    const swi_value *in = &t->values[operands[k]], *out = &t->values[operands[node->n_in]];
+    const swi_storage *from = &t->storages[root_of(t, in->storage)];
+    const swi_storage *to = &t->storages[out->storage];
+    if (from->segment != SWI_SEG_STEP || to->segment != SWI_SEG_STEP || !in->contiguous ||
+        in->offset != 0 || from->bytes != to->bytes ||
+        sw_type_bytes(&in->type) != from->bytes || in->type.layout != out->type.layout)
+        return false;
+    for (uint32_t j = 0; j < node->n_in; j++) {
+        const swi_value *other = &t->values[operands[j]];
+        if (j != k && root_of(t, other->storage) == root_of(t, in->storage) &&
+            (other->offset != 0 || !other->contiguous ||
+             sw_type_bytes(&other->type) != from->bytes))
+            return false;
+    }
+    return true;
+}
+
+/* Bit k: operand k's place is one that output 0 may take, if that operand dies here. */
+uint32_t swi_inplace_mask(const swi_node *node)
+{
+    const sw_op_desc *desc = swi_op(node->op);
+    if (node->n_out == 0 || (node->accumulate & 1u) != 0)
+        return 0;
+    return node->grad < 0 ? desc->inplace : desc->grads[node->grad].inplace;
+}
+
+/* May output 0 of the node that runs at `at` take the bytes of its operand k now? */
+static bool may_take(const swi_trace *t, const swi_node *node, uint32_t k, uint32_t at)
+{
+    const uint32_t *operands = t->operands + node->first;
+    const swi_storage *from = &t->storages[root_of(t, t->values[operands[k]].storage)];
+    const swi_storage *to = &t->storages[t->values[operands[node->n_in]].storage];
+    return !from->pinned && from->death == at && from->birth != at && to->birth == at &&
+           swi_suits(t, node, k);
+}
+
+/* ---- program passes ---------------------------------------------------------------------- */
 
 /* ---- placement --------------------------------------------------------------------------- */
 
@@ -16,7 +197,8 @@ bool swi_takes_part(const swi_trace *t, uint32_t s)
            t->storages[s].birth != SWI_NONE && t->storages[s].rounded > 0;
 }
 
-sw_status swi_place_storages(swi_trace *t, size_t *height, size_t *lower_bound)
+/* Offsets of storages that have lifetimes. */
+static sw_status place_storages(swi_trace *t, size_t *height, size_t *lower_bound)
 {
     void *block;
     const size_t bytes = (size_t)t->n_storages * sizeof(sw_placement_item);
@@ -38,7 +220,7 @@ sw_status swi_place_storages(swi_trace *t, size_t *height, size_t *lower_bound)
     sw_heap_free(block, SW_HEAP_PROGRAMS, bytes);
     for (uint32_t s = 0; status == SW_OK && s < t->n_storages; s++)
         if (t->storages[s].alias != s)
-            t->storages[s].offset = t->storages[swi_root_of(t, s)].offset;
+            t->storages[s].offset = t->storages[root_of(t, s)].offset;
     *height = result.height;
     *lower_bound = result.lower_bound;
     return status;
@@ -53,9 +235,29 @@ sw_status swi_lay_out(swi_trace *t, const swi_order *order, bool inplace, size_t
     SW_TRY(sw_heap_alloc(&read, SW_HEAP_PROGRAMS, t->n_values));
     swi_lifetimes(t, order->nodes, order->n, read);
     sw_heap_free(read, SW_HEAP_PROGRAMS, t->n_values);
-    if (inplace)
-        swi_pass_inplace(t, order->nodes, order->n);
-    return swi_place_storages(t, height, lower_bound);
+    if (inplace) {
+        for (uint32_t i = 0; i < order->n; i++) {
+            const swi_node *node = &t->nodes[order->nodes[i]];
+            const uint32_t mask = swi_inplace_mask(node);
+            if (mask == 0)
+                continue;
+            const uint32_t out = t->values[t->operands[node->first + node->n_in]].storage;
+            for (uint32_t k = 0; k < node->n_in && k < 32; k++) {
+                if ((mask >> k & 1u) == 0 || !may_take(t, node, k, i))
+                    continue;
+                swi_storage *root =
+                    &t->storages[root_of(t, t->values[t->operands[node->first + k]].storage)];
+                swi_storage *taken = &t->storages[out];
+                taken->alias = root_of(t, t->values[t->operands[node->first + k]].storage);
+                root->death = taken->death;
+                root->pinned |= taken->pinned;
+                if (root->role == SWI_ROLE_ACTIVATION)
+                    root->role = taken->role;
+                break;
+            }
+        }
+    }
+    return place_storages(t, height, lower_bound);
 }
 
 sw_status swi_order_take(swi_order *order, uint32_t cap)
@@ -80,10 +282,10 @@ static sw_status put_in_order(swi_trace *t, bool release_all, const sw_exec *exe
     const size_t bytes = ((size_t)t->n_nodes + 2 * (size_t)t->n_storages) * sizeof(uint64_t);
     SW_TRY(swi_order_take(order, t->n_nodes));
     SW_TRY(sw_heap_alloc(&keys, SW_HEAP_PROGRAMS, bytes));
-    order->n = swi_plain_order(t, order->nodes);
+    order->n = plain_order(t, order->nodes);
     if (release_all)
         swi_pass_own_finite_checks(t);
-    swi_pass_release(t, order->nodes, order->n, release_all, keys);
+    pass_release(t, order->nodes, order->n, release_all, keys);
     sw_heap_free(keys, SW_HEAP_PROGRAMS, bytes);
     return swi_target_of(exec)->opts.no_tiles ? SW_OK : swi_pass_tiles(t, order, exec);
 }
@@ -99,16 +301,6 @@ static sw_status rebuild(swi_trace *t, const sw_exec *exec, swi_order *order, si
 }
 
 /* ---- all passes -------------------------------------------------------------------------- */
-
-/* Height of the bump in immediate mode: every storage, one above the other. */
-static size_t bump_height(const swi_trace *t)
-{
-    size_t sum = 0;
-    for (uint32_t s = 0; s < t->n_storages; s++)
-        if (t->storages[s].segment == SWI_SEG_STEP)
-            sum += t->storages[s].rounded;
-    return sum;
-}
 
 /* How the program's trace is made from the plain one. */
 typedef struct {
@@ -311,23 +503,6 @@ static sw_status shrink_freely(swi_program *p, const base *rebuilt, size_t heigh
     return status;
 }
 
-/* Over the limit: let updates run right after their gradients, and forward ops again; rows in
- * more parts than the `parts` that the program has. */
-static sw_status shrink(swi_program *p, int64_t parts, int64_t most, const sw_exec *exec,
-                        swi_order *order)
-{
-    base b = {.rebuild_cost = 0};
-    const size_t height = p->height;
-    sw_status status = base_of(&b, p, true, exec);
-    if (status == SW_OK)
-        status = swi_recompute(p, &b.trace, &b.order, exec, parts, most, 0, b.rebuild_cost == 0,
-                               order);
-    if (status == SW_OK && b.rebuild_cost > 0 && (!fits(p) || p->info.budget_cost > 0))
-        status = shrink_freely(p, &b, height, parts, most, exec, order);
-    base_free(&b);
-    return status;
-}
-
 /* Count what the passes made of it; returns whether ops go in strips. */
 static bool count(swi_program *p, const swi_order *order)
 {
@@ -362,18 +537,291 @@ sw_status swi_program_run_passes(swi_program *p, swi_order *order, const sw_exec
         swi_target_of(exec)->opts.no_chunks || !swi_target_of(exec)->device->backend->chunks
             ? 0
             : swi_most_chunks(&p->plain);
-    p->info.immediate_bytes = bump_height(&p->plain);
+    /* Height of the bump in immediate mode: every storage, one above the other. */
+    size_t sum = 0;
+    for (uint32_t s = 0; s < p->plain.n_storages; s++)
+        if (p->plain.storages[s].segment == SWI_SEG_STEP)
+            sum += p->plain.storages[s].rounded;
+    p->info.immediate_bytes = sum;
     int64_t parts = 1;
     SW_TRY(arrange(p, 1, exec, order));
     if (most > 1)
         SW_TRY(arrange_in_parts(p, most, exec, order, &parts));
     SW_TRY(arrange_in_strips(p, parts, exec, order));
     p->info.plain_arena_bytes = p->height;
-    if (p->height > p->limit && !swi_target_of(exec)->opts.no_recompute)
-        SW_TRY(shrink(p, parts, most, exec, order));
+    if (p->height > p->limit && !swi_target_of(exec)->opts.no_recompute) {
+        /* Over the limit: let updates run right after their gradients, and forward ops
+         * again; rows in more parts than the `parts` that the program has. */
+        base b = {.rebuild_cost = 0};
+        const size_t height = p->height;
+        sw_status status = base_of(&b, p, true, exec);
+        if (status == SW_OK)
+            status = swi_recompute(p, &b.trace, &b.order, exec, parts, most, 0,
+                                   b.rebuild_cost == 0, order);
+        if (status == SW_OK && b.rebuild_cost > 0 && (!fits(p) || p->info.budget_cost > 0))
+            status = shrink_freely(p, &b, height, parts, most, exec, order);
+        base_free(&b);
+        SW_TRY(status);
+    }
     const bool strips = count(p, order);
     if (!strips && p->info.method[0] == '\0' && p->info.n_rebuilt == 0 &&
         p->info.chunk_rows == 0 && p->info.n_tiled == 0)
         swi_trace_free(&p->plain); /* the trace is as it was */
     return SW_OK;
+}
+
+/* ---- launch fusion ----------------------------------------------------------------------- */
+
+/* Which ops of a program are launched together with the next one: where a device has a kernel
+ * for both that makes the same bits (sw_cuda_fusion), and on the CPU where both go channel by
+ * channel (swi_fused), the next or the one after it.
+ *
+ * Trace, order and places stay as they are: the second op keeps its place and its name, and
+ * launches nothing. A result that it makes on the CPU in bytes of its own is born at the first
+ * op, where it is written; no pair makes the peak higher. Immediate mode does not know the next
+ * op and launches both. */
+
+static const swi_node *node_at(const swi_program *p, uint32_t i)
+{
+    return &p->trace.nodes[p->ops[i].node];
+}
+
+/* Does the second op read what the first one makes and leave its own result in its place, so
+ * that no one else ever sees that? Extras of the second would be made from it too. */
+static bool takes_over(const swi_trace *t, const swi_node *first, const swi_node *then)
+{
+    if (first->n_out != 1 || then->n_in != 1)
+        return false;
+    const uint32_t *operands = t->operands + then->first;
+    const uint32_t made = t->values[t->operands[first->first + first->n_in]].storage;
+    const uint32_t out = t->values[operands[1]].storage;
+    for (uint32_t k = 1; k < then->n_out; k++)
+        if (t->storages[t->values[operands[1 + k]].storage].birth != SWI_NONE)
+            return false;
+    return t->values[operands[0]].storage == made && out != made &&
+           root_of(t, out) == root_of(t, made);
+}
+
+static const sw_cuda_fusion *fusion_of(const swi_program *p, const sw_exec *exec, uint32_t i)
+{
+    const swi_trace *t = &p->trace;
+    const swi_node *first = node_at(p, i), *then = node_at(p, i + 1);
+    sw_type types[SWI_MAX_OPERANDS];
+    sw_kernel_info info;
+    if (first->grad >= 0 || then->grad >= 0 || first->phase != then->phase ||
+        !takes_over(t, first, then))
+        return NULL;
+    const sw_cuda_fusion *fusion =
+        swi_device_fusion(swi_target_of(exec)->device, first->op, then->op);
+    if (fusion == NULL)
+        return NULL;
+    swi_kernel_info(t, first, types, &info);
+    return fusion->joins(&info, swi_target_of(exec)->compute) != 0 ? fusion : NULL;
+}
+
+/* ---- channel by channel ------------------------------------------------------------------ */
+
+typedef struct {
+    const swi_value *value;
+    const swi_bind *bind;
+    bool written;
+} operand;
+
+static bool operand_of(const swi_program *p, uint32_t i, uint32_t k, operand *to)
+{
+    const swi_node *node = node_at(p, i);
+    if (k >= node->n_in + node->n_out)
+        return false;
+    to->value = &p->trace.values[p->trace.operands[node->first + k]];
+    to->bind = &p->binds[p->ops[i].first + i + k];
+    to->written = k >= node->n_in;
+    return true;
+}
+
+/* May the two be touched in another order, channel by channel? They lie apart, or neither is
+ * written, or they are one storage's bytes, channel by channel. */
+static bool may_cross(const swi_trace *t, const operand *a, const operand *b, bool by_channel)
+{
+    if ((!a->written && !b->written) || a->bind->segment != b->bind->segment ||
+        a->bind->segment == SWI_SEG_COUNT)
+        return true;
+    if (!a->value->contiguous || !b->value->contiguous)
+        return false;
+    const sw_type *x = &a->value->type, *y = &b->value->type;
+    if (a->bind->offset >= b->bind->offset + sw_type_bytes(y) ||
+        b->bind->offset >= a->bind->offset + sw_type_bytes(x))
+        return true;
+    return by_channel && a->bind->offset == b->bind->offset && x->dtype == y->dtype &&
+           x->layout == y->layout && swi_same_shape(&x->shape, &y->shape) &&
+           root_of(t, a->value->storage) == root_of(t, b->value->storage);
+}
+
+static bool ops_may_cross(const swi_program *p, uint32_t i, uint32_t j, bool by_channel)
+{
+    operand a, b;
+    if (node_at(p, i)->scratch != SWI_NONE || node_at(p, j)->scratch != SWI_NONE)
+        return false;
+    for (uint32_t k = 0; operand_of(p, i, k, &a); k++)
+        for (uint32_t m = 0; operand_of(p, j, m, &b); m++)
+            if (!may_cross(&p->trace, &a, &b, by_channel))
+                return false;
+    return true;
+}
+
+/* Kinds first: most pairs of ops have no kernel. */
+static uint8_t together_of(const swi_program *p, uint32_t i, uint32_t j)
+{
+    const swi_trace *t = &p->trace;
+    const swi_node *first = node_at(p, i), *then = node_at(p, j);
+    sw_type types[2][SWI_MAX_OPERANDS];
+    sw_kernel_info info[2];
+    int in = 0;
+    const uint8_t kernel = swi_fused((swi_fused_kind){first->op, first->grad},
+                                     (swi_fused_kind){then->op, then->grad}, &in);
+    if (kernel == 0 || first->phase != then->phase || first->n_out < 1 ||
+        t->operands[then->first + (uint32_t)in] != t->operands[first->first + first->n_in])
+        return 0;
+    swi_kernel_info(t, first, types[0], &info[0]);
+    swi_kernel_info(t, then, types[1], &info[1]);
+    return swi_fused_fits(kernel, &info[0], &info[1]) && ops_may_cross(p, i, j, true) ? kernel
+                                                                                      : 0;
+}
+
+/* Bytes that are born at op i; early: those of them are, and at op `early` from now on. */
+static size_t born_at(swi_program *p, uint32_t i, uint32_t early)
+{
+    size_t bytes = 0;
+    for (uint32_t k = 0; k < p->ops[i].n_births; k++) {
+        swi_storage *s = &p->trace.storages[p->births[p->ops[i].births + k]];
+        if (s->birth != i) /* it was moved to an earlier op */
+            continue;
+        bytes += s->rounded;
+        s->birth = early;
+    }
+    return bytes;
+}
+
+static size_t dead_after(const swi_program *p, uint32_t i)
+{
+    size_t bytes = 0;
+    for (uint32_t k = 0; k < p->ops[i].n_deaths; k++)
+        bytes += p->trace.storages[p->deaths[p->ops[i].deaths + k]].rounded;
+    return bytes;
+}
+
+/* With the next op, or with the one after it where that may come first and what it makes may
+ * be there from op i on. live: at op i. Returns the bytes that are born earlier. */
+static size_t find_together(swi_program *p, uint32_t i, size_t live)
+{
+    const size_t most = p->info.lower_bound_bytes;
+    size_t highest = live;
+    for (uint32_t d = 1; d <= 2 && i + d < p->n_ops && p->ops[i].ran == 0; d++) {
+        swi_run_op *then = &p->ops[i + d];
+        if (d == 2) {
+            live = live - dead_after(p, i) + born_at(p, i + 1, i + 1);
+            highest = live > highest ? live : highest;
+        }
+        const uint8_t kernel = then->ran == 0 ? together_of(p, i, i + d) : 0;
+        if (kernel == 0 || (d == 2 && !ops_may_cross(p, i + 1, i + 2, false)) ||
+            highest + born_at(p, i + d, i + d) > most)
+            continue;
+        p->ops[i].together = kernel;
+        p->ops[i].apart = then->ran = (uint8_t)d;
+        return born_at(p, i + d, i);
+    }
+    return 0;
+}
+
+void swi_program_fuse_launches(swi_program *p, const sw_exec *exec)
+{
+    const swi_backend *backend = swi_target_of(exec)->device->backend;
+    for (uint32_t i = 0; i < p->n_ops; i++) {
+        p->ops[i].fusion = NULL;
+        p->ops[i].together = 0;
+        p->ops[i].apart = p->ops[i].ran = 0;
+    }
+    for (uint32_t i = 0; backend->fuses_launches && i + 1 < p->n_ops; i++)
+        if (i == 0 || p->ops[i - 1].fusion == NULL)
+            p->ops[i].fusion = fusion_of(p, exec, i);
+    size_t live = 0;
+    for (uint32_t i = 0; backend->fuses_channels && i + 1 < p->n_ops; i++) {
+        live += born_at(p, i, i);
+        live += find_together(p, i, live);
+        live -= dead_after(p, i);
+    }
+    swi_program_list_lifetimes(p);
+}
+
+static bool makes(const swi_program *p, uint32_t i, uint32_t storage)
+{
+    operand x;
+    for (uint32_t k = node_at(p, i)->n_in; operand_of(p, i, k, &x); k++)
+        if (x.value->storage == storage)
+            return true;
+    return node_at(p, i)->scratch == storage;
+}
+
+uint32_t swi_made_at(const swi_program *p, uint32_t storage)
+{
+    const uint32_t i = p->trace.storages[storage].birth;
+    return p->ops[i].together != 0 && !makes(p, i, storage) ? i + p->ops[i].apart : i;
+}
+
+/* ---- own finite checks ------------------------------------------------------------------- */
+
+/* In a plan that is made smaller, updates are released that did not ask for it. Each then reads
+ * the finite check on its own gradient, so that it waits for no other. */
+
+static swi_op_duty duty_of(const swi_node *node)
+{
+    return swi_op_traits_of(node->op)->duty;
+}
+
+static const swi_node *writer_of(const swi_trace *t, uint32_t value)
+{
+    return t->values[value].node != SWI_NONE ? &t->nodes[t->values[value].node] : NULL;
+}
+
+/* The finite check on the gradient that is value g, if it lies in the step arena. */
+static uint32_t finite_check_on(const swi_trace *t, uint32_t g)
+{
+    if (t->storages[t->values[g].storage].segment != SWI_SEG_STEP)
+        return SWI_NONE;
+    for (uint32_t i = t->n_nodes; i-- > 0;)
+        if (duty_of(&t->nodes[i]) == SWI_DUTY_CHECK && t->operands[t->nodes[i].first] == g)
+            return t->operands[t->nodes[i].first + t->nodes[i].n_in];
+    return SWI_NONE;
+}
+
+/* The finite check of the losses alone, within the one for all, `value`. */
+static uint32_t losses_behind(const swi_trace *t, uint32_t value)
+{
+    const swi_node *node = writer_of(t, value);
+    while (node != NULL && duty_of(node) == SWI_DUTY_JOIN)
+        node = writer_of(t, t->operands[node->first]);
+    if (node == NULL || duty_of(node) != SWI_DUTY_CHECK ||
+        !((const swi_finite_attrs *)(const void *)(t->attrs + node->attrs))->has_before ||
+        finite_check_on(t, t->operands[node->first]) == SWI_NONE)
+        return SWI_NONE;
+    return t->operands[node->first + 1];
+}
+
+void swi_pass_own_finite_checks(swi_trace *t)
+{
+    for (uint32_t i = 0; i < t->n_nodes; i++) {
+        const swi_node *node = &t->nodes[i];
+        uint32_t own = SWI_NONE;
+        if (node->release != SWI_RELEASABLE || node->n_in == 0)
+            continue;
+        uint32_t *last = &t->operands[node->first + node->n_in - 1];
+        const void *attrs = t->attrs + node->attrs;
+        const swi_op_duty duty = duty_of(node);
+        if ((duty == SWI_DUTY_UPDATE || duty == SWI_DUTY_UPDATE_WHOLE) &&
+            ((const swi_update_attrs *)attrs)->has_finite_check)
+            own = finite_check_on(t, t->operands[node->first + 1]);
+        else if (duty == SWI_DUTY_TICK && ((const swi_tick_attrs *)attrs)->has_finite_check)
+            own = losses_behind(t, *last);
+        if (own != SWI_NONE)
+            *last = own;
+    }
 }

@@ -4,11 +4,376 @@
  * kernel of f; for an update also what makes the input gradient that this one reads, and the
  * bound of the update's check. All of them move down to the last, so each must be apart from
  * what stands between and is not of the group. */
-#include "runtime/plan/strips.h"
 #include "alloc/base/size.h"
 #include "runtime/graph/trace_internal.h"
+#include "runtime/ops/ops.h"
+#include "runtime/plan/program_internal.h"
+#include "runtime/plan/strips.h"
 #include "runtime/plan/tiles.h"
 #include <string.h>
+
+/* ---- chunks ------------------------------------------------------------------------------ */
+
+/* The chunk pass: an op that can go through its rows a part at a time does so where it would
+ * else raise the arena, in as few parts as keep the arena as low as the most parts would. Parts
+ * change scratch bytes and no bits. */
+
+#define LEAST_ROWS 32 /* below that products lose too much time */
+
+/* The rows of what can be done in parts; 0: of nothing here. */
+static int64_t rows_of(const swi_trace *t, const swi_node *node)
+{
+    if (swi_op_traits_of(node->op)->duty != SWI_DUTY_PARTS || node->grad >= 0)
+        return 0;
+    return t->values[t->operands[node->first]].type.shape.dim[0];
+}
+
+/* The rows at a time that its attributes begin with; 0: all. */
+static int64_t asked_of(const swi_trace *t, const swi_node *node)
+{
+    int64_t rows;
+    memcpy(&rows, t->attrs + node->attrs, sizeof rows);
+    return rows;
+}
+
+int64_t swi_most_chunks(const swi_trace *t)
+{
+    int64_t most = 0;
+    for (uint32_t i = 0; i < t->n_nodes; i++)
+        for (int64_t parts = 1; parts * LEAST_ROWS < rows_of(t, &t->nodes[i]); parts *= 2)
+            most = parts * 2 > most ? parts * 2 : most;
+    return most;
+}
+
+sw_status swi_chunk(swi_trace *t, const sw_exec *exec, int64_t parts, int64_t *largest)
+{
+    *largest = 0;
+    for (uint32_t i = 0; parts >= 2 && i < t->n_nodes; i++) {
+        const swi_node *node = &t->nodes[i];
+        if (rows_of(t, node) == 0)
+            continue;
+        int64_t rows = (rows_of(t, node) + parts - 1) / parts;
+        if (rows < LEAST_ROWS)
+            rows = LEAST_ROWS;
+        if (asked_of(t, node) > 0 && asked_of(t, node) < rows)
+            continue; /* its own wish is smaller */
+        *largest = rows > *largest ? rows : *largest;
+        sw_type types[SWI_MAX_OPERANDS];
+        sw_kernel_info info;
+        memcpy(t->attrs + node->attrs, &rows, sizeof rows);
+        swi_selected_kernel picked;
+        swi_kernel_info(t, node, types, &info);
+        SW_TRY(swi_select_kernel(exec, node->op, node->grad, &info, &picked));
+        if (node->scratch == SWI_NONE)
+            continue; /* it asked for none with all rows */
+        swi_storage *scratch = &t->storages[node->scratch];
+        scratch->bytes = picked.scratch_bytes;
+        (void)sw_size_align(scratch->bytes, SW_ALIGN,
+                            &scratch->rounded); /* smaller than it was */
+    }
+    return SW_OK;
+}
+
+/* ---- tiles ------------------------------------------------------------------------------- */
+
+/* The pass that updates weights tile by tile: tile_update.h. */
+
+/* Who touches a storage, by position. */
+typedef struct {
+    uint32_t writer, writes, reads;
+} use;
+
+static const swi_value *operand_tiles(const swi_trace *t, const swi_node *node, uint32_t i)
+{
+    return &t->values[t->operands[node->first + i]];
+}
+
+static void count_uses(const swi_trace *t, const swi_order *order, use *uses)
+{
+    memset(uses, 0, t->n_storages * sizeof *uses);
+    for (uint32_t at = 0; at < order->n; at++) {
+        const swi_node *node = &t->nodes[order->nodes[at]];
+        for (uint32_t i = 0; i < node->n_in; i++)
+            uses[operand_tiles(t, node, i)->storage].reads++;
+        for (uint32_t i = 0; i < node->n_out; i++) {
+            use *u = &uses[operand_tiles(t, node, node->n_in + i)->storage];
+            u->writer = at;
+            u->writes++;
+        }
+    }
+}
+
+/* Tiles of about one size, four or more of them, of `most` bytes and whole units; fewer where
+ * they would have less than the least rows. */
+static int64_t tile_rows(const sw_type *param, const swi_row_range *range)
+{
+    const int64_t rows = param->shape.dim[0];
+    const int64_t asked = (int64_t)((sw_type_bytes(param) + range->most - 1) / range->most);
+    const int64_t tiles = asked > 4 ? asked : 4;
+    const int64_t each =
+        ((rows + tiles - 1) / tiles + SWI_TILE_UNIT - 1) / SWI_TILE_UNIT * SWI_TILE_UNIT;
+    return each > range->rows ? each : range->rows;
+}
+
+/* Is this update one of its kind, of a whole gradient in bytes of its own? */
+static bool is_update(const swi_trace *t, const swi_node *node, const use *uses)
+{
+    if (!node->is_update || node->phase != SW_BACKWARD || node->grad >= 0 ||
+        swi_op_traits_of(node->op)->duty != SWI_DUTY_UPDATE || node->scratch != SWI_NONE ||
+        swi_op(node->op)->attrs_bytes > SWI_TILE_ATTRS)
+        return false;
+    const swi_value *param = operand_tiles(t, node, 0), *g = operand_tiles(t, node, 1);
+    const swi_storage *s = &t->storages[g->storage];
+    return param->type.shape.rank >= 2 && swi_same_shape(&param->type.shape, &g->type.shape) &&
+           g->contiguous && s->segment == SWI_SEG_STEP && !s->pinned &&
+           s->bytes == sw_type_bytes(&g->type) && uses[g->storage].writes == 1;
+}
+
+static bool touches(const swi_trace *t, const swi_node *node, uint32_t from, uint32_t to,
+                    uint32_t storage)
+{
+    for (uint32_t i = from; i < to; i++)
+        if (operand_tiles(t, node, i)->storage == storage)
+            return true;
+    return false;
+}
+
+static bool reads(const swi_trace *t, const swi_node *node, uint32_t storage)
+{
+    return touches(t, node, 0, node->n_in, storage);
+}
+
+static bool writes(const swi_trace *t, const swi_node *node, uint32_t storage)
+{
+    return touches(t, node, node->n_in, node->n_in + node->n_out, storage);
+}
+
+/* Can these two run in either order? */
+static bool are_apart(const swi_trace *t, const swi_node *a, const swi_node *b)
+{
+    for (uint32_t i = 0; i < b->n_in + b->n_out; i++)
+        if (writes(t, a, operand_tiles(t, b, i)->storage))
+            return false;
+    for (uint32_t i = b->n_in; i < b->n_in + b->n_out; i++)
+        if (reads(t, a, operand_tiles(t, b, i)->storage))
+            return false;
+    return true;
+}
+
+/* Let the update at `at` run right after `from` where it may: others read the check there that
+ * it takes over. Its new position; SWI_NONE: it may not. */
+static uint32_t move_up(const swi_trace *t, swi_order *order, uint32_t from, uint32_t at,
+                        use *uses)
+{
+    const uint32_t moved = order->nodes[at];
+    for (uint32_t k = from + 1; k < at; k++)
+        if (order->nodes[k] != SWI_NONE &&
+            !are_apart(t, &t->nodes[order->nodes[k]], &t->nodes[moved]))
+            return SWI_NONE;
+    for (uint32_t k = at; k > from + 1; k--) {
+        order->nodes[k] = order->nodes[k - 1];
+        const swi_node *node = order->nodes[k] != SWI_NONE ? &t->nodes[order->nodes[k]] : NULL;
+        for (uint32_t i = 0; node != NULL && i < node->n_out; i++) {
+            use *u = &uses[operand_tiles(t, node, node->n_in + i)->storage];
+            u->writer = u->writer == k - 1 ? k : u->writer;
+        }
+    }
+    order->nodes[from + 1] = moved;
+    return from + 1;
+}
+
+/* The position of the check of this update's gradient: SWI_NONE where it has none. false:
+ * others read the gradient, or the finite check too early. The update, at *at, may move up to
+ * its check. */
+static bool find_check(const swi_trace *t, swi_order *order, uint32_t *at, use *uses,
+                       uint32_t *check)
+{
+    const swi_node *update = &t->nodes[order->nodes[*at]];
+    const swi_update_attrs *a = (const void *)(t->attrs + update->attrs);
+    const uint32_t gradient = operand_tiles(t, update, 1)->storage;
+    *check = SWI_NONE;
+    if (uses[gradient].reads == 1) /* not looked at, or by its factors */
+        return true;
+    if (!a->has_finite_check)
+        return false;
+    const uint32_t finite_check = operand_tiles(t, update, update->n_in - 1)->storage;
+    const uint32_t from = uses[finite_check].writer;
+    if (uses[gradient].reads != 2 || uses[finite_check].writes != 1 || from >= *at ||
+        t->storages[finite_check].segment != SWI_SEG_STEP)
+        return false;
+    const swi_node *node = &t->nodes[order->nodes[from]];
+    if (swi_op_traits_of(node->op)->duty != SWI_DUTY_CHECK || node->grad >= 0 ||
+        operand_tiles(t, node, 0)->storage != gradient)
+        return false;
+    *check = from;
+    for (uint32_t k = from + 1; k < *at; k++)
+        if (order->nodes[k] != SWI_NONE && reads(t, &t->nodes[order->nodes[k]], finite_check)) {
+            *at = move_up(t, order, from, *at, uses);
+            return *at != SWI_NONE;
+        }
+    return true;
+}
+
+/* Does nothing between `from` and `to` overwrite what the node at `from` reads? */
+static bool may_wait(const swi_trace *t, const swi_order *order, uint32_t from, uint32_t to)
+{
+    const swi_node *waits = &t->nodes[order->nodes[from]];
+    for (uint32_t at = from + 1; at < to; at++)
+        for (uint32_t k = 0; order->nodes[at] != SWI_NONE && k < waits->n_in; k++)
+            if (writes(t, &t->nodes[order->nodes[at]], operand_tiles(t, waits, k)->storage))
+                return false;
+    return true;
+}
+
+/* How the kernel of this node makes rows of a gradient of this type; NULL: it cannot, or tiles
+ * are not worth it. A device's tile_update makes those alone that are a range of an
+ * operand_tiles. */
+static const swi_row_range *range_of(const swi_trace *t, const swi_node *make,
+                                     const sw_type *param)
+{
+    const swi_row_range *range = swi_rows_of(make->op, make->grad);
+    const size_t bytes = swi_op(make->op)->attrs_bytes;
+    if (range == NULL || make->n_out != 1 || make->accumulate != 0 ||
+        sw_type_bytes(param) < range->from || tile_rows(param, range) >= param->shape.dim[0])
+        return NULL;
+    if (range->operand != SW_TILE_BY_ATTRS)
+        return bytes == 0 ? range : NULL;
+    const swi_rows_attrs *rows = (const void *)(t->attrs + make->attrs);
+    return bytes <= SWI_TILE_MAKE_ATTRS && rows->all == param->shape.dim[0] &&
+                   make->on_device == NULL
+               ? range
+               : NULL;
+}
+
+static uint32_t copy_ids(uint32_t *to, const uint32_t *from, uint32_t n)
+{
+    memcpy(to, from, n * sizeof *to);
+    return n;
+}
+
+/* Operands of the node of all three (check may be NULL): as swi_tile_attrs says. */
+static uint32_t write_operands_tiles(swi_trace *t, const swi_node *make, const swi_node *check,
+                                     const swi_node *update, uint32_t *n_in)
+{
+    uint32_t *to = t->operands + t->n_operands, n;
+    const uint32_t *u = t->operands + update->first;
+    n = copy_ids(to, t->operands + make->first, make->n_in);
+    if (check != NULL)
+        n += copy_ids(to + n, t->operands + check->first + 1, check->n_in - 1);
+    to[n++] = u[0];
+    n += copy_ids(to + n, u + 2, update->n_in - 2 - (check != NULL));
+    *n_in = n;
+    n += copy_ids(to + n, u + update->n_in, update->n_out);
+    if (check != NULL)
+        to[n++] = t->operands[check->first + check->n_in];
+    return n;
+}
+
+/* The node of the update becomes that of all; the bytes of the gradient become its workspace.
+ */
+static sw_status join_tiles(swi_trace *t, const swi_node *make, const swi_node *check,
+                            swi_node *update, const swi_row_range *range, const sw_exec *exec)
+{
+    const uint32_t gradient = operand_tiles(t, update, 1)->storage;
+    uint32_t n_in;
+    SW_TRY(swi_reserve_operands(t, SWI_MAX_OPERANDS));
+    SW_TRY(swi_reserve_attrs(t, sizeof(swi_tile_attrs) + 8));
+    t->n_attrs = (t->n_attrs + 7) / 8 * 8;
+    swi_tile_attrs a;
+    memset(&a, 0, sizeof a);
+    a.make_op = make->op;
+    a.update_op = update->op;
+    a.make_grad = make->grad;
+    a.n_make = (int32_t)make->n_in;
+    a.rows = tile_rows(&operand_tiles(t, update, 0)->type, range);
+    memcpy(a.make, t->attrs + make->attrs, swi_op(make->op)->attrs_bytes);
+    memcpy(a.attrs, t->attrs + update->attrs, swi_op(update->op)->attrs_bytes);
+    if (check != NULL) {
+        a.has_check = 1;
+        a.n_check = (int32_t)check->n_in - 1;
+        memcpy(&a.check, t->attrs + check->attrs, sizeof a.check);
+    }
+    memcpy(t->attrs + t->n_attrs, &a, sizeof a);
+    const uint32_t n = write_operands_tiles(t, make, check, update, &n_in);
+    update->op = swi_op_with(SWI_DUTY_TILED);
+    update->n_in = n_in;
+    update->n_out = n - n_in;
+    update->first = t->n_operands;
+    update->attrs = t->n_attrs;
+    update->gradient_of = make->gradient_of;
+    update->is_backward = 1;
+    update->scratch = gradient;
+    t->n_operands += n;
+    t->n_attrs += (uint32_t)sizeof(swi_tile_attrs);
+    swi_storage *s = &t->storages[gradient];
+    swi_selected_kernel picked;
+    sw_type types[SWI_MAX_OPERANDS];
+    sw_kernel_info info;
+    swi_kernel_info(t, update, types, &info);
+    SW_TRY(swi_select_kernel(exec, update->op, -1, &info, &picked));
+    update->kernel = picked.kernel;
+    update->on_device = picked.on_device;
+    s->bytes = picked.scratch_bytes;
+    if (!sw_size_align(s->bytes, SW_ALIGN, &s->rounded))
+        SW_FAIL(SW_NOMEM, "%zu bytes overflow", s->bytes);
+    s->role = SWI_ROLE_WORKSPACE;
+    s->layer = update->layer;
+    s->phase = update->phase;
+    if (check != NULL) { /* the finite check is its own now */
+        s = &t->storages[operand_tiles(t, check, check->n_in)->storage];
+        s->layer = update->layer;
+        s->phase = update->phase;
+    }
+    return SW_OK;
+}
+
+static sw_status join_all(swi_trace *t, swi_order *order, use *uses, const sw_exec *exec)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < order->n; i++) {
+        uint32_t at = i, check;
+        swi_node *update = &t->nodes[order->nodes[at]];
+        if (!is_update(t, update, uses))
+            continue;
+        const uint32_t from = uses[operand_tiles(t, update, 1)->storage].writer;
+        const swi_row_range *range = from < at ? range_of(t, &t->nodes[order->nodes[from]],
+                                                          &operand_tiles(t, update, 0)->type)
+                                               : NULL;
+        if (range == NULL || !find_check(t, order, &at, uses, &check) ||
+            !may_wait(t, order, from, at) ||
+            (check != SWI_NONE && !may_wait(t, order, check, at)))
+            continue;
+        SW_TRY(join_tiles(t, &t->nodes[order->nodes[from]],
+                          check != SWI_NONE ? &t->nodes[order->nodes[check]] : NULL, update,
+                          range, exec));
+        order->nodes[from] = SWI_NONE;
+        if (check != SWI_NONE)
+            order->nodes[check] = SWI_NONE;
+        any = true;
+    }
+    uint32_t n = 0;
+    for (uint32_t at = 0; any && at < order->n; at++)
+        if (order->nodes[at] != SWI_NONE)
+            order->nodes[n++] = order->nodes[at];
+    if (any)
+        order->n = n;
+    return SW_OK;
+}
+
+sw_status swi_pass_tiles(swi_trace *t, swi_order *order, const sw_exec *exec)
+{
+    void *uses;
+    if (!swi_device_has(swi_target_of(exec)->device, swi_op_with(SWI_DUTY_TILED), -1))
+        return SW_OK; /* the device has whole gradients alone */
+    const size_t bytes = (size_t)t->n_storages * sizeof(use);
+    SW_TRY(sw_heap_alloc(&uses, SW_HEAP_PROGRAMS, bytes));
+    count_uses(t, order, uses);
+    const sw_status status = join_all(t, order, uses, exec);
+    sw_heap_free(uses, SW_HEAP_PROGRAMS, bytes);
+    return status;
+}
+
+/* ---- strips ------------------------------------------------------------------------------ */
 
 /* Positions in the order; SWI_NONE: the group has none. */
 enum { FUNCTION, READER, SLOPE, INPUT_DX, BOUND, MEMBERS };
@@ -120,7 +485,7 @@ static bool may_join(const session *s, const group *g, uint32_t *last)
             for (int i = 0; i < MEMBERS; i++)
                 member |= g->at[i] == k;
             if (!member && node_at(s, k) != NULL &&
-                !swi_are_apart(s->t, node_at(s, g->at[m]), node_at(s, k)))
+                !are_apart(s->t, node_at(s, g->at[m]), node_at(s, k)))
                 return false;
         }
     return true;
@@ -231,32 +596,6 @@ static int64_t rows_of_tile(const session *s, const group *g)
     return tiles > 1 ? rows * SWI_TILE_UNIT : all;
 }
 
-static void write_attrs(const session *s, const group *g)
-{
-    const swi_node *f = node_at(s, g->at[FUNCTION]), *reader = node_at(s, g->at[READER]);
-    const swi_node *body = g->at[INPUT_DX] != SWI_NONE ? node_at(s, g->at[INPUT_DX]) : reader;
-    swi_strips_attrs a;
-    memset(&a, 0, sizeof a);
-    a.kind = (int32_t)g->kind;
-    a.f = f->op;
-    a.f_grad = g->at[SLOPE] != SWI_NONE ? node_at(s, g->at[SLOPE])->grad : -1;
-    a.body = body->op;
-    a.body_grad = body->grad;
-    a.strip = g->strip;
-    memcpy(&a.number, attrs_at(s, f), swi_op(f->op)->attrs_bytes);
-    a.rebuilds = f->again == SWI_AGAIN_REBUILT;
-    a.rebuild_cost = a.rebuilds ? swi_node_cost(s->t, f) : 0;
-    if (g->kind == SWI_STRIPS_UPDATE) {
-        memcpy(&a.tile, attrs_at(s, reader), sizeof a.tile);
-        a.tile.rows = rows_of_tile(s, g);
-    }
-    if (g->at[BOUND] != SWI_NONE) {
-        a.has_bound = 1;
-        memcpy(&a.bound, attrs_at(s, node_at(s, g->at[BOUND])), sizeof a.bound);
-    }
-    memcpy(s->t->attrs + s->t->n_attrs, &a, sizeof a);
-}
-
 static uint32_t put(uint32_t *to, uint32_t n, uint32_t id)
 {
     to[n] = id;
@@ -282,14 +621,6 @@ static uint32_t write_operands(const session *s, const group *g, uint32_t *n_in)
     return n;
 }
 
-static sw_status select_strips(const session *s, const swi_node *node, swi_selected_kernel *out)
-{
-    sw_type types[SWI_MAX_OPERANDS];
-    sw_kernel_info info;
-    swi_kernel_info(s->t, node, types, &info);
-    return swi_select_kernel(s->exec, node->op, -1, &info, out);
-}
-
 /* The node of the reader becomes that of all, in the place of the last; what f(z) lay in, or
  * the workspace of the tiles, becomes its workspace. */
 static sw_status join(const session *s, const group *g, uint32_t last)
@@ -299,7 +630,31 @@ static sw_status join(const session *s, const group *g, uint32_t last)
     SW_TRY(swi_reserve_operands(t, SWI_MAX_OPERANDS));
     SW_TRY(swi_reserve_attrs(t, sizeof(swi_strips_attrs) + 8));
     t->n_attrs = (t->n_attrs + 7) / 8 * 8;
-    write_attrs(s, g);
+    {
+        const swi_node *f = node_at(s, g->at[FUNCTION]), *reader = node_at(s, g->at[READER]);
+        const swi_node *body =
+            g->at[INPUT_DX] != SWI_NONE ? node_at(s, g->at[INPUT_DX]) : reader;
+        swi_strips_attrs a;
+        memset(&a, 0, sizeof a);
+        a.kind = (int32_t)g->kind;
+        a.f = f->op;
+        a.f_grad = g->at[SLOPE] != SWI_NONE ? node_at(s, g->at[SLOPE])->grad : -1;
+        a.body = body->op;
+        a.body_grad = body->grad;
+        a.strip = g->strip;
+        memcpy(&a.number, attrs_at(s, f), swi_op(f->op)->attrs_bytes);
+        a.rebuilds = f->again == SWI_AGAIN_REBUILT;
+        a.rebuild_cost = a.rebuilds ? swi_node_cost(s->t, f) : 0;
+        if (g->kind == SWI_STRIPS_UPDATE) {
+            memcpy(&a.tile, attrs_at(s, reader), sizeof a.tile);
+            a.tile.rows = rows_of_tile(s, g);
+        }
+        if (g->at[BOUND] != SWI_NONE) {
+            a.has_bound = 1;
+            memcpy(&a.bound, attrs_at(s, node_at(s, g->at[BOUND])), sizeof a.bound);
+        }
+        memcpy(s->t->attrs + s->t->n_attrs, &a, sizeof a);
+    }
     const uint32_t n = write_operands(s, g, &n_in);
     const uint32_t lead = s->order->nodes[g->at[READER]];
     const swi_node *f = node_at(s, g->at[FUNCTION]);
@@ -317,7 +672,10 @@ static sw_status join(const session *s, const group *g, uint32_t last)
     for (uint32_t i = n_in; i < n; i++)
         t->values[t->operands[node->first + i]].node = lead;
     swi_selected_kernel picked;
-    SW_TRY(select_strips(s, node, &picked));
+    sw_type types[SWI_MAX_OPERANDS];
+    sw_kernel_info info;
+    swi_kernel_info(s->t, node, types, &info);
+    SW_TRY(swi_select_kernel(s->exec, node->op, -1, &info, &picked));
     node->kernel = picked.kernel;
     node->on_device = picked.on_device;
     swi_storage *scratch = &t->storages[node->scratch];
@@ -334,17 +692,12 @@ static sw_status join(const session *s, const group *g, uint32_t last)
     return SW_OK;
 }
 
-static bool is_function(const swi_node *node)
-{
-    return node->grad < 0 && node->n_in == 1 && node->n_out == 1 && is_plain(node) &&
-           swi_strips_function(node->op);
-}
-
 /* The group of the function at `at`, if there is one. */
 static bool is_group(const session *s, uint32_t at, group *g, uint32_t *last)
 {
     const swi_node *node = node_at(s, at);
-    return node != NULL && is_function(node) && find_group(s, at, g, last);
+    return node != NULL && node->grad < 0 && node->n_in == 1 && node->n_out == 1 &&
+           is_plain(node) && swi_strips_function(node->op) && find_group(s, at, g, last);
 }
 
 sw_status swi_pass_strips(swi_trace *t, swi_order *order, const sw_exec *exec)

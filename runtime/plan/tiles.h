@@ -11,7 +11,4 @@
  * others. Small gradients stay whole. */
 SW_MUST_USE sw_status swi_pass_tiles(swi_trace *t, swi_order *order, const sw_exec *exec);
 
-/* Can these two run in either order? */
-bool swi_are_apart(const swi_trace *t, const swi_node *a, const swi_node *b);
-
 #endif

@@ -3,7 +3,6 @@
  * runs it, since its op loop is one lane's and its addresses are no part of the program. */
 #include "alloc/base/assert.h"
 #include "alloc/base/error.h"
-#include "alloc/base/note.h"
 #include "alloc/base/poison.h"
 #include "alloc/base/size.h"
 #include "alloc/base/sys.h"

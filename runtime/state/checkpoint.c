@@ -1,11 +1,412 @@
 /* The object of checkpoints: what it is made of, what was put, how saves went. */
 #include "alloc/base/assert.h"
-#include "alloc/base/note.h"
+#include "alloc/base/error.h"
+#include "alloc/base/mem.h"
+#include "alloc/base/size.h"
+#include "kernels/dispatch.h"
+#include "profiler/record/json.h"
+#include "profiler/record/json_read.h"
 #include "profiler/record/utf8.h"
 #include "runtime/base/checksum.h"
 #include "runtime/state/checkpoint_internal.h"
+#include "runtime/state/run_summary.h"
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+static void stacks_end(sw_checkpoint *c);
+
+/* ---- checkpoint record ------------------------------------------------------------------- */
+
+/* The record of a checkpoint, a tensor of bytes that is JSON: step, seed, models, where each
+ * loader is. Written for what was taken; read back to be shown, and to be held against the
+ * models and loaders that are to go on. */
+
+/* ---- writing ----------------------------------------------------------------------------- */
+
+/* "adam,sgd": kinds of a model's optimizers, in their order. */
+static void optimizers_of(const sw_model *model, char *to, size_t bytes)
+{
+    size_t at = 0;
+    to[0] = '\0';
+    for (uint32_t i = 0; i < model->n_optimizers && at < bytes; i++)
+        at += (size_t)snprintf(to + at, bytes - at, "%s%s", i > 0 ? "," : "",
+                               model->optimizers[i]->kind->name);
+}
+
+static void put_hex(sw_json *json, const char *key, uint64_t number)
+{
+    char digits[20];
+    snprintf(digits, sizeof digits, "%016" PRIx64, number);
+    sw_json_put_string(json, key, digits);
+}
+
+static void put_loaders(sw_json *json, const sw_checkpoint *c)
+{
+    sw_json_open(json, "loaders", '[');
+    for (uint32_t i = 0; i < c->n_loaders; i++) {
+        const swi_loader_state *l = &c->positions[i];
+        sw_json_begin(json, '{');
+        sw_json_put_bool(json, "begun", l->begun);
+        sw_json_put_u64(json, "epoch", l->epoch);
+        sw_json_put_i64(json, "batch_index", l->batch);
+        sw_json_put_i64(json, "batch_rows", l->identity.batch);
+        sw_json_put_i64(json, "samples", l->identity.samples);
+        char digits[24];
+        snprintf(digits, sizeof digits, "%" PRIu64, l->identity.seed);
+        sw_json_put_string(json, "seed", digits);
+        sw_json_put_bool(json, "shuffle", l->identity.shuffle);
+        if (l->identity.keyed) /* what others do not know they would not do */
+            sw_json_put_bool(json, "keyed", true);
+        sw_json_put_bool(json, "drop_last", l->identity.drop_last);
+        put_hex(json, "data", l->identity.data);
+        sw_json_end(json);
+    }
+    sw_json_end(json);
+}
+
+sw_status swi_run_record_write(sw_checkpoint *c)
+{
+    const swi_target *target = swi_target_of(c->exec);
+    char device[24];
+    sw_json json;
+    sw_json_growing(&json, SW_HEAP_FILES);
+    sw_json_begin(&json, '{');
+    sw_json_put_u64(&json, "version", SWI_RUN_VERSION);
+    sw_json_put_u64(&json, "step", c->step);
+    sw_json_put_u64(&json, "seed", target->opts.seed);
+    sw_json_put_string(&json, "isa", sw_isa_name(target->isa));
+    sw_json_put_string(&json, "device",
+                       target->device->backend->host_memory
+                           ? "cpu"
+                           : swi_device_name(target->device, device, sizeof device));
+    char optimizers[256];
+    sw_json_open(&json, "models", '[');
+    for (uint32_t g = 0; g < c->n_groups; g++) {
+        const sw_model *model = c->models[c->groups[g].first];
+        optimizers_of(model, optimizers, sizeof optimizers);
+        sw_json_begin(&json, '{');
+        sw_json_put_string(&json, "name", model->name);
+        put_hex(&json, "layout", model->layout_hash);
+        sw_json_put_u64(&json, "members", c->groups[g].n);
+        sw_json_put_string(&json, "optimizers", optimizers);
+        sw_json_end(&json);
+    }
+    sw_json_end(&json);
+    /* Not there without any: others know of none. */
+    if (c->n_stacks != 0) {
+        sw_json_open(&json, "groups", '[');
+        for (uint32_t i = 0; i < c->n_stacks; i++) {
+            const swi_run_model *what = &c->stacks[i].what;
+            sw_json_begin(&json, '{');
+            sw_json_put_string(&json, "name", what->name);
+            sw_json_put_string(&json, "layout", what->layout);
+            sw_json_put_u64(&json, "members", what->members);
+            sw_json_put_string(&json, "optimizers", what->optimizers);
+            sw_json_put_u64(&json, "state_bytes", what->state_bytes);
+            sw_json_end(&json);
+        }
+        sw_json_end(&json);
+    }
+    put_loaders(&json, c);
+    sw_json_end(&json);
+    sw_status status = json.status;
+    if (status == SW_OK && c->record_cap < json.used) {
+        void *grown = c->record;
+        status = sw_heap_resize(&grown, SW_HEAP_FILES, c->record_cap, json.used);
+        if (status == SW_OK) {
+            c->record = grown;
+            c->record_cap = json.used;
+        }
+    }
+    if (status == SW_OK) {
+        memcpy(c->record, json.bytes, json.used);
+        c->record_bytes = json.used;
+    }
+    sw_json_free(&json);
+    return status;
+}
+
+/* ---- held against the run that goes on ----------------------------------------------------
+ */
+
+static sw_status same(const char *path, uint32_t k, const char *what, uint64_t there,
+                      uint64_t here)
+{
+    if (there == here)
+        return SW_OK;
+    SW_FAIL(SW_INVALID, "%s: %s of loader %u was %" PRIu64 " there and is %" PRIu64 " here",
+            path, what, k, there, here);
+}
+
+sw_status swi_run_record_check(const sw_checkpoint *c)
+{
+    const swi_run_summary *run = &c->found_run;
+    const char *path = swi_tensors_path(c->found);
+    const uint64_t seed = swi_target_of(c->exec)->opts.seed;
+    if (run->n_models != c->n_groups || run->n_loaders != c->n_loaders)
+        SW_FAIL(SW_INVALID,
+                "%s: it is of a run with %u models and %u loaders; the run that goes on has %u "
+                "and %u",
+                path, run->n_models, run->n_loaders, c->n_groups, c->n_loaders);
+    if (run->n_groups != c->n_stacks)
+        SW_FAIL(SW_INVALID,
+                "%s: it is of a run with %u groups of members; the run that goes on has %u",
+                path, run->n_groups, c->n_stacks);
+    for (uint32_t k = 0; k < run->n_models; k++) {
+        const swi_run_model *there = &c->found_run.models[k];
+        const sw_model *model = c->models[c->groups[k].first];
+        char optimizers[sizeof there->optimizers];
+        optimizers_of(model, optimizers, sizeof optimizers);
+        if (strcmp(model->name, there->name) != 0)
+            SW_FAIL(SW_INVALID, "%s: model %u is '%s' there and '%s' here", path, k,
+                    there->name, model->name);
+        if (there->members != c->groups[k].n)
+            SW_FAIL(SW_INVALID, "%s: %" PRIu64 " models are named '%s' there and %u here", path,
+                    there->members, model->name, c->groups[k].n);
+        if (strcmp(optimizers, there->optimizers) != 0)
+            SW_FAIL(SW_INVALID, "%s: the optimizer of model %s is '%s' there and '%s' here",
+                    path, model->name, there->optimizers, optimizers);
+    }
+    for (uint32_t k = 0; k < run->n_groups; k++) {
+        const swi_run_model *there = &c->found_run.groups[k], *here = &c->stacks[k].what;
+        if (strcmp(here->name, there->name) != 0)
+            SW_FAIL(SW_INVALID, "%s: group %u is of '%s' there and of '%s' here", path, k,
+                    there->name, here->name);
+        if (there->members != here->members)
+            SW_FAIL(SW_INVALID, "%s: %s has %" PRIu64 " members there and %" PRIu64 " here",
+                    path, here->name, there->members, here->members);
+        if (strcmp(here->optimizers, there->optimizers) != 0)
+            SW_FAIL(SW_INVALID, "%s: the optimizer of %s is '%s' there and '%s' here", path,
+                    here->name, there->optimizers, here->optimizers);
+        if (there->state_bytes != here->state_bytes)
+            SW_FAIL(SW_INVALID,
+                    "%s: a member of %s has %" PRIu64 " bytes of state there and %" PRIu64
+                    " bytes here",
+                    path, here->name, there->state_bytes, here->state_bytes);
+    }
+    if (run->seed != seed)
+        SW_FAIL(SW_INVALID,
+                "%s: the seed of random ops was %" PRIu64 " there and is %" PRIu64 " here",
+                path, run->seed, seed);
+    for (uint32_t k = 0; k < run->n_loaders; k++) {
+        const swi_run_loader *there = &c->found_run.loaders[k];
+        const swi_loader_identity *here = &c->positions[k].identity;
+        char data[sizeof there->data];
+        const int64_t n_batches = sw_loader_batches(c->loaders[k]);
+        SW_TRY(same(path, k, "the batch", there->batch_rows, (uint64_t)here->batch));
+        SW_TRY(same(path, k, "the number of samples", there->samples, (uint64_t)here->samples));
+        SW_TRY(same(path, k, "the seed", strtoull(there->seed, NULL, 10), here->seed));
+        SW_TRY(same(path, k, "shuffle", there->shuffle, here->shuffle));
+        SW_TRY(same(path, k, "keyed", there->keyed, here->keyed));
+        SW_TRY(same(path, k, "drop_last", there->drop_last, here->drop_last));
+        if (there->begun && there->batch_index > (uint64_t)n_batches)
+            SW_FAIL(SW_FORMAT, "%s: loader %u is at batch %" PRIu64 " of %" PRId64, path, k,
+                    there->batch_index, n_batches);
+        snprintf(data, sizeof data, "%016" PRIx64, here->data);
+        if (strcmp(there->data, data) != 0)
+            SW_FAIL(
+                SW_INVALID,
+                "%s: the samples of loader %u are others than there: their checksum was %s and "
+                "is %s",
+                path, k, there->data, data);
+    }
+    return SW_OK;
+}
+
+/* ---- run summary ------------------------------------------------------------------------- */
+
+/* The text of a checkpoint's run, read member by member. */
+
+#define RUN_TEXT_MAX ((uint64_t)16 << 20)
+
+/* A member of an object of `what`, with the given key; *known says whether it was taken. */
+typedef sw_status take_member(sw_json_in *in, const char *key, void *what, bool *known);
+
+static sw_status get_bool(sw_json_in *in, bool *out)
+{
+    sw_json_word word;
+    SW_TRY(sw_json_get_word(in, &word));
+    *out = word == SW_JSON_TRUE;
+    return SW_OK;
+}
+
+static sw_status get_number(sw_json_in *in, uint64_t *out)
+{
+    sw_json_number number;
+    SW_TRY(sw_json_get_number(in, &number));
+    if (!number.whole || number.minus)
+        return sw_json_bad(in, "a whole number of 0 or more was expected");
+    *out = number.magnitude;
+    return SW_OK;
+}
+
+/* ---- objects ----------------------------------------------------------------------------- */
+
+typedef struct {
+    take_member *take;
+    void *what;
+} object;
+
+static sw_status take_or_skip(sw_json_in *in, const char *key, void *context)
+{
+    const object *o = context;
+    bool known = true;
+    SW_TRY(o->take(in, key, o->what, &known));
+    return known ? SW_OK : sw_json_skip(in);
+}
+
+static sw_status get_object(sw_json_in *in, take_member *take, void *what)
+{
+    object o = {take, what};
+    return sw_json_get_object(in, take_or_skip, &o);
+}
+
+static sw_status take_of_model(sw_json_in *in, const char *key, void *what, bool *known)
+{
+    swi_run_model *model = what;
+    if (strcmp(key, "name") == 0)
+        return sw_json_get_text(in, model->name, sizeof model->name);
+    if (strcmp(key, "layout") == 0)
+        return sw_json_get_text(in, model->layout, sizeof model->layout);
+    if (strcmp(key, "optimizers") == 0)
+        return sw_json_get_text(in, model->optimizers, sizeof model->optimizers);
+    if (strcmp(key, "members") == 0)
+        return get_number(in, &model->members);
+    if (strcmp(key, "state_bytes") == 0)
+        return get_number(in, &model->state_bytes);
+    *known = false;
+    return SW_OK;
+}
+
+static sw_status take_of_loader(sw_json_in *in, const char *key, void *what, bool *known)
+{
+    swi_run_loader *loader = what;
+    const struct {
+        const char *key;
+        uint64_t *to;
+    } numbers[] = {{"epoch", &loader->epoch},
+                   {"batch_index", &loader->batch_index},
+                   {"batch_rows", &loader->batch_rows},
+                   {"samples", &loader->samples}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (strcmp(key, numbers[i].key) == 0)
+            return get_number(in, numbers[i].to);
+    if (strcmp(key, "seed") == 0)
+        return sw_json_get_text(in, loader->seed, sizeof loader->seed);
+    if (strcmp(key, "data") == 0)
+        return sw_json_get_text(in, loader->data, sizeof loader->data);
+    if (strcmp(key, "begun") == 0)
+        return get_bool(in, &loader->begun);
+    if (strcmp(key, "shuffle") == 0)
+        return get_bool(in, &loader->shuffle);
+    if (strcmp(key, "keyed") == 0)
+        return get_bool(in, &loader->keyed);
+    if (strcmp(key, "drop_last") == 0)
+        return get_bool(in, &loader->drop_last);
+    *known = false;
+    return SW_OK;
+}
+
+/* An array of objects, each into a new element. */
+static sw_status get_array(sw_json_in *in, void **array, uint32_t *n, uint32_t *cap,
+                           size_t element, take_member *take)
+{
+    bool end, more = true;
+    SW_TRY(sw_json_expect(in, '['));
+    SW_TRY(sw_json_accept(in, ']', &end));
+    while (!end && more) {
+        SW_TRY(sw_heap_reserve(array, SW_HEAP_FILES, cap, *n + 1, element));
+        SW_TRY(get_object(in, take, (char *)*array + *n * element));
+        ++*n;
+        SW_TRY(sw_json_accept(in, ',', &more));
+    }
+    return end ? SW_OK : sw_json_expect(in, ']');
+}
+
+static sw_status take_of_run(sw_json_in *in, const char *key, void *what, bool *known)
+{
+    swi_run_summary *run = what;
+    if (strcmp(key, "version") == 0)
+        return get_number(in, &run->version);
+    if (strcmp(key, "step") == 0)
+        return get_number(in, &run->step);
+    if (strcmp(key, "seed") == 0)
+        return get_number(in, &run->seed);
+    if (strcmp(key, "isa") == 0)
+        return sw_json_get_text(in, run->isa, sizeof run->isa);
+    if (strcmp(key, "device") == 0)
+        return sw_json_get_text(in, run->device, sizeof run->device);
+    if (strcmp(key, "models") == 0) {
+        void *array = run->models;
+        const sw_status status = get_array(in, &array, &run->n_models, &run->cap_models,
+                                           sizeof *run->models, take_of_model);
+        run->models = array;
+        return status;
+    }
+    if (strcmp(key, "groups") == 0) {
+        void *array = run->groups;
+        const sw_status status = get_array(in, &array, &run->n_groups, &run->cap_groups,
+                                           sizeof *run->groups, take_of_model);
+        run->groups = array;
+        return status;
+    }
+    if (strcmp(key, "loaders") == 0) {
+        void *array = run->loaders;
+        const sw_status status = get_array(in, &array, &run->n_loaders, &run->cap_loaders,
+                                           sizeof *run->loaders, take_of_loader);
+        run->loaders = array;
+        return status;
+    }
+    *known = false;
+    return SW_OK;
+}
+
+/* ---- the whole --------------------------------------------------------------------------- */
+
+static sw_status read_text(const char *text, size_t bytes, const char *path,
+                           swi_run_summary *out)
+{
+    sw_json_in in = sw_json_in_text(text, bytes, path);
+    int c;
+    in.of = " of '" SWI_TENSORS_RUN "'";
+    in.strict = true;
+    SW_TRY(get_object(&in, take_of_run, out));
+    SW_TRY(sw_json_peek(&in, &c));
+    return c == -1 ? SW_OK : sw_json_bad(&in, "text after the end");
+}
+
+sw_status swi_run_summary_read(swi_tensors *file, swi_run_summary *out)
+{
+    const swi_tensors_entry *entry = swi_tensors_find(file, SWI_TENSORS_RUN);
+    const char *path = swi_tensors_path(file);
+    *out = (swi_run_summary){0};
+    if (entry == NULL)
+        SW_FAIL(SW_FORMAT, "%s: is no checkpoint: it has no '" SWI_TENSORS_RUN "'", path);
+    if (strcmp(entry->dtype, "U8") != 0 || entry->end - entry->begin > RUN_TEXT_MAX)
+        SW_FAIL(SW_FORMAT, "%s: '" SWI_TENSORS_RUN "' must be a text", path);
+    const size_t bytes = (size_t)(entry->end - entry->begin);
+    void *text;
+    SW_TRY(sw_heap_alloc(&text, SW_HEAP_FILES, bytes));
+    sw_status status = swi_tensors_read(file, entry, text, bytes);
+    if (status == SW_OK)
+        status = read_text(text, bytes, path, out);
+    sw_heap_free(text, SW_HEAP_FILES, bytes);
+    if (status != SW_OK)
+        swi_run_summary_free(out);
+    return status;
+}
+
+void swi_run_summary_free(swi_run_summary *run)
+{
+    sw_heap_free(run->models, SW_HEAP_FILES, run->cap_models * sizeof *run->models);
+    sw_heap_free(run->groups, SW_HEAP_FILES, run->cap_groups * sizeof *run->groups);
+    sw_heap_free(run->loaders, SW_HEAP_FILES, run->cap_loaders * sizeof *run->loaders);
+    *run = (swi_run_summary){0};
+}
+
+/* ---- checkpoint -------------------------------------------------------------------------- */
 
 sw_status swi_checkpoint_check(const sw_checkpoint *c, const char *call)
 {
@@ -67,29 +468,20 @@ void swi_checkpoint_aim(sw_checkpoint *c, bool copy)
             t->at = NULL;
         }
     }
-    swi_stacks_aim(c, copy);
+    /* The copy, or the members' own ranges, are where the tensors are. */
+    for (uint32_t j = 0; j < c->n_stacks; j++) {
+        const swi_stack *s = &c->stacks[j];
+        unsigned char *base =
+            copy ? swi_snapshot_bytes(s->snapshot) : s->source.base(s->source.owner);
+        for (uint32_t t = s->first; t < s->entries_end; t++) {
+            c->list.at[t].at = base + c->list.at[t].offset;
+            c->list.at[t].stride = s->source.stride;
+            c->list.at[t].places = copy ? NULL : s->source.places;
+        }
+    }
 }
 
 /* ---- making ------------------------------------------------------------------------------ */
-
-/* A path that is no regular file is written in place, and has no generation: it could not
- * promise that a whole checkpoint is there at every moment. */
-static sw_status check_path(const char *path, const char *call)
-{
-    const size_t longest = sizeof((sw_checkpoint_found *)NULL)->path - SWI_GENERATION_DIGITS;
-    if (path[0] == '\0')
-        SW_FAIL(SW_INVALID, "%s: path must not be empty", call);
-    if (strlen(path) > longest)
-        SW_FAIL(SW_INVALID,
-                "%.100s...: the path of a checkpoint must have at most %zu bytes (got %zu)",
-                path, longest, strlen(path));
-    if (strcmp(path, "-") == 0 || !sw_file_replaceable(path))
-        SW_FAIL(SW_INVALID,
-                "%s: a checkpoint must be a regular file, by its own name: this is a link, a "
-                "folder, a device or a pipe",
-                path);
-    return SW_OK;
-}
 
 static sw_status read_opts(const sw_checkpoint_opts *given, sw_checkpoint_opts *o)
 {
@@ -97,8 +489,24 @@ static sw_status read_opts(const sw_checkpoint_opts *given, sw_checkpoint_opts *
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_checkpoint_opts, o, given, call));
     if (!swi_checksum_there())
         SW_FAIL(SW_UNSUPPORTED, "%s: this library was built without libxxhash", call);
-    if (o->path != NULL)
-        SW_TRY(check_path(o->path, call));
+    if (o->path != NULL) {
+        /* A path that is no regular file is written in place, and has no generation: it
+         * could not promise that a whole checkpoint is there at every moment. */
+        const size_t longest =
+            sizeof((sw_checkpoint_found *)NULL)->path - SWI_GENERATION_DIGITS;
+        if (o->path[0] == '\0')
+            SW_FAIL(SW_INVALID, "%s: path must not be empty", call);
+        if (strlen(o->path) > longest)
+            SW_FAIL(SW_INVALID,
+                    "%.100s...: the path of a checkpoint must have at most %zu bytes (got %zu)",
+                    o->path, longest, strlen(o->path));
+        if (strcmp(o->path, "-") == 0 || !sw_file_replaceable(o->path))
+            SW_FAIL(
+                SW_INVALID,
+                "%s: a checkpoint must be a regular file, by its own name: this is a link, a "
+                "folder, a device or a pipe",
+                o->path);
+    }
     if (o->n_models < 0 || (o->n_models > 0 && o->models == NULL))
         SW_FAIL(SW_INVALID, "%s: n_models must be 0 or more (got %d), models not NULL", call,
                 o->n_models);
@@ -121,39 +529,6 @@ static sw_status copy_bytes(void **out, const void *from, size_t bytes)
     if (bytes > 0)
         memcpy(*out, from, bytes);
     return SW_OK;
-}
-
-static sw_status keep_lists(sw_checkpoint *c, const sw_checkpoint_opts *o)
-{
-    void *block;
-    const size_t n_models = (size_t)o->n_models;
-    if (o->path != NULL) {
-        const size_t bytes = strlen(o->path) + 1;
-        SW_TRY(copy_bytes(&block, o->path, bytes));
-        c->path = block;
-        c->path_bytes = bytes;
-    }
-    SW_TRY(copy_bytes(&block, o->models, n_models * sizeof *c->models));
-    c->models = block;
-    c->n_models = (uint32_t)n_models;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, n_models * sizeof *c->groups));
-    c->groups = block;
-    return SW_OK;
-}
-
-/* A model that is there twice could never be taken. */
-static sw_status check_once(sw_checkpoint *c)
-{
-    uint32_t n = 0;
-    while (n < c->n_models && swi_model_take(c->models[n]) == SW_OK)
-        n++;
-    for (uint32_t i = 0; i < n; i++)
-        swi_model_give(c->models[i]);
-    for (uint32_t i = 0; n < c->n_models && i < n; i++)
-        if (c->models[i] == c->models[n])
-            SW_FAIL(SW_INVALID, "sw_checkpoint_create: models %u and %u are the same model", i,
-                    n);
-    return SW_OK; /* one that another thread uses can be given too */
 }
 
 /* Models of one name that follow each other are one group. */
@@ -185,8 +560,39 @@ static sw_status make_groups(sw_checkpoint *c)
     return SW_OK;
 }
 
-static sw_status make_list(sw_checkpoint *c)
+static sw_status make(sw_checkpoint *c, const sw_checkpoint_opts *o)
 {
+    c->keep = o->keep > 0 ? o->keep : 2;
+    c->no_copy = o->no_copy != 0;
+    c->before = o->before;
+    c->user = o->user;
+    sw_utf8_clean(c->command, sizeof c->command, o->command != NULL ? o->command : "");
+    void *block;
+    const size_t n_models = (size_t)o->n_models;
+    if (o->path != NULL) {
+        const size_t bytes = strlen(o->path) + 1;
+        SW_TRY(copy_bytes(&block, o->path, bytes));
+        c->path = block;
+        c->path_bytes = bytes;
+    }
+    SW_TRY(copy_bytes(&block, o->models, n_models * sizeof *c->models));
+    c->models = block;
+    c->n_models = (uint32_t)n_models;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, n_models * sizeof *c->groups));
+    c->groups = block;
+
+    /* A model that is there twice could never be taken. */
+    uint32_t n = 0;
+    while (n < c->n_models && swi_model_take(c->models[n]) == SW_OK)
+        n++;
+    for (uint32_t i = 0; i < n; i++)
+        swi_model_give(c->models[i]);
+    for (uint32_t i = 0; n < c->n_models && i < n; i++)
+        if (c->models[i] == c->models[n])
+            SW_FAIL(SW_INVALID, "sw_checkpoint_create: models %u and %u are the same model", i,
+                    n);
+    /* one that another thread uses can be given too */
+    SW_TRY(make_groups(c));
     const uint32_t all = (1u << SWI_ROLE_COUNT) - 1;
     for (uint32_t g = 0; g < c->n_groups; g++) {
         const swi_group *group = &c->groups[g];
@@ -198,20 +604,7 @@ static sw_status make_list(sw_checkpoint *c)
     c->models_end = swi_list_end(&c->list);
     c->n_of_models = c->list.n;
     uint64_t bytes; /* what no file can have is said now, and not at each save */
-    return swi_tensors_bytes(&c->list, NULL, 0, &bytes);
-}
-
-static sw_status make(sw_checkpoint *c, const sw_checkpoint_opts *o)
-{
-    c->keep = o->keep > 0 ? o->keep : 2;
-    c->no_copy = o->no_copy != 0;
-    c->before = o->before;
-    c->user = o->user;
-    sw_utf8_clean(c->command, sizeof c->command, o->command != NULL ? o->command : "");
-    SW_TRY(keep_lists(c, o));
-    SW_TRY(check_once(c));
-    SW_TRY(make_groups(c));
-    SW_TRY(make_list(c));
+    SW_TRY(swi_tensors_bytes(&c->list, NULL, 0, &bytes));
     swi_note_set("%s", "");
     if (c->path == NULL)
         return SW_OK;
@@ -237,15 +630,6 @@ static void end_thread(sw_checkpoint *c, bool forked)
     pthread_mutex_destroy(&c->mutex);
 }
 
-static void free_blobs(sw_checkpoint *c)
-{
-    for (uint32_t i = 0; i < c->n_blobs; i++) {
-        sw_heap_free(c->blobs[i].bytes, SW_HEAP_FILES, c->blobs[i].cap);
-        sw_heap_free(c->blobs[i].written, SW_HEAP_FILES, c->blobs[i].cap_written);
-    }
-    sw_heap_free(c->blobs, SW_HEAP_FILES, c->cap_blobs * sizeof *c->blobs);
-}
-
 static void end(sw_checkpoint *c)
 {
     const bool forked = c->forks != sw_fork_number();
@@ -258,8 +642,12 @@ static void end(sw_checkpoint *c)
         sw_file_drop(c->held);
     else
         sw_file_let_go(c->held);
-    swi_stacks_end(c);
-    free_blobs(c);
+    stacks_end(c);
+    for (uint32_t i = 0; i < c->n_blobs; i++) {
+        sw_heap_free(c->blobs[i].bytes, SW_HEAP_FILES, c->blobs[i].cap);
+        sw_heap_free(c->blobs[i].written, SW_HEAP_FILES, c->blobs[i].cap_written);
+    }
+    sw_heap_free(c->blobs, SW_HEAP_FILES, c->cap_blobs * sizeof *c->blobs);
     sw_heap_free(c->record, SW_HEAP_FILES, c->record_cap);
     swi_list_free(&c->list);
     sw_heap_free(c->knobs, SW_HEAP_RECORDS, c->n_knobs * sizeof *c->knobs);
@@ -402,4 +790,217 @@ sw_status sw_checkpoint_describe(sw_checkpoint *c, sw_checkpoint_info *out)
     pthread_mutex_unlock(&c->mutex);
     swi_struct_write(SWI_STRUCT_sw_checkpoint_info, out, &info);
     return SW_OK;
+}
+
+/* ---- checkpoint stack -------------------------------------------------------------------- */
+
+/* Members in checkpoints: a stack of tensors by the name of their shape, "stepwell.members"
+ * with seed, progress and damage of each, and "stepwell.bytes" with what callbacks have. */
+
+#define PREFIX_BYTES 80
+
+/* ---- making ------------------------------------------------------------------------------ */
+
+static void end_stack(swi_stack *s)
+{
+    swi_snapshot_destroy(s->snapshot);
+    sw_heap_free(s->records, SW_HEAP_RECORDS, s->source.n * sizeof *s->records);
+}
+
+static void stacks_end(sw_checkpoint *c)
+{
+    for (uint32_t i = 0; i < c->n_stacks; i++) {
+        end_stack(&c->stacks[i]);
+        c->stacks[i].source.end(c->stacks[i].source.owner);
+    }
+    sw_heap_free(c->stacks, SW_HEAP_RECORDS, c->cap_stacks * sizeof *c->stacks);
+}
+
+static sw_status make_stack(sw_checkpoint *c, swi_stack *s)
+{
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, s->source.n * sizeof *s->records));
+    s->records = block;
+    if (!sw_size_mul(s->source.n, s->source.stride, &s->copy_bytes))
+        SW_FAIL(SW_NOMEM, "%" PRIu32 " members of %s overflow", s->source.n, s->what.name);
+    if (c->path != NULL && !c->no_copy)
+        SW_TRY(swi_snapshot_create(&s->snapshot, swi_target_of(c->exec), s->copy_bytes));
+    /* Their tensors, after those that are there. */
+    const uint32_t all = (1u << SWI_ROLE_COUNT) - 1;
+    char prefix[PREFIX_BYTES], name[PREFIX_BYTES + 32];
+    const swi_stack_source *of = &s->source;
+    snprintf(prefix, sizeof prefix, "%s/", s->what.name);
+    s->first = c->list.n;
+    SW_TRY(swi_list_stack(&c->list, of->shape, of->n, all, prefix));
+    s->entries_end = c->list.n;
+    if (of->state_bytes > 0) {
+        snprintf(name, sizeof name, "%s" SWI_OWN_PREFIX "bytes", prefix);
+        SW_TRY(swi_list_parts(&c->list, name, name, of->state_bytes, of->n));
+        c->list.at[c->list.n - 1].offset = of->state_at;
+        c->list.at[c->list.n - 1].stacked = true;
+        s->entries_end = c->list.n;
+    }
+    snprintf(name, sizeof name, "%s" SWI_OWN_PREFIX "members", prefix);
+    SW_TRY(swi_list_parts(&c->list, name, s->records, sizeof *s->records, of->n));
+    c->list.at[c->list.n - 1].stacked = true;
+    uint64_t bytes; /* what no file can have is said now, and not at each save */
+    return swi_tensors_bytes(&c->list, NULL, 0, &bytes);
+}
+
+sw_status swi_checkpoint_stack(sw_checkpoint *c, const swi_stack_source *source,
+                               const char *call)
+{
+    SW_TRY(swi_checkpoint_check(c, call));
+    if (source->exec != c->exec)
+        SW_FAIL(SW_INVALID, "%s: members of %s must be of the exec of the checkpoint", call,
+                (*source->shape)->name);
+    for (uint32_t i = 0; i < c->n_stacks; i++)
+        if (strcmp(c->stacks[i].what.name, (*source->shape)->name) == 0)
+            SW_FAIL(SW_INVALID, "%s: members of %s are kept already", call,
+                    (*source->shape)->name);
+
+    swi_checkpoint_give_up(c);
+    void *stacks = c->stacks;
+    SW_TRY(sw_heap_reserve(&stacks, SW_HEAP_RECORDS, &c->cap_stacks, c->n_stacks + 1,
+                           sizeof *c->stacks));
+    c->stacks = stacks;
+    swi_list_cut(&c->list, c->models_end);
+    swi_stack *s = &c->stacks[c->n_stacks];
+    *s = (swi_stack){.source = *source};
+    /* Name, layout and optimizers of a model. */
+    const sw_model *model = *source->shape;
+    swi_run_model *out = &s->what;
+    *out = (swi_run_model){.members = 1};
+    snprintf(out->name, sizeof out->name, "%s", model->name);
+    snprintf(out->layout, sizeof out->layout, "%016" PRIx64, model->layout_hash);
+    optimizers_of(model, out->optimizers, sizeof out->optimizers);
+    s->what.members = source->n;
+    s->what.state_bytes = source->state_bytes;
+    const sw_status status = make_stack(c, s);
+    if (status != SW_OK) {
+        swi_list_cut(&c->list, c->models_end);
+        end_stack(s);
+        return status;
+    }
+    c->models_end = swi_list_end(&c->list);
+    c->has_room = false;
+    c->n_stacks++;
+    return SW_OK;
+}
+
+/* ---- taking ------------------------------------------------------------------------------ */
+
+sw_status swi_stacks_check(const sw_checkpoint *c, const char *call)
+{
+    for (uint32_t i = 0; i < c->n_stacks; i++)
+        SW_TRY(c->stacks[i].source.check(c->stacks[i].source.owner, call));
+    return SW_OK;
+}
+
+sw_status swi_stacks_room(const sw_checkpoint *c)
+{
+    for (uint32_t i = 0; i < c->n_stacks; i++)
+        if (c->stacks[i].snapshot != NULL)
+            SW_TRY(swi_snapshot_room(c->stacks[i].snapshot));
+    return SW_OK;
+}
+
+sw_status swi_stacks_copy(const sw_checkpoint *c)
+{
+    for (uint32_t i = 0; i < c->n_stacks; i++) {
+        const swi_stack *s = &c->stacks[i];
+        const swi_stack_source *of = &s->source;
+        const unsigned char *base = of->base(of->owner);
+        for (size_t k = 0; k < of->n; k++)
+            SW_TRY(swi_snapshot_copy(s->snapshot, k * of->stride, base + of->places[k],
+                                     of->stride));
+        SW_TRY(swi_snapshot_end(s->snapshot));
+    }
+    return SW_OK;
+}
+
+sw_status swi_stacks_wait(const sw_checkpoint *c)
+{
+    for (uint32_t i = 0; i < c->n_stacks; i++)
+        if (c->stacks[i].snapshot != NULL)
+            SW_TRY(swi_snapshot_wait(c->stacks[i].snapshot));
+    return SW_OK;
+}
+
+void swi_stacks_read(const sw_checkpoint *c)
+{
+    for (uint32_t i = 0; i < c->n_stacks; i++)
+        c->stacks[i].source.read(c->stacks[i].source.owner, c->stacks[i].records);
+}
+
+/* ---- loading ----------------------------------------------------------------------------- */
+
+static const swi_tensors_entry *entry_of(const sw_checkpoint *c, const swi_tensor *t)
+{
+    const swi_tensors_entry *entry = swi_tensors_find(c->found, t->name);
+    return entry != NULL && entry->end - entry->begin == t->part_bytes * t->n_parts ? entry
+                                                                                    : NULL;
+}
+
+/* A knob in a file may be a number that no knob can have. */
+static sw_status check_knobs(const sw_checkpoint *c, const swi_stack *s, const float *values,
+                             size_t n)
+{
+    const sw_model *shape = *s->source.shape;
+    for (size_t k = 0; k < n; k++) {
+        const swi_knob *knob = &shape->knobs[k % shape->n_knobs];
+        if (!swi_knob_can_be(knob, values[k]))
+            SW_FAIL(SW_INVALID, "%s: knob '%s' of member %zu of %s cannot be %g",
+                    swi_tensors_path(c->found), knob->name, k / shape->n_knobs, shape->name,
+                    (double)values[k]);
+    }
+    return SW_OK;
+}
+
+static sw_status look_at_knobs(const sw_checkpoint *c, const swi_stack *s, const swi_tensor *t)
+{
+    const swi_tensors_entry *entry = entry_of(c, t);
+    const size_t bytes = t->part_bytes * t->n_parts;
+    void *block;
+    if (entry == NULL) /* swi_tensors_load says so */
+        return SW_OK;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, bytes));
+    sw_status status = swi_tensors_read(c->found, entry, block, bytes);
+    if (status == SW_OK)
+        status = check_knobs(c, s, block, bytes / sizeof *c->knobs);
+    sw_heap_free(block, SW_HEAP_FILES, bytes);
+    return status;
+}
+
+static sw_status look_at_records(const sw_checkpoint *c, const swi_stack *s)
+{
+    const swi_tensor *t = &c->list.at[s->entries_end];
+    const swi_tensors_entry *entry = entry_of(c, t);
+    SW_ASSERT(t->at == (unsigned char *)s->records);
+    if (entry == NULL)
+        return SW_OK;
+    SW_TRY(swi_tensors_read(c->found, entry, s->records, s->source.n * sizeof *s->records));
+    for (uint32_t k = 0; k < s->source.n; k++)
+        if (s->records[k].damaged > 1)
+            SW_FAIL(SW_FORMAT, "%s: '%s' has no record of member %" PRIu32,
+                    swi_tensors_path(c->found), t->name, k);
+    return SW_OK;
+}
+
+sw_status swi_stacks_look(const sw_checkpoint *c)
+{
+    for (uint32_t i = 0; i < c->n_stacks; i++) {
+        const swi_stack *s = &c->stacks[i];
+        SW_TRY(look_at_records(c, s));
+        for (uint32_t t = s->first; t < s->entries_end; t++)
+            if (c->list.at[t].role == SWI_ROLE_KNOB)
+                SW_TRY(look_at_knobs(c, s, &c->list.at[t]));
+    }
+    return SW_OK;
+}
+
+void swi_stacks_write(const sw_checkpoint *c)
+{
+    for (uint32_t i = 0; i < c->n_stacks; i++)
+        c->stacks[i].source.write(c->stacks[i].source.owner, c->stacks[i].records);
 }

@@ -7,7 +7,6 @@
 #ifndef SW_CHECKPOINT_INTERNAL_H
 #define SW_CHECKPOINT_INTERNAL_H
 
-#include "alloc/base/fork.h"
 #include "alloc/base/handle.h"
 #include "alloc/base/sys.h"
 #include "runtime/base/structs.h"
@@ -121,8 +120,6 @@ void swi_checkpoint_keep_knobs(sw_checkpoint *c);
 /* Take all models, or none. */
 sw_status swi_checkpoint_take_models(sw_checkpoint *c);
 void swi_checkpoint_give_models(sw_checkpoint *c);
-/* Wait for the save that goes on, if one does. */
-void swi_checkpoint_idle(sw_checkpoint *c);
 /* The same; what was taken and not written yet is given up. */
 void swi_checkpoint_give_up(sw_checkpoint *c);
 /* Members: whether all are there; the memory of their copies; copied, and the copies awaited;
@@ -133,15 +130,11 @@ sw_status swi_stacks_room(const sw_checkpoint *c);
 sw_status swi_stacks_copy(const sw_checkpoint *c);
 sw_status swi_stacks_wait(const sw_checkpoint *c);
 void swi_stacks_read(const sw_checkpoint *c);
-void swi_stacks_aim(const sw_checkpoint *c, bool copy);
 sw_status swi_stacks_look(const sw_checkpoint *c);
 void swi_stacks_write(const sw_checkpoint *c);
-void swi_stacks_end(sw_checkpoint *c);
 /* Handle and fork; `call` begins the message. */
 sw_status swi_checkpoint_check(const sw_checkpoint *c, const char *call);
 
-/* Name, layout and optimizers of a model. */
-void swi_run_describe(const sw_model *model, swi_run_model *out);
 /* The record as text into c->record. */
 sw_status swi_run_record_write(sw_checkpoint *c);
 /* Hold what was found against the models and loaders: SW_INVALID names the first difference. */

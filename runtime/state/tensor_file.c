@@ -1,15 +1,413 @@
 /* Opening a file of tensors: its header becomes a list of tensors, by offset, and of notes, and
  * is held against its checksum. Announced sizes are held against the file's size before memory
  * is taken, and what the file has against bounds, so a hostile file takes little. */
+#include "alloc/base/assert.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
+#include "profiler/record/json_read.h"
 #include "profiler/record/utf8.h"
 #include "runtime/base/checksum.h"
 #include "runtime/base/file_kind.h"
-#include "runtime/state/foreign_file.h"
+#include "runtime/state/name_table.h"
+#include "runtime/state/tensor_header.h"
 #include "runtime/state/tensor_internal.h"
 #include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
+
+/* ---- tensor header ----------------------------------------------------------------------- */
+
+/* The header of a safetensors file: a JSON object {"NAME": {"dtype": "F32", "shape": [2, 3],
+ * "data_offsets": [0, 24]}, "__metadata__": {"KEY": "TEXT"}}.
+ *
+ * The reader below takes this one shape of JSON and nothing else. Its texts go into room that
+ * the caller has: none is longer than what it was read from, quotes included, so a header of n
+ * bytes needs no more than n. */
+
+/* ---- writing ----------------------------------------------------------------------------- */
+
+static void put(swi_st_text *text, const char *from, size_t bytes)
+{
+    if (text->to != NULL)
+        memcpy(text->to + text->bytes, from, bytes);
+    text->bytes += bytes;
+}
+
+static void put_text(swi_st_text *text, const char *from)
+{
+    put(text, from, strlen(from));
+}
+
+static void put_string(swi_st_text *text, const char *from)
+{
+    put_text(text, "\"");
+    for (; *from != '\0'; from++) {
+        const unsigned char c = (unsigned char)*from;
+        char code[8];
+        if (c < 0x20) {
+            snprintf(code, sizeof code, "\\u%04x", c);
+            put_text(text, code);
+            continue;
+        }
+        if (c == '"' || c == '\\')
+            put_text(text, "\\");
+        put(text, from, 1);
+    }
+    put_text(text, "\"");
+}
+
+static void put_number(swi_st_text *text, uint64_t number)
+{
+    char digits[24];
+    snprintf(digits, sizeof digits, "%" PRIu64, number);
+    put_text(text, digits);
+}
+
+void swi_st_hex(char *to, uint64_t number)
+{
+    for (int i = 15; i >= 0; i--, number >>= 4)
+        to[i] = "0123456789abcdef"[number & 15];
+}
+
+/* Of those digits alone. */
+static bool st_unhex(const char *from, uint64_t *out)
+{
+    *out = 0;
+    for (int i = 0; i < 16; i++) {
+        const char c = from[i];
+        if ((c < '0' || c > '9') && (c < 'a' || c > 'f'))
+            return false;
+        *out = *out << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+    }
+    return true;
+}
+
+void swi_st_begin(swi_st_text *text)
+{
+    text->bytes = 0;
+    put_text(text, "{\"__metadata__\":{\"format\":\"pt\"");
+}
+
+void swi_st_note(swi_st_text *text, const char *key, const char *note)
+{
+    put_text(text, ",");
+    put_string(text, key);
+    put_text(text, ":");
+    put_string(text, note);
+}
+
+size_t swi_st_note_hex(swi_st_text *text, const char *key, const uint64_t *numbers, uint32_t n)
+{
+    put_text(text, ",");
+    put_string(text, key);
+    put_text(text, ":\"");
+    const size_t first = text->bytes;
+    for (uint32_t i = 0; i < n; i++) {
+        char digits[16];
+        swi_st_hex(digits, numbers[i]);
+        put(text, digits, sizeof digits);
+    }
+    put_text(text, "\"");
+    return first;
+}
+
+void swi_st_end_notes(swi_st_text *text)
+{
+    put_text(text, "}");
+}
+
+void swi_st_add(swi_st_text *text, const char *name, const char *dtype, const int64_t *dim,
+                int rank, uint64_t begin, uint64_t end)
+{
+    put_text(text, ",");
+    put_string(text, name);
+    put_text(text, ":{\"dtype\":\"");
+    put_text(text, dtype);
+    put_text(text, "\",\"shape\":[");
+    for (int i = 0; i < rank; i++) {
+        if (i > 0)
+            put_text(text, ",");
+        put_number(text, (uint64_t)dim[i]);
+    }
+    put_text(text, "],\"data_offsets\":[");
+    put_number(text, begin);
+    put_text(text, ",");
+    put_number(text, end);
+    put_text(text, "]}");
+}
+
+void swi_st_end(swi_st_text *text)
+{
+    put_text(text, "}");
+    while ((text->bytes + 8) % 64 != 0) /* 8: the length before it */
+        put_text(text, " ");
+}
+
+/* ---- reading ----------------------------------------------------------------------------- */
+
+typedef struct {
+    sw_json_in json;
+    char *room; /* what is left of it */
+    size_t left;
+    const swi_st_visit *visit;
+    bool metadata; /* was there */
+} reader;
+
+static sw_status bad(const reader *r, const char *what)
+{
+    return sw_json_bad(&r->json, what);
+}
+
+static sw_status expect(reader *r, int c)
+{
+    return sw_json_expect(&r->json, c);
+}
+
+static sw_status accept(reader *r, int c, bool *there)
+{
+    return sw_json_accept(&r->json, c, there);
+}
+
+/* The next string, terminated, in the room. */
+static sw_status get_text(reader *r, const char **out)
+{
+    sw_json_text text = {.to = r->room, .cap = r->left};
+    SW_TRY(sw_json_get_string(&r->json, &text));
+    if (text.length >= r->left) /* cannot be: it was read from more bytes than that */
+        return bad(r, "more text than the header has");
+    text.to[text.length] = '\0';
+    *out = text.to;
+    r->room += text.length + 1;
+    r->left -= text.length + 1;
+    return SW_OK;
+}
+
+static void count_elements(swi_st_tensor *tensor, uint64_t dim, bool *zero)
+{
+    *zero |= dim == 0;
+    if (dim > 0 && __builtin_mul_overflow(tensor->elements, dim, &tensor->elements))
+        tensor->elements = UINT64_MAX;
+}
+
+static sw_status read_shape(reader *r, swi_st_tensor *tensor)
+{
+    bool more, zero = false;
+    SW_TRY(expect(r, '['));
+    tensor->rank = 0;
+    tensor->elements = 1;
+    SW_TRY(accept(r, ']', &more));
+    if (more)
+        return SW_OK;
+    do {
+        uint64_t dim = 0;
+        SW_TRY(sw_json_get_count(&r->json, &dim));
+        if (tensor->rank < SW_MAX_RANK)
+            tensor->dim[tensor->rank] = (int64_t)dim;
+        if (tensor->rank <= SW_MAX_RANK)
+            tensor->rank++;
+        count_elements(tensor, dim, &zero);
+        SW_TRY(accept(r, ',', &more));
+    } while (more);
+    if (zero)
+        tensor->elements = 0;
+    return expect(r, ']');
+}
+
+static sw_status read_offsets(reader *r, swi_st_tensor *tensor)
+{
+    SW_TRY(expect(r, '['));
+    SW_TRY(sw_json_get_count(&r->json, &tensor->begin));
+    SW_TRY(expect(r, ','));
+    SW_TRY(sw_json_get_count(&r->json, &tensor->end));
+    return expect(r, ']');
+}
+
+/* One of the three members; `seen` has a bit for each. */
+static sw_status read_member(reader *r, swi_st_tensor *tensor, unsigned *seen)
+{
+    static const char *const names[] = {"dtype", "shape", "data_offsets"};
+    char word[16];
+    sw_json_text key = {.to = word, .cap = sizeof word};
+    SW_TRY(sw_json_get_string(&r->json, &key));
+    unsigned which = 0;
+    while (which < 3 &&
+           (key.length != strlen(names[which]) || memcmp(word, names[which], key.length) != 0))
+        which++;
+    if (which == 3)
+        return bad(r, "an unknown member of a tensor");
+    if (*seen & 1u << which)
+        return bad(r, "a member of a tensor twice");
+    *seen |= 1u << which;
+    SW_TRY(expect(r, ':'));
+    return which == 0   ? get_text(r, &tensor->dtype)
+           : which == 1 ? read_shape(r, tensor)
+                        : read_offsets(r, tensor);
+}
+
+static sw_status read_entry(reader *r)
+{
+    swi_st_tensor tensor;
+    memset(&tensor, 0, sizeof tensor);
+    SW_TRY(get_text(r, &tensor.name));
+    SW_TRY(expect(r, ':'));
+    if (strcmp(tensor.name, "__metadata__") != 0) {
+        unsigned seen = 0;
+        bool end, more = true;
+        SW_TRY(expect(r, '{'));
+        SW_TRY(accept(r, '}', &end));
+        while (!end && more) {
+            SW_TRY(read_member(r, &tensor, &seen));
+            SW_TRY(accept(r, ',', &more));
+        }
+        if (!end)
+            SW_TRY(expect(r, '}'));
+        SW_TRY(seen == 7 ? SW_OK : bad(r, "a tensor without dtype, shape or data_offsets"));
+        return r->visit->tensor(r->visit->context, &tensor);
+    }
+    if (r->metadata)
+        return bad(r, "__metadata__ twice");
+    r->metadata = true;
+    /* Texts by key. */
+    {
+        bool more;
+        SW_TRY(expect(r, '{'));
+        SW_TRY(accept(r, '}', &more));
+        if (more)
+            return SW_OK;
+        do {
+            const char *key = NULL, *text = NULL;
+            SW_TRY(get_text(r, &key));
+            SW_TRY(expect(r, ':'));
+            SW_TRY(get_text(r, &text));
+            SW_TRY(r->visit->note(r->visit->context, key, text, r->json.at - 1));
+            SW_TRY(accept(r, ',', &more));
+        } while (more);
+        return expect(r, '}');
+    }
+}
+
+/* Visit tensors and metadata of the header in the order of the text. SW_FORMAT, naming `path`
+ * and the byte, for anything that is not the header of a safetensors file. Takes no memory:
+ * `room` has `bytes` bytes, which is enough for all texts. */
+static sw_status st_parse(const char *text, size_t bytes, const char *path, char *room,
+                          const swi_st_visit *visit)
+{
+    reader r = {sw_json_in_text(text, bytes, path), room, bytes, visit, false};
+    bool end, more = true;
+    int c;
+    r.json.of = " of its header";
+    r.json.strict = true;
+    SW_TRY(expect(&r, '{'));
+    SW_TRY(accept(&r, '}', &end));
+    while (!end && more) {
+        SW_TRY(read_entry(&r));
+        SW_TRY(accept(&r, ',', &more));
+    }
+    if (!end)
+        SW_TRY(expect(&r, '}'));
+    SW_TRY(sw_json_peek(&r.json, &c));
+    return c == -1 ? SW_OK : bad(&r, "text after the header's end");
+}
+
+/* ---- name table -------------------------------------------------------------------------- */
+
+static uint32_t hash_of(const char *name)
+{
+    uint64_t hash = 0xcbf29ce484222325ull;
+    for (; *name != '\0'; name++)
+        hash = (hash ^ (unsigned char)*name) * 0x100000001b3ull;
+    return (uint32_t)(hash ^ hash >> 32);
+}
+
+sw_status swi_names_room(swi_name_table *t, uint32_t n, bool *emptied)
+{
+    uint32_t places = 4;
+    void *block;
+    SW_ASSERT(n <= UINT32_MAX / 4);
+    while (places < 2 * n)
+        places *= 2;
+    *emptied = places > t->n_places;
+    if (!*emptied)
+        return SW_OK;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, places * sizeof *t->places));
+    swi_names_free(t);
+    *t = (swi_name_table){block, places};
+    return SW_OK;
+}
+
+void swi_names_clear(swi_name_table *t)
+{
+    if (t->n_places > 0)
+        memset(t->places, 0, t->n_places * sizeof *t->places);
+}
+
+void swi_names_free(swi_name_table *t)
+{
+    sw_heap_free(t->places, SW_HEAP_FILES, t->n_places * sizeof *t->places);
+    *t = (swi_name_table){0};
+}
+
+/* The place of the name, or the empty one where it would be. */
+static uint32_t place_of(const swi_name_table *t, const char *name, swi_name_of *name_of,
+                         const void *owner)
+{
+    uint32_t at = hash_of(name) & (t->n_places - 1);
+    while (t->places[at] != 0 && strcmp(name_of(owner, t->places[at] - 1), name) != 0)
+        at = (at + 1) & (t->n_places - 1);
+    return at;
+}
+
+bool swi_names_add(swi_name_table *t, uint32_t i, swi_name_of *name_of, const void *owner)
+{
+    SW_ASSERT(t->n_places > 0);
+    const uint32_t at = place_of(t, name_of(owner, i), name_of, owner);
+    if (t->places[at] != 0)
+        return false;
+    t->places[at] = i + 1;
+    return true;
+}
+
+uint32_t swi_names_find(const swi_name_table *t, const char *name, swi_name_of *name_of,
+                        const void *owner)
+{
+    return t->n_places > 0 ? t->places[place_of(t, name, name_of, owner)] - 1 : UINT32_MAX;
+}
+
+/* ---- foreign file ------------------------------------------------------------------------ */
+
+/* Files of other programs: what to do where parameters are read. */
+
+#define TORCH                                                                                  \
+    "; in Python, safetensors.torch.save_file(torch.load(FILE, map_location=\"cpu\"), "        \
+    "\"params.safetensors\") converts its state dict"
+#define NUMPY                                                                                  \
+    "; in Python, safetensors.numpy.save_file(dict, \"params.safetensors\") writes one"
+
+static const char *const is_a[SWI_FILE_KINDS] = {
+    [SWI_FILE_NPY] = "a NumPy array (.npy)" NUMPY,
+    [SWI_FILE_NPZ] = "a zip file of NumPy arrays (.npz)" NUMPY,
+    [SWI_FILE_ZIP] = "a zip file; one that torch.save wrote is converted in Python by "
+                     "safetensors.torch.save_file(torch.load(FILE), \"params.safetensors\")",
+    [SWI_FILE_TORCH] = "a zip file that torch.save wrote" TORCH,
+    [SWI_FILE_TORCH_PICKLE] = "a pickle that torch.save wrote" TORCH,
+    [SWI_FILE_PICKLE] =
+        "a Python pickle; in Python, safetensors.torch.save_file writes the tensors of a dict",
+    [SWI_FILE_GZIP] = "compressed by gzip: unpack it first",
+    [SWI_FILE_PNG] = "a PNG image",
+    [SWI_FILE_JPEG] = "a JPEG image",
+    [SWI_FILE_PARQUET] = "a Parquet file, which is not read",
+    [SWI_FILE_HDF5] = "an HDF5 file (Keras), which is not read",
+    [SWI_FILE_GGUF] = "a GGUF file, which is not read",
+    [SWI_FILE_SQLITE] = "an SQLite file, which is not read",
+    [SWI_FILE_IDX] = "an IDX file, which has samples (--data idx:DIR) and no parameters",
+    [SWI_FILE_PROFILE] = "a profile of stepwell, for 'stepwell report'",
+    [SWI_FILE_EVOLUTION] =
+        "a file that 'stepwell evolve --resume' goes on from; the parameters "
+        "of the best net are in best.safetensors",
+};
+
+/* ---- tensor file ------------------------------------------------------------------------- */
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "safetensors files are little endian, and their bytes are copied as they are"
@@ -35,7 +433,9 @@ static sw_status refuse_length(swi_tensors *file, uint64_t length)
     size_t got;
     SW_TRY(sw_file_seek(file->file, 0));
     SW_TRY(sw_file_read(file->file, first, sizeof first, &got));
-    const char *what = swi_foreign_file(first, got);
+    /* The kind of a file that is no safetensors file, by its first `n` bytes, and how its
+     * tensors become one: "a GGUF file, ...". NULL: not known. */
+    const char *what = is_a[swi_file_kind_of(first, got)];
     if (what != NULL)
         SW_FAIL(SW_FORMAT, "%s must be a safetensors file: it is %s", path, what);
     if (length <= behind)
@@ -198,7 +598,7 @@ static sw_status take_checksums(swi_tensors *file)
     const size_t n = strlen(digits);
     bool whole = n == 16 * (size_t)file->n;
     for (uint32_t i = 0; whole && i < file->n; i++)
-        whole = swi_st_unhex(digits + 16 * (size_t)i, &file->entries[i].checksum);
+        whole = st_unhex(digits + 16 * (size_t)i, &file->entries[i].checksum);
     if (!whole)
         SW_FAIL(SW_FORMAT,
                 "%s: '" SWI_KEY_CHECKSUMS "' must have 16 digits for each of %u "
@@ -345,7 +745,7 @@ static sw_status read_text(swi_tensors *file, char *text, size_t bytes)
 {
     parsing p = {file, 0};
     const swi_st_visit visit = {take_tensor, take_note, &p};
-    SW_TRY(swi_st_parse(text, bytes, swi_tensors_path(file), file->texts, &visit));
+    SW_TRY(st_parse(text, bytes, swi_tensors_path(file), file->texts, &visit));
     SW_TRY(check_names(file));
     const bool own = has_own_names(file);
     if (own)

@@ -29,12 +29,6 @@ typedef struct {
     void *context;
 } swi_st_visit;
 
-/* Visit tensors and metadata of the header in the order of the text. SW_FORMAT, naming `path`
- * and the byte, for anything that is not the header of a safetensors file. Takes no memory:
- * `room` has `bytes` bytes, which is enough for all texts. */
-SW_MUST_USE sw_status swi_st_parse(const char *text, size_t bytes, const char *path, char *room,
-                                   const swi_st_visit *visit);
-
 /* ---- writing ----------------------------------------------------------------------------- */
 
 /* Text that is counted when `to` is NULL and written otherwise. */
@@ -56,7 +50,5 @@ void swi_st_end(swi_st_text *text);
 
 /* 16 digits, in lower case; not terminated. */
 void swi_st_hex(char *to, uint64_t number);
-/* Of those digits alone. */
-bool swi_st_unhex(const char *from, uint64_t *out);
 
 #endif

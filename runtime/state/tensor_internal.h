@@ -26,20 +26,8 @@ struct swi_tensors {
     bool has_checksums, is_checkpoint, checked;
 };
 
-/* "F32" ... "U8". */
-const char *swi_tensors_dtype(sw_dtype dtype);
-
-/* Give away the bytes of a tensor, wherever they lie, in order and in pieces of whole elements.
- */
-SW_MUST_USE sw_status swi_tensor_pour(const swi_tensor *tensor, swi_take_piece *take,
-                                      void *context);
-
 /* Read exactly that many bytes; SW_FORMAT where there are fewer. */
 SW_MUST_USE sw_status swi_tensors_get(swi_tensors *file, void *to, size_t bytes);
-/* Compare the checksum of a tensor's bytes with the one that they must have. SW_FORMAT names
- * tensor and range. */
-SW_MUST_USE sw_status swi_tensors_check(const swi_tensors *file, const swi_tensors_entry *entry,
-                                        uint64_t got);
 
 static inline bool swi_is_own(const char *name)
 {

@@ -52,17 +52,6 @@ static int listed_as(const swi_witness *w, uint32_t op, uint32_t root)
     return is_input(w, op, root) ? 1 : 0;
 }
 
-static void judge_step(swi_witness *w, const swi_touch *touch, uint32_t s, const span *seen)
-{
-    const swi_storage *x = &w->program->trace.storages[s];
-    if (seen->first == SWI_NONE && !touch->write)
-        swi_witness_fault(w, touch->op, s, "is read before anything was written to it");
-    if (touch->op < x->birth)
-        swi_witness_fault(w, touch->op, s, "is touched before its birth at op %u", x->birth);
-    if (touch->op > x->death)
-        swi_witness_fault(w, touch->op, s, "is touched after its death at op %u", x->death);
-}
-
 /* The op in the same launch, or `op`. */
 static uint32_t launched_with(const swi_witness *w, uint32_t op)
 {
@@ -107,8 +96,18 @@ static void judge(session *a, const swi_touch *touch)
         swi_witness_fault(w, touch->op, region->storage,
                           "is written, and the op lists it as read");
     span *seen = &a->spans[touch->region];
-    if (region->kind == SWI_REGION_STEP)
-        judge_step(w, touch, region->storage, seen);
+    if (region->kind == SWI_REGION_STEP) {
+        const swi_storage *x = &w->program->trace.storages[region->storage];
+        if (seen->first == SWI_NONE && !touch->write)
+            swi_witness_fault(w, touch->op, region->storage,
+                              "is read before anything was written to it");
+        if (touch->op < x->birth)
+            swi_witness_fault(w, touch->op, region->storage,
+                              "is touched before its birth at op %u", x->birth);
+        if (touch->op > x->death)
+            swi_witness_fault(w, touch->op, region->storage,
+                              "is touched after its death at op %u", x->death);
+    }
     if (seen->first == SWI_NONE)
         *seen = (span){touch->op, by, by_first != 0 ? touch->op : by, false};
     if (seen->last < by)
@@ -188,15 +187,6 @@ static const char *layer_seen(const swi_witness *w, const span *seen)
     return swi_string(t, t->nodes[w->program->ops[seen->maker].node].layer);
 }
 
-static void judge_layer(swi_witness *w, uint32_t s, const span *seen)
-{
-    const swi_trace *t = &w->program->trace;
-    const char *is = swi_string(t, t->storages[s].layer), *made = layer_seen(w, seen);
-    if (strcmp(is, made) != 0)
-        swi_witness_fault(w, seen->first, s, "belongs to layer '%s', and '%s' makes it", is,
-                          made);
-}
-
 static void judge_life(session *a, uint32_t region)
 {
     swi_witness *w = a->w;
@@ -217,7 +207,11 @@ static void judge_life(session *a, uint32_t region)
         swi_witness_fault(w, seen->last, s, "is needed until op %u; its planned death is op %u",
                           last, x->death);
     judge_role(w, s, seen);
-    judge_layer(w, s, seen);
+    const swi_trace *t = &w->program->trace;
+    const char *is = swi_string(t, t->storages[s].layer), *made = layer_seen(w, seen);
+    if (strcmp(is, made) != 0)
+        swi_witness_fault(w, seen->first, s, "belongs to layer '%s', and '%s' makes it", is,
+                          made);
     a->born[seen->first] += sw_size_round(x->bytes);
     a->died[last] += sw_size_round(x->bytes);
     a->lives[region] = (swi_life){.first = seen->first,
@@ -256,30 +250,6 @@ static void observe_figures(session *a)
     a->w->info.peak_bytes = peak;
 }
 
-static void compare_figures(swi_witness *w)
-{
-    const sw_plan_info *plan = &w->program->info;
-    for (int i = 0; i < SW_PHASES; i++) {
-        const sw_phase_info *seen = &w->info.phase[i], *said = &plan->phase[i];
-        if (seen->peak_bytes != said->peak_bytes || seen->end_bytes != said->end_bytes)
-            swi_witness_fault(
-                w, SWI_NONE, SWI_NONE,
-                "phase %s: peak %zu and end %zu bytes observed, %zu and %zu planned",
-                sw_phase_name((sw_phase)i), seen->peak_bytes, seen->end_bytes, said->peak_bytes,
-                said->end_bytes);
-    }
-    if (w->info.peak_bytes != plan->peak_bytes)
-        swi_witness_fault(w, SWI_NONE, SWI_NONE, "a peak of %zu bytes observed, %zu planned",
-                          w->info.peak_bytes, plan->peak_bytes);
-    for (uint32_t i = 0; i < w->program->n_ops; i++) {
-        const swi_run_op *op = &w->program->ops[i];
-        const sw_phase phase = w->program->trace.nodes[op->node].phase;
-        if (op->phase != phase)
-            swi_witness_fault(w, i, SWI_NONE, "belongs to phase %s and runs in %s",
-                              sw_phase_name(phase), sw_phase_name(op->phase));
-    }
-}
-
 /* ---- the two runs ------------------------------------------------------------------------ */
 
 static sw_status next_op(void *context, uint32_t op)
@@ -288,17 +258,7 @@ static sw_status next_op(void *context, uint32_t op)
     return swi_access_recorder_next(&a->recorder, op);
 }
 
-static sw_status trapped_run(session *a)
-{
-    swi_regions_fill(&a->regions, SWI_PATTERN);
-    SW_TRY(swi_access_recorder_begin(&a->recorder, &a->regions, a->w->program));
-    const swi_hooks hooks = {.context = a, .before = next_op, .together = true};
-    const sw_status status = swi_regions_run(a->w, &a->regions, &hooks);
-    swi_access_recorder_end();
-    return status;
-}
-
-static sw_status take_arrays(session *a)
+static sw_status observe(session *a)
 {
     void *block;
     const size_t positions = (size_t)a->w->program->n_ops + 1;
@@ -311,13 +271,13 @@ static sw_status take_arrays(session *a)
     a->died = a->born + positions;
     SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, a->regions.n_regions * sizeof *a->lives));
     a->lives = block;
-    return SW_OK;
-}
 
-static sw_status observe(session *a)
-{
-    SW_TRY(take_arrays(a));
-    SW_TRY(trapped_run(a));
+    swi_regions_fill(&a->regions, SWI_PATTERN);
+    SW_TRY(swi_access_recorder_begin(&a->recorder, &a->regions, a->w->program));
+    const swi_hooks hooks = {.context = a, .before = next_op, .together = true};
+    const sw_status status = swi_regions_run(a->w, &a->regions, &hooks);
+    swi_access_recorder_end();
+    SW_TRY(status);
     for (uint32_t i = 0; i < a->recorder.n_touches; i++)
         judge(a, &a->recorder.touches[i]);
     if (a->recorder.lost > 0)
@@ -349,7 +309,26 @@ sw_status swi_witness_access(swi_witness *w)
 {
     const uint32_t faults = w->info.n_faults;
     SW_TRY(observe_placed(w, SWI_REGIONS_TAIL));
-    compare_figures(w);
+    const sw_plan_info *plan = &w->program->info;
+    for (int i = 0; i < SW_PHASES; i++) {
+        const sw_phase_info *seen = &w->info.phase[i], *said = &plan->phase[i];
+        if (seen->peak_bytes != said->peak_bytes || seen->end_bytes != said->end_bytes)
+            swi_witness_fault(
+                w, SWI_NONE, SWI_NONE,
+                "phase %s: peak %zu and end %zu bytes observed, %zu and %zu planned",
+                sw_phase_name((sw_phase)i), seen->peak_bytes, seen->end_bytes, said->peak_bytes,
+                said->end_bytes);
+    }
+    if (w->info.peak_bytes != plan->peak_bytes)
+        swi_witness_fault(w, SWI_NONE, SWI_NONE, "a peak of %zu bytes observed, %zu planned",
+                          w->info.peak_bytes, plan->peak_bytes);
+    for (uint32_t i = 0; i < w->program->n_ops; i++) {
+        const swi_run_op *op = &w->program->ops[i];
+        const sw_phase phase = w->program->trace.nodes[op->node].phase;
+        if (op->phase != phase)
+            swi_witness_fault(w, i, SWI_NONE, "belongs to phase %s and runs in %s",
+                              sw_phase_name(phase), sw_phase_name(op->phase));
+    }
     SW_TRY(swi_witness_compare_breakdowns(w));
     /* A fault at one end needs no second list of the same faults. */
     return w->info.n_faults == faults ? observe_placed(w, SWI_REGIONS_HEAD) : SW_OK;

@@ -116,57 +116,7 @@ static sw_status copy_segments(session *d)
     return SW_OK;
 }
 
-/* The planned bindings; an op without a planned workspace gets one that belongs to no op,
- * through a segment that the run does not use. */
-static sw_status bind(session *d, unsigned char **base)
-{
-    const swi_program *p = d->w->program;
-    const sw_run_args *a = d->w->args;
-    base[SWI_SEG_STEP] = d->arena;
-    for (uint32_t s = SWI_SEG_INPUT; s < SWI_SEG_COUNT; s++)
-        base[s] = d->copies + d->at[s];
-    uint32_t unused = SWI_SEG_COUNT;
-    if (a->n_models < SWI_MAX_MODELS)
-        unused = SWI_SEG_MODEL + (uint32_t)a->n_models;
-    else if (a->n_inputs < SWI_MAX_INPUTS)
-        unused = SWI_SEG_INPUT + (uint32_t)a->n_inputs;
-    if (unused != SWI_SEG_COUNT)
-        base[unused] = d->copies + d->no_scratch;
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, p->n_binds * sizeof *d->binds));
-    d->binds = block;
-    memcpy(d->binds, p->binds, p->n_binds * sizeof *d->binds);
-    for (uint32_t i = 0; i < p->n_ops; i++) {
-        swi_bind *scratch = &d->binds[p->ops[i].first + i + p->ops[i].n_buffers];
-        if (scratch->segment == SWI_SEG_COUNT)
-            *scratch = (swi_bind){unused, 0};
-    }
-    return SW_OK;
-}
-
 /* ---- around each op ---------------------------------------------------------------------- */
-
-/* No two storages that live during the op share bytes. */
-static void judge_overlap(session *d, uint32_t op)
-{
-    size_t end = 0;
-    uint32_t last = SWI_NONE;
-    for (uint32_t i = 0; i < d->n_roots && !d->overlap; i++) {
-        const swi_storage *x = storage(d, i);
-        if (x->birth > op || x->death < op)
-            continue;
-        if (x->offset < end) {
-            char name[96];
-            d->overlap = true;
-            swi_witness_fault(d->w, op, d->roots[i], "lies over %s, and both are live",
-                              swi_storage_name(&d->w->program->trace, last, name, sizeof name));
-        }
-        if (x->offset + x->rounded > end) {
-            end = x->offset + x->rounded;
-            last = d->roots[i];
-        }
-    }
-}
 
 static size_t lose(session *d, size_t from, size_t to)
 {
@@ -207,7 +157,24 @@ static sw_status before_op(void *context, uint32_t op)
     session *d = context;
     if (op == 0)
         (void)kill_dead(d, SWI_NONE);
-    judge_overlap(d, op);
+    /* No two storages that live during the op share bytes. */
+    size_t end = 0;
+    uint32_t last = SWI_NONE;
+    for (uint32_t i = 0; i < d->n_roots && !d->overlap; i++) {
+        const swi_storage *x = storage(d, i);
+        if (x->birth > op || x->death < op)
+            continue;
+        if (x->offset < end) {
+            char name[96];
+            d->overlap = true;
+            swi_witness_fault(d->w, op, d->roots[i], "lies over %s, and both are live",
+                              swi_storage_name(&d->w->program->trace, last, name, sizeof name));
+        }
+        if (x->offset + x->rounded > end) {
+            end = x->offset + x->rounded;
+            last = d->roots[i];
+        }
+    }
     return SW_OK;
 }
 
@@ -224,22 +191,6 @@ static sw_status after_op(void *context, uint32_t op)
 
 /* ---- after the run ----------------------------------------------------------------------- */
 
-/* Name the operand that was dead or not alone, if one was. */
-static void blame(session *d)
-{
-    const swi_trace *t = &d->w->program->trace;
-    const swi_node *node = &t->nodes[d->w->program->ops[d->first].node];
-    uint32_t dead = SWI_NONE;
-    for (uint32_t k = 0; k < node->n_in && dead == SWI_NONE; k++) {
-        const uint32_t root = d->w->root[t->values[t->operands[node->first + k]].storage];
-        const swi_storage *x = &t->storages[root];
-        if (x->segment == SWI_SEG_STEP && (x->death < d->first || x->birth > d->first))
-            dead = root;
-    }
-    swi_witness_fault(d->w, d->first, dead,
-                      "the result changes when dead bytes are lost at the planned places");
-}
-
 static bool same_value(const session *d, uint32_t value)
 {
     const swi_trace *t = &d->w->program->trace;
@@ -249,21 +200,6 @@ static bool same_value(const session *d, uint32_t value)
     return region == SWI_NONE ||
            memcmp(d->arena + t->storages[v->storage].offset + v->offset,
                   r->base + r->regions[region].at + v->offset, sw_type_bytes(&v->type)) == 0;
-}
-
-static void judge_leaving(session *d)
-{
-    const swi_trace *t = &d->w->program->trace;
-    for (uint32_t i = 0; i < t->n_metrics; i++)
-        if (!same_value(d, t->metrics[i].value))
-            swi_witness_fault(d->w, SWI_NONE, t->values[t->metrics[i].value].storage,
-                              "metric '%s' differs when dead bytes are lost",
-                              t->metrics[i].name);
-    for (uint32_t i = 0; i < t->n_outputs; i++)
-        if (!same_value(d, t->outputs[i].value))
-            swi_witness_fault(d->w, SWI_NONE, t->values[t->outputs[i].value].storage,
-                              "output '%s' differs when dead bytes are lost",
-                              t->outputs[i].name);
 }
 
 /* Entries as in the reference run, everything else as it was. */
@@ -304,17 +240,64 @@ static sw_status run(session *d)
     d->arena = sw_arena_base(w->exec->arena);
     sw_unpoison(d->arena, w->program->info.arena_bytes);
     SW_TRY(copy_segments(d));
-    SW_TRY(bind(d, base));
+    /* The planned bindings; an op without a planned workspace gets one that belongs to no op,
+     * through a segment that the run does not use. */
+    const swi_program *p = d->w->program;
+    const sw_run_args *a = d->w->args;
+    base[SWI_SEG_STEP] = d->arena;
+    for (uint32_t s = SWI_SEG_INPUT; s < SWI_SEG_COUNT; s++)
+        base[s] = d->copies + d->at[s];
+    uint32_t unused = SWI_SEG_COUNT;
+    if (a->n_models < SWI_MAX_MODELS)
+        unused = SWI_SEG_MODEL + (uint32_t)a->n_models;
+    else if (a->n_inputs < SWI_MAX_INPUTS)
+        unused = SWI_SEG_INPUT + (uint32_t)a->n_inputs;
+    if (unused != SWI_SEG_COUNT)
+        base[unused] = d->copies + d->no_scratch;
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SWI_WITNESS_HEAP, p->n_binds * sizeof *d->binds));
+    d->binds = block;
+    memcpy(d->binds, p->binds, p->n_binds * sizeof *d->binds);
+    for (uint32_t i = 0; i < p->n_ops; i++) {
+        swi_bind *scratch = &d->binds[p->ops[i].first + i + p->ops[i].n_buffers];
+        if (scratch->segment == SWI_SEG_COUNT)
+            *scratch = (swi_bind){unused, 0};
+    }
+
     const swi_hooks hooks = {.context = d, .before = before_op, .after = after_op};
     const sw_status status =
         swi_program_execute(w->exec, w->frame, w->args, base, d->binds, &hooks, NULL);
-    if (d->first != SWI_NONE)
-        blame(d);
+    if (d->first != SWI_NONE) {
+        /* Name the operand that was dead or not alone, if one was. */
+        const swi_trace *t = &d->w->program->trace;
+        const swi_node *node = &t->nodes[d->w->program->ops[d->first].node];
+        uint32_t dead = SWI_NONE;
+        for (uint32_t k = 0; k < node->n_in && dead == SWI_NONE; k++) {
+            const uint32_t root = d->w->root[t->values[t->operands[node->first + k]].storage];
+            const swi_storage *x = &t->storages[root];
+            if (x->segment == SWI_SEG_STEP && (x->death < d->first || x->birth > d->first))
+                dead = root;
+        }
+        swi_witness_fault(d->w, d->first, dead,
+                          "the result changes when dead bytes are lost at the planned places");
+    }
     if (status != SW_OK)
         swi_witness_fault(w, SWI_NONE, SWI_NONE, "fails when dead bytes are lost: %s",
                           sw_last_error());
     else {
-        judge_leaving(d);
+        {
+            const swi_trace *t = &d->w->program->trace;
+            for (uint32_t i = 0; i < t->n_metrics; i++)
+                if (!same_value(d, t->metrics[i].value))
+                    swi_witness_fault(d->w, SWI_NONE, t->values[t->metrics[i].value].storage,
+                                      "metric '%s' differs when dead bytes are lost",
+                                      t->metrics[i].name);
+            for (uint32_t i = 0; i < t->n_outputs; i++)
+                if (!same_value(d, t->outputs[i].value))
+                    swi_witness_fault(d->w, SWI_NONE, t->values[t->outputs[i].value].storage,
+                                      "output '%s' differs when dead bytes are lost",
+                                      t->outputs[i].name);
+        }
         judge_segments(d);
     }
     return SW_OK;

@@ -39,40 +39,6 @@ static void judge_outside(const session *e, const swi_region *r)
         }
 }
 
-/* Values are written whole. Workspaces may have gaps between their parts, but no unused end. */
-static void judge_payload(const session *e, const swi_region *r)
-{
-    const bool scratch = e->w->program->trace.storages[r->storage].role == SWI_ROLE_WORKSPACE;
-    size_t end = 0, hole = r->bytes;
-    for (size_t i = 0; i < r->bytes; i++)
-        if (!untouched(e, r->at + i))
-            end = i + 1;
-        else if (hole == r->bytes)
-            hole = i;
-    if (sw_size_round(end) != r->rounded)
-        swi_witness_fault(e->w, SWI_NONE, r->storage, "%zu bytes are used; the plan counts %zu",
-                          end, r->rounded);
-    else if (!scratch && hole != r->bytes)
-        swi_witness_fault(e->w, SWI_NONE, r->storage, "byte %zu of %zu is never written", hole,
-                          r->bytes);
-}
-
-static void judge_regions(const session *e)
-{
-    for (uint32_t i = 0; i < e->a->n_regions; i++) {
-        const swi_region *r = &e->a->regions[i];
-        if (r->kind == SWI_REGION_NONE) {
-            if (!untouched(e, r->at))
-                swi_witness_fault(e->w, SWI_NONE, SWI_NONE,
-                                  "a workspace that was never planned is written");
-            continue;
-        }
-        judge_outside(e, r);
-        if (r->kind == SWI_REGION_STEP)
-            judge_payload(e, r);
-    }
-}
-
 /* Both runs must compute the same, or some kernel has read bytes that no op wrote. */
 static sw_status compare_op(void *context, uint32_t op)
 {
@@ -88,7 +54,34 @@ static sw_status run(session *e)
     swi_regions_fill(&e->b, COMPLEMENT);
     const swi_hooks hooks = {.context = e, .after = compare_op};
     SW_TRY(swi_regions_run(e->w, &e->b, &hooks));
-    judge_regions(e);
+    for (uint32_t i = 0; i < e->a->n_regions; i++) {
+        const swi_region *r = &e->a->regions[i];
+        if (r->kind == SWI_REGION_NONE) {
+            if (!untouched(e, r->at))
+                swi_witness_fault(e->w, SWI_NONE, SWI_NONE,
+                                  "a workspace that was never planned is written");
+            continue;
+        }
+        judge_outside(e, r);
+        if (r->kind == SWI_REGION_STEP) {
+            /* Values are written whole. Workspaces may have gaps between their parts, but no
+             * unused end. */
+            const bool scratch =
+                e->w->program->trace.storages[r->storage].role == SWI_ROLE_WORKSPACE;
+            size_t end = 0, hole = r->bytes;
+            for (size_t j = 0; j < r->bytes; j++)
+                if (!untouched(e, r->at + j))
+                    end = j + 1;
+                else if (hole == r->bytes)
+                    hole = j;
+            if (sw_size_round(end) != r->rounded)
+                swi_witness_fault(e->w, SWI_NONE, r->storage,
+                                  "%zu bytes are used; the plan counts %zu", end, r->rounded);
+            else if (!scratch && hole != r->bytes)
+                swi_witness_fault(e->w, SWI_NONE, r->storage,
+                                  "byte %zu of %zu is never written", hole, r->bytes);
+        }
+    }
     const uint32_t result = swi_regions_differ(e->w, e->a, &e->b);
     if (e->first != SWI_NONE || result != SWI_NONE)
         swi_witness_fault(e->w, e->first, e->first != SWI_NONE ? SWI_NONE : result,

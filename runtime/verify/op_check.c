@@ -14,6 +14,289 @@
 #include <stdio.h>
 #include <string.h>
 
+/* ---- op check case ----------------------------------------------------------------------- */
+
+/* One case of an op's descriptor: operands by Philox, the same as doubles, and the
+ * double-precision forward after a loss of fixed random weights. */
+
+#define SEED 0x5eed0f09u
+
+struct swi_check_block {
+    struct swi_check_block *next;
+    size_t bytes;
+};
+
+sw_status swi_check_take(swi_check *c, void **out, size_t bytes)
+{
+    void *block;
+    const size_t head = 64;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, head + bytes));
+    struct swi_check_block *b = block;
+    *b = (struct swi_check_block){c->blocks, head + bytes};
+    c->blocks = b;
+    *out = (unsigned char *)block + head;
+    return SW_OK;
+}
+
+/* ---- numbers ----------------------------------------------------------------------------- */
+
+/* n floats as the case fills this input. Streams differ by op, case and input. */
+static sw_status fill_floats(swi_check *c, float *to, int64_t n, sw_fill fill, int64_t limit,
+                             uint32_t stream)
+{
+    if (fill == SW_FILL_DISTINCT) {
+        void *order;
+        SW_TRY(swi_check_take(c, &order, (size_t)n * sizeof(uint32_t)));
+        sw_rng_shuffle(order, (uint32_t)n, SEED + stream, 0);
+        const uint32_t *place = order;
+        for (int64_t i = 0; i < n; i++)
+            to[i] = 0.05f * (float)((int64_t)place[i] - n / 2) + 0.025f;
+        return SW_OK;
+    }
+    const bool normal = fill == SW_FILL_NORMAL || fill == SW_FILL_AWAY;
+    (normal ? sw_rng_normal : sw_rng_uniform)(to, 0, n, SEED, stream, 0, 0);
+    const double top = fill == SW_FILL_BYTES ? 256.0 : (double)(limit > 0 ? limit : 1);
+    for (int64_t i = 0; i < n; i++) {
+        if (fill == SW_FILL_AWAY)
+            to[i] += to[i] < 0.0f ? -0.1f : 0.1f;
+        else if (fill == SW_FILL_LABELS || fill == SW_FILL_BYTES)
+            to[i] = (float)floor((double)to[i] * top);
+    }
+    return SW_OK;
+}
+
+static void store_element(void *to, sw_dtype dtype, int64_t i, float x)
+{
+    switch (dtype) {
+    case SW_F64:
+        ((double *)to)[i] = (double)x;
+        break;
+    case SW_I32:
+        ((int32_t *)to)[i] = (int32_t)x;
+        break;
+    case SW_U8:
+        ((uint8_t *)to)[i] = (uint8_t)(int32_t)x;
+        break;
+    case SW_U16:
+        ((uint16_t *)to)[i] = (uint16_t)(int32_t)x;
+        break;
+    default:
+        ((float *)to)[i] = x;
+        break;
+    }
+}
+
+static double element(const void *from, sw_dtype dtype, int64_t i)
+{
+    switch (dtype) {
+    case SW_F64:
+        return ((const double *)from)[i];
+    case SW_I32:
+        return (double)((const int32_t *)from)[i];
+    case SW_U8:
+        return (double)((const uint8_t *)from)[i];
+    case SW_U16:
+        return (double)((const uint16_t *)from)[i];
+    default:
+        return (double)((const float *)from)[i];
+    }
+}
+
+/* ---- operands ---------------------------------------------------------------------------- */
+
+/* Gradients are checked for what some gradient kernel makes. A rule answers for every F32
+ * input. */
+static bool is_wanted(const sw_op_desc *d, const swi_check_operand *o, int i)
+{
+    if (d->no_gradient || o->type.dtype != SW_F32)
+        return false;
+    if (d->rule != NULL)
+        return true;
+    for (int g = 0; g < d->n_grads; g++)
+        for (int k = 0; k < d->grads[g].n_makes; k++)
+            if (d->grads[g].makes[k] == i)
+                return true;
+    return false;
+}
+
+static sw_status make_operand(swi_check *c, int i)
+{
+    swi_check_operand *o = &c->in[i];
+    const int spec = i < 4 ? i : 3;
+    o->type = c->spec->in[spec];
+    o->layout = o->type.layout;
+    o->type.layout = SW_PLAIN;
+    o->n = sw_type_elements(&o->type);
+    if (o->n < 0 || o->n > 1 << 24)
+        SW_FAIL(SW_INVALID, "input %d of the case has a bad shape", i);
+    void *floats, *exact;
+    SW_TRY(swi_check_take(c, &floats, (size_t)o->n * sw_dtype_bytes(SW_F32)));
+    SW_TRY(swi_check_take(c, &exact, (size_t)o->n * sizeof(double)));
+    SW_TRY(swi_check_take(c, &o->data, (size_t)o->n * sw_dtype_bytes(o->type.dtype)));
+    const uint32_t stream =
+        sw_rng_stream(c->desc->name) + 64u * (uint32_t)c->index + (uint32_t)i;
+    SW_TRY(fill_floats(c, floats, o->n, c->spec->fill[spec], c->spec->limit, stream));
+    o->exact = exact;
+    for (int64_t k = 0; k < o->n; k++) {
+        store_element(o->data, o->type.dtype, k, ((const float *)floats)[k]);
+        o->exact[k] = element(o->data, o->type.dtype, k);
+    }
+    o->wanted = is_wanted(c->desc, o, i);
+    c->n_wanted += o->wanted;
+    /* The same numbers as rows of a tensor with a last axis that is longer by one at both
+     * ends. */
+    const int rank = o->type.shape.rank;
+    o->wide_type = o->type;
+    const int64_t row = rank > 0 ? o->type.shape.dim[rank - 1] : o->n;
+    const int64_t edge = rank > 0 ? 1 : 0;
+    if (rank > 0)
+        o->wide_type.shape.dim[rank - 1] = row + 2;
+    o->wide_n = sw_type_elements(&o->wide_type);
+    const size_t size = sw_dtype_bytes(o->type.dtype);
+    SW_TRY(swi_check_take(c, &o->wide, (size_t)o->wide_n * size));
+    for (int64_t j = 0; j < o->wide_n; j++)
+        store_element(o->wide, o->type.dtype, j, 3.0f);
+    for (int64_t r = 0; row > 0 && r < o->n / row; r++)
+        memcpy((unsigned char *)o->wide + (size_t)(r * (row + 2 * edge) + edge) * size,
+               (const unsigned char *)o->data + (size_t)(r * row) * size, (size_t)row * size);
+    return SW_OK;
+}
+
+sw_status swi_check_begin(swi_check *c, int index)
+{
+    c->index = index;
+    c->spec = &c->desc->cases[index];
+    c->n_in = c->spec->n_in;
+    c->n_wanted = 0;
+    memset(c->in, 0, sizeof c->in);
+    memset(c->out, 0, sizeof c->out);
+    for (int d = 0; d < SWI_CHECK_DIRECTIONS; d++)
+        c->slope[d] = NAN;
+    if (c->n_in < 0 || c->n_in > SWI_CHECK_INPUTS || c->desc->n_out > SWI_CHECK_OUTPUTS)
+        SW_FAIL(SW_INVALID, "a case must have at most %d inputs and %d outputs (got %d and %d)",
+                SWI_CHECK_INPUTS, SWI_CHECK_OUTPUTS, c->n_in, c->desc->n_out);
+    for (int i = 0; i < c->n_in; i++)
+        SW_TRY(make_operand(c, i));
+    sw_type in[SWI_CHECK_INPUTS], out[2 * SWI_CHECK_OUTPUTS];
+    memset(out, 0, sizeof out);
+    for (int m = 0; m < c->n_in; m++) {
+        in[m] = c->in[m].type;
+        in[m].layout = c->in[m].layout;
+    }
+    SW_TRY(c->desc->infer(in, c->n_in, c->spec->attrs, out));
+    for (int m = 0; m < c->desc->n_out; m++) {
+        swi_check_output *o = &c->out[m];
+        o->type = out[m];
+        o->type.layout = SW_PLAIN;
+        o->n = sw_type_elements(&o->type);
+        for (int k = 0; k < 2; k++) {
+            void *weight;
+            SW_TRY(swi_check_take(c, &weight, (size_t)o->n * sw_dtype_bytes(SW_F32)));
+            o->weight[k] = weight;
+            sw_rng_normal(o->weight[k], 0, o->n, SEED + 1, sw_rng_stream(c->desc->name),
+                          (uint32_t)(c->index * SWI_CHECK_OUTPUTS + m), (uint32_t)k);
+        }
+    }
+
+    if (c->n_wanted == 0)
+        return SW_OK;
+    SW_TRY(sw_model_create(&c->model, "op_check"));
+    for (int j = 0; j < c->n_in; j++) {
+        swi_check_operand *o = &c->in[j];
+        char name[32];
+        if (!o->wanted)
+            continue;
+        snprintf(name, sizeof name, "x%d", j);
+        o->param = sw_param_new(c->model, name, SW_F32, o->type.shape, "zeros");
+        snprintf(name, sizeof name, "wide%d", j);
+        o->wide_param = sw_param_new(c->model, name, SW_F32, o->wide_type.shape, "zeros");
+    }
+    const sw_optimizer_opts opts =
+        SW_OPTS(sw_optimizer_opts, .kind = "sgd", .keep_gradients = 1, .no_check = 1);
+    return sw_optimizer_create(&c->optimizer, c->model, &opts);
+}
+
+void swi_check_end(swi_check *c)
+{
+    swi_model_free(c->model);
+    c->model = NULL;
+    c->optimizer = NULL;
+    while (c->blocks != NULL) {
+        struct swi_check_block *b = c->blocks;
+        c->blocks = b->next;
+        sw_heap_free(b, SW_HEAP_RECORDS, b->bytes);
+    }
+}
+
+/* ---- the double-precision side ----------------------------------------------------------- */
+
+/* The stream of a random op is that of its node in the last planned run. */
+static uint32_t stream_of(const swi_check *c)
+{
+    const swi_program *p = c->plain->last;
+    for (uint32_t n = 0; p != NULL && n < p->trace.n_nodes; n++)
+        if (p->trace.nodes[n].op == c->id && p->trace.nodes[n].grad < 0)
+            return p->trace.nodes[n].stream;
+    return 0;
+}
+
+sw_status swi_check_reference(swi_check *c, double *const *in, double **out)
+{
+    sw_type in_type[SWI_CHECK_INPUTS], out_type[SWI_CHECK_OUTPUTS];
+    if (c->desc->reference == NULL)
+        SW_FAIL(SW_UNSUPPORTED, "the descriptor has no double-precision forward");
+    for (int i = 0; i < c->n_in; i++)
+        in_type[i] = c->in[i].type;
+    for (int i = 0; i < c->desc->n_out; i++) {
+        out_type[i] = c->out[i].type;
+        memset(out[i], 0, (size_t)c->out[i].n * sizeof(double));
+    }
+    const sw_reference r = {.in = (const double *const *)in,
+                            .in_type = in_type,
+                            .n_in = c->n_in,
+                            .out = out,
+                            .out_type = out_type,
+                            .attrs = c->spec->attrs,
+                            .seed = c->plain->seed,
+                            .stream = stream_of(c),
+                            .step = 3,
+                            .run = 1};
+    return c->desc->reference(&r);
+}
+
+static sw_status loss_at(swi_check *c, double *const *in, double **out, double *loss)
+{
+    SW_TRY(swi_check_reference(c, in, out));
+    *loss = 0.0;
+    for (int i = 0; i < c->desc->n_out; i++)
+        for (int64_t k = 0; c->out[i].type.dtype == SW_F32 && k < c->out[i].n; k++)
+            *loss += out[i][k] * (double)c->out[i].weight[0][k];
+    return SW_OK;
+}
+
+/* Sum of outputs * weight[0] in double at in + step * direction (one per operand, or NULL). */
+static sw_status check_loss(swi_check *c, double *const *direction, double step, double *loss)
+{
+    double *in[SWI_CHECK_INPUTS], *out[SWI_CHECK_OUTPUTS];
+    void *block;
+    for (int i = 0; i < c->n_in; i++) {
+        in[i] = c->in[i].exact;
+        if (direction[i] == NULL)
+            continue;
+        SW_TRY(swi_check_take(c, &block, (size_t)c->in[i].n * sizeof(double)));
+        in[i] = block;
+        for (int64_t k = 0; k < c->in[i].n; k++)
+            in[i][k] = c->in[i].exact[k] + step * direction[i][k];
+    }
+    for (int i = 0; i < c->desc->n_out; i++) {
+        SW_TRY(swi_check_take(c, &block, (size_t)c->out[i].n * sizeof(double)));
+        out[i] = block;
+    }
+    return loss_at(c, in, out, loss);
+}
+
+/* ---- op check ---------------------------------------------------------------------------- */
+
 #define MOST_FOR_SETS 6 /* inputs of which every set is tried */
 #define STEP 1e-5       /* of the central differences: errors near 1e-10 in double */
 
@@ -110,8 +393,10 @@ static double as_double(const void *from, sw_dtype dtype, int64_t i)
     }
 }
 
-static sw_status find_exact(swi_check *c, double **out)
+static sw_status check_forward(swi_check *c, const swi_check_result *base)
 {
+    double *out[SWI_CHECK_OUTPUTS];
+    const double bound = c->spec->forward_error > 0.0 ? c->spec->forward_error : 1e-5;
     double *in[SWI_CHECK_INPUTS];
     bool known = true;
     for (int i = 0; i < c->n_in; i++)
@@ -124,14 +409,7 @@ static sw_status find_exact(swi_check *c, double **out)
         }
         out[i] = c->out[i].exact = block;
     }
-    return known ? SW_OK : swi_check_reference(c, in, out);
-}
-
-static sw_status check_forward(swi_check *c, const swi_check_result *base)
-{
-    double *out[SWI_CHECK_OUTPUTS];
-    const double bound = c->spec->forward_error > 0.0 ? c->spec->forward_error : 1e-5;
-    SW_TRY(find_exact(c, out));
+    SW_TRY(known ? SW_OK : swi_check_reference(c, in, out));
     for (int i = 0; i < c->desc->n_out; i++) {
         double largest = 0.0, worst = 0.0;
         int64_t at = 0;
@@ -184,8 +462,8 @@ static sw_status check_direction(swi_check *c, const swi_check_result *base, int
     double *slope = &c->slope[only < 0 ? number : number + 2 * only];
     if (isnan(*slope)) {
         double up, down;
-        SW_TRY(swi_check_loss(c, direction, STEP, &up));
-        SW_TRY(swi_check_loss(c, direction, -STEP, &down));
+        SW_TRY(check_loss(c, direction, STEP, &up));
+        SW_TRY(check_loss(c, direction, -STEP, &down));
         *slope = (up - down) / (2.0 * STEP);
     }
     const double numeric = *slope;
@@ -264,18 +542,6 @@ static sw_status check_one(swi_check *c)
     return SW_OK;
 }
 
-static sw_status check_sums(swi_check *c, const swi_check_result *base)
-{
-    swi_check_result both, second;
-    SW_TRY(
-        swi_check_run(c, c->plain, SWI_CHECK_TRAIN | SWI_CHECK_SECOND, SWI_CHECK_ALL, &second));
-    SW_TRY(swi_check_run(c, c->plain, SWI_CHECK_TRAIN | SWI_CHECK_TWICE, SWI_CHECK_ALL, &both));
-    for (int i = 0; i < c->n_in; i++)
-        if (c->in[i].wanted)
-            near(c, "used twice", i, both.grad[i], base->grad[i], second.grad[i]);
-    return SW_OK;
-}
-
 /* With gradients for these inputs alone: as with all, and the same bits in immediate mode. */
 static sw_status check_some(swi_check *c, uint32_t only, const swi_check_result *base)
 {
@@ -333,25 +599,6 @@ static sw_status same(swi_check *c, sw_exec *exec, uint32_t flags, const char *w
     return SW_OK;
 }
 
-/* Other kernels, other bits: forward and gradients against the reference again. */
-static sw_status check_lower(swi_check *c, uint32_t flags)
-{
-    sw_status status = SW_OK;
-    for (int i = 0; i < 2 && status == SW_OK; i++) {
-        swi_check_result r;
-        if (c->lower[i] == NULL)
-            continue;
-        c->isa = (sw_isa)i;
-        status = swi_check_run(c, c->lower[i], flags, SWI_CHECK_ALL, &r);
-        if (status == SW_OK)
-            status = check_forward(c, &r);
-        if (status == SW_OK && (flags & SWI_CHECK_TRAIN) != 0)
-            status = check_gradients(c, &r);
-    }
-    c->isa = c->plain->target.isa;
-    return status;
-}
-
 /* Does what is kept anyway decide which kernel makes a gradient? */
 static bool has_choice(const sw_op_desc *d)
 {
@@ -370,7 +617,21 @@ static sw_status check_case(swi_check *c)
     swi_check_result base;
     SW_TRY(swi_check_run(c, c->plain, all, SWI_CHECK_ALL, &base));
     SW_TRY(check_forward(c, &base));
-    SW_TRY(check_lower(c, all));
+    /* Other kernels, other bits: forward and gradients against the reference again. */
+    sw_status status = SW_OK;
+    for (int i = 0; i < 2 && status == SW_OK; i++) {
+        swi_check_result r;
+        if (c->lower[i] == NULL)
+            continue;
+        c->isa = (sw_isa)i;
+        status = swi_check_run(c, c->lower[i], all, SWI_CHECK_ALL, &r);
+        if (status == SW_OK)
+            status = check_forward(c, &r);
+        if (status == SW_OK && (all & SWI_CHECK_TRAIN) != 0)
+            status = check_gradients(c, &r);
+    }
+    c->isa = c->plain->target.isa;
+    SW_TRY(status);
     SW_TRY(same(c, c->threads, all, "three threads", &base));
     SW_TRY(same(c, c->plain, all | SWI_CHECK_NOW, "immediate mode", &base));
     SW_TRY(same(c, c->plain, give, "evaluation", &base));
@@ -389,7 +650,14 @@ static sw_status check_case(swi_check *c)
     if (has_choice(c->desc))
         SW_TRY(swi_check_program(c, c->apart, train | made | SWI_CHECK_HELD, &base));
     SW_TRY(check_one(c));
-    SW_TRY(check_sums(c, &base));
+    swi_check_result both, second;
+    SW_TRY(
+        swi_check_run(c, c->plain, SWI_CHECK_TRAIN | SWI_CHECK_SECOND, SWI_CHECK_ALL, &second));
+    SW_TRY(swi_check_run(c, c->plain, SWI_CHECK_TRAIN | SWI_CHECK_TWICE, SWI_CHECK_ALL, &both));
+    for (int i = 0; i < c->n_in; i++)
+        if (c->in[i].wanted)
+            near(c, "used twice", i, both.grad[i], base.grad[i], second.grad[i]);
+
     return check_sets(c, &base);
 }
 
@@ -430,22 +698,6 @@ static sw_status run_case(swi_check *c, int index)
     return status;
 }
 
-/* A promise that no case puts to the test is none: an in-place flag must have been tried
- * somewhere. */
-static void check_exercised(swi_check *c)
-{
-    c->spec = NULL;
-    if (c->desc->inplace != 0)
-        swi_check_say(c, (c->desc->inplace & ~c->taken) == 0, "in place",
-                      "inputs 0x%x may be taken, the cases have tried 0x%x", c->desc->inplace,
-                      c->taken);
-    for (int g = 0; g < c->desc->n_grads && g < 32; g++)
-        if (c->desc->grads[g].inplace != 0)
-            swi_check_say(c, (c->desc->grads[g].inplace & ~c->grad_taken[g]) == 0, "in place",
-                          "gradient %d may take operands 0x%x, the cases have tried 0x%x", g,
-                          c->desc->grads[g].inplace, c->grad_taken[g]);
-}
-
 sw_status sw_op_check(uint32_t id, void (*report)(void *to, const char *line), void *to,
                       uint32_t *n_checks, uint32_t *n_failures)
 {
@@ -464,8 +716,21 @@ sw_status sw_op_check(uint32_t id, void (*report)(void *to, const char *line), v
     sw_status status = make_execs(c);
     for (int i = 0; status == SW_OK && i < desc->n_cases; i++)
         status = run_case(c, i);
-    if (status == SW_OK && desc->n_cases > 0)
-        check_exercised(c);
+    if (status == SW_OK && desc->n_cases > 0) {
+        /* A promise that no case puts to the test is none: an in-place flag must have been
+         * tried somewhere. */
+        c->spec = NULL;
+        if (c->desc->inplace != 0)
+            swi_check_say(c, (c->desc->inplace & ~c->taken) == 0, "in place",
+                          "inputs 0x%x may be taken, the cases have tried 0x%x",
+                          c->desc->inplace, c->taken);
+        for (int g = 0; g < c->desc->n_grads && g < 32; g++)
+            if (c->desc->grads[g].inplace != 0)
+                swi_check_say(c, (c->desc->grads[g].inplace & ~c->grad_taken[g]) == 0,
+                              "in place",
+                              "gradient %d may take operands 0x%x, the cases have tried 0x%x",
+                              g, c->desc->grads[g].inplace, c->grad_taken[g]);
+    }
     swi_exec_free(c->plain);
     swi_exec_free(c->threads);
     swi_exec_free(c->apart);

@@ -1,10 +1,9 @@
 /* Between the files of sw_op_check: one case of one op, its operands, and a run of it.
  *
- *   op_check.c          the list of checks, verdicts and lines of the report
- *   op_check_case.c     operands from Philox, their doubles, the double-precision loss
- *   op_check_run.c      the step function around the op, and one run of it
- *   op_check_program.c  what the plan keeps, and the program run in memory that punishes
- * mistakes */
+ *   op_check.c          the list of checks, verdicts and lines of the report; operands from
+ *                       Philox, their doubles, the double-precision loss
+ *   op_check_program.c  the step function around the op, and one run of it; what the plan
+ *                       keeps, and the program run in memory that punishes mistakes */
 #ifndef SW_OP_CHECK_H
 #define SW_OP_CHECK_H
 
@@ -110,8 +109,6 @@ typedef struct {
 sw_status swi_check_take(swi_check *c, void **out, size_t bytes);
 sw_status swi_check_begin(swi_check *c, int index);
 void swi_check_end(swi_check *c);
-/* Sum of outputs * weight[0] in double at in + step * direction (one per operand, or NULL). */
-sw_status swi_check_loss(swi_check *c, double *const *direction, double step, double *out);
 /* Outputs of the double-precision forward at the inputs. */
 sw_status swi_check_reference(swi_check *c, double *const *in, double **out);
 
@@ -126,9 +123,6 @@ sw_status swi_check_model_fill(swi_check *c, sw_exec *exec, uint32_t flags);
 int swi_check_twin(const swi_check *c, int i);
 sw_status swi_check_run(swi_check *c, sw_exec *exec, uint32_t flags, uint32_t only,
                         swi_check_result *out);
-sw_status swi_check_result_take(swi_check *c, swi_check_result *out);
-sw_status swi_check_read_gradients(swi_check *c, uint32_t flags, uint32_t only,
-                                   swi_check_result *out);
 bool swi_check_same(const swi_check *c, const swi_check_result *a, const swi_check_result *b,
                     char *where, size_t bytes);
 

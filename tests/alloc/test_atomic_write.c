@@ -1,5 +1,5 @@
 /* Replacing files: unique names, locks, what dead processes leave, durability. */
-#include "alloc/base/note.h"
+#include "alloc/base/error.h"
 #include "alloc/base/sys.h"
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"

@@ -1,5 +1,5 @@
 /* Checks of 32 bits: known answers, any cut and any alignment. */
-#include "alloc/base/crc32.h"
+#include "alloc/base/gzip.h"
 #include "tests/support/suite.h"
 #include <string.h>
 

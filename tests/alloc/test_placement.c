@@ -1,6 +1,6 @@
 /* The placement solver against its checker, problems with a known optimum, and published ones.
  */
-#include "alloc/placement/placement_greedy.h"
+#include "alloc/placement/placement_internal.h"
 #include "alloc/base/fault.h"
 #include "tests/alloc/placement_problems.h"
 #include "tests/support/heap_sweep.h"

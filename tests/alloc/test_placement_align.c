@@ -1,8 +1,6 @@
 /* Placement with alignments: every method against every order of tiny problems, larger ones
  * against the checkers, and that alignments which ask for nothing change nothing. */
-#include "alloc/placement/placement_greedy.h"
-#include "alloc/placement/placement_large.h"
-#include "alloc/placement/placement_search.h"
+#include "alloc/placement/placement_internal.h"
 #include "tests/alloc/placement_problems.h"
 #include "tests/support/suite.h"
 #include <stdio.h>

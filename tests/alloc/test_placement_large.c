@@ -1,6 +1,6 @@
 /* Placement of many buffers: a checker that paints a skyline (n log n, nothing shared with the
  * solver), problems of known optimum, shapes of training steps, published traces. */
-#include "alloc/placement/placement_large.h"
+#include "alloc/placement/placement_internal.h"
 #include "alloc/base/mem.h"
 #include "tests/alloc/placement_problems.h"
 #include "tests/support/heap_sweep.h"

@@ -1,7 +1,7 @@
 /* The rows of a problem in any order: the same offsets for the same buffers, by every method of
  * the portfolio. */
 #include "alloc/placement/placement.h"
-#include "alloc/placement/placement_order.h"
+#include "alloc/placement/placement_internal.h"
 #include "tests/alloc/placement_problems.h"
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"

@@ -1,7 +1,7 @@
 /* The exact search against all orders of small problems, problems that are full by
  * construction, and published ones. */
 #include "alloc/base/fault.h"
-#include "alloc/placement/placement_search.h"
+#include "alloc/placement/placement_internal.h"
 #include "tests/alloc/placement_problems.h"
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"

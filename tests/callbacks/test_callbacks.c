@@ -2,7 +2,7 @@
  * object. Both lists are made from <stepwell.h> (generate.py). Each pair has a process of its
  * own, so that a crash or an endless call is a failure by name. */
 #define SW_TABLE
-#include "alloc/base/calls.h"
+#include "alloc/base/handle.h"
 #include "tests/callbacks/fixture.h"
 #include "callbacks_functions.h"
 #include "tests/support/heap_sweep.h"

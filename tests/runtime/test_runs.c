@@ -1,6 +1,6 @@
 /* Runs: the same bits however they run, several models and optimizers, what stays and what is
  * lost. */
-#include "alloc/base/note.h"
+#include "alloc/base/error.h"
 #include "tests/runtime/nets.h"
 #include <math.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* The parts of `stepwell place` from inside: sorting, reading, and the sweep that checks every
  * answer, held against the quadratic checker on sound and on spoilt placements. */
-#include "alloc/placement/placement_greedy.h"
+#include "alloc/placement/placement_internal.h"
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include "tools/place/place_check.h"

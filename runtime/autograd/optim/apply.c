@@ -1,10 +1,107 @@
 /* Optimizers in a step function: what sw_accumulate, sw_clip_norm and sw_update append. */
-#include "runtime/model/model_label.h"
 #include "runtime/autograd/optim/optimizer_internal.h"
+#include "runtime/model/model_bytes.h"
+#include "runtime/model/model_label.h"
+#include "runtime/plan/program_internal.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-swi_param_grad *swi_pending(sw_ctx *ctx, const sw_optimizer *o, uint32_t entry)
+static swi_param_grad *swi_pending(sw_ctx *ctx, const sw_optimizer *o, uint32_t entry);
+static sw_status note_losses(sw_ctx *ctx, const sw_optimizer *o);
+static sw_status append_finite_checks(sw_ctx *ctx, const sw_optimizer *o, uint32_t *own,
+                                      swi_finite_checks *out);
+static sw_status count_update(sw_ctx *ctx, const sw_optimizer *o, const swi_finite_checks *v);
+
+/* ---- gradient hook ----------------------------------------------------------------------- */
+
+/* Gradient hooks: a function of the program's own between a gradient and its update.
+ *
+ * The ops of a hook run when the update does. They move with a released update, right after the
+ * last contribution to the gradient, so that no gradient lives longer for them. */
+
+static swi_gradient_hook *hook_of(sw_ctx *ctx, const sw_model *model)
+{
+    for (int m = 0; m < ctx->args->n_models; m++)
+        if (ctx->args->models[m] == model)
+            return &ctx->hooks[m];
+    return NULL;
+}
+
+static sw_status set_hook(sw_ctx *ctx, const sw_model *model, sw_gradient_fn *fn, void *user)
+{
+    SW_TRY(sw_handle_check(model, SW_HANDLE_MODEL, "sw_gradient_hook"));
+    swi_gradient_hook *hook = hook_of(ctx, model);
+    if (hook == NULL)
+        SW_FAIL(SW_INVALID, "sw_gradient_hook: model %s is not among the models of the run",
+                model->name);
+    *hook = (swi_gradient_hook){.model = fn != NULL ? model : NULL, .fn = fn, .user = user};
+    return SW_OK;
+}
+
+void sw_gradient_hook(sw_ctx *ctx, sw_model *model, sw_gradient_fn *fn, void *user)
+{
+    if (swi_ctx_works(ctx))
+        (void)swi_stick(ctx, set_hook(ctx, model, fn, user));
+}
+
+/* The value that a hook returned takes the place of the gradient, if it can be one. */
+static sw_status take(sw_ctx *ctx, const swi_entry *entry, sw_value made, uint32_t *gradient)
+{
+    char a[SWI_SHAPE_TEXT], b[SWI_SHAPE_TEXT];
+    const swi_value *v = swi_value_at(ctx, made);
+    if (v == NULL)
+        return ctx->status;
+    if (v->type.dtype != SW_F32 || !swi_same_shape(&v->type.shape, &entry->shape))
+        SW_FAIL(SW_INVALID,
+                "gradient hook: what it returns for '%s' must be f32 %s (got %s %s)",
+                entry->name, swi_shape_text(&entry->shape, a), sw_dtype_name(v->type.dtype),
+                swi_shape_text(&v->type.shape, b));
+    made = swi_layout(ctx, made, SW_PLAIN);
+    if (ctx->status == SW_OK)
+        *gradient = swi_contiguous(ctx, made.id - 1);
+    return ctx->status;
+}
+
+/* Give pending gradients to the hook of the optimizer's model, each once. */
+static sw_status hook_gradients(sw_ctx *ctx, const sw_optimizer *o)
+{
+    const swi_gradient_hook *hook = hook_of(ctx, o->model);
+    if (hook == NULL || hook->fn == NULL)
+        return SW_OK;
+    if (o->keep)
+        SW_FAIL(SW_UNSUPPORTED,
+                "sw_gradient_hook: model %s has an optimizer that keeps gradients: without "
+                "keep_gradients it can have a hook",
+                o->model->name);
+    for (uint32_t e = 1; e < o->model->n_entries; e++) {
+        const swi_param_grad *g =
+            o->model->entries[e].optimizer == o->index ? swi_pending(ctx, o, e) : NULL;
+        if (g != NULL && !g->hooked && !o->model->entries[e].frozen) {
+            char before[SWI_MAX_SCOPE];
+            const swi_entry *entry = &o->model->entries[e];
+            const uint32_t gradient = swi_pending(ctx, o, e)->value;
+            uint32_t made = gradient;
+            ctx->release = o->release[entry->group];
+            swi_enter_layer(ctx, o->model, entry->name, before);
+            const sw_value given =
+                hook->fn(ctx, (sw_param){o->model, e}, swi_handle(ctx, gradient), hook->user);
+            const sw_status status =
+                ctx->status == SW_OK ? take(ctx, entry, given, &made) : ctx->status;
+            swi_leave_layer(ctx, before);
+            ctx->release = SWI_STAYS;
+            SW_TRY(status);
+            swi_param_grad *pending = swi_pending(ctx, o, e); /* the array may have moved */
+            pending->value = made;
+            pending->hooked = true;
+        }
+    }
+    return SW_OK;
+}
+
+/* ---- apply ------------------------------------------------------------------------------- */
+
+static swi_param_grad *swi_pending(sw_ctx *ctx, const sw_optimizer *o, uint32_t entry)
 {
     swi_param_grad *g = NULL;
     for (int m = 0; m < ctx->args->n_models && g == NULL; m++)
@@ -56,7 +153,8 @@ sw_status swi_append_update(sw_ctx *ctx, uint8_t release, uint32_t op, const uin
     return swi_append(ctx, &args, outs);
 }
 
-uint8_t swi_first_release(const sw_optimizer *o)
+/* When what serves all updates of an optimizer runs: as early as one of them asks for. */
+static uint8_t first_release(const sw_optimizer *o)
 {
     uint8_t release = SWI_STAYS;
     for (uint32_t g = 0; g < o->n_groups; g++)
@@ -65,7 +163,8 @@ uint8_t swi_first_release(const sw_optimizer *o)
     return release;
 }
 
-uint32_t swi_flag_of(sw_ctx *ctx, const sw_optimizer *o, uint32_t e)
+/* The flag of entry e's kept gradient; SWI_NONE: nothing is kept. */
+static uint32_t flag_of(sw_ctx *ctx, const sw_optimizer *o, uint32_t e)
 {
     return o->keep ? swi_model_element(ctx, o->model, o->flags, o->model->entries[e].kept_flag)
                    : SWI_NONE;
@@ -79,7 +178,7 @@ static sw_status clear_flags(sw_ctx *ctx, const sw_optimizer *o)
         return ctx->status;
     swi_fill_attrs attrs;
     swi_set_fill(&attrs, &ctx->trace.values[flags].type, 0.0f);
-    return swi_append_update(ctx, swi_first_release(o), SW_OP_fill, NULL, 0, &attrs, &flags, 1);
+    return swi_append_update(ctx, first_release(o), SW_OP_fill, NULL, 0, &attrs, &flags, 1);
 }
 
 /* Has this optimizer a released update, which cannot be had together with `call`? */
@@ -107,7 +206,7 @@ static sw_status accumulate(sw_ctx *ctx, const sw_optimizer *o)
     if (!has_pending(ctx, o))
         SW_FAIL(SW_INVALID,
                 "sw_accumulate: sw_backward has made no gradient for this optimizer");
-    SW_TRY(swi_note_losses(ctx, o));
+    SW_TRY(note_losses(ctx, o));
     /* Backwards by first use: the order in which the gradients become complete. Each is added
      * right then, whatever the optimizer asks for its updates, since nothing else waits for it
      * but its own bytes. */
@@ -117,7 +216,7 @@ static sw_status accumulate(sw_ctx *ctx, const sw_optimizer *o)
         if (ctx->args->models[g.model - SWI_SEG_MODEL] != o->model ||
             o->model->entries[e].optimizer != o->index)
             continue;
-        const uint32_t flag = swi_flag_of(ctx, o, e);
+        const uint32_t flag = flag_of(ctx, o, e);
         const uint32_t kept = swi_model_value(ctx, o->model, o->model->entries[e].kept);
         if (ctx->status != SW_OK)
             return ctx->status;
@@ -149,7 +248,8 @@ void sw_accumulate(sw_ctx *ctx, sw_optimizer *optimizer)
     append_in_step(ctx, optimizer, "sw_accumulate", accumulate);
 }
 
-uint32_t swi_gradient_for(sw_ctx *ctx, const sw_optimizer *o, uint32_t e)
+/* The gradient that an update of entry e uses; SWI_NONE: none came. */
+static uint32_t gradient_for(sw_ctx *ctx, const sw_optimizer *o, uint32_t e)
 {
     const swi_entry *entry = &o->model->entries[e];
     if (entry->role != SWI_ROLE_PARAMETER || entry->optimizer != o->index || entry->frozen)
@@ -173,18 +273,18 @@ static sw_status clip(sw_ctx *ctx, const sw_optimizer *o, sw_knob max)
 {
     SW_TRY(refuse_released(o, "sw_clip_norm"));
     SW_TRY(swi_knob_use(max, SWI_KNOB_NORM));
-    SW_TRY(swi_hook_gradients(ctx, o));
+    SW_TRY(hook_gradients(ctx, o));
     if (o->keep && has_pending(ctx, o))
         SW_TRY(accumulate(ctx, o));
     const sw_type f64 = {SW_F64, SW_PLAIN, {0, {0}}};
     uint32_t sum = SWI_NONE;
     for (uint32_t e = 1; e < o->model->n_entries; e++) {
-        const uint32_t g = swi_gradient_for(ctx, o, e);
+        const uint32_t g = gradient_for(ctx, o, e);
         if (ctx->status != SW_OK)
             return ctx->status;
         if (g == SWI_NONE)
             continue;
-        const uint32_t in[] = {g, swi_flag_of(ctx, o, e)};
+        const uint32_t in[] = {g, flag_of(ctx, o, e)};
         if (ctx->status != SW_OK)
             return ctx->status;
         const swi_append_args args = {.op = SW_OP_sumsq,
@@ -244,7 +344,7 @@ static sw_status tick(sw_ctx *ctx, const sw_optimizer *o, uint32_t g,
                       const swi_finite_checks *v, uint32_t *out)
 {
     const int32_t reads = (o->attrs.reads & SWI_READS_BETAS) != 0 ? o->attrs.reads : 0;
-    const uint8_t release = swi_first_release(o);
+    const uint8_t release = first_release(o);
     const uint32_t finite_check = release == SWI_RELEASED ? v->losses : v->all;
     const uint32_t powers = swi_model_value(ctx, o->model, o->tick[g]);
     uint32_t in[4] = {powers}, outs[2];
@@ -312,7 +412,7 @@ static sw_status append_one(sw_ctx *ctx, const sw_optimizer *o, uint32_t e, uint
         into[1 + attrs.n_state] = in[n++] =
             swi_model_value(ctx, o->model, entry->state[attrs.n_state]);
     const uint32_t corrections = with->corrections[swi_ticks(o) > 1 ? entry->group : 0];
-    const uint32_t more[] = {corrections, with->scale, swi_flag_of(ctx, o, e),
+    const uint32_t more[] = {corrections, with->scale, flag_of(ctx, o, e),
                              release == SWI_RELEASED ? ctx->finite_checks[e]
                                                      : with->finite_checks.all};
     int32_t *const has[] = {&attrs.has_corrections, &attrs.has_scale, &attrs.has_flag,
@@ -345,29 +445,9 @@ void swi_leave_layer(sw_ctx *ctx, const char *before)
     memcpy(ctx->scope, before, sizeof ctx->scope);
 }
 
-/* Reports list an update under the layer of its parameter. */
-static sw_status update_one(sw_ctx *ctx, const sw_optimizer *o, uint32_t e, uint32_t grad,
-                            const shared *with)
-{
-    char before[SWI_MAX_SCOPE];
-    swi_enter_layer(ctx, o->model, o->model->entries[e].name, before);
-    const sw_status status = append_one(ctx, o, e, grad, with);
-    swi_leave_layer(ctx, before);
-    return status;
-}
-
-static sw_status reserve_finite_checks(sw_ctx *ctx, const sw_optimizer *o)
-{
-    void *p = ctx->finite_checks;
-    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &ctx->cap_finite_checks, o->model->n_entries,
-                           sizeof *ctx->finite_checks));
-    ctx->finite_checks = p;
-    return SW_OK;
-}
-
 static sw_status update(sw_ctx *ctx, const sw_optimizer *o)
 {
-    SW_TRY(swi_hook_gradients(ctx, o));
+    SW_TRY(hook_gradients(ctx, o));
     if (o->keep && has_pending(ctx, o))
         SW_TRY(accumulate(ctx, o));
     if (o->keep && !has_kept(o))
@@ -375,19 +455,29 @@ static sw_status update(sw_ctx *ctx, const sw_optimizer *o)
     if (!o->keep && !has_pending(ctx, o))
         SW_FAIL(SW_INVALID, "sw_update: sw_backward has made no gradient for this optimizer");
     shared with = {.scale = take_clip_scale(ctx, o), .corrections = {SWI_NONE}};
-    SW_TRY(reserve_finite_checks(ctx, o));
-    SW_TRY(swi_append_finite_checks(ctx, o, ctx->finite_checks, &with.finite_checks));
+    void *p = ctx->finite_checks;
+    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &ctx->cap_finite_checks, o->model->n_entries,
+                           sizeof *ctx->finite_checks));
+    ctx->finite_checks = p;
+
+    SW_TRY(append_finite_checks(ctx, o, ctx->finite_checks, &with.finite_checks));
     for (uint32_t g = 0; g < swi_ticks(o); g++)
         SW_TRY(tick(ctx, o, g, &with.finite_checks, &with.corrections[g]));
     for (uint32_t e = 1; e < o->model->n_entries; e++) {
-        const uint32_t grad = swi_gradient_for(ctx, o, e);
+        const uint32_t grad = gradient_for(ctx, o, e);
         if (ctx->status != SW_OK)
             return ctx->status;
         if (grad == SWI_NONE)
             continue; /* frozen, or the loss does not depend on it: it stays as it is */
-        SW_TRY(update_one(ctx, o, e, grad, &with));
+
+        /* Reports list an update under the layer of its parameter. */
+        char before[SWI_MAX_SCOPE];
+        swi_enter_layer(ctx, o->model, o->model->entries[e].name, before);
+        const sw_status status = append_one(ctx, o, e, grad, &with);
+        swi_leave_layer(ctx, before);
+        SW_TRY(status);
     }
-    SW_TRY(swi_count_update(ctx, o, &with.finite_checks));
+    SW_TRY(count_update(ctx, o, &with.finite_checks));
     drop_pending(ctx, o);
     return o->keep ? clear_flags(ctx, o) : SW_OK;
 }
@@ -409,4 +499,336 @@ static sw_status update_released(sw_ctx *ctx, const sw_optimizer *o)
 void swi_update_released(sw_ctx *ctx, sw_optimizer *optimizer)
 {
     append_in_step(ctx, optimizer, "sw_update", update_released);
+}
+
+/* ---- finite check ------------------------------------------------------------------------ */
+
+/* Losses and gradients that are not finite: the ops that look, before the updates that
+ * would use them, and what is made of it after a run.
+ *
+ * A gradient is read for that; or, where it is the product of smaller tensors, these are: what
+ * they cannot make infinite need not be looked at.
+ *
+ * One finite check (ops.h) on each loss; one on each gradient, which passes on that of its
+ * loss; and one for all of an optimizer. An update that is released reads its own gradient's,
+ * so that it waits for no other; the rest read the one for all. Where a plan is made smaller by
+ * releasing them too, swi_pass_own_finite_checks gives them their own. */
+
+bool swi_looks(const sw_optimizer *o)
+{
+    return o->max_skipped != 0;
+}
+
+/* ---- while tracing ----------------------------------------------------------------------- */
+
+static const sw_type finite_check_type = {SW_F64, SW_PLAIN, {0, {0}}};
+
+sw_status swi_append_bound(sw_ctx *ctx, const uint32_t *factors, int64_t terms, int64_t worth)
+{
+    const swi_bound_attrs attrs = {terms, worth};
+    uint32_t out;
+    const swi_append_args args = {.op = SW_OP_product_bound,
+                                  .grad = -1,
+                                  .in = factors,
+                                  .n_in = 2,
+                                  .attrs = &attrs,
+                                  .out_types = &finite_check_type,
+                                  .n_out = 1};
+    return swi_append(ctx, &args, &out);
+}
+
+/* The bound that stands before what alone has made a value; SWI_NONE: there is none. */
+static uint32_t bound_on(const swi_trace *t, uint32_t value)
+{
+    const uint32_t maker = t->values[value].node;
+    if (maker == SWI_NONE || maker == 0 || t->nodes[maker].accumulate != 0 ||
+        t->nodes[maker - 1].op != SW_OP_product_bound || t->nodes[maker].n_out != 1)
+        return SWI_NONE;
+    const swi_node *bound = &t->nodes[maker - 1];
+    return t->operands[bound->first + bound->n_in];
+}
+
+static bool reads_factors(const swi_trace *t, uint32_t bound)
+{
+    const swi_node *node = &t->nodes[t->values[bound].node];
+    const uint32_t *in = t->operands + node->first;
+    const sw_type factors[2] = {t->values[in[0]].type, t->values[in[1]].type};
+    return swi_bound_reads(factors, (const void *)(t->attrs + node->attrs));
+}
+
+sw_status swi_append_finite(sw_ctx *ctx, uint32_t value, double code, uint32_t before,
+                            uint32_t flag, uint8_t release, uint32_t *out)
+{
+    const uint32_t bound = bound_on(&ctx->trace, value);
+    uint32_t in[4] = {value};
+    int n = 1;
+    if (before != SWI_NONE)
+        in[n++] = before;
+    if (flag != SWI_NONE)
+        in[n++] = flag;
+    if (bound != SWI_NONE)
+        in[n++] = bound;
+    swi_finite_attrs attrs;
+    memset(&attrs, 0, sizeof attrs); /* compared byte for byte */
+    attrs.code = code;
+    attrs.has_before = before != SWI_NONE;
+    attrs.has_flag = flag != SWI_NONE;
+    attrs.has_bound = bound != SWI_NONE;
+    attrs.is_bounded = attrs.has_bound && reads_factors(&ctx->trace, bound);
+    const swi_append_args args = {.op = SW_OP_finite,
+                                  .grad = -1,
+                                  .in = in,
+                                  .n_in = n,
+                                  .attrs = &attrs,
+                                  .out_types = &finite_check_type,
+                                  .n_out = 1,
+                                  .release = release};
+    return swi_append(ctx, &args, out);
+}
+
+sw_status swi_append_any(sw_ctx *ctx, const uint32_t *finite_checks, uint32_t n,
+                         uint8_t release, uint32_t *out)
+{
+    uint32_t in[SWI_FINITE_CHECKS];
+    uint32_t n_in = 0;
+    *out = n > 0 ? finite_checks[0] : SWI_NONE;
+    for (uint32_t i = 0; i < n && n > 1; i++) {
+        in[n_in++] = finite_checks[i];
+        if (n_in < SWI_FINITE_CHECKS && i + 1 < n)
+            continue;
+        const swi_append_args args = {.op = SW_OP_any_verdict,
+                                      .grad = -1,
+                                      .in = in,
+                                      .n_in = (int)n_in,
+                                      .out_types = &finite_check_type,
+                                      .n_out = 1,
+                                      .release = release};
+        SW_TRY(swi_append(ctx, &args, out));
+        in[0] = *out; /* and on with the next ones */
+        n_in = 1;
+    }
+    return SW_OK;
+}
+
+/* When what needs all gradients of an optimizer runs: as late as one of them asks for. */
+static uint8_t last_release(const sw_optimizer *o)
+{
+    uint8_t release = SWI_RELEASED;
+    for (uint32_t g = 0; g < o->n_groups; g++)
+        if (o->release[g] == SWI_STAYS || release == SWI_RELEASED)
+            release = o->release[g];
+    return release;
+}
+
+/* The finite check on all losses that this optimizer's pending gradients come from. */
+static sw_status losses_of(sw_ctx *ctx, const sw_optimizer *o, uint32_t *out)
+{
+    *out = SWI_NONE;
+    for (uint32_t e = 1; e < o->model->n_entries; e++) {
+        const swi_param_grad *g =
+            o->model->entries[e].optimizer == o->index ? swi_pending(ctx, o, e) : NULL;
+        if (g == NULL || g->finite_check == SWI_NONE || g->finite_check == *out)
+            continue;
+        const uint32_t both[] = {*out, g->finite_check};
+        if (*out == SWI_NONE)
+            *out = g->finite_check;
+        else
+            SW_TRY(swi_append_any(ctx, both, 2, first_release(o), out));
+    }
+    return SW_OK;
+}
+
+static sw_status append_counting(sw_ctx *ctx, const sw_optimizer *o, uint32_t op,
+                                 uint32_t finite_check, bool with_flags)
+{
+    const uint32_t counts = swi_model_value(ctx, o->model, o->counts);
+    const uint32_t flags = with_flags ? swi_model_value(ctx, o->model, o->flags) : SWI_NONE;
+    if (ctx->status != SW_OK)
+        return ctx->status;
+    const uint32_t in[] = {counts, finite_check, flags};
+    const swi_count_attrs attrs = {with_flags};
+    return swi_append_update(ctx, last_release(o), op, in, with_flags ? 3 : 2, &attrs, &counts,
+                             1);
+}
+
+/* Note the losses of pending gradients for the next update, which is another run's. */
+static sw_status note_losses(sw_ctx *ctx, const sw_optimizer *o)
+{
+    uint32_t losses;
+    if (!swi_looks(o))
+        return SW_OK;
+    SW_TRY(losses_of(ctx, o, &losses));
+    return losses == SWI_NONE ? SW_OK
+                              : append_counting(ctx, o, SW_OP_note_verdict, losses, false);
+}
+
+/* Append finite checks on all gradients of the next update, own[e] that of entry e alone. */
+static sw_status append_finite_checks(sw_ctx *ctx, const sw_optimizer *o, uint32_t *own,
+                                      swi_finite_checks *out)
+{
+    uint32_t some[SWI_FINITE_CHECKS];
+    uint32_t n = 0;
+    *out = (swi_finite_checks){SWI_NONE, SWI_NONE};
+    for (uint32_t e = 0; e < o->model->n_entries; e++)
+        own[e] = SWI_NONE;
+    if (!swi_looks(o))
+        return SW_OK;
+    if (o->keep)
+        out->losses = swi_model_element(ctx, o->model, o->counts, SWI_SKIPPED_NEXT);
+    else
+        SW_TRY(losses_of(ctx, o, &out->losses));
+    for (uint32_t e = 1; e < o->model->n_entries; e++) {
+        const uint32_t g = gradient_for(ctx, o, e);
+        const uint32_t flag = g != SWI_NONE ? flag_of(ctx, o, e) : SWI_NONE;
+        if (ctx->status != SW_OK)
+            return ctx->status;
+        if (g == SWI_NONE)
+            continue;
+        SW_TRY(swi_append_finite(ctx, g, (double)e, out->losses, flag,
+                                 o->release[o->model->entries[e].group], &own[e]));
+        some[n++] = own[e];
+        if (n < SWI_FINITE_CHECKS)
+            continue;
+        SW_TRY(swi_append_any(ctx, some, n, last_release(o), &some[0]));
+        n = 1;
+    }
+    return swi_append_any(ctx, some, n, last_release(o), &out->all);
+}
+
+/* Count the update that has been appended. */
+static sw_status count_update(sw_ctx *ctx, const sw_optimizer *o, const swi_finite_checks *v)
+{
+    return v->all == SWI_NONE ? SW_OK
+                              : append_counting(ctx, o, SW_OP_count_skipped, v->all, o->keep);
+}
+
+/* ---- around a run ------------------------------------------------------------------------ */
+
+static bool has_counts(const sw_optimizer *o)
+{
+    return o->counts != SWI_NONE && o->model->ready;
+}
+
+/* An optimizer's counts; NULL: it has none, or no memory yet, or they are a device's and come
+ * with what a run leaves there. */
+static const double *counts_of(const sw_optimizer *o)
+{
+    if (!has_counts(o) || !o->model->device->backend->host_memory)
+        return NULL;
+    return (const double *)(const void *)(o->model->base + o->model->entries[o->counts].offset);
+}
+
+void swi_skipped_begin(const sw_run_args *args)
+{
+    for (int m = 0; m < args->n_models; m++)
+        for (uint32_t i = 0; i < args->models[m]->n_optimizers; i++) {
+            sw_optimizer *o = args->models[m]->optimizers[i];
+            const double *counts = counts_of(o);
+            o->skipped_before = counts != NULL ? counts[SWI_SKIPPED_ALL] : 0.0;
+        }
+}
+
+static bool are_finite(const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(x[i]))
+            return false;
+    return true;
+}
+
+/* The first parameter or buffer of the run's models that is not finite itself. */
+static const swi_entry *spoilt_entry(const sw_run_args *args, const sw_model **whose)
+{
+    for (int m = 0; m < args->n_models; m++)
+        for (uint32_t i = 1; i < args->models[m]->n_entries; i++) {
+            const swi_entry *e = &args->models[m]->entries[i];
+            const void *at = args->models[m]->base + e->offset;
+            *whose = args->models[m];
+            if ((e->role == SWI_ROLE_PARAMETER || e->role == SWI_ROLE_BUFFER) &&
+                !are_finite(at, e->bytes / sw_dtype_bytes(SW_F32)))
+                return e;
+        }
+    return NULL;
+}
+
+static int spoilt_input(const sw_run_args *args)
+{
+    for (int i = 0; i < args->n_inputs; i++) {
+        const sw_array *in = &args->inputs[i];
+        const sw_type type = {in->dtype, SW_PLAIN, in->shape};
+        if (in->dtype == SW_F32 && !are_finite(in->data, (size_t)sw_type_elements(&type)))
+            return i;
+    }
+    return -1;
+}
+
+static sw_status too_many(const sw_optimizer *o, const double *counts, const sw_run_args *args)
+{
+    char advice[256];
+    const double who = counts[SWI_SKIPPED_WHO];
+    const bool is_entry = who >= 1.0 && who < (double)o->model->n_entries;
+    /* Say what may help: a smaller rate does not where the data or the model are not finite. */
+    const size_t bytes = sizeof advice;
+    const sw_model *whose = NULL;
+    const swi_entry *e = args != NULL ? spoilt_entry(args, &whose) : NULL;
+    const int input = args != NULL ? spoilt_input(args) : -1;
+    if (e != NULL)
+        snprintf(advice, bytes,
+                 "'%s' of model %s is not finite itself: load, copy or make the model ready "
+                 "again",
+                 e->name, whose->name);
+    else if (input >= 0)
+        snprintf(advice, bytes, "input %d is not finite itself: look at the data", input);
+    else
+        snprintf(advice, bytes, "a smaller rate%s may help",
+                 !is_entry
+                     ? ", other data, or a look at logarithms, divisions and powers before "
+                       "the loss"
+                     : ", clipping or other data");
+    SW_FAIL(
+        SW_INVALID,
+        "model %s: %.0f updates in a row were skipped (%.0f in all), the last because the "
+        "%s%s%s is not finite; the model is as it was before them: %s (max_skipped, no_check)",
+        o->model->name, counts[SWI_SKIPPED_NOW], counts[SWI_SKIPPED_ALL],
+        is_entry ? "gradient of '" : "loss",
+        is_entry ? o->model->entries[(uint32_t)who].name : "", is_entry ? "'" : "", advice);
+}
+
+sw_status swi_skipped_judge(const sw_optimizer *o, const double *counts, double before,
+                            const sw_run_args *args)
+{
+    if (o->max_skipped > 0 && counts[SWI_SKIPPED_ALL] > before &&
+        counts[SWI_SKIPPED_NOW] >= (double)o->max_skipped)
+        return too_many(o, counts, args);
+    return SW_OK;
+}
+
+sw_status swi_skipped_end(const sw_run_args *args)
+{
+    for (int m = 0; m < args->n_models; m++)
+        for (uint32_t i = 0; i < args->models[m]->n_optimizers; i++) {
+            const sw_optimizer *o = args->models[m]->optimizers[i];
+            const double *counts = counts_of(o);
+            if (counts != NULL)
+                SW_TRY(swi_skipped_judge(o, counts, o->skipped_before, args));
+        }
+    return SW_OK;
+}
+
+sw_status sw_optimizer_skipped(const sw_optimizer *o, uint64_t *total, uint64_t *in_a_row)
+{
+    SW_TRY(sw_handle_check(o, SW_HANDLE_OPTIMIZER, "sw_optimizer_skipped"));
+    double counts[SWI_SKIPPED_N] = {0};
+    sw_status status = SW_OK;
+    SW_TRY(swi_model_take(o->model));
+    if (has_counts(o))
+        status = swi_model_read(o->model, counts, o->model->entries[o->counts].offset,
+                                sizeof counts);
+    swi_model_give(o->model);
+    SW_TRY(status);
+    if (total != NULL)
+        *total = (uint64_t)counts[SWI_SKIPPED_ALL];
+    if (in_a_row != NULL)
+        *in_a_row = (uint64_t)counts[SWI_SKIPPED_NOW];
+    return SW_OK;
 }

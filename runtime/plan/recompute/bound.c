@@ -133,23 +133,6 @@ static void want(cuts *c, uint32_t from, uint32_t item, uint32_t t)
     connect(c, from, to, (int64_t)c->p->items[item].bytes, EDGE_BYTES);
 }
 
-/* An op that may run again: its cost, and what it reads. */
-static void follow_op(cuts *c, uint32_t node, uint32_t t)
-{
-    const swi_rc_op *op = &c->p->ops[c->op_of[node]];
-    connect(c, node, SINK, (int64_t)op->cost, EDGE_COST);
-    for (uint32_t k = 0; k < op->n_reads; k++) {
-        const uint32_t item = c->p->reads[op->reads + k];
-        if (c->unpaid[item] || is_wanted(c, item, t))
-            continue;
-        if (c->item_node[item] == NONE) {
-            c->item_node[item] = new_node(c, NONE);
-            want(c, c->item_node[item], item, t);
-        }
-        connect(c, node, c->item_node[item], 0, EDGE_ALWAYS);
-    }
-}
-
 /* Operands and results of op t are in memory anyway and are taken off the room, except for a
  * read that its result may overwrite. False: op t alone does not fit. */
 static bool find_slack(cuts *c, uint32_t t, bool mark)
@@ -187,8 +170,21 @@ static void build(cuts *c, uint32_t t)
         if (is_wanted(c, i, t) && !c->unpaid[i])
             want(c, SOURCE, i, t);
     for (uint32_t node = 2; node < c->n_nodes; node++)
-        if (c->op_of[node] != NONE)
-            follow_op(c, node, t);
+        if (c->op_of[node] != NONE) {
+            /* An op that may run again: its cost, and what it reads. */
+            const swi_rc_op *op = &c->p->ops[c->op_of[node]];
+            connect(c, node, SINK, (int64_t)op->cost, EDGE_COST);
+            for (uint32_t k = 0; k < op->n_reads; k++) {
+                const uint32_t item = c->p->reads[op->reads + k];
+                if (c->unpaid[item] || is_wanted(c, item, t))
+                    continue;
+                if (c->item_node[item] == NONE) {
+                    c->item_node[item] = new_node(c, NONE);
+                    want(c, c->item_node[item], item, t);
+                }
+                connect(c, node, c->item_node[item], 0, EDGE_ALWAYS);
+            }
+        }
     if (c->unit == 0)
         return;
     for (uint32_t e = 0; e < c->n_edges; e += 2)
@@ -292,16 +288,6 @@ static int64_t scale_of(const cuts *c)
     return scale;
 }
 
-static void prove(cuts *c, int64_t cost_scaled, int64_t scale)
-{
-    if (cost_scaled <= 0 || c->cost_unit == 0)
-        return;
-    int64_t cost = (cost_scaled - 1) / scale + 1;
-    cost = (cost - 1) / c->cost_unit * c->cost_unit + c->cost_unit;
-    if ((uint64_t)cost > c->least)
-        c->least = (uint64_t)cost;
-}
-
 /* Note what the room of op t proves. */
 static void look_at(cuts *c, uint32_t t)
 {
@@ -322,23 +308,18 @@ static void look_at(cuts *c, uint32_t t)
         int64_t price = scale * (little.cost - much.cost) / (much.bytes - little.bytes);
         price = price < 0 ? 0 : price < dearest ? price : dearest;
         const choice now = cut(c, scale, price);
-        prove(c, scale * now.cost + price * (now.bytes - c->slack), scale);
+        const int64_t cost_scaled = scale * now.cost + price * (now.bytes - c->slack);
+        if (!(cost_scaled <= 0 || c->cost_unit == 0)) {
+            int64_t cost = (cost_scaled - 1) / scale + 1;
+            cost = (cost - 1) / c->cost_unit * c->cost_unit + c->cost_unit;
+            if ((uint64_t)cost > c->least)
+                c->least = (uint64_t)cost;
+        }
         choice *side = now.bytes > c->slack ? &much : &little;
         if (now.cost == side->cost && now.bytes == side->bytes)
             return;
         *side = now;
     }
-}
-
-static int64_t excess(cuts *c, uint32_t t)
-{
-    int64_t wanted = 0;
-    (void)find_slack(c, t, true);
-    for (uint32_t i = 0; i < c->p->n_items; i++)
-        if (is_wanted(c, i, t) && !c->unpaid[i])
-            wanted += (int64_t)c->p->items[i].bytes;
-    (void)find_slack(c, t, false);
-    return wanted - c->slack;
 }
 
 static void look_at_all(cuts *c)
@@ -348,7 +329,13 @@ static void look_at_all(cuts *c)
             c->least = UINT64_MAX;
             return;
         }
-        c->over[t] = excess(c, t);
+        int64_t wanted = 0;
+        (void)find_slack(c, t, true);
+        for (uint32_t i = 0; i < c->p->n_items; i++)
+            if (is_wanted(c, i, t) && !c->unpaid[i])
+                wanted += (int64_t)c->p->items[i].bytes;
+        (void)find_slack(c, t, false);
+        c->over[t] = wanted - c->slack;
     }
     while (c->work < EFFORT && c->least != UINT64_MAX) {
         uint32_t worst = 0;

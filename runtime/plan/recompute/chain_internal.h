@@ -34,10 +34,6 @@ typedef struct {
     size_t bytes;
 } swi_chain;
 
-SW_MUST_USE sw_status swi_chain_create(swi_chain *out, const swi_rc_problem *problem,
-                                       const uint32_t *backward_of);
-void swi_chain_free(swi_chain *chain);
-
 static inline uint64_t *swi_chain_set(const swi_chain *c, uint64_t *sets, uint32_t k)
 {
     return sets + (size_t)k * c->words;
@@ -50,17 +46,7 @@ static inline void swi_chain_put(uint64_t *set, uint32_t item)
 {
     set[item / 64] |= (uint64_t)1 << item % 64;
 }
-/* Bytes of the items in a, and not in b (NULL: none). */
-size_t swi_chain_bytes(const swi_chain *c, const uint64_t *a, const uint64_t *b);
-/* The most that lives while group k runs: fixed bytes, and items that it still reads, but those
- * in `but` (NULL: none). scratch: a set. */
-size_t swi_chain_group_bytes(const swi_chain *c, uint32_t k, const uint64_t *but,
-                             uint64_t *scratch);
 
-/* A schedule for each level of room that makes a difference: chain.c. They are followed. */
-SW_MUST_USE sw_status swi_chain_schedules(const swi_chain *c, size_t peak, swi_rc_family *out);
-/* Takes the schedule over, also when it fails. */
-SW_MUST_USE sw_status swi_rc_family_add(swi_rc_family *family, swi_rc_schedule *schedule);
 /* Sort by cost and leave out what costs more and peaks no lower. */
 void swi_rc_family_tidy(swi_rc_family *family);
 

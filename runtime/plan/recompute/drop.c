@@ -149,28 +149,6 @@ static sw_status look(session *x, const swi_rc_schedule *s, figures *out)
 
 /* ---- what may go ------------------------------------------------------------------------- */
 
-/* x->next: by item that lives at `at` and is not used there, the first step after `at`
- * that reads it; NONE: it does not live, or is not read. */
-static void find_next(session *x, const swi_rc_schedule *s, uint32_t at)
-{
-    const swi_rc_problem *p = x->p;
-    for (uint32_t i = 0; i < p->n_items; i++) {
-        x->next[i] = NONE;
-        x->gone[i] = p->items[i].bytes <= x->wanted / SMALL_SHARE;
-    }
-    for (uint32_t i = at; i < s->n_steps; i++) {
-        const swi_rc_op *op = &p->ops[s->steps[i]];
-        for (uint32_t k = 0; k < op->n_reads; k++) {
-            const uint32_t item = p->reads[op->reads + k];
-            if (!x->gone[item] && i > at)
-                x->next[item] = i;
-            x->gone[item] = true;
-        }
-        for (uint32_t k = 0; k < op->n_makes; k++)
-            x->gone[p->makes[op->makes + k]] = true;
-    }
-}
-
 /* The items that live before step b: when each was made, and read last. *first: the op
  * that runs for the first time there. */
 static void find_there(session *x, const swi_rc_schedule *s, uint32_t b, uint32_t *first)
@@ -275,19 +253,6 @@ static sw_status try_way(session *x, swi_rc_schedule *s, const figures *now, con
     return SW_OK;
 }
 
-static sw_status try_item(session *x, swi_rc_schedule *s, const figures *now, uint32_t item,
-                          choice *best)
-{
-    position w = {.at = now->worst, .reader = x->next[item]};
-    uint32_t before = 0;
-    find_there(x, s, w.reader, &w.first);
-    for (int how = 0; how < N_WAYS; how++) {
-        w.how = (way)how;
-        SW_TRY(try_way(x, s, now, &w, item, &before, best));
-    }
-    return SW_OK;
-}
-
 /* Bring s down to the required peak for less than `most`. */
 static sw_status bring_down(session *x, swi_rc_schedule *s, uint64_t most, bool *done)
 {
@@ -296,10 +261,34 @@ static sw_status bring_down(session *x, swi_rc_schedule *s, uint64_t most, bool 
     SW_TRY(look(x, s, &now));
     while (now.over > 0 && now.cost < most && x->left > 0) {
         choice best = {.item = NONE};
-        find_next(x, s, now.worst);
+        /* x->next: by item that lives at `at` and is not used there, the first step after `at`
+         * that reads it; NONE: it does not live, or is not read. */
+        const swi_rc_problem *p = x->p;
+        for (uint32_t i = 0; i < p->n_items; i++) {
+            x->next[i] = NONE;
+            x->gone[i] = p->items[i].bytes <= x->wanted / SMALL_SHARE;
+        }
+        for (uint32_t i = now.worst; i < s->n_steps; i++) {
+            const swi_rc_op *op = &p->ops[s->steps[i]];
+            for (uint32_t k = 0; k < op->n_reads; k++) {
+                const uint32_t item = p->reads[op->reads + k];
+                if (!x->gone[item] && i > now.worst)
+                    x->next[item] = i;
+                x->gone[item] = true;
+            }
+            for (uint32_t k = 0; k < op->n_makes; k++)
+                x->gone[p->makes[op->makes + k]] = true;
+        }
         for (uint32_t i = 0; i < x->p->n_items; i++)
-            if (x->next[i] != NONE)
-                SW_TRY(try_item(x, s, &now, i, &best));
+            if (x->next[i] != NONE) {
+                position w = {.at = now.worst, .reader = x->next[i]};
+                uint32_t before = 0;
+                find_there(x, s, w.reader, &w.first);
+                for (int how = 0; how < N_WAYS; how++) {
+                    w.how = (way)how;
+                    SW_TRY(try_way(x, s, &now, &w, i, &before, &best));
+                }
+            }
         if (best.item == NONE)
             break;
         position w = {.at = now.worst, .reader = best.reader, .how = best.how};
@@ -340,55 +329,6 @@ static sw_status thin(session *x, swi_rc_schedule *s)
 
 /* ---- better ones ------------------------------------------------------------------------- */
 
-/* Without the repeat at step i, brought down again: in s where that is cheaper. */
-static sw_status without(session *x, swi_rc_schedule *s, uint32_t i)
-{
-    swi_rc_schedule other = {0};
-    bool done;
-    SW_TRY(swi_rc_copy(&other, s));
-    take_out(&other, i, 1);
-    sw_status status = bring_down(x, &other, s->cost, &done);
-    if (status == SW_OK && done)
-        status = thin(x, &other);
-    if (status == SW_OK && done && other.cost < s->cost) {
-        const swi_rc_schedule worse = *s;
-        *s = other;
-        other = worse;
-    }
-    swi_rc_free(&other);
-    return status;
-}
-
-static sw_status refine(session *x, swi_rc_schedule *s)
-{
-    uint32_t first = 0;
-    for (uint32_t i = 0; i < s->n_steps && x->left > 0; i++) {
-        const uint32_t op = s->steps[i];
-        first += op == first;
-        if (op + 1 < first && x->p->ops[op].cost > x->all / DEAR)
-            SW_TRY(without(x, s, i));
-    }
-    return SW_OK;
-}
-
-/* Schedule k of the family, brought down to the peak of the j-th, in its place if cheaper. */
-static sw_status bring_to(session *x, swi_rc_family *f, uint32_t k, uint32_t j)
-{
-    swi_rc_schedule s = {0};
-    bool done;
-    SW_TRY(swi_rc_copy(&s, &f->schedules[k]));
-    sw_status status = bring_down(x, &s, f->schedules[j].cost, &done);
-    if (status == SW_OK && done)
-        status = thin(x, &s);
-    if (status == SW_OK && done && s.cost < f->schedules[j].cost) {
-        const swi_rc_schedule dearer = f->schedules[j];
-        f->schedules[j] = s;
-        s = dearer;
-    }
-    swi_rc_free(&s);
-    return status;
-}
-
 /* Is the j-th so much dearer than the one before that something between them is worth it? */
 static bool is_gap(const session *x, const swi_rc_family *f, uint32_t j)
 {
@@ -409,31 +349,50 @@ static sw_status close_gaps(session *x, swi_rc_family *f)
         gaps -= gaps > 1;
         rest -= x->left;
         x->wanted = f->schedules[j].peak;
-        for (uint32_t k = j; k > 0 && k + SOURCES > j; k--)
-            SW_TRY(bring_to(x, f, k - 1, j));
-        SW_TRY(refine(x, &f->schedules[j]));
+        for (uint32_t k = j; k > 0 && k + SOURCES > j; k--) {
+            /* Schedule k of the family, brought down to the peak of the j-th, in its place
+             * if cheaper. */
+            swi_rc_schedule s = {0};
+            bool done;
+            SW_TRY(swi_rc_copy(&s, &f->schedules[k - 1]));
+            sw_status status = bring_down(x, &s, f->schedules[j].cost, &done);
+            if (status == SW_OK && done)
+                status = thin(x, &s);
+            if (status == SW_OK && done && s.cost < f->schedules[j].cost) {
+                const swi_rc_schedule dearer = f->schedules[j];
+                f->schedules[j] = s;
+                s = dearer;
+            }
+            swi_rc_free(&s);
+            SW_TRY(status);
+        }
+        uint32_t first = 0;
+        for (uint32_t i = 0; i < f->schedules[j].n_steps && x->left > 0; i++) {
+            const uint32_t op = f->schedules[j].steps[i];
+            first += op == first;
+            if (op + 1 < first && x->p->ops[op].cost > x->all / DEAR) {
+                /* Without the repeat at step i, brought down again: in s where that is
+                 * cheaper. */
+                swi_rc_schedule *s = &f->schedules[j];
+                swi_rc_schedule other = {0};
+                bool done;
+                SW_TRY(swi_rc_copy(&other, s));
+                take_out(&other, i, 1);
+                sw_status status = bring_down(x, &other, s->cost, &done);
+                if (status == SW_OK && done)
+                    status = thin(x, &other);
+                if (status == SW_OK && done && other.cost < s->cost) {
+                    const swi_rc_schedule worse = *s;
+                    *s = other;
+                    other = worse;
+                }
+                swi_rc_free(&other);
+                SW_TRY(status);
+            }
+        }
+
         rest += x->left;
     }
-    return SW_OK;
-}
-
-static sw_status take(session *x)
-{
-    const size_t items = x->p->n_items * sizeof(uint32_t), ops = x->p->n_ops;
-    size_t sum = 0;
-    const size_t at[] = {sw_size_part(&sum, 4 * items),
-                         sw_size_part(&sum, ops * sizeof(uint32_t)), sw_size_part(&sum, ops),
-                         sw_size_part(&sum, x->p->n_items)};
-    SW_TRY(sw_heap_alloc(&x->block, SW_HEAP_PROGRAMS, sum));
-    x->bytes = sum;
-    unsigned char *b = x->block;
-    x->now = (uint32_t *)(void *)b;
-    x->next = x->now + x->p->n_items;
-    x->end = x->next + x->p->n_items;
-    x->made = x->end + x->p->n_items;
-    x->more = (uint32_t *)(void *)(b + at[1]);
-    x->added = (bool *)(void *)(b + at[2]);
-    x->gone = (bool *)(void *)(b + at[3]);
     return SW_OK;
 }
 
@@ -442,7 +401,22 @@ sw_status swi_rc_drop(const swi_rc_problem *p, swi_rc_family *f)
     session x = {.p = p};
     for (uint32_t t = 0; t < p->n_ops; t++)
         x.all += p->ops[t].cost;
-    SW_TRY(take(&x));
+    const size_t items = x.p->n_items * sizeof(uint32_t), ops = x.p->n_ops;
+    size_t sum = 0;
+    const size_t at[] = {sw_size_part(&sum, 4 * items),
+                         sw_size_part(&sum, ops * sizeof(uint32_t)), sw_size_part(&sum, ops),
+                         sw_size_part(&sum, x.p->n_items)};
+    SW_TRY(sw_heap_alloc(&x.block, SW_HEAP_PROGRAMS, sum));
+    x.bytes = sum;
+    unsigned char *b = x.block;
+    x.now = (uint32_t *)(void *)b;
+    x.next = x.now + x.p->n_items;
+    x.end = x.next + x.p->n_items;
+    x.made = x.end + x.p->n_items;
+    x.more = (uint32_t *)(void *)(b + at[1]);
+    x.added = (bool *)(void *)(b + at[2]);
+    x.gone = (bool *)(void *)(b + at[3]);
+
     const sw_status status = close_gaps(&x, f);
     swi_rc_family_tidy(f);
     sw_heap_free(x.last, SW_HEAP_PROGRAMS, x.cap_last * sizeof *x.last);

@@ -78,22 +78,6 @@ static size_t bytes_of(const search *s, uint64_t set)
 
 /* ---- the problem in bits ----------------------------------------------------------------- */
 
-static void number_items(search *s, uint32_t *bit_of)
-{
-    const swi_rc_problem *p = s->p;
-    uint32_t order[SWI_RC_EXACT_ITEMS];
-    for (uint32_t i = 0; i < p->n_items; i++) {
-        uint32_t at = i;
-        for (; at > 0 && p->items[order[at - 1]].bytes < p->items[i].bytes; at--)
-            order[at] = order[at - 1];
-        order[at] = i;
-    }
-    for (uint32_t bit = 0; bit < p->n_items; bit++) {
-        bit_of[order[bit]] = bit;
-        s->bytes[bit] = p->items[order[bit]].bytes;
-    }
-}
-
 static void find_makers(search *s, const uint32_t *bit_of)
 {
     const swi_rc_problem *p = s->p;
@@ -138,7 +122,17 @@ static sw_status prepare(search *s)
     s->places = s->makes + p->n_ops;
     s->wanted = s->places + p->n_ops;
     s->alive = s->wanted + p->n_ops + 1;
-    number_items(s, bit_of);
+    uint32_t order[SWI_RC_EXACT_ITEMS];
+    for (uint32_t i = 0; i < p->n_items; i++) {
+        uint32_t at = i;
+        for (; at > 0 && p->items[order[at - 1]].bytes < p->items[i].bytes; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+    for (uint32_t bit = 0; bit < p->n_items; bit++) {
+        bit_of[order[bit]] = bit;
+        s->bytes[bit] = p->items[order[bit]].bytes;
+    }
     find_makers(s, bit_of);
     uint64_t read = 0, made = 0;
     for (uint32_t t = 0; t < p->n_ops; t++)
@@ -205,14 +199,6 @@ static bool before(const entry *a, const entry *b)
     return a->next != b->next ? a->next > b->next : a->state > b->state;
 }
 
-static void enqueue(search *s, entry e)
-{
-    uint32_t at = s->n_queue++;
-    for (; at > 0 && before(&e, &s->queue[(at - 1) / 2]); at = (at - 1) / 2)
-        s->queue[at] = s->queue[(at - 1) / 2];
-    s->queue[at] = e;
-}
-
 static entry dequeue(search *s)
 {
     const entry top = s->queue[0], e = s->queue[--s->n_queue];
@@ -266,7 +252,11 @@ static void reach(search *s, uint32_t parent, uint32_t op, uint32_t next, uint64
         return;
     }
     s->states[*slot] = (state){held, cost, next, parent, op};
-    enqueue(s, (entry){cost + rest, cost, next, *slot});
+    entry e = (entry){cost + rest, cost, next, *slot};
+    uint32_t at = s->n_queue++;
+    for (; at > 0 && before(&e, &s->queue[(at - 1) / 2]); at = (at - 1) / 2)
+        s->queue[at] = s->queue[(at - 1) / 2];
+    s->queue[at] = e;
 }
 
 /* ---- leaving a state --------------------------------------------------------------------- */
@@ -324,20 +314,6 @@ static void leave_by(search *s, uint32_t from, uint32_t op, bool repeat)
     }
 }
 
-static void leave(search *s, uint32_t from)
-{
-    const uint32_t t = s->states[from].next;
-    const uint64_t held = s->states[from].held;
-    if ((s->reads[t] & ~held) == 0)
-        leave_by(s, from, t, false);
-    for (uint32_t m = 0; m < s->n_makers; m++) {
-        const maker *one = &s->makers[m];
-        if (one->op < t && t <= one->until && (one->reads & ~held) == 0 &&
-            (one->makes & s->alive[t] & ~held) != 0)
-            leave_by(s, from, one->op, true);
-    }
-}
-
 /* ---- searches ---------------------------------------------------------------------------- */
 
 /* The cheapest way to the end of what costs no more than `cutoff`: its last state, or NONE. */
@@ -360,7 +336,16 @@ static uint32_t solve(search *s, size_t capacity, uint64_t cutoff)
             s->proved = e.estimate;
         if (e.next == s->p->n_ops)
             return e.state;
-        leave(s, e.state);
+        const uint32_t t = s->states[e.state].next;
+        const uint64_t held = s->states[e.state].held;
+        if ((s->reads[t] & ~held) == 0)
+            leave_by(s, e.state, t, false);
+        for (uint32_t m = 0; m < s->n_makers; m++) {
+            const maker *one = &s->makers[m];
+            if (one->op < t && t <= one->until && (one->reads & ~held) == 0 &&
+                (one->makes & s->alive[t] & ~held) != 0)
+                leave_by(s, e.state, one->op, true);
+        }
     }
     if (s->status == SW_OK && !s->ran_out)
         s->proved = UINT64_MAX; /* or above the cutoff */

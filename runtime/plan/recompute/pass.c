@@ -6,9 +6,156 @@
  * the arena's height, placement included, and the cheapest that needs no more than the limit is
  * taken. So the choice among more room is always a choice among more: a larger limit never
  * means a slower plan. */
+#include "alloc/base/assert.h"
+#include "alloc/base/mem.h"
+#include "runtime/graph/trace_internal.h"
 #include "runtime/plan/recompute/pass.h"
+#include "runtime/plan/recompute/recompute.h"
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+
+/* ---- rewrite ----------------------------------------------------------------------------- */
+
+/* Repeats become nodes of the trace. */
+
+typedef struct {
+    swi_trace *t;
+    uint32_t *storage; /* by plain storage: what its last run left */
+    uint32_t *value;   /* by plain value: the same for the last that was asked for */
+    uint32_t *operand; /* the plain ones: those of a first run change where it reads a repeat */
+    uint8_t again;
+} writer;
+
+static sw_status add_storage(writer *w, uint32_t of, uint32_t *out)
+{
+    swi_trace *t = w->t;
+    void *p = t->storages;
+    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &t->cap_storages, t->n_storages + 1,
+                           sizeof *t->storages));
+    t->storages = p;
+    t->storages[t->n_storages] = t->storages[of];
+    t->storages[t->n_storages].alias = t->n_storages;
+    *out = t->n_storages++;
+    return SW_OK;
+}
+
+static sw_status add_value(writer *w, uint32_t of, uint32_t storage, uint32_t *out)
+{
+    swi_trace *t = w->t;
+    void *p = t->values;
+    SW_TRY(sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &t->cap_values, t->n_values + 1,
+                           sizeof *t->values));
+    t->values = p;
+    t->values[t->n_values] = t->values[of];
+    t->values[t->n_values].storage = storage;
+    *out = t->n_values++;
+    return SW_OK;
+}
+
+/* The plain value as the last run of its maker left it. */
+static sw_status present(writer *w, uint32_t value, uint32_t *out)
+{
+    const uint32_t storage = w->storage[w->t->values[value].storage];
+    if (w->t->values[w->value[value]].storage != storage)
+        SW_TRY(add_value(w, value, storage, &w->value[value]));
+    *out = w->value[value];
+    return SW_OK;
+}
+
+static sw_status read_present(writer *w, uint32_t first, uint32_t plain, uint32_t n)
+{
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t value;
+        SW_TRY(present(w, w->operand[plain + k], &value));
+        w->t->operands[first + k] = value;
+    }
+    return SW_OK;
+}
+
+/* A second run of `plain`, before node `before`: of its phase, and a part of the gradient
+ * that it makes. */
+static sw_status repeat(writer *w, uint32_t plain, uint32_t before, uint32_t *out)
+{
+    swi_trace *t = w->t;
+    swi_node node = t->nodes[plain];
+    const sw_phase phase = t->nodes[before].phase;
+    const uint32_t from = node.first;
+    SW_TRY(swi_reserve_nodes(t));
+    SW_TRY(swi_reserve_operands(t, node.n_in + node.n_out));
+    node.first = t->n_operands;
+    node.phase = phase;
+    node.is_backward = 1;
+    node.again = w->again;
+    node.again_of = plain;
+    node.gradient_of = t->nodes[before].gradient_of;
+    SW_TRY(read_present(w, node.first, from, node.n_in));
+    for (uint32_t k = 0; k < node.n_out; k++) {
+        const uint32_t value = w->operand[from + node.n_in + k];
+        const uint32_t old = t->values[value].storage;
+        SW_TRY(add_storage(w, old, &w->storage[old]));
+        t->storages[w->storage[old]].phase = phase;
+        SW_TRY(add_value(w, value, w->storage[old], &w->value[value]));
+        t->values[w->value[value]].node = t->n_nodes;
+        t->operands[node.first + node.n_in + k] = w->value[value];
+    }
+    if (node.scratch != SWI_NONE) {
+        SW_TRY(add_storage(w, node.scratch, &node.scratch));
+        t->storages[node.scratch].phase = phase;
+    }
+    t->n_operands += node.n_in + node.n_out;
+    SW_ASSERT(plain < t->n_nodes && before < t->n_nodes && t->n_operands <= t->cap_operands);
+    *out = t->n_nodes;
+    t->nodes[t->n_nodes++] = node;
+    return SW_OK;
+}
+
+static sw_status rewrite_ops(writer *w, const uint32_t *plain_order, const swi_rc_schedule *s,
+                             uint32_t *order)
+{
+    swi_trace *t = w->t;
+    uint32_t first = 0;
+    bool any = false;
+    for (uint32_t i = 0; i < s->n_steps; i++) {
+        if (s->steps[i] < first) {
+            any = true;
+            SW_TRY(repeat(w, plain_order[s->steps[i]], plain_order[first], &order[i]));
+            continue;
+        }
+        order[i] = plain_order[first++];
+        const swi_node *node = &t->nodes[order[i]];
+        if (any)
+            SW_TRY(read_present(w, node->first, node->first, node->n_in));
+    }
+    SW_ASSERT(first + s->repeats == s->n_steps);
+    return SW_OK;
+}
+
+/* Write the repeats of a schedule into a trace that has no lifetimes yet: each is a node marked
+ * `again`, with storages and values of its own, and later nodes read those. order: room for
+ * schedule->n_steps, receives the nodes in the order of the steps. */
+static sw_status rc_rewrite(swi_trace *t, const uint32_t *plain_order, const swi_rc_schedule *s,
+                            uint8_t again, uint32_t *order)
+{
+    void *block;
+    const size_t bytes =
+        ((size_t)t->n_storages + t->n_values + t->n_operands) * sizeof(uint32_t);
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));
+    writer w = {.t = t, .storage = block, .again = again};
+    w.value = w.storage + t->n_storages;
+    w.operand = w.value + t->n_values;
+    if (t->n_operands > 0)
+        memcpy(w.operand, t->operands, t->n_operands * sizeof *w.operand);
+    for (uint32_t i = 0; i < t->n_storages; i++)
+        w.storage[i] = i;
+    for (uint32_t i = 0; i < t->n_values; i++)
+        w.value[i] = i;
+    const sw_status status = rewrite_ops(&w, plain_order, s, order);
+    sw_heap_free(block, SW_HEAP_PROGRAMS, bytes);
+    return status;
+}
+
+/* ---- pass -------------------------------------------------------------------------------- */
 
 #define EXACT_ITEMS 24u
 #define EXACT_NODES 150000u /* states of all searches of one program: well under a second */
@@ -53,8 +200,8 @@ static sw_status write(const pass *x, const swi_rc_schedule *schedule, candidate
     SW_TRY(swi_chunk(&out->trace, x->exec, out->parts->parts, &rows));
     SW_TRY(swi_order_take(&out->order, schedule->n_steps));
     out->order.n = schedule->n_steps;
-    return swi_rc_rewrite(&out->trace, x->plain->nodes, schedule, SWI_AGAIN_BUDGET,
-                          out->order.nodes);
+    return rc_rewrite(&out->trace, x->plain->nodes, schedule, SWI_AGAIN_BUDGET,
+                      out->order.nodes);
 }
 
 static sw_status lay_out(const pass *x, const swi_rc_schedule *s, uint32_t choice,
@@ -333,4 +480,436 @@ sw_status swi_recompute(swi_program *p, const swi_trace *base, const swi_order *
         status = recompute(&x, &in_parts, fewest, most > fewest ? most : fewest);
     swi_trace_free(&in_parts);
     return status;
+}
+
+/* ---- rebuild ----------------------------------------------------------------------------- */
+
+/* The rebuild pass: results of cheap ops that backward reads are not kept until then. They
+ * are recomputed right before their first reader, where their operands are kept anyway.
+ *
+ * A norm keeps its input for its own gradient, swish keeps what the norm made, the
+ * convolution after them what swish made: three tensors where the first is enough. An op
+ * says in its descriptor that it is cheap (`rebuild`). Its results go where each operand is
+ * there at the first reader: of the model or the inputs and not overwritten yet, kept until
+ * then for another reader, or recomputed themselves. The same kernels read the same bytes, so
+ * bits stay.
+ *
+ * A rebuild needs its operands in memory, so it can also raise the peak. While leaving one
+ * rebuild out lowers the peak, that result is kept after all; and where the peak would
+ * still be above that of the program without rebuilds, nothing is rebuilt. */
+
+#define MAX_DEPTH 12 /* of cheap ops on cheap ops: what a result may cost at most */
+#define TRIAL_STEPS                                                                            \
+    ((uint64_t)4 << 20) /* of all schedules that are tried; measured: 30 ns each, so 0.13 s at \
+                           most, and 0.3 ms for the 9,989 of mbconv */
+
+/* Facts of an rebuild_item: reads by ops of the backward part, SWI_NONE where there is none. */
+typedef struct {
+    uint32_t last_forward, first, last;
+    bool gone;     /* not kept: recomputed */
+    uint32_t made; /* the reader before which it was recomputed last; SWI_NONE: not yet */
+} rebuild_item;
+
+typedef struct {
+    const swi_rc_problem *p;
+    const bool *cheap; /* by op */
+    rebuild_item *items;
+    uint32_t backward; /* the first op of the backward part */
+    swi_rc_schedule *schedule;
+    uint64_t steps; /* that may still be tried */
+} session;
+
+/* Is rebuild_item i there before op t, or can it be made there? */
+static bool there(const session *s, uint32_t i, uint32_t t, int depth)
+{
+    const rebuild_item *x = &s->items[i];
+    if (!x->gone && x->last != SWI_NONE && x->last >= t)
+        return true;
+    const uint32_t maker = s->p->items[i].maker;
+    const swi_rc_op *op = &s->p->ops[maker];
+    if (!s->cheap[maker] || t > op->until || depth == 0)
+        return false;
+    for (uint32_t k = 0; k < op->n_reads; k++)
+        if (!there(s, s->p->reads[op->reads + k], t, depth - 1))
+            return false;
+    return true;
+}
+
+/* The first op of the backward part that reads something that op t makes, if something else
+ * runs before it that could use the room; else SWI_NONE. */
+static uint32_t first_reader(const session *s, const swi_rc_op *op)
+{
+    uint32_t first = SWI_NONE, before = 0;
+    for (uint32_t k = 0; k < op->n_makes; k++) {
+        const rebuild_item *x = &s->items[s->p->makes[op->makes + k]];
+        first = x->first < first ? x->first : first;
+        before = x->last_forward > before ? x->last_forward : before;
+    }
+    return first != SWI_NONE && first > before + 1 ? first : SWI_NONE;
+}
+
+/* Recompute rebuild_item i before op t, unless it is in memory. */
+static sw_status make(session *s, uint32_t i, uint32_t t)
+{
+    const rebuild_item *x = &s->items[i];
+    const bool kept = !x->gone && x->last != SWI_NONE && x->last >= t;
+    if (kept ||
+        (x->made != SWI_NONE && (x->made == t || (x->last != SWI_NONE && x->last >= t))))
+        return SW_OK;
+    const uint32_t maker = s->p->items[i].maker;
+    const swi_rc_op *op = &s->p->ops[maker];
+    for (uint32_t k = 0; k < op->n_reads; k++)
+        SW_TRY(make(s, s->p->reads[op->reads + k], t));
+    for (uint32_t k = 0; k < op->n_makes; k++)
+        s->items[s->p->makes[op->makes + k]].made = t;
+    return swi_rc_append(s->schedule, maker);
+}
+
+/* ---- the peak ---------------------------------------------------------------------------- */
+
+/* The schedule of what is gone now. */
+static sw_status make_schedule(session *s)
+{
+    s->schedule->n_steps = 0;
+    for (uint32_t i = 0; i < s->p->n_items; i++)
+        s->items[i].made = SWI_NONE;
+    for (uint32_t t = 0; t < s->p->n_ops; t++) {
+        const swi_rc_op *op = &s->p->ops[t];
+        for (uint32_t k = 0; t >= s->backward && k < op->n_reads; k++)
+            SW_TRY(make(s, s->p->reads[op->reads + k], t));
+        SW_TRY(swi_rc_append(s->schedule, t));
+    }
+
+    s->steps -= s->schedule->n_steps < s->steps ? s->schedule->n_steps : s->steps;
+    return swi_rc_follow(s->p, s->schedule);
+}
+
+static void set_gone(session *s, uint32_t op, bool gone)
+{
+    for (uint32_t k = 0; k < s->p->ops[op].n_makes; k++)
+        s->items[s->p->makes[s->p->ops[op].makes + k]].gone = gone;
+}
+
+/* Keep what lowers the peak most of all that could be kept; *better: there was something. */
+static sw_status keep_one(session *s, bool *again, bool *at_peak, bool *better)
+{
+    size_t least = s->schedule->peak;
+    uint32_t best = SWI_NONE;
+    /* Mark the ops that have run again up to the peak with results that are read at it or
+     * after it. `again`: by rebuild_item, whether a repeat has made what is there;
+     * `at_peak`: by op. */
+    uint32_t first = 0;
+    memset(again, 0, s->p->n_items);
+    memset(at_peak, 0, s->p->n_ops);
+    for (uint32_t i = 0; i < s->schedule->n_steps; i++) {
+        const uint32_t t = s->schedule->steps[i];
+        const swi_rc_op *op = &s->p->ops[t];
+        const bool repeat = t < first, before = i <= s->schedule->peak_step;
+        for (uint32_t k = 0; k < op->n_reads && i >= s->schedule->peak_step; k++) {
+            const uint32_t x = s->p->reads[op->reads + k];
+            at_peak[s->p->items[x].maker] |= again[x];
+        }
+        for (uint32_t k = 0; k < op->n_makes; k++)
+            again[s->p->makes[op->makes + k]] = repeat && before;
+        if (repeat && i == s->schedule->peak_step)
+            at_peak[t] = true;
+        first += !repeat;
+    }
+    for (uint32_t t = 0; t < s->backward && s->steps > 0; t++) {
+        if (!at_peak[t])
+            continue;
+        set_gone(s, t, false);
+        SW_TRY(make_schedule(s));
+        set_gone(s, t, true);
+        if (s->schedule->peak < least) {
+            least = s->schedule->peak;
+            best = t;
+        }
+    }
+    *better = best != SWI_NONE;
+    if (*better)
+        set_gone(s, best, false);
+    return make_schedule(s);
+}
+
+/* *without: the peak of the program without rebuilds. */
+static sw_status find_schedule(session *s, size_t *without)
+{
+    for (uint32_t i = 0; i < s->p->n_items; i++)
+        s->items[i] = (rebuild_item){s->p->items[i].maker, SWI_NONE, SWI_NONE, false, SWI_NONE};
+    for (uint32_t t = 0; t < s->p->n_ops; t++) {
+        const swi_rc_op *op = &s->p->ops[t];
+        for (uint32_t k = 0; k < op->n_reads; k++) {
+            rebuild_item *x = &s->items[s->p->reads[op->reads + k]];
+            if (t < s->backward) {
+                x->last_forward = t;
+                continue;
+            }
+            x->first = x->first == SWI_NONE ? t : x->first;
+            x->last = t;
+        }
+    }
+    SW_TRY(make_schedule(s));
+    *without = s->schedule->peak;
+    for (uint32_t t = 0; t < s->backward; t++) {
+        const swi_rc_op *op = &s->p->ops[t];
+        const uint32_t reader = s->cheap[t] ? first_reader(s, op) : SWI_NONE;
+        bool all = reader != SWI_NONE && reader <= op->until;
+        for (uint32_t k = 0; all && k < op->n_reads; k++)
+            all = there(s, s->p->reads[op->reads + k], reader, MAX_DEPTH);
+        for (uint32_t k = 0; all && k < op->n_makes; k++)
+            s->items[s->p->makes[op->makes + k]].gone = true;
+    }
+    SW_TRY(make_schedule(s));
+    /* Keep results after all until no single one lowers the peak; all of them where it is above
+     * `plain` even so. */
+    const size_t plain = *without;
+    void *block;
+    bool better = s->schedule->repeats > 0;
+    const size_t bytes = (size_t)s->p->n_items + s->p->n_ops;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));
+    bool *again = block;
+    sw_status status = SW_OK;
+    while (status == SW_OK && better && s->steps > 0)
+        status = keep_one(s, again, again + s->p->n_items, &better);
+    sw_heap_free(block, SW_HEAP_PROGRAMS, bytes);
+    if (status != SW_OK || s->schedule->peak <= plain)
+        return status;
+    for (uint32_t j = 0; j < s->p->n_items; j++)
+        s->items[j].gone = false;
+    return make_schedule(s);
+}
+
+static sw_status schedule_of(const swi_rc_trace_problem *problem, const bool *cheap,
+                             swi_rc_schedule *out, size_t *without)
+{
+    void *items;
+    session s = {.p = &problem->p, .cheap = cheap, .schedule = out, .steps = TRIAL_STEPS};
+    while (s.backward < s.p->n_ops && problem->backward_of[s.backward] == UINT32_MAX)
+        s.backward++;
+    const size_t bytes = s.p->n_items * sizeof(rebuild_item);
+    SW_TRY(sw_heap_alloc(&items, SW_HEAP_PROGRAMS, bytes));
+    s.items = items;
+    const sw_status status = find_schedule(&s, without);
+    sw_heap_free(items, SW_HEAP_PROGRAMS, bytes);
+    return status;
+}
+
+/* ---- the pass ---------------------------------------------------------------------------- */
+
+/* The nodes in the order of the schedule take the place of those in *order. */
+static sw_status rewrite(swi_trace *t, swi_order *order, const swi_rc_schedule *schedule)
+{
+    swi_order next;
+    SW_TRY(swi_order_take(&next, schedule->n_steps));
+    const sw_status status =
+        rc_rewrite(t, order->nodes, schedule, SWI_AGAIN_REBUILT, next.nodes);
+    if (status != SW_OK) {
+        swi_order_free(&next);
+        return status;
+    }
+    next.n = schedule->n_steps;
+    swi_order_free(order);
+    *order = next;
+    return SW_OK;
+}
+
+static sw_status rebuild(swi_trace *t, swi_order *order, bool inplace, bool *cheap,
+                         size_t *without)
+{
+    swi_rc_trace_problem problem;
+    swi_rc_schedule schedule = {0};
+    for (uint32_t i = 0; i < order->n; i++)
+        cheap[i] = swi_op(t->nodes[order->nodes[i]].op)->rebuild != 0;
+    sw_status status = swi_rc_problem_of(&problem, t, order->nodes, order->n, inplace);
+    if (status == SW_OK)
+        status = schedule_of(&problem, cheap, &schedule, without);
+    if (status == SW_OK && schedule.repeats > 0)
+        status = rewrite(t, order, &schedule);
+    swi_rc_free(&schedule);
+    swi_rc_problem_free(&problem);
+    return status;
+}
+
+bool swi_may_rebuild(const swi_trace *t)
+{
+    bool cheap = false, backward = false;
+    for (uint32_t i = 0; i < t->n_nodes; i++) {
+        cheap |= swi_op(t->nodes[i].op)->rebuild != 0;
+        backward |= t->nodes[i].is_backward != 0;
+    }
+    return cheap && backward;
+}
+
+sw_status swi_rebuild(swi_trace *t, swi_order *order, bool inplace, size_t *without)
+{
+    void *cheap;
+    const size_t bytes = order->n * sizeof(bool);
+    SW_TRY(sw_heap_alloc(&cheap, SW_HEAP_PROGRAMS, bytes));
+    const sw_status status = rebuild(t, order, inplace, cheap, without);
+    sw_heap_free(cheap, SW_HEAP_PROGRAMS, bytes);
+    return status;
+}
+
+/* ---- schedule ---------------------------------------------------------------------------- */
+
+/* Following a schedule: what lives at each of its steps, and what its repeats cost. */
+
+#define NOT_YET UINT32_MAX
+
+/* One run of a maker is one instance of each of its items; `last` is the step of its last read,
+ * or of its making. */
+typedef struct {
+    uint32_t *now;  /* by schedule_item: its instance, NOT_YET before it is made */
+    uint32_t *last; /* by instance */
+    void *block;
+    size_t bytes;
+} instances;
+
+/* Is this step a repeat? Names what cannot be. */
+static sw_status classify(const swi_rc_problem *p, uint32_t step, uint32_t op, uint32_t first,
+                          bool *repeat)
+{
+    *repeat = op < first;
+    if (op > first)
+        SW_FAIL(SW_INVALID, "schedule: step %u is op %u before op %u", step, op, first);
+    if (*repeat && (first >= p->n_ops || first > p->ops[op].until))
+        SW_FAIL(SW_INVALID, "schedule: step %u repeats op %u before op %u: not after op %u",
+                step, op, first, p->ops[op].until);
+    return SW_OK;
+}
+
+/* Which steps read which instances; whether the steps can be at all. */
+static sw_status find_reads_schedule(instances *in, const swi_rc_problem *p, swi_rc_schedule *s)
+{
+    uint32_t first = 0, made = 0;
+    s->cost = 0;
+    s->repeats = 0;
+    memset(in->now, 0xff, p->n_items * sizeof *in->now);
+    for (uint32_t i = 0; i < s->n_steps; i++) {
+        const swi_rc_op *op = &p->ops[s->steps[i]];
+        bool repeat;
+        SW_TRY(classify(p, i, s->steps[i], first, &repeat));
+        for (uint32_t k = 0; k < op->n_reads; k++) {
+            const uint32_t schedule_item = p->reads[op->reads + k];
+            if (in->now[schedule_item] == NOT_YET)
+                SW_FAIL(SW_INVALID,
+                        "schedule: step %u, op %u, reads schedule_item %u before it is made", i,
+                        s->steps[i], schedule_item);
+            in->last[in->now[schedule_item]] = i;
+        }
+        for (uint32_t k = 0; k < op->n_makes; k++) {
+            in->now[p->makes[op->makes + k]] = made;
+            in->last[made++] = i;
+        }
+        if (repeat) {
+            s->cost += op->cost;
+            s->repeats++;
+        } else {
+            first++;
+        }
+    }
+    if (first != p->n_ops)
+        SW_FAIL(SW_INVALID, "schedule: op %u of %u never runs", first, p->n_ops);
+    return SW_OK;
+}
+
+/* Bytes that a result need not add, since it lies where a read lay that ends here. */
+static size_t in_place(const instances *in, const swi_rc_problem *p, const swi_rc_op *op,
+                       uint32_t step)
+{
+    for (uint32_t k = 0; k < op->n_reads && k < 32; k++) {
+        const uint32_t schedule_item = p->reads[op->reads + k];
+        if ((op->inplace >> k & 1u) != 0 && in->last[in->now[schedule_item]] == step)
+            return p->items[schedule_item].bytes;
+    }
+    return 0;
+}
+
+static void find_peak(instances *in, const swi_rc_problem *p, swi_rc_schedule *s)
+{
+    uint32_t first = 0, made = 0;
+    size_t live = 0;
+    s->peak = 0;
+    s->peak_step = 0;
+    memset(in->now, 0xff, p->n_items * sizeof *in->now);
+    for (uint32_t i = 0; i < s->n_steps; i++) {
+        const swi_rc_op *op = &p->ops[s->steps[i]];
+        const bool repeat = s->steps[i] < first;
+        SW_ASSERT(in_place(in, p, op, i) <= live);
+        size_t at = live - in_place(in, p, op, i) +
+                    (repeat ? p->between[first] + op->scratch : p->during[first]);
+        for (uint32_t k = 0; k < op->n_makes; k++)
+            at += p->items[p->makes[op->makes + k]].bytes;
+        if (at > s->peak) {
+            s->peak = at;
+            s->peak_step = i;
+        }
+        for (uint32_t k = 0; k < op->n_reads; k++) {
+            const uint32_t schedule_item = p->reads[op->reads + k];
+            if (in->last[in->now[schedule_item]] != i)
+                continue;
+            SW_ASSERT(live >= p->items[schedule_item].bytes);
+            live -= p->items[schedule_item].bytes;
+        }
+        for (uint32_t k = 0; k < op->n_makes; k++) {
+            const uint32_t schedule_item = p->makes[op->makes + k];
+            in->now[schedule_item] = made;
+            if (in->last[made++] > i)
+                live += p->items[schedule_item].bytes;
+        }
+        first += !repeat;
+    }
+    SW_ASSERT(live == 0 && first + s->repeats == s->n_steps);
+}
+
+sw_status swi_rc_follow(const swi_rc_problem *p, swi_rc_schedule *s)
+{
+    instances in;
+    size_t n = 0;
+    for (uint32_t i = 0; i < s->n_steps; i++) {
+        if (s->steps[i] >= p->n_ops)
+            SW_FAIL(SW_INVALID, "schedule: step %u is op %u of %u", i, s->steps[i], p->n_ops);
+        n += p->ops[s->steps[i]].n_makes;
+    }
+    in.bytes = (p->n_items + n) * sizeof(uint32_t);
+    SW_TRY(sw_heap_alloc(&in.block, SW_HEAP_PROGRAMS, in.bytes));
+    in.now = in.block;
+    in.last = in.now + p->n_items;
+
+    const sw_status status = find_reads_schedule(&in, p, s);
+    if (status == SW_OK)
+        find_peak(&in, p, s);
+    sw_heap_free(in.block, SW_HEAP_PROGRAMS, in.bytes);
+    return status;
+}
+
+/* ---- lists of steps ---------------------------------------------------------------------- */
+
+sw_status swi_rc_append(swi_rc_schedule *s, uint32_t op)
+{
+    void *p = s->steps;
+    SW_TRY(
+        sw_heap_reserve(&p, SW_HEAP_PROGRAMS, &s->cap_steps, s->n_steps + 1, sizeof *s->steps));
+    s->steps = p;
+    s->steps[s->n_steps++] = op;
+    return SW_OK;
+}
+
+sw_status swi_rc_copy(swi_rc_schedule *to, const swi_rc_schedule *from)
+{
+    void *steps;
+    SW_TRY(sw_heap_alloc(&steps, SW_HEAP_PROGRAMS, from->n_steps * sizeof *from->steps));
+    *to = *from;
+    to->steps = steps;
+    to->cap_steps = from->n_steps;
+    if (from->n_steps > 0)
+        memcpy(to->steps, from->steps, from->n_steps * sizeof *from->steps);
+    return SW_OK;
+}
+
+void swi_rc_free(swi_rc_schedule *s)
+{
+    sw_heap_free(s->steps, SW_HEAP_PROGRAMS, s->cap_steps * sizeof *s->steps);
+    *s = (swi_rc_schedule){0};
 }

@@ -17,13 +17,6 @@ SW_MUST_USE sw_status swi_rc_problem_of(swi_rc_trace_problem *out, const swi_tra
                                         const uint32_t *order, uint32_t n_ops, bool inplace);
 void swi_rc_problem_free(swi_rc_trace_problem *problem);
 
-/* Write the repeats of a schedule into a trace that has no lifetimes yet: each is a node marked
- * `again`, with storages and values of its own, and later nodes read those. order: room for
- * schedule->n_steps, receives the nodes in the order of the steps. */
-SW_MUST_USE sw_status swi_rc_rewrite(swi_trace *trace, const uint32_t *plain_order,
-                                     const swi_rc_schedule *schedule, uint8_t again,
-                                     uint32_t *order);
-
 /* The rebuild pass, on a trace that has no lifetimes yet; the order grows by what runs again.
  * *without: the sum that lives at the peak without it; it never makes that larger. Of no use
  * where swi_may_rebuild says so. */

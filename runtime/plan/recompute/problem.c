@@ -1,9 +1,11 @@
 /* From a trace to the problem: which storages can be recomputed, and what else lives. */
 #include "alloc/base/assert.h"
-#include "runtime/plan/recompute/pass.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/size.h"
+#include "runtime/plan/recompute/pass.h"
 #include <string.h>
+
+/* ---- problem ----------------------------------------------------------------------------- */
 
 /* While a problem is made. */
 typedef struct {
@@ -37,16 +39,6 @@ static bool in_step(const maker *m, uint32_t s)
     return m->t.storages[s].segment == SWI_SEG_STEP;
 }
 
-static void count_writers(maker *m)
-{
-    for (uint32_t i = 0; i < m->n; i++) {
-        const swi_node *node = node_at(m, i);
-        m->position[m->order[i]] = i;
-        for (uint32_t k = 0; k < node->n_out; k++)
-            m->writers[storage_of(m, node, node->n_in + k)]++;
-    }
-}
-
 /* Running it a second time gives the same bytes and changes nothing else, and all it reads from
  * the step arena can be recomputed too, or lives to the end of the run. */
 static bool repeats(const maker *m, const swi_node *node)
@@ -68,37 +60,6 @@ static bool repeats(const maker *m, const swi_node *node)
         made += m->t.storages[s].birth != SWI_NONE && m->t.storages[s].rounded > 0;
     }
     return made > 0;
-}
-
-/* The first op after each that writes what it reads of a model. */
-static void find_overwritten(maker *m)
-{
-    for (uint32_t s = 0; s < m->t.n_storages; s++)
-        m->overwritten[s] = m->n;
-    for (uint32_t i = m->n; i-- > 0;) {
-        const swi_node *node = node_at(m, i);
-        m->ops[i].until = m->n;
-        for (uint32_t k = 0; k < node->n_in; k++)
-            if (m->overwritten[storage_of(m, node, k)] < m->ops[i].until)
-                m->ops[i].until = m->overwritten[storage_of(m, node, k)];
-        for (uint32_t k = 0; node->writes_model && k < node->n_out; k++)
-            m->overwritten[storage_of(m, node, node->n_in + k)] = i;
-    }
-}
-
-static void add_reads(maker *m, const swi_node *node, swi_rc_op *op)
-{
-    const uint32_t unread = swi_unread(&m->t, node);
-    op->reads = m->n_reads;
-    for (uint32_t k = 0; k < node->n_in; k++) {
-        const uint32_t item = m->item_of[storage_of(m, node, k)];
-        bool known = item == SWI_NONE || !swi_reads(unread, k);
-        for (uint32_t r = op->reads; r < m->n_reads && !known; r++)
-            known = m->reads[r] == item;
-        if (!known)
-            m->reads[m->n_reads++] = item;
-    }
-    op->n_reads = m->n_reads - op->reads;
 }
 
 /* The items that op reads and that its first result may overwrite, if they end there. */
@@ -146,13 +107,34 @@ static uint32_t gradient_of(const maker *m, uint32_t i)
 static void find_items(maker *m)
 {
     bool backward = false;
-    find_overwritten(m);
+    /* The first op after each that writes what it reads of a model. */
+    for (uint32_t s = 0; s < m->t.n_storages; s++)
+        m->overwritten[s] = m->n;
+    for (uint32_t i = m->n; i-- > 0;) {
+        const swi_node *node = node_at(m, i);
+        m->ops[i].until = m->n;
+        for (uint32_t k = 0; k < node->n_in; k++)
+            if (m->overwritten[storage_of(m, node, k)] < m->ops[i].until)
+                m->ops[i].until = m->overwritten[storage_of(m, node, k)];
+        for (uint32_t k = 0; node->writes_model && k < node->n_out; k++)
+            m->overwritten[storage_of(m, node, node->n_in + k)] = i;
+    }
     for (uint32_t i = 0; i < m->n; i++) {
         const swi_node *node = node_at(m, i);
         swi_rc_op *op = &m->ops[i];
         backward |= node->is_backward != 0;
         op->cost = swi_node_cost(&m->t, node);
-        add_reads(m, node, op);
+        const uint32_t unread = swi_unread(&m->t, node);
+        op->reads = m->n_reads;
+        for (uint32_t k = 0; k < node->n_in; k++) {
+            const uint32_t item = m->item_of[storage_of(m, node, k)];
+            bool known = item == SWI_NONE || !swi_reads(unread, k);
+            for (uint32_t r = op->reads; r < m->n_reads && !known; r++)
+                known = m->reads[r] == item;
+            if (!known)
+                m->reads[m->n_reads++] = item;
+        }
+        op->n_reads = m->n_reads - op->reads;
         if (!backward && repeats(m, node))
             add_makes(m, node, i, op);
         if (op->n_makes == 0)
@@ -197,31 +179,6 @@ static void live_from(const maker *m, size_t *change, uint32_t from, const swi_s
         change[from] += x->rounded;
     if (x->death + 1 < m->n)
         change[x->death + 1] -= x->rounded;
-}
-
-static void sum_fixed(maker *m, bool inplace)
-{
-    for (uint32_t s = 0; s < m->t.n_storages; s++) {
-        if (!is_fixed(m, s))
-            continue;
-        const swi_storage *x = &m->t.storages[s];
-        live_from(m, m->during, x->birth, x);
-        live_from(m, m->between, x->birth + 1, x);
-    }
-    for (uint32_t i = 1; i < m->n; i++) {
-        m->during[i] += m->during[i - 1];
-        m->between[i] += m->between[i - 1];
-    }
-    for (uint32_t i = 0; inplace && i < m->n; i++) {
-        const swi_node *node = node_at(m, i);
-        if (!may_take(m, node, i))
-            continue;
-        const size_t taken = taken_place(m, node, i);
-        SW_ASSERT(taken <= m->during[i]);
-        m->during[i] -= taken;
-        if (taken == 0) /* then where an item ends, if one does */
-            add_places(m, node, &m->ops[i]);
-    }
 }
 
 /* ---- memory ------------------------------------------------------------------------------ */
@@ -272,11 +229,36 @@ sw_status swi_rc_problem_of(swi_rc_trace_problem *out, const swi_trace *trace,
     if (status == SW_OK)
         status = take(&m, out);
     if (status == SW_OK) {
-        count_writers(&m);
+        for (uint32_t i = 0; i < m.n; i++) {
+            const swi_node *node = node_at(&m, i);
+            m.position[m.order[i]] = i;
+            for (uint32_t k = 0; k < node->n_out; k++)
+                m.writers[storage_of(&m, node, node->n_in + k)]++;
+        }
         find_items(&m);
         for (uint32_t i = 0; i < n_ops && !inplace; i++)
             m.ops[i].inplace = 0;
-        sum_fixed(&m, inplace);
+        for (uint32_t s = 0; s < m.t.n_storages; s++) {
+            if (!is_fixed(&m, s))
+                continue;
+            const swi_storage *x = &m.t.storages[s];
+            live_from(&m, m.during, x->birth, x);
+            live_from(&m, m.between, x->birth + 1, x);
+        }
+        for (uint32_t j = 1; j < m.n; j++) {
+            m.during[j] += m.during[j - 1];
+            m.between[j] += m.between[j - 1];
+        }
+        for (uint32_t j = 0; inplace && j < m.n; j++) {
+            const swi_node *node = node_at(&m, j);
+            if (!may_take(&m, node, j))
+                continue;
+            const size_t taken = taken_place(&m, node, j);
+            SW_ASSERT(taken <= m.during[j]);
+            m.during[j] -= taken;
+            if (taken == 0) /* then where an item ends, if one does */
+                add_places(&m, node, &m.ops[j]);
+        }
         SW_ASSERT(m.n_items <= m.t.n_storages);
         out->p = (swi_rc_problem){m.ops,   n_ops,   m.items,  m.n_items,
                                   m.reads, m.makes, m.during, m.between};
@@ -290,4 +272,109 @@ void swi_rc_problem_free(swi_rc_trace_problem *problem)
 {
     sw_heap_free(problem->block, SW_HEAP_PROGRAMS, problem->bytes);
     *problem = (swi_rc_trace_problem){0};
+}
+
+/* ---- parts ------------------------------------------------------------------------------- */
+
+/* The numbers of parts that a budget may choose from, for ops that go through their rows in
+ * parts: what each costs, and what it leaves of a schedule's peak. */
+
+/* Every number up to 16, then steps of a sixteenth; the last is `most`. */
+static int64_t next_parts(int64_t parts, int64_t most)
+{
+    const int64_t next = parts + 1 + parts / 16;
+    return parts < most && next > most ? most : next;
+}
+
+static bool is_in_parts(const swi_trace *t, const swi_node *node)
+{
+    return swi_op_traits_of(node->op)->duty == SWI_DUTY_PARTS && node->grad < 0 &&
+           node->scratch != SWI_NONE && t->storages[node->scratch].rounded > 0;
+}
+
+static sw_status take_parts(swi_rc_parts *out, const swi_trace *t, const swi_order *order,
+                            int64_t fewest, int64_t most)
+{
+    void *block;
+    for (int64_t parts = fewest; parts <= most; parts = next_parts(parts, most))
+        out->n++;
+    for (uint32_t i = 0; i < order->n; i++)
+        out->n_ops += is_in_parts(t, &t->nodes[order->nodes[i]]);
+    out->bytes = (size_t)out->n * (sizeof *out->choices + out->n_ops * sizeof *out->scratch) +
+                 out->n_ops * sizeof *out->ops + order->n * sizeof *out->during;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, out->bytes));
+    out->choices = block;
+    out->during = (size_t *)(void *)(out->choices + out->n);
+    out->scratch = out->during + order->n;
+    out->ops = (uint32_t *)(void *)(out->scratch + (size_t)out->n * out->n_ops);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < order->n; i++)
+        if (is_in_parts(t, &t->nodes[order->nodes[i]]))
+            out->ops[n++] = i;
+    SW_ASSERT(n == out->n_ops && out->n > 0);
+    return SW_OK;
+}
+
+sw_status swi_rc_parts_of(swi_rc_parts *out, swi_trace *t, const swi_order *order,
+                          const sw_exec *exec, int64_t fewest, int64_t most)
+{
+    *out = (swi_rc_parts){0};
+    SW_TRY(take_parts(out, t, order, fewest, most));
+    uint32_t c = 0;
+    for (int64_t parts = fewest; parts <= most; parts = next_parts(parts, most), c++) {
+        out->choices[c].parts = parts;
+        SW_TRY(swi_chunk(t, exec, parts, &out->choices[c].rows));
+        /* Look at what the ops take_parts with choice c, which `t` has now. */
+        for (uint32_t k = 0; k < out->n_ops; k++) {
+            const swi_node *node = &t->nodes[order->nodes[out->ops[k]]];
+            out->scratch[c * out->n_ops + k] = t->storages[node->scratch].rounded;
+            out->choices[c].cost += swi_node_cost(t, node);
+        }
+    }
+    SW_ASSERT(c == out->n);
+    for (c = out->n; c-- > 0;)
+        out->choices[c].cost -= out->choices[0].cost;
+    return SW_OK;
+}
+
+void swi_rc_parts_free(swi_rc_parts *parts)
+{
+    sw_heap_free(parts->choices, SW_HEAP_PROGRAMS, parts->bytes);
+    *parts = (swi_rc_parts){0};
+}
+
+/* The peak of a schedule with choice c, where `p` has the bytes of the last. */
+static sw_status peak_with(const swi_rc_parts *parts, const swi_rc_problem *p,
+                           const swi_rc_schedule *s, uint32_t c, size_t *peak)
+{
+    const size_t *now = parts->scratch + c * parts->n_ops;
+    const size_t *last = parts->scratch + (parts->n - 1) * parts->n_ops;
+    swi_rc_problem with = *p;
+    swi_rc_schedule followed = *s;
+    memcpy(parts->during, p->during, p->n_ops * sizeof *parts->during);
+    for (uint32_t k = 0; k < parts->n_ops; k++) {
+        SW_ASSERT(parts->during[parts->ops[k]] >= last[k]); /* which is in it */
+        parts->during[parts->ops[k]] += now[k] - last[k];
+    }
+    with.during = parts->during;
+    SW_TRY(swi_rc_follow(&with, &followed));
+    *peak = followed.peak;
+    return SW_OK;
+}
+
+sw_status swi_rc_parts_fitting(const swi_rc_parts *parts, const swi_rc_problem *p,
+                               const swi_rc_schedule *s, size_t limit, uint32_t *out)
+{
+    uint32_t low = 0, high = parts->n - 1; /* the last has the schedule's own peak */
+    while (low < high) {
+        const uint32_t middle = (low + high) / 2;
+        size_t peak;
+        SW_TRY(peak_with(parts, p, s, middle, &peak));
+        if (peak <= limit)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    *out = low;
+    return SW_OK;
 }

@@ -67,26 +67,6 @@ static size_t live_with(const session *s, uint32_t t, uint32_t a, uint32_t b)
     return sum - saved;
 }
 
-static void find_alone(session *s)
-{
-    const swi_rc_problem *p = s->p;
-    for (uint32_t t = 0; t < p->n_ops; t++) {
-        const swi_rc_op *op = &p->ops[t];
-        size_t sum = op->scratch, saved = 0;
-        for (uint32_t k = 0; k < op->n_makes; k++)
-            if (!is_small(s, p->makes[op->makes + k]))
-                sum += p->items[p->makes[op->makes + k]].bytes;
-        for (uint32_t k = 0; k < op->n_reads; k++) {
-            const uint32_t item = p->reads[op->reads + k];
-            const size_t bytes = is_small(s, item) ? 0 : p->items[item].bytes;
-            sum += bytes;
-            if (k < 32 && (op->inplace >> k & 1u) != 0 && bytes > saved)
-                saved = bytes;
-        }
-        s->alone[t] = sum - saved;
-    }
-}
-
 /* Of use is what later ops read, and what that can be made from. */
 static void find_alive(session *s)
 {
@@ -405,35 +385,6 @@ static sw_status write(session *s, uint32_t last, swi_rc_schedule *out)
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
-static sw_status take_checks(session *s)
-{
-    const swi_rc_problem *p = s->p;
-    size_t reads = p->n_ops + 2;
-    for (uint32_t t = 0; t < p->n_ops; t++)
-        reads += p->ops[t].n_reads;
-    size_t sum = 0;
-    const size_t alone = sw_size_part(&sum, p->n_ops * sizeof *s->alone);
-    const size_t checks = sw_size_part(&sum, p->n_ops * sizeof *s->checks);
-    const size_t stays = sw_size_part(&sum, p->n_ops * sizeof *s->stays);
-    const size_t base = sw_size_part(&sum, p->n_ops * sizeof *s->base);
-    const size_t more = sw_size_part(&sum, p->n_ops * sizeof *s->more);
-    const size_t stack = sw_size_part(&sum, reads * sizeof *s->stack);
-    const size_t alive = sw_size_part(&sum, p->n_items * sizeof *s->alive);
-    const size_t there = sw_size_part(&sum, (p->n_items + 1) * sizeof *s->there);
-    SW_TRY(sw_heap_alloc(&s->block, SW_HEAP_PROGRAMS, sum));
-    unsigned char *b = s->block;
-    s->bytes = sum;
-    s->alone = (size_t *)(void *)(b + alone);
-    s->checks = (uint32_t *)(void *)(b + checks);
-    s->stays = (uint32_t *)(void *)(b + stays);
-    s->base = (uint32_t *)(void *)(b + base);
-    s->more = (uint32_t *)(void *)(b + more);
-    s->stack = (uint32_t *)(void *)(b + stack);
-    s->alive = (uint32_t *)(void *)(b + alive);
-    s->there = (bool *)(b + there);
-    return SW_OK;
-}
-
 static sw_status walk(session *s, uint64_t *least, swi_rc_schedule *out)
 {
     const size_t states = (size_t)s->n_checks * (s->p->n_items + 1);
@@ -458,8 +409,48 @@ sw_status swi_rc_single(const swi_rc_problem *problem, size_t capacity, uint64_t
     *least = 0;
     if (problem->n_items > SWI_RC_SINGLE_ITEMS)
         return SW_OK;
-    SW_TRY(take_checks(&s));
-    find_alone(&s);
+    {
+        const swi_rc_problem *p = s.p;
+        size_t reads = p->n_ops + 2;
+        for (uint32_t t = 0; t < p->n_ops; t++)
+            reads += p->ops[t].n_reads;
+        size_t sum = 0;
+        const size_t alone = sw_size_part(&sum, p->n_ops * sizeof *s.alone);
+        const size_t checks = sw_size_part(&sum, p->n_ops * sizeof *s.checks);
+        const size_t stays = sw_size_part(&sum, p->n_ops * sizeof *s.stays);
+        const size_t base = sw_size_part(&sum, p->n_ops * sizeof *s.base);
+        const size_t more = sw_size_part(&sum, p->n_ops * sizeof *s.more);
+        const size_t stack = sw_size_part(&sum, reads * sizeof *s.stack);
+        const size_t alive = sw_size_part(&sum, p->n_items * sizeof *s.alive);
+        const size_t there = sw_size_part(&sum, (p->n_items + 1) * sizeof *s.there);
+        SW_TRY(sw_heap_alloc(&s.block, SW_HEAP_PROGRAMS, sum));
+        unsigned char *b = s.block;
+        s.bytes = sum;
+        s.alone = (size_t *)(void *)(b + alone);
+        s.checks = (uint32_t *)(void *)(b + checks);
+        s.stays = (uint32_t *)(void *)(b + stays);
+        s.base = (uint32_t *)(void *)(b + base);
+        s.more = (uint32_t *)(void *)(b + more);
+        s.stack = (uint32_t *)(void *)(b + stack);
+        s.alive = (uint32_t *)(void *)(b + alive);
+        s.there = (bool *)(b + there);
+    }
+    const swi_rc_problem *p = s.p;
+    for (uint32_t t = 0; t < p->n_ops; t++) {
+        const swi_rc_op *op = &p->ops[t];
+        size_t sum = op->scratch, saved = 0;
+        for (uint32_t k = 0; k < op->n_makes; k++)
+            if (!is_small(&s, p->makes[op->makes + k]))
+                sum += p->items[p->makes[op->makes + k]].bytes;
+        for (uint32_t k = 0; k < op->n_reads; k++) {
+            const uint32_t item = p->reads[op->reads + k];
+            const size_t bytes = is_small(&s, item) ? 0 : p->items[item].bytes;
+            sum += bytes;
+            if (k < 32 && (op->inplace >> k & 1u) != 0 && bytes > saved)
+                saved = bytes;
+        }
+        s.alone[t] = sum - saved;
+    }
     find_alive(&s);
     find_checks(&s);
     const sw_status status = s.n_checks > 0 ? walk(&s, least, out) : SW_OK;

@@ -2,7 +2,7 @@
  * names is checked, before anything changes. Where something of it is damaged it is passed
  * over, and DIR/generation.json.1 is asked. */
 #include "alloc/base/mem.h"
-#include "alloc/base/note.h"
+#include "alloc/base/error.h"
 #include "runtime/population/evolve/evolution_files.h"
 #include <stdio.h>
 #include <string.h>

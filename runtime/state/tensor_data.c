@@ -3,6 +3,7 @@
  * through a small one. Only then does anything change: first what is on a device, which can
  * still fail, then memory, which cannot. */
 #include "alloc/base/mem.h"
+#include "alloc/base/size.h"
 #include "profiler/record/utf8.h"
 #include "runtime/base/checksum.h"
 #include "runtime/device/device.h"
@@ -10,6 +11,247 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+/* ---- tensor file write ------------------------------------------------------------------- */
+
+/* Writing tensors: the data are read once for the checksums, which stand in the header, and
+ * once more after it. */
+
+typedef struct {
+    const swi_tensor_list *list;
+    const swi_tensors_note *notes;
+    uint32_t n_notes;
+    uint64_t *sums; /* in the order of the file; NULL: without checksums */
+} writing;
+
+/* "F32" ... "U8". */
+static const char *tensors_dtype(sw_dtype dtype)
+{
+    static const char *const names[] = {"F32", "F64", "BF16", "I32", "U8", "U16"};
+    return names[dtype];
+}
+
+/* The tensor that follows `i` in the file; n of the list is before the first, and the
+ * answer after the last. The widest types come first, so that each tensor is aligned to its
+ * type; else they come in the list's order. */
+static uint32_t next_of(const swi_tensor_list *list, uint32_t i)
+{
+    size_t width = i == list->n ? 8 : sw_dtype_bytes(list->at[i].dtype);
+    for (uint32_t k = i == list->n ? 0 : i + 1; width > 0; width /= 2, k = 0)
+        for (; k < list->n; k++)
+            if (sw_dtype_bytes(list->at[k].dtype) == width)
+                return k;
+    return list->n;
+}
+
+static uint64_t bytes_of(const swi_tensor *tensor)
+{
+    return (uint64_t)tensor->part_bytes * tensor->n_parts;
+}
+
+/* ---- what can be written ----------------------------------------------------------------- */
+
+static sw_status check(const writing *w)
+{
+    const swi_tensor_list *list = w->list;
+    if (list->n > SWI_ST_TENSORS_MAX)
+        SW_FAIL(SW_INVALID, "a file has at most %d tensors (got %u)", SWI_ST_TENSORS_MAX,
+                list->n);
+    uint64_t all = 0;
+    for (uint32_t i = 0; i < list->n; i++) {
+        size_t bytes;
+        if (!sw_size_mul(list->at[i].part_bytes, list->at[i].n_parts, &bytes) ||
+            __builtin_add_overflow(all, bytes, &all) || all > INT64_MAX)
+            SW_FAIL(SW_INVALID, "'%s': %u times %zu bytes are too many for a file",
+                    list->at[i].name, list->at[i].n_parts, list->at[i].part_bytes);
+        if (swi_tensor_stacked(&list->at[i]) && list->at[i].shape.rank == SW_MAX_RANK)
+            SW_FAIL(SW_INVALID, "'%s' has %d dims, and no place for one more", list->at[i].name,
+                    list->at[i].shape.rank);
+    }
+    for (uint32_t m = 0; m < w->n_notes; m++) {
+        const swi_tensors_note *note = &w->notes[m];
+        if (!sw_utf8_whole(note->key) || !sw_utf8_whole(note->text) ||
+            strcmp(note->key, "format") == 0 || strcmp(note->key, SWI_KEY_CHECKSUMS) == 0 ||
+            strcmp(note->key, SWI_KEY_HEADER) == 0)
+            SW_FAIL(SW_INVALID, "a safetensors file cannot hold the note '%s'", note->key);
+        for (uint32_t k = 0; k < m; k++)
+            if (strcmp(note->key, w->notes[k].key) == 0)
+                SW_FAIL(SW_INVALID, "the note '%s' is there twice", note->key);
+    }
+
+    /* Names of our own promise checksums. */
+    bool own = false;
+    for (uint32_t j = 0; j < w->n_notes; j++)
+        own |= swi_is_own(w->notes[j].key);
+    for (uint32_t j = 0; j < w->list->n; j++)
+        own |= swi_is_own(w->list->at[j].name);
+    if (own && !swi_checksum_there())
+        SW_FAIL(SW_UNSUPPORTED, "a checkpoint needs checksums: built without libxxhash");
+    return SW_OK;
+}
+
+/* ---- the header -------------------------------------------------------------------------- */
+
+static void put_tensor(swi_st_text *text, const swi_tensor *tensor, uint64_t *at)
+{
+    int64_t dim[SW_MAX_RANK];
+    int rank = 0;
+    if (swi_tensor_stacked(tensor))
+        dim[rank++] = tensor->n_parts;
+    for (int i = 0; i < tensor->shape.rank; i++)
+        dim[rank++] = tensor->shape.dim[i];
+    swi_st_add(text, tensor->name, tensors_dtype(tensor->dtype), dim, rank, *at,
+               *at + bytes_of(tensor));
+    *at += bytes_of(tensor);
+}
+
+/* Returns where the digits of the header's own checksum lie. The keys of checksums come first:
+ * no sector that is lost takes both of them and leaves the file's beginning as it was. */
+static size_t put_header(const writing *w, swi_st_text *text)
+{
+    static const uint64_t zero = 0;
+    size_t own = 0;
+    uint64_t at = 0;
+    swi_st_begin(text);
+    if (w->sums != NULL) {
+        own = swi_st_note_hex(text, SWI_KEY_HEADER, &zero, 1);
+        (void)swi_st_note_hex(text, SWI_KEY_CHECKSUMS, w->sums, w->list->n);
+    }
+    for (uint32_t i = 0; i < w->n_notes; i++)
+        swi_st_note(text, w->notes[i].key, w->notes[i].text);
+    swi_st_end_notes(text);
+    for (uint32_t i = next_of(w->list, w->list->n); i < w->list->n; i = next_of(w->list, i))
+        put_tensor(text, &w->list->at[i], &at);
+    swi_st_end(text);
+    return own;
+}
+
+static sw_status count_header(const writing *w, size_t *bytes)
+{
+    swi_st_text text = {NULL, 0};
+    (void)put_header(w, &text);
+    if (text.bytes > SWI_ST_HEADER_MAX)
+        SW_FAIL(SW_INVALID, "the header of %u tensors must have at most %zu bytes (it has %zu)",
+                w->list->n, SWI_ST_HEADER_MAX, text.bytes);
+    *bytes = text.bytes;
+    return SW_OK;
+}
+
+/* ---- data -------------------------------------------------------------------------------- */
+
+/* Give away the bytes of a tensor, wherever they lie, in order and in pieces of whole elements.
+ */
+static sw_status tensor_pour(const swi_tensor *tensor, swi_take_piece *take, void *context)
+{
+    if (tensor->at != NULL) {
+        /* Parts in host memory. Small ones are gathered, so that a file has few writes. */
+        unsigned char block[16384];
+        const size_t bytes = tensor->part_bytes;
+        size_t used = 0;
+        if (tensor->places == NULL && (tensor->stride == bytes || tensor->n_parts == 1))
+            return take(context, tensor->at, 0, bytes * tensor->n_parts);
+        for (uint32_t k = 0; k < tensor->n_parts; k++) {
+            if (bytes > sizeof block / 2) {
+                SW_TRY(take(context, swi_tensor_part(tensor, k), 0, bytes));
+                continue;
+            }
+            memcpy(block + used, swi_tensor_part(tensor, k), bytes);
+            used += bytes;
+            if (bytes > sizeof block - used || k + 1 == tensor->n_parts) {
+                SW_TRY(take(context, block, 0, used));
+                used = 0;
+            }
+        }
+        return SW_OK;
+    }
+    for (uint32_t k = 0; k < tensor->n_parts; k++)
+        SW_TRY(swi_model_pour(tensor->models[k], tensor->offset, tensor->part_bytes, take,
+                              context));
+    return SW_OK;
+}
+
+static sw_status add_piece(void *sum, const void *bytes, size_t at, size_t n)
+{
+    (void)at; /* they come in order, here and below */
+    swi_checksum_add(sum, bytes, n);
+    return SW_OK;
+}
+
+static sw_status write_piece(void *file, const void *bytes, size_t at, size_t n)
+{
+    (void)at;
+    return n > 0 ? sw_file_write(file, bytes, n) : SW_OK;
+}
+
+static sw_status write_all(const writing *w, sw_file *file)
+{
+    if (w->sums != NULL) {
+        uint64_t *to = w->sums;
+        for (uint32_t i = next_of(w->list, w->list->n); i < w->list->n;
+             i = next_of(w->list, i)) {
+            swi_checksum sum;
+            swi_checksum_begin(&sum);
+            SW_TRY(tensor_pour(&w->list->at[i], add_piece, &sum));
+            *to++ = swi_checksum_end(&sum);
+        }
+    }
+    size_t bytes;
+    void *block;
+    SW_TRY(count_header(w, &bytes));
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, bytes));
+    swi_st_text text = {block, 0};
+    const size_t own = put_header(w, &text);
+    if (w->sums != NULL)
+        swi_st_hex(text.to + own, swi_checksum_of(block, bytes));
+    const uint64_t length = bytes;
+    sw_status status = sw_file_write(file, &length, sizeof length);
+    if (status == SW_OK)
+        status = sw_file_write(file, block, bytes);
+    sw_heap_free(block, SW_HEAP_FILES, bytes);
+    SW_TRY(status);
+    for (uint32_t i = next_of(w->list, w->list->n); i < w->list->n; i = next_of(w->list, i))
+        SW_TRY(tensor_pour(&w->list->at[i], write_piece, file));
+    return SW_OK;
+}
+
+sw_status swi_tensors_write(sw_file *file, const swi_tensor_list *list,
+                            const swi_tensors_note *notes, uint32_t n_notes)
+{
+    writing w = {list, notes, n_notes, NULL};
+    const size_t bytes = list->n * sizeof *w.sums;
+    void *block = NULL;
+    SW_TRY(check(&w));
+    if (swi_checksum_there()) {
+        SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, bytes));
+        w.sums = block;
+    }
+    const sw_status status = write_all(&w, file);
+    sw_heap_free(block, SW_HEAP_FILES, bytes);
+    return status;
+}
+
+sw_status swi_tensors_bytes(const swi_tensor_list *list, const swi_tensors_note *notes,
+                            uint32_t n_notes, uint64_t *out)
+{
+    writing w = {list, notes, n_notes, NULL};
+    const size_t bytes = list->n * sizeof *w.sums;
+    size_t header = 0;
+    void *block = NULL;
+    SW_TRY(check(&w));
+    if (swi_checksum_there()) { /* digits of zeros are as many as any */
+        SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, bytes));
+        w.sums = block;
+    }
+    const sw_status status = count_header(&w, &header);
+    sw_heap_free(block, SW_HEAP_FILES, bytes);
+    SW_TRY(status);
+    *out = sizeof(uint64_t) + header;
+    for (uint32_t i = 0; i < list->n; i++)
+        *out += bytes_of(&list->at[i]);
+    return SW_OK;
+}
+
+/* ---- tensor file load -------------------------------------------------------------------- */
 
 #define TEXT 160
 
@@ -23,8 +265,10 @@ static sw_status seek_to(swi_tensors *file, const swi_tensors_entry *entry)
     return sw_file_seek(file->file, file->data_begin + entry->begin);
 }
 
-sw_status swi_tensors_check(const swi_tensors *file, const swi_tensors_entry *entry,
-                            uint64_t got)
+/* Compare the checksum of a tensor's bytes with the one that they must have. SW_FORMAT names
+ * tensor and range. */
+static sw_status tensors_check(const swi_tensors *file, const swi_tensors_entry *entry,
+                               uint64_t got)
 {
     char name[TEXT];
     if (got == entry->checksum)
@@ -54,7 +298,7 @@ static sw_status pass_over(swi_tensors *file, const swi_tensors_entry *entry, vo
             swi_checksum_add(&sum, block, n);
         left -= n;
     }
-    return sums ? swi_tensors_check(file, entry, swi_checksum_end(&sum)) : SW_OK;
+    return sums ? tensors_check(file, entry, swi_checksum_end(&sum)) : SW_OK;
 }
 
 /* A block for the largest tensor, or SWI_VERIFY_BYTES. */
@@ -111,7 +355,7 @@ sw_status swi_tensors_read(swi_tensors *file, const swi_tensors_entry *entry, vo
                 swi_tensors_path(file), entry->name, entry->end - entry->begin, bytes);
     SW_TRY(seek_to(file, entry));
     SW_TRY(swi_tensors_get(file, to, bytes));
-    return has_sums(file) ? swi_tensors_check(file, entry, swi_checksum_of(to, bytes)) : SW_OK;
+    return has_sums(file) ? tensors_check(file, entry, swi_checksum_of(to, bytes)) : SW_OK;
 }
 
 /* ---- loading: what the file must have ---------------------------------------------------- */
@@ -151,7 +395,7 @@ static sw_status check_type(const loading *l, const swi_tensor *tensor,
 {
     int64_t dim[SW_MAX_RANK + 1] = {0};
     const int rank = shape_of(tensor, dim);
-    const char *dtype = swi_tensors_dtype(tensor->dtype);
+    const char *dtype = tensors_dtype(tensor->dtype);
     if (strcmp(entry->dtype, dtype) == 0 && entry->rank == rank && rank <= SW_MAX_RANK &&
         memcmp(dim, entry->dim, (size_t)rank * sizeof *dim) == 0)
         return SW_OK;
@@ -160,16 +404,6 @@ static sw_status check_type(const loading *l, const swi_tensor *tensor,
     describe(needed, sizeof needed, dtype, rank, dim);
     SW_FAIL(SW_FORMAT, "%s: '%s' is %s; %s needs %s", swi_tensors_path(l->file), tensor->name,
             there, l->who, needed);
-}
-
-static sw_status is_missing(const loading *l, const swi_tensor *tensor)
-{
-    int64_t dim[SW_MAX_RANK + 1] = {0};
-    char needed[TEXT];
-    const int rank = shape_of(tensor, dim);
-    describe(needed, sizeof needed, swi_tensors_dtype(tensor->dtype), rank, dim);
-    SW_FAIL(SW_FORMAT, "%s: '%s' is missing; %s needs %s", swi_tensors_path(l->file),
-            tensor->name, l->who, needed);
 }
 
 static bool in_host_memory(const swi_tensor *tensor)
@@ -182,8 +416,14 @@ static sw_status match(loading *l)
     for (uint32_t i = 0; i < l->list->n; i++) {
         const swi_tensor *tensor = &l->list->at[i];
         const swi_tensors_entry *entry = swi_tensors_find(l->file, tensor->name);
-        if (entry == NULL)
-            return is_missing(l, tensor);
+        if (entry == NULL) {
+            int64_t dim[SW_MAX_RANK + 1] = {0};
+            char needed[TEXT];
+            const int rank = shape_of(tensor, dim);
+            describe(needed, sizeof needed, tensors_dtype(tensor->dtype), rank, dim);
+            SW_FAIL(SW_FORMAT, "%s: '%s' is missing; %s needs %s", swi_tensors_path(l->file),
+                    tensor->name, l->who, needed);
+        }
         SW_TRY(check_type(l, tensor, entry));
         l->target[entry - l->file->entries] = i + 1;
         if (in_host_memory(tensor))
@@ -228,7 +468,7 @@ static sw_status read_all(const loading *l, unsigned char *kept, void *block, si
         const size_t bytes = (size_t)(entry->end - entry->begin);
         SW_TRY(swi_tensors_get(file, kept, bytes));
         if (has_sums(file))
-            SW_TRY(swi_tensors_check(file, entry, swi_checksum_of(kept, bytes)));
+            SW_TRY(tensors_check(file, entry, swi_checksum_of(kept, bytes)));
         kept += bytes;
     }
     return SW_OK;
@@ -263,7 +503,7 @@ static sw_status stream_one(swi_tensors *file, const swi_tensors_entry *entry,
         status = swi_model_fill(tensor->models[k], tensor->offset, tensor->part_bytes,
                                 make_piece, &s);
     if (status == SW_OK && has_sums(file))
-        status = swi_tensors_check(file, entry, swi_checksum_end(&s.sum));
+        status = tensors_check(file, entry, swi_checksum_end(&s.sum));
     else if (status != SW_OK && k > 0)
         k--; /* swi_model_fill has marked that one where it had to */
     for (uint32_t i = 0; status != SW_OK && i < k; i++)
