@@ -61,8 +61,7 @@ SW_API int sw_space_has(const sw_space *space, int i, double value);
 typedef enum { SW_TRUNCATION, SW_TOURNAMENT, SW_T_TEST } sw_exploit;
 /* How new values are found after an exploit. Perturb: resampled with resample_probability,
  * else multiplied by one of the factors, and kept within the declared bounds; choices take a
- * neighbour in the list. PB2: a time-varying Gaussian process over what was reported, upper
- * confidence bound (Parker-Holder et al. 2020); numbers only, choices are perturbed. */
+ * neighbour in the list. SW_PB2 is no longer there: SW_UNSUPPORTED. */
 typedef enum { SW_PERTURB, SW_PB2 } sw_explore;
 
 /* Called after each explore, with the values in the order of the space, to be changed, and
@@ -149,8 +148,7 @@ typedef struct {
     double score, donor_score; /* t-test: the donor's is the mean of its last ones */
 } sw_pbt_event;
 /* The next thing to do, in order; each must have been done when the next one is asked for. A
- * failure (the explore function, the logs) has changed nothing, and can be asked for again. PB2
- * takes some 0.1 s for an exploit once it has 1000 points. */
+ * failure (the explore function, the logs) has changed nothing, and can be asked for again. */
 SW_MUST_USE SW_API sw_status sw_pbt_next_event(sw_pbt *pbt, sw_pbt_event *out);
 
 typedef struct {

@@ -63,7 +63,10 @@ static sw_status check_opts(sw_pbt_opts *o)
     SW_TRY(share(&o->resample_probability, 0.25, 1, "resample_probability"));
     SW_TRY(check_shares(o));
     SW_TRY(check_factors(o));
-    if ((unsigned)o->exploit > SW_T_TEST || (unsigned)o->explore > SW_PB2)
+    if (o->explore == SW_PB2)
+        SW_FAIL(SW_UNSUPPORTED,
+                "sw_pbt_create: SW_PB2 is gone: SW_PERTURB or `custom` explores values");
+    if ((unsigned)o->exploit > SW_T_TEST || o->explore != SW_PERTURB)
         SW_FAIL(SW_INVALID, "sw_pbt_create: exploit %d or explore %d is none", (int)o->exploit,
                 (int)o->explore);
     if (!(o->stop_time >= 0))
@@ -97,11 +100,6 @@ size_t swi_pbt_lay_out(sw_pbt *p, char *base)
     TAKE(rank, n * sizeof *p->rank);
     TAKE(queue, synch ? n * sizeof *p->queue : 0);
     TAKE(fresh, p->h * sizeof *p->fresh);
-    TAKE(trial, p->h * sizeof *p->trial);
-    if (p->opts.explore == SW_PB2) {
-        TAKE(points, SWI_POINTS * (3 + (size_t)p->h) * sizeof *p->points);
-        TAKE(recent, SWI_RECENT * sizeof *p->recent);
-    }
 #undef TAKE
     return at;
 }
@@ -110,7 +108,7 @@ static sw_status first_values(sw_pbt *p)
 {
     for (uint32_t i = 0; i < p->n; i++) {
         swi_pbt_one *m = &p->one[i];
-        m->seen = m->score = m->base_seen = (double)NAN;
+        m->seen = m->score = (double)NAN;
         for (uint32_t k = 0; k < p->h; k++)
             SW_TRY(sw_space_draw(p->space, (int)k, p->opts.seed, i, &swi_pbt_values(p, i)[k]));
     }
@@ -132,13 +130,12 @@ static sw_status make(sw_pbt *p, const sw_pbt_opts *o)
     p->s.target = p->s.donor = -1;
     if (!o->synch)
         swi_pbt_heap_fill(p);
-    return o->explore == SW_PB2 ? swi_pb2_create(p) : SW_OK;
+    return SW_OK;
 }
 
 static void end(sw_pbt *p)
 {
     swi_pbt_log_end(p);
-    swi_pb2_destroy(p);
     sw_heap_free(p->block, SW_HEAP_RECORDS, p->block_bytes);
     swi_space_free(p->space);
     sw_handle_give(p, SW_HANDLE_PBT, sizeof *p);

@@ -158,12 +158,8 @@ static void change(sw_pbt *p, uint32_t target, uint32_t donor, double donor_time
     memcpy(swi_pbt_values(p, target), p->fresh, p->h * sizeof *p->fresh);
     m->time = donor_time;
     m->last = p->one[donor].last;
-    m->base_time = donor_time;
-    m->base_seen = p->one[donor].score;
     m->n_scores = 0;
-    m->fresh = 1;
     m->exploits++;
-    swi_pb2_explored(p, target);
     if (!p->opts.synch)
         swi_pbt_heap_move(p, target);
 }

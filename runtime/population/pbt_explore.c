@@ -67,12 +67,7 @@ static sw_status call_custom(sw_pbt *p, uint32_t member, const double *from)
 sw_status swi_pbt_explore(sw_pbt *p, uint32_t member, uint32_t donor)
 {
     const double *from = swi_pbt_values(p, donor);
-    for (uint32_t k = 0; k < p->h; k++) {
-        const sw_hyper *h = &p->space->hypers[k].is;
-        const bool kept = p->pb2 != NULL && h->kind != SW_CHOICE;
-        p->fresh[k] = kept ? from[k] : perturb(p, h, from[k], member, k);
-    }
-    if (p->pb2 != NULL)
-        swi_pb2_explore(p, member, donor);
+    for (uint32_t k = 0; k < p->h; k++)
+        p->fresh[k] = perturb(p, &p->space->hypers[k].is, from[k], member, k);
     return p->opts.custom != NULL ? call_custom(p, member, from) : SW_OK;
 }

@@ -51,9 +51,7 @@ sw_status swi_values_read(sw_json_in *in, const sw_space *space, double *values)
 
 /* ---- population based training ----------------------------------------------------------- */
 
-#define SWI_SCORES 10   /* that the t-test looks at */
-#define SWI_POINTS 1000 /* that PB2 remembers */
-#define SWI_RECENT 64   /* explores of PB2 without an outcome so far */
+#define SWI_SCORES 10 /* that the t-test looks at */
 
 /* A member. Scores in here are such that higher is better. */
 typedef struct {
@@ -62,19 +60,17 @@ typedef struct {
     double last;       /* time of its last turn */
     double score;      /* by which it is ranked, of its last turn; NaN: none. With the t-test
                           the mean of its last scores */
-    double due_time, due_score;  /* the report that waits */
-    double kept_time;            /* of the state that was copied aside */
-    double first_time;           /* when the logs began */
-    double base_time, base_seen; /* where its present values began to count, for PB2 */
-    uint64_t draws;              /* of donors: the counter of its random numbers */
+    double due_time, due_score; /* the report that waits */
+    double kept_time;           /* of the state that was copied aside */
+    double first_time;          /* when the logs began */
+    uint64_t draws;             /* of donors: the counter of its random numbers */
     uint64_t exploits;
     uint64_t n_scores;
     uint8_t due;   /* a report waits */
     uint8_t ready; /* synch: it has come to its turn */
     uint8_t kept, ended;
     uint8_t leaving; /* asynchronous: it is out as soon as its time has come */
-    uint8_t fresh;   /* its values come from an explore and it had no turn since */
-    uint8_t pad[2];
+    uint8_t pad[3];
 } swi_pbt_one;
 
 /* All that changes and is saved as it is. */
@@ -87,7 +83,7 @@ typedef struct {
     uint64_t turn_last;    /* after the last one that may be replaced */
     uint64_t turn_top;     /* donors among them */
     int64_t target, donor; /* an exploit that was decided and is not done; -1: none */
-    uint64_t n_events, n_points, points_at, n_recent;
+    uint64_t n_events;
     uint64_t log_bytes; /* of pbt_global.txt */
     uint32_t began;     /* there was a report */
     uint32_t deciding;  /* an event was given out and SW_PBT_NONE not yet */
@@ -99,8 +95,6 @@ typedef struct {
     uint32_t what, member;
     double time;
 } swi_pbt_waiting;
-
-typedef struct swi_pb2 swi_pb2;
 
 struct sw_pbt {
     sw_handle handle;
@@ -121,13 +115,9 @@ struct sw_pbt {
                           as they were when the turn began */
     uint32_t *queue;   /* synch: members with a report that waits, in the order they came */
     double *fresh;     /* (h): values that are being found */
-    double *trial;     /* (h): a candidate for them */
-    double *points;    /* PB2: (SWI_POINTS, 3 + h): a ring of what was seen */
-    uint32_t *recent;  /* PB2: members that were explored last */
     void *block;
     size_t block_bytes;
-    swi_pb2 *pb2; /* NULL: perturb */
-    char *log;    /* folder; NULL: none */
+    char *log; /* folder; NULL: none */
     sw_file *log_file;
 };
 
@@ -196,15 +186,6 @@ sw_status swi_pbt_log_restore(sw_pbt *pbt);
 #define SWI_LOG_SUM 2166136261u
 uint32_t swi_log_sum(uint32_t sum, const char *bytes, size_t n);
 sw_status swi_policy_write(const sw_pbt *pbt, uint32_t member, const void *bytes, size_t n);
-
-/* PB2, where it is asked for: a member's turn, its new values, that they are its values now,
- * and that the state was replaced. */
-sw_status swi_pb2_create(sw_pbt *pbt);
-void swi_pb2_destroy(sw_pbt *pbt);
-void swi_pb2_saw(sw_pbt *pbt, uint32_t member);
-void swi_pb2_explore(sw_pbt *pbt, uint32_t member, uint32_t donor);
-void swi_pb2_explored(sw_pbt *pbt, uint32_t member);
-void swi_pb2_changed(sw_pbt *pbt);
 
 /* The random numbers of a member's decision depend on the seed, on its index, on how many
  * decisions it had before, and on what they are for; and on nothing else. */

@@ -32,7 +32,7 @@ typedef struct {
     uint8_t opts[sizeof(sw_pbt_opts)]; /* the options above; other bytes are zero */
     uint64_t custom, n_hypers;
 } head;
-static const char magic[8] = "swpbt 1";
+static const char magic[8] = "swpbt 2";
 
 /* A hyper-parameter, with all that it may be as one number: enough to see a difference. */
 typedef struct {
@@ -169,9 +169,9 @@ static sw_status check_members(const sw_pbt *p)
     uint64_t go_on = 0, ready = 0;
     for (uint32_t i = 0; i < p->n; i++) {
         const swi_pbt_one *m = &p->one[i];
-        if ((m->due | m->ready | m->kept | m->ended | m->leaving | m->fresh) > 1 ||
-            !isfinite(m->time) || !isfinite(m->clock) || !isfinite(m->last) ||
-            !isfinite(m->due_time) || !isfinite(m->kept_time) || !isfinite(m->first_time))
+        if ((m->due | m->ready | m->kept | m->ended | m->leaving) > 1 || !isfinite(m->time) ||
+            !isfinite(m->clock) || !isfinite(m->last) || !isfinite(m->due_time) ||
+            !isfinite(m->kept_time) || !isfinite(m->first_time))
             return damaged("a member");
         go_on += !m->ended;
         ready += m->ready;
@@ -217,14 +217,13 @@ static sw_status check_state(const sw_pbt *p)
         (turn && p->opts.exploit == SW_TRUNCATION && s->turn_top == 0))
         return damaged("a count");
     if (s->target < -1 || s->donor < -1 || s->target >= (int64_t)n || s->donor >= (int64_t)n ||
-        (s->target < 0) != (s->donor < 0) || s->n_events > 4 || s->n_points > SWI_POINTS ||
-        s->points_at >= SWI_POINTS || s->n_recent > SWI_RECENT)
+        (s->target < 0) != (s->donor < 0) || s->n_events > 4)
         return damaged("a count");
     for (uint64_t i = 0; i < s->n_events; i++)
         if (p->waiting[i].member >= n || p->waiting[i].what > SW_PBT_STOP)
             return damaged("an event");
     if (!is_list(p->rank, s->n_rank, p->n) || (p->opts.synch && !is_list(p->queue, n, p->n)) ||
-        !is_ranked(p) || (p->recent != NULL && !is_list(p->recent, s->n_recent, p->n)))
+        !is_ranked(p))
         return damaged("an order");
     return check_members(p);
 }
@@ -256,6 +255,5 @@ sw_status sw_pbt_restore(sw_pbt *p, const void *bytes, size_t n)
     sw_heap_free(status == SW_OK ? p->block : t.block, SW_HEAP_RECORDS, p->block_bytes);
     if (status == SW_OK)
         *p = t;
-    swi_pb2_changed(p);
     return status;
 }

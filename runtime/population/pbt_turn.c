@@ -148,8 +148,6 @@ static bool step_asynchronous(sw_pbt *p)
         swi_pbt_rank_drop(p, member);
         m->last = m->time;
         m->score = ranked_by(p, member, m->seen);
-        m->fresh = 0;
-        swi_pb2_saw(p, member);
         swi_pbt_rank_add(p, member);
         if (p->opts.exploit == SW_TRUNCATION)
             truncation_turn(p, member);
@@ -191,8 +189,6 @@ static void begin_turn(sw_pbt *p)
         m->ready = 0;
         m->last = last;
         m->score = ranked_by(p, i, m->seen);
-        m->fresh = 0;
-        swi_pb2_saw(p, i);
     }
     p->s.n_ready = 0;
     swi_pbt_rank_all(p);

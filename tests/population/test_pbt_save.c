@@ -11,8 +11,7 @@ static const char *const three[] = {"lr=log:1e-4..1", "net.width=int:4..40",
 static sw_pbt_opts opts_of(const sw_space *s, int k)
 {
     return SW_OPTS(sw_pbt_opts, .space = s, .members = 12, .seed = 9, .interval = 10,
-                   .synch = k % 2, .exploit = (sw_exploit)(k / 2 % 3),
-                   .explore = k / 6 % 2 ? SW_PB2 : SW_PERTURB, .stop_time = 400);
+                   .synch = k % 2, .exploit = (sw_exploit)(k / 2), .stop_time = 400);
 }
 
 /* Reports of the round that is on; then events up to one that says where to stop. */
@@ -66,8 +65,8 @@ static void restore_at(sw_pbt_opts *o, int rounds, int at, int part, uint64_t su
         report_all(q);
         (void)events_up_to(q, 1000, &r);
     }
-    SW_CHECK(r.sum == sum, "synch %d, exploit %d, explore %d: restored at round %d, event %d",
-             o->synch, (int)o->exploit, (int)o->explore, at, part);
+    SW_CHECK(r.sum == sum, "synch %d, exploit %d: restored at round %d, event %d", o->synch,
+             (int)o->exploit, at, part);
     sw_pbt_destroy(q);
 }
 
@@ -75,11 +74,11 @@ static void goes_on_as_it_was(void)
 {
     sw_space *s = help_space(three, 3);
     sw_dice dice = {2};
-    for (int k = 0; k < 8; k++) {
+    for (int k = 0; k < 6; k++) {
         sw_pbt_opts o = opts_of(s, k);
         sw_pbt *p;
         uint64_t sums[2];
-        const int rounds = k < 6 ? 40 : 12;
+        const int rounds = 40;
         for (int twice = 0; twice < 2; twice++) { /* the same bits twice, too */
             help_run r = {0};
             OK(sw_pbt_create(&p, &o));
@@ -91,7 +90,7 @@ static void goes_on_as_it_was(void)
             sw_pbt_destroy(p);
         }
         CU_ASSERT(sums[0] == sums[1] && sums[0] != 0);
-        for (int i = 0; i < (k < 6 ? 12 : 2); i++)
+        for (int i = 0; i < 12; i++)
             restore_at(&o, rounds, (int)sw_dice_below(&dice, (uint64_t)rounds - 1),
                        (int)sw_dice_below(&dice, 5), sums[0]);
     }
@@ -134,7 +133,6 @@ static void other_options(void)
     NOT(resample_probability = 0.3, "resample_probability is another");
     NOT(synch = 1, "synch is another");
     NOT(exploit = SW_T_TEST, "exploit is another");
-    NOT(explore = SW_PB2, "explore is another");
     NOT(stop_time = 300, "stop_time is another");
     NOT(without = 3, "without is another");
     NOT(custom = no_change, "custom is another");
@@ -149,7 +147,7 @@ static void damaged_bytes(void)
 {
     sw_space *s = help_space(three, 3);
     sw_dice dice = {4};
-    for (int k = 0; k < 12; k++) {
+    for (int k = 0; k < 6; k++) {
         sw_pbt_opts o = opts_of(s, k);
         sw_pbt *p = help_pbt(&o), *q;
         void *bytes = NULL;
@@ -161,7 +159,7 @@ static void damaged_bytes(void)
         OK(sw_pbt_save(p, &bytes, &n));
         for (int i = 0; i < 20; i++)
             CU_ASSERT_NOT_EQUAL(sw_pbt_restore(p, bytes, sw_dice_below(&dice, n)), SW_OK);
-        for (int i = 0; i < (k < 6 ? (sw_tests_full() ? 300 : 100) : 10); i++) {
+        for (int i = 0; i < (sw_tests_full() ? 300 : 100); i++) {
             const size_t at = sw_dice_below(&dice, n < 6000 ? n : 6000);
             unsigned char *byte = (unsigned char *)bytes + at, was = *byte;
             *byte = (unsigned char)(was ^ (1u << sw_dice_below(&dice, 8)));
@@ -234,9 +232,7 @@ static void every_allocation_and_file_call_fails_once(void)
     strcpy(dir, sw_temp_path(""));
     w.dir = dir;
     fill_handles(&w.o);
-    w.o.explore = SW_PB2;
     const uint64_t memory = sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, create_and_run, &w);
-    w.o.explore = SW_PERTURB;
     const uint64_t files = sw_sweep(SW_FAULT_FILE, SW_OK, create_and_run, &w);
     sw_note("%d allocations, %d calls of files", (int)memory, (int)files);
     CU_ASSERT(memory > 30 && files > 60);

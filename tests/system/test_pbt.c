@@ -30,11 +30,9 @@ static const kind kinds[] = {
     {"--optimizer adam --exploit tournament lr=log:0.001..0.1 beta1=uniform:0.5..0.95 "
      "beta2=uniform:0.9..0.999" SHAPES,
      false},
-    {"--optimizer momentum --scheduler pb2" KNOBS SHAPES, false},
     {"--optimizer momentum --exploit t-test --interval 2 --steps 36" KNOBS SHAPES, true},
     {"--optimizer momentum --exploit tournament --synch" DROPS KNOBS SHAPES, true},
-    {"--optimizer adam --scheduler pb2 --synch lr=log:0.001..0.1 beta1=uniform:0.5..0.95",
-     true},
+    {"--optimizer adam --synch lr=log:0.001..0.1 beta1=uniform:0.5..0.95", true},
     {"--optimizer sgd lr=log:0.01..1 weight_decay=log:0.0001..0.1" SHAPES, true},
     {"--optimizer nesterov --synch" KNOBS, true},
     {"--optimizer adamw lr=log:0.001..0.1 weight_decay=uniform:0..0.1" SHAPES, true},

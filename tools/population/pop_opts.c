@@ -6,7 +6,7 @@
 
 const char *const pop_metric_words[] = {"accuracy", "loss", NULL};
 const char *const pop_exploit_words[] = {"truncation", "tournament", "t-test", NULL};
-const char *const pop_explore_words[] = {"perturb", "pb2", NULL};
+const char *const pop_explore_words[] = {"perturb", NULL};
 const char *const pop_too_large_words[] = {"refuse", "batch", NULL};
 
 static const char notes[] =
