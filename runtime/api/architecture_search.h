@@ -291,8 +291,6 @@ SW_MUST_USE SW_API sw_status sw_evolution_used(const sw_evolution *evolution,
  * another; SW_FORMAT and SW_IO the files of both generations. Call it before the first
  * sw_evolution_advance. */
 SW_MUST_USE SW_API sw_status sw_evolution_resume(sw_evolution *evolution, int *found);
-/* Rebuild a member of the run in `dir` from its history: the genomes and weights of its line
- * are drawn, trained, crossed and mutated anew, by their seeds. Bit for bit as it was when it
- * was born. The options are those of the run. Takes as much time as its line was trained. */
+/* No longer used: SW_UNSUPPORTED. */
 SW_MUST_USE SW_API sw_status sw_evolution_rebuild(sw_evolution *evolution, uint64_t id,
                                                   sw_net **out);

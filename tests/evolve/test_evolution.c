@@ -451,7 +451,7 @@ static void wrong_options_are_refused(void)
     REFUSED(sw_net_copy(&none, e, UINT32_MAX), SW_INVALID, "no member");
     REFUSED(sw_evolution_member(e, 6, &c), SW_INVALID, "below 6");
     REFUSED(sw_evolution_resume(e, &found), SW_INVALID, "no dir");
-    REFUSED(sw_evolution_rebuild(e, 1, &none), SW_INVALID, "no dir");
+    REFUSED(sw_evolution_rebuild(e, 1, &none), SW_UNSUPPORTED, "members are not rebuilt");
     REFUSED(sw_evolution_advance(e, NULL), SW_INVALID, "out");
 }
 

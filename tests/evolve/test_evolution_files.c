@@ -294,85 +294,10 @@ static void other_options_are_named(void)
     sw_evolution_destroy(e);
 }
 
-/* ---- rebuilding -------------------------------------------------------------------------- */
-
-enum { MOST_BORN = 64 };
-
-typedef struct {
-    uint64_t sum[MOST_BORN]; /* by id, as they were born */
-    uint64_t n;
-} births;
-
-static void note_births(sw_evolution *e, births *b)
-{
-    for (uint32_t i = 0; i < sw_evolution_count(e); i++) {
-        sw_candidate c = SW_OPTS(sw_candidate);
-        OK(sw_evolution_member(e, i, &c));
-        if (c.id < b->n || c.id >= MOST_BORN)
-            continue;
-        sw_net *made = NULL;
-        OK(sw_net_copy(&made, e, i));
-        b->sum[c.id] = evo_net_sum(made);
-        sw_net_destroy(made);
-    }
-    for (uint32_t i = 0; i < sw_evolution_count(e); i++) {
-        sw_candidate c = SW_OPTS(sw_candidate);
-        OK(sw_evolution_member(e, i, &c));
-        b->n = c.id >= b->n ? c.id + 1 : b->n;
-    }
-}
-
-static void members_are_rebuilt_from_their_history(void)
-{
-    const evo_data data = evo_digits(256, 64);
-    const char *dir = evo_folder();
-    sw_evolution_opts opts = evo_opts(&data);
-    sw_exec *exec = evo_exec(1, NULL);
-    births b = {.n = 1};
-    opts.dir = dir;
-    opts.crossover = 0.6;
-    sw_evolution *e = NULL;
-    OK(sw_evolution_create(&e, exec, &opts));
-    note_births(e, &b);
-    sw_evolve_progress p = SW_OPTS(sw_evolve_progress);
-    const uint64_t generations = sw_tests_full() ? 8 : 4;
-    while (p.generation < generations) {
-        CU_ASSERT_FATAL(OK(sw_evolution_advance(e, &p)));
-        if (p.what == SW_EVOLVE_GENERATION)
-            note_births(e, &b);
-    }
-    sw_candidate last = SW_OPTS(sw_candidate);
-    OK(sw_evolution_member(e, sw_evolution_count(e) - 1, &last));
-    const uint64_t young = last.id;
-    while (p.what != SW_EVOLVE_EVALUATED)
-        CU_ASSERT_FATAL(OK(sw_evolution_advance(e, &p)));
-    const uint64_t before = evo_sum(e);
-    CU_ASSERT_FATAL(b.n > 10 && b.n < MOST_BORN);
-    for (uint64_t id = 1; id < b.n; id++) {
-        sw_net *made = NULL;
-        if (!OK(sw_evolution_rebuild(e, id, &made)))
-            continue;
-        SW_CHECK(evo_net_sum(made) == b.sum[id], "member %d", (int)id);
-        sw_net_destroy(made);
-    }
-    CU_ASSERT_EQUAL(evo_sum(e), before); /* the run is as it was */
-    CU_ASSERT(young < b.n);
-    sw_net *none = NULL;
-    REFUSED(sw_evolution_rebuild(e, b.n, &none), SW_INVALID, "no member");
-    sw_evolution_destroy(e);
-    /* A new process, before it goes on or begins. */
-    e = evo_evolution(exec, &opts);
-    OK(sw_evolution_rebuild(e, b.n - 1, &none));
-    CU_ASSERT_EQUAL(evo_net_sum(none), b.sum[b.n - 1]);
-    sw_net_destroy(none);
-}
-
 static const sw_test tests[] = {
     {"a failure of the file system loses nothing", failures_lose_nothing},
     {"two generations are kept, and nothing else", two_generations_are_kept},
     {"other options are named", other_options_are_named},
-    {"members are rebuilt from their history, bit for bit",
-     members_are_rebuilt_from_their_history},
     {"resuming is never having stopped", resuming_is_never_having_stopped},
 };
 SW_SUITE("evolution files", tests)

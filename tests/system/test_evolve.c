@@ -411,26 +411,6 @@ static void kills_lose_nothing(void)
     CU_ASSERT(going_same_file("R/best.safetensors", "W/best.safetensors"));
 }
 
-/* As it was born: the genome is that of the best, the weights are those before its training. */
-static void an_ancestor_is_made_again(void)
-{
-    char words[200];
-    new_folder("rebuild");
-    const sw_outcome *o = good(SMALL "--generations 4 --mutate 1", "--out @/R");
-    const double id = number(o, "id");
-    snprintf(words, sizeof words, SMALL "--mutate 1 --rebuild %.0f --out @/R", id);
-    (void)good(words, "--save @/P");
-    (void)good(words, "--save @/Q --threads 2");
-    CU_ASSERT(going_same_file("P.json", "R/best.json"));
-    CU_ASSERT(going_same_file("P.json", "Q.json"));
-    CU_ASSERT(going_same_file("P.safetensors", "Q.safetensors"));
-    CU_ASSERT(!going_same_file("P.safetensors", "R/best.safetensors"));
-    o = going_run(SMALL "--mutate 1 --rebuild 100000 --out @/R");
-    SW_CHECK(program_failed_cleanly(o, 2) && strstr(o->err, "100000") != NULL, "%d: %s",
-             o->status, o->err);
-    (void)good(SMALL "--generations 5 --mutate 1", "--out @/R --resume");
-}
-
 static void time_ends_a_run(void)
 {
     new_folder("time");
@@ -552,9 +532,8 @@ static void what_it_cannot_do_is_refused(void)
         {"--mutations size=0", 2, "must have a probability"},
         {"--print-space --price @/S", 2, "exclude each other"},
         {"--print-space --retrain 1", 2, "--retrain has no effect"},
-        {"--save @/P", 2, "--save has no effect without --rebuild"},
         {"--plot @/P", 2, "--plot has no effect without --price"},
-        {"--rebuild 1 --out @/nothing", 3, "there is no run"},
+        {"--rebuild 1 --out @/nothing", 2, "unknown option --rebuild"},
         {"--batch 8", 2, "unknown option --batch"},
         {"--model lenet5", 2, "unknown option --model"},
         {"--device cuda", 2, "unknown option --device"},
@@ -644,7 +623,6 @@ static const sw_test tests[] = {
     {"damaged files end no run", damaged_files_end_no_run},
     {"its files are known", its_files_are_known},
     {"kills lose nothing", kills_lose_nothing},
-    {"an ancestor is rebuilt", an_ancestor_is_made_again},
     {"time ends a run", time_ends_a_run},
     {"what differs is refused by name", what_differs_is_refused_by_name},
     {"limits are kept", limits_are_kept},

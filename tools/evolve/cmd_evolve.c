@@ -89,7 +89,6 @@ int tool_evolve(int argc, char **argv)
     if (status == CLI_GO)
         status = e.opts.print_space     ? evolve_print_space(&e)
                  : e.opts.price != NULL ? evolve_price(&e)
-                 : e.opts.rebuild > 0   ? evolve_rebuild(&e)
                                         : search(&e);
     evolve_close(&e);
     evolve_files_close(&e);

@@ -163,7 +163,6 @@ SW_MUST_USE sw_status evolve_retrain(evolve *e);
 
 int evolve_print_space(evolve *e); /* exit statuses */
 int evolve_price(evolve *e);
-int evolve_rebuild(evolve *e);
 
 /* ---- evolve_progress.c ------------------------------------------------------------------- */
 

@@ -1,4 +1,4 @@
-/* Output of evolve without a search: the space, the price of a genome, a member that was. */
+/* Output of evolve without a search: the space, and the price of a genome. */
 #include "tools/evolve/evolve.h"
 #include "tools/evolve/evolve_graph.h"
 #include <inttypes.h>
@@ -146,41 +146,4 @@ int evolve_price(evolve *e)
     const int code = price(e, genome);
     sw_genome_destroy(genome);
     return code;
-}
-
-/* ---- a member that was ------------------------------------------------------------------- */
-
-static sw_status save_member(const evolve *e, sw_net *net)
-{
-    char prefix[EVOLVE_PATH], path[EVOLVE_PATH + 16];
-    snprintf(prefix, sizeof prefix, "%s/member-%" PRId64, e->opts.out, e->opts.rebuild);
-    const char *to = e->opts.save != NULL ? e->opts.save : prefix;
-    snprintf(path, sizeof path, "%s.json", to);
-    SW_TRY(cli_saved(sw_genome_save(sw_net_genome(net), path)));
-    SW_TRY(job_note(&e->job, sw_net_model(net)));
-    snprintf(path, sizeof path, "%s.safetensors", to);
-    SW_TRY(cli_saved(sw_model_save(sw_net_model(net), path)));
-    if (!e->opts.quiet)
-        cli_note("member %" PRId64 " is in %s.json and %s.safetensors", e->opts.rebuild, to,
-                 to);
-    return SW_OK;
-}
-
-int evolve_rebuild(evolve *e)
-{
-    sw_net *net;
-    int code = evolve_open(e);
-    if (code != CLI_GO)
-        return code;
-    sw_status status = sw_evolution_rebuild(e->evolution, (uint64_t)e->opts.rebuild, &net);
-    if (status == SW_INVALID)
-        return cli_error(CLI_USAGE, "--rebuild %" PRId64 ": %s", e->opts.rebuild,
-                         sw_last_error());
-    if (status == SW_STOPPED)
-        return cli_error(CLI_INTERRUPTED, "interrupted: no file was written");
-    if (status != SW_OK)
-        return cli_library_error(status, true);
-    status = save_member(e, net);
-    sw_net_destroy(net);
-    return status == SW_OK ? cli_finish(CLI_DONE) : cli_library_error(status, false);
 }

@@ -17,9 +17,7 @@ static int check_run(const evolve *e)
 {
     const bool there = sw_file_taken(evolve_path(e, "generation.json")) || /* the library's */
                        sw_file_taken(evolve_path(e, "generation.json.1"));
-    if (e->opts.rebuild > 0 && !there)
-        return cli_error(CLI_DAMAGED, "--rebuild: there is no run in %s", e->opts.out);
-    if (e->opts.rebuild > 0 || e->opts.resume || !there)
+    if (e->opts.resume || !there)
         return CLI_GO;
     return cli_error(CLI_USAGE,
                      "--out %s: a run is there already. --resume goes on with it; to begin a "

@@ -115,22 +115,14 @@ static int no_effect(const char *option, const char *with)
 
 static int check_asked(const evolve_opts *o)
 {
-    const char *asked[] = {o->print_space ? "--print-space" : NULL,
-                           o->price != NULL ? "--price" : NULL,
-                           o->rebuild > 0 ? "--rebuild" : NULL};
-    const char *first = NULL;
-    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
-        if (asked[i] != NULL && first != NULL)
-            return cli_error(CLI_USAGE, "%s and %s exclude each other", first, asked[i]);
-        first = first != NULL ? first : asked[i];
-    }
+    const bool ends = o->print_space || o->price != NULL;
+    if (o->print_space && o->price != NULL)
+        return cli_error(CLI_USAGE, "--print-space and --price exclude each other");
     if (o->plot != NULL && o->price == NULL)
         return no_effect("--plot", "without --price");
-    if (o->save != NULL && o->rebuild == 0)
-        return no_effect("--save", "without --rebuild");
-    if (first != NULL && o->resume)
-        return no_effect("--resume", first == asked[2] ? "with --rebuild" : "without a run");
-    if (first != NULL && o->retrain > 0)
+    if (ends && o->resume)
+        return no_effect("--resume", "without a run");
+    if (ends && o->retrain > 0)
         return no_effect("--retrain", "without a run");
     return CLI_GO;
 }

@@ -250,7 +250,7 @@ static const struct {
      goes_on},
     {SWI_STATE_HEAD, "state", "the state of a member of an evolution", goes_on},
     {"{\"generation\": #, \"id\":", "history", "the history of an evolution, a line a member",
-     "stepwell evolve --rebuild ID makes a member again from it"},
+     NULL},
     {"{\"generation\": #, \"best\":", "generations", "an evolution, a line a generation", NULL},
     {"kind,step,epoch,", "metrics", "metrics of a training", NULL},
     {"kind,generation,mean,", "metrics", "metrics of an evolution strategy", NULL},

@@ -37,7 +37,7 @@ typedef struct {
 
 typedef enum { SWI_BORN_FIRST, SWI_BORN_DRAWN, SWI_BORN_CHILD } swi_birth_kind;
 
-/* How a candidate was made: enough to do it again. */
+/* How a candidate was made. */
 typedef struct {
     swi_birth_kind how;
     uint64_t generation;
@@ -143,7 +143,7 @@ struct sw_evolution {
     uint64_t generation, next_id, steps, mutants, refused;
     uint64_t early; /* of steps: those of a generation that is not there yet */
     swi_phase phase;
-    bool resumed, broken, rebuilding;
+    bool resumed, broken;
     const sw_genome *shown; /* to a fitness function */
     /* The wave: positions of members. */
     uint32_t *wave, n_wave, cursor, n_waved;
@@ -231,8 +231,6 @@ sw_status swi_states_open(const sw_evolution *e);
 void swi_states_note(sw_evolution *e, const swi_one *members, const swi_one *best);
 /* Remove the states that neither of both needs. */
 void swi_states_sweep(sw_evolution *e);
-/* At once, file and block. */
-void swi_rest_remove(sw_evolution *e, swi_one *one);
 /* Bring it into a range; without files its block ends. */
 sw_status swi_one_load(sw_evolution *e, swi_one *one);
 /* Put the state of a resident to rest; it stays resident. */
@@ -271,9 +269,6 @@ sw_status swi_evolution_train_kept(sw_evolution *e);
 sw_status swi_evolution_run_kept(sw_evolution *e);
 /* One call of runs; *ended: all of the generation are evaluated. */
 sw_status swi_evolution_run(sw_evolution *e, bool *ended);
-/* Train one alone, `steps` steps of a generation. */
-sw_status swi_evolution_train_alone(sw_evolution *e, swi_one *one, uint64_t generation,
-                                    uint64_t steps);
 uint64_t swi_steps_of(const sw_evolution *e, const swi_one *one);
 
 /* ---- evolution_breed.c ------------------------------------------------------------------- */
@@ -299,7 +294,6 @@ typedef struct {
     swi_parent parent, mate;
     swi_cross cross;
     uint64_t seed; /* of the child */
-    bool again;    /* that of birth.attempt alone, which was accepted once */
 } swi_brood;
 
 /* The genome of a child by its birth, opened and priced: attempt 0 on, up to the first that
@@ -317,8 +311,6 @@ uint64_t swi_child_seed(const sw_evolution *e, uint64_t generation, uint32_t ind
 
 /* All of the first population: genomes that fit, opened. */
 sw_status swi_evolution_populate(sw_evolution *e);
-/* One of it again, by its birth. */
-sw_status swi_first_again(sw_evolution *e, swi_one *one);
 
 /* ---- evolution_judge.c, evolution_next.c
  * -------------------------------------------------------------------- */

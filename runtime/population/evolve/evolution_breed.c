@@ -209,7 +209,7 @@ static sw_status try_attempt(swi_brood *b, uint32_t attempt, bool *accepted)
     child->birth.attempt = attempt;
     if (child->genome->batch <= b->e->n_train) {
         SW_TRY(swi_one_open(b->e, child));
-        if (swi_candidate_fits(b->e, &child->birth.limits, child) || b->again) {
+        if (swi_candidate_fits(b->e, &child->birth.limits, child)) {
             *accepted = true;
             return SW_OK;
         }
@@ -227,8 +227,6 @@ sw_status swi_breed_child(swi_brood *b)
     b->seed = swi_child_seed(b->e, birth->generation, birth->index);
     if (b->mate.one != NULL)
         SW_TRY(cross(b));
-    if (b->again)
-        return try_attempt(b, birth->attempt, &accepted);
     for (uint32_t attempt = 0; attempt <= COPY && !accepted; attempt++)
         SW_TRY(try_attempt(b, attempt, &accepted));
     if (!accepted)

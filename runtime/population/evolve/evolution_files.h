@@ -34,21 +34,6 @@ void swi_ops_write(sw_json *j, const swi_one *one);
 void swi_options_write(sw_json *j, const sw_evolution *e);
 sw_status swi_options_read(sw_json_in *in, const sw_evolution *e);
 
-/* Of a member in a generation. */
-typedef struct {
-    uint64_t generation, id, parents[2], genome, made;
-    swi_birth birth;
-} swi_line;
-typedef struct {
-    swi_line *all; /* by member, then by generation */
-    uint32_t n, cap;
-} swi_lines;
-sw_status swi_lines_read(const sw_evolution *e, swi_lines *out);
-void swi_lines_free(swi_lines *lines);
-/* NULL: there is none. */
-const swi_line *swi_lines_find(const swi_lines *lines, uint64_t id, uint64_t generation);
-const swi_line *swi_lines_birth(const swi_lines *lines, uint64_t id);
-
 void swi_evolution_path(const sw_evolution *e, const char *name, char path[SWI_EVOLUTION_PATH]);
 
 #endif

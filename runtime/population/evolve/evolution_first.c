@@ -39,16 +39,6 @@ static sw_status open_attempt(sw_evolution *e, swi_one *one, uint32_t attempt, b
     return SW_OK;
 }
 
-sw_status swi_first_again(sw_evolution *e, swi_one *one)
-{
-    bool there;
-    SW_TRY(open_attempt(e, one, one->birth.attempt, &there));
-    if (!there)
-        SW_FAIL(SW_INVALID, "the batch of member %llu is larger than the data set",
-                (unsigned long long)one->id);
-    return SW_OK;
-}
-
 static uint32_t attempts_of(const swi_one *one)
 {
     return one->birth.how == SWI_BORN_FIRST ? 1 : MOST_DRAWS;

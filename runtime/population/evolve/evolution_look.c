@@ -123,3 +123,13 @@ sw_status sw_evolution_used(const sw_evolution *e, sw_evolution_memory *out)
     swi_struct_write(SWI_STRUCT_sw_evolution_memory, out, &used);
     return SW_OK;
 }
+
+sw_status sw_evolution_rebuild(sw_evolution *e, uint64_t id, sw_net **out)
+{
+    (void)id;
+    SW_TRY(sw_handle_check(e, SW_HANDLE_EVOLUTION, "sw_evolution_rebuild"));
+    if (out == NULL)
+        SW_FAIL(SW_INVALID, "sw_evolution_rebuild: out must not be NULL");
+    SW_FAIL(SW_UNSUPPORTED, "sw_evolution_rebuild: members are not rebuilt; sw_net_copy() "
+                            "copies one that is there");
+}

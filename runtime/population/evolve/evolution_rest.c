@@ -28,13 +28,12 @@ uint64_t swi_sum_of(const void *bytes, size_t n, uint64_t sum)
     return s[0] ^ n;
 }
 
-static const char *const whats[] = {"best", "member", "paused", "rebuilt", "spare"};
-enum { BEST, MEMBER, PAUSED, REBUILT, SPARE, WHATS };
+static const char *const whats[] = {"best", "member", "paused", "spare"};
+enum { BEST, MEMBER, PAUSED, SPARE, WHATS };
 
 static swi_state_file file_of(const sw_evolution *e, const swi_one *one, uint64_t generation)
 {
-    const int what = one == &e->best ? BEST : e->rebuilding ? REBUILT : MEMBER;
-    return (swi_state_file){one->id, generation, what};
+    return (swi_state_file){one->id, generation, one == &e->best ? BEST : MEMBER};
 }
 
 /* Of one that is put aside. */
@@ -224,17 +223,6 @@ sw_status swi_rest_end(sw_evolution *e, swi_one *one, const unsigned char *bytes
     one->rest.generation = generation;
     one->rest.there = true;
     return SW_OK;
-}
-
-void swi_rest_remove(sw_evolution *e, swi_one *one)
-{
-    char path[SWI_EVOLUTION_PATH];
-    swi_charged_give(e, one->rest.block, one->rest.bytes, &e->rest_bytes);
-    if (one->rest.there && e->opts.dir != NULL) {
-        path_of(e, file_of(e, one, one->rest.generation), path);
-        (void)!sw_file_remove(path); /* it does no harm */
-    }
-    one->rest = (swi_rest){.there = false};
 }
 
 sw_status swi_one_store(sw_evolution *e, swi_one *one, uint64_t generation)

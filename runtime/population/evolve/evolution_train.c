@@ -232,16 +232,3 @@ sw_status swi_evolution_run(sw_evolution *e, bool *ended)
     *ended = e->n_waved == e->opts.population;
     return *ended ? SW_OK : swi_wave_next(e);
 }
-
-sw_status swi_evolution_train_alone(sw_evolution *e, swi_one *one, uint64_t generation,
-                                    uint64_t steps)
-{
-    SW_TRY(sw_member_progress_set(one->member, one->steps, 0));
-    swi_one_begin_generation(e, one);
-    while (one->made < steps && !one->invalid) {
-        const sw_members_args args = train_args(e, one, generation);
-        SW_TRY(sw_members_run_all(&one->group, &args, 1));
-        SW_TRY(take_training(e, one, args.steps));
-    }
-    return SW_OK;
-}
