@@ -78,7 +78,7 @@ static void its_files_are_there_and_whole(void)
 {
     static const char *const files[] = {
         "R/best.json",   "R/best.safetensors", "R/retrained.safetensors",
-        "R/report.html", "R/best.svg",         "R/history.jsonl"};
+        "R/report.html", "R/best.dot",         "R/history.jsonl"};
     new_folder("files");
     const sw_outcome *o = good(SMALL "--generations 3 --retrain 1", "--out @/R");
     const json_t *result = parsed(o->out);
@@ -98,8 +98,7 @@ static void its_files_are_there_and_whole(void)
     CU_ASSERT(number(o, "test_rows") == 16.0 && number(o, "retrained_accuracy") >= 0.0);
     const char *wrong = malformed(text_of(going_at("R/report.html")), PAGE_BEGINS);
     SW_CHECK(wrong == NULL, "report.html: %.80s", wrong);
-    wrong = malformed(text_of(going_at("R/best.svg")), SVG_BEGINS);
-    SW_CHECK(wrong == NULL, "best.svg: %.80s", wrong);
+    CU_ASSERT(strncmp(text_of(going_at("R/best.dot")), "digraph", 7) == 0);
     const char *report = text_of(going_at("R/report.html"));
     CU_ASSERT_PTR_NOT_NULL(strstr(report, "class=\"first\""));
     CU_ASSERT_PTR_NOT_NULL(strstr(report, "stepwell genome 1"));
@@ -170,7 +169,7 @@ static void a_price_is_that_of_the_run(void)
     new_folder("price");
     const sw_outcome *o = good(SMALL "--generations 1", "--out @/R");
     const double bytes = number(o, "predicted_bytes");
-    o = going_run("evolve --json --price @/R/best.json --plot @/G.svg");
+    o = going_run("evolve --json --price @/R/best.json --plot @/G.dot");
     SW_CHECK(o->status == 0, "status %d: %s", o->status, o->err);
     CU_ASSERT_EQUAL(program_number(o->out, "peak_bytes"), bytes);
     const json_t *phases = json_object_get(parsed(o->out), "predicted");
@@ -181,7 +180,7 @@ static void a_price_is_that_of_the_run(void)
         most = peak > most ? peak : most;
     }
     CU_ASSERT_EQUAL(most, bytes);
-    CU_ASSERT_PTR_NULL(malformed(text_of(going_at("G.svg")), SVG_BEGINS));
+    CU_ASSERT(going_same_file("G.dot", "R/best.dot"));
     o = going_run("evolve --price @/R/best.json --data csv:@/S");
     CU_ASSERT(program_failed_cleanly(o, 3));
     going_put("T.csv", "1,2,0\n2,1,1\n3,3,0\n4,4,1\n5,1,0\n6,2,1\n");
@@ -215,7 +214,7 @@ static void threads_change_no_bit_and_the_seed_does(void)
     (void)good(SMALL "--generations 3 --seed 2", "--out @/C");
     CU_ASSERT(going_same_file("A/best.json", "B/best.json"));
     CU_ASSERT(going_same_file("A/best.safetensors", "B/best.safetensors"));
-    CU_ASSERT(going_same_file("A/best.svg", "B/best.svg"));
+    CU_ASSERT(going_same_file("A/best.dot", "B/best.dot"));
     CU_ASSERT(!going_same_file("A/best.safetensors", "C/best.safetensors"));
     /* Where the budget has no room for more than one member at a time too. */
     (void)good(SMALL "--generations 3 --memory-budget 100KiB", "--out @/D");
@@ -533,6 +532,7 @@ static void what_it_cannot_do_is_refused(void)
         {"--print-space --price @/S", 2, "exclude each other"},
         {"--print-space --retrain 1", 2, "--retrain has no effect"},
         {"--plot @/P", 2, "--plot has no effect without --price"},
+        {"--price @/S --plot @/P.svg", 2, "dot -Tsvg FILE.dot draws it"},
         {"--rebuild 1 --out @/nothing", 2, "unknown option --rebuild"},
         {"--batch 8", 2, "unknown option --batch"},
         {"--model lenet5", 2, "unknown option --model"},

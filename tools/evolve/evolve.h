@@ -136,8 +136,15 @@ SW_MUST_USE sw_status evolve_rows_read(evolve *e, uint64_t generation);
 SW_MUST_USE sw_status evolve_members_read(evolve *e, uint64_t generation);
 /* The total of all rows: sums of compared and differ, the last and largest of others. */
 evolve_row evolve_total(const evolve *e);
-/* best.json, best.safetensors, best.svg. */
+/* best.json, best.safetensors, best.dot. */
 SW_MUST_USE sw_status evolve_save_best(evolve *e);
+
+/* ---- evolve_graph.c ---------------------------------------------------------------------- */
+
+/* The graph of a genome as DOT text; a failure is in to->status too. */
+SW_MUST_USE sw_status evolve_graph_put(const sw_genome *genome, svg *to);
+/* The text as the file `path`. */
+SW_MUST_USE sw_status evolve_graph_save(const sw_genome *genome, const char *path);
 
 /* ---- evolve_run.c ------------------------------------------------------------------------ */
 

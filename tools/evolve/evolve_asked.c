@@ -1,6 +1,5 @@
 /* Output of evolve without a search: the space, and the price of a genome. */
 #include "tools/evolve/evolve.h"
-#include "tools/evolve/evolve_graph.h"
 #include <inttypes.h>
 #include <string.h>
 

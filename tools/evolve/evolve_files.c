@@ -1,6 +1,5 @@
 /* The folder of a run: what the library keeps there, and what people read. */
 #include "tools/evolve/evolve.h"
-#include "tools/evolve/evolve_graph.h"
 
 const char *evolve_path(const evolve *e, const char *name)
 {
@@ -68,5 +67,5 @@ sw_status evolve_save_best(evolve *e)
         return SW_OK;
     SW_TRY(save_params(e));
     SW_TRY(cli_saved(sw_genome_save(e->genome, evolve_path(e, "best.json"))));
-    return evolve_graph_save(e->genome, evolve_path(e, "best.svg"));
+    return evolve_graph_save(e->genome, evolve_path(e, "best.dot"));
 }

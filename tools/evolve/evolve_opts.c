@@ -120,6 +120,12 @@ static int check_asked(const evolve_opts *o)
         return cli_error(CLI_USAGE, "--print-space and --price exclude each other");
     if (o->plot != NULL && o->price == NULL)
         return no_effect("--plot", "without --price");
+    const size_t n = o->plot != NULL ? strlen(o->plot) : 0;
+    if (n >= 4 && strcmp(o->plot + n - 4, ".svg") == 0)
+        return cli_error(CLI_USAGE,
+                         "--plot %s: the graph is DOT text: name it FILE.dot, and "
+                         "dot -Tsvg FILE.dot draws it",
+                         o->plot);
     if (ends && o->resume)
         return no_effect("--resume", "without a run");
     if (ends && o->retrain > 0)

@@ -197,7 +197,7 @@ int evolve_print(evolve *e, int status)
     printf("         longest pause between two batches %s\n",
            cli_ns(e->progress.longest_gap_ns).text);
     if (e->has_best)
-        printf("files    best.json, best.safetensors, best.svg, report.html in %s\n",
+        printf("files    best.json, best.safetensors, best.dot, report.html in %s\n",
                e->opts.out);
     return cli_finish(status);
 }

@@ -1,7 +1,6 @@
 /* DIR/report.html: one file without a script. Pictures over generations, the last generation,
- * the best net as a graph and as text. */
+ * the best net as text. */
 #include "tools/evolve/evolve.h"
-#include "tools/evolve/evolve_graph.h"
 #include <inttypes.h>
 #include <math.h>
 
@@ -140,10 +139,9 @@ static sw_status genome(const evolve *e, svg *to)
     size_t bytes;
     if (!e->has_best)
         return SW_OK;
-    svg_print(to, "<h2>The best net</h2>\n");
-    SW_TRY(evolve_graph_draw(e->genome, to, false));
     SW_TRY(sw_genome_print(e->genome, &text, &bytes));
-    svg_print(to, "<h2>Its genome</h2>\n<pre>");
+    svg_print(to,
+              "<h2>The best net</h2>\n<p><code>dot -Tsvg best.dot</code> draws it.</p>\n<pre>");
     for (char *at = text, *end; *at != '\0'; at = *end != '\0' ? end + 1 : end) {
         for (end = at; *end != '\n' && *end != '\0';)
             end++;

@@ -244,6 +244,8 @@ static const struct {
      "stepwell train --replay FILE makes them again"},
     {"{\"format\": \"stepwell genome", "genome", "an architecture, as evolve writes them",
      genome},
+    {"digraph genome {", "graph", "the graph of an architecture, as DOT text",
+     "dot -Tsvg FILE, of Graphviz, draws it"},
     {"{\"format\": \"stepwell search space", "search_space", "a search space of architectures",
      "stepwell evolve --space FILE searches it"},
     {"{\"format\": \"stepwell evolution", "generation", "a generation of an evolution",
