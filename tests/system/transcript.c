@@ -1,0 +1,770 @@
+/* Transcripts: what the program says, as texts of transcripts/, each file a suite and each "==
+ * promise" a test of it. A failure names file, line and command. transcripts/README.md has the
+ * language. */
+#include "tests/support/json.h"
+#include "tests/support/png_make.h"
+#include "tests/support/suite.h"
+#include "tests/system/program.h"
+#include "tests/system/well_formed.h"
+#include <ctype.h>
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct {
+    char path[1200], name[64];
+    char **line; /* line[i] is line i + 1 of the file */
+    size_t n;
+    sw_suite suite;
+} transcript;
+
+static transcript all[64];
+static size_t n_all;
+
+/* The test that runs. */
+static struct {
+    const transcript *from;
+    size_t line;      /* that is done */
+    char text[8192];  /* it, with its names filled in */
+    char folder[900]; /* @ */
+    bool negated, ended;
+    int checks;
+    struct {
+        char name[40], text[2000];
+    } known[64];
+    size_t n_known;
+    char command[6000];
+    sw_outcome outcome;
+    json_t *json; /* of outcome.out, once a line asked */
+} now;
+
+static void failed(bool passed, const char *why)
+{
+    now.ended |= !passed;
+    now.checks++;
+    (void)sw_check(passed, now.from->path, (unsigned)now.line + 1, now.text,
+                   "%s\n      $ %s\n      status %d, signal %d: %.300s%.400s", why, now.command,
+                   now.outcome.status, now.outcome.signal, now.outcome.err, now.outcome.out);
+}
+
+/* A promise of this line; after "not" it must not hold. */
+static void check(bool holds, const char *why)
+{
+    const bool passed = holds != now.negated;
+    failed(passed, passed ? "" : now.negated ? "it holds" : why);
+}
+
+/* ---- texts ------------------------------------------------------------------------------- */
+
+static const char *known(const char *name, size_t length)
+{
+    for (size_t i = now.n_known; i-- > 0;)
+        if (strlen(now.known[i].name) == length &&
+            strncmp(now.known[i].name, name, length) == 0)
+            return now.known[i].text;
+    return NULL;
+}
+
+static void know(const char *name, const char *text)
+{
+    size_t i = 0;
+    while (i < now.n_known && strcmp(now.known[i].name, name) != 0)
+        i++;
+    CU_ASSERT_FATAL(i < sizeof now.known / sizeof *now.known);
+    now.n_known += i == now.n_known;
+    snprintf(now.known[i].name, sizeof now.known->name, "%s", name);
+    snprintf(now.known[i].text, sizeof now.known->text, "%s", text);
+}
+
+/* @ is the folder of the test, {name} what is known by that name. */
+static void fill(char *to, size_t room, const char *from)
+{
+    size_t used = 0;
+    for (; *from != '\0' && used + 1 < room; from++) {
+        const size_t name = *from == '{' ? strspn(from + 1, "abcdefghijklmnopqrstuvwxyz_"
+                                                            "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+                                         : 0;
+        const char *text = *from == '@'                        ? now.folder
+                           : name > 0 && from[name + 1] == '}' ? known(from + 1, name)
+                                                               : NULL;
+        if (text == NULL) {
+            to[used++] = *from;
+            continue;
+        }
+        fill(to + used, room - used, text);
+        used += strlen(to + used);
+        from += *from == '{' ? name + 1 : 0;
+    }
+    to[used] = '\0';
+}
+
+/* \n, \r, \t, \\ and \xHH; returns the bytes. */
+static size_t unescape(char *text)
+{
+    char *to = text;
+    for (const char *from = text; *from != '\0'; from++)
+        if (*from != '\\') {
+            *to++ = *from;
+        } else if (*++from == 'x') {
+            const char two[] = {from[1], from[2], '\0'};
+            *to++ = (char)strtol(two, NULL, 16);
+            from += 2;
+        } else {
+            *to++ = *from == 'n' ? '\n' : *from == 'r' ? '\r' : *from == 't' ? '\t' : *from;
+        }
+    *to = '\0';
+    return (size_t)(to - text);
+}
+
+/* A path as a line has it: in the folder of the test, if it has none. */
+static const char *at(const char *name)
+{
+    static char paths[8][2000];
+    static unsigned next;
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof paths[0], "%s%s%s", *name == '/' ? "" : now.folder,
+             *name == '/' ? "" : "/", name);
+    return path;
+}
+
+/* The first word of *rest, cut off. */
+static char *word(char **rest)
+{
+    char *begin = *rest + strspn(*rest, " "), *end = begin + strcspn(begin, " ");
+    *rest = *end != '\0' ? end + 1 : end;
+    *end = '\0';
+    return begin;
+}
+
+/* ---- running ----------------------------------------------------------------------------- */
+
+static void forget(void)
+{
+    json_decref(now.json);
+    now.json = NULL;
+}
+
+/* The text ends before `mark`; returns its rest after it, NULL where it has none. */
+static char *cut(char *text, const char *mark)
+{
+    char *at_mark = strstr(text, mark);
+    if (at_mark == NULL)
+        return NULL;
+    *at_mark = '\0';
+    return at_mark + strlen(mark);
+}
+
+static void run_program(char *words)
+{
+    const char *env = NULL;
+    if (isupper((unsigned char)*words) && strchr(words, '=') != NULL)
+        env = word(&words);
+    snprintf(now.command, sizeof now.command, "%s", words);
+    (void)unescape(words);
+    program_run(&now.outcome, words, env);
+}
+
+static void run_shell(const char *line)
+{
+    char text[9000];
+    const char *const argv[] = {"sh", "-c", text, NULL};
+    snprintf(now.command, sizeof now.command, "%s", line);
+    snprintf(text, sizeof text, "cd '%s' && P='%s' && { %s\n}", now.folder, program_path(),
+             line);
+    sw_process_run(&now.outcome, argv, NULL, 300);
+}
+
+/* "WORDS", "WORDS > FILE" of the program alone, and "WORDS => TEXT => TEXT", which is refused:
+ * that status, one line of error with the texts, and no output. */
+static void run(char *words, int status, bool by_shell, bool refused)
+{
+    char *says = cut(words, " => "), *copy = by_shell ? NULL : cut(words, " > ");
+    forget();
+    if (by_shell)
+        run_shell(words);
+    else
+        run_program(words);
+    if (!refused && says == NULL) {
+        check(now.outcome.status == status && now.outcome.signal == 0, "another status");
+        if (copy != NULL)
+            CU_ASSERT(file_write(at(copy), now.outcome.out, strlen(now.outcome.out)));
+        return;
+    }
+    bool holds = program_failed_cleanly(&now.outcome, status);
+    for (char *next; says != NULL; says = next) {
+        next = cut(says, " => ");
+        (void)unescape(says);
+        holds = holds && strstr(now.outcome.err, says) != NULL;
+    }
+    check(holds, "that status and one line of error with the texts are due");
+    now.ended = false; /* each refusal is one of its own */
+}
+
+/* ---- values ------------------------------------------------------------------------------ */
+
+/* The value of a key, wherever it comes first. */
+static const json_t *first_of(const json_t *in, const char *key, size_t length)
+{
+    const json_t *found = NULL;
+    for (size_t i = 0; json_is_object(in) && i < json_object_size(in) && found == NULL; i++) {
+        const char *name = json_object_key(in, i);
+        found = strlen(name) == length && strncmp(name, key, length) == 0
+                    ? json_object_member(in, i)
+                    : first_of(json_object_member(in, i), key, length);
+    }
+    for (size_t i = 0; json_is_array(in) && i < json_array_size(in) && found == NULL; i++)
+        found = first_of(json_array_get(in, i), key, length);
+    return found;
+}
+
+/* "plans.1.predicted.peak_bytes"; NULL where it is not. */
+static const json_t *value_at(const char *path)
+{
+    if (now.json == NULL)
+        now.json = json_loads(now.outcome.out);
+    const json_t *in = now.json;
+    while (in != NULL && *path != '\0') {
+        const size_t length = strcspn(path, ".");
+        in = isdigit((unsigned char)*path) ? json_array_get(in, strtoul(path, NULL, 10))
+                                           : first_of(in, path, length);
+        path += length + (path[length] == '.');
+    }
+    return in;
+}
+
+/* The longest line, in characters. */
+static size_t widest(const char *text)
+{
+    size_t most = 0, n = 0;
+    for (; *text != '\0'; text++) {
+        n = *text == '\n' ? 0 : n + (((unsigned char)*text & 0xc0) != 0x80);
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+static double operand(const char *text)
+{
+    char *end;
+    const char *file = strchr(text, ':');
+    const double literal = strtod(text, &end);
+    if (end > text && *end == '\0')
+        return literal;
+    if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0)
+        return *text == 't';
+    if (strncmp(text, "sqrt:", 5) == 0)
+        return sqrt(operand(file + 1));
+    if (strncmp(text, "exp:", 4) == 0)
+        return exp(operand(file + 1));
+    if (strncmp(text, "size:", 5) == 0) {
+        struct stat st;
+        return stat(at(file + 1), &st) == 0 ? (double)st.st_size : (double)NAN;
+    }
+    const struct {
+        const char *name;
+        double value;
+    } own[] = {{"status", now.outcome.status},
+               {"rss", (double)now.outcome.peak_bytes},
+               {"lines", sw_count_lines(now.outcome.out)},
+               {"errlines", sw_count_lines(now.outcome.err)},
+               {"width", (double)widest(now.outcome.out)},
+               {"length", (double)strlen(now.outcome.out)}};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (strcmp(text, own[i].name) == 0)
+            return own[i].value;
+    const size_t length = strlen(text);
+    if (length > 2 && strcmp(text + length - 2, ".#") == 0) {
+        char path[200];
+        snprintf(path, sizeof path, "%.*s", (int)length - 2, text);
+        const json_t *in = value_at(path);
+        return json_is_array(in)    ? (double)json_array_size(in)
+               : json_is_object(in) ? (double)json_object_size(in)
+                                    : (double)NAN;
+    }
+    const json_t *value = value_at(text);
+    return json_is_boolean(value)  ? json_is_true(value)
+           : json_is_number(value) ? json_number_value(value)
+                                   : (double)NAN;
+}
+
+/* The text of "A", "hash:FILE" or "A + B * C", from left to right, and the rest of *rest from a
+ * comparison on. */
+static void evaluate(char *to, size_t room, char **rest)
+{
+    char op = '=';
+    double sum = 0.0;
+    for (;;) {
+        const char *term = word(rest);
+        if (strncmp(term, "0x", 2) == 0 || strcmp(term, "null") == 0) {
+            snprintf(to, room, "%s", term);
+            return;
+        }
+        if (strncmp(term, "hash:", 5) == 0) {
+            snprintf(to, room, "0x%016llx", (unsigned long long)program_tensors(at(term + 5)));
+            failed(strcmp(to, "0x0000000000000000") != 0, "no tensors");
+            return;
+        }
+        const json_t *value = value_at(term);
+        if (json_is_null(value) && value != NULL && op == '=' &&
+            isalpha((unsigned char)*term)) {
+            snprintf(to, room, "null");
+            return;
+        }
+        const double x = operand(term);
+        sum = op == '+'   ? sum + x
+              : op == '-' ? sum - x
+              : op == '*' ? sum * x
+              : op == '/' ? sum / x
+                          : x;
+        if (**rest == '\0' || strchr("+-*/", **rest) == NULL || (*rest)[1] != ' ')
+            break;
+        op = *word(rest);
+    }
+    snprintf(to, room, "%.17g", sum);
+    failed(!isnan(sum), "there is no such number");
+}
+
+static void compare(char *rest)
+{
+    char left[100], right[100], why[300];
+    evaluate(left, sizeof left, &rest);
+    const char *op = word(&rest);
+    evaluate(right, sizeof right, &rest);
+    const bool numbers = strcmp(left, "null") != 0 && strcmp(right, "null") != 0;
+    const double a = strtod(left, NULL), b = strtod(right, NULL);
+    snprintf(why, sizeof why, "%s and %s", left, right);
+    if (!now.ended)
+        check(strcmp(op, "=") == 0    ? strcmp(left, right) == 0
+              : strcmp(op, "!=") == 0 ? strcmp(left, right) != 0
+              : !numbers              ? now.negated
+              : strcmp(op, "<") == 0  ? a < b
+              : strcmp(op, "<=") == 0 ? a <= b
+              : strcmp(op, ">") == 0  ? a > b
+              : strcmp(op, ">=") == 0 ? a >= b
+              : *op == '~'            ? fabs(a - b) <= strtod(op + 1, NULL)
+                                      : now.negated,
+              why);
+}
+
+/* ---- files ------------------------------------------------------------------------------- */
+
+/* The file becomes what the lines after it look at, as if it had been printed. */
+static void look_at(const char *name)
+{
+    size_t n;
+    char *bytes = (char *)file_read(at(name), &n);
+    forget();
+    snprintf(now.command, sizeof now.command, "(the file %s)", name);
+    failed(bytes != NULL && n < sizeof now.outcome.out, "the file is not there, or too large");
+    snprintf(now.outcome.out, sizeof now.outcome.out, "%s", bytes != NULL ? bytes : "");
+    free(bytes);
+}
+
+static void same(char *rest)
+{
+    size_t n[2];
+    const char *a = word(&rest), *b = word(&rest);
+    unsigned char *x = file_read(at(a), &n[0]), *y = file_read(at(b), &n[1]);
+    failed(x != NULL && y != NULL, "a file is not there");
+    if (x != NULL && y != NULL)
+        check(n[0] == n[1] && memcmp(x, y, n[0]) == 0, "the files differ");
+    free(x);
+    free(y);
+}
+
+static void has_text(char *rest)
+{
+    size_t n;
+    const char *name = word(&rest);
+    char *bytes = (char *)file_read(at(name), &n);
+    const size_t length = unescape(rest);
+    check(bytes != NULL && n == length && memcmp(bytes, rest, n) == 0, "the file has not it");
+    free(bytes);
+}
+
+/* "NAME TEXT", or "NAME <<" and the lines up to ">>". */
+static void put(char *rest)
+{
+    const char *name = word(&rest);
+    char folder[2000];
+    snprintf(folder, sizeof folder, "%s", at(name));
+    *strrchr(folder, '/') = '\0';
+    (void)mkdir(folder, 0700);
+    if (strcmp(rest, "<<") != 0) {
+        const size_t n = unescape(rest);
+        CU_ASSERT_FATAL(file_write(at(name), rest, n));
+        return;
+    }
+    FILE *file = fopen(at(name), "w");
+    CU_ASSERT_FATAL(file != NULL);
+    while (strcmp(now.from->line[++now.line], ">>") != 0)
+        fprintf(file, "%s\n", now.from->line[now.line]);
+    fclose(file);
+}
+
+/* "FOLDER N TRAIN TEST": N images, and labels that go round so many classes; 32 and random ones
+ * without. */
+static void put_idx(char *rest)
+{
+    const char *folder = word(&rest);
+    idx_set set;
+    const int n = *rest != '\0' ? atoi(word(&rest)) : 32;
+    char name[100];
+    snprintf(name, sizeof name, "%s", folder);
+    (void)unescape(name);
+    idx_make(&set, (uint32_t)n);
+    for (int which = TRAIN_LABELS; which < IDX_FILES && *rest != '\0'; which += 2) {
+        const size_t classes = strtoul(word(&rest), NULL, 10);
+        for (size_t i = 8; i < set.file[which].n; i++)
+            set.file[which].bytes[i] = (unsigned char)((i - 8) % classes);
+    }
+    idx_write(&set, at(name));
+    idx_free(&set);
+}
+
+/* Three classes of images of 30 x 24 to 32 x 26, and 100 more of the first with `many`. */
+static void put_images(bool many)
+{
+    static const char *const classes[] = {"cat", "dog", "eel"};
+    static unsigned char file[16384];
+    for (unsigned i = 0; i < (many ? 160 : 60); i++) {
+        const bool odd = i % 2 != 0 && i < 60;
+        const png_image p = {.w = odd ? 32 : 30,
+                             .h = 24 + (i < 60 ? i % 5 / 2 : 0),
+                             .depth = 8,
+                             .type = i % 3 == 0 && i < 60 ? PNG_GRAY : PNG_COLOUR,
+                             .seed = i < 60 ? i % 6 : i};
+        char name[100];
+        const char *class = i < 60 ? classes[i % 3] : "cat";
+        (void)mkdir(at(class), 0700);
+        snprintf(name, sizeof name, "%s/%u.png", class, i);
+        CU_ASSERT_FATAL(file_write(at(name), file, png_make(file, sizeof file, &p)));
+    }
+}
+
+static void make(char *rest)
+{
+    const char *what = word(&rest);
+    if (strcmp(what, "idx") == 0)
+        put_idx(rest);
+    else if (strcmp(what, "images") == 0)
+        put_images(strcmp(rest, "many") == 0);
+    else
+        failed(false, "it cannot be made");
+}
+
+/* Whether something is there that a test needs. */
+static bool there(const char *what)
+{
+    if (strncmp(what, "no /", 4) == 0)
+        return access(what + 3, F_OK) != 0;
+    if (strcmp(what, "png") == 0)
+        return SW_HAVE_PNG;
+    if (strcmp(what, "zlib") == 0)
+        return SW_HAVE_ZLIB;
+    if (strcmp(what, "no sanitizer") == 0)
+        return SANITIZED == 0;
+    if (*what == '/')
+        return access(what, F_OK) == 0;
+    if (strncmp(what, "data ", 5) == 0)
+        return sw_data_path(what + 5) != NULL;
+    if (strcmp(what, "xxhash") == 0)
+        return SW_HAVE_XXHASH;
+    return sw_shell("command -v '%s' >/dev/null", what) == 0;
+}
+
+/* ---- lines ------------------------------------------------------------------------------- */
+
+static void run_lines(size_t end);
+
+/* The line of the "end" of the block that begins at `begin`. */
+static size_t end_of(size_t begin)
+{
+    int deep = 1;
+    for (size_t i = begin + 1; i < now.from->n; i++) {
+        const char *line = now.from->line[i] + strspn(now.from->line[i], " ");
+        deep += strncmp(line, "for ", 4) == 0 || strcmp(line, "full") == 0;
+        deep -= strcmp(line, "end") == 0;
+        if (deep == 0)
+            return i;
+    }
+    failed(false, "there is no end");
+    return begin;
+}
+
+/* One value, or as many as there are names, parted by " => ". */
+static void loop_with(const char *names, const char *values, size_t end)
+{
+    char name_list[200], value_list[4000], *value = value_list;
+    snprintf(name_list, sizeof name_list, "%s", names);
+    snprintf(value_list, sizeof value_list, "%s", values);
+    for (char *name = name_list, *next; name != NULL && value != NULL; name = next) {
+        next = cut(name, ",");
+        char *more = next != NULL ? cut(value, " => ") : NULL;
+        know(name, value);
+        value = more;
+    }
+    run_lines(end);
+}
+
+/* "for NAMES in A | B || C", or a line "| VALUES" or "|| VALUES" for each turn; after "||"
+ * stands what quick leaves out. */
+static void loop(char *rest)
+{
+    const size_t end = end_of(now.line), n_known = now.n_known;
+    const char *names = word(&rest);
+    char *turn = word(&rest) != NULL && *rest != '\0' ? rest : NULL;
+    size_t body = now.line + 1;
+    while (*now.from->line[body] == '|')
+        body++;
+    for (size_t row = now.line + 1; turn != NULL || row < body;) {
+        char values[8192];
+        bool full = false;
+        if (turn == NULL) {
+            const char *line = now.from->line[row++];
+            full = line[1] == '|';
+            fill(values, sizeof values, line + strspn(line, "| "));
+        } else {
+            char *bar = strstr(turn, "|");
+            snprintf(values, sizeof values, "%.*s", bar != NULL ? (int)(bar - turn) : 8000,
+                     turn);
+            full = bar != NULL && bar[1] == '|' && !sw_tests_full();
+            turn = bar != NULL && !full ? bar + 1 + (bar[1] == '|') : NULL;
+            turn = turn != NULL ? turn + strspn(turn, " ") : NULL;
+            full = false;
+            for (size_t n = strlen(values); n > 0 && values[n - 1] == ' '; n--)
+                values[n - 1] = '\0';
+        }
+        if ((full && !sw_tests_full()) || now.ended)
+            continue;
+        now.n_known = n_known; /* what is found out in the loop goes */
+        now.line = body;
+        loop_with(names, values, end);
+    }
+    now.n_known = n_known;
+    now.line = end;
+}
+
+typedef void verb_does(char *rest);
+
+static void has_out(char *rest)
+{
+    (void)unescape(rest);
+    check(strstr(now.outcome.out, rest) != NULL, "the output lacks it");
+}
+
+static void has_err(char *rest)
+{
+    (void)unescape(rest);
+    check(strstr(now.outcome.err, rest) != NULL, "standard error lacks it");
+}
+
+static void starts(char *rest)
+{
+    (void)unescape(rest);
+    check(strncmp(now.outcome.out, rest, strlen(rest)) == 0, "the output begins otherwise");
+}
+
+static void is_quiet(char *rest)
+{
+    (void)rest;
+    check(now.outcome.err[0] == '\0', "there is something on standard error");
+}
+
+static void is_silent(char *rest)
+{
+    (void)rest;
+    check(now.outcome.out[0] == '\0', "there is something on standard output");
+}
+
+/* Each line is an object. */
+static void are_objects(char *rest)
+{
+    (void)rest;
+    bool hold = now.outcome.out[0] != '\0';
+    for (const char *line = now.outcome.out; hold && *line != '\0';) {
+        const size_t n = strcspn(line, "\n");
+        json_t *json = json_loadb(line, n);
+        hold = json_is_object(json);
+        json_decref(json);
+        line += n + (line[n] == '\n');
+    }
+    check(hold, "a line is no object");
+}
+
+static void is_picture(char *rest)
+{
+    (void)rest;
+    const char *wrong = malformed(now.outcome.out, SVG_BEGINS);
+    check(wrong == NULL, wrong != NULL ? wrong : "");
+}
+
+static void let(char *rest)
+{
+    char text[100];
+    const char *name = word(&rest);
+    evaluate(text, sizeof text, &rest);
+    know(name, text);
+}
+
+static void define(char *rest)
+{
+    const char *name = word(&rest);
+    know(name, rest);
+}
+
+static void is_there(char *rest)
+{
+    check(access(at(rest), F_OK) == 0, "it is not there");
+}
+
+static void needs(char *rest)
+{
+    static char reason[300];
+    snprintf(reason, sizeof reason, "%s is not there", rest);
+    if (there(rest))
+        return;
+    sw_test_skip(reason);
+    now.ended = true;
+}
+
+static void only_full(char *rest)
+{
+    (void)rest;
+    if (!sw_tests_full())
+        now.line = end_of(now.line);
+}
+
+static void no_more(char *rest)
+{
+    (void)rest;
+}
+
+static const struct {
+    const char *name;
+    verb_does *does;
+} verbs[] = {
+    {"out", has_out},      {"err", has_err},    {"starts", starts},     {"quiet", is_quiet},
+    {"silent", is_silent}, {"svg", is_picture}, {"jsonl", are_objects}, {"is", compare},
+    {"let", let},          {"def", define},     {"put", put},           {"make", make},
+    {"same", same},        {"text", has_text},  {"there", is_there},    {"needs", needs},
+    {"for", loop},         {"full", only_full}, {"end", no_more},
+};
+
+static void run_line(void)
+{
+    const char *raw = now.from->line[now.line] + strspn(now.from->line[now.line], " ");
+    fill(now.text, sizeof now.text, raw);
+    char text[sizeof now.text], *rest = text;
+    snprintf(text, sizeof text, "%s", now.text);
+    now.negated = strncmp(text, "not ", 4) == 0;
+    rest += now.negated ? 4 : 0;
+    if (*rest == '\0' || *rest == '#')
+        return;
+    const char *first = word(&rest);
+    const bool numbered = isdigit((unsigned char)*first);
+    if (numbered)
+        run(rest, atoi(first), false, true);
+    else if (*first == '$' || *first == '!')
+        run(rest, atoi(first + 1), *first == '!', false);
+    else if (strcmp(first, "read") == 0)
+        look_at(rest);
+    else {
+        size_t i = 0;
+        while (i < sizeof verbs / sizeof *verbs && strcmp(verbs[i].name, first) != 0)
+            i++;
+        if (i == sizeof verbs / sizeof *verbs)
+            failed(false, "there is no such word");
+        else
+            verbs[i].does(rest);
+    }
+}
+
+static void run_lines(size_t end)
+{
+    for (; now.line < end && !now.ended; now.line++)
+        run_line();
+}
+
+/* ---- tests ------------------------------------------------------------------------------- */
+
+/* Texts before the first test are for all: "def" of their names. */
+static void run_test(void)
+{
+    const char *suite = CU_get_current_suite()->pName, *name = CU_get_current_test()->pName;
+    size_t f = 0, i = 0;
+    while (strcmp(all[f].name, suite) != 0)
+        f++;
+    memset(&now, 0, sizeof now);
+    now.from = &all[f];
+    snprintf(now.folder, sizeof now.folder, "%s", sw_temp_path("transcript"));
+    (void)sw_shell("rm -rf '%s'", now.folder);
+    CU_ASSERT_EQUAL_FATAL(mkdir(now.folder, 0700), 0);
+    know("BUILD", sw_build_root());
+    know("SOURCE", sw_source_root());
+    know("PREFIX", SW_PREFIX);
+    know("DATA", sw_data_path("") != NULL ? sw_data_path("") : "");
+    while (i < all[f].n && strncmp(all[f].line[i], "== ", 3) != 0)
+        i++;
+    run_lines(i);
+    while (i < all[f].n &&
+           (strncmp(all[f].line[i], "== ", 3) != 0 || strcmp(all[f].line[i] + 3, name) != 0))
+        i++;
+    size_t end = i + 1;
+    while (end < all[f].n && strncmp(all[f].line[end], "== ", 3) != 0)
+        end++;
+    now.line = i + 1;
+    run_lines(end);
+    SW_CHECK(now.checks > 0 || now.ended, "%s:%zu: it promises nothing", now.from->path, i + 1);
+    forget();
+}
+
+static void read_transcript(const char *folder, const char *name)
+{
+    size_t n;
+    transcript *t = &all[n_all];
+    snprintf(t->path, sizeof t->path, "%s/%s", folder, name);
+    snprintf(t->name, sizeof t->name, "%.*s", (int)(strlen(name) - 4), name);
+    char *text = (char *)file_read(t->path, &n);
+    if (text == NULL)
+        return;
+    const size_t most = (size_t)sw_count_lines(text);
+    t->line = calloc(most + 1, sizeof *t->line);
+    sw_test *tests = calloc(most + 1, sizeof *tests);
+    t->suite = (sw_suite){t->name, tests, 0, NULL};
+    for (char *line = text; line != NULL && t->n < most; t->n++) {
+        char *end = strchr(line, '\n');
+        if (end != NULL)
+            *end++ = '\0';
+        t->line[t->n] = line;
+        if (strncmp(line, "== ", 3) == 0)
+            tests[t->suite.n++] = (sw_test){line + 3, run_test, false};
+        line = end;
+    }
+    n_all++;
+    sw_suite_register(&t->suite);
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+__attribute__((constructor)) static void read_transcripts(void)
+{
+    char folder[1024];
+    struct dirent **entries;
+    snprintf(folder, sizeof folder, "%s/tests/system/transcripts", sw_source_root());
+    const int n = scandir(folder, &entries, NULL, by_name);
+    for (int i = 0; i < n; i++) {
+        const size_t length = strlen(entries[i]->d_name);
+        if (length > 4 && strcmp(entries[i]->d_name + length - 4, ".txt") == 0)
+            read_transcript(folder, entries[i]->d_name);
+        free(entries[i]);
+    }
+    free(entries);
+}
