@@ -427,8 +427,9 @@ static void put_idx(char *rest)
 }
 
 /* Three classes of images of 30 x 24 to 32 x 26, and 100 more of the first with `many`. */
-static void put_images(bool many)
+static void put_images(char *rest)
 {
+    const bool many = strcmp(rest, "many") == 0;
     static const char *const classes[] = {"cat", "dog", "eel"};
     static unsigned char file[16384];
     for (unsigned i = 0; i < (many ? 160 : 60); i++) {
@@ -446,13 +447,70 @@ static void put_images(bool many)
     }
 }
 
+/* "FILE N": records of CIFAR-10. */
+static void put_cifar(char *rest)
+{
+    enum { RECORD = 3073 };
+    static unsigned char records[40 * RECORD];
+    const char *name = word(&rest);
+    for (size_t i = 0; i < sizeof records; i++)
+        records[i] = (unsigned char)(i % RECORD == 0 ? i / RECORD % 10 : i * 31);
+    CU_ASSERT(file_write(at(name), records, strtoul(rest, NULL, 10) * RECORD));
+}
+
+/* "FILE N WIDTH": ids below 331 that repeat themselves, in so many bytes each. */
+static void put_tokens(char *rest)
+{
+    static unsigned char ids[16000];
+    const char *name = word(&rest);
+    const size_t n = strtoul(word(&rest), NULL, 10), width = strtoul(rest, NULL, 10);
+    memset(ids, 0, sizeof ids);
+    for (size_t i = 0; i < n; i++) {
+        ids[i * width] = (unsigned char)(i * i % 331 & 255);
+        ids[i * width + 1] = (unsigned char)(i * i % 331 >> 8);
+    }
+    CU_ASSERT(file_write(at(name), ids, n * width));
+}
+
+/* "FILE DIMS MODULUS SHIFT": an array of bytes; they are (i + SHIFT) % MODULUS, pixels without.
+ */
+static void put_npy(char *rest)
+{
+    static char file[70000];
+    const char *name = word(&rest);
+    char *dims = word(&rest);
+    size_t n = 1;
+    for (char *dim = dims; *dim >= '0' && *dim <= '9'; dim += *dim == ',')
+        n *= strtoul(dim, &dim, 10);
+    const unsigned long modulus = strtoul(word(&rest), NULL, 10),
+                        shift = strtoul(rest, NULL, 10);
+    memset(file, ' ', 128);
+    memcpy(file, "\x93NUMPY\1\0v\0", 10);
+    const int head = snprintf(
+        file + 10, 118, "{'descr': '|u1', 'fortran_order': False, 'shape': (%s), }", dims);
+    file[10 + head] = ' ';
+    file[127] = '\n';
+    for (size_t i = 0; i < n; i++)
+        file[128 + i] = (char)(modulus > 0 ? (i + shift) % modulus : i * 31 + i / 784);
+    CU_ASSERT(file_write(at(name), file, 128 + n));
+}
+
 static void make(char *rest)
 {
+    static const struct {
+        const char *what;
+        void (*put)(char *rest);
+    } makes[] = {{"idx", put_idx},
+                 {"images", put_images},
+                 {"cifar", put_cifar},
+                 {"tokens", put_tokens},
+                 {"npy", put_npy}};
     const char *what = word(&rest);
-    if (strcmp(what, "idx") == 0)
-        put_idx(rest);
-    else if (strcmp(what, "images") == 0)
-        put_images(strcmp(rest, "many") == 0);
+    size_t i = 0;
+    while (i < sizeof makes / sizeof *makes && strcmp(makes[i].what, what) != 0)
+        i++;
+    if (i < sizeof makes / sizeof *makes)
+        makes[i].put(rest);
     else
         failed(false, "it cannot be made");
 }
@@ -502,11 +560,13 @@ static void loop_with(const char *names, const char *values, size_t end)
     char name_list[200], value_list[4000], *value = value_list;
     snprintf(name_list, sizeof name_list, "%s", names);
     snprintf(value_list, sizeof value_list, "%s", values);
-    for (char *name = name_list, *next; name != NULL && value != NULL; name = next) {
+    for (char *name = name_list, *next; name != NULL; name = next) {
         next = cut(name, ",");
         char *more = next != NULL ? cut(value, " => ") : NULL;
+        if (next != NULL && more == NULL)
+            failed(false, "a turn has fewer values than there are names");
         know(name, value);
-        value = more;
+        value = more != NULL ? more : value;
     }
     run_lines(end);
 }
@@ -527,7 +587,8 @@ static void loop(char *rest)
         if (turn == NULL) {
             const char *line = now.from->line[row++];
             full = line[1] == '|';
-            fill(values, sizeof values, line + strspn(line, "| "));
+            line += strspn(line, "|");
+            fill(values, sizeof values, line + (*line == ' '));
         } else {
             char *bar = strstr(turn, "|");
             snprintf(values, sizeof values, "%.*s", bar != NULL ? (int)(bar - turn) : 8000,
