@@ -173,8 +173,8 @@ static void run_shell(const char *line)
     char text[9000];
     const char *const argv[] = {"sh", "-c", text, NULL};
     snprintf(now.command, sizeof now.command, "%s", line);
-    snprintf(text, sizeof text, "cd '%s' && P='%s' && { %s\n}", now.folder, program_path(),
-             line);
+    snprintf(text, sizeof text, "cd '%s' && P='%s' FULL=%d && { %s\n}", now.folder,
+             program_path(), sw_tests_full(), line);
     sw_process_run(&now.outcome, argv, NULL, 300);
 }
 
@@ -588,7 +588,7 @@ static void loop(char *rest)
             const char *line = now.from->line[row++];
             full = line[1] == '|';
             line += strspn(line, "|");
-            fill(values, sizeof values, line + (*line == ' '));
+            fill(values, sizeof values, line + (*line == ' ' && line[1] != '='));
         } else {
             char *bar = strstr(turn, "|");
             snprintf(values, sizeof values, "%.*s", bar != NULL ? (int)(bar - turn) : 8000,
