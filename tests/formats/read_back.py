@@ -107,7 +107,7 @@ def read_json(run):
     expect(len(scope["profiles"][1]["events"]) == sum(e["ph"] in "BE" for e in events), "speedscope's events")
 
 
-def balance(rows, run, births="allocate", deaths="free"):
+def balance(rows, run, births, deaths="free"):
     live, peak = 0, 0
     for action, size in rows:
         live += size if action == births else -size if action == deaths else 0
@@ -116,28 +116,24 @@ def balance(rows, run, births="allocate", deaths="free"):
 
 
 def read_csv(run):
-    with open(run.export("rmm"), encoding="utf-8", newline="") as f:
+    with open(run.export("csv"), encoding="utf-8", newline="") as f:
         rows = list(csv.DictReader(f))
-    expect(list(rows[0]) == ["Thread", "Time", "Action", "Pointer", "Size", "Stream"], "columns")
-    expect(all(re.fullmatch(r"\d\d+:\d\d:\d\d\.\d{6}", r["Time"]) for r in rows), "times")
-    balance([(r["Action"], int(r["Size"])) for r in rows], run)
+    balance([(r["action"], int(r["bytes"])) for r in rows], run, "alloc")
     held = {}
     for r in rows:
-        if r["Action"] == "allocate":
-            expect(r["Pointer"] not in held, "taken twice")
-            held[r["Pointer"]] = r["Size"]
-        else:
-            expect(held.pop(r["Pointer"]) == r["Size"], "freed as it was taken")
-    with open(run.export("csv"), encoding="utf-8", newline="") as f:
-        balance([(r["action"], int(r["bytes"])) for r in csv.DictReader(f)], run, "alloc")
+        if r["action"] == "alloc":
+            expect(r["address"] not in held, "taken twice")
+            held[r["address"]] = r["bytes"]
+        elif r["action"] == "free":
+            expect(held.pop(r["address"]) == r["bytes"], "freed as it was taken")
 
 
 def read_pandas(run):
     pandas = library("pandas")
-    rows = pandas.read_csv(run.export("rmm"))
-    expect(pandas.to_timedelta(rows["Time"]).is_monotonic_increasing, "times")
-    sign = rows["Action"].map({"allocate": 1, "free": -1})
-    live = (rows["Size"] * sign).cumsum()
+    rows = pandas.read_csv(run.export("csv"))
+    expect(rows["ns"].is_monotonic_increasing, "times")
+    sign = rows["action"].map({"alloc": 1, "free": -1}).fillna(0)
+    live = (rows["bytes"] * sign).cumsum()
     expect(int(live.max()) == run.peak and int(live.iloc[-1]) == 0, "the balance")
 
 

@@ -182,8 +182,8 @@ void check_all(const sw_timeline *t, const char *what)
         const char *(*peak)(const written *file, const sw_timeline *t);
     } formats[] = {
         {"chrome", check_chrome, NULL},     {"speedscope", check_speedscope, NULL},
-        {"perfetto", check_perfetto, NULL}, {"rmm", check_rmm, NULL},
-        {"folded", NULL, check_folded},     {"massif", NULL, check_massif},
+        {"perfetto", check_perfetto, NULL}, {"folded", NULL, check_folded},
+        {"massif", NULL, check_massif},
     };
     expected x;
     expect(&x, t);

@@ -66,7 +66,6 @@ const char *check_perfetto(const written *file, const expected *x);
 const char *check_speedscope(const written *file, const expected *x);
 const char *check_folded(const written *file, const sw_timeline *t);
 const char *check_massif(const written *file, const sw_timeline *t);
-const char *check_rmm(const written *file, const expected *x);
 /* All of them on one timeline; a failed assert names `what`. */
 void check_all(const sw_timeline *t, const char *what);
 

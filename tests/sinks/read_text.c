@@ -1,4 +1,4 @@
-/* Folded stacks, Massif's file and RMM's log, read as their tools read them. */
+/* Folded stacks and Massif's file, read as their tools read them. */
 #include "tests/sinks/expect.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -171,77 +171,4 @@ const char *check_massif(const written *file, const sw_timeline *t)
         BAD("%" PRIu64 " peaks, the highest %" PRIu64 " of %" PRIu64, peaks, highest,
             p->peak_bytes);
     return "";
-}
-
-/* ---- RMM --------------------------------------------------------------------------------- */
-
-typedef struct {
-    uint64_t at, bytes;
-} range;
-
-typedef struct {
-    range *live; /* any order */
-    size_t n;
-    uint64_t bytes, max, allocations;
-} heap;
-
-static const char *take_row(heap *h, const char *action, uint64_t at, uint64_t bytes)
-{
-    size_t i = 0;
-    while (i < h->n && (h->live[i].at != at || h->live[i].bytes != bytes))
-        i++;
-    if (strcmp(action, "free") == 0) {
-        if (i == h->n)
-            BAD("free of what is not there: 0x%" PRIx64, at);
-        h->live[i] = h->live[--h->n];
-        h->bytes -= bytes;
-        return "";
-    }
-    if (strcmp(action, "allocate") != 0)
-        BAD("an action: %s", action);
-    for (i = 0; i < h->n; i++)
-        if (at < h->live[i].at + h->live[i].bytes && h->live[i].at < at + bytes)
-            BAD("0x%" PRIx64 " is taken twice", at);
-    h->live[h->n++] = (range){at, bytes};
-    h->bytes += bytes;
-    h->max = h->bytes > h->max ? h->bytes : h->max;
-    h->allocations++;
-    return "";
-}
-
-const char *check_rmm(const written *file, const expected *x)
-{
-    heap h = {.live = calloc((size_t)x->allocations + 1, sizeof(range))};
-    char line[300], action[40];
-    const char *at = file->bytes, *bad = "";
-    uint64_t last = 0;
-    CU_ASSERT_PTR_NOT_NULL_FATAL(h.live);
-    if (!next_line(&at, line, sizeof line) ||
-        strcmp(line, "Thread,Time,Action,Pointer,Size,Stream") != 0)
-        bad = "another header";
-    while (bad[0] == '\0' && next_line(&at, line, sizeof line)) {
-        unsigned thread, hours, minutes, seconds, us, stream;
-        uint64_t address, bytes;
-        int used = 0;
-        if (sscanf(line, "%u,%u:%2u:%2u.%6u,%39[^,],0x%" SCNx64 ",%" SCNu64 ",0x%x%n", &thread,
-                   &hours, &minutes, &seconds, &us, action, &address, &bytes, &stream,
-                   &used) != 9 ||
-            line[used] != '\0' || minutes > 59 || seconds > 59) {
-            snprintf(wrong, sizeof wrong, "a row: %s", line);
-            bad = wrong;
-            break;
-        }
-        const uint64_t time =
-            ((hours * 60u + minutes) * 60u + seconds) * UINT64_C(1000000) + us;
-        bad = time < last ? "time goes back" : take_row(&h, action, address, bytes);
-        last = time;
-    }
-    if (bad[0] == '\0' && (h.bytes != 0 || h.max != x->max_live || *at != '\0')) {
-        snprintf(wrong, sizeof wrong,
-                 "%" PRIu64 " bytes stay, %" PRIu64 " at most, not %" PRIu64, h.bytes, h.max,
-                 x->max_live);
-        bad = wrong;
-    }
-    free(h.live);
-    return bad;
 }
