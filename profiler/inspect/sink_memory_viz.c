@@ -16,11 +16,94 @@
  * Frames go from the tensor outwards: its op, its scopes, its role, its phase; what a frame is
  * stands where a file's name would. */
 #include "alloc/base/mem.h"
-#include "profiler/inspect/sink_tree.h"
+#include "profiler/inspect/pickle.h"
+#include "profiler/inspect/strings.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- the pickle -------------------------------------------------------------------------- */
+
+/* Texts that the timeline owns and values that were marked are written once. */
+typedef struct {
+    sw_pickle pickle;
+    sw_sink_out *out;
+    swi_strings texts;          /* that are in the pickle */
+    uint32_t *memos, cap_memos; /* of each, where the pickle has it */
+} tree;
+
+static void tree_start(tree *t, sw_sink_out *out)
+{
+    *t = (tree){.out = out};
+    sw_pickle_start(&t->pickle, out);
+}
+
+/* Gives back what the tree took and, where *status is SW_OK, ends the file; *status becomes the
+ * first error of it. */
+static void tree_stop(tree *t, sw_status *status)
+{
+    if (*status == SW_OK) {
+        sw_pickle_stop(&t->pickle);
+        *status = t->out->status;
+    }
+    swi_strings_free(&t->texts);
+    sw_heap_free(t->memos, SW_HEAP_PROFILE, t->cap_memos * sizeof *t->memos);
+}
+
+static sw_status keep_memo(tree *t, uint32_t number, uint32_t memo)
+{
+    SW_TRY(sw_heap_reserve(&t->memos, SW_HEAP_PROFILE, &t->cap_memos, number + 1,
+                           sizeof *t->memos));
+    t->memos[number] = memo;
+    return SW_OK;
+}
+
+/* A key, or a text that stays where and what it is until the tree is stopped. */
+static void tree_text(tree *t, const char *text)
+{
+    const uint32_t known = t->texts.n, number = swi_strings_number(&t->texts, text);
+    if (t->out->status == SW_OK)
+        t->out->status = t->texts.status;
+    if (t->out->status != SW_OK)
+        return;
+    if (number < known) {
+        sw_pickle_again(&t->pickle, t->memos[number]);
+        return;
+    }
+    sw_pickle_string(&t->pickle, text);
+    const sw_status kept = keep_memo(t, number, sw_pickle_keep(&t->pickle));
+    if (t->out->status == SW_OK)
+        t->out->status = kept;
+}
+
+/* After a value: lets it come again. *mark is 0 for a value that was not written yet. */
+static void tree_mark(tree *t, uint32_t *mark)
+{
+    *mark = sw_pickle_keep(&t->pickle) + 1;
+}
+
+/* Writes the marked value again and says so; false: it is to be written out. */
+static bool tree_again(tree *t, uint32_t mark)
+{
+    if (mark != 0)
+        sw_pickle_again(&t->pickle, mark - 1);
+    return mark != 0;
+}
+
+static void tree_put_u64(tree *t, const char *key, uint64_t x)
+{
+    tree_text(t, key);
+    sw_pickle_u64(&t->pickle, x);
+}
+
+static void tree_put_text(tree *t, const char *key, const char *kept)
+{
+    tree_text(t, key);
+    tree_text(t, kept);
+}
+
+/* ---- what is written --------------------------------------------------------------------- */
 
 /* A value: where it is, and what was written of it. */
 typedef struct {
@@ -34,7 +117,7 @@ typedef struct {
 } segment;
 
 typedef struct {
-    swi_tree tree;
+    tree tree;
     const sw_timeline *timeline;
     allocation *allocations; /* of all programs, one after another */
     size_t *first;           /* of each program */
@@ -89,17 +172,17 @@ static const char *shown(writer *w, const char *text, size_t n)
 
 static void put_frame(writer *w, const char *kind, uint64_t line, const char *text, size_t n)
 {
-    swi_tree *t = &w->tree;
+    tree *t = &w->tree;
     const char *name = shown(w, text, n);
-    swi_tree_begin(t, '{');
-    swi_tree_put_text(t, "filename", kind);
-    swi_tree_put_u64(t, "line", line);
-    swi_tree_key(t, "name");
+    sw_pickle_begin(&t->pickle, '{');
+    tree_put_text(t, "filename", kind);
+    tree_put_u64(t, "line", line);
+    tree_text(t, "name");
     if (name == text)
-        swi_tree_text_kept(t, name);
+        tree_text(t, name);
     else
-        swi_tree_text_once(t, name);
-    swi_tree_end(t);
+        sw_pickle_string(&t->pickle, name);
+    sw_pickle_end(&t->pickle);
 }
 
 /* Scopes from the inside. */
@@ -119,13 +202,13 @@ static void put_layers(writer *w, const char *layer)
 
 static void put_frames(writer *w, const sw_tl_program *p, uint32_t index)
 {
-    swi_tree *t = &w->tree;
+    tree *t = &w->tree;
     const sw_tensor *v = &p->values[index];
     allocation *at = &w->allocations[w->first[p - w->timeline->programs] + index];
-    swi_tree_key(t, "frames");
-    if (swi_tree_again(t, at->frames))
+    tree_text(t, "frames");
+    if (tree_again(t, at->frames))
         return;
-    swi_tree_begin(t, '[');
+    sw_pickle_begin(&t->pickle, '[');
     put_frame(w, "tensor", v->id, v->name, strlen(v->name));
     if (v->op[0] != '\0')
         put_frame(w, "op", v->birth, v->op, strlen(v->op));
@@ -133,8 +216,8 @@ static void put_frames(writer *w, const sw_tl_program *p, uint32_t index)
     put_frame(w, "role", 0, v->role, strlen(v->role));
     if (v->phase[0] != '\0')
         put_frame(w, "phase", 0, v->phase, strlen(v->phase));
-    swi_tree_end(t);
-    swi_tree_mark(t, &at->frames);
+    sw_pickle_end(&t->pickle);
+    tree_mark(t, &at->frames);
 }
 
 /* ---- events ------------------------------------------------------------------------------ */
@@ -142,22 +225,22 @@ static void put_frames(writer *w, const sw_tl_program *p, uint32_t index)
 static void begin_event(writer *w, const char *action, uint64_t address, uint64_t size,
                         uint64_t ns)
 {
-    swi_tree *t = &w->tree;
-    swi_tree_begin(t, '{');
-    swi_tree_put_text(t, "action", action);
-    swi_tree_put_u64(t, "addr", address);
-    swi_tree_put_u64(t, "size", size);
-    swi_tree_put_u64(t, "stream", 0);
-    swi_tree_put_u64(t, "time_us", ns / 1000);
+    tree *t = &w->tree;
+    sw_pickle_begin(&t->pickle, '{');
+    tree_put_text(t, "action", action);
+    tree_put_u64(t, "addr", address);
+    tree_put_u64(t, "size", size);
+    tree_put_u64(t, "stream", 0);
+    tree_put_u64(t, "time_us", ns / 1000);
 }
 
 static void put_step(writer *w)
 {
-    swi_tree_key(&w->tree, "user_metadata");
-    if (swi_tree_again(&w->tree, w->step_mark))
+    tree_text(&w->tree, "user_metadata");
+    if (tree_again(&w->tree, w->step_mark))
         return;
-    swi_tree_text_once(&w->tree, w->step);
-    swi_tree_mark(&w->tree, &w->step_mark);
+    sw_pickle_string(&w->tree.pickle, w->step);
+    tree_mark(&w->tree, &w->step_mark);
 }
 
 static void put_event(writer *w, const sw_tl_event *e, const char *action, const allocation *at,
@@ -165,11 +248,11 @@ static void put_event(writer *w, const sw_tl_event *e, const char *action, const
 {
     begin_event(w, action, at->address, size, e->ns);
     if (strcmp(action, "free_completed") != 0) {
-        swi_tree_put_text(&w->tree, "category", e->program->values[whose].role);
+        tree_put_text(&w->tree, "category", e->program->values[whose].role);
         put_frames(w, e->program, whose);
         put_step(w);
     }
-    swi_tree_end(&w->tree);
+    sw_pickle_end(&w->tree.pickle);
 }
 
 static void put_free(writer *w, const sw_tl_event *e, allocation *at, uint64_t size)
@@ -229,22 +312,22 @@ static sw_status take(void *context, const sw_tl_event *e)
 
 static sw_status put_trace(writer *w)
 {
-    swi_tree *t = &w->tree;
-    swi_tree_key(t, "device_traces");
-    swi_tree_begin(t, '[');
-    swi_tree_begin(t, '[');
+    tree *t = &w->tree;
+    tree_text(t, "device_traces");
+    sw_pickle_begin(&t->pickle, '[');
+    sw_pickle_begin(&t->pickle, '[');
     for (int s = 0; s < SW_SEGMENTS; s++)
         if (w->segments[s].size > 0) {
             begin_event(w, "segment_alloc", w->segments[s].address, w->segments[s].size, 0);
-            swi_tree_put_text(t, "category", "unknown");
-            swi_tree_key(t, "frames");
-            swi_tree_begin(t, '[');
-            swi_tree_end(t);
-            swi_tree_end(t);
+            tree_put_text(t, "category", "unknown");
+            tree_text(t, "frames");
+            sw_pickle_begin(&t->pickle, '[');
+            sw_pickle_end(&t->pickle);
+            sw_pickle_end(&t->pickle);
         }
     SW_TRY(sw_timeline_walk(w->timeline, take, w));
-    swi_tree_end(t);
-    swi_tree_end(t);
+    sw_pickle_end(&t->pickle);
+    sw_pickle_end(&t->pickle);
     return t->out->status;
 }
 
@@ -277,30 +360,30 @@ static size_t survivors(const writer *w, survivor *out)
     return n;
 }
 
-static void begin_block(swi_tree *t, uint64_t address, uint64_t size, uint64_t requested,
+static void begin_block(tree *t, uint64_t address, uint64_t size, uint64_t requested,
                         const char *state)
 {
-    swi_tree_begin(t, '{');
-    swi_tree_put_u64(t, "address", address);
-    swi_tree_put_u64(t, "size", size);
-    swi_tree_put_u64(t, "requested_size", requested);
-    swi_tree_put_text(t, "state", state);
+    sw_pickle_begin(&t->pickle, '{');
+    tree_put_u64(t, "address", address);
+    tree_put_u64(t, "size", size);
+    tree_put_u64(t, "requested_size", requested);
+    tree_put_text(t, "state", state);
 }
 
-static void put_hole(swi_tree *t, uint64_t from, uint64_t to)
+static void put_hole(tree *t, uint64_t from, uint64_t to)
 {
     if (to <= from)
         return;
     begin_block(t, from, to - from, to - from, "inactive");
-    swi_tree_key(t, "frames");
-    swi_tree_begin(t, '[');
-    swi_tree_end(t);
-    swi_tree_end(t);
+    tree_text(t, "frames");
+    sw_pickle_begin(&t->pickle, '[');
+    sw_pickle_end(&t->pickle);
+    sw_pickle_end(&t->pickle);
 }
 
 static sw_status put_blocks(writer *w, const segment *s, const survivor *of, size_t n)
 {
-    swi_tree *t = &w->tree;
+    tree *t = &w->tree;
     uint64_t end = s->address;
     for (size_t i = 0; i < n; i++) {
         const sw_tensor *v = &of[i].program->values[of[i].root];
@@ -311,9 +394,9 @@ static sw_status put_blocks(writer *w, const segment *s, const survivor *of, siz
                     w->timeline->path, v->id, v->name);
         put_hole(t, end, of[i].address);
         begin_block(t, of[i].address, v->bytes + v->padding, v->bytes, "active_allocated");
-        swi_tree_put_text(t, "category", of[i].program->values[of[i].holder].role);
+        tree_put_text(t, "category", of[i].program->values[of[i].holder].role);
         put_frames(w, of[i].program, of[i].holder);
-        swi_tree_end(t);
+        sw_pickle_end(&t->pickle);
         end = of[i].address + v->bytes + v->padding;
     }
     put_hole(t, end, s->address + s->size);
@@ -322,28 +405,28 @@ static sw_status put_blocks(writer *w, const segment *s, const survivor *of, siz
 
 static sw_status put_segment(writer *w, const segment *s, const survivor *of, size_t n)
 {
-    swi_tree *t = &w->tree;
-    swi_tree_begin(t, '{');
-    swi_tree_put_u64(t, "device", 0);
-    swi_tree_put_u64(t, "address", s->address);
-    swi_tree_put_u64(t, "total_size", s->size);
-    swi_tree_put_u64(t, "allocated_size", s->live);
-    swi_tree_put_u64(t, "active_size", s->live);
-    swi_tree_put_u64(t, "requested_size", s->live - s->padding);
-    swi_tree_put_u64(t, "stream", 0);
-    swi_tree_put_text(t, "segment_type", s->size > 1 << 20 ? "large" : "small");
-    swi_tree_key(t, "segment_pool_id");
-    swi_tree_tuple2(t, 0, 0);
-    swi_tree_key(t, "is_expandable");
-    swi_tree_bool(t, false);
-    swi_tree_key(t, "frames");
-    swi_tree_begin(t, '[');
-    swi_tree_end(t);
-    swi_tree_key(t, "blocks");
-    swi_tree_begin(t, '[');
+    tree *t = &w->tree;
+    sw_pickle_begin(&t->pickle, '{');
+    tree_put_u64(t, "device", 0);
+    tree_put_u64(t, "address", s->address);
+    tree_put_u64(t, "total_size", s->size);
+    tree_put_u64(t, "allocated_size", s->live);
+    tree_put_u64(t, "active_size", s->live);
+    tree_put_u64(t, "requested_size", s->live - s->padding);
+    tree_put_u64(t, "stream", 0);
+    tree_put_text(t, "segment_type", s->size > 1 << 20 ? "large" : "small");
+    tree_text(t, "segment_pool_id");
+    sw_pickle_tuple2(&t->pickle, 0, 0);
+    tree_text(t, "is_expandable");
+    sw_pickle_bool(&t->pickle, false);
+    tree_text(t, "frames");
+    sw_pickle_begin(&t->pickle, '[');
+    sw_pickle_end(&t->pickle);
+    tree_text(t, "blocks");
+    sw_pickle_begin(&t->pickle, '[');
     SW_TRY(put_blocks(w, s, of, n));
-    swi_tree_end(t);
-    swi_tree_end(t);
+    sw_pickle_end(&t->pickle);
+    sw_pickle_end(&t->pickle);
     return t->out->status;
 }
 
@@ -354,13 +437,13 @@ static sw_status put_segments(writer *w)
     SW_TRY(sw_heap_alloc(&of, SW_HEAP_PROFILE, n * sizeof(survivor)));
     (void)survivors(w, of);
     qsort(of, n, sizeof(survivor), by_address);
-    swi_tree_key(&w->tree, "segments");
-    swi_tree_begin(&w->tree, '[');
+    tree_text(&w->tree, "segments");
+    sw_pickle_begin(&w->tree.pickle, '[');
     sw_status status = SW_OK;
     for (int s = 0; s < SW_SEGMENTS && status == SW_OK; s++)
         if (w->segments[s].size > 0)
             status = put_segment(w, &w->segments[s], of, n);
-    swi_tree_end(&w->tree);
+    sw_pickle_end(&w->tree.pickle);
     sw_heap_free(of, SW_HEAP_PROFILE, n * sizeof(survivor));
     return status;
 }
@@ -396,18 +479,18 @@ static void set_allocations(writer *w)
 
 static sw_status write_tree(writer *w)
 {
-    swi_tree *t = &w->tree;
-    swi_tree_begin(t, '{');
+    tree *t = &w->tree;
+    sw_pickle_begin(&t->pickle, '{');
     SW_TRY(put_trace(w));
     SW_TRY(put_segments(w));
-    swi_tree_key(t, "allocator_settings");
-    swi_tree_begin(t, '{');
-    swi_tree_put_text(t, "tool", w->timeline->tool);
-    swi_tree_put_text(t, "model", w->timeline->model);
-    swi_tree_put_text(t, "device", w->timeline->device);
-    swi_tree_put_text(t, "data", w->timeline->data);
-    swi_tree_end(t);
-    swi_tree_end(t);
+    tree_text(t, "allocator_settings");
+    sw_pickle_begin(&t->pickle, '{');
+    tree_put_text(t, "tool", w->timeline->tool);
+    tree_put_text(t, "model", w->timeline->model);
+    tree_put_text(t, "device", w->timeline->device);
+    tree_put_text(t, "data", w->timeline->data);
+    sw_pickle_end(&t->pickle);
+    sw_pickle_end(&t->pickle);
     return t->out->status;
 }
 
@@ -425,7 +508,7 @@ static sw_status make_allocations(writer *w)
     return SW_OK;
 }
 
-static sw_status write_snapshot(const sw_timeline *t, sw_sink_out *out, bool as_json)
+static sw_status write_snapshot(const sw_timeline *t, sw_sink_out *out)
 {
     writer *w;
     SW_TRY(sw_heap_alloc(&w, SW_HEAP_PROFILE, sizeof(writer)));
@@ -433,9 +516,9 @@ static sw_status write_snapshot(const sw_timeline *t, sw_sink_out *out, bool as_
     snprintf(w->step, sizeof w->step, "before all steps");
     sw_status status = make_allocations(w);
     if (status == SW_OK) {
-        swi_tree_start(&w->tree, out, as_json);
+        tree_start(&w->tree, out);
         status = write_tree(w);
-        swi_tree_stop(&w->tree, &status);
+        tree_stop(&w->tree, &status);
     }
     sw_heap_free(w->allocations, SW_HEAP_PROFILE, w->n_allocations * sizeof *w->allocations);
     sw_heap_free(w->first, SW_HEAP_PROFILE, t->n_programs * sizeof *w->first);
@@ -444,27 +527,10 @@ static sw_status write_snapshot(const sw_timeline *t, sw_sink_out *out, bool as_
     return status;
 }
 
-static sw_status write_pickle(const sw_timeline *t, sw_sink_out *out)
-{
-    return write_snapshot(t, out, false);
-}
-
-static sw_status write_json(const sw_timeline *t, sw_sink_out *out)
-{
-    return write_snapshot(t, out, true);
-}
-
 const sw_sink sw_sink_memory_viz = {
     .name = "memory-viz",
     .about = "a PyTorch memory snapshot: pytorch.org/memory_viz, torch.cuda._memory_viz",
     .ending = ".pickle",
     .binary = true,
-    .write = write_pickle,
-};
-
-const sw_sink sw_sink_memory_viz_json = {
-    .name = "memory-viz-json",
-    .about = "the same snapshot as JSON, for scripts",
-    .ending = ".json",
-    .write = write_json,
+    .write = write_snapshot,
 };

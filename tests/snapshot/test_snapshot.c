@@ -5,6 +5,7 @@
 #include "tests/support/suite.h"
 #include "tests/support/timeline.h"
 #include "profiler/inspect/snapshot_read.h"
+#include "profiler/record/json.h"
 #include "profiler/inspect/timeline_read.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,14 +69,57 @@ static sw_timeline *make_run(void)
     return t;
 }
 
-static const char *write_run(const sw_timeline *t, const char *format, const char *name)
+static const char *write_run(const sw_timeline *t, const char *name)
 {
     sink_bytes s;
     sink_open(&s);
-    SW_CHECK(sw_sink_find(format)->write(t, &s.out) == SW_OK, "%s", sw_last_error());
+    SW_CHECK(sw_sink_find("memory-viz")->write(t, &s.out) == SW_OK, "%s", sw_last_error());
     CU_ASSERT_EQUAL(sw_sink_flush(&s.out), SW_OK);
     const char *path = put_file(name, s.bytes, s.n);
     sink_close(&s);
+    return path;
+}
+
+static void put_json(sw_json *j, value v)
+{
+    const value_kind kind = value_kind_of(v);
+    if (kind == VALUE_LIST || kind == VALUE_DICT) {
+        sw_json_begin(j, kind == VALUE_LIST ? '[' : '{');
+        for (uint64_t i = 0; i < value_count(v); i++) {
+            if (kind == VALUE_DICT)
+                sw_json_key(j, value_key(v, i));
+            put_json(j, kind == VALUE_LIST ? value_item(v, i) : value_member(v, i));
+        }
+        sw_json_end(j);
+    } else if (kind == VALUE_INT) {
+        sw_json_i64(j, value_number(v));
+    } else if (kind == VALUE_TEXT) {
+        sw_json_string(j, value_text(v));
+    } else {
+        CU_ASSERT(value_is_bool(v));
+        sw_json_bool(j, value_is_true(v));
+    }
+}
+
+/* The snapshot as json.dump of Python has it. */
+static sw_json json_of_run(const sw_timeline *t)
+{
+    tree_file f;
+    sw_json j;
+    CU_ASSERT_EQUAL_FATAL(tree_open(&f, write_run(t, "to.pickle"), pickle_read), SW_OK);
+    sw_json_growing(&j, SW_HEAP_PROFILE);
+    put_json(&j, f.top);
+    sw_json_line(&j);
+    CU_ASSERT_EQUAL_FATAL(j.status, SW_OK);
+    tree_close(&f);
+    return j;
+}
+
+static const char *write_json(const sw_timeline *t, const char *name)
+{
+    sw_json j = json_of_run(t);
+    const char *path = put_file(name, j.bytes, j.used);
+    sw_json_free(&j);
     return path;
 }
 
@@ -158,25 +202,24 @@ static bool same_line(const line *a, const line *b)
 }
 
 /* Write, read, and compare event by event; returns the peak. */
-static uint64_t check_round(const sw_timeline *run, const char *format)
+static uint64_t check_round(const sw_timeline *run, const char *path)
 {
     static story wrote, got;
     sw_timeline *t;
     memset(&wrote, 0, sizeof wrote);
     memset(&got, 0, sizeof got);
     wrote.t = run;
-    if (!SW_CHECK(timeline_open(&t, write_run(run, format, "run.snapshot"), NULL) == SW_OK,
-                  "%s", sw_last_error()))
+    if (!SW_CHECK(timeline_open(&t, path, NULL) == SW_OK, "%s", sw_last_error()))
         return 0;
     CU_ASSERT_STRING_EQUAL(t->tool, "pytorch");
     CU_ASSERT_EQUAL(sw_timeline_walk(run, hear_run, &wrote), SW_OK);
     CU_ASSERT_EQUAL(sw_timeline_walk(t, hear_snapshot, &got), SW_OK);
     SW_CHECK(wrote.n <= got.n && wrote.peak == got.peak &&
                  sw_timeline_peak(t)->peak_bytes == got.peak,
-             "%s: %u and %u events, peaks %llu and %llu", format, wrote.n, got.n,
+             "%s: %u and %u events, peaks %llu and %llu", path, wrote.n, got.n,
              (unsigned long long)wrote.peak, (unsigned long long)got.peak);
     for (uint32_t i = 0; i < wrote.n && i < got.n; i++)
-        if (!SW_CHECK(same_line(&wrote.at[i], &got.at[i]), "%s: event %u: %s and %s", format, i,
+        if (!SW_CHECK(same_line(&wrote.at[i], &got.at[i]), "%s: event %u: %s and %s", path, i,
                       wrote.at[i].value->name, got.at[i].value->name))
             break;
     free(wrote.at);
@@ -191,7 +234,8 @@ static void drawn_runs_are_read_as_they_were(void)
     for (uint64_t seed = 1; seed <= seeds; seed++) {
         sw_timeline *run =
             sw_make_timeline(seed, &(sw_made_timeline){1 + seed % 4, 5, 30, 60, true, true});
-        (void)check_round(run, seed % 2 ? "memory-viz" : "memory-viz-json");
+        (void)check_round(run, seed % 2 ? write_run(run, "run.pickle")
+                                        : write_json(run, "run.json"));
         sw_timeline_free(run);
     }
 }
@@ -199,9 +243,9 @@ static void drawn_runs_are_read_as_they_were(void)
 static void what_we_write_we_read(void)
 {
     sw_timeline *run = make_run(), *t;
-    CU_ASSERT_EQUAL(check_round(run, "memory-viz"), RUN_PEAK);
-    CU_ASSERT_EQUAL(check_round(run, "memory-viz-json"), RUN_PEAK);
-    CU_ASSERT_EQUAL_FATAL(timeline_open(&t, write_run(run, "memory-viz", "run"), NULL), SW_OK);
+    CU_ASSERT_EQUAL(check_round(run, write_run(run, "run.pickle")), RUN_PEAK);
+    CU_ASSERT_EQUAL(check_round(run, write_json(run, "run.json")), RUN_PEAK);
+    CU_ASSERT_EQUAL_FATAL(timeline_open(&t, write_run(run, "run"), NULL), SW_OK);
     const sw_tl_program *p = sw_timeline_peak(t);
     CU_ASSERT_STRING_EQUAL(t->model, "toy");
     CU_ASSERT_EQUAL(p->peak_bytes, RUN_PEAK);
@@ -399,29 +443,31 @@ static void what_is_shared_is_not_counted_without_end(void)
 /* Whatever byte is another one, the answer is a timeline or an error, and nothing is left. */
 static void a_changed_byte_does_no_harm(void)
 {
-    static const char *const formats[] = {"memory-viz", "memory-viz-json"};
     sw_timeline *run = make_run(), *t;
     sw_dice dice = {.state = 5};
-    for (int f = 0; f < 2; f++) {
-        sink_bytes s;
-        sink_open(&s);
-        CU_ASSERT_EQUAL(sw_sink_find(formats[f])->write(run, &s.out), SW_OK);
-        CU_ASSERT_EQUAL(sw_sink_flush(&s.out), SW_OK);
-        const size_t step = sw_tests_full() ? 1 : 23;
-        for (size_t i = 0; i < s.n; i += step) {
-            const char was = s.bytes[i];
-            s.bytes[i] = (char)sw_dice_below(&dice, 256);
+    sink_bytes s;
+    sink_open(&s);
+    CU_ASSERT_EQUAL(sw_sink_find("memory-viz")->write(run, &s.out), SW_OK);
+    CU_ASSERT_EQUAL(sw_sink_flush(&s.out), SW_OK);
+    sw_json j = json_of_run(run);
+    for (int as_json = 0; as_json < 2; as_json++) {
+        char *bytes = as_json ? j.bytes : s.bytes;
+        const size_t n = as_json ? j.used : s.n, step = sw_tests_full() ? 1 : 23;
+        for (size_t i = 0; i < n; i += step) {
+            const char was = bytes[i];
+            bytes[i] = (char)sw_dice_below(&dice, 256);
             const uint64_t blocks = sw_heap_blocks();
-            const sw_status status = read_snapshot(&t, put_file("changed", s.bytes, s.n));
+            const sw_status status = read_snapshot(&t, put_file("changed", bytes, n));
             if (status == SW_OK)
                 sw_timeline_free(t);
             SW_CHECK(status == SW_OK || status == SW_FORMAT, "byte %zu: %s", i,
                      sw_last_error());
             CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
-            s.bytes[i] = was;
+            bytes[i] = was;
         }
-        sink_close(&s);
     }
+    sw_json_free(&j);
+    sink_close(&s);
     sw_timeline_free(run);
 }
 
@@ -449,7 +495,7 @@ static void each_failure_is_told_and_leaves_nothing(void)
 {
     sw_timeline *run = make_run();
     char path[1024];
-    snprintf(path, sizeof path, "%s", write_run(run, "memory-viz", "sweep.pickle"));
+    snprintf(path, sizeof path, "%s", write_run(run, "sweep.pickle"));
     CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, open_and_free, path) > 10);
     CU_ASSERT(sw_sweep(SW_FAULT_FILE, SW_IO, open_and_free, path) > 3);
     CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, write_and_drop, run) > 4);

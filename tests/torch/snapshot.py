@@ -164,7 +164,6 @@ def check_own(program, folder):
     run(program, "train", "--model", "lenet5", "--data", "synthetic", "--steps", "4", "--profile", profile)
     data = report(program, profile, "memory-viz")
     snapshot = pickle.loads(data)
-    assert json.loads(report(program, profile, "memory-viz-json")) == json.loads(json.dumps(snapshot))
     check_opcodes(data)
     check_segments(snapshot)
     peak = check_events(snapshot)
