@@ -1,5 +1,4 @@
-/* Shared by sinks: bytes by role as they go by, names as numbers, and the tree of what
- * lives. */
+/* Shared by sinks: bytes by role as they go by, and the tree of what lives. */
 #ifndef SW_SINK_INTERNAL_H
 #define SW_SINK_INTERNAL_H
 
@@ -31,10 +30,9 @@ void swi_roles_take(swi_roles *r, const sw_tl_event *e);
 /* "step", "phase", "layer" or "op", for the begin of a slice. */
 const char *swi_slice_category(sw_tl_kind kind);
 
-/* ---- names and trees --------------------------------------------------------------------- */
+/* ---- trees ------------------------------------------------------------------------------- */
 
-/* A tree whose nodes are found by parent, kind and text. With one parent it is a table of
- * names. Node 0 is the root. */
+/* A tree whose nodes are found by parent, kind and text. Node 0 is the root. */
 typedef struct {
     char *text; /* a copy of `n` bytes, a zero after it */
     uint32_t n, kind, parent;
@@ -54,12 +52,7 @@ typedef struct {
 
 enum { SWI_SCOPE, SWI_ROLE, SWI_TENSOR };
 
-/* After zeroing; gives the root. */
-SW_MUST_USE sw_status swi_stacks_begin(swi_stacks *tree);
 void swi_stacks_free(swi_stacks *tree);
-/* The child of that kind and text; made where there is none. */
-SW_MUST_USE sw_status swi_stacks_child(swi_stacks *tree, uint32_t parent, uint32_t kind,
-                                       const char *text, size_t n, uint32_t *out);
 /* Of a zeroed tree: what lives while op `position` runs. Scopes, then role, then tensor;
  * tensors of one name in one place are one. Children come with most bytes first. */
 SW_MUST_USE sw_status swi_stacks_live(swi_stacks *tree, const sw_tl_program *p,

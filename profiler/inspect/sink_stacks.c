@@ -1,4 +1,4 @@
-/* Names as numbers, and the tree of what lives at a position of a program. */
+/* The tree of what lives at a position of a program. */
 #include "alloc/base/mem.h"
 #include "profiler/inspect/sink_internal.h"
 #include <string.h>
@@ -81,14 +81,9 @@ static sw_status make_node(swi_stacks *tree, const swi_frame *node)
     return SW_OK;
 }
 
-sw_status swi_stacks_begin(swi_stacks *tree)
-{
-    const swi_frame root = {.first = SW_TL_NONE, .next = SW_TL_NONE};
-    return make_node(tree, &root);
-}
-
-sw_status swi_stacks_child(swi_stacks *tree, uint32_t parent, uint32_t kind, const char *text,
-                           size_t n, uint32_t *out)
+/* The child of that kind and text; made where there is none. */
+static sw_status child(swi_stacks *tree, uint32_t parent, uint32_t kind, const char *text,
+                       size_t n, uint32_t *out)
 {
     if ((size_t)tree->n_nodes * 2 >= tree->cap_slots)
         SW_TRY(grow_slots(tree));
@@ -116,13 +111,13 @@ static sw_status add_value(swi_stacks *tree, const sw_tensor *v)
         /* Deeper scopes are part of the last: readers of trees call themselves. */
         const size_t n = depth < 60 ? strcspn(scope, "/") : strlen(scope);
         if (n > 0)
-            SW_TRY(swi_stacks_child(tree, at, SWI_SCOPE, scope, n, &at));
+            SW_TRY(child(tree, at, SWI_SCOPE, scope, n, &at));
         scope += n + (scope[n] == '/');
     }
     if (at == 0)
-        SW_TRY(swi_stacks_child(tree, at, SWI_SCOPE, "(no layer)", 10, &at));
-    SW_TRY(swi_stacks_child(tree, at, SWI_ROLE, v->role, strlen(v->role), &at));
-    SW_TRY(swi_stacks_child(tree, at, SWI_TENSOR, v->name, strlen(v->name), &at));
+        SW_TRY(child(tree, at, SWI_SCOPE, "(no layer)", 10, &at));
+    SW_TRY(child(tree, at, SWI_ROLE, v->role, strlen(v->role), &at));
+    SW_TRY(child(tree, at, SWI_TENSOR, v->name, strlen(v->name), &at));
     for (;; at = tree->nodes[at].parent) {
         tree->nodes[at].bytes += v->bytes;
         tree->nodes[at].padding += v->padding;
@@ -174,7 +169,8 @@ static void sort_children(swi_stacks *tree, uint32_t parent)
 
 sw_status swi_stacks_live(swi_stacks *tree, const sw_tl_program *p, uint32_t position)
 {
-    SW_TRY(swi_stacks_begin(tree));
+    const swi_frame root = {.first = SW_TL_NONE, .next = SW_TL_NONE};
+    SW_TRY(make_node(tree, &root));
     for (uint32_t i = 0; i < p->n_values; i++) {
         const sw_tensor *v = &p->values[i];
         if (v->alias == SW_TL_NONE && v->birth <= position && position <= v->death)

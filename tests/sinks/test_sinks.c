@@ -265,8 +265,7 @@ static sw_status count_event(void *context, const sw_tl_event *e)
 
 static void large_files_stream(void)
 {
-    static const char *const formats[] = {"chrome", "perfetto", "csv", "speedscope",
-                                          "memory-viz"};
+    static const char *const formats[] = {"chrome", "perfetto", "csv", "memory-viz"};
     static sw_sink_out buffer;
     const uint32_t runs = sw_tests_full() ? 2200 : 220;
     sw_timeline *t = sw_make_timeline(2, &(sw_made_timeline){1, runs, 300, 400, false, false});
