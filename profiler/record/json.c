@@ -311,17 +311,6 @@ void sw_json_i64(sw_json *j, int64_t x)
         digits(j, x < 0 ? 0 - (uint64_t)x : (uint64_t)x, x < 0);
 }
 
-void sw_json_thousandths(sw_json *j, uint64_t x)
-{
-    const uint64_t part = x % 1000;
-    const char decimals[] = {'.', (char)('0' + part / 100), (char)('0' + part / 10 % 10),
-                             (char)('0' + part % 10)};
-    if (!value(j))
-        return;
-    digits(j, x / 1000, false);
-    emit(j, decimals, sizeof decimals);
-}
-
 /* The text that snprintf made, with any radix character of the program's locale. */
 static void emit_real(sw_json *j, char *text, int n)
 {

@@ -59,8 +59,6 @@ void sw_json_u64(sw_json *json, uint64_t x);
 void sw_json_i64(sw_json *json, int64_t x);
 void sw_json_f64(sw_json *json, double x);
 void sw_json_f32(sw_json *json, float x); /* as few digits as tell it from other floats */
-/* x / 1000 with all three decimals: nanoseconds as microseconds, exactly. */
-void sw_json_thousandths(sw_json *json, uint64_t x);
 void sw_json_bool(sw_json *json, bool x);
 void sw_json_null(sw_json *json);
 

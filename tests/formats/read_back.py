@@ -93,16 +93,6 @@ def nest(events, run):
     expect(ops == run.op_names(), "the ops of the profile, in order")
 
 
-def read_json(run):
-    with open(run.export("chrome"), encoding="utf-8") as f:
-        events = json.load(f)["traceEvents"]
-    nest([("B", e["cat"], e["name"], e["ts"]) if e["ph"] == "B" else ("E", e["ts"]) for e in events if e["ph"] in "BE"],
-         run)
-    live = [e["args"]["live"] for e in events if e["ph"] == "C" and e["name"] == "live bytes"]
-    roles = [sum(e["args"].values()) for e in events if e["ph"] == "C" and e["name"] != "live bytes"]
-    expect(live == roles and max(live) == run.peak and live[-1] == 0, "counters")
-
-
 def balance(rows, run, births, deaths="free"):
     live, peak = 0, 0
     for action, size in rows:
@@ -203,13 +193,12 @@ def shell(path, trace):
 
 def read_trace_processor(run):
     path = shutil.which("trace_processor_shell") or shutil.which("trace_processor")
-    for form in ("perfetto", "chrome"):
-        with (shell(path, run.export(form)) if path else viewer(run.export(form))) as ask:
-            expect(ask("select count(*) x from slice where category = 'op'") == len(run.op_names()), "ops")
-            expect(ask("select count(*) x from slice where category = 'step'") == len(run.runs), "steps")
-            expect(ask("select count(*) x from slice where dur < 0") == 0, "open slices")
-            expect(ask("select max(value) x from counter") == run.peak, "the peak")
-            expect(ask("select ifnull(sum(value), 0) x from stats where severity = 'error'") == 0, "errors")
+    with (shell(path, run.export("perfetto")) if path else viewer(run.export("perfetto"))) as ask:
+        expect(ask("select count(*) x from slice where category = 'op'") == len(run.op_names()), "ops")
+        expect(ask("select count(*) x from slice where category = 'step'") == len(run.runs), "steps")
+        expect(ask("select count(*) x from slice where dur < 0") == 0, "open slices")
+        expect(ask("select max(value) x from counter") == run.peak, "the peak")
+        expect(ask("select ifnull(sum(value), 0) x from stats where severity = 'error'") == 0, "errors")
 
 
 def read_ms_print(run):

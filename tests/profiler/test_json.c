@@ -206,25 +206,6 @@ static void doubles_come_back_bit_for_bit(void)
     CU_ASSERT(j.used == 16 && memcmp(buffer, "[null,null,null]", 16) == 0);
 }
 
-static void thousandths_have_three_decimals(void)
-{
-    static const struct {
-        uint64_t x;
-        const char *text;
-    } cases[] = {{0, "0.000"},
-                 {7, "0.007"},
-                 {1040, "1.040"},
-                 {999999, "999.999"},
-                 {UINT64_MAX, "18446744073709551.615"}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char buffer[64] = {0};
-        sw_json j;
-        sw_json_fixed(&j, buffer, sizeof buffer - 1, NULL, NULL);
-        sw_json_thousandths(&j, cases[i].x);
-        SW_CHECK(j.status == SW_OK && strcmp(buffer, cases[i].text) == 0, "%s", buffer);
-    }
-}
-
 static void put_locale_back(void *arg)
 {
     (void)arg;
@@ -440,7 +421,6 @@ static const sw_test tests[] = {
     {"a growing buffer survives every refusal", a_growing_buffer_survives_every_refusal},
     {"brackets and keys out of place are errors", misuse_is_an_error},
     {"doubles come back bit for bit, others are null", doubles_come_back_bit_for_bit},
-    {"thousandths have three decimals", thousandths_have_three_decimals},
     {"a decimal comma stays out", a_decimal_comma_stays_out},
     {"any bytes become valid UTF-8", any_bytes_become_valid_utf8},
     {"random values read back equal", random_values_read_back_equal},

