@@ -36,8 +36,7 @@ const char *swi_slice_category(sw_tl_kind kind);
 typedef struct {
     char *text; /* a copy of `n` bytes, a zero after it */
     uint32_t n, kind, parent;
-    uint32_t first, next, n_children; /* as they came, or as sorted; SW_TL_NONE: no more */
-    uint64_t bytes, padding;          /* of all below */
+    uint64_t bytes, padding; /* of all below */
 } swi_frame;
 
 typedef struct {
@@ -54,7 +53,7 @@ enum { SWI_SCOPE, SWI_ROLE, SWI_TENSOR };
 
 void swi_stacks_free(swi_stacks *tree);
 /* Of a zeroed tree: what lives while op `position` runs. Scopes, then role, then tensor;
- * tensors of one name in one place are one. Children come with most bytes first. */
+ * tensors of one name in one place are one. */
 SW_MUST_USE sw_status swi_stacks_live(swi_stacks *tree, const sw_tl_program *p,
                                       uint32_t position);
 

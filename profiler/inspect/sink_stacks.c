@@ -89,13 +89,10 @@ static sw_status child(swi_stacks *tree, uint32_t parent, uint32_t kind, const c
         SW_TRY(grow_slots(tree));
     uint32_t *slot = slot_of(tree, parent, kind, text, n);
     if (*slot == 0) {
-        swi_frame node = {
-            .n = (uint32_t)n, .kind = kind, .parent = parent, .first = SW_TL_NONE};
-        node.next = tree->nodes[parent].first;
+        swi_frame node = {.n = (uint32_t)n, .kind = kind, .parent = parent};
         SW_TRY(copy_text(tree, &node.text, text, n));
         SW_TRY(make_node(tree, &node));
-        *slot = tree->nodes[parent].first = tree->n_nodes - 1;
-        tree->nodes[parent].n_children++;
+        *slot = tree->n_nodes - 1;
     }
     *out = *slot;
     return SW_OK;
@@ -126,58 +123,15 @@ static sw_status add_value(swi_stacks *tree, const sw_tensor *v)
     }
 }
 
-static bool before(const swi_stacks *tree, uint32_t a, uint32_t b)
-{
-    const uint64_t x = tree->nodes[a].bytes, y = tree->nodes[b].bytes;
-    return x > y || (x == y && a < b);
-}
-
-/* Two sorted lists become one. */
-static uint32_t merge(swi_stacks *tree, uint32_t a, uint32_t b)
-{
-    uint32_t first = SW_TL_NONE, *end = &first;
-    while (a != SW_TL_NONE && b != SW_TL_NONE) {
-        uint32_t *from = before(tree, a, b) ? &a : &b;
-        *end = *from;
-        end = &tree->nodes[*from].next;
-        *from = *end;
-    }
-    *end = a != SW_TL_NONE ? a : b;
-    return first;
-}
-
-static void sort_children(swi_stacks *tree, uint32_t parent)
-{
-    uint32_t run[32]; /* run[k] has 2^k nodes, or none */
-    memset(run, 0xff, sizeof run);
-    for (uint32_t at = tree->nodes[parent].first; at != SW_TL_NONE;) {
-        uint32_t one = at;
-        int k = 0;
-        at = tree->nodes[at].next;
-        tree->nodes[one].next = SW_TL_NONE;
-        for (; run[k] != SW_TL_NONE; k++) {
-            one = merge(tree, run[k], one);
-            run[k] = SW_TL_NONE;
-        }
-        run[k] = one;
-    }
-    uint32_t all = SW_TL_NONE;
-    for (int k = 0; k < 32; k++)
-        all = merge(tree, run[k], all);
-    tree->nodes[parent].first = all;
-}
-
 sw_status swi_stacks_live(swi_stacks *tree, const sw_tl_program *p, uint32_t position)
 {
-    const swi_frame root = {.first = SW_TL_NONE, .next = SW_TL_NONE};
+    const swi_frame root = {0};
     SW_TRY(make_node(tree, &root));
     for (uint32_t i = 0; i < p->n_values; i++) {
         const sw_tensor *v = &p->values[i];
         if (v->alias == SW_TL_NONE && v->birth <= position && position <= v->death)
             SW_TRY(add_value(tree, v));
     }
-    for (uint32_t i = 0; i < tree->n_nodes; i++)
-        sort_children(tree, i);
     return SW_OK;
 }
 

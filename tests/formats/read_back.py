@@ -201,21 +201,6 @@ def read_trace_processor(run):
         expect(ask("select ifnull(sum(value), 0) x from stats where severity = 'error'") == 0, "errors")
 
 
-def read_ms_print(run):
-    text = subprocess.run([program("ms_print"), "--threshold=0.5", run.export("massif")], check=True,
-                          capture_output=True, text=True)
-    expect(text.stderr == "", text.stderr)
-    peak = re.search(r"Detailed snapshots: .*?(\d+) \(peak\)", text.stdout)
-    expect(peak is not None, "a peak")
-    rows = {int(r[0]): [int(x.replace(",", "")) for x in r[1:]]
-            for r in re.findall(r"^ *(\d+) +([\d,]+) +([\d,]+) +([\d,]+) +([\d,]+) +0$", text.stdout, re.M)}
-    time, total, heap, extra = rows[int(peak[1])]
-    expect(total == run.peak and heap + extra == total, "the peak's bytes")
-    expect(time == run.plan["peak_position"] and max(r[1] for r in rows.values()) == total, "the peak's place")
-    tree = text.stdout.split(f"\n{peak[1]:>3} ", 1)[1].split("\n---", 1)[0]
-    expect("fc1 (in layer)" in tree and "parameter (in role)" in tree and "fc1.weight (in tensor)" in tree, tree)
-
-
 def read_flamegraph(run):
     tool = program("flamegraph.pl", "inferno-flamegraph")
     svg = subprocess.run([tool, "--countname", "bytes", run.export("folded")], check=True, capture_output=True, text=True)

@@ -183,7 +183,6 @@ void check_all(const sw_timeline *t, const char *what)
     } formats[] = {
         {"perfetto", check_perfetto, NULL},
         {"folded", NULL, check_folded},
-        {"massif", NULL, check_massif},
     };
     expected x;
     expect(&x, t);

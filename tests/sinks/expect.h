@@ -63,7 +63,6 @@ const char *trace_end(trace *r);
 /* Each format's own check; "" or what is wrong. They are independent of what wrote the file. */
 const char *check_perfetto(const written *file, const expected *x);
 const char *check_folded(const written *file, const sw_timeline *t);
-const char *check_massif(const written *file, const sw_timeline *t);
 /* All of them on one timeline; a failed assert names `what`. */
 void check_all(const sw_timeline *t, const char *what);
 

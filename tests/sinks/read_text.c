@@ -1,4 +1,4 @@
-/* Folded stacks and Massif's file, read as their tools read them. */
+/* Folded stacks, read as their tools read them. */
 #include "tests/sinks/expect.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -78,97 +78,5 @@ const char *check_folded(const written *file, const sw_timeline *t)
     }
     if (*at != '\0' || sum != p->peak_bytes)
         BAD("stacks add up to %" PRIu64 ", the peak is %" PRIu64, sum, p->peak_bytes);
-    return "";
-}
-
-/* ---- Massif ------------------------------------------------------------------------------ */
-
-typedef struct {
-    const char *at;
-    char line[4000];
-} lines;
-
-/* The next line that is no comment; what stands after a number sign is one. */
-static bool next_plain(lines *l)
-{
-    while (next_line(&l->at, l->line, sizeof l->line)) {
-        l->line[strcspn(l->line, "#")] = '\0';
-        if (l->line[strspn(l->line, " ")] != '\0')
-            return true;
-    }
-    l->line[0] = '\0';
-    return false;
-}
-
-static bool number(lines *l, const char *name, uint64_t *out)
-{
-    const size_t n = strlen(name);
-    char *end;
-    if (!next_plain(l) || strncmp(l->line, name, n) != 0)
-        return false;
-    *out = strtoull(l->line + n, &end, 10);
-    return *end == '\0';
-}
-
-/* A node and all below it; children come down in bytes and add up. False: wrong. */
-static bool take_node(lines *l, int depth, uint64_t *bytes)
-{
-    unsigned n_children;
-    uint64_t sum = 0, child = 0, last = UINT64_MAX;
-    int used = 0;
-    if (!next_plain(l) || (int)strspn(l->line, " ") != depth ||
-        sscanf(l->line + depth, "n%u: %" SCNu64 " %n", &n_children, bytes, &used) != 2)
-        return false;
-    const char *rest = l->line + depth + used;
-    const bool group = strncmp(rest, "in ", 3) == 0;
-    if (depth > 0 && (group ? n_children > 0
-                            : strncmp(rest, "0x0: ", 5) != 0 || strstr(rest, " (in ") == NULL))
-        return false;
-    for (unsigned i = 0; i < n_children; i++) {
-        if (!take_node(l, depth + 1, &child) || (child > last && i + 1 < n_children))
-            return false;
-        last = child;
-        sum += child;
-    }
-    return n_children == 0 || sum == *bytes;
-}
-
-const char *check_massif(const written *file, const sw_timeline *t)
-{
-    static lines l;
-    const sw_tl_program *p = sw_timeline_peak(t);
-    uint64_t peaks = 0, count = 0, highest = 0, last = 0, x, time, heap, extra;
-    l.at = file->bytes;
-    if (!next_plain(&l) || strncmp(l.line, "desc:", 5) != 0 || !next_plain(&l) ||
-        strncmp(l.line, "cmd:", 4) != 0 || !next_plain(&l) ||
-        strcmp(l.line, "time_unit: i") != 0)
-        BAD("the head: %s", l.line);
-    for (; *l.at != '\0'; count++) {
-        if (!number(&l, "snapshot=", &x) || x != count || !number(&l, "time=", &time) ||
-            !number(&l, "mem_heap_B=", &heap) || !number(&l, "mem_heap_extra_B=", &extra) ||
-            !number(&l, "mem_stacks_B=", &x) || x != 0 || !next_plain(&l) ||
-            strncmp(l.line, "heap_tree=", 10) != 0)
-            BAD("snapshot %" PRIu64 ": %s", count, l.line);
-        uint64_t bytes = 0, padding = 0;
-        for (uint32_t i = 0; i < p->n_values; i++)
-            if (lives(&p->values[i], (uint32_t)time)) {
-                bytes += p->values[i].bytes;
-                padding += p->values[i].padding;
-            }
-        if (time >= p->n_ops || (count > 0 && time <= last) || bytes != heap ||
-            padding != extra)
-            BAD("at op %" PRIu64 ": %" PRIu64 " and %" PRIu64, time, heap, extra);
-        last = time;
-        highest = heap + extra > highest ? heap + extra : highest;
-        const bool peak = strcmp(l.line, "heap_tree=peak") == 0;
-        peaks += peak && heap + extra == p->peak_bytes;
-        if (strcmp(l.line, "heap_tree=empty") != 0 &&
-            ((!peak && strcmp(l.line, "heap_tree=detailed") != 0) || !take_node(&l, 0, &x) ||
-             x != heap))
-            BAD("the tree at op %" PRIu64 ": %s", time, l.line);
-    }
-    if (peaks != 1 || highest != p->peak_bytes || count > 405)
-        BAD("%" PRIu64 " peaks, the highest %" PRIu64 " of %" PRIu64, peaks, highest,
-            p->peak_bytes);
     return "";
 }

@@ -72,17 +72,6 @@ static void the_hand_made_run_reads_as_it_was_made(void)
                                 "train;out_put,1;activation;y\xc3\xa9;(padding) 54\n") == 0,
              "%s", file.bytes);
     drop(&file);
-    must_write("massif", t, &file);
-    SW_CHECK(strstr(file.bytes, "time=1\nmem_heap_B=374\nmem_heap_extra_B=138\n"
-                                "mem_stacks_B=0\nheap_tree=peak\n"
-                                "n3: 374 (live: forward, out put;1/linear)\n"
-                                " n1: 300 0x0: block (in layer)\n"
-                                "  n2: 300 0x0: fc (in layer)\n"
-                                "   n1: 200 0x0: activation (in role)\n"
-                                "    n0: 200 0x0: h (in tensor)\n") != NULL &&
-                 strstr(file.bytes, "(live: loss, mse \"+1\")\n") != NULL,
-             "%s", file.bytes);
-    drop(&file);
     sw_timeline_free(t);
 }
 
@@ -114,32 +103,6 @@ static void drawn_timelines_read_back(void)
         check_all(t, what);
         sw_timeline_free(t);
     }
-}
-
-/* No stretch of the program hides a higher point than the one that it shows. */
-static void long_programs_show_the_highest_of_400_stretches(void)
-{
-    sw_timeline *t = sw_make_timeline(5, &(sw_made_timeline){1, 1, 9000, 3000, false, false});
-    const sw_tl_program *p = &t->programs[0];
-    uint64_t *live = calloc(p->n_ops, sizeof *live), shown[400] = {0};
-    uint32_t count = 0;
-    written file;
-    CU_ASSERT_FATAL(p->n_ops > 1000 && live != NULL);
-    sw_timeline_curve(p, NULL, NULL, live);
-    must_write("massif", t, &file);
-    const char *wrong = check_massif(&file, t);
-    SW_CHECK(wrong[0] == '\0', "%s", wrong);
-    for (const char *at = file.bytes; (at = strstr(at, "\ntime=")) != NULL; at++) {
-        const uint64_t op = strtoull(at + 6, NULL, 10), stretch = op * 400 / p->n_ops;
-        shown[stretch] = live[op] > shown[stretch] ? live[op] : shown[stretch];
-        count++;
-    }
-    for (uint64_t i = 0; i < p->n_ops; i++)
-        SW_CHECK(live[i] <= shown[i * 400 / p->n_ops], "op %u", (unsigned)i);
-    CU_ASSERT(count >= 400 && count <= 405);
-    drop(&file);
-    free(live);
-    sw_timeline_free(t);
 }
 
 /* ---- what must hold for every format, whoever wrote it ------------------------------------
@@ -284,8 +247,6 @@ static const sw_test tests[] = {
     {"the hand-made run reads as it was made", the_hand_made_run_reads_as_it_was_made},
     {"drawn timelines read back", drawn_timelines_read_back},
     {"scopes, roles and tensors may be named alike", names_may_be_alike},
-    {"long programs show the highest of 400 stretches",
-     long_programs_show_the_highest_of_400_stretches},
     {"every format writes the same twice", every_format_writes_the_same_twice},
     {"every write that fails is said and is the last",
      every_write_that_fails_is_said_and_is_the_last},
