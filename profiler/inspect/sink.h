@@ -26,7 +26,6 @@ typedef struct {
     const char *about;  /* a line of --list-formats: what reads it */
     const char *ending; /* of files, such as ".json" */
     bool binary;        /* not for a terminal */
-    const char *part; /* what reads it takes files alone that have this in their names; NULL */
     /* Births, deaths and ops of runs that it can take: readers leave out runs beyond. 0: as
      * many as readers take by themselves. */
     uint64_t max_events;

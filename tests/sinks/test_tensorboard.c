@@ -1,11 +1,8 @@
-/* TensorBoard's event files: records, numbers, and the file of a timeline. */
+/* TensorBoard's event files: records and numbers. */
 #include "profiler/inspect/tfevents.h"
-#include "tests/sinks/expect.h"
+#include "tests/support/suite.h"
 #include "tests/support/read_tfevents.h"
-#include "tests/support/timeline.h"
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define MOST 4000
@@ -125,100 +122,9 @@ static void a_record_has_an_end(void)
     CU_ASSERT(got.n == 37 && got.at[36].value == 36.0f && got.at[36].step == UINT64_MAX);
 }
 
-/* ---- the file of a timeline -------------------------------------------------------------- */
-
-static double find(const char *tag, uint64_t step)
-{
-    for (size_t i = 0; i < got.n; i++)
-        if (strcmp(got.at[i].tag, tag) == 0 && got.at[i].step == step)
-            return (double)got.at[i].value;
-    return -1.0;
-}
-
-static sw_tl_run *add_run(sw_timeline *t, uint32_t program, uint64_t step, double loss)
-{
-    sw_tl_run *r;
-    CU_ASSERT_EQUAL_FATAL(sw_timeline_add_run(t, &r), SW_OK);
-    *r = (sw_tl_run){.program = program,
-                     .step = step,
-                     .has_loss = true,
-                     .loss = loss,
-                     .at_ns = SW_TL_AFTER,
-                     .ns = 2000000,
-                     .clock = SW_TL_PHASES,
-                     .peak_bytes = 100 * step};
-    r->phase[1] = (sw_prof_phase){.peak_bytes = 90 * step, .end_bytes = 50, .ns = 2000000};
-    r->phase[3] = (sw_prof_phase){.peak_bytes = 100 * step, .end_bytes = 40};
-    return r;
-}
-
-static void a_timeline_is_curves(void)
-{
-    static sw_tl_op ops[] = {{"a", "", 1}, {"b", "", 3}};
-    static const sw_tensor value = {
-        0, SW_TL_NONE, "v", "", "", "activation", "forward", SW_SEGMENT_STEP, 64, 0, 0, 0, 0};
-    sw_timeline *t = NULL;
-    written file;
-    void *kept;
-    CU_ASSERT_EQUAL_FATAL(sw_timeline_new(&t), SW_OK);
-    t->created = "2024-02-29T12:00:00Z";
-    for (int i = 0; i < 2; i++) {
-        sw_tl_program *p;
-        CU_ASSERT_EQUAL_FATAL(sw_timeline_add_program(t, &p), SW_OK);
-        CU_ASSERT_EQUAL_FATAL(sw_timeline_alloc(t, &kept, 1, sizeof value), SW_OK);
-        p->key = (uint64_t)i;
-        p->run = i == 0 ? "train" : "eval";
-        p->batch = i == 0 ? 4 : 2;
-        p->ops = ops;
-        p->n_ops = 2;
-        p->values = memcpy(kept, &value, sizeof value);
-        p->n_values = 1;
-    }
-    (void)add_run(t, 0, 1, 3.0); /* two micro-batches */
-    (void)add_run(t, 0, 1, 5.0);
-    (void)add_run(t, 1, 9, 2.5); /* stands at the step before it */
-    (void)add_run(t, 0, 2, 1.0);
-    CU_ASSERT_EQUAL_FATAL(sw_timeline_finish(t), SW_OK);
-    must_write("tensorboard", t, &file);
-    got.n = 0;
-    const tfevents_read r = tfevents_read_all(file.bytes, file.n, keep, &got);
-    SW_CHECK(r.wrong == NULL && r.whole == file.n, "%s", r.wrong);
-    CU_ASSERT_EQUAL(r.records, 1 + 2 + 3);
-    CU_ASSERT(find("loss/train", 1) == 4.0 && find("loss/train", 2) == 1.0);
-    CU_ASSERT(find("loss/validation", 1) == 2.5);
-    CU_ASSERT(find("time/step_ms", 1) == 4.0 && find("time/step_ms", 2) == 2.0);
-    CU_ASSERT(find("memory/forward_peak_bytes", 2) == 180.0);
-    CU_ASSERT(find("memory/backward_peak_bytes", 2) == 200.0);
-    CU_ASSERT(find("memory/peak_bytes", 2) == 200.0 && find("memory/live_bytes", 2) == 40.0);
-    CU_ASSERT(find("memory/step_peak_bytes", 2) == -1.0);
-    CU_ASSERT(find("memory/validation_peak_bytes", 1) == 900.0);
-    CU_ASSERT(find("plan/live_bytes_by_op", 0) == 64.0 &&
-              find("plan/live_bytes_by_op", 1) == 0.0);
-    CU_ASSERT_EQUAL(got.at[0].wall_s, 1709208000.0); /* date -u -d 2024-02-29T12:00 +%s */
-    CU_ASSERT_DOUBLE_EQUAL(got.at[got.n - 1].wall_s, 1709208000.008, 1e-6);
-    drop(&file);
-    sw_timeline_free(t);
-}
-
-static void drawn_timelines_are_whole(void)
-{
-    for (uint64_t seed = 1; seed < 8; seed++) {
-        sw_timeline *t =
-            sw_make_timeline(seed, &(sw_made_timeline){2, 6, 20, 30, false, seed % 2 == 0});
-        written file;
-        must_write("tensorboard", t, &file);
-        const tfevents_read r = tfevents_read_all(file.bytes, file.n, NULL, NULL);
-        SW_CHECK(r.wrong == NULL && r.whole == file.n && r.records > 1, "%s", r.wrong);
-        drop(&file);
-        sw_timeline_free(t);
-    }
-}
-
 static const sw_test tests[] = {
     {"a record is what others write", a_record_is_what_others_write},
     {"any cut reads up to a record, any damage is seen", cuts_and_damage},
     {"a record has an end", a_record_has_an_end},
-    {"a timeline is curves", a_timeline_is_curves},
-    {"drawn timelines are whole", drawn_timelines_are_whole},
 };
 SW_SUITE("tensorboard", tests)

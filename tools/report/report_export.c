@@ -86,13 +86,6 @@ static sw_status open_timeline(sw_timeline **out, const sw_sink *sink, const cha
     return SW_OK;
 }
 
-/* In the name, without the folders. */
-static bool has_part(const char *path, const char *part)
-{
-    const char *slash = strrchr(path, '/');
-    return strstr(slash != NULL ? slash : path, part) != NULL;
-}
-
 int report_export(const char *file, const char *other, const char *format, const char *out)
 {
     const sw_sink *sink = sw_sink_find(format);
@@ -102,9 +95,6 @@ int report_export(const char *file, const char *other, const char *format, const
         return cli_error(CLI_USAGE, "%s is not text: name a file with --out", sink->name);
     if (other != NULL && sink->compare == NULL)
         return cli_error(CLI_USAGE, "--diff: the format %s is of one run", sink->name);
-    if (sink->part != NULL && strcmp(path, "-") != 0 && !has_part(path, sink->part))
-        cli_note("--out %s: what reads %s takes files alone that have '%s' in their names",
-                 path, sink->name, sink->part);
     cli_catch_interrupt();
     sw_status status = open_timeline(&t, sink, file);
     if (status == SW_OK && other != NULL)
