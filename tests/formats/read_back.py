@@ -107,11 +107,13 @@ def read_csv(run):
     balance([(r["action"], int(r["bytes"])) for r in rows], run, "alloc")
     held = {}
     for r in rows:
+        first = int(r["address"], 0)
+        end = first + int(r["bytes"])
         if r["action"] == "alloc":
-            expect(r["address"] not in held, "taken twice")
-            held[r["address"]] = r["bytes"]
+            expect(all(end <= other or first >= stop for other, stop in held.items()), "ranges overlap")
+            held[first] = end
         elif r["action"] == "free":
-            expect(held.pop(r["address"]) == r["bytes"], "freed as it was taken")
+            expect(held.pop(first) == end, "freed as it was taken")
 
 
 def read_pandas(run):
