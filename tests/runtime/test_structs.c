@@ -131,7 +131,7 @@ static sw_status both(sw_status one, sw_status other)
     return one;
 }
 
-/* What is accepted is refused for another reason. */
+/* A struct that is accepted has the call refused for another reason. */
 static sw_status but(sw_status expected, const char *reason, sw_status status)
 {
     return status == expected && strstr(sw_last_error(), reason) != NULL ? SW_OK : status;
