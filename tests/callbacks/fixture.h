@@ -15,6 +15,14 @@ typedef struct {
     int (*call)(fixture *f); /* its status; -1: it has none */
 } row;
 
+/* A call with a parameter that is NULL, or a handle or struct of zeros. */
+typedef struct {
+    const char *name, *parameter;
+    uint32_t of;
+    int allowed;
+    int (*call)(fixture *f); /* its status; -1: it has none */
+} null_row;
+
 struct fixture {
     sw_budget *budget;
     sw_exec *exec;
