@@ -205,21 +205,16 @@ static void many_processes_replace_one_file(void)
 /* Each call fails once: the old file or the new one, whole; what was left is named. */
 static void fail_every_call(const char *name, uint64_t all_failing)
 {
-    uint64_t noted = 0, failed = 0, k = 0;
+    uint64_t noted = 0;
+    sw_sites sites = {SW_FAULT_FILE, .any = true};
     begin(name);
-    for (uint64_t hits = 1; hits > 0; k++) {
+    while (sw_sites_next(&sites)) {
         put(at("x"), "old");
         put(at("x.00000000000000aa.tmp"), "dead");
-        const uint64_t blocks = sw_heap_blocks();
-        sw_fault_plan(SW_FAULT_FILE, k, SW_FAULT_ONCE);
-        const sw_status status = replace(at("x"), "new");
-        hits = sw_fault_hits(SW_FAULT_FILE);
-        sw_fault_plan(SW_FAULT_FILE, 0, SW_FAULT_OFF);
-        CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
+        const sw_status status = SW_AT_SITE(&sites, replace(at("x"), "new"));
         CU_ASSERT(has(at("x"), status == SW_OK ? "new" : "old"));
         if (status != SW_OK)
             SW_CHECK(strstr(sw_last_error(), "/x: ") != NULL, "%s", sw_last_error());
-        failed += status != SW_OK;
         noted += sw_last_note()[0] != '\0';
         if (sw_last_note()[0] != '\0')
             SW_CHECK(status == SW_OK &&
@@ -228,9 +223,8 @@ static void fail_every_call(const char *name, uint64_t all_failing)
         (void)unlink(at("x.00000000000000aa.tmp"));
         CU_ASSERT_EQUAL(files(), 1);
     }
-    sw_note("%llu calls: %llu fail the saving, %llu leave a note", (unsigned long long)(k - 1),
-            (unsigned long long)failed, (unsigned long long)noted);
-    CU_ASSERT(failed == all_failing && noted == 2); /* noted: the folder's open and sync */
+    CU_ASSERT(sites.failed == all_failing &&
+              noted == 2); /* noted: the folder's open and sync */
 }
 
 static void every_call_can_fail(void)

@@ -1,5 +1,4 @@
 /* Replacing with older generations: which stay, which move, what a failure leaves. */
-#include "alloc/base/fault.h"
 #include "alloc/base/file_trace.h"
 #include "alloc/base/sys.h"
 #include "tests/support/heap_sweep.h"
@@ -372,17 +371,11 @@ static void put_three(void)
 
 static uint64_t sweep(sw_fault_kind kind, sw_fault_mode mode)
 {
-    uint64_t k = 0, failed = 0;
-    for (uint64_t hits = 1; hits > 0; k++) {
+    sw_sites sites = {kind, mode, .any = true};
+    while (sw_sites_next(&sites)) {
         put_three();
-        const uint64_t blocks = sw_heap_blocks();
-        sw_fault_plan(kind, k, mode);
-        const sw_status status = save("d", 3, false);
-        hits = sw_fault_hits(kind);
-        sw_fault_plan(kind, 0, SW_FAULT_OFF);
-        CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
-        check_failed(kind, status, k);
-        failed += status != SW_OK;
+        const sw_status status = SW_AT_SITE(&sites, save("d", 3, false));
+        check_failed(kind, status, sites.k);
         if (status == SW_OK)
             continue;
         SW_CHECK(save("d", 3, false) == SW_OK, "%s", sw_last_error()); /* sweeps, too */
@@ -390,8 +383,8 @@ static uint64_t sweep(sw_fault_kind kind, sw_fault_mode mode)
         CU_ASSERT(letter(path) == 'd' && one == 'c' && (two == 'b' || two == 'a'));
         CU_ASSERT_EQUAL(files(), 3);
     }
-    CU_ASSERT(k > 1);
-    return failed;
+    CU_ASSERT(sites.k > 1);
+    return sites.failed;
 }
 
 static void run_sweep(const char *name)

@@ -1,10 +1,10 @@
 /* The loader: what it delivers, in which order, from how many bytes, and that it can be stopped
  * and refused anywhere. Every promise about batches is checked with the thread and without. */
 #include "alloc/arena/arena.h"
-#include "alloc/base/fault.h"
 #include "alloc/base/mem.h"
 #include "kernels/rng.h"
 #include "tests/data/data_files.h"
+#include "tests/support/heap_sweep.h"
 #include <string.h>
 #include <time.h>
 
@@ -487,22 +487,17 @@ static void short_options_are_refused(void)
 static uint64_t sweep(const sw_dataset *dataset, sw_fault_kind kind, sw_budget *budget,
                       sw_loader_opts opts)
 {
-    const heap_watch before = heap_now();
+    sw_sites sites = {kind, .exact = true};
     opts.size = sizeof opts;
     opts.budget = budget;
-    for (uint64_t k = 0;; k++) {
+    while (sw_sites_next(&sites)) {
         sw_loader *l = NULL;
-        sw_fault_plan(kind, k, SW_FAULT_ONCE);
-        const sw_status status = sw_loader_create(&l, dataset, &opts);
-        sw_fault_plan(kind, 0, SW_FAULT_OFF);
+        const sw_status status = SW_AT_SITE(&sites, sw_loader_create(&l, dataset, &opts));
+        CU_ASSERT_EQUAL(l == NULL, status != SW_OK);
         sw_loader_destroy(l);
-        CHECK_NO_LEAK(before);
         CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
-        if (status == SW_OK)
-            return k;
-        CU_ASSERT_EQUAL(status, kind == SW_FAULT_THREAD ? SW_IO : SW_NOMEM);
-        CU_ASSERT_PTR_NULL(l);
     }
+    return sites.failed;
 }
 
 static void every_call_can_fail(void)
@@ -513,8 +508,6 @@ static void every_call_can_fail(void)
     CU_ASSERT_EQUAL_FATAL(sw_budget_new(&budget, 1 << 20), SW_OK);
     const uint64_t memory = sweep(dataset, SW_FAULT_MEMORY, budget, opts);
     const uint64_t threads = sweep(dataset, SW_FAULT_THREAD, budget, opts);
-    sw_note("%llu sites of memory, %llu of threads", (unsigned long long)memory,
-            (unsigned long long)threads);
     CU_ASSERT(memory >= 7 && threads == 1);
     sw_budget_free(budget);
 }

@@ -1,9 +1,9 @@
 /* Models to and from safetensors: the bytes of the file, what is refused and how, and that a
  * failure changes neither the model nor the old file. */
-#include "alloc/base/fault.h"
 #include "runtime/base/checksum.h"
 #include "runtime/exec/exec.h"
 #include "tests/data/data_files.h"
+#include "tests/support/heap_sweep.h"
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -565,29 +565,21 @@ static uint64_t sweep_save(sw_fault_kind kind, sw_status expected)
 {
     sw_model *old = small_model(1), *model = small_model(2);
     const char *path = path_of("sweep");
-    const heap_watch heap = heap_now();
-    uint64_t failed = 0;
-    for (uint64_t k = 0, hits = 1; hits > 0; k++) {
+    sw_sites sites = {kind, .status = expected};
+    while (sw_sites_next(&sites)) {
         SW_CHECK(sw_model_save(old, path) == SW_OK, "%s", sw_last_error());
         bytes before = file_get(path);
-        sw_fault_plan(kind, k, SW_FAULT_ONCE);
-        const sw_status status = sw_model_save(model, path);
-        hits = sw_fault_hits(kind);
-        sw_fault_plan(kind, 0, SW_FAULT_OFF);
-        CHECK_NO_LEAK(heap);
+        const sw_status status = SW_AT_SITE(&sites, sw_model_save(model, path));
         CU_ASSERT(nothing_unfinished());
         bytes now = file_get(path);
         CU_ASSERT_EQUAL(now.n == before.n && memcmp(now.at, before.at, now.n) == 0,
                         status != SW_OK);
-        if (status != SW_OK)
-            failed_as(status, expected, "");
-        failed += status != SW_OK;
         bytes_free(&now);
         bytes_free(&before);
     }
     SW_CHECK(sw_model_load(old, path) == SW_OK, "%s", sw_last_error());
     CU_ASSERT(same_saved(old, model));
-    return failed;
+    return sites.failed;
 }
 
 static uint64_t sweep_load(sw_fault_kind kind, sw_status expected)
@@ -597,33 +589,22 @@ static uint64_t sweep_load(sw_fault_kind kind, sw_status expected)
     SW_CHECK(sw_model_save(from, path) == SW_OK, "%s", sw_last_error());
     bytes before = state_of(to);
     to->damaged = true;
-    const heap_watch heap = heap_now();
-    for (uint64_t k = 0;; k++) {
-        sw_fault_plan(kind, k, SW_FAULT_ONCE);
-        const sw_status status = sw_model_load(to, path);
-        sw_fault_plan(kind, 0, SW_FAULT_OFF);
-        CHECK_NO_LEAK(heap);
-        if (status == SW_OK) {
-            CU_ASSERT(same_saved(from, to) && !to->damaged);
-            bytes_free(&before);
-            return k;
-        }
-        failed_as(status, expected, "");
-        CU_ASSERT(is_as(to, &before) && to->damaged);
-    }
+    sw_sites sites = {kind, .status = expected, .exact = true};
+    while (sw_sites_next(&sites))
+        if (SW_AT_SITE(&sites, sw_model_load(to, path)) != SW_OK)
+            CU_ASSERT(is_as(to, &before) && to->damaged);
+    CU_ASSERT(same_saved(from, to) && !to->damaged);
+    bytes_free(&before);
+    return sites.failed;
 }
 
 static void every_call_can_fail(void)
 {
     const uint64_t files = sweep_save(SW_FAULT_FILE, SW_IO),
                    memory = sweep_save(SW_FAULT_MEMORY, SW_NOMEM);
-    sw_note("saving: %llu sites of files, %llu of memory", (unsigned long long)files,
-            (unsigned long long)memory);
     CU_ASSERT(files == 10 && memory == (swi_checksum_there() ? 9 : 7));
     const uint64_t reads = sweep_load(SW_FAULT_FILE, SW_IO),
                    blocks = sweep_load(SW_FAULT_MEMORY, SW_NOMEM);
-    sw_note("loading: %llu sites of files, %llu of memory", (unsigned long long)reads,
-            (unsigned long long)blocks);
     CU_ASSERT(reads == 9 && blocks == 15);
 }
 

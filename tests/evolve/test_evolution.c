@@ -481,27 +481,15 @@ static void no_memory_is_an_answer(void)
 {
     const evo_data data = evo_digits(64, 16);
     sw_evolution_opts opts = evo_opts(&data);
-    uint64_t failed = 0, k = 0;
+    sw_sites sites = {SW_FAULT_MEMORY};
     opts.population = 2;
     opts.samples = 16;
     opts.crossover = 0.9;
     opts.seed = 9;
     OK(short_run(&opts));
-    const uint64_t blocks = sw_heap_blocks();
-    for (bool hit = true; hit; k++) {
-        sw_fault_plan(SW_FAULT_MEMORY, k, SW_FAULT_ONCE);
-        const sw_status status = short_run(&opts);
-        hit = sw_fault_hits(SW_FAULT_MEMORY) > 0;
-        sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
-        failed += status == SW_NOMEM;
-        SW_CHECK(status == SW_NOMEM || status == SW_OK, "site %d: %s", (int)k,
-                 sw_status_name(status));
-        if (!SW_CHECK(sw_heap_blocks() == blocks, "site %d: %d blocks for %d", (int)k,
-                      (int)sw_heap_blocks(), (int)blocks))
-            return;
-    }
-    CU_ASSERT(failed > k / 2);
-    sw_note("%d of %d sites", (int)failed, (int)k);
+    while (sw_sites_next(&sites))
+        (void)SW_AT_SITE(&sites, short_run(&opts));
+    CU_ASSERT(sites.failed > sites.k / 2);
 }
 
 /* ---- gaps -------------------------------------------------------------------------------- */

@@ -381,25 +381,14 @@ static void sweep(sw_fault_mode mode)
     CU_ASSERT_FATAL(whole.t.model->bytes <= sizeof wanted);
     memcpy(wanted, whole.t.model->base, whole.t.model->bytes);
     end_life(&whole);
-    const uint64_t blocks = sw_heap_blocks();
-    bool reached = true;
-    uint64_t k = 0;
-    for (; reached && k < 2000; k++) {
+    sw_sites sites = {SW_FAULT_MEMORY, mode};
+    while (sw_sites_next(&sites)) {
         life l = {.exec = NULL};
-        sw_fault_plan(SW_FAULT_MEMORY, k, mode);
-        const sw_status got = live(&l, &b);
-        reached = sw_fault_calls(SW_FAULT_MEMORY) > k;
-        sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
-        SW_CHECK(got == SW_OK || (got == SW_NOMEM && sw_last_error()[0] != '\0'),
-                 "site %llu: %s: %s", (unsigned long long)k, sw_status_name(got),
-                 sw_last_error());
-        if (got == SW_OK)
+        if (SW_AT_SITE(&sites, live(&l, &b)) == SW_OK)
             CU_ASSERT_EQUAL(memcmp(wanted, l.t.model->base, l.t.model->bytes), 0);
         end_life(&l);
-        SW_CHECK(sw_heap_blocks() == blocks, "site %llu leaks", (unsigned long long)k);
     }
-    CU_ASSERT(!reached && k > 50);
-    sw_note("%llu sites", (unsigned long long)k);
+    CU_ASSERT(sites.k > 50 && sites.k <= 2000);
 }
 
 static void memory_may_fail_anywhere(void)

@@ -1,5 +1,4 @@
 /* Members: what they compute is what models compute that are trained alone. */
-#include "alloc/base/fault.h"
 #include "alloc/base/mem.h"
 #include "alloc/base/poison.h"
 #include "tests/runtime/nets.h"
@@ -335,21 +334,10 @@ static void every_allocation_can_fail(void)
     make_data(ROWS);
     OK(whole_life(NULL));
     /* Addresses that cannot be had are asked for again, fewer: such a call may fail once. */
-    uint64_t k = 0, failed = 0;
-    for (bool hit = true; hit; k++) {
-        const uint64_t blocks = sw_heap_blocks();
-        sw_fault_plan(SW_FAULT_MEMORY, k, SW_FAULT_ONCE);
-        const sw_status status = whole_life(NULL);
-        hit = sw_fault_hits(SW_FAULT_MEMORY) > 0;
-        sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
-        failed += status == SW_NOMEM;
-        SW_CHECK(status == SW_NOMEM || status == SW_OK, "call %llu: %s", (unsigned long long)k,
-                 sw_last_error());
-        SW_CHECK(sw_heap_blocks() == blocks, "call %llu leaves blocks", (unsigned long long)k);
-    }
-    sw_note("%llu calls, of which %llu fail", (unsigned long long)k,
-            (unsigned long long)failed);
-    CU_ASSERT(failed > 100 && k - failed < 20);
+    sw_sites sites = {SW_FAULT_MEMORY};
+    while (sw_sites_next(&sites))
+        (void)SW_AT_SITE(&sites, whole_life(NULL));
+    CU_ASSERT(sites.failed > 100 && sites.k - sites.failed < 20);
 }
 
 /* A member costs its range and a record. */

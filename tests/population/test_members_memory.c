@@ -256,22 +256,11 @@ static sw_status run_life(void *arg)
  * survived: a call that fails once may succeed. */
 static void sweep(life *l)
 {
-    uint64_t k = 0, failed = 0;
+    sw_sites sites = {SW_FAULT_MEMORY};
     OK(run_life(l));
-    for (bool hit = true; hit; k++) {
-        const uint64_t blocks = sw_heap_blocks();
-        sw_fault_plan(SW_FAULT_MEMORY, k, SW_FAULT_ONCE);
-        const sw_status status = run_life(l);
-        hit = sw_fault_hits(SW_FAULT_MEMORY) > 0;
-        sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
-        failed += status == SW_NOMEM;
-        SW_CHECK(status == SW_NOMEM || status == SW_OK, "call %llu: %s", (unsigned long long)k,
-                 sw_last_error());
-        SW_CHECK(sw_heap_blocks() == blocks, "call %llu leaves blocks", (unsigned long long)k);
-    }
-    sw_note("%llu calls, of which %llu fail", (unsigned long long)k,
-            (unsigned long long)failed);
-    CU_ASSERT(failed > 60 && k - failed < 30);
+    while (sw_sites_next(&sites))
+        (void)SW_AT_SITE(&sites, run_life(l));
+    CU_ASSERT(sites.failed > 60 && sites.k - sites.failed < 30);
     OK(run_life(l));
 }
 

@@ -1,10 +1,10 @@
 /* Checkpoints by the public header: a run goes on with the same bits, whatever it was saved and
  * loaded with; what does not fit is refused by name; failures leave the checkpoint before. */
-#include "alloc/base/fault.h"
 #include "alloc/base/poison.h"
 #include "alloc/base/sys.h"
 #include "runtime/base/checksum.h"
 #include "tests/runtime/saved_runs.h"
+#include "tests/support/heap_sweep.h"
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -351,26 +351,18 @@ static void sweep(sw_fault_kind kind, const sw_checkpoint_opts *opts, const char
 {
     saved_run *run = saved_run_new(NULL), *reader = saved_run_new(NULL);
     char path[1024];
-    uint64_t k = 0, failed = 0;
+    sw_sites sites = {kind, .any = true, .keeps = true};
     snprintf(path, sizeof path, "%s", sw_temp_path(what));
-    for (bool hit = true; hit; k++) {
+    while (sw_sites_next(&sites)) {
         sw_checkpoint *c = saved_run_checkpoint(run, path, opts);
         OK(sw_checkpoint_save(c, 1));
-        sw_fault_plan(kind, k, k % 2 == 0 ? SW_FAULT_ONCE : SW_FAULT_FROM);
-        const sw_status status = sw_checkpoint_save(c, 2);
-        hit = sw_fault_hits(kind) > 0;
-        sw_fault_plan(kind, 0, SW_FAULT_OFF);
-        failed += status != SW_OK;
-        SW_CHECK(status == SW_OK || strlen(sw_last_error()) > 0, "call %llu",
-                 (unsigned long long)k);
-        SW_CHECK(newest_is_whole(reader, path), "call %llu: %s", (unsigned long long)k,
-                 sw_last_error());
+        sites.mode = sites.k % 2 == 0 ? SW_FAULT_ONCE : SW_FAULT_FROM;
+        (void)SW_AT_SITE(&sites, sw_checkpoint_save(c, 2));
+        SW_CHECK(newest_is_whole(reader, path), "call %d: %s", (int)sites.k, sw_last_error());
         OK(sw_checkpoint_save(c, 2)); /* and it can be tried again */
         saved_checkpoint_end(c);
     }
-    sw_note("%s: %llu calls, of which %llu failed a save", what, (unsigned long long)k,
-            (unsigned long long)failed);
-    CU_ASSERT(failed > 3);
+    CU_ASSERT(sites.failed > 3);
 }
 
 static void every_call_of_a_save_can_fail(void)
@@ -392,20 +384,16 @@ static void every_call_of_a_load_can_fail(void)
         saved_run *same = saved_run_new(&(saved_opts){.seed = 50});
         sw_checkpoint *c = saved_run_checkpoint(run, NULL, NULL);
         sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
-        uint64_t k = 0;
-        for (bool hit = true; hit; k++) {
-            sw_fault_plan(kinds[i], k, SW_FAULT_ONCE);
-            sw_status status = sw_checkpoint_find(c, saved_path, &found);
-            if (status == SW_OK)
-                status = sw_checkpoint_load(c);
-            hit = sw_fault_hits(kinds[i]) > 0;
-            sw_fault_plan(kinds[i], 0, SW_FAULT_OFF);
-            SW_CHECK((status == SW_OK) == !hit, "call %llu: %s", (unsigned long long)k,
-                     sw_last_error());
-            SW_CHECK(!hit || saved_run_same(run, same), "call %llu changed the model",
-                     (unsigned long long)k);
+        sw_sites sites = {kinds[i], .any = true, .exact = true, .keeps = true};
+        while (sw_sites_next(&sites)) {
+            const sw_status status = SW_AT_SITE(
+                &sites, sw_checkpoint_find(c, saved_path, &found) || sw_checkpoint_load(c)
+                            ? SW_IO
+                            : SW_OK);
+            SW_CHECK(status == SW_OK || saved_run_same(run, same), "call %d changed the model",
+                     (int)sites.k);
         }
-        CU_ASSERT(k > 3 && !saved_run_same(run, same));
+        CU_ASSERT(sites.k > 3 && !saved_run_same(run, same));
     }
 }
 

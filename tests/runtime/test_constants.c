@@ -1,7 +1,7 @@
 /* Constants of a model: placed once, read as they are, neither trained nor written nor saved.
  */
-#include "alloc/base/fault.h"
 #include "tests/runtime/nets.h"
+#include "tests/support/heap_sweep.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -176,29 +176,17 @@ static void members_have_their_constants(void)
     sw_members_destroy(group);
 }
 
-static void stop_faults(void *arg)
-{
-    (void)arg;
-    sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
-}
-
 static void every_allocation_may_fail(void)
 {
-    sw_after(stop_faults, NULL);
     sw_exec *exec = net_exec(NULL);
-    uint64_t k = 0;
-    for (bool done = false; !done && k < 200; k++) {
+    sw_sites sites = {SW_FAULT_MEMORY, .exact = true};
+    while (sw_sites_next(&sites)) {
         consts c = {.assigns = false};
-        sw_fault_plan(SW_FAULT_MEMORY, k, SW_FAULT_ONCE);
-        sw_status status = declare(&c);
-        if (status == SW_OK)
-            status = sw_model_ready(c.model, exec, 1);
-        done = sw_fault_calls(SW_FAULT_MEMORY) <= k;
-        sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
-        SW_CHECK(status == (done ? SW_OK : SW_NOMEM), "%d: %s", (int)k, sw_last_error());
+        (void)SW_AT_SITE(&sites,
+                         declare(&c) != SW_OK ? SW_NOMEM : sw_model_ready(c.model, exec, 1));
         sw_model_destroy(c.model);
     }
-    CU_ASSERT(k > 5 && k < 200);
+    CU_ASSERT(sites.failed > 5 && sites.failed < 200);
 }
 
 static const sw_test tests[] = {

@@ -1,26 +1,9 @@
 /* Every allocation on the way to a first run fails once, and once from there on: the status
  * says so, nothing leaks, and the same run works afterwards. */
-#include "alloc/base/fault.h"
 #include "alloc/base/mem.h"
 #include "tests/runtime/nets.h"
+#include "tests/support/heap_sweep.h"
 #include <string.h>
-
-static size_t live_blocks(void)
-{
-    size_t n = 0;
-    for (int i = 0; i < SW_HEAP_KINDS; i++) {
-        sw_heap_stats stats;
-        sw_heap_read((sw_heap)i, &stats);
-        n += (size_t)stats.blocks;
-    }
-    return n;
-}
-
-static void stop_faults(void *arg)
-{
-    (void)arg;
-    sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
-}
 
 /* One whole life: exec, model, optimizer, two runs, a plan, an evaluation. */
 typedef struct {
@@ -71,36 +54,19 @@ static void end(life *l)
 
 static void sweep(bool image, bool immediate, sw_fault_mode mode)
 {
-    sw_after(stop_faults, NULL);
-    life whole;
-    memset(&whole, 0, sizeof whole);
+    life whole = {.exec = NULL};
     OK(live(&whole, image, immediate));
     const void *wanted = net_copy_bytes(whole.n.model);
     end(&whole);
-    const size_t before = live_blocks();
-    uint64_t k = 0;
-    bool done = false;
-    for (; !done && k < 2000; k++) {
-        life l;
-        memset(&l, 0, sizeof l);
-        sw_fault_plan(SW_FAULT_MEMORY, k, mode);
-        const sw_status status = live(&l, image, immediate);
-        done = sw_fault_calls(SW_FAULT_MEMORY) <= k;
-        sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
-        if (!done && status == SW_OK) {
-            /* A call that may fail: fewer addresses reserved, say. The result is the same. */
+    sw_sites sites = {SW_FAULT_MEMORY, mode};
+    while (sw_sites_next(&sites)) {
+        life l = {.exec = NULL};
+        /* A call may fail (fewer addresses are reserved, say): the result is the same. */
+        if (SW_AT_SITE(&sites, live(&l, image, immediate)) == SW_OK)
             CU_ASSERT(net_same_bytes(l.n.model, wanted));
-        }
-        SW_CHECK(status == SW_OK || status == SW_NOMEM, "call %u: %s: %s", (unsigned)k,
-                 sw_status_name(status), sw_last_error());
-        SW_CHECK(status == SW_OK || sw_last_error()[0] != '\0', "call %u has no reason",
-                 (unsigned)k);
         end(&l);
-        SW_CHECK(live_blocks() == before, "call %u: %zu blocks, %zu before", (unsigned)k,
-                 live_blocks(), before);
     }
-    CU_ASSERT(done && k > 20);
-    sw_note("%u calls", (unsigned)k);
+    CU_ASSERT(sites.k > 20 && sites.k <= 2000);
 }
 
 static void planned_mlp(void)
@@ -124,33 +90,24 @@ static void planned_images(void)
  * retry. */
 static void a_refused_run_can_be_tried_again(void)
 {
-    sw_after(stop_faults, NULL);
-    life whole;
-    memset(&whole, 0, sizeof whole);
+    life whole = {.exec = NULL};
     OK(live(&whole, false, false));
     const void *wanted = net_copy_bytes(whole.n.model);
     end(&whole);
-    bool done = false;
-    for (uint64_t k = 0; !done && k < 500; k++) {
-        life l;
-        memset(&l, 0, sizeof l);
-        const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .seed = 3);
-        OK(sw_exec_create(&l.exec, &opts));
+    sw_sites sites = {SW_FAULT_MEMORY};
+    while (sw_sites_next(&sites)) {
+        life l = {.exec = NULL};
+        OK(sw_exec_create(&l.exec, &SW_OPTS(sw_exec_opts, .seed = 3)));
         OK(declare(&l, false));
         const batch b = net_batch(false, 0, 17);
         sw_run_args args = net_args(&l.n, &b);
-        sw_fault_plan(SW_FAULT_MEMORY, k, SW_FAULT_ONCE);
-        const sw_status status = sw_run(l.exec, &args);
-        done = sw_fault_calls(SW_FAULT_MEMORY) <= k;
-        sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
-        SW_CHECK(status == SW_OK || (!done && status == SW_NOMEM), "%s", sw_last_error());
-        if (status != SW_OK)
+        if (SW_AT_SITE(&sites, sw_run(l.exec, &args)) != SW_OK)
             OK(sw_run(l.exec, &args));
         OK(sw_run(l.exec, &args));
         CU_ASSERT(net_same_bytes(l.n.model, wanted));
         end(&l);
     }
-    CU_ASSERT(done);
+    CU_ASSERT(sites.k <= 500);
 }
 
 static const sw_test tests[] = {

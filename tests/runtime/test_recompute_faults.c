@@ -1,11 +1,11 @@
 /* Planning under a budget where allocations fail, random networks under budgets, and what is
  * shown of a plan with repeats. */
 #include "alloc/arena/arena.h"
-#include "alloc/base/fault.h"
 #include "alloc/base/mem.h"
 #include "tests/runtime/random_seeds.h"
 #include "tests/runtime/recompute_nets.h"
 #include "tests/support/seen_breakdown.h"
+#include "tests/support/heap_sweep.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -145,27 +145,9 @@ static void random_networks_keep_to_budgets(void)
 
 /* ---- failures ---------------------------------------------------------------------------- */
 
-static void stop_faults(void *arg)
+/* A call of planning in `bytes` fails; the next try works. */
+static void fail_one(sw_sites *sites, rc_kind kind, size_t bytes, uint32_t repeats)
 {
-    (void)arg;
-    sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
-}
-
-static size_t live_blocks(void)
-{
-    size_t n = 0;
-    for (int i = 0; i < SW_HEAP_KINDS; i++) {
-        sw_heap_stats stats;
-        sw_heap_read((sw_heap)i, &stats);
-        n += (size_t)stats.blocks;
-    }
-    return n;
-}
-
-/* The k-th call of planning in `bytes` fails; the next try works. Whether there was a k-th. */
-static bool fail_at(rc_kind kind, size_t bytes, uint64_t k, uint32_t repeats)
-{
-    const size_t before = live_blocks();
     rc_net n;
     sw_budget *budget;
     sw_exec *exec;
@@ -175,23 +157,13 @@ static bool fail_at(rc_kind kind, size_t bytes, uint64_t k, uint32_t repeats)
     OK(sw_exec_create(&exec, &opts));
     OK(rc_begin(&n, kind, 6));
     const sw_run_args args = rc_args(&n, 0);
-    sw_fault_plan(SW_FAULT_MEMORY, k, SW_FAULT_ONCE);
-    const sw_status status = sw_plan(exec, &args, &plan);
-    const bool hit = sw_fault_calls(SW_FAULT_MEMORY) > k;
-    sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
-    SW_CHECK(status == (hit ? SW_NOMEM : SW_OK), "call %u: %s: %s", (unsigned)k,
-             sw_status_name(status), sw_last_error());
-    if (status != SW_OK)
+    if (SW_AT_SITE(sites, sw_plan(exec, &args, &plan)) != SW_OK)
         CU_ASSERT_EQUAL(sw_budget_used(budget), 0);
-    SW_CHECK(sw_plan(exec, &args, &plan) == SW_OK, "after call %u: %s", (unsigned)k,
-             sw_last_error());
+    OK(sw_plan(exec, &args, &plan));
     CU_ASSERT_EQUAL(plan.n_repeats, repeats);
     rc_end(&n);
     sw_exec_destroy(exec);
     sw_budget_destroy(budget);
-    SW_CHECK(live_blocks() == before, "call %u: %zu blocks, %zu before", (unsigned)k,
-             live_blocks(), before);
-    return hit;
 }
 
 /* The least total of a net, and the repeats that it then has. */
@@ -216,17 +188,14 @@ static size_t least_of(rc_kind kind, int layers, uint32_t *repeats)
 
 static void every_allocation_of_planning_fails_once(void)
 {
-    sw_after(stop_faults, NULL);
     uint32_t repeats;
     const rc_kind kind = RC_RESIDUAL;
     const size_t least = least_of(kind, 6, &repeats);
     CU_ASSERT(repeats > 0);
-    const uint64_t stride = sw_tests_full() ? 1 : 37;
-    uint64_t k = 0;
-    while (k < 100000 && fail_at(kind, least, k, repeats))
-        k += stride;
-    CU_ASSERT(k > 40 && k < 100000);
-    sw_note("%u calls", (unsigned)k);
+    sw_sites sites = {SW_FAULT_MEMORY, .every = sw_tests_full() ? 1 : 37, .exact = true};
+    while (sw_sites_next(&sites))
+        fail_one(&sites, kind, least, repeats);
+    CU_ASSERT(sites.k > 40);
 }
 
 /* ---- what is shown ----------------------------------------------------------------------- */

@@ -1,9 +1,9 @@
 /* Functions of one number that go strip by strip with what reads them: the bits of whole ones,
  * what then lives, and where it must not be done. */
-#include "alloc/base/fault.h"
 #include "kernels/attrs.h"
 #include "kernels/dispatch.h"
 #include "tests/runtime/nets.h"
+#include "tests/support/heap_sweep.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -263,39 +263,26 @@ static void budgets_are_held(void)
     SW_CHECK(held >= 1, "%u budgets were held", held);
 }
 
-static void stop_faults(void *arg)
-{
-    (void)arg;
-    sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
-}
-
 /* Each allocation on the way to a plan fails once: the status says so, and the next plan is the
  * one that was asked for. */
 static void a_refused_allocation_is_an_answer(void)
 {
     sw_plan_info right = SW_OPTS(sw_plan_info);
-    bool done = false;
-    unsigned refused = 0;
+    sw_sites sites = {SW_FAULT_MEMORY, .every = sw_tests_full() ? 1 : 5, .keeps = true};
     tower n;
     sw_array inputs[2];
-    sw_after(stop_faults, NULL);
     sw_exec *whole = net_exec(NULL);
     begin(&n, PLAIN, sw_swish, whole, &rules[0]);
     sw_run_args args = args_of(&n, inputs);
     OK(sw_plan(whole, &args, &right));
-    for (uint64_t k = 0; !done; k += sw_tests_full() ? 1 : 5) {
+    while (sw_sites_next(&sites)) {
         sw_plan_info plan = SW_OPTS(sw_plan_info);
         sw_exec *exec = net_exec(NULL);
-        sw_fault_plan(SW_FAULT_MEMORY, k, SW_FAULT_ONCE);
-        const sw_status status = sw_plan(exec, &args, &plan);
-        done = sw_fault_calls(SW_FAULT_MEMORY) <= k;
-        sw_fault_plan(SW_FAULT_MEMORY, 0, SW_FAULT_OFF);
-        CU_ASSERT(done ? status == SW_OK : status == SW_OK || status == SW_NOMEM);
-        refused += status == SW_NOMEM;
+        (void)SW_AT_SITE(&sites, sw_plan(exec, &args, &plan));
         OK(sw_plan(exec, &args, &plan));
         CU_ASSERT_EQUAL(plan.arena_bytes, right.arena_bytes);
     }
-    SW_CHECK(refused > (sw_tests_full() ? 20 : 5), "%u refusals", refused);
+    CU_ASSERT(sites.failed > (sw_tests_full() ? 20 : 5));
 }
 
 static const sw_test tests[] = {

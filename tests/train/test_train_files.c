@@ -270,20 +270,14 @@ static void a_file_that_another_writes_is_refused(void)
 static void every_call_of_going_on_can_fail(void)
 {
     for (int i = 0; i < 4; i++) {
-        const sw_fault_mode mode = i / 2 == 0 ? SW_FAULT_ONCE : SW_FAULT_FROM;
-        const sw_fault_kind kind = i % 2 == 0 ? SW_FAULT_FILE : SW_FAULT_MEMORY;
-        uint64_t k = 0;
+        sw_sites sites = {i % 2 == 0 ? SW_FAULT_FILE : SW_FAULT_MEMORY,
+                          i / 2 == 0 ? SW_FAULT_ONCE : SW_FAULT_FROM, .any = true};
         begin_run("swept.csv");
-        for (;; k++) {
-            const uint64_t blocks = sw_heap_blocks();
+        while (sw_sites_next(&sites)) {
             put_file(path, "a\nb\nc", 5);
-            sw_fault_plan(kind, k, mode);
-            const sw_status status = train_metrics_go_on(&t, 4);
-            const bool hit = sw_fault_hits(kind) > 0;
-            sw_fault_plan(kind, 0, SW_FAULT_OFF);
-            if (status != SW_OK) {
+            if (SW_AT_SITE(&sites, train_metrics_go_on(&t, 4)) != SW_OK) {
                 CU_ASSERT_EQUAL(position(), -1);
-                CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
+                CU_ASSERT_EQUAL(sw_heap_blocks(), sites.blocks);
                 CU_ASSERT(strcmp(text_of(path), "a\nb\nc") == 0 ||
                           strcmp(text_of(path), "a\nb\n") == 0);
                 CU_ASSERT_EQUAL(train_metrics_go_on(&t, 4), SW_OK);
@@ -291,11 +285,8 @@ static void every_call_of_going_on_can_fail(void)
             CU_ASSERT_EQUAL(position(), 4);
             CU_ASSERT_STRING_EQUAL(text_of(path), "a\nb\n");
             train_metrics_close(&t);
-            if (!hit)
-                break;
         }
-        sw_note("%llu sites", (unsigned long long)k);
-        CU_ASSERT(k >= (kind == SW_FAULT_FILE ? 7 : 2));
+        CU_ASSERT(sites.k > (sites.kind == SW_FAULT_FILE ? 7 : 2));
     }
 }
 
@@ -425,28 +416,20 @@ static void what_is_no_profile_stays(void)
 static void every_call_of_keeping_can_fail(void)
 {
     for (int i = 0; i < 4; i++) {
-        const sw_fault_mode mode = i / 2 == 0 ? SW_FAULT_ONCE : SW_FAULT_FROM;
-        const sw_fault_kind kind = i % 2 == 0 ? SW_FAULT_FILE : SW_FAULT_MEMORY;
+        sw_sites sites = {i % 2 == 0 ? SW_FAULT_FILE : SW_FAULT_MEMORY,
+                          i / 2 == 0 ? SW_FAULT_ONCE : SW_FAULT_FROM, .any = true};
         char kept[1100];
-        uint64_t k = 0;
         snprintf(path, sizeof path, "%s", sw_temp_path("swept.jsonl"));
-        for (;; k++) {
-            const uint64_t blocks = sw_heap_blocks();
+        while (sw_sites_next(&sites)) {
             put_file(path, "old", 3);
-            sw_fault_plan(kind, k, mode);
-            const sw_status status = train_keep_profile(path, k, kept, sizeof kept);
-            const bool hit = sw_fault_hits(kind) > 0;
-            sw_fault_plan(kind, 0, SW_FAULT_OFF);
-            CU_ASSERT_EQUAL(sw_heap_blocks(), blocks);
+            const sw_status status =
+                SW_AT_SITE(&sites, train_keep_profile(path, sites.k, kept, sizeof kept));
             CU_ASSERT_EQUAL(there(path), status != SW_OK);
             CU_ASSERT_EQUAL(kept[0] == '\0', status != SW_OK);
             CU_ASSERT_STRING_EQUAL(text_of(status == SW_OK ? kept : path), "old");
-            if (!hit)
-                break;
             CU_ASSERT_EQUAL(remove(status == SW_OK ? kept : path), 0);
         }
-        (void)remove(kept);
-        CU_ASSERT(k >= (kind == SW_FAULT_FILE ? 3 : 1));
+        CU_ASSERT(sites.k > (sites.kind == SW_FAULT_FILE ? 3 : 1));
     }
 }
 
