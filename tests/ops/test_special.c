@@ -72,7 +72,7 @@ static bool has_reference(uint32_t id)
     return sw_op_at(id)->reference != NULL && sw_op_at(id)->n_cases > 0;
 }
 
-/* Updates: PyTorch does not have every optimizer, and tests/torch/compare_optim.py compares
+/* Updates: PyTorch does not have every optimizer, and tests/torch/compare_nets.py compares
  * those that it has. */
 static bool is_update(uint32_t id)
 {

@@ -50,7 +50,7 @@ class Pixels(nn.Module):
 
 
 def mbconv():
-    from compare_mbconv import Net
+    from mbconv_net import Net
     net = Net(3, 224, 1.0, 1.0)
     net.classes = nn.Linear(net.classes.in_features, 1000)
     return Pixels(net)
@@ -62,7 +62,7 @@ def lenet5():
 
 
 def gpt():
-    from compare_gpt import Net
+    from gpt_net import Net
     return Net(12, 768, 12, 1024, 50257)
 
 

@@ -1,5 +1,5 @@
 /* A decoder-only transformer on the public header: what the model `gpt`, `stepwell sample` and
- * the comparison with PyTorch share. */
+ * tests share. */
 #ifndef STEPWELL_GPT_NET_H
 #define STEPWELL_GPT_NET_H
 
