@@ -151,66 +151,6 @@ static void a_failed_search_leaves_its_result(void)
 
 /* ---- the command ------------------------------------------------------------------------- */
 
-static size_t widest(const char *text)
-{
-    size_t most = 0;
-    while (*text != '\0') {
-        const size_t n = strcspn(text, "\n");
-        most = n > most ? n : most;
-        text += n + (text[n] == '\n');
-    }
-    return most;
-}
-
-static void what_cannot_be_planned_together_is_refused(void)
-{
-    static const struct {
-        const char *words;
-        int status;
-        const char *says;
-    } refused[] = {
-        {"plan --fit 1MiB --batch 3", 2, "--fit and --batch exclude"},
-        {"plan --fit 1MiB --memory-budget 1MiB", 2, "--fit and --memory-budget exclude"},
-        {"plan --fit 0", 2, "--fit must be a size"},
-        {"plan --fit much", 2, "--fit must be a size"},
-        {"plan --fit 1000", 4, "a batch of 1 needs total_bytes"},
-        {"plan --fit 600KiB --json", 4, "the peak is at"},
-        {"plan --fit 600KiB --immediate", 4, "held by"},
-        {"plan --svg - ", 2, "--svg must be a file"},
-        {"plan --svg x --batch 1,2", 2, "--svg draws one plan"},
-        {"plan --svg x --immediate", 2, "--svg and --immediate exclude"},
-        {"plan --svg /nowhere/at/all", 1, "/nowhere/at/all: "},
-        {"plan --batch 512,1 --memory-budget 1MiB", 4, "plan: batch 512: does not fit"},
-        {"plan --json --batch 1,512 --memory-budget 1MiB --no-recompute", 4,
-         "plan: batch 512: does not fit"},
-        {"plan --immediate --batch 512,1 --memory-budget 1MiB", 4, "batch 512: does not fit"},
-        {"plan --batch 512 --memory-budget 1MiB", 4, "plan: does not fit"},
-    };
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        program_run(&outcome, refused[i].words, NULL);
-        SW_CHECK(program_failed_cleanly(&outcome, refused[i].status) &&
-                     strstr(outcome.err, refused[i].says) != NULL,
-                 "'%s': status %d: %s", refused[i].words, outcome.status, outcome.err);
-    }
-}
-
-static void texts_are_80_columns_wide(void)
-{
-    static const char *const words[] = {"plan",
-                                        "plan --batch 1,32,128,10000",
-                                        "plan --batch 1,1000000 --model mlp",
-                                        "plan --batch 1,512 --immediate",
-                                        "plan --fit 8GiB",
-                                        "plan --fit 1TiB",
-                                        "plan --fit 760KiB",
-                                        "plan --fit 3MiB --model mlp --immediate"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        program_run(&outcome, words[i], NULL);
-        SW_CHECK(outcome.status == 0 && widest(outcome.out) <= 80, "%s: status %d: %s%s",
-                 words[i], outcome.status, outcome.out, outcome.err);
-    }
-}
-
 static void let_go(void *json)
 {
     json_decref(json);
@@ -398,102 +338,7 @@ static void what_lives_at_one_time_grows_with_the_batch(void)
     }
 }
 
-static void large_sizes_are_answered_from_shapes(void)
-{
-    const json_t *root = object_of("plan --json --synthetic-n 100 --fit 8GiB");
-    const json_t *fit = json_object_get(root, "fit");
-    CU_ASSERT(number(root, "largest_batch") > 100000);
-    CU_ASSERT(number(root, "total_bytes") <= 8ll << 30);
-    CU_ASSERT(number(fit, "excluded_from") > number(root, "largest_batch"));
-    CU_ASSERT(number(fit, "excluded_lower_bound_bytes") > 8ll << 30);
-    CU_ASSERT_EQUAL(number(fit, "training_images"), 100);
-#if HAVE_STEADY /* no sanitizer */
-    SW_CHECK(number(fit, "search_ns") < 100000000, "%lld ns", number(fit, "search_ns"));
-#endif
-    sw_note("lenet5, 8 GiB: %.2f ms", (double)number(fit, "search_ns") * 1e-6);
-    root = object_of("plan --json --fit 7TiB");
-    CU_ASSERT_EQUAL(number(root, "largest_batch"), 1 << 24);
-    CU_ASSERT_EQUAL(json_array_size(json_object_get(json_object_get(root, "fit"), "next")), 0);
-    CU_ASSERT(json_is_null(
-        json_object_get(json_object_get(root, "fit"), "excluded_lower_bound_bytes")));
-}
-
-/* A budget of the size takes the answer, and not the next batch. */
-static void a_budget_of_the_size_takes_the_answer(void)
-{
-    const long long batch =
-        number(object_of("plan --json --synthetic-n 500 --fit 3MiB"), "largest_batch");
-    char words[200];
-    for (int more = 0; more < 2; more++) {
-        snprintf(
-            words, sizeof words,
-            "plan --json --synthetic-n 500 --memory-budget 3MiB --no-recompute --batch %lld",
-            batch + more);
-        program_run(&outcome, words, NULL);
-        CU_ASSERT_EQUAL(outcome.status, more == 0 ? 0 : 4);
-    }
-}
-
-/* A plan says what a budget could do, with a batch that such a budget takes and its cost. */
-static void what_a_budget_could_do_is_said(void)
-{
-    static char text[6000];
-    char words[1500], net[1200], says[300];
-    const char *path = path_of("fit.txt");
-    for (size_t i = 0; i < sizeof text; i++)
-        text[i] = "the quick brown fox "[i * 7 % 20];
-    CU_ASSERT_FATAL(file_write(path, text, sizeof text));
-    snprintf(net, sizeof net,
-             "--model gpt --layers 4 --width 32 --heads 2 --context 32 --data text:%s", path);
-    snprintf(words, sizeof words, "plan --json --fit 2MiB %s", net);
-    const json_t *root = object_of(words);
-    const json_t *budget = json_object_get(json_object_get(root, "fit"), "budget");
-    const long long found = number(root, "largest_batch"), batch = number(budget, "batch"),
-                    total = number(budget, "job_total_bytes");
-    const double more = json_number_value(json_object_get(budget, "more_operations_percent"));
-    CU_ASSERT(batch > found && more > 0.0);
-    snprintf(words, sizeof words, "plan --fit 2MiB %s", net);
-    program_run(&outcome, words, NULL);
-    snprintf(says, sizeof says, "%.2f %% more", more);
-    CU_ASSERT(strstr(outcome.out, "--memory-budget 2,097,152") != NULL &&
-              strstr(outcome.out, says) != NULL);
-    snprintf(words, sizeof words,
-             "train --json --quiet --steps 1 --memory-budget 2MiB --batch %lld %s", batch, net);
-    root = object_of(words);
-    const json_t *again = json_object_get(root, "recompute");
-    const double cost = json_number_value(json_object_get(again, "cost")),
-                 added = json_number_value(json_object_get(again, "budget_cost"));
-    SW_CHECK(number(root, "total_bytes") <= total && total <= 2 << 20 &&
-                 fabs(100.0 * added / (cost - added) - more) < 1e-9,
-             "%lld bytes, %.4f %%; said were %lld and %.4f", number(root, "total_bytes"),
-             100.0 * added / (cost - added), total, more);
-    for (int i = 0; i < 2; i++) {
-        snprintf(words, sizeof words, "plan --json --fit 2MiB %s %s",
-                 i == 0 ? "--no-recompute" : "--immediate", net);
-        CU_ASSERT(
-            json_is_null(json_object_get(json_object_get(object_of(words), "fit"), "budget")));
-    }
-    snprintf(words, sizeof words, "plan --fit 960000 %s", net);
-    program_run(&outcome, words, NULL);
-    SW_CHECK(program_failed_cleanly(&outcome, 4) &&
-                 strstr(outcome.err, "takes a batch of 1: it was planned") != NULL,
-             "status %d: %s", outcome.status, outcome.err);
-}
-
 /* ---- the picture ------------------------------------------------------------------------- */
-
-/* The same, valid until the next call. */
-static const char *text_of_once(const char *path)
-{
-    static char text[1 << 17];
-    size_t n = 0;
-    unsigned char *bytes = file_read(path, &n);
-    CU_ASSERT_FATAL(bytes != NULL && n < sizeof text);
-    memcpy(text, bytes, n);
-    text[n] = '\0';
-    free(bytes);
-    return text;
-}
 
 static char *drawn(const char *words, const char *name)
 {
@@ -607,95 +452,16 @@ static void the_picture_shows_every_storage_in_its_place(void)
     CU_ASSERT(n_names > 10);
 }
 
-static void the_picture_is_the_same_each_time(void)
-{
-    const char *a = drawn("--batch 32", "a.svg"), *b = drawn("--batch 32", "b.svg");
-    CU_ASSERT_STRING_EQUAL(a, b);
-    CU_ASSERT(strcmp(a, drawn("--batch 33", "c.svg")) != 0);
-}
-
-static void an_xml_parser_reads_the_picture(void)
-{
-    char path[1024];
-    if (sw_shell("python3 -c 'import xml.etree.ElementTree' >/dev/null 2>&1") != 0)
-        SW_SKIP("there is no python3 with an XML parser");
-    (void)drawn("", "parsed.svg");
-    snprintf(path, sizeof path, "%s", sw_temp_path("parsed.svg"));
-    CU_ASSERT_EQUAL(
-        sw_shell("python3 -c 'import sys, xml.etree.ElementTree as e; "
-                 "sys.exit(not e.parse(sys.argv[1]).getroot().tag.endswith(\"svg\"))'"
-                 " '%s'",
-                 path),
-        0);
-}
-
-/* Memory that cannot be had, a file that cannot be written, a name that is taken. */
-static void a_picture_is_whole_or_the_old_one_stays(void)
-{
-    char path[1024], line[1500], fault[64];
-    snprintf(path, sizeof path, "%s", sw_temp_path("kept.svg"));
-    snprintf(line, sizeof line, "plan --json --no-recompute --fit 5MiB --svg %s", path);
-    program_run(&outcome, line, "STEPWELL_FAULT=memory:count");
-    const char *at = strstr(outcome.err, "fault sites: memory ");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(at);
-    const long sites = strtol(at + 20, NULL, 10);
-    CU_ASSERT(sites > 100);
-    const long apart = sw_tests_full() ? 7 : sites / 25;
-    for (long k = sites - 1; k >= 0; k -= k > sites - 12 ? 1 : apart) {
-        CU_ASSERT_FATAL(file_write(path, "old", 3));
-        snprintf(fault, sizeof fault, "STEPWELL_FAULT=memory:%ld", k);
-        program_run(&outcome, line, fault);
-        const char *text = text_of_once(path);
-        SW_CHECK(outcome.signal == 0 &&
-                     ((outcome.status == 0 && malformed(text, SVG_BEGINS) == NULL) ||
-                      (program_failed_cleanly(&outcome, 4) && strcmp(text, "old") == 0) ||
-                      (outcome.status == 4 && outcome.out[0] == '\0' &&
-                       malformed(text, SVG_BEGINS) == NULL)),
-                 "%s: status %d, signal %d: %s", fault, outcome.status, outcome.signal,
-                 outcome.err);
-    }
-    if (sw_shell("test -w /dev/full") == 0) {
-        program_run(&outcome, "plan --svg /dev/full", NULL);
-        SW_CHECK(program_failed_cleanly(&outcome, 1) &&
-                     strstr(outcome.err, "/dev/full: ") != NULL,
-                 "status %d: %s", outcome.status, outcome.err);
-    }
-}
-
-static void a_picture_does_not_replace_the_data(void)
-{
-    idx_set set;
-    char folder[1024], line[3000];
-    snprintf(folder, sizeof folder, "%s", sw_temp_path("plan-idx"));
-    idx_make(&set, 32);
-    idx_write(&set, folder);
-    idx_free(&set);
-    snprintf(line, sizeof line, "plan --data idx:%s --svg %s/./%s", folder, folder,
-             idx_name(TEST_LABELS));
-    program_run(&outcome, line, NULL);
-    SW_CHECK(program_failed_cleanly(&outcome, 2) && strstr(outcome.err, "the same file"),
-             "status %d: %s", outcome.status, outcome.err);
-}
-
 static const sw_test tests[] = {
     {"the search finds the largest of all", the_search_finds_the_largest_of_all},
     {"a bound that does not grow proves nothing", a_bound_that_does_not_grow_proves_nothing},
     {"each form is excluded by itself", each_form_is_excluded_by_itself, false},
     {"a failed search leaves its result", a_failed_search_leaves_its_result},
-    {"what cannot be planned together is refused", what_cannot_be_planned_together_is_refused},
-    {"texts of plan are 80 columns wide", texts_are_80_columns_wide},
     {"the table has the peaks of each phase", the_table_has_the_peaks_of_each_phase},
     {"the answer is the largest of all batches", the_answer_is_the_largest_of_all_batches},
     {"what lives at one time grows with the batch",
      what_lives_at_one_time_grows_with_the_batch},
-    {"large sizes are answered from shapes", large_sizes_are_answered_from_shapes},
-    {"what a budget could do is said", what_a_budget_could_do_is_said},
-    {"a budget of the size takes the answer", a_budget_of_the_size_takes_the_answer},
     {"the picture shows every storage in its place",
      the_picture_shows_every_storage_in_its_place},
-    {"the picture is the same each time", the_picture_is_the_same_each_time},
-    {"a picture is whole, or the old one stays", a_picture_is_whole_or_the_old_one_stays},
-    {"a picture does not replace the data", a_picture_does_not_replace_the_data},
-    {"an XML parser reads the picture", an_xml_parser_reads_the_picture},
 };
 SW_SUITE("plan", tests)
