@@ -221,7 +221,21 @@ static const json_t *first_of(const json_t *in, const char *key, size_t length)
     return found;
 }
 
-/* "plans.1.predicted.peak_bytes"; NULL where it is not. */
+/* The element that has this text under the key: "name=saved". */
+static const json_t *element_with(const json_t *in, const char *part, size_t length)
+{
+    char key[100];
+    snprintf(key, sizeof key, "%.*s", (int)length, part);
+    const char *text = cut(key, "=");
+    for (size_t i = 0; i < json_array_size(in); i++) {
+        const char *is = json_string_value(json_object_get(json_array_get(in, i), key));
+        if (is != NULL && strcmp(is, text) == 0)
+            return json_array_get(in, i);
+    }
+    return NULL;
+}
+
+/* "plans.1.predicted.peak_bytes", "roles.name=saved.predicted"; NULL where it is not. */
 static const json_t *value_at(const char *path)
 {
     if (now.json == NULL)
@@ -229,11 +243,46 @@ static const json_t *value_at(const char *path)
     const json_t *in = now.json;
     while (in != NULL && *path != '\0') {
         const size_t length = strcspn(path, ".");
-        in = isdigit((unsigned char)*path) ? json_array_get(in, strtoul(path, NULL, 10))
-                                           : first_of(in, path, length);
+        in = isdigit((unsigned char)*path)       ? json_array_get(in, strtoul(path, NULL, 10))
+             : memchr(path, '=', length) != NULL ? element_with(in, path, length)
+                                                 : first_of(in, path, length);
         path += length + (path[length] == '.');
     }
     return in;
+}
+
+/* The sum over the elements of "plans.total_bytes". */
+static double sum_of(const char *path)
+{
+    char list[200];
+    snprintf(list, sizeof list, "%s", path);
+    char *key = strrchr(list, '.');
+    double sum = 0.0;
+    *key++ = '\0';
+    const json_t *in = value_at(list);
+    for (size_t i = 0; i < json_array_size(in); i++) {
+        const json_t *x = first_of(json_array_get(in, i), key, strlen(key));
+        sum += json_is_number(x) ? json_number_value(x) : (double)NAN;
+    }
+    return json_array_size(in) > 0 ? sum : (double)NAN;
+}
+
+/* A hash of all that a value has, in its order. FNV-1a. */
+static uint64_t hash_of(const json_t *x, uint64_t hash)
+{
+    char text[400];
+    snprintf(text, sizeof text, "%.17g %s%d", json_is_number(x) ? json_number_value(x) : -0.5,
+             json_is_string(x) ? json_string_value(x) : "", json_is_true(x));
+    for (const char *c = text; *c != '\0'; c++)
+        hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
+    for (size_t i = 0; json_is_array(x) && i < json_array_size(x); i++)
+        hash = hash_of(json_array_get(x, i), hash);
+    for (size_t i = 0; json_is_object(x) && i < json_object_size(x); i++) {
+        for (const char *c = json_object_key(x, i); *c != '\0'; c++)
+            hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
+        hash = hash_of(json_object_member(x, i), hash);
+    }
+    return hash;
 }
 
 /* The longest line, in characters. */
@@ -260,6 +309,8 @@ static double operand(const char *text)
         return sqrt(operand(file + 1));
     if (strncmp(text, "exp:", 4) == 0)
         return exp(operand(file + 1));
+    if (strncmp(text, "sum:", 4) == 0)
+        return sum_of(file + 1);
     if (strncmp(text, "size:", 5) == 0) {
         struct stat st;
         return stat(at(file + 1), &st) == 0 ? (double)st.st_size : (double)NAN;
@@ -306,6 +357,12 @@ static void evaluate(char *to, size_t room, char **rest)
         if (strncmp(term, "hash:", 5) == 0) {
             snprintf(to, room, "0x%016llx", (unsigned long long)program_tensors(at(term + 5)));
             failed(strcmp(to, "0x0000000000000000") != 0, "no tensors");
+            return;
+        }
+        if (strncmp(term, "json:", 5) == 0) {
+            snprintf(to, room, "0x%016llx",
+                     (unsigned long long)hash_of(value_at(term + 5), 0xcbf29ce484222325u));
+            failed(value_at(term + 5) != NULL, "there is no such value");
             return;
         }
         const json_t *value = value_at(term);
@@ -528,6 +585,10 @@ static bool there(const char *what)
         return SANITIZED == 0;
     if (*what == '/')
         return access(what, F_OK) == 0;
+    if (strcmp(what, "a user") == 0)
+        return geteuid() != 0;
+    if (strncmp(what, "cpu ", 4) == 0)
+        return sw_shell("grep -qw '%s' /proc/cpuinfo", what + 4) == 0;
     if (strncmp(what, "data ", 5) == 0)
         return sw_data_path(what + 5) != NULL;
     if (strcmp(what, "xxhash") == 0)
