@@ -58,6 +58,7 @@ typedef struct {
     const char *help;         /* NULL: another spelling, which the help does not show */
     int64_t min, max;         /* max 0: no bound */
     const char *const *words; /* NULL-terminated */
+    bool decides;             /* the numbers of a run: one that goes on must have the same */
 } cli_option;
 
 typedef struct {

@@ -9,7 +9,7 @@
 #include "alloc/base/sys.h"
 #include "kernels/bijection.h"
 #include "tools/es/cart_pole.h"
-#include "tools/job/job.h"
+#include "tools/job/saves.h"
 
 /* A field for each option of es_options.def, as it was given. */
 typedef struct {
@@ -39,6 +39,8 @@ typedef struct {
 
 typedef struct {
     es_opts opts;
+    const cli_option *options; /* that `opts` were read by */
+    int n_options;
     char command[512]; /* as typed, for profile and checkpoints */
     job job;
     bool on_environment;
@@ -51,6 +53,7 @@ typedef struct {
     sw_file *metrics;
     uint64_t metrics_bytes;
     uint64_t before_test; /* bytes of metrics before the last test's row */
+    uint64_t saved_bytes; /* of the metrics that a run which goes on keeps */
 
     /* A batch, its fields one after the other; poles and fitness of an environment's run. */
     unsigned char *slot;
@@ -80,7 +83,7 @@ typedef struct {
     uint64_t wall_ns, evaluate_ns, update_ns, test_ns;
     uint64_t resumed; /* generation that the run went on after; 0: it began */
     uint64_t saved;   /* checkpoints of this process */
-    uint64_t next_save_ns;
+    job_due due;
 } es_run;
 
 /* ---- es_opts.c --------------------------------------------------------------------------- */

@@ -43,16 +43,9 @@ static int check_names(const es_opts *o)
 
 int es_files_check(const es_opts *o)
 {
-    const char *alone = o->checkpoint != NULL                   ? NULL
-                        : o->every.steps > 0 || o->every.ns > 0 ? "--checkpoint-every"
-                        : o->keep > 0                           ? "--keep-checkpoints"
-                                                                : NULL;
-    if (alone != NULL)
-        return cli_error(CLI_USAGE, "%s has no effect without --checkpoint", alone);
-    if (o->resume != NULL && *o->resume == '\0' && o->checkpoint == NULL)
-        return cli_error(CLI_USAGE,
-                         "--resume must have a FILE, or --checkpoint FILE beside it");
-    int status = job_check_params_name("--save-params", o->save);
+    int status = job_saves_check(o->checkpoint, &o->every, o->keep, o->resume);
+    if (status == CLI_GO)
+        status = job_check_params_name("--save-params", o->save);
     if (status == CLI_GO)
         status = train_rows_check(o->metrics);
     return status == CLI_GO ? check_names(o) : status;
@@ -63,6 +56,8 @@ int es_files_writable(const es_opts *o)
     int status = train_check_file("--save-params", o->save, true);
     if (status == CLI_GO)
         status = train_check_regular("--checkpoint", o->checkpoint);
+    if (status == CLI_GO)
+        status = job_saves_free(o->checkpoint, o->resume);
     if (status == CLI_GO)
         status = train_check_file("--checkpoint", o->checkpoint, true);
     if (status == CLI_GO)

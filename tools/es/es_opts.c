@@ -296,7 +296,7 @@ static int check(es_run *r)
 
 int es_parse(es_run *r, int argc, char **argv)
 {
-    cli_option table[ES_OPTIONS_MAX];
+    static cli_option table[ES_OPTIONS_MAX]; /* es_save.c reads it */
     es_opts *o = &r->opts;
     const cli_command command = {
         .name = "es",
@@ -309,6 +309,8 @@ int es_parse(es_run *r, int argc, char **argv)
     if (status != CLI_GO)
         return status;
     keep_command(r, argc, argv);
+    r->options = table;
+    r->n_options = command.n_options;
     status = check(r);
     if (status != CLI_GO)
         return status;
