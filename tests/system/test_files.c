@@ -1,5 +1,5 @@
 /* The files of `stepwell train` after a signal: none is destroyed before the first step, and
- * later each has whole lines. What is refused is in transcripts/files.txt. */
+ * later each has whole lines; refusals are in transcripts/files.txt. */
 #include "tests/support/read_tfevents.h"
 #include "tests/support/suite.h"
 #include "tests/system/program.h"
