@@ -123,15 +123,13 @@ double program_number(const char *json, const char *name)
 
 /* The child's side: the terminal becomes its own, as it is for a program started from a shell.
  */
-static void enter_terminal(const char *name, const char *const *argv, const char *const *env,
-                           bool input)
+static void enter_terminal(const char *name, const char *const *argv, const char *const *env)
 {
     char *list[64] = {0};
     setsid();
     signal(SIGHUP, SIG_DFL); /* the tests may run under nohup */
     const int fd = open(name, O_RDWR);
-    if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0 ||
-        (input && dup2(fd, STDIN_FILENO) < 0))
+    if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
         _exit(126);
     for (size_t i = 0; env[i] != NULL; i++)
         putenv(strdup(env[i]));
@@ -141,9 +139,13 @@ static void enter_terminal(const char *name, const char *const *argv, const char
     _exit(127);
 }
 
-int program_start_on_terminal(pid_t *pid, const char *words, const char *const *env,
-                              int columns, bool input)
+int program_on_terminal(char *text, size_t room, const char *words, const char *const *env,
+                        int columns)
 {
+    size_t used = 0;
+    int status = 0;
+    pid_t pid;
+    *text = '\0';
     const struct winsize size = {.ws_row = 24, .ws_col = (unsigned short)columns};
     const int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
     if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0)
@@ -155,25 +157,10 @@ int program_start_on_terminal(pid_t *pid, const char *words, const char *const *
     if (slave < 0 || ioctl(slave, TIOCSWINSZ, &size) != 0)
         return -1;
     fflush(stdout);
-    *pid = fork();
-    if (*pid == 0)
-        enter_terminal(name, split(words), env, input);
-    /* With input the caller may look at the terminal when the child has gone. */
-    if (!input)
-        close(slave);
-    return master;
-}
-
-int program_on_terminal(char *text, size_t room, const char *words, const char *const *env,
-                        int columns)
-{
-    size_t used = 0;
-    int status = 0;
-    pid_t pid;
-    *text = '\0';
-    const int master = program_start_on_terminal(&pid, words, env, columns, false);
-    if (master < 0)
-        return -1;
+    pid = fork();
+    if (pid == 0)
+        enter_terminal(name, split(words), env);
+    close(slave);
     for (;;) {
         char rest[512];
         const bool fits = used + 1 < room;

@@ -48,11 +48,6 @@ double program_number(const char *json, const char *name);
 int program_on_terminal(char *text, size_t room, const char *words, const char *const *env,
                         int columns);
 
-/* Start it so; returns the other side of the terminal, or -1. With `input` it reads its keys
- * from there too, and the terminal is held open until the test program ends. */
-int program_start_on_terminal(pid_t *pid, const char *words, const char *const *env,
-                              int columns, bool input);
-
 /* One file of an IDX data set in memory. */
 typedef struct {
     unsigned char *bytes;

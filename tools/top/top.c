@@ -1,23 +1,124 @@
-/* stepwell top: the options, and going round until the run, or who watches it, ends. */
+/* stepwell top: a running training, watched through the profile that it writes.
+ *
+ * Each look reads what was added to the file into the report of it, and prints: on a terminal
+ * and with --once the report's table of phases, else a line or a JSON object. Beside the report
+ * a window keeps the latest steps. Where the file is another one, or begins anew, all of that
+ * begins from nothing. */
 #include "tools/top/top.h"
-#include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
-#include "tools/top/screen.h"
+#include "profiler/inspect/report/bars.h"
+#include "profiler/inspect/report/print.h"
+#include "profiler/record/utf8.h"
+#include "tools/cli/cli.h"
+#include "tools/top/top_source.h"
+#include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
-#define NEAR_BYTES ((uint64_t)4 << 20) /* of the end: every step is read */
-#define SAMPLES 1024                   /* steps that are read of what lies before it */
+#define WINDOW 4096
+#define WINDOW_NS 10000000000u
 #define WAIT_NS ((uint64_t)2000000000) /* without a record the run waits, at least */
+#define HEAD 1024                      /* bytes that tell one profile from the next */
+
+typedef enum {
+    EMPTY, /* no step yet */
+    RUNS,
+    WAITS, /* no record for a while */
+    ENDED, /* there is an end record */
+    DIED   /* there is none, and no process writes it any more */
+} condition;
+static const char *const condition_name[] = {"empty", "running", "waiting", "ended", "died"};
+
+/* One training step; its micro-batches count together. */
+typedef struct {
+    uint64_t step, at_ns, ns;
+} point;
 
 typedef struct {
     const char *operand;
     double interval;
     bool once, wait, json;
     bool file; /* a number too is the name of one */
-} settings;
+    top_source source;
+    report *report; /* of the file that is open; NULL: none */
+    profile_lines lines;
+    char head[HEAD];
+    size_t n_head;
+    uint64_t size, idle; /* of the file; nanoseconds since it was written */
+    condition condition;
+
+    bool any, timed; /* a training step; records say when their run began */
+    report_row last;
+    uint64_t host, process; /* the latest figures; process 0: none */
+    point window[WINDOW];
+    uint64_t n_window; /* all that ever were */
+    cli_times times;   /* scratch for the median */
+} top;
+
+/* ---- records ----------------------------------------------------------------------------- */
+
+static const point *latest(const top *t, uint64_t back)
+{
+    return &t->window[(t->n_window + WINDOW - 1 - back) % WINDOW];
+}
+
+static sw_status take_step(void *context, const profile_step *x, const report_row *row,
+                           bool train)
+{
+    top *t = context;
+    t->host = x->host > 0 ? x->host : t->host;
+    if (x->process != UINT64_MAX && x->process > 0)
+        t->process = x->process;
+    if (!train)
+        return SW_OK;
+    point at = {.step = x->step, .at_ns = x->at_ns, .ns = x->ns};
+    if (t->n_window > 0 && t->timed && at.at_ns < latest(t, 0)->at_ns)
+        at.at_ns = latest(t, 0)->at_ns; /* written under a clock that went back */
+    t->timed = at.at_ns != SW_TL_AFTER;
+    t->any = true;
+    t->last = *row;
+    if (row->micro > 0 && t->n_window > 0 && latest(t, 0)->step == at.step)
+        t->window[(t->n_window - 1) % WINDOW].ns += at.ns;
+    else
+        t->window[t->n_window++ % WINDOW] = at;
+    return SW_OK;
+}
+
+/* The steps of the last ten seconds, at most WINDOW. */
+typedef struct {
+    uint64_t steps, ns;
+    double rate; /* a second; 0: not known */
+    cli_summary time;
+} pace;
+
+/* Without a clock in the records steps are taken to follow each other at once. */
+static pace measure(top *t)
+{
+    const uint64_t have = t->n_window < WINDOW ? t->n_window : WINDOW;
+    const point *newest = latest(t, 0), *oldest = newest;
+    pace x = {0};
+    uint64_t sum = 0;
+    t->times.n = t->times.max = 0;
+    t->times.min = UINT64_MAX;
+    for (uint64_t i = 0; i < have; i++) {
+        const point *at = latest(t, i);
+        sum += at->ns;
+        const uint64_t span = t->timed ? newest->at_ns + newest->ns - at->at_ns : sum;
+        if (i > 0 && span > WINDOW_NS)
+            break;
+        cli_times_add(&t->times, at->ns);
+        oldest = at;
+        x.ns = span;
+        x.steps++;
+    }
+    x.time = cli_times_summary(&t->times);
+    if (have > 0 && x.ns > 0) /* a record may stand for several steps */
+        x.rate = (double)(newest->step - oldest->step + 1) * 1e9 / (double)x.ns;
+    return x;
+}
 
 /* ---- the file ---------------------------------------------------------------------------- */
 
@@ -25,35 +126,22 @@ static void close_file(top *t)
 {
     if (t->report == NULL)
         return;
-    t->state.allocations += t->report->allocations;
-    t->state.warm |= t->report->warm_runs > 0;
     report_free(t->report);
     profile_lines_close(&t->lines);
     t->report = NULL;
-    t->joined = false;
     t->n_head = 0;
+    t->n_window = t->host = t->process = 0;
+    t->any = false;
 }
 
-/* When the file was written last, on the clock of cli_clock_ns. */
-static uint64_t written_at(const struct stat *file)
-{
-    struct timespec now = {0};
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    const int64_t age = (int64_t)(now.tv_sec - file->st_mtim.tv_sec) * 1000000000 +
-                        (now.tv_nsec - file->st_mtim.tv_nsec);
-    const uint64_t clock = cli_clock_ns();
-    return age <= 0 ? clock : (uint64_t)age < clock ? clock - (uint64_t)age : 0;
-}
-
-/* In the place of the one that is open, which stays when it cannot be done. */
+/* In the place of the one that is open, which stays where this fails. */
 static sw_status open_file(top *t)
 {
-    struct stat file = {.st_size = 0};
     const char *path = t->source.path;
-    const bool there = stat(path, &file) == 0;
+    struct stat file;
     report *fresh;
     profile_lines lines;
-    if (there && !S_ISREG(file.st_mode))
+    if (stat(path, &file) == 0 && !S_ISREG(file.st_mode))
         SW_FAIL(SW_FORMAT, "%s: not a regular file; a profile that is watched must be one",
                 path);
     SW_TRY(report_begin(&fresh, &lines, path));
@@ -65,97 +153,46 @@ static sw_status open_file(top *t)
     close_file(t);
     t->report = fresh;
     t->lines = lines;
-    t->size = 0;
-    t->fresh = there ? written_at(&file) : cli_clock_ns();
     return SW_OK;
 }
 
-/* Another run may have emptied the file and begun anew, under the name and in the place of the
- * one before. */
-static sw_status is_same(top *t, bool *same)
+/* Another run may have emptied the file and begun anew, or have the name now. */
+static sw_status is_another(top *t, bool *another)
 {
-    char head[sizeof t->head];
+    char head[HEAD];
     size_t n;
-    *same = true;
-    if (t->n_head == 0)
-        return SW_OK;
-    SW_TRY(profile_lines_head(&t->lines, head, t->n_head, &n));
-    *same = n == t->n_head && memcmp(head, t->head, n) == 0;
-    return SW_OK;
-}
-
-static sw_status keep_head(top *t)
-{
-    if (t->n_head > 0 || t->lines.line == 0)
-        return SW_OK;
-    return profile_lines_head(&t->lines, t->head, sizeof t->head, &t->n_head);
-}
-
-/* Reads the bytes after those read so far; *same is false when the file is another one now. */
-static sw_status read_more(top *t, bool *same)
-{
-    uint64_t size;
-    const report_watch watch = top_watch(t);
-    SW_TRY(sw_file_size(t->lines.file, &size));
-    *same = size >= t->lines.next;
-    if (*same)
-        SW_TRY(is_same(t, same));
-    if (!*same || (size == t->size && t->n_head > 0))
-        return SW_OK;
-    if (t->size > 0)
-        t->fresh = cli_clock_ns();
-    t->size = size;
-    const uint64_t behind = size - t->lines.next;
-    t->next = t->lines.next;
-    t->recent = behind > NEAR_BYTES ? size - NEAR_BYTES : 0;
-    t->stride = behind / SAMPLES;
-    SW_TRY(report_more(t->report, &t->lines, &watch));
-    if (t->lines.line > 0 && !t->joined)
-        top_join(t);
-    return keep_head(t);
-}
-
-/* Begin the file again, as if it had not been seen. */
-static sw_status start_over(top *t)
-{
-    bool same;
-    SW_TRY(open_file(t));
-    memset(&t->state, 0, sizeof t->state);
-    return read_more(t, &same);
-}
-
-/* The name may have gone to another file: what is left of this one was read, go on there. */
-static bool was_renamed(top *t)
-{
-    if (sw_file_is(t->lines.file, t->source.path))
-        return false;
-    if (t->source.pid > 0) {
+    *another = false;
+    if (!sw_file_is(t->lines.file, t->source.path)) {
         top_source now;
-        if (!top_source_lives(&t->source) ||
-            top_source_process(&now, t->source.pid) != TOP_FOUND)
-            return false;
-        t->source = now;
-        return !sw_file_is(t->lines.file, now.path);
+        if (t->source.pid == 0)
+            *another = sw_file_there(t->source.path) && top_source_fits(t->source.path);
+        else if (top_source_lives(&t->source) &&
+                 top_source_process(&now, t->source.pid) == TOP_FOUND) {
+            t->source = now;
+            *another = !sw_file_is(t->lines.file, now.path);
+        }
+        return SW_OK;
     }
-    return sw_file_there(t->source.path) && top_source_fits(t->source.path);
+    SW_TRY(sw_file_size(t->lines.file, &t->size));
+    SW_TRY(profile_lines_head(&t->lines, head, t->n_head > 0 ? t->n_head : HEAD, &n));
+    *another =
+        t->size < t->lines.next || n < t->n_head || memcmp(head, t->head, t->n_head) != 0;
+    return SW_OK;
 }
 
 static sw_status follow(top *t)
 {
-    bool same = true;
-    if (t->report == NULL)
+    const report_watch watch = {.context = t, .step = take_step};
+    bool another = true;
+    if (t->report != NULL)
+        SW_TRY(is_another(t, &another));
+    if (another)
         SW_TRY(open_file(t));
-    const bool renamed = was_renamed(t);
-    const sw_status status = read_more(t, &same);
-    /* A file that is written anew may look damaged where it was read before. */
-    if ((status == SW_FORMAT && t->lines.line > 1) || (status == SW_OK && !same))
-        return start_over(t);
-    if (status != SW_OK || !renamed)
-        return status;
-    const sw_status opened = open_file(t);
-    if (opened == SW_IO) /* gone already: the next look finds where to */
-        return SW_OK;
-    return opened == SW_OK ? read_more(t, &same) : opened;
+    SW_TRY(sw_file_size(t->lines.file, &t->size));
+    SW_TRY(report_more(t->report, &t->lines, &watch));
+    if (t->n_head == 0 && t->lines.line > 0)
+        SW_TRY(profile_lines_head(&t->lines, t->head, HEAD, &t->n_head));
+    return SW_OK;
 }
 
 /* ---- how the run is ---------------------------------------------------------------------- */
@@ -163,114 +200,327 @@ static sw_status follow(top *t)
 /* Runs that record one step of many are waited for longer. */
 static uint64_t patience(const top *t)
 {
-    const top_state *s = &t->state;
-    if (s->n_window < 2)
+    if (t->n_window < 2)
         return WAIT_NS;
-    const top_point *last = &s->window[(s->n_window - 1) % TOP_WINDOW];
-    const top_point *before = &s->window[(s->n_window - 2) % TOP_WINDOW];
-    const uint64_t gap = s->timed ? last->at_ns - before->at_ns : last->ns;
+    const uint64_t gap =
+        t->timed ? latest(t, 0)->at_ns - latest(t, 1)->at_ns : latest(t, 0)->ns;
     return gap > WAIT_NS / 4 ? 4 * gap : WAIT_NS;
 }
 
-static bool is_dead(const top *t, uint64_t idle, bool once)
+static condition judge(top *t)
 {
-    if (t->source.pid > 0)
-        return !top_source_lives(&t->source);
-    return (once || idle >= WAIT_NS / 2) && top_source_written(&t->source) == 0;
-}
-
-static top_condition judge(const top *t, bool once)
-{
+    struct stat file;
+    struct timespec now = {0};
     if (t->report == NULL)
-        return TOP_EMPTY;
+        return EMPTY;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    if (stat(t->source.path, &file) == 0) {
+        const int64_t age = (int64_t)(now.tv_sec - file.st_mtim.tv_sec) * 1000000000 +
+                            (now.tv_nsec - file.st_mtim.tv_nsec);
+        t->idle = age > 0 ? (uint64_t)age : 0;
+    }
     if (t->report->ended)
-        return TOP_ENDED;
-    const uint64_t idle = cli_clock_ns() - t->fresh;
-    if (is_dead(t, idle, once))
-        return TOP_DIED;
-    if (!t->state.any)
-        return TOP_EMPTY;
-    return idle >= patience(t) ? TOP_WAITS : TOP_RUNS;
+        return ENDED;
+    if (t->source.pid > 0
+            ? !top_source_lives(&t->source)
+            : (t->once || t->idle >= WAIT_NS / 2) && top_source_written(&t->source) == 0)
+        return DIED;
+    return !t->any ? EMPTY : t->idle >= patience(t) ? WAITS : RUNS;
 }
 
-/* Died is only who has written all that he could: look once more. */
-static sw_status look(top *t, const settings *s)
+/* Only who has written all has died: then look once more. */
+static sw_status look(top *t)
 {
-    if (t->report == NULL && s->wait && t->source.pid == 0 && !sw_file_there(t->source.path))
+    if (t->report == NULL && t->wait && t->source.pid == 0 && !sw_file_there(t->source.path))
         return SW_OK;
     const sw_status status = follow(t);
-    const bool moved = status == SW_IO && t->report == NULL && t->source.pid > 0 &&
-                       top_source_process(&t->source, t->source.pid) == TOP_FOUND;
-    if (moved) /* since it was found */
-        return SW_OK;
+    if (status == SW_IO && t->report == NULL && t->source.pid > 0 &&
+        top_source_process(&t->source, t->source.pid) == TOP_FOUND)
+        return SW_OK; /* it has moved since it was found */
     SW_TRY(status);
-    t->condition = judge(t, s->once);
-    if (t->condition == TOP_DIED) {
+    t->condition = judge(t);
+    if (t->condition == DIED) {
         SW_TRY(follow(t));
-        t->condition = judge(t, s->once);
+        t->condition = judge(t);
     }
     return SW_OK;
+}
+
+/* ---- text -------------------------------------------------------------------------------- */
+
+/* The program that holds the peak so far, and its runs without a witness; NULL: none ran. */
+static const report_plan *highest(const top *t, const report_seen **seen)
+{
+    const report_plan *plan = t->report != NULL ? report_peak_plan(t->report) : NULL;
+    *seen = NULL;
+    for (int i = 0; plan != NULL && i < plan->n_seen; i++)
+        if (strcmp(plan->seen[i].by, "access") != 0)
+            *seen = &plan->seen[i];
+    return *seen != NULL ? plan : NULL;
+}
+
+static bool counted(const report_seen *seen)
+{
+    return seen != NULL && strcmp(seen->by, "plan") != 0;
+}
+
+static void print_condition(const top *t)
+{
+    static const char *const codes[] = {"\033[33m", "\033[32m", "\033[33m", "\033[1m",
+                                        "\033[31m"};
+    const bool colour = cli_colour(stdout);
+    const char *plain = colour ? "\033[0m" : "";
+    fputs(colour ? codes[t->condition] : "", stdout);
+    if (t->condition == EMPTY)
+        printf("no step yet%s\n", plain);
+    else if (t->condition == RUNS)
+        printf("running%s\n", plain);
+    else if (t->condition == WAITS)
+        printf("no record for %s s%s\n", cli_digits(t->idle / 1000000000u).text, plain);
+    else if (t->condition == ENDED)
+        printf("%s%s%s%s\n", t->report->status, plain, *t->report->error != '\0' ? ": " : "",
+               t->report->error);
+    else
+        printf("died%s (its profile has no end, and no process writes it)\n", plain);
+}
+
+static void print_step(const top *t, const char *after)
+{
+    if (!t->any)
+        return;
+    printf("step %s", cli_digits(t->last.step).text);
+    if (t->report->planned_steps > 0)
+        printf(" of %s (%.0f %%)", cli_digits(t->report->planned_steps).text,
+               floor(100.0 * (double)t->last.step / (double)t->report->planned_steps));
+    if (t->last.has_loss)
+        printf(", loss %.4g", t->last.loss);
+    fputs(after, stdout);
+}
+
+static void print_pace(const pace *x)
+{
+    if (x->rate > 0.0)
+        printf("%.*f steps/s, ", x->rate < 100.0 ? 2 : 0, x->rate);
+    printf("median step %s", cli_ns(x->time.median).text);
+}
+
+static void print_line(top *t)
+{
+    const report_seen *seen;
+    const report_plan *plan = highest(t, &seen);
+    const pace x = measure(t);
+    print_step(t, ", ");
+    if (x.steps > 0) {
+        print_pace(&x);
+        printf(", ");
+    }
+    if (plan != NULL)
+        printf("peak %s in %s, ", cli_bytes(profile_peak(seen->phase)).text,
+               report_program_name(plan).text);
+    if (t->process > 0)
+        printf("process %s, ", cli_bytes(t->process).text);
+    print_condition(t);
+    cli_flush();
+}
+
+/* A curve over the whole run. A value that is not finite is drawn as the highest of all. */
+static void print_curve(const char *name, const double *at, size_t n, const char *last)
+{
+    uint64_t scaled[REPORT_SAMPLES];
+    double low = HUGE_VAL, high = -HUGE_VAL;
+    for (size_t i = 0; i < n; i++)
+        if (isfinite(at[i])) {
+            low = fmin(low, at[i]);
+            high = fmax(high, at[i]);
+        }
+    for (size_t i = 0; i < n; i++) {
+        const double share = high > low ? (at[i] - low) / (high - low) : 0.5;
+        scaled[i] = isfinite(at[i]) ? (uint64_t)(share * 1000.0) : 1000;
+    }
+    if (n > 0)
+        printf("%-6s%s  %s\n", name, bars_spark(scaled, n, 0, 1000, !cli_utf8()).text, last);
+}
+
+static void print_curves(const report *r)
+{
+    double loss[REPORT_SAMPLES], time[REPORT_SAMPLES], peak[REPORT_BINS];
+    char last[32];
+    size_t n = 0;
+    for (size_t i = 0; i < r->n_sample; i++) {
+        const report_row *row = &r->sample[i];
+        time[i] = 0.0;
+        for (int k = 0; k < SW_PROF_PHASES; k++)
+            time[i] += (double)row->phase[k].ns;
+        if (row->has_loss)
+            loss[n++] = row->loss;
+    }
+    snprintf(last, sizeof last, "%.4g", n > 0 ? loss[n - 1] : 0.0);
+    print_curve("loss", loss, n, last);
+    if (r->n_sample > 0)
+        print_curve("time", time, r->n_sample, cli_ns((uint64_t)time[r->n_sample - 1]).text);
+    for (size_t i = 0; i < r->moves.n_bins; i++)
+        peak[i] = (double)r->moves.bin[i];
+    print_curve("peak", peak, r->moves.n_bins, cli_bytes((size_t)r->moves.high).text);
+}
+
+static void print_totals(const top *t, const report_plan *plan)
+{
+    const report *r = t->report;
+    printf("model %s   arena %s   data %s   total %s\n", cli_bytes(plan->model).text,
+           cli_bytes(plan->arena).text, cli_bytes(plan->data).text,
+           cli_bytes(plan->total).text);
+    if (r->budget_bytes > 0)
+        printf("budget %s, of which %.0f %% are taken\n", cli_bytes(r->budget_bytes).text,
+               100.0 * (double)plan->total / (double)r->budget_bytes);
+    if (t->process > 0)
+        printf("process %s resident   ", cli_bytes(t->process).text);
+    printf("host heap %s", cli_bytes(t->host).text);
+    if (r->warm_runs > 0)
+        printf("   %s allocation%s after warm-up", cli_digits(r->allocations).text,
+               r->allocations == 1 ? "" : "s");
+    printf("\n\n");
+}
+
+static void print_picture(top *t)
+{
+    const report_seen *seen;
+    const report_plan *plan = highest(t, &seen);
+    const pace x = measure(t);
+    const sw_writer to = cli_writer(stdout);
+    const report_style style = {.to = &to, .ascii = !cli_utf8()};
+    const report *r = t->report;
+    if (r == NULL || t->lines.line == 0)
+        puts("nothing is written yet");
+    else {
+        sw_writer_say(&to, 0, 2, "%s on %s, batch %" PRId64 "%s%s", r->model, r->device,
+                      r->timeline->batch, *r->data != '\0' ? ", data " : "", r->data);
+    }
+    print_step(t, ": ");
+    print_condition(t);
+    if (x.steps > 0) {
+        print_pace(&x);
+        printf(", slowest %s of %s in %s\n", cli_ns(x.time.max).text, cli_digits(x.steps).text,
+               cli_ns(x.ns).text);
+    }
+    if (plan != NULL) {
+        report_print_predicted(&style, r, plan);
+        putchar('\n');
+        print_totals(t, plan);
+        print_curves(r);
+    }
+    char name[256];
+    sw_utf8_clean(name, sizeof name, t->source.shown);
+    printf("\n%s, %s\n", name, cli_bytes((size_t)t->size).text);
+    cli_flush();
+}
+
+/* ---- JSON -------------------------------------------------------------------------------- */
+
+static void put_head(sw_json *j, const top *t)
+{
+    const report *r = t->lines.line > 0 ? t->report : NULL;
+    sw_json_put_string(j, "file", t->source.shown);
+    sw_json_put_known(j, "process", t->source.pid > 0, (uint64_t)t->source.pid);
+    sw_json_put_string(j, "model", r != NULL ? r->model : NULL);
+    sw_json_put_string(j, "device", r != NULL ? r->device : NULL);
+    sw_json_put_string(j, "data", r != NULL ? r->data : NULL);
+    report_put_batch(j, r != NULL ? r->timeline->batch : -1);
+    sw_json_put_string(j, "condition", condition_name[t->condition]);
+    sw_json_put_string(j, "status", t->condition == ENDED ? r->status : NULL);
+    sw_json_put_u64(j, "idle_ns", t->idle);
+    sw_json_put_known(j, "step", t->any, t->last.step);
+    const uint64_t steps = r != NULL ? r->planned_steps : 0;
+    sw_json_put_known(j, "planned_steps", steps > 0, steps);
+    sw_json_put_known_f64(j, "loss", t->any && t->last.has_loss, t->last.loss);
+}
+
+static sw_status print_json(top *t)
+{
+    const report_seen *seen;
+    const report_plan *plan = highest(t, &seen);
+    const bool planned = plan != NULL && !plan->immediate;
+    const report_plan none = {.peak = 0}, *p = plan != NULL ? plan : &none;
+    const pace x = measure(t);
+    const report *r = t->report;
+    sw_json j;
+    sw_json_growing(&j, SW_HEAP_PROFILE);
+    sw_json_begin(&j, '{');
+    put_head(&j, t);
+    sw_json_put_known_f64(&j, "steps_per_second", x.rate > 0.0, x.rate);
+    sw_json_put_known(&j, "median_step_ns", x.steps > 0, x.time.median);
+    sw_json_put_known(&j, "max_step_ns", x.steps > 0, x.time.max);
+    sw_json_put_u64(&j, "window_steps", x.steps);
+    sw_json_put_u64(&j, "window_ns", x.ns);
+    sw_json_put_string(&j, "program", plan != NULL ? report_program_name(plan).text : NULL);
+    report_put_phases(&j, "predicted", planned ? plan->phase : NULL);
+    report_put_phases(&j, "measured", counted(seen) ? seen->phase : NULL);
+    sw_json_put_string(&j, "measured_by", seen != NULL ? seen->by : NULL);
+    sw_json_put_known(&j, "predicted_peak_bytes", planned, p->peak);
+    sw_json_put_known(&j, "measured_peak_bytes", counted(seen),
+                      counted(seen) ? profile_peak(seen->phase) : 0);
+    sw_json_put_known(&j, "model_bytes", plan != NULL, p->model);
+    sw_json_put_known(&j, "arena_bytes", plan != NULL, p->arena);
+    sw_json_put_known(&j, "data_bytes", plan != NULL, p->data);
+    sw_json_put_known(&j, "total_bytes", plan != NULL, p->total);
+    const uint64_t budget = r != NULL ? r->budget_bytes : 0;
+    sw_json_put_known(&j, "budget_bytes", budget > 0, budget);
+    sw_json_put_known(&j, "process_bytes", t->process > 0, t->process);
+    sw_json_put_known(&j, "host_bytes", plan != NULL, t->host);
+    sw_json_put_known(&j, "allocations_after_warmup", r != NULL && r->warm_runs > 0,
+                      r != NULL ? r->allocations : 0);
+    sw_json_end(&j);
+    const sw_writer to = cli_writer(stdout);
+    const report_style style = {.to = &to};
+    const sw_status status = report_print_object(&j, &style);
+    cli_flush();
+    return status;
 }
 
 /* ---- going round ------------------------------------------------------------------------- */
 
-static sw_status show(top *t, const settings *s, bool drawn)
+/* Whether the time came before an interrupt. */
+static bool rest(uint64_t until)
 {
-    if (s->json)
-        return top_print_json(t);
-    if (drawn || s->once)
-        top_draw(t, drawn);
-    else
-        top_print_line(t);
-    return SW_OK;
+    while (!cli_interrupted()) {
+        const uint64_t now = cli_clock_ns(), left = until > now ? until - now : 0;
+        const struct timespec some = {0, left < 50000000 ? (long)left : 50000000};
+        if (left == 0)
+            return true;
+        (void)nanosleep(&some, NULL);
+    }
+    return false;
 }
 
-static bool is_over(const top *t, const settings *s)
+/* CLI_DONE or CLI_INTERRUPTED in *code. On a terminal each picture is drawn over the last. */
+static sw_status go_round(top *t, int *code)
 {
-    const bool over = t->condition == TOP_ENDED || t->condition == TOP_DIED;
-    return s->once || (over && (!s->wait || t->source.pid > 0));
-}
-
-/* CLI_DONE or CLI_INTERRUPTED in *code. */
-static sw_status go_round(top *t, const settings *s, bool drawn, int *code)
-{
-    const uint64_t interval = (uint64_t)(s->interval * 1e9);
+    const bool drawn = !t->once && cli_terminal(stdout);
     *code = CLI_DONE;
-    for (uint64_t next = cli_clock_ns();;) {
-        SW_TRY(look(t, s));
-        SW_TRY(show(t, s, drawn));
-        if (is_over(t, s) || ferror(stdout))
+    for (;;) {
+        SW_TRY(look(t));
+        if (t->json)
+            SW_TRY(print_json(t));
+        else if (t->once)
+            print_picture(t);
+        else if (drawn) {
+            fputs("\033[H\033[J", stdout);
+            print_picture(t);
+        } else
+            print_line(t);
+        const bool over = t->condition == ENDED || t->condition == DIED;
+        if (t->once || ferror(stdout) || (over && (!t->wait || t->source.pid > 0)))
             return SW_OK;
-        const uint64_t now = cli_clock_ns();
-        next = next + interval > now ? next + interval : now + interval;
-        const screen_event event = screen_wait(next);
-        if (event == SCREEN_TIME)
-            continue;
-        *code = event == SCREEN_STOPPED ? CLI_INTERRUPTED : CLI_DONE;
-        return SW_OK;
+        if (!rest(cli_clock_ns() + (uint64_t)(t->interval * 1e9))) {
+            *code = CLI_INTERRUPTED;
+            return SW_OK;
+        }
     }
-}
-
-/* The last picture stays when the other screen goes. */
-static int watch(top *t, const settings *s)
-{
-    int code;
-    const bool drawn = !s->once && !s->json && screen_open();
-    sw_status status = go_round(t, s, drawn, &code);
-    if (drawn) {
-        screen_close();
-        if (status == SW_OK)
-            top_draw(t, false);
-    }
-    close_file(t);
-    return status == SW_OK ? cli_finish(code) : cli_library_error(status, true);
 }
 
 /* ---- what is watched --------------------------------------------------------------------- */
 
-static int refuse(const settings *s, top_found found)
+static int refuse(const char *pid, top_found found)
 {
-    const char *pid = s->operand;
     if (found == TOP_NO_PROC)
         return cli_error(CLI_DAMAGED,
                          "the system shows no processes here (/proc); give the "
@@ -293,69 +543,67 @@ static int refuse(const settings *s, top_found found)
 
 /* A process opens its profile when its plans are made: it gets a moment, or with --wait all the
  * time it takes. */
-static int find_process(top *t, const settings *s, long pid)
+static int find_process(top *t, long pid)
 {
-    const uint64_t begin = cli_clock_ns();
+    const uint64_t end = cli_clock_ns() + WAIT_NS / 2;
     for (;;) {
         const top_found found = top_source_process(&t->source, pid);
         if (found == TOP_FOUND)
             return CLI_GO;
-        const bool patient = s->wait || cli_clock_ns() - begin < WAIT_NS / 2;
-        if (found != TOP_NO_PROFILE || !patient)
-            return refuse(s, found);
-        if (screen_wait(cli_clock_ns() + 20000000) == SCREEN_STOPPED)
+        if (found != TOP_NO_PROFILE || (!t->wait && cli_clock_ns() >= end))
+            return refuse(t->operand, found);
+        if (!rest(cli_clock_ns() + 20000000))
             return CLI_INTERRUPTED;
     }
 }
 
-static int find(top *t, const settings *s)
+static int find(top *t)
 {
-    if (!s->file && s->operand[strspn(s->operand, "0123456789")] == '\0' &&
-        strlen(s->operand) < 10)
-        return find_process(t, s, strtol(s->operand, NULL, 10));
-    if (strlen(s->operand) >= TOP_PATH)
-        return cli_error(CLI_DAMAGED, "%.40s...: the name is too long", s->operand);
-    snprintf(t->source.path, TOP_PATH, "%s", s->operand);
-    snprintf(t->source.shown, TOP_PATH, "%s", s->operand);
+    const char *operand = t->operand;
+    if (!t->file && operand[strspn(operand, "0123456789")] == '\0' && strlen(operand) < 10)
+        return find_process(t, strtol(operand, NULL, 10));
+    if (strlen(operand) >= TOP_PATH)
+        return cli_error(CLI_DAMAGED, "%.40s...: the name is too long", operand);
+    snprintf(t->source.path, TOP_PATH, "%s", operand);
+    snprintf(t->source.shown, TOP_PATH, "%s", operand);
     return CLI_GO;
 }
 
-static int run(const settings *s)
+static int run(top *t)
 {
-    top *t;
-    sw_status status = sw_heap_alloc(&t, SW_HEAP_PROFILE, sizeof(top));
+    sw_status status = cli_times_init(&t->times, WINDOW);
     if (status != SW_OK)
         return cli_library_error(status, false);
-    status = cli_times_init(&t->times, TOP_WINDOW);
-    int code = status == SW_OK ? CLI_GO : cli_library_error(status, false);
-    screen_catch();
-    if (code == CLI_GO)
-        code = find(t, s);
-    if (code == CLI_GO)
-        code = watch(t, s);
-    if (status == SW_OK)
-        cli_times_free(&t->times);
-    sw_heap_free(t, SW_HEAP_PROFILE, sizeof *t);
+    cli_catch_interrupt();
+    int code = find(t);
+    if (code == CLI_GO) {
+        status = go_round(t, &code);
+        code = status == SW_OK ? cli_finish(code) : cli_library_error(status, true);
+        close_file(t);
+    }
+    cli_times_free(&t->times);
     return code;
 }
 
+static top watched; /* its window is large for a stack */
+
 int top_file(const char *file, bool json)
 {
-    const settings s = {.operand = file, .interval = 1.0, .json = json, .file = true};
-    return run(&s);
+    watched = (top){.operand = file, .interval = 1.0, .json = json, .file = true};
+    return run(&watched);
 }
 
 int tool_top(int argc, char **argv)
 {
-    settings s = {0};
+    top *t = &watched;
     const cli_option options[] = {
-        {"--interval", "SECONDS", CLI_REAL, &s.interval, "1", "between two looks", 0, 0, NULL},
-        {"--once", NULL, CLI_FLAG, &s.once, NULL, "one picture, and end", 0, 0, NULL},
-        {"--wait", NULL, CLI_FLAG, &s.wait, NULL,
+        {"--interval", "SECONDS", CLI_REAL, &t->interval, "1", "between two looks", 0, 0, NULL},
+        {"--once", NULL, CLI_FLAG, &t->once, NULL, "one picture, and end", 0, 0, NULL},
+        {"--wait", NULL, CLI_FLAG, &t->wait, NULL,
          "wait for a profile that is not there yet, and for the next run in FILE when one has "
          "ended",
          0, 0, NULL},
-        {"--json", NULL, CLI_FLAG, &s.json, NULL, "one JSON object a line for each look", 0, 0,
+        {"--json", NULL, CLI_FLAG, &t->json, NULL, "one JSON object a line for each look", 0, 0,
          NULL},
     };
     const cli_command command = {
@@ -364,18 +612,15 @@ int tool_top(int argc, char **argv)
         .about = "Watch a running training through the profile that it writes.",
         .options = options,
         .n_options = (int)(sizeof options / sizeof *options),
-        .operand = &s.operand,
+        .operand = &t->operand,
         .max_operands = 1,
         .notes =
             "PID is a process that was started with --profile, FILE its profile. On a "
-            "terminal the picture is drawn in place, until the run ends, or q or Ctrl-C "
-            "is pressed; elsewhere each look is a line. A profile that is renamed and begun "
-            "again is followed, and a new run in the same file "
-            "too.\nRates and times are those of the last ten seconds. Sparklines "
-            "go over the whole run; a point is the mean loss, the slowest step and the "
-            "highest peak of the program that is shown: the highest so far, in training or "
-            "evaluation. Of a long file that was there before, steps that "
-            "allocated nothing are sampled.\n"
+            "terminal each look is the report's table of phases, until the run ends or Ctrl-C "
+            "is pressed; elsewhere it is a line. A new run in the same file begins from "
+            "nothing.\nRates and times are those of the last ten seconds. Sparklines "
+            "go over a sample of all training steps: loss, time, highest peak. The table is of "
+            "the program with the highest peak so far, in training or evaluation.\n"
             "Keys of --json, null where it is not known: file, process, model, device, "
             "data, batch; condition (empty, running, waiting, ended, died), status, "
             "idle_ns; step, planned_steps, loss; of the last ten seconds "
@@ -385,15 +630,15 @@ int tool_top(int argc, char **argv)
             "predicted_peak_bytes, measured_peak_bytes, model_bytes, arena_bytes, "
             "data_bytes, total_bytes, budget_bytes, process_bytes, host_bytes, measured_by, "
             "allocations_after_warmup.\n"
-            "Exit status: 0 the run has ended, or q, 2 wrong usage, 3 no such process or "
+            "Exit status: 0 the run has ended, 2 wrong usage, 3 no such process or "
             "profile, 130 interrupted."};
     const int status = cli_parse(&command, argc, argv);
     if (status != CLI_GO)
         return status;
-    if (s.operand == NULL)
+    if (t->operand == NULL)
         return cli_error(CLI_USAGE, "PID or FILE must be given: a process or a profile; usage: "
                                     "stepwell top PID|FILE [options]");
-    if (s.interval < 0.02 || s.interval > 86400.0)
+    if (t->interval < 0.02 || t->interval > 86400.0)
         return cli_error(CLI_USAGE, "--interval must be 0.02 to 86400 seconds (a day)");
-    return run(&s);
+    return run(t);
 }

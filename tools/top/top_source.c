@@ -1,10 +1,11 @@
-/* Which file, and whether somebody still writes it: what the system shows of its processes in
+/* Which file, and whether a process still writes it: what the system shows of its processes in
  * /proc. A process's open files are reached through its own names for them, so that its folders
  * need not be ours. */
-#include "tools/top/top.h"
+#include "tools/top/top_source.h"
 #include "alloc/base/sys.h"
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -24,7 +25,7 @@ bool top_source_fits(const char *path)
 }
 
 /* When the process began, in the system's ticks; 0: it is not there, or only its name is until
- * somebody asks how it ended. */
+ * its parent asks how it ended. */
 static uint64_t began(long pid)
 {
     char path[64], text[1024];

@@ -27,6 +27,9 @@ void report_print_breakdown(report_breakdown roles, report_breakdown layers, uin
 /* `key` and an object of them. */
 void report_put_breakdown(sw_json *j, const char *key, report_breakdown x);
 void report_print_text(report *r, const report_live *live, const report_style *style);
+/* Phases of a program, predicted and measured; witnesses; the other programs. */
+void report_print_predicted(const report_style *style, const report *r,
+                            const report_plan *main);
 /* more: NULL when there is none. */
 SW_MUST_USE sw_status report_print_json(report *r, const report_live *live,
                                         const report_tail *more, const report_style *style);

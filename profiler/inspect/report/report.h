@@ -191,11 +191,8 @@ void report_free(report *r);
 /* Who follows a file that grows. */
 typedef struct {
     void *context;
-    /* Whether a line, which begins at `at` in the file, is worth reading. */
-    bool (*wants)(void *context, const char *text, size_t n, uint64_t at);
-    /* A run of training or, else, evaluation was taken; `plan`: NULL when the file has none. */
-    sw_status (*step)(void *context, const profile_step *s, const report_row *row,
-                      const report_plan *plan, bool train);
+    /* A run of training or, else, evaluation was taken. */
+    sw_status (*step)(void *context, const profile_step *s, const report_row *row, bool train);
 } report_watch;
 /* Reading piece by piece: report_more takes what is there after what it has taken. An
  * unfinished last line is left for the next time, or, without a watch, is the last one. With a

@@ -262,7 +262,7 @@ static sw_status take_step(report *r, const profile_position *p, const report_wa
     if (warm)
         keep_allocations(r, &s, &row, train);
     if (watch != NULL)
-        SW_TRY(watch->step(watch->context, &s, &row, plan, train));
+        SW_TRY(watch->step(watch->context, &s, &row, train));
     r->immediate += immediate;
     if (!train) {
         r->evaluations++;
@@ -347,12 +347,10 @@ static sw_status read_lines(report *r, profile_lines *lines, const report_watch 
             break;
         if (watch != NULL && !line.whole)
             return profile_lines_seek(lines, lines->at, lines->line);
-        if (watch == NULL || watch->wants(watch->context, line.text, line.n, lines->at)) {
-            SW_TRY(profile_record(lines, &line, &p, &there));
-            if (there)
-                SW_TRY(take(r, &p, watch));
-            r->cut = !there;
-        }
+        SW_TRY(profile_record(lines, &line, &p, &there));
+        if (there)
+            SW_TRY(take(r, &p, watch));
+        r->cut = !there;
         r->good = lines->line;
     }
     return SW_OK;

@@ -352,7 +352,7 @@ static void print_main_plan(const report_style *style, const report_plan *main,
     }
 }
 
-static void print_predicted(const report_style *style, const report *r, const report_plan *main)
+void report_print_predicted(const report_style *style, const report *r, const report_plan *main)
 {
     const report_seen *best = report_best_seen(main);
     sw_writer_text(style->to, "\n");
@@ -617,7 +617,7 @@ void report_print_text(report *r, const report_live *live, const report_style *s
     print_run(style, r);
     print_steps(style, r);
     if (plan != NULL) {
-        print_predicted(style, r, plan);
+        report_print_predicted(style, r, plan);
         print_live(style, r, plan, live);
     }
     print_times(style, r);
