@@ -4,7 +4,10 @@
 #include "runtime/data/elements.h"
 #include "runtime/data/windows.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+
+/* ---- arrays ------------------------------------------------------------------------------ */
 
 static const char call[] = "sw_dataset_arrays";
 
@@ -54,48 +57,6 @@ static sw_status check_shape(const arrays *a, int f, column *c)
     return SW_OK;
 }
 
-/* The strides that are given, or those of numbers side by side; packed or not. */
-static sw_status read_strides(const arrays *a, int f, column *c)
-{
-    const sw_samples *s = c->given;
-    const int rank = s->shape.rank;
-    int64_t reach = 0, beside = (int64_t)swi_number_bytes(s->type);
-    bool any = false;
-    for (int i = 0; i <= rank; i++)
-        any |= s->strides[i] != 0;
-    c->packed = true;
-    for (int i = rank; i >= 0; i--) {
-        const int64_t dim = i > 0 ? s->shape.dim[i - 1] : a->n;
-        int64_t far;
-        c->strides[i] = any ? s->strides[i] : beside;
-        if (__builtin_mul_overflow(c->strides[i], dim - 1, &far) || far > MOST || far < -MOST ||
-            (reach += far < 0 ? -far : far) > MOST)
-            SW_FAIL(SW_INVALID, "%s: the strides of field %d overflow", call, f);
-        c->packed &= i == 0 || dim == 1 || c->strides[i] == beside;
-        beside *= dim;
-    }
-    return SW_OK;
-}
-
-static sw_status check_field(const arrays *a, int f, column *c)
-{
-    const sw_samples *s = c->given;
-    SW_TRY(check_shape(a, f, c));
-    SW_TRY(read_strides(a, f, c));
-    if (!isfinite(s->scale) || !isfinite(s->shift))
-        SW_FAIL(SW_INVALID, "%s: scale and shift of field %d must be finite", call, f);
-    if (s->scale == 0.0f && s->shift != 0.0f)
-        SW_FAIL(SW_INVALID, "%s: the shift of field %d has no effect without a scale", call, f);
-    c->take = swi_take_of(s->type);
-    if (s->scale != 0.0f) {
-        c->take.to = SW_F32;
-        c->take.scaled = true;
-        c->take.scale = s->scale;
-        c->take.shift = s->shift;
-    }
-    return SW_OK;
-}
-
 static sw_status check_opts(const arrays *a)
 {
     const sw_arrays_opts *o = &a->opts;
@@ -118,20 +79,6 @@ static sw_status check_opts(const arrays *a)
     return SW_OK;
 }
 
-static sw_status read_arguments(arrays *a, const sw_samples *fields)
-{
-    if (fields == NULL || a->n_fields < 1 || a->n_fields > SWI_MAX_FIELDS)
-        SW_FAIL(SW_INVALID, "%s: there must be 1 to %d fields (got %d)", call, SWI_MAX_FIELDS,
-                fields == NULL ? 0 : a->n_fields);
-    if (a->n < 1 || (a->opts.context == 0 && a->n > UINT32_MAX))
-        SW_FAIL(SW_INVALID, "%s: n must be 1 to 4294967295 (got %lld)", call, (long long)a->n);
-    for (int f = 0; f < a->n_fields; f++) {
-        a->field[f].given = &fields[f];
-        SW_TRY(check_field(a, f, &a->field[f]));
-    }
-    return check_opts(a);
-}
-
 /* ---- every number, once ------------------------------------------------------------------ */
 
 static sw_status refuse(const column *c, int f, size_t sample, size_t number,
@@ -143,20 +90,6 @@ static sw_status refuse(const column *c, int f, size_t sample, size_t number,
         SW_FAIL(SW_INVALID, "%s: field %d of sample %zu %s", call, f, sample, why);
     SW_FAIL(SW_INVALID, "%s: number %zu in field %d of sample %zu %s", call, number, f, sample,
             why);
-}
-
-/* Side by side over all samples: one walk. */
-static sw_status take_all(const column *c, int f, size_t n, unsigned char *to, int64_t *largest)
-{
-    const unsigned char *from = c->given->data;
-    const ptrdiff_t step = (ptrdiff_t)swi_number_bytes(c->given->type);
-    const size_t all = n * c->elements;
-    const size_t taken = swi_take_numbers(&c->take, to, (ptrdiff_t)sw_dtype_bytes(c->take.to),
-                                          from, step, all, largest);
-    if (taken == all)
-        return SW_OK;
-    return refuse(c, f, taken / c->elements, taken % c->elements,
-                  from + (ptrdiff_t)taken * step);
 }
 
 /* One sample, row by row of its last axis. */
@@ -190,8 +123,18 @@ static sw_status take_field(const arrays *a, int f, unsigned char *to, int64_t *
 {
     const column *c = &a->field[f];
     const size_t bytes = c->elements * sw_dtype_bytes(c->take.to);
-    if (c->packed && c->strides[0] == (int64_t)c->each)
-        return take_all(c, f, (size_t)a->n, to, largest);
+    if (c->packed && c->strides[0] == (int64_t)c->each) {
+        /* Side by side over all samples: one walk. */
+        const unsigned char *from = c->given->data;
+        const ptrdiff_t step = (ptrdiff_t)swi_number_bytes(c->given->type);
+        const size_t all = (size_t)a->n * c->elements;
+        const size_t taken = swi_take_numbers(
+            &c->take, to, (ptrdiff_t)sw_dtype_bytes(c->take.to), from, step, all, largest);
+        if (taken == all)
+            return SW_OK;
+        return refuse(c, f, taken / c->elements, taken % c->elements,
+                      from + (ptrdiff_t)taken * step);
+    }
     for (size_t i = 0; i < (size_t)a->n; i++)
         SW_TRY(take_sample(c, f, i, to != NULL ? to + i * bytes : NULL, largest));
     return SW_OK;
@@ -202,36 +145,6 @@ static sw_status take_field(const arrays *a, int f, unsigned char *to, int64_t *
 static bool is_whole(const column *c)
 {
     return c->take.to != SW_F32;
-}
-
-/* Which fields have classes or ids, and the bounds that they are held against. */
-static sw_status find_ids(arrays *a)
-{
-    bool any = false;
-    const column *x = &a->field[0], *y = &a->field[1];
-    if (a->opts.context > 0)
-        a->field[0].ids = true;
-    if (a->n_fields > 1 && is_whole(y)) {
-        const sw_shape *s = &x->given->shape, *t = &y->given->shape;
-        a->field[1].ids = true;
-        a->field[0].ids = is_whole(x) && t->rank > 0 && s->rank == t->rank &&
-                          memcmp(s->dim, t->dim, (size_t)s->rank * sizeof s->dim[0]) == 0;
-    }
-    for (int f = 0; f < a->n_fields; f++) {
-        swi_take *take = &a->field[f].take;
-        any |= a->field[f].ids;
-        if (!a->field[f].ids)
-            continue;
-        const int64_t most = a->opts.n_classes > 0 ? a->opts.n_classes - 1 : INT32_MAX - 1;
-        take->low = 0;
-        take->high = most < take->high ? most : take->high;
-    }
-    if (!any && a->opts.n_classes > 0)
-        SW_FAIL(SW_INVALID,
-                "%s: n_classes has no effect: field 1 has no whole numbers, and there is no "
-                "context",
-                call);
-    return SW_OK;
 }
 
 /* Bytes of true and false may be used as they are where they are 1 and 0. */
@@ -277,16 +190,6 @@ static sw_status make_field(const arrays *a, int f, sw_dataset *d)
     return SW_OK;
 }
 
-static sw_status make_windows(const arrays *a, sw_dataset *d)
-{
-    const column *c = &a->field[0];
-    int64_t largest = 0;
-    const bool well = lies_well(a, 0);
-    SW_TRY(swi_windows_fields(d, c->take.to, a->opts.context, (uint64_t)a->n,
-                              well ? c->given->data : NULL));
-    return well ? SW_OK : take_field(a, 0, d->field[0].data, &largest);
-}
-
 static sw_status name_classes(const arrays *a, sw_dataset *d)
 {
     const char *const *names = a->opts.class_names;
@@ -315,8 +218,14 @@ static sw_status fill(arrays *a, sw_dataset *d, int64_t n_classes)
         if (a->field[f].ids)
             a->field[f].take.to = swi_ids_type(a->field[f].take.from, n_classes);
     SW_TRY(name_classes(a, d));
-    if (a->opts.context > 0)
-        return make_windows(a, d);
+    if (a->opts.context > 0) {
+        const column *c = &a->field[0];
+        int64_t largest = 0;
+        const bool well = lies_well(a, 0);
+        SW_TRY(swi_windows_fields(d, c->take.to, a->opts.context, (uint64_t)a->n,
+                                  well ? c->given->data : NULL));
+        return well ? SW_OK : take_field(a, 0, d->field[0].data, &largest);
+    }
     for (int f = 0; f < a->n_fields; f++)
         SW_TRY(make_field(a, f, d));
     return SW_OK;
@@ -326,7 +235,32 @@ static sw_status make(sw_dataset **out, arrays *a)
 {
     int64_t largest = -1, n = a->n;
     uint32_t places = 1;
-    SW_TRY(find_ids(a));
+    /* Which fields have classes or ids, and the bounds that they are held against. */
+    bool any = false;
+    const column *x = &a->field[0], *y = &a->field[1];
+    if (a->opts.context > 0)
+        a->field[0].ids = true;
+    if (a->n_fields > 1 && is_whole(y)) {
+        const sw_shape *s = &x->given->shape, *t = &y->given->shape;
+        a->field[1].ids = true;
+        a->field[0].ids = is_whole(x) && t->rank > 0 && s->rank == t->rank &&
+                          memcmp(s->dim, t->dim, (size_t)s->rank * sizeof s->dim[0]) == 0;
+    }
+    for (int f = 0; f < a->n_fields; f++) {
+        swi_take *take = &a->field[f].take;
+        any |= a->field[f].ids;
+        if (!a->field[f].ids)
+            continue;
+        const int64_t most = a->opts.n_classes > 0 ? a->opts.n_classes - 1 : INT32_MAX - 1;
+        take->low = 0;
+        take->high = most < take->high ? most : take->high;
+    }
+    if (!any && a->opts.n_classes > 0)
+        SW_FAIL(SW_INVALID,
+                "%s: n_classes has no effect: field 1 has no whole numbers, and there is no "
+                "context",
+                call);
+
     for (int f = 0; f < a->n_fields; f++)
         if (a->field[f].ids)
             SW_TRY(take_field(a, f, NULL, &largest));
@@ -355,7 +289,47 @@ sw_status sw_dataset_arrays(sw_dataset **out, int64_t n, const sw_samples *field
     if (out == NULL)
         SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_arrays_opts, &a.opts, opts, call));
-    SW_TRY(read_arguments(&a, fields));
+    if (fields == NULL || a.n_fields < 1 || a.n_fields > SWI_MAX_FIELDS)
+        SW_FAIL(SW_INVALID, "%s: there must be 1 to %d fields (got %d)", call, SWI_MAX_FIELDS,
+                fields == NULL ? 0 : a.n_fields);
+    if (a.n < 1 || (a.opts.context == 0 && a.n > UINT32_MAX))
+        SW_FAIL(SW_INVALID, "%s: n must be 1 to 4294967295 (got %lld)", call, (long long)a.n);
+    for (int f = 0; f < a.n_fields; f++) {
+        a.field[f].given = &fields[f];
+        const sw_samples *s = a.field[f].given;
+        SW_TRY(check_shape(&a, f, &a.field[f]));
+        /* The strides that are given, or those of numbers side by side; packed or not. */
+        const int rank = s->shape.rank;
+        int64_t reach = 0, beside = (int64_t)swi_number_bytes(s->type);
+        bool any = false;
+        for (int i = 0; i <= rank; i++)
+            any |= s->strides[i] != 0;
+        a.field[f].packed = true;
+        for (int i = rank; i >= 0; i--) {
+            const int64_t dim = i > 0 ? s->shape.dim[i - 1] : a.n;
+            int64_t far;
+            a.field[f].strides[i] = any ? s->strides[i] : beside;
+            if (__builtin_mul_overflow(a.field[f].strides[i], dim - 1, &far) || far > MOST ||
+                far < -MOST || (reach += far < 0 ? -far : far) > MOST)
+                SW_FAIL(SW_INVALID, "%s: the strides of field %d overflow", call, f);
+            a.field[f].packed &= i == 0 || dim == 1 || a.field[f].strides[i] == beside;
+            beside *= dim;
+        }
+
+        if (!isfinite(s->scale) || !isfinite(s->shift))
+            SW_FAIL(SW_INVALID, "%s: scale and shift of field %d must be finite", call, f);
+        if (s->scale == 0.0f && s->shift != 0.0f)
+            SW_FAIL(SW_INVALID, "%s: the shift of field %d has no effect without a scale", call,
+                    f);
+        a.field[f].take = swi_take_of(s->type);
+        if (s->scale != 0.0f) {
+            a.field[f].take.to = SW_F32;
+            a.field[f].take.scaled = true;
+            a.field[f].take.scale = s->scale;
+            a.field[f].take.shift = s->shift;
+        }
+    }
+    SW_TRY(check_opts(&a));
     const sw_status status = make(&made, &a);
     if (status != SW_OK) {
         sw_dataset_destroy(made);
@@ -363,4 +337,181 @@ sw_status sw_dataset_arrays(sw_dataset **out, int64_t n, const sw_samples *field
     }
     *out = made;
     return SW_OK;
+}
+
+/* ---- elements ---------------------------------------------------------------------------- */
+
+/* Numbers of every type, read byte by byte: nothing has to be aligned. */
+
+static const struct {
+    const char *name;
+    size_t bytes;
+} types[] = {
+    [SW_NUMBER_F32] = {"f32", 4}, [SW_NUMBER_F64] = {"f64", 8},   [SW_NUMBER_U8] = {"u8", 1},
+    [SW_NUMBER_I8] = {"i8", 1},   [SW_NUMBER_BOOL] = {"bool", 1}, [SW_NUMBER_U16] = {"u16", 2},
+    [SW_NUMBER_I16] = {"i16", 2}, [SW_NUMBER_U32] = {"u32", 4},   [SW_NUMBER_I32] = {"i32", 4},
+    [SW_NUMBER_U64] = {"u64", 8}, [SW_NUMBER_I64] = {"i64", 8}};
+
+size_t swi_number_bytes(sw_number type)
+{
+    return types[type].bytes;
+}
+
+bool swi_number_is_whole(sw_number type)
+{
+    return type != SW_NUMBER_F32 && type != SW_NUMBER_F64;
+}
+
+swi_take swi_take_of(sw_number from)
+{
+    swi_take take = {.from = from, .to = SW_F32};
+    if (!swi_number_is_whole(from))
+        return take;
+    const size_t bytes = swi_number_bytes(from);
+    take.to = bytes == 1 ? SW_U8 : bytes == 2 ? SW_U16 : SW_I32;
+    take.low = bytes < 4 ? 0 : INT32_MIN;
+    take.high = bytes == 1 ? UINT8_MAX : bytes == 2 ? UINT16_MAX : INT32_MAX;
+    return take;
+}
+
+sw_dtype swi_ids_type(sw_number from, int64_t n)
+{
+    if (swi_number_bytes(from) < 8)
+        return swi_take_of(from).to;
+    return n <= UINT8_MAX + 1 ? SW_U8 : n <= UINT16_MAX + 1 ? SW_U16 : SW_I32;
+}
+
+/* ---- one number -------------------------------------------------------------------------- */
+
+#define READ(type)                                                                             \
+    {                                                                                          \
+        type x;                                                                                \
+        memcpy(&x, at, sizeof x);                                                              \
+        return (int64_t)x;                                                                     \
+    }
+
+/* A number above the largest int64_t becomes that. */
+static int64_t whole_at(sw_number type, const unsigned char *at)
+{
+    uint64_t u64;
+    switch (type) {
+    case SW_NUMBER_I8:
+        READ(int8_t)
+    case SW_NUMBER_BOOL:
+        return *at != 0;
+    case SW_NUMBER_U16:
+        READ(uint16_t)
+    case SW_NUMBER_I16:
+        READ(int16_t)
+    case SW_NUMBER_U32:
+        READ(uint32_t)
+    case SW_NUMBER_I32:
+        READ(int32_t)
+    case SW_NUMBER_I64:
+        READ(int64_t)
+    case SW_NUMBER_U64:
+        memcpy(&u64, at, sizeof u64);
+        return u64 > INT64_MAX ? INT64_MAX : (int64_t)u64;
+    default:
+        return *at;
+    }
+}
+
+static double real_at(sw_number type, const unsigned char *at)
+{
+    float f32;
+    double f64;
+    uint64_t u64;
+    switch (type) {
+    case SW_NUMBER_F32:
+        memcpy(&f32, at, sizeof f32);
+        return (double)f32;
+    case SW_NUMBER_F64:
+        memcpy(&f64, at, sizeof f64);
+        return f64;
+    case SW_NUMBER_U64:
+        memcpy(&u64, at, sizeof u64);
+        return (double)u64;
+    default:
+        return (double)whole_at(type, at);
+    }
+}
+
+static float float_at(const swi_take *t, const unsigned char *at)
+{
+    const float x = (float)real_at(t->from, at);
+    return t->scaled ? x * t->scale + t->shift : x;
+}
+
+static void put_whole(sw_dtype dtype, unsigned char *to, int64_t x)
+{
+    const uint16_t u16 = (uint16_t)x;
+    const int32_t i32 = (int32_t)x;
+    if (dtype == SW_U8)
+        *to = (unsigned char)x;
+    else if (dtype == SW_U16)
+        memcpy(to, &u16, sizeof u16);
+    else
+        memcpy(to, &i32, sizeof i32);
+}
+
+/* ---- many -------------------------------------------------------------------------------- */
+
+static size_t take_floats(const swi_take *t, unsigned char *to, ptrdiff_t to_step,
+                          const unsigned char *from, ptrdiff_t from_step, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float x = float_at(t, from + (ptrdiff_t)i * from_step);
+        if (!isfinite(x))
+            return i;
+        if (to != NULL)
+            memcpy(to + (ptrdiff_t)i * to_step, &x, sizeof x);
+    }
+    return n;
+}
+
+size_t swi_take_numbers(const swi_take *t, unsigned char *to, ptrdiff_t to_step,
+                        const unsigned char *from, ptrdiff_t from_step, size_t n,
+                        int64_t *largest)
+{
+    if (t->to == SW_F32)
+        return take_floats(t, to, to_step, from, from_step, n);
+    for (size_t i = 0; i < n; i++) {
+        const int64_t x = whole_at(t->from, from + (ptrdiff_t)i * from_step);
+        if (x < t->low || x > t->high)
+            return i;
+        *largest = x > *largest ? x : *largest;
+        if (to != NULL)
+            put_whole(t->to, to + (ptrdiff_t)i * to_step, x);
+    }
+    return n;
+}
+
+static const char *number_text(const swi_take *t, const unsigned char *from, char *text,
+                               size_t bytes)
+{
+    uint64_t u64;
+    if (t->from == SW_NUMBER_U64) {
+        memcpy(&u64, from, sizeof u64);
+        snprintf(text, bytes, "%llu", (unsigned long long)u64);
+    } else if (swi_number_is_whole(t->from)) {
+        snprintf(text, bytes, "%lld", (long long)whole_at(t->from, from));
+    } else {
+        snprintf(text, bytes, "%g", real_at(t->from, from));
+    }
+    return text;
+}
+
+const char *swi_take_reason(const swi_take *t, const unsigned char *from, char *text)
+{
+    char number[40];
+    number_text(t, from, number, sizeof number);
+    if (t->to != SW_F32)
+        snprintf(text, SWI_TAKE_TEXT, "must be %lld to %lld (got %s)", (long long)t->low,
+                 (long long)t->high, number);
+    else if (isfinite(real_at(t->from, from)))
+        snprintf(text, SWI_TAKE_TEXT, "must be finite as f32 (got %s)", number);
+    else
+        snprintf(text, SWI_TAKE_TEXT, "must be finite (got %s)", number);
+    return text;
 }

@@ -72,40 +72,7 @@ static sw_status choose_set(reader *r, const char *part)
 
 /* ---- counting ---------------------------------------------------------------------------- */
 
-static sw_status count_batch(reader *r, int batch)
-{
-    swi_source *source;
-    uint64_t bytes = 0;
-    SW_TRY(swi_source_open(&source, path_of(r, r->set->name[batch], ""), r->unpack_bytes));
-    const sw_status status = swi_source_count(source, UINT64_MAX, &bytes);
-    snprintf(r->path, r->path_bytes, "%s", swi_source_path(source));
-    swi_source_close(source);
-    SW_TRY(status);
-    if (bytes == 0)
-        SW_FAIL(SW_FORMAT, "%s: empty; records of %d bytes were expected", r->path, RECORD);
-    if (bytes % RECORD != 0)
-        SW_FAIL(SW_FORMAT,
-                "%s: %llu bytes are not whole records of %d bytes: %llu records and %llu bytes "
-                "are there; the file is cut, or not a binary batch of CIFAR-10",
-                r->path, (unsigned long long)bytes, RECORD, (unsigned long long)bytes / RECORD,
-                (unsigned long long)bytes % RECORD);
-    r->records[batch] = bytes / RECORD;
-    return SW_OK;
-}
-
 /* ---- reading ----------------------------------------------------------------------------- */
-
-static sw_status take_record(reader *r, const char *path, uint64_t record,
-                             const unsigned char *from)
-{
-    if (from[0] >= CLASSES)
-        SW_FAIL(SW_FORMAT, "%s: record %llu: the label must be 0 to %d (got %d)", path,
-                (unsigned long long)record, CLASSES - 1, from[0]);
-    r->dataset->field[1].data[r->done] = from[0];
-    memcpy(r->dataset->field[0].data + (size_t)r->done * PIXELS, from + 1, PIXELS);
-    r->done++;
-    return SW_OK;
-}
 
 static sw_status read_records(reader *r, swi_source *source, uint64_t n, unsigned char *buffer)
 {
@@ -116,24 +83,17 @@ static sw_status read_records(reader *r, swi_source *source, uint64_t n, unsigne
         SW_TRY(swi_source_read(source, buffer, (size_t)some * RECORD, &got));
         if (got < some * RECORD)
             SW_FAIL(SW_FORMAT, "%s: changed while it was read", path);
-        for (uint64_t i = 0; i < some; i++, record++)
-            SW_TRY(take_record(r, path, record, buffer + i * RECORD));
+        for (uint64_t i = 0; i < some; i++, record++) {
+            const unsigned char *from = buffer + i * RECORD;
+            if (from[0] >= CLASSES)
+                SW_FAIL(SW_FORMAT, "%s: record %llu: the label must be 0 to %d (got %d)", path,
+                        (unsigned long long)record, CLASSES - 1, from[0]);
+            r->dataset->field[1].data[r->done] = from[0];
+            memcpy(r->dataset->field[0].data + (size_t)r->done * PIXELS, from + 1, PIXELS);
+            r->done++;
+        }
     }
     return SW_OK;
-}
-
-static sw_status read_batch(reader *r, int batch)
-{
-    swi_source *source;
-    void *buffer;
-    SW_TRY(swi_source_open(&source, path_of(r, r->set->name[batch], ""), r->unpack_bytes));
-    sw_status status = sw_heap_alloc(&buffer, SW_HEAP_FILES, AT_ONCE * RECORD);
-    if (status == SW_OK) {
-        status = read_records(r, source, r->records[batch], buffer);
-        sw_heap_free(buffer, SW_HEAP_FILES, AT_ONCE * RECORD);
-    }
-    swi_source_close(source);
-    return status;
 }
 
 /* ---- names of the classes ---------------------------------------------------------------- */
@@ -175,17 +135,6 @@ static sw_status read_meta(reader *r, char *text)
     return swi_dataset_name_classes(r->dataset, text, used);
 }
 
-static sw_status name_classes(reader *r)
-{
-    void *text;
-    if (!sw_file_there(path_of(r, "batches.meta.txt", "")))
-        return SW_OK;
-    SW_TRY(sw_heap_alloc(&text, SW_HEAP_FILES, META_BYTES + 1));
-    const sw_status status = read_meta(r, text);
-    sw_heap_free(text, SW_HEAP_FILES, META_BYTES + 1);
-    return status;
-}
-
 /* ---- the whole --------------------------------------------------------------------------- */
 
 static sw_status read_all(reader *r, const char *part, bool shapes_only)
@@ -194,7 +143,26 @@ static sw_status read_all(reader *r, const char *part, bool shapes_only)
     uint64_t n = 0;
     SW_TRY(choose_set(r, part));
     for (int i = 0; i < r->set->n; i++) {
-        SW_TRY(count_batch(r, i));
+        {
+            swi_source *source;
+            uint64_t bytes = 0;
+            SW_TRY(swi_source_open(&source, path_of(r, r->set->name[i], ""), r->unpack_bytes));
+            const sw_status status = swi_source_count(source, UINT64_MAX, &bytes);
+            snprintf(r->path, r->path_bytes, "%s", swi_source_path(source));
+            swi_source_close(source);
+            SW_TRY(status);
+            if (bytes == 0)
+                SW_FAIL(SW_FORMAT, "%s: empty; records of %d bytes were expected", r->path,
+                        RECORD);
+            if (bytes % RECORD != 0)
+                SW_FAIL(SW_FORMAT,
+                        "%s: %llu bytes are not whole records of %d bytes: %llu records and "
+                        "%llu bytes "
+                        "are there; the file is cut, or not a binary batch of CIFAR-10",
+                        r->path, (unsigned long long)bytes, RECORD,
+                        (unsigned long long)bytes / RECORD, (unsigned long long)bytes % RECORD);
+            r->records[i] = bytes / RECORD;
+        }
         n += r->records[i];
     }
     SW_TRY(swi_dataset_check_count(r->dir, n));
@@ -203,9 +171,25 @@ static sw_status read_all(reader *r, const char *part, bool shapes_only)
     r->dataset->shapes_only = shapes_only;
     SW_TRY(swi_dataset_field(r->dataset, SW_U8, image));
     SW_TRY(swi_dataset_field(r->dataset, SW_U8, label));
-    for (int i = 0; i < r->set->n && !shapes_only; i++)
-        SW_TRY(read_batch(r, i));
-    return name_classes(r);
+    for (int i = 0; i < r->set->n && !shapes_only; i++) {
+        swi_source *source;
+        void *buffer;
+        SW_TRY(swi_source_open(&source, path_of(r, r->set->name[i], ""), r->unpack_bytes));
+        sw_status status = sw_heap_alloc(&buffer, SW_HEAP_FILES, AT_ONCE * RECORD);
+        if (status == SW_OK) {
+            status = read_records(r, source, r->records[i], buffer);
+            sw_heap_free(buffer, SW_HEAP_FILES, AT_ONCE * RECORD);
+        }
+        swi_source_close(source);
+        SW_TRY(status);
+    }
+    void *text;
+    if (!sw_file_there(path_of(r, "batches.meta.txt", "")))
+        return SW_OK;
+    SW_TRY(sw_heap_alloc(&text, SW_HEAP_FILES, META_BYTES + 1));
+    const sw_status status = read_meta(r, text);
+    sw_heap_free(text, SW_HEAP_FILES, META_BYTES + 1);
+    return status;
 }
 
 sw_status sw_dataset_cifar(sw_dataset **out, const char *dir, const char *part,

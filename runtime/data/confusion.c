@@ -22,8 +22,12 @@ static int64_t label_at(const sw_array *labels, int64_t row)
                                      : (int64_t)((const int32_t *)labels->data)[row];
 }
 
-static sw_status check_batch(int64_t classes, const sw_array *scores, const sw_array *labels)
+sw_status sw_confusion_add(uint64_t *counts, int64_t classes, const sw_array *scores,
+                           const sw_array *labels)
 {
+    if (counts == NULL || scores == NULL || labels == NULL)
+        SW_FAIL(SW_INVALID, "sw_confusion_add: counts, scores and labels must not be NULL");
+    SW_TRY(check_classes(classes, "sw_confusion_add"));
     const sw_shape *s = &scores->shape, *l = &labels->shape;
     if (scores->dtype != SW_F32 || s->rank != 2 || s->dim[1] != classes)
         SW_FAIL(SW_INVALID, "sw_confusion_add: scores must be F32 (rows, %lld)",
@@ -42,16 +46,7 @@ static sw_status check_batch(int64_t classes, const sw_array *scores, const sw_a
                     "sw_confusion_add: the label of row %lld must be 0 to %lld (got %lld)",
                     (long long)r, (long long)classes - 1, (long long)label);
     }
-    return SW_OK;
-}
 
-sw_status sw_confusion_add(uint64_t *counts, int64_t classes, const sw_array *scores,
-                           const sw_array *labels)
-{
-    if (counts == NULL || scores == NULL || labels == NULL)
-        SW_FAIL(SW_INVALID, "sw_confusion_add: counts, scores and labels must not be NULL");
-    SW_TRY(check_classes(classes, "sw_confusion_add"));
-    SW_TRY(check_batch(classes, scores, labels));
     const float *x = scores->data;
     for (int64_t r = 0; r < scores->shape.dim[0]; r++, x += classes) {
         int64_t best = 0;

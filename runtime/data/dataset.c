@@ -1,8 +1,21 @@
 /* The record of a data set: whole fields in memory. */
 #include "alloc/base/size.h"
-#include "runtime/data/data_internal.h"
+#include "alloc/base/sys.h"
+#include "kernels/attrs.h"
+#include "kernels/bijection.h"
+#include "kernels/rng.h"
+#include "runtime/base/checksum.h"
+#include "runtime/base/file_kind.h"
 #include "runtime/base/structs.h"
+#include "runtime/data/data_internal.h"
+#include "runtime/data/identify.h"
+#include "runtime/data/reader.h"
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
+
+/* ---- dataset ----------------------------------------------------------------------------- */
 
 sw_status swi_dataset_new(sw_dataset **out, const char *name, int64_t n)
 {
@@ -120,4 +133,342 @@ void sw_dataset_describe(const sw_dataset *dataset, sw_dataset_info *out)
         info.class_names = dataset->names;
     }
     swi_struct_write(SWI_STRUCT_sw_dataset_info, out, &info);
+}
+
+/* ---- dataset hash ------------------------------------------------------------------------ */
+
+/* The checksum of a data set: what says whether a run goes on with the samples that it began
+ * with. Names do not count, nor how the samples are stored. */
+
+static void add_number(swi_checksum *sum, uint64_t x)
+{
+    swi_checksum_add(sum, &x, sizeof x);
+}
+
+/* All that a batch may read of a field: samples of all places. Fields that share a block are
+ * read one after the other. Samples that do not lie side by side give what they would give if
+ * they did. */
+static void add_field(swi_checksum *sum, const sw_dataset *dataset, const swi_field *field)
+{
+    const size_t behind = (dataset->places - 1) * sw_dtype_bytes(field->dtype);
+    if (field->stride == (ptrdiff_t)field->sample_bytes) {
+        swi_checksum_add(sum, field->data, (size_t)dataset->n * field->sample_bytes + behind);
+        return;
+    }
+    for (size_t i = 0; i < (size_t)dataset->n; i++)
+        swi_checksum_add(sum, swi_sample_at(field, i, 0), field->sample_bytes);
+}
+
+sw_status sw_dataset_hash(const sw_dataset *dataset, uint64_t *out)
+{
+    static const char call[] = "sw_dataset_hash";
+    swi_checksum sum;
+    SW_TRY(sw_handle_check(dataset, SW_HANDLE_DATASET, call));
+    if (out == NULL)
+        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
+    if (dataset->shapes_only)
+        SW_FAIL(SW_INVALID, "%s: %s has shapes alone: read it without shapes_only", call,
+                dataset->name);
+    if (!swi_checksum_there())
+        SW_FAIL(SW_UNSUPPORTED, "%s: the library was built without libxxhash", call);
+    swi_checksum_begin(&sum);
+    /* The numbers say where each field ends, so that no two data sets give the same bytes. */
+    add_number(&sum, (uint64_t)dataset->n);
+    add_number(&sum, (uint64_t)dataset->n_classes);
+    add_number(&sum, dataset->places);
+    add_number(&sum, (uint64_t)dataset->n_fields);
+    for (int i = 0; i < dataset->n_fields; i++) {
+        const swi_field *field = &dataset->field[i];
+        add_number(&sum, (uint64_t)field->dtype);
+        add_number(&sum, (uint64_t)field->shape.rank);
+        for (int d = 0; d < field->shape.rank; d++)
+            add_number(&sum, (uint64_t)field->shape.dim[d]);
+    }
+    for (int i = 0; i < dataset->n_fields && dataset->n > 0; i++)
+        add_field(&sum, dataset, &dataset->field[i]);
+    *out = swi_checksum_end(&sum);
+    return SW_OK;
+}
+
+/* ---- split ------------------------------------------------------------------------------- */
+
+/* Two parts of a data set, for training and for validation. Which samples go where is a keyed
+ * permutation of their numbers, of which nothing is stored. */
+
+bool swi_split_takes(uint64_t seed, uint64_t i, uint64_t left, uint64_t second)
+{
+    uint32_t words[4];
+    sw_rng_words(words, seed, (uint32_t)i, sw_rng_stream("split"), 0, 0);
+    return (words[0] * left >> 32) < second;
+}
+
+static sw_status make_part(sw_dataset **out, const sw_dataset *of, int64_t n)
+{
+    sw_dataset *part;
+    SW_TRY(swi_dataset_new(&part, of->name, n));
+    *out = part;
+    part->n_classes = of->n_classes;
+    if (of->names != NULL) {
+        const size_t pointers = (size_t)of->n_classes * sizeof *of->names;
+        SW_TRY(swi_dataset_name_classes(part, of->names[0], of->names_bytes - pointers));
+    }
+    for (int i = 0; i < of->n_fields; i++)
+        SW_TRY(swi_dataset_field(part, of->field[i].dtype, of->field[i].shape));
+    return SW_OK;
+}
+
+/* Each part keeps the order that the samples had. */
+static void fill(sw_dataset *const part[2], const sw_dataset *from, const sw_bijection *order)
+{
+    size_t filled[2] = {0, 0};
+    for (int64_t i = 0; i < from->n; i++) {
+        const int to = sw_bijection_at(order, (uint32_t)i) < (uint32_t)part[1]->n;
+        for (int f = 0; f < from->n_fields; f++) {
+            const swi_field *field = &from->field[f];
+            memcpy(part[to]->field[f].data + filled[to] * field->sample_bytes,
+                   swi_sample_at(field, (size_t)i, 0), field->sample_bytes);
+        }
+        filled[to]++;
+    }
+}
+
+sw_status sw_dataset_split(sw_dataset **first, sw_dataset **second, const sw_dataset *dataset,
+                           int64_t n_second, uint64_t seed)
+{
+    static const char call[] = "sw_dataset_split";
+    sw_dataset *part[2] = {NULL, NULL};
+    SW_TRY(sw_handle_check(dataset, SW_HANDLE_DATASET, call));
+    if (first == NULL || second == NULL || first == second)
+        SW_FAIL(SW_INVALID, "%s: first and second must be two places, and not NULL", call);
+    if (dataset->shapes_only)
+        SW_FAIL(SW_INVALID, "%s: %s has shapes alone: read it without shapes_only", call,
+                dataset->name);
+    if (n_second < 1 || n_second >= dataset->n)
+        SW_FAIL(SW_INVALID,
+                "%s: the second part must have at least 1 sample and leave 1 of the %lld of %s "
+                "(got %lld)",
+                call, (long long)dataset->n, dataset->name, (long long)n_second);
+    sw_status status = make_part(&part[0], dataset, dataset->n - n_second);
+    if (status == SW_OK)
+        status = make_part(&part[1], dataset, n_second);
+    if (status != SW_OK) {
+        sw_dataset_destroy(part[0]);
+        sw_dataset_destroy(part[1]);
+        return status;
+    }
+    const sw_bijection order =
+        sw_bijection_of((uint32_t)dataset->n, seed, sw_rng_stream("split"), 0);
+    fill(part, dataset, &order);
+    *first = part[0];
+    *second = part[1];
+    return SW_OK;
+}
+
+/* ---- moments ----------------------------------------------------------------------------- */
+
+/* Mean and deviation of bytes. Sums are whole numbers, so the order of adding does not matter.
+ */
+
+enum { PIECE = 1 << 16 }; /* bytes whose squares a uint32_t holds */
+
+typedef struct {
+    uint64_t n, sum, squares;
+} sums;
+
+static void add(sums *s, const unsigned char *x, size_t n)
+{
+    s->n += n;
+    while (n > 0) {
+        const size_t piece = n < PIECE ? n : PIECE;
+        uint32_t sum = 0, squares = 0;
+        for (size_t i = 0; i < piece; i++) {
+            sum += x[i];
+            squares += (uint32_t)x[i] * x[i];
+        }
+        s->sum += sum;
+        s->squares += squares;
+        x += piece;
+        n -= piece;
+    }
+}
+
+/* With 4 significant digits; the nearest number to what they say. */
+static double written(double x)
+{
+    if (!(x > 0.0))
+        return 0.0;
+    const double unit = pow(10.0, 3.0 - floor(log10(x)));
+    return rint(x * unit) / unit;
+}
+
+sw_status sw_dataset_moments(const sw_dataset *dataset, int field, int n, float *mean,
+                             float *deviation)
+{
+    sums s[SW_MAX_CHANNELS] = {{0, 0, 0}};
+    if (dataset == NULL || mean == NULL || deviation == NULL)
+        SW_FAIL(SW_INVALID, "sw_dataset_moments: dataset, mean and deviation must not be NULL");
+    if (field < 0 || field >= dataset->n_fields || dataset->field[field].dtype != SW_U8)
+        SW_FAIL(SW_INVALID, "%s: field %d must have bytes (u8)", dataset->name, field);
+    const swi_field *f = &dataset->field[field];
+    if (f->data == NULL || f->sample_bytes == 0 || dataset->n == 0)
+        SW_FAIL(SW_INVALID, "%s: there are shapes alone, and no bytes to take the mean of",
+                dataset->name);
+    if (n < 1 || n > SW_MAX_CHANNELS || (n > 1 && (f->shape.rank < 1 || f->shape.dim[0] != n)))
+        SW_FAIL(SW_INVALID, "%s: n must be 1, or the channels of a sample, at most %d (got %d)",
+                dataset->name, SW_MAX_CHANNELS, n);
+    const size_t plane = f->sample_bytes / (size_t)n;
+    for (int64_t i = 0; i < dataset->n; i++)
+        for (int c = 0; c < n; c++)
+            add(&s[c], swi_sample_at(f, (size_t)i, 0) + (size_t)c * plane, plane);
+    for (int c = 0; c < n; c++) {
+        const double each = 1.0 / (double)s[c].n, m = (double)s[c].sum * each;
+        const double variance = (double)s[c].squares * each - m * m;
+        mean[c] = (float)written(m / 255.0);
+        deviation[c] = (float)written(variance > 0.0 ? sqrt(variance) / 255.0 : 0.0);
+        if (deviation[c] == 0.0f)
+            deviation[c] = 1.0f;
+    }
+    return SW_OK;
+}
+
+/* ---- vectors ----------------------------------------------------------------------------- */
+
+/* Random vectors: nothing can be learned from them but how much memory and time learning takes.
+ */
+
+static void fill_vectors(swi_field *field, int64_t n, int64_t width, const char *name,
+                         uint64_t seed)
+{
+    const uint32_t stream = sw_rng_stream(name);
+    float *to = (float *)(void *)field->data;
+    for (int64_t i = 0; i < n; i++)
+        sw_rng_normal(to + i * width, 0, width, seed, stream, (uint32_t)i, 0);
+}
+
+sw_status sw_dataset_vectors(sw_dataset **out, int64_t n, int64_t width, uint64_t seed)
+{
+    if (out == NULL || n < 1 || n > UINT32_MAX || width < 1)
+        SW_FAIL(SW_INVALID,
+                "sw_dataset_vectors: out must not be NULL, n must be 1 to 4294967295 and width "
+                "at least 1 (got %lld samples of %lld numbers)",
+                (long long)n, (long long)width);
+    static const char *const names[] = {"features", "targets"};
+    const sw_shape shape = {1, {width}};
+    sw_dataset *dataset;
+    SW_TRY(swi_dataset_new(&dataset, "synthetic", n));
+    dataset->n_classes = 0;
+    for (int i = 0; i < 2; i++) {
+        const sw_status status = swi_dataset_field(dataset, SW_F32, shape);
+        if (status != SW_OK) {
+            sw_dataset_destroy(dataset);
+            return status;
+        }
+        fill_vectors(&dataset->field[i], n, width, names[i], seed);
+    }
+    *out = dataset;
+    return SW_OK;
+}
+
+/* ---- identify ---------------------------------------------------------------------------- */
+
+/* Files by their first bytes, folders by what is in them. */
+
+#define PICKLE                                                                                 \
+    "a Python pickle, which old torch.save() writes too: save the arrays with "                \
+    "numpy.savez(FILE, x=x, y=y) and give npz:FILE"
+
+static const char *const is_a[SWI_FILE_KINDS] = {
+    [SWI_FILE_NPY] = "a .npy file",
+    [SWI_FILE_NPZ] = "an .npz archive",
+    [SWI_FILE_ZIP] = "a zip archive",
+    [SWI_FILE_TORCH] = "a PyTorch file of torch.save(): save the arrays with "
+                       "numpy.savez(FILE, x=x.numpy(), y=y.numpy()) and give npz:FILE",
+    [SWI_FILE_TORCH_PICKLE] = PICKLE,
+    [SWI_FILE_PICKLE] = PICKLE,
+    [SWI_FILE_SAFETENSORS] =
+        "a safetensors file, which has parameters (--load-params) and no samples",
+    [SWI_FILE_GZIP] = "a file of gzip",
+    [SWI_FILE_PNG] = "a PNG image",
+    [SWI_FILE_JPEG] = "a JPEG image",
+    [SWI_FILE_PARQUET] = "a Parquet file: save its columns as CSV or with numpy.savez()",
+    [SWI_FILE_HDF5] = "an HDF5 file: save its arrays with numpy.savez()",
+    [SWI_FILE_GGUF] = "a GGUF file, which has parameters and no samples",
+    [SWI_FILE_SQLITE] = "an SQLite file: save its tables as CSV",
+    [SWI_FILE_IDX] = "an IDX file: give idx:DIR, the folder that it is in",
+    [SWI_FILE_PROFILE] = "a profile of stepwell: stepwell report shows it",
+    [SWI_FILE_EVOLUTION] = "a file that stepwell evolve --resume goes on from",
+};
+
+const char *swi_identify_bytes(const unsigned char *head, size_t n)
+{
+    return is_a[swi_file_kind_of(head, n)];
+}
+
+static bool ends(const char *path, const char *with)
+{
+    const size_t n = strlen(path), m = strlen(with);
+    return n >= m && strcmp(path + n - m, with) == 0;
+}
+
+/* The first bytes of a regular file; 0 of what cannot be read. A pipe would be waited for. */
+static size_t read_head(const char *path, unsigned char *head, size_t bytes)
+{
+    sw_file *file;
+    size_t got = 0;
+    if (!sw_file_there(path) || !sw_file_replaceable(path) ||
+        sw_file_open(&file, path, SW_FILE_READ) != SW_OK)
+        return 0;
+    if (sw_file_read(file, head, bytes, &got) != SW_OK)
+        got = 0;
+    sw_file_drop(file);
+    return got;
+}
+
+const char *swi_identify(const char *path, char *text, size_t bytes)
+{
+    unsigned char head[SWI_FILE_HEAD];
+    if (snprintf(text, bytes, "%s/train.bin", path) < (int)bytes && sw_file_there(text)) {
+        snprintf(text, bytes, "is a folder of tokens: give tokens:%s", path);
+        return text;
+    }
+    const size_t n = read_head(path, head, sizeof head);
+    const swi_file_kind kind = swi_file_kind_of(head, n);
+    const char *is = is_a[kind];
+    if (is == NULL && n > 0 && ends(path, ".bin")) {
+        snprintf(text, bytes, "is a file: give tokens:%s", path);
+        return text;
+    }
+    if (is == NULL || kind == SWI_FILE_GZIP) /* what is compressed goes by its name */
+        return NULL;
+    const char *reader = kind == SWI_FILE_NPY   ? ": give npy:INPUTS,TARGETS"
+                         : kind == SWI_FILE_NPZ ? ": give npz:FILE"
+                                                : "";
+    snprintf(text, bytes, "is %s%s", is, reader);
+    return text;
+}
+
+/* ---- reader ------------------------------------------------------------------------------ */
+
+/* The table of readers. */
+
+static const swi_reader *const readers[] = {
+#define SW_READER(name) &swi_reader_##name,
+#include "runtime/data/readers.def"
+#undef SW_READER
+};
+
+const swi_reader *swi_reader_at(size_t i)
+{
+    return i < sizeof readers / sizeof *readers ? readers[i] : NULL;
+}
+
+const swi_reader *swi_reader_of(const char *source, const char **path)
+{
+    const size_t n = strcspn(source, ":");
+    for (size_t i = 0; source[n] == ':' && i < sizeof readers / sizeof *readers; i++)
+        if (strlen(readers[i]->name) == n && strncmp(readers[i]->name, source, n) == 0) {
+            *path = source + n + 1;
+            return readers[i];
+        }
+    return NULL;
 }

@@ -6,7 +6,6 @@
 #include <stdbool.h>
 
 size_t swi_number_bytes(sw_number type);
-const char *swi_number_name(sw_number type); /* "f32" */
 /* Is it written as a whole number? */
 bool swi_number_is_whole(sw_number type);
 

@@ -10,7 +10,6 @@ typedef struct {
     sw_bijection samples;
     size_t place;
 } swi_feed_order;
-swi_feed_order swi_feed_order_of(const sw_dataset *dataset, uint64_t stream, uint64_t epoch);
 
 struct sw_feed {
     sw_handle handle;

@@ -68,27 +68,8 @@ typedef struct {
     /* Image k, on any thread, of several at one time. */
     sw_status (*read)(void *context, int64_t k, swi_image_hand *hand);
 } swi_image_work;
-/* Images 0 to n - 1. Pixels, progress and status are the same for any number of threads: on
- * failure those of the first image that fails. SW_IO where threads cannot be started. */
-SW_MUST_USE sw_status swi_images_each(const swi_image_work *work);
 
 /* ---- for the decoders, inside swi_image_read --------------------------------------------- */
-
-/* End the decoding, with an error that is set; does not return. Memory that was taken by
- * swi_image_take is given back; the decoder's own end comes first. */
-_Noreturn void swi_image_leave(swi_image *image, sw_status status);
-/* The same, with the file's name before the message. */
-_Noreturn void swi_image_fail(swi_image *image, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-/* Fill the empty window; a file that has no more is cut. */
-void swi_image_refill(swi_image *image);
-/* The head is known: checks it, and begins. false: no more is to be read. */
-bool swi_image_begin(swi_image *image, int64_t w, int64_t h, int channels);
-/* Memory for the decoder, zeros, aligned to 64; NULL where there is none (the error is set).
- * Given back one by one, or all at the end. */
-void *swi_image_take(swi_image *image, size_t bytes, int pool);
-void swi_image_give(swi_image *image, void *block);
-void swi_image_give_pool(swi_image *image, int pool);
 
 /* From the file's first byte on; NULL in builds without the library. `end` gives back what the
  * decoder holds, after errors too. */
@@ -138,11 +119,5 @@ typedef struct {
     swi_image_entry *images;
     uint32_t n, images_room;
 } swi_image_list;
-
-/* Fill `list`, zeros before, with what is below `root`; it is to be closed after failures too.
- * With `unlabelled` and images in the root itself there are no classes. */
-SW_MUST_USE sw_status swi_image_list_open(swi_image_list *list, const char *root,
-                                          bool unlabelled);
-void swi_image_list_close(swi_image_list *list);
 
 #endif

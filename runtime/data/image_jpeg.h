@@ -8,8 +8,4 @@
 
 #define SWI_JPEG_OWN JPOOL_NUMPOOLS /* a pool of ours beside libjpeg's */
 
-/* From here on jpeg's memory comes from the image's heap, within SWI_IMAGE_BYTES. Memory that
- * jpeg_create_decompress took before stays with the library, which gets it back at the end. */
-void swi_jpeg_memory(struct jpeg_decompress_struct *jpeg, swi_image *image);
-
 #endif

@@ -36,16 +36,12 @@ typedef struct {
     int64_t in, out, from; /* pixels of the axis; of the result's, the first that is kept */
 } axis;
 
-/* round() of Python, which torchvision takes: halves to the even number. */
-static int64_t half_even(int64_t x)
-{
-    return x / 2 + (x % 2 != 0 && x / 2 % 2 != 0);
-}
-
 static axis axis_of(int64_t in, int64_t shorter, int64_t side)
 {
     axis a = {.in = in, .out = in == shorter ? side : side * in / shorter};
-    a.from = half_even(a.out - side);
+    /* round() of Python, which torchvision takes: halves to the even number. */
+    const int64_t x = a.out - side;
+    a.from = x / 2 + (x % 2 != 0 && x / 2 % 2 != 0);
     return a;
 }
 
@@ -126,21 +122,6 @@ static void resize_row(const struct swi_resize *r, unsigned char *to, const unsi
     }
 }
 
-/* Row `o` of the result, from the ring to the planes. */
-static void put_row(const swi_image_fit *f, int64_t o)
-{
-    const struct swi_resize *r = f->resize;
-    const span *s = &r->rows[o];
-    const int32_t *w = r->weights + s->weights;
-    const int64_t side = f->side, row = side * f->channels;
-    for (int64_t k = 0; k < row; k++) {
-        int64_t sum = HALF;
-        for (int32_t i = 0; i < s->n; i++)
-            sum += (int64_t)w[i] * r->ring[(s->from + i) % r->ring_rows * row + k];
-        f->out[(k % f->channels * side + o) * side + k / f->channels] = to_byte(sum);
-    }
-}
-
 static void resized_row(swi_image_fit *f, const unsigned char *pixels)
 {
     struct swi_resize *r = f->resize;
@@ -149,8 +130,19 @@ static void resized_row(swi_image_fit *f, const unsigned char *pixels)
         return; /* below or above what is cut out */
     resize_row(r, r->ring + f->y % r->ring_rows * f->side * f->channels, pixels, f->side,
                f->channels);
-    while (r->next < f->side && rows[r->next].from + rows[r->next].n <= f->y + 1)
-        put_row(f, r->next++);
+    while (r->next < f->side && rows[r->next].from + rows[r->next].n <= f->y + 1) {
+        /* Row `o` of the result, from the ring to the planes. */
+        const int64_t o = r->next++;
+        const span *s = &r->rows[o];
+        const int32_t *w = r->weights + s->weights;
+        const int64_t side = f->side, row = side * f->channels;
+        for (int64_t k = 0; k < row; k++) {
+            int64_t sum = HALF;
+            for (int32_t i = 0; i < s->n; i++)
+                sum += (int64_t)w[i] * r->ring[(s->from + i) % r->ring_rows * row + k];
+            f->out[(k % f->channels * side + o) * side + k / f->channels] = to_byte(sum);
+        }
+    }
 }
 
 /* To planes as it is. */

@@ -2,15 +2,251 @@
  * as PyTorch's ImageFolder has them. Two passes, as of all readers: the first reads the head of
  * each image, so that all sizes are known before memory is taken; the second decodes each once,
  * to where the data set keeps it, on several threads. */
+#include "alloc/base/assert.h"
 #include "alloc/base/message.h"
 #include "alloc/base/size.h"
+#include "runtime/base/common.h"
+#include "runtime/base/structs.h"
 #include "runtime/data/image_internal.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/reader.h"
-#include "runtime/base/structs.h"
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
+
+static sw_status images_each(const swi_image_work *w);
+
+/* ---- image list -------------------------------------------------------------------------- */
+
+/* The images below a folder: ROOT/CLASS/..., with folders in folders. Names are sorted by their
+ * bytes, so that labels and order are the same on every file system. */
+
+#define DEPTH 16 /* folders below one another: more are a link in a circle */
+
+/* A walk through the folders: each is listed when its turn comes, and adds its own. */
+typedef struct {
+    swi_image_list *list;
+    swi_image_entry *folders; /* to look at; labels as of images */
+    uint32_t n_folders, folders_room;
+    uint32_t at;     /* the folder at hand */
+    bool in_root;    /* it is the root */
+    bool unlabelled; /* images in the root are taken */
+    size_t n_others; /* files that are no images */
+    char *path;      /* room of PATH_BYTES */
+    sw_status status;
+} walk;
+
+#define PATH_BYTES 4096
+
+static const char *const endings[] = {".png", ".jpg", ".jpeg", NULL};
+/* Of images that are not read: better said than passed over. */
+static const char *const foreign[] = {".bmp", ".gif",  ".webp", ".tif", ".tiff", ".ppm",
+                                      ".pgm", ".avif", ".heic", ".jp2", NULL};
+
+static bool ends_in(const char *name, const char *const *list)
+{
+    const size_t n = strlen(name);
+    for (; *list != NULL; list++)
+        if (n > strlen(*list) && strcasecmp(name + n - strlen(*list), *list) == 0)
+            return true;
+    return false;
+}
+
+/* ---- growing ----------------------------------------------------------------------------- */
+
+static sw_status add_text(swi_image_list *list, const char *text, size_t *at)
+{
+    const size_t bytes = strlen(text) + 1;
+    if (bytes > list->room - list->used) {
+        const size_t room = 2 * (list->room + bytes);
+        void *block = list->text;
+        SW_TRY(sw_heap_resize(&block, SW_HEAP_FILES, list->room, room));
+        list->text = block;
+        list->room = room;
+    }
+    memcpy(list->text + list->used, text, bytes);
+    *at = list->used;
+    list->used += bytes;
+    return SW_OK;
+}
+
+static sw_status add_entry(swi_image_list *list, swi_image_entry **entries, uint32_t *n,
+                           uint32_t *room, const char *path, uint32_t label)
+{
+    void *block = *entries;
+    size_t at;
+    if (*n == UINT32_MAX)
+        SW_FAIL(SW_FORMAT, "%s: must have at most %u images", list->root, UINT32_MAX);
+    SW_TRY(sw_heap_reserve(&block, SW_HEAP_FILES, room, *n + 1, sizeof **entries));
+    *entries = block;
+    SW_TRY(add_text(list, path, &at));
+    (*entries)[(*n)++] = (swi_image_entry){.path = at, .label = label};
+    return SW_OK;
+}
+
+/* ---- sorting ----------------------------------------------------------------------------- */
+
+static bool is_below(const swi_image_list *list, const swi_image_entry *a,
+                     const swi_image_entry *b)
+{
+    if (a->label != b->label)
+        return a->label < b->label;
+    return strcmp(list->text + a->path, list->text + b->path) < 0;
+}
+
+static void sink(const swi_image_list *list, swi_image_entry *heap, int64_t root, int64_t n)
+{
+    const swi_image_entry moved = heap[root];
+    for (int64_t child; (child = 2 * root + 1) < n; root = child) {
+        if (child + 1 < n && is_below(list, &heap[child], &heap[child + 1]))
+            child++;
+        if (!is_below(list, &moved, &heap[child]))
+            break;
+        heap[root] = heap[child];
+    }
+    heap[root] = moved;
+}
+
+static void sort(const swi_image_list *list, swi_image_entry *heap, int64_t n)
+{
+    for (int64_t root = n / 2; root-- > 0;)
+        sink(list, heap, root, n);
+    for (; n-- > 1;) {
+        const swi_image_entry largest = heap[0];
+        heap[0] = heap[n];
+        heap[n] = largest;
+        sink(list, heap, 0, n);
+    }
+}
+
+/* ---- the walk ---------------------------------------------------------------------------- */
+
+/* ROOT/INSIDE/NAME into the walk's room; "" for no `inside`. */
+static const char *path_of(walk *w, const char *inside, const char *name)
+{
+    const int n = snprintf(w->path, PATH_BYTES, "%s/%s%s%s", w->list->root, inside,
+                           *inside != '\0' ? "/" : "", name);
+    return n >= 0 && n < PATH_BYTES ? w->path : NULL;
+}
+
+static int depth_of(const char *path)
+{
+    int n = 0;
+    for (; *path != '\0'; path++)
+        n += *path == '/';
+    return n;
+}
+
+static sw_status take_name(walk *w, const char *name)
+{
+    swi_image_list *list = w->list;
+    const bool top = w->in_root;
+    const char *inside = top ? "" : list->text + w->folders[w->at].path;
+    const uint32_t label = top ? 0 : w->folders[w->at].label;
+    const size_t root = strlen(list->root) + 1;
+    if (name[0] == '.') /* hidden, as what systems put beside images */
+        return SW_OK;
+    if (path_of(w, inside, name) == NULL)
+        SW_FAIL(SW_FORMAT, "%s: a path in it is longer than %d bytes", list->root, PATH_BYTES);
+    if ((!top || w->unlabelled) && ends_in(name, endings))
+        return add_entry(list, &list->images, &list->n, &list->images_room, w->path + root,
+                         label);
+    if ((!top || w->unlabelled) && ends_in(name, foreign))
+        SW_FAIL(SW_FORMAT,
+                "%s: images must be .png, .jpg or .jpeg: convert it, or take it away", w->path);
+    if (!sw_folder_there(w->path)) {
+        w->n_others++;
+        return SW_OK;
+    }
+    if (depth_of(w->path + root) > DEPTH)
+        SW_FAIL(SW_FORMAT, "%s: folders must be at most %d deep in one another", w->path,
+                DEPTH);
+    return add_entry(list, &w->folders, &w->n_folders, &w->folders_room, w->path + root, label);
+}
+
+static bool take(void *context, const char *name)
+{
+    walk *w = context;
+    w->status = take_name(w, name);
+    return w->status == SW_OK;
+}
+
+static sw_status list_folder(walk *w, const char *inside)
+{
+    const char *path = *inside != '\0' ? path_of(w, inside, "") : w->list->root;
+    if (path == NULL)
+        SW_FAIL(SW_FORMAT, "%s: a path in it is too long", w->list->root);
+    w->status = SW_OK;
+    SW_TRY(sw_folder_for_each(path, take, w));
+    return w->status;
+}
+
+/* The folders of the root are the classes. */
+static sw_status list_classes(walk *w)
+{
+    swi_image_list *list = w->list;
+    void *block = NULL;
+    w->in_root = true;
+    SW_TRY(list_folder(w, ""));
+    w->in_root = false;
+    if (list->n > 0) /* its folders have no meaning: all labels are 0 */
+        return SW_OK;
+    if (w->n_folders == 0)
+        SW_FAIL(
+            SW_FORMAT,
+            "%s: a folder for each class is needed, with its images in it (%zu files and no "
+            "folder are there)",
+            list->root, w->n_others);
+    sort(list, w->folders, w->n_folders);
+    SW_TRY(sw_heap_reserve(&block, SW_HEAP_FILES, &list->classes_room, w->n_folders,
+                           sizeof *list->classes));
+    list->classes = block;
+    list->n_classes = w->n_folders;
+    for (uint32_t i = 0; i < list->n_classes; i++) {
+        list->classes[i] = w->folders[i].path;
+        w->folders[i].label = i;
+    }
+    return SW_OK;
+}
+
+static sw_status walk_all(walk *w)
+{
+    SW_TRY(list_classes(w));
+    for (w->at = 0; w->at < w->n_folders; w->at++) {
+        char inside[PATH_BYTES];
+        snprintf(inside, sizeof inside, "%s", w->list->text + w->folders[w->at].path);
+        SW_TRY(list_folder(w, inside)); /* the text may move while it grows */
+    }
+    sort(w->list, w->list->images, w->list->n);
+    return SW_OK;
+}
+
+static sw_status image_list_open(swi_image_list *list, const char *root, bool unlabelled)
+{
+    walk w = {.list = list, .unlabelled = unlabelled};
+    void *block;
+    list->root = root;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, PATH_BYTES));
+    w.path = block;
+    const sw_status status = walk_all(&w);
+    sw_heap_free(block, SW_HEAP_FILES, PATH_BYTES);
+    sw_heap_free(w.folders, SW_HEAP_FILES, w.folders_room * sizeof *w.folders);
+    return status;
+}
+
+/* Fill `list`, zeros before, with what is below `root`; it is to be closed after failures too.
+ * With `unlabelled` and images in the root itself there are no classes. */
+static void image_list_close(swi_image_list *list)
+{
+    sw_heap_free(list->text, SW_HEAP_FILES, list->room);
+    sw_heap_free(list->classes, SW_HEAP_FILES, list->classes_room * sizeof *list->classes);
+    sw_heap_free(list->images, SW_HEAP_FILES, list->images_room * sizeof *list->images);
+    *list = (swi_image_list){0};
+}
+
+/* ---- images ------------------------------------------------------------------------------ */
 
 enum { TRAIN, TEST, PARTS };
 #define DEFAULT_SHARE 0.2
@@ -67,28 +303,20 @@ static sw_status find_roots(reader *r)
     return SW_OK;
 }
 
-/* The classes of the test part by those of training, which have them all. */
-static sw_status match_classes(reader *r)
+static sw_status list_images(reader *r)
 {
-    const swi_image_list *train = &r->list[TRAIN], *test = &r->list[TEST];
-    void *block;
-    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, test->n_classes * sizeof(uint32_t)));
-    r->label = block;
-    for (uint32_t i = 0, k = 0; i < test->n_classes; i++) {
-        const char *name = test->text + test->classes[i];
-        while (k < train->n_classes && strcmp(train->text + train->classes[k], name) < 0)
-            k++;
-        if (k == train->n_classes || strcmp(train->text + train->classes[k], name) != 0)
-            SW_FAIL(SW_FORMAT, "%s: class '%s' is not in %s", test->root, name, train->root);
-        r->label[i] = k;
+    SW_TRY(find_roots(r));
+    const bool unlabelled = r->opts.unlabelled != 0 && strcmp(r->root[TRAIN], r->dir) == 0;
+    SW_TRY(image_list_open(&r->list[TRAIN], r->root[TRAIN], unlabelled));
+    if (r->list[TRAIN].n_classes == 0) { /* only where that is allowed */
+        r->split = r->wants_test = false;
+        r->n[TRAIN] = r->list[TRAIN].n;
+        if (r->opts.batch < r->opts.test_batch) /* the caller may test all of them */
+            r->opts.batch = r->opts.test_batch;
+        return SW_OK;
     }
-    return SW_OK;
-}
-
-/* Each class of training has an image, and one that is called "train" is a part without the
- * other. */
-static sw_status check_classes(const reader *r)
-{
+    /* Each class of training has an image, and one that is called "train" is a part without the
+     * other. */
     const swi_image_list *list = &r->list[TRAIN];
     uint32_t next = 0;
     if (list->n_classes == 1 && strcmp(list->text + list->classes[0], "train") == 0)
@@ -101,25 +329,23 @@ static sw_status check_classes(const reader *r)
     if (next < list->n_classes)
         SW_FAIL(SW_FORMAT, "%s/%s: no image in it (.png, .jpg or .jpeg)", list->root,
                 list->text + list->classes[next]);
-    return SW_OK;
-}
 
-static sw_status list_images(reader *r)
-{
-    SW_TRY(find_roots(r));
-    const bool unlabelled = r->opts.unlabelled != 0 && strcmp(r->root[TRAIN], r->dir) == 0;
-    SW_TRY(swi_image_list_open(&r->list[TRAIN], r->root[TRAIN], unlabelled));
-    if (r->list[TRAIN].n_classes == 0) { /* only where that is allowed */
-        r->split = r->wants_test = false;
-        r->n[TRAIN] = r->list[TRAIN].n;
-        if (r->opts.batch < r->opts.test_batch) /* the caller may test all of them */
-            r->opts.batch = r->opts.test_batch;
-        return SW_OK;
-    }
-    SW_TRY(check_classes(r));
     if (!r->split && r->wants_test) {
-        SW_TRY(swi_image_list_open(&r->list[TEST], r->root[TEST], false));
-        SW_TRY(match_classes(r));
+        SW_TRY(image_list_open(&r->list[TEST], r->root[TEST], false));
+        /* The classes of the test part by those of training, which have them all. */
+        const swi_image_list *train = &r->list[TRAIN], *test = &r->list[TEST];
+        void *block;
+        SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, test->n_classes * sizeof(uint32_t)));
+        r->label = block;
+        for (uint32_t i = 0, k = 0; i < test->n_classes; i++) {
+            const char *name = test->text + test->classes[i];
+            while (k < train->n_classes && strcmp(train->text + train->classes[k], name) < 0)
+                k++;
+            if (k == train->n_classes || strcmp(train->text + train->classes[k], name) != 0)
+                SW_FAIL(SW_FORMAT, "%s: class '%s' is not in %s", test->root, name,
+                        train->root);
+            r->label[i] = k;
+        }
     }
     r->n[TRAIN] = r->list[TRAIN].n;
     r->n[TEST] = r->list[TEST].n;
@@ -129,17 +355,6 @@ static sw_status list_images(reader *r)
 }
 
 /* ---- images ------------------------------------------------------------------------------ */
-
-/* Room for the longest path. */
-static void find_path_bytes(reader *r)
-{
-    for (int list = 0; list < PARTS; list++)
-        for (uint32_t i = 0; i < r->list[list].n; i++) {
-            const swi_image_list *l = &r->list[list];
-            const size_t bytes = strlen(l->root) + strlen(l->text + l->images[i].path) + 2;
-            r->path_bytes = bytes > r->path_bytes ? bytes : r->path_bytes;
-        }
-}
 
 /* Image k of all, those of the first list in front; its path comes to the hand. */
 static const swi_image_entry *image_at(const reader *r, int64_t k, int *list,
@@ -173,7 +388,7 @@ static sw_status each_image(reader *r, int threads,
                                  .context = r,
                                  .tell = tell,
                                  .read = read};
-    SW_TRY(swi_images_each(&work));
+    SW_TRY(images_each(&work));
     r->before += work.n;
     return SW_OK;
 }
@@ -202,33 +417,7 @@ static sw_status look_at(void *reader_, int64_t k, swi_image_hand *hand)
     return SW_OK;
 }
 
-/* On one thread: each is held against those before it, and little of it is read. */
-static sw_status look_at_all(reader *r)
-{
-    find_path_bytes(r);
-    SW_TRY(each_image(r, 1, look_at));
-    r->w = r->opts.side > 0 ? r->opts.side : r->first.w;
-    r->h = r->opts.side > 0 ? r->opts.side : r->first.h;
-    r->channels = r->opts.channels > 0 ? r->opts.channels : r->channels;
-    return SW_OK;
-}
-
 /* ---- memory ------------------------------------------------------------------------------ */
-
-static sw_status count_parts(reader *r)
-{
-    if (!r->split)
-        return SW_OK;
-    const int64_t all = r->n[TRAIN];
-    const double share = r->opts.test_share > 0.0 ? r->opts.test_share : DEFAULT_SHARE;
-    if (all < 2)
-        SW_FAIL(SW_FORMAT, "%s: one image cannot be split into parts for training and testing",
-                r->dir);
-    const int64_t test = llround(share * (double)all);
-    r->n[TEST] = test < 1 ? 1 : test > all - 1 ? all - 1 : test;
-    r->n[TRAIN] = all - r->n[TEST];
-    return SW_OK;
-}
 
 /* Images that batches hold beside the data set: slots, and the larger batch as F32. */
 static size_t in_batches(const reader *r, size_t each)
@@ -265,8 +454,19 @@ static sw_status check_bytes(const reader *r)
         (long long)r->w, each * own, batches, limit, all, held > 0 ? ", or --batch" : "");
 }
 
-static sw_status name_classes(const reader *r, sw_dataset *part)
+static sw_status make_part(reader *r, int p)
 {
+    const sw_shape image = {3, {r->channels, r->h, r->w}}, label = {0, {0}};
+    sw_dataset *part;
+    SW_TRY(swi_dataset_check_count(r->dir, (uint64_t)r->n[p]));
+    SW_TRY(swi_dataset_new(&part, r->dir, r->n[p]));
+    r->part[p] = part;
+    part->n_classes = r->list[TRAIN].n_classes;
+    part->shapes_only = r->opts.shapes_only != 0;
+    SW_TRY(swi_dataset_field(part, SW_U8, image));
+    if (part->n_classes == 0)
+        return SW_OK;
+    SW_TRY(swi_dataset_field(part, part->n_classes > 256 ? SW_I32 : SW_U8, label));
     const swi_image_list *list = &r->list[TRAIN];
     size_t bytes = 0, at = 0;
     void *text;
@@ -283,48 +483,7 @@ static sw_status name_classes(const reader *r, sw_dataset *part)
     return status;
 }
 
-static sw_status make_part(reader *r, int p)
-{
-    const sw_shape image = {3, {r->channels, r->h, r->w}}, label = {0, {0}};
-    sw_dataset *part;
-    SW_TRY(swi_dataset_check_count(r->dir, (uint64_t)r->n[p]));
-    SW_TRY(swi_dataset_new(&part, r->dir, r->n[p]));
-    r->part[p] = part;
-    part->n_classes = r->list[TRAIN].n_classes;
-    part->shapes_only = r->opts.shapes_only != 0;
-    SW_TRY(swi_dataset_field(part, SW_U8, image));
-    if (part->n_classes == 0)
-        return SW_OK;
-    SW_TRY(swi_dataset_field(part, part->n_classes > 256 ? SW_I32 : SW_U8, label));
-    return name_classes(r, part);
-}
-
 /* ---- decoding ---------------------------------------------------------------------------- */
-
-/* Which sample each image becomes; of a split the numbers of the test part are after those of
- * the training one. */
-static void number_samples(reader *r)
-{
-    for (int list = 0; list < PARTS; list++)
-        for (uint32_t i = 0; i < r->list[list].n; i++)
-            r->list[list].images[i].sample = i;
-    const uint32_t all = r->list[TRAIN].n;
-    uint32_t next[PARTS] = {0, (uint32_t)r->n[TRAIN]};
-    for (uint32_t i = 0; i < all && r->split; i++) {
-        const bool moves = swi_split_takes(r->opts.seed, i, all - i, all - next[TEST]);
-        r->list[TRAIN].images[i].sample = next[moves ? TEST : TRAIN]++;
-    }
-}
-
-static void put_label(const sw_dataset *part, int64_t sample, uint32_t label)
-{
-    if (part->n_fields == 1)
-        return;
-    if (part->field[1].dtype == SW_U8)
-        part->field[1].data[sample] = (unsigned char)label;
-    else
-        ((int32_t *)(void *)part->field[1].data)[sample] = (int32_t)label;
-}
 
 static sw_status fill_image(void *reader_, int64_t k, swi_image_hand *hand)
 {
@@ -345,7 +504,13 @@ static sw_status fill_image(void *reader_, int64_t k, swi_image_hand *hand)
     const sw_status status = swi_image_read(&hand->image, hand->path, &head, &there);
     swi_image_fit_end(&fit);
     SW_TRY(status);
-    put_label(part, sample, list == TEST ? r->label[image->label] : image->label);
+    const uint32_t label = list == TEST ? r->label[image->label] : image->label;
+    if (part->n_fields != 1) {
+        if (part->field[1].dtype == SW_U8)
+            part->field[1].data[sample] = (unsigned char)label;
+        else
+            ((int32_t *)(void *)part->field[1].data)[sample] = (int32_t)label;
+    }
     return SW_OK;
 }
 
@@ -354,7 +519,17 @@ static sw_status fill(reader *r)
 {
     const int64_t asked = r->opts.threads > 0 ? r->opts.threads : 1;
     const int64_t useful = r->work / WORK_OF_THREAD;
-    number_samples(r);
+    /* Which sample each image becomes; of a split the numbers of the test part are after
+     * those of the training one. */
+    for (int list = 0; list < PARTS; list++)
+        for (uint32_t i = 0; i < r->list[list].n; i++)
+            r->list[list].images[i].sample = i;
+    const uint32_t all = r->list[TRAIN].n;
+    uint32_t next[PARTS] = {0, (uint32_t)r->n[TRAIN]};
+    for (uint32_t i = 0; i < all && r->split; i++) {
+        const bool moves = swi_split_takes(r->opts.seed, i, all - i, all - next[TEST]);
+        r->list[TRAIN].images[i].sample = next[moves ? TEST : TRAIN]++;
+    }
     return each_image(r, (int)(useful < asked ? useful + (useful == 0) : asked), fill_image);
 }
 
@@ -364,20 +539,34 @@ static sw_status read_all(reader *r)
 {
     SW_TRY(list_images(r));
     r->all = (r->n[TRAIN] + r->n[TEST]) * (r->opts.shapes_only != 0 ? 1 : 2);
-    SW_TRY(look_at_all(r));
-    SW_TRY(count_parts(r));
+    /* On one thread: each is held against those before it, and little of it is read. */
+    /* Room for the longest path. */
+    for (int list = 0; list < PARTS; list++)
+        for (uint32_t i = 0; i < r->list[list].n; i++) {
+            const swi_image_list *l = &r->list[list];
+            const size_t bytes = strlen(l->root) + strlen(l->text + l->images[i].path) + 2;
+            r->path_bytes = bytes > r->path_bytes ? bytes : r->path_bytes;
+        }
+    SW_TRY(each_image(r, 1, look_at));
+    r->w = r->opts.side > 0 ? r->opts.side : r->first.w;
+    r->h = r->opts.side > 0 ? r->opts.side : r->first.h;
+    r->channels = r->opts.channels > 0 ? r->opts.channels : r->channels;
+
+    if (r->split) {
+        const int64_t all = r->n[TRAIN];
+        const double share = r->opts.test_share > 0.0 ? r->opts.test_share : DEFAULT_SHARE;
+        if (all < 2)
+            SW_FAIL(SW_FORMAT,
+                    "%s: one image cannot be split into parts for training and testing",
+                    r->dir);
+        const int64_t test = llround(share * (double)all);
+        r->n[TEST] = test < 1 ? 1 : test > all - 1 ? all - 1 : test;
+        r->n[TRAIN] = all - r->n[TEST];
+    }
     SW_TRY(check_bytes(r));
     for (int p = 0; p < (r->wants_test ? PARTS : TEST); p++)
         SW_TRY(make_part(r, p));
     return r->opts.shapes_only == 0 ? fill(r) : SW_OK;
-}
-
-static void close_reader(reader *r)
-{
-    sw_heap_free(r->label, SW_HEAP_FILES, r->list[TEST].n_classes * sizeof(uint32_t));
-    for (int list = 0; list < PARTS; list++)
-        swi_image_list_close(&r->list[list]);
-    sw_heap_free(r->root[TRAIN], SW_HEAP_FILES, r->root_bytes);
 }
 
 static sw_status check_opts(const sw_images_opts *o)
@@ -411,7 +600,10 @@ sw_status sw_dataset_images(sw_dataset **train, sw_dataset **test, const char *d
         SW_FAIL(SW_INVALID, "sw_dataset_images: train and dir must not be NULL, dir not empty");
     SW_TRY(check_opts(&r.opts));
     const sw_status status = read_all(&r);
-    close_reader(&r);
+    sw_heap_free(r.label, SW_HEAP_FILES, r.list[TEST].n_classes * sizeof(uint32_t));
+    for (int list = 0; list < PARTS; list++)
+        image_list_close(&r.list[list]);
+    sw_heap_free(r.root[TRAIN], SW_HEAP_FILES, r.root_bytes);
     if (status != SW_OK) {
         sw_dataset_destroy(r.part[TRAIN]);
         sw_dataset_destroy(r.part[TEST]);
@@ -441,3 +633,162 @@ const swi_reader swi_reader_images = {.name = "images",
                                       .about = "for folders of PNG and JPEG, one a class",
                                       .takes = SWI_TAKES_SHARE | SWI_TAKES_IMAGES,
                                       .both = read_named};
+
+/* ---- image threads ----------------------------------------------------------------------- */
+
+/* Images one after the other, on several threads, with what one thread would tell.
+ *
+ * Images are taken by number, each by a thread that has nothing to do, with a hand_over of its
+ * own to read it. From the first that fails on none is begun; those before it were begun, and
+ * are read to their end. So the reported failure is that of the first bad image, and its
+ * message is carried to the caller's thread.
+ *
+ * Progress is reported on the caller's thread, between the images that it reads itself: image k
+ * when all before it are read, as one thread does it. Each number is reported once and in
+ * order, up to the first bad image; the caller is asked neither more nor less often.
+ *
+ * One mutex guards all that threads share; pixels and labels are each written by one thread. */
+
+#define REGION (1 << 20) /* images that the pool has at once: it counts by int */
+
+typedef struct hand_over {
+    swi_image_hand is; /* first: threads give it back */
+    int64_t at;        /* image that is being read; -1: none */
+} hand_over;
+
+typedef struct {
+    const swi_image_work *work;
+    pthread_t caller;
+    pthread_mutex_t mutex;
+    hand_over *hands;
+    int n_hands;
+    int64_t next;     /* image that is taken next */
+    int64_t end;      /* from here on none is begun: the first that failed, or all of them */
+    int64_t told;     /* numbers of progress, by the caller's thread alone */
+    sw_status status; /* of `end` */
+    char why[512];    /* as long as a message can be */
+} run;
+
+/* ---- under the mutex --------------------------------------------------------------------- */
+
+/* Image i failed, or is not to be begun, for the reason that the calling thread has said. */
+static void end_at(run *r, int64_t i, sw_status status)
+{
+    r->end = i;
+    r->status = status;
+    snprintf(r->why, sizeof r->why, "%s", sw_last_error());
+}
+
+/* All images before it are read. */
+static int64_t read_until(const run *r)
+{
+    int64_t first = r->next;
+    for (int i = 0; i < r->n_hands; i++)
+        if (r->hands[i].at >= 0 && r->hands[i].at < first)
+            first = r->hands[i].at;
+    return first;
+}
+
+static hand_over *take_hand(run *r)
+{
+    int i = 0;
+    while (i < r->n_hands && r->hands[i].at >= 0)
+        i++;
+    SW_ASSERT(i < r->n_hands); /* as many as threads */
+    r->hands[i].at = r->next++;
+    return &r->hands[i];
+}
+
+/* By the caller's thread; the mutex is open meanwhile. Image k is reported where it is begun,
+ * or about to be, also the bad one. */
+static void tell_threads(run *r)
+{
+    const swi_image_work *w = r->work;
+    while (r->told < w->n && r->told <= r->end && r->told <= read_until(r)) {
+        const int64_t k = r->told++;
+        pthread_mutex_unlock(&r->mutex);
+        const sw_status status = w->tell(w->context, k);
+        pthread_mutex_lock(&r->mutex);
+        if (status == SW_OK)
+            continue;
+        end_at(r, k, status); /* all before it are sound */
+        r->told = w->n;
+    }
+}
+
+/* ---- without it -------------------------------------------------------------------------- */
+
+/* The pool's numbers are left alone: a thread may be late with one. */
+static void read_next(void *run_, int part)
+{
+    run *r = run_;
+    (void)part;
+    pthread_mutex_lock(&r->mutex);
+    if (pthread_equal(pthread_self(), r->caller))
+        tell_threads(r);
+    if (r->next >= r->end) {
+        pthread_mutex_unlock(&r->mutex);
+        return;
+    }
+    hand_over *own = take_hand(r);
+    pthread_mutex_unlock(&r->mutex);
+    const uint32_t fp = swi_fp_enter(); /* weights are the same on all threads */
+    const sw_status status = r->work->read(r->work->context, own->at, &own->is);
+    swi_fp_leave(fp);
+    pthread_mutex_lock(&r->mutex);
+    if (status != SW_OK && own->at < r->end)
+        end_at(r, own->at, status);
+    own->at = -1;
+    pthread_mutex_unlock(&r->mutex);
+}
+
+static sw_status read_all_threads(run *r, int threads)
+{
+    sw_pool *pool = NULL;
+    if (threads > 1)
+        SW_TRY(swi_pool_create(&pool, threads, 1));
+    while (r->next < r->end) {
+        const int64_t left = r->work->n - r->next;
+        const int n = left < REGION ? (int)left : REGION;
+        for (int i = 0; i < n && pool == NULL; i++)
+            read_next(r, i);
+        if (pool != NULL)
+            swi_pool_par(pool)->run(swi_pool_par(pool), read_next, r, n);
+    }
+    swi_pool_destroy(pool);
+    pthread_mutex_lock(&r->mutex);
+    tell_threads(r); /* what others read last */
+    pthread_mutex_unlock(&r->mutex);
+    if (r->status != SW_OK)
+        SW_FAIL(r->status, "%s", r->why);
+    return SW_OK;
+}
+
+static int threads_of(const swi_image_work *w)
+{
+    const int processors = w->threads > 1 ? sw_thread_processors() : 1;
+    const int n = w->threads < processors ? w->threads : processors;
+    return w->n < n ? (int)w->n : n;
+}
+
+/* Images 0 to n - 1. Pixels, progress and status are the same for any number of threads: on
+ * failure those of the first image that fails. SW_IO where threads cannot be started. */
+static sw_status images_each(const swi_image_work *w)
+{
+    const int threads = threads_of(w);
+    const size_t bytes = sizeof(hand_over) * (size_t)threads,
+                 paths = w->path_bytes * (size_t)threads;
+    run r = {.work = w, .caller = pthread_self(), .n_hands = threads, .end = w->n};
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, bytes + paths));
+    r.hands = block;
+    for (int i = 0; i < threads; i++) {
+        r.hands[i].at = -1;
+        r.hands[i].is.path = (char *)block + bytes + (size_t)i * w->path_bytes;
+    }
+    pthread_mutex_init(&r.mutex, NULL);
+    const sw_status status = read_all_threads(&r, threads);
+    pthread_mutex_destroy(&r.mutex);
+    sw_heap_free(block, SW_HEAP_FILES, bytes + paths);
+    return status;
+}

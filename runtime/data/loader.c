@@ -13,17 +13,155 @@
  * with a slot when they return: on a device its bytes are copied to pinned memory first. */
 #include "alloc/arena/arena.h"
 #include "alloc/base/assert.h"
+#include "alloc/base/handle.h"
 #include "alloc/base/size.h"
 #include "kernels/rng.h"
-#include "alloc/base/handle.h"
+#include "runtime/base/owner.h"
+#include "runtime/base/structs.h"
 #include "runtime/data/data_internal.h"
 #include "runtime/data/feed.h"
 #include "runtime/data/loader.h"
-#include "runtime/base/owner.h"
-#include "runtime/base/structs.h"
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
+
+/* ---- feed -------------------------------------------------------------------------------- */
+
+/* Feeds: a batch is a function of its stream and its number, so that any thread fills any batch
+ * of any stream, and nothing is kept for a stream. */
+
+static swi_feed_order feed_order_of(const sw_dataset *d, uint64_t stream, uint64_t epoch)
+{
+    swi_feed_order order;
+    uint32_t words[4];
+    order.samples = sw_bijection_of((uint32_t)d->n, stream, sw_rng_stream("order"), epoch);
+    sw_rng_words(words, stream, 0, sw_rng_stream("window"), (uint32_t)epoch,
+                 (uint32_t)(epoch >> 32));
+    order.place = (size_t)((uint64_t)words[0] * d->places >> 32);
+    return order;
+}
+
+int64_t swi_feed_rows(const sw_feed *f, uint64_t number)
+{
+    const int64_t left = f->dataset->n - (int64_t)(number % (uint64_t)f->n_batches) * f->batch;
+    SW_ASSERT(left > 0);
+    return left < f->batch ? left : f->batch;
+}
+
+void swi_feed_fill(const sw_feed *f, uint64_t stream, uint64_t number, unsigned char *to)
+{
+    const uint64_t n = (uint64_t)f->n_batches;
+    const int64_t first = (int64_t)(number % n) * f->batch, rows = swi_feed_rows(f, number);
+    swi_feed_order order = {.place = 0};
+    if (f->shuffle)
+        order = feed_order_of(f->dataset, stream, number / n);
+    for (int64_t r = 0; r < rows; r++) {
+        const size_t sample = f->shuffle
+                                  ? sw_bijection_at(&order.samples, (uint32_t)(first + r))
+                                  : (size_t)(first + r);
+        for (int i = 0; i < f->dataset->n_fields; i++) {
+            const swi_field *field = &f->dataset->field[i];
+            memcpy(to + f->at[i] + (size_t)r * field->sample_bytes,
+                   swi_sample_at(field, sample, order.place), field->sample_bytes);
+        }
+    }
+}
+
+sw_array swi_feed_array(const sw_feed *f, int i, int64_t rows, const unsigned char *to)
+{
+    const swi_field *field = &f->dataset->field[i];
+    sw_array a = {.dtype = field->dtype, .data = to != NULL ? to + f->at[i] : NULL};
+    a.shape.rank = field->shape.rank + 1;
+    a.shape.dim[0] = rows;
+    memcpy(&a.shape.dim[1], field->shape.dim,
+           (size_t)field->shape.rank * sizeof field->shape.dim[0]);
+    return a;
+}
+
+/* ---- making ------------------------------------------------------------------------------ */
+
+sw_status sw_feed_create(sw_feed **out, const sw_dataset *dataset, const sw_feed_opts *given)
+{
+    sw_feed_opts o;
+    void *block;
+    if (out == NULL)
+        SW_FAIL(SW_INVALID, "sw_feed_create: out must not be NULL");
+    SW_TRY(sw_handle_check(dataset, SW_HANDLE_DATASET, "sw_feed_create"));
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_feed_opts, &o, given, "sw_feed_create"));
+    if (dataset->shapes_only)
+        SW_FAIL(SW_INVALID, "sw_feed_create: %s has shapes alone", dataset->name);
+    if (o.batch < 1)
+        SW_FAIL(SW_INVALID, "sw_feed_create: batch must be at least 1 (got %lld)",
+                (long long)o.batch);
+    if (o.drop_last != 0 && o.batch > dataset->n)
+        SW_FAIL(SW_INVALID,
+                "sw_feed_create: with drop_last a batch must be at most the %lld samples of %s "
+                "(got %lld)",
+                (long long)dataset->n, dataset->name, (long long)o.batch);
+
+    sw_feed made = {.dataset = dataset,
+                    .batch = o.batch,
+                    .n_batches =
+                        dataset->n / o.batch + (o.drop_last == 0 && dataset->n % o.batch != 0),
+                    .shuffle = o.shuffle != 0};
+    for (int i = 0; i < made.dataset->n_fields; i++) {
+        size_t bytes;
+        made.at[i] = made.bytes;
+        if (!sw_size_mul((size_t)made.batch, made.dataset->field[i].sample_bytes, &bytes) ||
+            !sw_size_align(bytes, SW_ALIGN, &bytes) ||
+            !sw_size_add(made.bytes, bytes, &made.bytes))
+            SW_FAIL(SW_NOMEM, "feed: a batch of %lld overflows", (long long)made.batch);
+    }
+
+    SW_TRY(sw_handle_take(&block, SW_HANDLE_FEED, sizeof(sw_feed)));
+    sw_feed *f = block;
+    made.handle = f->handle;
+    *f = made;
+    swi_dataset_share(dataset);
+    *out = f;
+    return SW_OK;
+}
+
+void swi_feed_free(sw_feed *f)
+{
+    if (f == NULL)
+        return;
+    swi_dataset_release(f->dataset);
+    sw_handle_give(f, SW_HANDLE_FEED, sizeof *f);
+}
+
+void sw_feed_destroy(sw_feed *f)
+{
+    if (sw_handle_ends(f, SW_HANDLE_FEED, "sw_feed_destroy"))
+        swi_feed_free(f);
+}
+
+int64_t sw_feed_batches(const sw_feed *f)
+{
+    return sw_handle_check(f, SW_HANDLE_FEED, "sw_feed_batches") == SW_OK ? f->n_batches : 0;
+}
+
+size_t sw_feed_bytes(const sw_feed *f)
+{
+    return sw_handle_check(f, SW_HANDLE_FEED, "sw_feed_bytes") == SW_OK ? f->bytes : 0;
+}
+
+sw_status sw_feed_sample(const sw_feed *f, uint64_t stream, uint64_t epoch, int64_t i,
+                         int64_t *out)
+{
+    SW_TRY(sw_handle_check(f, SW_HANDLE_FEED, "sw_feed_sample"));
+    if (i < 0 || i >= f->dataset->n || out == NULL)
+        SW_FAIL(SW_INVALID, "sw_feed_sample: i must be 0 to %lld (got %lld), out not NULL",
+                (long long)(f->dataset->n - 1), (long long)i);
+    *out = i;
+    if (f->shuffle) {
+        const swi_feed_order order = feed_order_of(f->dataset, stream, epoch);
+        *out = sw_bijection_at(&order.samples, (uint32_t)i);
+    }
+    return SW_OK;
+}
+
+/* ---- loader ------------------------------------------------------------------------------ */
 
 #define MAX_SLOTS 1024
 
@@ -84,12 +222,6 @@ static size_t sample_at(const sw_loader *l, int64_t i)
  * lines, after which a processor goes on by itself. */
 enum { AHEAD = 4, LINE_BYTES = 64, ASKED_BYTES = 1024 };
 
-static void ask_for(const unsigned char *sample, size_t bytes)
-{
-    for (size_t i = 0; i < bytes && i < ASKED_BYTES; i += LINE_BYTES)
-        __builtin_prefetch(sample + i, 0, 3);
-}
-
 static void fill(const sw_loader *l, slot *to, int64_t batch)
 {
     const int64_t first = batch * l->batch, rows = rows_of(l, batch);
@@ -105,8 +237,12 @@ static void fill(const sw_loader *l, slot *to, int64_t batch)
             continue;
         }
         for (int64_t i = 0; i < rows; i++) {
-            if (i + AHEAD < rows)
-                ask_for(swi_sample_at(field, sample_at(l, first + i + AHEAD), l->place), bytes);
+            if (i + AHEAD < rows) {
+                const unsigned char *sample =
+                    swi_sample_at(field, sample_at(l, first + i + AHEAD), l->place);
+                for (size_t j = 0; j < bytes && j < ASKED_BYTES; j += LINE_BYTES)
+                    __builtin_prefetch(sample + j, 0, 3);
+            }
             memcpy(to->at[f] + (size_t)i * bytes,
                    swi_sample_at(field, sample_at(l, first + i), l->place), bytes);
         }
@@ -119,7 +255,7 @@ static void make_order(sw_loader *l)
     if (!l->shuffle)
         return;
     if (l->keyed) {
-        l->keyed_order = swi_feed_order_of(l->dataset, l->seed, l->epoch);
+        l->keyed_order = feed_order_of(l->dataset, l->seed, l->epoch);
         l->place = l->keyed_order.place;
         return;
     }
@@ -329,28 +465,23 @@ static sw_status field_bytes(const sw_dataset *dataset, int field, int64_t batch
     return SW_OK;
 }
 
-/* Who fills, and all slots; *reserve has room for a red zone after every range too. */
-static sw_status count_bytes(sw_loader *l, const sw_loader_opts *opts, size_t *reserve)
+static sw_status make_arena(sw_loader *l, const sw_loader_opts *loader_opts)
 {
+    size_t reserve = 0;
+    sw_store *store;
+    /* Who fills, and all slots; *reserve has room for a red zone after every range too. */
     size_t one = 0, bytes = 0, rounded = 0;
     for (int f = 0; f < l->dataset->n_fields; f++) {
         SW_TRY(field_bytes(l->dataset, f, l->batch, &bytes, &rounded));
         if (!sw_size_add(one, rounded, &one))
             SW_FAIL(SW_NOMEM, "loader: a batch of %lld overflows", (long long)l->batch);
     }
-    l->inline_fill = swi_loader_fills_inline(one, opts->inline_fill);
-    l->n_slots = l->inline_fill ? 1 : (uint32_t)opts->slots;
+    l->inline_fill = swi_loader_fills_inline(one, loader_opts->inline_fill);
+    l->n_slots = l->inline_fill ? 1 : (uint32_t)loader_opts->slots;
     const size_t zones = (size_t)l->n_slots * SWI_MAX_FIELDS * SW_ALIGN;
-    if (!sw_size_mul(one, l->n_slots, &l->bytes) || !sw_size_add(l->bytes, zones, reserve))
+    if (!sw_size_mul(one, l->n_slots, &l->bytes) || !sw_size_add(l->bytes, zones, &reserve))
         SW_FAIL(SW_NOMEM, "loader: %u slots of %zu bytes overflow", l->n_slots, one);
-    return SW_OK;
-}
 
-static sw_status make_arena(sw_loader *l, const sw_loader_opts *loader_opts)
-{
-    size_t reserve = 0;
-    sw_store *store;
-    SW_TRY(count_bytes(l, loader_opts, &reserve));
     SW_TRY(sw_store_host_create(&store, reserve));
     const sw_arena_opts opts = {
         .label = "loader", .store = store, .budget = loader_opts->budget, .use = SW_ARENA_DATA};
@@ -362,8 +493,9 @@ static sw_status make_arena(sw_loader *l, const sw_loader_opts *loader_opts)
     return sw_arena_grow(l->arena, l->bytes, false); /* a refusal names the whole of it */
 }
 
-static sw_status make_slots(sw_loader *l)
+static sw_status make_loader(sw_loader *l, const sw_loader_opts *opts)
 {
+    SW_TRY(make_arena(l, opts));
     SW_ASSERT(l->n_slots >= 1 && l->n_slots <= MAX_SLOTS && l->batch >= 1);
     SW_ASSERT(l->dataset->n_fields >= 1 && l->dataset->n_fields <= SWI_MAX_FIELDS);
     void *block;
@@ -385,13 +517,7 @@ static sw_status make_slots(sw_loader *l)
             memcpy(&input->shape.dim[1], field->shape.dim,
                    (size_t)field->shape.rank * sizeof field->shape.dim[0]);
         }
-    return SW_OK;
-}
 
-static sw_status make_loader(sw_loader *l, const sw_loader_opts *opts)
-{
-    SW_TRY(make_arena(l, opts));
-    SW_TRY(make_slots(l));
     if (l->shuffle && !l->keyed) {
         void *order;
         SW_TRY(
@@ -400,21 +526,6 @@ static sw_status make_loader(sw_loader *l, const sw_loader_opts *opts)
     }
     if (!l->inline_fill)
         SW_TRY(sw_thread_start(&l->thread, filler, l, "sw-loader"));
-    return SW_OK;
-}
-
-/* The caller's options, those of an older header filled up with zeros, and checked. */
-static sw_status read_opts(const sw_loader_opts *given, sw_loader_opts *opts)
-{
-    SW_TRY(swi_struct_read(SWI_STRUCT_sw_loader_opts, opts, given, "sw_loader_create"));
-    if (opts->batch < 1)
-        SW_FAIL(SW_INVALID, "sw_loader_create: batch must be at least 1 (got %lld)",
-                (long long)opts->batch);
-    if (opts->slots == 0)
-        opts->slots = SWI_SLOTS;
-    if (opts->slots < 1 || opts->slots > MAX_SLOTS)
-        SW_FAIL(SW_INVALID, "sw_loader_create: slots must be 1 to %d (got %d)", MAX_SLOTS,
-                opts->slots);
     return SW_OK;
 }
 
@@ -458,7 +569,17 @@ sw_status sw_loader_create(sw_loader **out, const sw_dataset *dataset,
         SW_FAIL(SW_INVALID,
                 "sw_loader_create: %s has shapes alone: read it without shapes_only",
                 dataset->name);
-    SW_TRY(read_opts(given, &opts));
+    /* The caller's options, those of an older header filled up with zeros, and checked. */
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_loader_opts, &opts, given, "sw_loader_create"));
+    if (opts.batch < 1)
+        SW_FAIL(SW_INVALID, "sw_loader_create: batch must be at least 1 (got %lld)",
+                (long long)opts.batch);
+    if (opts.slots == 0)
+        opts.slots = SWI_SLOTS;
+    if (opts.slots < 1 || opts.slots > MAX_SLOTS)
+        SW_FAIL(SW_INVALID, "sw_loader_create: slots must be 1 to %d (got %d)", MAX_SLOTS,
+                opts.slots);
+
     void *block;
     if (opts.budget != NULL)
         SW_TRY(sw_handle_check(opts.budget, SW_HANDLE_BUDGET, "sw_loader_create"));

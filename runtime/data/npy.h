@@ -33,10 +33,6 @@ typedef struct {
     sw_shape shape; /* axis 0 is the samples' */
 } swi_npy;
 
-/* Read and check the header: afterwards the first number comes next. All that the header
- * announces is there, and no more. A zero axis and a scalar are refused. */
-SW_MUST_USE sw_status swi_npy_head(swi_npy *npy);
-
 /* Of a data set in two parts: arrays of inputs and targets; no test part where `given` says so.
  */
 enum { SWI_NPY_TRAIN, SWI_NPY_TEST, SWI_NPY_PARTS };
@@ -52,9 +48,5 @@ typedef struct {
  * options name, each with a source, and fills the pair; `room` is as long as any path. */
 typedef sw_status swi_npy_open(void *context, swi_npy_pair *pair, const char *path,
                                const sw_npy_opts *o, bool test, char *room);
-SW_MUST_USE sw_status swi_npy_call(sw_dataset **train, sw_dataset **test, const char *path,
-                                   const sw_npy_opts *given, const char *call,
-                                   swi_npy_open *open_all, void *context);
-sw_npy_opts swi_npy_opts_of(const swi_reader_opts *o);
 
 #endif

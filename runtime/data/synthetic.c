@@ -89,26 +89,6 @@ typedef struct {
     int32_t x, y;
 } spot;
 
-/* The glyph's points on the image. Factors are in 1/256. The ranges here and in draw_digit were
- * chosen by trying: after one epoch of 10,000 digits, batch 128, lenet5 knows about 96 in 100
- * of new ones. */
-static void place(dice *d, const glyph *g, spot *at)
-{
-    const int32_t xx = between(d, 180, 245), xy = between(d, -64, 48);
-    const int32_t yx = between(d, -32, 32), yy = between(d, 200, 260);
-    const int32_t shift_x = 14 * UNIT + between(d, -340, 340);
-    const int32_t shift_y = 14 * UNIT + between(d, -340, 340);
-    for (int i = 0; i < g->n; i++) {
-        if (g->at[i].x == UP)
-            continue;
-        /* 100 of the field are 20 pixels: 51 is 20 * 256 / 100 */
-        const int32_t x = (g->at[i].x - 50 + between(d, -4, 4)) * 51;
-        const int32_t y = (g->at[i].y - 50 + between(d, -4, 4)) * 51;
-        at[i].x = (x * xx + y * xy) / UNIT + shift_x;
-        at[i].y = (x * yx + y * yy) / UNIT + shift_y;
-    }
-}
-
 static int32_t clamp(int64_t x, int32_t from, int32_t to)
 {
     return x < from ? from : x > to ? to : (int32_t)x;
@@ -154,29 +134,40 @@ static void draw(unsigned char *image, spot a, spot b, int32_t radius, int32_t i
         }
 }
 
-/* Grain: up to +-`grain` on every pixel, clamped to a byte. */
-static void add_grain(dice *d, unsigned char *image, int32_t grain)
-{
-    for (int i = 0; i < PIXELS; i += 4) {
-        uint32_t word = next_word(d);
-        for (int k = 0; k < 4; k++, word >>= 8) {
-            const int32_t noise = ((int32_t)(word & 255) * (2 * grain + 1)) / 256 - grain;
-            image[i + k] = (unsigned char)clamp(image[i + k] + noise, 0, 255);
-        }
-    }
-}
-
 static void draw_digit(unsigned char *image, int digit, uint64_t seed, uint32_t sample)
 {
     dice d = {.seed = seed, .stream = sw_rng_stream("digits"), .sample = sample};
     const glyph *g = &glyphs[digit];
     spot at[MAX_POINTS] = {{0, 0}};
-    place(&d, g, at);
+    /* The glyph's points on the image. Factors are in 1/256. The ranges here and in
+     * draw_digit were chosen by trying: after one epoch of 10,000 digits, batch 128, lenet5
+     * knows about 96 in 100 of new ones. */
+    const int32_t xx = between(&d, 180, 245), xy = between(&d, -64, 48);
+    const int32_t yx = between(&d, -32, 32), yy = between(&d, 200, 260);
+    const int32_t shift_x = 14 * UNIT + between(&d, -340, 340);
+    const int32_t shift_y = 14 * UNIT + between(&d, -340, 340);
+    for (int i = 0; i < g->n; i++) {
+        if (g->at[i].x == UP)
+            continue;
+        /* 100 of the field are 20 pixels: 51 is 20 * 256 / 100 */
+        const int32_t x = (g->at[i].x - 50 + between(&d, -4, 4)) * 51;
+        const int32_t y = (g->at[i].y - 50 + between(&d, -4, 4)) * 51;
+        at[i].x = (x * xx + y * xy) / UNIT + shift_x;
+        at[i].y = (x * yx + y * yy) / UNIT + shift_y;
+    }
     const int32_t radius = between(&d, 370, 560), ink = between(&d, 180, 255);
     for (int i = 1; i < g->n; i++)
         if (g->at[i].x != UP && g->at[i - 1].x != UP)
             draw(image, at[i - 1], at[i], radius, ink);
-    add_grain(&d, image, between(&d, 0, 40));
+    /* Grain: up to +-`grain` on every pixel, clamped to a byte. */
+    const int32_t grain = between(&d, 0, 40);
+    for (int j = 0; j < PIXELS; j += 4) {
+        uint32_t word = next_word(&d);
+        for (int k = 0; k < 4; k++, word >>= 8) {
+            const int32_t noise = ((int32_t)(word & 255) * (2 * grain + 1)) / 256 - grain;
+            image[j + k] = (unsigned char)clamp(image[j + k] + noise, 0, 255);
+        }
+    }
 }
 
 /* Each run of ten samples has every class once, in an order of its own. */

@@ -17,12 +17,6 @@ typedef struct {
 /* As many windows as fit wherever the first begins, at most a context after the beginning; one
  * in a row that is too short for that. `move` false: as many as fit from the beginning. */
 swi_windows swi_windows_of(uint64_t tokens, uint64_t context, bool move);
-/* How many of them are for training, where the last tenth is for validation. */
-uint64_t swi_windows_first(uint64_t tokens);
-/* A row, or with `split` its last tenth, is long enough. `what` it is called, `unit`: its
- * tokens are. */
-SW_MUST_USE sw_status swi_windows_check(const char *path, uint64_t tokens, uint64_t context,
-                                        bool split, const char *what, const char *unit);
 /* The two fields of a data set: the second is the first, one token later. Both lie at `data`;
  * NULL: in a block of their own, none where shapes_only is set. */
 SW_MUST_USE sw_status swi_windows_fields(sw_dataset *dataset, sw_dtype dtype, int64_t context,

@@ -2,7 +2,11 @@
  * before it is used. Archives of more than 4 GiB have a second record before the last
  * (zip64). */
 #include "runtime/data/zip.h"
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
+
+/* ---- zip --------------------------------------------------------------------------------- */
 
 enum { END = 22, COMMENT = 65535, LOCATOR = 20, END64 = 56, ENTRY = 46 };
 #define MOST_LIST ((uint64_t)1 << 26) /* bytes: some 700,000 files */
@@ -182,4 +186,252 @@ sw_status swi_zip_next(swi_zip *zip, swi_zip_file *out, bool *more)
     SW_TRY(read_extra(zip, at + ENTRY + name, extra, out));
     zip->at += ENTRY + name + extra + comment;
     return SW_OK;
+}
+
+/* ---- zip member -------------------------------------------------------------------------- */
+
+/* One file of a zip archive: stored, or deflated and unpacked by zlib through a window. */
+
+#if SW_HAVE_ZLIB
+#include "alloc/base/inflate.h"
+#endif
+
+enum { LOCAL = 30, STORED = 0, DEFLATED = 8 };
+
+struct swi_zip_member {
+    sw_file *file;
+    char *name;
+    size_t name_room;
+    swi_zip_file entry;
+    uint64_t begin;    /* of its bytes in the archive */
+    uint64_t consumed; /* of them */
+    uint64_t given;
+    uint32_t crc; /* of what was given */
+#if SW_HAVE_ZLIB
+    z_stream stream;
+    bool inflating; /* the stream was made */
+    bool ended;     /* it said so */
+    unsigned char window[32768];
+#endif
+};
+
+/* ---- checksums --------------------------------------------------------------------------- */
+
+/* CRC-32 by half bytes: without zlib too. */
+static uint32_t crc_of(uint32_t crc, const unsigned char *at, size_t n)
+{
+    static const uint32_t half[16] = {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac,
+                                      0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
+                                      0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
+                                      0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
+    crc = ~crc;
+    for (size_t i = 0; i < n; i++) {
+        crc = crc >> 4 ^ half[(crc ^ at[i]) & 15];
+        crc = crc >> 4 ^ half[(crc ^ at[i] >> 4) & 15];
+    }
+    return ~crc;
+}
+
+static sw_status damaged_member(const swi_zip_member *m, const char *what)
+{
+    SW_FAIL(SW_FORMAT, "%s: %s", m->name, what);
+}
+
+static sw_status check_end(const swi_zip_member *m)
+{
+    if (m->given < m->entry.bytes || m->consumed < m->entry.packed)
+        return SW_OK;
+    return m->crc == m->entry.crc
+               ? SW_OK
+               : damaged_member(m, "damaged: its checksum is not that of the list");
+}
+
+/* ---- reading ----------------------------------------------------------------------------- */
+
+static sw_status read_stored(swi_zip_member *m, void *to, size_t bytes)
+{
+    size_t got;
+    SW_TRY(sw_file_read(m->file, to, bytes, &got));
+    if (got < bytes)
+        return damaged_member(m, "cut while it was read");
+    m->consumed += bytes;
+    return SW_OK;
+}
+
+#if SW_HAVE_ZLIB
+static sw_status refill(swi_zip_member *m)
+{
+    const uint64_t left = m->entry.packed - m->consumed;
+    const size_t n = left < sizeof m->window ? (size_t)left : sizeof m->window;
+    if (n == 0)
+        return damaged_member(m, "the deflated data are cut");
+    SW_TRY(read_stored(m, m->window, n));
+    m->stream.next_in = m->window;
+    m->stream.avail_in = (uInt)n;
+    return SW_OK;
+}
+
+/* Up to `bytes`; at the end of its bytes the stream must end as well. */
+static sw_status read_deflated(swi_zip_member *m, unsigned char *to, size_t bytes)
+{
+    z_stream *z = &m->stream;
+    unsigned char none[1];
+    const bool last = m->given + bytes == m->entry.bytes;
+    z->next_out = bytes > 0 ? to : none;
+    while (bytes > 0 || (last && !m->ended)) {
+        const uInt room = bytes == 0 ? 1 : bytes < UINT_MAX ? (uInt)bytes : UINT_MAX;
+        if (bytes == 0)
+            z->next_out = none;
+        z->avail_out = room;
+        if (m->ended)
+            return damaged_member(m, "the deflated data are less than its list says");
+        if (z->avail_in == 0)
+            SW_TRY(refill(m));
+        const int code = inflate(z, Z_NO_FLUSH);
+        if (code == Z_MEM_ERROR)
+            SW_FAIL(SW_NOMEM, "%s: no memory to inflate it", m->name);
+        if (code != Z_OK && code != Z_STREAM_END)
+            SW_FAIL(SW_FORMAT, "%s: damaged deflated data: %s", m->name,
+                    z->msg != NULL ? z->msg : "no progress");
+        m->ended = code == Z_STREAM_END;
+        if (bytes == 0 && z->avail_out < room)
+            return damaged_member(m, "the deflated data are more than its list says");
+        bytes -= bytes > 0 ? room - z->avail_out : 0;
+    }
+    if (last && (z->avail_in > 0 || m->consumed < m->entry.packed))
+        return damaged_member(m, "bytes after the deflated data");
+    return SW_OK;
+}
+#endif
+
+sw_status swi_zip_member_read(swi_zip_member *m, void *to, size_t bytes, size_t *got)
+{
+    const uint64_t left = m->entry.bytes - m->given;
+    const size_t n = left < bytes ? (size_t)left : bytes;
+    if (m->entry.method == STORED)
+        SW_TRY(read_stored(m, to, n));
+#if SW_HAVE_ZLIB
+    else
+        SW_TRY(read_deflated(m, to, n));
+#endif
+    m->crc = crc_of(m->crc, to, n);
+    m->given += n;
+    SW_TRY(check_end(m));
+    *got = n;
+    return SW_OK;
+}
+
+sw_status swi_zip_member_rewind(swi_zip_member *m)
+{
+    m->consumed = m->given = 0;
+    m->crc = 0;
+#if SW_HAVE_ZLIB
+    if (m->inflating) {
+        (void)inflateReset(&m->stream);
+        m->stream.avail_in = 0;
+        m->ended = false;
+    }
+#endif
+    return sw_file_seek(m->file, m->begin);
+}
+
+/* ---- opening ----------------------------------------------------------------------------- */
+
+static sw_status check_entry(const swi_zip_member *m, uint64_t archive, size_t unpack_bytes)
+{
+    const swi_zip_file *f = &m->entry;
+    const uint64_t limit = unpack_bytes > 0 ? unpack_bytes : SWI_UNPACK_BYTES;
+    if (f->encrypted)
+        return damaged_member(m, "is encrypted");
+    if (f->method != STORED && f->method != DEFLATED)
+        SW_FAIL(
+            SW_UNSUPPORTED,
+            "%s: is compressed by method %d; stored and deflated files are read (numpy.savez "
+            "and numpy.savez_compressed)",
+            m->name, f->method);
+    if (f->method == DEFLATED && !SW_HAVE_ZLIB)
+        SW_FAIL(
+            SW_UNSUPPORTED,
+            "%s: is deflated, and this build reads no such files (zlib is off): save it with "
+            "numpy.savez",
+            m->name);
+    if (f->header > archive || LOCAL > archive - f->header || f->packed > archive ||
+        (f->method == STORED && f->packed != f->bytes))
+        return damaged_member(m, "the archive is damaged: its list has sizes that cannot be");
+    if (f->method == DEFLATED && f->bytes > limit)
+        SW_FAIL(
+            SW_NOMEM,
+            "%s: unpacks to %llu bytes; the limit is %llu (raise it with --data-limit SIZE, "
+            "in a program with unpack_bytes)",
+            m->name, (unsigned long long)f->bytes, (unsigned long long)limit);
+    return SW_OK;
+}
+
+/* Its own header stands before its bytes, with a name and an extra field of its own. */
+static sw_status find_bytes(swi_zip_member *m, uint64_t archive)
+{
+    unsigned char head[LOCAL];
+    size_t got;
+    SW_TRY(sw_file_seek(m->file, m->entry.header));
+    SW_TRY(sw_file_read(m->file, head, sizeof head, &got));
+    if (got < sizeof head || memcmp(head, "PK\x03\x04", 4) != 0)
+        return damaged_member(m, "the archive is damaged: no file where its list says");
+    m->begin = m->entry.header + LOCAL + (head[26] | (uint64_t)head[27] << 8) +
+               (head[28] | (uint64_t)head[29] << 8);
+    if (m->begin > archive || m->entry.packed > archive - m->begin)
+        return damaged_member(m, "the archive is damaged: it ends past its end");
+#if SW_HAVE_ZLIB
+    if (m->entry.method == DEFLATED) {
+        SW_TRY(sw_inflate_begin(&m->stream, -15, m->name));
+        m->inflating = true;
+    }
+#endif
+    return sw_file_seek(m->file, m->begin);
+}
+
+static sw_status open_member(swi_zip_member *m, const swi_zip *zip, size_t unpack_bytes)
+{
+    const char *path = sw_file_path(zip->file);
+    void *block;
+    m->name_room = strlen(path) + m->entry.name_bytes + 3;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, m->name_room));
+    m->name = block;
+    snprintf(m->name, m->name_room, "%s: %.*s", path, (int)m->entry.name_bytes, m->entry.name);
+    SW_TRY(check_entry(m, zip->bytes, unpack_bytes));
+    SW_TRY(sw_file_open(&m->file, path, SW_FILE_READ));
+    return find_bytes(m, zip->bytes);
+}
+
+sw_status swi_zip_member_open(swi_zip_member **out, const swi_zip *zip,
+                              const swi_zip_file *file, size_t unpack_bytes)
+{
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, sizeof(swi_zip_member)));
+    swi_zip_member *m = block;
+    m->entry = *file;
+    const sw_status status = open_member(m, zip, unpack_bytes);
+    if (status != SW_OK) {
+        swi_zip_member_close(m);
+        return status;
+    }
+    *out = m;
+    return SW_OK;
+}
+
+void swi_zip_member_close(swi_zip_member *m)
+{
+    if (m == NULL)
+        return;
+#if SW_HAVE_ZLIB
+    if (m->inflating)
+        (void)inflateEnd(&m->stream);
+#endif
+    sw_file_drop(m->file); /* nothing was written: closing has nothing to say */
+    sw_heap_free(m->name, SW_HEAP_FILES, m->name_room);
+    sw_heap_free(m, SW_HEAP_FILES, sizeof *m);
+}
+
+const char *swi_zip_member_name(const swi_zip_member *m)
+{
+    return m->name;
 }
