@@ -1,9 +1,134 @@
 /* One member: its first values, copies, what is read and written of it, its progress. */
-#include "runtime/population/members_internal.h"
 #include "alloc/base/assert.h"
+#include "alloc/base/poison.h"
+#include "alloc/base/size.h"
+#include "runtime/base/owner.h"
 #include "runtime/device/device.h"
 #include "runtime/model/model_bytes.h"
+#include "runtime/population/member_pool.h"
+#include "runtime/population/members_internal.h"
+#include "runtime/state/checkpoint_stack.h"
+#include <stdlib.h>
 #include <string.h>
+
+/* ---- member bytes ------------------------------------------------------------------------ */
+
+/* The bytes of members, wherever they lie. On a device host code has the knobs in memory of its
+ * own: they are uploaded before a run that comes after a change, and of whoever reads or
+ * copies the range. */
+
+static swi_device *members_device(const sw_members *m)
+{
+    return swi_target_of(m->exec)->device;
+}
+
+bool swi_members_on_host(const sw_members *m)
+{
+    return members_device(m)->backend->host_memory;
+}
+
+sw_model swi_member_stand_in(const sw_members *m, uint32_t index)
+{
+    sw_model model = *m->shape;
+    model.base = swi_member_base(m, index);
+    model.bytes = m->stride;
+    model.device = members_device(m);
+    model.queue = 0; /* calls of members wait for what they launch */
+    model.damaged = false;
+    return model;
+}
+
+/* ---- knobs ------------------------------------------------------------------------------- */
+
+static size_t knobs_at(const sw_members *m)
+{
+    return m->shape->entries[m->shape->knob_entry].offset;
+}
+
+sw_status swi_member_knob_room(sw_members *m)
+{
+    void *copies = m->knob_copies;
+    if (swi_members_on_host(m) || m->n_first_knobs == 0)
+        return SW_OK;
+    if (m->n_slots >= UINT32_MAX / m->n_first_knobs - 1)
+        SW_FAIL(SW_NOMEM, "members: %u of them with %u knobs are too many", m->n_slots,
+                m->n_first_knobs);
+    SW_TRY(sw_heap_reserve(&copies, SW_HEAP_RECORDS, &m->cap_knob_copies,
+                           (m->n_slots + 1) * m->n_first_knobs, sizeof *m->knob_copies));
+    m->knob_copies = copies;
+    return SW_OK;
+}
+
+float *swi_member_knobs(const sw_members *m, uint32_t index)
+{
+    if (m->shape->n_knobs == 0)
+        return NULL;
+    if (!swi_members_on_host(m))
+        return m->knob_copies + (size_t)index * m->n_first_knobs;
+    return (float *)(void *)(swi_member_base(m, index) + knobs_at(m));
+}
+
+static void member_knobs_put(sw_members *m, uint32_t index, const float *from)
+{
+    if (m->shape->n_knobs == 0)
+        return;
+    memcpy(swi_member_knobs(m, index), from, m->n_first_knobs * sizeof *from);
+    m->slots[index].knobs_changed = true;
+}
+
+/* Knobs that were set are in the range. */
+static sw_status member_settle(const sw_members *m, uint32_t index)
+{
+    swi_slot_record *slot = &m->slots[index];
+    if (!slot->knobs_changed || swi_members_on_host(m))
+        return SW_OK;
+    SW_TRY(swi_device_write(members_device(m), swi_member_base(m, index) + knobs_at(m),
+                            swi_member_knobs(m, index),
+                            m->n_first_knobs * sizeof *m->knob_copies));
+    slot->knobs_changed = false;
+    return SW_OK;
+}
+
+/* ---- ranges ------------------------------------------------------------------------------ */
+
+sw_status swi_member_take(const sw_members *m, uint32_t index, void *to)
+{
+    SW_TRY(member_settle(m, index));
+    return swi_device_read(members_device(m), to, swi_member_base(m, index), m->stride);
+}
+
+sw_status swi_member_put(sw_members *m, uint32_t index, const void *from)
+{
+    const sw_status status =
+        swi_device_write(members_device(m), swi_member_base(m, index), from, m->stride);
+    if (status != SW_OK) {
+        m->slots[index].damaged = true;
+        return status;
+    }
+    if (m->shape->n_knobs > 0 && !swi_members_on_host(m))
+        memcpy(swi_member_knobs(m, index), (const unsigned char *)from + knobs_at(m),
+               m->n_first_knobs * sizeof *m->knob_copies);
+    m->slots[index].knobs_changed = false;
+    return SW_OK;
+}
+
+static sw_status member_copy_range(sw_members *to, uint32_t to_index, const sw_members *from,
+                                   uint32_t from_index)
+{
+    sw_model of_to = swi_member_stand_in(to, to_index);
+    SW_TRY(member_settle(from, from_index));
+    const sw_model of_from = swi_member_stand_in(from, from_index);
+    const sw_status status = swi_model_copy_bytes(&of_to, &of_from);
+    if (status != SW_OK) {
+        to->slots[to_index].damaged |= of_to.damaged;
+        return status;
+    }
+    member_knobs_put(to, to_index, swi_member_knobs(from, from_index));
+    to->slots[to_index].knobs_changed = false;
+    return SW_OK;
+}
+
+/* ---- member ------------------------------------------------------------------------------ */
 
 static sw_status begin(sw_members *m, uint32_t index, uint64_t seed)
 {
@@ -12,7 +137,7 @@ static sw_status begin(sw_members *m, uint32_t index, uint64_t seed)
     for (uint32_t i = 1; i < model.n_entries; i++)
         if (model.entries[i].role != SWI_ROLE_KNOB)
             SW_TRY(swi_init_entry(&model, &model.entries[i], seed));
-    swi_member_knobs_put(m, index, m->first_knobs);
+    member_knobs_put(m, index, m->first_knobs);
     return SW_OK;
 }
 
@@ -79,7 +204,7 @@ sw_status sw_member_copy(sw_member to, sw_member from)
     if (from.of->slots[from.index].damaged)
         SW_FAIL(SW_STALE, "%s: the member to copy from failed after an update", call);
     if (to.of != from.of || to.index != from.index)
-        SW_TRY(swi_member_copy_range(to.of, to.index, from.of, from.index));
+        SW_TRY(member_copy_range(to.of, to.index, from.of, from.index));
     swi_slot_record *slot = &to.of->slots[to.index];
     slot->damaged = false;
     slot->steps = from.of->slots[from.index].steps;
@@ -180,7 +305,7 @@ sw_status sw_member_read(sw_member member, sw_param param, void *to, size_t byte
 {
     const swi_entry *entry;
     SW_TRY(entry_of(member, param, to, bytes, "sw_member_read", &entry));
-    return swi_device_read(swi_members_device(member.of), to,
+    return swi_device_read(members_device(member.of), to,
                            swi_member_base(member.of, member.index) + entry->offset, bytes);
 }
 
@@ -188,7 +313,7 @@ sw_status sw_member_write(sw_member member, sw_param param, const void *from, si
 {
     const swi_entry *entry;
     SW_TRY(entry_of(member, param, from, bytes, "sw_member_write", &entry));
-    return swi_device_write(swi_members_device(member.of),
+    return swi_device_write(members_device(member.of),
                             swi_member_base(member.of, member.index) + entry->offset, from,
                             bytes);
 }
@@ -241,4 +366,443 @@ sw_status sw_member_knob_get(sw_member member, sw_knob knob, float *out)
     SW_TRY(knob_at(member, knob, "sw_member_knob_get", &at));
     *out = *at;
     return SW_OK;
+}
+
+/* ---- member pack ------------------------------------------------------------------------- */
+
+/* A member's progress and seed, and members that are kept elsewhere. */
+
+sw_status sw_member_progress(sw_member member, uint64_t *steps, uint64_t *batches)
+{
+    SW_TRY(swi_member_look(member, "sw_member_progress"));
+    const swi_slot_record *slot = &member.of->slots[member.index];
+    if (steps != NULL)
+        *steps = slot->steps;
+    if (batches != NULL)
+        *batches = slot->batches;
+    return SW_OK;
+}
+
+sw_status sw_member_progress_set(sw_member member, uint64_t steps, uint64_t batches)
+{
+    SW_TRY(swi_member_look(member, "sw_member_progress_set"));
+    member.of->slots[member.index].steps = steps;
+    member.of->slots[member.index].batches = batches;
+    return SW_OK;
+}
+
+sw_status sw_member_seed(sw_member member, uint64_t *out)
+{
+    SW_TRY(swi_member_look(member, "sw_member_seed"));
+    if (out == NULL)
+        SW_FAIL(SW_INVALID, "sw_member_seed: out must not be NULL");
+    *out = member.of->slots[member.index].seed;
+    return SW_OK;
+}
+
+sw_status sw_member_seed_set(sw_member member, uint64_t seed)
+{
+    SW_TRY(swi_member_look(member, "sw_member_seed_set"));
+    member.of->slots[member.index].seed = seed;
+    return SW_OK;
+}
+
+/* Before the range, so that it is aligned as the range is. */
+typedef struct {
+    uint64_t layout, state_bytes, seed, steps, batches, damaged, reserved[2];
+} packed_head;
+_Static_assert(sizeof(packed_head) % SW_ALIGN == 0, "the range after it is aligned");
+
+size_t sw_members_packed_bytes(const sw_members *m)
+{
+    if (sw_handle_look(m, SW_HANDLE_MEMBERS, "sw_members_packed_bytes") != SW_OK)
+        return 0;
+    return sizeof(packed_head) + m->stride;
+}
+
+static sw_status check_packed(sw_member member, const void *at, size_t bytes, const char *call)
+{
+    SW_TRY(swi_member_look(member, call));
+    const size_t its = sizeof(packed_head) + member.of->stride;
+    if (at == NULL || bytes != its)
+        SW_FAIL(SW_INVALID, "%s: a member of %s is packed in %zu bytes (got %zu)", call,
+                member.of->shape->name, its, at == NULL ? 0 : bytes);
+    return SW_OK;
+}
+
+sw_status sw_member_pack(sw_member member, void *to, size_t bytes)
+{
+    SW_TRY(check_packed(member, to, bytes, "sw_member_pack"));
+    const sw_members *m = member.of;
+    const swi_slot_record *slot = &m->slots[member.index];
+    const packed_head head = {.layout = m->shape->layout_hash,
+                              .state_bytes = m->opts.state_bytes,
+                              .seed = slot->seed,
+                              .steps = slot->steps,
+                              .batches = slot->batches,
+                              .damaged = slot->damaged};
+    SW_TRY(swi_member_take(m, member.index, (unsigned char *)to + sizeof head));
+    memcpy(to, &head, sizeof head);
+    return SW_OK;
+}
+
+sw_status sw_member_unpack(sw_member member, const void *from, size_t bytes)
+{
+    packed_head head;
+    SW_TRY(swi_member_check(member, "sw_member_unpack"));
+    SW_TRY(check_packed(member, from, bytes, "sw_member_unpack"));
+    sw_members *m = member.of;
+    memcpy(&head, from, sizeof head);
+    if (head.layout != m->shape->layout_hash || head.state_bytes != m->opts.state_bytes)
+        SW_FAIL(SW_INVALID, "sw_member_unpack: what was packed has another layout than %s",
+                m->shape->name);
+    SW_TRY(swi_member_put(m, member.index, (const unsigned char *)from + sizeof head));
+    swi_slot_record *slot = &m->slots[member.index];
+    slot->seed = head.seed;
+    slot->steps = head.steps;
+    slot->batches = head.batches;
+    slot->damaged = head.damaged != 0;
+    return SW_OK;
+}
+
+/* ---- member pool ------------------------------------------------------------------------- */
+
+/* Shared by the groups of an exec: the ranges of their members. */
+
+sw_status swi_member_pool_arena(sw_arena **out, const sw_exec *exec, const char *label,
+                                sw_arena_use use)
+{
+    const swi_target *target = swi_target_of(exec);
+    sw_store *store;
+    SW_TRY(swi_device_store(target->device, &store, 0));
+    const sw_arena_opts opts = {
+        .label = label, .use = use, .store = store, .budget = target->budget};
+    const sw_status status = sw_arena_create(out, &opts);
+    if (status != SW_OK)
+        sw_store_destroy(store);
+    return status;
+}
+
+static void end(swi_member_pool *c)
+{
+    SW_ASSERT(c->groups == NULL && c->lanes == NULL);
+    sw_arena_destroy(c->ranges);
+    sw_heap_free(c, SW_HEAP_RECORDS, sizeof *c);
+}
+
+static sw_status make(swi_member_pool **out, sw_exec *exec)
+{
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(swi_member_pool)));
+    swi_member_pool *c = block;
+    *c = (swi_member_pool){.exec = exec};
+    const sw_status status = swi_member_pool_arena(&c->ranges, exec, "members", SW_ARENA_MODEL);
+    if (status != SW_OK) {
+        end(c);
+        return status;
+    }
+    *out = c;
+    return SW_OK;
+}
+
+sw_status swi_member_pool_join(sw_members *m, sw_exec *exec)
+{
+    if (exec->member_pool == NULL)
+        SW_TRY(make(&exec->member_pool, exec));
+    m->member_pool = exec->member_pool;
+    m->member_pool->users++;
+    m->next = m->member_pool->groups;
+    m->member_pool->groups = m;
+    return SW_OK;
+}
+
+void swi_member_pool_leave(sw_members *m)
+{
+    swi_member_pool *c = m->member_pool;
+    if (c == NULL)
+        return;
+    sw_members **at = &c->groups;
+    while (*at != m)
+        at = &(*at)->next;
+    *at = m->next;
+    m->member_pool = NULL;
+    if (--c->users > 0)
+        return;
+    c->exec->member_pool = NULL;
+    end(c);
+}
+
+/* With a budget a hole is bytes of it; few members are moved in no time. */
+#define FEW 1024
+
+/* ---- ranges ------------------------------------------------------------------------------ */
+
+typedef struct {
+    sw_members *of;
+    uint32_t slot;
+    size_t offset;
+} range;
+
+static int by_offset(const void *a, const void *b)
+{
+    const range *x = a, *y = b;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+static size_t list_ranges(const swi_member_pool *c, range *list)
+{
+    size_t n = 0;
+    for (sw_members *m = c->groups; m != NULL; m = m->next)
+        for (uint32_t i = 0; i < m->n_slots; i++)
+            if (m->slots[i].taken) {
+                if (list != NULL)
+                    list[n] = (range){m, i, m->slots[i].offset};
+                n++;
+            }
+    return n;
+}
+
+/* Free slots have no range from then on. */
+static void forget_free_ranges(swi_member_pool *c)
+{
+    for (sw_members *m = c->groups; m != NULL; m = m->next)
+        for (uint32_t i = 0; i < m->n_slots; i++)
+            if (!m->slots[i].taken)
+                m->slots[i].offset = SWI_NO_RANGE;
+}
+
+static sw_status move_on_device(swi_device *device, unsigned char *to,
+                                const unsigned char *from, size_t bytes)
+{
+    enum { MOST_PIECES = 64 };
+    const size_t way = (size_t)(from - to);
+    if (way < bytes / MOST_PIECES) {
+        /* In pieces, front to back: those of a device are no longer than the way, since a
+         * copy may not run into itself; where that is short they go by host memory. */
+        const size_t piece = bytes < SWI_PIECE_BYTES ? bytes : SWI_PIECE_BYTES;
+        sw_status status = SW_OK;
+        void *block;
+        SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, piece));
+        for (size_t at = 0; at < bytes && status == SW_OK; at += piece) {
+            const size_t n = bytes - at < piece ? bytes - at : piece;
+            status = swi_device_read(device, block, from + at, n);
+            if (status == SW_OK)
+                status = swi_device_write(device, to + at, block, n);
+        }
+        sw_heap_free(block, SW_HEAP_RECORDS, piece);
+        return status;
+    }
+    for (size_t at = 0; at < bytes; at += way)
+        SW_TRY(
+            swi_device_copy(device, to + at, from + at, bytes - at < way ? bytes - at : way));
+    return SW_OK;
+}
+
+/* A range moves down, over its own bytes where it is longer than its way. */
+static sw_status move_down(const swi_member_pool *c, size_t to, size_t from, size_t bytes)
+{
+    swi_device *device = swi_target_of(c->exec)->device;
+    unsigned char *base = sw_arena_base(c->ranges);
+    SW_ASSERT(to <= from);
+    if (to == from)
+        return SW_OK;
+    if (!device->backend->host_memory)
+        return move_on_device(device, base + to, base + from, bytes);
+    memmove(base + to, base + from, bytes);
+    return SW_OK;
+}
+
+static sw_status move_all(swi_member_pool *c, const range *list, size_t n)
+{
+    size_t top = 0;
+    for (size_t i = 0; i < n; i++) {
+        swi_slot_record *slot = &list[i].of->slots[list[i].slot];
+        const sw_status status = move_down(c, top, list[i].offset, list[i].of->stride);
+        if (status != SW_OK) {
+            slot->damaged |= status == SW_DEVICE;
+            return status;
+        }
+        slot->offset = top;
+        top += list[i].of->stride;
+    }
+    c->top = top;
+    return SW_OK;
+}
+
+/* All that live move down, in their order, until there is no hole. */
+static sw_status close_holes(swi_member_pool *c)
+{
+    void *block;
+    const size_t n = list_ranges(c, NULL);
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (n + 1) * sizeof(range)));
+    range *list = block;
+    list_ranges(c, list);
+    qsort(list, n, sizeof *list, by_offset);
+    const sw_status status = move_all(c, list, n);
+    sw_heap_free(block, SW_HEAP_RECORDS, (n + 1) * sizeof(range));
+    forget_free_ranges(c);
+    return status;
+}
+
+static sw_status grow_to(swi_member_pool *c, size_t bytes, size_t *offset)
+{
+    size_t end_of_it;
+    if (!sw_size_add(c->top, bytes, &end_of_it))
+        SW_FAIL(SW_NOMEM, "members: a range of %zu bytes overflows", bytes);
+    SW_TRY(sw_arena_grow(c->ranges, end_of_it, true));
+    *offset = c->top;
+    c->top = end_of_it;
+    if (swi_target_of(c->exec)->device->backend->host_memory)
+        sw_unpoison((unsigned char *)sw_arena_base(c->ranges) + *offset, bytes);
+    return SW_OK;
+}
+
+sw_status swi_member_pool_range(swi_member_pool *c, size_t bytes, size_t *offset)
+{
+    const size_t height = sw_arena_height(c->ranges), holes = c->top - c->live;
+    const bool tight = swi_target_of(c->exec)->budget != NULL || c->n_live <= FEW;
+    const bool large = holes >= bytes && holes >= height / 4;
+    if (c->top + bytes > height && holes > 0 && (tight || large))
+        SW_TRY(close_holes(c));
+    const sw_status status = grow_to(c, bytes, offset);
+    if (status != SW_NOMEM)
+        return status;
+    const size_t top = c->top;
+    SW_TRY(close_holes(c));
+    return c->top < top ? grow_to(c, bytes, offset) : status;
+}
+
+static sw_status empty_ranges(swi_member_pool *c)
+{
+    sw_arena *ranges;
+    SW_TRY(swi_member_pool_arena(&ranges, c->exec, "members", SW_ARENA_MODEL));
+    forget_free_ranges(c);
+    sw_arena_destroy(c->ranges);
+    c->ranges = ranges;
+    c->top = 0;
+    return SW_OK;
+}
+
+sw_status swi_member_pool_trim(swi_member_pool *c)
+{
+    for (swi_lanes *l = c->lanes; l != NULL; l = l->next)
+        SW_TRY(swi_lanes_empty(l));
+    return c->n_live == 0 ? empty_ranges(c) : SW_OK;
+}
+
+/* ---- members checkpoint ------------------------------------------------------------------ */
+
+/* Members in checkpoints: which slots they have, and what stands in their records. */
+
+/* The list of a checkpoint, in one block. */
+typedef struct {
+    sw_members *of;
+    size_t bytes; /* of the block */
+    uint32_t n;
+    uint32_t *slots, *generations;
+    size_t places[];
+} kept;
+
+static sw_status check(const void *owner, const char *call)
+{
+    const kept *l = owner;
+    SW_TRY(sw_handle_check(l->of, SW_HANDLE_MEMBERS, call));
+    if (l->of->exec->busy != 0) /* they are in the middle of a step */
+        SW_FAIL(SW_BUSY, "%s: the exec of members is in use by %s", call,
+                swi_owner_text(&l->of->exec->busy));
+    for (uint32_t k = 0; k < l->n; k++)
+        if (l->of->slots[l->slots[k]].generation != l->generations[k])
+            SW_FAIL(SW_INVALID, "%s: member %u of %s was ended", call, k, l->of->shape->name);
+    return SW_OK;
+}
+
+/* Ranges move when others come and go. */
+static unsigned char *base(void *owner)
+{
+    kept *l = owner;
+    for (uint32_t k = 0; k < l->n; k++)
+        l->places[k] = l->of->slots[l->slots[k]].offset;
+    return sw_arena_base(l->of->member_pool->ranges);
+}
+
+static void read_records(const void *owner, swi_stack_record *to)
+{
+    const kept *l = owner;
+    for (uint32_t k = 0; k < l->n; k++) {
+        const swi_slot_record *slot = &l->of->slots[l->slots[k]];
+        to[k] = (swi_stack_record){slot->seed, slot->steps, slot->batches, slot->damaged};
+    }
+}
+
+static void write_records(void *owner, const swi_stack_record *from)
+{
+    const kept *l = owner;
+    for (uint32_t k = 0; k < l->n; k++) {
+        swi_slot_record *slot = &l->of->slots[l->slots[k]];
+        slot->seed = from[k].seed;
+        slot->steps = from[k].steps;
+        slot->batches = from[k].batches;
+        slot->damaged = from[k].damaged != 0;
+    }
+}
+
+static void end_checkpoint(void *owner)
+{
+    kept *l = owner;
+    sw_heap_free(l, SW_HEAP_RECORDS, l->bytes);
+}
+
+static sw_status keep(kept **out, sw_members *m, const sw_member *list, size_t n)
+{
+    size_t bytes;
+    void *block;
+    if (n > UINT32_MAX / 8 || !sw_size_mul(n, sizeof(size_t) + 2 * sizeof(uint32_t), &bytes) ||
+        !sw_size_add(bytes, sizeof(kept), &bytes))
+        SW_FAIL(SW_INVALID, "sw_checkpoint_members: %zu members are too many", n);
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, bytes));
+    kept *l = block;
+    l->of = m;
+    l->bytes = bytes;
+    l->n = (uint32_t)n;
+    l->slots = (uint32_t *)(void *)(l->places + n);
+    l->generations = l->slots + n;
+    for (size_t k = 0; k < n; k++) {
+        l->slots[k] = list[k].index;
+        l->generations[k] = list[k].generation;
+    }
+    *out = l;
+    return SW_OK;
+}
+
+sw_status sw_checkpoint_members(sw_checkpoint *c, sw_members *m, const sw_member *list,
+                                size_t n)
+{
+    static const char call[] = "sw_checkpoint_members";
+    kept *l = NULL;
+    SW_TRY(sw_handle_check(c, SW_HANDLE_CHECKPOINT, call));
+    SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, call));
+    if (!swi_members_on_host(m))
+        SW_FAIL(SW_UNSUPPORTED,
+                "%s: members of %s lie in the memory of a device: pack them (sw_member_pack) "
+                "and keep the bytes (sw_checkpoint_put)",
+                call, m->shape->name);
+    SW_TRY(swi_members_check_list(m, list, n, call));
+    SW_TRY(keep(&l, m, list, n));
+    const swi_stack_source source = {.exec = m->exec,
+                                     .shape = &m->shape,
+                                     .n = l->n,
+                                     .stride = m->stride,
+                                     .state_at = m->model_bytes,
+                                     .state_bytes = m->opts.state_bytes,
+                                     .places = l->places,
+                                     .owner = l,
+                                     .check = check,
+                                     .base = base,
+                                     .read = read_records,
+                                     .write = write_records,
+                                     .end = end_checkpoint};
+    const sw_status status = swi_checkpoint_stack(c, &source, call);
+    if (status != SW_OK)
+        end_checkpoint(l);
+    return status;
 }

@@ -63,8 +63,6 @@ sw_status swi_member_pool_trim(swi_member_pool *member_pool);
 sw_status swi_lanes_take(swi_lanes **out, swi_member_pool *member_pool, int threads);
 void swi_lanes_give(swi_member_pool *member_pool,
                     swi_lanes *lanes); /* NULL is fine; the last group ends them */
-/* Do its members lie in host memory? */
-bool swi_lanes_on_host(const swi_lanes *lanes);
 /* How many lanes runs use from now on, at least 1; more than there are: all. Results do not
  * depend on it. */
 void swi_lanes_use(swi_member_pool *member_pool, int lanes);

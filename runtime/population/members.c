@@ -1,9 +1,14 @@
 /* Groups of members: ranges of one arena, each with the layout of the shape. */
-#include "runtime/population/members_internal.h"
 #include "alloc/base/assert.h"
+#include "alloc/base/poison.h"
 #include "alloc/base/size.h"
 #include "runtime/device/device.h"
+#include "runtime/model/model_label.h"
+#include "runtime/observe/breakdown.h"
+#include "runtime/population/members_internal.h"
 #include <string.h>
+
+/* ---- members ----------------------------------------------------------------------------- */
 
 #define NO_SLOT UINT32_MAX
 
@@ -74,8 +79,10 @@ void swi_slot_give(sw_members *m, uint32_t index)
 
 /* ---- making ------------------------------------------------------------------------------ */
 
-static sw_status measure(sw_members *m)
+static sw_status make(sw_members *m)
 {
+    void *block;
+    m->first_free = NO_SLOT;
     size_t state;
     SW_TRY(sw_model_bytes(m->shape, &m->model_bytes));
     if (!sw_size_align(m->opts.state_bytes, SW_ALIGN, &state) ||
@@ -84,14 +91,7 @@ static sw_status measure(sw_members *m)
                 m->opts.state_bytes);
     if (m->stride == 0)
         m->stride = SW_ALIGN;
-    return SW_OK;
-}
 
-static sw_status make(sw_members *m)
-{
-    void *block;
-    m->first_free = NO_SLOT;
-    SW_TRY(measure(m));
     SW_TRY(swi_member_pool_join(m, m->exec));
     SW_TRY(swi_lanes_take(&m->lanes, m->member_pool, m->opts.threads));
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, m->shape->n_knobs * sizeof *m->first_knobs));
@@ -150,24 +150,6 @@ static sw_status check_device(const swi_device *device, const sw_members_opts *o
             call, what, swi_device_name(device, name, sizeof name));
 }
 
-static sw_status check(const sw_exec *exec, sw_members_opts *o, const char *call)
-{
-    const int threads = swi_target_of(exec)->threads;
-    SW_TRY(sw_handle_check(o->shape, SW_HANDLE_MODEL, call));
-    if ((o->fn == NULL) == (o->callback == NULL))
-        SW_FAIL(SW_INVALID, "%s: give a step function or a callback, one of them", call);
-    if (o->state_bytes > 0 && o->callback == NULL)
-        SW_FAIL(SW_INVALID, "%s: state_bytes (got %zu) are of callbacks alone", call,
-                o->state_bytes);
-    if (o->threads == 0)
-        o->threads = 1;
-    SW_TRY(check_device(swi_target_of(exec)->device, o, call));
-    if (o->threads < 1 || o->threads > threads)
-        SW_FAIL(SW_INVALID, "%s: threads must be 1 to %d, as many as the exec has (got %d)",
-                call, threads, o->threads);
-    return SW_OK;
-}
-
 sw_status sw_members_create(sw_members **out, sw_exec *exec, const sw_members_opts *given)
 {
     static const char call[] = "sw_members_create";
@@ -177,7 +159,20 @@ sw_status sw_members_create(sw_members **out, sw_exec *exec, const sw_members_op
         SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, call));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_members_opts, &opts, given, call));
-    SW_TRY(check(exec, &opts, call));
+    const int threads = swi_target_of(exec)->threads;
+    SW_TRY(sw_handle_check(opts.shape, SW_HANDLE_MODEL, call));
+    if ((opts.fn == NULL) == (opts.callback == NULL))
+        SW_FAIL(SW_INVALID, "%s: give a step function or a callback, one of them", call);
+    if (opts.state_bytes > 0 && opts.callback == NULL)
+        SW_FAIL(SW_INVALID, "%s: state_bytes (got %zu) are of callbacks alone", call,
+                opts.state_bytes);
+    if (opts.threads == 0)
+        opts.threads = 1;
+    SW_TRY(check_device(swi_target_of(exec)->device, &opts, call));
+    if (opts.threads < 1 || opts.threads > threads)
+        SW_FAIL(SW_INVALID, "%s: threads must be 1 to %d, as many as the exec has (got %d)",
+                call, threads, opts.threads);
+
     SW_TRY(sw_handle_take(&block, SW_HANDLE_MEMBERS, sizeof(sw_members)));
     sw_members *m = block;
     m->exec = exec;
@@ -224,4 +219,581 @@ size_t sw_members_count(const sw_members *m)
 size_t sw_members_bytes(const sw_members *m)
 {
     return sw_handle_look(m, SW_HANDLE_MEMBERS, "sw_members_bytes") == SW_OK ? m->stride : 0;
+}
+
+/* ---- members prepare --------------------------------------------------------------------- */
+
+/* Before a run of members: its arguments, the programs of the shape, the memory. */
+
+/* ---- arguments --------------------------------------------------------------------------- */
+
+sw_status swi_members_check_list(sw_members *m, const sw_member *list, size_t n,
+                                 const char *call)
+{
+    if (n == 0 || list == NULL)
+        SW_FAIL(SW_INVALID, "%s: at least one member must be given", call);
+    m->n_runs++;
+    for (size_t k = 0; k < n; k++) {
+        const sw_member member = list[k];
+        SW_TRY(swi_member_check(member, call));
+        if (member.of != m)
+            SW_FAIL(SW_INVALID, "%s: member %zu belongs to others", call, k);
+        swi_slot_record *slot = &m->slots[member.index];
+        if (slot->used == m->n_runs)
+            SW_FAIL(SW_INVALID, "%s: member %zu is named twice", call, k);
+        slot->used = m->n_runs;
+    }
+    return SW_OK;
+}
+
+static bool same_array(const sw_array *a, const sw_array *b)
+{
+    bool same = a->dtype == b->dtype && a->shape.rank == b->shape.rank;
+    for (int d = 0; same && d < a->shape.rank; d++)
+        same = a->shape.dim[d] == b->shape.dim[d];
+    return same;
+}
+
+static sw_status check_own_inputs(const sw_members_args *a, const char *call)
+{
+    for (size_t k = 1; a->own_inputs && k < a->n; k++)
+        for (int i = 0; i < a->n_inputs; i++) {
+            const sw_array *its = &a->inputs[k * (size_t)a->n_inputs + (size_t)i];
+            if (!same_array(its, &a->inputs[i]) || its->data == NULL)
+                SW_FAIL(SW_INVALID,
+                        "%s: input %d of member %zu must have the type and shape of member "
+                        "0's, and data",
+                        call, i, k);
+        }
+    return SW_OK;
+}
+
+static sw_status read_args(sw_members *m, const sw_members_args *given, bool with_data,
+                           const char *call)
+{
+    swi_group_run *r = &m->run;
+    SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, call));
+    SW_TRY(sw_handle_check(m->exec, SW_HANDLE_EXEC, call));
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_members_args, &r->args, given, call));
+    if (with_data || r->args.n > 0)
+        SW_TRY(swi_members_check_list(m, r->args.members, r->args.n, call));
+    const bool data = r->args.feed != NULL || r->args.n_inputs > 0;
+    if (m->opts.callback != NULL && data)
+        SW_FAIL(SW_INVALID, "%s: callbacks get no inputs and no feed", call);
+    if (r->args.feed != NULL)
+        SW_TRY(sw_handle_check(r->args.feed, SW_HANDLE_FEED, call));
+    if (r->args.feed != NULL && (r->args.n_inputs > 0 || r->args.own_inputs))
+        SW_FAIL(SW_INVALID, "%s: give inputs or a feed, not both", call);
+    if (r->args.steps > 1 && r->args.feed == NULL && m->opts.callback == NULL)
+        SW_FAIL(SW_INVALID, "%s: steps (got %u) beyond 1 need a feed", call, r->args.steps);
+
+    if (r->args.steps == 0)
+        r->args.steps = 1;
+    if (m->opts.callback != NULL)
+        return SW_OK;
+    const sw_run_args of_one =
+        SW_OPTS(sw_run_args, .fn = m->opts.fn, .user = m->opts.user,
+                .models = (sw_model *const *)&m->shape, .n_models = 1, .inputs = r->args.inputs,
+                .n_inputs = r->args.n_inputs, .mode = r->args.mode, .variant = r->args.variant,
+                .step = r->args.step, .run = r->args.run);
+    SW_TRY(swi_read_args(&r->of_one, &of_one, with_data && r->args.feed == NULL, call));
+    return with_data ? check_own_inputs(&r->args, call) : SW_OK;
+}
+
+/* ---- programs ---------------------------------------------------------------------------- */
+
+static sw_status make_frames(const sw_members *m, swi_group_program *p)
+{
+    void *block;
+    if (!swi_members_on_host(m)) /* they run in the planner's frame */
+        return SW_OK;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, (size_t)m->lanes->n * sizeof(void *)));
+    p->frame = block;
+    for (int i = 0; i < m->lanes->n; i++)
+        SW_TRY(swi_frame_create(&p->frame[i], p->planned->program));
+    return SW_OK;
+}
+
+/* The group's, held from now on, with a frame in each lane. */
+static sw_status keep_program(sw_members *m, swi_frame *planned, uint32_t *out)
+{
+    for (uint32_t i = 0; i < m->n_programs; i++)
+        if (m->programs[i].planned == planned) {
+            *out = i;
+            return SW_OK;
+        }
+    void *programs = m->programs;
+    SW_TRY(sw_heap_reserve(&programs, SW_HEAP_PROGRAMS, &m->cap_programs, m->n_programs + 1,
+                           sizeof *m->programs));
+    m->programs = programs;
+    swi_group_program p = {.planned = planned};
+    const sw_status status = make_frames(m, &p);
+    if (status != SW_OK) {
+        for (int i = 0; i < m->lanes->n && p.frame != NULL; i++)
+            swi_frame_free(p.frame[i]);
+        sw_heap_free(p.frame, SW_HEAP_PROGRAMS, (size_t)m->lanes->n * sizeof(void *));
+        return status;
+    }
+    planned->refs++;
+    m->programs[m->n_programs] = p;
+    *out = m->n_programs++;
+    return SW_OK;
+}
+
+/* A step that could not be planned within arena_bytes was planned as low as it can be. */
+static sw_status refuse_height(const sw_members *m, const swi_program *p)
+{
+    sw_plan_info info = SW_OPTS(sw_plan_info);
+    swi_plan_info(p, 0, &info);
+    SW_FAIL(SW_NOMEM,
+            "members of %s: arena_bytes must be at least %zu for this step (got %zu); the peak "
+            "is at %s, held by %s",
+            m->shape->name, p->height, m->opts.arena_bytes, info.peak_op, info.holders);
+}
+
+SW_FRAME_OWN static sw_status find_program(sw_members *m, const sw_run_args *of_one,
+                                           uint32_t *out)
+{
+    sw_exec *planner = m->lanes->planner;
+    swi_frame *planned;
+    bool fresh;
+    SW_TRY(swi_enter(planner, of_one, SW_FRAME));
+    planner->arena_limit = m->opts.arena_bytes != 0 ? m->opts.arena_bytes : SIZE_MAX;
+    sw_status status = swi_exec_program(planner, of_one, &planned, &fresh);
+    planner->arena_limit = 0;
+    if (status == SW_OK && m->opts.arena_bytes != 0 &&
+        planned->program->height > m->opts.arena_bytes)
+        status = refuse_height(m, planned->program);
+    if (status == SW_OK)
+        status = keep_program(m, planned, out);
+    swi_leave(planner, of_one);
+    return status;
+}
+
+sw_run_args swi_members_of_one(const sw_members *m, int batch)
+{
+    const swi_group_run *r = &m->run;
+    sw_run_args of_one = r->of_one;
+    if (r->args.feed != NULL) {
+        of_one.inputs = r->batch[batch];
+        of_one.n_inputs = r->args.feed->dataset->n_fields;
+    }
+    return of_one;
+}
+
+static int n_batches(const sw_members *m)
+{
+    return m->run.args.feed != NULL ? 2 : 1;
+}
+
+/* With a feed a full batch and the last of an epoch have a program each. */
+static sw_status find_programs(sw_members *m)
+{
+    swi_group_run *r = &m->run;
+    const sw_feed *feed = r->args.feed;
+    if (feed == NULL)
+        return find_program(m, &r->of_one, &r->program[0]);
+    const int64_t rows[2] = {swi_feed_rows(feed, 0),
+                             swi_feed_rows(feed, (uint64_t)feed->n_batches - 1)};
+    r->full_rows = rows[0];
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < feed->dataset->n_fields; i++)
+            r->batch[k][i] = swi_feed_array(feed, i, rows[k], NULL);
+        if (k == 1 && rows[1] == rows[0]) {
+            r->program[1] = r->program[0];
+            return SW_OK;
+        }
+        const sw_run_args of_one = swi_members_of_one(m, k);
+        SW_TRY(find_program(m, &of_one, &r->program[k]));
+    }
+    /* Metrics are one array for all members, whatever batch each is at. */
+    {
+        const swi_trace *t[2];
+        for (int j = 0; j < 2; j++)
+            t[j] = &m->programs[m->run.program[j]].planned->program->trace;
+        bool same = t[0]->n_metrics == t[1]->n_metrics;
+        for (uint32_t i = 0; same && i < t[0]->n_metrics; i++)
+            same = strcmp(t[0]->metrics[i].name, t[1]->metrics[i].name) == 0;
+        if (!same)
+            SW_FAIL(
+                SW_INVALID,
+                "members of %s: the step function must have the same metrics for a full batch "
+                "and for the last of an epoch, which is smaller",
+                m->shape->name);
+        return SW_OK;
+    }
+}
+
+/* ---- memory ------------------------------------------------------------------------------ */
+
+/* Steps and inputs of one program, in the exec that members run in. */
+SW_FRAME_OWN static sw_status room_on_device(const sw_members *m, int batch)
+{
+    sw_exec *planner = m->lanes->planner;
+    swi_frame *f = m->programs[m->run.program[batch]].planned;
+    const sw_run_args of_one = swi_members_of_one(m, batch);
+    SW_TRY(swi_enter(planner, &of_one, SW_FRAME));
+    sw_status status = sw_arena_grow(planner->arena, f->program->height, true);
+    if (status == SW_OK)
+        status = planner->backend->room(planner, &of_one, f);
+    swi_leave(planner, &of_one);
+    return status;
+}
+
+static sw_status room_for_results(sw_members *m)
+{
+    const size_t n = m->run.args.n;
+    const uint32_t n_metrics = swi_members_n_metrics(m);
+    void *metrics = m->metrics, *sums = m->sums, *made = m->made, *ended = m->ended;
+    const size_t all = n * (n_metrics > 0 ? n_metrics : 1);
+    if (n > UINT32_MAX / 64 || all > UINT32_MAX / 2)
+        SW_FAIL(SW_NOMEM, "%zu members are too many for one run", n);
+    SW_TRY(sw_heap_reserve(&metrics, SW_HEAP_RECORDS, &m->cap_metrics, (uint32_t)all,
+                           sizeof *m->metrics));
+    m->metrics = metrics;
+    SW_TRY(
+        sw_heap_reserve(&sums, SW_HEAP_RECORDS, &m->cap_sums, (uint32_t)all, sizeof *m->sums));
+    m->sums = sums;
+    SW_TRY(sw_heap_reserve(&made, SW_HEAP_RECORDS, &m->cap_made, (uint32_t)n, sizeof *m->made));
+    m->made = made;
+    SW_TRY(
+        sw_heap_reserve(&ended, SW_HEAP_RECORDS, &m->cap_ended, (uint32_t)n, sizeof *m->ended));
+    m->ended = ended;
+    return SW_OK;
+}
+
+static sw_status prepare(sw_members *m)
+{
+    m->last = NULL;
+    SW_TRY(swi_model_layout(m->shape));
+    if (m->opts.callback == NULL) {
+        SW_TRY(find_programs(m));
+        const swi_group_run *r = &m->run;
+        size_t height = 0;
+        for (int k = 0; k < n_batches(m); k++) {
+            const swi_program *p = m->programs[r->program[k]].planned->program;
+            height = p->height > height ? p->height : height;
+            SW_TRY(swi_members_on_host(m) ? SW_OK : room_on_device(m, k));
+        }
+        SW_TRY(
+            swi_lanes_grow(m->lanes, height, r->args.feed != NULL ? r->args.feed->bytes : 0));
+        m->last = &m->programs[m->run.program[0]].planned->program->trace;
+    }
+    const sw_status status = room_for_results(m);
+    if (status != SW_OK)
+        m->last = NULL;
+    return status;
+}
+
+sw_status swi_members_prepare(sw_members *m, const sw_members_args *given, const char *call)
+{
+    m->n_last = 0; /* nothing to ask for until a run has ended */
+    SW_TRY(read_args(m, given, true, call));
+    return prepare(m);
+}
+
+sw_status sw_members_plan(sw_members *m, const sw_members_args *given, size_t *out)
+{
+    static const char call[] = "sw_members_plan";
+    const sw_run_args none = {.n_models = 0};
+    SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, call));
+    m->n_last = 0;
+    SW_TRY(read_args(m, given, false, call));
+    SW_TRY(swi_enter(m->exec, &none, SW_FRAME));
+    const sw_status status = prepare(m);
+    swi_leave(m->exec, &none);
+    if (status == SW_OK && out != NULL)
+        *out = swi_lanes_bytes(m->member_pool);
+    return status;
+}
+
+/* ---- what is needed ---------------------------------------------------------------------- */
+
+/* Bytes that inputs take: a batch in host memory of a lane; on a device what its exec has for
+ * all that the group has looked at. */
+static size_t data_bytes(sw_members *m)
+{
+    size_t bytes = m->run.args.feed != NULL ? m->run.args.feed->bytes : 0;
+    for (int k = 0; k < n_batches(m) && !swi_members_on_host(m); k++) {
+        const swi_trace *t = &m->programs[m->run.program[k]].planned->program->trace;
+        const sw_run_args of_one = swi_members_of_one(m, k);
+        bytes = m->lanes->planner->backend->data_need(&of_one, t, &m->data_need);
+    }
+    return bytes;
+}
+
+/* Of the programs that were found, the one with the larger arena: full batch (*which 0) or last
+ * of an epoch (1). `which` may be NULL. */
+static swi_frame *members_larger(const sw_members *m, uint32_t *which)
+{
+    const swi_group_run *r = &m->run;
+    swi_frame *full = m->programs[r->program[0]].planned;
+    swi_frame *last = r->args.feed != NULL ? m->programs[r->program[1]].planned : full;
+    const bool larger = last->program->height > full->program->height;
+    if (which != NULL)
+        *which = larger;
+    return larger ? last : full;
+}
+
+/* Read the arguments of a run without its data, and find its programs; the memory stays. */
+static sw_status members_find(sw_members *m, const sw_members_args *given, const char *call)
+{
+    if (m->opts.callback != NULL)
+        SW_FAIL(SW_INVALID, "%s: a callback has no plan", call);
+    m->n_last = 0;
+    m->last = NULL;
+    SW_TRY(read_args(m, given, false, call));
+    SW_TRY(swi_model_layout(m->shape));
+    return find_programs(m);
+}
+
+sw_status sw_members_look(sw_members *m, const sw_members_args *given, sw_plan_info *out)
+{
+    static const char call[] = "sw_members_look";
+    SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, call));
+    if (out == NULL)
+        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_plan_info, out->size, call));
+    SW_TRY(members_find(m, given, call));
+    sw_plan_info info = members_larger(m, NULL)->program->info;
+    info.model_bytes = m->stride;
+    info.data_bytes = data_bytes(m);
+    info.total_bytes = info.model_bytes + info.data_bytes + info.arena_bytes;
+    swi_struct_write(SWI_STRUCT_sw_plan_info, out, &info);
+    return SW_OK;
+}
+
+/* ---- members visit ----------------------------------------------------------------------- */
+
+/* The owners of the bytes of members: tensors of a range, plans of steps; for callers and for
+ * profiles. */
+
+/* ---- the range --------------------------------------------------------------------------- */
+
+typedef void tensor_fn(void *to, const sw_tensor *tensor);
+
+static sw_tensor range_tensor(uint32_t id, const char *name, const char *layer, swi_role role)
+{
+    return (sw_tensor){.id = id,
+                       .alias = SW_TENSOR_NONE,
+                       .name = name,
+                       .layer = layer,
+                       .role = swi_role_name(role),
+                       .phase = sw_phase_name(SW_DATA),
+                       .segment = SW_SEGMENT_MODEL};
+}
+
+static void visit_range(const sw_members *m, tensor_fn *fn, void *to)
+{
+    for (uint32_t i = 1; i < m->shape->n_entries; i++) {
+        const swi_entry *e = &m->shape->entries[i];
+        char layer[SWI_SHOWN_BYTES];
+        swi_entry_layer(NULL, m->shape, e->name, layer);
+        sw_tensor x = range_tensor(i, e->name, layer, e->role);
+        x.bytes = e->bytes;
+        x.padding = sw_size_round(e->bytes) - e->bytes;
+        x.offset = e->offset;
+        if (e->bytes > 0)
+            fn(to, &x);
+    }
+    /* The bytes that a callback has of its own, or those of a range that have no other
+     * owner. */
+    {
+        if (m->stride == m->model_bytes)
+            return;
+        sw_tensor x = range_tensor(m->shape->n_entries, "state", "", SWI_ROLE_STATE);
+        x.bytes = m->opts.state_bytes;
+        x.padding = m->stride - m->model_bytes - x.bytes;
+        x.offset = m->model_bytes;
+        fn(to, &x);
+    }
+}
+
+static void show_tensor(void *to, const sw_tensor *x)
+{
+    const sw_plan_visitor *v = to;
+    const sw_plan_storage storage =
+        SW_OPTS(sw_plan_storage, .id = x->id, .alias = x->alias, .name = x->name,
+                .layer = x->layer, .role = x->role, .phase = SW_DATA, .bytes = x->bytes,
+                .padding = x->padding, .offset = x->offset, .death = UINT32_MAX);
+    v->storage(v->to, &storage);
+}
+
+/* ---- calls ------------------------------------------------------------------------------- */
+
+static const sw_run_args no_models = {.n_models = 0};
+
+/* From here on the group's exec refuses calls, until swi_leave(m->exec, &no_models). */
+static sw_status open_group(sw_members *m, const char *call)
+{
+    SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, call));
+    SW_TRY(sw_handle_check(m->exec, SW_HANDLE_EXEC, call));
+    SW_TRY(swi_enter(m->exec, &no_models, SW_FRAME));
+    const sw_status status = swi_model_layout(m->shape);
+    if (status != SW_OK)
+        swi_leave(m->exec, &no_models);
+    return status;
+}
+
+static sw_status read_visitor(sw_plan_visitor *out, const sw_plan_visitor *given,
+                              const char *call)
+{
+    if (given == NULL)
+        SW_FAIL(SW_INVALID, "%s: visitor must not be NULL", call);
+    return swi_struct_read(SWI_STRUCT_sw_plan_visitor, out, given, call);
+}
+
+sw_status sw_members_visit(sw_members *m, const sw_plan_visitor *visitor)
+{
+    static const char call[] = "sw_members_visit";
+    sw_plan_visitor v;
+    SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, call));
+    SW_TRY(read_visitor(&v, visitor, call));
+    SW_TRY(open_group(m, call));
+    if (v.storage != NULL)
+        visit_range(m, show_tensor, &v);
+    swi_leave(m->exec, &no_models);
+    return SW_OK;
+}
+
+sw_status sw_members_visit_step(sw_members *m, const sw_members_args *args,
+                                const sw_plan_visitor *visitor)
+{
+    static const char call[] = "sw_members_visit_step";
+    sw_plan_visitor v;
+    SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, call));
+    SW_TRY(read_visitor(&v, visitor, call));
+    SW_TRY(open_group(m, call));
+    const sw_status status = members_find(m, args, call);
+    if (status == SW_OK)
+        swi_plan_show(members_larger(m, NULL)->program, &v);
+    swi_leave(m->exec, &no_models);
+    return status;
+}
+
+static sw_status show_shares(sw_members *m, const sw_members_args *given,
+                             sw_share_visitor *visitor, void *to, const char *call)
+{
+    uint32_t which;
+    SW_TRY(members_find(m, given, call));
+    swi_frame *frame = members_larger(m, &which);
+    const sw_run_args args = swi_members_of_one(m, (int)which);
+    SW_TRY(swi_program_breakdown(frame, &args));
+    swi_breakdown_show(&frame->breakdown, visitor, to);
+    return SW_OK;
+}
+
+sw_status sw_members_shares(sw_members *m, const sw_members_args *args,
+                            sw_share_visitor *visitor, void *to)
+{
+    static const char call[] = "sw_members_shares";
+    SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, call));
+    if (visitor == NULL)
+        SW_FAIL(SW_INVALID, "%s: visitor must not be NULL", call);
+    SW_TRY(open_group(m, call));
+    const sw_status status = show_shares(m, args, visitor, to, call);
+    swi_leave(m->exec, &no_models);
+    return status;
+}
+
+/* ---- profiles ---------------------------------------------------------------------------- */
+
+enum { MOST_RUNS = 16 };
+
+/* Lanes number their programs for themselves, as an exec does. */
+static uint32_t number_of_lanes(swi_lanes *l, sw_profile *profile)
+{
+    const uint32_t generation = ((const sw_handle *)(const void *)profile)->generation;
+    if (l->profile != profile || l->profile_generation != generation) {
+        l->profile = profile;
+        l->profile_generation = generation;
+        l->profile_number = sw_prof_join(profile);
+    }
+    return l->profile_number;
+}
+
+typedef struct {
+    uint32_t program[2 * MOST_RUNS], n;
+    size_t batch_bytes;
+} programs;
+
+static void write_plans(sw_members *m, sw_profile *to, uint32_t number, programs *all)
+{
+    const swi_group_run *r = &m->run;
+    const uint32_t n = r->args.feed != NULL && r->program[1] != r->program[0] ? 2 : 1;
+    if (r->args.feed != NULL && r->args.feed->bytes > all->batch_bytes)
+        all->batch_bytes = r->args.feed->bytes;
+    for (uint32_t k = 0; k < n; k++) {
+        const uint32_t id = m->programs[r->program[k]].planned->program->id;
+        bool there = false;
+        for (uint32_t i = 0; i < all->n; i++)
+            there |= all->program[i] == id;
+        if (there)
+            continue;
+        all->program[all->n++] = id;
+        const swi_program *p = m->programs[r->program[k]].planned->program;
+        const sw_run_args args = swi_members_of_one(m, (int)k);
+        const size_t batch = r->args.feed != NULL ? r->args.feed->bytes : 0;
+        const sw_prof_plan head = swi_profile_head(number, batch, &args, p);
+        (void)swi_profile_program(to, &head, p, &args);
+    }
+}
+
+static void put_tensor(void *to, const sw_tensor *x)
+{
+    sw_prof_plan_value(to, x);
+}
+
+static const sw_members_args *args_at(const sw_members_args *args, size_t i)
+{
+    return (const void *)((const char *)args + i * args->size);
+}
+
+/* All that can fail is done, for all runs, before the first plan is written. */
+static sw_status write_shape(sw_members *m, const sw_members_args *args, size_t n,
+                             sw_profile *to, const char *name, uint32_t *shape)
+{
+    static const char call[] = "sw_members_profile";
+    programs all = {.n = 0};
+    for (size_t i = 0; i < n; i++)
+        SW_TRY(members_find(m, args_at(args, i), call));
+    const uint32_t number = number_of_lanes(m->lanes, to);
+    for (size_t i = 0; i < n; i++) {
+        SW_TRY(members_find(m, args_at(args, i), call));
+        write_plans(m, to, number, &all);
+    }
+    const sw_prof_shape head = {.name = name,
+                                .member_bytes = m->stride,
+                                .batch_bytes = all.batch_bytes,
+                                .exec = number,
+                                .programs = all.program,
+                                .n_programs = all.n};
+    const uint32_t its = sw_prof_shape_begin(to, &head);
+    visit_range(m, put_tensor, to);
+    (void)sw_prof_plan_end(to);
+    if (shape != NULL)
+        *shape = its;
+    return SW_OK;
+}
+
+sw_status sw_members_profile(sw_members *m, const sw_members_args *args, size_t n,
+                             sw_profile *profile, const char *name, uint32_t *shape)
+{
+    static const char call[] = "sw_members_profile";
+    SW_TRY(sw_handle_check(m, SW_HANDLE_MEMBERS, call));
+    SW_TRY(sw_handle_check(profile, SW_HANDLE_PROFILE, call));
+    SW_TRY(sw_prof_check_fork(profile));
+    if (n > MOST_RUNS || (n > 0 && args == NULL))
+        SW_FAIL(SW_INVALID, "%s: args must be given, for at most %d runs (got %zu)", call,
+                MOST_RUNS, n);
+    if (n > 0)
+        SW_TRY(swi_struct_check(SWI_STRUCT_sw_members_args, args->size, call));
+    for (size_t i = 1; i < n; i++)
+        if (args_at(args, i)->size != args->size)
+            SW_FAIL(SW_INVALID, "%s: all sizes must be that of the first, %zu (got %zu)", call,
+                    args->size, args_at(args, i)->size);
+    SW_TRY(open_group(m, call));
+    const sw_status status = write_shape(m, args, n, profile, name, shape);
+    swi_leave(m->exec, &no_models);
+    return status;
 }

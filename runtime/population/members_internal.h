@@ -78,7 +78,6 @@ static inline unsigned char *swi_member_base(const sw_members *m, uint32_t index
 
 /* One of the library's own, whatever callback runs; NULL: nothing. */
 void swi_members_free(sw_members *members);
-swi_device *swi_members_device(const sw_members *members);
 /* Do they lie in host memory? Else swi_member_base is an address of the device. */
 bool swi_members_on_host(const sw_members *members);
 /* The shape with a member's range, for the functions that work with models. */
@@ -87,15 +86,10 @@ sw_model swi_member_stand_in(const sw_members *members, uint32_t index);
 sw_status swi_member_knob_room(sw_members *members);
 /* A member's knobs, which host code may read; NULL: the shape has none. */
 float *swi_member_knobs(const sw_members *members, uint32_t index);
-void swi_member_knobs_put(sw_members *members, uint32_t index, const float *from);
-/* Knobs that were set are in the range. */
-sw_status swi_member_settle(const sw_members *members, uint32_t index);
 /* The whole range, from and to host memory, and from one member to another. A device that fails
  * leaves the member that was written to damaged. */
 sw_status swi_member_take(const sw_members *members, uint32_t index, void *to);
 sw_status swi_member_put(sw_members *members, uint32_t index, const void *from);
-sw_status swi_member_copy_range(sw_members *to, uint32_t to_index, const sw_members *from,
-                                uint32_t from_index);
 /* SW_INVALID: not a member, or ended. */
 sw_status swi_member_look(sw_member member, const char *call);
 /* The same for what a callback of the group must not do: SW_BUSY there. */
@@ -112,23 +106,10 @@ sw_status swi_members_check_list(sw_members *members, const sw_member *list, siz
 /* Read the arguments into members->run, find the programs and take the memory for a run. */
 sw_status swi_members_prepare(sw_members *members, const sw_members_args *given,
                               const char *call);
-/* Read the arguments of a run without its data, and find its programs; the memory stays. */
-sw_status swi_members_find(sw_members *members, const sw_members_args *given, const char *call);
-/* Of the programs that were found, the one with the larger arena: full batch (*which 0) or last
- * of an epoch (1). `which` may be NULL. */
-swi_frame *swi_members_larger(const sw_members *members, uint32_t *which);
 /* The arguments of a run of the shape: with a feed a full batch (0), or the last one (1). */
 sw_run_args swi_members_of_one(const sw_members *members, int batch);
 /* How many metrics a run leaves, and the name of one. */
 uint32_t swi_members_n_metrics(const sw_members *members);
-const char *swi_members_metric_name(const sw_members *members, uint32_t i);
-/* One run of a member left a metric; a member of a run, item `item` of all, has ended. */
-void swi_member_metric(sw_members *members, size_t k, uint32_t metric, float value);
-void swi_member_ended(sw_members *members, swi_lane *lane, size_t k, size_t item,
-                      sw_status status);
-/* The members of all groups, one after the other in the stream of the lanes' exec. SW_DEVICE:
- * the device is broken, and nothing of the run can be asked for. */
-sw_status swi_members_run_stream(sw_members *const *groups, size_t n, swi_lanes *lanes);
 /* SW_INVALID where a knob of it is what it cannot be: it was set before a step function said
  * what the knob is for. */
 sw_status swi_member_knobs_check(const sw_members *members, uint32_t index);

@@ -6,12 +6,208 @@
 #include "alloc/base/poison.h"
 #include "alloc/base/size.h"
 #include "alloc/base/sys.h"
+#include "kernels/dispatch.h"
 #include "runtime/autograd/autograd.h"
+#include "runtime/device/device.h"
+#include "runtime/exec/backend.h"
+#include "runtime/population/member_pool.h"
 #include "runtime/population/members_internal.h"
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+
+static sw_status members_run_stream(sw_members *const *groups, size_t n, swi_lanes *lanes);
+
+/* ---- lanes ------------------------------------------------------------------------------- */
+
+/* Lanes: step arenas by thread, shared by the groups of an exec. On a device there is one, and
+ * its steps are the planner's: members run in the planner's stream, its arena and its inputs,
+ * which the budget of the exec pays for. */
+
+/* Do its members lie in host memory? */
+static bool lanes_on_host(const swi_lanes *l)
+{
+    return swi_target_of(l->exec)->device->backend->host_memory;
+}
+
+static sw_status make_lane(const swi_lanes *l, swi_lane *lane)
+{
+    if (!lanes_on_host(l)) {
+        /* A device gets its inputs from host memory, where a batch is filled. */
+        sw_store *store;
+        SW_TRY(swi_device_store(swi_device_cpu(), &store, 0));
+        const sw_arena_opts opts = {
+            .label = "member's batch", .use = SW_ARENA_DATA, .store = store};
+        const sw_status status = sw_arena_create(&lane->batches, &opts);
+        if (status != SW_OK)
+            sw_store_destroy(store);
+        return status;
+    }
+    SW_TRY(swi_member_pool_arena(&lane->steps, l->exec, "member's step", SW_ARENA_STEP));
+    SW_TRY(swi_member_pool_arena(&lane->batches, l->exec, "member's batch", SW_ARENA_DATA));
+    const bool all = l->threads == swi_target_of(l->exec)->threads;
+    lane->par = swi_pool_par(all ? l->exec->pool : l->planner->pool);
+    if (all || l->threads == 1) /* else as many as its plans have scratch for, and no more */
+        return SW_OK;
+    SW_TRY(swi_pool_create(&lane->pool, l->threads, l->n));
+    lane->par = swi_pool_par(lane->pool);
+    return SW_OK;
+}
+
+static sw_status make(swi_lanes *l)
+{
+    void *block;
+    const swi_target *target = swi_target_of(l->exec);
+    sw_exec_opts opts = target->opts;
+    opts.device = NULL;
+    opts.threads = l->threads;
+    opts.budget = lanes_on_host(l) ? NULL : target->budget;
+    opts.profile = NULL;
+    opts.isa = sw_isa_name(target->isa);
+    opts.nvtx = SW_NVTX_OFF;
+    opts.checks = opts.op_clocks = opts.shares = 0;
+    opts.no_phases = opts.no_phases != 0 || !lanes_on_host(l);
+    opts.max_programs = 1 << 20; /* of every shape */
+    SW_TRY(swi_exec_create_on(&l->planner, &opts, l->exec->backend, target->device));
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (size_t)l->n * sizeof *l->lane));
+    l->lane = block;
+    for (int i = 0; i < l->n; i++)
+        SW_TRY(make_lane(l, &l->lane[i]));
+    return SW_OK;
+}
+
+static void end(swi_lanes *l)
+{
+    for (int i = 0; i < l->n && l->lane != NULL; i++) {
+        swi_pool_destroy(l->lane[i].pool);
+        sw_arena_destroy(l->lane[i].steps);
+        sw_arena_destroy(l->lane[i].batches);
+    }
+    sw_heap_free(l->lane, SW_HEAP_RECORDS, (size_t)l->n * sizeof *l->lane);
+    swi_exec_free(l->planner);
+    sw_heap_free(l, SW_HEAP_RECORDS, sizeof *l);
+}
+
+sw_status swi_lanes_take(swi_lanes **out, swi_member_pool *member_pool, int threads)
+{
+    const int all = swi_target_of(member_pool->exec)->threads;
+    void *block;
+    for (swi_lanes *l = member_pool->lanes; l != NULL; l = l->next)
+        if (l->threads == threads) {
+            l->users++;
+            *out = l;
+            return SW_OK;
+        }
+    SW_ASSERT(threads >= 1 && threads <= all);
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(swi_lanes)));
+    swi_lanes *l = block;
+    *l = (swi_lanes){
+        .exec = member_pool->exec, .threads = threads, .users = 1, .n = all / threads};
+    l->active = l->n;
+    const sw_status status = make(l);
+    if (status != SW_OK) {
+        end(l);
+        return status;
+    }
+    l->next = member_pool->lanes;
+    member_pool->lanes = l;
+    *out = l;
+    return SW_OK;
+}
+
+void swi_lanes_give(swi_member_pool *member_pool, swi_lanes *l)
+{
+    if (l == NULL || --l->users > 0)
+        return;
+    swi_lanes **at = &member_pool->lanes;
+    while (*at != l)
+        at = &(*at)->next;
+    *at = l->next;
+    end(l);
+}
+
+/* Its pages are there from now on: a thread that takes its first member late, on a busy
+ * machine, meets no fault in a step. */
+static sw_status grow(sw_arena *arena, size_t bytes)
+{
+    const size_t page = 4096, height = sw_arena_height(arena);
+    SW_TRY(sw_arena_grow(arena, bytes, true));
+    volatile unsigned char *base = sw_arena_base(arena);
+    sw_unpoison((void *)(uintptr_t)base, bytes);
+    for (size_t at = height; at < bytes; at += page)
+        base[at] = 0;
+    return SW_OK;
+}
+
+void swi_lanes_use(swi_member_pool *member_pool, int lanes)
+{
+    for (swi_lanes *l = member_pool->lanes; l != NULL; l = l->next)
+        l->active = lanes < l->n ? lanes : l->n;
+}
+
+sw_status swi_lanes_grow(swi_lanes *l, size_t steps_bytes, size_t batch_bytes)
+{
+    for (int i = 0; i < l->active; i++) {
+        SW_TRY(grow(l->lane[i].batches, batch_bytes));
+        if (lanes_on_host(l))
+            SW_TRY(grow(l->lane[i].steps, steps_bytes));
+    }
+    return SW_OK;
+}
+
+sw_status swi_lanes_empty(swi_lanes *l)
+{
+    for (int i = 0; i < l->n && lanes_on_host(l); i++) {
+        swi_lane *lane = &l->lane[i];
+        sw_arena *steps, *batches;
+        SW_TRY(swi_member_pool_arena(&steps, l->exec, "member's step", SW_ARENA_STEP));
+        const sw_status status =
+            swi_member_pool_arena(&batches, l->exec, "member's batch", SW_ARENA_DATA);
+        if (status != SW_OK) {
+            sw_arena_destroy(steps);
+            return status;
+        }
+        sw_arena_destroy(lane->steps);
+        sw_arena_destroy(lane->batches);
+        lane->steps = steps;
+        lane->batches = batches;
+    }
+    return SW_OK;
+}
+
+/* On a device members run in the arena of the planner, and its inputs are what a batch takes.
+ */
+size_t swi_lanes_step_bytes(const swi_member_pool *member_pool)
+{
+    size_t bytes = 0;
+    for (const swi_lanes *l = member_pool->lanes; l != NULL; l = l->next) {
+        if (!lanes_on_host(l))
+            bytes += sw_arena_height(l->planner->arena);
+        for (int i = 0; i < l->n && lanes_on_host(l); i++)
+            bytes += sw_arena_height(l->lane[i].steps);
+    }
+    return bytes;
+}
+
+size_t swi_lanes_batch_bytes(const swi_member_pool *member_pool)
+{
+    size_t bytes = 0;
+    for (const swi_lanes *l = member_pool->lanes; l != NULL; l = l->next) {
+        if (!lanes_on_host(l))
+            bytes += l->planner->backend->data_height(l->planner);
+        for (int i = 0; i < l->n && lanes_on_host(l); i++)
+            bytes += sw_arena_height(l->lane[i].batches);
+    }
+    return bytes;
+}
+
+size_t swi_lanes_bytes(const swi_member_pool *member_pool)
+{
+    return swi_lanes_step_bytes(member_pool) + swi_lanes_batch_bytes(member_pool);
+}
+
+/* ---- members run ------------------------------------------------------------------------- */
 
 enum { CHUNKS = 8 }; /* for each lane, so that one that is slow has fewer */
 
@@ -43,22 +239,7 @@ uint32_t swi_members_n_metrics(const sw_members *m)
     return m->opts.callback != NULL ? 1 : m->last->n_metrics;
 }
 
-const char *swi_members_metric_name(const sw_members *m, uint32_t i)
-{
-    return m->opts.callback != NULL ? "score" : m->last->metrics[i].name;
-}
-
 /* ---- one step of one member -------------------------------------------------------------- */
-
-/* The lines of the next member's range come nearer while this one computes: a part after each
- * op, so that they are asked for no faster than memory gives them. */
-static void fetch_next(const member_run *r, uint32_t op, uint32_t n_ops)
-{
-    const size_t line = 64, part = r->next_bytes / n_ops / line * line + line;
-    const size_t from = op * part, end = from + part;
-    for (size_t at = from; at < end && at < r->next_bytes; at += line)
-        __builtin_prefetch(r->next + at, 1, 2);
-}
 
 /* Where the bytes at `ptr` end in the lane's step arena; 0: they are elsewhere. */
 static size_t end_in_arena(const member_run *r, const void *ptr, size_t bytes)
@@ -69,19 +250,6 @@ static size_t end_in_arena(const member_run *r, const void *ptr, size_t bytes)
     return inside ? sw_size_round(at - base + bytes) : 0;
 }
 
-/* The highest end of what a launch was given, and `so_far`. */
-static size_t reach(const member_run *r, const sw_launch *l, size_t so_far)
-{
-    size_t end = end_in_arena(r, l->scratch, l->scratch_bytes);
-    so_far = end > so_far ? end : so_far;
-    for (int k = 0; k < l->n_in + l->n_out; k++) {
-        const sw_buffer *b = k < l->n_in ? &l->in[k] : &l->out[k - l->n_in];
-        end = end_in_arena(r, b->ptr, sw_type_bytes(&b->type));
-        so_far = end > so_far ? end : so_far;
-    }
-    return so_far;
-}
-
 static sw_status run_ops(member_run *r, swi_frame *f, uint64_t step)
 {
     const swi_program *p = f->program;
@@ -89,8 +257,15 @@ static sw_status run_ops(member_run *r, swi_frame *f, uint64_t step)
     const bool first = f->reached == 0;
     size_t reached = 0;
     for (uint32_t i = 0; i < p->n_ops; i++) {
-        if (r->next != NULL)
-            fetch_next(r, i, p->n_ops);
+        if (r->next != NULL) {
+            /* The lines of the next member's range come nearer while this one computes: a
+             * part after each op, so that they are asked for no faster than memory gives
+             * them. */
+            const size_t line = 64, part = r->next_bytes / p->n_ops / line * line + line;
+            const size_t from = i * part, end = from + part;
+            for (size_t at = from; at < end && at < r->next_bytes; at += line)
+                __builtin_prefetch(r->next + at, 1, 2);
+        }
         sw_launch *l = swi_frame_resolve(f, i, r->base, p->binds);
         l->par = r->lane->par;
         l->isa = planner->target.isa;
@@ -98,8 +273,18 @@ static sw_status run_ops(member_run *r, swi_frame *f, uint64_t step)
         l->step = (uint32_t)step;
         l->run = r->m->run.args.run;
         r->updated |= p->ops[i].is_update;
-        if (first)
-            reached = reach(r, l, reached);
+        if (first) {
+            /* The highest end of what a launch was given, and `so_far`. */
+            size_t so_far = reached;
+            size_t end = end_in_arena(r, l->scratch, l->scratch_bytes);
+            so_far = end > so_far ? end : so_far;
+            for (int k = 0; k < l->n_in + l->n_out; k++) {
+                const sw_buffer *b = k < l->n_in ? &l->in[k] : &l->out[k - l->n_in];
+                end = end_in_arena(r, b->ptr, sw_type_bytes(&b->type));
+                so_far = end > so_far ? end : so_far;
+            }
+            reached = so_far;
+        }
         const sw_status status = planner->backend->launch(planner, f, i);
         if (status != SW_OK)
             return swi_blame(p, i, status);
@@ -121,14 +306,6 @@ static double *counts_of(const member_run *r, uint32_t optimizer)
                : (double *)(void *)(r->range + shape->entries[o->counts].offset);
 }
 
-static void note_counts(const member_run *r, double *before)
-{
-    for (uint32_t i = 0; i < r->m->shape->n_optimizers && i < COUNTED; i++) {
-        const double *counts = counts_of(r, i);
-        before[i] = counts != NULL ? counts[SWI_SKIPPED_ALL] : 0.0;
-    }
-}
-
 static sw_status judge_counts(const member_run *r, const double *before)
 {
     for (uint32_t i = 0; i < r->m->shape->n_optimizers && i < COUNTED; i++) {
@@ -140,22 +317,11 @@ static sw_status judge_counts(const member_run *r, const double *before)
     return SW_OK;
 }
 
-void swi_member_metric(sw_members *m, size_t k, uint32_t i, float value)
+static void member_metric(sw_members *m, size_t k, uint32_t i, float value)
 {
     const size_t at = i * m->run.args.n + k;
     m->metrics[at] = value;
     m->sums[at] += (double)value;
-}
-
-static void read_metrics(const member_run *r, const swi_trace *t)
-{
-    for (uint32_t i = 0; i < t->n_metrics; i++) {
-        const swi_value *v = &t->values[t->metrics[i].value];
-        float value;
-        memcpy(&value, r->base[SWI_SEG_STEP] + t->storages[v->storage].offset + v->offset,
-               sizeof value);
-        swi_member_metric(r->m, r->k, i, value);
-    }
 }
 
 /* The program of the batch, which is filled. */
@@ -185,12 +351,23 @@ static sw_status network_step(member_run *r, uint64_t step, uint32_t s)
     double before[COUNTED] = {0};
     const uint32_t program = r->m->run.args.feed != NULL ? bind_feed(r, s) : bind_inputs(r);
     swi_frame *f = r->m->programs[program].frame[r->n_lane];
-    note_counts(r, before);
+    for (uint32_t i = 0; i < r->m->shape->n_optimizers && i < COUNTED; i++) {
+        const double *counts = counts_of(r, i);
+        before[i] = counts != NULL ? counts[SWI_SKIPPED_ALL] : 0.0;
+    }
     r->updated = false;
     const sw_status status = run_ops(r, f, step);
     r->slot->damaged = status != SW_OK && r->updated;
     SW_TRY(status);
-    read_metrics(r, &f->program->trace);
+    for (uint32_t j = 0; j < f->program->trace.n_metrics; j++) {
+        const swi_value *v = &f->program->trace.values[f->program->trace.metrics[j].value];
+        float value;
+        memcpy(&value,
+               r->base[SWI_SEG_STEP] + f->program->trace.storages[v->storage].offset +
+                   v->offset,
+               sizeof value);
+        member_metric(r->m, r->k, j, value);
+    }
     return judge_counts(r, before);
 }
 
@@ -218,7 +395,7 @@ static sw_status callback_step(member_run *r, uint64_t step)
         SW_FAIL(status, "the callback ended with %s: %s", sw_status_name(status),
                 sw_last_error());
     SW_TRY(status);
-    swi_member_metric(m, r->k, 0, (float)view.score);
+    member_metric(m, r->k, 0, (float)view.score);
     return SW_OK;
 }
 
@@ -241,7 +418,8 @@ static sw_status run_member(member_run *r)
     return SW_OK;
 }
 
-void swi_member_ended(sw_members *m, swi_lane *lane, size_t k, size_t item, sw_status status)
+/* One run of a member left a metric; a member of a run, item `item` of all, has ended. */
+static void member_ended(sw_members *m, swi_lane *lane, size_t k, size_t item, sw_status status)
 {
     m->ended[k] = status;
     if (status == SW_OK)
@@ -273,29 +451,6 @@ static void find_next(member_run *r, const many_run *g, size_t of, size_t item)
     r->next_bytes = m->stride;
 }
 
-static void run_item(const many_run *g, size_t of, int n_lane, size_t item, bool last)
-{
-    sw_members *m = g->groups[of];
-    swi_lane *lane = &g->lanes->lane[n_lane];
-    const size_t k = item - m->run.first;
-    const uint32_t index = m->run.args.members[k].index;
-    member_run r = {.m = m,
-                    .all = g,
-                    .lane = lane,
-                    .n_lane = n_lane,
-                    .k = k,
-                    .slot = &m->slots[index],
-                    .range = swi_member_base(m, index)};
-    r.base[SWI_SEG_STEP] = sw_arena_base(lane->steps);
-    r.base[SWI_SEG_MODEL] = r.range;
-    if (!last)
-        find_next(&r, g, of, item);
-    const uint64_t begin = sw_clock_ns();
-    const sw_status status = run_member(&r);
-    r.slot->ns = sw_clock_ns() - begin;
-    swi_member_ended(m, lane, k, item, status);
-}
-
 static void run_lane(void *arg, int part)
 {
     many_run *g = arg;
@@ -308,7 +463,25 @@ static void run_lane(void *arg, int part)
         for (size_t item = from; item < g->n_items && item < from + g->chunk; item++) {
             while (item >= g->groups[of]->run.first + g->groups[of]->run.args.n)
                 of++;
-            run_item(g, of, part, item, item + 1 == from + g->chunk);
+            sw_members *m = g->groups[of];
+            swi_lane *lane = &g->lanes->lane[part];
+            const size_t k = item - m->run.first;
+            const uint32_t index = m->run.args.members[k].index;
+            member_run r = {.m = m,
+                            .all = g,
+                            .lane = lane,
+                            .n_lane = part,
+                            .k = k,
+                            .slot = &m->slots[index],
+                            .range = swi_member_base(m, index)};
+            r.base[SWI_SEG_STEP] = sw_arena_base(lane->steps);
+            r.base[SWI_SEG_MODEL] = r.range;
+            if (!(item + 1 == from + g->chunk))
+                find_next(&r, g, of, item);
+            const uint64_t begin = sw_clock_ns();
+            const sw_status status = run_member(&r);
+            r.slot->ns = sw_clock_ns() - begin;
+            member_ended(m, lane, k, item, status);
         }
     }
     swi_fp_leave(fp);
@@ -327,17 +500,6 @@ static void note_failure(const swi_lanes *lanes)
         swi_note_set("member %zu: %s", first->failed, first->why);
 }
 
-static void clear_results(sw_members *m)
-{
-    const size_t n = m->run.args.n, all = n * swi_members_n_metrics(m);
-    for (size_t i = 0; i < all; i++) {
-        m->metrics[i] = NAN;
-        m->sums[i] = 0.0;
-    }
-    for (size_t k = 0; k < n; k++)
-        m->made[k] = 0;
-}
-
 static void run_threads(many_run *g)
 {
     const sw_par *par = swi_pool_par(g->lanes->exec->pool);
@@ -354,36 +516,27 @@ static void run_threads(many_run *g)
 static sw_status run_all(many_run *g)
 {
     for (size_t i = 0; i < g->n_groups; i++) {
-        clear_results(g->groups[i]);
+        sw_members *m = g->groups[i];
+        const size_t n = m->run.args.n, all = n * swi_members_n_metrics(m);
+        for (size_t j = 0; j < all; j++) {
+            m->metrics[j] = NAN;
+            m->sums[j] = 0.0;
+        }
+        for (size_t k = 0; k < n; k++)
+            m->made[k] = 0;
         g->groups[i]->run.first = g->n_items;
         g->n_items += g->groups[i]->run.args.n;
     }
     g->lanes = g->groups[0]->lanes;
     for (int i = 0; i < g->lanes->n; i++)
         g->lanes->lane[i].failed = SIZE_MAX;
-    if (swi_lanes_on_host(g->lanes))
+    if (lanes_on_host(g->lanes))
         run_threads(g);
     else
-        SW_TRY(swi_members_run_stream(g->groups, g->n_groups, g->lanes));
+        SW_TRY(members_run_stream(g->groups, g->n_groups, g->lanes));
     note_failure(g->lanes);
     for (size_t i = 0; i < g->n_groups; i++)
         g->groups[i]->n_last = g->groups[i]->run.args.n;
-    return SW_OK;
-}
-
-static sw_status check_groups(sw_members *const *groups, const sw_members_args *args, size_t n,
-                              const char *call)
-{
-    if (groups == NULL || args == NULL || n == 0)
-        SW_FAIL(SW_INVALID, "%s: at least one group must be given, with its arguments", call);
-    for (size_t i = 0; i < n; i++) {
-        SW_TRY(sw_handle_check(groups[i], SW_HANDLE_MEMBERS, call));
-        if (groups[i]->lanes != groups[0]->lanes)
-            SW_FAIL(SW_INVALID,
-                    "%s: groups must be of one exec and have as many threads for a member "
-                    "(group %zu has others than group 0)",
-                    call, i);
-    }
     return SW_OK;
 }
 
@@ -411,7 +564,17 @@ static sw_status run_groups(sw_members *const *groups, const sw_members_args *ar
 {
     const sw_run_args none = {.n_models = 0};
     many_run g = {.groups = groups, .n_groups = n};
-    SW_TRY(check_groups(groups, args, n, call));
+    if (groups == NULL || args == NULL || n == 0)
+        SW_FAIL(SW_INVALID, "%s: at least one group must be given, with its arguments", call);
+    for (size_t i = 0; i < n; i++) {
+        SW_TRY(sw_handle_check(groups[i], SW_HANDLE_MEMBERS, call));
+        if (groups[i]->lanes != groups[0]->lanes)
+            SW_FAIL(SW_INVALID,
+                    "%s: groups must be of one exec and have as many threads for a member "
+                    "(group %zu has others than group 0)",
+                    call, i);
+    }
+
     sw_exec *exec = groups[0]->exec;
     SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, call));
     SW_TRY(swi_enter(exec, &none, frame));
@@ -452,7 +615,7 @@ static sw_status find_metric(const sw_members *m, const char *name, const char *
 {
     const uint32_t n = swi_members_n_metrics(m);
     for (uint32_t i = 0; name != NULL && i < n; i++)
-        if (strcmp(swi_members_metric_name(m, i), name) == 0) {
+        if (strcmp(m->opts.callback != NULL ? "score" : m->last->metrics[i].name, name) == 0) {
             *out = i;
             return SW_OK;
         }
@@ -486,4 +649,190 @@ sw_status sw_members_status(sw_members *m, sw_status *out, size_t n)
     SW_TRY(check_last(m, out, n, "sw_members_status"));
     memcpy(out, m->ended, n * sizeof *out);
     return SW_OK;
+}
+
+/* ---- members stream ---------------------------------------------------------------------- */
+
+/* One run of many members on a device: one after the other in the stream of an exec of their
+ * own. A member is a binding of the program that was captured for the shape: its range stands
+ * in the place of the shape's memory, and its seed in that of the exec's.
+ *
+ * Two members are under way at a time, so that what one run left is read while the next one
+ * goes on; a member makes its next step when its last one has been read, as a model would that
+ * is trained alone. */
+
+enum { UNDER_WAY = 2 };
+
+/* A member that is under way. */
+typedef struct {
+    sw_members *m; /* NULL: none */
+    size_t k, item;
+    uint32_t index, steps;
+    swi_slot_record *slot;
+    sw_model stand_in;
+    uint64_t run; /* its number in the exec's history; 0: none goes on */
+    bool updated; /* in that run */
+} member_at;
+
+typedef struct {
+    sw_members *const *groups;
+    size_t n_groups, group, k, item; /* of the next member */
+    swi_lane *lane;
+    sw_exec *exec;
+    member_at at[UNDER_WAY];
+} stream_run;
+
+/* ---- one step ---------------------------------------------------------------------------- */
+
+/* The batch in host memory, which the exec takes from there. */
+static int fill_batch(const stream_run *g, const member_at *a)
+{
+    swi_group_run *run = &a->m->run;
+    const sw_feed *feed = run->args.feed;
+    const uint64_t number =
+        run->args.mode == SW_TRAIN ? a->slot->batches : run->args.step + a->steps;
+    const int64_t rows = swi_feed_rows(feed, number);
+    const int batch = rows != run->full_rows;
+    unsigned char *to = sw_arena_base(g->lane->batches);
+    swi_feed_fill(feed, run->args.same_data ? run->args.data_seed : a->slot->seed, number, to);
+    for (int i = 0; i < feed->dataset->n_fields; i++)
+        run->batch[batch][i] = swi_feed_array(feed, i, rows, to);
+    return batch;
+}
+
+static sw_status launch(stream_run *g, member_at *a)
+{
+    const sw_members_args *of = &a->m->run.args;
+    sw_model *models[1] = {&a->stand_in};
+    const int batch = of->feed != NULL ? fill_batch(g, a) : 0;
+    sw_run_args args = swi_members_of_one(a->m, batch);
+    args.models = models;
+    args.step = of->own_steps ? a->slot->steps : of->step + a->steps;
+    if (of->feed == NULL && of->own_inputs)
+        args.inputs = of->inputs + a->k * (size_t)of->n_inputs;
+    /* Knobs go with the run where they were set since the last one. */
+    const float *knobs = swi_member_knobs(a->m, a->index);
+    a->stand_in.knobs = a->m->knobs;
+    a->stand_in.knob_version = a->stand_in.knob_uploaded + a->slot->knobs_changed;
+    for (uint32_t i = 0; i < a->m->n_first_knobs && a->slot->knobs_changed; i++)
+        a->m->knobs[i].value = knobs[i];
+    a->updated = false;
+    g->exec->seed = a->slot->seed;
+    const sw_status status = swi_run_frame(
+        g->exec, a->m->programs[a->m->run.program[batch]].planned, &args, &a->updated);
+    if (a->stand_in.knob_uploaded == a->stand_in.knob_version)
+        a->slot->knobs_changed = false;
+    a->run = g->exec->history.n;
+    return status;
+}
+
+/* Read what its run left; it must be one of the last. */
+static sw_status read_run(stream_run *g, member_at *a)
+{
+    sw_exec *exec = g->exec;
+    swi_history_run *run = swi_history_at(&exec->history, (int)(exec->history.n - a->run));
+    a->run = 0;
+    SW_ASSERT(run != NULL && run->there);
+    SW_TRY(run->waits ? exec->backend->await(exec, run) : SW_OK);
+    for (uint32_t i = 0; i < run->n; i++)
+        member_metric(a->m, a->k, i, (float)run->metrics[i].value);
+    SW_TRY(exec->backend->skipped_in(exec, run, &a->stand_in));
+    a->m->made[a->k]++;
+    a->steps++;
+    if (a->m->run.args.mode != SW_TRAIN)
+        return SW_OK;
+    a->slot->steps++;
+    a->slot->batches += a->m->run.args.feed != NULL;
+    return SW_OK;
+}
+
+/* ---- members ----------------------------------------------------------------------------- */
+
+static void leave(stream_run *g, member_at *a, sw_status status)
+{
+    member_ended(a->m, g->lane, a->k, a->item, status);
+    a->m = NULL;
+    a->run = 0;
+}
+
+static sw_status check_member(const member_at *a)
+{
+    if (a->slot->damaged)
+        SW_FAIL(SW_STALE, "it failed after an update: copy another one to it first");
+    return swi_member_knobs_check(a->m, a->index);
+}
+
+/* The next member that can run; none: a->m stays NULL. */
+static void next_member(stream_run *g, member_at *a)
+{
+    while (a->m == NULL && g->group < g->n_groups) {
+        sw_members *m = g->groups[g->group];
+        if (g->k == m->run.args.n) {
+            g->group++;
+            g->k = 0;
+            continue;
+        }
+        const uint32_t index = m->run.args.members[g->k].index;
+        *a = (member_at){.m = m,
+                         .k = g->k++,
+                         .item = g->item++,
+                         .index = index,
+                         .slot = &m->slots[index],
+                         .stand_in = swi_member_stand_in(m, index)};
+        const sw_status status = check_member(a);
+        if (status != SW_OK)
+            leave(g, a, status);
+    }
+}
+
+/* Read its last run, go on with the next one, or with the next member. */
+static sw_status advance(stream_run *g, member_at *a)
+{
+    sw_status status = SW_OK;
+    if (a->m != NULL) {
+        status = read_run(g, a);
+        if (status == SW_DEVICE)
+            return status;
+        if (status != SW_OK || a->steps == a->m->run.args.steps)
+            leave(g, a, status);
+    }
+    next_member(g, a);
+    if (a->m == NULL)
+        return SW_OK;
+    status = launch(g, a);
+    if (status == SW_OK || status == SW_DEVICE)
+        return status;
+    a->slot->damaged = a->updated;
+    leave(g, a, status);
+    return SW_OK;
+}
+
+static bool is_under_way(const stream_run *g)
+{
+    bool any = g->group < g->n_groups;
+    for (int i = 0; i < UNDER_WAY; i++)
+        any |= g->at[i].m != NULL;
+    return any;
+}
+
+/* The members of all groups, one after the other in the stream of the lanes' exec. SW_DEVICE:
+ * the device is broken, and nothing of the run can be asked for. */
+static sw_status members_run_stream(sw_members *const *groups, size_t n, swi_lanes *lanes)
+{
+    const sw_run_args none = {.n_models = 0};
+    stream_run g = {
+        .groups = groups, .n_groups = n, .lane = &lanes->lane[0], .exec = lanes->planner};
+    SW_TRY(swi_enter(g.exec, &none, SW_FRAME));
+    sw_status status = SW_OK;
+    while (status == SW_OK && is_under_way(&g))
+        for (int i = 0; i < UNDER_WAY && status == SW_OK; i++)
+            status = advance(&g, &g.at[i]);
+    if (status != SW_OK) {
+        /* No one knows what the broken device has of those that were under way. */
+        for (int j = 0; j < UNDER_WAY; j++)
+            if (g.at[j].m != NULL)
+                g.at[j].slot->damaged |= g.at[j].updated;
+    }
+    swi_leave(g.exec, &none);
+    return status;
 }

@@ -54,16 +54,6 @@ static size_t lanes_of(const packer *p, int threads, size_t slot)
 
 /* ---- the table --------------------------------------------------------------------------- */
 
-static sw_status add_part(packer *p, uint32_t shape, size_t count, size_t granules)
-{
-    void *parts = p->parts;
-    SW_TRY(sw_heap_reserve(&parts, SW_HEAP_RECORDS, &p->cap_parts, p->n_parts + 1,
-                           sizeof *p->parts));
-    p->parts = parts;
-    p->parts[p->n_parts++] = (part){shape, count, granules};
-    return SW_OK;
-}
-
 /* Members of a shape beyond those that fit alone change nothing. */
 static sw_status split(packer *p, uint32_t shape, size_t room, size_t granule)
 {
@@ -75,7 +65,12 @@ static sw_status split(packer *p, uint32_t shape, size_t room, size_t granule)
     left = left < room / one ? left : room / one;
     for (; left > 0; count *= 2) {
         const size_t take = count < left ? count : left;
-        SW_TRY(add_part(p, shape, take, take * one));
+        void *parts = p->parts;
+        SW_TRY(sw_heap_reserve(&parts, SW_HEAP_RECORDS, &p->cap_parts, p->n_parts + 1,
+                               sizeof *p->parts));
+        p->parts = parts;
+        p->parts[p->n_parts++] = (part){shape, take, (take * one)};
+
         left -= take;
     }
     return SW_OK;
@@ -178,8 +173,9 @@ static sw_status try_threads(packer *p, int threads, size_t *counts)
     return SW_OK;
 }
 
-static void sort_shapes(packer *p)
+static sw_status pack(packer *p, size_t *counts, size_t *resident, sw_packing *out)
 {
+    int threads = p->threads;
     for (size_t i = 0; i < p->n; i++) {
         size_t k = i;
         const size_t bytes = p->shapes[i].member_bytes;
@@ -189,37 +185,38 @@ static void sort_shapes(packer *p)
         p->arena = p->shapes[i].arena_bytes > p->arena ? p->shapes[i].arena_bytes : p->arena;
         p->batch = p->shapes[i].batch_bytes > p->batch ? p->shapes[i].batch_bytes : p->batch;
     }
-}
-
-/* The shape that needs the most alone, in one lane. */
-static sw_status refuse(const packer *p)
-{
-    size_t least = 0, worst = 0;
-    for (size_t i = 0; i < p->n; i++) {
-        const sw_pack_shape *s = &p->shapes[i];
-        const size_t need = plus(plus(s->arena_bytes, s->batch_bytes), s->member_bytes);
-        if (need > least) {
-            least = need;
-            worst = i;
-        }
+    for (; threads > 0; threads--) {
+        SW_TRY(try_threads(p, threads, counts));
+        if (p->found)
+            break;
     }
-    const size_t together = lanes_of(p, 1, p->shapes[p->order[0]].member_bytes);
-    SW_FAIL(SW_NOMEM,
+    if (!p->found) {
+        /* The shape that needs the most alone, in one lane. */
+        size_t least = 0, worst = 0;
+        for (size_t m = 0; m < p->n; m++) {
+            const sw_pack_shape *s = &p->shapes[m];
+            const size_t need = plus(plus(s->arena_bytes, s->batch_bytes), s->member_bytes);
+            if (need > least) {
+                least = need;
+                worst = m;
+            }
+        }
+        const size_t together = lanes_of(p, 1, p->shapes[p->order[0]].member_bytes);
+        SW_FAIL(
+            SW_NOMEM,
             "members do not fit the budget of %zu bytes: the least is %zu, for one lane with "
             "the largest arena (%zu), batch (%zu) and member (%zu); shape %zu alone needs %zu",
             p->budget, together, p->arena, p->batch, p->shapes[p->order[0]].member_bytes, worst,
             least);
-}
-
-static void describe(const packer *p, int threads, sw_packing *out)
-{
+    }
+    memcpy(resident, p->best, p->n * sizeof *resident);
     size_t members = 0;
     sw_packing made = {.size = out->size, .threads = threads, .bound_bytes = p->bound};
-    for (size_t i = 0; i < p->n; i++) {
-        members += p->shapes[i].members;
-        made.resident += p->best[i];
+    for (size_t j = 0; j < p->n; j++) {
+        members += p->shapes[j].members;
+        made.resident += p->best[j];
         made.all_bytes =
-            plus(made.all_bytes, times(p->shapes[i].members, p->shapes[i].member_bytes));
+            plus(made.all_bytes, times(p->shapes[j].members, p->shapes[j].member_bytes));
     }
     made.all_bytes = plus(made.all_bytes, lanes_of(p, p->threads, 0));
     made.waiting = members - made.resident;
@@ -227,21 +224,6 @@ static void describe(const packer *p, int threads, sw_packing *out)
     made.lane_bytes = lanes_of(p, threads, made.waiting > 0 ? p->best_slot : 0);
     made.bytes = made.lane_bytes + made.resident_bytes;
     swi_struct_write(SWI_STRUCT_sw_packing, out, &made);
-}
-
-static sw_status pack(packer *p, size_t *counts, size_t *resident, sw_packing *out)
-{
-    int threads = p->threads;
-    sort_shapes(p);
-    for (; threads > 0; threads--) {
-        SW_TRY(try_threads(p, threads, counts));
-        if (p->found)
-            break;
-    }
-    if (!p->found)
-        return refuse(p);
-    memcpy(resident, p->best, p->n * sizeof *resident);
-    describe(p, threads, out);
     return SW_OK;
 }
 

@@ -123,7 +123,6 @@ struct sw_pbt {
 
 /* The object lives, and is not used from its own explore function. */
 sw_status swi_pbt_check(const sw_pbt *pbt, const char *call);
-sw_status swi_pbt_member_check(const sw_pbt *pbt, int member, const char *call);
 static inline double *swi_pbt_values(const sw_pbt *pbt, uint64_t member)
 {
     return pbt->values + member * pbt->h;
@@ -135,35 +134,16 @@ static inline double swi_pbt_sign(const sw_pbt *pbt, double score)
 }
 /* Bytes of all arrays; `base` not NULL: they begin there. */
 size_t swi_pbt_lay_out(sw_pbt *pbt, char *base);
-/* The time of a member's next turn, or of its end. */
-double swi_pbt_until(const sw_pbt *pbt, const swi_pbt_one *m);
-/* Whether its turn is at this time. */
-bool swi_pbt_is_turn(const sw_pbt *pbt, const swi_pbt_one *m, double time);
 
 /* The heap of the virtual order and the ranking. */
 void swi_pbt_heap_fill(sw_pbt *pbt);
-void swi_pbt_heap_move(sw_pbt *pbt, uint32_t member); /* its clock has changed */
 /* The clock at the report that waits, or now. */
 static inline double swi_pbt_clock(const swi_pbt_one *m)
 {
     return m->due ? m->clock + (m->due_time - m->time) : m->clock;
 }
-void swi_pbt_heap_drop(sw_pbt *pbt, uint32_t member);
 /* Where a member is, or would be, in the ranking. */
 uint64_t swi_pbt_rank_of(const sw_pbt *pbt, uint32_t member);
-void swi_pbt_rank_add(sw_pbt *pbt, uint32_t member);
-void swi_pbt_rank_drop(sw_pbt *pbt, uint32_t member);
-void swi_pbt_rank_all(sw_pbt *pbt); /* who goes on and has a score */
-/* How many of n are replaced and how many donate. */
-void swi_pbt_shares(const sw_pbt_opts *opts, uint64_t n, uint64_t *replaced, uint64_t *donors);
-/* Whether `other` is so much better that `member` copies it: tournament and t-test. */
-bool swi_pbt_better(const sw_pbt *pbt, uint32_t other, uint32_t member);
-
-/* The next thing that happens, if it can: a report is taken, a turn begins. */
-bool swi_pbt_step(sw_pbt *pbt);
-/* Whether sw_pbt_next_event may have something to say. */
-bool swi_pbt_is_due(const sw_pbt *pbt);
-void swi_pbt_end_member(sw_pbt *pbt, uint32_t member);
 
 /* Logs, where there are any: begin them; the line of an exploit with the values in pbt->fresh.
  * A failed call can be tried again. */
@@ -172,28 +152,11 @@ sw_status swi_pbt_log_exploit(sw_pbt *pbt, uint32_t target, uint32_t donor);
 void swi_pbt_log_end(sw_pbt *pbt);
 #define SWI_LOG_PATH 1024      /* bytes of a path */
 #define SWI_LOG_MOST (1 << 30) /* bytes of a log */
-void swi_pbt_log_path(const sw_pbt *pbt, char *to, int64_t member, const char *behind);
 /* A whole file, on the heap of files. */
 sw_status swi_log_read(const char *path, void **out, size_t *bytes);
-/* The first line of a policy; a policy in the place of the one that is there. */
-void swi_policy_first(const sw_pbt *pbt, sw_json *json, uint32_t member, double time,
-                      const double *values);
 /* One line, for messages by its number. */
 sw_json_in swi_log_line(const char *text, size_t bytes, const char *path, uint64_t line);
-/* The logs as they were when the state was saved. SW_FORMAT where they have other bytes. */
-sw_status swi_pbt_log_restore(sw_pbt *pbt);
 /* The sum of a log goes on with n bytes; that of none is SWI_LOG_SUM. */
 #define SWI_LOG_SUM 2166136261u
-uint32_t swi_log_sum(uint32_t sum, const char *bytes, size_t n);
-sw_status swi_policy_write(const sw_pbt *pbt, uint32_t member, const void *bytes, size_t n);
-
-/* The random numbers of a member's decision depend on the seed, on its index, on how many
- * decisions it had before, and on what they are for; and on nothing else. */
-void swi_pbt_words(uint32_t out[4], const sw_pbt *pbt, uint32_t member, const char *purpose,
-                   uint32_t which);
-/* One of 0 .. n-1, for the choice of a donor by `member`. */
-uint64_t swi_pbt_draw(const sw_pbt *pbt, uint32_t member, uint64_t n);
-/* The values of `member` after an exploit of `donor`, into pbt->fresh: explored, bounded. */
-sw_status swi_pbt_explore(sw_pbt *pbt, uint32_t member, uint32_t donor);
 
 #endif

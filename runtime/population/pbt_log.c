@@ -2,12 +2,75 @@
  * state of the member comes from, after a line with the first values. A line is one write, and
  * a policy is replaced by a rename: a process that is killed leaves whole lines. */
 #include "runtime/population/pbt_internal.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+static sw_status pbt_log_restore(sw_pbt *p);
+
+/* ---- exp log ----------------------------------------------------------------------------- */
+
+/* exp and log of double numbers, from operations that IEEE 754 rounds exactly: the same bits on
+ * every machine. frexp and ldexp move the exponent alone. */
+
+/* log 2 in two parts: the first has 32 bits, so that its product with an exponent is exact. */
+#define LN2_HIGH 0x1.62e42feep-1
+#define LN2_LOW 0x1.a39ef35793c76p-33
+
+/* x = m * 2^e with m in [sqrt(1/2), sqrt(2)); log m = 2 artanh s, s = (m - 1) / (m + 1), whose
+ * series in s^2 <= 0.0295 has an error below 2^-56 after 11 terms. */
+double swi_log(double x)
+{
+    int e;
+    double m = frexp(x, &e);
+    if (m < 0x1.6a09e667f3bcdp-1) {
+        m *= 2;
+        e--;
+    }
+    const double s = (m - 1) / (m + 1), square = s * s;
+    double sum = 0;
+    for (int k = 21; k >= 3; k -= 2)
+        sum = sum * square + 1.0 / k;
+    const double log_m = 2 * s + 2 * s * square * sum;
+    return e * LN2_HIGH + (e * LN2_LOW + log_m);
+}
+
+/* x = k log 2 + r with |r| <= 0.35; the Taylor series of exp r to the 14th power. */
+double swi_exp(double x)
+{
+    static const double factor[] = {/* 1 / 14! ... 1 / 0! */
+                                    1 / 87178291200.0,
+                                    1 / 6227020800.0,
+                                    1 / 479001600.0,
+                                    1 / 39916800.0,
+                                    1 / 3628800.0,
+                                    1 / 362880.0,
+                                    1 / 40320.0,
+                                    1 / 5040.0,
+                                    1 / 720.0,
+                                    1 / 120.0,
+                                    1 / 24.0,
+                                    1 / 6.0,
+                                    1 / 2.0,
+                                    1,
+                                    1};
+    if (x > 709.78)
+        return (double)INFINITY;
+    if (!(x >= -745))
+        return 0;
+    const double k = floor(x * 0x1.71547652b82fep0 + 0.5);
+    const double r = (x - k * LN2_HIGH) - k * LN2_LOW;
+    double sum = factor[0];
+    for (size_t i = 1; i < sizeof factor / sizeof *factor; i++)
+        sum = sum * r + factor[i];
+    return ldexp(sum, (int)k);
+}
+
+/* ---- pbt log ----------------------------------------------------------------------------- */
+
 #define DIR_BYTES 900
 
-void swi_pbt_log_path(const sw_pbt *p, char *to, int64_t member, const char *behind)
+static void pbt_log_path(const sw_pbt *p, char *to, int64_t member, const char *behind)
 {
     if (member < 0)
         (void)snprintf(to, SWI_LOG_PATH, "%s/pbt_global.txt%s", p->log, behind);
@@ -31,7 +94,7 @@ static void write_line(sw_json *j, const sw_pbt *p, const uint32_t who[2],
 }
 
 /* FNV-1a: a byte that changes always changes it. */
-uint32_t swi_log_sum(uint32_t sum, const char *bytes, size_t n)
+static uint32_t log_sum(uint32_t sum, const char *bytes, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         sum = (sum ^ (unsigned char)bytes[i]) * 16777619u;
@@ -87,33 +150,22 @@ static sw_status write_beside(const char *path, const void *a, size_t n, const v
     return sw_file_close(f);
 }
 
-sw_status swi_policy_write(const sw_pbt *p, uint32_t member, const void *bytes, size_t n)
+static sw_status policy_write(const sw_pbt *p, uint32_t member, const void *bytes, size_t n)
 {
     char beside[SWI_LOG_PATH], path[SWI_LOG_PATH];
-    swi_pbt_log_path(p, beside, member, ".tmp");
-    swi_pbt_log_path(p, path, member, "");
+    pbt_log_path(p, beside, member, ".tmp");
+    pbt_log_path(p, path, member, "");
     SW_TRY(write_beside(beside, bytes, n, "", 0));
     return sw_file_rename(beside, path);
 }
 
 /* ---- beginning --------------------------------------------------------------------------- */
 
-void swi_policy_first(const sw_pbt *p, sw_json *j, uint32_t member, double time,
-                      const double *values)
+/* The first line of a policy; a policy in the place of the one that is there. */
+static void policy_first(const sw_pbt *p, sw_json *j, uint32_t member, double time,
+                         const double *values)
 {
     write_line(j, p, (uint32_t[]){member, member}, (double[]){time, time}, values, values);
-}
-
-static sw_status begin_policy(const sw_pbt *p, uint32_t member)
-{
-    sw_json j;
-    sw_json_growing(&j, SW_HEAP_FILES);
-    swi_policy_first(p, &j, member, p->one[member].time, swi_pbt_values(p, member));
-    sw_status status = j.status;
-    if (status == SW_OK)
-        status = swi_policy_write(p, member, j.bytes, j.used);
-    sw_json_free(&j);
-    return status;
 }
 
 sw_status swi_pbt_log_begin(sw_pbt *p)
@@ -121,8 +173,16 @@ sw_status swi_pbt_log_begin(sw_pbt *p)
     if (p->log == NULL || p->s.logged)
         return SW_OK;
     SW_TRY(sw_file_cut(p->log_file, 0));
-    for (uint32_t i = 0; i < p->n; i++)
-        SW_TRY(begin_policy(p, i));
+    for (uint32_t i = 0; i < p->n; i++) {
+        sw_json j;
+        sw_json_growing(&j, SW_HEAP_FILES);
+        policy_first(p, &j, i, p->one[i].time, swi_pbt_values(p, i));
+        sw_status status = j.status;
+        if (status == SW_OK)
+            status = policy_write(p, i, j.bytes, j.used);
+        sw_json_free(&j);
+        SW_TRY(status);
+    }
     for (uint32_t i = 0; i < p->n; i++)
         p->one[i].first_time = p->one[i].time;
     memcpy(p->first, p->values, (size_t)p->n * p->h * sizeof *p->first);
@@ -160,11 +220,11 @@ sw_status sw_pbt_log(sw_pbt *p, const char *dir)
                 DIR_BYTES - 1);
     SW_TRY(sw_heap_alloc(&block, SW_HEAP_FILES, n + 1));
     p->log = memcpy(block, dir, n);
-    swi_pbt_log_path(p, path, -1, "");
+    pbt_log_path(p, path, -1, "");
     const bool there = sw_file_there(path);
     sw_status status = sw_file_open(&p->log_file, path, SW_FILE_KEEP);
     if (status == SW_OK && p->s.logged)
-        status = swi_pbt_log_restore(p);
+        status = pbt_log_restore(p);
     if (status != SW_OK && p->log_file != NULL && !there)
         (void)!sw_file_remove(path); /* an empty one says nothing */
     if (status != SW_OK)
@@ -180,8 +240,8 @@ static sw_status append(sw_pbt *p, uint32_t target, const char *donors, const sw
     char beside[SWI_LOG_PATH], path[SWI_LOG_PATH];
     void *lineage;
     size_t n;
-    swi_pbt_log_path(p, beside, target, ".tmp");
-    swi_pbt_log_path(p, path, target, "");
+    pbt_log_path(p, beside, target, ".tmp");
+    pbt_log_path(p, path, target, "");
     SW_TRY(swi_log_read(donors, &lineage, &n));
     const sw_status status = write_beside(beside, lineage, n, line->bytes, line->used);
     sw_heap_free(lineage, SW_HEAP_FILES, n);
@@ -201,7 +261,7 @@ sw_status swi_pbt_log_exploit(sw_pbt *p, uint32_t target, uint32_t donor)
     }
     const swi_pbt_one *m = &p->one[target], *d = &p->one[donor];
     const double times[2] = {m->time, p->opts.synch ? d->time : d->kept_time};
-    swi_pbt_log_path(p, path, donor, "");
+    pbt_log_path(p, path, donor, "");
     sw_json_growing(&j, SW_HEAP_FILES);
     write_line(&j, p, (uint32_t[]){target, donor}, times, swi_pbt_values(p, donor), p->fresh);
     sw_status status = j.status;
@@ -209,8 +269,395 @@ sw_status swi_pbt_log_exploit(sw_pbt *p, uint32_t target, uint32_t donor)
         status = append(p, target, path, &j);
     if (status == SW_OK) {
         p->s.log_bytes += j.used;
-        p->s.log_sum = swi_log_sum(p->s.log_sum, j.bytes, j.used);
+        p->s.log_sum = log_sum(p->s.log_sum, j.bytes, j.used);
     }
     sw_json_free(&j);
+    return status;
+}
+
+/* ---- pbt lineage ------------------------------------------------------------------------- */
+
+/* Logs as they were at a save: pbt_global.txt is cut, and the policies are made of it again. A
+ * policy cannot be cut, since a later exploit may have put another one in its place. */
+
+/* A line of the global log, and what its lineage was before. */
+typedef struct {
+    int64_t before; /* a node; -1 - m: the first values of member m */
+    size_t at, bytes;
+} node;
+
+typedef struct {
+    const sw_pbt *pbt;
+    const char *path, *text;
+    node *nodes;
+    uint64_t n_nodes;
+    int64_t *heads; /* of each member */
+} lineages;
+
+static sw_status read_line(lineages *l, size_t at, size_t bytes)
+{
+    uint64_t target, donor;
+    sw_json_in in = swi_log_line(l->text + at, bytes - 1, l->path, l->n_nodes + 1);
+    SW_TRY(sw_json_expect(&in, '['));
+    SW_TRY(sw_json_get_count(&in, &target));
+    SW_TRY(sw_json_expect(&in, ','));
+    SW_TRY(sw_json_get_count(&in, &donor));
+    if (target >= l->pbt->n || donor >= l->pbt->n)
+        return sw_json_bad(&in, "there is no such member");
+    l->nodes[l->n_nodes] = (node){.before = l->heads[donor], .at = at, .bytes = bytes};
+    l->heads[target] = (int64_t)l->n_nodes++;
+    return SW_OK;
+}
+
+/* First values, then the lines of the chain from the oldest on. */
+static sw_status write_policy(const lineages *l, uint32_t member)
+{
+    const sw_pbt *p = l->pbt;
+    size_t lines = 0;
+    int64_t at = l->heads[member];
+    for (; at >= 0; at = l->nodes[at].before)
+        lines += l->nodes[at].bytes;
+    const uint32_t root = (uint32_t)(-1 - at);
+    sw_json j;
+    void *block = NULL;
+    sw_json_growing(&j, SW_HEAP_FILES);
+    policy_first(p, &j, root, p->one[root].first_time, p->first + (size_t)root * p->h);
+    const size_t first = j.used, all = first + lines;
+    sw_status status = j.status;
+    if (status == SW_OK)
+        status = sw_heap_alloc(&block, SW_HEAP_FILES, all);
+    if (status == SW_OK) {
+        char *end = (char *)block + all;
+        memcpy(block, j.bytes, first);
+        for (at = l->heads[member]; at >= 0; at = l->nodes[at].before) {
+            end -= l->nodes[at].bytes;
+            memcpy(end, l->text + l->nodes[at].at, l->nodes[at].bytes);
+        }
+        status = policy_write(p, member, block, all);
+        sw_heap_free(block, SW_HEAP_FILES, all);
+    }
+    sw_json_free(&j);
+    return status;
+}
+
+static sw_status rebuild(lineages *l, size_t bytes)
+{
+    for (uint32_t i = 0; i < l->pbt->n; i++)
+        l->heads[i] = -1 - (int64_t)i;
+    for (size_t at = 0; at < bytes;) {
+        const char *end = memchr(l->text + at, '\n', bytes - at);
+        if (end == NULL)
+            SW_FAIL(SW_FORMAT, "%s: line %llu: is cut, it has no end", l->path,
+                    (unsigned long long)l->n_nodes + 1);
+        const size_t line = (size_t)(end - l->text) + 1 - at;
+        SW_TRY(read_line(l, at, line));
+        at += line;
+    }
+
+    for (uint32_t i = 0; i < l->pbt->n; i++)
+        SW_TRY(write_policy(l, i));
+    return sw_file_cut(l->pbt->log_file, bytes);
+}
+
+static uint64_t lines_of(const char *text, size_t bytes)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < bytes; i++)
+        n += text[i] == '\n';
+    return n;
+}
+
+/* The first `bytes` are those that were there: the state has their number and sum. */
+static sw_status check_sum(sw_pbt *p, const char *path, const char *text, size_t bytes)
+{
+    const uint32_t sum = log_sum(SWI_LOG_SUM, text, bytes);
+    if (bytes < p->s.log_bytes)
+        SW_FAIL(SW_FORMAT, "%s: has %zu bytes, and had %llu when the run was saved", path,
+                bytes, (unsigned long long)p->s.log_bytes);
+    if (p->s.log_sum != 0 && p->s.log_sum != sum)
+        SW_FAIL(SW_FORMAT,
+                "%s is damaged: its first %zu bytes are not those that it had when the run "
+                "was saved",
+                path, bytes);
+    p->s.log_sum = sum;
+    return SW_OK;
+}
+
+/* The logs as they were when the state was saved. SW_FORMAT where they have other bytes. */
+static sw_status pbt_log_restore(sw_pbt *p)
+{
+    char path[SWI_LOG_PATH];
+    void *text, *nodes = NULL, *heads = NULL;
+    size_t bytes;
+    pbt_log_path(p, path, -1, "");
+    SW_TRY(swi_log_read(path, &text, &bytes));
+    const size_t cut = bytes < p->s.log_bytes ? bytes : (size_t)p->s.log_bytes;
+    const size_t n_nodes = (size_t)lines_of(text, cut) * sizeof(node);
+    const size_t n_heads = p->n * sizeof(int64_t);
+    sw_status status = check_sum(p, path, text, cut);
+    if (status == SW_OK)
+        status = sw_heap_alloc(&nodes, SW_HEAP_FILES, n_nodes);
+    if (status == SW_OK)
+        status = sw_heap_alloc(&heads, SW_HEAP_FILES, n_heads);
+    if (status == SW_OK) {
+        lineages l = {.pbt = p, .path = path, .text = text, .nodes = nodes, .heads = heads};
+        status = rebuild(&l, cut);
+    }
+    sw_heap_free(heads, SW_HEAP_FILES, n_heads);
+    sw_heap_free(nodes, SW_HEAP_FILES, n_nodes);
+    sw_heap_free(text, SW_HEAP_FILES, bytes);
+    return status;
+}
+
+/* ---- pbt save ---------------------------------------------------------------------------- */
+
+/* All that decisions depend on as bytes, and back. The options come first, so that a run with
+ * others is refused by name; after them is the state, in the order of the machine. Bytes that
+ * come back are checked before anything changes: no bytes can make a decision reach outside of
+ * its arrays. */
+
+/* ---- options ----------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *name;
+    size_t at, bytes;
+} option;
+#define OPTION(name)                                                                           \
+    {                                                                                          \
+#name, offsetof(sw_pbt_opts, name), sizeof(((sw_pbt_opts *)0)->name)                   \
+    }
+static const option options[] = {
+    OPTION(members),        OPTION(minimize),  OPTION(seed),
+    OPTION(interval),       OPTION(burn_in),   OPTION(quantile),
+    OPTION(replaced),       OPTION(donors),    OPTION(resample_probability),
+    OPTION(factors),        OPTION(synch),     OPTION(exploit),
+    OPTION(explore),        OPTION(stop_time), OPTION(stop_score),
+    OPTION(has_stop_score), OPTION(without)};
+#define N_OPTIONS (sizeof options / sizeof *options)
+
+typedef struct {
+    char magic[8];
+    uint64_t bytes;
+    uint8_t opts[sizeof(sw_pbt_opts)]; /* the options above; other bytes are zero */
+    uint64_t custom, n_hypers;
+} head;
+static const char magic[8] = "swpbt 2";
+
+/* A hyper-parameter, with all that it may be as one number: enough to see a difference. */
+typedef struct {
+    char name[SWI_HYPER_NAME];
+    uint64_t kind, n_choices, resample, words;
+    double low, high;
+} hyper;
+
+/* FNV-1a. */
+static uint64_t add(uint64_t sum, const void *bytes, size_t n)
+{
+    const unsigned char *p = bytes;
+    for (size_t i = 0; i < n; i++)
+        sum = (sum ^ p[i]) * 0x100000001b3ull;
+    return sum;
+}
+
+static hyper hyper_of(const sw_hyper *h)
+{
+    hyper r;
+    memset(&r, 0, sizeof r);
+    memcpy(r.name, h->name, strlen(h->name));
+    r.kind = (uint64_t)h->kind;
+    r.words = 0xcbf29ce484222325ull;
+    if (h->kind != SW_CHOICE) {
+        r.low = h->low;
+        r.high = h->high;
+        return r;
+    }
+    r.resample = h->resample != 0;
+    r.n_choices = (uint64_t)h->n_choices;
+    r.words = add(r.words, h->choices, r.n_choices * sizeof *h->choices);
+    for (int i = 0; h->labels != NULL && i < h->n_choices; i++)
+        r.words = add(r.words, h->labels[i], strlen(h->labels[i]) + 1);
+    return r;
+}
+
+static head head_of(const sw_pbt *p, size_t bytes)
+{
+    head h;
+    memset(&h, 0, sizeof h);
+    memcpy(h.magic, magic, sizeof magic);
+    h.bytes = bytes;
+    for (size_t i = 0; i < N_OPTIONS; i++)
+        memcpy(h.opts + options[i].at, (const char *)&p->opts + options[i].at,
+               options[i].bytes);
+    h.custom = p->opts.custom != NULL;
+    h.n_hypers = p->h;
+    return h;
+}
+
+static size_t front_bytes(const sw_pbt *p)
+{
+    return sizeof(head) + p->h * sizeof(hyper);
+}
+
+static size_t all_bytes(const sw_pbt *p)
+{
+    return front_bytes(p) + sizeof p->s + sizeof p->waiting + p->block_bytes;
+}
+
+/* ---- saving ------------------------------------------------------------------------------ */
+
+sw_status sw_pbt_save(const sw_pbt *p, void **bytes, size_t *n)
+{
+    static const char call[] = "sw_pbt_save";
+    void *block;
+    SW_TRY(swi_pbt_check(p, call));
+    if (bytes == NULL || n == NULL)
+        SW_FAIL(SW_INVALID, "%s: bytes and n must not be NULL", call);
+    const size_t all = all_bytes(p);
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, all));
+    char *to = block;
+    const head h = head_of(p, all);
+    memcpy(to, &h, sizeof h);
+    to += sizeof h;
+    for (uint32_t i = 0; i < p->h; i++, to += sizeof(hyper)) {
+        const hyper r = hyper_of(&p->space->hypers[i].is);
+        memcpy(to, &r, sizeof r);
+    }
+    memcpy(to, &p->s, sizeof p->s);
+    memcpy(to + sizeof p->s, p->waiting, sizeof p->waiting);
+    memcpy(to + sizeof p->s + sizeof p->waiting, p->block, p->block_bytes);
+    *bytes = block;
+    *n = all;
+    return SW_OK;
+}
+
+void sw_pbt_free(void *bytes, size_t n)
+{
+    sw_heap_free(bytes, SW_HEAP_RECORDS, n);
+}
+
+/* ---- restoring --------------------------------------------------------------------------- */
+
+static sw_status damaged(const char *what)
+{
+    SW_FAIL(SW_FORMAT, "sw_pbt_restore: the bytes are no saved population, or damaged: %s",
+            what);
+}
+
+static sw_status check_front(const sw_pbt *p, const char *from, size_t n)
+{
+    head is, own = head_of(p, n);
+    if (n < sizeof is)
+        return damaged("they are too few");
+    memcpy(&is, from, sizeof is);
+    if (memcmp(is.magic, magic, sizeof magic) != 0 || is.bytes != n)
+        return damaged("their beginning");
+    for (size_t i = 0; i < N_OPTIONS; i++)
+        if (memcmp(is.opts + options[i].at, own.opts + options[i].at, options[i].bytes) != 0)
+            SW_FAIL(SW_INVALID, "sw_pbt_restore: %s is another than in the run that saved",
+                    options[i].name);
+    if (is.custom != own.custom)
+        SW_FAIL(SW_INVALID, "sw_pbt_restore: custom is another than in the run that saved");
+    if (is.n_hypers != own.n_hypers)
+        SW_FAIL(SW_INVALID,
+                "sw_pbt_restore: the space has %u hyper-parameters, and had %llu "
+                "in the run that saved",
+                p->h, (unsigned long long)is.n_hypers);
+    if (n != all_bytes(p))
+        return damaged("their number");
+    for (uint32_t i = 0; i < p->h; i++) {
+        const hyper r = hyper_of(&p->space->hypers[i].is);
+        if (memcmp(from + sizeof is + i * sizeof r, &r, sizeof r) != 0)
+            SW_FAIL(SW_INVALID, "sw_pbt_restore: '%s' is another than in the run that saved",
+                    r.name);
+    }
+    return SW_OK;
+}
+
+static bool is_list(const uint32_t *list, uint64_t n, uint32_t all)
+{
+    for (uint64_t i = 0; i < n; i++)
+        if (list[i] >= all)
+            return false;
+    return true;
+}
+
+/* Without synch the ranking has all that go on and have a score. */
+static bool is_ranked(const sw_pbt *p)
+{
+    uint64_t scored = 0;
+    for (uint32_t i = 0; i < p->n; i++)
+        scored += !p->one[i].ended && !isnan(p->one[i].score);
+    if (!p->opts.synch && scored != p->s.n_rank)
+        return false;
+    for (uint64_t i = 0; i < p->s.n_rank; i++)
+        if (isnan(p->one[p->rank[i]].score) || (!p->opts.synch && p->one[p->rank[i]].ended) ||
+            swi_pbt_rank_of(p, p->rank[i]) != i)
+            return false;
+    return true;
+}
+
+static sw_status check_state(const sw_pbt *p)
+{
+    const swi_pbt_state *s = &p->s;
+    const uint64_t n = p->n;
+    const bool turn = s->turn_at < s->turn_last;
+    if (s->n_rank > n || s->n_queue > n || s->queue_at >= n || s->turn_top > s->n_rank ||
+        (turn && (s->turn_last > s->n_rank || s->n_rank < 2)) ||
+        (turn && p->opts.exploit == SW_TRUNCATION && s->turn_top == 0))
+        return damaged("a count");
+    if (s->target < -1 || s->donor < -1 || s->target >= (int64_t)n || s->donor >= (int64_t)n ||
+        (s->target < 0) != (s->donor < 0) || s->n_events > 4)
+        return damaged("a count");
+    for (uint64_t i = 0; i < s->n_events; i++)
+        if (p->waiting[i].member >= n || p->waiting[i].what > SW_PBT_STOP)
+            return damaged("an event");
+    if (!is_list(p->rank, s->n_rank, p->n) || (p->opts.synch && !is_list(p->queue, n, p->n)) ||
+        !is_ranked(p))
+        return damaged("an order");
+    uint64_t go_on = 0, ready = 0;
+    for (uint32_t j = 0; j < p->n; j++) {
+        const swi_pbt_one *m = &p->one[j];
+        if ((m->due | m->ready | m->kept | m->ended | m->leaving) > 1 || !isfinite(m->time) ||
+            !isfinite(m->clock) || !isfinite(m->last) || !isfinite(m->due_time) ||
+            !isfinite(m->kept_time) || !isfinite(m->first_time))
+            return damaged("a member");
+        go_on += !m->ended;
+        ready += m->ready;
+        for (uint32_t k = 0; k < p->h; k++)
+            if (!swi_hyper_has(&p->space->hypers[k].is, swi_pbt_values(p, j)[k]) ||
+                (p->s.logged &&
+                 !swi_hyper_has(&p->space->hypers[k].is, p->first[(size_t)j * p->h + k])))
+                return damaged("a value outside of the space");
+    }
+    return go_on == p->s.n_go_on && ready == p->s.n_ready ? SW_OK : damaged("a count");
+}
+
+static sw_status take(sw_pbt *t, const char *from)
+{
+    from += front_bytes(t);
+    memcpy(&t->s, from, sizeof t->s);
+    memcpy(t->waiting, from + sizeof t->s, sizeof t->waiting);
+    memcpy(t->block, from + sizeof t->s + sizeof t->waiting, t->block_bytes);
+    SW_TRY(check_state(t));
+    if (!t->opts.synch)
+        swi_pbt_heap_fill(t);
+    return t->log != NULL && t->s.logged ? pbt_log_restore(t) : SW_OK;
+}
+
+/* Into a block of its own first. */
+sw_status sw_pbt_restore(sw_pbt *p, const void *bytes, size_t n)
+{
+    static const char call[] = "sw_pbt_restore";
+    SW_TRY(swi_pbt_check(p, call));
+    if (bytes == NULL)
+        SW_FAIL(SW_INVALID, "%s: bytes must not be NULL", call);
+    SW_TRY(check_front(p, bytes, n));
+    sw_pbt t = *p;
+    SW_TRY(sw_heap_alloc(&t.block, SW_HEAP_RECORDS, t.block_bytes));
+    (void)swi_pbt_lay_out(&t, t.block);
+    const sw_status status = take(&t, bytes);
+    sw_heap_free(status == SW_OK ? p->block : t.block, SW_HEAP_RECORDS, p->block_bytes);
+    if (status == SW_OK)
+        *p = t;
     return status;
 }

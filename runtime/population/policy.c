@@ -11,37 +11,6 @@ typedef struct {
     double time;       /* its change */
 } policy;
 
-static sw_status read_who(sw_json_in *in, uint64_t *target, uint64_t *donor)
-{
-    SW_TRY(sw_json_expect(in, '['));
-    SW_TRY(sw_json_get_count(in, target));
-    SW_TRY(sw_json_expect(in, ','));
-    return sw_json_get_count(in, donor);
-}
-
-static sw_status read_times(sw_json_in *in, double *donor_time)
-{
-    sw_json_number x;
-    SW_TRY(sw_json_expect(in, ','));
-    SW_TRY(sw_json_get_number(in, &x));
-    SW_TRY(sw_json_expect(in, ','));
-    SW_TRY(sw_json_get_number(in, &x));
-    *donor_time = x.real;
-    return SW_OK;
-}
-
-static sw_status read_both(sw_json_in *in, const policy *p)
-{
-    int c;
-    SW_TRY(sw_json_expect(in, ','));
-    SW_TRY(swi_values_read(in, p->space, p->from));
-    SW_TRY(sw_json_expect(in, ','));
-    SW_TRY(swi_values_read(in, p->space, p->to));
-    SW_TRY(sw_json_expect(in, ']'));
-    SW_TRY(sw_json_peek(in, &c));
-    return c < 0 ? SW_OK : sw_json_bad(in, "the line must end here");
-}
-
 sw_json_in swi_log_line(const char *text, size_t bytes, const char *path, uint64_t line)
 {
     sw_json_in in = sw_json_in_text(text, bytes, path);
@@ -57,15 +26,32 @@ static sw_status read_line(policy *p, const char *text, size_t bytes, uint64_t k
     uint64_t target, donor;
     double time;
     sw_json_in in = swi_log_line(text, bytes, p->path, k + 1);
-    SW_TRY(read_who(&in, &target, &donor));
+    SW_TRY(sw_json_expect(&in, '['));
+    SW_TRY(sw_json_get_count(&in, &target));
+    SW_TRY(sw_json_expect(&in, ','));
+    SW_TRY(sw_json_get_count(&in, &donor));
     if (k == 0 ? target != donor : donor != p->before)
         return sw_json_bad(&in, k == 0
                                     ? "the first line must have one member as target and donor"
                                     : "the donor must be the target of the line before");
-    SW_TRY(read_times(&in, &time));
+    double *donor_time = &time;
+    sw_json_number x;
+    SW_TRY(sw_json_expect(&in, ','));
+    SW_TRY(sw_json_get_number(&in, &x));
+    SW_TRY(sw_json_expect(&in, ','));
+    SW_TRY(sw_json_get_number(&in, &x));
+    *donor_time = x.real;
+
     if (time < 0 || (k > 0 && time < p->time))
         return sw_json_bad(&in, "the donor's time must not be before that of the line before");
-    SW_TRY(read_both(&in, p));
+    int c;
+    SW_TRY(sw_json_expect(&in, ','));
+    SW_TRY(swi_values_read(&in, p->space, p->from));
+    SW_TRY(sw_json_expect(&in, ','));
+    SW_TRY(swi_values_read(&in, p->space, p->to));
+    SW_TRY(sw_json_expect(&in, ']'));
+    SW_TRY(sw_json_peek(&in, &c));
+    SW_TRY(c < 0 ? SW_OK : sw_json_bad(&in, "the line must end here"));
     p->before = target;
     p->time = time;
     return SW_OK;

@@ -1,9 +1,472 @@
 /* Models and members into others of the same net with other widths. */
+#include "alloc/base/size.h"
 #include "runtime/base/structs.h"
+#include "runtime/device/device.h"
 #include "runtime/model/model_bytes.h"
 #include "runtime/population/members_internal.h"
 #include "runtime/population/resize_internal.h"
 #include <string.h>
+
+static sw_status axes_group(swi_axes *x);
+
+/* ---- resize axes ------------------------------------------------------------------------- */
+
+/* Axes, units and groups: which positions of which tensors are added or dropped together. */
+
+/* ---- union and find ---------------------------------------------------------------------- */
+
+static uint32_t root(uint32_t *parent, uint32_t i)
+{
+    while (parent[i] != i) {
+        parent[i] = parent[parent[i]];
+        i = parent[i];
+    }
+    return i;
+}
+
+/* The lower number stays, so that roots do not depend on the order. */
+static void join(uint32_t *parent, uint32_t a, uint32_t b)
+{
+    a = root(parent, a);
+    b = root(parent, b);
+    if (a < b)
+        parent[b] = a;
+    else
+        parent[a] = b;
+}
+
+static uint32_t axis_root(const swi_axes *x, uint32_t axis)
+{
+    return root(x->parent, axis);
+}
+
+void swi_axis_join(swi_axes *x, uint32_t a, uint32_t b)
+{
+    join(x->parent, a, b);
+}
+
+void swi_position_join(swi_axes *x, int side, uint32_t a, uint32_t b)
+{
+    join(x->joined[side], a, b);
+}
+
+/* ---- memory ------------------------------------------------------------------------------ */
+
+static sw_status words(uint32_t **out, size_t n, bool none)
+{
+    void *block;
+    size_t bytes;
+    if (!sw_size_mul(n + 1, sizeof **out, &bytes))
+        SW_FAIL(SW_NOMEM, "%zu axes are too many", n);
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, bytes));
+    *out = block;
+    for (size_t i = 0; i < n; i++)
+        (*out)[i] = none ? SWI_NONE : (uint32_t)i;
+    return SW_OK;
+}
+
+static void free_words(uint32_t *p, size_t n)
+{
+    sw_heap_free(p, SW_HEAP_PROGRAMS, (n + 1) * sizeof *p);
+}
+
+static sw_status flags(unsigned char **out, size_t n)
+{
+    void *block;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, n + 1));
+    *out = block;
+    return SW_OK;
+}
+
+/* ---- classes of axes --------------------------------------------------------------------- */
+
+static const swi_net_value *value_of(const swi_axes *x, int side, uint32_t axis)
+{
+    return &x->net[side]->values[axis / SW_MAX_RANK];
+}
+
+static bool is_axis(const swi_axes *x, uint32_t axis)
+{
+    return (int)(axis % SW_MAX_RANK) < value_of(x, SWI_FROM, axis)->shape.rank;
+}
+
+int64_t swi_axis_length(const swi_axes *x, int side, uint32_t axis)
+{
+    return value_of(x, side, axis)->shape.dim[axis % SW_MAX_RANK];
+}
+
+static bool axis_is_resized(const swi_axes *x, uint32_t axis)
+{
+    return is_axis(x, axis) && x->resized[axis_root(x, axis)] != 0;
+}
+
+static bool axis_is_tensor(const swi_axes *x, uint32_t axis)
+{
+    const swi_net_value *v = value_of(x, SWI_FROM, axis);
+    return v->source == SWI_OF_MODEL && v->model == x->which &&
+           v->shape.rank == x->model[SWI_FROM]->entries[v->entry].shape.rank;
+}
+
+sw_status swi_axis_refuse(const swi_axes *x, uint32_t axis, sw_status status, const char *what,
+                          const char *who)
+{
+    const uint32_t its = axis_root(x, axis);
+    for (int changes = 1; changes >= 0; changes--)
+        for (uint32_t a = 0; a < x->n_axes; a++)
+            if (is_axis(x, a) && axis_root(x, a) == its && axis_is_tensor(x, a) &&
+                (!changes || swi_axis_length(x, SWI_FROM, a) != swi_axis_length(x, SWI_TO, a)))
+                SW_FAIL(status, "axis %u of '%s' cannot have another length: it %s %s",
+                        a % SW_MAX_RANK,
+                        x->model[SWI_FROM]->entries[value_of(x, SWI_FROM, a)->entry].name, what,
+                        who);
+    SW_FAIL(status, "an axis of value %u cannot have another length: it %s %s",
+            axis / SW_MAX_RANK, what, who);
+}
+
+/* The values of one tensor: as it was, and what was assigned. side -1: axes. */
+static void tie_tensors(swi_axes *x, int side)
+{
+    const swi_net *net = x->net[SWI_FROM];
+    for (uint32_t v = 0; v < net->n_values; v++) {
+        const swi_net_value *its = &net->values[v];
+        uint32_t u = 0;
+        while (u < v &&
+               (net->values[u].source != SWI_OF_MODEL || net->values[u].model != its->model ||
+                net->values[u].entry != its->entry ||
+                net->values[u].shape.rank != its->shape.rank))
+            u++;
+        for (int d = 0; its->source == SWI_OF_MODEL && u < v && d < its->shape.rank; d++) {
+            const uint32_t a = v * SW_MAX_RANK + (uint32_t)d, b = u * SW_MAX_RANK + (uint32_t)d;
+            if (side < 0)
+                swi_axis_join(x, a, b);
+            else if (axis_is_resized(x, a))
+                for (int64_t p = 0; p < swi_axis_length(x, side, a); p++)
+                    swi_position_join(x, side, x->at[side][a] + (uint32_t)p,
+                                      x->at[side][b] + (uint32_t)p);
+        }
+    }
+}
+
+sw_status swi_axis_fix(swi_axes *x, uint32_t axis, const char *what, const char *who)
+{
+    void *fixed = x->fixed;
+    SW_TRY(sw_heap_reserve(&fixed, SW_HEAP_PROGRAMS, &x->cap_fixed, x->n_fixed + 1,
+                           sizeof *x->fixed));
+    x->fixed = fixed;
+    x->fixed[x->n_fixed++] = (swi_fixed){axis, what, who};
+    return SW_OK;
+}
+
+/* Inputs, outputs, and tensors of other models stay as they are. */
+static sw_status fix_borders(swi_axes *x)
+{
+    for (uint32_t a = 0; a < x->n_axes; a++) {
+        const swi_net_value *v = value_of(x, SWI_FROM, a);
+        if (!axis_is_resized(x, a))
+            continue;
+        if (v->source == SWI_OF_BACKWARD)
+            return swi_axis_refuse(x, a, SW_UNSUPPORTED, "reaches what",
+                                   "backward or an optimizer has made");
+        if (v->source == SWI_GIVEN)
+            SW_TRY(swi_axis_fix(x, a, "reaches an input of", "the step function"));
+        if (v->source == SWI_OF_MODEL && v->model != x->which)
+            SW_TRY(swi_axis_fix(x, a, "reaches a tensor of", "another model"));
+    }
+    const swi_net *net = x->net[SWI_FROM];
+    for (uint32_t i = 0; i < net->n_outputs; i++)
+        for (uint32_t d = 0; d < SW_MAX_RANK; d++)
+            if (axis_is_resized(x, net->outputs[i] * SW_MAX_RANK + d))
+                SW_TRY(swi_axis_fix(x, net->outputs[i] * SW_MAX_RANK + d,
+                                    "reaches an output of", "the step function"));
+    return SW_OK;
+}
+
+/* ---- classes of positions ---------------------------------------------------------------- */
+
+/* ---- resize bytes ------------------------------------------------------------------------ */
+
+/* The bytes of a net of other widths, from those that it had. */
+
+/* ---- two models of one net --------------------------------------------------------------- */
+
+static sw_status compare_models(const sw_model *to, const sw_model *from)
+{
+    const uint32_t n = to->n_entries < from->n_entries ? to->n_entries : from->n_entries;
+    for (uint32_t i = 1; i < n; i++) {
+        if (strcmp(to->entries[i].name, from->entries[i].name) != 0 ||
+            to->entries[i].role != from->entries[i].role)
+            SW_FAIL(SW_INVALID,
+                    "the models must have the same tensors: one has '%s' where the "
+                    "other has '%s'",
+                    from->entries[i].name, to->entries[i].name);
+        if (to->entries[i].shape.rank != from->entries[i].shape.rank ||
+            to->entries[i].dtype != from->entries[i].dtype)
+            SW_FAIL(SW_INVALID,
+                    "'%s' must have the same rank and type in both models (got %s of "
+                    "rank %d and %s of rank %d)",
+                    to->entries[i].name, sw_dtype_name(from->entries[i].dtype),
+                    from->entries[i].shape.rank, sw_dtype_name(to->entries[i].dtype),
+                    to->entries[i].shape.rank);
+    }
+    if (to->n_entries != from->n_entries)
+        SW_FAIL(SW_INVALID, "the models must have the same tensors: only one has '%s'",
+                to->n_entries > n ? to->entries[n].name : from->entries[n].name);
+    for (uint32_t i = 0; i < to->n_optimizers && i < from->n_optimizers; i++)
+        if (to->optimizers[i]->kind != from->optimizers[i]->kind)
+            SW_FAIL(SW_INVALID, "the models must have the same optimizers (got %s and %s)",
+                    from->optimizers[i]->kind->name, to->optimizers[i]->kind->name);
+    if (to->n_optimizers != from->n_optimizers || to->n_knobs != from->n_knobs)
+        SW_FAIL(SW_INVALID,
+                "the models must have as many optimizers and knobs (got %u and %u, "
+                "%u and %u)",
+                from->n_optimizers, to->n_optimizers, from->n_knobs, to->n_knobs);
+    return SW_OK;
+}
+
+/* ---- which axes of an entry are sized ---------------------------------------------------- */
+
+typedef struct {
+    const swi_sized *dim[SW_MAX_RANK]; /* NULL: as it was */
+    bool known;                        /* else its shape follows from nothing */
+    bool begins;                       /* optimizer state that has nothing to follow */
+} plan;
+
+static void plan_of_param(const swi_axes *x, uint32_t entry, plan *out)
+{
+    memset(out, 0, sizeof *out);
+    for (uint32_t i = 0; i < x->n_sized; i++)
+        if (x->sized[i].entry == entry)
+            out->dim[x->sized[i].dim] = &x->sized[i];
+}
+
+/* Is the shape the parameter's, with dim `gone` left out? */
+static bool follows(const sw_shape *state, const sw_shape *param, int gone)
+{
+    int k = 0;
+    if (state->rank != param->rank - (gone >= 0))
+        return false;
+    for (int d = 0; d < param->rank; d++)
+        if (d != gone && state->dim[k++] != param->dim[d])
+            return false;
+    return true;
+}
+
+/* Dims of the parameter that a state or a kept gradient has: all of them, or all but the last
+ * or the one before it, as the k-th state of those that keep rows and columns. */
+static bool follow(const swi_axes *x, uint32_t param, uint32_t entry, int gone, plan *out)
+{
+    plan its;
+    for (int s = 0; s < 2; s++)
+        if (!follows(&x->model[s]->entries[entry].shape, &x->model[s]->entries[param].shape,
+                     gone))
+            return false;
+    plan_of_param(x, param, &its);
+    const int rank = x->model[SWI_TO]->entries[param].shape.rank;
+    for (int d = 0, k = 0; d < rank; d++)
+        if (d != gone)
+            out->dim[k++] = its.dim[d];
+    return out->known = true;
+}
+
+static void plan_of_state(const swi_axes *x, uint32_t entry, plan *out)
+{
+    const sw_model *to = x->model[SWI_TO];
+    for (uint32_t i = 1; i < to->n_entries; i++) {
+        const swi_entry *e = &to->entries[i];
+        if (e->kept == entry && follow(x, i, entry, -1, out))
+            return;
+        for (int k = 0; k < SWI_MAX_STATE; k++)
+            if (e->state[k] == entry) {
+                out->begins = !follow(x, i, entry, -1, out) &&
+                              !follow(x, i, entry, e->shape.rank - 1 - k, out);
+                return;
+            }
+    }
+}
+
+static plan plan_of(const swi_axes *x, uint32_t entry)
+{
+    const swi_entry *to = &x->model[SWI_TO]->entries[entry];
+    plan out;
+    plan_of_param(x, entry, &out);
+    if (to->role == SWI_ROLE_OPTIMIZER_STATE || to->role == SWI_ROLE_GRADIENT)
+        plan_of_state(x, entry, &out);
+    for (int d = 0; d < to->shape.rank; d++)
+        out.known |= out.dim[d] != NULL;
+    return out;
+}
+
+/* ---- one entry --------------------------------------------------------------------------- */
+
+/* Where an element comes from: its number, -1: it is as it begins, -2: it is zero. */
+static int64_t source_of(const plan *p, const swi_entry *to, const swi_entry *from,
+                         const int64_t *at)
+{
+    int64_t i = 0;
+    bool is_new = false;
+    for (int d = 0; d < to->shape.rank; d++) {
+        const int64_t was = p->dim[d] != NULL ? p->dim[d]->map[at[d]] : at[d];
+        if (was < 0 && p->dim[d]->read && to->role != SWI_ROLE_OPTIMIZER_STATE &&
+            to->role != SWI_ROLE_GRADIENT)
+            return -2;
+        is_new |= was < 0;
+        i = i * from->shape.dim[d] + was;
+    }
+    return is_new ? -1 : i;
+}
+
+static void gather(const plan *p, const swi_entry *to, const swi_entry *from,
+                   unsigned char *bytes, const unsigned char *was)
+{
+    const size_t one = sw_dtype_bytes(to->dtype);
+    int64_t at[SW_MAX_RANK] = {0};
+    const int64_t n = swi_elements(&to->shape);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t k = source_of(p, to, from, at);
+        if (k >= 0)
+            memcpy(bytes + (size_t)i * one, was + (size_t)k * one, one);
+        else if (k == -2)
+            memset(bytes + (size_t)i * one, 0, one);
+        for (int d = to->shape.rank - 1; d >= 0 && ++at[d] == to->shape.dim[d]; d--)
+            at[d] = 0;
+    }
+}
+
+static sw_status take_entry(const swi_axes *x, uint32_t i, sw_model *stand_in,
+                            const unsigned char *was, uint64_t seed)
+{
+    const swi_entry *to = &x->model[SWI_TO]->entries[i];
+    const swi_entry *from = &x->model[SWI_FROM]->entries[i];
+    const plan p = plan_of(x, i);
+    bool sized = p.begins;
+    for (int d = 0; d < to->shape.rank; d++)
+        sized |= p.dim[d] != NULL;
+    if (sized)
+        SW_TRY(swi_init_entry(stand_in, to, seed));
+    if (p.begins)
+        return SW_OK;
+    if (sized)
+        gather(&p, to, from, stand_in->base + to->offset, was + from->offset);
+    else
+        memcpy(stand_in->base + to->offset, was + from->offset, to->bytes);
+    return SW_OK;
+}
+
+/* ---- all of them ------------------------------------------------------------------------- */
+
+static sw_status check_shapes(const swi_axes *x)
+{
+    char a[SWI_SHAPE_TEXT], b[SWI_SHAPE_TEXT];
+    for (uint32_t i = 1; i < x->model[SWI_TO]->n_entries; i++) {
+        const swi_entry *to = &x->model[SWI_TO]->entries[i];
+        const swi_entry *from = &x->model[SWI_FROM]->entries[i];
+        const plan p = plan_of(x, i);
+        if (!p.known && !p.begins && !swi_same_shape(&to->shape, &from->shape))
+            SW_FAIL(SW_INVALID,
+                    "'%s' is %s in one model and %s in the other, and the step function does "
+                    "not use it",
+                    to->name, swi_shape_text(&from->shape, a), swi_shape_text(&to->shape, b));
+    }
+    return SW_OK;
+}
+
+static sw_status resize_match(swi_resize *r, const sw_model *to, const sw_model *from,
+                              uint32_t which, const unsigned char *bytes,
+                              const sw_resize_opts *opts)
+{
+    swi_axes *x = &r->axes;
+    x->net[SWI_FROM] = &r->net[SWI_FROM];
+    x->net[SWI_TO] = &r->net[SWI_TO];
+    x->model[SWI_FROM] = from;
+    x->model[SWI_TO] = to;
+    x->which = which;
+    x->approximate = opts->approximate != 0;
+    SW_TRY(compare_models(to, from));
+    SW_TRY(swi_nets_compare(x->net[SWI_FROM], x->net[SWI_TO]));
+    x->exact = true;
+    {
+        size_t n;
+        if (!sw_size_mul(x->net[SWI_FROM]->n_values, SW_MAX_RANK, &n) || n >= SWI_NONE)
+            SW_FAIL(SW_NOMEM, "%u values are too many", x->net[SWI_FROM]->n_values);
+        x->n_axes = (uint32_t)n;
+        SW_TRY(words(&x->parent, n, false));
+        SW_TRY(words(&x->at[SWI_FROM], n, true));
+        SW_TRY(words(&x->at[SWI_TO], n, true));
+        SW_TRY(flags(&x->resized, n));
+        SW_TRY(flags(&x->read, n));
+        tie_tensors(x, -1);
+        SW_TRY(swi_axes_tie(x, SWI_FROM, false));
+        SW_TRY(swi_axes_tie(x, SWI_TO, false));
+        for (uint32_t a = 0; a < x->n_axes; a++)
+            if (is_axis(x, a) &&
+                swi_axis_length(x, SWI_FROM, a) != swi_axis_length(x, SWI_TO, a))
+                x->resized[axis_root(x, a)] = 1;
+        SW_TRY(fix_borders(x));
+    }
+    for (int s = 0; s < 2; s++) {
+        uint64_t n = 0;
+        for (uint32_t a = 0; a < x->n_axes; a++)
+            if (axis_is_resized(x, a)) {
+                const uint64_t length = (uint64_t)swi_axis_length(x, s, a);
+                if (length >= SWI_NONE - n)
+                    SW_FAIL(SW_NOMEM, "the axes that are resized have too many positions");
+                x->at[s][a] = (uint32_t)n;
+                n += length;
+            }
+        SW_TRY(words(&x->joined[s], (size_t)n, false));
+        x->n_at[s] = (uint32_t)n;
+        tie_tensors(x, s);
+        SW_TRY(swi_axes_tie(x, s, true));
+        /* From parents to classes 0, 1, ...: roots are lower than what hangs on them. */
+        uint32_t *parent = x->joined[s];
+        for (uint32_t i = 0; i < x->n_at[s]; i++)
+            parent[i] = root(parent, i);
+        for (uint32_t i = 0; i < x->n_at[s]; i++)
+            parent[i] = parent[i] == i ? x->n_classes[s]++ : parent[parent[i]];
+    }
+    SW_TRY(axes_group(x));
+    SW_TRY(check_shapes(x));
+    return swi_axes_match(x, bytes, opts);
+}
+
+static sw_status resize_bytes(const swi_resize *r, unsigned char *bytes,
+                              const unsigned char *from, uint64_t seed)
+{
+    sw_model stand_in = *r->axes.model[SWI_TO];
+    stand_in.base = bytes;
+    stand_in.device = swi_device_cpu();
+    for (uint32_t i = 1; i < stand_in.n_entries; i++)
+        SW_TRY(take_entry(&r->axes, i, &stand_in, from, seed));
+    return SW_OK;
+}
+
+/* All bytes of `to` into `bytes`, which are zero. */
+static void resize_end(swi_resize *r)
+{
+    free_words(r->axes.parent, r->axes.n_axes);
+    sw_heap_free(r->axes.resized, SW_HEAP_PROGRAMS, r->axes.n_axes + (size_t)1);
+    sw_heap_free(r->axes.read, SW_HEAP_PROGRAMS, r->axes.n_axes + (size_t)1);
+    for (int s = 0; s < 2; s++) {
+        free_words(r->axes.at[s], r->axes.n_axes);
+        free_words(r->axes.joined[s], r->axes.n_at[s]);
+    }
+    for (uint32_t i = 0; i < r->axes.n_sized; i++)
+        sw_heap_free(r->axes.sized[i].map, SW_HEAP_PROGRAMS,
+                     r->axes.sized[i].n_map * sizeof(int64_t));
+    sw_heap_free(r->axes.sized, SW_HEAP_PROGRAMS, r->axes.cap_sized * sizeof *r->axes.sized);
+    for (uint32_t g = 0; g < r->axes.n_groups; g++)
+        for (int s = 0; s < 2; s++)
+            sw_heap_free(r->axes.groups[g].unit[s], SW_HEAP_PROGRAMS,
+                         r->axes.groups[g].cap[s] * sizeof(uint32_t));
+    sw_heap_free(r->axes.groups, SW_HEAP_PROGRAMS, r->axes.cap_groups * sizeof *r->axes.groups);
+    sw_heap_free(r->axes.fixed, SW_HEAP_PROGRAMS, r->axes.cap_fixed * sizeof *r->axes.fixed);
+    free_words(r->axes.comes_from, r->axes.n_at[SWI_TO]);
+    memset(&r->axes, 0, sizeof *&r->axes);
+    swi_net_free(&r->net[SWI_FROM]);
+    swi_net_free(&r->net[SWI_TO]);
+}
+
+/* ---- resize ------------------------------------------------------------------------------ */
 
 static sw_status read_opts(sw_resize_opts *opts, const sw_resize_opts *given, const char *call)
 {
@@ -21,7 +484,18 @@ static sw_status check_info(const sw_resize_info *out, const char *call)
 static void give_info(const swi_resize *r, sw_resize_info *out)
 {
     sw_resize_info info = {.size = out->size};
-    swi_resize_info(r, &info);
+    /* Both nets are made. bytes: of `from`, NULL: only its cost is asked for. */
+    const swi_axes *x = &r->axes;
+    info.from_bytes = x->model[SWI_FROM]->bytes;
+    info.to_bytes = x->model[SWI_TO]->bytes;
+    info.from_arena_bytes = r->net[SWI_FROM].arena_bytes;
+    info.to_arena_bytes = r->net[SWI_TO].arena_bytes;
+    for (uint32_t g = 0; g < x->n_groups; g++) {
+        const int64_t more = (int64_t)x->groups[g].n[SWI_TO] - x->groups[g].n[SWI_FROM];
+        info.added += more > 0 ? more : 0;
+        info.dropped += more < 0 ? -more : 0;
+    }
+    info.exact = x->exact;
     swi_struct_write(SWI_STRUCT_sw_resize_info, out, &info);
 }
 
@@ -35,20 +509,6 @@ SW_FRAME_OWN static sw_status trace_model(swi_net *net, sw_exec *exec, const sw_
     return status;
 }
 
-/* The place of both models in their lists. */
-static sw_status place_of(const sw_model *to, const sw_model *from, const sw_run_args *args,
-                          const char *call, uint32_t *out)
-{
-    for (int i = 0; i < args[SWI_TO].n_models && i < args[SWI_FROM].n_models; i++)
-        if (args[SWI_TO].models[i] == to && args[SWI_FROM].models[i] == from) {
-            *out = (uint32_t)i;
-            return SW_OK;
-        }
-    SW_FAIL(SW_INVALID,
-            "%s: models %s and %s must be at the same place in the models of the arguments",
-            call, to->name, from->name);
-}
-
 static sw_status read_both(sw_model *to, const sw_model *from, sw_exec *exec,
                            const sw_run_args *args_to, const sw_run_args *args_from,
                            sw_run_args *args, uint32_t *which, const char *call)
@@ -60,7 +520,16 @@ static sw_status read_both(sw_model *to, const sw_model *from, sw_exec *exec,
         SW_FAIL(SW_INVALID, "%s: the two models must be different ones", call);
     SW_TRY(swi_read_args(&args[SWI_TO], args_to, false, call));
     SW_TRY(swi_read_args(&args[SWI_FROM], args_from, false, call));
-    return place_of(to, from, args, call, which);
+    /* The place of both models in their lists. */
+    uint32_t *out = which;
+    for (int i = 0; i < args[SWI_TO].n_models && i < args[SWI_FROM].n_models; i++)
+        if (args[SWI_TO].models[i] == to && args[SWI_FROM].models[i] == from) {
+            *out = (uint32_t)i;
+            return SW_OK;
+        }
+    SW_FAIL(SW_INVALID,
+            "%s: models %s and %s must be at the same place in the models of the arguments",
+            call, to->name, from->name);
 }
 
 static sw_status trace_both(swi_resize *r, sw_exec *exec, const sw_run_args *args)
@@ -69,28 +538,23 @@ static sw_status trace_both(swi_resize *r, sw_exec *exec, const sw_run_args *arg
     return trace_model(&r->net[SWI_TO], exec, &args[SWI_TO]);
 }
 
-static void set_knobs(sw_model *to, const sw_model *from)
-{
-    for (uint32_t i = 0; i < to->n_knobs; i++) {
-        to->knobs[i].value = from->knobs[i].value;
-        swi_knob_accept(to, i);
-    }
-    swi_knobs_changed(to);
-}
-
 /* Both models are taken. */
 static sw_status fill_model(swi_resize *r, sw_model *to, const sw_model *from, uint32_t which,
                             const sw_resize_opts *opts, unsigned char *was, unsigned char *is)
 {
     SW_TRY(swi_model_read(from, was, 0, from->bytes));
-    SW_TRY(swi_resize_match(r, to, from, which, was, opts));
-    SW_TRY(swi_resize_bytes(r, is, was, opts->seed));
+    SW_TRY(resize_match(r, to, from, which, was, opts));
+    SW_TRY(resize_bytes(r, is, was, opts->seed));
     const sw_status status = swi_model_write(to, 0, is, to->bytes);
     if (status != SW_OK) {
         to->damaged = true; /* a card that fails in the middle of it */
         return status;
     }
-    set_knobs(to, from);
+    for (uint32_t i = 0; i < to->n_knobs; i++) {
+        to->knobs[i].value = from->knobs[i].value;
+        swi_knob_accept(to, i);
+    }
+    swi_knobs_changed(to);
     to->damaged = false;
     return SW_OK;
 }
@@ -136,7 +600,7 @@ sw_status sw_model_resize(sw_model *to, const sw_model *from, sw_exec *exec,
         }
         swi_model_give(to);
     }
-    swi_resize_end(&r);
+    resize_end(&r);
     return status;
 }
 
@@ -154,10 +618,10 @@ sw_status sw_model_resize_plan(sw_model *to, sw_model *from, sw_exec *exec,
     SW_TRY(read_both(to, from, exec, args_to, args_from, args, &which, call));
     sw_status status = trace_both(&r, exec, args);
     if (status == SW_OK)
-        status = swi_resize_match(&r, to, from, which, NULL, &opts);
+        status = resize_match(&r, to, from, which, NULL, &opts);
     if (status == SW_OK)
         give_info(&r, out);
-    swi_resize_end(&r);
+    resize_end(&r);
     return status;
 }
 
@@ -198,9 +662,9 @@ static sw_status fill_from(swi_resize *r, sw_member to, const sw_model *from,
 {
     void *is;
     const size_t bytes = to.of->stride;
-    SW_TRY(swi_resize_match(r, to.of->shape, from, 0, was, opts));
+    SW_TRY(resize_match(r, to.of->shape, from, 0, was, opts));
     SW_TRY(sw_heap_alloc(&is, SW_HEAP_RECORDS, bytes));
-    sw_status status = swi_resize_bytes(r, is, was, opts->seed);
+    sw_status status = resize_bytes(r, is, was, opts->seed);
     if (status == SW_OK)
         status = swi_member_put(to.of, to.index, is);
     if (status == SW_OK)
@@ -241,7 +705,7 @@ sw_status sw_member_resize(sw_member to, sw_member from, const sw_members_args *
     sw_status status = trace_shapes(&r, to.of, from.of, args, call, SW_FRAME);
     if (status == SW_OK)
         status = fill_member(&r, to, from, &opts);
-    swi_resize_end(&r);
+    resize_end(&r);
     return status;
 }
 
@@ -257,9 +721,113 @@ sw_status sw_members_resize_plan(sw_members *to, sw_members *from, const sw_memb
     SW_TRY(read_opts(&opts, given, call));
     sw_status status = trace_shapes(&r, to, from, args, call, SW_FRAME);
     if (status == SW_OK)
-        status = swi_resize_match(&r, to->shape, from->shape, 0, NULL, &opts);
+        status = resize_match(&r, to->shape, from->shape, 0, NULL, &opts);
     if (status == SW_OK)
         give_info(&r, out);
-    swi_resize_end(&r);
+    resize_end(&r);
     return status;
+}
+
+/* ---- resize groups ----------------------------------------------------------------------- */
+
+/* Tensors that have resized axes, and groups: units that lie in them in the same way. */
+
+/* ---- tensors --------------------------------------------------------------------------- */
+
+/* ---- groups ------------------------------------------------------------------------------ */
+
+static uint64_t mix(uint64_t h, uint64_t word)
+{
+    h = (h ^ word) * 0x9e3779b97f4a7c15u;
+    return h ^ h >> 29;
+}
+
+static sw_status add_unit(swi_axes *x, int side, uint64_t like, uint32_t unit)
+{
+    uint32_t g = 0;
+    while (g < x->n_groups && x->groups[g].like != like)
+        g++;
+    if (g == x->n_groups) {
+        void *groups = x->groups;
+        SW_TRY(sw_heap_reserve(&groups, SW_HEAP_PROGRAMS, &x->cap_groups, g + 1,
+                               sizeof *x->groups));
+        x->groups = groups;
+        x->groups[x->n_groups++] = (swi_group){.like = like};
+    }
+    swi_group *to = &x->groups[g];
+    void *units = to->unit[side];
+    SW_TRY(sw_heap_reserve(&units, SW_HEAP_PROGRAMS, &to->cap[side], to->n[side] + 1,
+                           sizeof *to->unit[side]));
+    to->unit[side] = units;
+    to->unit[side][to->n[side]++] = unit;
+    return SW_OK;
+}
+
+/* How often each class is on each sized axis makes its mark. */
+static void mark_classes(const swi_axes *x, int side, uint64_t *mark, uint32_t *count)
+{
+    for (uint32_t i = 0; i < x->n_sized; i++) {
+        const uint32_t *its = x->joined[side] + x->at[side][x->sized[i].axis];
+        const int64_t n = swi_axis_length(x, side, x->sized[i].axis);
+        for (int64_t p = 0; p < n; p++)
+            count[its[p]]++;
+        for (int64_t p = 0; p < n; p++)
+            if (count[its[p]] > 0) {
+                mark[its[p]] = mix(mix(mark[its[p]], x->sized[i].axis + 1), count[its[p]]);
+                count[its[p]] = 0;
+            }
+    }
+}
+
+static sw_status find_groups(swi_axes *x, int side)
+{
+    typedef struct {
+        uint64_t mark;
+        uint32_t count, pad;
+    } of_class;
+    void *block;
+    const size_t n = x->n_classes[side] + (size_t)1;
+    sw_status status = SW_OK;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_PROGRAMS, n * sizeof(of_class)));
+    uint64_t *mark = block;
+    uint32_t *count = (uint32_t *)(void *)(mark + n);
+    mark_classes(x, side, mark, count);
+    for (uint32_t i = 0; i < x->n_sized; i++) {
+        const uint32_t *its = x->joined[side] + x->at[side][x->sized[i].axis];
+        for (int64_t p = 0; status == SW_OK && p < swi_axis_length(x, side, x->sized[i].axis);
+             p++)
+            if (count[its[p]]++ == 0)
+                status = add_unit(x, side, mark[its[p]], its[p]);
+    }
+    sw_heap_free(block, SW_HEAP_PROGRAMS, n * sizeof(of_class));
+    return status;
+}
+
+/* Units and groups; *axes has nets, models, which and approximate, the rest is empty. */
+static sw_status axes_group(swi_axes *x)
+{
+    /* Of each tensor its first value, in the order of values; what reads through any of
+     * them. */
+    for (uint32_t a = 0; a < x->n_axes; a++) {
+        if (!axis_is_resized(x, a) || !axis_is_tensor(x, a))
+            continue;
+        const uint32_t entry = x->net[SWI_FROM]->values[a / SW_MAX_RANK].entry;
+        uint32_t i = 0;
+        while (i < x->n_sized &&
+               (x->sized[i].entry != entry || x->sized[i].dim != (int)(a % SW_MAX_RANK)))
+            i++;
+        if (i == x->n_sized) {
+            void *sized = x->sized;
+            const swi_net_value *v = &x->net[SWI_FROM]->values[a / SW_MAX_RANK];
+            SW_TRY(sw_heap_reserve(&sized, SW_HEAP_PROGRAMS, &x->cap_sized, x->n_sized + 1,
+                                   sizeof *x->sized));
+            x->sized = sized;
+            x->sized[x->n_sized++] =
+                (swi_sized){.entry = v->entry, .axis = a, .dim = (int)(a % SW_MAX_RANK)};
+        }
+        x->sized[i].read |= x->read[a] != 0;
+    }
+
+    SW_TRY(find_groups(x, SWI_FROM));
+    return find_groups(x, SWI_TO);
 }

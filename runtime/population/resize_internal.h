@@ -87,10 +87,7 @@ typedef struct {
 } swi_axes;
 
 /* Is there such an axis, in a class with new lengths? Is it one of a tensor of the model? */
-bool swi_axis_is_resized(const swi_axes *axes, uint32_t axis);
-bool swi_axis_is_tensor(const swi_axes *axes, uint32_t axis);
 int64_t swi_axis_length(const swi_axes *axes, int side, uint32_t axis);
-uint32_t swi_axis_root(const swi_axes *axes, uint32_t axis);
 void swi_axis_join(swi_axes *axes, uint32_t a, uint32_t b);
 void swi_position_join(swi_axes *axes, int side, uint32_t a, uint32_t b);
 /* SW_INVALID or so, by the name of a tensor of the axis's class: "axis 0 of 'f1.weight' ..." */
@@ -105,18 +102,10 @@ sw_status swi_axis_fix(swi_axes *axes, uint32_t axis, const char *what, const ch
  * cannot be resized. */
 sw_status swi_axes_tie(swi_axes *axes, int side, bool positions);
 
-/* Units and groups; *axes has nets, models, which and approximate, the rest is empty. */
-sw_status swi_axes_find(swi_axes *axes);
-sw_status swi_axes_group(swi_axes *axes);
-void swi_axes_free(swi_axes *axes);
-
 /* Choose who stays, and set `map` of each sized axis. bytes: of `from`; NULL: the first ones
  * stay. */
 sw_status swi_axes_match(swi_axes *axes, const unsigned char *bytes,
                          const sw_resize_opts *opts);
-/* Utility of each class of `from`, in out[n_classes[SWI_FROM]]. */
-sw_status swi_axes_utility(const swi_axes *axes, const unsigned char *bytes,
-                           const sw_resize_opts *opts, double *out);
 
 /* The two sides of a change, matched. Nets and axes are for swi_resize_end to free, also on
  * failure. */
@@ -124,15 +113,5 @@ typedef struct {
     swi_net net[2];
     swi_axes axes;
 } swi_resize;
-
-/* Both nets are made. bytes: of `from`, NULL: only its cost is asked for. */
-sw_status swi_resize_match(swi_resize *resize, const sw_model *to, const sw_model *from,
-                           uint32_t which, const unsigned char *bytes,
-                           const sw_resize_opts *opts);
-void swi_resize_info(const swi_resize *resize, sw_resize_info *out);
-/* All bytes of `to` into `bytes`, which are zero. */
-sw_status swi_resize_bytes(const swi_resize *resize, unsigned char *bytes,
-                           const unsigned char *from, uint64_t seed);
-void swi_resize_end(swi_resize *resize);
 
 #endif

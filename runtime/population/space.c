@@ -3,54 +3,17 @@
 #include "kernels/rng.h"
 #include "runtime/base/owner.h"
 #include "runtime/population/pbt_internal.h"
+#include <locale.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+
+/* ---- space ------------------------------------------------------------------------------- */
 
 #define EXACT 0x1p53 /* whole numbers up to this are exact */
 
 /* ---- checks ------------------------------------------------------------------------------ */
-
-static sw_status check_name(const char *name)
-{
-    if (name == NULL)
-        SW_FAIL(SW_INVALID, "sw_space_add: the name must not be NULL");
-    const size_t n = strnlen(name, SWI_HYPER_NAME);
-    if (n == 0 || n == SWI_HYPER_NAME)
-        SW_FAIL(SW_INVALID,
-                "the name of a hyper-parameter must have 1 to %d bytes (got '%.60s%s')",
-                SWI_HYPER_NAME - 1, name, n == 0 ? "" : "...");
-    for (size_t i = 0; i < n; i++) {
-        const unsigned char c = (unsigned char)name[i], low = c | 32;
-        if (!((low >= 'a' && low <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
-              c == '.'))
-            SW_FAIL(
-                SW_INVALID,
-                "'%s': a name must be of letters, digits, '_', '-' and '.' (byte %zu is not)",
-                name, i + 1);
-    }
-    if (name[0] == '.' || name[n - 1] == '.' || strstr(name, "..") != NULL)
-        SW_FAIL(SW_INVALID, "'%s': between two dots, in front and after there must be a name",
-                name);
-    return SW_OK;
-}
-
-/* "a" and "a.b" cannot both have a value in nested objects. */
-static sw_status check_new(const sw_space *s, const char *name)
-{
-    const size_t n = strlen(name);
-    for (uint32_t i = 0; i < s->n; i++) {
-        const char *other = s->hypers[i].is.name;
-        const size_t m = strlen(other), common = n < m ? n : m;
-        if (memcmp(name, other, common) != 0)
-            continue;
-        if (n == m)
-            SW_FAIL(SW_INVALID, "'%s': the space has this hyper-parameter already", name);
-        if ((n > m ? name : other)[common] == '.')
-            SW_FAIL(SW_INVALID, "'%s' cannot be beside '%s': one is a group of the other", name,
-                    other);
-    }
-    return SW_OK;
-}
 
 static sw_status check_bounds(const sw_hyper *h)
 {
@@ -71,19 +34,6 @@ static sw_status check_bounds(const sw_hyper *h)
     return SW_OK;
 }
 
-static sw_status check_label(const sw_hyper *h, int i)
-{
-    const char *label = h->labels[i];
-    const size_t n = label != NULL ? strnlen(label, SWI_LABEL) : 0;
-    if (n == 0 || n == SWI_LABEL)
-        SW_FAIL(SW_INVALID, "'%s': label %d must have 1 to %d bytes", h->name, i,
-                SWI_LABEL - 1);
-    for (int j = 0; j < i; j++)
-        if (strcmp(label, h->labels[j]) == 0)
-            SW_FAIL(SW_INVALID, "'%s': the label '%s' is there twice", h->name, label);
-    return SW_OK;
-}
-
 static sw_status check_choices(const sw_hyper *h)
 {
     if (h->n_choices < 1 || h->n_choices > SWI_HYPER_CHOICES)
@@ -98,8 +48,16 @@ static sw_status check_choices(const sw_hyper *h)
             if (h->choices[i] == h->choices[j])
                 SW_FAIL(SW_INVALID, "'%s': the choice %.17g is there twice", h->name,
                         h->choices[i]);
-        if (h->labels != NULL)
-            SW_TRY(check_label(h, i));
+        if (h->labels != NULL) {
+            const char *label = h->labels[i];
+            const size_t n = label != NULL ? strnlen(label, SWI_LABEL) : 0;
+            if (n == 0 || n == SWI_LABEL)
+                SW_FAIL(SW_INVALID, "'%s': label %d must have 1 to %d bytes", h->name, i,
+                        SWI_LABEL - 1);
+            for (int k = 0; k < i; k++)
+                if (strcmp(label, h->labels[k]) == 0)
+                    SW_FAIL(SW_INVALID, "'%s': the label '%s' is there twice", h->name, label);
+        }
     }
     return SW_OK;
 }
@@ -171,11 +129,44 @@ sw_status sw_space_add(sw_space *s, const sw_hyper *given)
     sw_hyper h;
     SW_TRY(sw_handle_check(s, SW_HANDLE_SPACE, call));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_hyper, &h, given, call));
-    SW_TRY(check_name(h.name));
+    {
+        if (h.name == NULL)
+            SW_FAIL(SW_INVALID, "sw_space_add: the name must not be NULL");
+        const size_t n = strnlen(h.name, SWI_HYPER_NAME);
+        if (n == 0 || n == SWI_HYPER_NAME)
+            SW_FAIL(SW_INVALID,
+                    "the name of a hyper-parameter must have 1 to %d bytes (got '%.60s%s')",
+                    SWI_HYPER_NAME - 1, h.name, n == 0 ? "" : "...");
+        for (size_t i = 0; i < n; i++) {
+            const unsigned char c = (unsigned char)h.name[i], low = c | 32;
+            if (!((low >= 'a' && low <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
+                  c == '-' || c == '.'))
+                SW_FAIL(SW_INVALID,
+                        "'%s': a name must be of letters, digits, '_', '-' and '.' (byte %zu "
+                        "is not)",
+                        h.name, i + 1);
+        }
+        if (h.name[0] == '.' || h.name[n - 1] == '.' || strstr(h.name, "..") != NULL)
+            SW_FAIL(SW_INVALID,
+                    "'%s': between two dots, in front and after there must be a name", h.name);
+    }
     if ((unsigned)h.kind > SW_CHOICE)
         SW_FAIL(SW_INVALID, "'%s': kind %d is none", h.name, (int)h.kind);
     SW_TRY(h.kind == SW_CHOICE ? check_choices(&h) : check_bounds(&h));
-    SW_TRY(check_new(s, h.name));
+    /* "a" and "a.b" cannot both have a value in nested objects. */
+    const size_t n = strlen(h.name);
+    for (uint32_t i = 0; i < s->n; i++) {
+        const char *other = s->hypers[i].is.name;
+        const size_t m = strlen(other), common = n < m ? n : m;
+        if (memcmp(h.name, other, common) != 0)
+            continue;
+        if (n == m)
+            SW_FAIL(SW_INVALID, "'%s': the space has this hyper-parameter already", h.name);
+        if ((n > m ? h.name : other)[common] == '.')
+            SW_FAIL(SW_INVALID, "'%s' cannot be beside '%s': one is a group of the other",
+                    h.name, other);
+    }
+
     if (s->n == SWI_HYPERS)
         SW_FAIL(SW_INVALID, "'%s': a space has at most %d hyper-parameters", h.name,
                 SWI_HYPERS);
@@ -199,4 +190,350 @@ sw_status swi_space_copy(sw_space **out, const sw_space *from)
     else
         *out = s;
     return status;
+}
+
+/* ---- space draw -------------------------------------------------------------------------- */
+
+/* Questions to a space: positions, draws, and whether a value is within. */
+
+int sw_space_count(const sw_space *s)
+{
+    return sw_handle_check(s, SW_HANDLE_SPACE, "sw_space_count") == SW_OK ? (int)s->n : 0;
+}
+
+int sw_space_find(const sw_space *s, const char *name)
+{
+    if (sw_handle_check(s, SW_HANDLE_SPACE, "sw_space_find") != SW_OK || name == NULL)
+        return -1;
+    for (uint32_t i = 0; i < s->n; i++)
+        if (strcmp(s->hypers[i].is.name, name) == 0)
+            return (int)i;
+    return -1;
+}
+
+static sw_status check_at(const sw_space *s, int i, const char *call)
+{
+    SW_TRY(sw_handle_check(s, SW_HANDLE_SPACE, call));
+    if (i < 0 || (uint32_t)i >= s->n)
+        SW_FAIL(SW_INVALID, "%s: the space has %u hyper-parameters (got %d)", call, s->n, i);
+    return SW_OK;
+}
+
+sw_status sw_space_at(const sw_space *s, int i, sw_hyper *out)
+{
+    static const char call[] = "sw_space_at";
+    SW_TRY(check_at(s, i, call));
+    if (out == NULL)
+        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
+    SW_TRY(swi_struct_check(SWI_STRUCT_sw_hyper, out->size, call));
+    swi_struct_write(SWI_STRUCT_sw_hyper, out, &s->hypers[i].is);
+    return SW_OK;
+}
+
+double swi_unit53(uint32_t high, uint32_t low)
+{
+    return ((double)(high >> 5) * 0x1p26 + (double)(low >> 6)) * 0x1p-53;
+}
+
+static double bounded(const sw_hyper *h, double x)
+{
+    return x < h->low ? h->low : x > h->high ? h->high : x;
+}
+
+double swi_hyper_pick(const sw_hyper *h, double u)
+{
+    switch (h->kind) {
+    case SW_LOG_UNIFORM: {
+        const double low = swi_log(h->low), high = swi_log(h->high);
+        return bounded(h, swi_exp(low + u * (high - low)));
+    }
+    case SW_INTEGER:
+        return bounded(h, h->low + floor(u * (h->high - h->low + 1)));
+    case SW_CHOICE:
+        return h->choices[(int)(u * h->n_choices)];
+    default: /* high - low may be too large for a double */
+        return bounded(h, h->low * (1 - u) + h->high * u);
+    }
+}
+
+int swi_hyper_choice(const sw_hyper *h, double value)
+{
+    for (int i = 0; i < h->n_choices; i++)
+        if (h->choices[i] == value)
+            return i;
+    return -1;
+}
+
+bool swi_hyper_has(const sw_hyper *h, double value)
+{
+    if (h->kind == SW_CHOICE)
+        return swi_hyper_choice(h, value) >= 0;
+    return value >= h->low && value <= h->high &&
+           (h->kind != SW_INTEGER || value == floor(value));
+}
+
+sw_status sw_space_draw(const sw_space *s, int i, uint64_t seed, uint64_t draw, double *out)
+{
+    static const char call[] = "sw_space_draw";
+    uint32_t w[4];
+    SW_TRY(check_at(s, i, call));
+    if (out == NULL)
+        SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
+    sw_rng_words(w, seed, (uint32_t)draw, sw_rng_stream("sw_space_draw"), (uint32_t)i,
+                 (uint32_t)(draw >> 32));
+    *out = swi_hyper_pick(&s->hypers[i].is, swi_unit53(w[0], w[1]));
+    return SW_OK;
+}
+
+int sw_space_has(const sw_space *s, int i, double value)
+{
+    return check_at(s, i, "sw_space_has") == SW_OK && swi_hyper_has(&s->hypers[i].is, value);
+}
+
+/* ---- space parse ------------------------------------------------------------------------- */
+
+/* A hyper-parameter from a text: NAME=KIND:LOW..HIGH or NAME=choice:A,B,C. */
+
+#define MOST_TEXT 4095 /* bytes of a text */
+
+/* A copy of the text with its parts ended by zeros, and the list of a choice. */
+typedef struct {
+    char text[MOST_TEXT + 1];
+    double choices[SWI_HYPER_CHOICES];
+    const char *labels[SWI_HYPER_CHOICES];
+} parts;
+
+/* Decimal, with a decimal point whatever the locale is: strtod reads 0x10, " 1" and "nan" too.
+ * False: it is not one; what is too large is infinite. */
+static bool read_number(const char *text, double *out)
+{
+    if (*text == '\0' || strspn(text, "+-.0123456789eE") != strlen(text))
+        return false;
+    const locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (c == (locale_t)0)
+        return false;
+    char *end;
+    *out = strtod_l(text, &end, c);
+    freelocale(c);
+    return *end == '\0';
+}
+
+static sw_status bound(const char *text, const char *name, const char *which, double *out)
+{
+    if (!read_number(text, out))
+        SW_FAIL(SW_INVALID, "'%s': %s must be a number (got '%s')", name, which, text);
+    if (!isfinite(*out))
+        SW_FAIL(SW_INVALID, "'%s': %s must be finite (got '%s')", name, which, text);
+    return SW_OK;
+}
+
+static sw_status read_range(sw_hyper *h, char *text)
+{
+    char *dots = strstr(text, ".."); /* of "1...5" the first two */
+    if (dots == NULL)
+        SW_FAIL(SW_INVALID, "'%s': the range must be LOW..HIGH (got '%s')", h->name, text);
+    *dots = '\0';
+    SW_TRY(bound(text, h->name, "low", &h->low));
+    return bound(dots + 2, h->name, "high", &h->high);
+}
+
+static bool is_word_of_no_number(const char *word)
+{
+    const char *p = word + strspn(word, "+-");
+    return strcasecmp(p, "nan") == 0 || strcasecmp(p, "inf") == 0 ||
+           strcasecmp(p, "infinity") == 0;
+}
+
+/* Numbers, or words: then the choices are 0, 1, 2 ... */
+static sw_status read_list(sw_hyper *h, parts *p, char *text)
+{
+    int n_numbers = 0;
+    if (*text == '\0')
+        SW_FAIL(SW_INVALID, "'%s': the list of choices must not be empty", h->name);
+    for (char *word = text; word != NULL; h->n_choices++) {
+        char *comma = strchr(word, ',');
+        if (comma != NULL)
+            *comma = '\0';
+        if (*word == '\0')
+            SW_FAIL(SW_INVALID, "'%s': choice %d must not be empty", h->name, h->n_choices + 1);
+        if (is_word_of_no_number(word))
+            SW_FAIL(SW_INVALID, "'%s': a choice must be finite (got '%s')", h->name, word);
+        n_numbers += read_number(word, &p->choices[h->n_choices]);
+        p->labels[h->n_choices] = word;
+        word = comma != NULL ? comma + 1 : NULL;
+    }
+    if (n_numbers != 0 && n_numbers != h->n_choices)
+        SW_FAIL(SW_INVALID, "'%s': choices must be all numbers or all words", h->name);
+    for (int i = 0; n_numbers == 0 && i < h->n_choices; i++)
+        p->choices[i] = i;
+    h->choices = p->choices;
+    h->labels = n_numbers == 0 ? p->labels : NULL;
+    return SW_OK;
+}
+
+static sw_status parse(sw_space *s, parts *p, const char *given)
+{
+    static const struct {
+        const char *name;
+        sw_hyper_kind kind;
+    } kinds[] = {{"uniform", SW_UNIFORM},
+                 {"log", SW_LOG_UNIFORM},
+                 {"int", SW_INTEGER},
+                 {"choice", SW_CHOICE}};
+    sw_hyper h = SW_OPTS(sw_hyper, .name = p->text);
+    memcpy(p->text, given, strlen(given) + 1);
+    char *is = strchr(p->text, '='), *colon = is != NULL ? strchr(is, ':') : NULL;
+    if (colon == NULL)
+        SW_FAIL(SW_INVALID, "a hyper-parameter must be NAME=KIND:VALUES (got '%.80s')", given);
+    *is = *colon = '\0';
+    size_t k = 0;
+    while (k < sizeof kinds / sizeof *kinds && strcmp(kinds[k].name, is + 1) != 0)
+        k++;
+    if (k == sizeof kinds / sizeof *kinds)
+        SW_FAIL(SW_INVALID,
+                "'%.60s': the kind must be uniform, log, int or choice (got '%.60s')", p->text,
+                is + 1);
+    h.kind = kinds[k].kind;
+    SW_TRY(h.kind == SW_CHOICE ? read_list(&h, p, colon + 1) : read_range(&h, colon + 1));
+    return sw_space_add(s, &h);
+}
+
+sw_status sw_space_parse(sw_space *s, const char *text)
+{
+    static const char call[] = "sw_space_parse";
+    void *block;
+    SW_TRY(sw_handle_check(s, SW_HANDLE_SPACE, call));
+    if (text == NULL)
+        SW_FAIL(SW_INVALID, "%s: the text must not be NULL", call);
+    if (strnlen(text, MOST_TEXT + 1) > MOST_TEXT)
+        SW_FAIL(SW_INVALID, "'%.40s...': the text must have at most %d bytes", text, MOST_TEXT);
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, sizeof(parts)));
+    const sw_status status = parse(s, block, text);
+    sw_heap_free(block, SW_HEAP_RECORDS, sizeof(parts));
+    return status;
+}
+
+/* ---- values json ------------------------------------------------------------------------- */
+
+/* Values of a space as nested JSON objects, written and read: "optimizer.lr" is lr in an object
+ * optimizer. Choices that have labels are their labels. */
+
+/* ---- writing ----------------------------------------------------------------------------- */
+
+/* Is the name below the first `depth` bytes of `like`, and how long is its next part? */
+static bool is_below(const char *name, const char *like, size_t depth, size_t *part)
+{
+    if (strncmp(name, like, depth) != 0)
+        return false;
+    *part = strcspn(name + depth, ".");
+    return true;
+}
+
+/* All names that begin with the first `depth` bytes of `like`, in the order of the space; a
+ * group stands where the first of its names does. Names have at most 24 parts. */
+static void write_group(sw_json *j, const sw_space *s, const double *values, const char *like,
+                        size_t depth)
+{
+    char key[SWI_HYPER_NAME];
+    size_t part, other;
+    sw_json_begin(j, '{');
+    for (uint32_t i = 0; i < s->n; i++) {
+        const char *name = s->hypers[i].is.name;
+        if (!is_below(name, like, depth, &part))
+            continue;
+        bool there = false;
+        for (uint32_t k = 0; k < i && !there; k++) {
+            const char *before = s->hypers[k].is.name;
+            there = is_below(before, name, depth, &other) && other == part &&
+                    memcmp(before + depth, name + depth, part) == 0;
+        }
+        if (there)
+            continue;
+        memcpy(key, name + depth, part);
+        key[part] = '\0';
+        sw_json_key(j, key);
+        if (name[depth + part] == '\0') {
+            const double x = values[i];
+            if (s->hypers[i].is.kind == SW_CHOICE && s->hypers[i].is.labels != NULL)
+                sw_json_string(j,
+                               s->hypers[i].is.labels[swi_hyper_choice(&s->hypers[i].is, x)]);
+            else if (x == floor(x) && fabs(x) <= 0x1p53)
+                sw_json_i64(j, (int64_t)x);
+            else
+                sw_json_f64(j, x);
+        } else
+            write_group(j, s, values, name, depth + part + 1);
+    }
+    sw_json_end(j);
+}
+
+void swi_values_write(sw_json *j, const sw_space *s, const double *values)
+{
+    write_group(j, s, values, "", 0);
+}
+
+/* ---- reading ----------------------------------------------------------------------------- */
+
+typedef struct {
+    const sw_space *space;
+    double *values; /* NaN: not there yet */
+    char name[2 * SWI_HYPER_NAME];
+    size_t n; /* bytes of the names of the groups around, with their dots */
+} reader;
+
+static sw_status read_value(sw_json_in *in, const reader *r, int i)
+{
+    const sw_hyper *h = &r->space->hypers[i].is;
+    sw_json_number x;
+    if (!isnan(r->values[i]))
+        return sw_json_bad(in, "a hyper-parameter that was there already");
+    if (h->kind == SW_CHOICE && h->labels != NULL) {
+        double *out = &r->values[i];
+        char label[SWI_LABEL];
+        SW_TRY(sw_json_get_text(in, label, sizeof label));
+        for (int j = 0; j < h->n_choices; j++)
+            if (strcmp(label, h->labels[j]) == 0) {
+                *out = h->choices[j];
+                return SW_OK;
+            }
+        return sw_json_bad(in, "the word must be one of the choices");
+    }
+    SW_TRY(sw_json_get_number(in, &x));
+    if (!swi_hyper_has(h, x.real))
+        return sw_json_bad(in, "a value outside of the space");
+    r->values[i] = x.real;
+    return SW_OK;
+}
+
+static sw_status read_member(sw_json_in *in, const char *key, void *context)
+{
+    reader *r = context;
+    const size_t before = r->n, length = strlen(key);
+    int c;
+    if (before + length + 2 > sizeof r->name || before >= SWI_HYPER_NAME)
+        return sw_json_bad(in, "a name that is no hyper-parameter's");
+    memcpy(r->name + before, key, length + 1);
+    SW_TRY(sw_json_peek(in, &c));
+    if (c == '{') { /* not deeper than a name is long */
+        r->name[before + length] = '.';
+        r->n = before + length + 1;
+        SW_TRY(sw_json_get_object(in, read_member, r));
+        r->n = before;
+        return SW_OK;
+    }
+    const int i = sw_space_find(r->space, r->name);
+    return i < 0 ? sw_json_bad(in, "a name that is no hyper-parameter's")
+                 : read_value(in, r, i);
+}
+
+sw_status swi_values_read(sw_json_in *in, const sw_space *s, double *values)
+{
+    reader r = {.space = s, .values = values};
+    for (uint32_t i = 0; i < s->n; i++)
+        values[i] = (double)NAN;
+    SW_TRY(sw_json_get_object(in, read_member, &r));
+    for (uint32_t i = 0; i < s->n; i++)
+        if (isnan(values[i]))
+            return sw_json_bad(in, "a hyper-parameter is missing before this");
+    return SW_OK;
 }

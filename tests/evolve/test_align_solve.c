@@ -1,5 +1,5 @@
 /* The solver of sizes against trying all values. */
-#include "runtime/population/evolve/align_internal.h"
+#include "runtime/population/evolve/align.h"
 #include "tests/evolve/align_scene.h"
 #include <math.h>
 #include <string.h>

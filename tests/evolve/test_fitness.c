@@ -1,5 +1,5 @@
 /* Fitness of members with given numbers. */
-#include "runtime/population/evolve/fitness.h"
+#include "runtime/population/evolve/evolution.h"
 #include "tests/runtime/nets.h"
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Search spaces: draws, all nodes, refusals, insertions. */
-#include "runtime/population/evolve/search_space_internal.h"
+#include "runtime/population/evolve/search_space.h"
 #include "tests/evolve/genome_texts.h"
 #include "tests/evolve/net_scene.h"
 #include "tests/support/heap_sweep.h"

@@ -1,6 +1,6 @@
 /* Lines of the folder that are read again: generations.jsonl, which is written here, and
  * history.jsonl, which is the library's. */
-#include "runtime/population/evolve/text_read.h"
+#include "runtime/population/evolve/genome.h"
 #include "tools/evolve/evolve.h"
 #include <math.h>
 #include <string.h>

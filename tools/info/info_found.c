@@ -5,7 +5,7 @@
 #include "profiler/inspect/report/report.h"
 #include "profiler/inspect/snapshot_file.h"
 #include "profiler/record/utf8.h"
-#include "runtime/population/evolve/evolution_files.h"
+#include "runtime/population/evolve/evolution.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

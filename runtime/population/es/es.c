@@ -1,11 +1,17 @@
 /* Evolution strategies: options, memory of a generation, ask and tell. */
+#include "alloc/base/mem.h"
 #include "alloc/base/size.h"
+#include "kernels/binary.h"
+#include "kernels/dispatch.h"
 #include "kernels/noise.h"
 #include "runtime/base/structs.h"
+#include "runtime/model/model_bytes.h"
 #include "runtime/population/es/es_internal.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+/* ---- es ---------------------------------------------------------------------------------- */
 
 /* ---- words of the options ------------------------------------------------------------------
  */
@@ -98,34 +104,6 @@ static sw_status not_negative(float given, const char *what)
     return SW_OK;
 }
 
-/* How a generation falls into evaluations and slices. */
-static sw_status read_batch(sw_es *es, const sw_es_opts *o)
-{
-    if (o->directions < 1 || o->directions > 1u << 31)
-        SW_FAIL(SW_INVALID, "sw_es_create: directions must be 1 to %u (got %u)", 1u << 31,
-                o->directions);
-    es->mode.directions = o->directions;
-    es->mode.antithetic = o->no_antithetic == 0;
-    es->mode.repeats = o->repeats != 0 ? o->repeats : o->no_antithetic ? 1 : 2;
-    es->mode.slice = o->slice != 0 ? o->slice : o->directions;
-    if (es->mode.slice > o->directions)
-        SW_FAIL(
-            SW_INVALID,
-            "sw_es_create: slice must be at most the %u directions of a generation (got %u)",
-            o->directions, o->slice);
-    if ((uint64_t)es->mode.repeats * o->directions > UINT32_MAX)
-        SW_FAIL(SW_INVALID,
-                "sw_es_create: a generation must have at most %u evaluations (got %u x %u)",
-                UINT32_MAX, es->mode.repeats, o->directions);
-    es->top = o->top != 0 ? o->top : (o->directions + 1) / 2;
-    if (o->top > o->directions)
-        SW_FAIL(SW_INVALID, "sw_es_create: top must be at most the %u directions (got %u)",
-                o->directions, o->top);
-    if (o->top != 0 && es->shaping != SWI_SHAPE_ARS)
-        SW_FAIL(SW_INVALID, "sw_es_create: top is of the strategy ars");
-    return SW_OK;
-}
-
 static sw_status read_numbers(sw_es *es, const sw_es_opts *o)
 {
     const int32_t kind = es->mode.like.kind;
@@ -152,7 +130,30 @@ static sw_status read_numbers(sw_es *es, const sw_es_opts *o)
     es->mode.seed = o->seed;
     es->shape = o->shape;
     es->shape_user = o->shape_user;
-    return read_batch(es, o);
+    /* How a generation falls into evaluations and slices. */
+    if (o->directions < 1 || o->directions > 1u << 31)
+        SW_FAIL(SW_INVALID, "sw_es_create: directions must be 1 to %u (got %u)", 1u << 31,
+                o->directions);
+    es->mode.directions = o->directions;
+    es->mode.antithetic = o->no_antithetic == 0;
+    es->mode.repeats = o->repeats != 0 ? o->repeats : o->no_antithetic ? 1 : 2;
+    es->mode.slice = o->slice != 0 ? o->slice : o->directions;
+    if (es->mode.slice > o->directions)
+        SW_FAIL(
+            SW_INVALID,
+            "sw_es_create: slice must be at most the %u directions of a generation (got %u)",
+            o->directions, o->slice);
+    if ((uint64_t)es->mode.repeats * o->directions > UINT32_MAX)
+        SW_FAIL(SW_INVALID,
+                "sw_es_create: a generation must have at most %u evaluations (got %u x %u)",
+                UINT32_MAX, es->mode.repeats, o->directions);
+    es->top = o->top != 0 ? o->top : (o->directions + 1) / 2;
+    if (o->top > o->directions)
+        SW_FAIL(SW_INVALID, "sw_es_create: top must be at most the %u directions (got %u)",
+                o->directions, o->top);
+    if (o->top != 0 && es->shaping != SWI_SHAPE_ARS)
+        SW_FAIL(SW_INVALID, "sw_es_create: top is of the strategy ars");
+    return SW_OK;
 }
 
 /* ---- what the model gets --------------------------------------------------------------------
@@ -254,7 +255,8 @@ size_t sw_es_bytes(const sw_es *es)
     return 8 * swi_es_evaluations(es) + 4 * (size_t)es->mode.directions;
 }
 
-sw_status swi_es_reserve(sw_es *es, sw_exec *exec)
+/* Memory of a generation, once; exec NULL: without a budget. */
+static sw_status es_reserve(sw_es *es, sw_exec *exec)
 {
     if (es->fitness != NULL)
         return SW_OK;
@@ -377,7 +379,7 @@ sw_status sw_es_tell(sw_es *es, uint32_t direction, uint32_t repeat, float fitne
         SW_FAIL(SW_INVALID,
                 "sw_es_tell: direction and repeat must be below %u and %u (got %u and %u)",
                 es->mode.directions, es->mode.repeats, direction, repeat);
-    SW_TRY(swi_es_reserve(es, NULL));
+    SW_TRY(es_reserve(es, NULL));
     tell(es, direction, repeat, fitness);
     return SW_OK;
 }
@@ -389,7 +391,7 @@ sw_status sw_es_tell_slice(sw_es *es, uint32_t slice, const float *fitness, size
     if (fitness == NULL || n != sw_es_rows(es))
         SW_FAIL(SW_INVALID, "sw_es_tell_slice: there must be %zu numbers (got %zu)",
                 sw_es_rows(es), fitness != NULL ? n : 0);
-    SW_TRY(swi_es_reserve(es, NULL));
+    SW_TRY(es_reserve(es, NULL));
     const uint32_t first = slice * es->mode.slice;
     for (uint32_t r = 0; r < es->mode.repeats; r++)
         for (uint32_t i = 0; i < es->mode.slice && first + i < es->mode.directions; i++)
@@ -410,7 +412,7 @@ sw_status sw_es_evaluate(sw_es *es, sw_exec *exec, const sw_run_args *given, uin
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_run_args, &args, given, "sw_es_evaluate"));
     args.es = es;
     args.es_slice = slice;
-    SW_TRY(swi_es_reserve(es, exec));
+    SW_TRY(es_reserve(es, exec));
     SW_TRY(sw_run(exec, &args));
     SW_TRY(sw_output_get(exec, fitness, &numbers));
     if (numbers.dtype != SW_F32 || numbers.shape.rank != 1 ||
@@ -418,4 +420,106 @@ sw_status sw_es_evaluate(sw_es *es, sw_exec *exec, const sw_run_args *given, uin
         SW_FAIL(SW_INVALID, "sw_es_evaluate: '%s' must be a number of each evaluation",
                 fitness);
     return sw_es_tell_slice(es, slice, numbers.data, sw_es_rows(es));
+}
+
+/* ---- es member --------------------------------------------------------------------------- */
+
+/* One member of a generation as a model of its own: theta + s sigma E, by the definition of the
+ * noise, in pieces. */
+
+enum { PIECE = 2048 }; /* elements */
+
+typedef struct {
+    const swi_noise_mode *mode;
+    sw_model *to;
+    float sigma, sign;
+    sw_noise_spec spec;
+} member;
+
+static sw_status perturb_piece(member *m, const swi_entry *entry, const swi_entry *sigmas,
+                               const sw_noise_at *at, int64_t first, int64_t n)
+{
+    float theta[PIECE], of[PIECE], e[PIECE];
+    const size_t size = sw_dtype_bytes(SW_F32), bytes = (size_t)n * size;
+    SW_TRY(swi_model_read(m->to, theta, entry->offset + (size_t)first * size, bytes));
+    if (sigmas != NULL)
+        SW_TRY(swi_model_read(m->to, of, sigmas->offset + (size_t)first * size, bytes));
+    sw_noise(sw_cpu_isa())->elements(e, first, n, &m->spec, at, m->sigma, theta);
+    for (int64_t i = 0; i < n; i++)
+        theta[i] += m->sign * m->sigma * (sigmas != NULL ? e[i] * of[i] : e[i]);
+    return swi_model_write(m->to, entry->offset + (size_t)first * size, theta, bytes);
+}
+
+/* The result of op logit_scale for all logits; `sums` has room for the sums of the rows. */
+static float scale_of(const float *logits, int64_t rows, int64_t cols, double *sums)
+{
+    double sum = 0.0;
+    sw_binary(sw_cpu_isa())->row_sums(sums, logits, rows, cols, &sw_par_alone);
+    for (int64_t i = 0; i < rows; i++)
+        sum += sums[i];
+    return (float)(5.0 / (sum / (double)(rows * cols) + 1e-5));
+}
+
+static sw_status perturb(member *m, uint32_t e, const sw_noise_at *at)
+{
+    const swi_entry *entry = &m->to->entries[e];
+    const swi_entry *sigmas =
+        m->mode->sigmas != NULL ? &m->to->entries[m->mode->sigmas[e]] : NULL;
+    const int64_t n = swi_elements(&entry->shape);
+    swi_noise_spec_of(&m->spec, m->mode, entry);
+    if (m->spec.kind == SW_NOISE_BITS_OF_LOGITS) {
+        /* Logits become 1 and -1: a net without noise then has the direction's bits. */
+        const int64_t rows = m->spec.rows, cols = m->spec.cols;
+        const size_t logits = sw_size_round(entry->bytes);
+        const size_t bytes = logits + (size_t)rows * sizeof(double);
+        void *block;
+        SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, bytes));
+        float *theta = block;
+        sw_status status = swi_model_read(m->to, theta, entry->offset, entry->bytes);
+        if (status == SW_OK) {
+            double *sums = (double *)(void *)((char *)block + logits);
+            const float scale = scale_of(theta, rows, cols, sums);
+            sw_binary(sw_cpu_isa())
+                ->member(theta, &m->spec, at, scale, m->sign < 0.0f, 0, rows);
+            status = swi_model_write(m->to, entry->offset, theta, entry->bytes);
+        }
+        sw_heap_free(block, SW_HEAP_RECORDS, bytes);
+        return status;
+    }
+    for (int64_t first = 0; m->spec.rows != 0 && first < n; first += PIECE)
+        SW_TRY(
+            perturb_piece(m, entry, sigmas, at, first, n - first < PIECE ? n - first : PIECE));
+    return SW_OK;
+}
+
+static sw_status perturb_all(member *m, uint32_t direction)
+{
+    const sw_noise_at at = {m->mode->seed, (uint32_t)m->mode->generation, direction};
+    for (uint32_t e = 1; e < m->to->n_entries; e++)
+        if (swi_is_perturbed(m->mode, &m->to->entries[e]))
+            SW_TRY(perturb(m, e, &at));
+    return SW_OK;
+}
+
+sw_status sw_es_member(sw_es *es, uint32_t direction, int sign, sw_model *to)
+{
+    SW_TRY(sw_handle_check(es, SW_HANDLE_ES, "sw_es_member"));
+    SW_TRY(sw_handle_check(to, SW_HANDLE_MODEL, "sw_es_member"));
+    if (direction >= es->mode.directions || (sign != 1 && sign != -1))
+        SW_FAIL(SW_INVALID,
+                "sw_es_member: direction must be below %u and sign 1 or -1 (got %u and %d)",
+                es->mode.directions, direction, sign);
+    if (to == es->mode.model)
+        SW_FAIL(SW_INVALID, "sw_es_member: the member must be another model than '%s'",
+                to->name);
+    member m = {.mode = &es->mode,
+                .to = to,
+                .sigma = sw_knob_get(sw_es_sigma(es)),
+                .sign = (float)sign};
+    SW_TRY(sw_model_copy(to, es->mode.model));
+    SW_TRY(swi_model_take(to));
+    const sw_status status = perturb_all(&m, direction);
+    to->damaged |= status != SW_OK;
+    swi_model_give(to);
+    return status;
 }

@@ -43,16 +43,8 @@ static inline size_t swi_es_evaluations(const sw_es *es)
     return (size_t)es->mode.repeats * es->mode.directions;
 }
 
-/* Memory of a generation, once; exec NULL: without a budget. */
-sw_status swi_es_reserve(sw_es *es, sw_exec *exec);
-
 /* Forget the generation's fitness. */
 void swi_es_forget(sw_es *es);
-
-/* Figures of the fitness that is known; NaN and infinities become the worst. */
-void swi_es_look(sw_es *es, sw_es_info *info);
-/* Weights of the directions (and of squares) from the fitness, which is used up. */
-sw_status swi_es_weigh(sw_es *es, float sigma);
 
 /* The step function of an update, user: the strategy. Input 0: f32 (directions), the weight w
  * of each direction; the estimate is sum over d of w_d E_d (plus l1 and l2), for each parameter

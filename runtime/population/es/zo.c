@@ -2,11 +2,228 @@
  * et al. 2024. A step is three moves of the parameters and two runs of the caller's; nothing is
  * kept of it but its slope c, so the most bytes that live at one time are those of a run. */
 #include "alloc/base/mem.h"
+#include "alloc/base/sys.h"
+#include "kernels/noise.h"
 #include "runtime/base/structs.h"
+#include "runtime/graph/trace.h"
+#include "runtime/model/model_bytes.h"
+#include "runtime/model/noise_mode.h"
 #include "runtime/population/es/zo_internal.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+static void zo_record_free(swi_zo_record *r);
+
+/* ---- zo sum ------------------------------------------------------------------------------ */
+
+/* Sums of parameters and of records. */
+
+static uint64_t word_of(const unsigned char *p)
+{
+    uint64_t word = 0;
+    for (int i = 7; i >= 0; i--)
+        word = word << 8 | p[i];
+    return word;
+}
+
+void swi_zo_sum_begin(swi_zo_sum *sum)
+{
+    memset(sum, 0, sizeof *sum);
+    for (uint64_t i = 0; i < 4; i++)
+        sum->lane[i] = 0x9e3779b97f4a7c15ull * (i + 1);
+}
+
+static void add_block(uint64_t lane[4], const unsigned char *p)
+{
+    for (int i = 0; i < 4; i++) {
+        const uint64_t x = (lane[i] ^ word_of(p + 8 * i)) * 0x9e3779b97f4a7c15ull;
+        lane[i] = x << 29 | x >> (64 - 29);
+    }
+}
+
+void swi_zo_sum_add(swi_zo_sum *sum, const void *bytes, size_t n)
+{
+    const unsigned char *p = bytes;
+    const size_t block = sizeof sum->waits;
+    size_t waits = sum->n % block;
+    sum->n += n;
+    if (waits > 0) {
+        const size_t more = n < block - waits ? n : block - waits;
+        memcpy(sum->waits + waits, p, more);
+        p += more;
+        n -= more;
+        if (waits + more < block)
+            return;
+        add_block(sum->lane, sum->waits);
+    }
+    for (; n >= block; n -= block, p += block)
+        add_block(sum->lane, p);
+    if (n > 0)
+        memcpy(sum->waits, p, n);
+}
+
+/* The bytes that wait count as one block more, filled up with zeros; the number of bytes says
+ * how many are meant. */
+uint64_t swi_zo_sum_end(const swi_zo_sum *sum)
+{
+    uint64_t lane[4], end = sum->n;
+    const size_t waits = sum->n % sizeof sum->waits;
+    unsigned char last[sizeof sum->waits] = {0};
+    memcpy(lane, sum->lane, sizeof lane);
+    memcpy(last, sum->waits, waits);
+    add_block(lane, last);
+    for (int i = 0; i < 4; i++) {
+        end = (end ^ lane[i]) * 0xd6e8feb86659fd93ull;
+        end ^= end >> 32;
+    }
+    return end;
+}
+
+/* ---- models ------------------------------------------------------------------------------ */
+
+static sw_status take(void *context, const void *bytes, size_t at, size_t n)
+{
+    (void)at;
+    swi_zo_sum_add(context, bytes, n);
+    return SW_OK;
+}
+
+static void add_number(swi_zo_sum *sum, uint64_t x)
+{
+    unsigned char bytes[8];
+    for (int i = 0; i < 8; i++)
+        bytes[i] = (unsigned char)(x >> 8 * i);
+    swi_zo_sum_add(sum, bytes, sizeof bytes);
+}
+
+/* Of all parameters: names, shapes, which are frozen, elements. The model is ready and taken.
+ */
+static sw_status zo_sum_model(const sw_model *model, uint64_t *out)
+{
+    swi_zo_sum sum;
+    swi_zo_sum_begin(&sum);
+    for (uint32_t i = 1; i < model->n_entries; i++) {
+        const swi_entry *e = &model->entries[i];
+        if (e->role != SWI_ROLE_PARAMETER)
+            continue;
+        swi_zo_sum_add(&sum, e->name, strlen(e->name) + 1);
+        add_number(&sum, (uint64_t)e->shape.rank);
+        for (int k = 0; k < e->shape.rank; k++)
+            add_number(&sum, (uint64_t)e->shape.dim[k]);
+        add_number(&sum, e->frozen);
+        SW_TRY(swi_model_pour(model, e->offset, e->bytes, take, &sum));
+    }
+    *out = swi_zo_sum_end(&sum);
+    return SW_OK;
+}
+
+/* ---- zo moves ---------------------------------------------------------------------------- */
+
+/* Moves along the noise: one op for each parameter, on the parameter itself. The numbers of a
+ * move are an input of its program, so that models that are ready already need nothing more. */
+
+/* The variant of a model decides its program: the step function reads it from there. So
+ * trainers of equal options share their programs. */
+typedef struct {
+    swi_move move;
+    bool decays;
+    int32_t rank; /* of noise of matrices; 0: theirs is that of vectors */
+    uint32_t window;
+} shape_of_move;
+
+static uint64_t variant_of(const swi_zo_rule *rule, swi_move move)
+{
+    return (uint64_t)move | (uint64_t)(rule->weight_decay != 0.0f) << 2 |
+           (uint64_t)rule->rank << 3 | (uint64_t)rule->window << 32;
+}
+
+static bool is_moved(const swi_entry *e)
+{
+    return e->role == SWI_ROLE_PARAMETER && !e->frozen && e->bytes > 0;
+}
+
+/* Has the model a parameter that is not frozen? SW_INVALID else. */
+static sw_status zo_has_parameters(const sw_model *model, const char *call)
+{
+    for (uint32_t i = 1; i < model->n_entries; i++)
+        if (is_moved(&model->entries[i]))
+            return SW_OK;
+    SW_FAIL(SW_INVALID, "%s: model %s has no parameter that is not frozen", call, model->name);
+}
+
+static void move_all(sw_ctx *ctx, void *user)
+{
+    (void)user;
+    const shape_of_move m = (shape_of_move){.move = (swi_move)(ctx->args->variant & 3),
+                                            .decays = (ctx->args->variant >> 2 & 1) != 0,
+                                            .rank = (int32_t)(ctx->args->variant >> 3 & 0x1ff),
+                                            .window = (uint32_t)(ctx->args->variant >> 32)};
+    sw_model *model = ctx->args->models[0];
+    sw_set_phase(ctx, SW_STEP);
+    const sw_value numbers = sw_input(ctx, 0);
+    for (uint32_t i = 1; i < model->n_entries; i++)
+        if (is_moved(&model->entries[i])) {
+            const swi_entry *e = &model->entries[i];
+            const sw_type type = {e->dtype, SW_PLAIN, e->shape};
+            const uint32_t in[] = {swi_model_value(ctx, model, i), (numbers.id - 1)};
+            swi_move_attrs attrs;
+            uint32_t out;
+            const sw_noise_spec like = {.kind = m.rank > 0 ? SW_NOISE_LOW_RANK : SW_NOISE_IID,
+                                        .distribution = SW_NOISE_NORMAL,
+                                        .rank = m.rank,
+                                        .window = m.window};
+            memset(&attrs, 0, sizeof *&attrs);
+            swi_noise_spec(&attrs.noise, &like, 0.0f, 0.0f, &e->shape,
+                           swi_noise_stream(e->name));
+            attrs.move = (int32_t)m.move;
+            attrs.decays = m.decays && e->shape.rank > 1 && m.move != SWI_MOVE_BY_NOISE;
+            const swi_append_args args = {.op = SW_OP_noise_move,
+                                          .grad = -1,
+                                          .in = in,
+                                          .n_in = 2,
+                                          .attrs = &attrs,
+                                          .out_types = &type,
+                                          .into = in,
+                                          .n_out = 1,
+                                          .update = true};
+            if (sw_ctx_status(ctx) == SW_OK)
+                (void)swi_append(ctx, &args, &out);
+        }
+}
+
+sw_run_args swi_zo_move_args(const swi_zo_rule *rule, sw_model *const *model, swi_move move,
+                             const sw_array *numbers)
+{
+    return SW_OPTS(sw_run_args, .fn = move_all, .models = model, .n_models = 1,
+                   .inputs = numbers, .n_inputs = 1, .mode = SW_EVAL,
+                   .variant = variant_of(rule, move));
+}
+
+/* Its memory, before a step: what can be refused is refused before anything moves. */
+static sw_status zo_prepare_move(const swi_zo_rule *rule, sw_model *model, sw_exec *exec,
+                                 swi_move move)
+{
+    const float x[SWI_MOVE_NUMBERS] = {0};
+    const sw_array numbers = {SW_F32, {1, {SWI_MOVE_NUMBERS}}, x};
+    const sw_run_args args = swi_zo_move_args(rule, &model, move, &numbers);
+    return swi_run_prepare(exec, &args, NULL, NULL, "sw_zo_step");
+}
+
+static sw_status zo_run_move(const swi_zo_rule *rule, sw_model *model, sw_exec *exec,
+                             const swi_zo_move *move)
+{
+    const float x[SWI_MOVE_NUMBERS] = {[SWI_MOVE_A] = move->a,
+                                       [SWI_MOVE_C] = move->c,
+                                       [SWI_MOVE_LR] = move->lr,
+                                       [SWI_MOVE_WD] = rule->weight_decay};
+    const sw_array numbers = {SW_F32, {1, {SWI_MOVE_NUMBERS}}, x};
+    sw_run_args args = swi_zo_move_args(rule, &model, move->move, &numbers);
+    args.step = move->step;
+    return swi_run_seeded(exec, &args, rule->seed);
+}
+
+/* ---- zo ---------------------------------------------------------------------------------- */
 
 /* ---- options ----------------------------------------------------------------------------- */
 
@@ -18,7 +235,8 @@ static sw_status range(float x, float least, bool above, const char *call, const
     return SW_OK;
 }
 
-sw_status swi_zo_rate(const swi_zo_rule *rule, uint64_t step, float *out)
+/* The rate of a step, from 0. */
+static sw_status zo_rate(const swi_zo_rule *rule, uint64_t step, float *out)
 {
     if (rule->schedule.kind != NULL)
         return sw_schedule_at(&rule->schedule, step, out);
@@ -26,7 +244,8 @@ sw_status swi_zo_rate(const swi_zo_rule *rule, uint64_t step, float *out)
     return SW_OK;
 }
 
-sw_status swi_zo_check(const swi_zo_rule *r, const char *call)
+/* SW_INVALID names the number that is out of range; `call` begins the message. */
+static sw_status zo_check(const swi_zo_rule *r, const char *call)
 {
     float rate;
     SW_TRY(range(r->eps, 0.0f, true, call, "eps"));
@@ -35,24 +254,7 @@ sw_status swi_zo_check(const swi_zo_rule *r, const char *call)
     if (r->rank < 0 || r->rank > SWI_ZO_RANK_MAX)
         SW_FAIL(SW_INVALID, "%s: rank must be 1 to %d (got %d)", call, SWI_ZO_RANK_MAX,
                 r->rank);
-    return swi_zo_rate(r, 0, &rate);
-}
-
-static sw_status read_kind(const sw_zo_opts *o, swi_zo_rule *to)
-{
-    const bool mezo = o->kind == NULL || strcmp(o->kind, "mezo") == 0;
-    if (!mezo && strcmp(o->kind, "lozo") != 0)
-        SW_FAIL(SW_INVALID, "sw_zo_create: kind must be \"mezo\" or \"lozo\" (got \"%s\")",
-                o->kind);
-    if (mezo && (o->rank != 0 || o->window != 0))
-        SW_FAIL(SW_INVALID, "sw_zo_create: rank and window are of \"lozo\" (got %d and %u)",
-                o->rank, o->window);
-    if (o->rank < 0)
-        SW_FAIL(SW_INVALID, "sw_zo_create: rank must be 1 to %d (got %d)", SWI_ZO_RANK_MAX,
-                o->rank);
-    to->rank = mezo ? 0 : o->rank != 0 ? o->rank : 2;
-    to->window = mezo ? 0 : o->window != 0 ? o->window : 50;
-    return SW_OK;
+    return zo_rate(r, 0, &rate);
 }
 
 /* The schedule is copied, with the library's own name of its kind. */
@@ -66,21 +268,6 @@ static sw_status read_schedule(const sw_schedule *given, swi_zo_rule *to)
     for (size_t i = 0; sw_schedule_kind(i) != NULL; i++)
         if (strcmp(sw_schedule_kind(i), given->kind) == 0)
             to->schedule.kind = sw_schedule_kind(i);
-    return SW_OK;
-}
-
-static sw_status read_rule(const sw_zo_opts *o, swi_zo_rule *to)
-{
-    *to = (swi_zo_rule){.eps = o->eps != 0.0f ? o->eps : 0.001f,
-                        .lr = o->lr != 0.0f ? o->lr : 1e-6f,
-                        .weight_decay = o->weight_decay,
-                        .seed = o->seed};
-    SW_TRY(read_kind(o, to));
-    SW_TRY(read_schedule(o->schedule, to));
-    SW_TRY(swi_zo_check(to, "sw_zo_create"));
-    if (o->max_steps > SWI_ZO_STEPS_MAX)
-        SW_FAIL(SW_INVALID, "sw_zo_create: max_steps must be at most %llu (got %llu)",
-                (unsigned long long)SWI_ZO_STEPS_MAX, (unsigned long long)o->max_steps);
     return SW_OK;
 }
 
@@ -98,7 +285,30 @@ sw_status sw_zo_create(sw_zo **out, sw_model *model, const sw_zo_opts *given)
         SW_FAIL(SW_INVALID, "sw_zo_create: out must not be NULL");
     SW_TRY(sw_handle_check(model, SW_HANDLE_MODEL, "sw_zo_create"));
     SW_TRY(swi_struct_read(SWI_STRUCT_sw_zo_opts, &opts, given, "sw_zo_create"));
-    SW_TRY(read_rule(&opts, &rule));
+    swi_zo_rule *to = &rule;
+    *to = (swi_zo_rule){.eps = opts.eps != 0.0f ? opts.eps : 0.001f,
+                        .lr = opts.lr != 0.0f ? opts.lr : 1e-6f,
+                        .weight_decay = opts.weight_decay,
+                        .seed = opts.seed};
+    const bool mezo = opts.kind == NULL || strcmp(opts.kind, "mezo") == 0;
+    if (!mezo && strcmp(opts.kind, "lozo") != 0)
+        SW_FAIL(SW_INVALID, "sw_zo_create: kind must be \"mezo\" or \"lozo\" (got \"%s\")",
+                opts.kind);
+    if (mezo && (opts.rank != 0 || opts.window != 0))
+        SW_FAIL(SW_INVALID, "sw_zo_create: rank and window are of \"lozo\" (got %d and %u)",
+                opts.rank, opts.window);
+    if (opts.rank < 0)
+        SW_FAIL(SW_INVALID, "sw_zo_create: rank must be 1 to %d (got %d)", SWI_ZO_RANK_MAX,
+                opts.rank);
+    to->rank = mezo ? 0 : opts.rank != 0 ? opts.rank : 2;
+    to->window = mezo ? 0 : opts.window != 0 ? opts.window : 50;
+
+    SW_TRY(read_schedule(opts.schedule, to));
+    SW_TRY(zo_check(to, "sw_zo_create"));
+    if (opts.max_steps > SWI_ZO_STEPS_MAX)
+        SW_FAIL(SW_INVALID, "sw_zo_create: max_steps must be at most %llu (got %llu)",
+                (unsigned long long)SWI_ZO_STEPS_MAX, (unsigned long long)opts.max_steps);
+
     SW_TRY(sw_handle_take(&block, SW_HANDLE_ZO, sizeof(sw_zo)));
     sw_zo *zo = block;
     const sw_status status = opts.max_steps > 0 ? sw_heap_alloc(&slopes, SW_HEAP_RECORDS,
@@ -192,9 +402,9 @@ static sw_status look_at(void *context, const swi_program *program)
 static sw_status prepare(sw_zo *zo, sw_exec *exec, const sw_run_args *args, const char *loss)
 {
     SW_TRY(swi_run_prepare(exec, args, look_at, (void *)(uintptr_t)loss, "sw_zo_step"));
-    SW_TRY(swi_zo_has_parameters(zo->model, "sw_zo_step"));
-    SW_TRY(swi_zo_prepare_move(&zo->rule, zo->model, exec, SWI_MOVE_BY_NOISE));
-    SW_TRY(swi_zo_prepare_move(&zo->rule, zo->model, exec, SWI_MOVE_STEP));
+    SW_TRY(zo_has_parameters(zo->model, "sw_zo_step"));
+    SW_TRY(zo_prepare_move(&zo->rule, zo->model, exec, SWI_MOVE_BY_NOISE));
+    SW_TRY(zo_prepare_move(&zo->rule, zo->model, exec, SWI_MOVE_STEP));
     if (zo->room == 0)
         return SW_OK;
     if (zo->steps > 0) {
@@ -206,7 +416,7 @@ static sw_status prepare(sw_zo *zo, sw_exec *exec, const sw_run_args *args, cons
     }
     SW_TRY(swi_model_take(zo->model));
     zo->frozen = zo->model->frozen_hash;
-    const sw_status status = swi_zo_sum_model(zo->model, &zo->before);
+    const sw_status status = zo_sum_model(zo->model, &zo->before);
     swi_model_give(zo->model);
     return status;
 }
@@ -216,7 +426,7 @@ static sw_status prepare(sw_zo *zo, sw_exec *exec, const sw_run_args *args, cons
 static sw_status move(const sw_zo *zo, sw_exec *exec, float a)
 {
     const swi_zo_move m = {.move = SWI_MOVE_BY_NOISE, .step = zo->steps, .a = a};
-    return swi_zo_run_move(&zo->rule, zo->model, exec, &m);
+    return zo_run_move(&zo->rule, zo->model, exec, &m);
 }
 
 /* The slope along z; 0 where a loss is not finite, or they lie too far apart for a float. */
@@ -243,10 +453,10 @@ static sw_status go_on(sw_zo *zo, sw_exec *exec, const sw_run_args *args, const 
     SW_TRY(sw_run(exec, args));
     SW_TRY(sw_metric_past(exec, 2, loss, &plus));
     SW_TRY(sw_metric_past(exec, 0, loss, &minus));
-    SW_TRY(swi_zo_rate(&zo->rule, zo->steps, &m.lr));
+    SW_TRY(zo_rate(&zo->rule, zo->steps, &m.lr));
     const uint64_t not_finite = zo->not_finite;
     m.c = slope_of(zo, plus, minus);
-    const sw_status status = swi_zo_run_move(&zo->rule, zo->model, exec, &m);
+    const sw_status status = zo_run_move(&zo->rule, zo->model, exec, &m);
     if (status != SW_OK) {
         zo->not_finite = not_finite;
         return status;
@@ -287,4 +497,354 @@ sw_status sw_zo_step(sw_zo *zo, sw_exec *exec, const sw_run_args *given, const c
     if (status == SW_OK)
         status = go_on(zo, exec, &args, loss, out);
     return status == SW_OK ? SW_OK : damaged(zo, status);
+}
+
+/* ---- zo record --------------------------------------------------------------------------- */
+
+/* Records of zeroth-order training: a head of 256 bytes, one f32 for each step, a sum of all
+ * that. Numbers are little-endian.
+ *
+ *     0 "swzo 1\0\0"    8 kind[8]        16 eps  20 lr  24 weight_decay (f32)  28 rank (u32)
+ *    32 window (u32)   36 0             40 seed          48 steps      56 losses not finite
+ *    64 sum of the parameters before    72 and after
+ *    80 schedule[16]   96 base 100 gamma 104 floor (f32) 108 0
+ *   112 warmup_steps  120 total_steps  128 every        136 to 255: 0 */
+
+#define HEAD 256
+#define SUM 8
+#define NUMBER 4 /* bytes of a slope in the file */
+static const char magic[8] = "swzo 1";
+
+/* ---- numbers ----------------------------------------------------------------------------- */
+
+static void put(unsigned char *to, uint64_t x, int bytes)
+{
+    for (int i = 0; i < bytes; i++)
+        to[i] = (unsigned char)(x >> 8 * i);
+}
+
+static void put_f32(unsigned char *to, float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    put(to, bits, 4);
+}
+
+static uint64_t get(const unsigned char *from, int bytes)
+{
+    uint64_t x = 0;
+    for (int i = bytes - 1; i >= 0; i--)
+        x = x << 8 | from[i];
+    return x;
+}
+
+static float get_f32(const unsigned char *from)
+{
+    const uint32_t bits = (uint32_t)get(from, 4);
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* ---- the head ---------------------------------------------------------------------------- */
+
+static void write_head(unsigned char *to, const swi_zo_record *r)
+{
+    const swi_zo_rule *rule = &r->rule;
+    const sw_schedule *s = &rule->schedule;
+    memset(to, 0, HEAD);
+    memcpy(to, magic, sizeof magic);
+    memcpy(to + 8, rule->rank > 0 ? "lozo" : "mezo", 4);
+    put_f32(to + 16, rule->eps);
+    put_f32(to + 20, rule->lr);
+    put_f32(to + 24, rule->weight_decay);
+    put(to + 28, (uint64_t)rule->rank, 4);
+    put(to + 32, rule->window, 4);
+    put(to + 40, rule->seed, 8);
+    put(to + 48, r->steps, 8);
+    put(to + 56, r->not_finite, 8);
+    put(to + 64, r->before, 8);
+    put(to + 72, r->behind, 8);
+    if (s->kind == NULL)
+        return;
+    memcpy(to + 80, s->kind, strlen(s->kind));
+    put_f32(to + 96, s->base);
+    put_f32(to + 100, s->gamma);
+    put_f32(to + 104, s->floor);
+    put(to + 112, s->warmup_steps, 8);
+    put(to + 120, s->total_steps, 8);
+    put(to + 128, s->every, 8);
+}
+
+/* Is the head what write_head makes of what was read, so that no byte of it is ignored? Then
+ * its numbers must be those of a trainer. */
+static sw_status check_head(const swi_zo_record *r, const unsigned char *head, const char *path)
+{
+    unsigned char again[HEAD];
+    write_head(again, r);
+    const bool kinds = (r->rule.rank > 0) == (r->rule.window > 0) && r->rule.rank >= 0;
+    if (memcmp(again, head, HEAD) != 0 || !kinds || r->not_finite > r->steps)
+        SW_FAIL(SW_FORMAT, "%s: its head has options that no record has", path);
+    if (zo_check(&r->rule, "an option") == SW_OK)
+        return SW_OK;
+    char text[300];
+    snprintf(text, sizeof text, "%s", sw_last_error());
+    SW_FAIL(SW_FORMAT, "%s: its head has options that no record has: %s", path, text);
+}
+
+/* ---- writing ----------------------------------------------------------------------------- */
+
+static sw_status write_all(void *context, sw_file *file)
+{
+    const swi_zo_record *r = context;
+    unsigned char block[4096];
+    swi_zo_sum sum;
+    swi_zo_sum_begin(&sum);
+    write_head(block, r);
+    swi_zo_sum_add(&sum, block, HEAD);
+    SW_TRY(sw_file_write(file, block, HEAD));
+    for (uint64_t i = 0; i < r->steps;) {
+        size_t n = 0;
+        for (; i < r->steps && n < sizeof block; i++, n += NUMBER)
+            put_f32(block + n, r->slopes[i]);
+        swi_zo_sum_add(&sum, block, n);
+        SW_TRY(sw_file_write(file, block, n));
+    }
+    put(block, swi_zo_sum_end(&sum), SUM);
+    return sw_file_write(file, block, SUM);
+}
+
+static sw_status check_save(const sw_zo *zo)
+{
+    static const char call[] = "sw_zo_save";
+    if (zo->room == 0)
+        SW_FAIL(SW_INVALID, "%s: the trainer was made without a record: set max_steps", call);
+    if (!sw_handle_is(zo->model, SW_HANDLE_MODEL, zo->model_generation))
+        SW_FAIL(SW_INVALID, "%s: the trainer's model was destroyed", call);
+    if (zo->cut)
+        SW_FAIL(SW_INVALID,
+                "%s: a step failed after step %llu, so the model is no longer what these "
+                "steps make",
+                call, (unsigned long long)zo->steps);
+    return SW_OK;
+}
+
+static sw_status sum_ready(const sw_model *model, uint64_t *out, const char *call)
+{
+    if (model->damaged)
+        SW_FAIL(SW_STALE, "%s: model %s is damaged: restore it first", call, model->name);
+    if (!model->ready)
+        SW_FAIL(SW_INVALID, "%s: model %s must be ready", call, model->name);
+    return zo_sum_model(model, out);
+}
+
+sw_status sw_zo_save(const sw_zo *zo, const char *path)
+{
+    SW_TRY(sw_handle_check(zo, SW_HANDLE_ZO, "sw_zo_save"));
+    if (path == NULL)
+        SW_FAIL(SW_INVALID, "sw_zo_save: path must not be NULL");
+    SW_TRY(check_save(zo));
+    swi_zo_record r = {.rule = zo->rule,
+                       .steps = zo->steps,
+                       .not_finite = zo->not_finite,
+                       .before = zo->before,
+                       .slopes = zo->slopes};
+    SW_TRY(swi_model_take(zo->model));
+    const sw_status status = sum_ready(zo->model, &r.behind, "sw_zo_save");
+    swi_model_give(zo->model);
+    SW_TRY(status);
+    if (zo->steps == 0)
+        r.before = r.behind;
+    return sw_file_replace(path, write_all, &r);
+}
+
+/* ---- reading ----------------------------------------------------------------------------- */
+
+static sw_status get_bytes(sw_file *file, void *to, size_t bytes)
+{
+    size_t got;
+    SW_TRY(sw_file_read(file, to, bytes, &got));
+    if (got < bytes)
+        SW_FAIL(SW_FORMAT, "%s: it became shorter while it was read", sw_file_path(file));
+    return SW_OK;
+}
+
+static sw_status read_slopes(swi_zo_record *r, const unsigned char *from, const char *path)
+{
+    for (uint64_t i = 0; i < r->steps; i++) {
+        const float c = get_f32(from + i * NUMBER);
+        if (!isfinite(c))
+            SW_FAIL(SW_FORMAT, "%s: the number of step %llu is not finite", path,
+                    (unsigned long long)i);
+        r->slopes[i] = c; /* of the bytes there, or of bytes in front */
+    }
+    return SW_OK;
+}
+
+/* Head, numbers and sum of an open file. */
+static sw_status read_all(swi_zo_record *r, sw_file *file)
+{
+    unsigned char head[HEAD], end[SUM];
+    const char *path = sw_file_path(file);
+    swi_zo_sum sum;
+    SW_TRY(get_bytes(file, head, HEAD));
+    SW_TRY(get_bytes(file, r->slopes, (size_t)r->steps * NUMBER));
+    SW_TRY(get_bytes(file, end, SUM));
+    swi_zo_sum_begin(&sum);
+    swi_zo_sum_add(&sum, head, HEAD);
+    swi_zo_sum_add(&sum, r->slopes, (size_t)r->steps * NUMBER);
+    if (get(end, SUM) != swi_zo_sum_end(&sum))
+        SW_FAIL(SW_FORMAT, "%s: it is damaged: the sum over it is %016llx, must be %016llx",
+                path, (unsigned long long)swi_zo_sum_end(&sum),
+                (unsigned long long)get(end, SUM));
+    SW_TRY(check_head(r, head, path));
+    return read_slopes(r, (const unsigned char *)r->slopes, path);
+}
+
+static sw_status read_open(swi_zo_record *r, sw_file *file)
+{
+    uint64_t bytes;
+    void *block;
+    if (sw_file_waits(file))
+        SW_FAIL(SW_INVALID, "%s: a record must be a regular file", sw_file_path(file));
+    SW_TRY(sw_file_size(file, &bytes));
+    /* The steps, by the size: before memory is taken for them. */
+    unsigned char head[HEAD];
+    const char *path = sw_file_path(file);
+    if (bytes < HEAD + SUM)
+        SW_FAIL(SW_FORMAT, "%s: it has %llu bytes, and a record has at least %d", path,
+                (unsigned long long)bytes, HEAD + SUM);
+    SW_TRY(get_bytes(file, head, sizeof head));
+    if (memcmp(head, magic, sizeof magic) != 0)
+        SW_FAIL(SW_FORMAT, "%s: it is no record of zeroth-order training", path);
+    swi_zo_rule *rule = &r->rule;
+    rule->eps = get_f32(head + 16);
+    rule->lr = get_f32(head + 20);
+    rule->weight_decay = get_f32(head + 24);
+    rule->rank = (int32_t)get(head + 28, 4);
+    rule->window = (uint32_t)get(head + 32, 4);
+    rule->seed = get(head + 40, 8);
+    r->steps = get(head + 48, 8);
+    r->not_finite = get(head + 56, 8);
+    r->before = get(head + 64, 8);
+    r->behind = get(head + 72, 8);
+    rule->schedule.size = sizeof rule->schedule;
+    rule->schedule.base = get_f32(head + 96);
+    rule->schedule.gamma = get_f32(head + 100);
+    rule->schedule.floor = get_f32(head + 104);
+    rule->schedule.warmup_steps = get(head + 112, 8);
+    rule->schedule.total_steps = get(head + 120, 8);
+    rule->schedule.every = get(head + 128, 8);
+    for (size_t i = 0; sw_schedule_kind(i) != NULL; i++)
+        if (strncmp((const char *)head + 80, sw_schedule_kind(i), 16) == 0)
+            rule->schedule.kind = sw_schedule_kind(i);
+    if (r->steps > SWI_ZO_STEPS_MAX || bytes != HEAD + SUM + r->steps * NUMBER)
+        SW_FAIL(SW_FORMAT, "%s: it has %llu bytes, and should have %llu for %llu steps", path,
+                (unsigned long long)bytes, (unsigned long long)(HEAD + SUM + r->steps * NUMBER),
+                (unsigned long long)r->steps);
+    SW_TRY(sw_file_seek(file, 0));
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (size_t)r->steps * NUMBER));
+    r->slopes = block;
+    const sw_status status = read_all(r, file);
+    if (status != SW_OK)
+        zo_record_free(r);
+    return status;
+}
+
+/* SW_FORMAT names the file and what is wrong with it. *out is to be freed on success. */
+static void zo_record_free(swi_zo_record *r)
+{
+    sw_heap_free(r->slopes, SW_HEAP_RECORDS, (size_t)r->steps * NUMBER);
+    r->slopes = NULL;
+}
+
+/* ---- zo replay --------------------------------------------------------------------------- */
+
+/* A record's steps again, without data: each is one pass over the parameters, which makes the
+ * three moves of the recorded step one after the other with one z. */
+
+/* The sum of a model that no one uses meanwhile. */
+static sw_status sum_of(sw_model *model, uint64_t *out)
+{
+    SW_TRY(swi_model_take(model));
+    const sw_status status = zo_sum_model(model, out);
+    swi_model_give(model);
+    return status;
+}
+
+static sw_status check_start(sw_model *model, const swi_zo_record *r, const char *path)
+{
+    uint64_t sum;
+    if (model->damaged)
+        SW_FAIL(SW_STALE, "sw_zo_replay: model %s is damaged: restore it first", model->name);
+    if (!model->ready)
+        SW_FAIL(SW_INVALID, "sw_zo_replay: model %s must be ready, with the first parameters",
+                model->name);
+    SW_TRY(sum_of(model, &sum));
+    if (sum != r->before)
+        SW_FAIL(SW_INVALID,
+                "sw_zo_replay: model %s is not what %s begins with: the sum over its "
+                "parameters is %016llx, must be %016llx",
+                model->name, path, (unsigned long long)sum, (unsigned long long)r->before);
+    return SW_OK;
+}
+
+static sw_status make_steps(sw_model *model, sw_exec *exec, const swi_zo_record *r,
+                            sw_zo_progress_fn *progress, void *user)
+{
+    sw_call call = {.name = "sw_zo_replay",
+                    .callback = "`progress`",
+                    .keeps = {SW_CALL_ONE(model), SW_CALL_ONE(exec)}};
+    if (r->steps > 0)
+        SW_TRY(zo_has_parameters(model, "sw_zo_replay"));
+    for (uint64_t i = 0; i < r->steps; i++) {
+        swi_zo_move m = {.move = SWI_MOVE_ALL, .step = i, .a = r->rule.eps, .c = r->slopes[i]};
+        SW_TRY(zo_rate(&r->rule, i, &m.lr));
+        SW_TRY(zo_run_move(&r->rule, model, exec, &m));
+        if (progress == NULL)
+            continue;
+        SW_TRY(sw_call_begin(&call, SW_FRAME));
+        SW_TRY(sw_call_end(&call, progress(user, i + 1, r->steps)));
+    }
+    return SW_OK;
+}
+
+static sw_status check_end(sw_model *model, const swi_zo_record *r, const char *path)
+{
+    uint64_t sum;
+    SW_TRY(sum_of(model, &sum));
+    if (sum == r->behind)
+        return SW_OK;
+    model->damaged = true;
+    SW_FAIL(SW_FORMAT,
+            "sw_zo_replay: the steps of %s do not lead to its last parameters: the sum over "
+            "them is %016llx, must be %016llx (model %s must be restored)",
+            path, (unsigned long long)sum, (unsigned long long)r->behind, model->name);
+}
+
+sw_status sw_zo_replay(sw_model *model, sw_exec *exec, const char *path,
+                       sw_zo_progress_fn *progress, void *user)
+{
+    static const char call[] = "sw_zo_replay";
+    swi_zo_record r;
+    SW_TRY(sw_handle_check(model, SW_HANDLE_MODEL, call));
+    SW_TRY(sw_call_may_end(model, "model", call)); /* nor go on from the middle of another */
+    SW_TRY(sw_handle_check(exec, SW_HANDLE_EXEC, call));
+    if (path == NULL)
+        SW_FAIL(SW_INVALID, "%s: path must not be NULL", call);
+    {
+        sw_file *file;
+        memset(&r, 0, sizeof *&r);
+        SW_TRY(sw_file_open(&file, path, SW_FILE_READ));
+        const sw_status status = read_open(&r, file);
+        sw_file_drop(file);
+        SW_TRY(status);
+    }
+    sw_status status = check_start(model, &r, path);
+    if (status == SW_OK)
+        status = make_steps(model, exec, &r, progress, user);
+    if (status == SW_OK)
+        status = check_end(model, &r, path);
+    zo_record_free(&r);
+    return status;
 }

@@ -13,11 +13,6 @@ typedef struct {
     sw_schedule schedule; /* kind NULL: lr is constant */
 } swi_zo_rule;
 
-/* SW_INVALID names the number that is out of range; `call` begins the message. */
-sw_status swi_zo_check(const swi_zo_rule *rule, const char *call);
-/* The rate of a step, from 0. */
-sw_status swi_zo_rate(const swi_zo_rule *rule, uint64_t step, float *out);
-
 #define SWI_ZO_RANK_MAX 256 /* of lozo */
 #define SWI_ZO_STEPS_MAX                                                                       \
     ((uint64_t)UINT32_MAX + 1) /* a step is a word of the noise's counter */
@@ -42,17 +37,10 @@ typedef struct {
     uint64_t step;
     float a, c, lr;
 } swi_zo_move;
-sw_status swi_zo_run_move(const swi_zo_rule *rule, sw_model *model, sw_exec *exec,
-                          const swi_zo_move *move);
 /* That run's arguments but for the step; `model` and `numbers` (SWI_MOVE_NUMBERS of F32) are
  * borrowed. */
 sw_run_args swi_zo_move_args(const swi_zo_rule *rule, sw_model *const *model, swi_move move,
                              const sw_array *numbers);
-/* Its memory, before a step: what can be refused is refused before anything moves. */
-sw_status swi_zo_prepare_move(const swi_zo_rule *rule, sw_model *model, sw_exec *exec,
-                              swi_move move);
-/* Has the model a parameter that is not frozen? SW_INVALID else. */
-sw_status swi_zo_has_parameters(const sw_model *model, const char *call);
 
 /* ---- sums ---------------------------------------------------------------------------------
  */
@@ -69,10 +57,6 @@ void swi_zo_sum_begin(swi_zo_sum *sum);
 void swi_zo_sum_add(swi_zo_sum *sum, const void *bytes, size_t n);
 uint64_t swi_zo_sum_end(const swi_zo_sum *sum);
 
-/* Of all parameters: names, shapes, which are frozen, elements. The model is ready and taken.
- */
-sw_status swi_zo_sum_model(const sw_model *model, uint64_t *out);
-
 /* ---- records ------------------------------------------------------------------------------
  */
 
@@ -82,8 +66,5 @@ typedef struct {
     uint64_t before, behind; /* sums of the parameters */
     float *slopes;           /* of the heap: swi_zo_record_free */
 } swi_zo_record;
-/* SW_FORMAT names the file and what is wrong with it. *out is to be freed on success. */
-sw_status swi_zo_record_read(swi_zo_record *out, const char *path);
-void swi_zo_record_free(swi_zo_record *record);
 
 #endif

@@ -1,3 +1,51 @@
+/* Fitness: a sum of terms for each objective. */
+#ifndef SW_EVOLUTION_H
+#define SW_EVOLUTION_H
+
+#include "alloc/base/sys.h"
+#include "profiler/record/json.h"
+#include "profiler/record/json_read.h"
+#include "runtime/base/structs.h"
+#include "runtime/population/evolve/draws.h"
+#include "runtime/population/evolve/genome.h"
+#include "runtime/population/evolve/net.h"
+#include "runtime/population/members_internal.h"
+#include <stdbool.h>
+
+#define SWI_MAX_TERMS 32
+#define SWI_MAX_OBJECTIVES 8
+
+typedef struct {
+    sw_fitness terms[SWI_MAX_TERMS];
+    size_t n, n_objectives;
+    bool rounded; /* the default terms, which round accuracy */
+    double drop;  /* share of a generation's steps that TRAIN_ACCURACY leaves out */
+} swi_fitness_plan;
+
+/* Averages over generations that a member has: one for each term; NaN: none yet. */
+typedef struct {
+    double of[SWI_MAX_TERMS];
+} swi_fitness_averages;
+
+/* Read terms; none: the default ones. SW_INVALID names the term. */
+sw_status swi_fitness_read(swi_fitness_plan *out, const sw_fitness *terms, size_t n,
+                           const char *call);
+/* Of a member that begins. */
+void swi_fitness_begin(swi_fitness_averages *averages);
+/* The objectives of a member with known numbers; its averages go on. False: one of them is NaN
+ * or infinite, or the member was invalid before; *which is the first such term, UINT32_MAX
+ * where it was invalid before, and the averages are as they were. */
+bool swi_fitness_of(const swi_fitness_plan *plan, const sw_candidate *candidate,
+                    swi_fitness_averages *averages, double objectives[SWI_MAX_OBJECTIVES],
+                    uint32_t *which);
+/* One number for each of n members, for sw_select: fitness itself with one objective; else how
+ * many are after it by rank and crowding distance. objectives: (n, SWI_MAX_OBJECTIVES), NaN
+ * where invalid; ranks receives Pareto ranks. */
+sw_status swi_fitness_order(const swi_fitness_plan *plan, const double *objectives, size_t n,
+                            double *out, uint32_t *ranks);
+
+/* ---- evolution --------------------------------------------------------------------------- */
+
 /* Between the files of the evolution loop.
  *
  * A candidate is a genome, a net of it, and a group of members with one member: its range when
@@ -6,15 +54,6 @@
  * evaluated, then those that rest, as many at a time as there are lanes. Between two
  * generations nothing runs, lanes are given back, and what children are made in takes their
  * place: so it is part of what is accepted. */
-#ifndef SW_EVOLUTION_H
-#define SW_EVOLUTION_H
-
-#include "alloc/base/sys.h"
-#include "profiler/record/json_read.h"
-#include "runtime/population/evolve/draws.h"
-#include "runtime/population/evolve/fitness.h"
-#include "runtime/population/evolve/net.h"
-#include "runtime/population/members_internal.h"
 
 #define SWI_UTILITY_STEPS                                                                      \
     20 /* of a generation: the first and each so many after it are of variant 1 */
@@ -165,30 +204,15 @@ struct sw_evolution {
     uint64_t history_bytes;
 };
 
-/* ---- evolution_opts.c -------------------------------------------------------------------- */
-
-/* Numbers alone; the lists are looked at where they are kept. */
-sw_status swi_opts_check(const sw_evolution_opts *opts, const char *call);
-void swi_opts_defaults(sw_evolution_opts *opts);
-/* Check the data, and copy the caller's lists; what was kept before a failure is freed by
- * swi_opts_free. */
-sw_status swi_opts_keep(sw_evolution *e, const sw_evolution_opts *given, const char *call);
-void swi_opts_free(sw_evolution *e);
-
-/* ---- evolution_candidate.c --------------------------------------------------------------- */
+/* ---- candidates -------------------------------------------------------------------------- */
 
 /* Net, group, feeds and price of a genome that stands in `one`; no tensor memory. */
 sw_status swi_one_open(sw_evolution *e, swi_one *one);
-/* The same by one plan in the place of three: for what is on its way to a member, which is
- * opened when it is there. */
-sw_status swi_one_estimate(sw_evolution *e, swi_one *one);
 /* Ends member, group and net. */
 void swi_one_close(swi_one *one);
 /* All of it. */
 void swi_one_free(sw_evolution *e, swi_one *one);
-void swi_one_begin(swi_one *one); /* all zero, numbers NaN */
-sw_status swi_feed_get(sw_evolution *e, const sw_dataset *dataset, int64_t batch,
-                       const sw_feed **out);
+void swi_one_begin(swi_one *one);      /* all zero, numbers NaN */
 void swi_feeds_sweep(sw_evolution *e); /* end those that no member has */
 void swi_feeds_free(sw_evolution *e);
 /* As the public struct shows it; valid as long as `one`. */
@@ -196,7 +220,7 @@ sw_candidate swi_one_view(const swi_one *one);
 /* The seed of its random ops, and of first weights. */
 uint64_t swi_member_seed(const sw_evolution *e, uint64_t id);
 
-/* ---- evolution_memory.c ------------------------------------------------------------------ */
+/* ---- memory ------------------------------------------------------------------------------ */
 
 swi_candidate_need swi_need_most(swi_candidate_need a, swi_candidate_need b);
 /* Does `need` fit beside what the limits say? */
@@ -214,9 +238,8 @@ void swi_evolution_use_lanes(const sw_evolution *e, int lanes);
 /* Lanes and ranges that are not used are given back, where there is a budget. */
 sw_status swi_evolution_trim(sw_evolution *e);
 void swi_evolution_note_peak(sw_evolution *e);
-size_t swi_evolution_bytes(const sw_evolution *e);
 
-/* ---- evolution_rest.c -------------------------------------------------------------------- */
+/* ---- members that rest ------------------------------------------------------------------- */
 
 /* Where the bytes of a member that begins are to be written: a block that stays, or `scratch`.
  */
@@ -231,8 +254,6 @@ sw_status swi_states_open(const sw_evolution *e);
 void swi_states_note(sw_evolution *e, const swi_one *members, const swi_one *best);
 /* Remove the states that neither of both needs. */
 void swi_states_sweep(sw_evolution *e);
-/* Bring it into a range; without files its block ends. */
-sw_status swi_one_load(sw_evolution *e, swi_one *one);
 /* Put the state of a resident to rest; it stays resident. */
 sw_status swi_one_store(sw_evolution *e, swi_one *one, uint64_t generation);
 /* The bytes of a member: where they are, or read into `scratch`; of one that goes on those that
@@ -242,22 +263,11 @@ sw_status swi_one_bytes(sw_evolution *e, const swi_one *one, unsigned char *scra
 /* Put aside a member that has begun its generation: its range ends, swi_one_load goes on there.
  */
 sw_status swi_one_pause(sw_evolution *e, swi_one *one);
-/* Keep a copy of a resident state as that of the best. */
-sw_status swi_best_store(sw_evolution *e, const swi_one *one);
 /* Both files of the best's state are whole, or one is written again from the other; `why` says
  * what was wrong with it then. */
 sw_status swi_best_mend(const sw_evolution *e, unsigned char *scratch, char *why, size_t room);
 sw_status swi_rest_read(const sw_evolution *e, const swi_one *one, unsigned char *to);
 uint64_t swi_sum_of(const void *bytes, size_t n, uint64_t sum);
-
-/* ---- evolution_waves.c ------------------------------------------------------------------- */
-
-/* Its counts of a generation are 0. */
-void swi_one_begin_generation(const sw_evolution *e, swi_one *one);
-/* Those of the wave that do not stay rest again, as they are at the begin of the next
- * generation. */
-sw_status swi_wave_rest(sw_evolution *e);
-sw_status swi_wave_next(sw_evolution *e);
 
 /* ---- evolution_train.c ------------------------------------------------------------------- */
 
@@ -269,7 +279,6 @@ sw_status swi_evolution_train_kept(sw_evolution *e);
 sw_status swi_evolution_run_kept(sw_evolution *e);
 /* One call of runs; *ended: all of the generation are evaluated. */
 sw_status swi_evolution_run(sw_evolution *e, bool *ended);
-uint64_t swi_steps_of(const sw_evolution *e, const swi_one *one);
 
 /* ---- evolution_breed.c ------------------------------------------------------------------- */
 
@@ -296,27 +305,11 @@ typedef struct {
     uint64_t seed; /* of the child */
 } swi_brood;
 
-/* The genome of a child by its birth, opened and priced: attempt 0 on, up to the first that
- * fits. */
-sw_status swi_breed_child(swi_brood *b);
-/* Its first bytes. */
-sw_status swi_breed_weights(swi_brood *b, unsigned char *to);
-void swi_brood_end(swi_brood *b);
 /* May it be, beside what the limits say? Counted. */
 bool swi_candidate_fits(sw_evolution *e, const swi_limits *limits, const swi_one *one);
-/* Of a child: all its draws follow from it. */
-uint64_t swi_child_seed(const sw_evolution *e, uint64_t generation, uint32_t index);
 
-/* ---- evolution_first.c ------------------------------------------------------------------- */
+/* ---- the next generation ----------------------------------------------------------------- */
 
-/* All of the first population: genomes that fit, opened. */
-sw_status swi_evolution_populate(sw_evolution *e);
-
-/* ---- evolution_judge.c, evolution_next.c
- * -------------------------------------------------------------------- */
-
-/* Numbers and fitness of those of the wave, and the best with a copy of its state. */
-sw_status swi_evolution_judge_wave(sw_evolution *e);
 /* Ranks of all, and history. */
 sw_status swi_evolution_judge(sw_evolution *e);
 /* Choose who goes on and who has children; the former are trained from now on. */
@@ -324,10 +317,23 @@ sw_status swi_evolution_breed_begin(sw_evolution *e);
 /* One child; *ended: all are there, and the next generation too. */
 sw_status swi_evolution_breed(sw_evolution *e, bool *ended);
 
-/* ---- evolution_files.c, evolution_history.c ---------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------- */
 
 sw_status swi_generation_write(sw_evolution *e);
 sw_status swi_evolution_log_begin(sw_evolution *e);
 sw_status swi_evolution_log_write(sw_evolution *e);
+
+/* ---- evolution files --------------------------------------------------------------------- */
+
+/* Between the files of an evolution that write and read its folder. */
+
+#define SWI_GENERATION_FORMAT "stepwell evolution 2"
+#define SWI_STATE_HEAD "{\"format\":\"stepwell state 1\"," /* a state begins with */
+enum { SWI_GENERATIONS_KEPT = 2 }; /* generation.json, generation.json.1 */
+/* The text of such a file, which a zero follows, has this format and is what was written; else
+ * SW_FORMAT. */
+sw_status swi_generation_check(const char *text, size_t n, const char *path);
+
+void swi_evolution_path(const sw_evolution *e, const char *name, char path[SWI_EVOLUTION_PATH]);
 
 #endif

@@ -13,8 +13,10 @@
 #define SW_GENOME_H
 
 #include "alloc/base/handle.h"
+#include "profiler/record/json_read.h"
 #include "runtime/base/structs.h"
 #include <stdbool.h>
+#include <string.h>
 
 #define SWI_VERTEX_NAME 32
 #define SWI_MAX_INPUTS 16
@@ -99,7 +101,7 @@ uint32_t swi_genome_find(const sw_genome *genome, const char *name);
 void swi_genome_fresh_name(sw_genome *genome, char name[SWI_VERTEX_NAME]);
 uint64_t swi_genome_parameters(const sw_genome *genome);
 
-/* ---- vertex.c ---------------------------------------------------------------------------- */
+/* ---- vertices ---------------------------------------------------------------------------- */
 
 /* Of that kind: windows of 1, of no parent, the rest 0. */
 swi_vertex swi_vertex_of(sw_vertex_kind kind);
@@ -127,5 +129,108 @@ int swi_vertex_kind_find(const char *name); /* -1: none */
 const char *swi_activation_name(int i);
 int swi_activation_find(const char *name);
 bool swi_activation_is_idempotent(int i);
+
+/* ---- genome internal --------------------------------------------------------------------- */
+
+/* Between the files of genomes and of search spaces. */
+
+/* ---- names ------------------------------------------------------------------------------- */
+
+/* A table to find vertices by name. Open addressing; 0: free, else a position and 1. */
+typedef struct {
+    uint16_t slot[2 * SWI_MAX_VERTICES];
+    uint32_t mask;
+} swi_names;
+
+/* For up to n names. */
+static inline void swi_names_begin(swi_names *t, uint32_t n)
+{
+    t->mask = 15;
+    while (t->mask < 2 * n - 1 && t->mask < 2 * SWI_MAX_VERTICES - 1)
+        t->mask = t->mask << 1 | 1;
+    memset(t->slot, 0, (t->mask + 1) * sizeof *t->slot);
+}
+
+/* The slot of the name, or the free one where it belongs. */
+static inline uint16_t *swi_names_slot(swi_names *t, const sw_genome *g, const char *name)
+{
+    uint32_t h = 2166136261u;
+    for (const char *c = name; *c != '\0'; c++)
+        h = (h ^ (unsigned char)*c) * 16777619u;
+    h ^= h >> 15;
+    for (;; h++) {
+        uint16_t *slot = &t->slot[h & t->mask];
+        if (*slot == 0 || strcmp(g->vertices[*slot - 1].name, name) == 0)
+            return slot;
+    }
+}
+
+/* 1 to room - 1 letters, digits, "_" and "-", or "." where `dots`. */
+static inline bool swi_name_is_one(const char *name, size_t room, bool dots)
+{
+    const size_t n = strnlen(name, room);
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char c = (unsigned char)name[i], low = c | 32;
+        if (!((low >= 'a' && low <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+              (dots && c == '.')))
+            return false;
+    }
+    return n > 0 && n < room;
+}
+
+/* ---- texts ------------------------------------------------------------------------------- */
+
+#define SWI_GENOME_FORMAT "stepwell genome 1"
+#define SWI_TEXT_MAX ((size_t)8 << 20) /* bytes of a genome's or a space's text */
+
+/* The subjects of swi_genome_check beside the vertices, one by one. */
+typedef enum {
+    SWI_PART_NAME,
+    SWI_PART_OPTIMIZER,
+    SWI_PART_BATCH,
+    SWI_PART_LOSS,
+    SWI_PARTS
+} swi_genome_part;
+/* As swi_genome_infer, where all before `first` is known. */
+sw_status swi_genome_infer_from(sw_genome *genome, uint32_t first, uint32_t *bad);
+sw_status swi_genome_check_part(const sw_genome *genome, swi_genome_part part);
+
+/* ---- text read --------------------------------------------------------------------------- */
+
+/* Reading texts of genomes and spaces: fields of objects that are known, of the right type, and
+ * there once. A refusal is SW_FORMAT, by line. */
+
+/* A whole file: *bytes and a zero after them, for sw_text_free. SW_FORMAT where it has more
+ * than `most`; `is` says what it should be. */
+sw_status swi_text_load(char **out, size_t *bytes, const char *path, const char *is,
+                        size_t most);
+/* A text by lines. */
+sw_json_in swi_read_begin(const char *text, size_t bytes, const char *path);
+/* Nothing follows but blanks. */
+sw_status swi_read_end(sw_json_in *in);
+/* SW_FORMAT: as sw_json_bad. */
+sw_status swi_read_bad(const sw_json_in *in, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* SW_FORMAT at a line that was read: "PATH: line N: what". */
+sw_status swi_read_bad_at(const sw_json_in *in, uint64_t line, const char *what);
+
+/* *which: the number of `key` among the n fields; its bit in *seen is set. SW_FORMAT: `of` (as
+ * messages call it) has no such field, or the field was there before. */
+sw_status swi_read_field(const sw_json_in *in, const char *key, const char *const *fields,
+                         uint32_t n, const char *of, uint32_t *seen, uint32_t *which);
+/* A string of 1 to room - 1 bytes. */
+sw_status swi_read_word(sw_json_in *in, const char *field, char *to, size_t room);
+/* One of n words: its number. */
+sw_status swi_read_choice(sw_json_in *in, const char *field, const char *const *words,
+                          uint32_t n, uint32_t *out);
+sw_status swi_read_whole(sw_json_in *in, const char *field, int64_t low, int64_t high,
+                         int64_t *out);
+sw_status swi_read_real(sw_json_in *in, double *out);
+sw_status swi_read_bool(sw_json_in *in, const char *field, bool *out);
+/* `element` is called before each element and reads it. */
+typedef sw_status swi_read_element(sw_json_in *in, void *context);
+sw_status swi_read_list(sw_json_in *in, swi_read_element *element, void *context);
+/* A list of names of SW_SHIELD_*. */
+sw_status swi_read_shield(sw_json_in *in, uint32_t *out);
 
 #endif

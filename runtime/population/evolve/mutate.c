@@ -1,6 +1,939 @@
 /* Children of genomes: the mutations of a list, one after the other. */
 #include "runtime/base/structs.h"
 #include "runtime/population/evolve/mutate.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- mutate edge ------------------------------------------------------------------------- */
+
+/* Edges: what reads more than it did, and what reads less. */
+
+static bool reads(const swi_vertex *v, uint32_t x)
+{
+    for (uint32_t k = 0; k < v->n_in; k++)
+        if (v->in[k] == x)
+            return true;
+    return false;
+}
+
+static uint32_t edges_from(const sw_genome *g, uint32_t x)
+{
+    uint32_t n = 0;
+    for (uint32_t i = x + 1; i < g->n; i++)
+        for (uint32_t k = 0; k < g->vertices[i].n_in; k++)
+            n += g->vertices[i].in[k] == x;
+    return n;
+}
+
+/* ---- one more ---------------------------------------------------------------------------- */
+
+static bool can_add_edge(const sw_genome *g, uint32_t v)
+{
+    return v + 1 < g->n && (g->vertices[v].shield & SW_SHIELD_OUTPUTS) == 0;
+}
+
+/* The join goes before vertex `to`, where it reads y = in[k], or is `to` itself. */
+typedef struct {
+    uint32_t from, to, k;
+    bool extend;
+} edge;
+
+static bool same_place(const sw_genome *g, uint32_t a, uint32_t b)
+{
+    const swi_vertex *x = &g->vertices[a], *y = &g->vertices[b];
+    return x->height == y->height && x->width == y->width;
+}
+
+/* x + y for who reads y; the input's size is given, so that nothing is added to it. */
+static bool can_add(const sw_genome *g, edge e)
+{
+    const swi_vertex *to = &g->vertices[e.to], *y = &g->vertices[to->in[e.k]];
+    if (e.from == 0 || to->in[e.k] == 0)
+        return false;
+    if (e.extend)
+        return to->kind == SW_VERTEX_ADD && to->n_in < SWI_MAX_INPUTS && !reads(to, e.from);
+    return to->kind != SW_VERTEX_ADD && !(y->kind == SW_VERTEX_ADD && reads(y, e.from));
+}
+
+/* x beside y for a layer that can have more columns: those of x begin with 0. A concat that it
+ * alone reads has more parts then. */
+static bool can_join(const sw_genome *g, edge e)
+{
+    const swi_vertex *to = &g->vertices[e.to], *y = &g->vertices[to->in[e.k]];
+    const bool has = y->kind == SW_VERTEX_CONCAT && edges_from(g, to->in[e.k]) == 1 &&
+                     e.from < to->in[e.k] && (y->shield & SW_SHIELD_INPUTS) == 0 &&
+                     y->n_in < SWI_MAX_INPUTS;
+    return swi_vertex_is_sized(to) && (to->kind == SW_VERTEX_LINEAR || to->groups == 1) &&
+           e.extend == has && !(y->kind == SW_VERTEX_CONCAT && reads(y, e.from));
+}
+
+static bool is_possible(const sw_genome *g, edge e, bool add)
+{
+    const swi_vertex *to = &g->vertices[e.to];
+    const uint32_t y = to->in[e.k];
+    if ((to->shield & SW_SHIELD_INPUTS) != 0 ||
+        (g->vertices[y].shield & SW_SHIELD_OUTPUTS) != 0 || y == e.from ||
+        !same_place(g, e.from, y))
+        return false;
+    return add ? can_add(g, e) : can_join(g, e);
+}
+
+/* Number `which` of the possible ones; how many there are. */
+static uint32_t list_edges(const sw_genome *g, uint32_t from, bool add, uint32_t which,
+                           edge *out)
+{
+    uint32_t n = 0;
+    for (uint32_t to = from + 1; to < g->n; to++)
+        for (uint32_t k = 0; k < g->vertices[to].n_in; k++)
+            for (int extend = 0; extend < 2; extend++) {
+                const edge e = {from, to, k, extend != 0};
+                if (add && extend != 0 && k > 0) /* an add has one way to be extended */
+                    continue;
+                if (is_possible(g, e, add) && n++ == which)
+                    *out = e;
+            }
+    return n;
+}
+
+static bool draw_edge(swi_child *c, uint32_t from, bool add, edge *out)
+{
+    const uint32_t n = list_edges(c->genome, from, add, UINT32_MAX, out);
+    if (n > 0)
+        (void)list_edges(c->genome, from, add, swi_draw_below(&c->draws, n), out);
+    return n > 0;
+}
+
+static sw_status insert_join(swi_child *c, edge e, sw_vertex_kind kind)
+{
+    sw_genome *g = c->genome;
+    swi_vertex join = swi_vertex_of(kind);
+    if (g->n >= c->opts->max_vertices)
+        SW_FAIL(SW_UNSUPPORTED, "the genome has %u vertices, and more must not be", g->n);
+    swi_genome_fresh_name(g, join.name);
+    join.in[0] = g->vertices[e.to].in[e.k];
+    join.in[1] = e.from;
+    join.n_in = 2;
+    SW_TRY(swi_genome_insert(g, e.to, &join));
+    g->vertices[e.to + 1].in[e.k] = e.to;
+    return SW_OK;
+}
+
+static void extend(swi_vertex *join, uint32_t from)
+{
+    join->in[join->n_in++] = from;
+}
+
+static sw_status join_by_add(swi_child *c, edge e)
+{
+    sw_genome *g = c->genome;
+    const swi_tie tie = {.a = g->vertices[e.to].in[e.k], .b = e.from};
+    SW_TRY(swi_child_align(c, NULL, 0, &tie, 1, NULL));
+    if (!e.extend)
+        return insert_join(c, e, SW_VERTEX_ADD);
+    extend(&g->vertices[e.to], e.from);
+    return SW_OK;
+}
+
+/* The layer's columns of what it read are in front, the new ones after them. */
+static sw_status join_by_concat(swi_child *c, edge e)
+{
+    sw_genome *g = c->genome;
+    void *block;
+    const int64_t had = swi_vertex_reads(g, &g->vertices[e.to]);
+    const int64_t n = had + g->vertices[e.from].channels;
+    if (n > SWI_MAX_UNITS)
+        SW_FAIL(SW_UNSUPPORTED, "%lld inputs are more than a vertex may have", (long long)n);
+    if (e.extend)
+        extend(&g->vertices[g->vertices[e.to].in[e.k]], e.from);
+    else
+        SW_TRY(insert_join(c, e, SW_VERTEX_CONCAT));
+    swi_vertex *to = &g->vertices[e.to + !e.extend];
+    if (to->cols == NULL)
+        return SW_OK;
+    SW_TRY(sw_heap_alloc(&block, SW_HEAP_RECORDS, (size_t)n * sizeof(int32_t)));
+    int32_t *map = block;
+    for (int64_t i = 0; i < n; i++)
+        map[i] = i < had ? (int32_t)i : SWI_NEW;
+    const sw_status status = swi_vertex_move_cols(to, map, (size_t)n);
+    sw_heap_free(block, SW_HEAP_RECORDS, (size_t)n * sizeof(int32_t));
+    return status;
+}
+
+sw_status swi_add_edge(swi_child *c, const sw_mutation *m, uint32_t v, swi_change_note *note)
+{
+    edge e = {0};
+    bool add = swi_draw_happens(&c->draws, 0.5);
+    (void)m;
+    if (!draw_edge(c, v, add, &e)) {
+        add = !add;
+        if (!draw_edge(c, v, add, &e))
+            SW_FAIL(SW_UNSUPPORTED, "vertex '%s': no later vertex can read it too",
+                    c->genome->vertices[v].name);
+    }
+    memcpy(note->vertex, c->genome->vertices[v].name, sizeof note->vertex);
+    snprintf(note->text, sizeof note->text, "%s: %s what %s reads", note->vertex,
+             add ? "added to" : "beside", c->genome->vertices[e.to].name);
+    note->exact = !add;
+    return add ? join_by_add(c, e) : join_by_concat(c, e);
+}
+
+/* ---- one less ---------------------------------------------------------------------------- */
+
+/* Input k of a join can go: someone else reads it, and where one input is left, the join too.
+ */
+static bool can_cut(const sw_genome *g, uint32_t v, uint32_t k)
+{
+    const swi_vertex *join = &g->vertices[v], *x = &g->vertices[join->in[k]];
+    return (x->shield & SW_SHIELD_OUTPUTS) == 0 && edges_from(g, join->in[k]) > 1;
+}
+
+static bool can_collapse(const sw_genome *g, uint32_t v)
+{
+    return v + 1 < g->n && (g->vertices[v].shield & SW_SHIELD_REMOVE) == 0 &&
+           swi_inputs_free(g, v) && swi_outputs_free(g, v);
+}
+
+static bool can_remove_edge(const sw_genome *g, uint32_t v)
+{
+    const swi_vertex *join = &g->vertices[v];
+    if ((join->kind != SW_VERTEX_ADD && join->kind != SW_VERTEX_CONCAT) ||
+        (join->shield & SW_SHIELD_INPUTS) != 0 || (join->n_in == 2 && !can_collapse(g, v)))
+        return false;
+    for (uint32_t k = 0; k < join->n_in; k++)
+        if (can_cut(g, v, k))
+            return true;
+    return false;
+}
+
+static uint32_t draw_cut(swi_child *c, uint32_t v)
+{
+    uint32_t can[SWI_MAX_INPUTS], n = 0;
+    for (uint32_t k = 0; k < c->genome->vertices[v].n_in; k++)
+        if (can_cut(c->genome, v, k))
+            can[n++] = k;
+    return can[swi_draw_below(&c->draws, n)];
+}
+
+sw_status swi_remove_edge(swi_child *c, const sw_mutation *m, uint32_t v, swi_change_note *note)
+{
+    sw_genome *g = c->genome;
+    swi_vertex *join = &g->vertices[v];
+    const uint32_t k = draw_cut(c, v);
+    (void)m;
+    memcpy(note->vertex, join->name, sizeof note->vertex);
+    snprintf(note->text, sizeof note->text, "%s: reads %s no more", join->name,
+             g->vertices[join->in[k]].name);
+    memmove(join->in + k, join->in + k + 1, (join->n_in - k - 1) * sizeof *join->in);
+    join->n_in--;
+    if (join->kind == SW_VERTEX_CONCAT)
+        SW_TRY(swi_positions_follow(g, c->before, v, 1u << k));
+    if (join->n_in > 1)
+        return SW_OK;
+    const uint32_t x = join->in[0];
+    return swi_pass_over(g, v, x);
+}
+
+/* ---- mutate kernel ----------------------------------------------------------------------- */
+
+/* Kernels, kinds of pools, activations. */
+
+#define MOST_KERNEL 15 /* the largest of a max pool */
+
+static bool is_pool(const swi_vertex *v)
+{
+    return v->kind == SW_VERTEX_MAX_POOL || v->kind == SW_VERTEX_AVG_POOL;
+}
+
+static bool can_kernel(const sw_genome *g, uint32_t v)
+{
+    const swi_vertex *x = &g->vertices[v];
+    return (x->kind == SW_VERTEX_CONV2D || is_pool(x)) && (x->shield & SW_SHIELD_KERNEL) == 0;
+}
+
+/* A larger window sees something of the image: an odd one reaches at most one over its smaller
+ * side, an even one, which is not padded, lies within. */
+static bool is_useful(const swi_vertex *v, const swi_vertex *x, int64_t kernel)
+{
+    const int64_t side = x->height < x->width ? x->height : x->width;
+    const int64_t dilation = v->kind == SW_VERTEX_CONV2D ? v->dilation : 1;
+    const int64_t reach = (kernel - 1) * dilation + (kernel % 2 == 0);
+    return kernel >= 1 && (kernel < v->kernel || (kernel <= MOST_KERNEL && reach <= side));
+}
+
+/* Another kernel from low to high further; 0: there is none. */
+static int32_t draw_kernel(swi_child *c, const sw_mutation *m, const swi_vertex *v)
+{
+    double low, high;
+    int32_t can[2 * MOST_KERNEL + 2];
+    uint32_t n = 0;
+    swi_mutation_range(m, &low, &high);
+    const swi_vertex *x = &c->genome->vertices[v->in[0]];
+    for (int32_t k = v->kernel % 2 == 0 ? 2 : 1; k <= 2 * MOST_KERNEL; k += 2)
+        if (k != v->kernel && k - v->kernel >= low && k - v->kernel <= high &&
+            is_useful(v, x, k))
+            can[n++] = k;
+    return n > 0 ? can[swi_draw_below(&c->draws, n)] : 0;
+}
+
+/* Odd windows are padded, so that images keep their size. */
+sw_status swi_change_kernel(swi_child *c, const sw_mutation *m, uint32_t v,
+                            swi_change_note *note)
+{
+    sw_genome *g = c->genome;
+    swi_vertex *x = &g->vertices[v];
+    const int32_t had = x->kernel, kernel = draw_kernel(c, m, x);
+    if (kernel == 0)
+        SW_FAIL(SW_UNSUPPORTED, "vertex '%s': no other kernel can be", x->name);
+    memcpy(note->vertex, x->name, sizeof note->vertex);
+    snprintf(note->text, sizeof note->text, "%s: kernel %d to %d", x->name, had, kernel);
+    note->exact = !is_pool(x) && kernel > had;
+    x->kernel = kernel;
+    if (kernel % 2 != 0)
+        return SW_OK;
+    SW_TRY(swi_genome_infer(g, NULL));
+    return swi_positions_follow(g, c->before, UINT32_MAX, 0);
+}
+
+/* ---- pools ------------------------------------------------------------------------------- */
+
+static int other_pool(sw_vertex_kind kind)
+{
+    switch (kind) {
+    case SW_VERTEX_MAX_POOL:
+        return SW_VERTEX_AVG_POOL;
+    case SW_VERTEX_AVG_POOL:
+        return SW_VERTEX_MAX_POOL;
+    case SW_VERTEX_GLOBAL_MAX_POOL:
+        return SW_VERTEX_GLOBAL_AVG_POOL;
+    case SW_VERTEX_GLOBAL_AVG_POOL:
+        return SW_VERTEX_GLOBAL_MAX_POOL;
+    default:
+        return -1;
+    }
+}
+
+static bool can_pool(const sw_genome *g, uint32_t v)
+{
+    return other_pool(g->vertices[v].kind) >= 0 &&
+           (g->vertices[v].shield & SW_SHIELD_KERNEL) == 0;
+}
+
+sw_status swi_change_pool(swi_child *c, const sw_mutation *m, uint32_t v, swi_change_note *note)
+{
+    swi_vertex *x = &c->genome->vertices[v];
+    const sw_vertex_kind had = x->kind;
+    (void)m;
+    x->kind = (sw_vertex_kind)other_pool(had);
+    memcpy(note->vertex, x->name, sizeof note->vertex);
+    snprintf(note->text, sizeof note->text, "%s: %s to %s", x->name, sw_vertex_kind_name(had),
+             sw_vertex_kind_name(x->kind));
+    return SW_OK;
+}
+
+/* ---- activations ------------------------------------------------------------------------- */
+
+static bool can_activation(const sw_genome *g, uint32_t v)
+{
+    return g->vertices[v].kind == SW_VERTEX_ACTIVATION &&
+           (g->vertices[v].shield & SW_SHIELD_ACTIVATION) == 0;
+}
+
+sw_status swi_change_activation(swi_child *c, const sw_mutation *m, uint32_t v,
+                                swi_change_note *note)
+{
+    const sw_search_space *space;
+    swi_vertex *x = &c->genome->vertices[v];
+    const char *had = swi_activation_name(x->activation);
+    (void)m;
+    SW_TRY(swi_child_space(c, &space));
+    const swi_space_training *t = swi_space_training_of(space);
+    uint32_t n = 0;
+    for (int i = 0; i < t->n_activations; i++)
+        n += strcmp(t->activations[i], had) != 0;
+    if (n == 0)
+        SW_FAIL(SW_UNSUPPORTED, "vertex '%s': the space has no other activation", x->name);
+    uint32_t which = swi_draw_below(&c->draws, n);
+    for (int i = 0; i < t->n_activations; i++)
+        if (strcmp(t->activations[i], had) != 0 && which-- == 0)
+            x->activation = swi_activation_find(t->activations[i]);
+    memcpy(note->vertex, x->name, sizeof note->vertex);
+    snprintf(note->text, sizeof note->text, "%s: %s to %s", x->name, had,
+             swi_activation_name(x->activation));
+    return SW_OK;
+}
+
+/* ---- mutate size ------------------------------------------------------------------------- */
+
+/* Sizes: all chosen vertices at once. */
+
+bool swi_can_size(const sw_genome *g, uint32_t v)
+{
+    return v + 1 < g->n && swi_vertex_is_sized(&g->vertices[v]) &&
+           (g->vertices[v].shield & SW_SHIELD_SIZE) == 0;
+}
+
+int64_t swi_size_by(const swi_child *c, int64_t size, double share)
+{
+    const int64_t by = (int64_t)ceil(fabs(share) * (double)size - 1e-9);
+    if (share < 0)
+        return size - by;
+    const int64_t most = size > c->opts->max_size ? size : c->opts->max_size;
+    return by > most - size ? most : size + by;
+}
+
+bool swi_growth_is_exact(const sw_genome *now, const sw_genome *before)
+{
+    for (uint32_t i = 0; i < now->n; i++) {
+        const swi_vertex *v = &now->vertices[i], *w = &before->vertices[i];
+        if (v->parent == SWI_NO_PARENT && swi_vertex_has_parameters(v) &&
+            (v->channels != w->channels ||
+             swi_vertex_reads(now, v) != swi_vertex_reads(before, w)))
+            return false;
+    }
+    return true;
+}
+
+/* Those that would fall below 1 are left alone. */
+static sw_status draw_wishes(swi_child *c, const sw_mutation *m, uint32_t n, uint32_t *wishes)
+{
+    double low, high;
+    void *block = c->wishes;
+    swi_mutation_range(m, &low, &high);
+    *wishes = 0;
+    SW_TRY(sw_heap_reserve(&block, SW_HEAP_RECORDS, &c->wishes_cap, n, sizeof *c->wishes));
+    c->wishes = block;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t v = swi_genome_find(c->genome, c->names[i]);
+        const int64_t size = c->genome->vertices[v].size;
+        const int64_t to = swi_size_by(c, size, swi_draw_range(&c->draws, low, high));
+        if (to >= 1 && to != size)
+            c->wishes[(*wishes)++] = (swi_wish){.vertex = v, .size = to};
+    }
+    return SW_OK;
+}
+
+/* Of the n vertices in c->names: one change, settled and recorded. */
+static sw_status change_sizes(swi_child *c, const sw_mutation *m, uint32_t n)
+{
+    uint32_t wishes;
+    bool stays;
+    swi_align_info info = {0};
+    SW_TRY(draw_wishes(c, m, n, &wishes));
+    if (wishes == 0)
+        return SW_OK;
+    SW_TRY(swi_child_begin(c));
+    const sw_status status = swi_child_align(c, c->wishes, wishes, NULL, 0, &info);
+    if (status == SW_OK && info.added + info.dropped == 0)
+        return SW_OK; /* nothing moved: there is nothing to ask about */
+    SW_TRY(swi_child_accept(c, status, &stays));
+    if (stays) {
+        const bool exact = info.dropped == 0 && swi_growth_is_exact(c->genome, c->before);
+        for (uint32_t i = 0; i < c->genome->n; i++) {
+            const swi_vertex *v = &c->genome->vertices[i], *was = &c->before->vertices[i];
+            swi_change_note note = {.exact = exact};
+            if (!swi_vertex_is_sized(v) || v->size == was->size)
+                continue;
+            memcpy(note.vertex, v->name, sizeof note.vertex);
+            snprintf(note.text, sizeof note.text, "%s: %lld to %lld outputs", v->name,
+                     (long long)was->size, (long long)v->size);
+            swi_child_record(c, SW_MUTATE_SIZE, &note);
+        }
+    }
+    return SW_OK;
+}
+
+/* ---- mutate training --------------------------------------------------------------------- */
+
+/* Learning rate, optimizer and batch. The net computes what it did. */
+
+/* ---- rate -------------------------------------------------------------------------------- */
+
+sw_status swi_change_rate(swi_child *c, const sw_mutation *m, uint32_t v, swi_change_note *note)
+{
+    double low, high;
+    const float had = c->genome->lr;
+    (void)v;
+    swi_mutation_range(m, &low, &high);
+    const double lr = (double)had * (1 + swi_draw_range(&c->draws, low, high));
+    c->genome->lr = (float)fmin(fmax(lr, 1e-6), 1);
+    if (c->genome->lr == had)
+        SW_FAIL(SW_UNSUPPORTED, "the learning rate stays %g", (double)had);
+    snprintf(note->text, sizeof note->text, "learning rate %.6g to %.6g", (double)had,
+             (double)c->genome->lr);
+    note->exact = true;
+    return SW_OK;
+}
+
+/* ---- optimizer --------------------------------------------------------------------------- */
+
+static bool has_momentum(const char *optimizer)
+{
+    return strcmp(optimizer, "sgd") == 0 || strcmp(optimizer, "rmsprop") == 0;
+}
+
+/* The rate stays, and the momentum where the kind has one. */
+sw_status swi_change_optimizer(swi_child *c, const sw_mutation *m, uint32_t v,
+                               swi_change_note *note)
+{
+    const sw_search_space *space;
+    sw_genome *g = c->genome;
+    (void)m;
+    (void)v;
+    SW_TRY(swi_child_space(c, &space));
+    const swi_space_training *t = swi_space_training_of(space);
+    uint32_t n = 0;
+    for (int i = 0; i < t->n_optimizers; i++)
+        n += strcmp(t->optimizers[i], g->optimizer) != 0;
+    if (n == 0)
+        SW_FAIL(SW_UNSUPPORTED, "the space has no other optimizer than %s", g->optimizer);
+    uint32_t which = swi_draw_below(&c->draws, n);
+    int i = 0;
+    while (strcmp(t->optimizers[i], g->optimizer) == 0 || which-- > 0)
+        i++;
+    snprintf(note->text, sizeof note->text, "optimizer %s to %s", g->optimizer,
+             t->optimizers[i]);
+    snprintf(g->optimizer, sizeof g->optimizer, "%s", t->optimizers[i]);
+    g->momentum = has_momentum(g->optimizer) ? g->momentum : 0;
+    note->exact = true;
+    return SW_OK;
+}
+
+static void toggle(float *x, float on, const char *name, swi_change_note *note)
+{
+    *x = *x != 0 ? 0 : on;
+    if (*x != 0)
+        snprintf(note->text, sizeof note->text, "%s %g", name, (double)on);
+    else
+        snprintf(note->text, sizeof note->text, "no %s", name);
+}
+
+sw_status swi_change_optimizer_part(swi_child *c, const sw_mutation *m, uint32_t v,
+                                    swi_change_note *note)
+{
+    sw_genome *g = c->genome;
+    (void)m;
+    (void)v;
+    switch (swi_draw_below(&c->draws, has_momentum(g->optimizer) ? 3 : 2)) {
+    case 0:
+        toggle(&g->weight_decay, 1e-4f, "weight decay", note);
+        break;
+    case 1:
+        toggle(&g->clip, 1, "clip", note);
+        break;
+    default:
+        toggle(&g->momentum, 0.9f, "momentum", note);
+        break;
+    }
+    note->exact = true;
+    return SW_OK;
+}
+
+/* ---- batch ------------------------------------------------------------------------------- */
+
+static int64_t clamp(int64_t x, int64_t low, int64_t high)
+{
+    return x < low ? low : x > high ? high : x;
+}
+
+/* By a share of the list's length, at least one on. */
+static int64_t step_list(const swi_space_training *t, int64_t batch, double share)
+{
+    int at = 0;
+    for (int i = 1; i < t->n_batches; i++)
+        if (llabs(t->batches[i] - batch) < llabs(t->batches[at] - batch))
+            at = i;
+    int by = (int)lround(share * t->n_batches);
+    by = by != 0 ? by : share < 0 ? -1 : 1;
+    return t->batches[clamp(at + by, 0, t->n_batches - 1)];
+}
+
+/* A multiple of 8 that is at least one further; below 8 any number. */
+static int64_t step_range(const swi_space_training *t, int64_t batch, double share)
+{
+    const double to = fmin((double)batch * (1 + share), 1e9);
+    const int64_t unit = batch < 8 && to < 8 ? 1 : 8;
+    int64_t units = (int64_t)lround(to / (double)unit);
+    if (units * unit == batch)
+        units += share < 0 ? -1 : 1;
+    const int64_t low = t->batch_low > 0 ? t->batch_low : 1;
+    const int64_t high = t->batch_high > 0 ? t->batch_high : INT32_MAX;
+    const int64_t first = (low + unit - 1) / unit, last = high / unit;
+    if (first > last) /* the range has no multiple */
+        return clamp(units * unit, low, high);
+    return unit * clamp(units, first, last);
+}
+
+sw_status swi_change_batch(swi_child *c, const sw_mutation *m, uint32_t v,
+                           swi_change_note *note)
+{
+    double low, high;
+    const sw_search_space *space;
+    const int64_t had = c->genome->batch;
+    (void)v;
+    swi_mutation_range(m, &low, &high);
+    SW_TRY(swi_child_space(c, &space));
+    const swi_space_training *t = swi_space_training_of(space);
+    const double share = swi_draw_range(&c->draws, low, high);
+    const int64_t to = t->n_batches > 0 ? step_list(t, had, share) : step_range(t, had, share);
+    if (to == had)
+        SW_FAIL(SW_UNSUPPORTED, "the batch stays %lld", (long long)had);
+    c->genome->batch = to;
+    snprintf(note->text, sizeof note->text, "batch %lld to %lld", (long long)had,
+             (long long)to);
+    note->exact = true;
+    return SW_OK;
+}
+
+/* ---- rewire ------------------------------------------------------------------------------ */
+
+/* Rewiring: a vertex is passed by, what no vertex reads goes, what is read twice is read once.
+ */
+
+/* ---- dead ends --------------------------------------------------------------------------- */
+
+/* ---- adds -------------------------------------------------------------------------------- */
+
+static bool drop_doubles(swi_vertex *v, uint32_t x)
+{
+    const uint32_t had = v->n_in;
+    uint32_t n = 0;
+    bool seen = false;
+    for (uint32_t k = 0; k < had; k++) {
+        if (v->in[k] != x || !seen)
+            v->in[n++] = v->in[k];
+        seen = seen || v->in[k] == x;
+    }
+    v->n_in = n;
+    return n < had;
+}
+
+static sw_status read_once(sw_genome *g, uint32_t x)
+{
+    for (uint32_t i = x + 1; i < g->n; i++) {
+        swi_vertex *v = &g->vertices[i];
+        if (v->kind != SW_VERTEX_ADD || !drop_doubles(v, x) || v->n_in > 1)
+            continue;
+        if ((v->shield & SW_SHIELD_REMOVE) != 0 || i + 1 == g->n || !swi_inputs_free(g, i) ||
+            !swi_outputs_free(g, i))
+            SW_FAIL(SW_UNSUPPORTED, "vertex '%s' would add nothing, and a shield keeps it",
+                    v->name);
+        swi_genome_redirect(g, i, x);
+        swi_genome_remove(g, i);
+        i--; /* later adds may read x twice now: they come */
+    }
+    return SW_OK;
+}
+
+/* ---- by -------------------------------------------------------------------------------- */
+
+/* Invariant vertices give the units that they read, one by one. */
+static sw_status align(swi_child *c, uint32_t v, uint32_t x)
+{
+    const swi_tie tie = {.a = x, .b = v};
+    if (swi_vertex_is_invariant(&c->genome->vertices[v]))
+        return SW_OK;
+    return swi_child_align(c, NULL, 0, &tie, 1, NULL);
+}
+
+sw_status swi_pass_over(sw_genome *g, uint32_t v, uint32_t x)
+{
+    swi_genome_redirect(g, v, x);
+    SW_TRY(read_once(g, x));
+    /* From the back: what a dead end alone has read is one too. */
+    /* v too */
+    uint32_t reads[SWI_MAX_VERTICES]; /* edges to readers */
+    memset(reads, 0, g->n * sizeof *reads);
+    for (uint32_t i = 0; i < g->n; i++)
+        for (uint32_t k = 0; k < g->vertices[i].n_in; k++)
+            reads[g->vertices[i].in[k]]++;
+    for (uint32_t i = g->n - 1; i-- > 0;) {
+        if (reads[i] > 0)
+            continue;
+        for (uint32_t k = 0; k < g->vertices[i].n_in; k++)
+            reads[g->vertices[i].in[k]]--;
+        /* those in front keep their positions */
+        if (i == 0)
+            SW_FAIL(SW_UNSUPPORTED, "vertex '%s': nothing would read the input",
+                    g->vertices[0].name);
+        if ((g->vertices[i].shield & SW_SHIELD_REMOVE) != 0 || !swi_inputs_free(g, i))
+            SW_FAIL(SW_UNSUPPORTED, "vertex '%s' would be read by none, and a shield keeps it",
+                    g->vertices[i].name);
+        swi_genome_remove(g, i);
+    }
+    return SW_OK;
+}
+
+/* Images after v get another height and width, if they can. */
+static sw_status redirect_moved(sw_genome *g, uint32_t v, uint32_t x)
+{
+    sw_genome *was;
+    SW_TRY(sw_genome_copy(&was, g));
+    sw_status status = swi_pass_over(g, v, x);
+    if (status == SW_OK)
+        status = swi_genome_infer(g, NULL);
+    if (status == SW_OK)
+        status = swi_positions_follow(g, was, UINT32_MAX, 0);
+    swi_genome_free(was);
+    return status;
+}
+
+/* Who reads v reads x, which it reads; v goes, and what no vertex reads then, and adds that
+ * would add x alone. Sizes are aligned first. SW_UNSUPPORTED, or SW_INVALID, where that cannot
+ * be: the genome is then neither as it was nor valid. */
+static sw_status bypass(swi_child *c, uint32_t v, uint32_t x)
+{
+    const swi_vertex *from = &c->genome->vertices[v], *to = &c->genome->vertices[x];
+    if ((from->height == 0) != (to->height == 0))
+        SW_FAIL(SW_UNSUPPORTED, "vertex '%s' makes a vector of an image: it stays", from->name);
+    const bool moved = from->height != to->height || from->width != to->width;
+    SW_TRY(align(c, v, x));
+    return moved ? redirect_moved(c->genome, v, x) : swi_pass_over(c->genome, v, x);
+}
+
+/* Concat v reads input k alone, and is passed by; its readers lose the other columns. */
+static sw_status bypass_concat(swi_child *c, uint32_t v, uint32_t k)
+{
+    swi_vertex *join = &c->genome->vertices[v];
+    const uint32_t x = join->in[k], all = (1u << join->n_in) - 1;
+    join->in[0] = x;
+    join->n_in = 1;
+    SW_TRY(swi_positions_follow(c->genome, c->before, v, all & ~(1u << k)));
+    return swi_pass_over(c->genome, v, x);
+}
+
+/* ---- mutate vertex ----------------------------------------------------------------------- */
+
+/* Vertices that are put in between others, and that go. */
+
+/* ---- does it compute what it reads? ------------------------------------------------------ */
+
+/* Over what passes everything on in evaluation. */
+static const swi_vertex *behind_dropout(const sw_genome *g, const swi_vertex *v)
+{
+    while (v->kind == SW_VERTEX_DROPOUT)
+        v = &g->vertices[v->in[0]];
+    return v;
+}
+
+static bool is_identity(const sw_genome *g, const swi_vertex *v)
+{
+    switch (v->kind) {
+    case SW_VERTEX_DROPOUT:
+        return true;
+    case SW_VERTEX_ACTIVATION: {
+        const swi_vertex *x = behind_dropout(g, &g->vertices[v->in[0]]);
+        return swi_activation_is_idempotent(v->activation) && x->kind == SW_VERTEX_ACTIVATION &&
+               x->activation == v->activation;
+    }
+    case SW_VERTEX_MAX_POOL:
+    case SW_VERTEX_AVG_POOL:
+        return v->kernel == 1 && v->stride == 1;
+    case SW_VERTEX_LINEAR:
+    case SW_VERTEX_CONV2D:
+        return v->identity && v->parent == SWI_NO_PARENT && v->stride == 1 &&
+               (v->groups == 1 || swi_vertex_is_depthwise(v)) &&
+               v->channels == swi_vertex_reads(g, v);
+    default:
+        return false;
+    }
+}
+
+/* ---- one more ---------------------------------------------------------------------------- */
+
+static bool can_add_vertex(const sw_genome *g, uint32_t v)
+{
+    return v > 0 && v + 1 < g->n && swi_outputs_free(g, v);
+}
+
+static bool are_identity(const sw_genome *g, uint32_t first, uint32_t n)
+{
+    for (uint32_t i = first; i < first + n; i++)
+        if (!is_identity(g, &g->vertices[i]))
+            return false;
+    return true;
+}
+
+/* Three times in four it begins as the identity, so that what was learnt is not disturbed;
+ * joins, pools and norms, which cannot, are among the others. Not after the input, whose size
+ * is given: a layer there would have its size. */
+sw_status swi_add_vertex(swi_child *c, const sw_mutation *m, uint32_t v, swi_change_note *note)
+{
+    uint32_t first = 0, n = 0;
+    const sw_search_space *space = m->space;
+    if (space == NULL)
+        SW_TRY(swi_child_space(c, &space));
+    const bool identity = swi_draw_happens(&c->draws, 0.75);
+    SW_TRY(swi_space_insert(space, c->genome, v, identity, &c->draws, &first, &n));
+    if (c->genome->n > c->opts->max_vertices)
+        SW_FAIL(SW_UNSUPPORTED, "the genome has %u vertices, and more than %u must not be",
+                c->genome->n, c->opts->max_vertices);
+    const swi_vertex *behind = &c->before->vertices[v], *one = &c->genome->vertices[first];
+    char more[32] = "";
+    if (n > 1)
+        snprintf(more, sizeof more, " and %u more", n - 1);
+    memcpy(note->vertex, one->name, sizeof note->vertex);
+    snprintf(note->text, sizeof note->text, "%s: %s%s after %s", one->name,
+             sw_vertex_kind_name(one->kind), more, behind->name);
+    note->exact = are_identity(c->genome, first, n);
+    return SW_OK;
+}
+
+/* ---- one less ---------------------------------------------------------------------------- */
+
+/* A vertex that makes a vector of an image has to stay. */
+static bool can_remove_vertex(const sw_genome *g, uint32_t v)
+{
+    const swi_vertex *x = &g->vertices[v];
+    return v > 0 && v + 1 < g->n && (x->shield & SW_SHIELD_REMOVE) == 0 &&
+           (x->height == 0) == (g->vertices[x->in[0]].height == 0) && swi_inputs_free(g, v) &&
+           swi_outputs_free(g, v);
+}
+
+/* Of an add or a concat one input goes on, and what made the others goes too. */
+sw_status swi_remove_vertex(swi_child *c, const sw_mutation *m, uint32_t v,
+                            swi_change_note *note)
+{
+    const swi_vertex *x = &c->genome->vertices[v];
+    const uint32_t n = c->genome->n;
+    const sw_vertex_kind kind = x->kind;
+    (void)m;
+    memcpy(note->vertex, x->name, sizeof note->vertex);
+    note->exact = is_identity(c->genome, x);
+    const uint32_t k = swi_draw_below(&c->draws, x->n_in);
+    if (kind == SW_VERTEX_CONCAT)
+        SW_TRY(bypass_concat(c, v, k));
+    else
+        SW_TRY(bypass(c, v, x->in[k]));
+    char more[48] = "";
+    if (n - c->genome->n > 1)
+        snprintf(more, sizeof more, ", and %u that it needed", n - c->genome->n - 1);
+    snprintf(note->text, sizeof note->text, "%s: %s removed%s", note->vertex,
+             sw_vertex_kind_name(kind), more);
+    return SW_OK;
+}
+
+/* ---- mutations --------------------------------------------------------------------------- */
+
+/* The list of mutations: what each is called, what it is drawn for, what does it. */
+
+static const swi_mutation_rule rules[SW_MUTATION_KINDS] = {
+    /* clang-format off */
+    [SW_MUTATE_SIZE]           = {"size", SWI_JOINT, -0.2, 0.2, -1, swi_can_size, NULL},
+    [SW_MUTATE_ADD_VERTEX]     = {"add_vertex", SWI_EACH, 0, 0, 0, can_add_vertex, swi_add_vertex},
+    [SW_MUTATE_REMOVE_VERTEX]  = {"remove_vertex", SWI_EACH, 0, 0, 0, can_remove_vertex, swi_remove_vertex},
+    [SW_MUTATE_ADD_EDGE]       = {"add_edge", SWI_EACH, 0, 0, 0, can_add_edge, swi_add_edge},
+    [SW_MUTATE_REMOVE_EDGE]    = {"remove_edge", SWI_EACH, 0, 0, 0, can_remove_edge, swi_remove_edge},
+    [SW_MUTATE_KERNEL]         = {"kernel", SWI_EACH, -2, 2, -1000, can_kernel, swi_change_kernel},
+    [SW_MUTATE_ACTIVATION]     = {"activation", SWI_EACH, 0, 0, 0, can_activation, swi_change_activation},
+    [SW_MUTATE_POOL]           = {"pool", SWI_EACH, 0, 0, 0, can_pool, swi_change_pool},
+    [SW_MUTATE_RATE]           = {"rate", SWI_WHOLE, -0.15, 0.15, -1, NULL, swi_change_rate},
+    [SW_MUTATE_OPTIMIZER]      = {"optimizer", SWI_WHOLE, 0, 0, 0, NULL, swi_change_optimizer},
+    [SW_MUTATE_OPTIMIZER_PART] = {"optimizer_part", SWI_WHOLE, 0, 0, 0, NULL, swi_change_optimizer_part},
+    [SW_MUTATE_BATCH]          = {"batch", SWI_WHOLE, -0.5, 0.5, -1, NULL, swi_change_batch},
+    [SW_MUTATE_GROW]           = {"grow", SWI_WHOLE, 0, 1, -0x1p-52, NULL, swi_grow},
+    /* clang-format on */
+};
+
+const char *sw_mutation_kind_name(sw_mutation_kind kind)
+{
+    return (unsigned)kind < SW_MUTATION_KINDS ? rules[kind].name : NULL;
+}
+
+const swi_mutation_rule *swi_mutation_rule_of(sw_mutation_kind kind)
+{
+    return &rules[kind];
+}
+
+void swi_mutation_range(const sw_mutation *m, double *low, double *high)
+{
+    const bool given = m->low != 0 || m->high != 0;
+    *low = given ? m->low : rules[m->kind].low;
+    *high = given ? m->high : rules[m->kind].high;
+}
+
+/* NaiveGAflux's list for images (AutoFlux), with higher probabilities for smaller genomes: of
+ * 12 vertices, some 4 of them sized, 3 with kernels, 3 activations, 1 pool and 1 add, it makes
+ * about 1.5 changes: sizes 0.4 (by two lines, so that what is of little use shrinks twice as
+ * often as it grows), vertices 0.35, edges 0.15, kernels, activations and pools 0.2, training
+ * 0.35, growth 0.02. Above 2e8 parameters nothing grows any more. */
+#define LARGE 200000000u
+static const sw_mutation defaults[] = {
+    {.kind = SW_MUTATE_SIZE, .probability = 0.05, .max_parameters = LARGE},
+    {.kind = SW_MUTATE_SIZE,
+     .probability = 0.05,
+     .weigh = SW_WEIGH_LOW,
+     .low = -0.2,
+     .high = -0x1p-20},
+    {.kind = SW_MUTATE_ADD_VERTEX, .probability = 0.02, .max_parameters = LARGE},
+    {.kind = SW_MUTATE_REMOVE_VERTEX,
+     .probability = 0.02,
+     .weigh = SW_WEIGH_LOW,
+     .min_vertices = 6},
+    {.kind = SW_MUTATE_ADD_EDGE, .probability = 0.01, .max_parameters = LARGE},
+    {.kind = SW_MUTATE_REMOVE_EDGE, .probability = 0.05},
+    {.kind = SW_MUTATE_KERNEL, .probability = 0.02, .max_parameters = LARGE},
+    {.kind = SW_MUTATE_ACTIVATION, .probability = 0.02},
+    {.kind = SW_MUTATE_POOL, .probability = 0.1},
+    {.kind = SW_MUTATE_GROW, .probability = 0.02, .max_parameters = LARGE},
+    {.kind = SW_MUTATE_RATE, .probability = 0.15},
+    {.kind = SW_MUTATE_OPTIMIZER, .probability = 0.05},
+    {.kind = SW_MUTATE_OPTIMIZER_PART, .probability = 0.05},
+    {.kind = SW_MUTATE_BATCH, .probability = 0.1},
+};
+
+const sw_mutation *sw_mutations_default(size_t *n)
+{
+    if (n != NULL)
+        *n = sizeof defaults / sizeof *defaults;
+    return defaults;
+}
+
+/* ---- checks ------------------------------------------------------------------------------ */
+
+static sw_status check_one(const sw_mutation *m, size_t i, const char *call)
+{
+    if ((unsigned)m->kind >= SW_MUTATION_KINDS)
+        SW_FAIL(SW_INVALID, "%s: mutation %zu: kind %d is none", call, i, (int)m->kind);
+    const char *name = rules[m->kind].name;
+    if ((unsigned)m->weigh > SW_WEIGH_LOW)
+        SW_FAIL(SW_INVALID, "%s: mutation %zu (%s): weigh %d is none", call, i, name,
+                (int)m->weigh);
+    if (!(m->probability >= 0 && m->probability <= 1))
+        SW_FAIL(SW_INVALID, "%s: mutation %zu (%s): the probability must be 0 to 1 (got %g)",
+                call, i, name, m->probability);
+    if (rules[m->kind].scope == SWI_WHOLE && (m->weigh != SW_WEIGH_NOTHING || m->filter))
+        SW_FAIL(SW_INVALID,
+                "%s: mutation %zu (%s): it is of the genome: weigh and filter, which are of "
+                "vertices, must be 0 and NULL",
+                call, i, name);
+    if (m->space != NULL)
+        SW_TRY(sw_handle_check(m->space, SW_HANDLE_SEARCH_SPACE, call));
+    if (m->reserved[0] != 0 || m->reserved[1] != 0)
+        SW_FAIL(SW_INVALID, "%s: mutation %zu (%s): reserved must be zero", call, i, name);
+    const swi_mutation_rule *rule = &rules[m->kind];
+    if (m->low == 0 && m->high == 0)
+        return SW_OK;
+    if (rule->low == 0 && rule->high == 0)
+        SW_FAIL(SW_INVALID, "%s: mutation %zu (%s): it has no range, low and high must be 0",
+                call, i, rule->name);
+    if (!isfinite(m->low) || !isfinite(m->high) || m->low > m->high || fabs(m->high) > 1e6 ||
+        !(m->low > rule->least))
+        SW_FAIL(SW_INVALID,
+                "%s: mutation %zu (%s): low must be above %.3g and not above high, which is at "
+                "most 1e6 (got %g and %g)",
+                call, i, rule->name, rule->least, m->low, m->high);
+    const double first = ceil(m->low / 2), last = floor(m->high / 2);
+    if (m->kind == SW_MUTATE_KERNEL && (first > last || (first == 0 && last == 0)))
+        SW_FAIL(SW_INVALID,
+                "%s: mutation %zu (%s): there must be a step of two, other than 0, from low to "
+                "high (got %g and %g)",
+                call, i, rule->name, m->low, m->high);
+    return SW_OK;
+}
+
+/* ---- mutate ------------------------------------------------------------------------------ */
 
 #define MOST_VERTICES 1024
 #define MOST_SIZE 4096
@@ -24,19 +957,6 @@ static sw_status change(swi_child *c, const sw_mutation *m, uint32_t v)
     return SW_OK;
 }
 
-/* The vertices that were chosen, by their names: earlier changes may have moved or removed
- * them. */
-static sw_status change_each(swi_child *c, const sw_mutation *m, uint32_t n)
-{
-    const swi_mutation_rule *rule = swi_mutation_rule_of(m->kind);
-    for (uint32_t i = 0; i < n; i++) {
-        const uint32_t v = swi_genome_find(c->genome, c->names[i]);
-        if (v != UINT32_MAX && applies(c, m) && rule->can(c->genome, v))
-            SW_TRY(change(c, m, v));
-    }
-    return SW_OK;
-}
-
 SW_FRAME_OWN static sw_status mutate_by(swi_child *c, const sw_mutation *m)
 {
     uint32_t n;
@@ -45,10 +965,20 @@ SW_FRAME_OWN static sw_status mutate_by(swi_child *c, const sw_mutation *m)
     switch (swi_mutation_rule_of(m->kind)->scope) {
     case SWI_EACH:
         SW_TRY(swi_mutation_choose(c, m, &n));
-        return change_each(c, m, n);
+        /* The vertices that were chosen, by their names: earlier changes may have moved or
+         * removed them. */
+        {
+            const swi_mutation_rule *rule = swi_mutation_rule_of(m->kind);
+            for (uint32_t i = 0; i < n; i++) {
+                const uint32_t v = swi_genome_find(c->genome, c->names[i]);
+                if (v != UINT32_MAX && applies(c, m) && rule->can(c->genome, v))
+                    SW_TRY(change(c, m, v));
+            }
+            return SW_OK;
+        }
     case SWI_JOINT:
         SW_TRY(swi_mutation_choose(c, m, &n));
-        return n > 0 ? swi_change_sizes(c, m, n) : SW_OK;
+        return n > 0 ? change_sizes(c, m, n) : SW_OK;
     default:
         return swi_draw_happens(&c->draws, m->probability) ? change(c, m, UINT32_MAX) : SW_OK;
     }
@@ -77,25 +1007,6 @@ static sw_status mutate(sw_genome **genome, const sw_genome *parent, const sw_mu
     return status;
 }
 
-static sw_status read_opts(sw_mutate_opts *opts, const sw_mutate_opts *given,
-                           const sw_genome *parent, const char *call)
-{
-    SW_TRY(swi_struct_read(SWI_STRUCT_sw_mutate_opts, opts, given, call));
-    SW_TRY(swi_mutations_check(opts->mutations, opts->n_mutations, call));
-    SW_TRY(swi_utility_check(parent, opts->utilities, opts->n_utilities, call));
-    if (opts->space != NULL)
-        SW_TRY(sw_handle_check(opts->space, SW_HANDLE_SEARCH_SPACE, call));
-    if (opts->max_vertices > SWI_MAX_VERTICES)
-        SW_FAIL(SW_INVALID, "%s: max_vertices must be at most %d (got %u)", call,
-                SWI_MAX_VERTICES, opts->max_vertices);
-    if (opts->max_size < 0 || opts->max_size > SWI_MAX_UNITS)
-        SW_FAIL(SW_INVALID, "%s: max_size must be 0 to %d (got %lld)", call, SWI_MAX_UNITS,
-                (long long)opts->max_size);
-    opts->max_vertices = opts->max_vertices != 0 ? opts->max_vertices : MOST_VERTICES;
-    opts->max_size = opts->max_size != 0 ? opts->max_size : MOST_SIZE;
-    return SW_OK;
-}
-
 sw_status sw_genome_mutate(sw_genome **out, const sw_genome *parent,
                            const sw_mutate_opts *given)
 {
@@ -105,7 +1016,25 @@ sw_status sw_genome_mutate(sw_genome **out, const sw_genome *parent,
     SW_TRY(sw_handle_check(parent, SW_HANDLE_GENOME, call));
     if (out == NULL)
         SW_FAIL(SW_INVALID, "%s: out must not be NULL", call);
-    SW_TRY(read_opts(&opts, given, parent, call));
+    SW_TRY(swi_struct_read(SWI_STRUCT_sw_mutate_opts, &opts, given, call));
+    if (opts.mutations == NULL && opts.n_mutations > 0)
+        SW_FAIL(SW_INVALID, "%s: mutations must not be NULL where there are %zu", call,
+                opts.n_mutations);
+    for (size_t i = 0; i < opts.n_mutations; i++)
+        SW_TRY(check_one(&opts.mutations[i], i, call));
+
+    SW_TRY(swi_utility_check(parent, opts.utilities, opts.n_utilities, call));
+    if (opts.space != NULL)
+        SW_TRY(sw_handle_check(opts.space, SW_HANDLE_SEARCH_SPACE, call));
+    if (opts.max_vertices > SWI_MAX_VERTICES)
+        SW_FAIL(SW_INVALID, "%s: max_vertices must be at most %d (got %u)", call,
+                SWI_MAX_VERTICES, opts.max_vertices);
+    if (opts.max_size < 0 || opts.max_size > SWI_MAX_UNITS)
+        SW_FAIL(SW_INVALID, "%s: max_size must be 0 to %d (got %lld)", call, SWI_MAX_UNITS,
+                (long long)opts.max_size);
+    opts.max_vertices = opts.max_vertices != 0 ? opts.max_vertices : MOST_VERTICES;
+    opts.max_size = opts.max_size != 0 ? opts.max_size : MOST_SIZE;
+
     SW_TRY(sw_genome_copy(&child, parent));
     sw_status status = swi_genome_begin_lineage(child);
     if (status == SW_OK)

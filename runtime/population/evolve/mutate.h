@@ -6,7 +6,7 @@
 #include "runtime/population/evolve/draws.h"
 #include "runtime/population/evolve/search_space.h"
 
-/* ---- utilities.c ------------------------------------------------------------------------- */
+/* ---- utilities --------------------------------------------------------------------------- */
 
 /* Of the neurons of the parents' vertices with parameters. */
 typedef struct {
@@ -28,7 +28,7 @@ void swi_utilities_end(swi_utilities *u);
 SW_MUST_USE sw_status swi_utility_check(const sw_genome *genome, const sw_neuron_utility *list,
                                         size_t n, const char *call);
 
-/* ---- child.c: a child while it is made --------------------------------------------------- */
+/* ---- a child while it is made ------------------------------------------------------------ */
 
 /* The result of a mutation. */
 typedef struct {
@@ -67,7 +67,7 @@ SW_MUST_USE sw_status swi_child_align(swi_child *c, const swi_wish *wishes, size
                                       const swi_tie *ties, size_t n_ties, swi_align_info *info);
 void swi_child_record(swi_child *c, sw_mutation_kind kind, const swi_change_note *note);
 
-/* ---- mutations.c, choose.c --------------------------------------------------------------- */
+/* ---- the list, and the choice of vertices ------------------------------------------------ */
 
 typedef sw_status swi_mutate_fn(swi_child *c, const sw_mutation *m, uint32_t vertex,
                                 swi_change_note *note);
@@ -84,7 +84,6 @@ typedef struct {
     swi_mutate_fn *apply; /* SW_OK: it changed something, as the note says. JOINT: NULL */
 } swi_mutation_rule;
 const swi_mutation_rule *swi_mutation_rule_of(sw_mutation_kind kind);
-SW_MUST_USE sw_status swi_mutations_check(const sw_mutation *list, size_t n, const char *call);
 void swi_mutation_range(const sw_mutation *m, double *low, double *high);
 
 /* Draw which vertices are changed: their names in c->names, *n of them. */
@@ -95,18 +94,9 @@ double swi_weighed(double p, sw_weigh weigh, double u, double m, double a);
 /* ---- the mutations ----------------------------------------------------------------------- */
 
 bool swi_can_size(const sw_genome *g, uint32_t v);
-bool swi_can_add_vertex(const sw_genome *g, uint32_t v);
-bool swi_can_remove_vertex(const sw_genome *g, uint32_t v);
-bool swi_can_add_edge(const sw_genome *g, uint32_t v);
-bool swi_can_remove_edge(const sw_genome *g, uint32_t v);
-bool swi_can_kernel(const sw_genome *g, uint32_t v);
-bool swi_can_activation(const sw_genome *g, uint32_t v);
-bool swi_can_pool(const sw_genome *g, uint32_t v);
 swi_mutate_fn swi_add_vertex, swi_remove_vertex, swi_add_edge, swi_remove_edge,
     swi_change_kernel, swi_change_activation, swi_change_pool, swi_change_rate,
     swi_change_optimizer, swi_change_optimizer_part, swi_change_batch, swi_grow;
-/* Of the n vertices in c->names: one change, settled and recorded. */
-SW_MUST_USE sw_status swi_change_sizes(swi_child *c, const sw_mutation *m, uint32_t n);
 
 /* size * (1 + share), at least one further; within 1 and what the options allow. */
 int64_t swi_size_by(const swi_child *c, int64_t size, double share);
@@ -118,20 +108,12 @@ bool swi_inputs_free(const sw_genome *g, uint32_t v);
  * `before`, which has the same vertices: what grew computes what it did. */
 bool swi_growth_is_exact(const sw_genome *now, const sw_genome *before);
 
-/* ---- rewire.c ---------------------------------------------------------------------------- */
+/* ---- edges ------------------------------------------------------------------------------- */
 
-/* Who reads v reads x, which it reads; v goes, and what no vertex reads then, and adds that
- * would add x alone. Sizes are aligned first. SW_UNSUPPORTED, or SW_INVALID, where that cannot
- * be: the genome is then neither as it was nor valid. */
-SW_MUST_USE sw_status swi_bypass(swi_child *c, uint32_t v, uint32_t x);
-/* Concat v reads input k alone, and is passed by; its readers lose the other columns. */
-SW_MUST_USE sw_status swi_bypass_concat(swi_child *c, uint32_t v, uint32_t k);
 /* The same where sizes and images are equal. */
 SW_MUST_USE sw_status swi_pass_over(sw_genome *g, uint32_t v, uint32_t x);
-/* Remove what no vertex reads, where its shields allow it. */
-SW_MUST_USE sw_status swi_prune(sw_genome *g);
 
-/* ---- positions.c ------------------------------------------------------------------------- */
+/* ---- moved elements ---------------------------------------------------------------------- */
 
 /* After an edit that moved elements, not units: of images that are flattened and have another
  * height or width, or of concat `cut` of `now` (UINT32_MAX: none), which lost its inputs `gone`
@@ -141,7 +123,7 @@ SW_MUST_USE sw_status swi_prune(sw_genome *g);
 SW_MUST_USE sw_status swi_positions_follow(sw_genome *now, const sw_genome *was, uint32_t cut,
                                            uint32_t gone);
 
-/* ---- crossover_segments.c ---------------------------------------------------------------- */
+/* ---- segments ---------------------------------------------------------------------------- */
 
 /* Vertices between `entry`, which is not of them, and `exit`, which is: all that they read is
  * of them or the entry, and no other vertex reads any of them but the exit. */
@@ -161,12 +143,6 @@ void swi_segments_end(swi_segments *s);
 /* Its vertices in order; `out` has room for SWI_SEGMENT_MOST. */
 void swi_segment_vertices(const sw_genome *g, const swi_segment *s, uint32_t *out);
 
-/* ---- crossover_exchange.c ---------------------------------------------------------------- */
-
-/* Segment `in` of `from`, each vertex of which is itself in parent 1, takes the place of
- * segment `out` of the child's genome, each of which is itself in parent 0. SW_UNSUPPORTED or
- * SW_INVALID where that cannot be: the genome is then neither as it was nor valid. */
-SW_MUST_USE sw_status swi_segment_exchange(swi_child *c, const sw_genome *from,
-                                           const swi_segment *in, const swi_segment *out);
+/* ---- exchange ---------------------------------------------------------------------------- */
 
 #endif

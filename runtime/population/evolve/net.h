@@ -32,8 +32,6 @@ sw_status swi_net_create(sw_net **out, const sw_genome *genome, const sw_net_opt
                          const char *call);
 /* One of the library's own, whatever callback runs; NULL: nothing. */
 void swi_genome_net_free(sw_net *net);
-/* Activation `i` of swi_activation_name. */
-sw_value swi_activate(sw_ctx *ctx, int i, sw_value x);
 
 /* As sw_net_inherit, into the bytes of a model (or of a member's range) of `to`, from those of
  * the parents' nets (b NULL: one parent): bytes of whole models in host memory, which need not
