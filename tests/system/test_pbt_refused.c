@@ -130,7 +130,7 @@ static void files_that_cannot_be(void)
         {"--pause-to @/N --memory-budget 10KiB" LR, 4, "no shape fits"},
         {"--checkpoint @/none/C" LR, 1, "--checkpoint @/none/C: No such file"},
         {"--metrics /dev/full" LR, 2, "--metrics must be"},
-        {"--resume @/none" LR, 3, "there is no checkpoint"},
+        {"--resume @/none" LR, 3, "there is no such file"},
         {"--resume @/text" LR, 3, "text"},
         {"--resume @/T" LR, 2, "`stepwell pbt` did not save it"},
         {"--replay @/none" LR, 3, "none: No such file"},
@@ -206,7 +206,8 @@ static void another_population_does_not_go_on(void)
         {"--too-large batch" LR, "--too-large was 'refuse'"},
         {"--same-data" LR, "--same-data was 'no'"},
         {"lr=log:0.01..2", "lr was 'log:0.01..1' in the run that saved it and is"},
-        {"momentum=uniform:0..0.9", "it has lr where this run has momentum"},
+        {"momentum=uniform:0..0.9",
+         "lr was 'log:0.01..1' in the run that saved it, and has no part in this one"},
         {LR " momentum=uniform:0..0.9", "the number of hyper-parameters was '1'"},
     };
     going_new_folder("others");
@@ -225,14 +226,14 @@ static void another_population_does_not_go_on(void)
     CU_ASSERT(going_same_file("C", "before"));
     o = population_only("--optimizer momentum" LR, "--resume=@/C --threads 3");
     SW_CHECK(o->status == 0, "status %d: %s", o->status, o->err);
-    /* As `train` saves it, and `pbt` before it had a validation part. */
+    /* As `train` saves it. */
     o = going_run("train --data synthetic --synthetic-n 96 --batch 16 --model mlp --hidden 12 "
                   "--members 6 --steps 24 --seed 3 --quiet --optimizer momentum --lr 0.02 "
                   "--checkpoint @/T");
     CU_ASSERT_EQUAL(o->status, 0);
     o = population_only("--optimizer momentum" LR, "--resume=@/T");
     SW_CHECK(program_failed_cleanly(o, 2) &&
-                 strstr(o->err, "it was saved by a run without a validation part") != NULL,
+                 strstr(o->err, "`stepwell pbt` did not save it") != NULL,
              "status %d: %s", o->status, o->err);
 }
 

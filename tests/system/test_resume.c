@@ -503,8 +503,9 @@ static void more_epochs_are_refused_where_the_schedule_counts(void)
         o = going_run("train --quiet --model mlp --hidden 12 --synthetic-n 60 --batch 16 "
                       "--epochs 3 --checkpoint @/C --resume --schedule %s",
                       schedules[i]);
-        SW_CHECK(program_failed_cleanly(o, 2) && strstr(o->err, "had 8 steps in all") != NULL &&
-                     strstr(o->err, "this one has 12") != NULL &&
+        SW_CHECK(program_failed_cleanly(o, 2) &&
+                     strstr(o->err, "steps in all (--epochs, --steps) was '8'") != NULL &&
+                     strstr(o->err, "is '12' now") != NULL &&
                      strstr(o->err, "--load-params") != NULL,
                  "%s: status %d: %s", schedules[i], o->status, o->err);
     }

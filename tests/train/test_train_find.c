@@ -92,62 +92,10 @@ static void a_sweep_ends_at_the_first_loss_that_is_no_number(void)
     train_find_destroy(f);
 }
 
-/* ---- progress ---------------------------------------------------------------------------- */
-
-static void drop_json(void *json)
-{
-    sw_json_free(json);
-}
-
-/* Cut `name` and its value out of the text. */
-static void cut_member(char *text, const char *name)
-{
-    char key[60];
-    snprintf(key, sizeof key, ",\"%s\":", name);
-    char *at = strstr(text, key);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(at);
-    const char *behind = at + strlen(key);
-    behind += strcspn(behind, ",}");
-    memmove(at, behind, strlen(behind) + 1);
-}
-
-static void progress_without_averages_is_read(void)
-{
-    static const char *const later[] = {"epoch_right", "epoch_rows", "epoch_scored",
-                                        "averaged"};
-    static char text[8192];
-    static const train_identity none;
-    const train_progress saved = {.step = 7,
-                                  .epoch_steps = 3,
-                                  .epoch_right = 5,
-                                  .epoch_rows = 9,
-                                  .epoch_scored = 3,
-                                  .averaged = true};
-    train_progress p = {.step = 0};
-    sw_json json;
-    sw_json_growing(&json, SW_HEAP_FILES);
-    sw_after(drop_json, &json);
-    train_progress_put(&json, &none, &saved);
-    CU_ASSERT_EQUAL_FATAL(json.status, SW_OK);
-    snprintf(text, sizeof text, "%.*s", (int)json.used, json.bytes);
-    CU_ASSERT_EQUAL(train_progress_read(text, strlen(text), "file", &none, &p), SW_OK);
-    CU_ASSERT(p.epoch_right == 5 && p.epoch_rows == 9 && p.epoch_scored == 3 && p.averaged);
-    for (int i = 0; i < TRAIN_PROGRESS_LATER; i++) {
-        cut_member(text, later[i]);
-        p = (train_progress){.step = 0};
-        const sw_status status = train_progress_read(text, strlen(text), "file", &none, &p);
-        CU_ASSERT_EQUAL(status, i + 1 < TRAIN_PROGRESS_LATER ? SW_FORMAT : SW_OK);
-    }
-    CU_ASSERT(p.step == 7 && p.epoch_steps == 3 && p.epoch_scored == 0 && !p.averaged);
-    train t = {.now = p};
-    CU_ASSERT_EQUAL(train_epoch_average(&t).rows, 0); /* of the epoch that it began */
-}
-
 static const sw_test tests[] = {
     {"the steepest descent is found", the_steepest_descent_is_found, false},
     {"what does not fall is not suggested", what_does_not_fall_is_not_suggested, false},
     {"a sweep ends at the first loss that is no number",
      a_sweep_ends_at_the_first_loss_that_is_no_number, false},
-    {"progress without averages is read", progress_without_averages_is_read, false},
 };
 SW_SUITE("sweeps and averages", tests)

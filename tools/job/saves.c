@@ -236,8 +236,9 @@ int job_state_get(sw_checkpoint *from, const job_saved *what, const job_identity
     if (status != SW_OK)
         return cli_library_error(status, true);
     if (text == NULL)
-        return cli_error(CLI_USAGE, "--resume %s: `stepwell %s` did not save it", path,
-                         what->command);
+        return cli_error(
+            CLI_USAGE, "--resume %s: `stepwell %s` did not save it, or an earlier version did",
+            path, what->command);
     return get(what, identity, path, text, n, state);
 }
 
@@ -267,7 +268,7 @@ static bool names_one(const char *a, const char *b)
     return strcmp(a, b) == 0 || file_same(a, b);
 }
 
-/* What is no regular file is refused elsewhere. */
+/* Another check refuses a file that is not a regular one. */
 static sw_status any_generation(const char *path, bool *any)
 {
     char name[FILE_PATH_BYTES];

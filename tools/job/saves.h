@@ -1,4 +1,5 @@
-/* State that a command keeps beside the models of its checkpoints, and how a run goes on from one.
+/* State that a command keeps beside the models of its checkpoints, and how a run goes on from
+ * one.
  *
  * A state is a text of lines, a name, a tab and a value each: first the options that decide the
  * numbers (the column `decides` of the option tables, and what is known of the data), which a

@@ -110,12 +110,9 @@ static int check_job(const pop_opts *o)
         return split;
     if (o->pause_to != NULL && j->budget_bytes == 0)
         return cli_error(CLI_USAGE, "--pause-to has no effect without --memory-budget");
-    if (j->checkpoint == NULL && (o->every.steps > 0 || o->every.ns > 0 || o->keep > 0))
-        return cli_error(CLI_USAGE, "%s has no effect without --checkpoint",
-                         o->keep > 0 ? "--keep-checkpoints" : "--checkpoint-every");
-    if (o->resume != NULL && *o->resume == '\0' && j->checkpoint == NULL)
-        return cli_error(CLI_USAGE,
-                         "--resume must have a FILE, or --checkpoint FILE beside it");
+    const int saves = job_saves_check(j->checkpoint, &o->every, o->keep, o->resume);
+    if (saves != CLI_GO)
+        return saves;
     if (o->resume != NULL && strchr(o->resume, '=') != NULL && !sw_file_there(o->resume))
         return cli_error(CLI_USAGE,
                          "--resume takes '%s' as its FILE: give --resume=FILE, or --resume in "
@@ -170,7 +167,7 @@ static int pop_table(pop_opts *o, cli_option *table)
 
 int pop_parse(pop *p, int argc, char **argv)
 {
-    cli_option table[POP_OPTIONS_MAX];
+    static cli_option table[POP_OPTIONS_MAX];
     pop_opts *o = &p->opts;
     const cli_command command = {
         .name = "pbt",
@@ -185,6 +182,8 @@ int pop_parse(pop *p, int argc, char **argv)
     int status = cli_parse(&command, argc, argv);
     if (status != CLI_GO)
         return status;
+    p->options = table;
+    p->n_options = command.n_options;
     keep_command(p, argc, argv);
     while (o->n_hypers < POP_HYPERS && o->hyper[o->n_hypers] != NULL)
         o->n_hypers++;

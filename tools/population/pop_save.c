@@ -5,18 +5,55 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define DEFAULT_NS ((uint64_t)600 * 1000000000)
-#define VERSION 4
+/* ---- the options that decide ------------------------------------------------------------- */
 
-/* ---- one blob ---------------------------------------------------------------------------- */
+static sw_status identify(const pop *p, job_identity *to)
+{
+    const pop_opts *o = &p->opts;
+    uint64_t train, test;
+    SW_TRY(sw_dataset_hash(p->job.train.set, &train));
+    SW_TRY(sw_dataset_hash(p->job.test.set, &test));
+    job_identify(to, &o->job, p->options, p->n_options);
+    job_identity_add(to, "--data", "%" PRIx64 " and %" PRIx64 " (hashes of the samples)", train,
+                     test);
+    job_identity_add(to, "--normalise", "%s", p->job.normal.text);
+    job_identity_add(to, "--batch", "%" PRId64, o->job.batch.at[0]);
+    job_identity_add(to, "steps in all (--steps, --epochs)", "%.17g", p->steps_to_do);
+    job_identity_add(to, "--metric", "%s", p->by_loss ? "loss" : "accuracy");
+    if (p->independent) {
+        job_identity_add(to, "--lr-every", "%" PRIu64, p->schedule.every);
+        return SW_OK;
+    }
+    job_identity_add(to, "--validation-samples", "%" PRId64, p->validation.n);
+    job_identity_add(to, "the number of hyper-parameters", "%d", p->n_hypers);
+    for (int i = 0; i < p->n_hypers; i++)
+        job_identity_add(to, p->hyper[i].name, "%s",
+                         o->hyper[i] + strlen(p->hyper[i].name) + 1);
+    return SW_OK;
+}
+
+/* ---- where the run is -------------------------------------------------------------------- */
 
 typedef struct {
-    uint32_t version;
-    int32_t n_members;
     uint64_t turn, exploits, refused, member_steps, metrics_bytes, pbt_bytes, history_bytes;
-    uint64_t predicted_peak, measured_peak, identity_bytes;
-    sw_packing packing;
+    uint64_t predicted_peak, measured_peak;
 } saved_run;
+
+static const job_field fields[] = {
+    JOB_FIELD(JOB_U64, saved_run, turn),          JOB_FIELD(JOB_U64, saved_run, exploits),
+    JOB_FIELD(JOB_U64, saved_run, refused),       JOB_FIELD(JOB_U64, saved_run, member_steps),
+    JOB_FIELD(JOB_U64, saved_run, metrics_bytes), JOB_FIELD(JOB_U64, saved_run, pbt_bytes),
+    JOB_FIELD(JOB_U64, saved_run, history_bytes), JOB_FIELD(JOB_U64, saved_run, predicted_peak),
+    JOB_FIELD(JOB_U64, saved_run, measured_peak)};
+
+static job_saved saved_of(const pop *p)
+{
+    return (job_saved){.command = p->independent ? "train" : "pbt",
+                       .fields = fields,
+                       .n_fields = sizeof fields / sizeof *fields};
+}
+
+/* ---- members ----------------------------------------------------------------------------- */
 
 typedef struct {
     pop_config config, waiting_config, kept_config;
@@ -28,9 +65,9 @@ typedef struct {
     char why[200];
 } saved_member;
 
-static size_t blob_bytes(const pop *p, size_t identity_bytes, size_t pbt_bytes)
+static size_t blob_bytes(const pop *p, size_t pbt_bytes)
 {
-    size_t n = sizeof(saved_run) + identity_bytes + pbt_bytes + pop_history_bytes(p);
+    size_t n = sizeof(sw_packing) + pbt_bytes + pop_history_bytes(p);
     for (int k = 0; k < p->n_members; k++) {
         const pop_member *m = &p->members[k];
         n += sizeof(saved_member);
@@ -78,35 +115,35 @@ static sw_status put_member(pop *p, int k, unsigned char **at)
     return SW_OK;
 }
 
-static sw_status fill_blob(pop *p, unsigned char *at, const pop_identity *identity,
-                           const void *pbt, size_t pbt_bytes)
+/* The packing, the decisions, the turns and all members. */
+static sw_status fill_blob(pop *p, unsigned char *at, const void *pbt, size_t pbt_bytes)
 {
-    saved_run run;
-    memset(&run, 0, sizeof run);
-    run.version = VERSION;
-    run.n_members = p->n_members;
-    run.turn = p->turn;
-    run.exploits = p->exploits;
-    run.refused = p->refused;
-    run.member_steps = p->member_steps;
-    run.metrics_bytes = p->metrics_bytes;
-    run.pbt_bytes = pbt_bytes;
-    run.history_bytes = pop_history_bytes(p);
-    run.predicted_peak = p->memory.predicted_peak;
-    run.measured_peak = p->memory.measured_peak;
-    run.packing = p->memory.most_of;
-    run.identity_bytes = identity->used;
-    memcpy(at, &run, sizeof run);
-    at += sizeof run;
-    memcpy(at, identity->text, identity->used);
-    at += identity->used;
+    memcpy(at, &p->memory.most_of, sizeof(sw_packing));
+    at += sizeof(sw_packing);
     memcpy(at, pbt, pbt_bytes);
     at += pbt_bytes;
     pop_history_save(p, at);
-    at += run.history_bytes;
+    at += pop_history_bytes(p);
     for (int k = 0; k < p->n_members; k++)
         SW_TRY(put_member(p, k, &at));
     return SW_OK;
+}
+
+static sw_status put_state(pop *p, size_t pbt_bytes)
+{
+    static job_identity identity; /* large */
+    const job_saved what = saved_of(p);
+    const saved_run run = {.turn = p->turn,
+                           .exploits = p->exploits,
+                           .refused = p->refused,
+                           .member_steps = p->member_steps,
+                           .metrics_bytes = p->metrics_bytes,
+                           .pbt_bytes = pbt_bytes,
+                           .history_bytes = pop_history_bytes(p),
+                           .predicted_peak = p->memory.predicted_peak,
+                           .measured_peak = p->memory.measured_peak};
+    SW_TRY(identify(p, &identity));
+    return job_state_put(p->checkpoint, &what, &identity, &run);
 }
 
 /* The log of exploits, from which those of members can be rebuilt, is never older than the
@@ -129,36 +166,32 @@ sw_status pop_save_now(pop *p)
 {
     void *pbt, *blob;
     size_t pbt_bytes;
-    static pop_identity identity; /* large */
     if (p->checkpoint == NULL || p->opts.job.checkpoint == NULL)
         return SW_OK;
     if (p->metrics != NULL)
         SW_TRY(sw_file_sync(p->metrics));
     SW_TRY(sync_log(p));
-    SW_TRY(pop_identify(p, &identity));
     SW_TRY(sw_pbt_save(p->pbt, &pbt, &pbt_bytes));
-    const size_t n = blob_bytes(p, identity.used, pbt_bytes);
+    const size_t n = blob_bytes(p, pbt_bytes);
     sw_status status = sw_heap_alloc(&blob, SW_HEAP_FILES, n);
     if (status == SW_OK) {
-        status = fill_blob(p, blob, &identity, pbt, pbt_bytes);
+        status = fill_blob(p, blob, pbt, pbt_bytes);
         if (status == SW_OK)
             status = sw_checkpoint_put(p->checkpoint, "population", blob, n);
         sw_heap_free(blob, SW_HEAP_FILES, n);
     }
+    if (status == SW_OK)
+        status = put_state(p, pbt_bytes);
     sw_pbt_free(pbt, pbt_bytes);
     SW_TRY(status);
-    p->saved_turn = p->turn;
-    p->saved_ns = cli_clock_ns();
+    p->due = job_due_after(&p->opts.every, p->turn);
     return cli_saved(sw_checkpoint_save(p->checkpoint, p->turn));
 }
 
 sw_status pop_save_due(pop *p)
 {
-    const cli_every *every = &p->opts.every;
-    const uint64_t ns = every->steps > 0 ? UINT64_MAX : every->ns > 0 ? every->ns : DEFAULT_NS;
-    const bool due = (every->steps > 0 && p->turn >= p->saved_turn + every->steps) ||
-                     cli_clock_ns() - p->saved_ns >= ns || cli_save_asked();
-    return p->checkpoint != NULL && due ? pop_save_now(p) : SW_OK;
+    const bool due = p->checkpoint != NULL && job_is_due(&p->due, p->turn);
+    return p->checkpoint != NULL && (due | cli_save_asked()) ? pop_save_now(p) : SW_OK;
 }
 
 sw_status pop_save_open(pop *p)
@@ -167,7 +200,7 @@ sw_status pop_save_open(pop *p)
                                             .command = p->command, .keep = (int)p->opts.keep);
     if (p->opts.job.checkpoint == NULL && p->opts.resume == NULL)
         return SW_OK;
-    p->saved_ns = cli_clock_ns();
+    p->due = job_due_after(&p->opts.every, 0);
     return cli_saved(sw_checkpoint_create(&p->checkpoint, p->job.exec, &opts));
 }
 
@@ -229,78 +262,54 @@ static sw_status get_member(pop *p, int k, const unsigned char **at, size_t *lef
     return SW_OK;
 }
 
-/* The same options as there; *at and *left are after them then. */
-static sw_status read_identity(const pop *p, const saved_run *run, const unsigned char **at,
-                               size_t *left, const char *path)
+static sw_status read_blob(pop *p, const saved_run *run, const unsigned char *at, size_t n,
+                           const char *path)
 {
-    static pop_identity here; /* large */
-    if (run->identity_bytes > *left)
-        SW_FAIL(SW_FORMAT, "%s: the options of the population are cut", path);
-    SW_TRY(pop_identify(p, &here));
-    SW_TRY(pop_identity_same(&here, (const char *)*at, run->identity_bytes, path));
-    *at += run->identity_bytes;
-    *left -= run->identity_bytes;
-    return SW_OK;
-}
-
-static sw_status read_blob(pop *p, const unsigned char *at, size_t n, const char *path)
-{
-    saved_run run;
-    if (at == NULL)
-        SW_FAIL(SW_INVALID, "%s: `stepwell pbt` did not save it", path);
-    if (n < sizeof run)
-        SW_FAIL(SW_FORMAT, "%s: the population is cut", path);
-    memcpy(&run, at, sizeof run);
-    if (run.version != VERSION)
-        SW_FAIL(SW_FORMAT, "%s: the population is of version %u, this program reads %d", path,
-                run.version, VERSION);
-    at += sizeof run;
-    size_t left = n - sizeof run;
-    SW_TRY(read_identity(p, &run, &at, &left, path));
-    if (run.n_members != p->n_members || run.pbt_bytes > left ||
-        run.history_bytes > left - run.pbt_bytes)
+    size_t left = n - sizeof(sw_packing);
+    if (at == NULL || n < sizeof(sw_packing) || run->pbt_bytes > left ||
+        run->history_bytes > left - run->pbt_bytes)
         SW_FAIL(SW_FORMAT, "%s: the population is damaged", path);
-    SW_TRY(sw_pbt_restore(p->pbt, at, run.pbt_bytes));
-    at += run.pbt_bytes;
-    left -= run.pbt_bytes;
-    SW_TRY(pop_history_restore(p, at, run.history_bytes, path));
-    at += run.history_bytes;
-    left -= run.history_bytes;
+    memcpy(&p->memory.most_of, at, sizeof(sw_packing));
+    at += sizeof(sw_packing);
+    SW_TRY(sw_pbt_restore(p->pbt, at, run->pbt_bytes));
+    at += run->pbt_bytes;
+    SW_TRY(pop_history_restore(p, at, run->history_bytes, path));
+    at += run->history_bytes;
+    left -= run->pbt_bytes + run->history_bytes;
     for (int k = 0; k < p->n_members; k++)
         SW_TRY(get_member(p, k, &at, &left, path));
-    p->turn = p->saved_turn = run.turn;
-    p->exploits = run.exploits;
-    p->refused = run.refused;
-    p->member_steps = run.member_steps;
-    p->metrics_bytes = run.metrics_bytes;
-    p->memory.predicted_peak = run.predicted_peak;
-    p->memory.measured_peak = run.measured_peak;
-    p->memory.most_of = run.packing;
+    p->turn = run->turn;
+    p->exploits = run->exploits;
+    p->refused = run->refused;
+    p->member_steps = run->member_steps;
+    p->metrics_bytes = run->metrics_bytes;
+    p->memory.predicted_peak = run->predicted_peak;
+    p->memory.measured_peak = run->measured_peak;
+    p->due = job_due_after(&p->opts.every, p->turn);
     return SW_OK;
 }
 
 int pop_resume(pop *p)
 {
-    const char *path = p->opts.resume;
+    static job_identity identity; /* large */
+    const job_saved what = saved_of(p);
     sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
+    saved_run run;
     const void *blob;
     size_t n;
-    if (path == NULL)
-        return CLI_GO;
-    path = *path != '\0' ? path : p->opts.job.checkpoint;
-    sw_status status = sw_checkpoint_find(p->checkpoint, path, &found);
+    int code = job_resume_find(p->checkpoint, p->opts.resume, p->opts.job.checkpoint,
+                               p->opts.quiet, &found);
+    if (code != CLI_GO || !found.found)
+        return code;
+    sw_status status = identify(p, &identity);
     if (status != SW_OK)
         return cli_library_error(status, true);
-    if (!found.found) {
-        if (*p->opts.resume == '\0')
-            return CLI_GO; /* that of --checkpoint need not be there yet */
-        return cli_error(CLI_DAMAGED, "--resume %s: there is no checkpoint", path);
-    }
-    if (*found.skipped != '\0')
-        cli_note("damaged checkpoints were passed over: %s", found.skipped);
+    code = job_state_get(p->checkpoint, &what, &identity, found.path, &run);
+    if (code != CLI_GO)
+        return code;
     status = sw_checkpoint_get(p->checkpoint, "population", &blob, &n);
     if (status == SW_OK)
-        status = read_blob(p, blob, n, found.path);
+        status = read_blob(p, &run, blob, n, found.path);
     if (status != SW_OK)
         return status == SW_INVALID ? cli_error(CLI_USAGE, "--resume: %s", sw_last_error())
                                     : cli_library_error(status, true);

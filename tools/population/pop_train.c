@@ -95,15 +95,18 @@ int pop_train_plan(pop *p)
     return CLI_GO;
 }
 
-int pop_train(const train_opts *o, const char *command)
+int pop_train(const train *t)
 {
     static pop p; /* large */
+    const train_opts *o = &t->opts;
     int status = check(o);
     if (status != CLI_GO)
         return status;
     take_options(&p, o);
     p.validate_every = o->validate_every;
-    snprintf(p.command, sizeof p.command, "%s", command);
+    p.options = t->options;
+    p.n_options = t->n_options;
+    snprintf(p.command, sizeof p.command, "%s", t->command);
     const sw_status made = make_space(&p);
     if (made != SW_OK)
         return cli_library_error(made, false);

@@ -7,7 +7,7 @@
 
 #include "alloc/base/sys.h"
 #include "tools/cli/svg.h"
-#include "tools/job/job.h"
+#include "tools/job/saves.h"
 
 #define POP_HYPERS 64
 
@@ -140,6 +140,8 @@ typedef struct {
 
 typedef struct {
     pop_opts opts;
+    const cli_option *options; /* of the command, that its options were read by */
+    int n_options;
     char command[512];
     job job;             /* data, normalisation; its exec and budget are the population's */
     job_data validation; /* a part of what was loaded for training, or enough of that part */
@@ -165,7 +167,7 @@ typedef struct {
     uint64_t metrics_bytes;
     pop_history *history; /* of each member; NULL: not kept */
     sw_checkpoint *checkpoint;
-    uint64_t saved_turn, saved_ns;
+    job_due due;
     bool resumed;
     bool made_logs, made_pauses; /* the folders of --log-dir and --pause-to */
     /* Of `train --members` alone. */
@@ -267,17 +269,6 @@ SW_MUST_USE sw_status pop_advance(pop *p, const int *members, int n);
 SW_MUST_USE sw_status pop_score_all(pop *p, const int *members, int n);
 /* The test part judges the best member, once all turns are over; nothing follows from it. */
 SW_MUST_USE sw_status pop_test_best(pop *p);
-
-/* pop_identity.c: what decides the numbers of a run. */
-typedef struct {
-    char text[POP_HYPERS * 400];
-    size_t used;
-    bool full; /* there is more than that */
-} pop_identity;
-SW_MUST_USE sw_status pop_identify(const pop *p, pop_identity *to);
-/* SW_INVALID names the first that differs from those of a file. */
-SW_MUST_USE sw_status pop_identity_same(const pop_identity *here, const char *there, size_t n,
-                                        const char *path);
 
 /* pop_save.c */
 SW_MUST_USE sw_status pop_save_open(pop *p);

@@ -281,7 +281,7 @@ int tool_train(int argc, char **argv)
     if (parsed != CLI_GO)
         return parsed;
     if (t.opts.members > 0)
-        return pop_train(&t.opts, t.command);
+        return pop_train(&t);
     int status = prepare(&t);
     if (status == CLI_GO)
         status = show_summary(&t);

@@ -5,7 +5,7 @@
 #include "alloc/base/sys.h"
 #include "profiler/inspect/tfevents.h"
 #include "profiler/record/process.h"
-#include "tools/job/job.h"
+#include "tools/job/saves.h"
 #include "tools/job/breakdown_put.h"
 #include "tools/train/train_find.h"
 
@@ -67,35 +67,18 @@ typedef struct {
 
 /* Where the loop is after a step. */
 typedef struct {
-#define TRAIN_U64(field) uint64_t field;
-#define TRAIN_I64(field) int64_t field;
-#define TRAIN_BOOL(field) bool field;
-#define TRAIN_F64(field) double field;
-#define TRAIN_SCORE(field) train_score field;
-#include "tools/train/train_progress.def"
+    uint64_t step, epoch, epochs, epoch_steps, diverged, validations, best_step;
+    uint64_t metrics_bytes;
+    uint64_t
+        rows_lost; /* the step of the first row that could not be written; 0: none is missing */
+    int64_t batches_taken, waited;
+    int64_t epoch_right, epoch_rows;
+    bool has_metrics, evaluated, stopped;
+    bool best_lost; /* the best parameters are in no file */
+    bool averaged;  /* the averages of the epoch are reported */
+    double last_loss, epoch_loss, epoch_sum, mark;
+    train_score test, best;
 } train_progress;
-enum {
-    TRAIN_PROGRESS_LATER = 4, /* all of them, or none */
-    TRAIN_PROGRESS_MEMBERS = 0
-#define TRAIN_U64(field) +1
-#define TRAIN_I64(field) +1
-#define TRAIN_BOOL(field) +1
-#define TRAIN_F64(field) +1
-#define TRAIN_SCORE(field) +1
-#include "tools/train/train_progress.def"
-};
-
-/* An option that decides the numbers of a run, and what was chosen. */
-#define TRAIN_CHOICES (TOOL_SETTINGS + 28)
-#define TRAIN_TOTAL "steps in all" /* of a schedule that goes by it */
-typedef struct {
-    const char *name;
-    char text[600];
-} train_choice;
-typedef struct {
-    train_choice at[TRAIN_CHOICES];
-    int n;
-} train_identity;
 
 /* A line of --metrics: of a step, of a validation, or the averages over the steps of an epoch.
  */
@@ -109,26 +92,24 @@ typedef struct {
     const train_bytes *bytes; /* of a step; NULL: not known */
 } train_row;
 
-/* In so many generations of a checkpoint before all others is looked for one that is
- * there. */
-#define TRAIN_GENERATIONS 16
-
 /* Checkpoints of a run. */
 typedef struct {
-    train_progress taken;        /* with what was taken, and is not written yet */
-    bool waits;                  /* for its step to be reported */
-    bool running;                /* a save may be on its way */
-    bool lost;                   /* the last save of the run failed */
-    bool told_trouble;           /* the last save failed, and it was said */
-    bool say;                    /* that the save on its way is in its file */
-    uint64_t next_step, next_ns; /* when the next one is due; 0: not by that */
-    sw_checkpoint_info ended;    /* all saves of the run, once it is over */
-    uint64_t resumed_step;       /* the run went on from there; 0: it began */
+    train_progress taken; /* with what was taken, and is not written yet */
+    bool waits;           /* for its step to be reported */
+    bool running;         /* a save may be on its way */
+    bool lost;            /* the last save of the run failed */
+    bool told_trouble;    /* the last save failed, and it was said */
+    bool say;             /* that the save on its way is in its file */
+    job_due due;
+    sw_checkpoint_info ended; /* all saves of the run, once it is over */
+    uint64_t resumed_step;    /* the run went on from there; 0: it began */
     char resumed_from[512];
 } train_saving;
 
 typedef struct {
     train_opts opts;
+    const cli_option *options; /* that `opts` were read by */
+    int n_options;
     char command[512]; /* as typed, for the profile's header */
     job job;
     sw_profile *profile;
@@ -177,7 +158,7 @@ int train_check_regular(const char *option, const char *path);
 /* Whether what is trained has classes, and so an accuracy. */
 bool train_has_classes(const train *t);
 /* With --members: all of it (tools/population/pop_train.c). The exit status. */
-int pop_train(const train_opts *opts, const char *command);
+int pop_train(const train *t);
 /* All epochs, as far as they go. */
 SW_MUST_USE sw_status train_all(train *t);
 /* All that was begun is over, read and told. */
@@ -199,13 +180,6 @@ sw_schedule train_schedule(const train *t);
 /* One validation, and what is said of it. */
 SW_MUST_USE sw_status train_validate(train *t);
 
-/* Options that decide the numbers of the run, in the order in which differences are named. */
-void train_identify(const train *t, train_identity *to);
-/* Both as text, and back: SW_INVALID names the first option that is another one. */
-void train_progress_put(sw_json *json, const train_identity *identity, const train_progress *p);
-SW_MUST_USE sw_status train_progress_read(const char *text, size_t bytes, const char *path,
-                                          const train_identity *identity, train_progress *out);
-
 /* --checkpoint and --resume. CLI_GO, or CLI_USAGE. */
 int train_checkpoint_check(const train_opts *opts);
 /* The options that job_open makes the checkpoint from. */
@@ -220,8 +194,6 @@ int train_resume(train *t);
 SW_MUST_USE sw_status train_checkpoint_step(train *t);
 /* A step was reported: the checkpoint that was taken after it can be written. */
 SW_MUST_USE sw_status train_checkpoint_told(train *t, uint64_t step);
-/* Nanoseconds from one to the next, where steps do not say it. */
-uint64_t train_every_ns(const cli_every *every);
 /* The last one of the run. Says what failed, and fails the run. */
 void train_checkpoint_end(train *t);
 

@@ -4,83 +4,35 @@
  * while the next one is begun, and the step's results are known later: so the loop's progress
  * is noted when the copy is asked for, gets its sums when the step is reported, and is written
  * then. */
+#include "tools/job/optimizer.h"
+#include "tools/report/file_same.h"
 #include "tools/train/train.h"
 #include "kernels/dispatch.h"
-#include "tools/report/file_same.h"
 #include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#define DEFAULT_NS ((uint64_t)600 * 1000000000) /* 10 minutes */
-#define BLOB "train"
+static const job_field fields[] = {
+#define U64(member) JOB_FIELD(JOB_U64, train_progress, member)
+#define I64(member) JOB_FIELD(JOB_I64, train_progress, member)
+#define F64(member) JOB_FIELD(JOB_F64, train_progress, member)
+#define BOOL(member) JOB_FIELD(JOB_BOOL, train_progress, member)
+    U64(step),        U64(epoch),         U64(epochs),     U64(epoch_steps), U64(diverged),
+    U64(validations), U64(best_step),     I64(waited),     U64(rows_lost),   U64(metrics_bytes),
+    I64(epoch_right), I64(epoch_rows),    BOOL(evaluated), BOOL(stopped),    BOOL(has_metrics),
+    BOOL(best_lost),  BOOL(averaged),     F64(last_loss),  F64(epoch_loss),  F64(epoch_sum),
+    F64(mark),        I64(batches_taken), F64(test.loss),  I64(test.right),  I64(test.rows),
+    F64(best.loss),   I64(best.right),    I64(best.rows)};
+static const job_saved what = {"train", fields, sizeof fields / sizeof *fields, .loads = true};
 
 /* ---- options ----------------------------------------------------------------------------- */
-
-static const char *resume_path(const train_opts *o)
-{
-    return o->resume != NULL && *o->resume != '\0' ? o->resume : o->job.checkpoint;
-}
-
-/* The same name, or another of the same file. */
-static bool names_one(const char *a, const char *b)
-{
-    return strcmp(a, b) == 0 || file_same(a, b);
-}
-
-/* train_check_writable refuses a file that is not a regular one. */
-static sw_status any_generation(const char *path, bool *any)
-{
-    char name[FILE_PATH_BYTES];
-    struct stat st;
-    *any = false;
-    for (int i = 0; i < TRAIN_GENERATIONS && !*any; i++) {
-        bool there = false;
-        if (!sw_generation_name(name, sizeof name, path, i))
-            continue;
-        SW_TRY(sw_file_look(name, &there));
-        *any = there && stat(name, &st) == 0 && S_ISREG(st.st_mode);
-    }
-    return SW_OK;
-}
-
-/* A checkpoint that is there is gone on from: not replaced, by a new run or by one that goes on
- * from another file. */
-static int check_taken(const train_opts *o)
-{
-    const char *path = o->job.checkpoint, *from = resume_path(o);
-    bool any = false;
-    if (path == NULL || (o->resume != NULL && names_one(from, path)))
-        return CLI_GO;
-    const sw_status looked = any_generation(path, &any);
-    if (looked != SW_OK)
-        return cli_library_error(looked, false);
-    if (!any)
-        return CLI_GO;
-    if (o->resume != NULL)
-        return cli_error(CLI_USAGE,
-                         "--checkpoint %s: a checkpoint is there already, and --resume %s "
-                         "names another. --resume alone goes on from it; to go on from %s "
-                         "remove it, or save to another file",
-                         path, from, from);
-    return cli_error(CLI_USAGE,
-                     "--checkpoint %s: a checkpoint is there already. --resume goes on "
-                     "from it; to begin a new run remove it, or name another file",
-                     path);
-}
 
 int train_checkpoint_check(const train_opts *o)
 {
     const char *path = o->job.checkpoint;
-    const char *alone = path != NULL         ? NULL
-                        : o->every.steps > 0 ? "--checkpoint-every"
-                        : o->every.ns > 0    ? "--checkpoint-every"
-                        : o->keep > 0        ? "--keep-checkpoints"
-                                             : NULL;
-    if (alone != NULL)
-        return cli_error(CLI_USAGE, "%s has no effect without --checkpoint", alone);
-    if (o->resume != NULL && resume_path(o) == NULL)
-        return cli_error(CLI_USAGE,
-                         "--resume must have a FILE, or --checkpoint FILE beside it");
+    const int status = job_saves_check(path, &o->every, o->keep, o->resume);
+    if (status != CLI_GO)
+        return status;
     if (path != NULL && strcmp(path, "-") == 0)
         return cli_error(CLI_USAGE,
                          "--checkpoint must be a file: standard output has the result");
@@ -96,7 +48,7 @@ int train_checkpoint_check(const train_opts *o)
                          "--metrics %s must be a regular file with %s: a run that goes on cuts "
                          "off the rows after its checkpoint",
                          o->metrics, path != NULL ? "--checkpoint" : "--resume");
-    return check_taken(o);
+    return job_saves_free(path, o->resume);
 }
 
 /* On the thread that writes: what must not be older than the checkpoint. A profile that cannot
@@ -123,8 +75,10 @@ const char *train_resumed_params(const train_opts *o)
 {
     static char name[FILE_PATH_BYTES];
     char text[JOB_NORMAL_BYTES];
-    for (int i = 0; o->resume != NULL && i < TRAIN_GENERATIONS; i++)
-        if (sw_generation_name(name, sizeof name, resume_path(o), i) && sw_file_taken(name) &&
+    for (int i = 0; o->resume != NULL && i < JOB_GENERATIONS; i++)
+        if (sw_generation_name(name, sizeof name, job_resume_path(o->resume, o->job.checkpoint),
+                               i) &&
+            sw_file_taken(name) &&
             sw_params_note(name, JOB_NORMAL_KEY, text, sizeof text) == SW_OK)
             return name;
     return NULL;
@@ -136,8 +90,6 @@ static void say_differences(const sw_checkpoint_found *found, const train *t)
 {
     const char *isa = sw_isa_name(swi_target_of(t->job.exec)->isa);
     const bool cpu = !job_on_device(&t->opts.job);
-    if (found->skipped[0] != '\0')
-        cli_note("a damaged checkpoint was passed over: %s", found->skipped);
     if ((strcmp(found->device, "cpu") == 0) != cpu)
         cli_note("%s was saved on %s, and the run goes on on %s: numbers differ in their last "
                  "bits",
@@ -148,26 +100,25 @@ static void say_differences(const sw_checkpoint_found *found, const train *t)
                  found->path, found->isa, isa);
 }
 
-/* The notes beside the models, compared with the options of this run. */
-static int read_progress(train *t, const char *path)
+static void identify(const train *t, job_identity *to)
 {
-    static train_identity identity; /* some 20 KiB */
-    const void *text;
-    size_t n;
-    sw_status status = sw_checkpoint_get(t->job.checkpoint, BLOB, &text, &n);
-    if (status == SW_OK && text == NULL)
-        return cli_error(CLI_USAGE, "--resume %s: `stepwell train` did not save it", path);
-    train_identify(t, &identity);
-    if (status == SW_OK)
-        status = train_progress_read(text, n, path, &identity, &t->now);
-    if (status == SW_INVALID)
-        return cli_error(CLI_USAGE, "--resume %s", sw_last_error());
-    return status == SW_OK ? CLI_GO : cli_library_error(status, true);
+    const job_opts *o = &t->opts.job;
+    const unsigned takes = tool_schedule_takes(o->schedule);
+    job_identify(to, o, t->options, t->n_options);
+    job_identity_add(to, "--data", "%s", o->data);
+    job_identity_add(to, "--normalise", "%s", t->job.normal.text);
+    job_identity_add(to, "--batch", "%" PRId64, t->job.batch);
+    if ((takes & TOOL_LR_CUTS) != 0)
+        job_identity_add(to, "--lr-every", "%" PRIu64, t->lr_every);
+    if ((takes & TOOL_LR_TOTAL) != 0)
+        job_identity_add(to, "steps in all (--epochs, --steps)", "%" PRIu64, t->total_steps);
 }
 
 static int go_on(train *t, const sw_checkpoint_found *found)
 {
-    const int status = read_progress(t, found->path);
+    static job_identity identity; /* large */
+    identify(t, &identity);
+    const int status = job_state_get(t->job.checkpoint, &what, &identity, found->path, &t->now);
     if (status != CLI_GO)
         return status;
     if (t->now.step > t->total_steps)
@@ -205,29 +156,10 @@ static int keep_profile(const train *t)
     return CLI_GO;
 }
 
-uint64_t train_every_ns(const cli_every *every)
-{
-    return every->ns > 0 ? every->ns : DEFAULT_NS;
-}
-
-static void first_due(train *t)
-{
-    const cli_every *every = &t->opts.every;
-    train_saving *s = &t->saving;
-    if (every->steps > 0)
-        s->next_step = (t->now.step / every->steps + 1) * every->steps;
-    else
-        s->next_ns = cli_clock_ns() + train_every_ns(every);
-}
-
 int train_resume(train *t)
 {
-    const char *path = resume_path(&t->opts);
-    const bool own = t->opts.job.checkpoint != NULL && path != NULL &&
-                     names_one(path, t->opts.job.checkpoint);
     sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
     sw_status status = SW_OK;
-    int gone_on = CLI_GO;
     if (!t->job.saves)
         return CLI_GO;
     sw_loader *const loaders[] = {t->train_loader, t->test_loader};
@@ -235,21 +167,16 @@ int train_resume(train *t)
         status = sw_checkpoint_loader(t->job.checkpoint, loaders[i]);
     if (status == SW_OK && t->opts.job.checkpoint != NULL)
         status = sw_checkpoint_ready(t->job.checkpoint);
-    if (status == SW_OK && t->opts.resume != NULL)
-        status = sw_checkpoint_find(t->job.checkpoint, own ? NULL : path, &found);
     if (status != SW_OK)
         return cli_library_error(status, true);
-    if (found.found) {
-        gone_on = go_on(t, &found);
-        if (gone_on == CLI_GO)
-            gone_on = keep_profile(t);
-    } else if (t->opts.resume != NULL && !own) {
-        return cli_error(CLI_DAMAGED, "--resume %s: there is no such file", path);
-    } else if (t->opts.resume != NULL && !t->opts.quiet) {
-        cli_note("there is no checkpoint at %s yet: the run begins", path);
-    }
-    first_due(t);
-    return gone_on;
+    int code = job_resume_find(t->job.checkpoint, t->opts.resume, t->opts.job.checkpoint,
+                               t->opts.quiet, &found);
+    if (code == CLI_GO && found.found)
+        code = go_on(t, &found);
+    if (code == CLI_GO && found.found)
+        code = keep_profile(t);
+    t->saving.due = job_due_after(&t->opts.every, t->now.step);
+    return code;
 }
 
 /* ---- saving ------------------------------------------------------------------------------ */
@@ -286,19 +213,12 @@ static sw_status look(train *t)
 
 static sw_status write_taken(train *t)
 {
-    static train_identity identity;
+    static job_identity identity; /* large */
     train_saving *s = &t->saving;
-    sw_json json;
     s->waits = false;
     train_metrics_position(t, &s->taken.has_metrics, &s->taken.metrics_bytes);
-    train_identify(t, &identity);
-    sw_json_growing(&json, SW_HEAP_FILES);
-    train_progress_put(&json, &identity, &s->taken);
-    sw_status status = json.status;
-    if (status == SW_OK)
-        status = sw_checkpoint_put(t->job.checkpoint, BLOB, json.bytes, json.used);
-    sw_json_free(&json);
-    SW_TRY(status);
+    identify(t, &identity);
+    SW_TRY(job_state_put(t->job.checkpoint, &what, &identity, &s->taken));
     const sw_status written = sw_checkpoint_write(t->job.checkpoint);
     s->running =
         written == SW_OK; /* with a pause it has ended, and is looked at all the same */
@@ -327,7 +247,6 @@ sw_status train_checkpoint_told(train *t, uint64_t step)
     s->taken.epoch_loss = t->now.epoch_loss;
     s->taken.epoch_right = t->now.epoch_right;
     s->taken.epoch_rows = t->now.epoch_rows;
-    s->taken.epoch_scored = t->now.epoch_scored;
     s->taken.last_loss = t->now.last_loss;
     s->taken.diverged = t->now.diverged;
     s->taken.rows_lost = t->now.rows_lost;
@@ -346,9 +265,7 @@ static bool is_due(train *t)
 {
     train_saving *s = &t->saving;
     s->say |= cli_save_asked();
-    if (s->say)
-        return true;
-    return s->next_step > 0 ? t->now.step >= s->next_step : cli_clock_ns() >= s->next_ns;
+    return s->say || job_is_due(&s->due, t->now.step);
 }
 
 sw_status train_checkpoint_step(train *t)
@@ -359,7 +276,7 @@ sw_status train_checkpoint_step(train *t)
     SW_TRY(look(t));
     if (s->running || s->waits || !is_due(t))
         return SW_OK; /* what is due while one is written comes after it */
-    first_due(t);
+    s->due = job_due_after(&t->opts.every, t->now.step);
     if (t->opts.job.checkpoint_pauses)
         SW_TRY(train_catch_up(t));
     sw_status status = take(t);

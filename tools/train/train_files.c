@@ -49,13 +49,13 @@ static int check_generations(const named_file *files, size_t n, const char *opti
                              const char *path, int64_t keep)
 {
     char name[PATH_BYTES];
-    int64_t last = TRAIN_GENERATIONS > keep ? TRAIN_GENERATIONS : keep;
+    int64_t last = JOB_GENERATIONS > keep ? JOB_GENERATIONS : keep;
     for (int64_t i = 0; i < last && sw_generation_name(name, sizeof name, path, (int)i); i++) {
         const int status = check_name(files, n, option, name);
         if (status != CLI_GO)
             return status;
-        if (sw_file_taken(name) && i + TRAIN_GENERATIONS >= last)
-            last = i + 1 + TRAIN_GENERATIONS;
+        if (sw_file_taken(name) && i + JOB_GENERATIONS >= last)
+            last = i + 1 + JOB_GENERATIONS;
     }
     return CLI_GO;
 }

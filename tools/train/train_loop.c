@@ -346,7 +346,6 @@ static sw_status tell(train *t, train_step *s, bool timed)
     if (train_has_classes(t)) {
         t->now.epoch_right += s->score.right;
         t->now.epoch_rows += s->score.rows;
-        t->now.epoch_scored++;
     }
     if (t->find != NULL)
         train_find_add(t->find, s->rate, s->score.loss);
@@ -419,18 +418,15 @@ static sw_status begin_epoch(train *t)
     t->now.evaluated = false;
     t->now.batches_taken = 0;
     t->now.epoch_sum = 0.0;
-    t->now.epoch_steps = t->now.epoch_scored = 0;
+    t->now.epoch_steps = 0;
     t->now.epoch_right = t->now.epoch_rows = 0;
     return sw_loader_epoch(t->train_loader, t->now.epoch);
 }
 
-/* A checkpoint of a version without these counts may have begun the epoch. */
 train_score train_epoch_average(const train *t)
 {
-    const bool known = t->now.epoch_scored == t->now.epoch_steps;
-    return (train_score){.loss = t->now.epoch_loss,
-                         .right = known ? t->now.epoch_right : 0,
-                         .rows = known ? t->now.epoch_rows : 0};
+    return (train_score){
+        .loss = t->now.epoch_loss, .right = t->now.epoch_right, .rows = t->now.epoch_rows};
 }
 
 /* Once for each epoch, where its steps or those of the run are over. */

@@ -173,7 +173,7 @@ static int check(train_opts *o)
 
 int train_parse(train *t, int argc, char **argv)
 {
-    cli_option table[TRAIN_OPTIONS_MAX];
+    static cli_option table[TRAIN_OPTIONS_MAX];
     const cli_command command = {
         .name = "train",
         .usage = "[options]",
@@ -189,6 +189,8 @@ int train_parse(train *t, int argc, char **argv)
     t->opts.job.shares = t->opts.json;
     t->job.opts = &t->opts.job;
     t->job.batch = t->opts.job.batch.at[0];
+    t->options = table;
+    t->n_options = command.n_options;
     keep_command(t, argc, argv);
     int status = check(&t->opts);
     if (status == CLI_GO)

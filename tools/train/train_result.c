@@ -160,7 +160,7 @@ static void put_checkpoint(sw_json *json, const train *t)
         return;
     sw_json_put_string(json, "path", t->opts.job.checkpoint);
     sw_json_put_known(json, "every_steps", every->steps > 0, every->steps);
-    sw_json_put_known(json, "every_ns", every->steps == 0, train_every_ns(every));
+    sw_json_put_known(json, "every_ns", every->steps == 0, job_every_ns(every));
     sw_json_put_u64(json, "copy_bytes", t->job.checkpoint_bytes);
     sw_json_put_u64(json, "saved", ended->saved);
     sw_json_put_u64(json, "failed", ended->failed);
