@@ -377,6 +377,32 @@ static void the_result_says_what_was_saved(void)
     CU_ASSERT(strstr(o->out, "\"resumed_from_step\":null,\"checkpoint\":null,") != NULL);
 }
 
+/* By the library: a checkpoint that no `train` saved. */
+static void a_checkpoint_of_another_program_is_refused(void)
+{
+    going_new_folder("program");
+    sw_exec *exec = NULL;
+    sw_model *model = NULL;
+    sw_checkpoint *checkpoint = NULL;
+    const sw_exec_opts exec_opts = SW_OPTS(sw_exec_opts, .seed = 1);
+    CU_ASSERT_EQUAL_FATAL(sw_exec_create(&exec, &exec_opts), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_model_create(&model, "mlp"), SW_OK);
+    const sw_linear linear = sw_linear_new(model, "fc", 4, 3);
+    (void)linear;
+    const sw_checkpoint_opts opts =
+        SW_OPTS(sw_checkpoint_opts, .path = going_at("C"), .models = &model, .n_models = 1);
+    CU_ASSERT_EQUAL_FATAL(sw_model_ready(model, exec, 1), SW_OK);
+    CU_ASSERT_EQUAL_FATAL(sw_checkpoint_create(&checkpoint, exec, &opts), SW_OK);
+    CU_ASSERT_EQUAL(sw_checkpoint_save(checkpoint, 3), SW_OK);
+    sw_checkpoint_destroy(checkpoint);
+    sw_model_destroy(model);
+    sw_exec_destroy(exec);
+    const sw_outcome *o = going_run("train --quiet --model mlp --resume @/C");
+    SW_CHECK(program_failed_cleanly(o, 2) &&
+                 strstr(o->err, "`stepwell train` did not save it") != NULL,
+             "status %d: %s", o->status, o->err);
+}
+
 static const sw_test tests[] = {
     {"a request to end saves first", a_request_to_end_saves_first},
     {"a second request ends at once", a_second_request_ends_at_once},
@@ -391,5 +417,6 @@ static const sw_test tests[] = {
     {"training fits the predicted total", training_fits_the_predicted_total},
     {"the process grows by the copy", the_process_grows_by_the_copy},
     {"the result says what was saved", the_result_says_what_was_saved},
+    {"a checkpoint of another program is refused", a_checkpoint_of_another_program_is_refused},
 };
 SW_SUITE("resume saves", tests)

@@ -9,10 +9,12 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef struct {
@@ -38,6 +40,7 @@ static struct {
     } known[64];
     size_t n_known;
     char command[6000];
+    pid_t started; /* 0: none runs beside the test */
     sw_outcome outcome;
     json_t *json; /* of outcome.out, once a line asked */
 } now;
@@ -447,6 +450,21 @@ static void has_text(char *rest)
     free(bytes);
 }
 
+/* "FILE OFFSET": the lowest bit of that byte, from the end where it is negative. */
+static void flip(char *rest)
+{
+    size_t n;
+    const char *name = word(&rest);
+    unsigned char *bytes = file_read(at(name), &n);
+    const long long offset = atoll(rest);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
+    const size_t byte = offset < 0 ? n - (size_t)-offset : (size_t)offset;
+    CU_ASSERT_FATAL(byte < n);
+    bytes[byte] ^= 1;
+    CU_ASSERT(file_write(at(name), bytes, n));
+    free(bytes);
+}
+
 /* "NAME TEXT", or "NAME <<" and the lines up to ">>". */
 static void put(char *rest)
 {
@@ -616,8 +634,6 @@ static bool there(const char *what)
         return SANITIZED == 0;
     if (*what == '/')
         return access(what, F_OK) == 0;
-    if (strcmp(what, "a user") == 0)
-        return geteuid() != 0;
     if (strncmp(what, "cpu ", 4) == 0)
         return sw_shell("grep -qw '%s' /proc/cpuinfo", what + 4) == 0;
     if (strncmp(what, "data ", 5) == 0)
@@ -700,6 +716,48 @@ static void loop(char *rest)
     }
     now.n_known = n_known;
     now.line = end;
+}
+
+/* ---- a program beside the test ----------------------------------------------------------- */
+
+static void start(char *words)
+{
+    snprintf(now.command, sizeof now.command, "%s", words);
+    now.started = program_start("started", words, NULL);
+}
+
+/* "FILE BYTES": until it has so many. */
+static void until(char *rest)
+{
+    const struct timespec pause = {0, 1000000};
+    const char *name = word(&rest);
+    const long long bytes = atoll(rest);
+    struct stat st;
+    int turns = 20000;
+    while ((stat(at(name), &st) != 0 || st.st_size < bytes) && turns-- > 0)
+        nanosleep(&pause, NULL);
+    failed(turns > 0, "it does not come");
+}
+
+/* "INT 130": the signal, and the status after it; KILL has none. */
+static void end_by_signal(char *rest)
+{
+    static const struct {
+        const char *name;
+        int number;
+    } signals[] = {{"INT", SIGINT}, {"TERM", SIGTERM}, {"HUP", SIGHUP}, {"KILL", SIGKILL}};
+    const char *name = word(&rest);
+    size_t i = 0;
+    while (strcmp(signals[i].name, name) != 0)
+        i++;
+    (void)kill(now.started, signals[i].number);
+    forget();
+    sw_process_wait(&now.outcome, now.started, "started", 60);
+    now.started = 0;
+    if (signals[i].number == SIGKILL)
+        check(now.outcome.signal == SIGKILL, "it had ended before");
+    else
+        check(now.outcome.status == atoi(rest) && !now.outcome.timed_out, "another status");
 }
 
 typedef void verb_does(char *rest);
@@ -801,11 +859,14 @@ static const struct {
     const char *name;
     verb_does *does;
 } verbs[] = {
-    {"out", has_out},      {"err", has_err},    {"starts", starts},     {"quiet", is_quiet},
-    {"silent", is_silent}, {"svg", is_picture}, {"jsonl", are_objects}, {"is", compare},
-    {"let", let},          {"def", define},     {"put", put},           {"make", make},
-    {"same", same},        {"text", has_text},  {"there", is_there},    {"needs", needs},
-    {"for", loop},         {"full", only_full}, {"end", no_more},
+    {"out", has_out},       {"err", has_err},      {"starts", starts},
+    {"quiet", is_quiet},    {"silent", is_silent}, {"svg", is_picture},
+    {"jsonl", are_objects}, {"is", compare},       {"let", let},
+    {"def", define},        {"put", put},          {"make", make},
+    {"same", same},         {"text", has_text},    {"there", is_there},
+    {"needs", needs},       {"for", loop},         {"full", only_full},
+    {"start", start},       {"until", until},      {"kill", end_by_signal},
+    {"flip", flip},         {"end", no_more},
 };
 
 static void run_line(void)
@@ -872,6 +933,10 @@ static void run_test(void)
         end++;
     now.line = i + 1;
     run_lines(end);
+    if (now.started != 0) {
+        (void)kill(now.started, SIGKILL);
+        sw_process_wait(&now.outcome, now.started, "started", 60);
+    }
     SW_CHECK(now.checks > 0 || now.ended, "%s:%zu: it promises nothing", now.from->path, i + 1);
     forget();
 }
@@ -895,7 +960,8 @@ static void read_transcript(const char *folder, const char *name)
             *end++ = '\0';
         t->line[t->n] = line;
         if (strncmp(line, "== ", 3) == 0)
-            tests[t->suite.n++] = (sw_test){line + 3, run_test, false};
+            tests[t->suite.n++] =
+                (sw_test){line + 3, run_test, strstr(line, " (full)") != NULL};
         line = end;
     }
     n_all++;
