@@ -47,11 +47,13 @@ static struct {
 
 static void failed(bool passed, const char *why)
 {
+    const bool shown = strstr(now.text, now.command) != NULL;
     now.ended |= !passed;
     now.checks++;
     (void)sw_check(passed, now.from->path, (unsigned)now.line + 1, now.text,
-                   "%s\n      $ %s\n      status %d, signal %d: %.300s%.400s", why, now.command,
-                   now.outcome.status, now.outcome.signal, now.outcome.err, now.outcome.out);
+                   "%s%s%s\n      status %d, signal %d: %.300s%.400s", why,
+                   shown ? "" : "\n      $ ", shown ? "" : now.command, now.outcome.status,
+                   now.outcome.signal, now.outcome.err, now.outcome.out);
 }
 
 /* A promise of this line; after "not" it must not hold. */
