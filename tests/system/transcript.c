@@ -301,6 +301,24 @@ static size_t widest(const char *text)
     return most;
 }
 
+/* "A:B": the distance of two files of parameters by the norm of the first. */
+static double apart(const char *names)
+{
+    char a_name[200];
+    snprintf(a_name, sizeof a_name, "%s", names);
+    const char *b_name = cut(a_name, ":");
+    size_t n, m;
+    double off = 0.0, norm = 0.0;
+    float *a = program_numbers(at(a_name), &n), *b = program_numbers(at(b_name), &m);
+    for (size_t i = 0; a != NULL && b != NULL && i < n && i < m; i++) {
+        off += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+        norm += (double)a[i] * (double)a[i];
+    }
+    free(a);
+    free(b);
+    return n == m && n > 0 ? sqrt(off / norm) : (double)NAN;
+}
+
 static double operand(const char *text)
 {
     char *end;
@@ -318,6 +336,8 @@ static double operand(const char *text)
         const char *said = strstr(now.outcome.err, text + 7);
         return said != NULL ? (double)sw_number_of(said + strlen(text + 7) + 1) : (double)NAN;
     }
+    if (strncmp(text, "apart:", 6) == 0)
+        return apart(file + 1);
     if (strncmp(text, "sum:", 4) == 0)
         return sum_of(file + 1);
     if (strncmp(text, "size:", 5) == 0) {
