@@ -1,5 +1,5 @@
-/* Signals end what waits for the other end of a pipe, and locks and saves as `train` shows
- * them. */
+/* Signals end what waits for the other end of a pipe; locks and notes are in
+ * transcripts/waiting.txt. */
 #include "tests/support/suite.h"
 #include "tests/system/program.h"
 #include <errno.h>
@@ -203,130 +203,6 @@ static void a_signal_ends_sampling(void)
     close(reader);
 }
 
-/* A pipe is read once and has no size: what needs more is refused at once, by name. */
-static void pipes_that_cannot_be_read_are_refused(void)
-{
-    static const char *const lines[] = {
-        "train " SMALL "--load-params @/pipe", "train --quiet --data csv:@/pipe --model mlp",
-        "train --quiet --data text:@/pipe --model gpt", "plan --data idx:@/idx --batch 4"};
-    static sw_outcome out;
-    new_folder("refused-pipes");
-    CU_ASSERT_EQUAL_FATAL(mkfifo(at("pipe"), 0600), 0);
-    CU_ASSERT_EQUAL_FATAL(mkdir(at("idx"), 0700), 0);
-    CU_ASSERT_EQUAL_FATAL(mkfifo(at("idx/train-images-idx3-ubyte"), 0600), 0);
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        char words[3000];
-        expand(words, sizeof words, lines[i]);
-        const pid_t pid = program_start("refused", words, NULL);
-        sw_process_wait(&out, pid, "refused", 20);
-        SW_CHECK(program_failed_cleanly(&out, 3) && !out.timed_out &&
-                     strstr(out.err, "regular file") != NULL &&
-                     strstr(out.err, i < 3 ? "/pipe" : "/idx/train-images") != NULL,
-                 "%s: status %d: %s", lines[i], out.status, out.err);
-    }
-}
-
-/* A reader that is there gets all of it, also after the signal. */
-static void what_is_read_is_written_whole(void)
-{
-    static sw_outcome out;
-    char line[4000], words[8000];
-    size_t n = 0;
-    new_folder("whole");
-    CU_ASSERT_EQUAL_FATAL(mkfifo(at("pipe"), 0600), 0);
-    expand(line, sizeof line, "cat @/pipe > @/copy & exec ");
-    const size_t used = strlen(line);
-    snprintf(line + used, sizeof line - used, "'%s' ", program_path());
-    expand(words, sizeof words,
-           "train --quiet --synthetic-n 64 --batch 32 --steps 100000000 --save-params @/pipe "
-           "--metrics @/m.csv");
-    strncat(line, words, sizeof line - strlen(line) - 1);
-    const char *const argv[] = {"sh", "-c", line, NULL};
-    const pid_t pid = sw_process_start("whole", argv, NULL);
-    struct stat st;
-    for (int i = 0; i < 400 && (stat(at("m.csv"), &st) != 0 || st.st_size < 500); i++)
-        nap(25);
-    CU_ASSERT_EQUAL(kill(pid, SIGTERM), 0);
-    sw_process_wait(&out, pid, "whole", 60);
-    SW_CHECK(out.status == 130, "status %d: %s", out.status, out.err);
-    for (int i = 0; i < 100 && n == 0; i++) { /* cat may still write */
-        nap(20);
-        free(program_numbers(at("copy"), &n));
-    }
-    CU_ASSERT(n > 10000);
-}
-
-/* ---- locks and notes --------------------------------------------------------------------- */
-
-static void a_profile_has_one_writer(void)
-{
-    static const struct {
-        const char *first, *second, *names;
-    } pairs[] = {
-        {"--profile @/p", "--profile @/p", "/p: another process"},
-        {"--metrics @/m.csv", "--metrics @/m.csv", "/m.csv: another process"},
-    };
-    static sw_outcome out;
-    char words[4000];
-    struct stat st;
-    new_folder("locked");
-    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
-        char line[1000];
-        snprintf(line, sizeof line,
-                 "train --quiet --synthetic-n 64 --batch 32 --steps 100000000 %s",
-                 pairs[i].first);
-        expand(words, sizeof words, line);
-        const char *file = at(i == 0 ? "p" : "m.csv");
-        const pid_t pid = program_start("first", words, NULL);
-        for (int k = 0; k < 400 && (stat(file, &st) != 0 || st.st_size < 500); k++)
-            nap(25);
-        snprintf(line, sizeof line, "train " SMALL "%s", pairs[i].second);
-        expand(words, sizeof words, line);
-        program_run(&out, words, NULL);
-        SW_CHECK(program_failed_cleanly(&out, 1) && strstr(out.err, pairs[i].names) != NULL,
-                 "%s: status %d: %s", line, out.status, out.err);
-        CU_ASSERT_EQUAL(kill(pid, SIGTERM), 0);
-        sw_process_wait(&out, pid, "first", 60);
-        SW_CHECK(out.status == 130, "status %d: %s", out.status, out.err);
-        program_run(&out, words, NULL); /* it is free again */
-        SW_CHECK(out.status == 0, "%s: %s", words, out.err);
-    }
-}
-
-/* The last two file operations of such a run open and sync the folder. */
-static void a_save_of_unknown_durability_says_so(void)
-{
-    static sw_outcome out;
-    char words[3000], plan[64];
-    new_folder("durable");
-    expand(words, sizeof words, "train " SMALL "--save-params @/x");
-    program_run(&out, words, "STEPWELL_FAULT=file:count");
-    const char *count = strstr(out.err, "file ");
-    CU_ASSERT_FATAL(out.status == 0 && count != NULL);
-    const long n = strtol(count + 5, NULL, 10);
-    snprintf(plan, sizeof plan, "STEPWELL_FAULT=file:%ld", n - 1);
-    program_run(&out, words, plan);
-    SW_CHECK(out.status == 0 && strstr(out.err, "/x: saved, durability unknown") != NULL,
-             "status %d: %s", out.status, out.err);
-    CU_ASSERT(program_tensors(at("x")) != 0);
-}
-
-/* A run that was killed while it saved blocks no other, and its temporary file is removed. */
-static void a_killed_save_blocks_no_other(void)
-{
-    static sw_outcome out;
-    char words[3000];
-    struct stat st;
-    new_folder("killed");
-    FILE *file = fopen(at("x.0123456789abcdef.tmp"), "w");
-    CU_ASSERT_FATAL(file != NULL && fputs("half", file) >= 0 && fclose(file) == 0);
-    expand(words, sizeof words, "train " SMALL "--save-params @/x");
-    program_run(&out, words, NULL);
-    SW_CHECK(out.status == 0 && out.err[0] == '\0', "status %d: %s", out.status, out.err);
-    CU_ASSERT(program_tensors(at("x")) != 0);
-    CU_ASSERT_EQUAL(stat(at("x.0123456789abcdef.tmp"), &st), -1);
-}
-
 /* Killed again and again while it starts, trains and saves, once every few steps: the
  * parameters that are there are whole, and the first run that is left alone sweeps up. */
 static void a_run_that_is_killed_leaves_whole_parameters(void)
@@ -362,11 +238,6 @@ static const sw_test tests[] = {
     {"a signal ends what opens a pipe", a_signal_ends_what_opens_a_pipe},
     {"a signal ends what writes to a full pipe", a_signal_ends_what_writes_to_a_full_pipe},
     {"a signal ends sampling", a_signal_ends_sampling},
-    {"pipes that cannot be read are refused", pipes_that_cannot_be_read_are_refused},
-    {"what is read is written whole", what_is_read_is_written_whole},
-    {"a profile has one writer", a_profile_has_one_writer},
-    {"a save of unknown durability says so", a_save_of_unknown_durability_says_so},
-    {"a killed save blocks no other", a_killed_save_blocks_no_other},
     {"a run that is killed leaves whole parameters",
      a_run_that_is_killed_leaves_whole_parameters},
 };

@@ -157,6 +157,12 @@ static void forget(void)
 static char *cut(char *text, const char *mark)
 {
     char *at_mark = strstr(text, mark);
+    const size_t n = strlen(text),
+                 bare = strcmp(mark, " => ") == 0 ? 3 : n + 1; /* a line may end with it */
+    if (at_mark == NULL && n >= bare && strncmp(text + n - bare, mark, bare) == 0) {
+        text[n - bare] = '\0';
+        return text + n;
+    }
     if (at_mark == NULL)
         return NULL;
     *at_mark = '\0';
@@ -472,17 +478,34 @@ static void has_text(char *rest)
     free(bytes);
 }
 
-/* "FILE OFFSET": the lowest bit of that byte, from the end where it is negative. */
+/* "A B", or the first N bytes with "A B N", all but so many where N is negative. */
+static void copy_file(char *rest)
+{
+    size_t n;
+    const char *from = word(&rest), *to = word(&rest);
+    unsigned char *bytes = file_read(at(from), &n);
+    const long long some = atoll(rest);
+    failed(bytes != NULL, "the file is not there");
+    if (bytes != NULL)
+        CU_ASSERT(file_write(at(to), bytes,
+                             *rest == '\0' ? n
+                             : some < 0    ? n - (size_t)-some
+                                           : (size_t)some));
+    free(bytes);
+}
+
+/* "FILE OFFSET BITS": these bits of that byte, from the end where it is negative; 1 without. */
 static void flip(char *rest)
 {
     size_t n;
     const char *name = word(&rest);
     unsigned char *bytes = file_read(at(name), &n);
-    const long long offset = atoll(rest);
+    const long long offset = atoll(word(&rest));
+    const int bits = *rest != '\0' ? atoi(rest) : 1;
     CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
     const size_t byte = offset < 0 ? n - (size_t)-offset : (size_t)offset;
     CU_ASSERT_FATAL(byte < n);
-    bytes[byte] ^= 1;
+    bytes[byte] ^= (unsigned char)bits;
     CU_ASSERT(file_write(at(name), bytes, n));
     free(bytes);
 }
@@ -656,8 +679,8 @@ static bool there(const char *what)
         return SANITIZED == 0;
     if (*what == '/')
         return access(what, F_OK) == 0;
-    if (strncmp(what, "cpu ", 4) == 0)
-        return sw_shell("grep -qw '%s' /proc/cpuinfo", what + 4) == 0;
+    if (strncmp(what, "sh ", 3) == 0)
+        return sw_shell("P='%s'; %s", program_path(), what + 3) == 0;
     if (strncmp(what, "data ", 5) == 0)
         return sw_data_path(what + 5) != NULL;
     if (strcmp(what, "xxhash") == 0)
@@ -888,7 +911,7 @@ static const struct {
     {"same", same},         {"text", has_text},    {"there", is_there},
     {"needs", needs},       {"for", loop},         {"full", only_full},
     {"start", start},       {"until", until},      {"kill", end_by_signal},
-    {"flip", flip},         {"end", no_more},
+    {"flip", flip},         {"copy", copy_file},   {"end", no_more},
 };
 
 static void run_line(void)
