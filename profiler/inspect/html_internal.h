@@ -6,7 +6,7 @@
 #include "profiler/inspect/strings.h"
 #include <stdbool.h>
 
-/* The page before its data and after them; made of html/ by html/pack.c. */
+/* The page before its data and after them; made of html/ by html/pack.py. */
 extern const char swi_html_front[], swi_html_back[];
 extern const size_t swi_html_front_bytes, swi_html_back_bytes;
 
