@@ -175,9 +175,7 @@ static int show(const info_opts *o)
     const sw_status looked = found_look(&f, o->file);
     if (looked != SW_OK)
         return cli_library_error(looked, true);
-    const int status = f.kind != NULL ? show_found(o, &f) : show_tensors(o);
-    found_free(&f);
-    return status;
+    return f.kind != NULL ? show_found(o, &f) : show_tensors(o);
 }
 
 static int compare(const info_opts *o)
@@ -229,13 +227,11 @@ int tool_info(int argc, char **argv)
             "files of torch.save, GGUF, IDX, HDF5, gzip, records of --record, genomes, search "
             "spaces, what runs of evolve, pbt, es and train leave (states and generations, "
             "which are held against their checksums, histories, metrics, logs), pages and "
-            "pictures: properties, names, types, shapes and bytes, and what to do with it. "
-            "Files of torch.save, GGUF and HDF5 are only named. Of a directory each known file "
-            "has a "
-            "line. With --json such a file "
+            "pictures: properties, and what to do with it. "
+            "Files of other programs are named, with their format. Of a directory each known "
+            "file has a line. With --json such a file "
             "has file, kind, says, bytes, whole (true, or null of what has no checksum), "
-            "damage, notes (key, text), tensors "
-            "(name, type, shape, bytes) and advice.\n"
+            "damage, notes (key, text), tensors (none) and advice.\n"
             "With --diff the status is 0 where tensors and metadata are the same, 1 where "
             "they differ, 3 where a file is damaged. When and by which command a checkpoint "
             "was saved is shown and makes no difference.",

@@ -1,4 +1,5 @@
-/* Files by their first bytes: what they are, and what can be done with them. */
+/* Files by their first bytes: what they are, and what can be done with them. Files of other
+ * programs are named, and not read. */
 #include "tools/info/info_found.h"
 #include "alloc/base/mem.h"
 #include "profiler/inspect/population/population_report.h"
@@ -13,7 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-void found_note(found *f, const char *key, const char *format, ...)
+static void found_note(found *f, const char *key, const char *format, ...)
 {
     char text[sizeof f->note[0].text];
     va_list list;
@@ -24,38 +25,6 @@ void found_note(found *f, const char *key, const char *format, ...)
     va_end(list);
     f->note[f->n_notes].key = key;
     sw_utf8_clean(f->note[f->n_notes++].text, sizeof text, text);
-}
-
-sw_status found_add(found *f, found_tensor **out)
-{
-    SW_TRY(sw_heap_reserve(&f->tensor, SW_HEAP_FILES, &f->cap_tensors, f->n_tensors + 1,
-                           sizeof *f->tensor));
-    *out = &f->tensor[f->n_tensors++];
-    memset(*out, 0, sizeof **out);
-    (*out)->rank = -1;
-    (*out)->bytes = UINT64_MAX;
-    return SW_OK;
-}
-
-void found_free(found *f)
-{
-    sw_heap_free(f->tensor, SW_HEAP_FILES, f->cap_tensors * sizeof *f->tensor);
-    f->tensor = NULL;
-}
-
-/* Exactly n bytes from byte `at` on. */
-static sw_status read_at(const found *f, sw_file *file, uint64_t at, void *to, size_t n)
-{
-    size_t got = 0;
-    if (at <= f->bytes && n <= f->bytes - at) {
-        SW_TRY(sw_file_seek(file, at));
-        SW_TRY(sw_file_read(file, to, n, &got));
-    }
-    if (got != n)
-        SW_FAIL(SW_FORMAT,
-                "%s: byte %" PRIu64 ": %zu bytes must follow, the file has %" PRIu64 " in all",
-                f->path, at, n, f->bytes);
-    return SW_OK;
 }
 
 /* ---- profiles and snapshots -------------------------------------------------------------- */
@@ -123,24 +92,6 @@ static sw_status look_population(found *f)
     return SW_OK;
 }
 
-static const char torch_advice[] =
-    "safetensors.torch.save_file(state_dict, FILE) in Python writes the tensors as a file that "
-    "--load-params and info read";
-
-/* torch.save of long ago: a pickled number, then the protocol. */
-static const unsigned char torch_magic[] = {0x80, 2,    0x8a, 10,   0x6c, 0xfc, 0x9c,
-                                            0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19};
-
-static sw_status look_pickle(found *f, const unsigned char *head)
-{
-    if (memcmp(head, torch_magic, sizeof torch_magic) != 0)
-        return look_profile(f, true);
-    f->kind = "torch";
-    f->says = "a file of torch.save, in the form before PyTorch 1.6";
-    f->advice = torch_advice;
-    return SW_OK;
-}
-
 static sw_status look_braces(found *f)
 {
     bool is = false;
@@ -149,38 +100,6 @@ static sw_status look_braces(found *f)
         return look_population(f);
     SW_TRY(snapshot_is(f->path, &is));
     return look_profile(f, is);
-}
-
-/* ---- IDX --------------------------------------------------------------------------------- */
-
-static sw_status look_idx(found *f, sw_file *file, const unsigned char *head)
-{
-    found_tensor *t;
-    unsigned char dims[4 * FOUND_RANK];
-    uint64_t all = 1;
-    f->kind = "idx";
-    f->says = "IDX, the format of MNIST";
-    f->advice = "train --data idx:FOLDER reads the folder that has it";
-    SW_TRY(found_add(f, &t));
-    SW_TRY(read_at(f, file, 4, dims, 4 * (size_t)head[3]));
-    snprintf(t->type, sizeof t->type, "U8");
-    t->rank = head[3];
-    for (int i = 0; i < t->rank; i++) {
-        t->dim[i] = (uint64_t)dims[4 * i] << 24 | (uint64_t)dims[4 * i + 1] << 16 |
-                    (uint64_t)dims[4 * i + 2] << 8 | dims[4 * i + 3];
-        if (t->dim[i] > 0 && all > UINT64_MAX / t->dim[i])
-            SW_FAIL(SW_FORMAT, "%s: byte %d: more elements than a size can say", f->path,
-                    4 + 4 * i);
-        all *= t->dim[i];
-    }
-    t->bytes = all;
-    const uint64_t begin = 4 + 4 * (uint64_t)t->rank;
-    if (f->bytes - begin != all)
-        SW_FAIL(SW_FORMAT,
-                "%s: byte %" PRIu64 ": %" PRIu64 " bytes of elements must follow, the file has "
-                "%" PRIu64,
-                f->path, begin, all, f->bytes - begin);
-    return SW_OK;
 }
 
 /* ---- evolutions -------------------------------------------------------------------------- */
@@ -226,7 +145,11 @@ static const char genome[] = "stepwell evolve --help says which options read it"
                   page[] = "a browser shows it",
                   goes_on[] = "stepwell evolve --resume goes on from it",
                   logged[] =
-                      "stepwell pbt --replay FILE trains a member along pbt_policy_K.txt";
+                      "stepwell pbt --replay FILE trains a member along pbt_policy_K.txt",
+                  torch[] =
+                      "safetensors.torch.save_file(state_dict, FILE) in Python writes the "
+                      "tensors as a file that --load-params and info read",
+                  arrays[] = "train --data npz:FILE or npy:INPUTS,TARGETS reads it";
 
 /* Blanks count nowhere, and '#' stands for a number. */
 static const struct {
@@ -240,6 +163,10 @@ static const struct {
     {"GGUF", "gguf", "GGUF, the format of llama.cpp",
      "tensors of F32 can be written as safetensors by the gguf package of Python; "
      "quantised ones are for inference alone"},
+    {"\x93NUMPY", "npy", "an array of NumPy's", arrays},
+    /* PyTorch before 1.6: a pickled number, then the protocol. */
+    {"\x80\x02\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19", "torch",
+     "a file of torch.save, in the form before PyTorch 1.6", torch},
     {"swzo 1", "record", "the steps of a training of zeroth order",
      "stepwell train --replay FILE makes them again"},
     {"{\"format\": \"stepwell genome", "genome", "an architecture, as evolve writes them",
@@ -308,27 +235,43 @@ static bool look_named(found *f, const unsigned char *head, size_t n)
 
 #define HEAD 256
 
-static bool begins(const unsigned char *head, const char *with)
+/* Archives by the name of their first file, which the head has. */
+static void look_zip(found *f, const unsigned char *head)
 {
-    return memcmp(head, with, strlen(with)) == 0;
+    const char *name = (const char *)head + 30;
+    const size_t n = head[26] | (size_t)head[27] << 8;
+    f->kind = "zip";
+    f->says = "an archive (zip)";
+    if (n > 4 && n < HEAD - 30 && memcmp(name + n - 4, ".npy", 4) == 0) {
+        f->kind = "npz";
+        f->says = "arrays of NumPy's";
+        f->advice = arrays;
+    } else if (n >= 8 && n < HEAD - 30 && memcmp(name + n - 8, "data.pkl", 8) == 0) {
+        f->kind = "torch";
+        f->says = "a file of torch.save";
+        f->advice = torch;
+    }
 }
 
-static sw_status look(found *f, sw_file *file, const unsigned char *head, size_t n)
+static sw_status look(found *f, const unsigned char *head, size_t n)
 {
     const bool braces = n > 2 && head[0] == '{' && (head[1] == '"' || head[1] <= ' ');
     if (n > 8 && head[8] == '{' && head[5] == 0 && head[6] == 0 && head[7] == 0)
         return SW_OK; /* the length of a header, and the header */
-    if (begins(head, "\x93NUMPY"))
-        return found_numpy(f, file);
-    if (begins(head, "PK\x03\x04") || begins(head, "PK\x05\x06"))
-        return found_zip(f);
+    if (memcmp(head, "PK\x03\x04", 4) == 0) {
+        look_zip(f, head);
+        return SW_OK;
+    }
     if (look_named(f, head, n))
         return f->advice == goes_on ? look_evolution(f) : SW_OK;
-    if (n > 4 && head[0] == 0 && head[1] == 0 && head[2] == 8 && head[3] > 0 &&
-        head[3] <= FOUND_RANK)
-        return look_idx(f, file, head);
+    if (n > 4 && head[0] == 0 && head[1] == 0 && head[2] == 8 && head[3] > 0 && head[3] <= 8) {
+        f->kind = "idx";
+        f->says = "IDX, the format of MNIST";
+        f->advice = "train --data idx:FOLDER reads the folder that has it";
+        return SW_OK;
+    }
     if (n > 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5)
-        return look_pickle(f, head);
+        return look_profile(f, true);
     return braces ? look_braces(f) : SW_OK;
 }
 
@@ -346,9 +289,7 @@ sw_status found_look(found *f, const char *path)
     if (status == SW_OK)
         status = sw_file_read(file, head, HEAD, &got);
     if (status == SW_OK)
-        status = look(f, file, head, got);
+        status = look(f, head, got);
     sw_file_drop(file);
-    if (status != SW_OK)
-        found_free(f);
     return status;
 }

@@ -8,45 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_COLUMNS 60
-#define SHAPE_TEXT 200
-
-static const char *shape_of(const found_tensor *t, char *to)
-{
-    size_t at = (size_t)snprintf(to, SHAPE_TEXT, "%s", t->type);
-    if (t->rank >= 0)
-        at += (size_t)snprintf(to + at, SHAPE_TEXT - at, " (");
-    for (int i = 0; i < t->rank; i++)
-        at += (size_t)snprintf(to + at, SHAPE_TEXT - at, "%s%" PRIu64, i > 0 ? ", " : "",
-                               t->dim[i]);
-    if (t->rank >= 0)
-        snprintf(to + at, SHAPE_TEXT - at, ")");
-    return to;
-}
-
-static void print_tensors(const found *f)
-{
-    size_t width = 0;
-    for (uint32_t i = 0; i < f->n_tensors; i++) {
-        const size_t n = strlen(f->tensor[i].name);
-        width = n > width ? n : width;
-    }
-    const int columns = (int)(width < NAME_COLUMNS ? width : NAME_COLUMNS);
-    for (uint32_t i = 0; i < f->n_tensors; i++) {
-        const found_tensor *t = &f->tensor[i];
-        char shape[SHAPE_TEXT];
-        fputs("  ", stdout);
-        if (columns > 0) {
-            const int left = cli_fitted(stdout, t->name, strlen(t->name), columns);
-            printf("%*s  ", left, "");
-        }
-        if (t->bytes != UINT64_MAX)
-            printf("%-20s %12s bytes\n", shape_of(t, shape), cli_digits(t->bytes).text);
-        else
-            printf("%s\n", shape_of(t, shape));
-    }
-}
-
 void found_print(const found *f)
 {
     char path[1024];
@@ -56,28 +17,10 @@ void found_print(const found *f)
         printf("  %s: %s\n", f->note[i].key, f->note[i].text);
     if (f->whole)
         puts("  whole: it matches its checksum");
-    print_tensors(f);
     if (f->advice != NULL) {
         fputs("  ", stdout);
         cli_wrap(stdout, 2, 2, f->advice);
     }
-}
-
-static void put_tensor(sw_json *j, const found_tensor *t)
-{
-    sw_json_begin(j, '{');
-    sw_json_put_string(j, "name", t->name);
-    sw_json_put_string(j, "type", t->type);
-    if (t->rank < 0) {
-        sw_json_put_null(j, "shape");
-    } else {
-        sw_json_open(j, "shape", '[');
-        for (int i = 0; i < t->rank; i++)
-            sw_json_u64(j, t->dim[i]);
-        sw_json_end(j);
-    }
-    sw_json_put_known(j, "bytes", t->bytes != UINT64_MAX, t->bytes);
-    sw_json_end(j);
 }
 
 static void put_found(sw_json *j, const found *f)
@@ -98,9 +41,7 @@ static void put_found(sw_json *j, const found *f)
         sw_json_end(j);
     }
     sw_json_end(j);
-    sw_json_open(j, "tensors", '[');
-    for (uint32_t i = 0; i < f->n_tensors; i++)
-        put_tensor(j, &f->tensor[i]);
+    sw_json_open(j, "tensors", '['); /* of files of parameters alone */
     sw_json_end(j);
     sw_json_put_string(j, "advice", f->advice);
     sw_json_end(j);
@@ -151,7 +92,6 @@ static const char *kind_of(const char *path, uint64_t *bytes)
         return NULL;
     const char *kind = f.kind;
     *bytes = f.bytes;
-    found_free(&f);
     if (kind != NULL || swi_tensors_open(&tensors, path) != SW_OK)
         return kind;
     kind = swi_tensors_is_checkpoint(tensors)   ? "checkpoint"
