@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+static void found_note(found *f, const char *key, const char *format, ...) SW_PRINTF(3, 4);
 static void found_note(found *f, const char *key, const char *format, ...)
 {
     char text[sizeof f->note[0].text];
@@ -167,6 +168,7 @@ static const struct {
     /* PyTorch before 1.6: a pickled number, then the protocol. */
     {"\x80\x02\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19", "torch",
      "a file of torch.save, in the form before PyTorch 1.6", torch},
+    {"PK\x05\x06", "zip", "an archive (zip)", NULL}, /* an empty one */
     {"swzo 1", "record", "the steps of a training of zeroth order",
      "stepwell train --replay FILE makes them again"},
     {"{\"format\": \"stepwell genome", "genome", "an architecture, as evolve writes them",
