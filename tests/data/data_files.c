@@ -1,4 +1,5 @@
 #include "tests/data/data_files.h"
+#include "tests/support/files.h"
 #include "tests/support/heap_sweep.h"
 #include "alloc/base/mem.h"
 #include <stdio.h>
@@ -40,25 +41,10 @@ void bytes_free(bytes *b)
     *b = (bytes){NULL, 0, 0};
 }
 
-void file_put(const char *path, const void *from, size_t n)
-{
-    FILE *f = fopen(path, "wb");
-    if (f == NULL || fwrite(from, 1, n, f) != n || fclose(f) != 0) {
-        perror(path);
-        exit(1);
-    }
-}
-
 bytes file_get(const char *path)
 {
     bytes b = {NULL, 0};
-    unsigned char part[4096];
-    FILE *f = fopen(path, "rb");
-    if (f == NULL)
-        return b;
-    for (size_t n; (n = fread(part, 1, sizeof part, f)) > 0;)
-        bytes_put(&b, part, n);
-    fclose(f);
+    b.at = (unsigned char *)sw_file_text(path, &b.n);
     return b;
 }
 
@@ -96,7 +82,7 @@ const char *dir_file(const char *name)
 
 void dir_put(const char *name, bytes content)
 {
-    file_put(dir_file(name), content.at, content.n);
+    sw_file_put(dir_file(name), content.at, content.n);
     bytes_free(&content);
 }
 
@@ -284,7 +270,7 @@ void data_damage(data_read *read, const char *path, bytes sound, int rounds)
         bytes_put(&b, sound.at, sound.n);
         for (uint64_t n = 1 + sw_dice_below(&dice, 3); n > 0 && b.n > 0; n--)
             damage(&b, &dice);
-        file_put(path, b.at, b.n);
+        sw_file_put(path, b.at, b.n);
         sw_dataset *part[2] = {NULL, NULL};
         const sw_status status = read(part);
         if (status != SW_OK) {
@@ -299,5 +285,5 @@ void data_damage(data_read *read, const char *path, bytes sound, int rounds)
     }
     sw_note("%d of %d damaged files refused", refused, rounds);
     CU_ASSERT(refused > 0);
-    file_put(path, sound.at, sound.n);
+    sw_file_put(path, sound.at, sound.n);
 }

@@ -5,6 +5,7 @@
 
 #include "alloc/base/mem.h"
 #include "runtime/stepwell.h"
+#include "tests/support/files.h"
 #include "tests/support/suite.h"
 
 /* Bytes that grow; the test frees them with bytes_free. */
@@ -18,8 +19,6 @@ void bytes_byte(bytes *b, int value);
 void bytes_u32(bytes *b, uint32_t value); /* big endian */
 void bytes_free(bytes *b);
 
-/* Write a file of the test's own folder; ends the process when that fails. */
-void file_put(const char *path, const void *from, size_t n);
 bytes file_get(const char *path); /* n = 0, at = NULL when it is not there */
 bool file_is_there(const char *path);
 

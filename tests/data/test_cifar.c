@@ -139,10 +139,10 @@ static void cut_records_are_refused(void)
     static const size_t cuts[] = {1, 3072, 3074, 6000, 6145, 6147};
     bytes whole = records(0, 3);
     dir_new();
-    file_put(dir_file("data_batch_mini.bin"), "", 0);
+    sw_file_put(dir_file("data_batch_mini.bin"), "", 0);
     data_refused(read_train, SW_FORMAT, "data_batch_mini.bin", "empty");
     for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
-        file_put(dir_file("data_batch_mini.bin"), whole.at, cuts[i]);
+        sw_file_put(dir_file("data_batch_mini.bin"), whole.at, cuts[i]);
         data_refused(read_train, SW_FORMAT, "data_batch_mini.bin", "whole records of 3,073");
         data_refused(read_shapes, SW_FORMAT, "data_batch_mini.bin", "whole records of 3,073");
 #if SW_HAVE_ZLIB
@@ -177,18 +177,18 @@ static void class_names_are_read(void)
     dir_put("data_batch_mini.bin", records(0, 2));
     CU_ASSERT_FATAL(data_read_both(read_train, part));
     CU_ASSERT_PTR_NULL(data_info(part[0]).class_names);
-    file_put(dir_file("batches.meta.txt"), META "\r\n\n", sizeof META + 2);
+    sw_file_put(dir_file("batches.meta.txt"), META "\r\n\n", sizeof META + 2);
     CU_ASSERT_FATAL(data_read_both(read_train, part));
     const sw_dataset_info info = data_info(part[0]);
     CU_ASSERT_PTR_NOT_NULL_FATAL(info.class_names);
     CU_ASSERT_STRING_EQUAL(info.class_names[0], "airplane");
     CU_ASSERT_STRING_EQUAL(info.class_names[9], "truck");
-    file_put(dir_file("batches.meta.txt"), META, sizeof META - 8);
+    sw_file_put(dir_file("batches.meta.txt"), META, sizeof META - 8);
     data_refused(read_train, SW_FORMAT, "batches.meta.txt",
                  "must have 10 names of classes, one per line (got 9)");
     static char many[5000];
     memset(many, 'x', sizeof many);
-    file_put(dir_file("batches.meta.txt"), many, sizeof many);
+    sw_file_put(dir_file("batches.meta.txt"), many, sizeof many);
     data_refused(read_train, SW_FORMAT, "batches.meta.txt", "longer");
     (void)unlink(dir_file("batches.meta.txt"));
     if (mkdir(dir_file("batches.meta.txt"), 0777) != 0)
@@ -239,7 +239,7 @@ static void every_call_can_fail(void)
 {
     dir_new();
     put_official(2);
-    file_put(dir_file("batches.meta.txt"), META, sizeof META - 1);
+    sw_file_put(dir_file("batches.meta.txt"), META, sizeof META - 1);
     data_sweep(read_train, 20, 20);
     check(read_train, 0, 10);
 }

@@ -17,14 +17,14 @@ static void put_text(const char *text)
     char name[32];
     snprintf(name, sizeof name, "table%d.csv", n++);
     snprintf(path, sizeof path, "%s", sw_temp_path(name));
-    file_put(path, text, strlen(text));
+    sw_file_put(path, text, strlen(text));
     opts = SW_OPTS(sw_csv_opts);
 }
 
 static void put_test(const char *text)
 {
     snprintf(test_path, sizeof test_path, "%s", sw_temp_path("other.csv"));
-    file_put(test_path, text, strlen(text));
+    sw_file_put(test_path, text, strlen(text));
     opts.test_path = test_path;
 }
 
@@ -211,7 +211,7 @@ static void damage_is_refused_by_its_place(void)
         data_refused(read_whole, SW_FORMAT, path, cases[i].reason);
     }
     put_text("");
-    file_put(path, "1,2,0\n1,\0002,0\n", 13);
+    sw_file_put(path, "1,2,0\n1,\0002,0\n", 13);
     data_refused(read_whole, SW_FORMAT, path, "line 2: must be text without zero bytes");
     put_text("1,2,0\n1,2,1\n");
     opts.header = 1; /* the first line is passed over, whatever it has */
@@ -245,22 +245,22 @@ static void limits_are_said(void)
     sw_after(free, text);
     memset(text, '1', most);
     put_text("");
-    file_put(path, text, most);
+    sw_file_put(path, text, most);
     data_refused(read_whole, SW_FORMAT, path, "line 1: longer than 16 MiB");
     char *to = text;
     for (int i = 0; i < 65537; i++)
         to += sprintf(to, "0,c%d\n", i);
-    file_put(path, text, (size_t)(to - text));
+    sw_file_put(path, text, (size_t)(to - text));
     data_refused(read_whole, SW_FORMAT, path, "line 65537, column 2: 'c65536' is the label of");
     while (to[-1] != 'c')
         to--;
-    file_put(path, text, (size_t)(to - 3 - text));
+    sw_file_put(path, text, (size_t)(to - 3 - text));
     sw_dataset *part[2];
     CU_ASSERT_FATAL(data_read_both(read_whole, part));
     CU_ASSERT_EQUAL(data_info(part[0]).n_classes, 65536);
     memset(text, 'w', 300);
     memcpy(text, "1,", 2);
-    file_put(path, text, 300);
+    sw_file_put(path, text, 300);
     data_refused(read_whole, SW_FORMAT, path, "longer than 255 bytes");
 }
 
@@ -477,7 +477,7 @@ static void every_cut_is_a_smaller_table_or_refused(void)
     for (size_t n = 0; n < sizeof sample; n++) {
         const heap_watch before = heap_now();
         sw_dataset *dataset = NULL;
-        file_put(path, sample, n);
+        sw_file_put(path, sample, n);
         const sw_status status = sw_dataset_csv(&dataset, NULL, path, NULL);
         if (status != SW_OK)
             failed_as(status, SW_FORMAT, path);
@@ -504,7 +504,7 @@ static void compressed_files_are_read_by_either_name(void)
     (void)unlink(path);
     snprintf(plain, sizeof plain, "%s", path);
     snprintf(path, sizeof path, "%.500s.gz", plain);
-    file_put(path, packed.at, packed.n);
+    sw_file_put(path, packed.at, packed.n);
 #if SW_HAVE_ZLIB
     check("by its name", 3, 2, small, "010");
     snprintf(path, sizeof path, "%s", plain);

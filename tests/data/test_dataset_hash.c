@@ -63,7 +63,7 @@ static sw_dataset *text_of(size_t n, int64_t context)
     CU_ASSERT_FATAL(n <= sizeof text);
     for (size_t i = 0; i < n; i++)
         text[i] = (unsigned char)(i * 7);
-    file_put(path, text, n);
+    sw_file_put(path, text, n);
     CU_ASSERT_EQUAL_FATAL(sw_dataset_text(&set, NULL, path, &opts), SW_OK);
     sw_after(drop_set, set);
     return set;

@@ -228,7 +228,7 @@ static void so_are_windows_of_a_text(void)
     for (size_t i = 0; i < sizeof text; i++)
         text[i] = (char)('a' + i * i % 23);
     const char *path = sw_temp_path("feed.txt");
-    file_put(path, text, sizeof text);
+    sw_file_put(path, text, sizeof text);
     const sw_text_opts opts = SW_OPTS(sw_text_opts, .context = 24);
     sw_dataset *part[2] = {NULL, NULL};
     OK(sw_dataset_text(&part[0], &part[1], path, &opts));

@@ -116,7 +116,7 @@ static void cut_and_long_files_are_refused(void)
     dir_put(LABELS, good_labels());
     bytes whole = good_images();
     for (size_t n = 0; n < whole.n; n++) {
-        file_put(dir_file(IMAGES), whole.at, n);
+        sw_file_put(dir_file(IMAGES), whole.at, n);
         refused(SW_FORMAT, IMAGES,
                 n == 0   ? "empty"
                 : n < 16 ? "cut in its header"
@@ -129,7 +129,7 @@ static void cut_and_long_files_are_refused(void)
     dir_put(IMAGES, good_images());
     whole = good_labels();
     for (size_t n = 0; n < whole.n; n++) {
-        file_put(dir_file(LABELS), whole.at, n);
+        sw_file_put(dir_file(LABELS), whole.at, n);
         refused(SW_FORMAT, LABELS, n == 0 ? "empty" : n < 8 ? "cut in its header" : "12 bytes");
     }
     bytes_byte(&whole, 0);
@@ -267,21 +267,21 @@ static void cut_and_damaged_gzip_is_refused(void)
     dir_put(LABELS ".gz", zipped(good_labels()));
     bytes whole = zipped(good_images());
     for (size_t n = 0; n < whole.n; n++) {
-        file_put(dir_file(IMAGES ".gz"), whole.at, n);
+        sw_file_put(dir_file(IMAGES ".gz"), whole.at, n);
         refused(SW_FORMAT, IMAGES ".gz", n == 0 ? "empty" : "cut after");
     }
     for (size_t i = 1; i <= 8; i++) { /* the sum and the length at the end */
         whole.at[whole.n - i] ^= 1;
-        file_put(dir_file(IMAGES ".gz"), whole.at, whole.n);
+        sw_file_put(dir_file(IMAGES ".gz"), whole.at, whole.n);
         refused(SW_FORMAT, IMAGES ".gz", i > 4 ? "data check" : "length check");
         whole.at[whole.n - i] ^= 1;
     }
     whole.at[0] ^= 1;
-    file_put(dir_file(IMAGES ".gz"), whole.at, whole.n);
+    sw_file_put(dir_file(IMAGES ".gz"), whole.at, whole.n);
     refused(SW_FORMAT, IMAGES ".gz", "header check");
     whole.at[0] ^= 1;
     whole.at[40] ^= 1; /* a pixel: the sum finds it */
-    file_put(dir_file(IMAGES ".gz"), whole.at, whole.n);
+    sw_file_put(dir_file(IMAGES ".gz"), whole.at, whole.n);
     refused(SW_FORMAT, IMAGES ".gz", "data check");
     whole.at[40] ^= 1;
     bytes_put(&whole, "after", 6);

@@ -45,7 +45,7 @@ static void cut(const char *folder, int i, size_t keep)
     snprintf(path, sizeof path, "%s", dir_file(path_of(folder, i)));
     bytes b = file_get(path);
     CU_ASSERT_FATAL(b.n > keep);
-    file_put(path, b.at, keep > 0 ? keep : b.n - 20);
+    sw_file_put(path, b.at, keep > 0 ? keep : b.n - 20);
     bytes_free(&b);
 }
 

@@ -162,7 +162,7 @@ static void notes_that_cannot_be_are_refused(void)
     CU_ASSERT(failed_as(sw_params_note(dir_file("m"), "a", text, 300), SW_IO, "m"));
     CU_ASSERT(failed_as(sw_params_note("", "a", text, 300), SW_INVALID, "path"));
     CU_ASSERT(failed_as(sw_params_note("m", "a", NULL, 300), SW_INVALID, "text"));
-    file_put(dir_file("m"), "{}", 2);
+    sw_file_put(dir_file("m"), "{}", 2);
     CU_ASSERT(failed_as(sw_params_note(dir_file("m"), "a", text, 300), SW_FORMAT, "m"));
 }
 

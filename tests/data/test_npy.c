@@ -1,6 +1,7 @@
 /* Arrays of NumPy in files: what each becomes, and that no header does harm. */
 #include "runtime/data/data_internal.h"
 #include "tests/data/npy_make.h"
+#include "tests/support/files.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -387,34 +388,23 @@ static void nothing_in_a_file_does_harm(void)
     new_scene();
     for (int which = 0; which < 2; which++) {
         const char *name = which == 0 ? "x.npy" : "y.npy";
-        bytes sound = file_get(dir_file(name));
+        char at[1200];
+        snprintf(at, sizeof at, "%s", dir_file(name));
         const heap_watch before = heap_now();
-        for (size_t n = 0; n < sound.n; n++) {
-            (void)remove(dir_file(name));
-            file_put(dir_file(name), sound.at, n);
+        sw_damage d = {at, .cuts = 1, .bits = sw_tests_full() ? 1 : 4, .values = "\0\xff\x39",
+                       .n_values = sw_tests_full() ? 3 : 0};
+        while (sw_damage_next(&d)) {
             part[0] = part[1] = NULL;
-            CU_ASSERT_EQUAL(read_parts(part), SW_FORMAT);
+            const sw_status status = read_parts(part);
+            SW_CHECK(d.is_cut ? status == SW_FORMAT
+                              : status == SW_OK || (status == SW_FORMAT &&
+                                                    strchr(sw_last_error(), '\n') == NULL),
+                     "%s, %s: %s", name, d.what, sw_last_error());
+            refused += !d.is_cut && status != SW_OK;
+            sw_dataset_destroy(part[0]);
+            sw_dataset_destroy(part[1]);
         }
-        for (size_t i = 0; i < sound.n; i++)
-            for (int k = 0; k < (sw_tests_full() ? 5 : 2); k++) {
-                const unsigned char was = sound.at[i];
-                const unsigned char now[] = {was ^ 1, was ^ 0x80, 0, 0xff, '9'};
-                sound.at[i] = now[k];
-                (void)remove(dir_file(name));
-                file_put(dir_file(name), sound.at, sound.n);
-                sound.at[i] = was;
-                part[0] = part[1] = NULL;
-                const sw_status status = read_parts(part);
-                SW_CHECK(status == SW_OK ||
-                             (status == SW_FORMAT && strchr(sw_last_error(), '\n') == NULL),
-                         "%s, byte %zu: %s", name, i, sw_last_error());
-                refused += status != SW_OK;
-                sw_dataset_destroy(part[0]);
-                sw_dataset_destroy(part[1]);
-            }
         CHECK_NO_LEAK(before);
-        file_put(dir_file(name), sound.at, sound.n);
-        bytes_free(&sound);
     }
     CU_ASSERT(refused > 160); /* headers: numbers may be any */
     CU_ASSERT(data_read_both(read_parts, part));

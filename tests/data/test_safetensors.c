@@ -271,7 +271,7 @@ static void foreign_files_are_read(void)
     for (size_t i = 0; i < 3; i++) {
         sw_model *model = small_model(i);
         bytes file = file_of(headers[i], 32);
-        file_put(path_of("foreign"), file.at, file.n);
+        sw_file_put(path_of("foreign"), file.at, file.n);
         SW_CHECK(sw_model_load(model, path_of("foreign")) == SW_OK, "%s", sw_last_error());
         unsigned char a[8], b[24];
         CU_ASSERT_EQUAL(sw_param_read(sw_param_find(model, "a"), a, 8), SW_OK);
@@ -289,7 +289,7 @@ static void refused(sw_model *model, const bytes *file, const char *reason)
     const char *path = path_of("refused");
     bytes before = state_of(model);
     const heap_watch heap = heap_now();
-    file_put(path, file->at, file->n);
+    sw_file_put(path, file->at, file->n);
     failed_as(sw_model_load(model, path), SW_FORMAT, path);
     SW_CHECK(strstr(sw_last_error(), reason) != NULL, "'%s', must have '%s'", sw_last_error(),
              reason);
@@ -486,7 +486,7 @@ static void flipped_bytes_do_no_harm(void)
         const size_t at = (size_t)sw_dice_below(&dice, file->n - (file == &plain ? 32 : 0));
         const unsigned char old = file->at[at];
         file->at[at] = (unsigned char)sw_dice_next(&dice);
-        file_put(path_of("flip"), file->at, file->n);
+        sw_file_put(path_of("flip"), file->at, file->n);
         const sw_status status = sw_model_load(model, path_of("flip"));
         const bool may = file == &plain || file->at[at] == old;
         loaded += status == SW_OK && file->at[at] != old;

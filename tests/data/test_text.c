@@ -29,7 +29,7 @@ static void put_bytes(size_t n, int64_t context)
     bytes_free(&content);
     for (size_t i = 0; i < n; i++)
         bytes_byte(&content, (int)((i % 2 == 0 ? i / 2 : i / 512) & 255));
-    file_put(path, content.at, n);
+    sw_file_put(path, content.at, n);
     opts = SW_OPTS(sw_text_opts, .context = context);
 }
 
@@ -240,7 +240,7 @@ static void features_go_through_a_loader(void)
     sw_dataset *dataset = NULL;
     uint32_t order[5];
     snprintf(path, sizeof path, "%s", sw_temp_path("features.csv"));
-    file_put(path, text, sizeof text - 1);
+    sw_file_put(path, text, sizeof text - 1);
     CU_ASSERT_EQUAL_FATAL(sw_dataset_csv(&dataset, NULL, path, NULL), SW_OK);
     for (int in_line = 0; in_line < 2; in_line++) {
         sw_loader *l = open_loader(dataset, true, in_line, 3);

@@ -29,14 +29,14 @@ static void put_ids(const char *name, size_t n, int bits, uint32_t below)
     for (size_t i = 0; i < n; i++)
         for (int b = 0; b < bits; b += 8)
             bytes_byte(&content, (int)((i * 7 % below) >> b & 255));
-    file_put(dir_file(name), content.at, content.n);
+    sw_file_put(dir_file(name), content.at, content.n);
     snprintf(path, sizeof path, "%s", dir_file(name));
     opts = SW_OPTS(sw_tokens_opts, .bits = bits, .context = CONTEXT);
 }
 
 static void put_vocabulary(const char *text, size_t n)
 {
-    file_put(dir_file("vocab"), text, n);
+    sw_file_put(dir_file("vocab"), text, n);
     snprintf(vocabulary, sizeof vocabulary, "%s", dir_file("vocab"));
     opts.vocabulary = vocabulary;
 }
@@ -136,7 +136,7 @@ static void the_hash_sees_every_token(void)
         const size_t last = (N / CONTEXT - 1) * CONTEXT + CONTEXT - 1;
         content.at[2 * last] ^= i == 1; /* the last that a window in the last place reads */
         content.at[2 * (N - 1)] ^= i == 2;
-        file_put(path, content.at, content.n);
+        sw_file_put(path, content.at, content.n);
         CU_ASSERT_FATAL(data_read_both(read_whole, part));
         OK(sw_dataset_hash(part[0], &hash[i]));
     }
@@ -270,26 +270,26 @@ static void what_is_no_row_of_ids_is_refused(void)
     static const unsigned char numpy[64] = "\x93NUMPY\1",
                                llm_c[2048] = {0x98, 0x77, 0x34, 0x01, 1};
     new_scene();
-    file_put(path, content.at, 2 * N - 1);
+    sw_file_put(path, content.at, 2 * N - 1);
     data_refused(read_parts, SW_FORMAT, path, "2,017 bytes are no whole number of ids of 16");
-    file_put(path, content.at, 2 * CONTEXT);
+    sw_file_put(path, content.at, 2 * CONTEXT);
     data_refused(read_whole, SW_FORMAT, path, "the row of tokens has 10, and a context of 10");
     data_refused(read_parts, SW_FORMAT, path, "the last tenth, for validation, has 1");
-    file_put(path, content.at, 0);
+    sw_file_put(path, content.at, 0);
     data_refused(read_parts, SW_FORMAT, path, "empty");
-    file_put(path, numpy, sizeof numpy);
+    sw_file_put(path, numpy, sizeof numpy);
     data_refused(read_parts, SW_FORMAT, path, "is a .npy file");
-    file_put(path, llm_c, sizeof llm_c);
+    sw_file_put(path, llm_c, sizeof llm_c);
     data_refused(read_parts, SW_FORMAT, path, "the header of llm.c");
     new_scene();
     opts.bits = 8;
     data_refused(read_parts, SW_INVALID, "sw_dataset_tokens", "16 or 32 (got 8)");
     opts.bits = 32;
-    file_put(path, "\0\0\0\0\377\377\377\177", 8);
+    sw_file_put(path, "\0\0\0\0\377\377\377\177", 8);
     opts.context = 1;
     data_refused(read_whole, SW_FORMAT, path,
                  "byte 4 must be 0 to 2147483646 (got 2147483647)");
-    file_put(path, "\0\0\0\0\0\0\0\200", 8);
+    sw_file_put(path, "\0\0\0\0\0\0\0\200", 8);
     data_refused(read_whole, SW_FORMAT, path,
                  "byte 4 must be 0 to 2147483646 (got 2147483648)");
     opts.context = -1;

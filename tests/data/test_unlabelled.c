@@ -33,7 +33,7 @@ static sw_status read_images(sw_dataset *part[2])
 static void put(char to[1100], const char *name, const char *text)
 {
     snprintf(to, 1100, "%s", dir_file(name));
-    file_put(to, text, strlen(text));
+    sw_file_put(to, text, strlen(text));
 }
 
 static void begin(void)

@@ -1,5 +1,6 @@
 /* Small runs of an evolution. */
 #include "tests/evolve/evolution_scene.h"
+#include "tests/support/files.h"
 #include "runtime/population/evolve/evolution.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -198,25 +199,10 @@ char *evo_history(const char *dir)
 
 char *evo_read(const char *path, size_t *n)
 {
-    FILE *f = fopen(path, "rb");
-    SW_CHECK(f != NULL, "%s", path);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-    CU_ASSERT_EQUAL(fseek(f, 0, SEEK_END), 0);
-    *n = (size_t)ftell(f);
-    rewind(f);
-    char *bytes = calloc(1, *n + 1);
+    char *bytes = sw_file_text(path, n);
+    SW_CHECK(bytes != NULL, "%s", path);
     CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
-    CU_ASSERT_EQUAL_FATAL(fread(bytes, 1, *n, f), *n);
-    (void)fclose(f);
     return bytes;
-}
-
-void evo_write(const char *path, const char *bytes, size_t n)
-{
-    FILE *f = fopen(path, "wb");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-    CU_ASSERT_EQUAL_FATAL(fwrite(bytes, 1, n, f), n);
-    (void)fclose(f);
 }
 
 typedef struct {
@@ -258,7 +244,7 @@ void evo_tree_put(const evo_tree *tree, const char *dir)
     walk w = {NULL, dir};
     OK(sw_folder_for_each(dir, take_file, &w));
     for (int i = 0; i < tree->n; i++)
-        evo_write(tree->path[i], tree->bytes[i], tree->size[i]);
+        sw_file_put(tree->path[i], tree->bytes[i], tree->size[i]);
 }
 
 void evo_tree_free(evo_tree *tree)

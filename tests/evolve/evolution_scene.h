@@ -33,7 +33,6 @@ char *evo_history(const char *dir);
 
 /* A whole file with a zero byte after it, for free(); a file of these bytes. */
 char *evo_read(const char *path, size_t *n);
-void evo_write(const char *path, const char *bytes, size_t n);
 /* The files of a run's folder and its states, kept in memory. Files that are there now are
  * removed when these are put back. */
 enum { EVO_FILES = 40 };

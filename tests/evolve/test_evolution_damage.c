@@ -3,6 +3,7 @@
 #include "alloc/base/fault.h"
 #include "runtime/population/evolve/evolution.h"
 #include "tests/evolve/evolution_scene.h"
+#include "tests/support/files.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,7 +145,7 @@ static void damage_file(const scene *s, int file, damage how, size_t at)
     memcpy(bytes, s->tree.bytes[file], n);
     bytes[n] = '\n';
     bytes[at] = (char)(bytes[at] ^ (how == FLIPPED ? 1 << at % 7 : 0));
-    evo_write(path, bytes, how == EMPTY ? 0 : how == CUT ? at : how == LONGER ? n + 1 : n);
+    sw_file_put(path, bytes, how == EMPTY ? 0 : how == CUT ? at : how == LONGER ? n + 1 : n);
     if (how == GONE)
         CU_ASSERT_EQUAL(remove(path), 0);
     free(bytes);
@@ -214,14 +215,14 @@ static void damage_may_come_again(void)
     (void)snprintf(newest, sizeof newest, "%s/generation.json", s->dir);
     begin(s);
     for (int again = 0; again < 3; again++) {
-        evo_write(newest, "x", 1);
+        sw_file_put(newest, "x", 1);
         goes_on(s, "generation.json", "again");
         evo_run(s->e, BEFORE);
         sw_evolution_destroy(s->e);
         s->e = NULL;
         OK(sw_evolution_create(&s->e, s->exec, &s->opts));
     }
-    evo_write(newest, "x", 1);
+    sw_file_put(newest, "x", 1);
     goes_on(s, "generation.json", "again");
     ends_well(s, "again");
 }
@@ -266,7 +267,7 @@ static void another_format_is_named(void)
     (void)snprintf(digits, sizeof digits, "%016llx",
                    (unsigned long long)swi_sum_of(text, n - 30, 0));
     memcpy(sum + 2, digits, 16);
-    evo_write(path, text, n);
+    sw_file_put(path, text, n);
     free(text);
     REFUSED(sw_evolution_resume(s->e, &found), SW_FORMAT, "stepwell evolution 1");
     CU_ASSERT_EQUAL(found, 7);

@@ -2,6 +2,7 @@
 #include "kernels/noise.h"
 #include "tests/population/es_nets.h"
 #include "tests/population/es_scene.h"
+#include "tests/support/files.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -263,16 +264,6 @@ static void drawn(sw_exec *exec, float *z)
     memcpy(z, out.data, 64 * 4);
 }
 
-static size_t bytes_of_file(const char *path)
-{
-    FILE *f = fopen(path, "rb");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-    fseek(f, 0, SEEK_END);
-    const long n = ftell(f);
-    fclose(f);
-    return (size_t)n;
-}
-
 static void nothing_else_changes(void)
 {
     sw_exec *exec = scene_exec(1, NULL, 0);
@@ -289,8 +280,8 @@ static void nothing_else_changes(void)
     OK(sw_model_save(n->model, second));
     drawn(exec, after);
     CU_ASSERT(memcmp(before, after, sizeof before) == 0);
-    CU_ASSERT_EQUAL(bytes_of_file(first), bytes_of_file(second));
-    SW_CHECK(bytes_of_file(second) < 2048, "%zu bytes", bytes_of_file(second));
+    CU_ASSERT_EQUAL(sw_file_bytes(first), sw_file_bytes(second));
+    SW_CHECK(sw_file_bytes(second) < 2048, "%zu bytes", sw_file_bytes(second));
 }
 
 /* A direction is made without those before it: the last of two billion is one of any. */

@@ -2,6 +2,7 @@
  * alone; and the records of profiles. */
 #include "alloc/base/mem.h"
 #include "tests/population/small_net.h"
+#include "tests/support/files.h"
 #include "tests/support/heap_sweep.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -254,16 +255,6 @@ static size_t count(const char *text, const char *part)
     return n;
 }
 
-static char *read_all(const char *path)
-{
-    static char text[1 << 18];
-    FILE *f = fopen(path, "r");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-    text[fread(text, 1, sizeof text - 1, f)] = '\0';
-    fclose(f);
-    return text;
-}
-
 /* Plans are written once each, and numbers of programs do not meet those of a run. */
 static void a_profile_has_plans_and_shapes(void)
 {
@@ -284,7 +275,9 @@ static void a_profile_has_plans_and_shapes(void)
                     SW_INVALID);
     CU_ASSERT(number[0] == 0 && number[1] == 1 && number[2] == 2);
     OK(sw_profile_destroy(profile));
-    const char *text = read_all(path);
+    char *text = sw_file_text(path, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+    sw_after(free, text);
     CU_ASSERT_EQUAL(count(text, "\"type\":\"plan\""), 3);
     CU_ASSERT_EQUAL(count(text, "\"type\":\"shape\""), 3);
     CU_ASSERT(strstr(text, "\"name\":\"nine \\\"units\\\"\"") != NULL);

@@ -3,6 +3,7 @@
 #include "runtime/population/pbt_internal.h"
 #include "tests/population/pbt_help.h"
 #include "tests/support/json.h"
+#include "tests/support/files.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -39,13 +40,8 @@ static char *text_of(const char *dir, int member)
 {
     char path[1000];
     path_of(path, dir, member);
-    FILE *f = fopen(path, "rb");
-    char *text = calloc(1, 1 << 20);
-    if (SW_CHECK(f != NULL, "%s is not there", path)) {
-        CU_ASSERT(fread(text, 1, (1 << 20) - 1, f) < (1 << 20) - 1);
-        fclose(f);
-    }
-    return text;
+    char *text = sw_file_text(path, NULL);
+    return SW_CHECK(text != NULL, "%s is not there", path) ? text : calloc(1, 1);
 }
 
 /* ---- what lines say ---------------------------------------------------------------------- */
@@ -205,14 +201,6 @@ static void report_and_refuse(sw_pbt *p)
     CU_ASSERT_EQUAL(e.what, SW_PBT_NONE);
 }
 
-static void put(const char *path, const char *text, size_t n)
-{
-    FILE *f = fopen(path, "wb");
-    CU_ASSERT_FATAL(f != NULL);
-    CU_ASSERT_EQUAL(fwrite(text, 1, n, f), n);
-    fclose(f);
-}
-
 /* Lost lines and changed bits of the logs cannot come back: it is said, and the files stay as
  * they are. Bytes after the saved length go. */
 static void logs_that_are_damaged(void)
@@ -236,7 +224,7 @@ static void logs_that_are_damaged(void)
     for (size_t i = 0; i < length; i += sw_tests_full() ? 7 : 197)
         for (int bit = 0; bit < 8; bit++) {
             text[i] = (char)(text[i] ^ 1 << bit);
-            put(path, text, length);
+            sw_file_put(path, text, length);
             text[i] = (char)(text[i] ^ 1 << bit);
             REFUSED(sw_pbt_log(q, dir), SW_FORMAT, "pbt_global.txt is damaged: its first");
             char *now = text_of(dir, -1), *its = text_of(dir, 2);
@@ -246,7 +234,7 @@ static void logs_that_are_damaged(void)
             free(its);
         }
     text[length] = 'x';
-    put(path, text, length + 1);
+    sw_file_put(path, text, length + 1);
     text[length] = '\0';
     OK(sw_pbt_log(q, dir));
     char *now = text_of(dir, -1);
@@ -258,7 +246,7 @@ static void logs_that_are_damaged(void)
     memset(sum, 0, 4);
     OK(sw_pbt_restore(q, bytes, n));
     CU_ASSERT(q->s.log_sum != 0);
-    put(path, "[1,x", 4);
+    sw_file_put(path, "[1,x", 4);
     CU_ASSERT_EQUAL(truncate(path, (off_t)length), 0);
     REFUSED(sw_pbt_restore(q, bytes, n), SW_FORMAT, "pbt_global.txt: line 1");
     CU_ASSERT_EQUAL(truncate(path, 40), 0);
@@ -386,17 +374,11 @@ static void flipped_bytes(void)
     static const char good[] = OTHER(V);
     sw_space *s = help_space(four, 4);
     char path[1000];
-    sw_dice dice = {8};
     strcpy(path, sw_temp_path("flipped.txt"));
-    for (int i = 0; i < 400; i++) {
-        char text[sizeof good];
+    sw_file_put(path, good, sizeof good - 1);
+    sw_damage d = {path, .bits = 1};
+    while (sw_damage_next(&d)) {
         int n;
-        memcpy(text, good, sizeof good);
-        text[sw_dice_below(&dice, sizeof good - 1)] ^= (char)(1 << sw_dice_below(&dice, 8));
-        FILE *f = fopen(path, "wb");
-        CU_ASSERT_FATAL(f != NULL);
-        fwrite(text, 1, sizeof good - 1, f);
-        fclose(f);
         const sw_status status = sw_policy_changes(path, s, &n);
         SW_CHECK(status == SW_OK || (status == SW_FORMAT &&
                                      strstr(sw_last_error(), "flipped.txt: line ") != NULL),

@@ -1,5 +1,6 @@
 /* Records of zeroth order: their size, replays bit for bit, and files that are not records. */
 #include "tests/population/zo_scene.h"
+#include "tests/support/files.h"
 #include "tests/support/heap_sweep.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,12 +47,6 @@ static void tiny_steps(tiny *t, sw_exec *exec, sw_zo *zo, int n)
         OK(sw_zo_step(zo, exec, &args, "loss", NULL));
 }
 
-static long long bytes_of(const char *path)
-{
-    struct stat file;
-    return stat(path, &file) == 0 ? (long long)file.st_size : -1;
-}
-
 static const sw_zo_opts fast = {
     .size = sizeof(sw_zo_opts), .lr = 0.01f, .seed = 7, .max_steps = 10000};
 
@@ -90,8 +85,8 @@ static void ten_thousand_steps_are_40_kB(void)
     tiny_steps(&a, exec, zo, 10000);
     OK(sw_zo_save(zo, path));
     sw_zo_destroy(zo);
-    sw_note("%lld bytes", bytes_of(path));
-    CU_ASSERT_EQUAL(bytes_of(path), 40264);
+    sw_note("%zu bytes", sw_file_bytes(path));
+    CU_ASSERT_EQUAL(sw_file_bytes(path), 40264);
     CU_ASSERT_FALSE(zo_same(a.model, b.model));
     OK(sw_zo_replay(b.model, exec, path, NULL, NULL));
     CU_ASSERT(zo_same(a.model, b.model));
@@ -132,7 +127,7 @@ static void a_record_grows(void)
     for (int i = 0; i < 4; i++) {
         tiny b;
         OK(sw_zo_save(zo, path));
-        CU_ASSERT_EQUAL(bytes_of(path), 264 + 4 * i);
+        CU_ASSERT_EQUAL(sw_file_bytes(path), 264 + 4 * i);
         tiny_make(&b, exec, 1);
         OK(sw_zo_replay(b.model, exec, path, NULL, NULL));
         CU_ASSERT(zo_same(a.model, b.model));
@@ -236,14 +231,6 @@ typedef struct {
     char path[512];
 } damage;
 
-static void write_file(const damage *d, const unsigned char *bytes, size_t n)
-{
-    FILE *f = fopen(d->path, "wb");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-    CU_ASSERT_EQUAL(fwrite(bytes, 1, n, f), n);
-    CU_ASSERT_EQUAL(fclose(f), 0);
-}
-
 static void damage_make(damage *d)
 {
     tiny a;
@@ -261,43 +248,42 @@ static void damage_make(damage *d)
     tiny_steps(&a, d->exec, zo, STEPS);
     OK(sw_zo_save(zo, d->path));
     sw_zo_destroy(zo);
-    FILE *f = fopen(d->path, "rb");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-    CU_ASSERT_EQUAL(fread(d->bytes, 1, sizeof d->bytes, f), RECORD);
-    fclose(f);
+    size_t n;
+    char *text = sw_file_text(d->path, &n);
+    CU_ASSERT_EQUAL_FATAL(n, RECORD);
+    memcpy(d->bytes, text, RECORD);
+    free(text);
 }
 
-static void is_refused(const damage *d, const unsigned char *bytes, size_t n, const char *what)
+/* The file as it is now. */
+static void now_refused(const damage *d, const char *what)
 {
     void *before = malloc(d->t.model->bytes);
     CU_ASSERT_PTR_NOT_NULL_FATAL(before);
     memcpy(before, d->t.model->base, d->t.model->bytes);
-    write_file(d, bytes, n);
     const sw_status status = sw_zo_replay(d->t.model, d->exec, d->path, NULL, NULL);
-    SW_CHECK(status == SW_FORMAT, "%s, %zu bytes: %s: %s", what, n, sw_status_name(status),
-             sw_last_error());
+    SW_CHECK(status == SW_FORMAT, "%s: %s: %s", what, sw_status_name(status), sw_last_error());
     SW_CHECK(strstr(sw_last_error(), d->path) != NULL, "%s", sw_last_error());
     CU_ASSERT(net_same_bytes(d->t.model, before) && !d->t.model->damaged);
     free(before);
+}
+
+static void is_refused(const damage *d, const unsigned char *bytes, size_t n, const char *what)
+{
+    sw_file_put(d->path, bytes, n);
+    now_refused(d, what);
 }
 
 static void damaged_files_are_refused(void)
 {
     damage d;
     damage_make(&d);
-    for (size_t i = 0; i < RECORD; i++) {
-        for (size_t bit = 0; bit < 8; bit++) {
-            if (!sw_tests_full() && bit != i % 8)
-                continue;
-            d.bytes[i] ^= (unsigned char)(1u << bit);
-            is_refused(&d, d.bytes, RECORD, "a flipped bit");
-            d.bytes[i] ^= (unsigned char)(1u << bit);
-        }
-        if (sw_tests_full() || i % 7 == 0)
-            is_refused(&d, d.bytes, i, "cut");
-    }
+    sw_damage each = {d.path, .cuts = sw_tests_full() ? 1 : 7, .bits = sw_tests_full(),
+                      .bytes = 1};
+    while (sw_damage_next(&each))
+        now_refused(&d, each.what);
     is_refused(&d, d.bytes, RECORD + 1, "one byte more");
-    write_file(&d, d.bytes, RECORD);
+    sw_file_put(d.path, d.bytes, RECORD);
     OK(sw_zo_replay(d.t.model, d.exec, d.path, NULL, NULL));
 }
 
@@ -350,7 +336,7 @@ static void forged_files_are_refused(void)
     memcpy(bytes, d.bytes, RECORD);
     bytes[256 + 2] ^= 0x10; /* another number */
     seal(bytes);
-    write_file(&d, bytes, RECORD);
+    sw_file_put(d.path, bytes, RECORD);
     REFUSED(sw_zo_replay(d.t.model, d.exec, d.path, NULL, NULL), SW_FORMAT, "do not lead");
 }
 
@@ -395,18 +381,16 @@ static void every_file_call_can_fail(void)
     snprintf(s.path, sizeof s.path, "%s", d.path);
     sw_sites sites = {SW_FAULT_FILE, .any = true};
     while (sw_sites_next(&sites)) {
-        unsigned char there[RECORD + 1] = {0};
-        write_file(&d, d.bytes, RECORD);
+        size_t n;
+        sw_file_put(d.path, d.bytes, RECORD);
         const sw_status status = SW_AT_SITE(&sites, save(&s));
-        FILE *f = fopen(d.path, "rb");
-        CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-        const size_t n = fread(there, 1, sizeof there, f);
-        fclose(f);
+        char *there = sw_file_text(d.path, &n);
         const bool old = n == RECORD && memcmp(there, d.bytes, RECORD) == 0;
+        free(there);
         SW_CHECK(n == 272 || (old && status != SW_OK), "call %d left %zu bytes", (int)sites.k,
                  n);
     }
-    CU_ASSERT_EQUAL(bytes_of(s.path), 272);
+    CU_ASSERT_EQUAL(sw_file_bytes(s.path), 272);
     CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, save, &s) > 0);
     sw_zo_destroy(s.zo);
 }

@@ -5,6 +5,7 @@
 #include "alloc/base/sys.h"
 #include "profiler/record/process.h"
 #include "profiler/record/smaps.h"
+#include "tests/support/files.h"
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include <stdio.h>
@@ -168,10 +169,7 @@ static size_t load(const char *name)
 static sw_status read_text(const char *bytes, size_t n, sw_process *p)
 {
     const char *path = sw_temp_path("smaps");
-    FILE *f = fopen(path, "w");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-    CU_ASSERT_EQUAL(fwrite(bytes, 1, n, f), n);
-    fclose(f);
+    sw_file_put(path, bytes, n);
     return sw_process_sum(p, path, NULL, NULL, 0, 0);
 }
 

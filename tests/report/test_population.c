@@ -3,6 +3,7 @@
 #include "tests/report/call.h"
 #include "profiler/inspect/population/population_report.h"
 #include "profiler/inspect/timeline_read.h"
+#include "tests/support/files.h"
 #include "tests/support/heap_sweep.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,10 +15,7 @@ static const char *file_of(const char *name, const char *text, size_t n)
 {
     static char path[1024];
     snprintf(path, sizeof path, "%s", sw_temp_path(name));
-    FILE *f = fopen(path, "w");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-    CU_ASSERT_EQUAL(fwrite(text, 1, n, f), n);
-    fclose(f);
+    sw_file_put(path, text, n);
     return path;
 }
 

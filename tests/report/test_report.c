@@ -10,6 +10,7 @@
 #include "profiler/record/json.h"
 #include "runtime/stepwell.h"
 #include "tests/report/call.h"
+#include "tests/support/files.h"
 #include "tests/support/heap_sweep.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,14 +82,6 @@ static void nowhere_to_write_is_refused(void)
 }
 
 #include "tests/support/json.h"
-
-static void write_file(const char *path, const char *bytes, size_t n)
-{
-    FILE *f = fopen(path, "w");
-    SW_CHECK(f != NULL && fwrite(bytes, 1, n, f) == n, "%s", path);
-    if (f != NULL)
-        fclose(f);
-}
 
 /* One line that names the file. */
 static bool is_one_line(const char *text, const char *path)
@@ -190,7 +183,7 @@ static void a_cut_file_is_used_as_far_as_it_goes(void)
     const size_t stride = sw_tests_full() ? 1 : 41;
     const uint64_t blocks = sw_heap_blocks();
     for (size_t n = 0; n < size; n += n < header + 2 ? 1 : stride) {
-        write_file(path, text, n);
+        sw_file_put(path, text, n);
         const printed *p = call(path, NULL, NULL);
         if (n < header) {
             SW_CHECK(p->status == 3 && is_one_line(p->err, path), "cut at %zu: %s", n, p->err);
@@ -221,7 +214,7 @@ static const printed *with_change(int line, const char *from, const char *to)
     SW_CHECK(found != NULL && found < strchr(at, '\n'), "line %d has none of it", line);
     const int n = snprintf(changed, sizeof changed, "%.*s%s%s", (int)(found - text), text, to,
                            found + strlen(from));
-    write_file(path, changed, (size_t)n);
+    sw_file_put(path, changed, (size_t)n);
     return call(path, NULL, NULL);
 }
 
@@ -354,7 +347,7 @@ static void a_damaged_process_is_refused(void)
         CU_ASSERT_PTR_NOT_NULL_FATAL(at);
         const int n = snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text,
                                changes[i].to, at + strlen(changes[i].from));
-        write_file(sw_temp_path("process.jsonl"), changed, (size_t)n);
+        sw_file_put(sw_temp_path("process.jsonl"), changed, (size_t)n);
         const printed *p = call(sw_temp_path("process.jsonl"), NULL, NULL);
         SW_CHECK(p->status == 3 && has(p->err, "line 2: ") && has(p->err, changes[i].says),
                  "%s: status %d, %s", changes[i].to, p->status, p->err);
@@ -442,7 +435,7 @@ static void missing_and_foreign_files(void)
     p = call(sw_temp_path(""), NULL, NULL);
     CU_ASSERT(p->status == 3);
     static const char zeros[100000];
-    write_file(sw_temp_path("zeros"), zeros, sizeof zeros);
+    sw_file_put(sw_temp_path("zeros"), zeros, sizeof zeros);
     p = call(sw_temp_path("zeros"), NULL, NULL);
     CU_ASSERT(p->status == 3 && is_one_line(p->err, "zeros"));
 }
@@ -478,7 +471,7 @@ static void changed_plans_never_do_harm(void)
             changed[sw_dice_below(&dice, size)] =
                 (char)(sw_dice_below(&dice, 4) > 0 ? '0' + (int)sw_dice_below(&dice, 10)
                                                    : (int)sw_dice_below(&dice, 256));
-        write_file(path, changed, size);
+        sw_file_put(path, changed, size);
         const printed *p = i % (kinds + 1) < kinds
                                ? call_words("%s %s", path, asked[i % (kinds + 1)])
                                : call_words("%s --diff %s", path, base);
@@ -504,7 +497,7 @@ static void changed_bytes_never_do_harm(void)
         memcpy(changed, text, size);
         for (uint64_t k = 1 + sw_dice_below(&dice, 3); k > 0; k--)
             changed[sw_dice_below(&dice, size)] = (char)sw_dice_below(&dice, 256);
-        write_file(path, changed, size);
+        sw_file_put(path, changed, size);
         const printed *p = call(path, NULL, NULL);
         SW_CHECK(p->status == 0 || (p->status == 3 && is_one_line(p->err, path)),
                  "round %d: %d %s", i, p->status, p->err);

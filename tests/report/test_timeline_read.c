@@ -3,6 +3,7 @@
 #include "tests/support/suite.h"
 
 #include "profiler/record/record.h"
+#include "tests/support/files.h"
 #include "tests/support/heap_sweep.h"
 #include "tools/cli/cli.h"
 #include "tools/report/report_export.h"
@@ -20,14 +21,6 @@ static char *slurp(const char *path, size_t *n)
     text[*n] = '\0';
     fclose(f);
     return text;
-}
-
-static void spill(const char *path, const char *text, size_t n)
-{
-    FILE *f = fopen(path, "w");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-    CU_ASSERT_EQUAL(fwrite(text, 1, n, f), n);
-    CU_ASSERT_EQUAL(fclose(f), 0);
 }
 
 static const char *golden(void)
@@ -138,7 +131,7 @@ static void a_log_is_walked_as_it_was_written(void)
 {
     const char *path = sw_temp_path("recorded.jsonl");
     sw_timeline *t = NULL;
-    spill(path, recorded, sizeof recorded - 1);
+    sw_file_put(path, recorded, sizeof recorded - 1);
     CU_ASSERT_EQUAL_FATAL(timeline_open(&t, path, NULL), SW_OK);
     CU_ASSERT(t->n_runs == 1 && t->skipped_runs == 1 && t->runs[0].n_log == 9);
     CU_ASSERT(t->runs[0].dropped == 3 && t->programs[0].immediate && t->runs[0].has_loss);
@@ -173,7 +166,7 @@ static void every_refusal_is_told(void)
 {
     char path[1024];
     snprintf(path, sizeof path, "%s", sw_temp_path("refused.jsonl"));
-    spill(path, recorded, sizeof recorded - 1);
+    sw_file_put(path, recorded, sizeof recorded - 1);
     const uint64_t files = sw_sweep(SW_FAULT_FILE, SW_IO, open_once, path),
                    memory = sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, open_once, path);
     sw_note("%llu sites of files, %llu of memory", (unsigned long long)files,
@@ -188,7 +181,7 @@ static void damage_is_refused_or_harmless(void)
     uint64_t refused = 0, walked = 0;
     for (size_t n = 0; n < sizeof recorded; n += sw_tests_full() ? 1 : 7) {
         sw_timeline *t = NULL;
-        spill(path, recorded, n);
+        sw_file_put(path, recorded, n);
         const sw_status status = timeline_open(&t, path, NULL);
         SW_CHECK(status == SW_OK || (status == SW_FORMAT && n < 60), "cut at %zu: %s", n,
                  sw_last_error());
@@ -202,7 +195,7 @@ static void damage_is_refused_or_harmless(void)
             seen s = {.used = 0};
             memcpy(text, recorded, sizeof text);
             text[n] = sw_tests_full() ? (char)with : often[with];
-            spill(path, text, sizeof text - 1);
+            sw_file_put(path, text, sizeof text - 1);
             const sw_status status = timeline_open(&t, path, NULL);
             refused += status != SW_OK;
             CU_ASSERT(status == SW_OK || status == SW_FORMAT);
@@ -222,7 +215,7 @@ static void a_format_is_written_whole_or_not_at_all(void)
     char out[1024];
     size_t n;
     snprintf(out, sizeof out, "%s", sw_temp_path("events.csv"));
-    spill(out, "old\n", 4);
+    sw_file_put(out, "old\n", 4);
     for (uint64_t site = 0;; site++) {
         sw_fault_plan(SW_FAULT_FILE, site, SW_FAULT_ONCE);
         const int status = report_export(golden(), NULL, "csv", out);
@@ -238,7 +231,7 @@ static void a_format_is_written_whole_or_not_at_all(void)
         SW_CHECK(whole ? n > 1000 : status != 0 && strcmp(text, "old\n") == 0, "site %llu",
                  (unsigned long long)site);
         if (whole)
-            spill(out, "old\n", 4);
+            sw_file_put(out, "old\n", 4);
     }
 }
 
@@ -253,7 +246,7 @@ static void what_precedes_damage_goes_out(void)
     const char *sound = slurp(golden(), &bytes);
     CU_ASSERT_FATAL(bytes < sizeof text);
     memcpy(text, sound, bytes);
-    spill(in, text, bytes);
+    sw_file_put(in, text, bytes);
     CU_ASSERT_EQUAL(report_export(in, NULL, "csv", out), 0);
     (void)slurp(out, &n);
     const size_t whole = n;
@@ -262,7 +255,7 @@ static void what_precedes_damage_goes_out(void)
         step = strstr(step + 1, "{\"type\":\"step\"");
     CU_ASSERT_PTR_NOT_NULL_FATAL(step);
     step[0] = '?';
-    spill(in, text, bytes);
+    sw_file_put(in, text, bytes);
     CU_ASSERT_EQUAL(report_export(in, NULL, "csv", out), CLI_DAMAGED);
     SW_CHECK(strstr(cli_last_line(), "damaged.jsonl: line ") != NULL, "%s", cli_last_line());
     const char *part = slurp(out, &n);

@@ -2,6 +2,7 @@
 #include "runtime/base/checksum.h"
 #include "runtime/base/structs.h"
 #include "tests/runtime/nets.h"
+#include "tests/support/files.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,11 +33,7 @@ typedef union {
 static const char *a_file(const char *name, const char *text)
 {
     const char *path = sw_temp_path(name);
-    FILE *f = fopen(path, "w");
-    if (f != NULL) {
-        fputs(text, f);
-        fclose(f);
-    }
+    sw_file_put(path, text, strlen(text));
     return path;
 }
 
@@ -55,13 +52,9 @@ static const char *two_arrays(void)
     whole[128] = whole[129] = 0;
     for (int i = 0; i < 2; i++) {
         const char *path = sw_temp_path(names[i]);
-        FILE *f = fopen(path, "wb");
         snprintf(both + strlen(both), sizeof both - strlen(both), "%s%s", i > 0 ? "," : "",
                  path);
-        if (f != NULL) {
-            fwrite(whole, 1, sizeof whole, f);
-            fclose(f);
-        }
+        sw_file_put(path, whole, sizeof whole);
     }
     return both;
 }
@@ -456,19 +449,6 @@ static void cut_pointers_are_refused(void)
 
 /* ---- the header against the list --------------------------------------------------------- */
 
-static char *read_header(void)
-{
-    char path[4096];
-    snprintf(path, sizeof path, "%s/runtime/installed/stepwell.h", sw_build_root());
-    FILE *f = fopen(path, "r");
-    char *text = f != NULL ? calloc(1, 1 << 20) : NULL;
-    if (text != NULL)
-        CU_ASSERT(fread(text, 1, (1 << 20) - 1, f) > 0);
-    if (f != NULL)
-        fclose(f);
-    return text;
-}
-
 /* The word that ends before `end`, arrays left out. */
 static void word_before(const char *end, char *to, size_t bytes)
 {
@@ -525,7 +505,9 @@ static const char *const listed[][2] = {
 /* So that a member that somebody appends cannot be forgotten, be it in the padding. */
 static void list_is_the_headers(void)
 {
-    char *text = read_header();
+    char path[4096];
+    snprintf(path, sizeof path, "%s/runtime/installed/stepwell.h", sw_build_root());
+    char *text = sw_file_text(path, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(text);
     drop_comments(text);
     size_t found = 0;

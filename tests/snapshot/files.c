@@ -1,5 +1,6 @@
 /* See files.h. */
 #include "tests/snapshot/files.h"
+#include "tests/support/files.h"
 #include "tests/support/suite.h"
 #include "profiler/inspect/snapshot_read.h"
 #include <stdio.h>
@@ -9,8 +10,7 @@
 const char *put_file(const char *name, const void *bytes, size_t n)
 {
     const char *path = sw_temp_path(name);
-    FILE *f = fopen(path, "wb");
-    CU_ASSERT_FATAL(f != NULL && fwrite(bytes, 1, n, f) == n && fclose(f) == 0);
+    sw_file_put(path, bytes, n);
     return path;
 }
 

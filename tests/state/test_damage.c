@@ -1,6 +1,7 @@
 /* A checkpoint of 64 KiB that is damaged in every way that a disk has: each bit flipped, cut at
  * each byte, each sector lost, doubled or in another's place. */
 #include "tests/state/tensor_files.h"
+#include "tests/support/files.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,12 +75,12 @@ static const char *owner_of(size_t at)
 
 /* The file as it is now is refused by its name and by what `part` says. CUnit keeps each
  * assert: only what fails is one. */
-static void is_refused(const char *what, size_t k, const char *part)
+static void is_refused(const char *what, const char *part)
 {
     const sw_status status = open_and_verify(path);
     if (status != SW_FORMAT || strstr(sw_last_error(), path) == NULL ||
         strstr(sw_last_error(), part) == NULL)
-        SW_CHECK(false, "%s %zu: %s: '%s', must have '%s'", what, k, sw_status_name(status),
+        SW_CHECK(false, "%s: %s: '%s', must have '%s'", what, sw_status_name(status),
                  sw_last_error(), part);
 }
 
@@ -92,32 +93,22 @@ static size_t step(size_t quick)
 static void every_flipped_bit_is_noticed(void)
 {
     NEED_CHECKSUMS;
-    size_t n = 0;
     begin();
-    for (size_t bit = 0; bit < 8 * FILE_BYTES; bit += step(41), n++) {
-        const size_t at = bit / 8;
-        const unsigned char flipped = (unsigned char)(sound[at] ^ 1 << bit % 8);
-        CU_ASSERT_EQUAL_FATAL(pwrite(there, &flipped, 1, (off_t)at), 1);
-        is_refused("bit", bit, owner_of(at));
-        put_back(at, 1);
-    }
+    sw_damage d = {path, .bits = step(41)};
+    while (sw_damage_next(&d))
+        is_refused(d.what, owner_of(d.at));
     CHECK_OK(open_and_verify(path));
-    sw_note("%zu flips", n);
     little_memory();
 }
 
 static void every_cut_is_noticed(void)
 {
     NEED_CHECKSUMS;
-    size_t n = 0;
     begin();
-    for (size_t k = 1; k <= FILE_BYTES; k += step(7), n++) {
-        CU_ASSERT_EQUAL_FATAL(ftruncate(there, (off_t)(FILE_BYTES - k)), 0);
-        is_refused("cut to", FILE_BYTES - k, "");
-    }
-    put_back(0, FILE_BYTES);
+    sw_damage d = {path, .cuts = step(7)};
+    while (sw_damage_next(&d))
+        is_refused(d.what, "");
     CHECK_OK(open_and_verify(path));
-    sw_note("%zu cuts", n);
     little_memory();
 }
 
@@ -130,7 +121,9 @@ static void with_sectors(const char *what, size_t k, size_t a, const unsigned ch
         return;
     CU_ASSERT_EQUAL_FATAL(pwrite(there, at_a, SECTOR, (off_t)(a * SECTOR)), (ssize_t)SECTOR);
     CU_ASSERT_EQUAL_FATAL(pwrite(there, at_b, SECTOR, (off_t)(b * SECTOR)), (ssize_t)SECTOR);
-    is_refused(what, k, "");
+    char which[60];
+    snprintf(which, sizeof which, "%s %zu", what, k);
+    is_refused(which, "");
     put_back(a * SECTOR, SECTOR);
     put_back(b * SECTOR, SECTOR);
 }
@@ -173,22 +166,16 @@ static void a_model_takes_nothing_of_a_damaged_file(void)
     sw_model *model = chance_model("m", 3);
     snprintf(path, sizeof path, "%s", sw_temp_path("params"));
     CHECK_OK(sw_model_save(model, path));
-    bytes file = file_get(path), before = {NULL, 0};
+    bytes before = {NULL, 0};
     bytes_put(&before, model->base, model->bytes);
-    size_t n = 0;
-    for (size_t bit = 0; bit < 8 * file.n; bit += step(23), n++) {
-        file.at[bit / 8] ^= (unsigned char)(1 << bit % 8);
-        file_put(path, file.at, file.n);
+    sw_damage d = {path, .bits = step(23)};
+    while (sw_damage_next(&d)) {
         const sw_status status = sw_model_load(model, path);
         if (status != SW_FORMAT || strstr(sw_last_error(), path) == NULL ||
             memcmp(before.at, model->base, model->bytes) != 0)
-            SW_CHECK(false, "bit %zu: %s", bit, sw_last_error());
-        file.at[bit / 8] ^= (unsigned char)(1 << bit % 8);
+            SW_CHECK(false, "%s: %s", d.what, sw_last_error());
     }
-    file_put(path, file.at, file.n);
     CHECK_OK(sw_model_load(model, path));
-    sw_note("%zu flips in %zu bytes", n, file.n);
-    bytes_free(&file);
     bytes_free(&before);
 }
 

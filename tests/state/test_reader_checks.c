@@ -28,7 +28,7 @@ static void put_header(bytes *file, const char *header, size_t n_data)
 
 static sw_status open_bytes(const bytes *file)
 {
-    file_put(path_of("crafted"), file->at, file->n);
+    sw_file_put(path_of("crafted"), file->at, file->n);
     return open_and_verify(path_of("crafted"));
 }
 
@@ -195,7 +195,7 @@ static void every_way_to_read_looks_at_the_checksum(void)
     bytes now = file_get(path_of("later"));
     const size_t begins = now.n - swi_tensors_at(file, swi_tensors_count(file) - 1)->end;
     now.at[begins + entry->begin + 7] ^= 64;
-    file_put(path_of("later"), now.at, now.n);
+    sw_file_put(path_of("later"), now.at, now.n);
     failed_as(swi_tensors_verify_one(file, entry), SW_FORMAT, "'conv.bias', bytes ");
     failed_as(swi_tensors_read(file, entry, to, 12), SW_FORMAT, "'conv.bias', bytes ");
     failed_as(swi_tensors_verify(file), SW_FORMAT, "'conv.bias', bytes ");

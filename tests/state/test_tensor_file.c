@@ -183,7 +183,7 @@ static void a_model_loads_from_a_checkpoint(void)
                     0);
     bytes file = file_get(path); /* damage in what it does not need */
     file.at[file.n - 1] ^= 1;
-    file_put(path, file.at, file.n);
+    sw_file_put(path, file.at, file.n);
     failed_as(sw_model_load(back, path), SW_FORMAT, "is damaged");
     bytes_free(&file);
     swi_list_free(&list);
@@ -314,7 +314,7 @@ static void refused_when_sealed(const char *from, const char *to, const char *pa
     replace(&file, from, to);
     if (strstr(to, "headex") == NULL)
         reseal(&file);
-    file_put(path_of("sealed"), file.at, file.n);
+    sw_file_put(path_of("sealed"), file.at, file.n);
     failed_as(open_and_verify(path_of("sealed")), SW_FORMAT, part);
     bytes_free(&file);
 }
@@ -354,7 +354,7 @@ static void digits_are_compared_as_bytes(void)
         at[i] ^= 0x20;
         if (which == 1)
             reseal(&file);
-        file_put(path_of("upper"), file.at, file.n);
+        sw_file_put(path_of("upper"), file.at, file.n);
         failed_as(open_and_verify(path_of("upper")), SW_FORMAT, "damaged");
         bytes_free(&file);
     }
@@ -367,7 +367,7 @@ static void another_version_is_unsupported(void)
     bytes file = file_get(path_of("version"));
     replace(&file, "\"stepwell.checkpoint\":\"1\"", "\"stepwell.checkpoint\":\"2\"");
     reseal(&file);
-    file_put(path_of("version"), file.at, file.n);
+    sw_file_put(path_of("version"), file.at, file.n);
     failed_as(open_and_verify(path_of("version")), SW_UNSUPPORTED, "version '2'");
     bytes_free(&file);
 }
@@ -422,7 +422,7 @@ static void hostile_headers_are_bounded(void)
         const uint64_t length = text.n;
         bytes_put(&file, &length, 8);
         bytes_put(&file, text.at, text.n);
-        file_put(path_of("many"), file.at, file.n);
+        sw_file_put(path_of("many"), file.at, file.n);
         failed_as(open_and_verify(path_of("many")), SW_FORMAT,
                   notes ? "more than 65536 texts" : "more than 65536 tensors");
         bytes_free(&text);
@@ -534,7 +534,7 @@ static void without_checksums_files_of_parameters_load_and_say_so(void)
     bytes_put(&file, &length, 8);
     bytes_put(&file, text, sizeof text - 1);
     bytes_put(&file, zeros, sizeof zeros);
-    file_put(path_of("sums"), file.at, file.n);
+    sw_file_put(path_of("sums"), file.at, file.n);
     CHECK_OK(sw_model_load(model, path_of("sums")));
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_note(), "were not looked at"));
     CHECK_OK(sw_model_save(model, path_of("none")));

@@ -1,5 +1,6 @@
 /* See program.h. */
 #include "tests/system/program.h"
+#include "tests/support/files.h"
 #include "tests/support/suite.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -251,20 +252,7 @@ const char *path_of(const char *name)
 
 unsigned char *file_read(const char *path, size_t *n)
 {
-    FILE *file = fopen(path, "rb");
-    *n = 0;
-    if (file == NULL)
-        return NULL;
-    fseek(file, 0, SEEK_END);
-    const long size = ftell(file);
-    rewind(file);
-    unsigned char *bytes = size >= 0 ? malloc((size_t)size + 1) : NULL;
-    if (bytes != NULL) {
-        *n = fread(bytes, 1, (size_t)size, file);
-        bytes[*n] = '\0';
-    }
-    fclose(file);
-    return bytes;
+    return (unsigned char *)sw_file_text(path, n);
 }
 
 bool file_write(const char *path, const void *bytes, size_t n)

@@ -1,5 +1,6 @@
 /* Metrics and profile of a run that goes on: what the files have afterwards, what is refused,
  * and that a refused file is as it was. */
+#include "tests/support/files.h"
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include "tools/train/train.h"
@@ -26,13 +27,6 @@ static void begin_run(const char *name)
     memset(&t, 0, sizeof t);
     t.opts.metrics = path;
     sw_after(end_run, NULL);
-}
-
-static void put_file(const char *name, const char *text, size_t n)
-{
-    FILE *f = fopen(name, "wb");
-    CU_ASSERT_FATAL(f != NULL && fwrite(text, 1, n, f) == n);
-    fclose(f);
 }
 
 static const char *text_of(const char *name)
@@ -158,7 +152,7 @@ static void a_file_that_is_another_is_refused_as_it_is(void)
     static const char text[] = "{\"step\":1}\n{\"step\":2}\n{\"st";
     const size_t n = sizeof text - 1;
     begin_run("other.jsonl");
-    put_file(path, text, n);
+    sw_file_put(path, text, n);
     for (uint64_t bytes = 1; bytes <= n; bytes++)
         if (text[bytes - 1] != '\n')
             refused(bytes, "no row ends at byte ");
@@ -166,7 +160,7 @@ static void a_file_that_is_another_is_refused_as_it_is(void)
     CU_ASSERT_EQUAL(train_metrics_go_on(&t, 11), SW_OK);
     train_metrics_close(&t);
     CU_ASSERT_STRING_EQUAL(text_of(path), "{\"step\":1}\n");
-    put_file(path, "a note\n", 7);
+    sw_file_put(path, "a note\n", 7);
     refused(11, "it is another file");
     CU_ASSERT_STRING_EQUAL(text_of(path), "a note\n");
 }
@@ -188,7 +182,7 @@ static void a_shorter_file_goes_on_after_its_last_whole_row(void)
             size_t end = cut;
             while (end > 0 && whole[end - 1] != '\n')
                 end--;
-            put_file(path, whole, cut);
+            sw_file_put(path, whole, cut);
             CU_ASSERT_EQUAL_FATAL(train_metrics_go_on(&t, n), SW_OK);
             snprintf(said, sizeof said,
                      "rows are missing: it has %zu bytes, and the checkpoint goes on at %zu; "
@@ -222,7 +216,7 @@ static void what_is_no_regular_file_is_refused(void)
     refused(38, "is no regular file");
     begin_run("-");
     snprintf(path, sizeof path, "-");
-    put_file("-", "a\n", 2); /* a file of that name is not meant */
+    sw_file_put("-", "a\n", 2); /* a file of that name is not meant */
     refused(2, "is no regular file");
     (void)unlink("-");
 }
@@ -233,7 +227,7 @@ static void a_link_to_a_file_is_followed(void)
     char target[1024];
     begin_run("link.csv");
     snprintf(target, sizeof target, "%s", sw_temp_path("target.csv"));
-    put_file(target, "a\nb\nc\n", 6);
+    sw_file_put(target, "a\nb\nc\n", 6);
     CU_ASSERT_EQUAL_FATAL(symlink(target, path), 0);
     CU_ASSERT_EQUAL(train_metrics_go_on(&t, 4), SW_OK);
     train_metrics_close(&t);
@@ -257,7 +251,7 @@ static void a_file_that_another_writes_is_refused(void)
 {
     sw_file *other;
     begin_run("busy.csv");
-    put_file(path, "a\nb\n", 4);
+    sw_file_put(path, "a\nb\n", 4);
     CU_ASSERT_EQUAL_FATAL(sw_file_take(&other, path, false), SW_OK);
     CU_ASSERT_EQUAL(train_metrics_go_on(&t, 2), SW_BUSY);
     CU_ASSERT_EQUAL(position(), -1);
@@ -274,7 +268,7 @@ static void every_call_of_going_on_can_fail(void)
                           i / 2 == 0 ? SW_FAULT_ONCE : SW_FAULT_FROM, .any = true};
         begin_run("swept.csv");
         while (sw_sites_next(&sites)) {
-            put_file(path, "a\nb\nc", 5);
+            sw_file_put(path, "a\nb\nc", 5);
             if (SW_AT_SITE(&sites, train_metrics_go_on(&t, 4)) != SW_OK) {
                 CU_ASSERT_EQUAL(position(), -1);
                 CU_ASSERT_EQUAL(sw_heap_blocks(), sites.blocks);
@@ -371,17 +365,17 @@ static void the_profile_before_is_kept(void)
     memset(kept, 'x', sizeof kept);
     CU_ASSERT_EQUAL(train_keep_profile(path, 7, kept, sizeof kept), SW_OK);
     CU_ASSERT_STRING_EQUAL(kept, ""); /* there is none */
-    put_file(part, "part", 4);
+    sw_file_put(part, "part", 4);
     for (int i = 1; i < 5; i++) {
         const char text[2] = {(char)('0' + i), '\0'};
-        put_file(path, text, 1);
+        sw_file_put(path, text, 1);
         CU_ASSERT_EQUAL(train_keep_profile(path, 7, kept, sizeof kept), SW_OK);
         snprintf(expected, sizeof expected, i == 1 ? "%s.before-7" : "%s.before-7.%d", path, i);
         CU_ASSERT_STRING_EQUAL(kept, expected);
         CU_ASSERT_STRING_EQUAL(text_of(kept), text);
         CU_ASSERT_FALSE(there(path));
     }
-    put_file(path, "8", 1);
+    sw_file_put(path, "8", 1);
     CU_ASSERT_EQUAL(train_keep_profile(path, 8, kept, sizeof kept), SW_OK);
     snprintf(expected, sizeof expected, "%s.before-8", path);
     CU_ASSERT_STRING_EQUAL(kept, expected);
@@ -401,7 +395,7 @@ static void what_is_no_profile_stays(void)
     CU_ASSERT_EQUAL(train_keep_profile(path, 1, kept, sizeof kept), SW_OK);
     CU_ASSERT(kept[0] == '\0' && there(path));
     snprintf(path, sizeof path, "%s", sw_temp_path("busy.jsonl"));
-    put_file(path, "busy", 4);
+    sw_file_put(path, "busy", 4);
     CU_ASSERT_EQUAL_FATAL(sw_file_take(&other, path, false), SW_OK);
     CU_ASSERT_EQUAL(train_keep_profile(path, 1, kept, sizeof kept), SW_BUSY);
     CU_ASSERT(kept[0] == '\0' && there(path));
@@ -421,7 +415,7 @@ static void every_call_of_keeping_can_fail(void)
         char kept[1100];
         snprintf(path, sizeof path, "%s", sw_temp_path("swept.jsonl"));
         while (sw_sites_next(&sites)) {
-            put_file(path, "old", 3);
+            sw_file_put(path, "old", 3);
             const sw_status status =
                 SW_AT_SITE(&sites, train_keep_profile(path, sites.k, kept, sizeof kept));
             CU_ASSERT_EQUAL(there(path), status != SW_OK);
