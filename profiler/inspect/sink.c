@@ -73,9 +73,3 @@ void sw_sink_print(sw_sink_out *out, const char *format, ...)
     }
     sw_sink_bytes(out, text, (size_t)n);
 }
-
-sw_status sw_sink_drain(void *out, const char *bytes, size_t n)
-{
-    sw_sink_bytes(out, bytes, n);
-    return ((sw_sink_out *)out)->status;
-}

@@ -17,8 +17,6 @@ typedef struct {
 void sw_sink_bytes(sw_sink_out *out, const void *bytes, size_t n);
 void sw_sink_text(sw_sink_out *out, const char *text);
 void sw_sink_print(sw_sink_out *out, const char *format, ...) SW_PRINTF(2, 3);
-/* A JSON writer (sw_json_fixed) gives its full buffer to sw_sink_drain, context the out. */
-sw_status sw_sink_drain(void *out, const char *bytes, size_t n);
 SW_MUST_USE sw_status sw_sink_flush(sw_sink_out *out);
 
 typedef struct {

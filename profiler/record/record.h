@@ -83,9 +83,4 @@ static inline uint64_t sw_record_ns(const sw_record *edge)
 /* Empty it for the run of `step` (from 1) that begins `now`. */
 void sw_record_begin(sw_record_log *log, uint64_t step, uint64_t now);
 
-/* The sums of a log: bytes of the arena that live at its end, and the phases of its run, each
- * with `base_bytes` more. The same figures as a watch's, to the byte and nanosecond. */
-size_t sw_record_replay(const sw_record *log, size_t n, size_t base_bytes,
-                        sw_prof_phase phase[SW_PROF_PHASES]);
-
 #endif

@@ -84,7 +84,7 @@ static bool replay_is_the_step(const run_log *r, const json_t *step)
     sw_prof_phase phase[SW_PROF_PHASES];
     const size_t base =
         (size_t)(number_of(r->program, "model_bytes") + number_of(r->program, "slot_bytes"));
-    bool same = sw_record_replay(r->log, r->n, base, phase) == 0;
+    bool same = record_replay(r->log, r->n, base, phase) == 0;
     for (int i = 0; i < SW_PROF_PHASES; i++)
         same = same && (int64_t)phase[i].peak_bytes == phase_number(step, i, "peak_bytes") &&
                (int64_t)phase[i].end_bytes == phase_number(step, i, "end_bytes") &&

@@ -4,6 +4,7 @@
 #include "alloc/base/mem.h"
 #include "alloc/base/sys.h"
 #include "profiler/record/watch.h"
+#include "tests/profiler/read_back.h"
 #include "tests/support/suite.h"
 #include <string.h>
 
@@ -216,7 +217,7 @@ static void random_event(life *l)
 static bool replay_agrees(const bench *b, size_t base_bytes)
 {
     sw_prof_phase phase[SW_PROF_PHASES];
-    const size_t live = sw_record_replay(b->log->ring, b->log->n, base_bytes, phase);
+    const size_t live = record_replay(b->log->ring, b->log->n, base_bytes, phase);
     bool same =
         live == b->watch.live && live == sw_arena_live(b->arena) && b->log->dropped == 0;
     for (int i = 0; i < SW_PROF_PHASES; i++) {

@@ -36,18 +36,6 @@ sw_status bench_library_open(bench_library *l, const char *file, int threads)
     return SW_OK;
 }
 
-/* Rows of a matrix lie side by side, or its columns do. */
-static bool matrix_takes(int64_t row, int64_t col, int64_t rows, int64_t cols)
-{
-    return (col == 1 && row >= cols) || (row == 1 && col >= rows);
-}
-
-bool bench_library_takes(const sw_gemm *g)
-{
-    return g->m > 0 && g->n > 0 && g->k > 0 && matrix_takes(g->a_row, g->a_col, g->m, g->k) &&
-           matrix_takes(g->b_row, g->b_col, g->k, g->n);
-}
-
 void bench_library_run(const bench_library *l, const sw_gemm *g)
 {
     const bool turn_a = g->a_col != 1, turn_b = g->b_col != 1;

@@ -16,9 +16,7 @@ typedef struct bench_library {
 /* Open the file and have it run on so many threads, where it has a call for that. It stays
  * open. */
 SW_MUST_USE sw_status bench_library_open(bench_library *library, const char *file, int threads);
-/* The product of a launch, with the operands as they lie; false: it cannot be said in one call
- * of the library. A bias is not added. */
-bool bench_library_takes(const sw_gemm *g);
+/* The product of a launch, with the operands as they lie. A bias is not added. */
 void bench_library_run(const bench_library *library, const sw_gemm *g);
 /* Wait until its threads sleep: those that still turn would take a core from what is timed
  * next. */

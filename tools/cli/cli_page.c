@@ -29,11 +29,6 @@ cli_page cli_page_named(const char *word)
     return CLI_PAGE_HELP;
 }
 
-cli_page cli_page_set(void)
-{
-    return page;
-}
-
 void cli_put_page(const cli_command *c)
 {
     put[page](c);

@@ -17,7 +17,6 @@ void cli_set_page(cli_page page);
 /* "man" or "bash"; and the page of such a word, CLI_PAGE_HELP of none. */
 const char *cli_page_word(cli_page page);
 cli_page cli_page_named(const char *word);
-cli_page cli_page_set(void);
 /* The page of a command as it was set; not of CLI_PAGE_HELP. */
 void cli_put_page(const cli_command *command);
 

@@ -290,11 +290,6 @@ void caching_destroy(caching_allocator *a)
     sw_heap_free(a, SW_HEAP_PROFILE, sizeof *a);
 }
 
-uint32_t caching_lanes(const caching_allocator *a)
-{
-    return a->n_lanes;
-}
-
 caching_lane caching_lane_at(const caching_allocator *a, uint32_t i)
 {
     return a->lanes[i].key;

@@ -102,7 +102,6 @@ SW_MUST_USE sw_status caching_free(caching_allocator *a, uint64_t address);
 
 /* ---- questions --------------------------------------------------------------------------- */
 
-uint32_t caching_lanes(const caching_allocator *a);
 caching_lane caching_lane_at(const caching_allocator *a, uint32_t i);
 /* All blocks that have memory, segment by segment, in each by address. */
 void caching_each(const caching_allocator *a,

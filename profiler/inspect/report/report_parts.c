@@ -9,13 +9,6 @@
 
 /* ---- roles ------------------------------------------------------------------------------- */
 
-const char *parts_kind_name(int kind)
-{
-    static const char *const names[PARTS_KINDS] = {
-        "parameters", "optimizer", "gradients", "activations", "workspace", "data", "other"};
-    return names[kind];
-}
-
 static parts_kind kind_of(const sw_tensor *v)
 {
     static const struct {

@@ -28,7 +28,6 @@ typedef enum {
     PARTS_OTHER,       /* roles of other tools */
     PARTS_KINDS
 } parts_kind;
-const char *parts_kind_name(int kind); /* "parameters" */
 
 /* Bytes are with padding. */
 typedef struct {
