@@ -240,7 +240,7 @@ uint64_t swi_node_bytes(const swi_trace *trace, const swi_node *node)
 /* ---- time -------------------------------------------------------------------------------- */
 
 /* Units (sixteenths of a nanosecond) for `n` operations. Measured on one core of a Xeon of 2023
- * with AVX-512, smallest of many runs; `stepwell bench costs` prints the table. An op in cache
+ * with AVX-512, smallest of many runs; `stepwell bench speed --ops` has both. An op in cache
  * and one from memory differ by a factor of two or more. */
 typedef struct {
     uint64_t units, n;

@@ -209,7 +209,7 @@ static void words_are_completed_in_bash(void)
                  {"stepwell train --save-p", "--save-params"},
                  {"stepwell train --save-params page-o", "page-of-a-file"},
                  {"stepwell report page-o", "page-of-a-file"},
-                 {"stepwell bench pa", "pauses"},
+                 {"stepwell bench sp", "speed"},
                  {"stepwell bench place --ra", "--random"},
                  {"stepwell train --batch 1", ""},
                  {"stepwell help --completion b", "bash"},

@@ -341,22 +341,6 @@ static const json_t *summary(const json_t *object, const char *key, double n)
     return s;
 }
 
-static void bench_pauses_agrees_with_itself(void)
-{
-    static const char *const keys[] = {"step", "control"};
-    char key[64];
-    const json_t *root = object_of("bench pauses --json --steps 300 --batch 16");
-    for (int i = 0; i < 2; i++) {
-        const json_t *s = summary(root, keys[i], 300);
-        snprintf(key, sizeof key, "%s_p99_over_median", keys[i]);
-        SW_CHECK(near(number(root, key), number(s, "p99_ns") / number(s, "median_ns")), "%s",
-                 key);
-        snprintf(key, sizeof key, "%s_max_over_median", keys[i]);
-        SW_CHECK(near(number(root, key), number(s, "max_ns") / number(s, "median_ns")), "%s",
-                 key);
-    }
-}
-
 static void check_recorded(const json_t *root, const char *name, double n)
 {
     static const char *const keys[] = {"none", "file_off", "file_on", "op_clocks"};
@@ -419,8 +403,7 @@ static void benches_print_tables(void)
 {
     static const struct {
         const char *words, *says;
-    } benches[] = {{"bench pauses --steps 20 --batch 8", "step/control"},
-                   {"bench record --steps 10 --batch 8", "op clocks"},
+    } benches[] = {{"bench record --steps 10 --batch 8", "op clocks"},
                    {"bench profiler --rounds 3 --steps 2 --batch 8 --events 999", "999 events"},
                    {"bench speed --steps 2 --batch 8", "median"},
                    {"bench plan --steps 2 --batch 8", "median"}};
@@ -440,7 +423,6 @@ static const sw_test tests[] = {
     {"plan prints the keys of the interface", plan_has_its_keys},
     {"what is planned is what the witnesses observe", the_plan_is_what_witnesses_observe},
     {"every mode has its roles and layers", every_mode_has_its_shares},
-    {"bench pauses: ratios are those of its times", bench_pauses_agrees_with_itself},
     {"bench record: percents are those of its times", bench_record_agrees_with_itself},
     {"bench profiler: what an event costs is a difference of its loops",
      bench_profiler_agrees_with_itself},

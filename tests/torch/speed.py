@@ -12,23 +12,93 @@ threads that spin for work are asleep when the next side begins. PYTHON is an in
 optimizers, eager and compiled. Exit status 77 (skipped) where no peer is there.
 """
 import argparse
+import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BENCH = os.path.join(HERE, "..", "..", "tools", "bench")
-sys.path.insert(0, BENCH)
-from members import ENV, Failed, Worker, busy, lacks  # noqa: E402
 
 # Batch, and steps of a turn: before the clock, and timed. Cores that slept are slow for some ten milliseconds.
 MODELS = {"lenet5": (128, 30, 100), "mlp200": (128, 10, 30), "lenet5x5": (128, 1, 2), "swishnet": (128, 1, 1),
           "gpt": (8, 1, 3), "mbconv": (32, 1, 3)}
 WAYS = {"eager": "torch", "compile": "torch", "jax": "jax"}
 NAMES = {"eager": "PyTorch, eager", "compile": "PyTorch, compiled", "jax": "JAX, jit"}
+ENV = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "17179869184", "MALLOC_TOP_PAD_": "268435456",
+       "TORCHINDUCTOR_FX_GRAPH_CACHE": "0"}
 STACKED = {"eager": "bmm", "compile": "compile", "jax": "jax"}  # sides of members_peer.py
+
+
+class Failed(Exception):
+    pass
+
+
+class Worker:
+    """A process that answers lines; `ready` is what it said first."""
+
+    def __init__(self, command, env, seconds):
+        self.command, self.errors = command, tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
+                                        text=True, env=env)
+        self.ready = self.read()
+        if self.ready["first_ns"] > seconds * 1e9:
+            self.end()
+            raise Failed(f"its first loop took {self.ready['first_ns'] / 1e9:.0f} s")
+
+    def read(self):
+        line = self.process.stdout.readline()
+        if not line.startswith("{"):
+            self.end()
+            self.errors.seek(0)
+            said = self.errors.read().strip().splitlines() or [f"{self.command[0]} ended without a word"]
+            raise Failed(said[-1])
+        return json.loads(line)
+
+    def ask(self, name, warm, count):
+        try:
+            self.process.stdin.write(f"{name} {warm} {count}\n")
+            self.process.stdin.flush()
+        except OSError:
+            pass  # what it said before shows in read()
+        return self.read()["ns"]
+
+    def used(self):
+        """Seconds of processor time."""
+        with open(f"/proc/{self.process.pid}/stat") as file:
+            words = file.read().rsplit(")", 1)[1].split()
+        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+    def end(self):
+        self.process.stdin.close()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def busy():
+    """Seconds that all processors have worked, for whomever."""
+    with open("/proc/stat") as file:
+        words = file.readline().split()[1:]
+    return (sum(int(w) for w in words[:8]) - int(words[3]) - int(words[4])) / os.sysconf("SC_CLK_TCK")
+
+
+def lacks(python):
+    """Modules of the peers that this interpreter has not."""
+    test = "import importlib.util as u; print(' '.join(n for n in ('torch', 'jax') if not u.find_spec(n)))"
+    try:
+        done = subprocess.run([python, "-c", test], capture_output=True, text=True)
+    except OSError as why:
+        print(f"speed.py: --python {python}: {why.strerror}; no peers", file=sys.stderr)
+        return ["torch", "jax"]
+    for name in done.stdout.split():
+        print(f"speed.py: {python} has no {name} (pip install {name}): left out", file=sys.stderr)
+    return done.stdout.split()
 
 
 def peer_command(args, way):

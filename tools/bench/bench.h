@@ -6,23 +6,18 @@
 
 #include "tools/job/result.h"
 
-int bench_pauses(int argc, char **argv);
 int bench_record(int argc, char **argv);
 int bench_nvtx(int argc, char **argv);
 int bench_profiler(int argc, char **argv);
 int bench_speed(int argc, char **argv);
 int bench_products(int argc, char **argv);
-int bench_costs(int argc, char **argv);
 int bench_plan(int argc, char **argv);
 int bench_place(int argc, char **argv);
 int bench_budget(int argc, char **argv);
-int bench_members(int argc, char **argv);
 int bench_checkpoint(int argc, char **argv);
 int bench_device(int argc, char **argv);
 int bench_accuracy(int argc, char **argv);
-int bench_binary(int argc, char **argv);
 int bench_es(int argc, char **argv);
-int bench_evolve(int argc, char **argv);
 
 /* Options shared by commands that time steps, in the order of their help: --batch, --threads,
  * --json and --quiet. */

@@ -11,7 +11,6 @@ typedef struct {
 } bench;
 
 static const bench benches[] = {
-    {"pauses", bench_pauses, "slow steps, beside a control loop of pure arithmetic"},
     {"record", bench_record,
      "what the profile costs: counted only, with a file, with op clocks"},
     {"nvtx", bench_nvtx, "what ranges for Nsight cost, with a tool and without"},
@@ -20,19 +19,27 @@ static const bench benches[] = {
     {"speed", bench_speed,
      "whole steps of six workloads; their ops beside the machine's peaks"},
     {"products", bench_products, "matrix products, beside the machine's peak and a library"},
-    {"costs", bench_costs, "what the plan estimates for each op, beside the clock"},
     {"plan", bench_plan, "tracing and planning LeNet5; arenas beside their lower bounds"},
     {"place", bench_place, "the placement solver over files and random buffers"},
     {"budget", bench_budget, "what a smaller budget costs: three deep programs"},
-    {"members", bench_members, "many small networks: one shape, models, arithmetic"},
     {"checkpoint", bench_checkpoint, "what saving costs a running training"},
     {"device", bench_device, "whole steps of six networks on a device, and what the card can"},
-    {"binary", bench_binary, "layers of bits of a population, beside float ones"},
     {"accuracy", bench_accuracy, "functions of one number against float64, over every float"},
     {"es", bench_es, "layers under the noise of evolution strategies: NESgpu's table"},
-    {"evolve", bench_evolve, "new architectures: plans, moves, first steps; a search"},
 };
 enum { N_BENCHES = sizeof benches / sizeof *benches };
+
+/* Names that are gone, each with its successor. */
+#define NOTHING "nothing does it now; MEASURED.md has its figures, each with the commit"
+static const struct {
+    const char *name, *now;
+} gone[] = {
+    {"pauses", "use bench speed --control"},
+    {"members", "use bench speed --model mlp200 or lenet5x5"},
+    {"costs", "use bench speed --ops"},
+    {"binary", NOTHING},
+    {"evolve", NOTHING},
+};
 
 void bench_put(sw_json *json, const char *key, const cli_summary *s)
 {
@@ -113,6 +120,9 @@ static int run(int argc, char **argv)
             return cli_error(CLI_USAGE, "'%s' is not built yet", name);
         return benches[i].run(argc - 1, argv + 1);
     }
+    for (size_t i = 0; i < sizeof gone / sizeof *gone; i++)
+        if (strcmp(gone[i].name, name) == 0)
+            return cli_error(CLI_USAGE, "there is no bench %s any more: %s", name, gone[i].now);
     const char *near = cli_nearest(name, benches, sizeof *benches, N_BENCHES);
     if (near != NULL)
         return cli_error(CLI_USAGE, "unknown bench '%s'; did you mean %s?", name, near);

@@ -1,18 +1,8 @@
-/* Perceptrons in-h1-h2-out with Adam, as members of one shape: what the cases of bench members
- * run. */
+/* Perceptrons in-h1-h2-out with Adam, as members of one shape; and LeNet5. */
 #ifndef STEPWELL_BENCH_MEMBERS_H
 #define STEPWELL_BENCH_MEMBERS_H
 
 #include "tools/bench/bench.h"
-
-typedef struct {
-    bench_common common;
-    const char *which, *data;
-    int64_t members, loops; /* of the case, where none were given */
-    int64_t member_threads; /* that each member runs on */
-    int64_t slice;          /* lenet5: steps of a member in a row */
-    bool turns;
-} members_opts;
 
 /* Widths of a perceptron from its input to its logits. */
 typedef struct {
@@ -38,7 +28,6 @@ typedef struct {
 /* A step with cross-entropy and Adam; `user` is a members_net. */
 void members_step(sw_ctx *ctx, void *user);
 SW_MUST_USE sw_status members_declare(members_net *net, members_widths widths);
-int64_t members_parameters(members_widths widths); /* how many numbers one has */
 
 /* Shape, group and n members with seeds from `seed` on, each on so many threads; after a
  * failure destroy it too. */
@@ -51,21 +40,6 @@ SW_MUST_USE sw_status members_group_batch(members_group *g, members_widths width
 sw_members_args members_group_args(const members_group *g, uint64_t step);
 SW_MUST_USE sw_status members_group_run(members_group *g, uint64_t step);
 void members_group_destroy(members_group *g);
-
-/* Pure arithmetic: each turn needs the one before. */
-void members_control(uint64_t turns);
-/* Turns of it that take as long as loop(context). */
-SW_MUST_USE sw_status members_calibrate(uint64_t *turns, sw_status (*loop)(void *context),
-                                        void *context);
-
-/* The cases; exit statuses. */
-int members_loop(const members_opts *opts);
-int members_pauses(const members_opts *opts);
-int members_first(const members_opts *opts);
-int members_sweep(const members_opts *opts);
-int members_distinct(const members_opts *opts);
-int members_lenet5(const members_opts *opts);
-int members_copy(const members_opts *opts);
 
 /* n LeNet5 of digits, on so many threads each. It may not move; after a failure destroy it too.
  */

@@ -1,14 +1,11 @@
 #!/usr/bin/env python3
-"""A loop over many perceptrons 49-64-24-10 in PyTorch or JAX: a peer of members.py, which starts it.
+"""A loop over many perceptrons 49-64-24-10 in PyTorch or JAX: a peer of tests/torch/speed.py, which starts it.
 
 usage: members_peer.py SIDE THREADS MEMBERS BATCH
 
 SIDE    bmm        PyTorch: parameters of all stacked, products by baddbmm, backward by autograd, one fused Adam
         compile    the same with loss, gradients and Adam in one compiled function (torch.func, inductor)
-        vmap       torch.func: vmap of the gradient of one network, one fused Adam over stacked parameters
-        nets       one nn.Sequential and one fused Adam for each network, one after the other
         jax        vmap of the gradient of one network and Adam, jit, arguments donated
-        sharded    the same with the networks shared out over a CPU device for each thread
 
 All read one batch, as the members do. The first line on standard output is a JSON object: the time of the first loop
 of new networks (made, traced and compiled, without imports), of the second, and the version. Then each line NAME
@@ -92,53 +89,7 @@ def torch_compile():
     return make, torch.__version__
 
 
-def torch_vmap():
-    torch, x, y = torch_batch()
-
-    def loss_of(p, x, y):
-        h = torch.addmm(p[1], x, p[0]).relu()
-        h = torch.addmm(p[3], h, p[2]).relu()
-        return torch.nn.functional.cross_entropy(torch.addmm(p[5], h, p[4]), y)
-
-    def make():
-        p = stacked(torch)
-        adam = torch.optim.Adam([t.requires_grad_() for t in p], lr=LR, fused=True)
-        gradient = torch.func.vmap(torch.func.grad_and_value(loss_of), in_dims=(0, None, None))
-
-        def loop():
-            with torch.no_grad():
-                g, loss = gradient(p, x, y)
-            for t, its in zip(p, g):
-                t.grad = its
-            adam.step()
-            return loss.sum().item()
-        return loop
-    return make, torch.__version__
-
-
-def torch_nets():
-    torch, x, y = torch_batch()
-    nn = torch.nn
-
-    def make():
-        nets = [nn.Sequential(nn.Linear(49, 64), nn.ReLU(), nn.Linear(64, 24), nn.ReLU(), nn.Linear(24, 10))
-                for _ in range(MEMBERS)]
-        adams = [torch.optim.Adam(net.parameters(), lr=LR, fused=True) for net in nets]
-
-        def loop():
-            for net, adam in zip(nets, adams):
-                loss = nn.functional.cross_entropy(net(x), y)
-                adam.zero_grad(set_to_none=True)
-                loss.backward()
-                adam.step()
-            return loss.item()
-        return loop
-    return make, torch.__version__
-
-
 def jax_vmap():
-    if SIDE == "sharded":  # read when jax is imported
-        os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={THREADS}"
     if THREADS == 1:  # the pool of XLA has as many threads as the process may use
         os.sched_setaffinity(0, [max(os.sched_getaffinity(0))])
     import jax
@@ -168,9 +119,6 @@ def jax_vmap():
             p += [jax.random.uniform(key, (MEMBERS, rows, cols), minval=-bound, maxval=bound),
                   jax.random.uniform(key, (MEMBERS, 1, cols), minval=-bound, maxval=bound)]
         state = [p, [np.zeros_like(a) for a in p], [np.zeros_like(a) for a in p]]
-        if SIDE == "sharded":
-            axis = jax.make_mesh((THREADS,), ("networks",))
-            state = jax.device_put(state, jax.sharding.NamedSharding(axis, jax.sharding.PartitionSpec("networks")))
         run = jax.jit(jax.vmap(one, in_axes=(0, 0, 0, None)), donate_argnums=(0, 1, 2))
         steps = [0]
 
@@ -183,8 +131,7 @@ def jax_vmap():
 
 
 def main():
-    make, version = {"bmm": torch_bmm, "compile": torch_compile, "vmap": torch_vmap, "nets": torch_nets,
-                     "jax": jax_vmap, "sharded": jax_vmap}[SIDE]()
+    make, version = {"bmm": torch_bmm, "compile": torch_compile, "jax": jax_vmap}[SIDE]()
     start = time.perf_counter_ns()
     loop = make()
     first_loss = loop()

@@ -6,7 +6,6 @@
 #include "alloc/base/mem.h"
 #include "profiler/record/utf8.h"
 #include "tools/bench/bench.h"
-#include "tools/bench/placement_families.h"
 #include "tools/bench/problems.h"
 #include "tools/place/place.h"
 #include <string.h>
@@ -22,7 +21,7 @@ static const char *const keys[WAYS] = {"as_it_is",       "reversed",       "shuf
 typedef struct {
     const char *files[FILES_MAX];
     size_t capacity;
-    int64_t runs, seeds, nodes, random, perturbed, first, threads;
+    int64_t runs, seeds, nodes, random, threads;
     bool json, quiet;
 } place_opts;
 
@@ -213,19 +212,6 @@ static int run_one(const place_opts *o, const char *name, sw_json *json)
     return code;
 }
 
-static int run_perturbed(const place_opts *o, sw_json *json)
-{
-    const families_opts families = {.files = o->files,
-                                    .n_files = FILES_MAX,
-                                    .capacity = o->capacity,
-                                    .perturbed = o->perturbed,
-                                    .first = o->first,
-                                    .nodes = o->nodes,
-                                    .threads = o->threads,
-                                    .quiet = o->quiet};
-    return families_run(&families, json);
-}
-
 static int run_all(const place_opts *o, sw_json *json)
 {
     int status = CLI_GO;
@@ -240,7 +226,7 @@ static int run(const place_opts *o)
 {
     cli_catch_interrupt();
     if (!o->json) {
-        const int status = o->perturbed > 0 ? run_perturbed(o, NULL) : run_all(o, NULL);
+        const int status = run_all(o, NULL);
         if (status != CLI_GO)
             return status;
         if (!o->quiet)
@@ -253,14 +239,9 @@ static int run(const place_opts *o)
         sw_json_put_u64(&json, "capacity", o->capacity);
     else
         sw_json_put_null(&json, "capacity");
-    int status;
-    if (o->perturbed > 0) {
-        status = run_perturbed(o, &json);
-    } else {
-        sw_json_open(&json, "problems", '[');
-        status = run_all(o, &json);
-        sw_json_end(&json);
-    }
+    sw_json_open(&json, "problems", '[');
+    const int status = run_all(o, &json);
+    sw_json_end(&json);
     sw_json_put_u64(&json, "heap_peak_bytes", heap_peak());
     if (status == CLI_GO)
         return result_json_end(&json, cli_interrupted() ? CLI_INTERRUPTED : CLI_DONE);
@@ -283,12 +264,6 @@ int bench_place(int argc, char **argv)
          "threads of the search; the answer does not depend on them", 1, 64, NULL},
         {"--random", "N", CLI_COUNT, &o.random, NULL,
          "also N random buffers with lifetimes as in training", 1, 1 << 24, NULL},
-        {"--perturbed", "N", CLI_COUNT, &o.perturbed, NULL,
-         "instead N problems made from found placements of the files: sizes and lifetimes "
-         "shifted, buffers split and merged, two files in one",
-         1, 1 << 20, NULL},
-        {"--first", "N", CLI_COUNT, &o.first, "0", "number of the first of them", 0, 1 << 30,
-         NULL},
         {"--json", NULL, CLI_FLAG, &o.json, NULL, "one JSON object on standard output", 0, 0,
          NULL},
         {"--quiet", NULL, CLI_FLAG, &o.quiet, NULL, "only the tables", 0, 0, NULL},
@@ -303,17 +278,12 @@ int bench_place(int argc, char **argv)
         .operand = o.files,
         .max_operands = FILES_MAX,
         .notes = "Gaps are to the lower bound, the largest sum of sizes live at one time. "
-                 "Times are the solver's alone. The problems of --perturbed have a placement "
-                 "under their capacity; those that take over 2 seconds or are not placed are "
-                 "listed by number, and --first NUMBER --perturbed 1 repeats one.",
+                 "Times are the solver's alone.",
     };
     const int status = cli_parse(&command, argc, argv);
     if (status != CLI_GO)
         return status;
     if (o.files[0] == NULL && o.random == 0)
         return cli_error(CLI_USAGE, "FILE or --random N must be given");
-    if (o.perturbed > 0 && (o.files[0] == NULL || o.random > 0 || o.seeds > 0))
-        return cli_error(CLI_USAGE,
-                         "--perturbed needs FILE, and excludes --random and --seeds");
     return run(&o);
 }

@@ -11,7 +11,7 @@
 
 typedef struct {
     char name[40], shape[48];
-    uint64_t calls, ns, operations, bytes;
+    uint64_t calls, ns, estimated_ns, operations, bytes; /* estimated: by the plan */
     double bound_ns;
     int n_products;
     bench_product products[ROOFLINE_PRODUCTS];
@@ -101,6 +101,7 @@ static sw_status add_op(bench *b, const swi_trace *trace, const swi_node *node, 
     void *rows = b->rows;
     row r = {.calls = 1,
              .ns = ns,
+             .estimated_ns = swi_node_cost(trace, node) / SWI_COST_PER_NS,
              .operations = swi_node_operations(trace, node),
              .bytes = swi_node_bytes(trace, node)};
     swi_kernel_info(trace, node, types, &info);
@@ -133,6 +134,7 @@ static void sum_up(row *to, const row *r)
 {
     to->calls += r->calls;
     to->ns += r->ns;
+    to->estimated_ns += r->estimated_ns;
     to->operations += r->operations;
     to->bytes += r->bytes;
     to->bound_ns += r->bound_ns;
@@ -147,6 +149,7 @@ static void rank(bench *b)
 {
     for (uint32_t i = 0; i < b->n_rows; i++) {
         row r = b->rows[i];
+        r.estimated_ns *= r.calls;
         r.operations *= r.calls;
         r.bytes *= r.calls;
         r.bound_ns *= (double)r.calls;
@@ -299,6 +302,7 @@ static void put_row(sw_json *json, const bench *b, const row *r)
     const bool products = b->opts->blas != NULL && r->n_products > 0;
     sw_json_put_u64(json, "calls", r->calls);
     sw_json_put_u64(json, "min_ns", r->ns);
+    sw_json_put_u64(json, "estimated_ns", r->estimated_ns);
     sw_json_put_u64(json, "operations", r->operations);
     sw_json_put_u64(json, "bytes", r->bytes);
     sw_json_put_f64(json, "gflops", per_ns(r->operations, r->ns));
