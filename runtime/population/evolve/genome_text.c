@@ -331,7 +331,7 @@ static sw_status read_groups(sw_json_in *in, swi_vertex *v)
 {
     static const char *const depthwise[] = {"depthwise"};
     int c;
-    uint32_t which;
+    uint32_t which = 0;
     int64_t x;
     SW_TRY(sw_json_peek(in, &c));
     if (c == '"') {
@@ -372,7 +372,7 @@ static sw_status read_member(sw_json_in *in, const char *key, void *context)
 {
     reader *r = context;
     swi_vertex *v = &r->vertex;
-    uint32_t which;
+    uint32_t which = 0;
     SW_TRY(swi_read_field(in, key, vertex_fields, FIELDS, "a vertex", &r->seen_inside, &which));
     switch (which) {
     case NAME:
@@ -458,7 +458,7 @@ static sw_status read_optimizer_member(sw_json_in *in, const char *key, void *co
     sw_genome *g = r->genome;
     float *const to[] = {NULL,     &g->lr,        &g->momentum, &g->weight_decay,
                          &g->clip, &g->clip_norm, NULL};
-    uint32_t which;
+    uint32_t which = 0;
     SW_TRY(swi_read_field(in, key, names, 7, "an optimizer", &r->seen_inside, &which));
     if (which == 0)
         return swi_read_word(in, "kind", g->optimizer, sizeof g->optimizer);
@@ -470,7 +470,7 @@ static sw_status read_loss_member(sw_json_in *in, const char *key, void *context
 {
     static const char *const names[] = {"kind", "smoothing"};
     reader *r = context;
-    uint32_t which;
+    uint32_t which = 0;
     SW_TRY(swi_read_field(in, key, names, 2, "a loss", &r->seen_inside, &which));
     return which == 0 ? swi_read_word(in, "kind", r->genome->loss, sizeof r->genome->loss)
                       : read_f32(in, "smoothing", &r->genome->smoothing);
@@ -491,7 +491,7 @@ static sw_status read_dim(sw_json_in *in, void *context)
 static sw_status read_format(sw_json_in *in)
 {
     static const char *const formats[] = {SWI_GENOME_FORMAT};
-    uint32_t which;
+    uint32_t which = 0;
     return swi_read_choice(in, "format", formats, 1, &which);
 }
 
@@ -503,7 +503,7 @@ static sw_status read_top(sw_json_in *in, const char *key, void *context)
 {
     reader *r = context;
     sw_genome *g = r->genome;
-    uint32_t which;
+    uint32_t which = 0;
     int c;
     SW_TRY(swi_read_field(in, key, tops, TOPS, "a genome", &r->seen, &which));
     if ((r->seen & BIT(FORMAT)) == 0)
