@@ -281,7 +281,78 @@ static void sizes_may_have_separators(void)
     }
 }
 
+/* ---- options and each other -------------------------------------------------------------- */
+
+static int parse_columns(const char *words)
+{
+    static char text[256];
+    static const char *word, *file, *kind, *other;
+    static bool alone;
+    char *argv[12] = {text};
+    int argc = 1;
+    const cli_option table[] = {
+        {"--kind", "WORD", CLI_WORD, &kind, "plain", "a kind", 0, 0, NULL},
+        {"--word", "TEXT", CLI_WORD, &word, "a", "a word", .with = "--file"},
+        {"--file", "FILE", CLI_WORD, &file, NULL, "a file", .excludes = "--none --alone"},
+        {"--other", "TEXT", CLI_WORD, &other, NULL, "another", .with = "--kind odd or strange"},
+        {"--far", "TEXT", CLI_WORD, &other, NULL, "as in other commands", .with = "--missing"},
+        {"--alone", NULL, CLI_FLAG, &alone, NULL, "alone", 0, 0, NULL}};
+    const cli_command command = {
+        .name = "demo", .usage = "", .about = "", .options = table, .n_options = 6};
+    word = file = kind = other = NULL;
+    snprintf(text, sizeof text, "demo %s", words);
+    strtok(text, " ");
+    for (char *at; argc < 12 && (at = strtok(NULL, " ")) != NULL;)
+        argv[argc++] = at;
+    return cli_parse(&command, argc, argv);
+}
+
+/* "with" asks for an option or for one of its values, which may go on; "excludes" for none. */
+static void columns_say_what_goes_together(void)
+{
+    static const struct {
+        const char *words, *says; /* NULL: it goes together */
+    } cases[] = {
+        {"", NULL},
+        {"--word b", "--word has no effect without --file"},
+        {"--word a", NULL}, /* the default one */
+        {"--word b --word a", NULL},
+        {"--word b --file f", NULL},
+        {"--file f --word=b", NULL},
+        {"--other x", "--other has no effect without --kind odd or strange"},
+        {"--other x --kind even", "--other has no effect without --kind odd or strange"},
+        {"--other x --kind odd", NULL},
+        {"--other x --kind odd:3", NULL},
+        {"--other x --kind strange", NULL},
+        {"--far x", NULL}, /* this command has no such option */
+        {"--file f --alone", "--file and --alone exclude each other"},
+        {"--alone", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int status = parse_columns(cases[i].words);
+        SW_CHECK(cases[i].says == NULL
+                     ? status == CLI_GO
+                     : status == CLI_USAGE && strstr(cli_last_line(), cases[i].says) != NULL,
+                 "'%s': %d, %s", cases[i].words, status, cli_last_line());
+    }
+    (void)parse_columns("--word a --kind odd --file f");
+    CU_ASSERT_PTR_NULL(cli_given("--word --alone"));
+    CU_ASSERT_STRING_EQUAL(cli_given("--alone --file --kind"), "--file");
+    (void)parse_columns("");
+    CU_ASSERT_PTR_NULL(cli_given("--file --kind")); /* of the last command line alone */
+}
+
+static void a_command_line_is_cut_between_words(void)
+{
+    char to[24];
+    char *argv[] = {"pbt", "--members", "3", "--long-one", "x"};
+    cli_command_line(to, sizeof to, 5, argv);
+    CU_ASSERT_STRING_EQUAL(to, "stepwell pbt --members");
+}
+
 static const sw_test tests[] = {
+    {"columns say what goes together", columns_say_what_goes_together},
+    {"a command line is cut between words", a_command_line_is_cut_between_words},
     {"sizes may have separators", sizes_may_have_separators, false},
     {"a value can be left out", a_value_can_be_left_out},
     {"steps and times are read", steps_and_times_are_read},

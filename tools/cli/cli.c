@@ -317,14 +317,102 @@ static int unknown_option(const cli_command *c, const char *name, size_t length)
     return cli_error(CLI_USAGE, "unknown option %s; see stepwell %s --help", text, c->name);
 }
 
+/* Options that were given another value than the default one. */
+static const char *given[128];
+static int n_given;
+
+static bool is_given(const char *name, size_t length)
+{
+    for (int i = 0; i < n_given; i++)
+        if (strlen(given[i]) == length && strncmp(given[i], name, length) == 0)
+            return true;
+    return false;
+}
+
+const char *cli_given(const char *names)
+{
+    static char found[64];
+    for (size_t n; *(names += strspn(names, " ")) != '\0'; names += n) {
+        n = strcspn(names, " ");
+        if (is_given(names, n)) {
+            snprintf(found, sizeof found, "%.*s", (int)n, names);
+            return found;
+        }
+    }
+    return NULL;
+}
+
+/* The last one counts. */
+static int take(const cli_option *o, const char *text)
+{
+    const int status = cli_set(o, text);
+    int n = 0;
+    for (int i = 0; i < n_given; i++)
+        if (given[i] != o->name)
+            given[n++] = given[i];
+    n_given = n;
+    if (n < (int)(sizeof given / sizeof *given) &&
+        (text == NULL || o->initial == NULL || strcmp(text, o->initial) != 0))
+        given[n_given++] = o->name;
+    return status;
+}
+
+/* Is what it needs there? An option that another command has is no matter here. */
+static bool has_effect(const cli_command *c, const char *with)
+{
+    const size_t n = strcspn(with, " ");
+    const cli_option *o = find(c, with, n);
+    const char *value;
+    if (o == NULL || (with[n] == '\0' && is_given(with, n)))
+        return true;
+    if (with[n] == '\0')
+        return false;
+    memcpy(&value, o->to, sizeof value);
+    for (size_t k; value != NULL && *(with += strcspn(with, " ")) != '\0';) {
+        with += strspn(with, " ");
+        k = strcspn(with, " ");
+        if (strncmp(value, with, k) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int check_given(const cli_command *c)
+{
+    for (int i = 0; i < c->n_options; i++) {
+        const cli_option *o = &c->options[i];
+        if (!is_given(o->name, strlen(o->name)))
+            continue;
+        if (o->with != NULL && !has_effect(c, o->with))
+            return cli_error(CLI_USAGE, "%s has no effect without %s", o->name, o->with);
+        const char *other = o->excludes != NULL ? cli_given(o->excludes) : NULL;
+        if (other != NULL)
+            return cli_error(CLI_USAGE, "%s and %s exclude each other", o->name, other);
+    }
+    return CLI_GO;
+}
+
+void cli_command_line(char *to, size_t bytes, int argc, char **argv)
+{
+    size_t used = (size_t)snprintf(to, bytes, "stepwell");
+    for (int i = 0; i < argc; i++) {
+        const int n = snprintf(to + used, bytes - used, " %s", argv[i]);
+        if (n < 0 || (size_t)n >= bytes - used) {
+            to[used] = '\0';
+            return;
+        }
+        used += (size_t)n;
+    }
+}
+
 static int read_optional(const cli_option *o, const char *equals, int argc, char **argv, int *i)
 {
     if (equals != NULL)
-        return equals[1] == '\0' ? no_value(o) : cli_set(o, equals + 1);
+        return equals[1] == '\0' ? no_value(o) : take(o, equals + 1);
     if (*i + 1 >= argc || argv[*i + 1][0] == '-' || argv[*i + 1][0] == '\0')
-        return cli_set(o, "");
+        return take(o, "");
     *i += 1;
-    return cli_set(o, argv[*i]);
+    return take(o, argv[*i]);
 }
 
 /* Read the option at argv[*i], and its value after it. */
@@ -337,20 +425,21 @@ static int read_option(const cli_command *c, int argc, char **argv, int *i)
         return unknown_option(c, name, length);
     if (o->value == NULL)
         return equals != NULL ? cli_error(CLI_USAGE, "%s takes no value", o->name)
-                              : cli_set(o, NULL);
+                              : take(o, NULL);
     if (o->kind == CLI_OPTIONAL)
         return read_optional(o, equals, argc, argv, i);
     if (equals != NULL)
-        return cli_set(o, equals + 1);
+        return take(o, equals + 1);
     if (*i + 1 >= argc || strncmp(argv[*i + 1], "--", 2) == 0) /* --name=--value can say it */
         return no_value(o);
     *i += 1;
-    return cli_set(o, argv[*i]);
+    return take(o, argv[*i]);
 }
 
 int cli_parse(const cli_command *c, int argc, char **argv)
 {
     cli_set_command(c->name);
+    n_given = 0;
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
             return put_page != NULL ? print_page(c) : print_help(c);
@@ -376,5 +465,5 @@ int cli_parse(const cli_command *c, int argc, char **argv)
                              argv[i], c->name, c->usage);
         }
     }
-    return CLI_GO;
+    return check_given(c);
 }

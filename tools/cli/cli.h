@@ -59,6 +59,9 @@ typedef struct {
     int64_t min, max;         /* max 0: no bound */
     const char *const *words; /* NULL-terminated */
     bool decides;             /* the numbers of a run: one that goes on must have the same */
+    const char *with;         /* "--x", "--x a or b": without it, or another value than those
+                                 that begin so, this one has no effect */
+    const char *excludes;     /* "--x --y": none of them may stand beside it */
 } cli_option;
 
 typedef struct {
@@ -76,6 +79,11 @@ typedef struct {
  * mistake, which is printed with the nearest option that exists. "--x V" and "--x=V" are the
  * same; what follows "--" is no option. */
 int cli_parse(const cli_command *command, int argc, char **argv);
+/* The first of these options, with blanks in between, that the last cli_parse was given another
+ * value of than the default one; NULL: none. */
+const char *cli_given(const char *names);
+/* "stepwell" and the arguments, cut where there is no room for one. */
+void cli_command_line(char *to, size_t bytes, int argc, char **argv);
 /* Changes what --help prints from now on: a manual page, say. NULL: its text. */
 void cli_set_help(void (*put)(const cli_command *));
 /* Store `text` where the option wants it: CLI_GO, or CLI_USAGE with a message. */

@@ -43,7 +43,7 @@ static int check_names(const es_opts *o)
 
 int es_files_check(const es_opts *o)
 {
-    int status = job_saves_check(o->checkpoint, &o->every, o->keep, o->resume);
+    int status = job_saves_check(o->checkpoint, o->resume);
     if (status == CLI_GO)
         status = job_check_params_name("--save-params", o->save);
     if (status == CLI_GO)
@@ -56,8 +56,6 @@ int es_files_writable(const es_opts *o)
     int status = train_check_file("--save-params", o->save, true);
     if (status == CLI_GO)
         status = train_check_regular("--checkpoint", o->checkpoint);
-    if (status == CLI_GO)
-        status = job_saves_free(o->checkpoint, o->resume);
     if (status == CLI_GO)
         status = train_check_file("--checkpoint", o->checkpoint, true);
     if (status == CLI_GO)

@@ -109,50 +109,7 @@ static int es_table(es_opts *o, cli_option *table)
     return n + (int)(sizeof options / sizeof *options);
 }
 
-static void keep_command(es_run *r, int argc, char **argv)
-{
-    size_t used = (size_t)snprintf(r->command, sizeof r->command, "stepwell");
-    for (int i = 0; i < argc; i++) {
-        const int n = snprintf(r->command + used, sizeof r->command - used, " %s", argv[i]);
-        if (n < 0 || (size_t)n >= sizeof r->command - used)
-            return;
-        used += (size_t)n;
-    }
-}
-
 /* ---- what the parser cannot see ---------------------------------------------------------- */
-
-static int no_effect(const char *option, const char *without)
-{
-    return cli_error(CLI_USAGE, "%s has no effect without %s", option, without);
-}
-
-/* Options of data have no part in an environment, and the other way round. */
-static int check_source(const es_opts *o)
-{
-    const job_opts *j = &o->job;
-    const char *of_data = j->data != NULL        ? "--data"
-                          : j->normalise != NULL ? "--normalise"
-                          : j->synthetic_n > 0   ? "--synthetic-n"
-                          : j->test_data != NULL ? "--test-data"
-                          : j->test_share >= 0.0 ? "--test-share"
-                          : j->split_seed >= 0   ? "--split-seed"
-                          : j->label != NULL     ? "--label"
-                          : j->header != NULL    ? "--header"
-                          : j->standardise       ? "--standardise"
-                          : j->resize > 0        ? "--resize"
-                          : j->channels > 0      ? "--channels"
-                          : j->data_limit > 0    ? "--data-limit"
-                          : j->epochs > 0        ? "--epochs"
-                                                 : NULL;
-    if (o->environment != NULL && of_data != NULL)
-        return cli_error(CLI_USAGE, "--environment and %s exclude each other", of_data);
-    if (o->environment == NULL && o->test_episodes > 0)
-        return no_effect("--test-episodes", "--environment");
-    if (j->epochs > 0 && o->generations > 0)
-        return cli_error(CLI_USAGE, "--epochs and --generations exclude each other");
-    return CLI_GO;
-}
 
 const char *es_noise(const es_opts *o)
 {
@@ -170,22 +127,13 @@ static int check_strategy(const es_opts *o)
                          o->strategy);
     if (snes && strcmp(es_noise(o), "iid") != 0)
         return cli_error(CLI_USAGE, "--strategy snes has --noise iid (got %s)", o->noise);
-    if (o->sigma_lr >= 0.0 && !snes)
-        return no_effect("--sigma-lr", "--strategy snes");
-    if (o->top > 0 && !ars)
-        return no_effect("--top", "--strategy ars");
     return CLI_GO;
 }
 
 static int check_noise(const es_opts *o)
 {
-    const char *noise = es_noise(o);
-    const bool shares = strncmp(noise, "permuted", 8) == 0 || strcmp(noise, "sparse") == 0;
-    if (o->rank > 0 && strcmp(noise, "low-rank") != 0)
-        return no_effect("--rank", "--noise low-rank");
-    if ((o->in_share >= 0.0 || o->out_share >= 0.0) && !shares)
-        return no_effect(o->in_share >= 0.0 ? "--in-share" : "--out-share",
-                         "--noise permuted or sparse");
+    if (o->rank > 0 && strcmp(es_noise(o), "low-rank") != 0)
+        return cli_error(CLI_USAGE, "--rank has no effect without --noise low-rank");
     for (int i = 0; i < 2; i++) {
         const double share = i == 0 ? o->in_share : o->out_share;
         if (share == 0.0 || share > 1.0)
@@ -264,7 +212,7 @@ static void choose_net(es_opts *o)
 static int check(es_run *r)
 {
     es_opts *o = &r->opts;
-    int status = check_source(o);
+    int status = CLI_GO;
     if (o->strategy == NULL)
         o->strategy = o->environment != NULL ? "nes" : "eggroll";
     if (status == CLI_GO)
@@ -308,7 +256,7 @@ int es_parse(es_run *r, int argc, char **argv)
     int status = cli_parse(&command, argc, argv);
     if (status != CLI_GO)
         return status;
-    keep_command(r, argc, argv);
+    cli_command_line(r->command, sizeof r->command, argc, argv);
     r->options = table;
     r->n_options = command.n_options;
     status = check(r);

@@ -108,28 +108,17 @@ static int table_of(evolve_opts *o, cli_option *table)
 
 /* ---- what the parser cannot see ---------------------------------------------------------- */
 
-static int no_effect(const char *option, const char *with)
-{
-    return cli_error(CLI_USAGE, "%s has no effect %s", option, with);
-}
-
 static int check_asked(const evolve_opts *o)
 {
-    const bool ends = o->print_space || o->price != NULL;
-    if (o->print_space && o->price != NULL)
-        return cli_error(CLI_USAGE, "--print-space and --price exclude each other");
-    if (o->plot != NULL && o->price == NULL)
-        return no_effect("--plot", "without --price");
+    const char *of_run = cli_given("--resume --retrain");
     const size_t n = o->plot != NULL ? strlen(o->plot) : 0;
+    if ((o->print_space || o->price != NULL) && of_run != NULL)
+        return cli_error(CLI_USAGE, "%s has no effect without a run", of_run);
     if (n >= 4 && strcmp(o->plot + n - 4, ".svg") == 0)
         return cli_error(CLI_USAGE,
                          "--plot %s: the graph is DOT text: name it FILE.dot, and "
                          "dot -Tsvg FILE.dot draws it",
                          o->plot);
-    if (ends && o->resume)
-        return no_effect("--resume", "without a run");
-    if (ends && o->retrain > 0)
-        return no_effect("--retrain", "without a run");
     return CLI_GO;
 }
 

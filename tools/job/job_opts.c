@@ -120,17 +120,13 @@ static bool is_card(const char *name)
 /* Options of devices alone, and of the CPU alone. */
 static int check_device(const job_opts *o)
 {
-    const char *of_device = o->exec.tf32        ? "--tf32"
-                            : o->exec.sync_ops  ? "--sync-ops"
-                            : o->exec.no_graphs ? "--no-graphs"
-                                                : NULL;
     if (strcmp(o->device, "sim") == 0)
         return cli_error(CLI_NO_DEVICE, "--device sim is not built yet: cpu and cuda are");
     if (job_on_device(o) && !is_card(o->device))
         return cli_error(CLI_USAGE, "--device %s is unknown: cpu, cuda and cuda:N are known",
                          o->device);
     if (!job_on_device(o))
-        return of_device != NULL ? no_effect(of_device, "--device cuda") : CLI_GO;
+        return CLI_GO;
     const bool idle = o->threads > 1 && !job_decodes(o);
     if (idle || o->isa != NULL)
         return cli_error(CLI_USAGE, "%s has no effect with --device %s",
@@ -159,8 +155,6 @@ int job_check(job_opts *o)
         status = job_normal_check(o);
     if (status == CLI_GO)
         status = job_augment_check(o);
-    if (status == CLI_GO && o->checkpoint_pauses && o->checkpoint == NULL)
-        status = no_effect("--checkpoint-pauses", "--checkpoint");
     if (status == CLI_GO)
         status = when_to_update(o);
     return status == CLI_GO ? derive_options(o) : status;

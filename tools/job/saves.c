@@ -249,19 +249,6 @@ const char *job_resume_path(const char *resume, const char *checkpoint)
     return resume != NULL && *resume != '\0' ? resume : checkpoint;
 }
 
-int job_saves_check(const char *checkpoint, const cli_every *every, int64_t keep,
-                    const char *resume)
-{
-    const bool spaced = every->steps > 0 || every->ns > 0;
-    if (checkpoint == NULL && (spaced || keep > 0))
-        return cli_error(CLI_USAGE, "%s has no effect without --checkpoint",
-                         spaced ? "--checkpoint-every" : "--keep-checkpoints");
-    if (resume != NULL && job_resume_path(resume, checkpoint) == NULL)
-        return cli_error(CLI_USAGE,
-                         "--resume must have a FILE, or --checkpoint FILE beside it");
-    return CLI_GO;
-}
-
 /* The same name, or another of the same file. */
 static bool names_one(const char *a, const char *b)
 {
@@ -284,10 +271,13 @@ static sw_status any_generation(const char *path, bool *any)
     return SW_OK;
 }
 
-int job_saves_free(const char *path, const char *resume)
+int job_saves_check(const char *path, const char *resume)
 {
     const char *from = job_resume_path(resume, path);
     bool any = false;
+    if (resume != NULL && from == NULL)
+        return cli_error(CLI_USAGE,
+                         "--resume must have a FILE, or --checkpoint FILE beside it");
     if (path == NULL || (resume != NULL && names_one(from, path)))
         return CLI_GO;
     const sw_status looked = any_generation(path, &any);

@@ -57,12 +57,10 @@ int job_state_get(sw_checkpoint *from, const job_saved *what, const job_identity
 
 /* The file that --resume names, or that of --checkpoint; NULL: neither. */
 const char *job_resume_path(const char *resume, const char *checkpoint);
-/* Options alone, and whether --checkpoint is free: a checkpoint that is there is gone on from,
- * not replaced, by a new run or by one that goes on from another file. CLI_GO, CLI_USAGE or
- * CLI_FAILED. */
-int job_saves_check(const char *checkpoint, const cli_every *every, int64_t keep,
-                    const char *resume);
-int job_saves_free(const char *checkpoint, const char *resume);
+/* --resume has a file, and --checkpoint is free: a checkpoint that is there is gone on from,
+ * not replaced, by a new run or by one that goes on from another file. CLI_GO or an exit
+ * status. */
+int job_saves_check(const char *checkpoint, const char *resume);
 /* The newest whole checkpoint of --resume; found->found 0: the run begins. CLI_GO, or an exit
  * status. */
 int job_resume_find(sw_checkpoint *from, const char *resume, const char *checkpoint, bool quiet,

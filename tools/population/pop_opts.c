@@ -53,17 +53,6 @@ int pop_word(const char *const *words, const char *word)
     return i;
 }
 
-static void keep_command(pop *p, int argc, char **argv)
-{
-    size_t used = (size_t)snprintf(p->command, sizeof p->command, "stepwell");
-    for (int i = 0; i < argc; i++) {
-        const int n = snprintf(p->command + used, sizeof p->command - used, " %s", argv[i]);
-        if (n < 0 || (size_t)n >= sizeof p->command - used)
-            return;
-        used += (size_t)n;
-    }
-}
-
 static int check_factors(pop_opts *o)
 {
     char *end;
@@ -97,56 +86,20 @@ static int check_shares(pop_opts *o)
 /* Options of a job that a population has no use for. */
 static int check_job(const pop_opts *o)
 {
-    const job_opts *j = &o->job;
-    const char *no = j->immediate           ? "--immediate"
-                     : j->accumulate > 1    ? "--accumulate"
-                     : j->keep_gradients    ? "--keep-gradients"
-                     : j->checkpoint_pauses ? "--checkpoint-pauses"
-                                            : NULL;
+    const char *no = cli_given("--immediate --accumulate --keep-gradients --checkpoint-pauses");
     if (no != NULL)
         return cli_error(CLI_USAGE, "%s is not supported for populations", no);
     const int split = job_validation_check(o->validation_share);
     if (split != CLI_GO)
         return split;
-    if (o->pause_to != NULL && j->budget_bytes == 0)
-        return cli_error(CLI_USAGE, "--pause-to has no effect without --memory-budget");
-    const int saves = job_saves_check(j->checkpoint, &o->every, o->keep, o->resume);
-    if (saves != CLI_GO)
-        return saves;
+    if (o->resume != NULL && job_resume_path(o->resume, o->job.checkpoint) == NULL)
+        return cli_error(CLI_USAGE,
+                         "--resume must have a FILE, or --checkpoint FILE beside it");
     if (o->resume != NULL && strchr(o->resume, '=') != NULL && !sw_file_there(o->resume))
         return cli_error(CLI_USAGE,
                          "--resume takes '%s' as its FILE: give --resume=FILE, or --resume in "
                          "front of another option",
                          o->resume);
-    return CLI_GO;
-}
-
-/* Options with no part in a run of another kind: --prove, --replay, --without. */
-static int check_kind(const pop_opts *o)
-{
-    const struct {
-        bool given, prove, replay, without; /* and whether it excludes that kind */
-        const char *name;
-    } list[] = {
-        {o->replay != NULL, true, false, false, "--replay"},
-        {o->without > 0, true, true, false, "--without"},
-        {o->job.checkpoint != NULL, true, true, true, "--checkpoint"},
-        {o->resume != NULL, true, true, true, "--resume"},
-        {o->metrics != NULL, true, true, false, "--metrics"},
-        {o->profile != NULL, true, true, true, "--profile"},
-        {o->plot != NULL, true, true, false, "--plot"},
-        {o->logs != NULL, true, true, false, "--log-dir"},
-        {o->save != NULL, true, false, false, "--save-params"},
-    };
-    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
-        const char *kind = !list[i].given                        ? NULL
-                           : o->prove && list[i].prove           ? "--prove"
-                           : o->replay != NULL && list[i].replay ? "--replay"
-                           : o->without > 0 && list[i].without   ? "--without"
-                                                                 : NULL;
-        if (kind != NULL)
-            return cli_error(CLI_USAGE, "%s and %s exclude each other", kind, list[i].name);
-    }
     return CLI_GO;
 }
 
@@ -184,7 +137,7 @@ int pop_parse(pop *p, int argc, char **argv)
         return status;
     p->options = table;
     p->n_options = command.n_options;
-    keep_command(p, argc, argv);
+    cli_command_line(p->command, sizeof p->command, argc, argv);
     while (o->n_hypers < POP_HYPERS && o->hyper[o->n_hypers] != NULL)
         o->n_hypers++;
     o->job.epochs = o->epochs;
@@ -197,8 +150,6 @@ int pop_parse(pop *p, int argc, char **argv)
         status = check_shares(o);
     if (status == CLI_GO)
         status = check_job(o);
-    if (status == CLI_GO)
-        status = check_kind(o);
     p->job.opts = &o->job;
     return status == CLI_GO ? pop_hypers_read(p) : status;
 }

@@ -6,25 +6,12 @@
 #include <string.h>
 
 /* Options of train that say something about one model. */
-static int check(const train_opts *o)
+static int check(void)
 {
-    const char *no = o->profile != NULL        ? "--profile"
-                     : o->heap_profile != NULL ? "--heap-profile"
-                     : o->load != NULL         ? "--load-params"
-                     : o->witness              ? "--witness"
-                     : o->process              ? "--process"
-                     : o->job.exec.checks      ? "--checks"
-                                               : NULL;
-    if (no != NULL)
-        return cli_error(CLI_USAGE, "%s is not supported with --members", no);
-    if (o->job.accumulate > 1 || o->job.immediate || o->job.keep_gradients)
-        return cli_error(CLI_USAGE, "%s is not supported with --members",
-                         o->job.immediate        ? "--immediate"
-                         : o->job.accumulate > 1 ? "--accumulate"
-                                                 : "--keep-gradients");
-    if (o->job.checkpoint_pauses)
-        return cli_error(CLI_USAGE, "--checkpoint-pauses is not supported with --members");
-    return CLI_GO;
+    const char *no =
+        cli_given("--profile --heap-profile --load-params --witness --process --checks "
+                  "--immediate --accumulate --keep-gradients --checkpoint-pauses");
+    return no != NULL ? cli_error(CLI_USAGE, "%s is not supported with --members", no) : CLI_GO;
 }
 
 static void take_options(pop *p, const train_opts *o)
@@ -99,7 +86,7 @@ int pop_train(const train *t)
 {
     static pop p; /* large */
     const train_opts *o = &t->opts;
-    int status = check(o);
+    int status = check();
     if (status != CLI_GO)
         return status;
     take_options(&p, o);

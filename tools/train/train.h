@@ -9,6 +9,11 @@
 #include "tools/job/breakdown_put.h"
 #include "tools/train/train_find.h"
 
+/* Options of gradients, and those that need more of a trainer of zeroth order than it keeps. */
+#define TRAIN_NOT_ZEROTH                                                                       \
+    "--optimizer --momentum --clip --max-skipped --update --keep-gradients --accumulate "      \
+    "--members --checkpoint --resume"
+
 /* A field for each option of train_options.def, as it was given. */
 typedef struct train_opts {
     job_opts job;

@@ -30,9 +30,6 @@ static const job_saved what = {"train", fields, sizeof fields / sizeof *fields, 
 int train_checkpoint_check(const train_opts *o)
 {
     const char *path = o->job.checkpoint;
-    const int status = job_saves_check(path, &o->every, o->keep, o->resume);
-    if (status != CLI_GO)
-        return status;
     if (path != NULL && strcmp(path, "-") == 0)
         return cli_error(CLI_USAGE,
                          "--checkpoint must be a file: standard output has the result");
@@ -48,7 +45,7 @@ int train_checkpoint_check(const train_opts *o)
                          "--metrics %s must be a regular file with %s: a run that goes on cuts "
                          "off the rows after its checkpoint",
                          o->metrics, path != NULL ? "--checkpoint" : "--resume");
-    return job_saves_free(path, o->resume);
+    return job_saves_check(path, o->resume);
 }
 
 /* On the thread that writes: what must not be older than the checkpoint. A profile that cannot

@@ -15,55 +15,10 @@
 #define REACH 25  /* a smoothed loss has a 25th of the steps on both sides */
 #define WORSE 4.0 /* times the lowest: the sweep ends */
 
-static const char *first_of(const char *const *list, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (list[i] != NULL)
-            return list[i];
-    return NULL;
-}
-
-static const char *given(bool is, const char *option)
-{
-    return is ? option : NULL;
-}
-
-/* Options with no part in a sweep. */
-static const char *excluded(const train_opts *o)
-{
-    const job_opts *j = &o->job;
-    const char *const list[] = {given(j->lr >= 0.0, "--lr"),
-                                given(j->epochs > 0, "--epochs"),
-                                given(strcmp(j->schedule, "cosine") != 0, "--schedule"),
-                                given(j->warmup > 0, "--warmup"),
-                                given(strcmp(o->method, "backprop") != 0, "--method"),
-                                given(o->replay != NULL, "--replay"),
-                                given(o->members > 0, "--members"),
-                                given(o->validate_every > 0, "--validate-every"),
-                                given(o->patience > 0, "--patience"),
-                                given(o->save != NULL, "--save-params"),
-                                given(o->best != NULL, "--save-best"),
-                                given(j->checkpoint != NULL, "--checkpoint"),
-                                given(o->resume != NULL, "--resume")};
-    return first_of(list, sizeof list / sizeof *list);
-}
-
 int train_find_check(train_opts *o)
 {
-    const char *alone = o->lr_from >= 0.0 ? "--lr-from"
-                        : o->lr_to >= 0.0 ? "--lr-to"
-                        : o->plot != NULL ? "--plot"
-                                          : NULL;
     if (!o->find_lr)
-        return alone == NULL
-                   ? CLI_GO
-                   : cli_error(CLI_USAGE, "%s has no effect without --find-lr", alone);
-    const char *other = excluded(o);
-    if (other != NULL)
-        return cli_error(CLI_USAGE,
-                         "%s and --find-lr exclude each other: a sweep trains nothing "
-                         "that stays",
-                         other);
+        return CLI_GO;
     o->lr_from = o->lr_from < 0.0 ? 1e-7 : o->lr_from;
     o->lr_to = o->lr_to < 0.0 ? 10.0 : o->lr_to;
     if (!(o->lr_from > 0.0 && o->lr_from < o->lr_to))

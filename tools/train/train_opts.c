@@ -86,17 +86,6 @@ static int train_table(train_opts *o, cli_option *table)
     return n + (int)(sizeof options / sizeof *options);
 }
 
-static void keep_command(train *t, int argc, char **argv)
-{
-    size_t used = (size_t)snprintf(t->command, sizeof t->command, "stepwell");
-    for (int i = 0; i < argc; i++) {
-        const int n = snprintf(t->command + used, sizeof t->command - used, " %s", argv[i]);
-        if (n < 0 || (size_t)n >= sizeof t->command - used)
-            return; /* cut: the header has room for no more */
-        used += (size_t)n;
-    }
-}
-
 static bool is_stream(const char *path)
 {
     return path != NULL && strcmp(path, "-") == 0;
@@ -143,20 +132,9 @@ static int check(train_opts *o)
     if (o->summary && o->members > 0)
         return cli_error(CLI_USAGE, "--summary and --members exclude each other: stepwell plan "
                                     "--summary shows the layers of one");
-    if (o->same_data && o->members == 0)
-        return cli_error(CLI_USAGE, "--same-data has no effect without --members");
-    if (o->min_delta >= 0.0 && o->patience == 0)
-        return cli_error(CLI_USAGE, "--min-delta has no effect without --patience");
     o->min_delta = o->min_delta < 0.0 ? 0.0 : o->min_delta;
-    const char *alone = o->profile != NULL     ? NULL
-                        : o->profile_events    ? "--profile-events"
-                        : o->profile_every > 0 ? "--profile-every"
-                                               : NULL;
-    if (alone != NULL)
-        return cli_error(CLI_USAGE, "%s has no effect without --profile", alone);
-    if (j->exec.op_clocks && (o->profile == NULL || j->immediate))
-        return cli_error(CLI_USAGE, "--op-clocks has no effect %s",
-                         j->immediate ? "with --immediate" : "without --profile");
+    if (j->exec.op_clocks && j->immediate)
+        return cli_error(CLI_USAGE, "--op-clocks has no effect with --immediate");
     if ((takes & TOOL_LR_CUTS) == 0 && (j->lr_every > 0 || j->lr_gamma >= 0.0))
         return cli_error(CLI_USAGE, "%s has no effect without --schedule %s",
                          j->lr_every > 0 ? "--lr-every" : "--lr-gamma",
@@ -191,7 +169,7 @@ int train_parse(train *t, int argc, char **argv)
     t->job.batch = t->opts.job.batch.at[0];
     t->options = table;
     t->n_options = command.n_options;
-    keep_command(t, argc, argv);
+    cli_command_line(t->command, sizeof t->command, argc, argv);
     int status = check(&t->opts);
     if (status == CLI_GO)
         status = job_check(&t->opts.job);

@@ -7,65 +7,8 @@
 /* ---- options ----------------------------------------------------------------------------- */
 
 /* An option that was given, in words; NULL: it was not. */
-static const char *given(bool is, const char *option)
+static int check_numbers(const train_opts *o)
 {
-    return is ? option : NULL;
-}
-
-static const char *first_of(const char *const *list, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (list[i] != NULL)
-            return list[i];
-    return NULL;
-}
-
-/* Options of gradients, and those that need more of a trainer than it keeps. */
-static const char *not_zeroth(const train_opts *o)
-{
-    const job_opts *j = &o->job;
-    const char *const list[] = {given(j->optimizer != NULL, "--optimizer"),
-                                given(j->momentum >= 0.0, "--momentum"),
-                                given(j->clip > 0.0, "--clip"),
-                                given(j->max_skipped != 10, "--max-skipped"),
-                                given(j->update != NULL, "--update"),
-                                given(j->keep_gradients, "--keep-gradients"),
-                                given(j->accumulate > 1, "--accumulate"),
-                                given(o->members > 0, "--members"),
-                                given(j->checkpoint != NULL, "--checkpoint"),
-                                given(o->resume != NULL, "--resume")};
-    return first_of(list, sizeof list / sizeof *list);
-}
-
-/* A replay's steps are the record's. */
-static const char *not_replay(const train_opts *o)
-{
-    const job_opts *j = &o->job;
-    const char *const list[] = {given(strcmp(o->method, "backprop") != 0, "--method"),
-                                given(o->record != NULL, "--record"),
-                                given(j->lr >= 0.0, "--lr"),
-                                given(j->weight_decay > 0.0, "--weight-decay"),
-                                given(j->epochs > 0, "--epochs"),
-                                given(j->steps > 0, "--steps"),
-                                given(strcmp(j->schedule, "cosine") != 0, "--schedule"),
-                                given(j->warmup > 0, "--warmup"),
-                                given(o->validate_every > 0, "--validate-every"),
-                                given(o->patience > 0, "--patience"),
-                                given(o->best != NULL, "--save-best"),
-                                given(o->metrics != NULL, "--metrics")};
-    return first_of(list, sizeof list / sizeof *list);
-}
-
-static int check_numbers(const train_opts *o, bool zeroth, bool lozo)
-{
-    const char *of_both = o->eps >= 0.0 ? "--eps" : o->record != NULL ? "--record" : NULL;
-    const char *of_lozo = o->zo_rank > 0     ? "--zo-rank"
-                          : o->zo_window > 0 ? "--zo-window"
-                                             : NULL;
-    if (!zeroth && of_both != NULL)
-        return cli_error(CLI_USAGE, "%s has no effect without --method mezo or lozo", of_both);
-    if (!lozo && of_lozo != NULL)
-        return cli_error(CLI_USAGE, "%s has no effect without --method lozo", of_lozo);
     if (o->eps == 0.0)
         return cli_error(CLI_USAGE, "--eps must be above 0 (got 0)");
     if (o->record != NULL && strcmp(o->record, "-") == 0)
@@ -77,14 +20,10 @@ int train_zeroth_check(train_opts *o)
 {
     const bool lozo = strcmp(o->method, "lozo") == 0;
     const bool zeroth = lozo || strcmp(o->method, "mezo") == 0, replay = o->replay != NULL;
-    const char *other = replay ? not_replay(o) : NULL;
-    if (other == NULL && (zeroth || replay))
-        other = not_zeroth(o);
-    if (other != NULL && replay)
-        return cli_error(CLI_USAGE, "%s and --replay exclude each other", other);
+    const char *other = zeroth ? cli_given(TRAIN_NOT_ZEROTH) : NULL;
     if (other != NULL)
         return cli_error(CLI_USAGE, "%s and --method %s exclude each other", other, o->method);
-    const int status = check_numbers(o, zeroth, lozo);
+    const int status = check_numbers(o);
     if (status != CLI_GO)
         return status;
     o->job.method = zeroth || replay ? JOB_MEZO : JOB_BACKPROP;
