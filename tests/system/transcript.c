@@ -859,6 +859,13 @@ static void is_picture(char *rest)
     check(wrong == NULL, wrong != NULL ? wrong : "");
 }
 
+static void is_page(char *rest)
+{
+    (void)rest;
+    const char *wrong = malformed(now.outcome.out, "<!doctype html>\n<html lang=\"en\">");
+    check(wrong == NULL, wrong != NULL ? wrong : "");
+}
+
 static void let(char *rest)
 {
     char text[100];
@@ -904,14 +911,19 @@ static const struct {
     const char *name;
     verb_does *does;
 } verbs[] = {
-    {"out", has_out},       {"err", has_err},      {"starts", starts},
-    {"quiet", is_quiet},    {"silent", is_silent}, {"svg", is_picture},
-    {"jsonl", are_objects}, {"is", compare},       {"let", let},
-    {"def", define},        {"put", put},          {"make", make},
-    {"same", same},         {"text", has_text},    {"there", is_there},
-    {"needs", needs},       {"for", loop},         {"full", only_full},
-    {"start", start},       {"until", until},      {"kill", end_by_signal},
-    {"flip", flip},         {"copy", copy_file},   {"end", no_more},
+    {"out", has_out},      {"err", has_err},
+    {"starts", starts},    {"quiet", is_quiet},
+    {"silent", is_silent}, {"svg", is_picture},
+    {"html", is_page},     {"jsonl", are_objects},
+    {"is", compare},       {"let", let},
+    {"def", define},       {"put", put},
+    {"make", make},        {"same", same},
+    {"text", has_text},    {"there", is_there},
+    {"needs", needs},      {"for", loop},
+    {"full", only_full},   {"start", start},
+    {"until", until},      {"kill", end_by_signal},
+    {"flip", flip},        {"copy", copy_file},
+    {"end", no_more},
 };
 
 static void run_line(void)
