@@ -217,16 +217,19 @@ static void run(char *words, int status, bool by_shell, bool refused)
 
 /* ---- values ------------------------------------------------------------------------------ */
 
-/* The value of a key, wherever it comes first. */
+/* The value of a key: of the object itself, or wherever it comes first below. */
 static const json_t *first_of(const json_t *in, const char *key, size_t length)
 {
     const json_t *found = NULL;
-    for (size_t i = 0; json_is_object(in) && i < json_object_size(in) && found == NULL; i++) {
-        const char *name = json_object_key(in, i);
-        found = strlen(name) == length && strncmp(name, key, length) == 0
-                    ? json_object_member(in, i)
-                    : first_of(json_object_member(in, i), key, length);
-    }
+    for (int deep = 0; deep < 2; deep++)
+        for (size_t i = 0; json_is_object(in) && i < json_object_size(in) && found == NULL;
+             i++) {
+            const char *name = json_object_key(in, i);
+            if (deep)
+                found = first_of(json_object_member(in, i), key, length);
+            else if (strlen(name) == length && strncmp(name, key, length) == 0)
+                found = json_object_member(in, i);
+        }
     for (size_t i = 0; json_is_array(in) && i < json_array_size(in) && found == NULL; i++)
         found = first_of(json_array_get(in, i), key, length);
     return found;
@@ -271,11 +274,14 @@ static double sum_of(const char *path)
     double sum = 0.0;
     *key++ = '\0';
     const json_t *in = value_at(list);
-    for (size_t i = 0; i < json_array_size(in); i++) {
-        const json_t *x = first_of(json_array_get(in, i), key, strlen(key));
+    const size_t n = json_is_object(in) ? json_object_size(in) : json_array_size(in);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *x =
+            first_of(json_is_object(in) ? json_object_member(in, i) : json_array_get(in, i),
+                     key, strlen(key));
         sum += json_is_number(x) ? json_number_value(x) : (double)NAN;
     }
-    return json_array_size(in) > 0 ? sum : (double)NAN;
+    return n > 0 ? sum : (double)NAN;
 }
 
 /* A hash of all that a value has, in its order. FNV-1a. */
@@ -852,6 +858,18 @@ static void are_objects(char *rest)
     check(hold, "a line is no object");
 }
 
+/* Each key of the object is in the file. */
+static void has_keys(char *rest)
+{
+    size_t n;
+    char *text = (char *)file_read(at(rest), &n);
+    now.json = now.json != NULL ? now.json : json_loads(now.outcome.out);
+    failed(text != NULL && json_object_size(now.json) > 0, "no file, or no object");
+    for (size_t i = 0; i < json_object_size(now.json) && text != NULL; i++)
+        check(strstr(text, json_object_key(now.json, i)) != NULL, json_object_key(now.json, i));
+    free(text);
+}
+
 static void is_picture(char *rest)
 {
     (void)rest;
@@ -911,18 +929,31 @@ static const struct {
     const char *name;
     verb_does *does;
 } verbs[] = {
-    {"out", has_out},      {"err", has_err},
-    {"starts", starts},    {"quiet", is_quiet},
-    {"silent", is_silent}, {"svg", is_picture},
-    {"html", is_page},     {"jsonl", are_objects},
-    {"is", compare},       {"let", let},
-    {"def", define},       {"put", put},
-    {"make", make},        {"same", same},
-    {"text", has_text},    {"there", is_there},
-    {"needs", needs},      {"for", loop},
-    {"full", only_full},   {"start", start},
-    {"until", until},      {"kill", end_by_signal},
-    {"flip", flip},        {"copy", copy_file},
+    {"out", has_out},
+    {"err", has_err},
+    {"starts", starts},
+    {"quiet", is_quiet},
+    {"silent", is_silent},
+    {"svg", is_picture},
+    {"html", is_page},
+    {"keys", has_keys},
+    {"jsonl", are_objects},
+    {"is", compare},
+    {"let", let},
+    {"def", define},
+    {"put", put},
+    {"make", make},
+    {"same", same},
+    {"text", has_text},
+    {"there", is_there},
+    {"needs", needs},
+    {"for", loop},
+    {"full", only_full},
+    {"start", start},
+    {"until", until},
+    {"kill", end_by_signal},
+    {"flip", flip},
+    {"copy", copy_file},
     {"end", no_more},
 };
 
