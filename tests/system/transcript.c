@@ -348,6 +348,15 @@ static double operand(const char *text)
         const char *said = strstr(now.outcome.err, text + 7);
         return said != NULL ? (double)sw_number_of(said + strlen(text + 7) + 1) : (double)NAN;
     }
+    if (strncmp(text, "count:", 6) == 0) {
+        char part[200];
+        double n = 0.0;
+        snprintf(part, sizeof part, "%s", text + 6);
+        (void)unescape(part);
+        for (const char *c = now.outcome.out; (c = strstr(c, part)) != NULL; c++)
+            n++;
+        return n;
+    }
     if (strncmp(text, "apart:", 6) == 0)
         return apart(file + 1);
     if (strncmp(text, "sum:", 4) == 0)
