@@ -76,12 +76,6 @@ char *population_read(const sw_outcome *out)
     return NULL;
 }
 
-double population_best(const sw_outcome *out)
-{
-    const char *best = strstr(out->out, "\"best\":{");
-    return program_number(best != NULL ? best : "", "score");
-}
-
 /* The begin of the next cell in [at, end), NULL: there is none. Cells are apart by any number
  * of blanks. */
 static const char *next_cell(const char *at, const char *end, const char *cell)

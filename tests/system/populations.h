@@ -14,8 +14,6 @@ const sw_outcome *population_only(const char *words, const char *more);
 /* A hash of each file that was written, and what the JSON says of the members: a text to
  * compare and to free. NULL: the run failed, or a file is missing. */
 char *population_read(const sw_outcome *out);
-/* The best score of the JSON. */
-double population_best(const sw_outcome *out);
 
 /* Of the table after `head`, whose rows begin with `row` (a line's end, "<tr"): how many
  * numbers its column (0: the first) has, a cell after each `cell` (a blank, "<td>"). A failure

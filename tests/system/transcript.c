@@ -2,9 +2,9 @@
  * promise" a test of it. A failure names file, line and command. transcripts/README.md has the
  * language. */
 #include "tests/support/json.h"
-#include "tests/support/png_make.h"
 #include "tests/support/suite.h"
 #include "tests/system/program.h"
+#include "tests/system/transcript.h"
 #include "tests/system/well_formed.h"
 #include <ctype.h>
 #include <dirent.h>
@@ -107,8 +107,7 @@ static void fill(char *to, size_t room, const char *from)
     to[used] = '\0';
 }
 
-/* \n, \r, \t, \\ and \xHH; returns the bytes. */
-static size_t unescape(char *text)
+size_t transcript_unescape(char *text)
 {
     char *to = text;
     for (const char *from = text; *from != '\0'; from++)
@@ -125,19 +124,17 @@ static size_t unescape(char *text)
     return (size_t)(to - text);
 }
 
-/* A path as a line has it: in the folder of the test, if it has none. */
-static const char *at(const char *name)
+const char *transcript_path(const char *name)
 {
     static char paths[8][2000];
     static unsigned next;
     char *path = paths[next++ % 8];
-    snprintf(path, sizeof paths[0], "%s%s%s", *name == '/' ? "" : now.folder,
+    snprintf(path, sizeof paths[0], "%s%s%.1000s", *name == '/' ? "" : now.folder,
              *name == '/' ? "" : "/", name);
     return path;
 }
 
-/* The first word of *rest, cut off. */
-static char *word(char **rest)
+char *transcript_word(char **rest)
 {
     char *begin = *rest + strspn(*rest, " "), *end = begin + strcspn(begin, " ");
     *rest = *end != '\0' ? end + 1 : end;
@@ -173,9 +170,9 @@ static void run_program(char *words)
 {
     const char *env = NULL;
     if (isupper((unsigned char)*words) && strchr(words, '=') != NULL)
-        env = word(&words);
+        env = transcript_word(&words);
     snprintf(now.command, sizeof now.command, "%s", words);
-    (void)unescape(words);
+    (void)transcript_unescape(words);
     program_run(&now.outcome, words, env);
 }
 
@@ -202,13 +199,14 @@ static void run(char *words, int status, bool by_shell, bool refused)
     if (!refused && says == NULL) {
         check(now.outcome.status == status && now.outcome.signal == 0, "another status");
         if (copy != NULL)
-            CU_ASSERT(file_write(at(copy), now.outcome.out, strlen(now.outcome.out)));
+            CU_ASSERT(
+                file_write(transcript_path(copy), now.outcome.out, strlen(now.outcome.out)));
         return;
     }
     bool holds = program_failed_cleanly(&now.outcome, status);
     for (char *next; says != NULL; says = next) {
         next = cut(says, " => ");
-        (void)unescape(says);
+        (void)transcript_unescape(says);
         holds = holds && strstr(now.outcome.err, says) != NULL;
     }
     check(holds, "that status and one line of error with the texts are due");
@@ -321,7 +319,8 @@ static double apart(const char *names)
     const char *b_name = cut(a_name, ":");
     size_t n, m;
     double off = 0.0, norm = 0.0;
-    float *a = program_numbers(at(a_name), &n), *b = program_numbers(at(b_name), &m);
+    float *a = program_numbers(transcript_path(a_name), &n),
+          *b = program_numbers(transcript_path(b_name), &m);
     for (size_t i = 0; a != NULL && b != NULL && i < n && i < m; i++) {
         off += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
         norm += (double)a[i] * (double)a[i];
@@ -344,15 +343,22 @@ static double operand(const char *text)
         return sqrt(operand(file + 1));
     if (strncmp(text, "exp:", 4) == 0)
         return exp(operand(file + 1));
-    if (strncmp(text, "number:", 7) == 0) { /* after this text on standard error */
-        const char *said = strstr(now.outcome.err, text + 7);
-        return said != NULL ? (double)sw_number_of(said + strlen(text + 7) + 1) : (double)NAN;
+    char part[200]; /* what stands after "count:" and its like */
+    snprintf(part, sizeof part, "%s", file != NULL ? file + 1 : "");
+    (void)transcript_unescape(part);
+    const char *said = file != NULL ? strstr(now.outcome.err, part) : NULL;
+    if (strncmp(text, "number:", 7) == 0) { /* after it on standard error, "1,234" too */
+        char number[40] = "";
+        size_t n = 0;
+        for (said += said != NULL ? strlen(part) : 0; said != NULL && *said != '\0' && n < 39;
+             said++)
+            if (*said != ',' || !isdigit((unsigned char)said[1]))
+                number[n++] = *said;
+        const double x = strtod(number, &end);
+        return end > number ? x : (double)NAN;
     }
     if (strncmp(text, "count:", 6) == 0) {
-        char part[200];
         double n = 0.0;
-        snprintf(part, sizeof part, "%s", text + 6);
-        (void)unescape(part);
         for (const char *c = now.outcome.out; (c = strstr(c, part)) != NULL; c++)
             n++;
         return n;
@@ -363,7 +369,7 @@ static double operand(const char *text)
         return sum_of(file + 1);
     if (strncmp(text, "size:", 5) == 0) {
         struct stat st;
-        return stat(at(file + 1), &st) == 0 ? (double)st.st_size : (double)NAN;
+        return stat(transcript_path(file + 1), &st) == 0 ? (double)st.st_size : (double)NAN;
     }
     const struct {
         const char *name;
@@ -399,13 +405,14 @@ static void evaluate(char *to, size_t room, char **rest)
     char op = '=';
     double sum = 0.0;
     for (;;) {
-        const char *term = word(rest);
+        const char *term = transcript_word(rest);
         if (strncmp(term, "0x", 2) == 0 || strcmp(term, "null") == 0) {
             snprintf(to, room, "%s", term);
             return;
         }
         if (strncmp(term, "hash:", 5) == 0) {
-            snprintf(to, room, "0x%016llx", (unsigned long long)program_tensors(at(term + 5)));
+            snprintf(to, room, "0x%016llx",
+                     (unsigned long long)program_tensors(transcript_path(term + 5)));
             failed(strcmp(to, "0x0000000000000000") != 0, "no tensors");
             return;
         }
@@ -429,7 +436,7 @@ static void evaluate(char *to, size_t room, char **rest)
                           : x;
         if (**rest == '\0' || strchr("+-*/", **rest) == NULL || (*rest)[1] != ' ')
             break;
-        op = *word(rest);
+        op = *transcript_word(rest);
     }
     snprintf(to, room, "%.17g", sum);
     failed(!isnan(sum), "there is no such number");
@@ -439,7 +446,7 @@ static void compare(char *rest)
 {
     char left[100], right[100], why[300];
     evaluate(left, sizeof left, &rest);
-    const char *op = word(&rest);
+    const char *op = transcript_word(&rest);
     evaluate(right, sizeof right, &rest);
     const bool numbers = strcmp(left, "null") != 0 && strcmp(right, "null") != 0;
     const double a = strtod(left, NULL), b = strtod(right, NULL);
@@ -460,10 +467,10 @@ static void compare(char *rest)
 /* ---- files ------------------------------------------------------------------------------- */
 
 /* The file becomes what the lines after it look at, as if it had been printed. */
-static void look_at(const char *name)
+static void look_at(char *name)
 {
     size_t n;
-    char *bytes = (char *)file_read(at(name), &n);
+    char *bytes = (char *)file_read(transcript_path(name), &n);
     forget();
     snprintf(now.command, sizeof now.command, "(the file %s)", name);
     failed(bytes != NULL && n < sizeof now.outcome.out, "the file is not there, or too large");
@@ -474,8 +481,9 @@ static void look_at(const char *name)
 static void same(char *rest)
 {
     size_t n[2];
-    const char *a = word(&rest), *b = word(&rest);
-    unsigned char *x = file_read(at(a), &n[0]), *y = file_read(at(b), &n[1]);
+    const char *a = transcript_word(&rest), *b = transcript_word(&rest);
+    unsigned char *x = file_read(transcript_path(a), &n[0]),
+                  *y = file_read(transcript_path(b), &n[1]);
     failed(x != NULL && y != NULL, "a file is not there");
     if (x != NULL && y != NULL)
         check(n[0] == n[1] && memcmp(x, y, n[0]) == 0, "the files differ");
@@ -486,9 +494,9 @@ static void same(char *rest)
 static void has_text(char *rest)
 {
     size_t n;
-    const char *name = word(&rest);
-    char *bytes = (char *)file_read(at(name), &n);
-    const size_t length = unescape(rest);
+    const char *name = transcript_word(&rest);
+    char *bytes = (char *)file_read(transcript_path(name), &n);
+    const size_t length = transcript_unescape(rest);
     check(bytes != NULL && n == length && memcmp(bytes, rest, n) == 0, "the file has not it");
     free(bytes);
 }
@@ -497,12 +505,12 @@ static void has_text(char *rest)
 static void copy_file(char *rest)
 {
     size_t n;
-    const char *from = word(&rest), *to = word(&rest);
-    unsigned char *bytes = file_read(at(from), &n);
+    const char *from = transcript_word(&rest), *to = transcript_word(&rest);
+    unsigned char *bytes = file_read(transcript_path(from), &n);
     const long long some = atoll(rest);
     failed(bytes != NULL, "the file is not there");
     if (bytes != NULL)
-        CU_ASSERT(file_write(at(to), bytes,
+        CU_ASSERT(file_write(transcript_path(to), bytes,
                              *rest == '\0' ? n
                              : some < 0    ? n - (size_t)-some
                                            : (size_t)some));
@@ -513,172 +521,36 @@ static void copy_file(char *rest)
 static void flip(char *rest)
 {
     size_t n;
-    const char *name = word(&rest);
-    unsigned char *bytes = file_read(at(name), &n);
-    const long long offset = atoll(word(&rest));
+    const char *name = transcript_word(&rest);
+    unsigned char *bytes = file_read(transcript_path(name), &n);
+    const long long offset = atoll(transcript_word(&rest));
     const int bits = *rest != '\0' ? atoi(rest) : 1;
     CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
     const size_t byte = offset < 0 ? n - (size_t)-offset : (size_t)offset;
     CU_ASSERT_FATAL(byte < n);
     bytes[byte] ^= (unsigned char)bits;
-    CU_ASSERT(file_write(at(name), bytes, n));
+    CU_ASSERT(file_write(transcript_path(name), bytes, n));
     free(bytes);
 }
 
 /* "NAME TEXT", or "NAME <<" and the lines up to ">>". */
 static void put(char *rest)
 {
-    const char *name = word(&rest);
+    const char *name = transcript_word(&rest);
     char folder[2000];
-    snprintf(folder, sizeof folder, "%s", at(name));
+    snprintf(folder, sizeof folder, "%s", transcript_path(name));
     *strrchr(folder, '/') = '\0';
     (void)mkdir(folder, 0700);
     if (strcmp(rest, "<<") != 0) {
-        const size_t n = unescape(rest);
-        CU_ASSERT_FATAL(file_write(at(name), rest, n));
+        const size_t n = transcript_unescape(rest);
+        CU_ASSERT_FATAL(file_write(transcript_path(name), rest, n));
         return;
     }
-    FILE *file = fopen(at(name), "w");
+    FILE *file = fopen(transcript_path(name), "w");
     CU_ASSERT_FATAL(file != NULL);
     while (strcmp(now.from->line[++now.line], ">>") != 0)
         fprintf(file, "%s\n", now.from->line[now.line]);
     fclose(file);
-}
-
-/* "FOLDER N TRAIN TEST": N images, and labels that go round so many classes; 32 and random ones
- * without. */
-static void put_idx(char *rest)
-{
-    const char *folder = word(&rest);
-    idx_set set;
-    const int n = *rest != '\0' ? atoi(word(&rest)) : 32;
-    char name[100];
-    snprintf(name, sizeof name, "%s", folder);
-    (void)unescape(name);
-    idx_make(&set, (uint32_t)n);
-    for (int which = TRAIN_LABELS; which < IDX_FILES && *rest != '\0'; which += 2) {
-        const size_t classes = strtoul(word(&rest), NULL, 10);
-        for (size_t i = 8; i < set.file[which].n; i++)
-            set.file[which].bytes[i] = (unsigned char)((i - 8) % classes);
-    }
-    idx_write(&set, at(name));
-    idx_free(&set);
-}
-
-/* Three classes of images of 30 x 24 to 32 x 26, and 100 more of the first with `many`. */
-static void put_images(char *rest)
-{
-    const bool many = strcmp(rest, "many") == 0;
-    static const char *const classes[] = {"cat", "dog", "eel"};
-    static unsigned char file[16384];
-    for (unsigned i = 0; i < (many ? 160 : 60); i++) {
-        const bool odd = i % 2 != 0 && i < 60;
-        const png_image p = {.w = odd ? 32 : 30,
-                             .h = 24 + (i < 60 ? i % 5 / 2 : 0),
-                             .depth = 8,
-                             .type = i % 3 == 0 && i < 60 ? PNG_GRAY : PNG_COLOUR,
-                             .seed = i < 60 ? i % 6 : i};
-        char name[100];
-        const char *class = i < 60 ? classes[i % 3] : "cat";
-        (void)mkdir(at(class), 0700);
-        snprintf(name, sizeof name, "%s/%u.png", class, i);
-        CU_ASSERT_FATAL(file_write(at(name), file, png_make(file, sizeof file, &p)));
-    }
-}
-
-/* "FILE N": records of CIFAR-10. */
-static void put_cifar(char *rest)
-{
-    enum { RECORD = 3073 };
-    static unsigned char records[40 * RECORD];
-    const char *name = word(&rest);
-    for (size_t i = 0; i < sizeof records; i++)
-        records[i] = (unsigned char)(i % RECORD == 0 ? i / RECORD % 10 : i * 31);
-    CU_ASSERT(file_write(at(name), records, strtoul(rest, NULL, 10) * RECORD));
-}
-
-/* "FILE N WIDTH": ids below 331 that repeat themselves, in so many bytes each. */
-static void put_tokens(char *rest)
-{
-    static unsigned char ids[16000];
-    const char *name = word(&rest);
-    const size_t n = strtoul(word(&rest), NULL, 10), width = strtoul(rest, NULL, 10);
-    memset(ids, 0, sizeof ids);
-    for (size_t i = 0; i < n; i++) {
-        ids[i * width] = (unsigned char)(i * i % 331 & 255);
-        ids[i * width + 1] = (unsigned char)(i * i % 331 >> 8);
-    }
-    CU_ASSERT(file_write(at(name), ids, n * width));
-}
-
-/* "FILE DIMS MODULUS SHIFT": an array of bytes; they are (i + SHIFT) % MODULUS, pixels without.
- */
-static void put_npy(char *rest)
-{
-    static char file[70000];
-    const char *name = word(&rest);
-    char *dims = word(&rest);
-    size_t n = 1;
-    for (char *dim = dims; *dim >= '0' && *dim <= '9'; dim += *dim == ',')
-        n *= strtoul(dim, &dim, 10);
-    const unsigned long modulus = strtoul(word(&rest), NULL, 10),
-                        shift = strtoul(rest, NULL, 10);
-    memset(file, ' ', 128);
-    memcpy(file, "\x93NUMPY\1\0v\0", 10);
-    const int head = snprintf(
-        file + 10, 118, "{'descr': '|u1', 'fortran_order': False, 'shape': (%s), }", dims);
-    file[10 + head] = ' ';
-    file[127] = '\n';
-    for (size_t i = 0; i < n; i++)
-        file[128 + i] = (char)(modulus > 0 ? (i + shift) % modulus : i * 31 + i / 784);
-    CU_ASSERT(file_write(at(name), file, 128 + n));
-}
-
-/* "N": the heads of N PNGs of 65536 x 1024 colours in each of two classes, and nothing to
- * decode. */
-static void put_heads(char *rest)
-{
-    static const char png[] =
-        "\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\1\0\0\0\0\4\0\x08\2\0\0\0\333\003\203\071\0"
-        "\0\0\0IDAT\x35\xaf\x06\x1e";
-    static const char *const classes[] = {"cat", "dog"};
-    for (int i = 0; i < 2 * atoi(rest); i++) {
-        char name[40];
-        (void)mkdir(at(classes[i % 2]), 0700);
-        snprintf(name, sizeof name, "%s/%d.png", classes[i % 2], i / 2 + 1);
-        CU_ASSERT_FATAL(file_write(at(name), png, sizeof png - 1));
-    }
-}
-
-/* The file of parameters has nothing but tensors, as those of other programs. */
-static void forget_notes(char *rest)
-{
-    size_t n;
-    char *file = (char *)file_read(at(rest), &n);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
-    char *from = strstr(file + 8, "\"__metadata__\":{"), *end = strstr(file + 8, "},");
-    CU_ASSERT_FATAL(from != NULL && end != NULL && end > from);
-    memset(from, ' ', (size_t)(end + 2 - from));
-    CU_ASSERT(file_write(at(rest), file, n));
-    free(file);
-}
-
-static void make(char *rest)
-{
-    static const struct {
-        const char *what;
-        void (*put)(char *rest);
-    } makes[] = {{"idx", put_idx},       {"images", put_images}, {"cifar", put_cifar},
-                 {"tokens", put_tokens}, {"npy", put_npy},       {"bare", forget_notes},
-                 {"heads", put_heads}};
-    const char *what = word(&rest);
-    size_t i = 0;
-    while (i < sizeof makes / sizeof *makes && strcmp(makes[i].what, what) != 0)
-        i++;
-    if (i < sizeof makes / sizeof *makes)
-        makes[i].put(rest);
-    else
-        failed(false, "it cannot be made");
 }
 
 /* Whether something is there that a test needs. */
@@ -744,8 +616,8 @@ static void loop_with(const char *names, const char *values, size_t end)
 static void loop(char *rest)
 {
     const size_t end = end_of(now.line), n_known = now.n_known;
-    const char *names = word(&rest);
-    char *turn = word(&rest) != NULL && *rest != '\0' ? rest : NULL;
+    const char *names = transcript_word(&rest);
+    char *turn = transcript_word(&rest) != NULL && *rest != '\0' ? rest : NULL;
     size_t body = now.line + 1;
     while (*now.from->line[body] == '|')
         body++;
@@ -790,11 +662,11 @@ static void start(char *words)
 static void until(char *rest)
 {
     const struct timespec pause = {0, 1000000};
-    const char *name = word(&rest);
+    const char *name = transcript_word(&rest);
     const long long bytes = atoll(rest);
     struct stat st;
     int turns = 20000;
-    while ((stat(at(name), &st) != 0 || st.st_size < bytes) && turns-- > 0)
+    while ((stat(transcript_path(name), &st) != 0 || st.st_size < bytes) && turns-- > 0)
         nanosleep(&pause, NULL);
     failed(turns > 0, "it does not come");
 }
@@ -806,7 +678,7 @@ static void end_by_signal(char *rest)
         const char *name;
         int number;
     } signals[] = {{"INT", SIGINT}, {"TERM", SIGTERM}, {"HUP", SIGHUP}, {"KILL", SIGKILL}};
-    const char *name = word(&rest);
+    const char *name = transcript_word(&rest);
     size_t i = 0;
     while (strcmp(signals[i].name, name) != 0)
         i++;
@@ -822,56 +694,56 @@ static void end_by_signal(char *rest)
 
 typedef void verb_does(char *rest);
 
-static void has_out(char *rest)
+static bool lines_are_objects(const char *out)
 {
-    (void)unescape(rest);
-    check(strstr(now.outcome.out, rest) != NULL, "the output lacks it");
-}
-
-static void has_err(char *rest)
-{
-    (void)unescape(rest);
-    check(strstr(now.outcome.err, rest) != NULL, "standard error lacks it");
-}
-
-static void starts(char *rest)
-{
-    (void)unescape(rest);
-    check(strncmp(now.outcome.out, rest, strlen(rest)) == 0, "the output begins otherwise");
-}
-
-static void is_quiet(char *rest)
-{
-    (void)rest;
-    check(now.outcome.err[0] == '\0', "there is something on standard error");
-}
-
-static void is_silent(char *rest)
-{
-    (void)rest;
-    check(now.outcome.out[0] == '\0', "there is something on standard output");
-}
-
-/* Each line is an object. */
-static void are_objects(char *rest)
-{
-    (void)rest;
-    bool hold = now.outcome.out[0] != '\0';
-    for (const char *line = now.outcome.out; hold && *line != '\0';) {
+    bool hold = out[0] != '\0';
+    for (const char *line = out; hold && *line != '\0';) {
         const size_t n = strcspn(line, "\n");
         json_t *json = json_loadb(line, n);
         hold = json_is_object(json);
         json_decref(json);
         line += n + (line[n] == '\n');
     }
-    check(hold, "a line is no object");
+    return hold;
+}
+
+/* The promises of one look; false where it is none of them. */
+static bool look(const char *verb, char *text)
+{
+    const char *const out = now.outcome.out, *const err = now.outcome.err, *wrong = NULL;
+    if (strcmp(verb, "svg") == 0)
+        wrong = malformed(out, SVG_BEGINS);
+    if (strcmp(verb, "html") == 0)
+        wrong = malformed(out, "<!doctype html>\n<html lang=\"en\">");
+    if (strcmp(verb, "out") == 0 || strcmp(verb, "err") == 0 || strcmp(verb, "starts") == 0)
+        (void)transcript_unescape(text);
+    const struct {
+        const char *verb, *why;
+        bool holds;
+    } promises[] = {
+        {"out", "the output lacks it", strstr(out, text) != NULL},
+        {"err", "standard error lacks it", strstr(err, text) != NULL},
+        {"starts", "the output begins otherwise", strncmp(out, text, strlen(text)) == 0},
+        {"quiet", "there is something on standard error", *err == '\0'},
+        {"silent", "there is something on standard output", *out == '\0'},
+        {"there", "it is not there", access(transcript_path(text), F_OK) == 0},
+        {"svg", wrong, wrong == NULL},
+        {"html", wrong, wrong == NULL},
+        {"jsonl", "a line is no object", strcmp(verb, "jsonl") == 0 && lines_are_objects(out)},
+    };
+    for (size_t i = 0; i < sizeof promises / sizeof *promises; i++)
+        if (strcmp(promises[i].verb, verb) == 0) {
+            check(promises[i].holds, promises[i].why != NULL ? promises[i].why : "");
+            return true;
+        }
+    return false;
 }
 
 /* Each key of the object is in the file. */
 static void has_keys(char *rest)
 {
     size_t n;
-    char *text = (char *)file_read(at(rest), &n);
+    char *text = (char *)file_read(transcript_path(rest), &n);
     now.json = now.json != NULL ? now.json : json_loads(now.outcome.out);
     failed(text != NULL && json_object_size(now.json) > 0, "no file, or no object");
     for (size_t i = 0; i < json_object_size(now.json) && text != NULL; i++)
@@ -879,37 +751,23 @@ static void has_keys(char *rest)
     free(text);
 }
 
-static void is_picture(char *rest)
-{
-    (void)rest;
-    const char *wrong = malformed(now.outcome.out, SVG_BEGINS);
-    check(wrong == NULL, wrong != NULL ? wrong : "");
-}
-
-static void is_page(char *rest)
-{
-    (void)rest;
-    const char *wrong = malformed(now.outcome.out, "<!doctype html>\n<html lang=\"en\">");
-    check(wrong == NULL, wrong != NULL ? wrong : "");
-}
-
 static void let(char *rest)
 {
     char text[100];
-    const char *name = word(&rest);
+    const char *name = transcript_word(&rest);
     evaluate(text, sizeof text, &rest);
     know(name, text);
 }
 
 static void define(char *rest)
 {
-    const char *name = word(&rest);
+    const char *name = transcript_word(&rest);
     know(name, rest);
 }
 
-static void is_there(char *rest)
+static void make(char *rest)
 {
-    check(access(at(rest), F_OK) == 0, "it is not there");
+    failed(transcript_make(rest), "it cannot be made");
 }
 
 static void needs(char *rest)
@@ -938,32 +796,11 @@ static const struct {
     const char *name;
     verb_does *does;
 } verbs[] = {
-    {"out", has_out},
-    {"err", has_err},
-    {"starts", starts},
-    {"quiet", is_quiet},
-    {"silent", is_silent},
-    {"svg", is_picture},
-    {"html", is_page},
-    {"keys", has_keys},
-    {"jsonl", are_objects},
-    {"is", compare},
-    {"let", let},
-    {"def", define},
-    {"put", put},
-    {"make", make},
-    {"same", same},
-    {"text", has_text},
-    {"there", is_there},
-    {"needs", needs},
-    {"for", loop},
-    {"full", only_full},
-    {"start", start},
-    {"until", until},
-    {"kill", end_by_signal},
-    {"flip", flip},
-    {"copy", copy_file},
-    {"end", no_more},
+    {"is", compare},     {"let", let},       {"def", define},         {"put", put},
+    {"make", make},      {"same", same},     {"text", has_text},      {"read", look_at},
+    {"needs", needs},    {"for", loop},      {"full", only_full},     {"end", no_more},
+    {"start", start},    {"until", until},   {"kill", end_by_signal}, {"flip", flip},
+    {"copy", copy_file}, {"keys", has_keys},
 };
 
 static void run_line(void)
@@ -976,15 +813,13 @@ static void run_line(void)
     rest += now.negated ? 4 : 0;
     if (*rest == '\0' || *rest == '#')
         return;
-    const char *first = word(&rest);
+    const char *first = transcript_word(&rest);
     const bool numbered = isdigit((unsigned char)*first);
     if (numbered)
         run(rest, atoi(first), false, true);
     else if (*first == '$' || *first == '!')
         run(rest, atoi(first + 1), *first == '!', false);
-    else if (strcmp(first, "read") == 0)
-        look_at(rest);
-    else {
+    else if (!look(first, rest)) {
         size_t i = 0;
         while (i < sizeof verbs / sizeof *verbs && strcmp(verbs[i].name, first) != 0)
             i++;

@@ -4,7 +4,7 @@ sweep() {
     kind=$1 parts=$2 before=$3 check=$4
     shift 4
     n=$(STEPWELL_FAULT=memory:count "$P" "$@" 2>&1 >/dev/null | sed -n "s/.*fault sites:.*$kind \([0-9]*\).*/\1/p")
-    [ "$n" -gt 5 ] || { echo "$kind: no sites are counted"; return 9; } >&2
+    [ "$n" -gt ${least:-5} ] || { echo "$kind: $n sites"; return 9; } >&2
     step=$((FULL ? ${each:-1} : n / parts + 1)) k=$((n - 1))
     while [ $k -ge 0 ]; do
         eval "$before"
