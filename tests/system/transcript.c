@@ -707,7 +707,7 @@ static bool lines_are_objects(const char *out)
     return hold;
 }
 
-/* The promises of one look; false where it is none of them. */
+/* The promises of one look; false where the word is no promise. */
 static bool look(const char *verb, char *text)
 {
     const char *const out = now.outcome.out, *const err = now.outcome.err, *wrong = NULL;
@@ -746,8 +746,11 @@ static void has_keys(char *rest)
     char *text = (char *)file_read(transcript_path(rest), &n);
     now.json = now.json != NULL ? now.json : json_loads(now.outcome.out);
     failed(text != NULL && json_object_size(now.json) > 0, "no file, or no object");
+    const char *missing = NULL;
     for (size_t i = 0; i < json_object_size(now.json) && text != NULL; i++)
-        check(strstr(text, json_object_key(now.json, i)) != NULL, json_object_key(now.json, i));
+        if (strstr(text, json_object_key(now.json, i)) == NULL)
+            missing = json_object_key(now.json, i);
+    check(missing == NULL, missing != NULL ? missing : "");
     free(text);
 }
 
