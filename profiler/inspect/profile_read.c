@@ -105,22 +105,6 @@ static void lay_out(sw_tl_program *program)
     }
 }
 
-/* Files from before ops had phases: that of what is born there, else that of the op before. */
-static void guess_phases(sw_tl_program *program)
-{
-    for (uint32_t i = 0; i < program->n_ops; i++)
-        program->ops[i].phase = UINT8_MAX;
-    for (uint32_t i = 0; i < program->n_values; i++)
-        for (uint8_t f = 0; f < SW_PROF_PHASES; f++)
-            if (program->values[i].segment == SW_SEGMENT_STEP &&
-                program->values[i].birth < program->n_ops &&
-                strcmp(program->values[i].phase, sw_prof_phase_name(f)) == 0)
-                program->ops[program->values[i].birth].phase = f;
-    for (uint32_t i = 0; i < program->n_ops; i++)
-        if (program->ops[i].phase == UINT8_MAX)
-            program->ops[i].phase = i > 0 ? program->ops[i - 1].phase : 1;
-}
-
 static sw_status take_ops(sw_timeline *t, const profile_position *p, sw_tl_program *program)
 {
     const value ops = value_at(p->record, "ops");
@@ -145,7 +129,7 @@ static sw_status take_ops(sw_timeline *t, const profile_position *p, sw_tl_progr
             return profile_wrong(p, "op_layer", "a list of numbers");
         SW_TRY(sw_timeline_string(t, &program->ops[i].layer,
                                   detailed ? value_text(value_item(layers, layer)) : NULL));
-        program->ops[i].phase = detailed ? (uint8_t)(phases[i] - '0') : 0;
+        program->ops[i].phase = detailed ? (uint8_t)(phases[i] - '0') : 1;
     }
     return SW_OK;
 }
@@ -224,8 +208,6 @@ static sw_status take_program(sw_timeline *t, const profile_position *p, bool im
         SW_TRY(take_value(t, p, value_item(values, i), program, &program->values[i]));
         program->n_values++;
     }
-    if (value_at(p->record, "op_phase") == 0)
-        guess_phases(program);
     lay_out(program);
     return timeline_assign_layers(t, program);
 }

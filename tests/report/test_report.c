@@ -218,8 +218,8 @@ static const printed *with_change(int line, const char *from, const char *to)
     return call(path, NULL, NULL);
 }
 
-/* A log that had no room for events says so once; a part says that it is not the whole. */
-static void what_logs_lost_and_parts_are_told(void)
+/* A log that had no room for events says so once. */
+static void what_logs_lost_is_told(void)
 {
     static const char lost[] =
         "{\"type\":\"events\",\"program\":0,\"step\":1,\"part\":0,\"dropped\":1200,"
@@ -231,13 +231,6 @@ static void what_logs_lost_and_parts_are_told(void)
     json_t *o = summary(sw_temp_path("changed.jsonl"));
     CU_ASSERT_EQUAL(number(o, "dropped_events", NULL, NULL), 1200);
     CU_ASSERT(json_is_false(json_object_get(o, "goes_on")));
-    json_decref(o);
-    p = with_change(26, "{\"type\":\"end\"", "{\"type\":\"part\",\"part\":0");
-    CU_ASSERT(p->status == 0 && has(p->out, "in another part") &&
-              !has(p->out, "no end record") && !has(p->out, "no room"));
-    o = summary(sw_temp_path("changed.jsonl"));
-    CU_ASSERT(json_is_true(json_object_get(o, "goes_on")));
-    CU_ASSERT_EQUAL(number(o, "dropped_events", NULL, NULL), 0);
     json_decref(o);
 }
 
@@ -352,20 +345,6 @@ static void a_damaged_process_is_refused(void)
         SW_CHECK(p->status == 3 && has(p->err, "line 2: ") && has(p->err, changes[i].says),
                  "%s: status %d, %s", changes[i].to, p->status, p->err);
     }
-}
-
-/* A file may have only some of the steps: the gate judges the figures of all of them, and
- * says so. */
-static void a_part_of_a_profile_says_so(void)
-{
-    const printed *p = with_change(1, "\"seed\":42", "\"seed\":42,\"part\":3");
-    CU_ASSERT(p->status == 0 && has(p->out, "note: this is part 3 of the profile; the part"));
-    p = with_change(26, "\"steps\":20", "\"steps\":50");
-    CU_ASSERT(has(p->out, "20 training steps (of 50 in all)"));
-    p = with_change(26, "\"measured_peak_bytes\":1024", "\"measured_peak_bytes\":4096");
-    CU_ASSERT_EQUAL(p->status, 0);
-    CU_ASSERT_EQUAL(call(sw_temp_path("changed.jsonl"), "--max-peak", "4095")->status, 1);
-    CU_ASSERT_EQUAL(call(sw_temp_path("changed.jsonl"), "--max-peak", "4096")->status, 0);
 }
 
 /* How a run ended: a file from before there was a status came to its end. */
@@ -639,12 +618,11 @@ static const sw_test tests[] = {
     {"the text is as worked out by hand", text_is_as_worked_out_by_hand},
     {"json has the same numbers", json_has_the_same_numbers},
     {"a cut file is used as far as it goes", a_cut_file_is_used_as_far_as_it_goes},
-    {"what logs lost, and parts, are reported", what_logs_lost_and_parts_are_told},
+    {"what logs lost is reported", what_logs_lost_is_told},
     {"no number is too wide", no_number_is_too_wide},
     {"damage names file and line", damage_names_file_and_line},
     {"the process is passed on", the_process_is_passed_on},
     {"a damaged process is refused", a_damaged_process_is_refused},
-    {"a part of a profile says so", a_part_of_a_profile_says_so},
     {"only a run that is done is finished", only_a_run_that_is_done_is_finished},
     {"missing and foreign files", missing_and_foreign_files},
     {"changed bytes never do harm", changed_bytes_never_do_harm},

@@ -51,7 +51,7 @@ static void note_report(found *f, const report *r, bool snapshot)
             found_note(f, "seed", "%" PRIu64, r->timeline->seed);
         found_note(f, "steps", "%" PRIu64, r->n_steps);
         found_note(f, "evaluations", "%" PRIu64, r->evaluations);
-        found_note(f, "ended", "%s", r->ended ? r->status : r->goes_on ? "goes on" : "cut");
+        found_note(f, "ended", "%s", r->ended ? r->status : "cut");
     }
     if (peak.known)
         found_note(f, peak.measured ? "measured_peak_bytes" : "peak_bytes", "%" PRIu64,

@@ -127,13 +127,11 @@ typedef struct {
     uint64_t damaged_line;  /* where reading ended, all before it counts; 0: nowhere */
     char damaged_why[4608]; /* with file and line */
     bool cut, ended;        /* ended: there is an end record */
-    bool goes_on;           /* in the next part of a profile in parts */
     uint64_t dropped;       /* events that the logs had no room for */
     char status[16];        /* of the end record: "done", "interrupted", "failed" */
     char error[256];
     uint64_t wall_ns;
     uint64_t all_steps; /* of the run, recorded or not; 0: not said */
-    uint64_t part;      /* of a profile that is bounded: 1 is the first */
 } report;
 
 extern const char *const report_witnesses[4];

@@ -61,13 +61,13 @@ static void put_run(sw_json *j, const report *r)
     sw_json_put_u64(j, "steps", r->n_steps);
     sw_json_put_u64(j, "training_runs", r->runs);
     sw_json_put_known(j, "all_steps", r->all_steps > 0, r->all_steps); /* recorded or not */
-    sw_json_put_u64(j, "part", r->part);
+    sw_json_put_u64(j, "part", 1); /* a profile is one file */
     sw_json_put_u64(j, "evaluations", r->evaluations);
     sw_json_put_bool(j, "finished", report_finished(r));
     report_put_text(j, "status", r->status);
     report_put_text(j, "error", r->error);
     sw_json_put_bool(j, "cut", r->cut);
-    sw_json_put_bool(j, "goes_on", r->goes_on);
+    sw_json_put_bool(j, "goes_on", false);
     sw_json_put_u64(j, "dropped_events", r->dropped);
     report_put_damaged(j, r);
     sw_json_put_known(j, "wall_ns", r->ended, r->wall_ns);

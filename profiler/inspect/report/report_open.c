@@ -12,7 +12,6 @@ sw_status report_new(report **out, const char *path)
     SW_TRY(sw_heap_alloc(out, SW_HEAP_PROFILE, sizeof(report)));
     (*out)->path = path;
     sw_utf8_clean((*out)->shown, sizeof(*out)->shown, path);
-    (*out)->part = 1;
     memset((*out)->witness_results, 0xff, sizeof(*out)->witness_results);
     return SW_OK;
 }

@@ -281,7 +281,6 @@ static sw_status take_step(report *r, const profile_position *p, const report_wa
 static sw_status take_header(report *r, const profile_position *p)
 {
     SW_TRY(profile_take_header(r->timeline, p));
-    SW_TRY(profile_get_u64(p, p->record, "part", 1, &r->part));
     report_copy_header(r);
     SW_TRY(profile_get_u64(p, p->record, "planned_steps", 0, &r->planned_steps));
     return profile_get_u64(p, p->record, "budget_bytes", 0, &r->budget_bytes);
@@ -332,7 +331,6 @@ static sw_status take(report *r, const profile_position *p, const report_watch *
         return report_take_process(r, p);
     if (strcmp(name, "events") == 0)
         return take_events(r, p);
-    r->goes_on |= strcmp(name, "part") == 0;
     return strcmp(name, "end") == 0 ? take_end(r, p) : SW_OK;
 }
 

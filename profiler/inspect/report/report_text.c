@@ -43,7 +43,7 @@ static void column(const report_style *style, const char *text, int width)
 static const char *ending(const report *r)
 {
     if (!r->ended)
-        return r->goes_on ? "; the run went on in another part" : "; the run did not finish";
+        return "; the run did not finish";
     if (strcmp(r->status, "interrupted") == 0)
         return "; it was interrupted";
     return report_finished(r) ? "" : "; the run failed";
@@ -74,8 +74,7 @@ static void print_run(const report_style *style, const report *r)
         snprintf(evaluations, sizeof evaluations, ", %s evaluation run%s",
                  sw_text_digits(r->evaluations).text, r->evaluations == 1 ? "" : "s");
     char all[64] = "", several[64] = "";
-    if (r->all_steps >
-        r->n_steps) /* not every step is recorded, or this is a part of the profile */
+    if (r->all_steps > r->n_steps) /* not every step is recorded */
         snprintf(all, sizeof all, " (of %s in all)", sw_text_digits(r->all_steps).text);
     if (r->runs > r->n_steps)
         snprintf(several, sizeof several, " in %s runs", sw_text_digits(r->runs).text);
@@ -571,17 +570,6 @@ static void print_notes(const report_style *style, const report *r)
         sw_writer_say(style->to, 0, 2,
                       "note: line %" PRIu64 " is damaged; only what stands before it is shown",
                       r->damaged_line);
-    const size_t n = strlen(r->path);
-    if (r->part > 1 && n > 2 && strcmp(r->path + n - 2, ".1") == 0)
-        sw_writer_say(style->to, 0, 2,
-                      "note: this is part %" PRIu64
-                      " of the profile; parts before it were dropped",
-                      r->part);
-    else if (r->part > 1)
-        sw_writer_say(style->to, 0, 2,
-                      "note: this is part %" PRIu64
-                      " of the profile; the part before it is %s.1",
-                      r->part, r->shown);
     if (r->cut)
         sw_writer_print(style->to, "note: the last line is cut; all before it was used\n");
     if (r->dropped > 0)
@@ -589,11 +577,7 @@ static void print_notes(const report_style *style, const report *r)
                       "note: the event logs had no room for %s events; what they have is whole "
                       "from the front of each run",
                       sw_text_digits(r->dropped).text);
-    if (!r->ended && r->goes_on)
-        sw_writer_print(
-            style->to,
-            "note: this is a part of a profile; its file has the part that follows\n");
-    else if (!r->ended)
+    if (!r->ended)
         sw_writer_print(
             style->to, "note: there is no end record: the run did not finish, or still runs\n");
     else if (!report_finished(r))
