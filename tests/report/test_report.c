@@ -234,6 +234,17 @@ static void what_logs_lost_is_told(void)
     json_decref(o);
 }
 
+/* A file may have only some of the steps: the gate judges the figures of all of them. */
+static void some_of_the_steps_are_judged_as_all(void)
+{
+    const printed *p = with_change(26, "\"steps\":20", "\"steps\":50");
+    CU_ASSERT(has(p->out, "20 training steps (of 50 in all)"));
+    p = with_change(26, "\"measured_peak_bytes\":1024", "\"measured_peak_bytes\":4096");
+    CU_ASSERT_EQUAL(p->status, 0);
+    CU_ASSERT_EQUAL(call(sw_temp_path("changed.jsonl"), "--max-peak", "4095")->status, 1);
+    CU_ASSERT_EQUAL(call(sw_temp_path("changed.jsonl"), "--max-peak", "4096")->status, 0);
+}
+
 /* Also one that no run can have: more at the end of a phase than at its peak. */
 static void no_number_is_too_wide(void)
 {
@@ -618,6 +629,7 @@ static const sw_test tests[] = {
     {"the text is as worked out by hand", text_is_as_worked_out_by_hand},
     {"json has the same numbers", json_has_the_same_numbers},
     {"a cut file is used as far as it goes", a_cut_file_is_used_as_far_as_it_goes},
+    {"some of the steps are judged as all", some_of_the_steps_are_judged_as_all},
     {"what logs lost is reported", what_logs_lost_is_told},
     {"no number is too wide", no_number_is_too_wide},
     {"damage names file and line", damage_names_file_and_line},
