@@ -7,18 +7,28 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static union {
+    size_t size;
+    char bytes[1 << 16];
+    double align;
+} rooms[8];
+
 void *room(size_t size)
 {
-    static union {
-        size_t size;
-        char bytes[1 << 16];
-        double align;
-    } at[8];
     static int next;
     next = (next + 1) % 8;
-    memset(&at[next], 0, sizeof at[next]);
-    at[next].size = size;
-    return &at[next];
+    memset(&rooms[next], 0, sizeof rooms[next]);
+    rooms[next].size = size;
+    return &rooms[next];
+}
+
+bool rooms_are_empty(void)
+{
+    bool empty = true;
+    for (int i = 0; i < 8; i++)
+        for (size_t k = sizeof(size_t); k < 1024; k++)
+            empty &= rooms[i].bytes[k] == 0;
+    return empty;
 }
 
 sw_status fixture_call(fixture *f)

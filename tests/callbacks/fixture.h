@@ -73,6 +73,8 @@ bool fixture_make(fixture *f, uint32_t of);
 void fixture_end(fixture *f);
 /* 64 KiB of zeros, except the first word: `size`. */
 void *room(size_t size);
+/* Nothing was written after the first words of the rooms that were last asked for. */
+bool rooms_are_empty(void);
 
 /* A callback of the library, and a call that has it called. */
 typedef struct {

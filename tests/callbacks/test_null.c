@@ -33,6 +33,15 @@ static bool is_refused(const null_row *of, fixture *f)
     return status >= 0 ? status == SW_INVALID : sw_error_count() != said;
 }
 
+/* The message has the function's name, the model's, or NULL. */
+static bool is_named(const null_row *of)
+{
+    const char *text = sw_last_error();
+    const size_t n = strlen(of->name) - (strstr(of->name, "_with") != NULL ? 5 : 0);
+    return strncmp(text, of->name, n) == 0 || strstr(text, of->name) != NULL ||
+           strstr(text, "NULL") != NULL || strncmp(text, "model ", 6) == 0;
+}
+
 static void step(sw_ctx *ctx, void *user)
 {
     calling *c = user;
@@ -66,7 +75,11 @@ static void call_from(size_t from)
         _exit(1);
     for (seen->at = from; seen->at < N_NULLS; seen->at++) {
         const null_row *of = &nulls[seen->at];
-        const bool refused = of->of & CTX ? is_refused_in_a_step(of, &f) : is_refused(of, &f);
+        for (int i = 0; i < 8; i++)
+            (void)room(0);
+        const bool refused = of->of & CTX
+                                 ? is_refused_in_a_step(of, &f)
+                                 : is_refused(of, &f) && is_named(of) && rooms_are_empty();
         seen->accepted[seen->at] = !refused && !of->allowed;
     }
     _exit(0);
@@ -91,7 +104,7 @@ static void null_is_an_error_everywhere(void)
                      nulls[seen->at].parameter);
     }
     for (size_t k = 0; k < N_NULLS; k++)
-        SW_CHECK(!seen->accepted[k], "%s: %s is NULL, and not refused", nulls[k].name,
+        SW_CHECK(!seen->accepted[k], "%s: %s is NULL, and not refused by name", nulls[k].name,
                  nulls[k].parameter);
     sw_note("%d calls", N_NULLS);
     munmap(seen, sizeof *seen);

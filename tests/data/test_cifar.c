@@ -228,10 +228,7 @@ static void bad_arguments_are_refused(void)
     sw_dataset *dataset = NULL;
     failed_as(sw_dataset_cifar(&dataset, "", "train", NULL), SW_INVALID,
               "dir must not be NULL");
-    failed_as(sw_dataset_cifar(&dataset, NULL, "train", NULL), SW_INVALID,
-              "dir must not be NULL");
     failed_as(sw_dataset_cifar(&dataset, "x", "t10k", NULL), SW_INVALID, "'t10k'");
-    failed_as(sw_dataset_cifar(&dataset, "x", NULL, NULL), SW_INVALID, "'test'");
     CU_ASSERT_PTR_NULL(dataset);
 }
 

@@ -217,8 +217,6 @@ static void shapes_alone_have_no_hash(void)
     CU_ASSERT_EQUAL_FATAL(sw_dataset_idx_with(&set, dir_name(), "train", &opts), SW_OK);
     sw_after(drop_set, set);
     failed_as(sw_dataset_hash(set, &hash), SW_INVALID, "shapes alone");
-    failed_as(sw_dataset_hash(NULL, &hash), SW_INVALID, "sw_dataset_hash");
-    failed_as(sw_dataset_hash(set, NULL), SW_INVALID, "out must not be NULL");
     CU_ASSERT_EQUAL(hash, 5);
 }
 

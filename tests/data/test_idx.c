@@ -102,10 +102,8 @@ static void missing_files_are_named(void)
 static void bad_arguments_are_refused(void)
 {
     sw_dataset *dataset = NULL;
-    failed_as(sw_dataset_idx(&dataset, NULL, "train"), SW_INVALID, "dir must not be NULL");
     failed_as(sw_dataset_idx(&dataset, "", "train"), SW_INVALID, "dir must not be NULL");
     failed_as(sw_dataset_idx(&dataset, "x", "test"), SW_INVALID, "'test'");
-    failed_as(sw_dataset_idx(&dataset, "x", NULL), SW_INVALID, "t10k");
     CU_ASSERT_PTR_NULL(dataset);
 }
 

@@ -344,7 +344,6 @@ static void what_is_no_array_is_refused(void)
     data_refused(read_parts, SW_INVALID, "INPUTS.npy,TARGETS.npy", "a comma between them");
     use("x.npy", "none.npy");
     data_refused(read_parts, SW_IO, "none.npy", "No such file");
-    CU_ASSERT(failed_as(sw_dataset_npy(NULL, NULL, "a,b", NULL), SW_INVALID, "NULL"));
 }
 
 static void numbers_are_checked(void)

@@ -441,7 +441,6 @@ static void wrong_options_are_refused(void)
     opts.fitness = &bad;
     REFUSED(sw_evolution_create(&e, exec, &opts), SW_INVALID, "fn");
     CU_ASSERT_PTR_NULL(e);
-    REFUSED(sw_evolution_create(NULL, exec, &good), SW_INVALID, "out");
     sw_dataset_destroy(vectors);
     e = evo_evolution(exec, &good);
     sw_candidate c = SW_OPTS(sw_candidate);
@@ -452,7 +451,6 @@ static void wrong_options_are_refused(void)
     REFUSED(sw_evolution_member(e, 6, &c), SW_INVALID, "below 6");
     REFUSED(sw_evolution_resume(e, &found), SW_INVALID, "no dir");
     REFUSED(sw_evolution_rebuild(e, 1, &none), SW_UNSUPPORTED, "members are not rebuilt");
-    REFUSED(sw_evolution_advance(e, NULL), SW_INVALID, "out");
 }
 
 /* ---- memory that is not there ------------------------------------------------------------ */

@@ -330,8 +330,6 @@ static void bad_options_are_refused(void)
     sw_profile *p = NULL;
     const sw_profile_opts none = {0};
     CU_ASSERT_EQUAL(sw_profile_create(&p, &none), SW_INVALID);
-    CU_ASSERT_EQUAL(sw_profile_create(NULL, NULL), SW_INVALID);
-    CU_ASSERT_EQUAL(sw_profile_flush(NULL), SW_INVALID);
     CU_ASSERT_EQUAL(sw_profile_destroy(NULL), SW_OK);
     CU_ASSERT_PTR_NULL(p);
 }
