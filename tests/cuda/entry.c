@@ -233,21 +233,12 @@ static void call_fill(call *c, const sw_entry_run *r, bool alias, bool on_device
                                                : 0;
     else if (r->scratch_bytes != NULL)
         room = r->scratch_bytes(&info);
-    c->launch = (sw_launch){.size = sizeof c->launch,
-                            .in = c->in,
-                            .n_in = r->n_in,
-                            .out = c->out,
-                            .n_out = r->n_out,
-                            .scratch = sw_entry_block(room, 0),
-                            .scratch_bytes = room,
-                            .attrs = r->attrs,
-                            .accumulate = r->accumulate,
-                            .par = &one_thread,
-                            .isa = SW_ISA_BASE,
-                            .seed = SEED,
-                            .stream = STREAM,
-                            .step = on_device ? 0 : first_counters.step,
-                            .run = on_device ? 0 : first_counters.run};
+    c->launch =
+        SW_OPTS(sw_launch, .in = c->in, .n_in = r->n_in, .out = c->out, .n_out = r->n_out,
+                .scratch = sw_entry_block(room, 0), .scratch_bytes = room, .attrs = r->attrs,
+                .accumulate = r->accumulate, .par = &one_thread, .isa = SW_ISA_BASE,
+                .seed = SEED, .stream = STREAM, .step = on_device ? 0 : first_counters.step,
+                .run = on_device ? 0 : first_counters.run);
 }
 
 /* Element i of a buffer's bytes as a number. */

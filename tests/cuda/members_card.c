@@ -22,10 +22,8 @@ void member_pool_end_card(void)
 
 sw_exec *member_pool_exec(const char *device, sw_budget *budget, bool graphs)
 {
-    const sw_exec_opts opts = {.size = sizeof opts,
-                               .device = device,
-                               .budget = budget,
-                               .no_graphs = !graphs && device != NULL};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .device = device, .budget = budget,
+                                      .no_graphs = !graphs && device != NULL);
     sw_exec *exec = NULL;
     OK(sw_exec_create(&exec, &opts));
     CU_ASSERT_PTR_NOT_NULL_FATAL(exec);
@@ -34,8 +32,8 @@ sw_exec *member_pool_exec(const char *device, sw_budget *budget, bool graphs)
 
 sw_members *member_pool_members(sw_exec *exec, small *shape)
 {
-    const sw_members_opts opts = {
-        .size = sizeof opts, .shape = shape->model, .fn = small_step, .user = shape};
+    const sw_members_opts opts =
+        SW_OPTS(sw_members_opts, .shape = shape->model, .fn = small_step, .user = shape);
     sw_members *made = NULL;
     OK(sw_members_create(&made, exec, &opts));
     CU_ASSERT_PTR_NOT_NULL_FATAL(made);
@@ -72,13 +70,8 @@ void member_pool_end(member_pool *g)
 
 sw_members_args member_pool_args(const sw_member *members, size_t n, const sw_feed *feed)
 {
-    return (sw_members_args){.size = sizeof(sw_members_args),
-                             .members = members,
-                             .n = n,
-                             .feed = feed,
-                             .mode = SW_TRAIN,
-                             .own_steps = 1,
-                             .steps = STEPS};
+    return SW_OPTS(sw_members_args, .members = members, .n = n, .feed = feed, .mode = SW_TRAIN,
+                   .own_steps = 1, .steps = STEPS);
 }
 
 const sw_feed *member_pool_feed(void)

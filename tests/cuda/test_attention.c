@@ -35,14 +35,9 @@ static void launch(int which, const sw_buffer *in, int n_in, const sw_buffer *ou
     const sw_kernel_info info = {in_type, out_type, n_in, n_out, &causal, 1, SW_ISA_BASE, 0};
     const size_t room =
         entry->scratch_bytes != NULL ? entry->scratch_bytes(&info, sw_side_queue()) : 0;
-    const sw_launch l = {.size = sizeof l,
-                         .in = in,
-                         .n_in = n_in,
-                         .out = out,
-                         .n_out = n_out,
-                         .scratch = sw_entry_block(room, 0),
-                         .scratch_bytes = room,
-                         .attrs = &causal};
+    const sw_launch l =
+        SW_OPTS(sw_launch, .in = in, .n_in = n_in, .out = out, .n_out = n_out,
+                .scratch = sw_entry_block(room, 0), .scratch_bytes = room, .attrs = &causal);
     CU_ASSERT_EQUAL(sw_side_launch(entry, &l, (sw_cuda_counters){0}), SW_OK);
 }
 

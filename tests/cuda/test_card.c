@@ -32,8 +32,8 @@ static void end_card(void)
 
 static sw_exec *exec_as(const char *device, bool graphs)
 {
-    const sw_exec_opts opts = {
-        .size = sizeof opts, .device = device, .seed = 11, .no_graphs = !graphs};
+    const sw_exec_opts opts =
+        SW_OPTS(sw_exec_opts, .device = device, .seed = 11, .no_graphs = !graphs);
     sw_exec *exec = NULL;
     OK(sw_exec_create(&exec, &opts));
     CU_ASSERT_PTR_NOT_NULL_FATAL(exec);
@@ -253,7 +253,7 @@ static void the_figures_of_the_card_add_up(void)
     sw_exec *exec = exec_on("cuda");
     net *n = net_new(false, NULL);
     (void)net_train(exec, n, &b, 3);
-    sw_device_info d = {.size = sizeof d};
+    sw_device_info d = SW_OPTS(sw_device_info);
     sw_heap_stats pinned;
     OK(sw_exec_device(exec, &d));
     sw_heap_read(SW_HEAP_PINNED, &pinned);
@@ -282,7 +282,7 @@ static void what_does_not_fit_names_the_card(void)
     /* All of it is somebody else's. */
     swi_device *device = exec->target.device;
     void *block;
-    sw_device_info d = {.size = sizeof d};
+    sw_device_info d = SW_OPTS(sw_device_info);
     OK(sw_exec_device(exec, &d));
     OK(device->memory.alloc(device->memory.context, &block, d.free_bytes));
     const batch b = net_batch(false, 0, 8);
@@ -325,7 +325,7 @@ static void skipped_updates_of_members_are_told(void)
 {
     for (uint64_t lazy = 0; lazy < 2; lazy++) {
         new_card(NULL, lazy);
-        sw_optimizer_opts opts = {.size = sizeof opts, .kind = "sgd", .lr = 0.1f};
+        sw_optimizer_opts opts = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.1f);
         float pixels[2 * NET_PIXELS] = {0};
         const uint8_t labels[2] = {1, 2};
         pixels[5] = NAN;

@@ -199,8 +199,8 @@ static bool holds(size_t bytes, const sw_arena *arena)
 static void weigh(void *context, sw_exec *exec, const sw_model *model, int step)
 {
     weight *w = context;
-    sw_run_info run = {.size = sizeof run};
-    sw_device_info info = {.size = sizeof info};
+    sw_run_info run = SW_OPTS(sw_run_info);
+    sw_device_info info = SW_OPTS(sw_device_info);
     if (step == 0)
         return;
     CU_ASSERT_EQUAL_FATAL(sw_last_run(exec, &run), SW_OK);

@@ -121,7 +121,7 @@ static bool has_knobs_of(const saved_run *r, uint64_t step)
 /* The file at `path` is that of `step`, as a run on the CPU loads it. */
 static void file_is_of(saved_run *reader, const char *path, uint64_t step, const char *what)
 {
-    sw_checkpoint_found found = {.size = sizeof found};
+    sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
     sw_checkpoint *c = saved_run_checkpoint(reader, NULL, NULL);
     OK(sw_checkpoint_find(c, path, &found));
     CU_ASSERT(found.found == 1 && found.step == step && found.generation == 0);
@@ -264,7 +264,7 @@ static void another_exec_may_have_trained_the_model(void)
         double loss = 0;
         saved_run *r = begin(lazy);
         sw_exec *own = r->exec, *other = NULL;
-        sw_exec_opts opts = {.size = sizeof opts, .device = "cuda", .seed = 3};
+        sw_exec_opts opts = SW_OPTS(sw_exec_opts, .device = "cuda", .seed = 3);
         OK(sw_exec_create(&other, &opts));
         sw_checkpoint *c = saved_run_checkpoint(r, path, NULL);
         snprintf(what, sizeof what, "seed %d", (int)lazy);
@@ -297,8 +297,8 @@ static void a_model_elsewhere_is_refused(void)
     sw_checkpoint *c = NULL;
     saved_run *r = begin(0), *reader = saved_run_new(&on_cpu);
     step_on(r);
-    const sw_checkpoint_opts opts = {
-        .size = sizeof opts, .path = path_of("elsewhere"), .models = &r->model, .n_models = 1};
+    const sw_checkpoint_opts opts = SW_OPTS(sw_checkpoint_opts, .path = path_of("elsewhere"),
+                                            .models = &r->model, .n_models = 1);
     OK(sw_checkpoint_create(&c, reader->exec, &opts));
     REFUSED(sw_checkpoint_take(c, 1), SW_INVALID, "lies in the memory of cuda:0");
     sw_checkpoint_destroy(c);
@@ -332,7 +332,7 @@ static void a_file_that_changes_while_it_is_loaded_is_noticed(void)
 {
     NEEDS_CHECKSUMS();
     char path[1024];
-    sw_checkpoint_found found = {.size = sizeof found};
+    sw_checkpoint_found found = SW_OPTS(sw_checkpoint_found);
     snprintf(path, sizeof path, "%s", sw_temp_path("changes"));
     make_whole();
     saved_run *r = begin(0);
@@ -370,7 +370,7 @@ static void a_fault_at(const char *call, bool no_copy)
     saved_run *r = begin(1), *reader = saved_run_new(&on_cpu);
     char path[1024];
     double loss = 0;
-    sw_checkpoint_info info = {.size = sizeof info};
+    sw_checkpoint_info info = SW_OPTS(sw_checkpoint_info);
     snprintf(path, sizeof path, "%s", sw_temp_path("fault"));
     sw_checkpoint *c =
         saved_run_checkpoint(r, path, &(sw_checkpoint_opts){.no_copy = no_copy, .keep = 1});

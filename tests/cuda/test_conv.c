@@ -25,12 +25,8 @@ static void too_large_images_are_refused(void)
         const sw_type w = SWI_F32(1, 1, 2, 2);
         memcpy(x.shape.dim, cases[i].dim, sizeof cases[i].dim);
         const sw_buffer in[] = {{.type = x}, {.type = w}}, out = {.type = x};
-        const sw_launch l = {.size = sizeof l,
-                             .in = in,
-                             .n_in = 2,
-                             .out = &out,
-                             .n_out = 1,
-                             .attrs = &cases[i].attrs};
+        const sw_launch l = SW_OPTS(sw_launch, .in = in, .n_in = 2, .out = &out, .n_out = 1,
+                                    .attrs = &cases[i].attrs);
         uint64_t before, after;
         sw_side_counts(&before);
         CU_ASSERT_EQUAL(

@@ -76,15 +76,9 @@ static sw_buffer launched(int which, const sw_buffer *in, int n_in, const sw_typ
         types[i] = in[i].type;
     const sw_kernel_info info = {types, out, n_in, 1, attrs, 1, SW_ISA_BASE, add};
     const size_t bytes = entry->scratch_bytes(&info, queue);
-    const sw_launch l = {.size = sizeof l,
-                         .in = in,
-                         .n_in = n_in,
-                         .out = &to,
-                         .n_out = 1,
-                         .scratch = sw_entry_block(bytes, 0),
-                         .scratch_bytes = bytes,
-                         .attrs = attrs,
-                         .accumulate = add};
+    const sw_launch l = SW_OPTS(sw_launch, .in = in, .n_in = n_in, .out = &to, .n_out = 1,
+                                .scratch = sw_entry_block(bytes, 0), .scratch_bytes = bytes,
+                                .attrs = attrs, .accumulate = add);
     CU_ASSERT_EQUAL(entry->kernel(&l, queue), SW_OK);
     return to;
 }
@@ -189,15 +183,9 @@ static void launch_on(call *c, const sw_cuda_queue *queue, int which, const sw_b
         c->out[i] = numbers(&out[i], 20 + (uint32_t)i);
     const sw_kernel_info info = {types, out, n_in, n_out, attrs, 1, SW_ISA_BASE, add};
     const size_t bytes = entry->scratch_bytes(&info, queue);
-    c->launch = (sw_launch){.size = sizeof c->launch,
-                            .in = c->in,
-                            .n_in = n_in,
-                            .out = c->out,
-                            .n_out = n_out,
-                            .scratch = sw_entry_block(bytes + BEHIND, 0),
-                            .scratch_bytes = bytes,
-                            .attrs = attrs,
-                            .accumulate = add};
+    c->launch = SW_OPTS(sw_launch, .in = c->in, .n_in = n_in, .out = c->out, .n_out = n_out,
+                        .scratch = sw_entry_block(bytes + BEHIND, 0), .scratch_bytes = bytes,
+                        .attrs = attrs, .accumulate = add);
     c->status = entry->kernel(&c->launch, queue);
     const unsigned char *behind = (const unsigned char *)c->launch.scratch + bytes;
     for (int i = 0; i < BEHIND; i++)

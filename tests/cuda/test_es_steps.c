@@ -43,11 +43,8 @@ static void begin(void)
 static sw_exec *exec_of(const char *device, bool graphs)
 {
     sw_exec *exec = NULL;
-    const sw_exec_opts o = {.size = sizeof o,
-                            .device = device,
-                            .threads = 1,
-                            .seed = 5,
-                            .no_graphs = device != NULL && !graphs};
+    const sw_exec_opts o = SW_OPTS(sw_exec_opts, .device = device, .threads = 1, .seed = 5,
+                                   .no_graphs = device != NULL && !graphs);
     OK(sw_exec_create(&exec, &o));
     CU_ASSERT_PTR_NOT_NULL_FATAL(exec);
     sw_after((void (*)(void *))sw_exec_destroy, exec);
@@ -57,19 +54,13 @@ static sw_exec *exec_of(const char *device, bool graphs)
 static es_net *net_of(es_net_kind kind, const char *strategy, const char *noise, sw_exec *exec)
 {
     const bool parts = strcmp(noise, "sparse") == 0 || strcmp(noise, "permuted") == 0;
-    const sw_es_opts o = {.size = sizeof o,
-                          .strategy = strategy,
-                          .noise = noise,
-                          .rank = strcmp(noise, "low-rank") == 0 ? 2 : 0,
-                          .in_share = parts ? 0.6f : 0.0f,
-                          .out_share = parts ? 0.7f : 0.0f,
-                          .sigma = 0.2f,
-                          .directions = DIRECTIONS,
-                          .repeats = REPEATS,
-                          .slice = SLICE,
-                          .l2 = strcmp(noise, "iid") == 0 ? 0.01f : 0.0f,
-                          .seed = 99};
-    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd", .lr = 0.05f};
+    const sw_es_opts o =
+        SW_OPTS(sw_es_opts, .strategy = strategy, .noise = noise,
+                .rank = strcmp(noise, "low-rank") == 0 ? 2 : 0, .in_share = parts ? 0.6f : 0.0f,
+                .out_share = parts ? 0.7f : 0.0f, .sigma = 0.2f, .directions = DIRECTIONS,
+                .repeats = REPEATS, .slice = SLICE,
+                .l2 = strcmp(noise, "iid") == 0 ? 0.01f : 0.0f, .seed = 99);
+    const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.05f);
     es_net *t = es_net_new(kind, &o, &sgd);
     OK(sw_model_ready(t->model, exec, 7));
     return t;
@@ -177,7 +168,7 @@ static void launches_are_those_stated(void)
                 continue;
             es_net *t = net_of((es_net_kind)kind, NULL, noises[n], exec);
             sw_run_args args = es_args(t, &d.of[0][0], SW_EVAL);
-            sw_plan_info info = {.size = sizeof info}, update = {.size = sizeof update};
+            sw_plan_info info = SW_OPTS(sw_plan_info), update = SW_OPTS(sw_plan_info);
             args.es = t->es;
             OK(sw_plan(exec, &args, &info));
             evaluate(t, exec, &d, 0, false);
@@ -207,9 +198,9 @@ typedef struct {
 
 static stated stated_for(const sw_scene *scene, uint32_t directions, sw_exec *exec)
 {
-    const sw_es_opts o = {.size = sizeof o, .directions = directions, .seed = 3};
-    const sw_optimizer_opts sgd = {.size = sizeof sgd, .kind = "sgd", .lr = 0.1f};
-    sw_plan_info info = {.size = sizeof info};
+    const sw_es_opts o = SW_OPTS(sw_es_opts, .directions = directions, .seed = 3);
+    const sw_optimizer_opts sgd = SW_OPTS(sw_optimizer_opts, .kind = "sgd", .lr = 0.1f);
+    sw_plan_info info = SW_OPTS(sw_plan_info);
     sw_array inputs[SW_SCENE_INPUTS];
     sw_model *model;
     sw_es *es;
@@ -223,15 +214,9 @@ static stated stated_for(const sw_scene *scene, uint32_t directions, sw_exec *ex
         inputs[i] = scene->inputs[i];
         inputs[i].shape.dim[0] = (int64_t)sw_es_rows(es);
     }
-    const sw_run_args args = {.size = sizeof args,
-                              .fn = scene->step,
-                              .user = &own,
-                              .models = &model,
-                              .n_models = 1,
-                              .inputs = inputs,
-                              .n_inputs = SW_SCENE_INPUTS,
-                              .mode = SW_EVAL,
-                              .es = es};
+    const sw_run_args args =
+        SW_OPTS(sw_run_args, .fn = scene->step, .user = &own, .models = &model, .n_models = 1,
+                .inputs = inputs, .n_inputs = SW_SCENE_INPUTS, .mode = SW_EVAL, .es = es);
     stated n;
     OK(sw_plan(exec, &args, &info));
     n.slice = info.launches;
@@ -342,13 +327,9 @@ static void forward_step(sw_ctx *ctx, void *user)
 static float *moved(const char *kind, sw_exec *exec, const es_batch *b, size_t *n)
 {
     es_net *t = es_net_new(ES_MLP, NULL, NULL);
-    const sw_zo_opts o = {.size = sizeof o,
-                          .kind = kind,
-                          .eps = 0.01f,
-                          .lr = 0.01f,
-                          .weight_decay = 0.1f,
-                          .window = strcmp(kind, "lozo") == 0 ? 2 : 0,
-                          .seed = 17};
+    const sw_zo_opts o =
+        SW_OPTS(sw_zo_opts, .kind = kind, .eps = 0.01f, .lr = 0.01f, .weight_decay = 0.1f,
+                .window = strcmp(kind, "lozo") == 0 ? 2 : 0, .seed = 17);
     sw_zo *zo = NULL;
     sw_run_args args = es_args(t, b, SW_EVAL);
     args.fn = forward_step;

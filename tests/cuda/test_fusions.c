@@ -40,14 +40,8 @@ static void choose(const sw_cuda_fusion *fusion, const void *attrs)
 
 static sw_launch then_of(const sw_launch *first)
 {
-    return (sw_launch){.size = sizeof(sw_launch),
-                       .in = first->out,
-                       .n_in = 1,
-                       .out = first->out,
-                       .n_out = 1,
-                       .attrs = now.attrs,
-                       .par = first->par,
-                       .isa = first->isa};
+    return SW_OPTS(sw_launch, .in = first->out, .n_in = 1, .out = first->out, .n_out = 1,
+                   .attrs = now.attrs, .par = first->par, .isa = first->isa);
 }
 static sw_status together(const sw_launch *l, const sw_cuda_queue *queue)
 {
@@ -131,14 +125,9 @@ static float *made(const sw_entry_run *r, sw_cuda_kernel *kernel, uint64_t *laun
     const size_t room = entry.scratch_bytes(&info, sw_side_queue());
     sw_buffer out = sw_entry_buffer(&r->out[0].type, r->shift);
     memcpy(out.ptr, r->out[0].ptr, sw_type_bytes(&out.type));
-    const sw_launch l = {.size = sizeof l,
-                         .in = r->in,
-                         .n_in = r->n_in,
-                         .out = &out,
-                         .n_out = 1,
-                         .scratch = sw_entry_block(room, 0),
-                         .scratch_bytes = room,
-                         .accumulate = r->accumulate};
+    const sw_launch l = SW_OPTS(sw_launch, .in = r->in, .n_in = r->n_in, .out = &out,
+                                .n_out = 1, .scratch = sw_entry_block(room, 0),
+                                .scratch_bytes = room, .accumulate = r->accumulate);
     uint64_t before = 0, after = 0;
     sw_side_counts(&before);
     const sw_status status = sw_side_launch(&entry, &l, (sw_cuda_counters){3, 1});

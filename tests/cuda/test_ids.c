@@ -16,13 +16,8 @@ static void launch(int which, const sw_buffer *in, const sw_buffer *out)
     const sw_kernel_info info = {types, &out->type, 2, 1, NULL, 1, SW_ISA_BASE, 0};
     const size_t room =
         entry->scratch_bytes != NULL ? entry->scratch_bytes(&info, sw_side_queue()) : 0;
-    const sw_launch l = {.size = sizeof l,
-                         .in = in,
-                         .n_in = 2,
-                         .out = out,
-                         .n_out = 1,
-                         .scratch = sw_entry_block(room, 0),
-                         .scratch_bytes = room};
+    const sw_launch l = SW_OPTS(sw_launch, .in = in, .n_in = 2, .out = out, .n_out = 1,
+                                .scratch = sw_entry_block(room, 0), .scratch_bytes = room);
     CU_ASSERT_EQUAL(sw_side_launch(entry, &l, (sw_cuda_counters){0}), SW_OK);
 }
 

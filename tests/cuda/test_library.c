@@ -73,14 +73,9 @@ static void a_library_is_asked_first(void)
         float *c = out.ptr;
         memset(c, 0, sw_type_bytes(&y));
         const size_t bytes = entry->scratch_bytes(&info, &queue);
-        const sw_launch l = {.size = sizeof l,
-                             .in = in,
-                             .n_in = 2,
-                             .out = &out,
-                             .n_out = 1,
-                             .scratch = sw_entry_block(bytes, 0),
-                             .scratch_bytes = bytes,
-                             .accumulate = 1};
+        const sw_launch l = SW_OPTS(sw_launch, .in = in, .n_in = 2, .out = &out, .n_out = 1,
+                                    .scratch = sw_entry_block(bytes, 0), .scratch_bytes = bytes,
+                                    .accumulate = 1);
         seen.status = said[i];
         CU_ASSERT_EQUAL(bytes, 100000);
         CU_ASSERT_EQUAL(entry->kernel(&l, &queue), i == 2 ? SW_OK : said[i]);
@@ -140,14 +135,9 @@ static void what_chunks_launch_was_asked_for(void)
     }
     in[2] = sw_entry_fill(&types[2], (const uint8_t[10]){0}, false, 0.0f, 0);
     const size_t bytes = entry->scratch_bytes(&info, &queue);
-    const sw_launch l = {.size = sizeof l,
-                         .in = in,
-                         .n_in = 4,
-                         .out = to,
-                         .n_out = 4,
-                         .scratch = sw_entry_block(bytes, 0),
-                         .scratch_bytes = bytes,
-                         .attrs = &attrs};
+    const sw_launch l =
+        SW_OPTS(sw_launch, .in = in, .n_in = 4, .out = to, .n_out = 4,
+                .scratch = sw_entry_block(bytes, 0), .scratch_bytes = bytes, .attrs = &attrs);
     CU_ASSERT_EQUAL(entry->kernel(&l, &queue), SW_OK);
     CU_ASSERT_EQUAL(plan.launched, 9);
     CU_ASSERT(isfinite(*(const float *)to[0].ptr));
@@ -185,8 +175,8 @@ static void a_fusion_is_never_the_librarys(void)
     const sw_buffer in[] = {numbers(types[0], step, 1), numbers(types[1], step, 2),
                             numbers(types[2], &step[1], 3)};
     const sw_buffer out = sw_entry_buffer(&y, 0);
-    const sw_launch l = {
-        .size = sizeof l, .in = in, .n_in = 3, .out = &out, .n_out = 1, .attrs = NULL};
+    const sw_launch l =
+        SW_OPTS(sw_launch, .in = in, .n_in = 3, .out = &out, .n_out = 1, .attrs = NULL);
     CU_ASSERT_NOT_EQUAL(fusion->joins(&info, &queue), 0); /* there is no library */
     queue.blas = (void *)(uintptr_t)&blas;
     for (int i = 0; i < 3; i++) {

@@ -32,14 +32,11 @@ static trained alone(const char *device, int k, const sw_dataset *data, const sw
     sw_exec *exec = NULL;
     sw_loader *loader = NULL;
     trained out = {.loss = (double)NAN};
-    const sw_loader_opts opts = {.size = sizeof opts,
-                                 .batch = ROWS,
-                                 .seed = member_pool_seed(k),
-                                 .shuffle = 1,
-                                 .keyed = 1,
-                                 .inline_fill = 1};
-    const sw_exec_opts its = {
-        .size = sizeof its, .device = device, .seed = member_pool_seed(k)};
+    const sw_loader_opts opts =
+        SW_OPTS(sw_loader_opts, .batch = ROWS, .seed = member_pool_seed(k), .shuffle = 1,
+                .keyed = 1, .inline_fill = 1);
+    const sw_exec_opts its =
+        SW_OPTS(sw_exec_opts, .device = device, .seed = member_pool_seed(k));
     OK(sw_exec_create(&exec, &its));
     OK(sw_model_ready(t->model, exec, member_pool_seed(k)));
     OK(sw_loader_create(&loader, data, &opts));
@@ -55,15 +52,9 @@ static trained alone(const char *device, int k, const sw_dataset *data, const sw
                 OK(sw_loader_next(loader, &in, &n));
             }
         }
-        const sw_run_args args = {.size = sizeof args,
-                                  .fn = small_step,
-                                  .user = t,
-                                  .models = &t->model,
-                                  .n_models = 1,
-                                  .inputs = in,
-                                  .n_inputs = n,
-                                  .mode = SW_TRAIN,
-                                  .step = step};
+        const sw_run_args args =
+            SW_OPTS(sw_run_args, .fn = small_step, .user = t, .models = &t->model,
+                    .n_models = 1, .inputs = in, .n_inputs = n, .mode = SW_TRAIN, .step = step);
         OK(sw_run(exec, &args));
         OK(sw_metric_get(exec, "loss", &out.loss));
     }
@@ -132,13 +123,8 @@ static void own_inputs_are_those_of_each_member(void)
         }
     member_pool_new_card(NULL, 1);
     member_pool g = member_pool_on("cuda", NULL, true);
-    sw_members_args args = {.size = sizeof args,
-                            .members = g.member,
-                            .n = N,
-                            .inputs = own,
-                            .n_inputs = 2,
-                            .own_inputs = 1,
-                            .mode = SW_TRAIN};
+    sw_members_args args = SW_OPTS(sw_members_args, .members = g.member, .n = N, .inputs = own,
+                                   .n_inputs = 2, .own_inputs = 1, .mode = SW_TRAIN);
     for (args.step = 0; args.step < STEPS; args.step++)
         OK(sw_members_run(g.all, &args));
     OK(sw_members_metric(g.all, "loss", loss, N));

@@ -98,9 +98,9 @@ static void a_member_is_resized_as_on_the_cpu(void)
 {
     const sw_array in[2] = {{SW_F32, SW_SHAPE(ROWS, SMALL_WIDTH), NULL},
                             {SW_F32, SW_SHAPE(ROWS, SMALL_WIDTH), NULL}};
-    const sw_members_args args = {
-        .size = sizeof args, .inputs = in, .n_inputs = 2, .mode = SW_TRAIN};
-    const sw_resize_opts opts = {.size = sizeof opts, .seed = 5};
+    const sw_members_args args =
+        SW_OPTS(sw_members_args, .inputs = in, .n_inputs = 2, .mode = SW_TRAIN);
+    const sw_resize_opts opts = SW_OPTS(sw_resize_opts, .seed = 5);
     sw_members *wide[2];
     sw_member grown[2];
     member_pool_new_card(NULL, 1);

@@ -22,8 +22,8 @@ static void a_budget_counts_what_the_card_gives(void)
     const sw_feed *feed = member_pool_feed();
     sw_budget *budget = NULL;
     sw_fake_live live;
-    sw_plan_info info = {.size = sizeof info};
-    sw_members_memory used = {.size = sizeof used};
+    sw_plan_info info = SW_OPTS(sw_plan_info);
+    sw_members_memory used = SW_OPTS(sw_members_memory);
     size_t lanes = 0;
     for (int plain = 0; plain < 2; plain++) {
         member_pool_new_card(&(sw_fake_card){.cannot_map = plain != 0}, 1);
@@ -47,7 +47,7 @@ static void a_budget_counts_what_the_card_gives(void)
         CU_ASSERT(used.lanes == 1 && used.lane_bytes == lanes);
         CU_ASSERT_EQUAL(used.range_bytes, N * info.model_bytes);
         CU_ASSERT_EQUAL(sw_budget_used(budget), used.range_bytes + used.lane_bytes);
-        sw_device_info d = {.size = sizeof d};
+        sw_device_info d = SW_OPTS(sw_device_info);
         OK(sw_exec_device(g.exec, &d));
         sw_fake_card_api()->live(&live);
         const size_t given = d.model_bytes + d.arena_bytes + d.data_bytes;
@@ -135,8 +135,8 @@ static void a_member_that_fails_fails_alone(void)
     member_pool g = member_pool_on("cuda", NULL, true);
     sw_members_destroy(g.all);
     sw_model_destroy(g.shape->model);
-    const sw_optimizer_opts opts = {
-        .size = sizeof opts, .kind = "adam", .lr = 0.02f, .max_skipped = 2};
+    const sw_optimizer_opts opts =
+        SW_OPTS(sw_optimizer_opts, .kind = "adam", .lr = 0.02f, .max_skipped = 2);
     OK(sw_model_create(&g.shape->model, "careful"));
     g.shape->f1 = sw_linear_new(g.shape->model, "f1", SMALL_WIDTH, HIDDEN);
     g.shape->f2 = sw_linear_new(g.shape->model, "f2", HIDDEN, SMALL_WIDTH);
@@ -145,13 +145,8 @@ static void a_member_that_fails_fails_alone(void)
     OK(sw_optimizer_create(&g.shape->opt, g.shape->model, &opts));
     g.all = member_pool_members(g.exec, g.shape);
     small_members(g.member, N, g.all, 1);
-    sw_members_args args = {.size = sizeof args,
-                            .members = g.member,
-                            .n = N,
-                            .inputs = own,
-                            .n_inputs = 2,
-                            .own_inputs = 1,
-                            .mode = SW_TRAIN};
+    sw_members_args args = SW_OPTS(sw_members_args, .members = g.member, .n = N, .inputs = own,
+                                   .n_inputs = 2, .own_inputs = 1, .mode = SW_TRAIN);
     for (args.step = 0; args.step < 3; args.step++) {
         OK(sw_members_run(g.all, &args));
         OK(sw_members_status(g.all, ended, N));
@@ -202,8 +197,8 @@ static sw_status whole_life(void *feed)
     sw_members *all = NULL;
     small t = {NULL};
     sw_member one[2];
-    const sw_exec_opts exec_opts = {.size = sizeof exec_opts, .device = "cuda"};
-    const sw_optimizer_opts adam = {.size = sizeof adam, .kind = "adam"};
+    const sw_exec_opts exec_opts = SW_OPTS(sw_exec_opts, .device = "cuda");
+    const sw_optimizer_opts adam = SW_OPTS(sw_optimizer_opts, .kind = "adam");
     sw_status status = sw_exec_create(&exec, &exec_opts);
     if (status == SW_OK)
         status = sw_model_create(&t.model, "life");
@@ -214,8 +209,8 @@ static sw_status whole_life(void *feed)
         t.factor = sw_knob_new(t.model, "factor", 1.0f);
         status = sw_optimizer_create(&t.opt, t.model, &adam);
     }
-    const sw_members_opts opts = {
-        .size = sizeof opts, .shape = t.model, .fn = small_step, .user = &t};
+    const sw_members_opts opts =
+        SW_OPTS(sw_members_opts, .shape = t.model, .fn = small_step, .user = &t);
     if (status == SW_OK)
         status = sw_members_create(&all, exec, &opts);
     for (int k = 0; k < 2 && status == SW_OK; k++)
@@ -269,11 +264,10 @@ static void what_is_of_the_cpu_is_refused(void)
     member_pool_new_card(NULL, 0);
     sw_exec *exec = member_pool_exec("cuda", NULL, true);
     const small *shape = small_new(HIDDEN);
-    sw_members_opts opts = {
-        .size = sizeof opts, .shape = shape->model, .callback = a_callback, .state_bytes = 8};
+    sw_members_opts opts = SW_OPTS(sw_members_opts, .shape = shape->model,
+                                   .callback = a_callback, .state_bytes = 8);
     REFUSED(sw_members_create(&none, exec, &opts), SW_UNSUPPORTED, "callbacks are of the CPU");
-    opts = (sw_members_opts){
-        .size = sizeof opts, .shape = shape->model, .fn = small_step, .threads = 2};
+    opts = SW_OPTS(sw_members_opts, .shape = shape->model, .fn = small_step, .threads = 2);
     REFUSED(sw_members_create(&none, exec, &opts), SW_UNSUPPORTED, "threads of a member");
     CU_ASSERT_PTR_NULL(none);
     sw_exec_destroy(exec);
@@ -281,7 +275,8 @@ static void what_is_of_the_cpu_is_refused(void)
         SW_SKIP("built without libxxhash, which checkpoints need");
     member_pool g = member_pool_on("cuda", NULL, true);
     sw_checkpoint *checkpoint = NULL;
-    const sw_checkpoint_opts kept = {.size = sizeof kept, .path = sw_temp_path("members")};
+    const sw_checkpoint_opts kept =
+        SW_OPTS(sw_checkpoint_opts, .path = sw_temp_path("members"));
     OK(sw_checkpoint_create(&checkpoint, g.exec, &kept));
     REFUSED(sw_checkpoint_members(checkpoint, g.all, g.member, N), SW_UNSUPPORTED,
             "sw_checkpoint_put");

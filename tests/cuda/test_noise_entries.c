@@ -201,8 +201,8 @@ static void another_op_is_refused_by_name(void)
     const sw_type type = {SW_F32, SW_PLAIN, {2, {6, 2}}}, y = {SW_F32, SW_PLAIN, {1, {6}}};
     const sw_cuda_entry *entry = sw_side_entry("each", SW_CUDA_FORWARD);
     const sw_buffer in = sw_entry_fill(&type, x, false, 0.0f, 0), out = sw_entry_buffer(&y, 0);
-    const sw_launch l = {
-        .size = sizeof l, .in = &in, .n_in = 1, .out = &out, .n_out = 1, .attrs = &a};
+    const sw_launch l =
+        SW_OPTS(sw_launch, .in = &in, .n_in = 1, .out = &out, .n_out = 1, .attrs = &a);
     sw_side_choose(0);
     CU_ASSERT_EQUAL(sw_side_launch(entry, &l, (sw_cuda_counters){0, 0}), SW_UNSUPPORTED);
     CU_ASSERT_PTR_NOT_NULL(strstr(sw_last_error(), "median"));

@@ -26,7 +26,7 @@ static sw_status launched(sw_cuda_kernel *kernel, int64_t at, size_t shift, floa
     const sw_cuda_entry entry = {.op = "odd", .which = 2, .kernel = kernel};
     const sw_buffer in = {.ptr = sw_entry_block(40, 0)};
     const sw_buffer to = {.ptr = sw_entry_block(64, shift)};
-    const sw_launch l = {.size = sizeof l, .in = &in, .n_in = 1, .out = &to, .n_out = 1};
+    const sw_launch l = SW_OPTS(sw_launch, .in = &in, .n_in = 1, .out = &to, .n_out = 1);
     aside = at;
     const sw_status status = sw_side_launch(&entry, &l, (sw_cuda_counters){0});
     memcpy(out, to.ptr, 64);

@@ -23,7 +23,7 @@ static void begin(scene *s, uint64_t lazy)
 {
     sw_fake_card_api()->reset(NULL);
     sw_fake_card_api()->lazy(lazy);
-    const sw_exec_opts opts = {.size = sizeof opts, .device = "cuda", .seed = 11};
+    const sw_exec_opts opts = SW_OPTS(sw_exec_opts, .device = "cuda", .seed = 11);
     *s = (scene){.net = net_new(false, NULL), .batch = net_batch(false, 0, ROWS)};
     OK(sw_exec_create(&s->exec, &opts));
     CU_ASSERT_PTR_NOT_NULL_FATAL(s->exec);

@@ -32,12 +32,8 @@ static int different(const accuracy_row *row, int n)
                             sw_entry_fill(&type, ones, false, 0.0f, 0)};
     const sw_buffer out = sw_entry_buffer(&type, 0);
     const sw_par par = {.n_threads = 1, .run = alone};
-    const sw_launch l = {.size = sizeof l,
-                         .in = in,
-                         .n_in = row->slope ? 2 : 1,
-                         .out = &out,
-                         .n_out = 1,
-                         .attrs = &attrs};
+    const sw_launch l = SW_OPTS(sw_launch, .in = in, .n_in = row->slope ? 2 : 1, .out = &out,
+                                .n_out = 1, .attrs = &attrs);
     const float *got = out.ptr;
     int n_different = 0;
     CU_ASSERT_EQUAL_FATAL(sw_side_launch(entry, &l, (sw_cuda_counters){0}), SW_OK);

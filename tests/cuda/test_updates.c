@@ -523,14 +523,9 @@ static void a_label_out_of_range_makes_the_loss_nan(void)
         const sw_type types[] = {run.in[0].type, run.in[1].type};
         const sw_kernel_info info = {types, NULL, 2, 2, &attrs, 1, SW_ISA_BASE, 0};
         const size_t room = run.entry->scratch_bytes(&info, sw_side_queue());
-        const sw_launch l = {.size = sizeof l,
-                             .in = run.in,
-                             .n_in = 2,
-                             .out = run.out,
-                             .n_out = 2,
-                             .scratch = sw_entry_block(room, 0),
-                             .scratch_bytes = room,
-                             .attrs = &attrs};
+        const sw_launch l =
+            SW_OPTS(sw_launch, .in = run.in, .n_in = 2, .out = run.out, .n_out = 2,
+                    .scratch = sw_entry_block(room, 0), .scratch_bytes = room, .attrs = &attrs);
         CU_ASSERT_EQUAL(sw_side_launch(run.entry, &l, (sw_cuda_counters){0}), SW_OK);
         CU_ASSERT_EQUAL(isnan(*(const float *)run.out[0].ptr) != 0, k < 2);
         sw_entry_free();
