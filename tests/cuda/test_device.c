@@ -2,6 +2,7 @@
  * and what is kept of a fault. Each opening is in a process of its own: a module stays open. */
 #include "runtime/device/device.h"
 #include "tests/cuda/modules/plain.h"
+#include "tests/support/files.h"
 #include "tests/support/suite.h"
 #include <dlfcn.h>
 #include <pthread.h>
@@ -61,24 +62,18 @@ static void refused(const char *module, const char *name, sw_status status, cons
 
 static bool copy_file(const char *from, const char *to, long bytes)
 {
-    FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
-    bool good = in != NULL && out != NULL;
-    for (int c; good && bytes > 0 && (c = getc(in)) != EOF; bytes--)
-        good = putc(c, out) != EOF;
-    if (in != NULL)
-        fclose(in);
-    return out != NULL && fclose(out) == 0 && good;
+    size_t n;
+    char *text = sw_file_text(from, &n);
+    if (text == NULL)
+        return false;
+    sw_file_put(to, text, (size_t)bytes < n ? (size_t)bytes : n);
+    free(text);
+    return true;
 }
 
 static long bytes_of(const char *path)
 {
-    FILE *file = fopen(path, "rb");
-    if (file == NULL)
-        return 0;
-    fseek(file, 0, SEEK_END);
-    const long n = ftell(file);
-    fclose(file);
-    return n;
+    return (long)sw_file_bytes(path);
 }
 
 static void what_is_no_module_is_refused_in_one_line(void)

@@ -1,6 +1,7 @@
 /* The list of what a real device has checked: what it says today, and that it notices changes.
  */
 #include "tests/cuda/device_list.h"
+#include "tests/support/files.h"
 #include "tests/support/suite.h"
 #include <stdio.h>
 #include <string.h>
@@ -53,10 +54,7 @@ static void what_no_device_has_checked_is_shown(void)
 
 static void write_text(const char *name, const char *text)
 {
-    FILE *file = fopen(sw_temp_path(name), "w");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
-    fputs(text, file);
-    fclose(file);
+    sw_file_put(sw_temp_path(name), text, strlen(text));
 }
 
 static uint64_t hash_of(const char *unit, const char *header)

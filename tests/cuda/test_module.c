@@ -1,5 +1,6 @@
 /* The CUDA module as nvcc built it, read without a device: what ptxas says of registers and
  * stacks, the wide accesses in the PTX, what the file exports and needs. */
+#include "tests/support/files.h"
 #include "tests/support/suite.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,14 +30,7 @@ static char *read_file(const char *name)
 {
     char path[512];
     snprintf(path, sizeof path, "%s%s", FOLDER, name);
-    FILE *file = fopen(path, "rb");
-    if (file == NULL)
-        return NULL;
-    char *text = calloc(1, 1 << 24);
-    const size_t n = fread(text, 1, (1 << 24) - 1, file);
-    fclose(file);
-    SW_CHECK(n < (1 << 24) - 1, "%s is too large", name);
-    return text;
+    return sw_file_text(path, NULL);
 }
 
 static bool built(void)

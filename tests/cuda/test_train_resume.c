@@ -4,6 +4,7 @@
 #include "alloc/base/sys.h"
 #include "runtime/base/checksum.h"
 #include "tests/support/process.h"
+#include "tests/support/files.h"
 #include "tests/support/suite.h"
 #include <signal.h>
 #include <stdio.h>
@@ -127,13 +128,8 @@ static bool stop_once(const place *p, const char *every, const char *setting, ui
 
 static char *text_of(const char *path, size_t *n)
 {
-    FILE *f = fopen(path, "rb");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-    char *text = malloc(1 << 20);
-    *n = fread(text, 1, (1 << 20) - 1, f);
-    CU_ASSERT_FATAL(*n < (1 << 20) - 1);
-    text[*n] = '\0';
-    fclose(f);
+    char *text = sw_file_text(path, n);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
     return text;
 }
 

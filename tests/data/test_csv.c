@@ -1,5 +1,6 @@
 /* CSV files: what is read from them, and what is refused, with line and column. */
 #include "tests/data/data_files.h"
+#include "tests/support/files.h"
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
@@ -397,10 +398,7 @@ static bool enter_decimal_comma(void)
     if (setlocale(LC_ALL, "de_DE.UTF-8") != NULL)
         return true;
     snprintf(source, sizeof source, "%s", sw_temp_path("comma.txt"));
-    FILE *f = fopen(source, "w");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-    fputs(numbers, f);
-    fclose(f);
+    sw_file_put(source, numbers, sizeof numbers - 1);
     snprintf(command, sizeof command,
              "localedef -c -i '%s' -f ANSI_X3.4-1968 '%s/comma' >/dev/null 2>&1", source,
              sw_temp_path(""));

@@ -2,6 +2,7 @@
 #include "runtime/population/evolve/search_space.h"
 #include "tests/evolve/genome_texts.h"
 #include "tests/evolve/net_scene.h"
+#include "tests/support/files.h"
 #include "tests/support/heap_sweep.h"
 #include <stdio.h>
 #include <string.h>
@@ -596,13 +597,12 @@ static char *guide_block(char *guide, int k)
 /* The texts that the guide shows are read, and its genome is printed as it stands there. */
 static void examples_of_the_guide_are_read(void)
 {
-    static char guide[2][20000];
+    char *guide[2];
     for (int k = 0; k < 2; k++) {
-        FILE *f = fopen(SW_SOURCE_ROOT "/tools/docs/genomes.md", "r");
-        if (f == NULL)
+        guide[k] = sw_file_text(SW_SOURCE_ROOT "/tools/docs/genomes.md", NULL);
+        if (guide[k] == NULL)
             SW_SKIP("the sources are not here");
-        guide[k][fread(guide[k], 1, sizeof guide[k] - 1, f)] = '\0';
-        fclose(f);
+        sw_after(free, guide[k]);
     }
     const char *genome = guide_block(guide[0], 0), *space = guide_block(guide[1], 1);
     CU_ASSERT_FATAL(genome != NULL && space != NULL);

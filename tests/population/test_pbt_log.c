@@ -354,10 +354,7 @@ static void policies_that_are_refused(void)
     int n = -1;
     strcpy(path, sw_temp_path("policy.txt"));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        FILE *f = fopen(path, "wb");
-        CU_ASSERT_FATAL(f != NULL);
-        fputs(cases[i].text, f);
-        fclose(f);
+        sw_file_put(path, cases[i].text, strlen(cases[i].text));
         REFUSED(sw_policy_changes(path, s, &n), SW_FORMAT, cases[i].says);
         SW_CHECK(strstr(sw_last_error(), "policy.txt: line ") != NULL, "%s", sw_last_error());
         CU_ASSERT_EQUAL(n, -1);

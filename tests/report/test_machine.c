@@ -1,4 +1,5 @@
 /* The memory that a process may take: the machine's, and what the groups above it leave. */
+#include "tests/support/files.h"
 #include "tests/support/heap_sweep.h"
 #include "tests/support/suite.h"
 #include "tools/job/machine.h"
@@ -17,10 +18,7 @@ static void put_below(const char *root, const char *path, const char *text)
             (void)mkdir(whole, 0700);
             *c = '/';
         }
-    FILE *f = fopen(whole, "w");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-    fputs(text, f);
-    fclose(f);
+    sw_file_put(whole, text, strlen(text));
 }
 
 static size_t memory_of(const char *root)

@@ -4,6 +4,7 @@
 #include "alloc/base/sys.h"
 #include "runtime/base/checksum.h"
 #include "tests/runtime/saved_runs.h"
+#include "tests/support/files.h"
 #include "tests/support/heap_sweep.h"
 #include <sched.h>
 #include <stdio.h>
@@ -433,13 +434,12 @@ static void what_must_be_synced_first_may_fail_the_save(void)
 
 static void flip(const char *path, long at)
 {
-    FILE *f = fopen(path, "r+b");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-    fseek(f, at, SEEK_SET);
-    const int c = fgetc(f);
-    fseek(f, at, SEEK_SET);
-    fputc(c ^ 16, f);
-    fclose(f);
+    size_t n;
+    char *text = sw_file_text(path, &n);
+    CU_ASSERT_FATAL(text != NULL && (size_t)at < n);
+    text[at] ^= 16;
+    sw_file_put(path, text, n);
+    free(text);
 }
 
 /* The newest whole one is found, and a save after that does not put the damaged one in its

@@ -7,6 +7,7 @@
 #include "runtime/exec/run_internal.h"
 #include "tests/alloc/device_memory.h"
 #include "tests/runtime/nets.h"
+#include "tests/support/files.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -296,17 +297,11 @@ static void a_knob_waits_for_the_next_run(void)
 
 static bool same_files(const char *a, const char *b)
 {
-    FILE *x = fopen(a, "rb"), *y = fopen(b, "rb");
-    int c = 0, d = 0;
-    while (x != NULL && y != NULL && c == d && c != EOF) {
-        c = fgetc(x);
-        d = fgetc(y);
-    }
-    const bool same = x != NULL && y != NULL && c == d;
-    if (x != NULL)
-        (void)fclose(x);
-    if (y != NULL)
-        (void)fclose(y);
+    size_t n, m;
+    char *x = sw_file_text(a, &n), *y = sw_file_text(b, &m);
+    const bool same = x != NULL && y != NULL && n == m && memcmp(x, y, n) == 0;
+    free(x);
+    free(y);
     return same;
 }
 

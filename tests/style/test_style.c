@@ -1,6 +1,7 @@
 /* Reads the tree's own sources: includes go down only, system calls stand in their tables, the
  * layout is clang-format's. Each rule first has to find planted violations. */
 #include "tests/style/rules.h"
+#include "tests/support/files.h"
 #include "tests/support/suite.h"
 #include <dirent.h>
 #include <fcntl.h>
@@ -14,29 +15,6 @@
 /* ---- reading the tree -------------------------------------------------------------------- */
 
 typedef void visit(const char *path, char *text); /* relative path */
-
-static char *read_text(const char *full)
-{
-    FILE *file = fopen(full, "rb");
-    if (file == NULL)
-        return NULL;
-    size_t n = 0, room = 1 << 16;
-    char *text = malloc(room + 1);
-    while (text != NULL) {
-        n += fread(text + n, 1, room - n, file);
-        if (n < room)
-            break;
-        room *= 2;
-        char *more = realloc(text, room + 1);
-        if (more == NULL)
-            free(text);
-        text = more;
-    }
-    fclose(file);
-    if (text != NULL)
-        text[n] = '\0';
-    return text;
-}
 
 static bool ends(const char *name, const char *with)
 {
@@ -71,7 +49,7 @@ static int walk(const char *folder, visit *each)
         if (S_ISDIR(st.st_mode))
             files += walk(path, each);
         else if (S_ISREG(st.st_mode)) {
-            char *text = read_text(full);
+            char *text = sw_file_text(full, NULL);
             if (text != NULL) {
                 each(path, text);
                 files++;
@@ -340,7 +318,7 @@ static char *source(const char *name)
 {
     char full[1024];
     snprintf(full, sizeof full, "%s/%s", sw_source_root(), name);
-    char *text = read_text(full);
+    char *text = sw_file_text(full, NULL);
     sw_after(free, text);
     SW_CHECK(text != NULL, "%s cannot be read", name);
     return text;
@@ -432,7 +410,7 @@ static void names_in_documents_are_declared(void)
 {
     char path[1024];
     snprintf(path, sizeof path, "%s/runtime/installed/stepwell.h", sw_build_root());
-    char *header = read_text(path);
+    char *header = sw_file_text(path, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(header);
     sw_after(free, header);
     int n = 0;

@@ -3,7 +3,7 @@
 #define SW_TESTS_FILES_H
 
 #include <stdbool.h>
-#include <stddef.h>
+#include <stdlib.h>
 
 /* The bytes of a file and a zero after them, to be freed; NULL where it cannot be read. `n` may
  * be NULL. */
