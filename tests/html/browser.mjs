@@ -65,21 +65,17 @@ export class Browser {
   }
 
   /* A page without a network. */
-  async page({width = 1280, height = 900, dark = false, scale = 1} = {}) {
+  async page({width = 1280, height = 900} = {}) {
     const {targetId} = await this.send('Target.createTarget', {url: 'about:blank'});
     const {sessionId} = await this.send('Target.attachToTarget', {targetId, flatten: true});
     const page = new Page(this, sessionId, targetId);
     for (const domain of ['Page', 'Runtime', 'Network', 'Log'])
       await page.send(`${domain}.enable`);
     await page.send('Network.emulateNetworkConditions', {offline: true, latency: 0, downloadThroughput: 0, uploadThroughput: 0});
-    await page.size(width, height, scale);
-    await page.send('Emulation.setEmulatedMedia', {features: [{name: 'prefers-color-scheme', value: dark ? 'dark' : 'light'}]});
+    await page.send('Emulation.setDeviceMetricsOverride', {width, height, deviceScaleFactor: 1, mobile: false});
     return page;
   }
 }
-
-const KEYS = {ArrowLeft: 37, ArrowUp: 38, ArrowRight: 39, ArrowDown: 40, Enter: 13, Escape: 27, Tab: 9, Home: 36, End: 35,
-  PageUp: 33, PageDown: 34};
 
 class Page {
   constructor(browser, sessionId, targetId) {
@@ -88,10 +84,6 @@ class Page {
 
   send(method, params) {
     return this.browser.send(method, params, this.sessionId);
-  }
-
-  size(width, height, scale = 1) {
-    return this.send('Emulation.setDeviceMetricsOverride', {width, height, deviceScaleFactor: scale, mobile: false});
   }
 
   /* Until the first picture is drawn; what is asked before it counts too. */
@@ -137,43 +129,21 @@ class Page {
     await this.settle();
   }
 
-  async click(selector, x, y, clicks = 1) {
+  async click(selector, x, y) {
     const at = await this.place(selector, x, y);
     await this.mouse('mouseMoved', at);
-    for (let n = 1; n <= clicks; n++) {
-      await this.mouse('mousePressed', at, {button: 'left', buttons: 1, clickCount: n});
-      await this.mouse('mouseReleased', at, {button: 'left', buttons: 0, clickCount: n});
-    }
-    await this.settle();
-  }
-
-  async drag(selector, from, to, steps = 10) {
-    const a = await this.place(selector, ...from), b = await this.place(selector, ...to);
-    await this.mouse('mouseMoved', a);
-    await this.mouse('mousePressed', a, {button: 'left', buttons: 1, clickCount: 1});
-    for (let i = 1; i <= steps; i++)
-      await this.mouse('mouseMoved', {x: a.x + (b.x - a.x) * i / steps, y: a.y + (b.y - a.y) * i / steps}, {button: 'left', buttons: 1});
-    await this.mouse('mouseReleased', b, {button: 'left', buttons: 0, clickCount: 1});
-    await this.settle();
-  }
-
-  async wheel(selector, x, y, deltaY, {ctrl = false, shift = false, alt = false} = {}) {
-    const at = await this.place(selector, x, y);
-    await this.mouse('mouseWheel', at, {deltaX: 0, deltaY, modifiers: (alt ? 1 : 0) + (ctrl ? 2 : 0) + (shift ? 8 : 0)});
-    await this.settle();
-  }
-
-  async key(key, {shift = false} = {}) {
-    const text = key.length === 1 ? key : key === 'Enter' ? '\r' : undefined;
-    const params = {key, modifiers: shift ? 8 : 0, windowsVirtualKeyCode: KEYS[key] || key.toUpperCase().charCodeAt(0)};
-    await this.send('Input.dispatchKeyEvent', {type: text ? 'keyDown' : 'rawKeyDown', text, ...params});
-    await this.send('Input.dispatchKeyEvent', {type: 'keyUp', ...params});
+    await this.mouse('mousePressed', at, {button: 'left', buttons: 1, clickCount: 1});
+    await this.mouse('mouseReleased', at, {button: 'left', buttons: 0, clickCount: 1});
     await this.settle();
   }
 
   async type(text) {
-    for (const letter of text)
-      await this.key(letter);
+    for (const key of text) {
+      const params = {key, windowsVirtualKeyCode: key.toUpperCase().charCodeAt(0)};
+      await this.send('Input.dispatchKeyEvent', {type: 'keyDown', text: key, ...params});
+      await this.send('Input.dispatchKeyEvent', {type: 'keyUp', ...params});
+    }
+    await this.settle();
   }
 
   text(selector) {

@@ -6,7 +6,6 @@ const PHASES = ['data', 'forward', 'loss', 'backward', 'step'];
 const SEGMENTS = ['step arena', 'model', 'inputs', 'memory'];
 const STEP = 0, MEMORY = 3;
 const UNTIMED = 0, BY_OPS = 2;
-const BLOCK = 256;
 /* The order in which roles are stacked: what lives long lies below. */
 const ROLE_ORDER = ['parameter', 'optimizer_state', 'buffer', 'state', 'knob', 'input', 'saved',
   'activation', 'gradient', 'temporary', 'workspace', 'metric', 'output', 'unknown'];
@@ -56,55 +55,13 @@ function readColumn(id) {
   return out;
 }
 
-/* ---- the largest of a range, at any zoom -------------------------------------------------- */
-
-/* Over a list of numbers: where the largest of any range is, in time of its logarithm. Each level
- * has the place of the largest of sixteen places of the level below. */
-class Pyramid {
-  constructor(numbers) {
-    this.numbers = numbers;
-    this.levels = [];
-    let n = numbers.length, below = null;
-    while (n > 16) {
-      const m = Math.ceil(n / 16), level = new Uint32Array(m);
-      for (let i = 0; i < m; i++) {
-        let best = below ? below[16 * i] : 16 * i;
-        for (let k = 16 * i + 1; k < Math.min(16 * i + 16, n); k++) {
-          const at = below ? below[k] : k;
-          if (numbers[at] > numbers[best])
-            best = at;
-        }
-        level[i] = best;
-      }
-      this.levels.push(level);
-      below = level;
-      n = m;
-    }
-  }
-
-  /* Of [lo, hi), which is not empty; the first of equal ones within a block. */
-  largest(lo, hi) {
-    const x = this.numbers;
-    let best = lo, level = -1;
-    const take = (from, to) => {
-      const places = level < 0 ? null : this.levels[level];
-      for (let i = from; i < to; i++) {
-        const at = places ? places[i] : i;
-        if (x[at] > x[best])
-          best = at;
-      }
-    };
-    while (hi - lo > 32 && level + 1 < this.levels.length) {
-      const up = Math.ceil(lo / 16), down = Math.floor(hi / 16);
-      take(lo, up * 16);
-      take(down * 16, hi);
-      lo = up;
-      hi = down;
-      level++;
-    }
-    take(lo, hi);
-    return best;
-  }
+/* Where the largest of the numbers [lo, hi) is, which are not none; the first of equal ones. */
+function largest(numbers, lo, hi) {
+  let best = lo;
+  for (let i = lo + 1; i < hi; i++)
+    if (numbers[i] > numbers[best])
+      best = i;
+  return best;
 }
 
 /* ---- a program ---------------------------------------------------------------------------- */
@@ -124,7 +81,6 @@ class Program {
     this.findRoles();
     this.sumRoles();
     this.findPeak();
-    this.findBlocks();
     this.countPhases();
   }
 
@@ -164,18 +120,14 @@ class Program {
       this.roleOf[i] = place[this.role[i]];
   }
 
-  /* Live bytes while each op runs: `total`, and `live[k]` of roles[k]; `rest[k]`: of the model, which
-   * lives between runs too. */
+  /* Live bytes while each op runs: `total`, and `live[k]` of roles[k]. */
   sumRoles() {
-    const {n, nOps, birth, end, size, roleOf, segment} = this;
+    const {n, nOps, birth, end, size, roleOf} = this;
     this.live = this.roles.map(() => new Float64Array(nOps + 1));
-    this.rest = this.roles.map(() => 0);
     for (let i = 0; i < n; i++) {
       const live = this.live[roleOf[i]];
       live[Math.min(birth[i], nOps)] += size[i];
       live[end[i]] -= size[i];
-      if (segment[i] === 1)
-        this.rest[roleOf[i]] += size[i];
     }
     const total = new Float64Array(nOps + 1);
     for (const live of this.live) {
@@ -188,7 +140,6 @@ class Program {
       live[nOps] = 0;
     }
     this.total = total;
-    this.pyramid = new Pyramid(total);
   }
 
   /* How often the phase has changed up to each op, and how many ops each phase has. */
@@ -202,28 +153,8 @@ class Program {
     }
   }
 
-  /* For each BLOCK values the first birth and the last end, so that those out of view are passed by. */
-  findBlocks() {
-    const n = Math.ceil(this.n / BLOCK);
-    this.blockFrom = new Uint32Array(n).fill(2 ** 32 - 1);
-    this.blockUntil = new Uint32Array(n);
-    for (let i = 0; i < this.n; i++) {
-      const block = i / BLOCK | 0;
-      this.blockFrom[block] = Math.min(this.blockFrom[block], this.birth[i]);
-      this.blockUntil[block] = Math.max(this.blockUntil[block], this.end[i]);
-    }
-  }
-
-  /* Calls act(i) for values that may live within ops [from, until). */
-  eachIn(from, until, act) {
-    for (let block = 0; block < this.blockFrom.length; block++)
-      if (this.blockFrom[block] < until && this.blockUntil[block] > from)
-        for (let i = block * BLOCK; i < Math.min(this.n, (block + 1) * BLOCK); i++)
-          act(i);
-  }
-
   findPeak() {
-    this.peak = this.nOps ? this.pyramid.largest(0, this.nOps) : 0;
+    this.peak = this.nOps ? largest(this.total, 0, this.nOps) : 0;
     const said = this.words.peak_op;
     if (said < this.nOps && this.total[said] === this.total[this.peak])
       this.peak = said;
@@ -250,10 +181,9 @@ class Program {
   /* Of what has bytes and lives while an op runs: the indices, largest first. */
   liveAt(position) {
     const out = [];
-    this.eachIn(position, position + 1, (i) => {
+    for (let i = 0; i < this.n; i++)
       if (this.size[i] > 0 && this.lives(i, position))
         out.push(i);
-    });
     return out.sort((a, b) => this.size[b] - this.size[a] || a - b);
   }
 

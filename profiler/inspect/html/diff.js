@@ -24,15 +24,8 @@ class Diff {
   constructor(app, a, b) {
     Object.assign(this, {app, a, b, by: 'layer'});
     this.canvas = byId('diff-curve');
-    this.zoom = new Zoom(() => this.drawCurve());
-    this.zoom.domain(0, 1, 1e-6);
-    steer(this.canvas, {x: this.zoom}, () => this.box, () => {});
     this.canvas.addEventListener('pointermove', (event) => this.hover(event));
     this.canvas.addEventListener('pointerleave', () => app.tip(null));
-    this.canvas.addEventListener('keydown', (event) => {
-      if (zoomKey(event, this.zoom, (this.zoom.from + this.zoom.to) / 2))
-        event.stopPropagation();
-    });
     for (const name of ['layer', 'role', 'op'])
       byId(`by-${name}`).addEventListener('click', () => {
         this.by = name;
@@ -115,52 +108,29 @@ class Diff {
   drawCurve() {
     if (byId('diff-view').hidden)
       return;
-    const {to, width, height} = fitCanvas(this.canvas), {zoom} = this;
-    this.box = {left: GUTTER, top: 6, width: Math.max(1, width - GUTTER - MARGIN), height: height - 28};
-    const {left, top} = this.box, most = 1.06 * Math.max(1, this.a.peakBytes, this.b.peakBytes);
-    const y = (bytes) => top + this.box.height * (1 - bytes / most);
-    to.font = '11px system-ui, sans-serif';
-    to.textAlign = 'right';
-    to.textBaseline = 'middle';
-    to.fillStyle = theme.faint;
-    const marks = axisBytes(most);
-    for (const bytes of ticks(0, most, height / 45, true)) {
-      to.fillText(marks(bytes), left - 6, y(bytes));
-      to.fillRect(left, y(bytes), this.box.width, 0.5);
-    }
-    to.textAlign = 'center';
-    for (const x of ticks(zoom.from, zoom.to, 8, false))
-      to.fillText(`${+(100 * x).toPrecision(4)} %`, left + (x - zoom.from) / zoom.length * this.box.width, height - 9);
-    for (const [program, color, dash] of [[this.a, theme.ink, []], [this.b, theme.accent, [6, 3]]]) {
+    this.chart = chartOf(this.canvas, 1.06 * Math.max(1, this.a.peakBytes, this.b.peakBytes), 6, 22);
+    const {to, box} = this.chart;
+    markX(this.chart, 1, (x) => `${+(100 * x).toPrecision(4)} %`);
+    to.lineWidth = 1.6;
+    for (const [program, color, dash] of [[this.a, INK, []], [this.b, ACCENT, [6, 3]]]) {
       to.beginPath();
-      for (let i = 0; i < this.box.width; i++) {
-        const bytes = this.at(program, i);
-        to.lineTo(left + i, y(bytes));
-        to.lineTo(left + i + 1, y(bytes));
-      }
+      traceSteps(this.chart, Float64Array.from({length: box.width}, (_, i) => this.at(program, i)));
       to.strokeStyle = color;
       to.setLineDash(dash);
-      to.lineWidth = 1.6;
       to.stroke();
-      to.setLineDash([]);
     }
   }
 
   at(program, column) {
     if (!program.nOps)
       return 0;
-    const per = this.zoom.length / this.box.width, op = (share) => share * program.nOps;
-    const lo = Math.min(program.nOps - 1, Math.floor(op(this.zoom.from + column * per)));
-    const hi = Math.min(program.nOps, Math.max(lo + 1, Math.ceil(op(this.zoom.from + (column + 1) * per))));
-    return program.total[program.pyramid.largest(lo, hi)];
+    const per = program.nOps / this.chart.box.width, lo = Math.min(program.nOps - 1, Math.floor(column * per));
+    return program.total[largest(program.total, lo, Math.min(program.nOps, Math.max(lo + 1, Math.ceil((column + 1) * per))))];
   }
 
   hover(event) {
-    const column = Math.floor(event.offsetX - this.box.left);
-    if (column < 0 || column >= this.box.width || event.buttons)
-      this.app.tip(null);
-    else
-      this.app.tip(event, h('strong', {}, `${(100 * (this.zoom.from + column / this.box.width * this.zoom.length)).toFixed(1)} % of the ops`),
-        ...[['A', this.a], ['B', this.b]].map(([name, program]) => h('div', {}, `${name} ${fmtBytes(this.at(program, column))}`)));
+    const column = columnAt(this.chart, event);
+    this.app.tip(column < 0 ? null : event, h('strong', {}, `${(100 * column / this.chart.box.width).toFixed(1)} % of the ops`),
+      ...[['A', this.a], ['B', this.b]].map(([name, program]) => h('div', {}, `${name} ${fmtBytes(this.at(program, column))}`)));
   }
 }

@@ -6,17 +6,14 @@ class App {
     this.reports = [new Report(0)];
     if (byId('t1'))
       this.reports.push(new Report(1));
-    this.zoom = new Zoom(() => this.redraw());
     this.selected = -1;
     this.summary = new Summary(this);
     this.timeline = new Timeline(this);
-    this.overview = new Overview(this);
     this.plan = new Plan(this);
     this.steps = new Steps(this);
     this.layers = new Layers(this);
     this.tensors = new Tensors(this);
     this.unit = 'ops';
-    this.scope = 'run';
     this.bindControls();
     this.openReport(0);
     if (this.reports.length > 1)
@@ -24,21 +21,12 @@ class App {
   }
 
   bindControls() {
-    const on = (id, act) => byId(id).addEventListener('click', act);
-    on('zoom-in', () => this.zoom.by(0.5, this.middle()));
-    on('zoom-out', () => this.zoom.by(2, this.middle()));
-    on('zoom-fit', () => {
-      this.zoom.fit();
-      this.plan.zoomY.fit();
-    });
-    on('to-peak', () => this.toPeak());
-    on('theme', () => this.changeTheme());
-    on('print', () => window.print());
-    on('show-help', () => byId('help').showModal());
-    on('segments', () => {
+    byId('to-peak').addEventListener('click', () => this.program && this.moveCursor(this.program.peak));
+    byId('print').addEventListener('click', () => window.print());
+    byId('segments').addEventListener('click', () => {
       this.plan.all = !this.plan.all;
       byId('segments').setAttribute('aria-pressed', String(this.plan.all));
-      this.plan.reset();
+      this.redraw();
     });
     byId('unit').addEventListener('change', () => this.setAxis(byId('unit').value));
     byId('program').addEventListener('change', () => this.chooseProgram(Number(byId('program').value)));
@@ -52,7 +40,7 @@ class App {
     document.body.classList.toggle('empty', !this.program);
     byId('program').replaceChildren(...this.report.programs.map((program, i) => h('option', {value: i},
       program.report.own ? `${program.title()}, peak ${fmtBytes(program.peakBytes)}` : program.title())));
-    this.steps.reset();
+    this.steps.draw();
     this.chooseProgram(this.report.programs.indexOf(this.program));
   }
 
@@ -65,22 +53,23 @@ class App {
     }
     const runs = this.report.runsOf(this.program);
     this.run = runs.length ? runs[runs.length - 1] : -1;
-    this.cursor = {instance: 0, op: this.program.peak};
-    this.selected = -1;
-    this.showProgram();
-    this.setAxis(this.unit);
+    this.lookAt();
   }
 
-  showProgram() {
+  /* The run and the program that were chosen. */
+  lookAt() {
+    const {report, run} = this;
+    this.cursor = {op: this.program.peak};
+    this.role = null;
+    this.selected = -1;
     byId('program').value = this.program.index;
-    const {report, run} = this, timed = run >= 0 && report.runs.clock[run] !== UNTIMED;
-    byId('unit-time').disabled = !timed;
-    byId('unit-all').disabled = report.nRuns < 2;
+    byId('unit-time').disabled = !(run >= 0 && report.runs.clock[run] !== UNTIMED);
     byId('unit-ops').textContent = `${report.word}s`;
     this.summary.draw();
     this.drawLegend();
     this.later(() => this.layers.draw());
     this.later(() => this.tensors.draw());
+    this.setAxis(this.unit);
   }
 
   chooseRun(run) {
@@ -89,101 +78,32 @@ class App {
       return;
     const program = report.programs[report.runs.program[run]];
     this.run = run;
-    if (this.scope === 'all' && this.axis.runs.includes(run)) {
-      this.moveCursor(this.axis.runs.indexOf(run), program.peak);
-      this.zoom.show(this.cursorX());
-    } else if (program !== this.program) {
-      this.program = program;
-      this.cursor = {instance: 0, op: program.peak};
-      this.selected = -1;
-      this.showProgram();
-      this.setAxis(this.unit);
-    } else if (this.unit === 'time') {
-      this.setAxis('time');
-    }
     byId('go-step').value = report.runs.step[run];
-    const at = run + 0.5;
-    if (at < this.steps.zoom.from || at > this.steps.zoom.to)
-      this.steps.zoom.set(at - this.steps.zoom.length / 2, at + this.steps.zoom.length / 2);
-    else
-      this.steps.draw();
-    say(`${report.stepText(run)}, peak ${fmtBytes(report.runs.peak[run])}`);
+    if (program === this.program) {
+      this.setAxis(this.unit);
+    } else {
+      this.program = program;
+      this.lookAt();
+    }
   }
 
-  /* 'ops' or 'time' of one run, or 'all' runs. */
+  /* 'ops' or 'time'. */
   setAxis(unit) {
-    const {report, program, run} = this;
-    const allowed = !byId(`unit-${unit}`).disabled;
-    this.unit = allowed ? unit : 'ops';
+    this.unit = byId('unit-time').disabled ? 'ops' : unit;
     byId('unit').value = this.unit;
-    this.scope = this.unit === 'all' ? 'all' : 'run';
-    if (this.scope === 'all') {
-      this.axis = new AllRuns(report, program.words.exec);
-      this.cursor.instance = Math.max(0, this.axis.runs.indexOf(run));
-    } else {
-      this.axis = new OneRun(program, run, this.unit === 'time' ? report.edges(run) : null);
-      this.cursor.instance = 0;
-    }
-    const whole = this.axis.finish - this.axis.begin;
-    this.zoom.domain(this.axis.begin, this.axis.finish, this.axis.inTime ? Math.max(whole / 1e9, 1) : 1);
-    this.plan.reset();
+    this.axis = new Axis(this.program, this.unit === 'time' ? this.report.edges(this.run) : null);
     this.steps.draw();
     this.drawMoment();
+    this.redraw();
   }
 
   /* ---- the cursor ------------------------------------------------------------------------ */
 
-  /* Where the op at the cursor begins; 1: where it ends. */
-  cursorX(end) {
-    if (!this.axis.count || !this.program.nOps)
-      return 0;
-    return edgeOf(this.axis, this.cursor.instance, this.cursor.op + (end || 0));
-  }
-
-  peakX() {
-    if (!this.axis.count || !this.program.nOps)
-      return null;
-    const {instance} = this.cursor, {peak} = this.program;
-    return (edgeOf(this.axis, instance, peak) + edgeOf(this.axis, instance, peak + 1)) / 2;
-  }
-
-  middle() {
-    const x = this.cursorX();
-    return x >= this.zoom.from && x <= this.zoom.to ? x : (this.zoom.from + this.zoom.to) / 2;
-  }
-
-  moveCursor(instance, op, role) {
-    const program = this.axis.program(instance);
-    this.cursor = {instance, op};
-    if (program !== this.program) {
-      this.program = program;
-      this.selected = -1;
-      this.showProgram();
-      this.plan.reset();
-    }
-    if (this.scope === 'all')
-      this.run = this.axis.runAt(instance);
+  moveCursor(op, role) {
+    this.cursor = {op};
     this.role = role || null;
     this.redraw();
     this.drawMoment();
-  }
-
-  step(by) {
-    const {instance, op} = this.cursor, last = this.program.nOps - 1;
-    if (this.scope === 'all' && Number.isFinite(by) && op + by > last && instance + 1 < this.axis.count)
-      this.moveCursor(instance + 1, 0);
-    else if (this.scope === 'all' && Number.isFinite(by) && op + by < 0 && instance > 0)
-      this.moveCursor(instance - 1, this.axis.program(instance - 1).nOps - 1);
-    else
-      this.moveCursor(instance, Math.min(last, Math.max(0, op + by)));
-    this.zoom.show(this.cursorX());
-  }
-
-  toPeak() {
-    if (!this.program)
-      return;
-    this.moveCursor(this.cursor.instance, this.program.peak);
-    this.zoom.show(this.cursorX());
   }
 
   /* ---- the chosen tensor ------------------------------------------------------------------ */
@@ -198,26 +118,9 @@ class App {
 
   /* From a table: the cursor goes where it lives. */
   goToValue(i) {
-    const {program} = this;
-    if (!program.lives(i, this.cursor.op))
-      this.moveCursor(this.cursor.instance, program.birth[i]);
-    this.zoom.show(this.cursorX());
+    if (!this.program.lives(i, this.cursor.op))
+      this.moveCursor(this.program.birth[i]);
     this.select(i);
-    say(`${program.text('name', i)}, ${fmtBytes(program.bytes[i])}`);
-  }
-
-  nextLive(by) {
-    const live = this.program.liveAt(this.cursor.op), at = live.indexOf(this.selected);
-    if (live.length)
-      this.select(live[at < 0 ? 0 : (at + by + live.length) % live.length]);
-  }
-
-  zoomToSelected() {
-    if (this.selected < 0)
-      return;
-    const {instance} = this.cursor, i = this.selected;
-    const from = edgeOf(this.axis, instance, this.program.birth[i]), to = edgeOf(this.axis, instance, this.program.end[i]);
-    this.zoom.set(from - (to - from) * 0.15, to + (to - from) * 0.15);
   }
 
   /* ---- drawing --------------------------------------------------------------------------- */
@@ -269,9 +172,6 @@ class App {
     byId('chosen').hidden = selected < 0;
     byId('chosen').replaceChildren(...(selected < 0 ? [] : [h('h3', {}, 'Chosen tensor'), ...valueLines(program, selected),
       ...(program.alias[selected] ? [h('div', {}, `in the place of ${program.text('name', program.alias[selected] - 1)}`)] : [])]));
-    if (document.activeElement && document.activeElement.matches('canvas'))
-      say(`${this.opTitle(program, cursor.op)}: ${fmtBytes(program.total[cursor.op])} live` +
-        (selected >= 0 ? `; ${program.text('name', selected)}, ${fmtBytes(program.bytes[selected])}` : ''));
   }
 
   redraw() {
@@ -288,7 +188,6 @@ class App {
     const began = performance.now();
     this.timeline.draw();
     this.plan.draw();
-    this.overview.draw();
     this.frameMs = performance.now() - began;
     if (!this.opened) {
       this.opened = performance.now();
@@ -314,18 +213,11 @@ class App {
   }
 
   drawAll() {
-    readTheme();
-    recolor();
-    this.overview.axis = null;
     this.drawCharts();
-    this.steps.draw();
+    if (this.program)
+      this.steps.draw();
     if (this.diff)
       this.diff.drawCurve();
-  }
-
-  changeTheme() {
-    toggleTheme();
-    this.drawAll();
   }
 
   /* ---- two runs -------------------------------------------------------------------------- */
@@ -336,14 +228,6 @@ class App {
     const views = ['a', 'b', 'diff'];
     for (const name of views)
       byId(`tab-${name}`).addEventListener('click', () => this.show(name));
-    byId('tabs').addEventListener('keydown', (event) => {
-      const by = {ArrowLeft: -1, ArrowRight: 1}[event.key];
-      if (!by)
-        return;
-      const at = (views.indexOf(this.view) + by + views.length) % views.length;
-      this.show(views[at]);
-      byId(`tab-${views[at]}`).focus();
-    });
     if (a && b)
       this.diff = new Diff(this, a, b);
     this.show('diff');
@@ -351,10 +235,8 @@ class App {
 
   show(view) {
     this.view = view;
-    for (const name of ['a', 'b', 'diff']) {
+    for (const name of ['a', 'b', 'diff'])
       byId(`tab-${name}`).setAttribute('aria-selected', String(name === view));
-      byId(`tab-${name}`).tabIndex = name === view ? 0 : -1;
-    }
     byId('diff-view').hidden = view !== 'diff';
     this.summary.head(view === 'diff' ? this.reports : [this.reports[view === 'a' ? 0 : 1]]);
     byId('run-view').hidden = view === 'diff';
@@ -365,16 +247,11 @@ class App {
   }
 }
 
-readTheme();
 const app = new App();
 document.title = `${app.report.words.model || app.report.words.path || 'run'} - stepwell report`;
-listen(app);
-window.addEventListener('resize', () => theme.printing || app.drawAll());
-matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => theme.printing || app.drawAll());
+window.addEventListener('resize', () => chartOf.printing || app.drawAll());
 for (const [event, printing] of [['beforeprint', true], ['afterprint', false]])
   window.addEventListener(event, () => {
-    theme.printing = printing;
+    chartOf.printing = printing;
     app.drawAll();
-    if (printing)
-      ['timeline', 'plan'].forEach((id) => flatten(byId(id), byId(`${id}-over`)));
   });

@@ -1,9 +1,7 @@
-/* Where each tensor lies from when to when: rectangles, time by address. They are painted into a
- * buffer that has, for each pixel, the number of the value there; so a frame costs the values in
- * view plus the pixels, and the pointer finds its tensor by one look. */
+/* Where each tensor lies from when to when: rectangles, time by address. They are painted into a buffer that has, for
+ * each pixel, the number of the value there; so the pointer finds its tensor by one look. */
 
 const EDGE = 0x80000000; /* in the buffer: the border of a rectangle */
-const MOST_RUNS = 40;    /* more in view are not painted one by one */
 
 /* Addresses that nothing ever uses are left out where they would fill the picture: what a sparse
  * address becomes. `spans` are [from, until) of what is used. */
@@ -65,149 +63,90 @@ class Plan {
   constructor(app) {
     this.app = app;
     this.canvas = byId('plan');
-    this.over = byId('plan-over');
-    this.zoomY = new Zoom(() => app.redraw());
     this.all = false;
-    this.layouts = new Map();
-    steer(this.over, {x: app.zoom, y: this.zoomY}, () => this.box, (event) => this.click(event));
-    this.over.addEventListener('pointermove', (event) => this.hover(event));
-    this.over.addEventListener('pointerleave', () => {
-      this.under = -1;
-      app.tip(null);
-      this.drawOver();
-    });
-  }
-
-  layout(program) {
-    const key = 2 * program.index + (this.all ? 1 : 0) + 0.5 * program.report.which;
-    if (!this.layouts.has(key))
-      this.layouts.set(key, layOut(program, this.all));
-    return this.layouts.get(key);
-  }
-
-  /* After another program or another choice of segments. */
-  reset() {
-    this.zoomY.domain(0, this.layout(this.app.program).top, 64);
-  }
-
-  yOf(address) {
-    return this.box.top + this.box.height * (1 - (address - this.zoomY.from) / this.zoomY.length);
+    this.under = -1;
+    this.canvas.addEventListener('click', (event) => this.click(event));
+    this.canvas.addEventListener('pointermove', (event) => this.hover(event));
+    this.canvas.addEventListener('pointerleave', () => this.point(null, -1));
   }
 
   draw() {
-    const {to, width, height, scale} = fitCanvas(this.canvas), app = this.app;
-    this.box = {left: GUTTER, top: 2, width: Math.max(1, width - GUTTER - MARGIN), height: height - 4};
-    this.scale = scale;
-    const w = Math.max(1, Math.floor(this.box.width * scale)), tall = Math.max(1, Math.floor(this.box.height * scale));
-    if (!this.ids || this.w !== w || this.tall !== tall) {
-      Object.assign(this, {w, tall, ids: new Uint32Array(w * tall), image: new ImageData(w, tall)});
-      this.pixels = new Uint32Array(this.image.data.buffer);
+    const {to, box, scale} = this.chart = chartOf(this.canvas, 0, 2, 2);
+    const w = Math.max(1, Math.floor(box.width * scale)), tall = Math.max(1, Math.floor(box.height * scale)), {axis} = this.app;
+    if (this.axis !== axis || this.shown !== this.all || this.w !== w || this.tall !== tall) {
+      Object.assign(this, {axis, w, tall, shown: this.all, image: new ImageData(w, tall)});
+      this.paint();
     }
-    this.ids.fill(0);
-    this.labels = [];
-    this.instances = [];
-    const first = app.axis.find(app.zoom.from), last = app.axis.find(app.zoom.to);
-    this.many = last - first >= MOST_RUNS;
-    if (app.axis.count && !this.many)
-      for (let i = first; i <= last; i++)
-        this.paint(i);
     this.colour();
-    to.putImageData(this.image, Math.round(this.box.left * scale), Math.round(this.box.top * scale));
-    this.drawScale(to);
-    this.drawLabels(to);
-    this.drawOver();
+    to.putImageData(this.image, Math.round(box.left * scale), Math.round(box.top * scale));
+    this.drawScale();
+    this.drawLabels();
+    drawCursor(to, this.app.timeline.span(this.app.cursor.op), box.top + box.height);
+    for (const [i, thick] of [[this.under, 1.5], [this.app.selected, 3]])
+      if (i >= 0)
+        this.frame(i, thick);
   }
 
-  /* The values of one run into the buffer. */
-  paint(instance) {
-    const {axis, zoom} = this.app, program = axis.program(instance), {lower} = this.layout(program);
-    const edges = axis.edgesOf(instance), start = axis.start(instance);
-    const perX = this.w / zoom.length, perY = this.tall / this.zoomY.length;
-    const base = (start - zoom.from) * perX, high = this.zoomY.to;
-    const {birth, end, size} = program;
-    if (program !== this.app.program)
-      return; /* the buffer's numbers are of one program */
-    this.instances.push(instance);
-    const first = Math.max(0, opAt(axis, instance, Math.max(start, zoom.from)));
-    const last = zoom.to >= axis.stop(instance) ? program.nOps : opAt(axis, instance, zoom.to) + 1;
-    program.eachIn(first, last, (i) => {
-      const at = lower[i];
-      if (at < 0 || birth[i] >= last || end[i] <= first)
-        return;
-      const left = base + (edges ? edges[birth[i]] : birth[i]) * perX;
-      const right = base + (edges ? edges[end[i]] : end[i]) * perX;
-      const top = (high - at - size[i]) * perY, bottom = (high - at) * perY;
-      if (right > 0 && left < this.w && bottom > 0 && top < this.tall)
-        this.rectangle(i + 1, left, right, top, bottom);
-    });
+  yOf(address) {
+    return this.chart.box.top + this.chart.box.height * (1 - address / this.layout.top);
+  }
+
+  /* The values into the buffer. */
+  paint() {
+    const {axis} = this, {program} = axis, {birth, end, size} = program;
+    this.layout = layOut(program, this.all);
+    this.ids = new Uint32Array(this.w * this.tall);
+    this.labels = [];
+    const perX = this.w / axis.finish, perY = this.tall / this.layout.top, {lower, top} = this.layout;
+    for (let i = 0; i < program.n; i++)
+      if (lower[i] >= 0 && birth[i] < program.nOps)
+        this.rectangle(i + 1, axis.edge(birth[i]) * perX, axis.edge(end[i]) * perX, (top - lower[i] - size[i]) * perY,
+          (top - lower[i]) * perY);
   }
 
   rectangle(number, left, right, top, bottom) {
-    const {w, tall, ids} = this;
-    const x0 = Math.max(0, Math.floor(left)), x1 = Math.min(w, Math.max(Math.floor(right), x0 + 1));
-    const y0 = Math.max(0, Math.floor(top)), y1 = Math.min(tall, Math.max(Math.floor(bottom), y0 + 1));
-    if (x1 - x0 === 1) {
-      for (let y = y0, at = y0 * w + x0; y < y1; y++, at += w)
-        ids[at] = number;
-      return;
-    }
+    const {w, tall, ids} = this, {scale} = this.chart;
+    const x0 = Math.floor(left), x1 = Math.min(w, Math.max(Math.floor(right), x0 + 1));
+    const y0 = Math.floor(top), y1 = Math.min(tall, Math.max(Math.floor(bottom), y0 + 1));
     for (let y = y0, at = y0 * w; y < y1; y++, at += w)
       ids.fill(number, at + x0, at + x1);
-    if (right - left < 4 || bottom - top < 4)
+    if (x1 - x0 < 4 || y1 - y0 < 4)
       return;
     const border = (number | EDGE) >>> 0;
-    if (top >= 0)
-      ids.fill(border, y0 * w + x0, y0 * w + x1);
-    if (left >= 0)
-      for (let y = y0, at = y0 * w + x0; y < y1; y++, at += w)
-        ids[at] = border;
-    const wide = (x1 - x0) / this.scale, high = (y1 - y0) / this.scale;
+    ids.fill(border, y0 * w + x0, y0 * w + x1);
+    for (let y = y0, at = y0 * w; y < y1; y++, at += w)
+      ids[at + x0] = border;
+    const wide = (x1 - x0) / scale, high = (y1 - y0) / scale;
     if (wide > 50 && high > 13 && this.labels.length < 400)
-      this.labels.push([number - 1, x0 / this.scale, y0 / this.scale, wide, high]);
+      this.labels.push([number - 1, x0 / scale, y0 / scale, wide, high]);
   }
 
   colour() {
-    const program = this.app.program, {ids, pixels} = this;
-    const hidden = program.roles.map((role) => this.app.timeline.hidden.has(role));
-    const plain = Uint32Array.from(program.roles, (role, k) => hidden[k] ? 0 : pixelOf(roleColor(role), 1));
-    const dark = Uint32Array.from(program.roles, (role, k) => hidden[k] ? 0 : pixelOf(roleColor(role), 0.62));
-    const {roleOf} = program;
+    const {program} = this.axis, {ids} = this, {roleOf} = program, pixels = new Uint32Array(this.image.data.buffer);
+    const dimmed = (dim) => Uint32Array.from(program.roles, (role) => {
+      const part = (at) => Math.round(parseInt(roleColor(role).slice(at, at + 2), 16) * dim);
+      return this.app.timeline.hidden.has(role) ? 0 : (255 << 24 | part(5) << 16 | part(3) << 8 | part(1)) >>> 0;
+    }), plain = dimmed(1), dark = dimmed(0.62);
     for (let i = 0; i < ids.length; i++) {
       const id = ids[i];
-      if (id === 0)
-        pixels[i] = 0;
-      else if (id >= EDGE)
-        pixels[i] = dark[roleOf[id - EDGE - 1]];
-      else
-        pixels[i] = plain[roleOf[id - 1]];
+      pixels[i] = id === 0 ? 0 : id >= EDGE ? dark[roleOf[id - EDGE - 1]] : plain[roleOf[id - 1]];
     }
   }
 
-  drawScale(to) {
-    const {left, width} = this.box;
-    to.font = '11px system-ui, sans-serif';
-    to.textBaseline = 'middle';
+  drawScale() {
+    const {to, box} = this.chart;
     to.textAlign = 'right';
-    to.fillStyle = theme.faint;
-    const lanes = this.layout(this.app.program).lanes;
-    for (const lane of lanes) {
-      const bottom = this.yOf(lane.from), from = Math.max(lane.from, this.zoomY.from);
-      const room = Math.min(lane.until, this.zoomY.to) - from, marks = axisBytes(lane.until - lane.from);
-      for (const address of ticks(from - lane.from, from - lane.from + room, 8 * room / this.zoomY.length, true))
-        to.fillText(marks(address), left - 6, Math.min(this.yOf(lane.from + address), this.box.top + this.box.height - 6));
-      to.fillRect(left, Math.round(bottom) - 1, width, 1);
-    }
-    if (this.many) {
-      to.textAlign = 'center';
-      to.fillText(`zoom in: with at most ${MOST_RUNS} runs in view the plan of each is drawn`, left + width / 2,
-        this.box.height / 2);
+    to.fillStyle = FAINT;
+    for (const lane of this.layout.lanes) {
+      const room = lane.until - lane.from, marks = axisBytes(room);
+      for (const address of ticks(0, room, 8 * room / this.layout.top, true))
+        to.fillText(marks(address), box.left - 6, Math.min(this.yOf(lane.from + address), box.top + box.height - 6));
+      to.fillRect(box.left, Math.round(this.yOf(lane.from)) - 1, box.width, 1);
     }
   }
 
-  drawLabels(to) {
-    const program = this.app.program;
-    to.font = '11px system-ui, sans-serif';
-    to.textBaseline = 'middle';
+  drawLabels() {
+    const {to, box} = this.chart, {program} = this.axis;
     to.textAlign = 'left';
     this.written = [];
     for (const [i, x, y, wide, high] of this.labels) {
@@ -215,53 +154,29 @@ class Plan {
       if (this.app.timeline.hidden.has(role) || taken > wide - 8)
         continue; /* a part of a name is another name: the tip has it */
       to.fillStyle = isDark(roleColor(role)) ? '#fff' : '#000';
-      to.fillText(name, this.box.left + x + 5, this.box.top + y + high / 2);
+      to.fillText(name, box.left + x + 5, box.top + y + high / 2);
       this.written.push({name, taken, wide});
     }
   }
 
-  drawOver() {
-    if (!this.box)
-      return;
-    const {to, width, height} = fitCanvas(this.over), app = this.app;
-    to.save();
-    to.beginPath();
-    to.rect(this.box.left, 0, width - this.box.left, height);
-    to.clip();
-    const from = app.timeline.pixelOf(app.cursorX()), until = app.timeline.pixelOf(app.cursorX(1));
-    to.fillStyle = theme.accent;
-    to.globalAlpha = 0.18;
-    to.fillRect(from, 0, Math.max(1, until - from), height);
-    to.globalAlpha = 1;
-    to.fillRect(Math.round((from + until) / 2) - 0.5, 0, 1.5, height);
-    if (this.under >= 0)
-      this.frame(to, this.under, 1.5);
-    if (app.selected >= 0)
-      this.frame(to, app.selected, 3);
-    to.restore();
-  }
-
-  /* Around a value, in each run in view. */
-  frame(to, i, thick) {
-    const {axis, program, timeline} = this.app, at = this.layout(program).lower[i];
+  /* Around a value. */
+  frame(i, thick) {
+    const {to} = this.chart, {axis} = this, {program} = axis, at = this.layout.lower[i];
     if (at < 0)
       return;
-    for (const instance of this.instances) {
-      const left = timeline.pixelOf(edgeOf(axis, instance, program.birth[i]));
-      const right = timeline.pixelOf(edgeOf(axis, instance, program.end[i]));
-      const top = this.yOf(at + program.size[i]), bottom = this.yOf(at);
-      for (const [color, width] of [[theme.surface, thick + 2], [theme.ink, thick]]) {
-        to.strokeStyle = color;
-        to.lineWidth = width;
-        to.strokeRect(left, top, Math.max(2, right - left), Math.max(2, bottom - top));
-      }
+    const [left, right] = [program.birth[i], program.end[i]].map((position) => this.app.timeline.pixelOf(axis.edge(position)));
+    const top = this.yOf(at + program.size[i]), bottom = this.yOf(at);
+    for (const [color, width] of [[SURFACE, thick + 2], [INK, thick]]) {
+      to.strokeStyle = color;
+      to.lineWidth = width;
+      to.strokeRect(left, top, Math.max(2, right - left), Math.max(2, bottom - top));
     }
   }
 
   /* The value under the pointer, or -1; a thin one may lie a pixel away. */
   valueAt(event) {
-    const x = Math.floor((event.offsetX - this.box.left) * this.scale);
-    const y = Math.floor((event.offsetY - this.box.top) * this.scale);
+    const {box, scale} = this.chart;
+    const x = Math.floor((event.offsetX - box.left) * scale), y = Math.floor((event.offsetY - box.top) * scale);
     for (const [dx, dy] of [[0, 0], [0, 1], [0, -1], [1, 0], [-1, 0]])
       if (x + dx >= 0 && x + dx < this.w && y + dy >= 0 && y + dy < this.tall) {
         const id = this.ids[(y + dy) * this.w + x + dx];
@@ -271,24 +186,24 @@ class Plan {
     return -1;
   }
 
-  hover(event) {
-    const app = this.app, found = event.buttons ? -1 : this.valueAt(event);
-    if (found !== this.under) {
-      this.under = found;
-      this.drawOver();
+  /* The value that the pointer rests on; -1: none. */
+  point(event, i) {
+    if (i !== this.under) {
+      this.under = i;
+      this.app.redraw();
     }
-    if (found < 0)
-      app.tip(null);
-    else
-      app.tip(event, ...valueLines(app.program, found));
+    this.app.tip(i < 0 ? null : event, ...(i < 0 ? [] : valueLines(this.axis.program, i)));
+  }
+
+  hover(event) {
+    this.point(event, this.valueAt(event));
   }
 
   click(event) {
-    const found = this.valueAt(event), {axis} = this.app, x = this.app.timeline.xOf(event.offsetX);
-    const instance = axis.count ? axis.find(x) : -1;
-    this.app.select(found);
-    if (instance >= 0 && opAt(axis, instance, x) >= 0)
-      this.app.moveCursor(instance, opAt(axis, instance, x));
+    const x = (event.offsetX - this.chart.box.left) / this.chart.box.width * this.axis.finish;
+    this.app.select(this.valueAt(event));
+    if (x >= 0 && x < this.axis.finish)
+      this.app.moveCursor(this.axis.opAt(x));
   }
 }
 

@@ -4,24 +4,10 @@ class Steps {
   constructor(app) {
     this.app = app;
     this.canvas = byId('steps');
-    this.zoom = new Zoom(() => this.draw());
-    steer(this.canvas, {x: this.zoom}, () => this.box, (event) => {
-      const run = this.runAt(event);
-      if (run >= 0)
-        this.app.chooseRun(run);
-    });
+    this.canvas.addEventListener('click', (event) => app.chooseRun(this.runAt(event)));
     this.canvas.addEventListener('pointermove', (event) => this.hover(event));
     this.canvas.addEventListener('pointerleave', () => app.tip(null));
-    this.canvas.addEventListener('keydown', (event) => this.key(event));
     byId('go-step').addEventListener('change', () => this.goTo(Number(byId('go-step').value)));
-  }
-
-  reset() {
-    const {report} = this.app;
-    this.pyramid = new Pyramid(Float64Array.from(report.runs.peak));
-    this.top = 1.06 * Math.max(1, report.nRuns ? report.runs.peak[this.pyramid.largest(0, report.nRuns)] : 0);
-    byId('steps-section').hidden = report.nRuns === 0;
-    this.zoom.domain(0, report.nRuns, 1);
   }
 
   goTo(step) {
@@ -31,64 +17,38 @@ class Steps {
         this.app.chooseRun(i);
         return;
       }
-    say(`there is no step ${step}`);
-  }
-
-  key(event) {
-    const {app} = this, by = {ArrowLeft: -1, ArrowRight: 1, PageUp: -100, PageDown: 100, Home: -Infinity, End: Infinity}[event.key];
-    if (by === undefined)
-      return;
-    event.preventDefault();
-    event.stopPropagation();
-    app.chooseRun(Math.min(app.report.nRuns - 1, Math.max(0, app.run + by)));
   }
 
   /* [first, last) of the runs on a column of pixels. */
   span(column) {
-    const per = this.zoom.length / this.box.width, {nRuns} = this.app.report;
-    const lo = Math.min(nRuns - 1, Math.floor(this.zoom.from + column * per));
-    return [lo, Math.min(nRuns, Math.max(lo + 1, Math.ceil(this.zoom.from + (column + 1) * per)))];
+    const {nRuns} = this.app.report, per = nRuns / this.chart.box.width, lo = Math.min(nRuns - 1, Math.floor(column * per));
+    return [lo, Math.min(nRuns, Math.max(lo + 1, Math.ceil((column + 1) * per)))];
   }
 
   runAt(event) {
-    const column = Math.floor(event.offsetX - this.box.left);
-    if (column < 0 || column >= this.box.width || !this.app.report.nRuns)
-      return -1;
-    const [lo, hi] = this.span(column);
-    return this.pyramid.largest(lo, hi);
+    const column = columnAt(this.chart, event), {report} = this.app;
+    return column < 0 ? -1 : largest(report.runs.peak, ...this.span(column));
   }
 
   draw() {
-    const {report, run} = this.app;
-    if (byId('steps-section').hidden || !this.pyramid)
+    const {report, run} = this.app, {peak, program} = report.runs;
+    byId('steps-section').hidden = report.nRuns === 0;
+    if (report.nRuns === 0)
       return;
-    const {to, width, height} = fitCanvas(this.canvas);
-    this.box = {left: GUTTER, top: 4, width: Math.max(1, width - GUTTER - MARGIN), height: height - 8};
-    to.font = '11px system-ui, sans-serif';
-    to.textAlign = 'right';
-    to.textBaseline = 'middle';
-    const y = (bytes) => this.box.top + this.box.height * (1 - bytes / this.top);
-    to.fillStyle = theme.faint;
-    const marks = axisBytes(this.top);
-    for (const bytes of ticks(0, this.top, 3, true)) {
-      to.fillText(marks(bytes), GUTTER - 6, Math.max(8, y(bytes)));
-      to.fillRect(GUTTER, Math.round(y(bytes)), this.box.width, 0.5);
-    }
-    const gap = this.box.width / this.zoom.length > 4 ? 1 : 0;
-    for (let i = 0; i < this.box.width; i++) {
-      const [lo, hi] = this.span(i), at = this.pyramid.largest(lo, hi);
-      const starts = i === 0 || this.span(i - 1)[0] !== lo;
-      if (gap && starts)
+    this.chart = chartOf(this.canvas, 1.06 * Math.max(1, peak[largest(peak, 0, report.nRuns)]), 4, 4);
+    const {to, box, yOf} = this.chart, gap = box.width / report.nRuns > 4;
+    for (let i = 0; i < box.width; i++) {
+      const [lo, hi] = this.span(i), at = largest(peak, lo, hi);
+      if (gap && (i === 0 || this.span(i - 1)[0] !== lo))
         continue;
-      to.fillStyle = lo <= run && run < hi ? theme.accent : report.runs.program[at] % 2 ? theme.other : theme.faint;
-      const peak = report.runs.peak[at];
-      to.fillRect(GUTTER + i, y(peak), 1, this.box.top + this.box.height - y(peak));
+      to.fillStyle = lo <= run && run < hi ? ACCENT : program[at] % 2 ? OTHER : FAINT;
+      to.fillRect(box.left + i, yOf(peak[at]), 1, yOf(0) - yOf(peak[at]));
     }
     this.drawList();
   }
 
   hover(event) {
-    const run = event.buttons ? -1 : this.runAt(event), {report} = this.app;
+    const run = this.runAt(event), {report} = this.app;
     if (run < 0) {
       this.app.tip(null);
       return;

@@ -40,7 +40,7 @@ class Summary {
     const bar = h('div', {class: 'bar', role: 'img', 'aria-label':
       `shares: ${shares.map((s) => `${s.role} ${fmtShare(s.bytes, whole)}`).join(', ')}`},
     ...shares.map((share) => {
-      const part = h('span', {'data-role': share.role, title: `${share.role}: ${fmtBytes(share.bytes)}`});
+      const part = h('span', {title: `${share.role}: ${fmtBytes(share.bytes)}`});
       part.style.width = `${100 * share.bytes / whole}%`;
       part.style.backgroundColor = roleColor(share.role);
       return part;

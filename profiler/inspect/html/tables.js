@@ -138,12 +138,9 @@ class Tensors {
       (i) => first[i] === i ? weight(i) : key(i), this.limit);
     const body = h('tbody', {}, ...rows.map((i) => this.row(program, i)));
     putTable(byId('tensors'), headOf(this.columns, this.order, () => this.draw()), body);
-    const count = `${fmtInt(rows.length)} of ${fmtInt(found)} tensors`;
-    byId('found').textContent = count;
+    byId('found').textContent = `${fmtInt(rows.length)} of ${fmtInt(found)} tensors`;
     byId('in-place').hidden = !rows.some((i) => program.alias[i]);
     byId('more').hidden = rows.length === found;
-    if (byId('search').value)
-      say(count);
   }
 
   row(program, i) {
@@ -258,7 +255,6 @@ class Layers {
       {title: 'share', number: true, key: (node) => node.atPeak}, {title: 'its own peak', number: true, key: (node) => mostOf(this.program, node)},
       {title: 'parameters', number: true, key: (node) => node.parameters},
       {title: 'tensors', number: true, key: (node) => node.tensors}];
-    byId('layers').addEventListener('keydown', (event) => this.key(event));
   }
 
   draw() {
@@ -268,14 +264,10 @@ class Layers {
     if (this.program !== program) {
       this.program = program;
       this.root = layerTree(program);
-      this.focused = '';
     }
     const rows = [];
     this.list(this.root, rows);
     putTable(byId('layers'), headOf(this.columns, this.order, () => this.draw()), h('tbody', {}, ...rows));
-    const first = byId('layers').querySelector('tbody tr');
-    if (first && !byId('layers').querySelector('tbody tr[tabindex="0"]'))
-      first.tabIndex = 0;
   }
 
   list(node, rows) {
@@ -295,12 +287,11 @@ class Layers {
     const has = node.children.size > 0, opened = this.open.has(node.path), whole = this.program.peakBytes;
     const share = h('span', {class: 'share'});
     share.style.width = `${whole > 0 ? Math.min(100, 100 * node.atPeak / whole) : 0}%`;
-    const name = h('th', {scope: 'row'}, h('span', {class: 'twist', 'aria-hidden': 'true',
-      onclick: () => this.turn(node)}, has ? opened ? '\u25be' : '\u25b8' : ''), short(node.name));
+    const name = h('th', {scope: 'row'}, has ? h('button', {type: 'button', class: 'link twist', 'aria-expanded': String(opened),
+      'aria-label': `parts of ${node.name}`, onclick: () => this.turn(node)}, opened ? '\u25be' : '\u25b8') : h('span', {class: 'twist'}),
+    h('button', {type: 'button', class: 'link', title: 'search its tensors', onclick: () => this.search(node.path)}, short(node.name)));
     name.style.paddingLeft = `${0.4 + 1.1 * node.depth}em`;
-    return h('tr', {tabindex: node.path === this.focused ? 0 : -1, 'aria-level': node.depth + 1, role: 'row',
-      'aria-expanded': has ? String(opened) : null, 'data-path': node.path, onclick: () => this.focus(node.path),
-      ondblclick: () => this.search(node.path)}, name,
+    return h('tr', {'data-path': node.path}, name,
     h('td', {class: 'number'}, bytesCell(node.atPeak)),
     h('td', {class: 'number shared'}, share, h('span', {}, fmtShare(node.atPeak, whole))),
     h('td', {class: 'number'}, bytesCell(mostOf(this.program, node))),
@@ -308,54 +299,15 @@ class Layers {
     h('td', {class: 'number'}, fmtInt(node.tensors)));
   }
 
-  turn(node, wanted) {
-    const opened = wanted === undefined ? !this.open.has(node.path) : wanted;
-    if (opened && node.children.size)
+  turn(node) {
+    if (!this.open.delete(node.path))
       this.open.add(node.path);
-    else
-      this.open.delete(node.path);
-    this.focused = node.path;
     this.draw();
-    this.focus(node.path);
-  }
-
-  focus(path) {
-    this.focused = path;
-    for (const row of byId('layers').querySelectorAll('tbody tr')) {
-      row.tabIndex = row.dataset.path === path ? 0 : -1;
-      if (row.dataset.path === path)
-        row.focus({preventScroll: false});
-    }
   }
 
   search(path) {
     byId('search').value = path === '(no layer)' ? '' : path;
     this.app.tensors.draw();
     byId('search').scrollIntoView({block: 'center'});
-  }
-
-  nodeOf(path) {
-    let node = this.root;
-    for (const name of path.split('/'))
-      node = node.children.get(name);
-    return node;
-  }
-
-  key(event) {
-    const row = event.target.closest('tbody tr');
-    if (!row || !row.dataset.path)
-      return;
-    const rows = [...byId('layers').querySelectorAll('tbody tr[data-path]')], at = rows.indexOf(row);
-    const node = this.nodeOf(row.dataset.path), go = (i) => rows[i] && this.focus(rows[i].dataset.path);
-    const acts = {ArrowDown: () => go(at + 1), ArrowUp: () => go(at - 1), Home: () => go(0), End: () => go(rows.length - 1),
-      ArrowRight: () => this.open.has(node.path) ? go(at + 1) : this.turn(node, true),
-      ArrowLeft: () => this.open.has(node.path) ? this.turn(node, false) : node.depth > 0 &&
-        this.focus(node.path.slice(0, node.path.lastIndexOf('/'))),
-      Enter: () => this.search(node.path)};
-    if (!acts[event.key])
-      return;
-    event.preventDefault();
-    event.stopPropagation();
-    acts[event.key]();
   }
 }

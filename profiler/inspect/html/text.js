@@ -111,12 +111,3 @@ function ticks(lo, hi, n, binary) {
     out.push(x);
   return out;
 }
-
-/* Announced to who listens rather than looks; the last one counts. */
-let sayTimer = 0;
-function say(text) {
-  clearTimeout(sayTimer);
-  sayTimer = setTimeout(() => {
-    byId('spoken').textContent = text;
-  }, 120);
-}
