@@ -1,7 +1,10 @@
-/* Selection, by counting. */
+/* Selections, as they are documented and distributed; Pareto ranks and crowding distances,
+ * beside their definitions; draws of mutations and spaces. */
+#include "runtime/population/evolve/draws.h"
 #include "runtime/stepwell.h"
 #include "tests/runtime/nets.h"
 #include "tests/support/heap_sweep.h"
+#include "tests/support/suite.h"
 #include <math.h>
 #include <string.h>
 
@@ -243,6 +246,136 @@ static void no_memory_is_an_answer(void)
     CU_ASSERT(sw_sweep(SW_FAULT_MEMORY, SW_NOMEM, select_once, NULL) > 0);
 }
 
+enum { MOST_RANKED = 24, OBJECTIVES = 3 };
+
+static bool is_number(const double *x, size_t m)
+{
+    for (size_t k = 0; k < m; k++)
+        if (isnan(x[k]))
+            return false;
+    return true;
+}
+
+static bool dominates(const double *a, const double *b, size_t m)
+{
+    int better = 0, worse = 0;
+    for (size_t k = 0; k < m; k++) {
+        better += a[k] > b[k];
+        worse += a[k] < b[k];
+    }
+    return better > 0 && worse == 0;
+}
+
+/* The longest chain of those that dominate each other and then i. */
+static uint32_t depth(const double *x, size_t n, size_t m, size_t i)
+{
+    uint32_t most = 0;
+    for (size_t k = 0; k < n; k++)
+        if (is_number(x + k * m, m) && dominates(x + k * m, x + i * m, m)) {
+            const uint32_t its = depth(x, n, m, k) + 1;
+            most = its > most ? its : most;
+        }
+    return most;
+}
+
+/* The nearest on either side in the front, by value and then by index. */
+static double distance(const double *x, const uint32_t *rank, size_t n, size_t m, size_t i)
+{
+    double sum = 0;
+    for (size_t k = 0; k < m; k++) {
+        const double its = x[i * m + k];
+        double below = -INFINITY, above = INFINITY, least = its, most = its;
+        for (size_t j = 0; j < n; j++) {
+            const double other = x[j * m + k];
+            if (rank[j] != rank[i] || j == i)
+                continue;
+            least = fmin(least, other);
+            most = fmax(most, other);
+            if (other < its || (other == its && j < i))
+                below = fmax(below, other);
+            else
+                above = fmin(above, other);
+        }
+        if (isinf(below) || isinf(above))
+            return INFINITY;
+        sum += most > least ? (above - below) / (most - least) : 0;
+    }
+    return sum;
+}
+
+static void ranks_are_those_of_the_definition(void)
+{
+    sw_dice dice = {8};
+    for (int round = 0; round < 1500; round++) {
+        double x[MOST_RANKED * OBJECTIVES], crowding[MOST_RANKED];
+        uint32_t rank[MOST_RANKED], last = 0;
+        const size_t n = 1 + sw_dice_below(&dice, MOST_RANKED);
+        const size_t m = 1 + sw_dice_below(&dice, OBJECTIVES);
+        for (size_t i = 0; i < n * m; i++)
+            x[i] =
+                sw_dice_below(&dice, 40) == 0 ? (double)NAN : (double)sw_dice_below(&dice, 8);
+        OK(sw_pareto(x, n, m, rank, crowding));
+        for (size_t i = 0; i < n; i++)
+            if (is_number(x + i * m, m)) {
+                CU_ASSERT_EQUAL(rank[i], depth(x, n, m, i));
+                last = rank[i] + 1 > last ? rank[i] + 1 : last;
+            }
+        for (size_t i = 0; i < n; i++) {
+            if (!is_number(x + i * m, m)) {
+                CU_ASSERT_EQUAL(rank[i], last);
+                CU_ASSERT_EQUAL(crowding[i], 0);
+                continue;
+            }
+            const double expected = distance(x, rank, n, m, i);
+            CU_ASSERT((isinf(expected) && isinf(crowding[i])) ||
+                      fabs(crowding[i] - expected) < 1e-12);
+        }
+    }
+}
+
+/* With one objective the rank is the place among different values; crowding may be NULL. */
+static void one_objective_is_an_order(void)
+{
+    const double x[] = {2, 7, 7, -INFINITY, INFINITY};
+    const uint32_t expected[] = {2, 1, 1, 3, 0};
+    uint32_t rank[5];
+    OK(sw_pareto(x, 5, 1, rank, NULL));
+    CU_ASSERT_EQUAL(memcmp(rank, expected, sizeof rank), 0);
+    REFUSED(sw_pareto(x, 0, 1, rank, NULL), SW_INVALID, "got 0");
+    REFUSED(sw_pareto(x, 5, 0, rank, NULL), SW_INVALID, "got 0");
+}
+
+/* A draw is a function of seed, stream and number; streams and seeds differ. */
+static void draws_are_functions_of_three_numbers(void)
+{
+    swi_draws a = swi_draws_of(7, 1), b = swi_draws_of(7, 1), c = swi_draws_of(7, 2);
+    swi_draws d = swi_draws_of(8, 1);
+    int equal = 0;
+    for (int i = 0; i < 1000; i++) {
+        const uint64_t x = swi_draw_bits(&a);
+        CU_ASSERT_EQUAL_FATAL(x, swi_draw_bits(&b));
+        equal += x == swi_draw_bits(&c);
+        equal += x == swi_draw_bits(&d);
+    }
+    CU_ASSERT_EQUAL(equal, 0);
+}
+
+/* Numbers are spread evenly over where they may be. */
+static void draws_are_uniform(void)
+{
+    swi_draws d = swi_draws_of(3, 5);
+    int count[10] = {0}, happened = 0;
+    for (int i = 0; i < 100000; i++) {
+        const double u = swi_draw_range(&d, -1, 1);
+        CU_ASSERT_FATAL(u >= -1 && u < 1);
+        count[swi_draw_below(&d, 10)]++;
+        happened += swi_draw_happens(&d, 0.25);
+    }
+    for (int k = 0; k < 10; k++)
+        CU_ASSERT(count[k] > 9600 && count[k] < 10400);
+    CU_ASSERT(happened > 24500 && happened < 25500);
+}
+
 static const sw_test tests[] = {
     {"elite is in order, with NaN after", elite_is_in_order},
     {"universal sampling selects each as often as expected, rounded", sus_is_even},
@@ -254,5 +387,9 @@ static const sw_test tests[] = {
     {"stages follow each other, and are deterministic", stages_follow_each_other},
     {"wrong selections are refused", wrong_selections_are_refused},
     {"selection without memory is an answer", no_memory_is_an_answer},
+    {"ranks and distances are those of the definition", ranks_are_those_of_the_definition},
+    {"one objective is an order", one_objective_is_an_order},
+    {"a draw is a function of seed, stream and number", draws_are_functions_of_three_numbers},
+    {"draws are uniform", draws_are_uniform},
 };
 SW_SUITE("select", tests)

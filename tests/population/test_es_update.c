@@ -1,5 +1,6 @@
 /* The program that updates by an estimate: tiles, threads and times of updates change no bit;
- * what it takes; what stays as it is; sigmas that learn; what is not finite; what fails. */
+ * what it takes; what stays as it is; sigmas that learn; what is not finite; what fails. The
+ * estimate is held to the explicit sum. */
 #include "kernels/dispatch.h"
 #include "kernels/noise.h"
 #include "tests/population/es_scene.h"
@@ -396,6 +397,53 @@ static void what_cannot_be_updated_says_so(void)
     REFUSED(sw_run(exec, &u.args), SW_INVALID, "f32");
 }
 
+/* Where parameters begin at 0 the step is the estimate itself, to the last bit of it. */
+static void the_estimate_is_the_explicit_sum(void)
+{
+    static const char *const isas[] = {"base", "avx2", "avx512"};
+    for (int isa = 0; isa <= (int)sw_cpu_isa(); isa++)
+        for (int k = 0; k < NOISES; k++) {
+            const bool drops = strcmp(scene_noises[k], "dropout") == 0;
+            const sw_es_opts o = scene_opts(scene_noises[k], 40);
+            sw_exec *exec = scene_exec(1 + (isa + k) % 2, isas[isa], 0);
+            scene *s = scene_new(&o, NULL, 0, drops ? "normal:1" : "zeros");
+            OK(sw_model_ready(s->model, exec, 3));
+            for (int generation = 0; generation < 2; generation++) {
+                if (!drops)
+                    OK(sw_model_ready(s->model, exec, 3));
+                scene_tell(s->es, 1.0f);
+                const double worst = scene_step(s, exec);
+                SW_CHECK(worst < 1e-5, "%s, %s: %g", isas[isa], scene_noises[k], worst);
+            }
+        }
+}
+
+static void decay_is_added(void)
+{
+    sw_es_opts o = scene_opts("low-rank", 30);
+    o.l1 = 0.5f;
+    o.l2 = 0.25f;
+    sw_exec *exec = scene_exec(2, NULL, 0);
+    scene *s = scene_new(&o, NULL, 0, "normal:1");
+    OK(sw_model_ready(s->model, exec, 3));
+    scene_tell(s->es, 1.0f);
+    const double worst = scene_step(s, exec);
+    SW_CHECK(worst < 1e-5, "%g", worst);
+}
+
+/* 2^14 evaluations, antithetic pairs of 2^13 directions, rank 1. */
+static void many_members_are_summed_well(void)
+{
+    const sw_es_opts o = scene_opts("low-rank", 1 << 13);
+    sw_exec *exec = scene_exec(2, NULL, 0);
+    scene *s = scene_new(&o, NULL, 0, "zeros");
+    OK(sw_model_ready(s->model, exec, 3));
+    scene_tell(s->es, 1.0f);
+    const double worst = scene_step(s, exec);
+    SW_CHECK(worst < 1e-5, "%g", worst);
+    sw_note("%.1e from the float64 sum", worst);
+}
+
 static const sw_test tests[] = {
     {"tiles, threads and times of updates do not show in the bits",
      tiles_do_not_show_in_the_bits},
@@ -408,5 +456,8 @@ static const sw_test tests[] = {
     {"what is not finite is skipped whole", what_is_not_finite_is_skipped_whole},
     {"a refused allocation is an answer", a_refused_allocation_is_an_answer},
     {"what cannot be updated says so", what_cannot_be_updated_says_so},
+    {"the estimate is the explicit sum", the_estimate_is_the_explicit_sum},
+    {"l1 and l2 are added", decay_is_added},
+    {"2^14 members are summed well", many_members_are_summed_well},
 };
 SW_SUITE("es update", tests)
